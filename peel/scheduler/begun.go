@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
+	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 )
@@ -44,7 +45,7 @@ func (s *Scheduler) recordEnd(r *run, end history.RunEnd) {
 
 // takeOver adds a run that the last process did not complete to the entry's history, as interrupted if its record has no
 // end.
-func (o *owner) takeOver(b history.OpenRun, now instant) {
+func (o *owner) takeOver(b history.OpenRun, now rules.Instant) {
 	e := o.entries[b.Entry]
 	if e == nil {
 		e = newRemembered(b.Entry, history.History{}, now)
@@ -58,7 +59,7 @@ func (o *owner) takeOver(b history.OpenRun, now instant) {
 			Entry: &schedule.Entry{Name: b.Entry, Module: b.Module, ReturnJob: b.ReturnJob},
 		},
 		result: wire.Result{Success: b.Success, Error: b.Error},
-		ended:  instant{wall: b.Ended},
+		ended:  rules.Instant{Wall: b.Ended},
 	}
 	if b.Ended.IsZero() {
 		r.result = wire.Result{Outcome: wire.Interrupted, Error: interruptedBy}
@@ -72,7 +73,7 @@ func (o *owner) takeOver(b history.OpenRun, now instant) {
 			e.Nominal = b.Nominal
 		}
 		record(r)
-		e.count(now)
+		e.CountFromLastRun(now)
 	}
 	if b.Reported || o.s.o.Report == nil || !b.ReturnJob.Wants(b.Success) {
 		o.settled = append(o.settled, r.file)
@@ -109,7 +110,7 @@ func record(r *run) {
 		past.Error = r.result.Error
 	}
 	if !past.Interrupted {
-		past.Ended = r.ended.wall.In(past.Started.Location())
+		past.Ended = r.ended.Wall.In(past.Started.Location())
 		if past.Ended.Before(past.Started) { // the wall clock was set back
 			past.Ended = past.Started
 		}

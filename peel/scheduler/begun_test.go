@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
+	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/schedule/entryyaml"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
@@ -135,7 +136,7 @@ func TestRunThatEndedInTheLastSecondBeforeAKillIsNotInterrupted(t *testing.T) {
 		h.shut()
 		h = start(t, crashed)
 		h.apply(set)
-		if e := h.entry("e"); e.Runs != 1 || e.Interrupted != 0 || e.State != scheduler.StateExhausted || !e.Last[0].Success || e.Last[0].Ended.Sub(e.Last[0].Started) != 500*time.Millisecond {
+		if e := h.entry("e"); e.Runs != 1 || e.Interrupted != 0 || e.State != rules.StateExhausted || !e.Last[0].Success || e.Last[0].Ended.Sub(e.Last[0].Started) != 500*time.Millisecond {
 			t.Errorf("%+v", e)
 		}
 		if len(h.reported()) != 1 {
@@ -168,7 +169,7 @@ func TestInterruptedRunCountsTowardsMaxRuns(t *testing.T) {
 		h.apply(set)
 		time.Sleep(time.Hour)
 		h.expectRuns("e")
-		if e := h.entry("e"); e.State != scheduler.StateExhausted {
+		if e := h.entry("e"); e.State != rules.StateExhausted {
 			t.Errorf("%+v", e)
 		}
 	})

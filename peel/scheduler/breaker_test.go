@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
+	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
@@ -43,7 +44,7 @@ func TestBreakerOpensAtItsThresholdAndProbesOnce(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		h.expectRuns("e", time.Minute, 2*time.Minute, 3*time.Minute)
 		h.expectSkips("e", history.CircuitOpen, 9)
-		if e := h.entry("e"); e.BreakerState != history.BreakerOpen || e.State != scheduler.StateActive {
+		if e := h.entry("e"); e.BreakerState != history.BreakerOpen || e.State != rules.StateActive {
 			t.Errorf("%s, %s", e.BreakerState, e.State)
 		}
 		time.Sleep(time.Minute) // the probe at 13m fails
@@ -109,7 +110,7 @@ func TestTenFailuresInARowPauseTheEntryUntilItChanges(t *testing.T) {
 		h.answer("e", failure)
 		h.apply(one(t, "interval: 1m, pause_after_errors: 10"))
 		time.Sleep(time.Hour)
-		if e := h.entry("e"); len(h.runs("e")) != 10 || e.State != scheduler.StateFailing || e.Why != "10 runs in a row failed" || !e.NextFire.IsZero() {
+		if e := h.entry("e"); len(h.runs("e")) != 10 || e.State != rules.StateFailing || e.Why != "10 runs in a row failed" || !e.NextFire.IsZero() {
 			t.Errorf("%d runs, %+v", len(h.runs("e")), e)
 		}
 		if j.count("entry is paused", "entry=e", "failures=10") != 1 {
@@ -122,7 +123,7 @@ func TestTenFailuresInARowPauseTheEntryUntilItChanges(t *testing.T) {
 		time.Sleep(time.Hour)
 		h.expectRuns("e")
 		h.apply(one(t, "interval: 1m, pause_after_errors: 10, args: {a: 1}"))
-		if e := h.entry("e"); e.State != scheduler.StateActive || e.FailuresInRow != 0 {
+		if e := h.entry("e"); e.State != rules.StateActive || e.FailuresInRow != 0 {
 			t.Errorf("%+v", e)
 		}
 		time.Sleep(time.Minute)
@@ -146,7 +147,7 @@ func TestFailuresDoNotPauseAnEntryUnlessItAsksForThat(t *testing.T) {
 				h.answer("e", failure)
 				h.apply(one(t, c.fields))
 				time.Sleep(3 * time.Hour)
-				if e := h.entry("e"); len(h.runs("e")) != c.runs || e.State != scheduler.StateActive {
+				if e := h.entry("e"); len(h.runs("e")) != c.runs || e.State != rules.StateActive {
 					t.Errorf("%d runs, %s", len(h.runs("e")), e.State)
 				}
 			})

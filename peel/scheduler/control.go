@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
-	"github.com/seed-c01c3da5/zester/settings/schedule"
+	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
 )
 
 // Why the scheduler does not do what somebody asks for.
@@ -22,7 +22,7 @@ var (
 func (s *Scheduler) Pause(ctx context.Context, name string, order history.Override) error {
 	return s.command(ctx, "pause", name, func(o *owner, e *entry) error {
 		now := o.s.now()
-		order.At = now.wall
+		order.At = now.Wall
 		e.Paused = &order
 		o.halt(e, history.Paused, now)
 		o.notePaused(e)
@@ -40,40 +40,30 @@ func (s *Scheduler) Resume(ctx context.Context, name, by string) error {
 	})
 }
 
-func (o *owner) resume(e *entry, now instant, by string) {
-	was := e.active()
+func (o *owner) resume(e *entry, now rules.Instant, by string) {
+	was := e.IsActive()
 	e.Paused, e.Skip, e.FailuresInRow = nil, nil, 0
 	o.notePaused(e)
 	if !was {
 		o.activate(e, now)
 	}
-	o.s.log.Info("entry is resumed", "entry", e.name, "by", by, "next", o.nextFire(e))
+	o.s.log.Info("entry is resumed", "entry", e.Name, "by", by, "next", o.nextFire(e))
 }
 
 // Skip has the next fire of an entry's timing not run, unless it comes after the order has ended. It returns the
 // fire's nominal time, as far as it can be known.
 func (s *Scheduler) Skip(ctx context.Context, name string, order history.Override) (nominal time.Time, err error) {
 	err = s.command(ctx, "skip a run of", name, func(o *owner, e *entry) error {
-		if !e.active() || e.next.trigger == "" {
+		if !e.IsActive() || e.Next.Trigger == "" {
 			return ErrNotActive
 		}
-		order.At = o.s.now().wall
+		order.At = o.s.now().Wall
 		e.Skip = &order
-		nominal = o.time(e.next, e.next.nominal)
+		nominal = o.time(e.Next, e.Next.Nominal)
 		o.s.log.Info("next fire is to be skipped", "entry", name, "by", order.By, "why", order.Reason, "nominal", nominal)
 		return nil
 	})
 	return nominal, err
-}
-
-// consumeSkip tells whether somebody wanted this fire of the timing not to run; it holds for one.
-func (o *owner) consumeSkip(e *entry, now instant) bool {
-	order := e.Skip
-	if order == nil {
-		return false
-	}
-	e.Skip = nil
-	return order.Until.IsZero() || now.wall.Before(order.Until)
 }
 
 // Start runs an entry now, without its splay and whatever its windows and its breaker say. Its timer stays. At the
@@ -81,12 +71,12 @@ func (o *owner) consumeSkip(e *entry, now instant) bool {
 // refused with [ErrNotActive].
 func (s *Scheduler) Start(ctx context.Context, name, by string) error {
 	return s.command(ctx, "run", name, func(o *owner, e *entry) error {
-		if !e.active() {
+		if !e.IsActive() {
 			return ErrNotActive
 		}
 		now := o.s.now()
 		o.finishEnded()
-		at := now.wall.In(o.s.o.Zone)
+		at := now.Wall.In(o.s.o.Zone)
 		f := Fire{Name: name, Trigger: history.TriggerManual, Nominal: at, Fired: at, Started: at}
 		if !o.enter(e, f, now) && !e.isWaiting(f) {
 			return ErrBusy
@@ -104,7 +94,7 @@ const maxNext = 100
 // wants that. There are none for an entry that is not active.
 func (s *Scheduler) Next(ctx context.Context, name string, n int) (fires []time.Time, err error) {
 	err = s.command(ctx, "foresee", name, func(o *owner, e *entry) error {
-		if e.active() && e.next.trigger != "" {
+		if e.IsActive() && e.Next.Trigger != "" {
 			fires = o.ahead(e, min(n, maxNext))
 		}
 		return nil
@@ -112,38 +102,9 @@ func (s *Scheduler) Next(ctx context.Context, name string, n int) (fires []time.
 	return fires, err
 }
 
-// maxShut bounds the search for the next fire: after so many shut windows in a row there is none.
-const maxShut = 1000
-
 // ahead returns the next n times at which the entry may run, without splay.
 func (o *owner) ahead(e *entry, n int) []time.Time {
-	var list []time.Time
-	at, ok := o.time(e.next, e.next.nominal), true
-	if e.next.held {
-		list, at = append(list, o.time(e.next, e.next.at)), o.s.now().wall
-		at, ok = e.timing.Next(at)
-	}
-	for shut := 0; ok && shut < maxShut && len(list) < n && e.mayFire(at); {
-		if e.closed(at) == "" {
-			list, shut = append(list, at.In(o.s.o.Zone)), 0
-			at, ok = e.timing.Next(at)
-			continue
-		}
-		shut++
-		opens, opensEver := e.timing.Opens(at)
-		switch {
-		case !opensEver:
-			ok = false
-		case e.spec.Windows.Outside == schedule.OutsideDefer:
-			if e.mayFire(opens) {
-				list = append(list, opens.In(o.s.o.Zone))
-			}
-			at, ok = e.timing.Next(opens)
-		default:
-			at, ok = e.rhythm.firstFrom(e, at, opens)
-		}
-	}
-	return list[:min(len(list), max(n, 0))]
+	return e.Ahead(o.time(e.Next, e.Next.Nominal), o.time(e.Next, e.Next.At), o.s.now().Wall, n, o.s.o.Zone)
 }
 
 // command carries something out on an entry of the schedule; what tells errors what that was.
@@ -151,7 +112,7 @@ func (s *Scheduler) command(ctx context.Context, what, name string, f func(*owne
 	var refused error
 	err := s.do(ctx, func(o *owner) {
 		e := o.entries[name]
-		if e == nil || e.spec == nil {
+		if e == nil || e.Spec == nil {
 			refused = ErrNoEntry
 			return
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
+	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
@@ -33,7 +34,7 @@ func TestPauseHoldsOverReloadsAndRestartsUntilResumed(t *testing.T) {
 		defer h.shut()
 		h.apply(one(t, `cron: "20 * * * *", catch_up: run_all`))
 		e := h.entry("e")
-		if e.State != scheduler.StatePaused || e.Why != "paused by ada: disk is full" || !e.NextFire.IsZero() || e.Paused.By != "ada" {
+		if e.State != rules.StatePaused || e.Why != "paused by ada: disk is full" || !e.NextFire.IsZero() || e.Paused.By != "ada" {
 			t.Errorf("%+v", e)
 		}
 		time.Sleep(2 * time.Hour)
@@ -55,12 +56,12 @@ func TestPauseEndsAtItsTimeAlsoAfterARestart(t *testing.T) {
 		h = start(t, o)
 		defer h.shut()
 		h.apply(one(t, "interval: 10m"))
-		if e := h.entry("e"); e.State != scheduler.StatePaused {
+		if e := h.entry("e"); e.State != rules.StatePaused {
 			t.Errorf("%+v", e)
 		}
 		time.Sleep(41 * time.Minute)
 		h.expectRuns("e", 40*time.Minute)
-		if e := h.entry("e"); e.State != scheduler.StateActive || e.Paused != nil {
+		if e := h.entry("e"); e.State != rules.StateActive || e.Paused != nil {
 			t.Errorf("%+v", e)
 		}
 	})
@@ -92,7 +93,7 @@ func TestPauseDuringTheSplayCountsTheFireAndLeavesARunInFlight(t *testing.T) {
 		h.must(h.Pause(t.Context(), "e", history.Override{}))
 		h.expectSkips("e", history.Paused, 1) // that which waited
 		time.Sleep(time.Hour)
-		if e := h.entry("e"); e.Runs != 1 || e.Failures != 0 || e.State != scheduler.StatePaused {
+		if e := h.entry("e"); e.Runs != 1 || e.Failures != 0 || e.State != rules.StatePaused {
 			t.Errorf("%+v", e)
 		}
 	})
@@ -234,7 +235,7 @@ func TestOrdersThatCannotBeCarriedOut(t *testing.T) {
 			}
 		}
 		h.must(h.Resume(t.Context(), "disabled", "ada"))
-		if e := h.entry("disabled"); e.State != scheduler.StateDisabled {
+		if e := h.entry("disabled"); e.State != rules.StateDisabled {
 			t.Errorf("%+v", e)
 		}
 	})

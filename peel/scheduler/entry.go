@@ -5,141 +5,91 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
+	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 )
 
 // An entry is one name of the schedule, with its timer and its past.
 type entry struct {
-	name    string
-	spec    *schedule.Entry // nil: it left the schedule and is remembered
-	timing  schedule.Timing
-	rhythm  rhythm // of timing
-	invalid string // why it cannot run, whatever spec says
-	begun   bool   // it has been active in this process
-	seen    bool   // its timing is of this process, whose wall clock has said when
-	runs    []*run // in flight, in the order of their start
-	// anchor is what an interval counts from: activation, the end of the last run, or the last fire while a run is
-	// in flight. It is kept for every entry, as its timing may change.
-	anchor      time.Duration
-	next        pending
-	queue       *queue // where next lies
+	rules.Entry
+	begun       bool   // it has been active in this process
+	seen        bool   // its timing is of this process, whose wall clock has said when
+	runs        []*run // in flight, in the order of their start
+	queue       *queue // where Next lies
 	place       int
 	waitingFrom time.Duration // Waiting.Since, as elapsed time of this process
 	catchUpFrom time.Duration // not before this is a fire of Owed made up
-	history.History
 }
 
-// pending is the one fire that an entry has ahead. The zero value is none.
-type pending struct {
-	trigger history.Trigger
-	onWall  bool // its times are Unix times, else they are elapsed ones
-	nominal int64
-	at      int64 // splay included
-	held    bool  // windows were closed at its nominal time, and open at the time that its splay is added to
-}
-
-// clock reads the clock that the fire lies on.
-func (p pending) clock(now instant) int64 {
-	if p.onWall {
-		return now.wall.UnixNano()
-	}
-	return int64(now.up)
-}
-
-// splaying tells whether the fire's time has come but for its splay, or it is held up.
-func (p pending) splaying(now instant) bool {
-	return p.trigger != "" && p.trigger != triggerResume && p.nominal < p.clock(now)
-}
-
-// longAgo is longer than any interval, and short enough to add up.
-const longAgo = 100 * 366 * 24 * time.Hour
+func newEntry(name string) *entry { return &entry{Entry: rules.New(name)} }
 
 // newRemembered returns an entry that the state file has and the schedule not yet.
-func newRemembered(name string, h history.History, now instant) *entry {
-	e := &entry{name: name, rhythm: wall{}, History: h}
-	e.count(now)
+func newRemembered(name string, h history.History, now rules.Instant) *entry {
+	e := newEntry(name)
+	e.History = h
+	e.CountFromLastRun(now)
 	e.Breaker.ForgetProbe()
-	e.Breaker.ClampOpened(now.wall)
+	e.Breaker.ClampOpened(now.Wall)
 	return e
 }
 
-// count has the entry's interval count from its last run, or from now.
-func (e *entry) count(now instant) {
-	last := e.Ended
-	if e.Started.After(last) {
-		last = e.Started
-	}
-	e.anchor = now.up
-	if !last.IsZero() {
-		e.anchor -= min(max(0, now.wall.Sub(last)), longAgo)
-	}
-}
-
-// active tells whether timers and triggers make the entry run.
-func (e *entry) active() bool {
-	return e.spec != nil && e.spec.Enabled && e.invalid == "" && e.Paused == nil && !e.failing()
-}
-
-// clock reads the clock that the entry follows.
-func (e *entry) clock(now instant) int64 { return pending{onWall: e.rhythm.onWall()}.clock(now) }
-
 // plan sets the next fire by the timing. A timing that never fires again, and the end of the entry's life, leave it
 // without.
-func (o *owner) plan(e *entry, now instant) {
+func (o *owner) plan(e *entry, now rules.Instant) {
 	e.disarm()
 	if e.lived() {
 		return
 	}
-	if nominal, ok := e.rhythm.next(o, e, now); ok {
+	if nominal, ok := e.Rhythm.Next(&e.Entry, o.base, now); ok {
 		o.arm(e, history.TriggerTimer, nominal)
 	}
 }
 
 func (e *entry) disarm() {
 	e.dequeue()
-	e.next, e.Held = pending{}, time.Time{}
+	e.Next, e.Held = rules.Pending{}, time.Time{}
 }
 
 // arm sets the entry's next fire; nominal is a time of its clock. Only run_on_start has no splay.
 func (o *owner) arm(e *entry, t history.Trigger, nominal int64) {
-	p := pending{trigger: t, onWall: e.rhythm.onWall(), nominal: nominal, at: nominal}
+	p := rules.Pending{Trigger: t, OnWall: e.Rhythm.OnWall(), Nominal: nominal, At: nominal}
 	if t != history.TriggerStart {
-		p.at += int64(o.draw(e, o.time(p, nominal)))
+		p.At += int64(e.Draw(o.s.o.Peel, o.time(p, nominal)))
 	}
 	o.lay(e, p)
 }
 
 // lay puts a fire into the queue of its clock, in the place of the one that was ahead.
-func (o *owner) lay(e *entry, p pending) {
+func (o *owner) lay(e *entry, p rules.Pending) {
 	e.disarm()
-	e.next = p
-	if p.held {
-		e.Held, o.dirty = o.time(p, p.nominal), true
+	e.Next = p
+	if p.Held {
+		e.Held, o.dirty = o.time(p, p.Nominal), true
 	}
-	if p.onWall {
-		o.wall.push(e, p.at)
+	if p.OnWall {
+		o.wall.push(e, p.At)
 	} else {
-		o.elapsed.push(e, p.at)
+		o.elapsed.push(e, p.At)
 	}
 }
 
 // adopt gives the entry what the schedule says of it. Failures of what it was before are forgiven, and a new timing
 // starts a new life.
-func (o *owner) adopt(e *entry, spec *schedule.Entry, now instant) {
+func (o *owner) adopt(e *entry, spec *schedule.Entry, now rules.Instant) {
 	if hash := spec.Hash(); e.Hash != hash {
 		e.Hash, e.FailuresInRow = hash, 0
 	}
 	timing := spec.TimingHash()
 	if e.TimingHash != timing {
-		e.TimingSeen, e.TimingRuns, e.Active, e.Held, e.Owed, e.seen = now.wall, 0, time.Time{}, time.Time{}, nil, true
-		if e.spec == nil { // what waited was of the timing before the restart
+		e.TimingSeen, e.TimingRuns, e.Active, e.Held, e.Owed, e.seen = now.Wall, 0, time.Time{}, time.Time{}, nil, true
+		if e.Spec == nil { // what waited was of the timing before the restart
 			e.Waiting = nil
 		}
 	}
-	e.spec, e.invalid, e.Left, e.TimingHash = spec, "", time.Time{}, timing
+	e.Spec, e.Invalid, e.Left, e.TimingHash = spec, "", time.Time{}, timing
 	o.limitOwed(e)
 	if spec.Failures.Breaker.Threshold == 0 {
-		e.Breaker.Close(now.wall, "the entry has no breaker any more")
+		e.Breaker.Close(now.Wall, "the entry has no breaker any more")
 	}
 	err := o.setTiming(e)
 	if spec.Invalid != "" {
@@ -149,45 +99,45 @@ func (o *owner) adopt(e *entry, spec *schedule.Entry, now instant) {
 		err = o.s.o.Able(spec)
 	}
 	if err != nil {
-		e.invalid = err.Error()
-		o.s.log.Error("entry cannot run", "entry", e.name, "err", err)
+		e.Invalid = err.Error()
+		o.s.log.Error("entry cannot run", "entry", e.Name, "err", err)
 	}
 	o.notePaused(e)
 }
 
 // setTiming gives the entry the arithmetic of what the schedule says.
 func (o *owner) setTiming(e *entry) error {
-	timing, err := e.spec.Timing(o.s.o.Zone)
-	e.timing, e.rhythm = timing.Seen(e.TimingSeen), rhythmOf(timing)
+	timing, err := e.Spec.Timing(o.s.o.Zone)
+	e.Timing, e.Rhythm = timing.Seen(e.TimingSeen), rules.RhythmOf(timing)
 	return err
 }
 
 // activate arms an entry that had no timer. An interval goes on in the rhythm of its last run; catch_up says what
 // becomes of fires that were missed while the process was down, all others are not made up.
-func (o *owner) activate(e *entry, now instant) {
-	if !e.active() {
+func (o *owner) activate(e *entry, now rules.Instant) {
+	if !e.IsActive() {
 		o.rest(e)
 		return
 	}
 	first := !e.begun
 	e.begun = true
 	if e.Seen.IsZero() {
-		e.Seen = now.wall
+		e.Seen = now.Wall
 	}
 	switch {
 	case e.Started.IsZero():
-		e.anchor = now.up
-	case e.spec.Clock.IntervalFrom == schedule.FromStart:
-		e.anchor = now.up - min(max(0, now.wall.Sub(e.Nominal)), longAgo)
+		e.Anchor = now.Up
+	case e.Spec.Clock.IntervalFrom == schedule.FromStart:
+		e.Anchor = now.Up - min(max(0, now.Wall.Sub(e.Nominal)), rules.LongAgo)
 	}
 	if first {
 		o.restoreWaiting(e, now)
 	}
 	o.catchUp(e, now)
-	e.Active = now.wall
-	e.rhythm.activate(e, now)
-	if first && o.begins && e.spec.RunOnStart && e.mayFire(now.wall) && !e.lived() {
-		o.arm(e, history.TriggerStart, e.clock(now))
+	e.Active = now.Wall
+	e.Rhythm.Activate(&e.Entry, now)
+	if first && o.begins && e.Spec.RunOnStart && e.MayFire(now.Wall) && !e.lived() {
+		o.arm(e, history.TriggerStart, e.ClockOf(now))
 		return
 	}
 	if !e.Held.IsZero() && o.hold(e, history.TriggerTimer, e.Held, now) {
@@ -201,86 +151,86 @@ func (o *owner) rest(e *entry) {
 	e.disarm()
 	o.stopWaiting(e)
 	e.Active, e.Owed = time.Time{}, nil
-	if e.spec != nil && e.Paused != nil && !e.Paused.Until.IsZero() {
+	if e.Spec != nil && e.Paused != nil && !e.Paused.Until.IsZero() {
 		until := e.Paused.Until.UnixNano()
-		o.lay(e, pending{trigger: triggerResume, onWall: true, nominal: until, at: until})
+		o.lay(e, rules.Pending{Trigger: rules.TriggerResume, OnWall: true, Nominal: until, At: until})
 	}
 }
 
 // halt takes an entry that is no longer active out of the timers; the fires that wait are counted, and runs in flight
 // are not tried again.
-func (o *owner) halt(e *entry, why history.Reason, now instant) {
+func (o *owner) halt(e *entry, why history.Reason, now rules.Instant) {
 	e.stopRetries()
-	if e.next.splaying(now) {
-		o.skip(e, skipped{why, o.time(e.next, e.next.nominal), 1})
+	if e.Next.Splaying(now) {
+		o.skip(e, skipped{why, o.time(e.Next, e.Next.Nominal), 1})
 	}
 	o.dropWaiting(e, why)
 	o.rest(e)
 }
 
-func (o *owner) remove(e *entry, now instant) {
+func (o *owner) remove(e *entry, now rules.Instant) {
 	o.halt(e, history.Removed, now)
 	e.disarm()
-	e.spec, e.Left = nil, now.wall
+	e.Spec, e.Left = nil, now.Wall
 	o.notePaused(e)
 }
 
 // retime gives an active entry a new timing, which counts from what was: what is due by it is due now, once. Only
 // a fire that no timing made, that of run_on_start, stays ahead.
-func (o *owner) retime(e *entry, spec *schedule.Entry, now instant) {
+func (o *owner) retime(e *entry, spec *schedule.Entry, now rules.Instant) {
 	e.stopRetries()
-	was, trigger := e.active(), e.next.trigger
-	if trigger == history.TriggerTimer && e.next.splaying(now) {
-		o.skip(e, skipped{history.Superseded, o.time(e.next, e.next.nominal), 1})
+	was, trigger := e.IsActive(), e.Next.Trigger
+	if trigger == history.TriggerTimer && e.Next.Splaying(now) {
+		o.skip(e, skipped{history.Superseded, o.time(e.Next, e.Next.Nominal), 1})
 	}
 	e.disarm()
 	o.adopt(e, spec, now)
 	switch {
-	case !e.active():
+	case !e.IsActive():
 		o.halt(e, history.Disabled, now)
 	case !was:
 		o.activate(e, now)
-	case trigger == history.TriggerStart && e.mayFire(now.wall):
-		o.arm(e, history.TriggerStart, e.clock(now))
-	case e.rhythm.isOverdue(e, now) && e.mayFire(now.wall) && !e.lived():
-		o.arm(e, history.TriggerTimer, int64(now.up))
+	case trigger == history.TriggerStart && e.MayFire(now.Wall):
+		o.arm(e, history.TriggerStart, e.ClockOf(now))
+	case e.Rhythm.IsOverdue(&e.Entry, now) && e.MayFire(now.Wall) && !e.lived():
+		o.arm(e, history.TriggerTimer, int64(now.Up))
 	default:
 		o.plan(e, now)
 	}
-	if e.active() {
-		e.Active = now.wall
+	if e.IsActive() {
+		e.Active = now.Wall
 	}
-	o.s.log.Info("entry has a new timing", "entry", e.name, "next", o.nextFire(e))
+	o.s.log.Info("entry has a new timing", "entry", e.Name, "next", o.nextFire(e))
 }
 
 // swap gives the entry other fields, for its next fire. The timer stays; a new splay is drawn unless the old one has
 // begun, and a fire that windows hold follows them.
-func (o *owner) swap(e *entry, spec *schedule.Entry, now instant) {
+func (o *owner) swap(e *entry, spec *schedule.Entry, now rules.Instant) {
 	e.stopRetries()
-	was, old, next := e.active(), e.spec, e.next
-	opened, _ := e.timing.Opens(now.wall)
+	was, old, next := e.IsActive(), e.Spec, e.Next
+	opened, _ := e.Timing.Opens(now.Wall)
 	o.adopt(e, spec, now)
 	switch {
-	case was && !e.active():
+	case was && !e.IsActive():
 		o.halt(e, history.Disabled, now)
 	case !was:
 		o.activate(e, now)
-	case next.held:
-		if opens, _ := e.timing.Opens(now.wall); !opens.Equal(opened) || e.spec.Windows.Outside != old.Windows.Outside {
+	case next.Held:
+		if opens, _ := e.Timing.Opens(now.Wall); !opens.Equal(opened) || e.Spec.Windows.Outside != old.Windows.Outside {
 			o.rehold(e, next, now)
 		}
-	case next.trigger == "" || spec.Life != old.Life && !next.splaying(now):
+	case next.Trigger == "" || spec.Life != old.Life && !next.Splaying(now):
 		o.plan(e, now)
-	case spec.Splay != old.Splay && !next.splaying(now):
-		o.arm(e, next.trigger, next.nominal)
+	case spec.Splay != old.Splay && !next.Splaying(now):
+		o.arm(e, next.Trigger, next.Nominal)
 	}
-	o.s.log.Info("entry changed, from its next fire on", "entry", e.name, "next", o.nextFire(e))
+	o.s.log.Info("entry changed, from its next fire on", "entry", e.Name, "next", o.nextFire(e))
 }
 
 // nextFire is when the entry is to run, zero for never.
 func (o *owner) nextFire(e *entry) time.Time {
-	if !e.active() || e.next.trigger == "" {
+	if !e.IsActive() || e.Next.Trigger == "" {
 		return time.Time{}
 	}
-	return o.time(e.next, e.next.at)
+	return o.time(e.Next, e.Next.At)
 }

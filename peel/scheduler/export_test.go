@@ -3,14 +3,16 @@ package scheduler
 import (
 	"context"
 	"time"
+
+	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
 )
 
 // AlterClock has f change every reading of the two clocks. It must be called before Run.
 func (s *Scheduler) AlterClock(f func(wall time.Time, up time.Duration) (time.Time, time.Duration)) {
 	now := s.now
-	s.now = func() instant {
+	s.now = func() rules.Instant {
 		i := now()
-		i.wall, i.up = f(i.wall, i.up)
+		i.Wall, i.Up = f(i.Wall, i.Up)
 		return i
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
+	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
@@ -31,31 +32,32 @@ type skipped struct {
 
 // fire is the first step. It takes the fire that is due for an entry, and plans the next one if no other step has. It reports
 // whether a run was started.
-func (o *owner) fire(e *entry, now instant) bool {
-	p := e.next
+func (o *owner) fire(e *entry, now rules.Instant) bool {
+	p := e.Next
 	e.disarm()
-	if p.trigger == triggerResume {
+	if p.Trigger == rules.TriggerResume {
 		o.resume(e, now, "its time was over")
 		return false
 	}
-	f := Fire{Name: e.name, Trigger: p.trigger, Started: now.wall.In(o.s.o.Zone), held: p.held}
-	f.Nominal = earlier(o.time(p, p.nominal), f.Started)
-	run := e.rhythm.onFire(o, e, p, &f, now)
-	f.Fired = earlier(o.time(p, p.at), f.Started)
+	f := Fire{Name: e.Name, Trigger: p.Trigger, Started: now.Wall.In(o.s.o.Zone), held: p.Held}
+	f.Nominal = earlier(o.time(p, p.Nominal), f.Started)
+	e.Rhythm.OnFire(&e.Entry, p, now)
+	run := !e.Rhythm.OnWall() || p.Trigger != history.TriggerTimer || o.settleLate(e, &f, o.time(p, p.At), now)
+	f.Fired = earlier(o.time(p, p.At), f.Started)
 	if f.Fired.Before(f.Nominal) {
 		f.Fired = f.Nominal
 	}
 	e.Nominal = f.Nominal
 	o.dirty = true
 	run = run && o.admit(e, f, now)
-	if e.next.trigger == "" {
+	if e.Next.Trigger == "" {
 		o.plan(e, now)
 	}
 	return run
 }
 
 // admit is the second step. A fire that may not run is counted, held until the windows open, or waits for a run to end.
-func (o *owner) admit(e *entry, f Fire, now instant) bool {
+func (o *owner) admit(e *entry, f Fire, now rules.Instant) bool {
 	switch why := o.refusal(e, f, now); why {
 	case "":
 		return o.enter(e, f, now)
@@ -69,21 +71,21 @@ func (o *owner) admit(e *entry, f Fire, now instant) bool {
 
 // refusal returns the first check that keeps a fire from running, other runs aside; it is empty if none does. A manual run
 // passes them all.
-func (o *owner) refusal(e *entry, f Fire, now instant) history.Reason {
+func (o *owner) refusal(e *entry, f Fire, now rules.Instant) history.Reason {
 	due := f.Nominal
 	if f.held || f.Trigger != history.TriggerTimer {
 		due = f.Started
 	}
-	switch why, whyNow := e.closed(due), e.closed(now.wall); {
+	switch why, whyNow := e.ClosedBy(due), e.ClosedBy(now.Wall); {
 	case f.Trigger == history.TriggerManual:
 		return ""
-	case f.Trigger == history.TriggerTimer && o.consumeSkip(e, now):
+	case f.Trigger == history.TriggerTimer && e.TakeSkip(now.Wall):
 		return history.SkippedOnce
 	case e.lived():
 		return history.MaxRuns
 	case why != "":
 		return why
-	case !e.breakerAllows(due):
+	case !e.BreakerAllows(due):
 		return history.CircuitOpen
 	default:
 		return whyNow
@@ -96,26 +98,26 @@ func (o *owner) skip(e *entry, s skipped) {
 	}
 	e.Skips[s.reason] += uint64(s.n)
 	o.dirty = true
-	o.s.log.Info("fire skipped", "entry", e.name, "reason", s.reason, "nominal", s.nominal, "fires", s.n)
+	o.s.log.Info("fire skipped", "entry", e.Name, "reason", s.reason, "nominal", s.nominal, "fires", s.n)
 }
 
 // start is the third step. It runs the entry's present definition, however long the fire has waited.
 func (o *owner) start(e *entry, f Fire) {
 	f.Fired = earlier(f.Fired, f.Started) // the wall clock may have been set back while the fire waited
 	f.Nominal = earlier(f.Nominal, f.Fired)
-	f.JID, f.Entry, f.Source = wire.NewJID(), e.spec, o.source(e)
+	f.JID, f.Entry, f.Source = wire.NewJID(), e.Spec, o.source(e)
 	r := &run{e: e, fire: f, hash: e.Hash, timing: e.TimingHash, over: make(chan struct{})}
-	if limit := e.spec.Missed.LateAfter; limit > 0 && f.Started.Sub(f.Nominal) > limit {
+	if limit := e.Spec.Missed.LateAfter; limit > 0 && f.Started.Sub(f.Nominal) > limit {
 		r.fire.Late = true
 		e.Late++
-		o.s.log.Warn("run starts late", "entry", e.name, "nominal", f.Nominal, "late", f.Started.Sub(f.Nominal))
+		o.s.log.Warn("run starts late", "entry", e.Name, "nominal", f.Nominal, "late", f.Started.Sub(f.Nominal))
 	}
 	o.probe(r)
 	e.runs = append(e.runs, r)
 	o.runs = append(o.runs, r)
 	e.Fired, e.Started = f.Fired, f.Started
 	o.dirty = true
-	o.s.log.Debug("run started", "entry", e.name, "trigger", f.Trigger, "nominal", f.Nominal)
+	o.s.log.Debug("run started", "entry", e.Name, "trigger", f.Trigger, "nominal", f.Nominal)
 	var ctx context.Context
 	ctx, r.cancel = context.WithCancelCause(context.Background())
 	go o.s.carryOut(ctx, r)
@@ -126,13 +128,13 @@ func (o *owner) source(e *entry) history.Source {
 	if o.s.o.Source == nil {
 		return history.Source{}
 	}
-	return o.s.o.Source(e.name)
+	return o.s.o.Source(e.Name)
 }
 
 // finish is the fourth step. It records the end of a run and frees its slot; then the breaker, the entries that need this
 // one, the pause after failures and the interval follow, in this order.
 func (o *owner) finish(r *run) {
-	e, was := r.e, r.e.active()
+	e, was := r.e, r.e.IsActive()
 	same := func(other *run) bool { return other == r }
 	e.runs, o.runs = slices.DeleteFunc(e.runs, same), slices.DeleteFunc(o.runs, same)
 	o.dirty = true
@@ -143,17 +145,20 @@ func (o *owner) finish(r *run) {
 		o.settle(r)
 	}
 	if !r.result.Success {
-		o.s.log.Warn("run failed", "entry", e.name, "err", e.Error)
+		o.s.log.Warn("run failed", "entry", e.Name, "err", e.Error)
 	}
 	o.notePaused(e)
 	o.breakOn(r)
 	o.fireNeeds(r)
-	if was && !e.active() {
-		o.s.log.Error("entry is paused", "entry", e.name, "failures", e.FailuresInRow, "err", e.Error)
+	if was && !e.IsActive() {
+		o.s.log.Error("entry is paused", "entry", e.Name, "failures", e.FailuresInRow, "err", e.Error)
 		o.halt(e, history.Paused, r.ended)
 	}
-	if len(e.runs) == 0 {
-		e.rhythm.onEnd(o, e, r.ended)
+	if len(e.runs) == 0 && e.Rhythm.OnEnd(&e.Entry, r.ended) {
+		if e.Next.Splaying(r.ended) {
+			o.skip(e, skipped{history.Superseded, o.time(e.Next, e.Next.Nominal), 1})
+		}
+		o.plan(e, r.ended)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
+	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
@@ -24,7 +25,7 @@ func TestEntryRunsWhenTheOneThatItNeedsHasEndedSo(t *testing.T) {
         alarm: {module: test.ping, needs: {entry: dump, on: failure}}
         clean: {module: test.ping, needs: {entry: dump, on: done}, interval: 90m}
         off: {module: test.ping, needs: {entry: dump}, enabled: false}`))
-		if e := h.entry("upload"); e.State != scheduler.StateActive || e.Why != "waits for the end of dump" {
+		if e := h.entry("upload"); e.State != rules.StateActive || e.Why != "waits for the end of dump" {
 			t.Errorf("%s, %s", e.State, e.Why)
 		}
 		time.Sleep(5 * time.Hour)

@@ -6,21 +6,22 @@ import (
 	"slices"
 
 	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
+	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 )
 
 // rivals are the runs in flight that share the entry's limit, in the order of their start.
 func (o *owner) rivals(e *entry) []*run {
 	group := ""
-	if e.spec != nil {
-		group = e.spec.Overlap.Group
+	if e.Spec != nil {
+		group = e.Spec.Overlap.Group
 	}
 	if group == "" {
 		return e.runs
 	}
 	var list []*run
 	for _, r := range o.runs {
-		if r.e == e || r.fire.Entry.Overlap.Group == group || r.e.spec != nil && r.e.spec.Overlap.Group == group {
+		if r.e == e || r.fire.Entry.Overlap.Group == group || r.e.Spec != nil && r.e.Spec.Overlap.Group == group {
 			list = append(list, r)
 		}
 	}
@@ -28,13 +29,13 @@ func (o *owner) rivals(e *entry) []*run {
 }
 
 // free is how many more runs the entry may have.
-func (o *owner) free(e *entry) int { return e.spec.Overlap.MaxRunning - len(o.rivals(e)) }
+func (o *owner) free(e *entry) int { return e.Spec.Overlap.MaxRunning - len(o.rivals(e)) }
 
 // enter starts a fire, or does what the entry wants where as many runs as it may have are in flight. It tells whether
 // a run was started.
-func (o *owner) enter(e *entry, f Fire, now instant) bool {
+func (o *owner) enter(e *entry, f Fire, now rules.Instant) bool {
 	over := -o.free(e)
-	switch mode := e.spec.Overlap.IfRunning; {
+	switch mode := e.Spec.Overlap.IfRunning; {
 	case over < 0 || mode == schedule.IfRunningAllow:
 		o.start(e, f)
 		return true
@@ -53,14 +54,14 @@ func (o *owner) enter(e *entry, f Fire, now instant) bool {
 }
 
 // await makes a fire wait. It replaces a fire of the same entry that waits already, and takes its place in the order.
-func (o *owner) await(e *entry, f Fire, now instant) {
+func (o *owner) await(e *entry, f Fire, now rules.Instant) {
 	if e.Waiting != nil {
 		o.skip(e, skipped{history.QueueFull, e.Waiting.Nominal, 1})
 	} else {
 		o.waiting = append(o.waiting, e)
 	}
-	e.Waiting = &history.Waiting{Trigger: f.Trigger, Nominal: f.Nominal, Fired: f.Fired, Held: f.held, Since: now.wall}
-	e.waitingFrom = now.up
+	e.Waiting = &history.Waiting{Trigger: f.Trigger, Nominal: f.Nominal, Fired: f.Fired, Held: f.held, Since: now.Wall}
+	e.waitingFrom = now.Up
 }
 
 // isWaiting reports whether the fire is the one of the entry that waits.
@@ -70,11 +71,11 @@ func (e *entry) isWaiting(f Fire) bool {
 }
 
 // restoreWaiting puts the fire back that waited when the last process ended.
-func (o *owner) restoreWaiting(e *entry, now instant) {
+func (o *owner) restoreWaiting(e *entry, now rules.Instant) {
 	if e.Waiting == nil {
 		return
 	}
-	e.waitingFrom = now.up - min(max(0, now.wall.Sub(e.Waiting.Since)), longAgo)
+	e.waitingFrom = now.Up - min(max(0, now.Wall.Sub(e.Waiting.Since)), rules.LongAgo)
 	o.waiting = append(o.waiting, e)
 	slices.SortStableFunc(o.waiting, func(a, b *entry) int { return cmp.Compare(a.waitingFrom, b.waitingFrom) })
 }
@@ -83,16 +84,16 @@ var errYields = errors.New("the next run takes its place")
 
 // release starts fires whose wait is over, the oldest first, and returns how many. The checks that may refuse a fire are
 // made once more.
-func (o *owner) release(now instant, limit int) (started int) {
+func (o *owner) release(now rules.Instant, limit int) (started int) {
 	o.waiting = slices.DeleteFunc(o.waiting, func(e *entry) bool {
 		if started >= limit || o.free(e) <= 0 {
 			return false
 		}
 		w := e.Waiting
 		e.Waiting = nil
-		f := Fire{Name: e.name, Trigger: w.Trigger, Nominal: w.Nominal, Fired: w.Fired, Started: now.wall.In(o.s.o.Zone), held: w.Held}
+		f := Fire{Name: e.Name, Trigger: w.Trigger, Nominal: w.Nominal, Fired: w.Fired, Started: now.Wall.In(o.s.o.Zone), held: w.Held}
 		switch why := o.refusal(e, f, now); {
-		case now.up-e.waitingFrom > e.spec.Missed.StartDeadline:
+		case now.Up-e.waitingFrom > e.Spec.Missed.StartDeadline:
 			o.skip(e, skipped{history.DeadlineExceeded, f.Nominal, 1})
 		case why != "":
 			o.skip(e, skipped{why, f.Nominal, 1})

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
+	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 )
 
@@ -26,7 +27,7 @@ type owner struct {
 	elapsed     queue               // entries that follow elapsed time, by the time of their fire since the clock was made
 	wall        queue               // entries that follow the wall clock, by the Unix time of their fire
 	ready       queue               // entries whose fire has come, by its nominal Unix time
-	base        instant             // ties the clocks together, for what people read
+	base        rules.Instant       // ties the clocks together, for what people read
 	runs        []*run              // in flight
 	waiting     []*entry            // with a fire that waits for runs in flight to end, in the order in which they start
 	backlog     []*entry            // entries with catch-up runs due
@@ -62,8 +63,8 @@ func (o *owner) wake() time.Duration {
 	now := o.s.now()
 	o.compareClocks(now)
 	o.finishEnded()
-	o.collect(&o.elapsed, int64(now.up))
-	o.collect(&o.wall, now.wall.UnixNano())
+	o.collect(&o.elapsed, int64(now.Up))
+	o.collect(&o.wall, now.Wall.UnixNano())
 	starts := o.release(now, maxStarts)
 	for starts < maxStarts && o.ready.len() > 0 {
 		e, _ := o.ready.next()
@@ -97,39 +98,36 @@ func (o *owner) collect(from *queue, now int64) {
 			return
 		}
 		e.dequeue()
-		o.ready.push(e, o.time(e.next, e.next.nominal).UnixNano())
+		o.ready.push(e, o.time(e.Next, e.Next.Nominal).UnixNano())
 	}
 }
 
-func (o *owner) idle(now instant) time.Duration {
+func (o *owner) idle(now rules.Instant) time.Duration {
 	if o.ready.len() > 0 || o.isReleasable() {
 		return 0
 	}
 	wait := maxSleep
 	for _, e := range o.readyBacklog() {
-		wait = min(wait, o.nextCatchUpOf(e)-now.up)
+		wait = min(wait, o.nextCatchUpOf(e)-now.Up)
 	}
 	if o.elapsed.len() > 0 {
 		_, at := o.elapsed.next()
-		wait = min(wait, time.Duration(at)-now.up)
+		wait = min(wait, time.Duration(at)-now.Up)
 	}
 	if o.wall.len() > 0 {
 		_, at := o.wall.next()
-		wait = min(wait, time.Duration(at-now.wall.UnixNano()))
+		wait = min(wait, time.Duration(at-now.Wall.UnixNano()))
 	}
 	if o.dirty && !o.saving {
-		wait = min(wait, o.saveAt-now.up)
+		wait = min(wait, o.saveAt-now.Up)
 	}
 	return max(wait, 0)
 }
 
-// setBackLimit is how far the wall clock may be set back while times that have fired still count as such.
-const setBackLimit = 3 * time.Hour
-
 // compareClocks sees that the wall clock was set. Slow corrections and readings that were not taken at the very same
 // time make no step.
-func (o *owner) compareClocks(now instant) {
-	step := now.wall.Sub(o.base.wall) - (now.up - o.base.up)
+func (o *owner) compareClocks(now rules.Instant) {
+	step := now.Wall.Sub(o.base.Wall) - (now.Up - o.base.Up)
 	if step.Abs() < time.Second {
 		return
 	}
@@ -141,29 +139,29 @@ func (o *owner) compareClocks(now instant) {
 }
 
 // follow has an entry go by the wall clock as it was set.
-func (o *owner) follow(e *entry, step time.Duration, now instant) {
-	e.Breaker.ClampOpened(now.wall)
-	p, back := e.next, step < 0
-	timed := p.trigger == history.TriggerTimer
+func (o *owner) follow(e *entry, step time.Duration, now rules.Instant) {
+	e.Breaker.ClampOpened(now.Wall)
+	p, back := e.Next, step < 0
+	timed := p.Trigger == history.TriggerTimer
 	switch {
-	case !e.active():
-	case e.spec.Clock.After > 0 && e.seen: // a delay is elapsed time
+	case !e.IsActive():
+	case e.Spec.Clock.After > 0 && e.seen: // a delay is elapsed time
 		e.TimingSeen = e.TimingSeen.Add(step)
 		o.setTiming(e)
-		if timed && !p.held {
-			p.nominal, p.at = p.nominal+int64(step), p.at+int64(step)
+		if timed && !p.Held {
+			p.Nominal, p.At = p.Nominal+int64(step), p.At+int64(step)
 			o.lay(e, p)
 		}
-	case p.trigger == "" && back, // its life may not be over any more
-		timed && e.queue == &o.elapsed && !p.splaying(now) && e.bounded(),
-		timed && e.queue == &o.wall && back && (step < -setBackLimit || e.firesAgainAfterSetBack(-step) && !p.held):
+	case p.Trigger == "" && back, // its life may not be over any more
+		timed && e.queue == &o.elapsed && !p.Splaying(now) && e.Bounded(),
+		timed && e.queue == &o.wall && back && (step < -rules.SetBackLimit || e.FiresAgainAfterSetBack(-step) && !p.Held):
 		o.plan(e, now)
 	}
 }
 
 // time is a time of the clock that a fire lies on, on the wall clock.
-func (o *owner) time(p pending, key int64) time.Time {
-	if p.onWall {
+func (o *owner) time(p rules.Pending, key int64) time.Time {
+	if p.OnWall {
 		return time.Unix(0, key).In(o.s.o.Zone)
 	}
 	return o.wallAt(time.Duration(key))
@@ -171,7 +169,7 @@ func (o *owner) time(p pending, key int64) time.Time {
 
 // wallAt is an elapsed time on the wall clock.
 func (o *owner) wallAt(up time.Duration) time.Time {
-	return o.base.wall.Add(up - o.base.up).In(o.s.o.Zone)
+	return o.base.At(up).In(o.s.o.Zone)
 }
 
 // begin is apply for the first schedule of a process.
@@ -198,7 +196,7 @@ func (o *owner) apply(set schedule.Set) schedule.Changes {
 	for _, name := range changes.Added {
 		e := o.entries[name]
 		if e == nil {
-			e = &entry{name: name, rhythm: wall{}}
+			e = newEntry(name)
 			o.entries[name] = e
 		}
 		o.adopt(e, set[name], now)
@@ -212,7 +210,7 @@ func (o *owner) apply(set schedule.Set) schedule.Changes {
 		changed = o.swapHistory(o.entries[name], set[name], now) || changed
 	}
 	for _, name := range changes.Kept {
-		set[name] = o.entries[name].spec
+		set[name] = o.entries[name].Spec
 	}
 	o.set = set
 	o.indexNeeds()
@@ -228,7 +226,7 @@ func (o *owner) apply(set schedule.Set) schedule.Changes {
 
 // swapHistory swaps an entry and reports whether its history has to be stored. A new hash alone need not be: it says whose
 // failures are counted, and a history without failures says the same under every hash.
-func (o *owner) swapHistory(e *entry, spec *schedule.Entry, now instant) (changed bool) {
+func (o *owner) swapHistory(e *entry, spec *schedule.Entry, now rules.Instant) (changed bool) {
 	before := e.Clone()
 	o.swap(e, spec, now)
 	before.Hash = e.Hash
@@ -242,7 +240,7 @@ const maxRemembered = 1000
 func (o *owner) forget() {
 	var left []*entry
 	for _, e := range o.entries {
-		if e.spec == nil && len(e.runs) == 0 {
+		if e.Spec == nil && len(e.runs) == 0 {
 			left = append(left, e)
 		}
 	}
@@ -251,7 +249,7 @@ func (o *owner) forget() {
 	}
 	slices.SortFunc(left, func(a, b *entry) int { return a.Left.Compare(b.Left) })
 	for _, e := range left[:len(left)-maxRemembered] {
-		delete(o.entries, e.name)
+		delete(o.entries, e.Name)
 	}
 }
 
@@ -301,7 +299,7 @@ func (o *owner) drain(d time.Duration) {
 func (o *owner) busy() []string {
 	var names []string
 	for _, r := range o.runs {
-		names = append(names, r.e.name)
+		names = append(names, r.e.Name)
 	}
 	slices.Sort(names)
 	return slices.Compact(names)

@@ -42,7 +42,7 @@ func (h *heapOf) Less(i, j int) bool {
 	if a.key != b.key {
 		return a.key < b.key
 	}
-	return strings.Compare(a.e.name, b.e.name) < 0
+	return strings.Compare(a.e.Name, b.e.Name) < 0
 }
 
 func (h *heapOf) Swap(i, j int) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
+	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
@@ -24,7 +25,7 @@ type run struct {
 	result  wire.Result
 	reports bool // it is reported after its end
 	stored  bool // the report is stored
-	ended   instant
+	ended   rules.Instant
 }
 
 // carryOut is the goroutine of a run.
@@ -74,7 +75,7 @@ func (s *Scheduler) store(r *run) {
 
 // end returns the end of a run for its record.
 func (r *run) end() history.RunEnd {
-	return history.RunEnd{Ended: r.ended.wall, Success: r.result.Success, Error: history.CutError(r.result.Error)}
+	return history.RunEnd{Ended: r.ended.Wall, Success: r.result.Success, Error: history.CutError(r.result.Error)}
 }
 
 // hand gives a run to the owner, unless the owner has stopped waiting.

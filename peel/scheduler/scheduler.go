@@ -2,22 +2,11 @@
 //
 // Call [New], which reads the history of the last process, then [Scheduler.Run] on a goroutine of its own. Give the first
 // schedule to [Scheduler.Begin] and every later one to [Scheduler.Apply]. The way of a fire (due, admitted, started,
-// ended, reported) is in fire.go; when fires come is in elapsed.go for intervals and in wall.go for cron and fixed times.
+// ended, reported) is in fire.go; package rules decides when fires come.
 //
 // One goroutine, that of [Scheduler.Run], owns all entries. It sleeps on one timer, set to the earliest fire and
 // never longer than a minute, so that a suspend of the host and a change of its clock are seen soon. An idle entry
 // costs a place in a heap and no goroutine; a run in flight has one.
-//
-// # Two clocks
-//
-// An interval counts elapsed time, which nobody can set and which goes on while the host is suspended. Cron follows
-// the wall clock. A delay (after) is kept as a time of the wall clock, for the next process, and moves with it when it is
-// set. Fires of either kind lie in a heap of their own clock, so neither is disturbed by what happens to the other: a
-// wall clock that is set leaves intervals alone, but for the bounds of their life. After a suspend, or when the wall
-// clock was set forward, an entry fires once for all that it missed; a cron time more than the entry's start deadline
-// ago is dropped. When the wall clock was set back, cron times that have fired wait until it has passed them, unless it
-// went back by more than three hours: then the new time counts. It counts at once for cron that follows elapsed time,
-// as it does in the hour that daylight saving repeats.
 //
 // # Fires
 //
@@ -28,11 +17,6 @@
 // if_running may have it wait for a run to end. Each entry has one fire held and one that waits at the most. Fires
 // that are due together start in the order of their nominal times, at most five before the scheduler looks at
 // everything else that goes on.
-//
-// The first fire of an interval comes one interval after the entry became active, or after its last run if that is
-// remembered. It counts from the end of the last run in flight; while one is in flight a fire comes every interval
-// after the previous one, so that maxrunning decides. An interval from start to start counts from nominal time to
-// nominal time.
 //
 // Fires missed while the process was down, and those later than the start deadline, are made up as catch_up says:
 // beside the timer, when the entry has nothing in flight that fills its limit, five at once and then one every 5 s
@@ -83,6 +67,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
+	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 )
@@ -114,9 +99,6 @@ type Options struct {
 	Log       *slog.Logger // nil: silent
 }
 
-// triggerResume is not a fire, but the end of a pause.
-const triggerResume history.Trigger = "resume"
-
 // A Fire is one run of an entry. Times are of the wall clock, and Nominal ≤ Fired ≤ Started.
 type Fire struct {
 	JID     wire.JID        // names the run, in the peel's history and as the job that reports it
@@ -136,7 +118,7 @@ type Fire struct {
 type Scheduler struct {
 	o        Options
 	log      *slog.Logger
-	now      func() instant
+	now      func() rules.Instant
 	loaded   map[string]history.History
 	runDir   history.RunDir
 	left     []history.OpenRun // runs that the last process did not complete
@@ -167,7 +149,7 @@ func New(o Options) (*Scheduler, error) {
 		o.Zone = time.Local
 	}
 	s := &Scheduler{
-		o: o, log: o.Log.With("peel", o.Peel), now: newClock(), runDir: history.RunDirOf(o.StateFile),
+		o: o, log: o.Log.With("peel", o.Peel), now: rules.NewClock(), runDir: history.RunDirOf(o.StateFile),
 		commands: make(chan func(*owner)), ended: make(chan *run),
 		reported: make(chan *run), reports: make(chan struct{}, maxReports),
 		stopping: make(chan struct{}), gone: make(chan struct{}),

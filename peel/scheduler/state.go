@@ -1,34 +1,21 @@
 package scheduler
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
-)
-
-// A State is the word for what an entry is up to.
-type State string
-
-// The states.
-const (
-	StateActive    State = "active"
-	StateDisabled  State = "disabled"       // by its field enabled
-	StatePaused    State = "paused_manual"  // somebody wants it so
-	StateFailing   State = "paused_errors"  // too many runs in a row failed
-	StateInvalid   State = "paused_invalid" // this host cannot tell when it fires, or not run it
-	StateExhausted State = "exhausted"      // it never fires again
+	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
 )
 
 // EntryState is what [Scheduler.State] tells of one entry.
 type EntryState struct {
-	Name   string `json:"name"`
-	State  State  `json:"state"`
-	Why    string `json:"why,omitempty"` // of a state that is no choice of the schedule's author
-	Module string `json:"module"`
-	Timing string `json:"timing"` // "interval 1h30m", "cron 0 */4 * * * in Europe/London"
+	Name   string      `json:"name"`
+	State  rules.State `json:"state"`
+	Why    string      `json:"why,omitempty"` // of a state that is no choice of the schedule's author
+	Module string      `json:"module"`
+	Timing string      `json:"timing"` // "interval 1h30m", "cron 0 */4 * * * in Europe/London"
 	// NextNominal is the time by the timing, NextFire adds the splay that was drawn. Where the windows are shut at that
 	// time both are the next time at which the entry may run. Both are zero if there is none.
 	NextNominal time.Time `json:"next_nominal,omitzero"`
@@ -45,11 +32,11 @@ func (o *owner) state() []EntryState {
 	for _, name := range slices.Sorted(maps.Keys(o.set)) {
 		e := o.entries[name]
 		s := EntryState{
-			Name: name, Module: e.spec.Module, Timing: e.spec.Clock.String(),
+			Name: name, Module: e.Spec.Module, Timing: e.Spec.Clock.String(),
 			Running: len(e.runs), BreakerState: e.Breaker.State(), History: e.Clone(),
 		}
-		s.State, s.Why = e.state(now)
-		if e.active() && e.next.trigger != "" {
+		s.State, s.Why = e.State(now, e.lived())
+		if e.IsActive() && e.Next.Trigger != "" {
 			s.NextNominal, s.NextFire = o.nextRun(e)
 		}
 		list = append(list, s)
@@ -59,33 +46,14 @@ func (o *owner) state() []EntryState {
 
 // nextRun returns when an entry with a planned fire may run next.
 func (o *owner) nextRun(e *entry) (nominal, fire time.Time) {
-	nominal, fire = o.time(e.next, e.next.nominal), o.time(e.next, e.next.at)
-	if e.next.held || e.next.trigger != history.TriggerTimer || e.closed(nominal) == "" {
+	nominal, fire = o.time(e.Next, e.Next.Nominal), o.time(e.Next, e.Next.At)
+	if e.Next.Held || e.Next.Trigger != history.TriggerTimer || e.ClosedBy(nominal) == "" {
 		return nominal, fire
 	}
 	for _, at := range o.ahead(e, 1) {
 		return at, at
 	}
 	return time.Time{}, time.Time{}
-}
-
-// state is the word for what the entry is up to, and why.
-func (e *entry) state(now instant) (State, string) {
-	switch {
-	case !e.spec.Enabled:
-		return StateDisabled, ""
-	case e.invalid != "":
-		return StateInvalid, e.invalid
-	case e.Paused != nil:
-		return StatePaused, e.Paused.Why()
-	case e.failing():
-		return StateFailing, fmt.Sprintf("%d runs in a row failed", e.FailuresInRow)
-	case e.next.trigger != "" || len(e.Owed) > 0:
-		return StateActive, ""
-	case e.spec.Needs.Entry != "" && !e.lived():
-		return StateActive, "waits for the end of " + e.spec.Needs.Entry
-	}
-	return StateExhausted, e.exhaustion(now)
 }
 
 const (
@@ -104,15 +72,15 @@ type saver struct {
 }
 
 // save writes the state on a goroutine of its own, which reports to saved.
-func (o *owner) save(now instant) {
-	if !o.dirty || o.saving || now.up < o.saveAt {
+func (o *owner) save(now rules.Instant) {
+	if !o.dirty || o.saving || now.Up < o.saveAt {
 		return
 	}
 	o.dirty = false
 	if o.s.o.StateFile == "" {
 		return
 	}
-	o.saving, o.saveAt = true, now.up+saveEvery
+	o.saving, o.saveAt = true, now.Up+saveEvery
 	histories, removing := o.histories(), o.settled
 	o.removing, o.settled = removing, nil
 	go func() { o.saved <- history.Store(o.s.o.StateFile, histories, removing) }()

@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
+	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 )
@@ -345,22 +346,22 @@ func TestStateOfEveryKindOfEntry(t *testing.T) {
 		}
 		for i, want := range []struct {
 			name   string
-			state  scheduler.State
+			state  rules.State
 			timing string
 			next   time.Duration
 		}{
-			{"a", scheduler.StateActive, "interval 1h30m", 90 * time.Minute},
-			{"b", scheduler.StateActive, "cron 0 */4 * * * | 5 5 * * mon in Europe/London", 4 * time.Hour},
-			{"c", scheduler.StateDisabled, "", 0},
-			{"d", scheduler.StateActive, "interval monthly", 31 * 24 * time.Hour},
-			{"e", scheduler.StateActive, "interval 2h", 2 * time.Hour},
-			{"f", scheduler.StateActive, "at 2000-01-01T03:00:00Z | 2000-01-02T00:00:00Z", 3 * time.Hour},
-			{"g", scheduler.StateActive, "after 1m30s", 90 * time.Second},
-			{"h", scheduler.StateActive, "interval 2h from epoch + 10m", 10 * time.Minute},
-			{"i", scheduler.StateActive, "interval 2h from start", 2 * time.Hour},
-			{"j", scheduler.StateActive, "cron 0 2 * * * (dst_gap skip, dst_overlap auto)", 2 * time.Hour},
-			{"k", scheduler.StateActive, "", 0},
-			{"z", scheduler.StateInvalid, "interval 1h", 0},
+			{"a", rules.StateActive, "interval 1h30m", 90 * time.Minute},
+			{"b", rules.StateActive, "cron 0 */4 * * * | 5 5 * * mon in Europe/London", 4 * time.Hour},
+			{"c", rules.StateDisabled, "", 0},
+			{"d", rules.StateActive, "interval monthly", 31 * 24 * time.Hour},
+			{"e", rules.StateActive, "interval 2h", 2 * time.Hour},
+			{"f", rules.StateActive, "at 2000-01-01T03:00:00Z | 2000-01-02T00:00:00Z", 3 * time.Hour},
+			{"g", rules.StateActive, "after 1m30s", 90 * time.Second},
+			{"h", rules.StateActive, "interval 2h from epoch + 10m", 10 * time.Minute},
+			{"i", rules.StateActive, "interval 2h from start", 2 * time.Hour},
+			{"j", rules.StateActive, "cron 0 2 * * * (dst_gap skip, dst_overlap auto)", 2 * time.Hour},
+			{"k", rules.StateActive, "", 0},
+			{"z", rules.StateInvalid, "interval 1h", 0},
 		} {
 			e := list[i]
 			if e.Name != want.name || e.State != want.state || e.Timing != want.timing {
@@ -394,13 +395,13 @@ func TestEntryThatTheHostIsNotAbleToRunIsPausedUntilItChanges(t *testing.T) {
 		h.apply(one(t, "interval: 1h, args: {a: 1}"))
 		h.apply(parse(t, "e: {module: test.pong, interval: 1h}\nf: {module: test.ping, interval: 1h}\ng: {module: x.y, interval: 1h, enabled: false}"))
 		time.Sleep(90 * time.Minute)
-		if e := h.entry("e"); e.State != scheduler.StateInvalid || e.Why != "no test.pong" || !e.NextFire.IsZero() {
+		if e := h.entry("e"); e.State != rules.StateInvalid || e.Why != "no test.pong" || !e.NextFire.IsZero() {
 			t.Errorf("%+v", e)
 		}
 		if err := h.Start(t.Context(), "e", "ada"); !errors.Is(err, scheduler.ErrNotActive) {
 			t.Errorf("by hand: %v", err)
 		}
-		if e := h.entry("g"); e.State != scheduler.StateDisabled {
+		if e := h.entry("g"); e.State != rules.StateDisabled {
 			t.Errorf("%+v", e)
 		}
 		h.expectRuns("e")

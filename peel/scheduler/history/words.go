@@ -29,6 +29,13 @@ func (o *Override) Why() string {
 	return text
 }
 
+// TakeSkip removes the operator's skip, and reports whether it held for a fire at now.
+func (h *History) TakeSkip(now time.Time) bool {
+	skip := h.Skip
+	h.Skip = nil
+	return skip != nil && (skip.Until.IsZero() || now.Before(skip.Until))
+}
+
 // A Trigger says what made an entry fire.
 type Trigger string
 

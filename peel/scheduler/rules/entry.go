@@ -1,0 +1,101 @@
+// Package rules decides for one entry of a schedule: when its next fire comes, which fires it has missed, and which rules keep
+// a fire from running. It starts nothing, writes nothing and reads no clock but in [NewClock].
+//
+// Call [New] for a name, then set Spec, Timing and Rhythm (by [RhythmOf]). [Rhythm.Next] returns the next nominal time and
+// [Entry.Draw] its splay; [Entry.MayFire], [Entry.ClosedBy] and [Entry.BreakerAllows] are asked before a run, and
+// [Entry.State] says what people read. Methods of one Entry must not be called at the same time.
+//
+// # Two clocks
+//
+// An interval counts elapsed time, which goes on while the host is suspended and which cannot be set. Cron follows
+// the wall clock. A delay (after) is kept as a time of the wall clock, for the next process, and moves with it when it is
+// set. Fires of either kind lie in a heap of their own clock, so neither is disturbed by what happens to the other: a
+// wall clock that is set leaves intervals alone, but for the bounds of their life. After a suspend, or when the wall
+// clock was set forward, an entry fires once for all that it missed; a cron time more than the entry's start deadline
+// ago is dropped. When the wall clock was set back, cron times that have fired wait until it has passed them, unless it
+// went back by more than three hours: then the new time counts. It counts at once for cron that follows elapsed time,
+// as it does in the hour that daylight saving repeats.
+//
+// # Intervals
+//
+// The first fire of an interval comes one interval after the entry became active, or after its last run if that is
+// remembered. It counts from the end of the last run in flight; while one is in flight a fire comes every interval
+// after the previous one, so that maxrunning decides. An interval from start to start counts from nominal time to
+// nominal time.
+//
+// # Known gap
+//
+// Runs in flight are not known here, so the caller counts them towards [Entry.MaxRuns].
+package rules
+
+import (
+	"time"
+
+	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
+	"github.com/seed-c01c3da5/zester/settings/schedule"
+)
+
+// An Entry is one name of the schedule, with its timing and its history.
+type Entry struct {
+	Name    string
+	Spec    *schedule.Entry // nil: it left the schedule and is remembered
+	Timing  schedule.Timing
+	Rhythm  Rhythm // of Timing
+	Invalid string // why it cannot run, whatever Spec says; empty if it can
+	// Anchor is what an interval counts from: activation, the end of the last run, or the last fire while a run is
+	// in flight. It is kept for every entry, as its timing may change.
+	Anchor time.Duration
+	Next   Pending
+	history.History
+}
+
+// New returns an entry without a timing.
+func New(name string) Entry { return Entry{Name: name, Rhythm: wall{}} }
+
+// TriggerResume is not a fire, but the end of a pause.
+const TriggerResume history.Trigger = "resume"
+
+// Pending is the one fire that an entry has ahead. The zero value is none.
+type Pending struct {
+	Trigger history.Trigger
+	OnWall  bool // its times are Unix times, else they are elapsed ones
+	Nominal int64
+	At      int64 // splay included
+	Held    bool  // windows were closed at its nominal time, and open at the time that its splay is added to
+}
+
+// Clock reads the clock that the fire lies on.
+func (p Pending) Clock(now Instant) int64 {
+	if p.OnWall {
+		return now.Wall.UnixNano()
+	}
+	return int64(now.Up)
+}
+
+// Splaying reports whether the nominal time of the fire has passed: it waits for its splay or for the windows.
+func (p Pending) Splaying(now Instant) bool {
+	return p.Trigger != "" && p.Trigger != TriggerResume && p.Nominal < p.Clock(now)
+}
+
+// LongAgo is longer than any interval, and short enough to add up.
+const LongAgo = 100 * 366 * 24 * time.Hour
+
+// CountFromLastRun makes the interval of the entry count from its last run, or from now.
+func (e *Entry) CountFromLastRun(now Instant) {
+	last := e.Ended
+	if e.Started.After(last) {
+		last = e.Started
+	}
+	e.Anchor = now.Up
+	if !last.IsZero() {
+		e.Anchor -= min(max(0, now.Wall.Sub(last)), LongAgo)
+	}
+}
+
+// IsActive reports whether timers and triggers make the entry run.
+func (e *Entry) IsActive() bool {
+	return e.Spec != nil && e.Spec.Enabled && e.Invalid == "" && e.Paused == nil && !e.Failing()
+}
+
+// ClockOf reads the clock that the entry follows.
+func (e *Entry) ClockOf(now Instant) int64 { return Pending{OnWall: e.Rhythm.OnWall()}.Clock(now) }

@@ -1,0 +1,44 @@
+package rules
+
+import (
+	"slices"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/settings/schedule"
+)
+
+// CatchUpLimit is how many missed fires the entry may owe.
+func (e *Entry) CatchUpLimit() int {
+	switch e.Spec.Missed.CatchUp {
+	case schedule.CatchUpRunOnce:
+		return 1
+	case schedule.CatchUpRunAll:
+		return e.Spec.Missed.CatchUpMax
+	}
+	return 0
+}
+
+// maxLooks bounds the nominal times that one search for missed fires looks at.
+const maxLooks = 100_000
+
+// MissedFires returns the last n nominal times in (from, to] at which the entry would have run.
+func (e *Entry) MissedFires(from, to time.Time, n int, zone *time.Location) []time.Time {
+	if limit := to.Add(-LongAgo); from.Before(limit) {
+		from = limit
+	}
+	for back := time.Minute; ; back *= 2 {
+		start, looks := e.Rhythm.alignedStart(e, from, to, back), 0
+		var list []time.Time
+		for at := range e.Timing.Between(start, to) {
+			if looks++; looks > maxLooks {
+				break
+			}
+			if e.MayFire(at) && e.ClosedBy(at) == "" {
+				list = append(list, at.In(zone))
+			}
+		}
+		if len(list) >= n || !start.After(from) || looks > maxLooks {
+			return slices.Clone(list[max(0, len(list)-n):])
+		}
+	}
+}

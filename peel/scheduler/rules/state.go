@@ -1,0 +1,37 @@
+package rules
+
+import (
+	"fmt"
+)
+
+// A State says whether an entry runs, and if not, why.
+type State string
+
+// The states.
+const (
+	StateActive    State = "active"
+	StateDisabled  State = "disabled"       // by its field enabled
+	StatePaused    State = "paused_manual"  // somebody wants it so
+	StateFailing   State = "paused_errors"  // too many runs in a row failed
+	StateInvalid   State = "paused_invalid" // this host cannot tell when it fires, or not run it
+	StateExhausted State = "exhausted"      // it never fires again
+)
+
+// State returns the state of the entry, and why it is in it. lived says that it has had all its runs.
+func (e *Entry) State(now Instant, lived bool) (State, string) {
+	switch {
+	case !e.Spec.Enabled:
+		return StateDisabled, ""
+	case e.Invalid != "":
+		return StateInvalid, e.Invalid
+	case e.Paused != nil:
+		return StatePaused, e.Paused.Why()
+	case e.Failing():
+		return StateFailing, fmt.Sprintf("%d runs in a row failed", e.FailuresInRow)
+	case e.Next.Trigger != "" || len(e.Owed) > 0:
+		return StateActive, ""
+	case e.Spec.Needs.Entry != "" && !lived:
+		return StateActive, "waits for the end of " + e.Spec.Needs.Entry
+	}
+	return StateExhausted, e.exhaustion(now, lived)
+}

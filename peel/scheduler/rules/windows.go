@@ -1,0 +1,54 @@
+package rules
+
+import (
+	"time"
+
+	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
+	"github.com/seed-c01c3da5/zester/settings/schedule"
+)
+
+// ClosedBy says which rule keeps the entry from running at a time, empty if none does.
+func (e *Entry) ClosedBy(at time.Time) history.Reason { return history.Reason(e.Timing.Window(at)) }
+
+// Deferred is when the windows of an entry that waits for them open.
+func (e *Entry) Deferred(now Instant) (time.Time, bool) {
+	if e.Spec.Windows.Outside != schedule.OutsideDefer {
+		return time.Time{}, false
+	}
+	opens, ok := e.Timing.Opens(now.Wall)
+	return opens, ok && e.MayFire(opens)
+}
+
+// maxShut bounds the search for the next fire: after so many shut windows in a row there is none.
+const maxShut = 1000
+
+// Ahead returns the next n times at which the entry may run, without splay. nominal and fire are the times of Next.
+func (e *Entry) Ahead(nominal, fire, now time.Time, n int, zone *time.Location) []time.Time {
+	var list []time.Time
+	at, ok := nominal, true
+	if e.Next.Held {
+		list, at = append(list, fire), now
+		at, ok = e.Timing.Next(at)
+	}
+	for shut := 0; ok && shut < maxShut && len(list) < n && e.MayFire(at); {
+		if e.ClosedBy(at) == "" {
+			list, shut = append(list, at.In(zone)), 0
+			at, ok = e.Timing.Next(at)
+			continue
+		}
+		shut++
+		opens, opensEver := e.Timing.Opens(at)
+		switch {
+		case !opensEver:
+			ok = false
+		case e.Spec.Windows.Outside == schedule.OutsideDefer:
+			if e.MayFire(opens) {
+				list = append(list, opens.In(zone))
+			}
+			at, ok = e.Timing.Next(opens)
+		default:
+			at, ok = e.Rhythm.firstFrom(e, at, opens)
+		}
+	}
+	return list[:min(len(list), max(n, 0))]
+}
