@@ -40,7 +40,7 @@ func (o *owner) breakOn(r *run) {
 
 // notePaused updates the list of entries that are paused_errors. It is called after every change of an entry's state.
 func (o *owner) notePaused(e *entry) {
-	paused := e.Spec != nil && e.Spec.Enabled && e.Invalid == "" && e.Paused == nil && e.Failing()
+	paused := e.IsEnabled() && e.Failing()
 	if paused == o.pausedErrors[e.Name] {
 		return
 	}

@@ -94,7 +94,12 @@ func (e *Entry) CountFromLastRun(now Instant) {
 
 // IsActive reports whether timers and triggers make the entry run.
 func (e *Entry) IsActive() bool {
-	return e.Spec != nil && e.Spec.Enabled && e.Invalid == "" && e.Paused == nil && !e.Failing()
+	return e.IsEnabled() && !e.Failing()
+}
+
+// IsEnabled reports whether the schedule has the entry and enables it, this host can run it, and no operator has paused it.
+func (e *Entry) IsEnabled() bool {
+	return e.Spec != nil && e.Spec.Enabled && e.Invalid == "" && e.Paused == nil
 }
 
 // ClockOf reads the clock that the entry follows.

@@ -6,13 +6,13 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 )
 
-// MayFire tells whether a nominal time is in the life of the entry.
+// MayFire reports whether a nominal time is in the life of the entry.
 func (e *Entry) MayFire(nominal time.Time) bool {
 	life := e.Spec.Life
 	return !nominal.Before(life.NotBefore) && (life.Until.IsZero() || nominal.Before(life.Until))
 }
 
-// Bounded tells whether the wall clock bounds the life of the entry.
+// Bounded reports whether the wall clock bounds the life of the entry.
 func (e *Entry) Bounded() bool { return !e.Spec.Life.NotBefore.IsZero() || !e.Spec.Life.Until.IsZero() }
 
 // MaxRuns returns how many runs the timing may give the entry; 0 is no limit. delete_after_run is max_runs: 1.

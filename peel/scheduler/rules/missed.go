@@ -7,7 +7,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 )
 
-// CatchUpLimit is how many missed fires the entry may owe.
+// CatchUpLimit returns the number of missed fires that catch_up allows to be made up.
 func (e *Entry) CatchUpLimit() int {
 	switch e.Spec.Missed.CatchUp {
 	case schedule.CatchUpRunOnce:

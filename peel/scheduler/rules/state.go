@@ -11,9 +11,9 @@ type State string
 const (
 	StateActive    State = "active"
 	StateDisabled  State = "disabled"       // by its field enabled
-	StatePaused    State = "paused_manual"  // somebody wants it so
+	StatePaused    State = "paused_manual"  // by an operator
 	StateFailing   State = "paused_errors"  // too many runs in a row failed
-	StateInvalid   State = "paused_invalid" // this host cannot tell when it fires, or not run it
+	StateInvalid   State = "paused_invalid" // this host does not know its zone, or cannot run its function
 	StateExhausted State = "exhausted"      // it never fires again
 )
 

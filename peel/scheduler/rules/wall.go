@@ -48,8 +48,8 @@ func (wall) firstFrom(e *Entry, _, from time.Time) (time.Time, bool) {
 	return e.Timing.Next(from.Add(-1))
 }
 
-// FiresAgainAfterSetBack reports whether the entry, whose last fire lies so far ahead since the wall clock was set back, fires by the new
-// time: cron that follows elapsed time does, unless waiting costs it no more than a minute.
+// FiresAgainAfterSetBack reports whether times that have fired fire again after the wall clock was set back, so that the last
+// fire lies ahead by the given time. Those of cron with a wildcard do, unless the wait is shorter than a minute.
 func (e *Entry) FiresAgainAfterSetBack(ahead time.Duration) bool {
 	return e.Timing.Wild() && ahead >= time.Minute
 }

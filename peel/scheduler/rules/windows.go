@@ -7,10 +7,11 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 )
 
-// ClosedBy says which rule keeps the entry from running at a time, empty if none does.
+// ClosedBy returns the rule that keeps the entry from running at a time; it is empty if none does.
 func (e *Entry) ClosedBy(at time.Time) history.Reason { return history.Reason(e.Timing.Window(at)) }
 
-// Deferred is when the windows of an entry that waits for them open.
+// Deferred returns when the windows open next. It returns false if they never do, if the
+// entry does not want fires held, or if its life ends before.
 func (e *Entry) Deferred(now Instant) (time.Time, bool) {
 	if e.Spec.Windows.Outside != schedule.OutsideDefer {
 		return time.Time{}, false
