@@ -25,7 +25,7 @@ type clientConfig struct {
 	Contexts map[string]busContext `yaml:"contexts"`
 }
 
-// A busContext is a bus and who asks there. Files are absolute paths.
+// A busContext is the URL of a bus, with the credential and CA to connect with. Files are absolute paths.
 type busContext struct {
 	URL   string `yaml:"url" json:"url"`
 	Creds string `yaml:"creds" json:"creds"`
@@ -46,7 +46,7 @@ func configFile() (string, error) {
 	return filepath.Join(dir, "zester", "config.yaml"), nil
 }
 
-// readConfig is empty where there is no file.
+// readConfig returns an empty configuration if the file does not exist.
 func readConfig() (c clientConfig, err error) {
 	path, err := configFile()
 	if err != nil {

@@ -52,7 +52,7 @@ func (a *app) cronCommand() *cobra.Command {
 	return group("cron", "Show when a cron expression or a phrase fires", next)
 }
 
-// typed takes an expression as that of --cron or --when.
+// typed sets --cron, or --when if the expression is a phrase.
 func (s *entrySource) typed(expression string) error {
 	flag := "cron"
 	if first := []rune(expression + " ")[0]; unicode.IsLetter(first) && !strings.HasPrefix(expression, "TZ=") && !strings.HasPrefix(expression, "CRON_TZ=") {

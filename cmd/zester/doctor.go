@@ -61,7 +61,7 @@ func (a *app) doctorCommand() *cobra.Command {
 whether bus, master and settings service answer, at the conditions of the reconciler, at the clocks, and at how full the
 bus is. It changes nothing.
 
-A warning is of what works now and will not for long. The exit code is 1 if anything is broken.`,
+A warning is about something that works now and will soon stop working. The exit code is 1 if anything is broken.`,
 		Args: words(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), doctorTimeout)

@@ -284,7 +284,7 @@ func commandNames(cmd *cobra.Command) (names []string) {
 	return names
 }
 
-// words refuses any other number of arguments than that of the names, as wrong usage.
+// words requires one argument for each name, as wrong usage.
 func words(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {

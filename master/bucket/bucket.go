@@ -16,7 +16,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// atOnce is how many values are on their way from a bucket. Of returns each may have half a MiB.
+// atOnce is how many values are requested in advance. A return may have half a MiB.
 const atOnce = 64
 
 // operationHeader has the value in which a key was deleted, as the client writes it. The server has a header of its own,
@@ -24,8 +24,8 @@ const atOnce = 64
 const operationHeader = "KV-Operation"
 
 // Read calls got for the newest value of each key of a KV bucket that matches, a subject with wildcards, in the order in
-// which they were stored. Deleted keys are left out. It ends with the first error of got, which it returns as it is. What it
-// says to errors of its own is for the caller to complete with what was read.
+// which they were stored. Deleted keys are left out. It returns the first error of got unchanged. The caller adds to other
+// errors what was read.
 func Read(ctx context.Context, js jetstream.JetStream, name, keys string, got func(key string, value []byte) error) error {
 	prefix := "$KV." + name + "."
 	var failed error
@@ -44,13 +44,13 @@ func Read(ctx context.Context, js jetstream.JetStream, name, keys string, got fu
 }
 
 const (
-	silence     = 5 * time.Second       // how long messages that were asked for may take
-	unknownWait = 20 * time.Millisecond // before a consumer that no server knows is asked again
-	forgotten   = time.Minute           // when the server gives up a reading whose reader is gone
+	silence     = 5 * time.Second       // for the next requested message
+	unknownWait = 20 * time.Millisecond // before a request to a consumer that no server knows yet is repeated
+	forgotten   = time.Minute           // after which the server removes the consumer of a reader that is gone
 )
 
-// Drain calls got for the messages of a stream that a consumer gives, until it has no more or got returns false. Of c it
-// takes what is to be read, and as MaxRequestBatch how many messages may be on their way.
+// Drain calls got for the messages of a stream that a consumer selects, until there are no more or got returns false. c says
+// which messages, and in MaxRequestBatch how many are requested in advance.
 func Drain(ctx context.Context, js jetstream.JetStream, stream string, c jetstream.ConsumerConfig, got func(jetstream.Msg, *jetstream.MsgMetadata) (more bool)) error {
 	c.AckPolicy, c.MemoryStorage, c.Replicas, c.InactiveThreshold = jetstream.AckNonePolicy, true, 1, forgotten
 	consumer, err := js.CreateConsumer(ctx, stream, c)
@@ -60,7 +60,7 @@ func Drain(ctx context.Context, js jetstream.JetStream, stream string, c jetstre
 	name := consumer.CachedInfo().Name
 	defer func() {
 		if ctx.Err() == nil {
-			_ = js.DeleteConsumer(ctx, stream, name) // else the server forgets it
+			_ = js.DeleteConsumer(ctx, stream, name) // after an error the server removes it later
 		}
 	}()
 	r := reading{consumer: consumer, pending: consumer.CachedInfo().NumPending, got: got}

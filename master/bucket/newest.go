@@ -13,22 +13,22 @@ import (
 )
 
 const (
-	// answerBytes is after how many bytes the server ends an answer, which is then asked for again.
+	// answerBytes is the size at which the server ends a reply; the rest is requested again.
 	answerBytes = 4 << 20
 	// answerSubjects is how many messages the server gives in one answer.
 	answerSubjects = 1024
 	answerWait     = 5 * time.Second // for the next message
 )
 
-// A Message is one of a stream.
+// A Message is a stored message of a stream.
 type Message struct {
 	Data     []byte
 	Stored   time.Time // on the bus's clock
 	Sequence uint64
 }
 
-// Newest reads the newest message of each subject of a stream that allows direct reading; a subject that has none is
-// not in the answer. It is one question, unless the messages are large.
+// Newest reads the newest message of each subject of a stream that allows direct reading. Subjects without a message are
+// missing in the result. It takes one request, unless the messages are large.
 func Newest(ctx context.Context, nc *nats.Conn, stream string, subjects []string) (map[string]Message, error) {
 	found := make(map[string]Message, len(subjects))
 	for part := range slices.Chunk(subjects, answerSubjects) {

@@ -13,15 +13,14 @@ import (
 )
 
 const (
-	refill    = 7 * 24 * time.Hour // in which a share that was used up is there again
-	stateFor  = time.Second        // how long an answer of the server is used
-	sweepWait = time.Hour          // between two looks for accounts that are whole again
+	refill    = 7 * 24 * time.Hour // after which a used share is available again
+	stateFor  = time.Second        // how long a reading of the bucket's state is used
+	sweepWait = time.Hour          // between removals of peels that have their whole share again
 )
 
-// An Account counts what masters store on behalf of each peel in a bucket whose keys do not name the peel. Call
-// [Account.Refresh], then [Account.Admit] for each message. A peel may have a
-// sixteenth of the bucket at once, and as much again in the course of a week. Beyond that it is refused while less than
-// half of the bucket is free. Methods may be called from several goroutines.
+// An Account limits what a master stores for each peel in a bucket whose keys do not name the peel. Call [Account.Refresh],
+// then [Account.Admit] for each message. A peel may use a sixteenth of the bucket at once, and as much again within a week.
+// Beyond that its messages are refused while less than half of the bucket is free. An Account is safe for concurrent use.
 type Account struct {
 	js     jetstream.JetStream
 	stream string
@@ -34,12 +33,12 @@ type Account struct {
 	swept   time.Time
 }
 
-// NewAccount returns an account of a stream. It asks nothing yet.
+// NewAccount returns an account of a stream. It sends no request.
 func NewAccount(js jetstream.JetStream, stream string) *Account {
 	return &Account{js: js, stream: stream, whole: map[string]time.Time{}}
 }
 
-// Refresh reads the limits of the bucket and how full it is, at most once a second.
+// Refresh reads the limits and the size of the bucket, at most once a second.
 func (a *Account) Refresh(ctx context.Context) error {
 	a.mu.Lock()
 	due := time.Since(a.asked) >= stateFor
@@ -63,7 +62,7 @@ func (a *Account) Refresh(ctx context.Context) error {
 	return nil
 }
 
-// Admit reports whether a message of a peel may be stored, and accounts for it if so. All are admitted until the first
+// Admit reports whether a message of a peel may be stored, and counts it if so. All messages are admitted until the first
 // [Account.Refresh].
 func (a *Account) Admit(peel string, bytes int) bool {
 	a.mu.Lock()
@@ -85,7 +84,7 @@ func (a *Account) Admit(peel string, bytes int) bool {
 	return true
 }
 
-// costLocked returns in which time a peel has again what a message takes of its share. Caller must hold mu.
+// costLocked returns how long it takes until the part of a share that a message uses is available again. Caller must hold mu.
 func (a *Account) costLocked(bytes uint64) time.Duration {
 	taken := 0.0
 	if a.share.messages > 0 {

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	parts      = 16  // a peel's share is one of so many parts of a stream
-	sampleSize = 128 // messages in one row of a sample
+	parts      = 16  // a peel's share of a stream is 1/16
+	sampleSize = 128 // consecutive messages in a sample
 
 	// countPause is how long the messages of a peel are not counted again, for each message that was counted. Counting takes
 	// about 4 µs for each.
@@ -27,7 +27,7 @@ const (
 // crowded reports whether less than half of the stream is free.
 func crowded(s bucket.Usage) bool { return s.Full() > 0.5 }
 
-// An amount is what a stream holds of a peel, or may hold.
+// An amount is how many messages and bytes of a peel a stream has, or may have.
 type amount struct{ messages, bytes uint64 }
 
 func (a *amount) add(bytes uint64) { a.messages, a.bytes = a.messages+1, a.bytes+bytes }
@@ -37,7 +37,7 @@ func (a amount) beyond(limit amount) bool {
 	return limit.messages > 0 && a.messages > limit.messages || limit.bytes > 0 && a.bytes > limit.bytes
 }
 
-// shareOf returns what one peel may have of a stream.
+// shareOf returns the share of one peel in a stream.
 func shareOf(c *jetstream.StreamConfig) amount {
 	return amount{uint64(max(c.MaxMsgs, 0)) / parts, uint64(max(c.MaxBytes, 0)) / parts}
 }

@@ -1,13 +1,13 @@
 // Package quota keeps the streams to which all peels write from filling up, and one peel from taking the room of all.
 //
-// A [Trimmer] purges: make it with [New] and call Run once in every master. An [Account] limits what masters store on behalf of a peel where the server
-// cannot count it.
+// Call [New] and [Trimmer.Run] in every master: a Trimmer purges messages. An [Account] limits what masters store for a peel
+// in a bucket where the server cannot count by peel.
 //
 // A stream that refuses messages when it is full (job-returns) is trimmed: at 80 % of its messages or bytes the oldest are
 // purged down to 70 %. Returns of live jobs stay: those before the first of them go by sequence, those between them one by
 // one, at about 75 µs each. If live jobs alone hold more than 70 %, the stream fills up and then refuses returns, which the
-// peels keep in their outboxes and send again; /readyz and zester doctor say so from 95 % on. What is purged depends on the stream's
-// state alone, so several masters may do it at once and none needs a lease.
+// peels keep in their outboxes and send again; /readyz and zester doctor report it from 95 % on. A purge depends on the state
+// of the stream alone, so several masters may purge at once, without a lease.
 //
 // A peel's share is a sixteenth of a stream, in messages and in bytes. While less than half of a stream is used, every
 // peel may take more. In one that is more than half full, each look reads the sizes and subjects of 128 of the newest
@@ -15,12 +15,12 @@
 // counted by the server, and if it has more than its share, its oldest are purged down to half of it, returns of live jobs
 // included. Nothing is kept in memory for each message.
 //
-// # Room while no master lives
+// # Room while no master runs
 //
-// Then nothing is trimmed. A stream of 4,000,000 messages takes at most 1.4 GB of the server's memory, about 350 B a message.
+// Nothing is trimmed then. A stream of 4,000,000 messages takes at most 1.4 GB of the server's memory, about 350 B a message.
 //
-//   - job-returns gets the returns of the jobs that were already sent, and no others: scheduled runs get theirs from masters.
-//     From 80 % on it has room for 800,000 messages and 819 MiB: a job of 10,000 targets with 64 KiB each takes 625 MiB. A
+//   - job-returns gets only the returns of jobs that were already sent: masters store those of scheduled runs.
+//     Above 80 % it has room for 800,000 messages and 819 MiB: a job of 10,000 targets with 64 KiB each takes 625 MiB. A
 //     return for which there is no room waits in its peel's outbox.
 //   - job-events gets the reports of scheduled runs, about 650 B each. Its 2 GiB hold 3,300,000 of them: 27 h of 10,000 peels
 //     with a reported run every 5 minutes (33 a second), 5.5 h with one every minute (167 a second). For a day at that rate
@@ -28,7 +28,7 @@
 //   - jobs and active are written by masters alone.
 //
 // Known gaps: a flood that adds half of job-events within 5 s can push out the oldest reports before it is seen.
-// An [Account] is kept by each master, in memory, from when it started.
+// Each master has its own [Account], in memory, which begins empty.
 package quota
 
 import (
@@ -61,17 +61,16 @@ const (
 	purgesOnce  = 16              // of these requests at the same time
 )
 
-// Options are what a Trimmer works with.
+// Options are the dependencies of a Trimmer.
 type Options struct {
 	JetStream jetstream.JetStream
-	// Live returns the IDs of all jobs that have not ended. It must have those whose records cannot be decoded: their returns
-	// are kept too. After an error no return is purged.
+	// Live returns the IDs of all jobs that have not ended, those with undecodable records included: their returns are kept
+	// too. If it returns an error, no return is purged.
 	Live func(ctx context.Context) (map[wire.JID]bool, error)
 	Log  *slog.Logger // nil: nothing is logged
 }
 
-// A Trimmer purges the oldest messages of streams that are nearly full, and what one peel has beyond its share. Make it
-// with [New] and call Run once.
+// A Trimmer purges the oldest messages of streams that are nearly full, and the messages of a peel beyond its share.
 type Trimmer struct {
 	js       jetstream.JetStream
 	live     func(ctx context.Context) (map[wire.JID]bool, error)
@@ -81,16 +80,16 @@ type Trimmer struct {
 	removed  atomic.Uint64
 }
 
-// A shared stream is one to which all peels write. Its fields are for the goroutine of Run.
+// A shared stream is a stream to which all peels write. Only the goroutine of Run uses its fields.
 type shared struct {
 	name   string
-	filter string                   // subjects on which peels write; empty: all
+	filter string                   // subjects to which peels publish; empty: all
 	of     func(peel string) string // the subjects of one peel, by its wire ID
-	// strange returns a pattern of subjects that peels can make and that are of no job, empty if the subject is none.
+	// strange returns a pattern for subjects like this one if no job can have it, else an empty string.
 	strange func(subject string) string
 
 	sampled uint64               // last sequence when the stream was sampled
-	counted map[string]time.Time // until when the messages of a peel, by its wire ID, are not counted again
+	counted map[string]time.Time // by the peel's wire ID: when its messages may be counted again
 
 	walked uint64            // every message before it belonged to a job in passed
 	passed map[wire.JID]bool // live jobs whose returns a walk has passed
@@ -113,12 +112,12 @@ func returnsOf(peel string) string { return "$KV.job-returns.*." + peel }
 
 func noneStrange(string) string { return "" }
 
-// Removed returns how often the surplus of a peel was purged.
+// Removed returns how many times messages of a peel beyond its share were purged.
 func (t *Trimmer) Removed() uint64 { return t.removed.Load() }
 
-// Run looks at the streams every 5 s until ctx ends, and returns nil.
+// Run checks the streams every 5 s until ctx ends, and returns nil.
 func (t *Trimmer) Run(ctx context.Context) error {
-	// Masters that start together do not look together.
+	// A random delay, so that masters that start together do not purge together.
 	select {
 	case <-ctx.Done():
 		return nil
@@ -140,7 +139,7 @@ func (t *Trimmer) Run(ctx context.Context) error {
 	}
 }
 
-// look purges what has to be purged from one stream.
+// look trims one stream and checks the shares of peels.
 func (t *Trimmer) look(ctx context.Context, s *shared) error {
 	asking, cancel := context.WithTimeout(ctx, requestWait)
 	defer cancel()
@@ -206,10 +205,10 @@ func (t *Trimmer) plan(ctx context.Context, s *shared, stream jetstream.Stream) 
 	return c, nil
 }
 
-// overhead is what a stored message takes beside subject and data, in bytes.
+// overhead is how many bytes a stored message takes in addition to its subject and data.
 const overhead = 100
 
-// sizeOf returns about how many bytes of the stream a message takes of which the headers alone came.
+// sizeOf returns about how many bytes of the stream a message takes, from its headers.
 func sizeOf(m jetstream.Msg) uint64 {
 	n, _ := strconv.ParseUint(m.Headers().Get(nats.MsgSize), 10, 64)
 	return n + uint64(len(m.Subject())) + overhead
@@ -219,8 +218,8 @@ func sizeOf(m jetstream.Msg) uint64 {
 type cut struct {
 	live   map[wire.JID]bool
 	last   uint64 // sequence of the last message that may be purged
-	wanted excess // when the walk began
-	excess excess // that the walk has not covered
+	wanted excess // at the begin of the walk
+	excess excess // minus the messages found so far
 
 	from, next uint64            // the walk begins at from; it has passed every message before next
 	passed     map[wire.JID]bool // live jobs that it has passed

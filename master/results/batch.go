@@ -6,7 +6,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// A batch is reports that lie ready and that no worker has begun with.
+// A batch holds reports that no worker has begun with.
 type batch struct {
 	reports []jetstream.Msg
 	bytes   int
@@ -14,7 +14,7 @@ type batch struct {
 
 func (b *batch) full() bool { return len(b.reports) == maxBatch || b.bytes > maxBatchBytes }
 
-// nakAll has the reports delivered again, here or to another master.
+// nakAll requests a redelivery of the reports, to this or another master.
 func (b *batch) nakAll() {
 	for _, m := range b.reports {
 		_ = m.Nak()
@@ -24,8 +24,8 @@ func (b *batch) nakAll() {
 // A batcher hands batches to workers. It holds one batch, which grows until a worker takes it.
 type batcher chan batch
 
-// add adds a report. It waits while the batch is full and every worker is busy. When ctx ends it has the reports that it
-// holds delivered again. It has one caller at a time.
+// add adds a report. It waits while the batch is full and every worker is busy. If ctx ends meanwhile, the reports of the
+// batch are delivered again. Only one goroutine may call it.
 func (c batcher) add(ctx context.Context, m jetstream.Msg) {
 	var b batch
 	select {

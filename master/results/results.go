@@ -1,17 +1,17 @@
-// Package results turns what peels report of their own schedules into job records, as if each run had been
-// dispatched to one peel and had ended at once.
+// Package results turns the reports of scheduled runs into job records. Call [New] and [Consumer.Run] in each master.
 //
-// Reports wait in the stream job-events, so that none is lost while no master lives. All masters share one durable
-// consumer; each report is worked on by one of them and acknowledged when both the record and the return are stored.
-// Reports that lie ready are taken many at a time, and all that is stored for them is on its way at once.
-// Redelivery repeats what is missing and nothing else: the record and the return are created, not put, so however
-// often a report is delivered, and to whom, there is one of each.
+// Guarantees:
+//   - No report is lost while no master is available: reports wait in the stream job-events.
+//   - A report makes one record and one return, however often it is delivered and to which masters. All masters share one
+//     durable consumer, and acknowledge a report after both are stored. A redelivery creates what is missing.
+//   - If the bus does not store a record, the report is delivered again after a growing pause, without end. Other reports
+//     are not delayed.
+//   - One peel cannot push out the records of others: beyond its share of the bucket jobs ([quota.Account]) a report is
+//     refused while less than half of the bucket is free.
 //
-// A report that cannot be used, because it cannot be read, contradicts its subject, tells times from the far future,
-// is too large or speaks of a job that is not this peel's own, is ended for good, counted by its reason and logged, once a minute for each peel;
-// it stays in the stream, where it can be looked at. So is one that is beyond its peel's share of the bucket jobs while
-// less than half of that is free ([quota.Account]): one peel cannot push out the records of others. Trouble with storage is never the report's fault: it is tried
-// again, with growing pauses and without end, while other reports pass.
+// A report is also refused if it cannot be decoded, contradicts its subject, has times in the far future, is too large, or
+// names a job of another peel. Refused reports are counted by reason, logged once a minute for each peel, not delivered
+// again, and stay in the stream.
 package results
 
 import (
@@ -36,12 +36,12 @@ const (
 	streamName   = "job-events"
 	consumerName = "schedule-results"
 
-	atOnce        = 2       // batches that are worked on
-	maxBatch      = 256     // reports in one, if so many lie ready
-	maxBatchBytes = 4 << 20 // of them together, without the last one
+	atOnce        = 2       // batches that are stored at the same time
+	maxBatch      = 256     // reports in one batch
+	maxBatchBytes = 4 << 20 // of the reports of a batch, without the last one
 	unacked       = 1024
 	ackWait       = 30 * time.Second
-	fetched       = 4 << 20 // bytes of reports that were asked for
+	fetched       = 4 << 20 // bytes of reports that are requested in advance
 	askWait       = 5 * time.Second
 	lastPause     = time.Minute
 )
@@ -53,7 +53,7 @@ type Options struct {
 	Log       *slog.Logger // nil: nothing is logged
 }
 
-// A Consumer is one master's share in the work. Make it with [New] and call Run once.
+// A Consumer stores the reports that one master gets. Make it with [New] and call Run once.
 type Consumer struct {
 	o        Options
 	log      *slog.Logger
@@ -69,7 +69,7 @@ type Stats struct {
 	Foreign     uint64 // reports for a job ID that is not a scheduled job of that peel
 	Future      uint64 // reports with times from the far future
 	Surplus     uint64 // reports beyond their peel's share of a crowded bucket
-	Retried     uint64 // deliveries that have to be repeated because of the bus
+	Retried     uint64 // deliveries that are repeated because the bus did not store the record
 }
 
 // New returns a consumer. It starts nothing.
@@ -88,8 +88,8 @@ func (c *Consumer) Stats() Stats {
 	}
 }
 
-// Run works until ctx ends, finishes what it has begun and returns nil. Trouble with the bus is logged and
-// outlasted; a connection that is closed is an error.
+// Run stores reports until ctx ends, completes the current batches and returns nil. It logs errors of the bus and
+// continues; a closed connection is an error.
 func (c *Consumer) Run(ctx context.Context) error {
 	pause := time.Second
 	for {
@@ -114,7 +114,7 @@ func (c *Consumer) Run(ctx context.Context) error {
 	}
 }
 
-// consume works until the consumer ends or ctx does.
+// consume stores reports until the consumer or ctx ends.
 func (c *Consumer) consume(ctx context.Context) error {
 	consumer, err := c.consumer(ctx)
 	if err != nil {
@@ -147,7 +147,7 @@ func (c *Consumer) consume(ctx context.Context) error {
 		err = errors.New("the bus ended the reading")
 	}
 	stop()
-	consuming.Drain() // what was fetched goes back at once
+	consuming.Drain() // fetched reports are delivered again at once
 	<-consuming.Closed()
 	workers.Wait()
 	close(batches)
@@ -157,7 +157,7 @@ func (c *Consumer) consume(ctx context.Context) error {
 	return err
 }
 
-// work handles reports until ctx ends, those that it has begun with to their end.
+// work handles batches until ctx ends. It completes a batch that it has begun.
 func (c *Consumer) work(ctx context.Context, batches <-chan batch, key *settings.ProofKey) {
 	for {
 		select {
@@ -196,7 +196,7 @@ func (c *Consumer) consumer(ctx context.Context) (jetstream.Consumer, error) {
 	})
 }
 
-// handle brings deliveries to their ends: acknowledged, refused for good, or to come again.
+// handle stores reports and answers their deliveries.
 func (c *Consumer) handle(ctx context.Context, reports []jetstream.Msg, key *settings.ProofKey) {
 	if err := c.records.Refresh(ctx); err != nil {
 		c.log.Debug("shares of peels are those from before", "err", err)
@@ -232,7 +232,7 @@ func (c *Consumer) handle(ctx context.Context, reports []jetstream.Msg, key *set
 	})
 }
 
-// answer tells the bus what became of a delivery.
+// answer acknowledges a delivery, refuses it for good, or has it repeated.
 func (c *Consumer) answer(m jetstream.Msg, err error) {
 	switch refusal, refused := errors.AsType[*refusalError](err); {
 	case err == nil:
@@ -249,7 +249,7 @@ func (c *Consumer) answer(m jetstream.Msg, err error) {
 	}
 }
 
-// again has a delivery repeated after a pause.
+// again requests a redelivery after a pause.
 func (c *Consumer) again(m jetstream.Msg, why error) error {
 	meta, err := m.Metadata()
 	if err != nil {
