@@ -187,7 +187,7 @@ func explain(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// DataDir is where a daemon keeps its files unless told: /var/lib/zester for root, else the user's state directory
+// DataDir returns the default data directory: /var/lib/zester for root, else the user's state directory
 // (XDG Base Directory Specification).
 func DataDir() string {
 	if os.Geteuid() == 0 {

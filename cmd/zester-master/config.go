@@ -61,7 +61,7 @@ type REST struct {
 	Key    string `yaml:"key"`    // file with its key
 }
 
-// leastAckWindow is twice what a peel that hears a request may take to say so.
+// leastAckWindow is twice the time that a peel may take to acknowledge a request.
 const leastAckWindow = time.Second
 
 func defaults() daemon.Config {

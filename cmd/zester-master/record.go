@@ -24,7 +24,7 @@ type recorder struct {
 	audit *auditlog.Log
 }
 
-// record has the signature of what the reconciler tells orders to.
+// record stores an order of a person in the audit log. The reconciler calls it.
 func (r *recorder) record(ctx context.Context, nc *nats.Conn, o control.Command) {
 	l, err := r.of(nc)
 	if err != nil {

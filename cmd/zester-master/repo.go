@@ -62,7 +62,7 @@ type Place struct {
 	Plans    string         `yaml:"plans"`    // pull requests on a forge that are commented on: branches, forks or off; empty: branches
 }
 
-// sync fills in what brings the repo to the fleet, and what hears of pushes.
+// sync sets the options of the reconciler, and the webhooks.
 func (c *Config) sync(o *master.Options) error {
 	if c.Repo == "" {
 		if len(c.Hooks) > 0 {
@@ -111,7 +111,7 @@ func (c *Config) sync(o *master.Options) error {
 	return err
 }
 
-// places are all that are told, each of which has a name of its own.
+// places returns the targets of notifications, each with a unique name.
 func (c *Config) places() (all []*place.Place, err error) {
 	transport := access.Options(c.Git).Transport()
 	for _, n := range c.Notify {

@@ -17,7 +17,7 @@ func (a *app) userCommand() *cobra.Command {
 	return group("user", "Manage the credentials of people", a.userAddCommand(), a.userListCommand(), a.userRevokeCommand())
 }
 
-// userLife is how long a person's credential is valid unless told otherwise.
+// userLife is how long a person's credential is valid by default.
 const userLife = 365 * 24 * time.Hour
 
 func (a *app) userAddCommand() *cobra.Command {

@@ -24,8 +24,8 @@ type connection struct {
 	flags *pflag.FlagSet // of the command that runs
 }
 
-// settle fills in what a context says of the bus. The flag --url wins over one, and a data directory that was named
-// over the one that is used unless told.
+// settle completes the connection from the context. The flag --url overrides the context, and so does a data directory that
+// was named.
 func (c *connection) settle() error {
 	if c.url != "" {
 		return nil

@@ -249,7 +249,7 @@ func (a *app) runJob(ctx context.Context, client *api.Client, spec job.Spec) err
 	return a.follow(ctx, client, follower, newReport(a, spec.JID, spec.Function, len(spec.Targets)))
 }
 
-// follow prints what comes of a job until its end, or until nobody wants to wait any more.
+// follow prints the returns of a job until it ends, --wait is over, or the user interrupts.
 func (a *app) follow(ctx context.Context, client *api.Client, follower *api.Follower, r *report) error {
 	waiting, cancel := ctx, context.CancelFunc(func() {})
 	if a.dispatching.wait > 0 {

@@ -216,7 +216,7 @@ func helpArgs(help *cobra.Command, args []string) error {
 	return err
 }
 
-// flagError says what a flag takes, where the parser speaks of its own functions, and which one may be meant.
+// flagError replaces errors of the flag parser: it names what the flag takes, and a near name of an unknown flag.
 func flagError(cmd *cobra.Command, err error) error {
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		return fmt.Errorf("%w%s", err, nearFlag(cmd, unknown))

@@ -236,7 +236,7 @@ func (p *planning) note(format string, args ...any) {
 	p.notes = append(p.notes, fmt.Sprintf(format, args...))
 }
 
-// readAhead reads the files of the base while the fleet is read. What cannot be read then is told when it is needed.
+// readAhead reads the files of the base while the fleet is read. An error is reported when the files are needed.
 func (p *planning) readAhead(base string) {
 	at, err := p.checkout.Revision(base)
 	if err != nil {

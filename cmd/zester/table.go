@@ -148,7 +148,7 @@ func (t table) cutTo(columns []*column, least, line int) bool {
 	return true
 }
 
-// cut shortens s to so many characters.
+// cut shortens s to at most the given number of characters.
 func cut(s string, most int) string {
 	if utf8.RuneCountInString(s) <= most {
 		return s

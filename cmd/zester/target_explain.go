@@ -96,7 +96,7 @@ func explainFile(file, expr string) (*explained, error) {
 	}, nil
 }
 
-// fewSelected is how many IDs people are told.
+// fewSelected is how many IDs are printed.
 const fewSelected = 20
 
 func (a *app) tellExplained(e *explained) error {

@@ -17,7 +17,7 @@ func (a *app) tokenCommand() *cobra.Command {
 		a.tokenCreateCommand(), a.tokenListCommand(), a.tokenRotateCommand(), a.tokenRevokeCommand())
 }
 
-// tokenLife is how long a token is valid unless told otherwise.
+// tokenLife is how long a token is valid by default.
 const tokenLife = 90 * 24 * time.Hour
 
 func (a *app) tokenCreateCommand() *cobra.Command {

@@ -46,7 +46,7 @@ func CredentialEnds(creds []byte) (user string, ends time.Time, err error) {
 	return claims.Name, ends, nil
 }
 
-// userClaims reads a credential. The bus checks it; here it only makes subjects and tells dates.
+// userClaims reads a credential. The bus verifies it; the client needs only its name and dates.
 func userClaims(creds []byte) (*jwt.UserClaims, error) {
 	token, err := jwt.ParseDecoratedJWT(creds)
 	if err != nil {

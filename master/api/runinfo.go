@@ -20,8 +20,8 @@ const runFile = "run.json"
 // maxRunInfo bounds the file in bytes.
 const maxRunInfo = 64 << 10
 
-// RunInfo is how to reach a master that runs on this host, with the credential of an operator. Whoever may read it
-// may dispatch jobs.
+// RunInfo says how to reach a master that runs on this host, with the credential of an operator. Users who can read it can
+// dispatch jobs.
 type RunInfo struct {
 	URL   string `json:"url"`
 	CA    string `json:"ca,omitempty"` // path of a file with certificates

@@ -19,7 +19,7 @@ const (
 	stepRemoved      step = "the job is removed from the live jobs"
 )
 
-// at tells a test that the dispatcher has come to a step.
+// at reports to a test that the dispatcher has reached a step.
 func (d *Dispatcher) at(s step) {
 	if d.reached != nil {
 		d.reached(s)

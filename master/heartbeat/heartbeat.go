@@ -1,4 +1,4 @@
-// Package heartbeat gives a running master its name and tells other masters which runs live. Make a [Heartbeat] with [New],
+// Package heartbeat gives a running master its name and tells other masters which runs are alive. Make a [Heartbeat] with [New],
 // take the name with [Heartbeat.Enter], then call [Heartbeat.Run]; [Heartbeat.Read] returns the heartbeat of any run.
 //
 // The owner of a job is one run of a master: its name and an ID that no other run has, see [Owner]. A heartbeat is a key of

@@ -24,9 +24,9 @@ type Ended struct {
 }
 
 // CreateEnded stores the records and returns of jobs, all at once, and calls done for each of them from this goroutine.
-// What is there already stays, so that it may be repeated however often. No return is stored before its record is known
-// to be there. Done is told nil when both are; [ErrExists] if the ID is that of another peel's job, or of one that was
-// dispatched; [ErrTooLarge]; or why it is not known whether they are. Ctx bounds the waiting and needs a deadline.
+// Records and returns that exist stay, so the call can be repeated. A return is stored only after its record. done gets nil
+// when both are stored; [ErrExists] if the ID is that of another peel's job, or of one that was
+// dispatched; [ErrTooLarge]; or the reason why this is not known. ctx needs a deadline.
 func (s *Store) CreateEnded(ctx context.Context, all []Ended, done func(i int, err error)) {
 	c := creation{store: s, all: all, nc: s.js.Conn(), answers: make(chan *nats.Msg, 2*len(all)), open: len(all)}
 	c.done = func(i int, err error) {

@@ -11,7 +11,7 @@
 //
 // Four invariants hold for every record:
 //
-//   - the bucket active has no job that has ended and was told, and the bucket jobs none that lives;
+//   - the bucket active has no job whose end was reported, and the bucket jobs no job that has not ended;
 //   - a record that says claimed was never published to any peel, so that a claim can be dispatched again;
 //   - every return of a peel that a final record counts is in the bucket job-returns;
 //   - a key that could not be read is an error and never an absent key: absent is [ErrNotFound] and nothing else.
@@ -133,9 +133,9 @@ type Job struct {
 	TargetHeads []target.PeelID `json:"target_heads,omitempty"`
 	heads       []target.PeelID
 
-	// Live reports whether the record is in the bucket active: the job has not ended, or its end is not told yet.
+	// Live reports whether the record is in the bucket active: the job has not ended, or its end is not reported yet.
 	Live bool `json:"-"`
-	// Revision is that of the record as it was read or written last, which the next write must replace.
+	// Revision is the revision of the record that was read or written last. The next write must replace it.
 	Revision uint64 `json:"-"`
 	// Written is when that was, on the bus's clock; known only of a record that was read.
 	Written time.Time `json:"-"`

@@ -26,7 +26,7 @@ const (
 	MaxBatched      = 72 * time.Hour // a job in batches, if every target took all its time
 	DefaultTimeout  = 60 * time.Second
 
-	// MaxAhead is how far ahead of a master's clock a job ID or a time told by others may be. IDs sort by time, so
+	// MaxAhead is how far ahead of a master's clock a job ID or a time from other hosts may be. IDs sort by time, so
 	// one from the far future would head every list for ever.
 	MaxAhead = 48 * time.Hour
 

@@ -36,7 +36,7 @@ func configs() []jetstream.StreamConfig {
 
 // bucket is a KV bucket as the client library would make it, except that reads go to the stream's leader: on a
 // cluster a direct get may be answered by a copy that lags, and what is read here decides who owns what. Values
-// may have a lifetime of their own, and where all have one, a marker tells watchers of a key that ended.
+// may have a lifetime of their own, and where all have one, the server tells watchers when a key expires.
 func bucket(name string, history int64, ttl time.Duration) jetstream.StreamConfig {
 	c := jetstream.StreamConfig{
 		Name:              "KV_" + name,

@@ -47,7 +47,7 @@ const (
 )
 
 // Roots returns the certificates in a text of PEM blocks, and ignores other blocks. For a credential without certificates it
-// returns nil, which stands for the certificates of the system; for any other text without certificates, an error.
+// returns nil, which means the certificates of the system; for any other text without certificates, an error.
 func Roots(text []byte) (*x509.CertPool, error) {
 	pool := x509.NewCertPool()
 	switch {

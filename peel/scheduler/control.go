@@ -86,7 +86,7 @@ func (s *Scheduler) Start(ctx context.Context, name, by string) error {
 	})
 }
 
-// maxNext is how many fires ahead Next tells.
+// maxNext is how many fires Next returns.
 const maxNext = 100
 
 // Next returns the next n nominal times, 100 at the most, at which an entry may run, as if no run took time and none
@@ -107,7 +107,7 @@ func (o *owner) ahead(e *entry, n int) []time.Time {
 	return e.Ahead(o.time(e.Next, e.Next.Nominal), o.time(e.Next, e.Next.At), o.s.now().Wall, n, o.s.o.Zone)
 }
 
-// command carries something out on an entry of the schedule; what tells errors what that was.
+// command calls f with an entry of the schedule. what names the command in errors.
 func (s *Scheduler) command(ctx context.Context, what, name string, f func(*owner, *entry) error) error {
 	var refused error
 	err := s.do(ctx, func(o *owner) {

@@ -31,7 +31,7 @@ func (o *owner) rivals(e *entry) []*run {
 // free is how many more runs the entry may have.
 func (o *owner) free(e *entry) int { return e.Spec.Overlap.MaxRunning - len(o.rivals(e)) }
 
-// enter starts a fire, or does what the entry wants where as many runs as it may have are in flight. It tells whether
+// enter starts a fire. If the entry has as many runs in flight as it may have, its overlap policy decides. It reports whether
 // a run was started.
 func (o *owner) enter(e *entry, f Fire, now rules.Instant) bool {
 	over := -o.free(e)

@@ -9,7 +9,7 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
 )
 
-// EntryState is what [Scheduler.State] tells of one entry.
+// EntryState is the state of one entry, from [Scheduler.State].
 type EntryState struct {
 	Name   string      `json:"name"`
 	State  rules.State `json:"state"`

@@ -122,7 +122,7 @@ func (f *fleet) pings(ctx context.Context) error {
 	return nil
 }
 
-// echo asks the peels that a target expression selects for so many bytes of output each.
+// echo runs a job in which each peel of a target returns the given number of bytes.
 func (f *fleet) echo(ctx context.Context, expr string, bytes int) (jobRun, error) {
 	return f.dispatch(ctx, "test.echo", expr, map[string]any{"text": strings.Repeat("zester! ", bytes/8)})
 }

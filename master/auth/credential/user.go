@@ -14,7 +14,7 @@ import (
 // maxUserTTL bounds how long a credential of a person is valid.
 const maxUserTTL = 10 * 366 * 24 * time.Hour
 
-// LocalUser is the operator whose credential a master gives to whoever may read its data directory.
+// LocalUser is the operator whose credential is in the data directory of a master.
 const LocalUser = "local"
 
 // A User is a person with a credential of the bus.

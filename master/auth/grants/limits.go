@@ -15,8 +15,8 @@ var ErrNotAllowed = errors.New("not allowed")
 
 // Limits narrow what a credential may dispatch. The zero value allows everything.
 type Limits struct {
-	// Target is an expression. It is evaluated at each dispatch, so a peel that comes to match it is within from then on;
-	// one by facts therefore takes each host at its word.
+	// Target is an expression. It is evaluated at each dispatch, so a peel is allowed as soon as it matches. An expression
+	// with facts trusts what each host says about itself.
 	Target    string   `json:"target,omitempty"`
 	Functions []string `json:"functions,omitempty"` // globs such as "test.*"
 }
@@ -94,7 +94,7 @@ func (e *OutsideError) Error() string {
 	return fmt.Sprintf("%v: %d of %d targets, the first of them %s, are not selected by %q", ErrNotAllowed, len(e.outside), e.targets, e.outside[0], e.limit)
 }
 
-// Is makes it an [ErrNotAllowed].
+// Is reports whether target is [ErrNotAllowed].
 func (e *OutsideError) Is(err error) bool { return err == ErrNotAllowed }
 
 // Has reports whether a target is outside the limits.

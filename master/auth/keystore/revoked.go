@@ -24,8 +24,8 @@ const revokedFile = "revoked.json"
 // maxRevoked bounds revokedFile in bytes.
 const maxRevoked = 16 << 20
 
-// Revoke ends all credentials of the given keys in a role, durably, and returns the JWT of the role's account, which tells servers
-// of it. Keys that were revoked before stay revoked. changed is false if no key was new.
+// Revoke ends all credentials of the given keys in a role, durably, and returns the JWT of the role's account, by which
+// servers learn it. Keys that were revoked before stay revoked. changed is false if no key was new.
 func (k *Keys) Revoke(role grants.Role, ends map[string]credential.End) (account string, changed bool, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -34,7 +34,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/private"
 )
 
-// The files of a certificate authority, and how long what it makes is valid.
+// The files of a certificate authority, and the validity of its certificates.
 const (
 	caFile    = "ca.crt"
 	caKeyFile = "ca.key"
@@ -45,18 +45,18 @@ const (
 	skew     = 10 * time.Minute    // by which the clock of whoever checks may be behind
 )
 
-// Why an authority, or a key, is not rotated or retired.
+// Errors of [CA.Rotate] and [CA.Retire].
 var (
 	ErrFormer   = errors.New("the last rotation is not at its end")
 	ErrNoFormer = errors.New("there is no former one that could be retired")
 )
 
-// A CA signs the certificates that a master shows on its listeners. It is made at first start and is for masters
-// that are given none; peels and people check the bus against [CA.File] and trust no other authority.
+// A CA signs the certificates of a master's listeners, unless the master has certificates from elsewhere. It is made at the
+// first start. Peels and people check the bus against [CA.File] and trust no other authority.
 //
-// [CA.Rotate] gives it a new key and certificate, which the former key signs as well: whoever knows the former alone
-// goes on, and learns the new one from [CA.File], or when its credential is renewed. [CA.Retire] ends the former.
-// Listeners follow without a restart. Methods may be called from several goroutines.
+// [CA.Rotate] makes a new key and certificate and has the former key sign the new certificate too, so clients that trust
+// only the former authority can still connect. They get the new certificate from [CA.File], or when their credential is
+// renewed. [CA.Retire] ends the former authority. Listeners need no restart. A CA is safe for concurrent use.
 type CA struct {
 	dir string
 
@@ -67,9 +67,9 @@ type CA struct {
 	former *x509.Certificate
 }
 
-// OpenCA reads the certificate authority in dir, or makes it if dir holds no certificate. So it replaces a key that an earlier
-// version, interrupted, left without a certificate: nobody has seen that authority. A key that others than its owner may use
-// is refused, and so is a certificate without its key.
+// OpenCA reads the certificate authority in dir, or makes one if dir has no certificate. It then replaces a key without a
+// certificate, which an earlier version may have left when it was interrupted: nobody trusts that authority. It refuses a key
+// file that users other than its owner may read, and a certificate without its key.
 func Open(dir string) (*CA, error) {
 	c := &CA{dir: dir}
 	if err := private.Make(dir); err != nil {
@@ -91,23 +91,24 @@ func Open(dir string) (*CA, error) {
 // errNoCertificate: neither file of the authority holds a certificate.
 var errNoCertificate = errors.New("there is no certificate")
 
-// File is where the certificates are by which others check what the CA has signed. It is no secret.
+// File returns the path of the certificates that clients trust. The file is not secret.
 func (c *CA) File() string { return filepath.Join(c.dir, caFile) }
 
-// Pin is [PinOf] the authority, not the former.
+// Pin returns [PinOf] of the present authority.
 func (c *CA) Pin() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return PinOf(c.cert.Raw)
 }
 
-// PinOf returns the SHA-256 of a certificate, given in DER, as base64url. A host that joins knows the authority by it.
+// PinOf returns the SHA-256 of a DER certificate as base64url. A join token carries it, so that a host that joins can check
+// the authority.
 func PinOf(der []byte) string {
 	sum := sha256.Sum256(der)
 	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-// Bundle is what [CA.File] holds: the certificate, and the former if there is one.
+// Bundle returns the content of [CA.File]: the present certificate, and the former one if there is one.
 func (c *CA) Bundle() []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -168,7 +169,7 @@ func certify(t, signer *x509.Certificate, public *ecdsa.PublicKey, key *ecdsa.Pr
 	return x509.ParseCertificate(der)
 }
 
-// Rotate makes the CA's key and certificate anew and makes the present one the former.
+// Rotate makes a new key and certificate. The present ones become the former ones.
 func (c *CA) Rotate() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -189,7 +190,7 @@ func (c *CA) Rotate() error {
 	return c.become(&next)
 }
 
-// Retire ends the former. Who knows the former alone is locked out.
+// Retire ends the former authority. Clients that trust only the former one can no longer connect.
 func (c *CA) Retire() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -199,7 +200,7 @@ func (c *CA) Retire() error {
 	return c.become(&CA{dir: c.dir, key: c.key, cert: c.cert})
 }
 
-// become stores what the CA is to be. The file of the key holds everything, so that one rename changes all.
+// become stores a new state of the CA. The key file has all of it, so that one rename changes everything.
 func (c *CA) become(next *CA) error {
 	secret, err := x509.MarshalPKCS8PrivateKey(next.key)
 	if err != nil {
@@ -273,7 +274,7 @@ func readCertificates(text []byte) (certs []*x509.Certificate, found bool, err e
 	return certs, len(certs) > 0, nil
 }
 
-// use takes the certificate, and where there are three, the bridge and the former as well.
+// use sets the certificate, and if there are three, the cross-signed and the former one too.
 func (c *CA) use(text []byte, certs []*x509.Certificate, whole bool) error {
 	if len(certs) != 1 && len(certs) != 3 {
 		return fmt.Errorf("there are %d certificates, want that of the authority", len(certs))
@@ -299,9 +300,9 @@ func (c *CA) use(text []byte, certs []*x509.Certificate, whole bool) error {
 	return renameio.WriteFile(c.File(), c.bundle(), 0o644) // the change was cut short
 }
 
-// Config is for a listener that is reached by the given names and addresses, and by "localhost", the host's own name
-// and its addresses when the certificate is made. It speaks TLS 1.3 alone. Its certificate is made when it is first
-// asked for and anew 30 days before it ends, without a restart.
+// Config returns the TLS configuration of a listener with the given names and addresses. "localhost", the host's name and
+// its addresses at that time are added. Only TLS 1.3 is offered. The certificate is made at the first connection, and
+// replaced 30 days before it ends, without a restart.
 func (c *CA) Config(names ...string) *tls.Config {
 	var mu sync.Mutex
 	var current *tls.Certificate
@@ -322,7 +323,8 @@ func (c *CA) Config(names ...string) *tls.Config {
 	}
 }
 
-// chain is what is shown after a leaf. The roots are for those who know the hash of one alone.
+// chain returns the certificates that a listener sends after its own. The roots are in it for clients that know only the
+// hash of one.
 func (c *CA) chain() (chain [][]byte) {
 	if c.bridge != nil {
 		chain = append(chain, c.bridge.Raw)
@@ -333,14 +335,14 @@ func (c *CA) chain() (chain [][]byte) {
 	return chain
 }
 
-// shows reports whether a leaf is of the present key, with the chain of now.
+// shows reports whether a leaf is signed by the present key and has the present chain.
 func (c *CA) shows(leaf *tls.Certificate) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.EqualFunc(leaf.Certificate[1:], c.chain(), bytes.Equal)
 }
 
-// hosts are the names and addresses of this host.
+// hosts returns the names and addresses of this host.
 func hosts() []string {
 	names := []string{"localhost", "127.0.0.1", "::1"}
 	if name, err := os.Hostname(); err == nil {

@@ -10,9 +10,9 @@ import (
 	"sync"
 )
 
-// FromFiles returns a configuration of a server with the certificate and the key in two files, for TLS 1.3 only. Changed files are
-// read again at the next connection; if the certificate and the key do not match, as while they are being replaced, the former ones
-// stay in force and that is logged.
+// FromFiles returns the TLS 1.3 configuration of a server with the certificate and key in two files. Changed files are read
+// again at the next connection. If the certificate and the key do not match, for example while they are being replaced, the
+// former ones stay in use and the mismatch is logged.
 func FromFiles(cert, key string, log *slog.Logger) (*tls.Config, error) {
 	p := &pair{cert: cert, key: key, log: log}
 	if err := p.read(); err != nil {
@@ -47,7 +47,7 @@ func (p *pair) current() *tls.Certificate {
 	return p.shown
 }
 
-// changed reports whether one of the files was changed since read.
+// changed reports whether one of the files has changed since it was read.
 func (p *pair) changed() bool {
 	for i, path := range []string{p.cert, p.key} {
 		now, err := os.Stat(path)
@@ -61,7 +61,7 @@ func (p *pair) changed() bool {
 	return false
 }
 
-// read takes the times of the files before it reads them, so that a change in between is noticed the next time.
+// read notes the times of the files before it reads them, so that a change in between is noticed the next time.
 func (p *pair) read() error {
 	var files [2]fs.FileInfo
 	var errs [2]error

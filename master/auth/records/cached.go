@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// fresh is how long a record that was read may be used. With the time of one request it is how late a change is seen.
+// fresh is how long a record that was read is used. A change by another master is seen after fresh and one request.
 const fresh = 400 * time.Millisecond
 
-// Cached is a [Bucket] that remembers for a moment what it has read. Methods may be called from several goroutines.
+// A Cached bucket uses a record that it has read for 400 ms. It is safe for concurrent use.
 type Cached[T any] struct {
 	Bucket[T]
 
@@ -22,7 +22,7 @@ type reading[T any] struct {
 	at     time.Time // before it was read
 }
 
-// NewCached returns b with a memory.
+// NewCached returns a cache in front of b.
 func NewCached[T any](b Bucket[T]) *Cached[T] {
 	return &Cached[T]{Bucket: b, read: map[string]reading[T]{}}
 }

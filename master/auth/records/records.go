@@ -73,7 +73,7 @@ func (b *Bucket[T]) Create(ctx context.Context, name string, r T) error {
 	return nil
 }
 
-// Put stores the one record of a prefix that is a whole key.
+// Put stores the record of a prefix that is a complete key.
 func (b *Bucket[T]) Put(ctx context.Context, r T) error {
 	data, err := canon.Marshal(r)
 	if err == nil {
@@ -89,8 +89,8 @@ func (b *Bucket[T]) Put(ctx context.Context, r T) error {
 // succeeds while others change the record all the time.
 const changeTries = 500
 
-// Change makes a change to a record, on the condition that nobody else does at the same time; f is then called again with
-// what the other has left.
+// Change calls f with a record and stores the result. If another master changed the record meanwhile, it calls f again with
+// the changed record.
 func (b *Bucket[T]) Change(ctx context.Context, name string, f func(*T) error) (r T, err error) {
 	for range changeTries {
 		var revision uint64

@@ -241,8 +241,8 @@ func (c *Cluster) runs(i int) bool {
 	return c.servers[i] != nil
 }
 
-// Spread waits until all servers that run know what a connection has subscribed to, which its own server tells them by and
-// by. What comes to each of them by the same way has been told after it.
+// Spread waits until all running servers know the subscriptions of a connection, which its own server sends to them after a
+// while.
 func (c *Cluster) Spread(nc *nats.Conn) {
 	c.t.Helper()
 	for i, o := range c.opts {

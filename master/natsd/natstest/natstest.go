@@ -242,7 +242,7 @@ func (b *Bus) CarryAtMost(bytes int) {
 	b.opts.MaxPayload = bytes
 }
 
-// Update gives the server the JWT of an account, as whoever has the keys does.
+// Update gives the server the JWT of an account, as a master with the keys does.
 func (b *Bus) Update(_ context.Context, account string) error {
 	b.mu.Lock()
 	srv := b.srv

@@ -33,7 +33,7 @@ func (e *Entry) FailureLimit() FailureLimit {
 	return FailureLimit{e.Spec.Failures.PauseAfter, false}
 }
 
-// IsReached reports whether so many failures in a row reach the limit.
+// IsReached reports whether the number of failures in a row reaches the limit.
 func (l FailureLimit) IsReached(inRow uint64) bool {
 	return l.failures > 0 && inRow >= uint64(l.failures)
 }

@@ -20,7 +20,7 @@ func (e *Entry) Deferred(now Instant) (time.Time, bool) {
 	return opens, ok && e.MayFire(opens)
 }
 
-// maxShut bounds the search for the next fire: after so many shut windows in a row there is none.
+// maxShut bounds the search for the next fire: it ends after this many closed windows in a row.
 const maxShut = 1000
 
 // Ahead returns the next n times at which the entry may run, without splay. nominal and fire are the times of Next.
