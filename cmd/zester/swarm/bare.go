@@ -276,7 +276,7 @@ func (b *bus) publishSettings(ctx context.Context, step int) (cost, error) {
 	document := make([]byte, 700)
 	return b.rounds(ctx, (b.r.o.Peels+step-1)/step, func() error {
 		for i := 0; i < b.r.o.Peels; i += step {
-			if _, err := b.js.PublishAsync(wire.SettingsKey(string(peelID(i))), document); err != nil {
+			if _, err := b.js.PublishAsync(wire.SettingsKey(string(peelID(i))), document, jetstream.WithStallWait(waitLimit)); err != nil {
 				return err
 			}
 		}
