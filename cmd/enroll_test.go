@@ -243,7 +243,7 @@ func TestAHostJoinsByATokenAloneAndIsRevoked(t *testing.T) {
 	if out := z.must("auth", "peel", "list", "-o", "json"); !strings.Contains(out, `"state":"accepted"`) && !strings.Contains(out, `"state": "accepted"`) {
 		t.Errorf("the list says %s", out)
 	}
-	z.until("peel web-01 is revoked", "auth", "peel", "revoke", "web-01") // the keys were made anew a moment ago
+	z.until("peel web-01 is revoked", "auth", "peel", "revoke", "web-01") // because the keys were rotated a moment ago
 	peel.await(`bus is away`)
 	peel.await(`authorization violation`)
 	if out, err := z.run("web-01", "test.ping", "--timeout", "2s"); err == nil {

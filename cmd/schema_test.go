@@ -56,7 +56,7 @@ func below(schema map[string]any, key string) map[string]any {
 	return found
 }
 
-// fieldsOf returns the fields of a struct, with those of the structs that it embeds.
+// fieldsOf returns the fields of a struct and of its embedded structs.
 func fieldsOf(s *ast.StructType, structs map[string]*ast.StructType) (fields []*ast.Field) {
 	for _, f := range s.Fields.List {
 		if id, ok := f.Type.(*ast.Ident); ok && len(f.Names) == 0 && structs[id.Name] != nil {

@@ -144,7 +144,7 @@ func functionNames() (names []string) {
 	return names
 }
 
-// parameters are those of the function among the words, with the = after them.
+// parameters returns the parameters of the function that the words name, each followed by =.
 func parameters(words []string) (names []string) {
 	for _, w := range words[:min(len(words), 2)] {
 		f, _ := catalogue.Lookup(w)

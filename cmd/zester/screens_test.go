@@ -101,7 +101,7 @@ const (
 	newCommit = settings.Commit("9b1c8f0e2d3a4b5c6d7e8f9a0b1c2d3e4f5a6b7c")
 )
 
-// screens are the ten most used commands. They run in a fleet of four peels, of which one lags and one is away.
+// screens are the ten most used commands. The fleet has four peels: one is behind, one is offline.
 func screens(a *app, now time.Time) []shown {
 	ago := func(d time.Duration) time.Time { return now.Add(-d) }
 	jobs, rows := exampleJobs(now)

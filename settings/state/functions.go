@@ -45,8 +45,6 @@ type Function struct {
 	make   func() Arguments
 }
 
-func (f Function) arguments() Arguments { return f.make() }
-
 var catalogue = map[string]Function{}
 
 func register[T any, P interface {

@@ -347,7 +347,7 @@ func (r *reader) function(s *State, p strictyaml.Pair, complete bool) {
 		r.refuse(p.KeyPos, "", "there is no function %s%s", p.Key, strictyaml.Suggest(p.Key, functionNames()))
 		return
 	}
-	s.Function, s.Args = p.Key, f.arguments()
+	s.Function, s.Args = p.Key, f.make()
 	below, n := "."+p.Key, p.Value
 	if n.Kind == strictyaml.Null {
 		n = &strictyaml.Node{Kind: strictyaml.Map, Pos: n.Pos}

@@ -295,7 +295,7 @@ func TestEveryFunctionIsListedOnce(t *testing.T) {
 		t.Errorf("%d functions", len(all))
 	}
 	for _, f := range all {
-		args := f.arguments()
+		args := f.make()
 		args.setMain("name")
 		if f.Main == "" {
 			t.Errorf("%s has no main argument", f.Name)

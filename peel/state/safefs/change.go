@@ -1,0 +1,255 @@
+//go:build linux
+
+package safefs
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Attributes are the owner and mode that a file should have.
+type Attributes struct {
+	UID, GID uint32
+	Mode     uint32 // 12 bits
+}
+
+// A Staged file is complete and not yet at its place. End it with Commit or Discard.
+type Staged struct {
+	dir        *Dir
+	temp, name string
+}
+
+// Stage writes a new file beside name, with its owner, mode and the extended attributes of the file that it will replace.
+func (d *Dir) Stage(name string, content []byte, a Attributes) (*Staged, error) {
+	s := &Staged{dir: d, name: name, temp: ".zester-" + strings.ToLower(rand.Text())}
+	fd, err := unix.Openat(d.fd, s.temp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return nil, d.fail("create", s.temp, err)
+	}
+	f := os.NewFile(uintptr(fd), s.Path())
+	if err = s.fill(f, content, a); err != nil {
+		_ = f.Close()
+		s.Discard()
+		return nil, err
+	}
+	if err = f.Close(); err != nil {
+		s.Discard()
+		return nil, err
+	}
+	return s, nil
+}
+
+// Path returns where the staged file is now.
+func (s *Staged) Path() string { return path.Join(s.dir.path, s.temp) }
+
+func (s *Staged) fill(f *os.File, content []byte, a Attributes) error {
+	if _, err := f.Write(content); err != nil {
+		return err
+	}
+	if err := s.copyXattrs(f); err != nil {
+		return err
+	}
+	if err := own(int(f.Fd()), a); err != nil {
+		return s.dir.fail("change the owner or mode of", s.name, err)
+	}
+	return f.Sync()
+}
+
+// own sets owner and mode. The mode comes last, because a change of the owner clears setuid.
+func own(fd int, a Attributes) error {
+	now, err := statFD(fd)
+	if err != nil {
+		return err
+	}
+	if now.UID != a.UID || now.GID != a.GID {
+		if err := unix.Fchown(fd, int(a.UID), int(a.GID)); err != nil {
+			return err
+		}
+	}
+	return unix.Fchmod(fd, a.Mode)
+}
+
+// copyXattrs gives a staged file the extended attributes of the file at its place.
+func (s *Staged) copyXattrs(to *os.File) error {
+	from, info, err := s.dir.open(s.name, unix.O_RDONLY)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ELOOP) { // ELOOP: a symbolic link, which is replaced
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = from.Close() }()
+	if info.Kind != File {
+		return nil
+	}
+	buf := make([]byte, 64<<10)
+	n, err := unix.Flistxattr(int(from.Fd()), buf)
+	if errors.Is(err, unix.ENOTSUP) {
+		return nil
+	}
+	if err != nil {
+		return s.dir.fail("read the attributes of", s.name, err)
+	}
+	value := make([]byte, 64<<10)
+	for name := range strings.SplitSeq(strings.TrimSuffix(string(buf[:n]), "\x00"), "\x00") {
+		if name == "" {
+			continue
+		}
+		size, err := unix.Fgetxattr(int(from.Fd()), name, value)
+		if err == nil {
+			err = unix.Fsetxattr(int(to.Fd()), name, value[:size], 0)
+		}
+		if err != nil && !errors.Is(err, unix.ENOTSUP) && !(errors.Is(err, unix.EPERM) && strings.HasPrefix(name, "security.")) {
+			return s.dir.fail("copy the attribute "+name+" of", s.name, err)
+		}
+	}
+	return nil
+}
+
+// Commit puts the file at its place and flushes the directory.
+func (s *Staged) Commit() error {
+	if err := unix.Renameat(s.dir.fd, s.temp, s.dir.fd, s.name); err != nil {
+		s.Discard()
+		return s.dir.fail("replace", s.name, err)
+	}
+	return s.dir.sync()
+}
+
+// Discard removes the staged file.
+func (s *Staged) Discard() { _ = unix.Unlinkat(s.dir.fd, s.temp, 0) }
+
+func (d *Dir) sync() error {
+	f, _, err := d.open(".", unix.O_RDONLY|unix.O_DIRECTORY)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	return f.Sync()
+}
+
+// Own changes owner and mode of a file or directory.
+func (d *Dir) Own(name string, a Attributes) error {
+	f, _, err := d.open(name, unix.O_RDONLY)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	if err := own(int(f.Fd()), a); err != nil {
+		return d.fail("change the owner or mode of", name, err)
+	}
+	return nil
+}
+
+// Mkdir makes a directory.
+func (d *Dir) Mkdir(name string, a Attributes) error {
+	if err := unix.Mkdirat(d.fd, name, 0o700); err != nil {
+		return d.fail("make the directory", name, err)
+	}
+	if err := d.Own(name, a); err != nil {
+		return err
+	}
+	return d.sync()
+}
+
+// Symlink makes a symbolic link, or changes the target of one.
+func (d *Dir) Symlink(name, target string) error {
+	temp := ".zester-" + strings.ToLower(rand.Text())
+	if err := unix.Symlinkat(target, d.fd, temp); err != nil {
+		return d.fail("make the link", name, err)
+	}
+	now, err := d.Stat(name)
+	if err == nil && now.Kind != Absent && now.Kind != Symlink {
+		err = d.fail("make the link", name, fmt.Errorf("there is %s", now.Kind))
+	}
+	if err == nil {
+		if e := unix.Renameat(d.fd, temp, d.fd, name); e != nil {
+			err = d.fail("make the link", name, e)
+		}
+	}
+	if err != nil {
+		_ = unix.Unlinkat(d.fd, temp, 0)
+		return err
+	}
+	return d.sync()
+}
+
+// RemoveAll removes a file, or a directory with all that is below it. A missing one is no error. A mount point is an error,
+// and what is mounted stays; what was removed until then is gone.
+func (d *Dir) RemoveAll(name string) error {
+	info, err := d.Stat(name)
+	if err != nil || info.Kind == Absent {
+		return err
+	}
+	own, err := mountOf(d.fd, "")
+	if err != nil {
+		return d.fail("stat", "", err)
+	}
+	err = d.removeAll(name, own)
+	return errors.Join(err, d.sync())
+}
+
+// removeAll removes what is on one mount, and flushes nothing.
+func (d *Dir) removeAll(name string, mount uint64) error {
+	switch m, err := mountOf(d.fd, name); {
+	case err != nil:
+		return d.fail("stat", name, err)
+	case m != mount:
+		return d.fail("remove", name, errors.New("something is mounted there"))
+	}
+	err := unix.Unlinkat(d.fd, name, 0)
+	if err != unix.EISDIR {
+		if err != nil {
+			return d.fail("remove", name, err)
+		}
+		return nil
+	}
+	if err := d.empty(name, mount); err != nil {
+		return err
+	}
+	if err := unix.Unlinkat(d.fd, name, unix.AT_REMOVEDIR); err != nil {
+		return d.fail("remove", name, err)
+	}
+	return nil
+}
+
+// empty removes all that is in a directory.
+func (d *Dir) empty(name string, mount uint64) error {
+	fd, err := unix.Openat(d.fd, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return d.fail("open", name, err)
+	}
+	sub := &Dir{fd: fd, path: path.Join(d.path, name)}
+	defer sub.Close()
+	if sub.info, err = statFD(fd); err != nil {
+		return d.fail("stat", name, err)
+	}
+	names, err := sub.List()
+	if err != nil {
+		return err
+	}
+	for _, n := range names {
+		if err := sub.removeAll(n, mount); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mountOf identifies the mount that a file is on. A bind mount has an ID of its own.
+func mountOf(fd int, name string) (uint64, error) {
+	var st unix.Statx_t
+	err := unix.Statx(fd, name, unix.AT_EMPTY_PATH|unix.AT_SYMLINK_NOFOLLOW, unix.STATX_MNT_ID, &st)
+	return st.Mnt_id, err
+}
+
+// Owner returns who owns the directory, and whether that is a trusted user.
+func (d *Dir) Owner() (uid, gid uint32, isTrusted bool) {
+	return d.info.UID, d.info.GID, trusted(d.info.UID)
+}
