@@ -1,0 +1,101 @@
+package state_test
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/content"
+	"github.com/seed-c01c3da5/zester/settings/state"
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
+)
+
+func compiledExample() state.Compiled {
+	f, _ := content.Seal([]byte("worker_processes 4;\n"), nil)
+	f.Mode = "0644"
+	return state.Compiled{
+		Order: []string{"z", "a"},
+		Refs:  map[string][]string{"web.nginx": {"z"}, "common.base": {"a", "z"}},
+		Files: map[string]content.File{"files/nginx.conf": f},
+	}
+}
+
+// settingsOf returns settings as a peel reads them from a document.
+func settingsOf(t *testing.T, states string, c state.Compiled, reveal bool) map[string]any {
+	t.Helper()
+	n, err := strictyaml.Parse("settings/a.yaml", []byte(states))
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.Map = append(n.Map, strictyaml.Pair{Key: state.CompiledKey, Value: c.Node(func(string) (string, bool) { return "•••", true })})
+	value := n.Any()
+	if reveal {
+		value = n.Reveal()
+	}
+	data, err := canon.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var values map[string]any
+	if err := canon.Unmarshal(data, &values); err != nil {
+		t.Fatal(err)
+	}
+	return values
+}
+
+func TestAPeelReadsTheStatesThatTheCompilerWrote(t *testing.T) {
+	t.Parallel()
+	c := compiledExample()
+	settings := settingsOf(t, "states:\n  a: {pkg.installed: {}, require: ['file:web.nginx']}\n  z: {pkg.installed: null}\n", c, true)
+	set, got, err := state.FromSettings(settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(got, c) {
+		t.Errorf("read %+v, written %+v", got, c)
+	}
+	if len(set) != 2 || set[0].Name != "z" || set[1].Name != "a" {
+		t.Errorf("states %v", set)
+	}
+	if _, _, err := state.FromSettings(map[string]any{"nginx": map[string]any{}}); err != nil {
+		t.Errorf("settings without states: %v", err)
+	}
+}
+
+func TestAMaskedKeyOfAFileIsNoKey(t *testing.T) {
+	t.Parallel()
+	settings := settingsOf(t, "states: {}\n", compiledExample(), false)
+	if _, _, err := state.FromSettings(settings); err == nil || !strings.Contains(err.Error(), `files: "files/nginx.conf": key is not 32 bytes`) {
+		t.Errorf("error %v", err)
+	}
+}
+
+func FuzzFromSettings(f *testing.F) {
+	f.Add([]byte(`{"states":{"a":{"pkg.installed":{}}},"_states":{"order":["a"],"refs":{"x":["a"]},"files":{}}}`))
+	f.Add([]byte(`{"_states":{"files":{"files/x":{"sha256":"","size":-1,"mode":"","blob":"","key":""}}}}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		n, err := strictyaml.Parse("f", data)
+		if err != nil {
+			return
+		}
+		values, ok := n.Any().(map[string]any)
+		if !ok {
+			return
+		}
+		set, c, err := state.FromSettings(values)
+		if err != nil {
+			return
+		}
+		for path, file := range c.Files {
+			if file.Check() != nil {
+				t.Errorf("%s was accepted: %+v", path, file)
+			}
+		}
+		for _, s := range set {
+			if _, err := s.Hash(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
