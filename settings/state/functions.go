@@ -41,6 +41,7 @@ type resource struct {
 type Function struct {
 	Name   string
 	Main   string // the argument that defaults to the state's name
+	Doc    string // one line
 	reacts bool   // may have watch
 	make   func() Arguments
 }
@@ -50,31 +51,31 @@ var catalogue = map[string]Function{}
 func register[T any, P interface {
 	*T
 	Arguments
-}](name, main string, reacts bool) {
-	catalogue[name] = Function{name, main, reacts, func() Arguments { return P(new(T)) }}
+}](name, main, doc string, reacts bool) {
+	catalogue[name] = Function{name, main, doc, reacts, func() Arguments { return P(new(T)) }}
 }
 
 func init() {
-	register[FileManaged]("file.managed", "path", false)
-	register[FileDirectory]("file.directory", "path", false)
-	register[FileRecurse]("file.recurse", "path", false)
-	register[FileSymlink]("file.symlink", "path", false)
-	register[FileAbsent]("file.absent", "path", false)
-	register[FileLine]("file.line", "path", false)
-	register[FileBlock]("file.block", "path", false)
-	register[PkgInstalled]("pkg.installed", "name", false)
-	register[PkgLatest]("pkg.latest", "name", false)
-	register[PkgRemoved]("pkg.removed", "name", false)
-	register[PkgRepoManaged]("pkgrepo.managed", "file", false)
-	register[ServiceRunning]("service.running", "name", true)
-	register[ServiceDead]("service.dead", "name", false)
-	register[CmdRun]("cmd.run", "command", false)
-	register[CronPresent]("cron.present", "name", false)
-	register[CronAbsent]("cron.absent", "name", false)
-	register[UserPresent]("user.present", "name", false)
-	register[UserAbsent]("user.absent", "name", false)
-	register[GroupPresent]("group.present", "name", false)
-	register[GroupAbsent]("group.absent", "name", false)
+	register[FileManaged]("file.managed", "path", "Have a file with a content, an owner and a mode.", false)
+	register[FileDirectory]("file.directory", "path", "Have a directory with an owner and a mode.", false)
+	register[FileRecurse]("file.recurse", "path", "Have a directory with the files of a directory of the config repo.", false)
+	register[FileSymlink]("file.symlink", "path", "Have a symbolic link.", false)
+	register[FileAbsent]("file.absent", "path", "Remove a file, or a directory with all that is in it.", false)
+	register[FileLine]("file.line", "path", "Have a line in a text file, or not.", false)
+	register[FileBlock]("file.block", "path", "Have a block of lines between two marked lines of a text file.", false)
+	register[PkgInstalled]("pkg.installed", "name", "Have packages installed.", false)
+	register[PkgLatest]("pkg.latest", "name", "Have packages installed in their newest version.", false)
+	register[PkgRemoved]("pkg.removed", "name", "Have packages removed.", false)
+	register[PkgRepoManaged]("pkgrepo.managed", "file", "Have a package repository with its key.", false)
+	register[ServiceRunning]("service.running", "name", "Have a service running.", true)
+	register[ServiceDead]("service.dead", "name", "Have a service stopped.", false)
+	register[CmdRun]("cmd.run", "command", "Run a command.", false)
+	register[CronPresent]("cron.present", "name", "Have a command run by cron.", false)
+	register[CronAbsent]("cron.absent", "name", "Remove a file from /etc/cron.d.", false)
+	register[UserPresent]("user.present", "name", "Have a user.", false)
+	register[UserAbsent]("user.absent", "name", "Remove a user.", false)
+	register[GroupPresent]("group.present", "name", "Have a group.", false)
+	register[GroupAbsent]("group.absent", "name", "Remove a group.", false)
 }
 
 // Functions returns all functions, sorted by name.
@@ -100,18 +101,18 @@ type Ownership struct {
 
 // FileManaged holds the arguments of file.managed.
 type FileManaged struct {
-	Path     string           `yaml:"path"`
-	Source   string           `yaml:"source"`  // a file below files/ of the config repo
-	Content  *string          `yaml:"content"` // instead of source
-	Template bool             `yaml:"template"`
-	Vars     *strictyaml.Node `yaml:"vars"` // a map
-	User     string           `yaml:"user"`
-	Group    string           `yaml:"group"`
-	Mode     string           `yaml:"mode"`
-	MakeDirs bool             `yaml:"makedirs"`
-	Replace  *bool            `yaml:"replace"` // false: only creates the file
-	Check    []string         `yaml:"check"`   // a command that gets the new file as {}
-	Diff     *bool            `yaml:"diff"`
+	Path     string           `yaml:"path" doc:"path of the file"`
+	Source   string           `yaml:"source" doc:"file below files/ of the config repo with the content"`
+	Content  *string          `yaml:"content" doc:"the content, instead of source"`
+	Template bool             `yaml:"template" doc:"the content is a template"`
+	Vars     *strictyaml.Node `yaml:"vars" doc:"values that the template has under vars"`
+	User     string           `yaml:"user" doc:"owner; default: left as it is, root on a new file"`
+	Group    string           `yaml:"group" doc:"group; default: as for user"`
+	Mode     string           `yaml:"mode" doc:"octal digits in quotes, such as \"0644\"; default: left as it is, 0644 on a new file"`
+	MakeDirs bool             `yaml:"makedirs" doc:"make missing directories above the file"`
+	Replace  *bool            `yaml:"replace" doc:"false: make the file if it is missing and leave it alone otherwise"`
+	Check    []string         `yaml:"check" doc:"program and arguments that check the new content; {} stands for its file"`
+	Diff     *bool            `yaml:"diff" doc:"false: show no diff of the content"`
 }
 
 func (a *FileManaged) setMain(name string) { setDefault(&a.Path, name) }
@@ -143,13 +144,13 @@ func (a *FileManaged) check(complete bool) []problem {
 
 // FileDirectory holds the arguments of file.directory.
 type FileDirectory struct {
-	Path     string   `yaml:"path"`
-	User     string   `yaml:"user"`
-	Group    string   `yaml:"group"`
-	Mode     string   `yaml:"mode"`
-	MakeDirs bool     `yaml:"makedirs"`
-	Recurse  []string `yaml:"recurse"` // of user, group, mode
-	Clean    bool     `yaml:"clean"`   // removes what no state owns
+	Path     string   `yaml:"path" doc:"path of the directory"`
+	User     string   `yaml:"user" doc:"owner; default: left as it is, root on a new directory"`
+	Group    string   `yaml:"group" doc:"group; default: as for user"`
+	Mode     string   `yaml:"mode" doc:"octal digits in quotes; default: left as it is, 0755 on a new directory"`
+	MakeDirs bool     `yaml:"makedirs" doc:"make missing directories above it"`
+	Recurse  []string `yaml:"recurse" doc:"which of user, group and mode everything below gets too"`
+	Clean    bool     `yaml:"clean" doc:"remove what no state owns"`
 }
 
 func (a *FileDirectory) setMain(name string) { setDefault(&a.Path, name) }
@@ -171,14 +172,14 @@ func (a *FileDirectory) check(complete bool) []problem {
 
 // FileRecurse holds the arguments of file.recurse.
 type FileRecurse struct {
-	Path     string `yaml:"path"`
-	Source   string `yaml:"source"`
-	User     string `yaml:"user"`
-	Group    string `yaml:"group"`
-	FileMode string `yaml:"file_mode"`
-	DirMode  string `yaml:"dir_mode"`
-	Template bool   `yaml:"template"`
-	Clean    bool   `yaml:"clean"`
+	Path     string `yaml:"path" doc:"path of the directory"`
+	Source   string `yaml:"source" doc:"directory below files/ of the config repo"`
+	User     string `yaml:"user" doc:"owner of all that is in it"`
+	Group    string `yaml:"group" doc:"group of all that is in it"`
+	FileMode string `yaml:"file_mode" doc:"mode of files, octal digits in quotes; default: 0644, or 0755 if Git says executable"`
+	DirMode  string `yaml:"dir_mode" doc:"mode of directories; default: 0755"`
+	Template bool   `yaml:"template" doc:"the files are templates"`
+	Clean    bool   `yaml:"clean" doc:"remove what no state owns"`
 }
 
 func (a *FileRecurse) setMain(name string) { setDefault(&a.Path, name) }
@@ -201,9 +202,9 @@ func (a *FileRecurse) check(complete bool) []problem {
 
 // FileSymlink holds the arguments of file.symlink.
 type FileSymlink struct {
-	Path     string `yaml:"path"`
-	Target   string `yaml:"target"`
-	MakeDirs bool   `yaml:"makedirs"`
+	Path     string `yaml:"path" doc:"path of the link"`
+	Target   string `yaml:"target" doc:"path that the link points to"`
+	MakeDirs bool   `yaml:"makedirs" doc:"make missing directories above the link"`
 }
 
 func (a *FileSymlink) setMain(name string) { setDefault(&a.Path, name) }
@@ -220,7 +221,7 @@ func (a *FileSymlink) check(complete bool) []problem {
 
 // FileAbsent holds the arguments of file.absent.
 type FileAbsent struct {
-	Path string `yaml:"path"`
+	Path string `yaml:"path" doc:"file or directory that should not exist"`
 }
 
 func (a *FileAbsent) setMain(name string) { setDefault(&a.Path, name) }
@@ -234,12 +235,12 @@ func (a *FileAbsent) check(complete bool) []problem {
 
 // FileLine holds the arguments of file.line.
 type FileLine struct {
-	Path   string `yaml:"path"`
-	Line   string `yaml:"line"`
-	Match  string `yaml:"match"` // RE2
-	Absent bool   `yaml:"absent"`
-	After  string `yaml:"after"`  // RE2
-	Before string `yaml:"before"` // RE2
+	Path   string `yaml:"path" doc:"path of the file"`
+	Line   string `yaml:"line" doc:"the line that the file should have"`
+	Match  string `yaml:"match" doc:"regular expression of the lines that it replaces"`
+	Absent bool   `yaml:"absent" doc:"remove the lines that match, or equal line"`
+	After  string `yaml:"after" doc:"regular expression of the line after which a new one comes"`
+	Before string `yaml:"before" doc:"regular expression of the line before which a new one comes"`
 }
 
 func (a *FileLine) setMain(name string) { setDefault(&a.Path, name) }
@@ -265,10 +266,10 @@ func (a *FileLine) check(complete bool) []problem {
 
 // FileBlock holds the arguments of file.block.
 type FileBlock struct {
-	Path    string  `yaml:"path"`
-	Content *string `yaml:"content"`
-	Marker  string  `yaml:"marker"`
-	Absent  bool    `yaml:"absent"`
+	Path    string  `yaml:"path" doc:"path of the file"`
+	Content *string `yaml:"content" doc:"text between the two lines with the marker"`
+	Marker  string  `yaml:"marker" doc:"text in the lines around the block"`
+	Absent  bool    `yaml:"absent" doc:"remove the block"`
 }
 
 func (a *FileBlock) setMain(name string) { setDefault(&a.Path, name) }
@@ -287,13 +288,13 @@ func (a *FileBlock) check(complete bool) []problem {
 
 // CmdRun holds the arguments of cmd.run.
 type CmdRun struct {
-	Command string            `yaml:"command"` // for the shell
-	Argv    []string          `yaml:"argv"`    // instead of command
-	Cwd     string            `yaml:"cwd"`
-	Env     map[string]string `yaml:"env"`
-	User    string            `yaml:"user"`
-	Stdin   string            `yaml:"stdin"`
-	Creates string            `yaml:"creates"` // does not run if this path exists
+	Command string            `yaml:"command" doc:"text that the shell runs"`
+	Argv    []string          `yaml:"argv" doc:"program and arguments, run without a shell, instead of command"`
+	Cwd     string            `yaml:"cwd" doc:"directory to run in"`
+	Env     map[string]string `yaml:"env" doc:"environment variables, added to PATH, HOME and LC_ALL"`
+	User    string            `yaml:"user" doc:"user to run as"`
+	Stdin   string            `yaml:"stdin" doc:"standard input"`
+	Creates string            `yaml:"creates" doc:"path; the command does not run if it exists"`
 }
 
 func (a *CmdRun) setMain(name string) {

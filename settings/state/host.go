@@ -57,11 +57,11 @@ func firstRepeated(list []string) int {
 
 // PkgInstalled holds the arguments of pkg.installed.
 type PkgInstalled struct {
-	Name          string   `yaml:"name"`
-	Names         []string `yaml:"names"`
-	Version       string   `yaml:"version"` // empty: any
-	AllowRemovals bool     `yaml:"allow_removals"`
-	Refresh       *bool    `yaml:"refresh"`
+	Name          string   `yaml:"name" doc:"name of the package"`
+	Names         []string `yaml:"names" doc:"names of several packages, instead of name"`
+	Version       string   `yaml:"version" doc:"the version; default: any"`
+	AllowRemovals bool     `yaml:"allow_removals" doc:"other packages may be removed for it"`
+	Refresh       *bool    `yaml:"refresh" doc:"true: refresh the lists of packages first; false: never"`
 }
 
 func (a *PkgInstalled) setMain(name string) { setMainPackage(&a.Name, a.Names, name) }
@@ -79,8 +79,8 @@ var packageVersion = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9.+:~^_-]{0,127}$`
 
 // PkgLatest holds the arguments of pkg.latest.
 type PkgLatest struct {
-	Name  string   `yaml:"name"`
-	Names []string `yaml:"names"`
+	Name  string   `yaml:"name" doc:"name of the package"`
+	Names []string `yaml:"names" doc:"names of several packages, instead of name"`
 }
 
 func (a *PkgLatest) setMain(name string) { setMainPackage(&a.Name, a.Names, name) }
@@ -93,9 +93,9 @@ func (a *PkgLatest) check(complete bool) []problem {
 
 // PkgRemoved holds the arguments of pkg.removed.
 type PkgRemoved struct {
-	Name  string   `yaml:"name"`
-	Names []string `yaml:"names"`
-	Purge bool     `yaml:"purge"`
+	Name  string   `yaml:"name" doc:"name of the package"`
+	Names []string `yaml:"names" doc:"names of several packages, instead of name"`
+	Purge bool     `yaml:"purge" doc:"remove its configuration too"`
 }
 
 func (a *PkgRemoved) setMain(name string) { setMainPackage(&a.Name, a.Names, name) }
@@ -114,12 +114,12 @@ func setMainPackage(arg *string, names []string, name string) {
 
 // PkgRepoManaged holds the arguments of pkgrepo.managed.
 type PkgRepoManaged struct {
-	File       string   `yaml:"file"` // the name without a directory and ending
-	URIs       []string `yaml:"uris"`
-	Suites     []string `yaml:"suites"`
-	Components []string `yaml:"components"`
-	Key        string   `yaml:"key"` // a file below files/
-	Absent     bool     `yaml:"absent"`
+	File       string   `yaml:"file" doc:"name of the file, without directory and ending"`
+	URIs       []string `yaml:"uris" doc:"addresses of the repository"`
+	Suites     []string `yaml:"suites" doc:"suites, such as bookworm"`
+	Components []string `yaml:"components" doc:"components, such as main"`
+	Key        string   `yaml:"key" doc:"file below files/ of the config repo with the public key"`
+	Absent     bool     `yaml:"absent" doc:"remove the repository"`
 }
 
 var fileName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
@@ -152,9 +152,9 @@ func (c *checks) fileName(arg, name string) {
 
 // ServiceRunning holds the arguments of service.running.
 type ServiceRunning struct {
-	Name   string `yaml:"name"`
-	Enable *bool  `yaml:"enable"` // nil: left as it is
-	Reload bool   `yaml:"reload"` // reacts to changes by a reload instead of a restart
+	Name   string `yaml:"name" doc:"name of the unit"`
+	Enable *bool  `yaml:"enable" doc:"true: start it at boot; false: do not; default: left as it is"`
+	Reload bool   `yaml:"reload" doc:"react to changes by a reload instead of a restart"`
 }
 
 var unitName = regexp.MustCompile(`^[A-Za-z0-9:_.\\@-]{1,255}$`)
@@ -184,9 +184,9 @@ func (a *ServiceRunning) check(complete bool) []problem {
 
 // ServiceDead holds the arguments of service.dead.
 type ServiceDead struct {
-	Name   string `yaml:"name"`
-	Enable *bool  `yaml:"enable"` // false disables the unit
-	Mask   bool   `yaml:"mask"`
+	Name   string `yaml:"name" doc:"name of the unit"`
+	Enable *bool  `yaml:"enable" doc:"false: do not start it at boot"`
+	Mask   bool   `yaml:"mask" doc:"make it impossible to start"`
 }
 
 func (a *ServiceDead) setMain(name string) { setDefault(&a.Name, name) }
@@ -202,11 +202,11 @@ func (a *ServiceDead) check(complete bool) []problem {
 
 // CronPresent holds the arguments of cron.present, which is a file in /etc/cron.d.
 type CronPresent struct {
-	Name    string            `yaml:"name"`
-	Command string            `yaml:"command"`
-	User    string            `yaml:"user"`
-	Cron    string            `yaml:"cron"`
-	Env     map[string]string `yaml:"env"`
+	Name    string            `yaml:"name" doc:"name of the file in /etc/cron.d"`
+	Command string            `yaml:"command" doc:"command that cron runs"`
+	User    string            `yaml:"user" doc:"user to run as; default: root"`
+	Cron    string            `yaml:"cron" doc:"the times, such as \"30 2 * * *\""`
+	Env     map[string]string `yaml:"env" doc:"variables of the crontab"`
 }
 
 var cronName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`) // cron ignores files with other characters
@@ -249,7 +249,7 @@ var cronVariable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // CronAbsent holds the arguments of cron.absent.
 type CronAbsent struct {
-	Name string `yaml:"name"`
+	Name string `yaml:"name" doc:"name of the file in /etc/cron.d"`
 }
 
 func (a *CronAbsent) setMain(name string) { setDefault(&a.Name, name) }
@@ -263,16 +263,16 @@ func (a *CronAbsent) check(complete bool) []problem {
 
 // UserPresent holds the arguments of user.present.
 type UserPresent struct {
-	Name       string   `yaml:"name"`
-	UID        *uint32  `yaml:"uid"`
-	Group      string   `yaml:"group"` // the primary group
-	Groups     []string `yaml:"groups"`
-	Home       string   `yaml:"home"`
-	Shell      string   `yaml:"shell"`
-	Comment    *string  `yaml:"comment"`
-	Password   string   `yaml:"password"` // a hash as in /etc/shadow
-	System     bool     `yaml:"system"`
-	CreateHome *bool    `yaml:"create_home"`
+	Name       string   `yaml:"name" doc:"name of the user"`
+	UID        *uint32  `yaml:"uid" doc:"number of the user"`
+	Group      string   `yaml:"group" doc:"primary group"`
+	Groups     []string `yaml:"groups" doc:"further groups; others that the user has stay"`
+	Home       string   `yaml:"home" doc:"home directory"`
+	Shell      string   `yaml:"shell" doc:"login shell"`
+	Comment    *string  `yaml:"comment" doc:"comment, such as the full name"`
+	Password   string   `yaml:"password" doc:"hash as in /etc/shadow"`
+	System     bool     `yaml:"system" doc:"a system user"`
+	CreateHome *bool    `yaml:"create_home" doc:"make the home directory"`
 }
 
 func (a *UserPresent) setMain(name string) { setDefault(&a.Name, name) }
@@ -297,8 +297,8 @@ func (a *UserPresent) check(complete bool) []problem {
 
 // UserAbsent holds the arguments of user.absent.
 type UserAbsent struct {
-	Name       string `yaml:"name"`
-	RemoveHome bool   `yaml:"remove_home"`
+	Name       string `yaml:"name" doc:"name of the user"`
+	RemoveHome bool   `yaml:"remove_home" doc:"remove the home directory too"`
 }
 
 func (a *UserAbsent) setMain(name string) { setDefault(&a.Name, name) }
@@ -314,9 +314,9 @@ func (a *UserAbsent) check(complete bool) []problem {
 
 // GroupPresent holds the arguments of group.present.
 type GroupPresent struct {
-	Name   string  `yaml:"name"`
-	GID    *uint32 `yaml:"gid"`
-	System bool    `yaml:"system"`
+	Name   string  `yaml:"name" doc:"name of the group"`
+	GID    *uint32 `yaml:"gid" doc:"number of the group"`
+	System bool    `yaml:"system" doc:"a system group"`
 }
 
 func (a *GroupPresent) setMain(name string) { setDefault(&a.Name, name) }
@@ -329,7 +329,7 @@ func (a *GroupPresent) check(complete bool) []problem {
 
 // GroupAbsent holds the arguments of group.absent.
 type GroupAbsent struct {
-	Name string `yaml:"name"`
+	Name string `yaml:"name" doc:"name of the group"`
 }
 
 func (a *GroupAbsent) setMain(name string) { setDefault(&a.Name, name) }
