@@ -62,7 +62,7 @@ type commandData struct {
 func (r *Registry) runCommand(ctx context.Context, call Call) wire.Result {
 	var args commandArgs
 	decode(call.Args, &args)
-	c, err := args.prepare()
+	c, err := args.prepare(inherited())
 	if err != nil {
 		return failure("cannot run the command: %v", err)
 	}
@@ -87,8 +87,9 @@ type timeoutError time.Duration
 
 func (e timeoutError) Error() string { return "timed out after " + time.Duration(e).String() }
 
-// prepare checks that the arguments are consistent and usable on this host, and returns the command.
-func (a *commandArgs) prepare() (*command, error) {
+// prepare checks that the arguments are consistent and usable on this host, and returns the command. Its environment is env and
+// what the arguments add.
+func (a *commandArgs) prepare(env []string) (*command, error) {
 	if a.MaxOutput < 0 || a.MaxOutput > maxOutput {
 		return nil, fmt.Errorf("max_output must be 1 to %d, not %d", maxOutput, a.MaxOutput)
 	}
@@ -100,7 +101,7 @@ func (a *commandArgs) prepare() (*command, error) {
 			return nil, fmt.Errorf("cannot use cwd: %w", err)
 		}
 	}
-	c := &command{dir: a.Cwd, stdin: a.Stdin, maxOutput: cmp.Or(a.MaxOutput, defaultOutput), env: inherited()}
+	c := &command{dir: a.Cwd, stdin: a.Stdin, maxOutput: cmp.Or(a.MaxOutput, defaultOutput), env: env}
 	var err error
 	if c.argv, err = a.program(); err != nil {
 		return nil, err
