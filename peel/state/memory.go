@@ -23,8 +23,12 @@ type memory struct {
 	Held map[string]string `json:"held,omitempty"`
 }
 
+// newMemory returns an empty memory that is not stored.
+func newMemory() *memory { return &memory{Owed: map[string][]string{}, Held: map[string]string{}} }
+
 func loadMemory(dir string) (*memory, error) {
-	m := &memory{file: filepath.Join(dir, "memory.json")}
+	m := newMemory()
+	m.file = filepath.Join(dir, "memory.json")
 	data, err := os.ReadFile(m.file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -44,7 +48,11 @@ func loadMemory(dir string) (*memory, error) {
 	return m, nil
 }
 
+// save stores the memory, unless it is one that is not stored.
 func (m *memory) save() error {
+	if m.file == "" {
+		return nil
+	}
 	data, err := json.Marshal(m)
 	if err != nil {
 		return err

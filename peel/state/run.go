@@ -57,6 +57,8 @@ type Options struct {
 	Lock  string                                              // the file that one run on the host holds
 	Exec  func(ctx context.Context, c Command) (Ended, error) // the error is of a command that could not be started
 	Files file.Inputs                                         // contents of the config repo, and data for templates
+	// HasSecret reports whether a text contains a secret; results show no diff of such a file. If nil, no text does.
+	HasSecret func(text []byte) bool
 }
 
 // A Runner runs states. It is safe for concurrent use.
@@ -68,7 +70,9 @@ func New(o Options) *Runner { return &Runner{o} }
 // A Request says what to run.
 type Request struct {
 	Set    state.Set
-	Whole  bool // Set has all states of the peel: what is stored of others is removed
+	Others state.Set // states of the peel that are not run: what they own stays, and their reactions are stored
+	Whole  bool      // Set has all states of the peel: what is stored of others is removed
+	Apart  bool      // Set is in no settings: nothing of it is stored
 	Test   bool
 	Commit settings.Commit
 	Digest settings.Digest
@@ -83,12 +87,15 @@ func (r *Runner) Run(ctx context.Context, q Request) (*Result, error) {
 		return nil, err
 	}
 	defer unlock()
-	m, err := loadMemory(r.o.Dir)
-	if err != nil {
-		return nil, err
+	m := newMemory()
+	if !q.Apart {
+		if m, err = loadMemory(r.o.Dir); err != nil {
+			return nil, err
+		}
 	}
 	start := time.Now()
 	w := host.New()
+	w.HasSecret = r.o.HasSecret
 	x := &run{Runner: r, q: q, memory: m, world: w, packages: pkg.New(w), done: map[string]*Outcome{}}
 	names := make(map[string]bool, len(q.Set))
 	for _, s := range q.Set {
@@ -135,7 +142,8 @@ type run struct {
 // connect collects the requisites of each state, from both sides.
 func (x *run) connect() {
 	x.require, x.watch, x.reactors = map[string][]string{}, map[string][]string{}, map[string][]string{}
-	for _, s := range x.q.Set {
+	all := slices.Concat(x.q.Set, x.q.Others)
+	for _, s := range all {
 		x.require[s.Name] = append(x.require[s.Name], x.expand(s.Require, s.Name)...)
 		x.watch[s.Name] = append(x.watch[s.Name], x.expand(s.Watch, s.Name)...)
 		for _, name := range x.expand(s.RequireIn, s.Name) {
@@ -145,7 +153,7 @@ func (x *run) connect() {
 			x.watch[name] = append(x.watch[name], s.Name)
 		}
 	}
-	for _, s := range x.q.Set {
+	for _, s := range all {
 		for _, name := range slices.Concat(x.watch[s.Name], x.expand(s.OnChanges, s.Name)) {
 			x.reactors[name] = append(x.reactors[name], s.Name)
 		}
@@ -256,8 +264,27 @@ func (x *run) attempts(ctx context.Context, s *state.State, o *Outcome) {
 	}
 }
 
+// afterCancel is how long the state under way may go on after the run was canceled. States of packages may finish.
+const afterCancel = 30 * time.Second
+
+// underWay returns the context of a state, which outlives that of its run.
+func underWay(run context.Context, s *state.State) (ctx context.Context, stop func()) {
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(run))
+	if strings.HasPrefix(s.Function, "pkg.") {
+		return ctx, func() { cancel(nil) }
+	}
+	unhook := context.AfterFunc(run, func() {
+		timer := time.AfterFunc(afterCancel, func() { cancel(context.Cause(run)) })
+		<-ctx.Done()
+		timer.Stop()
+	})
+	return ctx, func() { unhook(); cancel(nil) }
+}
+
 // once runs a state one time.
 func (x *run) once(ctx context.Context, s *state.State, o *Outcome) {
+	ctx, stop := underWay(ctx, s)
+	defer stop()
 	timeout := s.Timeout
 	if timeout == 0 && strings.HasPrefix(s.Function, "pkg.") {
 		timeout = packageTimeout
@@ -415,9 +442,9 @@ func (x *run) plan(ctx context.Context, s *state.State) ([]host.Step, error) {
 	return nil, fmt.Errorf("this peel cannot do %s", s.Function)
 }
 
-// owned reports whether a state of the set owns a path, or something below it.
+// owned reports whether a state of the peel owns a path, or something below it.
 func (x *run) owned(name string) bool {
-	return slices.ContainsFunc(x.q.Set, func(s *state.State) bool {
+	return slices.ContainsFunc(slices.Concat(x.q.Set, x.q.Others), func(s *state.State) bool {
 		return slices.ContainsFunc(s.Paths(), func(p string) bool { return p == name || strings.HasPrefix(p, name+"/") })
 	})
 }

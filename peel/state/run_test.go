@@ -152,9 +152,9 @@ func TestAReactionIsNotForgotten(t *testing.T) {
 	h = newHost(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	h.r.o.Exec = func(ctx context.Context, _ Command) (Ended, error) {
+	h.r.o.Exec = func(context.Context, Command) (Ended, error) {
 		cancel()
-		return Ended{}, ctx.Err()
+		return Ended{}, context.Canceled
 	}
 	result, err := h.r.Run(ctx, Request{Set: h.set(web)})
 	must(t, err)

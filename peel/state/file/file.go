@@ -246,7 +246,7 @@ func (f *wanted) plan(w *host.World, info safefs.Info, mode uint32) ([]host.Step
 	if info.Kind == safefs.Absent {
 		change.Do = "create"
 	}
-	if f.diff && !f.secret && readable(info) && want.Mode&0o004 != 0 {
+	if f.diff && !f.secret && readable(info) && want.Mode&0o004 != 0 && w.MayShow(old, f.content) {
 		change.Diff = diff(f.path, old, f.content)
 	}
 	return []host.Step{{

@@ -47,6 +47,8 @@ func (e *UnknownError) Error() string { return e.Why }
 
 // A World is a host with the effects of planned steps. It is not safe for concurrent use.
 type World struct {
+	HasSecret func(text []byte) bool // reports whether a text contains a secret; if nil, no text does
+
 	files  map[string]planned // by path
 	users  map[string]User    // that planned steps make, or remove if !Exists
 	groups map[string]Group
@@ -65,6 +67,11 @@ type planned struct {
 // New returns the host as it is.
 func New() *World {
 	return &World{files: map[string]planned{}, users: map[string]User{}, groups: map[string]Group{}, packages: map[string]string{}}
+}
+
+// MayShow reports whether results may show the texts.
+func (w *World) MayShow(texts ...[]byte) bool {
+	return w.HasSecret == nil || !slices.ContainsFunc(texts, w.HasSecret)
 }
 
 // Planned reports whether the World differs, or may differ, from the host.
