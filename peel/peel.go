@@ -53,7 +53,7 @@ type Options struct {
 	Facts    target.Facts   // static facts; they replace facts of the host
 	Zone     *time.Location // of entries without a time zone; nil: the host's
 	Workers  int            // requests that change the host and run at once; 0: 1
-	// Simulated peels share a host, to measure a bus: they have no facts but Facts, and no cmd.run.
+	// Simulated peels share a host, to measure a bus: they have no facts but Facts, no cmd.run and no states.
 	Simulated bool
 	Log       *slog.Logger // nil: silent
 }
@@ -101,6 +101,8 @@ func New(o Options) (*Peel, error) {
 	p.addFunctions()
 	if o.Simulated {
 		p.registry.Drop("cmd.run")
+	} else {
+		p.addStates()
 	}
 	return p, p.open()
 }

@@ -6,7 +6,9 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
+	"github.com/seed-c01c3da5/zester/settings/state"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
@@ -41,6 +43,16 @@ func (f Function) Arguments(id string, args map[string]any) (map[string]any, err
 		return nil, fmt.Errorf("%s: argument %s is given twice", f.Name, f.Params[i].Name)
 	}
 	all := map[string]any{f.Params[i].Name: id}
+	if f.Params[i].Type == Strings {
+		var list []any
+		for _, word := range strings.FieldsFunc(id, func(r rune) bool { return r == ',' || unicode.IsSpace(r) }) {
+			list = append(list, word)
+		}
+		if list == nil {
+			return nil, fmt.Errorf("%s: %q has no word for the argument %s", f.Name, id, f.Params[i].Name)
+		}
+		all[f.Params[i].Name] = list
+	}
 	maps.Copy(all, args)
 	return all, nil
 }
@@ -57,7 +69,7 @@ func (f Function) Check(args map[string]any) error {
 			continue
 		}
 		node := strictyaml.FromValue(at, args[key])
-		if f.Params[i].Type == StringMap || key == "stdin" {
+		if f.Params[i].Type == StringMap || state.MaySecret(key) {
 			hide(node)
 		}
 		if err := f.Params[i].Type.check(node); err != nil {
@@ -108,12 +120,16 @@ func (t Type) check(node *strictyaml.Node) strictyaml.Errors {
 		into = new(string)
 	case Integer:
 		into = new(int64)
+	case Bool:
+		into = new(bool)
 	case Duration:
 		into = new(time.Duration)
 	case Strings:
 		into = new([]string)
 	case StringMap:
 		into = new(map[string]string)
+	case Map:
+		into = new(map[string]any)
 	default:
 		panic(fmt.Sprintf("catalogue: no check for arguments that must be %s", t))
 	}

@@ -1,7 +1,7 @@
 // Package catalogue lists the functions that every peel of this version can run, with their parameters. Call [Functions] or
 // [Lookup]; [CheckCall] checks a call before it is sent, as the peel does that runs it.
 //
-// The code of the functions is in the packages peel and peel/module. An error of [CheckCall] never shows the value of an
+// The code of the functions is in the packages peel, peel/highstate and peel/module. An error of [CheckCall] never shows the value of an
 // argument that may be a secret.
 package catalogue
 
@@ -17,17 +17,21 @@ type Type string
 const (
 	String    Type = "a string"
 	Integer   Type = "a whole number"
+	Bool      Type = "true or false"
 	Duration  Type = "a duration"
 	Strings   Type = "a list of strings"
 	StringMap Type = "a map of strings"
+	Map       Type = "a map"
 )
 
 // A Param is an argument that a function takes.
 type Param struct {
-	Name       string `json:"name"`
-	Type       Type   `json:"type"`
-	Required   bool   `json:"required,omitempty"`
-	Positional bool   `json:"positional,omitempty"` // may be given as the ID of a request instead; one parameter of a function at most
+	Name     string `json:"name"`
+	Type     Type   `json:"type"`
+	Required bool   `json:"required,omitempty"`
+	// Positional: it may be given as the ID of a request instead, a list with commas or spaces between its elements. A function
+	// has one such parameter at most.
+	Positional bool   `json:"positional,omitempty"`
 	Doc        string `json:"doc"`
 }
 
@@ -47,7 +51,12 @@ var (
 )
 
 // functions is the catalogue, sorted by name.
-var functions = []Function{
+var functions = slices.SortedFunc(slices.Values(slices.Concat(otherFunctions, stateFunctions, singleStates())), func(a, b Function) int {
+	return strings.Compare(a.Name, b.Name)
+})
+
+// otherFunctions have nothing to do with states.
+var otherFunctions = []Function{
 	{
 		Name: "cmd.run",
 		Doc:  "Run a command in a process group of its own; it succeeds if the exit code is 0.",

@@ -1,0 +1,68 @@
+package catalogue
+
+import (
+	"fmt"
+	"reflect"
+
+	"github.com/seed-c01c3da5/zester/settings/state"
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
+)
+
+// Parameters of functions that run states.
+var (
+	stateTest = Param{Name: "test", Type: Bool, Doc: "true: change nothing and say what would change"}
+	stateFull = Param{Name: "full", Type: Bool, Doc: "true: show unchanged and skipped states too"}
+)
+
+// stateFunctions are the functions for all states of the settings.
+var stateFunctions = []Function{
+	{
+		Name: "state.apply", Doc: "Bring the host to its states: those of some settings files and what they require, or all.",
+		Params: []Param{
+			{Name: "refs", Type: Strings, Positional: true, Doc: "settings files, such as web.nginx; default: all"},
+			stateTest, stateFull,
+		},
+	},
+	{Name: "state.highstate", Doc: "Bring the host to all its states.", Params: []Param{stateTest, stateFull}},
+	{Name: "state.last", ReadOnly: true, Doc: "The result of the newest run of states, in full."},
+	{Name: "state.show", ReadOnly: true, Doc: "The states of the host in the order in which they run, and where they come from."},
+}
+
+// singleStates returns a function for each function of states, with its arguments. cmd.run is a function of its own.
+func singleStates() (functions []Function) {
+	for _, f := range state.Functions() {
+		if f.Name == "cmd.run" {
+			continue
+		}
+		function := Function{Name: f.Name, Doc: f.Doc}
+		for _, p := range f.Params() {
+			function.Params = append(function.Params, Param{Name: p.Name, Type: typeOf(p.Type), Positional: p.Name == f.Main, Doc: p.Doc})
+		}
+		function.Params = append(function.Params, stateTest)
+		functions = append(functions, function)
+	}
+	return functions
+}
+
+// typeOf returns the type of arguments that are decoded into a Go type.
+func typeOf(t reflect.Type) Type {
+	if t == reflect.TypeFor[*strictyaml.Node]() {
+		return Map
+	}
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch t.Kind() {
+	case reflect.String:
+		return String
+	case reflect.Bool:
+		return Bool
+	case reflect.Uint32:
+		return Integer
+	case reflect.Slice:
+		return Strings
+	case reflect.Map:
+		return StringMap
+	}
+	panic(fmt.Sprintf("catalogue: no type for arguments that are a %s", t))
+}

@@ -1,0 +1,76 @@
+//go:build linux
+
+package highstate
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/seed-c01c3da5/zester/peel/state"
+	"github.com/seed-c01c3da5/zester/settings"
+	states "github.com/seed-c01c3da5/zester/settings/state"
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
+)
+
+// read returns the states of a document in their order, and the names of those to which each settings file contributed.
+func read(d Document) (states.Set, map[string][]string, error) {
+	if d.Values == nil {
+		return nil, nil, nil
+	}
+	values, _ := d.Values.Reveal().(map[string]any)
+	set, compiled, err := states.FromSettings(values)
+	if err != nil {
+		return nil, nil, fmt.Errorf("this peel cannot use the states of its settings: %w", err)
+	}
+	return set, compiled.Refs, nil
+}
+
+// origin returns where a state comes from, nil if that is not known.
+func (d Document) origin(name string) *settings.Origin {
+	o, known := d.Settings.Origins["state:"+name]
+	if !known {
+		return nil
+	}
+	o.Proof = "" // is long, and of no use in a result
+	return &o
+}
+
+// choose returns the request for the states of some settings files and what they require, or for all if refs is nil.
+func choose(set states.Set, files map[string][]string, refs []string) (state.Request, error) {
+	q := state.Request{Set: set, Whole: true, Files: func(ref string) []string { return files[ref] }}
+	if refs == nil {
+		return q, nil
+	}
+	var names []string
+	for _, ref := range refs {
+		found, known := files[ref]
+		if !known {
+			return q, fmt.Errorf("no settings file %q has states for this peel%s", ref, near(ref, files))
+		}
+		names = append(names, found...)
+	}
+	chosen := set.Required(names, q.Files)
+	q.Set, q.Others, q.Whole = nil, nil, false
+	for _, s := range set {
+		if chosen[s.Name] {
+			q.Set = append(q.Set, s)
+		} else {
+			q.Others = append(q.Others, s)
+		}
+	}
+	return q, nil
+}
+
+// near names the settings file that was probably meant, or all of them.
+func near(ref string, files map[string][]string) string {
+	known := slices.Sorted(maps.Keys(files))
+	if s := strictyaml.Suggest(ref, known); s != "" {
+		return s
+	}
+	if len(known) == 0 {
+		return "; it has no states"
+	}
+	return "; those that have are " + strings.Join(known, ", ")
+}

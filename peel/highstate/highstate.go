@@ -1,0 +1,212 @@
+//go:build linux
+
+// Package highstate has the functions of a peel that run states: state.* and each function of states by itself. Make a [Functions]
+// with [New] and add [Functions.All] to the registry of the peel.
+//
+// Guarantees:
+//   - A run uses one document from its beginning to its end: the newest when the runs before it have ended.
+//   - Arguments that are wrong run nothing.
+//   - The newest [keptRuns] results are on the disk, whole, in files that the peel's user alone can read.
+//   - Results have a placeholder in the place of each secret before they are stored or returned.
+//
+// Known gap: a secret of fewer than 6 bytes is not masked, see package mask.
+package highstate
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/seed-c01c3da5/zester/peel/mask"
+	"github.com/seed-c01c3da5/zester/peel/module"
+	"github.com/seed-c01c3da5/zester/peel/state"
+	"github.com/seed-c01c3da5/zester/peel/state/file"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings"
+	states "github.com/seed-c01c3da5/zester/settings/state"
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
+)
+
+// A Document is the document in force on the peel.
+type Document struct {
+	Settings *settings.Document // nil before the first
+	Values   *strictyaml.Node   // of Settings, with secrets; nil before the first
+	Mask     *mask.Mask         // of the secrets in Values
+	Data     map[string]any     // what templates can read: settings, facts, peel
+}
+
+// Options are what the functions need of the peel.
+type Options struct {
+	Dir      string // of results and of what the runner stores
+	Lock     string // the file that one run on the host holds
+	Registry *module.Registry
+	Document func() Document            // the document in force
+	Contents func(Document) file.Inputs // the contents of the config repo that a document names; it need not set Data
+	// Report is called with the result of each run of states of the settings; whole is false if some of them were left out. It may
+	// be nil.
+	Report func(r *state.Result, whole bool)
+	Log    *slog.Logger
+}
+
+// Functions are the functions of one peel. They are safe for concurrent use.
+type Functions struct {
+	o     Options
+	turns *semaphore.Weighted // runs in test mode take one, others all
+	runs  runs
+}
+
+// New returns the functions. It reads and writes nothing.
+func New(o Options) *Functions {
+	return &Functions{o: o, turns: semaphore.NewWeighted(allTurns), runs: runs{dir: o.Dir + "/runs"}}
+}
+
+// allTurns is more than a peel's functions that run at once.
+const allTurns = 1 << 20
+
+// All returns the functions by name.
+func (f *Functions) All() map[string]module.Func {
+	all := map[string]module.Func{
+		"state.apply": f.apply, "state.highstate": f.apply,
+		"state.show": f.show, "state.last": f.last,
+	}
+	for _, s := range states.Functions() {
+		if s.Name != "cmd.run" {
+			all[s.Name] = func(ctx context.Context, call module.Call) wire.Result { return f.single(ctx, s.Name, call) }
+		}
+	}
+	return all
+}
+
+// apply is state.apply and state.highstate.
+func (f *Functions) apply(ctx context.Context, call module.Call) wire.Result {
+	var refs []string
+	list, given := call.Args["refs"].([]any)
+	for _, ref := range list {
+		refs = append(refs, fmt.Sprint(ref))
+	}
+	if given && len(refs) == 0 {
+		return failure("refs is an empty list, which names no settings file; leave it out for all states")
+	}
+	return f.run(ctx, call, flag(call, "test"), flag(call, "full"), func(d Document) (state.Request, error) {
+		set, files, err := read(d)
+		if err != nil {
+			return state.Request{}, err
+		}
+		return choose(set, files, refs)
+	})
+}
+
+func flag(call module.Call, name string) bool { return call.Args[name] == true }
+
+func failure(format string, args ...any) wire.Result {
+	return wire.Result{Error: fmt.Sprintf(format, args...)}
+}
+
+// single runs one function of states by itself.
+func (f *Functions) single(ctx context.Context, function string, call module.Call) wire.Result {
+	args := make(map[string]any, len(call.Args))
+	for name, value := range call.Args {
+		if name != "test" {
+			args[name] = value
+		}
+	}
+	set, err := states.Single(function, args)
+	if err != nil {
+		return failure("%v", err)
+	}
+	return f.run(ctx, call, flag(call, "test"), true, func(d Document) (state.Request, error) {
+		others, _, err := read(d)
+		return state.Request{Set: set, Others: others, Apart: true}, err
+	})
+}
+
+// run waits for its turn, reads the document in force, runs what choose says, and stores, reports and returns the result.
+func (f *Functions) run(ctx context.Context, call module.Call, test, full bool, choose func(Document) (state.Request, error)) wire.Result {
+	turns := int64(allTurns)
+	if test {
+		turns = 1
+	}
+	if err := f.turns.Acquire(ctx, turns); err != nil {
+		return failure("another run of states did not end: %v", context.Cause(ctx))
+	}
+	defer f.turns.Release(turns)
+	d := f.o.Document()
+	q, err := choose(d)
+	if err != nil {
+		return failure("%v", err)
+	}
+	q.Test = test
+	if d.Settings != nil && !q.Apart {
+		q.Commit, q.Digest, q.Origin = d.Settings.Commit, d.Settings.Digest, d.origin
+	}
+	m := mask.New(call.Secrets).With(d.Mask)
+	result, err := f.runner(d, m).Run(ctx, q)
+	if err != nil {
+		return failure("%v", err)
+	}
+	stored, err := f.runs.store(result, m)
+	if err != nil {
+		f.o.Log.Error("result of a run of states not stored", "err", err)
+	}
+	if f.o.Report != nil && !q.Apart {
+		f.o.Report(stored, q.Whole)
+	}
+	return returned(stored, full)
+}
+
+// runner returns a runner for the document.
+func (f *Functions) runner(d Document, m *mask.Mask) *state.Runner {
+	secrets := m.Secrets()
+	files := f.o.Contents(d)
+	files.Data = d.Data
+	return state.New(state.Options{
+		Dir: f.o.Dir, Lock: f.o.Lock, Files: files,
+		Exec: func(ctx context.Context, c state.Command) (state.Ended, error) {
+			code, output, err := f.o.Registry.Exec(ctx, module.StateCommand{
+				Shell: c.Shell, Argv: c.Argv, Cwd: c.Cwd, Env: c.Env, User: c.User, Stdin: c.Stdin, Secrets: secrets,
+			})
+			return state.Ended{Code: code, Output: output}, err
+		},
+		HasSecret: func(text []byte) bool {
+			return slices.ContainsFunc(secrets, func(s module.Secret) bool { return bytes.Contains(text, []byte(s.Plain)) })
+		},
+	})
+}
+
+// returned is the result of a run as a function returns it.
+func returned(r *state.Result, full bool) wire.Result {
+	shown := r
+	if !full {
+		shown = r.Brief()
+	}
+	shown.Fit(maxResult)
+	result := wire.Result{Success: r.Success(), Data: shown}
+	if !result.Success {
+		var names []string
+		for _, o := range r.States {
+			if o.Result == state.Failed {
+				names = append(names, o.State)
+			}
+		}
+		result.Error = fmt.Sprintf("%d of %d states failed: %s", len(names), len(r.States), listed(names))
+	}
+	return result
+}
+
+// maxNames is how many states an error names.
+const maxNames = 5
+
+// maxResult is how many bytes a result takes in a message of the bus, which has room for what is around it.
+const maxResult = 640 << 10
+
+func listed(names []string) string {
+	if len(names) <= maxNames {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNames], ", "), len(names)-maxNames)
+}

@@ -1,0 +1,118 @@
+//go:build linux
+
+package highstate
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/renameio/v2"
+
+	"github.com/seed-c01c3da5/zester/peel/mask"
+	"github.com/seed-c01c3da5/zester/peel/state"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/canon"
+)
+
+// keptRuns is how many results stay on the disk.
+const keptRuns = 20
+
+// runs are the newest results on the disk. Their files are named by the time of their end, so that names sort by it.
+type runs struct {
+	dir string
+	mu  sync.Mutex // guards the files
+}
+
+// store masks a result, stores it and returns it masked. It returns the masked result also with an error.
+func (s *runs) store(r *state.Result, m *mask.Mask) (*state.Result, error) {
+	masked, err := masked(r, m)
+	if err != nil {
+		return &state.Result{Test: r.Test, Counts: r.Counts, States: []state.Outcome{}}, err
+	}
+	data, err := json.Marshal(masked)
+	if err != nil {
+		return masked, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return masked, err
+	}
+	names, err := s.namesLocked()
+	if err != nil {
+		return masked, err
+	}
+	name := time.Now().UTC().Format("20060102T150405.000000000")
+	if len(names) > 0 && name <= names[len(names)-1] { // the clock went back
+		name = names[len(names)-1] + "a"
+	}
+	if err := renameio.WriteFile(filepath.Join(s.dir, name), data, 0o600); err != nil {
+		return masked, err
+	}
+	for _, old := range names[:max(0, len(names)+1-keptRuns)] {
+		err = errors.Join(err, os.Remove(filepath.Join(s.dir, old)))
+	}
+	return masked, err
+}
+
+// namesLocked returns the names of the results, oldest first.
+func (s *runs) namesLocked() (names []string, err error) {
+	entries, err := os.ReadDir(s.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	for _, e := range entries {
+		if e.Type().IsRegular() && e.Name()[0] != '.' { // renameio's temporary files begin with a dot
+			names = append(names, e.Name())
+		}
+	}
+	slices.Sort(names)
+	return names, err
+}
+
+// newest returns the newest result, nil if there is none.
+func (s *runs) newest() (*state.Result, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	names, err := s.namesLocked()
+	if err != nil || len(names) == 0 {
+		return nil, err
+	}
+	name := filepath.Join(s.dir, names[len(names)-1])
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	r := &state.Result{}
+	if err := json.Unmarshal(data, r); err != nil {
+		return nil, fmt.Errorf("cannot read %s: %w", name, err)
+	}
+	return r, nil
+}
+
+// masked returns a result with the secrets replaced.
+func masked(r *state.Result, m *mask.Mask) (*state.Result, error) {
+	if m == nil {
+		return r, nil
+	}
+	data, err := canon.Normalize(r)
+	if err != nil {
+		return nil, fmt.Errorf("cannot mask the result of a run: %w", err)
+	}
+	raw, err := canon.Marshal(m.Result(wire.Result{Data: data}).Data)
+	if err != nil {
+		return nil, fmt.Errorf("cannot mask the result of a run: %w", err)
+	}
+	out := &state.Result{}
+	if err := canon.Unmarshal(raw, out); err != nil {
+		return nil, fmt.Errorf("cannot mask the result of a run: %w", err)
+	}
+	return out, nil
+}

@@ -1,0 +1,57 @@
+package peel
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/seed-c01c3da5/zester/peel/highstate"
+	"github.com/seed-c01c3da5/zester/peel/state/file"
+	"github.com/seed-c01c3da5/zester/settings/state"
+)
+
+// addStates registers the functions that run states.
+func (p *Peel) addStates() {
+	functions := highstate.New(highstate.Options{
+		Dir: p.path("states"), Lock: p.statesLock(), Registry: p.registry, Document: p.statesDocument, Contents: p.contents, Log: p.log,
+	})
+	for name, f := range functions.All() {
+		p.registry.Add(name, f)
+	}
+}
+
+// runDirectory has the lock that all peels of a host share. Tests replace it.
+var runDirectory = "/run/zester"
+
+// statesLock returns the file that a run of states locks: one for the host if the peel is root, else one for the peel.
+func (p *Peel) statesLock() string {
+	if os.Geteuid() == 0 {
+		return filepath.Join(runDirectory, "states.lock")
+	}
+	return p.path("states.lock")
+}
+
+// statesDocument returns the document in force for a run of states.
+func (p *Peel) statesDocument() highstate.Document {
+	now := p.current.Load()
+	values := map[string]any{}
+	if now.values != nil {
+		values = now.values.Reveal().(map[string]any)
+	}
+	delete(values, state.CompiledKey)
+	return highstate.Document{
+		Settings: now.doc, Values: now.values, Mask: now.mask,
+		Data: map[string]any{"settings": values, "facts": map[string]any(*p.facts.Load()), "peel": string(p.o.ID)},
+	}
+}
+
+// contents returns the contents of the config repo that a document names.
+func (p *Peel) contents(highstate.Document) file.Inputs {
+	return file.Inputs{
+		Source: func(_ context.Context, name string) (file.Content, error) {
+			return file.Content{}, fmt.Errorf("the content of %s has not arrived", name)
+		},
+		Tree: func(name string) ([]string, error) { return nil, fmt.Errorf("the files of %s have not arrived", name) },
+	}
+}
