@@ -31,6 +31,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
+	"github.com/seed-c01c3da5/zester/settings/state"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
 	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
@@ -140,12 +141,18 @@ func (e *Effective) Flat() (map[string]string, error) {
 	return flat, err
 }
 
-// Flatten returns the encoded values of settings, without the schedule, by path: keys joined with dots. A list or an empty
-// map is one value.
+// Flatten returns the encoded values of settings, without the schedule, by path: keys joined with dots. A list, an empty
+// map, and a state with the hashes of its files is one value.
 func Flatten(values map[string]any) (map[string]string, error) {
 	flat := map[string]string{}
 	for key, value := range values {
-		if key == "schedule" {
+		if key == "schedule" || key == state.CompiledKey {
+			continue
+		}
+		if states, ok := value.(map[string]any); ok && key == state.Key {
+			if err := flattenStates(states, values[state.CompiledKey], flat); err != nil {
+				return nil, err
+			}
 			continue
 		}
 		if err := flatten(key, value, flat); err != nil {

@@ -216,7 +216,7 @@ func TestGuardBlocksChangesThatAreRarelyIntended(t *testing.T) {
 		{"additions only", many, "-- settings/web.yaml --\nport: 80\nschedule: {w: {module: test.ping, interval: 1h}, x: {module: test.ping, interval: 1h}, y: {module: test.ping, interval: 1h}, z: {module: test.ping, interval: 1h}}\n", ""},
 		{"everything of one peel", many, "-- top.yaml --\nbase: {'not web-03': [common], 'web-*': [web]}\n" + "-- settings/web.yaml --\nschedule: {w: null}\n", "would go from web-03"},
 		{"a peel that nothing matches", many, "-- top.yaml --\nbase: {'not db-07': [common], 'web-*': [web]}\n", "would go from db-07"},
-		{"all entries of one peel", many, "-- top.yaml --\nbase: {'*': [common], 'web-*': [web], 'web-03': [bare]}\n-- settings/bare.yaml --\nschedule: {a: null, b: null, c: null, w: null}\n", "all settings or all schedule entries would go from web-03"},
+		{"all entries of one peel", many, "-- top.yaml --\nbase: {'*': [common], 'web-*': [web], 'web-03': [bare]}\n-- settings/bare.yaml --\nschedule: {a: null, b: null, c: null, w: null}\n", "all settings, all schedule entries or all states would go from web-03"},
 		{"a fleet of ten settings", []string{"web-01", "web-02"}, "-- settings/web.yaml --\nschedule: {a: null, w: {module: test.ping, interval: 1h}}\n", "2 of 10 settings"},
 		{"a small fleet", []string{"web-01"}, "-- settings/web.yaml --\nschedule: {a: null}\n", ""},
 		{"empty top file", []string{"web-01"}, "-- top.yaml --\n#\n", "the top file is empty"},

@@ -10,6 +10,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
+	"github.com/seed-c01c3da5/zester/settings/state"
 	"github.com/seed-c01c3da5/zester/settings/target"
 	"github.com/seed-c01c3da5/zester/settings/top"
 )
@@ -19,7 +20,7 @@ const (
 	maxNamed   = 5  // settings or peels that a reason names
 )
 
-// An extent is the size of a change. A setting is a schedule entry or one value outside the schedule, counted on each peel
+// An extent is the size of a change. A setting is a schedule entry, a state, or one value beside them, counted on each peel
 // that has it.
 type extent struct {
 	before  int             // settings before the change
@@ -28,7 +29,7 @@ type extent struct {
 	peels   int             // peels with settings before the change
 	losing  int             // peels from which a setting is removed
 	last    []string        // settings that no peel has after the change
-	bare    []target.PeelID // peels that lose all settings, or all schedule entries
+	bare    []target.PeelID // peels that lose all settings, all schedule entries, or all states
 	targets []string        // targets whose peels lose all settings that they had from the target
 }
 
@@ -39,6 +40,16 @@ type content struct {
 }
 
 func (c content) size() int { return len(c.entries) + len(c.values) }
+
+// hasStates reports whether c has a state.
+func (c content) hasStates() bool {
+	for key := range c.values {
+		if section(key) == state.Key {
+			return true
+		}
+	}
+	return false
+}
 
 const entryPrefix = "schedule." // of the key of an entry
 
@@ -111,7 +122,7 @@ func (x *extent) measure(g *Group, before, after content) (gone []string) {
 	if lost > 0 {
 		x.losing += len(g.Peels)
 	}
-	if before.size() > 0 && after.size() == 0 || len(before.entries) > 0 && len(after.entries) == 0 {
+	if before.size() > 0 && after.size() == 0 || len(before.entries) > 0 && len(after.entries) == 0 || before.hasStates() && !after.hasStates() {
 		x.bare = append(x.bare, g.Peels...)
 	}
 	return gone
@@ -180,8 +191,8 @@ func (e *BlockedError) Error() string { return e.Reason }
 
 // Guard returns a [*BlockedError] if the change is rarely intended: the top file is empty, or no peel keeps any settings.
 // For a fleet of ten settings or more also if the change exceeds a limit, removes a setting from its last peel, removes all
-// settings or all schedule entries of a peel, or removes all settings of a target from all its peels; the last three are not
-// checked if the limit remove is off.
+// settings, all schedule entries or all states of a peel, or removes all settings of a target from all its peels; the last
+// three are not checked if the limit remove is off.
 func (d *Difference) Guard(limits top.Limits) error {
 	switch {
 	case d.topEmpty:
@@ -218,7 +229,7 @@ func (x *extent) over(limits top.Limits) (reasons, names []string) {
 			add("remove", "no peel would have %s any longer", plan.FirstOf(x.last, maxNamed))
 		}
 		if len(x.bare) > 0 {
-			add("remove", "all settings or all schedule entries would go from %s", plan.FirstOf(x.bare, maxNamed))
+			add("remove", "all settings, all schedule entries or all states would go from %s", plan.FirstOf(x.bare, maxNamed))
 		}
 		if len(x.targets) > 0 {
 			add("remove", "all peels of a target would lose everything that it gives them: %s", plan.FirstOf(x.targets, maxNamed))

@@ -1,0 +1,43 @@
+package plan
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/state"
+)
+
+// flattenStates adds one value for each state: the state with the hashes of its files, so that a changed content changes the
+// value. The order of the states makes no difference.
+func flattenStates(states map[string]any, compiled any, flat map[string]string) error {
+	extra, _ := compiled.(map[string]any)
+	files, _ := extra["files"].(map[string]any)
+	for name, s := range states {
+		encoded, err := canon.Marshal([]any{s, hashesOf(files, state.ValueOf(s).Source())})
+		if err != nil {
+			return err
+		}
+		flat[state.Key+"."+name] = string(encoded)
+	}
+	return nil
+}
+
+// hashesOf returns the hash and the mode of each file of a source, by path.
+func hashesOf(files map[string]any, source string) []any {
+	var hashes []any
+	add := func(path string) {
+		file, _ := files[path].(map[string]any)
+		hashes = append(hashes, path, file["sha256"], file["mode"])
+	}
+	if _, isFile := files[source]; isFile {
+		add(source)
+		return hashes
+	}
+	for _, path := range slices.Sorted(maps.Keys(files)) {
+		if state.IsWithin(path, source) {
+			add(path)
+		}
+	}
+	return hashes
+}
