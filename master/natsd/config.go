@@ -11,12 +11,15 @@ func configs() []jetstream.StreamConfig {
 	settings := bucket(BucketSettings, 1, 0)
 	settings.AllowDirect = true
 	settings.RePublish = &jetstream.RePublish{Source: wire.SettingsKey("*"), Destination: wire.Settings("{{wildcard(1)}}")}
+	files := bucket(BucketFiles, 1, 0) // without a limit of the server: masters count the bytes before they write, see package blobs
+	files.AllowDirect = true           // what a key names never changes
 	jobs := bucket(BucketJobs, 10, jobRetention)
 	bound(&jobs, 1<<30)
 	events := jobEvents()
 	bound(&events, 2<<30)
 	return []jetstream.StreamConfig{
 		settings,
+		files,
 		bucket(BucketActive, 10, 0),
 		jobs,
 		jobReturns(),

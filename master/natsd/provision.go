@@ -21,6 +21,7 @@ const (
 	BucketMasters    = "masters"     // master: present while it is alive
 	BucketLeases     = "leases"      // task: the master that leads it
 	BucketRollout    = "rollout"     // state of the reconciler
+	BucketFiles      = "files"       // <blob>.<n>: a part of a sealed content that states of peels name; <blob>.unused: since when no settings name it
 	BucketRevisions  = "revisions"   // commit: a revision that can be pinned; <commit>.<n>: a part of its files
 	BucketUsers      = "users"       // name: a person, with limits and revocation
 	BucketEnroll     = "enroll"      // peel.<peel>: its enrollment; join.<token>: a join token

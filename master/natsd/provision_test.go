@@ -52,6 +52,7 @@ func TestEveryStreamKeepsWhatItMust(t *testing.T) {
 			"KV_leases":      {1, 15 * time.Second, false},
 			"KV_rollout":     {10, 0, false},
 			"KV_revisions":   {1, 0, false},
+			"KV_files":       {1, 0, true},
 			"KV_tokens":      {1, 0, false},
 			"job-events":     {16, week, true},
 			"facts":          {1, 0, true},

@@ -46,6 +46,11 @@ func SettingsKey(peel string) string { return "$KV.settings." + peel }
 // SettingsGet returns the subject on which a request reads the newest document of a peel from the stream.
 func SettingsGet(peel string) string { return "$JS.API.DIRECT.GET.KV_settings." + SettingsKey(peel) }
 
+// ContentGet returns the subject on which a request reads a part of a sealed content from the stream, by its key <blob>.<n>. "*.*"
+// stands for every key in a permission template. In a request the server takes it as a pattern, and replies with the newest part of
+// any content.
+func ContentGet(key string) string { return "$JS.API.DIRECT.GET.KV_files.$KV.files." + key }
+
 // Inbox returns the prefix of the subjects on which a peel receives replies.
 func Inbox(peel string) string { return "_INBOX." + peel }
 

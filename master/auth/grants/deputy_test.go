@@ -38,6 +38,8 @@ var deputies = map[grants.Role][]struct{ subject, body string }{
 	grants.RolePeel: {
 		{wire.SettingsGet("peel-a"), ""},          // answered with a document
 		{wire.SettingsGet("peel-a"), `{"seq":1}`}, // answered with headers alone
+		{wire.ContentGet("blob.0"), ""},           // answered with a part of a content
+		{wire.ContentGet("*.*"), `{"seq":1}`},     // answered with headers alone
 		{wire.Heartbeat("peel-a"), ""},            // answered with the interval of heartbeats
 	},
 	grants.RoleOperator: {
@@ -92,6 +94,7 @@ func stage(t *testing.T, b *natstest.Bus) (js jetstream.JetStream, results jetst
 		request(t, b.Conn(t, grants.RolePeel, p), wire.Fact(p), "facts of "+p)
 	}
 	put(t, bucket(t, js, natsd.BucketJobs), string(jid), []byte("job"))
+	put(t, bucket(t, js, natsd.BucketFiles), "blob.0", question(t))
 	request(t, b.Conn(t, grants.RolePeel, "peel-b"), wire.ScheduledOf(jid, "peel-b"), "result of b")
 	results, err := js.CreateConsumer(t.Context(), natsd.StreamJobEvents, jetstream.ConsumerConfig{
 		Durable: "schedule-results", FilterSubject: wire.AllScheduled, AckPolicy: jetstream.AckExplicitPolicy,

@@ -65,7 +65,7 @@ const self = "{{name()}}"
 const ofSite = "{{tag(peel)}}"
 
 // MaxSitePeels bounds the peels that a credential of a site names. A server makes at most 4,096 permissions of each kind
-// from a credential, and a peel has eight subjects to publish on.
+// from a credential, and a peel has eight subjects of its own to publish on, beside one that all peels share.
 const MaxSitePeels = 500
 
 // Tags returns the tags of a credential, for [CallerOf], [PeelOf] and the permissions of a site: its role, and the names on
@@ -133,6 +133,7 @@ func peelGrants(peel string) Grants {
 			wire.Heartbeat(peel),
 			wire.SettingsApplied(peel),
 			wire.SettingsGet(peel),
+			wire.ContentGet("*.*"), // of any peel: contents are sealed, and only settings have the keys
 			wire.AnswerOf("*", "*", peel),
 		},
 		Subscribe: []string{

@@ -47,6 +47,7 @@ var subjects = map[string][]kind{
 	"SettingsApplied": {{of: named(wire.SettingsApplied), speak: hosts}},
 	"SettingsKey":     {{of: named(wire.SettingsKey)}},
 	"SettingsGet":     {{of: named(wire.SettingsGet), speak: hosts}},
+	"ContentGet":      nil, // has no name; decided in stores
 	"Inbox":           {{of: answersOf(wire.Inbox), own: hosts}},
 	"UserInbox":       {{of: answersOf(wire.UserInbox), own: readers}},
 	"AckOf":           {{of: wire.AckOf, speak: hosts, all: doers}},
@@ -128,7 +129,13 @@ var (
 // stores says of every stream, and so of every bucket, what beside masters' share is allowed of it, or is not even
 // theirs: by the subject below $JS.API, who may.
 var stores = map[string]map[string]roles{
-	"KV_settings":    {"DIRECT.GET.KV_settings.$KV.settings.peel-a": {grants.RolePeel, grants.RoleMaster}}, // peel-a is the peel that tries
+	"KV_settings": {"DIRECT.GET.KV_settings.$KV.settings.peel-a": {grants.RolePeel, grants.RoleMaster}}, // peel-a is the peel that tries
+	"KV_files": { // every peel reads what is sealed, and the server takes a literal * as a pattern
+		"DIRECT.GET.KV_files.$KV.files.blob.0": {grants.RolePeel, grants.RoleSite, grants.RoleMaster},
+		"DIRECT.GET.KV_files.$KV.files.*.*":    {grants.RolePeel, grants.RoleSite, grants.RoleMaster},
+		"DIRECT.GET.KV_files.$KV.files.blob":   {grants.RoleMaster}, "DIRECT.GET.KV_files.$KV.files.>": {grants.RoleMaster}, "DIRECT.GET.KV_files": {grants.RoleMaster},
+		"DIRECT.GET.KV_files.$KV.settings.other.0": {grants.RoleMaster},
+	},
 	"KV_active":      {},
 	"KV_jobs":        {},
 	"KV_job-returns": {},
