@@ -44,9 +44,13 @@ func (c Commit) Short() string { return string(c[:min(8, len(c))]) }
 // A Digest is the SHA-256 of canonical settings in hex.
 type Digest string
 
-// An Origin is the place of a schedule entry in the config repo and its last change.
+// StateOrigin begins the names of states among the origins of a document; schedule entries have their own names.
+const StateOrigin = "state:"
+
+// An Origin is the place of a schedule entry or a state in the config repo and its last change.
 type Origin struct {
-	File   string    `json:"file"`
+	File   string    `json:"file"`            // the settings file that was changed last
+	Files  []string  `json:"files,omitempty"` // of a state: all settings files that contribute, in merge order, if there are several
 	Line   int       `json:"line"`
 	Commit Commit    `json:"commit"`          // the commit that last changed the entry
 	Author string    `json:"author"`          // the commit's author, "Name <email>"
@@ -63,7 +67,7 @@ type Document struct {
 	Digest     Digest            `json:"digest"`
 	Settings   canon.Raw         `json:"settings"`            // a canonical map, with secrets masked
 	Sealed     *Sealed           `json:"sealed,omitempty"`    // the settings with their secrets, nil if there are none
-	Origins    map[string]Origin `json:"origins,omitempty"`   // by schedule entry
+	Origins    map[string]Origin `json:"origins,omitempty"`   // by schedule entry, and by [StateOrigin] and the name of a state
 	ProvenBy   string            `json:"proven_by,omitempty"` // the ID of the [ProofKey] of the origins' proofs; empty without proofs
 }
 

@@ -307,6 +307,8 @@ func TestAPackedRevisionHoldsWhatIsCompiled(t *testing.T) {
 		"settings/deep/er.yaml": text("schedule: {}\n"),
 		"README.md":             text("is not needed"),
 		"states/big.yaml":       text("is not either"),
+		"files/nginx.conf":      text("worker_processes 4;\n"),
+		"files/run.sh":          &fstest.MapFile{Data: []byte("#!/bin/sh\n"), Mode: 0o755},
 		"settings/notes.txt":    text("nor is this"),
 	})
 	if err != nil {
@@ -317,8 +319,11 @@ func TestAPackedRevisionHoldsWhatIsCompiled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := fstest.TestFS(r.Tree, "zester.yaml", "top.yaml", "top.d/more.yaml", "settings/common.yaml", "settings/deep/er.yaml"); err != nil {
+	if err := fstest.TestFS(r.Tree, "zester.yaml", "top.yaml", "top.d/more.yaml", "settings/common.yaml", "settings/deep/er.yaml", "files/nginx.conf"); err != nil {
 		t.Error(err)
+	}
+	if info, err := fs.Stat(r.Tree, "files/run.sh"); err != nil || info.Mode().Perm() != 0o755 {
+		t.Errorf("the mode of a script: %v, %v", info, err)
 	}
 	for _, name := range []string{"README.md", "states", "other.yaml", "settings/notes.txt"} {
 		if _, err := r.Tree.Open(name); err == nil {

@@ -10,6 +10,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
+	"github.com/seed-c01c3da5/zester/settings/content"
+	"github.com/seed-c01c3da5/zester/settings/state"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
@@ -33,14 +35,20 @@ func pack(tree fs.FS) ([]byte, error) {
 			return nil
 		}
 		info, err := d.Info()
-		if err != nil || info.Size() > strictyaml.MaxSize {
+		most := int64(strictyaml.MaxSize)
+		if isBelow(name, state.FilesDir) {
+			most = 2 * content.MaxFile
+		}
+		if err != nil || info.Size() > most {
 			return err
 		}
 		data, err := fs.ReadFile(tree, name)
 		if err != nil {
 			return err
 		}
-		w, err := archive.Create(name)
+		header := &zip.FileHeader{Name: name, Method: zip.Deflate}
+		header.SetMode(info.Mode().Perm())
+		w, err := archive.CreateHeader(header)
 		if err == nil {
 			_, err = w.Write(data)
 		}
@@ -63,12 +71,20 @@ func pack(tree fs.FS) ([]byte, error) {
 
 // isCompiledDir reports whether a folder may hold files that a revision is compiled from.
 func isCompiledDir(name string) bool {
-	return name == "." || name == "top.d" || name == "settings" || strings.HasPrefix(name, "settings/")
+	return name == "." || name == "top.d" || isBelow(name, "settings") || isBelow(name, state.FilesDir)
 }
+
+func isBelow(name, dir string) bool { return name == dir || strings.HasPrefix(name, dir+"/") }
 
 // isCompiled reports whether a revision is compiled from a file of a folder that isCompiledDir accepts.
 func isCompiled(name string) bool {
-	if !utf8.ValidString(name) || path.Ext(name) != ".yaml" {
+	if !utf8.ValidString(name) {
+		return false
+	}
+	if isBelow(name, state.FilesDir) {
+		return true
+	}
+	if path.Ext(name) != ".yaml" {
 		return false
 	}
 	return strings.Contains(name, "/") || name == "top.yaml" || name == "zester.yaml"

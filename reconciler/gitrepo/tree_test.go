@@ -105,20 +105,20 @@ func TestNamesThatAreNotUTF8AreListedAndCannotBeOpened(t *testing.T) {
 	}
 }
 
-func TestFileOverOneMiBIsListedAndNotRead(t *testing.T) {
+func TestAFileOverTheLimitIsListedAndNotRead(t *testing.T) {
 	limit := strings.Repeat("x", maxBlob)
 	w := newWork(t, files("big", limit+"y", "fits", limit))
 	r := openRepo(t, Options{URL: w.Dir()})
 	s, _ := follow(t, r)
 	if data, err := s.Tree.ReadFile("fits"); err != nil || len(data) != maxBlob {
-		t.Errorf("a file of 1 MiB: %d bytes, %v", len(data), err)
+		t.Errorf("a file of the limit: %d bytes, %v", len(data), err)
 	}
 	info, err := s.Tree.Stat("big")
 	if err != nil || info.Size() != maxBlob+1 {
 		t.Errorf("stat: %v, %v", info, err)
 	}
 	_, err = s.Tree.ReadFile("big")
-	if e := wantReason(t, err, TooLarge); !strings.Contains(err.Error(), "big") || !strings.Contains(e.Msg, "1048577") {
+	if e := wantReason(t, err, TooLarge); !strings.Contains(err.Error(), "big") || !strings.Contains(e.Msg, "16777217") {
 		t.Errorf("error is %v", err)
 	}
 	f, err := s.Tree.Open("big")

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seed-c01c3da5/zester/reconciler/plan/contents"
 	"github.com/seed-c01c3da5/zester/reconciler/plan/parse"
 	"github.com/seed-c01c3da5/zester/settings/sops"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
@@ -23,15 +24,18 @@ type Compiler struct {
 	rules    rules
 	last     *Plan // the last plan without an error
 
-	load parse.Load // of settings files, with or without identities
+	load     parse.Load // of settings files, with or without identities
+	ring     *sops.Ring
+	masked   bool // there are no identities
+	contents contents.Cache
 }
 
 // NewCompiler returns a compiler with an empty cache, which shows secrets as placeholders.
-func NewCompiler() *Compiler { return &Compiler{load: parse.Veiled} }
+func NewCompiler() *Compiler { return &Compiler{load: parse.Veiled, masked: true} }
 
 // UseRing decrypts secrets with the identities of ring, which may be nil, from the next revision on. Without a call of
 // UseRing secrets are not decrypted: the plans can be compared and shown, but not published.
-func (c *Compiler) UseRing(ring *sops.Ring) { *c = Compiler{load: parse.Decrypted(ring)} }
+func (c *Compiler) UseRing(ring *sops.Ring) { *c = Compiler{load: parse.Decrypted(ring), ring: ring} }
 
 // Compile reads the revision in tree and returns the settings of each member of the fleet. An [*Error] lists all mistakes of
 // the revision; any other error is about reading the tree. If [fs.FileInfo.Sys] of a file or directory is a comparable value
@@ -72,9 +76,13 @@ func ReadSafety(tree fs.FS) (top.Safety, error) {
 // begin reads the files of a revision and returns the pass and the result of [pass.readSources].
 func (c *Compiler) begin(tree fs.FS, fleet *peelindex.Index) (*pass, []*parse.File, error) {
 	p := &pass{Compiler: c, revision: c.cache.Begin(tree), fleet: fleet, plan: &Plan{}, warnings: map[Warning]bool{}}
+	p.plan.read = c.contents.Begin(tree, c.ring, c.masked)
 	sources, err := p.readSources()
 	if err == nil {
 		err = p.readSettings()
+	}
+	if err == nil {
+		p.contentsSum, err = p.plan.read.Sum()
 	}
 	if err != nil {
 		return nil, nil, err
@@ -92,6 +100,11 @@ func (c *Compiler) pass(tree fs.FS, fleet *peelindex.Index, isolate bool) (*Plan
 	if complete {
 		p.compile()
 	}
+	if p.unreadable != nil {
+		return nil, p.unreadable
+	}
+	p.checkContents()
+	c.contents.Keep(p.plan.read)
 	if err := p.problems.err(); err != nil {
 		if !complete || p.lost || !isolate && !p.rules.isolate {
 			return nil, err
@@ -114,6 +127,9 @@ type pass struct {
 	places   map[string]strictyaml.Pos // of the first mention of each reference
 	problems problems
 	warnings map[Warning]bool
+
+	contentsSum any   // of the contents of the revision
+	unreadable  error // of reading the tree while signatures were compiled
 }
 
 // readSources returns zester.yaml (nil if there is none) and the top files.

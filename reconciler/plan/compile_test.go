@@ -471,7 +471,7 @@ func TestBadRevisionLeavesTheCompilerUsable(t *testing.T) {
 		if err == nil || again == nil || err.Error() != again.Error() {
 			t.Errorf("first %v\nthen %v", err, again)
 		}
-		if p := compile(t, c, withHashes(m), peels); !reflect.DeepEqual(p, first) {
+		if p := compile(t, c, withHashes(m), peels); !reflect.DeepEqual(p.Peels, first.Peels) || !slices.Equal(p.Warnings, first.Warnings) {
 			t.Errorf("after %v another plan", err)
 		}
 	}

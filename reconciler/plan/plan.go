@@ -27,6 +27,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/seed-c01c3da5/zester/reconciler/plan/contents"
 	"github.com/seed-c01c3da5/zester/reconciler/plan/parse"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
@@ -63,6 +64,7 @@ type Plan struct {
 
 	loose []*DeclaredEntry       // the entries of Check, which knows no peels
 	files map[string]*parse.File // of the settings directory, by path
+	read  *contents.Reader       // of the revision
 	rules *top.File              // nil if the plan mixes two others
 	fleet *peelindex.Index
 
@@ -107,6 +109,10 @@ type Effective struct {
 	Schedule schedule.Set
 	// Entries holds the position of each entry of Schedule: its key in the last file that sets a part of it.
 	Entries map[string]strictyaml.Pos
+	// States are the states in the order in which they run, and Compiled what the peel gets beside them. Secret contents have
+	// their keys here, which must not be shown.
+	States   state.Set
+	Compiled state.Compiled
 
 	flat atomic.Pointer[map[string]string] // of Settings, nil until it is needed
 

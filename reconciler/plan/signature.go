@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -21,6 +22,9 @@ import (
 // may make a document of a compiled plan too large to be written.
 const MaxAuthor = 512
 
+// maxStateAuthor is the same for the origin of a state, as a peel may have a thousand states.
+const maxStateAuthor = 64
+
 // longestKey has the length of every key.
 var longestKey = settings.Key(strings.Repeat("X", settings.KeySize))
 
@@ -28,6 +32,7 @@ var longestKey = settings.Key(strings.Repeat("X", settings.KeySize))
 type compilation struct {
 	files  []*parse.File
 	policy *parse.File // zester.yaml, as result depends on its calendars; nil if there is none
+	sum    any         // of the contents that states name; nil if they name none
 	result *Effective  // nil if there are errors
 	reason Reason
 	errs   strictyaml.Errors
@@ -69,13 +74,15 @@ func (p *pass) signature(s top.Signature, now map[string]compilation) (*Effectiv
 	}
 	key := strings.Join(s.Refs, " ")
 	c, ok := p.compiled[0][key]
-	policy := p.rules.sources[0]
-	if !ok || !slices.Equal(c.files, files) || c.policy != policy {
+	if !ok || !p.current(c, files) {
 		c, ok = p.compiled[1][key]
 	}
-	if !ok || !slices.Equal(c.files, files) || c.policy != policy {
+	if !ok || !p.current(c, files) {
+		before := c
 		c = p.evaluate(s, files)
-		c.policy = policy
+		if c.policy = p.rules.sources[0]; c.isSame(before) {
+			c.result = before.result // other contents have changed
+		}
 	}
 	if c.result != nil {
 		now[key] = c
@@ -87,12 +94,22 @@ func (p *pass) signature(s top.Signature, now map[string]compilation) (*Effectiv
 	return c.result, strictyaml.Error{}
 }
 
+// isSame reports whether two compilations of one signature gave the same settings from the same files.
+func (c compilation) isSame(before compilation) bool {
+	return c.result != nil && before.result != nil && c.result.Digest == before.result.Digest && slices.Equal(c.files, before.files) && c.policy == before.policy
+}
+
+// current reports whether a compilation is that of files in this revision.
+func (p *pass) current(c compilation, files []*parse.File) bool {
+	return slices.Equal(c.files, files) && c.policy == p.rules.sources[0] && (c.sum == nil || c.sum == p.contentsSum)
+}
+
 // evaluate merges the files of a signature and checks the result.
 func (p *pass) evaluate(s top.Signature, files []*parse.File) compilation {
 	c := compilation{files: files}
 	node := &strictyaml.Node{Kind: strictyaml.Map}
 	for _, f := range files {
-		node = parse.Merge(node, f.Node)
+		node = parse.Merge(displaced(node, f.Node), f.Node)
 	}
 	e := &Effective{Refs: s.Refs, files: files, Entries: map[string]strictyaml.Pos{}, Schedule: schedule.Set{}}
 	if section := p.expand(node); section != nil {
@@ -101,7 +118,18 @@ func (p *pass) evaluate(s top.Signature, files []*parse.File) compilation {
 			return c
 		}
 	}
-	err := e.encode(node)
+	node, bad, err := p.addStates(e, node)
+	if len(bad.errs) > 0 || err != nil {
+		p.unreadable = errors.Join(p.unreadable, err)
+		c.reason, c.errs = bad.reason, bad.errs
+		return c
+	}
+	if len(e.Compiled.Files) > 0 {
+		if c.sum = p.contentsSum; c.sum == nil {
+			c.sum = new(int) // equal to nothing
+		}
+	}
+	err = e.encode(node)
 	if err == nil {
 		err = e.fits(s.Peels[0])
 	}
@@ -186,11 +214,12 @@ func paths(files []*parse.File) []string {
 	return out
 }
 
-// Layers returns the files of e that set a part of an entry, in merge order.
+// Layers returns the files of e that set a part of an entry, or of a state named as [Effective.OriginNames] does, in merge
+// order.
 func (e *Effective) Layers(name string) []*parse.File {
 	var out []*parse.File
 	for _, f := range e.files {
-		if _, ok := f.Entries[name]; ok {
+		if _, ok := f.Source[name]; ok {
 			out = append(out, f)
 		}
 	}
@@ -203,7 +232,7 @@ func (e *Effective) fits(peel target.PeelID) error {
 	for _, f := range e.files {
 		longest = max(longest, len(f.Path))
 	}
-	if len(e.Settings)+len(e.plain)+len(e.Entries)*(longest+2*MaxAuthor) < settings.MaxDocument/2 {
+	if len(e.Settings)+len(e.plain)+(len(e.Entries)+len(e.States)*len(e.files))*(longest+2*MaxAuthor) < settings.MaxDocument/2 {
 		return nil
 	}
 	origin := settings.Origin{
@@ -213,6 +242,14 @@ func (e *Effective) fits(peel target.PeelID) error {
 	origins := make(map[string]settings.Origin, len(e.Entries))
 	for name := range e.Entries {
 		origins[name] = origin
+	}
+	origin.Author = origin.Author[:maxStateAuthor]
+	for _, s := range e.States {
+		if layers := e.Layers(settings.StateOrigin + s.Name); len(layers) > 1 {
+			origin.Files = paths(layers)
+		}
+		origins[settings.StateOrigin+s.Name] = origin
+		origin.Files = nil
 	}
 	doc := e.Document(peel, origin.Commit, 1<<60, origins)
 	if e.secret != nil {

@@ -19,6 +19,8 @@
 package sops
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 
@@ -67,6 +69,21 @@ func Masked(doc *strictyaml.Node) (*strictyaml.Node, error) {
 	o := opener{metadata: m}
 	out := o.document(doc)
 	return out, o.errs.Err()
+}
+
+// Salt returns a secret of a SOPS file that only its recipients can compute, the same until the data key changes.
+func Salt(doc *strictyaml.Node, ring *Ring) ([]byte, error) {
+	m, err := readMetadata(doc.Get(metadataKey))
+	if err != nil {
+		return nil, err
+	}
+	key, err := ring.dataKey(m)
+	if err != nil {
+		return nil, err
+	}
+	mac := hmac.New(sha256.New, key)
+	mac.Write([]byte("zester salt of contents"))
+	return mac.Sum(nil), nil
 }
 
 func refusal(at strictyaml.Pos, err error) error {

@@ -30,7 +30,7 @@ type file struct {
 	Key    string `yaml:"key"`
 }
 
-// Node returns c as a part of settings. The keys of the files in secret are masked: shown returns the text in place of one.
+// Node returns c as a part of settings. If secret knows the path of a file, its hash and its key are masked with shown.
 func (c Compiled) Node(secret func(path string) (shown string, ok bool)) *strictyaml.Node {
 	text := func(s string) *strictyaml.Node { return &strictyaml.Node{Kind: strictyaml.String, Value: s} }
 	texts := func(list []string) *strictyaml.Node {
@@ -46,12 +46,14 @@ func (c Compiled) Node(secret func(path string) (shown string, ok bool)) *strict
 	}
 	for _, path := range slices.Sorted(maps.Keys(c.Files)) {
 		f := c.Files[path]
-		key := text(f.Key)
+		sum, key := text(f.SHA256), text(f.Key)
 		if shown, ok := secret(path); ok {
-			key = &strictyaml.Node{Kind: strictyaml.String, Value: shown, Secret: f.Key, Pos: strictyaml.Pos{File: path}}
+			for _, n := range []*strictyaml.Node{sum, key} {
+				n.Value, n.Secret, n.Pos = shown, n.Value, strictyaml.Pos{File: path}
+			}
 		}
 		files.Map = append(files.Map, strictyaml.Pair{Key: path, Value: &strictyaml.Node{Kind: strictyaml.Map, Map: []strictyaml.Pair{
-			{Key: "sha256", Value: text(f.SHA256)},
+			{Key: "sha256", Value: sum},
 			{Key: "size", Value: &strictyaml.Node{Kind: strictyaml.Int, Value: f.Size}},
 			{Key: "mode", Value: text(f.Mode)},
 			{Key: "blob", Value: text(f.Blob)},

@@ -66,7 +66,7 @@ func TestAPeelReadsTheStatesThatTheCompilerWrote(t *testing.T) {
 func TestAMaskedKeyOfAFileIsNoKey(t *testing.T) {
 	t.Parallel()
 	settings := settingsOf(t, "states: {}\n", compiledExample(), false)
-	if _, _, err := state.FromSettings(settings); err == nil || !strings.Contains(err.Error(), `files: "files/nginx.conf": key is not 32 bytes`) {
+	if _, _, err := state.FromSettings(settings); err == nil || !strings.Contains(err.Error(), `files: "files/nginx.conf": sha256 is not 32 bytes`) {
 		t.Errorf("error %v", err)
 	}
 }

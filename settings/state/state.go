@@ -1,7 +1,8 @@
 // Package state reads the states of a host: what its packages, files, services and accounts should be.
 //
-// [CheckFields] checks the map under `states` of one settings file, [Merge] lays the states of one file over those of
-// others, and [Parse] reads the merged map of a peel and puts it in order. [Functions] lists what a state can say.
+// [CheckFields] checks the map under `states` of one settings file; [Normalize] and [Displace] prepare files to be merged.
+// [Parse] reads the merged map of a peel and puts it in order. A peel calls [FromSettings]. [Functions] lists what a state
+// can say.
 //
 // Guarantees:
 //   - A [Set] that Parse returned without an error can be run: each state has one function with valid arguments, each
@@ -166,11 +167,10 @@ func CheckFields(n *strictyaml.Node) error {
 	return errs.Err()
 }
 
-// Merge lays the states of one file over those of the files before it. A state of another function replaces the whole
-// state; otherwise merge joins the two maps.
-func Merge(base, over *strictyaml.Node, merge func(base, over *strictyaml.Node) *strictyaml.Node) *strictyaml.Node {
-	if base == nil || base.Kind != strictyaml.Map || over.Kind != strictyaml.Map {
-		return over
+// Displace returns the states base, with nothing in the states that over gives another function and so replaces.
+func Displace(base, over *strictyaml.Node) *strictyaml.Node {
+	if base == nil || over == nil {
+		return base
 	}
 	kept := make([]strictyaml.Pair, 0, len(base.Map))
 	for _, p := range base.Map {
@@ -180,7 +180,39 @@ func Merge(base, over *strictyaml.Node, merge func(base, over *strictyaml.Node) 
 		}
 		kept = append(kept, p)
 	}
-	return merge(&strictyaml.Node{Kind: strictyaml.Map, Pos: base.Pos, Map: kept}, over)
+	return &strictyaml.Node{Kind: base.Kind, Pos: base.Pos, Map: kept}
+}
+
+// Normalize returns a settings file in which the function of each state has a map of arguments: a null would remove the
+// function when files are merged.
+func Normalize(doc *strictyaml.Node) *strictyaml.Node {
+	return replaced(doc, func(section strictyaml.Pair) *strictyaml.Node {
+		if section.Key != Key {
+			return section.Value
+		}
+		return replaced(section.Value, func(state strictyaml.Pair) *strictyaml.Node {
+			return replaced(state.Value, func(field strictyaml.Pair) *strictyaml.Node {
+				if field.Value.Kind == strictyaml.Null && strings.Contains(field.Key, ".") {
+					return &strictyaml.Node{Kind: strictyaml.Map, Pos: field.Value.Pos}
+				}
+				return field.Value
+			})
+		})
+	})
+}
+
+// replaced returns a map with other values; any other node as it is.
+func replaced(n *strictyaml.Node, value func(strictyaml.Pair) *strictyaml.Node) *strictyaml.Node {
+	if n.Kind != strictyaml.Map {
+		return n
+	}
+	out := *n
+	out.Map = make([]strictyaml.Pair, len(n.Map))
+	for i, p := range n.Map {
+		p.Value = value(p)
+		out.Map[i] = p
+	}
+	return &out
 }
 
 // functionIn returns the key of a state that names its function, empty if there is none.

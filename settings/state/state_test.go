@@ -199,7 +199,7 @@ func join(base, over *strictyaml.Node) *strictyaml.Node {
 func TestAnotherFunctionReplacesTheState(t *testing.T) {
 	base := node(t, "a: {pkg.installed: {version: '1'}, require: [b]}\nb: {pkg.latest: {}}\nc: {cmd.run: {}}")
 	over := node(t, "c: {timeout: 1m}\na: {pkg.removed: {purge: true}}\nd: {cmd.run: {}}\nb: {pkg.latest: {name: x}}")
-	set, err := Parse(Merge(base, over, join), Options{})
+	set, err := Parse(join(Displace(base, over), over), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ import (
 
 // Limits of one tree.
 const (
-	MaxFile  = 1 << 20 // bytes of a file that is read
+	MaxFile  = 16 << 20 // bytes of a file that is read; a content of 8 MiB that sops encrypted fits
 	MaxDepth = 64
 
 	maxPath    = 4096 // bytes

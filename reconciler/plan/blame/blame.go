@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
@@ -66,14 +67,14 @@ type finding struct {
 func (b *Blamer) Blame(ctx context.Context, head settings.Commit, all ...*plan.Effective) (map[*plan.Effective]map[string]settings.Origin, error) {
 	w := newWalk(ctx, b)
 	for _, e := range all {
-		for name := range e.Schedule {
+		for _, name := range e.OriginNames() {
 			for _, f := range e.Layers(name) {
 				w.start(head, place{f.Path, name}, f.Source[name])
 			}
 		}
 	}
 	if err := w.run(); err != nil {
-		return nil, fmt.Errorf("cannot find the origin of schedule entries at %s: %w", head.Short(), err)
+		return nil, fmt.Errorf("cannot find origins at %s: %w", head.Short(), err)
 	}
 	if len(b.known) > maxKnown {
 		clear(b.known)
@@ -84,11 +85,12 @@ func (b *Blamer) Blame(ctx context.Context, head settings.Commit, all ...*plan.E
 	}
 	out := make(map[*plan.Effective]map[string]settings.Origin, len(all))
 	for _, e := range all {
-		origins := make(map[string]settings.Origin, len(e.Schedule))
-		for name := range e.Schedule {
+		names := e.OriginNames()
+		origins := make(map[string]settings.Origin, len(names))
+		for _, name := range names {
 			o, err := w.origin(e, name)
 			if err != nil {
-				return nil, fmt.Errorf("cannot find the origin of entry %s: %w", name, err)
+				return nil, fmt.Errorf("cannot find the origin of %s: %w", name, err)
 			}
 			origins[name] = o
 		}
@@ -101,7 +103,8 @@ func (b *Blamer) Blame(ctx context.Context, head settings.Commit, all ...*plan.E
 func (w *walk) origin(e *plan.Effective, name string) (settings.Origin, error) {
 	var newest finding
 	var file string
-	for _, f := range e.Layers(name) {
+	layers := e.Layers(name)
+	for _, f := range layers {
 		if found := w.found[place{f.Path, name}]; file == "" || found.steps <= newest.steps {
 			newest, file = found, f.Path
 		}
@@ -116,5 +119,10 @@ func (w *walk) origin(e *plan.Effective, name string) (settings.Origin, error) {
 		w.authors[newest.commit] = o
 	}
 	o.File, o.Line = file, newest.line
+	if strings.HasPrefix(name, settings.StateOrigin) && len(layers) > 1 {
+		for _, f := range layers {
+			o.Files = append(o.Files, f.Path)
+		}
+	}
 	return o, nil
 }

@@ -154,6 +154,34 @@ base: {'*': [three, dir.two]}
 	}
 }
 
+func TestAStateHasAnOriginThatNamesAllItsFiles(t *testing.T) {
+	p := newPast(t)
+	p.commit("first", `
+-- top.yaml --
+base: {'*': [one, two]}
+-- settings/one.yaml --
+states:
+  vim: {pkg.installed: {}}
+  web: {service.running: {}}
+-- settings/two.yaml --
+states:
+  web: {service.running: {enable: true}}
+`)
+	p.commit("vim", "-- settings/one.yaml --\nstates:\n  vim: {pkg.installed: {version: '9'}}\n  web: {service.running: {}}\n", "first")
+	e := compile(t, p.c, p.trees["vim"], fleet("web-01")).Peels["web-01"]
+	all, err := blame.New(p.history()).Blame(t.Context(), "vim", e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	vim, web := all[e]["state:vim"], all[e]["state:web"]
+	if vim.Commit != "vim" || vim.File != "settings/one.yaml" || vim.Line != 2 || vim.Files != nil {
+		t.Errorf("vim: %+v", vim)
+	}
+	if web.Commit != "first" || web.File != "settings/two.yaml" || strings.Join(web.Files, " ") != "settings/one.yaml settings/two.yaml" {
+		t.Errorf("web: %+v", web)
+	}
+}
+
 func TestNextRevisionCostsAsMuchAsItHasCommits(t *testing.T) {
 	p := newPast(t)
 	p.commit("c0", firstCommit)

@@ -280,11 +280,9 @@ func (w *walk) version(commit settings.Commit, file string) (version, error) {
 		node, err = strictyaml.Parse(file, data)
 	}
 	v := version{readable: err == nil, entries: map[string]value{}}
-	if section := node.Get("schedule"); section != nil {
-		for _, pair := range section.Map {
-			if v.entries[pair.Key], err = valueOf(pair); err != nil {
-				return version{}, err
-			}
+	for name, pair := range parse.Origins(node) {
+		if v.entries[name], err = valueOf(pair); err != nil {
+			return version{}, err
 		}
 	}
 	w.versions[hash] = v

@@ -13,10 +13,12 @@ import (
 	"path"
 	"strings"
 
+	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/schedule/entryyaml"
 	"github.com/seed-c01c3da5/zester/settings/sops"
+	"github.com/seed-c01c3da5/zester/settings/state"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
@@ -43,7 +45,9 @@ type File struct {
 	Node *strictyaml.Node
 	// Entries are the entries of the schedule section, by name, with those that are null.
 	Entries map[string]strictyaml.Pair
-	// Source are the entries before decryption.
+	// States are the states of the file by name, with those that are null.
+	States map[string]strictyaml.Pair
+	// Source are the entries and states before decryption, as [Origins] names them.
 	Source map[string]strictyaml.Pair
 	// Parsed are the entries of this file that no other file changes in some signature; signatures share them.
 	Parsed map[string]*schedule.Entry
@@ -252,12 +256,15 @@ func (r *Revision) file(name string, info fs.FileInfo, load Load) (*File, error)
 			return known, nil
 		}
 	}
-	if bytes.HasPrefix(data, lfsPointer) {
+	if IsLFSPointer(data) {
 		return f.refuse(LFSPointer, strictyaml.Pos{File: name, Line: 1, Column: 1}, "it is a pointer of Git LFS: the content is not in the repo"), nil
 	}
 	load(f, data)
 	return f, nil
 }
+
+// IsLFSPointer reports whether the content of a file is not in the repo but in a store of Git LFS.
+func IsLFSPointer(data []byte) bool { return bytes.HasPrefix(data, lfsPointer) }
 
 // CannotRead returns the error of reading a part of the tree.
 func CannotRead(name string, err error) error { return fmt.Errorf("cannot read %s: %w", name, err) }
@@ -302,7 +309,7 @@ func loadSettings(f *File, data []byte, open func(*strictyaml.Node) (*strictyaml
 		f.refuse(Invalid, f.Node.Pos, fmt.Sprintf("nested %d levels deep, the limit is %d", n, maxNesting))
 		return
 	}
-	written := f.Node.Get("schedule")
+	written := f.Node
 	if f.Encrypted = sops.Encrypted(f.Node); f.Encrypted {
 		node, err := open(f.Node)
 		if err != nil {
@@ -311,17 +318,49 @@ func loadSettings(f *File, data []byte, open func(*strictyaml.Node) (*strictyaml
 		}
 		f.Node = node
 	}
+	f.Source = Origins(written)
+	f.checkStates()
 	section := f.Node.Get("schedule")
 	if section == nil {
 		return
 	}
 	if err := entryyaml.CheckFields(section); err != nil {
-		f.Reason, f.Errs = Invalid, AsErrors(f.Path, err)
+		f.Reason, f.Errs = Invalid, append(f.Errs, AsErrors(f.Path, err)...)
 	}
 	f.Entries, f.Parsed = byName(section), map[string]*schedule.Entry{}
-	if f.Source = f.Entries; f.Encrypted {
-		f.Source = byName(written)
+}
+
+// checkStates checks the states of the file.
+func (f *File) checkStates() {
+	for _, p := range f.Node.Map {
+		if p.Key == state.CompiledKey {
+			f.refuse(Invalid, p.KeyPos, state.CompiledKey+" is reserved: the compiler writes it")
+		}
 	}
+	section := f.Node.Get(state.Key)
+	if section == nil {
+		return
+	}
+	if err := state.CheckFields(section); err != nil {
+		f.Reason, f.Errs = Invalid, append(f.Errs, AsErrors(f.Path, err)...)
+		return
+	}
+	f.Node = state.Normalize(f.Node)
+	f.States = byName(f.Node.Get(state.Key))
+}
+
+// Origins returns the schedule entries and the states of a settings file, by the names under which documents hold their
+// origins.
+func Origins(doc *strictyaml.Node) map[string]strictyaml.Pair {
+	all := map[string]strictyaml.Pair{}
+	for _, section := range []struct{ key, prefix string }{{"schedule", ""}, {state.Key, settings.StateOrigin}} {
+		if n := doc.Get(section.key); n != nil {
+			for _, p := range n.Map {
+				all[section.prefix+p.Key] = p
+			}
+		}
+	}
+	return all
 }
 
 func byName(section *strictyaml.Node) map[string]strictyaml.Pair {
