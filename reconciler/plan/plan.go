@@ -117,6 +117,7 @@ type Effective struct {
 	flat atomic.Pointer[map[string]string] // of Settings, nil until it is needed
 
 	files  []*parse.File    // one for each of Refs
+	read   *contents.Reader // of the revision that e was compiled from; nil without states
 	secret *strictyaml.Node // one secret of merged, nil if there is none
 	merged *strictyaml.Node // the settings before encoding, nil if there is no secret
 	plain  canon.Raw        // Settings with their secrets, nil if there are none

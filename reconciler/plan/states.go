@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/seed-c01c3da5/zester/reconciler/plan/contents"
 	"github.com/seed-c01c3da5/zester/reconciler/plan/parse"
@@ -58,7 +59,7 @@ func (p *pass) addStates(e *Effective, merged *strictyaml.Node) (*strictyaml.Nod
 		e.Compiled = state.Compiled{}
 		return merged, mistakes{}, nil
 	}
-	e.States = set
+	e.States, e.read = set, p.plan.read
 	masked, bad, err := p.addContents(e)
 	if len(bad.errs) > 0 || err != nil {
 		return nil, bad, err
@@ -161,11 +162,13 @@ func (p *pass) checkContents() {
 	}
 }
 
-// Content returns a content that a state of the plan names, and whether it is secret. Without identities a secret one is an
-// error.
-func (p *Plan) Content(path string) (data []byte, secret bool, err error) {
+// Content returns a content that a state of e names, and whether it is secret. Without identities a secret one is an error.
+func (e *Effective) Content(path string) (data []byte, secret bool, err error) {
+	if _, ok := e.Compiled.Files[path]; !ok {
+		return nil, false, fmt.Errorf("no state of %s names %s", strings.Join(e.Refs, ", "), path)
+	}
 	var c contents.Content
-	data, c, err = p.read.Read(path)
+	data, c, err = e.read.Read(path)
 	return data, c.Masked != "", err
 }
 

@@ -216,7 +216,7 @@ func TestASecretContentIsShownToNobody(t *testing.T) {
 	if plain, err := content.Open(f, sealed); err != nil || string(plain) != "a-private-key" {
 		t.Errorf("%q, %v", plain, err)
 	}
-	if data, secret, err := p.Content("files/key"); err != nil || !secret || string(data) != "a-private-key" {
+	if data, secret, err := e.Content("files/key"); err != nil || !secret || string(data) != "a-private-key" {
 		t.Errorf("%q, %v, %v", data, secret, err)
 	}
 	masked := compile(t, plan.NewCompiler(), tree(files), fleet("web-01"))
