@@ -12,18 +12,18 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
-// argument is key=value or key:=yaml. A word like "echo a=b", where what is before the = is no name, is neither.
+// argument matches key=value and key:=yaml. It does not match "echo a=b", where the text before = is not a name.
 var argument = regexp.MustCompile(`(?s)^([A-Za-z_][A-Za-z0-9_.-]*)(:?)=(.*)$`)
 
-// parseArguments splits what follows the function: at most one word that is not key=value (the job's ID argument,
-// such as the command of cmd.run), and key=value, key:=<yaml> and key=@file.
+// parseArguments parses the words after the function: key=value, key:=<yaml>, key=@file, and at most one other word, the
+// job's ID argument, such as the command of cmd.run.
 func parseArguments(words []string) (id string, args map[string]any, err error) {
 	args = map[string]any{}
 	for _, w := range words {
 		match := argument.FindStringSubmatch(w)
 		if match == nil {
 			if id != "" {
-				return "", nil, usageError("cannot use the argument %q: there is already %q, all others are key=value", w, id)
+				return "", nil, usageError("cannot use the argument %q: there is already %q; write others as key=value", w, id)
 			}
 			id = w
 			continue
@@ -52,8 +52,7 @@ func structure(key, value string) (any, error) {
 	return node.Any(), nil
 }
 
-// scalar reads a value as YAML would a plain or quoted scalar; what is none of YAML's other types is the text itself,
-// so that commands need no second quoting.
+// scalar parses a value as a YAML scalar. Text stays as it was typed, so that commands need no second pair of quotes.
 func scalar(value string) (any, error) {
 	if path, ok := strings.CutPrefix(value, "@"); ok {
 		return fileContent(path)
@@ -77,8 +76,8 @@ func scalar(value string) (any, error) {
 	return value, nil
 }
 
-// fileContent is what a file holds, as text if it is that. One that no request could carry is not read to its end, which
-// it may not have.
+// fileContent returns the content of a file: a string if it is UTF-8, else bytes. It reads no more than one byte beyond the
+// limit of a request, because the file may be endless.
 func fileContent(path string) (any, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -90,7 +89,7 @@ func fileContent(path string) (any, error) {
 	case err != nil:
 		return nil, fmt.Errorf("cannot read the argument's file: %w", err)
 	case len(data) > job.MaxArgs:
-		return nil, usageError("cannot use the argument's file %s: it has more than the %d bytes that all arguments of a job may take", path, job.MaxArgs)
+		return nil, usageError("cannot use the argument's file %s: it has more than %d bytes, the limit of all arguments of a job", path, job.MaxArgs)
 	case utf8.Valid(data):
 		return string(data), nil
 	}

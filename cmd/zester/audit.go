@@ -18,7 +18,7 @@ func (a *app) auditCommand() *cobra.Command {
 	return group("audit", "Show who did what", a.auditListCommand())
 }
 
-// followEvery is how often --follow looks for more.
+// followEvery is the time between two requests of --follow.
 const followEvery = time.Second
 
 func (a *app) auditListCommand() *cobra.Command {
@@ -29,12 +29,14 @@ func (a *app) auditListCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List what people and programs did, newest first",
-		Long: `list shows who did what, from where, and what came of it: done, refused or failed. The log can be added to by masters
-alone, and nobody can take anything out of it. --follow prints the newest entries, oldest first, and then what comes, until
-it is interrupted; as JSON an object a line.
+		Long: `list shows who did what, from where, and the result: done, refused or failed.
+Only masters add entries to the log, and nobody can remove one. --follow prints
+the newest entries, oldest first, and then each new entry until it is
+interrupted; with -o json one object a line.
 
-An action is a noun and a verb, such as job.dispatch, job.cancel, token.create, user.revoke or sync.approve; --action takes
-the noun too. Functions of the schedule are dispatched as all others are.`,
+An action is a noun and a verb, such as job.dispatch, job.cancel, token.create,
+user.revoke or sync.approve; --action also takes a noun alone. Schedule
+commands, such as zester schedule pause, are recorded as job.dispatch.`,
 		Args: words(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if limit < 1 {
@@ -50,8 +52,11 @@ the noun too. Functions of the schedule are dispatched as all others are.`,
 			}
 			return a.withClient(func(client *api.Client) error {
 				entries, err := auditEntries(cmd.Context(), client, q, limit)
-				if err != nil || !follow {
-					return firstError(err, func() error { return a.showAudit(entries) })
+				if err != nil {
+					return err
+				}
+				if !follow {
+					return a.showAudit(entries)
 				}
 				slices.Reverse(entries)
 				return a.followAudit(cmd.Context(), client, q, entries)
@@ -59,21 +64,14 @@ the noun too. Functions of the schedule are dispatched as all others are.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&q.User, "user", "", "only what the `USER` did")
-	f.StringVar(&q.Action, "action", "", "only the `ACTION`, or all of a noun")
-	f.StringVar(&q.Target, "target", "", "only targets that contain the `TEXT`, or peels of that name")
+	f.StringVar(&q.User, "user", "", "only actions of the `USER`")
+	f.StringVar(&q.Action, "action", "", "only the `ACTION`, or all actions of a noun")
+	f.StringVar(&q.Target, "target", "", "only targets that contain the `TEXT`, or the peel with this ID")
 	f.StringVar((*string)(&q.Result), "result", "", "only `RESULT`: done, refused or failed")
 	durationVar(f, &since, "since", 0, "only the last `TIME`, such as 12h")
 	f.IntVar(&limit, "limit", 50, "at most `N` entries")
-	f.BoolVar(&follow, "follow", false, "go on and print new entries as they come")
+	f.BoolVar(&follow, "follow", false, "print new entries as they come, until interrupted")
 	return cmd
-}
-
-func firstError(err error, then func() error) error {
-	if err != nil {
-		return err
-	}
-	return then()
 }
 
 // auditEntries returns the newest entries, newest first.
@@ -92,7 +90,7 @@ func auditEntries(ctx context.Context, client *api.Client, q audit.Query, limit 
 	}
 }
 
-// followAudit prints entries, oldest first, and then what comes.
+// followAudit prints entries, oldest first, and then each new one.
 func (a *app) followAudit(ctx context.Context, client *api.Client, q audit.Query, entries []audit.Entry) error {
 	q.Follow = true
 	tick := time.NewTicker(followEvery)
@@ -168,12 +166,12 @@ func auditRow(e *audit.Entry) []string {
 	}
 	why := e.Reason
 	if e.LeftOut > 0 {
-		why = strings.TrimSpace(why + " (" + count(e.LeftOut, "refusal") + " before it left out)")
+		why = strings.TrimSpace(why + " (" + count(e.LeftOut, "earlier refusal") + " not recorded)")
 	}
 	return []string{when(e.Time), e.User, e.From, e.Action, about, peels, string(e.Result), string(e.JID), why}
 }
 
-// peelsOf names the peels of an entry, which holds the first of them; an entry without any has its target expression.
+// peelsOf returns the peels that an entry names and the number of the others, or its target expression if it names none.
 func peelsOf(e *audit.Entry) string {
 	if len(e.Peels) == 0 {
 		return e.Target

@@ -26,16 +26,21 @@ func (a *app) authCommand() *cobra.Command {
 	issue := &cobra.Command{
 		Use:   "issue ROLE NAME",
 		Short: "Issue a credential, on the host that holds the signing keys",
-		Long: `issue makes a key and a credential for one peel, person or master, signed with the keys in the data directory
-of a master, and prints it or writes it to a file of mode 0600. Whoever holds the credential speaks under its name. A
-second one for the same name, whose first is lost or about to end, needs --again; the first stays valid until its end.
+		Long: `issue makes a key and a credential for one peel, person, site or master, signed
+with the keys in the data directory of a master. It prints the credential, or
+writes it to a file of mode 0600. The holder of the credential acts under its
+name. If the first credential of a name is lost or expires soon, --again issues
+another; the first stays valid until it expires.
 
-A credential carries the certificates by which its holder checks the bus: those in the file of --ca, or else those of
-the embedded bus in the data directory. With such a credential zester, zester-peel and zester-master need no --ca.
+A credential contains the CA certificates with which its holder checks the bus:
+those in the file of --ca, else those of the embedded bus in the data directory.
+With such a credential zester, zester-peel and zester-master need no --ca.
 
-An operator dispatches and reads, an auditor reads. The role direct is an operator who may also ask peels without a
-master, by --direct: that leaves no record but the log of the peel. A site is a leaf node, a server of NATS that brings
-the peels of --peels to the bus: it may say and hear what they may. For other peels make it a new credential.`,
+An operator runs functions and reads, an auditor reads. The role direct is an
+operator who may also ask peels without a master (--direct): only the log of the
+peel records that. A site is a NATS leaf node that connects the peels of --peels
+to the bus; it may publish and subscribe to what they may. Other peels need a
+new credential of the site.`,
 		Args: words("role", "name"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			c.role, c.id = grants.Role(args[0]), args[1]
@@ -66,10 +71,10 @@ the peels of --peels to the bus: it may say and hear what they may. For other pe
 		},
 	}
 	durationVar(issue.Flags(), &c.ttl, "ttl", 0, "`TIME` until the credential expires (default: never)")
-	issue.Flags().StringSliceVar(&peels, "peels", nil, "the `PEELS` of a site")
+	issue.Flags().StringSliceVar(&peels, "peels", nil, "`IDS` of the peels of a site")
 	issue.Flags().StringVar(&file, "out", "", "`FILE` to write to")
 	issue.Flags().BoolVar(&c.again, "again", false, "issue another one if NAME has one already")
-	return group("auth", "Issue and revoke credentials: of people, peels, programs, sites and masters",
+	return group("auth", "Issue and revoke credentials of people, peels and programs",
 		a.userCommand(), a.authPeelCommand(), a.joinTokenCommand(), a.tokenCommand(),
 		group("site", "Manage the credentials of sites", a.revokeSiteCommand()),
 		issue, a.exportCommand(), a.rotateCommand(), a.retireCommand())
@@ -79,17 +84,18 @@ func (a *app) revokeSiteCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "revoke NAME",
 		Short: "Revoke the credentials of a site and disconnect its server",
-		Long: `revoke ends the credentials of a site that were made so far, and cuts the connections of its server: the peels behind it are
-away until it shows another one, of zester auth issue site --again. Their own credentials stay what they are. A master
-that has the keys does it, in whose data directory zester auth issue site has made the credential.
+		Long: `revoke ends all credentials that were issued for a site, and disconnects its
+server. The peels behind the server are offline until it has a new credential,
+of zester auth issue site --again. Their own credentials stay valid. Only a
+master can revoke a site in whose data directory its credential was issued.
 
-People are revoked by zester auth user revoke, peels by zester auth peel revoke, and masters by zester auth rotate keys and
-zester auth retire keys.`,
+zester auth user revoke revokes people, zester auth peel revoke peels, and
+zester auth rotate keys followed by zester auth retire keys masters.`,
 		Args: words("name of the site"),
 		RunE: a.online(func(cmd *cobra.Command, client *api.Client, args []string) error {
 			s, err := client.SiteRevoke(cmd.Context(), args[0])
 			if err != nil {
-				return hinted(err, api.CodeNotFound, "a master knows those that zester auth issue site has made in its data directory")
+				return hinted(err, api.CodeNotFound, "a master knows the sites that zester auth issue site has made in its data directory")
 			}
 			return a.print(s, []string{s.Name}, func() error {
 				fmt.Fprintf(a.errOut, "site %s is revoked\n", s.Name)
@@ -105,13 +111,19 @@ func (a *app) exportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export --nats-conf",
 		Short: "Print the configuration of a NATS server that serves the fleet",
-		Long: `export prints a configuration for nats-server: the accounts of the roles, and what passes between them, signed with the keys
-in the data directory of a master, which are made if there are none. It holds no secret. Then zester auth issue master
-makes the credential for zester-master --nats; a master with the keys in its data directory enrolls and revokes there.
-Print it again after another version of zester was installed.
+		Long: `export prints a configuration for nats-server: the account of each role, and the
+subjects that pass between accounts, signed with the keys in the data directory
+of a master. It makes the keys if there are none. The configuration holds no
+secret. Print it again after an upgrade of zester.
 
-With --leafnodes the server hears servers of sites, with --hub it is the server of one: a leaf node, to which the peels of
-the site connect. It has no streams, learns nothing from masters, and needs a credential of zester auth issue site.`,
+Next, zester auth issue master makes the credential for zester-master --nats. A
+master with the keys in its data directory enrolls peels and revokes
+credentials.
+
+With --leafnodes the server accepts connections of site servers. With --hub it
+is the server of a site itself: a leaf node, to which the peels of the site
+connect. It has no streams, receives no revocations from masters, and needs a
+credential of zester auth issue site.`,
 		Args: words(),
 		RunE: func(*cobra.Command, []string) error {
 			if !nats {
@@ -138,23 +150,23 @@ the site connect. It has no streams, learns nothing from masters, and needs a cr
 	}
 	f := cmd.Flags()
 	f.BoolVar(&nats, "nats-conf", false, "print the configuration of nats-server")
-	f.StringVar(&conf.Listen, "listen", "127.0.0.1:4222", "the server's `HOST:PORT`")
-	f.StringVar(&conf.Dir, "store", "/var/lib/nats", "the server's `DIR`")
-	f.StringVar(&conf.Cert, "tls-cert", "", "the server's certificate is in `FILE`")
-	f.StringVar(&conf.Key, "tls-key", "", "its key is in `FILE`")
-	f.StringVar(&conf.LeafNodes, "leafnodes", "", "hear servers of sites at `HOST:PORT`")
-	f.StringSliceVar(&hub.URLs, "hub", nil, "it is the server of a site, for which the bus listens at `URLS`")
-	f.StringVar(&hub.Creds, "hub-creds", "", "the site's credential is in `FILE`")
-	f.StringVar(&hub.CA, "hub-ca", "", "the bus has a certificate of the authority in `FILE`")
+	f.StringVar(&conf.Listen, "listen", "127.0.0.1:4222", "`HOST:PORT` of the server")
+	f.StringVar(&conf.Dir, "store", "/var/lib/nats", "data `DIR` of the server")
+	f.StringVar(&conf.Cert, "tls-cert", "", "`FILE` with the server's certificate")
+	f.StringVar(&conf.Key, "tls-key", "", "`FILE` with the key of that certificate")
+	f.StringVar(&conf.LeafNodes, "leafnodes", "", "accept site servers at `HOST:PORT`")
+	f.StringSliceVar(&hub.URLs, "hub", nil, "configure the server of a site, which connects to the bus at `URLS`")
+	f.StringVar(&hub.Creds, "hub-creds", "", "`FILE` with the credential of the site")
+	f.StringVar(&hub.CA, "hub-ca", "", "`FILE` with the CA certificates of the bus")
 	return cmd
 }
 
-// An issueRequest describes a credential that auth issue makes.
+// An issueRequest describes the credential to issue.
 type issueRequest struct {
 	role  grants.Role
 	id    string
 	peels []target.PeelID // of a site
-	ttl   time.Duration   // 0: it does not end
+	ttl   time.Duration   // 0: it does not expire
 	again bool
 }
 
@@ -166,7 +178,7 @@ func (a *app) issue(c issueRequest) ([]byte, error) {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return nil, &failure{
 			code: exitFailed, err: fmt.Errorf("there are no keys in %s", dir),
-			hint: "a master makes them at its first start; --data-dir says where they are",
+			hint: "a master makes them at its first start; --data-dir names its data directory",
 		}
 	}
 	keys, err := keystore.Open(dir)
@@ -181,7 +193,7 @@ func (a *app) issue(c issueRequest) ([]byte, error) {
 	if c.ttl > 0 {
 		entry.Expires = entry.Issued.Add(c.ttl)
 	}
-	// What cannot be signed takes no name.
+	// Sign before Register: a request that cannot be signed must not use up the name.
 	token, err := c.sign(keys, entry.Public)
 	if err != nil {
 		return nil, err
@@ -193,9 +205,9 @@ func (a *app) issue(c issueRequest) ([]byte, error) {
 	_, err = keystore.Register(dir, keystore.Entry{Role: c.role, ID: c.id, Keys: []credential.Key{entry}}, c.again)
 	switch {
 	case errors.Is(err, keystore.ErrIssued):
-		return nil, &failure{code: exitFailed, err: err, hint: "--again makes another one; both are valid until they end"}
+		return nil, &failure{code: exitFailed, err: err, hint: "--again issues another one; both are valid until they expire"}
 	case errors.Is(err, keystore.ErrTaken):
-		return nil, &failure{code: exitFailed, err: err, hint: "on the bus '.' and '_' are one: choose an ID that differs in another way"}
+		return nil, &failure{code: exitFailed, err: err, hint: "the bus does not tell '.' from '_': choose an ID that differs in another character"}
 	case err != nil:
 		return nil, err
 	}
@@ -223,7 +235,7 @@ func (c *connection) authority() ([]byte, error) {
 	return certificates(text), nil
 }
 
-// certificates returns the certificates of a text in PEM, and nothing else of it.
+// certificates returns the certificates of a text in PEM, without its other blocks.
 func certificates(text []byte) (certs []byte) {
 	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
 		if block.Type == "CERTIFICATE" {
@@ -244,11 +256,11 @@ func (c issueRequest) sign(keys *keystore.Keys, public string) (string, error) {
 	return keys.Issue(c.role, c.id, public, c.ttl)
 }
 
-// beginCredential makes the file that is to hold a credential, so that one that cannot be written takes no name. It appears
-// under its path with endCredential, and then with mode 0600, whatever was there.
+// beginCredential creates a temporary file for a credential, before the credential is issued: an unwritable path must not use
+// up the name. endCredential replaces the file at path by it, with mode 0600.
 func beginCredential(path string) (*renameio.PendingFile, error) {
 	if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {
-		return nil, usageError("cannot write the credential to %s: it is no plain file; without --out it is printed", path)
+		return nil, usageError("cannot write the credential to %s: it is not a plain file; without --out it is printed", path)
 	}
 	f, err := renameio.TempFile(filepath.Dir(path), path)
 	if err != nil {
@@ -278,11 +290,13 @@ func (c issueRequest) check() error {
 	default:
 		return usageError("there is no role %q: it is peel, operator, direct, auditor, master or site", c.role)
 	}
-	if (c.role == grants.RoleSite) != (len(c.peels) > 0) {
-		return usageError("a site has --peels, and nobody else has")
-	}
-	if c.ttl < 0 {
-		return usageError("cannot make a credential that ended %s ago", -c.ttl)
+	switch {
+	case c.role == grants.RoleSite && len(c.peels) == 0:
+		return usageError("site %s needs --peels: the IDs of its peels", c.id)
+	case c.role != grants.RoleSite && len(c.peels) > 0:
+		return usageError("--peels does not go with the role %s: only a site has peels", c.role)
+	case c.ttl < 0:
+		return usageError("cannot use --ttl %s: it is 0 for never, or more", c.ttl)
 	}
 	return nil
 }

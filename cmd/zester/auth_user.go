@@ -26,16 +26,21 @@ func (a *app) userAddCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "add NAME",
 		Short: "Issue a credential to a person and write it to a file",
-		Long: `add makes a key in this process and has a master sign it: the masters never see it. The credential is written to a file
-of mode 0600, for --creds or zester context add, with the certificates by which this zester has checked the bus, so that
-the person needs no --ca. A name is never given twice, also after it was revoked; --again makes
-another credential for one who has one, with the role and the limits of then.
+		Long: `add makes a key in this process and asks a master to sign its public half; the
+private key stays here. It writes the credential to a file of mode 0600, for
+--creds or zester context add. The file also holds the CA certificates with
+which this command checked the bus, so the person needs no --ca. A name is never
+given to a second person, even after it was revoked. --again issues another
+credential to the same person, with the role and the limits of the first.
 
-The role operator dispatches and reads, direct may also ask peels without a master, auditor reads. --limit-target and --limit-function narrow an operator: what is
-dispatched must be within both at that moment, on every single peel. Such an operator cancels its own jobs alone, and
-makes no tokens and users, and does not steer what Git brings to the fleet.
+The role operator runs functions and reads, direct may also ask peels without a
+master, auditor reads. --limit-target and --limit-function limit an operator:
+every peel and the function of a job must be within both when it is dispatched.
+An operator with limits cancels only jobs of its own, makes no tokens or users,
+and gives no orders such as sync approve.
 
---secrets is the permission to have peels show secrets of their settings, within those limits. Nobody has it otherwise.`,
+--secrets permits the person to have peels show the secrets of their settings,
+within the limits. Nobody may otherwise.`,
 		Args: words("name"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q.Name, q.Role = args[0], grants.Role(role)
@@ -54,7 +59,7 @@ makes no tokens and users, and does not steer what Git brings to the fleet.
 				}
 				creds, u, err := client.UserAdd(cmd.Context(), q)
 				if err != nil {
-					return hinted(err, api.CodeConflict, "--again makes another credential for one who was not revoked; else choose another name")
+					return hinted(err, api.CodeConflict, "--again issues another credential to a person who was not revoked; else choose another name")
 				}
 				if err := endCredential(out, append(creds, roots...)); err != nil {
 					return err
@@ -71,13 +76,13 @@ makes no tokens and users, and does not steer what Git brings to the fleet.
 	durationVar(f, &q.TTL, "ttl", userLife, "`TIME` until it expires; 0 for never")
 	f.StringVar(&q.Limits.Target, "limit-target", "", "dispatch only to peels that the `EXPRESSION` selects")
 	f.StringSliceVar(&q.Limits.Functions, "limit-function", nil, "dispatch only functions that match one of the `GLOBS`, such as test.*")
-	f.BoolVar(&q.Secrets, "secrets", false, "allow the person to see secrets (settings.get --show-secrets)")
+	f.BoolVar(&q.Secrets, "secrets", false, "permit the person to see secrets (settings.get --show-secrets)")
 	f.StringVar(&file, "out", "", "`FILE` to write to (default: NAME.creds)")
 	f.BoolVar(&q.Again, "again", false, "issue another one if NAME has one already")
 	return cmd
 }
 
-// authority returns the CA certificates with which this command checked the bus, nil if those are the system's.
+// authority returns the CA certificates with which this command checked the bus; nil if it used those of the system.
 func (a *app) authority() ([]byte, error) {
 	bus, err := a.bus()
 	if err != nil || bus.CA == "" {
@@ -113,17 +118,19 @@ func (a *app) userRevokeCommand() *cobra.Command {
 	var keep bool
 	cmd := &cobra.Command{
 		Use:   "revoke NAME",
-		Short: "Revoke a person and what the person made",
-		Long: `revoke revokes all credentials of a person for good, cuts the connections that use them, and cancels the person's open
-jobs.
+		Short: "Revoke a person, and the tokens and users that the person made",
+		Long: `revoke revokes all credentials of a person for good, disconnects them, and
+cancels the person's open jobs.
 
-It also revokes what the person made, and prints each: tokens, including those that the person rotated last, join tokens,
-other users with all that these made, and further credentials of users that others made. With --keep it only prints them.`,
+It also revokes everything that the person made, and prints it: tokens, also
+those whose secret the person replaced last, join tokens, further credentials
+that the person issued to others, and other users together with everything that
+these made. With --keep it only prints the list.`,
 		Args: words("name"),
 		RunE: a.online(func(cmd *cobra.Command, client *api.Client, args []string) error {
 			r, err := client.UserRevoke(cmd.Context(), api.RevokeRequest{Name: args[0], Keep: keep})
 			if err != nil {
-				return hinted(err, api.CodeConflict, "--keep revokes the person alone and leaves what the person made, your own credential included")
+				return hinted(err, api.CodeConflict, "--keep revokes only the person; everything that the person made stays valid, also your own credential")
 			}
 			return a.print(r, []string{r.Name}, func() error {
 				fmt.Fprintf(a.errOut, "%s %s is revoked\n", r.Role, r.Name)

@@ -9,18 +9,20 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-const blameManual = `blame says which change made a peel run an entry of its schedule: the commit that last changed the entry, its author,
-and where the entry stands in that commit. A change of a comment, or of anything else in the file, does not count. It is
-told from the newest settings of the peel, which need not be online.
+const blameManual = `blame shows the commit that last changed an entry of a peel's schedule, its
+author, and the file and line of the entry in that commit. Changes of comments
+and of other parts of the file do not count. The peel need not be online: the
+masters have its newest settings.
 
 -o json:
-  {"peel": …, "entry": …, "file": …, "line": …, "commit": …, "author": …, "time": …,
-   "revision": …}              at which the peel was last given settings`
+  {"peel": …, "entry": …, "file": …, "line": …, "commit": …, "author": …,
+   "time": …,
+   "revision": …}              of the newest settings of the peel`
 
 func (a *app) blameCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "blame PEEL ENTRY",
-		Short: "Say which commit made a peel run a schedule entry",
+		Short: "Show which commit last changed a schedule entry of a peel",
 		Long:  blameManual,
 		Args:  words("ID of a peel", "entry of its schedule"),
 		RunE: a.onPeel(func(cmd *cobra.Command, client *api.Client, id target.PeelID, words []string) error {

@@ -36,7 +36,7 @@ const (
 	yellow = "33"
 )
 
-// painted returns the text in a colour; as it is without one.
+// painted returns text in a colour, or unchanged if the colour is empty.
 func painted(colour, text string) string {
 	if colour == "" {
 		return text
@@ -44,7 +44,7 @@ func painted(colour, text string) string {
 	return "\x1b[" + colour + "m" + text + "\x1b[0m"
 }
 
-// stateColours has the colour of each state of a peel, a job, a revision, a credential or a check. The others have none.
+// stateColours holds the colour of each state of a peel, a job, a revision, a credential or a check.
 var stateColours = func() map[string]string {
 	colours := map[string]string{}
 	for colour, states := range map[string]string{
@@ -60,7 +60,7 @@ var stateColours = func() map[string]string {
 	return colours
 }()
 
-// stateColour returns the colour of a cell that begins with a state: "applied, stale" is applied.
+// stateColour returns the colour of the first word of a cell: "applied, stale" has the colour of applied.
 func stateColour(text string) string {
 	word, _, _ := strings.Cut(text, " ")
 	return stateColours[strings.TrimRight(word, ",:")]

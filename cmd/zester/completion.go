@@ -17,10 +17,10 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// completionTimeout bounds how long the shell waits for the answer of a master.
+// completionTimeout bounds how long the shell waits for the reply of a master.
 const completionTimeout = time.Second
 
-// fixedValues are what flags and arguments take, by the name of the flag or the placeholder.
+// fixedValues holds the values of flags and arguments that are the same in every fleet, by flag or placeholder.
 var fixedValues = map[string][]string{
 	"color": {"auto", "always", "never"}, "only": {"failed", "missing"}, "result": {"done", "refused", "failed"},
 	"role": {"operator", "direct", "auditor"}, "ROLE": {"peel", "operator", "direct", "auditor", "master", "site"},
@@ -28,15 +28,15 @@ var fixedValues = map[string][]string{
 	"status": strings.Split(strings.ReplaceAll(statuses, " or ", ", "), ", "), "keys|ca": {"keys", "ca"}, "TOPIC": guideTopics(),
 }
 
-// namedValues are the placeholders whose values flags take too, by the name of the flag.
+// namedValues holds the placeholders whose values a flag takes, by flag.
 var namedValues = map[string]string{
 	"target": "TARGET", "limit-target": "TARGET", "commit": "REVISION", "revision": "REVISION", "function": "FUNCTION", "context": "CONTEXT",
 }
 
 var placeholder = regexp.MustCompile(`[A-Za-z|]+`)
 
-// addCompletion has the shell complete the arguments and flags of cmd and of the commands below it. Where no master
-// answers it offers nothing.
+// addCompletion adds completion of arguments and flags to cmd and its subcommands. Without a master nothing of the fleet is
+// offered.
 func (a *app) addCompletion(cmd *cobra.Command) {
 	for _, c := range cmd.Commands() {
 		a.addCompletion(c)
@@ -70,7 +70,7 @@ func (a *app) addCompletion(cmd *cobra.Command) {
 		case namedValues[name] != "":
 			name = namedValues[name]
 		default:
-			return // a file, or nothing that can be known
+			return // a file, or free text
 		}
 		_ = cmd.RegisterFlagCompletionFunc(f.Name, func(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			return a.values(cmd, name, nil, word)
@@ -78,7 +78,7 @@ func (a *app) addCompletion(cmd *cobra.Command) {
 	})
 }
 
-// dispatchPlaceholder names what comes next in a dispatch.
+// dispatchPlaceholder returns the placeholder of the next word of a dispatch.
 func dispatchPlaceholder(args []string) string {
 	if len(args) == 0 {
 		return "TARGET or FUNCTION"
@@ -97,8 +97,6 @@ func (a *app) values(cmd *cobra.Command, name string, args []string, word string
 	switch name {
 	case "output of plan":
 		all = []string{"text", "markdown", "json", "yaml", "name"}
-	case "output of schedule forecast":
-		all = append(slices.Clone(forms), "svg")
 	case "FUNCTION":
 		all = functionNames()
 	case "TARGET or FUNCTION":
@@ -125,7 +123,7 @@ func (a *app) values(cmd *cobra.Command, name string, args []string, word string
 	return slices.DeleteFunc(slices.Clone(all), func(v string) bool { return !strings.HasPrefix(v, word) || plain(v) != v }), directive
 }
 
-// offered asks a master, and offers nothing if that fails.
+// offered returns the values that a master replies with, none if it cannot be asked.
 func (a *app) offered(cmd *cobra.Command, ask func(context.Context, *api.Client) []string) []string {
 	client, err := a.client()
 	if err != nil {
@@ -144,7 +142,7 @@ func functionNames() (names []string) {
 	return names
 }
 
-// parameters returns the parameters of the function that the words name, each followed by =.
+// parameters returns the parameters of the function among the words, each followed by =.
 func parameters(words []string) (names []string) {
 	for _, w := range words[:min(len(words), 2)] {
 		f, _ := catalogue.Lookup(w)
@@ -185,7 +183,7 @@ func newestJobs(ctx context.Context, client *api.Client) (jids []string) {
 	return jids
 }
 
-// entriesOf returns the schedule entries that Git gives a peel.
+// entriesOf returns the schedule entries of a peel that come from the config repo.
 func entriesOf(ctx context.Context, client *api.Client, peel string) []string {
 	id, err := target.ParsePeelID(peel)
 	if err != nil {

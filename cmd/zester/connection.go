@@ -17,16 +17,15 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// A connection says which bus to ask, and as whom.
+// A connection holds the flags that say which bus to connect to, and with which credential.
 type connection struct {
 	url, creds, ca, dataDir, name string
 
 	flags *pflag.FlagSet // of the command that runs
 }
 
-// settle completes the connection from the context. The flag --url overrides the context, and so does a data directory that
-// was named.
-func (c *connection) settle() error {
+// applyContext fills in URL, credential and CA from the context, unless --url or a data directory was given.
+func (c *connection) applyContext() error {
 	if c.url != "" {
 		return nil
 	}
@@ -46,7 +45,7 @@ func (c *connection) settle() error {
 	return nil
 }
 
-// client connects by the flags, or else by a context, or else to the master on this host.
+// client connects to the bus that the flags name, else to the bus of the context, else to the master on this host.
 func (a *app) client() (*api.Client, error) {
 	o, err := a.bus()
 	if err != nil {
@@ -55,18 +54,18 @@ func (a *app) client() (*api.Client, error) {
 	return api.Connect(o)
 }
 
-// bus says which bus that is.
+// bus returns the options for that connection.
 func (a *app) bus() (api.ClientOptions, error) {
 	c := a.connect
-	if err := c.settle(); err != nil {
+	if err := c.applyContext(); err != nil {
 		return api.ClientOptions{}, err
 	}
 	if c.url != "" {
 		if strings.HasPrefix(c.url, "http") {
-			return api.ClientOptions{}, usageError("cannot ask %s: the bus is at tls://HOST:PORT, and http is for programs with a token", c.url)
+			return api.ClientOptions{}, usageError("cannot connect to %s: a bus is at tls://HOST:PORT; http is for programs that use the REST API with a token", c.url)
 		}
 		if c.creds == "" {
-			return api.ClientOptions{}, usageError("cannot ask %s without --creds: the file with your credential", c.url)
+			return api.ClientOptions{}, usageError("cannot connect to %s without a credential: give --creds FILE", c.url)
 		}
 		creds, err := os.ReadFile(c.creds)
 		if err != nil {
@@ -90,14 +89,14 @@ func (a *app) bus() (api.ClientOptions, error) {
 	return api.ClientOptions{URL: info.URL, Creds: []byte(info.Creds), CA: info.CA}, err
 }
 
-// online returns a RunE that connects to a master before it does what is to be done.
+// online returns a RunE that connects and calls do.
 func (a *app) online(do func(*cobra.Command, *api.Client, []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		return a.withClient(func(client *api.Client) error { return do(cmd, client, args) })
 	}
 }
 
-// onPeel is online for a command whose first argument is the ID of a peel.
+// onPeel is like online, for a command whose first argument is the ID of a peel. do gets the arguments after the ID.
 func (a *app) onPeel(do func(*cobra.Command, *api.Client, target.PeelID, []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		id, err := target.ParsePeelID(args[0])
@@ -108,7 +107,7 @@ func (a *app) onPeel(do func(*cobra.Command, *api.Client, target.PeelID, []strin
 	}
 }
 
-// withClient connects, does what is to be done, and closes the connection.
+// withClient connects, calls do, and closes the connection.
 func (a *app) withClient(do func(*api.Client) error) error {
 	client, err := a.client()
 	if err != nil {
@@ -120,7 +119,7 @@ func (a *app) withClient(do func(*api.Client) error) error {
 
 var errNoMaster = errors.New("no master runs")
 
-// awaitClient is client that waits for a master to start, until ctx ends.
+// awaitClient connects, and tries again while no master runs, until ctx ends.
 func (a *app) awaitClient(ctx context.Context, line *progress) (*api.Client, error) {
 	for first := true; ; first = false {
 		client, err := a.client()
@@ -137,17 +136,17 @@ func (a *app) awaitClient(ctx context.Context, line *progress) (*api.Client, err
 				return nil, ctx.Err()
 			}
 			return nil, err
-		case <-time.After(lookAgain):
+		case <-time.After(askInterval):
 		}
 	}
 }
 
-// lookAgain is how often a command that waits asks.
-const lookAgain = 100 * time.Millisecond
+// askInterval is the time between two requests of a command that waits.
+const askInterval = 100 * time.Millisecond
 
 const hintCredential = "zester auth issue makes credentials, on the host that holds the keys"
 
-// hinted says what to do about an error of that code, unless the error says it already.
+// hinted adds a hint to an error of that code, unless the error has a hint.
 func hinted(err error, code api.Code, hint string) error {
 	if known, _ := errors.AsType[*failure](err); api.CodeOf(err) != code || known != nil && known.hint != "" {
 		return err
@@ -157,7 +156,7 @@ func hinted(err error, code api.Code, hint string) error {
 	return f
 }
 
-// failureOf chooses the exit code of an error, and says what to do about it where that can be known.
+// failureOf returns the failure for an error: its exit code, and a hint if one is known.
 func failureOf(err error) *failure {
 	f := &failure{code: exitFailed, err: err}
 	switch {
@@ -166,9 +165,9 @@ func failureOf(err error) *failure {
 	case api.CodeOf(err) == api.CodeDenied:
 		f.code, f.hint = exitDenied, hintCredential
 	case api.CodeOf(err) == api.CodeForbidden:
-		f.code, f.hint = exitDenied, "zester auth user list shows within which limits operators are"
+		f.code, f.hint = exitDenied, "zester auth user list shows the limits of each operator"
 	case api.CodeOf(err) == api.CodeUnreachable:
-		f.hint = "is the master running? --url and --data-dir say where it is looked for"
+		f.hint = "is the master running? --url and --data-dir say where to find it"
 	}
 	if bus, ok := errors.AsType[*dial.BusError](err); ok && bus.Hint != "" {
 		f.hint = bus.Hint

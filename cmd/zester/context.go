@@ -19,9 +19,9 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
-// clientConfig is config.yaml, which is a person's own.
+// clientConfig is the content of config.yaml, the configuration of one person.
 type clientConfig struct {
-	Current  string                `yaml:"current"` // the context that is used unless told; empty: localContext
+	Current  string                `yaml:"current"` // default context; empty: localContext
 	Contexts map[string]busContext `yaml:"contexts"`
 }
 
@@ -37,11 +37,11 @@ const localContext = "local"
 
 var validContext = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
-// configFile is where config.yaml is (XDG Base Directory Specification).
+// configFile returns the path of config.yaml (XDG Base Directory Specification).
 func configFile() (string, error) {
 	dir, err := os.UserConfigDir()
 	if err != nil {
-		return "", fmt.Errorf("cannot tell where your configuration is: %w", err)
+		return "", fmt.Errorf("cannot find your configuration directory: %w", err)
 	}
 	return filepath.Join(dir, "zester", "config.yaml"), nil
 }
@@ -50,7 +50,7 @@ func configFile() (string, error) {
 func readConfig() (c clientConfig, err error) {
 	path, err := configFile()
 	if err != nil {
-		return c, nil // nobody's home: there can be no file
+		return c, nil // no home directory, so no file
 	}
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -108,8 +108,9 @@ func (a *app) contextAddCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "add NAME",
 		Short: "Add a context: the bus of --url, with --creds and --ca",
-		Long: `add stores --url, --creds and --ca under a name in your config.yaml. --context NAME and ZESTER_CONTEXT use it, and
-zester context use makes it the default. A name that exists is refused unless --force is given.`,
+		Long: `add stores --url, --creds and --ca under a name in your config.yaml. Use the
+context with --context NAME or ZESTER_CONTEXT, or make it the default with
+zester context use. A name that exists is refused unless --force is given.`,
 		Args: words("name"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			name := args[0]
@@ -144,7 +145,7 @@ zester context use makes it the default. A name that exists is refused unless --
 	return cmd
 }
 
-// context is what the flags say, with paths that hold in every directory.
+// context returns the context that the flags describe, with absolute paths.
 func (c *connection) context() (b busContext, err error) {
 	if c.url == "" || c.creds == "" {
 		return b, usageError("a context needs --url and --creds")
@@ -228,7 +229,7 @@ func (a *app) contextRmCommand() *cobra.Command {
 	}
 }
 
-// contextView is a context as it is listed.
+// contextView is a context as context list and context show print it.
 type contextView struct {
 	Name    string `json:"name"`
 	Current bool   `json:"current"`

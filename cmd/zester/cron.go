@@ -12,7 +12,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/schedule/forecast"
 )
 
-// maxFires is how many fires are listed at most.
+// maxFires is the largest number of fires that are listed.
 const maxFires = 1_000_000
 
 // fires is what `cron next` prints as data.
@@ -22,20 +22,24 @@ type fires struct {
 	Fires      []string `json:"fires"`
 }
 
-const cronManual = `next lists the next times at which an entry fires: after --from, never at it. It asks no master. EXPRESSION is a cron
-expression or an English phrase. An entry that is refused ends it with 1 and the reason.` + entryManual + `
+const cronManual = `next lists the times after --from at which an entry fires. It needs no master.
+EXPRESSION is a cron expression or an English phrase. The exit code is 1 if the
+entry is invalid.` + entryManual + `
 
-It is as if the entry had not run before --from and no run took time: an interval counts from --from and from each
-fire. Windows and not_before, until and max_runs of an entry count; a delay by splay comes on top of each time.
+next assumes that the entry has not run before --from and that runs take no
+time: an interval counts from --from and then from each fire. The windows of an
+entry, not_before, until and max_runs are applied. A splay is not: it delays
+each run.
 
--o json: {"expression": …, "zone": …, "fires": ["2026-03-29T02:00:00+01:00", …]}`
+-o json:
+  {"expression": …, "zone": …, "fires": ["2026-03-29T02:00:00+01:00", …]}`
 
 func (a *app) cronCommand() *cobra.Command {
 	var source entrySource
 	var f nextFlags
 	next := &cobra.Command{
 		Use:   "next [EXPRESSION]",
-		Short: "List when a cron expression, a phrase or an entry of a file fires next",
+		Short: "List the next fires of an expression, or of an entry in a file",
 		Long:  cronManual,
 		Args:  atMost(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -78,35 +82,31 @@ func (a *app) listFires(cmd *cobra.Command, source *entrySource, f nextFlags) er
 	return a.showFires(s, asked)
 }
 
-// nextFlags say which fires are listed.
+// nextFlags holds the flags that say which fires are listed.
 type nextFlags struct {
 	from, until string
 	n           int
 }
 
-// A span says which fires are asked for: those after from, up to and with until if there is one, at most n if that
-// is not 0.
+// A span selects fires: those after from, up to and including until unless it is zero, and at most n unless that is 0.
 type span struct {
 	from, until time.Time
 	n           int
 }
 
 func (f *nextFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.from, "from", "", "`INSTANT` after which fires are listed, such as 2026-06-01T09:00:00+01:00 (default: now)")
+	fromFlag(flags, &f.from, "after which fires are listed")
 	flags.StringVar(&f.until, "until", "", "`INSTANT` up to which all fires are listed")
 	flags.IntVarP(&f.n, "number", "n", 10, "at most `N` fires")
 }
 
 func (f *nextFlags) span() (span, error) {
-	asked := span{from: time.Now().Truncate(time.Second), n: f.n}
-	if f.from != "" {
-		var err error
-		if asked.from, err = instant("from", f.from); err != nil {
-			return span{}, err
-		}
+	from, err := fromInstant(f.from)
+	if err != nil {
+		return span{}, err
 	}
+	asked := span{from: from, n: f.n}
 	if f.until != "" {
-		var err error
 		if asked.until, err = instant("until", f.until); err != nil {
 			return span{}, err
 		}
@@ -120,15 +120,6 @@ func (f *nextFlags) span() (span, error) {
 	return asked, nil
 }
 
-// instant reads the value of a flag.
-func instant(flag, text string) (time.Time, error) {
-	at, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		return time.Time{}, usageError("cannot use --%s %q: write date, time and offset from UTC like 2026-06-01T09:00:00+01:00", flag, text)
-	}
-	return at, nil
-}
-
 func (a *app) showFires(s *subject, asked span) error {
 	t, err := s.entry.Timing(s.zone)
 	if err != nil {
@@ -139,7 +130,7 @@ func (a *app) showFires(s *subject, asked span) error {
 	list := table{header: []string{"FIRE", "DAY", "ZONE"}}
 	for at := range forecast.Fires(s.entry, t.Seen(from), from, asked.until) {
 		if len(out.Fires) == maxFires {
-			return fmt.Errorf("cannot list more than %d fires, and there are more up to %s: name an earlier --until",
+			return fmt.Errorf("cannot list more than %d fires, and there are more up to %s: give an earlier --until",
 				maxFires, asked.until.Format(time.RFC3339))
 		}
 		at = at.In(s.zone)

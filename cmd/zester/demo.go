@@ -25,11 +25,12 @@ func (a *app) demoCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Run everything on this machine and walk through it",
-		Long: `demo makes a config repo, a bus, a master and three peels in a temporary directory, walks through what an operator
-does with them, and removes it all.
+		Long: `demo starts a bus, a master and three peels with a config repo in a temporary
+directory, shows the work of an operator step by step, and removes everything at
+the end.
 
-With --repo it does so on a clone of the branch main of your own config repo, with the peels that --peel names. They
-run their schedules on this machine.`,
+With --repo it uses a clone of the branch main of your own config repo, with the
+peels of --peel. They run their schedules on this machine.`,
 		Args: words(),
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if o.Peels, err = demoPeels(peels, o.Repo); err != nil {
@@ -39,7 +40,7 @@ run their schedules on this machine.`,
 			if verbose {
 				o.Log = tint.NewTextHandler(a.errOut, nil)
 			}
-			signal.Ignore(syscall.SIGPIPE) // everything is removed also where the output goes nowhere
+			signal.Ignore(syscall.SIGPIPE) // remove everything even if the output is closed
 			if err = demo.Run(cmd.Context(), o); errors.Is(err, demo.ErrInterrupted) {
 				return &failure{code: exitInterrupted, err: err}
 			}
@@ -47,7 +48,7 @@ run their schedules on this machine.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&o.Repo, "repo", "", "show a clone of the config repo at `PATH`")
+	flags.StringVar(&o.Repo, "repo", "", "use a clone of the config repo at `PATH`")
 	flags.StringSliceVar(&peels, "peel", nil, "run a peel with the `ID`; may be given several times (default: web-01, web-02 and db-01)")
 	flags.BoolVar(&o.Keep, "keep", false, "leave everything running at the end, until Ctrl-C")
 	flags.BoolVarP(&verbose, "verbose", "v", false, "show the daemons' logs on stderr")
@@ -58,7 +59,7 @@ run their schedules on this machine.`,
 func demoPeels(names []string, repo string) (peels []target.PeelID, err error) {
 	isWeb := func(name string) bool { return strings.HasPrefix(name, "web-") }
 	if len(names) > 0 && repo == "" && !slices.ContainsFunc(names, isWeb) {
-		return nil, usageError("cannot show the example without a peel web-…: its changes are for those")
+		return nil, usageError("cannot run the demo with --peel %s: its changes are for web-*, so one peel needs such an ID", strings.Join(names, ","))
 	}
 	wires := map[string]bool{}
 	for _, name := range names {
@@ -75,7 +76,7 @@ func demoPeels(names []string, repo string) (peels []target.PeelID, err error) {
 	return peels, nil
 }
 
-// plainWriter makes what the demo says of repos and commands harmless.
+// plainWriter escapes control characters in the output of the demo.
 type plainWriter struct{ w io.Writer }
 
 func (p plainWriter) Write(text []byte) (int, error) {
@@ -83,7 +84,7 @@ func (p plainWriter) Write(text []byte) (int, error) {
 	return len(text), err
 }
 
-// invocation is how a person calls this program.
+// invocation returns the command with which this program was started.
 func invocation() string {
 	if path, err := os.Executable(); err == nil && strings.Contains(path, "go-build") {
 		return "go run ./cmd/zester"

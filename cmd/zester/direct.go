@@ -13,10 +13,10 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// directAtOnce is how many peels are asked at once without a master.
+// directAtOnce is the number of peels that --direct asks at the same time.
 const directAtOnce = 64
 
-// checkDirect refuses what needs a job.
+// checkDirect refuses flags that need a job.
 func (d *dispatching) checkDirect() error {
 	switch {
 	case d.async || d.wait != 0 || d.batch != "" || d.whenOnline != 0 || d.reason != "":
@@ -27,7 +27,7 @@ func (d *dispatching) checkDirect() error {
 	return nil
 }
 
-// named returns the peels of an expression that is their names alone, which needs nobody to resolve it.
+// named returns the peels of an expression that is an ID or a list of IDs, which needs no master to resolve; else nil.
 func named(expr string) []target.PeelID {
 	if id, err := target.ParsePeelID(expr); err == nil {
 		return []target.PeelID{id}
@@ -39,7 +39,7 @@ func named(expr string) []target.PeelID {
 	return e.Lists()
 }
 
-// runDirect asks each peel by itself, and prints what they answer.
+// runDirect asks each peel without a master, and prints the replies.
 func (a *app) runDirect(ctx context.Context, client *api.Client, spec job.Spec) error {
 	if err := a.dispatching.fill(&spec); err != nil {
 		return err
@@ -62,8 +62,8 @@ func (a *app) runDirect(ctx context.Context, client *api.Client, spec job.Spec) 
 	})
 }
 
-// askAll returns a row for each target, in their order, when all have answered or are given up. They are printed as
-// they come.
+// askAll prints the replies as they come. It returns a row for each target, in their order, when each has replied or was
+// given up.
 func (r *report) askAll(ctx context.Context, client *api.Client, spec job.Spec) ([]job.Row, error) {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(directAtOnce)
@@ -78,7 +78,7 @@ func (r *report) askAll(ctx context.Context, client *api.Client, spec job.Spec) 
 				return err
 			})
 		}
-		_ = g.Wait() // it is asked again below
+		_ = g.Wait() // the error is read below
 		close(answered)
 	}()
 	var failed error
@@ -94,7 +94,7 @@ func (r *report) askAll(ctx context.Context, client *api.Client, spec job.Spec) 
 	return rows, nil
 }
 
-// askOne fails where there is no use in asking others.
+// askOne returns an error only if asking the other peels is useless too.
 func askOne(ctx context.Context, client *api.Client, id target.PeelID, spec job.Spec) (job.Row, error) {
 	row := job.Row{Peel: id, State: job.RowMissing}
 	result, err := client.Direct(ctx, id, wire.DirectRequest{Function: spec.Function, ID: spec.StateID, Args: spec.Args, TimeLeft: spec.Timeout})
@@ -111,7 +111,7 @@ func askOne(ctx context.Context, client *api.Client, id target.PeelID, spec job.
 	return row, nil
 }
 
-// endOf is the status of a job with such rows.
+// endOf returns the status of a job with these rows.
 func endOf(rows []job.Row) job.Status {
 	end := job.End{Targets: len(rows)}
 	for _, row := range rows {

@@ -56,7 +56,7 @@ func TestPeelsAreFoundAndAskedWhileNoMasterLives(t *testing.T) {
 	}
 	var out, errOut bytes.Buffer
 	code := run(t.Context(), []string{"--url", f.url, "--creds", file, "--ca", f.ca, "web-* and G@kernel:linux", "test.echo", "hello", "--direct", "--group"}, &out, &errOut)
-	if code != exitOK || out.String() != "2 peels: web-01, web-02\n    hello\n" || !strings.HasPrefix(errOut.String(), "no master answers: ") {
+	if code != exitOK || out.String() != "2 peels: web-01, web-02\n    hello\n" || !strings.HasPrefix(errOut.String(), "no master replies: ") {
 		t.Errorf("%d, %q, %q", code, &out, &errOut)
 	}
 }

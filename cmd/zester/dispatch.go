@@ -23,7 +23,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// choose takes the peels that are meant from those that the target selects.
+// choose applies --subset and --expect to the peels that the target selects.
 func (d *dispatching) choose(peels []target.PeelID, seeded bool) ([]target.PeelID, error) {
 	if d.subset > 0 && d.subset < len(peels) {
 		seed := d.seed
@@ -69,7 +69,7 @@ func (a *app) dispatchTo(cmd *cobra.Command, client *api.Client, words []string,
 	if err := a.refusePeelAfter(cmd.Context(), client, words); err != nil {
 		return err
 	}
-	peels, err := a.meant(cmd.Context(), client, spec.TargetExpr)
+	peels, err := a.targets(cmd.Context(), client, spec.TargetExpr)
 	if err != nil {
 		return err
 	}
@@ -85,15 +85,15 @@ func (a *app) dispatchTo(cmd *cobra.Command, client *api.Client, words []string,
 	return a.runJob(cmd.Context(), client, spec)
 }
 
-// meant are the peels of an expression. Those that are named one by one need no master to be asked directly.
-func (a *app) meant(ctx context.Context, client *api.Client, expr string) ([]target.PeelID, error) {
+// targets returns the peels of an expression. With --direct, IDs need no master.
+func (a *app) targets(ctx context.Context, client *api.Client, expr string) ([]target.PeelID, error) {
 	if ids := named(expr); a.dispatching.direct && len(ids) > 0 {
 		return ids, nil
 	}
 	return a.resolve(ctx, client, expr)
 }
 
-// fill puts into a job what the flags say of it.
+// fill sets the fields of a job that flags determine.
 func (d *dispatching) fill(spec *job.Spec) (err error) {
 	spec.Timeout, spec.WhenOnline = d.timeout, d.whenOnline
 	if d.reason != "" {
@@ -109,7 +109,7 @@ func (d *dispatching) fill(spec *job.Spec) (err error) {
 	return err
 }
 
-// withPair is a copy of m with one more pair.
+// withPair returns a copy of m with one more pair.
 func withPair[V any](m map[string]V, key string, value V) map[string]V {
 	m = maps.Clone(m)
 	if m == nil {
@@ -121,11 +121,11 @@ func withPair[V any](m map[string]V, key string, value V) map[string]V {
 
 // Keys of metadata that this program writes.
 const (
-	metaReason  = "reason"   // why somebody asked for the job
-	metaRetryOf = "retry_of" // the job whose failed and missing targets this one has
+	metaReason  = "reason"   // --reason
+	metaRetryOf = "retry_of" // the job whose failed or missing targets are run again
 )
 
-// firstWords are all that can be typed first but targets.
+// firstWords returns the words that a command line can begin with, other than targets.
 func firstWords(cmd *cobra.Command) []string {
 	names := commandNames(cmd)
 	for _, f := range catalogue.Functions() {
@@ -137,9 +137,9 @@ func firstWords(cmd *cobra.Command) []string {
 // resolve returns the peels of an expression, at least one.
 func (a *app) resolve(ctx context.Context, client *api.Client, expr string) ([]target.PeelID, error) {
 	resolve := client.Resolve
-	if a.dispatching.direct || a.dispatching.dryRun { // a job needs a master in any case
+	if a.dispatching.direct || a.dispatching.dryRun { // nothing else needs a master
 		resolve = func(ctx context.Context, expr string) (*api.Resolved, error) {
-			return a.resolvedAnyhow(ctx, client, expr)
+			return a.resolveOnline(ctx, client, expr)
 		}
 	}
 	resolved, err := resolve(ctx, expr)
@@ -150,7 +150,7 @@ func (a *app) resolve(ctx context.Context, client *api.Client, expr string) ([]t
 	if len(resolved.Peels) == 0 {
 		hint := "zester peel list shows all peels"
 		if isFile(expr) {
-			hint = "it is a file of this directory: quote a pattern, as in '*', so that the shell leaves it alone"
+			hint = "it is a file of this directory: quote a pattern, as in '*', so that the shell does not replace it"
 		}
 		return nil, &failure{code: exitNoTarget, err: fmt.Errorf("no peel matches %q", expr), hint: hint}
 	}
@@ -160,8 +160,8 @@ func (a *app) resolve(ctx context.Context, client *api.Client, expr string) ([]t
 	return resolved.Peels, nil
 }
 
-// resolvedAnyhow resolves an expression, also while no master answers.
-func (a *app) resolvedAnyhow(ctx context.Context, client *api.Client, expr string) (*api.Resolved, error) {
+// resolveOnline asks a master to resolve an expression, and if none replies resolves it here, from the facts on the bus.
+func (a *app) resolveOnline(ctx context.Context, client *api.Client, expr string) (*api.Resolved, error) {
 	resolved, err := client.Resolve(ctx, expr)
 	if api.CodeOf(err) != api.CodeUnavailable {
 		return resolved, err
@@ -170,18 +170,18 @@ func (a *app) resolvedAnyhow(ctx context.Context, client *api.Client, expr strin
 	if e != nil {
 		return nil, errors.Join(err, e)
 	}
-	fmt.Fprintln(a.errOut, "no master answers: the peels are those whose facts the bus keeps, whether they are online is not known")
+	fmt.Fprintln(a.errOut, "no master replies: these are the peels with facts on the bus; it is not known which are online")
 	return alone, nil
 }
 
-// warnUnknown says which IDs of a target are those of no peel.
+// warnUnknown prints the IDs of a target that no peel has.
 func (a *app) warnUnknown(ids []target.PeelID) {
 	if len(ids) > 0 {
 		fmt.Fprintln(a.errOut, "not known:", plain(some(ids)))
 	}
 }
 
-// some lists the first five peels and says how many more there are.
+// some returns the first five peels, and the number of the others.
 func some(ids []target.PeelID) string { return plan.FirstOf(ids, 5) }
 
 // On a terminal, zester asks before a job on this many peels or more.
@@ -203,7 +203,7 @@ func (a *app) confirm(spec *job.Spec) error {
 	return a.ask(question, &failure{code: exitCanceled, err: errors.New("nothing was run"), hint: "--yes skips the question"})
 }
 
-// canAsk reports whether questions are seen and can be answered: both ends are a terminal.
+// canAsk reports whether stdin and stderr are terminals, so that a question can be answered.
 func (a *app) canAsk() bool { return term.IsTerminal(int(os.Stdin.Fd())) && width(a.errOut) > 0 }
 
 // ask prints a question and returns nil if the answer is yes, else no.
@@ -219,7 +219,7 @@ func (a *app) ask(question string, no *failure) error {
 	return no
 }
 
-// runJob dispatches and, unless it is not to wait, prints what comes back.
+// runJob dispatches a job. Unless --async is set it prints the returns.
 func (a *app) runJob(ctx context.Context, client *api.Client, spec job.Spec) error {
 	if err := a.dispatching.fill(&spec); err != nil {
 		return err
@@ -249,7 +249,7 @@ func (a *app) runJob(ctx context.Context, client *api.Client, spec job.Spec) err
 	return a.follow(ctx, client, follower, newReport(a, spec.JID, spec.Function, len(spec.Targets)))
 }
 
-// follow prints the returns of a job until it ends, --wait is over, or the user interrupts.
+// follow prints the returns of a job until it ends, --wait is over, or it is interrupted.
 func (a *app) follow(ctx context.Context, client *api.Client, follower *api.Follower, r *report) error {
 	waiting, cancel := ctx, context.CancelFunc(func() {})
 	if a.dispatching.wait > 0 {
@@ -260,7 +260,7 @@ func (a *app) follow(ctx context.Context, client *api.Client, follower *api.Foll
 		if err == nil {
 			err = r.take(event)
 		} else if errors.Is(waiting.Err(), context.DeadlineExceeded) {
-			err = waiting.Err() // also of a request that --wait cut short
+			err = waiting.Err() // --wait may have interrupted a request
 		}
 		if err != nil {
 			r.progress.clear()
@@ -270,7 +270,7 @@ func (a *app) follow(ctx context.Context, client *api.Client, follower *api.Foll
 	return r.end(ctx, client)
 }
 
-// detached is the failure of losing sight of a job that goes on.
+// detached returns the failure of a command that stops watching a running job.
 func (a *app) detached(jid wire.JID, err error) error {
 	f := failureOf(err)
 	switch {

@@ -23,30 +23,30 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// A diagnosis is what one check came to.
+// A diagnosis is the result of one check.
 type diagnosis struct {
 	Check  string   `json:"check"`
 	State  severity `json:"state"`
 	Detail string   `json:"detail"`
-	Next   string   `json:"next,omitempty"` // what to do about it
+	Next   string   `json:"next,omitempty"` // what to do
 }
 
 type severity string
 
 const (
 	sound   severity = "ok"
-	warning severity = "warning" // works, and will not for long or not always
+	warning severity = "warning" // works now, and will soon or sometimes not
 	broken  severity = "broken"
 )
 
 const (
-	endsSoon      = 14 * 24 * time.Hour // in which a credential or certificate wants to be renewed
+	endsSoon      = 14 * 24 * time.Hour // before its end a credential or certificate should be renewed
 	clockWarning  = 2 * time.Second
 	clockBroken   = time.Minute
-	doctorTimeout = 45 * time.Second // a change of the leading master may take 20 s of it
+	doctorTimeout = 45 * time.Second // longer than the 20 s in which another master takes the lead
 )
 
-// A doctor looks at an installation from where a person works, and goes on as far as it can.
+// A doctor checks an installation from the host of a person. It goes on after a check that fails, if that is possible.
 type doctor struct {
 	a        *app
 	now      time.Time
@@ -56,12 +56,14 @@ type doctor struct {
 func (a *app) doctorCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "doctor",
-		Short: "Say what is wrong with this installation, and what to do about it",
-		Long: `doctor looks at your configuration, at the dates of credential and certificates, at who may read what is secret, at
-whether bus, master and settings service answer, at the conditions of the reconciler, at the clocks, and at how full the
-bus is. It changes nothing.
+		Short: "Show what is wrong with this installation, and what to do about it",
+		Long: `doctor checks your configuration, the dates of your credential and of
+certificates, the modes of secret files, the replies of bus, master and settings
+service, the conditions of the reconciler, the clocks, and how full the bus is.
+It changes nothing.
 
-A warning is about something that works now and will soon stop working. The exit code is 1 if anything is broken.`,
+A warning is about something that works now and may soon stop working. The exit
+code is 1 if anything is broken.`,
 		Args: words(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := context.WithTimeout(cmd.Context(), doctorTimeout)
@@ -79,7 +81,7 @@ A warning is about something that works now and will soon stop working. The exit
 	}
 }
 
-// wrong names the checks that are not sound.
+// wrong returns the checks that are not sound.
 func (d *doctor) wrong() []string {
 	names := []string{}
 	for _, f := range d.Findings {
@@ -90,7 +92,7 @@ func (d *doctor) wrong() []string {
 	return names
 }
 
-// print is for people: a line for each check, and one below it with what to do.
+// print prints a line for each check, with a hint below it.
 func (d *doctor) print() error {
 	var b strings.Builder
 	for _, f := range d.Findings {
@@ -109,8 +111,8 @@ func (d *doctor) found(check string, state severity, next, detail string, args .
 
 func (d *doctor) examine(ctx context.Context) {
 	c := d.a.connect
-	if err := c.settle(); err != nil {
-		d.found("configuration", broken, "mend or remove the file, or name a bus with --url and --creds", "%v", err)
+	if err := c.applyContext(); err != nil {
+		d.found("configuration", broken, "mend or remove the file, or give --url and --creds", "%v", err)
 		return
 	}
 	bus, err := d.a.bus()
@@ -144,7 +146,7 @@ func (d *doctor) examine(ctx context.Context) {
 	d.master(ctx, client)
 }
 
-// secret checks that a file is its owner's alone.
+// secret checks that only the owner of a file can use it.
 func (d *doctor) secret(check, path string) {
 	info, err := os.Stat(path)
 	switch {
@@ -153,11 +155,11 @@ func (d *doctor) secret(check, path string) {
 	case info.Mode().Perm()&0o077 != 0:
 		d.found(check, broken, "chmod go= "+path, "others may use %s, which has mode %04o", path, info.Mode().Perm())
 	default:
-		d.found(check, sound, "", "%s is its owner's alone", path)
+		d.found(check, sound, "", "only its owner can use %s", path)
 	}
 }
 
-// ownKeys checks all files with the keys of the master on this host.
+// ownKeys checks that only their owner can use the keys of the master on this host.
 func (d *doctor) ownKeys(dataDir string) {
 	dir, open := keystore.Dir(dataDir), []string{}
 	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
@@ -166,7 +168,7 @@ func (d *doctor) ownKeys(dataDir string) {
 		}
 		info, err := e.Info()
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil // a file that has got its name meanwhile
+			return nil // renamed or removed meanwhile
 		}
 		if err == nil && info.Mode().Perm()&0o077 != 0 && !strings.HasSuffix(path, ".pem") {
 			open = append(open, path)
@@ -174,13 +176,13 @@ func (d *doctor) ownKeys(dataDir string) {
 		return err
 	})
 	switch {
-	case errors.Is(err, fs.ErrNotExist): // a master without keys uses a bus elsewhere
+	case errors.Is(err, fs.ErrNotExist): // the master uses another bus and has no keys
 	case err != nil:
 		d.found("keys", broken, "", "%v", err)
 	case len(open) > 0:
 		d.found("keys", broken, "chmod -R go= "+dir, "others may use %s", strings.Join(open, ", "))
 	default:
-		d.found("keys", sound, "", "%s is its owner's alone", dir)
+		d.found("keys", sound, "", "only their owner can use %s", dir)
 	}
 }
 
@@ -191,10 +193,10 @@ func (d *doctor) credential(creds []byte) {
 		return
 	}
 	if ends.IsZero() {
-		d.found("credential", sound, "", "is that of %s and does not end", user)
+		d.found("credential", sound, "", "belongs to %s and does not expire", user)
 		return
 	}
-	d.ending("credential", "is that of "+user, ends, hintCredential)
+	d.ending("credential", "belongs to "+user, ends, hintCredential)
 }
 
 const hintAuthority = "copy tls/ca.crt from the data directory of a master"
@@ -226,25 +228,25 @@ func (d *doctor) authorities(bus api.ClientOptions) {
 
 func (d *doctor) dates(check string, c *x509.Certificate, next string) {
 	if d.now.Before(c.NotBefore) {
-		d.found(check, broken, "set the clock of this host", "is good only from %s", when(c.NotBefore))
+		d.found(check, broken, "set the clock of this host", "is valid only from %s", when(c.NotBefore))
 		return
 	}
-	d.ending(check, fmt.Sprintf("is that of %q", c.Subject.CommonName), c.NotAfter, next)
+	d.ending(check, fmt.Sprintf("belongs to %q", c.Subject.CommonName), c.NotAfter, next)
 }
 
 func (d *doctor) ending(check, what string, ends time.Time, next string) {
 	left := ends.Sub(d.now)
 	switch {
 	case left <= 0:
-		d.found(check, broken, next, "%s and ended at %s", what, when(ends))
+		d.found(check, broken, next, "%s and expired at %s", what, when(ends))
 	case left < endsSoon:
-		d.found(check, warning, next, "%s and ends at %s", what, when(ends))
+		d.found(check, warning, next, "%s and expires at %s", what, when(ends))
 	default:
-		d.found(check, sound, "", "%s and ends at %s", what, when(ends))
+		d.found(check, sound, "", "%s and expires at %s", what, when(ends))
 	}
 }
 
-// master asks who answers on the bus.
+// master checks the master that replies, and everything that it knows.
 func (d *doctor) master(ctx context.Context, client *api.Client) {
 	asked := time.Now()
 	h, err := client.Health(ctx)
@@ -256,7 +258,7 @@ func (d *doctor) master(ctx context.Context, client *api.Client) {
 	d.found("master", sound, "", "answers after %s", took.Round(time.Millisecond))
 	d.clock(h.Time.Sub(asked.Add(took/2)), took/2)
 	if h.Storage != "" {
-		d.found("storage", broken, "make room on the disk of the bus; a server of your own has to be restarted after that", "%s", h.Storage)
+		d.found("storage", broken, "make room on the disk of the bus; then restart the server, unless it is embedded in a master", "%s", h.Storage)
 	}
 	for i := range h.Streams {
 		d.stream(&h.Streams[i])
@@ -295,10 +297,10 @@ func (d *doctor) peels(peels []api.Peel) {
 		d.found("peel IDs", broken, "give one of the two hosts another ID: both run every job", "two processes are connected as %s", some(duplicates))
 	}
 	if len(rekeyed) > 0 {
-		d.found("sealing keys", warning, "compare the key with the one in the host's log: zester peel rekey", "secrets stay sealed to the former key of %s, which has another one now", some(rekeyed))
+		d.found("sealing keys", warning, "compare the key with the one in the host's log: zester peel rekey", "secrets stay sealed to the former key of %s, which has another key now", some(rekeyed))
 	}
 	if len(unsigned) > 0 {
-		d.found("sealing keys", warning, "upgrade zester-peel there", "no secrets can be sealed to %s, whose credential has not signed its key", some(unsigned))
+		d.found("sealing keys", warning, "upgrade zester-peel there", "no secrets can be sealed to %s: its credential has not signed its key", some(unsigned))
 	}
 	if away > 0 {
 		d.found("peels", warning, "zester peel list shows which", "%d of %d are offline", away, len(peels))
@@ -311,7 +313,7 @@ func (d *doctor) peels(peels []api.Peel) {
 	d.found("peels", sound, "", "all %d are online", len(peels))
 }
 
-// clock judges how far the master's clock is ahead of ours, known to within error.
+// clock checks how far the master's clock is ahead of this host's; within is the error of the measurement.
 func (d *doctor) clock(ahead, within time.Duration) {
 	off := max(ahead.Abs()-within, 0)
 	state, next := sound, ""
@@ -336,11 +338,11 @@ func (d *doctor) stream(s *bucket.Usage) {
 	full := fmt.Sprintf("is %.0f %% full: %d messages, %d MiB", s.Full()*100, s.Messages, s.Bytes>>20)
 	switch {
 	case s.Behind > 0:
-		d.found(check, broken, "look at the servers of the cluster", "%d of its %d copies are away or behind", s.Behind, s.Copies)
+		d.found(check, broken, "check the servers of the cluster", "%d of its %d copies are offline or behind", s.Behind, s.Copies)
 	case s.Err() != nil:
-		d.found(check, broken, hintLiveJobs, "%s; it refuses what is beyond its limits, and peels keep that and try again", full)
+		d.found(check, broken, hintLiveJobs, "%s; it refuses more, so peels keep their returns and try again", full)
 	case s.Refuses && s.Full() >= notTrimmed:
-		d.found(check, warning, hintLiveJobs, "%s; live jobs have more than masters may purge", full)
+		d.found(check, warning, hintLiveJobs, "%s; masters cannot purge returns of live jobs", full)
 	case !s.Refuses && s.Full() >= nearlyFull:
 		d.found(check, warning, hintOldest, "%s", full)
 	}
@@ -349,7 +351,7 @@ func (d *doctor) stream(s *bucket.Usage) {
 func (d *doctor) settings(ctx context.Context, client *api.Client) {
 	s, err := client.SyncStatus(ctx)
 	if err != nil {
-		d.found("settings", warning, "name the config repo in the configuration of a master", "%v", err)
+		d.found("settings", warning, "set repo: in the configuration of a master", "%v", err)
 		return
 	}
 	d.reconciler(s)

@@ -6,30 +6,30 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 )
 
-// A symptom says how a condition of the reconciler is judged.
+// A symptom is a condition of the reconciler that doctor reports.
 type symptom struct {
 	bad   bool // the value of the condition that is reported
 	state severity
 	next  string
 }
 
-// symptoms has every condition; those without a state are never reported.
+// symptoms holds every condition. Those without a state are never reported.
 var symptoms = map[status.Type]symptom{
 	status.Ready:              {false, broken, "zester sync status"},
 	status.Reconciling:        {},
-	status.Stalled:            {true, broken, "trying again does not help: mend what the message names, then zester sync now"},
+	status.Stalled:            {true, broken, "trying again does not help: correct the cause in the message, then zester sync now"},
 	status.FetchFailed:        {true, warning, "zester sync now tries again at once"},
-	status.CompileFailed:      {true, broken, "zester lint in a checkout shows all mistakes; a commit that mends them goes out by itself"},
+	status.CompileFailed:      {true, broken, "zester lint in a checkout shows all mistakes; a commit that corrects them goes out by itself"},
 	status.GuardBlocked:       {true, warning, "zester sync plan shows what waits"},
 	status.Suspended:          {true, warning, "zester sync resume after a pause, zester sync unpin after a pin"},
 	status.RolloutProgressing: {},
-	status.SourceVerified:     {false, broken, "have the commit signed by a key of verify: in the master's configuration"},
+	status.SourceVerified:     {false, broken, "sign the commit with a key of verify: in the master's configuration"},
 	status.HistoryRewritten:   {true, warning, "zester sync status"},
 	status.Frozen:             {true, warning, "wait for the end of the freeze; zester sync status shows when that is"},
 	status.HeadSkipped:        {true, warning, "commit a newer revision, or zester sync retry"},
 }
 
-// reconciler judges the conditions of the reconciler.
+// reconciler reports the conditions of the reconciler that are symptoms.
 func (d *doctor) reconciler(s *status.Sync) {
 	if s.LastGood.Commit != "" {
 		d.found("settings", sound, "", "%s: %s", s.LastGood.Commit.Short(), countLine(s.Counts))
@@ -40,13 +40,13 @@ func (d *doctor) reconciler(s *status.Sync) {
 			continue
 		}
 		if c.Reason == "NoRevision" || c.Reason == "Isolated" {
-			look.state = warning // nothing was read yet; the other peels are served
+			look.state = warning // NoRevision: nothing was read yet; Isolated: the other peels are served
 		}
 		d.found("settings", look.state, look.next, "%s", conditionLine(c))
 	}
 }
 
-// isMoot reports whether a condition is about an older commit, or Stalled says the same.
+// isMoot reports whether a condition is about an older commit, or repeats the condition Stalled.
 func isMoot(s *status.Sync, c status.Condition) bool {
 	switch c.Type {
 	case status.SourceVerified:
@@ -57,5 +57,5 @@ func isMoot(s *status.Sync, c status.Condition) bool {
 	return false
 }
 
-// conditionLine is Type: Reason message.
+// conditionLine returns the text "Type: Reason message".
 func conditionLine(c status.Condition) string { return fmt.Sprintf("%s: %s", c.Type, trouble(c)) }

@@ -177,7 +177,7 @@ func TestTwoHostsUnderOnePeelIDAreNamedByTheDoctor(t *testing.T) {
 	d := doctor{}
 	d.peels([]api.Peel{{ID: "web-01", Online: true, Duplicate: true}, {ID: "web-02", Online: true}})
 	d.peels([]api.Peel{{ID: "web-03", Online: true, Key: "X1", PendingKey: "X2"}, {ID: "web-04", Online: true, PendingKey: "X3"}})
-	if f := d.Findings[2]; f.State != warning || f.Detail != "secrets stay sealed to the former key of web-03, which has another one now" {
+	if f := d.Findings[2]; f.State != warning || f.Detail != "secrets stay sealed to the former key of web-03, which has another key now" {
 		t.Errorf("%+v", d.Findings)
 	}
 	if f := d.Findings[3]; f.State != warning || f.Next != "upgrade zester-peel there" || !strings.Contains(f.Detail, "web-04") {

@@ -22,7 +22,7 @@ func (a *app) joinTokenCommand() *cobra.Command {
 }
 
 func (a *app) authPeelCommand() *cobra.Command {
-	return group("peel", "Manage the credentials of peels: approve hosts that ask to join, and revoke them", a.enrollListCommand(), a.enrollShowCommand(),
+	return group("peel", "Approve hosts that ask to join, and revoke peels", a.enrollListCommand(), a.enrollShowCommand(),
 		a.enrollApproveCommand(), a.enrollEndCommand("reject", "Reject a peel that waits for approval", (*api.Client).EnrollReject),
 		a.enrollEndCommand("revoke", "Revoke the credential of a peel and disconnect it", (*api.Client).EnrollRevoke))
 }
@@ -45,7 +45,7 @@ func (a *app) enrollListCommand() *cobra.Command {
 	return cmd
 }
 
-// enrolledTable has a row for each peel. The wide table has the address and the whole key too.
+// enrolledTable returns a table of peels. The wide table also has the address and the key.
 func enrolledTable(peels []credential.Enrolled, wide bool) table {
 	t := table{
 		header: []string{"PEEL", "STATE", "SINCE", "BY", "ENDS", "CONFLICT"}, states: []string{"STATE"},
@@ -79,7 +79,7 @@ func (a *app) enrollShowCommand() *cobra.Command {
 				return err
 			}
 			if len(peels) == 0 {
-				return &failure{code: exitFailed, err: fmt.Errorf("no peel %q was enrolled by a master", args[0]), hint: "zester auth peel list shows those that were"}
+				return &failure{code: exitFailed, err: fmt.Errorf("no master knows the credential of a peel %q", args[0]), hint: "zester auth peel list shows all peels that joined"}
 			}
 			e := peels[0]
 			return a.print(e, []string{string(e.ID)}, func() error {
@@ -89,7 +89,7 @@ func (a *app) enrollShowCommand() *cobra.Command {
 				}
 				fmt.Fprintf(a.out, "%s is %s, with the key %s\n", e.ID, e.State, e.Public)
 				if e.Conflicting != nil {
-					fmt.Fprintf(a.out, "the key %s asked under the same name from %s at %s\n", e.Conflicting.Public, cmp.Or(e.Conflicting.From, "an unknown address"), when(e.Conflicting.Time))
+					fmt.Fprintf(a.out, "a host with another key, %s, asked for the same ID from %s at %s\n", e.Conflicting.Public, cmp.Or(e.Conflicting.From, "an unknown address"), when(e.Conflicting.Time))
 				}
 				return a.printTable(t)
 			})
@@ -115,9 +115,10 @@ func (a *app) enrollApproveCommand() *cobra.Command {
 	var key string
 	cmd := &cobra.Command{
 		Use:   "approve PEEL",
-		Short: "Approve a peel that waits",
-		Long: `approve accepts the key with which a peel waits. Whoever has that key is the peel from then on: compare it with what the
-host says in its log. Without --key, approve shows the key and asks; it fails if there is no terminal to ask on.`,
+		Short: "Approve a host that waits to join",
+		Long: `approve accepts the key of a host that waits to join. From then on the holder of
+that key acts as the peel: compare it with the key in the log of the host.
+Without --key, approve shows the key and asks; it fails if there is no terminal.`,
 		Args: words("peel"),
 		RunE: a.online(func(cmd *cobra.Command, client *api.Client, args []string) error {
 			if key == "" {
@@ -142,15 +143,15 @@ func (a *app) pendingKey(ctx context.Context, client *api.Client, id string) (st
 	}
 	i := slices.IndexFunc(peels, func(e credential.Enrolled) bool { return string(e.ID) == id && e.State == credential.Pending })
 	if i < 0 {
-		return "", &failure{code: exitFailed, err: fmt.Errorf("no peel %q waits for approval", id), hint: "zester auth peel list --state pending shows those that do"}
+		return "", &failure{code: exitFailed, err: fmt.Errorf("no peel %q waits for approval", id), hint: "zester auth peel list --state pending shows the hosts that wait"}
 	}
 	e := peels[i]
 	what := fmt.Sprintf("%s waits with the key %s, from %s.", e.ID, e.Public, cmp.Or(e.From, "an unknown address"))
 	return e.Public, a.compareKey(what, fmt.Sprintf("zester auth peel approve %s --key %s", e.ID, e.Public))
 }
 
-// compareKey asks whether the log of the host shows the key described in what. The hint of its error has the command,
-// which names the key and so asks nothing.
+// compareKey asks the user whether the log of the host shows the key described in what. The hint of its error is the command
+// that names the key, and so does not ask.
 func (a *app) compareKey(what, command string) error {
 	hint := "compare the key with the one in the log of the host, then run " + command
 	if !a.canAsk() {
@@ -159,7 +160,7 @@ func (a *app) compareKey(what, command string) error {
 	return a.ask(what+" Does the log of the host show this key?", &failure{code: exitCanceled, err: errors.New("nothing was approved"), hint: hint})
 }
 
-// enrollEndCommand is for what takes a peel out.
+// enrollEndCommand returns a command that rejects or revokes a peel.
 func (a *app) enrollEndCommand(name, short string, end func(*api.Client, context.Context, api.EnrollName) (*credential.Enrolled, error)) *cobra.Command {
 	return &cobra.Command{
 		Use:   name + " PEEL",
@@ -187,13 +188,14 @@ func (a *app) joinCreateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "create",
 		Short: "Create a join token and print it once",
-		Long: `create makes a token with which hosts join without approval: zester-peel --join TOKEN@HOST:PORT, with the address of a
-master's rest. It carries the hash of the authority by which the host knows the master. It is for IDs that match --peel,
-for as many hosts as --uses says.`,
+		Long: `create makes a token with which hosts join without approval: zester-peel --join
+TOKEN@HOST:PORT, with the address of the REST API of a master. The token
+contains the hash of the master's CA, so the host can check the master. It
+admits hosts whose IDs match --peel, as many as --uses says.`,
 		Args: words(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if q.Peel == "" {
-				return usageError("zester auth join-token create needs --peel, which hosts can join: --peel 'web-*'")
+				return usageError("zester auth join-token create needs --peel, a glob for the IDs of the hosts: --peel 'web-*'")
 			}
 			if q.Name == "" {
 				q.Name = strings.ToLower(rand.Text()[:8])
@@ -208,7 +210,7 @@ for as many hosts as --uses says.`,
 					credential.JoinToken
 				}{text, *t}
 				return a.print(v, []string{text}, func() error {
-					fmt.Fprintf(a.errOut, "join token %s is for %s of %s and ends %s; it is shown this once\n", t.Name, count(t.Uses, "host"), t.Peel, when(t.Expires))
+					fmt.Fprintf(a.errOut, "join token %s admits %s of %s and expires %s; it is shown only once\n", t.Name, count(t.Uses, "host"), t.Peel, when(t.Expires))
 					_, err := fmt.Fprintln(a.out, text)
 					return err
 				})
@@ -218,7 +220,7 @@ for as many hosts as --uses says.`,
 	f := cmd.Flags()
 	f.StringVar(&q.Name, "name", "", "`NAME` of the token (default: random)")
 	f.StringVar(&q.Peel, "peel", "", "`GLOB` that the IDs of the hosts match, such as web-*")
-	f.IntVar(&q.Uses, "uses", 1, "number of hosts that can join, `N`")
+	f.IntVar(&q.Uses, "uses", 1, "admit `N` hosts")
 	durationVar(f, &q.TTL, "ttl", time.Hour, "`TIME` until it expires")
 	return cmd
 }

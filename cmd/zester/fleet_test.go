@@ -188,7 +188,7 @@ func (f *fleet) until(ctx context.Context, pattern string, args ...string) error
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("nothing matches %s, zester %v ended with %d: %s%s", pattern, args, code, &out, &errOut)
-		case <-time.After(lookAgain):
+		case <-time.After(askInterval):
 		}
 	}
 }

@@ -1,12 +1,11 @@
 package main
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"math"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -20,58 +19,43 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-const forecastManual = `forecast says from a config repo alone how many runs its schedules start in each minute, over all peels of a file:
-which minutes are the worst, and what each entry has to do with it. DIR is a working tree of the repo; what is not
-committed counts. It asks no master. A repo that is refused ends it with 1 and every error.
+const forecastManual = `forecast shows how many runs the schedules of a config repo start in each
+minute, on all peels of a file: the worst minutes, and the share of each entry.
+DIR is a working tree of the repo, with changes that are not committed. It needs
+no master. The exit code is 1 if the repo is invalid; every error is printed.
 
---facts names the file of the peels, as target eval --file reads it:
+--facts names the file of the peels, in the format of target eval --file:
 
   peels:
     web-01: {facts: {os: ubuntu}}
 
-The numbers are expectations. A random splay spreads the runs of a fire evenly over its length; splay_mode: host puts
-each peel where it will be; an interval counts from the runs before, which nobody knows here, so it is spread evenly
-over its length. Runs that needs, run_on_start or people make are not foreseen.
+The numbers are expected values. A random splay spreads the runs of a fire
+evenly over its length. With splay_mode: host each run has its exact time. An
+interval counts from earlier runs, which are not known here: its runs are spread
+evenly over its length. Runs by needs, by run_on_start and of people are not
+counted.
 
 -o json:
   {"from": …, "until": …, "zone": …, "peels": …,
-   "runs": …,                  expected in all of the time
-   "per_minute": [runs, …],    one number for each minute from "from" on
+   "runs": …,                  expected in the whole time
+   "per_minute": [runs, …],    one number for each minute after "from"
    "worst": [{"at": …, "runs": …, "entries": [{"entry": …, "runs": …}, …]}, …],
-                               ten minutes at most, each with the three entries that have most of it
+                               at most ten minutes, each with its three
+                               largest entries
    "entries": [{"entry": …, "peels": …, "runs": …, "runs_per_day": …,
-                "peak": …,             the most runs in one minute
-                "spread_seconds": …,   over how long the runs of one fire come
+                "peak": …,             largest number of runs in one minute
+                "spread_seconds": …,   time between first and last run of a fire
                 "spread_by": …,        none, random, host or interval
                 "explanation": …}, …]}
-An entry that is not the same on all peels stands there several times.
+An entry that differs between peels is listed once for each variant.`
 
--o svg: a picture, a row for each hour and a column for each minute of it.`
-
-// forecastForm is a value of -o of forecast, which can draw as well.
-type forecastForm struct {
-	*form
-	svg bool
-}
-
-func (f *forecastForm) Set(s string) error {
-	if f.svg = s == "svg"; f.svg {
-		return nil
-	}
-	if err := f.form.Set(s); err != nil {
-		return fmt.Errorf("%w or svg", err)
-	}
-	return nil
-}
-
-// forecastFlags are what forecast is asked for.
+// forecastFlags holds the flags of forecast.
 type forecastFlags struct {
-	form                           forecastForm
-	facts, from, length, zone, out string
+	facts, from, length, zone string
 }
 
 func (a *app) forecastCommand() *cobra.Command {
-	f := forecastFlags{form: forecastForm{form: &a.output}}
+	var f forecastFlags
 	cmd := &cobra.Command{
 		Use:   "forecast DIR",
 		Short: "Show how many runs a config repo starts in each minute",
@@ -80,22 +64,16 @@ func (a *app) forecastCommand() *cobra.Command {
 		RunE:  func(cmd *cobra.Command, args []string) error { return a.forecast(cmd.Context(), args[0], f) },
 	}
 	flags := cmd.Flags()
-	flags.VarP(&f.form, "output", "o", "output `FORMAT`: table, json, yaml, name or svg")
-	flags.StringVar(&f.facts, "facts", "", "`FILE` with the peels and their facts")
-	flags.StringVar(&f.from, "from", "", "`INSTANT` of the first minute, such as 2026-06-01T09:00:00+01:00 (default: now)")
+	factsFlag(flags, &f.facts, "")
+	fromFlag(flags, &f.from, "of the first minute")
 	flags.StringVar(&f.length, "for", "24h", "`TIME` to look ahead, up to 7d")
-	flags.StringVar(&f.zone, "zone", "", "IANA `ZONE` of entries that name none, and of the output (default: that of this host)")
-	flags.StringVar(&f.out, "out", "", "`FILE` to write to")
+	zoneFlag(flags, &f.zone)
 	return cmd
 }
 
-func (f *forecastFlags) options() (forecast.Options, error) {
-	o := forecast.Options{From: time.Now(), Zone: time.Local}
-	var err error
-	if f.from != "" {
-		if o.From, err = instant("from", f.from); err != nil {
-			return o, err
-		}
+func (f *forecastFlags) options() (o forecast.Options, err error) {
+	if o.From, err = fromInstant(f.from); err != nil {
+		return o, err
 	}
 	if o.For, err = strictyaml.ParseDuration(f.length); err != nil {
 		return o, usageError("cannot use --for: %w", err)
@@ -103,6 +81,7 @@ func (f *forecastFlags) options() (forecast.Options, error) {
 	if o.For < time.Minute || o.For > forecast.MaxFor || o.For%time.Minute != 0 {
 		return o, usageError("cannot use --for %s: it is between 1m and 7d, in whole minutes", f.length)
 	}
+	o.Zone = time.Local
 	if f.zone != "" {
 		o.Zone, err = window.Zone(f.zone)
 	}
@@ -111,7 +90,7 @@ func (f *forecastFlags) options() (forecast.Options, error) {
 
 func (a *app) forecast(ctx context.Context, dir string, flags forecastFlags) error {
 	if flags.facts == "" {
-		return usageError("zester schedule forecast needs --facts: a file of the peels and their facts, as zester target eval --file reads it")
+		return usageError("zester schedule forecast needs --facts FILE, with the peels: zester peel facts prints such a file")
 	}
 	o, err := flags.options()
 	if err != nil {
@@ -125,22 +104,15 @@ func (a *app) forecast(ctx context.Context, dir string, flags forecastFlags) err
 	if err != nil {
 		return err
 	}
-	if flags.out == "" {
-		return a.showForecast(f, flags)
+	out := answerOf(f, cmp.Or(flags.zone, hostZone()))
+	names := make([]string, len(out.Entries))
+	for i, e := range out.Entries {
+		names[i] = e.Entry
 	}
-	var text bytes.Buffer
-	into := *a
-	into.out, into.columns = &text, 0
-	if err := into.showForecast(f, flags); err != nil {
-		return err
-	}
-	if err := os.WriteFile(flags.out, text.Bytes(), 0o644); err != nil {
-		return fmt.Errorf("cannot write the forecast: %w", err)
-	}
-	return nil
+	return a.print(out, names, func() error { return a.forecastTables(f, out) })
 }
 
-// groups compiles the repo for the peels of a file: those with equal settings are a group.
+// groups compiles the repo for the peels of a file. Peels with equal settings are one group.
 func (a *app) groups(ctx context.Context, dir, facts string) ([]forecast.Group, error) {
 	index, err := readIndex(facts)
 	if err != nil {
@@ -225,22 +197,6 @@ func answerOf(f *forecast.Forecast, zone string) forecastAnswer {
 }
 
 func thousandths(x float64) float64 { return math.Round(x*1000) / 1000 }
-
-func (a *app) showForecast(f *forecast.Forecast, flags forecastFlags) error {
-	if flags.form.svg {
-		return f.SVG(a.out, "Runs expected in each minute")
-	}
-	zone := flags.zone
-	if zone == "" {
-		zone = hostZone()
-	}
-	out := answerOf(f, zone)
-	names := make([]string, len(out.Entries))
-	for i, e := range out.Entries {
-		names[i] = e.Entry
-	}
-	return a.print(out, names, func() error { return a.forecastTables(f, out) })
-}
 
 func (a *app) forecastTables(f *forecast.Forecast, out forecastAnswer) error {
 	const layout = "2006-01-02 15:04"

@@ -7,8 +7,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// addFormer adds commands under the names that they had before. They work as ever, no help shows them, and they name the
-// new command on stderr.
+// addFormer adds commands under their former names. Help hides them, and they print the new name on stderr.
 func (a *app) addFormer(root *cobra.Command) {
 	enroll := group("enroll", "", a.authPeelCommand().Commands()...)
 	a.former(enroll, "auth peel")
@@ -31,7 +30,7 @@ func (a *app) addFormer(root *cobra.Command) {
 	under(root, "target").AddCommand(list)
 }
 
-// under returns the command of that name below another.
+// under returns the subcommand of a name.
 func under(cmd *cobra.Command, name string) *cobra.Command {
 	for _, c := range cmd.Commands() {
 		if c.Name() == name {
@@ -41,7 +40,7 @@ func under(cmd *cobra.Command, name string) *cobra.Command {
 	panic("no command " + name)
 }
 
-// former hides a command, or all commands of a group, gives it the flags of the new one, and has it name that.
+// former makes cmd, or each command of a group, a hidden alias of the command now: with its flags, and with a message.
 func (a *app) former(cmd *cobra.Command, now string) {
 	cmd.Hidden = true
 	for _, c := range cmd.Commands() {

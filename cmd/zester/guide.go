@@ -24,11 +24,8 @@ func (a *app) guideCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "guide [TOPIC]",
 		Short: "Print a page of the guide",
-		Long:  "Print a page of the guide as Markdown. Without a topic, list the pages.",
-		Example: `  zester guide
-  zester guide review | less`,
-		Args:      cobra.MaximumNArgs(1),
-		ValidArgs: guideTopics(),
+		Long:  "guide prints a page of the guide as Markdown. Without a topic it lists them.",
+		Args:  atMost(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return a.listGuide()

@@ -57,7 +57,7 @@ func TestCommonMistakesAreAnsweredWithWhatToDo(t *testing.T) {
 		},
 		"flags of a command without quotes": {
 			append(local, "web-01", "cmd.run", "uptime", "-p"), exitUsage,
-			"hint: quote the command, so that its flags are not taken for those of zester: zester --data-dir " + f.dir + " web-01 cmd.run 'uptime -p'\n",
+			"hint: quote the command, or zester takes its flags: zester --data-dir " + f.dir + " web-01 cmd.run 'uptime -p'\n",
 		},
 		"a colon in a value": {
 			[]string{"lint", repo("colon", map[string]string{"settings/all.yaml": "schedule:\n  x:\n    command: echo a: b"})},

@@ -17,11 +17,11 @@ import (
 )
 
 func (a *app) jobCommand() *cobra.Command {
-	return group("job", "See jobs and what came of them, and stop them",
+	return group("job", "Show jobs and what peels returned, cancel and retry them",
 		a.jobListCommand(), a.jobActiveCommand(), a.jobShowCommand(), a.jobReturnsCommand(), a.jobWatchCommand(), a.jobCancelCommand(), a.jobRetryCommand())
 }
 
-// statuses are all of them, for people.
+// statuses lists every status for messages.
 var statuses = fmt.Sprintf("%s, %s, %s, %s, %s, %s, %s or %s", job.Pending, job.Claimed, job.Running, job.Complete, job.Partial,
 	job.Timeout, job.Failed, job.Canceled)
 
@@ -32,13 +32,15 @@ func (a *app) jobListCommand() *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List jobs, newest first: what people ran, and runs of schedules with return_job",
-		Long: `list leaves out jobs that only read, such as those of schedule list and sync diff, unless --all or --function is given.
-On a narrow terminal job IDs are shortened; every command that takes a job ID takes its beginning too.`,
+		Short: "List jobs and reported runs of schedules, newest first",
+		Long: `list shows the jobs of people and programs, and runs of schedule entries with
+return_job. It leaves out jobs that only read, such as those of schedule list
+and sync diff, unless --all or --function is given. On a narrow terminal it
+shortens job IDs; commands accept the beginning of a job ID.`,
 		Args: words(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if q.Status = job.Status(status); status != "" && !q.Status.Known() {
-				return usageError("no job has the status %q: there is %s", status, statuses)
+				return usageError("no job has the status %q: it is %s", status, statuses)
 			}
 			q.NoReads = !all && q.Function == ""
 			if limit < 1 {
@@ -59,7 +61,7 @@ On a narrow terminal job IDs are shortened; every command that takes a job ID ta
 	flags.StringVar((*string)(&q.Target), "target", "", "only jobs that ran on the `PEEL`")
 	flags.StringVar(&q.Schedule, "schedule", "", "only runs of the schedule `ENTRY`")
 	flags.StringVar(&q.Commit, "commit", "", "only runs of entries that the `COMMIT` last changed")
-	flags.BoolVar(&q.Asked, "asked", false, "only jobs that people started, no runs of schedules")
+	flags.BoolVar(&q.Asked, "asked", false, "only jobs that people and programs started, no runs of schedules")
 	flags.BoolVar(&all, "all", false, "also jobs that only read")
 	flags.IntVar(&limit, "limit", 20, "at most `N` jobs")
 	return cmd
@@ -89,7 +91,7 @@ func (a *app) showJobs(jobs []job.Job) error {
 // shortJID is the length of a shortened job ID in characters. The first six are the second of the job.
 const shortJID = 9
 
-// jobsTable has the column ENTRY if there are runs of schedules.
+// jobsTable returns a table of jobs, with the column ENTRY if there are runs of schedules.
 func jobsTable(jobs []job.Job, wide bool) table {
 	t := table{
 		header: []string{"JID", "CREATED", "FUNCTION", "TARGET", "STATUS", "OK", "USER"},
@@ -131,7 +133,7 @@ func took(j *job.Job) string {
 	return duration(j.Updated.Sub(j.Created).Round(time.Millisecond))
 }
 
-// targetOf is what a list shows as the target: what was asked for, or the one peel.
+// targetOf returns the target expression of a job, or its peels if there is none.
 func targetOf(j *job.Job) string {
 	if j.TargetExpr != "" {
 		return j.TargetExpr
@@ -139,7 +141,7 @@ func targetOf(j *job.Job) string {
 	return some(j.Targets)
 }
 
-// onJob is a command about the job that its argument names.
+// onJob returns a command with a job as its argument: its ID, the beginning of the ID, or "last".
 func (a *app) onJob(use, short, long string, do func(context.Context, *api.Client, wire.JID) error) *cobra.Command {
 	return &cobra.Command{
 		Use: use + " JID", Short: short, Long: long, Args: words("job ID"),
@@ -159,7 +161,7 @@ func (a *app) onJob(use, short, long string, do func(context.Context, *api.Clien
 }
 
 func (a *app) jobShowCommand() *cobra.Command {
-	return a.onJob("show", "Show a job: who asked for it or which commit made it run, and what each peel returned", "",
+	return a.onJob("show", "Show a job, who or what started it, and the returns", "",
 		func(ctx context.Context, client *api.Client, jid wire.JID) error {
 			j, err := client.JobShow(ctx, jid)
 			if err != nil {
@@ -189,7 +191,7 @@ func (a *app) jobReturnsCommand() *cobra.Command {
 	return cmd
 }
 
-// printRows prints the targets of a job as they are at the moment, as data below the fields of head.
+// printRows prints the targets of a job in their present state. As data they are a list after the fields of head.
 func (a *app) printRows(ctx context.Context, client *api.Client, j *job.Job, head any, field string) error {
 	list := listing{a: a, head: head, field: field}
 	r := report{a: a, function: j.Function}
@@ -212,7 +214,7 @@ func (a *app) printRows(ctx context.Context, client *api.Client, j *job.Job, hea
 	return list.end()
 }
 
-// unanswered says for people why there is no return of a peel.
+// unanswered holds the text that is printed for a peel without a return.
 var unanswered = map[job.RowState]string{
 	job.RowWaiting:     "no answer yet",
 	job.RowUnreachable: "no answer yet, the peel is offline",
@@ -220,7 +222,7 @@ var unanswered = map[job.RowState]string{
 	job.RowSkipped:     "not asked, the job ended before",
 }
 
-// describe prints what a job is, for people.
+// describe prints the fields of a job for people.
 func (a *app) describe(j *job.Job) {
 	line := func(name, value string) {
 		if value != "" {

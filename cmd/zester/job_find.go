@@ -42,7 +42,7 @@ func findJob(ctx context.Context, client *api.Client, word string) (wire.JID, er
 	case len(word) == lengthJID:
 		return wire.JID(word), nil
 	}
-	// IDs sort as text: the jobs wanted are the newest before the greatest ID with this beginning.
+	// Job IDs sort by time: the matching jobs are the newest before the greatest ID with this beginning.
 	before, err := wire.ParseJID(word + strings.Repeat("z", lengthJID-len(word)))
 	if err != nil {
 		return "", noJob(word)
@@ -75,7 +75,7 @@ func noJob(word string) error {
 // maxPages bounds the search for the user's newest job: a page is up to 2,000 jobs.
 const maxPages = 20
 
-// sameSecond is the number of newest jobs that are compared by time: the IDs of one second are in no order.
+// sameSecond is the number of newest jobs that are compared by time, because IDs of the same second are not in order.
 const sameSecond = 50
 
 func findLast(ctx context.Context, client *api.Client) (wire.JID, error) {

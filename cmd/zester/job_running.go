@@ -29,16 +29,17 @@ func (a *app) jobActiveCommand() *cobra.Command {
 }
 
 func (a *app) jobWatchCommand() *cobra.Command {
-	cmd := a.onJob("watch", "Watch a job to its end, from its first return on",
-		`watch prints what the peels of a job have returned and then, as they come, what they return, each once. It ends with the
-exit code that the dispatch itself would have. Any number of people may watch a job.`,
+	cmd := a.onJob("watch", "Watch a job until it ends",
+		`watch prints each return of a job once: first those that have come, then each
+new one. Its exit code is that of the dispatch. Any number of people may watch a
+job.`,
 		func(ctx context.Context, client *api.Client, jid wire.JID) error {
 			j, err := client.JobShow(ctx, jid)
 			if err != nil {
 				return err
 			}
 			if j.Status.Final() {
-				a.dispatching.wait = 0 // it has ended: there is nothing to wait for
+				a.dispatching.wait = 0 // the job has ended
 			}
 			follower, err := client.Watch(jid)
 			if err != nil {
@@ -54,10 +55,11 @@ exit code that the dispatch itself would have. Any number of people may watch a 
 
 func (a *app) jobCancelCommand() *cobra.Command {
 	return a.onJob("cancel", "Stop a job on all peels",
-		`cancel keeps what has not begun from beginning and stops what runs: processes get SIGTERM and, 5 s later, SIGKILL. It
-returns when the wish is recorded; the job ends soon after. A job that has timed out may have left work running: its
-peels that have not returned are told to stop. For a job that has ended with all its returns, or that somebody else has
-canceled, it says so and ends with 1.`,
+		`cancel stops the running processes of a job, with SIGTERM and 5 s later SIGKILL;
+peels that have not started do not start. It returns when the request is
+recorded; the job ends soon after. After a timeout processes may still run:
+cancel stops them on the peels that have not returned. The exit code is 1 if the
+job has ended with all its returns, or if somebody else has canceled it.`,
 		func(ctx context.Context, client *api.Client, jid wire.JID) error {
 			j, err := client.JobCancel(ctx, jid)
 			if err != nil {
@@ -75,22 +77,24 @@ canceled, it says so and ends with 1.`,
 }
 
 func (a *app) jobRetryCommand() *cobra.Command {
-	cmd := a.onJob("retry", "Run a job that has ended again, on the peels that failed or were missing",
-		`retry dispatches a new job: the same function with the same arguments, on the peels that did not succeed. The target
-expression is not evaluated again. With --only it is those that failed, or those that were missing.`,
+	cmd := a.onJob("retry", "Repeat a job on the peels that failed or were missing",
+		`retry dispatches a new job: the same function with the same arguments, on the
+peels that did not succeed, or with --only on those that failed or those that
+were missing. The job must have ended. Its target expression is not evaluated
+again.`,
 		func(ctx context.Context, client *api.Client, jid wire.JID) error {
 			spec, err := a.again(ctx, client, jid)
 			if err != nil {
 				return err
 			}
-			a.dispatching.only = "" // it has chosen the peels
+			a.dispatching.only = "" // --only has chosen the peels; all their returns are printed
 			return a.runJob(ctx, client, spec)
 		})
 	a.dispatching.flags(cmd.Flags())
 	return checked(cmd, a.dispatching.check)
 }
 
-// checked has the flags of a command looked at before anything is asked.
+// checked makes a command check its flags before it asks a master.
 func checked(cmd *cobra.Command, check func(changed func(string) bool) error) *cobra.Command {
 	do := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -102,7 +106,7 @@ func checked(cmd *cobra.Command, check func(changed func(string) bool) error) *c
 	return cmd
 }
 
-// again is the job that repeats another where that did not succeed.
+// again returns the job that repeats another one on the peels that did not succeed.
 func (a *app) again(ctx context.Context, client *api.Client, jid wire.JID) (job.Spec, error) {
 	j, err := client.JobShow(ctx, jid)
 	if err != nil {
@@ -123,7 +127,7 @@ func (a *app) again(ctx context.Context, client *api.Client, jid wire.JID) (job.
 		}
 	}
 	if len(targets) == 0 {
-		return job.Spec{}, &failure{code: exitNoTarget, err: fmt.Errorf("cannot retry job %s: there is no peel that failed or was missing", jid)}
+		return job.Spec{}, &failure{code: exitNoTarget, err: fmt.Errorf("cannot retry job %s: no peel failed or was missing", jid), hint: "zester job returns " + string(jid) + " shows what they returned"}
 	}
 	return job.Spec{
 		JID: wire.NewJID(), Function: j.Function, StateID: j.StateID, Args: j.Args, Targets: targets, TargetExpr: j.TargetExpr,

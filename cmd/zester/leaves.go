@@ -11,7 +11,7 @@ import (
 	"github.com/seed-c01c3da5/zester/cmd/daemon"
 )
 
-// A shared is a set of the flags that several commands have. A command has those that do something there.
+// A shared is a set of flags that several commands have. A command has only those that it uses.
 type shared uint8
 
 const (
@@ -27,20 +27,20 @@ const (
 	asks       = onBus | flagOutput       // asks a master and prints data
 	lists      = asks | flagHeaders       // the same, in a table
 	listStates = lists | flagColour       // the same, with states
-	prints     = flagOutput | flagHeaders // prints a table and asks nobody
+	prints     = flagOutput | flagHeaders // prints a table without a master
 )
 
-// A leaf is what each command has besides its own flags and texts.
+// A leaf holds the shared flags and the examples of one command.
 type leaf struct {
 	flags    shared
 	examples string // one a line, without the name of the program; # begins a comment
 }
 
-// leaves has all commands that do something, by their path.
+// leaves holds every command that is not a group, by its path.
 var leaves = map[string]leaf{
 	"": {listStates, `
 'web-*' cmd.run command=uptime
-test.ping                                       # every peel, for functions that only read
+test.ping                      # every peel: test.ping changes nothing
 'G@os:debian and not db-*' cmd.run 'apt-get update' --batch 10%
 web-01 settings.get key=nginx -o json`},
 	"job list": {listStates, `
@@ -56,7 +56,7 @@ job list --schedule backup -o wide`},
 
 	"peel list": {listStates, `
 peel list
-peel list -o wide                               # also version, OS, address and commit
+peel list -o wide              # also version, OS, address and commit
 peel list --target 'G@os:debian' -o name`},
 	"peel show":         {asks, `peel show web-01`},
 	"peel facts":        {asks, `peel facts`},
@@ -72,11 +72,11 @@ peel list --target 'G@os:debian' -o name`},
 	"schedule history":  {listStates, `schedule history web-01 backup`},
 	"schedule breaker":  {lists, `schedule breaker web-01 backup`},
 	"schedule run":      {asks, `schedule run 'web-*' backup`},
-	"schedule pause":    {asks, `schedule pause 'web-*' backup --for 2h --reason 'disk is replaced'`},
+	"schedule pause":    {asks, `schedule pause 'web-*' backup --for 2h --reason 'new disk'`},
 	"schedule resume":   {asks, `schedule resume 'web-*' backup`},
 	"schedule skip":     {asks, `schedule skip web-01 backup`},
 	"schedule explain":  {flagOutput, "schedule explain --cron '30 2 * * mon-fri'\nschedule explain --file settings/db/backup.yaml --entry backup"},
-	"schedule forecast": {prints, "schedule forecast . --facts peels.yaml --for 7d\nschedule forecast . --facts peels.yaml -o svg --out forecast.svg"},
+	"schedule forecast": {prints, "schedule forecast . --facts peels.yaml --for 7d\nschedule forecast . --facts peels.yaml -o json"},
 	"cron next": {prints, `
 cron next '30 2 * * mon-fri' --zone Europe/London
 cron next 'every monday at 9am' -n 3
@@ -85,7 +85,7 @@ cron next --file settings/db/backup.yaml --entry backup`},
 	"lint":  {flagOutput, "lint\nlint --facts peels.yaml --strict fleet"},
 	"blame": {asks, `blame web-01 backup`},
 	"plan": {asks | flagColour, `
-plan                                            # what is not committed yet
+plan                           # what is not committed yet
 plan --base origin/main --head HEAD
 plan --facts peels.yaml --base origin/main -o markdown`},
 
@@ -104,10 +104,10 @@ plan --facts peels.yaml --base origin/main -o markdown`},
 	"sync retry":   {asks, `sync retry`},
 	"sync adopt":   {asks, `sync adopt --dry-run`},
 
-	"auth user add":          {asks, "auth user add ada\nauth user add lee --limit-target 'web-*' --limit-function 'test.*' --ttl 30d"},
+	"auth user add":          {asks, "auth user add ada\nauth user add lee --limit-target 'web-*' --limit-function 'test.*'"},
 	"auth user list":         {listStates, `auth user list`},
 	"auth user revoke":       {asks, `auth user revoke lee`},
-	"auth peel list":         {listStates, "auth peel list --state pending\nauth peel list -o wide                           # also addresses and keys"},
+	"auth peel list":         {listStates, "auth peel list --state pending\nauth peel list -o wide         # also addresses and keys"},
 	"auth peel show":         {listStates, `auth peel show db-01`},
 	"auth peel approve":      {asks, `auth peel approve db-01`},
 	"auth peel reject":       {asks, `auth peel reject db-01`},
@@ -115,18 +115,18 @@ plan --facts peels.yaml --base origin/main -o markdown`},
 	"auth join-token create": {asks, `auth join-token create --peel 'web-*' --uses 10 --ttl 1h`},
 	"auth join-token list":   {lists, `auth join-token list`},
 	"auth join-token revoke": {asks, `auth join-token revoke tour`},
-	"auth token create":      {asks, `auth token create ci --scope read,dispatch --limit-target 'web-*' --ttl 90d`},
+	"auth token create":      {asks, `auth token create ci --scope read,dispatch --limit-target 'web-*'`},
 	"auth token list":        {listStates, `auth token list`},
 	"auth token rotate":      {asks, `auth token rotate ci --grace 24h`},
 	"auth token revoke":      {asks, `auth token revoke ci`},
 	"auth site revoke":       {asks, `auth site revoke berlin`},
 	"auth issue":             {flagCA | flagDir, "auth issue peel web-01 --out web-01.creds\nauth issue site berlin --peels web-01,web-02 --out site.creds"},
-	"auth export":            {flagDir, `auth export --nats-conf --listen 0.0.0.0:4222 --tls-cert bus.crt --tls-key bus.key`},
+	"auth export":            {flagDir, "auth export --nats-conf --tls-cert bus.crt --tls-key bus.key"},
 	"auth rotate":            {asks, `auth rotate keys`},
 	"auth retire":            {asks, `auth retire keys`},
 
-	"context add":  {flagURL | flagCA, `context add prod --url tls://bus.example.com:4222 --creds ada.creds --use`},
-	"context use":  {0, "context use prod\ncontext use local                                # the master on this host"},
+	"context add":  {flagURL | flagCA, `context add prod --url tls://bus.example:4222 --creds ada.creds --use`},
+	"context use":  {0, "context use prod\ncontext use local              # the master on this host"},
 	"context list": {prints, `context list`},
 	"context show": {flagOutput, "context show\ncontext show prod -o json"},
 	"context rm":   {0, `context rm prod`},
@@ -139,26 +139,26 @@ plan --facts peels.yaml --base origin/main -o markdown`},
 	"version":    {flagOutput, "version\nversion -o json"},
 }
 
-// Annotations of flags. Help lists shared flags apart from a command's own. Commands took the ignored ones before,
-// though they do nothing there: help does not show them, and to give one is worth a message.
+// Annotations of flags. Help lists shared flags below a command's own. Ignored flags do nothing: earlier versions accepted
+// them with every command. Help hides them, and using one prints a warning.
 const (
 	sharedFlag  = "shared"
 	ignoredFlag = "ignored"
 )
 
-// warnIgnored names the flags that were given and do nothing.
+// warnIgnored prints a warning for each given flag that does nothing.
 func (a *app) warnIgnored(cmd *cobra.Command) {
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		if _, ignored := f.Annotations[ignoredFlag]; ignored {
-			fmt.Fprintf(a.errOut, "--%s does nothing with %s, and is refused with the next release\n", f.Name, cmd.CommandPath())
+			fmt.Fprintf(a.errOut, "--%s does nothing with %s; the next release refuses it\n", f.Name, cmd.CommandPath())
 		}
 	})
 }
 
-// furnish gives cmd and the commands below it their shared flags and examples.
-func (a *app) furnish(cmd *cobra.Command) {
+// addLeaves adds shared flags and examples to cmd and its subcommands.
+func (a *app) addLeaves(cmd *cobra.Command) {
 	for _, c := range cmd.Commands() {
-		a.furnish(c)
+		a.addLeaves(c)
 	}
 	path := pathOf(cmd)
 	l, known := leaves[path]
@@ -174,13 +174,13 @@ func (a *app) furnish(cmd *cobra.Command) {
 	cmd.Example = strings.TrimRight(b.String(), "\n")
 }
 
-// pathOf returns the words that name a command, without the name of the program.
+// pathOf returns the words of a command without the name of the program, such as "job list".
 func pathOf(cmd *cobra.Command) string {
 	_, path, _ := strings.Cut(cmd.CommandPath(), " ")
 	return path
 }
 
-// addShared adds shared flags, but for those that the command has in a form of its own.
+// addShared adds shared flags, except those that the command defines itself.
 func (a *app) addShared(own *pflag.FlagSet, which shared, annotation string) {
 	all := pflag.NewFlagSet("", pflag.ContinueOnError)
 	c := &a.connect
@@ -192,7 +192,7 @@ func (a *app) addShared(own *pflag.FlagSet, which shared, annotation string) {
 		all.StringVar(&c.name, "context", os.Getenv("ZESTER_CONTEXT"), "`NAME` of the context to use (see zester context)")
 	}
 	if which&flagCA != 0 {
-		all.StringVar(&c.ca, "ca", os.Getenv("ZESTER_CA"), "`FILE` with the certificates by which the bus is checked")
+		all.StringVar(&c.ca, "ca", os.Getenv("ZESTER_CA"), "`FILE` with the CA certificates of the bus")
 	}
 	if which&flagDir != 0 {
 		dir := os.Getenv("ZESTER_DATA_DIR")
@@ -218,7 +218,10 @@ func (a *app) addShared(own *pflag.FlagSet, which shared, annotation string) {
 	})
 }
 
-// flagUsages returns the help of the flags of a command that are shared, or that are its own.
+// helpWidth is the number of characters in a line of help.
+const helpWidth = 80
+
+// flagUsages returns the help of a command's shared flags, or of its own.
 func flagUsages(cmd *cobra.Command, shared bool) string {
 	some := pflag.NewFlagSet("", pflag.ContinueOnError)
 	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
@@ -226,7 +229,7 @@ func flagUsages(cmd *cobra.Command, shared bool) string {
 			some.AddFlag(f)
 		}
 	})
-	return strings.TrimRight(some.FlagUsages(), "\n")
+	return strings.TrimRight(some.FlagUsagesWrapped(helpWidth), "\n")
 }
 
 const usageTemplate = `Usage:{{if .Runnable}}

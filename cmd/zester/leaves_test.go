@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 )
@@ -59,6 +60,28 @@ func TestEveryCommandHasExamplesThatParse(t *testing.T) {
 	}
 }
 
+// Help is wrapped to one width: every line of every command fits an 80 column terminal.
+func TestHelpFitsEightyColumns(t *testing.T) {
+	var check func(cmd *cobra.Command)
+	check = func(cmd *cobra.Command) {
+		for _, c := range cmd.Commands() {
+			if !c.Hidden && c.Name() != "help" && c.Name() != "completion" {
+				check(c)
+			}
+		}
+		help := cmd.Long + "\n" + cmd.UsageString()
+		for line := range strings.Lines(help) {
+			if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > helpWidth {
+				t.Errorf("the help of %s has a line of %d characters: %s", cmd.CommandPath(), n, line)
+			}
+		}
+		if cmd.Long != "" && cmd.Long != manual && !strings.HasPrefix(cmd.Long, cmd.Name()+" ") {
+			t.Errorf("the help of %s does not begin with its name: %s", cmd.CommandPath(), cmd.Long)
+		}
+	}
+	check(testRoot())
+}
+
 // refusal parses a command line as zester does before it asks a master, and returns what is wrong with it.
 func refusal(line string) string {
 	a := &app{out: &sink{Writer: io.Discard}, errOut: io.Discard}
@@ -90,7 +113,7 @@ func TestEveryCommandWithAnAddressUsesIt(t *testing.T) {
 		line, _, _ = strings.Cut(line, "   #")
 		args := append(typedWords(strings.TrimPrefix(strings.TrimSpace(line), "zester ")), "--url", "http://bus.invalid")
 		var out bytes.Buffer
-		if code := run(t.Context(), args, &out, &out); code == exitOK || !strings.Contains(out.String(), "cannot ask http://bus.invalid") {
+		if code := run(t.Context(), args, &out, &out); code == exitOK || !strings.Contains(out.String(), "cannot connect to http://bus.invalid") {
 			t.Errorf("zester %s --url http://bus.invalid ended with %d and\n%s", path, code, &out)
 		}
 	}

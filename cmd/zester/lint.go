@@ -17,41 +17,54 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
 )
 
-const lintManual = `lint checks a config repo as a master reads it, and asks no master. DIR is the directory with top.yaml, by default
-this one. What is checked is the commit that git add -A and git commit would make of the working tree: a file that Git
-ignores does not count, a file of Git LFS is its pointer. The program git makes it, in a temporary directory, and runs
-the clean filters of its configuration. DIR need not be in a Git repository. --head names a commit to check in its place;
-that needs no program. Where one repo serves several fleets by folder, --path names the folder, as for zester-master.
+const lintManual = `lint checks a config repo with the rules of a master. It needs no master. DIR is
+the directory with top.yaml, by default the current one; it need not be in a Git
+repository. lint checks the commit that git add -A and git commit would make of
+the working tree: it leaves out files that Git ignores, and of a Git LFS file it
+sees the pointer. It runs git to make that commit in a temporary directory, with
+the clean filters that are configured. --head names a commit to check instead;
+that does not run git. If one repo serves several fleets by folder, --path names
+the folder, as for zester-master.
 
 Each error and warning is a line:
 
-  settings/web/nginx.yaml:4:5: schedule.hello.intervall: unknown field; did you mean "interval"?
-  settings/web/nginx.yaml:7:12: warning: schedule.hello.splay: 1h0m0s is not below the 30m0s between two fires
+  settings/web.yaml:4:5: schedule.x.intervall: unknown field; did you mean
+  "interval"?
+  settings/web.yaml:7:12: warning: schedule.x.splay: 1h0m0s is not below the
+  30m0s between two fires
 
-An error ends lint with 1. It is what a master refuses the revision for, or a function or argument of an entry that
-this version knows not to exist. A warning is allowed and probably not meant: a settings file that no target uses, an
-entry that never fires, a splay as long as the time between two fires, a fire where clocks change, a function of a module
-that this version does not know, or a secret in plain text. With --strict all warnings are errors.
+The exit code is 1 if there are errors. An error is a mistake for which a master
+refuses the revision, or a function or argument that this version knows not to
+exist. A warning is allowed but probably a mistake: a settings file that no
+target uses, an entry that never fires, a splay as long as the time between two
+fires, a fire at a time when clocks change, a function of an unknown module, or
+a secret in plain text. With --strict all warnings are errors.
 
-What looks like a secret is a value of the shape of a private key or a known kind of token, and one under a name such as
-password, token or api_key that has six characters or more and is no reference (a path, file:/…, ${…}). The value of
-what looks like a secret is not printed.
+lint takes two kinds of values for secrets: values with the form of a private
+key or a known kind of token; and values of six characters or more below a name
+such as password, token or api_key, unless they are references (a path, file:/…,
+${…}). It does not print them.
 
-Files that are encrypted with sops are not searched. Their MAC, which covers their values, is not checked either, because
-that takes an identity: a warning names each such file, with --strict too.
+lint does not search files that are encrypted with sops for secrets. It cannot
+check their MAC without an identity: a warning names each such file, also with
+--strict.
 
-Which files meet on a peel depends on its facts. With --facts, the file of peels that target eval --file reads, the
-settings of each peel are checked as a whole, and there are warnings of targets that match nobody and of entries that
-ten peels or more start at the same moment. Without it, an entry that stands in one file only has to be complete.
+The facts of a peel decide which files it gets. With --facts, a file of peels as
+for target eval --file, lint checks the whole settings of each peel, and warns
+of targets that match no peel and of entries that ten or more peels start at the
+same moment. Without --facts, only an entry that is in a single file has to be
+complete.
 
---peel-config names a peel.yaml, to be warned of its entries that the repo takes the place of.
+--peel-config names a peel.yaml: lint warns of its entries that the repo
+replaces.
 
 -o json:
   {"version": 1,
-   "errors":   [{"file": …, "line": …, "column": …, "path": …, "message": …}, …],
+   "errors": [{"file": …, "line": …, "column": …, "path": …, "message": …},
+              …],
    "warnings": [the same]}`
 
-// lintFlags are what lint is asked for.
+// lintFlags holds the flags of lint.
 type lintFlags struct {
 	facts, peelConfig, path, head string
 	strict                        bool
@@ -63,15 +76,10 @@ func (a *app) lintCommand() *cobra.Command {
 		Use:   "lint [DIR]",
 		Short: "Check a config repo for errors and likely mistakes",
 		Long:  lintManual,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return usageError("%s does not take the argument %q", cmd.CommandPath(), args[1])
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, args []string) error { return a.lint(cmd.Context(), append(args, ".")[0], f) },
+		Args:  atMost(1),
+		RunE:  func(cmd *cobra.Command, args []string) error { return a.lint(cmd.Context(), append(args, ".")[0], f) },
 	}
-	cmd.Flags().StringVar(&f.facts, "facts", "", "`FILE` with the peels and their facts")
+	factsFlag(cmd.Flags(), &f.facts, "")
 	cmd.Flags().StringVar(&f.path, "path", "", "`DIR` below the repo with the files of the fleet, as --path of zester-master")
 	cmd.Flags().StringVar(&f.head, "head", "", "`REVISION` to check (default: the working tree)")
 	cmd.Flags().BoolVar(&f.strict, "strict", false, "treat warnings as errors")
@@ -103,7 +111,7 @@ func findings(errs strictyaml.Errors) []finding {
 	return out
 }
 
-// collectSeldom saves a command that reads much and ends soon a quarter of its time, for twice the memory.
+// collectSeldom sets the garbage collector for a short command that reads much: a quarter less time, twice the memory.
 func collectSeldom() { debug.SetGCPercent(400) }
 
 func (a *app) lint(ctx context.Context, dir string, flags lintFlags) error {
@@ -151,7 +159,7 @@ func (f lintFlags) findings(p *plan.Plan, static map[string]strictyaml.Pos) (err
 		errs = linter.Unknown(p.DeclaredEntries())
 		warnings = slices.DeleteFunc(warnings, func(e strictyaml.Error) bool { return slices.Contains(errs, e) })
 	}
-	return errs, append(warnings, lint.Unchecked(p)...) // not an error with --strict: the author cannot mend it
+	return errs, append(warnings, lint.Unchecked(p)...) // also with --strict: the author cannot correct them
 }
 
 func (a *app) showLint(out linted, refused *plan.Error) error {
@@ -181,7 +189,7 @@ func (f *finding) line(kind string) string {
 	return fmt.Sprintf("%s: %s%s", at, kind, f.Message)
 }
 
-// readIndex reads a file of peels as a fleet.
+// readIndex reads a file of peels into an index.
 func readIndex(file string) (*peelindex.Index, error) {
 	fleet, err := readFleet(file)
 	if err != nil {
@@ -194,7 +202,7 @@ func readIndex(file string) (*peelindex.Index, error) {
 	return index, nil
 }
 
-// staticEntries finds the entries of a peel.yaml, none without a file.
+// staticEntries returns the entries of a peel.yaml by name, none if file is empty.
 func staticEntries(file string) (map[string]strictyaml.Pos, error) {
 	if file == "" {
 		return nil, nil

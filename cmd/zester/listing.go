@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// A listing prints the targets of a job as data, one at a time, so that memory does not grow with them. In the forms
-// for people it prints nothing.
+// A listing prints the targets of a job as data, one at a time, so that its memory does not depend on their number. In the
+// forms for people it prints nothing.
 type listing struct {
 	a     *app
-	head  any    // an object with the fields before the list, at least one
+	head  any    // an object with at least one field, printed before the list
 	field string // name of the list
 	n     int
 }
 
-// add prints one more.
+// add prints one target.
 func (l *listing) add(o outcome) error {
 	l.n++
 	switch l.a.output {
@@ -54,7 +54,7 @@ func (l *listing) add(o outcome) error {
 	return nil
 }
 
-// begin prints what comes before an element.
+// begin prints the text before an element.
 func (l *listing) begin() error {
 	if l.n > 1 {
 		if l.a.output == formJSON {
@@ -65,7 +65,7 @@ func (l *listing) begin() error {
 	return l.open()
 }
 
-// open prints the fields before the list, and its name.
+// open prints the fields of head and the name of the list.
 func (l *listing) open() error {
 	var b bytes.Buffer
 	if l.a.output == formYAML {

@@ -1,7 +1,8 @@
-// Command zester is what people type: it asks masters, prints answers, and runs the demo.
+// Command zester is the command line: it connects to a master over the bus and prints the replies. It also runs the demo and
+// the swarm.
 //
-// Data goes to stdout, everything else to stderr. What peels and repos say is printed so that a terminal cannot act
-// on it. The exit code says what came of it; `zester --help` lists the codes.
+// Data goes to stdout, everything else to stderr. Control characters in texts of peels and repos are printed as escapes, so
+// that a terminal does not act on them. `zester --help` lists the exit codes.
 package main
 
 import (
@@ -36,26 +37,29 @@ const (
 	exitInterrupted = 130
 )
 
-const manual = `zester runs a function on the peels that a target expression selects, and waits for what they return:
+const manual = `zester runs a function on the peels that a target expression selects, and prints
+what they return:
 
   zester 'web-*' cmd.run command=uptime
   zester 'G@os:debian and not db-*' test.ping
-  zester test.ping                            every peel, for functions that only read
-  zester '*' cmd.run command=uptime           every peel
+  zester test.ping                     every peel: test.ping changes nothing
+  zester '*' cmd.run command=uptime    every peel
 
-Arguments: NAME=VALUE is text, a number, true or false; NAME='"3"' is the text 3; NAME:='[1, 2]' is YAML; NAME=@FILE is
-the content of the file. A word that is none of these is the job's ID argument.
+Arguments: NAME=VALUE is text, a number, true or false; NAME='"3"' is the text
+3; NAME:='[1, 2]' is YAML; NAME=@FILE is the content of the file. Any other word
+is the ID argument, such as the command of cmd.run.
 
-Output: -o table is for people and fits the terminal, wide has more columns and is never cut; json and yaml are for programs and have
-the same fields; jsonl is an object a line, of a job as the peels return; name is the names alone, one a line. Data
-goes to stdout, everything else to stderr.
+Output: -o table is for people and fits the terminal; wide is never cut and has
+more columns; json and yaml are for programs and have the same fields; jsonl is
+one JSON object a line, printed as the peels return; name is one name a line.
+Data goes to stdout, everything else to stderr.
 
 Exit codes:
     0  all succeeded
-    1  it could not be done
+    1  it could not be done: connection, server error, invalid repo
     2  some peel failed
     3  some peel did not answer in time
-    4  both
+    4  2 and 3
     5  the target matches no peel
     6  not allowed, or not authenticated
     7  the job was canceled, or a guard such as --expect refused it
@@ -63,10 +67,11 @@ Exit codes:
    64  wrong usage
   130  interrupted; a job that was dispatched goes on
 
-The variables ZESTER_URL, ZESTER_CREDS, ZESTER_CA, ZESTER_CONTEXT and ZESTER_DATA_DIR stand for the flags of these names.
-States are coloured on a terminal, unless NO_COLOR is set or --color never is given.`
+The variables ZESTER_URL, ZESTER_CREDS, ZESTER_CA, ZESTER_CONTEXT and
+ZESTER_DATA_DIR are the defaults of the flags of these names. States have
+colours on a terminal, unless NO_COLOR is set or --color never is given.`
 
-// A failure ends the command with a code. A failure without an error prints nothing: the output has said it all.
+// A failure ends the command with an exit code. If err is nil nothing is printed, because the output shows what failed.
 type failure struct {
 	code int
 	err  error
@@ -86,7 +91,7 @@ func usageError(format string, args ...any) error {
 	return &failure{code: exitUsage, err: fmt.Errorf(format, args...)}
 }
 
-// An app is one invocation: where it writes, and what the flags that all commands know say.
+// An app is one invocation: where it prints, and the values of the flags that commands share.
 type app struct {
 	out, errOut io.Writer
 	output      form
@@ -100,7 +105,7 @@ type app struct {
 
 func main() {
 	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
-	if !signal.Ignored(syscall.SIGHUP) { // as it is below nohup
+	if !signal.Ignored(syscall.SIGHUP) { // nohup ignores it
 		signals = append(signals, syscall.SIGHUP)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), signals...)
@@ -124,7 +129,7 @@ func run(ctx context.Context, args []string, out, errOut io.Writer) int {
 	return a.exit(cmd, err)
 }
 
-// exit prints an error as people see it and returns its code.
+// exit prints an error with its hint, and returns the exit code.
 func (a *app) exit(cmd *cobra.Command, err error) int {
 	if err == nil {
 		return exitOK
@@ -149,7 +154,7 @@ func (a *app) exit(cmd *cobra.Command, err error) int {
 	return f.code
 }
 
-// lister is the command that lists what cmd did not find one of.
+// lister returns the list command of the same noun as cmd, for the hint of an error that something was not found.
 func lister(cmd *cobra.Command) string {
 	for _, c := range cmd.Parent().Commands() {
 		if c.Name() == "list" {
@@ -202,12 +207,12 @@ func (a *app) root() *cobra.Command {
 			c.Args = helpArgs
 		}
 	}
-	a.furnish(root)
+	a.addLeaves(root)
 	a.addCompletion(root)
 	return root
 }
 
-// helpArgs refuses the help of what is no command.
+// helpArgs refuses words that are not a command.
 func helpArgs(help *cobra.Command, args []string) error {
 	found, rest, err := help.Root().Find(args)
 	if err == nil && len(rest) > 0 && found.HasSubCommands() {
@@ -216,7 +221,7 @@ func helpArgs(help *cobra.Command, args []string) error {
 	return err
 }
 
-// flagError replaces errors of the flag parser: it names what the flag takes, and a near name of an unknown flag.
+// flagError rewrites an error of the flag parser: it says which values the flag takes, or which flag has a similar name.
 func flagError(cmd *cobra.Command, err error) error {
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		return fmt.Errorf("%w%s", err, nearFlag(cmd, unknown))
@@ -234,7 +239,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	return fmt.Errorf("cannot use %q for --%s: it is %s", bad.GetValue(), bad.GetFlag().Name, takes)
 }
 
-// nearFlag names the flag that an unknown one is probably a slip of.
+// nearFlag returns a suggestion for a misspelled flag, empty if no name is similar.
 func nearFlag(cmd *cobra.Command, unknown *pflag.NotExistError) string {
 	if unknown.GetSpecifiedShortnames() != "" {
 		return ""
@@ -244,7 +249,8 @@ func nearFlag(cmd *cobra.Command, unknown *pflag.NotExistError) string {
 	return strings.Replace(strictyaml.Suggest(unknown.GetSpecifiedName(), names), `"`, `"--`, 1)
 }
 
-// flagHint is for a command to run on peels that was not quoted: its flags are taken for those of zester.
+// flagHint returns the hint for a shell command without quotes, whose flags are parsed as flags of zester; empty for other
+// errors.
 func (a *app) flagHint(cmd *cobra.Command, err error) string {
 	unknown, _ := errors.AsType[*pflag.NotExistError](err)
 	i := slices.Index(a.typed, "cmd.run")
@@ -252,17 +258,17 @@ func (a *app) flagHint(cmd *cobra.Command, err error) string {
 		return ""
 	}
 	words := append(slices.Clone(a.typed[:i+1]), strings.Join(a.typed[i+1:], " "))
-	return "quote the command, so that its flags are not taken for those of zester: " + commandLine(words)
+	return "quote the command, or zester takes its flags: " + commandLine(words)
 }
 
-// group is a command that only holds others.
+// group returns a command that only has subcommands.
 func group(use, short string, commands ...*cobra.Command) *cobra.Command {
 	g := &cobra.Command{Use: use, Short: short, Args: cobra.ArbitraryArgs, RunE: needsCommand}
 	g.AddCommand(commands...)
 	return g
 }
 
-// needsCommand is run where a word is missing or is not a command.
+// needsCommand runs for a group without a subcommand, or with an unknown one.
 func needsCommand(cmd *cobra.Command, args []string) error {
 	names := commandNames(cmd)
 	if len(args) == 0 {

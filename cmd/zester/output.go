@@ -31,7 +31,7 @@ const (
 	formName  form = "name"
 )
 
-// forms are all of them.
+// forms holds every form.
 var forms = []string{"table", "wide", "json", "jsonl", "yaml", "name"}
 
 func (f *form) String() string { return string(*f) }
@@ -46,8 +46,8 @@ func (f *form) Set(s string) error {
 	return fmt.Errorf("it is %s", strings.Join(forms, ", "))
 }
 
-// A sink keeps the first error of what it writes to, so that what was cut short is not taken for all of it. That a reader
-// has gone is none: it has what it wanted.
+// A sink remembers the first error of its writes, so that truncated output is reported. A closed pipe is not an error: the
+// reader has read enough.
 type sink struct {
 	io.Writer
 	err error
@@ -61,7 +61,7 @@ func (c *sink) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// print prints an answer in the format of -o: v as data, the names, or what people prints.
+// print prints a result in the form of -o: v as data, the names, or the text that people prints.
 func (a *app) print(v any, names []string, people func() error) error {
 	switch a.output {
 	case formJSON:
@@ -79,7 +79,7 @@ func (a *app) print(v any, names []string, people func() error) error {
 	return people()
 }
 
-// show prints an answer that people see as a table, with the names in the first column.
+// show prints a result that is a table for people. The first column holds the names.
 func (a *app) show(v any, t table) error {
 	names := make([]string, len(t.rows))
 	for i, row := range t.rows {
@@ -103,7 +103,7 @@ func (a *app) screen() screen {
 
 func encodeJSON(w io.Writer, v any) error { return encode(w, v, "", "  ") }
 
-// encodeLines prints the elements of a list, or what is none, as a line of JSON each.
+// encodeLines prints each element of a list as one line of JSON. A value that is not a list is one line.
 func encodeLines(w io.Writer, v any) error {
 	list := reflect.ValueOf(v)
 	if list.Kind() != reflect.Slice {
@@ -130,7 +130,7 @@ func encode(w io.Writer, v any, prefix, indent string) error {
 	return err
 }
 
-// escapeControls escapes the control characters above ASCII's first 32, which JSON allows and terminals act on.
+// escapeControls escapes U+007F to U+009F, which JSON allows and terminals act on.
 func escapeControls(doc []byte) []byte {
 	control := func(r rune) bool { return r >= 0x7f && r <= 0x9f }
 	if bytes.IndexFunc(doc, control) < 0 {
@@ -147,7 +147,7 @@ func escapeControls(doc []byte) []byte {
 	return b.Bytes()
 }
 
-// encodeYAML prints v with the names and the order of its JSON.
+// encodeYAML prints v as YAML, with the field names and the order of its JSON.
 func encodeYAML(w io.Writer, v any) error {
 	var data bytes.Buffer
 	if err := encodeJSON(&data, v); err != nil {
@@ -166,8 +166,8 @@ func encodeYAML(w io.Writer, v any) error {
 	return enc.Close()
 }
 
-// blockStyle undoes the flow style and the quotes that come from reading JSON; the encoder puts back what is needed,
-// except that a block of text that begins with blank space would not be read back as it was.
+// blockStyle removes the flow style and the quotes that come from JSON. The encoder adds necessary quotes itself, except for
+// text that begins with white space.
 func blockStyle(n *yaml.Node) {
 	n.Style = 0
 	if strings.HasPrefix(n.Value, "\n") || strings.HasPrefix(n.Value, " ") {
@@ -183,8 +183,8 @@ func harmless(r rune) bool {
 	return r == '\n' || r == '\t' || !unicode.IsControl(r) && !unicode.Is(unicode.Bidi_Control, r)
 }
 
-// plain makes text of peels and repos harmless to a terminal: control characters but newline and tab, those that turn
-// the direction of text, and bytes that are not UTF-8 are written as escapes.
+// plain returns text of peels and repos for a terminal. Control characters other than newline and tab, characters that change
+// the direction of text, and bytes that are not UTF-8 become escapes.
 func plain(s string) string {
 	if utf8.ValidString(s) && strings.IndexFunc(s, func(r rune) bool { return !harmless(r) }) < 0 {
 		return s
@@ -215,7 +215,7 @@ func when(t time.Time) string {
 	return t.Local().Format("2006-01-02 15:04:05 MST")
 }
 
-// clock prints a time for tables: to the second if it is of today, else the date and the time to the minute.
+// clock prints a time for tables: today's to the second, any other with its date and to the minute.
 func clock(t time.Time) string {
 	local, date := t.Local(), "2006-01-02 "
 	switch {
@@ -229,7 +229,7 @@ func clock(t time.Time) string {
 
 const day = 24 * time.Hour
 
-// age prints a time that has passed: 45s, 5m, 3h12m, 100d.
+// age prints an elapsed time: 45s, 5m, 3h12m, 100d.
 func age(d time.Duration) string {
 	switch {
 	case d < time.Minute:

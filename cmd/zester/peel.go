@@ -40,7 +40,7 @@ func (a *app) peelCommand() *cobra.Command {
 			return a.print(peel, []string{string(peel.ID)}, func() error { return encodeYAML(a.out, peel) })
 		}),
 	}
-	return group("peel", "See the peels of the fleet, and remove those that are gone", list, show, a.peelFactsCommand(), a.peelRekeyCommand(), a.peelRemoveCommand(), a.peelDecommissionCommand())
+	return group("peel", "Show the peels of the fleet, and remove those that are gone", list, show, a.peelFactsCommand(), a.peelRekeyCommand(), a.peelRemoveCommand(), a.peelDecommissionCommand())
 }
 
 func (a *app) peelRekeyCommand() *cobra.Command {
@@ -48,10 +48,11 @@ func (a *app) peelRekeyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rekey PEEL",
 		Short: "Approve the new sealing key of a peel",
-		Long: `rekey approves a sealing key that waits. A key waits if it differs from the one before, as after a host has lost its
-data directory, or if the peel's credential has not signed it. The holder of the key can read the secrets of the peel from
-then on: compare the key with the one in the log of the host. Without --key, rekey shows the key and asks; it fails if
-there is no terminal to ask on.`,
+		Long: `rekey approves a sealing key that waits for approval. A key waits if it differs
+from the former one, for example after a host has lost its data directory, or if
+the peel's credential has not signed it. From then on the holder of the key can
+read the secrets of the peel: compare it with the key in the log of the host.
+Without --key, rekey shows the key and asks; it fails if there is no terminal.`,
 		Args: words("ID of a peel"),
 		RunE: a.onPeel(func(cmd *cobra.Command, client *api.Client, id target.PeelID, _ []string) error {
 			if key == "" {
@@ -60,7 +61,7 @@ there is no terminal to ask on.`,
 					return err
 				}
 				if key = peel.PendingKey; key == "" {
-					return &failure{code: exitFailed, err: fmt.Errorf("no sealing key of %s waits for approval", id), hint: "zester peel list shows the peels whose key waits"}
+					return &failure{code: exitFailed, err: fmt.Errorf("no sealing key of %s waits for approval", id), hint: "zester peel list shows which keys wait"}
 				}
 				what := fmt.Sprintf("%s has the sealing key %s, and its secrets are sealed to %s.", id, key, cmp.Or(peel.Key, "none yet"))
 				if err := a.compareKey(what, fmt.Sprintf("zester peel rekey %s --key %s", id, key)); err != nil {
@@ -85,11 +86,12 @@ func (a *app) peelRemoveCommand() *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
 		Use:   "remove PEEL",
-		Short: "Remove what is kept of a peel that is gone",
-		Long: `remove deletes the facts, the settings and the last report of a peel. Its jobs stay for 7 days, and its credential
-stays valid: a peel that connects again is in the fleet again. To take a host out for good, use zester peel decommission.
-A peel that is online is refused unless --force is given; it is back when it next publishes its facts. remove needs a master
-that follows a repo.`,
+		Short: "Remove the stored data of a peel that is gone",
+		Long: `remove deletes the facts, the settings and the last report of a peel. Its jobs
+stay for 7 days, and its credential stays valid: if the peel connects again it
+is in the fleet again. To remove a host for good, use zester peel decommission.
+A peel that is online needs --force, and is back when it next publishes its
+facts. remove needs a master that follows a repo.`,
 		Args: words("ID of a peel"),
 		RunE: a.onPeel(func(cmd *cobra.Command, client *api.Client, id target.PeelID, _ []string) error {
 			return hinted(client.RemovePeel(cmd.Context(), id, force), api.CodeConflict, fmt.Sprintf(
@@ -107,7 +109,7 @@ func yesNo(b bool) string {
 	return "no"
 }
 
-// fleetFile is a file of peels, as readFleet reads it.
+// fleetFile is a file of peels, in the format that readFleet reads.
 type fleetFile struct {
 	Peels map[target.PeelID]fleetPeel `json:"peels"`
 }
@@ -120,11 +122,13 @@ func (a *app) peelFactsCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "facts",
 		Short: "Print all peels with their facts, for commands that work offline",
-		Long: `facts prints a file that plan, lint and forecast read with --facts, and target eval with --file:
+		Long: `facts prints a file for the flag --facts of plan, lint and schedule forecast,
+and for --file of target eval:
 
   zester peel facts > peels.yaml
 
-It is YAML, or with -o json the same as JSON. Kept in the config repo, it tells a CI job what the fleet is.`,
+The file is YAML, or JSON with -o json. Commit it to the config repo for CI
+jobs, which cannot ask the fleet.`,
 		Args: words(),
 		RunE: a.online(func(cmd *cobra.Command, client *api.Client, _ []string) error {
 			peels, err := client.PeelsWithFacts(cmd.Context(), "")

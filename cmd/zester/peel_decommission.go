@@ -11,22 +11,25 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-const decommissionManual = `decommission takes a host out of the fleet for good. Stop zester-peel on the host first. decommission then
+const decommissionManual = `decommission removes a host from the fleet for good. Stop zester-peel on the
+host first. decommission then
 
-  1. revokes the credential: the bus cuts the connection, and the key of the host is never accepted again
+  1. revokes the credential: the bus disconnects the host and never accepts
+     its key again
   2. removes the facts, the settings and the last report of the peel
 
-Run it again if it fails in between. It needs no --force, because a peel without a credential cannot come back. It prints
-what remains: join tokens with which a host of this name can join under a new key, the jobs that ran on the host, and the
-data directory on the host, which you can delete.
+If it fails in between, run it again. It needs no --force, because a peel
+without a credential cannot come back. It prints what remains: join tokens with
+which a host of this ID can join with a new key, the jobs that ran on the host,
+and the data directory on the host, which you can delete.
 
 Another host can get the ID: it joins with a key of its own, which you approve.`
 
-// A decommissioned is the outcome for one peel.
+// A decommissioned is the result for one peel.
 type decommissioned struct {
 	Peel    target.PeelID `json:"peel"`
-	Revoked bool          `json:"revoked"` // false: the masters know no credential of it
-	Removed bool          `json:"removed"` // false: the masters had no facts and no settings of it
+	Revoked bool          `json:"revoked"` // false: the masters know no credential of the peel
+	Removed bool          `json:"removed"` // false: the masters had no facts and no settings of the peel
 	// JoinTokens are the names of the tokens with which a host of this ID can still join.
 	JoinTokens []string `json:"join_tokens"`
 }
@@ -34,7 +37,7 @@ type decommissioned struct {
 func (a *app) peelDecommissionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "decommission PEEL",
-		Short: "Take a host out of the fleet: revoke its credential and remove what is kept of it",
+		Short: "Remove a host for good: revoke its credential and remove its data",
 		Long:  decommissionManual,
 		Args:  words("ID of a peel"),
 		RunE: a.onPeel(func(cmd *cobra.Command, client *api.Client, id target.PeelID, _ []string) error {
@@ -77,7 +80,7 @@ func decommission(ctx context.Context, client *api.Client, id target.PeelID) (*d
 	return d, nil
 }
 
-// revokePeel revokes the credential of a peel, or rejects its key that waits for approval. It reports false if there is
+// revokePeel revokes the credential of a peel, or rejects its key that waits for approval. It returns false if there is
 // neither.
 func revokePeel(ctx context.Context, client *api.Client, id target.PeelID) (bool, error) {
 	_, err := client.EnrollRevoke(ctx, api.EnrollName{ID: id})
@@ -103,7 +106,7 @@ func (a *app) describeDecommissioned(d *decommissioned) error {
 		say("there were no facts and no settings to remove")
 	}
 	for _, name := range d.JoinTokens {
-		say("remains: the join token %s lets in a host of this name with a new key; zester auth join-token revoke %[1]s revokes it", name)
+		say("remains: the join token %s admits a host of this ID with a new key; zester auth join-token revoke %[1]s revokes it", name)
 	}
 	say("remains: the data directory of zester-peel on the host; its jobs, for 7 days")
 	return nil

@@ -49,7 +49,7 @@ func TestADecommissionedPeelIsCutOffAndLeavesNothingBehind(t *testing.T) {
 	said := zester(exitOK, "peel", "decommission", "app-01")
 	for _, want := range []string{
 		"app-01 is revoked: its key is never accepted again\n", "its facts, its settings and its last report are removed\n",
-		"remains: the join token image lets in a host of this name", "remains: the data directory of zester-peel on the host",
+		"remains: the join token image admits a host of this ID", "remains: the data directory of zester-peel on the host",
 	} {
 		if !strings.Contains(said, want) {
 			t.Errorf("it says %q, without %q", said, want)

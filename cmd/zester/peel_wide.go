@@ -12,7 +12,8 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// presence says whether a peel is online, whether two processes share its ID, and whether a key waits for approval.
+// presence returns the text of the column ONLINE: also whether two processes share the ID, and whether a key waits for
+// approval.
 func presence(p *api.Peel) string {
 	online := yesNo(p.Online)
 	if p.Unknown {
@@ -48,7 +49,7 @@ func (a *app) listPeelsWide(ctx context.Context, client *api.Client, expr string
 	return a.printTable(peelsTable(peels, commits, true))
 }
 
-// peelsTable has a row for each peel. The wide table has the peels' facts and commits too.
+// peelsTable returns a table of peels. The wide table also has their facts and commits.
 func peelsTable(peels []api.Peel, commits map[target.PeelID]settings.Commit, wide bool) table {
 	t := table{header: []string{"PEEL", "ONLINE", "LAST SEEN"}, states: []string{"ONLINE"}}
 	if wide {
@@ -69,7 +70,7 @@ func peelsTable(peels []api.Peel, commits map[target.PeelID]settings.Commit, wid
 	return t
 }
 
-// factText returns a fact as text: of a list its first element, of a missing fact the empty text.
+// factText returns a fact as text: the first element of a list, empty text for a missing fact.
 func factText(facts target.Facts, name string) string {
 	v := facts[name]
 	if list, ok := v.([]any); ok {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
@@ -20,55 +19,76 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
 )
 
-const planManual = `plan compares two revisions of a config repo as the fleet would see them, and says what a merge will do: which
-entries of which peels come, change and go, when they fire next, and what that makes of the load. Nothing is changed.
+const planManual = `plan compares two revisions of a config repo and shows what a merge will do to
+the fleet: the entries that each peel gains, loses or has changed, their next
+fires, and the load. It changes nothing.
 
-  zester plan --facts peels.yaml                              what is not committed yet
-  zester plan --base origin/main --head HEAD                  a branch, for the live fleet
-  zester plan --base origin/main -o markdown > comment.md     for a pull request
-  zester plan --path prod --base main --head staging          one of several fleets that a repo serves by folder
+  zester plan --facts peels.yaml              what is not committed yet
+  zester plan --base origin/main --head HEAD  a branch, for the live fleet
+  zester plan --base origin/main -o markdown  a comment for a pull request
+  zester plan --path prod --base main         one of the fleets that a repo
+                                              serves by folder
 
---base and --head are names as git rev-parse reads them; the base is HEAD if it is not given. The head is the working tree
-if it is not given: the commit that git add -A and git commit would make of it. --path is the --path of zester-master.
-Where the base does not compile, the fleet has what was there before: the newest commit before it that does is taken.
-With on_error: isolate that holds for each peel by itself.
---facts names the file of the peels, as target eval --file reads it; without it the live fleet is asked for its peels
-and their facts.
+--base and --head are revisions as for git rev-parse. The default base is HEAD.
+The default head is the working tree: the commit that git add -A and git commit
+would make of it. --path is the --path of zester-master. If the base does not
+compile, plan compares with the newest earlier commit that does, because the
+fleet keeps that one; with on_error: isolate it does so for each peel. --facts
+names the file of the peels, in the format of target eval --file; without it the
+peels and facts are those of the live fleet.
 
--o markdown is a comment for a pull request of at most 60,000 bytes; it begins with <!-- zester plan -->, so that it can
-be found and replaced. -o json is:
+-o markdown prints a comment for a pull request of at most 60,000 bytes. It
+begins with <!-- zester plan -->, so that a program can find and replace it. -o
+json prints:
 
   {"version": 1,
-   "path": …,                       of the fleet's files, if --path names it
+   "path": …,                                  --path
    "base": {"name": …, "commit": …, "subject": …}, "head": …,
-   "errors": ["path:line:column: …", …], "refused": true,     only of a head that is wrong
-   "peels": …,                      of the fleet
+   "errors": ["path:line:column: …", …],       mistakes of the head
+   "refused": true,                            if the head is refused
+   "peels": …,                                 number of peels in the fleet
    "touched": [peel, …], "emptied": [peel, …], "behind": [peel, …],
-   "hash": …, "blocked": …, "release": …,   what zester sync approve takes, why it is needed, and what else lets it out
-   "safety": {"limits": {"change": percent, "remove": …, "peels": …},      of both sides the stricter; 101 is off
-              "waves": [{"name": …, "peels": …, "target": …, "reach": peels, "soak": …, "max_failures": …, "gate": …, "deadline": …}, …],
-              "freeze": {"reason": …, "until": time, "peels": [peel, …]}},   if one holds at the time of the merge
-   "totals": {"before": …, "added": …, "changed": …, "removed": …, "timers_reset": …, "runs_at_once": …},
-   "changes": [{"peels": […], "entry": …, "action": "add" or "change" or "remove",
-                "fields": {NAME: {"before": …, "after": …}, …}, "resets_timer": …,
-                "next": {"before": [time, …], "after": [time, …]}, "origin": "file:line"}, …],
+   "hash": …,                                  for zester sync approve
+   "blocked": …,                               why it needs an approval
+   "release": …,                               what else lets it go out
+   "safety": {
+     "limits": {"change": percent, "remove": …, "peels": …},
+                                               101 is off
+     "waves": [{"name": …, "peels": …, "target": …, "reach": peels,
+                "soak": …, "max_failures": …, "gate": …, "deadline": …}, …],
+     "freeze": {"reason": …, "until": time, "peels": [peel, …]}},
+   "totals": {"before": …, "added": …, "changed": …, "removed": …,
+              "timers_reset": …, "runs_at_once": …},
+   "changes": [{
+     "peels": […], "entry": …, "action": "add" or "change" or "remove",
+     "fields": {NAME: {"before": …, "after": …}, …}, "resets_timer": …,
+     "next": {"before": [time, …], "after": [time, …]},
+     "origin": "file:line"}, …],
    "settings": [{"peels": […], "key": …, "before": …, "after": …}, …],
-   "warnings": ["path:line:column: …", …], "new_warnings": …,   so many of them, the first, are not at the base
-   "load": {"from": …, "before": {"runs": …, "runs_per_hour": …, "worst": {"at": …, "runs": …}}, "after": …}}
+   "warnings": ["path:line:column: …", …],
+   "new_warnings": …,                          the first N are not at the base
+   "load": {"from": …,
+            "before": {"runs": …, "runs_per_hour": …,
+                       "worst": {"at": …, "runs": …}},
+            "after": …}}
 
-Values whose names, or names above them, hold passw, passphrase, secret, token, credential, api_key or private_key, and
-values that are encrypted, are numbered and not shown: (secret 1). Equal ones have one number. Command lines are shown.
-examples/schema/plan.json is the JSON Schema of all that.
+examples/schema/plan.json is its JSON Schema. Encrypted values are not printed,
+nor values below a name that contains passw, passphrase, secret, token,
+credential, api_key or private_key: plan prints (secret 1), with the same number
+for equal values. It does print command lines.
 
-The load is what is expected of the whole fleet in the 24 hours after the merge.
+"load" is the expected number of runs of the whole fleet in the 24 hours after
+the merge. "safety" says how the change would go out: limits, waves with the
+number of peels in each, gates, and a freeze that holds at the time of the merge
+(--from). The stricter rule of base and head counts, as in a master.
 
-The plan also says how the change would go out: the limits, the waves with the number of peels that they reach, gates, and a
-freeze that holds at the time of the merge (--from). Of the base and the head the stricter rule counts, as in a master.
+Exit codes:
+    0  nothing changes
+    1  the head has mistakes, also isolated ones
+    2  there are changes
+    3  a guard would block the changes`
 
-Exit codes: 0 nothing changes, 1 the head has mistakes, also isolated ones, 2 there are changes, 3 a guard would hold them
-back.`
-
-// planForm is a value of -o of plan, which can write a comment as well.
+// planForm is a value of -o of plan, which also has the form markdown.
 type planForm struct {
 	*form
 	markdown bool
@@ -86,7 +106,7 @@ func (f *planForm) Set(s string) error {
 	return nil
 }
 
-// planFlags are what plan is asked for.
+// planFlags holds the flags of plan.
 type planFlags struct {
 	form                          planForm
 	repo, path, base, head, facts string
@@ -105,27 +125,25 @@ func (a *app) planCommand() *cobra.Command {
 	flags := cmd.Flags()
 	flags.VarP(&f.form, "output", "o", "output `FORMAT`: text, markdown, json, yaml or name (the peels that change)")
 	flags.Lookup("output").DefValue = "text"
-	flags.StringVar(&f.repo, "repo", ".", "`DIR` of the config repo, also below the top of a repository")
+	flags.StringVar(&f.repo, "repo", ".", "`DIR` of the config repo, which may be below the top of a repository")
 	flags.StringVar(&f.path, "path", "", "`DIR` below the repo with the files of the fleet, as --path of zester-master")
 	flags.StringVar(&f.base, "base", "HEAD", "`REVISION` to compare with")
 	flags.StringVar(&f.head, "head", "", "`REVISION` with the change (default: the working tree)")
-	flags.StringVar(&f.facts, "facts", "", "`FILE` with the peels and their facts (default: the live fleet)")
+	factsFlag(flags, &f.facts, " (default: the live fleet)")
 	flags.StringVar(&f.peelConfig, "peel-config", "", "`FILE` peel.yaml, to warn of entries that the repo replaces")
-	flags.StringVar(&f.from, "from", "", "`INSTANT` of the merge, such as 2026-06-01T09:00:00+01:00 (default: now)")
-	flags.StringVar(&f.zone, "zone", "", "IANA `ZONE` of entries that name none (default: that of this host)")
+	fromFlag(flags, &f.from, "of the merge")
+	zoneFlag(flags, &f.zone)
 	return cmd
 }
 
-// options returns what the flags say of the comparison.
+// options returns the options of the comparison.
 func (f planFlags) options() (o review.Options, err error) {
-	o = review.Options{Path: f.path, From: time.Now()}
+	o.Path = f.path
 	if o.Static, err = staticEntries(f.peelConfig); err != nil {
 		return o, err
 	}
-	if f.from != "" {
-		if o.From, err = instant("from", f.from); err != nil {
-			return o, err
-		}
+	if o.From, err = fromInstant(f.from); err != nil {
+		return o, err
 	}
 	if f.zone != "" {
 		o.Zone, err = window.Zone(f.zone)
@@ -170,10 +188,10 @@ func (a *app) plan(ctx context.Context, f planFlags) (err error) {
 	return verdict(r, p.hint)
 }
 
-// verdict is the exit code of a review, with what to do about a head that is refused.
+// verdict returns the failure with the exit code of a review; hint is for a head that is refused.
 func verdict(r *review.Review, hint string) error {
 	switch {
-	case r.Refused || len(r.Errors) > 0: // isolated mistakes are mistakes
+	case r.Refused || len(r.Errors) > 0: // isolated errors count
 		return &failure{code: exitFailed, hint: hint}
 	case r.Blocked != "":
 		return &failure{code: exitSomeSilent}
@@ -183,14 +201,14 @@ func verdict(r *review.Review, hint string) error {
 	return nil
 }
 
-// fleet returns the peels with their facts: of a file, or of the live fleet if that is empty.
+// fleet returns the peels with their facts: those in file, or the live fleet if file is empty.
 func (a *app) fleet(ctx context.Context, file string) (*peelindex.Index, error) {
 	if file != "" {
 		return readIndex(file)
 	}
 	client, err := a.client()
 	if f, ok := errors.AsType[*failure](err); ok {
-		f.hint = "--facts FILE names the peels where no master can be asked; else " + f.hint
+		f.hint = "--facts FILE names the peels if there is no master; else " + f.hint
 	}
 	if err != nil {
 		return nil, err
@@ -207,7 +225,7 @@ func (a *app) fleet(ctx context.Context, file string) (*peelindex.Index, error) 
 	return index, nil
 }
 
-// inForce is the revision that the live fleet was given, empty if nobody says so.
+// inForce returns the revision in force of the live fleet; empty if no master replies.
 func (a *app) inForce(ctx context.Context) settings.Commit {
 	client, err := a.client()
 	if err != nil {
@@ -229,14 +247,14 @@ type planning struct {
 	dir      string
 	o        review.Options
 	notes    []string // for people
-	hint     string   // what to do about a head that is refused
+	hint     string   // for a head that is refused
 }
 
 func (p *planning) note(format string, args ...any) {
 	p.notes = append(p.notes, fmt.Sprintf(format, args...))
 }
 
-// readAhead reads the files of the base while the fleet is read. An error is reported when the files are needed.
+// readAhead reads the files of the base while the fleet is read. It drops errors: the next reading reports them.
 func (p *planning) readAhead(base string) {
 	at, err := p.checkout.Revision(base)
 	if err != nil {
@@ -263,7 +281,7 @@ func (p *planning) review(ctx context.Context, base, head string) (*review.Revie
 	return review.Make(before, after, p.o)
 }
 
-// base compiles what the fleet has at the revision of a name.
+// base compiles the revision of a name, or the newest earlier commit that compiles.
 func (p *planning) base(name string) (*plan.Plan, error) {
 	p.o.Base = review.Revision{Name: name}
 	at, err := p.checkout.Revision(name)
@@ -286,13 +304,13 @@ func (p *planning) base(name string) (*plan.Plan, error) {
 		p.o.Base = nameCommit(name, c)
 	default:
 		p.o.Base = nameCommit(name, c)
-		p.note("%s does not compile, so the fleet keeps what was there before: compared with %s", name, c.Hash.String()[:8])
+		p.note("%s does not compile, so the fleet keeps an earlier commit: compared with %s", name, c.Hash.String()[:8])
 	}
 	return made.Plan, nil
 }
 
 func (p *planning) noteEmptyBase(name string) {
-	p.note("neither %s nor a commit before it compiles: compared with a fleet without settings", name)
+	p.note("neither %s nor an earlier commit compiles: compared with a fleet without settings", name)
 }
 
 func (p *planning) head(ctx context.Context, name string) (*plan.Plan, error) {
@@ -317,18 +335,18 @@ func (p *planning) head(ctx context.Context, name string) (*plan.Plan, error) {
 
 func (p *planning) compile(tree fs.FS) (*plan.Plan, error) { return p.compiler.Compile(tree, p.fleet) }
 
-// compareHistory notes that the head lacks what the base has: it would look as if the change took that away.
+// compareHistory notes that the head does not contain the base: then the plan shows changes of the base as removed.
 func (p *planning) compareHistory(name string, head gitrepo.Hash) {
 	base, err := gitrepo.ParseHash(p.o.Base.Commit)
 	if err != nil {
 		return
 	}
 	if ok, err := p.checkout.IsAncestor(base, head); err == nil && !ok && len(p.notes) == 0 {
-		p.note("%s is not based on %s: what it lacks of it is shown as taken away", name, p.o.Base.Name)
+		p.note("%s is not based on %s: the plan shows what it lacks as removed", name, p.o.Base.Name)
 	}
 }
 
-// compareFleet notes that the live fleet runs something else than the base.
+// compareFleet notes that the live fleet runs another revision than the base.
 func (p *planning) compareFleet(c settings.Commit) {
 	if c != "" && string(c) != p.o.Base.Commit {
 		p.note("the fleet runs %s, and %s is another revision: --base %[1]s compares with what the fleet runs", c.Short(), p.o.Base.Name)

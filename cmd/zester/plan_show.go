@@ -19,7 +19,7 @@ func (a *app) showPlan(r *review.Review, markdown bool) error {
 	return a.print(r, names, func() error { a.planText(r); return nil })
 }
 
-// paint gives a line of a change its colour on a terminal.
+// paint returns a line of a change in its colour.
 func (a *app) paint(mark review.Mark, line string) string {
 	if !a.colours() {
 		return line

@@ -17,7 +17,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// outcome is one target in the data that a dispatch and `job show` print.
+// outcome is one target in the data of a dispatch and of `job show`.
 type outcome struct {
 	Peel     target.PeelID `json:"peel"`
 	Status   job.RowState  `json:"status"`
@@ -27,30 +27,30 @@ type outcome struct {
 	Duration time.Duration `json:"duration_ns,omitempty"`
 }
 
-// answer is what a dispatch prints as data, with its targets.
+// answer is the data of a dispatch, before its targets.
 type answer struct {
-	JID    wire.JID   `json:"jid,omitempty"` // empty for what was asked directly
+	JID    wire.JID   `json:"jid,omitempty"` // empty with --direct
 	Status job.Status `json:"status"`
 }
 
-// A report prints what becomes of a job, for people as it comes. It keeps the state of each peel and not what that
-// returned, unless returns are to be grouped, and then each kind of return once.
+// A report prints the returns of a job, for people as they come. It stores which peels have returned. It stores what they
+// returned only with --group, and equal returns once.
 type report struct {
 	a        *app
 	jid      wire.JID
 	function string
 	targets  int
 	progress *progress
-	heard    map[target.PeelID]bool // false of one that has only acknowledged
-	returned int                    // of those
+	heard    map[target.PeelID]bool // peels that sent an ack (false) or a return (true)
+	returned int                    // number of peels that returned
 	failed   int
-	groups   []*alike
-	byText   map[string]*alike // the same groups
+	groups   []*equalReturns
+	byText   map[string]*equalReturns // the same groups
 	ended    *job.Job
 }
 
-// alike are the peels that returned the same.
-type alike struct {
+// equalReturns holds the peels whose returns have the same text.
+type equalReturns struct {
 	text  string
 	peels []target.PeelID
 }
@@ -94,7 +94,7 @@ func (r *report) take(e api.Event) (err error) {
 	return err
 }
 
-// print prints a row in the forms that do not wait for the end.
+// print prints a row in the forms that are printed before the job ends.
 func (r *report) print(row job.Row) error {
 	switch r.a.output {
 	case formJSONL:
@@ -128,19 +128,19 @@ func (r *report) printText(row job.Row) {
 func (r *report) fold(id target.PeelID, text string) {
 	g := r.byText[text]
 	if g == nil {
-		g = &alike{text: text}
+		g = &equalReturns{text: text}
 		r.groups = append(r.groups, g)
 		if r.byText == nil {
-			r.byText = map[string]*alike{}
+			r.byText = map[string]*equalReturns{}
 		}
 		r.byText[text] = g
 	}
 	g.peels = append(g.peels, id)
 }
 
-// printGroups prints what several peels returned alike, the largest group first.
+// printGroups prints equal returns once, the largest group of peels first.
 func (r *report) printGroups() {
-	slices.SortStableFunc(r.groups, func(a, b *alike) int { return len(b.peels) - len(a.peels) })
+	slices.SortStableFunc(r.groups, func(a, b *equalReturns) int { return len(b.peels) - len(a.peels) })
 	for _, g := range r.groups {
 		slices.Sort(g.peels)
 		names := make([]string, len(g.peels))
@@ -151,13 +151,14 @@ func (r *report) printGroups() {
 	}
 }
 
-// end is finish with the rows that the masters have.
+// end calls finish with the rows that the masters have.
 func (r *report) end(ctx context.Context, client *api.Client) error {
 	r.progress.clear()
 	return r.finish(client.Rows(ctx, r.jid))
 }
 
-// finish prints what is left to say and returns the job's exit code as a failure. The rows are read if they are needed.
+// finish prints the rows that were not printed before, and returns the failure with the exit code of the job. It reads the
+// rows only if it needs them.
 func (r *report) finish(rows iter.Seq2[job.Row, error]) error {
 	absent, late := map[job.RowState][]target.PeelID{}, 0
 	list := listing{a: r.a, head: answer{JID: r.jid, Status: r.ended.Status}, field: "targets"}
@@ -193,8 +194,8 @@ func (r *report) finish(rows iter.Seq2[job.Row, error]) error {
 	return jobFailure(r.ended.Status, r.failed+len(absent[job.RowSkipped]), len(absent[job.RowMissing])+late)
 }
 
-// listed prints a row of a job that has ended in the forms that were not printed as the returns came. A return that came
-// between the end and this reading of the rows was not printed in any.
+// listed prints a row after the end of a job, unless it was printed when the return came. A return that came after the end
+// was not printed.
 func (r *report) listed(list *listing, row job.Row) error {
 	people := r.a.output == formTable || r.a.output == formWide
 	switch {
@@ -227,7 +228,7 @@ func (r *report) printAbsent(absent map[job.RowState][]target.PeelID) {
 	}
 }
 
-// jobFailure is nil for a job whose targets all succeeded, else the failure that only carries the exit code.
+// jobFailure returns nil if all targets succeeded, else a failure with the exit code and without an error.
 func jobFailure(s job.Status, failed, silent int) error {
 	switch {
 	case s == job.Canceled:
@@ -250,7 +251,7 @@ func outcomeOf(row job.Row) outcome {
 	return o
 }
 
-// textual marks bytes that are not text, which JSON and YAML cannot hold: {"base64": "…"}.
+// textual replaces bytes that are not UTF-8, which JSON and YAML cannot hold, by {"base64": "…"}.
 func textual(v any) any {
 	switch v := v.(type) {
 	case []byte:
@@ -275,7 +276,7 @@ func textual(v any) any {
 	return v
 }
 
-// section is one peel's return for people, indented.
+// section returns the text of one result for people, indented.
 func section(r *wire.Result) string {
 	var b strings.Builder
 	text := body(r.Data)
@@ -290,7 +291,7 @@ func section(r *wire.Result) string {
 
 const indent = "    "
 
-// indented returns the lines of a text with the indent of what a peel returned.
+// indented returns a text with an indent before each line.
 func indented(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(endLine(text)) {
@@ -299,7 +300,7 @@ func indented(text string) string {
 	return b.String()
 }
 
-// body is a value as text: a command's output as it was, text as it is, anything else as YAML.
+// body returns a value as text: the output of a command, a string unchanged, anything else as YAML.
 func body(data any) string {
 	switch v := data.(type) {
 	case nil:
@@ -320,7 +321,7 @@ func body(data any) string {
 	return b.String()
 }
 
-// endLine gives text that is not empty a newline at its end.
+// endLine adds a newline to text that lacks one and is not empty.
 func endLine(text string) string {
 	if text == "" || strings.HasSuffix(text, "\n") {
 		return text

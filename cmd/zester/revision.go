@@ -9,14 +9,14 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
 )
 
-// A place says where the files of a fleet are, as the flags of a command name it.
+// A place is the location of a fleet's files, as flags name it.
 type place struct {
-	repo string // directory, which may be below the top of a repository
-	path string // below repo, as --path of zester-master; empty for repo itself
-	head string // revision, empty for the working tree
+	repo string // a directory, which may be below the top of a repository
+	path string // a directory below repo, as --path of zester-master; empty: repo itself
+	head string // a revision; empty: the working tree
 }
 
-// snapshot reads a revision as a master does. With no revision it is the commit that Git would make of the working tree.
+// snapshot reads a revision as a master does. If revision is empty it reads the commit that Git would make of the working tree.
 func snapshot(ctx context.Context, c *gitrepo.Checkout, revision string) (*gitrepo.Snapshot, error) {
 	if revision == "" {
 		s, err := c.Working(ctx)
@@ -32,7 +32,7 @@ func snapshot(ctx context.Context, c *gitrepo.Checkout, revision string) (*gitre
 	return c.Snapshot(at)
 }
 
-// compileAt compiles the files of a place for a fleet, or checks them without one if that is nil.
+// compileAt compiles the files of a place for a fleet. If fleet is nil it checks them without facts.
 func compileAt(ctx context.Context, p place, fleet *peelindex.Index) (compiled *plan.Plan, err error) {
 	c, err := gitrepo.OpenDirectory(p.repo, p.path)
 	if err != nil {
@@ -49,7 +49,7 @@ func compileAt(ctx context.Context, p place, fleet *peelindex.Index) (compiled *
 	return plan.NewCompiler().Compile(s.Tree, fleet)
 }
 
-// topHint returns what to do about a revision without a top file; empty for other mistakes and where a path was given.
+// topHint returns the hint for a revision without a top file; empty for other mistakes and if a path was given.
 func topHint(refused *plan.Error, path string) string {
 	if refused == nil || refused.Reason != plan.TopMissing || path != "" {
 		return ""

@@ -13,11 +13,13 @@ func (a *app) rotateCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "rotate keys|ca",
 		Short: "Replace the signing keys, or the CA of the listeners",
-		Long: `rotate keys makes the keys anew that sign credentials, rotate ca the authority that signs the certificates of the masters'
-listeners. The former stay valid until zester auth retire, so nobody is locked out. Peels take up the new ones by
-themselves, in a day; whoever else has a credential of zester auth issue or zester auth user add needs another one
-(--again). Other masters with a copy of the keys need the new ones: copy the folder auth of the data directory. What was
-interrupted locks nobody out either, and is completed by doing it again.`,
+		Long: `rotate keys replaces the keys that sign credentials; rotate ca replaces the CA
+of the masters' listeners. The former keys and CA stay valid until zester auth
+retire, so nobody is locked out. Peels change to the new ones within a day. All
+other credentials, of zester auth issue and zester auth user add, have to be
+issued again (--again). Copy the folder auth of the data directory to other
+masters that have the keys. If rotate is interrupted nobody is locked out: run
+it again.`,
 		Args: words("word keys or ca"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.rotation(cmd, api.RotateRequest{What: api.Rotatable(args[0])}, (*api.Client).Rotate, "replaced; the former stay valid until zester auth retire "+args[0])
@@ -30,15 +32,17 @@ func (a *app) retireCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "retire keys|ca",
 		Short: "Stop trusting the former signing keys, or the former CA",
-		Long: `retire ends what zester auth rotate has left valid. Former keys whose credentials are in use are refused, with the names of
-who has them, unless it gets --force. Of the former authority nobody can say who knows no other: wait two days.`,
+		Long: `retire ends the validity of the former keys or CA after zester auth rotate. It
+is refused while credentials of the former keys are in use, with the names of
+their holders, unless --force is given. Before you retire a CA wait two days:
+nobody can check whether every peel knows the new one.`,
 		Args: words("word keys or ca"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q.What = api.Rotatable(args[0])
 			return a.rotation(cmd, q, (*api.Client).Retire, "the former are no longer valid")
 		},
 	}
-	cmd.Flags().BoolVar(&q.Force, "force", false, "also if credentials of the former keys are in use: they stop working")
+	cmd.Flags().BoolVar(&q.Force, "force", false, "retire keys although credentials of the former keys are in use: they stop working")
 	return cmd
 }
 

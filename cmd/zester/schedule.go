@@ -23,31 +23,31 @@ import (
 
 func (a *app) scheduleCommand() *cobra.Command {
 	commands := append(a.liveCommands(), a.nextCommand(), a.explainCommand(), a.forecastCommand())
-	return group("schedule", "See when schedule entries run, and act on those of peels", commands...)
+	return group("schedule", "Show when schedule entries run; run, pause and skip them", commands...)
 }
 
 const entryManual = `
 
-The entry is one timing and what goes with it, or an entry of a file of the config repo, of peel.yaml, or of a file
-that holds nothing but a schedule:
+The entry is a timing from the flags, or an entry in a file: a settings file of
+the config repo, a peel.yaml, or a file with only a schedule:
 
   --cron '30 2 * * mon-fri' --zone Europe/London
   --when 'every 15 minutes between 8am and 6pm'
   --file settings/db/backup.yaml --entry backup
 
-Calendars that the entry names are read from the zester.yaml of the repo.`
+Calendars of the entry are read from zester.yaml of the repo.`
 
-// An entrySource is what the flags say of the entry that is looked at.
+// An entrySource holds the flags that name an entry.
 type entrySource struct {
 	flags             *pflag.FlagSet
 	zone, file, entry string
-	expression        string // the timing if it was not given by a flag
+	expression        string // the timing if it is an argument and not a flag
 }
 
-// timingFlags are the flags that are a timing, named as the fields are.
+// timingFlags are the flags for a timing. Each has the name of a field.
 var timingFlags = []string{"cron", "when", "interval", "at"}
 
-// fieldFlags are the flags that go with a timing, by the fields that they fill.
+// fieldFlags are the other flags that fill a field.
 var fieldFlags = []struct{ field, flag string }{{"timezone", "zone"}, {"dst_gap", "dst-gap"}, {"dst_overlap", "dst-overlap"}}
 
 func (s *entrySource) addFlags(flags *pflag.FlagSet) {
@@ -56,17 +56,17 @@ func (s *entrySource) addFlags(flags *pflag.FlagSet) {
 	flags.String("when", "", "English `PHRASE`, such as every monday at 9am")
 	flags.String("interval", "", "`DURATION` from the end of one run to the next, or hourly, daily, weekly, monthly")
 	flags.String("at", "", "`INSTANT`, such as 2026-06-01T09:00:00+01:00")
-	flags.StringVar(&s.zone, "zone", "", "IANA `ZONE` of an entry that names none (default: that of this host)")
-	flags.String("dst-gap", "", "`WHAT` to do at times that the clock skips: run, skip or shift")
-	flags.String("dst-overlap", "", "`WHICH` of the times that come twice: auto, first, last or both")
+	zoneFlag(flags, &s.zone)
+	flags.String("dst-gap", "", "at times that the clock skips: `run`, skip or shift")
+	flags.String("dst-overlap", "", "at times that come twice: `auto`, first, last or both")
 	flags.StringVar(&s.file, "file", "", "`FILE` with the entry")
 	flags.StringVar(&s.entry, "entry", "", "`NAME` of the entry in the file")
 }
 
-// A subject is the entry that was asked about.
+// A subject is the entry that a command explains or whose fires it lists.
 type subject struct {
 	entry      *schedule.Entry
-	expression string // the timing, as it was written
+	expression string // the timing as written
 	zone       *time.Location
 	zoneName   string
 }
@@ -85,24 +85,24 @@ func (s *entrySource) read() (*subject, error) {
 	}
 	switch {
 	case s.file != "" && len(given) > 0:
-		return nil, usageError("%s and --file are two entries: give one of them", given[0])
+		return nil, usageError("%s and --file name two entries: give one of them", given[0])
 	case len(given) > 1:
 		return nil, usageError("%s are two timings: give one of them", strings.Join(given[:2], " and "))
 	case s.file == "" && s.entry != "":
-		return nil, usageError("--entry needs --file")
+		return nil, usageError("--entry %s needs --file, the file with the entry", s.entry)
 	case s.file == "" && len(given) == 0:
 		return nil, usageError("there is no entry: give --%s, or --file and --entry", strings.Join(timingFlags, ", --"))
 	case s.file == "":
 		return s.fromFlags(strings.TrimPrefix(given[0], "--"))
 	case s.entry == "":
-		return nil, usageError("--file needs --entry, the name of an entry in it")
+		return nil, usageError("--file %s needs --entry, the name of an entry in it", s.file)
 	case s.flags.Changed("dst-gap"), s.flags.Changed("dst-overlap"):
-		return nil, usageError("--dst-gap and --dst-overlap do not go with --file: the entry says it")
+		return nil, usageError("--dst-gap and --dst-overlap do not go with --file: they are fields of the entry")
 	}
 	return s.fromFile()
 }
 
-// fromFlags writes the flags down as an entry of the language, for its parser to judge.
+// fromFlags makes an entry of the flags and parses it.
 func (s *entrySource) fromFlags(timing string) (*subject, error) {
 	n := &strictyaml.Node{Kind: strictyaml.Map, Pos: strictyaml.Pos{File: "--" + timing}}
 	set := func(field, flag string) {
@@ -126,7 +126,7 @@ func (s *entrySource) fromFlags(timing string) (*subject, error) {
 	return s.about(e, n)
 }
 
-// flagErrors says of errors at flags no more than the flag and what is wrong with it.
+// flagErrors rewrites errors about flags: it replaces the position by the name of the flag.
 func flagErrors(err error) error {
 	errs, ok := errors.AsType[strictyaml.Errors](err)
 	if !ok {
@@ -139,8 +139,8 @@ func flagErrors(err error) error {
 	return errors.New(strings.Join(lines, "\n"))
 }
 
-// withModule gives an entry that says only when to run something to run. Beside another file's layer an entry of a
-// settings file need not name its module.
+// withModule adds a module to an entry without one, so that it can be parsed. An entry may have its module in another settings
+// file.
 func withModule(n *strictyaml.Node) *strictyaml.Node {
 	if n.Kind != strictyaml.Map {
 		return n
@@ -189,7 +189,7 @@ func (s *entrySource) fromFile() (*subject, error) {
 	return s.about(e, found)
 }
 
-// calendarsBeside are the calendars of the config repo whose settings directory a file is in; none of any other file.
+// calendarsBeside returns the calendars of the config repo that a settings file belongs to; nil for any other file.
 func calendarsBeside(file string) (entryyaml.Calendars, error) {
 	path, err := filepath.Abs(file)
 	if err != nil {
@@ -236,7 +236,7 @@ func (s *entrySource) about(e *schedule.Entry, n *strictyaml.Node) (*subject, er
 	return about, err
 }
 
-// expressionOf is the timing of an entry as its text has it; the elements of a list are put together.
+// expressionOf returns the timing of an entry as written. The elements of a list are joined by semicolons.
 func expressionOf(n *strictyaml.Node) string {
 	for _, key := range []string{"cron", "when", "schedule", "interval", "every", "at", "after"} {
 		v := n.Get(key)
@@ -255,7 +255,7 @@ func expressionOf(n *strictyaml.Node) string {
 	return ""
 }
 
-// hostZone is the IANA name of this host's zone, or Local where the host does not tell.
+// hostZone returns the IANA name of this host's zone, or Local if it is unknown.
 func hostZone() string {
 	name := time.Local.String()
 	if name != "Local" {
@@ -272,7 +272,7 @@ func hostZone() string {
 	return iana
 }
 
-// explanation is what `schedule explain` prints as data.
+// explanation is the data of `schedule explain`.
 type explanation struct {
 	Expression  string `json:"expression"`
 	Explanation string `json:"explanation"`
@@ -283,8 +283,8 @@ func (a *app) explainCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain",
 		Short: "Explain in English when an entry runs",
-		Long: `explain prints one sentence that says when and how an entry runs. It asks no master. An entry that is refused ends it
-with 1 and the reason.` + entryManual + `
+		Long: `explain prints one sentence that says when and how an entry runs. It needs no
+master. The exit code is 1 if the entry is invalid.` + entryManual + `
 
 -o json: {"expression": …, "explanation": …}`,
 		Args: words(),

@@ -32,23 +32,23 @@ func (a *app) liveCommands() []*cobra.Command {
 	var commands []*cobra.Command
 	for _, c := range []liveCommand{
 		{function: "schedule.list", short: "List the entries of peels, their state and next times"},
-		{function: "schedule.history", short: "Show what is remembered of an entry, and its last runs", entry: true},
+		{function: "schedule.history", short: "Show the counters of an entry and its last runs", entry: true},
 		{function: "schedule.breaker", short: "Show the state of an entry's breaker and its changes", entry: true},
 		{
-			function: "schedule.run", short: "Start an entry now, and do not wait for its end", entry: true,
-			long: "Windows and the breaker are not asked; a pause and maxrunning are.",
+			function: "schedule.run", short: "Start an entry now, without waiting for its end", entry: true,
+			long: "It ignores\nwindows and the breaker, but neither a pause nor maxrunning.",
 		},
 		{
 			function: "schedule.pause", short: "Keep an entry from firing", entry: true, options: []string{"reason", "for"},
-			long: "Runs in flight go on. The pause holds over restarts and commits, until it is resumed or for a while.",
+			long: "Runs in\nflight go on. The pause outlasts restarts and commits; it ends with schedule\nresume, or after the time of --for.",
 		},
 		{
-			function: "schedule.resume", short: "End the pause of an entry, also one that came of failures", entry: true,
-			long: "It takes back a skip as well. Fires that came meanwhile are not made up.",
+			function: "schedule.resume", short: "End the pause of an entry, also after failures", entry: true,
+			long: "It also\ntakes back a skip. Fires during the pause are not made up.",
 		},
 		{
-			function: "schedule.skip", short: "Do not run the next fire of an entry", entry: true, options: []string{"reason", "for"},
-			long: "With --for it does run if it comes later than that.",
+			function: "schedule.skip", short: "Skip the next fire of an entry", entry: true, options: []string{"reason", "for"},
+			long: "With --for\nit skips the fire only if it comes within that time.",
 		},
 	} {
 		commands = append(commands, a.liveCommand(c))
@@ -64,10 +64,10 @@ func (a *app) liveCommand(c liveCommand) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   name + " " + strings.ToUpper(strings.Join(typed, " ")),
 		Short: c.short,
-		Long: c.short + ", on all peels that the target selects. " + c.long + `
+		Long: strings.TrimSpace(name+" acts on all peels that the target selects. "+c.long) + `
 
-It is the function ` + c.function + `, dispatched as a job: the output, -o json and the exit code are those of
-zester TARGET ` + c.function + `.`,
+It runs the function ` + c.function + ` as a job. Output and exit code are
+those of zester TARGET ` + c.function + `.`,
 		Args: words(typed...),
 		RunE: func(cmd *cobra.Command, words []string) error {
 			args := map[string]any{}
@@ -89,7 +89,7 @@ zester TARGET ` + c.function + `.`,
 	return cmd
 }
 
-// callSchedule dispatches a function of the schedule. The target is never read as anything else.
+// callSchedule dispatches a function of the schedule to a target.
 func (a *app) callSchedule(cmd *cobra.Command, target, function string, args map[string]any) error {
 	if err := a.dispatching.check(cmd.Flags().Changed); err != nil {
 		return err
@@ -109,12 +109,12 @@ func (a *app) callSchedule(cmd *cobra.Command, target, function string, args map
 	return a.runJob(cmd.Context(), client, spec)
 }
 
-// views are what people see of results that are better read as a table.
+// views holds the functions whose results are printed as tables.
 var views = map[string]func([]byte, screen) (string, error){
 	"schedule.list": viewList, "schedule.next": viewNext, "schedule.history": viewHistory, "schedule.breaker": viewBreaker,
 }
 
-// viewed returns a result for people, indented: as the view of the function prints it, or else its data as text.
+// viewed returns a result for people, indented: as the table of the function, or else as text.
 func viewed(function string, r *wire.Result, s screen) string {
 	view := views[function]
 	if view == nil || !r.Success {
@@ -134,7 +134,7 @@ func viewed(function string, r *wire.Result, s screen) string {
 	return indented(text)
 }
 
-// entryView is what people see of an entry.
+// entryView holds the fields of an entry that tables show.
 type entryView struct {
 	State         string            `json:"state"`
 	Why           string            `json:"why"`
@@ -167,7 +167,7 @@ type pastView struct {
 	Interrupted bool `json:"interrupted"`
 }
 
-// result is how the run ended, and how long it took.
+// result returns how a run ended, and how long it took.
 func (p *pastView) result() (text, took string) {
 	took = duration(p.Ended.Sub(p.Started).Round(time.Millisecond))
 	switch {
@@ -179,7 +179,7 @@ func (p *pastView) result() (text, took string) {
 	return "failed: " + p.Error, took
 }
 
-// state is the state in a few words.
+// state returns the state of an entry with its runs in flight and its breaker.
 func (e *entryView) state() string {
 	text := e.State
 	if e.Running > 0 {
@@ -191,7 +191,7 @@ func (e *entryView) state() string {
 	return text
 }
 
-// from says which change made the entry: the place of the entry, the commit and its author.
+// from returns the source of an entry: file and line, commit and author.
 func (e *entryView) from() string {
 	if e.Origin == "" {
 		return "peel.yaml"
@@ -292,7 +292,7 @@ func viewBreaker(data []byte, s screen) (string, error) {
 	return joined(facts, list, s)
 }
 
-// joined is one table below the other.
+// joined returns two tables, the second below the first.
 func joined(first, second table, s screen) (string, error) {
 	above, err := first.text(s)
 	if err != nil {

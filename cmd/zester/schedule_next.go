@@ -12,8 +12,9 @@ func (a *app) nextCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "next TARGET [ENTRY]",
 		Short: "List when the entries of peels run next",
-		Long: `next asks the peels of a target for the next times of one of their entries, or of all: it is the function schedule.next,
-dispatched as a job. zester cron next lists the times of an expression, or of an entry in a file, without a master.`,
+		Long: `next asks the peels of a target for the next fires of one entry, or of all their
+entries. It runs the function schedule.next as a job. zester cron next lists the
+fires of an expression, or of an entry in a file, without a master.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, words []string) error {
 			switch {
@@ -27,7 +28,7 @@ dispatched as a job. zester cron next lists the times of an expression, or of an
 		},
 	}
 	a.dispatching.following(cmd.Flags())
-	// Without a target it is the former name of cron next, whose flags its help does not show.
+	// Without a target this is the former name of cron next. Its flags are hidden.
 	source.addFlags(cmd.Flags())
 	f.add(cmd.Flags())
 	for _, name := range formerNextFlags {
@@ -55,7 +56,7 @@ func (a *app) liveNext(cmd *cobra.Command, words []string, n int) error {
 	}
 	for _, name := range formerNextFlags {
 		if cmd.Flags().Changed(name) {
-			return usageError("--%s does not go with the target %q: its peels know their entries", name, words[0])
+			return usageError("--%s does not go with the target %q: the entries are those of its peels; zester cron next takes --%[1]s", name, words[0])
 		}
 	}
 	if cmd.Flags().Changed("number") {

@@ -129,7 +129,7 @@ func screens(a *app, now time.Time) []shown {
 	key := "UDXU4RCSJNZOIQHZNWXHXORDPRTGNJAHAHFRGZNEEJCPQTT2M7NLCNF4"
 	d := doctor{a: a, now: now}
 	d.found("bus", sound, "", "answers after 3ms")
-	d.ending("credential", "is that of ada", now.Add(72*time.Hour), hintCredential)
+	d.ending("credential", "belongs to ada", now.Add(72*time.Hour), hintCredential)
 	d.found("peel IDs", broken, "give one of the two hosts another ID: both run every job", "two processes are connected as web-02")
 	return []shown{
 		{"job list", func() error { return a.showJobs(jobs) }},

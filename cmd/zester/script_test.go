@@ -79,7 +79,7 @@ func exit(ts *testscript.TestScript, _ bool, args []string) {
 // until runs a command until it succeeds and prints what matches: until '^3 of 3' zester sync wait.
 func until(ts *testscript.TestScript, _ bool, args []string) {
 	want := regexp.MustCompile("(?m)" + args[0])
-	for giveUp := time.Now().Add(patience); ; <-time.After(lookAgain) {
+	for giveUp := time.Now().Add(patience); ; <-time.After(askInterval) {
 		err := ts.Exec(args[1], args[2:]...)
 		if err == nil && want.MatchString(ts.ReadFile("stdout")) {
 			return

@@ -11,14 +11,14 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/canon"
 )
 
-// secretive is what a dispatch with --show-secrets needs. Its key is made for one job and never leaves this process, so
-// that what the bus keeps of the answer is of no use to anybody.
+// secretive implements --show-secrets. Its key is made for one job and never leaves this process, so nobody else can read the
+// return that the bus stores.
 type secretive struct {
 	show   bool
 	opener *settings.Opener
 }
 
-// ask puts the key to which peels seal their answer into a job.
+// ask adds the key to which peels seal their return to a job.
 func (s *secretive) ask(spec *job.Spec) error {
 	if !s.show {
 		return nil
@@ -34,7 +34,7 @@ func (s *secretive) ask(spec *job.Spec) error {
 	return nil
 }
 
-// open returns r with the secrets that are sealed in it, r itself if there are none.
+// open returns a copy of r with its secrets unsealed, or r if it has none.
 func (s *secretive) open(r *wire.Return) *wire.Return {
 	if s.opener == nil || r == nil {
 		return r
@@ -63,7 +63,7 @@ func unseal(v any, opener *settings.Opener) (any, error) {
 	}
 	var sealed settings.Sealed
 	if err := canon.Unmarshal(data, &sealed); err != nil {
-		return nil, fmt.Errorf("cannot read what the peel has sealed: %w", err)
+		return nil, fmt.Errorf("cannot read the sealed secrets of the peel: %w", err)
 	}
 	return opener.Open(&sealed)
 }

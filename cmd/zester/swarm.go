@@ -19,17 +19,22 @@ func (a *app) swarmCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "swarm",
 		Short: "Measure a master and its bus with thousands of simulated peels",
-		Long: `swarm starts a master, a bus and peels on this machine, and measures how long it takes to connect them, to bring a
-commit to them, to run a function on all of them and to record what they run by themselves. Beside each figure stands
-what the bare bus needs for the same traffic with the same promises, in the same run; and beside the bare connections
-what they need on a bus that checks no credentials and does not encrypt. It fails if the bus refused anything to anybody.
+		Long: `swarm starts a master, a bus and simulated peels on this machine. It measures
+the time to connect the peels, to publish a commit to them, to run a function on
+all of them, and to record their scheduled runs. Next to each figure it prints
+the time that the bare bus needs for the same traffic with the same guarantees,
+measured in the same run, and for connections also the time without credentials
+and encryption. It fails if the bus refuses a request.
 
-A simulated peel is the real one without cmd.run and without the facts of its host. If zester-peel lies beside zester,
-one is started as a process of its own too, and what it takes to do nothing is measured. Nothing is left behind.
+A simulated peel is a real one without cmd.run and without the facts of its
+host. If zester-peel is in the directory of zester, swarm also starts one as a
+process, and measures its idle memory and processor time. Everything is removed
+at the end.
 
-With --connect the bus is a server or cluster that you run, before the first master uses it: its accounts are those of
-the keys in --data-dir. A bus that keeps anything is refused, and what swarm makes on it is deleted at the end, but
-for the audit, which nobody can delete.`,
+With --connect swarm measures a server or cluster of yours, before a master uses
+it. Its accounts must come from the keys in --data-dir, and it must be empty. At
+the end swarm deletes everything that it stored there, except the audit log,
+which nobody can delete.`,
 		Args: words(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			exe, err := os.Executable()
@@ -51,12 +56,12 @@ for the audit, which nobody can delete.`,
 	}
 	flags := cmd.Flags()
 	flags.IntVar(&o.Peels, "peels", 1000, "simulate `N` peels")
-	flags.StringVar(&url, "connect", "", "measure the bus at `URL`, which nobody uses yet, with the keys in --data-dir and the certificates in --ca")
-	flags.IntVar(&o.Procs, "procs", 0, "in `N` processes (default: one for every 2500)")
+	flags.StringVar(&url, "connect", "", "measure the unused bus at `URL`, with the keys in --data-dir and the CA certificates in --ca")
+	flags.IntVar(&o.Procs, "procs", 0, "run the peels in `N` processes (default: one for every 2500)")
 	flags.IntVar(&o.Rounds, "rounds", 5, "measure each dispatch and commit `N` times and take the median")
 	durationVar(flags, &o.Idle, "idle", 10*time.Second, "`TIME` to watch the idle master")
-	durationVar(flags, &o.Soak, "soak", 0, "instead let the fleet work for `TIME`, with commits, dispatches, schedules and restarts, and count what is lost")
-	flags.IntVar(&o.Outputs, "outputs", 0, "instead ask every peel for 64 KiB of output `N` times, and count what is lost")
+	durationVar(flags, &o.Soak, "soak", 0, "instead run commits, dispatches, schedules and restarts for `TIME`, and count what is lost")
+	flags.IntVar(&o.Outputs, "outputs", 0, "instead run a function with 64 KiB of output on every peel `N` times, and count what is lost")
 	cmd.AddCommand(&cobra.Command{
 		Use: "peels", Hidden: true, Args: words(),
 		RunE: func(cmd *cobra.Command, _ []string) error { return swarm.Work(cmd.Context(), os.Stdin) },

@@ -13,7 +13,7 @@ import (
 )
 
 func (a *app) syncCommand() *cobra.Command {
-	return group("sync", "See how far the fleet is with what Git says",
+	return group("sync", "Show which revision the fleet runs, and control rollouts",
 		a.syncStatusCommand(), a.syncNowCommand(), a.syncWaitCommand(), a.syncPeelsCommand(), a.syncDiffCommand(), a.syncHistoryCommand(),
 		a.syncApproveCommand(), a.syncPauseCommand(), a.syncResumeCommand(), a.syncPinCommand(), a.syncUnpinCommand(), a.syncRetryCommand(), a.syncAdoptCommand(), a.syncPlanCommand())
 }
@@ -21,7 +21,7 @@ func (a *app) syncCommand() *cobra.Command {
 func (a *app) syncStatusCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "status",
-		Short: "Show the revision in force, what is wrong, and how many peels run it",
+		Short: "Show the revision in force, problems, and how many peels run it",
 		Args:  words(),
 		RunE: a.online(func(cmd *cobra.Command, client *api.Client, _ []string) error {
 			s, err := client.SyncStatus(cmd.Context())
@@ -37,8 +37,9 @@ func (a *app) syncNowCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "now",
 		Short: "Fetch the branch now and wait for the result",
-		Long: `now has the branch read at once, without waiting for the next poll, and prints what sync status would then. It ends
-with 1 when the branch cannot be read or its newest commit is refused. It does not wait for the peels: sync wait does.`,
+		Long: `now makes the leading master read the branch at once, and then prints the same
+as sync status. The exit code is 1 if the branch cannot be read or its newest
+commit is refused. It does not wait for the peels: sync wait does.`,
 		Args: words(),
 		RunE: a.online(func(cmd *cobra.Command, client *api.Client, _ []string) error {
 			s, err := client.SyncNow(cmd.Context())
@@ -63,7 +64,7 @@ func (a *app) showSync(s *status.Sync) error {
 	})
 }
 
-// describeSync prints where the fleet is, for people.
+// describeSync prints the status for people.
 func (a *app) describeSync(s *status.Sync) {
 	line := func(name, value string) {
 		if value != "" {
@@ -119,12 +120,12 @@ func (a *app) describeSync(s *status.Sync) {
 	}
 }
 
-// pausedLine names entries that failures have paused.
+// pausedLine returns the text about entries that failures have paused.
 func pausedLine(p status.PausedEntries) string {
 	return fmt.Sprintf("%s on %s, by failures in a row (paused_errors)", strings.Join(p.Entries, ", "), p.Peel)
 }
 
-// rolloutLine says how far a rollout is.
+// rolloutLine returns the text about the progress of a rollout.
 func rolloutLine(r *status.Rollout) string {
 	text := fmt.Sprintf("%s wave %d of %d (%s) %s: %s", r.Commit.Short(), r.Wave, r.Waves, r.Name, r.State, r.Reason)
 	if r.Failed > 0 {
@@ -141,7 +142,7 @@ func trouble(c status.Condition) string {
 	return strings.TrimSpace(c.Reason + " " + first)
 }
 
-// troubles are what keeps the newest commit from the fleet.
+// troubles returns the conditions that keep the newest commit from the fleet, as text.
 func troubles(s *status.Sync) (all []string) {
 	for _, c := range s.Conditions {
 		switch c.Type {
@@ -158,7 +159,7 @@ func troubles(s *status.Sync) (all []string) {
 	return all
 }
 
-// countLine leaves out the states that no peel is in.
+// countLine returns the number of peels in each state, without states that no peel is in.
 func countLine(c status.Counts) string {
 	parts := []string{fmt.Sprintf("%d of %d applied", c.Applied, c.Peels)}
 	for _, s := range []struct {
@@ -184,10 +185,12 @@ func (a *app) syncPeelsCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "peels",
 		Short: "Show which revision each peel runs",
-		Long: `peels shows each peel with the commit that its settings were last written at, for how long it has lacked what it
-is to run (LAG), and how many entries its last reload started (+), changed (~), stopped (-) and kept (=). One that is
-stale runs on its snapshot, which the bus has not confirmed. A peel that tells no facts any more, and of which settings
-are still kept, is decommissioned: zester peel remove takes them away.`,
+		Long: `peels shows the commit of each peel's settings, the time since its newest
+settings were written if it does not run them yet (LAG), and the number of
+entries that its last reload started (+), changed (~), stopped (-) and kept (=).
+A stale peel runs its snapshot, which the bus has not confirmed. A
+decommissioned peel has no facts, but its settings are still stored: zester peel
+remove removes them.`,
 		Args: words(),
 		RunE: a.online(func(cmd *cobra.Command, client *api.Client, _ []string) error {
 			peels, err := client.SyncPeels(cmd.Context())
@@ -202,10 +205,12 @@ are still kept, is decommissioned: zester peel remove takes them away.`,
 func (a *app) syncHistoryCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "history",
-		Short: "Show what became of the revisions that were tried",
-		Long: `history shows the last 50 revisions that were tried, the newest first: applied, rejected, blocked by the guard,
-superseded by another, or rolled back; who approved or pinned one, opened a gate of its waves or let it through a freeze,
-and why; when it was first seen, and how long it took until the outcome. A stored revision can be pinned.`,
+		Short: "Show the last revisions and their outcomes",
+		Long: `history shows the last 50 attempts to publish a revision, the newest first. The
+outcome is applied, rejected, blocked by the guard, superseded by another
+revision, or rolled back. BEGAN is the time of the attempt, TOOK the time until
+the outcome. BY and REASON name the people who approved or pinned a revision,
+opened a gate or overrode a freeze, and why. A stored revision can be pinned.`,
 		Args: words(),
 		RunE: a.online(func(cmd *cobra.Command, client *api.Client, _ []string) error {
 			attempts, err := client.SyncHistory(cmd.Context())
@@ -270,12 +275,12 @@ func reasonsOf(a status.Attempt) string {
 	return strings.Join(reasons, "; ")
 }
 
-// held says why the newest commit is not brought to the fleet, and what may be done.
+// held returns the failure of a newest commit that does not go out, with the command that lets it.
 func held(s *status.Sync) *failure {
 	word, hint := "is refused", ""
 	switch {
 	case s.RolledBack():
-		word = "was taken back"
+		word = "was rolled back"
 	case s.Blocked != "":
 		word = "waits for approval"
 		hint = fmt.Sprintf("zester sync approve %s lets it out; zester plan --base %s --head %[3]s in a checkout shows what it does",
@@ -284,7 +289,7 @@ func held(s *status.Sync) *failure {
 	return &failure{code: exitFailed, err: fmt.Errorf("revision %s %s:\n%s", s.LastAttempted.Short(), word, strings.Join(s.Errors, "\n")), hint: hint}
 }
 
-// refused reports whether the newest commit is not brought to the fleet.
+// refused reports whether the newest commit does not go out to the fleet.
 func refused(s *status.Sync) bool {
 	return s.Is(status.CompileFailed) || s.Is(status.GuardBlocked) || s.RolledBack() || s.Distrusted()
 }

@@ -15,13 +15,16 @@ func (a *app) syncAdoptCommand() *cobra.Command {
 	var dryRun bool
 	cmd := &cobra.Command{
 		Use:   "adopt",
-		Short: "Have the fleet follow another repo, branch or path",
-		Long: `adopt has the fleet follow the repo, branch and path of the master that answers. The record of the fleet names what it
-follows. A master with another configuration publishes nothing, and lets any master lead whose configuration fits.
+		Short: "Make the fleet follow another repo, branch or path",
+		Long: `adopt makes the fleet follow the repo, branch and path of the leading master.
+The masters store which source the fleet follows: a master with another one in
+its configuration publishes nothing, and leaves the lead to a master with the
+right one.
 
-adopt first prints what the fleet follows and what it will follow. Then no revision is in force: the peels keep what they
-have, and the newest commit of the new source waits for sync approve. A rollout or pin ends, a pause stays, and the
-revisions that were stored can no longer be pinned. With --dry-run nothing is done.`,
+adopt first prints the old and the new source. After it no revision is in force:
+the peels keep their settings, and the newest commit of the new source waits for
+sync approve. A rollout or pin ends, a pause stays, and older revisions can no
+longer be pinned. --dry-run only prints the sources.`,
 		Args: words(),
 		RunE: a.online(func(cmd *cobra.Command, client *api.Client, _ []string) error {
 			s, err := client.SyncStatus(cmd.Context())
@@ -43,6 +46,6 @@ revisions that were stored can no longer be pinned. With --dry-run nothing is do
 			})
 		}),
 	}
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print what the fleet follows and would follow, and do nothing")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print the old and the new source, and do nothing")
 	return cmd
 }

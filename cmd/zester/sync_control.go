@@ -17,18 +17,21 @@ func (a *app) syncApproveCommand() *cobra.Command {
 	var override, reason string
 	cmd := &cobra.Command{
 		Use:   "approve PLAN|WAVE|COMMIT",
-		Short: "Let the revision that waits go on",
-		Long: `approve PLAN lets the revision go out that waits because it exceeds the limits in zester.yaml or because the branch was
-rewritten. PLAN is the hash of its plan, of which 8 digits are enough; sync status shows it. The hash stands for one change
-of certain peels: if peels come or go before you approve, the plan has another hash and waits again. A commit that exceeds
-limits needs no approval if its message ends with the line that zester plan shows, such as "Zester-Allow: remove", unless it
-would leave nothing.
+		Short: "Approve a waiting revision, open a gate, or override a freeze",
+		Long: `approve PLAN lets a revision go out that exceeds the limits in zester.yaml, or
+that waits because the branch was rewritten. PLAN is the hash of its plan, or
+the first 8 digits or more; sync status shows it. The hash covers the changes
+and the peels: if peels join or leave before you approve, the plan has another
+hash and waits again. A commit that exceeds the limits needs no approval if its
+message ends with the line that zester plan shows, such as "Zester-Allow:
+remove", unless it would remove everything.
 
-approve WAVE opens the manual gate of the wave that has passed: the next wave begins.
+approve WAVE opens the manual gate after a wave: the next wave begins.
 
-approve COMMIT --override-freeze REASON lets the revision that a freeze holds go out now. The next one waits again.
+approve COMMIT --override-freeze REASON lets a revision go out that a freeze
+holds. The next revision waits again.
 
-History and audit log hold the person and the reason.`,
+sync history and the audit log record the person and the reason.`,
 		Args: words("hash of the plan, the name of the wave or the commit"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q := status.ApproveRequest{Reason: reason}
@@ -44,7 +47,7 @@ History and audit log hold the person and the reason.`,
 				q.Override, q.Reason = true, override
 			}
 			err := a.steer(cmd, func(ctx context.Context, c *api.Client) (*status.Sync, error) { return c.SyncApprove(ctx, q) })
-			return hinted(err, api.CodeConflict, "zester sync status shows what waits, and the command that lets it go on")
+			return hinted(err, api.CodeConflict, "zester sync status shows what waits, and the command that approves it")
 		},
 	}
 	cmd.Flags().StringVar(&override, "override-freeze", "", "release the commit from the freeze, with this `REASON` to record")
@@ -53,16 +56,17 @@ History and audit log hold the person and the reason.`,
 	return cmd
 }
 
-// planHash is the form of the hash of a plan or commit, or of its beginning. A wave with a manual gate has no such name.
+// planHash matches the hash of a plan or commit, or its beginning. A wave with a manual gate cannot have such a name.
 var planHash = regexp.MustCompile(`^[0-9a-f]{8,}$`)
 
 func (a *app) syncPauseCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "pause",
 		Short: "Keep new commits from the fleet",
-		Long: `pause keeps new commits from the fleet until sync resume, whichever master leads. A rollout in waves stops after the
-wave that is under way; one that fails is taken back all the same. Peels that are new, or whose facts
-change, are served from the revision in force.`,
+		Long: `pause keeps new commits from the fleet until sync resume, also if another master
+takes the lead. A rollout stops after the present wave; if the wave fails it is
+rolled back all the same. New peels, and peels whose facts change, get settings
+of the revision in force.`,
 		Args: words(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.steer(cmd, func(ctx context.Context, c *api.Client) (*status.Sync, error) { return c.SyncPause(ctx) })
@@ -85,14 +89,15 @@ func (a *app) syncPinCommand() *cobra.Command {
 	var untilNewer bool
 	cmd := &cobra.Command{
 		Use:   "pin REVISION",
-		Short: "Hold the fleet at a revision that was served before",
-		Long: `pin gives the whole fleet a revision at once and holds it, whatever the branch says, until sync unpin. It
-needs the repo no more: the masters keep the files of the newest 20 revisions that went to the fleet, and of those in
-use, on the bus; sync history shows which. A rollout that is under way ends, and neither waves nor a pause nor the guard
-hold a pin up. Peels that are new, or whose facts change, are served from the pinned revision.
+		Short: "Hold the fleet at an earlier revision",
+		Long: `pin publishes a stored revision to the whole fleet at once, and ignores new
+commits until sync unpin. It does not need the repo: the bus stores the newest
+20 revisions that went to the fleet, and those in use; sync history shows which.
+A pin ends a rollout, and neither waves, a pause nor the guard delay it. New
+peels, and peels whose facts change, get settings of the pinned revision.
 
-With --until-newer the first commit ends the pin that comes after the pinned one, was not on the branch when it was
-pinned, and was not rolled back.`,
+With --until-newer the pin ends with the first descendant of the pinned commit
+that was not on the branch when the fleet was pinned, and was not rolled back.`,
 		Args: words("commit, or the beginning of its hash"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.steer(cmd, func(ctx context.Context, c *api.Client) (*status.Sync, error) {
@@ -109,8 +114,9 @@ func (a *app) syncUnpinCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "unpin",
 		Short: "Follow the branch again after a pin",
-		Long: `unpin ends a pin. It first prints where that leads: to the newest commit of the branch, which goes out as a new commit
-does, or nowhere, because that commit was rolled back or new commits are paused. With --dry-run nothing else is done.`,
+		Long: `unpin ends a pin. It first prints what the fleet will get: the newest commit of
+the branch, which goes out like any new commit, or nothing new, because that
+commit was rolled back or new commits are paused. --dry-run only prints that.`,
 		Args: words(),
 		RunE: a.online(func(cmd *cobra.Command, client *api.Client, _ []string) error {
 			s, err := client.SyncStatus(cmd.Context())
@@ -128,11 +134,11 @@ does, or nowhere, because that commit was rolled back or new commits are paused.
 			return a.steerWith(cmd.Context(), client, func(ctx context.Context, c *api.Client) (*status.Sync, error) { return c.SyncUnpin(ctx) })
 		}),
 	}
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print where unpin leads, and do nothing")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print what the fleet would get, and do nothing")
 	return cmd
 }
 
-// afterPin says what the fleet gets when the pin ends.
+// afterPin returns the text about the revision that the fleet gets when the pin ends.
 func afterPin(s *status.Sync) string {
 	pinned, head := s.Pinned.Commit.Short(), s.Observed.Short()
 	var text string
@@ -157,10 +163,12 @@ func afterPin(s *status.Sync) string {
 func (a *app) syncRetryCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "retry [COMMIT]",
-		Short: "Try a revision again that was rolled back",
-		Long: `retry has a revision tried again that a wave has rolled back: from the first wave, and held to the limits as a new
-commit is. COMMIT is its hash or the beginning of it, by default the newest that was rolled back. It has to be the
-newest commit of the branch. While a revision is pinned, or new commits are paused, retry is refused.`,
+		Short: "Publish a revision again that was rolled back",
+		Long: `retry publishes a revision again after a failed wave has rolled it back. It
+begins with the first wave, and the limits apply. COMMIT is its hash or the
+beginning of its hash, by default the newest revision that was rolled back. It
+must be the newest commit of the branch. While a revision is pinned, or new
+commits are paused, retry is refused.`,
 		Args: atMost(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.steer(cmd, func(ctx context.Context, c *api.Client) (*status.Sync, error) {
@@ -170,12 +178,12 @@ newest commit of the branch. While a revision is pinned, or new commits are paus
 	}
 }
 
-// steer connects, gives an order to the reconciler and prints what became of it.
+// steer connects and calls steerWith.
 func (a *app) steer(cmd *cobra.Command, ask func(context.Context, *api.Client) (*status.Sync, error)) error {
 	return a.withClient(func(client *api.Client) error { return a.steerWith(cmd.Context(), client, ask) })
 }
 
-// steerWith gives an order to the reconciler and prints what became of it. It fails if the newest commit is still refused.
+// steerWith sends an order to the reconciler and prints the status after it. It fails if the newest commit is still refused.
 func (a *app) steerWith(ctx context.Context, client *api.Client, ask func(context.Context, *api.Client) (*status.Sync, error)) error {
 	s, err := ask(ctx, client)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// A driftKind says how a peel differs from what Git says about it.
+// A driftKind is the kind of a difference between a peel and its published settings.
 type driftKind string
 
 const (
@@ -41,11 +41,11 @@ type drift struct {
 	Why  string    `json:"why,omitempty"`
 }
 
-// drifts is what sync diff finds.
+// drifts is the data of sync diff.
 type drifts struct {
 	Peel       target.PeelID   `json:"peel"`
-	Commit     settings.Commit `json:"commit"`      // of what the peel was given last
-	LiveCommit settings.Commit `json:"live_commit"` // of what it runs
+	Commit     settings.Commit `json:"commit"`      // of the newest settings published for the peel
+	LiveCommit settings.Commit `json:"live_commit"` // of the settings that the peel runs
 	Stale      bool            `json:"stale,omitempty"`
 	Drifts     []drift         `json:"drifts"`
 }
@@ -53,11 +53,12 @@ type drifts struct {
 func (a *app) syncDiffCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "diff PEEL",
-		Short: "Compare what a peel runs with what Git says about it",
-		Long: `diff asks a peel for its settings and its schedule, by two jobs, and compares them with what was published for it.
-It shows settings that are missing, extra or changed, entries of the host's peel.yaml, which Git does not know, and
-entries that are paused, skipped or cannot run there. It ends with 2 when there is a difference, and with 3 when the
-peel does not answer.`,
+		Short: "Compare a peel with the settings that were published for it",
+		Long: `diff asks a peel for its settings and its schedule, with two jobs, and compares
+them with the newest settings published for it. It shows settings that are
+missing, extra or changed, entries of the host's peel.yaml, and entries that are
+paused, skipped or invalid on the peel. The exit code is 2 if there is a
+difference, and 3 if the peel does not reply.`,
 		Args: words("ID of a peel"),
 		RunE: a.onPeel(func(cmd *cobra.Command, client *api.Client, id target.PeelID, _ []string) error {
 			return a.diffPeel(cmd.Context(), client, id)
@@ -82,7 +83,7 @@ func (a *app) diffPeel(ctx context.Context, client *api.Client, id target.PeelID
 	if err := askPeel(ctx, client, id, "schedule.list", &entries); err != nil {
 		return err
 	}
-	// Numbers that travelled by different ways compare as JSON has them.
+	// Both sides as JSON: their numbers have been decoded to different types.
 	var git map[string]any
 	if err := throughJSON(doc.Settings, &git); err != nil {
 		return err
@@ -115,7 +116,7 @@ func (a *app) showDrifts(doc *status.Document, d *drifts) error {
 	return err
 }
 
-// inline is a value on one line, empty for none.
+// inline returns a value as one line of JSON, empty for nil.
 func inline(v any) string {
 	if v == nil {
 		return ""
@@ -172,7 +173,7 @@ type liveEntry struct {
 func (e liveEntry) drifts(name string) (all []drift) {
 	path := "schedule:" + name
 	if e.Source == "peel.yaml" {
-		all = append(all, drift{Path: path, Kind: driftStatic, Live: e.Timing, Why: "it stands in the peel's own configuration"})
+		all = append(all, drift{Path: path, Kind: driftStatic, Live: e.Timing, Why: "it is an entry of the host's peel.yaml"})
 	}
 	switch e.State {
 	case "paused_manual", "paused_errors":
@@ -204,10 +205,10 @@ func askPeel(ctx context.Context, client *api.Client, id target.PeelID, function
 		case event.Return != nil && event.Return.Success:
 			return throughJSON(textual(event.Return.Data), into)
 		case event.Return != nil:
-			return &failure{code: exitSomeFailed, err: fmt.Errorf("%s cannot tell %s: %s", id, function, event.Return.Error)}
+			return &failure{code: exitSomeFailed, err: fmt.Errorf("%s failed on %s: %s", function, id, event.Return.Error), hint: "zester " + string(id) + " " + function + " shows the same"}
 		}
 	}
-	return &failure{code: exitSomeSilent, err: fmt.Errorf("%s does not answer", id), hint: "zester peel show " + string(id) + " says when it was last heard"}
+	return &failure{code: exitSomeSilent, err: fmt.Errorf("%s does not reply", id), hint: "zester peel show " + string(id) + " shows when it was last online"}
 }
 
 func throughJSON(v, into any) error {

@@ -14,10 +14,11 @@ import (
 func (a *app) syncPlanCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "plan [COMMIT]",
-		Short: "Show what the revision that waits would change",
-		Long: `plan shows the revision that waits, for what it waits, and what it would change, as the master has compiled it for the
-whole fleet. The master compiles nothing for this command: a revision that a pin or a pause keeps back has no plan yet.
-zester plan in a checkout compares any two revisions.`,
+		Short: "Show what the waiting revision would change",
+		Long: `plan shows the revision that waits, what it waits for, and the changes that it
+would make to the fleet, as the master has compiled them. The master compiles
+nothing for this command: a revision that waits for the end of a pin or pause
+has no plan yet. zester plan in a checkout compares any two revisions.`,
 		Args: atMost(1),
 		RunE: a.online(func(cmd *cobra.Command, client *api.Client, args []string) error {
 			p, err := client.SyncPlan(cmd.Context(), strings.Join(args, ""))
@@ -57,7 +58,7 @@ func (a *app) describePlan(p *status.Plan) {
 	}
 }
 
-// waitsFor says what lets the revision of a plan go out.
+// waitsFor returns the text about what lets the revision of a plan go out.
 func waitsFor(p *status.Plan) string {
 	switch p.Waits {
 	case status.WaitApproval:
@@ -67,16 +68,16 @@ func waitsFor(p *status.Plan) string {
 	case status.WaitPause:
 		return "zester sync resume"
 	case status.WaitRetry:
-		return "zester sync retry, as it was rolled back"
+		return "zester sync retry, because it was rolled back"
 	case status.WaitFreeze:
 		return fmt.Sprintf("the end of a freeze, or zester sync approve %s --override-freeze REASON", p.Commit.Short())
 	case status.WaitWaves:
 		return "its waves"
 	}
-	return "a newer commit, as it is refused"
+	return "a newer commit, because it is refused"
 }
 
-// groupLine is one group of peels with the entries that change: web-01, web-02 and 3 more: + new, ~ changed, - removed.
+// groupLine returns a group of peels with their changes: web-01, web-02 and 3 more: + new, ~ changed, - removed.
 func groupLine(g status.Group) string {
 	var entries []string
 	for _, kind := range []struct {

@@ -18,8 +18,8 @@ import (
 
 // A goal is the state that `sync wait` waits for.
 type goal struct {
-	revision string // a commit or the beginning of its hash; empty: where the branch is
-	peels    int    // that many at least
+	revision string // a commit or the beginning of its hash; empty: the newest of the branch
+	peels    int    // least number of peels
 	timeout  time.Duration
 }
 
@@ -28,18 +28,27 @@ func (a *app) syncWaitCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "wait",
 		Short: "Wait until every peel that is online runs the newest revision",
-		Long: `wait ends with 0 when every peel has applied the revision, with 2 when a peel could not use it, with 3 when the
-time is over or a peel that lacks it is offline, and with 1 when the revision is refused, was taken back by a wave that
-failed, or cannot be had: the branch, the address or the credential of the repo is wrong. While a revision is pinned that
-one is waited for. A master that has not started yet is waited for too. The time includes all waves. Without a terminal
-the reason for waiting is printed when it changes, every five seconds at most.`,
+		Long: `wait waits until the newest revision is in force and every peel that is online
+runs it. While a revision is pinned it waits for that one. It also waits for a
+master to start. --timeout includes all waves. Without a terminal it prints the
+reason for waiting when the reason changes, at most every five seconds.
+
+Exit codes:
+    0  every peel runs the revision
+    1  the revision is refused or was rolled back, or the branch cannot be
+       read: the branch, address or credential of the repo is wrong
+    2  a peel could not apply the revision
+    3  the time is over, or a peel without the revision is offline`,
 		Args: words(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !hashBeginning.MatchString(g.revision) {
-				return usageError("cannot wait for revision %q: it is not a commit's hash, nor the beginning of one", g.revision)
+				return usageError("cannot wait for revision %q: write the hash of a commit, or 4 or more digits of its beginning", g.revision)
 			}
-			if g.timeout <= 0 || g.peels < 0 {
-				return usageError("cannot wait for %s and %d peels: neither may be negative", g.timeout, g.peels)
+			if g.timeout <= 0 {
+				return usageError("cannot use --timeout %s: it is more than 0", g.timeout)
+			}
+			if g.peels < 0 {
+				return usageError("cannot use --peels %d: it is 0 or more", g.peels)
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), g.timeout)
 			defer cancel()
@@ -59,16 +68,16 @@ the reason for waiting is printed when it changes, every five seconds at most.`,
 	return cmd
 }
 
-// lookAgainMost is how often a long wait asks, as every question costs the master a look at all peels.
-const lookAgainMost = time.Second
+// maxAskInterval is the time between two requests of a long wait. For each request the master reads the state of all peels.
+const maxAskInterval = time.Second
 
 var hashBeginning = regexp.MustCompile(`^([0-9a-f]{4,64})?$`)
 
-// waitForSync first has the branch read, so that it waits for a commit made just before. It goes on while no master
-// answers: another may be about to take over.
+// waitForSync first makes the master read the branch, so that it waits for a commit that was just pushed. It goes on while no
+// master replies, because another may take over.
 func (a *app) waitForSync(ctx context.Context, client *api.Client, w *waiting, g goal) error {
-	ask, last := (*api.Client).SyncNow, "no master has answered"
-	for pause := lookAgain; ; pause = min(pause*3/2, lookAgainMost) {
+	ask, last := (*api.Client).SyncNow, "no master has replied"
+	for pause := askInterval; ; pause = min(pause*3/2, maxAskInterval) {
 		s, err := ask(client, ctx)
 		switch {
 		case err == nil:
@@ -79,7 +88,7 @@ func (a *app) waitForSync(ctx context.Context, client *api.Client, w *waiting, g
 			last = g.missing(s)
 			w.show(g.bar(s), last)
 			ask = (*api.Client).SyncStatus
-		case ctx.Err() != nil: // the request was cut off because the time is over
+		case ctx.Err() != nil: // the time is over
 		case api.CodeOf(err) == api.CodeUnavailable:
 			last = err.Error()
 			w.show("", last)
@@ -100,15 +109,15 @@ func (a *app) waitForSync(ctx context.Context, client *api.Client, w *waiting, g
 	}
 }
 
-// A waiting prints why a wait goes on: on a terminal in one line that is replaced, elsewhere line by line.
+// A waiting prints the reason for waiting: on a terminal in one line that it replaces, elsewhere line by line.
 type waiting struct {
 	line    *progress
 	began   time.Time
 	printed time.Time // zero: nothing was printed
-	text    string    // the last that was printed
+	text    string    // the last printed reason
 }
 
-// How often lines are printed without a terminal. A short wait prints none.
+// Least time between two printed lines without a terminal. A short wait prints none.
 const (
 	printChanged = 5 * time.Second
 	printSame    = time.Minute
@@ -146,7 +155,7 @@ func (g goal) inForce(s *status.Sync) bool {
 	return wanted != "" && s.LastGood.Commit != "" && strings.HasPrefix(string(s.LastGood.Commit), wanted)
 }
 
-// bar draws how many peels have applied the wanted commit.
+// bar returns a bar for the share of peels that have applied the wanted commit.
 func (g goal) bar(s *status.Sync) string {
 	if !g.inForce(s) {
 		return bar(0, max(s.Counts.Peels, g.peels))
@@ -154,7 +163,7 @@ func (g goal) bar(s *status.Sync) string {
 	return bar(s.Counts.Applied, max(s.Counts.Peels, g.peels))
 }
 
-// missing says what the goal still lacks.
+// missing returns why the goal is not reached yet.
 func (g goal) missing(s *status.Sync) string {
 	var parts []string
 	wanted := g.wanted(s)
@@ -194,7 +203,7 @@ func (a *app) showReached(s *status.Sync, failed error) error {
 	})
 }
 
-// wants counts the peels, with those that the goal still lacks.
+// wants returns the counts of peels, and the least number if there are fewer.
 func (g goal) wants(c status.Counts) string {
 	line := countLine(c)
 	if c.Peels < g.peels {
@@ -203,8 +212,8 @@ func (g goal) wants(c status.Counts) string {
 	return line
 }
 
-// unreadable holds the reasons for an unreadable branch that end a wait, each with a hint. A [status.Stalled] reconciler
-// ends it as well. Other errors, such as a timeout, may be over soon.
+// unreadable holds the reasons for an unreadable branch that end a wait, with a hint for each. A [status.Stalled] reconciler
+// ends it too. Other errors, such as a timeout, may be temporary.
 var unreadable = map[string]string{
 	"RefNotFound":           "push the branch, or name another: branch: of the master's configuration",
 	"NotFound":              "is the address right? repo: of the master's configuration; a private repo also needs a credential, below git:",
@@ -215,7 +224,7 @@ var unreadable = map[string]string{
 	"KeysUnreadable":        "the files are named below verify: of the master's configuration",
 }
 
-// lost returns the failure of a branch that stays unreadable until a person changes something, nil for any other error.
+// lost returns the failure of a branch that stays unreadable until somebody changes the configuration, else nil.
 func lost(s *status.Sync) *failure {
 	for _, c := range s.Conditions {
 		if c.Type != status.FetchFailed || !c.Status {
@@ -245,7 +254,7 @@ func (g goal) reached(s *status.Sync) (bool, error) {
 	return false, nil
 }
 
-// applied is reached for a commit that is in force.
+// applied is reached for a goal whose commit is in force.
 func (g goal) applied(s *status.Sync) (bool, error) {
 	switch {
 	case s.Counts.Pending > 0 || s.Counts.Peels < g.peels:

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// A table is an answer for people. An empty cell below a header is printed as "-".
+// A table is output for people. An empty cell below a header is printed as "-".
 type table struct {
 	header []string
 	rows   [][]string
@@ -22,7 +22,7 @@ func (t *table) add(cells ...string) { t.rows = append(t.rows, cells) }
 
 const columnGap = 2
 
-// Least widths to which columns are cut: the first before columns are left out, the second after that.
+// Widths below which no column is cut: readable while columns can still be left out, least after that.
 const (
 	readable = 12
 	least    = 6
@@ -99,7 +99,7 @@ func (t table) columns(s screen) []*column {
 // cell returns a cell with the spaces after it.
 func (c *column) cell(i int, colours bool) string {
 	text := cut(c.cells[i], c.width)
-	if c.first { // the beginning of a name is a name, and needs no mark
+	if c.first { // commands accept the beginning of an ID, so it gets no "…"
 		text = string([]rune(c.cells[i])[:min(c.width, utf8.RuneCountInString(c.cells[i]))])
 	}
 	space := strings.Repeat(" ", c.width+columnGap-utf8.RuneCountInString(text))
@@ -109,8 +109,8 @@ func (c *column) cell(i int, colours bool) string {
 	return text + space
 }
 
-// fit returns the columns that a line has room for. It shortens the first column and cuts text while that can be read,
-// leaves out columns, and then cuts text further. Columns that are neither in narrow nor in drop stay whole.
+// fit returns the columns that fit into a line. It shortens the first column and cuts text down to readable, then leaves out
+// columns, then cuts text down to least. Columns that are neither in narrow nor in drop are printed in full.
 func (t table) fit(columns []*column, line int) []*column {
 	if first := columns[0]; t.short > 0 && !t.cutTo(columns, readable, line) {
 		first.full = min(first.full, t.short)
@@ -125,7 +125,7 @@ func (t table) fit(columns []*column, line int) []*column {
 	return columns
 }
 
-// cutTo narrows the widest of the columns that may be cut until a line fits, none below the least width. It starts from
+// cutTo narrows the widest of the columns that may be cut until a line fits, but none below the least width. It starts at
 // their full width, and reports whether the line fits.
 func (t table) cutTo(columns []*column, least, line int) bool {
 	excess := -columnGap - line

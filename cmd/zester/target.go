@@ -17,10 +17,10 @@ func (a *app) targetCommand() *cobra.Command {
 	var file string
 	eval := &cobra.Command{
 		Use:   "eval EXPRESSION",
-		Short: "List the peels that an expression selects, of the live fleet or of a file",
+		Short: "List the peels that an expression selects",
 		Long: `eval prints the IDs of the peels that an expression selects, one a line.
 
-With --file nothing is asked of a master. The file is YAML or JSON:
+With --file it needs no master. The file is YAML or JSON:
 
   peels:
     web-01: {facts: {os: ubuntu}, settings: {}}
@@ -35,10 +35,10 @@ With --file nothing is asked of a master. The file is YAML or JSON:
 		},
 	}
 	eval.Flags().StringVar(&file, "file", "", "`FILE` with peels and node groups (default: the live fleet)")
-	return group("target", "See which peels a target expression selects, and why", eval, a.targetExplainCommand())
+	return group("target", "Show which peels a target expression selects, and why", eval, a.targetExplainCommand())
 }
 
-// selection is what target eval prints as data.
+// selection is the data of target eval.
 type selection struct {
 	Expression string          `json:"expression"`
 	Peels      []target.PeelID `json:"peels"`
@@ -54,7 +54,7 @@ func (a *app) showSelection(expr string, peels []target.PeelID) error {
 
 func (a *app) evalLive(cmd *cobra.Command, expr string) error {
 	return a.withClient(func(client *api.Client) error {
-		resolved, err := a.resolvedAnyhow(cmd.Context(), client, expr)
+		resolved, err := a.resolveOnline(cmd.Context(), client, expr)
 		if err != nil {
 			return err
 		}
@@ -85,7 +85,7 @@ func (a *app) evalFile(file, expr string) error {
 	return a.showSelection(expr, peels)
 }
 
-// fleetLimits leave room for 100,000 peels with all that they say of themselves.
+// fleetLimits are enough for 100,000 peels with all their facts.
 var fleetLimits = strictyaml.Limits{Size: 256 << 20, Nodes: 20_000_000}
 
 // readFleet reads a file of peels.

@@ -18,13 +18,13 @@ func (a *app) targetExplainCommand() *cobra.Command {
 	var file string
 	c := &cobra.Command{
 		Use:   "explain EXPRESSION",
-		Short: "Explain what each part of an expression selects, and what may be a mistake",
-		Long: `explain takes an expression apart. Each part is said in words, with the number of
-peels that it selects by itself. Then come peels that a single part of an "and"
-keeps out, and parts that select nothing, with what comes near: an ID, a name of
-a fact, the values that it has.
+		Short: "Explain the parts of an expression, and likely mistakes",
+		Long: `explain shows the parts of an expression, each with its meaning in words and the
+number of peels that it selects alone. Below them it names peels that only one
+part of an "and" excludes, and for parts that select nothing it suggests similar
+IDs, facts and values.
 
-With --file nothing is asked of a master; the file is that of target eval.`,
+With --file it needs no master. The file has the format of target eval --file.`,
 		Args: words("expression"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			explain := a.explainLive
@@ -39,14 +39,14 @@ With --file nothing is asked of a master; the file is that of target eval.`,
 			for i, id := range e.Peels {
 				names[i] = string(id)
 			}
-			return a.print(e, names, func() error { return a.tellExplained(e) })
+			return a.print(e, names, func() error { return a.printExplained(e) })
 		},
 	}
 	c.Flags().StringVar(&file, "file", "", "`FILE` with peels and node groups (default: the live fleet)")
 	return c
 }
 
-// explained is what target explain prints as data.
+// explained is the data of target explain.
 type explained struct {
 	selection
 	api.Explained
@@ -96,16 +96,16 @@ func explainFile(file, expr string) (*explained, error) {
 	}, nil
 }
 
-// fewSelected is how many IDs are printed.
+// fewSelected is the largest number of IDs that are printed.
 const fewSelected = 20
 
-func (a *app) tellExplained(e *explained) error {
+func (a *app) printExplained(e *explained) error {
 	if e.Parsed != e.Expression {
 		fmt.Fprintln(a.out, "read as", plain(e.Parsed))
 	}
 	fmt.Fprintf(a.out, "%d of %s\n\n", e.Explanation.Peels, count(e.Total, "peel"))
 	rows := table{header: []string{"PART", "PEELS", "MEANING"}, narrow: []string{"MEANING"}}
-	notes := tellParts(&rows, &e.Explanation, 0)
+	notes := addParts(&rows, &e.Explanation, 0)
 	if err := a.printTable(rows); err != nil {
 		return err
 	}
@@ -122,28 +122,28 @@ func (a *app) tellExplained(e *explained) error {
 		fmt.Fprintln(a.out, id)
 	}
 	if more := len(e.Peels) - fewSelected; more > 0 {
-		fmt.Fprintf(a.out, "… and %d more: -o name tells all\n", more)
+		fmt.Fprintf(a.out, "… and %d more: -o name prints all\n", more)
 	}
 	return nil
 }
 
-// tellParts adds a row for a part and those below it, and returns what is to be noted about them.
-func tellParts(rows *table, e *target.Explanation, depth int) (notes []string) {
+// addParts adds a row for a part and for each part below it, and returns the notes about them.
+func addParts(rows *table, e *target.Explanation, depth int) (notes []string) {
 	rows.add(strings.Repeat("  ", depth)+cmp.Or(e.Term, string(e.Op)), strconv.Itoa(e.Peels), e.Means)
 	name := partText(e)
 	if e.Excludes > 0 {
-		notes = append(notes, fmt.Sprintf("%s alone keeps out %s: %s", name, count(e.Excludes, "peel"), ids(e.Excluded, e.Excludes)))
+		notes = append(notes, fmt.Sprintf("%s alone excludes %s: %s", name, count(e.Excludes, "peel"), ids(e.Excluded, e.Excludes)))
 	}
 	for _, hint := range e.Hints {
 		notes = append(notes, fmt.Sprintf("%s: %s", name, hint))
 	}
 	for i := range e.Parts {
-		notes = slices.Concat(notes, tellParts(rows, &e.Parts[i], depth+1))
+		notes = slices.Concat(notes, addParts(rows, &e.Parts[i], depth+1))
 	}
 	return notes
 }
 
-// partText is the text of a part.
+// partText returns a part as an expression.
 func partText(e *target.Explanation) string {
 	var parts []string
 	for i := range e.Parts {
@@ -162,7 +162,7 @@ func partText(e *target.Explanation) string {
 	return strings.Join(parts, " "+string(e.Op)+" ")
 }
 
-// ids lists the first of n IDs.
+// ids joins the first of n IDs, with "…" for the others.
 func ids(first []target.PeelID, n int) string {
 	text := make([]string, len(first))
 	for i, id := range first {

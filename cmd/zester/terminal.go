@@ -9,7 +9,7 @@ import (
 	"golang.org/x/term"
 )
 
-// width is how many characters a line of the terminal w holds, 0 if w is none.
+// width returns the number of characters in a line of the terminal w, 0 if w is not a terminal.
 func width(w io.Writer) int {
 	if c, ok := w.(*sink); ok {
 		w = c.Writer
@@ -22,7 +22,7 @@ func width(w io.Writer) int {
 	return 0
 }
 
-// A progress is a line on the terminal that says how far something is, and nothing where there is no terminal.
+// A progress is a line on a terminal that shows the progress of a command. Without a terminal it prints nothing.
 type progress struct {
 	w     io.Writer
 	width int
@@ -40,7 +40,7 @@ func (p *progress) show(format string, args ...any) {
 	p.shown = true
 }
 
-// bar draws how much of something is done.
+// bar returns a bar of 20 characters and a percentage.
 func bar(done, all int) string {
 	const cells = 20
 	if all == 0 {
@@ -50,14 +50,14 @@ func bar(done, all int) string {
 	return fmt.Sprintf("[%s%s] %3d%%", strings.Repeat("#", full), strings.Repeat("-", cells-full), 100*done/all)
 }
 
-// bar shows how much of something is done.
+// bar replaces the line by a bar with a label.
 func (p *progress) bar(what string, done, total int64) {
 	const cells = 30
 	full := int(min(done, total) * cells / max(total, 1))
 	p.show("%s %s%s %d of %d", what, strings.Repeat("█", full), strings.Repeat("░", cells-full), done, total)
 }
 
-// clear removes the line, so that something else can be printed.
+// clear removes the line, so that other output can follow.
 func (p *progress) clear() {
 	if p.shown {
 		fmt.Fprint(p.w, "\r\x1b[K")

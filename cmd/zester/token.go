@@ -26,11 +26,13 @@ func (a *app) tokenCreateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "create NAME",
 		Short: "Create a token and print it once",
-		Long: `create makes a token in this process and tells the masters its hash: they could not print it again. Jobs that it makes
-are of the user token:<name>. A name is never given twice, also after the token was revoked.
+		Long: `create makes a token in this process and sends only its hash to the masters:
+nobody can print it again. Its jobs have the user token:<name>. A name is never
+given to a second token, even after the first was revoked.
 
-Scopes: read sees peels, all jobs and what they returned; dispatch runs functions, sees and cancels its own jobs; admin does
-everything. --limit-target and --limit-function narrow what dispatch may run.`,
+Scopes: read reads peels, all jobs and their returns; dispatch runs functions,
+and reads and cancels its own jobs; sync gives orders such as sync approve;
+admin does everything. --limit-target and --limit-function limit dispatch.`,
 		Args: words("name"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q.Name = args[0]
@@ -133,20 +135,20 @@ func limitsOf(l grants.Limits) string {
 	return strings.Join(parts, " ")
 }
 
-// secret is what a command that made a token prints as data.
+// secret is the data of a command that made a token.
 type secret struct {
 	Text string `json:"token"`
 	credential.Token
 }
 
-// printSecret prints the text alone for people and scripts, so that it can be put where it belongs.
+// printSecret prints the token alone to stdout, and its name and end to stderr.
 func (a *app) printSecret(text string, t *credential.Token) error {
 	return a.print(secret{text, *t}, []string{text}, func() error {
-		ends := "does not end"
+		ends := "does not expire"
 		if !t.Expires.IsZero() {
-			ends = "ends " + when(t.Expires)
+			ends = "expires " + when(t.Expires)
 		}
-		fmt.Fprintf(a.errOut, "token %s (%s) %s; it is shown this once\n", t.Name, scopesOf(t), ends)
+		fmt.Fprintf(a.errOut, "token %s (%s) %s; it is shown only once\n", t.Name, scopesOf(t), ends)
 		_, err := fmt.Fprintln(a.out, text)
 		return err
 	})

@@ -18,8 +18,8 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// spec reads the words of a dispatch. Functions and arguments that the catalogue does not have are refused here, before
-// any peel is asked. The targets are not resolved yet.
+// spec parses the words of a dispatch, and refuses functions and arguments that the catalogue does not have. It asks no
+// master: the targets are not resolved yet.
 func (a *app) spec(cmd *cobra.Command, words []string) (job.Spec, error) {
 	spec := job.Spec{JID: wire.NewJID(), TargetExpr: words[0], Timeout: a.dispatching.timeout}
 	if err := refuseFileNames(words); err != nil {
@@ -78,7 +78,7 @@ func (a *app) checkCall(spec *job.Spec) error {
 	return refused
 }
 
-// noTarget is the error for a function that changes hosts and has no target before it.
+// noTarget returns the error for a function that changes hosts and has no target.
 func noTarget(words []string) error {
 	f := &failure{code: exitUsage, err: fmt.Errorf("no target for %s: it changes hosts, so it needs a target", words[0])}
 	swapped := slices.Clone(words)
@@ -91,8 +91,8 @@ func noTarget(words []string) error {
 	return f
 }
 
-// refusePeelAfter refuses a function without a target that is followed by the ID of a peel: zester test.echo web-01 was
-// hardly meant to print web-01 on every peel.
+// refusePeelAfter refuses a function without a target before the ID of a peel: zester test.echo web-01 would print web-01 on
+// every peel.
 func (a *app) refusePeelAfter(ctx context.Context, client *api.Client, words []string) error {
 	if !functionFirst(words) {
 		return nil
@@ -112,14 +112,14 @@ func (a *app) refusePeelAfter(ctx context.Context, client *api.Client, words []s
 	return targetAfter(words, "the ID of a peel")
 }
 
-// functionFirst reports whether the words begin with a function and a word that is no name=value.
+// functionFirst reports whether the words begin with a function and a word that is not name=value.
 func functionFirst(words []string) bool {
 	_, first := catalogue.Lookup(words[0])
 	return first && len(words) > 1 && !argument.MatchString(words[1])
 }
 
-// refuseExpressionAfter refuses a function without a target that is followed by a target expression, or by a word that it
-// does not take. It does not ask a master.
+// refuseExpressionAfter refuses a function without a target before a target expression, or before a word that the function
+// does not take. It asks no master.
 func refuseExpressionAfter(words []string) error {
 	if !functionFirst(words) {
 		return nil
@@ -160,14 +160,14 @@ func couldBeTarget(word string) bool {
 	return err == nil || isExpression(word)
 }
 
-// refuseFileNames refuses the file names that a shell puts in place of a pattern without quotes.
+// refuseFileNames refuses file names before a function, with which a shell has replaced a pattern without quotes.
 func refuseFileNames(words []string) error {
 	function := slices.IndexFunc(words, func(w string) bool { _, known := catalogue.Lookup(w); return known })
 	if function < 2 || slices.ContainsFunc(words[:function], func(w string) bool { return !isFile(w) }) {
 		return nil
 	}
 	return &failure{
-		code: exitUsage, err: fmt.Errorf("%q, %q and other words before %s are files of this directory: the shell put them in place of a pattern",
+		code: exitUsage, err: fmt.Errorf("%q, %q and other words before %s are files of this directory: the shell has replaced a pattern by them",
 			words[0], words[1], words[function]),
 		hint: fmt.Sprintf("quote the target: %s", commandLine(append([]string{"*"}, words[function:]...))),
 	}
@@ -180,7 +180,7 @@ func isFile(name string) bool {
 
 var needsNoQuotes = regexp.MustCompile(`^[A-Za-z0-9_./:=@%+,-]+$`)
 
-// commandLine is a dispatch as it is typed into a shell.
+// commandLine returns the shell command for a dispatch.
 func commandLine(words []string) string {
 	typed := []string{"zester"}
 	for _, w := range words {

@@ -9,7 +9,7 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
-// version is what `zester version -o json` prints.
+// version is the data of `zester version`.
 type version struct {
 	Version  string `json:"version"`
 	Go       string `json:"go"`

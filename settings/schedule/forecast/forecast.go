@@ -1,5 +1,5 @@
 // Package forecast computes what schedules will do. [Make] returns how many runs a fleet starts in each minute, [Fires]
-// when one entry fires, and [Forecast.SVG] draws a forecast. The functions are pure.
+// when one entry fires. The functions are pure.
 //
 // A forecast is an expected value. A fire without splay is one run of each peel in the minute of its nominal time. With
 // random splay the runs are spread evenly over the possible delays; with splay_mode: host each peel has its known delay.

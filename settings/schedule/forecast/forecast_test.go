@@ -1,15 +1,10 @@
 package forecast_test
 
 import (
-	"bytes"
-	"encoding/xml"
-	"errors"
 	"fmt"
-	"io"
 	"math"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -238,42 +233,6 @@ func TestForecastRefusesTimesOutOfRange(t *testing.T) {
 	for _, d := range []time.Duration{0, -time.Hour, 90 * time.Second, forecast.MaxFor + time.Minute} {
 		if _, err := forecast.Make(nil, forecast.Options{For: d}); err == nil {
 			t.Errorf("%v is taken", d)
-		}
-	}
-}
-
-func TestPictureIsXMLWithARowForEachHour(t *testing.T) {
-	zone, err := window.Zone("America/New_York")
-	if err != nil {
-		t.Fatal(err)
-	}
-	group := forecast.Group{Peels: peels(5), Schedule: set(t, "a: {cron: '7 * * * *', splay: 5m}\nb: {interval: 1m}")}
-	for _, c := range []struct {
-		from   string
-		length time.Duration
-		groups []forecast.Group
-		texts  []string
-	}{
-		{"2026-11-01T00:00:00-04:00", 24 * time.Hour, []forecast.Group{group}, []string{"00:00 EDT", "01:00", "01:00 EST", "22:00", "Sun 1 Nov", "≤ ", "a &lt;b&gt; &amp; c"}},
-		{"2026-11-01T00:20:00-04:00", 7 * 24 * time.Hour, []forecast.Group{group}, []string{"00:00 EDT", "01:00 EST", "Sat 7 Nov"}},
-		{"2026-11-01T00:00:00-04:00", time.Minute, nil, []string{"00:00 EDT", "none"}},
-	} {
-		var b bytes.Buffer
-		if err := expect(t, forecast.Options{From: instant(t, c.from), For: c.length, Zone: zone}, c.groups...).SVG(&b, "a <b> & c"); err != nil {
-			t.Fatal(err)
-		}
-		for _, text := range c.texts {
-			if !strings.Contains(b.String(), ">"+text) {
-				t.Errorf("%v from %s: the picture does not say %q", c.length, c.from, text)
-			}
-		}
-		d := xml.NewDecoder(&b)
-		for {
-			if _, err := d.Token(); errors.Is(err, io.EOF) {
-				break
-			} else if err != nil {
-				t.Fatal(err)
-			}
 		}
 	}
 }
