@@ -11,6 +11,7 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/state"
 )
 
 // A revision identifies the document that a value was read from. Its commit need not have changed the value.
@@ -40,6 +41,7 @@ func (p *Peel) settingsItems(context.Context, module.Call) (any, error) {
 	values := map[string]any{}
 	if now.values != nil {
 		values = now.values.Any().(map[string]any)
+		delete(values, state.CompiledKey) // has the keys of contents
 	}
 	return settingsResult{revision: now.revision(), Settings: values}, nil
 }
@@ -54,7 +56,7 @@ func (p *Peel) settingsGet(_ context.Context, call module.Call) (any, error) {
 	for step := range strings.SplitSeq(key, ":") {
 		value = value.Get(step)
 	}
-	if value == nil {
+	if value == nil || strings.Split(key, ":")[0] == state.CompiledKey {
 		return nil, fmt.Errorf("no setting %q at commit %q", key, now.revision().Commit.Short())
 	}
 	r := settingsResult{revision: now.revision(), Settings: value.Any()}

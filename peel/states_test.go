@@ -3,8 +3,10 @@
 package peel_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/seed-c01c3da5/zester/peel"
@@ -63,6 +65,22 @@ func TestStatesAreAppliedFromTheSettings(t *testing.T) {
 		r = b.call("state.highstate", nil)
 		if got := results(t, r); !r.Success || len(got) != 0 {
 			t.Errorf("%+v", r)
+		}
+	})
+}
+
+func TestWhatTheCompilerAddsIsNotShown(t *testing.T) {
+	runStates(t, func(b *bench) {
+		b.start()
+		b.give(1, "a: 1\n_states: {order: [], refs: {}, files: {}}")
+		b.inForce(1)
+		if r := b.call("settings.items", nil); !r.Success || strings.Contains(fmt.Sprint(r.Data), "_states") {
+			t.Errorf("%+v", r)
+		}
+		for _, key := range []string{"_states", "_states:files"} {
+			if r := b.call("settings.get", map[string]any{"key": key}); r.Success {
+				t.Errorf("%+v", r)
+			}
 		}
 	})
 }

@@ -5,27 +5,29 @@ import (
 	"io"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/peel/catalogue"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
 // argument matches key=value and key:=yaml. It does not match "echo a=b", where the text before = is not a name.
 var argument = regexp.MustCompile(`(?s)^([A-Za-z_][A-Za-z0-9_.-]*)(:?)=(.*)$`)
 
-// parseArguments parses the words after the function: key=value, key:=<yaml>, key=@file, and at most one other word, the
-// job's ID argument, such as the command of cmd.run.
-func parseArguments(words []string) (id string, args map[string]any, err error) {
+// parseArguments parses the words after the function: key=value, key:=<yaml>, key=@file, and other words, which are the job's ID
+// argument, such as the command of cmd.run. Only a function whose positional argument is a list takes several of them.
+func parseArguments(function string, words []string) (id string, args map[string]any, err error) {
 	args = map[string]any{}
 	for _, w := range words {
 		match := argument.FindStringSubmatch(w)
 		if match == nil {
-			if id != "" {
+			if id != "" && !takesList(function) {
 				return "", nil, usageError("cannot use the argument %q: there is already %q; write others as key=value", w, id)
 			}
-			id = w
+			id = strings.TrimPrefix(id+" "+w, " ")
 			continue
 		}
 		key, value := match[1], match[3]
@@ -42,6 +44,12 @@ func parseArguments(words []string) (id string, args map[string]any, err error) 
 		}
 	}
 	return id, args, nil
+}
+
+// takesList reports whether the positional argument of a function is a list.
+func takesList(function string) bool {
+	f, _ := catalogue.Lookup(function)
+	return slices.ContainsFunc(f.Params, func(p catalogue.Param) bool { return p.Positional && p.Type == catalogue.Strings })
 }
 
 func structure(key, value string) (any, error) {

@@ -38,7 +38,7 @@ func TestArgumentsAreReadAsYAML(t *testing.T) {
 		"k:=3":             int64(3),
 		"k:=":              nil,
 	} {
-		id, args, err := parseArguments([]string{word})
+		id, args, err := parseArguments("cmd.run", []string{word})
 		if err != nil || id != "" || !reflect.DeepEqual(args, map[string]any{"k": want}) {
 			t.Errorf("%q gives ID %q, %#v, %v; want %#v", word, id, args, err, want)
 		}
@@ -47,10 +47,20 @@ func TestArgumentsAreReadAsYAML(t *testing.T) {
 
 func TestAWordThatNamesNoArgumentIsTheID(t *testing.T) {
 	for _, word := range []string{"uptime", "echo a=b", "=x", "3=x", "./run.sh --a=b", "a b:=c"} {
-		id, args, err := parseArguments([]string{word, "k=v"})
+		id, args, err := parseArguments("cmd.run", []string{word, "k=v"})
 		if err != nil || id != word || len(args) != 1 {
 			t.Errorf("%q gives ID %q, %v, %v", word, id, args, err)
 		}
+	}
+}
+
+func TestAListTakesSeveralWords(t *testing.T) {
+	id, args, err := parseArguments("state.apply", []string{"web.nginx", "test=True", "db,mail"})
+	if err != nil || id != "web.nginx db,mail" || !reflect.DeepEqual(args, map[string]any{"test": true}) {
+		t.Errorf("%q, %v, %v", id, args, err)
+	}
+	if id, _, err := parseArguments("cmd.run", []string{"echo", "a"}); err == nil {
+		t.Errorf("cmd.run takes %q", id)
 	}
 }
 
@@ -59,7 +69,7 @@ func FuzzArguments(f *testing.F) {
 		f.Add(word)
 	}
 	f.Fuzz(func(t *testing.T, word string) {
-		if id, args, err := parseArguments([]string{word}); err == nil && (id == "") == (len(args) == 0) && word != "" {
+		if id, args, err := parseArguments("cmd.run", []string{word}); err == nil && (id == "") == (len(args) == 0) && word != "" {
 			t.Errorf("%q gives ID %q and %v", word, id, args)
 		}
 	})

@@ -46,6 +46,7 @@ type report struct {
 	failed   int
 	groups   []*equalReturns
 	byText   map[string]*equalReturns // the same groups
+	states   map[string]int           // number of states of all peels by result; nil if the function runs no states
 	ended    *job.Job
 }
 
@@ -82,6 +83,7 @@ func (r *report) take(e api.Event) (err error) {
 		if row.State != job.RowOK {
 			r.failed++
 		}
+		r.addStates(e.Return.Data)
 		if r.a.dispatching.only.shows(row.State) {
 			r.progress.clear()
 			err = r.print(row)
@@ -184,6 +186,7 @@ func (r *report) finish(rows iter.Seq2[job.Row, error]) error {
 	reason := r.ended.Metadata[job.MetaFailedReason]
 	if r.a.output == formTable || r.a.output == formWide {
 		r.printGroups()
+		r.printStates()
 		if reason == "" {
 			r.printAbsent(absent)
 		}

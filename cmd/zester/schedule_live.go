@@ -112,12 +112,16 @@ func (a *app) callSchedule(cmd *cobra.Command, target, function string, args map
 // views holds the functions whose results are printed as tables.
 var views = map[string]func([]byte, screen) (string, error){
 	"schedule.list": viewList, "schedule.next": viewNext, "schedule.history": viewHistory, "schedule.breaker": viewBreaker,
+	"state.show": viewStates, "state.last": viewLast,
 }
 
 // viewed returns a result for people, indented: as the table of the function, or else as text.
 func viewed(function string, r *wire.Result, s screen) string {
 	view := views[function]
-	if view == nil || !r.Success {
+	switch {
+	case runsStates(function):
+		view = viewRun
+	case view == nil || !r.Success:
 		return section(r)
 	}
 	data, err := json.Marshal(textual(r.Data))
@@ -130,6 +134,9 @@ func viewed(function string, r *wire.Result, s screen) string {
 	text, err := view(data, s)
 	if err != nil {
 		return section(r)
+	}
+	if !r.Success {
+		text = endLine(text) + "failed: " + plain(r.Error)
 	}
 	return indented(text)
 }

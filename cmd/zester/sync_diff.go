@@ -16,6 +16,7 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/state"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -88,6 +89,7 @@ func (a *app) diffPeel(ctx context.Context, client *api.Client, id target.PeelID
 	if err := throughJSON(doc.Settings, &git); err != nil {
 		return err
 	}
+	delete(git, state.CompiledKey) // is of the peel alone
 	d := drifts{Peel: id, Commit: doc.Commit, LiveCommit: live.Commit, Stale: live.Stale, Drifts: []drift{}}
 	compareMaps("", git, live.Settings, func(one drift) { d.Drifts = append(d.Drifts, one) })
 	for _, name := range slices.Sorted(maps.Keys(entries)) {

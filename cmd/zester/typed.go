@@ -44,7 +44,7 @@ func (a *app) spec(cmd *cobra.Command, words []string) (job.Spec, error) {
 		return spec, err
 	}
 	var err error
-	if spec.StateID, spec.Args, err = parseArguments(words[1:]); err != nil {
+	if spec.StateID, spec.Args, err = parseArguments(spec.Function, words[1:]); err != nil {
 		return spec, err
 	}
 	return spec, a.checkCall(&spec)

@@ -60,3 +60,41 @@ func TestFunctionsThatChangeTheHostOrTheScheduleAreQueued(t *testing.T) {
 		t.Errorf("functions that change the host: %v", mutating)
 	}
 }
+
+func TestArgumentsOfFunctionsForStates(t *testing.T) {
+	f, _ := catalogue.Lookup("state.apply")
+	for id, want := range map[string][]any{"web.nginx": {"web.nginx"}, "web.nginx,db": {"web.nginx", "db"}, " a, b\tc ": {"a", "b", "c"}} {
+		args, err := f.Arguments(id, map[string]any{"test": true})
+		if got, _ := args["refs"].([]any); err != nil || !slices.Equal(got, want) || args["test"] != true {
+			t.Errorf("%q is %v, %v", id, args, err)
+		}
+	}
+	if args, err := f.Arguments(", ", nil); err == nil {
+		t.Errorf("no word is %v, which would be all states", args)
+	}
+	for _, bad := range []struct {
+		function, id string
+		args         map[string]any
+		want         string
+	}{
+		{"state.apply", "", map[string]any{"test": "yes"}, "must be true or false"},
+		{"state.apply", "", map[string]any{"tets": true}, `did you mean "test"`},
+		{"state.highstate", "web", nil, "takes no argument without a name"},
+		{"state.aply", "", nil, "state.apply"},
+		{"pkg.installed", "vim", map[string]any{"test": int64(1)}, "must be true or false"},
+		{"pkg.installed", "vim", map[string]any{"versoin": "1"}, `did you mean "version"`},
+		{"user.present", "ada", map[string]any{"password": int64(123456)}, "password"},
+		{"file.managed", "/x", map[string]any{"vars": "a"}, "must be a map"},
+	} {
+		err := catalogue.CheckCall(bad.function, bad.id, bad.args)
+		if err == nil || !strings.Contains(err.Error(), bad.want) || strings.Contains(err.Error(), "123456") {
+			t.Errorf("%s %s %v: %v, want %q", bad.function, bad.id, bad.args, err, bad.want)
+		}
+	}
+	good := map[string]any{
+		"path": "/x", "content": "a", "template": true, "vars": map[string]any{"a": int64(1)}, "mode": "0644", "replace": false, "check": []any{"true", "{}"}, "test": true,
+	}
+	if err := catalogue.CheckCall("file.managed", "", good); err != nil {
+		t.Error(err)
+	}
+}

@@ -3,6 +3,8 @@
 package state
 
 import (
+	"encoding/json"
+	"strings"
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/state/host"
@@ -71,6 +73,7 @@ type Result struct {
 	Counts   Counts          `json:"counts"`
 	Duration time.Duration   `json:"duration_ns"`
 	States   []Outcome       `json:"states"` // in the order of the run
+	LeftOut  int             `json:"states_left_out,omitempty"` // states that changed or failed and for which there was no room
 	Owed     []string        `json:"owed,omitempty"`
 }
 
@@ -89,33 +92,57 @@ func (r *Result) Brief() *Result {
 	return &out
 }
 
-// Fit removes diffs and then comments until the result has at most limit bytes of them. It marks what it removes.
+// Fit makes the result smaller until its JSON has at most limit bytes: it removes diffs, shortens comments and other texts, and removes
+// states that did not change, then others from the end. It marks what it removes.
 func (r *Result) Fit(limit int) {
-	size := func() (n int) {
-		for _, o := range r.States {
-			n += len(o.Comment)
-			for _, c := range o.Changes {
-				n += len(c.Diff) + len(c.Before) + len(c.After)
+	for _, smaller := range []func(){r.cutDiffs, r.cutTexts, func() { *r = *r.Brief() }} {
+		if r.size() <= limit {
+			return
+		}
+		smaller()
+	}
+	for r.size() > limit && len(r.States) > 0 {
+		kept := len(r.States) / 2
+		r.LeftOut += len(r.States) - kept
+		r.States = r.States[:kept]
+	}
+}
+
+// size returns the bytes of the result as JSON. One that cannot be encoded has none.
+func (r *Result) size() int {
+	data, _ := json.Marshal(r)
+	return len(data)
+}
+
+const (
+	leftOut  = "(left out: the result is too large)"
+	keptText = 200 // bytes of a text that is shortened
+)
+
+func (r *Result) cutDiffs() {
+	for _, o := range r.States {
+		for i := range o.Changes {
+			if c := &o.Changes[i]; c.Diff != "" {
+				c.Diff = leftOut
 			}
 		}
-		return n
 	}
-	if size() <= limit {
-		return
-	}
-	for i := range r.States {
-		for j := range r.States[i].Changes {
-			if c := &r.States[i].Changes[j]; c.Diff != "" {
-				c.Diff = "(left out: the result is too large)"
-			}
+}
+
+func (r *Result) cutTexts() {
+	shorten := func(text *string) {
+		if len(*text) > keptText+len(leftOut) {
+			*text = strings.ToValidUTF8((*text)[:keptText], "") + "… " + leftOut
 		}
 	}
-	if size() <= limit {
-		return
-	}
 	for i := range r.States {
-		if o := &r.States[i]; len(o.Comment) > 200 {
-			o.Comment = o.Comment[:200] + "… (left out: the result is too large)"
+		o := &r.States[i]
+		shorten(&o.Comment)
+		for j := range o.Changes {
+			c := &o.Changes[j]
+			shorten(&c.What)
+			shorten(&c.Before)
+			shorten(&c.After)
 		}
 	}
 }
