@@ -72,7 +72,7 @@ type Result struct {
 	Time     time.Time       `json:"time"`
 	Counts   Counts          `json:"counts"`
 	Duration time.Duration   `json:"duration_ns"`
-	States   []Outcome       `json:"states"` // in the order of the run
+	States   []Outcome       `json:"states"`                    // in the order of the run
 	LeftOut  int             `json:"states_left_out,omitempty"` // states that changed or failed and for which there was no room
 	Owed     []string        `json:"owed,omitempty"`
 }
