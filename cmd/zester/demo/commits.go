@@ -64,3 +64,14 @@ func commitsInClone(peel target.PeelID) commits {
 		repaired: map[string][]byte{file: entry},
 	}
 }
+
+// stateRef is the settings file with the state of the demo.
+const stateRef = "zester_demo_state"
+
+// stateFiles returns the files that give a peel the state of one file on its host.
+func stateFiles(peel target.PeelID, path string) map[string][]byte {
+	return map[string][]byte{
+		"top.d/" + stateRef + ".yaml":    fmt.Appendf(nil, "base:\n  L@%s: [%s]\n", peel, stateRef),
+		"settings/" + stateRef + ".yaml": fmt.Appendf(nil, "states:\n  motd:\n    file.managed: {path: %s, content: \"This is {{peel}}.\\n\", template: true}\n", path),
+	}
+}

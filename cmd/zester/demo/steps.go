@@ -2,9 +2,11 @@ package demo
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -31,6 +33,7 @@ func (s *session) steps(ctx context.Context) []step {
 	return []step{
 		{"bring the first revision to the fleet", func() error { return s.firstSync(ctx) }},
 		{"ask every peel for its schedule: settings.get schedule", func() error { return s.showSchedules(ctx) }},
+		{"commit a state, predict it and apply it: zester '" + string(s.o.Peels[0]) + "' state.apply " + stateRef, func() error { return s.applyState(ctx) }},
 		{"commit a change: " + c.summary, func() error { return s.change(ctx, c) }},
 		{"wait for a scheduled run and find it in job list", func() error { return s.scheduledRun(ctx, c) }},
 		{"dispatch: zester '" + c.expr + "' cmd.run command='uname -sr'", func() error { return s.dispatch(ctx, c) }},
@@ -246,6 +249,36 @@ func (s *session) dispatch(ctx context.Context, c commits) error {
 		data, _ := r.Data.(map[string]any)
 		s.say("   %-8s %s\n", id, strings.TrimSpace(fmt.Sprint(data["stdout"])))
 	}
+	return nil
+}
+
+// applyState commits a state for the first peel, runs it in test mode and for real, and reads the file that it made.
+func (s *session) applyState(ctx context.Context) error {
+	peel, file := s.o.Peels[0], s.path("motd")
+	if _, err := s.commit(ctx, "A message of the day", stateFiles(peel, file)); err != nil {
+		return err
+	}
+	for _, test := range []bool{true, false} {
+		returns, err := s.ask(ctx, string(peel), "state.apply", map[string]any{"refs": []string{stateRef}, "test": test})
+		if err != nil {
+			return err
+		}
+		r := returns[peel]
+		if r == nil || !r.Success {
+			return fmt.Errorf("%s has not applied the state: %+v", peel, r)
+		}
+		data, _ := r.Data.(map[string]any)
+		counts, err := json.Marshal(data["counts"])
+		if err != nil {
+			return err
+		}
+		s.say("   %-8s test=%v: %s\n", peel, test, counts)
+	}
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	s.say("   %s on %s: %s", file, peel, content)
 	return nil
 }
 
