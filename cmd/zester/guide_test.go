@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/seed-c01c3da5/zester/settings/state"
 )
 
 // typedIn finds the command lines of zester in a Markdown text: whole code spans, and lines of code blocks.
@@ -29,6 +31,37 @@ func TestTheDocumentsNameOnlyCommandsAndFlagsThatExist(t *testing.T) {
 				if problem := unknownIn(part); problem != "" {
 					t.Errorf("%s: zester %s: %s", file, part, problem)
 				}
+			}
+		}
+	}
+}
+
+func TestTheGuideNamesEveryFunctionAndArgumentOfStates(t *testing.T) {
+	t.Parallel()
+	text, err := guidePages.ReadFile("guide/states.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(text), "| function | arguments |")
+	table, _, _ = strings.Cut(table, "\n\n")
+	rows := map[string]string{} // the arguments by function
+	for line := range strings.Lines(table) {
+		cells := strings.Split(line, "|")
+		if len(cells) < 3 {
+			continue
+		}
+		for name := range strings.SplitSeq(cells[1], ",") {
+			rows[strings.Trim(name, " `")] = cells[2]
+		}
+	}
+	for _, f := range state.Functions() {
+		row, ok := rows[f.Name]
+		if !ok {
+			t.Errorf("the guide does not name %s", f.Name)
+		}
+		for _, p := range f.Params() {
+			if !regexp.MustCompile(`\b` + p.Name + `\b`).MatchString(row) {
+				t.Errorf("the guide does not name the argument %s of %s", p.Name, f.Name)
 			}
 		}
 	}
