@@ -35,7 +35,8 @@ type Resolved struct {
 
 // An ExplainRequest requests the explanation of a target expression.
 type ExplainRequest struct {
-	Expr string `json:"expr"`
+	Expr   string `json:"expr"`
+	Groups bool   `json:"groups,omitempty"` // also return the names of all node groups
 }
 
 // Explained is the explanation of a target expression. [Client.Resolve] returns its peels.
@@ -43,6 +44,7 @@ type Explained struct {
 	Parsed      string             `json:"parsed"` // the same expression with all parentheses
 	Total       int                `json:"total"`  // peels of the fleet
 	Explanation target.Explanation `json:"explanation"`
+	Groups      []string           `json:"groups,omitempty"` // names of all node groups, sorted, if they were requested
 }
 
 // A JobRequest requests one job, or a page of its targets.

@@ -207,6 +207,15 @@ func (c *Client) Explain(ctx context.Context, expr string) (*Explained, error) {
 	return call[Explained](ctx, c, wire.API("target", "explain", c.user), ExplainRequest{Expr: expr})
 }
 
+// NodeGroups returns the names of the node groups of the fleet, sorted.
+func (c *Client) NodeGroups(ctx context.Context) ([]string, error) {
+	e, err := call[Explained](ctx, c, wire.API("target", "explain", c.user), ExplainRequest{Expr: "*", Groups: true})
+	if err != nil {
+		return nil, err
+	}
+	return e.Groups, nil
+}
+
 // Dispatch starts a job, whose ID the caller has made, and returns its record without targets and arguments. The job does not
 // depend on the caller's connection. If no master can accept it, the request is sent up to three times, which cannot run
 // the job twice.

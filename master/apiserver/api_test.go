@@ -85,6 +85,9 @@ func TestAnExpressionIsExplained(t *testing.T) {
 		if front.Peels != 1 || oss.Peels != 0 || oss.Excludes != 1 || !slices.Equal(oss.Hints, []string{"No peel has a fact oss; did you mean os?"}) {
 			t.Errorf("%+v", e.Explanation)
 		}
+		if groups, err := c.NodeGroups(t.Context()); err != nil || !slices.Contains(groups, "front") || !slices.IsSorted(groups) {
+			t.Errorf("the node groups are %q, %v", groups, err)
+		}
 		for _, expr := range []string{"web-* and", "a" + strings.Repeat(" or a", peelindex.MaxExplained)} {
 			_, err = c.Explain(t.Context(), expr)
 			wantCode(t, err, api.CodeInvalid)

@@ -3,6 +3,7 @@ package apiserver
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/seed-c01c3da5/zester/master/api"
@@ -90,5 +91,13 @@ func (s *Server) explain(ctx context.Context, from grants.Caller, q api.ExplainR
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errInvalid, err)
 	}
-	return &api.Explained{Parsed: e.String(), Total: s.targets.index.Len(), Explanation: *explanation}, nil
+	reply := &api.Explained{Parsed: e.String(), Total: s.targets.index.Len(), Explanation: *explanation}
+	if q.Groups {
+		groups, err := s.targets.groups(ctx)
+		if err != nil {
+			return nil, err
+		}
+		reply.Groups = slices.Sorted(maps.Keys(groups))
+	}
+	return reply, nil
 }
