@@ -105,13 +105,21 @@ func (a *app) userListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			t := table{header: []string{"NAME", "STATE", "ROLE", "LIMITS", "SECRETS", "MADE BY", "MADE", "ENDS"}, narrow: []string{"LIMITS"}, drop: []string{"MADE", "MADE BY", "SECRETS", "ENDS"}, states: []string{"STATE"}}
-			for _, u := range users {
-				t.add(u.Name, u.State(time.Now()), string(u.Role), limitsOf(u.Limits), yesNo(u.Secrets), u.CreatedBy, clock(u.Created), clock(u.Expires()))
-			}
-			return a.show(users, t)
+			return a.show(users, usersTable(users, time.Now()))
 		}),
 	}
+}
+
+func usersTable(users []credential.User, now time.Time) table {
+	t := table{
+		header: []string{"NAME", "STATE", "ROLE", "LIMITS", "SECRETS", "MADE BY", "MADE", "ENDS", "KEYS", "REVOKED", "REVOKED BY"}, states: []string{"STATE"},
+		narrow: []string{"LIMITS"}, drop: []string{"MADE", "MADE BY", "SECRETS", "ENDS"}, wide: []string{"KEYS", "REVOKED", "REVOKED BY"},
+	}
+	for _, u := range users {
+		t.add(u.Name, u.State(now), string(u.Role), limitsOf(u.Limits), yesNo(u.Secrets), u.CreatedBy, clock(u.Created), clock(u.Expires()),
+			fmt.Sprint(len(u.Keys)), clock(u.Revoked), u.RevokedBy)
+	}
+	return t
 }
 
 func (a *app) userRevokeCommand() *cobra.Command {

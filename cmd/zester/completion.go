@@ -100,14 +100,16 @@ func (a *app) values(cmd *cobra.Command, name string, args []string, word string
 	case "FUNCTION":
 		all = functionNames()
 	case "TARGET or FUNCTION":
-		all = append(functionNames(), a.offered(cmd, peelIDs)...)
+		all = append(functionNames(), a.targetWords(cmd, word)...)
 	case "PARAMETER":
 		all, directive = parameters(args), directive|cobra.ShellCompDirectiveNoSpace
 	case "CONTEXT":
 		all = contextNames()
-	case "PEEL", "TARGET", "EXPRESSION":
+	case "PEEL":
+		all = a.offered(cmd, peelIDs)
+	case "TARGET", "EXPRESSION":
 		if !strings.HasPrefix(cmd.CommandPath(), "zester cron") {
-			all = a.offered(cmd, peelIDs)
+			all = a.targetWords(cmd, word)
 		}
 	case "JID":
 		all = append([]string{lastJob + "\tyour newest job"}, a.offered(cmd, newestJobs)...)
@@ -116,11 +118,29 @@ func (a *app) values(cmd *cobra.Command, name string, args []string, word string
 	case "REVISION", "COMMIT", "PLAN|WAVE|COMMIT":
 		all = a.offered(cmd, revisions)
 	default:
-		if strings.HasPrefix(name, "output of ") {
-			all = forms
+		if path, found := strings.CutPrefix(name, "output of "); found {
+			all = formsOf(leaves[path].flags)
 		}
 	}
 	return slices.DeleteFunc(slices.Clone(all), func(v string) bool { return !strings.HasPrefix(v, word) || plain(v) != v }), directive
+}
+
+// targetWords returns the IDs of peels, and the node groups if the word can begin one.
+func (a *app) targetWords(cmd *cobra.Command, word string) []string {
+	return a.offered(cmd, func(ctx context.Context, client *api.Client) []string {
+		ids := peelIDs(ctx, client)
+		if word != "" && !strings.HasPrefix(word, "N") {
+			return ids
+		}
+		groups, err := client.NodeGroups(ctx)
+		if err != nil {
+			return ids
+		}
+		for _, name := range groups {
+			ids = append(ids, "N@"+name)
+		}
+		return ids
+	})
 }
 
 // offered returns the values that a master replies with, none if it cannot be asked.

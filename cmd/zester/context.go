@@ -250,13 +250,13 @@ func (a *app) contextListCommand() *cobra.Command {
 			for _, name := range slices.Sorted(maps.Keys(c.Contexts)) {
 				views = append(views, contextView{name, c.Current == name, c.Contexts[name]})
 			}
-			t := table{header: []string{"NAME", "USED", "URL", "CREDENTIAL"}}
+			t := table{header: []string{"NAME", "USED", "URL", "CREDENTIAL", "CA"}, wide: []string{"CA"}}
 			for _, v := range views {
 				used := ""
 				if v.Current {
 					used = "*"
 				}
-				t.add(v.Name, used, v.URL, v.Creds)
+				t.add(v.Name, used, v.URL, v.Creds, v.CA)
 			}
 			return a.show(views, t)
 		},

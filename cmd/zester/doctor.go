@@ -19,7 +19,6 @@ import (
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/bucket"
-	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -346,58 +345,4 @@ func (d *doctor) stream(s *bucket.Usage) {
 	case !s.Refuses && s.Full() >= nearlyFull:
 		d.found(check, warning, hintOldest, "%s", full)
 	}
-}
-
-func (d *doctor) settings(ctx context.Context, client *api.Client) {
-	s, err := client.SyncStatus(ctx)
-	if err != nil {
-		d.found("settings", warning, "set repo: in the configuration of a master", "%v", err)
-		return
-	}
-	d.reconciler(s)
-	for _, p := range s.PausedErrors {
-		d.found("entries", warning, fmt.Sprintf("zester schedule history %s %s, then zester schedule resume %s %s",
-			p.Peel, p.Entries[0], p.Peel, p.Entries[0]), "%s", pausedLine(p))
-	}
-	peels, err := client.SyncPeels(ctx)
-	if err != nil {
-		d.found("applied settings", warning, "", "%v", err)
-		return
-	}
-	d.applied(peels)
-}
-
-const (
-	errorsShown = 3   // peels whose errors doctor shows
-	errorShown  = 200 // columns of each error
-)
-
-// applied shows the first errors that peels report with the settings that they run, such as of a full disk.
-func (d *doctor) applied(peels []status.Peel) {
-	all, wrong, shown := 0, 0, []string{}
-	for i := range peels {
-		p := &peels[i]
-		if p.State == status.Decommissioned {
-			continue
-		}
-		all++
-		if len(p.Errors) == 0 {
-			continue
-		}
-		if wrong++; wrong > errorsShown {
-			continue
-		}
-		text := fmt.Sprintf("%s: %s", p.Peel, cut(p.Errors[0], errorShown))
-		if more := len(p.Errors) - 1; more > 0 {
-			text += fmt.Sprintf(" (%d more)", more)
-		}
-		shown = append(shown, text)
-	}
-	if wrong == 0 {
-		return
-	}
-	if more := wrong - errorsShown; more > 0 {
-		shown = append(shown, fmt.Sprintf("and %d more peels", more))
-	}
-	d.found("applied settings", warning, "zester sync peels shows all of them", "%d of %d report errors: %s", wrong, all, strings.Join(shown, "; "))
 }

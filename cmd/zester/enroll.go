@@ -38,32 +38,24 @@ func (a *app) enrollListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.show(peels, enrolledTable(peels, a.output == formWide))
+			return a.show(peels, enrolledTable(peels))
 		},
 	}
 	cmd.Flags().StringVar(&state, "state", "", "only peels in `STATE`: pending, accepted, rejected or revoked")
 	return cmd
 }
 
-// enrolledTable returns a table of peels. The wide table also has the address and the key.
-func enrolledTable(peels []credential.Enrolled, wide bool) table {
+func enrolledTable(peels []credential.Enrolled) table {
 	t := table{
-		header: []string{"PEEL", "STATE", "SINCE", "BY", "ENDS", "CONFLICT"}, states: []string{"STATE"},
-		narrow: []string{"CONFLICT"}, drop: []string{"ENDS", "BY"},
-	}
-	if wide {
-		t.header = append(t.header, "FROM", "KEY")
+		header: []string{"PEEL", "STATE", "SINCE", "BY", "ENDS", "CONFLICT", "FROM", "KEY"}, states: []string{"STATE"},
+		narrow: []string{"CONFLICT"}, drop: []string{"ENDS", "BY"}, wide: []string{"FROM", "KEY"},
 	}
 	for _, e := range peels {
 		last, conflict := e.History[len(e.History)-1], ""
 		if e.Conflicting != nil {
 			conflict = "another key from " + cmp.Or(e.Conflicting.From, "an unknown address") + " at " + when(e.Conflicting.Time)
 		}
-		cells := []string{string(e.ID), string(e.State), clock(last.Time), last.By, clock(e.Expires), conflict}
-		if wide {
-			cells = append(cells, e.From, e.Public)
-		}
-		t.add(cells...)
+		t.add(string(e.ID), string(e.State), clock(last.Time), last.By, clock(e.Expires), conflict, e.From, e.Public)
 	}
 	return t
 }
@@ -235,9 +227,9 @@ func (a *app) joinListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			t := table{header: []string{"NAME", "PEEL", "USED", "LEFT", "MADE BY", "ENDS"}}
+			t := table{header: []string{"NAME", "PEEL", "USED", "LEFT", "MADE BY", "ENDS", "MADE"}, wide: []string{"MADE"}}
 			for _, j := range tokens {
-				t.add(j.Name, j.Peel, fmt.Sprint(j.Used), fmt.Sprint(j.Uses), j.CreatedBy, clock(j.Expires))
+				t.add(j.Name, j.Peel, fmt.Sprint(j.Used), fmt.Sprint(j.Uses), j.CreatedBy, clock(j.Expires), clock(j.Created))
 			}
 			return a.show(tokens, t)
 		}),

@@ -85,34 +85,30 @@ func (a *app) listJobs(cmd *cobra.Command, client *api.Client, q job.Query, limi
 }
 
 func (a *app) showJobs(jobs []job.Job) error {
-	return a.show(jobs, jobsTable(jobs, a.output == formWide))
+	return a.show(jobs, jobsTable(jobs))
 }
 
 // shortJID is the length of a shortened job ID in characters. The first six are the second of the job.
 const shortJID = 9
 
 // jobsTable returns a table of jobs, with the column ENTRY if there are runs of schedules.
-func jobsTable(jobs []job.Job, wide bool) table {
+func jobsTable(jobs []job.Job) table {
 	t := table{
 		header: []string{"JID", "CREATED", "FUNCTION", "TARGET", "STATUS", "OK", "USER"},
-		narrow: []string{"FUNCTION", "TARGET", "ENTRY", "REASON"}, drop: []string{"USER", "ENTRY", "CREATED"}, short: shortJID, states: []string{"STATUS"},
+		narrow: []string{"FUNCTION", "TARGET", "ENTRY"}, drop: []string{"USER", "ENTRY", "CREATED"}, short: shortJID, states: []string{"STATUS"},
+		wide: []string{"OWNER", "UPDATED", "TOOK", "RETURNED", "REASON"},
 	}
 	scheduled := slices.ContainsFunc(jobs, func(j job.Job) bool { return j.Scheduled() })
 	if scheduled {
 		t.header = append(t.header, "ENTRY")
 	}
-	if wide {
-		t.header = append(t.header, "OWNER", "UPDATED", "TOOK", "RETURNED", "REASON")
-	}
+	t.header = append(t.header, t.wide...)
 	for _, j := range jobs {
 		cells := []string{string(j.JID), clock(j.Created), j.Function, targetOf(&j), string(j.Status), fmt.Sprintf("%d/%d", j.SuccessCount, j.TargetCount), j.User}
 		if scheduled {
 			cells = append(cells, j.Metadata[job.MetaSchedule])
 		}
-		if wide {
-			cells = append(cells, j.Owner, clock(j.Updated), took(&j), fmt.Sprintf("%d/%d", j.ReturnCount, j.TargetCount), j.Metadata[metaReason])
-		}
-		t.add(cells...)
+		t.add(append(cells, j.Owner, clock(j.Updated), took(&j), fmt.Sprintf("%d/%d", j.ReturnCount, j.TargetCount), j.Metadata[metaReason])...)
 	}
 	return t
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -12,7 +13,7 @@ import (
 )
 
 // A shared is a set of flags that several commands have. A command has only those that it uses.
-type shared uint8
+type shared uint16
 
 const (
 	flagURL     shared = 1 << iota // --url and --creds
@@ -22,12 +23,14 @@ const (
 	flagOutput                     // --output
 	flagHeaders                    // --no-headers
 	flagColour                     // --color
+	formsWide                      // not a flag: --output has the form wide, because a table has more columns or can be cut
 
 	onBus      = flagURL | flagContext | flagCA | flagDir
-	asks       = onBus | flagOutput       // asks a master and prints data
-	lists      = asks | flagHeaders       // the same, in a table
-	listStates = lists | flagColour       // the same, with states
-	prints     = flagOutput | flagHeaders // prints a table without a master
+	asks       = onBus | flagOutput                   // asks a master and prints data
+	listsShort = asks | flagHeaders                   // the same, in a table that is always printed in full
+	lists      = listsShort | formsWide               // the same, in a table that -o wide changes
+	listStates = lists | flagColour                   // the same, with states
+	prints     = flagOutput | flagHeaders | formsWide // prints a table without a master
 )
 
 // A leaf holds the shared flags and the examples of one command.
@@ -48,8 +51,8 @@ job list --asked --user ada
 job list --status failed --target web-01
 job list --schedule backup -o wide`},
 	"job active":  {listStates, `job active`},
-	"job show":    {listStates, "job show last\njob show 3MSR6mQU -o json"},
-	"job returns": {listStates, "job returns last --only failed\njob returns last --group"},
+	"job show":    {listsShort | flagColour, "job show last\njob show 3MSR6mQU -o json"},
+	"job returns": {listsShort | flagColour, "job returns last --only failed\njob returns last --group"},
 	"job watch":   {listStates, `job watch last --wait 5m`},
 	"job cancel":  {asks, `job cancel 3MSR6mQU`},
 	"job retry":   {listStates, "job retry last\njob retry last --only missing --when-online 1h"},
@@ -68,16 +71,16 @@ peel list --target 'G@os:debian' -o name`},
 	"target explain": {lists, `target explain 'G@os:debian and not web-*'`},
 
 	"schedule list":     {listStates, "schedule list web-01\nschedule list '*' -o json"},
-	"schedule next":     {lists, "schedule next web-01\nschedule next web-01 backup -n 3"},
+	"schedule next":     {listsShort, "schedule next web-01\nschedule next web-01 backup -n 3"},
 	"schedule history":  {listStates, `schedule history web-01 backup`},
-	"schedule breaker":  {lists, `schedule breaker web-01 backup`},
+	"schedule breaker":  {listsShort, `schedule breaker web-01 backup`},
 	"schedule run":      {asks, `schedule run 'web-*' backup`},
 	"schedule pause":    {asks, `schedule pause 'web-*' backup --for 2h --reason 'new disk'`},
 	"schedule resume":   {asks, `schedule resume 'web-*' backup`},
 	"schedule skip":     {asks, `schedule skip web-01 backup`},
 	"schedule explain":  {flagOutput, "schedule explain --cron '30 2 * * mon-fri'\nschedule explain --file settings/db/backup.yaml --entry backup"},
 	"schedule forecast": {prints, "schedule forecast . --facts peels.yaml --for 7d\nschedule forecast . --facts peels.yaml -o json"},
-	"cron next": {prints, `
+	"cron next": {flagOutput | flagHeaders, `
 cron next '30 2 * * mon-fri' --zone Europe/London
 cron next 'every monday at 9am' -n 3
 cron next --file settings/db/backup.yaml --entry backup`},
@@ -202,7 +205,7 @@ func (a *app) addShared(own *pflag.FlagSet, which shared, annotation string) {
 		all.StringVar(&c.dataDir, "data-dir", dir, "data `DIR` of the master on this host")
 	}
 	if which&flagOutput != 0 {
-		all.VarP(&a.output, "output", "o", "output `FORMAT`: "+strings.Join(forms, ", "))
+		all.VarP(&a.output, "output", "o", "output `FORMAT`: "+strings.Join(formsOf(which), ", "))
 	}
 	if which&flagHeaders != 0 {
 		all.BoolVar(&a.noHeaders, "no-headers", false, "do not print the headers of tables")
@@ -216,6 +219,14 @@ func (a *app) addShared(own *pflag.FlagSet, which shared, annotation string) {
 			own.AddFlag(f)
 		}
 	})
+}
+
+// formsOf returns the values of --output that help and completion show. wide is always accepted.
+func formsOf(which shared) []string {
+	if which&formsWide != 0 {
+		return forms
+	}
+	return slices.DeleteFunc(slices.Clone(forms), func(f string) bool { return form(f) == formWide })
 }
 
 // helpWidth is the number of characters in a line of help.

@@ -94,8 +94,8 @@ func (a *app) printTable(t table) error {
 
 // screen returns where tables are printed. With -o wide nothing is cut and no column is left out.
 func (a *app) screen() screen {
-	s := screen{width: a.columns, colours: a.colours(), bare: a.noHeaders}
-	if a.output == formWide {
+	s := screen{width: a.columns, wide: a.output == formWide, colours: a.colours(), bare: a.noHeaders}
+	if s.wide {
 		s.width = 0
 	}
 	return s

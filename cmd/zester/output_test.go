@@ -138,7 +138,7 @@ func TestTheIDAndTheStatusOfJobsSurviveOnEightyColumns(t *testing.T) {
 	j.JID, j.Function, j.TargetExpr = "3MSR6mQUmZMKIsPhEiWO1ynYOra", "schedule.history", "G@os:debian and not L@web-01,web-02"
 	j.Metadata = map[string]string{job.MetaSource: job.SourceSchedule, job.MetaSchedule: "nightly-backup"}
 	var b strings.Builder
-	if err := jobsTable([]job.Job{j}, false).print(&b, screen{width: 80}); err != nil {
+	if err := jobsTable([]job.Job{j}).print(&b, screen{width: 80}); err != nil {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(b.String()) {
@@ -150,7 +150,7 @@ func TestTheIDAndTheStatusOfJobsSurviveOnEightyColumns(t *testing.T) {
 		t.Errorf("it shows\n%s", &b)
 	}
 	b.Reset()
-	if err := jobsTable([]job.Job{j}, false).print(&b, screen{}); err != nil || !strings.Contains(b.String(), string(j.JID)) || strings.Contains(b.String(), "…") {
+	if err := jobsTable([]job.Job{j}).print(&b, screen{}); err != nil || !strings.Contains(b.String(), string(j.JID)) || strings.Contains(b.String(), "…") {
 		t.Errorf("without a terminal it shows\n%s", &b)
 	}
 }

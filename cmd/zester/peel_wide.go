@@ -46,26 +46,23 @@ func (a *app) listPeelsWide(ctx context.Context, client *api.Client, expr string
 	for _, s := range states {
 		commits[s.Peel] = s.Commit
 	}
-	return a.printTable(peelsTable(peels, commits, true))
+	return a.printTable(peelsTable(peels, commits))
 }
 
-// peelsTable returns a table of peels. The wide table also has their facts and commits.
-func peelsTable(peels []api.Peel, commits map[target.PeelID]settings.Commit, wide bool) table {
-	t := table{header: []string{"PEEL", "ONLINE", "LAST SEEN"}, states: []string{"ONLINE"}}
-	if wide {
-		t.header = append(t.header, "AGE", "VERSION", "OS", "ADDRESS", "COMMIT")
+// peelsTable returns a table of peels. Columns of -o wide need peels with facts.
+func peelsTable(peels []api.Peel, commits map[target.PeelID]settings.Commit) table {
+	t := table{
+		header: []string{"PEEL", "ONLINE", "LAST SEEN", "AGE", "VERSION", "OS", "ADDRESS", "COMMIT"}, states: []string{"ONLINE"},
+		wide: []string{"AGE", "VERSION", "OS", "ADDRESS", "COMMIT"},
 	}
 	for _, p := range peels {
-		cells := []string{string(p.ID), presence(&p), clock(p.LastSeen)}
-		if wide {
-			since := ""
-			if !p.LastSeen.IsZero() {
-				since = age(time.Since(p.LastSeen))
-			}
-			cells = append(cells, since, factText(p.Facts, "zester_version"), strings.TrimSpace(factText(p.Facts, "os")+" "+factText(p.Facts, "os_version")),
-				cmp.Or(factText(p.Facts, "ipv4"), factText(p.Facts, "ipv6")), commits[p.ID].Short())
+		since := ""
+		if !p.LastSeen.IsZero() {
+			since = age(time.Since(p.LastSeen))
 		}
-		t.add(cells...)
+		t.add(string(p.ID), presence(&p), clock(p.LastSeen), since, factText(p.Facts, "zester_version"),
+			strings.TrimSpace(factText(p.Facts, "os")+" "+factText(p.Facts, "os_version")),
+			cmp.Or(factText(p.Facts, "ipv4"), factText(p.Facts, "ipv6")), commits[p.ID].Short())
 	}
 	return t
 }

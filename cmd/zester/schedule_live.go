@@ -215,12 +215,16 @@ func viewList(data []byte, s screen) (string, error) {
 		return "no entries", nil
 	}
 	list := table{
-		header: []string{"ENTRY", "STATE", "NEXT", "LAST", "RUNS", "FAILED", "TIMING", "WHY", "FROM"}, states: []string{"STATE"},
-		narrow: []string{"TIMING", "WHY", "FROM"}, drop: []string{"FROM", "RUNS", "LAST", "WHY", "TIMING"},
+		header: []string{"ENTRY", "STATE", "NEXT", "LAST", "RUNS", "FAILED", "IN A ROW", "SKIPPED", "TIMING", "WHY", "FROM"}, states: []string{"STATE"},
+		narrow: []string{"TIMING", "WHY", "FROM"}, drop: []string{"FROM", "RUNS", "LAST", "WHY", "TIMING"}, wide: []string{"IN A ROW", "SKIPPED"},
 	}
 	for _, name := range slices.Sorted(maps.Keys(entries)) {
 		e := entries[name]
-		list.add(name, e.state(), clock(e.NextFire), clock(e.Started), fmt.Sprint(e.Runs), fmt.Sprint(e.Failures), e.Timing, e.Why, e.from())
+		var skipped uint64
+		for _, n := range e.Skips {
+			skipped += n
+		}
+		list.add(name, e.state(), clock(e.NextFire), clock(e.Started), fmt.Sprint(e.Runs), fmt.Sprint(e.Failures), fmt.Sprint(e.FailuresInRow), fmt.Sprint(skipped), e.Timing, e.Why, e.from())
 	}
 	return list.text(s)
 }

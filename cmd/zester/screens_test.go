@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -14,6 +15,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
@@ -44,6 +46,52 @@ func TestTenCommandsOnTerminalsOfThreeWidths(t *testing.T) {
 			compareGolden(t, fmt.Sprintf("testdata/screens/%d.txt", columns), got.Bytes())
 		}
 	})
+}
+
+// -o wide adds columns to these tables, and cuts nothing on a narrow terminal.
+func TestWideTablesHaveMoreColumns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var all bytes.Buffer
+		print := func(form form, columns int, c int) string {
+			var got bytes.Buffer
+			a := &app{out: &got, errOut: &got, output: form, columns: columns, colour: "never"}
+			if err := append(screens(a, time.Now().UTC()), moreTables(a, time.Now().UTC())...)[c].show(); err != nil {
+				t.Error(err)
+			}
+			return got.String()
+		}
+		for i, c := range append(screens(&app{}, time.Now().UTC()), moreTables(&app{}, time.Now().UTC())...) {
+			if slices.Contains([]string{"sync status", "job show last", "doctor"}, c.name) {
+				continue
+			}
+			wide := print(formWide, 80, i)
+			header := func(text string) int {
+				for line := range strings.Lines(text) {
+					if fields := strings.Fields(line); len(fields) > 1 {
+						return len(fields)
+					}
+				}
+				return 0
+			}
+			if table := print(formTable, 0, i); header(wide) <= header(table) {
+				t.Errorf("zester %s -o wide has no more columns than\n%s", c.name, table)
+			}
+			fmt.Fprintf(&all, "$ zester %s -o wide\n%s\n", c.name, wide)
+		}
+		compareGolden(t, "testdata/screens/wide.txt", all.Bytes())
+	})
+}
+
+// moreTables are tables with columns of -o wide that are not in screens.
+func moreTables(a *app, now time.Time) []shown {
+	return []shown{
+		{"auth user list", func() error {
+			return a.printTable(usersTable([]credential.User{{Name: "lee", Role: grants.RoleLimited, Created: now, CreatedBy: "ada", Keys: make([]credential.Key, 2), Revoked: now, RevokedBy: "ada"}}, now))
+		}},
+		{"auth token list", func() error {
+			return a.printTable(tokensTable([]credential.Token{{Name: "ci", Scopes: []credential.Scope{credential.ScopeRead}, Created: now, CreatedBy: "ada", Rotated: now}}, now))
+		}},
+	}
 }
 
 func TestStatesHaveColoursOnATerminal(t *testing.T) {
@@ -133,7 +181,7 @@ func screens(a *app, now time.Time) []shown {
 	d.found("peel IDs", broken, "give one of the two hosts another ID: both run every job", "two processes are connected as web-02")
 	return []shown{
 		{"job list", func() error { return a.showJobs(jobs) }},
-		{"peel list", func() error { return a.printTable(peelsTable(peels, nil, false)) }},
+		{"peel list", func() error { return a.printTable(peelsTable(peels, nil)) }},
 		{"sync peels", func() error { return a.printTable(syncPeelsTable([]status.Peel{failing, applied, behind})) }},
 		{"sync history", func() error {
 			return a.printTable(historyTable([]status.Attempt{
@@ -163,7 +211,7 @@ func screens(a *app, now time.Time) []shown {
 			return a.printTable(enrolledTable([]credential.Enrolled{
 				{ID: "db-01", State: credential.Accepted, Public: key, From: "10.1.2.3", Expires: now.Add(29 * day), History: []credential.Step{{By: "token:tour", Time: ago(3 * time.Hour)}}},
 				{ID: "web-02", State: credential.Pending, Public: key, From: "10.1.2.4", History: []credential.Step{{By: "the host", Time: ago(2 * day)}}, Conflicting: &credential.ConflictingKey{Public: key, From: "10.9.9.9", Time: ago(time.Hour)}},
-			}, a.output == formWide))
+			}))
 		}},
 		{"doctor", d.print},
 	}

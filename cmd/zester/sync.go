@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
+	"github.com/seed-c01c3da5/zester/settings"
 )
 
 func (a *app) syncCommand() *cobra.Command {
@@ -224,8 +225,9 @@ opened a gate or overrode a freeze, and why. A stored revision can be pinned.`,
 
 func syncPeelsTable(peels []status.Peel) table {
 	t := table{
-		header: []string{"PEEL", "STATE", "ONLINE", "COMMIT", "LAG", "RELOAD", "ERRORS"}, states: []string{"STATE", "ONLINE"},
+		header: []string{"PEEL", "STATE", "ONLINE", "COMMIT", "LAG", "RELOAD", "REPORTED", "DIGEST", "WANTED", "ERRORS"}, states: []string{"STATE", "ONLINE"},
 		narrow: []string{"ERRORS"}, drop: []string{"RELOAD", "COMMIT"}, legend: "RELOAD: + started, ~ changed, - stopped, = kept",
+		wide: []string{"REPORTED", "DIGEST", "WANTED"},
 	}
 	for _, p := range peels {
 		lag, state := "", string(p.State)
@@ -239,22 +241,26 @@ func syncPeelsTable(peels []status.Peel) table {
 			state += fmt.Sprintf(", %d paused_errors", n)
 		}
 		t.add(string(p.Peel), state, yesNo(p.Online), p.Commit.Short(), lag,
-			fmt.Sprintf("+%d ~%d -%d =%d", p.Started, p.Changed, p.Stopped, p.Kept), strings.Join(slices.Concat(p.Errors, pausedTexts(p.PausedErrors)), "; "))
+			fmt.Sprintf("+%d ~%d -%d =%d", p.Started, p.Changed, p.Stopped, p.Kept), clock(p.Reported), shortDigest(p.Digest), shortDigest(p.Wanted),
+			strings.Join(slices.Concat(p.Errors, pausedTexts(p.PausedErrors)), "; "))
 	}
 	return t
 }
 
+// shortDigest returns the first 8 digits of the digest of settings.
+func shortDigest(d settings.Digest) string { return string(d[:min(len(d), 8)]) }
+
 func historyTable(attempts []status.Attempt) table {
 	t := table{
-		header: []string{"REVISION", "OUTCOME", "BEGAN", "TOOK", "STORED", "AUTHOR", "BY", "MESSAGE", "REASON"}, states: []string{"OUTCOME"},
-		narrow: []string{"AUTHOR", "BY", "MESSAGE", "REASON"}, drop: []string{"BY", "TOOK", "AUTHOR", "STORED"},
+		header: []string{"REVISION", "OUTCOME", "BEGAN", "TOOK", "STORED", "AUTHOR", "BY", "MASTER", "MESSAGE", "REASON"}, states: []string{"OUTCOME"},
+		narrow: []string{"AUTHOR", "BY", "MESSAGE", "REASON"}, drop: []string{"BY", "TOOK", "AUTHOR", "STORED"}, wide: []string{"MASTER"},
 	}
 	for _, at := range attempts {
 		took := ""
 		if !at.Ended.IsZero() {
 			took = duration(at.Ended.Sub(at.Began).Round(time.Millisecond))
 		}
-		t.add(at.Commit.Short(), string(at.Outcome), clock(at.Began), took, yesNo(at.Stored), at.Author, at.By, at.Message, reasonsOf(at))
+		t.add(at.Commit.Short(), string(at.Outcome), clock(at.Began), took, yesNo(at.Stored), at.Author, at.By, at.Master, at.Message, reasonsOf(at))
 	}
 	return t
 }

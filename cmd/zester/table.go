@@ -13,6 +13,7 @@ type table struct {
 	rows   [][]string
 	narrow []string // columns whose text may be cut, by their header
 	drop   []string // columns that are left out where the rest does not fit, the first one first
+	wide   []string // columns that only -o wide prints
 	short  int      // characters to which the first column is cut if the table does not fit; 0: it is not cut
 	states []string // columns that hold states, which have colours
 	legend string   // of signs in cells, printed below the table on a terminal
@@ -30,7 +31,8 @@ const (
 
 // A screen is where a table is printed.
 type screen struct {
-	width   int // characters in a line; 0: no limit
+	width   int  // characters in a line; 0: no limit
+	wide    bool // print the columns of -o wide
 	colours bool
 	bare    bool // without headers and legend
 }
@@ -72,8 +74,11 @@ type column struct {
 
 // columns lays out the table for a screen.
 func (t table) columns(s screen) []*column {
-	columns := make([]*column, len(t.rows[0]))
-	for j := range columns {
+	var columns []*column
+	for j := range t.rows[0] {
+		if t.header != nil && !s.wide && slices.Contains(t.wide, t.header[j]) {
+			continue
+		}
 		c := &column{first: j == 0, cells: []string{""}}
 		if t.header != nil {
 			c.cells[0], c.state = t.header[j], slices.Contains(t.states, t.header[j])
@@ -88,7 +93,7 @@ func (t table) columns(s screen) []*column {
 			}
 			c.cells, c.full = append(c.cells, text), max(c.full, utf8.RuneCountInString(text))
 		}
-		c.width, columns[j] = c.full, c
+		c.width, columns = c.full, append(columns, c)
 	}
 	if s.width > 0 {
 		columns = t.fit(columns, s.width)

@@ -107,13 +107,21 @@ func (a *app) tokenListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			t := table{header: []string{"NAME", "STATE", "SCOPES", "LIMITS", "MADE BY", "ENDS", "LAST USED"}, narrow: []string{"SCOPES", "LIMITS"}, drop: []string{"MADE BY", "LAST USED", "ENDS"}, states: []string{"STATE"}}
-			for _, token := range tokens {
-				t.add(token.Name, token.State(time.Now()), scopesOf(&token), limitsOf(token.Limits), token.CreatedBy, clock(token.Expires), clock(token.LastUsed))
-			}
-			return a.show(tokens, t)
+			return a.show(tokens, tokensTable(tokens, time.Now()))
 		}),
 	}
+}
+
+func tokensTable(tokens []credential.Token, now time.Time) table {
+	t := table{
+		header: []string{"NAME", "STATE", "SCOPES", "LIMITS", "MADE BY", "ENDS", "LAST USED", "MADE", "ROTATED", "REVOKED", "REVOKED BY"}, states: []string{"STATE"},
+		narrow: []string{"SCOPES", "LIMITS"}, drop: []string{"MADE BY", "LAST USED", "ENDS"}, wide: []string{"MADE", "ROTATED", "REVOKED", "REVOKED BY"},
+	}
+	for _, token := range tokens {
+		t.add(token.Name, token.State(now), scopesOf(&token), limitsOf(token.Limits), token.CreatedBy, clock(token.Expires), clock(token.LastUsed),
+			clock(token.Created), clock(token.Rotated), clock(token.Revoked), token.RevokedBy)
+	}
+	return t
 }
 
 func scopesOf(t *credential.Token) string {
