@@ -3,122 +3,168 @@
 package state
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 )
 
 // inHost is set in the process that runs inside a Debian host.
 const inHost = "ZESTER_TEST_IN_HOST"
 
-// TestOnADebianHost runs the tests named On… of this package inside a Debian host of its own, as root, with the real dpkg
-// and apt. DEBIAN_TAR names the file system, as mmdebstrap --variant=minbase bookworm makes it.
-func TestOnADebianHost(t *testing.T) {
-	tar := os.Getenv("DEBIAN_TAR")
-	if tar == "" || os.Geteuid() != 0 {
-		t.Skip("needs root, and DEBIAN_TAR")
+// needsHost skips a test that does not run inside a Debian host.
+func needsHost(t testing.TB) {
+	t.Helper()
+	if os.Getenv(inHost) == "" {
+		t.Skip("runs inside a Debian host, see TestOnDebianHosts")
 	}
-	root := t.TempDir()
-	sh := func(format string, args ...any) {
-		t.Helper()
-		if out, err := exec.Command("sh", "-ec", fmt.Sprintf(format, args...)).CombinedOutput(); err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
-	}
-	sh("tar -C %s -xf %s", root, tar)
-	packages(t, filepath.Join(root, "repo"))
-	must(t, os.WriteFile(filepath.Join(root, "etc/apt/sources.list"), []byte("deb [trusted=yes] file:/repo ./\n"), 0o644))
-	exe, err := os.Executable()
-	must(t, err)
-	sh("cp %s %s/test", exe, root)
-	cmd := exec.Command("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--root="+root, "/test", "-test.v", "-test.run", "^TestInHost")
-	cmd.Env = []string{inHost + "=1", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "TMPDIR=/tmp"}
-	out, err := cmd.CombinedOutput()
-	t.Logf("%s", out)
-	must(t, err)
 }
 
-// packages builds a repository: a 1.0 and 2.0, b needs a, c conflicts with a, d needs a (>= 2).
-func packages(t *testing.T, dir string) {
+// sh runs a script, and returns what it writes.
+func sh(t testing.TB, format string, args ...any) string {
 	t.Helper()
-	for _, p := range []string{"a_1.0", "a_2.0", "b_1.0:Depends: a", "c_1.0:Conflicts: a", "e_1.0:Provides: virtual"} {
-		p, field, _ := strings.Cut(p, ":")
-		name, version, _ := strings.Cut(p, "_")
-		build := filepath.Join(t.TempDir(), p)
-		must(t, os.MkdirAll(build+"/DEBIAN", 0o755))
-		must(t, os.MkdirAll(build+"/usr/share/"+name, 0o755))
-		must(t, os.WriteFile(build+"/usr/share/"+name+"/version", []byte(version), 0o644))
-		control := fmt.Sprintf("Package: zt-%s\nVersion: %s\nArchitecture: all\nMaintainer: x <x@example.com>\nDescription: test\n", name, version)
-		if field != "" {
-			key, value, _ := strings.Cut(field, ": ")
-			control += key + ": zt-" + value + "\n"
-		}
-		must(t, os.WriteFile(build+"/DEBIAN/control", []byte(control), 0o644))
-		must(t, os.MkdirAll(dir, 0o755))
-		if out, err := exec.Command("dpkg-deb", "-b", build, dir).CombinedOutput(); err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
-	}
-	out, err := exec.Command("sh", "-c", "cd "+dir+" && dpkg-scanpackages -m . > Packages").CombinedOutput()
+	out, err := exec.Command("sh", "-ec", fmt.Sprintf(format, args...)).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
+	return string(out)
 }
 
-func TestInHostPackages(t *testing.T) {
-	if os.Getenv(inHost) == "" {
-		t.Skip("runs inside a Debian host")
+// TestOnDebianHosts runs the tests named TestInHost… of this package inside Debian hosts of their own, as root, with a real
+// systemd, dpkg and apt. DEBIAN_TAR names file systems of releases, separated by colons, as
+//
+//	mmdebstrap --variant=minbase --include=systemd,systemd-sysv,dbus,cron bookworm bookworm.tar
+//
+// makes them. Without it the test makes those of two releases once.
+func TestOnDebianHosts(t *testing.T) {
+	if os.Getenv(inHost) != "" {
+		t.Skip("is inside")
 	}
-	h := newHost(t)
-	step := func(text string, want ...string) *Result {
-		t.Helper()
-		for i, w := range want { // test mode predicts it
-			want[i] = strings.Replace(w, ": changed", ": would_change", 1)
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	for _, tar := range tars(t) {
+		t.Run(strings.TrimSuffix(filepath.Base(tar), ".tar"), func(t *testing.T) {
+			t.Parallel()
+			root := t.TempDir()
+			sh(t, "tar -C %s -xf %s", root, tar)
+			packages(t, filepath.Join(root, "repo"))
+			must(t, os.WriteFile(filepath.Join(root, "etc/apt/sources.list"), []byte("deb [trusted=yes] file:/repo ./\n"), 0o644))
+			exe, err := os.Executable()
+			must(t, err)
+			sh(t, "cp %s %s/test", exe, root)
+			cmd := boot(t, root)
+			cmd.Env = []string{inHost + "=1", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "TMPDIR=/tmp"}
+			out, err := cmd.CombinedOutput()
+			t.Logf("%s", out)
+			must(t, err)
+		})
+	}
+}
+
+// tars returns the file systems of the releases.
+func tars(t *testing.T) (tars []string) {
+	t.Helper()
+	if list := os.Getenv("DEBIAN_TAR"); list != "" {
+		return filepath.SplitList(list)
+	}
+	if _, err := exec.LookPath("mmdebstrap"); err != nil {
+		t.Skip("needs DEBIAN_TAR or mmdebstrap")
+	}
+	dir := filepath.Join(os.TempDir(), "zester-debian")
+	must(t, os.MkdirAll(dir, 0o755))
+	for _, release := range []string{"bookworm", "trixie"} {
+		tar := filepath.Join(dir, release+".tar")
+		if _, err := os.Stat(tar); err != nil {
+			out, err := exec.Command("mmdebstrap", "--variant=minbase", "--include=systemd,systemd-sysv,dbus,cron", release, tar+".new").CombinedOutput()
+			if err != nil {
+				t.Skipf("mmdebstrap cannot make %s: %v\n%.2000s", release, err, out)
+			}
+			must(t, os.Rename(tar+".new", tar))
 		}
-		if !strings.Contains(text, "FIRST") {
-			h.wants(h.run(text, true), want...)
+		tars = append(tars, tar)
+	}
+	return tars
+}
+
+// boot starts a host with systemd and returns the command that runs the tests in it. Where systemd-nspawn cannot start one
+// the host has no systemd, and the tests of services are skipped.
+func boot(t *testing.T, root string) *exec.Cmd {
+	t.Helper()
+	tests := []string{"/test", "-test.v", "-test.run", "^TestInHost"}
+	var console strings.Builder
+	host := exec.Command("systemd-nspawn", "--register=no", "--keep-unit", "-q", "-D", root, "-b", "--console=passive")
+	host.Env = append(os.Environ(), "UNIFIED_CGROUP_HIERARCHY=1")
+	host.Stdout, host.Stderr = &console, &console
+	if err := host.Start(); err != nil {
+		t.Logf("no systemd: %v", err)
+		return exec.Command("unshare", append([]string{"--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--root=" + root}, tests...)...)
+	}
+	ended := make(chan struct{})
+	go func() { _ = host.Wait(); close(ended) }()
+	leader := 0
+	t.Cleanup(func() {
+		if leader > 0 {
+			_ = syscall.Kill(leader, syscall.SIGKILL) // systemd-nspawn then ends by itself
+		} else {
+			_ = host.Process.Kill()
 		}
-		for i, w := range want {
-			want[i] = strings.Replace(w, ": would_change", ": changed", 1)
+		<-ended
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ended:
+			t.Fatalf("the host ends: %s", console.String())
+		case <-ctx.Done():
+			t.Fatalf("the host does not start: %s", console.String())
 		}
-		r := h.run(strings.ReplaceAll(text, "FIRST", ""), false)
-		h.wants(r, want...)
-		return r
+		data, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", host.Process.Pid))
+		pid, err := strconv.Atoi(strings.TrimSpace(string(data)))
+		if err != nil {
+			continue
+		}
+		leader = pid
+		in := []string{"-a", "-t", strconv.Itoa(leader)}
+		out, _ := exec.Command("nsenter", append(in, "systemctl", "is-system-running")...).Output()
+		if state := strings.TrimSpace(string(out)); state == "running" || state == "degraded" {
+			return exec.Command("nsenter", append(in, tests...)...)
+		}
 	}
-	// Before the first refresh test mode does not know the package.
-	h.wants(h.run("zt-a: {pkg.installed: {}}", true), "zt-a: unknown")
-	step("zt-a: {pkg.installed: {version: '1.0'}} #FIRST", "zt-a: changed intended")
-	step("zt-a: {pkg.installed: {version: '1.0'}}", "zt-a: unchanged")
-	step("zt-a: {pkg.installed: {}}", "zt-a: unchanged") // any version
-	r := step("zt-a: {pkg.latest: {}}", "zt-a: changed intended")
-	if c := r.States[0].Changes[0]; c.Do != "upgrade" || c.Before != "1.0" || c.After != "2.0" {
-		t.Errorf("%+v", c)
+}
+
+// step runs states in test mode and for real, and once more: what is predicted is applied, and then nothing is left.
+// Verdicts are those of the real run.
+func (h *fixture) step(text string, want ...string) *Result {
+	h.t.Helper()
+	predicted := h.run(text, true)
+	applied := h.run(text, false)
+	h.wants(applied, want...)
+	for i, p := range predicted.States {
+		a := applied.States[i]
+		verdict := strings.Replace(string(p.Result), string(WouldChange), string(Changed), 1)
+		if verdict != string(a.Result) || a.Result != Failed && fmt.Sprint(p.Changes) != fmt.Sprint(a.Changes) {
+			h.t.Errorf("%s is predicted as %s %+v (%s), and applied as %s %+v (%s)", p.State, p.Result, p.Changes, p.Comment, a.Result, a.Changes, a.Comment)
+		}
+		if p.Cause != a.Cause {
+			h.t.Errorf("%s has the predicted cause %q and the cause %q", p.State, p.Cause, a.Cause)
+		}
 	}
-	step("zt-a: {pkg.installed: {version: '1.0'}}", "zt-a: changed intended") // a downgrade
-	r = step("zt-b: {pkg.installed: {}}", "zt-b: changed intended")
-	// A package that conflicts would remove two that no state names.
-	r = h.run("zt-c: {pkg.installed: {}}", false)
-	h.wants(r, "zt-c: failed")
-	if want := "which the state does not name; allow_removals: true allows it"; !strings.Contains(r.States[0].Comment, want) {
-		t.Errorf("the comment is %q, want %q in it", r.States[0].Comment, want)
+	again := h.run(text, false)
+	for i, o := range again.States {
+		if applied.States[i].Result != Failed && o.Result != Unchanged && o.Reason != OnChangesUnmet {
+			h.t.Errorf("the second run: %s is %s %+v %s", o.State, o.Result, o.Changes, o.Comment)
+		}
 	}
-	r = h.run("zt-a: {pkg.removed: {}}", false) // b needs it
-	h.wants(r, "zt-a: failed")
-	r = step("x: {pkg.removed: {names: [zt-a, zt-b]}}", "x: changed intended")
-	if !r.States[0].Changes[0].Deletes {
-		t.Errorf("%+v", r.States[0].Changes)
-	}
-	step("zt-e: {pkg.installed: {}}\nzt-virtual: {pkg.installed: {}}", "zt-e: changed intended", "zt-virtual: unchanged")
-	r = h.run("no-such-package: {pkg.installed: {}}", false)
-	h.wants(r, "no-such-package: failed")
-	if !strings.Contains(r.States[0].Comment, "Unable to locate package no-such-package") {
-		t.Error(r.States[0].Comment)
-	}
-	step("zt-c: {pkg.installed: {allow_removals: true}}", "zt-c: changed intended")
-	if _, err := os.Stat("/usr/share/c/version"); err != nil {
-		t.Error(err)
-	}
+	return applied
 }

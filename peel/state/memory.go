@@ -7,24 +7,32 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 
 	"github.com/google/renameio/v2"
+
+	"github.com/seed-c01c3da5/zester/settings/state"
 )
 
 // memory is what the peel knows of earlier runs. It is on disk before a run changes the host.
 type memory struct {
-	file string
+	file  string
+	dirty bool
 	// Owed holds, for each state that has to react, the states whose changes it has not reacted to.
 	Owed map[string][]string `json:"owed,omitempty"`
+	// Acted holds, for a service that was told to react, the stamp of its unit before that. A crash leaves it here.
+	Acted map[string]string `json:"acted,omitempty"`
 	// Held holds, for each state, the hash of what was wanted when it last held.
 	Held map[string]string `json:"held,omitempty"`
 }
 
 // newMemory returns an empty memory that is not stored.
-func newMemory() *memory { return &memory{Owed: map[string][]string{}, Held: map[string]string{}} }
+func newMemory() *memory {
+	return &memory{Owed: map[string][]string{}, Acted: map[string]string{}, Held: map[string]string{}}
+}
 
 func loadMemory(dir string) (*memory, error) {
 	m := newMemory()
@@ -42,15 +50,18 @@ func loadMemory(dir string) (*memory, error) {
 	if m.Owed == nil {
 		m.Owed = map[string][]string{}
 	}
+	if m.Acted == nil {
+		m.Acted = map[string]string{}
+	}
 	if m.Held == nil {
 		m.Held = map[string]string{}
 	}
 	return m, nil
 }
 
-// save stores the memory, unless it is one that is not stored.
+// save stores what changed since the last save, unless the memory is one that is not stored.
 func (m *memory) save() error {
-	if m.file == "" {
+	if m.file == "" || !m.dirty {
 		return nil
 	}
 	data, err := json.Marshal(m)
@@ -63,29 +74,62 @@ func (m *memory) save() error {
 	if err := renameio.WriteFile(m.file, data, 0o600); err != nil {
 		return fmt.Errorf("cannot store what states owe: %w", err)
 	}
+	m.dirty = false
 	return nil
 }
 
-// owe stores that reactors have to react to a change of a state. It reports whether anything is new.
-func (m *memory) owe(state string, reactors []string) (isNew bool) {
+// owe notes that reactors have to react to a change of a state.
+func (m *memory) owe(state string, reactors []string) {
 	for _, r := range reactors {
+		m.act(r, "") // what was done before is no reaction to this change
 		if !slices.Contains(m.Owed[r], state) {
-			m.Owed[r], isNew = append(m.Owed[r], state), true
+			m.Owed[r], m.dirty = append(m.Owed[r], state), true
 		}
 	}
-	return isNew
 }
 
-// keep forgets states that are not in the set any more.
-func (m *memory) keep(names map[string]bool) {
-	for name := range m.Owed {
-		if !names[name] {
-			delete(m.Owed, name)
-		}
+// act notes the stamp of a service that is about to react; empty: it is not.
+func (m *memory) act(service, stamp string) {
+	if m.Acted[service] == stamp {
+		return
 	}
-	for name := range m.Held {
-		if !names[name] {
-			delete(m.Held, name)
-		}
+	m.Acted[service], m.dirty = stamp, true
+	if stamp == "" {
+		delete(m.Acted, service)
 	}
+}
+
+// settle removes what a state owes and reports whether it owed anything.
+func (m *memory) settle(state string) bool {
+	m.act(state, "")
+	if _, owed := m.Owed[state]; !owed {
+		return false
+	}
+	delete(m.Owed, state)
+	m.dirty = true
+	return true
+}
+
+// holds notes that a state holds with what is wanted now.
+func (m *memory) holds(state, wanted string) {
+	if m.Held[state] != wanted {
+		m.Held[state], m.dirty = wanted, true
+	}
+}
+
+// keep removes what is stored of states that are not in the set.
+func (m *memory) keep(set state.Set) {
+	names := make(map[string]bool, len(set))
+	for _, s := range set {
+		names[s.Name] = true
+	}
+	gone := func(name string) bool { return !names[name] }
+	for _, stored := range []map[string]string{m.Acted, m.Held} {
+		before := len(stored)
+		maps.DeleteFunc(stored, func(name, _ string) bool { return gone(name) })
+		m.dirty = m.dirty || len(stored) < before
+	}
+	before := len(m.Owed)
+	maps.DeleteFunc(m.Owed, func(name string, _ []string) bool { return gone(name) })
+	m.dirty = m.dirty || len(m.Owed) < before
 }

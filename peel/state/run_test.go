@@ -124,7 +124,7 @@ func TestARunChangesWhatIsMissingAndThenNothing(t *testing.T) {
 	h.wants(h.run(web, true), "conf: would_change drift", "log: would_change drift")
 	h.wants(h.run(web, false), "conf: changed drift", "log: changed drift")
 	two := strings.Replace(web, "content: one", "content: two", 1)
-	h.wants(h.run(two, false), "conf: changed intended", "log: changed drift")
+	h.wants(h.run(two, false), "conf: changed intended", "log: changed intended") // a reaction has the cause of its change
 	if got := h.read("log"); got != "reload\nreload\nreload\n" {
 		t.Errorf("the reactions are %q", got)
 	}

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -165,16 +166,19 @@ func (c *checks) unit(name string) {
 	}
 }
 
-// unitOf returns the full name of a unit.
-func unitOf(name string) string {
-	if strings.Contains(name, ".") {
+// unitTypes are the endings of names of units.
+var unitTypes = []string{".service", ".socket", ".timer", ".path", ".mount", ".automount", ".swap", ".target", ".slice", ".scope", ".device"}
+
+// UnitName returns the full name of a unit: one without the ending of a type of units is a service.
+func UnitName(name string) string {
+	if slices.Contains(unitTypes, path.Ext(name)) {
 		return name
 	}
 	return name + ".service"
 }
 
 func (a *ServiceRunning) setMain(name string) { setDefault(&a.Name, name) }
-func (a *ServiceRunning) owns() []resource    { return []resource{{"service", unitOf(a.Name), false}} }
+func (a *ServiceRunning) owns() []resource    { return []resource{{"service", UnitName(a.Name), false}} }
 
 func (a *ServiceRunning) check(complete bool) []problem {
 	c := checks{complete: complete}
@@ -190,7 +194,8 @@ type ServiceDead struct {
 }
 
 func (a *ServiceDead) setMain(name string) { setDefault(&a.Name, name) }
-func (a *ServiceDead) owns() []resource    { return []resource{{"service", unitOf(a.Name), false}} }
+func (a *ServiceDead) owns() []resource    { return []resource{{"service", UnitName(a.Name), false}} }
+
 func (a *ServiceDead) check(complete bool) []problem {
 	c := checks{complete: complete}
 	c.unit(a.Name)

@@ -53,6 +53,8 @@ type World struct {
 	users  map[string]User    // that planned steps make, or remove if !Exists
 	groups map[string]Group
 
+	units map[string]Unit // by name
+
 	packages   map[string]string // versions; empty: removed
 	unknowable bool
 }
@@ -66,7 +68,7 @@ type planned struct {
 
 // New returns the host as it is.
 func New() *World {
-	return &World{files: map[string]planned{}, users: map[string]User{}, groups: map[string]Group{}, packages: map[string]string{}}
+	return &World{files: map[string]planned{}, users: map[string]User{}, groups: map[string]Group{}, units: map[string]Unit{}, packages: map[string]string{}}
 }
 
 // MayShow reports whether results may show the texts.
@@ -76,7 +78,7 @@ func (w *World) MayShow(texts ...[]byte) bool {
 
 // Planned reports whether the World differs, or may differ, from the host.
 func (w *World) Planned() bool {
-	return w.unknowable || len(w.files)+len(w.users)+len(w.groups)+len(w.packages) > 0
+	return w.unknowable || len(w.files)+len(w.users)+len(w.groups)+len(w.units)+len(w.packages) > 0
 }
 
 // Package returns the version that planned steps give a package, empty if they remove it.

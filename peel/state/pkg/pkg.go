@@ -88,8 +88,8 @@ func (m *Manager) read(ctx context.Context) error {
 	return lines.Err()
 }
 
-// forget has the packages read again, after a transaction.
-func (m *Manager) forget() { m.installed, m.provided = nil, nil }
+// Forget has the packages read again, after a transaction.
+func (m *Manager) Forget() { m.installed, m.provided = nil, nil }
 
 // version returns the version of a package as the world has it, empty if it is not installed.
 func (m *Manager) version(name string) string {
@@ -228,7 +228,7 @@ func (e effect) step() host.Step {
 
 // execute runs a transaction.
 func (m *Manager) execute(ctx context.Context, t transaction) error {
-	defer m.forget()
+	defer m.Forget()
 	args := slices.Concat([]string{"apt-get"}, options, []string{t.verb})
 	if !t.removals && t.verb == "install" {
 		args = append(args, "--no-remove")

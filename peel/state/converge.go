@@ -1,0 +1,158 @@
+//go:build linux
+
+package state
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/seed-c01c3da5/zester/peel/state/host"
+	"github.com/seed-c01c3da5/zester/settings/state"
+)
+
+// converge plans a state and applies or predicts its steps. The end of the run ends ctx; work goes on until the timeout of
+// the state, so that a step that has begun can end.
+func (x *run) converge(ctx, work context.Context, s *state.State, o *Outcome) error {
+	react, doubt, err := x.reaction(ctx, s)
+	if err != nil {
+		return err
+	}
+	steps, err := x.plan(ctx, s, react)
+	if err != nil {
+		return err
+	}
+	if doubt != "" && len(steps) == 0 {
+		return &host.UnknownError{Why: doubt}
+	}
+	wanted := x.wanted(ctx, s)
+	if len(steps) > 0 {
+		o.Cause = x.cause(s, wanted)
+	}
+	switch {
+	case len(steps) == 0:
+		o.Result = Unchanged
+	case x.q.Test:
+		for _, step := range steps {
+			o.Changes = append(o.Changes, step.Change)
+			if step.Predict != nil {
+				step.Predict(x.world)
+			}
+		}
+		o.Result = WouldChange
+		return nil
+	default:
+		if err := x.apply(ctx, work, s, steps, react, o); err != nil {
+			return err
+		}
+		o.Result = Changed
+	}
+	if x.q.Test {
+		return nil
+	}
+	x.memory.holds(s.Name, wanted)
+	return x.settle(s)
+}
+
+// settle stores that a state owes no reaction. Test mode stores nothing.
+func (x *run) settle(s *state.State) error {
+	if x.q.Test || !x.memory.settle(s.Name) {
+		return nil
+	}
+	return x.memory.save()
+}
+
+// reaction reports whether a service has to react to a change that it watches. doubt says, if not empty, why that is not
+// known.
+func (x *run) reaction(ctx context.Context, s *state.State) (react bool, doubt string, err error) {
+	a, ok := s.Args.(*state.ServiceRunning)
+	watched := x.watch[s.Name]
+	if !ok || len(watched) == 0 {
+		return false, "", nil
+	}
+	owed := slices.ContainsFunc(x.memory.Owed[s.Name], func(name string) bool { return slices.Contains(watched, name) })
+	changed, doubtful := x.changed(watched)
+	if x.q.Test && changed == "" && doubtful != "" {
+		doubt = "it depends on whether " + doubtful + " changes"
+	}
+	if owed && x.memory.Acted[s.Name] != "" {
+		// The peel ended after systemctl was called. If the unit started or reloaded since, the reaction was made.
+		stamp, err := x.services.Stamp(ctx, a.Name)
+		if err != nil {
+			return false, "", err
+		}
+		owed = stamp == x.memory.Acted[s.Name]
+	}
+	return owed || changed != "", doubt, nil
+}
+
+// cause says why a state changes the host. A reaction has the cause of the change that it reacts to.
+func (x *run) cause(s *state.State, wanted string) Cause {
+	if wanted == "" || x.memory.Held[s.Name] != wanted {
+		return Intended
+	}
+	reactsTo := slices.Concat(x.memory.Owed[s.Name], x.watch[s.Name], x.onchanges[s.Name])
+	for _, name := range reactsTo {
+		d := x.done[name]
+		if d != nil && d.Cause == Intended || slices.Contains(x.memory.Owed[s.Name], name) && (d == nil || d.Cause == "") {
+			return Intended
+		}
+	}
+	return Drift
+}
+
+// intend stores what a change will owe, and of a reaction how the unit was before it.
+func (x *run) intend(ctx context.Context, s *state.State, react bool) error {
+	x.memory.owe(s.Name, x.reactors[s.Name])
+	if a, ok := s.Args.(*state.ServiceRunning); ok && react {
+		stamp, err := x.services.Stamp(ctx, a.Name)
+		if err != nil {
+			return err
+		}
+		x.memory.act(s.Name, stamp)
+	}
+	return x.memory.save()
+}
+
+// apply runs the steps and plans again.
+func (x *run) apply(ctx, work context.Context, s *state.State, steps []host.Step, react bool, o *Outcome) error {
+	if err := x.intend(ctx, s, react); err != nil {
+		return err
+	}
+	defer x.forget(s)
+	for _, step := range steps {
+		if err := context.Cause(ctx); err != nil && step.Apply != nil {
+			return err
+		}
+		o.Changes = append(o.Changes, step.Change)
+		if step.Apply == nil {
+			continue // part of the step before
+		}
+		if err := step.Apply(work); err != nil {
+			x.memory.act(s.Name, "")
+			return errors.Join(err, x.memory.save())
+		}
+	}
+	if _, isCommand := s.Args.(*state.CmdRun); isCommand {
+		return nil
+	}
+	x.forget(s)
+	left, err := x.plan(work, s, false)
+	if err != nil {
+		return fmt.Errorf("after its changes: %w", err)
+	}
+	if len(left) > 0 {
+		return fmt.Errorf("after its changes the state does not hold: %s %s is still to be done", left[0].Do, left[0].What)
+	}
+	return nil
+}
+
+// forget has what is known of the host read again where the change of a state may have an effect.
+func (x *run) forget(s *state.State) {
+	x.services.Forget()
+	if !strings.HasPrefix(s.Function, "file.") && !strings.HasPrefix(s.Function, "service.") {
+		x.packages.Forget()
+	}
+}

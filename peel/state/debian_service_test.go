@@ -1,0 +1,137 @@
+//go:build linux && debian
+
+package state
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+// unit writes a unit that counts its starts and reloads in /run/zt.NAME.
+func unit(t *testing.T, name, more string) {
+	t.Helper()
+	must(t, os.WriteFile("/etc/systemd/system/"+name+".service", []byte(`[Service]
+ExecStartPre=/bin/sh -c 'echo start >> /run/zt.`+name+`'
+ExecStart=/bin/sleep infinity
+ExecReload=/bin/sh -c 'echo reload >> /run/zt.`+name+`'
+`+more+`
+[Install]
+WantedBy=multi-user.target
+`), 0o644))
+	_ = os.Remove("/run/zt." + name)
+	t.Cleanup(func() {
+		sh(t, "systemctl stop %s; systemctl disable -q %[1]s; rm -f /etc/systemd/system/%[1]s.service; systemctl daemon-reload", name)
+	})
+}
+
+func counted(name string) string {
+	data, _ := os.ReadFile("/run/zt." + name)
+	return strings.ReplaceAll(strings.TrimSpace(string(data)), "\n", " ")
+}
+
+func needsSystemd(t *testing.T) {
+	t.Helper()
+	needsHost(t)
+	if _, err := os.Stat("/run/systemd/system"); err != nil {
+		t.Skip("this host runs without systemd")
+	}
+}
+
+func TestInHostServices(t *testing.T) {
+	needsSystemd(t)
+	t.Parallel()
+	h := newHost(t)
+	unit(t, "web", "")
+	has := func(want string) {
+		t.Helper()
+		if got := counted("web"); got != want {
+			t.Errorf("the unit counts %q, want %q", got, want)
+		}
+	}
+	const web = "conf: {file.managed: {path: DIR/conf, content: one}}\nweb: {service.running: {enable: true}, watch: [conf]}"
+	// A service that has to be started is not restarted.
+	r := h.step(web, "conf: changed intended", "web: changed intended")
+	if len(r.States[1].Changes) != 2 || r.States[1].Changes[0].Do != "enable" || r.States[1].Changes[1].Do != "start" {
+		t.Errorf("%+v", r.States[1].Changes)
+	}
+	has("start")
+	h.step(strings.Replace(web, "one", "two", 1), "conf: changed intended", "web: changed intended")
+	has("start start")
+	reloads := strings.Replace(web, "enable: true", "enable: true, reload: true", 1)
+	h.step(strings.Replace(reloads, "one", "three", 1), "conf: changed intended", "web: changed intended")
+	has("start start reload")
+	// It reacts also if the same state enables it.
+	sh(t, "systemctl disable -q web")
+	r = h.step(strings.Replace(reloads, "one", "four", 1), "conf: changed intended", "web: changed intended")
+	if len(r.States[1].Changes) != 2 {
+		t.Errorf("%+v", r.States[1].Changes)
+	}
+	has("start start reload reload")
+	// A changed unit is read again.
+	sh(t, "echo '#' >> /etc/systemd/system/web.service")
+	r = h.step(strings.Replace(reloads, "one", "four", 1), "conf: unchanged", "web: changed drift")
+	if c := r.States[1].Changes; len(c) != 1 || c[0].Do != "daemon-reload" {
+		t.Errorf("%+v", c)
+	}
+	h.step("dead: {service.dead: {name: web, enable: false}}", "dead: changed intended")
+	h.step("dead: {service.dead: {name: nothing}}", "dead: unchanged")
+	h.wants(h.run("x: {service.running: {name: nothing}}", true), "x: failed")
+	h.step("m: {service.dead: {name: cron, mask: true}}", "m: changed intended")
+	sh(t, "systemctl unmask -q cron; systemctl start cron")
+}
+
+func TestInHostAServiceWithItsUnitFromTheRepo(t *testing.T) {
+	needsSystemd(t)
+	t.Parallel()
+	h := newHost(t)
+	unit(t, "own", "")
+	must(t, os.Remove("/etc/systemd/system/own.service"))
+	sh(t, "systemctl daemon-reload")
+	const own = `
+/etc/systemd/system/own.service: {file.managed: {content: "[Service]\nExecStart=/bin/sleep infinity\n[Install]\nWantedBy=multi-user.target\n"}}
+own: {service.running: {enable: true}, watch: [/etc/systemd/system/own.service]}
+`
+	h.step(own, "/etc/systemd/system/own.service: changed intended", "own: changed intended")
+	r := h.step(strings.Replace(own, "ExecStart", "Nice=1\\nExecStart", 1), "/etc/systemd/system/own.service: changed intended", "own: changed intended")
+	if c := r.States[1].Changes; len(c) != 2 || c[0].Do != "daemon-reload" || c[1].Do != "restart" {
+		t.Errorf("%+v", c)
+	}
+	const dropIn = own + `
+/etc/systemd/system/own.service.d/n.conf: {file.managed: {content: "[Service]\nNice=2\n", makedirs: true}, watch_in: [own]}
+`
+	r = h.step(dropIn, "/etc/systemd/system/own.service: changed intended", "/etc/systemd/system/own.service.d/n.conf: changed intended", "own: changed intended")
+	if got := strings.TrimSpace(sh(t, "systemctl show --property=Nice --value own")); got != "2" {
+		t.Errorf("the nice value is %s", got)
+	}
+	sh(t, "rm -r /etc/systemd/system/own.service.d")
+}
+
+func TestInHostAServiceThatFails(t *testing.T) {
+	needsSystemd(t)
+	t.Parallel()
+	h := newHost(t)
+	unit(t, "bad", "")
+	sh(t, "sed -i 's|^ExecStart=.*|ExecStart=/bin/sh -c \"echo no such database; exit 3\"|' /etc/systemd/system/bad.service")
+	r := h.run("bad: {service.running: {}}", false)
+	h.wants(r, "bad: failed intended")
+	if !strings.Contains(r.States[0].Comment, "no such database") || strings.Count(r.States[0].Comment, "\n") > 12 {
+		t.Errorf("the comment is %q", r.States[0].Comment)
+	}
+	// A service that systemd starts again and again is not up.
+	unit(t, "loop", "Restart=always\nRestartSec=100ms")
+	sh(t, "sed -i 's|^ExecStart=.*|ExecStart=/bin/sleep 0.5|' /etc/systemd/system/loop.service")
+	h.wants(h.run("loop: {service.running: {}}", false), "loop: failed intended")
+	// A reload that fails is made by the next run.
+	unit(t, "rel", "")
+	must(t, os.WriteFile("/run/zt.broken", nil, 0o644))
+	sh(t, "sed -i 's|^ExecReload=.*|ExecReload=/bin/sh -c \"test ! -e /run/zt.broken \\&\\& echo reload >> /run/zt.rel\"|' /etc/systemd/system/rel.service; systemctl daemon-reload; systemctl start rel")
+	const rel = "conf: {file.managed: {path: DIR/c, content: one}}\nrel: {service.running: {reload: true}, watch: [conf]}"
+	h.wants(h.run(rel, false), "conf: changed intended", "rel: failed intended")
+	h.wants(h.run(rel, false), "conf: unchanged", "rel: failed intended")
+	must(t, os.Remove("/run/zt.broken"))
+	h.step(rel, "conf: unchanged", "rel: changed intended")
+	if got := counted("rel"); got != "start reload" {
+		t.Errorf("the unit counts %q", got)
+	}
+}

@@ -1,0 +1,119 @@
+//go:build linux
+
+package state
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/seed-c01c3da5/zester/peel/state/file"
+	"github.com/seed-c01c3da5/zester/peel/state/host"
+	"github.com/seed-c01c3da5/zester/settings/state"
+)
+
+// plan returns the steps that are missing. With react a service reacts as well.
+func (x *run) plan(ctx context.Context, s *state.State, react bool) ([]host.Step, error) {
+	switch a := s.Args.(type) {
+	case *state.FileManaged:
+		return file.Managed(ctx, x.world, a, x.o.Files)
+	case *state.FileDirectory:
+		return file.Directory(ctx, x.world, a, x.owned)
+	case *state.FileRecurse:
+		return file.Recurse(ctx, x.world, a, x.o.Files, x.owned)
+	case *state.FileSymlink:
+		return file.Link(x.world, a)
+	case *state.FileAbsent:
+		return file.Missing(x.world, a)
+	case *state.FileLine:
+		return file.Line(x.world, a)
+	case *state.FileBlock:
+		return file.Block(x.world, a)
+	case *state.CmdRun:
+		return x.command(s, a)
+	case *state.ServiceRunning:
+		return x.services.Running(ctx, a, react)
+	case *state.ServiceDead:
+		return x.services.Dead(ctx, a)
+	case *state.PkgInstalled:
+		return x.packages.Installed(ctx, a, !x.q.Test)
+	case *state.PkgLatest:
+		return x.packages.Latest(ctx, a, !x.q.Test)
+	case *state.PkgRemoved:
+		return x.packages.Removed(ctx, a)
+	}
+	return nil, fmt.Errorf("this peel cannot do %s", s.Function)
+}
+
+// owned reports whether a state of the peel owns a path, or something below it.
+func (x *run) owned(name string) bool {
+	return slices.ContainsFunc(slices.Concat(x.q.Set, x.q.Others), func(s *state.State) bool {
+		return slices.ContainsFunc(s.Paths(), func(p string) bool { return p == name || strings.HasPrefix(p, name+"/") })
+	})
+}
+
+// command plans cmd.run.
+func (x *run) command(s *state.State, a *state.CmdRun) ([]host.Step, error) {
+	if a.Creates != "" {
+		info, err := x.world.Stat(a.Creates)
+		if err != nil || info.Kind != 0 {
+			return nil, err
+		}
+	}
+	what := a.Command
+	if a.Argv != nil {
+		what = strings.Join(a.Argv, " ")
+	}
+	return []host.Step{{
+		Change: host.Change{Do: "run", What: what},
+		Apply: func(ctx context.Context) error {
+			end, err := x.o.Exec(ctx, Command{Shell: a.Command, Argv: a.Argv, Cwd: a.Cwd, Env: a.Env, User: a.User, Stdin: a.Stdin, Timeout: s.Timeout})
+			if err != nil {
+				return err
+			}
+			if end.Code != 0 {
+				return fmt.Errorf("the command ended with %d: %s", end.Code, end.Output)
+			}
+			if a.Creates == "" {
+				return nil
+			}
+			if info, err := x.world.Stat(a.Creates); err != nil || info.Kind == 0 {
+				return errors.Join(fmt.Errorf("the command did not create %s", a.Creates), err)
+			}
+			return nil
+		},
+		Predict: func(w *host.World) { w.Unknowable() },
+	}}, nil
+}
+
+// wanted identifies what a state wants, the contents of its sources included. It is empty if that cannot be read.
+func (x *run) wanted(ctx context.Context, s *state.State) string {
+	h, err := s.Hash()
+	if err != nil {
+		return ""
+	}
+	sum := sha256.New()
+	sum.Write([]byte(h))
+	for _, source := range s.Sources() {
+		names := []string{""}
+		if source.Dir {
+			if names, err = x.o.Files.Tree(source.Path); err != nil {
+				return ""
+			}
+		}
+		for _, name := range names {
+			c, err := x.o.Files.Source(ctx, path.Join(source.Path, name))
+			if err != nil {
+				return ""
+			}
+			part := sha256.Sum256(c.Data)
+			sum.Write(part[:])
+		}
+	}
+	return hex.EncodeToString(sum.Sum(nil)[:16])
+}

@@ -1,0 +1,279 @@
+//go:build linux
+
+// Package service has the functions of states for units of systemd. Begin a run with [New] and plan with
+// [Manager.Running] and [Manager.Dead]. [Status] and [Control] are for people who ask for one unit.
+//
+// Guarantees:
+//   - A plan changes nothing and asks systemd once for all units of the run. [Manager.Forget] has it asked again.
+//   - systemd reads changed files of a unit before the unit is started or reacts, and that is a step of its own.
+//   - A unit that was started, restarted or reloaded is still up two seconds later; otherwise the error has the last lines
+//     of its journal.
+//   - A unit that has to be started is not restarted as well.
+//
+// Known gaps: other service managers than systemd. A unit that ends by itself, such as one of type oneshot without
+// RemainAfterExit, never counts as running.
+package service
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/peel/state/host"
+	"github.com/seed-c01c3da5/zester/settings/state"
+)
+
+const (
+	settle       = 2 * time.Second // after which a unit that was started has to be up
+	journalLines = "10"            // of a unit that is not
+	maxOutput    = 2000            // bytes of the output of systemctl in an error
+)
+
+// A Manager knows the units of a host during one run. It is not safe for concurrent use.
+type Manager struct {
+	world *host.World
+	names []string             // units that are asked for together
+	units map[string]host.Unit // nil: not asked yet
+}
+
+// New returns a manager for a run over a world, whose states name these units.
+func New(w *host.World, names []string) *Manager { return &Manager{world: w, names: names} }
+
+// Forget has systemd asked again, because something on the host changed.
+func (m *Manager) Forget() { m.units = nil }
+
+// unit returns a unit as the host has it.
+func (m *Manager) unit(ctx context.Context, name string) (host.Unit, error) {
+	if u, ok := m.units[name]; ok {
+		return u, nil
+	}
+	names := m.names
+	if !slices.Contains(names, name) {
+		names = append(slices.Clone(names), name)
+	}
+	units, err := show(ctx, names)
+	if err != nil {
+		return host.Unit{}, err
+	}
+	m.units = units
+	return units[name], nil
+}
+
+// Stamp identifies the last start, stop, restart or reload of a unit.
+func (m *Manager) Stamp(ctx context.Context, name string) (string, error) {
+	u, err := m.unit(ctx, state.UnitName(name))
+	return u.Stamp, err
+}
+
+// planned returns a unit as planned steps leave it.
+func (m *Manager) planned(ctx context.Context, name string) (host.Unit, error) {
+	u, err := m.unit(ctx, state.UnitName(name))
+	if err != nil {
+		return u, err
+	}
+	u, why := m.world.Unit(u)
+	if why != "" {
+		return u, &host.UnknownError{Why: why}
+	}
+	return u, nil
+}
+
+// Running plans service.running. With react a unit that is up is restarted, or reloaded.
+func (m *Manager) Running(ctx context.Context, a *state.ServiceRunning, react bool) ([]host.Step, error) {
+	u, err := m.planned(ctx, a.Name)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case !u.Exists():
+		return nil, fmt.Errorf("there is no unit %s on this host", u.Name)
+	case u.Load == "masked":
+		return nil, fmt.Errorf("the unit %s is masked; 'systemctl unmask %s' allows to start it", u.Name, u.Name)
+	case u.Load != "loaded":
+		return nil, fmt.Errorf("systemd cannot use the unit %s: it is %s", u.Name, u.Load)
+	}
+	var steps []host.Step
+	if u.NeedsReload {
+		steps = append(steps, m.step("daemon-reload", u, func(u *host.Unit) { u.NeedsReload = false }))
+	}
+	if a.Enable != nil && *a.Enable != isEnabled(u) {
+		step, err := m.enable(u, *a.Enable)
+		if err != nil {
+			return nil, err
+		}
+		steps = append(steps, step)
+	}
+	switch {
+	case !u.IsRunning():
+		steps = append(steps, m.step("start", u, func(u *host.Unit) { u.Active, u.Sub = "active", "running" }))
+	case react && a.Reload && u.CanReload && !u.NeedsReload:
+		steps = append(steps, m.step("reload", u, func(*host.Unit) {}))
+	case react:
+		steps = append(steps, m.step("restart", u, func(*host.Unit) {}))
+	}
+	return steps, nil
+}
+
+// isEnabled reports whether a unit comes up by itself after a boot.
+func isEnabled(u host.Unit) bool {
+	return slices.Contains([]string{"enabled", "alias", "indirect"}, u.Enabled)
+}
+
+// enable plans to enable or disable a unit.
+func (m *Manager) enable(u host.Unit, on bool) (host.Step, error) {
+	if !on {
+		return m.step("disable", u, func(u *host.Unit) { u.Enabled = "disabled" }), nil
+	}
+	if slices.Contains([]string{"static", "transient"}, u.Enabled) {
+		return host.Step{}, fmt.Errorf("the unit %s is %s: its file has no section [Install], so it cannot be enabled; leave enable out", u.Name, u.Enabled)
+	}
+	return m.step("enable", u, func(u *host.Unit) { u.Enabled = "enabled" }), nil
+}
+
+// Dead plans service.dead.
+func (m *Manager) Dead(ctx context.Context, a *state.ServiceDead) ([]host.Step, error) {
+	u, err := m.planned(ctx, a.Name)
+	if err != nil {
+		return nil, err
+	}
+	var steps []host.Step
+	if u.Active != "inactive" && u.Active != "failed" {
+		steps = append(steps, m.step("stop", u, func(u *host.Unit) { u.Active, u.Sub = "inactive", "dead" }))
+	}
+	if a.Enable != nil && slices.Contains([]string{"enabled", "enabled-runtime", "alias", "indirect"}, u.Enabled) {
+		step, err := m.enable(u, false)
+		if err != nil {
+			return nil, err
+		}
+		steps = append(steps, step)
+	}
+	if a.Mask && u.Enabled != "masked" {
+		steps = append(steps, m.step("mask", u, func(u *host.Unit) { u.Load, u.Enabled = "masked", "masked" }))
+	}
+	return steps, nil
+}
+
+// step is one call of systemctl for a unit.
+func (m *Manager) step(verb string, u host.Unit, effect func(*host.Unit)) host.Step {
+	change := host.Change{Do: verb, What: u.Name}
+	switch verb {
+	case "start", "stop":
+		change.Before = u.Active
+	case "enable", "disable", "mask":
+		change.Before = u.Enabled
+	}
+	return host.Step{
+		Change: change,
+		Apply: func(ctx context.Context) error {
+			m.Forget()
+			return control(ctx, verb, u.Name)
+		},
+		Predict: func(w *host.World) {
+			now, _ := w.Unit(u)
+			effect(&now)
+			w.SetUnit(now)
+		},
+	}
+}
+
+// Status describes a unit; one that does not exist has the load state not-found.
+func Status(ctx context.Context, name string) (host.Unit, error) {
+	name = state.UnitName(name)
+	units, err := show(ctx, []string{name})
+	return units[name], err
+}
+
+// Control starts, stops, restarts or reloads a unit and checks what became of it.
+func Control(ctx context.Context, verb, name string) error {
+	if !slices.Contains([]string{"start", "stop", "restart", "reload"}, verb) {
+		return fmt.Errorf("%q is not start, stop, restart or reload", verb)
+	}
+	return control(ctx, verb, state.UnitName(name))
+}
+
+// control runs one verb of systemctl.
+func control(ctx context.Context, verb, name string) error {
+	args := []string{verb, "--", name}
+	if verb == "daemon-reload" {
+		args = args[:1]
+	}
+	_, err := systemctl(ctx, args...)
+	if !slices.Contains([]string{"start", "restart", "reload"}, verb) {
+		return err
+	}
+	if err == nil {
+		err = staysUp(ctx, name)
+	}
+	if err != nil {
+		return fmt.Errorf("%w%s", err, journal(ctx, name))
+	}
+	return nil
+}
+
+// staysUp waits and reports a unit that is not up, or was started again by systemd in the meantime.
+func staysUp(ctx context.Context, name string) error {
+	before, err := Status(ctx, name)
+	if err != nil {
+		return err
+	}
+	timer := time.NewTimer(settle)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	after, err := Status(ctx, name)
+	switch {
+	case err != nil:
+		return err
+	case !after.IsRunning():
+		return fmt.Errorf("%s is %s (%s) %s after its start", name, after.Active, after.Sub, settle)
+	case invocation(after) != invocation(before):
+		return fmt.Errorf("%s ended within %s, and systemd started it again", name, settle)
+	}
+	return nil
+}
+
+// invocation identifies the last start of a unit.
+func invocation(u host.Unit) string {
+	id, _, _ := strings.Cut(u.Stamp, " ")
+	return id
+}
+
+// journal returns the last lines of a unit's journal, empty if there are none.
+func journal(ctx context.Context, name string) string {
+	out, err := exec.CommandContext(ctx, "journalctl", "--quiet", "--no-pager", "--lines="+journalLines, "--output=short-iso", "--unit="+name).Output()
+	if err != nil || len(bytes.TrimSpace(out)) == 0 {
+		return ""
+	}
+	return "; the last lines of its journal:\n" + strings.ToValidUTF8(string(out), "?")
+}
+
+// errNoSystemd says what is missing.
+var errNoSystemd = errors.New("this host does not run systemd: there is no /run/systemd/system")
+
+// systemctl runs it and returns its output.
+func systemctl(ctx context.Context, args ...string) ([]byte, error) {
+	if _, err := os.Stat("/run/systemd/system"); err != nil {
+		return nil, errNoSystemd
+	}
+	cmd := exec.CommandContext(ctx, "systemctl", slices.Concat([]string{"--no-pager", "--no-ask-password"}, args)...)
+	cmd.Env = append(os.Environ(), "LC_ALL=C.UTF-8", "SYSTEMD_COLORS=0")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			err = cause
+		}
+		return nil, fmt.Errorf("systemctl %s: %w: %.*s", strings.Join(args, " "), err, maxOutput, bytes.TrimSpace(stderr.Bytes()))
+	}
+	return out, nil
+}
