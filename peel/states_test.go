@@ -5,28 +5,45 @@ package peel_test
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/seed-c01c3da5/zester/peel"
 	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/canon"
 )
 
-// results returns the states of a run, with their results.
-func results(t *testing.T, r wire.Result) map[string]string {
+// results returns the states of a run in order, each as "name: result", with the reason or cause if there is one.
+func results(t *testing.T, r wire.Result) []string {
 	t.Helper()
 	data, _ := r.Data.(map[string]any)
 	list, ok := data["states"].([]any)
 	if !ok {
 		t.Fatalf("the result is %+v", r)
 	}
-	out := map[string]string{}
+	out := []string{}
 	for _, s := range list {
 		s := s.(map[string]any)
-		out[s["state"].(string)] = s["result"].(string)
+		words := []string{s["state"].(string) + ":", s["result"].(string)}
+		for _, field := range []string{"reason", "cause"} {
+			if text, ok := s[field].(string); ok {
+				words = append(words, text)
+			}
+		}
+		out = append(out, strings.Join(words, " "))
 	}
 	return out
+}
+
+// wants checks the success and the states of a run.
+func wants(t *testing.T, r wire.Result, success bool, states ...string) {
+	t.Helper()
+	if got := results(t, r); r.Success != success || !slices.Equal(got, states) {
+		t.Errorf("success %v, error %q, states %q; want %v, %q", r.Success, r.Error, got, success, states)
+	}
 }
 
 // runStates is run with a lock of its own, so that runs of other tests do not wait for it.
@@ -34,6 +51,9 @@ func runStates(t *testing.T, f func(*bench)) {
 	peel.SetRunDirectory(t.TempDir())
 	run(t, f)
 }
+
+// replaceDir puts a directory in the place of DIR.
+func replaceDir(text, dir string) string { return strings.ReplaceAll(text, "DIR", dir) }
 
 // inForce waits until the peel has applied a document.
 func (b *bench) inForce(generation uint64) {
@@ -48,23 +68,298 @@ func TestStatesAreAppliedFromTheSettings(t *testing.T) {
 		b.start()
 		b.give(1, "states: {motd: {file.managed: {path: "+path+", content: 'hello {{peel}} {{facts.role}}', template: true}}}\n_states: {order: [motd], refs: {web: [motd]}, files: {}}")
 		b.inForce(1)
-		r := b.call("state.apply", map[string]any{"test": true})
-		if got := results(t, r); !r.Success || got["motd"] != "would_change" {
-			t.Errorf("%+v", r)
-		}
+		wants(t, b.call("state.apply", map[string]any{"test": true}), true, "motd: would_change intended")
 		if _, err := os.Stat(path); err == nil {
 			t.Error("test mode made the file")
 		}
-		r = b.call("state.apply", nil)
-		if got := results(t, r); !r.Success || got["motd"] != "changed" {
-			t.Errorf("%+v", r)
-		}
+		wants(t, b.call("state.apply", nil), true, "motd: changed intended")
 		if data, _ := os.ReadFile(path); string(data) != "hello web.01 web" {
 			t.Errorf("the file has %q", data)
 		}
-		r = b.call("state.highstate", nil)
-		if got := results(t, r); !r.Success || len(got) != 0 {
+		wants(t, b.call("state.highstate", nil), true)
+		wants(t, b.call("state.highstate", map[string]any{"full": true}), true, "motd: unchanged")
+		if err := os.WriteFile(path, []byte("by hand"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		wants(t, b.call("state.apply", map[string]any{"test": true}), true, "motd: would_change drift")
+		wants(t, b.call("state.apply", nil), true, "motd: changed drift")
+		r := b.call("state.last", nil)
+		wants(t, r, true, "motd: changed drift")
+		data := r.Data.(map[string]any)
+		if data["commit"] != "c0ffee" || data["test"] != false || fmt.Sprint(data["counts"]) != "map[changed:1]" || data["digest"] == nil || data["duration_ns"] == nil {
+			t.Errorf("%+v", data)
+		}
+	})
+}
+
+const threeFiles = `
+states:
+  one: {file.managed: {path: DIR/one, content: "1"}, watch_in: []}
+  two: {file.managed: {path: DIR/two, content: "2"}, require: ["file:a"]}
+  three: {cmd.run: {command: "echo reacted >> DIR/three"}, onchanges: [one]}
+  dir: {file.directory: {path: DIR/kept, clean: true}}
+  kept: {file.managed: {path: DIR/kept/file, content: k}}
+_states: {order: [one, two, three, dir, kept], refs: {a: [one], b.sub: [two, kept], c: [three], d: [dir]}, files: {}}
+`
+
+func TestApplyOfSomeSettingsFiles(t *testing.T) {
+	runStates(t, func(b *bench) {
+		dir := t.TempDir()
+		b.start()
+		b.give(1, replaceDir(threeFiles, dir))
+		b.inForce(1)
+		r := b.call("state.apply", map[string]any{"refs": []any{"b.sbu"}})
+		if r.Success || !strings.Contains(r.Error, `did you mean "b.sub"`) {
 			t.Errorf("%+v", r)
+		}
+		if r := b.call("state.apply", map[string]any{"refs": []any{}}); r.Success {
+			t.Errorf("no refs are %+v", r)
+		}
+		if names, err := os.ReadDir(dir); err != nil || len(names) > 0 {
+			t.Errorf("refused runs made %v, %v", names, err)
+		}
+		if err := os.Mkdir(filepath.Join(dir, "kept"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		// A request has the references as one text. What is required runs, in the order of all states.
+		b.ask(wire.Request{Function: "state.apply", ID: "b.sub", Epoch: 1})
+		wants(t, b.returned().Result, true, "one: changed intended", "two: changed intended", "kept: changed intended")
+		// The directory is cleaned of what no state of the peel owns.
+		if err := os.WriteFile(filepath.Join(dir, "kept", "foreign"), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		wants(t, b.call("state.apply", map[string]any{"refs": []any{"d"}}), true, "dir: changed intended")
+		if _, err := os.Stat(filepath.Join(dir, "kept", "file")); err != nil {
+			t.Error(err)
+		}
+		// The reaction that a run of some states did not have is made by the next.
+		wants(t, b.call("state.highstate", nil), true, "three: changed intended")
+		wants(t, b.call("state.highstate", nil), true)
+		if data, _ := os.ReadFile(filepath.Join(dir, "three")); string(data) != "reacted\n" {
+			t.Errorf("the reactions are %q", data)
+		}
+	})
+}
+
+func TestAFailedStateFailsTheRun(t *testing.T) {
+	runStates(t, func(b *bench) {
+		dir := t.TempDir()
+		b.start()
+		b.give(1, replaceDir(`
+states:
+  bad: {file.managed: {path: DIR/no/file, content: x}}
+  next: {file.managed: {path: DIR/next, content: x}, require: [bad]}
+  other: {file.managed: {path: DIR/other, content: x}}
+_states: {order: [bad, next, other], refs: {a: [bad, next, other]}, files: {}}
+schedule:
+  converge: {module: state.highstate, interval: 10m, return_job: failures}
+  check: {module: state.highstate, interval: 50m, args: {test: true}, return_job: true}
+`, dir))
+		b.inForce(1)
+		r := b.call("state.apply", map[string]any{"full": true})
+		wants(t, r, false, "bad: failed", "next: skipped require_failed", "other: changed intended")
+		if r.Error != "1 of 3 states failed: bad" {
+			t.Errorf("the error is %q", r.Error)
+		}
+		s := b.reported()
+		wants(t, s.Result, false, "bad: failed")
+		if s.Entry != "converge" || s.Function != "state.highstate" {
+			t.Errorf("%+v", s)
+		}
+		if err := os.Mkdir(filepath.Join(dir, "no"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		// From now on nothing fails, so the next report is of the entry that reports each run. It finds that somebody removed a file.
+		for s = b.reported(); s.Entry == "converge"; s = b.reported() {
+			t.Errorf("a run without failures is reported: %+v", s)
+		}
+		wants(t, s.Result, true)
+		b.drain()
+		if err := os.Remove(filepath.Join(dir, "other")); err != nil {
+			t.Fatal(err)
+		}
+		wants(t, b.call("state.apply", map[string]any{"test": true}), true, "other: would_change drift")
+	})
+}
+
+func TestWrongArgumentsRunNothing(t *testing.T) {
+	runStates(t, func(b *bench) {
+		dir := t.TempDir()
+		b.start()
+		b.give(1, "states: {f: {file.managed: {path: "+dir+"/f, content: x}}}\n_states: {order: [f], refs: {a: [f]}, files: {}}")
+		b.inForce(1)
+		for _, args := range []map[string]any{{"test": "yes"}, {"tets": true}, {"test": int64(1)}, {"refs": "a"}, {"full": "no"}, {"refs": []any{int64(1)}}} {
+			if r := b.call("state.apply", args); r.Success || r.Data != nil {
+				t.Errorf("%v: %+v", args, r)
+			}
+			args["path"], args["content"] = dir+"/g", "x"
+			if r := b.call("file.managed", args); r.Success || r.Data != nil {
+				t.Errorf("%v: %+v", args, r)
+			}
+		}
+		if names, err := os.ReadDir(dir); err != nil || len(names) > 0 {
+			t.Errorf("there are %v, %v", names, err)
+		}
+	})
+}
+
+func TestAStateByItselfLeavesWhatIsKnownOfTheOthers(t *testing.T) {
+	runStates(t, func(b *bench) {
+		dir := t.TempDir()
+		b.start()
+		b.give(1, replaceDir(threeFiles, dir))
+		b.inForce(1)
+		wants(t, b.call("file.managed", map[string]any{"path": dir + "/one", "content": "mine", "test": true}), true, dir+"/one: would_change intended")
+		if _, err := os.Stat(dir + "/one"); err == nil {
+			t.Error("test mode made the file")
+		}
+		if err := os.Mkdir(dir+"/kept", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		wants(t, b.call("state.apply", nil), true,
+			"one: changed intended", "two: changed intended", "three: changed intended", "kept: changed intended")
+		wants(t, b.call("file.managed", map[string]any{"path": dir + "/one", "content": "mine"}), true, dir+"/one: changed intended")
+		wants(t, b.call("file.directory", map[string]any{"path": dir + "/kept", "clean": true}), true, dir+"/kept: unchanged")
+		wants(t, b.call("state.apply", nil), true, "one: changed drift", "three: changed drift")
+	})
+}
+
+func TestSecretsOfStatesAreShownNowhere(t *testing.T) {
+	runStates(t, func(b *bench) {
+		dir := t.TempDir()
+		b.start()
+		secret := "hunter2-hunter2"
+		b.giveSecret(1, replaceDir(`
+password: SECRET
+states:
+  inline: {file.managed: {path: DIR/inline, content: "key: SECRET"}}
+  template: {file.managed: {path: DIR/template, content: "key: {{settings.password}}", template: true}}
+  fails: {cmd.run: {command: "echo $KEY; echo $KEY >&2; exit 1", env: {KEY: SECRET}}}
+_states: {order: [inline, template, fails], refs: {a: [inline, template, fails]}, files: {}}
+`, dir), secret, b.key())
+		b.inForce(1)
+		for _, r := range []wire.Result{b.call("state.apply", map[string]any{"test": true}), b.call("state.apply", nil), b.call("state.last", nil), b.call("state.show", nil)} {
+			if text := fmt.Sprint(r); strings.Contains(text, "hunter2") {
+				t.Errorf("a result has the secret: %s", text)
+			}
+		}
+		if r := b.call("state.last", nil); !strings.Contains(fmt.Sprint(r.Data), shown) {
+			t.Errorf("the result has no placeholder: %+v", r.Data)
+		}
+		for _, name := range []string{"inline", "template"} {
+			if data, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(data) != "key: "+secret {
+				t.Errorf("%s has %q, %v", name, data, err)
+			}
+		}
+		if name := holds(t, b.dir, "hunter2"); name != "" {
+			t.Errorf("%s has the secret", name)
+		}
+	})
+}
+
+func TestRunsAreKeptForTheirOwnerAlone(t *testing.T) {
+	runStates(t, func(b *bench) {
+		b.start()
+		b.give(1, "states: {f: {file.managed: {path: "+t.TempDir()+"/f, content: x}}}\n_states: {order: [f], refs: {a: [f]}, files: {}}")
+		b.inForce(1)
+		if r := b.call("state.last", nil); r.Success || r.Error != "no run of states is stored on this peel" {
+			t.Errorf("%+v", r)
+		}
+		for range 25 {
+			if r := b.call("state.apply", nil); !r.Success {
+				t.Errorf("%+v", r)
+			}
+		}
+		runs := filepath.Join(b.dir, "states", "runs")
+		names, err := os.ReadDir(runs)
+		if err != nil || len(names) != 20 {
+			t.Errorf("%d runs, %v", len(names), err)
+		}
+		for _, e := range names {
+			if info, err := e.Info(); err != nil || info.Mode().Perm() != 0o600 {
+				t.Errorf("%s: %v, %v", e.Name(), info.Mode(), err)
+			}
+		}
+		if info, err := os.Stat(runs); err != nil || info.Mode().Perm() != 0o700 {
+			t.Errorf("%v, %v", info.Mode(), err)
+		}
+	})
+}
+
+func TestAnUnchangedRunIsSmall(t *testing.T) {
+	runStates(t, func(b *bench) {
+		var text, order strings.Builder
+		dir := t.TempDir()
+		for i := range 300 {
+			fmt.Fprintf(&text, "  state-with-a-rather-long-name-%d: {file.absent: {path: %s/%d}}\n", i, dir, i)
+			fmt.Fprintf(&order, "state-with-a-rather-long-name-%d, ", i)
+		}
+		b.start()
+		b.give(1, "states:\n"+text.String()+"_states: {order: ["+order.String()+"], refs: {}, files: {}}")
+		b.inForce(1)
+		r := b.call("state.apply", nil)
+		data, err := canon.Marshal(r.Data)
+		if err != nil || !r.Success || len(data) > 1<<10 {
+			t.Errorf("%d bytes, %v: %+v", len(data), err, r)
+		}
+	})
+}
+
+func TestACanceledRunEndsAfterTheStateUnderWay(t *testing.T) {
+	runStates(t, func(b *bench) {
+		dir := t.TempDir()
+		b.start()
+		b.give(1, replaceDir(`
+states:
+  slow: {cmd.run: {command: "echo > DIR/begun; until test -e DIR/go; do sleep 0.01; done; echo > DIR/ended"}}
+  next: {file.managed: {path: DIR/next, content: x}}
+_states: {order: [slow, next], refs: {a: [slow, next]}, files: {}}
+`, dir))
+		b.inForce(1)
+		r := b.ask(wire.Request{Function: "state.apply", Args: map[string]any{"full": true}, Epoch: 1})
+		for _, err := os.Stat(dir + "/begun"); err != nil; _, err = os.Stat(dir + "/begun") { // fake time stands still while the command runs
+			b.acked(r.JID)
+		}
+		b.cancel(r.JID)
+		b.acked(r.JID) // after the cancel
+		if err := os.WriteFile(dir+"/go", nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		wants(t, b.canceled(r.JID).Result, false, "slow: changed intended", "next: skipped canceled")
+		if _, err := os.Stat(dir + "/ended"); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestThePeelStopsAfterTheStateUnderWay(t *testing.T) {
+	runStates(t, func(b *bench) {
+		dir := t.TempDir()
+		b.start()
+		b.give(1, replaceDir(`
+states:
+  slow: {cmd.run: {command: "echo > DIR/begun; until test -e DIR/go; do sleep 0.01; done; echo > DIR/ended"}}
+  next: {file.managed: {path: DIR/next, content: x}}
+_states: {order: [slow, next], refs: {a: [slow, next]}, files: {}}
+`, dir))
+		b.inForce(1)
+		r := b.ask(wire.Request{Function: "state.apply", Args: map[string]any{"full": true}, Epoch: 1})
+		for _, err := os.Stat(dir + "/begun"); err != nil; _, err = os.Stat(dir + "/begun") {
+			b.acked(r.JID)
+		}
+		release := exec.Command("sh", "-c", "sleep 0.3; echo > "+dir+"/go") // after the peel was told to stop
+		if err := release.Start(); err != nil {
+			t.Fatal(err)
+		}
+		b.stop()
+		if err := release.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		b.start() // sends the return
+		ret := b.returned()
+		wants(t, ret.Result, false, "slow: changed intended", "next: skipped canceled")
+		if ret.Outcome != wire.Interrupted {
+			t.Errorf("%+v", ret)
 		}
 	})
 }

@@ -29,7 +29,7 @@ func read(d Document) (states.Set, map[string][]string, error) {
 
 // origin returns where a state comes from, nil if that is not known.
 func (d Document) origin(name string) *settings.Origin {
-	o, known := d.Settings.Origins["state:"+name]
+	o, known := d.Settings.Origins[settings.StateOrigin+name]
 	if !known {
 		return nil
 	}

@@ -180,22 +180,35 @@ func (f *Functions) runner(d Document, m *mask.Mask) *state.Runner {
 
 // returned is the result of a run as a function returns it.
 func returned(r *state.Result, full bool) wire.Result {
-	shown := r
+	result := wire.Result{Error: failures(r)}
+	result.Success = result.Error == ""
 	if !full {
-		shown = r.Brief()
+		r = r.Brief()
 	}
-	shown.Fit(maxResult)
-	result := wire.Result{Success: r.Success(), Data: shown}
-	if !result.Success {
-		var names []string
-		for _, o := range r.States {
-			if o.Result == state.Failed {
-				names = append(names, o.State)
-			}
-		}
-		result.Error = fmt.Sprintf("%d of %d states failed: %s", len(names), len(r.States), listed(names))
-	}
+	r.Fit(maxResult)
+	result.Data = r
 	return result
+}
+
+// failures says which states failed, or how many did not run because the run was canceled; empty if there are none.
+func failures(r *state.Result) string {
+	var failed []string
+	canceled := 0
+	for _, o := range r.States {
+		switch {
+		case o.Result == state.Failed:
+			failed = append(failed, o.State)
+		case o.Reason == state.Canceled:
+			canceled++
+		}
+	}
+	switch {
+	case len(failed) > 0:
+		return fmt.Sprintf("%d of %d states failed: %s", len(failed), len(r.States), listed(failed))
+	case canceled > 0:
+		return fmt.Sprintf("the run was canceled, %d of %d states did not run", canceled, len(r.States))
+	}
+	return ""
 }
 
 // maxNames is how many states an error names.
