@@ -61,11 +61,22 @@ func (p *Plan) DeclaredEntries() []*DeclaredEntry {
 	return all
 }
 
-// PlainFiles returns the readable settings files that are not encrypted, sorted by path, also those that no peel uses.
+// Files returns the readable settings files, sorted by path, also those that no peel uses.
+func (p *Plan) Files() []*parse.File {
+	var all []*parse.File
+	for _, name := range slices.Sorted(maps.Keys(p.files)) {
+		if f := p.files[name]; f.Node != nil {
+			all = append(all, f)
+		}
+	}
+	return all
+}
+
+// PlainFiles returns the documents of the readable settings files that are not encrypted, sorted by path.
 func (p *Plan) PlainFiles() []*strictyaml.Node {
 	var all []*strictyaml.Node
-	for _, name := range slices.Sorted(maps.Keys(p.files)) {
-		if f := p.files[name]; f.Node != nil && !f.Encrypted {
+	for _, f := range p.Files() {
+		if !f.Encrypted {
 			all = append(all, f.Node)
 		}
 	}
@@ -120,7 +131,7 @@ func (e *Effective) values(name string) []*strictyaml.Node {
 }
 
 // Check reads a revision without a fleet, so it is not known which files a peel combines. It finds the mistakes in each file,
-// in the rules, and in entries that no other file could complete. The plan has no Peels; [Plan.DeclaredEntries] lists the
+// in the rules, and in entries and states that no other file could complete. The plan has no Peels; [Plan.DeclaredEntries] lists the
 // entries that can be parsed.
 func (c *Compiler) Check(tree fs.FS) (*Plan, error) {
 	p, sources, err := c.begin(tree, peelindex.New())
@@ -128,7 +139,11 @@ func (c *Compiler) Check(tree fs.FS) (*Plan, error) {
 		return nil, err
 	}
 	if p.resolve(sources) {
-		p.gather()
+		files := p.named()
+		p.gather(files)
+		if err := p.checkFiles(files); err != nil {
+			return nil, err
+		}
 	}
 	if err := p.problems.err(); err != nil {
 		return nil, err
@@ -137,9 +152,8 @@ func (c *Compiler) Check(tree fs.FS) (*Plan, error) {
 	return p.plan, nil
 }
 
-// gather reads the entries of all files that rules name, merged in the order in which they are named first.
-func (p *pass) gather() {
-	var files []*parse.File
+// named returns the valid files that rules name, in the order in which they are named first.
+func (p *pass) named() (files []*parse.File) {
 	named := map[string]bool{}
 	for _, rule := range p.rules.top.Rules {
 		for _, ref := range rule.Refs {
@@ -149,6 +163,11 @@ func (p *pass) gather() {
 			}
 		}
 	}
+	return files
+}
+
+// gather reads the entries of files, merged in their order.
+func (p *pass) gather(files []*parse.File) {
 	layers := map[string][]strictyaml.Pair{}
 	for _, f := range files {
 		for name, pair := range f.Entries {

@@ -2,7 +2,10 @@ package state
 
 import (
 	"path"
+	"slices"
 	"strings"
+
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
 // A Value is a state as decoded settings hold it. Secrets may be masked in it, so it need not pass the checks of [Parse].
@@ -48,4 +51,22 @@ func (v Value) Main(name string) string {
 // IsWithin reports whether a file of the config repo is a source or in the directory that is one.
 func IsWithin(file, source string) bool {
 	return source != "" && (file == source || strings.HasPrefix(file, path.Clean(source)+"/"))
+}
+
+// requisites are the fields of a state that name other states.
+var requisites = []string{"require", "watch", "onchanges", "onfail", "require_in", "watch_in"}
+
+// WithoutRequisites returns a state of a settings file without the names in its requisites for which drop returns true.
+func WithoutRequisites(n *strictyaml.Node, drop func(name string) bool) *strictyaml.Node {
+	return replaced(n, func(field strictyaml.Pair) *strictyaml.Node {
+		if !slices.Contains(requisites, field.Key) || field.Value.Kind != strictyaml.List {
+			return field.Value
+		}
+		list := *field.Value
+		list.List = slices.DeleteFunc(slices.Clone(list.List), func(e *strictyaml.Node) bool {
+			name, isText := e.Value.(string)
+			return isText && drop(name)
+		})
+		return &list
+	})
 }

@@ -1,0 +1,56 @@
+package plan
+
+import (
+	"github.com/seed-c01c3da5/zester/reconciler/plan/parse"
+	"github.com/seed-c01c3da5/zester/settings/state"
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
+)
+
+// checkFiles checks the states of files of which it is not known which ones a peel combines. Only a state that one file alone
+// declares can be checked, and a requisite may name a state of any file. err is about reading the tree.
+func (p *pass) checkFiles(files []*parse.File) error {
+	c := stateCheck{declared: map[string]int{}, refs: map[string][]string{}}
+	for _, f := range files {
+		for name := range f.States {
+			c.declared[name]++
+			ref := parse.ReferenceTo(f.Path)
+			c.refs[ref] = append(c.refs[ref], name)
+		}
+	}
+	for _, f := range files {
+		section := c.own(f.Node.Get(state.Key))
+		set, err := state.Parse(section, state.Options{Files: func(ref string) []string { return c.refs[ref] }})
+		if err != nil {
+			p.problems.add(Invalid, parse.AsErrors(f.Path, err)...)
+		}
+		_, bad, err := p.addContents(&Effective{States: set})
+		if err != nil {
+			return err
+		}
+		p.problems.add(bad.reason, bad.errs...)
+	}
+	return nil
+}
+
+// A stateCheck holds the states of all files.
+type stateCheck struct {
+	declared map[string]int      // number of the files that declare a state
+	refs     map[string][]string // names of the states of each file, by its reference
+}
+
+// own returns the states that no other file declares, without the requisites that other files declare.
+func (c stateCheck) own(section *strictyaml.Node) *strictyaml.Node {
+	out := &strictyaml.Node{Kind: strictyaml.Map}
+	if section == nil {
+		return out
+	}
+	own := func(name string) bool { return c.declared[name] == 1 && section.Get(name) != nil }
+	for _, p := range section.Map {
+		if !own(p.Key) || p.Value.Kind != strictyaml.Map {
+			continue
+		}
+		p.Value = state.WithoutRequisites(p.Value, func(name string) bool { return c.declared[name] > 0 && !own(name) })
+		out.Map = append(out.Map, p)
+	}
+	return out
+}
