@@ -1,0 +1,151 @@
+// Package statediff compares the states of a peel in two versions of its settings. Call [Read] for both versions and then
+// [Compare]; [Unified] compares two contents of a file.
+//
+// Guarantees: it reads nothing, and works on settings whose secrets are masked. Equal arguments give equal results.
+//
+// Known gap: it does not know the host, so a removal or reaction that it names may have nothing to do there.
+package statediff
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/seed-c01c3da5/zester/settings/state"
+)
+
+// A File describes a file of the config repo that states name.
+type File struct {
+	SHA256 string // of the content
+	Mode   string // "0644" or "0755"
+	Secret bool   // the content is encrypted in the repo
+}
+
+// A Side holds the states of a peel in one version of its settings.
+type Side struct {
+	States map[string]state.Value
+	Order  []string            // names in the order of their first mention
+	Refs   map[string][]string // names of the states to which each settings file contributed, by its reference
+	Files  map[string]File     // by path, "files/" included
+}
+
+// Read returns the states of decoded settings. isSecret reports whether a text stands for a masked secret.
+func Read(values map[string]any, isSecret func(text string) bool) Side {
+	s := Side{States: map[string]state.Value{}, Refs: map[string][]string{}, Files: map[string]File{}}
+	states, _ := values[state.Key].(map[string]any)
+	for name, value := range states {
+		s.States[name] = state.ValueOf(value)
+	}
+	compiled, _ := values[state.CompiledKey].(map[string]any)
+	s.Order = texts(compiled["order"])
+	refs, _ := compiled["refs"].(map[string]any)
+	for ref, names := range refs {
+		s.Refs[ref] = texts(names)
+	}
+	files, _ := compiled["files"].(map[string]any)
+	for path, value := range files {
+		f, _ := value.(map[string]any)
+		s.Files[path] = File{SHA256: text(f["sha256"]), Mode: text(f["mode"]), Secret: isSecret(text(f["key"]))}
+	}
+	return s
+}
+
+func text(v any) string {
+	s, _ := v.(string)
+	return s
+}
+
+// texts returns the strings of a list, or a string as the only one.
+func texts(v any) []string {
+	if s, ok := v.(string); ok {
+		return []string{s}
+	}
+	list, _ := v.([]any)
+	var out []string
+	for _, e := range list {
+		out = append(out, text(e))
+	}
+	return out
+}
+
+// A Difference holds the names of the states that differ, sorted.
+type Difference struct {
+	Added, Changed, Removed []string
+	Files                   map[string][]string // sorted paths whose content or mode differs, by the state that names them
+	Reordered               bool                // states that both sides have are in another order
+	Effects                 []Effect            // sorted by kind and state
+}
+
+// Compare returns how the states differ.
+func Compare(before, after Side) Difference {
+	d := Difference{Files: map[string][]string{}}
+	for name, now := range after.States {
+		old, had := before.States[name]
+		if paths := changedFiles(before, after, old, now); had && len(paths) > 0 {
+			d.Files[name] = paths
+		}
+		switch {
+		case !had:
+			d.Added = append(d.Added, name)
+		case len(d.Files[name]) > 0 || !reflect.DeepEqual(old, now):
+			d.Changed = append(d.Changed, name)
+		}
+	}
+	for name := range before.States {
+		if _, has := after.States[name]; !has {
+			d.Removed = append(d.Removed, name)
+		}
+	}
+	slices.Sort(d.Added)
+	slices.Sort(d.Changed)
+	slices.Sort(d.Removed)
+	d.Reordered = !slices.Equal(common(before.Order, before, after), common(after.Order, before, after))
+	d.Effects = effects(before, after, d)
+	return d
+}
+
+// changedFiles returns the files that a state names before or after and that differ.
+func changedFiles(before, after Side, old, now state.Value) (paths []string) {
+	all := maps.Clone(after.Files)
+	maps.Copy(all, before.Files)
+	for path := range all {
+		was, had := before.Files[path]
+		is, has := after.Files[path]
+		had, has = had && state.IsWithin(path, old.Source()), has && state.IsWithin(path, now.Source())
+		if had != has || had && was != is {
+			paths = append(paths, path)
+		}
+	}
+	slices.Sort(paths)
+	return paths
+}
+
+// common returns the names of a list that are states of both sides.
+func common(order []string, before, after Side) (names []string) {
+	for _, name := range order {
+		_, was := before.States[name]
+		if _, is := after.States[name]; was && is {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// isEnabled reports whether the state is to run.
+func isEnabled(v state.Value) bool {
+	enabled, given := v.Fields["enabled"].(bool)
+	return v.Function != "" && (enabled || !given)
+}
+
+// members returns the names of the states that a requisite names, in a list as settings hold it.
+func (s Side) members(requisites any) (names []string) {
+	for _, name := range texts(requisites) {
+		if ref, isFile := strings.CutPrefix(name, "file:"); isFile {
+			names = append(names, s.Refs[ref]...)
+		} else {
+			names = append(names, name)
+		}
+	}
+	return names
+}
