@@ -20,8 +20,10 @@ import (
 )
 
 const planManual = `plan compares two revisions of a config repo and shows what a merge will do to
-the fleet: the entries that each peel gains, loses or has changed, their next
-fires, and the load. It changes nothing.
+the fleet: the schedule entries and states that each peel gains, loses or has
+changed, the next fires of entries, the contents of files, and the load. It
+lists what states will delete, which services will react, and states that are
+taken out: what these made stays on the host. It changes nothing.
 
   zester plan --facts peels.yaml              what is not committed yet
   zester plan --base origin/main --head HEAD  a branch, for the live fleet
@@ -58,12 +60,19 @@ json prints:
                 "soak": …, "max_failures": …, "gate": …, "deadline": …}, …],
      "freeze": {"reason": …, "until": time, "peels": [peel, …]}},
    "totals": {"before": …, "added": …, "changed": …, "removed": …,
-              "timers_reset": …, "runs_at_once": …},
+              "timers_reset": …, "runs_at_once": …, "states_added": …,
+              "states_changed": …, "states_removed": …},
    "changes": [{
      "peels": […], "entry": …, "action": "add" or "change" or "remove",
      "fields": {NAME: {"before": …, "after": …}, …}, "resets_timer": …,
      "next": {"before": [time, …], "after": [time, …]},
      "origin": "file:line"}, …],
+   "states": [{
+     "peels": […], "state": …, "function": …, "action": as of changes,
+     "fields": as of changes, "origin": "file:line",
+     "contents": [{"path": …, "diff": [line, …]}, …]}, …],
+   "effects": [{"peels": […], "state": …, "text": …,
+                "kind": "removal" or "reaction" or "left"}, …],
    "settings": [{"peels": […], "key": …, "before": …, "after": …}, …],
    "warnings": ["path:line:column: …", …],
    "new_warnings": …,                          the first N are not at the base
@@ -75,7 +84,9 @@ json prints:
 examples/schema/plan.json is its JSON Schema. Encrypted values are not printed,
 nor values below a name that contains passw, passphrase, secret, token,
 credential, api_key or private_key: plan prints (secret 1), with the same number
-for equal values. It does print command lines.
+for equal values. It does print command lines. In the contents of files it omits
+lines with such a name. It compares contents of up to 64 KiB and prints at most
+400 lines of each.
 
 "load" is the expected number of runs of the whole fleet in the 24 hours after
 the merge. "safety" says how the change would go out: limits, waves with the

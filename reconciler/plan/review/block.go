@@ -17,10 +17,11 @@ const (
 	namesShown = 20  // peels named of all that change
 )
 
-// A Block holds the changes of one set of peels: each entry and key that changes on exactly these peels.
+// A Block holds the changes of one set of peels: each entry, state and key that changes on exactly these peels.
 type Block struct {
 	Peels    []target.PeelID
 	Changes  []Change
+	States   []StateChange
 	Settings []Setting
 }
 
@@ -37,6 +38,10 @@ func (r *Review) Blocks() []Block {
 	for _, c := range r.Changes {
 		b := of(c.Peels)
 		b.Changes = append(b.Changes, c)
+	}
+	for _, s := range r.States {
+		b := of(s.Peels)
+		b.States = append(b.States, s)
 	}
 	for _, s := range r.Settings {
 		b := of(s.Peels)
@@ -74,18 +79,32 @@ func (b Block) Lines() []Line {
 	add := func(mark Mark, format string, args ...any) {
 		lines = append(lines, Line{mark, oneLine(fmt.Sprintf(format, args...))})
 	}
-	for _, c := range b.Changes {
-		add(c.mark(), "%s  %s%s", c.Entry, c.Origin, c.note())
-		for _, name := range slices.Sorted(maps.Keys(c.Fields)) {
-			if v := c.Fields[name]; v.Before != nil {
+	fields := func(all map[string]Value) {
+		for _, name := range slices.Sorted(maps.Keys(all)) {
+			if v := all[name]; v.Before != nil {
 				add(Minus, "    %s: %s", name, short(v.Before))
 			}
-			if v := c.Fields[name]; v.After != nil {
+			if v := all[name]; v.After != nil {
 				add(Plus, "    %s: %s", name, short(v.After))
 			}
 		}
+	}
+	for _, c := range b.Changes {
+		add(c.Action.mark(), "%s  %s%s", c.Entry, c.Origin, c.note())
+		fields(c.Fields)
 		if next := c.Next.String(); next != "" {
 			add(Space, "    next: %s", next)
+		}
+	}
+	for _, s := range b.States {
+		add(s.Action.mark(), "%s  %s  %s", s.State, s.Function, s.Origin)
+		fields(s.Fields)
+		for _, content := range s.Contents {
+			add(Space, "    %s:", content.Path)
+			for _, line := range content.Diff {
+				mark, line := splitMark(line)
+				add(mark, "      %s", strings.ReplaceAll(cut(line, valueShown), "\t", "    "))
+			}
 		}
 	}
 	for _, s := range b.Settings {
@@ -99,8 +118,16 @@ func (b Block) Lines() []Line {
 	return lines
 }
 
-func (c *Change) mark() Mark {
-	switch c.Action {
+// splitMark returns the mark of a line of a unified diff, and its text.
+func splitMark(line string) (Mark, string) {
+	if line != "" && strings.IndexByte("+- ", line[0]) >= 0 {
+		return Mark(line[0]), line[1:]
+	}
+	return Space, line
+}
+
+func (a Action) mark() Mark {
+	switch a {
 	case Add:
 		return Plus
 	case Remove:

@@ -11,13 +11,18 @@ import (
 
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/reconciler/plan/diff"
+	"github.com/seed-c01c3da5/zester/reconciler/plan/statediff"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
+	"github.com/seed-c01c3da5/zester/settings/state"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 // compare adds the changes of all groups of a difference.
 func (r *Review) compare(base, head *plan.Plan, d *diff.Difference, o Options) error {
-	c := comparison{Options: o, review: r, changes: map[string]*Change{}, settings: map[string]*Setting{}, exposed: map[string][]target.PeelID{}}
+	c := comparison{
+		Options: o, review: r, changes: map[string]*Change{}, settings: map[string]*Setting{},
+		states: map[string]*StateChange{}, effects: map[statediff.Effect][]target.PeelID{}, exposed: map[string][]target.PeelID{},
+	}
 	for _, g := range d.Groups {
 		if err := c.group(base.Peels[g.Peels[0]], head.Peels[g.Peels[0]], g); err != nil {
 			return err
@@ -34,19 +39,23 @@ type comparison struct {
 	review   *Review
 	changes  map[string]*Change
 	settings map[string]*Setting
+	states   map[string]*StateChange
+	effects  map[statediff.Effect][]target.PeelID
 	exposed  map[string][]target.PeelID // peels by warning about a secret
 }
 
 // A side holds the settings of the peels of a group, at the base or at the head.
 type side struct {
 	values  map[string]any // beside the schedule
+	rest    map[string]any // values without the states
 	entries map[string]any
 	set     schedule.Set
+	states  statediff.Side
 	e       *plan.Effective
 }
 
 func sideOf(e *plan.Effective) (side, error) {
-	s := side{e: e}
+	s := side{e: e, states: statediff.Read(nil, isSecret)}
 	if e == nil { // the peel was held back at the base
 		return s, nil
 	}
@@ -55,8 +64,12 @@ func sideOf(e *plan.Effective) (side, error) {
 		return s, err
 	}
 	s.entries, _ = values["schedule"].(map[string]any)
+	s.states = statediff.Read(values, isSecret)
 	delete(values, "schedule")
+	delete(values, state.CompiledKey)
 	s.values, s.set = values, e.Schedule
+	s.rest = maps.Clone(values)
+	delete(s.rest, state.Key)
 	return s, nil
 }
 
@@ -86,7 +99,8 @@ func (c *comparison) group(old, new *plan.Effective, g diff.Group) error {
 			return err
 		}
 	}
-	c.keys("", before.values, after.values, g.Peels)
+	c.compareStates(before, after, g.Peels)
+	c.keys("", before.rest, after.rest, g.Peels)
 	c.expose(before, after, g.Peels)
 	return nil
 }
@@ -181,6 +195,7 @@ func (c *comparison) finish() {
 	slices.Sort(r.Touched)
 	slices.Sort(r.Emptied)
 	hidden := secrets{}
+	c.finishStates(hidden)
 	for _, change := range r.Changes {
 		for _, field := range slices.Sorted(maps.Keys(change.Fields)) {
 			change.Fields[field] = hidden.conceal(field, change.Fields[field])

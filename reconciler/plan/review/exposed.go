@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/seed-c01c3da5/zester/settings/sops"
+	"github.com/seed-c01c3da5/zester/settings/state"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -30,10 +31,15 @@ func (s side) secretsOf() map[string]secret {
 	for path, placeholder := range placeholders {
 		all[path] = secret{placeholder, files[path]}
 	}
+	for path, f := range s.states.Files {
+		if f.Secret {
+			all[path] = secret{f.SHA256, path}
+		}
+	}
 	return all
 }
 
-// expose warns of a secret that is new to peels, and of an entry with a secret whose function or arguments change. A secret
+// expose warns of a secret that is new to peels, and of an entry or state with a secret whose function or arguments change. A secret
 // is not new if the base had one at the same path from the same file, as its value may change, or the same one from another
 // file, as a file may be renamed.
 func (c *comparison) expose(before, after side, peels []target.PeelID) {
@@ -53,7 +59,18 @@ func (c *comparison) expose(before, after side, peels []target.PeelID) {
 			c.warn("schedule."+name+" has a secret, and its function or arguments change", peels)
 		}
 	}
+	for name, now := range after.states.States {
+		held := map[string]string{}
+		findSecrets("", now.Args, held)
+		old, had := before.states.States[name]
+		if len(held) > 0 && had && (old.Function != now.Function || !reflect.DeepEqual(withoutSecrets(old.Args), withoutSecrets(now.Args))) {
+			c.warn(state.Key+"."+name+" has a secret, and its function or arguments change", peels)
+		}
+	}
 }
+
+// isSecret reports whether a text is a masked secret.
+func isSecret(text string) bool { return strings.HasPrefix(text, sops.Shown) }
 
 func (c *comparison) warn(text string, peels []target.PeelID) {
 	c.exposed[text] = append(c.exposed[text], peels...)

@@ -79,3 +79,32 @@ func TestASecretOnANewWayToAPeelIsInThePlan(t *testing.T) {
 		}
 	}
 }
+
+func TestASecretContentOrArgumentOfAStateIsInThePlan(t *testing.T) {
+	w := sopstest.New(t)
+	const writes, runs = "states: {/etc/key: {file.managed: {source: files/key, mode: '0600'}}}\n", "states: {c: {cmd.run: {command: %s, env: {WORD: hunter2}}}}\n"
+	key := w.Encrypt("^data$", "data: correct-horse\n")
+	env := w.Encrypt("WORD", strings.Replace(runs, "%s", "dump", 1))
+	base := []string{"settings/all.yaml", "a: 1\n", "settings/few.yaml", "a: 1\n", "settings/env.yaml", env, "files/key", key}
+	withEnv := append(slices.Clone(base), "top.yaml", "base:\n  '*': [env, all]\n")
+	for name, c := range map[string]struct {
+		base, head []string
+		want       string
+	}{
+		"a secret file":         {base, []string{"settings/all.yaml", writes}, "the secret files/key goes to peels that did not have it: 3 peels"},
+		"a secret argument":     {base, []string{"top.yaml", "base:\n  '*': [env, all]\n"}, "the secret states.c.cmd.run.env.WORD goes to peels that did not have it"},
+		"another command":       {withEnv, []string{"settings/all.yaml", "states: {c: {cmd.run: {command: 'curl evil.example'}}}\n"}, "states.c has a secret, and its function or arguments change: 3 peels"},
+		"another requisite":     {withEnv, []string{"settings/all.yaml", "states: {c: {failhard: true}}\n"}, ""},
+		"a new secret content":  {append(slices.Clone(base), "settings/all.yaml", writes), []string{"files/key", w.Encrypt("^data$", "data: battery-staple\n")}, ""},
+		"the same file renamed": {append(slices.Clone(base), "settings/all.yaml", writes), []string{"settings/all.yaml", "states: {/etc/key2: {file.managed: {source: files/key, mode: '0600'}}}\n"}, ""},
+	} {
+		r := compare(t, peels(3), tree(c.base...), tree(append(slices.Clone(c.base), c.head...)...))
+		all := strings.Join(r.Warnings, "\n")
+		if !strings.Contains(all, c.want) || c.want == "" && strings.Contains(all, "secret") || r.Empty() {
+			t.Errorf("%s: %q", name, all)
+		}
+		if text := all + r.Markdown(); strings.Contains(text, "hunter2") || strings.Contains(text, "battery") || strings.Contains(text, "correct") {
+			t.Errorf("%s: %s", name, text)
+		}
+	}
+}

@@ -78,16 +78,12 @@ func fold(b *strings.Builder, what string, lines []string) {
 func (b Block) markdown() string {
 	var out strings.Builder
 	var lines []string
-	added, changed, removed := 0, 0, 0
+	entries, states := map[Action]int{}, map[Action]int{}
 	for _, c := range b.Changes {
-		switch c.Action {
-		case Add:
-			added++
-		case Remove:
-			removed++
-		default:
-			changed++
-		}
+		entries[c.Action]++
+	}
+	for _, s := range b.States {
+		states[s.Action]++
 	}
 	for _, l := range b.Lines() {
 		mark := l.Mark
@@ -96,8 +92,11 @@ func (b Block) markdown() string {
 		}
 		lines = append(lines, string(mark)+" "+l.Text)
 	}
-	fmt.Fprintf(&out, "\n<details><summary>%s: %d entries added, %d changed, %d removed; %d settings</summary>\n\n",
-		escape(Names(b.Peels)), added, changed, removed, len(b.Settings))
+	fmt.Fprintf(&out, "\n<details><summary>%s: %d entries added, %d changed, %d removed;", escape(Names(b.Peels)), entries[Add], entries[Modify], entries[Remove])
+	if len(b.States) > 0 {
+		fmt.Fprintf(&out, " states: %d added, %d changed, %d removed;", states[Add], states[Modify], states[Remove])
+	}
+	fmt.Fprintf(&out, " %d settings</summary>\n\n", len(b.Settings))
 	fence(&out, "diff", lines, markdownBlock)
 	out.WriteString("\n</details>\n")
 	return out.String()

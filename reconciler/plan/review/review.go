@@ -1,5 +1,6 @@
-// Package review describes the effect of a change of the config repo on a fleet before the merge: the entries that are added,
-// changed and removed on each peel, field by field, their next fires, and the load.
+// Package review describes the effect of a change of the config repo on a fleet before the merge: the entries and states that
+// are added, changed and removed on each peel, field by field, the next fires of entries, the contents of files that states
+// write, what states will delete or restart, and the load.
 //
 // Call [Make] with the plans of the base and the head, or [Refuse] if the head does not compile. Then [Review.Facts],
 // [Review.Blocks] and [Review.Markdown] return the texts.
@@ -63,6 +64,8 @@ type Review struct {
 	Safety   safety.Safety `json:"safety"`
 	Totals   Totals        `json:"totals"`
 	Changes  []Change      `json:"changes"`  // by entry
+	States   []StateChange `json:"states"`   // by name
+	Effects  []Effect      `json:"effects"`  // of states, by kind and state
 	Settings []Setting     `json:"settings"` // by key
 	// Warnings are the warnings about the head. The first NewWarnings of them are new, the others apply to the base too.
 	Warnings    []string `json:"warnings"`
@@ -94,6 +97,10 @@ type Totals struct {
 	Removed     int `json:"removed"`
 	TimersReset int `json:"timers_reset"` // changed entries whose next fire is computed again
 	RunsAtOnce  int `json:"runs_at_once"` // always 0, as no commit starts a run; a field of version 1
+
+	StatesAdded   int `json:"states_added"` // states, counted on each peel that has them
+	StatesChanged int `json:"states_changed"`
+	StatesRemoved int `json:"states_removed"`
 }
 
 // An Action is the kind of a change.
@@ -131,7 +138,7 @@ type Next struct {
 	After  []time.Time `json:"after,omitempty"`
 }
 
-// A Setting is a key outside the schedule that changes in the same way on some peels.
+// A Setting is a key beside the schedule and the states that changes in the same way on some peels.
 type Setting struct {
 	Peels []target.PeelID `json:"peels"` // sorted
 	Key   string          `json:"key"`   // the keys from the top, with dots between them
@@ -150,7 +157,7 @@ func Make(base, head *plan.Plan, o Options) (*Review, error) {
 	r := &Review{
 		Version: Version, Path: shownPath(o.Path), Base: o.Base, Head: o.Head, Guard: Guard{Hash: d.Hash},
 		Extent:  Extent{Peels: len(head.Peels) + len(head.Behind), Touched: []target.PeelID{}},
-		Changes: []Change{}, Settings: []Setting{}, Warnings: []string{},
+		Changes: []Change{}, States: []StateChange{}, Effects: []Effect{}, Settings: []Setting{}, Warnings: []string{},
 		Totals: Totals{Before: d.Counts.Before, Added: d.Counts.Added, Changed: d.Counts.Changed, Removed: d.Counts.Removed},
 	}
 	var before, after strictyaml.Errors
@@ -232,7 +239,7 @@ func shownPath(p string) string {
 func Refuse(err *plan.Error, o Options) *Review {
 	return &Review{
 		Version: Version, Path: shownPath(o.Path), Base: o.Base, Head: o.Head, Errors: Errors(err), Refused: true,
-		Extent: Extent{Touched: []target.PeelID{}}, Changes: []Change{}, Settings: []Setting{}, Warnings: []string{},
+		Extent: Extent{Touched: []target.PeelID{}}, Changes: []Change{}, States: []StateChange{}, Effects: []Effect{}, Settings: []Setting{}, Warnings: []string{},
 	}
 }
 

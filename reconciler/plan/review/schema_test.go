@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/reconciler/plan/review"
+	"github.com/seed-c01c3da5/zester/reconciler/plan/statediff"
 )
 
 var update = flag.Bool("update", false, "write the schema anew")
@@ -23,6 +24,8 @@ func describe(t *testing.T, typ reflect.Type) map[string]any {
 		return map[string]any{"type": "string", "format": "date-time"}
 	case reflect.TypeFor[review.Action]():
 		return map[string]any{"type": "string", "enum": []review.Action{review.Add, review.Modify, review.Remove}}
+	case reflect.TypeFor[statediff.Kind]():
+		return map[string]any{"type": "string", "enum": []statediff.Kind{statediff.Removal, statediff.Reaction, statediff.Left}}
 	}
 	switch typ.Kind() {
 	case reflect.String:
@@ -102,7 +105,7 @@ func TestListsAreNeverNull(t *testing.T) {
 	base := tree("settings/all.yaml", backup, "settings/few.yaml", "a: 1\n")
 	for name, r := range map[string]*review.Review{
 		"nothing": compare(t, peels(3), base, base),
-		"much":    compare(t, peels(3), base, tree("settings/all.yaml", "a: 2\n", "settings/few.yaml", "{}\n")),
+		"much":    compare(t, peels(3), base, tree("settings/all.yaml", "a: 2\nstates: {vim: {pkg.installed: null}, /etc/a: {file.absent: null}}\n", "settings/few.yaml", "{}\n")),
 		"refused": review.Refuse(refusal(t), review.Options{}),
 	} {
 		data, err := json.Marshal(r)

@@ -5,8 +5,14 @@ import (
 
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/reconciler/plan/diff"
+	"github.com/seed-c01c3da5/zester/reconciler/plan/statediff"
 	"github.com/seed-c01c3da5/zester/settings/schedule/forecast"
 )
+
+// effectsShown bounds the effects of one kind in the facts.
+const effectsShown = 20
+
+var effectTitles = map[statediff.Kind]string{statediff.Removal: "deletes", statediff.Reaction: "reacts", statediff.Left: "taken out"}
 
 // Radius returns one line about the share of the fleet that changes.
 func (r *Review) Radius() string {
@@ -50,7 +56,27 @@ func (r *Review) extent() []string {
 		fmt.Sprintf("runs in a day: %s → %s", forecast.Number(r.Load.Before.Runs), forecast.Number(r.Load.After.Runs)),
 		fmt.Sprintf("worst minute: %s → %s", r.Load.Before.Worst, r.Load.After.Worst),
 	}
+	if len(r.States) > 0 {
+		lines = append(lines, fmt.Sprintf("states: %d added, %d changed, %d removed", t.StatesAdded, t.StatesChanged, t.StatesRemoved))
+	}
+	lines = append(lines, r.effects()...)
 	return append(lines, r.Safety.Lines(len(r.Touched))...)
+}
+
+// effects returns lines about what states will do because of the change, at most effectsShown of each kind.
+func (r *Review) effects() (lines []string) {
+	shown := map[statediff.Kind]int{}
+	for _, e := range r.Effects {
+		if shown[e.Kind]++; shown[e.Kind] <= effectsShown {
+			lines = append(lines, fmt.Sprintf("%s: %s (state %s); %s", effectTitles[e.Kind], e.Text, e.State, Names(e.Peels)))
+		}
+	}
+	for _, kind := range []statediff.Kind{statediff.Removal, statediff.Reaction, statediff.Left} {
+		if more := shown[kind] - effectsShown; more > 0 {
+			lines = append(lines, fmt.Sprintf("%s: %d more", effectTitles[kind], more))
+		}
+	}
+	return lines
 }
 
 // String returns the minute with its number of runs.

@@ -1,0 +1,126 @@
+package review_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/reconciler/plan"
+	"github.com/seed-c01c3da5/zester/reconciler/plan/review"
+)
+
+const server = `states:
+  nginx: {pkg.installed: {}}
+  /etc/nginx/nginx.conf: {file.managed: {source: files/nginx.conf, mode: "0644"}, require: [nginx]}
+  web: {service.running: {name: nginx}, watch: [/etc/nginx/nginx.conf]}
+  /etc/motd: {file.managed: {content: "hello\n"}}
+  old: {pkg.installed: {}}
+`
+
+func TestAPlanShowsStatesWithFieldsContentsAndEffects(t *testing.T) {
+	base := tree("settings/all.yaml", server, "settings/few.yaml", "{}\n", "files/nginx.conf", "worker 1;\nlisten 80;\n")
+	head := tree("settings/all.yaml", strings.NewReplacer(
+		"  old: {pkg.installed: {}}\n", "  /etc/old: {file.absent: {}}\n", `mode: "0644"`, `mode: "0640"`, `"hello\n"`, `"hello\nyou\n"`,
+	).Replace(server), "settings/few.yaml", "{}\n", "files/nginx.conf", "worker 4;\nlisten 80;\n")
+	r := compare(t, peels(20), base, head)
+	if r.Totals.StatesAdded != 20 || r.Totals.StatesChanged != 40 || r.Totals.StatesRemoved != 20 || len(r.Touched) != 20 || len(r.Settings) != 0 {
+		t.Errorf("%+v, settings %+v", r.Totals, r.Settings)
+	}
+	var lines []string
+	for _, b := range r.Blocks() {
+		for _, l := range b.Lines() {
+			lines = append(lines, fmt.Sprintf("%c %s", l.Mark, l.Text))
+		}
+	}
+	const want = `~ /etc/motd  file.managed  settings/all.yaml:5
+      content:
+        @@ -1 +1,2 @@
+        hello
++       you
+~ /etc/nginx/nginx.conf  file.managed  settings/all.yaml:3
+-     mode: "0644"
++     mode: "0640"
+      files/nginx.conf:
+        @@ -1,2 +1,2 @@
+-       worker 1;
++       worker 4;
+        listen 80;
++ /etc/old  file.absent  settings/all.yaml:6
+- old  pkg.installed  settings/all.yaml:6`
+	if got := strings.Join(lines, "\n"); got != want {
+		t.Errorf("%s\nwant\n%s", got, want)
+	}
+	facts := strings.Join(r.Facts(), "\n")
+	for _, want := range []string{
+		"states: 20 added, 40 changed, 20 removed",
+		"deletes: removes /etc/old (state /etc/old); 20 peels: web-000 … web-019",
+		"reacts: restarts nginx if one of these changes: /etc/nginx/nginx.conf (state web); 20 peels",
+		"taken out: what pkg.installed made stays on the host (state old); 20 peels",
+	} {
+		if !strings.Contains(facts, want) {
+			t.Errorf("%q is missing in\n%s", want, facts)
+		}
+	}
+	if text := r.Markdown(); !strings.Contains(text, "states: 1 added, 2 changed, 1 removed") || !strings.Contains(text, "+       worker 4;") {
+		t.Error(text)
+	}
+}
+
+func TestAStateThatChangesItsFunctionOrOrderIsShown(t *testing.T) {
+	base := tree("settings/all.yaml", "states: {a: {pkg.installed: {}}, b: {pkg.installed: {}}}\n", "settings/few.yaml", "{}\n")
+	function := compare(t, peels(3), base, tree("settings/all.yaml", "states: {a: {pkg.removed: {purge: true}}, b: {pkg.installed: {}}}\n", "settings/few.yaml", "{}\n"))
+	if len(function.States) != 1 || function.States[0].Action != review.Modify || fmt.Sprint(function.States[0].Fields) != "map[function:{pkg.installed pkg.removed} purge:{<nil> true}]" {
+		t.Errorf("%+v", function.States)
+	}
+	order := compare(t, peels(3), base, tree("settings/all.yaml", "states: {b: {pkg.installed: {}}, a: {pkg.installed: {}}}\n", "settings/few.yaml", "{}\n"))
+	if len(order.Touched) != 3 || len(order.States) != 0 || len(order.Settings) != 1 || order.Settings[0].Key != "_states.order" {
+		t.Errorf("%v, %+v, %+v", order.Touched, order.States, order.Settings)
+	}
+	moved := compare(t, peels(1), base, tree("settings/all.yaml", "states: {a: {pkg.installed: {}}}\n", "settings/few.yaml", "states: {b: {pkg.installed: {}}}\n"))
+	if len(moved.States) != 0 || len(moved.Settings) != 2 || moved.Settings[0].Key != "_states.refs.all" || moved.Settings[1].Key != "_states.refs.few" {
+		t.Errorf("%+v, %+v", moved.States, moved.Settings)
+	}
+}
+
+func TestNoSecretIsShownInAContent(t *testing.T) {
+	one := "states: {/etc/a: {file.managed: {source: files/a}}, /etc/token: {file.managed: {source: files/token}}, b: {cmd.run: {command: x, env: {API_TOKEN: %s}}}}\n"
+	base := tree("settings/all.yaml", fmt.Sprintf(one, "plain1"), "settings/few.yaml", "{}\n", "files/a", "user: x\ndb_password: hunter1\n", "files/token", "hunter1\n")
+	head := tree("settings/all.yaml", fmt.Sprintf(one, "plain2"), "settings/few.yaml", "{}\n", "files/a", "user: y\ndb_password: hunter2\n", "files/token", "hunter2\n")
+	r := compare(t, peels(3), base, head)
+	text := r.Markdown() + fmt.Sprintf("%+v", r)
+	for _, secret := range []string{"hunter", "plain1", "plain2"} {
+		if strings.Contains(text, secret) {
+			t.Errorf("%s is in %s", secret, text)
+		}
+	}
+	if !strings.Contains(text, "(a line that may hold a secret, not shown)") || !strings.Contains(text, "secret, not shown") || len(r.States) != 3 {
+		t.Error(text)
+	}
+}
+
+func TestALongContentIsBounded(t *testing.T) {
+	base := tree("settings/all.yaml", "states: {/a: {file.managed: {source: files/a}}}\n", "settings/few.yaml", "{}\n", "files/a", "x\n")
+	head := tree("settings/all.yaml", "states: {/a: {file.managed: {source: files/a}}}\n", "settings/few.yaml", "{}\n", "files/a", strings.Repeat("a line\n", 1000))
+	r := compare(t, peels(1), base, head)
+	if n := len(r.States[0].Contents[0].Diff); n != 401 {
+		t.Errorf("%d lines", n)
+	}
+}
+
+// A base can mix two revisions: peels that mistakes hold back have the contents of an earlier one.
+func TestAContentIsThatOfTheRevisionOfItsSettings(t *testing.T) {
+	all := "states: {/etc/a: {file.managed: {source: files/a}}}\n"
+	c := plan.NewCompiler()
+	first := compile(t, c, tree("settings/all.yaml", all, "settings/few.yaml", "{}\n", "files/a", "first\n"), peels(1))
+	second := compile(t, c, tree("settings/all.yaml", all, "settings/few.yaml", "{}\n", "files/a", "second\n"), peels(1))
+	third := compile(t, c, tree("settings/all.yaml", all, "settings/few.yaml", "{}\n", "files/a", "third\n"), peels(1))
+	second.Peels["web-000"] = first.Peels["web-000"]
+	r, err := review.Make(second, third, review.Options{From: merge, Zone: time.UTC})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := strings.Join(r.States[0].Contents[0].Diff, " "); diff != "@@ -1 +1 @@ -first +third" {
+		t.Error(diff)
+	}
+}
