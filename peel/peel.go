@@ -30,6 +30,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/seed-c01c3da5/zester/peel/connection"
+	"github.com/seed-c01c3da5/zester/peel/content"
 	"github.com/seed-c01c3da5/zester/peel/facts"
 	"github.com/seed-c01c3da5/zester/peel/fence"
 	"github.com/seed-c01c3da5/zester/peel/module"
@@ -68,6 +69,7 @@ type Peel struct {
 	outbox   *outbox.Outbox
 	sched    *scheduler.Scheduler
 	key      *key
+	files    *content.Cache // contents of files that states name
 	snapshot *snapshot.File // start and followSettings alone use it
 	bus      atomic.Pointer[nats.Conn]
 
@@ -135,6 +137,9 @@ func (p *Peel) open() (err error) {
 	}
 	p.registry.Record(groups)
 	if p.key, err = openKey(p.path("key")); err == nil {
+		p.files, err = content.New(p.path("contents"), p.reportDue.raise, p.log)
+	}
+	if err == nil {
 		p.outbox, err = outbox.Open(p.path("outbox"), p.log)
 	}
 	if err == nil {
@@ -221,6 +226,7 @@ func (p *Peel) communicate(ctx context.Context, after uint64, updates chan<- set
 		})
 	})
 	g.Go(func() error { p.serveRequests(ctx, in); return nil })
+	g.Go(func() error { p.files.Run(ctx, nc); return nil })
 	g.Go(func() error { p.announce(ctx, nc); return nil })
 	g.Go(func() error { p.sendHeartbeats(ctx, nc); return nil })
 	err = g.Wait()

@@ -13,6 +13,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/schedule/entryyaml"
+	"github.com/seed-c01c3da5/zester/settings/state"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
@@ -135,8 +136,9 @@ func (p *Peel) apply(ctx context.Context, next inForce) {
 		next.errors = messages(err)
 		p.log.Error("schedule entries cannot be used", "err", err)
 	}
+	next.errors = append(next.errors, p.wantContents(next.values)...)
 	unable := unableEntries(set)
-	next.errors = append(next.errors, unable[:min(len(unable), wire.MaxReported-len(next.errors))]...)
+	next.errors = append(next.errors, unable[:min(len(unable), max(0, wire.MaxReported-len(next.errors)))]...)
 	next.schedule = set
 	starting := next
 	p.current.Store(&starting) // before the scheduler has it: a run that starts at once reports the origin of its entry
@@ -152,6 +154,27 @@ func (p *Peel) apply(ctx context.Context, next inForce) {
 			"started", len(c.Added), "stopped", len(c.Removed), "changed", len(c.Retimed)+len(c.Swapped), "kept", len(c.Kept))
 	}
 	p.replace(next)
+}
+
+// wantContents makes the peel fetch the contents of files that settings name, and returns what is wrong with the settings. If they
+// cannot be read, the peel keeps what it wanted before.
+func (p *Peel) wantContents(values *strictyaml.Node) []string {
+	compiled, err := compiledStates(values)
+	if err != nil {
+		p.log.Error("states cannot be used", "err", err)
+		return messages(err)
+	}
+	p.files.Want(compiled.Files)
+	return nil
+}
+
+// compiledStates returns what the compiler added to the states of settings.
+func compiledStates(values *strictyaml.Node) (state.Compiled, error) {
+	added := values.Get(state.CompiledKey)
+	if added == nil {
+		return state.Compiled{}, nil
+	}
+	return state.ReadCompiled(map[string]any{state.CompiledKey: added.Reveal()})
 }
 
 // confirm marks the settings in force as the newest on the bus if they have that generation. If the newest document was refused,
@@ -221,6 +244,7 @@ func (p *Peel) applied() wire.Applied {
 	if paused := p.paused.Load(); paused != nil {
 		a.PausedErrors = *paused
 	}
+	a.MissingContents = p.files.Missing()
 	if now.doc != nil {
 		a.Commit, a.Generation, a.Digest = string(now.doc.Commit), now.doc.Generation, string(now.doc.Digest)
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/seed-c01c3da5/zester/peel/highstate"
 	"github.com/seed-c01c3da5/zester/peel/state/file"
@@ -46,12 +48,34 @@ func (p *Peel) statesDocument() highstate.Document {
 	}
 }
 
-// contents returns the contents of the config repo that a document names.
-func (p *Peel) contents(highstate.Document) file.Inputs {
+// contents returns the contents of the config repo that a document names. They stay those of this document when a newer one
+// comes.
+func (p *Peel) contents(d highstate.Document) file.Inputs {
+	compiled, err := compiledStates(d.Values)
 	return file.Inputs{
-		Source: func(_ context.Context, name string) (file.Content, error) {
-			return file.Content{}, fmt.Errorf("the content of %s has not arrived", name)
+		Source: func(ctx context.Context, name string) (file.Content, error) {
+			f, ok := compiled.Files[name]
+			switch {
+			case err != nil:
+				return file.Content{}, err
+			case !ok:
+				return file.Content{}, fmt.Errorf("the settings of this peel have no content of %s: only states of the config repo can name one", name)
+			}
+			data, err := p.files.Read(ctx, name, f)
+			key := d.Values.Get(state.CompiledKey).Get("files").Get(name).Get("key")
+			return file.Content{Data: data, Executable: f.Mode == "0755", Secret: key.Secret != nil}, err
 		},
-		Tree: func(name string) ([]string, error) { return nil, fmt.Errorf("the files of %s have not arrived", name) },
+		Tree: func(dir string) (names []string, _ error) {
+			for name := range compiled.Files {
+				if below, ok := strings.CutPrefix(name, dir+"/"); ok {
+					names = append(names, below)
+				}
+			}
+			if err == nil && len(names) == 0 {
+				return nil, fmt.Errorf("the settings of this peel have no content below %s: only states of the config repo can name one", dir)
+			}
+			slices.Sort(names)
+			return names, err
+		},
 	}
 }

@@ -240,6 +240,9 @@ func syncPeelsTable(peels []status.Peel) table {
 		if n := len(p.PausedErrors); n > 0 {
 			state += fmt.Sprintf(", %d paused_errors", n)
 		}
+		if p.MissingContents > 0 {
+			state += fmt.Sprintf(", %d contents missing", p.MissingContents)
+		}
 		t.add(string(p.Peel), state, yesNo(p.Online), p.Commit.Short(), lag,
 			fmt.Sprintf("+%d ~%d -%d =%d", p.Started, p.Changed, p.Stopped, p.Kept), clock(p.Reported), shortDigest(p.Digest), shortDigest(p.Wanted),
 			strings.Join(slices.Concat(p.Errors, pausedTexts(p.PausedErrors)), "; "))

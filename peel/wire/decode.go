@@ -77,6 +77,9 @@ func DecodeApplied(msg *nats.Msg) (Applied, error) {
 	if err == nil && (len(a.PausedErrors) > MaxReported || slices.ContainsFunc(a.PausedErrors, func(e string) bool { return len(e) > maxEntryName })) {
 		err = fmt.Errorf("cannot accept %s: more than %d paused entries, or a name of more than %d bytes", msg.Subject, MaxReported, maxEntryName)
 	}
+	if err == nil && a.MissingContents < 0 {
+		err = fmt.Errorf("cannot accept %s: %d missing contents", msg.Subject, a.MissingContents)
+	}
 	return a, err
 }
 

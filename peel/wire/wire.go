@@ -193,6 +193,8 @@ type Applied struct {
 	Errors     []string      `json:"errors,omitempty"` // why entries cannot be used, or why a newer document was refused
 	// PausedErrors are entries that are paused_errors: they failed too often in a row. At most MaxReported are named.
 	PausedErrors []string `json:"paused_errors,omitempty"`
+	// MissingContents is how many contents of files that the document names have not arrived yet.
+	MissingContents int `json:"missing_contents,omitempty"`
 
 	Stale bool      `json:"stale,omitempty"` // the document comes from the snapshot and the bus has not confirmed it yet
 	Time  time.Time `json:"time"`

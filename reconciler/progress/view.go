@@ -169,7 +169,8 @@ func (p *Progress) peelLocked(id target.PeelID) status.Peel {
 	s := status.Peel{
 		Peel: id, Online: online, Commit: settings.Commit(report.Commit), Generation: report.Generation,
 		Digest: settings.Digest(report.Digest), Wanted: p.wanted[id], Errors: report.Errors, PausedErrors: report.PausedErrors, Stale: report.Stale,
-		Reload: status.Reload{Started: report.Started, Stopped: report.Stopped, Changed: report.Changed, Kept: report.Kept}, Reported: report.Time,
+		MissingContents: report.MissingContents,
+		Reload:          status.Reload{Started: report.Started, Stopped: report.Stopped, Changed: report.Changed, Kept: report.Kept}, Reported: report.Time,
 	}
 	if _, wanted := p.wanted[id]; !wanted {
 		s.State = status.Decommissioned

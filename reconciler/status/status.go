@@ -264,6 +264,9 @@ type Peel struct {
 	Errors []string `json:"errors,omitempty"`
 	// PausedErrors are schedule entries that failed too often in a row and do not run until a person resumes or changes them.
 	PausedErrors []string `json:"paused_errors,omitempty"`
+	// MissingContents is how many contents of files that its document names it has not fetched yet. A state that needs one
+	// fails.
+	MissingContents int `json:"missing_contents,omitempty"`
 
 	Stale    bool      `json:"stale,omitempty"` // it runs a snapshot that the bus has not confirmed
 	Reported time.Time `json:"reported,omitzero"`

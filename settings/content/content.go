@@ -94,10 +94,12 @@ func (f File) Check() error {
 	return nil
 }
 
-// Chunks returns the keys of the sealed content in the bucket, in order.
+// SealedSize returns the size of the sealed content in bytes.
+func (f File) SealedSize() int64 { return f.Size + gcmOverhead }
+
+// Chunks returns the keys of the sealed content in the bucket, in order. Each has MaxChunk bytes, the last one the rest.
 func (f File) Chunks() []string {
-	sealed := f.Size + gcmOverhead
-	keys := make([]string, 0, (sealed+MaxChunk-1)/MaxChunk)
+	keys := make([]string, 0, (f.SealedSize()+MaxChunk-1)/MaxChunk)
 	for n := range cap(keys) {
 		keys = append(keys, f.Blob+"."+strconv.Itoa(n))
 	}
