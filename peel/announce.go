@@ -27,9 +27,10 @@ func (s signal) raise() {
 }
 
 // unconfirmed are the reports that the peel has to send, because they changed or the stream has not confirmed them.
-type unconfirmed struct{ facts, applied bool }
+type unconfirmed struct{ facts, applied, stateRun bool }
 
-// announce sends facts and the applied report after every connect, and each again when it changes or was not confirmed.
+// announce sends facts and the applied report after every connect, the report on the newest run of states once after a start, and
+// each again when it changes or was not confirmed.
 func (p *Peel) announce(ctx context.Context, nc *nats.Conn) {
 	connected := nc.StatusChanged(nats.CONNECTED)
 	defer nc.RemoveStatusListener(connected)
@@ -37,7 +38,7 @@ func (p *Peel) announce(ctx context.Context, nc *nats.Conn) {
 	defer retry.Stop()
 	collect := time.NewTimer(jitter(factsInterval))
 	defer collect.Stop()
-	due := unconfirmed{facts: true, applied: true}
+	due := unconfirmed{facts: true, applied: true, stateRun: true} // the run before a restart may not have been confirmed
 	for {
 		select {
 		case <-ctx.Done():
@@ -45,9 +46,11 @@ func (p *Peel) announce(ctx context.Context, nc *nats.Conn) {
 		case <-connected:
 			p.outbox.Kick()
 			_, _ = p.collect(ctx) // fails only at the end of ctx
-			due = unconfirmed{facts: true, applied: true}
+			due = unconfirmed{facts: true, applied: true, stateRun: due.stateRun}
 		case <-p.reportDue:
 			due.applied = true
+		case <-p.stateRunDue:
+			due.stateRun = true
 		case <-p.factsDue:
 			due.facts = true
 		case <-retry.C:
@@ -82,7 +85,10 @@ func (p *Peel) sendDue(ctx context.Context, due *unconfirmed) bool {
 		}
 		due.applied = err == nil && !p.sendReport(ctx, wire.SettingsApplied(p.o.ID.Wire()), data)
 	}
-	return !due.facts && !due.applied
+	if due.stateRun {
+		due.stateRun = p.sendStateRun(func(subject string, data []byte) bool { return p.sendReport(ctx, subject, data) })
+	}
+	return *due == unconfirmed{}
 }
 
 // keyProof returns the peel's sealing key signed with the nkey of its credential, nil if the credential has no nkey.

@@ -78,6 +78,9 @@ type Peel struct {
 	paused    atomic.Pointer[[]string]     // names of the entries that are paused_errors
 	reportDue signal                       // announce sends the applied report
 	factsDue  signal                       // announce sends the facts
+
+	stateRun    stateRunFile // of the newest run of all states
+	stateRunDue signal       // announce sends it
 }
 
 // New checks the options and opens the peel's files. It neither connects nor runs anything.
@@ -97,7 +100,8 @@ func New(o Options) (*Peel, error) {
 	if err := private.Make(o.DataDir); err != nil {
 		return nil, err
 	}
-	p := &Peel{o: o, log: o.Log.With("peel", o.ID), registry: module.New(), reportDue: newSignal(), factsDue: newSignal()}
+	p := &Peel{o: o, log: o.Log.With("peel", o.ID), registry: module.New(), reportDue: newSignal(), factsDue: newSignal(), stateRunDue: newSignal()}
+	p.stateRun.path = p.path("state-run")
 	p.snapshot = snapshot.New(p.path("settings"))
 	p.current.Store(&inForce{})
 	p.addFunctions()

@@ -69,7 +69,7 @@ func run(t *testing.T, f func(*bench)) {
 		b := &bench{t: t, bus: bus, dir: dir, stop: func() {}}
 		b.nc = bus.Conn(t, grants.RoleMaster, "m1", nats.ReconnectWait(100*time.Millisecond))
 		b.heard = make(chan *nats.Msg, 10_000)
-		for _, subject := range []string{wire.ReturnOf("*", "*"), wire.AckOf("*", "*"), wire.AllScheduled, wire.AllApplied} {
+		for _, subject := range []string{wire.ReturnOf("*", "*"), wire.AckOf("*", "*"), wire.AllScheduled, wire.AllApplied, wire.AllStateRuns} {
 			if _, err := b.nc.ChanSubscribe(subject, b.heard); err != nil {
 				t.Fatal(err)
 			}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/seed-c01c3da5/zester/peel/highstate"
+	states "github.com/seed-c01c3da5/zester/peel/state"
 	"github.com/seed-c01c3da5/zester/peel/state/file"
 	"github.com/seed-c01c3da5/zester/settings/state"
 )
@@ -17,6 +18,11 @@ import (
 func (p *Peel) addStates() {
 	functions := highstate.New(highstate.Options{
 		Dir: p.path("states"), Lock: p.statesLock(), Registry: p.registry, Document: p.statesDocument, Contents: p.contents, Log: p.log,
+		Report: func(r *states.Result, whole bool) {
+			if whole {
+				p.reportStateRun(r)
+			}
+		},
 	})
 	for name, f := range functions.All() {
 		p.registry.Add(name, f)

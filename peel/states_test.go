@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/seed-c01c3da5/zester/peel"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -376,6 +377,47 @@ func TestWhatTheCompilerAddsIsNotShown(t *testing.T) {
 			if r := b.call("settings.get", map[string]any{"key": key}); r.Success {
 				t.Errorf("%+v", r)
 			}
+		}
+	})
+}
+
+func (b *bench) stateRun() wire.StateRun { return next(b, wire.AllStateRuns, wire.DecodeStateRun) }
+
+func TestARunOfAllStatesIsReported(t *testing.T) {
+	runStates(t, func(b *bench) {
+		dir := t.TempDir()
+		b.start()
+		digest := b.give(1, fmt.Sprintf("states: {good: {file.managed: {path: %[1]s/a, content: x}}, bad: {file.managed: {path: %[1]s/none/b, content: x}}}\n"+
+			"_states: {order: [good, bad], refs: {web: [good], db: [bad]}, files: {}}", dir))
+		b.inForce(1)
+		b.call("state.apply", map[string]any{"refs": []any{"web"}})
+		b.call("state.highstate", map[string]any{"test": true})
+		r := b.stateRun()
+		if !r.Test || r.Digest != string(digest) || r.Commit != "c0ffee" || r.Counts["failed"] != 1 || r.Counts["unchanged"] != 1 {
+			t.Errorf("the first report is of another run: %+v", r)
+		}
+		if len(r.States) != 1 || r.States[0].State != "bad" || r.States[0].Result != "failed" || r.States[0].Error == "" {
+			t.Errorf("states %+v", r.States)
+		}
+	})
+}
+
+func TestAReportOnStatesSurvivesAnOutageAndARestart(t *testing.T) {
+	runStates(t, func(b *bench) {
+		path := filepath.Join(t.TempDir(), "motd")
+		b.start()
+		b.give(1, "states: {motd: {file.managed: {path: "+path+", content: x}}}\n_states: {order: [motd], refs: {web: [motd]}, files: {}}\n"+
+			"schedule: {converge: {module: state.highstate, interval: 1m}}")
+		b.inForce(1)
+		b.bus.Stop(t)
+		time.Sleep(90 * time.Second)
+		b.stop()
+		b.bus.Start(t)
+		time.Sleep(time.Second)
+		b.drain()
+		b.start()
+		if r := b.stateRun(); r.Test || r.Counts["changed"] != 1 || len(r.States) != 1 || r.States[0].Cause != "intended" {
+			t.Errorf("%+v", r)
 		}
 	})
 }

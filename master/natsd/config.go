@@ -34,6 +34,7 @@ func configs() []jetstream.StreamConfig {
 		events,
 		lastPerSubject(StreamFacts, wire.AllFacts),
 		lastPerSubject(StreamApplied, wire.AllApplied),
+		lastPerSubject(StreamStates, wire.AllStateRuns),
 	}
 }
 

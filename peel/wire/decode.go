@@ -83,6 +83,38 @@ func DecodeApplied(msg *nats.Msg) (Applied, error) {
 	return a, err
 }
 
+// DecodeStateRun decodes a peel's report on its newest run of all its states.
+func DecodeStateRun(msg *nats.Msg) (StateRun, error) {
+	var r StateRun
+	err := Decode(msg, &r)
+	if err == nil {
+		err = checkPeel(msg.Subject, r.Peel, r.V)
+	}
+	if err == nil && !r.isWithinLimits() {
+		err = fmt.Errorf("cannot accept %s: more than %d states, or a text that is too long", msg.Subject, MaxReported)
+	}
+	return r, err
+}
+
+// MaxStateName bounds the name of a state, in bytes.
+const MaxStateName = 256
+
+func (r *StateRun) isWithinLimits() bool {
+	long := func(name string) bool { return len(name) > MaxStateName }
+	for _, s := range r.States {
+		if long(s.State) || len(s.Result) > 20 || len(s.Cause) > 20 || len(s.Error) > MaxErrorText {
+			return false
+		}
+	}
+	for verdict, n := range r.Counts {
+		if len(verdict) > 20 || n < 0 {
+			return false
+		}
+	}
+	return len(r.States) <= MaxReported && len(r.Owed) <= MaxReported && len(r.Counts) <= 10 &&
+		len(r.Commit) <= 64 && len(r.Digest) <= 64 && !slices.ContainsFunc(r.Owed, long)
+}
+
 // maxEntryName bounds the name of a schedule entry, in bytes.
 const maxEntryName = 128
 

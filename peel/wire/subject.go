@@ -15,6 +15,7 @@ const (
 	AllFacts      = "zester.fact.*"
 	AllHeartbeats = "zester.heartbeat.*"
 	AllApplied    = "zester.settings.applied.*"
+	AllStateRuns  = "zester.state.*"
 	AllScheduled  = "zester.job.*.schedule.*"
 	AllDispatches = "zester.dispatch.*"
 	AllResolves   = "zester.target.resolve.*"
@@ -39,6 +40,9 @@ func Settings(peel string) string { return "zester.settings." + peel }
 
 // SettingsApplied returns the subject on which a peel reports which settings it runs.
 func SettingsApplied(peel string) string { return "zester.settings.applied." + peel }
+
+// StateRunOf returns the subject on which a peel reports its newest run of all its states.
+func StateRunOf(peel string) string { return "zester.state." + peel }
 
 // SettingsKey returns the subject under which the settings bucket stores a peel's document.
 func SettingsKey(peel string) string { return "$KV.settings." + peel }

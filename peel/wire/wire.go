@@ -201,6 +201,29 @@ type Applied struct {
 	V     int       `json:"v"`
 }
 
+// A StateRun is a peel's report on its newest run of all its states. A run of some states has none: it does not say how the host
+// is as a whole.
+type StateRun struct {
+	Peel   target.PeelID  `json:"peel_id"`
+	Commit string         `json:"commit"` // of the document that was run
+	Digest string         `json:"digest"`
+	Test   bool           `json:"test"` // the run predicted and changed nothing
+	Time   time.Time      `json:"time"` // when the run began
+	Counts map[string]int `json:"counts"`
+	// States are those that changed, would change, failed or are unknown, at most MaxReported; failed ones come first.
+	States []StateOutcome `json:"states,omitempty"`
+	Owed   []string       `json:"owed,omitempty"` // states whose reaction is due at the next run, at most MaxReported
+	V      int            `json:"v"`
+}
+
+// A StateOutcome is the result of one state in a StateRun.
+type StateOutcome struct {
+	State  string `json:"state"`
+	Result string `json:"result"`          // changed, would_change, failed or unknown
+	Cause  string `json:"cause,omitempty"` // drift or intended
+	Error  string `json:"error,omitempty"` // the beginning of the error of a failed state
+}
+
 // An Event is one step in a job's life, kept by the stream job-events.
 type Event struct {
 	JID  JID       `json:"jid"`

@@ -88,11 +88,37 @@ func TestJobSubject(t *testing.T) {
 	}
 }
 
+func TestAReportOnARunOfStatesIsBounded(t *testing.T) {
+	long := strings.Repeat("x", 1000)
+	for name, r := range map[string]wire.StateRun{
+		"another peel":   {Peel: "q"},
+		"a newer build":  {Peel: "p", V: wire.Version + 1},
+		"many states":    {Peel: "p", States: make([]wire.StateOutcome, wire.MaxReported+1)},
+		"many owed":      {Peel: "p", Owed: make([]string, wire.MaxReported+1)},
+		"a long name":    {Peel: "p", States: []wire.StateOutcome{{State: long}}},
+		"a long result":  {Peel: "p", States: []wire.StateOutcome{{Result: long}}},
+		"a long cause":   {Peel: "p", States: []wire.StateOutcome{{Cause: long}}},
+		"a long error":   {Peel: "p", States: []wire.StateOutcome{{Error: long}}},
+		"a long owed":    {Peel: "p", Owed: []string{long}},
+		"a long verdict": {Peel: "p", Counts: map[string]int{long: 1}},
+		"less than none": {Peel: "p", Counts: map[string]int{"failed": -1}},
+		"a long digest":  {Peel: "p", Digest: long},
+	} {
+		if _, err := wire.DecodeStateRun(message(t, wire.StateRunOf("p"), r)); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+	if _, err := wire.DecodeStateRun(message(t, wire.StateRunOf("p"), wire.StateRun{Peel: "p", Counts: map[string]int{"failed": 1}, V: wire.Version})); err != nil {
+		t.Error(err)
+	}
+}
+
 func FuzzDecode(f *testing.F) {
 	jid := wire.NewJID()
 	f.Add(wire.ReturnOf(jid, "web-01"), message(f, "", wire.Return{JID: jid, Peel: "web-01"}).Data)
 	f.Add(wire.Fact("p"), message(f, "", wire.Facts{Peel: "p", Facts: map[string]any{"os": "debian"}}).Data)
 	f.Add(wire.ReturnOf(jid, "web-01"), message(f, "", map[string]any{"jid": jid, "peel_id": "web-01", "timestamp": nil}).Data)
+	f.Add(wire.StateRunOf("p"), message(f, "", wire.StateRun{Peel: "p", Counts: map[string]int{"failed": 1}, States: []wire.StateOutcome{{State: "web"}}}).Data)
 	f.Add(wire.Direct("p", "ada"), message(f, "", wire.DirectRequest{Function: "test.ping", TimeLeft: time.Minute}).Data)
 	f.Fuzz(func(t *testing.T, subject string, data []byte) {
 		msg := &nats.Msg{Subject: subject, Data: data}
@@ -113,6 +139,9 @@ func FuzzDecode(f *testing.F) {
 		_, _ = wire.DecodeScheduled(msg)
 		_, _ = wire.DecodeFacts(msg)
 		_, _ = wire.DecodeApplied(msg)
+		if r, err := wire.DecodeStateRun(msg); err == nil && (r.Peel.Wire() != wire.Sender(subject) || len(r.States) > wire.MaxReported) {
+			t.Errorf("%q: accepted of %q with %d states", subject, r.Peel, len(r.States))
+		}
 	})
 }
 

@@ -290,8 +290,10 @@ func (s *Service) remove(ctx context.Context, req micro.Request) (any, string, e
 	case !held && !known:
 		return nil, "", fmt.Errorf("cannot remove %s: %w", id, errNoPeel)
 	}
-	if err := s.purge(ctx, "applied", wire.SettingsApplied(id.Wire())); err != nil {
-		return nil, "", err
+	for stream, subject := range map[string]string{"applied": wire.SettingsApplied(id.Wire()), "states": wire.StateRunOf(id.Wire())} {
+		if err := s.purge(ctx, stream, subject); err != nil {
+			return nil, "", err
+		}
 	}
 	if err := s.Fleet.Unbind(ctx, id); err != nil {
 		return nil, "", err

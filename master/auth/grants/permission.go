@@ -132,6 +132,7 @@ func peelGrants(peel string) Grants {
 			wire.Fact(peel),
 			wire.Heartbeat(peel),
 			wire.SettingsApplied(peel),
+			wire.StateRunOf(peel),
 			wire.SettingsGet(peel),
 			wire.ContentGet("*.*"), // of any peel: contents are sealed, and only settings have the keys
 			wire.AnswerOf("*", "*", peel),

@@ -45,6 +45,7 @@ var subjects = map[string][]kind{
 	"Heartbeat":       {{of: named(wire.Heartbeat), speak: hosts}},
 	"Settings":        {{of: named(wire.Settings), own: hosts}},
 	"SettingsApplied": {{of: named(wire.SettingsApplied), speak: hosts}},
+	"StateRunOf":      {{of: named(wire.StateRunOf), speak: hosts}},
 	"SettingsKey":     {{of: named(wire.SettingsKey)}},
 	"SettingsGet":     {{of: named(wire.SettingsGet), speak: hosts}},
 	"ContentGet":      nil, // has no name; decided in stores
@@ -76,6 +77,7 @@ var subjects = map[string][]kind{
 	"AllFacts":      {{of: only(wire.AllFacts)}},
 	"AllHeartbeats": {{of: only(wire.AllHeartbeats)}},
 	"AllApplied":    {{of: only(wire.AllApplied)}},
+	"AllStateRuns":  {{of: only(wire.AllStateRuns)}},
 	"AllScheduled":  {{of: only(wire.AllScheduled), all: doers}},
 	"AllDispatches": {{of: only(wire.AllDispatches)}},
 	"AllResolves":   {{of: only(wire.AllResolves)}},
@@ -150,6 +152,7 @@ var stores = map[string]map[string]roles{
 	"job-events":     {},
 	"facts":          {"DIRECT.GET.facts": {grants.RoleOperator, grants.RoleDirect, grants.RoleMaster}},
 	"applied":        {},
+	"states":         {},
 	"audit":          {"STREAM.DELETE.audit": nobody, "STREAM.PURGE.audit": nobody, "STREAM.MSG.DELETE.audit": nobody},
 }
 
