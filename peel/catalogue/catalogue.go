@@ -51,7 +51,7 @@ var (
 )
 
 // functions is the catalogue, sorted by name.
-var functions = slices.SortedFunc(slices.Values(slices.Concat(otherFunctions, stateFunctions, singleStates())), func(a, b Function) int {
+var functions = slices.SortedFunc(slices.Values(slices.Concat(otherFunctions, stateFunctions, hostFunctions, singleStates())), func(a, b Function) int {
 	return strings.Compare(a.Name, b.Name)
 })
 

@@ -54,7 +54,8 @@ func TestFunctionsThatChangeTheHostOrTheScheduleAreQueued(t *testing.T) {
 	if !slices.Equal(mutating, []string{
 		"cmd.run", "cron.absent", "cron.present", "file.absent", "file.block", "file.directory", "file.line", "file.managed", "file.recurse", "file.symlink",
 		"group.absent", "group.present", "pkg.installed", "pkg.latest", "pkg.removed", "pkgrepo.managed",
-		"schedule.pause", "schedule.resume", "schedule.run", "schedule.skip", "service.dead", "service.running", "state.apply", "state.highstate",
+		"schedule.pause", "schedule.resume", "schedule.run", "schedule.skip",
+		"service.dead", "service.reload", "service.restart", "service.running", "service.start", "service.stop", "state.apply", "state.highstate",
 		"user.absent", "user.present",
 	}) {
 		t.Errorf("functions that change the host: %v", mutating)

@@ -28,6 +28,27 @@ var stateFunctions = []Function{
 	{Name: "state.show", ReadOnly: true, Doc: "The states of the host in the order in which they run, and where they come from."},
 }
 
+var unitName = Param{Name: "name", Type: String, Required: true, Positional: true, Doc: "name of the unit"}
+
+// hostFunctions are those for packages, services and files that need no settings.
+var hostFunctions = []Function{
+	{
+		Name: "file.stat", ReadOnly: true, Doc: "Kind, owner, mode, size and time of a file; a link is not followed.",
+		Params: []Param{{Name: "path", Type: String, Required: true, Positional: true, Doc: "path of the file"}},
+	},
+	{Name: "pkg.list", ReadOnly: true, Doc: "The installed packages with their versions."},
+	{Name: "pkg.upgrades", ReadOnly: true, Doc: "What an upgrade of all packages would do, by the lists of packages that the host has."},
+	{
+		Name: "pkg.version", ReadOnly: true, Doc: "The installed version of a package, empty if it is not installed; of several by name.",
+		Params: []Param{{Name: "names", Type: Strings, Required: true, Positional: true, Doc: "names of packages"}},
+	},
+	{Name: "service.reload", Doc: "Have a service read its configuration again.", Params: []Param{unitName}},
+	{Name: "service.restart", Doc: "Stop and start a service.", Params: []Param{unitName}},
+	{Name: "service.start", Doc: "Start a service.", Params: []Param{unitName}},
+	{Name: "service.status", ReadOnly: true, Doc: "Whether a service runs and starts at boot.", Params: []Param{unitName}},
+	{Name: "service.stop", Doc: "Stop a service.", Params: []Param{unitName}},
+}
+
 // singleStates returns a function for each function of states, with its arguments. cmd.run is a function of its own.
 func singleStates() (functions []Function) {
 	for _, f := range state.Functions() {

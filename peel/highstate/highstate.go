@@ -1,6 +1,7 @@
 //go:build linux
 
-// Package highstate has the functions of a peel that run states: state.* and each function of states by itself. Make a [Functions]
+// Package highstate has the functions of a peel that run states, state.* and each function of states by itself, and those beside
+// them for packages, services and files. Make a [Functions]
 // with [New] and add [Functions.All] to the registry of the peel.
 //
 // Guarantees:
@@ -17,6 +18,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 
@@ -70,10 +72,8 @@ const allTurns = 1 << 20
 
 // All returns the functions by name.
 func (f *Functions) All() map[string]module.Func {
-	all := map[string]module.Func{
-		"state.apply": f.apply, "state.highstate": f.apply,
-		"state.show": f.show, "state.last": f.last,
-	}
+	all := hostFunctions()
+	maps.Copy(all, map[string]module.Func{"state.apply": f.apply, "state.highstate": f.apply, "state.show": f.show, "state.last": f.last})
 	for _, s := range states.Functions() {
 		if s.Name != "cmd.run" {
 			all[s.Name] = func(ctx context.Context, call module.Call) wire.Result { return f.single(ctx, s.Name, call) }
