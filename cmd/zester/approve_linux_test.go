@@ -67,7 +67,7 @@ func TestNobodyApprovesAKeyUnseen(t *testing.T) {
 	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != exitUsage {
 		t.Errorf("without a terminal and a key: %v\n%s", err, out)
 	}
-	if want := "there is no terminal"; !strings.Contains(string(out), want) {
+	if want := "cannot approve a key without --key: there is no terminal to ask a question"; !strings.Contains(string(out), want) {
 		t.Errorf("it does not say %q:\n%s", want, out)
 	}
 	if want := "zester auth peel approve new-01 --key " + first; !strings.Contains(string(out), want) {

@@ -129,17 +129,17 @@ credential of zester auth issue site.`,
 			if !nats {
 				return usageError("zester auth export needs --nats-conf")
 			}
+			if len(hub.URLs) > 0 {
+				if hub.Creds == "" {
+					return usageError("--hub needs --hub-creds FILE, the credential of the site")
+				}
+				conf.Hub = &hub
+			}
 			keys, err := keystore.Open(keystore.Dir(a.connect.dataDir))
 			if err != nil {
 				return err
 			}
 			conf.Trust = keys.Trust()
-			switch {
-			case len(hub.URLs) > 0 && hub.Creds == "":
-				return usageError("--hub needs --hub-creds FILE, the credential of the site")
-			case len(hub.URLs) > 0:
-				conf.Hub = &hub
-			}
 			text, err := conf.Text()
 			if err != nil {
 				return &failure{code: exitUsage, err: err, hint: "--tls-cert and --tls-key name them"}

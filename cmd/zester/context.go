@@ -115,7 +115,7 @@ zester context use. A name that exists is refused unless --force is given.`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			name := args[0]
 			if !validContext.MatchString(name) || name == localContext {
-				return usageError("cannot name a context %q: want letters, digits, '.', '_' and '-', and not %s", name, localContext)
+				return usageError("cannot name a context %q: use letters, digits, '.', '_' and '-', and not the name %s", name, localContext)
 			}
 			c, err := readConfig()
 			if err != nil {
@@ -148,7 +148,7 @@ zester context use. A name that exists is refused unless --force is given.`,
 // context returns the context that the flags describe, with absolute paths.
 func (c *connection) context() (b busContext, err error) {
 	if c.url == "" || c.creds == "" {
-		return b, usageError("a context needs --url and --creds")
+		return b, usageError("a context needs --url tls://HOST:PORT and --creds FILE")
 	}
 	b.URL = c.url
 	if b.Creds, err = filepath.Abs(c.creds); err != nil {

@@ -147,7 +147,7 @@ func (a *app) pendingKey(ctx context.Context, client *api.Client, id string) (st
 func (a *app) compareKey(what, command string) error {
 	hint := "compare the key with the one in the log of the host, then run " + command
 	if !a.canAsk() {
-		return &failure{code: exitUsage, err: errors.New("cannot approve a key without --key: there is no terminal to ask on"), hint: hint}
+		return &failure{code: exitUsage, err: errors.New("cannot approve a key without --key: there is no terminal to ask a question"), hint: hint}
 	}
 	return a.ask(what+" Does the log of the host show this key?", &failure{code: exitCanceled, err: errors.New("nothing was approved"), hint: hint})
 }

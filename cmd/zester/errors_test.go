@@ -2,8 +2,12 @@ package main
 
 import (
 	"bytes"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -49,7 +53,38 @@ func TestErrorsNameTheValueAndWhatToDo(t *testing.T) {
 		{"auth rotate all", exitUsage, `cannot replace "all": it is keys or ca` + "\nHELP zester auth rotate"},
 		{"auth export", exitUsage, "zester auth export needs --nats-conf\nHELP zester auth export"},
 		{"auth join-token create", exitUsage, "zester auth join-token create needs --peel, a glob for the IDs of the hosts: --peel 'web-*'\nHELP zester auth join-token create"},
-		{"guide x", exitUsage, `the guide has no page "x"; the pages are repo, review, schedules, jobs, peels, running, api` + "\nHELP zester guide"},
+		{"audit list --limit 0", exitUsage, "cannot list 0 entries: --limit is 1 or more\nHELP zester audit list"},
+		{"auth export --nats-conf --hub tls://h:1", exitUsage, "--hub needs --hub-creds FILE, the credential of the site\nHELP zester auth export"},
+		{"auth issue operator ada --ttl -1h", exitUsage, "cannot use --ttl -1h0m0s: it is 0 for never, or more\nHELP zester auth issue"},
+		{"auth issue site berlin", exitUsage, "site berlin needs --peels: the IDs of its peels\nHELP zester auth issue"},
+		{"auth issue peel web-01 --peels web-02", exitUsage, "--peels does not go with the role peel: only a site has peels\nHELP zester auth issue"},
+		{"context add a/b --url tls://h:1 --creds c", exitUsage, `cannot name a context "a/b": use letters, digits, '.', '_' and '-', and not the name local` + "\nHELP zester context add"},
+		{"context add prod", exitUsage, "a context needs --url tls://HOST:PORT and --creds FILE\nHELP zester context add"},
+		{"cron next daily -n 0", exitUsage, "cannot list 0 fires: -n is between 1 and 1000000\nHELP zester cron next"},
+		{"cron next daily --from 2026-06-02T00:00:00Z --until 2026-06-01T00:00:00Z", exitUsage, "cannot list fires up to 2026-06-01T00:00:00Z: that is before 2026-06-02T00:00:00Z\nHELP zester cron next"},
+		{"demo --peel db-01", exitUsage, "cannot run the demo with --peel db-01: its changes are for web-*, so one peel needs such an ID\nHELP zester demo"},
+		{"demo --peel web-01,web-01", exitUsage, "cannot run peel web-01 twice\nHELP zester demo"},
+		{"job list --target a/b", exitUsage, `cannot list the jobs of a peel: peel ID "a/b" has '/' at 2, allowed are letters, digits, '.', '_' and '-'` + "\nHELP zester job list"},
+		{"plan -o xml", exitUsage, `cannot use "xml" for --output: it is table, wide, json, jsonl, yaml, name, text or markdown` + "\nHELP zester plan"},
+		{"schedule explain", exitUsage, "there is no entry: give --cron, --when, --interval, --at, or --file and --entry\nHELP zester schedule explain"},
+		{"schedule explain --cron @daily --when daily", exitUsage, "--cron and --when are two timings: give one of them\nHELP zester schedule explain"},
+		{"schedule explain --cron @daily --file f", exitUsage, "--cron and --file name two entries: give one of them\nHELP zester schedule explain"},
+		{"schedule explain --entry e", exitUsage, "--entry e needs --file, the file with the entry\nHELP zester schedule explain"},
+		{"schedule explain --file f", exitUsage, "--file f needs --entry, the name of an entry in it\nHELP zester schedule explain"},
+		{"schedule explain --file f --entry e --dst-gap run", exitUsage, "--dst-gap and --dst-overlap do not go with --file: they are fields of the entry\nHELP zester schedule explain"},
+		{"schedule forecast .", exitUsage, "zester schedule forecast needs --facts FILE, with the peels: zester peel facts prints such a file\nHELP zester schedule forecast"},
+		{"schedule forecast . --facts f --for 24", exitUsage, "cannot use --for: "},
+		{"schedule next web-01 -n 0", exitUsage, "cannot list 0 fires: -n is between 1 and 100 for a peel's entries\nHELP zester schedule next"},
+		{"sync wait --peels -1", exitUsage, "cannot use --peels -1: it is 0 or more\nHELP zester sync wait"},
+		{"web-01 test.ping --direct --async", exitUsage, "--direct makes no job: it does not go with --async, --wait, --batch, --when-online and --reason\nHELP zester"},
+		{"web-01 test.ping --direct --timeout 1h", exitUsage, "cannot wait for 1h0m0s: with --direct --timeout is at most 10m0s\nHELP zester"},
+		{"web-01 test.ping --reason " + strings.Repeat("x", 1025), exitUsage, "cannot record a reason of 1025 bytes: --reason takes at most 1024\nHELP zester"},
+		{"web-01 test.ping --async --group", exitUsage, "--async prints no returns: it does not go with --wait, --group and --only\nHELP zester"},
+		{"web-01 test.ping --max-failures 1", exitUsage, "--max-failures needs --batch: without batches all peels start at once\nHELP zester"},
+		{"web-01 test.ping --seed 1", exitUsage, "--seed needs --subset: it repeats the random choice of --subset\nHELP zester"},
+		{"web-01 settings.get a --show-secrets --async", exitUsage, "--show-secrets needs a master to check the permission, and waits for the returns: it does not go with --direct and --async\nHELP zester"},
+		{"lint --peel-config none", exitFailed, "cannot read the peel's configuration: open none: no such file or directory"},
+		{"guide x", exitUsage, `the guide has no page "x"; the pages are repo, review, schedules, states, jobs, peels, running, api` + "\nHELP zester guide"},
 		{"lint " + dir, exitFailed, "cannot open the config repo: lstat " + dir + ": no such file or directory"},
 	} {
 		args := strings.Fields(c.typed)
@@ -65,6 +100,59 @@ func TestErrorsNameTheValueAndWhatToDo(t *testing.T) {
 		if code != c.code || !strings.HasPrefix(errOut.String(), want) || out.Len() > 0 {
 			t.Errorf("zester %s ended with %d, want %d, and\n%s%s\nwant\n%s", c.typed, code, c.code, &out, &errOut, want)
 		}
+	}
+}
+
+// untestedErrors are the texts of errors that need a failing disk, a terminal, a fault in the middle of a command or a minute.
+var untestedErrors = []string{
+	"cannot read the certificates of the bus", "cannot find your configuration directory", "cannot read your configuration",
+	"cannot write your configuration", "cannot print all of it", "nothing was approved", "none of the newest jobs is yours",
+	"cannot find the config repo", "cannot read the calendars", "cannot read the sealed secrets of the peel", "could not be run",
+	"not the result of a run of states", "failed on", "does not reply", "cannot compare with",
+}
+
+// Each text of an error that this command makes itself is in a test: in the tables of this file or of hints_test.go, or in a
+// script.
+func TestEveryErrorHasATest(t *testing.T) {
+	tests := &strings.Builder{}
+	var sources []string
+	if err := filepath.WalkDir(".", func(path string, e fs.DirEntry, err error) error {
+		switch {
+		case err != nil || e.IsDir() || strings.Contains(path, "swarm/") || strings.Contains(path, "demo/"):
+			return err
+		case strings.HasSuffix(path, "_test.go"), strings.HasSuffix(path, ".txtar"):
+			text, err := os.ReadFile(path)
+			tests.WriteString(strings.NewReplacer("''", "'", `\`, "").Replace(string(text)))
+			return err
+		case strings.HasSuffix(path, ".go"):
+			sources = append(sources, path)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	made, checked := regexp.MustCompile(`(?:usageError|fmt\.Errorf|errors\.New)\(\s*("(?:[^"\\]|\\.)*")`), 0
+	verb := regexp.MustCompile(`%(\[\d+\])?[a-z%]`)
+	for _, path := range sources {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range made.FindAllStringSubmatch(string(text), -1) {
+			message, err := strconv.Unquote(m[1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			parts := verb.Split(message, -1)
+			part := strings.Trim(slices.MaxFunc(parts, func(a, b string) int { return len(a) - len(b) }), ": ")
+			checked++
+			if !strings.Contains(tests.String(), strings.ReplaceAll(part, `\`, "")) {
+				t.Errorf("%s: no test has the error %q", path, message)
+			}
+		}
+	}
+	if checked < 100 {
+		t.Errorf("found only %d errors in %q", checked, sources)
 	}
 }
 

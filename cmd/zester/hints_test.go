@@ -43,6 +43,14 @@ func TestCommonMistakesAreAnsweredWithWhatToDo(t *testing.T) {
 			append(auditor, "web-01", "cmd.run", "uptime"), exitDenied,
 			"hint: running functions needs the credential of an operator, an auditor only reads: zester auth user add NAME makes one\n",
 		},
+		"secrets of a function that shows none": {
+			append(local, "web-01", "test.ping", "--show-secrets"), exitUsage,
+			"zester: --show-secrets is for settings.get: test.ping shows no secrets\n",
+		},
+		"a peel that never joined": {
+			append(local, "auth", "peel", "show", "web-99"), exitFailed,
+			"zester: no master knows the credential of a peel \"web-99\"\nhint: zester auth peel list shows all peels that joined\n",
+		},
 		"an abbreviated argument": {
 			append(local, "web-01", "cmd.run", "cmd=uptime"), exitUsage,
 			`zester: cmd.run: argument cmd: unknown; did you mean "command"?` + "\n",
