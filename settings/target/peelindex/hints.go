@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,26 +21,22 @@ const (
 	maxValues   = 5 // values of a fact that a hint lists
 )
 
-// hints returns the hints about a term that selects the members found.
+// hints returns the hints about a term that selects the members found. An unknown ID of a list gets a hint even if others are
+// found, anything else only if nothing is.
 func (x *explainer) hints(n target.Node, found *roaring.Bitmap) []string {
-	none := found.IsEmpty()
+	if list, ok := n.(target.ListTerm); ok {
+		return x.listHints(list)
+	}
+	if !found.IsEmpty() {
+		return nil
+	}
 	switch n := n.(type) {
 	case target.GlobTerm:
-		if none {
-			return x.globHints(n)
-		}
-	case target.RegexTerm:
-		return x.regexHints(n, found)
-	case target.ListTerm:
-		return x.listHints(n)
+		return x.globHints(n)
 	case target.NetTerm:
-		if none {
-			return x.netHints()
-		}
+		return x.netHints()
 	case *target.FactTerm:
-		if none {
-			return x.factHints(n)
-		}
+		return x.factHints(n)
 	}
 	return nil
 }
@@ -86,47 +81,6 @@ func (x *explainer) idHint(id string) []string {
 		text += "."
 	}
 	return []string{text}
-}
-
-func (x *explainer) regexHints(t target.RegexTerm, found *roaring.Bitmap) []string {
-	pattern := strings.TrimSuffix(strings.TrimPrefix(t.Regexp.String(), "^(?:"), ")")
-	if !x.search() {
-		return nil
-	}
-	if !found.IsEmpty() {
-		return x.openEndHint(t, pattern, found)
-	}
-	anywhere, err := regexp.Compile("(?i:" + pattern + ")")
-	if err != nil {
-		return nil
-	}
-	n := x.ix.scan(anywhere.MatchString).GetCardinality()
-	if n == 0 {
-		return nil
-	}
-	return []string{fmt.Sprintf("It must match the beginning of an ID and is case sensitive: E@(?i).*(%s) would select %s.", target.Short(pattern), plural(n, "peel"))}
-}
-
-// openEndHint returns the hint about a pattern that matches some IDs as a whole and of others the beginning: E@web-1
-// selects web-10.
-func (x *explainer) openEndHint(t target.RegexTerm, pattern string, found *roaring.Bitmap) []string {
-	closed, err := regexp.Compile("^(?:" + pattern + ")$")
-	if err != nil || len(pattern)+1 > target.MaxPattern {
-		return nil
-	}
-	whole := 0
-	beyond := target.PeelID("")
-	for it := found.Iterator(); it.HasNext(); {
-		if id := x.ix.peels[it.Next()].ID; closed.MatchString(string(id)) {
-			whole++
-		} else if beyond == "" || id < beyond {
-			beyond = id
-		}
-	}
-	if whole == 0 || beyond == "" {
-		return nil
-	}
-	return []string{fmt.Sprintf("It matches the beginning of an ID and so selects %s too; ending with $ it would select %s.", beyond, plural(uint64(whole), "peel"))}
 }
 
 func (x *explainer) listHints(t target.ListTerm) []string {
