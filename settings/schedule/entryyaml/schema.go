@@ -4,24 +4,25 @@ import "github.com/seed-c01c3da5/zester/settings/schedule"
 
 // Schema is the part of JSON Schema (draft-07) that the schemas of a config repo's files use.
 type Schema struct {
-	Dialect    string             `json:"$schema,omitempty"`
-	Title      string             `json:"title,omitempty"`
-	Type       any                `json:"type,omitempty"` // a string, or several as []string
-	Format     string             `json:"format,omitempty"`
-	Pattern    string             `json:"pattern,omitempty"`
-	MaxLength  int                `json:"maxLength,omitempty"`
-	Enum       []string           `json:"enum,omitempty"`
-	Minimum    *int               `json:"minimum,omitempty"`
-	Maximum    *int               `json:"maximum,omitempty"`
-	Items      *Schema            `json:"items,omitempty"`
-	MinItems   int                `json:"minItems,omitempty"`
-	MaxItems   int                `json:"maxItems,omitempty"`
-	MaxProps   int                `json:"maxProperties,omitempty"`
-	Names      *Schema            `json:"propertyNames,omitempty"`
-	Required   []string           `json:"required,omitempty"`
-	Properties map[string]*Schema `json:"properties,omitempty"`
-	Additional any                `json:"additionalProperties,omitempty"` // false or a *Schema
-	AnyOf      []*Schema          `json:"anyOf,omitempty"`
+	Dialect     string             `json:"$schema,omitempty"`
+	Title       string             `json:"title,omitempty"`
+	Description string             `json:"description,omitempty"`
+	Type        any                `json:"type,omitempty"` // a string, or several as []string
+	Format      string             `json:"format,omitempty"`
+	Pattern     string             `json:"pattern,omitempty"`
+	MaxLength   int                `json:"maxLength,omitempty"`
+	Enum        []string           `json:"enum,omitempty"`
+	Minimum     *int               `json:"minimum,omitempty"`
+	Maximum     *int               `json:"maximum,omitempty"`
+	Items       *Schema            `json:"items,omitempty"`
+	MinItems    int                `json:"minItems,omitempty"`
+	MaxItems    int                `json:"maxItems,omitempty"`
+	MaxProps    int                `json:"maxProperties,omitempty"`
+	Names       *Schema            `json:"propertyNames,omitempty"`
+	Required    []string           `json:"required,omitempty"`
+	Properties  map[string]*Schema `json:"properties,omitempty"`
+	Additional  any                `json:"additionalProperties,omitempty"` // false or a *Schema
+	AnyOf       []*Schema          `json:"anyOf,omitempty"`
 }
 
 // namePattern matches the names of entries and groups.

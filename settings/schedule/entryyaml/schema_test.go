@@ -28,7 +28,7 @@ func schemas() map[string]*Schema {
 	reference := &Schema{Type: "string", Pattern: `^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`, MaxLength: 255}
 	list := map[string]*Schema{
 		"entry.json":    entry,
-		"settings.json": {Type: []string{"object", "null"}, Properties: map[string]*Schema{"schedule": layer}},
+		"settings.json": {Type: []string{"object", "null"}, Properties: map[string]*Schema{"schedule": layer, "states": statesSchema()}},
 		"top.json": {
 			Type: []string{"object", "null"}, Names: &Schema{Pattern: "."},
 			Additional: &Schema{Type: []string{"object", "null"}, Additional: &Schema{Type: "array", Items: reference}},
