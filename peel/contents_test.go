@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/content"
 )
 
@@ -41,6 +43,9 @@ func TestAStateGetsItsContentFromTheBus(t *testing.T) {
 		synctest.Wait()
 		if n := b.lastApplied().MissingContents; n != 1 {
 			t.Errorf("%d contents are reported as missing, want 1", n)
+		}
+		if features := b.lastApplied().Features; !slices.Equal(features, []string{wire.FeatureStates}) {
+			t.Errorf("the peel reports that it understands %q", features)
 		}
 		began := time.Now()
 		r := b.call("state.apply", nil)

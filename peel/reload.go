@@ -229,7 +229,7 @@ func (p *Peel) onPausedErrors(entries []string) {
 func (p *Peel) applied() wire.Applied {
 	now := p.current.Load()
 	a := wire.Applied{
-		Peel: p.o.ID, Stale: now.stale, Time: time.Now(), V: wire.Version,
+		Peel: p.o.ID, Stale: now.stale, Time: time.Now(), Features: features, V: wire.Version,
 		Started: len(now.changes.Added), Stopped: len(now.changes.Removed), Kept: len(now.changes.Kept),
 		Changed: len(now.changes.Retimed) + len(now.changes.Swapped),
 	}

@@ -11,8 +11,12 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/highstate"
 	states "github.com/seed-c01c3da5/zester/peel/state"
 	"github.com/seed-c01c3da5/zester/peel/state/file"
+	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/state"
 )
+
+// features are the parts of settings that this build understands beside the schedule.
+var features = []string{wire.FeatureStates}
 
 // addStates registers the functions that run states.
 func (p *Peel) addStates() {

@@ -80,6 +80,9 @@ func DecodeApplied(msg *nats.Msg) (Applied, error) {
 	if err == nil && a.MissingContents < 0 {
 		err = fmt.Errorf("cannot accept %s: %d missing contents", msg.Subject, a.MissingContents)
 	}
+	if err == nil && (len(a.Features) > MaxReported || slices.ContainsFunc(a.Features, func(f string) bool { return len(f) > maxEntryName })) {
+		err = fmt.Errorf("cannot accept %s: more than %d features, or a name of more than %d bytes", msg.Subject, MaxReported, maxEntryName)
+	}
 	return a, err
 }
 
@@ -115,7 +118,7 @@ func (r *StateRun) isWithinLimits() bool {
 		len(r.Commit) <= 64 && len(r.Digest) <= 64 && !slices.ContainsFunc(r.Owed, long)
 }
 
-// maxEntryName bounds the name of a schedule entry, in bytes.
+// maxEntryName bounds the name of a schedule entry or a feature, in bytes.
 const maxEntryName = 128
 
 // Limits of the lists in an [Applied].

@@ -195,11 +195,17 @@ type Applied struct {
 	PausedErrors []string `json:"paused_errors,omitempty"`
 	// MissingContents is how many contents of files that the document names have not arrived yet.
 	MissingContents int `json:"missing_contents,omitempty"`
+	// Features are the parts of settings that the peel understands beside the schedule, such as FeatureStates. A peel of an
+	// earlier version names none.
+	Features []string `json:"features,omitempty"`
 
 	Stale bool      `json:"stale,omitempty"` // the document comes from the snapshot and the bus has not confirmed it yet
 	Time  time.Time `json:"time"`
 	V     int       `json:"v"`
 }
+
+// FeatureStates names the states in [Applied].Features.
+const FeatureStates = "states"
 
 // A StateRun is a peel's report on its newest run of all its states. A run of some states has none: it does not say how the host
 // is as a whole.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -183,5 +184,27 @@ func TestAServerCannotMakeAPeelSignAnotherSealingKey(t *testing.T) {
 	}
 	if utf8.Valid(proof) {
 		t.Error("the proof is a text")
+	}
+}
+
+func TestTheFeaturesOfAReportAreBounded(t *testing.T) {
+	for _, c := range []struct {
+		features []string
+		accepted bool
+	}{
+		{nil, true},
+		{[]string{wire.FeatureStates}, true},
+		{slices.Repeat([]string{"a"}, wire.MaxReported), true},
+		{slices.Repeat([]string{"a"}, wire.MaxReported+1), false},
+		{[]string{strings.Repeat("a", 129)}, false},
+	} {
+		data, err := canon.Marshal(wire.Applied{Peel: "web-1", Features: c.features, V: wire.Version})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := wire.DecodeApplied(&nats.Msg{Subject: wire.SettingsApplied("web-1"), Data: data})
+		if (err == nil) != c.accepted || c.accepted && !slices.Equal(a.Features, c.features) {
+			t.Errorf("%d features: %v", len(c.features), err)
+		}
 	}
 }

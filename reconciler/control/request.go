@@ -20,6 +20,7 @@ import (
 const (
 	pageOfPeels     = 500
 	duplicatesShown = 20          // peels that the status names as duplicates
+	outdatedShown   = 20          // peels that the status names as outdated
 	pausedShown     = 20          // peels that the status names for entries paused by failures
 	forgetLimit     = time.Minute // for the fleet to notice that a peel has no facts
 )
@@ -45,6 +46,7 @@ func (s *Service) Status() status.Sync {
 	sync.PausedErrors = s.Progress.PausedErrors(pausedShown)
 	sync.Duplicates = s.Fleet.Duplicates()
 	sync.Duplicates = sync.Duplicates[:min(len(sync.Duplicates), duplicatesShown)]
+	sync.Outdated = s.Progress.Outdated(outdatedShown)
 	return sync
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/state"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -160,6 +161,40 @@ func TestAPeelThatIsHeldBackHasFailed(t *testing.T) {
 		b.p.Want("c3", toRun("d1", "a", "b"), nil)
 		if got := b.p.Peel("b"); got.State != status.Applied {
 			t.Errorf("%+v", got)
+		}
+	})
+}
+
+func TestAPeelThatDoesNotUnderstandItsStatesIsOutdated(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *fleet) {
+		p := toRun("d1", "a", "b", "c", "d")
+		for id, e := range p.Peels {
+			if id != "c" {
+				e.States = state.Set{&state.State{Name: "vim"}}
+			}
+		}
+		b.p.Want("c1", p, nil)
+		report := func(id target.PeelID, features ...string) {
+			b.say(id, wire.SettingsApplied(id.Wire()), wire.Applied{Peel: id, Digest: "d1", Features: features, V: wire.Version})
+		}
+		report("a")
+		report("b", wire.FeatureStates)
+		report("c") // has no states
+		if got := b.p.Outdated(5); !slices.Equal(got, []target.PeelID{"a"}) {
+			t.Errorf("outdated: %q", got)
+		}
+		for id, want := range map[target.PeelID]bool{"a": true, "b": false, "c": false, "d": false} {
+			if got := b.p.Peel(id); got.Outdated != want || id != "d" && got.State != status.Applied {
+				t.Errorf("%s: %+v", id, got)
+			}
+		}
+		report("d", "another")
+		if got := b.p.Outdated(1); !slices.Equal(got, []target.PeelID{"a"}) || len(b.p.Outdated(5)) != 2 {
+			t.Errorf("outdated: %q", got)
+		}
+		report("a", wire.FeatureStates) // was upgraded
+		if got := b.p.Outdated(5); !slices.Equal(got, []target.PeelID{"d"}) {
+			t.Errorf("outdated: %q", got)
 		}
 	})
 }

@@ -95,6 +95,31 @@ func (p *Progress) PausedErrors(most int) (list []status.PausedEntries) {
 	return list[:min(len(list), most)]
 }
 
+// Outdated returns the first peels by ID, at most most, whose wanted settings have states and whose reports do not say that
+// they understand states.
+func (p *Progress) Outdated(most int) (peels []target.PeelID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, r := range p.reports {
+		if p.isOutdatedLocked(r.Peel) {
+			peels = append(peels, r.Peel)
+		}
+	}
+	slices.Sort(peels)
+	return peels[:min(len(peels), most)]
+}
+
+// isOutdatedLocked reports whether the wanted settings of a peel have states and its report does not say that it understands
+// states. It is false for a peel without a report.
+func (p *Progress) isOutdatedLocked(id target.PeelID) bool {
+	r := p.reports[id.Wire()]
+	if r.Peel != id || p.plan == nil {
+		return false
+	}
+	e := p.plan.Peels[id]
+	return e != nil && len(e.States) > 0 && !slices.Contains(r.Features, wire.FeatureStates)
+}
+
 // Counts returns the numbers of peels by state, without decommissioned peels.
 func (p *Progress) Counts() (c status.Counts) {
 	p.mu.Lock()
@@ -169,8 +194,8 @@ func (p *Progress) peelLocked(id target.PeelID) status.Peel {
 	s := status.Peel{
 		Peel: id, Online: online, Commit: settings.Commit(report.Commit), Generation: report.Generation,
 		Digest: settings.Digest(report.Digest), Wanted: p.wanted[id], Errors: report.Errors, PausedErrors: report.PausedErrors, Stale: report.Stale,
-		MissingContents: report.MissingContents,
-		Reload:          status.Reload{Started: report.Started, Stopped: report.Stopped, Changed: report.Changed, Kept: report.Kept}, Reported: report.Time,
+		MissingContents: report.MissingContents, Features: report.Features, Outdated: p.isOutdatedLocked(id),
+		Reload: status.Reload{Started: report.Started, Stopped: report.Stopped, Changed: report.Changed, Kept: report.Kept}, Reported: report.Time,
 	}
 	if _, wanted := p.wanted[id]; !wanted {
 		s.State = status.Decommissioned

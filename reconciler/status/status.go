@@ -105,6 +105,8 @@ type Findings struct {
 	PausedErrors []PausedEntries `json:"paused_errors,omitempty"`
 	// Duplicates are peels whose ID two processes share, at most 20.
 	Duplicates []target.PeelID `json:"duplicates,omitempty"`
+	// Outdated are peels whose settings have states and whose zester-peel does not understand these, at most 20.
+	Outdated []target.PeelID `json:"outdated,omitempty"`
 }
 
 // Holds are the reasons that keep new commits from the fleet; nil for each that does not apply.
@@ -267,6 +269,10 @@ type Peel struct {
 	// MissingContents is how many contents of files that its document names it has not fetched yet. A state that needs one
 	// fails.
 	MissingContents int `json:"missing_contents,omitempty"`
+	// Features are the parts of settings that its zester-peel understands beside the schedule: "states".
+	Features []string `json:"features,omitempty"`
+	// Outdated reports that its settings have states, which its zester-peel does not understand.
+	Outdated bool `json:"outdated,omitempty"`
 
 	Stale    bool      `json:"stale,omitempty"` // it runs a snapshot that the bus has not confirmed
 	Reported time.Time `json:"reported,omitzero"`
