@@ -75,6 +75,9 @@ func (d *doctor) settings(ctx context.Context, client *api.Client) {
 		d.found("entries", warning, fmt.Sprintf("zester schedule history %s %s, then zester schedule resume %s %s",
 			p.Peel, p.Entries[0], p.Peel, p.Entries[0]), "%s", pausedLine(p))
 	}
+	if len(s.Outdated) > 0 {
+		d.found("states", warning, "upgrade zester-peel there, or keep its states from the peel in top.yaml", "%s", outdatedLine(s.Outdated))
+	}
 	peels, err := client.SyncPeels(ctx)
 	if err != nil {
 		d.found("applied settings", warning, "", "%v", err)

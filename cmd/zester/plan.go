@@ -6,16 +6,20 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/reconciler/plan/review"
 	"github.com/seed-c01c3da5/zester/reconciler/plan/revision"
+	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/schedule/window"
+	"github.com/seed-c01c3da5/zester/settings/target"
 	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
 )
 
@@ -186,6 +190,7 @@ func (a *app) plan(ctx context.Context, f planFlags) (err error) {
 	}
 	if f.facts == "" {
 		p.compareFleet(a.inForce(ctx))
+		p.noteOutdated(a.outdated(ctx, p.withStates))
 	}
 	if p.fleet.Len() == 0 {
 		p.note("there are no peels for which anything could change")
@@ -250,6 +255,35 @@ func (a *app) inForce(ctx context.Context) settings.Commit {
 	return s.LastGood.Commit
 }
 
+// outdated returns the peels of a list whose zester-peel does not understand states, none if the live fleet cannot be asked.
+func (a *app) outdated(ctx context.Context, withStates []target.PeelID) []target.PeelID {
+	if len(withStates) == 0 {
+		return nil
+	}
+	client, err := a.client()
+	if err != nil {
+		return nil
+	}
+	defer client.Close()
+	all, err := client.SyncPeels(ctx)
+	if err != nil {
+		return nil
+	}
+	return withoutFeature(all, withStates)
+}
+
+// withoutFeature returns the peels of a sorted list whose reports do not say that they understand states. Peels without a
+// report are left out.
+func withoutFeature(all []status.Peel, withStates []target.PeelID) (peels []target.PeelID) {
+	for _, p := range all {
+		_, has := slices.BinarySearch(withStates, p.Peel)
+		if has && !p.Reported.IsZero() && !slices.Contains(p.Features, wire.FeatureStates) {
+			peels = append(peels, p.Peel)
+		}
+	}
+	return peels
+}
+
 // planning compares revisions of one checkout.
 type planning struct {
 	checkout *gitrepo.Checkout
@@ -259,6 +293,8 @@ type planning struct {
 	o        review.Options
 	notes    []string // for people
 	hint     string   // for a head that is refused
+
+	withStates []target.PeelID // that have states in the head, sorted
 }
 
 func (p *planning) note(format string, args ...any) {
@@ -289,6 +325,12 @@ func (p *planning) review(ctx context.Context, base, head string) (*review.Revie
 	if err != nil {
 		return nil, err
 	}
+	for id, e := range after.Peels {
+		if len(e.States) > 0 {
+			p.withStates = append(p.withStates, id)
+		}
+	}
+	slices.Sort(p.withStates)
 	return review.Make(before, after, p.o)
 }
 
@@ -361,6 +403,13 @@ func (p *planning) compareHistory(name string, head gitrepo.Hash) {
 func (p *planning) compareFleet(c settings.Commit) {
 	if c != "" && string(c) != p.o.Base.Commit {
 		p.note("the fleet runs %s, and %s is another revision: --base %[1]s compares with what the fleet runs", c.Short(), p.o.Base.Name)
+	}
+}
+
+// noteOutdated notes the peels whose zester-peel does not understand the states that the head gives them.
+func (p *planning) noteOutdated(peels []target.PeelID) {
+	if len(peels) > 0 {
+		p.note("%s; upgrade it first", outdatedLine(peels))
 	}
 }
 

@@ -9,8 +9,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 func (a *app) syncCommand() *cobra.Command {
@@ -108,6 +110,9 @@ func (a *app) describeSync(s *status.Sync) {
 	for _, id := range s.Duplicates {
 		line("duplicate", fmt.Sprintf("two processes are connected as %s: give one of the two hosts another ID", id))
 	}
+	if n := len(s.Outdated); n > 0 {
+		line("outdated", outdatedLine(s.Outdated))
+	}
 	for _, c := range s.Conditions {
 		if c.Status && c.Type != status.Ready && c.Type != status.RolloutProgressing && c.Type != status.Frozen || c.Reason == "WaveFailed" || c.Type == status.SourceVerified {
 			line(string(c.Type), trouble(c))
@@ -119,6 +124,14 @@ func (a *app) describeSync(s *status.Sync) {
 	for _, w := range s.Warnings {
 		fmt.Fprintln(a.out, "  warning: "+plain(w))
 	}
+}
+
+// outdatedNamed is how many peels with an old zester-peel are named.
+const outdatedNamed = 5
+
+// outdatedLine returns the text about peels whose zester-peel does not understand the states in their settings.
+func outdatedLine(peels []target.PeelID) string {
+	return "zester-peel is too old for the states in the settings of " + plan.FirstOf(peels, outdatedNamed)
 }
 
 // pausedLine returns the text about entries that failures have paused.
@@ -242,6 +255,9 @@ func syncPeelsTable(peels []status.Peel) table {
 		}
 		if p.MissingContents > 0 {
 			state += fmt.Sprintf(", %d contents missing", p.MissingContents)
+		}
+		if p.Outdated {
+			state += ", outdated"
 		}
 		t.add(string(p.Peel), state, yesNo(p.Online), p.Commit.Short(), lag,
 			fmt.Sprintf("+%d ~%d -%d =%d", p.Started, p.Changed, p.Stopped, p.Kept), clock(p.Reported), shortDigest(p.Digest), shortDigest(p.Wanted),

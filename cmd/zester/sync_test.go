@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -17,6 +18,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/worktree"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
@@ -182,6 +184,25 @@ func TestPeelsWhoseIDTwoProcessesShareAreShown(t *testing.T) {
 	(&app{out: &out}).describeSync(&status.Sync{Findings: status.Findings{Duplicates: []target.PeelID{"web-01"}}})
 	if !strings.Contains(out.String(), "duplicate:  two processes are connected as web-01: ") {
 		t.Error(out.String())
+	}
+}
+
+func TestPeelsThatDoNotUnderstandTheirStatesAreShown(t *testing.T) {
+	var out strings.Builder
+	(&app{out: &out}).describeSync(&status.Sync{Findings: status.Findings{Outdated: []target.PeelID{"a", "b", "c", "d", "e", "f"}}})
+	if want := "outdated:   zester-peel is too old for the states in the settings of a, b, c, d, e and 1 more\n"; !strings.Contains(out.String(), want) {
+		t.Error(out.String())
+	}
+	rows := syncPeelsTable([]status.Peel{{Peel: "a", State: status.Applied, Outdated: true}}).rows
+	if rows[0][1] != "applied, outdated" {
+		t.Errorf("%q", rows)
+	}
+	now := time.Now()
+	peels := withoutFeature([]status.Peel{
+		{Peel: "new", Reported: now, Features: []string{wire.FeatureStates}}, {Peel: "old", Reported: now}, {Peel: "old-without-states", Reported: now}, {Peel: "silent"},
+	}, []target.PeelID{"new", "old", "silent"})
+	if !slices.Equal(peels, []target.PeelID{"old"}) {
+		t.Errorf("%q", peels)
 	}
 }
 
