@@ -41,6 +41,7 @@ func packages(t *testing.T, dir string) {
 func TestInHostPackages(t *testing.T) {
 	needsHost(t)
 	h := newHost(t)
+	sh(t, "dpkg --purge zt-a zt-b zt-c zt-e 2>&1; rm -rf /var/lib/apt/lists/*")
 	// Before the first refresh test mode does not know the package.
 	h.wants(h.run("zt-a: {pkg.installed: {}}", true), "zt-a: unknown")
 	h.wants(h.run("zt-a: {pkg.installed: {version: '1.0'}}", false), "zt-a: changed intended")

@@ -40,7 +40,6 @@ func needsSystemd(t *testing.T) {
 
 func TestInHostServices(t *testing.T) {
 	needsSystemd(t)
-	t.Parallel()
 	h := newHost(t)
 	unit(t, "web", "")
 	has := func(want string) {
@@ -83,7 +82,6 @@ func TestInHostServices(t *testing.T) {
 
 func TestInHostAServiceWithItsUnitFromTheRepo(t *testing.T) {
 	needsSystemd(t)
-	t.Parallel()
 	h := newHost(t)
 	unit(t, "own", "")
 	must(t, os.Remove("/etc/systemd/system/own.service"))
@@ -109,7 +107,6 @@ own: {service.running: {enable: true}, watch: [/etc/systemd/system/own.service]}
 
 func TestInHostAServiceThatFails(t *testing.T) {
 	needsSystemd(t)
-	t.Parallel()
 	h := newHost(t)
 	unit(t, "bad", "")
 	sh(t, "sed -i 's|^ExecStart=.*|ExecStart=/bin/sh -c \"echo no such database; exit 3\"|' /etc/systemd/system/bad.service")

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seed-c01c3da5/zester/peel/state/account"
 	"github.com/seed-c01c3da5/zester/peel/state/file"
 	"github.com/seed-c01c3da5/zester/peel/state/host"
 	"github.com/seed-c01c3da5/zester/settings/state"
@@ -34,12 +35,24 @@ func (x *run) plan(ctx context.Context, s *state.State, react bool) ([]host.Step
 		return file.Line(x.world, a)
 	case *state.FileBlock:
 		return file.Block(x.world, a)
+	case *state.CronPresent:
+		return file.Cron(ctx, x.world, a)
+	case *state.CronAbsent:
+		return file.CronMissing(x.world, a)
 	case *state.CmdRun:
 		return x.command(s, a)
 	case *state.ServiceRunning:
 		return x.services.Running(ctx, a, react)
 	case *state.ServiceDead:
 		return x.services.Dead(ctx, a)
+	case *state.UserPresent:
+		return account.UserPresent(ctx, x.world, a)
+	case *state.UserAbsent:
+		return account.UserAbsent(ctx, x.world, a)
+	case *state.GroupPresent:
+		return account.GroupPresent(ctx, x.world, a)
+	case *state.GroupAbsent:
+		return account.GroupAbsent(ctx, x.world, a)
 	case *state.PkgInstalled:
 		return x.packages.Installed(ctx, a, !x.q.Test)
 	case *state.PkgLatest:

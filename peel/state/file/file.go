@@ -76,7 +76,7 @@ func resolve(ctx context.Context, w *host.World, user, group, mode string) (attr
 			return a, err
 		}
 		if !u.Exists {
-			return a, fmt.Errorf("there is no user %q on this host", user)
+			return a, w.Lacks("there is no user %q on this host", user)
 		}
 		a.uid = &u.UID
 	}
@@ -86,7 +86,7 @@ func resolve(ctx context.Context, w *host.World, user, group, mode string) (attr
 			return a, err
 		}
 		if !g.Exists {
-			return a, fmt.Errorf("there is no group %q on this host", group)
+			return a, w.Lacks("there is no group %q on this host", group)
 		}
 		a.gid = &g.GID
 	}
@@ -194,7 +194,7 @@ func parents(w *host.World, name string, make bool, a attributes) (steps []host.
 	case info.Kind != safefs.Absent:
 		return nil, fmt.Errorf("%s is %s, not a directory", dir, info.Kind)
 	case !make:
-		return nil, fmt.Errorf("the directory %s does not exist; makedirs: true makes it", dir)
+		return nil, w.Lacks("the directory %s does not exist; makedirs: true makes it", dir)
 	}
 	if steps, err = parents(w, dir, true, a); err != nil {
 		return nil, err

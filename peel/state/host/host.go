@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -79,6 +80,21 @@ func (w *World) MayShow(texts ...[]byte) bool {
 // Planned reports whether the World differs, or may differ, from the host.
 func (w *World) Planned() bool {
 	return w.unknowable || len(w.files)+len(w.users)+len(w.groups)+len(w.units)+len(w.packages) > 0
+}
+
+// Lacks returns the error about something that the host does not have. It is an [UnknownError] if a planned step may bring it:
+// the installation of a package or a command.
+func (w *World) Lacks(format string, args ...any) error {
+	text := fmt.Sprintf(format, args...)
+	for _, name := range slices.Sorted(maps.Keys(w.packages)) {
+		if w.packages[name] != "" {
+			return &UnknownError{text + "; a package such as " + name + ", which would be installed, may bring it"}
+		}
+	}
+	if w.unknowable {
+		return &UnknownError{text + "; a command that would run may bring it"}
+	}
+	return errors.New(text)
 }
 
 // Package returns the version that planned steps give a package, empty if they remove it.

@@ -37,26 +37,15 @@ var unitDirectories = []string{"/etc/systemd/system", "/run/systemd/system", "/u
 // SetUnit plans a unit.
 func (w *World) SetUnit(u Unit) { w.units[u.Name] = u }
 
-// Unit returns a unit of the host as planned steps leave it. why says, if not empty, why that is not known.
-func (w *World) Unit(u Unit) (planned Unit, why string) {
+// Unit returns a unit of the host as planned steps leave it.
+func (w *World) Unit(u Unit) Unit {
 	if p, ok := w.units[u.Name]; ok {
-		return p, ""
+		return p
 	}
 	if len(w.files) > 0 {
 		w.planUnitFile(&u)
 	}
-	if u.Exists() {
-		return u, ""
-	}
-	for name, version := range w.packages {
-		if version != "" {
-			return u, "there is no unit " + u.Name + " yet; a package such as " + name + ", which would be installed, may bring it"
-		}
-	}
-	if w.unknowable {
-		return u, "there is no unit " + u.Name + " yet; a command that would run may bring it"
-	}
-	return u, ""
+	return u
 }
 
 // planUnitFile changes a unit as systemd does when its files change.
