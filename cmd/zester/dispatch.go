@@ -95,7 +95,7 @@ func (a *app) targets(ctx context.Context, client *api.Client, expr string) ([]t
 
 // fill sets the fields of a job that flags determine.
 func (d *dispatching) fill(spec *job.Spec) (err error) {
-	spec.Timeout, spec.WhenOnline = d.timeout, d.whenOnline
+	spec.Timeout, spec.WhenOnline = d.timeoutOf(spec.Function), d.whenOnline
 	if d.reason != "" {
 		spec.Metadata = withPair(spec.Metadata, metaReason, d.reason)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"strconv"
 	"strings"
@@ -68,7 +69,7 @@ func (v *viewing) flags(fs *pflag.FlagSet) {
 
 // following adds the flags of every command that dispatches.
 func (d *dispatching) following(fs *pflag.FlagSet) {
-	durationVar(fs, &d.timeout, "timeout", job.DefaultTimeout, "`TIME` after which a peel that has not returned is missing")
+	durationVar(fs, &d.timeout, "timeout", 0, "`TIME` after which a peel that has not returned is missing (default: 60s, 10m for states)")
 	durationVar(fs, &d.wait, "wait", 0, "stop waiting after `TIME`; the job goes on (default: wait for its end)")
 	fs.BoolVar(&d.async, "async", false, "print the job ID and do not wait")
 	d.viewing.flags(fs)
@@ -94,10 +95,15 @@ func (d *dispatching) choice(fs *pflag.FlagSet) {
 	fs.BoolVar(&d.secrets.show, "show-secrets", false, "with settings.get: print secrets; needs the permission --secrets of zester auth user add")
 }
 
+// timeoutOf returns how long the returns of a function are waited for.
+func (d *dispatching) timeoutOf(function string) time.Duration {
+	return cmp.Or(d.timeout, job.TimeoutOf(function))
+}
+
 // check refuses invalid flags and combinations of flags. It asks no master.
 func (d *dispatching) check(changed func(string) bool) error {
 	switch {
-	case d.timeout < job.MinTimeout || d.timeout > job.MaxTimeout:
+	case changed("timeout") && (d.timeout < job.MinTimeout || d.timeout > job.MaxTimeout):
 		return usageError("cannot wait for %s: --timeout is between %s and %s", d.timeout, job.MinTimeout, job.MaxTimeout)
 	case d.whenOnline > job.MaxWhenOnline:
 		return usageError("cannot wait %s for offline peels: --when-online is at most %s", d.whenOnline, job.MaxWhenOnline)

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/peel/catalogue"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings"
 )
@@ -94,7 +95,7 @@ func (a *app) callSchedule(cmd *cobra.Command, target, function string, args map
 	if err := a.dispatching.check(cmd.Flags().Changed); err != nil {
 		return err
 	}
-	spec := job.Spec{JID: wire.NewJID(), TargetExpr: target, Function: function, Args: args, Timeout: a.dispatching.timeout}
+	spec := job.Spec{JID: wire.NewJID(), TargetExpr: target, Function: function, Args: args}
 	if err := a.checkCall(&spec); err != nil {
 		return err
 	}
@@ -119,7 +120,7 @@ var views = map[string]func([]byte, screen) (string, error){
 func viewed(function string, r *wire.Result, s screen) string {
 	view := views[function]
 	switch {
-	case runsStates(function):
+	case catalogue.RunsStates(function):
 		view = viewRun
 	case view == nil || !r.Success:
 		return section(r)

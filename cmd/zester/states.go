@@ -5,22 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
 
+	"github.com/seed-c01c3da5/zester/peel/catalogue"
 	"github.com/seed-c01c3da5/zester/settings"
-	"github.com/seed-c01c3da5/zester/settings/state"
 )
-
-// runsStates reports whether the data of a function are the result of a run of states.
-func runsStates(function string) bool {
-	if function == "state.apply" || function == "state.highstate" {
-		return true
-	}
-	return function != "cmd.run" && slices.ContainsFunc(state.Functions(), func(f state.Function) bool { return f.Name == function })
-}
 
 // A stateRun is the result of a run of states, as peels return it.
 type stateRun struct {
@@ -182,7 +173,7 @@ func countsLine(counts map[string]int) string {
 
 // addStates adds the counts of a run of states on a peel to those of the other peels.
 func (r *report) addStates(data any) {
-	if !runsStates(r.function) {
+	if !catalogue.RunsStates(r.function) {
 		return
 	}
 	fields, _ := data.(map[string]any)

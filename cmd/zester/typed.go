@@ -21,7 +21,7 @@ import (
 // spec parses the words of a dispatch, and refuses functions and arguments that the catalogue does not have. It asks no
 // master: the targets are not resolved yet.
 func (a *app) spec(cmd *cobra.Command, words []string) (job.Spec, error) {
-	spec := job.Spec{JID: wire.NewJID(), TargetExpr: words[0], Timeout: a.dispatching.timeout}
+	spec := job.Spec{JID: wire.NewJID(), TargetExpr: words[0]}
 	if err := refuseFileNames(words); err != nil {
 		return spec, err
 	}
@@ -43,6 +43,7 @@ func (a *app) spec(cmd *cobra.Command, words []string) (job.Spec, error) {
 	if err := a.dispatching.check(cmd.Flags().Changed); err != nil {
 		return spec, err
 	}
+	spec.Timeout = a.dispatching.timeoutOf(spec.Function)
 	var err error
 	if spec.StateID, spec.Args, err = parseArguments(spec.Function, words[1:]); err != nil {
 		return spec, err

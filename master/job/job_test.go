@@ -218,3 +218,14 @@ func FuzzJobInJSON(f *testing.F) {
 		}
 	})
 }
+
+func TestStatesHaveMoreTime(t *testing.T) {
+	for function, want := range map[string]time.Duration{
+		"test.ping": time.Minute, "cmd.run": time.Minute, "state.last": time.Minute, "service.restart": time.Minute,
+		"state.apply": 10 * time.Minute, "state.highstate": 10 * time.Minute, "pkg.installed": 10 * time.Minute,
+	} {
+		if got := job.TimeoutOf(function); got != want {
+			t.Errorf("%s has %v, want %v", function, got, want)
+		}
+	}
+}

@@ -7,10 +7,19 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/catalogue"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
+
+// TimeoutOf returns how long returns of a function are waited for if the spec does not say it.
+func TimeoutOf(function string) time.Duration {
+	if catalogue.RunsStates(function) {
+		return StatesTimeout
+	}
+	return DefaultTimeout
+}
 
 // Limits of what may be asked for.
 const (
@@ -24,7 +33,11 @@ const (
 	MaxTimeout      = 24 * time.Hour
 	MaxWhenOnline   = 24 * time.Hour
 	MaxBatched      = 72 * time.Hour // a job in batches, if every target took all its time
-	DefaultTimeout  = 60 * time.Second
+
+	// DefaultTimeout is how long returns are waited for if the spec does not say it; StatesTimeout is that of functions that
+	// run states.
+	DefaultTimeout = 60 * time.Second
+	StatesTimeout  = 10 * time.Minute
 
 	// MaxAhead is how far ahead of a master's clock a job ID or a time from other hosts may be. IDs sort by time, so
 	// one from the far future would head every list for ever.
@@ -81,7 +94,7 @@ func (s *Spec) normalize(now time.Time) error {
 		return fmt.Errorf("%.100q is not the name of a function: it is module.function", s.Function)
 	}
 	if s.Timeout == 0 {
-		s.Timeout = DefaultTimeout
+		s.Timeout = TimeoutOf(s.Function)
 	}
 	if s.Timeout < MinTimeout || s.Timeout > MaxTimeout {
 		return fmt.Errorf("its timeout of %v is not between %v and %v", s.Timeout, MinTimeout, MaxTimeout)

@@ -34,7 +34,7 @@ type NewJob struct {
 	Function   string            `json:"function" minLength:"3" maxLength:"300" example:"cmd.run"`
 	Args       Arguments         `json:"args,omitempty" doc:"Arguments by name."`
 	StateID    string            `json:"state_id,omitempty" maxLength:"4096" doc:"The job's ID argument."`
-	Timeout    string            `json:"timeout,omitempty" maxLength:"32" example:"90s" default:"60s" doc:"How long returns are waited for: 90s, 5m, 1h30m."`
+	Timeout    string            `json:"timeout,omitempty" maxLength:"32" example:"90s" doc:"How long returns are waited for: 90s, 5m, 1h30m. Default: 60s, or 10m for functions that run states."`
 	WhenOnline string            `json:"when_online,omitempty" maxLength:"32" example:"1h" doc:"For how long peels that are away get the request when they come back."`
 	Batch      *job.Batch        `json:"batch,omitempty" doc:"Absent: all targets at once."`
 	Expect     int               `json:"expect,omitempty" minimum:"0" doc:"Nothing is run unless the target selects exactly so many peels; 0 or absent: any number."`

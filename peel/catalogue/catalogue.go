@@ -51,7 +51,7 @@ var (
 )
 
 // functions is the catalogue, sorted by name.
-var functions = slices.SortedFunc(slices.Values(slices.Concat(otherFunctions, stateFunctions, hostFunctions, singleStates())), func(a, b Function) int {
+var functions = slices.SortedFunc(slices.Values(slices.Concat(otherFunctions, stateReads, hostFunctions, stateRuns)), func(a, b Function) int {
 	return strings.Compare(a.Name, b.Name)
 })
 
@@ -135,6 +135,11 @@ var otherFunctions = []Function{
 		Name: "test.sleep", ReadOnly: true, Doc: "Wait, then return how long.",
 		Params: []Param{{Name: "duration", Type: Duration, Required: true, Positional: true, Doc: "how long to wait"}},
 	},
+}
+
+// RunsStates reports whether a function runs states: its data are the result of a run.
+func RunsStates(name string) bool {
+	return slices.ContainsFunc(stateRuns, func(f Function) bool { return f.Name == name })
 }
 
 // SecretsTo is the argument that requests secrets: the public key to which the peel seals its answer. Masters accept it only

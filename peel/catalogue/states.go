@@ -14,8 +14,8 @@ var (
 	stateFull = Param{Name: "full", Type: Bool, Doc: "true: show unchanged and skipped states too"}
 )
 
-// stateFunctions are the functions for all states of the settings.
-var stateFunctions = []Function{
+// stateRuns are the functions that run states.
+var stateRuns = append(singleStates(), []Function{
 	{
 		Name: "state.apply", Doc: "Bring the host to its states: those of some settings files and what they require, or all.",
 		Params: []Param{
@@ -24,6 +24,10 @@ var stateFunctions = []Function{
 		},
 	},
 	{Name: "state.highstate", Doc: "Bring the host to all its states.", Params: []Param{stateTest, stateFull}},
+}...)
+
+// stateReads are the functions that show states and their results.
+var stateReads = []Function{
 	{Name: "state.last", ReadOnly: true, Doc: "The result of the newest run of states, in full."},
 	{Name: "state.show", ReadOnly: true, Doc: "The states of the host in the order in which they run, and where they come from."},
 }
