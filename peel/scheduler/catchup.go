@@ -10,19 +10,20 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
 )
 
-// How fires that were missed are made up.
+// The rate of catch-up runs over all entries: catchUpBurst at once, then one every catchUpEvery. Two runs of one entry are
+// at least catchUpEvery apart.
 const (
-	catchUpEvery = 5 * time.Second // at the least between two of them
-	catchUpBurst = 5               // so many may start at once, over all entries
+	catchUpEvery = 5 * time.Second
+	catchUpBurst = 5
 )
 
-// catchUp makes the entry owe what it missed while the process was down: fires of the same timing, after the last
-// one, and after it was active for the last time without a break; and what the process before owed still.
+// catchUp adds to Owed what the entry missed while the process was down: fires of the same timing, after the last fire, since
+// the entry was last activated.
 func (o *owner) catchUp(e *entry, now rules.Instant) {
 	if e.Active.IsZero() {
 		return
 	}
-	// What lies ahead since the wall clock was set back is left to the timer, unless that has passed it.
+	// If the wall clock was set back, the timer fires the times that lie ahead, except those up to the last fire.
 	e.Owed = slices.DeleteFunc(e.Owed, func(at time.Time) bool { return at.After(now.Wall) && at.After(e.Nominal) })
 	from := e.Active
 	if e.Nominal.After(from) {
@@ -39,8 +40,7 @@ func (o *owner) limitOwed(e *entry) {
 	}
 }
 
-// owe makes the entry owe the fires of (from, now] as well, as far as catch_up wants them. It reports whether the entry
-// owes any.
+// owe adds the fires in (from, now] to Owed, up to the limit of catch_up. It reports whether the entry has missed fires.
 func (o *owner) owe(e *entry, from time.Time, now rules.Instant) bool {
 	if n := e.CatchUpLimit(); n > 0 {
 		e.Owed = append(e.Owed, e.MissedFires(from, now.Wall, n, o.s.o.Zone)...)
@@ -57,19 +57,17 @@ func (o *owner) owe(e *entry, from time.Time, now rules.Instant) bool {
 	return true
 }
 
-// makeUp starts missed fires whose turn has come, and returns how many.
+// startCatchUps starts at most limit catch-up runs and returns how many.
 func (o *owner) startCatchUps(now rules.Instant, limit int) (started int) {
 	for _, e := range o.readyBacklog() {
 		if started >= limit || o.nextCatchUpOf(e) > now.Up {
 			return started
 		}
-		if o.free(e) <= 0 { // another of its group has just started
+		if o.free(e) <= 0 { // another entry of its group has just started
 			continue
 		}
-		f := Fire{
-			Name: e.Name, Trigger: history.TriggerCatchUp, Nominal: e.Owed[0],
-			Fired: now.Wall.In(o.s.o.Zone), Started: now.Wall.In(o.s.o.Zone),
-		}
+		at := now.Wall.In(o.s.o.Zone)
+		f := Fire{Name: e.Name, Trigger: history.TriggerCatchUp, Nominal: e.Owed[0], Fired: at, Started: at}
 		why := o.refusal(e, f, now)
 		if opens, ok := e.Deferred(now); ok && opens.After(now.Wall) {
 			e.catchUpFrom = now.Up + opens.Sub(now.Wall)
@@ -80,7 +78,7 @@ func (o *owner) startCatchUps(now rules.Instant, limit int) (started int) {
 			e.Nominal = f.Nominal
 		}
 		if why != "" {
-			o.skip(e, skipped{why, f.Nominal, 1})
+			o.skip(e, why, f.Nominal, 1)
 			continue
 		}
 		e.catchUpFrom = now.Up + catchUpEvery
@@ -91,15 +89,10 @@ func (o *owner) startCatchUps(now rules.Instant, limit int) (started int) {
 	return started
 }
 
-// readyBacklog are the entries with missed fires that are free to run them, by their turn.
+// readyBacklog returns the entries that have missed fires and a free slot, in the order in which they run.
 func (o *owner) readyBacklog() []*entry {
 	o.backlog = slices.DeleteFunc(o.backlog, func(e *entry) bool { return len(e.Owed) == 0 })
-	var list []*entry
-	for _, e := range o.backlog {
-		if o.free(e) > 0 {
-			list = append(list, e)
-		}
-	}
+	list := slices.DeleteFunc(slices.Clone(o.backlog), func(e *entry) bool { return o.free(e) <= 0 })
 	slices.SortFunc(list, func(a, b *entry) int {
 		return cmp.Or(cmp.Compare(a.catchUpFrom, b.catchUpFrom), a.Owed[0].Compare(b.Owed[0]),
 			strings.Compare(a.Name, b.Name))
@@ -107,14 +100,14 @@ func (o *owner) readyBacklog() []*entry {
 	return list
 }
 
-// nextCatchUpOf is when the entry may make up its next fire.
+// nextCatchUpOf returns the elapsed time from which the next catch-up run of the entry may start.
 func (o *owner) nextCatchUpOf(e *entry) time.Duration {
 	return max(e.catchUpFrom, o.nextCatchUp-(catchUpBurst-1)*catchUpEvery)
 }
 
-// settleLate makes a fire of the wall clock's timing, which was due at a time, stand for the newest nominal time that has
-// passed by now and is within the start deadline, of a minute at the least, as a fire may be noticed so late. It reports
-// false if there is none, or if the entry owes the fire as a catch-up run.
+// settleLate sets the nominal time of a fire of the wall clock to the newest one that has passed and is within the start
+// deadline. The deadline is at least maxSleep, as a fire may be noticed so late. due is when the fire was due. It returns false
+// if there is no such time, or if a catch-up run makes up the fire.
 func (o *owner) settleLate(e *entry, f *Fire, due time.Time, now rules.Instant) bool {
 	deadline := max(e.Spec.Missed.StartDeadline, maxSleep)
 	from, missed, ok := f.Nominal, 0, true
@@ -123,7 +116,7 @@ func (o *owner) settleLate(e *entry, f *Fire, due time.Time, now rules.Instant) 
 			f.Nominal = e.Owed[len(e.Owed)-1]
 			return false
 		}
-		o.skip(e, skipped{history.DeadlineExceeded, f.Nominal, 1})
+		o.skip(e, history.DeadlineExceeded, f.Nominal, 1)
 		from, ok = f.Started.Add(-deadline-1), false
 	}
 	first := f.Nominal
@@ -140,7 +133,7 @@ func (o *owner) settleLate(e *entry, f *Fire, due time.Time, now rules.Instant) 
 		from, f.Nominal, ok = t, t.In(o.s.o.Zone), true
 	}
 	if missed > 0 {
-		o.skip(e, skipped{history.Superseded, first, missed})
+		o.skip(e, history.Superseded, first, missed)
 	}
 	return ok
 }

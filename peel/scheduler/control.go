@@ -8,31 +8,32 @@ import (
 
 	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
+	"github.com/seed-c01c3da5/zester/settings/schedule"
 )
 
-// Why the scheduler does not do what somebody asks for.
+// Errors of the commands below.
 var (
 	ErrNoEntry   = errors.New("there is no such entry in the schedule")
 	ErrNotActive = errors.New("the entry is not active")
 	ErrBusy      = errors.New("the entry runs already")
 )
 
-// Pause keeps an entry from running until the order ends or Resume is called, over restarts and reloads. Runs in
-// flight go on. An entry that is paused already gets the new order. At is set by Pause.
-func (s *Scheduler) Pause(ctx context.Context, name string, order history.Override) error {
+// Pause keeps an entry from running until pause.Until or until Resume is called, across restarts and reloads. Runs in flight go
+// on. The pause replaces an earlier one. Pause sets pause.At.
+func (s *Scheduler) Pause(ctx context.Context, name string, pause history.Override) error {
 	return s.command(ctx, "pause", name, func(o *owner, e *entry) error {
 		now := o.s.now()
-		order.At = now.Wall
-		e.Paused = &order
+		pause.At = now.Wall
+		e.Paused = &pause
 		o.halt(e, history.Paused, now)
 		o.notePaused(e)
-		o.s.log.Info("entry is paused", "entry", name, "by", order.By, "why", order.Reason, "until", order.Until)
+		o.s.log.Info("entry is paused", "entry", name, "by", pause.By, "why", pause.Reason, "until", pause.Until)
 		return nil
 	})
 }
 
-// Resume ends a pause, also one that came of failures, and takes back a skip. Fires that came meanwhile are not made
-// up. An entry that is not paused stays as it is.
+// Resume ends a pause by an operator or by failures, and cancels a skip. Fires missed during the pause are not made up. An entry
+// that is not paused keeps its next fire.
 func (s *Scheduler) Resume(ctx context.Context, name, by string) error {
 	return s.command(ctx, "resume", name, func(o *owner, e *entry) error {
 		o.resume(e, o.s.now(), by)
@@ -50,25 +51,25 @@ func (o *owner) resume(e *entry, now rules.Instant, by string) {
 	o.s.log.Info("entry is resumed", "entry", e.Name, "by", by, "next", o.nextFire(e))
 }
 
-// Skip has the next fire of an entry's timing not run, unless it comes after the order has ended. It returns the
-// fire's nominal time, as far as it can be known.
-func (s *Scheduler) Skip(ctx context.Context, name string, order history.Override) (nominal time.Time, err error) {
+// Skip keeps the next fire of an entry's timing from running, unless it comes after skip.Until. It returns the nominal time
+// that is planned now; a run or a new timing may still move it. Skip sets skip.At.
+func (s *Scheduler) Skip(ctx context.Context, name string, skip history.Override) (nominal time.Time, err error) {
 	err = s.command(ctx, "skip a run of", name, func(o *owner, e *entry) error {
 		if !e.IsActive() || e.Next.Trigger == "" {
 			return ErrNotActive
 		}
-		order.At = o.s.now().Wall
-		e.Skip = &order
+		skip.At = o.s.now().Wall
+		e.Skip = &skip
 		nominal = o.time(e.Next, e.Next.Nominal)
-		o.s.log.Info("next fire is to be skipped", "entry", name, "by", order.By, "why", order.Reason, "nominal", nominal)
+		o.s.log.Info("the next fire will be skipped", "entry", name, "by", skip.By, "why", skip.Reason, "nominal", nominal)
 		return nil
 	})
 	return nominal, err
 }
 
-// Start runs an entry now, without its splay and whatever its windows and its breaker say. Its timer stays. At the
-// limit of runs if_running decides: the error is [ErrBusy], or the run waits. An entry that is disabled or paused is
-// refused with [ErrNotActive].
+// Start runs an entry now, without splay, even if its windows are closed or its breaker is open. Its next fire stays. If the
+// entry has no free slot, if_running decides: the run waits, or the error is [ErrBusy]. For an entry that is disabled or paused
+// the error is [ErrNotActive].
 func (s *Scheduler) Start(ctx context.Context, name, by string) error {
 	return s.command(ctx, "run", name, func(o *owner, e *entry) error {
 		if !e.IsActive() {
@@ -78,22 +79,22 @@ func (s *Scheduler) Start(ctx context.Context, name, by string) error {
 		o.finishEnded()
 		at := now.Wall.In(o.s.o.Zone)
 		f := Fire{Name: name, Trigger: history.TriggerManual, Nominal: at, Fired: at, Started: at}
-		if !o.enter(e, f, now) && !e.isWaiting(f) {
+		if !o.enter(e, f, now) && e.Spec.Overlap.IfRunning == schedule.IfRunningSkip {
 			return ErrBusy
 		}
-		o.s.log.Info("run was asked for", "entry", name, "by", by)
+		o.s.log.Info("entry is run by hand", "entry", name, "by", by)
 		return nil
 	})
 }
 
-// maxNext is how many fires Next returns.
+// maxNext is the highest number of times that Next returns.
 const maxNext = 100
 
-// Next returns the next n nominal times, 100 at the most, at which an entry may run, as if no run took time and none
-// were asked for: those when its windows are shut are left out, or replaced by the time when they open where the entry
-// wants that. There are none for an entry that is not active.
+// Next returns the next n nominal times, at most 100, at which an entry may run. It assumes that runs take no time and that
+// nobody runs the entry by hand. Times at which the windows are closed are left out; with outside: defer they are replaced by the
+// time when the windows open. There are none for an entry that is not active.
 func (s *Scheduler) Next(ctx context.Context, name string, n int) (fires []time.Time, err error) {
-	err = s.command(ctx, "foresee", name, func(o *owner, e *entry) error {
+	err = s.command(ctx, "list the next runs of", name, func(o *owner, e *entry) error {
 		if e.IsActive() && e.Next.Trigger != "" {
 			fires = o.ahead(e, min(n, maxNext))
 		}
@@ -109,17 +110,17 @@ func (o *owner) ahead(e *entry, n int) []time.Time {
 
 // command calls f with an entry of the schedule. what names the command in errors.
 func (s *Scheduler) command(ctx context.Context, what, name string, f func(*owner, *entry) error) error {
-	var refused error
+	refused := ErrNoEntry
 	err := s.do(ctx, func(o *owner) {
-		e := o.entries[name]
-		if e == nil || e.Spec == nil {
-			refused = ErrNoEntry
-			return
+		if e := o.entries[name]; e != nil && e.Spec != nil {
+			refused = f(o, e)
+			o.dirty = true
 		}
-		refused = f(o, e)
-		o.dirty = true
 	})
-	if err = errors.Join(err, refused); err != nil {
+	if err == nil {
+		err = refused
+	}
+	if err != nil {
 		return fmt.Errorf("cannot %s %q: %w", what, name, err)
 	}
 	return nil

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
@@ -9,21 +10,21 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 )
 
-// An entry is one name of the schedule, with its timer and its past.
+// An entry is one name of the schedule, with its next fire, its runs and its history.
 type entry struct {
 	rules.Entry
-	begun       bool   // it has been active in this process
-	seen        bool   // its timing is of this process, whose wall clock has said when
-	runs        []*run // in flight, in the order of their start
-	queue       *queue // where Next lies
-	place       int
+	begun       bool          // it has been active in this process
+	seen        bool          // TimingSeen is a time of this process, and moves if the wall clock is set
+	runs        []*run        // in flight, in the order of their start
+	queue       *queue        // that has the entry; nil if it has no next fire
+	key         int64         // its place in queue
 	waitingFrom time.Duration // Waiting.Since, as elapsed time of this process
-	catchUpFrom time.Duration // not before this is a fire of Owed made up
+	catchUpFrom time.Duration // no catch-up run starts before this elapsed time
 }
 
 func newEntry(name string) *entry { return &entry{Entry: rules.New(name)} }
 
-// newRemembered returns an entry that the state file has and the schedule not yet.
+// newRemembered returns an entry that the state file has and the schedule does not have yet.
 func newRemembered(name string, h history.History, now rules.Instant) *entry {
 	e := newEntry(name)
 	e.History = h
@@ -33,11 +34,22 @@ func newRemembered(name string, h history.History, now rules.Instant) *entry {
 	return e
 }
 
-// plan sets the next fire by the timing. A timing that never fires again, and the end of the entry's life, leave it
-// without.
+// hasAllRuns reports whether the runs that ended and those in flight reach max_runs.
+func (e *entry) hasAllRuns() bool {
+	n := e.TimingRuns
+	for _, r := range e.runs {
+		if r.countsTowardsMaxRuns() {
+			n++
+		}
+	}
+	limit := e.MaxRuns()
+	return limit > 0 && n >= limit
+}
+
+// plan sets the next fire by the timing. There is none if the timing never fires again or the entry's life ends before.
 func (o *owner) plan(e *entry, now rules.Instant) {
 	e.disarm()
-	if e.lived() {
+	if e.hasAllRuns() {
 		return
 	}
 	if nominal, ok := e.Rhythm.Next(&e.Entry, o.base, now); ok {
@@ -50,17 +62,29 @@ func (e *entry) disarm() {
 	e.Next, e.Held = rules.Pending{}, time.Time{}
 }
 
-// arm sets the entry's next fire; nominal is a time of its clock. Only run_on_start has no splay.
+// arm sets the entry's next fire; nominal is a time of the clock that the entry follows. Only run_on_start has no splay.
 func (o *owner) arm(e *entry, t history.Trigger, nominal int64) {
 	p := rules.Pending{Trigger: t, OnWall: e.Rhythm.OnWall(), Nominal: nominal, At: nominal}
 	if t != history.TriggerStart {
 		p.At += int64(e.Draw(o.s.o.Peel, o.time(p, nominal)))
 	}
-	o.lay(e, p)
+	o.enqueue(e, p)
 }
 
-// lay puts a fire into the queue of its clock, in the place of the one that was ahead.
-func (o *owner) lay(e *entry, p rules.Pending) {
+// hold sets the next fire to when the windows open, plus a splay. It returns false if the entry does not want that or they never
+// open.
+func (o *owner) hold(e *entry, t history.Trigger, nominal time.Time, now rules.Instant) bool {
+	opens, ok := e.Deferred(now)
+	if !ok {
+		return false
+	}
+	at := opens.Add(e.Draw(o.s.o.Peel, opens))
+	o.enqueue(e, rules.Pending{Trigger: t, OnWall: true, Nominal: nominal.UnixNano(), At: at.UnixNano(), Held: true})
+	return true
+}
+
+// enqueue makes p the next fire of the entry, in the queue of its clock.
+func (o *owner) enqueue(e *entry, p rules.Pending) {
 	e.disarm()
 	e.Next = p
 	if p.Held {
@@ -73,8 +97,7 @@ func (o *owner) lay(e *entry, p rules.Pending) {
 	}
 }
 
-// adopt gives the entry what the schedule says of it. Failures of what it was before are forgiven, and a new timing
-// starts a new life.
+// adopt gives the entry a new definition. A change sets its failures in a row to zero; a new timing also starts a new life.
 func (o *owner) adopt(e *entry, spec *schedule.Entry, now rules.Instant) {
 	if hash := spec.Hash(); e.Hash != hash {
 		e.Hash, e.FailuresInRow = hash, 0
@@ -82,14 +105,14 @@ func (o *owner) adopt(e *entry, spec *schedule.Entry, now rules.Instant) {
 	timing := spec.TimingHash()
 	if e.TimingHash != timing {
 		e.TimingSeen, e.TimingRuns, e.Active, e.Held, e.Owed, e.seen = now.Wall, 0, time.Time{}, time.Time{}, nil, true
-		if e.Spec == nil { // what waited was of the timing before the restart
+		if e.Spec == nil { // the waiting fire came from the timing before the restart
 			e.Waiting = nil
 		}
 	}
 	e.Spec, e.Invalid, e.Left, e.TimingHash = spec, "", time.Time{}, timing
 	o.limitOwed(e)
 	if spec.Failures.Breaker.Threshold == 0 {
-		e.Breaker.Close(now.Wall, "the entry has no breaker any more")
+		e.Breaker.Close(now.Wall, "the entry no longer has a breaker")
 	}
 	err := o.setTiming(e)
 	if spec.Invalid != "" {
@@ -105,15 +128,15 @@ func (o *owner) adopt(e *entry, spec *schedule.Entry, now rules.Instant) {
 	o.notePaused(e)
 }
 
-// setTiming gives the entry the arithmetic of what the schedule says.
+// setTiming computes the entry's timing from its definition.
 func (o *owner) setTiming(e *entry) error {
 	timing, err := e.Spec.Timing(o.s.o.Zone)
 	e.Timing, e.Rhythm = timing.Seen(e.TimingSeen), rules.RhythmOf(timing)
 	return err
 }
 
-// activate arms an entry that had no timer. An interval goes on in the rhythm of its last run; catch_up says what
-// becomes of fires that were missed while the process was down, all others are not made up.
+// activate sets the next fire of an entry that had none. An interval keeps the rhythm of its last run. Fires that were missed
+// while the process was down are made up as catch_up says; others that were missed are not.
 func (o *owner) activate(e *entry, now rules.Instant) {
 	if !e.IsActive() {
 		o.rest(e)
@@ -136,36 +159,47 @@ func (o *owner) activate(e *entry, now rules.Instant) {
 	o.catchUp(e, now)
 	e.Active = now.Wall
 	e.Rhythm.Activate(&e.Entry, now)
-	if first && o.begins && e.Spec.RunOnStart && e.MayFire(now.Wall) && !e.lived() {
+	if first && o.begins && e.Spec.RunOnStart && e.MayFire(now.Wall) && !e.hasAllRuns() {
 		o.arm(e, history.TriggerStart, e.ClockOf(now))
 		return
 	}
-	if !e.Held.IsZero() && o.hold(e, history.TriggerTimer, e.Held, now) {
-		return
+	if e.Held.IsZero() || !o.hold(e, history.TriggerTimer, e.Held, now) {
+		o.plan(e, now)
 	}
-	o.plan(e, now)
 }
 
-// rest leaves an entry that is not active without a fire, but for the end of a pause.
+// rest removes the fires of an entry that is not active. Its next fire is the end of its pause, if that has one.
 func (o *owner) rest(e *entry) {
 	e.disarm()
-	o.stopWaiting(e)
-	e.Active, e.Owed = time.Time{}, nil
+	o.waiting = slices.DeleteFunc(o.waiting, func(other *entry) bool { return other == e })
+	e.Waiting, e.Active, e.Owed = nil, time.Time{}, nil
 	if e.Spec != nil && e.Paused != nil && !e.Paused.Until.IsZero() {
 		until := e.Paused.Until.UnixNano()
-		o.lay(e, rules.Pending{Trigger: rules.TriggerResume, OnWall: true, Nominal: until, At: until})
+		o.enqueue(e, rules.Pending{Trigger: rules.TriggerResume, OnWall: true, Nominal: until, At: until})
 	}
 }
 
-// halt takes an entry that is no longer active out of the timers; the fires that wait are counted, and runs in flight
-// are not tried again.
+// halt removes the fires of an entry that is no longer active, and counts those that wait. Runs in flight are not tried again.
 func (o *owner) halt(e *entry, why history.Reason, now rules.Instant) {
 	e.stopRetries()
 	if e.Next.Splaying(now) {
-		o.skip(e, skipped{why, o.time(e.Next, e.Next.Nominal), 1})
+		o.skip(e, why, o.time(e.Next, e.Next.Nominal), 1)
 	}
-	o.dropWaiting(e, why)
+	if slices.Contains(o.waiting, e) {
+		o.skip(e, why, e.Waiting.Nominal, 1)
+	}
 	o.rest(e)
+}
+
+// stopRetries ends the retries of the entry's runs in flight.
+func (e *entry) stopRetries() {
+	for _, r := range e.runs {
+		select {
+		case <-r.noRetry:
+		default:
+			close(r.noRetry)
+		}
+	}
 }
 
 func (o *owner) remove(e *entry, now rules.Instant) {
@@ -175,13 +209,13 @@ func (o *owner) remove(e *entry, now rules.Instant) {
 	o.notePaused(e)
 }
 
-// retime gives an active entry a new timing, which counts from what was: what is due by it is due now, once. Only
-// a fire that no timing made, that of run_on_start, stays ahead.
+// retime gives an entry a definition with a new timing, which counts from the last run: a fire that is overdue by it is due
+// now, once. Only the fire of run_on_start is kept.
 func (o *owner) retime(e *entry, spec *schedule.Entry, now rules.Instant) {
 	e.stopRetries()
 	was, trigger := e.IsActive(), e.Next.Trigger
 	if trigger == history.TriggerTimer && e.Next.Splaying(now) {
-		o.skip(e, skipped{history.Superseded, o.time(e.Next, e.Next.Nominal), 1})
+		o.skip(e, history.Superseded, o.time(e.Next, e.Next.Nominal), 1)
 	}
 	e.disarm()
 	o.adopt(e, spec, now)
@@ -192,7 +226,7 @@ func (o *owner) retime(e *entry, spec *schedule.Entry, now rules.Instant) {
 		o.activate(e, now)
 	case trigger == history.TriggerStart && e.MayFire(now.Wall):
 		o.arm(e, history.TriggerStart, e.ClockOf(now))
-	case e.Rhythm.IsOverdue(&e.Entry, now) && e.MayFire(now.Wall) && !e.lived():
+	case e.Rhythm.IsOverdue(&e.Entry, now) && e.MayFire(now.Wall) && !e.hasAllRuns():
 		o.arm(e, history.TriggerTimer, int64(now.Up))
 	default:
 		o.plan(e, now)
@@ -203,21 +237,24 @@ func (o *owner) retime(e *entry, spec *schedule.Entry, now rules.Instant) {
 	o.s.log.Info("entry has a new timing", "entry", e.Name, "next", o.nextFire(e))
 }
 
-// swap gives the entry other fields, for its next fire. The timer stays; a new splay is drawn unless the old one has
-// begun, and a fire that windows hold follows them.
+// swap gives an entry a definition with the same timing, for its next fire, which keeps its time. A new splay is drawn if the
+// nominal time has not passed. A held fire moves with the windows.
 func (o *owner) swap(e *entry, spec *schedule.Entry, now rules.Instant) {
 	e.stopRetries()
 	was, old, next := e.IsActive(), e.Spec, e.Next
 	opened, _ := e.Timing.Opens(now.Wall)
 	o.adopt(e, spec, now)
+	opens, _ := e.Timing.Opens(now.Wall)
 	switch {
 	case was && !e.IsActive():
 		o.halt(e, history.Disabled, now)
 	case !was:
 		o.activate(e, now)
+	case next.Held && opens.Equal(opened) && spec.Windows.Outside == old.Windows.Outside:
 	case next.Held:
-		if opens, _ := e.Timing.Opens(now.Wall); !opens.Equal(opened) || e.Spec.Windows.Outside != old.Windows.Outside {
-			o.rehold(e, next, now)
+		if nominal := o.time(next, next.Nominal); !o.hold(e, next.Trigger, nominal, now) {
+			o.skip(e, history.OutsideWindow, nominal, 1)
+			o.plan(e, now)
 		}
 	case next.Trigger == "" || spec.Life != old.Life && !next.Splaying(now):
 		o.plan(e, now)
@@ -227,7 +264,7 @@ func (o *owner) swap(e *entry, spec *schedule.Entry, now rules.Instant) {
 	o.s.log.Info("entry changed, from its next fire on", "entry", e.Name, "next", o.nextFire(e))
 }
 
-// nextFire is when the entry is to run, zero for never.
+// nextFire returns when the entry fires next, zero for never.
 func (o *owner) nextFire(e *entry) time.Time {
 	if !e.IsActive() || e.Next.Trigger == "" {
 		return time.Time{}

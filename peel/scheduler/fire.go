@@ -1,42 +1,38 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"log/slog"
 	"slices"
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
 	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/schedule"
 )
 
-// The way of a fire, in the order of this file. All steps run on the goroutine of Run.
+// The steps of a fire, in the order of this file. All run on the goroutine of Run.
 //
-//  1. due: [owner.fire] takes it from the heap. A late fire of the wall clock is merged with the newer ones or dropped.
-//  2. admitted: [owner.admit] makes the checks of [owner.refusal] in their order, and asks for a slot last:
-//     an operator's skip, the number of runs, the windows at the nominal time, the breaker, the windows now, the runs
-//     in flight that share the limit (overlap.go).
-//  3. started: [owner.start] takes the entry as it is now and starts the goroutine of the run (run.go), which records
-//     the run on disk, calls Exec and tries again after a failure (retry.go).
-//  4. ended: [owner.finish] gets the run from its goroutine.
-//  5. reported: [owner.onReported] gets it once more, after Options.Report.
+//  1. due: [owner.fire] takes the fire from the queue. A late fire of the wall clock is merged with newer ones or dropped.
+//  2. admitted: [owner.admit] makes the checks of [owner.refusal] in their order: an operator's skip, the number of runs, the
+//     windows at the nominal time, the breaker, the windows now. Then [owner.enter] looks for a free slot.
+//  3. started: [owner.start] takes the entry's present definition and starts the goroutine of the run (run.go), which records
+//     the run on disk, calls Exec and repeats it after a failure.
+//  4. ended: [owner.finish] receives the run from its goroutine.
+//  5. reported: [owner.onReported] receives the run again, after Options.Report.
 //
-// A fire that waits for a run joins this way at step 2 again (overlap.go), a catch-up run too (catchup.go).
+// A fire that waits for a slot comes back to step 2 in [owner.release]. Catch-up runs (catchup.go) begin at step 2.
 
-// skipped are fires that did not run, the first of which had the nominal time.
-type skipped struct {
-	reason  history.Reason
-	nominal time.Time
-	n       int
-}
-
-// fire is the first step. It takes the fire that is due for an entry, and plans the next one if no other step has. It reports
+// fire is the first step. It takes the due fire of an entry, and plans the next one unless a later step has. It reports
 // whether a run was started.
 func (o *owner) fire(e *entry, now rules.Instant) bool {
 	p := e.Next
 	e.disarm()
 	if p.Trigger == rules.TriggerResume {
-		o.resume(e, now, "its time was over")
+		o.resume(e, now, "the end of the pause")
 		return false
 	}
 	f := Fire{Name: e.Name, Trigger: p.Trigger, Started: now.Wall.In(o.s.o.Zone), held: p.Held}
@@ -56,21 +52,24 @@ func (o *owner) fire(e *entry, now rules.Instant) bool {
 	return run
 }
 
-// admit is the second step. A fire that may not run is counted, held until the windows open, or waits for a run to end.
+// admit is the second step. A fire that may not run is counted as skipped, or held until the windows open, or waits for a
+// slot.
 func (o *owner) admit(e *entry, f Fire, now rules.Instant) bool {
-	switch why := o.refusal(e, f, now); why {
-	case "":
+	why := o.refusal(e, f, now)
+	closed := why == history.OutsideWindow || why == history.InBlackout
+	switch {
+	case why == "":
 		return o.enter(e, f, now)
-	case history.OutsideWindow, history.InBlackout:
-		o.shut(e, f, why, now)
+	case closed && o.hold(e, f.Trigger, f.Nominal, now):
+		o.s.log.Info("fire held until the windows open", "entry", e.Name, "reason", why, "nominal", f.Nominal, "until", o.nextFire(e))
 	default:
-		o.skip(e, skipped{why, f.Nominal, 1})
+		o.skip(e, why, f.Nominal, 1)
 	}
 	return false
 }
 
-// refusal returns the first check that keeps a fire from running, other runs aside; it is empty if none does. A manual run
-// passes them all.
+// refusal returns the first rule that keeps a fire from running, apart from the limit of runs in flight. It is empty if none
+// does. A manual run passes all rules.
 func (o *owner) refusal(e *entry, f Fire, now rules.Instant) history.Reason {
 	due := f.Nominal
 	if f.held || f.Trigger != history.TriggerTimer {
@@ -81,7 +80,7 @@ func (o *owner) refusal(e *entry, f Fire, now rules.Instant) history.Reason {
 		return ""
 	case f.Trigger == history.TriggerTimer && e.TakeSkip(now.Wall):
 		return history.SkippedOnce
-	case e.lived():
+	case e.hasAllRuns():
 		return history.MaxRuns
 	case why != "":
 		return why
@@ -92,27 +91,121 @@ func (o *owner) refusal(e *entry, f Fire, now rules.Instant) history.Reason {
 	}
 }
 
-func (o *owner) skip(e *entry, s skipped) {
+// skip counts n fires that do not run; nominal is the time of the first.
+func (o *owner) skip(e *entry, why history.Reason, nominal time.Time, n int) {
 	if e.Skips == nil {
 		e.Skips = make(map[history.Reason]uint64)
 	}
-	e.Skips[s.reason] += uint64(s.n)
+	e.Skips[why] += uint64(n)
 	o.dirty = true
-	o.s.log.Info("fire skipped", "entry", e.Name, "reason", s.reason, "nominal", s.nominal, "fires", s.n)
+	o.s.log.Info("fire skipped", "entry", e.Name, "reason", why, "nominal", nominal, "fires", n)
 }
 
-// start is the third step. It runs the entry's present definition, however long the fire has waited.
+// enter starts a fire if the entry has a free slot; otherwise if_running decides. It reports whether a run was started.
+func (o *owner) enter(e *entry, f Fire, now rules.Instant) bool {
+	free := o.free(e)
+	switch mode := e.Spec.Overlap.IfRunning; {
+	case free > 0 || mode == schedule.IfRunningAllow:
+		o.start(e, f)
+		return true
+	case mode == schedule.IfRunningQueue:
+		o.await(e, f, now)
+	case mode == schedule.IfRunningCancel:
+		o.await(e, f, now)
+		for _, r := range o.sharing(e)[:1-free] {
+			r.replaced = true
+			r.cancel(errReplaced)
+		}
+	default:
+		o.skip(e, history.AlreadyRunning, f.Nominal, 1)
+	}
+	return false
+}
+
+var errReplaced = errors.New("the next run takes its place")
+
+// free returns how many more runs the entry may have. It is negative after the limit was lowered.
+func (o *owner) free(e *entry) int { return e.Spec.Overlap.MaxRunning - len(o.sharing(e)) }
+
+// sharing returns the runs in flight that share the entry's limit, in the order of their start.
+func (o *owner) sharing(e *entry) []*run {
+	if e.Spec.Overlap.Group == "" {
+		return e.runs
+	}
+	var list []*run
+	for _, r := range o.runs {
+		if group := e.Spec.Overlap.Group; r.e == e || r.fire.Entry.Overlap.Group == group || r.e.Spec != nil && r.e.Spec.Overlap.Group == group {
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
+// await has a fire wait for a slot. It replaces a waiting fire of the same entry and takes over its place in the order.
+func (o *owner) await(e *entry, f Fire, now rules.Instant) {
+	if e.Waiting != nil {
+		o.skip(e, history.QueueFull, e.Waiting.Nominal, 1)
+	} else {
+		o.waiting = append(o.waiting, e)
+	}
+	e.Waiting = &history.Waiting{Trigger: f.Trigger, Nominal: f.Nominal, Fired: f.Fired, Held: f.held, Since: now.Wall}
+	e.waitingFrom = now.Up
+}
+
+// release makes the checks of the second step again for waiting fires that have a slot, the oldest first, and starts at most
+// limit of them. It returns how many it started.
+func (o *owner) release(now rules.Instant, limit int) (started int) {
+	o.waiting = slices.DeleteFunc(o.waiting, func(e *entry) bool {
+		if started >= limit || o.free(e) <= 0 {
+			return false
+		}
+		w := e.Waiting
+		e.Waiting = nil
+		f := Fire{Name: e.Name, Trigger: w.Trigger, Nominal: w.Nominal, Fired: w.Fired, Started: now.Wall.In(o.s.o.Zone), held: w.Held}
+		why := o.refusal(e, f, now)
+		if now.Up-e.waitingFrom > e.Spec.Missed.StartDeadline {
+			why = history.DeadlineExceeded
+		}
+		if why != "" {
+			o.skip(e, why, f.Nominal, 1)
+			return true
+		}
+		o.start(e, f)
+		started++
+		return true
+	})
+	return started
+}
+
+// restoreWaiting restores the fire that waited when the last process ended.
+func (o *owner) restoreWaiting(e *entry, now rules.Instant) {
+	if e.Waiting == nil {
+		return
+	}
+	e.waitingFrom = now.Up - min(max(0, now.Wall.Sub(e.Waiting.Since)), rules.LongAgo)
+	o.waiting = append(o.waiting, e)
+	slices.SortStableFunc(o.waiting, func(a, b *entry) int { return cmp.Compare(a.waitingFrom, b.waitingFrom) })
+}
+
+// start is the third step. It runs the entry's present definition, even if the fire has waited since an older one.
 func (o *owner) start(e *entry, f Fire) {
 	f.Fired = earlier(f.Fired, f.Started) // the wall clock may have been set back while the fire waited
 	f.Nominal = earlier(f.Nominal, f.Fired)
-	f.JID, f.Entry, f.Source = wire.NewJID(), e.Spec, o.source(e)
-	r := &run{e: e, fire: f, hash: e.Hash, timing: e.TimingHash, over: make(chan struct{})}
+	f.JID, f.Entry = wire.NewJID(), e.Spec
+	if o.s.o.Source != nil {
+		f.Source = o.s.o.Source(e.Name)
+	}
 	if limit := e.Spec.Missed.LateAfter; limit > 0 && f.Started.Sub(f.Nominal) > limit {
-		r.fire.Late = true
+		f.Late = true
 		e.Late++
 		o.s.log.Warn("run starts late", "entry", e.Name, "nominal", f.Nominal, "late", f.Started.Sub(f.Nominal))
 	}
-	o.probe(r)
+	r := &run{e: e, fire: f, hash: e.Hash, timing: e.TimingHash, noRetry: make(chan struct{})}
+	if e.Breaker.State() == history.BreakerOpen {
+		r.probe = true
+		e.Breaker.Change(history.BreakerHalfOpen, f.Started, "a probe runs")
+		o.s.log.Info("breaker is half open", "entry", e.Name)
+	}
 	e.runs = append(e.runs, r)
 	o.runs = append(o.runs, r)
 	e.Fired, e.Started = f.Fired, f.Started
@@ -123,22 +216,14 @@ func (o *owner) start(e *entry, f Fire) {
 	go o.s.carryOut(ctx, r)
 }
 
-// source returns where the entry's definition comes from.
-func (o *owner) source(e *entry) history.Source {
-	if o.s.o.Source == nil {
-		return history.Source{}
-	}
-	return o.s.o.Source(e.Name)
-}
-
-// finish is the fourth step. It records the end of a run and frees its slot; then the breaker, the entries that need this
-// one, the pause after failures and the interval follow, in this order.
+// finish is the fourth step. It adds the run to the history and frees its slot. Then it changes the breaker, fires the entries
+// that need this one, pauses the entry after too many failures, and plans the interval, in this order.
 func (o *owner) finish(r *run) {
 	e, was := r.e, r.e.IsActive()
 	same := func(other *run) bool { return other == r }
 	e.runs, o.runs = slices.DeleteFunc(e.runs, same), slices.DeleteFunc(o.runs, same)
 	o.dirty = true
-	record(r)
+	r.addToHistory()
 	if r.reports {
 		o.reporting++
 	} else {
@@ -148,7 +233,14 @@ func (o *owner) finish(r *run) {
 		o.s.log.Warn("run failed", "entry", e.Name, "err", e.Error)
 	}
 	o.notePaused(e)
-	o.breakOn(r)
+	if to, why := e.BreakerAfter(r.result.Success, r.probe); why != "" {
+		e.Breaker.Change(to, e.Ended, why)
+		level := slog.LevelWarn
+		if to == history.BreakerClosed {
+			level = slog.LevelInfo
+		}
+		o.s.log.Log(context.Background(), level, "breaker is "+string(to), "entry", e.Name, "why", why, "failures", e.FailuresInRow, "err", e.Error)
+	}
 	o.fireNeeds(r)
 	if was && !e.IsActive() {
 		o.s.log.Error("entry is paused", "entry", e.Name, "failures", e.FailuresInRow, "err", e.Error)
@@ -156,9 +248,26 @@ func (o *owner) finish(r *run) {
 	}
 	if len(e.runs) == 0 && e.Rhythm.OnEnd(&e.Entry, r.ended) {
 		if e.Next.Splaying(r.ended) {
-			o.skip(e, skipped{history.Superseded, o.time(e.Next, e.Next.Nominal), 1})
+			o.skip(e, history.Superseded, o.time(e.Next, e.Next.Nominal), 1)
 		}
 		o.plan(e, r.ended)
+	}
+}
+
+// fireNeeds makes the entries due that need this end of the run, and counts a skip for those that need another end. Their
+// splay counts from the end of the run.
+func (o *owner) fireNeeds(r *run) {
+	for _, e := range o.needed[r.e.Name] {
+		switch {
+		case !e.IsActive() || e.hasAllRuns() || !e.MayFire(r.ended.Wall):
+		case !e.NeedMet(r.result.Success):
+			o.skip(e, history.NeedsUnmet, r.ended.Wall.In(o.s.o.Zone), 1)
+		case e.Next.Trigger == history.TriggerNeeds || e.Next.Splaying(r.ended):
+			o.skip(e, history.Superseded, o.time(e.Next, e.Next.Nominal), 1)
+			fallthrough
+		default:
+			o.arm(e, history.TriggerNeeds, e.ClockOf(r.ended))
+		}
 	}
 }
 
@@ -166,7 +275,7 @@ func (o *owner) finish(r *run) {
 func (o *owner) onReported(r *run) {
 	o.reporting--
 	o.settle(r)
-	i := slices.IndexFunc(r.e.Last, func(p history.RunRecord) bool { return p.Run == r.fire.JID })
+	i := slices.IndexFunc(r.e.Last, r.is)
 	if i < 0 || !r.stored {
 		return
 	}
@@ -177,7 +286,7 @@ func (o *owner) onReported(r *run) {
 	}
 }
 
-// settle marks the record of a run for removal after the next write of the state file, which has the run's end.
+// settle marks the record of a run for removal after the next write of the state file, which contains the end of the run.
 func (o *owner) settle(r *run) {
 	if r.file != "" {
 		o.settled, o.dirty = append(o.settled, r.file), true

@@ -19,17 +19,17 @@ const (
 	maxStarts = 5           // in one wake
 )
 
-// owner is all that belongs to the goroutine of Run.
+// An owner has the state of the goroutine of Run.
 type owner struct {
 	s           *Scheduler
 	set         schedule.Set
-	entries     map[string]*entry   // those of set, and those remembered
-	elapsed     queue               // entries that follow elapsed time, by the time of their fire since the clock was made
-	wall        queue               // entries that follow the wall clock, by the Unix time of their fire
-	ready       queue               // entries whose fire has come, by its nominal Unix time
-	base        rules.Instant       // ties the clocks together, for what people read
+	entries     map[string]*entry   // of the set, and removed ones whose history is remembered
+	elapsed     queue               // entries whose next fire is an elapsed time, by that time
+	wall        queue               // entries whose next fire is a time of the wall clock, by its Unix time
+	ready       queue               // entries whose fire is due, by its nominal Unix time
+	base        rules.Instant       // converts elapsed times to the wall clock
 	runs        []*run              // in flight
-	waiting     []*entry            // with a fire that waits for runs in flight to end, in the order in which they start
+	waiting     []*entry            // entries whose fire waits for a slot, in the order in which they start
 	backlog     []*entry            // entries with catch-up runs due
 	nextCatchUp time.Duration       // rate limiter of catch-up runs: one every catchUpEvery, of which catchUpBurst may start early
 	needed      map[string][]*entry // entries by the entry that they need
@@ -38,7 +38,7 @@ type owner struct {
 	pausedChanged bool            // since the last call of Options.PausedErrors
 
 	reporting  int    // runs that have ended and whose report is being stored
-	unreported []*run // runs of the last process that are to be reported
+	unreported []*run // runs of the last process that have to be reported
 
 	begins bool // entries that become active fire their run_on_start
 	saver
@@ -58,7 +58,7 @@ func newOwner(s *Scheduler) *owner {
 	return o
 }
 
-// wake does all that is due, and returns how long there is nothing to do.
+// wake does everything that is due, and returns the time until it must be called again.
 func (o *owner) wake() time.Duration {
 	now := o.s.now()
 	o.compareClocks(now)
@@ -66,9 +66,8 @@ func (o *owner) wake() time.Duration {
 	o.collect(&o.elapsed, int64(now.Up))
 	o.collect(&o.wall, now.Wall.UnixNano())
 	starts := o.release(now, maxStarts)
-	for starts < maxStarts && o.ready.len() > 0 {
-		e, _ := o.ready.next()
-		if o.fire(e, now) {
+	for starts < maxStarts && len(o.ready) > 0 {
+		if o.fire(o.ready[0], now) {
 			starts++
 		}
 	}
@@ -78,7 +77,7 @@ func (o *owner) wake() time.Duration {
 	return o.idle(now)
 }
 
-// finishEnded goes before fires of the same moment, so that these find the slots free.
+// finishEnded finishes all runs that have ended. wake calls it before it fires entries, so that these find the slots free.
 func (o *owner) finishEnded() {
 	for {
 		select {
@@ -90,33 +89,29 @@ func (o *owner) finishEnded() {
 	}
 }
 
-// collect moves the entries whose fire has come into ready.
+// collect moves the entries whose fire is due into ready.
 func (o *owner) collect(from *queue, now int64) {
-	for from.len() > 0 {
-		e, at := from.next()
-		if at > now {
-			return
-		}
+	for len(*from) > 0 && (*from)[0].key <= now {
+		e := (*from)[0]
 		e.dequeue()
 		o.ready.push(e, o.time(e.Next, e.Next.Nominal).UnixNano())
 	}
 }
 
+// idle returns the time until something is due.
 func (o *owner) idle(now rules.Instant) time.Duration {
-	if o.ready.len() > 0 || o.isReleasable() {
+	if len(o.ready) > 0 || slices.ContainsFunc(o.waiting, func(e *entry) bool { return o.free(e) > 0 }) {
 		return 0
 	}
 	wait := maxSleep
 	for _, e := range o.readyBacklog() {
 		wait = min(wait, o.nextCatchUpOf(e)-now.Up)
 	}
-	if o.elapsed.len() > 0 {
-		_, at := o.elapsed.next()
-		wait = min(wait, time.Duration(at)-now.Up)
+	if len(o.elapsed) > 0 {
+		wait = min(wait, time.Duration(o.elapsed[0].key)-now.Up)
 	}
-	if o.wall.len() > 0 {
-		_, at := o.wall.next()
-		wait = min(wait, time.Duration(at-now.Wall.UnixNano()))
+	if len(o.wall) > 0 {
+		wait = min(wait, time.Duration(o.wall[0].key-now.Wall.UnixNano()))
 	}
 	if o.dirty && !o.saving {
 		wait = min(wait, o.saveAt-now.Up)
@@ -124,8 +119,8 @@ func (o *owner) idle(now rules.Instant) time.Duration {
 	return max(wait, 0)
 }
 
-// compareClocks sees that the wall clock was set. Slow corrections and readings that were not taken at the very same
-// time make no step.
+// compareClocks notices that the wall clock was set by a second or more. Slow corrections do not count, nor does the short time
+// between the two readings.
 func (o *owner) compareClocks(now rules.Instant) {
 	step := now.Wall.Sub(o.base.Wall) - (now.Up - o.base.Up)
 	if step.Abs() < time.Second {
@@ -134,12 +129,12 @@ func (o *owner) compareClocks(now rules.Instant) {
 	o.base = now
 	o.s.log.Info("the wall clock was set", "by", step)
 	for name := range o.set {
-		o.follow(o.entries[name], step, now)
+		o.onClockStep(o.entries[name], step, now)
 	}
 }
 
-// follow has an entry go by the wall clock as it was set.
-func (o *owner) follow(e *entry, step time.Duration, now rules.Instant) {
+// onClockStep moves or replans the next fire of an entry after the wall clock was set by step.
+func (o *owner) onClockStep(e *entry, step time.Duration, now rules.Instant) {
 	e.Breaker.ClampOpened(now.Wall)
 	p, back := e.Next, step < 0
 	timed := p.Trigger == history.TriggerTimer
@@ -150,26 +145,44 @@ func (o *owner) follow(e *entry, step time.Duration, now rules.Instant) {
 		o.setTiming(e)
 		if timed && !p.Held {
 			p.Nominal, p.At = p.Nominal+int64(step), p.At+int64(step)
-			o.lay(e, p)
+			o.enqueue(e, p)
 		}
-	case p.Trigger == "" && back, // its life may not be over any more
+	case p.Trigger == "" && back, // its life may no longer be over
 		timed && e.queue == &o.elapsed && !p.Splaying(now) && e.Bounded(),
 		timed && e.queue == &o.wall && back && (step < -rules.SetBackLimit || e.FiresAgainAfterSetBack(-step) && !p.Held):
 		o.plan(e, now)
 	}
 }
 
-// time is a time of the clock that a fire lies on, on the wall clock.
+// time converts a time of the clock of p, in nanoseconds, to the wall clock.
 func (o *owner) time(p rules.Pending, key int64) time.Time {
+	at := o.base.At(time.Duration(key))
 	if p.OnWall {
-		return time.Unix(0, key).In(o.s.o.Zone)
+		at = time.Unix(0, key)
 	}
-	return o.wallAt(time.Duration(key))
+	return at.In(o.s.o.Zone)
 }
 
-// wallAt is an elapsed time on the wall clock.
-func (o *owner) wallAt(up time.Duration) time.Time {
-	return o.base.At(up).In(o.s.o.Zone)
+// notePaused updates the list of entries that are paused_errors. It is called after every change of an entry's state.
+func (o *owner) notePaused(e *entry) {
+	paused := e.IsEnabled() && e.Failing()
+	if paused == o.pausedErrors[e.Name] {
+		return
+	}
+	o.pausedChanged = true
+	if paused {
+		o.pausedErrors[e.Name] = true
+	} else {
+		delete(o.pausedErrors, e.Name)
+	}
+}
+
+// notifyPaused calls Options.PausedErrors if the list has changed.
+func (o *owner) notifyPaused() {
+	if o.pausedChanged && o.s.o.PausedErrors != nil {
+		o.s.o.PausedErrors(slices.Sorted(maps.Keys(o.pausedErrors)))
+	}
+	o.pausedChanged = false
 }
 
 // begin is apply for the first schedule of a process.
@@ -182,10 +195,10 @@ func (o *owner) begin(set schedule.Set) schedule.Changes {
 	return changes
 }
 
-// maxNamed is how many entries the log names at the start.
+// maxNamed is the number of entries that the log names at the start.
 const maxNamed = 100
 
-// apply makes set the schedule. Entries that are equal stay the very same.
+// apply makes set the schedule. Equal entries are not touched.
 func (o *owner) apply(set schedule.Set) schedule.Changes {
 	now := o.s.now()
 	set = maps.Clone(set)
@@ -213,10 +226,15 @@ func (o *owner) apply(set schedule.Set) schedule.Changes {
 		set[name] = o.entries[name].Spec
 	}
 	o.set = set
-	o.indexNeeds()
+	o.needed = map[string][]*entry{}
+	for name, spec := range set {
+		if needs := spec.Needs.Entry; needs != "" {
+			o.needed[needs] = append(o.needed[needs], o.entries[name])
+		}
+	}
 	o.forget()
 	if len(o.unreported) > 0 {
-		o.reportOlder()
+		o.reportPrevious()
 	}
 	o.dirty = o.dirty || changed
 	o.s.log.Info("schedule applied", "added", len(changes.Added), "removed", len(changes.Removed),
@@ -224,8 +242,8 @@ func (o *owner) apply(set schedule.Set) schedule.Changes {
 	return changes
 }
 
-// swapHistory swaps an entry and reports whether its history has to be stored. A new hash alone need not be: it says whose
-// failures are counted, and a history without failures says the same under every hash.
+// swapHistory swaps an entry and reports whether its history has to be stored. A new hash alone need not be stored: it only
+// tells which definition the failures in a row belong to.
 func (o *owner) swapHistory(e *entry, spec *schedule.Entry, now rules.Instant) (changed bool) {
 	before := e.Clone()
 	o.swap(e, spec, now)
@@ -233,10 +251,10 @@ func (o *owner) swapHistory(e *entry, spec *schedule.Entry, now rules.Instant) (
 	return !reflect.DeepEqual(before, e.History)
 }
 
-// maxRemembered is how many entries that left the schedule are remembered.
+// maxRemembered is the number of removed entries whose history is kept.
 const maxRemembered = 1000
 
-// forget drops the entries that left the schedule longest ago, but none that runs.
+// forget drops the history of the entries that were removed longest ago, except those with a run in flight.
 func (o *owner) forget() {
 	var left []*entry
 	for _, e := range o.entries {
@@ -269,7 +287,12 @@ func (o *owner) stop() error {
 	close(o.s.gone)
 	var stuck error
 	if len(o.runs) > 0 {
-		stuck = fmt.Errorf("cannot end the runs of %s: they do not heed their cancellation", strings.Join(o.busy(), ", "))
+		var names []string
+		for _, r := range o.runs {
+			names = append(names, r.e.Name)
+		}
+		slices.Sort(names)
+		stuck = fmt.Errorf("cannot end the runs of %s: they ignore their cancellation", strings.Join(slices.Compact(names), ", "))
 	}
 	if o.reporting > 0 {
 		o.s.log.Warn("reports of runs are not stored yet; the next process reports those runs, without their output", "reports", o.reporting)
@@ -293,14 +316,4 @@ func (o *owner) drain(d time.Duration) {
 			return
 		}
 	}
-}
-
-// busy are the names of entries that run.
-func (o *owner) busy() []string {
-	var names []string
-	for _, r := range o.runs {
-		names = append(names, r.e.Name)
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
 }

@@ -5,27 +5,28 @@ import (
 	"fmt"
 	"runtime/debug"
 	"strings"
+	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
-// A run is one fire that was let through.
+// A run is one fire that was started.
 type run struct {
-	e       *entry
-	fire    Fire
-	hash    string // of the entry when it started
-	timing  string // of the entry's timing then
-	file    string // has its record; empty if there is none
-	probes  bool   // the entry's breaker waits for its end
-	yields  bool   // it was canceled for the next run
-	cancel  context.CancelCauseFunc
-	over    chan struct{} // closed when it must not be tried again
-	result  wire.Result
-	reports bool // it is reported after its end
-	stored  bool // the report is stored
-	ended   rules.Instant
+	e        *entry
+	fire     Fire
+	hash     string // of the entry when it started
+	timing   string // hash of the entry's timing when it started
+	file     string // path of its record; empty if there is none
+	probe    bool   // its end decides whether the entry's breaker closes
+	replaced bool   // it was canceled for the next run
+	cancel   context.CancelCauseFunc
+	noRetry  chan struct{} // closed when another attempt is not allowed
+	result   wire.Result
+	reports  bool // it is reported after its end
+	stored   bool // the report is stored
+	ended    rules.Instant
 }
 
 // carryOut is the goroutine of a run.
@@ -40,49 +41,50 @@ func (s *Scheduler) carryOut(ctx context.Context, r *run) {
 	r.result = s.attempts(ctx, r)
 }
 
-// maxReports is how many reports may be in progress at a time. Each holds the result of its run in memory.
-const maxReports = 64
-
-// conclude hands an ended run to the owner, which frees its slot, and then stores its report. If [maxReports] others are in
-// progress it stores the report first: the run keeps its slot, so that reports do not accumulate in memory.
-func (s *Scheduler) conclude(r *run) {
-	s.recordEnd(r, r.end())
-	if s.o.Report == nil || !r.fire.Entry.ReturnJob.Wants(r.result.Success) {
-		s.hand(s.ended, r)
-		return
+// recordBegin writes the record of a run. If the disk refuses it, the run begins without one.
+func (s *Scheduler) recordBegin(r *run) {
+	f := r.fire
+	var err error
+	r.file, err = s.runDir.Create(history.OpenRun{
+		JID: f.JID, Entry: f.Name, Hash: r.hash, Timing: r.timing, Module: f.Entry.Module, ReturnJob: f.Entry.ReturnJob,
+		Source: f.Source, Trigger: f.Trigger, Nominal: f.Nominal, Fired: f.Fired, Started: f.Started, Late: f.Late,
+	})
+	switch before := s.unrecorded.Swap(err != nil); {
+	case err != nil && !before:
+		s.log.Error("runs begin without a record on disk: if the peel is killed, they leave no trace", "err", err)
+	case err == nil && before:
+		s.log.Info("runs are recorded on disk again")
 	}
-	r.reports = true
+}
+
+// attempts calls Exec until it succeeds, at most as often as the entry's retry allows. A canceled run is not tried again, nor
+// is one whose entry has been changed, removed or paused.
+func (s *Scheduler) attempts(ctx context.Context, r *run) wire.Result {
+	f := r.fire
+	retry := f.Entry.Failures.Retry
+	for f.Attempt = 1; ; f.Attempt++ {
+		out := s.exec(ctx, f)
+		if out.Success || f.Attempt > retry.Attempts || !backOff(ctx, r.noRetry, retry.Backoff) {
+			return out
+		}
+		s.log.Info("run is tried again", "entry", f.Name, "attempt", f.Attempt+1, "err", out.Error)
+	}
+}
+
+// backOff waits for d. It returns false if the wait was ended early.
+func backOff(ctx context.Context, noRetry <-chan struct{}, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
 	select {
-	case s.reports <- struct{}{}:
-		s.hand(s.ended, r)
-		s.store(r)
-		<-s.reports
+	case <-timer.C:
+	case <-noRetry:
+	case <-ctx.Done():
+	}
+	select { // several may have happened at once
+	case <-noRetry:
+		return false
 	default:
-		s.store(r)
-		s.hand(s.ended, r)
-	}
-	s.hand(s.reported, r)
-}
-
-// store stores the report of a run and adds that to the run's record.
-func (s *Scheduler) store(r *run) {
-	if r.stored = s.o.Report(r.fire, r.result); r.stored {
-		end := r.end()
-		end.Reported = true
-		s.recordEnd(r, end)
-	}
-}
-
-// end returns the end of a run for its record.
-func (r *run) end() history.RunEnd {
-	return history.RunEnd{Ended: r.ended.Wall, Success: r.result.Success, Error: history.CutError(r.result.Error)}
-}
-
-// hand gives a run to the owner, unless the owner has stopped waiting.
-func (s *Scheduler) hand(to chan<- *run, r *run) {
-	select {
-	case to <- r:
-	case <-s.gone:
+		return ctx.Err() == nil
 	}
 }
 
@@ -109,4 +111,79 @@ func (s *Scheduler) exec(ctx context.Context, f Fire) (out wire.Result) {
 		out.Error = cause + ": " + out.Error
 	}
 	return out
+}
+
+// maxReports is the number of reports that may be in progress at a time. Each holds the result of its run in memory.
+const maxReports = 64
+
+// conclude sends an ended run to the owner, which frees its slot, and then stores its report. While [maxReports] others are in
+// progress it stores the report first: the run keeps its slot, so that reports do not accumulate in memory.
+func (s *Scheduler) conclude(r *run) {
+	s.recordEnd(r)
+	if s.o.Report == nil || !r.fire.Entry.ReturnJob.Wants(r.result.Success) {
+		s.send(s.ended, r)
+		return
+	}
+	r.reports = true
+	select {
+	case s.reports <- struct{}{}:
+		s.send(s.ended, r)
+		s.store(r)
+		<-s.reports
+	default:
+		s.store(r)
+		s.send(s.ended, r)
+	}
+	s.send(s.reported, r)
+}
+
+// store stores the report of a run and notes that in the run's record.
+func (s *Scheduler) store(r *run) {
+	if r.stored = s.o.Report(r.fire, r.result); r.stored {
+		s.recordEnd(r)
+	}
+}
+
+// recordEnd adds the end of a run to its record.
+func (s *Scheduler) recordEnd(r *run) {
+	end := history.RunEnd{
+		Ended: r.ended.Wall, Success: r.result.Success, Error: history.CutError(r.result.Error), Reported: r.stored,
+	}
+	if err := history.AppendEnd(r.file, end); err != nil {
+		s.log.Warn("end of a run not recorded: it counts as interrupted if the peel is killed within a second", "entry", r.fire.Name, "err", err)
+	}
+}
+
+// send sends a run to the owner, unless the owner has stopped waiting.
+func (s *Scheduler) send(to chan<- *run, r *run) {
+	select {
+	case to <- r:
+	case <-s.gone:
+	}
+}
+
+// addToHistory adds the run to the history of its entry. An interrupted run has no end time.
+func (r *run) addToHistory() {
+	past := history.RunRecord{
+		Run: r.fire.JID, Trigger: r.fire.Trigger, Nominal: r.fire.Nominal, Started: r.fire.Started,
+		Success: r.result.Success, Interrupted: r.result.Outcome == wire.Interrupted,
+	}
+	if !past.Success {
+		past.Error = r.result.Error
+	}
+	if !past.Interrupted {
+		past.Ended = r.ended.Wall.In(past.Started.Location())
+		if past.Ended.Before(past.Started) { // the wall clock was set back
+			past.Ended = past.Started
+		}
+	}
+	r.e.Record(past, r.countsTowardsMaxRuns(), r.replaced)
+}
+
+// is reports whether a record of the history belongs to the run.
+func (r *run) is(past history.RunRecord) bool { return past.Run == r.fire.JID }
+
+// countsTowardsMaxRuns is false for a manual run, and for one that started under another timing of its entry.
+func (r *run) countsTowardsMaxRuns() bool {
+	return r.fire.Trigger != history.TriggerManual && r.timing == r.e.TimingHash
 }

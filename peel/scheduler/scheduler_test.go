@@ -338,7 +338,7 @@ func TestStopDoesNotWaitForeverAndNamesWhatDidNotEnd(t *testing.T) {
 		synctest.Wait()
 		h.stop()
 		err := <-h.ended
-		if err == nil || err.Error() != "cannot end the runs of e: they do not heed their cancellation" {
+		if err == nil || err.Error() != "cannot end the runs of e: they ignore their cancellation" {
 			t.Error(err)
 		}
 		if took := time.Since(h.begin); took != 75*time.Second {

@@ -13,15 +13,15 @@ import (
 type EntryState struct {
 	Name   string      `json:"name"`
 	State  rules.State `json:"state"`
-	Why    string      `json:"why,omitempty"` // of a state that is no choice of the schedule's author
+	Why    string      `json:"why,omitempty"` // the reason for the state; empty for a disabled entry and for most active ones
 	Module string      `json:"module"`
 	Timing string      `json:"timing"` // "interval 1h30m", "cron 0 */4 * * * in Europe/London"
-	// NextNominal is the time by the timing, NextFire adds the splay that was drawn. Where the windows are shut at that
-	// time both are the next time at which the entry may run. Both are zero if there is none.
+	// NextNominal is the next time of the timing; NextFire adds the splay that was drawn. If the windows are closed then, both
+	// are the next time at which the entry may run. Both are zero if there is none.
 	NextNominal time.Time `json:"next_nominal,omitzero"`
 	NextFire    time.Time `json:"next_fire,omitzero"`
 	Running     int       `json:"running"` // runs in flight
-	// BreakerState is that of the entry's breaker; one without a breaker has it closed.
+	// BreakerState is "closed" for an entry without a breaker.
 	BreakerState history.BreakerState `json:"breaker_state"`
 	history.History
 }
@@ -35,7 +35,7 @@ func (o *owner) state() []EntryState {
 			Name: name, Module: e.Spec.Module, Timing: e.Spec.Clock.String(),
 			Running: len(e.runs), BreakerState: e.Breaker.State(), History: e.Clone(),
 		}
-		s.State, s.Why = e.State(now, e.lived())
+		s.State, s.Why = e.State(now, e.hasAllRuns())
 		if e.IsActive() && e.Next.Trigger != "" {
 			s.NextNominal, s.NextFire = o.nextRun(e)
 		}
@@ -58,7 +58,7 @@ func (o *owner) nextRun(e *entry) (nominal, fire time.Time) {
 
 const (
 	saveEvery = time.Second
-	saveAgain = time.Minute // after a write that went wrong
+	saveAgain = time.Minute // after a write that failed
 )
 
 // A saver writes the state file, one write at a time.
@@ -96,7 +96,7 @@ func (o *owner) afterSave(err error) {
 	o.removing = nil
 }
 
-// histories is a copy of what the state file has to hold.
+// histories returns a copy of the histories to store.
 func (o *owner) histories() map[string]history.History {
 	out := make(map[string]history.History, len(o.entries))
 	for name, e := range o.entries {

@@ -59,15 +59,21 @@ func RunDirOf(stateFile string) RunDir {
 // File returns the path of a run's record.
 func (d RunDir) File(id wire.JID) string { return filepath.Join(string(d), string(id)+".json") }
 
-// Create writes the record of a run, flushes it and returns its path. Runs that start together flush at the same time, which
-// the file system does in one go.
+// Create writes the record of a run, flushes it and returns its path. The path is empty if there is no record, which is no
+// error if d is empty. Runs that start together flush at the same time, which the file system does in one go.
 func (d RunDir) Create(r OpenRun) (file string, err error) {
+	if d == "" {
+		return "", nil
+	}
 	data, err := json.Marshal(r)
 	if err != nil {
 		return "", err
 	}
 	file = d.File(r.JID)
-	return file, d.write(file, append(data, '\n'))
+	if err := d.write(file, append(data, '\n')); err != nil {
+		return "", err
+	}
+	return file, nil
 }
 
 func (d RunDir) write(file string, data []byte) error {
@@ -86,8 +92,11 @@ func (d RunDir) write(file string, data []byte) error {
 	return err
 }
 
-// AppendEnd appends the end of a run to its record without a flush.
+// AppendEnd appends the end of a run to its record without a flush. If file is empty it does nothing.
 func AppendEnd(file string, end RunEnd) error {
+	if file == "" {
+		return nil
+	}
 	data, err := json.Marshal(end)
 	if err != nil {
 		return err

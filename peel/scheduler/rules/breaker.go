@@ -18,6 +18,22 @@ func (e *Entry) BreakerAllows(nominal time.Time) bool {
 	return true
 }
 
+// BreakerAfter returns the state to which the end of a run moves the breaker, and the reason; both are empty if it stays. The run
+// must be in the history already. probe says that the run was the probe of an open breaker.
+func (e *Entry) BreakerAfter(success, probe bool) (to history.BreakerState, why string) {
+	state := e.Breaker.State()
+	switch {
+	case success && state != history.BreakerClosed:
+		return history.BreakerClosed, "a run succeeded"
+	case success:
+	case probe && state == history.BreakerHalfOpen: // also of a removed entry, which may be added again
+		return history.BreakerOpen, "the probe failed"
+	case e.Spec != nil && state == history.BreakerClosed && e.FailureLimit().Probes && e.FailureLimit().IsReached(e.FailuresInRow):
+		return history.BreakerOpen, "too many failures in a row"
+	}
+	return "", ""
+}
+
 // A FailureLimit is the number of failures in a row that stops an entry. breaker and pause_after_errors both set it, and
 // an entry has one of them at most.
 type FailureLimit struct {

@@ -1,0 +1,69 @@
+package scheduler
+
+import (
+	"slices"
+
+	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
+	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/schedule"
+)
+
+const interruptedBy = "interrupted: the peel was killed or its host went down while it ran"
+
+// takeOver adds a run that the last process did not complete to the history of its entry, as interrupted if its record has no
+// end.
+func (o *owner) takeOver(b history.OpenRun, now rules.Instant) {
+	e := o.entries[b.Entry]
+	if e == nil {
+		e = newRemembered(b.Entry, history.History{}, now)
+		o.entries[b.Entry] = e
+	}
+	r := &run{
+		e: e, hash: b.Hash, timing: b.Timing, file: o.s.runDir.File(b.JID),
+		fire: Fire{
+			JID: b.JID, Name: b.Entry, Source: b.Source, Trigger: b.Trigger, Nominal: b.Nominal, Fired: b.Fired,
+			Started: b.Started, Late: b.Late, Attempt: 1,
+			Entry: &schedule.Entry{Name: b.Entry, Module: b.Module, ReturnJob: b.ReturnJob},
+		},
+		result: wire.Result{Success: b.Success, Error: b.Error},
+		ended:  rules.Instant{Wall: b.Ended},
+	}
+	if b.Ended.IsZero() {
+		r.result = wire.Result{Outcome: wire.Interrupted, Error: interruptedBy}
+		o.s.log.Warn("run was interrupted", "entry", b.Entry, "jid", b.JID, "trigger", b.Trigger, "nominal", b.Nominal, "started", b.Started)
+	}
+	if !slices.ContainsFunc(e.Last, r.is) {
+		if b.Started.After(e.Started) {
+			e.Fired, e.Started = b.Fired, b.Started
+		}
+		if b.Nominal.After(e.Nominal) {
+			e.Nominal = b.Nominal
+		}
+		r.addToHistory()
+		e.CountFromLastRun(now)
+	}
+	if b.Reported || o.s.o.Report == nil || !b.ReturnJob.Wants(b.Success) {
+		o.settle(r)
+	} else {
+		o.unreported = append(o.unreported, r)
+	}
+}
+
+// reportPrevious reports runs of the last process, one after the other. The report has the arguments if the entry has not
+// changed.
+func (o *owner) reportPrevious() {
+	runs := o.unreported
+	o.unreported, o.reporting = nil, o.reporting+len(runs)
+	for _, r := range runs {
+		if spec := o.set[r.fire.Name]; spec != nil && spec.Hash() == r.hash {
+			r.fire.Entry = spec
+		}
+	}
+	go func() {
+		for _, r := range runs {
+			o.s.store(r)
+			o.s.send(o.s.reported, r)
+		}
+	}()
+}
