@@ -54,7 +54,7 @@ func (f *fleet) waits(t *testing.T, id target.PeelID) string {
 	return key.Public()
 }
 
-func TestNobodyApprovesAKeyUnseen(t *testing.T) {
+func TestApproveAsksToCompareTheKey(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
 	first, second := f.waits(t, "new-01"), f.waits(t, "new-02")

@@ -45,7 +45,7 @@ func TestArgumentsAreReadAsYAML(t *testing.T) {
 	}
 }
 
-func TestAWordThatNamesNoArgumentIsTheID(t *testing.T) {
+func TestAWordWithoutEqualsSignIsTheIDArgument(t *testing.T) {
 	for _, word := range []string{"uptime", "echo a=b", "=x", "3=x", "./run.sh --a=b", "a b:=c"} {
 		id, args, err := parseArguments("cmd.run", []string{word, "k=v"})
 		if err != nil || id != word || len(args) != 1 {

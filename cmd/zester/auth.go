@@ -97,10 +97,7 @@ zester auth rotate keys followed by zester auth retire keys masters.`,
 			if err != nil {
 				return hinted(err, api.CodeNotFound, "a master knows the sites that zester auth issue site has made in its data directory")
 			}
-			return a.print(s, []string{s.Name}, func() error {
-				fmt.Fprintf(a.errOut, "site %s is revoked\n", s.Name)
-				return nil
-			})
+			return a.printDone(s, s.Name, "site %s is revoked", s.Name)
 		}),
 	}
 }

@@ -14,7 +14,8 @@ import (
 )
 
 func (a *app) userCommand() *cobra.Command {
-	return group("user", "Manage the credentials of people", a.userAddCommand(), a.userListCommand(), a.userRevokeCommand())
+	return group("user", "Manage the credentials of people", a.userAddCommand(),
+		listCommand(a, "list", "List people with a credential", "", (*api.Client).UserList, usersTable), a.userRevokeCommand())
 }
 
 // userLife is how long a person's credential is valid by default.
@@ -64,10 +65,7 @@ within the limits. Nobody may otherwise.`,
 				if err := endCredential(out, append(creds, roots...)); err != nil {
 					return err
 				}
-				return a.print(u, []string{u.Name}, func() error {
-					fmt.Fprintf(a.errOut, "credential of %s %s is in %s\n", u.Role, u.Name, file)
-					return nil
-				})
+				return a.printDone(u, u.Name, "credential of %s %s is in %s", u.Role, u.Name, file)
 			})
 		},
 	}
@@ -95,28 +93,13 @@ func (a *app) authority() ([]byte, error) {
 	return certificates(text), nil
 }
 
-func (a *app) userListCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "list",
-		Short: "List people with a credential",
-		Args:  words(),
-		RunE: a.online(func(cmd *cobra.Command, client *api.Client, _ []string) error {
-			users, err := client.UserList(cmd.Context())
-			if err != nil {
-				return err
-			}
-			return a.show(users, usersTable(users, time.Now()))
-		}),
-	}
-}
-
-func usersTable(users []credential.User, now time.Time) table {
+func usersTable(users []credential.User) table {
 	t := table{
 		header: []string{"NAME", "STATE", "ROLE", "LIMITS", "SECRETS", "MADE BY", "MADE", "ENDS", "KEYS", "REVOKED", "REVOKED BY"}, states: []string{"STATE"},
 		narrow: []string{"LIMITS"}, drop: []string{"MADE", "MADE BY", "SECRETS", "ENDS"}, wide: []string{"KEYS", "REVOKED", "REVOKED BY"},
 	}
 	for _, u := range users {
-		t.add(u.Name, u.State(now), string(u.Role), limitsOf(u.Limits), yesNo(u.Secrets), u.CreatedBy, clock(u.Created), clock(u.Expires()),
+		t.add(u.Name, u.State(time.Now()), string(u.Role), limitsOf(u.Limits), yesNo(u.Secrets), u.CreatedBy, clock(u.Created), clock(u.Expires()),
 			fmt.Sprint(len(u.Keys)), clock(u.Revoked), u.RevokedBy)
 	}
 	return t

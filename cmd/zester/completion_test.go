@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// What the shell is offered comes from the fleet, or from this program.
-func TestTheShellIsOfferedWhatThereIs(t *testing.T) {
+// Completion offers names of the fleet, and names that this program knows without a master.
+func TestCompletionOffersNamesOfTheFleet(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
 	complete := func(dir string, words ...string) string {

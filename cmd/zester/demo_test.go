@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestTheDemoIsReachedAsItSays(t *testing.T) {
+func TestTheCommandsThatTheDemoPrintsWork(t *testing.T) {
 	t.Parallel()
 	temp := t.TempDir()
 	p := start(t, []string{"TMPDIR=" + temp}, "demo", "--keep")
@@ -63,7 +63,7 @@ func TestAnInterruptedDemoLeavesNothing(t *testing.T) {
 }
 
 // A demo whose output nobody reads any more goes on, and clears up.
-func TestADemoWithoutAReaderLeavesNothing(t *testing.T) {
+func TestADemoWithClosedOutputLeavesNothing(t *testing.T) {
 	t.Parallel()
 	temp := t.TempDir()
 	p := start(t, []string{"TMPDIR=" + temp}, "demo")

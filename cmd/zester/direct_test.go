@@ -17,7 +17,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-func TestPeelsAreFoundAndAskedWhileNoMasterLives(t *testing.T) {
+func TestDirectRequestsWorkWithoutAMaster(t *testing.T) {
 	t.Parallel()
 	bus := natstest.Listen(t)
 	f := &fleet{dir: t.TempDir(), url: bus.URL(), ca: bus.CA(), keys: bus.Keys}

@@ -21,7 +21,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-func TestTheDoctorJudges(t *testing.T) {
+func TestTheDoctorReportsDatesClocksAndStreams(t *testing.T) {
 	now := time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC)
 	const day = 24 * time.Hour
 	certificate := func(from, until time.Duration) *x509.Certificate {
@@ -108,7 +108,7 @@ func TestTheDoctorJudgesTheReconciler(t *testing.T) {
 }
 
 // Whoever makes a credential writes a file beside its name first.
-func TestTheDoctorLooksAtKeysWhileFilesComeAndGo(t *testing.T) {
+func TestTheDoctorChecksKeysWhileFilesAreReplaced(t *testing.T) {
 	dir := t.TempDir()
 	keys, err := keystore.Open(keystore.Dir(dir))
 	if err != nil {

@@ -18,7 +18,8 @@ import (
 )
 
 func (a *app) joinTokenCommand() *cobra.Command {
-	return group("join-token", "Manage the tokens with which hosts join without approval", a.joinCreateCommand(), a.joinListCommand(), a.joinRevokeCommand())
+	return group("join-token", "Manage the tokens with which hosts join without approval", a.joinCreateCommand(),
+		listCommand(a, "list", "List join tokens", "", (*api.Client).JoinList, joinTokensTable), a.joinRevokeCommand())
 }
 
 func (a *app) authPeelCommand() *cobra.Command {
@@ -169,10 +170,7 @@ func (a *app) enrollDone(e *credential.Enrolled, err error) error {
 	if err != nil {
 		return err
 	}
-	return a.print(e, []string{string(e.ID)}, func() error {
-		fmt.Fprintf(a.errOut, "peel %s is %s\n", e.ID, e.State)
-		return nil
-	})
+	return a.printDone(e, string(e.ID), "peel %s is %s", e.ID, e.State)
 }
 
 func (a *app) joinCreateCommand() *cobra.Command {
@@ -217,23 +215,12 @@ admits hosts whose IDs match --peel, as many as --uses says.`,
 	return cmd
 }
 
-func (a *app) joinListCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "list",
-		Short: "List join tokens",
-		Args:  words(),
-		RunE: a.online(func(cmd *cobra.Command, client *api.Client, _ []string) error {
-			tokens, err := client.JoinList(cmd.Context())
-			if err != nil {
-				return err
-			}
-			t := table{header: []string{"NAME", "PEEL", "USED", "LEFT", "MADE BY", "ENDS", "MADE"}, wide: []string{"MADE"}}
-			for _, j := range tokens {
-				t.add(j.Name, j.Peel, fmt.Sprint(j.Used), fmt.Sprint(j.Uses), j.CreatedBy, clock(j.Expires), clock(j.Created))
-			}
-			return a.show(tokens, t)
-		}),
+func joinTokensTable(tokens []credential.JoinToken) table {
+	t := table{header: []string{"NAME", "PEEL", "USED", "LEFT", "MADE BY", "ENDS", "MADE"}, wide: []string{"MADE"}}
+	for _, j := range tokens {
+		t.add(j.Name, j.Peel, fmt.Sprint(j.Used), fmt.Sprint(j.Uses), j.CreatedBy, clock(j.Expires), clock(j.Created))
 	}
+	return t
 }
 
 func (a *app) joinRevokeCommand() *cobra.Command {
@@ -246,10 +233,7 @@ func (a *app) joinRevokeCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.print(t, []string{t.Name}, func() error {
-				fmt.Fprintf(a.errOut, "join token %s is revoked\n", t.Name)
-				return nil
-			})
+			return a.printDone(t, t.Name, "join token %s is revoked", t.Name)
 		}),
 	}
 }

@@ -79,6 +79,14 @@ func (a *app) print(v any, names []string, people func() error) error {
 	return people()
 }
 
+// printDone prints v as data, its name, or for people a message on stderr.
+func (a *app) printDone(v any, name, message string, args ...any) error {
+	return a.print(v, []string{name}, func() error {
+		_, err := fmt.Fprintf(a.errOut, message+"\n", args...)
+		return err
+	})
+}
+
 // show prints a result that is a table for people. The first column holds the names.
 func (a *app) show(v any, t table) error {
 	names := make([]string, len(t.rows))

@@ -115,7 +115,7 @@ type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 
-func TestWhatCannotBePrintedIsNoSuccess(t *testing.T) {
+func TestAFailedWriteOfOutputIsAFailure(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
 	for _, args := range []string{
@@ -132,7 +132,7 @@ func TestWhatCannotBePrintedIsNoSuccess(t *testing.T) {
 	}
 }
 
-func TestTheIDAndTheStatusOfJobsSurviveOnEightyColumns(t *testing.T) {
+func TestTheIDAndTheStatusOfJobsAreShownOnEightyColumns(t *testing.T) {
 	created := time.Date(2020, 1, 2, 3, 4, 5, 0, time.Local)
 	j := job.Job{Status: job.Canceled, Created: created, User: "operator-with-a-name", TargetCount: 12345}
 	j.JID, j.Function, j.TargetExpr = "3MSR6mQUmZMKIsPhEiWO1ynYOra", "schedule.history", "G@os:debian and not L@web-01,web-02"

@@ -72,10 +72,7 @@ Without --key, rekey shows the key and asks; it fails if there is no terminal.`,
 			if err != nil {
 				return err
 			}
-			return a.print(peel, []string{string(id)}, func() error {
-				fmt.Fprintf(a.errOut, "the secrets of %s are sealed to %s from now on\n", id, peel.Key)
-				return nil
-			})
+			return a.printDone(peel, string(id), "the secrets of %s are sealed to %s from now on", id, peel.Key)
 		}),
 	}
 	cmd.Flags().StringVar(&key, "key", "", "sealing `KEY` to approve, as the log of the host shows it (default: show the key and ask)")

@@ -62,8 +62,8 @@ schedule:
 	}
 }
 
-// TestNoCommandAndNoRouteTellsASecret searches what people and programs can have printed for planted secrets.
-func TestNoCommandAndNoRouteTellsASecret(t *testing.T) {
+// TestNoCommandOrRouteShowsASecret searches what people and programs can have printed for planted secrets.
+func TestNoCommandOrRouteShowsASecret(t *testing.T) {
 	t.Parallel()
 	secrets := make([]string, 8)
 	for i := range secrets {

@@ -110,7 +110,7 @@ func TestAnInterruptedJobGoesOn(t *testing.T) {
 	}
 }
 
-func TestWaitingBeginsBeforeTheMaster(t *testing.T) {
+func TestSyncWaitWaitsForTheMasterToStart(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	p := startAside(t, []string{"ZESTER_DATA_DIR=" + dir + "/master"}, "sync", "wait", "--peels", "4")

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -55,9 +54,6 @@ func (a *app) rotation(cmd *cobra.Command, q api.RotateRequest, do func(*api.Cli
 		if err != nil {
 			return err
 		}
-		return a.print(answer, []string{string(q.What)}, func() error {
-			fmt.Fprintf(a.errOut, "%s: %s\n", q.What, done)
-			return nil
-		})
+		return a.printDone(answer, string(q.What), "%s: %s", q.What, done)
 	})
 }

@@ -86,10 +86,10 @@ func TestWideTablesHaveMoreColumns(t *testing.T) {
 func moreTables(a *app, now time.Time) []shown {
 	return []shown{
 		{"auth user list", func() error {
-			return a.printTable(usersTable([]credential.User{{Name: "lee", Role: grants.RoleLimited, Created: now, CreatedBy: "ada", Keys: make([]credential.Key, 2), Revoked: now, RevokedBy: "ada"}}, now))
+			return a.printTable(usersTable([]credential.User{{Name: "lee", Role: grants.RoleLimited, Created: now, CreatedBy: "ada", Keys: make([]credential.Key, 2), Revoked: now, RevokedBy: "ada"}}))
 		}},
 		{"auth token list", func() error {
-			return a.printTable(tokensTable([]credential.Token{{Name: "ci", Scopes: []credential.Scope{credential.ScopeRead}, Created: now, CreatedBy: "ada", Rotated: now}}, now))
+			return a.printTable(tokensTable([]credential.Token{{Name: "ci", Scopes: []credential.Scope{credential.ScopeRead}, Created: now, CreatedBy: "ada", Rotated: now}}))
 		}},
 	}
 }

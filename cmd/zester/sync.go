@@ -196,44 +196,22 @@ func pausedTexts(entries []string) (texts []string) {
 }
 
 func (a *app) syncPeelsCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "peels",
-		Short: "Show which revision each peel runs",
-		Long: `peels shows the commit of each peel's settings, the time since its newest
+	return listCommand(a, "peels", "Show which revision each peel runs", `peels shows the commit of each peel's settings, the time since its newest
 settings were written if it does not run them yet (LAG), and the number of
 entries that its last reload started (+), changed (~), stopped (-) and kept (=).
 A stale peel runs its snapshot, which the bus has not confirmed. A
 decommissioned peel has no facts, but its settings are still stored: zester peel
 remove removes them.`,
-		Args: words(),
-		RunE: a.online(func(cmd *cobra.Command, client *api.Client, _ []string) error {
-			peels, err := client.SyncPeels(cmd.Context())
-			if err != nil {
-				return err
-			}
-			return a.show(peels, syncPeelsTable(peels))
-		}),
-	}
+		(*api.Client).SyncPeels, syncPeelsTable)
 }
 
 func (a *app) syncHistoryCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "history",
-		Short: "Show the last revisions and their outcomes",
-		Long: `history shows the last 50 attempts to publish a revision, the newest first. The
+	return listCommand(a, "history", "Show the last revisions and their outcomes", `history shows the last 50 attempts to publish a revision, the newest first. The
 outcome is applied, rejected, blocked by the guard, superseded by another
 revision, or rolled back. BEGAN is the time of the attempt, TOOK the time until
 the outcome. BY and REASON name the people who approved or pinned a revision,
 opened a gate or overrode a freeze, and why. A stored revision can be pinned.`,
-		Args: words(),
-		RunE: a.online(func(cmd *cobra.Command, client *api.Client, _ []string) error {
-			attempts, err := client.SyncHistory(cmd.Context())
-			if err != nil {
-				return err
-			}
-			return a.show(attempts, historyTable(attempts))
-		}),
-	}
+		(*api.Client).SyncHistory, historyTable)
 }
 
 func syncPeelsTable(peels []status.Peel) table {

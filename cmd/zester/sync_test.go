@@ -26,7 +26,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-func TestWhenWaitingForTheFleetEnds(t *testing.T) {
+func TestWhenSyncWaitEnds(t *testing.T) {
 	is := func(types ...status.Type) (conditions []status.Condition) {
 		for _, c := range types {
 			conditions = append(conditions, status.Condition{Type: c, Status: true})
@@ -102,7 +102,7 @@ func TestAWaitSaysWhatIsMissing(t *testing.T) {
 	}
 }
 
-func TestTheBarOfAWaitIsOfTheRevisionThatIsWaitedFor(t *testing.T) {
+func TestTheBarCountsPeelsWithTheAwaitedRevision(t *testing.T) {
 	s := status.Sync{Observed: "bbbb2222", LastGood: status.Revision{Commit: "aaaa1111"}, Counts: status.Counts{Peels: 3, Applied: 3}}
 	for want, g := range map[string]goal{"  0%": {}, " 0%": {revision: "cccc"}, " 100%": {revision: "aaaa"}, " 60%": {revision: "aaaa", peels: 5}} {
 		if got := g.bar(&s); !strings.HasSuffix(got, want) {
@@ -111,7 +111,7 @@ func TestTheBarOfAWaitIsOfTheRevisionThatIsWaitedFor(t *testing.T) {
 	}
 }
 
-func TestAWaitWithoutATerminalPrintsWhatHoldsItUpNowAndThen(t *testing.T) {
+func TestAWaitWithoutATerminalPrintsItsReason(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out strings.Builder
 		began := time.Now()

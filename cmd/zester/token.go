@@ -14,7 +14,8 @@ import (
 
 func (a *app) tokenCommand() *cobra.Command {
 	return group("token", "Manage the tokens with which programs use the REST API",
-		a.tokenCreateCommand(), a.tokenListCommand(), a.tokenRotateCommand(), a.tokenRevokeCommand())
+		a.tokenCreateCommand(), listCommand(a, "list", "List tokens, who made them and when they were used", "", (*api.Client).TokenList, tokensTable),
+		a.tokenRotateCommand(), a.tokenRevokeCommand())
 }
 
 // tokenLife is how long a token is valid by default.
@@ -97,28 +98,13 @@ func (a *app) tokenRevokeCommand() *cobra.Command {
 	}
 }
 
-func (a *app) tokenListCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "list",
-		Short: "List tokens, who made them and when they were used",
-		Args:  words(),
-		RunE: a.online(func(cmd *cobra.Command, client *api.Client, _ []string) error {
-			tokens, err := client.TokenList(cmd.Context())
-			if err != nil {
-				return err
-			}
-			return a.show(tokens, tokensTable(tokens, time.Now()))
-		}),
-	}
-}
-
-func tokensTable(tokens []credential.Token, now time.Time) table {
+func tokensTable(tokens []credential.Token) table {
 	t := table{
 		header: []string{"NAME", "STATE", "SCOPES", "LIMITS", "MADE BY", "ENDS", "LAST USED", "MADE", "ROTATED", "REVOKED", "REVOKED BY"}, states: []string{"STATE"},
 		narrow: []string{"SCOPES", "LIMITS"}, drop: []string{"MADE BY", "LAST USED", "ENDS"}, wide: []string{"MADE", "ROTATED", "REVOKED", "REVOKED BY"},
 	}
 	for _, token := range tokens {
-		t.add(token.Name, token.State(now), scopesOf(&token), limitsOf(token.Limits), token.CreatedBy, clock(token.Expires), clock(token.LastUsed),
+		t.add(token.Name, token.State(time.Now()), scopesOf(&token), limitsOf(token.Limits), token.CreatedBy, clock(token.Expires), clock(token.LastUsed),
 			clock(token.Created), clock(token.Rotated), clock(token.Revoked), token.RevokedBy)
 	}
 	return t

@@ -106,9 +106,9 @@ func (l *refusals) err() error {
 	return fmt.Errorf("%w: %s", errRefused, strings.Join(l.lines, "; "))
 }
 
-// TestARefusalInTheDemoIsSeen has a person publish what only masters may, which is how the other tests would notice that a
+// TestTheDemoTestsNoticeARefusalOfTheBus has a person publish what only masters may, which is how the other tests would notice that a
 // permission is missing. It is not parallel, so that there is no other demo.
-func TestARefusalInTheDemoIsSeen(t *testing.T) {
+func TestTheDemoTestsNoticeARefusalOfTheBus(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	tried := false
@@ -272,7 +272,7 @@ func TestADaemonThatFailsIsNoInterruption(t *testing.T) {
 	}
 }
 
-func TestInterruptedAnywhereItLeavesNothing(t *testing.T) {
+func TestADemoInterruptedInAnyStepLeavesNothing(t *testing.T) {
 	t.Parallel()
 	for _, at := range []string{"make the config repo", "start the bus", "start the peels", "bring the first", "wait for a scheduled run"} {
 		t.Run(at, func(t *testing.T) {
@@ -291,7 +291,7 @@ func TestInterruptedAnywhereItLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestKeptRunningUntilItIsInterrupted(t *testing.T) {
+func TestKeepRunsTheDemoUntilItIsInterrupted(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
