@@ -15,6 +15,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/feed"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/archive"
+	"github.com/seed-c01c3da5/zester/reconciler/blobs"
 	"github.com/seed-c01c3da5/zester/reconciler/control"
 	"github.com/seed-c01c3da5/zester/reconciler/decide"
 	"github.com/seed-c01c3da5/zester/reconciler/metrics"
@@ -41,8 +42,10 @@ type term struct {
 	fleet    *feed.Feed
 	source   *source.Source
 	archive  *archive.Archive
+	contents *blobs.Store
 	progress *progress.Progress
 	control  *control.Service
+	worker   *worker.Worker
 	loop     *loop
 	in       inputs
 }
@@ -58,7 +61,10 @@ func (r *Reconciler) newTerm(ctx context.Context, nc *nats.Conn, js jetstream.Je
 		return nil, err
 	}
 	own := record.NewSource(t.source.URL(), cmp.Or(r.o.Repo.Branch, "main"), r.o.Repo.Path)
-	if t.archive, err = archive.Open(ctx, js, own.String(), r.log); err != nil {
+	if t.contents, err = blobs.Open(ctx, js, checkLease); err == nil {
+		t.archive, err = archive.Open(ctx, js, t.contents, own.String(), r.log)
+	}
+	if err != nil {
 		return nil, errors.Join(err, t.source.Close())
 	}
 	if err := t.load(ctx, own, checkLease); err != nil {
@@ -87,8 +93,9 @@ func (t *term) load(ctx context.Context, own record.Source, checkLease func() er
 	last.Generation = max(last.Generation, published.Generation())
 	w := worker.New(worker.Options{
 		History: t.r.o.History, MayAllow: t.r.o.MayAllow, Reader: reader, Archive: t.archive, Progress: t.progress, Fleet: t.fleet,
-		JetStream: t.js, Blamer: blamer, Published: published,
+		JetStream: t.js, Blamer: blamer, Published: published, Contents: t.contents,
 	})
+	t.worker = w
 	t.in = inputs{fleet: t.fleet.Watch(ctx), reported: reported, branch: make(chan branchEvent)}
 	t.loop = &loop{
 		store: store, source: t.source, worker: w, metrics: t.r.metrics, log: t.r.log, ring: t.r.ring,
@@ -121,6 +128,7 @@ func (t *term) run(ctx context.Context, moved <-chan struct{}) error {
 	g.Go(func() error { return t.forwardEvents(ctx) })
 	g.Go(func() error { return t.progress.Run(ctx, t.js) })
 	g.Go(func() error { return t.archive.Run(ctx) })
+	g.Go(func() error { return t.sweepContents(ctx) })
 	g.Go(func() error { return t.control.Run(ctx) })
 	g.Go(func() error { return t.r.metrics.Run(ctx, t.view) })
 	g.Go(func() error {
@@ -131,6 +139,27 @@ func (t *term) run(ctx context.Context, moved <-chan struct{}) error {
 	}
 	g.Go(func() error { return t.loop.run(ctx, t.in) })
 	return g.Wait()
+}
+
+// sweepEvery is how often contents of files are looked for that nothing names.
+const sweepEvery = time.Hour
+
+// sweepContents removes contents of files that nothing names, until ctx ends.
+func (t *term) sweepContents(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(sweepEvery):
+		}
+		removed, err := t.worker.SweepContents(ctx)
+		switch {
+		case err != nil && ctx.Err() == nil:
+			t.r.log.Warn("unused contents of files are not removed, that is tried again in an hour", "err", err)
+		case removed > 0:
+			t.r.log.Info("unused contents of files are removed", "contents", removed)
+		}
+	}
 }
 
 // forwardEvents passes events of the source to the loop. After each attempt it reads the identities again, so that keys are

@@ -5,6 +5,10 @@
 // [Archive.Find] list the stored ones. [Archive.Request] gives a revision to [Archive.Run], which stores it in a goroutine
 // of its own.
 //
+// The contents of files that states name are not stored twice: a stored revision refers to them in package blobs, and
+// [Archive.Blobs] returns what all of them refer to. Files that no peel needed when the revision was stored, and those that sops has
+// encrypted, are stored as they are in the repo.
+//
 // Guarantees:
 //   - A revision that List names is complete: its manifest is written after its files and removed before them. Load checks
 //     the SHA-256 of the files.
@@ -29,8 +33,10 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/seed-c01c3da5/zester/reconciler/blobs"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/content"
 	"github.com/seed-c01c3da5/zester/settings/top"
 )
 
@@ -48,6 +54,8 @@ type Revision struct {
 	Commit gitrepo.Commit
 	Tree   fs.FS
 	Safety *top.Safety // limits, waves and freezes of its zester.yaml; nil if they were not read
+	// Contents are the files below files/ that its states name, by path; the bucket of package blobs has them.
+	Contents map[string]content.File
 }
 
 // ID returns the commit as a string of hex digits.
@@ -57,10 +65,14 @@ func (r *Revision) ID() settings.Commit { return settings.Commit(r.Commit.Hash.S
 type Archive struct {
 	kv       jetstream.KeyValue
 	stream   jetstream.Stream // of kv
-	source   string           // the source that the fleet follows; only its revisions are returned
+	blobs    *blobs.Store
+	source   string // the source that the fleet follows; only its revisions are returned
 	log      *slog.Logger
 	requests chan *request
 	newest   atomic.Pointer[request]
+
+	mu    sync.Mutex
+	named map[string][]string // the blobs of stored revisions that Blobs has read, by Entry.Sum
 }
 
 // A request is a revision to store, and the revisions that must not be removed for it.
@@ -72,8 +84,8 @@ type request struct {
 }
 
 // Open returns the archive of the revisions of a source: repo, branch and path in one text. The bucket must exist.
-func Open(ctx context.Context, js jetstream.JetStream, source string, log *slog.Logger) (*Archive, error) {
-	a := &Archive{source: source, log: log, requests: make(chan *request, 1)}
+func Open(ctx context.Context, js jetstream.JetStream, contents *blobs.Store, source string, log *slog.Logger) (*Archive, error) {
+	a := &Archive{blobs: contents, source: source, log: log, requests: make(chan *request, 1), named: map[string][]string{}}
 	var err error
 	if a.kv, err = js.KeyValue(ctx, Bucket); err == nil {
 		a.stream, err = js.Stream(ctx, "KV_"+Bucket)

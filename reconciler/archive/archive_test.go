@@ -18,9 +18,11 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
+	"github.com/seed-c01c3da5/zester/reconciler/blobs"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/content"
 	"github.com/seed-c01c3da5/zester/settings/top"
 )
 
@@ -36,9 +38,18 @@ func revision(n int) *Revision {
 	return &Revision{Commit: c, Tree: fstest.MapFS{"top.yaml": text(fmt.Sprintf("base: {} # %d\n", n))}}
 }
 
+func contentsOf(t *testing.T, bus *natstest.Bus) *blobs.Store {
+	t.Helper()
+	s, err := blobs.Open(t.Context(), bus.JetStream(t), func() error { return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
 func inBubble(t *testing.T, f func(t *testing.T, bus *natstest.Bus, a *Archive)) {
 	natstest.Bubble(t, func(t *testing.T, bus *natstest.Bus) {
-		a, err := Open(t.Context(), bus.JetStream(t), "fleet", slog.New(slog.DiscardHandler))
+		a, err := Open(t.Context(), bus.JetStream(t), contentsOf(t, bus), "fleet", slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -181,7 +192,7 @@ func TestADamagedRevisionIsNotAbsent(t *testing.T) {
 // The same commit may hold other files at another path.
 func TestARevisionOfAnotherSourceIsNotReturned(t *testing.T) {
 	inBubble(t, func(t *testing.T, bus *natstest.Bus, a *Archive) {
-		other, err := Open(t.Context(), bus.JetStream(t), "fleet, path prod", slog.New(slog.DiscardHandler))
+		other, err := Open(t.Context(), bus.JetStream(t), contentsOf(t, bus), "fleet, path prod", slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -310,12 +321,12 @@ func TestAPackedRevisionHoldsWhatIsCompiled(t *testing.T) {
 		"files/nginx.conf":      text("worker_processes 4;\n"),
 		"files/run.sh":          &fstest.MapFile{Data: []byte("#!/bin/sh\n"), Mode: 0o755},
 		"settings/notes.txt":    text("nor is this"),
-	})
+	}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	e := Entry{Commit: revision(1).ID()}
-	r, err := e.unpack(packed)
+	r, err := e.unpack(packed, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -331,7 +342,7 @@ func TestAPackedRevisionHoldsWhatIsCompiled(t *testing.T) {
 		}
 	}
 	for _, cut := range []int{0, 10, len(packed) / 2, len(packed) - 1} {
-		if _, err := e.unpack(packed[:cut]); err == nil {
+		if _, err := e.unpack(packed[:cut], nil); err == nil {
 			t.Errorf("the first %d bytes are read as a revision", cut)
 		}
 	}
@@ -354,12 +365,77 @@ func TestAHeaderReadsNoFiles(t *testing.T) {
 		if err != nil || got.Tree != nil || got.ID() != r.ID() || got.Safety == nil || !reflect.DeepEqual(got.Safety, r.Safety) {
 			t.Errorf("%+v, %v", got, err)
 		}
-		other, err := Open(t.Context(), bus.JetStream(t), "other", slog.New(slog.DiscardHandler))
+		other, err := Open(t.Context(), bus.JetStream(t), contentsOf(t, bus), "other", slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if got, err := other.Header(t.Context(), r.ID()); got != nil || err != nil {
 			t.Error("the header of another source", got, err)
+		}
+	})
+}
+
+func TestAStoredRevisionRefersToItsContents(t *testing.T) {
+	inBubble(t, func(t *testing.T, bus *natstest.Bus, a *Archive) {
+		secret, salt := "the plain text", []byte("a data key")
+		r := revision(1)
+		tree := r.Tree.(fstest.MapFS)
+		tree["files/web/nginx.conf"] = text(strings.Repeat("worker_processes 4;\n", 50_000))
+		tree["files/web/reload"] = &fstest.MapFile{Data: []byte("#!/bin/sh\n"), Mode: 0o755}
+		tree["files/key"] = text(`{"data":"ENC[…]","sops":{}}`)
+		tree["files/unused"] = text("no peel needs it")
+		r.Contents = map[string]content.File{}
+		sealed := map[string][]byte{}
+		for path, mode := range map[string]string{"files/web/nginx.conf": "0644", "files/web/reload": "0755"} {
+			f, data := content.Seal(tree[path].Data, nil)
+			f.Mode, sealed[path] = mode, data
+			r.Contents[path] = f
+		}
+		key, _ := content.Seal([]byte(secret), salt)
+		key.Mode = "0644"
+		r.Contents["files/key"] = key
+		if _, err := a.blobs.Publish(t.Context(), r.Contents, func(path string) (content.File, []byte, error) {
+			if path == "files/key" {
+				f, data := content.Seal([]byte(secret), salt)
+				return f, data, nil
+			}
+			return r.Contents[path], sealed[path], nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if err := a.put(t.Context(), r, nil); err != nil {
+			t.Fatal(err)
+		}
+		got, err := a.Load(t.Context(), r.ID())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for path, file := range tree {
+			data, err := fs.ReadFile(got.Tree, path)
+			info, failed := fs.Stat(got.Tree, path)
+			if err != nil || failed != nil || string(data) != string(file.Data) || info.Mode().Perm() != file.Mode {
+				t.Errorf("%s: %d bytes, %v, %v, %v", path, len(data), info, err, failed)
+			}
+		}
+		if len(got.Contents) != 2 || got.Contents["files/web/reload"] != r.Contents["files/web/reload"] {
+			t.Errorf("it refers to %v", got.Contents)
+		}
+		manifest, err := a.kv.Get(t.Context(), chunkKey(r.ID(), 0))
+		if err != nil || strings.Contains(string(manifest.Value()), key.Key) || len(manifest.Value()) > 4<<10 {
+			t.Errorf("the stored revision has the key of a secret content, or the contents: %d bytes, %v", len(manifest.Value()), err)
+		}
+		for range 2 { // the second time from memory
+			used, err := a.Blobs(t.Context())
+			if err != nil || len(used) != 2 || !used[got.Contents["files/web/nginx.conf"].Blob] {
+				t.Errorf("the stored revisions use %v, %v", used, err)
+			}
+		}
+		if _, err := a.kv.Put(t.Context(), chunkKey(r.ID(), 0), []byte("damaged")); err != nil {
+			t.Fatal(err)
+		}
+		a.named = nil
+		if used, err := a.Blobs(t.Context()); err == nil {
+			t.Errorf("of a damaged revision: %v", used)
 		}
 	})
 }

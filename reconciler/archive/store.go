@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/content"
 	"github.com/seed-c01c3da5/zester/settings/top"
 )
 
@@ -140,7 +141,7 @@ func (a *Archive) Header(ctx context.Context, commit settings.Commit) (*Revision
 	return e.header()
 }
 
-// Load returns a stored revision, nil if it is not stored. Its Tree is in memory.
+// Load returns a stored revision, nil if it is not stored. Its Tree is in memory, and reads contents of states from the bus.
 func (a *Archive) Load(ctx context.Context, commit settings.Commit) (*Revision, error) {
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
@@ -148,6 +149,44 @@ func (a *Archive) Load(ctx context.Context, commit settings.Commit) (*Revision, 
 	if err != nil || e == nil || !a.isOwn(*e) {
 		return nil, err
 	}
+	return a.load(ctx, e)
+}
+
+// Blobs returns the blobs of the contents to which the stored revisions of all sources refer.
+func (a *Archive) Blobs(ctx context.Context) (map[string]bool, error) {
+	all, err := a.listAll(ctx)
+	if err != nil {
+		return nil, err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	before := a.named
+	a.named = make(map[string][]string, len(all))
+	used := map[string]bool{}
+	for _, e := range all {
+		named, known := before[e.Sum]
+		if !known {
+			limited, cancel := context.WithTimeout(ctx, callLimit)
+			r, err := a.load(limited, &e)
+			cancel()
+			if err != nil {
+				return nil, err
+			}
+			for _, f := range r.Contents {
+				named = append(named, f.Blob)
+			}
+		}
+		a.named[e.Sum] = named
+		for _, blob := range named {
+			used[blob] = true
+		}
+	}
+	return used, nil
+}
+
+// load reads the files of a stored revision.
+func (a *Archive) load(ctx context.Context, e *Entry) (*Revision, error) {
+	commit := e.Commit
 	var packed []byte
 	for i := range e.Chunks {
 		chunk, err := a.kv.Get(ctx, chunkKey(commit, i))
@@ -159,7 +198,11 @@ func (a *Archive) Load(ctx context.Context, commit settings.Commit) (*Revision, 
 	if sum := sha256.Sum256(packed); hex.EncodeToString(sum[:]) != e.Sum {
 		return nil, fmt.Errorf("cannot read stored revision %s: its parts do not fit together", commit.Short())
 	}
-	return e.unpack(packed)
+	return e.unpack(packed, func(f content.File) ([]byte, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callLimit)
+		defer cancel()
+		return a.blobs.Read(ctx, f)
+	})
 }
 
 func chunkKey(commit settings.Commit, i int) string { return fmt.Sprintf("%s.%d", commit, i) }
@@ -180,7 +223,7 @@ func (a *Archive) put(ctx context.Context, r *Revision, keep []settings.Commit) 
 
 // write stores the chunks of a revision and then its manifest.
 func (a *Archive) write(ctx context.Context, r *Revision) error {
-	packed, err := pack(r.Tree)
+	packed, err := pack(r.Tree, r.Contents)
 	if err != nil {
 		return err
 	}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/feed"
 	"github.com/seed-c01c3da5/zester/reconciler/archive"
+	"github.com/seed-c01c3da5/zester/reconciler/blobs"
 	"github.com/seed-c01c3da5/zester/reconciler/decide"
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/reconciler/plan/blame"
@@ -47,6 +48,7 @@ type Options struct {
 	JetStream jetstream.JetStream
 	Blamer    *blame.Blamer
 	Published *publish.Published
+	Contents  *blobs.Store
 }
 
 // A Worker runs one task at a time.
@@ -169,6 +171,9 @@ func (w *Worker) prepare(ctx context.Context, j Task) (*decide.Prepared, error) 
 	if r.Rollout != nil {
 		w.opened[r.Rollout.Commit] = p.Next
 	}
+	if err := w.publishContents(ctx); err != nil {
+		return nil, err
+	}
 	if p.Next.Plan != nil {
 		if p.Watched, err = w.watched(ctx, p, r.Rollout); err != nil {
 			return nil, err
@@ -210,7 +215,7 @@ func (w *Worker) watched(ctx context.Context, p *decide.Prepared, r *record.Roll
 // archive requests that a revision be stored, with the rules of its zester.yaml for sending changes.
 func (w *Worker) archive(c *decide.Compiled, r *record.Record) {
 	revision, safety := *c.Revision, c.Plan.Safety()
-	revision.Safety = &safety
+	revision.Safety, revision.Contents = &safety, c.Plan.Contents()
 	w.o.Archive.Request(&revision, r.InUse())
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/feed"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/reconciler/archive"
+	"github.com/seed-c01c3da5/zester/reconciler/blobs"
 	"github.com/seed-c01c3da5/zester/reconciler/decide"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/worktree"
@@ -40,6 +41,10 @@ type fixture struct {
 	work  *worktree.Work
 	store *settings.Store
 	first settings.Commit
+
+	bus      *natstest.Bus
+	contents *blobs.Store
+	archive  *archive.Archive
 }
 
 func withWorker(t *testing.T, o worker.Options, f func(t *testing.T, x *fixture)) {
@@ -62,7 +67,9 @@ func withWorker(t *testing.T, o worker.Options, f func(t *testing.T, x *fixture)
 		branch, err := source.New(gitrepo.Options{URL: work.Dir(), Dir: t.TempDir()}, 0)
 		must(t, err)
 		defer branch.Close()
-		o.Archive, err = archive.Open(t.Context(), js, "repo", log)
+		o.Contents, err = blobs.Open(t.Context(), js, func() error { return nil })
+		must(t, err)
+		o.Archive, err = archive.Open(t.Context(), js, o.Contents, "repo", log)
 		must(t, err)
 		o.Reader = branch.Reader(o.Archive)
 		o.Blamer = blame.New(o.Reader.History())
@@ -75,7 +82,11 @@ func withWorker(t *testing.T, o worker.Options, f func(t *testing.T, x *fixture)
 		must(t, err)
 		head, err := work.Head()
 		must(t, err)
-		f(t, &fixture{worker.New(o), t, work, settings.NewStore(js), settings.Commit(head.String())})
+		storing, stop := context.WithCancel(t.Context())
+		stored := make(chan struct{})
+		go func() { defer close(stored); _ = o.Archive.Run(storing) }()
+		defer func() { stop(); <-stored }()
+		f(t, &fixture{worker.New(o), t, work, settings.NewStore(js), settings.Commit(head.String()), bus, o.Contents, o.Archive})
 	})
 }
 
