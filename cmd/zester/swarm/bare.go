@@ -29,6 +29,7 @@ type floor struct {
 	unstored        cost    // a command to every connection, its answers stored nowhere
 	stored          cost    // a command to every connection, until its answers are stored, acknowledged and re-published
 	all, few, one   cost    // documents for all connections, 1 % and one, until their reports are published, which are stored
+	contents        cost    // documents for all connections, and for each connection a read of contentBytes before its report
 	storedPerSecond float64 // reports taken from their stream, each stored twice
 	idle            float64 // % of a core, with heartbeats
 }
@@ -248,6 +249,9 @@ func (b *bus) measure(ctx context.Context, role grants.Role, f *floor) (err erro
 	if f.one, err = b.publishSettings(ctx, b.r.o.Peels); err != nil {
 		return err
 	}
+	if f.contents, err = b.publishContents(ctx); err != nil {
+		return err
+	}
 	f.storedPerSecond, err = b.storeReports(ctx, role)
 	return err
 }
@@ -274,13 +278,31 @@ func (b *bus) command(ctx context.Context, to byte, answers string) (c cost, err
 // publishSettings stores a document for each step-th connection in each round and waits for their reports.
 func (b *bus) publishSettings(ctx context.Context, step int) (cost, error) {
 	document := make([]byte, 700)
-	return b.rounds(ctx, (b.r.o.Peels+step-1)/step, func() error {
-		for i := 0; i < b.r.o.Peels; i += step {
-			if _, err := b.js.PublishAsync(wire.SettingsKey(string(peelID(i))), document, jetstream.WithStallWait(waitLimit)); err != nil {
-				return err
-			}
+	return b.rounds(ctx, (b.r.o.Peels+step-1)/step, func() error { return b.putSettings(document, step) })
+}
+
+// putSettings stores a document for each step-th connection.
+func (b *bus) putSettings(document []byte, step int) error {
+	for i := 0; i < b.r.o.Peels; i += step {
+		if _, err := b.js.PublishAsync(wire.SettingsKey(string(peelID(i))), document, jetstream.WithStallWait(waitLimit)); err != nil {
+			return err
 		}
-		return nil
+	}
+	return nil
+}
+
+// publishContents stores a content in each round, and documents for all connections that make them read it before their reports.
+func (b *bus) publishContents(ctx context.Context) (cost, error) {
+	round := 0
+	return b.rounds(ctx, b.r.o.Peels, func() error {
+		round++
+		key := fmt.Sprintf("bare%d.0", round)
+		if _, err := b.js.Publish(ctx, "$KV."+natsd.BucketFiles+"."+key, make([]byte, contentBytes)); err != nil {
+			return err
+		}
+		document := make([]byte, 1200) // it names the content
+		copy(document, fmt.Sprintf("%c%s ", withContent, key))
+		return b.putSettings(document, 1)
 	})
 }
 

@@ -18,7 +18,7 @@ var author = worktree.Author{Name: "Swarm", Email: "swarm@example.com"}
 type content struct {
 	all, few, one int
 	racks         int    // 0, 50 or 1000, as the facts of the peels
-	probe         string // a further entry for all peels
+	probe         string // a further entry for all peels, or a further part of their settings
 }
 
 // files returns the files of the repo.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -21,11 +22,13 @@ const (
 )
 
 // A bare connection receives commands and settings on the subjects of a peel, and publishes on those of a peel. A command
-// begins with a JID; the byte after it says where the answer goes.
+// begins with a JID; the byte after it says where the answer goes. A document that begins with withContent continues with the key
+// of a content and a space; the connection reads the content before it reports.
 const (
-	jidLength = 27  // of a [wire.JID]
-	toNobody  = 'n' // as an acknowledgement, which no stream stores
-	toStream  = 's' // as a return, which the bucket job-returns stores and acknowledges
+	jidLength   = 27  // of a [wire.JID]
+	toNobody    = 'n' // as an acknowledgement, which no stream stores
+	toStream    = 's' // as a return, which the bucket job-returns stores and acknowledges
+	withContent = 'c'
 )
 
 // answer is about as long as the return of test.ping.
@@ -91,7 +94,8 @@ func (o orders) dial(ctx context.Context, keys *keystore.Keys, name string, refu
 	if err != nil {
 		return nil, err
 	}
-	inbox := nc.NewInbox()
+	inbox, contents := nc.NewInbox(), nc.NewInbox()
+	report := func() { _ = nc.PublishRequest(wire.SettingsApplied(name), inbox, answer) }
 	for subject, f := range map[string]nats.MsgHandler{
 		wire.Cmd(name): func(m *nats.Msg) {
 			if jid := wire.JID(m.Data[:jidLength]); m.Data[jidLength] == toStream {
@@ -100,8 +104,19 @@ func (o orders) dial(ctx context.Context, keys *keystore.Keys, name string, refu
 				_ = nc.Publish(wire.AckOf(jid, name), answer)
 			}
 		},
-		wire.Settings(name): func(*nats.Msg) { _ = nc.PublishRequest(wire.SettingsApplied(name), inbox, answer) },
-		inbox:               func(*nats.Msg) {},
+		wire.Settings(name): func(m *nats.Msg) {
+			if key, _, _ := strings.Cut(string(m.Data[1:]), " "); m.Data[0] == withContent {
+				_ = nc.PublishRequest(wire.ContentGet(key), contents, nil)
+			} else {
+				report()
+			}
+		},
+		contents: func(m *nats.Msg) {
+			if len(m.Data) == contentBytes {
+				report()
+			}
+		},
+		inbox: func(*nats.Msg) {},
 	} {
 		if _, err := nc.Subscribe(subject, f); err != nil {
 			return nil, err

@@ -22,7 +22,7 @@ const jobTimeout = 2 * time.Minute
 // measure measures everything, one after the other.
 func (f *fleet) measure(ctx context.Context) error {
 	for _, part := range []func(context.Context) error{
-		f.pings, f.outputs, f.disk, f.commits, f.results, f.waitingReports, f.idle, f.restarted, f.programs,
+		f.pings, f.outputs, f.disk, f.contents, f.commits, f.results, f.waitingReports, f.idle, f.restarted, f.programs,
 	} {
 		if err := part(ctx); err != nil {
 			return err
