@@ -3,18 +3,22 @@
 package state
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/peel/state/file"
 )
 
-// packages builds a repository: a 1.0 and 2.0, b needs a, c conflicts with a, d needs a (>= 2).
+// packages builds a repository: a 1.0 and 2.0, b needs a, c conflicts with a, e provides another name, bad cannot be set up.
 func packages(t *testing.T, dir string) {
 	t.Helper()
-	for _, p := range []string{"a_1.0", "a_2.0", "b_1.0:Depends: a", "c_1.0:Conflicts: a", "e_1.0:Provides: virtual"} {
+	for _, p := range []string{"a_1.0", "a_2.0", "b_1.0:Depends: a", "c_1.0:Conflicts: a", "e_1.0:Provides: virtual", "f_1.0", "bad_1.0"} {
 		p, field, _ := strings.Cut(p, ":")
 		name, version, _ := strings.Cut(p, "_")
 		build := filepath.Join(t.TempDir(), p)
@@ -27,6 +31,9 @@ func packages(t *testing.T, dir string) {
 			control += key + ": zt-" + value + "\n"
 		}
 		must(t, os.WriteFile(build+"/DEBIAN/control", []byte(control), 0o644))
+		if name == "bad" {
+			must(t, os.WriteFile(build+"/DEBIAN/postinst", []byte("#!/bin/sh\necho cannot do it\nexit 1\n"), 0o755))
+		}
 		must(t, os.MkdirAll(dir, 0o755))
 		if out, err := exec.Command("dpkg-deb", "-b", build, dir).CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
@@ -75,4 +82,79 @@ func TestInHostPackages(t *testing.T) {
 	if _, err := os.Stat("/usr/share/c/version"); err != nil {
 		t.Error(err)
 	}
+}
+
+// transactions counts those of apt since the host began.
+func transactions(t *testing.T) int {
+	data, err := os.ReadFile("/var/log/apt/history.log")
+	must(t, err)
+	return strings.Count(string(data), "Start-Date")
+}
+
+// TestInHostNeighboursAreOneTransaction also holds that what one transaction changes is in the result of each state.
+func TestInHostNeighboursAreOneTransaction(t *testing.T) {
+	needsHost(t)
+	h := newHost(t)
+	sh(t, "dpkg --purge zt-b zt-a zt-c zt-e zt-f 2>&1; apt-get -qq update")
+	before := transactions(t)
+	r := h.step("zt-b: {pkg.installed: {}}\nzt-e: {pkg.installed: {}}\nzt-f: {pkg.installed: {}}", "zt-b: changed intended", "zt-e: changed intended", "zt-f: changed intended")
+	if len(r.States[0].Changes) != 2 || len(r.States[1].Changes) != 1 {
+		t.Errorf("the changes are %+v and %+v", r.States[0].Changes, r.States[1].Changes)
+	}
+	h.step("x: {pkg.removed: {names: [zt-b, zt-a]}}\nzt-f: {pkg.removed: {}}\nzt-e: {pkg.removed: {}}", "x: changed intended", "zt-f: changed intended", "zt-e: changed intended")
+	if n := transactions(t) - before; n != 2 {
+		t.Errorf("%d transactions, want 2", n)
+	}
+	// One that cannot be set up fails; the others are judged by what dpkg says.
+	const bad = "zt-e: {pkg.installed: {}}\nzt-bad: {pkg.installed: {}}\nzt-f: {pkg.installed: {}}\nlog: {cmd.run: {command: 'echo x >> DIR/log'}, onchanges: [zt-f]}"
+	r = h.run(bad, false)
+	h.wants(r, "zt-e: changed intended", "zt-bad: failed intended", "zt-f: changed intended", "log: changed intended")
+	if !strings.Contains(r.States[1].Comment, "cannot do it") {
+		t.Errorf("the comment is %q", r.States[1].Comment)
+	}
+	h.wants(h.run(bad, false), "zt-e: unchanged", "zt-bad: failed intended", "zt-f: unchanged", "log: skipped onchanges_unmet")
+	// One that apt-get does not know fails alone.
+	h.wants(h.run("no-such: {pkg.installed: {}}\nzt-b: {pkg.installed: {}}", false), "no-such: failed", "zt-b: changed drift")
+	// A run that is canceled during the transaction has a result for each state that it changed.
+	sh(t, "dpkg --purge zt-bad zt-b zt-a zt-e 2>&1")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	set := h.set("zt-a: {pkg.installed: {}}\nzt-e: {pkg.installed: {}}\nf: {file.managed: {path: DIR/f, content: x}}")
+	go func() {
+		for transactions(t) == before+2 {
+			<-time.After(time.Millisecond)
+		}
+		cancel()
+	}()
+	before = transactions(t) - 2
+	r, err := h.r.Run(ctx, Request{Set: set})
+	must(t, err)
+	if r.States[0].Result != r.States[1].Result {
+		h.wants(r, "zt-a: changed intended", "zt-e: changed intended", "f: skipped canceled")
+	}
+	sh(t, "dpkg --purge zt-a zt-e zt-f 2>&1")
+}
+
+func TestInHostARepository(t *testing.T) {
+	needsHost(t)
+	h := newHost(t)
+	must(t, os.WriteFile(h.dir+"/key", []byte("-----BEGIN PGP PUBLIC KEY BLOCK-----\n\nmQ==\n-----END PGP PUBLIC KEY BLOCK-----\n"), 0o644))
+	h.r.o.Files.Source = func(context.Context, string) (file.Content, error) {
+		data, err := os.ReadFile(h.dir + "/key")
+		return file.Content{Data: data}, err
+	}
+	const repo = "ours: {pkgrepo.managed: {uris: ['http://127.0.0.1:9/debian'], suites: [stable], components: [main], key: files/key}}\n"
+	h.step(repo, "ours: changed intended")
+	data, err := os.ReadFile("/etc/apt/sources.list.d/ours.sources")
+	must(t, err)
+	if want := "# Written by zester.\nTypes: deb\nURIs: http://127.0.0.1:9/debian\nSuites: stable\nComponents: main\nSigned-By: /etc/apt/keyrings/ours.asc\n"; string(data) != want {
+		t.Errorf("the repository is %q", data)
+	}
+	sh(t, "apt-get indextargets > /dev/null") // apt can read it
+	h.step("ours: {pkgrepo.managed: {absent: true}}", "ours: changed intended")
+	if out := sh(t, "ls /etc/apt/sources.list.d /etc/apt/keyrings"); strings.Contains(out, "ours") {
+		t.Errorf("left is %s", out)
+	}
+	// A package of a repository that is not there yet is unknown.
+	h.wants(h.run("ours: {pkgrepo.managed: {uris: ['file:/repo'], suites: [./]}}\nzt-f: {pkg.installed: {}}", true), "ours: would_change intended", "zt-f: unknown")
 }

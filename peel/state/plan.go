@@ -15,6 +15,7 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/state/account"
 	"github.com/seed-c01c3da5/zester/peel/state/file"
 	"github.com/seed-c01c3da5/zester/peel/state/host"
+	"github.com/seed-c01c3da5/zester/peel/state/pkg"
 	"github.com/seed-c01c3da5/zester/settings/state"
 )
 
@@ -53,14 +54,55 @@ func (x *run) plan(ctx context.Context, s *state.State, react bool) ([]host.Step
 		return account.GroupPresent(ctx, x.world, a)
 	case *state.GroupAbsent:
 		return account.GroupAbsent(ctx, x.world, a)
-	case *state.PkgInstalled:
-		return x.packages.Installed(ctx, a, !x.q.Test)
-	case *state.PkgLatest:
-		return x.packages.Latest(ctx, a, !x.q.Test)
-	case *state.PkgRemoved:
-		return x.packages.Removed(ctx, a)
+	case *state.PkgInstalled, *state.PkgLatest, *state.PkgRemoved:
+		return x.packages.Plan(ctx, a)
+	case *state.PkgRepoManaged:
+		return x.packages.Repository(ctx, a, x.o.Files)
 	}
 	return nil, fmt.Errorf("this peel cannot do %s", s.Function)
+}
+
+// join plans one transaction for the first of states and the neighbours that can be part of it, and returns how many these
+// are. What the transaction will owe is stored, because it changes the packages of all of them.
+func (x *run) join(ctx context.Context, states state.Set) int {
+	first := states[0]
+	n := 0
+	for n < len(states) && (n == 0 || pkg.CanJoin(first.Args, states[n].Args)) && x.isPlain(states[n], states[:n]) {
+		n++
+	}
+	if n < 2 || !pkg.CanJoin(first.Args, first.Args) {
+		return 1
+	}
+	args := make([]state.Arguments, n)
+	for i, s := range states[:n] {
+		args[i] = s.Args
+	}
+	ctx, cancel := context.WithTimeout(ctx, packageTimeout)
+	defer cancel()
+	pending := x.packages.Join(ctx, args)
+	if x.q.Test {
+		return n
+	}
+	for _, s := range states[:n] {
+		if slices.Contains(pending, s.Args) {
+			x.memory.owe(s.Name, x.reactors[s.Name])
+		}
+	}
+	return n
+}
+
+// isPlain reports whether a state runs for sure if the states before it do, and in any way that they do.
+func (x *run) isPlain(s *state.State, before state.Set) bool {
+	if len(s.OnlyIf)+len(s.Unless)+len(s.OnChanges)+len(s.OnFail) > 0 || s.Timeout != 0 || s.Retry != nil || s.FailHard {
+		return false
+	}
+	for _, name := range slices.Concat(x.require[s.Name], x.watch[s.Name]) {
+		if before.Get(name) != nil {
+			return false
+		}
+	}
+	reason, unknown := x.mayRun(s)
+	return reason == "" && unknown == ""
 }
 
 // owned reports whether a state of the peel owns a path, or something below it.

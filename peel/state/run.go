@@ -99,7 +99,10 @@ func (r *Runner) Run(ctx context.Context, q Request) (*Result, error) {
 	if q.Whole && !q.Test {
 		m.keep(q.Set)
 	}
-	for _, s := range q.Set {
+	for i, s := range q.Set {
+		if i >= x.joined {
+			x.joined = i + x.join(ctx, q.Set[i:])
+		}
 		o := x.state(ctx, s)
 		x.done[s.Name] = o
 		result.States = append(result.States, *o)
@@ -126,6 +129,7 @@ type run struct {
 	watch      map[string][]string // with those of watch_in
 	onchanges  map[string][]string
 	reactors   map[string][]string // the enabled states that react to a state
+	joined     int                 // the index of the first state that is not among those whose packages are planned together
 	hardFailed bool
 }
 
@@ -141,7 +145,7 @@ func newRun(r *Runner, q Request, m *memory) *run {
 			units = append(units, state.UnitName(a.Name))
 		}
 	}
-	x := &run{Runner: r, q: q, memory: m, world: w, packages: pkg.New(w), services: service.New(w, units), done: map[string]*Outcome{}}
+	x := &run{Runner: r, q: q, memory: m, world: w, packages: pkg.New(w, q.Test), services: service.New(w, units), done: map[string]*Outcome{}}
 	x.connect()
 	return x
 }
@@ -149,6 +153,9 @@ func newRun(r *Runner, q Request, m *memory) *run {
 // state runs one state.
 func (x *run) state(ctx context.Context, s *state.State) *Outcome {
 	start := time.Now()
+	if x.packages.Began(s.Args) {
+		ctx = context.WithoutCancel(ctx) // its packages are changed already
+	}
 	o := &Outcome{State: s.Name, Function: s.Function}
 	if x.q.Origin != nil {
 		o.Origin = x.q.Origin(s.Name)
@@ -177,6 +184,7 @@ func (x *run) attempts(ctx context.Context, s *state.State, o *Outcome) {
 		if o.Result != Failed || x.q.Test || s.Retry == nil || attempt >= s.Retry.Attempts {
 			return
 		}
+		x.packages.Retry()
 		timer := time.NewTimer(s.Retry.Interval)
 		select {
 		case <-timer.C:

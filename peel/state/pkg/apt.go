@@ -1,0 +1,163 @@
+//go:build linux
+
+package pkg
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	listsAge    = 24 * time.Hour   // after which lists of packages are old
+	listsLock   = 10 * time.Minute // how long a refresh waits for another one
+	lockPause   = 2 * time.Second
+	listsFolder = "/var/lib/apt/lists"
+)
+
+// apt is Debian's package manager.
+type apt struct{}
+
+// options are those of a transaction. The lock of dpkg is waited for.
+var options = []string{
+	"-q", "-o", "Dpkg::Options::=--force-confdef", "-o", "Dpkg::Options::=--force-confold", "-o", "DPkg::Lock::Timeout=600", "-o", "APT::Get::Assume-Yes=true",
+	"-o", "APT::Get::allow-downgrades=true", "-o", "Dpkg::Use-Pty=0",
+}
+
+// inMemory keeps a simulation from writing the caches of the lists.
+var inMemory = []string{"-s", "-o", "Dir::Cache::pkgcache=", "-o", "Dir::Cache::srcpkgcache="}
+
+func (apt) inventory(ctx context.Context) (*inventory, error) {
+	out, err := output(ctx, "dpkg-query", "-W", "-f", "${db:Status-Status}\t${Package}\t${Architecture}\t${Version}\t${Provides}\n")
+	if err != nil {
+		return nil, fmt.Errorf("cannot list the packages: %w", err)
+	}
+	i := &inventory{versions: map[string]string{}, provided: map[string]bool{}, leftover: map[string]bool{}}
+	lines := bufio.NewScanner(bytes.NewReader(out))
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		f := strings.Split(lines.Text(), "\t")
+		if len(f) == 5 && f[0] == "config-files" {
+			i.leftover[f[1]] = true
+		}
+		if len(f) != 5 || f[0] != "installed" {
+			continue
+		}
+		i.versions[f[1]], i.versions[f[1]+":"+f[2]] = f[3], f[3]
+		for p := range strings.SplitSeq(f[4], ",") {
+			name, _, _ := strings.Cut(strings.TrimSpace(p), " ")
+			i.provided[name] = true
+		}
+	}
+	return i, lines.Err()
+}
+
+// words are the arguments of apt-get for a transaction.
+func (apt) words(t transaction) []string {
+	verb := t.verb
+	if verb == "latest" {
+		verb = "install"
+	}
+	words := []string{verb, "--"}
+	for _, p := range t.packages {
+		if p.version != "" {
+			p.name += "=" + p.version
+		}
+		words = append(words, p.name)
+	}
+	return words
+}
+
+func (a apt) simulate(ctx context.Context, t transaction) ([]effect, error) {
+	out, err := output(ctx, "apt-get", slices.Concat(inMemory, options, a.words(t))...)
+	if err != nil {
+		for _, text := range []string{"Unable to locate package", "has no installation candidate", "was not found"} {
+			if strings.Contains(err.Error(), text) {
+				return nil, fmt.Errorf("%w: %w", errNotInLists, err)
+			}
+		}
+		return nil, err
+	}
+	return parseEffects(string(out)), nil
+}
+
+func parseEffects(out string) (effects []effect) {
+	unpacks := map[string]bool{}
+	for line := range strings.Lines(out) {
+		if e, ok := parseEffect(line); ok && !unpacks[e.name] {
+			unpacks[e.name] = true
+			effects = append(effects, e)
+		}
+	}
+	return effects
+}
+
+// parseEffect reads a line such as "Inst nginx [1.1] (1.2 Debian:12 [amd64])", "Remv nginx [1.1]" or "Conf nginx (1.2 Debian:12
+// [amd64])". The last one follows the first, or stands alone for a package that is only unpacked.
+func parseEffect(line string) (effect, bool) {
+	f := strings.Fields(line)
+	if len(f) < 2 || !slices.Contains([]string{"Inst", "Conf", "Remv", "Purg"}, f[0]) {
+		return effect{}, false
+	}
+	e := effect{remove: f[0] == "Remv" || f[0] == "Purg", setUp: f[0] == "Conf", name: f[1]}
+	for _, word := range f[2:] {
+		switch {
+		case e.to == "" && strings.HasPrefix(word, "("):
+			e.to = strings.Trim(word, "()")
+		case e.from == "" && e.to == "" && strings.HasPrefix(word, "["):
+			e.from = strings.Trim(word, "[]")
+		}
+	}
+	return e, true
+}
+
+func (a apt) execute(ctx context.Context, t transaction) error {
+	argv := slices.Concat([]string{"apt-get"}, options)
+	if !t.removals && (t.verb == "install" || t.verb == "latest") {
+		argv = append(argv, "--no-remove")
+	}
+	return run(ctx, append(argv, a.words(t)...))
+}
+
+// refresh runs apt-get update. Its option for a lock does not wait for another one, so it is repeated.
+func (apt) refresh(ctx context.Context) error {
+	deadline := time.Now().Add(listsLock)
+	for {
+		err := run(ctx, []string{"apt-get", "-q", "update"})
+		if err == nil || !strings.Contains(err.Error(), listsFolder+"/lock") || time.Now().After(deadline) {
+			return err
+		}
+		timer := time.NewTimer(lockPause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return errors.Join(context.Cause(ctx), err)
+		}
+	}
+}
+
+// isStale takes the newest of the times that apt-get update leaves. Files of lists have the times of their servers.
+func (apt) isStale() bool {
+	var newest time.Time
+	for _, name := range []string{listsFolder, filepath.Join(listsFolder, "partial"), "/var/lib/apt/periodic/update-success-stamp"} {
+		if info, err := os.Stat(name); err == nil && info.ModTime().After(newest) {
+			newest = info.ModTime()
+		}
+	}
+	return time.Since(newest) > listsAge
+}
+
+func (apt) upgrades(ctx context.Context) ([]effect, error) {
+	out, err := output(ctx, "apt-get", slices.Concat(inMemory, []string{"-q", "upgrade"})...)
+	return parseEffects(string(out)), err
+}
+
+func (apt) has(installed, version string) bool { return installed == version }
