@@ -13,6 +13,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -104,7 +105,7 @@ func newLeafSite(t *testing.T) *leafSite {
 	s.write("hub.conf", s.z.must(append(files, "auth", "export", "--nats-conf", "--listen", s.hub, "--store", s.dir+"/nats", "--leafnodes", s.leafs)...))
 	var peels strings.Builder
 	peels.WriteString("Web.01") // and as many as a credential can have
-	for n := range 499 {
+	for n := range grants.MaxSitePeels - 1 {
 		peels.WriteString(fmt.Sprintf(",web-%d.berlin.example.com", n))
 	}
 	site := s.creds("site", "berlin", "--peels", peels.String())

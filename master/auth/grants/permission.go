@@ -65,8 +65,8 @@ const self = "{{name()}}"
 const ofSite = "{{tag(peel)}}"
 
 // MaxSitePeels bounds the peels that a credential of a site names. A server makes at most 4,096 permissions of each kind
-// from a credential, and a peel has eight subjects of its own to publish on, beside one that all peels share.
-const MaxSitePeels = 500
+// from a credential, and a peel has nine subjects of its own to publish on, beside one that all peels share.
+const MaxSitePeels = 450
 
 // Tags returns the tags of a credential, for [CallerOf], [PeelOf] and the permissions of a site: its role, and the names on
 // the bus of the peels of a site.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -37,6 +38,22 @@ func siteCreds(t *testing.T, k *keystore.Keys, peels ...target.PeelID) []byte {
 }
 
 // A server of a site that is in bad hands is the peels of the site, and nobody else.
+func TestTheCredentialOfALargeSiteHasNotTooManyPermissions(t *testing.T) {
+	const most = 4096 // of each kind, in the server
+	g := grants.Permissions(grants.RoleSite)
+	for kind, subjects := range map[string][]string{"publish": g.Publish, "subscribe": g.Subscribe} {
+		n := 0
+		for _, subject := range subjects {
+			if n++; strings.Contains(subject, "{{tag(peel)}}") {
+				n += grants.MaxSitePeels - 1
+			}
+		}
+		if n > most {
+			t.Errorf("%d subjects to %s, the server makes %d", n, kind, most)
+		}
+	}
+}
+
 func TestASiteSpeaksAndHearsForItsPeelsAlone(t *testing.T) {
 	grants.LetSitesBeClients(t)
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
