@@ -98,3 +98,53 @@ func BenchmarkFactsOfOnePeelChanged(b *testing.B) {
 		})
 	}
 }
+
+// withFiftyStates adds a file with 50 states for each signature, of which 40 write a file of their own, to the repo of big.
+func withFiftyStates(m fstest.MapFS, signatures int) fstest.MapFS {
+	top := string(m["top.yaml"].Data)
+	for s := range signatures {
+		var b strings.Builder
+		fmt.Fprintf(&b, "states:\n  daemon: {pkg.installed: {}}\n  service: {service.running: {name: daemon}, watch: ['file:states.s%d']}\n", s)
+		for i := range 8 {
+			fmt.Fprintf(&b, "  package-%d: {pkg.installed: {}}\n", i)
+		}
+		for i := range 40 {
+			fmt.Fprintf(&b, "  /etc/app/%d.conf: {file.managed: {source: files/%d.conf, mode: '0644'}, require: [daemon]}\n", i, (s+i)%200)
+		}
+		m[fmt.Sprintf("settings/states/s%d.yaml", s)] = &fstest.MapFile{Data: []byte(b.String())}
+		rule := fmt.Sprintf("  'G@group:%d':\n", s)
+		top = strings.Replace(top, rule, rule+fmt.Sprintf("    - states.s%d\n", s), 1)
+	}
+	for i := range 200 {
+		m[fmt.Sprintf("files/%d.conf", i)] = &fstest.MapFile{Data: []byte(strings.Repeat(fmt.Sprintf("option %d\n", i), 100))}
+	}
+	m["top.yaml"] = &fstest.MapFile{Data: []byte(top)}
+	return m
+}
+
+// BenchmarkStatesOfAThousandPeels compares a fleet with states with the same fleet without.
+func BenchmarkStatesOfAThousandPeels(b *testing.B) {
+	const peels = 1000
+	for _, signatures := range []int{50, 1000} {
+		plain := big(signatures)
+		for name, m := range map[string]fstest.MapFS{"without": big(signatures), "fifty": withFiftyStates(plain, signatures)} {
+			tree, ix := withHashes(m), bigFleet(peels, signatures)
+			b.Run(fmt.Sprintf("signatures=%d/states=%s/first", signatures, name), func(b *testing.B) {
+				for b.Loop() {
+					compile(b, plan.NewCompiler(), tree, ix)
+				}
+			})
+			b.Run(fmt.Sprintf("signatures=%d/states=%s/one_content_changed", signatures, name), func(b *testing.B) {
+				other := withHashes(edit(m, "-- files/0.conf --\nchanged\n"))
+				compiler := plan.NewCompiler()
+				for b.Loop() {
+					b.StopTimer()
+					compile(b, compiler, tree, ix)
+					compile(b, compiler, tree, ix)
+					b.StartTimer()
+					compile(b, compiler, other, ix)
+				}
+			})
+		}
+	}
+}

@@ -77,7 +77,9 @@ func (p *pass) signature(s top.Signature, now map[string]compilation) (*Effectiv
 	if !ok || !p.current(c, files) {
 		c, ok = p.compiled[1][key]
 	}
-	if !ok || !p.current(c, files) {
+	if ok && p.current(c, files) {
+		c.checked(p.contentsSum)
+	} else {
 		before := c
 		c = p.evaluate(s, files)
 		if c.policy = p.rules.sources[0]; c.isSame(before) {
@@ -101,7 +103,37 @@ func (c compilation) isSame(before compilation) bool {
 
 // current reports whether a compilation is that of files in this revision.
 func (p *pass) current(c compilation, files []*parse.File) bool {
-	return slices.Equal(c.files, files) && c.policy == p.rules.sources[0] && (c.sum == nil || c.sum == p.contentsSum)
+	return slices.Equal(c.files, files) && c.policy == p.rules.sources[0] && (c.sum == nil || c.sum == p.contentsSum || p.hasContents(c.result))
+}
+
+// hasContents reports whether the states of e name the same contents in this revision.
+func (p *pass) hasContents(e *Effective) bool {
+	if e == nil {
+		return false
+	}
+	seen := make(map[string]bool, len(e.Compiled.Files))
+	for _, s := range e.States {
+		for _, source := range s.Sources() {
+			all, err := p.plan.read.All(source)
+			if err != nil {
+				return false // the compilation reports it
+			}
+			for _, c := range all {
+				if f, ok := e.Compiled.Files[c.Path]; !ok || c.Problem != "" || f != c.File {
+					return false
+				}
+				seen[c.Path] = true
+			}
+		}
+	}
+	return len(seen) == len(e.Compiled.Files)
+}
+
+// checked records that the contents are those of a revision with this sum.
+func (c *compilation) checked(sum any) {
+	if c.sum != nil && sum != nil {
+		c.sum = sum
+	}
 }
 
 // evaluate merges the files of a signature and checks the result.

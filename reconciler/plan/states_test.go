@@ -150,6 +150,22 @@ func TestOnlyContentsThatChangedAreRead(t *testing.T) {
 	}
 }
 
+func TestContentsAreRememberedThroughRevisionsOfSettingsAlone(t *testing.T) {
+	c, peels := plan.NewCompiler(), fleet("web-01", "db-01")
+	m := edit(tree(withStates), "-- top.yaml --\nbase: {'*': [common], 'web-*': [web.nginx, web.site], 'db-*': [db]}\n")
+	for i := range 5 {
+		m = edit(m, fmt.Sprintf("-- settings/db.yaml --\nrevision: %d\n", i))
+		compile(t, c, withHashes(m), peels)
+	}
+	m = edit(m, "-- settings/db.yaml --\nstates:\n  /etc/x: {file.managed: {source: files/unused}}\n")
+	compile(t, c, withHashes(m), peels)
+	changed := withHashes(edit(m, "-- files/nginx.conf --\nworkers 2;\n"))
+	p := compile(t, c, changed, peels)
+	if *changed.Reads != 1 || len(p.Contents()) != 4 {
+		t.Errorf("read %d files where one content changed", *changed.Reads)
+	}
+}
+
 func TestStatesThatAreRefused(t *testing.T) {
 	link := func(m fstest.MapFS) {
 		m["files/nginx.conf"] = &fstest.MapFile{Mode: fs.ModeSymlink, Data: []byte("/etc/shadow")}
@@ -173,6 +189,10 @@ func TestStatesThatAreRefused(t *testing.T) {
 		"large": {also: func(m fstest.MapFS) {
 			m["files/site/index.html"] = &fstest.MapFile{Data: make([]byte, content.MaxFile+1)}
 		}, want: "files/site/index.html has 8388609 bytes, the limit is 8388608"},
+		"a template that another state writes as it is": {
+			change: "-- settings/web/site.yaml --\nstates:\n  a: {file.managed: {path: /etc/a, source: files/odd}}\n  b: {file.managed: {path: /etc/b, source: files/odd, template: true}}\n-- files/odd --\n{{#a}}\n",
+			want:   "states.b: files/odd is no template",
+		},
 		"template":      {change: "-- files/nginx.conf --\nworkers {{#a}}\n", want: "files/nginx.conf is no template: files/nginx.conf:1:"},
 		"near the root": {change: "-- settings/common.yaml --\nstates:\n  /usr/lib: {file.absent: {}}\n", want: "too near the root"},
 		"no function":   {change: "-- settings/common.yaml --\nstates:\n  vim: {require: []}\n", want: "settings/common.yaml:2:3: states.vim: no function"},

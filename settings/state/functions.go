@@ -85,7 +85,14 @@ func Functions() []Function {
 
 func functionNames() []string { return slices.Sorted(maps.Keys(catalogue)) }
 
-func isModule(name string) bool { return len(functionsOf(name)) > 0 }
+func isModule(name string) bool {
+	for f := range catalogue {
+		if module, _, _ := strings.Cut(f, "."); module == name {
+			return true
+		}
+	}
+	return false
+}
 
 // functionsOf returns the functions of a module, sorted.
 func functionsOf(module string) []string {

@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"strings"
 
@@ -40,8 +41,11 @@ type Content struct {
 	Problem string
 }
 
-// A Cache remembers the contents of the last two revisions. It is not safe for concurrent use.
-type Cache struct{ known [2]known }
+// A Cache remembers the contents of the last two revisions whose contents differ. It is not safe for concurrent use.
+type Cache struct {
+	known [2]known
+	sum   any // of the contents of the newest revision
+}
 
 // known holds contents and errors of templates by path and the hash that the tree gives the file.
 type known struct {
@@ -65,16 +69,31 @@ type Reader struct {
 	masked bool
 	before [2]known
 	now    known
+	asked  map[request][]Content
+	sum    any // of the contents of the revision, after Sum
+}
+
+// A request is a source without its position.
+type request struct {
+	path          string
+	dir, template bool
 }
 
 // Begin returns a reader of the revision in tree. If masked is set, secret contents are not decrypted, and such a content can
 // be compared and shown but not published; otherwise the identities of ring decrypt them.
 func (c *Cache) Begin(tree fs.FS, ring *sops.Ring, masked bool) *Reader {
-	return &Reader{tree: tree, ring: ring, masked: masked, before: c.known, now: newKnown()}
+	return &Reader{tree: tree, ring: ring, masked: masked, before: c.known, now: newKnown(), asked: map[request][]Content{}}
 }
 
 // Keep remembers what a reader has read.
-func (c *Cache) Keep(r *Reader) { c.known = [2]known{r.now, c.known[0]} }
+func (c *Cache) Keep(r *Reader) {
+	if r.sum == nil || r.sum != c.sum {
+		c.known, c.sum = [2]known{r.now, c.known[0]}, r.sum
+		return
+	}
+	maps.Copy(c.known[0].contents, r.now.contents)
+	maps.Copy(c.known[0].templates, r.now.templates)
+}
 
 // Sum identifies all contents of the revision; nil if the tree does not say it.
 func (r *Reader) Sum() (any, error) {
@@ -85,12 +104,25 @@ func (r *Reader) Sum() (any, error) {
 	if err != nil {
 		return nil, parse.CannotRead(state.FilesDir, err)
 	}
-	return info.Sys(), nil
+	r.sum = info.Sys()
+	return r.sum, nil
 }
 
 // All returns the contents that a source names: one file, or all files of a directory and below, sorted by path. For a
 // template it also checks the text. If a Problem is about the source as a whole, there is one Content with its path.
 func (r *Reader) All(s state.Source) ([]Content, error) {
+	at := request{s.Path, s.Dir, s.Template}
+	if all, ok := r.asked[at]; ok {
+		return all, nil
+	}
+	all, err := r.all(s)
+	if err == nil {
+		r.asked[at] = all
+	}
+	return all, err
+}
+
+func (r *Reader) all(s state.Source) ([]Content, error) {
 	if why, err := r.link(s.Path); why != "" || err != nil {
 		return refused(s.Path, parse.Invalid, why), err
 	}

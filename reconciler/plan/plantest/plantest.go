@@ -51,7 +51,7 @@ func WithHashes(m fstest.MapFS) Hashed {
 	sums := map[string][]string{}
 	for name, f := range m {
 		for dir := path.Dir(name); ; dir = path.Dir(dir) {
-			sums[dir] = append(sums[dir], name+"\x00"+string(f.Data))
+			sums[dir] = append(sums[dir], fmt.Sprintf("%s %v %s", name, f.Mode, f.Data))
 			if dir == "." {
 				break
 			}
