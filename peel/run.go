@@ -19,7 +19,7 @@ func (p *Peel) runEntry(ctx context.Context, f scheduler.Fire) wire.Result {
 	return p.call(ctx, f.Entry.Module, module.Call{Args: args}, mask.OfArgs(f.Entry.Args, args))
 }
 
-// call runs a function and masks its result. The secrets are those of the call's arguments, and those in the settings when it
+// call runs a function and masks its result: the secrets in the arguments of the call, and the secrets in the settings when it
 // began and when it ended.
 func (p *Peel) call(ctx context.Context, name string, c module.Call, args *mask.Mask) wire.Result {
 	m := args.With(p.current.Load().mask)

@@ -18,7 +18,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
-// A usageError is of a command line that makes no sense, as opposed to a configuration that cannot be used.
+// A usageError is an error of the command line, as opposed to an error of the configuration.
 type usageError struct{ err error }
 
 func (e *usageError) Error() string { return e.err.Error() }
@@ -80,7 +80,7 @@ func load(args []string, cfg Config) (check bool, err error) {
 	return check, scan(fs, args) // what the file has changed again
 }
 
-// flags are those of cfg and the two that name and check a configuration.
+// flags returns the flags of cfg, and the two that name and check a configuration file.
 func flags(cfg Config, check *bool) (fs *flag.FlagSet, path *string) {
 	fs = flag.NewFlagSet("", flag.ContinueOnError)
 	fs.SetOutput(io.Discard)

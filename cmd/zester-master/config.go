@@ -73,7 +73,7 @@ func (c *Config) Level() slog.Level { return c.LogLevel }
 
 // Flags binds the flags of zester-master.
 func (c *Config) Flags(fs *flag.FlagSet) {
-	fs.StringVar(&c.ID, "id", c.ID, "the master's `NAME`, unique among masters (default: that of the credential, else the host's)")
+	fs.StringVar(&c.ID, "id", c.ID, "the master's `NAME`, unique among masters (default: the name in the credential, else the host name)")
 	fs.StringVar(&c.DataDir, "data-dir", c.DataDir, "keep keys, buckets and the copy of the repo in `DIR`")
 	fs.StringVar(&c.Repo, "repo", c.Repo, "bring the config repo at `URL` (or path) to the fleet")
 	fs.StringVar(&c.Branch, "branch", c.Branch, "follow the branch `NAME`")

@@ -95,7 +95,7 @@ func readRunInfo(path string) (info RunInfo, err error) {
 	return info, nil
 }
 
-// RemoveRunInfo removes run.json from a data directory, where it is none of another process.
+// RemoveRunInfo removes run.json from a data directory, unless another process has written it.
 func RemoveRunInfo(dir string) error {
 	info, err := ReadRunInfo(dir)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && info.PID != os.Getpid() {

@@ -13,9 +13,9 @@ import (
 )
 
 // AskReconciler sends a request to the reconciler that leads, on this master or another, and returns its reply. The
-// request is of the user in from, whom this master has authenticated: the name is the last token of the subject, as for a
-// person on the bus, and is stored in the history and the audit log. It waits until ctx ends. Errors are [*api.Error]; the code is [api.CodeConflict] for
-// a command that is refused and [api.CodeUnavailable] if no master leads, or none replied in time.
+// request is made for the user in from, whom this master has authenticated: the name is the last token of the subject, as for
+// a person on the bus, and is stored in the history and the audit log. It waits until ctx ends. Errors are [*api.Error]; the
+// code is [api.CodeConflict] for a command that is refused and [api.CodeUnavailable] if no master leads, or none replied in time.
 func AskReconciler[A any](ctx context.Context, s *Server, from grants.Caller, verb string, question any) (*A, error) {
 	data, err := canon.Marshal(question)
 	if err != nil {

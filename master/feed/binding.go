@@ -41,7 +41,7 @@ type Registration struct {
 }
 
 var (
-	// ErrRefused: the facts are not those of the peel that has the name, or masters cannot read who has it.
+	// ErrRefused: the facts come from another peel than the one with the name, or masters cannot read which peel has it.
 	ErrRefused = errors.New("not accepted")
 	// ErrNoKey: this is not the sealing key that waits for an approval.
 	ErrNoKey = errors.New("the peel does not wait with this sealing key")

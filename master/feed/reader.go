@@ -173,8 +173,7 @@ func (r *reader) open(ctx context.Context) (jetstream.Stream, uint64, error) {
 	return stream, info.State.LastSeq, nil
 }
 
-// foreign reports whether the stream is another than the one that was read:
-// made anew, or restored to an earlier state.
+// foreign reports whether the stream is not the one that was read: it was recreated, or restored to an earlier state.
 func (r *reader) foreign(info *jetstream.StreamInfo) bool {
 	return !info.Created.Equal(r.created) || info.State.LastSeq+1 < r.next
 }

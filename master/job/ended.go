@@ -25,8 +25,8 @@ type Ended struct {
 
 // CreateEnded stores the records and returns of jobs, all at once, and calls done for each of them from this goroutine.
 // Records and returns that exist stay, so the call can be repeated. A return is stored only after its record. done gets nil
-// when both are stored; [ErrExists] if the ID is that of another peel's job, or of one that was
-// dispatched; [ErrTooLarge]; or the reason why this is not known. ctx needs a deadline.
+// when both are stored; [ErrExists] if a job of another peel or a dispatched job has the ID;
+// [ErrTooLarge]; or the error because of which the outcome is unknown. ctx needs a deadline.
 func (s *Store) CreateEnded(ctx context.Context, all []Ended, done func(i int, err error)) {
 	c := creation{store: s, all: all, nc: s.js.Conn(), answers: make(chan *nats.Msg, 2*len(all)), open: len(all)}
 	c.done = func(i int, err error) {
@@ -145,7 +145,7 @@ func (c *creation) answered(ctx context.Context, m *nats.Msg) {
 	}
 }
 
-// isEnded returns nil if the record under the ID of j is that of a scheduled run of the same peel.
+// isEnded returns nil if the record under the ID of j belongs to a scheduled run of the same peel.
 func (s *Store) isEnded(ctx context.Context, j *Job) error {
 	there, err := s.get(ctx, j.JID)
 	if err == nil && (!there.Scheduled() || !slices.Equal(there.Targets, j.Targets)) {

@@ -126,7 +126,7 @@ func (s *Store) CountStored(ctx context.Context, jid wire.JID) (int, error) {
 	return len(stored), nil
 }
 
-// Count says how a job stands by the returns that are in the bucket.
+// Count counts the returns of a job in the bucket. A damaged return counts as failed.
 func (s *Store) Count(ctx context.Context, j *Job) (End, error) {
 	end := End{Targets: j.TargetCount, Canceled: j.Cancel != nil}
 	targets := make(map[string]target.PeelID, len(j.Targets))

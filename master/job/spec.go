@@ -34,8 +34,8 @@ const (
 	MaxWhenOnline   = 24 * time.Hour
 	MaxBatched      = 72 * time.Hour // a job in batches, if every target took all its time
 
-	// DefaultTimeout is how long returns are waited for if the spec does not say it; StatesTimeout is that of functions that
-	// run states.
+	// DefaultTimeout is the time to wait for returns if the spec has none; StatesTimeout is the same for functions that run
+	// states.
 	DefaultTimeout = 60 * time.Second
 	StatesTimeout  = 10 * time.Minute
 

@@ -151,8 +151,8 @@ func (s *Store) storedAnyway(ctx context.Context, jid wire.JID, data []byte, fai
 }
 
 // Archive copies the final record of a live job and its targets, which j must have, to the bucket jobs. It may be repeated,
-// by any master. A record there stays if its epoch is not lower: it is this end, or that of a later job with the same ID,
-// which may exist when this end was removed from the bucket by age or size. [Store.Remove] follows.
+// by any master. A record there stays if its epoch is not lower: it is the same record, or the record of a later job with the
+// same ID, which may exist if this one was removed from the bucket by age or size. Call [Store.Remove] next.
 func (s *Store) Archive(ctx context.Context, j *Job) (err error) {
 	defer wrap(&err, "cannot archive the ended job %s", j.JID)
 	data, err := encode(j)

@@ -35,8 +35,8 @@ type Enrolled struct {
 }
 
 // enroll answers hosts that request a credential. They have no token of the API; the authority checks the request. A page in
-// a browser on such a host can send no such request: browsers send JSON to another site only with its consent, and a name of
-// the page's own that points to the listener is none of the listener's names.
+// a browser on such a host can send no such request: browsers send JSON to another site only with its consent, and the
+// listener refuses a request for a host name that is not its own.
 func (r *routes) enroll() http.HandlerFunc {
 	joins := bounds.NewLimiter[netip.Prefix](joinsPerSecond, joinsAtOnce)
 	return func(w http.ResponseWriter, req *http.Request) {

@@ -25,7 +25,7 @@ const (
 	surplus     reason = "surplus"
 )
 
-// refusalError is of a report that no second try would make good.
+// refusalError is the error of a report that would fail at every further try.
 type refusalError struct {
 	reason reason
 	err    error

@@ -23,7 +23,7 @@ type StateCommand struct {
 }
 
 // Exec runs a command as cmd.run does, in a process group of its own that ends with ctx. It returns the exit code, -1 if the command
-// did not exit by itself, and the beginning of its output. The error is of a command that could not start or that ctx has ended.
+// did not exit by itself, and the beginning of its output. It returns an error if the command could not start, or if ctx ended it.
 func (r *Registry) Exec(ctx context.Context, s StateCommand) (code int, output string, err error) {
 	args := commandArgs{Command: s.Shell, Argv: s.Argv, Cwd: s.Cwd, Env: s.Env, User: s.User, Stdin: s.Stdin, MaxOutput: stateOutput}
 	home, _ := os.UserHomeDir()

@@ -39,8 +39,8 @@ type DirectAnswer struct {
 	V int `json:"v"`
 }
 
-// DecodeDirect decodes a direct request and returns it with the name of the person: the last token of the subject, on which the
-// server lets nobody else publish. It refuses a request whose reply subject is not an [AnswerOf] this person and peel. The caller
+// DecodeDirect decodes a direct request and returns it with the name of the person: the last token of the subject, on which only
+// that person may publish. It refuses a request whose reply subject is not an [AnswerOf] this person and peel. The caller
 // checks the version, because it can reply.
 func DecodeDirect(msg *nats.Msg) (r DirectRequest, user string, err error) {
 	if err := Decode(msg, &r); err != nil {

@@ -30,7 +30,7 @@ type Store struct {
 	revision uint64 // of the key when it was last read or written; 0: there is no key
 }
 
-// NewStore returns the store of the record in kv, the bucket [Bucket]. owner and source are those of this master.
+// NewStore returns the store of the record in kv, the bucket [Bucket]. owner is the name of this master, source its source.
 func NewStore(kv jetstream.KeyValue, owner string, source Source) *Store {
 	return &Store{kv: kv, owner: owner, source: source}
 }
@@ -57,7 +57,7 @@ func (s *Store) Read(ctx context.Context) (r Record, err error) {
 
 // Write stores r in place of the record that was last read or written, and returns it as it was stored: with Owner, Source
 // and Time set and its lists within their bounds. The error is [ErrConflict] if another master has written the record, and a
-// *[Refusal] if r is of another source. After any other error the record may be stored all the same: then the next write
+// *[Refusal] if r has another source. After any other error the record may be stored all the same: then the next write
 // is a conflict.
 func (s *Store) Write(ctx context.Context, r Record) (Record, error) {
 	if err := r.CheckSource(s.source); err != nil {

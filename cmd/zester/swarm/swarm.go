@@ -8,8 +8,8 @@
 // and created in two buckets. Heartbeats have the interval of the fleet.
 //
 // There are two kinds of bare bus. In the first, accounts as the fleet, the connections have credentials of peels, whose
-// account is not that of the masters: that keeps peels apart from the streams, which the fleet promises. [figures.Goal]s are judged
-// by it. In the second, one account, they have credentials of masters.
+// account differs from the account of the masters: so peels cannot reach the streams, as in the fleet. Each [figures.Goal] is
+// compared with it. In the second, one account, they have credentials of masters.
 //
 // Master, bus and client are this process and the peels are others, so that their processor times are known apart; both use
 // the same processors, so each time in seconds includes both. The state of the peels is in memory if /dev/shm exists.

@@ -55,7 +55,7 @@ func (p *Register) Lookup(ctx context.Context, wireID string) (r Registration, e
 		if err != nil {
 			return r, err
 		}
-		if r.ID == "" && !asks(&e, known.Keys) {
+		if r.ID == "" && !isRequest(&e, known.Keys) {
 			r.ID = target.PeelID(known.ID)
 		}
 		for _, k := range known.Keys {
@@ -81,8 +81,8 @@ func (p *Register) Lookup(ctx context.Context, wireID string) (r Registration, e
 	return r, err
 }
 
-// asks reports whether none of the keys has a credential, because they are those of a request that is not accepted. Earlier
+// isRequest reports whether none of the keys has a credential, because they belong to a request that is not accepted. Earlier
 // versions recorded such keys beside the keys of the masters.
-func asks(e *credential.Enrolled, keys []credential.Key) bool {
+func isRequest(e *credential.Enrolled, keys []credential.Key) bool {
 	return !slices.ContainsFunc(keys, func(k credential.Key) bool { return k.Public != e.Public }) && e.State != credential.Accepted
 }

@@ -43,8 +43,8 @@ func (c Caller) Header() nats.Header {
 	return nats.Header{requestInfo: {string(data)}}
 }
 
-// CallerOf reads the caller from a request to masters: the name is the last token of its subject, on which the bus lets
-// nobody else publish; role and host are what the server says of the connection.
+// CallerOf reads the caller from a request to masters. The name is the last token of its subject, on which only the owner of
+// the name may publish. Role and host come from the server's description of the connection.
 func CallerOf(subject string, header nats.Header) Caller {
 	c := Caller{User: wire.Sender(subject)}
 	var info connectionInfo
@@ -60,7 +60,7 @@ func CallerOf(subject string, header nats.Header) Caller {
 	return c
 }
 
-// PeelOf returns the wire ID of the peel that a JWT was signed for. ok is false if it is of another role or cannot be
+// PeelOf returns the wire ID of the peel that a JWT was signed for. ok is false if the JWT has another role or cannot be
 // read. The signature is not checked: pass a JWT that the server has accepted.
 func PeelOf(token string) (wireID string, ok bool) {
 	_, rest, _ := strings.Cut(token, ".")

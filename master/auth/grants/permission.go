@@ -98,8 +98,9 @@ const (
 	personSubscriptions = 1024
 )
 
-// Permissions returns what a role may do, with "{{name()}}" where the name in the credential goes, and "{{tag(peel)}}" for each peel of a site. It is the only
-// such table: the signing keys' templates and what passes between accounts are made from it. A Role that is none of the constants gets nothing.
+// Permissions returns the permissions of a role, with "{{name()}}" for the name in the credential, and "{{tag(peel)}}" for each
+// peel of a site. It is the only such table: the templates of the signing keys, and the subjects that pass between accounts, are
+// made from it. An unknown role gets no permissions.
 func Permissions(r Role) Grants {
 	switch r {
 	case RolePeel:

@@ -29,9 +29,9 @@ type NATSConf struct {
 
 // A Hub is the bus to which a site belongs.
 type Hub struct {
-	URLs  []string // where it hears leaf nodes
-	Creds string   // file of the credential, of [grants.RoleSite]
-	CA    string   // file of the authority of its certificates; empty: those of the system
+	URLs  []string // at which it accepts leaf nodes
+	Creds string   // file with the credential, of [grants.RoleSite]
+	CA    string   // file with its CA certificates; empty: the certificates of the system
 }
 
 // Text returns the configuration file. It has no secret. Accounts that a master sends to the server later are stored in Dir and
@@ -83,8 +83,8 @@ func (c NATSConf) tls() string {
 	return fmt.Sprintf("tls { cert_file: %q, key_file: %q, min_version: \"1.3\", timeout: 30 }\n", c.Cert, c.Key)
 }
 
-// leafNodes is what makes a server one to which sites connect, or that of a site. Only the account of peels passes, with
-// its reading of settings from the streams, which servers keep from other servers unless told otherwise.
+// leafNodes returns the part of the configuration for a server to which sites connect, or for the server of a site. Only
+// subjects of the account of peels pass, and its requests to streams, which needs default_js_domain.
 func (c NATSConf) leafNodes() string {
 	if c.LeafNodes == "" && c.Hub == nil {
 		return ""

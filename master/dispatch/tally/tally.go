@@ -142,7 +142,7 @@ func (t *Tally) Acknowledge(place int) {
 	}
 }
 
-// MarkReturned counts the return of the target at place, once. The sequence is that of the return in its bucket.
+// MarkReturned counts the return of the target at place, once. sequence is the sequence of the return in its bucket.
 func (t *Tally) MarkReturned(place int, sequence uint64, r *job.Receipt) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -90,8 +90,8 @@ func (c *Cluster) options(name, dir string) *server.Options {
 	}
 }
 
-// Reserve has the kernel choose ports of loopback that nobody else is given while t runs. A socket that is bound and does
-// not listen keeps a port from being chosen again, and not from being listened to by who allows that, as servers do.
+// Reserve returns loopback ports that the kernel gives to no other process while t runs. It binds a socket to each port
+// without listening: the kernel does not choose the port again, but a server with SO_REUSEADDR can listen on it.
 func Reserve(t testing.TB, n int) []int {
 	t.Helper()
 	ports := make([]int, n)

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// A Figure is one thing that was measured. Its ratios are those of Value to the bare bus; zero means not measured.
+// A Figure is a measured value. Its ratios are Value divided by the value of the bare bus; zero means not measured.
 type Figure struct {
 	Name            string  `json:"name"`
 	Unit            string  `json:"unit"` // s, ms, KiB, 1/s, %, or empty for a number

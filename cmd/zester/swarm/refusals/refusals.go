@@ -62,7 +62,7 @@ type watched struct {
 	counter *Counter
 }
 
-// Enabled reports whether a level is logged or can be that of a refusal.
+// Enabled reports whether a level is logged, or is a level at which the bus logs refusals.
 func (w watched) Enabled(ctx context.Context, level slog.Level) bool {
 	return level >= slog.LevelWarn || w.Handler.Enabled(ctx, level)
 }
