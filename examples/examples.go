@@ -10,7 +10,7 @@ import (
 //go:embed all:fleet
 var files embed.FS
 
-// Fleet is the config repo of the demo: a top file with every kind of target and the settings it refers to.
+// Fleet returns the config repo of the demo: a top file with every kind of target, and the settings that it names.
 func Fleet() fs.FS {
 	fleet, err := fs.Sub(files, "fleet")
 	if err != nil {

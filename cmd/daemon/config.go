@@ -145,7 +145,7 @@ func (d *duration) Set(s string) error {
 	return err
 }
 
-// CredentialName is the name that the holder of a .creds file has on the bus. Whether the credential is genuine is for
+// CredentialName returns the name that the holder of a .creds file has on the bus. Whether the credential is genuine is for
 // the bus to say.
 func CredentialName(path string) (string, error) {
 	if err := private.Check(path); err != nil {

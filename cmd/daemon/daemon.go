@@ -128,7 +128,7 @@ func (p *program) run(d Daemon, hups <-chan os.Signal, log *slog.Logger) int {
 	}
 }
 
-// reload puts in force what can be without a new start.
+// reload applies the settings that can change without a restart.
 func (p *program) reload(log *slog.Logger) {
 	again := p.defaults()
 	if _, err := load(p.args, again); err != nil {
@@ -179,7 +179,7 @@ func (p *program) logger() *slog.Logger {
 	return slog.New(slog.NewJSONHandler(p.errOut, &slog.HandlerOptions{Level: &p.level, ReplaceAttr: explain}))
 }
 
-// explain puts logged errors of the bus into plain words.
+// explain rewrites logged errors of the bus in plain words.
 func explain(_ []string, a slog.Attr) slog.Attr {
 	if err, ok := a.Value.Any().(error); ok {
 		a.Value = slog.AnyValue(dial.Explain(err, ""))

@@ -68,7 +68,7 @@ func defaults() daemon.Config {
 	return &Config{DataDir: daemon.DataDir(), Branch: "main", Path: ".", History: string(worker.HistoryApprove), Poll: 30 * time.Second, Bus: Bus{Listen: "127.0.0.1:4222", Replicas: 1}, Audit: master.DefaultAudit, AckWindow: master.DefaultAckWindow}
 }
 
-// Level is the least level that is logged.
+// Level returns the least level that is logged.
 func (c *Config) Level() slog.Level { return c.LogLevel }
 
 // Flags binds the flags of zester-master.
@@ -176,7 +176,7 @@ func (c *Config) bus(o *master.Options) error {
 // validID is what a credential can be made for.
 var validID = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
-// name is the master's ID. With a credential it is the credential's, because the bus grants everything by that.
+// name returns the master's ID: the name in the credential if there is one, because permissions depend on it.
 func (c *Config) name() (string, error) {
 	if c.NATS != "" {
 		name, err := daemon.CredentialName(c.Creds)

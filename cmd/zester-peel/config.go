@@ -57,7 +57,7 @@ func dataDir(master string) string {
 	return master + "-peel"
 }
 
-// Level is the least level that is logged.
+// Level returns the least level that is logged.
 func (c *Config) Level() slog.Level { return c.LogLevel }
 
 // Flags binds the flags of zester-peel.
@@ -153,7 +153,7 @@ func entries(n *strictyaml.Node) (schedule.Set, error) {
 // nobody are names of hosts that name none in particular.
 var nobody = []string{"localhost", "localhost.localdomain", "localhost4", "localhost6", "ip6-localhost", "(none)", ""}
 
-// name is the peel's ID. A credential that is there already has to be of that name, because the bus refuses all
+// name returns the peel's ID. A credential that is there already has to be of that name, because the bus refuses all
 // that the peel would say under another.
 func (c *Config) name() (target.PeelID, error) {
 	name := c.ID

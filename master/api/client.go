@@ -77,7 +77,7 @@ func Connect(o ClientOptions) (*Client, error) {
 	return &Client{nc: nc, user: claims.Name, denials: d}, nil
 }
 
-// User is the name in the credential, under which the client's jobs are recorded.
+// User returns the name in the credential, under which the client's jobs are recorded.
 func (c *Client) User() string { return c.user }
 
 // Close ends the connection.
@@ -282,7 +282,7 @@ func (c *Client) Peels(ctx context.Context, expr string) ([]Peel, error) {
 	return c.peels(ctx, PeelsRequest{Target: expr})
 }
 
-// PeelsWithFacts is Peels with the facts of each: some KiB a peel.
+// PeelsWithFacts returns the same as Peels, with the facts of each peel: some KiB a peel.
 func (c *Client) PeelsWithFacts(ctx context.Context, expr string) ([]Peel, error) {
 	return c.peels(ctx, PeelsRequest{Target: expr, Facts: true})
 }

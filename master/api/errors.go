@@ -68,7 +68,7 @@ func connectError(o ClientOptions, err error) error {
 	return fail(CodeUnreachable, dial.Explain(err, checkedBy), "cannot reach the bus at %s", o.URL)
 }
 
-// refusedCredential says when the credential ended, if it has: the bus gives no reason.
+// refusedCredential returns the time when the credential expired, if it has: the bus gives no reason.
 func refusedCredential(o ClientOptions, err error) error {
 	name, ends, unread := CredentialEnds(o.Creds)
 	if unread != nil || ends.IsZero() || ends.After(time.Now()) {

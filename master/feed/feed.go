@@ -96,7 +96,7 @@ func New(nc *nats.Conn, log *slog.Logger) *Feed {
 	}
 }
 
-// Index is the index that the feed keeps current. Before WaitReady returns it
+// Index returns the index that the feed keeps current. Before WaitReady returns it
 // lacks peels.
 func (f *Feed) Index() *peelindex.Index { return f.index }
 
@@ -121,7 +121,7 @@ func (f *Feed) isReady() bool {
 	}
 }
 
-// Refused is the number of messages that were refused since New.
+// Refused returns the number of messages that were refused since New.
 func (f *Feed) Refused() uint64 { return f.refused.Load() }
 
 // Watch returns a channel that receives after the index or a key changed, once for any
@@ -177,7 +177,7 @@ func (f *Feed) listen(ctx context.Context, sub *nats.Subscription) {
 	}
 }
 
-// put brings the facts of a peel into the index.
+// put stores the facts of a peel in the index.
 func (f *Feed) put(wireID string, facts wire.Facts) {
 	f.mu.Lock()
 	was, renamed := f.ids[wireID]

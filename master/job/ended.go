@@ -154,7 +154,7 @@ func (s *Store) isEnded(ctx context.Context, j *Job) error {
 	return err
 }
 
-// create is the message that stores a value unless there is one.
+// create returns the message that stores a value unless the key has one.
 func create(subject string, data []byte) *nats.Msg {
 	return &nats.Msg{Subject: subject, Data: data, Header: nats.Header{jetstream.ExpectedLastSubjSeqHeader: {"0"}}}
 }

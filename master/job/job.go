@@ -69,7 +69,7 @@ type End struct {
 	LastReturn                   uint64 // see [Job.LastReturn]
 }
 
-// Status is the final status of a job that ended so.
+// Status returns the final status of a job with this end.
 func (e End) Status() Status {
 	switch {
 	case e.Reason != "":
@@ -181,7 +181,7 @@ func (j *Job) Finish(e End, now time.Time) {
 	}
 }
 
-// Summary is the job without what may be large: its targets and arguments.
+// Summary returns the job without the fields that may be large: its targets and arguments.
 func (j *Job) Summary() Job {
 	s := *j
 	s.Targets, s.Args = nil, nil

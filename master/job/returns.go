@@ -151,7 +151,7 @@ func (s *Store) Count(ctx context.Context, j *Job) (End, error) {
 	return end, err
 }
 
-// ReturnMessage is the message that stores what a peel returned for a job, unless the peel has returned. It is for senders
+// ReturnMessage returns the message that stores the return of a peel for a job, unless one is stored. It is for senders
 // that read the answer of the bucket's stream themselves.
 func ReturnMessage(jid wire.JID, peel target.PeelID, data []byte) *nats.Msg {
 	return create(returnSubject(jid, peel), data)

@@ -137,7 +137,7 @@ func isLate(j *Job, m *bucket.Message) bool {
 	return m.Sequence > j.LastReturn
 }
 
-// StateOf is the state of a target that was sent the request of a job with that status; r is what it returned, nil if
+// StateOf returns the state of a target that was sent the request of a job with that status; r is what it returned, nil if
 // it has not.
 func StateOf(status Status, r *wire.Return) RowState {
 	switch {

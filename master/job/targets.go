@@ -139,7 +139,7 @@ func (s *Store) targetsFrom(ctx context.Context, j *Job, id target.PeelID) (ids 
 	return ids[:min(len(ids), enough)], place, nil
 }
 
-// targetsKey is the key of a chunk. Its number may be a wildcard.
+// targetsKey returns the key of a chunk. Its number may be a wildcard.
 func targetsKey[T int | string](jid wire.JID, n T) string {
 	return targetsPrefix + string(jid) + "." + fmt.Sprint(n)
 }

@@ -101,7 +101,7 @@ func jobReturns() jetstream.StreamConfig {
 	return c
 }
 
-// jobEvents is the stream of the steps of jobs, and the queue of scheduled results.
+// jobEvents returns the configuration of the stream of the steps of jobs, and the queue of scheduled results.
 func jobEvents() jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name:       StreamJobEvents,
@@ -115,7 +115,7 @@ func jobEvents() jetstream.StreamConfig {
 	}
 }
 
-// lastPerSubject is a stream that keeps the newest message of each peel without an age.
+// lastPerSubject returns the configuration of a stream that keeps the newest message of each peel without an age.
 func lastPerSubject(name, subject string) jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name:              name,
@@ -130,7 +130,7 @@ func lastPerSubject(name, subject string) jetstream.StreamConfig {
 // auditBytes bounds the audit log on disk: some four million entries.
 const auditBytes = 1 << 30
 
-// auditLog is a stream of which nobody can remove an entry; the server refuses to change that.
+// auditLog returns the configuration of a stream of which nobody can remove an entry; the server refuses to change that.
 func auditLog(retention time.Duration) jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name:       StreamAudit,

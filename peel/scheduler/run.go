@@ -29,7 +29,7 @@ type run struct {
 	ended    rules.Instant
 }
 
-// carryOut is the goroutine of a run.
+// carryOut runs in the goroutine of a run.
 func (s *Scheduler) carryOut(ctx context.Context, r *run) {
 	r.result = wire.Result{Error: "the run ended without a result"} // for an Exec that ends its goroutine
 	defer func() {

@@ -227,7 +227,7 @@ func (s *Scheduler) State(ctx context.Context) ([]EntryState, error) {
 	return list, nil
 }
 
-// do has the owner call f. It returns without an error only if f was called.
+// do makes the owner goroutine call f. It returns without an error only if f was called.
 func (s *Scheduler) do(ctx context.Context, f func(*owner)) error {
 	done := make(chan struct{})
 	select {

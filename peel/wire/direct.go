@@ -14,10 +14,10 @@ import (
 // MaxDirect bounds the time that a caller may wait for the answer to a direct request.
 const MaxDirect = 10 * time.Minute
 
-// Direct is the subject on which a person sends a request to one peel without a master. Peel and user may be "*".
+// Direct returns the subject on which a person sends a request to one peel without a master. Peel and user may be "*".
 func Direct(peel, user string) string { return "zester.direct." + peel + "." + user }
 
-// AnswerOf is the subject on which a peel answers one direct request of a person. The person's client chooses the id, a single
+// AnswerOf returns the subject on which a peel answers one direct request of a person. The person's client chooses the id, a single
 // token, and gives the subject as the reply subject of the request. All three may be "*". The prefix is fixed, so that a peel
 // needs no permission to publish to subjects that others choose.
 func AnswerOf(user, id, peel string) string { return "zester.answer." + user + "." + id + "." + peel }

@@ -32,7 +32,7 @@ type Commit struct {
 	size int64 // of the object in bytes
 }
 
-// Subject is the first line of the message, at most 200 bytes.
+// Subject returns the first line of the message, at most 200 bytes.
 func (c Commit) Subject() string {
 	first, _, _ := strings.Cut(strings.TrimSpace(c.Message), "\n")
 	return oneLine(first, maxName)

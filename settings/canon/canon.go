@@ -52,7 +52,7 @@ func Marshal(v any) ([]byte, error) {
 // buffers are reused by Marshal.
 var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
-// release puts a buffer back unless it is larger than 16 KiB.
+// release returns a buffer to the pool unless it is larger than 16 KiB.
 func release(buf *bytes.Buffer) {
 	if buf.Cap() <= 16<<10 {
 		buf.Reset()

@@ -150,7 +150,7 @@ func (n *Node) Any() any {
 	}
 }
 
-// Reveal is Any with the secrets in plain text.
+// Reveal returns the same as Any, with the secrets in plain text.
 func (n *Node) Reveal() any {
 	switch {
 	case n.Kind == List:

@@ -221,7 +221,7 @@ func masterGrants() Grants {
 	}
 }
 
-// Inbox is the prefix of the subjects on which a party gets answers, for [nats.CustomInboxPrefix].
+// Inbox returns the prefix of the subjects on which a party gets answers, for [nats.CustomInboxPrefix].
 func (r Role) Inbox(name string) string {
 	switch r {
 	case RolePeel:

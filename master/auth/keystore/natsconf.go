@@ -108,7 +108,7 @@ func (c NATSConf) leafNodes() string {
 	return b.String()
 }
 
-// peels is the account of peels.
+// peels returns the public key of the account of peels.
 func (t Trust) peels() string {
 	for public, token := range t.Accounts {
 		if c, err := jwt.DecodeAccountClaims(token); err == nil && c.Name == grants.AccountName(grants.RolePeel) {

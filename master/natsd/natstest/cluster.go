@@ -225,7 +225,7 @@ func (c *Cluster) leader(ctx context.Context, js jetstream.JetStream, stream str
 	return 0
 }
 
-// lags says whether a copy on a server that runs is not complete.
+// lags reports whether a copy on a running server is incomplete.
 func (c *Cluster) lags(copy *jetstream.PeerInfo) bool {
 	for i, o := range c.opts {
 		if o.ServerName == copy.Name && c.runs(i) {

@@ -10,7 +10,7 @@ func startsPrograms() bool {
 	return syscall.Statfs(memoryFiles, &fs) == nil && fs.Flags&syscall.MS_NOEXEC == 0
 }
 
-// memory says whether there is room for files in memory.
+// memory reports whether there is room for files in memory.
 func memory() bool {
 	var fs syscall.Statfs_t
 	return syscall.Statfs(memoryFiles, &fs) == nil && fs.Bavail*uint64(fs.Bsize) >= memoryLeast

@@ -306,13 +306,13 @@ func (b *Bus) end() {
 	b.ended = true
 }
 
-// CA is the file with the certificate of the authority of a bus with sockets.
+// CA returns the file with the certificate of the authority of a bus with sockets.
 func (b *Bus) CA() string { return b.ca.File() }
 
-// Dir is where the server keeps its streams.
+// Dir returns the directory of the streams.
 func (b *Bus) Dir() string { return b.opts.Dir }
 
-// URL is what to dial with [Bus.Options], also while the bus is stopped. In a bubble it names no address.
+// URL returns the URL to dial with [Bus.Options], also while the bus is stopped. In a bubble it names no address.
 func (b *Bus) URL() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

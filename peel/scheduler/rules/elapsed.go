@@ -78,7 +78,7 @@ func (elapsed) firstFrom(e *Entry, at, from time.Time) (time.Time, bool) {
 	return e.Timing.Next(at)
 }
 
-// period is the interval that begins at the anchor.
+// period returns the interval that begins at the anchor.
 func (e *Entry) period(now Instant) time.Duration {
 	from := now.Wall.Add(e.Anchor - now.Up)
 	to, _ := e.Timing.Next(from) // an interval never ends

@@ -23,7 +23,7 @@ func (e *Entry) MaxRuns() uint64 {
 	return uint64(max(0, e.Spec.Life.MaxRuns))
 }
 
-// exhaustion says why an entry has no fire ahead.
+// exhaustion returns why an entry has no fire ahead.
 func (e *Entry) exhaustion(now Instant, lived bool) string {
 	life := e.Spec.Life
 	switch {

@@ -89,7 +89,7 @@ const (
 	ByInterval Cause = "interval" // an interval, which counts from each peel's own runs
 )
 
-// Until is the exclusive end of the forecast.
+// Until returns the exclusive end of the forecast.
 func (f *Forecast) Until() time.Time {
 	return f.From.Add(time.Duration(len(f.Minutes)) * time.Minute)
 }
@@ -102,7 +102,7 @@ func Number(runs float64) string {
 	return strconv.FormatFloat(runs, 'g', 3, 64)
 }
 
-// Total is the number of runs in all minutes.
+// Total returns the number of runs in all minutes.
 func (f *Forecast) Total() float64 {
 	sum := 0.0
 	for _, runs := range f.Minutes {

@@ -34,7 +34,7 @@ type Index struct {
 	order atomic.Pointer[[]uint32]
 }
 
-// New makes an empty index.
+// New returns an empty index.
 func New() *Index {
 	return &Index{slots: map[target.PeelID]uint32{}, members: roaring.New()}
 }
