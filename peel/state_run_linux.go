@@ -1,9 +1,6 @@
 package peel
 
 import (
-	"cmp"
-	"slices"
-
 	"github.com/seed-c01c3da5/zester/peel/state"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/canon"
@@ -31,20 +28,17 @@ func stateRun(p *Peel, r *state.Result) wire.StateRun {
 	for verdict, n := range r.Counts {
 		run.Counts[string(verdict)] = n
 	}
-	named := slices.Clone(r.Brief().States)
-	failedFirst := func(o state.Outcome) int {
-		if o.Result == state.Failed {
-			return 0
-		}
-		return 1
-	}
-	slices.SortStableFunc(named, func(a, b state.Outcome) int { return cmp.Compare(failedFirst(a), failedFirst(b)) })
-	for _, o := range named[:min(len(named), wire.MaxReported)] {
+	var failed, others []wire.StateOutcome
+	for _, o := range r.Brief().States {
 		s := wire.StateOutcome{State: o.State, Result: string(o.Result), Cause: string(o.Cause)}
 		if o.Result == state.Failed {
 			s.Error = cut(o.Comment)
+			failed = append(failed, s)
+		} else {
+			others = append(others, s)
 		}
-		run.States = append(run.States, s)
 	}
+	run.States = append(failed, others...)
+	run.States = run.States[:min(len(run.States), wire.MaxReported)]
 	return run
 }

@@ -396,9 +396,9 @@ func TestContentsThatNobodyUsesAreRemovedAfterAWeek(t *testing.T) {
 
 func TestUnusedContentsTakeABoundedSpace(t *testing.T) {
 	now := time.Now()
-	var all []leftover
+	var all []*leftover
 	for i := range 20 {
-		all = append(all, leftover{fmt.Sprint(i), content.MaxFile, now.Add(-time.Duration(i) * time.Minute)})
+		all = append(all, &leftover{fmt.Sprint(i), content.MaxFile, now.Add(-time.Duration(i) * time.Minute)})
 	}
 	gone := surplus(all, now)
 	if len(gone) != 20-maxUnused/content.MaxFile || gone[0].blob != fmt.Sprint(maxUnused/content.MaxFile) {

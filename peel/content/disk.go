@@ -121,7 +121,7 @@ func tidy(dir string, isWanted func(blob string) bool, now time.Time) (removed [
 	if err != nil {
 		return nil, err
 	}
-	var unused []leftover
+	var unused []*leftover
 	for _, e := range entries {
 		info, err := e.Info()
 		if err != nil {
@@ -130,7 +130,7 @@ func tidy(dir string, isWanted func(blob string) bool, now time.Time) (removed [
 		switch {
 		case !isBlob(e.Name()):
 		case !isWanted(e.Name()):
-			unused = append(unused, leftover{e.Name(), info.Size(), info.ModTime()})
+			unused = append(unused, &leftover{e.Name(), info.Size(), info.ModTime()})
 		case now.Sub(info.ModTime()).Abs() > touchEvery:
 			if err := os.Chtimes(filepath.Join(dir, e.Name()), now, now); err != nil {
 				return nil, err
@@ -147,8 +147,8 @@ func tidy(dir string, isWanted func(blob string) bool, now time.Time) (removed [
 }
 
 // surplus returns the leftovers to remove.
-func surplus(unused []leftover, now time.Time) (gone []leftover) {
-	slices.SortFunc(unused, func(a, b leftover) int { return cmp.Or(b.used.Compare(a.used), cmp.Compare(a.blob, b.blob)) })
+func surplus(unused []*leftover, now time.Time) (gone []*leftover) {
+	slices.SortFunc(unused, func(a, b *leftover) int { return cmp.Or(b.used.Compare(a.used), cmp.Compare(a.blob, b.blob)) })
 	var bytes int64
 	for _, l := range unused {
 		if bytes += l.size; now.Sub(l.used) > keepUnused || bytes > maxUnused {

@@ -80,7 +80,12 @@ func init() {
 
 // Functions returns all functions, sorted by name.
 func Functions() []Function {
-	return slices.SortedFunc(maps.Values(catalogue), func(a, b Function) int { return strings.Compare(a.Name, b.Name) })
+	names := functionNames()
+	all := make([]Function, len(names))
+	for i, name := range names {
+		all[i] = catalogue[name]
+	}
+	return all
 }
 
 func functionNames() []string { return slices.Sorted(maps.Keys(catalogue)) }
