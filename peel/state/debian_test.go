@@ -15,13 +15,13 @@ import (
 	"time"
 )
 
-// inHost is set in the process that runs inside a Debian host.
+// inHost is set in the process that runs inside a host: to debian, or to dnf.
 const inHost = "ZESTER_TEST_IN_HOST"
 
 // needsHost skips a test that does not run inside a Debian host.
 func needsHost(t testing.TB) {
 	t.Helper()
-	if os.Getenv(inHost) == "" {
+	if os.Getenv(inHost) != "debian" {
 		t.Skip("runs inside a Debian host, see TestOnDebianHosts")
 	}
 }
@@ -59,13 +59,18 @@ func TestOnDebianHosts(t *testing.T) {
 			exe, err := os.Executable()
 			must(t, err)
 			sh(t, "cp %s %s/test", exe, root)
-			cmd := boot(t, root)
-			cmd.Env = []string{inHost + "=1", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "TMPDIR=/tmp"}
-			out, err := cmd.CombinedOutput()
-			t.Logf("%s", out)
-			must(t, err)
+			runTests(t, boot(t, root), "debian")
 		})
 	}
+}
+
+// runTests runs the tests inside a host.
+func runTests(t *testing.T, cmd *exec.Cmd, kind string) {
+	t.Helper()
+	cmd.Env = []string{inHost + "=" + kind, "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "TMPDIR=/tmp"}
+	out, err := cmd.CombinedOutput()
+	t.Logf("%s", out)
+	must(t, err)
 }
 
 // tars returns the file systems of the releases.
@@ -93,18 +98,30 @@ func tars(t *testing.T) (tars []string) {
 	return tars
 }
 
+// tests are those that run inside a host.
+var tests = []string{"/test", "-test.v", "-test.run", "^TestInHost"}
+
+// bare returns the command that runs the tests in a root without systemd.
+func bare(t *testing.T, root string) *exec.Cmd {
+	t.Helper()
+	in := []string{"--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--root=" + root}
+	if out, err := exec.Command("unshare", append(in, "true")...).CombinedOutput(); err != nil {
+		t.Skipf("this machine cannot start a host: %v, %s", err, out)
+	}
+	return exec.Command("unshare", append(in, tests...)...)
+}
+
 // boot starts a host with systemd and returns the command that runs the tests in it. Where systemd-nspawn cannot start one
 // the host has no systemd, and the tests of services are skipped.
 func boot(t *testing.T, root string) *exec.Cmd {
 	t.Helper()
-	tests := []string{"/test", "-test.v", "-test.run", "^TestInHost"}
 	var console strings.Builder
 	host := exec.Command("systemd-nspawn", "--register=no", "--keep-unit", "-q", "-D", root, "-b", "--console=passive")
 	host.Env = append(os.Environ(), "UNIFIED_CGROUP_HIERARCHY=1")
 	host.Stdout, host.Stderr = &console, &console
 	if err := host.Start(); err != nil {
 		t.Logf("no systemd: %v", err)
-		return exec.Command("unshare", append([]string{"--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--root=" + root}, tests...)...)
+		return bare(t, root)
 	}
 	ended := make(chan struct{})
 	go func() { _ = host.Wait(); close(ended) }()
@@ -117,7 +134,7 @@ func boot(t *testing.T, root string) *exec.Cmd {
 		}
 		<-ended
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
@@ -125,7 +142,8 @@ func boot(t *testing.T, root string) *exec.Cmd {
 		select {
 		case <-tick.C:
 		case <-ended:
-			t.Fatalf("the host ends: %s", console.String())
+			t.Logf("no systemd, the host ends: %s", console.String())
+			return bare(t, root)
 		case <-ctx.Done():
 			t.Fatalf("the host does not start: %s", console.String())
 		}

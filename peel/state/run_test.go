@@ -37,7 +37,13 @@ func newHost(t *testing.T) *fixture {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	must(t, err)
-	return &fixture{t, dir, New(Options{
+	h := fixtureIn(dir)
+	h.t = t
+	return h
+}
+
+func fixtureIn(dir string) *fixture {
+	return &fixture{dir: dir, r: New(Options{
 		Dir: dir + "/.state", Lock: dir + "/.state/lock", Exec: shell,
 		Files: file.Inputs{Source: func(_ context.Context, name string) (file.Content, error) {
 			data, err := os.ReadFile(filepath.Join(dir, name))
@@ -63,11 +69,17 @@ func shell(ctx context.Context, c Command) (Ended, error) {
 
 func (h *fixture) set(text string) state.Set {
 	h.t.Helper()
-	n, err := strictyaml.Parse("t.yaml", []byte(strings.ReplaceAll(text, "DIR", h.dir)))
-	must(h.t, err)
-	set, err := state.Parse(n, state.Options{})
+	set, err := h.parse(text)
 	must(h.t, err)
 	return set
+}
+
+func (h *fixture) parse(text string) (state.Set, error) {
+	n, err := strictyaml.Parse("t.yaml", []byte(strings.ReplaceAll(text, "DIR", h.dir)))
+	if err != nil {
+		return nil, err
+	}
+	return state.Parse(n, state.Options{})
 }
 
 func (h *fixture) run(text string, test bool) *Result {

@@ -4,6 +4,8 @@ package safefs
 
 import (
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -28,7 +30,7 @@ type Staged struct {
 
 // Stage writes a new file beside name, with its owner, mode and the extended attributes of the file that it will replace.
 func (d *Dir) Stage(name string, content []byte, a Attributes) (*Staged, error) {
-	s := &Staged{dir: d, name: name, temp: ".zester-" + strings.ToLower(rand.Text())}
+	s := &Staged{dir: d, name: name, temp: d.temp(name)}
 	fd, err := unix.Openat(d.fd, s.temp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return nil, d.fail("create", s.temp, err)
@@ -44,6 +46,17 @@ func (d *Dir) Stage(name string, content []byte, a Attributes) (*Staged, error) 
 		return nil, err
 	}
 	return s, nil
+}
+
+// temp returns the name of a file that will replace another one. It is the same each time, so that what a crash left is removed
+// by the next one that writes the same file. If it cannot be removed, because a user put a directory there, the name is random.
+func (d *Dir) temp(name string) string {
+	sum := sha256.Sum256([]byte(name))
+	temp := ".zester-" + hex.EncodeToString(sum[:8])
+	if err := unix.Unlinkat(d.fd, temp, 0); err != nil && err != unix.ENOENT {
+		return ".zester-" + strings.ToLower(rand.Text())
+	}
+	return temp
 }
 
 // Path returns where the staged file is now.
@@ -160,7 +173,7 @@ func (d *Dir) Mkdir(name string, a Attributes) error {
 
 // Symlink makes a symbolic link, or changes the target of one.
 func (d *Dir) Symlink(name, target string) error {
-	temp := ".zester-" + strings.ToLower(rand.Text())
+	temp := d.temp(name)
 	if err := unix.Symlinkat(target, d.fd, temp); err != nil {
 		return d.fail("make the link", name, err)
 	}

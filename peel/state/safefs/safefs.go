@@ -12,6 +12,7 @@
 //     his own and to no others.
 //   - At any time a file that is written has its old content or its new content, also after a crash, and its new content
 //     has its final owner and mode. Extended attributes, and with them access lists, are those of the old file.
+//   - A crash leaves at most one file beside the one that is written, which the next [Dir.Stage] of that name removes.
 //   - [Dir.RemoveAll] follows no link and leaves what is mounted below.
 //
 // Known gap: a mandatory access policy such as SELinux gets the label that the old file had; a new file gets the default

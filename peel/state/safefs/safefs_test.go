@@ -279,3 +279,27 @@ func TestDevicesAndPipesAreNotOpened(t *testing.T) {
 		t.Errorf("%v, %v", names, err)
 	}
 }
+
+func TestWhatACrashLeavesIsRemovedByTheNextWrite(t *testing.T) {
+	dir := temp(t)
+	d, err := Open(dir)
+	must(t, err)
+	defer d.Close()
+	for range 3 { // neither is put at its place
+		_, err := d.Stage("f", []byte("new"), Attributes{uint32(os.Geteuid()), uint32(os.Getegid()), 0o600})
+		must(t, err)
+	}
+	if names, _ := d.List(); len(names) != 1 {
+		t.Errorf("the directory holds %v", names)
+	}
+	write(t, filepath.Join(dir, "f"), "new")
+	if names, _ := d.List(); !slices.Equal(names, []string{"f"}) {
+		t.Errorf("the directory holds %v", names)
+	}
+	// A directory with the name of the temporary file stops nothing.
+	s, err := d.Stage("f", nil, Attributes{})
+	must(t, err)
+	s.Discard()
+	must(t, os.Mkdir(s.Path(), 0o700))
+	write(t, filepath.Join(dir, "f"), "newer")
+}
