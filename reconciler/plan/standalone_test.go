@@ -13,6 +13,8 @@ func TestCheckFindsTheMistakesInStatesThatNoOtherFileCanMend(t *testing.T) {
 		"nothing": {},
 		"two files that no peel has both own a path": {change: "-- settings/common.yaml --\nstates:\n  c: {file.absent: {path: /etc/nginx/nginx.conf}}\n"},
 		"a state that another file completes":        {change: "-- settings/common.yaml --\nstates:\n  /srv/site: {require: [nginx]}\n"},
+		"a path that another file gives":             {change: "-- settings/common.yaml --\nstates:\n  site: {file.recurse: {clean: true}}\n-- settings/web/site.yaml --\nstates:\n  site: {file.recurse: {path: /srv/site, source: files/site}}\n"},
+		"a name that is no path":                     {"-- settings/common.yaml --\nstates:\n  etc: {file.absent: {}}\n", `settings/common.yaml:2:22: states.etc.file.absent.path: "etc" is not an absolute path`},
 		"a requisite of another file":                {change: "-- settings/common.yaml --\nstates:\n  c: {cmd.run: {command: x}, require: [web, 'file:web.site']}\n"},
 		"a cycle through another file":               {change: "-- settings/web/site.yaml --\nstates:\n  x: {cmd.run: {command: x}, require: [web], require_in: [nginx]}\n"},
 		"a state that no file has":                   {"-- settings/common.yaml --\nstates:\n  c: {cmd.run: {command: x}, require: [webb]}\n", `settings/common.yaml:2:3: states.c.require: there is no state "webb"`},

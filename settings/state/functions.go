@@ -372,6 +372,9 @@ func (c *checks) path(arg, p string) {
 // or /home.
 func (c *checks) removable(arg, p string) {
 	parts := strings.Split(strings.Trim(p, "/"), "/")
+	if p == "" || p[0] != '/' { // path has refused it, or another file gives it
+		return
+	}
 	if len(parts) < 2 || len(parts) == 2 && (parts[0] == "usr" || parts[0] == "home") {
 		c.add(arg, "%q is too near the root to be removed or cleaned", p)
 	}

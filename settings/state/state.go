@@ -393,7 +393,9 @@ func (r *reader) function(s *State, p strictyaml.Pair, complete bool) {
 			r.refuse(secret.Pos, below+"."+arg.Key, "a secret is allowed only in %s", strings.Join(maySecret, ", "))
 		}
 	}
-	s.Args.setMain(s.Name)
+	if complete { // else another file may give the main argument
+		s.Args.setMain(s.Name)
+	}
 	for _, problem := range s.Args.check(complete) {
 		at := n.Pos
 		if arg := n.Get(problem.arg); arg != nil {
