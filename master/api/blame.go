@@ -8,22 +8,22 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// A BlameRequest requests the origin of a peel's entry.
+// A BlameRequest requests the origin of an entry or state of a peel.
 type BlameRequest struct {
 	Peel  target.PeelID `json:"peel"`
-	Entry string        `json:"entry"`
+	Entry string        `json:"entry"` // a schedule entry, or a state; "state:NAME" is a state only
 }
 
-// Blamed is the commit that last changed an entry of a peel, according to its newest settings.
+// Blamed is the commit that last changed an entry or state of a peel, according to its newest settings.
 type Blamed struct {
 	Peel  target.PeelID `json:"peel"`
-	Entry string        `json:"entry"`
+	Entry string        `json:"entry"` // "state:NAME" for a state
 	settings.Origin
 	Revision settings.Commit `json:"revision"` // of the newest settings of the peel
 }
 
-// Blame returns the commit that last changed an entry of a peel. The peel need not be online. The code is [CodeNotFound] for
-// an entry that its settings do not have; those of peel.yaml are unknown to Git.
+// Blame returns the commit that last changed a schedule entry or state of a peel. The peel need not be online. The code is
+// [CodeNotFound] for one that its settings do not have; those of peel.yaml are unknown to Git.
 func (c *Client) Blame(ctx context.Context, peel target.PeelID, entry string) (*Blamed, error) {
 	return call[Blamed](ctx, c, wire.API("entry", "show", c.user), BlameRequest{Peel: peel, Entry: entry})
 }

@@ -7,13 +7,14 @@ import (
 	"slices"
 
 	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// errNoEntry: the settings of the peel have no such entry.
+// errNoEntry: the settings of the peel have no schedule entry or state of this name.
 var errNoEntry = errors.New("no such entry")
 
-// entryShow reads the origin of an entry from the peel's document.
+// entryShow reads the origin of a schedule entry or a state from the peel's document. Of the same name it prefers the entry.
 func (s *Server) entryShow(ctx context.Context, q api.BlameRequest) (*api.Blamed, error) {
 	if _, err := target.ParsePeelID(string(q.Peel)); err != nil {
 		return nil, fmt.Errorf("%w: %w", errInvalid, err)
@@ -25,11 +26,12 @@ func (s *Server) entryShow(ctx context.Context, q api.BlameRequest) (*api.Blamed
 	if doc == nil {
 		return nil, fmt.Errorf("%w: %q has never been given settings", errNoPeel, q.Peel)
 	}
-	origin, ok := doc.Origins[q.Entry]
-	if !ok {
-		return nil, fmt.Errorf("%w: the settings of %s have none of the name %.128q", errNoEntry, q.Peel, q.Entry)
+	for _, name := range []string{q.Entry, settings.StateOrigin + q.Entry} {
+		if origin, ok := doc.Origins[name]; ok {
+			return &api.Blamed{Peel: q.Peel, Entry: name, Origin: origin, Revision: doc.Commit}, nil
+		}
 	}
-	return &api.Blamed{Peel: q.Peel, Entry: q.Entry, Origin: origin, Revision: doc.Commit}, nil
+	return nil, fmt.Errorf("%w: the settings of %s have no schedule entry or state %.256q", errNoEntry, q.Peel, q.Entry)
 }
 
 // isAbsent reports whether err means that the requested object does not exist.
