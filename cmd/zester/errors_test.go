@@ -103,12 +103,12 @@ func TestErrorsNameTheValueAndWhatToDo(t *testing.T) {
 	}
 }
 
-// untestedErrors are the texts of errors that need a failing disk, a terminal, a fault in the middle of a command or a minute.
+// untestedErrors are the texts of errors that need a failing disk, a terminal or a fault in the middle of a command.
 var untestedErrors = []string{
 	"cannot read the certificates of the bus", "cannot find your configuration directory", "cannot read your configuration",
 	"cannot write your configuration", "cannot print all of it", "nothing was approved", "none of the newest jobs is yours",
 	"cannot find the config repo", "cannot read the calendars", "cannot read the sealed secrets of the peel", "could not be run",
-	"not the result of a run of states", "failed on", "does not reply", "cannot compare with",
+	"not the result of a run of states", "failed on", "cannot compare with",
 }
 
 // Each text of an error that this command makes itself is in a test: in the tables of this file or of hints_test.go, or in a

@@ -37,19 +37,19 @@ func (a *app) liveCommands() []*cobra.Command {
 		{function: "schedule.breaker", short: "Show the state of an entry's breaker and its changes", entry: true},
 		{
 			function: "schedule.run", short: "Start an entry now, without waiting for its end", entry: true,
-			long: "It ignores\nwindows and the breaker, but neither a pause nor maxrunning.",
+			long: "It ignores windows and the breaker, but neither a pause nor maxrunning.",
 		},
 		{
 			function: "schedule.pause", short: "Keep an entry from firing", entry: true, options: []string{"reason", "for"},
-			long: "Runs in\nflight go on. The pause outlasts restarts and commits; it ends with schedule\nresume, or after the time of --for.",
+			long: "Runs in flight go on. The pause outlasts restarts and commits; it ends with\nschedule resume, or after the time of --for.",
 		},
 		{
 			function: "schedule.resume", short: "End the pause of an entry, also after failures", entry: true,
-			long: "It also\ntakes back a skip. Fires during the pause are not made up.",
+			long: "It also takes back a skip. Fires during the pause are not made up.",
 		},
 		{
 			function: "schedule.skip", short: "Skip the next fire of an entry", entry: true, options: []string{"reason", "for"},
-			long: "With --for\nit skips the fire only if it comes within that time.",
+			long: "With --for it skips the fire only if it comes within that time.",
 		},
 	} {
 		commands = append(commands, a.liveCommand(c))
@@ -65,7 +65,7 @@ func (a *app) liveCommand(c liveCommand) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   name + " " + strings.ToUpper(strings.Join(typed, " ")),
 		Short: c.short,
-		Long: strings.TrimSpace(name+" acts on all peels that the target selects. "+c.long) + `
+		Long: strings.TrimSpace(name+" acts on all peels that the target selects.\n"+c.long) + `
 
 It runs the function ` + c.function + ` as a job. Output and exit code are
 those of zester TARGET ` + c.function + `.`,

@@ -72,6 +72,13 @@ func (a *app) diffPeel(ctx context.Context, client *api.Client, id target.PeelID
 	if err != nil {
 		return err
 	}
+	known, err := client.Resolve(ctx, "L@"+string(id))
+	if err != nil {
+		return err
+	}
+	if slices.Contains(known.Offline, id) {
+		return silent(id, "is offline")
+	}
 	var live struct {
 		Commit   settings.Commit `json:"commit"`
 		Stale    bool            `json:"stale"`
@@ -210,7 +217,12 @@ func askPeel(ctx context.Context, client *api.Client, id target.PeelID, function
 			return &failure{code: exitSomeFailed, err: fmt.Errorf("%s failed on %s: %s", function, id, event.Return.Error), hint: "zester " + string(id) + " " + function + " shows the same"}
 		}
 	}
-	return &failure{code: exitSomeSilent, err: fmt.Errorf("%s does not reply", id), hint: "zester peel show " + string(id) + " shows when it was last online"}
+	return silent(id, "does not reply")
+}
+
+// silent returns the failure of a command that needs a peel which is offline or does not reply.
+func silent(id target.PeelID, what string) error {
+	return &failure{code: exitSomeSilent, err: fmt.Errorf("%s %s", id, what), hint: "zester peel show " + string(id) + " shows when it was last online"}
 }
 
 func throughJSON(v, into any) error {
