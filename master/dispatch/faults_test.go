@@ -217,8 +217,8 @@ func TestReturnsAreStoredBeforeTheyCount(t *testing.T) {
 			t.Errorf("%+v", j)
 		}
 		for _, id := range spec.Targets {
-			if r, err := s.store.Return(t.Context(), spec.JID, id); err != nil || r == nil {
-				t.Errorf("%s: %+v, %v", id, r, err)
+			if row := s.rows(spec.JID)[id]; row.Return == nil {
+				t.Errorf("%s: %+v", id, row)
 			}
 		}
 		if st := d.Stats(); st.Stored != 3 {
@@ -267,8 +267,8 @@ func TestAStaleOwnerDoesNotWriteTheEnd(t *testing.T) {
 		if st := d.Stats(); st.Fenced != 1 || st.Ended[job.Complete] != 0 {
 			t.Errorf("%+v", st)
 		}
-		if r, err := s.store.Return(t.Context(), spec.JID, "a"); err != nil || r == nil {
-			t.Errorf("the return that the stale owner heard: %+v, %v", r, err)
+		if row := s.rows(spec.JID)["a"]; row.Return == nil {
+			t.Errorf("the return that the stale owner received: %+v", row)
 		}
 	})
 }
@@ -331,8 +331,8 @@ func TestAMasterThatStopsReleasesItsJobs(t *testing.T) {
 		if j := s.record(spec.JID); j.Status != job.Running || j.Owner != "" || !s.active(spec.JID) {
 			t.Errorf("%+v", j)
 		}
-		if r, err := s.store.Return(t.Context(), spec.JID, "a"); err != nil || r == nil {
-			t.Errorf("%+v, %v", r, err)
+		if row := s.rows(spec.JID)["a"]; row.Return == nil {
+			t.Errorf("%+v", row)
 		}
 		if _, err := s.request(s.alice, "alice", ask(nil, "a")); err == nil {
 			t.Error("a stopped master took a job")
@@ -506,8 +506,8 @@ func TestTheFirstReturnIsNotReplaced(t *testing.T) {
 		if j := s.record(spec.JID); j.Status != job.Complete || d.Stats().Retried != 0 {
 			t.Errorf("%+v, %+v", j, d.Stats())
 		}
-		if r, err := s.store.Return(t.Context(), spec.JID, "a"); err != nil || r.Data != "first" {
-			t.Errorf("stored is %+v, %v", r, err)
+		if r := s.rows(spec.JID)["a"].Return; r == nil || r.Data != "first" {
+			t.Errorf("stored is %+v", r)
 		}
 	})
 }

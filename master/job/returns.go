@@ -15,20 +15,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// Return reads the stored return of a peel as [ReadReturn] does, nil if there is none.
-func (s *Store) Return(ctx context.Context, jid wire.JID, peel target.PeelID) (*wire.Return, error) {
-	subject := returnSubject(jid, peel)
-	stored, err := s.newestReturns(ctx, []string{subject})
-	if err != nil {
-		return nil, fmt.Errorf("cannot read the return of %s for job %s: %w", peel, jid, err)
-	}
-	m, ok := stored[subject]
-	if !ok {
-		return nil, nil
-	}
-	return ReadReturn(jid, peel, m.Data), nil
-}
-
+// newestReturns reads the newest message of each subject, by subject. Subjects without a message are left out.
 func (s *Store) newestReturns(ctx context.Context, subjects []string) (map[string]bucket.Message, error) {
 	return retryTransient(ctx, func() (map[string]bucket.Message, error) {
 		return bucket.Newest(ctx, s.js.Conn(), returnsStream, subjects)
@@ -124,31 +111,6 @@ func (s *Store) CountStored(ctx context.Context, jid wire.JID) (int, error) {
 		return 0, fmt.Errorf("cannot count the returns of job %s: %w", jid, err)
 	}
 	return len(stored), nil
-}
-
-// Count counts the returns of a job in the bucket. A damaged return counts as failed.
-func (s *Store) Count(ctx context.Context, j *Job) (End, error) {
-	end := End{Targets: j.TargetCount, Canceled: j.Cancel != nil}
-	targets := make(map[string]target.PeelID, len(j.Targets))
-	for _, id := range j.Targets {
-		targets[id.Wire()] = id
-	}
-	err := s.Stored(ctx, j.JID, func(stored StoredReturn) {
-		id, ok := targets[stored.Sender]
-		if !ok {
-			return
-		}
-		r, _ := ReadReceipt(j.JID, id, stored.Data) // a damaged return counts as a failed one
-		end.Returned++
-		end.LastReturn = stored.Sequence
-		if r.Success {
-			end.Succeeded++
-		}
-		if r.Outcome == wire.Canceled {
-			end.Stopped++
-		}
-	})
-	return end, err
 }
 
 // ReturnMessage returns the message that stores the return of a peel for a job, unless one is stored. It is for senders

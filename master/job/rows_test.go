@@ -121,19 +121,6 @@ func TestTheReturnsOfAJobAreReadAndNoOthers(t *testing.T) {
 	})
 }
 
-func TestTheCountOfAJobIsThatOfItsStoredReturns(t *testing.T) {
-	bubble(t, func(t *testing.T, s *job.Store, js jetstream.JetStream) {
-		j, other := create(t, s, claim("a", "b.c", "d")), create(t, s, claim("a"))
-		put(t, js, wire.Return{JID: j.JID, Peel: "a", Result: wire.Result{Success: true}})
-		put(t, js, wire.Return{JID: j.JID, Peel: "b.c", Result: wire.Result{Outcome: wire.Canceled}})
-		put(t, js, wire.Return{JID: other.JID, Peel: "a", Result: wire.Result{Success: true}})
-		end, err := s.Count(t.Context(), j)
-		if want := (job.End{Targets: 3, Returned: 2, Succeeded: 1, Stopped: 1, LastReturn: 2}); err != nil || end != want {
-			t.Errorf("%+v, %v; want %+v", end, err, want)
-		}
-	})
-}
-
 func TestHeadersOfOnePeelHideNoOther(t *testing.T) {
 	bubble(t, func(t *testing.T, s *job.Store, js jetstream.JetStream) {
 		j := claim("a", "b", "evil.1", "evil.2", "z")

@@ -71,7 +71,7 @@ func TestAnAbsentJobIsNotAnUnreadableOne(t *testing.T) {
 		if err := js.DeleteStream(t.Context(), "KV_job-returns"); err != nil {
 			t.Fatal(err)
 		}
-		if r, err := s.Return(t.Context(), j.JID, "a"); err == nil {
+		if r, err := storedReturn(t, s, j.JID, "a"); err == nil {
 			t.Errorf("without the bucket the return is %v", r)
 		}
 		for _, gone := range []struct {

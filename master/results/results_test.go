@@ -138,7 +138,12 @@ func (s *system) find(jid wire.JID) (*job.Job, *wire.Return) {
 	s.t.Helper()
 	synctest.Wait()
 	j, _ := s.store.Get(s.t.Context(), jid)
-	r, err := s.store.Return(s.t.Context(), jid, "web.01")
+	var r *wire.Return
+	err := s.store.Stored(s.t.Context(), jid, func(stored job.StoredReturn) {
+		if id := target.PeelID("web.01"); stored.Sender == id.Wire() {
+			r = job.ReadReturn(jid, id, stored.Data)
+		}
+	})
 	if err != nil {
 		s.t.Fatal(err)
 	}
