@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -75,14 +74,7 @@ func readRunInfo(path string) (info RunInfo, err error) {
 		return info, err
 	}
 	defer f.Close()
-	stat, err := f.Stat()
-	if err != nil {
-		return info, err
-	}
-	if mode := stat.Mode(); !mode.IsRegular() || mode.Perm()&0o077 != 0 {
-		return info, fmt.Errorf("its mode is %v: it holds a secret and must be a file of mode 0600", mode)
-	}
-	data, err := io.ReadAll(io.LimitReader(f, maxRunInfo))
+	data, err := private.Read(f, maxRunInfo)
 	if err != nil {
 		return info, err
 	}

@@ -1,4 +1,5 @@
-// Package private creates and checks directories for keys. Call [Make] first; [Check] only checks.
+// Package private creates and checks directories for keys, and reads files with secrets. Call [Make] first; [Check] only
+// checks, and [Read] reads an opened file.
 //
 // A user who can rename a directory above a key can replace the key, so the whole path is checked. Each directory and
 // symbolic link in it has to belong to root or to the user of the process, and only the owner may write to it. Others may
@@ -8,6 +9,7 @@ package private
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -108,4 +110,21 @@ func owner(info fs.FileInfo) int {
 		return int(s.Uid)
 	}
 	return -1
+}
+
+// Read reads a regular file that only its owner can access. The error names the mode of other files, and the size if it is
+// above limit, in bytes. The opened file is checked, not its name, which may since name another file.
+func Read(f *os.File, limit int64) ([]byte, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if mode := info.Mode(); !mode.IsRegular() || mode.Perm()&0o077 != 0 {
+		return nil, fmt.Errorf("its mode is %v: it contains secrets and must be a file of mode 0600", mode)
+	}
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(data)) > limit {
+		err = fmt.Errorf("it has more than %d bytes", limit)
+	}
+	return data, err
 }

@@ -127,3 +127,34 @@ func TestAnEmptyDirectoryIsTakenOverAndNoOther(t *testing.T) {
 		}
 	}
 }
+
+func TestSecretsAreReadFromAPrivateFileOfBoundedSizeOnly(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(path, []byte("secret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	read := func(path string, limit int64) (string, error) {
+		f, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		data, err := Read(f, limit)
+		return string(data), err
+	}
+	if text, err := read(path, 6); text != "secret" || err != nil {
+		t.Errorf("%q, %v", text, err)
+	}
+	if _, err := read(path, 5); err == nil || err.Error() != "it has more than 5 bytes" {
+		t.Errorf("a larger file: %v", err)
+	}
+	if _, err := read(filepath.Dir(path), 6); err == nil || !strings.Contains(err.Error(), "must be a file of mode 0600") {
+		t.Errorf("a directory: %v", err)
+	}
+	for _, open := range []os.FileMode{0o640, 0o604, 0o620, 0o610} {
+		mode(t, path, open)
+		if _, err := read(path, 6); err == nil || !strings.Contains(err.Error(), "must be a file of mode 0600") {
+			t.Errorf("mode %04o: %v", open, err)
+		}
+	}
+}

@@ -11,6 +11,8 @@ import (
 
 	"filippo.io/age"
 	"filippo.io/age/armor"
+
+	"github.com/seed-c01c3da5/zester/settings/private"
 )
 
 const maxIdentities = 64 << 10 // bytes of a file of identities
@@ -50,18 +52,7 @@ func readIdentities(file string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if mode := info.Mode(); !mode.IsRegular() || mode.Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("its mode is %v: it contains secrets and must be a file of mode 0600", mode)
-	}
-	data, err := io.ReadAll(io.LimitReader(f, maxIdentities+1))
-	if err == nil && len(data) > maxIdentities {
-		err = fmt.Errorf("it has more than %d bytes", maxIdentities)
-	}
-	return data, err
+	return private.Read(f, maxIdentities)
 }
 
 // Equal reports whether two rings were read from files with the same content.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -210,23 +209,18 @@ func load(dir string) (*Keys, error) {
 	return k, nil
 }
 
-// readKey checks the opened file and not its name, so that it reads the file that it checked.
+// maxSeed bounds a file with a seed, in bytes.
+const maxSeed = 1 << 10
+
 func readKey(root *os.Root, name string, kind nkeys.PrefixByte) (nkeys.KeyPair, error) {
 	f, err := root.Open(name)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
+	seed, err := private.Read(f, maxSeed)
 	if err != nil {
-		return nil, err
-	}
-	if perm := info.Mode().Perm(); !info.Mode().IsRegular() || perm&0o077 != 0 {
-		return nil, fmt.Errorf("%s is open to others (mode %04o) or not a file, want 0600", name, perm)
-	}
-	seed, err := io.ReadAll(io.LimitReader(f, 1<<10))
-	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	seed = bytes.TrimSpace(seed)
 	defer clear(seed)

@@ -105,7 +105,7 @@ func TestKeysAreRefused(t *testing.T) {
 		want  string
 	}{
 		"open directory": {func(dir string) error { return os.Chmod(dir, 0o750) }, "mode 0750"},
-		"open file":      {func(dir string) error { return os.Chmod(filepath.Join(dir, "signer-peel.nk"), 0o640) }, "signer-peel.nk is open to others (mode 0640)"},
+		"open file":      {func(dir string) error { return os.Chmod(filepath.Join(dir, "signer-peel.nk"), 0o640) }, "signer-peel.nk: its mode is -rw-r-----: it contains secrets"},
 		"missing key":    {func(dir string) error { return os.Remove(filepath.Join(dir, "account-master.nk")) }, "account-master.nk: no such file"},
 		"key of another": {func(dir string) error {
 			return os.Rename(filepath.Join(dir, "system.nk"), filepath.Join(dir, "operator.nk"))

@@ -244,19 +244,24 @@ func (c *CA) load() error {
 	return c.use(text, certs, whole)
 }
 
+// maxKey bounds the file of a key, in bytes.
+const maxKey = 64 << 10
+
 // readKey returns the text of the key's file, nil if there is none.
 func (c *CA) readKey() ([]byte, error) {
-	info, err := os.Stat(c.keyFile())
+	f, err := os.Open(c.keyFile())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	if info.Mode().Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("%s is open to others (mode %04o), want 0600", c.keyFile(), info.Mode().Perm())
+	defer f.Close()
+	key, err := private.Read(f, maxKey)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read %s: %w", c.keyFile(), err)
 	}
-	return os.ReadFile(c.keyFile())
+	return key, nil
 }
 
 // readCertificates reads all certificates in a text, and whether there is one.

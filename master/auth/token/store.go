@@ -92,13 +92,10 @@ func (t *Store) Authenticate(ctx context.Context, text string) (*credential.Toke
 // the target of a limit.
 func (t *Store) Allow(ctx context.Context, name, function string, targets []target.PeelID, selects grants.Selector) error {
 	r, err := t.recent(ctx, name)
-	switch {
-	case errors.Is(err, ErrNotFound):
-		return fmt.Errorf("%w: %w", grants.ErrNotAllowed, err)
-	case err != nil:
+	if err := usable(r, err); err != nil {
 		return err
-	case !r.Revoked.IsZero():
-		return fmt.Errorf("%w: the token %s was revoked", grants.ErrNotAllowed, name)
+	}
+	switch {
 	case !r.Has(credential.ScopeDispatch):
 		return fmt.Errorf("%w: the token %s lacks the scope %s", grants.ErrNotAllowed, name, credential.ScopeDispatch)
 	case r.Has(credential.ScopeAdmin):
@@ -111,14 +108,18 @@ func (t *Store) Allow(ctx context.Context, name, function string, targets []targ
 // revocation that was stored before.
 func (t *Store) CheckNotRevoked(ctx context.Context, name string) error {
 	stored, _, err := t.all.Get(ctx, name)
-	r, err := checked(name, stored, err)
+	return usable(checked(name, stored, err))
+}
+
+// usable returns [grants.ErrNotAllowed] for a record that was not found or whose token was revoked; err is the error of reading it.
+func usable(r record, err error) error {
 	switch {
 	case errors.Is(err, ErrNotFound):
 		return fmt.Errorf("%w: %w", grants.ErrNotAllowed, err)
 	case err != nil:
 		return err
 	case !r.Revoked.IsZero():
-		return fmt.Errorf("%w: the token %s was revoked", grants.ErrNotAllowed, name)
+		return fmt.Errorf("%w: the token %s was revoked", grants.ErrNotAllowed, r.Name)
 	}
 	return nil
 }
