@@ -46,7 +46,7 @@ import (
 // Options configure a peel. ID, DataDir and URL are required.
 type Options struct {
 	ID       target.PeelID
-	DataDir  string         // key, snapshot, fence, outbox and scheduler state; made with mode 0700
+	DataDir  string         // key, snapshot, contents of files, fence, outbox and scheduler state; made with mode 0700
 	URL      string         // of the servers of the bus, separated by commas
 	CA       string         // file with the certificates that the bus is checked by, see package dial
 	Connect  []nats.Option  // the credential and other options of the connection

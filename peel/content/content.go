@@ -121,7 +121,7 @@ func (c *Cache) Read(ctx context.Context, path string, f content.File) ([]byte, 
 	ctx, cancel := context.WithTimeout(ctx, readLimit)
 	defer cancel()
 	defer c.endAsk(&f)
-	for {
+	for damaged := false; ; {
 		here, arrived := c.ask(&f)
 		if !here {
 			select {
@@ -135,7 +135,8 @@ func (c *Cache) Read(ctx context.Context, path string, f content.File) ([]byte, 
 		switch {
 		case err == nil:
 			return plain, nil
-		case errors.Is(err, errDamaged), errors.Is(err, fs.ErrNotExist):
+		case !damaged && (errors.Is(err, errDamaged) || errors.Is(err, fs.ErrNotExist)):
+			damaged = true // a second time it is the disk
 			c.log.Warn("damaged", "stored content is damaged and is fetched again", "file", path, "err", err)
 			c.lose(f.Blob)
 		default:

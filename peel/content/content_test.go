@@ -264,6 +264,22 @@ func TestADamagedContentIsFetchedAgain(t *testing.T) {
 	})
 }
 
+// A disk that damages what is written must not make the peel fetch it again and again.
+func TestAContentThatIsDamagedTwiceIsAnError(t *testing.T) {
+	inBubble(t, func(t *testing.T, x *fixture) {
+		_, f, data := sealed(1000)
+		x.put(f, data)
+		x.Want(files(f))
+		synctest.Wait()
+		x.stop()
+		must(t, os.WriteFile(filepath.Join(x.dir, f.Blob), data[1:], 0o600))
+		time.AfterFunc(time.Second, func() { x.onStored(f) })
+		if text := x.fails(f, time.Second); !strings.Contains(text, "changed on the disk") {
+			t.Error(text)
+		}
+	})
+}
+
 func TestBytesWithAnotherHashAreRefused(t *testing.T) {
 	inBubble(t, func(t *testing.T, x *fixture) {
 		plain, f, data := sealed(content.MaxChunk)

@@ -39,8 +39,10 @@ func (c *Cache) Run(ctx context.Context, nc *nats.Conn) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-connected:
-			pause = min(pause, firstPause)
+		case _, open := <-connected:
+			if pause = min(pause, firstPause); !open {
+				connected = nil // the connection is closed for good
+			}
 		case <-c.due:
 		case <-tidied.C:
 			c.tidy()

@@ -193,7 +193,7 @@ func (s *Store) Read(ctx context.Context, f content.File) ([]byte, error) {
 	return plain, nil
 }
 
-// blobs returns the blobs of a listing. A key that is not of a content counts too: nothing names it.
+// blobs returns the blobs of a listing.
 func (l listing) blobs() map[string]bool {
 	all := map[string]bool{}
 	for subject := range l.subjects {
