@@ -81,6 +81,8 @@ type Peel struct {
 
 	stateRun    stateRunFile // of the newest run of all states
 	stateRunDue signal       // announce sends it
+
+	stopping chan struct{} // closed when the peel stops
 }
 
 // New checks the options and opens the peel's files. It neither connects nor runs anything.
@@ -100,7 +102,7 @@ func New(o Options) (*Peel, error) {
 	if err := private.Make(o.DataDir); err != nil {
 		return nil, err
 	}
-	p := &Peel{o: o, log: o.Log.With("peel", o.ID), registry: module.New(), reportDue: newSignal(), factsDue: newSignal(), stateRunDue: newSignal()}
+	p := &Peel{o: o, log: o.Log.With("peel", o.ID), registry: module.New(), reportDue: newSignal(), factsDue: newSignal(), stateRunDue: newSignal(), stopping: make(chan struct{})}
 	p.stateRun.path = p.path("state-run")
 	p.snapshot = snapshot.New(p.path("settings"))
 	p.current.Store(&inForce{})
@@ -182,6 +184,7 @@ func (p *Peel) collect(ctx context.Context) (changed bool, err error) {
 }
 
 func (p *Peel) run(ctx context.Context) error {
+	defer context.AfterFunc(ctx, func() { close(p.stopping) })()
 	if _, err := p.collect(ctx); err != nil {
 		return err
 	}

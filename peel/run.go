@@ -2,8 +2,10 @@ package peel
 
 import (
 	"context"
+	"errors"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/catalogue"
 	"github.com/seed-c01c3da5/zester/peel/fit"
 	"github.com/seed-c01c3da5/zester/peel/mask"
 	"github.com/seed-c01c3da5/zester/peel/module"
@@ -13,10 +15,32 @@ import (
 	"github.com/seed-c01c3da5/zester/settings"
 )
 
-// runEntry calls the function of an entry for the scheduler.
+// errStopped is the cause of the end of a run of states when the peel stops.
+var errStopped = errors.New("the peel was stopped")
+
+// runEntry calls the function of an entry for the scheduler. When the peel stops, the scheduler gives runs some time; a run of states
+// begins no further state in this time.
 func (p *Peel) runEntry(ctx context.Context, f scheduler.Fire) wire.Result {
 	args := f.Entry.CallArgs()
-	return p.call(ctx, f.Entry.Module, module.Call{Args: args}, mask.OfArgs(f.Entry.Args, args))
+	if catalogue.RunsStates(f.Entry.Module) {
+		work, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		ended := make(chan struct{})
+		defer close(ended)
+		go func() {
+			select {
+			case <-p.stopping:
+				cancel(errStopped)
+			case <-ended:
+			}
+		}()
+		ctx = work
+	}
+	result := p.call(ctx, f.Entry.Module, module.Call{Args: args}, mask.OfArgs(f.Entry.Args, args))
+	if !result.Success && errors.Is(context.Cause(ctx), errStopped) {
+		result.Outcome, result.Error = wire.Interrupted, errStopped.Error()
+	}
+	return result
 }
 
 // call runs a function and masks its result: the secrets in the arguments of the call, and the secrets in the settings when it

@@ -369,6 +369,41 @@ _states: {order: [slow, next], refs: {a: [slow, next]}, files: {}}
 	})
 }
 
+func TestAScheduledRunEndsAfterTheStateUnderWayWhenThePeelStops(t *testing.T) {
+	runStates(t, func(b *bench) {
+		dir := t.TempDir()
+		b.start()
+		b.give(1, replaceDir(`
+states:
+  slow: {cmd.run: {command: "until test -e DIR/go; do sleep 0.01; done; echo > DIR/ended"}}
+  next: {file.managed: {path: DIR/next, content: x}}
+_states: {order: [slow, next], refs: {a: [slow, next]}, files: {}}
+schedule: {converge: {module: state.highstate, interval: 1h, run_on_start: true, return_job: true}}
+`, dir))
+		b.inForce(1)
+		release := exec.Command("sh", "-c", "sleep 0.3; echo > "+dir+"/go") // after the peel was told to stop
+		if err := release.Start(); err != nil {
+			t.Fatal(err)
+		}
+		b.stop()
+		if err := release.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(dir + "/ended"); err != nil {
+			t.Error(err)
+		}
+		if _, err := os.Stat(dir + "/next"); err == nil {
+			t.Error("a state has begun after the peel was told to stop")
+		}
+		b.start() // sends the report
+		r := b.reported()
+		wants(t, r.Result, false, "slow: changed intended")
+		if r.Outcome != wire.Interrupted {
+			t.Errorf("%+v", r)
+		}
+	})
+}
+
 func TestWhatTheCompilerAddsIsNotShown(t *testing.T) {
 	runStates(t, func(b *bench) {
 		b.start()

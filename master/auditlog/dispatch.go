@@ -12,6 +12,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/catalogue"
+	"github.com/seed-c01c3da5/zester/settings/state"
 )
 
 const (
@@ -68,11 +69,11 @@ func entryArgs(spec *job.Spec) string {
 // secretNames are parts of the names of arguments whose values are hidden.
 var secretNames = []string{"password", "passwd", "passphrase", "secret", "token", "credential", "private_key", "api_key", "apikey"}
 
-// redacted returns an argument's value with possible secrets hidden, at any depth: standard input, values of environment
-// variables, and values whose name contains one of secretNames.
+// redacted returns an argument's value with possible secrets hidden, at any depth: values of environment variables, of other
+// arguments of states that may hold secrets, such as stdin and content, and of arguments whose name contains one of secretNames.
 func redacted(name string, value any) any {
 	lower := strings.ToLower(name)
-	if name == "stdin" || slices.ContainsFunc(secretNames, func(s string) bool { return strings.Contains(lower, s) }) {
+	if name != "env" && state.MaySecret(name) || slices.ContainsFunc(secretNames, func(s string) bool { return strings.Contains(lower, s) }) {
 		return hidden
 	}
 	switch value := value.(type) {

@@ -196,7 +196,7 @@ func (x *run) attempts(ctx context.Context, s *state.State, o *Outcome) {
 }
 
 // afterCancel is how long the step under way may go on after the run was canceled. States of packages may finish.
-const afterCancel = 30 * time.Second
+const afterCancel = 20 * time.Second
 
 // timeoutOf returns how long a state may take, 0 if there is no limit.
 func timeoutOf(s *state.State) time.Duration {
