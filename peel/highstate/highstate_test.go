@@ -1,0 +1,166 @@
+//go:build linux
+
+package highstate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/peel/module"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
+)
+
+// document returns a document with the settings.
+func document(t *testing.T, text string) Document {
+	t.Helper()
+	n, err := strictyaml.Parse("test.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := canon.Marshal(n.Any())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Document{Settings: &settings.Document{Commit: "c0ffee", Digest: settings.DigestOf(raw), Settings: raw}, Values: n}
+}
+
+// fifo returns a fifo that is open for both ends.
+func fifo(t *testing.T) (name string, f *os.File) {
+	t.Helper()
+	name = t.TempDir() + "/fifo"
+	if err := syscall.Mkfifo(name, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(name, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Close() })
+	return name, f
+}
+
+// A run that waits for another one uses the document that is in force when it begins.
+func TestARunUsesTheDocumentOfItsBeginning(t *testing.T) {
+	begun, said := fifo(t)
+	dir := t.TempDir()
+	text := func(n int) string {
+		return fmt.Sprintf("states: {wait: {cmd.run: {command: 'echo > %s; until test -e %s/go; do sleep 0.01; done; echo %d >> %[2]s/ran'}}}\n"+
+			"_states: {order: [wait], refs: {a: [wait]}, files: {}}", begun, dir, n)
+	}
+	var now atomic.Pointer[Document]
+	use := func(n int) {
+		d := document(t, text(n))
+		now.Store(&d)
+	}
+	use(1)
+	r := registry(t, func() Document { return *now.Load() })
+	results := make(chan wire.Result, 2)
+	apply := func() { results <- r.Call(t.Context(), "state.highstate", module.Call{}) }
+	go apply()
+	if _, err := said.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	go apply() // waits for the first, or begins after it
+	// A run in test mode shares the host with no run that changes it.
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if r := r.Call(ctx, "state.highstate", module.Call{Args: map[string]any{"test": true}}); r.Success || !strings.Contains(r.Error, "another run of states did not end") {
+		t.Errorf("a test run beside another run: %+v", r)
+	}
+	use(2)
+	if err := os.WriteFile(dir+"/go", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if r := <-results; !r.Success {
+			t.Errorf("%+v", r)
+		}
+	}
+	if ran, err := os.ReadFile(dir + "/ran"); string(ran) != "1\n2\n" {
+		t.Errorf("the documents that ran are %q, %v", ran, err)
+	}
+}
+
+// Two test runs have a guard that ends only when both have begun.
+func TestRunsInTestModeShareTheHost(t *testing.T) {
+	begun, said := fifo(t)
+	dir := t.TempDir()
+	d := document(t, fmt.Sprintf("states: {x: {file.managed: {path: %s/x, content: a}, onlyif: 'echo > %s; until test -e %[1]s/go; do sleep 0.01; done'}}\n"+
+		"_states: {order: [x], refs: {a: [x]}, files: {}}", dir, begun))
+	r := registry(t, func() Document { return d })
+	results := make(chan wire.Result, 2)
+	for range 2 {
+		go func() {
+			results <- r.Call(t.Context(), "state.apply", module.Call{Args: map[string]any{"test": true}})
+		}()
+	}
+	for range 2 {
+		if _, err := said.Read(make([]byte, 1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(dir+"/go", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if r := <-results; !r.Success {
+			t.Errorf("%+v", r)
+		}
+	}
+}
+
+func TestACommandOfAStateHasAnEnvironmentOfItsOwn(t *testing.T) {
+	t.Setenv("ZESTER_SECRET", "hunter2-hunter2")
+	t.Setenv("LANG", "de_DE")
+	dir := t.TempDir()
+	d := document(t, fmt.Sprintf("states: {x: {cmd.run: {command: 'env > %s/env; cat >> %[1]s/env', env: {OWN: own}, stdin: input}}}\n"+
+		"_states: {order: [x], refs: {a: [x]}, files: {}}", dir))
+	r := registry(t, func() Document { return d })
+	if r := r.Call(t.Context(), "state.apply", module.Call{}); !r.Success {
+		t.Fatalf("%+v", r)
+	}
+	data, err := os.ReadFile(dir + "/env")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]bool{}
+	for line := range strings.Lines(string(data)) {
+		name, _, _ := strings.Cut(strings.TrimSpace(line), "=")
+		names[name] = true
+	}
+	for _, name := range []string{"PATH", "HOME", "OWN", "input"} {
+		if !names[name] {
+			t.Errorf("%s is missing: %s", name, data)
+		}
+	}
+	if !strings.Contains(string(data), "LC_ALL=C.UTF-8") || names["ZESTER_SECRET"] || names["LANG"] {
+		t.Errorf("the environment is %s", data)
+	}
+}
+
+func TestStatesThatThisPeelCannotReadRunNothing(t *testing.T) {
+	dir := t.TempDir()
+	d := document(t, fmt.Sprintf("states: {x: {file.managed: {path: %s/x, content: a}}, y: {file.teleported: {path: /y}}}\n"+
+		"_states: {order: [x, y], refs: {a: [x, y]}, files: {}}", dir))
+	r := registry(t, func() Document { return d })
+	result := r.Call(t.Context(), "state.apply", module.Call{})
+	if result.Success || !strings.Contains(result.Error, "file.teleported") {
+		t.Errorf("%+v", result)
+	}
+	if _, err := os.Stat(dir + "/x"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a state of the document ran: %v", err)
+	}
+	if r := r.Call(t.Context(), "state.show", module.Call{}); r.Success {
+		t.Errorf("%+v", r)
+	}
+}
