@@ -107,12 +107,15 @@ func New(o Options) (*Peel, error) {
 	p.snapshot = snapshot.New(p.path("settings"))
 	p.current.Store(&inForce{})
 	p.addFunctions()
+	if err := p.open(); err != nil {
+		return nil, err
+	}
 	if o.Simulated {
 		p.registry.Drop("cmd.run")
 	} else {
 		p.addStates()
 	}
-	return p, p.open()
+	return p, nil
 }
 
 // ErrMasterDir is wrapped by the error of [New] if the data directory belongs to a master.

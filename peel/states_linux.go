@@ -1,16 +1,11 @@
 package peel
 
 import (
-	"context"
-	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 
 	"github.com/seed-c01c3da5/zester/peel/highstate"
 	states "github.com/seed-c01c3da5/zester/peel/state"
-	"github.com/seed-c01c3da5/zester/peel/state/file"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/state"
 )
@@ -21,7 +16,7 @@ var features = []string{wire.FeatureStates}
 // addStates registers the functions that run states.
 func (p *Peel) addStates() {
 	functions := highstate.New(highstate.Options{
-		Dir: p.path("states"), Lock: p.statesLock(), Registry: p.registry, Document: p.statesDocument, Contents: p.contents, Log: p.log,
+		Dir: p.path("states"), Lock: p.statesLock(), Registry: p.registry, Document: p.statesDocument, Files: p.files, Log: p.log,
 		Report: func(r *states.Result, whole bool) {
 			if whole {
 				p.reportStateRun(r)
@@ -55,37 +50,5 @@ func (p *Peel) statesDocument() highstate.Document {
 	return highstate.Document{
 		Settings: now.doc, Values: now.values, Mask: now.mask,
 		Data: map[string]any{"settings": values, "facts": map[string]any(*p.facts.Load()), "peel": string(p.o.ID)},
-	}
-}
-
-// contents returns the contents of the config repo that a document names. They stay those of this document when a newer one
-// comes.
-func (p *Peel) contents(d highstate.Document) file.Inputs {
-	compiled, err := compiledStates(d.Values)
-	return file.Inputs{
-		Source: func(ctx context.Context, name string) (file.Content, error) {
-			f, ok := compiled.Files[name]
-			switch {
-			case err != nil:
-				return file.Content{}, err
-			case !ok:
-				return file.Content{}, fmt.Errorf("the settings of this peel have no content of %s: only states of the config repo can name one", name)
-			}
-			data, err := p.files.Read(ctx, name, f)
-			key := d.Values.Get(state.CompiledKey).Get("files").Get(name).Get("key")
-			return file.Content{Data: data, Executable: f.Mode == "0755", Secret: key.Secret != nil}, err
-		},
-		Tree: func(dir string) (names []string, _ error) {
-			for name := range compiled.Files {
-				if below, ok := strings.CutPrefix(name, dir+"/"); ok {
-					names = append(names, below)
-				}
-			}
-			if err == nil && len(names) == 0 {
-				return nil, fmt.Errorf("the settings of this peel have no content below %s: only states of the config repo can name one", dir)
-			}
-			slices.Sort(names)
-			return names, err
-		},
 	}
 }

@@ -2,8 +2,6 @@
 
 package peel
 
-// features are the parts of settings that this build understands beside the schedule.
-var features []string
+var features []string // states need Linux
 
-// addStates registers nothing: states need Linux.
 func (p *Peel) addStates() {}

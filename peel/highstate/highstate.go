@@ -24,10 +24,10 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"github.com/seed-c01c3da5/zester/peel/content"
 	"github.com/seed-c01c3da5/zester/peel/mask"
 	"github.com/seed-c01c3da5/zester/peel/module"
 	"github.com/seed-c01c3da5/zester/peel/state"
-	"github.com/seed-c01c3da5/zester/peel/state/file"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings"
 	states "github.com/seed-c01c3da5/zester/settings/state"
@@ -47,8 +47,8 @@ type Options struct {
 	Dir      string // of results and of what the runner stores
 	Lock     string // the file that one run on the host holds
 	Registry *module.Registry
-	Document func() Document            // the document in force
-	Contents func(Document) file.Inputs // the contents of the config repo that a document names; it need not set Data
+	Document func() Document // the document in force
+	Files    *content.Cache  // the contents of the config repo
 	// Report is called with the result of each run of states of the settings; whole is false if some of them were left out. It may
 	// be nil.
 	Report func(r *state.Result, whole bool)
@@ -162,10 +162,8 @@ func (f *Functions) run(ctx context.Context, call module.Call, test, full bool, 
 // runner returns a runner for the document.
 func (f *Functions) runner(d Document, m *mask.Mask) *state.Runner {
 	secrets := m.Secrets()
-	files := f.o.Contents(d)
-	files.Data = d.Data
 	return state.New(state.Options{
-		Dir: f.o.Dir, Lock: f.o.Lock, Files: files,
+		Dir: f.o.Dir, Lock: f.o.Lock, Files: f.contents(d),
 		Exec: func(ctx context.Context, c state.Command) (state.Ended, error) {
 			code, output, err := f.o.Registry.Exec(ctx, module.StateCommand{
 				Shell: c.Shell, Argv: c.Argv, Cwd: c.Cwd, Env: c.Env, User: c.User, Stdin: c.Stdin, Secrets: secrets,

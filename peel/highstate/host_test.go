@@ -13,7 +13,6 @@ import (
 
 	"github.com/seed-c01c3da5/zester/peel/catalogue"
 	"github.com/seed-c01c3da5/zester/peel/module"
-	"github.com/seed-c01c3da5/zester/peel/state/file"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
@@ -24,7 +23,6 @@ func registry(t *testing.T, document func() Document) *module.Registry {
 	dir := t.TempDir()
 	functions := New(Options{
 		Dir: filepath.Join(dir, "states"), Lock: filepath.Join(dir, "lock"), Registry: r, Document: document,
-		Contents: func(Document) file.Inputs { return file.Inputs{} },
 	})
 	for name, f := range functions.All() {
 		r.Add(name, f)

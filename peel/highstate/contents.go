@@ -1,0 +1,50 @@
+//go:build linux
+
+package highstate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/seed-c01c3da5/zester/peel/state/file"
+	states "github.com/seed-c01c3da5/zester/settings/state"
+)
+
+// contents returns the contents of the config repo that a document names. They stay those of this document when a newer one
+// comes.
+func (f *Functions) contents(d Document) file.Inputs {
+	var compiled states.Compiled
+	var err error
+	if added := d.Values.Get(states.CompiledKey); added != nil {
+		compiled, err = states.ReadCompiled(map[string]any{states.CompiledKey: added.Reveal()})
+	}
+	return file.Inputs{
+		Data: d.Data,
+		Source: func(ctx context.Context, name string) (file.Content, error) {
+			at, ok := compiled.Files[name]
+			switch {
+			case err != nil:
+				return file.Content{}, err
+			case !ok:
+				return file.Content{}, fmt.Errorf("the settings of this peel have no content of %s: only states of the config repo can name one", name)
+			}
+			data, err := f.o.Files.Read(ctx, name, at)
+			key := d.Values.Get(states.CompiledKey).Get("files").Get(name).Get("key")
+			return file.Content{Data: data, Executable: at.Mode == "0755", Secret: key.Secret != nil}, err
+		},
+		Tree: func(dir string) (names []string, _ error) {
+			for name := range compiled.Files {
+				if below, ok := strings.CutPrefix(name, dir+"/"); ok {
+					names = append(names, below)
+				}
+			}
+			if err == nil && len(names) == 0 {
+				return nil, fmt.Errorf("the settings of this peel have no content below %s: only states of the config repo can name one", dir)
+			}
+			slices.Sort(names)
+			return names, err
+		},
+	}
+}
