@@ -258,7 +258,7 @@ func (f *wanted) plan(w *host.World, info safefs.Info, mode uint32) ([]host.Step
 	}}, nil
 }
 
-// mayOwn refuses a new file of root in the directory of a user, which would not be read again.
+// mayOwn refuses a new file of a third user in the directory of a user, which would not be read again.
 func mayOwn(name string, want safefs.Attributes) error {
 	d, _, err := safefs.Parent(name)
 	if err != nil {
@@ -268,8 +268,8 @@ func mayOwn(name string, want safefs.Attributes) error {
 		return err
 	}
 	defer d.Close()
-	if uid, _, trusted := d.Owner(); !trusted && uid != want.UID {
-		return fmt.Errorf("%s is in a directory of the user %d; name this user in the argument user", name, uid)
+	if uid, _, trusted := d.Owner(); !trusted && want.UID != 0 && uid != want.UID {
+		return fmt.Errorf("%s is in a directory of the user %d; name this user or root in the argument user", name, uid)
 	}
 	return nil
 }

@@ -18,7 +18,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/seed-c01c3da5/zester/peel/state/host"
-	"github.com/seed-c01c3da5/zester/peel/state/safefs"
 	"github.com/seed-c01c3da5/zester/settings/state"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
@@ -388,23 +387,26 @@ func TestBinaryFilesAreNotEdited(t *testing.T) {
 	}
 }
 
-func TestAFileOfRootInAUsersDirectoryNamesTheUser(t *testing.T) {
+func TestAFileInTheDirectoryOfAUserIsOfThisUserOrRoot(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")
 	}
 	dir := temp(t) + "/home"
 	must(t, os.Mkdir(dir, 0o755))
 	must(t, os.Chown(dir, 65534, 65534))
-	_, err := planOf(t, "f: {file.managed: {path: "+dir+"/f, content: x}}", noFiles)(host.New())
-	if err == nil || !strings.Contains(err.Error(), "name this user in the argument user") {
+	_, err := planOf(t, "f: {file.managed: {path: "+dir+"/f, content: x, user: daemon}}", noFiles)(host.New())
+	if err == nil || !strings.Contains(err.Error(), "name this user or root in the argument user") {
 		t.Error(err)
 	}
-	wants(t, apply(t, planOf(t, "f: {file.managed: {path: "+dir+"/f, content: x, user: nobody}}", noFiles)), "create f")
-	if d, err := safefs.Open(dir); err == nil {
-		defer d.Close()
-		if info, _ := d.Stat("f"); info.UID != 65534 {
-			t.Errorf("%+v", info)
+	for _, args := range []string{"path: " + dir + "/roots, content: x", "path: " + dir + "/own, content: x, user: nobody"} {
+		plan := planOf(t, "f: {file.managed: {"+args+"}}", noFiles)
+		if first, second := apply(t, plan), apply(t, plan); len(first) != 1 || len(second) != 0 {
+			t.Errorf("%s: %v, then %v", args, first, second)
 		}
+	}
+	tree := planOf(t, "f: {file.directory: {path: "+dir+"/html/css, user: nobody, group: nogroup, makedirs: true}}", noFiles)
+	if first, second := apply(t, tree), apply(t, tree); len(first) == 0 || len(second) != 0 {
+		t.Errorf("directories: %v, then %v", first, second)
 	}
 }
 

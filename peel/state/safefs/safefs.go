@@ -57,6 +57,7 @@ type Info struct {
 	Mode     uint32 // the lower 12 bits: permissions, setuid, setgid, sticky
 	UID, GID uint32
 	Size     int64
+	Links    uint64 // names of the file
 	Target   string // of a symbolic link
 	Modified time.Time
 }
@@ -177,7 +178,9 @@ func (w *walk) follow(d *Dir, fd int, at string, info Info) (*Dir, error) {
 // unsafe says why the way from a directory to a file in it is not safe, empty if it is.
 func unsafe(dir, file Info) string {
 	if !trusted(dir.UID) && file.UID != dir.UID {
-		return "the directory that it is in belongs to another user, and it does not belong to that user"
+		if !trusted(file.UID) || file.Kind != File || file.Links > 1 { // a file of root with one name is no link to another file
+			return "the directory that it is in belongs to another user, and it does not belong to that user"
+		}
 	}
 	if othersWrite(dir) && dir.Mode&unix.S_ISVTX == 0 && !trusted(file.UID) && file.UID != dir.UID {
 		return "the directory that it is in can be written by others, and it belongs to one of them"
@@ -207,7 +210,7 @@ func infoOf(st *unix.Stat_t) Info {
 		kind = Symlink
 	}
 	return Info{
-		Kind: kind, Mode: st.Mode & 0o7777, UID: st.Uid, GID: st.Gid, Size: st.Size,
+		Kind: kind, Mode: st.Mode & 0o7777, UID: st.Uid, GID: st.Gid, Size: st.Size, Links: uint64(st.Nlink),
 		Modified: time.Unix(st.Mtim.Unix()),
 	}
 }

@@ -165,7 +165,8 @@ func TestAUserDirectsRootToFilesOfTheUserAlone(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	must(t, os.WriteFile(filepath.Join(h, "shadow"), []byte("secret"), 0o600)) // a hard link to a file of root
+	must(t, os.WriteFile(filepath.Join(dir, "shadow"), []byte("secret"), 0o600))
+	must(t, os.Link(filepath.Join(dir, "shadow"), filepath.Join(h, "shadow")))
 	d, err = Open(h)
 	must(t, err)
 	defer d.Close()
@@ -174,6 +175,28 @@ func TestAUserDirectsRootToFilesOfTheUserAlone(t *testing.T) {
 	}
 	if err := d.Own("shadow", Attributes{1234, 1234, 0o666}); !isUnsafe(err) {
 		t.Errorf("its owner is changed: %v", err)
+	}
+}
+
+func TestRootMayWorkInTheDirectoryOfAUser(t *testing.T) {
+	h := home(t, temp(t), 1234)
+	d, err := Open(h)
+	must(t, err)
+	defer d.Close()
+	must(t, d.Mkdir("html", Attributes{1234, 1234, 0o750}))
+	sub, err := Open(filepath.Join(h, "html"))
+	must(t, err)
+	sub.Close()
+	write(t, filepath.Join(h, "roots"), "a file of root")
+	if data, err := d.Read("roots", 100); err != nil || string(data) != "a file of root" {
+		t.Errorf("%q, %v", data, err)
+	}
+	must(t, d.Own("roots", Attributes{0, 0, 0o600}))
+	// A user replaces a directory between its making and the change of its owner.
+	must(t, os.Mkdir(filepath.Join(h, "new"), 0o700))
+	must(t, os.WriteFile(filepath.Join(h, "new", "secret"), nil, 0o600))
+	if err := d.ownNew("new", Attributes{1234, 1234, 0o755}); !isUnsafe(err) {
+		t.Errorf("a directory with a file got another owner: %v", err)
 	}
 }
 
