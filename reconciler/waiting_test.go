@@ -92,6 +92,23 @@ func TestAPlanThatAFreezeHolds(t *testing.T) {
 	})
 }
 
+func TestAPlanNamesStatesAfterEntries(t *testing.T) {
+	c := control.ChangeOf(&diff.Difference{
+		Counts: diff.Counts{Added: 2, StatesAdded: 2, StatesChanged: 2, StatesRemoved: 4},
+		Groups: []diff.Group{{
+			Peels: []target.PeelID{"a", "b"}, Entries: schedule.Changes{Added: []string{"ping"}},
+			States: diff.StateChanges{Added: []string{"nginx"}, Changed: []string{"/etc/motd"}, Removed: []string{"vim", "nano"}},
+		}},
+	})
+	g := c.Groups[0]
+	if got, want := fmt.Sprint(g.Added, g.Changed, g.Removed), "[ping state:nginx] [state:/etc/motd] [state:vim state:nano]"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if c.StatesAdded != 2 || c.StatesChanged != 2 || c.StatesRemoved != 4 {
+		t.Errorf("%+v", c)
+	}
+}
+
 func TestAPlanIsBounded(t *testing.T) {
 	d := &diff.Difference{}
 	for range 3 * status.MaxGroups {

@@ -50,6 +50,9 @@ func (a *app) describePlan(p *status.Plan) {
 		return
 	}
 	fmt.Fprintf(a.out, "%d peels change; of %d entries %d are removed and %d changed, %d are added\n", c.Peels, c.Before, c.Removed, c.Changed, c.Added)
+	if c.StatesAdded+c.StatesChanged+c.StatesRemoved > 0 {
+		fmt.Fprintf(a.out, "%d states are removed and %d changed, %d are added\n", c.StatesRemoved, c.StatesChanged, c.StatesAdded)
+	}
 	for _, g := range c.Groups {
 		fmt.Fprintln(a.out, "  "+plain(groupLine(g)))
 	}
@@ -89,7 +92,7 @@ func groupLine(g status.Group) string {
 		}
 	}
 	if len(entries) == 0 {
-		entries = []string{"settings beside the schedule"}
+		entries = []string{"settings beside the schedule and the states"}
 	}
 	return namesOf(g.Peels, g.Count) + ": " + strings.Join(entries, ", ")
 }

@@ -24,15 +24,29 @@ type Judged struct {
 
 // ChangeOf describes a difference within the bounds of [status.Change].
 func ChangeOf(d *diff.Difference) status.Change {
-	c := status.Change{Peels: d.Writes(), Before: d.Counts.Before, Added: d.Counts.Added, Changed: d.Counts.Changed, Removed: d.Counts.Removed, Groups: []status.Group{}}
+	n := d.Counts
+	c := status.Change{
+		Peels: d.Writes(), Before: n.Before, Added: n.Added, Changed: n.Changed, Removed: n.Removed, Groups: []status.Group{},
+		StatesAdded: n.StatesAdded, StatesChanged: n.StatesChanged, StatesRemoved: n.StatesRemoved,
+	}
 	for _, g := range d.Groups[:min(len(d.Groups), status.MaxGroups)] {
 		c.Groups = append(c.Groups, status.Group{
-			Peels: firstOf(g.Peels), Count: len(g.Peels), Added: firstOf(g.Entries.Added), Removed: firstOf(g.Entries.Removed),
-			Changed: firstOf(slices.Sorted(slices.Values(slices.Concat(g.Entries.Retimed, g.Entries.Swapped)))),
+			Peels: firstOf(g.Peels), Count: len(g.Peels),
+			Added: firstNames(g.Entries.Added, g.States.Added), Removed: firstNames(g.Entries.Removed, g.States.Removed),
+			Changed: firstNames(slices.Sorted(slices.Values(slices.Concat(g.Entries.Retimed, g.Entries.Swapped))), g.States.Changed),
 		})
 	}
 	c.More = len(d.Groups) - len(c.Groups)
 	return c
+}
+
+// firstNames returns the first names of entries, followed by states.
+func firstNames(entries, states []string) []string {
+	names := slices.Clone(entries)
+	for _, name := range states {
+		names = append(names, settings.StateOrigin+name)
+	}
+	return firstOf(names)
 }
 
 func firstOf[T any](names []T) []T {

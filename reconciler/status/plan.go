@@ -40,22 +40,28 @@ const (
 	MaxGroupNames = 20 // peels, and entries of each kind
 )
 
-// A Change counts the changes of a revision. Entries are counted on each peel that has them.
+// A Change counts the changes of a revision. Entries and states are counted on each peel that has them.
 type Change struct {
-	Peels   int     `json:"peels"`   // whose settings change
-	Before  int     `json:"before"`  // entries
-	Added   int     `json:"added"`   // entries
-	Changed int     `json:"changed"` // entries
-	Removed int     `json:"removed"` // entries
-	Groups  []Group `json:"groups"`  // the first [MaxGroups]
-	More    int     `json:"more,omitempty"`
+	Peels   int `json:"peels"`   // whose settings change
+	Before  int `json:"before"`  // entries
+	Added   int `json:"added"`   // entries
+	Changed int `json:"changed"` // entries
+	Removed int `json:"removed"` // entries
+
+	StatesAdded   int `json:"states_added,omitempty"`
+	StatesChanged int `json:"states_changed,omitempty"`
+	StatesRemoved int `json:"states_removed,omitempty"`
+
+	Groups []Group `json:"groups"` // the first [MaxGroups]
+	More   int     `json:"more,omitempty"`
 }
 
-// A Group is a set of peels with the same change. The lists hold the first [MaxGroupNames], by name.
+// A Group is a set of peels with the same change. The lists hold the first [MaxGroupNames]: entries by name, then states as
+// "state:NAME".
 type Group struct {
 	Peels   []target.PeelID `json:"peels"`
-	Count   int             `json:"count"`             // of all its peels
-	Added   []string        `json:"added,omitempty"`   // entries
-	Changed []string        `json:"changed,omitempty"` // entries
-	Removed []string        `json:"removed,omitempty"` // entries
+	Count   int             `json:"count"` // of all its peels
+	Added   []string        `json:"added,omitempty"`
+	Changed []string        `json:"changed,omitempty"`
+	Removed []string        `json:"removed,omitempty"`
 }

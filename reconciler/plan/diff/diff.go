@@ -14,12 +14,14 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/schedule/entryyaml"
+	"github.com/seed-c01c3da5/zester/settings/state"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -52,14 +54,21 @@ type Group struct {
 	Old, New settings.Digest // Old is empty for peels that had no settings
 	Peels    []target.PeelID // sorted
 	Entries  schedule.Changes
+	States   StateChanges
 }
 
-// Counts are numbers of (peel, entry) pairs.
+// StateChanges are the sorted names of the states that differ. A state differs also if the content of a file differs that it
+// names.
+type StateChanges struct{ Added, Changed, Removed []string }
+
+// Counts are numbers of (peel, entry) and of (peel, state) pairs.
 type Counts struct {
-	Before  int // of the base
+	Before  int // entries of the base
 	Added   int
 	Changed int
 	Removed int
+
+	StatesAdded, StatesChanged, StatesRemoved int
 }
 
 // A Difference holds the changes of a plan for the members of its fleet. Peels that only the base has keep their settings and
@@ -150,14 +159,43 @@ func (d *Difference) addGroups(groups []*Group, before map[settings.Digest]conte
 		if err != nil {
 			return nil, err
 		}
-		g.Entries = schedule.Diff(before[g.Old].entries, after.entries)
+		g.Entries, g.States = schedule.Diff(before[g.Old].entries, after.entries), compareStates(before[g.Old].values, after.values)
 		moves = append(moves, move{peels: g.Peels, before: before[g.Old], after: after, gone: d.extent.measure(g, before[g.Old], after)})
 		d.Counts.Added += len(g.Peels) * len(g.Entries.Added)
 		d.Counts.Changed += len(g.Peels) * (len(g.Entries.Retimed) + len(g.Entries.Swapped))
 		d.Counts.Removed += len(g.Peels) * len(g.Entries.Removed)
+		d.Counts.StatesAdded += len(g.Peels) * len(g.States.Added)
+		d.Counts.StatesChanged += len(g.Peels) * len(g.States.Changed)
+		d.Counts.StatesRemoved += len(g.Peels) * len(g.States.Removed)
 		d.Groups = append(d.Groups, *g)
 	}
 	return moves, nil
+}
+
+// compareStates returns the states in which two sets of flat settings differ.
+func compareStates(before, after map[string]string) (c StateChanges) {
+	for key, value := range before {
+		name, isState := strings.CutPrefix(key, state.Key+".")
+		if !isState {
+			continue
+		}
+		switch other, there := after[key]; {
+		case !there:
+			c.Removed = append(c.Removed, name)
+		case other != value:
+			c.Changed = append(c.Changed, name)
+		}
+	}
+	for key := range after {
+		name, isState := strings.CutPrefix(key, state.Key+".")
+		if _, there := before[key]; isState && !there {
+			c.Added = append(c.Added, name)
+		}
+	}
+	slices.Sort(c.Added)
+	slices.Sort(c.Changed)
+	slices.Sort(c.Removed)
+	return c
 }
 
 // A change is the old digest and the new settings of peels.

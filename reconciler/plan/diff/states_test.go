@@ -56,6 +56,18 @@ func TestAStateCountsAsOneSettingForTheGuard(t *testing.T) {
 // base is the edit that writes settings/base.yaml as it is in hosts.
 var base = "-- settings/base.yaml --\n" + strings.SplitN(strings.SplitN(hosts, "-- settings/base.yaml --\n", 2)[1], "-- ", 2)[0]
 
+func TestADifferenceNamesStatesThatDiffer(t *testing.T) {
+	s := begin(t, "web-01", "web-02", "db-01")
+	before := diff.Of(s.compile(tree(hosts)))
+	d := s.diff(before, s.compile(edit(tree(hosts), "-- settings/web.yaml --\nstates: {apache2: {pkg.installed: {}}, vim: {pkg.latest: {}}, git: {failhard: true}}\n")))
+	if got, want := fmt.Sprintf("%+v", d.Groups[0].States), "{Added:[apache2] Changed:[git vim] Removed:[nginx]}"; len(d.Groups) != 1 || got != want {
+		t.Errorf("%s in %d groups, want %s", got, len(d.Groups), want)
+	}
+	if c := d.Counts; c != (diff.Counts{StatesAdded: 2, StatesChanged: 4, StatesRemoved: 2}) {
+		t.Errorf("%+v", c)
+	}
+}
+
 func TestAChangedContentIsAChangeOfTheStatesThatNameItsFile(t *testing.T) {
 	files := func(sha256, mode string) map[string]any {
 		file := func(sum string) map[string]any {
