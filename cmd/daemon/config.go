@@ -25,7 +25,8 @@ func (e *usageError) Error() string { return e.err.Error() }
 
 func (e *usageError) Unwrap() error { return e.err }
 
-// A ValueError is an error about the value of a flag, from wherever it was set. The hint on standard error names that place.
+// A ValueError is an error about the value of a flag. The hint on standard error says where the value was set: as a flag, as a
+// variable or in the file.
 type ValueError struct {
 	Flag string
 	Err  error
@@ -61,8 +62,8 @@ func variable(name string) string {
 	return "ZESTER_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
 }
 
-// load fills cfg, which holds the defaults, from the file that --config (or ZESTER_CONFIG) names, from the
-// environment and from args. The error is [flag.ErrHelp] when help is asked for, and a *usageError for wrong flags.
+// load sets the values in cfg from the file named by --config or ZESTER_CONFIG, from the environment and from args. check is
+// true with --check. The error is [flag.ErrHelp] for --help, and a *usageError for wrong flags.
 func load(args []string, cfg Config) (check bool, err error) {
 	fs, path := flags(cfg, &check)
 	if err := scan(fs, args); err != nil {
@@ -77,10 +78,10 @@ func load(args []string, cfg Config) (check bool, err error) {
 	if err := readFile(*path, cfg); err != nil {
 		return false, err
 	}
-	return check, scan(fs, args) // what the file has changed again
+	return check, scan(fs, args) // again, because the file may have replaced values of the environment and the flags
 }
 
-// flags returns the flags of cfg, and the two that name and check a configuration file.
+// flags returns the flags of cfg, with --config and --check.
 func flags(cfg Config, check *bool) (fs *flag.FlagSet, path *string) {
 	fs = flag.NewFlagSet("", flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
@@ -98,7 +99,7 @@ func (p *program) help() {
 	fs.PrintDefaults()
 }
 
-// scan sets what the environment and then args name.
+// scan sets flags from the environment and then from args.
 func scan(fs *flag.FlagSet, args []string) error {
 	var errs []error
 	fs.VisitAll(func(f *flag.Flag) {
@@ -145,8 +146,7 @@ func (d *duration) Set(s string) error {
 	return err
 }
 
-// CredentialName returns the name that the holder of a .creds file has on the bus. Whether the credential is genuine is for
-// the bus to say.
+// CredentialName returns the name in the credential of a .creds file. It does not check the signature; the bus does.
 func CredentialName(path string) (string, error) {
 	if err := private.Check(path); err != nil {
 		return "", err
@@ -160,7 +160,7 @@ func CredentialName(path string) (string, error) {
 	}
 	token, err := nkeys.ParseDecoratedJWT(data)
 	if err == nil {
-		err = errors.New("it holds no JWT")
+		err = errors.New("it has no JWT")
 		if part := strings.Split(token, "."); len(part) == 3 {
 			var payload []byte
 			if payload, err = base64.RawURLEncoding.DecodeString(part[1]); err == nil {

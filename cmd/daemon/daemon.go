@@ -1,12 +1,12 @@
-// Package daemon is what zester-master and zester-peel do the same way: read a configuration from a file, the
-// environment and flags, log, tell systemd how they are, and end on a signal.
+// Package daemon has what zester-master and zester-peel share: configuration, logs, systemd notifications and signals. Call
+// [Main] from the main function.
 //
-// The order is file, then environment, then flags; the later wins. Every flag --some-name can be given as the
-// variable ZESTER_SOME_NAME.
+// The configuration is read from a file, then from the environment, then from flags; the last value wins. Every flag
+// --some-name can be given as the variable ZESTER_SOME_NAME.
 //
-// SIGTERM and SIGINT end the work in order; a second one ends the process at once. SIGHUP reads the configuration
-// again and puts the log level in force; the rest is for the next start. The exit code is 0 at the end that was asked
-// for, 1 if the work or the configuration was not possible, and 64 for a command line that makes no sense.
+// SIGTERM and SIGINT stop the daemon in order; a second one ends the process at once. SIGHUP reads the configuration again
+// and applies the log level; other changes need a restart. The exit code is 0 after a stop by a signal, 1 after an error of
+// the daemon or its configuration, and 64 for wrong flags.
 package daemon
 
 import (
@@ -27,7 +27,7 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/dial"
 )
 
-// Exit codes. That for wrong usage is the one of sysexits.h.
+// Exit codes. exitUsage is EX_USAGE of sysexits.h.
 const (
 	exitOK     = 0
 	exitFailed = 1
@@ -38,24 +38,23 @@ const (
 type Config interface {
 	// Flags binds flags to the fields. The fields' values at that moment are the defaults.
 	Flags(*flag.FlagSet)
-	// Level is the least level that is logged.
+	// Level returns the lowest level that is logged.
 	Level() slog.Level
-	// Prepare checks the configuration as a whole and returns what runs by it. It starts nothing and writes nothing.
+	// Prepare checks the configuration as a whole and returns the daemon. It starts nothing and writes nothing.
 	Prepare(log *slog.Logger) (Daemon, error)
 }
 
-// A Daemon is what a configuration makes.
+// A Daemon is ready to run.
 type Daemon struct {
 	Name string // for people: "master m1"
-	// Flaws are what is wrong with the configuration and does not keep it from running. They are logged; a check fails
-	// by them.
+	// Flaws are errors of the configuration that do not keep the daemon from running. They are logged; --check fails.
 	Flaws error
-	// Run works until ctx ends, and calls ready once when it does what it is there for.
+	// Run runs the daemon until ctx ends. It calls ready once, when the daemon does its work.
 	Run func(ctx context.Context, ready func()) error
 }
 
-// Main is the whole of a daemon's main function: it runs the program of that name by os.Args and returns the exit
-// code. Defaults makes a configuration that holds the defaults.
+// Main runs the program with the arguments in os.Args and returns the exit code. defaults returns a configuration with the
+// default values.
 func Main(name string, defaults func() Config) int {
 	p := program{name: name, args: os.Args[1:], defaults: defaults, out: os.Stdout, errOut: os.Stderr}
 	return p.main()
@@ -71,7 +70,7 @@ type program struct {
 }
 
 func (p *program) main() int {
-	// From now on a SIGHUP that comes early is not the end.
+	// An early SIGHUP must not end the process.
 	hups := make(chan os.Signal, 1)
 	signal.Notify(hups, syscall.SIGHUP)
 	defer signal.Stop(hups)
@@ -99,12 +98,12 @@ func (p *program) main() int {
 		return exitOK
 	}
 	if d.Flaws != nil {
-		log.Error("the configuration is used without what is wrong with it", "err", d.Flaws)
+		log.Error("parts of the configuration are wrong and not used", "err", d.Flaws)
 	}
 	return p.run(d, hups, log)
 }
 
-// run runs d until it ends, and has it end on a signal.
+// run runs d until it ends, and stops it on a signal.
 func (p *program) run(d Daemon, hups <-chan os.Signal, log *slog.Logger) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
@@ -132,11 +131,11 @@ func (p *program) run(d Daemon, hups <-chan os.Signal, log *slog.Logger) int {
 func (p *program) reload(log *slog.Logger) {
 	again := p.defaults()
 	if _, err := load(p.args, again); err != nil {
-		log.Error("configuration not read again, the one of before stays in force", "err", err)
+		log.Error("configuration not read again, the earlier one stays in force", "err", err)
 		return
 	}
 	p.level.Set(again.Level())
-	log.Info("configuration read again: the log level is in force, the rest at the next start", "log_level", again.Level())
+	log.Info("configuration read again: the log level is applied, other changes need a restart", "log_level", again.Level())
 }
 
 func (p *program) end(err error) int {
@@ -162,14 +161,14 @@ func (p *program) fail(err error) int {
 	return exitFailed
 }
 
-// notify does nothing where systemd did not start the process.
+// notify sends a state to systemd. It does nothing if systemd did not start the process.
 func notify(log *slog.Logger, state string) {
 	if _, err := daemon.SdNotify(false, state); err != nil {
 		log.Warn("cannot notify systemd", "state", state, "err", err)
 	}
 }
 
-// logger writes to stderr: for people on a terminal, as JSON elsewhere.
+// logger returns a logger to standard error: as text on a terminal, else as JSON.
 func (p *program) logger() *slog.Logger {
 	if f, ok := p.errOut.(*os.File); ok {
 		if st, err := f.Stat(); err == nil && st.Mode()&os.ModeCharDevice != 0 {
@@ -187,8 +186,8 @@ func explain(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// DataDir returns the default data directory: /var/lib/zester for root, else the user's state directory
-// (XDG Base Directory Specification).
+// DataDir returns the default data directory: /var/lib/zester for root, else zester in the user's state directory (XDG Base
+// Directory Specification).
 func DataDir() string {
 	if os.Geteuid() == 0 {
 		return "/var/lib/zester"

@@ -21,48 +21,48 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/worker"
 )
 
-// Config is master.yaml. Every field that is no list can be given as a flag or a variable too.
+// Config is master.yaml. Fields that are not lists can also be set by a flag or a variable.
 type Config struct {
-	ID      string        `yaml:"id"`       // unique among the masters; empty: the name in creds, else the host's
+	ID      string        `yaml:"id"`       // unique among the masters; empty: the name in creds, else the host name
 	DataDir string        `yaml:"data_dir"` // keys, the embedded server's store, the copy of the repo
 	Repo    string        `yaml:"repo"`     // URL or path of the config repo; empty: this master dispatches only
-	Branch  string        `yaml:"branch"`   // what the fleet follows
+	Branch  string        `yaml:"branch"`   // the branch of the repo that the fleet follows
 	Path    string        `yaml:"path"`     // the directory in the repo that counts as its root
-	Poll    time.Duration `yaml:"poll"`     // how often the branch is asked for, ± 10 %
+	Poll    time.Duration `yaml:"poll"`     // the time between two reads of the branch, ± 10 %
 	Bus
-	REST     REST          `yaml:"rest"`            // where programs ask over HTTP
-	Git      Git           `yaml:"git"`             // what it takes to reach the repo
-	Verify   Verify        `yaml:"verify"`          // by whose keys commits have to be signed
-	History  string        `yaml:"history"`         // forbid, approve or allow: what happens when the branch is rewritten
-	Hooks    []Hook        `yaml:"hooks"`           // where forges say that the branch moved
-	Notify   []Place       `yaml:"notify"`          // who is told what becomes of revisions
+	REST     REST          `yaml:"rest"`            // the REST API
+	Git      Git           `yaml:"git"`             // access to the repo
+	Verify   Verify        `yaml:"verify"`          // the keys that commits have to be signed with
+	History  string        `yaml:"history"`         // forbid, approve or allow a rewritten branch
+	Hooks    []Hook        `yaml:"hooks"`           // webhooks by which forges announce pushes
+	Notify   []Place       `yaml:"notify"`          // places that receive notifications about revisions
 	LogLevel slog.Level    `yaml:"log_level"`       // debug, info, warn or error; read again on SIGHUP
 	Audit    time.Duration `yaml:"audit_retention"` // how long the audit log is kept
-	// AckWindow is how long a target may be silent before it gets its request again, once; 0: it does not.
+	// AckWindow is how long a target may be silent before its request is sent again, once; 0: it is not sent again.
 	AckWindow time.Duration `yaml:"ack_window"`
-	// Identities are files of age identities, which open the secrets of the repo.
+	// Identities are files with age identities, which decrypt the secrets of the repo.
 	Identities []string `yaml:"identities"`
 }
 
 // Bus is the part of master.yaml about the embedded server, or the external one.
 type Bus struct {
 	Listen   string `yaml:"listen"`   // HOST:PORT of the embedded server; port 0: the kernel chooses
-	Names    string `yaml:"names"`    // by which other hosts reach the embedded server, separated by commas
+	Names    string `yaml:"names"`    // names by which other hosts reach the embedded server, separated by commas
 	NATS     string `yaml:"nats"`     // URL of an external server to use in place of the embedded one
 	Creds    string `yaml:"creds"`    // file with this master's credential for the external server
-	CA       string `yaml:"ca"`       // file with the certificates that sign the external server's; empty: those in creds, else the system's
+	CA       string `yaml:"ca"`       // file with the CA certificates for the external server; empty: the ones in creds, else the system's
 	Replicas int    `yaml:"replicas"` // of every bucket and stream on an external cluster
 }
 
 // REST is the part of master.yaml about HTTP. Its flags are --rest-listen and so on.
 type REST struct {
-	Listen string `yaml:"listen"` // HOST:PORT; empty: nothing is served
-	Cert   string `yaml:"cert"`   // file with the certificate to show; empty: one that the master's own authority signs
+	Listen string `yaml:"listen"` // HOST:PORT; empty: REST is off
+	Cert   string `yaml:"cert"`   // file with the certificate; empty: one that the master's own CA signs
 	Key    string `yaml:"key"`    // file with its key
 }
 
-// leastAckWindow is twice the time that a peel may take to acknowledge a request.
-const leastAckWindow = time.Second
+// minAckWindow is twice the time that a peel may take to acknowledge a request.
+const minAckWindow = time.Second
 
 func defaults() daemon.Config {
 	return &Config{DataDir: daemon.DataDir(), Branch: "main", Path: ".", History: string(worker.HistoryApprove), Poll: 30 * time.Second, Bus: Bus{Listen: "127.0.0.1:4222", Replicas: 1}, Audit: master.DefaultAudit, AckWindow: master.DefaultAckWindow}
@@ -75,30 +75,30 @@ func (c *Config) Level() slog.Level { return c.LogLevel }
 func (c *Config) Flags(fs *flag.FlagSet) {
 	fs.StringVar(&c.ID, "id", c.ID, "the master's `NAME`, unique among masters (default: the name in the credential, else the host name)")
 	fs.StringVar(&c.DataDir, "data-dir", c.DataDir, "keep keys, buckets and the copy of the repo in `DIR`")
-	fs.StringVar(&c.Repo, "repo", c.Repo, "bring the config repo at `URL` (or path) to the fleet")
+	fs.StringVar(&c.Repo, "repo", c.Repo, "apply the config repo at `URL` (or path) to the fleet")
 	fs.StringVar(&c.Branch, "branch", c.Branch, "follow the branch `NAME`")
 	fs.StringVar(&c.Path, "path", c.Path, "the `DIR` in the repo that counts as its root")
-	daemon.DurationVar(fs, &c.Poll, "poll", "ask for the branch every `TIME`, ± 10 %")
+	daemon.DurationVar(fs, &c.Poll, "poll", "read the branch every `TIME`, ± 10 %")
 	fs.StringVar(&c.Listen, "listen", c.Listen, "`HOST:PORT` of the embedded server; port 0: the kernel chooses")
-	fs.StringVar(&c.Names, "names", c.Names, "other hosts reach the embedded server by `NAMES`, separated by commas")
-	fs.StringVar(&c.NATS, "nats", c.NATS, "use the server at `URL` in place of the embedded one, which two masters need to replace each other")
+	fs.StringVar(&c.Names, "names", c.Names, "`NAMES` by which other hosts reach the embedded server, separated by commas")
+	fs.StringVar(&c.NATS, "nats", c.NATS, "use the external server at `URL`; two masters need one to take over from each other")
 	fs.StringVar(&c.Creds, "creds", c.Creds, "read the credential for the external server from `FILE`")
-	fs.StringVar(&c.CA, "ca", c.CA, "check the external server against the certificates in `FILE`")
+	fs.StringVar(&c.CA, "ca", c.CA, "check the external server with the CA certificates in `FILE`")
 	fs.IntVar(&c.Replicas, "replicas", c.Replicas, "keep `N` copies of every bucket and stream on an external cluster")
 	fs.StringVar(&c.Git.User, "git-user", c.Git.User, "reach the repo over https as the user `NAME`")
 	fs.StringVar(&c.Git.Password, "git-password", c.Git.Password, "reach the repo over https with the password or token in `FILE`")
 	fs.StringVar(&c.Git.Token, "git-token", c.Git.Token, "reach the repo over https with the bearer token in `FILE`")
-	fs.StringVar(&c.Git.CA, "git-ca", c.Git.CA, "check the repo's server against the certificates in `FILE` too")
-	fs.StringVar(&c.Git.Proxy, "git-proxy", c.Git.Proxy, "reach the repo by the proxy at `URL`")
+	fs.StringVar(&c.Git.CA, "git-ca", c.Git.CA, "also trust the CA certificates in `FILE` for the repo's server")
+	fs.StringVar(&c.Git.Proxy, "git-proxy", c.Git.Proxy, "reach the repo through the proxy at `URL`")
 	fs.StringVar(&c.Git.SSHKey, "git-ssh-key", c.Git.SSHKey, "reach the repo over ssh with the private key in `FILE`")
 	fs.StringVar(&c.Git.KnownHosts, "git-known-hosts", c.Git.KnownHosts, "trust the ssh hosts in `FILE`")
-	fs.StringVar(&c.Verify.SSH, "verify-ssh", c.Verify.SSH, "take commits alone that are signed by the allowed signers in `FILE`")
-	fs.StringVar(&c.Verify.OpenPGP, "verify-openpgp", c.Verify.OpenPGP, "take commits alone that are signed by the OpenPGP keys in `FILE`")
+	fs.StringVar(&c.Verify.SSH, "verify-ssh", c.Verify.SSH, "accept only commits that are signed by the allowed signers in `FILE`")
+	fs.StringVar(&c.Verify.OpenPGP, "verify-openpgp", c.Verify.OpenPGP, "accept only commits that are signed with the OpenPGP keys in `FILE`")
 	fs.StringVar(&c.History, "history", c.History, "`POLICY` for a branch that is rewritten: forbid, approve or allow")
 	daemon.DurationVar(fs, &c.Audit, "audit-retention", "keep the audit log for `TIME`")
-	daemon.DurationVar(fs, &c.AckWindow, "ack-window", "send a request again to targets that are silent for `TIME`; 0: do not")
+	daemon.DurationVar(fs, &c.AckWindow, "ack-window", "send a request again to targets that are silent for `TIME`; 0: never")
 	fs.StringVar(&c.REST.Listen, "rest-listen", c.REST.Listen, "serve REST on `HOST:PORT`")
-	fs.StringVar(&c.REST.Cert, "rest-cert", c.REST.Cert, "show the certificate in `FILE` there")
+	fs.StringVar(&c.REST.Cert, "rest-cert", c.REST.Cert, "use the certificate in `FILE` for REST")
 	fs.StringVar(&c.REST.Key, "rest-key", c.REST.Key, "read the certificate's key from `FILE`")
 	fs.TextVar(&c.LogLevel, "log-level", c.LogLevel, "log from `LEVEL` on: debug, info, warn, error")
 }
@@ -110,13 +110,13 @@ func (c *Config) Prepare(log *slog.Logger) (d daemon.Daemon, err error) {
 		REST: master.REST{Listen: c.REST.Listen, Cert: c.REST.Cert, Key: c.REST.Key}, Log: log,
 	}
 	if c.Audit < 24*time.Hour {
-		return d, fmt.Errorf("cannot keep the audit log for %v: 1d is the least", c.Audit)
+		return d, fmt.Errorf("cannot keep the audit log for %v: the least is 1d", c.Audit)
 	}
 	switch {
 	case c.AckWindow == 0:
 		o.AckWindow = -1
-	case c.AckWindow < leastAckWindow:
-		return d, fmt.Errorf("cannot send requests again after %v: %v is the least, or 0 for not at all", c.AckWindow, leastAckWindow)
+	case c.AckWindow < minAckWindow:
+		return d, fmt.Errorf("cannot send requests again after %v: the least is %v, and 0 turns it off", c.AckWindow, minAckWindow)
 	}
 	if err := c.bus(&o); err != nil {
 		return d, err
@@ -140,21 +140,21 @@ func (c *Config) Prepare(log *slog.Logger) (d daemon.Daemon, err error) {
 	}}, nil
 }
 
-// bus fills in how the master reaches its bus.
+// bus sets the options of the bus.
 func (c *Config) bus(o *master.Options) error {
 	if c.Replicas < 1 {
 		return fmt.Errorf("cannot keep %d replicas: at least 1 is needed", c.Replicas)
 	}
 	if c.NATS != "" {
 		if c.Creds == "" {
-			return errors.New("cannot use an external server without creds: the file with this master's credential")
+			return errors.New("cannot use an external server without a credential: set creds to the file with this master's credential")
 		}
 		o.Connect = append(o.Connect, nats.UserCredentials(c.Creds))
 		o.CA = cmp.Or(c.CA, c.Creds)
 		return nil
 	}
 	if c.Replicas > 1 {
-		return fmt.Errorf("cannot keep %d replicas without nats: the embedded server is one", c.Replicas)
+		return fmt.Errorf("cannot keep %d replicas on the embedded server, which is a single one: set nats to the URL of a cluster", c.Replicas)
 	}
 	host, port, err := net.SplitHostPort(c.Listen)
 	if err != nil {
@@ -173,7 +173,7 @@ func (c *Config) bus(o *master.Options) error {
 	return nil
 }
 
-// validID is what a credential can be made for.
+// validID matches the names that a credential can have.
 var validID = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
 // name returns the master's ID: the name in the credential if there is one, because permissions depend on it.
@@ -192,7 +192,7 @@ func (c *Config) name() (string, error) {
 	if id == "" {
 		host, err := os.Hostname()
 		if err != nil {
-			return "", fmt.Errorf("cannot learn the host's name, set id: %w", err)
+			return "", fmt.Errorf("cannot read the host name, set id: %w", err)
 		}
 		id = strings.ReplaceAll(host, ".", "_")
 	}

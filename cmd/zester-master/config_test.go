@@ -155,7 +155,7 @@ func TestWhatCannotWorkIsRefusedBeforeTheStart(t *testing.T) {
 			p := Place{Name: "forge", Provider: "gitea", URL: "https://forge.example/ops/fleet", Token: "f"}
 			c.Repo, c.Notify = ".", []Place{p, p}
 		}, "twice"},
-		{"audit log of an hour", func(c *Config) { c.Audit = time.Hour }, "1d is the least"},
+		{"audit log of an hour", func(c *Config) { c.Audit = time.Hour }, "the least is 1d"},
 		{"window of half a second", func(c *Config) { c.AckWindow = time.Second / 2 }, "1s is the least"},
 		{"no data directory", func(c *Config) { c.DataDir = "" }, "data directory"},
 	} {

@@ -1,4 +1,5 @@
-// Command zester-master runs one master, the bus if none is named, and the reconciler of a config repo.
+// Command zester-master runs one master. It also runs a bus, unless --nats names one, and with --repo the reconciler of a
+// config repo.
 package main
 
 import (

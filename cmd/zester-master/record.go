@@ -14,8 +14,8 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/control"
 )
 
-// recorder enters orders about what the fleet is given into the audit log. It keeps the log of a connection, which
-// knows whose refusals were many.
+// A recorder writes orders of people to the reconciler into the audit log. It keeps the log of a connection, because the log
+// limits the refusals that it stores of each user.
 type recorder struct {
 	log *slog.Logger
 
@@ -26,7 +26,7 @@ type recorder struct {
 
 // record stores an order of a person in the audit log. The reconciler calls it.
 func (r *recorder) record(ctx context.Context, nc *nats.Conn, o control.Command) {
-	l, err := r.of(nc)
+	l, err := r.logOf(nc)
 	if err != nil {
 		r.log.Error("audit entry not stored", "action", "sync."+o.Verb, "subject", o.Subject, "err", err)
 		return
@@ -35,7 +35,8 @@ func (r *recorder) record(ctx context.Context, nc *nats.Conn, o control.Command)
 	l.Write(ctx, e.By(grants.CallerOf(o.Subject, o.Header)))
 }
 
-func (r *recorder) of(nc *nats.Conn) (*auditlog.Log, error) {
+// logOf returns the audit log of a connection.
+func (r *recorder) logOf(nc *nats.Conn) (*auditlog.Log, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.nc == nc {

@@ -18,16 +18,16 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/worker"
 )
 
-// Git is the part of master.yaml about reaching the repo. Its flags are --git-user and so on. All but user and proxy are
-// files.
+// Git is the part of master.yaml about access to the repo. Its flags are --git-user and so on. All fields but user and proxy
+// are paths of files.
 type Git struct {
-	User       string `yaml:"user"`        // for basic authentication; empty: one that forges take with a token
-	Password   string `yaml:"password"`    // with the password or token for it
+	User       string `yaml:"user"`        // for basic authentication; empty: a name that forges accept with a token
+	Password   string `yaml:"password"`    // with the password or token of the user
 	Token      string `yaml:"token"`       // with a bearer token
-	CA         string `yaml:"ca"`          // with certificates that count beside the system's
-	Proxy      string `yaml:"proxy"`       // URL; empty: what the environment says
-	SSHKey     string `yaml:"ssh_key"`     // with a private key; empty: the agent
-	KnownHosts string `yaml:"known_hosts"` // with the keys of hosts; empty: the user's
+	CA         string `yaml:"ca"`          // with CA certificates, in addition to the system's
+	Proxy      string `yaml:"proxy"`       // URL; empty: the proxy in the environment
+	SSHKey     string `yaml:"ssh_key"`     // with a private key; empty: the keys of the SSH agent
+	KnownHosts string `yaml:"known_hosts"` // with the keys of hosts; empty: the user's file
 }
 
 // Verify is the part of master.yaml about signed commits. Its flags are --verify-ssh and --verify-openpgp.
@@ -37,24 +37,24 @@ type Verify struct {
 	Allow   []string `yaml:"allow"`   // signers whose Zester-Allow line counts; empty: all
 }
 
-// Hook is one address that a forge posts to, /hooks/NAME where REST is served.
+// Hook is one webhook. Its URL is /hooks/NAME on the address of REST.
 type Hook struct {
 	Name     string           `yaml:"name"`
 	Provider webhook.Provider `yaml:"provider"`
-	Repo     string           `yaml:"repo"`    // any URL of the repo on the forge; empty: the one that is followed
-	Secrets  []string         `yaml:"secrets"` // files; all of them hold
+	Repo     string           `yaml:"repo"`    // any URL of the repo on the forge; empty: the config repo
+	Secrets  []string         `yaml:"secrets"` // files with secrets; a post with any of them is accepted
 }
 
 // Place configures a receiver of notifications: a forge, a chat, a webhook or a mail server.
 type Place struct {
 	Name     string         `yaml:"name"`
 	Provider place.Provider `yaml:"provider"`
-	URL      string         `yaml:"url"`      // of the repo on the forge (empty: the repo that is followed), of a chat, webhook or mail server
+	URL      string         `yaml:"url"`      // of the repo on the forge (empty: the config repo), of a chat, webhook or mail server
 	URLFile  string         `yaml:"url_file"` // file with the address of a chat or webhook, which is a secret
 	Token    string         `yaml:"token"`    // file with the credential for a forge
 	Secret   string         `yaml:"secret"`   // file with the key that signs what a webhook posts
-	Body     string         `yaml:"body"`     // template of that; empty: every field
-	Events   []place.Kind   `yaml:"events"`   // empty: those that fit the provider
+	Body     string         `yaml:"body"`     // template of the body of a webhook; empty: every field
+	Events   []place.Kind   `yaml:"events"`   // empty: the default events of the provider
 	User     string         `yaml:"user"`     // of the mail server; empty: no login
 	Password string         `yaml:"password"` // file with the password of that user
 	From     string         `yaml:"from"`     // address of mail
@@ -130,7 +130,7 @@ func (c *Config) places() (all []*place.Place, err error) {
 			return nil, err
 		}
 		if slices.ContainsFunc(all, func(other *place.Place) bool { return other.Name() == n.Name }) {
-			return nil, fmt.Errorf("cannot notify %q: the name is there twice", n.Name)
+			return nil, fmt.Errorf("cannot notify %q: two places have this name", n.Name)
 		}
 		all = append(all, p)
 	}
@@ -144,7 +144,7 @@ func (c *Config) commenters(places []*place.Place, repo gitrepo.Options) (all []
 		o.Repo.Dir = filepath.Join(c.DataDir, "pulls", n.Name)
 		switch {
 		case o.Forge == nil && n.Plans != "":
-			return nil, fmt.Errorf("cannot use plans of %q: they are for forges", n.Name)
+			return nil, fmt.Errorf("cannot use plans of %q: only forges have plans", n.Name)
 		case n.Plans == "off" || o.Forge == nil:
 			continue
 		case n.Plans != "" && n.Plans != "branches" && !o.Forks:

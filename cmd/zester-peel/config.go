@@ -25,27 +25,27 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// Config is peel.yaml. Every field but facts and schedule can be given as a flag or a variable too.
+// Config is peel.yaml. All fields but facts and schedule can also be set by a flag or a variable.
 type Config struct {
 	ID       string           `yaml:"id"`                // the peel's name; empty: the host's name
 	DataDir  string           `yaml:"data_dir"`          // where the peel keeps its files
 	URL      string           `yaml:"url"`               // of the bus; several are separated by commas
-	Creds    string           `yaml:"creds"`             // file with the peel's credential, read at every connect
-	Join     string           `yaml:"join"`              // [TOKEN@]HOST:PORT of a master that makes the credential; empty: creds has it
-	CA       string           `yaml:"ca"`                // file with the certificates that sign the bus's; empty: those that came with the credential, else the system's
+	Creds    string           `yaml:"creds"`             // file with the peel's credential, which is read at every connect
+	Join     string           `yaml:"join"`              // [TOKEN@]HOST:PORT of a master that issues the credential; empty: creds is used
+	CA       string           `yaml:"ca"`                // file with the CA certificates for the bus; empty: the ones that came with the credential, else the system's
 	Timezone string           `yaml:"schedule_timezone"` // IANA zone for entries that name none; empty: the host's
-	Workers  int              `yaml:"workers"`           // how many requests that change the host run at once
+	Workers  int              `yaml:"workers"`           // number of requests that change the host and run at the same time
 	LogLevel slog.Level       `yaml:"log_level"`         // debug, info, warn or error; read again on SIGHUP
-	Facts    map[string]any   `yaml:"facts"`             // beside the facts of the host, over which they win
-	Schedule *strictyaml.Node `yaml:"schedule"`          // entries that run unless settings name the same
+	Facts    map[string]any   `yaml:"facts"`             // added to the facts of the host; they replace facts with the same name
+	Schedule *strictyaml.Node `yaml:"schedule"`          // entries that run unless the settings have an entry with the same name
 }
 
 func defaults() daemon.Config {
 	return &Config{DataDir: dataDir(daemon.DataDir()), URL: "tls://127.0.0.1:4222", Workers: 1}
 }
 
-// dataDir returns the default data directory, beside the master's default. If the master's default holds the files of a peel
-// and none of a master, as with earlier versions, the peel stays there.
+// dataDir returns the default data directory: the master's default with the suffix "-peel". If the master's default has the
+// files of a peel and none of a master, as with earlier versions, the peel keeps it.
 func dataDir(master string) string {
 	has := func(name string) bool {
 		_, err := os.Lstat(filepath.Join(master, name))
@@ -67,14 +67,13 @@ func (c *Config) Flags(set *flag.FlagSet) {
 	set.StringVar(&c.URL, "url", c.URL, "connect to the bus at `URL`; several are separated by commas")
 	set.StringVar(&c.Creds, "creds", c.Creds, "read the peel's credential from `FILE`")
 	set.StringVar(&c.Join, "join", c.Join, "get the credential from the master at `[TOKEN@]HOST:PORT`, and renew it there")
-	set.StringVar(&c.CA, "ca", c.CA, "check the bus against the certificates in `FILE`")
+	set.StringVar(&c.CA, "ca", c.CA, "check the bus with the CA certificates in `FILE`")
 	set.StringVar(&c.Timezone, "schedule-timezone", c.Timezone, "`ZONE` of schedule entries that name none (default: the host's)")
-	set.IntVar(&c.Workers, "workers", c.Workers, "run up to `N` requests that change the host at once")
+	set.IntVar(&c.Workers, "workers", c.Workers, "run up to `N` requests that change the host at the same time")
 	set.TextVar(&c.LogLevel, "log-level", c.LogLevel, "log from `LEVEL` on: debug, info, warn, error")
 }
 
-// Prepare checks the configuration as a whole. Entries of the schedule that cannot be used do not keep the others from
-// running: they are paused, and the Flaws.
+// Prepare checks the configuration as a whole. Wrong entries of the schedule are paused and returned as Flaws; the others run.
 func (c *Config) Prepare(log *slog.Logger) (d daemon.Daemon, err error) {
 	o, err := c.options()
 	if err != nil {
@@ -134,14 +133,14 @@ func (c *Config) options() (o peel.Options, err error) {
 	case c.CA != "":
 		o.CA = c.CA
 	case enroll.Pins(c.Join):
-		o.CA = filepath.Join(c.DataDir, enroll.CAFile) // not there before the first answer of a master
+		o.CA = filepath.Join(c.DataDir, enroll.CAFile) // exists after the first reply of a master
 	default:
 		o.CA = c.Creds
 	}
 	return o, nil
 }
 
-// entries reads a schedule. Those that the error is about are in the set as well, and cannot run.
+// entries reads a schedule. Wrong entries are in the set as well, marked as invalid; the error is about them.
 func entries(n *strictyaml.Node) (schedule.Set, error) {
 	set, err := entryyaml.ParseSet(n)
 	if err != nil {
@@ -150,21 +149,21 @@ func entries(n *strictyaml.Node) (schedule.Set, error) {
 	return set, err
 }
 
-// nobody are names of hosts that name none in particular.
-var nobody = []string{"localhost", "localhost.localdomain", "localhost4", "localhost6", "ip6-localhost", "(none)", ""}
+// genericNames are names that many hosts have.
+var genericNames = []string{"localhost", "localhost.localdomain", "localhost4", "localhost6", "ip6-localhost", "(none)", ""}
 
-// name returns the peel's ID. A credential that is there already has to be of that name, because the bus refuses all
-// that the peel would say under another.
+// name returns the peel's ID. If there is a credential, it must have the same name, because the bus refuses messages under
+// another one.
 func (c *Config) name() (target.PeelID, error) {
 	name := c.ID
 	if name == "" {
 		var err error
 		if name, err = os.Hostname(); err != nil {
-			return "", fmt.Errorf("cannot learn the host's name, set id: %w", err)
+			return "", fmt.Errorf("cannot read the host name, set id: %w", err)
 		}
 	}
-	if slices.Contains(nobody, name) {
-		return "", fmt.Errorf("cannot use %q as the peel's name, because every host has it: set id", name)
+	if slices.Contains(genericNames, name) {
+		return "", fmt.Errorf("cannot use %q as the peel's name, because many hosts have it: set id", name)
 	}
 	id, err := target.ParsePeelID(name)
 	if err != nil || c.Creds == "" {
@@ -180,8 +179,8 @@ func (c *Config) name() (target.PeelID, error) {
 	return id, err
 }
 
-// credential has the file read at every connect: a new one needs no restart, and one that is not there yet is waited
-// for, which [nats.UserCredentials] does not.
+// credential returns an option that reads the file at every connect: a new credential needs no restart, and a missing one is
+// waited for. [nats.UserCredentials] does not wait.
 func credential(file string) nats.Option {
 	return func(o *nats.Options) error {
 		o.UserJWT = func() (string, error) {

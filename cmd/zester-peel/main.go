@@ -1,4 +1,4 @@
-// Command zester-peel is the agent of one host: it runs the schedule that Git says and the jobs that masters send.
+// Command zester-peel is the agent of one host: it runs the schedule of the host and the jobs that masters send.
 package main
 
 import (

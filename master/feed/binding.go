@@ -14,11 +14,11 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// bindingBucket holds a [Binding] for each peel, by wire ID.
+// bindingBucket is the bucket with the [Binding] of each peel, by wire ID.
 const bindingBucket = "identities"
 
-// bindTries bounds how often a write is repeated because another master wrote the same binding.
-const bindTries = 20
+// maxBindAttempts bounds the attempts to write a binding that other masters write too.
+const maxBindAttempts = 20
 
 // A Binding ties a name on the bus to a peel and to the key to which its secrets are sealed.
 type Binding struct {
@@ -30,48 +30,47 @@ type Binding struct {
 	Since    time.Time `json:"since"`
 }
 
-// A Registration is what masters know of a peel because they issued its credentials. It is zero for a peel whose
-// credentials were issued elsewhere.
+// A Registration has the credentials that masters issued to a peel. It is zero for a peel whose credentials were issued
+// elsewhere.
 type Registration struct {
 	ID    target.PeelID
 	Keys  []string // public nkeys of its credentials, the newest last; none: all were revoked
 	Ended []string // public nkeys that were revoked
-	// Sealed is the key to which its settings are sealed now; empty if it has no settings, or they hold no secrets.
+	// Sealed is the key to which its settings are sealed now; empty if it has no settings, or settings without secrets.
 	Sealed string
 }
 
 var (
-	// ErrRefused: the facts come from another peel than the one with the name, or masters cannot read which peel has it.
+	// ErrRefused: the wire ID of the facts belongs to another peel, or the masters cannot read to which.
 	ErrRefused = errors.New("not accepted")
-	// ErrNoKey: this is not the sealing key that waits for an approval.
+	// ErrNoKey: this sealing key does not wait for an approval.
 	ErrNoKey = errors.New("the peel does not wait with this sealing key")
 )
 
-// UseRegister sets the function that looks up a peel's registration. Without it no peel is registered. After an error that is
-// [ErrRefused] the facts of this peel are refused; after any other error the feed waits and asks again. UseRegister is called
-// before Run.
+// UseRegister sets the function that looks up the registration of a peel. Call it before Run; without it no peel is
+// registered. If lookup returns [ErrRefused], the facts of the peel are refused; after any other error the feed retries.
 func (f *Feed) UseRegister(lookup func(ctx context.Context, wireID string) (Registration, error)) {
 	f.lookup = lookup
 }
 
-// bound is a binding as the bucket holds it.
+// bound is a binding with its revision in the bucket.
 type bound struct {
 	Binding
 	revision uint64 // 0: it is not in the bucket
-	damaged  error  // why the entry cannot be read; nil: the Binding holds it
+	damaged  error  // why the entry cannot be decoded; nil: Binding has its value
 }
 
 // bindings are the content of the bucket and the sealing keys in facts.
 type bindings struct {
-	told  map[string]string // the sealing keys in the newest facts, by wire ID
-	known map[string]bound  // by wire ID
-	made  time.Time         // when the bucket was made
-	at    uint64            // the newest revision that was read
+	inFacts map[string]string // the sealing keys in the newest facts, by wire ID
+	known   map[string]bound  // by wire ID
+	made    time.Time         // when the bucket was created
+	at      uint64            // the newest revision that was read
 }
 
-// Key returns the key to which secrets of a peel are sealed; empty if there is none yet. The key that its facts carry is
-// bound when the peel's nkey has signed it, and the first one where masters do not know the nkey. From then on only a
-// person changes it ([Feed.ApproveKey]), or the host is enrolled again with another nkey, which takes a person as well.
+// Key returns the key to which secrets of a peel are sealed; empty if there is none yet. The key in its facts is
+// bound if the nkey of the peel has signed it, or if it is the first one and masters do not know the nkey. From then on it
+// changes only if a person approves another one ([Feed.ApproveKey]), or enrolls the host again with another nkey.
 func (f *Feed) Key(id target.PeelID) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -86,17 +85,17 @@ func (f *Feed) PendingKey(id target.PeelID) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	w := id.Wire()
-	if told := f.bound.told[w]; f.ids[w] == id && told != f.bound.known[w].Key {
-		return told
+	if key := f.bound.inFacts[w]; f.ids[w] == id && key != f.bound.known[w].Key {
+		return key
 	}
 	return ""
 }
 
-// admit checks a peel's facts against its registration and binds its key. After an error other than [ErrRefused] the facts
-// are neither accepted nor refused: the store did not answer.
+// admit checks the facts of a peel against its registration and binds its key. An error other than [ErrRefused] is an error of
+// the store: the facts are neither accepted nor refused.
 func (f *Feed) admit(ctx context.Context, facts wire.Facts) error {
 	w := facts.Peel.Wire()
-	for range bindTries {
+	for range maxBindAttempts {
 		f.mu.Lock()
 		now := f.bound.known[w]
 		f.mu.Unlock()
@@ -106,7 +105,7 @@ func (f *Feed) admit(ctx context.Context, facts wire.Facts) error {
 		if now.ID == facts.Peel && (facts.Key == "" || facts.Key == now.Key) {
 			return nil
 		}
-		next, err := f.judge(ctx, now.Binding, facts)
+		next, err := f.bindingAfter(ctx, now.Binding, facts)
 		if err != nil {
 			return err
 		}
@@ -120,11 +119,11 @@ func (f *Feed) admit(ctx context.Context, facts wire.Facts) error {
 			return err
 		}
 	}
-	return fmt.Errorf("cannot bind the key of %s: masters change it all the time", facts.Peel)
+	return fmt.Errorf("cannot bind the key of %s: masters changed it in each of %d attempts", facts.Peel, maxBindAttempts)
 }
 
-// judge returns the binding that a peel has after these facts.
-func (f *Feed) judge(ctx context.Context, now Binding, facts wire.Facts) (Binding, error) {
+// bindingAfter returns the binding of a peel after its facts.
+func (f *Feed) bindingAfter(ctx context.Context, now Binding, facts wire.Facts) (Binding, error) {
 	r, err := f.lookup(ctx, facts.Peel.Wire())
 	if err != nil {
 		return now, fmt.Errorf("cannot look up the peel %s: %w", facts.Peel, err)
@@ -134,7 +133,7 @@ func (f *Feed) judge(ctx context.Context, now Binding, facts wire.Facts) (Bindin
 		registered = now.ID
 	}
 	if registered != "" && registered != facts.Peel {
-		return now, fmt.Errorf("%w: the facts are of %s, and the peel of this name on the bus is %s", ErrRefused, facts.Peel, registered)
+		return now, fmt.Errorf("%w: the facts are from %s, and the peel with this wire ID is %s", ErrRefused, facts.Peel, registered)
 	}
 	if now.ID != facts.Peel {
 		now = Binding{ID: facts.Peel, By: "first use", Since: time.Now().UTC()} // the name was bound to a peel that is not registered
@@ -151,7 +150,7 @@ func (f *Feed) judge(ctx context.Context, now Binding, facts wire.Facts) (Bindin
 	case facts.Key == "" || facts.Key == now.Key:
 		return now, nil
 	case now.Key != "" && !again:
-		return now, nil // it waits for a person
+		return now, nil // it waits for the approval of a person
 	case next.By != "":
 	case r.ID == "":
 		next.By = "first use"
@@ -163,7 +162,8 @@ func (f *Feed) judge(ctx context.Context, now Binding, facts wire.Facts) (Bindin
 	return next, nil
 }
 
-// bind replaces the binding that has the given revision. The error is [jetstream.ErrKeyExists] if it has another by now.
+// bind replaces the binding that has the given revision. The error is [jetstream.ErrKeyExists] if the binding was
+// changed since.
 func (f *Feed) bind(ctx context.Context, w string, revision uint64, next Binding) error {
 	kv, err := f.bindings(ctx)
 	if err != nil {
@@ -183,7 +183,7 @@ func (f *Feed) bind(ctx context.Context, w string, revision uint64, next Binding
 	}
 	f.mu.Lock()
 	before := f.bound.known[w].Key
-	if revision > f.bound.at { // else the reader has taken this write already, and perhaps a newer one
+	if revision > f.bound.at { // else readBindings has read this write already, and perhaps a newer one
 		f.bound.known[w] = bound{Binding: next, revision: revision}
 	}
 	f.mu.Unlock()
@@ -193,7 +193,8 @@ func (f *Feed) bind(ctx context.Context, w string, revision uint64, next Binding
 	return nil
 }
 
-// ApproveKey binds the key in a peel's newest facts, for a person who has compared it with the one on the host.
+// ApproveKey binds the key in the newest facts of a peel. The person by has compared it with the key on the host. The error is
+// [ErrNoKey] if the facts have another key or this one is bound already.
 func (f *Feed) ApproveKey(ctx context.Context, id target.PeelID, key, by string) error {
 	if err := f.refreshBindings(ctx); err != nil {
 		return err
@@ -217,7 +218,7 @@ func (f *Feed) ApproveKey(ctx context.Context, id target.PeelID, key, by string)
 	return err
 }
 
-// Unbind removes the binding of a peel, for a person who removes the peel.
+// Unbind removes the binding of a peel that a person removes.
 func (f *Feed) Unbind(ctx context.Context, id target.PeelID) error {
 	kv, err := f.bindings(ctx)
 	if err == nil {
@@ -281,19 +282,19 @@ func (f *Feed) readBindings(ctx context.Context) error {
 			return context.Cause(ctx)
 		case e, ok := <-watcher.Updates():
 			if !ok {
-				return errors.New("the server ended the reading")
+				return errors.New("the server stopped sending the entries")
 			}
 			if e == nil {
 				f.changed()
 				return nil
 			}
-			f.takeBinding(e)
+			f.onBinding(e)
 		}
 	}
 }
 
-// takeBinding records an entry of the bucket. One that cannot be read concerns its peel alone.
-func (f *Feed) takeBinding(e jetstream.KeyValueEntry) {
+// onBinding records an entry of the bucket. An entry that cannot be decoded affects only its peel.
+func (f *Feed) onBinding(e jetstream.KeyValueEntry) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.bound.at = max(f.bound.at, e.Revision())
@@ -318,7 +319,7 @@ func decodeBinding(wireID string, data []byte) (b Binding, err error) {
 		return Binding{}, err
 	}
 	if b.ID.Wire() != wireID {
-		return Binding{}, fmt.Errorf("it is of %q", b.ID)
+		return Binding{}, fmt.Errorf("it belongs to %q", b.ID)
 	}
 	return b, nil
 }

@@ -1,43 +1,37 @@
-// Package feed keeps an index of the fleet that is always current: what the
-// peels publish about themselves, and when each was last heard.
+// Package feed keeps an index of the fleet: the facts of all peels, and when each peel was last online. Make a [Feed] with
+// [New], run [Feed.Run] on a goroutine of its own, and use [Feed.Index] after [Feed.WaitReady] has returned.
 //
-// The stream facts holds the newest message of every peel. A Feed reads it
-// from the start and then follows it, so that the index equals the stream; a
-// peel whose message was deleted there leaves the index. The feed must not
-// miss anything and must not stop in silence: its consumer sends heartbeats,
-// each gap in the numbering and each reconnect makes it read on from what it
-// has, and every few seconds it compares itself with the stream's last
-// sequence and number of peels.
+// # Facts
 //
-// Who a message is from is said by its subject alone, which the bus enforces.
-// A message that contradicts its subject, that is no facts, or that is beyond
-// the limits is refused and counted, and changes nothing; the peel's earlier facts stay
-// in force until the next start. The log hears of it at most once a minute for
-// each peel. Two IDs that have one form on the bus are one peel to it: the facts
-// of the one that is registered count, or of the first where none is, and those
-// of the other are refused. Which peel has a name, and which key its secrets are
-// sealed to, is in the bucket identities ([Binding]).
+// The stream facts has the newest facts of every peel. A Feed reads the stream from the start and then follows it, so the
+// index equals the stream; a peel whose message was deleted from the stream leaves the index. To miss no message, its
+// consumer has heartbeats, it reads on after each gap in the sequence and after each reconnect, and it compares itself with
+// the last sequence and the number of peels of the stream every ten seconds.
 //
-// A peel is online while heartbeats or facts of it arrive, until three heartbeats
-// are missing. Where the server of the bus reports connections, a peel is online
-// from the moment that it connects, and offline from the moment that its last
-// connection ends ([Feed.Connected]); heartbeats confirm that. Heartbeats are not
-// stored: after a start the first ones are up to one interval away.
+// The sender of a message is the last token of its subject, which the bus enforces. A message that contradicts its subject,
+// is not facts, or exceeds a limit is refused and counted, and changes nothing; the earlier facts of the peel stay in the
+// index until the next start. Refusals are logged at most once a minute for each peel. If two peel IDs have the same wire
+// form, only one of them counts: the registered one, or else the first. The bucket identities has, for each wire ID, the
+// peel's ID and the key to which its secrets are sealed ([Binding]).
 //
-// The interval of heartbeats grows with the fleet, from 30 s to 10 min, so that
-// all peels together send at most 300 a second, or 30 where the server reports
-// connections. A peel asks for it: after each connect, and when what it knows is
-// five minutes old, its heartbeat has a reply subject, and every master whose
-// index is complete answers with the interval for the number of peels in it. The
-// first answer holds. Masters of one bus count the same stream, so that they need
-// not agree; where one of them owns the server and another does not, either of
-// their intervals is right, because each heartbeat says when the next one comes
-// and masters go by that alone.
+// # Presence
 //
-// Each heartbeat carries a name that the peel's process made up when it started,
-// so that two processes under one ID are found ([Feed.Duplicate]) about two
-// intervals after both run. Two copies of one process, as of a virtual machine
-// that was cloned while it ran, look like one.
+// A peel is online from its last heartbeat or facts until three heartbeats are missing. If the server of the bus reports
+// connections, a peel is online as soon as it connects, and offline as soon as its last connection ends ([Feed.Connected]);
+// heartbeats confirm that. Heartbeats are not stored: after a start the first ones are up to one interval away.
+//
+// The interval of heartbeats grows with the fleet, from 30 s to 10 min, so that all peels together send at most 300 a
+// second, or 30 if the server reports connections. A peel requests the interval after each connect, and when the one that
+// it knows is five minutes old: its heartbeat then has a reply subject. Every master whose index is complete replies with
+// the interval for the number of peels in it, and the peel uses the first reply. Masters may reply with different
+// intervals, because each heartbeat says when the next one comes, and masters use that.
+//
+// Each heartbeat has an ID that the peel's process chose at its start, so two processes under one peel ID are found
+// ([Feed.Duplicate]) about two intervals after both run.
+//
+// # Known gap
+//
+// Two copies of one process, such as in a virtual machine that was cloned while it ran, have the same ID and are not found.
 package feed
 
 import (
@@ -58,8 +52,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
 )
 
-// Feed is the live picture of a fleet. Its methods are safe for concurrent
-// use.
+// A Feed keeps the index of a fleet. Its methods may be called from several goroutines.
 type Feed struct {
 	nc       *nats.Conn
 	log      *slog.Logger
@@ -73,8 +66,8 @@ type Feed struct {
 	connections bool                     // the server reports connections
 	since       time.Time                // when the feed began to receive heartbeats, at the latest connection
 	seen        map[string]*seen         // by wire ID
-	alternated  map[string]*seen         // those of seen that may be duplicates
-	ids         map[string]target.PeelID // whose facts are in the index, by wire ID
+	alternated  map[string]*seen         // peels in seen that may be duplicates
+	ids         map[string]target.PeelID // peels in the index, by wire ID
 	bound       bindings
 	watchers    map[chan struct{}]struct{}
 }
@@ -90,18 +83,16 @@ func New(nc *nats.Conn, log *slog.Logger) *Feed {
 		seen:       map[string]*seen{},
 		alternated: map[string]*seen{},
 		ids:        map[string]target.PeelID{},
-		bound:      bindings{known: map[string]bound{}, told: map[string]string{}},
+		bound:      bindings{known: map[string]bound{}, inFacts: map[string]string{}},
 		lookup:     func(context.Context, string) (Registration, error) { return Registration{}, nil },
 		watchers:   map[chan struct{}]struct{}{},
 	}
 }
 
-// Index returns the index that the feed keeps current. Before WaitReady returns it
-// lacks peels.
+// Index returns the index. It is complete when [Feed.WaitReady] has returned.
 func (f *Feed) Index() *peelindex.Index { return f.index }
 
-// WaitReady blocks until all facts that were stored when Run began are in the
-// index. Its error is that of ctx.
+// WaitReady blocks until all facts that were stored when Run began are in the index. The error is the error of ctx.
 func (f *Feed) WaitReady(ctx context.Context) error {
 	select {
 	case <-f.ready:
@@ -124,9 +115,8 @@ func (f *Feed) isReady() bool {
 // Refused returns the number of messages that were refused since New.
 func (f *Feed) Refused() uint64 { return f.refused.Load() }
 
-// Watch returns a channel that receives after the index or a key changed, once for any
-// number of changes that nobody has looked at yet. It ends with ctx and is not
-// closed then.
+// Watch returns a channel that receives after the index or a key has changed, once for all changes since the last receive.
+// It stops when ctx ends; the channel is not closed.
 func (f *Feed) Watch(ctx context.Context) <-chan struct{} {
 	c := make(chan struct{}, 1)
 	f.mu.Lock()
@@ -140,8 +130,8 @@ func (f *Feed) Watch(ctx context.Context) <-chan struct{} {
 	return c
 }
 
-// Run follows the fleet until ctx ends, and then returns nil. Trouble with the
-// bus is logged and outlasted, except that a closed connection is an error.
+// Run follows the fleet until ctx ends, and then returns nil. Errors of the bus are logged and retried, except that a closed
+// connection is returned as an error.
 func (f *Feed) Run(ctx context.Context) error {
 	js, err := jetstream.New(f.nc)
 	if err != nil {
@@ -152,7 +142,7 @@ func (f *Feed) Run(ctx context.Context) error {
 		return fmt.Errorf("cannot follow the heartbeats of the fleet: %w", err)
 	}
 	defer func() { _ = heartbeats.Unsubscribe() }()
-	f.listens(time.Now())
+	f.setSince(time.Now())
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var wg sync.WaitGroup
@@ -163,7 +153,7 @@ func (f *Feed) Run(ctx context.Context) error {
 	return r.run(ctx)
 }
 
-// listen hears heartbeats until ctx ends or the connection is closed.
+// listen receives heartbeats until ctx ends or the connection is closed.
 func (f *Feed) listen(ctx context.Context, sub *nats.Subscription) {
 	for {
 		msg, err := sub.NextMsgWithContext(ctx)
@@ -180,35 +170,36 @@ func (f *Feed) listen(ctx context.Context, sub *nats.Subscription) {
 // put stores the facts of a peel in the index.
 func (f *Feed) put(wireID string, facts wire.Facts) {
 	f.mu.Lock()
-	was, renamed := f.ids[wireID]
+	before, renamed := f.ids[wireID]
 	f.ids[wireID] = facts.Peel
-	changed := f.bound.told[wireID] != facts.Key
-	f.bound.told[wireID] = facts.Key
+	changed := f.bound.inFacts[wireID] != facts.Key
+	f.bound.inFacts[wireID] = facts.Key
 	pending := facts.Key != "" && facts.Key != f.bound.known[wireID].Key
 	f.mu.Unlock()
 	if pending {
 		f.refusals.Warn(wireID+" key", "the sealing key of a peel is not the bound one, or is not signed: its secrets are not sealed to it", "peel", facts.Peel, "key", facts.Key)
 	}
-	if renamed && was != facts.Peel { // the earlier ID was removed, or never registered
-		changed = f.index.Remove(was) || changed
+	if renamed && before != facts.Peel { // the earlier ID was removed, or never registered
+		changed = f.index.Remove(before) || changed
 	}
 	if f.index.Put(facts.Peel, facts.Facts) || changed {
 		f.changed()
 	}
 }
 
-// remove forgets a peel.
+// remove removes a peel from the index.
 func (f *Feed) remove(wireID string) {
 	f.mu.Lock()
 	id := f.ids[wireID]
 	delete(f.ids, wireID)
-	delete(f.bound.told, wireID)
+	delete(f.bound.inFacts, wireID)
 	f.mu.Unlock()
 	if f.index.Remove(id) {
 		f.changed()
 	}
 }
 
+// changed wakes all watchers.
 func (f *Feed) changed() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

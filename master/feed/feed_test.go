@@ -263,7 +263,7 @@ func TestOfTwoIDsOfOneFormTheFirstCounts(t *testing.T) {
 		t.facts("a_b", nil)
 		t.want(f, "a.b")
 		stop()
-		if logs := t.logs.String(); !strings.Contains(logs, "the facts are of a_b, and the peel of this name on the bus is a.b") {
+		if logs := t.logs.String(); !strings.Contains(logs, "the facts are from a_b, and the peel with this wire ID is a.b") {
 			t.Errorf("logged:\n%s", logs)
 		}
 		f, _ = t.start() // whose facts are the newest is of no account

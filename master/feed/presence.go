@@ -33,14 +33,14 @@ func Interval(n, rate int) time.Duration {
 	return min(max(every, wire.MinHeartbeat), wire.MaxHeartbeat)
 }
 
-// seen is what a feed knows of a peel besides its facts.
+// seen has the presence of a peel.
 type seen struct {
-	heard     time.Time // the last message; zero: none
-	left      time.Time // messages until then were sent before the peel's last connection ended; zero: it has not ended
+	last      time.Time // of its last message; zero: none
+	left      time.Time // messages up to this time were sent before its last connection ended; zero: it has not ended
 	instances instances
 }
 
-// seenLocked returns the entry of a peel, which it makes if there is none.
+// seenLocked returns the presence of a peel, and creates it if there is none.
 func (f *Feed) seenLocked(wireID string) *seen {
 	s := f.seen[wireID]
 	if s == nil {
@@ -51,7 +51,7 @@ func (f *Feed) seenLocked(wireID string) *seen {
 }
 
 // every returns the interval that the feed announces. All masters of a bus count the peels of one stream, so they announce
-// the same, except while one of them reads.
+// the same interval, unless one of them is still reading.
 func (f *Feed) every() time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -70,16 +70,16 @@ func (f *Feed) Presence(id target.PeelID) (lastSeen time.Time, online bool) {
 	if known, ok := f.ids[w]; ok && known != id || s == nil {
 		return time.Time{}, false
 	}
-	return s.heard, f.onlineLocked(s)
+	return s.last, f.onlineLocked(s)
 }
 
 // onlineLocked reports whether a peel is online. A peel that connects sends a heartbeat within the shortest interval.
 func (f *Feed) onlineLocked(s *seen) bool {
-	return s != nil && !s.heard.IsZero() && s.heard.After(s.left) && time.Since(s.heard) < missedHeartbeats*max(s.instances.every, wire.MinHeartbeat)
+	return s != nil && !s.last.IsZero() && s.last.After(s.left) && time.Since(s.last) < missedHeartbeats*max(s.instances.every, wire.MinHeartbeat)
 }
 
 // Unknown reports whether the feed has listened for too short a time to know if a silent peel is online: shorter than one
-// interval. A server that reports connections knows sooner.
+// interval. If the server reports connections, less time is enough.
 func (f *Feed) Unknown(id target.PeelID) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -92,12 +92,12 @@ func (f *Feed) Unknown(id target.PeelID) bool {
 	if f.connections {
 		knownAfter = wire.MinHeartbeat
 	}
-	knownAfter += knownAfter / 6 // ± 10 % of jitter, and the way
+	knownAfter += knownAfter / 6 // 10 % of jitter, and the time on the way
 	return (s == nil || s.left.IsZero()) && time.Since(f.since) < knownAfter
 }
 
-// FollowsConnections has the feed announce the longer interval of a bus whose server reports connections. The master
-// that calls [Feed.Connected] and [Feed.Disconnected] calls it, before Run.
+// FollowsConnections has the feed announce the longer interval for a server that reports connections. Call it before Run if
+// you call [Feed.Connected] and [Feed.Disconnected].
 func (f *Feed) FollowsConnections() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -109,7 +109,7 @@ func (f *Feed) Connected(wireID string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.seenLocked(wireID).left = time.Time{}
-	f.hearLocked(wireID, time.Now())
+	f.markSeenLocked(wireID, time.Now())
 }
 
 // Disconnected records that the last connection of a peel has ended. The peel is offline until its next connection or
@@ -118,31 +118,32 @@ func (f *Feed) Disconnected(wireID string) {
 	now := time.Now()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.hearLocked(wireID, now)
+	f.markSeenLocked(wireID, now)
 	f.seenLocked(wireID).left = now.Add(maxDelay)
 }
 
-// listens records when the feed began to receive heartbeats.
-func (f *Feed) listens(since time.Time) {
+// setSince records when the feed began to receive heartbeats.
+func (f *Feed) setSince(since time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.since = since
 }
 
-func (f *Feed) hear(wireID string, at time.Time) {
+// markSeen records the time of a message of a peel.
+func (f *Feed) markSeen(wireID string, at time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.hearLocked(wireID, at)
+	f.markSeenLocked(wireID, at)
 }
 
-func (f *Feed) hearLocked(wireID string, at time.Time) {
-	if s := f.seenLocked(wireID); at.After(s.heard) {
-		s.heard = at
+func (f *Feed) markSeenLocked(wireID string, at time.Time) {
+	if s := f.seenLocked(wireID); at.After(s.last) {
+		s.last = at
 	}
 }
 
-// onHeartbeat records that a peel is online, logs when a second process uses its ID, and answers with the interval that holds
-// if the peel asks for it.
+// onHeartbeat records that a peel is online, logs if a second process uses its ID, and replies with the interval of heartbeats
+// if the peel requests it.
 func (f *Feed) onHeartbeat(msg *nats.Msg, at time.Time) {
 	beat, ok := wire.DecodeHeartbeat(msg)
 	if !ok {
@@ -150,7 +151,7 @@ func (f *Feed) onHeartbeat(msg *nats.Msg, at time.Time) {
 	}
 	wireID := wire.Sender(msg.Subject)
 	f.mu.Lock()
-	f.hearLocked(wireID, at)
+	f.markSeenLocked(wireID, at)
 	s := f.seenLocked(wireID)
 	alternates := s.instances.onHeartbeat(beat, at)
 	if alternates {
@@ -165,15 +166,15 @@ func (f *Feed) onHeartbeat(msg *nats.Msg, at time.Time) {
 	}
 }
 
-// announce answers a heartbeat with the interval that holds. A peel that gets no answer asks again with its next heartbeat.
+// announce replies to a heartbeat with the interval. A peel without a reply requests it again with its next heartbeat.
 func (f *Feed) announce(msg *nats.Msg) {
 	if err := msg.RespondMsg(wire.NewInterval(f.every())); err != nil {
 		f.log.Debug("interval of heartbeats not announced", "peel", wire.Sender(msg.Subject), "err", err)
 	}
 }
 
-// forgetStrangers drops the state of peels without facts that are offline.
-func (f *Feed) forgetStrangers() {
+// forgetOffline removes the presence of offline peels without facts.
+func (f *Feed) forgetOffline() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for w, s := range f.seen {

@@ -199,7 +199,7 @@ func TestHowLongItIsUnknownWhoIsOfflineFollowsTheInterval(t *testing.T) {
 		t.wantPresence(f, false, true)
 		time.Sleep(20 * time.Second)
 		t.wantPresence(f, false, false)
-		f.listens(time.Now())
+		f.setSince(time.Now())
 		f.FollowsConnections()
 		time.Sleep(36 * time.Second) // connections are listed after a start
 		t.wantPresence(f, false, false)

@@ -11,20 +11,18 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
-// streamName is the stream that holds the newest facts of every peel.
+// streamName is the stream with the newest facts of every peel.
 const streamName = "facts"
 
 const (
-	checkEvery   = 10 * time.Second
-	pulse        = 5 * time.Second // of an idle consumer
-	askTimeout   = 5 * time.Second
-	readTimeout  = time.Minute // of all bindings
-	retryAtFirst = 250 * time.Millisecond
-	retryAtLast  = 10 * time.Second
-	// idleConsumer is how long the server keeps a consumer that was left.
-	idleConsumer = 30 * time.Second
-	// inFlight bounds the bytes that wait to be read.
-	inFlight = 8 << 20
+	checkEvery        = 10 * time.Second
+	consumerHeartbeat = 5 * time.Second // of the server, while it has no messages
+	requestTimeout    = 5 * time.Second
+	readTimeout       = time.Minute // for all bindings
+	minRetryWait      = 250 * time.Millisecond
+	maxRetryWait      = 10 * time.Second
+	idleConsumer      = 30 * time.Second // how long the server keeps a consumer without a reader
+	maxBuffered       = 8 << 20          // bytes of messages that were received and not read yet
 )
 
 // reader follows the stream; Run's goroutine owns it.
@@ -32,28 +30,27 @@ type reader struct {
 	feed *Feed
 	js   jetstream.JetStream
 
-	next    uint64    // the stream's sequence to read next
-	created time.Time // of the stream that next counts in
-	// pass counts the readings from the start. At the end of one, peels that
-	// it did not meet are gone.
+	next    uint64    // the sequence to read next
+	created time.Time // of the stream that next belongs to
+	// pass counts the readings from the start of the stream. At the end of a pass, peels that had no message in it are removed.
 	pass    int
-	whole   bool           // the pass is not at its end yet
+	whole   bool           // the pass has not ended yet
 	ready   bool           // feed.ready is closed
-	known   map[string]int // the pass in which a subject was met last
+	known   map[string]int // the last pass with a message of the peel, by wire ID
 	atCheck checkpoint
 }
 
-// checkpoint is what the last check saw.
+// A checkpoint has the values of the last check.
 type checkpoint struct {
-	next, last uint64
-	odd        oddity
+	next, last uint64   // the sequence to read next, and the last one of the stream
+	differs    mismatch // zero if the numbers of peels were equal
 }
 
-// oddity is a number of subjects in the stream that is not the number read.
-type oddity struct{ stream, read uint64 }
+// A mismatch is a number of peels in the stream that differs from the number of known peels.
+type mismatch struct{ stream, known uint64 }
 
 func (r *reader) run(ctx context.Context) error {
-	wait := retryAtFirst
+	wait := minRetryWait
 	connected := r.feed.nc.StatusChanged(nats.CONNECTED)
 	defer r.feed.nc.RemoveStatusListener(connected)
 	for {
@@ -67,24 +64,24 @@ func (r *reader) run(ctx context.Context) error {
 		case errors.Is(err, errReadOn):
 			continue
 		}
-		if time.Since(began) > retryAtLast {
-			wait = retryAtFirst
+		if time.Since(began) > maxRetryWait {
+			wait = minRetryWait
 		}
 		r.feed.log.Warn("facts are not current, reading on", "err", err, "wait", wait)
 		select {
 		case <-ctx.Done():
 		case <-connected:
-			r.feed.listens(time.Now())
+			r.feed.setSince(time.Now())
 		case <-time.After(wait):
 		}
-		wait = min(2*wait, retryAtLast)
+		wait = min(2*wait, maxRetryWait)
 	}
 }
 
-// errReadOn asks for a new consumer where nothing went wrong.
+// errReadOn: a new consumer is needed, although there was no error.
 var errReadOn = errors.New("read on")
 
-// follow reads with one consumer until it can no longer be trusted.
+// follow reads with one consumer until it may have missed messages.
 func (r *reader) follow(ctx context.Context, connected <-chan nats.Status) error {
 	stream, last, err := r.open(ctx)
 	if err != nil {
@@ -106,7 +103,7 @@ func (r *reader) follow(ctx context.Context, connected <-chan nats.Status) error
 		case msgs <- m:
 		case <-ctx.Done():
 		}
-	}, jetstream.PullMaxBytes(inFlight), jetstream.PullHeartbeat(pulse),
+	}, jetstream.PullMaxBytes(maxBuffered), jetstream.PullHeartbeat(consumerHeartbeat),
 		jetstream.ConsumeErrHandler(func(_ jetstream.ConsumeContext, err error) {
 			select {
 			case errs <- err:
@@ -135,46 +132,45 @@ func (r *reader) loop(ctx context.Context, stream jetstream.Stream, ev events) e
 		case <-ctx.Done():
 			return ctx.Err()
 		case m := <-ev.msgs:
-			if err := r.message(ctx, m, number); err != nil {
+			if err := r.onMessage(ctx, m, number); err != nil {
 				return err
 			}
 			number++
 		case err := <-ev.errs:
 			return fmt.Errorf("cannot read stream %s: %w", streamName, err)
 		case <-ev.connected:
-			r.feed.listens(time.Now())
+			r.feed.setSince(time.Now())
 			return errReadOn
 		case <-check.C:
 			if err := r.check(ctx, stream); err != nil {
 				return err
 			}
-			r.feed.forgetStrangers()
+			r.feed.forgetOffline()
 		}
 	}
 }
 
-// open looks the stream up and returns its last sequence. It begins a new pass
-// where next does not count in this stream.
+// open looks the stream up and returns its last sequence. It begins a new pass if the stream was recreated or restored.
 func (r *reader) open(ctx context.Context) (jetstream.Stream, uint64, error) {
 	if err := r.feed.refreshBindings(ctx); err != nil {
 		return nil, 0, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	stream, err := r.js.Stream(ctx, streamName)
 	if err != nil {
 		return nil, 0, fmt.Errorf("cannot find stream %s: %w", streamName, err)
 	}
 	info := stream.CachedInfo()
-	if r.foreign(info) {
+	if r.wasReplaced(info) {
 		r.readAll(info.Created)
 	}
 	r.atCheck.next, r.atCheck.last = 0, 0
 	return stream, info.State.LastSeq, nil
 }
 
-// foreign reports whether the stream is not the one that was read: it was recreated, or restored to an earlier state.
-func (r *reader) foreign(info *jetstream.StreamInfo) bool {
+// wasReplaced reports whether the stream was recreated, or restored to an earlier state, since it was read.
+func (r *reader) wasReplaced(info *jetstream.StreamInfo) bool {
 	return !info.Created.Equal(r.created) || info.State.LastSeq+1 < r.next
 }
 
@@ -185,7 +181,7 @@ func (r *reader) readAll(created time.Time) {
 }
 
 func (r *reader) consumer(ctx context.Context, stream jetstream.Stream) (jetstream.Consumer, error) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	c, err := stream.CreateConsumer(ctx, jetstream.ConsumerConfig{
 		FilterSubject:     wire.AllFacts,
@@ -202,8 +198,8 @@ func (r *reader) consumer(ctx context.Context, stream jetstream.Stream) (jetstre
 	return c, nil
 }
 
-// message takes the consumer's message of that number, counted from 1.
-func (r *reader) message(ctx context.Context, m jetstream.Msg, number uint64) error {
+// onMessage handles a message of the consumer; number is the expected one, counted from 1.
+func (r *reader) onMessage(ctx context.Context, m jetstream.Msg, number uint64) error {
 	meta, err := m.Metadata()
 	if err != nil {
 		return fmt.Errorf("cannot read stream %s: %w", streamName, err)
@@ -224,7 +220,7 @@ func (r *reader) message(ctx context.Context, m jetstream.Msg, number uint64) er
 		r.feed.refusals.Warn(w, "facts refused", "peel", w, "err", err)
 	} else {
 		r.feed.put(w, facts)
-		r.feed.hear(w, earlier(meta.Timestamp, time.Now()))
+		r.feed.markSeen(w, earlier(meta.Timestamp, time.Now()))
 	}
 	r.known[w] = r.pass
 	if meta.NumPending == 0 {
@@ -233,7 +229,7 @@ func (r *reader) message(ctx context.Context, m jetstream.Msg, number uint64) er
 	return nil
 }
 
-// earlier bounds the server's clock by the own one.
+// earlier returns the earlier of two times. It keeps times of the server from lying ahead of this master's clock.
 func earlier(a, b time.Time) time.Time {
 	if b.Before(a) {
 		return b
@@ -259,13 +255,12 @@ func (r *reader) caughtUp() {
 	}
 }
 
-// check compares what was read with what the stream says of itself. Its error
-// means that another consumer must read on.
+// check compares what was read with the state of the stream. After an error another consumer has to read on.
 func (r *reader) check(ctx context.Context, stream jetstream.Stream) error {
 	if err := r.feed.refreshBindings(ctx); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	info, err := stream.Info(ctx)
 	if err != nil {
@@ -273,20 +268,19 @@ func (r *reader) check(ctx context.Context, stream jetstream.Stream) error {
 	}
 	before := r.atCheck
 	r.atCheck.next, r.atCheck.last = r.next, info.State.LastSeq
-	switch odd := (oddity{info.State.NumSubjects, uint64(len(r.known))}); {
-	case r.foreign(info):
+	switch peels := (mismatch{info.State.NumSubjects, uint64(len(r.known))}); {
+	case r.wasReplaced(info):
 		return errReadOn
 	case r.next == before.next && r.next <= before.last:
 		return fmt.Errorf("cannot read stream %s: stopped before sequence %d of %d", streamName, r.next, before.last)
-	case odd.stream == odd.read:
-		r.atCheck.odd = oddity{}
+	case peels.stream == peels.known:
+		r.atCheck.differs = mismatch{}
 		return nil
-	case r.next <= info.State.LastSeq || odd == before.odd:
+	case r.next <= info.State.LastSeq || peels == before.differs:
 		return nil
 	default:
-		// All is read, and peels were deleted from the stream. An oddity that
-		// a pass did not mend is no reason for another.
-		r.atCheck.odd = odd
+		// All is read, and peels were deleted from the stream. If a pass does not remove the mismatch, there is no second one.
+		r.atCheck.differs = peels
 		r.readAll(r.created)
 		return errReadOn
 	}

@@ -64,7 +64,7 @@ func TestAMissingMessageIsNoticed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			err = r.message(t.Context(), m, 1)
+			err = r.onMessage(t.Context(), m, 1)
 			if meta, _ := m.Metadata(); (err == nil) != (meta.Sequence.Consumer == 1) {
 				t.Errorf("message %d taken as the first: %v", meta.Sequence.Consumer, err)
 			}
@@ -87,12 +87,12 @@ func TestAnotherStreamOfTheNameIsNotReadOn(t *testing.T) {
 			}
 			return info
 		}
-		if r.foreign(info()) {
+		if r.wasReplaced(info()) {
 			t.Error("the stream is foreign to its reader")
 		}
 		restored := info()
 		restored.State.LastSeq = 0
-		if !r.foreign(restored) {
+		if !r.wasReplaced(restored) {
 			t.Error("an earlier state of the stream is not noticed")
 		}
 		config := stream.CachedInfo().Config

@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	// rememberedInstances is how many processes of one peel are remembered.
+	// rememberedInstances is the number of processes of one peel that are remembered.
 	rememberedInstances = 4
-	// duplicateFor is for how many intervals a peel counts as a duplicate after heartbeats of its processes alternated.
+	// duplicateFor is the number of intervals for which a peel counts as a duplicate after its processes alternated.
 	duplicateFor = 2 * missedHeartbeats
 )
 
@@ -23,16 +23,16 @@ type instances struct {
 	every      time.Duration // between heartbeats, as the last one said; 0: there was none
 }
 
-// onHeartbeat records a heartbeat and reports whether the peel becomes a duplicate by it.
+// onHeartbeat records a heartbeat and reports whether the peel has become a duplicate.
 func (i *instances) onHeartbeat(beat wire.Beat, at time.Time) bool {
 	i.every = beat.Every
 	instance := beat.Instance
-	was := slices.Index(i.recent, instance)
-	if was >= 0 && was == len(i.recent)-1 {
+	place := slices.Index(i.recent, instance)
+	if place >= 0 && place == len(i.recent)-1 {
 		return false
 	}
-	if was >= 0 {
-		i.recent = append(slices.Delete(i.recent, was, was+1), instance)
+	if place >= 0 {
+		i.recent = append(slices.Delete(i.recent, place, place+1), instance)
 		first := !i.duplicate(at)
 		i.alternated = at
 		return first
