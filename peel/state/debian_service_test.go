@@ -4,8 +4,10 @@ package state
 
 import (
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
+	"time"
 )
 
 // unit writes a unit that counts its starts and reloads in /run/zt.NAME.
@@ -131,4 +133,39 @@ func TestInHostAServiceThatFails(t *testing.T) {
 	if got := counted("rel"); got != "start reload" {
 		t.Errorf("the unit counts %q", got)
 	}
+}
+
+// TestInHostARunThatIsKilledRestartsOnce kills the process after the change and before the restart, and between the restart
+// and its end.
+func TestInHostARunThatIsKilledRestartsOnce(t *testing.T) {
+	needsSystemd(t)
+	for name, until := range map[string]func(h *fixture) bool{
+		"before the restart": func(h *fixture) bool { return h.read("conf") == "two" },
+		"after the restart":  func(*fixture) bool { return counted("once") == "start start" },
+	} {
+		t.Run(name, func(t *testing.T) { killWhen(t, until) })
+	}
+}
+
+func killWhen(t *testing.T, until func(h *fixture) bool) {
+	t.Helper()
+	h := newHost(t)
+	unit(t, "once", "")
+	const once = "conf: {file.managed: {path: DIR/conf, content: one}}\nonce: {service.running: {}, watch: [conf]}"
+	h.run(once, false)
+	two := strings.ReplaceAll(strings.Replace(once, "one", "two", 1), "DIR", h.dir)
+	cmd := exec.Command("/test")
+	cmd.Env = append(os.Environ(), killedStates+"="+two, killedDir+"="+h.dir)
+	must(t, cmd.Start())
+	for !until(h) {
+		<-time.After(time.Millisecond)
+	}
+	must(t, cmd.Process.Kill())
+	_ = cmd.Wait()
+	sh(t, "systemctl start once") // ends after a restart that is under way
+	r := h.run(two, false)
+	if !r.Success() || len(r.Owed) > 0 || counted("once") != "start start" {
+		t.Errorf("the unit counts %q, the next run is %v and owes %v", counted("once"), verdicts(r), r.Owed)
+	}
+	h.wants(h.run(two, false), "conf: unchanged", "once: unchanged")
 }

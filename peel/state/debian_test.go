@@ -99,7 +99,7 @@ func tars(t *testing.T) (tars []string) {
 }
 
 // tests are those that run inside a host.
-var tests = []string{"/test", "-test.v", "-test.run", "^TestInHost"}
+var tests = []string{"/test", "-test.v", "-test.run", "^TestInHost", "-test.bench", "InHost", "-test.benchtime", "10x"}
 
 // bare returns the command that runs the tests in a root without systemd.
 func bare(t *testing.T, root string) *exec.Cmd {

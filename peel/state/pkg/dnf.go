@@ -41,7 +41,7 @@ func (dnf) inventory(ctx context.Context) (*inventory, error) {
 
 // words are the arguments of dnf for a transaction. It stays with the lists that it has.
 func (dnf) words(t transaction) []string {
-	words := []string{"--cacheonly", "--quiet"}
+	words := []string{"--cacheonly"}
 	switch {
 	case t.verb == "upgrade":
 		return append(words, "upgrade")

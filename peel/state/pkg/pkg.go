@@ -260,6 +260,9 @@ func (m *Manager) effects(ctx context.Context, t transaction) ([]effect, error) 
 	if err != nil {
 		return nil, err
 	}
+	if len(effects) == 0 && t.verb != "latest" {
+		return nil, fmt.Errorf("the package manager would do nothing to %s %s, and gives no reason", t.verb, strings.Join(t.names(), ", "))
+	}
 	effects = slices.DeleteFunc(effects, func(e effect) bool { // what planned steps do already
 		v, planned := m.world.Package(e.name)
 		return planned && v == e.to || e.setUp && !slices.Contains(t.names(), e.name)
