@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -331,6 +332,9 @@ _states: {order: [slow, next], refs: {a: [slow, next]}, files: {}}
 			t.Fatal(err)
 		}
 		wants(t, b.canceled(r.JID).Result, false, "slow: changed intended", "next: skipped canceled")
+		if run := b.stateRun(); run.Canceled != 1 || run.Counts["skipped"] != 1 {
+			t.Errorf("the report does not say what was not reached: %+v", run)
+		}
 		if _, err := os.Stat(dir + "/ended"); err != nil {
 			t.Error(err)
 		}
@@ -428,6 +432,7 @@ func (b *bench) stateRun() wire.StateRun {
 	if err != nil {
 		b.t.Fatal(err)
 	}
+	synctest.Wait() // until the newest run is reported
 	for range 100 {
 		msg, err := stream.GetLastMsgForSubject(b.t.Context(), wire.StateRunOf(id.Wire()))
 		if errors.Is(err, jetstream.ErrMsgNotFound) {
@@ -460,6 +465,10 @@ func TestARunOfAllStatesIsReported(t *testing.T) {
 		if !r.Test || r.Digest != string(digest) || r.Commit != "c0ffee" || r.Counts["failed"] != 1 || r.Counts["unchanged"] != 1 {
 			t.Errorf("the first report is of another run: %+v", r)
 		}
+		b.call("state.apply", map[string]any{"refs": []any{"web"}}) // of some: the report on the host stays
+		if next := b.stateRun(); !next.Test || next.Counts["failed"] != 1 {
+			t.Errorf("the report is of a run of some states: %+v", next)
+		}
 		if len(r.States) != 1 || r.States[0].State != "bad" || r.States[0].Result != "failed" || r.States[0].Error == "" {
 			t.Errorf("states %+v", r.States)
 		}
@@ -483,5 +492,45 @@ func TestAReportOnStatesSurvivesAnOutageAndARestart(t *testing.T) {
 		if r := b.stateRun(); r.Test || r.Counts["changed"] != 1 || len(r.States) != 1 || r.States[0].Cause != "intended" {
 			t.Errorf("%+v", r)
 		}
+	})
+}
+
+// TestAFailedStateIsMarkedIfItFailedWithOtherSettings: by that masters know which failures a revision has caused.
+func TestAFailedStateIsMarkedIfItFailedWithOtherSettings(t *testing.T) {
+	runStates(t, func(b *bench) {
+		dir := t.TempDir()
+		give := func(generation uint64, broken ...string) {
+			var states []string
+			for _, name := range broken {
+				states = append(states, fmt.Sprintf("%s: {file.managed: {path: %s/none/%[1]s, content: x}}", name, dir))
+			}
+			list := strings.Join(broken, ", ")
+			b.give(generation, fmt.Sprintf("states: {%s}\n_states: {order: [%s], refs: {web: [%s]}, files: {}}", strings.Join(states, ", "), list, list))
+			b.inForce(generation)
+		}
+		wants := func(want ...string) {
+			t.Helper()
+			b.call("state.highstate", nil)
+			var got []string
+			for _, s := range b.stateRun().States {
+				got = append(got, fmt.Sprintf("%s %v", s.State, s.Before))
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("failed states: %q, want %q", got, want)
+			}
+		}
+		b.start()
+		give(1, "a")
+		wants("a false")
+		wants("a false")
+		give(2, "a", "b")
+		wants("a true", "b false")
+		b.stop()
+		b.start()
+		wants("a true", "b false")
+		give(3, "b")
+		wants("b true")
+		give(4, "a", "b")
+		wants("a false", "b true")
 	})
 }

@@ -114,7 +114,7 @@ func (r *StateRun) isWithinLimits() bool {
 			return false
 		}
 	}
-	return len(r.States) <= MaxReported && len(r.Owed) <= MaxReported && len(r.Counts) <= 10 &&
+	return r.Canceled >= 0 && len(r.States) <= MaxReported && len(r.Owed) <= MaxReported && len(r.Counts) <= 10 &&
 		len(r.Commit) <= 64 && len(r.Digest) <= 64 && !slices.ContainsFunc(r.Owed, long)
 }
 

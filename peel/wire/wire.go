@@ -213,10 +213,13 @@ type StateRun struct {
 	Peel   target.PeelID  `json:"peel_id"`
 	Commit string         `json:"commit"` // of the document that was run
 	Digest string         `json:"digest"`
-	Test   bool           `json:"test"` // the run predicted and changed nothing
-	Time   time.Time      `json:"time"` // when the run began
-	Counts map[string]int `json:"counts"`
-	// States are those that changed, would change, failed or are unknown, at most MaxReported; failed ones come first.
+	Test   bool           `json:"test"`   // the run predicted and changed nothing
+	Time   time.Time      `json:"time"`   // when the run began
+	Counts map[string]int `json:"counts"` // of states by result
+	// Canceled is how many states the run did not reach, because it was canceled. They are in Counts as skipped.
+	Canceled int `json:"canceled,omitempty"`
+	// States are those that changed, would change, failed or are unknown, at most MaxReported: failed ones
+	// come first, then those that drifted.
 	States []StateOutcome `json:"states,omitempty"`
 	Owed   []string       `json:"owed,omitempty"` // states whose reaction is due at the next run, at most MaxReported
 	V      int            `json:"v"`
@@ -228,6 +231,8 @@ type StateOutcome struct {
 	Result string `json:"result"`          // changed, would_change, failed or unknown
 	Cause  string `json:"cause,omitempty"` // drift or intended
 	Error  string `json:"error,omitempty"` // the beginning of the error of a failed state
+	// Before reports of a failed state that it also failed in the newest run of other settings.
+	Before bool `json:"before,omitempty"`
 }
 
 // An Event is one step in a job's life, kept by the stream job-events.

@@ -104,6 +104,7 @@ func TestAReportOnARunOfStatesIsBounded(t *testing.T) {
 		"a long verdict": {Peel: "p", Counts: map[string]int{long: 1}},
 		"less than none": {Peel: "p", Counts: map[string]int{"failed": -1}},
 		"a long digest":  {Peel: "p", Digest: long},
+		"canceled":       {Peel: "p", Canceled: -1},
 	} {
 		if _, err := wire.DecodeStateRun(message(t, wire.StateRunOf("p"), r)); err == nil {
 			t.Errorf("%s: accepted", name)
