@@ -60,12 +60,13 @@ func (w *watch) observe(r *record.Record, p *decide.Prepared, now time.Time) rol
 		o.Paused = "paused by " + by.By + " at " + by.Time.UTC().Format(time.RFC3339)
 	}
 	failed := w.runs.Failures()
-	for id := range p.Next.Plan.Peels {
+	for id, e := range p.Next.Plan.Peels {
 		if !p.ChangesPeel(id) {
 			continue
 		}
 		view := w.progress.View(id)
 		peel := rollout.Peel{ID: id, Applied: view.Applied && r.Rollout.Has(id), Errors: view.Errors, Report: view.Sequence, Run: failed[id]}
+		peel.State = w.progress.NewFailure(id, e.Digest, r.Rollout.States)
 		seen, online := w.fleet.Presence(id)
 		switch peel.Seen = seen; {
 		case online:

@@ -152,6 +152,30 @@ func TestAPeelThatJoinsIsInNoWaveUnderWay(t *testing.T) {
 	})
 }
 
+// ranStates has a peel report a run of the states in settings.
+func (r *rollingBench) ranStates(id target.PeelID, digest settings.Digest, outcomes ...wire.StateOutcome) {
+	r.t.Helper()
+	r.say(id, wire.StateRunOf(id.Wire()), wire.StateRun{
+		Peel: id, Digest: string(digest), Counts: map[string]int{"failed": len(outcomes)}, States: outcomes, V: wire.Version,
+	})
+	r.after(2 * time.Second)
+}
+
+// TestAFailedStateCountsIfItRanInTheRollout: a revision that was rolled back is tried again, with the report of the first try.
+func TestAFailedStateCountsIfItRanInTheRollout(t *testing.T) {
+	inWaves(t, "[{name: canary, peels: 1, soak: 1h}]", func(r *rollingBench) {
+		c := r.next()
+		outcome := wire.StateOutcome{State: "nginx", Result: "failed"}
+		r.ranStates(r.ids[0], r.document(r.ids[0]).Digest, outcome)
+		r.takenBack(c, "state nginx failed")
+		r.told("retry", nil)
+		r.after(2 * time.Second)
+		r.at(1, rollout.Soaks)
+		r.ranStates(r.ids[0], r.document(r.ids[0]).Digest, outcome)
+		r.takenBack(c, "state nginx failed")
+	})
+}
+
 func TestAWaveThatFailsIsTakenBack(t *testing.T) {
 	for name, fail := range map[string]struct {
 		do  func(*rollingBench)
@@ -169,6 +193,16 @@ func TestAWaveThatFailsIsTakenBack(t *testing.T) {
 			r.at(1, rollout.Soaks)
 			r.applies(r.ids[0], "no zone x")
 		}, ": no zone x"},
+		"a state that had not failed before": {func(r *rollingBench) {
+			failed := func(id target.PeelID, digest settings.Digest, before bool) {
+				r.ranStates(id, digest, wire.StateOutcome{State: "nginx", Result: "failed", Error: "no such file", Before: before})
+			}
+			failed(r.ids[0], "another", false)
+			failed(r.ids[3], r.document(r.ids[3]).Digest, false) // not of this wave
+			failed(r.ids[0], r.document(r.ids[0]).Digest, true)
+			r.at(1, rollout.Soaks)
+			failed(r.ids[0], r.document(r.ids[0]).Digest, false)
+		}, string(webs(4)[0]) + ": state nginx failed: no such file"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWaves(t, "[{name: canary, peels: 1, soak: 1h}]", func(r *rollingBench) {

@@ -127,6 +127,7 @@ func (t *term) run(ctx context.Context, moved <-chan struct{}) error {
 	g.Go(func() error { return t.source.Run(ctx, moved) })
 	g.Go(func() error { return t.forwardEvents(ctx) })
 	g.Go(func() error { return t.progress.Run(ctx, t.js) })
+	g.Go(func() error { return t.progress.RunStates(ctx, t.js) })
 	g.Go(func() error { return t.archive.Run(ctx) })
 	g.Go(func() error { return t.sweepContents(ctx) })
 	g.Go(func() error { return t.control.Run(ctx) })
@@ -199,7 +200,7 @@ func (t *term) view() metrics.View {
 	if !ok {
 		counts = t.progress.Counts()
 	}
-	v.Counts, v.Reached = counts, reached
+	v.Counts, v.Reached, v.HostCounts = counts, reached, t.progress.HostCounts()
 	return v
 }
 

@@ -128,7 +128,7 @@ func (c *Client) retryNoResponders(ctx context.Context, subject string, data []b
 
 // repeatable are the verbs that change nothing, and dispatch, which runs a job once however often it is requested.
 var repeatable = []string{
-	"dispatch", "resolve", "explain", "list", "show", "active", "returns", "status", "history", "peels", "diff", "plan",
+	"dispatch", "resolve", "explain", "list", "show", "active", "returns", "status", "history", "peels", "states", "diff", "plan",
 }
 
 // request sends a request and waits for the reply. It ends as soon as the bus refuses the subject. A request with a

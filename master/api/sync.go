@@ -111,6 +111,20 @@ func (c *Client) SyncPeels(ctx context.Context) ([]status.Peel, error) {
 	}
 }
 
+// SyncStates returns, for each peel whose settings have states, its newest run of all of them.
+func (c *Client) SyncStates(ctx context.Context) ([]status.States, error) {
+	all := []status.States{}
+	for q := (status.PeelsRequest{}); ; q.After = all[len(all)-1].Peel {
+		page, err := syncing[status.StatesPage](ctx, c, "states", q)
+		if err != nil {
+			return nil, err
+		}
+		if all = append(all, page.Peels...); !page.More || len(page.Peels) == 0 {
+			return all, nil
+		}
+	}
+}
+
 // syncing sends a request to the settings service. If none answers because its leader has just died, it waits for the next.
 func syncing[A any](ctx context.Context, c *Client, verb string, question any) (*A, error) {
 	subject := wire.API("sync", verb, c.user)

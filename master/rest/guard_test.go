@@ -46,6 +46,7 @@ var (
 		{"GET", "/metrics", []credential.Scope{read}, nil},
 		{"GET", "/api/v1/sync", []credential.Scope{read}, nil},
 		{"GET", "/api/v1/sync/peels", []credential.Scope{read}, nil},
+		{"GET", "/api/v1/sync/states", []credential.Scope{read}, nil},
 		{"GET", "/api/v1/sync/history", []credential.Scope{read}, nil},
 		{"GET", "/api/v1/sync/plan", []credential.Scope{read}, nil},
 		{"POST", "/api/v1/sync/approve", order, object{"hash": "01234567"}},

@@ -183,6 +183,7 @@ func (s *system) provoke(check func(method, path string, a answer)) {
 		{"GET", "/api/v1/targets", runner},
 		{"GET", "/api/v1/sync", runner},
 		{"GET", "/api/v1/sync/peels", runner},
+		{"GET", "/api/v1/sync/states", runner},
 		{"GET", "/api/v1/sync/history", runner},
 		{"GET", "/api/v1/sync/plan", runner},
 		{"POST", "/api/v1/sync/approve", runner},

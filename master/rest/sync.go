@@ -20,6 +20,7 @@ const leaderAgain = 5
 func (r *routes) registerSync(a huma.API) {
 	huma.Register(a, r.operation("GET", "/sync", "sync-status", "Show the revision in force, conditions, and how many peels run it", readScope), r.syncStatus)
 	huma.Register(a, r.operation("GET", "/sync/peels", "sync-peels", "List how far each peel is with the revision in force", readScope), r.syncPeels)
+	huma.Register(a, r.operation("GET", "/sync/states", "sync-states", "List what the newest run of the states of each peel has found", readScope), r.syncStates)
 	huma.Register(a, r.operation("GET", "/sync/history", "sync-history", "List the revisions that were tried, newest first", readScope), r.syncHistory)
 	huma.Register(a, r.operation("GET", "/sync/plan", "sync-plan", "Show what the revision that waits would change", readScope, 404), r.syncPlan)
 	order := func(verb, summary string, problems ...int) huma.Operation {
@@ -112,6 +113,29 @@ func (r *routes) syncPeels(ctx context.Context, in *syncPeelsInput) (*syncPeelsO
 	out := &syncPeelsOutput{Body: SyncPeelsPage{Peels: page.Peels}}
 	if out.Body.Peels == nil {
 		out.Body.Peels = []status.Peel{}
+	}
+	if n := len(page.Peels); page.More && n > 0 {
+		out.Body.Next = page.Peels[n-1].Peel
+	}
+	return out, nil
+}
+
+// SyncStatesPage is a page of the newest runs of states, by ID.
+type SyncStatesPage struct {
+	Peels []status.States `json:"peels"`
+	Next  target.PeelID   `json:"next,omitempty" doc:"The cursor of the next page; absent on the last."`
+}
+
+type syncStatesOutput struct{ Body SyncStatesPage }
+
+func (r *routes) syncStates(ctx context.Context, in *syncPeelsInput) (*syncStatesOutput, error) {
+	page, err := forward[status.StatesPage](ctx, r, "states", status.PeelsRequest{After: in.Cursor})
+	if err != nil {
+		return nil, err
+	}
+	out := &syncStatesOutput{Body: SyncStatesPage{Peels: page.Peels}}
+	if out.Body.Peels == nil {
+		out.Body.Peels = []status.States{}
 	}
 	if n := len(page.Peels); page.More && n > 0 {
 		out.Body.Next = page.Peels[n-1].Peel

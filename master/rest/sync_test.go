@@ -246,4 +246,7 @@ func (s *system) provokeSync(check func(method, path string, a answer), repo *se
 	if p := want[rest.SyncPeelsPage](s.t, get("/peels"), 200); len(p.Peels) != 1 || p.Peels[0].Peel != "sync-01" {
 		s.t.Errorf("%+v", p)
 	}
+	if p := want[rest.SyncStatesPage](s.t, get("/states"), 200); p.Peels == nil || len(p.Peels) != 0 || p.Next != "" {
+		s.t.Errorf("%+v", p)
+	}
 }

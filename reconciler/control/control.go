@@ -77,9 +77,10 @@ type Command struct {
 }
 
 var (
-	errBusy     = errors.New("too many requests at once; ask again")
-	errHandover = errors.New("the attempt did not end: it takes long, or the reconciler hands over; ask again")
-	errNoPeel   = &record.Refusal{Reason: "no such peel is known"}
+	errBusy         = errors.New("too many requests at once; ask again")
+	errHandover     = errors.New("the attempt did not end: it takes long, or the reconciler hands over; ask again")
+	errStatesUnread = errors.New("the master that leads still reads the reports on states: ask again")
+	errNoPeel       = &record.Refusal{Reason: "no such peel is known"}
 )
 
 // A handler answers one request. about is for the audit log; if empty, the log uses the name in the request.
@@ -121,7 +122,7 @@ func (s *Service) Run(ctx context.Context) error {
 
 func (s *Service) handlers() map[string]handler {
 	return map[string]handler{
-		"status": s.status, "history": s.history, "peels": s.peels, "diff": s.document, "plan": s.plan,
+		"status": s.status, "history": s.history, "peels": s.peels, "states": s.states, "diff": s.document, "plan": s.plan,
 		"now": s.now, "approve": s.approve, "pause": s.pause, "resume": s.resume, "pin": s.pin, "unpin": s.unpin, "retry": s.retry,
 		"adopt":  s.adopt,
 		"remove": s.remove,
@@ -131,7 +132,7 @@ func (s *Service) handlers() map[string]handler {
 // isCommand reports whether a verb changes something.
 func isCommand(verb string) bool {
 	switch verb {
-	case "status", "history", "peels", "diff", "plan":
+	case "status", "history", "peels", "states", "diff", "plan":
 		return false
 	}
 	return true

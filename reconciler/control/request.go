@@ -14,6 +14,7 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/record"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -42,7 +43,7 @@ type Carried struct {
 // Status returns the present status.
 func (s *Service) Status() status.Sync {
 	sync := s.Newest().Sync
-	sync.Counts = s.Progress.Counts()
+	sync.Counts, sync.HostCounts = s.Progress.Counts(), s.Progress.HostCounts()
 	sync.PausedErrors = s.Progress.PausedErrors(pausedShown)
 	sync.Duplicates = s.Fleet.Duplicates()
 	sync.Duplicates = sync.Duplicates[:min(len(sync.Duplicates), duplicatesShown)]
@@ -77,6 +78,33 @@ func (s *Service) peels(_ context.Context, req micro.Request) (any, string, erro
 		return nil, "", err
 	}
 	return s.Progress.Page(q.After, pageOfPeels), "", nil
+}
+
+// maxStates bounds an answer of sync.states, in bytes: the bus takes 1 MiB, and one peel has at most 200 KiB.
+const maxStates = 512 << 10
+
+// states answers with as many peels as an answer has room for.
+func (s *Service) states(_ context.Context, req micro.Request) (any, string, error) {
+	var q status.PeelsRequest
+	if err := decode(req, &q); err != nil {
+		return nil, "", err
+	}
+	page, ok := s.Progress.States(q.After, pageOfPeels)
+	if !ok && s.Newest().Sync.LastGood.Commit != "" {
+		return nil, "", errStatesUnread
+	}
+	size := 0
+	for i := range page.Peels {
+		data, err := canon.Marshal(page.Peels[i])
+		if err != nil {
+			return nil, "", err
+		}
+		if size += len(data) + 1; size > maxStates && i > 0 {
+			page.Peels, page.More = page.Peels[:i], true
+			break
+		}
+	}
+	return page, "", nil
 }
 
 // plan compiles nothing: a revision that waits because of a pin or a pause has no plan yet.

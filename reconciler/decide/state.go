@@ -131,10 +131,10 @@ type Comparison struct {
 	Descends     bool // Head descends from Pinned
 }
 
-// A Measurement holds the newest sequences of two streams before a rollout of a commit.
+// A Measurement holds the newest sequences of streams before a rollout of a commit.
 type Measurement struct {
-	Commit            settings.Commit
-	Sequence, Reports uint64 // of job-events and of applied
+	Commit settings.Commit
+	record.Sequences
 }
 
 // A Compiled is a revision with its plan for the fleet at Changes.

@@ -19,10 +19,11 @@ var (
 	condition   = describe("sync_condition", "1 for each condition of zester sync status that is true, 0 for the others.", "type")
 	wave        = describe("sync_rollout_wave", "The wave that is under way, from 1; 0 while no revision goes out in waves.")
 	peels       = describe("peels", "Peels by how far they are with what they are to run: applied, pending, failed, offline. They add up to the fleet.", "state")
+	statePeels  = describe("state_peels", "Peels with states by what their newest run of all of them found: clean, drifted, pending, failed, unknown, never (no run), other_settings (run with other settings than wanted).", "state")
 )
 
 // gauges are the descriptions of all gauges.
-var gauges = []*prometheus.Desc{leader, lastSuccess, inForce, revision, upToDate, generation, condition, wave, peels}
+var gauges = []*prometheus.Desc{leader, lastSuccess, inForce, revision, upToDate, generation, condition, wave, peels, statePeels}
 
 func describe(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc("zester_"+name, help, labels, nil)
@@ -101,6 +102,11 @@ func gaugesOf(s *status.Sync) (all []prometheus.Metric) {
 		n     int
 	}{{status.Applied, s.Counts.Applied}, {status.Pending, s.Counts.Pending}, {status.Failed, s.Counts.Failed}, {status.Offline, s.Counts.Offline}} {
 		add(peels, float64(p.n), string(p.state))
+	}
+	for _, state := range status.HostStates {
+		if n, known := s.HostCounts[state]; known {
+			add(statePeels, float64(n), string(state))
+		}
 	}
 	return all
 }

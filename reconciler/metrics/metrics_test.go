@@ -68,7 +68,7 @@ func TestTheLeaderShowsItsStatusAndTheOthersNone(t *testing.T) {
 			Observed: "c2", LastAttempted: "c2", LastGood: status.Revision{Commit: "c1", Since: started}, Read: started.Add(1500 * time.Millisecond), Written: status.Written{Generation: 7},
 			Holds: status.Holds{Pinned: &status.Pin{Commit: "c1"}}, Rollout: &status.Rollout{Wave: 2},
 			Conditions: []status.Condition{{Type: status.Suspended, Status: true}, {Type: status.FetchFailed}},
-			Counts:     status.Counts{Peels: 10, Applied: 4, Pending: 3, Failed: 2, Offline: 1},
+			Counts:     status.Counts{Peels: 10, Applied: 4, Pending: 3, Failed: 2, Offline: 1}, HostCounts: status.HostCounts{status.HostFailed: 2, status.HostClean: 0},
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
@@ -80,7 +80,8 @@ func TestTheLeaderShowsItsStatusAndTheOthersNone(t *testing.T) {
 			`zester_sync_revision_info{commit="c1",role="in_force"} 1`, `zester_sync_revision_info{commit="c1",role="pinned"} 1`,
 			"zester_sync_up_to_date 0", "zester_sync_generation 7", "zester_sync_rollout_wave 2",
 			`zester_sync_condition{type="Suspended"} 1`, `zester_sync_condition{type="FetchFailed"} 0`, `zester_sync_condition{type="Stalled"} 0`,
-			`zester_peels{state="applied"} 4`, `zester_peels{state="pending"} 3`, `zester_peels{state="failed"} 2`, `zester_peels{state="offline"} 1`)...)
+			`zester_peels{state="applied"} 4`, `zester_peels{state="pending"} 3`, `zester_peels{state="failed"} 2`, `zester_peels{state="offline"} 1`,
+			`zester_state_peels{state="failed"} 2`, `zester_state_peels{state="clean"} 0`)...)
 		cancel()
 		if err := <-ended; err != context.Canceled {
 			t.Error(err)

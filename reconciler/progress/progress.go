@@ -1,13 +1,16 @@
 // Package progress compares the wanted settings of each peel with its reports, and follows failed runs during a rollout.
 //
-// Call [New] first and run [Progress.Run], which reads the reports, in a goroutine of its own. [Progress.Want] sets the
+// Call [New] first and run [Progress.Run] and [Progress.RunStates], which read the reports, each in a goroutine of its own. [Progress.Want] sets the
 // wanted settings; the other methods answer from memory. [NewRuns] and [Runs.Run] follow the runs of a rollout.
 //
 // Guarantees:
 //   - A report counts only for the peel of its subject. The bus lets no other peel write it.
 //   - A report that cannot be decoded changes nothing.
-//   - Counts take time in proportion to the peels that lack their wanted settings, not to the fleet.
-//   - All methods may be called at the same time. None waits for the bus except Run.
+//   - Counts take time in proportion to the peels that lack their wanted settings, not to the fleet; those of host states to the
+//     fleet.
+//   - A host is never clean by a report that did not arrive, nor by a run of other settings.
+//   - All methods may be called at the same time. None waits for the bus except Run
+//     and RunStates.
 //
 // Known gap: if more than 1,000 peels lack their wanted settings, counts are up to 250 ms old.
 package progress
@@ -46,6 +49,7 @@ type Progress struct {
 	plan    *plan.Plan                         // of wanted
 	reached time.Time                          // when a peel last left lacking, by the clock of the bus
 	last    counted
+	states  stateRuns
 }
 
 // counted are the counts at a time.
@@ -68,7 +72,7 @@ type report struct {
 
 // New returns a Progress without reports. reported gets a value after each report, unless it is full.
 func New(fleet *feed.Feed, reported chan<- struct{}, log *slog.Logger) *Progress {
-	return &Progress{fleet: fleet, log: log, refusals: loglimit.New(log), reported: reported, reports: map[string]report{}, trouble: map[string]struct{}{}}
+	return &Progress{fleet: fleet, log: log, refusals: loglimit.New(log), reported: reported, reports: map[string]report{}, trouble: map[string]struct{}{}, states: stateRuns{of: map[string]stateRun{}}}
 }
 
 // Want replaces the wanted settings. commit is the revision of the plan, empty if the plan mixes two. The wanted settings of

@@ -12,25 +12,30 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// Run reads the reports of the peels, beginning with the newest of each, until ctx ends. It also returns when the reader
-// ends; call it again then.
+// Run reads the reports of the peels on their settings, beginning with the newest of each, until ctx ends. It also returns when
+// the reader ends; call it again then.
 func (p *Progress) Run(ctx context.Context, js jetstream.JetStream) error {
-	consumer, err := js.OrderedConsumer(ctx, "applied", jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverAllPolicy})
+	return p.follow(ctx, js, "applied", p.onReport)
+}
+
+// follow reads a stream with the newest report of each peel.
+func (p *Progress) follow(ctx context.Context, js jetstream.JetStream, stream string, onReport func(jetstream.Msg)) error {
+	consumer, err := js.OrderedConsumer(ctx, stream, jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverAllPolicy})
 	if err != nil {
-		return fmt.Errorf("cannot follow the reports of the peels: %w", err)
+		return fmt.Errorf("cannot read the reports of the peels in the stream %s: %w", stream, err)
 	}
-	reading, err := consumer.Consume(p.onReport, jetstream.ConsumeErrHandler(func(_ jetstream.ConsumeContext, err error) {
-		p.log.Warn("reports of the peels are read again", "err", err)
+	reading, err := consumer.Consume(onReport, jetstream.ConsumeErrHandler(func(_ jetstream.ConsumeContext, err error) {
+		p.log.Warn("reports of the peels are read again", "stream", stream, "err", err)
 	}))
 	if err != nil {
-		return fmt.Errorf("cannot follow the reports of the peels: %w", err)
+		return fmt.Errorf("cannot read the reports of the peels in the stream %s: %w", stream, err)
 	}
 	defer func() { reading.Stop(); <-reading.Closed() }()
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-reading.Closed():
-		return fmt.Errorf("cannot follow the reports of the peels: the reader ended")
+		return fmt.Errorf("cannot read the reports of the peels in the stream %s: the reader ended", stream)
 	}
 }
 

@@ -50,10 +50,13 @@ func (p *Progress) View(id target.PeelID) PeelView {
 	}
 }
 
-// Forget drops the report of a peel that was removed.
+// Forget drops the reports of a peel that was removed.
 func (p *Progress) Forget(id target.PeelID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.states.of[id.Wire()].Peel == id {
+		delete(p.states.of, id.Wire())
+	}
 	if p.reports[id.Wire()].Peel == id {
 		delete(p.reports, id.Wire())
 		delete(p.trouble, id.Wire())
@@ -113,11 +116,7 @@ func (p *Progress) Outdated(most int) (peels []target.PeelID) {
 // states. It is false for a peel without a report.
 func (p *Progress) isOutdatedLocked(id target.PeelID) bool {
 	r := p.reports[id.Wire()]
-	if r.Peel != id || p.plan == nil {
-		return false
-	}
-	e := p.plan.Peels[id]
-	return e != nil && len(e.States) > 0 && !slices.Contains(r.Features, wire.FeatureStates)
+	return r.Peel == id && p.hasStatesLocked(id) && !slices.Contains(r.Features, wire.FeatureStates)
 }
 
 // Counts returns the numbers of peels by state, without decommissioned peels.
@@ -201,7 +200,7 @@ func (p *Progress) peelLocked(id target.PeelID) status.Peel {
 		s.State = status.Decommissioned
 		return s
 	}
-	s.State, s.Since = p.stateLocked(id), p.lacking[id].since
+	s.State, s.Since, s.HostState = p.stateLocked(id), p.lacking[id].since, p.hostStateLocked(id)
 	if mistake, ok := p.behind[id]; ok {
 		s.Errors = append(slices.Clone(s.Errors), mistake.Error())
 	}

@@ -16,18 +16,24 @@ import (
 // also peels that appear later. So the record alone decides which peel gets which revision, and the next leader continues
 // where this one stopped.
 type Rollout struct {
-	Commit   settings.Commit `json:"commit"`
-	Started  time.Time       `json:"started"`            // when the rollout began
-	Sequence uint64          `json:"sequence"`           // of the stream job-events before the first wave: later runs count
-	Reports  uint64          `json:"reports"`            // of the stream applied before the first wave: later errors count
-	Override string          `json:"override,omitempty"` // a person's reason to go on in a freeze; empty if nobody did
-	Waves    []top.Wave      `json:"waves"`              // the stricter of both revisions, fixed when the rollout began
-	Stage    Stage           `json:"stage"`
+	Commit  settings.Commit `json:"commit"`
+	Started time.Time       `json:"started"` // when the rollout began
+	Sequences
+	Override string     `json:"override,omitempty"` // a person's reason to go on in a freeze; empty if nobody did
+	Waves    []top.Wave `json:"waves"`              // the stricter of both revisions, fixed when the rollout began
+	Stage    Stage      `json:"stage"`
 
 	Members  Marks    `json:"members,omitempty"`  // the peels that have the revision
 	Known    Marks    `json:"before,omitempty"`   // errors that members reported before they got the revision
 	Failed   Marks    `json:"failed,omitempty"`   // members that have failed; a member stays in it until the rollout ends
 	Failures []string `json:"failures,omitempty"` // descriptions of the first of them
+}
+
+// Sequences are the newest sequences of streams before the first wave. Only later messages count for a rollout.
+type Sequences struct {
+	Sequence uint64 `json:"sequence"`         // of job-events, which has the runs of entries
+	Reports  uint64 `json:"reports"`          // of applied, which has the errors of peels
+	States   uint64 `json:"states,omitempty"` // of states, which has the runs of states
 }
 
 // A Stage is the progress of a rollout in one wave.

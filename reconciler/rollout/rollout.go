@@ -54,6 +54,7 @@ type Peel struct {
 	Applied  bool          // it runs the revision
 	Lacking  time.Duration // how long it has been online without running the revision
 	Run      string        // description of a failed run of an entry that the revision adds or changes; empty if there is none
+	State    string        // description of a state that failed with the revision and not before; empty if there is none
 	Errors   []string      // of its last report
 	Report   uint64        // sequence of that report in the stream applied; 0 if there is none
 }
@@ -107,10 +108,9 @@ type Step struct {
 }
 
 // Begin returns the record with a rollout of a revision, in place of the one under way. safety is the stricter of the
-// revision in force and the new one, and has waves. sequence and reports are the newest sequences of the streams job-events
-// and applied.
-func Begin(r record.Record, commit settings.Commit, safety top.Safety, sequence, reports uint64, now time.Time) record.Record {
-	next := record.Rollout{Commit: commit, Started: now, Sequence: sequence, Reports: reports, Waves: safety.Waves}
+// revision in force and the new one, and has waves. after are the newest sequences of the streams.
+func Begin(r record.Record, commit settings.Commit, safety top.Safety, after record.Sequences, now time.Time) record.Record {
+	next := record.Rollout{Commit: commit, Started: now, Sequences: after, Waves: safety.Waves}
 	if r.Approved != nil && r.Approved.Commit == commit {
 		next.Override = r.Approved.Override
 	}
@@ -181,10 +181,13 @@ func (s *stepper) noteFailures() {
 }
 
 // failure describes how a member has failed, empty if it has not: a run of an entry that the revision adds or changes failed,
-// or it reported a new error, or it is online and has not applied the revision in time.
+// or a state that had not failed before, or it reported a new error, or it is online and has not applied the revision in time.
 func (s *stepper) failure(p Peel) string {
 	if p.Run != "" {
 		return p.Run
+	}
+	if p.State != "" {
+		return p.State
 	}
 	if p.Report > s.Reports {
 		for _, text := range p.Errors {

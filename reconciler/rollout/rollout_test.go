@@ -49,7 +49,7 @@ type scene struct {
 func newScene(t testing.TB, policy string, n int) *scene {
 	both := safety(t, policy)
 	s := &scene{t: t, now: start, peels: map[target.PeelID]*Peel{}, fleet: peelindex.New(), freezes: both.Freezes}
-	s.r = *Begin(record.Record{}, "c", both, 10, 20, start).Rollout
+	s.r = *Begin(record.Record{}, "c", both, record.Sequences{Sequence: 10, Reports: 20}, start).Rollout
 	for i := range n {
 		s.join(target.PeelID(fmt.Sprintf("p%d", i)))
 	}
@@ -267,6 +267,7 @@ func TestReasonsForWhichAWaveFails(t *testing.T) {
 		failed string
 	}{
 		"a run":                                 {func(p *Peel) { p.Run = "run 1 of x failed" }, "run 1 of x failed"},
+		"a state":                               {func(p *Peel) { p.State = "state nginx failed: no such file" }, "state nginx failed: no such file"},
 		"an error":                              {func(p *Peel) { p.Errors, p.Report = []string{"old", "bad"}, 21 }, "bad"},
 		"an old error":                          {func(p *Peel) { p.Errors, p.Report = []string{"old"}, 21 }, ""},
 		"an error that another one had":         {func(p *Peel) { p.Errors, p.Report = []string{"other"}, 21 }, "other"},
@@ -429,10 +430,10 @@ func TestAnOverrideIsForOneRevision(t *testing.T) {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	waves := safety(t, "waves: [{name: a, peels: 1}]")
-	if begun := Begin(r, frozen, waves, 1, 2, start); begun.Rollout.Override != "outage" || begun.Approved != nil {
+	if begun := Begin(r, frozen, waves, record.Sequences{}, start); begun.Rollout.Override != "outage" || begun.Approved != nil {
 		t.Errorf("%+v", begun)
 	}
-	if other := Begin(r, "other", waves, 1, 2, start); other.Rollout.Override != "" || other.Approved != nil {
+	if other := Begin(r, "other", waves, record.Sequences{}, start); other.Rollout.Override != "" || other.Approved != nil {
 		t.Errorf("%+v", other)
 	}
 	way := record.Record{Rollout: &record.Rollout{Commit: frozen, Waves: waves.Waves}}

@@ -89,6 +89,8 @@ type Sync struct {
 	Conditions []Condition `json:"conditions"`
 	Findings
 	Counts Counts `json:"counts"`
+	// HostCounts are the numbers of peels with states by host state; absent while the master that leads still reads reports.
+	HostCounts HostCounts `json:"host_counts,omitempty"`
 }
 
 // Written counts the writes of documents.
@@ -273,6 +275,8 @@ type Peel struct {
 	Features []string `json:"features,omitempty"`
 	// Outdated reports that its settings have states, which its zester-peel does not understand.
 	Outdated bool `json:"outdated,omitempty"`
+	// HostState says how the host compares with its states; empty if its settings have none.
+	HostState HostState `json:"host_state,omitempty"`
 
 	Stale    bool      `json:"stale,omitempty"` // it runs a snapshot that the bus has not confirmed
 	Reported time.Time `json:"reported,omitzero"`

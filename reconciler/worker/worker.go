@@ -127,10 +127,10 @@ func (w *Worker) Remove(ctx context.Context, id target.PeelID) (bool, error) {
 	return held, w.o.Published.Remove(ctx, id)
 }
 
-// measure returns the newest sequences of the streams with runs and reports. Later messages count for a rollout.
+// measure returns the newest sequences of the streams with runs, reports and runs of states. Later messages count for a rollout.
 func (w *Worker) measure(ctx context.Context, commit settings.Commit) (*decide.Measurement, error) {
 	m := &decide.Measurement{Commit: commit}
-	for stream, sequence := range map[string]*uint64{"job-events": &m.Sequence, "applied": &m.Reports} {
+	for stream, sequence := range map[string]*uint64{"job-events": &m.Sequence, "applied": &m.Reports, "states": &m.States} {
 		s, err := w.o.JetStream.Stream(ctx, stream)
 		if err != nil {
 			return nil, fmt.Errorf("cannot read the newest sequence of the stream %s: %w", stream, err)

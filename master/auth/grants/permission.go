@@ -79,7 +79,7 @@ func Tags(r Role, wireIDs ...string) []string {
 }
 
 // readVerbs are the verbs of the API that change nothing, whatever the noun.
-var readVerbs = []string{"list", "show", "status", "active", "returns", "history", "peels", "diff", "plan", "explain"}
+var readVerbs = []string{"list", "show", "status", "active", "returns", "history", "peels", "states", "diff", "plan", "explain"}
 
 // Grants are the subjects that a role may use. The server refuses all others. Both lists of every role are non-empty,
 // because to NATS an empty list means everything. No role may publish to the reply subject of a message it receives
