@@ -75,6 +75,11 @@ func (d *doctor) settings(ctx context.Context, client *api.Client) {
 		d.found("entries", warning, fmt.Sprintf("zester schedule history %s %s, then zester schedule resume %s %s",
 			p.Peel, p.Entries[0], p.Peel, p.Entries[0]), "%s", pausedLine(p))
 	}
+	for _, state := range []status.HostState{status.HostFailed, status.HostDrifted} {
+		if n := s.HostCounts[state]; n > 0 {
+			d.found("states", warning, "zester state status names the peels and the states", "%s on %s", state, count(n, "peel"))
+		}
+	}
 	if len(s.Outdated) > 0 {
 		d.found("states", warning, "upgrade zester-peel there, or keep its states from the peel in top.yaml", "%s", outdatedLine(s.Outdated))
 	}

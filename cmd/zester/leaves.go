@@ -92,6 +92,11 @@ plan                           # what is not committed yet
 plan --base origin/main --head HEAD
 plan --facts peels.yaml --base origin/main -o markdown`},
 
+	"state status": {listStates, `
+state status
+state status 'web-*'
+state status -o json           # with the states that changed or failed`},
+
 	"sync status":  {asks, "sync status\nsync status -o json"},
 	"sync now":     {asks, `sync now`},
 	"sync wait":    {asks, "sync wait --timeout 2m\nsync wait --revision 9b1c8f0e --peels 3"},

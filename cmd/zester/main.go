@@ -191,7 +191,7 @@ func (a *app) root() *cobra.Command {
 		a.scheduleCommand(), a.cronCommand(),
 		a.lintCommand(), a.blameCommand(),
 		a.planCommand(),
-		a.syncCommand(),
+		a.syncCommand(), a.stateCommand(),
 		a.authCommand(),
 		a.contextCommand(),
 		a.auditCommand(), a.guideCommand(),

@@ -183,6 +183,14 @@ func screens(a *app, now time.Time) []shown {
 		{"job list", func() error { return a.showJobs(jobs) }},
 		{"peel list", func() error { return a.printTable(peelsTable(peels, nil)) }},
 		{"sync peels", func() error { return a.printTable(syncPeelsTable([]status.Peel{failing, applied, behind})) }},
+		{"state status", func() error {
+			return a.showStates([]status.States{
+				{Peel: "db-01", State: status.HostDrifted, Commit: newCommit, Test: true, Time: ago(20 * time.Minute), Counts: map[string]int{"unchanged": 11, "would_change": 1}, Results: []status.StateResult{{State: "/etc/sysctl.d/10-db.conf", Result: "would_change", Cause: "drift"}}},
+				{Peel: "mail-01", State: status.HostNever},
+				{Peel: "web-01", State: status.HostClean, Commit: newCommit, Time: ago(9 * time.Minute), Counts: map[string]int{"unchanged": 30}},
+				{Peel: "web-02", State: status.HostFailed, Commit: newCommit, Time: ago(12 * time.Minute), Counts: map[string]int{"unchanged": 28, "failed": 1, "skipped": 1}, Results: []status.StateResult{{State: "nginx", Result: "failed", Cause: "intended", Error: "Job for nginx.service failed: bind: address already in use"}}},
+			})
+		}},
 		{"sync history", func() error {
 			return a.printTable(historyTable([]status.Attempt{
 				{Commit: newCommit, Author: "Ada Operator", Message: "Back up the database at night", Outcome: status.OutcomeApplied, Began: ago(time.Hour), Ended: ago(59 * time.Minute), Stored: true, Approvals: []status.Approval{{What: "gate first", By: "eve", Reason: "looks well"}}},

@@ -104,6 +104,7 @@ func (a *app) describeSync(s *status.Sync) {
 		line("rollout", rolloutLine(s.Rollout))
 	}
 	line("peels", countLine(s.Counts))
+	line("states", hostCountLine(s.HostCounts))
 	for _, p := range s.PausedErrors {
 		line("paused", pausedLine(p))
 	}
@@ -233,6 +234,10 @@ func syncPeelsTable(peels []status.Peel) table {
 		}
 		if p.MissingContents > 0 {
 			state += fmt.Sprintf(", %d contents missing", p.MissingContents)
+		}
+		switch p.HostState {
+		case status.HostFailed, status.HostDrifted:
+			state += ", states " + string(p.HostState)
 		}
 		if p.Outdated {
 			state += ", outdated"
