@@ -8,7 +8,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -166,32 +165,10 @@ func (d *Dir) Mkdir(name string, a Attributes) error {
 	if err := unix.Mkdirat(d.fd, name, 0o700); err != nil {
 		return d.fail("make the directory", name, err)
 	}
-	if err := d.ownNew(name, a); err != nil {
+	if err := d.Own(name, a); err != nil {
 		return err
 	}
 	return d.sync()
-}
-
-// ownNew changes owner and mode of a directory that this process has just made. A user may have put another one there, so it
-// must be empty: then nobody gets anything by becoming its owner.
-func (d *Dir) ownNew(name string, a Attributes) error {
-	fd, err := unix.Openat(d.fd, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return d.fail("open", name, err)
-	}
-	f := os.NewFile(uintptr(fd), path.Join(d.path, name))
-	defer func() { _ = f.Close() }()
-	info, err := statFD(fd)
-	if err != nil {
-		return d.fail("stat", name, err)
-	}
-	if names, err := f.Readdirnames(1); info.UID != uint32(os.Geteuid()) || len(names) > 0 || !errors.Is(err, io.EOF) {
-		return d.fail("make the directory", name, &UnsafeError{f.Name(), "another user has put something else there meanwhile"})
-	}
-	if err := own(fd, a); err != nil {
-		return d.fail("change the owner or mode of", name, err)
-	}
-	return nil
 }
 
 // Symlink makes a symbolic link, or changes the target of one.

@@ -142,7 +142,7 @@ func (w *walk) step(d *Dir, part string) (*Dir, error) {
 		_ = unix.Close(fd)
 		return nil, &fs.PathError{Op: "stat", Path: at, Err: err}
 	}
-	if why := unsafe(d.info, info); why != "" {
+	if why := unsafe(d.info, info, fd); why != "" {
 		_ = unix.Close(fd)
 		return nil, &UnsafeError{at, why}
 	}
@@ -175,17 +175,36 @@ func (w *walk) follow(d *Dir, fd int, at string, info Info) (*Dir, error) {
 	return w.to(path.Clean(target))
 }
 
-// unsafe says why the way from a directory to a file in it is not safe, empty if it is.
-func unsafe(dir, file Info) string {
-	if !trusted(dir.UID) && file.UID != dir.UID {
-		if !trusted(file.UID) || file.Kind != File || file.Links > 1 { // a file of root with one name is no link to another file
-			return "the directory that it is in belongs to another user, and it does not belong to that user"
-		}
+// unsafe says why the way from a directory to the file fd in it is not safe, empty if it is.
+func unsafe(dir, file Info, fd int) string {
+	if !trusted(dir.UID) && file.UID != dir.UID && !isHarmless(file, fd) {
+		return "the directory that it is in belongs to another user, and it does not belong to that user"
 	}
 	if othersWrite(dir) && dir.Mode&unix.S_ISVTX == 0 && !trusted(file.UID) && file.UID != dir.UID {
 		return "the directory that it is in can be written by others, and it belongs to one of them"
 	}
 	return ""
+}
+
+// isHarmless reports whether a file in the directory of a user is a file of root with one name, which is no link to another
+// file, or an empty directory of root, such as one that a crash kept from getting its owner.
+func isHarmless(file Info, fd int) bool {
+	switch {
+	case !trusted(file.UID):
+		return false
+	case file.Kind == File:
+		return file.Links == 1
+	case file.Kind != Directory:
+		return false
+	}
+	readable, err := unix.Openat(fd, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	f := os.NewFile(uintptr(readable), ".")
+	defer func() { _ = f.Close() }()
+	_, err = f.Readdirnames(1)
+	return errors.Is(err, io.EOF)
 }
 
 // othersWrite reports whether users other than the owner may write a directory.
@@ -258,7 +277,7 @@ func (d *Dir) open(name string, flags int) (*os.File, Info, error) {
 		err = fmt.Errorf("it is %s", info.Kind)
 	}
 	if err == nil {
-		if why := unsafe(d.info, info); why != "" {
+		if why := unsafe(d.info, info, fd); why != "" {
 			err = &UnsafeError{path.Join(d.path, name), why}
 		}
 	}

@@ -154,7 +154,7 @@ func TestAUserDirectsRootToFilesOfTheUserAlone(t *testing.T) {
 	h := home(t, dir, 1234)
 	must(t, os.Mkdir(filepath.Join(h, "own"), 0o755))
 	must(t, os.Chown(filepath.Join(h, "own"), 1234, 1234))
-	must(t, os.Mkdir(filepath.Join(h, "roots"), 0o755)) // as if it had been moved there
+	must(t, os.MkdirAll(filepath.Join(h, "roots", "x"), 0o755)) // as if it had been moved there
 	must(t, os.Mkdir(filepath.Join(h, "thirds"), 0o755))
 	must(t, os.Chown(filepath.Join(h, "thirds"), 4321, 4321))
 	d, err := Open(filepath.Join(h, "own"))
@@ -192,11 +192,12 @@ func TestRootMayWorkInTheDirectoryOfAUser(t *testing.T) {
 		t.Errorf("%q, %v", data, err)
 	}
 	must(t, d.Own("roots", Attributes{0, 0, 0o600}))
-	// A user replaces a directory between its making and the change of its owner.
-	must(t, os.Mkdir(filepath.Join(h, "new"), 0o700))
-	must(t, os.WriteFile(filepath.Join(h, "new", "secret"), nil, 0o600))
-	if err := d.ownNew("new", Attributes{1234, 1234, 0o755}); !isUnsafe(err) {
-		t.Errorf("a directory with a file got another owner: %v", err)
+	must(t, os.Mkdir(filepath.Join(h, "new"), 0o700)) // a run was killed before it changed the owner
+	must(t, d.Own("new", Attributes{1234, 1234, 0o755}))
+	must(t, os.Mkdir(filepath.Join(h, "other"), 0o700))
+	must(t, os.WriteFile(filepath.Join(h, "other", "secret"), nil, 0o600))
+	if err := d.Own("other", Attributes{1234, 1234, 0o755}); !isUnsafe(err) {
+		t.Errorf("a directory with a file of root got another owner: %v", err)
 	}
 }
 
