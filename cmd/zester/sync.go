@@ -233,7 +233,7 @@ func syncPeelsTable(peels []status.Peel) table {
 			state += fmt.Sprintf(", %d paused_errors", n)
 		}
 		if p.MissingContents > 0 {
-			state += fmt.Sprintf(", %d contents missing", p.MissingContents)
+			state += fmt.Sprintf(", contents missing: %d", p.MissingContents)
 		}
 		switch p.HostState {
 		case status.HostFailed, status.HostDrifted:

@@ -215,3 +215,11 @@ func TestStatusNamesTheFolderOfTheFleet(t *testing.T) {
 		}
 	}
 }
+
+func TestThePeelsThatLackContentsAreShown(t *testing.T) {
+	t.Parallel()
+	rows := syncPeelsTable([]status.Peel{{Peel: "a", State: status.Applied, MissingContents: 2}}).rows
+	if len(rows) != 1 || rows[0][1] != "applied, contents missing: 2" {
+		t.Errorf("%q", rows)
+	}
+}

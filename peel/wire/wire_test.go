@@ -209,3 +209,16 @@ func TestTheFeaturesOfAReportAreBounded(t *testing.T) {
 		}
 	}
 }
+
+func TestANegativeNumberOfMissingContentsIsRefused(t *testing.T) {
+	for _, n := range []int{-1, 0, 3} {
+		data, err := canon.Marshal(wire.Applied{Peel: "web-1", MissingContents: n, V: wire.Version})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := wire.DecodeApplied(&nats.Msg{Subject: wire.SettingsApplied("web-1"), Data: data})
+		if (err == nil) != (n >= 0) || n >= 0 && a.MissingContents != n {
+			t.Errorf("%d: %d, %v", n, a.MissingContents, err)
+		}
+	}
+}

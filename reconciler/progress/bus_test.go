@@ -199,6 +199,18 @@ func TestAPeelThatDoesNotUnderstandItsStatesIsOutdated(t *testing.T) {
 	})
 }
 
+func TestAPeelShowsHowManyContentsItLacks(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *fleet) {
+		b.p.Want("c1", toRun("d1", "a"), nil)
+		for _, n := range []int{2, 0} {
+			b.say("a", wire.SettingsApplied("a"), wire.Applied{Peel: "a", Digest: "d1", MissingContents: n, V: wire.Version})
+			if p := b.p.Peel("a"); p.MissingContents != n || p.State != status.Applied {
+				t.Errorf("reported %d, shown %+v", n, p)
+			}
+		}
+	})
+}
+
 func TestPausedEntriesOfPeelsWithSettings(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *fleet) {
 		b.p.Want("c1", toRun("d1", "a", "b", "c"), nil)
