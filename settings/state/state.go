@@ -255,18 +255,23 @@ func inOrder(pairs []strictyaml.Pair, order []string) []strictyaml.Pair {
 	if order == nil {
 		return pairs
 	}
-	place := make(map[string]int, len(order))
-	for i, name := range order {
-		place[name] = i + 1
+	byName := make(map[string]strictyaml.Pair, len(pairs))
+	for _, p := range pairs {
+		byName[p.Key] = p
 	}
-	at := func(p strictyaml.Pair) int {
-		if i := place[p.Key]; i > 0 {
-			return i
+	out := make([]strictyaml.Pair, 0, len(pairs))
+	take := func(name string) {
+		if p, ok := byName[name]; ok {
+			delete(byName, name)
+			out = append(out, p)
 		}
-		return len(order) + 1
 	}
-	out := slices.Clone(pairs)
-	slices.SortStableFunc(out, func(a, b strictyaml.Pair) int { return at(a) - at(b) })
+	for _, name := range order {
+		take(name)
+	}
+	for _, p := range pairs {
+		take(p.Key)
+	}
 	return out
 }
 

@@ -17,6 +17,7 @@ package strictyaml
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -220,13 +221,9 @@ func (n *Node) set(file string, v any) {
 	case map[string]any:
 		n.Kind, n.Map = Map, make([]Pair, 0, len(v))
 		nodes := make([]Node, len(v))
-		for k := range v {
-			n.Map = append(n.Map, Pair{Key: k, KeyPos: n.Pos})
-		}
-		slices.SortFunc(n.Map, func(a, b Pair) int { return cmp.Compare(a.Key, b.Key) })
-		for i := range n.Map {
-			nodes[i].set(file, v[n.Map[i].Key])
-			n.Map[i].Value = &nodes[i]
+		for i, key := range slices.Sorted(maps.Keys(v)) {
+			nodes[i].set(file, v[key])
+			n.Map = append(n.Map, Pair{Key: key, KeyPos: n.Pos, Value: &nodes[i]})
 		}
 	default:
 		n.Kind, n.Value = number(v)
