@@ -10,8 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"sync"
-	"time"
 
 	"github.com/google/renameio/v2"
 
@@ -21,10 +21,13 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/canon"
 )
 
+// runName is the format of the name of a file with a result.
+const runName = "%012d"
+
 // keptRuns is how many results stay on the disk.
 const keptRuns = 20
 
-// runs are the newest results on the disk. Their files are named by the time of their end, so that names sort by it.
+// runs are the newest results on the disk. The names of their files are numbers of one width, which grow.
 type runs struct {
 	dir string
 	mu  sync.Mutex // guards the files
@@ -49,10 +52,12 @@ func (s *runs) store(r *state.Result, m *mask.Mask) (*state.Result, error) {
 	if err != nil {
 		return masked, err
 	}
-	name := time.Now().UTC().Format("20060102T150405.000000000")
-	if len(names) > 0 && name <= names[len(names)-1] { // the clock went back
-		name = names[len(names)-1] + "a"
+	number := uint64(1)
+	if len(names) > 0 {
+		last, _ := strconv.ParseUint(names[len(names)-1], 10, 64) // namesLocked returns numbers alone
+		number = last + 1
 	}
+	name := fmt.Sprintf(runName, number)
 	if err := renameio.WriteFile(filepath.Join(s.dir, name), data, 0o600); err != nil {
 		return masked, err
 	}
@@ -69,7 +74,7 @@ func (s *runs) namesLocked() (names []string, err error) {
 		return nil, nil
 	}
 	for _, e := range entries {
-		if e.Type().IsRegular() && e.Name()[0] != '.' { // renameio's temporary files begin with a dot
+		if n, err := strconv.ParseUint(e.Name(), 10, 64); err == nil && e.Name() == fmt.Sprintf(runName, n) {
 			names = append(names, e.Name())
 		}
 	}
