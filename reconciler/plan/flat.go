@@ -13,8 +13,9 @@ import (
 func flattenStates(states map[string]any, compiled any, flat map[string]string) error {
 	extra, _ := compiled.(map[string]any)
 	files, _ := extra["files"].(map[string]any)
+	paths := slices.Sorted(maps.Keys(files))
 	for name, s := range states {
-		encoded, err := canon.Marshal([]any{s, hashesOf(files, state.ValueOf(s).Source())})
+		encoded, err := canon.Marshal([]any{s, hashesOf(files, paths, state.ValueOf(s).Source())})
 		if err != nil {
 			return err
 		}
@@ -23,18 +24,21 @@ func flattenStates(states map[string]any, compiled any, flat map[string]string) 
 	return nil
 }
 
-// hashesOf returns the hash and the mode of each file of a source, by path.
-func hashesOf(files map[string]any, source string) []any {
+// hashesOf returns the path, the hash and the mode of each file of a source. paths are those of all files, sorted.
+func hashesOf(files map[string]any, paths []string, source string) []any {
 	var hashes []any
 	add := func(path string) {
 		file, _ := files[path].(map[string]any)
 		hashes = append(hashes, path, file["sha256"], file["mode"])
 	}
+	if source == "" {
+		return nil
+	}
 	if _, isFile := files[source]; isFile {
 		add(source)
 		return hashes
 	}
-	for _, path := range slices.Sorted(maps.Keys(files)) {
+	for _, path := range paths {
 		if state.IsWithin(path, source) {
 			add(path)
 		}

@@ -12,7 +12,8 @@ const (
 	// MaxMarkdown is how many bytes the Markdown has at most. Forges refuse comments of more than 65,536 characters.
 	MaxMarkdown = 60_000
 
-	markdownEnd   = 400 // bytes kept for the number of omitted groups
+	markdownEnd   = 400    // bytes kept for the number of omitted groups
+	markdownFacts = 15_000 // bytes before the errors
 	markdownBlock = 20_000
 	markdownLines = 20_000 // bytes of errors and of warnings each
 )
@@ -30,8 +31,13 @@ func (r *Review) Markdown() string {
 	if r.Blocked != "" {
 		fmt.Fprintf(&b, "> **Blocked:** %s\n> %s\n\n", escape(r.Blocked), escape(r.Release))
 	}
-	for _, fact := range r.Facts() {
-		fmt.Fprintf(&b, "- %s\n", escape(fact))
+	facts := r.Facts()
+	for i, fact := range facts {
+		if fact = escape(fact); b.Len()+len(fact) > markdownFacts {
+			fmt.Fprintf(&b, "- %d more lines are left out; `zester plan` shows them\n", len(facts)-i)
+			break
+		}
+		fmt.Fprintf(&b, "- %s\n", fact)
 	}
 	fold(&b, "error", r.Errors)
 	fold(&b, "warning", r.Warnings[:r.NewWarnings])

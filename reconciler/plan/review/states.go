@@ -27,7 +27,7 @@ type StateChange struct {
 
 // A Content is the change of one content that a state writes.
 type Content struct {
-	Path string   `json:"path"` // of the repo's file; "content" for the argument
+	Path string   `json:"path"` // of the repo's file, "OLD → NEW" for another file; "content" for the argument
 	Diff []string `json:"diff"` // lines of a unified diff, or one line about a content that is not compared
 }
 
@@ -102,10 +102,41 @@ func (c *comparison) state(name string, files []string, before, after side, peel
 	if content, ok := change.Fields["content"]; ok {
 		change.addText(content)
 	}
-	for _, path := range files {
-		change.Contents = append(change.Contents, contentChange(path, before, after))
-	}
+	change.addFiles(files, version{before, old.Source()}, version{after, now.Source()})
 	c.states[id] = change
+}
+
+// maxContents bounds the files of one change that are compared.
+const maxContents = 100
+
+// A version is what the source of a state stands for on one side.
+type version struct {
+	side
+	source string // a file or directory of the config repo, empty if there is none
+}
+
+// file returns a file of the source; exists is false if the source has none of this path.
+func (v version) file(path string) (f statediff.File, exists bool) {
+	f, exists = v.states.Files[path]
+	return f, exists && state.IsWithin(path, v.source)
+}
+
+// addFiles adds the comparison of files of the config repo that differ. A state that names another file than before has one
+// comparison of the two files.
+func (s *StateChange) addFiles(paths []string, before, after version) {
+	_, wasFile := before.file(before.source)
+	if _, isFile := after.file(after.source); wasFile && isFile && before.source != after.source {
+		change := contentChange(before.source, after.source, before, after)
+		change.Path = before.source + " → " + after.source
+		s.Contents = append(s.Contents, change)
+		return
+	}
+	for _, path := range paths[:min(len(paths), maxContents)] {
+		s.Contents = append(s.Contents, contentChange(path, path, before, after))
+	}
+	if more := len(paths) - maxContents; more > 0 {
+		s.Contents = append(s.Contents, Content{after.source, []string{fmt.Sprintf("%d more files differ", more)}})
+	}
 }
 
 // stateFields returns the arguments and other fields in which two states differ.
@@ -126,25 +157,28 @@ func (s *StateChange) addText(v Value) {
 	s.Contents = append(s.Contents, Content{"content", unified([]byte(before), []byte(after))})
 }
 
-// contentChange compares a file of the config repo. A content whose path is secretive is not shown.
-func contentChange(path string, before, after side) Content {
-	old, had := before.states.Files[path]
-	now, has := after.states.Files[path]
+// contentChange compares the file from at the base with the file to at the head. A content whose path is secretive is not
+// shown.
+func contentChange(from, to string, before, after version) Content {
+	old, had := before.file(from)
+	now, has := after.file(to)
 	switch {
-	case old.Secret || now.Secret || secretive.MatchString(path):
-		return Content{path, []string{"secret, not shown"}}
+	case old.Secret || now.Secret || secretive.MatchString(from) || secretive.MatchString(to):
+		return Content{to, []string{"secret, not shown"}}
+	case had && has && old.SHA256 == now.SHA256 && old.Mode != now.Mode:
+		return Content{to, []string{fmt.Sprintf("mode: %s → %s", old.Mode, now.Mode)}}
 	case had && has && old.SHA256 == now.SHA256:
-		return Content{path, []string{fmt.Sprintf("mode: %s → %s", old.Mode, now.Mode)}}
+		return Content{to, []string{"the same content"}}
 	}
-	was, err := before.content(path, had)
+	was, err := before.content(from, had)
 	if err != nil {
-		return Content{path, []string{"cannot be shown: " + err.Error()}}
+		return Content{to, []string{"cannot be shown: " + err.Error()}}
 	}
-	is, err := after.content(path, has)
+	is, err := after.content(to, has)
 	if err != nil {
-		return Content{path, []string{"cannot be shown: " + err.Error()}}
+		return Content{to, []string{"cannot be shown: " + err.Error()}}
 	}
-	return Content{path, unified(was, is)}
+	return Content{to, unified(was, is)}
 }
 
 // unified compares two contents. It does not show lines that hold the name of a secret, such as password.

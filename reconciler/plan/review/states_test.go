@@ -2,8 +2,10 @@ package review_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
@@ -96,6 +98,52 @@ func TestNoSecretIsShownInAContent(t *testing.T) {
 	}
 	if !strings.Contains(text, "(a line that may hold a secret, not shown)") || !strings.Contains(text, "secret, not shown") || len(r.States) != 3 {
 		t.Error(text)
+	}
+}
+
+func TestAnotherSourceIsComparedWithTheOneBefore(t *testing.T) {
+	both := []string{"settings/few.yaml", "{}\n", "files/a", "one\ntwo\n", "files/b", "one\nthree\n", "files/c", "one\ntwo\n", "files/dir/x", "x\n"}
+	with := func(source, other string) fstest.MapFS {
+		return tree(append(slices.Clone(both), "settings/all.yaml", "states:\n  /etc/a: {"+source+"}\n  /etc/b: {file.managed: {source: "+other+"}}\n")...)
+	}
+	for _, c := range []struct{ before, after, want string }{
+		{"file.managed: {source: files/a}", "file.managed: {source: files/b}", "[{files/a → files/b [@@ -1,2 +1,2 @@  one -two +three]}]"},
+		{"file.managed: {source: files/a}", "file.managed: {source: files/c}", "[{files/a → files/c [the same content]}]"},
+		{"file.managed: {source: files/a}", "file.recurse: {source: files/dir}", "[{files/a [@@ -1,2 +0,0 @@ -one -two]} {files/dir/x [@@ -0,0 +1 @@ +x]}]"},
+	} {
+		r := compare(t, peels(1), with(c.before, "files/a"), with(c.after, "files/a"))
+		if len(r.States) != 1 || fmt.Sprint(r.States[0].Contents) != c.want {
+			t.Errorf("%s → %s: %+v", c.before, c.after, r.States)
+		}
+	}
+}
+
+func TestTheFilesOfADirectoryAreBounded(t *testing.T) {
+	base := tree("settings/all.yaml", "states: {/etc/a: {file.recurse: {source: files/a}}}\n", "settings/few.yaml", "{}\n", "files/a/first", "x\n")
+	head := tree("settings/all.yaml", "states: {/etc/a: {file.recurse: {source: files/a}}}\n", "settings/few.yaml", "{}\n", "files/a/first", "x\n")
+	for i := range 150 {
+		head[fmt.Sprintf("files/a/%03d", i)] = &fstest.MapFile{Data: []byte("y\n"), Mode: 0o644}
+	}
+	contents := compare(t, peels(1), base, head).States[0].Contents
+	if last := contents[len(contents)-1]; len(contents) != 101 || fmt.Sprint(last) != "{files/a [50 more files differ]}" {
+		t.Errorf("%d contents, the last is %v", len(contents), last)
+	}
+}
+
+func TestACommentWithManyEffectsStaysWithinItsSize(t *testing.T) {
+	var states strings.Builder
+	states.WriteString("states:\n")
+	for i := range 100 {
+		fmt.Fprintf(&states, "  s%d: {file.absent: {path: \"/srv/%s/%d\"}}\n  %s%d: {cmd.run: {command: x}, onchanges: [s%d]}\n", i, strings.Repeat("@", 3000), i, strings.Repeat("_", 250), i, i)
+	}
+	states.WriteString("schedule:\n")
+	for i := range 200 {
+		fmt.Fprintf(&states, "  %s%d: {module: test.ping, interval: 5m, splay: 6m}\n", strings.Repeat("e", 120), i)
+	}
+	r := compare(t, peels(3), tree("settings/all.yaml", "{}\n", "settings/few.yaml", "{}\n"), tree("settings/all.yaml", states.String(), "settings/few.yaml", "{}\n"))
+	text := r.Markdown()
+	if len(r.Effects) != 200 || len(text) > review.MaxMarkdown || !strings.Contains(text, "more lines are left out") || !strings.Contains(text, "limits: change") {
+		t.Errorf("%d effects, %d bytes", len(r.Effects), len(text))
 	}
 }
 

@@ -59,8 +59,8 @@ func (r *Review) extent() []string {
 	if len(r.States) > 0 {
 		lines = append(lines, fmt.Sprintf("states: %d added, %d changed, %d removed", t.StatesAdded, t.StatesChanged, t.StatesRemoved))
 	}
-	lines = append(lines, r.effects()...)
-	return append(lines, r.Safety.Lines(len(r.Touched))...)
+	lines = append(lines, r.Safety.Lines(len(r.Touched))...)
+	return append(lines, r.effects()...)
 }
 
 // effects returns lines about what states will do because of the change, at most effectsShown of each kind.
@@ -68,7 +68,7 @@ func (r *Review) effects() (lines []string) {
 	shown := map[statediff.Kind]int{}
 	for _, e := range r.Effects {
 		if shown[e.Kind]++; shown[e.Kind] <= effectsShown {
-			lines = append(lines, fmt.Sprintf("%s: %s (state %s); %s", effectTitles[e.Kind], e.Text, e.State, Names(e.Peels)))
+			lines = append(lines, fmt.Sprintf("%s: %s (state %s); %s", effectTitles[e.Kind], cut(e.Text, valueShown), e.State, Names(e.Peels)))
 		}
 	}
 	for _, kind := range []statediff.Kind{statediff.Removal, statediff.Reaction, statediff.Left} {

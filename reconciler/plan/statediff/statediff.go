@@ -80,10 +80,13 @@ type Difference struct {
 // Compare returns how the states differ.
 func Compare(before, after Side) Difference {
 	d := Difference{Files: map[string][]string{}}
+	differing := differingFiles(before, after)
 	for name, now := range after.States {
 		old, had := before.States[name]
-		if paths := changedFiles(before, after, old, now); had && len(paths) > 0 {
-			d.Files[name] = paths
+		if had {
+			if paths := changedFiles(before, after, old.Source(), now.Source(), differing); len(paths) > 0 {
+				d.Files[name] = paths
+			}
 		}
 		switch {
 		case !had:
@@ -105,19 +108,40 @@ func Compare(before, after Side) Difference {
 	return d
 }
 
-// changedFiles returns the files that a state names before or after and that differ.
-func changedFiles(before, after Side, old, now state.Value) (paths []string) {
-	all := maps.Clone(after.Files)
-	maps.Copy(all, before.Files)
-	for path := range all {
-		was, had := before.Files[path]
-		is, has := after.Files[path]
-		had, has = had && state.IsWithin(path, old.Source()), has && state.IsWithin(path, now.Source())
-		if had != has || had && was != is {
+// differingFiles returns the sorted paths of the files that only one side has or that differ.
+func differingFiles(before, after Side) (paths []string) {
+	for path, is := range after.Files {
+		if was, had := before.Files[path]; !had || was != is {
+			paths = append(paths, path)
+		}
+	}
+	for path := range before.Files {
+		if _, has := after.Files[path]; !has {
 			paths = append(paths, path)
 		}
 	}
 	slices.Sort(paths)
+	return paths
+}
+
+// changedFiles returns the sorted paths of the files that a state with the source old or now writes differently.
+func changedFiles(before, after Side, old, now string, differing []string) (paths []string) {
+	if old == "" && now == "" {
+		return nil
+	}
+	if old != now { // the state may write other files that are the same on both sides
+		all := maps.Clone(before.Files)
+		maps.Copy(all, after.Files)
+		differing = slices.Sorted(maps.Keys(all))
+	}
+	for _, path := range differing {
+		was, had := before.Files[path]
+		is, has := after.Files[path]
+		had, has = had && state.IsWithin(path, old), has && state.IsWithin(path, now)
+		if had != has || had && was != is {
+			paths = append(paths, path)
+		}
+	}
 	return paths
 }
 
