@@ -9,7 +9,7 @@
 //     stays, also if another master publishes it at the same moment.
 //   - An error of the bus is returned; it is never read as a content that the bucket lacks.
 //   - The bucket has at most 2 GiB: two revisions of 1 GiB, while one replaces the other. Publish is an error beyond that.
-//   - Options.CheckLease is called before each write and each removal.
+//   - checkLease is called before each write and each removal.
 //
 // Known gap: a master that is stopped between a check of the lease and the removal goes on with that removal when it continues.
 // It removes only what was not named for a day, and nothing that was written since it looked.
