@@ -62,7 +62,7 @@ func TestFactsBeyondTheLimitAreLoggedAndTheEarlierFactsStay(t *testing.T) {
 func TestFactsTooLargeForTheBusAreLogged(t *testing.T) {
 	run(t, func(b *bench) {
 		b.bus.Stop(t)
-		b.bus.CarryAtMost(32 << 10)
+		b.bus.SetMaxPayload(32 << 10)
 		b.bus.Start(t)
 		b.facts(target.Facts{"notes": strings.Repeat("x", 40<<10)})
 		b.start()

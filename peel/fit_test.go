@@ -69,7 +69,7 @@ func TestAnErrorOfFiveMegabytesIsCutAndMarked(t *testing.T) {
 func TestAReturnFitsABusThatCarriesLess(t *testing.T) {
 	run(t, func(b *bench) {
 		b.bus.Stop(t)
-		b.bus.CarryAtMost(32 << 10)
+		b.bus.SetMaxPayload(32 << 10)
 		b.bus.Start(t)
 		b.start()
 		text := strings.Repeat("x", 30<<10)
@@ -94,7 +94,7 @@ func TestAStoredReturnIsSentOverABusThatCarriesLess(t *testing.T) {
 		first := b.reported()
 		b.bus.Stop(t)
 		time.Sleep(90 * time.Minute)
-		b.bus.CarryAtMost(16 << 10)
+		b.bus.SetMaxPayload(16 << 10)
 		b.bus.Start(t)
 		time.Sleep(time.Minute)
 		r := b.reported()

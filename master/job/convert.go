@@ -23,7 +23,7 @@ const oldIndex = "active."
 // have the subjects of this version. Nothing is removed before its copy is stored, so Convert may be repeated after a stop
 // at any point, and several masters may call it at once.
 //
-// A job whose record cannot be decoded is left where it is, and skipped has an error with its ID. The next call tries again.
+// A job whose record cannot be decoded is not moved, and skipped has an error with its ID. The next call tries again.
 //
 // Known gap: where the bucket job-returns is full, a return is not copied, and its target counts as missing. An error
 // would keep the master from starting, and masters that run make room.
@@ -52,8 +52,8 @@ func (s *Store) Convert(ctx context.Context) (skipped []error, err error) {
 	return skipped, s.removeStrayTargets(ctx)
 }
 
-// convert moves a job of the old index, or ends it, and removes it from the index last. Each step is followed by a new look at
-// the record, which another master may have moved. At the sequence upTo of the bucket jobs the job was in the index, so
+// convert moves a job of the old index, or ends it, and removes it from the index last. After each step it
+// reads the record again, because another master may have moved it. At the sequence upTo of the bucket jobs the job was in the index, so
 // targets up to there are not those of its end.
 func (s *Store) convert(ctx context.Context, jid wire.JID, upTo uint64) error {
 	old, err := s.getFrom(ctx, s.jobs, jid)

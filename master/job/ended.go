@@ -14,7 +14,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/puback"
 )
 
-// ErrTooLarge says that a record has more bytes than one may.
+// ErrTooLarge: the record has more than [MaxReturn] bytes.
 var ErrTooLarge = errors.New("the record is too large")
 
 // An Ended is a job that has ended before it is recorded, as runs of schedules have, with what its one target returned.
@@ -68,7 +68,7 @@ func (s *Store) CreateEnded(ctx context.Context, all []Ended, done func(i int, e
 	}
 }
 
-// A stage is what of a job is on its way.
+// A stage says which message of a job waits for its acknowledgement.
 type stage byte
 
 const (
@@ -89,7 +89,7 @@ type creation struct {
 	done    func(i int, err error)
 }
 
-// abandon ends the waiting.
+// abandon ends the wait.
 func (c *creation) abandon(err error) {
 	for i, stage := range c.stage {
 		if stage != settled {

@@ -1,12 +1,13 @@
-// Package job holds the record of a job: one function run on a list of peels, with an account of it that outlives
-// the run, the peels' connections and the master that watched it.
+// Package job stores the records of jobs: each is one function that runs on a list of peels. Call [NewStore], then [Store.Create]
+// for a job to start, [Store.Update] for each change, and [Store.Archive] and [Store.Remove] when it has ended. [Store.Get],
+// [Store.Rows] and [Store.List] read jobs.
 //
 // A record begins as claimed and ends in one of the final states; [End.Status] is the only place that decides which.
-// A live job has one home, the bucket active, where its record has no age. Its life is a chain of compare-and-set writes
-// there: the holder of the revision of the last write may make the next, and all others get [ErrConflict]. The revision of
-// the claim is the job's first epoch, the number by which peels tell an old owner's requests from a new one's; it only
-// rises. A job that has ended is in the bucket jobs, for a week, as runs of schedules are. Its last live record says so
-// first; then the record is copied ([Store.Archive]) and leaves the bucket active ([Store.Remove]). Readers look in the
+// A live job is in the bucket active, where its record does not expire. Each write there is conditional on the revision of
+// the one before; a master with another revision gets [ErrConflict]. The revision of the claim is the job's first epoch, by
+// which peels distinguish requests of an earlier owner from those of a later one; it only rises. A job that has ended is in the
+// bucket jobs for a week, as runs of schedules are. First its live record gets a final status; then the record is copied
+// ([Store.Archive]) and removed from the bucket active ([Store.Remove]). Readers look in the
 // bucket active first, then in jobs, so they find every job.
 //
 // Four invariants hold for every record:
@@ -16,7 +17,7 @@
 //   - every return of a peel that a final record counts is in the bucket job-returns;
 //   - a key that could not be read is an error and never an absent key: absent is [ErrNotFound] and nothing else.
 //
-// Reads of records go to the leader of the stream, because decisions are made on them.
+// Records are read from the leader of the stream, because decisions depend on them.
 package job
 
 import (
@@ -27,14 +28,14 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// A Status is where a job is in its life.
+// A Status is the state of a job.
 type Status string
 
-// The life of a job. The first three are passed through; a job ends in one of the others.
+// The statuses of a job. A job ends with one of the last five.
 const (
-	Pending  Status = "pending"  // asked for, not recorded yet
+	Pending  Status = "pending"  // requested, not recorded yet
 	Claimed  Status = "claimed"  // recorded, has an owner, nothing was published
-	Running  Status = "running"  // requests may be on the wire
+	Running  Status = "running"  // requests may have been published
 	Complete Status = "complete" // every target returned, all succeeded
 	Partial  Status = "partial"  // some returned in time
 	Timeout  Status = "timeout"  // none returned in time
@@ -60,12 +61,12 @@ func (s Status) Known() bool {
 	return s.Final()
 }
 
-// An End is what there is to say about a job when nothing more is waited for.
+// An End has the counts of a job that waits for nothing more.
 type End struct {
 	Targets, Returned, Succeeded int
-	Canceled                     bool   // somebody asked for that
-	Stopped                      int    // returns that say the peel was stopped by that
-	Reason                       string // why the job could not be run, if that is so
+	Canceled                     bool   // by a person
+	Stopped                      int    // returns of peels that the cancel stopped
+	Reason                       string // why the job could not be run; empty if it could
 	LastReturn                   uint64 // see [Job.LastReturn]
 }
 
@@ -88,7 +89,7 @@ func (e End) Status() Status {
 
 // Keys of [Spec.Metadata] that masters write; people cannot set them.
 const (
-	MetaSource       = "source"        // [SourceSchedule], absent for what a person asked for
+	MetaSource       = "source"        // [SourceSchedule]; absent for jobs of people
 	MetaSchedule     = "schedule"      // name of the schedule entry
 	MetaTrigger      = "trigger"       // why the entry ran, a [wire.Trigger]
 	MetaCommit       = "commit"        // that last changed the entry

@@ -8,7 +8,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// A RowState says what there is of one target of a job.
+// A RowState is the state of one target of a job.
 type RowState string
 
 // The states of a target: the first two while its job runs, the others when it has returned or the job has ended.
@@ -99,7 +99,7 @@ type sizedRow struct {
 	size int
 }
 
-// readRows reads targets of a job that follow each other, in one question to the bus however many they are. Place is that
+// readRows reads targets of a job that follow each other, in one request to the bus. Place is that
 // of the first of them among the job's targets.
 func (s *Store) readRows(ctx context.Context, j *Job, ids []target.PeelID, place int) ([]sizedRow, error) {
 	keys := make([]string, len(ids))

@@ -13,7 +13,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// TimeoutOf returns how long returns of a function are waited for if the spec does not say it.
+// TimeoutOf returns the default timeout of a function.
 func TimeoutOf(function string) time.Duration {
 	if catalogue.RunsStates(function) {
 		return StatesTimeout
@@ -21,18 +21,18 @@ func TimeoutOf(function string) time.Duration {
 	return DefaultTimeout
 }
 
-// Limits of what may be asked for.
+// Limits of a [Spec].
 const (
 	MaxTargets      = 100_000
 	MaxArgs         = 512 << 10 // bytes of the encoded arguments
 	MaxStateID      = 4 << 10   // bytes
-	MaxExpr         = 64 << 10  // bytes; what selected the targets, kept for the record
+	MaxExpr         = 64 << 10  // bytes of the target expression
 	MaxMetadata     = 32        // pairs
 	MaxMetadataText = 1 << 10   // bytes of a key or value
 	MinTimeout      = time.Second
 	MaxTimeout      = 24 * time.Hour
 	MaxWhenOnline   = 24 * time.Hour
-	MaxBatched      = 72 * time.Hour // a job in batches, if every target took all its time
+	MaxBatched      = 72 * time.Hour // the longest that a job in batches may take
 
 	// DefaultTimeout is the time to wait for returns if the spec has none; StatesTimeout is the same for functions that run
 	// states.
@@ -49,7 +49,7 @@ const (
 
 var functionName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}(\.[a-z0-9_]{1,64}){1,3}$`)
 
-// A Spec is what somebody asks for: a function to run on peels.
+// A Spec is the request for a job: a function to run on peels.
 type Spec struct {
 	JID      wire.JID       `json:"jid"`
 	Function string         `json:"function"`

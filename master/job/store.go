@@ -39,7 +39,7 @@ const (
 	inFlight = 32 // reads of one page at a time
 )
 
-// wrap adds what could not be done to a function's error.
+// wrap adds a text to the error of a function.
 func wrap(err *error, format string, args ...any) {
 	if *err != nil {
 		*err = fmt.Errorf(format+": %w", append(args, *err)...)

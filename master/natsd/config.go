@@ -11,7 +11,7 @@ func configs() []jetstream.StreamConfig {
 	settings := bucket(BucketSettings, 1, 0)
 	settings.AllowDirect = true
 	settings.RePublish = &jetstream.RePublish{Source: wire.SettingsKey("*"), Destination: wire.Settings("{{wildcard(1)}}")}
-	files := bucket(BucketFiles, 1, 0) // without a limit of the server: masters count the bytes before they write, see package blobs
+	files := bucket(BucketFiles, 1, 0) // without a limit in bytes: masters count the bytes before they write, see package blobs
 	files.AllowDirect = true           // what a key names never changes
 	jobs := bucket(BucketJobs, 10, jobRetention)
 	bound(&jobs, 1<<30)
@@ -38,9 +38,9 @@ func configs() []jetstream.StreamConfig {
 	}
 }
 
-// bucket is a KV bucket as the client library would make it, except that reads go to the stream's leader: on a
-// cluster a direct get may be answered by a copy that lags, and what is read here decides who owns what. Values
-// may have a lifetime of their own, and where all have one, the server tells watchers when a key expires.
+// bucket returns the configuration of a KV bucket as the client library would make it, except that reads go to the leader of the
+// stream: on a cluster a direct get may be served by a copy that lags, and masters decide by these values who owns a job. Values
+// may have a lifetime of their own. In a bucket in which all values expire, the server sends watchers a marker when a key expires.
 func bucket(name string, history int64, ttl time.Duration) jetstream.StreamConfig {
 	c := jetstream.StreamConfig{
 		Name:              "KV_" + name,
@@ -65,15 +65,15 @@ func bucket(name string, history int64, ttl time.Duration) jetstream.StreamConfi
 	return c
 }
 
-// maxPerSubject is the number of copies of a peel's report on one scheduled run that are kept: a peel sends a report again that was
-// not confirmed.
+// maxPerSubject is the number of copies of a peel's report on one scheduled run that are kept: a peel sends a report again if it
+// was not acknowledged.
 const maxPerSubject = 16
 
-// maxMessages bounds the memory of a stream of jobs: about 350 bytes a message.
+// maxMessages bounds the number of messages in a stream of jobs: each takes about 350 bytes of memory.
 const maxMessages = 4_000_000
 
-// bound limits the messages of peels on disk and in memory. A full stream removes the oldest messages; without that it would refuse
-// new ones, and with them every new job.
+// bound limits a stream on disk and in memory. A full stream removes its oldest messages; otherwise it would refuse new ones, and so
+// every new job.
 func bound(c *jetstream.StreamConfig, bytes int64) {
 	c.MaxBytes, c.MaxMsgs, c.Discard = bytes, maxMessages, jetstream.DiscardOld
 }
@@ -90,9 +90,9 @@ const maxReturnMessage = wire.MaxReturn + 4<<10
 // are the subject of no job.
 func jobReturns() jetstream.StreamConfig {
 	c := bucket(BucketJobReturns, 1, jobRetention)
-	said, stored := wire.ReturnOf("*", "*"), "$KV."+BucketJobReturns+".{{split(1,\x7f)}}.{{wildcard(2)}}"
-	c.Subjects = append(c.Subjects, said)
-	c.SubjectTransform = &jetstream.SubjectTransformConfig{Source: said, Destination: stored}
+	published, stored := wire.ReturnOf("*", "*"), "$KV."+BucketJobReturns+".{{split(1,\x7f)}}.{{wildcard(2)}}"
+	c.Subjects = append(c.Subjects, published)
+	c.SubjectTransform = &jetstream.SubjectTransformConfig{Source: published, Destination: stored}
 	c.RePublish = &jetstream.RePublish{Source: "$KV." + BucketJobReturns + ".*.*", Destination: wire.StoredOf("{{wildcard(1)}}", "{{wildcard(2)}}")}
 	c.AllowDirect, c.AllowRollup, c.AllowMsgTTL = true, false, false
 	c.DiscardNewPerSubject = true

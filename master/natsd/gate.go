@@ -15,8 +15,8 @@ const (
 	// handshakeTime bounds how long a handshake counts as concurrent, so that an incomplete one does not delay others longer.
 	handshakeTime = 50 * time.Millisecond
 
-	// gateTime bounds how long a connection waits for its turn. The server and the peels give up a connection after 30 s, which
-	// leaves time for the handshake.
+	// gateTime bounds how long a connection waits for its handshake. The server and the peels close a connection after 30 s, so
+	// 10 s are left for the handshake.
 	gateTime = 20 * time.Second
 )
 
@@ -24,23 +24,23 @@ const (
 // to six minutes, and heartbeats of a large fleet are minutes apart.
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 30 * time.Second, Interval: 15 * time.Second, Count: 4}
 
-// probe sets keepAlive on an accepted connection, because nats-server turns it off.
-func probe(conn net.Conn) {
+// setKeepAlive sets keepAlive on an accepted connection, because nats-server turns it off.
+func setKeepAlive(conn net.Conn) {
 	if tcp, ok := conn.(*net.TCPConn); ok {
 		_ = tcp.SetKeepAliveConfig(keepAlive) // fails only if the connection has ended
 	}
 }
 
-var errCrowded = errors.New("too many connect at once")
+var errCrowded = errors.New("too many connections at the same time")
 
-// gate lets a few connections at a time, atOnce, begin their handshake, in the order in which they came. When thousands
-// of peels come back at once, a server that works on all of them at the same time finishes them at the same time: late,
-// and if that is later than they wait, none. It would then begin again, with all of them.
+// gate bounds the concurrent handshakes to atOnce and starts them in the order in which the connections came. Without it, when
+// thousands of peels reconnect, all handshakes end at the same time: so late that the peels have closed their connections and
+// begin again.
 func gate(c *tls.Config, atOnce int) *tls.Config {
 	turns := make(chan struct{}, atOnce)
 	c = c.Clone()
 	c.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
-		probe(hello.Conn)
+		setKeepAlive(hello.Conn)
 		began := time.Now()
 		select {
 		case turns <- struct{}{}:

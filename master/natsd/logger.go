@@ -26,8 +26,8 @@ type logger struct {
 	refusals *loglimit.Limiter // by host and kind
 
 	mu    sync.Mutex
-	first string // of the fatal ones
-	stuck string // the first line about a stream that stores no further message, see [Server.Stuck]
+	first string // the first fatal line
+	stuck string // the first line about a stream that stores no more messages, see [Server.Stuck]
 }
 
 func newLogger(log *slog.Logger) *logger { return &logger{log: log, refusals: loglimit.New(log)} }

@@ -12,7 +12,7 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
-// The buckets, by what their keys are. A peel in a key is in wire form.
+// The buckets, with their keys and values. A peel in a key is its wire ID.
 const (
 	BucketSettings   = "settings"    // peel: its newest document
 	BucketActive     = "active"      // JID: the record of a job that has not ended; targets.<jid>.<n>: its targets, if they are many
@@ -21,7 +21,7 @@ const (
 	BucketMasters    = "masters"     // master: present while it is alive
 	BucketLeases     = "leases"      // task: the master that leads it
 	BucketRollout    = "rollout"     // state of the reconciler
-	BucketFiles      = "files"       // <blob>.<n>: a part of a sealed content that states of peels name; <blob>.unused: since when no settings name it
+	BucketFiles      = "files"       // <blob>.<n>: a part of an encrypted file that states of peels name; <blob>.unused: since when no settings name it
 	BucketRevisions  = "revisions"   // commit: a revision that can be pinned; <commit>.<n>: a part of its files
 	BucketUsers      = "users"       // name: a person, with limits and revocation
 	BucketEnroll     = "enroll"      // peel.<peel>: its enrollment; join.<token>: a join token
@@ -47,10 +47,9 @@ const (
 // AuditRetention is how long entries of the audit log are kept by default.
 const AuditRetention = 400 * 24 * time.Hour
 
-// Provision makes the buckets and streams that are missing and brings the configuration of the others up to date,
-// with the given number of copies of each (1 on a single server, 3 on a cluster). It may be called by several
-// masters at once and at every start. An error names the stream and why the server refused. The audit log has
-// [ProvisionAudit].
+// Provision creates missing buckets and streams and updates the configuration of the others, with the given number of copies of
+// each (1 on a single server, 3 on a cluster). Several masters may call it at the same time, and at every start. The error names
+// the stream and the reason of the server. For the audit log call [ProvisionAudit].
 func Provision(ctx context.Context, js jetstream.JetStream, replicas int) error {
 	if err := releaseSubjects(ctx, js); err != nil {
 		return fmt.Errorf("cannot provision stream %s: %w", StreamJobEvents, err)
@@ -95,9 +94,9 @@ func repeatUnanswered(ctx context.Context, attempt func(context.Context) error) 
 // purgeTime bounds how long the server takes to purge the acknowledgements of a week.
 const purgeTime = time.Minute
 
-// releaseSubjects takes the returns and the acknowledgements from the stream job-events of an earlier version. The bucket
-// job-returns captures the returns, and a subject belongs to one stream. Acknowledgements are not stored; it purges those that
-// the stream has before it releases their subject, so that a purge that was cut off is done again.
+// releaseSubjects removes the subjects of returns and acknowledgements from the stream job-events of an earlier version. The
+// bucket job-returns captures the returns, and a subject belongs to one stream. Acknowledgements are no longer stored: the stored
+// ones are purged before their subject is released, so that an interrupted purge is repeated.
 func releaseSubjects(ctx context.Context, js jetstream.JetStream) error {
 	events, err := js.Stream(ctx, StreamJobEvents)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
@@ -135,7 +134,7 @@ const leastBytes = 64 << 20
 // streams, the server refuses every change; an existing stream then keeps its configuration.
 func createOrUpdate(ctx context.Context, js jetstream.JetStream, c jetstream.StreamConfig) error {
 	if old, err := js.Stream(ctx, c.Name); err == nil {
-		c.AllowMsgTTL = c.AllowMsgTTL || old.CachedInfo().Config.AllowMsgTTL // the server does not let it be withdrawn
+		c.AllowMsgTTL = c.AllowMsgTTL || old.CachedInfo().Config.AllowMsgTTL // the server refuses to turn it off
 	}
 	there := false
 	for wanted := c.MaxBytes; ; {

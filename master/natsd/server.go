@@ -42,18 +42,18 @@ const hintPort = "if that is another master's bus, use it in place of one of you
 // Trust has the JWTs by which the server checks credentials. It has no secret.
 type Trust struct {
 	Operator      string            // the operator's JWT
-	SystemAccount string            // public key of the account in which the server speaks of itself
+	SystemAccount string            // public key of the account in which the server publishes its own events
 	Accounts      map[string]string // JWTs of all accounts by public key
 }
 
 // Options are the options of a Server.
 type Options struct {
-	Dir        string // of the store, made if it is missing; a second server on it is refused
+	Dir        string // of the store; it is created if it is missing. A second server on it fails
 	Host       string // default 127.0.0.1
 	Port       int    // 0: one that the kernel chooses
-	DontListen bool   // no sockets: connections are made with InProcessConn alone
+	DontListen bool   // no sockets: connections are made with InProcessConn only
 	Trust      Trust
-	TLS        *tls.Config // with which it listens; needed unless DontListen is set; connections within the process do not use it
+	TLS        *tls.Config // for sockets; required unless DontListen is set
 	MaxPayload int         // of a message, in bytes; 0: [wire.MaxMessage]
 	Log        *slog.Logger
 }
@@ -86,7 +86,7 @@ func New(o Options) (*Server, error) {
 		MaxPayload:             int32(cmp.Or(o.MaxPayload, wire.MaxMessage)),
 		MaxConn:                maxConnections(),
 		AuthTimeout:            authTimeout.Seconds(),
-		// An early PING makes clients give up and dial again while many connect at once.
+		// With an early PING, clients close their connections and connect again while many connect at the same time.
 		DisableShortFirstPing: true,
 		NoSigs:                true,
 		NoLog:                 true,
@@ -146,8 +146,8 @@ func loadTrust(opts *server.Options, t Trust) error {
 	return nil
 }
 
-// Start returns when the server accepts connections and has opened the streams of an earlier run. After an error nothing runs. Call
-// it once.
+// Start starts the server and returns when it accepts connections and has opened the stored streams. After an error nothing runs.
+// Call it once.
 func (s *Server) Start() error {
 	err := os.MkdirAll(s.opts.StoreDir, 0o700)
 	if err == nil {
@@ -230,7 +230,7 @@ func (s *Server) Stuck() string {
 	return s.log.stuck
 }
 
-// Free returns how many bytes the disk of the store has free.
+// Free returns the free space on the disk of the store, in bytes.
 func (s *Server) Free() (uint64, error) {
 	var fs syscall.Statfs_t
 	if err := syscall.Statfs(s.opts.StoreDir, &fs); err != nil {
@@ -239,7 +239,7 @@ func (s *Server) Free() (uint64, error) {
 	return fs.Bavail * uint64(fs.Bsize), nil
 }
 
-// Shutdown ends a server that has started: it closes all connections and the store, and returns when nothing runs.
+// Shutdown stops a started server: it closes all connections and the store, and returns when nothing runs.
 func (s *Server) Shutdown() {
 	s.srv.Shutdown()
 	s.srv.WaitForShutdown()

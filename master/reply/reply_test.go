@@ -17,7 +17,7 @@ import (
 func TestAnAnswerThatTheBusDoesNotCarryIsAnError(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		b.Stop(t)
-		b.CarryAtMost(8 << 10)
+		b.SetMaxPayload(8 << 10)
 		b.Start(t)
 		master := b.Conn(t, grants.RoleMaster, "m1")
 		service, err := micro.AddService(master, micro.Config{Name: "big", Version: "1.0.0"})

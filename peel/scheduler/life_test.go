@@ -85,8 +85,8 @@ func TestEntryLivesFromNotBeforeToUntil(t *testing.T) {
 		time.Sleep(24 * time.Hour)
 		h.expectRuns("hourly", 2*time.Hour, 3*time.Hour, 4*time.Hour) // the end is not part of it
 		h.expectRuns("interval", 120*time.Minute, 165*time.Minute, 210*time.Minute, 255*time.Minute)
-		h.expectExhausted("hourly", "its time is over since 2000-01-01T05:00:00Z")
-		h.expectExhausted("interval", "its time is over")
+		h.expectExhausted("hourly", "its life ended at 2000-01-01T05:00:00Z")
+		h.expectExhausted("interval", "its life ended")
 	})
 }
 
@@ -96,7 +96,7 @@ func TestLifeThatIsMadeLongerRevivesTheEntry(t *testing.T) {
 		defer h.shut()
 		h.apply(one(t, `cron: "0 * * * *", until: "2000-01-01T02:00:00Z"`))
 		time.Sleep(150 * time.Minute)
-		h.expectExhausted("e", "its time is over")
+		h.expectExhausted("e", "its life ended")
 		h.apply(one(t, `cron: "0 * * * *", until: "2000-01-01T04:00:00Z"`))
 		time.Sleep(24 * time.Hour)
 		h.expectRuns("e", time.Hour, 3*time.Hour)

@@ -240,7 +240,7 @@ func TestStateFileThatCannotBeUnderstoodIsMovedAside(t *testing.T) {
 				if kept, err := os.ReadFile(file + ".bad"); err != nil || string(kept) != data {
 					t.Errorf("%q, %v", kept, err)
 				}
-				if j.count("starts afresh", ".bad") != 1 {
+				if j.count("starts empty", ".bad") != 1 {
 					t.Error("no warning")
 				}
 			})

@@ -39,12 +39,12 @@ func UserScope(r Role, signer string) *jwt.UserScope {
 	return scope
 }
 
-// Digest identifies what this version grants: the templates of all roles, and what passes between their accounts.
+// Digest returns a hash of all permissions of this version: the templates of all roles, and the exports between their accounts.
 var Digest = sync.OnceValue(func() string {
 	h := sha256.New()
 	table := json.NewEncoder(h)
 	for _, r := range append(slices.Clone(roles), RoleSite) {
-		_ = table.Encode(UserScope(r, "").Template) // a hash takes everything
+		_ = table.Encode(UserScope(r, "").Template) // writing to a hash does not fail
 	}
 	for _, r := range roles {
 		_ = table.Encode(Exports(r))
@@ -52,13 +52,13 @@ var Digest = sync.OnceValue(func() string {
 	return hex.EncodeToString(h.Sum(nil))
 })
 
-// peelAnswerTime is how long the server keeps the reply subject of what a peel sends, about 700 bytes for each message. A
-// peel waits 5 s for an answer. The server's default of two minutes lets one peel fill the memory of the bus.
-const peelAnswerTime = 10 * time.Second
+// peelReplyTime is how long the server keeps the reply subject of a request of a peel, which takes about 700 bytes. A peel waits 5 s
+// for a reply. With the default of two minutes one peel could fill the memory of the server.
+const peelReplyTime = 10 * time.Second
 
 // Exports returns the subjects on which other accounts may publish to a role's account and receive from it. Requests to
-// masters are services: the server routes the reply back to the account of the request. Everything else is a stream, direct
-// requests to peels and their answers included.
+// masters are services: the server routes the reply back to the account of the request. All other subjects are streams, also
+// direct requests to peels and their answers.
 func Exports(r Role) jwt.Exports {
 	var in, out []jwt.Subject
 	for _, other := range roles {
@@ -71,8 +71,8 @@ func Exports(r Role) jwt.Exports {
 		if s == factsGet {
 			x.ResponseType = jwt.ResponseTypeStream
 		}
-		if slices.Contains(said(RolePeel), s) {
-			x.ResponseThreshold = peelAnswerTime
+		if slices.Contains(publishedBy(RolePeel), s) {
+			x.ResponseThreshold = peelReplyTime
 		}
 		e.Add(x)
 	}
@@ -88,7 +88,7 @@ func Imports(r Role, accounts map[Role]string) jwt.Imports {
 	var i jwt.Imports
 	for _, other := range roles {
 		for _, s := range services(r, other) {
-			// With Share the server tells masters the connection of the request, see [CallerOf].
+			// With Share the server adds the connection of the request, see [CallerOf].
 			share := other == RoleMaster && r.IsPerson()
 			i.Add(&jwt.Import{Name: string(s), Subject: s, Account: accounts[other], Type: jwt.Service, Share: share})
 		}
@@ -100,14 +100,14 @@ func Imports(r Role, accounts map[Role]string) jwt.Imports {
 }
 
 // between returns the subjects on which one role receives messages of another, in another account. Masters receive requests
-// as services, and take no part in direct requests.
-func between(speaker, listener Role) []jwt.Subject {
-	if speaker == listener || listener == RoleMaster {
+// as services, and neither send nor receive direct requests.
+func between(sender, receiver Role) []jwt.Subject {
+	if sender == receiver || receiver == RoleMaster {
 		return nil
 	}
-	said := said(speaker)
-	return slices.DeleteFunc(streams(listener), func(s jwt.Subject) bool {
-		return speaker == RoleMaster && isDirect(s) || !slices.ContainsFunc(said, func(p jwt.Subject) bool { return covers(p, s) })
+	sent := publishedBy(sender)
+	return slices.DeleteFunc(streams(receiver), func(s jwt.Subject) bool {
+		return sender == RoleMaster && isDirect(s) || !slices.ContainsFunc(sent, func(p jwt.Subject) bool { return covers(p, s) })
 	})
 }
 
@@ -116,7 +116,7 @@ func services(caller, server Role) []jwt.Subject {
 	if caller == server || server != RoleMaster {
 		return nil
 	}
-	return slices.DeleteFunc(said(caller), isDirect)
+	return slices.DeleteFunc(publishedBy(caller), isDirect)
 }
 
 // isDirect reports whether a subject carries direct requests to peels, or the answers to them.
@@ -124,10 +124,10 @@ func isDirect(s jwt.Subject) bool {
 	return s.IsContainedIn(jwt.Subject(wire.Direct("*", "*"))) || s.IsContainedIn(jwt.Subject(wire.AnswerOf("*", "*", "*")))
 }
 
-// said is what a role publishes, whatever its users' names.
-func said(r Role) []jwt.Subject { return slices.Clone(published()[r]) }
+// publishedBy returns the subjects on which a role publishes, with a wildcard for the name.
+func publishedBy(r Role) []jwt.Subject { return slices.Clone(published()[r]) }
 
-// published is worked out once: all accounts are made of it, each from those of all others.
+// published has the subjects on which each role publishes. It is computed once, because every account needs all roles.
 var published = sync.OnceValue(func() map[Role][]jwt.Subject {
 	all := map[Role][]jwt.Subject{}
 	for _, r := range roles {
@@ -139,11 +139,12 @@ var published = sync.OnceValue(func() map[Role][]jwt.Subject {
 // streams returns the subjects that a role receives from other accounts. Inboxes are left out: a reply comes back by the
 // service of its request. So are subjects that the role itself publishes: it receives them in its own account.
 func streams(r Role) []jwt.Subject {
-	inbox, own := r.Inbox(self), said(r)
-	heard := slices.DeleteFunc(Permissions(r).Subscribe, func(s string) bool { return strings.HasPrefix(s, inbox) })
-	return slices.DeleteFunc(anyName(heard), func(s jwt.Subject) bool { return slices.Contains(own, s) })
+	inbox, own := r.Inbox(self), publishedBy(r)
+	received := slices.DeleteFunc(Permissions(r).Subscribe, func(s string) bool { return strings.HasPrefix(s, inbox) })
+	return slices.DeleteFunc(anyName(received), func(s jwt.Subject) bool { return slices.Contains(own, s) })
 }
 
+// anyName replaces the name in grants by a wildcard.
 func anyName(grants []string) []jwt.Subject {
 	var subjects []jwt.Subject
 	for _, g := range grants {
@@ -152,7 +153,7 @@ func anyName(grants []string) []jwt.Subject {
 	return widest(subjects)
 }
 
-// widest drops what another of the subjects covers, because the server refuses overlaps.
+// widest drops subjects that another one covers, because the server refuses overlaps.
 func widest(subjects []jwt.Subject) []jwt.Subject {
 	slices.Sort(subjects)
 	subjects = slices.Compact(subjects)
@@ -161,7 +162,7 @@ func widest(subjects []jwt.Subject) []jwt.Subject {
 	})
 }
 
-// covers asks the library only about wildcards, because it splits both subjects each time.
+// covers reports whether every message on s is also on wide. It calls the library only for wildcards, because that is slow.
 func covers(wide, s jwt.Subject) bool {
 	return wide == s || strings.ContainsAny(string(wide), "*>") && s.IsContainedIn(wide)
 }

@@ -17,14 +17,14 @@ const roleTag = "role:"
 // A Caller is the sender of a request to masters, as the server of the bus states it.
 type Caller struct {
 	User string
-	Role Role   // "" where the server does not tell: for masters themselves
-	From string // address of the host; "" where the server does not tell
+	Role Role   // "" if the server does not state it, as for masters
+	From string // address of the host; "" if the server does not state it
 }
 
 // requestInfo is a header of messages that pass from one account to another. The server replaces any that the sender wrote.
 const requestInfo = "Nats-Request-Info"
 
-// connectionInfo is what [requestInfo] holds, as far as it is used here.
+// connectionInfo has the used fields of [requestInfo].
 type connectionInfo struct {
 	Host string   `json:"host,omitempty"`
 	Tags []string `json:"tags,omitempty"`

@@ -32,10 +32,10 @@ func IsGlob(text string) bool {
 	return err == nil && text != "" && len(text) <= maxGlob
 }
 
-// Check reports what is wrong with the globs. The expression is for [target.Parse] to judge, which needs the node groups.
+// Check checks the number and the form of the globs. The target is checked by [target.Parse], which needs the node groups.
 func (l Limits) Check() error {
 	if len(l.Functions) > maxGlobs {
-		return fmt.Errorf("cannot limit to %d functions: %d are the most", len(l.Functions), maxGlobs)
+		return fmt.Errorf("cannot limit to %d functions: the limit is %d", len(l.Functions), maxGlobs)
 	}
 	for _, glob := range l.Functions {
 		if !IsGlob(glob) {
@@ -46,7 +46,7 @@ func (l Limits) Check() error {
 }
 
 // Allow returns [ErrNotAllowed] with the reason if a function on targets is not within the limits. Both lists are sorted;
-// within are the peels that l.Target selects at this moment, and do not matter where there is no such limit. If only some
+// within has the peels that l.Target selects now; it is not used if l.Target is empty. If only some
 // of the targets are outside, the error is an [OutsideError].
 func (l Limits) Allow(function string, targets, within []target.PeelID) error {
 	matches := func(glob string) bool { ok, _ := path.Match(glob, function); return ok }
@@ -71,7 +71,7 @@ func (l Limits) Allow(function string, targets, within []target.PeelID) error {
 // A Selector returns the peels that a target expression selects now, sorted.
 type Selector func(ctx context.Context, expr string) ([]target.PeelID, error)
 
-// Evaluate is [Limits.Allow] with the peels that selects returns for l.Target. The name of the credential is for the error.
+// Evaluate is [Limits.Allow] with the peels that selects returns for l.Target. name is the name of the credential, for the error.
 func (l Limits) Evaluate(ctx context.Context, name, function string, targets []target.PeelID, selects Selector) error {
 	var within []target.PeelID
 	if l.Target != "" {

@@ -22,13 +22,13 @@ import (
 	"github.com/seed-c01c3da5/zester/master/natsd"
 )
 
-// members is how many servers a cluster has, and how many copies there are of each stream.
+// members is the number of servers of a cluster, and of copies of each stream.
 const members = 3
 
-// settleWait is how long a bus may take to make its streams, and a cluster to find its leaders.
+// settleWait bounds how long a bus takes to create its streams, and a cluster to elect its leaders.
 const settleWait = 30 * time.Second
 
-// A Cluster is three servers that share all streams, in real time and on loopback. Clients reach them by TLS.
+// A Cluster is three servers that share all streams, in real time and on loopback. Clients connect with TLS.
 type Cluster struct {
 	Keys *keystore.Keys
 
@@ -41,7 +41,7 @@ type Cluster struct {
 	ended   bool
 }
 
-// ListenCluster runs a cluster on ports that the kernel chose, with all buckets and streams.
+// ListenCluster starts a cluster on ports that the kernel chooses, with all buckets and streams.
 func ListenCluster(t testing.TB) *Cluster {
 	t.Helper()
 	dir := shortLived(t)
@@ -116,7 +116,7 @@ func Reserve(t testing.TB, n int) []int {
 	return ports
 }
 
-// provision makes the streams as soon as the cluster has found its leader.
+// provision creates the streams as soon as the cluster has a leader.
 func (c *Cluster) provision() {
 	c.t.Helper()
 	js, err := jetstream.New(c.Conn(c.t, grants.RoleMaster, "natstest"))
@@ -126,12 +126,12 @@ func (c *Cluster) provision() {
 	ctx, cancel := context.WithTimeout(c.t.Context(), settleWait)
 	defer cancel()
 	for {
-		// Who asks before there is a leader gets no answer at all.
+		// Without a leader there is no reply.
 		try, end := context.WithTimeout(ctx, 200*time.Millisecond)
 		_, err := js.AccountInfo(try)
 		end()
 		if err == nil {
-			err = natsd.Provision(ctx, js, members) // which the leader refuses until it knows the others
+			err = natsd.Provision(ctx, js, members) // refused until the leader knows the other servers
 		}
 		if err == nil {
 			return
@@ -159,7 +159,7 @@ func (c *Cluster) Start(i int) {
 	}
 }
 
-// Stop ends a server. Its clients go to the others.
+// Stop stops a server. Its clients connect to the others.
 func (c *Cluster) Stop(i int) {
 	c.mu.Lock()
 	srv := c.servers[i]
@@ -180,7 +180,7 @@ func (c *Cluster) end() {
 	}
 }
 
-// Settle waits until all streams have leaders, and servers that run and do not lead have all that is stored.
+// Settle waits until all streams have leaders and the copies on running servers are complete.
 func (c *Cluster) Settle(js jetstream.JetStream) {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(c.t.Context(), settleWait)
@@ -241,8 +241,8 @@ func (c *Cluster) runs(i int) bool {
 	return c.servers[i] != nil
 }
 
-// Spread waits until all running servers know the subscriptions of a connection, which its own server sends to them after a
-// while.
+// Spread waits until all running servers know the subscriptions of a connection, which the server of the connection sends to
+// them with a delay.
 func (c *Cluster) Spread(nc *nats.Conn) {
 	c.t.Helper()
 	for i, o := range c.opts {
@@ -266,12 +266,12 @@ func (c *Cluster) Spread(nc *nats.Conn) {
 			}
 		}
 		if err != nil {
-			c.t.Fatalf("nothing comes to %s: %v", o.ServerName, err)
+			c.t.Fatalf("no message arrives at %s: %v", o.ServerName, err)
 		}
 	}
 }
 
-// URL names all servers.
+// URL returns the URLs of all servers, separated by commas.
 func (c *Cluster) URL() string {
 	var all []string
 	for _, o := range c.opts {
@@ -280,7 +280,7 @@ func (c *Cluster) URL() string {
 	return strings.Join(all, ",")
 }
 
-// Options are what a component needs to dial the cluster, as those of a [Bus].
+// Options returns the options to connect to the cluster, as [Bus.Options] does.
 func (c *Cluster) Options(role grants.Role, name string) []nats.Option {
 	c.t.Helper()
 	return append(dialOptions(c.t, c.Keys, role, name, c.refused), nats.RootCAs(c.ca.File()))

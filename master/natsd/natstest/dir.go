@@ -8,9 +8,9 @@ import (
 
 const memoryFiles = "/dev/shm"
 
-// InMemory runs the tests of a package with all their temporary files in memory, and returns their exit code. What stores syncs
-// at every step, and a disk that others use takes longer for that than most tests to run. The files stay on disk where memory
-// has no room or programs cannot be started from it, and in a process that a test starts, whose files are in memory already.
+// InMemory runs the tests of a package with all their temporary files in memory, and returns their exit code. The stores flush
+// every write, which takes longer on a busy disk than most tests. The files stay on disk if memory has no room or does not allow
+// programs, and in a process started by a test, whose files are in memory already.
 func InMemory(m *testing.M) int {
 	if !memory() || !startsPrograms() || strings.HasPrefix(os.Getenv("TMPDIR"), memoryFiles) {
 		return m.Run()
@@ -26,7 +26,7 @@ func InMemory(m *testing.M) int {
 	return m.Run()
 }
 
-// shortLived is a directory for what a bubble stores, which nobody reads after the test: in memory where there is room.
+// shortLived returns a directory that is removed after the test: in memory if there is room.
 func shortLived(t testing.TB) string {
 	t.Helper()
 	if !memory() {

@@ -2,9 +2,9 @@ package natstest
 
 import "syscall"
 
-const memoryLeast = 2 << 30 // bytes that are free: the streams of a bus may reserve room
+const memoryLeast = 2 << 30 // free bytes in memory for the streams of a bus
 
-// startsPrograms reports whether a program among the files in memory can be started.
+// startsPrograms reports whether programs can be started from memory.
 func startsPrograms() bool {
 	var fs syscall.Statfs_t
 	return syscall.Statfs(memoryFiles, &fs) == nil && fs.Flags&syscall.MS_NOEXEC == 0

@@ -1,11 +1,10 @@
-// Package natstest runs the real bus for a test: the embedded server with JetStream on files, authentication on and
-// all buckets and streams made.
+// Package natstest runs the real bus for a test: the embedded server with JetStream on files, with authentication and with all
+// buckets and streams.
 //
-// In a [Bubble] time is fake, so what waits takes no time: expiries, heartbeats, retention, reconnects. The server
-// then has no sockets. [Listen] is for what needs them, and [ListenCluster] for what a cluster does when it loses a
-// server. Connections made here close when the test ends, and inside the bubble. A refused publish or subscription fails
-// the test, because to the code under test it would look like silence; give an error handler of your own to try what is
-// refused.
+// Call [Bubble] for a test with fake time: expiries, heartbeats, retention and reconnects then take no real time, and the server
+// has no sockets. Call [Listen] for a test that needs sockets, and [ListenCluster] for one that stops servers of a cluster.
+// Connections are closed when the test ends, inside the bubble. A refused publish or subscription fails the test, because the
+// code under test would not notice it; to test a refusal, set an error handler.
 package natstest
 
 import (
@@ -25,7 +24,7 @@ import (
 	"time"
 	"unsafe"
 
-	_ "github.com/nats-io/nats-server/v2/server/ats" // whose clock tick sets
+	_ "github.com/nats-io/nats-server/v2/server/ats" // tick sets its clock
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
@@ -45,27 +44,27 @@ type Bus struct {
 
 	mu    sync.Mutex
 	srv   *natsd.Server // nil while stopped
-	conns []net.Conn    // in a bubble: that were made to srv
+	conns []net.Conn    // in a bubble: the connections to srv
 	url   string
-	ended bool // the test is over: nothing may be reported any more
+	ended bool // the test has ended: errors must not be reported
 }
 
-// collect is how many percent the heap of a bubble grows between collections. It is small and full of what lasts, the
-// server's, and at the usual 100 a fifth of a test's time went into looking for garbage.
-const collect = 400
+// gcPercent is the growth of the heap between two garbage collections in a bubble. The heap is small and most of it belongs to the
+// server until the end; at the default of 100 a fifth of the time of a test was spent in collections.
+const gcPercent = 400
 
-// began is when time begins in a bubble. The fake clock itself begins in 2000, which no job ID can express.
+// began is the time at which a bubble begins. The fake clock itself begins in 2000, before the first possible job ID.
 var began = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 
-// Bubble runs f in a synctest bubble with a bus of its own. Everything that f starts must end by f's return and its
-// cleanups, else the test fails; cleanups close the bus's connections first, then the server. Bubbles of one process
-// run one after the other, and not beside a parallel test that uses NATS in real time.
+// Bubble runs f in a synctest bubble with a bus of its own. Everything that f starts must end when f returns and its cleanups have
+// run, else the test fails. Cleanups close the connections first, then the server. Bubbles of one process run one after the
+// other; a parallel test must not use NATS in real time meanwhile.
 func Bubble(t *testing.T, f func(t *testing.T, b *Bus)) {
 	t.Helper()
 	dir := shortLived(t)
 	bubble.Lock()
 	defer bubble.Unlock()
-	defer debug.SetGCPercent(debug.SetGCPercent(collect))
+	defer debug.SetGCPercent(debug.SetGCPercent(gcPercent))
 	dropTimers()
 	defer dropTimers()
 	takeAccessTime(t)
@@ -73,18 +72,18 @@ func Bubble(t *testing.T, f func(t *testing.T, b *Bus)) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(began))
 		ctx, cancel := context.WithCancel(context.Background())
-		t.Cleanup(func() { // runs after the server's end, which is a cleanup made later
+		t.Cleanup(func() { // runs after the end of the server, whose cleanup is added later
 			cancel()
-			time.Sleep(time.Second) // the client looks every 100 ms whether a drained subscription is done
+			time.Sleep(time.Second) // the client checks every 100 ms whether a subscription is drained
 		})
 		go tick(ctx)
 		f(t, start(t, dir, natsd.Options{DontListen: true}))
 	})
 }
 
-// The server's stores take the time, by which they expire messages, from a clock of the process that a goroutine of
-// its own sets. In a bubble that goroutine would either freeze fake time or set the real one, by which everything of
-// the year 2000 has expired. So it is kept from starting, by counting as a user from before, and [tick] sets the clock.
+// The stores of the server expire messages by a clock of the process, which a goroutine of the server sets. In a bubble that
+// goroutine would either freeze fake time or set real time, by which all messages of the bubble have expired. So the bubble counts
+// as an earlier user of the clock, which keeps the goroutine from starting, and [tick] sets the clock.
 //
 //go:linkname accessTimeUsers github.com/nats-io/nats-server/v2/server/ats.refs
 var accessTimeUsers atomic.Int64
@@ -92,13 +91,13 @@ var accessTimeUsers atomic.Int64
 //go:linkname accessTime github.com/nats-io/nats-server/v2/server/ats.utime
 var accessTime atomic.Int64
 
-// Holds one token while the goroutine is told to end.
+// accessTimeEnds has one token from the request to end the goroutine until it has ended.
 //
 //go:linkname accessTimeEnds github.com/nats-io/nats-server/v2/server/ats.done
 var accessTimeEnds chan struct{}
 
-// takeAccessTime makes the bubble the only user. Servers of earlier tests ran in real time, and some of their stores end a
-// little after the server says that it has; who counted beside them would keep the goroutine alive.
+// takeAccessTime makes the bubble the only user of the clock. Stores of servers of earlier tests, in real time, may end shortly after
+// their server has; if the bubble counted as a further user before that, the goroutine would go on.
 func takeAccessTime(t *testing.T) {
 	t.Helper()
 	for limit := time.Now().Add(settleWait); !accessTimeUsers.CompareAndSwap(0, 1); time.Sleep(time.Millisecond) {
@@ -111,19 +110,19 @@ func takeAccessTime(t *testing.T) {
 	}
 }
 
-// offBeat keeps the ticks away from round times. The stores compare their clock with the exact time of their last
-// write, and look again after the difference: after a write some nanoseconds behind a tick they would do that every
-// some nanoseconds until the next tick, which takes minutes. Tests write behind round times all the time.
-const offBeat = 37 * time.Millisecond
+// tickOffset keeps the ticks away from round times, at which tests often write. The stores compare their clock with the exact time of
+// their last write, and check again after the difference. For a write some nanoseconds after a tick they would check every few
+// nanoseconds until the next tick, which takes minutes.
+const tickOffset = 37 * time.Millisecond
 
-// tick sets the stores' clock to fake time, four times a second: often enough for lifetimes of seconds, seldom
-// enough for tests that last weeks.
+// tick sets the stores' clock to fake time, four times a second: often enough for lifetimes of seconds, and not
+// too often for tests that last weeks.
 func tick(ctx context.Context) {
 	accessTime.Store(time.Now().UnixNano())
 	select {
 	case <-ctx.Done():
 		return
-	case <-time.After(offBeat):
+	case <-time.After(tickOffset):
 	}
 	clock := time.NewTicker(250 * time.Millisecond)
 	defer clock.Stop()
@@ -140,7 +139,7 @@ func tick(ctx context.Context) {
 var bubble sync.Mutex
 
 // timers is the process-wide pool in which the NATS client keeps its timers, with the fields of a sync.Pool. Its sizes
-// are zero if it was not used: a collection moves what is in local to victim, and the next one drops that.
+// are zero if it was not used: a garbage collection moves its elements from local to victim, and the next one drops them.
 //
 //go:linkname timers github.com/nats-io/nats%2ego.globalTimerPool
 var timers struct {
@@ -151,8 +150,8 @@ var timers struct {
 	_          func() any
 }
 
-// dropTimers empties the pool of timers: one belongs to the bubble in which it was made and must not be used in another
-// or outside. Between two bubbles nobody has used it, and a collection takes as long as a small test.
+// dropTimers empties the pool of timers. A timer belongs to the bubble in which it was made and must not be used outside of it. If
+// the pool is empty, it saves the collections, each of which takes as long as a small test.
 func dropTimers() {
 	for range 2 {
 		if timers.localSize.Load()+timers.victimSize.Load() > 0 {
@@ -161,8 +160,8 @@ func dropTimers() {
 	}
 }
 
-// Listen runs a bus in real time, on loopback and a port that the kernel chose. It speaks TLS, with a certificate of
-// the authority in [Bus.CA].
+// Listen runs a bus in real time, on loopback and a port that the kernel chose. It uses TLS, with a certificate of the
+// CA in [Bus.CA].
 func Listen(t testing.TB) *Bus {
 	t.Helper()
 	return start(t, t.TempDir(), natsd.Options{Port: Reserve(t, 1)[0]})
@@ -210,7 +209,7 @@ func (b *Bus) Start(t testing.TB) {
 	if err := srv.Start(); err != nil {
 		t.Fatal(err)
 	}
-	b.ask(t, srv)
+	b.firstRequest(t, srv)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.srv = srv
@@ -220,10 +219,10 @@ func (b *Bus) Start(t testing.TB) {
 	}
 }
 
-// ask is the first to ask a server something. Where two are that at once, one may never be answered: the server subscribes
-// to the answers of its API with the first request, and does not have the second wait for that. In a bubble that is for ever
-// where the client waits with a lock held, such as for the messages of a KV watch.
-func (b *Bus) ask(t testing.TB, srv *natsd.Server) {
+// firstRequest sends the first request to a server. The server subscribes to replies of its API with the first request; a second
+// one at the same time may never get a reply. In a bubble the client would then wait for ever if it holds a lock, such as for the
+// messages of a KV watch.
+func (b *Bus) firstRequest(t testing.TB, srv *natsd.Server) {
 	t.Helper()
 	nc, err := nats.Connect("", append(dialOptions(t, b.Keys, grants.RoleMaster, "natstest", b.refused), nats.InProcessServer(srv))...)
 	if err != nil {
@@ -235,8 +234,8 @@ func (b *Bus) ask(t testing.TB, srv *natsd.Server) {
 	}
 }
 
-// CarryAtMost gives the server that starts next a payload limit, in bytes.
-func (b *Bus) CarryAtMost(bytes int) {
+// SetMaxPayload sets the payload limit of the next server that starts, in bytes.
+func (b *Bus) SetMaxPayload(bytes int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.opts.MaxPayload = bytes
@@ -253,8 +252,8 @@ func (b *Bus) Update(_ context.Context, account string) error {
 	return srv.Update(account)
 }
 
-// Stop ends the server as a clean end of its process would. Connections begin to reconnect. In a bubble what was under
-// way is done, and not answered.
+// Stop stops the server as at the end of its process. Connections begin to reconnect. In a bubble requests in progress are carried
+// out without a reply.
 func (b *Bus) Stop(t testing.TB) {
 	t.Helper()
 	if !b.stop() {
@@ -279,15 +278,15 @@ func (b *Bus) stop() bool {
 		return false
 	}
 	if b.opts.DontListen {
-		b.hangUp(conns)
+		b.closeConns(conns)
 	}
 	srv.Shutdown()
 	return true
 }
 
-// hangUp ends all connections and lets the server finish what it had begun, whose answers nobody gets. A server that
-// stops while clients wait for messages sleeps under a lock, for which others would wait outside fake time.
-func (b *Bus) hangUp(conns []net.Conn) {
+// closeConns closes all connections and lets the server finish its requests in progress. A server that stops while clients wait for
+// messages sleeps with a lock held; a goroutine that waits for that lock stops fake time.
+func (b *Bus) closeConns(conns []net.Conn) {
 	for _, c := range conns {
 		_ = c.Close() // some have ended before
 	}
@@ -296,8 +295,8 @@ func (b *Bus) hangUp(conns []net.Conn) {
 
 func (b *Bus) end() {
 	if b.opts.DontListen {
-		// The server sleeps with a lock held as it shuts down. In a bubble it would sleep for ever if a request that came
-		// just before, such as for a consumer, waited for that lock.
+		// The server sleeps with a lock held as it shuts down. In a bubble it would sleep for ever if an earlier request, such as
+		// for a consumer, waited for that lock.
 		synctest.Wait()
 	}
 	b.stop()
@@ -306,7 +305,7 @@ func (b *Bus) end() {
 	b.ended = true
 }
 
-// CA returns the file with the certificate of the authority of a bus with sockets.
+// CA returns the file with the certificate of the CA of a bus with sockets.
 func (b *Bus) CA() string { return b.ca.File() }
 
 // Dir returns the directory of the streams.
@@ -319,7 +318,7 @@ func (b *Bus) URL() string {
 	return b.url
 }
 
-// InProcessConn lets connections in a bubble find the server that runs now, across restarts.
+// InProcessConn connects to the server that runs now. It makes a Bus usable for [nats.InProcessServer] across restarts.
 func (b *Bus) InProcessConn() (net.Conn, error) {
 	b.mu.Lock()
 	srv := b.srv
@@ -333,15 +332,15 @@ func (b *Bus) InProcessConn() (net.Conn, error) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.srv != srv { // it stops, and knows nothing of this connection
+	if b.srv != srv { // it was stopped meanwhile, and this connection was not closed
 		return nil, errors.Join(errors.New("the bus is stopped"), c.Close())
 	}
 	b.conns = append(b.conns, c)
 	return c, nil
 }
 
-// Options are what a component needs to dial the bus as name in a role: a new credential that does not end, the
-// inbox prefix that goes with it, and the way to the server. They set the error handler.
+// Options returns the options to connect as name in a role: a new credential without an end, its inbox prefix, the address of the
+// server, and an error handler.
 func (b *Bus) Options(role grants.Role, name string) []nats.Option {
 	b.t.Helper()
 	opts := dialOptions(b.t, b.Keys, role, name, b.refused)
@@ -363,7 +362,7 @@ func dialOptions(t testing.TB, keys *keystore.Keys, role grants.Role, name strin
 	if err != nil {
 		t.Fatal(err)
 	}
-	sign := func() (string, error) { return keys.Issue(role, name, key.Public(), 0) } // by the keys of then
+	sign := func() (string, error) { return keys.Issue(role, name, key.Public(), 0) } // by the keys at the time of the connection
 	return []nats.Option{
 		nats.Name(name),
 		nats.UserJWT(sign, key.Sign),
@@ -372,15 +371,15 @@ func dialOptions(t testing.TB, keys *keystore.Keys, role grants.Role, name strin
 	}
 }
 
-// reportRefusal fails a test that has not ended if the bus refuses what somebody does.
+// reportRefusal fails the test if the bus refuses a publish or a subscription, unless the test has ended.
 func reportRefusal(t testing.TB, ended bool, nc *nats.Conn, err error) {
 	if !ended && errors.Is(err, nats.ErrPermissionViolation) {
 		t.Errorf("%s: %v", nc.Opts.Name, err)
 	}
 }
 
-// Conn connects as name in a role, with further options, and closes the connection when t ends. It reconnects for
-// ever.
+// Conn connects as name in a role, with further options, and closes the connection when t ends. It reconnects
+// without a limit.
 func (b *Bus) Conn(t testing.TB, role grants.Role, name string, opts ...nats.Option) *nats.Conn {
 	t.Helper()
 	all := append(b.Options(role, name), nats.MaxReconnects(-1))

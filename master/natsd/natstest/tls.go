@@ -21,8 +21,8 @@ func openCA(t testing.TB, dir string) *pki.CA {
 	return ca
 }
 
-// Certify makes an authority in dir and writes a certificate of it for this host, and its key, into files. They are for
-// servers that are processes of their own.
+// Certify creates a CA in dir and writes a certificate for this host and its key into files, for servers that are processes of
+// their own.
 func Certify(t testing.TB, dir string) (cert, key, ca string) {
 	t.Helper()
 	authority := openCA(t, dir)
@@ -54,7 +54,7 @@ func HTTPS(t testing.TB, ca string) *http.Client {
 	}
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(text) {
-		t.Fatalf("%s holds no certificate", ca)
+		t.Fatalf("%s has no certificate", ca)
 	}
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}
 	t.Cleanup(transport.CloseIdleConnections)

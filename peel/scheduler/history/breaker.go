@@ -25,7 +25,7 @@ type Transition struct {
 // maxTransitions is how many changes of a breaker are remembered.
 const maxTransitions = 100
 
-// A Breaker is what is remembered of an entry's breaker: its changes, the newest last.
+// A Breaker has the changes of an entry's breaker, the newest last.
 type Breaker struct {
 	Transitions []Transition `json:"transitions,omitempty"`
 }
@@ -60,8 +60,8 @@ func (b *Breaker) ForgetProbe() {
 	}
 }
 
-// ClampOpened moves the last change of a breaker back to now if it lies ahead: the wall clock was set back since, maybe
-// while no process ran, and the breaker must not stay open longer because of that.
+// ClampOpened moves the last change of a breaker back to now if it lies ahead: the wall clock was set back, and the
+// breaker must not stay open longer because of that.
 func (b *Breaker) ClampOpened(now time.Time) {
 	if b.State() == BreakerClosed {
 		return

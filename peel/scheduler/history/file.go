@@ -34,13 +34,13 @@ func Load(path string, log *slog.Logger) (map[string]History, error) {
 	var f stateFile
 	err = json.Unmarshal(data, &f)
 	if err == nil && f.V > stateVersion {
-		err = fmt.Errorf("its form is version %d, this build knows up to %d", f.V, stateVersion)
+		err = fmt.Errorf("its format has version %d, this build knows up to %d", f.V, stateVersion)
 	}
 	if err == nil {
 		return f.Entries, nil
 	}
 	aside := path + ".bad"
-	log.Warn("the scheduler's state cannot be understood and starts afresh", "moved_to", aside, "err", err)
+	log.Warn("the scheduler's state cannot be read, the history starts empty", "moved_to", aside, "err", err)
 	if err := os.Rename(path, aside); err != nil {
 		return nil, fmt.Errorf("cannot move the scheduler's state aside: %w", err)
 	}

@@ -21,7 +21,7 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
-// History is what is remembered of an entry, by its name. Times are zero for what has not happened.
+// History is the stored state of an entry. Times of events that have not happened are zero.
 type History struct {
 	Identity
 	Counts
@@ -41,19 +41,19 @@ type History struct {
 	Last      []RunRecord `json:"last,omitempty"` // runs that ended, the newest last
 }
 
-// Identity says which entry the rest of its history is of, and since when.
+// Identity has the definition to which the rest of the history belongs, and its times.
 type Identity struct {
 	Seen       time.Time `json:"seen,omitzero"`         // first active
 	Left       time.Time `json:"left,omitzero"`         // removed from the schedule
 	Hash       string    `json:"hash,omitempty"`        // of the entry
 	TimingHash string    `json:"timing_hash,omitempty"` // of when it runs
 	TimingSeen time.Time `json:"timing_seen,omitzero"`  // when it got that timing
-	Active     time.Time `json:"active,omitzero"`       // since when without a break but those of the process
+	Active     time.Time `json:"active,omitzero"`       // since when it has been active; stops of the process do not count
 }
 
 // Counts are numbers of runs and fires.
 type Counts struct {
-	TimingRuns    uint64            `json:"timing_runs,omitempty"` // since TimingSeen, without those that somebody asked for
+	TimingRuns    uint64            `json:"timing_runs,omitempty"` // since TimingSeen, without manual runs
 	Runs          uint64            `json:"runs"`                  // that ended or were interrupted
 	Failures      uint64            `json:"failures"`
 	FailuresInRow uint64            `json:"failures_in_row"`       // without those canceled for the next run

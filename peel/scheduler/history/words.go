@@ -44,7 +44,7 @@ const (
 	TriggerTimer   Trigger = "timer"
 	TriggerStart   Trigger = "start"    // run_on_start, without splay
 	TriggerCatchUp Trigger = "catch_up" // it was missed at its time
-	TriggerManual  Trigger = "manual"   // somebody asked for it
+	TriggerManual  Trigger = "manual"   // a person ran it
 	TriggerNeeds   Trigger = "needs"    // another entry's run ended
 )
 
@@ -62,16 +62,16 @@ type Reason string
 // The reasons.
 const (
 	AlreadyRunning   Reason = "already_running"   // as many runs as maxrunning were in flight
-	QueueFull        Reason = "queue_full"        // a later fire of the entry took its place in the wait for a run to end
+	QueueFull        Reason = "queue_full"        // a later fire of the entry replaced it while it waited for a run to end
 	DeadlineExceeded Reason = "deadline_exceeded" // it came, or its wait ended, later than the start deadline
-	Superseded       Reason = "superseded"        // a later fire, or the end of a run, took its place in the wait
+	Superseded       Reason = "superseded"        // a later fire, or the end of a run, replaced it while it waited
 	OutsideWindow    Reason = Reason(window.Outside)
 	InBlackout       Reason = Reason(window.Blackout)
 	CircuitOpen      Reason = "circuit_open"
 	NeedsUnmet       Reason = "needs_unmet"  // the entry that it needs ended otherwise
-	SkippedOnce      Reason = "skipped_once" // somebody asked for that
-	MaxRuns          Reason = "max_runs"     // the entry had its last run in the wait
-	Paused           Reason = "paused"       // the entry was paused in the wait, as all those below
+	SkippedOnce      Reason = "skipped_once" // an operator skipped it
+	MaxRuns          Reason = "max_runs"     // the entry reached max_runs while the fire waited
+	Paused           Reason = "paused"       // the entry was paused while the fire waited, as for the reasons below
 	Disabled         Reason = "disabled"
 	Removed          Reason = "removed"
 )

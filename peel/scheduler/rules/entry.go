@@ -1,18 +1,17 @@
 // Package rules decides for one entry of a schedule: when its next fire comes, which fires it has missed, and which rules keep
-// a fire from running. It starts nothing, writes nothing and reads no clock but in [NewClock].
+// a fire from running. It starts no run and writes no file; only [NewClock] reads a clock.
 //
 // Call [New] for a name, then set Spec, Timing and Rhythm (by [RhythmOf]). [Rhythm.Next] returns the next nominal time and
-// [Entry.Draw] its splay; [Entry.MayFire], [Entry.ClosedBy] and [Entry.BreakerAllows] are asked before a run, and
-// [Entry.State] says what people read. Methods of one Entry must not be called at the same time.
+// [Entry.Draw] its splay; call [Entry.MayFire], [Entry.ClosedBy] and [Entry.BreakerAllows] before
+// a run. [Entry.State] returns the state that people see. Methods of one Entry must not be called at the same time.
 //
 // # Two clocks
 //
-// An interval counts elapsed time, which goes on while the host is suspended and which cannot be set. Cron follows
-// the wall clock. A delay (after) is kept as a time of the wall clock, for the next process, and moves with it when it is
-// set. Fires of either kind lie in a heap of their own clock, so neither is disturbed by what happens to the other: a
-// wall clock that is set leaves intervals alone, but for the bounds of their life. After a suspend, or when the wall
-// clock was set forward, an entry fires once for all that it missed; a cron time more than the entry's start deadline
-// ago is dropped. When the wall clock was set back, cron times that have fired wait until it has passed them, unless it
+// An interval counts elapsed time, which includes suspends of the host and cannot be set. Cron follows the wall clock. A
+// delay (after) is stored as a time of the wall clock, for the next process, and moves when the wall clock is set. Fires of
+// the two clocks are in separate queues: setting the wall clock changes only the bounds of the life of intervals. After a suspend, or when the wall
+// clock was set forward, an entry fires once for all times that it missed; a cron time further back than the
+// start deadline is dropped. When the wall clock was set back, cron times that have fired wait until it has passed them, unless it
 // went back by more than three hours: then the new time counts. It counts at once for cron that follows elapsed time,
 // as it does in the hour that daylight saving repeats.
 //
@@ -38,12 +37,12 @@ import (
 // An Entry is one name of the schedule, with its timing and its history.
 type Entry struct {
 	Name    string
-	Spec    *schedule.Entry // nil: it left the schedule and is remembered
+	Spec    *schedule.Entry // nil: it was removed from the schedule, and its history is kept
 	Timing  schedule.Timing
 	Rhythm  Rhythm // of Timing
 	Invalid string // why it cannot run, whatever Spec says; empty if it can
-	// Anchor is what an interval counts from: activation, the end of the last run, or the last fire while a run is
-	// in flight. It is kept for every entry, as its timing may change.
+	// Anchor is the elapsed time from which an interval counts: the activation, the end of the last run, or the last fire while
+	// a run is in flight. It is kept for every entry, because its timing may change.
 	Anchor time.Duration
 	Next   Pending
 	history.History
@@ -55,7 +54,7 @@ func New(name string) Entry { return Entry{Name: name, Rhythm: wall{}} }
 // TriggerResume is not a fire, but the end of a pause.
 const TriggerResume history.Trigger = "resume"
 
-// Pending is the one fire that an entry has ahead. The zero value is none.
+// Pending is the next fire of an entry. The zero value is none.
 type Pending struct {
 	Trigger history.Trigger
 	OnWall  bool // its times are Unix times, else they are elapsed ones
@@ -64,7 +63,7 @@ type Pending struct {
 	Held    bool  // windows were closed at its nominal time, and open at the time that its splay is added to
 }
 
-// Clock reads the clock that the fire lies on.
+// Clock returns the reading of the clock of the fire.
 func (p Pending) Clock(now Instant) int64 {
 	if p.OnWall {
 		return now.Wall.UnixNano()
@@ -77,7 +76,7 @@ func (p Pending) Splaying(now Instant) bool {
 	return p.Trigger != "" && p.Trigger != TriggerResume && p.Nominal < p.Clock(now)
 }
 
-// LongAgo is longer than any interval, and short enough to add up.
+// LongAgo is longer than any interval, and short enough for sums of durations.
 const LongAgo = 100 * 366 * 24 * time.Hour
 
 // CountFromLastRun makes the interval of the entry count from its last run, or from now.
@@ -92,7 +91,7 @@ func (e *Entry) CountFromLastRun(now Instant) {
 	}
 }
 
-// IsActive reports whether timers and triggers make the entry run.
+// IsActive reports whether the entry may fire: it is enabled and not paused by failures.
 func (e *Entry) IsActive() bool {
 	return e.IsEnabled() && !e.Failing()
 }
@@ -102,5 +101,5 @@ func (e *Entry) IsEnabled() bool {
 	return e.Spec != nil && e.Spec.Enabled && e.Invalid == "" && e.Paused == nil
 }
 
-// ClockOf reads the clock that the entry follows.
+// ClockOf returns the reading of the clock that the entry follows.
 func (e *Entry) ClockOf(now Instant) int64 { return Pending{OnWall: e.Rhythm.OnWall()}.Clock(now) }

@@ -12,7 +12,7 @@ func (e *Entry) MayFire(nominal time.Time) bool {
 	return !nominal.Before(life.NotBefore) && (life.Until.IsZero() || nominal.Before(life.Until))
 }
 
-// Bounded reports whether the wall clock bounds the life of the entry.
+// Bounded reports whether the entry has not_before or until.
 func (e *Entry) Bounded() bool { return !e.Spec.Life.NotBefore.IsZero() || !e.Spec.Life.Until.IsZero() }
 
 // MaxRuns returns how many runs the timing may give the entry; 0 is no limit. delete_after_run is max_runs: 1.
@@ -24,15 +24,15 @@ func (e *Entry) MaxRuns() uint64 {
 }
 
 // exhaustion returns why an entry has no fire ahead.
-func (e *Entry) exhaustion(now Instant, lived bool) string {
+func (e *Entry) exhaustion(now Instant, hasAllRuns bool) string {
 	life := e.Spec.Life
 	switch {
-	case life.DeleteAfterRun && lived:
+	case life.DeleteAfterRun && hasAllRuns:
 		return "it has run"
-	case lived:
+	case hasAllRuns:
 		return "it has had all its runs"
 	case !life.Until.IsZero() && !now.Wall.Before(life.Until):
-		return "its time is over since " + life.Until.Format(time.RFC3339)
+		return "its life ended at " + life.Until.Format(time.RFC3339)
 	case len(e.Spec.Clock.At) > 0 || e.Spec.Clock.After > 0:
 		return "its time has passed"
 	case !life.Until.IsZero():

@@ -18,8 +18,8 @@ func (e *Entry) CatchUpLimit() int {
 	return 0
 }
 
-// maxLooks bounds the nominal times that one search for missed fires looks at.
-const maxLooks = 100_000
+// maxChecked bounds the nominal times that one search for missed fires checks.
+const maxChecked = 100_000
 
 // MissedFires returns the last n nominal times in (from, to] at which the entry would have run.
 func (e *Entry) MissedFires(from, to time.Time, n int, zone *time.Location) []time.Time {
@@ -27,17 +27,17 @@ func (e *Entry) MissedFires(from, to time.Time, n int, zone *time.Location) []ti
 		from = limit
 	}
 	for back := time.Minute; ; back *= 2 {
-		start, looks := e.Rhythm.alignedStart(e, from, to, back), 0
+		start, checked := e.Rhythm.alignedStart(e, from, to, back), 0
 		var list []time.Time
 		for at := range e.Timing.Between(start, to) {
-			if looks++; looks > maxLooks {
+			if checked++; checked > maxChecked {
 				break
 			}
 			if e.MayFire(at) && e.ClosedBy(at) == "" {
 				list = append(list, at.In(zone))
 			}
 		}
-		if len(list) >= n || !start.After(from) || looks > maxLooks {
+		if len(list) >= n || !start.After(from) || checked > maxChecked {
 			return slices.Clone(list[max(0, len(list)-n):])
 		}
 	}

@@ -11,13 +11,13 @@ import (
 type Rhythm interface {
 	// OnWall reports whether nominal times are Unix times in nanoseconds. They are elapsed times otherwise.
 	OnWall() bool
-	// Activate prepares an entry that had no timer.
+	// Activate prepares an entry that had no next fire.
 	Activate(*Entry, Instant)
-	// Next returns the next nominal time, within the life of the entry. base ties the clocks together.
+	// Next returns the next nominal time within the life of the entry. base converts elapsed times to the wall clock.
 	Next(e *Entry, base, now Instant) (nominal int64, ok bool)
 	// OnFire moves the entry past a fire that is due.
 	OnFire(*Entry, Pending, Instant)
-	// OnEnd is called when the last run in flight has ended. It reports whether the next fire is to be planned again.
+	// OnEnd is called when the last run in flight has ended. It reports whether the next fire has to be planned again.
 	OnEnd(*Entry, Instant) (replan bool)
 	// IsOverdue reports whether an entry that has just got this rhythm is due already.
 	IsOverdue(*Entry, Instant) bool
@@ -37,5 +37,5 @@ func RhythmOf(t schedule.Timing) Rhythm {
 	return wall{}
 }
 
-// SetBackLimit is how far the wall clock may be set back while times that have fired still count as such.
+// SetBackLimit is the furthest that the wall clock may be set back without times firing again that have fired.
 const SetBackLimit = 3 * time.Hour

@@ -17,8 +17,8 @@ const (
 	StateExhausted State = "exhausted"      // it never fires again
 )
 
-// State returns the state of the entry, and why it is in it. lived says that it has had all its runs.
-func (e *Entry) State(now Instant, lived bool) (State, string) {
+// State returns the state of the entry, and the reason. hasAllRuns says that it has reached max_runs.
+func (e *Entry) State(now Instant, hasAllRuns bool) (State, string) {
 	switch {
 	case !e.Spec.Enabled:
 		return StateDisabled, ""
@@ -30,8 +30,8 @@ func (e *Entry) State(now Instant, lived bool) (State, string) {
 		return StateFailing, fmt.Sprintf("%d runs in a row failed", e.FailuresInRow)
 	case e.Next.Trigger != "" || len(e.Owed) > 0:
 		return StateActive, ""
-	case e.Spec.Needs.Entry != "" && !lived:
+	case e.Spec.Needs.Entry != "" && !hasAllRuns:
 		return StateActive, "waits for the end of " + e.Spec.Needs.Entry
 	}
-	return StateExhausted, e.exhaustion(now, lived)
+	return StateExhausted, e.exhaustion(now, hasAllRuns)
 }

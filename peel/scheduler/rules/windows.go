@@ -20,8 +20,8 @@ func (e *Entry) Deferred(now Instant) (time.Time, bool) {
 	return opens, ok && e.MayFire(opens)
 }
 
-// maxShut bounds the search for the next fire: it ends after this many closed windows in a row.
-const maxShut = 1000
+// maxClosed bounds the search for the next fire: it ends after this many times in closed windows in a row.
+const maxClosed = 1000
 
 // Ahead returns the next n times at which the entry may run, without splay. nominal and fire are the times of Next.
 func (e *Entry) Ahead(nominal, fire, now time.Time, n int, zone *time.Location) []time.Time {
@@ -31,13 +31,13 @@ func (e *Entry) Ahead(nominal, fire, now time.Time, n int, zone *time.Location) 
 		list, at = append(list, fire), now
 		at, ok = e.Timing.Next(at)
 	}
-	for shut := 0; ok && shut < maxShut && len(list) < n && e.MayFire(at); {
+	for closed := 0; ok && closed < maxClosed && len(list) < n && e.MayFire(at); {
 		if e.ClosedBy(at) == "" {
-			list, shut = append(list, at.In(zone)), 0
+			list, closed = append(list, at.In(zone)), 0
 			at, ok = e.Timing.Next(at)
 			continue
 		}
-		shut++
+		closed++
 		opens, opensEver := e.Timing.Opens(at)
 		switch {
 		case !opensEver:
