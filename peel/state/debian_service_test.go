@@ -78,6 +78,7 @@ func TestInHostServices(t *testing.T) {
 	h.step("dead: {service.dead: {name: web, enable: false}}", "dead: changed intended")
 	h.step("dead: {service.dead: {name: nothing}}", "dead: unchanged")
 	h.wants(h.run("x: {service.running: {name: nothing}}", true), "x: failed")
+	h.wants(h.run("cron: {pkg.removed: {}}\nm: {service.dead: {name: cron}}", true), "cron: would_change intended", "m: unknown")
 	h.step("m: {service.dead: {name: cron, mask: true}}", "m: changed intended")
 	sh(t, "systemctl unmask -q cron; systemctl start cron")
 }

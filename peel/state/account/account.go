@@ -356,7 +356,7 @@ func run(ctx context.Context, stdin string, argv ...string) error {
 		}
 	}
 	cmd := exec.CommandContext(ctx, program, argv[1:]...)
-	cmd.Env = append(os.Environ(), "LC_ALL=C.UTF-8")
+	cmd.Env = host.Environment()
 	cmd.Stdin = strings.NewReader(stdin)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out

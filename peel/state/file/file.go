@@ -312,7 +312,9 @@ func (f *wanted) verify(ctx context.Context, staged string) error {
 	for i, w := range f.check {
 		words[i] = strings.ReplaceAll(w, "{}", staged)
 	}
-	out, err := exec.CommandContext(ctx, words[0], words[1:]...).CombinedOutput()
+	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
+	cmd.Env = host.Environment()
+	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("the check of the new content fails, the old file stays: %s: %w, with the output %.2000q", strings.Join(words, " "), err, bytes.TrimSpace(out))
 	}

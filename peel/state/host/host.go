@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"os"
 	"path"
 	"slices"
 	"strings"
@@ -80,6 +81,17 @@ func (w *World) MayShow(texts ...[]byte) bool {
 // Planned reports whether the World differs, or may differ, from the host.
 func (w *World) Planned() bool {
 	return w.unknowable || len(w.files)+len(w.users)+len(w.groups)+len(w.units)+len(w.packages) > 0
+}
+
+// Environment returns the variables that programs of states get.
+func Environment() []string {
+	list := []string{"LC_ALL=C.UTF-8", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root"}
+	for _, name := range []string{"PATH", "HOME"} {
+		if value := os.Getenv(name); value != "" {
+			list = append(list, name+"="+value)
+		}
+	}
+	return list
 }
 
 // Lacks returns the error about something that the host does not have. It is an [UnknownError] if a planned step may bring it:

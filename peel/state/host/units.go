@@ -4,7 +4,9 @@ package host
 
 import (
 	"bytes"
+	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -46,6 +48,23 @@ func (w *World) Unit(u Unit) Unit {
 		w.planUnitFile(&u)
 	}
 	return u
+}
+
+// RemovedWith returns the package that brought a unit and that planned steps remove, empty if there is none.
+func (w *World) RemovedWith(u Unit) string {
+	for name, version := range w.packages {
+		if version != "" || u.Fragment == "" {
+			continue
+		}
+		lists, _ := filepath.Glob("/var/lib/dpkg/info/" + name + "*.list") // the pattern is valid: packages have plain names
+		for _, list := range lists {
+			data, _ := os.ReadFile(list)
+			if strings.Contains(string(data), strings.TrimPrefix(u.Fragment, "/usr")+"\n") {
+				return name
+			}
+		}
+	}
+	return ""
 }
 
 // planUnitFile changes a unit as systemd does when its files change.

@@ -23,7 +23,9 @@ const (
 )
 
 // apt is Debian's package manager.
-type apt struct{}
+type apt struct {
+	test bool // nothing is written, not even caches of the lists
+}
 
 // options are those of a transaction. The lock of dpkg is waited for.
 var options = []string{
@@ -31,8 +33,13 @@ var options = []string{
 	"-o", "APT::Get::allow-downgrades=true", "-o", "Dpkg::Use-Pty=0",
 }
 
-// inMemory keeps a simulation from writing the caches of the lists.
-var inMemory = []string{"-s", "-o", "Dir::Cache::pkgcache=", "-o", "Dir::Cache::srcpkgcache="}
+// simulation are the options of one.
+func (a apt) simulation() []string {
+	if !a.test {
+		return []string{"-s"}
+	}
+	return []string{"-s", "-o", "Dir::Cache::pkgcache=", "-o", "Dir::Cache::srcpkgcache="}
+}
 
 func (apt) inventory(ctx context.Context) (*inventory, error) {
 	out, err := output(ctx, "dpkg-query", "-W", "-f", "${db:Status-Status}\t${Package}\t${Architecture}\t${Version}\t${Provides}\n")
@@ -76,7 +83,7 @@ func (apt) words(t transaction) []string {
 }
 
 func (a apt) simulate(ctx context.Context, t transaction) ([]effect, error) {
-	out, err := output(ctx, "apt-get", slices.Concat(inMemory, options, a.words(t))...)
+	out, err := output(ctx, "apt-get", slices.Concat(a.simulation(), options, a.words(t))...)
 	if err != nil {
 		for _, text := range []string{"Unable to locate package", "has no installation candidate", "was not found"} {
 			if strings.Contains(err.Error(), text) {
@@ -155,8 +162,8 @@ func (apt) isStale() bool {
 	return time.Since(newest) > listsAge
 }
 
-func (apt) upgrades(ctx context.Context) ([]effect, error) {
-	out, err := output(ctx, "apt-get", slices.Concat(inMemory, []string{"-q", "upgrade"})...)
+func (a apt) upgrades(ctx context.Context) ([]effect, error) {
+	out, err := output(ctx, "apt-get", slices.Concat(a.simulation(), []string{"-q", "upgrade"})...)
 	return parseEffects(string(out)), err
 }
 

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"github.com/seed-c01c3da5/zester/peel/state/host"
 )
 
 const maxOutput = 4000 // bytes of the end of a failed command's output
@@ -36,14 +38,7 @@ func output(ctx context.Context, name string, args ...string) ([]byte, error) {
 }
 
 func environment() []string {
-	path := os.Getenv("PATH")
-	if path == "" {
-		path = "/usr/sbin:/usr/bin:/sbin:/bin"
-	}
-	return []string{
-		"PATH=" + path, "LC_ALL=C.UTF-8", "HOME=/root", "DEBIAN_FRONTEND=noninteractive", "DEBCONF_NONINTERACTIVE_SEEN=true",
-		"APT_LISTCHANGES_FRONTEND=none", "NEEDRESTART_MODE=l",
-	}
+	return append(host.Environment(), "DEBIAN_FRONTEND=noninteractive", "DEBCONF_NONINTERACTIVE_SEEN=true", "APT_LISTCHANGES_FRONTEND=none", "NEEDRESTART_MODE=l")
 }
 
 func tail(b []byte) string {

@@ -89,14 +89,14 @@ func (m *Manager) share(all transaction, pending []state.Arguments, effects []ef
 		t := m.missing(args)
 		mine, others := []effect{}, []effect{}
 		for _, e := range effects {
-			named := slices.Contains(t.names(), e.name)
-			if named || len(changing) == 0 && !slices.Contains(all.names(), e.name) {
+			named := t.has(e.name)
+			if named || len(changing) == 0 && !all.has(e.name) {
 				mine = append(mine, e)
 			} else {
 				others = append(others, e)
 			}
 		}
-		if !slices.ContainsFunc(mine, func(e effect) bool { return slices.Contains(t.names(), e.name) }) {
+		if !slices.ContainsFunc(mine, func(e effect) bool { return t.has(e.name) }) {
 			continue // it is the newest already
 		}
 		effects = others

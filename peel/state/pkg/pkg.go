@@ -67,6 +67,14 @@ func (t transaction) names() []string {
 	return names
 }
 
+// has reports whether the transaction names a package, with its architecture or without.
+func (t transaction) has(name string) bool {
+	return slices.ContainsFunc(t.packages, func(p wanted) bool {
+		plain, _, _ := strings.Cut(p.name, ":")
+		return p.name == name || plain == name
+	})
+}
+
 // An effect is what a transaction would do to one package.
 type effect struct {
 	remove   bool
@@ -94,7 +102,7 @@ type tool interface {
 // read asks once for all packages.
 func (m *Manager) read(ctx context.Context) (err error) {
 	if m.tool == nil {
-		if m.tool, err = find(); err != nil {
+		if m.tool, err = find(m.test); err != nil {
 			return err
 		}
 	}
@@ -105,10 +113,10 @@ func (m *Manager) read(ctx context.Context) (err error) {
 }
 
 // find returns the package manager of the host.
-func find() (tool, error) {
+func find(test bool) (tool, error) {
 	switch {
 	case hasPrograms("apt-get", "dpkg-query"):
-		return apt{}, nil
+		return apt{test}, nil
 	case hasPrograms("dnf", "rpm"):
 		return dnf{}, nil
 	}
@@ -196,7 +204,7 @@ func (m *Manager) holds(ctx context.Context, t transaction, effects []effect) bo
 		return false
 	}
 	for _, e := range effects {
-		if slices.Contains(t.names(), e.name) && (m.now.versions[e.name] != e.to || t.verb == "purge" && m.now.leftover[e.name]) {
+		if t.has(e.name) && (m.now.versions[e.name] != e.to || t.verb == "purge" && m.now.leftover[e.name]) {
 			return false
 		}
 	}
@@ -265,7 +273,7 @@ func (m *Manager) effects(ctx context.Context, t transaction) ([]effect, error) 
 	}
 	effects = slices.DeleteFunc(effects, func(e effect) bool { // what planned steps do already
 		v, planned := m.world.Package(e.name)
-		return planned && v == e.to || e.setUp && !slices.Contains(t.names(), e.name)
+		return planned && v == e.to || e.setUp && !t.has(e.name)
 	})
 	return effects, t.refuse(effects)
 }
@@ -274,7 +282,7 @@ func (m *Manager) effects(ctx context.Context, t transaction) ([]effect, error) 
 func (t transaction) refuse(effects []effect) error {
 	var others []string
 	for _, e := range effects {
-		if e.remove && !slices.Contains(t.names(), e.name) {
+		if e.remove && !t.has(e.name) {
 			others = append(others, e.name)
 		}
 	}

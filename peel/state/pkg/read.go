@@ -39,7 +39,7 @@ func Versions(ctx context.Context, names []string) (map[string]string, error) {
 
 // Upgrades returns what an upgrade of all packages would do, by the lists of packages as they are.
 func Upgrades(ctx context.Context) ([]host.Change, error) {
-	t, err := find()
+	t, err := find(true)
 	if err != nil {
 		return nil, err
 	}

@@ -34,7 +34,7 @@ func (m *Manager) Repository(ctx context.Context, a *state.PkgRepoManaged, in fi
 		key = c.Data
 	}
 	if m.tool == nil {
-		t, err := find()
+		t, err := find(m.test)
 		if err != nil {
 			return nil, err
 		}

@@ -77,6 +77,9 @@ func (m *Manager) planned(ctx context.Context, name string) (host.Unit, error) {
 	if err != nil {
 		return u, err
 	}
+	if name := m.world.RemovedWith(u); name != "" {
+		return u, &host.UnknownError{Why: "the unit " + u.Name + " belongs to the package " + name + ", which would be removed"}
+	}
 	if u = m.world.Unit(u); u.Exists() {
 		return u, nil
 	}
@@ -252,7 +255,9 @@ func invocation(u host.Unit) string {
 
 // journal returns the last lines of a unit's journal, empty if there are none.
 func journal(ctx context.Context, name string) string {
-	out, err := exec.CommandContext(ctx, "journalctl", "--quiet", "--no-pager", "--lines="+journalLines, "--output=short-iso", "--unit="+name).Output()
+	cmd := exec.CommandContext(ctx, "journalctl", "--quiet", "--no-pager", "--lines="+journalLines, "--output=short-iso", "--unit="+name)
+	cmd.Env = host.Environment()
+	out, err := cmd.Output()
 	if err != nil || len(bytes.TrimSpace(out)) == 0 {
 		return ""
 	}
@@ -268,7 +273,7 @@ func systemctl(ctx context.Context, args ...string) ([]byte, error) {
 		return nil, errNoSystemd
 	}
 	cmd := exec.CommandContext(ctx, "systemctl", slices.Concat([]string{"--no-pager", "--no-ask-password"}, args)...)
-	cmd.Env = append(os.Environ(), "LC_ALL=C.UTF-8", "SYSTEMD_COLORS=0")
+	cmd.Env = append(host.Environment(), "SYSTEMD_COLORS=0")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
