@@ -98,7 +98,7 @@ func TestStatesHaveColoursOnATerminal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var got bytes.Buffer
 		a := &app{out: &got, errOut: &got, output: formTable, columns: 120, colour: "always"}
-		for _, c := range screens(a, time.Now().UTC())[:4] {
+		for _, c := range screens(a, time.Now().UTC())[:5] {
 			fmt.Fprintf(&got, "$ zester %s --color always\n", c.name)
 			if err := c.show(); err != nil {
 				t.Errorf("zester %s: %v", c.name, err)
