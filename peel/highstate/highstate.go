@@ -1,8 +1,8 @@
 //go:build linux
 
-// Package highstate has the functions of a peel that run states, state.* and each function of states by itself, and those beside
-// them for packages, services and files. Make a [Functions]
-// with [New] and add [Functions.All] to the registry of the peel.
+// Package highstate has the functions of a peel that run states: state.*, and each function of states by itself. It also has those
+// that show or control packages, services and files. Make a [Functions] with [New] and add [Functions.All] to the registry of the
+// peel.
 //
 // Guarantees:
 //   - A run uses one document from its beginning to its end: the newest when the runs before it have ended.
@@ -149,14 +149,16 @@ func (f *Functions) run(ctx context.Context, call module.Call, test, full bool, 
 	if err != nil {
 		return failure("%v", err)
 	}
-	stored, err := f.runs.store(result, m)
-	if err != nil {
+	if result, err = masked(result, m); err != nil {
+		return failure("%v", err)
+	}
+	if err := f.runs.store(result); err != nil {
 		f.o.Log.Error("result of a run of states not stored", "err", err)
 	}
 	if f.o.Report != nil && !q.Apart {
-		f.o.Report(stored, q.Whole)
+		f.o.Report(result, q.Whole)
 	}
-	return returned(stored, full)
+	return returned(result, full)
 }
 
 // runner returns a runner for the document.

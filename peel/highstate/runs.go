@@ -33,24 +33,20 @@ type runs struct {
 	mu  sync.Mutex // guards the files
 }
 
-// store masks a result, stores it and returns it masked. It returns the masked result also with an error.
-func (s *runs) store(r *state.Result, m *mask.Mask) (*state.Result, error) {
-	masked, err := masked(r, m)
+// store stores a result, in which secrets are masked, and removes the oldest.
+func (s *runs) store(r *state.Result) error {
+	data, err := json.Marshal(r)
 	if err != nil {
-		return &state.Result{Test: r.Test, Counts: r.Counts, States: []state.Outcome{}}, err
-	}
-	data, err := json.Marshal(masked)
-	if err != nil {
-		return masked, err
+		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
-		return masked, err
+		return err
 	}
 	names, err := s.namesLocked()
 	if err != nil {
-		return masked, err
+		return err
 	}
 	number := uint64(1)
 	if len(names) > 0 {
@@ -59,12 +55,12 @@ func (s *runs) store(r *state.Result, m *mask.Mask) (*state.Result, error) {
 	}
 	name := fmt.Sprintf(runName, number)
 	if err := renameio.WriteFile(filepath.Join(s.dir, name), data, 0o600); err != nil {
-		return masked, err
+		return err
 	}
 	for _, old := range names[:max(0, len(names)+1-keptRuns)] {
 		err = errors.Join(err, os.Remove(filepath.Join(s.dir, old)))
 	}
-	return masked, err
+	return err
 }
 
 // namesLocked returns the names of the results, oldest first.
