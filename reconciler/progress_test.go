@@ -1,6 +1,7 @@
 package reconciler
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -133,6 +134,68 @@ func TestAPeelWithoutFactsIsDecommissioned(t *testing.T) {
 		b.told("remove", status.RemoveRequest{Peel: "web-02"})
 		if page := b.page("web-01"); len(page.Peels) != 0 {
 			t.Errorf("%+v", page)
+		}
+	})
+}
+
+// TestHowEachHostComparesWithItsStates: reports are as long as the bus lets them be, a new leader has them, and a removed peel has none.
+func TestHowEachHostComparesWithItsStates(t *testing.T) {
+	files := siteFiles()
+	files["settings/web.yaml"] = text("schedule:\n  w: {module: test.ping, interval: 1h}\nstates:\n  motd: {file.managed: {path: /etc/motd, content: x}}\n")
+	inBubble(t, files, func(b *bench) {
+		ids := webs(45)
+		for _, id := range ids {
+			b.peel(id, nil)
+		}
+		b.peel("db-01", nil) // without states
+		b.start()
+		long := strings.Repeat("x", wire.MaxStateName)
+		for _, id := range ids[1:] {
+			run := wire.StateRun{Peel: id, Digest: string(b.document(id).Digest), Counts: map[string]int{"failed": 50}, V: wire.Version}
+			for range wire.MaxReported {
+				run.States = append(run.States, wire.StateOutcome{State: long, Result: "failed"})
+				run.Owed = append(run.Owed, long)
+			}
+			b.say(id, wire.StateRunOf(id.Wire()), run)
+		}
+		b.after(2 * time.Second)
+		wants := func(failed, never int) {
+			b.t.Helper()
+			var all []status.States
+			pages := 0
+			for q := (status.PeelsRequest{}); ; q.After = all[len(all)-1].Peel {
+				var page status.StatesPage
+				if why := b.ask("states", q, &page); why != "" {
+					b.t.Fatal(why)
+				}
+				pages++
+				if all = append(all, page.Peels...); !page.More {
+					break
+				}
+			}
+			counts := status.HostCounts{}
+			for _, s := range all {
+				counts[s.State]++
+			}
+			if counts[status.HostFailed] != failed || counts[status.HostNever] != never || len(all) != failed+never || pages < 2 {
+				b.t.Errorf("%d peels in %d pages: %v", len(all), pages, counts)
+			}
+			if c := b.status().HostCounts; c[status.HostFailed] != failed || c[status.HostNever] != never {
+				b.t.Errorf("%v", c)
+			}
+		}
+		wants(44, 1)
+		b.stop()
+		b.start()
+		wants(44, 1)
+		b.told("remove", status.RemoveRequest{Peel: ids[1], Force: true})
+		wants(43, 1)
+		stream, err := b.bus.JetStream(b.t).Stream(b.t.Context(), "states")
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		if _, err := stream.GetLastMsgForSubject(b.t.Context(), wire.StateRunOf(ids[1].Wire())); !errors.Is(err, jetstream.ErrMsgNotFound) {
+			b.t.Errorf("the report of a peel that was removed: %v", err)
 		}
 	})
 }

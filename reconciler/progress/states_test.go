@@ -106,7 +106,7 @@ func TestAReportOnStatesCountsForThePeelOfItsSubject(t *testing.T) {
 	})
 }
 
-// TestPeelsAreNotCalledStrangeBeforeReportsAreRead: what has not been read is not missing.
+// TestNobodyIsSaidToHaveNoRunWhileReportsAreRead: what has not been read is not missing.
 func TestNobodyIsSaidToHaveNoRunWhileReportsAreRead(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *fleet) {
 		b.p.Want("c1", withStates("d1", "a", "b"), nil)
