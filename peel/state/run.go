@@ -9,8 +9,10 @@
 //     is removed when it succeeded. The next run makes what a failure or a crash prevented.
 //   - One run at a time on a host; others wait.
 //   - An error is the result of its state. A run always returns a result for every state.
+//   - A restart that a crash interrupted is made once: the next run sees by the unit's last start whether it was made.
 //
-// Known gaps: a command of cmd.run that ends without a change counts as a change.
+// Known gaps: a command of cmd.run that ends without a change counts as a change. A command that is under way when the peel is
+// killed runs again in the next run, because nothing says whether it ended.
 package state
 
 import (
