@@ -170,7 +170,7 @@ func TestPublishGoesOverARestartWithoutLossOrRepetition(t *testing.T) {
 }
 
 // A document whose acknowledgement stays out is sent again only while the check succeeds.
-func TestNothingIsSentAgainAfterTheCheckHasFailed(t *testing.T) {
+func TestNoDocumentIsSentAfterAFailedCheck(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		began, lost, calls := time.Now(), errors.New("the lease is lost"), 0
 		s := settings.NewStore(masterStream(t, b)).Checked(func() error {

@@ -117,7 +117,7 @@ func (c *commits) publish(name string, generation uint64) {
 	c.revision = publish(c.t, c.store, c.make(name, generation))[c.peel]
 }
 
-func TestWatchDeliversWhatIsThereAndWhatComes(t *testing.T) {
+func TestWatchDeliversTheStoredDocumentAndLaterOnes(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		c := commits{t: t, store: settings.NewStore(masterStream(t, b)), peel: "web.01"}
 		c.publish("first", 1)
@@ -134,7 +134,7 @@ func TestWatchDeliversWhatIsThereAndWhatComes(t *testing.T) {
 	})
 }
 
-func TestWatchTellsThatThereIsNoDocumentYet(t *testing.T) {
+func TestWatchReportsThatThereIsNoDocumentYet(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		c := commits{t: t, store: settings.NewStore(masterStream(t, b)), peel: "web-01"}
 		w := watchPeel(t, b, "web-01", 0)
@@ -203,7 +203,7 @@ func TestWatchStartedWithoutTheBusFindsTheDocumentLater(t *testing.T) {
 	})
 }
 
-func TestDocumentThatLostItsRaceIsNotDelivered(t *testing.T) {
+func TestADocumentThatWasNotStoredIsNotDelivered(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		c := commits{t: t, store: settings.NewStore(masterStream(t, b)), peel: "web-01"}
 		c.publish("first", 1)
@@ -235,7 +235,7 @@ func TestOlderGenerationIsDropped(t *testing.T) {
 	})
 }
 
-func TestBucketMadeAnewGoesOnByGeneration(t *testing.T) {
+func TestGenerationsGoOnInARecreatedBucket(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		js := masterStream(t, b)
 		c := commits{t: t, store: settings.NewStore(js), peel: "web-01"}

@@ -226,7 +226,7 @@ func TestValuesAreEncodedAndDecodedAtOnce(t *testing.T) {
 	all.Wait()
 }
 
-func TestNormalizedValuesAreWhatDecodingGives(t *testing.T) {
+func TestNormalizedValuesEqualDecodedValues(t *testing.T) {
 	for _, v := range []any{nil, true, "\xff", int64(-1), 1.5, uint8(3), float32(0.5), []int{1}, map[string]int{"a": 1}, struct {
 		A any `json:"a"`
 	}{uint16(7)}} {

@@ -100,7 +100,7 @@ func TestAnyOfTheRecipientsReadsAFile(t *testing.T) {
 	decrypt(t, "two_recipients.yaml", ring(t, "hybrid.txt", "second.txt"))
 }
 
-func TestWhatIsSecretFollowsTheRuleOfTheFile(t *testing.T) {
+func TestValuesAreSecretByTheRuleOfTheFile(t *testing.T) {
 	r := ring(t, "first.txt")
 	for name, want := range map[string][]string{
 		"encrypted_regex.yaml":  {"db.hosts.name", "db.hosts.port", "db.password", "schedule.backup.args.env.TOKEN"},
@@ -136,7 +136,7 @@ func TestWhatIsSecretFollowsTheRuleOfTheFile(t *testing.T) {
 	}
 }
 
-func TestWhatIsShownHoldsNoSecret(t *testing.T) {
+func TestShownValuesHaveNoSecret(t *testing.T) {
 	shown := regexp.MustCompile(`^•••[0-9a-f]{16}$`)
 	doc := decrypt(t, "default.yaml", ring(t, "first.txt"))
 	for place, text := range secrets(doc, "") {
@@ -152,7 +152,7 @@ func TestWhatIsShownHoldsNoSecret(t *testing.T) {
 	}
 }
 
-func TestAChangeIsSeenWhereItIs(t *testing.T) {
+func TestAChangedSecretChangesOnlyItsOwnFingerprint(t *testing.T) {
 	r := ring(t, "first.txt")
 	before, after := secrets(decrypt(t, "default.yaml", r), ""), secrets(decrypt(t, "edited.yaml", r), "")
 	for place := range before {
@@ -282,7 +282,7 @@ func TestMACOfEncryptedValuesAloneLeavesTheRestOpen(t *testing.T) {
 	}
 }
 
-func TestWhoIsNoRecipientIsTold(t *testing.T) {
+func TestAFileThatNoIdentityDecryptsIsAnError(t *testing.T) {
 	doc := parse(t, "default.yaml", read(t, "default.yaml"))
 	for _, c := range []struct {
 		ring *sops.Ring
@@ -327,7 +327,7 @@ func TestIdentitiesOthersCanReadAreRefused(t *testing.T) {
 	}
 }
 
-func TestRingsAreEqualWhereTheirFilesAre(t *testing.T) {
+func TestRingsOfEqualFilesAreEqual(t *testing.T) {
 	if !ring(t, "first.txt").Equal(ring(t, "first.txt")) || ring(t, "first.txt").Equal(ring(t, "second.txt")) ||
 		ring(t, "first.txt").Equal(ring(t, "first.txt", "second.txt")) || ring(t).Equal(nil) {
 		t.Error("equal rings differ, or others do not")

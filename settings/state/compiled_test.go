@@ -63,7 +63,7 @@ func TestAPeelReadsTheStatesThatTheCompilerWrote(t *testing.T) {
 	}
 }
 
-func TestAMaskedKeyOfAFileIsNoKey(t *testing.T) {
+func TestAMaskedKeyOfAFileIsRefused(t *testing.T) {
 	t.Parallel()
 	settings := settingsOf(t, "states: {}\n", compiledExample(), false)
 	if _, _, err := state.FromSettings(settings); err == nil || !strings.Contains(err.Error(), `files: "files/nginx.conf": sha256 is not 32 bytes`) {

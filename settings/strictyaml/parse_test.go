@@ -88,7 +88,7 @@ func TestParseRefusesByNameAndPosition(t *testing.T) {
 	}
 }
 
-func TestTextThatIsNoTextIsRefusedWithItsPlace(t *testing.T) {
+func TestInvalidTextIsRefusedWithItsPosition(t *testing.T) {
 	for text, want := range map[string]string{
 		"a: 1\nb: \xff\n":          "f:2:4: byte 0xFF is not UTF-8",
 		"a: 1\nb: x\x00y\n":        "f:2:5: the text contains a NUL byte",

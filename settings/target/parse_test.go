@@ -204,7 +204,7 @@ func TestMistakesNameTheirColumn(t *testing.T) {
 	}
 }
 
-func TestSettingsAreRefusedWhereTheyAreDecided(t *testing.T) {
+func TestExpressionsOnSettingsAreRefusedWithNoSettings(t *testing.T) {
 	groups, _ := target.ParseGroups(map[string][]string{"s": {"I@a:b"}})
 	others, _ := target.ParseGroups(map[string][]string{"s": {"web-*"}})
 	for _, expr := range []string{"a or I@a:b", "a or J@a:b", "a or N@s"} {
@@ -259,7 +259,7 @@ func TestGroupsCannotMultiply(t *testing.T) {
 	}
 }
 
-func TestListsNamesWhatL_Names(t *testing.T) {
+func TestListsReturnsAllPeelsOfLists(t *testing.T) {
 	groups, _ := target.ParseGroups(map[string][]string{"g": {"z", "a"}})
 	e, err := target.Parse("L@c,b and (not N@g or L@b,d) and web-*", target.Options{Groups: groups})
 	if err != nil {

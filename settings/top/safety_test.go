@@ -22,7 +22,7 @@ func policy(t testing.TB, text string) *Policy {
 	return p
 }
 
-func TestWavesMeanWhatTheirFileSays(t *testing.T) {
+func TestWavesOfAFileAreRead(t *testing.T) {
 	p := policy(t, `
 nodegroups: {canaries: 'canary-* or N@first', first: web-1}
 waves:

@@ -186,7 +186,7 @@ func TestMistakesAreListedWithTheirPlaces(t *testing.T) {
 	}
 }
 
-func TestFleetHoldsWhatTheFileSays(t *testing.T) {
+func TestFleetHasTheValuesOfTheFile(t *testing.T) {
 	fleet, err := ParseFleet(parse(t, "fleet.yaml", `
 peels:
   web-1: {facts: {os: Debian, n: 3}, settings: {role: front}}

@@ -98,7 +98,7 @@ func TestLeapDayAfter2096ComesIn2104(t *testing.T) {
 	}
 }
 
-func TestCronAcceptsWhatPeopleWrite(t *testing.T) {
+func TestCronAcceptsCommonSpellings(t *testing.T) {
 	for text, same := range map[string]string{
 		"0 0 * * 7": "0 0 * * 0", "0 0 * * 5-7": "0 0 * * 0,5,6", "0 0 * * SUN": "0 0 * * 0", "0 0 * * sun-mon": "0 0 * * 0,1",
 		"0 0 * * sat-mon": "0 0 * * 0,1,6", "0 0 * * fri-tue/2": "0 0 * * 0,2,5", "0 0 * * Mon-Fri": "0 0 * * 1-5", "0 0 * * 0-7": "0 0 * * 0-6",

@@ -99,7 +99,7 @@ func TestDifferentEntriesHaveDifferentCanonicalBytes(t *testing.T) {
 	}
 }
 
-func TestDiffSortsEntriesByWhatAReloadDoes(t *testing.T) {
+func TestDiffSortsEntriesByTheEffectOfAReload(t *testing.T) {
 	set := func(text string) Set {
 		s, err := ParseSet(node(t, "f", text))
 		if err != nil {

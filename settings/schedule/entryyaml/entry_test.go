@@ -167,7 +167,7 @@ func TestMoreThanTheLimitOfEntriesIsRefused(t *testing.T) {
 	}
 }
 
-func TestADisabledEntryNeedsNothingElse(t *testing.T) {
+func TestADisabledEntryNeedsNoTiming(t *testing.T) {
 	e := entry(t, "enabled: false")
 	tm, err := e.Timing(nil)
 	if err != nil {
@@ -181,7 +181,7 @@ func TestADisabledEntryNeedsNothingElse(t *testing.T) {
 	}
 }
 
-func TestNullTakesAFieldAway(t *testing.T) {
+func TestNullRemovesAField(t *testing.T) {
 	if e := entry(t, "{module: test.ping, interval: ~, cron: '@daily', at: ~}"); len(e.Clock.Cron) != 1 {
 		t.Errorf("got %+v", e.Clock)
 	}

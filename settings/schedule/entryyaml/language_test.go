@@ -142,7 +142,7 @@ func TestBadCalendarsAreRefused(t *testing.T) {
 	}
 }
 
-func TestEntriesWhoseNeedsGoInACircleAreLeftOut(t *testing.T) {
+func TestEntriesThatNeedEachOtherAreLeftOut(t *testing.T) {
 	set, err := ParseSet(node(t, "f", `
 a: {module: test.ping, needs: {entry: b}}
 b: {module: test.ping, needs: {entry: c}}

@@ -15,7 +15,7 @@ func values(t *testing.T, text string) *strictyaml.Node {
 	return strictyaml.FromValue("settings", node(t, "f.yaml", text).Any())
 }
 
-func TestOfADocumentThatReplacesAnotherOnlyWhatDiffersIsParsed(t *testing.T) {
+func TestOnlyChangedEntriesOfANewDocumentAreParsed(t *testing.T) {
 	const was = `
 same: {module: cmd.run, args: {command: [a, {b: 1}]}, cron: "0 4 * * *"}
 retimed: {module: cmd.run, interval: 1h}

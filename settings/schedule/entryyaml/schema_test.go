@@ -104,7 +104,7 @@ func TestPublishedSchemasAreThoseOfTheParser(t *testing.T) {
 	}
 }
 
-func TestSchemaTakesAllThatTheParserTakes(t *testing.T) {
+func TestSchemaAcceptsAllThatTheParserAccepts(t *testing.T) {
 	values := []string{
 		"null", "true", "1", "5", "-1", "1.5", "{}", "{x: 1}", "[]", "[1.5]", "[null]", "x", "1h", "'0'", "0", "[x]", "['0 4 * * *']", "1d12h", "1.5w", "cmd.run",
 		"daily", "skip", "run", "failures", "epoch", "queue", "mon", "mon-fri", "2026-12-24", "'08:00-18:00'", "'2026-06-01T09:00:00Z'", "UTC", "every day",

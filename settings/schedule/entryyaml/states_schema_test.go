@@ -66,7 +66,7 @@ func statesSchema() *Schema {
 	return &Schema{Type: []string{"object", "null"}, Names: matching(`^[A-Za-z0-9_./@+-]{1,256}$`), Additional: one, MaxProps: state.MaxStates}
 }
 
-func TestStatesSchemaTakesAllThatTheParserTakes(t *testing.T) {
+func TestStatesSchemaAcceptsAllThatTheParserAccepts(t *testing.T) {
 	values := []string{
 		"null", "true", "1", "-1", "1.5", "5000000000", "{}", "{a: b}", "{a: 1}", "{a: null}", "[]", "[x]", "[1]", "x", "/etc/x", "files/x", "\"0644\"", "5m", "0",
 		"[user]", "[a, '{}']", "'30 2 * * *'", "$6$x", "{attempts: 3}", "{attempts: 3, interval: 5s}", "{attempts: 3, x: 1}",

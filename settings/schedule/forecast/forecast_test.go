@@ -93,7 +93,7 @@ func TestSplayEndsWithTheNextFire(t *testing.T) {
 	}
 }
 
-func TestHostSplayIsWhereEachPeelWillRun(t *testing.T) {
+func TestTheForecastHasTheSplayOfEachHost(t *testing.T) {
 	ids := peels(200)
 	e := with(entry(t, `cron: "20 * * * *", splay: 15m`), func(e *schedule.Entry) { e.Splay.Mode = schedule.SplayHost })
 	from := instant(t, "2026-06-01T00:00:00Z")

@@ -9,7 +9,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
-func TestWhatIsWrittenIsRead(t *testing.T) {
+func TestAnEncryptedFileCanBeDecrypted(t *testing.T) {
 	w := sopstest.New(t)
 	const text = "open: [a, b]\ndb:\n  password: hunter2\n  list: [c, {password: [d]}]\n"
 	doc, err := strictyaml.Parse("f", []byte(w.Encrypt("^password$", text)))

@@ -162,7 +162,7 @@ func TestSelectEqualsAFullScan(t *testing.T) {
 	}
 }
 
-func TestAnEmptiedIndexHoldsNothing(t *testing.T) {
+func TestAnEmptiedIndexSelectsNoPeel(t *testing.T) {
 	for seed := range uint64(50) {
 		w := randomWorld(t, rand.New(rand.NewPCG(seed, 2)))
 		for id := range w.peels {
@@ -208,7 +208,7 @@ func checkPartition(t *testing.T, r *rand.Rand, ix *Index, peels map[target.Peel
 	}
 }
 
-func TestPutSaysWhetherAnythingChanged(t *testing.T) {
+func TestPutReportsWhetherTheIndexChanged(t *testing.T) {
 	ix := New()
 	facts := func(os string) target.Facts { return target.Facts{"os": os, "disks": []any{"a", "b"}} }
 	for i, c := range []struct {
@@ -374,7 +374,7 @@ func TestARegexpThatBacktracksElsewhereIsLinear(t *testing.T) {
 	}
 }
 
-func TestTheVersionOfAnIndexGrowsWithWhatMayChangeAnAnswer(t *testing.T) {
+func TestChangesThatMayChangeASelectionRaiseTheVersionOfTheIndex(t *testing.T) {
 	ix := New()
 	for _, step := range []struct {
 		name  string
