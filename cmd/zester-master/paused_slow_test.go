@@ -41,7 +41,7 @@ func TestAMasterThatSleepsLongerThanItsHeartbeatEndsNothingTwice(t *testing.T) {
 	bus.waitFor("job reclaimed", victim, `"from":"m1/`)
 	bus.waitFor("job ended", victim, `"status":"complete"`)
 	m1.signal(syscall.SIGCONT)
-	m1.waitFor("job is another master's", victim)
+	m1.waitFor("job belongs to another master", victim)
 	for s.dispatch(c, "web-01", "test.ping").Owner[:3] != "m1/" { // it works again
 	}
 

@@ -40,7 +40,7 @@ func (d *Dispatcher) accept(ctx context.Context, r request) (*watch, *job.Job, e
 	return nil, w.job, err
 }
 
-// check returns why a request makes no job.
+// check returns an error if the request must be refused.
 func (d *Dispatcher) check(ctx context.Context, r *request) error {
 	if err := r.spec.Normalize(time.Now()); err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalid, err)
@@ -94,7 +94,7 @@ func unknown(jid wire.JID, cause error) error {
 	return fmt.Errorf("%w, look at job %s or repeat the request under the same ID: %w", ErrUnknown, jid, cause)
 }
 
-// enter makes w the one watch of its job here. If there is one already, enter returns that.
+// enter makes w the watch of its job in this master. If there is one already, enter returns that one.
 func (d *Dispatcher) enter(w *watch) (entered *watch, first bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -160,7 +160,7 @@ func (d *Dispatcher) dispatch(ctx context.Context, w *watch, r *request) (j *job
 	return w.record, true, nil
 }
 
-// resume finds out what became of an earlier request for the job. It is known if nothing is left to do; else the record is
+// resume reads the result of an earlier request for the job. It is known if nothing is left to do; else the record is
 // one of this master that was never published. The record that comes with an error is a claim to withdraw.
 func (d *Dispatcher) resume(ctx context.Context, r *request) (j *job.Job, known bool, err error) {
 	j, err = d.o.Store.Get(ctx, r.spec.JID)
@@ -173,7 +173,7 @@ func (d *Dispatcher) resume(ctx context.Context, r *request) (j *job.Job, known 
 	case j.Owner != d.o.Owner && (incomplete || j.Status == job.Claimed):
 		return nil, false, fmt.Errorf("%w: %s", ErrElsewhere, j.Owner)
 	case incomplete:
-		return j, false, fmt.Errorf("%w, ask again", err)
+		return j, false, fmt.Errorf("%w, repeat the request", err)
 	case j.Status == job.Claimed:
 		return j, false, d.o.Store.Confirm(ctx, j)
 	case j.Status == job.Running && j.Owner == d.o.Owner && j.Updated.After(d.started) && j.Epoch == j.RequestEpoch:

@@ -94,7 +94,7 @@ const MaxLive = 10_000
 const DefaultAckWindow = 5 * time.Second
 
 const (
-	acceptAtOnce  = 32               // requests that are worked on
+	acceptAtOnce  = 32               // requests in progress
 	acceptQueue   = 256              // requests that wait
 	pendingBytes  = 256 << 20        // of cancels and facts that wait for their handler
 	handOverWait  = 2 * time.Second  // for requests that reached this master before the bus knew that it stops
@@ -111,7 +111,7 @@ var (
 	// ErrElsewhere: another master has claimed the job and not dispatched it yet. The request may be repeated.
 	ErrElsewhere = errors.New("another master is about to dispatch the job")
 	ErrBusy      = errors.New("too many requests are waiting")
-	errStopping  = errors.New("this master is stopping, ask again")
+	errStopping  = errors.New("this master is stopping, repeat the request")
 	// ErrTooManyLive: this master has [MaxLive] jobs that have not ended.
 	ErrTooManyLive = errors.New("too many jobs have not ended: wait for some to end, or cancel some that `zester job active` lists")
 	// ErrUnknown: the job may run, because it could be neither dispatched nor withdrawn.

@@ -244,7 +244,7 @@ func TestASubmitAfterTheEndIsAnswered(t *testing.T) {
 		time.Sleep(time.Second)
 		stop()
 		submitting.Wait()
-		if _, err := d.Submit(t.Context(), ask(nil, "a"), "alice"); err == nil || !strings.Contains(err.Error(), "is stopping, ask again") {
+		if _, err := d.Submit(t.Context(), ask(nil, "a"), "alice"); err == nil || !strings.Contains(err.Error(), "is stopping, repeat the request") {
 			t.Errorf("after the end: %v", err)
 		}
 	})

@@ -28,7 +28,7 @@ func (d *Dispatcher) reread(ctx context.Context, w *watch) error {
 	}
 	if stored.Owner != d.o.Owner || stored.Epoch != w.record.Epoch {
 		d.count(func(s *Stats) { s.Fenced++ })
-		d.log.Warn("job is another master's", "jid", w.jid, "epoch", stored.Epoch, "owner", stored.Owner, "status", stored.Status)
+		d.log.Warn("job belongs to another master", "jid", w.jid, "epoch", stored.Epoch, "owner", stored.Owner, "status", stored.Status)
 		return errLost
 	}
 	stored.Targets = w.record.Targets // they never change
@@ -93,7 +93,7 @@ func (d *Dispatcher) logRetry(jid wire.JID, err error) {
 	d.log.Warn("trying again", "jid", jid, "err", err)
 }
 
-// finalize writes the end of a job that waits for nothing more.
+// finalize writes the end of a job.
 func (d *Dispatcher) finalize(ctx context.Context, w *watch) {
 	d.at(stepReturned)
 	if w.tally.Missing() { // a target that was given up may have returned

@@ -20,7 +20,7 @@ type Stats struct {
 	Forged      uint64                // acks that were dropped and returns that counted as failed, because they were damaged or contradicted their subject
 	Late        uint64                // returns that came while their job ended
 	Retried     uint64                // writes that were tried again
-	Fenced      uint64                // times that a job turned out to be another master's
+	Fenced      uint64                // times that a job belonged to another master
 	Took        Durations             // of the jobs that ended, from record to end
 }
 

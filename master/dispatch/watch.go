@@ -71,7 +71,7 @@ func newWatch(spec job.Spec, user string) *watch {
 	}
 }
 
-// setResult hands what became of the request for the job to those that wait in join.
+// setResult sends the result of the request for the job to the callers of join.
 func (w *watch) setResult(j *job.Job, err error) {
 	if j != nil {
 		snapshot := *j

@@ -59,7 +59,7 @@ func Open(ctx context.Context, js jetstream.JetStream, checkLease func() error) 
 	return &Store{js: js, stream: stream, checkLease: checkLease, present: map[string]bool{}}, nil
 }
 
-// A listing is what the bucket has at one moment.
+// A listing has the keys of the bucket at one moment.
 type listing struct {
 	subjects map[string]uint64 // of the messages
 	bytes    uint64            // of all messages

@@ -78,7 +78,7 @@ type Command struct {
 
 var (
 	errBusy         = errors.New("too many requests at once; ask again")
-	errHandover     = errors.New("the attempt did not end: it takes long, or the reconciler hands over; ask again")
+	errHandover     = errors.New("the attempt did not end in time, or another master takes the lead; try again")
 	errStatesUnread = errors.New("the master that leads still reads the reports on states: ask again")
 	errNoPeel       = &record.Refusal{Reason: "no such peel is known"}
 )

@@ -34,7 +34,7 @@ const (
 	DoMeasure   Kind = "measure"   // find the newest report and run before a rollout
 	DoPrepare   Kind = "prepare"   // compile the revisions of the record, find the documents that the bucket lacks
 	DoPublish   Kind = "publish"   // write these documents
-	DoRepublish Kind = "republish" // find peels that do not run what was published long ago
+	DoRepublish Kind = "republish" // find peels that do not run a revision published long ago
 
 	DoYield Kind = "yield" // give the lease back
 

@@ -15,7 +15,7 @@ type Reason string
 
 // The reasons of an [Error].
 const (
-	RefNotFound   Reason = remote.RefNotFound   // the repository is there, the branch is not
+	RefNotFound   Reason = remote.RefNotFound   // the repository has no such branch
 	EmptyRemote   Reason = remote.EmptyRemote   // the remote lists no branches; remove nothing because of it, as a truncated answer looks the same
 	NotGit        Reason = remote.NotGit        // the server does not speak Git; it sent a login page, for example
 	NotFound      Reason = remote.NotFound      // no repository there; forges answer the same for a private one
@@ -28,7 +28,7 @@ const (
 	CertificateInvalid    Reason = remote.CertificateInvalid    // the TLS certificate is not trusted
 	HostKey               Reason = remote.HostKey               // the ssh host key is unknown, or another one than before
 
-	RateLimited  Reason = remote.RateLimited  // the remote asks to come back later, see Error.RetryAfter
+	RateLimited  Reason = remote.RateLimited  // the remote refuses requests for a time, see Error.RetryAfter
 	Unreachable  Reason = remote.Unreachable  // no connection
 	RemoteFailed Reason = remote.RemoteFailed // the remote answered with an error of its own, or broke off
 	Timeout      Reason = remote.Timeout      // the remote took longer than it may

@@ -46,7 +46,7 @@ func (s *Store) Read(ctx context.Context) (r Record, err error) {
 		err = canon.Unmarshal(entry.Value(), &r)
 	}
 	if err != nil {
-		return Record{}, fmt.Errorf("cannot read what was rolled out: %w", err)
+		return Record{}, fmt.Errorf("cannot read the record of the rollout: %w", err)
 	}
 	s.revision = entry.Revision()
 	if r.Rollout != nil && len(r.Rollout.Waves) == 0 {
@@ -79,7 +79,7 @@ func (s *Store) Write(ctx context.Context, r Record) (Record, error) {
 		}
 	}
 	if err != nil {
-		return Record{}, fmt.Errorf("cannot record what is rolled out: %w", err)
+		return Record{}, fmt.Errorf("cannot write the record of the rollout: %w", err)
 	}
 	s.revision = revision
 	return r, nil

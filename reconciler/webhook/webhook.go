@@ -81,7 +81,7 @@ func New(o Options) (*Handler, error) {
 			return nil, err
 		}
 		if _, twice := h.hooks[hook.Name]; twice {
-			return nil, fmt.Errorf("cannot use webhook %q: the name is there twice", hook.Name)
+			return nil, fmt.Errorf("cannot use webhook %q: two webhooks have this name", hook.Name)
 		}
 		h.hooks[hook.Name] = hook
 	}
@@ -97,7 +97,7 @@ func (h Hook) check() error {
 	case h.Branch == "":
 		return fmt.Errorf("cannot use webhook %q without a branch", h.Name)
 	case len(h.Secrets) == 0:
-		return fmt.Errorf("cannot use webhook %q without a file that holds its secret", h.Name)
+		return fmt.Errorf("cannot use webhook %q without a file with its secret", h.Name)
 	case sameRepo(h.Repo) == "":
 		return fmt.Errorf("cannot use webhook %q: its repo is not the URL of a repository on a forge", h.Name) // it may hold a password
 	}

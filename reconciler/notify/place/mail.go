@@ -219,7 +219,7 @@ func (a *loginAuth) Next(_ []byte, more bool) ([]byte, error) {
 	case 2:
 		return []byte(a.password), nil
 	}
-	return nil, errors.New("it asks for more than user and password")
+	return nil, errors.New("the server asks for more than user and password")
 }
 
 // message returns the mail. A header prevents automatic answers (RFC 3834).

@@ -112,7 +112,7 @@ func (p *Place) check() (err error) {
 		p.mailbox, err = newMailbox(o.URL, o.Letter)
 		return err
 	case (o.URL == "") == (o.URLFile == ""):
-		return errors.New("it takes one of url and url_file: the address that takes messages")
+		return errors.New("one of url and url_file is required: the address that receives messages")
 	}
 	if o.URL != "" {
 		err = checkAddress(o.URL)
