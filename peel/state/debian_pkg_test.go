@@ -18,7 +18,7 @@ import (
 // packages builds a repository: a 1.0 and 2.0, b needs a, c conflicts with a, e provides another name, bad cannot be set up.
 func packages(t *testing.T, dir string) {
 	t.Helper()
-	for _, p := range []string{"a_1.0", "a_2.0", "b_1.0:Depends: a", "c_1.0:Conflicts: a", "e_1.0:Provides: virtual", "f_1.0", "bad_1.0"} {
+	for _, p := range []string{"a_1.0", "a_2.0", "b_1.0:Depends: a", "c_1.0:Conflicts: a", "e_1.0:Provides: virtual", "f_1.0", "bad_1.0", "slow_1.0"} {
 		p, field, _ := strings.Cut(p, ":")
 		name, version, _ := strings.Cut(p, "_")
 		build := filepath.Join(t.TempDir(), p)
@@ -33,6 +33,9 @@ func packages(t *testing.T, dir string) {
 		must(t, os.WriteFile(build+"/DEBIAN/control", []byte(control), 0o644))
 		if name == "bad" {
 			must(t, os.WriteFile(build+"/DEBIAN/postinst", []byte("#!/bin/sh\necho cannot do it\nexit 1\n"), 0o755))
+		}
+		if name == "slow" {
+			must(t, os.WriteFile(build+"/DEBIAN/postinst", []byte("#!/bin/sh\nset -e\ntouch /run/zt.began\nsleep 3\necho it goes on\ntouch /run/zt.done\n"), 0o755))
 		}
 		must(t, os.MkdirAll(dir, 0o755))
 		if out, err := exec.Command("dpkg-deb", "-b", build, dir).CombinedOutput(); err != nil {
@@ -157,4 +160,39 @@ func TestInHostARepository(t *testing.T) {
 	}
 	// A package of a repository that is not there yet is unknown.
 	h.wants(h.run("ours: {pkgrepo.managed: {uris: ['file:/repo'], suites: [./]}}\nzt-f: {pkg.installed: {}}", true), "ours: would_change intended", "zt-f: unknown")
+}
+
+// TestInHostDpkgIsNeverKilled ends a state by its timeout and a run by SIGKILL while a package is set up.
+func TestInHostDpkgIsNeverKilled(t *testing.T) {
+	needsHost(t)
+	h := newHost(t)
+	exists := func(name string) bool { _, err := os.Stat(name); return err == nil }
+	finished := func(how string) {
+		t.Helper()
+		for range 600 {
+			if exists("/run/zt.done") && strings.Contains(sh(t, "dpkg-query -W -f '${db:Status-Status}' zt-slow"), "installed") {
+				break
+			}
+			<-time.After(100 * time.Millisecond)
+		}
+		<-time.After(200 * time.Millisecond) // dpkg writes its status
+		if got := sh(t, "dpkg-query -W -f '${db:Status-Status}' zt-slow"); got != "installed" {
+			t.Errorf("%s, the package is %q", how, got)
+		}
+		sh(t, "apt-get -qq -o DPkg::Lock::Timeout=60 purge -y zt-slow; rm -f /run/zt.*")
+	}
+	r := h.run("zt-slow: {pkg.installed: {}, timeout: 2s}", false)
+	if c := r.States[0].Comment; r.States[0].Result == Failed && !strings.Contains(c, "it took longer than its timeout of 2s") {
+		t.Errorf("the comment is %q", c)
+	}
+	finished("after a timeout")
+	cmd := exec.Command("/test")
+	cmd.Env = append(os.Environ(), killedStates+"=zt-slow: {pkg.installed: {}}", killedDir+"="+h.dir)
+	must(t, cmd.Start())
+	for !exists("/run/zt.began") {
+		<-time.After(10 * time.Millisecond)
+	}
+	must(t, cmd.Process.Kill())
+	_ = cmd.Wait()
+	finished("after the end of the peel")
 }

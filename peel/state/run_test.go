@@ -175,6 +175,20 @@ func TestAReactionIsNotForgotten(t *testing.T) {
 	h.wants(h.run(web, false), "conf: unchanged", "log: changed intended")
 }
 
+// TestAGuardEndsAReaction: a state that a guard holds back owes nothing, and a disabled one gets nothing to owe.
+func TestAGuardEndsAReaction(t *testing.T) {
+	h := newHost(t)
+	guarded := strings.Replace(web, "onchanges: [conf]", "onchanges: [conf], onlyif: 'test -e DIR/ready'", 1)
+	r := h.run(guarded, false)
+	h.wants(r, "conf: changed intended", "log: skipped onlyif")
+	must(t, os.WriteFile(h.dir+"/ready", nil, 0o644))
+	h.wants(h.run(guarded, false), "conf: unchanged", "log: skipped onchanges_unmet")
+	disabled := strings.Replace(strings.Replace(web, "one", "two", 1), "onchanges: [conf]", "onchanges: [conf], enabled: false", 1)
+	if r = h.run(disabled, false); len(r.Owed) > 0 {
+		t.Errorf("owed is %v", r.Owed)
+	}
+}
+
 func TestRequisites(t *testing.T) {
 	for _, c := range []struct {
 		name, text string

@@ -49,8 +49,17 @@ func tail(b []byte) string {
 	return strings.ToValidUTF8(string(b), "?")
 }
 
-// run runs a program that changes packages. The end of ctx sends it SIGTERM and waits for it; the end of this process leaves
-// it alone. Its output is a file without a name, because a pipe would end it with this process.
+// runsDpkg reports whether dpkg is a child of a process.
+func runsDpkg(pid int) bool {
+	children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", pid)) // a process that has ended has none
+	return slices.ContainsFunc(strings.Fields(string(children)), func(child string) bool {
+		name, _ := os.ReadFile("/proc/" + child + "/comm")
+		return string(name) == "dpkg\n"
+	})
+}
+
+// run runs a program that changes packages. The end of ctx sends it SIGTERM, unless dpkg is at work, and waits for it; the end
+// of this process leaves it alone. Its output is a file without a name, because a pipe would end it with this process.
 func run(ctx context.Context, argv []string) error {
 	if _, err := os.Stat("/run/systemd/system"); err == nil && hasPrograms("systemd-run") {
 		argv = slices.Concat([]string{"systemd-run", "--scope", "--quiet", "--collect", "--"}, argv)
@@ -66,7 +75,12 @@ func run(ctx context.Context, argv []string) error {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Env = environment()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.Cancel = func() error {
+		if runsDpkg(cmd.Process.Pid) {
+			return os.ErrProcessDone // without apt-get, dpkg would end in the middle of a package; it is waited for
+		}
+		return cmd.Process.Signal(syscall.SIGTERM)
+	}
 	cmd.Stdout, cmd.Stderr = out, out
 	if err := cmd.Run(); err != nil {
 		if cause := context.Cause(ctx); cause != nil {
