@@ -112,8 +112,8 @@ func TestWhatCannotWorkIsRefusedBeforeTheStart(t *testing.T) {
 		{"port", func(c *Config) { c.Listen = "127.0.0.1:65536" }, `"65536"`},
 		{"negative port", func(c *Config) { c.Listen = "127.0.0.1:-1" }, `"-1"`},
 		{"no replicas", func(c *Config) { c.Replicas = 0 }, "at least 1"},
-		{"replicas on one server", func(c *Config) { c.Replicas = 3 }, "without nats"},
-		{"poll", func(c *Config) { c.Repo, c.Poll = ".", 1 }, "1s is the least"},
+		{"replicas on one server", func(c *Config) { c.Replicas = 3 }, "set nats to the URL of a cluster"},
+		{"poll", func(c *Config) { c.Repo, c.Poll = ".", 1 }, "the least is 1s"},
 		{"repo", func(c *Config) { c.Repo = "gopher://example.com/fleet" }, "gopher"},
 		{"path", func(c *Config) { c.Repo, c.Path = ".", "../elsewhere" }, "../elsewhere"},
 		{"external server without a credential", func(c *Config) { c.NATS = "nats://bus" }, "creds"},
@@ -144,7 +144,7 @@ func TestWhatCannotWorkIsRefusedBeforeTheStart(t *testing.T) {
 		}, "branches, forks or off"},
 		{"plans of a chat", func(c *Config) {
 			c.Repo, c.Notify = ".", []Place{{Name: "ops", Provider: "slack", URLFile: "f", Plans: "off"}}
-		}, "are for forges"},
+		}, "only forges have plans"},
 		{"mail to nobody", func(c *Config) {
 			c.Repo, c.Notify = ".", []Place{{Name: "oncall", Provider: "mail", URL: "smtp://mail.example", From: "a@b.example"}}
 		}, "0 addresses in to"},
@@ -154,9 +154,9 @@ func TestWhatCannotWorkIsRefusedBeforeTheStart(t *testing.T) {
 		{"two places of one name", func(c *Config) {
 			p := Place{Name: "forge", Provider: "gitea", URL: "https://forge.example/ops/fleet", Token: "f"}
 			c.Repo, c.Notify = ".", []Place{p, p}
-		}, "twice"},
+		}, "two places have this name"},
 		{"audit log of an hour", func(c *Config) { c.Audit = time.Hour }, "the least is 1d"},
-		{"window of half a second", func(c *Config) { c.AckWindow = time.Second / 2 }, "1s is the least"},
+		{"window of half a second", func(c *Config) { c.AckWindow = time.Second / 2 }, "the least is 1s"},
 		{"no data directory", func(c *Config) { c.DataDir = "" }, "data directory"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
