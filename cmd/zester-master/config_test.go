@@ -113,7 +113,7 @@ func TestWhatCannotWorkIsRefusedBeforeTheStart(t *testing.T) {
 		{"negative port", func(c *Config) { c.Listen = "127.0.0.1:-1" }, `"-1"`},
 		{"no replicas", func(c *Config) { c.Replicas = 0 }, "at least 1"},
 		{"replicas on one server", func(c *Config) { c.Replicas = 3 }, "set nats to the URL of a cluster"},
-		{"poll", func(c *Config) { c.Repo, c.Poll = ".", 1 }, "the least is 1s"},
+		{"poll", func(c *Config) { c.Repo, c.Poll = ".", 1 }, "1s is the least"},
 		{"repo", func(c *Config) { c.Repo = "gopher://example.com/fleet" }, "gopher"},
 		{"path", func(c *Config) { c.Repo, c.Path = ".", "../elsewhere" }, "../elsewhere"},
 		{"external server without a credential", func(c *Config) { c.NATS = "nats://bus" }, "creds"},
