@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/cmd/zester/swarm"
 	"github.com/seed-c01c3da5/zester/cmd/zester/swarm/figures"
+	"github.com/seed-c01c3da5/zester/cmd/zester/swarm/worker"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 )
 
@@ -64,7 +65,7 @@ which nobody can delete.`,
 	flags.IntVar(&o.Outputs, "outputs", 0, "instead run a function with 64 KiB of output on every peel `N` times, and count what is lost")
 	cmd.AddCommand(&cobra.Command{
 		Use: "peels", Hidden: true, Args: words(),
-		RunE: func(cmd *cobra.Command, _ []string) error { return swarm.Work(cmd.Context(), os.Stdin) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return worker.Work(cmd.Context(), os.Stdin) },
 	})
 	return cmd
 }

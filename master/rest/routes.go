@@ -18,6 +18,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/apiserver"
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/rest/bounds"
+	"github.com/seed-c01c3da5/zester/master/rest/metrics"
 	"github.com/seed-c01c3da5/zester/peel/dial"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 )
@@ -52,7 +53,10 @@ func (s *Server) enter(b Backend, mux humago.Mux) {
 	mux.HandleFunc("POST "+base+"/enroll", r.enroll())
 	mux.HandleFunc("GET /healthz", alive)
 	mux.HandleFunc("GET /readyz", newReadiness(b).ServeHTTP)
-	mux.HandleFunc("GET /metrics", r.guard.protect(credential.ScopeRead, metrics(b)).ServeHTTP)
+	counters := metrics.Handler(metrics.Sources{
+		JetStream: b.JetStream, Dispatcher: b.Dispatcher, Results: b.Results, Scanner: b.Scanner, Fleet: b.Fleet, Trimmer: b.Trimmer,
+	}, b.Collectors...)
+	mux.HandleFunc("GET /metrics", r.guard.protect(credential.ScopeRead, counters).ServeHTTP)
 }
 
 // described answers requests without a route with a problem.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/cmd/zester/swarm/figures"
 	"github.com/seed-c01c3da5/zester/cmd/zester/swarm/host"
+	"github.com/seed-c01c3da5/zester/cmd/zester/swarm/worker"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/auth/pki"
@@ -29,7 +30,7 @@ type floor struct {
 	unstored        cost    // a command to every connection, its answers stored nowhere
 	stored          cost    // a command to every connection, until its answers are stored, acknowledged and re-published
 	all, few, one   cost    // documents for all connections, 1 % and one, until their reports are published, which are stored
-	contents        cost    // documents for all connections, and for each connection a read of contentBytes before its report
+	contents        cost    // documents for all connections, and for each connection a read of worker.ContentBytes before its report
 	storedPerSecond float64 // reports taken from their stream, each stored twice
 	idle            float64 // % of a core, with heartbeats
 }
@@ -71,7 +72,7 @@ func (r *run) bare(ctx context.Context, role grants.Role) (err error) {
 	defer func() { b.stop() }()
 	defer func() { err = errors.Join(err, r.stopWorkers()) }()
 	before := host.OwnMemory()
-	if f.connect, err = b.connectAll(ctx, orders{URL: b.url, CA: b.file, Keys: r.keys(b.dir), Role: role}); err != nil {
+	if f.connect, err = b.connectAll(ctx, worker.Orders{URL: b.url, CA: b.file, Keys: r.keys(b.dir), Role: role}); err != nil {
 		return err
 	}
 	f.peelMemory = r.peelMemory()
@@ -108,7 +109,7 @@ func (b *bus) start(ctx context.Context, port int) (err error) {
 		}
 		b.url, opts = b.srv.URL(), append(opts, nats.InProcessServer(b.srv))
 	}
-	if b.nc, err = connect(b.url, b.file, b.r.keys(b.dir), grants.RoleMaster, "swarm", opts...); err != nil {
+	if b.nc, err = worker.Connect(b.url, b.file, b.r.keys(b.dir), grants.RoleMaster, "swarm", opts...); err != nil {
 		return err
 	}
 	if b.js, err = jetstream.New(b.nc); err != nil {
@@ -168,7 +169,7 @@ func (b *bus) stop() {
 
 // wait returns when n messages of bare connections have come.
 func (b *bus) wait(ctx context.Context, n int) error {
-	ctx, cancel := context.WithTimeout(ctx, waitLimit)
+	ctx, cancel := context.WithTimeout(ctx, worker.WaitLimit)
 	defer cancel()
 	for got := range n {
 		select {
@@ -182,7 +183,7 @@ func (b *bus) wait(ctx context.Context, n int) error {
 }
 
 // connectAll starts bare connections and waits until all have said hello.
-func (b *bus) connectAll(ctx context.Context, o orders) (c cost, err error) {
+func (b *bus) connectAll(ctx context.Context, o worker.Orders) (c cost, err error) {
 	watch := stopwatch()
 	o.Bare, o.Heartbeats = true, b.r.heartbeats()
 	if err := b.r.startWorkers(ctx, o); err != nil {
@@ -222,7 +223,7 @@ func (r *run) open(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.stopWorkers()) }()
-	open, err := b.connectAll(ctx, orders{URL: b.srv.URL()})
+	open, err := b.connectAll(ctx, worker.Orders{URL: b.srv.URL()})
 	if err != nil {
 		return err
 	}
@@ -234,10 +235,10 @@ func (r *run) open(ctx context.Context) (err error) {
 
 // measure measures what both kinds of bare bus are measured for.
 func (b *bus) measure(ctx context.Context, role grants.Role, f *floor) (err error) {
-	if f.unstored, err = b.command(ctx, toNobody, wire.AckOf("*", "*")); err != nil {
+	if f.unstored, err = b.command(ctx, worker.ToNobody, wire.AckOf("*", "*")); err != nil {
 		return err
 	}
-	if f.stored, err = b.command(ctx, toStream, wire.StoredOf("*", "*")); err != nil {
+	if f.stored, err = b.command(ctx, worker.ToStream, wire.StoredOf("*", "*")); err != nil {
 		return err
 	}
 	if f.all, err = b.publishSettings(ctx, 1); err != nil {
@@ -267,7 +268,7 @@ func (b *bus) command(ctx context.Context, to byte, answers string) (c cost, err
 		command := make([]byte, 300)
 		command[copy(command, wire.NewJID())] = to
 		for i := range b.r.o.Peels {
-			if err := b.nc.Publish(wire.Cmd(string(peelID(i))), command); err != nil {
+			if err := b.nc.Publish(wire.Cmd(string(worker.PeelID(i))), command); err != nil {
 				return err
 			}
 		}
@@ -284,7 +285,7 @@ func (b *bus) publishSettings(ctx context.Context, step int) (cost, error) {
 // putSettings stores a document for each step-th connection.
 func (b *bus) putSettings(document []byte, step int) error {
 	for i := 0; i < b.r.o.Peels; i += step {
-		if _, err := b.js.PublishAsync(wire.SettingsKey(string(peelID(i))), document, jetstream.WithStallWait(waitLimit)); err != nil {
+		if _, err := b.js.PublishAsync(wire.SettingsKey(string(worker.PeelID(i))), document, jetstream.WithStallWait(worker.WaitLimit)); err != nil {
 			return err
 		}
 	}
@@ -297,11 +298,11 @@ func (b *bus) publishContents(ctx context.Context) (cost, error) {
 	return b.rounds(ctx, b.r.o.Peels, func() error {
 		round++
 		key := fmt.Sprintf("bare%d.0", round)
-		if _, err := b.js.Publish(ctx, "$KV."+natsd.BucketFiles+"."+key, make([]byte, contentBytes)); err != nil {
+		if _, err := b.js.Publish(ctx, "$KV."+natsd.BucketFiles+"."+key, make([]byte, worker.ContentBytes)); err != nil {
 			return err
 		}
 		document := make([]byte, 1200) // it names the content
-		copy(document, fmt.Sprintf("%c%s ", withContent, key))
+		copy(document, fmt.Sprintf("%c%s ", worker.WithContent, key))
 		return b.putSettings(document, 1)
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/cmd/zester/swarm/figures"
+	"github.com/seed-c01c3da5/zester/cmd/zester/swarm/worker"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/worktree"
 )
 
@@ -34,7 +35,7 @@ func (c content) files() map[string][]byte {
 	var top strings.Builder
 	top.WriteString("base:\n  '*': [all]\n")
 	if c.racks == 0 {
-		fmt.Fprintf(&top, "  'sim-*00': [few]\n  '%s': [one]\n", peelID(0))
+		fmt.Fprintf(&top, "  'sim-*00': [few]\n  '%s': [one]\n", worker.PeelID(0))
 	}
 	for i := range c.racks {
 		fmt.Fprintf(&top, "  'G@rack%d:%d': [rack%d.r%d]\n", c.racks, i, c.racks, i)

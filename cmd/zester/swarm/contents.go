@@ -10,12 +10,10 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/seed-c01c3da5/zester/cmd/zester/swarm/worker"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
-
-// contentBytes is the size of the file of the config repo that a commit changes on every peel.
-const contentBytes = 100 << 10
 
 // contents measures commits that change a file of every peel, until each has fetched it.
 func (f *fleet) contents(ctx context.Context) error {
@@ -23,7 +21,7 @@ func (f *fleet) contents(ctx context.Context) error {
 		return err
 	}
 	c, err := f.r.rounds(f.r.o.Peels, func(round int) (took, used time.Duration, err error) {
-		data := make([]byte, contentBytes)
+		data := make([]byte, worker.ContentBytes)
 		_, _ = rand.NewChaCha8([32]byte{byte(round)}).Read(data)
 		arrived, stop, err := f.countArrived()
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/seed-c01c3da5/zester/cmd/zester/swarm/worker"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/natsd"
@@ -47,7 +48,7 @@ func (r *run) onExternal(ctx context.Context, part func(context.Context) error) 
 	if _, err := os.Stat(e.Keys); err != nil {
 		return fmt.Errorf("cannot use the bus at %s without its keys: %w", e.URL, err)
 	}
-	nc, err := connect(e.URL, e.CA, e.Keys, grants.RoleMaster, "swarm-owner")
+	nc, err := worker.Connect(e.URL, e.CA, e.Keys, grants.RoleMaster, "swarm-owner")
 	if err != nil {
 		return err
 	}

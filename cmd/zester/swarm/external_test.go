@@ -14,6 +14,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/seed-c01c3da5/zester/cmd/zester/swarm/worker"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/auth/pki"
@@ -82,12 +83,12 @@ func external(t *testing.T) *External {
 // kept are the names of what a bus keeps beside the audit.
 func kept(t *testing.T, e *External) []string {
 	t.Helper()
-	nc, err := connect(e.URL, e.CA, e.Keys, grants.RoleMaster, "observer")
+	nc, err := worker.Connect(e.URL, e.CA, e.Keys, grants.RoleMaster, "observer")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer nc.Close()
-	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(waitLimit))
+	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(worker.WaitLimit))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,12 +125,12 @@ func TestABusThatSomebodyElseRunsIsMeasuredAndLeftEmpty(t *testing.T) {
 func TestABusThatIsInUseIsRefusedAndNotTouched(t *testing.T) {
 	t.Parallel()
 	e := external(t)
-	nc, err := connect(e.URL, e.CA, e.Keys, grants.RoleMaster, "user")
+	nc, err := worker.Connect(e.URL, e.CA, e.Keys, grants.RoleMaster, "user")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer nc.Close()
-	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(waitLimit))
+	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(worker.WaitLimit))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/cmd/zester/swarm/host"
+	"github.com/seed-c01c3da5/zester/cmd/zester/swarm/worker"
 	"github.com/seed-c01c3da5/zester/master"
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
@@ -55,7 +56,7 @@ func (r *run) product(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, r.stopWorkers()) }()
 	before, began := host.OwnMemory(), time.Now()
 	r.figure("memory of "+r.side()+" before any peel", "MiB", before/1024)
-	o := orders{URL: f.info.URL, CA: f.info.CA, Keys: r.keys("master"), Dir: r.path("peels")}
+	o := worker.Orders{URL: f.info.URL, CA: f.info.CA, Keys: r.keys("master"), Dir: r.path("peels")}
 	if err := r.startWorkers(ctx, o); err != nil {
 		return err
 	}
@@ -104,11 +105,11 @@ func (f *fleet) start(ctx context.Context) error {
 		},
 	}
 	if e := f.r.o.External; e != nil {
-		creds, err := credential(e.Keys, grants.RoleMaster, o.ID)
+		creds, err := worker.Credential(e.Keys, grants.RoleMaster, o.ID)
 		if err != nil {
 			return err
 		}
-		o.NATS, o.Connect = e.URL, connectOptions(creds, e.CA)
+		o.NATS, o.Connect = e.URL, worker.ConnectOptions(creds, e.CA)
 	}
 	m, err := master.New(o)
 	if err != nil {
@@ -128,7 +129,7 @@ func (f *fleet) start(ctx context.Context) error {
 // locate reads the address of the bus and the credential of a person.
 func (f *fleet) locate() (err error) {
 	if e := f.r.o.External; e != nil {
-		creds, err := credential(e.Keys, grants.RoleOperator, "swarm")
+		creds, err := worker.Credential(e.Keys, grants.RoleOperator, "swarm")
 		f.info = api.RunInfo{URL: e.URL, CA: e.CA, Creds: string(creds)}
 		return err
 	}
@@ -145,7 +146,7 @@ func (f *fleet) listen() (err error) {
 		return err
 	}
 	f.client, err = api.Connect(api.ClientOptions{
-		URL: f.info.URL, Creds: []byte(f.info.Creds), CA: f.info.CA, Connect: []nats.Option{nats.Timeout(waitLimit)}, // while thousands of peels connect
+		URL: f.info.URL, Creds: []byte(f.info.Creds), CA: f.info.CA, Connect: []nats.Option{nats.Timeout(worker.WaitLimit)}, // while thousands of peels connect
 	})
 	if err != nil {
 		return err
@@ -154,7 +155,7 @@ func (f *fleet) listen() (err error) {
 	if f.server != nil {
 		opts = append(opts, nats.InProcessServer(f.server)) // as the meter of the bare bus
 	}
-	if f.nc, err = connect(f.info.URL, f.info.CA, f.r.keys("master"), grants.RoleMaster, "swarm-meter", opts...); err != nil {
+	if f.nc, err = worker.Connect(f.info.URL, f.info.CA, f.r.keys("master"), grants.RoleMaster, "swarm-meter", opts...); err != nil {
 		return err
 	}
 	if f.js, err = jetstream.New(f.nc); err != nil {
@@ -184,7 +185,7 @@ func (f *fleet) end() error {
 
 // until waits until count returns n or more. It calls count every millisecond, and less often if that takes long.
 func (f *fleet) until(ctx context.Context, what string, n int64, count func() int64) error {
-	ctx, cancel := context.WithTimeout(ctx, waitLimit)
+	ctx, cancel := context.WithTimeout(ctx, worker.WaitLimit)
 	defer cancel()
 	for {
 		began := time.Now()
@@ -195,7 +196,7 @@ func (f *fleet) until(ctx context.Context, what string, n int64, count func() in
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%s: %d of %d after %v: %w", what, got, n, waitLimit, context.Cause(ctx))
+			return fmt.Errorf("%s: %d of %d after %v: %w", what, got, n, worker.WaitLimit, context.Cause(ctx))
 		case err := <-f.ended:
 			f.ended <- err
 			return errors.Join(errors.New("the master has ended"), err)

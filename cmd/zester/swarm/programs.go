@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-c01c3da5/zester/cmd/zester/swarm/host"
+	"github.com/seed-c01c3da5/zester/cmd/zester/swarm/worker"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -82,7 +83,7 @@ func (f *fleet) idlePeel(ctx context.Context) (err error) {
 
 // awaitSettings waits for a report of applied settings.
 func awaitSettings(ctx context.Context, reports *nats.Subscription) error {
-	ctx, cancel := context.WithTimeout(ctx, waitLimit)
+	ctx, cancel := context.WithTimeout(ctx, worker.WaitLimit)
 	defer cancel()
 	for {
 		msg, err := reports.NextMsgWithContext(ctx)
@@ -96,7 +97,7 @@ func awaitSettings(ctx context.Context, reports *nats.Subscription) error {
 }
 
 func (f *fleet) peelProgram(ctx context.Context) (*exec.Cmd, error) {
-	creds, err := credential(f.r.keys("master"), grants.RolePeel, realID.Wire())
+	creds, err := worker.Credential(f.r.keys("master"), grants.RolePeel, realID.Wire())
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/cmd/zester/swarm/figures"
+	"github.com/seed-c01c3da5/zester/cmd/zester/swarm/worker"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -56,7 +57,7 @@ func perSecond(b floor) float64 { return b.storedPerSecond }
 
 // waitingReports measures how fast reports become records that nothing has to run for.
 func (f *fleet) waitingReports(ctx context.Context) error {
-	nc, err := connect(f.info.URL, f.info.CA, f.r.keys("master"), grants.RolePeel, sender.Wire())
+	nc, err := worker.Connect(f.info.URL, f.info.CA, f.r.keys("master"), grants.RolePeel, sender.Wire())
 	if err != nil {
 		return err
 	}
@@ -125,7 +126,7 @@ func (b *bus) storeReports(ctx context.Context, role grants.Role) (float64, erro
 	if err != nil {
 		return 0, err
 	}
-	nc, err := connect(b.url, b.file, b.r.keys(b.dir), role, sender.Wire())
+	nc, err := worker.Connect(b.url, b.file, b.r.keys(b.dir), role, sender.Wire())
 	if err != nil {
 		return 0, err
 	}
@@ -169,8 +170,8 @@ func awaitCopies(ctx context.Context, copied <-chan storedReport) error {
 	var s storedReport
 	select {
 	case s = <-copied:
-	case <-time.After(waitLimit):
-		return fmt.Errorf("no report came for %v", waitLimit)
+	case <-time.After(worker.WaitLimit):
+		return fmt.Errorf("no report came for %v", worker.WaitLimit)
 	}
 	for _, copied := range s.copies {
 		if copied == nil {

@@ -28,16 +28,14 @@ import (
 	"github.com/seed-c01c3da5/zester/cmd/zester/swarm/figures"
 	"github.com/seed-c01c3da5/zester/cmd/zester/swarm/refusals"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
-	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 // Limits of a swarm.
 const (
 	MaxPeels     = 20_000
-	perProcess   = 2500            // peels of one process, which may open only so many files
-	outputPeels  = 1000            // the first peels, sim-00*, which are asked for outputLength
-	outputLength = 64 << 10        // bytes of output
-	waitLimit    = 5 * time.Minute // for anything
+	perProcess   = 2500     // peels of one process, which may open only so many files
+	outputPeels  = 1000     // the first peels, sim-00*, which are asked for outputLength
+	outputLength = 64 << 10 // bytes of output
 )
 
 // Options say what to measure.
@@ -64,7 +62,7 @@ type run struct {
 	report        *figures.Report
 	fleetAccounts floor // the bare bus, accounts as the fleet
 	oneAccount    floor // the bare bus, one account
-	workers       []*worker
+	workers       []*process
 	shown         time.Time               // when Progress was called last
 	fail          context.CancelCauseFunc // ends the run
 	refused       *refusals.Counter
@@ -180,6 +178,3 @@ func (r *run) figure(name, unit string, value float64) {
 func (r *run) compare(name, unit string, value float64, of func(floor) float64) {
 	r.add(figures.Figure{Name: name, Unit: unit, Value: value, Bare: of(r.fleetAccounts), OneAccount: of(r.oneAccount)})
 }
-
-// peelID returns the ID of the i-th peel of a swarm, from 0.
-func peelID(i int) target.PeelID { return target.PeelID(fmt.Sprintf("sim-%05d", i)) }

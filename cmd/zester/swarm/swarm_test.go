@@ -22,6 +22,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/cmd/zester/swarm/figures"
 	"github.com/seed-c01c3da5/zester/cmd/zester/swarm/refusals"
+	"github.com/seed-c01c3da5/zester/cmd/zester/swarm/worker"
 	"github.com/seed-c01c3da5/zester/master/api"
 )
 
@@ -35,7 +36,7 @@ func TestMain(m *testing.M) {
 	var err error
 	switch {
 	case len(os.Args) == 2 && os.Args[1] == simulate:
-		err = Work(context.Background(), os.Stdin)
+		err = worker.Work(context.Background(), os.Stdin)
 	case len(os.Args) == 4 && os.Args[1] == serve:
 		err = serveBus(os.Args[2], os.Args[3])
 	default:
@@ -175,7 +176,7 @@ func TestARefusalOfTheBusFailsTheRun(t *testing.T) {
 			t.Error(err)
 			return
 		}
-		nc, err := nats.Connect(info.URL, nats.UserCredentialBytes([]byte(info.Creds)), nats.RootCAs(info.CA), nats.Timeout(waitLimit), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
+		nc, err := nats.Connect(info.URL, nats.UserCredentialBytes([]byte(info.Creds)), nats.RootCAs(info.CA), nats.Timeout(worker.WaitLimit), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
 		if err != nil {
 			t.Error(err)
 			return

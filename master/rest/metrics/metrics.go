@@ -1,4 +1,5 @@
-package rest
+// Package metrics serves the metrics of a master in the text format of Prometheus. Call [Handler].
+package metrics
 
 import (
 	"context"
@@ -6,11 +7,16 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/seed-c01c3da5/zester/master/bucket"
+	"github.com/seed-c01c3da5/zester/master/dispatch"
+	"github.com/seed-c01c3da5/zester/master/feed"
+	"github.com/seed-c01c3da5/zester/master/quota"
+	"github.com/seed-c01c3da5/zester/master/results"
 )
 
 var (
@@ -41,8 +47,18 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc("zester_"+name, help, labels, nil)
 }
 
-// A collector reads the counters of a master's services at each request.
-type collector struct{ b Backend }
+// Sources are the services of a master whose counters are metrics.
+type Sources struct {
+	JetStream  jetstream.JetStream
+	Dispatcher *dispatch.Dispatcher
+	Results    *results.Consumer
+	Scanner    *dispatch.Scanner
+	Fleet      *feed.Feed
+	Trimmer    *quota.Trimmer
+}
+
+// A collector reads the counters at each request.
+type collector struct{ Sources }
 
 func (c collector) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, ch) }
 
@@ -50,7 +66,7 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	count := func(d *prometheus.Desc, n uint64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), labels...)
 	}
-	s := c.b.Dispatcher.Stats()
+	s := c.Dispatcher.Stats()
 	for status, n := range s.Ended {
 		count(jobsTotal, n, string(status))
 	}
@@ -61,22 +77,22 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	count(stored, s.Stored)
 	count(retried, s.Retried)
 	count(fenced, s.Fenced)
-	count(reclaims, c.b.Scanner.Reclaimed())
-	r := c.b.Results.Stats()
+	count(reclaims, c.Scanner.Reclaimed())
+	r := c.Results.Stats()
 	for result, n := range map[string]uint64{
 		"stored": r.Stored, "undecodable": r.Undecodable, "foreign": r.Foreign, "future": r.Future, "surplus": r.Surplus, "retried": r.Retried,
 	} {
 		count(resultsTotal, n, result)
 	}
-	count(factsRefused, c.b.Fleet.Refused())
+	count(factsRefused, c.Fleet.Refused())
 	for reason, n := range map[string]uint64{
 		"stranger": s.Strangers, "forged": s.Forged, "late": s.Late,
 	} {
 		count(dropped, n, reason)
 	}
-	count(surplus, c.b.Trimmer.Removed())
+	count(surplus, c.Trimmer.Removed())
 	c.collectStreams(ch)
-	nc := c.b.JetStream.Conn()
+	nc := c.JetStream.Conn()
 	up := 0.0
 	if nc.Status() == nats.CONNECTED {
 		up = 1
@@ -96,7 +112,7 @@ const streamsWait = 2 * time.Second
 func (c collector) collectStreams(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), streamsWait)
 	defer cancel()
-	streams, err := bucket.Usages(ctx, c.b.JetStream)
+	streams, err := bucket.Usages(ctx, c.JetStream)
 	if err != nil {
 		return
 	}
@@ -115,10 +131,10 @@ func (c collector) collectStreams(ch chan<- prometheus.Metric) {
 	}
 }
 
-// metrics serves the metrics in the text format of Prometheus.
-func metrics(b Backend) http.Handler {
+// Handler serves the metrics of the sources, of the process, and those of further collectors.
+func Handler(s Sources, further ...prometheus.Collector) http.Handler {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collector{b}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	registry.MustRegister(b.Collectors...)
+	registry.MustRegister(collector{s}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	registry.MustRegister(further...)
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, DisableCompression: true})
 }

@@ -1,4 +1,4 @@
-package swarm
+package worker
 
 import (
 	"bytes"
@@ -22,20 +22,20 @@ const (
 )
 
 // A bare connection receives commands and settings on the subjects of a peel, and publishes on those of a peel. A command
-// begins with a JID; the byte after it says where the answer goes. A document that begins with withContent continues with the key
+// begins with a JID; the byte after it says where the answer goes. A document that begins with WithContent continues with the key
 // of a content and a space; the connection reads the content before it reports.
 const (
 	jidLength   = 27  // of a [wire.JID]
-	toNobody    = 'n' // as an acknowledgement, which no stream stores
-	toStream    = 's' // as a return, which the bucket job-returns stores and acknowledges
-	withContent = 'c'
+	ToNobody    = 'n' // as an acknowledgement, which no stream stores
+	ToStream    = 's' // as a return, which the bucket job-returns stores and acknowledges
+	WithContent = 'c'
 )
 
 // answer is about as long as the return of test.ping.
 var answer = bytes.Repeat([]byte("x"), 160)
 
 // connections holds bare connections until ctx ends. They send heartbeats.
-func (o orders) connections(ctx context.Context) error {
+func (o Orders) connections(ctx context.Context) error {
 	var keys *keystore.Keys
 	if o.Role != "" {
 		var err error
@@ -48,7 +48,7 @@ func (o orders) connections(ctx context.Context) error {
 	conns := make([]*nats.Conn, o.To-o.From)
 	for i := range conns {
 		g.Go(func() (err error) {
-			conns[i], err = o.dial(ctx, keys, string(peelID(o.From+i)), refused)
+			conns[i], err = o.dial(ctx, keys, string(PeelID(o.From+i)), refused)
 			return err
 		})
 	}
@@ -63,7 +63,7 @@ func (o orders) connections(ctx context.Context) error {
 }
 
 // sendHeartbeats sends a heartbeat of each connection in each interval until ctx ends.
-func (o orders) sendHeartbeats(ctx context.Context, conns []*nats.Conn) {
+func (o Orders) sendHeartbeats(ctx context.Context, conns []*nats.Conn) {
 	next := time.NewTicker(o.Heartbeats / time.Duration(len(conns)))
 	defer next.Stop()
 	for i := 0; ; i = (i + 1) % len(conns) {
@@ -71,25 +71,25 @@ func (o orders) sendHeartbeats(ctx context.Context, conns []*nats.Conn) {
 		case <-ctx.Done():
 			return
 		case <-next.C:
-			_ = conns[i].Publish(wire.Heartbeat(string(peelID(o.From+i))), nil)
+			_ = conns[i].Publish(wire.Heartbeat(string(PeelID(o.From+i))), nil)
 		}
 	}
 }
 
 // dial makes a bare connection. It returns when the meter of the bus has answered it.
-func (o orders) dial(ctx context.Context, keys *keystore.Keys, name string, refused *refusals.Counter) (*nats.Conn, error) {
+func (o Orders) dial(ctx context.Context, keys *keystore.Keys, name string, refused *refusals.Counter) (*nats.Conn, error) {
 	var opts []nats.Option
 	if keys != nil {
 		creds, err := keys.Creds(o.Role, name, 0)
 		if err != nil {
 			return nil, err
 		}
-		opts = connectOptions(creds, o.CA)
+		opts = ConnectOptions(creds, o.CA)
 	}
 	hello := func(nc *nats.Conn) { sayHello(ctx, nc, name) }
 	opts = append(opts, nats.CustomInboxPrefix(o.Role.Inbox(name)), nats.MaxReconnects(-1), nats.ReconnectBufSize(-1),
 		nats.IgnoreAuthErrorAbort(), nats.ReconnectHandler(hello), nats.ReconnectWait(time.Second),
-		nats.ReconnectJitter(reconnectJitter, reconnectJitter), nats.Timeout(waitLimit), nats.ErrorHandler(refused.OnError))
+		nats.ReconnectJitter(reconnectJitter, reconnectJitter), nats.Timeout(WaitLimit), nats.ErrorHandler(refused.OnError))
 	nc, err := nats.Connect(o.URL, opts...)
 	if err != nil {
 		return nil, err
@@ -98,21 +98,21 @@ func (o orders) dial(ctx context.Context, keys *keystore.Keys, name string, refu
 	report := func() { _ = nc.PublishRequest(wire.SettingsApplied(name), inbox, answer) }
 	for subject, f := range map[string]nats.MsgHandler{
 		wire.Cmd(name): func(m *nats.Msg) {
-			if jid := wire.JID(m.Data[:jidLength]); m.Data[jidLength] == toStream {
+			if jid := wire.JID(m.Data[:jidLength]); m.Data[jidLength] == ToStream {
 				_ = nc.PublishRequest(wire.ReturnOf(jid, name), inbox, answer)
 			} else {
 				_ = nc.Publish(wire.AckOf(jid, name), answer)
 			}
 		},
 		wire.Settings(name): func(m *nats.Msg) {
-			if key, _, _ := strings.Cut(string(m.Data[1:]), " "); m.Data[0] == withContent {
+			if key, _, _ := strings.Cut(string(m.Data[1:]), " "); m.Data[0] == WithContent {
 				_ = nc.PublishRequest(wire.ContentGet(key), contents, nil)
 			} else {
 				report()
 			}
 		},
 		contents: func(m *nats.Msg) {
-			if len(m.Data) == contentBytes {
+			if len(m.Data) == ContentBytes {
 				report()
 			}
 		},
@@ -143,9 +143,9 @@ func sayHello(ctx context.Context, nc *nats.Conn, name string) {
 	}
 }
 
-// connectOptions returns the options of a connection with a credential. ca is a file; if empty, the system's certificates
+// ConnectOptions returns the options of a connection with a credential. ca is a file; if empty, the system's certificates
 // are used.
-func connectOptions(creds []byte, ca string) []nats.Option {
+func ConnectOptions(creds []byte, ca string) []nats.Option {
 	opts := []nats.Option{nats.UserCredentialBytes(creds)}
 	if ca != "" {
 		opts = append(opts, nats.RootCAs(ca))
@@ -153,8 +153,8 @@ func connectOptions(creds []byte, ca string) []nats.Option {
 	return opts
 }
 
-// credential returns a new credential, signed by the keys in a folder.
-func credential(keys string, role grants.Role, name string) ([]byte, error) {
+// Credential returns a new credential, signed by the keys in a folder.
+func Credential(keys string, role grants.Role, name string) ([]byte, error) {
 	k, err := keystore.Open(keys)
 	if err != nil {
 		return nil, err
@@ -162,13 +162,13 @@ func credential(keys string, role grants.Role, name string) ([]byte, error) {
 	return k.Creds(role, name, 0)
 }
 
-// connect makes a connection with a new credential.
-func connect(url, ca, keys string, role grants.Role, name string, opts ...nats.Option) (*nats.Conn, error) {
-	creds, err := credential(keys, role, name)
+// Connect makes a connection with a new credential.
+func Connect(url, ca, keys string, role grants.Role, name string, opts ...nats.Option) (*nats.Conn, error) {
+	creds, err := Credential(keys, role, name)
 	if err != nil {
 		return nil, err
 	}
-	opts = append(connectOptions(creds, ca), append(opts, nats.Timeout(waitLimit), nats.CustomInboxPrefix(role.Inbox(name)))...)
+	opts = append(ConnectOptions(creds, ca), append(opts, nats.Timeout(WaitLimit), nats.CustomInboxPrefix(role.Inbox(name)))...)
 	nc, err := nats.Connect(url, opts...)
 	if err != nil {
 		return nil, fmt.Errorf("cannot reach the bus at %s: %w", url, err)
