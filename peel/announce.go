@@ -117,3 +117,12 @@ func (p *Peel) sendReport(ctx context.Context, subject string, data []byte) bool
 	}
 	return err == nil
 }
+
+// sendStateRun reports whether the report has to be sent again.
+func (p *Peel) sendStateRun(send func(subject string, data []byte) bool) (again bool) {
+	data, err := p.stateRun.Newest()
+	if err != nil {
+		p.log.Error("report on the newest run of states cannot be read", "err", err)
+	}
+	return len(data) > 0 && !send(wire.StateRunOf(p.o.ID.Wire()), data)
+}

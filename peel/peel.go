@@ -37,6 +37,7 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/outbox"
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
 	"github.com/seed-c01c3da5/zester/peel/snapshot"
+	"github.com/seed-c01c3da5/zester/peel/staterun"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/private"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
@@ -79,8 +80,8 @@ type Peel struct {
 	reportDue signal                       // announce sends the applied report
 	factsDue  signal                       // announce sends the facts
 
-	stateRun    stateRunFile // of the newest run of all states
-	stateRunDue signal       // announce sends it
+	stateRun    staterun.File // of the newest run of all states
+	stateRunDue signal        // announce sends it
 
 	stopping chan struct{} // closed when the peel stops
 }
@@ -103,7 +104,7 @@ func New(o Options) (*Peel, error) {
 		return nil, err
 	}
 	p := &Peel{o: o, log: o.Log.With("peel", o.ID), registry: module.New(), reportDue: newSignal(), factsDue: newSignal(), stateRunDue: newSignal(), stopping: make(chan struct{})}
-	p.stateRun.path = p.path("state-run")
+	p.stateRun.Path = p.path("state-run")
 	p.snapshot = snapshot.New(p.path("settings"))
 	p.current.Store(&inForce{})
 	p.addFunctions()

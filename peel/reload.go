@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/mask"
@@ -96,7 +95,7 @@ func (p *Peel) onUpdate(ctx context.Context, u settings.Update) {
 		next := inForce{doc: u.Document, values: values}
 		if err := p.snapshot.Store(u.Document); err != nil {
 			p.log.Error("settings not stored", "commit", u.Document.Commit, "err", err)
-			next.unstored = cut("settings run from memory only: " + err.Error())
+			next.unstored = wire.ErrorText("settings run from memory only: " + err.Error())
 		}
 		p.apply(ctx, next)
 	}
@@ -201,21 +200,13 @@ func (p *Peel) refuse(err error) {
 func messages(err error) []string {
 	var list strictyaml.Errors
 	if !errors.As(err, &list) {
-		return []string{cut(err.Error())}
+		return []string{wire.ErrorText(err.Error())}
 	}
 	var out []string
 	for _, e := range list[:min(len(list), wire.MaxReported)] {
-		out = append(out, cut(e.Error()))
+		out = append(out, wire.ErrorText(e.Error()))
 	}
 	return out
-}
-
-// cut returns the first [wire.MaxErrorText] bytes of a text.
-func cut(text string) string {
-	if len(text) <= wire.MaxErrorText {
-		return text
-	}
-	return strings.ToValidUTF8(text[:wire.MaxErrorText-len("…")], "") + "…"
 }
 
 // onPausedErrors puts the entries that failures have paused into the applied report.

@@ -6,7 +6,9 @@ import (
 
 	"github.com/seed-c01c3da5/zester/peel/highstate"
 	states "github.com/seed-c01c3da5/zester/peel/state"
+	"github.com/seed-c01c3da5/zester/peel/staterun"
 	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/state"
 )
 
@@ -51,4 +53,21 @@ func (p *Peel) statesDocument() highstate.Document {
 		Settings: now.doc, Values: now.values, Mask: now.mask,
 		Data: map[string]any{"settings": values, "facts": map[string]any(*p.facts.Load()), "peel": string(p.o.ID)},
 	}
+}
+
+// reportStateRun stores the report on a run of all states; announce sends it.
+func (p *Peel) reportStateRun(r *states.Result) {
+	last, err := p.stateRun.Last()
+	if err != nil {
+		p.log.Error("report on the last run of states cannot be read: its failed states count as new", "err", err)
+	}
+	data, err := canon.Marshal(staterun.Of(p.o.ID, r, last))
+	if err == nil {
+		err = p.stateRun.Store(data)
+	}
+	if err != nil {
+		p.log.Error("run of states not reported", "err", err)
+		return
+	}
+	p.stateRunDue.raise()
 }
