@@ -30,7 +30,7 @@ type Description struct {
 func Describe(name string) (Description, error) {
 	d := Description{Path: name}
 	if !path.IsAbs(name) || path.Clean(name) != name {
-		return d, fmt.Errorf("%q is not a clean absolute path", name)
+		return d, fmt.Errorf("%q is not an absolute path, or has . or .. in it", name)
 	}
 	info, err := host.New().Stat(name)
 	if err != nil {
