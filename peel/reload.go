@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/fit"
 	"github.com/seed-c01c3da5/zester/peel/mask"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings"
@@ -95,7 +96,7 @@ func (p *Peel) onUpdate(ctx context.Context, u settings.Update) {
 		next := inForce{doc: u.Document, values: values}
 		if err := p.snapshot.Store(u.Document); err != nil {
 			p.log.Error("settings not stored", "commit", u.Document.Commit, "err", err)
-			next.unstored = wire.ErrorText("settings run from memory only: " + err.Error())
+			next.unstored = fit.ErrorText("settings run from memory only: " + err.Error())
 		}
 		p.apply(ctx, next)
 	}
@@ -200,11 +201,11 @@ func (p *Peel) refuse(err error) {
 func messages(err error) []string {
 	var list strictyaml.Errors
 	if !errors.As(err, &list) {
-		return []string{wire.ErrorText(err.Error())}
+		return []string{fit.ErrorText(err.Error())}
 	}
 	var out []string
 	for _, e := range list[:min(len(list), wire.MaxReported)] {
-		out = append(out, wire.ErrorText(e.Error()))
+		out = append(out, fit.ErrorText(e.Error()))
 	}
 	return out
 }

@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/catalogue"
+	"github.com/seed-c01c3da5/zester/peel/fit"
 	"github.com/seed-c01c3da5/zester/peel/module"
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
-	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
@@ -37,7 +37,7 @@ func unableEntries(set schedule.Set) (errs []string) {
 			continue // an invalid entry is reported already
 		}
 		if err := checkFunction(e); err != nil {
-			errs = append(errs, wire.ErrorText(fmt.Sprintf("settings: schedule.%s.module: %v", name, err)))
+			errs = append(errs, fit.ErrorText(fmt.Sprintf("settings: schedule.%s.module: %v", name, err)))
 		}
 	}
 	return errs

@@ -121,3 +121,11 @@ func partOf(v any, mark string, set func(map[string]any)) (part, error) {
 		set(map[string]any{mark: true, "bytes": int64(len(whole)), "sha256": hex.EncodeToString(sum[:]), "head": whole[:keep]})
 	}}, nil
 }
+
+// ErrorText returns the first [wire.MaxErrorText] bytes of a text.
+func ErrorText(text string) string {
+	if len(text) <= wire.MaxErrorText {
+		return text
+	}
+	return strings.ToValidUTF8(text[:wire.MaxErrorText-len("…")], "") + "…"
+}

@@ -1,6 +1,7 @@
 package staterun
 
 import (
+	"github.com/seed-c01c3da5/zester/peel/fit"
 	"github.com/seed-c01c3da5/zester/peel/state"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -24,7 +25,7 @@ func Of(peel target.PeelID, r *state.Result, last wire.StateRun) wire.StateRun {
 	for _, o := range r.Brief().States {
 		s := wire.StateOutcome{State: o.State, Result: string(o.Result), Cause: string(o.Cause)}
 		if o.Result == state.Failed {
-			s.Error = wire.ErrorText(o.Comment)
+			s.Error = fit.ErrorText(o.Comment)
 		}
 		switch {
 		case o.Result == state.Failed:

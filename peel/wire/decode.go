@@ -3,7 +3,6 @@ package wire
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/nats-io/nats.go"
 
@@ -128,14 +127,6 @@ const (
 	MaxReported  = 50
 	MaxErrorText = 512 // bytes
 )
-
-// ErrorText returns the first MaxErrorText bytes of a text.
-func ErrorText(text string) string {
-	if len(text) <= MaxErrorText {
-		return text
-	}
-	return strings.ToValidUTF8(text[:MaxErrorText-len("…")], "") + "…"
-}
 
 // A claim is the part of a message that its subject must confirm.
 type claim struct {

@@ -1,6 +1,7 @@
 package swarm
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -159,6 +160,20 @@ func figure(r *figures.Report, name string) figures.Figure {
 	return figures.Figure{}
 }
 
+// An onLine calls do before it writes a text that begins with start.
+type onLine struct {
+	io.Writer
+	start string
+	do    func()
+}
+
+func (w onLine) Write(text []byte) (int, error) {
+	if bytes.HasPrefix(text, []byte(w.start)) {
+		w.do()
+	}
+	return w.Writer.Write(text)
+}
+
 // TestARefusalOfTheBusFailsTheRun has a person publish what only masters may, while the fleet works. It is not parallel, so
 // that there is no other swarm.
 func TestARefusalOfTheBusFailsTheRun(t *testing.T) {
@@ -186,11 +201,7 @@ func TestARefusalOfTheBusFailsTheRun(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	report, err := Run(ctx, Options{Peels: 2, Rounds: 1, Worker: workers(t), Out: t.Output(), Progress: func(what string, _, _ int64) {
-		if what == "applied" {
-			trespass()
-		}
-	}})
+	report, err := Run(ctx, Options{Peels: 2, Rounds: 1, Worker: workers(t), Out: onLine{t.Output(), "every peel connected and current", trespass}})
 	if err == nil || !strings.Contains(err.Error(), `the bus refused what is not permitted 1 times, the first: bus: `) || !strings.Contains(err.Error(), "$KV.jobs.mine") {
 		t.Errorf("it ended with %v", err)
 	}
