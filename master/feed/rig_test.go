@@ -5,12 +5,14 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -24,12 +26,12 @@ type fleet struct {
 	bus   *natstest.Bus
 	js    jetstream.JetStream
 	peels map[string]*nats.Conn
-	logs  *strings.Builder
+	logs  *logBuffer
 }
 
 func bubble(t *testing.T, f func(t *fleet)) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
-		f(&fleet{T: t, bus: b, js: b.JetStream(t), peels: map[string]*nats.Conn{}, logs: &strings.Builder{}})
+		f(&fleet{T: t, bus: b, js: b.JetStream(t), peels: map[string]*nats.Conn{}, logs: &logBuffer{}})
 	})
 }
 
@@ -127,4 +129,22 @@ func (t *fleet) want(f *Feed, want ...target.PeelID) {
 	if got := f.Index().IDs(); !slices.Equal(got, want) {
 		t.Errorf("the index holds %v, want %v", got, want)
 	}
+}
+
+// A logBuffer has the logs of several masters.
+type logBuffer struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (b *logBuffer) Write(text []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(text)
+}
+
+func (b *logBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
 }
