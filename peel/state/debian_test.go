@@ -87,7 +87,7 @@ func tars(t *testing.T) (tars []string) {
 	for _, release := range []string{"bookworm", "trixie"} {
 		tar := filepath.Join(dir, release+".tar")
 		if _, err := os.Stat(tar); err != nil {
-			out, err := exec.Command("mmdebstrap", "--variant=minbase", "--include=systemd,systemd-sysv,dbus,cron", release, tar+".new").CombinedOutput()
+			out, err := exec.Command("mmdebstrap", "--format=tar", "--variant=minbase", "--include=systemd,systemd-sysv,dbus,cron", release, tar+".new").CombinedOutput()
 			if err != nil {
 				t.Skipf("mmdebstrap cannot make %s: %v\n%.2000s", release, err, out)
 			}
