@@ -35,6 +35,7 @@ func configs() []jetstream.StreamConfig {
 		lastPerSubject(StreamFacts, wire.AllFacts),
 		lastPerSubject(StreamApplied, wire.AllApplied),
 		lastPerSubject(StreamStates, wire.AllStateRuns),
+		lastPerSubject(StreamScheduleState, wire.AllScheduleStates),
 	}
 }
 

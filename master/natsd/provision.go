@@ -31,11 +31,12 @@ const (
 
 // The streams that keep messages under their own subjects.
 const (
-	StreamJobEvents = "job-events" // the steps of jobs and the reports of schedules, for a week
-	StreamFacts     = "facts"      // the newest facts of each peel
-	StreamApplied   = "applied"    // the newest report of each peel on its settings
-	StreamStates    = "states"     // the newest report of each peel on a run of all its states
-	StreamAudit     = "audit"      // entries of the audit log
+	StreamJobEvents     = "job-events"     // the steps of jobs and the reports of schedules, for a week
+	StreamFacts         = "facts"          // the newest facts of each peel
+	StreamApplied       = "applied"        // the newest report of each peel on its settings
+	StreamStates        = "states"         // the newest report of each peel on a run of all its states
+	StreamScheduleState = "schedule-state" // the newest report of each peel on its schedule
+	StreamAudit         = "audit"          // entries of the audit log
 )
 
 const (

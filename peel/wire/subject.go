@@ -12,14 +12,15 @@ const (
 	// MastersQueue is the queue group in which each request of a person reaches one master.
 	MastersQueue = "zester.masters"
 
-	AllFacts      = "zester.fact.*"
-	AllHeartbeats = "zester.heartbeat.*"
-	AllApplied    = "zester.settings.applied.*"
-	AllStateRuns  = "zester.state.*"
-	AllScheduled  = "zester.job.*.schedule.*"
-	AllDispatches = "zester.dispatch.*"
-	AllResolves   = "zester.target.resolve.*"
-	AllCancels    = "zester.job.*.cancel"
+	AllFacts          = "zester.fact.*"
+	AllHeartbeats     = "zester.heartbeat.*"
+	AllApplied        = "zester.settings.applied.*"
+	AllStateRuns      = "zester.state.*"
+	AllScheduleStates = "zester.schedule.state.*"
+	AllScheduled      = "zester.job.*.schedule.*"
+	AllDispatches     = "zester.dispatch.*"
+	AllResolves       = "zester.target.resolve.*"
+	AllCancels        = "zester.job.*.cancel"
 	// BranchMoved tells the master that holds the lease that the config repo may have changed.
 	BranchMoved = "zester.sync.moved"
 )
@@ -43,6 +44,9 @@ func SettingsApplied(peel string) string { return "zester.settings.applied." + p
 
 // StateRunOf returns the subject on which a peel reports its newest run of all its states.
 func StateRunOf(peel string) string { return "zester.state." + peel }
+
+// ScheduleStateOf returns the subject on which a peel reports its schedule.
+func ScheduleStateOf(peel string) string { return "zester.schedule.state." + peel }
 
 // SettingsKey returns the subject under which the settings bucket stores a peel's document.
 func SettingsKey(peel string) string { return "$KV.settings." + peel }

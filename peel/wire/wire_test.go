@@ -136,6 +136,9 @@ func FuzzDecode(f *testing.F) {
 		if a, err := wire.DecodeDirectAnswer(msg, "p"); err == nil && a.Peel != "p" {
 			t.Errorf("%+v accepted of p", a)
 		}
+		if r, err := wire.DecodeSchedule(msg); err == nil && r.Peel.Wire() != wire.Sender(subject) {
+			t.Errorf("%q: accepted of %q", subject, r.Peel)
+		}
 		_, _ = wire.DecodeRequest(msg)
 		_, _ = wire.DecodeAck(msg)
 		_, _ = wire.DecodeScheduled(msg)

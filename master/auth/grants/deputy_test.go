@@ -63,7 +63,7 @@ func senderSubjects() []func(string) string {
 		func(p string) string { return wire.AckOf(jid, p) },
 		func(p string) string { return wire.ReturnOf(jid, p) },
 		func(p string) string { return wire.ScheduledOf(jid, p) },
-		wire.Fact, wire.Heartbeat, wire.SettingsApplied, wire.StateRunOf, wire.SettingsGet,
+		wire.Fact, wire.Heartbeat, wire.SettingsApplied, wire.StateRunOf, wire.ScheduleStateOf, wire.SettingsGet,
 	}
 }
 

@@ -153,6 +153,7 @@ func TestWhatAPeelSaysIsHeardAndStored(t *testing.T) {
 			wire.Fact("peel-a"):             natsd.StreamFacts,
 			wire.SettingsApplied("peel-a"):  natsd.StreamApplied,
 			wire.StateRunOf("peel-a"):       natsd.StreamStates,
+			wire.ScheduleStateOf("peel-a"):  natsd.StreamScheduleState,
 		} {
 			var ack struct{ Stream string }
 			if m := request(t, nc, subject, "x"); json.Unmarshal(m.Data, &ack) != nil || ack.Stream != stream {
@@ -164,8 +165,8 @@ func TestWhatAPeelSaysIsHeardAndStored(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if got := len(heard(t, all)); got != 8 { // a stored return is re-published
-			t.Errorf("a master heard %d messages, want 8", got)
+		if got := len(heard(t, all)); got != 9 { // a stored return is re-published
+			t.Errorf("a master heard %d messages, want 9", got)
 		}
 		if got := len(heard(t, operator)); got != 1 {
 			t.Errorf("an operator heard %d returns, want 1", got)

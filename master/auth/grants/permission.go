@@ -65,8 +65,8 @@ const self = "{{name()}}"
 const ofSite = "{{tag(peel)}}"
 
 // MaxSitePeels bounds the peels that a credential of a site names. A server makes at most 4,096 permissions of each kind
-// from a credential, and a peel has nine subjects of its own to publish on, beside one that all peels share.
-const MaxSitePeels = 450
+// from a credential, and a peel has ten subjects of its own to publish on, beside one that all peels share.
+const MaxSitePeels = 400
 
 // Tags returns the tags of a credential, for [CallerOf], [PeelOf] and the permissions of a site: its role, and the names on
 // the bus of the peels of a site.
@@ -134,6 +134,7 @@ func peelGrants(peel string) Grants {
 			wire.Heartbeat(peel),
 			wire.SettingsApplied(peel),
 			wire.StateRunOf(peel),
+			wire.ScheduleStateOf(peel),
 			wire.SettingsGet(peel),
 			wire.ContentGet("*.*"), // of any peel: contents are sealed, and only settings have the keys
 			wire.AnswerOf("*", "*", peel),

@@ -105,7 +105,7 @@ func TestASiteSpeaksAndHearsForItsPeelsAlone(t *testing.T) {
 		for subject := range hearBeyond {
 			try(subject, false, false)
 		}
-		if want := 2*14 + 5*3; allowed != want {
+		if want := 2*15 + 5*3; allowed != want {
 			t.Errorf("%d subjects are allowed, want %d", allowed, want)
 		}
 	})

@@ -46,6 +46,7 @@ var subjects = map[string][]kind{
 	"Settings":        {{of: named(wire.Settings), own: hosts}},
 	"SettingsApplied": {{of: named(wire.SettingsApplied), speak: hosts}},
 	"StateRunOf":      {{of: named(wire.StateRunOf), speak: hosts}},
+	"ScheduleStateOf": {{of: named(wire.ScheduleStateOf), speak: hosts}},
 	"SettingsKey":     {{of: named(wire.SettingsKey)}},
 	"SettingsGet":     {{of: named(wire.SettingsGet), speak: hosts}},
 	"ContentGet":      nil, // has no name; decided in stores
@@ -74,15 +75,16 @@ var subjects = map[string][]kind{
 		{of: named(func(name string) string { return wire.AnswerOf(name, "id", "other") }), own: directly},
 	},
 
-	"AllFacts":      {{of: only(wire.AllFacts)}},
-	"AllHeartbeats": {{of: only(wire.AllHeartbeats)}},
-	"AllApplied":    {{of: only(wire.AllApplied)}},
-	"AllStateRuns":  {{of: only(wire.AllStateRuns)}},
-	"AllScheduled":  {{of: only(wire.AllScheduled), all: doers}},
-	"AllDispatches": {{of: only(wire.AllDispatches)}},
-	"AllResolves":   {{of: only(wire.AllResolves)}},
-	"AllCancels":    {{of: only(wire.AllCancels), all: hosts}},
-	"BranchMoved":   {{of: only(wire.BranchMoved)}},
+	"AllFacts":          {{of: only(wire.AllFacts)}},
+	"AllHeartbeats":     {{of: only(wire.AllHeartbeats)}},
+	"AllApplied":        {{of: only(wire.AllApplied)}},
+	"AllStateRuns":      {{of: only(wire.AllStateRuns)}},
+	"AllScheduleStates": {{of: only(wire.AllScheduleStates)}},
+	"AllScheduled":      {{of: only(wire.AllScheduled), all: doers}},
+	"AllDispatches":     {{of: only(wire.AllDispatches)}},
+	"AllResolves":       {{of: only(wire.AllResolves)}},
+	"AllCancels":        {{of: only(wire.AllCancels), all: hosts}},
+	"BranchMoved":       {{of: only(wire.BranchMoved)}},
 
 	"Sender": nil, // names a sender, no subject
 
@@ -153,6 +155,7 @@ var stores = map[string]map[string]roles{
 	"facts":          {"DIRECT.GET.facts": {grants.RoleOperator, grants.RoleDirect, grants.RoleMaster}},
 	"applied":        {},
 	"states":         {},
+	"schedule-state": {},
 	"audit":          {"STREAM.DELETE.audit": nobody, "STREAM.PURGE.audit": nobody, "STREAM.MSG.DELETE.audit": nobody},
 }
 

@@ -1,0 +1,90 @@
+// Package verdict has the types in which masters say what happened to the fires of schedules. It has no logic, so that coverage,
+// alerts and metrics share them without importing each other.
+package verdict
+
+import (
+	"time"
+
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// A Kind is a class of problems with schedules.
+type Kind string
+
+// The kinds of a [Problem].
+const (
+	Missed       Kind = "missed"        // a fire did not start in time on a peel
+	Failed       Kind = "failed"        // the newest run failed
+	Late         Kind = "late"          // the newest run started more than late_after late
+	Overran      Kind = "overran"       // the newest run was in flight when the next one was due, or was ended by its timeout
+	Paused       Kind = "paused"        // failures, an operator or an error in the entry keep it from firing
+	NotReporting Kind = "not_reporting" // a peel with a schedule is away; Problem.Entry is empty
+	Disagrees    Kind = "disagrees"     // the clock, zone or document of a peel is not what masters expect
+)
+
+// A Problem is what is wrong with one entry on one peel now, or with a peel as a whole.
+type Problem struct {
+	Kind  Kind
+	Entry string // empty: the peel as a whole
+	Peel  target.PeelID
+	Since time.Time // when it began, by the nominal time of the first fire concerned if there is one
+	Text  string    // reason or head of the error
+}
+
+// Counts are numbers of fires by verdict. Every expected fire is in exactly one of Ran, Skipped, Missed and Unknown once it is
+// judged. Failed, Late and Overran are part of Ran; Unexpected is not part of Expected.
+type Counts struct {
+	Expected   uint64 `json:"expected"`
+	Ran        uint64 `json:"ran"`
+	Failed     uint64 `json:"failed"`
+	Late       uint64 `json:"late"`
+	Overran    uint64 `json:"overran"`
+	Skipped    uint64 `json:"skipped"`
+	Missed     uint64 `json:"missed"`
+	Unknown    uint64 `json:"unknown"`
+	Unexpected uint64 `json:"unexpected"`
+}
+
+// Add adds the counts of other.
+func (c *Counts) Add(other Counts) {
+	c.Expected += other.Expected
+	c.Ran += other.Ran
+	c.Failed += other.Failed
+	c.Late += other.Late
+	c.Overran += other.Overran
+	c.Skipped += other.Skipped
+	c.Missed += other.Missed
+	c.Unknown += other.Unknown
+	c.Unexpected += other.Unexpected
+}
+
+// A Summary is one entry over all peels that have it.
+type Summary struct {
+	Entry       string
+	Counts      Counts            // since the master has followed the peels, or longer; they never decrease
+	Skips       map[string]uint64 // Counts.Skipped by reason
+	States      map[string]int    // peels by state of the entry: active, disabled, paused_manual, …
+	Problems    map[Kind]int      // peels by problem
+	LastSuccess time.Time         // of the peel whose last success is the oldest; zero: one never succeeded
+	NextFire    time.Time         // the earliest of all peels; zero: none
+	// Durations are how many runs took at most each of [DurationBounds], and the sum and number of all runs.
+	Durations []uint64
+	Sum       time.Duration
+	Runs      uint64
+}
+
+// DurationBounds are the upper bounds of the histogram in a [Summary].
+var DurationBounds = []time.Duration{
+	100 * time.Millisecond, time.Second, 5 * time.Second, 15 * time.Second, time.Minute, 5 * time.Minute, 15 * time.Minute, time.Hour, 6 * time.Hour,
+}
+
+// Health says how far the reports behind all verdicts are known. Verdicts of a table that is not ready, or that is behind, are not given.
+type Health struct {
+	Ready        bool      `json:"ready"`           // all stored reports were read
+	Behind       time.Time `json:"behind,omitzero"` // since when the stream has had messages that were not read; zero: none
+	Peels        int       `json:"peels"`           // with a schedule
+	Reporting    int       `json:"reporting"`       // of them, whose newest report is not overdue
+	Entries      int       `json:"entries"`         // on all peels
+	Refused      uint64    `json:"refused"`         // messages that were not valid reports
+	HistoryError string    `json:"history_error,omitempty"`
+}
