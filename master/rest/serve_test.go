@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"fmt"
 	"io"
 	"log/slog"
 	"math/big"
@@ -16,6 +17,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"time"
@@ -147,7 +149,7 @@ func TestMetricsCountWhatHappened(t *testing.T) {
 			}
 			return string(match[1])
 		}
-		for _, name := range []string{`zester_jobs_total{status="complete"}`, `zester_dispatch_unreachable_total`, `zester_schedule_results_total{result="stored"}`, `zester_facts_refused_total`, `zester_replies_dropped_total{reason="forged"}`, "go_goroutines"} {
+		for _, name := range []string{`zester_jobs_total{status="complete"}`, `zester_dispatch_unreachable_total`, `zester_schedule_results_total{result="stored"}`, `zester_facts_refused_total`, `zester_replies_dropped_total{reason="forged"}`, "go_goroutines", buildInfo()} {
 			value(name)
 		}
 		s.dispatch(admin, object{"target": "web-01", "function": "test.ping"})
@@ -178,6 +180,12 @@ func TestMetricsCountWhatHappened(t *testing.T) {
 		}
 		refused(t, s.ask("", "GET", "/metrics", nil), 401, "token")
 	})
+}
+
+// buildInfo is the metric that has the versions of this program.
+func buildInfo() string {
+	info, _ := debug.ReadBuildInfo()
+	return fmt.Sprintf("zester_build_info{goversion=%q,version=%q}", info.GoVersion, info.Main.Version)
 }
 
 // writePair puts a new certificate for 127.0.0.1 and its key into two files and returns it.

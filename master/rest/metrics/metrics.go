@@ -4,6 +4,7 @@ package metrics
 import (
 	"context"
 	"net/http"
+	"runtime/debug"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -41,6 +42,7 @@ var (
 	busReconnect = describe("bus_reconnects_total", "How often the connection to the bus was made again.")
 	busMessages  = describe("bus_messages_total", "Messages on the connection to the bus.", "direction")
 	busBytes     = describe("bus_bytes_total", "Bytes on the connection to the bus.", "direction")
+	buildInfo    = describe("build_info", "1, with the versions of this master and of its Go.", "version", "goversion")
 )
 
 func describe(name, help string, labels ...string) *prometheus.Desc {
@@ -66,6 +68,11 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	count := func(d *prometheus.Desc, n uint64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), labels...)
 	}
+	version, goVersion := "unknown", "unknown"
+	if info, ok := debug.ReadBuildInfo(); ok {
+		version, goVersion = info.Main.Version, info.GoVersion
+	}
+	ch <- prometheus.MustNewConstMetric(buildInfo, prometheus.GaugeValue, 1, version, goVersion)
 	s := c.Dispatcher.Stats()
 	for status, n := range s.Ended {
 		count(jobsTotal, n, string(status))

@@ -1,0 +1,208 @@
+// Package metrics shows what happened to the fires of all schedules as metrics for Prometheus. Call [New] and register what it
+// returns.
+//
+// Guarantees: metrics of entries are absent while the reports behind them are not all known, and zester_coverage_ready is 0 then. So
+// a rule never judges by an old table. The number of time series is bounded whatever peels report: [MaxEntries] entries have
+// metrics, those that most peels have come first, and zester_coverage_entries_left_out counts the others; words of peels that are no
+// state or reason count as "other".
+//
+// Every master follows all peels, so each has the same values: queries over several masters use max and not sum.
+package metrics
+
+import (
+	"cmp"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
+)
+
+// Bounds of the time series. An entry takes about 40.
+const (
+	MaxEntries = 10_000 // entries that have metrics
+	maxReasons = 32     // different values of the label reason, beside other
+)
+
+// other is the label of states and reasons that are not known.
+const other = "other"
+
+// states are the known states of entries.
+var states = []string{"active", "disabled", "paused_manual", "paused_errors", "paused_invalid", "exhausted"}
+
+// kinds are the problems of entries. Those of peels as a whole are in zester_coverage_peels.
+var kinds = []verdict.Kind{verdict.Missed, verdict.Failed, verdict.Late, verdict.Overran, verdict.Paused, verdict.Disagrees}
+
+var (
+	ready     = describe("coverage_ready", "1 while all reports of peels on their schedules are known. At 0 the metrics of entries are absent.")
+	peels     = describe("coverage_peels", "Peels with a schedule by whether their newest report is on time: reporting or not_reporting.", "state")
+	refused   = describe("coverage_reports_refused_total", "Reports on schedules that were not taken: unreadable, beyond the limits, or in the name of another peel.")
+	leftOut   = describe("coverage_entries_left_out", "Entries that have no metrics: there are more than 10,000, or the name is no UTF-8.")
+	expected  = describe("entry_expected_total", "Fires of an entry that were due, on all peels.", "entry")
+	runs      = describe("entry_runs_total", "Runs of an entry by result: ok or failed.", "entry", "result")
+	late      = describe("entry_late_total", "Runs of an entry that started more than late_after late.", "entry")
+	missed    = describe("entry_missed_total", "Fires of an entry that did not start in time.", "entry")
+	skipped   = describe("entry_skipped_total", "Fires of an entry that a rule or an operator kept from running, by reason.", "entry", "reason")
+	inState   = describe("entry_peels", "Peels that have an entry, by the state of the entry.", "entry", "state")
+	problems  = describe("entry_problems", "Peels on which something is wrong with an entry now, by problem: missed, failed, late, overran, paused or disagrees.", "entry", "problem")
+	succeeded = describe("entry_last_success_timestamp_seconds", "End of the last successful run of an entry on the peel where it is the oldest, in seconds since 1970; 0: a peel has never had one.", "entry")
+	next      = describe("entry_next_fire_timestamp_seconds", "When an entry is due next on any peel, in seconds since 1970.", "entry")
+	took      = describe("entry_duration_seconds", "How long the runs of an entry took.", "entry")
+)
+
+func describe(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("zester_"+name, help, labels, nil)
+}
+
+// A Collector reads the table at each collection.
+type Collector struct {
+	summaries func() []verdict.Summary
+	health    func() verdict.Health
+}
+
+// New returns a collector of what summaries and health return at each collection. Both must return at once.
+func New(summaries func() []verdict.Summary, health func() verdict.Health) *Collector {
+	return &Collector{summaries, health}
+}
+
+// Describe implements [prometheus.Collector].
+func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{ready, peels, refused, leftOut, expected, runs, late, missed, skipped, inState, problems, succeeded, next, took} {
+		ch <- d
+	}
+}
+
+// Collect implements [prometheus.Collector].
+func (c *Collector) Collect(ch chan<- prometheus.Metric) {
+	h := c.health()
+	known := h.Ready && h.Behind.IsZero()
+	gauge(ch, ready, boolean(known))
+	count(ch, refused, h.Refused)
+	if !known {
+		return
+	}
+	gauge(ch, peels, float64(h.Reporting), "reporting")
+	gauge(ch, peels, float64(h.Peels-h.Reporting), "not_reporting")
+	all, more := bounded(c.summaries())
+	gauge(ch, leftOut, float64(more))
+	reasons := commonReasons(all)
+	for i := range all {
+		collect(ch, &all[i], reasons)
+	}
+}
+
+// bounded returns the summaries that get metrics, and how many others there are. Entries that most peels have come first: one peel
+// with names of its own does not push out what the fleet has in common.
+// A label cannot have a name that is no UTF-8.
+func bounded(all []verdict.Summary) (kept []verdict.Summary, more int) {
+	kept = make([]verdict.Summary, 0, len(all))
+	for i := range all {
+		if utf8.ValidString(all[i].Entry) {
+			kept = append(kept, all[i])
+		}
+	}
+	if len(kept) > MaxEntries {
+		slices.SortStableFunc(kept, func(a, b verdict.Summary) int {
+			return cmp.Or(cmp.Compare(sum(b.States), sum(a.States)), strings.Compare(a.Entry, b.Entry))
+		})
+		kept = kept[:MaxEntries]
+	}
+	return kept, len(all) - len(kept)
+}
+
+func sum(n map[string]int) (all int) {
+	for _, n := range n {
+		all += n
+	}
+	return all
+}
+
+// validReason matches what peels of this version and later ones may give as the reason of a skip.
+var validReason = regexp.MustCompile(`^[a-z][a-z0-9_]{0,31}$`)
+
+// commonReasons are the reasons that get a label of their own: those that most entries have.
+func commonReasons(all []verdict.Summary) map[string]bool {
+	entries := map[string]int{}
+	for i := range all {
+		for reason := range all[i].Skips {
+			if validReason.MatchString(reason) && reason != other {
+				entries[reason]++
+			}
+		}
+	}
+	names := slices.SortedFunc(maps.Keys(entries), func(a, b string) int {
+		return cmp.Or(cmp.Compare(entries[b], entries[a]), strings.Compare(a, b))
+	})
+	common := map[string]bool{}
+	for _, reason := range names[:min(len(names), maxReasons)] {
+		common[reason] = true
+	}
+	return common
+}
+
+// collect sends the metrics of one entry.
+func collect(ch chan<- prometheus.Metric, s *verdict.Summary, reasons map[string]bool) {
+	entry, n := s.Entry, s.Counts
+	count(ch, expected, n.Expected, entry)
+	count(ch, runs, n.Ran-min(n.Failed, n.Ran), entry, "ok")
+	count(ch, runs, n.Failed, entry, "failed")
+	count(ch, late, n.Late, entry)
+	count(ch, missed, n.Missed, entry)
+	skips := map[string]uint64{}
+	for reason, n := range s.Skips {
+		if !reasons[reason] {
+			reason = other
+		}
+		skips[reason] += n
+	}
+	for reason, n := range skips {
+		count(ch, skipped, n, entry, reason)
+	}
+	byState := map[string]int{}
+	for state, n := range s.States {
+		if !slices.Contains(states, state) {
+			state = other
+		}
+		byState[state] += n
+	}
+	for state, n := range byState {
+		gauge(ch, inState, float64(n), entry, state)
+	}
+	for _, kind := range kinds {
+		gauge(ch, problems, float64(s.Problems[kind]), entry, string(kind))
+	}
+	seconds := 0.0
+	if !s.LastSuccess.IsZero() {
+		seconds = float64(s.LastSuccess.UnixMilli()) / 1000
+	}
+	gauge(ch, succeeded, seconds, entry)
+	if !s.NextFire.IsZero() {
+		gauge(ch, next, float64(s.NextFire.UnixMilli())/1000, entry)
+	}
+	upto := make(map[float64]uint64, len(verdict.DurationBounds))
+	for i, bound := range verdict.DurationBounds {
+		if i < len(s.Durations) {
+			upto[bound.Seconds()] = s.Durations[i]
+		}
+	}
+	ch <- prometheus.MustNewConstHistogram(took, s.Runs, s.Sum.Seconds(), upto, entry)
+}
+
+func count(ch chan<- prometheus.Metric, d *prometheus.Desc, n uint64, labels ...string) {
+	ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), labels...)
+}
+
+func gauge(ch chan<- prometheus.Metric, d *prometheus.Desc, value float64, labels ...string) {
+	ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
+}
+
+func boolean(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
