@@ -52,7 +52,7 @@ func (o *owner) owe(e *entry, from time.Time, now rules.Instant) bool {
 	if !slices.Contains(o.backlog, e) {
 		o.backlog = append(o.backlog, e)
 	}
-	e.catchUpFrom = now.Up + e.Draw(o.s.o.Peel, now.Wall)
+	e.catchUpFrom = now.Up + e.Draw(o.s.o.Peel, o.s.random, now.Wall)
 	o.s.log.Info("fires were missed and are made up", "entry", e.Name, "fires", len(e.Owed), "first", e.Owed[0])
 	return true
 }

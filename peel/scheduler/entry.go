@@ -66,7 +66,7 @@ func (e *entry) disarm() {
 func (o *owner) arm(e *entry, t history.Trigger, nominal int64) {
 	p := rules.Pending{Trigger: t, OnWall: e.Rhythm.OnWall(), Nominal: nominal, At: nominal}
 	if t != history.TriggerStart {
-		p.At += int64(e.Draw(o.s.o.Peel, o.time(p, nominal)))
+		p.At += int64(e.Draw(o.s.o.Peel, o.s.random, o.time(p, nominal)))
 	}
 	o.enqueue(e, p)
 }
@@ -78,7 +78,7 @@ func (o *owner) hold(e *entry, t history.Trigger, nominal time.Time, now rules.I
 	if !ok {
 		return false
 	}
-	at := opens.Add(e.Draw(o.s.o.Peel, opens))
+	at := opens.Add(e.Draw(o.s.o.Peel, o.s.random, opens))
 	o.enqueue(e, rules.Pending{Trigger: t, OnWall: true, Nominal: nominal.UnixNano(), At: at.UnixNano(), Held: true})
 	return true
 }

@@ -98,6 +98,9 @@ func (o *owner) skip(e *entry, why history.Reason, nominal time.Time, n int) {
 	}
 	e.Skips[why] += uint64(n)
 	o.dirty = true
+	if o.s.onSkip != nil {
+		o.s.onSkip(e.Name, why, nominal, n)
+	}
 	o.s.log.Info("fire skipped", "entry", e.Name, "reason", why, "nominal", nominal, "fires", n)
 }
 
@@ -211,9 +214,7 @@ func (o *owner) start(e *entry, f Fire) {
 	e.Fired, e.Started = f.Fired, f.Started
 	o.dirty = true
 	o.s.log.Debug("run started", "entry", e.Name, "trigger", f.Trigger, "nominal", f.Nominal)
-	var ctx context.Context
-	ctx, r.cancel = context.WithCancelCause(context.Background())
-	go o.s.carryOut(ctx, r)
+	o.s.launch(r)
 }
 
 // finish is the fourth step. It adds the run to the history and frees its slot. Then it changes the breaker, fires the entries

@@ -103,7 +103,7 @@ func (o *owner) idle(now rules.Instant) time.Duration {
 	if len(o.ready) > 0 || slices.ContainsFunc(o.waiting, func(e *entry) bool { return o.free(e) > 0 }) {
 		return 0
 	}
-	wait := maxSleep
+	wait := o.s.longestSleep
 	for _, e := range o.readyBacklog() {
 		wait = min(wait, o.nextCatchUpOf(e)-now.Up)
 	}
@@ -227,8 +227,8 @@ func (o *owner) apply(set schedule.Set) schedule.Changes {
 	}
 	o.set = set
 	o.needed = map[string][]*entry{}
-	for name, spec := range set {
-		if needs := spec.Needs.Entry; needs != "" {
+	for _, name := range slices.Sorted(maps.Keys(set)) {
+		if needs := set[name].Needs.Entry; needs != "" {
 			o.needed[needs] = append(o.needed[needs], o.entries[name])
 		}
 	}

@@ -29,6 +29,13 @@ type run struct {
 	ended    rules.Instant
 }
 
+// spawn carries out a run on a goroutine of its own.
+func (s *Scheduler) spawn(r *run) {
+	var ctx context.Context
+	ctx, r.cancel = context.WithCancelCause(context.Background())
+	go s.carryOut(ctx, r)
+}
+
 // carryOut runs in the goroutine of a run.
 func (s *Scheduler) carryOut(ctx context.Context, r *run) {
 	r.result = wire.Result{Error: "the run ended without a result"} // for an Exec that ends its goroutine
@@ -43,17 +50,22 @@ func (s *Scheduler) carryOut(ctx context.Context, r *run) {
 
 // recordBegin writes the record of a run. If the disk refuses it, the run begins without one.
 func (s *Scheduler) recordBegin(r *run) {
-	f := r.fire
 	var err error
-	r.file, err = s.runDir.Create(history.OpenRun{
-		JID: f.JID, Entry: f.Name, Hash: r.hash, Timing: r.timing, Module: f.Entry.Module, ReturnJob: f.Entry.ReturnJob,
-		Source: f.Source, Trigger: f.Trigger, Nominal: f.Nominal, Fired: f.Fired, Started: f.Started, Late: f.Late,
-	})
+	r.file, err = s.runDir.Create(r.record())
 	switch before := s.unrecorded.Swap(err != nil); {
 	case err != nil && !before:
 		s.log.Error("runs begin without a record on disk: if the peel is killed, they leave no trace", "err", err)
 	case err == nil && before:
 		s.log.Info("runs are recorded on disk again")
+	}
+}
+
+// record returns the record of a run that has begun.
+func (r *run) record() history.OpenRun {
+	f := r.fire
+	return history.OpenRun{
+		JID: f.JID, Entry: f.Name, Hash: r.hash, Timing: r.timing, Module: f.Entry.Module, ReturnJob: f.Entry.ReturnJob,
+		Source: f.Source, Trigger: f.Trigger, Nominal: f.Nominal, Fired: f.Fired, Started: f.Started, Late: f.Late,
 	}
 }
 

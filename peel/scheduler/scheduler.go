@@ -60,6 +60,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
@@ -110,9 +111,9 @@ type Fire struct {
 
 // A Scheduler runs the entries of one schedule. Its methods are safe for concurrent use.
 type Scheduler struct {
-	o        Options
-	log      *slog.Logger
-	now      func() rules.Instant
+	o   Options
+	log *slog.Logger
+	outside
 	loaded   map[string]history.History
 	runDir   history.RunDir
 	left     []history.OpenRun // runs that the last process did not complete
@@ -125,6 +126,15 @@ type Scheduler struct {
 	gone     chan struct{} // closed when the owner no longer receives runs
 
 	unrecorded atomic.Bool // the last run began without a record on disk
+}
+
+// outside is what the goroutine of Run takes from outside the scheduler. A [Simulation] has its own.
+type outside struct {
+	now          func() rules.Instant
+	random       func(n time.Duration) time.Duration                              // for splay, below n
+	launch       func(*run)                                                       // carries out a run
+	onSkip       func(entry string, why history.Reason, nominal time.Time, n int) // nil: nobody wants to know
+	longestSleep time.Duration
 }
 
 // ErrStopped: Run has ended or is about to end.
@@ -143,11 +153,12 @@ func New(o Options) (*Scheduler, error) {
 		o.Zone = time.Local
 	}
 	s := &Scheduler{
-		o: o, log: o.Log.With("peel", o.Peel), now: rules.NewClock(), runDir: history.RunDirOf(o.StateFile),
+		o: o, log: o.Log.With("peel", o.Peel), runDir: history.RunDirOf(o.StateFile),
 		commands: make(chan func(*owner)), ended: make(chan *run),
 		reported: make(chan *run), reports: make(chan struct{}, maxReports),
 		stopping: make(chan struct{}), gone: make(chan struct{}),
 	}
+	s.outside = outside{now: rules.NewClock(), random: rand.N[time.Duration], launch: s.spawn, longestSleep: maxSleep}
 	var err error
 	if s.loaded, err = history.Load(o.StateFile, s.log); err != nil {
 		return nil, err

@@ -1,15 +1,14 @@
 package rules
 
 import (
-	"math/rand/v2"
 	"time"
 
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 )
 
 // Draw returns the splay of the fire with the given nominal time. It stays below the time to the next one, for entries
-// whose nominal times do not wait for it.
-func (e *Entry) Draw(peel string, nominal time.Time) time.Duration {
+// whose nominal times do not wait for it. random returns a duration below n.
+func (e *Entry) Draw(peel string, random func(n time.Duration) time.Duration, nominal time.Time) time.Duration {
 	s := e.Spec.Splay
 	if s.Max <= 0 {
 		return 0
@@ -24,5 +23,5 @@ func (e *Entry) Draw(peel string, nominal time.Time) time.Duration {
 		return s.Offset(peel, e.Name, high)
 	}
 	low := min(s.Min, high-1)
-	return low + rand.N(high-low)
+	return low + random(high-low)
 }

@@ -1,0 +1,81 @@
+package scheduler
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
+	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/schedule"
+)
+
+// SimulationOptions are what a [Simulation] has in place of a host.
+type SimulationOptions struct {
+	Peel    string         // the peel's ID, for splay_mode: host
+	Zone    *time.Location // the zone of entries that name none
+	Now     func() rules.Instant
+	Random  func(n time.Duration) time.Duration // for random splay, below n
+	Launch  func(*SimulatedRun)                 // notes that a run begins; see [Simulation.End]
+	Skipped func(entry string, why history.Reason, nominal time.Time, n int)
+}
+
+// A Simulation is the scheduler of one peel without goroutines, clock and files. The code that decides when entries fire is that
+// of [Scheduler.Run]. Its methods return at once, and must not be called at the same time.
+type Simulation struct {
+	s     *Scheduler
+	owner *owner // nil: the process is down
+}
+
+// A SimulatedRun is a run in flight of a [Simulation].
+type SimulatedRun struct {
+	Fire Fire
+	run  *run
+}
+
+// NewSimulation returns a simulation of a host that has run nothing and whose process is down.
+func NewSimulation(o SimulationOptions) *Simulation {
+	log := slog.New(slog.DiscardHandler)
+	s := &Scheduler{o: Options{Peel: o.Peel, Zone: o.Zone, Log: log}, log: log, ended: make(chan *run)}
+	launch := func(r *run) { o.Launch(&SimulatedRun{r.fire, r}) }
+	s.outside = outside{now: o.Now, random: o.Random, launch: launch, onSkip: o.Skipped, longestSleep: rules.LongAgo}
+	return &Simulation{s: s}
+}
+
+// Start starts the process with a schedule. It finds what the last one left.
+func (m *Simulation) Start(set schedule.Set) {
+	m.owner = newOwner(m.s)
+	m.owner.begin(set)
+}
+
+// Kill ends the process as a power cut does: runs in flight are interrupted.
+func (m *Simulation) Kill() {
+	m.s.loaded = m.owner.histories()
+	for _, r := range m.owner.runs {
+		m.s.left = append(m.s.left, r.record())
+	}
+	m.owner = nil
+}
+
+// Wake does everything that is due, and returns the time until it must be called again. Call it after Start, after End and after
+// that time.
+func (m *Simulation) Wake() time.Duration { return m.owner.wake() }
+
+// End ends a run.
+func (m *Simulation) End(r *SimulatedRun, result wire.Result) {
+	r.run.result, r.run.ended = result, m.s.now()
+	m.owner.finish(r.run)
+}
+
+// OnCancel has f called if the run is canceled. It must be called by SimulationOptions.Launch. f must not call the simulation.
+func (r *SimulatedRun) OnCancel(f func(error)) { r.run.cancel = f }
+
+// MayRetry reports whether the run may be tried again after a failure.
+func (r *SimulatedRun) MayRetry() bool {
+	select {
+	case <-r.run.noRetry:
+		return false
+	default:
+		return true
+	}
+}
