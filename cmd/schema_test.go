@@ -19,13 +19,14 @@ import (
 func TestSchemasHaveTheKeysOfTheirParsers(t *testing.T) {
 	for _, c := range []struct {
 		schema string
-		within []string // keys in the schema, "[]" for the elements of a list
+		within []string // keys in the schema, "[]" for the elements of a list, "*" for the values of a map
 		dir    string
 		typ    string
 	}{
 		{schema: "zester.json", dir: "settings/top", typ: "policyKeys"},
 		{schema: "zester.json", within: []string{"waves", "[]"}, dir: "settings/top", typ: "waveKeys"},
 		{schema: "zester.json", within: []string{"freeze", "[]"}, dir: "settings/top", typ: "freezeKeys"},
+		{schema: "zester.json", within: []string{"alerts", "*"}, dir: "settings/top", typ: "alertKeys"},
 		{schema: "master.json", dir: "cmd/zester-master", typ: "Config"},
 		{schema: "peel.json", dir: "cmd/zester-peel", typ: "Config"},
 	} {
@@ -45,11 +46,15 @@ func TestSchemasHaveTheKeysOfTheirParsers(t *testing.T) {
 	}
 }
 
-// below is the schema of a key, or of the elements of a list.
+// below is the schema of a key, of the elements of a list, or of the values of a map.
 func below(schema map[string]any, key string) map[string]any {
 	if key == "[]" {
 		items, _ := schema["items"].(map[string]any)
 		return items
+	}
+	if key == "*" {
+		values, _ := schema["additionalProperties"].(map[string]any)
+		return values
 	}
 	properties, _ := schema["properties"].(map[string]any)
 	found, _ := properties[key].(map[string]any)

@@ -227,6 +227,7 @@ func (p *pass) resolve(sources []*parse.File) (complete bool) {
 	p.plan.TopEmpty = len(p.rules.top.Rules) == 0
 	p.plan.rules, p.plan.fleet = p.rules.top, p.fleet
 	p.plan.Groups, p.plan.Waves, p.plan.Freezes, p.plan.Limits = p.rules.groups, p.rules.waves, p.rules.freezes, p.rules.limits
+	p.plan.Alerts = p.rules.alerts
 	return len(p.rules.errs) == 0
 }
 

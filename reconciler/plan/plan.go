@@ -61,6 +61,8 @@ type Plan struct {
 	Freezes []top.Freeze
 	// Limits of the revision. The stricter of these and the limits of the revision before it count.
 	Limits top.Limits
+	// Alerts are the repo's alert rules, by name.
+	Alerts []top.Alert
 
 	loose []*DeclaredEntry       // the entries of Check, which knows no peels
 	files map[string]*parse.File // of the settings directory, by path

@@ -18,6 +18,7 @@ type rules struct {
 	waves   []top.Wave
 	freezes []top.Freeze
 	limits  top.Limits
+	alerts  []top.Alert
 	isolate bool // on_error: isolate
 
 	calendars entryyaml.Calendars
@@ -73,7 +74,7 @@ func readRules(sources []*parse.File) rules {
 		return r
 	}
 	r.top, r.groups, r.isolate = file, policy.GroupWords, policy.Isolate
-	r.waves, r.freezes, r.limits = policy.Waves, policy.Freezes, policy.Limits
+	r.waves, r.freezes, r.limits, r.alerts = policy.Waves, policy.Freezes, policy.Limits, policy.Alerts
 	return r
 }
 

@@ -37,12 +37,14 @@ import (
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/target"
+	"github.com/seed-c01c3da5/zester/settings/top"
+	"github.com/seed-c01c3da5/zester/settings/top/alertstore"
 )
 
 // Options say where documents are stored and what goes into them. All fields are required.
 type Options struct {
 	JetStream  jetstream.JetStream
-	Rollout    jetstream.KeyValue // the bucket [record.Bucket], for node groups and the key of proofs
+	Rollout    jetstream.KeyValue // the bucket [record.Bucket], for node groups, alert rules and the key of proofs
 	Fleet      *feed.Feed         // for the keys of peels
 	Blamer     *blame.Blamer
 	Sealer     *settings.Sealer
@@ -62,6 +64,8 @@ type Published struct {
 
 	groups         settings.NodeGroups
 	groupsRevision uint64 // of the key of groups; 0: there is none
+	alerts         []top.Alert
+	alertsRevision uint64 // of the key of alerts; 0: there is none
 
 	pending pendingFor
 }
@@ -78,6 +82,12 @@ func Load(ctx context.Context, o Options) (*Published, error) {
 	}
 	if p.groups, p.groupsRevision, err = settings.LoadNodeGroups(ctx, o.Rollout); err != nil && p.groupsRevision == 0 {
 		return nil, err
+	}
+	if p.alerts, p.alertsRevision, err = alertstore.Load(ctx, o.Rollout); err != nil {
+		if p.alertsRevision == 0 {
+			return nil, err
+		}
+		p.alerts = []top.Alert{{}} // differs from the rules of every revision, which replace what cannot be read
 	}
 	for _, h := range p.heads {
 		if h.Peel != "" {
@@ -145,6 +155,25 @@ func (p *Published) WriteGroups(ctx context.Context, groups settings.NodeGroups)
 		return err
 	}
 	p.groups, p.groupsRevision = maps.Clone(groups), revision
+	return nil
+}
+
+// WriteAlerts is WriteGroups for the alert rules of a revision.
+func (p *Published) WriteAlerts(ctx context.Context, rules []top.Alert) error {
+	if top.EqualAlerts(p.alerts, rules) {
+		return nil
+	}
+	if err := p.o.CheckLease(); err != nil {
+		return err
+	}
+	revision, err := alertstore.Publish(ctx, p.o.Rollout, rules, p.alertsRevision)
+	if errors.Is(err, jetstream.ErrKeyExists) {
+		err = fmt.Errorf("%w: %w", record.ErrConflict, err)
+	}
+	if err != nil {
+		return err
+	}
+	p.alerts, p.alertsRevision = slices.Clone(rules), revision
 	return nil
 }
 

@@ -24,6 +24,8 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/record"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/target"
+	"github.com/seed-c01c3da5/zester/settings/top"
+	"github.com/seed-c01c3da5/zester/settings/top/alertstore"
 )
 
 func TestMain(m *testing.M) { os.Exit(natstest.InMemory(m)) }
@@ -333,6 +335,50 @@ func TestGroupsAreNotWrittenOverThoseOfTheNextLeader(t *testing.T) {
 			t.Error(err)
 		}
 		holds("a")
+	})
+}
+
+func TestAlertRulesAreWrittenOnceAndNotOverThoseOfTheNextLeader(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bench) {
+		rules := func(name string) []top.Alert { return []top.Alert{{Name: name, On: []top.Trouble{top.Failed}}} }
+		holds := func(want []top.Alert) {
+			t.Helper()
+			if got, _, err := alertstore.Load(t.Context(), b.rollout); err != nil || !top.EqualAlerts(got, want) {
+				t.Errorf("%+v, %v, want %+v", got, err, want)
+			}
+		}
+		before := b.load(nil)
+		if err := before.WriteAlerts(t.Context(), rules("a")); err != nil {
+			t.Fatal(err)
+		}
+		next := b.load(nil)
+		if err := next.WriteAlerts(t.Context(), rules("b")); err != nil {
+			t.Fatal(err)
+		}
+		if err := before.WriteAlerts(t.Context(), rules("c")); !errors.Is(err, record.ErrConflict) {
+			t.Errorf("the leader of before goes on: %v", err)
+		}
+		holds(rules("b"))
+		_, revision, err := alertstore.Load(t.Context(), b.rollout)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := b.load(nil).WriteAlerts(t.Context(), rules("b")); err != nil {
+			t.Error(err)
+		}
+		if _, after, err := alertstore.Load(t.Context(), b.rollout); after != revision || err != nil {
+			t.Errorf("the same rules are written again: revision %d, %v", after, err)
+		}
+		if _, err := b.rollout.PutString(t.Context(), "alerts", "something else"); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.load(nil).WriteAlerts(t.Context(), nil); err != nil {
+			t.Error(err)
+		}
+		holds(nil)
+		if err := b.load(func() error { return errors.New("no lease") }).WriteAlerts(t.Context(), rules("d")); err == nil {
+			t.Error("written without the lease")
+		}
 	})
 }
 

@@ -155,6 +155,9 @@ func (w *Worker) prepare(ctx context.Context, j Task) (*decide.Prepared, error) 
 		if err := w.o.Published.WriteGroups(ctx, p.Base.Plan.Groups); err != nil {
 			return nil, err
 		}
+		if err := w.o.Published.WriteAlerts(ctx, p.Base.Plan.Alerts); err != nil {
+			return nil, err
+		}
 	} else {
 		if p.Next, err = w.compile(ctx, r.Rollout.Commit, p.Changes); err != nil {
 			return nil, fmt.Errorf("cannot go on with the rollout: %w", err)

@@ -27,6 +27,8 @@ type Policy struct {
 	Freezes []Freeze
 	// Limits are [DefaultLimits] if the repo sets none.
 	Limits Limits
+	// Alerts are the rules that say what is worth a message, by name. Without rules, [DefaultAlerts] apply.
+	Alerts []Alert
 }
 
 // policyKeys are all keys of zester.yaml.
@@ -37,6 +39,7 @@ type policyKeys struct {
 	Calendars  *strictyaml.Node `yaml:"calendars"`
 	Limits     *strictyaml.Node `yaml:"limits"`
 	Freeze     *strictyaml.Node `yaml:"freeze"`
+	Alerts     *strictyaml.Node `yaml:"alerts"`
 }
 
 // ParsePolicy parses zester.yaml; doc is nil if the repo has none. The error is a [strictyaml.Errors] with all mistakes.
@@ -59,13 +62,15 @@ func ParsePolicy(doc *strictyaml.Node) (*Policy, error) {
 	errs = append(errs, bad...)
 	freezes, bad := readFreezes(keys.Freeze, keys.Calendars, groups)
 	errs = append(errs, bad...)
+	alerts, bad := readAlerts(keys.Alerts, groups)
+	errs = append(errs, bad...)
 	for _, e := range unreadable {
 		more = append(more, strictyaml.Error{Pos: defs.positions[e.Name], Path: groupsPath + "." + e.Name, Msg: e.Err.Error()})
 	}
 	if err := append(errs, more...).Err(); err != nil {
 		return nil, err
 	}
-	return &Policy{Groups: groups, GroupWords: defs.words, Calendars: keys.Calendars, Isolate: isolate, Waves: waves, Freezes: freezes, Limits: limits}, nil
+	return &Policy{Groups: groups, GroupWords: defs.words, Calendars: keys.Calendars, Isolate: isolate, Waves: waves, Freezes: freezes, Limits: limits, Alerts: alerts}, nil
 }
 
 // onError reads the word under on_error; n may be nil.

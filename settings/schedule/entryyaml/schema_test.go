@@ -25,6 +25,10 @@ func schemas() map[string]*Schema {
 	text := &Schema{Type: "string"}
 	limit := matching(`^(((0|[1-9][0-9]?|100) ?%)|off)$`)
 	targets := matching(`[A-Za-z@*?\[(]`)
+	var troubles []string
+	for _, t := range top.Troubles {
+		troubles = append(troubles, string(t))
+	}
 	reference := &Schema{Type: "string", Pattern: `^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`, MaxLength: 255}
 	list := map[string]*Schema{
 		"entry.json":    entry,
@@ -58,6 +62,16 @@ func schemas() map[string]*Schema {
 			}},
 			"limits": {Type: []string{"object", "null"}, Additional: false, Properties: map[string]*Schema{
 				"change": limit, "remove": limit, "peels": limit,
+			}},
+			"alerts": {Type: []string{"object", "null"}, MaxProps: top.MaxAlerts, Names: matching(`^[A-Za-z0-9_.-]{1,32}$`), Additional: &Schema{
+				Type: "object", Additional: false, Required: []string{"on"}, Properties: map[string]*Schema{
+					"entries":   {Type: "string", MaxLength: 256},
+					"target":    text,
+					"on":        oneOrMore(words(troubles...), 0),
+					"for":       anyOf(durations, zero),
+					"min_peels": anyOf(numbers(1, top.MaxPeels), matching(`^([1-9][0-9]?|100) ?%$`)),
+					"notify":    oneOrMore(matching(`^[A-Za-z0-9_-]{1,40}$`), 20),
+				},
 			}},
 			"on_error": {Type: "string", Enum: []string{"refuse", "isolate"}},
 			"calendars": {
@@ -184,6 +198,11 @@ func TestTopAndPolicySchemasAgreeWithTheirParsers(t *testing.T) {
 		"limits: {change: -1%}", "limits: {change: 30}", "limits: {change: 1.5%}", "limits: {peel: 1%}", "limits: {peels: ''}", "limits: {remove: ~}", "limits: {remove: 00%}",
 		"unknown: 1", "on_error: isolate", "on_error: refuse", "on_error: go on", "on_error: [isolate]", "on_error: ~", "nodegroups: {'': x}",
 		"calendars: {holidays: [2026-12-25, 2026-12-26]}", "calendars: {x: mon}", "calendars: {x: [mon, 6]}", "calendars: {x: 2026-12-24/2026-12-31}", "calendars: ~",
+		"alerts: ~", "alerts: {}", "alerts: []", "alerts: {a: {on: failed}}", "alerts: {a: {on: [failed, late], entries: 'b*', target: 'db-*', for: 10m, min_peels: 2%, notify: [ops]}}",
+		"alerts: {a: {}}", "alerts: {a: ~}", "alerts: {a: {on: []}}", "alerts: {a: {on: [fail]}}", "alerts: {a: {on: failed, for: 0, min_peels: 1, notify: ops}}",
+		"alerts: {a b: {on: failed}}", "alerts: {a: {on: failed, min_peels: 0}}", "alerts: {a: {on: failed, min_peels: 0%}}", "alerts: {a: {on: failed, for: 5}}",
+		"alerts: {a: {on: failed, for: ~}}", "alerts: {a: {on: failed, notify: []}}", "alerts: {a: {on: failed, notify: [a b]}}", "alerts: {a: {on: failed, to: x}}",
+		"alerts: {a: {on: failed, target: 5}}", "alerts: {a: {on: failed, entries: 5}}", "alerts: {a: {on: [held, refused, stalled, wave_failed], for: 1d}}",
 		"calendars: []", "calendars: {x: {}}", "calendars: {x: [true]}", "calendars: {x: [[mon]]}", "calendars: {'': mon}",
 	} {
 		n := node(t, "f", text)
