@@ -148,16 +148,21 @@ func (a *app) resolve(ctx context.Context, client *api.Client, expr string) ([]t
 	}
 	a.warnUnknown(resolved.Unknown)
 	if len(resolved.Peels) == 0 {
-		hint := "zester peel list shows all peels"
-		if isFile(expr) {
-			hint = "it is a file of this directory: quote a pattern, as in '*', so that the shell does not replace it"
-		}
-		return nil, &failure{code: exitNoTarget, err: fmt.Errorf("no peel matches %q", expr), hint: hint}
+		return nil, nobodyMatches(expr)
 	}
 	if n := len(resolved.Offline); n > 0 {
 		fmt.Fprintf(a.errOut, "%d of %s offline: %s\n", n, count(len(resolved.Peels), "peel"), some(resolved.Offline))
 	}
 	return resolved.Peels, nil
+}
+
+// nobodyMatches returns the failure of an expression that selects no peel.
+func nobodyMatches(expr string) error {
+	hint := "zester peel list shows all peels"
+	if isFile(expr) {
+		hint = "it is a file of this directory: quote a pattern, as in '*', so that the shell does not replace it"
+	}
+	return &failure{code: exitNoTarget, err: fmt.Errorf("no peel matches %q", expr), hint: hint}
 }
 
 // resolveOnline asks a master to resolve an expression, and if none replies resolves it here, from the facts on the bus.

@@ -85,8 +85,9 @@ cron next '30 2 * * mon-fri' --zone Europe/London
 cron next 'every monday at 9am' -n 3
 cron next --file settings/db/backup.yaml --entry backup`},
 
-	"lint":  {flagOutput, "lint\nlint --facts peels.yaml --strict fleet"},
-	"blame": {asks, `blame web-01 backup`},
+	"lint":   {flagOutput, "lint\nlint --facts peels.yaml --strict fleet"},
+	"blame":  {asks, `blame web-01 backup`},
+	"bisect": {listsShort, "bisect web-01 backup\nbisect 'web-*' backup -o json"},
 	"plan": {asks | flagColour, `
 plan                           # what is not committed yet
 plan --base origin/main --head HEAD

@@ -189,7 +189,7 @@ func (a *app) root() *cobra.Command {
 		a.peelCommand(),
 		a.targetCommand(),
 		a.scheduleCommand(), a.cronCommand(),
-		a.lintCommand(), a.blameCommand(),
+		a.lintCommand(), a.blameCommand(), a.bisectCommand(),
 		a.planCommand(),
 		a.syncCommand(), a.stateCommand(),
 		a.authCommand(),
