@@ -38,8 +38,9 @@ func (e *refusalError) Unwrap() error { return e.err }
 // maxText bounds the words of a report that become part of its record, in bytes.
 const maxText = 512
 
-// read makes the job of a report and its return; its errors are refusals. Now is the master's clock.
-func read(m jetstream.Msg, now time.Time, key *settings.ProofKey) (job.Ended, error) {
+// Read makes the job of a report and its return. An error says that the report cannot be used. now is the master's clock. Commit, file
+// and author are in the job only if key proves them.
+func Read(m jetstream.Msg, now time.Time, key *settings.ProofKey) (job.Ended, error) {
 	r, err := decode(&nats.Msg{Subject: m.Subject(), Header: m.Headers(), Data: m.Data()}, now)
 	if err != nil {
 		return job.Ended{}, err

@@ -209,7 +209,7 @@ func (c *Consumer) handle(ctx context.Context, reports []jetstream.Msg, key *set
 			c.answer(m, err)
 			continue
 		}
-		end, err := read(m, now, key)
+		end, err := Read(m, now, key)
 		if err != nil {
 			c.answer(m, err)
 			continue
