@@ -18,6 +18,9 @@ import (
 
 	"github.com/seed-c01c3da5/zester/cmd/daemon"
 	"github.com/seed-c01c3da5/zester/master"
+	"github.com/seed-c01c3da5/zester/master/feed"
+	"github.com/seed-c01c3da5/zester/master/otel"
+	"github.com/seed-c01c3da5/zester/reconciler/access"
 	"github.com/seed-c01c3da5/zester/reconciler/worker"
 )
 
@@ -31,6 +34,7 @@ type Config struct {
 	Poll    time.Duration `yaml:"poll"`     // the time between two reads of the branch, ± 10 %
 	Bus
 	REST     REST          `yaml:"rest"`            // the REST API
+	OTel     OTel          `yaml:"otel"`            // a collector of OpenTelemetry
 	Git      Git           `yaml:"git"`             // access to the repo
 	Verify   Verify        `yaml:"verify"`          // the keys that commits have to be signed with
 	History  string        `yaml:"history"`         // forbid, approve or allow a rewritten branch
@@ -59,6 +63,12 @@ type REST struct {
 	Listen string `yaml:"listen"` // HOST:PORT; empty: REST is off
 	Cert   string `yaml:"cert"`   // file with the certificate; empty: one that the master's own CA signs
 	Key    string `yaml:"key"`    // file with its key
+}
+
+// OTel is the part of master.yaml about OpenTelemetry. Its flags are --otel-url and --otel-headers-file.
+type OTel struct {
+	URL         string `yaml:"url"`          // of traces; empty: no spans are sent
+	HeadersFile string `yaml:"headers_file"` // file with headers for the collector, such as a credential; empty: none
 }
 
 // minAckWindow is twice the time that a peel may take to acknowledge a request.
@@ -100,6 +110,8 @@ func (c *Config) Flags(fs *flag.FlagSet) {
 	fs.StringVar(&c.REST.Listen, "rest-listen", c.REST.Listen, "serve REST on `HOST:PORT`")
 	fs.StringVar(&c.REST.Cert, "rest-cert", c.REST.Cert, "use the certificate in `FILE` for REST")
 	fs.StringVar(&c.REST.Key, "rest-key", c.REST.Key, "read the certificate's key from `FILE`")
+	fs.StringVar(&c.OTel.URL, "otel-url", c.OTel.URL, "send spans of jobs and runs to the collector of OpenTelemetry at `URL`")
+	fs.StringVar(&c.OTel.HeadersFile, "otel-headers-file", c.OTel.HeadersFile, "send the headers in `FILE` to that collector")
 	fs.TextVar(&c.LogLevel, "log-level", c.LogLevel, "log from `LEVEL` on: debug, info, warn, error")
 }
 
@@ -127,6 +139,9 @@ func (c *Config) Prepare(log *slog.Logger) (d daemon.Daemon, err error) {
 	if err := c.sync(&o); err != nil {
 		return d, err
 	}
+	if err := c.spans(&o); err != nil {
+		return d, err
+	}
 	if _, err := master.New(o); err != nil {
 		return d, err
 	}
@@ -138,6 +153,25 @@ func (c *Config) Prepare(log *slog.Logger) (d daemon.Daemon, err error) {
 		}
 		return m.Run(ctx)
 	}}, nil
+}
+
+// spans adds the service that sends spans. It uses the certificates and the proxy of git, as notifications do.
+func (c *Config) spans(o *master.Options) error {
+	if c.OTel.URL == "" {
+		if c.OTel.HeadersFile != "" {
+			return errors.New("cannot use otel.headers_file without a collector: set otel.url")
+		}
+		return nil
+	}
+	e, err := otel.New(otel.Options{
+		URL: c.OTel.URL, HeadersFile: c.OTel.HeadersFile, Transport: access.Options(c.Git).Transport(), Log: o.Log,
+	})
+	if err != nil {
+		return err
+	}
+	o.Services = append(o.Services, func(ctx context.Context, nc *nats.Conn, _ *feed.Feed) error { return e.Run(ctx, nc) })
+	o.REST.Collectors = append(o.REST.Collectors, e)
+	return nil
 }
 
 // bus sets the options of the bus.

@@ -157,6 +157,11 @@ func TestWhatCannotWorkIsRefusedBeforeTheStart(t *testing.T) {
 		}, "two places have this name"},
 		{"audit log of an hour", func(c *Config) { c.Audit = time.Hour }, "the least is 1d"},
 		{"window of half a second", func(c *Config) { c.AckWindow = time.Second / 2 }, "the least is 1s"},
+		{"collector that is no URL", func(c *Config) { c.OTel.URL = "collector:4318" }, "want an http or https URL"},
+		{"headers without a collector", func(c *Config) { c.OTel.HeadersFile = "/nowhere/headers" }, "set otel.url"},
+		{"headers that are not there", func(c *Config) {
+			c.OTel = OTel{"https://collector.example/v1/traces", "/nowhere/headers"}
+		}, "/nowhere/headers"},
 		{"no data directory", func(c *Config) { c.DataDir = "" }, "data directory"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
