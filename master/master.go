@@ -1,5 +1,5 @@
 // Package master runs one master: the embedded bus, the index of the fleet, the dispatcher, the consumer of scheduled results, the
-// API and REST. Call [New], then [Master.Run].
+// verdicts on schedules, the API and REST. Call [New], then [Master.Run].
 //
 // Guarantees: all state is in the buckets and streams of the bus, so any number of masters may run, and another one continues the
 // jobs of a master that stops. With Options.NATS a master uses an external server or cluster and embeds none.
@@ -32,6 +32,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/pki"
 	"github.com/seed-c01c3da5/zester/master/auth/token"
 	"github.com/seed-c01c3da5/zester/master/auth/user"
+	"github.com/seed-c01c3da5/zester/master/coverage"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/feed"
 	"github.com/seed-c01c3da5/zester/master/heartbeat"
@@ -343,6 +344,10 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info In
 	if err := beats.Enter(ctx); err != nil {
 		return err
 	}
+	table, err := coverage.New(coverage.Options{JetStream: js, Fleet: fleet, Log: m.log})
+	if err != nil {
+		return err
+	}
 	server = apiserver.New(apiserver.Options{
 		JetStream: js, Store: s.jobs, Dispatch: dispatcher, Tokens: s.tokens, Users: s.users, Authority: authority, Audit: s.audit, Fleet: fleet,
 		Stored: stored.Err, Readable: judge.readable, Log: m.log,
@@ -350,7 +355,7 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info In
 	return m.work(ctx, nc, info, stored, open, rest.Backend{
 		JetStream: js, Store: s.jobs, Tokens: s.tokens, Authority: authority, Audit: s.audit, Questions: server,
 		Dispatcher: dispatcher, Results: results.New(results.Options{JetStream: js, Store: s.jobs, Log: m.log}), Scanner: scanner, Fleet: fleet,
-		Trimmer: quota.New(quota.Options{JetStream: js, Live: s.jobs.LiveIDs, Log: m.log}), Stored: stored.Err, Collectors: m.o.REST.Collectors,
+		Trimmer: quota.New(quota.Options{JetStream: js, Live: s.jobs.LiveIDs, Log: m.log}), Coverage: table, Stored: stored.Err, Collectors: m.o.REST.Collectors,
 	})
 }
 
@@ -368,7 +373,7 @@ func (m *Master) work(ctx context.Context, nc *nats.Conn, info Info, stored *sto
 	if b.Authority != nil {
 		g.Go(func() error { return b.Authority.Run(ctx) })
 	}
-	for _, run := range []func(context.Context) error{b.Dispatcher.Run, b.Scanner.Run, b.Results.Run, b.Trimmer.Run, b.Questions.Run} {
+	for _, run := range []func(context.Context) error{b.Dispatcher.Run, b.Scanner.Run, b.Results.Run, b.Trimmer.Run, b.Coverage.Run, b.Questions.Run} {
 		g.Go(func() error { return run(ctx) })
 	}
 	open(b)

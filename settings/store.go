@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -143,20 +144,14 @@ func (r *headReader) add(msg jetstream.Msg) error {
 	}
 	r.pending = meta.NumPending
 	token := msg.Subject()[len(keyPrefix):]
-	r.heads[token] = head(token, msg.Headers(), msg.Data(), meta.Sequence.Stream)
+	r.heads[token] = head(msg.Headers(), msg.Subject(), msg.Data(), meta.Sequence.Stream)
 	return nil
 }
 
-func head(token string, header nats.Header, data []byte, revision uint64) Held {
-	if deleted(header) {
-		return Held{Revision: revision}
-	}
-	d, err := decode(data)
-	if err == nil && d.Peel.Wire() != token {
-		err = fmt.Errorf("they are for %q", d.Peel)
-	}
-	if err != nil {
-		return Held{Revision: revision, Err: fmt.Errorf("cannot read the settings of %s: %w", token, err)}
+func head(header nats.Header, subject string, data []byte, revision uint64) Held {
+	d, err := FromMessage(&nats.Msg{Subject: subject, Header: header, Data: data})
+	if err != nil || d == nil {
+		return Held{Revision: revision, Err: err}
 	}
 	return Held{
 		Peel: d.Peel, Digest: d.Digest, Commit: d.Commit, Generation: d.Generation, Revision: revision, SealedTo: d.SealedTo(),
@@ -254,4 +249,20 @@ func (s *Store) request(ctx context.Context, subject string, ask []byte) (*nats.
 		case <-time.After(readPause):
 		}
 	}
+}
+
+// FromMessage returns the document in a message of the bucket's stream; nil if the message deletes the key.
+func FromMessage(msg *nats.Msg) (*Document, error) {
+	if deleted(msg.Header) {
+		return nil, nil
+	}
+	token := strings.TrimPrefix(msg.Subject, keyPrefix)
+	d, err := decode(msg.Data)
+	if err == nil && d.Peel.Wire() != token {
+		err = fmt.Errorf("they are for %q", d.Peel)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the settings of %s: %w", token, err)
+	}
+	return d, nil
 }

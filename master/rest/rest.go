@@ -30,6 +30,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auditlog"
 	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/auth/token"
+	"github.com/seed-c01c3da5/zester/master/coverage"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/feed"
 	"github.com/seed-c01c3da5/zester/master/job"
@@ -75,6 +76,7 @@ type Backend struct {
 	Scanner    *dispatch.Scanner
 	Fleet      *feed.Feed
 	Trimmer    *quota.Trimmer
+	Coverage   *coverage.Table
 	Collectors []prometheus.Collector // further metrics
 	Stored     func() error           // returns an error while the bus stores nothing; nil: not checked
 }

@@ -1,0 +1,394 @@
+// Package coverage says what happened to every fire of every schedule. Make a [Table] with [New], run [Table.Run] on a goroutine of
+// its own, and ask [Table.Health] before you use anything else: no verdict is worth anything while the table is not ready, or behind.
+//
+// The table follows the stream schedule-state with the newest report of each peel, and the bucket settings with the documents.
+// Reports say what happened to the fires of each entry by hour; documents say what should have happened; package judge compares
+// them. A peel that is away has one problem, not_reporting, and its fires are unknown until it reports.
+//
+// Guarantees: reports that are not valid, or in the name of another peel, are refused, counted, and logged at most once a minute
+// for each peel; they change nothing. A table that may have missed messages finds that within ten seconds (package follow). A lost
+// report, a clock that is set, an outage of the masters, or settings that are not there yet never make a fire missed. Every master
+// has a table of its own, and all have the same verdicts.
+//
+// Known gaps: what a peel did while its clock was wrong stays unknown; the durations of runs between two reports count with the median.
+package coverage
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/seed-c01c3da5/zester/master/coverage/follow"
+	"github.com/seed-c01c3da5/zester/master/coverage/judge"
+	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
+	"github.com/seed-c01c3da5/zester/master/feed"
+	"github.com/seed-c01c3da5/zester/master/natsd"
+	"github.com/seed-c01c3da5/zester/peel/loglimit"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings"
+)
+
+const (
+	judgeEvery = 30 * time.Second // peels that do not report
+	sweepEvery = time.Hour        // schedules that no peel has any more
+)
+
+// Options are the options of a Table.
+type Options struct {
+	JetStream jetstream.JetStream // on the connection of a master
+	Fleet     *feed.Feed          // which runs and is ready
+	Log       *slog.Logger        // nil: nothing is logged
+}
+
+// A Table has the verdicts on the fires of the whole fleet. Its methods may be called from several goroutines.
+type Table struct {
+	o         Options
+	refusals  *loglimit.Limiter
+	seed      maphash.Seed
+	reports   *follow.Follower
+	published *follow.Follower
+
+	mu        sync.Mutex
+	peels     map[string]*peel // by wire ID
+	totals    map[string]*total
+	documents documents
+	refused   uint64
+}
+
+// New checks the options. It starts nothing.
+func New(o Options) (*Table, error) {
+	if o.JetStream == nil || o.Fleet == nil {
+		return nil, errors.New("cannot follow schedules without a connection and a fleet")
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	t := &Table{
+		o: o, refusals: loglimit.New(o.Log), seed: maphash.MakeSeed(),
+		peels: map[string]*peel{}, totals: map[string]*total{}, documents: newDocuments(),
+	}
+	t.reports = follow.New(follow.Options{
+		JetStream: o.JetStream, Stream: natsd.StreamScheduleState, Subject: wire.AllScheduleStates,
+		OnMessage: t.onReport, OnRemoved: t.onReportRemoved, Log: o.Log,
+	})
+	t.published = follow.New(follow.Options{
+		JetStream: o.JetStream, Stream: "KV_" + settings.Bucket, Subject: wire.SettingsKey("*"),
+		OnMessage: t.onDocument, OnRemoved: t.onDocumentRemoved, Log: o.Log,
+	})
+	return t, nil
+}
+
+// Run follows the fleet until ctx ends, and then returns nil. An error means that the connection is closed.
+func (t *Table) Run(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return t.published.Run(ctx) })
+	g.Go(func() error {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-t.published.Ready(): // so that each report is judged by its document
+		}
+		return t.reports.Run(ctx)
+	})
+	g.Go(func() error {
+		t.judgeAbsent(ctx)
+		return nil
+	})
+	return g.Wait()
+}
+
+// Ready is closed when all stored reports were read.
+func (t *Table) Ready() <-chan struct{} { return t.reports.Ready() }
+
+// judgeAbsent judges the fires of peels that do not report, until ctx ends.
+func (t *Table) judgeAbsent(ctx context.Context) {
+	every, sweep := time.NewTicker(judgeEvery), time.NewTicker(sweepEvery)
+	defer every.Stop()
+	defer sweep.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-every.C:
+			t.judgeAbsentOnce(time.Now())
+		case <-sweep.C:
+			t.sweep()
+		}
+	}
+}
+
+func (t *Table) judgeAbsentOnce(now time.Time) {
+	if t.err() != nil {
+		return
+	}
+	connected := t.connected()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, p := range t.peels {
+		if p.hasSchedule() && (p.clockIsWrong() || t.absent(p, now, connected)) {
+			t.away(p, now)
+		}
+	}
+}
+
+// sweep forgets schedules that no peel has.
+func (t *Table) sweep() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	use := map[*document]bool{}
+	for _, p := range t.peels {
+		use[p.document] = true
+	}
+	t.documents.sweep(use)
+}
+
+// connected returns since when the present connection to the bus is used.
+func (t *Table) connected() time.Time { return t.reports.Health().Connected }
+
+// digest returns a short form of a digest, to compare.
+func (t *Table) digest(d string) uint64 { return maphash.String(t.seed, d) }
+
+// onReport takes the report of a peel.
+func (t *Table) onReport(m follow.Message) {
+	r, err := wire.DecodeSchedule(m.Msg)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p := t.peels[m.Key]
+	if err == nil && p != nil && p.document != nil && p.id != r.Peel {
+		err = fmt.Errorf("the report is from %s, and the peel with this name on the bus is %s", r.Peel, p.id)
+	}
+	if err != nil {
+		t.refused++
+		t.refusals.Warn(m.Key, "report on a schedule refused", "peel", m.Key, "err", err)
+		return
+	}
+	if p == nil {
+		p = &peel{}
+		t.peels[m.Key] = p
+	}
+	t.report(p, &r, m.Stored)
+}
+
+// onReportRemoved forgets what a peel reported.
+func (t *Table) onReportRemoved(key string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p := t.peels[key]
+	if p == nil {
+		return
+	}
+	t.release(p.rows, nil)
+	next := &peel{id: p.id, document: p.document, wanted: p.wanted, stored: p.stored}
+	if next.document == nil {
+		delete(t.peels, key)
+		return
+	}
+	next.setRows(t, next.document.names)
+	t.peels[key] = next
+}
+
+// onDocument takes the settings of a peel.
+func (t *Table) onDocument(m follow.Message) {
+	doc, err := settings.FromMessage(m.Msg)
+	if doc == nil && err == nil {
+		t.onDocumentRemoved(m.Key)
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var s *document
+	if err == nil {
+		s, err = t.documents.of(doc)
+	}
+	if err != nil {
+		t.refusals.Warn(m.Key+" settings", "settings of a peel cannot be read, its fires are not checked", "peel", m.Key, "err", err)
+		return
+	}
+	p := t.peels[m.Key]
+	if p == nil {
+		p = &peel{}
+		t.peels[m.Key] = p
+	}
+	t.want(p, doc, s, m.Stored)
+}
+
+// onDocumentRemoved forgets the settings of a peel.
+func (t *Table) onDocumentRemoved(key string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p := t.peels[key]
+	if p == nil {
+		return
+	}
+	if p.document = nil; p.arrived == 0 {
+		t.release(p.rows, nil)
+		delete(t.peels, key)
+	}
+}
+
+// err returns why the table gives no verdicts; nil if it does.
+func (t *Table) err() error {
+	h := t.Health()
+	switch {
+	case !h.Ready:
+		return errors.New("this master has not read all reports of peels yet")
+	case !h.Behind.IsZero():
+		return fmt.Errorf("this master has not read all reports of peels since %s", h.Behind.UTC().Format(time.RFC3339))
+	}
+	return nil
+}
+
+// Health returns how far the reports behind all verdicts are known.
+func (t *Table) Health() verdict.Health {
+	published, reports := t.published.Health(), t.reports.Health()
+	h := verdict.Health{Ready: published.Ready && reports.Ready, Behind: reports.Behind}
+	if h.Behind.IsZero() || !published.Behind.IsZero() && published.Behind.Before(h.Behind) {
+		h.Behind = published.Behind
+	}
+	now := time.Now()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	h.Refused = t.refused
+	for _, p := range t.peels {
+		if !p.hasSchedule() {
+			continue
+		}
+		h.Peels++
+		h.Entries += len(p.rows)
+		if !t.absent(p, now, reports.Connected) {
+			h.Reporting++
+		}
+	}
+	return h
+}
+
+// absent reports whether a peel with a schedule does not report: it is offline, or its report is overdue. connected is since when
+// the present connection to the bus is used: before that nothing could arrive.
+func (t *Table) absent(p *peel, now, connected time.Time) bool {
+	if _, online := t.o.Fleet.Presence(p.id); !online && !t.o.Fleet.Unknown(p.id) {
+		return true
+	}
+	last := at(max(p.arrived, connected.Unix()))
+	if p.arrived == 0 {
+		last = at(max(p.stored, connected.Unix()))
+	}
+	return now.Sub(last) > overdueAfter
+}
+
+// Problems returns what is wrong now, sorted by kind, entry and peel. Ask [Table.Health] first.
+func (t *Table) Problems() []verdict.Problem {
+	now, connected := time.Now(), t.connected()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var list []verdict.Problem
+	for _, p := range t.peels {
+		list = append(list, t.problemsOf(p, now, connected)...)
+	}
+	slices.SortFunc(list, func(a, b verdict.Problem) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Entry, b.Entry), cmp.Compare(a.Peel, b.Peel))
+	})
+	return list
+}
+
+// problemsOf returns what is wrong with a peel. Of one that does not report nothing else is known.
+func (t *Table) problemsOf(p *peel, now, connected time.Time) []verdict.Problem {
+	if !p.hasSchedule() {
+		return nil
+	}
+	if t.absent(p, now, connected) {
+		return []verdict.Problem{t.notReporting(p)}
+	}
+	list := p.problems
+	if text := p.disagreement(t); text != "" {
+		since := at(p.arrived)
+		if p.isStale() {
+			since = at(p.stored)
+		}
+		list = append(slices.Clip(list), verdict.Problem{Kind: verdict.Disagrees, Peel: p.id, Since: since, Text: text})
+	}
+	return list
+}
+
+func (t *Table) notReporting(p *peel) verdict.Problem {
+	seen, online := t.o.Fleet.Presence(p.id)
+	problem := verdict.Problem{Kind: verdict.NotReporting, Peel: p.id, Since: at(p.arrived)}
+	switch {
+	case p.arrived == 0:
+		problem.Since, problem.Text = at(p.stored), "it has never reported on its schedule: it may run an older version"
+	case online:
+		problem.Text = "it is connected, but its last report on its schedule is from " + problem.Since.Format(time.RFC3339)
+	default:
+		problem.Text = "it is offline"
+	}
+	if !online && seen.After(problem.Since) {
+		problem.Since = seen.UTC().Truncate(time.Second)
+	}
+	return problem
+}
+
+// Summaries returns each entry over all peels, by name. Ask [Table.Health] first.
+func (t *Table) Summaries() []verdict.Summary {
+	now, connected := time.Now(), t.connected()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	all := make(map[string]*verdict.Summary, len(t.totals))
+	for name, have := range t.totals {
+		all[name] = &verdict.Summary{
+			Entry: name, Counts: have.counts, Skips: maps.Clone(have.skips), States: map[string]int{}, Problems: map[verdict.Kind]int{},
+			Durations: slices.Clone(have.durations), Sum: have.sum, Runs: have.runs,
+		}
+	}
+	never := map[string]bool{}
+	for _, p := range t.peels {
+		for i := range p.rows {
+			r := &p.rows[i]
+			name := r.name.Value()
+			s := all[name]
+			if r.state == 0 {
+				continue
+			}
+			s.States[r.state.String()]++
+			if r.succeeded == 0 {
+				never[name] = true
+			} else if succeeded := at(int64(r.succeeded)); s.LastSuccess.IsZero() || succeeded.Before(s.LastSuccess) {
+				s.LastSuccess = succeeded
+			}
+			if next := at(int64(r.next)); r.next > 0 && (s.NextFire.IsZero() || next.Before(s.NextFire)) {
+				s.NextFire = next
+			}
+		}
+		for _, problem := range t.problemsOf(p, now, connected) {
+			if s := all[problem.Entry]; s != nil {
+				s.Problems[problem.Kind]++
+			}
+		}
+	}
+	for name := range never {
+		all[name].LastSuccess = time.Time{}
+	}
+	list := make([]verdict.Summary, 0, len(all))
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		list = append(list, *all[name])
+	}
+	return list
+}
+
+// hoursOf calls visit for each entry of a peel with its verdicts, which are valid only during the call.
+func (p *peel) hoursOf(visit func(r *row, hours []judge.Hour)) {
+	u := unpacker{p.hours}
+	var list []judge.Hour
+	for i := range p.rows {
+		list = u.next(list[:0])
+		visit(&p.rows[i], list)
+	}
+}

@@ -1,0 +1,163 @@
+package coverage
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/master/coverage/judge"
+	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/schedule"
+	"github.com/seed-c01c3da5/zester/settings/schedule/entryyaml"
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
+)
+
+// maxZones bounds the zones that are remembered. Peels name them, and the world has some 600.
+const maxZones = 1000
+
+// documents has the schedules of all documents. What is equal is kept once: most peels have the timings of others.
+type documents struct {
+	specs     map[string]*spec     // by the fields of an entry, without what it runs
+	schedules map[string]*document // by names and specs
+	zones     map[string]*time.Location
+	made      int // numbers of specs
+}
+
+// A spec is what decides when an entry fires.
+type spec struct {
+	number int
+	entry  *schedule.Entry // nil: this master cannot read it
+	plans  map[string]*judge.Plan
+}
+
+// A document is the schedule of one or more peels.
+type document struct {
+	names []string // sorted
+	specs []*spec  // of the names
+}
+
+func newDocuments() documents {
+	return documents{specs: map[string]*spec{}, schedules: map[string]*document{}, zones: map[string]*time.Location{}}
+}
+
+// notTiming are the fields of an entry that say what it runs.
+var notTiming = []string{"module", "command", "args", "payload", "prompt", "model", "opts"}
+
+// of returns the schedule of a document.
+func (d *documents) of(doc *settings.Document) (*document, error) {
+	var values struct {
+		Schedule map[string]map[string]canon.Raw `json:"schedule"`
+	}
+	if err := canon.Unmarshal(doc.Settings, &values); err != nil {
+		return nil, fmt.Errorf("cannot read the schedule of %s: %w", doc.Peel, err)
+	}
+	made := &document{names: slices.Sorted(maps.Keys(values.Schedule))}
+	var key strings.Builder
+	for _, name := range made.names {
+		s, err := d.spec(values.Schedule[name])
+		if err != nil {
+			return nil, fmt.Errorf("cannot read the entry %s of %s: %w", name, doc.Peel, err)
+		}
+		made.specs = append(made.specs, s)
+		fmt.Fprintf(&key, "%s\x00%d\x00", name, s.number)
+	}
+	if known := d.schedules[key.String()]; known != nil {
+		return known, nil
+	}
+	d.schedules[key.String()] = made
+	return made, nil
+}
+
+// spec returns the timing of an entry.
+func (d *documents) spec(fields map[string]canon.Raw) (*spec, error) {
+	for _, name := range notTiming {
+		delete(fields, name)
+	}
+	data, err := canon.Marshal(fields)
+	if err != nil {
+		return nil, err
+	}
+	if known := d.specs[string(data)]; known != nil {
+		return known, nil
+	}
+	values := map[string]any{}
+	if err := canon.Unmarshal(data, &values); err != nil {
+		return nil, err
+	}
+	values["module"] = "test.ping"
+	d.made++
+	s := &spec{number: d.made, plans: map[string]*judge.Plan{}}
+	if e, err := entryyaml.ParseEntry("entry", strictyaml.FromValue("settings", values)); err == nil {
+		s.entry = e // else a newer master has checked it, or the peel has refused it
+	}
+	d.specs[string(data)] = s
+	return s, nil
+}
+
+// plan returns the plan of an entry on a peel whose host has a zone; nil if it cannot be known.
+func (d *documents) plan(s *spec, zone string) *judge.Plan {
+	if s == nil || s.entry == nil {
+		return nil
+	}
+	if s.entry.Clock.Zone != "" {
+		zone = "UTC" // which the plan does not use
+	}
+	if p, ok := s.plans[zone]; ok {
+		return p
+	}
+	location := d.location(zone)
+	if location == nil {
+		return nil
+	}
+	p, err := judge.NewPlan(s.entry, location)
+	if err != nil {
+		p = nil
+	}
+	s.plans[zone] = p
+	return p
+}
+
+// location returns a zone that a peel named; nil if this host does not know it.
+func (d *documents) location(zone string) *time.Location {
+	if zone == "" || zone == "Local" {
+		return nil // it says nothing
+	}
+	if l, ok := d.zones[zone]; ok {
+		return l
+	}
+	if len(d.zones) == maxZones {
+		clear(d.zones)
+	}
+	l, err := time.LoadLocation(zone)
+	if err != nil {
+		l = nil
+	}
+	d.zones[zone] = l
+	return l
+}
+
+// spec returns what decides when the entry of a name fires; nil if the document does not have it.
+func (d *document) spec(name string) *spec {
+	if d == nil {
+		return nil
+	}
+	if i, found := slices.BinarySearch(d.names, name); found {
+		return d.specs[i]
+	}
+	return nil
+}
+
+// sweep forgets schedules that no peel in use has.
+func (d *documents) sweep(use map[*document]bool) {
+	maps.DeleteFunc(d.schedules, func(_ string, doc *document) bool { return !use[doc] })
+	specs := map[*spec]bool{}
+	for _, doc := range d.schedules {
+		for _, s := range doc.specs {
+			specs[s] = true
+		}
+	}
+	maps.DeleteFunc(d.specs, func(_ string, s *spec) bool { return !specs[s] })
+}

@@ -1,0 +1,102 @@
+package judge
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+)
+
+// Results of a [wire.FireReport] that are problems.
+const (
+	resultFailed      = "failed"
+	resultInterrupted = "interrupted"
+	resultLate        = "late"
+	resultOverran     = "overran"
+	resultMissed      = "missed"
+)
+
+// A Problem is what is wrong with an entry.
+type Problem struct {
+	Kind  verdict.Kind
+	Since time.Time
+	Text  string
+}
+
+// Problems returns what is wrong with an entry by its report. A problem with a run lasts until the next run.
+func Problems(e *wire.EntryReport) []Problem {
+	var list []Problem
+	if p, is := missed(e); is {
+		list = append(list, p)
+	}
+	if e.Error != "" || e.InRow > 0 {
+		list = append(list, failed(e))
+	}
+	for _, f := range e.Problems {
+		if f.Started.IsZero() || !f.Started.Equal(e.Started) {
+			continue
+		}
+		switch f.Result {
+		case resultLate:
+			list = append(list, Problem{verdict.Late, f.Nominal, fmt.Sprintf("the run started %s late", f.Started.Sub(f.Nominal).Round(time.Second))})
+		case resultOverran:
+			list = append(list, Problem{verdict.Overran, f.Nominal, "the run took " + f.Took.Round(time.Second).String()})
+		}
+	}
+	if p, is := paused(e); is {
+		list = append(list, p)
+	}
+	return list
+}
+
+// missed returns the first of the newest fires that were missed, if no run has started since.
+func missed(e *wire.EntryReport) (p Problem, is bool) {
+	for _, f := range e.Problems {
+		if f.Result != resultMissed || !f.Nominal.After(e.Started) {
+			continue
+		}
+		p.Text = f.Error
+		if !is {
+			p.Kind, p.Since, is = verdict.Missed, f.Nominal, true
+		}
+	}
+	if is && p.Text == "" {
+		p.Text = "the peel was down, suspended or too slow"
+	}
+	return p, is
+}
+
+// failed returns the first of the failures in a row. If the report does not have it any more, it is the first that the report has.
+func failed(e *wire.EntryReport) Problem {
+	p := Problem{Kind: verdict.Failed, Since: e.Fired, Text: e.Error}
+	if p.Text == "" {
+		p.Text = fmt.Sprintf("%d failures in a row", e.InRow)
+	}
+	for _, f := range e.Problems {
+		if (f.Result == resultFailed || f.Result == resultInterrupted) && f.Nominal.After(e.Succeeded) {
+			p.Since = f.Nominal
+			break
+		}
+	}
+	if e.InRow > wire.MaxScheduleFires && !e.Succeeded.IsZero() {
+		p.Since = e.Succeeded
+	}
+	return p
+}
+
+// paused returns what keeps an entry from firing, unless its settings do.
+func paused(e *wire.EntryReport) (Problem, bool) {
+	switch e.State {
+	case "paused_manual", "paused_errors", "paused_invalid":
+		text := e.Why
+		if text == "" {
+			text = e.State
+		}
+		return Problem{verdict.Paused, e.Since, text}, true
+	}
+	if e.Breaker == "open" {
+		return Problem{verdict.Paused, e.Since, "the breaker is open"}, true
+	}
+	return Problem{}, false
+}

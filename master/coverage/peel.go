@@ -1,0 +1,310 @@
+package coverage
+
+import (
+	"fmt"
+	"slices"
+	"time"
+	"unique"
+
+	"github.com/seed-c01c3da5/zester/master/coverage/judge"
+	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+const (
+	// clockTolerance is how far the time of a report may be from its arrival.
+	clockTolerance = 2 * time.Minute
+	// documentGrace is how long a peel may take to have a new document.
+	documentGrace = 2 * time.Minute
+	// overdueAfter is how long a peel may not report: two intervals with their jitter, and a minute.
+	overdueAfter = 2*wire.ScheduleInterval + wire.ScheduleInterval/5 + time.Minute
+)
+
+// A peel is what the table knows of one peel. Times are Unix seconds, to be small.
+type peel struct {
+	id       target.PeelID
+	rows     []row  // of the entries in the report or in the document, by name
+	hours    []byte // the verdicts of the rows, packed
+	problems []verdict.Problem
+
+	document *document // nil: there is none
+	wanted   uint64    // digest of the document
+	stored   int64     // when the document was stored
+	has      uint64    // digest of the settings on the peel
+	zone     unique.Handle[string]
+
+	arrived  int64 // of the newest report; 0: none
+	reported int64 // time of the newest report whose clock was right
+	steady   int64 // see judge.Facts
+	offset   int64 // of the peel's clock when the newest report was made
+	judged   int64 // up to when fires of a peel that does not report were judged
+}
+
+// A row is one entry on one peel.
+type row struct {
+	name      unique.Handle[string]
+	detail    *detail // nil: there is nothing to tell
+	next      uint32
+	succeeded uint32
+	since     uint32
+	state     state
+	local     bool
+}
+
+// A detail is what few entries have.
+type detail struct {
+	why   string
+	err   string
+	skips []skips
+}
+
+// skips is a number of fires that were skipped for a reason, since the entry was first seen.
+type skips struct {
+	reason unique.Handle[string]
+	n      uint64
+}
+
+// A state is the state of an entry in a report.
+type state uint8
+
+// states are the words of a [state]. Others are "other", and "" is that of an entry that the report does not have.
+var states = []string{"", judge.Active, "disabled", "paused_manual", "paused_errors", "paused_invalid", "exhausted", "other"}
+
+func stateOf(word string) state { return state(max(slices.Index(states[:len(states)-1], word), 0)) }
+
+func (s state) String() string { return states[s] }
+
+// hasSchedule reports whether anything is expected of the peel.
+func (p *peel) hasSchedule() bool { return len(p.rows) > 0 }
+
+// clockIsWrong reports whether the newest report was made by a wrong clock.
+func (p *peel) clockIsWrong() bool {
+	return p.offset > int64(clockTolerance.Seconds()) || -p.offset > int64(clockTolerance.Seconds())
+}
+
+// isStale reports whether the peel reported other settings than those that it should have had for a while.
+func (p *peel) isStale() bool {
+	return p.arrived > 0 && p.document != nil && p.has != p.wanted && p.arrived > p.stored+int64(documentGrace.Seconds())
+}
+
+// disagreement returns why masters do not believe the peel's settings or clock; empty if they do.
+func (p *peel) disagreement(t *Table) string {
+	switch {
+	case p.arrived == 0:
+		return ""
+	case p.clockIsWrong():
+		d := time.Duration(p.offset) * time.Second
+		if d > 0 {
+			return fmt.Sprintf("clock: it is %s ahead", d)
+		}
+		return fmt.Sprintf("clock: it is %s behind", -d)
+	case p.isStale():
+		return "document: it runs other settings than those that were published " + at(p.stored).Format(time.RFC3339)
+	}
+	if zone := p.zone.Value(); zone != "" && zone != "Local" && t.documents.location(zone) == nil {
+		return fmt.Sprintf("zone: masters do not know %.64q", zone)
+	}
+	return ""
+}
+
+// at returns the instant of Unix seconds, zero for 0.
+func at(seconds int64) time.Time {
+	if seconds == 0 {
+		return time.Time{}
+	}
+	return time.Unix(seconds, 0).UTC()
+}
+
+// seconds returns Unix seconds, 0 for the zero time and for times that do not fit.
+func seconds(at time.Time) uint32 {
+	s := at.Unix()
+	if at.IsZero() || s < 0 || s > 1<<32-1 {
+		return 0
+	}
+	return uint32(s)
+}
+
+// report replaces what the peel reported before.
+func (t *Table) report(p *peel, r *wire.ScheduleState, stored time.Time) {
+	first := p.arrived == 0
+	p.id, p.has, p.zone, p.arrived = r.Peel, t.digest(r.Digest), unique.Make(r.Zone), stored.Unix()
+	p.offset = int64(r.Time.Sub(stored) / time.Second)
+	right := !p.clockIsWrong()
+	switch {
+	case !right:
+		p.steady = 0
+	case p.steady == 0 || r.Time.Unix()-p.reported > int64(overdueAfter.Seconds()):
+		p.steady = r.Time.Unix()
+	}
+	switch {
+	case right:
+		p.reported, p.judged = r.Time.Unix(), 0
+	case first:
+		p.reported = p.arrived
+	}
+	t.replaceRows(p, r, first, right)
+}
+
+// replaceRows makes the rows of a report and judges its fires, unless the clock of the peel is wrong.
+func (t *Table) replaceRows(p *peel, r *wire.ScheduleState, first, right bool) {
+	before, verdicts := p.rows, unpack(p.hours, len(p.rows))
+	agrees := right && p.has == p.wanted && p.document != nil
+	var rows []row
+	var hours [][]judge.Hour
+	p.problems = nil
+	for name, e := range t.union(p, r) {
+		i, known := slices.BinarySearchFunc(before, name, compareName)
+		old, was := row{}, []judge.Hour(nil)
+		if known {
+			old, was = before[i], verdicts[i]
+		}
+		now := newRow(name, e)
+		f := judge.Facts{
+			Entry: e, Plan: t.documents.plan(p.document.spec(name), r.Zone), Time: r.Time, Steady: at(p.steady),
+			Agrees: agrees && (e != nil || r.More == 0), Announced: at(int64(old.next)), Before: was,
+		}
+		if p.document != nil {
+			f.Document = at(p.stored).Add(documentGrace)
+		}
+		if p.steady == 0 {
+			f.Steady = r.Time
+		}
+		all := was
+		if right {
+			all = judge.Judge(f)
+		}
+		t.total(name, known).add(was, all, e, &old, first)
+		rows, hours = append(rows, now), append(hours, all)
+		if e == nil {
+			continue
+		}
+		for _, problem := range judge.Problems(e) {
+			p.problems = append(p.problems, verdict.Problem{Kind: problem.Kind, Entry: now.name.Value(), Peel: p.id, Since: problem.Since, Text: problem.Text})
+		}
+		p.problems = append(p.problems, t.foundProblems(p, &f, all)...)
+	}
+	t.release(before, rows)
+	p.rows, p.hours = slices.Clip(rows), pack(hours)
+}
+
+// foundProblems returns what the entry's report does not say itself: fires that it does not account for, and a wrong zone.
+func (t *Table) foundProblems(p *peel, f *judge.Facts, all []judge.Hour) (list []verdict.Problem) {
+	if since, is := f.Lost(all); is {
+		list = append(list, verdict.Problem{
+			Kind: verdict.Missed, Entry: f.Entry.Name, Peel: p.id, Since: since, Text: "the peel does not account for the fire",
+		})
+	}
+	if f.Agrees {
+		if text := f.Disagreement(); text != "" {
+			list = append(list, verdict.Problem{Kind: verdict.Disagrees, Entry: f.Entry.Name, Peel: p.id, Since: f.Time, Text: text})
+		}
+	}
+	return list
+}
+
+// union yields the entries of a report and of the document, by name; the entry is nil if the report does not have it.
+func (t *Table) union(p *peel, r *wire.ScheduleState) func(yield func(string, *wire.EntryReport) bool) {
+	return func(yield func(string, *wire.EntryReport) bool) {
+		var names []string
+		if p.document != nil {
+			names = p.document.names
+		}
+		for i := range r.Entries {
+			e := &r.Entries[i]
+			for len(names) > 0 && names[0] < e.Name {
+				if !yield(names[0], nil) {
+					return
+				}
+				names = names[1:]
+			}
+			if len(names) > 0 && names[0] == e.Name {
+				names = names[1:]
+			}
+			if !yield(e.Name, e) {
+				return
+			}
+		}
+		for _, name := range names {
+			if !yield(name, nil) {
+				return
+			}
+		}
+	}
+}
+
+func compareName(r row, name string) int {
+	switch have := r.name.Value(); {
+	case have < name:
+		return -1
+	case have > name:
+		return 1
+	}
+	return 0
+}
+
+// newRow returns the row of an entry; e is nil if the report does not have it.
+func newRow(name string, e *wire.EntryReport) row {
+	n := row{name: unique.Make(name)}
+	if e == nil {
+		return n
+	}
+	n.next, n.succeeded, n.since, n.state, n.local = seconds(e.Next), seconds(e.Succeeded), seconds(e.Since), stateOf(e.State), e.Local
+	if n.state == 0 {
+		n.state = state(len(states) - 1)
+	}
+	if e.Why != "" || e.Error != "" || len(e.Skips) > 0 {
+		n.detail = &detail{why: e.Why, err: e.Error}
+		for reason, count := range e.Skips {
+			n.detail.skips = append(n.detail.skips, skips{unique.Make(reason), count})
+		}
+	}
+	return n
+}
+
+// want replaces the document of a peel.
+func (t *Table) want(p *peel, doc *settings.Document, s *document, stored time.Time) {
+	p.id, p.document, p.wanted, p.stored = doc.Peel, s, t.digest(string(doc.Digest)), stored.Unix()
+	if p.arrived > 0 {
+		return // the rows change with the next report
+	}
+	p.setRows(t, s.names)
+}
+
+// setRows makes the rows of a peel that has never reported.
+func (p *peel) setRows(t *Table, names []string) {
+	rows := make([]row, 0, len(names))
+	for _, name := range names {
+		_, known := slices.BinarySearchFunc(p.rows, name, compareName)
+		t.total(name, known)
+		rows = append(rows, newRow(name, nil))
+	}
+	t.release(p.rows, rows)
+	p.rows, p.hours = rows, pack(make([][]judge.Hour, len(rows)))
+}
+
+// away judges the fires of a peel that does not report.
+func (t *Table) away(p *peel, now time.Time) {
+	verdicts := unpack(p.hours, len(p.rows))
+	reported := p.reported
+	if p.arrived == 0 {
+		reported = p.stored
+	}
+	a := judge.Absence{Reported: at(reported), Judged: at(p.judged), Now: now}
+	for i := range p.rows {
+		r := &p.rows[i]
+		plan := t.documents.plan(p.document.spec(r.name.Value()), p.zone.Value())
+		if plan == nil || r.state > 1 {
+			continue
+		}
+		a.Since = at(p.stored)
+		if p.has == p.wanted && p.arrived > 0 && !p.clockIsWrong() {
+			a.Since = at(int64(r.since))
+		}
+		after := judge.Away(plan, verdicts[i], a)
+		t.total(r.name.Value(), true).counts.Add(gained(verdicts[i], after))
+		verdicts[i] = after
+	}
+	p.judged, p.hours = now.Unix(), pack(verdicts)
+}

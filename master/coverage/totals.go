@@ -1,0 +1,122 @@
+package coverage
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/master/coverage/judge"
+	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+)
+
+// A total is what happened to one entry on all peels since the table knows them.
+type total struct {
+	peels     int // that have the entry; without one the total is forgotten
+	counts    verdict.Counts
+	skips     map[string]uint64
+	durations []uint64
+	sum       time.Duration
+	runs      uint64
+}
+
+// total returns the total of an entry. known says that the peel had the entry before.
+func (t *Table) total(name string, known bool) *total {
+	all := t.totals[name]
+	if all == nil {
+		all = &total{skips: map[string]uint64{}, durations: make([]uint64, len(verdict.DurationBounds))}
+		t.totals[name] = all
+	}
+	if !known {
+		all.peels++
+	}
+	return all
+}
+
+// release forgets the rows before that are not in now.
+func (t *Table) release(before, now []row) {
+	for _, r := range before {
+		name := r.name.Value()
+		if _, still := slices.BinarySearchFunc(now, name, compareName); still {
+			continue
+		}
+		if all := t.totals[name]; all.peels > 1 {
+			all.peels--
+		} else {
+			delete(t.totals, name)
+		}
+	}
+}
+
+// add adds what a report says beyond the verdicts before. first says that nothing is known of the peel from earlier reports.
+func (all *total) add(before, after []judge.Hour, e *wire.EntryReport, old *row, first bool) {
+	gain := gained(before, after)
+	all.counts.Add(gain)
+	if e == nil {
+		return
+	}
+	if gain.Ran > 0 {
+		all.addRuns(gain.Ran, e)
+	}
+	if first {
+		for _, h := range e.Hours {
+			for reason, n := range h.Skips {
+				all.skips[reason] += n
+			}
+		}
+		return
+	}
+	for reason, n := range e.Skips {
+		all.skips[reason] += n - min(n, old.skipped(reason))
+	}
+}
+
+// addRuns adds n runs to the histogram: the newest with its duration, the others with the median of all, because a report has no more.
+func (all *total) addRuns(n uint64, e *wire.EntryReport) {
+	if took := e.Ended.Sub(e.Started); took >= 0 && !e.Started.IsZero() && !e.Ended.IsZero() {
+		all.addDuration(1, took)
+		n--
+	}
+	if n > 0 {
+		all.addDuration(n, e.Median)
+	}
+}
+
+func (all *total) addDuration(n uint64, took time.Duration) {
+	took = max(took, 0)
+	for i, bound := range verdict.DurationBounds {
+		if took <= bound {
+			all.durations[i] += n
+		}
+	}
+	all.sum += time.Duration(n) * took
+	all.runs += n
+}
+
+// skipped returns how many fires were skipped for a reason by the report that the row was made from.
+func (r *row) skipped(reason string) uint64 {
+	if r.detail != nil {
+		for _, s := range r.detail.skips {
+			if s.reason.Value() == reason {
+				return s.n
+			}
+		}
+	}
+	return 0
+}
+
+// gained returns by how much the verdicts have grown, hour by hour.
+func gained(before, after []judge.Hour) (sum verdict.Counts) {
+	for _, h := range after {
+		i, found := slices.BinarySearchFunc(before, h.Hour, func(h judge.Hour, hour int64) int { return cmp.Compare(h.Hour, hour) })
+		if !found {
+			sum.Add(h.Counts)
+			continue
+		}
+		old, now, to := fields(&before[i].Counts), fields(&h.Counts), fields(&sum)
+		for j := range now {
+			*to[j] += *now[j] - min(*now[j], *old[j])
+		}
+	}
+	return sum
+}
