@@ -29,26 +29,36 @@ func (o *owner) catchUp(e *entry, now rules.Instant) {
 	if e.Nominal.After(from) {
 		from = e.Nominal
 	}
-	o.owe(e, e.Rhythm.MissedFrom(&e.Entry, from, now), now)
+	from = e.Rhythm.MissedFrom(&e.Entry, from, now)
+	if !o.owe(e, from, rules.Span{}, now) {
+		o.lose(e, from, rules.Span{}, now, nil)
+	}
 }
 
 // limitOwed drops the oldest missed fires beyond the limit of catch_up.
 func (o *owner) limitOwed(e *entry) {
 	if n := len(e.Owed) - e.CatchUpLimit(); n > 0 {
+		for _, at := range e.Owed[:n] {
+			e.Tally.NotRun(at, history.Missed)
+		}
 		e.Owed, o.dirty = slices.Delete(e.Owed, 0, n), true
 		o.s.log.Info("missed fires dropped, catch_up allows no more", "entry", e.Name, "fires", n)
 	}
 }
 
-// owe adds the fires in (from, now] to Owed, up to the limit of catch_up. It reports whether the entry has missed fires.
-func (o *owner) owe(e *entry, from time.Time, now rules.Instant) bool {
+// owe adds the fires in (from, now] to Owed, up to the limit of catch_up, and counts the others as lost. It returns false if the
+// entry has no missed fires; then it has counted none.
+func (o *owner) owe(e *entry, from time.Time, replaced rules.Span, now rules.Instant) bool {
+	var list []time.Time
 	if n := e.CatchUpLimit(); n > 0 {
-		e.Owed = append(e.Owed, e.MissedFires(from, now.Wall, n, o.s.o.Zone)...)
+		list = e.MissedFires(from, now.Wall, n, o.s.o.Zone)
+		e.Owed = append(e.Owed, list...)
 	}
 	o.limitOwed(e)
 	if len(e.Owed) == 0 {
 		return false
 	}
+	o.lose(e, from, replaced, now, list)
 	if !slices.Contains(o.backlog, e) {
 		o.backlog = append(o.backlog, e)
 	}
@@ -78,7 +88,7 @@ func (o *owner) startCatchUps(now rules.Instant, limit int) (started int) {
 			e.Nominal = f.Nominal
 		}
 		if why != "" {
-			o.skip(e, why, f.Nominal, 1)
+			o.skip(e, why, f.Trigger, f.Nominal)
 			continue
 		}
 		e.catchUpFrom = now.Up + catchUpEvery
@@ -112,14 +122,14 @@ func (o *owner) settleLate(e *entry, f *Fire, due time.Time, now rules.Instant) 
 	deadline := max(e.Spec.Missed.StartDeadline, maxSleep)
 	from, missed, ok := f.Nominal, 0, true
 	if f.Started.Sub(due) > deadline {
-		if o.owe(e, f.Nominal.Add(-1), now) {
+		if o.owe(e, f.Nominal.Add(-1), rules.Span{From: f.Nominal, To: due}, now) {
 			f.Nominal = e.Owed[len(e.Owed)-1]
 			return false
 		}
-		o.skip(e, history.DeadlineExceeded, f.Nominal, 1)
+		o.countSkips(e, history.DeadlineExceeded, f.Nominal, 1)
 		from, ok = f.Started.Add(-deadline-1), false
 	}
-	first := f.Nominal
+	planned, first := f.Nominal, f.Nominal
 	for {
 		t, more := e.Timing.Next(from)
 		if !more || t.After(f.Started) || !e.MayFire(t) {
@@ -133,7 +143,17 @@ func (o *owner) settleLate(e *entry, f *Fire, due time.Time, now rules.Instant) 
 		from, f.Nominal, ok = t, t.In(o.s.o.Zone), true
 	}
 	if missed > 0 {
-		o.skip(e, history.Superseded, first, missed)
+		o.countSkips(e, history.Superseded, first, missed)
+	}
+	replaced, runs := rules.Span{From: planned, To: due}, []time.Time(nil)
+	if ok {
+		runs = []time.Time{f.Nominal}
+		if !f.Nominal.After(due) { // it was held, and runs for all fires until then
+			replaced.From = planned.Add(-1)
+		}
+	}
+	if !ok || !f.Nominal.Equal(planned) {
+		o.lose(e, planned.Add(-1), replaced, now, runs)
 	}
 	return ok
 }

@@ -26,7 +26,7 @@ func (s *Scheduler) Pause(ctx context.Context, name string, pause history.Overri
 		pause.At = now.Wall
 		e.Paused = &pause
 		o.halt(e, history.Paused, now)
-		o.notePaused(e)
+		o.note(e)
 		o.s.log.Info("entry is paused", "entry", name, "by", pause.By, "why", pause.Reason, "until", pause.Until)
 		return nil
 	})
@@ -42,11 +42,15 @@ func (s *Scheduler) Resume(ctx context.Context, name, by string) error {
 }
 
 func (o *owner) resume(e *entry, now rules.Instant, by string) {
-	was := e.IsActive()
+	was, pause := e.IsActive(), e.Paused
 	e.Paused, e.Skip, e.FailuresInRow = nil, nil, 0
-	o.notePaused(e)
+	o.note(e)
 	if !was {
 		o.activate(e, now)
+	}
+	if pause != nil && !pause.Until.IsZero() && pause.Until.Before(now.Wall) && e.IsActive() { // it ended while the peel was down
+		e.Since = pause.Until
+		o.lose(e, pause.Until, rules.Span{}, now, nil)
 	}
 	o.s.log.Info("entry is resumed", "entry", e.Name, "by", by, "next", o.nextFire(e))
 }

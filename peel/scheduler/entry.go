@@ -20,6 +20,7 @@ type entry struct {
 	key         int64         // its place in queue
 	waitingFrom time.Duration // Waiting.Since, as elapsed time of this process
 	catchUpFrom time.Duration // no catch-up run starts before this elapsed time
+	noted       rules.Class   // when Options.Changed was last called for the entry
 }
 
 func newEntry(name string) *entry { return &entry{Entry: rules.New(name)} }
@@ -36,14 +37,18 @@ func newRemembered(name string, h history.History, now rules.Instant) *entry {
 
 // hasAllRuns reports whether the runs that ended and those in flight reach max_runs.
 func (e *entry) hasAllRuns() bool {
+	limit := e.MaxRuns()
+	return limit > 0 && e.allRuns() >= limit
+}
+
+func (e *entry) allRuns() uint64 {
 	n := e.TimingRuns
 	for _, r := range e.runs {
 		if r.countsTowardsMaxRuns() {
 			n++
 		}
 	}
-	limit := e.MaxRuns()
-	return limit > 0 && n >= limit
+	return n
 }
 
 // plan sets the next fire by the timing. There is none if the timing never fires again or the entry's life ends before.
@@ -104,10 +109,8 @@ func (o *owner) adopt(e *entry, spec *schedule.Entry, now rules.Instant) {
 	}
 	timing := spec.TimingHash()
 	if e.TimingHash != timing {
+		o.dropStored(e, history.Superseded)
 		e.TimingSeen, e.TimingRuns, e.Active, e.Held, e.Owed, e.seen = now.Wall, 0, time.Time{}, time.Time{}, nil, true
-		if e.Spec == nil { // the waiting fire came from the timing before the restart
-			e.Waiting = nil
-		}
 	}
 	e.Spec, e.Invalid, e.Left, e.TimingHash = spec, "", time.Time{}, timing
 	o.limitOwed(e)
@@ -125,7 +128,7 @@ func (o *owner) adopt(e *entry, spec *schedule.Entry, now rules.Instant) {
 		e.Invalid = err.Error()
 		o.s.log.Error("entry cannot run", "entry", e.Name, "err", err)
 	}
-	o.notePaused(e)
+	o.note(e)
 }
 
 // setTiming computes the entry's timing from its definition.
@@ -139,8 +142,11 @@ func (o *owner) setTiming(e *entry) error {
 // while the process was down are made up as catch_up says; others that were missed are not.
 func (o *owner) activate(e *entry, now rules.Instant) {
 	if !e.IsActive() {
-		o.rest(e)
+		o.rest(e, now)
 		return
+	}
+	if e.Active.IsZero() || e.Since.IsZero() {
+		e.Since = now.Wall
 	}
 	first := !e.begun
 	e.begun = true
@@ -163,16 +169,26 @@ func (o *owner) activate(e *entry, now rules.Instant) {
 		o.arm(e, history.TriggerStart, e.ClockOf(now))
 		return
 	}
-	if e.Held.IsZero() || !o.hold(e, history.TriggerTimer, e.Held, now) {
+	if e.Held.IsZero() {
+		o.plan(e, now)
+	} else if held := e.Held; !o.hold(e, history.TriggerTimer, held, now) {
+		o.skip(e, history.OutsideWindow, history.TriggerTimer, held)
 		o.plan(e, now)
 	}
 }
 
 // rest removes the fires of an entry that is not active. Its next fire is the end of its pause, if that has one.
-func (o *owner) rest(e *entry) {
+func (o *owner) rest(e *entry, now rules.Instant) {
+	if !e.Active.IsZero() {
+		e.Since = now.Wall
+	}
+	why := history.Disabled
+	if e.Paused != nil {
+		why = history.Paused
+	}
+	o.dropStored(e, why)
 	e.disarm()
-	o.waiting = slices.DeleteFunc(o.waiting, func(other *entry) bool { return other == e })
-	e.Waiting, e.Active, e.Owed = nil, time.Time{}, nil
+	e.Active = time.Time{}
 	if e.Spec != nil && e.Paused != nil && !e.Paused.Until.IsZero() {
 		until := e.Paused.Until.UnixNano()
 		o.enqueue(e, rules.Pending{Trigger: rules.TriggerResume, OnWall: true, Nominal: until, At: until})
@@ -183,12 +199,19 @@ func (o *owner) rest(e *entry) {
 func (o *owner) halt(e *entry, why history.Reason, now rules.Instant) {
 	e.stopRetries()
 	if e.Next.Splaying(now) {
-		o.skip(e, why, o.time(e.Next, e.Next.Nominal), 1)
+		o.skip(e, why, e.Next.Trigger, o.time(e.Next, e.Next.Nominal))
 	}
+	e.disarm()
 	if slices.Contains(o.waiting, e) {
-		o.skip(e, why, e.Waiting.Nominal, 1)
+		o.skip(e, why, e.Waiting.Trigger, e.Waiting.Nominal)
+		o.noLongerWaits(e)
 	}
-	o.rest(e)
+	o.rest(e, now)
+}
+
+func (o *owner) noLongerWaits(e *entry) {
+	o.waiting = slices.DeleteFunc(o.waiting, func(other *entry) bool { return other == e })
+	e.Waiting = nil
 }
 
 // stopRetries ends the retries of the entry's runs in flight.
@@ -206,7 +229,7 @@ func (o *owner) remove(e *entry, now rules.Instant) {
 	o.halt(e, history.Removed, now)
 	e.disarm()
 	e.Spec, e.Left = nil, now.Wall
-	o.notePaused(e)
+	o.note(e)
 }
 
 // retime gives an entry a definition with a new timing, which counts from the last run: a fire that is overdue by it is due
@@ -215,7 +238,7 @@ func (o *owner) retime(e *entry, spec *schedule.Entry, now rules.Instant) {
 	e.stopRetries()
 	was, trigger := e.IsActive(), e.Next.Trigger
 	if trigger == history.TriggerTimer && e.Next.Splaying(now) {
-		o.skip(e, history.Superseded, o.time(e.Next, e.Next.Nominal), 1)
+		o.skip(e, history.Superseded, trigger, o.time(e.Next, e.Next.Nominal))
 	}
 	e.disarm()
 	o.adopt(e, spec, now)
@@ -232,7 +255,7 @@ func (o *owner) retime(e *entry, spec *schedule.Entry, now rules.Instant) {
 		o.plan(e, now)
 	}
 	if e.IsActive() {
-		e.Active = now.Wall
+		e.Active, e.Since = now.Wall, now.Wall
 	}
 	o.s.log.Info("entry has a new timing", "entry", e.Name, "next", o.nextFire(e))
 }
@@ -253,7 +276,7 @@ func (o *owner) swap(e *entry, spec *schedule.Entry, now rules.Instant) {
 	case next.Held && opens.Equal(opened) && spec.Windows.Outside == old.Windows.Outside:
 	case next.Held:
 		if nominal := o.time(next, next.Nominal); !o.hold(e, next.Trigger, nominal, now) {
-			o.skip(e, history.OutsideWindow, nominal, 1)
+			o.skip(e, history.OutsideWindow, next.Trigger, nominal)
 			o.plan(e, now)
 		}
 	case next.Trigger == "" || spec.Life != old.Life && !next.Splaying(now):

@@ -37,9 +37,18 @@ func (o *owner) fire(e *entry, now rules.Instant) bool {
 	}
 	f := Fire{Name: e.Name, Trigger: p.Trigger, Started: now.Wall.In(o.s.o.Zone), held: p.Held}
 	f.Nominal = earlier(o.time(p, p.Nominal), f.Started)
+	due := o.time(p, p.At)
 	e.Rhythm.OnFire(&e.Entry, p, now)
-	run := !e.Rhythm.OnWall() || p.Trigger != history.TriggerTimer || o.settleLate(e, &f, o.time(p, p.At), now)
-	f.Fired = earlier(o.time(p, p.At), f.Started)
+	run := true
+	if p.Trigger == history.TriggerTimer {
+		o.noteOverruns(e, f.Nominal)
+		if e.Rhythm.OnWall() {
+			run = o.settleLate(e, &f, due, now)
+		} else if !p.Held {
+			o.lose(e, e.Coalesces(f.Nominal, due), rules.Span{}, now, nil)
+		}
+	}
+	f.Fired = earlier(due, f.Started)
 	if f.Fired.Before(f.Nominal) {
 		f.Fired = f.Nominal
 	}
@@ -63,7 +72,7 @@ func (o *owner) admit(e *entry, f Fire, now rules.Instant) bool {
 	case closed && o.hold(e, f.Trigger, f.Nominal, now):
 		o.s.log.Info("fire held until the windows open", "entry", e.Name, "reason", why, "nominal", f.Nominal, "until", o.nextFire(e))
 	default:
-		o.skip(e, why, f.Nominal, 1)
+		o.skip(e, why, f.Trigger, f.Nominal)
 	}
 	return false
 }
@@ -91,8 +100,17 @@ func (o *owner) refusal(e *entry, f Fire, now rules.Instant) history.Reason {
 	}
 }
 
-// skip counts n fires that do not run; nominal is the time of the first.
-func (o *owner) skip(e *entry, why history.Reason, nominal time.Time, n int) {
+// skip counts a fire that does not run.
+func (o *owner) skip(e *entry, why history.Reason, t history.Trigger, nominal time.Time) {
+	if t != history.TriggerManual {
+		e.Tally.NotRun(nominal, why)
+	}
+	o.countSkips(e, why, nominal, 1)
+	o.note(e)
+}
+
+// countSkips adds n skips; nominal is the time of the first fire.
+func (o *owner) countSkips(e *entry, why history.Reason, nominal time.Time, n int) {
 	if e.Skips == nil {
 		e.Skips = make(map[history.Reason]uint64)
 	}
@@ -120,7 +138,7 @@ func (o *owner) enter(e *entry, f Fire, now rules.Instant) bool {
 			r.cancel(errReplaced)
 		}
 	default:
-		o.skip(e, history.AlreadyRunning, f.Nominal, 1)
+		o.skip(e, history.AlreadyRunning, f.Trigger, f.Nominal)
 	}
 	return false
 }
@@ -147,7 +165,7 @@ func (o *owner) sharing(e *entry) []*run {
 // await has a fire wait for a slot. It replaces a waiting fire of the same entry and takes over its place in the order.
 func (o *owner) await(e *entry, f Fire, now rules.Instant) {
 	if e.Waiting != nil {
-		o.skip(e, history.QueueFull, e.Waiting.Nominal, 1)
+		o.skip(e, history.QueueFull, e.Waiting.Trigger, e.Waiting.Nominal)
 	} else {
 		o.waiting = append(o.waiting, e)
 	}
@@ -156,21 +174,22 @@ func (o *owner) await(e *entry, f Fire, now rules.Instant) {
 }
 
 // release makes the checks of the second step again for waiting fires that have a slot, the oldest first, and starts at most
-// limit of them. It returns how many it started.
+// limit of them. It returns how many it started. A fire that has waited longer than the start deadline is dropped, also if it has
+// no slot.
 func (o *owner) release(now rules.Instant, limit int) (started int) {
 	o.waiting = slices.DeleteFunc(o.waiting, func(e *entry) bool {
-		if started >= limit || o.free(e) <= 0 {
+		w, expired := e.Waiting, now.Up-e.waitingFrom > e.Spec.Missed.StartDeadline
+		if !expired && (started >= limit || o.free(e) <= 0) {
 			return false
 		}
-		w := e.Waiting
 		e.Waiting = nil
 		f := Fire{Name: e.Name, Trigger: w.Trigger, Nominal: w.Nominal, Fired: w.Fired, Started: now.Wall.In(o.s.o.Zone), held: w.Held}
 		why := o.refusal(e, f, now)
-		if now.Up-e.waitingFrom > e.Spec.Missed.StartDeadline {
+		if expired {
 			why = history.DeadlineExceeded
 		}
 		if why != "" {
-			o.skip(e, why, f.Nominal, 1)
+			o.skip(e, why, f.Trigger, f.Nominal)
 			return true
 		}
 		o.start(e, f)
@@ -198,9 +217,10 @@ func (o *owner) start(e *entry, f Fire) {
 	if o.s.o.Source != nil {
 		f.Source = o.s.o.Source(e.Name)
 	}
-	if limit := e.Spec.Missed.LateAfter; limit > 0 && f.Started.Sub(f.Nominal) > limit {
+	if limit := e.Spec.Missed.LateAfter; limit > 0 && f.Started.Sub(f.Nominal) > limit && !o.jump.Has(f.Nominal) {
 		f.Late = true
 		e.Late++
+		o.noteRun(e, f, history.ResultLate)
 		o.s.log.Warn("run starts late", "entry", e.Name, "nominal", f.Nominal, "late", f.Started.Sub(f.Nominal))
 	}
 	r := &run{e: e, fire: f, hash: e.Hash, timing: e.TimingHash, noRetry: make(chan struct{})}
@@ -233,7 +253,7 @@ func (o *owner) finish(r *run) {
 	if !r.result.Success {
 		o.s.log.Warn("run failed", "entry", e.Name, "err", e.Error)
 	}
-	o.notePaused(e)
+	o.note(e)
 	if to, why := e.BreakerAfter(r.result.Success, r.probe); why != "" {
 		e.Breaker.Change(to, e.Ended, why)
 		level := slog.LevelWarn
@@ -241,6 +261,7 @@ func (o *owner) finish(r *run) {
 			level = slog.LevelInfo
 		}
 		o.s.log.Log(context.Background(), level, "breaker is "+string(to), "entry", e.Name, "why", why, "failures", e.FailuresInRow, "err", e.Error)
+		o.note(e)
 	}
 	o.fireNeeds(r)
 	if was && !e.IsActive() {
@@ -249,7 +270,7 @@ func (o *owner) finish(r *run) {
 	}
 	if len(e.runs) == 0 && e.Rhythm.OnEnd(&e.Entry, r.ended) {
 		if e.Next.Splaying(r.ended) {
-			o.skip(e, history.Superseded, o.time(e.Next, e.Next.Nominal), 1)
+			o.skip(e, history.Superseded, e.Next.Trigger, o.time(e.Next, e.Next.Nominal))
 		}
 		o.plan(e, r.ended)
 	}
@@ -262,9 +283,9 @@ func (o *owner) fireNeeds(r *run) {
 		switch {
 		case !e.IsActive() || e.hasAllRuns() || !e.MayFire(r.ended.Wall):
 		case !e.NeedMet(r.result.Success):
-			o.skip(e, history.NeedsUnmet, r.ended.Wall.In(o.s.o.Zone), 1)
+			o.skip(e, history.NeedsUnmet, history.TriggerNeeds, r.ended.Wall.In(o.s.o.Zone))
 		case e.Next.Trigger == history.TriggerNeeds || e.Next.Splaying(r.ended):
-			o.skip(e, history.Superseded, o.time(e.Next, e.Next.Nominal), 1)
+			o.skip(e, history.Superseded, e.Next.Trigger, o.time(e.Next, e.Next.Nominal))
 			fallthrough
 		default:
 			o.arm(e, history.TriggerNeeds, e.ClockOf(r.ended))
@@ -282,6 +303,7 @@ func (o *owner) onReported(r *run) {
 	}
 	past := &r.e.Last[i]
 	past.Job, o.dirty = string(r.fire.JID), true
+	r.e.Tally.Reported(*past)
 	if past.Success && past.Ended.Equal(r.e.Succeeded) {
 		r.e.Job = past.Job
 	}

@@ -28,6 +28,8 @@ type owner struct {
 	wall        queue               // entries whose next fire is a time of the wall clock, by its Unix time
 	ready       queue               // entries whose fire is due, by its nominal Unix time
 	base        rules.Instant       // converts elapsed times to the wall clock
+	compared    rules.Instant       // when the clocks were last compared
+	jump        rules.Span          // times over which the wall clock was set forward last
 	runs        []*run              // in flight
 	waiting     []*entry            // entries whose fire waits for a slot, in the order in which they start
 	backlog     []*entry            // entries with catch-up runs due
@@ -36,6 +38,7 @@ type owner struct {
 
 	pausedErrors  map[string]bool // entries that are paused_errors
 	pausedChanged bool            // since the last call of Options.PausedErrors
+	changed       bool            // an entry has changed its class since the last call of Options.Changed
 
 	reporting  int    // runs that have ended and whose report is being stored
 	unreported []*run // runs of the last process that have to be reported
@@ -46,7 +49,7 @@ type owner struct {
 
 func newOwner(s *Scheduler) *owner {
 	now := s.now()
-	o := &owner{s: s, base: now, entries: make(map[string]*entry, len(s.loaded)), saver: saver{saved: make(chan error, 1)}, pausedErrors: map[string]bool{}}
+	o := &owner{s: s, base: now, compared: now, entries: make(map[string]*entry, len(s.loaded)), saver: saver{saved: make(chan error, 1)}, pausedErrors: map[string]bool{}}
 	for name, h := range s.loaded {
 		o.entries[name] = newRemembered(name, h, now)
 	}
@@ -72,7 +75,7 @@ func (o *owner) wake() time.Duration {
 		}
 	}
 	o.startCatchUps(now, maxStarts-starts)
-	o.notifyPaused()
+	o.notify()
 	o.save(now)
 	return o.idle(now)
 }
@@ -123,10 +126,12 @@ func (o *owner) idle(now rules.Instant) time.Duration {
 // between the two readings.
 func (o *owner) compareClocks(now rules.Instant) {
 	step := now.Wall.Sub(o.base.Wall) - (now.Up - o.base.Up)
+	elapsed := now.Up - o.compared.Up
+	o.compared = now
 	if step.Abs() < time.Second {
 		return
 	}
-	o.base = now
+	o.base, o.jump = now, rules.JumpOf(step, elapsed, maxSleep, now.Wall)
 	o.s.log.Info("the wall clock was set", "by", step)
 	for name := range o.set {
 		o.onClockStep(o.entries[name], step, now)
@@ -137,6 +142,12 @@ func (o *owner) compareClocks(now rules.Instant) {
 func (o *owner) onClockStep(e *entry, step time.Duration, now rules.Instant) {
 	e.Breaker.ClampOpened(now.Wall)
 	p, back := e.Next, step < 0
+	if forward := step > 0 && !e.Rhythm.OnWall() && !e.Active.IsZero(); forward || e.Active.After(now.Wall) {
+		e.Active, o.dirty = now.Wall, true // else a restart would take the step for a stop
+	}
+	if e.Since.After(now.Wall) {
+		e.Since, o.dirty = now.Wall, true
+	}
 	timed := p.Trigger == history.TriggerTimer
 	switch {
 	case !e.IsActive():
@@ -149,7 +160,7 @@ func (o *owner) onClockStep(e *entry, step time.Duration, now rules.Instant) {
 		}
 	case p.Trigger == "" && back, // its life may no longer be over
 		timed && e.queue == &o.elapsed && !p.Splaying(now) && e.Bounded(),
-		timed && e.queue == &o.wall && back && (step < -rules.SetBackLimit || e.FiresAgainAfterSetBack(-step) && !p.Held):
+		timed && e.queue == &o.wall && back && !p.Splaying(now) && (step < -rules.SetBackLimit || e.FiresAgainAfterSetBack(-step) && !p.Held):
 		o.plan(e, now)
 	}
 }
@@ -163,8 +174,11 @@ func (o *owner) time(p rules.Pending, key int64) time.Time {
 	return at.In(o.s.o.Zone)
 }
 
-// notePaused updates the list of entries that are paused_errors. It is called after every change of an entry's state.
-func (o *owner) notePaused(e *entry) {
+// note notes a change of an entry's class, and whether it is paused_errors. It is called after everything that may change them.
+func (o *owner) note(e *entry) {
+	if class := e.Class(); class != e.noted {
+		e.noted, o.changed = class, true
+	}
 	paused := e.IsEnabled() && e.Failing()
 	if paused == o.pausedErrors[e.Name] {
 		return
@@ -177,12 +191,15 @@ func (o *owner) notePaused(e *entry) {
 	}
 }
 
-// notifyPaused calls Options.PausedErrors if the list has changed.
-func (o *owner) notifyPaused() {
+// notify calls Options.PausedErrors if the list has changed, and Options.Changed if an entry has changed its class.
+func (o *owner) notify() {
 	if o.pausedChanged && o.s.o.PausedErrors != nil {
 		o.s.o.PausedErrors(slices.Sorted(maps.Keys(o.pausedErrors)))
 	}
-	o.pausedChanged = false
+	if o.changed && o.s.o.Changed != nil {
+		o.s.o.Changed()
+	}
+	o.pausedChanged, o.changed = false, false
 }
 
 // begin is apply for the first schedule of a process.

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"strings"
@@ -21,6 +22,8 @@ type run struct {
 	file     string // path of its record; empty if there is none
 	probe    bool   // its end decides whether the entry's breaker closes
 	replaced bool   // it was canceled for the next run
+	overran  bool   // it was in flight when the next fire was due
+	timedOut bool   // its last attempt was ended by its timeout
 	cancel   context.CancelCauseFunc
 	noRetry  chan struct{} // closed when another attempt is not allowed
 	result   wire.Result
@@ -75,7 +78,8 @@ func (s *Scheduler) attempts(ctx context.Context, r *run) wire.Result {
 	f := r.fire
 	retry := f.Entry.Failures.Retry
 	for f.Attempt = 1; ; f.Attempt++ {
-		out := s.exec(ctx, f)
+		var out wire.Result
+		out, r.timedOut = s.exec(ctx, f)
 		if out.Success || f.Attempt > retry.Attempts || !backOff(ctx, r.noRetry, retry.Backoff) {
 			return out
 		}
@@ -100,11 +104,12 @@ func backOff(ctx context.Context, noRetry <-chan struct{}, d time.Duration) bool
 	}
 }
 
-// exec calls Exec within the entry's timeout. A panic is a failure.
-func (s *Scheduler) exec(ctx context.Context, f Fire) (out wire.Result) {
+// exec calls Exec within the entry's timeout, and reports whether that has ended the run. A panic is a failure.
+func (s *Scheduler) exec(ctx context.Context, f Fire) (out wire.Result, timedOut bool) {
+	late := fmt.Errorf("timed out after %s", f.Entry.Timeout)
 	if limit := f.Entry.Timeout; limit > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, limit, fmt.Errorf("timed out after %s", limit))
+		ctx, cancel = context.WithTimeoutCause(ctx, limit, late)
 		defer cancel()
 	}
 	defer func() {
@@ -115,14 +120,14 @@ func (s *Scheduler) exec(ctx context.Context, f Fire) (out wire.Result) {
 	}()
 	out = s.o.Exec(ctx, f)
 	if ctx.Err() == nil || out.Success {
-		return out
+		return out, false
 	}
 	if cause := context.Cause(ctx).Error(); out.Error == "" {
 		out.Error = cause
 	} else if !strings.Contains(out.Error, cause) {
 		out.Error = cause + ": " + out.Error
 	}
-	return out
+	return out, errors.Is(context.Cause(ctx), late)
 }
 
 // maxReports is the number of reports that may be in progress at a time. Each holds the result of its run in memory.
@@ -179,6 +184,7 @@ func (r *run) addToHistory() {
 	past := history.RunRecord{
 		Run: r.fire.JID, Trigger: r.fire.Trigger, Nominal: r.fire.Nominal, Started: r.fire.Started,
 		Success: r.result.Success, Interrupted: r.result.Outcome == wire.Interrupted,
+		Late: r.fire.Late, Overran: r.overran || r.timedOut,
 	}
 	if !past.Success {
 		past.Error = r.result.Error

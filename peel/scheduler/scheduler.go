@@ -70,7 +70,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 )
 
-// Options configure a scheduler. Only Exec is required. Source, Able and PausedErrors are called on the goroutine of Run.
+// Options configure a scheduler. Only Exec is required. Source, Able, PausedErrors and Changed are called on the goroutine of Run.
 type Options struct {
 	Peel string         // the peel's ID, for logs and for splay_mode: host
 	Zone *time.Location // the zone of entries that name none; nil: the host's
@@ -88,6 +88,8 @@ type Options struct {
 	Able func(*schedule.Entry) error
 	// PausedErrors, if not nil, is called with the sorted names of the entries that are paused_errors, whenever they change.
 	PausedErrors func(entries []string)
+	// Changed, if not nil, is called when an entry changes its [rules.Class].
+	Changed func()
 	// StateFile is the file with the entries' history, of mode 0600; the records of runs are in the directory StateFile +
 	// ".runs". If empty, nothing is kept on disk.
 	StateFile string

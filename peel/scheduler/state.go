@@ -21,6 +21,10 @@ type EntryState struct {
 	NextNominal time.Time `json:"next_nominal,omitzero"`
 	NextFire    time.Time `json:"next_fire,omitzero"`
 	Running     int       `json:"running"` // runs in flight
+	Latest      time.Time `json:"-"`       // when the run of NextFire must have started to be neither missed nor late
+	// Pending are the nominal times, in no order, of the fires that are due and not in the tally yet: in flight, or waiting for
+	// their splay, a slot, the windows, or their turn among the fires that are made up.
+	Pending []time.Time `json:"-"`
 	// BreakerState is "closed" for an entry without a breaker.
 	BreakerState history.BreakerState `json:"breaker_state"`
 	history.History
@@ -36,8 +40,14 @@ func (o *owner) state() []EntryState {
 			Running: len(e.runs), BreakerState: e.Breaker.State(), History: e.Clone(),
 		}
 		s.State, s.Why = e.State(now, e.hasAllRuns())
+		s.Pending = o.pending(e, now)
 		if e.IsActive() && e.Next.Trigger != "" {
 			s.NextNominal, s.NextFire = o.nextRun(e)
+			due := s.NextFire
+			if !due.Equal(o.time(e.Next, e.Next.At)) { // its splay is not drawn yet
+				due = due.Add(e.Spec.Splay.Max)
+			}
+			s.Latest = e.Latest(s.NextNominal, due, maxSleep)
 		}
 		list = append(list, s)
 	}
@@ -99,7 +109,9 @@ func (o *owner) afterSave(err error) {
 // histories returns a copy of the histories to store.
 func (o *owner) histories() map[string]history.History {
 	out := make(map[string]history.History, len(o.entries))
+	now := o.s.now().Wall
 	for name, e := range o.entries {
+		e.Tally.Forget(now)
 		if !e.Seen.IsZero() || e.Paused != nil || len(e.Last) > 0 {
 			out[name] = e.Clone()
 		}

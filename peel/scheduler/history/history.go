@@ -39,6 +39,7 @@ type History struct {
 	Paused    *Override   `json:"paused,omitempty"`
 	Skip      *Override   `json:"skip,omitempty"` // of the next fire
 	Last      []RunRecord `json:"last,omitempty"` // runs that ended, the newest last
+	Tally     Tally       `json:"tally,omitzero"`
 }
 
 // Identity has the definition to which the rest of the history belongs, and its times.
@@ -49,6 +50,7 @@ type Identity struct {
 	TimingHash string    `json:"timing_hash,omitempty"` // of when it runs
 	TimingSeen time.Time `json:"timing_seen,omitzero"`  // when it got that timing
 	Active     time.Time `json:"active,omitzero"`       // since when it has been active; stops of the process do not count
+	Since      time.Time `json:"since,omitzero"`        // since when it has had its timing and been active, or not been active
 }
 
 // Counts are numbers of runs and fires.
@@ -81,6 +83,8 @@ type RunRecord struct {
 	Success bool      `json:"success"`
 	// Interrupted marks a run during which the peel died: it is not known how far the run came.
 	Interrupted bool   `json:"interrupted,omitempty"`
+	Late        bool   `json:"late,omitempty"`    // it started later than the entry wants
+	Overran     bool   `json:"overran,omitempty"` // it was in flight when the next fire was due, or ended by its timeout
 	Error       string `json:"error,omitempty"`
 	Job         string `json:"job,omitempty"` // Run, once its report is stored
 }
@@ -92,6 +96,7 @@ const maxRunRecords = 10
 func (h History) Clone() History {
 	h.Skips, h.Last, h.Owed = maps.Clone(h.Skips), slices.Clone(h.Last), slices.Clone(h.Owed)
 	h.Breaker.Transitions = slices.Clone(h.Breaker.Transitions)
+	h.Tally = h.Tally.clone()
 	return h
 }
 
@@ -108,6 +113,7 @@ func (h *History) Record(r RunRecord, timed, replaced bool) {
 		h.Last = slices.Delete(h.Last, 0, len(h.Last)-maxRunRecords+1)
 	}
 	h.Last = append(h.Last, r)
+	h.Tally.ran(r)
 	if r.Interrupted {
 		h.Interrupted++
 		return

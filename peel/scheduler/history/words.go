@@ -74,4 +74,6 @@ const (
 	Paused           Reason = "paused"       // the entry was paused while the fire waited, as for the reasons below
 	Disabled         Reason = "disabled"
 	Removed          Reason = "removed"
+	ClockSet         Reason = "clock_set" // the wall clock was set over its nominal time
+	Missed           Reason = "missed"    // no rule: the peel was down, its host suspended, or catch_up allows no more
 )
