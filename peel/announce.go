@@ -8,6 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/seed-c01c3da5/zester/peel/schedulereport"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 )
@@ -125,4 +126,15 @@ func (p *Peel) sendStateRun(send func(subject string, data []byte) bool) (again 
 		p.log.Error("report on the newest run of states cannot be read", "err", err)
 	}
 	return len(data) > 0 && !send(wire.StateRunOf(p.o.ID.Wire()), data)
+}
+
+// reported returns what the report on the schedule says of the settings.
+func (p *Peel) reported() schedulereport.Settings {
+	now := p.current.Load()
+	s := schedulereport.Settings{Schedule: now.schedule}
+	s.Version, _ = (*p.facts.Load())["zester_version"].(string)
+	if now.doc != nil {
+		s.Commit, s.Digest = string(now.doc.Commit), string(now.doc.Digest)
+	}
+	return s
 }

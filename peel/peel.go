@@ -36,6 +36,7 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/module"
 	"github.com/seed-c01c3da5/zester/peel/outbox"
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
+	"github.com/seed-c01c3da5/zester/peel/schedulereport"
 	"github.com/seed-c01c3da5/zester/peel/snapshot"
 	"github.com/seed-c01c3da5/zester/peel/staterun"
 	"github.com/seed-c01c3da5/zester/settings"
@@ -82,6 +83,8 @@ type Peel struct {
 
 	stateRun    staterun.File // of the newest run of all states
 	stateRunDue signal        // announce sends it
+
+	scheduleReport *schedulereport.Reporter
 
 	stopping chan struct{} // closed when the peel stops
 }
@@ -146,6 +149,9 @@ func (p *Peel) open() (err error) {
 		return errors.Join(err, p.fence.Close())
 	}
 	p.registry.Record(groups)
+	p.scheduleReport = schedulereport.New(schedulereport.Options{
+		Peel: p.o.ID, Zone: p.o.Zone, States: func(ctx context.Context) ([]scheduler.EntryState, error) { return p.sched.State(ctx) }, Settings: p.reported, Send: p.sendReport, Log: p.log,
+	})
 	if p.key, err = openKey(p.path("key")); err == nil {
 		p.files, err = content.New(p.path("contents"), p.reportDue.raise, p.log)
 	}
@@ -156,6 +162,7 @@ func (p *Peel) open() (err error) {
 		p.sched, err = scheduler.New(scheduler.Options{
 			Peel: string(p.o.ID), Zone: p.o.Zone, StateFile: p.path("schedule"), Log: p.o.Log,
 			Exec: p.runEntry, Report: p.reportRun, Source: p.sourceOf, Able: checkFunction, PausedErrors: p.onPausedErrors,
+			Changed: p.scheduleReport.Changed,
 		})
 	}
 	if err != nil {
@@ -239,6 +246,7 @@ func (p *Peel) communicate(ctx context.Context, after uint64, updates chan<- set
 	g.Go(func() error { p.serveRequests(ctx, in); return nil })
 	g.Go(func() error { p.files.Run(ctx, nc); return nil })
 	g.Go(func() error { p.announce(ctx, nc); return nil })
+	g.Go(func() error { p.scheduleReport.Run(ctx, nc); return nil })
 	g.Go(func() error { p.sendHeartbeats(ctx, nc); return nil })
 	err = g.Wait()
 	in.close()

@@ -113,10 +113,11 @@ func (p *Peel) storeAgain() {
 	p.replace(next)
 }
 
-// replace puts next in force and raises reportDue.
+// replace puts next in force and makes the reports on it due.
 func (p *Peel) replace(next inForce) {
 	p.current.Store(&next)
 	p.reportDue.raise()
+	p.scheduleReport.Changed()
 }
 
 // apply puts next in force: it parses the schedule, merges it with the static entries and gives it to the scheduler. Entries that

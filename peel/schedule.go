@@ -77,6 +77,7 @@ func dropZero(m map[string]any) {
 }
 
 func (p *Peel) listEntry(s scheduler.EntryState) listedEntry {
+	s.Tally = history.Tally{} // it is in the report on the schedule
 	entry := listedEntry{EntryState: s, Source: "peel.yaml"}
 	if p.current.Load().schedule[s.Name] != nil {
 		o := p.originOf(s.Name)

@@ -41,7 +41,7 @@ func (o *owner) limitOwed(e *entry) {
 		for _, at := range e.Owed[:n] {
 			e.Tally.NotRun(at, history.Missed)
 		}
-		e.Owed, o.dirty = slices.Delete(e.Owed, 0, n), true
+		e.Owed, o.Dirty = slices.Delete(e.Owed, 0, n), true
 		o.s.log.Info("missed fires dropped, catch_up allows no more", "entry", e.Name, "fires", n)
 	}
 }
@@ -83,7 +83,7 @@ func (o *owner) startCatchUps(now rules.Instant, limit int) (started int) {
 			e.catchUpFrom = now.Up + opens.Sub(now.Wall)
 			continue
 		}
-		e.Owed, o.dirty = e.Owed[1:], true
+		e.Owed, o.Dirty = e.Owed[1:], true
 		if f.Nominal.After(e.Nominal) {
 			e.Nominal = f.Nominal
 		}

@@ -118,7 +118,7 @@ func (s *Scheduler) command(ctx context.Context, what, name string, f func(*owne
 	err := s.do(ctx, func(o *owner) {
 		if e := o.entries[name]; e != nil && e.Spec != nil {
 			refused = f(o, e)
-			o.dirty = true
+			o.Dirty = true
 		}
 	})
 	if err == nil {

@@ -57,7 +57,7 @@ func (o *owner) plan(e *entry, now rules.Instant) {
 	if e.hasAllRuns() {
 		return
 	}
-	if nominal, ok := e.Rhythm.Next(&e.Entry, o.base, now); ok {
+	if nominal, ok := e.Rhythm.Next(&e.Entry, o.clocks.Base, now); ok {
 		o.arm(e, history.TriggerTimer, nominal)
 	}
 }
@@ -93,7 +93,7 @@ func (o *owner) enqueue(e *entry, p rules.Pending) {
 	e.disarm()
 	e.Next = p
 	if p.Held {
-		e.Held, o.dirty = o.time(p, p.Nominal), true
+		e.Held, o.Dirty = o.time(p, p.Nominal), true
 	}
 	if p.OnWall {
 		o.wall.push(e, p.At)
@@ -109,7 +109,7 @@ func (o *owner) adopt(e *entry, spec *schedule.Entry, now rules.Instant) {
 	}
 	timing := spec.TimingHash()
 	if e.TimingHash != timing {
-		o.dropStored(e, history.Superseded)
+		e.DropStored(history.Superseded, slices.Contains(o.waiting, e))
 		e.TimingSeen, e.TimingRuns, e.Active, e.Held, e.Owed, e.seen = now.Wall, 0, time.Time{}, time.Time{}, nil, true
 	}
 	e.Spec, e.Invalid, e.Left, e.TimingHash = spec, "", time.Time{}, timing
@@ -186,7 +186,7 @@ func (o *owner) rest(e *entry, now rules.Instant) {
 	if e.Paused != nil {
 		why = history.Paused
 	}
-	o.dropStored(e, why)
+	e.DropStored(why, false)
 	e.disarm()
 	e.Active = time.Time{}
 	if e.Spec != nil && e.Paused != nil && !e.Paused.Until.IsZero() {

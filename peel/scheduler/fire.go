@@ -53,7 +53,7 @@ func (o *owner) fire(e *entry, now rules.Instant) bool {
 		f.Fired = f.Nominal
 	}
 	e.Nominal = f.Nominal
-	o.dirty = true
+	o.Dirty = true
 	run = run && o.admit(e, f, now)
 	if e.Next.Trigger == "" {
 		o.plan(e, now)
@@ -115,7 +115,7 @@ func (o *owner) countSkips(e *entry, why history.Reason, nominal time.Time, n in
 		e.Skips = make(map[history.Reason]uint64)
 	}
 	e.Skips[why] += uint64(n)
-	o.dirty = true
+	o.Dirty = true
 	if o.s.onSkip != nil {
 		o.s.onSkip(e.Name, why, nominal, n)
 	}
@@ -217,10 +217,11 @@ func (o *owner) start(e *entry, f Fire) {
 	if o.s.o.Source != nil {
 		f.Source = o.s.o.Source(e.Name)
 	}
-	if limit := e.Spec.Missed.LateAfter; limit > 0 && f.Started.Sub(f.Nominal) > limit && !o.jump.Has(f.Nominal) {
+	if limit := e.Spec.Missed.LateAfter; limit > 0 && f.Started.Sub(f.Nominal) > limit && !o.clocks.Jump.Has(f.Nominal) {
 		f.Late = true
 		e.Late++
-		o.noteRun(e, f, history.ResultLate)
+		e.Tally.Begun(f.Nominal, f.Started, history.ResultLate)
+		o.note(e)
 		o.s.log.Warn("run starts late", "entry", e.Name, "nominal", f.Nominal, "late", f.Started.Sub(f.Nominal))
 	}
 	r := &run{e: e, fire: f, hash: e.Hash, timing: e.TimingHash, noRetry: make(chan struct{})}
@@ -232,7 +233,7 @@ func (o *owner) start(e *entry, f Fire) {
 	e.runs = append(e.runs, r)
 	o.runs = append(o.runs, r)
 	e.Fired, e.Started = f.Fired, f.Started
-	o.dirty = true
+	o.Dirty = true
 	o.s.log.Debug("run started", "entry", e.Name, "trigger", f.Trigger, "nominal", f.Nominal)
 	o.s.launch(r)
 }
@@ -243,7 +244,7 @@ func (o *owner) finish(r *run) {
 	e, was := r.e, r.e.IsActive()
 	same := func(other *run) bool { return other == r }
 	e.runs, o.runs = slices.DeleteFunc(e.runs, same), slices.DeleteFunc(o.runs, same)
-	o.dirty = true
+	o.Dirty = true
 	r.addToHistory()
 	if r.reports {
 		o.reporting++
@@ -302,7 +303,7 @@ func (o *owner) onReported(r *run) {
 		return
 	}
 	past := &r.e.Last[i]
-	past.Job, o.dirty = string(r.fire.JID), true
+	past.Job, o.Dirty = string(r.fire.JID), true
 	r.e.Tally.Reported(*past)
 	if past.Success && past.Ended.Equal(r.e.Succeeded) {
 		r.e.Job = past.Job
@@ -312,7 +313,7 @@ func (o *owner) onReported(r *run) {
 // settle marks the record of a run for removal after the next write of the state file, which contains the end of the run.
 func (o *owner) settle(r *run) {
 	if r.file != "" {
-		o.settled, o.dirty = append(o.settled, r.file), true
+		o.Settled, o.Dirty = append(o.Settled, r.file), true
 	}
 }
 

@@ -27,9 +27,7 @@ type owner struct {
 	elapsed     queue               // entries whose next fire is an elapsed time, by that time
 	wall        queue               // entries whose next fire is a time of the wall clock, by its Unix time
 	ready       queue               // entries whose fire is due, by its nominal Unix time
-	base        rules.Instant       // converts elapsed times to the wall clock
-	compared    rules.Instant       // when the clocks were last compared
-	jump        rules.Span          // times over which the wall clock was set forward last
+	clocks      rules.Clocks        // as they were last compared
 	runs        []*run              // in flight
 	waiting     []*entry            // entries whose fire waits for a slot, in the order in which they start
 	backlog     []*entry            // entries with catch-up runs due
@@ -44,19 +42,19 @@ type owner struct {
 	unreported []*run // runs of the last process that have to be reported
 
 	begins bool // entries that become active fire their run_on_start
-	saver
+	history.Saver
 }
 
 func newOwner(s *Scheduler) *owner {
 	now := s.now()
-	o := &owner{s: s, base: now, compared: now, entries: make(map[string]*entry, len(s.loaded)), saver: saver{saved: make(chan error, 1)}, pausedErrors: map[string]bool{}}
+	o := &owner{s: s, clocks: rules.NewClocks(now), entries: make(map[string]*entry, len(s.loaded)), Saver: history.NewSaver(s.o.StateFile), pausedErrors: map[string]bool{}}
 	for name, h := range s.loaded {
 		o.entries[name] = newRemembered(name, h, now)
 	}
 	for _, b := range s.left {
 		o.takeOver(b, now)
 	}
-	o.dirty = len(s.left) > 0
+	o.Dirty = len(s.left) > 0
 	s.loaded, s.left = nil, nil
 	return o
 }
@@ -76,7 +74,7 @@ func (o *owner) wake() time.Duration {
 	}
 	o.startCatchUps(now, maxStarts-starts)
 	o.notify()
-	o.save(now)
+	o.Save(now.Up, o.histories)
 	return o.idle(now)
 }
 
@@ -116,22 +114,15 @@ func (o *owner) idle(now rules.Instant) time.Duration {
 	if len(o.wall) > 0 {
 		wait = min(wait, time.Duration(o.wall[0].key-now.Wall.UnixNano()))
 	}
-	if o.dirty && !o.saving {
-		wait = min(wait, o.saveAt-now.Up)
-	}
-	return max(wait, 0)
+	return max(o.Wait(now.Up, wait), 0)
 }
 
-// compareClocks notices that the wall clock was set by a second or more. Slow corrections do not count, nor does the short time
-// between the two readings.
+// compareClocks notices that the wall clock was set.
 func (o *owner) compareClocks(now rules.Instant) {
-	step := now.Wall.Sub(o.base.Wall) - (now.Up - o.base.Up)
-	elapsed := now.Up - o.compared.Up
-	o.compared = now
-	if step.Abs() < time.Second {
+	step, set := o.clocks.Compare(now, maxSleep)
+	if !set {
 		return
 	}
-	o.base, o.jump = now, rules.JumpOf(step, elapsed, maxSleep, now.Wall)
 	o.s.log.Info("the wall clock was set", "by", step)
 	for name := range o.set {
 		o.onClockStep(o.entries[name], step, now)
@@ -143,10 +134,10 @@ func (o *owner) onClockStep(e *entry, step time.Duration, now rules.Instant) {
 	e.Breaker.ClampOpened(now.Wall)
 	p, back := e.Next, step < 0
 	if forward := step > 0 && !e.Rhythm.OnWall() && !e.Active.IsZero(); forward || e.Active.After(now.Wall) {
-		e.Active, o.dirty = now.Wall, true // else a restart would take the step for a stop
+		e.Active, o.Dirty = now.Wall, true // else a restart would take the step for a stop
 	}
 	if e.Since.After(now.Wall) {
-		e.Since, o.dirty = now.Wall, true
+		e.Since, o.Dirty = now.Wall, true
 	}
 	timed := p.Trigger == history.TriggerTimer
 	switch {
@@ -167,7 +158,7 @@ func (o *owner) onClockStep(e *entry, step time.Duration, now rules.Instant) {
 
 // time converts a time of the clock of p, in nanoseconds, to the wall clock.
 func (o *owner) time(p rules.Pending, key int64) time.Time {
-	at := o.base.At(time.Duration(key))
+	at := o.clocks.Base.At(time.Duration(key))
 	if p.OnWall {
 		at = time.Unix(0, key)
 	}
@@ -253,7 +244,7 @@ func (o *owner) apply(set schedule.Set) schedule.Changes {
 	if len(o.unreported) > 0 {
 		o.reportPrevious()
 	}
-	o.dirty = o.dirty || changed
+	o.Dirty = o.Dirty || changed
 	o.s.log.Info("schedule applied", "added", len(changes.Added), "removed", len(changes.Removed),
 		"retimed", len(changes.Retimed), "swapped", len(changes.Swapped), "kept", len(changes.Kept))
 	return changes
@@ -314,10 +305,7 @@ func (o *owner) stop() error {
 	if o.reporting > 0 {
 		o.s.log.Warn("reports of runs are not stored yet; the next process reports those runs, without their output", "reports", o.reporting)
 	}
-	if o.saving {
-		o.afterSave(<-o.saved)
-	}
-	return errors.Join(stuck, history.Store(o.s.o.StateFile, o.histories(), o.settled))
+	return errors.Join(stuck, o.Saver.Stop(o.histories, o.s.log))
 }
 
 // drain finishes runs until none is in flight and all reports are stored, or d has passed.

@@ -2,12 +2,8 @@ package scheduler
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"runtime/debug"
-	"strings"
-	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/scheduler/attempt"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -48,7 +44,12 @@ func (s *Scheduler) carryOut(ctx context.Context, r *run) {
 		s.conclude(r)
 	}()
 	s.recordBegin(r)
-	r.result = s.attempts(ctx, r)
+	work := attempt.Work{Entry: r.fire.Entry, NoRetry: r.noRetry, Log: s.log, Exec: func(ctx context.Context, n int) wire.Result {
+		f := r.fire
+		f.Attempt = n
+		return s.o.Exec(ctx, f)
+	}}
+	r.result, r.timedOut = work.Do(ctx)
 }
 
 // recordBegin writes the record of a run. If the disk refuses it, the run begins without one.
@@ -70,64 +71,6 @@ func (r *run) record() history.OpenRun {
 		JID: f.JID, Entry: f.Name, Hash: r.hash, Timing: r.timing, Module: f.Entry.Module, ReturnJob: f.Entry.ReturnJob,
 		Source: f.Source, Trigger: f.Trigger, Nominal: f.Nominal, Fired: f.Fired, Started: f.Started, Late: f.Late,
 	}
-}
-
-// attempts calls Exec until it succeeds, at most as often as the entry's retry allows. A canceled run is not tried again, nor
-// is one whose entry has been changed, removed or paused.
-func (s *Scheduler) attempts(ctx context.Context, r *run) wire.Result {
-	f := r.fire
-	retry := f.Entry.Failures.Retry
-	for f.Attempt = 1; ; f.Attempt++ {
-		var out wire.Result
-		out, r.timedOut = s.exec(ctx, f)
-		if out.Success || f.Attempt > retry.Attempts || !backOff(ctx, r.noRetry, retry.Backoff) {
-			return out
-		}
-		s.log.Info("run is tried again", "entry", f.Name, "attempt", f.Attempt+1, "err", out.Error)
-	}
-}
-
-// backOff waits for d. It returns false if the wait was ended early.
-func backOff(ctx context.Context, noRetry <-chan struct{}, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-noRetry:
-	case <-ctx.Done():
-	}
-	select { // several may have happened at once
-	case <-noRetry:
-		return false
-	default:
-		return ctx.Err() == nil
-	}
-}
-
-// exec calls Exec within the entry's timeout, and reports whether that has ended the run. A panic is a failure.
-func (s *Scheduler) exec(ctx context.Context, f Fire) (out wire.Result, timedOut bool) {
-	late := fmt.Errorf("timed out after %s", f.Entry.Timeout)
-	if limit := f.Entry.Timeout; limit > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, limit, late)
-		defer cancel()
-	}
-	defer func() {
-		if p := recover(); p != nil {
-			out = wire.Result{Error: fmt.Sprintf("panic: %v", p)}
-			s.log.Error("run panicked", "entry", f.Name, "err", p, "stack", string(debug.Stack()))
-		}
-	}()
-	out = s.o.Exec(ctx, f)
-	if ctx.Err() == nil || out.Success {
-		return out, false
-	}
-	if cause := context.Cause(ctx).Error(); out.Error == "" {
-		out.Error = cause
-	} else if !strings.Contains(out.Error, cause) {
-		out.Error = cause + ": " + out.Error
-	}
-	return out, errors.Is(context.Cause(ctx), late)
 }
 
 // maxReports is the number of reports that may be in progress at a time. Each holds the result of its run in memory.

@@ -199,8 +199,8 @@ func (s *Scheduler) Run(ctx context.Context) error {
 			o.finish(r)
 		case r := <-s.reported:
 			o.onReported(r)
-		case err := <-o.saved:
-			o.afterSave(err)
+		case err := <-o.Saved:
+			o.After(err, s.log)
 		case <-timer.C:
 		}
 		timer.Reset(o.wake())

@@ -66,46 +66,6 @@ func (o *owner) nextRun(e *entry) (nominal, fire time.Time) {
 	return time.Time{}, time.Time{}
 }
 
-const (
-	saveEvery = time.Second
-	saveAgain = time.Minute // after a write that failed
-)
-
-// A saver writes the state file, one write at a time.
-type saver struct {
-	dirty    bool          // the state has changed since the last write began
-	saving   bool          // a write is in progress
-	saveAt   time.Duration // when the next write may begin
-	saved    chan error    // the result of the write
-	settled  []string      // records of runs to remove after the next write
-	removing []string      // records of runs to remove after the write in progress
-}
-
-// save writes the state on a goroutine of its own, which reports to saved.
-func (o *owner) save(now rules.Instant) {
-	if !o.dirty || o.saving || now.Up < o.saveAt {
-		return
-	}
-	o.dirty = false
-	if o.s.o.StateFile == "" {
-		return
-	}
-	o.saving, o.saveAt = true, now.Up+saveEvery
-	histories, removing := o.histories(), o.settled
-	o.removing, o.settled = removing, nil
-	go func() { o.saved <- history.Store(o.s.o.StateFile, histories, removing) }()
-}
-
-func (o *owner) afterSave(err error) {
-	o.saving = false
-	if err != nil {
-		o.dirty, o.saveAt = true, o.saveAt+saveAgain
-		o.settled = append(o.removing, o.settled...)
-		o.s.log.Error("history of runs is in memory only", "err", err)
-	}
-	o.removing = nil
-}
-
 // histories returns a copy of the histories to store.
 func (o *owner) histories() map[string]history.History {
 	out := make(map[string]history.History, len(o.entries))

@@ -50,8 +50,10 @@ type EntryReport struct {
 	Since   time.Time `json:"since,omitzero"`
 	Breaker string    `json:"breaker,omitempty"` // open or half_open; empty: closed
 
-	Next   time.Time `json:"next,omitzero"`   // next nominal time
-	Latest time.Time `json:"latest,omitzero"` // the latest time at which the run of Next must have started
+	Next time.Time `json:"next,omitzero"` // next nominal time
+	// Latest is when the run of Next must have started to be neither missed nor late: start_deadline (a minute at least) after
+	// its splay and, with outside: defer, after the windows open; or late_after after the nominal time if that is earlier.
+	Latest time.Time `json:"latest,omitzero"`
 
 	RunTimes
 	Error   string `json:"error,omitempty"`   // head of the error of the last run; empty if it succeeded
@@ -93,7 +95,10 @@ type FireCounts struct {
 type ScheduleHour struct {
 	Hour int64 `json:"hour"` // hours since the Unix epoch
 	FireCounts
-	Skips map[string]uint64 `json:"skips,omitempty"`
+	// Pending are fires whose nominal time has passed and that are not in another count yet: in flight, or waiting for their
+	// splay, a slot, the windows, or their turn among the fires that are made up.
+	Pending uint64            `json:"pending,omitempty"`
+	Skips   map[string]uint64 `json:"skips,omitempty"`
 }
 
 // A FireReport is what happened to one fire.

@@ -96,11 +96,11 @@ func (t *Tally) NotRun(nominal time.Time, why Reason) {
 	if why == Missed || why == DeadlineExceeded {
 		t.count(nominal, "", func(c *wire.FireCounts) { c.Missed++ })
 		t.Newest = string(Missed)
-		t.Note(wire.FireReport{Nominal: nominal, Result: string(Missed)})
+		t.note(wire.FireReport{Nominal: nominal, Result: string(Missed)})
 		return
 	}
 	t.count(nominal, string(why), func(c *wire.FireCounts) { c.Skipped++ })
-	t.Note(wire.FireReport{Nominal: nominal, Result: string(why)})
+	t.note(wire.FireReport{Nominal: nominal, Result: string(why)})
 }
 
 // ran adds a run that has ended or was interrupted.
@@ -135,7 +135,7 @@ func (t *Tally) ran(r RunRecord) {
 	}
 	t.Newest = f.Result
 	if f.Result != "" {
-		t.Note(f)
+		t.note(f)
 	}
 }
 
@@ -146,9 +146,15 @@ func oneIf(is bool) uint64 {
 	return 0
 }
 
-// Note adds a fire to the newest that did not go well, in the place of an earlier note of the same run. When there are too many,
+// Begun notes what is wrong with a run that has not ended.
+func (t *Tally) Begun(nominal, started time.Time, result string) {
+	t.Newest = result
+	t.note(wire.FireReport{Nominal: nominal, Started: started, Result: result})
+}
+
+// note adds a fire to the newest that did not go well, in the place of an earlier note of the same run. When there are too many,
 // skips are dropped first.
-func (t *Tally) Note(f wire.FireReport) {
+func (t *Tally) note(f wire.FireReport) {
 	if i := slices.IndexFunc(t.Fires, func(other wire.FireReport) bool { return !f.Started.IsZero() && isSameRun(f, other) }); i >= 0 {
 		t.Fires[i] = f
 		return

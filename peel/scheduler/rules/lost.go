@@ -1,30 +1,39 @@
 package rules
 
 import (
+	"slices"
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 )
 
-// A Span is the times (From, To].
-type Span struct{ From, To time.Time }
-
-// Has reports whether a time is in the span.
-func (s Span) Has(at time.Time) bool { return at.After(s.From) && !at.After(s.To) }
-
-// JumpOf returns the times over which a step set the wall clock forward, empty if it was set back. No host has lived them, so
-// nothing was missed there. The step was noticed at now, elapsed after the clocks were last compared: the clock may have been set
-// at any time since, but at most atMost ago, because after a suspend it is set at the end.
-func JumpOf(step, elapsed, atMost time.Duration, now time.Time) Span {
-	if step <= 0 {
-		return Span{}
-	}
-	return Span{From: now.Add(-step - min(elapsed, atMost)), To: now}
+// A Loss is a time in which the fires of an entry did not run.
+type Loss struct {
+	From, To time.Time   // (From, To]
+	Replaced Span        // of fires that were due together with one that took their place
+	Jump     Span        // over which the wall clock was set forward
+	Except   []time.Time // nominal times of fires that may still run
+	RunsLeft uint64      // runs that the timing may still give the entry
 }
 
-// Lost returns the nominal times in (from, to], which did not lead to a run. Of more than 100,000 it returns the newest, at least
-// half of that number.
-func (e *Entry) Lost(from, to time.Time) []time.Time {
+// Lose adds fires that did not run to the tally, of more than 100,000 the newest, at least half of that number.
+func (e *Entry) Lose(l Loss) {
+	for _, at := range e.nominalTimes(l.From, l.To) {
+		if l.RunsLeft == 0 { // it would never have fired
+			return
+		}
+		why := e.whyLost(at, l)
+		if why == history.Missed {
+			l.RunsLeft--
+		}
+		if !slices.ContainsFunc(l.Except, at.Equal) {
+			e.Tally.NotRun(at, why)
+		}
+	}
+}
+
+// nominalTimes returns those in (from, to].
+func (e *Entry) nominalTimes(from, to time.Time) []time.Time {
 	if limit := to.Add(-LongAgo); from.Before(limit) {
 		from = limit
 	}
@@ -47,20 +56,37 @@ func (e *Entry) Lost(from, to time.Time) []time.Time {
 	}
 }
 
-// WhyLost returns why a fire did not run that was lost: the rule that would have kept it from running, or [history.Missed]. jump is
-// the times over which the wall clock was set.
-func (e *Entry) WhyLost(nominal time.Time, replaced, jump Span) history.Reason {
+// whyLost returns the rule that would have kept a fire from running, or [history.Missed].
+func (e *Entry) whyLost(nominal time.Time, l Loss) history.Reason {
 	switch why := e.ClosedBy(nominal); {
 	case why != "":
 		return why
-	case replaced.Has(nominal):
+	case l.Replaced.Has(nominal):
 		return history.Superseded
 	case !e.BreakerAllows(nominal):
 		return history.CircuitOpen
-	case jump.Has(nominal):
+	case l.Jump.Has(nominal):
 		return history.ClockSet
 	}
 	return history.Missed
+}
+
+// DropStored removes the fires that an entry keeps over a restart, and counts them. Those that are owed were missed. waits says that
+// a fire waits for a slot in this process; it stays.
+func (e *Entry) DropStored(why history.Reason, waits bool) {
+	for _, at := range e.Owed {
+		e.Tally.NotRun(at, history.Missed)
+	}
+	if w := e.Waiting; w != nil && !waits {
+		if w.Trigger != history.TriggerManual {
+			e.Tally.NotRun(w.Nominal, why)
+		}
+		e.Waiting = nil
+	}
+	if !e.Held.IsZero() && e.Next.Trigger == "" {
+		e.Tally.NotRun(e.Held, why)
+	}
+	e.Owed, e.Held = nil, time.Time{}
 }
 
 // Coalesces returns the time after which the nominal times of an interval are lost that are not after now, if its fire at nominal,

@@ -1,0 +1,140 @@
+// Package schedulereport tells masters what happens to the fires of a peel's schedule.
+//
+// Make a [Reporter] with [New], call [Reporter.Run] with the connection, and [Reporter.Changed] when an entry changes its class or
+// the settings change. [Build] makes a report, and [Encode] makes it fit into a message.
+//
+// A report is sent within 10 s after each connect, within 5 s after a change, and else every 10 minutes ± 10 %; there are at
+// least 5 s between two. One that the stream does not confirm is made anew and sent again. Each has the hours since the last one
+// that was confirmed, so a lost report loses nothing.
+//
+// # Known gap
+//
+// A process does not know what the stream confirmed to the last one: its first report has all hours that the scheduler remembers.
+package schedulereport
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/seed-c01c3da5/zester/peel/scheduler"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/schedule"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// Options configure a Reporter. All are required.
+type Options struct {
+	Peel     target.PeelID
+	Zone     *time.Location // of entries that name none
+	States   func(context.Context) ([]scheduler.EntryState, error)
+	Settings func() Settings
+	// Send sends a report. It returns false if the report has to be sent again.
+	Send func(ctx context.Context, subject string, data []byte) bool
+	Log  *slog.Logger
+}
+
+// Settings are what a peel has in force.
+type Settings struct {
+	Commit, Digest string
+	Version        string       // of the peel's program
+	Schedule       schedule.Set // of the settings; other entries are from peel.yaml
+}
+
+// A Reporter sends the reports of one peel.
+type Reporter struct {
+	o       Options
+	started time.Time
+	changed chan struct{}
+}
+
+// New returns a Reporter.
+func New(o Options) *Reporter {
+	return &Reporter{o: o, started: time.Now(), changed: make(chan struct{}, 1)}
+}
+
+// Changed makes a report due. Any goroutine may call it; it does not block.
+func (r *Reporter) Changed() {
+	select {
+	case r.changed <- struct{}{}:
+	default:
+	}
+}
+
+// Run sends reports until ctx ends.
+func (r *Reporter) Run(ctx context.Context, nc *nats.Conn) {
+	connected := nc.StatusChanged(nats.CONNECTED)
+	defer nc.RemoveStatusListener(connected)
+	a := agenda{at: time.Now().Add(rand.N(afterConnect))}
+	timer := time.NewTimer(time.Until(a.at))
+	defer timer.Stop()
+	var confirmed time.Time // when the last report was made that the stream confirmed
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-connected:
+			a.want(time.Now().Add(rand.N(afterConnect)))
+		case <-r.changed:
+			a.want(time.Now())
+		case <-timer.C:
+			made := time.Now()
+			stored := nc.IsConnected() && r.send(ctx, confirmed)
+			if stored {
+				confirmed = made
+			}
+			a.tried(made, stored)
+		}
+		timer.Reset(time.Until(a.at))
+	}
+}
+
+// send makes and sends a report, and reports whether the stream has confirmed it.
+func (r *Reporter) send(ctx context.Context, confirmed time.Time) bool {
+	states, err := r.o.States(ctx)
+	if err != nil {
+		return false // the peel is shutting down
+	}
+	report := Build(Source{
+		Peel: r.o.Peel, Zone: ZoneName(r.o.Zone), Started: r.started, Settings: r.o.Settings(), States: states, Confirmed: confirmed,
+	}, time.Now())
+	data, err := Encode(report)
+	if err != nil {
+		r.o.Log.Error("report on the schedule not sent", "err", err)
+		return true
+	}
+	return r.o.Send(ctx, wire.ScheduleStateOf(r.o.Peel.Wire()), data)
+}
+
+const (
+	minGap       = 5 * time.Second  // between two reports
+	afterConnect = 10 * time.Second // within which the peels of a fleet report after a connect
+)
+
+// An agenda says when the next report is due.
+type agenda struct {
+	at   time.Time
+	last time.Time // when the last one was made
+}
+
+// want makes a report due at a time, or earlier if one is due already, but not within minGap of the last.
+func (a *agenda) want(at time.Time) {
+	if earliest := a.last.Add(minGap); at.Before(earliest) {
+		at = earliest
+	}
+	if at.Before(a.at) {
+		a.at = at
+	}
+}
+
+// tried plans the next report after one that was made at a time.
+func (a *agenda) tried(made time.Time, stored bool) {
+	wait := minGap + rand.N(minGap)
+	if stored {
+		wait = wire.ScheduleInterval*9/10 + rand.N(wire.ScheduleInterval/5)
+	}
+	a.last, a.at = made, made.Add(wait)
+}
