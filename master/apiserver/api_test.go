@@ -16,7 +16,10 @@ import (
 	"github.com/nats-io/nkeys"
 
 	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/apiserver"
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel/dial"
@@ -114,6 +117,30 @@ func TestPeelsAreListedAndShown(t *testing.T) {
 		}
 		_, err = c.Peel(t.Context(), "gone")
 		wantCode(t, err, api.CodeNotFound)
+	})
+}
+
+// More credentials than one page has come in order, each once.
+func TestCredentialsComeInPages(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		authority := s.authority(func(context.Context, string) error { return nil })
+		s.master("m1", func(o *apiserver.Options) { o.Authority = authority })
+		for i := range 1100 {
+			key := credential.Key{Public: fmt.Sprint(i), Issued: time.Now(), Expires: time.Now().Add(time.Duration(i+1) * time.Hour)}
+			entry := keystore.Entry{Role: grants.RolePeel, ID: fmt.Sprintf("p-%04d", i), Keys: []credential.Key{key}}
+			if _, err := keystore.Register(s.bus.Keys.Dir(), entry, false); err != nil {
+				t.Fatal(err)
+			}
+		}
+		all, err := s.client(grants.RoleAuditor, "eve").Credentials(t.Context())
+		if err != nil || len(all) != 1100 || all[0].Name != "p-0000" || all[1099].Name != "p-1099" || !all[1099].Expires.Equal(time.Now().Add(1100*time.Hour)) {
+			t.Fatalf("%d credentials, %v", len(all), err)
+		}
+		for i := 1; i < len(all); i++ {
+			if all[i].Name <= all[i-1].Name {
+				t.Fatalf("%s after %s", all[i].Name, all[i-1].Name)
+			}
+		}
 	})
 }
 

@@ -104,3 +104,12 @@ type Rotation struct {
 	At         time.Time              `json:"at"`
 	Former     map[grants.Role]string `json:"former,omitempty"` // public keys that servers still accept
 }
+
+// A Held is a credential of the bus that a party has.
+type Held struct {
+	Role    grants.Role `json:"role"`
+	Name    string      `json:"name"`
+	Expires time.Time   `json:"expires,omitzero"` // zero: it does not
+	// Renews reports whether the party gets the next one by itself, also after this one has expired: a peel that enrolled.
+	Renews bool `json:"renews,omitempty"`
+}

@@ -64,3 +64,9 @@ func (e *Enrolled) Unused() bool {
 	decided := slices.ContainsFunc(e.History, func(s Step) bool { return s.State == Accepted || s.State == Revoked })
 	return (e.State == Pending || e.State == Rejected) && !decided && e.Expires.IsZero() && len(e.Ended) == 0
 }
+
+// Enrolls reports whether the host has enrolled itself, so that it also renews its credential. Else the credential was made beside the
+// masters' keys.
+func (e *Enrolled) Enrolls() bool {
+	return slices.ContainsFunc(e.History, func(s Step) bool { return s.State == Accepted && s.By != "" })
+}
