@@ -9,8 +9,13 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/cmd/zester/bisect"
+	"github.com/seed-c01c3da5/zester/cmd/zester/horizon"
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
+	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -21,6 +26,7 @@ func TestCommandsThatLookAheadOnTerminalsOfThreeWidths(t *testing.T) {
 			var got bytes.Buffer
 			a := &app{out: &got, errOut: &got, output: formTable, columns: columns, colour: "never"}
 			for _, c := range []shown{
+				{"horizon", func() error { return a.showHorizon(exampleHorizon(t, time.Now().UTC())) }},
 				{"bisect 'db-*' backup", func() error { return a.showBisect(exampleBisect(time.Now().UTC())) }},
 			} {
 				fmt.Fprintf(&got, "$ zester %s\n", c.name)
@@ -58,4 +64,39 @@ func exampleBisect(now time.Time) *bisect.Result {
 	return bisect.Find("backup", runs, []status.Attempt{
 		{Commit: newCommit, Author: "Ada Operator <ada@example.com>", Message: "Back up the database at night", Began: now.Add(-210 * time.Minute)},
 	})
+}
+
+// exampleHorizon is a fleet of three peels: one has not got the newest settings, one lacks the contents of a file.
+func exampleHorizon(t *testing.T, now time.Time) *horizon.Horizon {
+	t.Helper()
+	entry := func(name, module string, interval, life time.Duration) *schedule.Entry {
+		e := schedule.New(name)
+		e.Module, e.Clock.Interval.Duration = module, interval
+		if life > 0 {
+			e.Life.Until = now.Add(life)
+		}
+		return e
+	}
+	peel := func(id target.PeelID, digest settings.Digest, missing int) status.Peel {
+		return status.Peel{Peel: id, Digest: digest, Wanted: "new", Commit: newCommit, Reported: now, MissingContents: missing}
+	}
+	old := peel("db-01", "old", 0)
+	old.Commit, old.Since = oldCommit, now.Add(-time.Hour)
+	h, err := horizon.Look(horizon.Fleet{
+		Cut: now, Zone: time.UTC, Peels: []status.Peel{old, peel("web-01", "new", 0), peel("web-02", "new", 1)},
+		Schedules: map[settings.Digest]schedule.Set{"new": {
+			"backup": entry("backup", "cmd.run", 12*time.Hour, 0), "highstate": entry("highstate", "state.highstate", time.Hour, 0),
+			"migrate": entry("migrate", "cmd.run", 6*time.Hour, 40*time.Hour),
+		}},
+		Credentials: []credential.Held{
+			{Role: grants.RolePeel, Name: "web-01", Expires: now.Add(29 * day), Renews: true},
+			{Role: grants.RolePeel, Name: "db-01", Expires: now.Add(50 * time.Hour)},
+			{Role: grants.RoleOperator, Name: "ada"},
+		},
+		Sync: &status.Sync{LastGood: status.Revision{Commit: newCommit}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
 }

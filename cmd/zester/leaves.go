@@ -93,6 +93,8 @@ plan                           # what is not committed yet
 plan --base origin/main --head HEAD
 plan --facts peels.yaml --base origin/main -o markdown`},
 
+	"horizon": {listsShort | flagColour, "horizon\nhorizon 'web-*' -o json"},
+
 	"state status": {listStates, `
 state status
 state status 'web-*'
