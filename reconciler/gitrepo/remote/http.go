@@ -19,9 +19,7 @@ import (
 )
 
 const (
-	typeAdvertisement = "application/x-git-upload-pack-advertisement"
-	typeResult        = "application/x-git-upload-pack-result"
-	typeRequest       = "application/x-git-upload-pack-request"
+	typePrefix = "application/x-" // of the types of content; the name of the service follows
 
 	version2     = "version=2"
 	maxListing   = 64 << 20 // bytes of a list of references
@@ -54,7 +52,7 @@ func (s *httpSource) resolve(ctx context.Context, ref plumbing.ReferenceName) (p
 // version 0 answers the first request with all references.
 func (s *httpSource) tip(ctx context.Context, ref plumbing.ReferenceName) (plumbing.Hash, error) {
 	if s.v2 == nil {
-		listing, at, err := s.discover(ctx, version2)
+		listing, at, err := s.discover(ctx, fetching, version2)
 		if err != nil {
 			return plumbing.ZeroHash, err
 		}
@@ -82,7 +80,7 @@ func (s *httpSource) tip(ctx context.Context, ref plumbing.ReferenceName) (plumb
 }
 
 func (s *httpSource) fetch(ctx context.Context, f Request) error {
-	listing, at, err := s.discover(ctx, "")
+	listing, at, err := s.discover(ctx, fetching, "")
 	if err != nil {
 		return err
 	}
@@ -91,24 +89,41 @@ func (s *httpSource) fetch(ctx context.Context, f Request) error {
 		return err
 	}
 	return uploadPack(refs, f, func(request []byte) (io.ReadCloser, error) {
-		res, err := s.do(ctx, http.MethodPost, at.JoinPath("git-upload-pack"), "", request)
-		if err != nil {
-			return nil, err
-		}
-		return res.Body, nil
+		return s.post(ctx, fetching, at, "", request)
 	})
 }
 
-// discover requests the server's references or capabilities, and also returns
-// the URL of the repository after redirects.
-func (s *httpSource) discover(ctx context.Context, protocol string) (listing []byte, at *url.URL, err error) {
+func (s *httpSource) push(ctx context.Context, u Update) error {
+	listing, at, err := s.discover(ctx, pushing, "")
+	if err != nil {
+		return err
+	}
+	refs, err := readRefs(bytes.NewReader(listing))
+	if err != nil {
+		return err
+	}
+	return receivePack(refs, u, func(request []byte) (io.ReadCloser, error) { return s.post(ctx, pushing, at, "", request) })
+}
+
+// post sends a request to a service of the repository at a URL, and returns the body of the response.
+func (s *httpSource) post(ctx context.Context, service string, at *url.URL, protocol string, request []byte) (io.ReadCloser, error) {
+	res, err := s.do(ctx, http.MethodPost, at.JoinPath(service), service, protocol, request)
+	if err != nil {
+		return nil, err
+	}
+	return res.Body, nil
+}
+
+// discover requests the server's references or capabilities for a service, and
+// also returns the URL of the repository after redirects.
+func (s *httpSource) discover(ctx context.Context, service, protocol string) (listing []byte, at *url.URL, err error) {
 	u, err := url.Parse(s.address.raw)
 	if err != nil {
 		return nil, nil, err
 	}
 	ask := u.JoinPath("info/refs")
-	ask.RawQuery = "service=git-upload-pack"
-	res, err := s.do(ctx, http.MethodGet, ask, protocol, nil)
+	ask.RawQuery = "service=" + service
+	res, err := s.do(ctx, http.MethodGet, ask, service, protocol, nil)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -130,11 +145,11 @@ func (s *httpSource) lsRefs(ctx context.Context, prefix string) (map[string]plum
 	if err = errors.Join(err, lines.EncodeString("ref-prefix "+prefix+"\n"), lines.Flush()); err != nil {
 		return nil, err
 	}
-	res, err := s.do(ctx, http.MethodPost, s.v2.JoinPath("git-upload-pack"), version2, body.Bytes())
+	answer, err := s.post(ctx, fetching, s.v2, version2, body.Bytes())
 	if err != nil {
 		return nil, err
 	}
-	data, err := readListing(res.Body)
+	data, err := readListing(answer)
 	if err != nil {
 		return nil, err
 	}
@@ -194,7 +209,7 @@ func readListing(body io.ReadCloser) ([]byte, error) {
 
 // do sends a request and returns the response of a Git server. Any other response
 // becomes an Error from its status and headers; its body is ignored.
-func (s *httpSource) do(ctx context.Context, method string, to *url.URL, protocol string, body []byte) (*http.Response, error) {
+func (s *httpSource) do(ctx context.Context, method string, to *url.URL, service, protocol string, body []byte) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, to.String(), bytes.NewReader(body))
 	if err != nil {
 		return nil, err
@@ -206,11 +221,11 @@ func (s *httpSource) do(ctx context.Context, method string, to *url.URL, protoco
 	if err != nil {
 		return nil, fail(CredentialsUnreadable, "%v", err)
 	}
-	want := typeAdvertisement
+	want := typePrefix + service + "-advertisement"
 	if method == http.MethodPost {
-		want = typeResult
-		req.Header.Set("Content-Type", typeRequest)
-		req.Header.Set("Accept", typeResult)
+		want = typePrefix + service + "-result"
+		req.Header.Set("Content-Type", typePrefix+service+"-request")
+		req.Header.Set("Accept", want)
 	}
 	if protocol != "" {
 		req.Header.Set("Git-Protocol", protocol)
@@ -274,7 +289,7 @@ func refused(res *http.Response) *Error {
 	case status == http.StatusUnauthorized, status == http.StatusProxyAuthRequired:
 		return fail(AuthenticationFailed, "the server asks for credentials (status %d)", status)
 	case status == http.StatusForbidden && res.Header.Get("X-RateLimit-Remaining") != "0":
-		return fail(Forbidden, "the server forbids reading (status %d)", status)
+		return fail(Forbidden, "the server does not allow it (status %d)", status)
 	case status == http.StatusNotFound, status == http.StatusGone:
 		return fail(NotFound, "%s (status %d)", notFoundHint, status)
 	case status == http.StatusTooManyRequests, status == http.StatusForbidden:

@@ -1,9 +1,9 @@
 // Package remote reads Git servers over http, https and ssh: the commit that a
-// reference is at, and the objects that a store lacks.
+// reference is at, and the objects that a store lacks. It also sends commits.
 //
 // Begin with [Parse] and [New]. [Remote.Resolve] is one small request;
-// [Remote.Fetch] transfers one pack. Both end promptly with their context. A
-// Remote belongs to one goroutine.
+// [Remote.Fetch] and [Remote.Push] transfer one pack. All end promptly with their
+// context. A Remote belongs to one goroutine.
 //
 // Over http and https a reference is resolved with protocol version 2 and a
 // ref-prefix, so that a repository with thousands of pull-request refs costs one
@@ -56,6 +56,7 @@ const (
 	UnsupportedObjectFormat = "UnsupportedObjectFormat"
 	ShallowRemote           = "ShallowRemote"
 	CredentialsUnreadable   = "CredentialsUnreadable"
+	Declined                = "Declined"
 )
 
 // An Error says why a server could not be read. Msg holds no credentials, and at
@@ -99,6 +100,7 @@ type Remote struct {
 type source interface {
 	resolve(ctx context.Context, ref plumbing.ReferenceName) (plumbing.Hash, error)
 	fetch(ctx context.Context, f Request) error
+	push(ctx context.Context, u Update) error
 	close()
 }
 

@@ -32,7 +32,7 @@ type sshSource struct {
 func (s *sshSource) close() {}
 
 func (s *sshSource) resolve(ctx context.Context, ref plumbing.ReferenceName) (tip plumbing.Hash, err error) {
-	err = s.uploadPack(ctx, func(refs *packp.AdvRefs, _ io.WriteCloser, _ io.Reader) (err error) {
+	err = s.run(ctx, fetching, func(refs *packp.AdvRefs, _ io.WriteCloser, _ io.Reader) (err error) {
 		tip, err = pick(refs.References, ref)
 		return err
 	})
@@ -40,8 +40,14 @@ func (s *sshSource) resolve(ctx context.Context, ref plumbing.ReferenceName) (ti
 }
 
 func (s *sshSource) fetch(ctx context.Context, f Request) error {
-	return s.uploadPack(ctx, func(refs *packp.AdvRefs, to io.WriteCloser, from io.Reader) error {
+	return s.run(ctx, fetching, func(refs *packp.AdvRefs, to io.WriteCloser, from io.Reader) error {
 		return uploadPack(refs, f, sendTo(to, from))
+	})
+}
+
+func (s *sshSource) push(ctx context.Context, u Update) error {
+	return s.run(ctx, pushing, func(refs *packp.AdvRefs, to io.WriteCloser, from io.Reader) error {
+		return receivePack(refs, u, sendTo(to, from))
 	})
 }
 
@@ -53,9 +59,9 @@ func sendTo(to io.WriteCloser, from io.Reader) func([]byte) (io.ReadCloser, erro
 	}
 }
 
-// uploadPack runs git-upload-pack on the server, and calls do with the references
-// that it lists and the connection, which is closed when ctx ends.
-func (s *sshSource) uploadPack(ctx context.Context, do func(*packp.AdvRefs, io.WriteCloser, io.Reader) error) error {
+// run runs a service on the server, and calls do with the references that it
+// lists and the connection, which is closed when ctx ends.
+func (s *sshSource) run(ctx context.Context, service string, do func(*packp.AdvRefs, io.WriteCloser, io.Reader) error) error {
 	ep, err := transport.NewEndpoint(s.address.raw)
 	if err != nil {
 		return fail(NotFound, "not a URL: %v", err)
@@ -70,7 +76,7 @@ func (s *sshSource) uploadPack(ctx context.Context, do func(*packp.AdvRefs, io.W
 	}
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
-	return session(conn, hostPort(ep), config, ep.Path, func(to io.WriteCloser, from io.Reader) error {
+	return session(conn, hostPort(ep), config, service, ep.Path, func(to io.WriteCloser, from io.Reader) error {
 		refs, err := readRefs(from)
 		if err != nil {
 			return err
@@ -79,9 +85,9 @@ func (s *sshSource) uploadPack(ctx context.Context, do func(*packp.AdvRefs, io.W
 	})
 }
 
-// session runs git-upload-pack for a path. If the server answers nothing, the
-// error is its standard error.
-func session(conn net.Conn, addr string, config *ssh.ClientConfig, path string, do func(io.WriteCloser, io.Reader) error) error {
+// session runs a service for a path. If the server answers nothing, the error is
+// its standard error.
+func session(conn net.Conn, addr string, config *ssh.ClientConfig, service, path string, do func(io.WriteCloser, io.Reader) error) error {
 	c, channels, requests, err := ssh.NewClientConn(conn, addr, config)
 	if err != nil {
 		return err
@@ -103,7 +109,7 @@ func session(conn net.Conn, addr string, config *ssh.ClientConfig, path string, 
 	var stderr limited
 	sess.Stderr = &stderr
 	quoted := strings.NewReplacer("'", `'\''`, "!", `'\!'`).Replace(path) // as git does, also for csh
-	if err := sess.Start("git-upload-pack '" + quoted + "'"); err != nil {
+	if err := sess.Start(service + " '" + quoted + "'"); err != nil {
 		return err
 	}
 	err = do(to, from)

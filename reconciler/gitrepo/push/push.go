@@ -1,0 +1,429 @@
+// Package push makes commits on a branch of a Git repository, without a checkout.
+//
+// Begin with [New]. [Pusher.Head] reads the newest revision of the branch; [Pusher.Commit] makes a commit on it and pushes that.
+//
+// Guarantees: a commit has exactly the files of its parent and the changes; a push never moves a branch that has moved since
+// Head, so no commit of another is lost; after a broken connection the branch is read again, so that an error means that the
+// commit is not on it. Credentials are those of [gitrepo.Options], and are read for each request.
+//
+// A repository on this host gets its objects and its reference directly, and no hook runs. A branch that is checked out there
+// is refused, as git does.
+//
+// Known gaps: a commit can be signed with an SSH key only. A directory with a submodule or with modes that Git no longer
+// writes cannot be changed if it cannot be written again as it is.
+package push
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	git "github.com/go-git/go-git/v5"
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/filemode"
+	"github.com/go-git/go-git/v5/plumbing/format/packfile"
+	"github.com/go-git/go-git/v5/plumbing/object"
+	"github.com/go-git/go-git/v5/plumbing/storer"
+	"github.com/go-git/go-git/v5/storage/memory"
+	"github.com/hiddeco/sshsig"
+	"golang.org/x/crypto/ssh"
+
+	"github.com/seed-c01c3da5/zester/reconciler/access"
+	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
+	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/remote"
+)
+
+// ErrMoved: the branch is no longer at the commit that the change was made for. Make the change again for the new head.
+var ErrMoved = errors.New("the branch moved meanwhile")
+
+const pushLimit = time.Minute
+
+// A Person is an author or committer.
+type Person struct{ Name, Email string }
+
+// Options say where commits go. Repo.Path must be empty: changes name files from the root of the repository.
+type Options struct {
+	Repo      gitrepo.Options
+	Committer Person
+	Key       string // file with the SSH key that signs commits; empty: commits are not signed
+}
+
+// A Pusher makes commits on one branch. Use it from one goroutine.
+type Pusher struct {
+	o       Options
+	repo    *gitrepo.Repo
+	address *remote.Address
+	remote  *remote.Remote // nil for a repository on this host
+	branch  plumbing.ReferenceName
+}
+
+// New checks the options. It touches neither the network nor the disk.
+func New(o Options) (*Pusher, error) {
+	if o.Repo.Path != "" || o.Repo.Ref != "" {
+		return nil, errors.New("cannot push below a path, or to a reference that is no branch")
+	}
+	repo, err := gitrepo.Open(o.Repo)
+	if err != nil {
+		return nil, err
+	}
+	address, err := remote.Parse(o.Repo.URL)
+	if err != nil {
+		return nil, err
+	}
+	to, err := remote.New(address, o.Repo.Access)
+	if err != nil {
+		return nil, err
+	}
+	branch := o.Repo.Branch
+	if branch == "" {
+		branch = "main"
+	}
+	return &Pusher{o: o, repo: repo, address: address, remote: to, branch: plumbing.NewBranchReferenceName(branch)}, nil
+}
+
+// Close closes connections and files.
+func (p *Pusher) Close() error {
+	if p.remote != nil {
+		p.remote.Close()
+	}
+	return p.repo.Close()
+}
+
+// URL returns the URL of the repository without credentials.
+func (p *Pusher) URL() string { return p.repo.URL() }
+
+// Head returns the newest revision of the branch, with all files of the repository.
+func (p *Pusher) Head(ctx context.Context) (*gitrepo.Snapshot, error) {
+	h, err := p.repo.Resolve(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.repo.Fetch(ctx, h); err != nil {
+		return nil, err
+	}
+	return p.repo.Snapshot(h)
+}
+
+// A Change is the content of a commit.
+type Change struct {
+	Files   map[string][]byte // by path from the root of the repository; nil removes the file
+	Author  Person
+	Message string
+	// Branch is a new branch for the commit, which must not exist; empty: the branch of the options.
+	Branch string
+}
+
+// Commit makes a commit on base, which [Pusher.Head] returned, and pushes it. The error wraps [ErrMoved] if the branch has
+// moved since.
+func (p *Pusher) Commit(ctx context.Context, base *gitrepo.Snapshot, c Change) (gitrepo.Hash, error) {
+	b := builder{from: base.Tree, made: memory.NewStorage()}
+	root, err := b.tree(".", base.Tree.Hash(), split(c.Files))
+	if err != nil {
+		return gitrepo.Hash{}, fmt.Errorf("cannot make a commit for %s: %w", p.URL(), err)
+	}
+	commit, err := p.commit(&b, plumbing.Hash(base.Commit.Hash), root, c)
+	if err != nil {
+		return gitrepo.Hash{}, fmt.Errorf("cannot make a commit for %s: %w", p.URL(), err)
+	}
+	u := remote.Update{Ref: p.branch, Old: plumbing.Hash(base.Commit.Hash), New: commit}
+	if c.Branch != "" {
+		u.Ref, u.Old = plumbing.NewBranchReferenceName(c.Branch), plumbing.ZeroHash
+		if err := u.Ref.Validate(); err != nil {
+			return gitrepo.Hash{}, fmt.Errorf("cannot push to branch %q: it is not a branch name", c.Branch)
+		}
+	}
+	if err := p.push(ctx, u, &b); err != nil {
+		if e, ok := errors.AsType[*remote.Error](err); ok && e.Reason == remote.RefMoved {
+			err = fmt.Errorf("%w: %s", ErrMoved, e.Msg)
+		}
+		return gitrepo.Hash{}, fmt.Errorf("cannot push to branch %q of %s: %w", u.Ref.Short(), p.URL(), err)
+	}
+	return gitrepo.Hash(commit), nil
+}
+
+func (p *Pusher) push(ctx context.Context, u remote.Update, b *builder) error {
+	if p.remote == nil {
+		return pushLocally(p.address.Path, u, b.made)
+	}
+	var pack bytes.Buffer
+	if _, err := packfile.NewEncoder(&pack, b.made, false).Encode(b.hashes, 0); err != nil {
+		return err
+	}
+	u.Pack = pack.Bytes()
+	err := p.remote.Push(ctx, pushLimit, u)
+	if err == nil || !remote.IsUncertain(err) {
+		return err
+	}
+	if tip, failed := p.remote.Resolve(ctx, pushLimit, u.Ref); failed == nil && (tip == u.New || p.follows(ctx, u, tip)) {
+		return nil
+	}
+	return err
+}
+
+// follows reports whether the branch of the options is at a commit that descends from a pushed one.
+func (p *Pusher) follows(ctx context.Context, u remote.Update, tip plumbing.Hash) bool {
+	if u.Ref != p.branch || p.repo.Fetch(ctx, gitrepo.Hash(tip)) != nil {
+		return false
+	}
+	is, err := p.repo.IsAncestor(gitrepo.Hash(u.New), gitrepo.Hash(tip))
+	return err == nil && is
+}
+
+// pushLocally stores the objects in a repository on this host, and then moves the reference if it is still where it was.
+func pushLocally(dir string, u remote.Update, made *memory.Storage) error {
+	repo, err := git.PlainOpenWithOptions(dir, &git.PlainOpenOptions{EnableDotGitCommonDir: true})
+	if err != nil {
+		return err
+	}
+	config, err := repo.Config()
+	if err != nil {
+		return err
+	}
+	if head, err := repo.Reference(plumbing.HEAD, false); err == nil && !config.Core.IsBare && head.Target() == u.Ref {
+		return errors.New("the branch is checked out there, and the files would no longer fit it: use a bare repository")
+	}
+	for _, o := range made.Objects {
+		if _, err := repo.Storer.SetEncodedObject(o); err != nil {
+			return err
+		}
+	}
+	was, err := storer.ResolveReference(repo.Storer, u.Ref)
+	switch {
+	case errors.Is(err, plumbing.ErrReferenceNotFound):
+		was = nil
+	case err != nil:
+		return err
+	}
+	if was == nil != u.Old.IsZero() || was != nil && was.Hash() != u.Old {
+		return ErrMoved
+	}
+	err = repo.Storer.CheckAndSetReference(plumbing.NewHashReference(u.Ref, u.New), was)
+	if err != nil && strings.Contains(err.Error(), "reference has changed concurrently") {
+		return ErrMoved
+	}
+	return err
+}
+
+// commit stores the commit object.
+func (p *Pusher) commit(b *builder, parent, root plumbing.Hash, c Change) (plumbing.Hash, error) {
+	for _, who := range []Person{c.Author, p.o.Committer} {
+		if who.Name == "" || strings.ContainsAny(who.Name+who.Email, "<>\n\x00") {
+			return plumbing.ZeroHash, fmt.Errorf("%q <%s> is no name and address for a commit", who.Name, who.Email)
+		}
+	}
+	now := time.Now()
+	commit := &object.Commit{
+		Author:    object.Signature{Name: c.Author.Name, Email: c.Author.Email, When: now},
+		Committer: object.Signature{Name: p.o.Committer.Name, Email: p.o.Committer.Email, When: now},
+		Message:   c.Message, TreeHash: root, ParentHashes: []plumbing.Hash{parent},
+	}
+	if p.o.Key != "" {
+		var err error
+		if commit.PGPSignature, err = sign(commit, p.o.Key); err != nil {
+			return plumbing.ZeroHash, err
+		}
+	}
+	return b.store(commit.Encode)
+}
+
+// sign returns the signature of a commit with an SSH key.
+func sign(commit *object.Commit, file string) (string, error) {
+	data, err := access.ReadPrivate(file)
+	if err != nil {
+		return "", fmt.Errorf("cannot read the signing key in %s: %w", file, err)
+	}
+	key, err := ssh.ParsePrivateKey(data)
+	if err != nil {
+		return "", fmt.Errorf("cannot use the signing key in %s: %w", file, err)
+	}
+	o := &plumbing.MemoryObject{}
+	if err := commit.EncodeWithoutSignature(o); err != nil {
+		return "", err
+	}
+	text, err := o.Reader()
+	if err != nil {
+		return "", err
+	}
+	defer text.Close()
+	sig, err := sshsig.Sign(text, key, sshsig.HashSHA512, "git")
+	if err != nil {
+		return "", fmt.Errorf("cannot sign with the key in %s: %w", file, err)
+	}
+	return string(sshsig.Armor(sig)), nil
+}
+
+// A builder makes the objects of a commit.
+type builder struct {
+	from   *gitrepo.Tree
+	made   *memory.Storage
+	hashes []plumbing.Hash // of made
+}
+
+func (b *builder) store(encode func(plumbing.EncodedObject) error) (plumbing.Hash, error) {
+	o := b.made.NewEncodedObject()
+	if err := encode(o); err != nil {
+		return plumbing.ZeroHash, err
+	}
+	h, err := b.made.SetEncodedObject(o)
+	if !slices.Contains(b.hashes, h) {
+		b.hashes = append(b.hashes, h)
+	}
+	return h, err
+}
+
+// changes are the changes below one directory: files of it, and changes below its directories.
+type changes struct {
+	files map[string][]byte
+	dirs  map[string]*changes
+}
+
+func split(files map[string][]byte) *changes {
+	top := &changes{map[string][]byte{}, map[string]*changes{}}
+	for name, content := range files {
+		at := top
+		dir, base := path.Split(name)
+		for part := range strings.SplitSeq(strings.Trim(dir, "/"), "/") {
+			if part == "" {
+				continue
+			}
+			if at.dirs[part] == nil {
+				at.dirs[part] = &changes{map[string][]byte{}, map[string]*changes{}}
+			}
+			at = at.dirs[part]
+		}
+		at.files[base] = content
+	}
+	return top
+}
+
+// tree stores the tree of a directory with its changes, and returns the zero hash for an empty one. was is the present hash of
+// the directory, zero if there is none.
+func (b *builder) tree(dir string, was gitrepo.Hash, c *changes) (plumbing.Hash, error) {
+	entries := map[string]object.TreeEntry{}
+	if !was.IsZero() {
+		var err error
+		if entries, err = b.entries(dir, was); err != nil {
+			return plumbing.ZeroHash, err
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.dirs)) {
+		old, there := entries[name]
+		if there && old.Mode != filemode.Dir {
+			return plumbing.ZeroHash, fmt.Errorf("%s is not a directory", path.Join(dir, name))
+		}
+		h, err := b.tree(path.Join(dir, name), gitrepo.Hash(old.Hash), c.dirs[name])
+		if err != nil {
+			return plumbing.ZeroHash, err
+		}
+		delete(entries, name)
+		if !h.IsZero() {
+			entries[name] = object.TreeEntry{Name: name, Mode: filemode.Dir, Hash: h}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.files)) {
+		content := c.files[name]
+		old, there := entries[name]
+		if there && old.Mode != filemode.Regular && old.Mode != filemode.Executable {
+			return plumbing.ZeroHash, fmt.Errorf("%s is not a regular file", path.Join(dir, name))
+		}
+		if delete(entries, name); content == nil {
+			continue
+		}
+		h, err := b.store(func(o plumbing.EncodedObject) error { return blob(o, content) })
+		if err != nil {
+			return plumbing.ZeroHash, err
+		}
+		entries[name] = object.TreeEntry{Name: name, Mode: filemode.Regular, Hash: h}
+	}
+	if len(entries) == 0 {
+		return plumbing.ZeroHash, nil
+	}
+	return b.store(treeOf(entries).Encode)
+}
+
+func blob(o plumbing.EncodedObject, content []byte) error {
+	o.SetType(plumbing.BlobObject)
+	w, err := o.Writer()
+	if err == nil {
+		_, err = w.Write(content)
+	}
+	if err != nil {
+		return err
+	}
+	return w.Close()
+}
+
+func treeOf(entries map[string]object.TreeEntry) *object.Tree {
+	t := &object.Tree{}
+	for _, e := range entries {
+		t.Entries = append(t.Entries, e)
+	}
+	sortName := func(e object.TreeEntry) string { // Git sorts a directory as if its name ended in a slash
+		if e.Mode == filemode.Dir {
+			return e.Name + "/"
+		}
+		return e.Name
+	}
+	slices.SortFunc(t.Entries, func(a, b object.TreeEntry) int { return strings.Compare(sortName(a), sortName(b)) })
+	return t
+}
+
+// entries lists a directory of the base. It checks that the same tree can be written again.
+func (b *builder) entries(dir string, was gitrepo.Hash) (map[string]object.TreeEntry, error) {
+	list, err := b.from.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	entries := map[string]object.TreeEntry{}
+	for _, d := range list {
+		info, err := d.Info()
+		if err != nil {
+			return nil, err
+		}
+		h, ok := info.Sys().(gitrepo.Hash)
+		if !ok {
+			return nil, fmt.Errorf("%s has no hash", path.Join(dir, d.Name()))
+		}
+		entries[d.Name()] = object.TreeEntry{Name: d.Name(), Mode: modeOf(info.Mode()), Hash: plumbing.Hash(h)}
+	}
+	o := &plumbing.MemoryObject{}
+	if err := treeOf(entries).Encode(o); err != nil {
+		return nil, err
+	}
+	if o.Hash() != plumbing.Hash(was) {
+		return nil, fmt.Errorf("the directory %s has entries that cannot be written again as they are, such as one of an outdated mode", dir)
+	}
+	return entries, nil
+}
+
+func modeOf(m fs.FileMode) filemode.FileMode {
+	switch {
+	case m.IsDir():
+		return filemode.Dir
+	case m&fs.ModeSymlink != 0:
+		return filemode.Symlink
+	case m&fs.ModeIrregular != 0:
+		return filemode.Submodule
+	case m&0o111 != 0:
+		return filemode.Executable
+	default:
+		return filemode.Regular
+	}
+}
+
+// CheckKey returns an error if the file holds no private SSH key.
+func CheckKey(file string) error {
+	_, err := os.Stat(file)
+	if err == nil {
+		_, err = sign(&object.Commit{}, file)
+	}
+	return err
+}
