@@ -11,7 +11,10 @@ import (
 // TestCanonicalBytesHaveEveryField changes each value in an entry, however deep, and so finds a field that was added
 // to the language and not to the canonical form.
 func TestCanonicalBytesHaveEveryField(t *testing.T) {
-	left := map[string]bool{"Clock.When": true, "Clock.Cron[].Text": true} // as they were written
+	left := map[string]bool{
+		"Clock.When": true, "Clock.Cron[].Text": true, // as they were written
+		"API.ID": true, "API.Name": true, "API.By": true, "API.At": true, // do not change what runs
+	}
 	x, _, err := cron.Parse("0 4 * * *")
 	if err != nil {
 		t.Fatal(err)

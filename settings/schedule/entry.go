@@ -30,6 +30,7 @@ type Entry struct {
 	Missed   Missed
 	Failures Failures
 	Needs    Needs
+	API      Made // of an entry that a program made
 	// Invalid is the error for which the entry was refused, empty for a valid entry. A refused entry has no other
 	// field than its name.
 	Invalid string
@@ -62,6 +63,15 @@ func (e *Entry) CallArgs() map[string]any {
 		return e.secretArgs
 	}
 	return e.Args
+}
+
+// Made says which request made an entry. It is kept in the entry, so that the entry can be moved to another file. It does not
+// change what runs: entries that differ only in it are equal.
+type Made struct {
+	ID   int       // number of the schedule in the REST API; 0: no request made the entry
+	Name string    // as requested, for people
+	By   string    // the person or token
+	At   time.Time // when
 }
 
 // Clock is the timing of an entry. Exactly one of Interval, Cron, At and After is set, or none if the entry is

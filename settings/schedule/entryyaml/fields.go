@@ -1,6 +1,7 @@
 package entryyaml
 
 import (
+	"math"
 	"time"
 
 	"github.com/seed-c01c3da5/zester/settings/schedule"
@@ -91,6 +92,12 @@ var fields = []field{
 	object("needs", []string{"entry"},
 		field{name: "entry", set: (*parser).needed, schema: matching(namePattern)},
 		choice("on", func(e *schedule.Entry) *schedule.NeedsOn { return &e.Needs.On }, schedule.NeedsSuccess, schedule.NeedsFailure, schedule.NeedsDone)),
+
+	object("api", []string{"id"},
+		whole("id", 1, math.MaxInt32, func(e *schedule.Entry) *int { return &e.API.ID }),
+		short("name", func(e *schedule.Entry) *string { return &e.API.Name }),
+		short("by", func(e *schedule.Entry) *string { return &e.API.By }),
+		moment("at", func(e *schedule.Entry) *time.Time { return &e.API.At })),
 }
 
 // splayRange is the long form of splay.

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/schedule/window"
@@ -73,6 +74,23 @@ func boolean(name string, into func(*schedule.Entry) *bool) field {
 			return
 		}
 		p.refuse(n.Pos, "%s", n.Mismatch(strictyaml.Bool.String()))
+	}}
+}
+
+// maxShort bounds a text for people, in bytes.
+const maxShort = 200
+
+// short returns a field that holds a line of text for people.
+func short(name string, into func(*schedule.Entry) *string) field {
+	return field{name: name, schema: &Schema{Type: "string"}, set: func(p *parser, n *strictyaml.Node) {
+		s, ok := p.text(n)
+		switch {
+		case !ok:
+		case len(s) > maxShort || strings.ContainsFunc(s, unicode.IsControl):
+			p.refuse(n.Pos, "%s is one line of at most %d bytes", name, maxShort)
+		default:
+			*into(p.entry) = s
+		}
 	}}
 }
 
