@@ -33,15 +33,17 @@ type Config struct {
 	Path    string        `yaml:"path"`     // the directory in the repo that counts as its root
 	Poll    time.Duration `yaml:"poll"`     // the time between two reads of the branch, ± 10 %
 	Bus
-	REST     REST          `yaml:"rest"`            // the REST API
-	OTel     OTel          `yaml:"otel"`            // a collector of OpenTelemetry
-	Git      Git           `yaml:"git"`             // access to the repo
-	Verify   Verify        `yaml:"verify"`          // the keys that commits have to be signed with
-	History  string        `yaml:"history"`         // forbid, approve or allow a rewritten branch
-	Hooks    []Hook        `yaml:"hooks"`           // webhooks by which forges announce pushes
-	Notify   []Place       `yaml:"notify"`          // places that receive notifications about revisions
-	LogLevel slog.Level    `yaml:"log_level"`       // debug, info, warn or error; read again on SIGHUP
-	Audit    time.Duration `yaml:"audit_retention"` // how long the audit log is kept
+	REST      REST          `yaml:"rest"`            // the REST API
+	OTel      OTel          `yaml:"otel"`            // a collector of OpenTelemetry
+	Git       Git           `yaml:"git"`             // access to the repo
+	Write     Write         `yaml:"write"`           // commits for programs and people
+	Schedules Schedules     `yaml:"schedules"`       // that requests make
+	Verify    Verify        `yaml:"verify"`          // the keys that commits have to be signed with
+	History   string        `yaml:"history"`         // forbid, approve or allow a rewritten branch
+	Hooks     []Hook        `yaml:"hooks"`           // webhooks by which forges announce pushes
+	Notify    []Place       `yaml:"notify"`          // places that receive notifications about revisions
+	LogLevel  slog.Level    `yaml:"log_level"`       // debug, info, warn or error; read again on SIGHUP
+	Audit     time.Duration `yaml:"audit_retention"` // how long the audit log is kept
 	// AckWindow is how long a target may be silent before its request is sent again, once; 0: it is not sent again.
 	AckWindow time.Duration `yaml:"ack_window"`
 	// Identities are files with age identities, which decrypt the secrets of the repo.
@@ -104,6 +106,16 @@ func (c *Config) Flags(fs *flag.FlagSet) {
 	fs.StringVar(&c.Git.KnownHosts, "git-known-hosts", c.Git.KnownHosts, "trust the ssh hosts in `FILE`")
 	fs.StringVar(&c.Verify.SSH, "verify-ssh", c.Verify.SSH, "accept only commits that are signed by the allowed signers in `FILE`")
 	fs.StringVar(&c.Verify.OpenPGP, "verify-openpgp", c.Verify.OpenPGP, "accept only commits that are signed with the OpenPGP keys in `FILE`")
+	fs.StringVar(&c.Write.Mode, "write-mode", c.Write.Mode, "make the commits for schedules of the API in `MODE`: direct or propose")
+	fs.StringVar(&c.Write.MailDomain, "write-mail-domain", c.Write.MailDomain, "write authors of these commits as NAME@`DOMAIN`")
+	fs.StringVar(&c.Write.SigningKey, "write-signing-key", c.Write.SigningKey, "sign these commits with the SSH key in `FILE`")
+	fs.StringVar(&c.Write.User, "write-user", c.Write.User, "push over https as the user `NAME`")
+	fs.StringVar(&c.Write.Password, "write-password", c.Write.Password, "push over https with the password or token in `FILE`")
+	fs.StringVar(&c.Write.Token, "write-token", c.Write.Token, "push over https with the bearer token in `FILE`")
+	fs.StringVar(&c.Write.SSHKey, "write-ssh-key", c.Write.SSHKey, "push over ssh with the private key in `FILE`")
+	fs.StringVar(&c.Write.PullRequests, "write-pull-requests", c.Write.PullRequests, "open pull requests on the forge `NAME` of notify")
+	fs.StringVar(&c.Schedules.Target, "schedules-target", c.Schedules.Target, "give schedules of the API that name no target to `TARGET`")
+	fs.IntVar(&c.Schedules.Max, "schedules-max", c.Schedules.Max, "allow `N` schedules of the API at a time (default: 1000)")
 	fs.StringVar(&c.History, "history", c.History, "`POLICY` for a branch that is rewritten: forbid, approve or allow")
 	daemon.DurationVar(fs, &c.Audit, "audit-retention", "keep the audit log for `TIME`")
 	daemon.DurationVar(fs, &c.AckWindow, "ack-window", "send a request again to targets that are silent for `TIME`; 0: never")

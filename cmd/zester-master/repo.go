@@ -88,6 +88,10 @@ func (c *Config) sync(o *master.Options) error {
 	if err != nil {
 		return err
 	}
+	writes, err := c.writes(places, o)
+	if err != nil {
+		return err
+	}
 	r, err := reconciler.New(reconciler.Options{
 		Repo: repo, Pulls: commenters,
 		Owner: o.ID, Poll: c.Poll, Identities: c.Identities, History: worker.History(c.History), MayAllow: c.Verify.Allow, Notify: places, Log: o.Log,
@@ -96,7 +100,7 @@ func (c *Config) sync(o *master.Options) error {
 	if err != nil {
 		return err
 	}
-	o.Services = append(o.Services, r.Run)
+	o.Services = append(o.Services, r.Run, writes.Run)
 	o.REST.Collectors = append(o.REST.Collectors, r.Collector())
 	if len(c.Hooks) == 0 {
 		return nil

@@ -31,6 +31,7 @@ func configs() []jetstream.StreamConfig {
 		bucket(BucketEnroll, 1, 0),
 		bucket(BucketIdentities, 1, 0),
 		bucket(BucketTokens, 1, 0),
+		bucket(BucketSchedules, 1, 0),
 		events,
 		lastPerSubject(StreamFacts, wire.AllFacts),
 		lastPerSubject(StreamApplied, wire.AllApplied),

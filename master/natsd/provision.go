@@ -26,6 +26,7 @@ const (
 	BucketUsers      = "users"       // name: a person, with limits and revocation
 	BucketEnroll     = "enroll"      // peel.<peel>: its enrollment; join.<token>: a join token
 	BucketIdentities = "identities"  // peel: its ID, and the key to which its secrets are sealed
+	BucketSchedules  = "schedules"   // last: the highest number of a schedule; key.<digest>: a request that was made with a key
 	BucketTokens     = "tokens"      // token of the REST API; used.<token>: the time of its last use
 )
 

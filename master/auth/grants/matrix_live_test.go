@@ -28,7 +28,9 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
+	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/push"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/worktree"
+	"github.com/seed-c01c3da5/zester/reconciler/propose"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -138,7 +140,11 @@ func (l live) startMaster(t *testing.T, url string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := master.Options{ID: "first", DataDir: l.dir, NATS: url, Services: []master.Service{r.Run}}
+	writes, err := propose.New(propose.Options{Write: push.Options{Repo: gitrepo.Options{URL: work.Dir(), Dir: filepath.Join(l.dir, "write")}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := master.Options{ID: "first", DataDir: l.dir, NATS: url, Services: []master.Service{r.Run, writes.Run}}
 	if url != "" {
 		o.Connect = l.options(t, grants.RoleMaster, "first")
 	}

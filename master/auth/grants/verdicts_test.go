@@ -151,6 +151,7 @@ var stores = map[string]map[string]roles{
 	"KV_enroll":      {},
 	"KV_identities":  {},
 	"KV_tokens":      {},
+	"KV_schedules":   {},
 	"job-events":     {},
 	"facts":          {"DIRECT.GET.facts": {grants.RoleOperator, grants.RoleDirect, grants.RoleMaster}},
 	"applied":        {},
@@ -167,6 +168,7 @@ var calls = map[string]roles{
 	"zester.api.job.cancel": doers, // masters let who has limits cancel his own alone
 	"zester.api.peel.list":  readers, "zester.api.peel.show": readers, "zester.api.peel.rekey": chiefs,
 	"zester.api.master.show": readers, "zester.api.entry.show": readers, "zester.api.audit.list": readers,
+	"zester.api.schedule.list": readers, "zester.api.schedule.add": chiefs, "zester.api.schedule.remove": chiefs, "zester.api.schedule.enable": chiefs, "zester.api.schedule.disable": chiefs,
 	"zester.api.token.list": readers, "zester.api.token.create": chiefs, "zester.api.token.rotate": chiefs, "zester.api.token.revoke": chiefs,
 	"zester.api.user.list": readers, "zester.api.user.add": chiefs, "zester.api.user.revoke": chiefs,
 	"zester.api.enroll.list": readers, "zester.api.enroll.approve": chiefs, "zester.api.enroll.reject": chiefs, "zester.api.enroll.revoke": chiefs,

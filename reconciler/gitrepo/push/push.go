@@ -427,3 +427,9 @@ func CheckKey(file string) error {
 	}
 	return err
 }
+
+// IsRefused reports whether an error of [Pusher.Commit] is final: the server does not allow the push, or the change cannot be made.
+func IsRefused(err error) bool {
+	e, ok := errors.AsType[*remote.Error](err)
+	return ok && (e.Reason == remote.Declined || e.Reason == remote.Forbidden || e.Reason == remote.AuthenticationFailed)
+}

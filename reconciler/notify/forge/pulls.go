@@ -116,3 +116,22 @@ func (c *Client) EditComment(ctx context.Context, number int, id int64, body str
 	at := c.api.JoinPath(c.shape.comment(number, fmt.Sprint(id))...)
 	return c.call(ctx, c.shape.edit, at, text{body}, nil)
 }
+
+// A NewPull is a pull request to open, from one branch of the repository into another.
+type NewPull struct{ Branch, Into, Title, Body string }
+
+// OpenPull opens a pull request and returns the address of its page.
+func (c *Client) OpenPull(ctx context.Context, p NewPull) (page string, err error) {
+	body := map[string]string{"title": p.Title, "head": p.Branch, "base": p.Into, "body": p.Body}
+	if c.o.Provider == GitLab {
+		body = map[string]string{"title": p.Title, "source_branch": p.Branch, "target_branch": p.Into, "description": p.Body}
+	}
+	var made struct {
+		Page string `json:"html_url"`
+		Web  string `json:"web_url"` // GitLab
+	}
+	if err := c.call(ctx, http.MethodPost, c.api.JoinPath(c.shape.pulls), body, &made); err != nil {
+		return "", err
+	}
+	return outbound.Line(made.Page+made.Web, 500), nil
+}

@@ -80,6 +80,9 @@ base:
 			t.Errorf("%s:\n%s", file, got)
 		}
 	}
+	if with, err := edit.Read(r.With(files)); err != nil || with.ByID(42) == nil {
+		t.Errorf("the revision with the change has no such entry: %v", err)
+	}
 	m = apply(m, files)
 	r, err = edit.Read(m)
 	if err != nil {

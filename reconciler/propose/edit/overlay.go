@@ -43,6 +43,26 @@ func (o overlay) ReadFile(name string) ([]byte, error) {
 	return bytes.Clone(content), nil
 }
 
+// Stat implements [fs.StatFS]. It follows no link.
+func (o overlay) Stat(name string) (fs.FileInfo, error) {
+	content, changed := o.files[name]
+	switch {
+	case changed && content == nil:
+		return nil, &fs.PathError{Op: "stat", Path: name, Err: fs.ErrNotExist}
+	case changed:
+		return node{name: path.Base(name), size: int64(len(content))}, nil
+	}
+	info, err := fs.Lstat(o.base, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		for file, content := range o.files {
+			if content != nil && strings.HasPrefix(file, name+"/") {
+				return node{name: path.Base(name), dir: true}, nil
+			}
+		}
+	}
+	return info, err
+}
+
 // ReadDir implements [fs.ReadDirFS].
 func (o overlay) ReadDir(dir string) ([]fs.DirEntry, error) {
 	list, err := fs.ReadDir(o.base, dir)

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-c01c3da5/zester/master"
+	credentials "github.com/seed-c01c3da5/zester/master/auth/credential"
+	"github.com/seed-c01c3da5/zester/master/auth/token"
+	"github.com/seed-c01c3da5/zester/master/auth/user"
+	"github.com/seed-c01c3da5/zester/reconciler/access"
+	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
+	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/push"
+	"github.com/seed-c01c3da5/zester/reconciler/notify/forge"
+	"github.com/seed-c01c3da5/zester/reconciler/notify/place"
+	"github.com/seed-c01c3da5/zester/reconciler/propose"
+)
+
+// Write is the part of master.yaml about commits that the master makes for programs and people. Its flags are --write-mode and so
+// on. All fields but mode, mail_domain, user and pull_requests are paths of files. CA, proxy and known hosts are those of git.
+type Write struct {
+	Mode         string `yaml:"mode"`          // direct or propose; empty: requests are answered with a patch
+	MailDomain   string `yaml:"mail_domain"`   // of the mail addresses of authors, NAME@DOMAIN; empty: zester.invalid
+	SigningKey   string `yaml:"signing_key"`   // with the SSH key that signs commits; empty: they are not signed
+	User         string `yaml:"user"`          // for basic authentication
+	Password     string `yaml:"password"`      // with the password or token of the user
+	Token        string `yaml:"token"`         // with a bearer token
+	SSHKey       string `yaml:"ssh_key"`       // with a private key
+	PullRequests string `yaml:"pull_requests"` // name of the forge in notify on which pull requests are opened; empty: none are
+}
+
+// Schedules is the part of master.yaml about schedules that requests make. Its flags are --schedules-target and --schedules-max.
+type Schedules struct {
+	Target string `yaml:"target"` // of schedules that name none; empty: each has to name one
+	Max    int    `yaml:"max"`    // schedules that requests may have made at a time; 0: 1000
+}
+
+// writes returns the service that changes schedules on request.
+func (c *Config) writes(places []*place.Place, o *master.Options) (*propose.Service, error) {
+	w := c.Write
+	at := access.Options{
+		User: w.User, Password: w.Password, Token: w.Token, SSHKey: w.SSHKey, CA: c.Git.CA, Proxy: c.Git.Proxy, KnownHosts: c.Git.KnownHosts,
+	}
+	if propose.Mode(w.Mode) == propose.Off {
+		if w.SigningKey != "" || w.PullRequests != "" {
+			return nil, errors.New("cannot sign commits or open pull requests without write.mode")
+		}
+		at = access.Options(c.Git) // only to read
+	}
+	var pulls *forge.Client
+	if w.PullRequests != "" {
+		i := slices.IndexFunc(places, func(p *place.Place) bool { return p.Name() == w.PullRequests })
+		if i < 0 || places[i].Forge() == nil {
+			return nil, fmt.Errorf("cannot open pull requests on %q: notify has no forge of this name", w.PullRequests)
+		}
+		pulls = places[i].Forge()
+	}
+	s, err := propose.New(propose.Options{
+		Mode: propose.Mode(w.Mode), Path: c.Path, Branch: c.Branch, Forge: pulls, Domain: w.MailDomain,
+		Target: c.Schedules.Target, Max: cmp.Or(c.Schedules.Max, propose.DefaultMax), Check: notRevoked, Log: o.Log,
+		Write: push.Options{
+			Repo:      gitrepo.Options{URL: c.Repo, Branch: c.Branch, Dir: filepath.Join(c.DataDir, "write"), Access: at, Log: o.Log},
+			Committer: push.Person{Name: "zester", Email: "zester@" + cmp.Or(w.MailDomain, propose.DefaultDomain)}, Key: w.SigningKey,
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("cannot use write: %w", err)
+	}
+	return s, nil
+}
+
+// notRevoked returns an error if a person or a token was revoked. It reads the buckets.
+func notRevoked(ctx context.Context, js jetstream.JetStream, name string) error {
+	if t, ok := credentials.TokenNameOf(name); ok {
+		tokens, err := token.Open(ctx, js)
+		if err != nil {
+			return err
+		}
+		return tokens.CheckNotRevoked(ctx, t)
+	}
+	users, err := user.Open(ctx, js)
+	if err != nil {
+		return err
+	}
+	return users.CheckNotRevoked(ctx, name)
+}

@@ -1,0 +1,262 @@
+// Package propose changes the schedule entries of the config repo on request: each change is a commit in the name of the person
+// or program that asked for it. It serves zester.api.schedule.*.
+//
+// Call [New] with the options of master.yaml, then [Service.Run] on each master that may write. Package edit makes the changes
+// of files, package push the commits.
+//
+// Guarantees:
+//   - A commit is on the branch, or on a branch of its own with a pull request, before the reply. Nothing else writes schedules.
+//   - The result compiles and has no mistake that lint finds: else it is refused with the messages of lint, and nothing is pushed.
+//   - A push never overwrites a commit: a change that lost a race is made again on the new head, three times.
+//   - A request with a key makes one commit, also if the master dies between the push and the reply, for 7 days.
+//   - The name of the caller is the last token of the subject, which the bus enforces. Whether the caller was revoked is read
+//     again before the push.
+//   - Every change is in the audit log.
+//
+// Known gaps: a signed commit needs an SSH key; a pull request is not closed when its change is made elsewhere.
+package propose
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nats.go/micro"
+
+	"github.com/seed-c01c3da5/zester/master/audit"
+	"github.com/seed-c01c3da5/zester/master/auditlog"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/feed"
+	"github.com/seed-c01c3da5/zester/master/reply"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/push"
+	"github.com/seed-c01c3da5/zester/reconciler/notify/forge"
+	"github.com/seed-c01c3da5/zester/reconciler/propose/edit"
+	"github.com/seed-c01c3da5/zester/reconciler/propose/schedules"
+	"github.com/seed-c01c3da5/zester/settings/canon"
+)
+
+// A Mode says where commits go.
+type Mode string
+
+// The modes.
+const (
+	Direct  Mode = "direct"  // to the branch that the fleet follows
+	Propose Mode = "propose" // to a branch of their own, with a pull request if the forge is known
+	Off     Mode = ""        // nowhere: a request is answered with the patch
+)
+
+// The defaults of [Options].
+const (
+	DefaultMax    = 1000
+	DefaultDomain = "zester.invalid"
+)
+
+// Options configure a service.
+type Options struct {
+	Mode   Mode
+	Write  push.Options  // the repository, with a directory of its own and a credential that may push
+	Path   string        // directory of the fleet in the repository; "." is its root
+	Forge  *forge.Client // opens pull requests; nil: the pushed branch is named
+	Branch string        // that the fleet follows
+	Domain string        // of the mail addresses of authors: NAME@Domain
+	Target string        // of entries that name none; empty: a request has to name one
+	Max    int           // entries that requests may have made, at a time
+	// Check returns an error if a user was revoked; it may be nil.
+	Check func(ctx context.Context, js jetstream.JetStream, user string) error
+	Log   *slog.Logger
+}
+
+// A Service answers zester.api.schedule.*.
+type Service struct {
+	o      Options
+	reader *source
+	writer *source
+	work   chan func() // changes, one at a time
+}
+
+// queued bounds the changes that wait.
+const (
+	queued      = 64
+	readAtOnce  = 8
+	changeLimit = 2 * time.Minute
+)
+
+var errBusy = errors.New("too many requests at once; ask again")
+
+// New checks the options. It touches neither the network nor the disk.
+func New(o Options) (*Service, error) {
+	switch o.Mode {
+	case Direct, Propose, Off:
+	default:
+		return nil, fmt.Errorf("cannot write in the mode %.40q: it is direct or propose", string(o.Mode))
+	}
+	if o.Max < 0 {
+		return nil, fmt.Errorf("cannot allow %d schedules", o.Max)
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Write.Key != "" {
+		if err := push.CheckKey(o.Write.Key); err != nil {
+			return nil, err
+		}
+	}
+	s := &Service{o: o, work: make(chan func(), queued)}
+	var err error
+	if s.reader, err = newSource(o, "read"); err != nil {
+		return nil, err
+	}
+	if s.writer, err = newSource(o, "write"); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// A session is the service on one connection.
+type session struct {
+	*Service
+	nc    *nats.Conn
+	js    jetstream.JetStream
+	store jetstream.KeyValue
+	audit *auditlog.Log
+	fleet *feed.Feed
+}
+
+// Run serves until ctx ends.
+func (s *Service) Run(ctx context.Context, nc *nats.Conn, fleet *feed.Feed) error {
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return err
+	}
+	store, err := js.KeyValue(ctx, bucketSchedules)
+	if err != nil {
+		return fmt.Errorf("cannot open the bucket %s: %w", bucketSchedules, err)
+	}
+	service, err := micro.AddService(nc, micro.Config{
+		Name: "zester-schedules", Version: "1.0.0", QueueGroup: wire.MastersQueue, Description: "the schedule entries of the config repo",
+	})
+	if err != nil {
+		return fmt.Errorf("cannot serve zester.api.schedule: %w", err)
+	}
+	on := &session{Service: s, nc: nc, js: js, store: store, audit: auditlog.Open(js, s.o.Log), fleet: fleet}
+	var serving sync.WaitGroup
+	defer serving.Wait()
+	defer service.Stop()
+	serving.Go(func() { s.change(ctx) })
+	reads := make(chan struct{}, readAtOnce)
+	for verb, handle := range map[string]func(context.Context, micro.Request) (any, string, error){
+		"list": on.list, "add": on.add, "remove": on.remove, "enable": on.enable, "disable": on.disable,
+	} {
+		h := micro.HandlerFunc(func(req micro.Request) {
+			do := func() { on.respond(ctx, req, verb, handle) }
+			if verb != "list" {
+				select {
+				case s.work <- do:
+				default:
+					_ = reply.Send(nc, req, nil, "503", errBusy)
+				}
+				return
+			}
+			select {
+			case reads <- struct{}{}:
+				serving.Go(func() { defer func() { <-reads }(); do() })
+			default:
+				_ = reply.Send(nc, req, nil, "503", errBusy)
+			}
+		})
+		if err := service.AddEndpoint(verb, h, micro.WithEndpointSubject(wire.API("schedule", verb, "*"))); err != nil {
+			return fmt.Errorf("cannot serve zester.api.schedule.%s: %w", verb, err)
+		}
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// change makes the changes one after the other until ctx ends. Those that wait then are answered by another master.
+func (s *Service) change(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case do := <-s.work:
+			if ctx.Err() == nil {
+				do()
+			}
+		}
+	}
+}
+
+// respond answers one request.
+func (on *session) respond(ctx context.Context, req micro.Request, verb string, handle func(context.Context, micro.Request) (any, string, error)) {
+	ctx, cancel := context.WithTimeout(ctx, changeLimit)
+	defer cancel()
+	answer, about, err := handle(ctx, req)
+	var data []byte
+	if err == nil {
+		data, err = canon.Marshal(answer)
+	}
+	code := codeOf(err)
+	if verb != "list" {
+		e := audit.Entry{Action: "schedule." + verb, Target: about}.Ended(err, code != "503")
+		on.audit.Write(ctx, e.By(grants.CallerOf(req.Subject(), nats.Header(req.Headers()))))
+	}
+	if err != nil { // a header has one line
+		err = errors.New(strings.ReplaceAll(err.Error(), "\n", "; "))
+	}
+	if err := reply.Send(on.nc, req, data, code, err); err != nil {
+		on.o.Log.Debug("request not answered", "subject", req.Subject(), "err", err)
+	}
+}
+
+// A refusal is a final error with its code.
+type refusal struct {
+	code string
+	err  error
+}
+
+func (r *refusal) Error() string { return r.err.Error() }
+func (r *refusal) Unwrap() error { return r.err }
+
+func refuse(code, format string, args ...any) error {
+	return &refusal{code, fmt.Errorf(format, args...)}
+}
+
+func codeOf(err error) string {
+	if r, ok := errors.AsType[*refusal](err); ok {
+		return r.code
+	}
+	switch {
+	case err == nil:
+		return ""
+	case errors.Is(err, edit.ErrInvalid):
+		return "400"
+	case errors.Is(err, edit.ErrExists), errors.Is(err, edit.ErrByHand):
+		return "409"
+	case edit.Mistakes(err) != nil:
+		return "400"
+	}
+	return "503"
+}
+
+// user returns the caller: the last token of the subject.
+func user(req micro.Request) string {
+	subject := req.Subject()
+	return subject[strings.LastIndexByte(subject, '.')+1:]
+}
+
+func decode(req micro.Request, into any) error {
+	if len(req.Data()) > schedules.MaxRequest {
+		return refuse("400", "a request of %d bytes, the limit is %d", len(req.Data()), schedules.MaxRequest)
+	}
+	if err := canon.Unmarshal(req.Data(), into); err != nil {
+		return refuse("400", "cannot read the request: %v", err)
+	}
+	return nil
+}

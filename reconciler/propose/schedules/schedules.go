@@ -1,0 +1,90 @@
+// Package schedules has the requests and replies about the schedule entries of a config repo: zester.api.schedule.add, remove,
+// enable and list. Package propose serves them; master/api is the client.
+package schedules
+
+import "time"
+
+// Bounds of requests.
+const (
+	MaxRequest = 256 << 10 // bytes of an encoded request
+	MaxName    = 200       // bytes
+	MaxKey     = 200       // bytes of an idempotency key
+)
+
+// An Add adds an entry.
+type Add struct {
+	Name   string         `json:"name"`             // for people; the entry's name is made from it
+	Target string         `json:"target,omitempty"` // empty: the default of the master
+	Fields map[string]any `json:"fields"`           // of the entry, as in a settings file
+	// Key makes the request idempotent: the same user, key and request within 7 days make one commit.
+	Key     string `json:"key,omitempty"`
+	Propose bool   `json:"propose,omitempty"` // open a pull request, also where the master pushes to the branch
+}
+
+// A Change removes, enables or disables an entry.
+type Change struct {
+	Ref     string `json:"ref"` // number or entry name
+	Reason  string `json:"reason,omitempty"`
+	Propose bool   `json:"propose,omitempty"`
+}
+
+// Changed says what was changed.
+type Changed struct {
+	ID     int    `json:"id,omitempty"`
+	Entry  string `json:"entry"`
+	File   string `json:"file"`
+	Commit string `json:"commit"`
+	Branch string `json:"branch"`        // that has the commit
+	URL    string `json:"url,omitempty"` // of the pull request
+	// Patch is the change, if the master may not write to the repo. There is no commit then: apply it with git apply.
+	Patch string    `json:"patch,omitempty"`
+	Next  time.Time `json:"next_run,omitzero"`
+	// Repeated: an earlier request with the same key made the commit.
+	Repeated bool `json:"repeated,omitempty"`
+}
+
+// A Query asks for entries.
+type Query struct {
+	Ref   string `json:"ref,omitempty"`   // number or entry name; empty: all
+	After string `json:"after,omitempty"` // the page begins after this key of an entry
+	Limit int    `json:"limit,omitempty"` // entries; 0: 200
+	// Offset leaves out as many entries; for clients that number pages.
+	Offset int `json:"offset,omitempty"`
+}
+
+// A Schedule is an entry of the config repo.
+type Schedule struct {
+	Key       string    `json:"key"` // its place in lists
+	ID        int       `json:"id,omitempty"`
+	Entry     string    `json:"entry"`
+	Name      string    `json:"name"` // as requested; else the entry's name
+	Module    string    `json:"module"`
+	Prompt    string    `json:"prompt,omitempty"`
+	Model     string    `json:"model,omitempty"`
+	Enabled   bool      `json:"enabled"`
+	Type      string    `json:"schedule_type"` // cron, every, at, after or needs
+	Cron      string    `json:"cron_expr,omitempty"`
+	Interval  int64     `json:"interval_ms,omitempty"`
+	At        time.Time `json:"at,omitzero"`
+	Meaning   string    `json:"meaning"`           // the timing in English
+	Next      time.Time `json:"next_run,omitzero"` // by the timing alone
+	Created   time.Time `json:"created_at,omitzero"`
+	By        string    `json:"by,omitempty"`
+	Origin    string    `json:"origin"` // file:line@commit
+	ManagedBy string    `json:"managed_by"`
+	Delete    bool      `json:"delete_after_run,omitempty"`
+}
+
+// The values of [Schedule.ManagedBy].
+const (
+	ManagedByAPI = "api"
+	ManagedByGit = "git"
+)
+
+// A Page is a page of entries by key: those that requests made by number, then the others by name.
+type Page struct {
+	Commit    string     `json:"commit"` // head of the branch
+	Schedules []Schedule `json:"schedules"`
+	Total     int        `json:"total"`
+	More      bool       `json:"more,omitempty"`
+}
