@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -33,6 +34,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/token"
 	"github.com/seed-c01c3da5/zester/master/auth/user"
 	"github.com/seed-c01c3da5/zester/master/coverage"
+	"github.com/seed-c01c3da5/zester/master/coverage/metrics"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/feed"
 	"github.com/seed-c01c3da5/zester/master/heartbeat"
@@ -98,6 +100,7 @@ type REST struct {
 	Hooks     http.Handler // answers /hooks/{name} once the bus is reached; nil: there are none
 	// Collectors are metrics of the Services, which /metrics shows beside those of the master.
 	Collectors []prometheus.Collector
+	PerPeel    bool // the gauges of entries have a label for each peel
 }
 
 // Info describes a master that is ready.
@@ -352,10 +355,14 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info In
 		JetStream: js, Store: s.jobs, Dispatch: dispatcher, Tokens: s.tokens, Users: s.users, Authority: authority, Audit: s.audit, Fleet: fleet,
 		Stored: stored.Err, Readable: judge.readable, Log: m.log,
 	})
+	followed := metrics.Source{Health: table.Health, Summaries: table.Summaries, Problems: table.Problems}
+	if m.o.REST.PerPeel {
+		followed.Cells = table.Cells
+	}
 	return m.work(ctx, nc, info, stored, open, rest.Backend{
 		JetStream: js, Store: s.jobs, Tokens: s.tokens, Authority: authority, Audit: s.audit, Questions: server,
 		Dispatcher: dispatcher, Results: results.New(results.Options{JetStream: js, Store: s.jobs, Log: m.log}), Scanner: scanner, Fleet: fleet,
-		Trimmer: quota.New(quota.Options{JetStream: js, Live: s.jobs.LiveIDs, Log: m.log}), Coverage: table, Stored: stored.Err, Collectors: m.o.REST.Collectors,
+		Trimmer: quota.New(quota.Options{JetStream: js, Live: s.jobs.LiveIDs, Log: m.log}), Coverage: table, Stored: stored.Err, Collectors: append(slices.Clone(m.o.REST.Collectors), metrics.New(followed)),
 	})
 }
 

@@ -33,8 +33,8 @@ type Config struct {
 	Path    string        `yaml:"path"`     // the directory in the repo that counts as its root
 	Poll    time.Duration `yaml:"poll"`     // the time between two reads of the branch, ± 10 %
 	Bus
+	Telemetry
 	REST      REST          `yaml:"rest"`            // the REST API
-	OTel      OTel          `yaml:"otel"`            // a collector of OpenTelemetry
 	Git       Git           `yaml:"git"`             // access to the repo
 	Write     Write         `yaml:"write"`           // commits for programs and people
 	Schedules Schedules     `yaml:"schedules"`       // that requests make
@@ -65,6 +65,12 @@ type REST struct {
 	Listen string `yaml:"listen"` // HOST:PORT; empty: REST is off
 	Cert   string `yaml:"cert"`   // file with the certificate; empty: one that the master's own CA signs
 	Key    string `yaml:"key"`    // file with its key
+}
+
+// Telemetry is the part of master.yaml about metrics and spans.
+type Telemetry struct {
+	PerPeel bool `yaml:"metrics_per_peel"` // metrics of entries have a label for each peel
+	OTel    OTel `yaml:"otel"`             // a collector of OpenTelemetry
 }
 
 // OTel is the part of master.yaml about OpenTelemetry. Its flags are --otel-url and --otel-headers-file.
@@ -122,6 +128,7 @@ func (c *Config) Flags(fs *flag.FlagSet) {
 	fs.StringVar(&c.REST.Listen, "rest-listen", c.REST.Listen, "serve REST on `HOST:PORT`")
 	fs.StringVar(&c.REST.Cert, "rest-cert", c.REST.Cert, "use the certificate in `FILE` for REST")
 	fs.StringVar(&c.REST.Key, "rest-key", c.REST.Key, "read the certificate's key from `FILE`")
+	fs.BoolVar(&c.PerPeel, "metrics-per-peel", c.PerPeel, "give metrics of entries a label for each peel")
 	fs.StringVar(&c.OTel.URL, "otel-url", c.OTel.URL, "send spans of jobs and runs to the collector of OpenTelemetry at `URL`")
 	fs.StringVar(&c.OTel.HeadersFile, "otel-headers-file", c.OTel.HeadersFile, "send the headers in `FILE` to that collector")
 	fs.TextVar(&c.LogLevel, "log-level", c.LogLevel, "log from `LEVEL` on: debug, info, warn, error")
@@ -131,7 +138,7 @@ func (c *Config) Flags(fs *flag.FlagSet) {
 func (c *Config) Prepare(log *slog.Logger) (d daemon.Daemon, err error) {
 	o := master.Options{
 		DataDir: c.DataDir, NATS: c.NATS, Replicas: c.Replicas, Audit: c.Audit, AckWindow: c.AckWindow,
-		REST: master.REST{Listen: c.REST.Listen, Cert: c.REST.Cert, Key: c.REST.Key}, Log: log,
+		REST: master.REST{Listen: c.REST.Listen, Cert: c.REST.Cert, Key: c.REST.Key, PerPeel: c.PerPeel}, Log: log,
 	}
 	if c.Audit < 24*time.Hour {
 		return d, fmt.Errorf("cannot keep the audit log for %v: the least is 1d", c.Audit)

@@ -3,10 +3,11 @@
 //
 // Guarantees: metrics of entries are absent while the reports behind them are not all known, and zester_coverage_ready is 0 then. So
 // a rule never judges by an old table. The number of time series is bounded whatever peels report: [MaxEntries] entries have
-// metrics, those that most peels have come first, and zester_coverage_entries_left_out counts the others; words of peels that are no
-// state or reason count as "other".
+// metrics, those that most peels have come first, and zester_coverage_left_out counts the others; words of peels that are no state
+// or reason count as "other".
 //
-// Every master follows all peels, so each has the same values: queries over several masters use max and not sum.
+// Every master follows all peels, so each has the same values: queries over several masters use max and not sum. Counters begin when
+// the master starts.
 package metrics
 
 import (
@@ -15,17 +16,21 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/seed-c01c3da5/zester/master/coverage"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
+	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 // Bounds of the time series. An entry takes about 40.
 const (
-	MaxEntries = 10_000 // entries that have metrics
-	maxReasons = 32     // different values of the label reason, beside other
+	MaxEntries = 10_000  // entries that have metrics
+	MaxPairs   = 100_000 // pairs of an entry and a peel that have metrics, with a label for each peel
+	maxReasons = 32      // different values of the label reason, beside other
 )
 
 // other is the label of states and reasons that are not known.
@@ -41,16 +46,13 @@ var (
 	ready     = describe("coverage_ready", "1 while all reports of peels on their schedules are known. At 0 the metrics of entries are absent.")
 	peels     = describe("coverage_peels", "Peels with a schedule by whether their newest report is on time: reporting or not_reporting.", "state")
 	refused   = describe("coverage_reports_refused_total", "Reports on schedules that were not taken: unreadable, beyond the limits, or in the name of another peel.")
-	leftOut   = describe("coverage_entries_left_out", "Entries that have no metrics: there are more than 10,000, or the name is no UTF-8.")
+	disagrees = describe("coverage_disagreeing_peels", "Peels whose clock, zone or settings are not what masters expect; their fires are not judged.")
+	leftOut   = describe("coverage_left_out", "Entries without metrics, as there are more than 10,000 or the name is no UTF-8; with metrics_per_peel also pairs of an entry and a peel beyond 100,000.")
 	expected  = describe("entry_expected_total", "Fires of an entry that were due, on all peels.", "entry")
 	runs      = describe("entry_runs_total", "Runs of an entry by result: ok or failed.", "entry", "result")
 	late      = describe("entry_late_total", "Runs of an entry that started more than late_after late.", "entry")
 	missed    = describe("entry_missed_total", "Fires of an entry that did not start in time.", "entry")
 	skipped   = describe("entry_skipped_total", "Fires of an entry that a rule or an operator kept from running, by reason.", "entry", "reason")
-	inState   = describe("entry_peels", "Peels that have an entry, by the state of the entry.", "entry", "state")
-	problems  = describe("entry_problems", "Peels on which something is wrong with an entry now, by problem: missed, failed, late, overran, paused or disagrees.", "entry", "problem")
-	succeeded = describe("entry_last_success_timestamp_seconds", "End of the last successful run of an entry on the peel where it is the oldest, in seconds since 1970; 0: a peel has never had one.", "entry")
-	next      = describe("entry_next_fire_timestamp_seconds", "When an entry is due next on any peel, in seconds since 1970.", "entry")
 	took      = describe("entry_duration_seconds", "How long the runs of an entry took.", "entry")
 )
 
@@ -58,27 +60,49 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc("zester_"+name, help, labels, nil)
 }
 
-// A Collector reads the table at each collection.
-type Collector struct {
-	summaries func() []verdict.Summary
-	health    func() verdict.Health
+// A Source has the methods of [coverage.Table] whose results are metrics. They are called at each collection and must return at once.
+type Source struct {
+	Health    func() verdict.Health
+	Summaries func() []verdict.Summary
+	Problems  func() []verdict.Problem
+	// Cells gives the gauges of entries a label for each peel; nil: they are summed over peels.
+	Cells func(coverage.Query) ([]coverage.Cell, error)
 }
 
-// New returns a collector of what summaries and health return at each collection. Both must return at once.
-func New(summaries func() []verdict.Summary, health func() verdict.Health) *Collector {
-	return &Collector{summaries, health}
+// A Collector reads a table at each collection.
+type Collector struct {
+	s Source
+	gauges
+}
+
+// gauges are the metrics that can have a label for each peel.
+type gauges struct{ inState, problems, succeeded, next *prometheus.Desc }
+
+// New returns a collector.
+func New(s Source) *Collector {
+	entry := []string{"entry"}
+	if s.Cells != nil {
+		entry = append(entry, "peel")
+	}
+	with := func(label string) []string { return append(slices.Clone(entry), label) }
+	return &Collector{s, gauges{
+		inState:   describe("entry_peels", "Peels that have an entry, by the state of the entry.", with("state")...),
+		problems:  describe("entry_problems", "Peels on which something is wrong with an entry now, by problem: missed, failed, late, overran, paused or disagrees.", with("problem")...),
+		succeeded: describe("entry_last_success_timestamp_seconds", "End of the last successful run of an entry on the peel where it is the oldest, in seconds since 1970; 0: a peel has never had one.", entry...),
+		next:      describe("entry_next_fire_timestamp_seconds", "When an entry is due next on any peel, in seconds since 1970.", entry...),
+	}}
 }
 
 // Describe implements [prometheus.Collector].
 func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{ready, peels, refused, leftOut, expected, runs, late, missed, skipped, inState, problems, succeeded, next, took} {
+	for _, d := range []*prometheus.Desc{ready, peels, refused, disagrees, leftOut, expected, runs, late, missed, skipped, c.inState, c.problems, c.succeeded, c.next, took} {
 		ch <- d
 	}
 }
 
 // Collect implements [prometheus.Collector].
 func (c *Collector) Collect(ch chan<- prometheus.Metric) {
-	h := c.health()
+	h := c.s.Health()
 	known := h.Ready && h.Behind.IsZero()
 	gauge(ch, ready, boolean(known))
 	count(ch, refused, h.Refused)
@@ -87,12 +111,27 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	}
 	gauge(ch, peels, float64(h.Reporting), "reporting")
 	gauge(ch, peels, float64(h.Peels-h.Reporting), "not_reporting")
-	all, more := bounded(c.summaries())
-	gauge(ch, leftOut, float64(more))
+	all, more := bounded(c.s.Summaries())
 	reasons := commonReasons(all)
 	for i := range all {
 		collect(ch, &all[i], reasons)
 	}
+	wrong := c.s.Problems()
+	disagreeing := 0
+	for i := range wrong {
+		if wrong[i].Kind == verdict.Disagrees && wrong[i].Entry == "" {
+			disagreeing++
+		}
+	}
+	gauge(ch, disagrees, float64(disagreeing))
+	if c.s.Cells == nil {
+		for i := range all {
+			c.ofEntry(ch, &all[i])
+		}
+	} else {
+		more += c.ofPeels(ch, wrong)
+	}
+	gauge(ch, leftOut, float64(more))
 }
 
 // bounded returns the summaries that get metrics, and how many others there are. Entries that most peels have come first: one peel
@@ -144,7 +183,7 @@ func commonReasons(all []verdict.Summary) map[string]bool {
 	return common
 }
 
-// collect sends the metrics of one entry.
+// collect sends the counters and durations of one entry.
 func collect(ch chan<- prometheus.Metric, s *verdict.Summary, reasons map[string]bool) {
 	entry, n := s.Entry, s.Counts
 	count(ch, expected, n.Expected, entry)
@@ -162,27 +201,6 @@ func collect(ch chan<- prometheus.Metric, s *verdict.Summary, reasons map[string
 	for reason, n := range skips {
 		count(ch, skipped, n, entry, reason)
 	}
-	byState := map[string]int{}
-	for state, n := range s.States {
-		if !slices.Contains(states, state) {
-			state = other
-		}
-		byState[state] += n
-	}
-	for state, n := range byState {
-		gauge(ch, inState, float64(n), entry, state)
-	}
-	for _, kind := range kinds {
-		gauge(ch, problems, float64(s.Problems[kind]), entry, string(kind))
-	}
-	seconds := 0.0
-	if !s.LastSuccess.IsZero() {
-		seconds = float64(s.LastSuccess.UnixMilli()) / 1000
-	}
-	gauge(ch, succeeded, seconds, entry)
-	if !s.NextFire.IsZero() {
-		gauge(ch, next, float64(s.NextFire.UnixMilli())/1000, entry)
-	}
 	upto := make(map[float64]uint64, len(verdict.DurationBounds))
 	for i, bound := range verdict.DurationBounds {
 		if i < len(s.Durations) {
@@ -190,6 +208,82 @@ func collect(ch chan<- prometheus.Metric, s *verdict.Summary, reasons map[string
 		}
 	}
 	ch <- prometheus.MustNewConstHistogram(took, s.Runs, s.Sum.Seconds(), upto, entry)
+}
+
+// ofEntry sends the gauges of an entry, summed over peels.
+func (g *gauges) ofEntry(ch chan<- prometheus.Metric, s *verdict.Summary) {
+	byState := map[string]int{}
+	for state, n := range s.States {
+		byState[known(state)] += n
+	}
+	for state, n := range byState {
+		gauge(ch, g.inState, float64(n), s.Entry, state)
+	}
+	for _, kind := range kinds {
+		gauge(ch, g.problems, float64(s.Problems[kind]), s.Entry, string(kind))
+	}
+	gauge(ch, g.succeeded, seconds(s.LastSuccess), s.Entry)
+	if !s.NextFire.IsZero() {
+		gauge(ch, g.next, seconds(s.NextFire), s.Entry)
+	}
+}
+
+// A pair is an entry on a peel.
+type pair struct {
+	entry string
+	peel  target.PeelID
+}
+
+// ofPeels sends the gauges of entries with a label for each peel. It returns how many pairs it left out.
+func (c *Collector) ofPeels(ch chan<- prometheus.Metric, wrong []verdict.Problem) (more int) {
+	cells, err := c.s.Cells(coverage.Query{Since: time.Now()})
+	if err != nil {
+		return 0 // the table is behind since a moment ago
+	}
+	more = len(cells)
+	cells = slices.DeleteFunc(cells, func(c coverage.Cell) bool { return !utf8.ValidString(c.Entry) })
+	cells = cells[:min(len(cells), MaxPairs)]
+	more -= len(cells)
+	has := make(map[pair][]verdict.Kind)
+	for i := range wrong {
+		at := pair{wrong[i].Entry, wrong[i].Peel}
+		has[at] = append(has[at], wrong[i].Kind)
+	}
+	for i := range cells {
+		cell := &cells[i]
+		entry, peel := cell.Entry, string(cell.Peel)
+		if cell.State == "" {
+			continue // the peel has not reported the entry
+		}
+		gauge(ch, c.inState, 1, entry, peel, known(cell.State))
+		is := has[pair{entry, cell.Peel}]
+		for _, kind := range kinds {
+			if slices.Contains(is, kind) {
+				gauge(ch, c.problems, 1, entry, peel, string(kind))
+			}
+		}
+		gauge(ch, c.succeeded, seconds(cell.Succeeded), entry, peel)
+		if !cell.Next.IsZero() {
+			gauge(ch, c.next, seconds(cell.Next), entry, peel)
+		}
+	}
+	return more
+}
+
+// known returns a state of entries, other for any other word.
+func known(state string) string {
+	if slices.Contains(states, state) {
+		return state
+	}
+	return other
+}
+
+// seconds returns a time in seconds since 1970, 0 for the zero time.
+func seconds(at time.Time) float64 {
+	if at.IsZero() {
+		return 0
+	}
+	return float64(at.UnixMilli()) / 1000
 }
 
 func count(ch chan<- prometheus.Metric, d *prometheus.Desc, n uint64, labels ...string) {

@@ -11,14 +11,24 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/seed-c01c3da5/zester/master/coverage"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
+	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 // scrape returns the lines without comments of a table with this health and these summaries.
 func scrape(t testing.TB, h verdict.Health, all ...verdict.Summary) (lines []string) {
 	t.Helper()
+	return scrapeSource(t, Source{
+		Health: func() verdict.Health { return h }, Summaries: func() []verdict.Summary { return all },
+		Problems: func() []verdict.Problem { return nil },
+	})
+}
+
+func scrapeSource(t testing.TB, s Source) (lines []string) {
+	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(New(func() []verdict.Summary { return all }, func() verdict.Health { return h }))
+	registry.MustRegister(New(s))
 	w := httptest.NewRecorder()
 	promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError}).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 	if w.Code != 200 {
@@ -48,7 +58,8 @@ var (
 
 func TestAnEntryHasTheMetricsOfItsSummary(t *testing.T) {
 	got := scrape(t, verdict.Health{Ready: true, Peels: 7, Reporting: 5, Entries: 5, Refused: 9}, backup)
-	want := strings.Split(`zester_coverage_entries_left_out 0
+	want := strings.Split(`zester_coverage_disagreeing_peels 0
+zester_coverage_left_out 0
 zester_coverage_peels{state="not_reporting"} 2
 zester_coverage_peels{state="reporting"} 5
 zester_coverage_ready 1
@@ -133,7 +144,7 @@ func TestNamesAndReasonsAreBounded(t *testing.T) {
 	for _, line := range scrape(t, verdict.Health{Ready: true}, all...) {
 		name, rest, _ := strings.Cut(line, "{")
 		switch {
-		case strings.HasPrefix(line, "zester_coverage_entries_left_out"):
+		case strings.HasPrefix(line, "zester_coverage_left_out"):
 			left = line
 		case name == "zester_entry_expected_total":
 			entries[rest] = true
@@ -143,7 +154,7 @@ func TestNamesAndReasonsAreBounded(t *testing.T) {
 			reasons[reason] = true
 		}
 	}
-	if len(entries) != MaxEntries || !entries[`entry="zzz"} 0`] || left != "zester_coverage_entries_left_out 53" {
+	if len(entries) != MaxEntries || !entries[`entry="zzz"} 0`] || left != "zester_coverage_left_out 53" {
 		t.Errorf("%d entries, zzz is there: %v; %s", len(entries), entries[`entry="zzz"} 0`], left)
 	}
 	if len(reasons) != maxReasons+1 || !reasons[`"in_blackout"`] || !reasons[`"other"`] {
@@ -154,6 +165,69 @@ func TestNamesAndReasonsAreBounded(t *testing.T) {
 	}
 }
 
+func TestWithALabelForEachPeelTheGaugesAreOfPeels(t *testing.T) {
+	problem := func(kind verdict.Kind, entry string, peel target.PeelID) verdict.Problem {
+		return verdict.Problem{Kind: kind, Entry: entry, Peel: peel}
+	}
+	source := Source{
+		Health:    func() verdict.Health { return verdict.Health{Ready: true, Peels: 3, Reporting: 3} },
+		Summaries: func() []verdict.Summary { return []verdict.Summary{backup} },
+		Problems: func() []verdict.Problem {
+			return []verdict.Problem{
+				problem(verdict.Disagrees, "", "db-01"), problem(verdict.Disagrees, "", "db-02"), problem(verdict.NotReporting, "", "db-03"),
+				problem(verdict.Missed, "backup", "db-01"), problem(verdict.Missed, "backup", "db-01"), problem(verdict.Failed, "backup", "db-02"),
+				problem(verdict.Failed, "elsewhere", "db-01"),
+			}
+		},
+		Cells: func(coverage.Query) ([]coverage.Cell, error) {
+			return []coverage.Cell{
+				{Entry: "backup", Peel: "db-01", State: "active", Next: day, Succeeded: day.Add(time.Second)},
+				{Entry: "backup", Peel: "db-02", State: "sleeping"},
+				{Entry: "backup", Peel: "db-03"},
+				{Entry: "bad\xff", Peel: "db-03", State: "active"},
+			}, nil
+		},
+	}
+	lines := scrapeSource(t, source)
+	var got []string
+	for _, line := range lines {
+		if strings.Contains(line, "peel=") || strings.HasPrefix(line, "zester_coverage_left_out") || strings.HasPrefix(line, "zester_coverage_dis") {
+			got = append(got, line)
+		}
+	}
+	want := strings.Split(`zester_coverage_disagreeing_peels 2
+zester_coverage_left_out 1
+zester_entry_last_success_timestamp_seconds{entry="backup",peel="db-01"} 1.795399201e+09
+zester_entry_last_success_timestamp_seconds{entry="backup",peel="db-02"} 0
+zester_entry_next_fire_timestamp_seconds{entry="backup",peel="db-01"} 1.7953992e+09
+zester_entry_peels{entry="backup",peel="db-01",state="active"} 1
+zester_entry_peels{entry="backup",peel="db-02",state="other"} 1
+zester_entry_problems{entry="backup",peel="db-01",problem="missed"} 1
+zester_entry_problems{entry="backup",peel="db-02",problem="failed"} 1`, "\n")
+	if !slices.Equal(got, want) {
+		t.Errorf("\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	if !slices.Contains(lines, `zester_entry_missed_total{entry="backup"} 3`) || slices.Contains(lines, `zester_entry_peels{entry="backup",state="active"} 2`) {
+		t.Error(strings.Join(lines, "\n"))
+	}
+	source.Cells = func(coverage.Query) ([]coverage.Cell, error) {
+		all := make([]coverage.Cell, MaxPairs+5)
+		for i := range all {
+			all[i] = coverage.Cell{Entry: "backup", Peel: target.PeelID(fmt.Sprint("p", i)), State: "active"}
+		}
+		return all, nil
+	}
+	if lines := scrapeSource(t, source); !slices.Contains(lines, "zester_coverage_left_out 5") {
+		t.Error("the pairs that are left out are not counted")
+	}
+	source.Cells = func(coverage.Query) ([]coverage.Cell, error) { return nil, coverage.ErrBehind }
+	for _, line := range scrapeSource(t, source) {
+		if strings.Contains(line, "peel=") {
+			t.Error(line)
+		}
+	}
+}
+
 // BenchmarkCollect is one collection of 10,000 entries.
 func BenchmarkCollect(b *testing.B) {
 	all := make([]verdict.Summary, MaxEntries)
@@ -161,7 +235,10 @@ func BenchmarkCollect(b *testing.B) {
 		all[i] = backup
 		all[i].Entry = fmt.Sprint("e", i)
 	}
-	c := New(func() []verdict.Summary { return all }, func() verdict.Health { return verdict.Health{Ready: true} })
+	c := New(Source{
+		Health: func() verdict.Health { return verdict.Health{Ready: true} }, Summaries: func() []verdict.Summary { return all },
+		Problems: func() []verdict.Problem { return nil },
+	})
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(c)
 	for b.Loop() {
