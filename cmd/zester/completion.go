@@ -97,6 +97,8 @@ func (a *app) values(cmd *cobra.Command, name string, args []string, word string
 	switch name {
 	case "output of plan":
 		all = []string{"text", "markdown", "json", "yaml", "name"}
+	case "output of simulate":
+		all = append(formsOf(prints), string(formSVG))
 	case "FUNCTION":
 		all = functionNames()
 	case "TARGET or FUNCTION":

@@ -17,6 +17,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/schedule/window"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
+	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
 )
 
 const forecastManual = `forecast shows how many runs the schedules of a config repo start in each
@@ -96,7 +97,11 @@ func (a *app) forecast(ctx context.Context, dir string, flags forecastFlags) err
 	if err != nil {
 		return err
 	}
-	groups, err := a.groups(ctx, dir, flags.facts)
+	fleet, err := readIndex(flags.facts)
+	if err != nil {
+		return err
+	}
+	groups, err := a.groups(ctx, dir, fleet)
 	if err != nil {
 		return err
 	}
@@ -112,13 +117,9 @@ func (a *app) forecast(ctx context.Context, dir string, flags forecastFlags) err
 	return a.print(out, names, func() error { return a.forecastTables(f, out) })
 }
 
-// groups compiles the repo for the peels of a file. Peels with equal settings are one group.
-func (a *app) groups(ctx context.Context, dir, facts string) ([]forecast.Group, error) {
-	index, err := readIndex(facts)
-	if err != nil {
-		return nil, err
-	}
-	compiled, err := compileAt(ctx, place{repo: dir}, index)
+// groups compiles the repo for a fleet. Peels with equal settings are one group.
+func (a *app) groups(ctx context.Context, dir string, fleet *peelindex.Index) ([]forecast.Group, error) {
+	compiled, err := compileAt(ctx, place{repo: dir}, fleet)
 	if err != nil {
 		return nil, err
 	}

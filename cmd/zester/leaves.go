@@ -94,6 +94,10 @@ plan --base origin/main --head HEAD
 plan --facts peels.yaml --base origin/main -o markdown`},
 
 	"horizon": {listsShort | flagColour, "horizon\nhorizon 'web-*' -o json"},
+	"simulate": {asks | flagHeaders | formsWide, `
+simulate --for 90d             # this directory, for the live fleet
+simulate fleet --facts peels.yaml --for 30d --took 5m --took backup=2h
+simulate fleet --facts peels.yaml -o svg`},
 
 	"state status": {listStates, `
 state status

@@ -190,7 +190,7 @@ func (a *app) root() *cobra.Command {
 		a.targetCommand(),
 		a.scheduleCommand(), a.cronCommand(),
 		a.lintCommand(), a.blameCommand(), a.bisectCommand(),
-		a.planCommand(), a.horizonCommand(),
+		a.planCommand(), a.simulateCommand(), a.horizonCommand(),
 		a.syncCommand(), a.stateCommand(),
 		a.authCommand(),
 		a.contextCommand(),

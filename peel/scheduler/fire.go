@@ -10,7 +10,6 @@ import (
 
 	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
-	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 )
 
@@ -213,7 +212,7 @@ func (o *owner) restoreWaiting(e *entry, now rules.Instant) {
 func (o *owner) start(e *entry, f Fire) {
 	f.Fired = earlier(f.Fired, f.Started) // the wall clock may have been set back while the fire waited
 	f.Nominal = earlier(f.Nominal, f.Fired)
-	f.JID, f.Entry = wire.NewJID(), e.Spec
+	f.JID, f.Entry = o.s.newJID(), e.Spec
 	if o.s.o.Source != nil {
 		f.Source = o.s.o.Source(e.Name)
 	}

@@ -136,6 +136,7 @@ type outside struct {
 	random       func(n time.Duration) time.Duration                              // for splay, below n
 	launch       func(*run)                                                       // carries out a run
 	onSkip       func(entry string, why history.Reason, nominal time.Time, n int) // nil: nobody wants to know
+	newJID       func() wire.JID
 	longestSleep time.Duration
 }
 
@@ -160,7 +161,7 @@ func New(o Options) (*Scheduler, error) {
 		reported: make(chan *run), reports: make(chan struct{}, maxReports),
 		stopping: make(chan struct{}), gone: make(chan struct{}),
 	}
-	s.outside = outside{now: rules.NewClock(), random: rand.N[time.Duration], launch: s.spawn, longestSleep: maxSleep}
+	s.outside = outside{now: rules.NewClock(), random: rand.N[time.Duration], launch: s.spawn, newJID: wire.NewJID, longestSleep: maxSleep}
 	var err error
 	if s.loaded, err = history.Load(o.StateFile, s.log); err != nil {
 		return nil, err

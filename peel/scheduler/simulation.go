@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"log/slog"
+	"strconv"
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
@@ -38,7 +39,9 @@ func NewSimulation(o SimulationOptions) *Simulation {
 	log := slog.New(slog.DiscardHandler)
 	s := &Scheduler{o: Options{Peel: o.Peel, Zone: o.Zone, Log: log}, log: log, ended: make(chan *run)}
 	launch := func(r *run) { o.Launch(&SimulatedRun{r.fire, r}) }
-	s.outside = outside{now: o.Now, random: o.Random, launch: launch, onSkip: o.Skipped, longestSleep: rules.LongAgo}
+	runs := 0
+	number := func() wire.JID { runs++; return wire.JID(strconv.Itoa(runs)) }
+	s.outside = outside{now: o.Now, random: o.Random, launch: launch, onSkip: o.Skipped, newJID: number, longestSleep: rules.LongAgo}
 	return &Simulation{s: s}
 }
 

@@ -110,16 +110,17 @@ func (t Timing) Between(from, until time.Time) iter.Seq[time.Time] {
 
 // Window returns whether the entry's windows are open at an instant, and the rule that closes them.
 func (t Timing) Window(at time.Time) window.Verdict {
-	return t.windows.At(at, t.location())
+	return t.windows.At(at, t.Zone())
 }
 
 // Opens returns the first instant at or after from at which the entry's windows are open; false if there is none within
 // 50 years.
 func (t Timing) Opens(from time.Time) (time.Time, bool) {
-	return t.windows.Opens(from, t.location())
+	return t.windows.Opens(from, t.Zone())
 }
 
-func (t Timing) location() *time.Location {
+// Zone returns the zone in which the timing and the windows count; it is UTC for the zero Timing.
+func (t Timing) Zone() *time.Location {
 	if t.zone == nil {
 		return time.UTC
 	}

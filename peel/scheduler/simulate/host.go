@@ -102,6 +102,15 @@ func (h *Host) Run(until time.Time) {
 	}
 }
 
+// InFlight returns the runs that have not ended.
+func (h *Host) InFlight() []scheduler.Fire {
+	list := make([]scheduler.Fire, len(h.attempts))
+	for i, a := range h.attempts {
+		list[i] = a.Fire
+	}
+	return list
+}
+
 func (h *Host) set(up time.Duration) { h.now = rules.Instant{Wall: h.origin.Add(up), Up: up} }
 
 // launch begins the first attempt of a run.
