@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/http"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -377,6 +378,10 @@ func TestAnExporterSurvivesARestartOfTheBus(t *testing.T) {
 
 func TestWhatIsRefusedBeforeTheStart(t *testing.T) {
 	good := headersFile(t, "Authorization: x\n", 0o600)
+	replaceable := headersFile(t, "Authorization: x\n", 0o600)
+	if err := os.Chmod(filepath.Dir(replaceable), 0o777); err != nil {
+		t.Fatal(err)
+	}
 	for name, c := range map[string]struct {
 		o    otel.Options
 		want string
@@ -387,6 +392,7 @@ func TestWhatIsRefusedBeforeTheStart(t *testing.T) {
 		"plain text":        {otel.Options{URL: "http://collector/v1/traces", HeadersFile: good}, "use https"},
 		"no file":           {otel.Options{URL: "https://collector/v1/traces", HeadersFile: "/nowhere/headers"}, "cannot read the headers in /nowhere/headers"},
 		"open file":         {otel.Options{URL: "https://collector/v1/traces", HeadersFile: headersFile(t, "A: b\n", 0o644)}, "chmod 600"},
+		"open directory":    {otel.Options{URL: "https://collector/v1/traces", HeadersFile: replaceable}, "cannot read the headers in " + replaceable},
 		"empty file":        {otel.Options{URL: "https://collector/v1/traces", HeadersFile: headersFile(t, "\n# none\n", 0o600)}, "want 1 to 16"},
 		"no colon":          {otel.Options{URL: "https://collector/v1/traces", HeadersFile: headersFile(t, "A: b\nt0ken\n", 0o600)}, ":2: want NAME: VALUE"},
 		"name":              {otel.Options{URL: "https://collector/v1/traces", HeadersFile: headersFile(t, "a b: t0ken\n", 0o600)}, ":1: want NAME: VALUE"},

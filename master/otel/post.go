@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/reconciler/access"
 	"github.com/seed-c01c3da5/zester/reconciler/notify/outbound"
+	"github.com/seed-c01c3da5/zester/settings/private"
 )
 
 // maxHeaders bounds the headers of a file.
@@ -18,7 +19,11 @@ const maxHeaders = 16
 
 // readHeaders reads a file of headers. Empty lines and lines that begin with # are ignored.
 func readHeaders(file string) (http.Header, error) {
-	data, err := access.ReadPrivate(file)
+	err := private.Check(file)
+	var data []byte
+	if err == nil {
+		data, err = access.ReadPrivate(file)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the headers in %s: %w", file, err)
 	}

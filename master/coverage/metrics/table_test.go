@@ -1,0 +1,118 @@
+package metrics
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/coverage"
+	"github.com/seed-c01c3da5/zester/master/feed"
+	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/canon"
+)
+
+func TestMain(m *testing.M) { os.Exit(natstest.InMemory(m)) }
+
+// TestReportsOfAPeelBecomeMetrics has a real table follow what a peel says.
+func TestReportsOfAPeelBecomeMetrics(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		nc := b.Conn(t, grants.RoleMaster, "m1")
+		js, err := jetstream.New(nc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fleet := feed.New(nc, slog.New(slog.DiscardHandler))
+		table, err := coverage.New(coverage.Options{JetStream: js, Fleet: fleet})
+		if err != nil {
+			t.Fatal(err)
+		}
+		source := Source{Health: table.Health, Summaries: table.Summaries, Problems: table.Problems}
+		if got := strings.Join(scrapeSource(t, source), "\n"); got != "zester_coverage_ready 0\nzester_coverage_reports_refused_total 0" {
+			t.Errorf("before the table runs:\n%s", got)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		for _, run := range []func(context.Context) error{fleet.Run, table.Run} {
+			running.Go(func() {
+				if err := run(ctx); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		t.Cleanup(func() { cancel(); running.Wait() })
+		<-table.Ready()
+
+		peel := b.Conn(t, grants.RolePeel, "db_01")
+		say := func(subject string, v any) {
+			t.Helper()
+			data, err := canon.Marshal(v)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := peel.Request(subject, data, time.Minute); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		report := func(ran, failed, missed uint64, problem *wire.FireReport) {
+			t.Helper()
+			now := time.Now()
+			counts := wire.FireCounts{Ran: ran, Failed: failed, Missed: missed, Skipped: 1}
+			e := wire.EntryReport{
+				Name: "backup", Local: true, State: "active", Since: now.Add(-2 * time.Hour), Next: now.Add(time.Hour), Latest: now.Add(time.Hour),
+				RunTimes: wire.RunTimes{Started: now.Add(-3 * time.Second), Ended: now.Add(-time.Second), Succeeded: now.Add(-time.Second)}, Median: 2 * time.Second,
+				Counts: counts, Skips: map[string]uint64{"in_blackout": 1},
+				Hours: []wire.ScheduleHour{{Hour: now.Unix() / 3600, FireCounts: counts, Skips: map[string]uint64{"in_blackout": 1}}},
+			}
+			if problem != nil {
+				e.Problems, e.Error = []wire.FireReport{*problem}, problem.Error
+				e.InRow = failed
+			}
+			say(wire.ScheduleStateOf("db_01"), wire.ScheduleState{
+				Peel: "db.01", Zone: "UTC", Time: now, Started: now.Add(-2 * time.Hour), Entries: []wire.EntryReport{e}, V: wire.Version,
+			})
+		}
+		if err := peel.Publish(wire.Heartbeat("db_01"), nil); err != nil {
+			t.Fatal(err)
+		}
+		report(3, 0, 0, nil)
+		report(5, 1, 0, &wire.FireReport{Nominal: time.Now(), Result: "failed", Error: "exit status 1"})
+		if err := peel.Publish(wire.ScheduleStateOf("db_01"), []byte("no report")); err != nil {
+			t.Fatal(err)
+		}
+		if err := peel.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		has := func(source Source, want ...string) {
+			t.Helper()
+			got := scrapeSource(t, source)
+			for _, line := range want {
+				if !slices.Contains(got, line) {
+					t.Errorf("no %s in\n%s", line, strings.Join(got, "\n"))
+				}
+			}
+		}
+		counters := []string{
+			"zester_coverage_ready 1", "zester_coverage_reports_refused_total 1", `zester_coverage_peels{state="reporting"} 1`,
+			`zester_entry_runs_total{entry="backup",result="ok"} 4`, `zester_entry_runs_total{entry="backup",result="failed"} 1`,
+			`zester_entry_skipped_total{entry="backup",reason="in_blackout"} 1`, `zester_entry_duration_seconds_bucket{entry="backup",le="5"} 5`,
+			`zester_entry_duration_seconds_sum{entry="backup"} 10`,
+		}
+		has(source, append(counters, `zester_entry_peels{entry="backup",state="active"} 1`, `zester_entry_problems{entry="backup",problem="failed"} 1`)...)
+		source.Cells = table.Cells
+		has(source, append(counters, `zester_entry_peels{entry="backup",peel="db.01",state="active"} 1`, `zester_entry_problems{entry="backup",peel="db.01",problem="failed"} 1`)...)
+		time.Sleep(time.Hour) // without a heartbeat
+		has(source, `zester_coverage_peels{state="not_reporting"} 1`, `zester_coverage_peels{state="reporting"} 0`)
+	})
+}
