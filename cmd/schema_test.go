@@ -29,6 +29,7 @@ func TestSchemasHaveTheKeysOfTheirParsers(t *testing.T) {
 		{schema: "zester.json", within: []string{"alerts", "*"}, dir: "settings/top", typ: "alertKeys"},
 		{schema: "master.json", dir: "cmd/zester-master", typ: "Config"},
 		{schema: "peel.json", dir: "cmd/zester-peel", typ: "Config"},
+		{schema: "peel.json", within: []string{"prompt"}, dir: "peel/prompt", typ: "Config"},
 	} {
 		data, err := os.ReadFile(filepath.Join("..", "examples", "schema", c.schema))
 		if err != nil {

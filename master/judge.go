@@ -21,17 +21,28 @@ type judge struct {
 	selects func(ctx context.Context, expr string) ([]target.PeelID, error)
 }
 
-// allow returns [grants.ErrNotAllowed] if a caller may not run what spec says on its targets.
+// allow returns [grants.ErrNotAllowed] if a caller may not run what spec says on its targets. A call of prompt.run runs other
+// functions too.
 func (j judge) allow(ctx context.Context, from grants.Caller, spec *job.Spec) error {
+	for _, function := range catalogue.RunBy(spec.Function, spec.Args) {
+		if err := j.allowOne(ctx, from, function, spec); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// allowOne is allow for one function that spec runs.
+func (j judge) allowOne(ctx context.Context, from grants.Caller, function string, spec *job.Spec) error {
 	if token, ok := credential.TokenNameOf(from.User); ok {
-		return j.tokens.Allow(ctx, token, spec.Function, spec.Targets, j.selects)
+		return j.tokens.Allow(ctx, token, function, spec.Targets, j.selects)
 	}
 	if catalogue.AsksForSecrets(spec.Args) {
 		if err := j.users.AllowSecrets(ctx, from); err != nil {
 			return err
 		}
 	}
-	return j.users.Allow(ctx, from, spec.Function, spec.Targets, j.selects)
+	return j.users.Allow(ctx, from, function, spec.Targets, j.selects)
 }
 
 // checkNotRevoked returns [grants.ErrNotAllowed] if a person or a token was revoked. It reads the buckets.

@@ -133,3 +133,19 @@ func TestARevokedPersonWhomAMasterRemembersStartsNothing(t *testing.T) {
 		}
 	})
 }
+
+func TestThePromptOfALimitedCallerReadsOnlyWithinTheLimits(t *testing.T) {
+	atSite(t, func(t *testing.T, s *site) {
+		s.master("m1")
+		s.peels("web-01")
+		lee := s.limited("lee", grants.Limits{Functions: []string{"prompt.run", "facts.*"}})
+		for function, code := range map[string]api.Code{"facts.items": "", "settings.items": api.CodeForbidden} {
+			spec := job.Spec{JID: wire.NewJID(), Function: "prompt.run", Targets: []target.PeelID{"web-01"}, TargetExpr: "web-01", Args: map[string]any{
+				"prompt": "Well?", "context": []any{map[string]any{"function": function}},
+			}}
+			if _, err := lee.Dispatch(t.Context(), spec); api.CodeOf(err) != code {
+				t.Errorf("%s: %v", function, err)
+			}
+		}
+	})
+}

@@ -4,14 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/seed-c01c3da5/zester/peel/catalogue"
+	"github.com/seed-c01c3da5/zester/peel/mask"
 	"github.com/seed-c01c3da5/zester/peel/module"
+	"github.com/seed-c01c3da5/zester/peel/prompt"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/state"
+	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 // A revision identifies the document that a value was read from. Its commit need not have changed the value.
@@ -89,6 +93,33 @@ func (p *Peel) factsGet(_ context.Context, call module.Call) (any, error) {
 		}
 	}
 	return value, nil
+}
+
+// addPrompt registers prompt.run if there is a model, and adds the fact that says so.
+func (p *Peel) addPrompt() error {
+	if p.o.Prompt == nil {
+		return nil
+	}
+	asker, err := prompt.New(prompt.Options{
+		Config: *p.o.Prompt, File: p.path("prompts"),
+		Read: func(ctx context.Context, function string, args map[string]any, secrets *mask.Mask) wire.Result {
+			return p.call(ctx, function, module.Call{Args: args}, secrets)
+		},
+	})
+	if err != nil {
+		return err
+	}
+	p.registry.Add(catalogue.Prompt, asker.Run)
+	var models []any
+	for _, name := range p.o.Prompt.Allowed() {
+		models = append(models, name)
+	}
+	p.o.Facts = maps.Clone(p.o.Facts)
+	if p.o.Facts == nil {
+		p.o.Facts = target.Facts{}
+	}
+	p.o.Facts[catalogue.PromptModels] = models
+	return nil
 }
 
 // addFunctions registers the functions that read or change the peel itself.

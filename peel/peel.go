@@ -35,6 +35,7 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/fence"
 	"github.com/seed-c01c3da5/zester/peel/module"
 	"github.com/seed-c01c3da5/zester/peel/outbox"
+	"github.com/seed-c01c3da5/zester/peel/prompt"
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
 	"github.com/seed-c01c3da5/zester/peel/schedulereport"
 	"github.com/seed-c01c3da5/zester/peel/snapshot"
@@ -56,6 +57,7 @@ type Options struct {
 	Facts    target.Facts   // static facts; they replace facts of the host
 	Zone     *time.Location // of entries without a time zone; nil: the host's
 	Workers  int            // requests that change the host and run at once; 0: 1
+	Prompt   *prompt.Config // of the model that prompt.run asks; nil: the peel does not have that function
 	// Simulated peels share a host, to measure a bus: they have no facts but Facts, no cmd.run and no states.
 	Simulated bool
 	Log       *slog.Logger // nil: silent
@@ -111,6 +113,9 @@ func New(o Options) (*Peel, error) {
 	p.snapshot = snapshot.New(p.path("settings"))
 	p.current.Store(&inForce{})
 	p.addFunctions()
+	if err := p.addPrompt(); err != nil {
+		return nil, err
+	}
 	if err := p.open(); err != nil {
 		return nil, err
 	}
@@ -161,7 +166,7 @@ func (p *Peel) open() (err error) {
 	if err == nil {
 		p.sched, err = scheduler.New(scheduler.Options{
 			Peel: string(p.o.ID), Zone: p.o.Zone, StateFile: p.path("schedule"), Log: p.o.Log,
-			Exec: p.runEntry, Report: p.reportRun, Source: p.sourceOf, Able: checkFunction, PausedErrors: p.onPausedErrors,
+			Exec: p.runEntry, Report: p.reportRun, Source: p.sourceOf, Able: p.checkFunction, PausedErrors: p.onPausedErrors,
 			Changed: p.scheduleReport.Changed,
 		})
 	}

@@ -56,16 +56,18 @@ type queues struct {
 	readers  errgroup.Group // read-only requests that run
 	host     chan *request  // requests that change the host
 	schedule chan *request  // requests that change the schedule
+	prompts  chan *request  // requests that ask a model, which can take minutes
 }
 
-// newWorkerPool starts workers for requests that change the host, and one for requests that change the schedule.
+// newWorkerPool starts workers for requests that change the host, one for requests that change the schedule, and one for prompts.
 func newWorkerPool(workers int, run func(*request)) *workerPool {
 	w := &workerPool{run: run}
 	for _, q := range []*queues{&w.masters, &w.people} {
-		q.host, q.schedule = make(chan *request, queueLength), make(chan *request, queueLength)
+		q.host, q.schedule, q.prompts = make(chan *request, queueLength), make(chan *request, queueLength), make(chan *request, queueLength)
 		q.readers.SetLimit(maxReaders)
 	}
 	w.workers.Go(func() { w.work(w.masters.schedule, w.people.schedule) })
+	w.workers.Go(func() { w.work(w.masters.prompts, w.people.prompts) })
 	for range workers {
 		w.workers.Go(func() { w.work(w.masters.host, w.people.host) })
 	}
@@ -97,6 +99,7 @@ func (w *workerPool) close() {
 	for _, q := range []*queues{&w.masters, &w.people} {
 		close(q.host)
 		close(q.schedule)
+		close(q.prompts)
 		_ = q.readers.Wait()
 	}
 	w.workers.Wait()
@@ -112,8 +115,11 @@ func (w *workerPool) enqueue(r *request) bool {
 		return q.readers.TryGo(func() error { w.run(r); return nil })
 	}
 	queue := q.host
-	if strings.HasPrefix(r.Function, "schedule.") {
+	switch {
+	case strings.HasPrefix(r.Function, "schedule."):
 		queue = q.schedule
+	case r.Function == catalogue.Prompt:
+		queue = q.prompts
 	}
 	select {
 	case queue <- r:

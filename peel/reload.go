@@ -138,7 +138,7 @@ func (p *Peel) apply(ctx context.Context, next inForce) {
 		p.log.Error("schedule entries cannot be used", "err", err)
 	}
 	next.errors = append(next.errors, p.wantContents(next.values)...)
-	unable := unableEntries(set)
+	unable := p.unableEntries(set)
 	next.errors = append(next.errors, unable[:min(len(unable), max(0, wire.MaxReported-len(next.errors)))]...)
 	next.schedule = set
 	starting := next

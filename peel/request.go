@@ -30,7 +30,7 @@ type request struct {
 
 // serveRequests handles requests until ctx ends, then waits for those that run. A read-only function runs at once; one that
 // changes the host waits for a worker. Functions that change the schedule have a worker of their own, so that an entry can be
-// paused behind a command that hangs.
+// paused behind a command that hangs, and so have prompts, which can take minutes and change nothing.
 func (p *Peel) serveRequests(ctx context.Context, in *incoming) {
 	pool := newWorkerPool(max(1, p.o.Workers), func(r *request) { p.execute(ctx, r) })
 	defer pool.close()

@@ -17,9 +17,12 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
-// checkFunction returns an error if no peel of this version has the entry's function.
-func checkFunction(e *schedule.Entry) error {
-	if _, ok := catalogue.Lookup(e.Module); ok {
+// checkFunction returns an error if the peel does not have the entry's function.
+func (p *Peel) checkFunction(e *schedule.Entry) error {
+	if f, ok := catalogue.Lookup(e.Module); ok {
+		if f.Needs != "" && !p.registry.Has(f.Name) {
+			return fmt.Errorf("this peel cannot run %s: it needs %s", f.Name, f.Needs)
+		}
 		return nil
 	}
 	var names []string
@@ -29,14 +32,14 @@ func checkFunction(e *schedule.Entry) error {
 	return fmt.Errorf("this peel has no function %q%s", e.Module, strictyaml.Suggest(e.Module, names))
 }
 
-// unableEntries returns an error text for each enabled entry whose function no peel of this version has, sorted by name.
-func unableEntries(set schedule.Set) (errs []string) {
+// unableEntries returns an error text for each enabled entry whose function the peel does not have, sorted by name.
+func (p *Peel) unableEntries(set schedule.Set) (errs []string) {
 	for _, name := range slices.Sorted(maps.Keys(set)) {
 		e := set[name]
 		if !e.Enabled || e.Invalid != "" {
 			continue // an invalid entry is reported already
 		}
-		if err := checkFunction(e); err != nil {
+		if err := p.checkFunction(e); err != nil {
 			errs = append(errs, fit.ErrorText(fmt.Sprintf("settings: schedule.%s.module: %v", name, err)))
 		}
 	}

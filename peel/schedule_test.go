@@ -82,7 +82,7 @@ func TestAnEntryWithAnUnknownFunctionIsPausedAndTheOthersRun(t *testing.T) {
 			report = b.applied()
 		}
 		if want := []string{
-			`settings: schedule.ask.module: this peel has no function "prompt.run"`,
+			`settings: schedule.ask.module: this peel cannot run prompt.run: it needs prompt in peel.yaml`,
 			`settings: schedule.slip.module: this peel has no function "test.pong"; did you mean "test.ping"?`,
 		}; !slices.Equal(report.Errors, want) {
 			t.Errorf("the report says %q", report.Errors)
@@ -90,7 +90,7 @@ func TestAnEntryWithAnUnknownFunctionIsPausedAndTheOthersRun(t *testing.T) {
 		time.Sleep(61 * time.Second)
 		synctest.Wait()
 		for name, why := range map[string]string{
-			"ask": `this peel has no function "prompt.run"`, "slip": `this peel has no function "test.pong"; did you mean "test.ping"?`,
+			"ask": `this peel cannot run prompt.run: it needs prompt in peel.yaml`, "slip": `this peel has no function "test.pong"; did you mean "test.ping"?`,
 		} {
 			if e := b.entry(name); e["state"] != "paused_invalid" || e["why"] != why || e["failures"] != int64(0) {
 				t.Errorf("%v", e)

@@ -19,13 +19,14 @@ import (
 	"github.com/seed-c01c3da5/zester/cmd/daemon"
 	"github.com/seed-c01c3da5/zester/peel"
 	"github.com/seed-c01c3da5/zester/peel/enroll"
+	"github.com/seed-c01c3da5/zester/peel/prompt"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/schedule/entryyaml"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// Config is peel.yaml. All fields but facts and schedule can also be set by a flag or a variable.
+// Config is peel.yaml. All fields but prompt, facts and schedule can also be set by a flag or a variable.
 type Config struct {
 	ID       string           `yaml:"id"`                // the peel's name; empty: the host's name
 	DataDir  string           `yaml:"data_dir"`          // where the peel keeps its files
@@ -36,12 +37,13 @@ type Config struct {
 	Timezone string           `yaml:"schedule_timezone"` // IANA zone for entries that name none; empty: the host's
 	Workers  int              `yaml:"workers"`           // number of requests that change the host and run at the same time
 	LogLevel slog.Level       `yaml:"log_level"`         // debug, info, warn or error; read again on SIGHUP
+	Prompt   prompt.Config    `yaml:"prompt"`            // the model that prompt.run asks; without a url the peel does not have that function
 	Facts    map[string]any   `yaml:"facts"`             // added to the facts of the host; they replace facts with the same name
 	Schedule *strictyaml.Node `yaml:"schedule"`          // entries that run unless the settings have an entry with the same name
 }
 
 func defaults() daemon.Config {
-	return &Config{DataDir: dataDir(daemon.DataDir()), URL: "tls://127.0.0.1:4222", Workers: 1}
+	return &Config{DataDir: dataDir(daemon.DataDir()), URL: "tls://127.0.0.1:4222", Workers: 1, Prompt: prompt.Default()}
 }
 
 // dataDir returns the default data directory: the master's default with the suffix "-peel". If the master's default has the
@@ -82,6 +84,9 @@ func (c *Config) Prepare(log *slog.Logger) (d daemon.Daemon, err error) {
 	o.Log = log
 	if c.Schedule != nil {
 		o.Schedule, d.Flaws = entries(c.Schedule)
+	}
+	if o.Prompt != nil { // without its key the rest works
+		d.Flaws = errors.Join(d.Flaws, o.Prompt.CheckKey())
 	}
 	d.Name = "peel " + string(o.ID)
 	d.Run = func(ctx context.Context, ready func()) error {
@@ -125,6 +130,12 @@ func (c *Config) options() (o peel.Options, err error) {
 		if o.Zone, err = time.LoadLocation(c.Timezone); err != nil {
 			return o, fmt.Errorf("cannot use schedule_timezone %q: %w", c.Timezone, err)
 		}
+	}
+	if c.Prompt.URL != "" {
+		if err := c.Prompt.Check(); err != nil {
+			return o, err
+		}
+		o.Prompt = &c.Prompt
 	}
 	if c.Creds != "" {
 		o.Connect = append(o.Connect, credential(c.Creds))

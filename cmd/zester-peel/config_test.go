@@ -41,7 +41,7 @@ func TestTheExampleNamesEveryField(t *testing.T) {
 		switch {
 		case name == "id", name == "data_dir":
 			want = "# Default: "
-		case name == "facts", name == "schedule":
+		case name == "facts", name == "schedule", name == "prompt":
 			want = "# Default: none\n"
 		case value.Field(i).IsZero() && value.Field(i).Kind() == reflect.String:
 			want = `# Default: ""`
@@ -69,6 +69,7 @@ func TestWhatCannotWorkIsRefusedBeforeTheStart(t *testing.T) {
 		{"name of every host", "id: localhost", "localhost"},
 		{"workers", "{id: a, workers: 0}", "0 workers"},
 		{"zone", "{id: a, schedule_timezone: Mars/Base}", "Mars/Base"},
+		{"model", "{id: a, prompt: {url: 'https://h/v1'}}", "prompt.model is missing"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			node, err := strictyaml.Parse("peel.yaml", []byte(c.file))
@@ -117,6 +118,27 @@ func TestABadEntryIsAFlawAndTheOthersRun(t *testing.T) {
 				t.Errorf("%d entries, x is %+v", len(set), set["x"])
 			}
 		})
+	}
+}
+
+func TestAKeyThatCannotBeReadIsAFlawAndThePeelStarts(t *testing.T) {
+	for file, want := range map[string]string{
+		"{id: a, prompt: {url: 'https://h/v1', model: m, key_file: /none}}": "cannot read the key of the model: open /none",
+		"{id: a, prompt: {url: 'https://h/v1', model: m}}":                  "",
+		"{id: a, prompt: {key_file: /none}}":                                "",
+	} {
+		node, err := strictyaml.Parse("peel.yaml", []byte(file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg := defaults().(*Config)
+		if err := strictyaml.Decode(node, cfg); err != nil {
+			t.Fatal(err)
+		}
+		d, err := cfg.Prepare(discard)
+		if err != nil || d.Run == nil || (d.Flaws == nil) != (want == "") || want != "" && !strings.Contains(d.Flaws.Error(), want) {
+			t.Errorf("%s: flaws %v, error %v", file, d.Flaws, err)
+		}
 	}
 }
 

@@ -266,6 +266,17 @@ func TestATokenRunsOnlyWithinItsLimits(t *testing.T) {
 		if len(s.log.with("job refused", "token:limited", "cmd.run")) != 1 {
 			t.Errorf("%q", s.log.with("job refused"))
 		}
+		// The functions in the context of a prompt are within the limits too.
+		asker := s.token(credential.TokenRequest{Name: "asker", Scopes: []credential.Scope{run}, Limits: grants.Limits{Functions: []string{"prompt.run", "facts.*"}}})
+		for function, refusal := range map[string]string{"facts.items": "", "settings.items": "settings.items"} {
+			args := object{"prompt": "Well?", "context": []any{object{"function": function}}}
+			a := s.ask(asker, "POST", "/api/v1/jobs", object{"target": "web-01", "function": "prompt.run", "args": args})
+			if refusal == "" {
+				want[job.Job](t, a, 202)
+			} else {
+				refused(t, a, 403, refusal)
+			}
+		}
 		// A new peel that matches is within, and a limit that cannot be evaluated lets nothing through.
 		s.peel("web-03", nil, echo("web-03"))
 		want[job.Job](t, s.ask(limited, "POST", "/api/v1/jobs", object{"target": "web-03", "function": "test.ping"}), 202)

@@ -21,6 +21,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/peel/catalogue"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
@@ -201,7 +202,7 @@ func (n *NewJob) spec() (job.Spec, error) {
 	return spec, nil
 }
 
-// allow checks a dispatch against the limits of the token.
+// allow checks a dispatch against the limits of the token, which hold for every function that it runs.
 func (r *routes) allow(ctx context.Context, t *credential.Token, spec *job.Spec) error {
 	if t.Has(credential.ScopeAdmin) {
 		return nil
@@ -213,10 +214,12 @@ func (r *routes) allow(ctx context.Context, t *credential.Token, spec *job.Spec)
 			return unavailable(fmt.Errorf("the limits of the token cannot be checked: %w", err))
 		}
 	}
-	if err := t.Limits.Allow(spec.Function, spec.Targets, within); err != nil {
-		r.s.log.Warn("job refused", "user", t.User(), "function", spec.Function, "targets", len(spec.Targets), "request", requestOf(ctx), "err", err)
-		r.Audit.Write(ctx, auditlog.Dispatch(spec, err, dispatch.IsRefusal(err)).By(callerOf(ctx)))
-		return huma.Error403Forbidden(sentence(err))
+	for _, function := range catalogue.RunBy(spec.Function, spec.Args) {
+		if err := t.Limits.Allow(function, spec.Targets, within); err != nil {
+			r.s.log.Warn("job refused", "user", t.User(), "function", spec.Function, "targets", len(spec.Targets), "request", requestOf(ctx), "err", err)
+			r.Audit.Write(ctx, auditlog.Dispatch(spec, err, dispatch.IsRefusal(err)).By(callerOf(ctx)))
+			return huma.Error403Forbidden(sentence(err))
+		}
 	}
 	return nil
 }

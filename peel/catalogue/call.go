@@ -130,6 +130,12 @@ func (t Type) check(node *strictyaml.Node) strictyaml.Errors {
 		into = new(map[string]string)
 	case Map:
 		into = new(map[string]any)
+	case Regexp:
+		return checkRegexp(node)
+	case Calls:
+		return checkCalls(node)
+	case Answering:
+		return checkOptions(node)
 	default:
 		panic(fmt.Sprintf("catalogue: no check for arguments that must be %s", t))
 	}

@@ -1,7 +1,7 @@
-// Package catalogue lists the functions that every peel of this version can run, with their parameters. Call [Functions] or
+// Package catalogue lists the functions that peels of this version can run, with their parameters. Call [Functions] or
 // [Lookup]; [CheckCall] checks a call before it is sent, as the peel does that runs it.
 //
-// The code of the functions is in the packages peel, peel/highstate and peel/module. An error of [CheckCall] never shows the value of an
+// The code of the functions is in the packages peel, peel/highstate, peel/module and peel/prompt. An error of [CheckCall] never shows the value of an
 // argument that may be a secret.
 package catalogue
 
@@ -22,6 +22,11 @@ const (
 	Strings   Type = "a list of strings"
 	StringMap Type = "a map of strings"
 	Map       Type = "a map"
+	Regexp    Type = "a regular expression (RE2)"
+	// Calls are calls of read-only functions of the same peel, each a [ReadCall].
+	Calls Type = "a list of maps with function and args"
+	// Answering is how a model answers, as [PromptOptions].
+	Answering Type = "a map of system, temperature, max_tokens and response_schema"
 )
 
 // A Param is an argument that a function takes.
@@ -35,9 +40,11 @@ type Param struct {
 	Doc        string `json:"doc"`
 }
 
-// A Function is something that every peel of this version can run.
+// A Function is something that peels of this version can run.
 type Function struct {
 	Name string `json:"name"`
+	// Needs is what a peel needs to have the function, for "it needs …". Empty: every peel has it.
+	Needs string `json:"needs,omitempty"`
 	// ReadOnly functions change nothing on the host: they need no place in the queue of those that do.
 	ReadOnly bool    `json:"read_only"`
 	Doc      string  `json:"doc"` // one line
@@ -89,6 +96,16 @@ var otherFunctions = []Function{
 		Params: []Param{{Name: "key", Type: String, Required: true, Positional: true, Doc: "name of the fact; keys of a path are separated by colons"}},
 	},
 	{Name: "facts.items", ReadOnly: true, Doc: "All facts of the host."},
+	{
+		Name: Prompt, Needs: "prompt in peel.yaml", Doc: "Ask a model, which gets a text and has no tools; it succeeds if the answer is complete and as asked.",
+		Params: []Param{
+			{Name: "prompt", Type: String, Required: true, Positional: true, Doc: "what to ask, up to 262144 bytes"},
+			{Name: "model", Type: String, Doc: "name of a model that peel.yaml allows; default: model in peel.yaml"},
+			{Name: "opts", Type: Answering, Doc: "system: what the model is told first; temperature: 0 to 2; max_tokens: of the answer; response_schema: JSON Schema of the answer, which is then JSON"},
+			{Name: "context", Type: Calls, Doc: "read-only functions of this peel whose results the model gets as data"},
+			{Name: "fail_if", Type: Regexp, Doc: "an answer that matches is a failure"},
+		},
+	},
 	{
 		Name: "schedule.breaker", ReadOnly: true, Doc: "The state of an entry's breaker and its last 100 changes.",
 		Params: []Param{scheduleEntry},

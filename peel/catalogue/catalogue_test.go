@@ -53,7 +53,7 @@ func TestFunctionsThatChangeTheHostOrTheScheduleAreQueued(t *testing.T) {
 	}
 	if !slices.Equal(mutating, []string{
 		"cmd.run", "cron.absent", "cron.present", "file.absent", "file.block", "file.directory", "file.line", "file.managed", "file.recurse", "file.symlink",
-		"group.absent", "group.present", "pkg.installed", "pkg.latest", "pkg.removed", "pkgrepo.managed",
+		"group.absent", "group.present", "pkg.installed", "pkg.latest", "pkg.removed", "pkgrepo.managed", "prompt.run",
 		"schedule.pause", "schedule.resume", "schedule.run", "schedule.skip",
 		"service.dead", "service.reload", "service.restart", "service.running", "service.start", "service.stop", "state.apply", "state.highstate",
 		"user.absent", "user.present",
@@ -86,6 +86,10 @@ func TestArgumentsOfFunctionsForStates(t *testing.T) {
 		{"pkg.installed", "vim", map[string]any{"versoin": "1"}, `did you mean "version"`},
 		{"user.present", "ada", map[string]any{"password": int64(123456)}, "password"},
 		{"file.managed", "/x", map[string]any{"vars": "a"}, "must be a map"},
+		{"prompt.run", "Well?", map[string]any{"context": "facts.items"}, "argument context: must be a list"},
+		{"prompt.run", "Well?", map[string]any{"opts": map[string]any{"temprature": 1.0}}, `argument opts: temprature: unknown key; did you mean "temperature"?`},
+		{"prompt.run", "Well?", map[string]any{"opts": map[string]any{"response_schema": map[string]any{"items": int64(1)}}}, "response_schema.items: must be a map"},
+		{"prompt.run", "Well?", map[string]any{"fail_if": int64(5)}, "argument fail_if: must be a string"},
 	} {
 		err := catalogue.CheckCall(bad.function, bad.id, bad.args)
 		if err == nil || !strings.Contains(err.Error(), bad.want) || strings.Contains(err.Error(), "123456") {

@@ -93,12 +93,21 @@ func (r *Registry) Record(g *Groups) { r.groups = g }
 // Drop removes a function; calls of it fail like calls of an unknown function.
 func (r *Registry) Drop(name string) { delete(r.funcs, name) }
 
+// Has reports whether a function can be called.
+func (r *Registry) Has(name string) bool {
+	_, ok := r.funcs[name]
+	return ok
+}
+
 // Names returns the functions that can be called, sorted.
 func (r *Registry) Names() []string { return slices.Sorted(maps.Keys(r.funcs)) }
 
 // Call runs a function and returns its result, with normalized Data and the measured Duration.
 func (r *Registry) Call(ctx context.Context, name string, call Call) wire.Result {
 	f, ok := r.funcs[name]
+	if known, _ := catalogue.Lookup(name); !ok && known.Needs != "" {
+		return failure("this peel cannot run %s: it needs %s", name, known.Needs)
+	}
 	if !ok {
 		return failure("no such function %q%s", name, strictyaml.Suggest(name, r.Names()))
 	}

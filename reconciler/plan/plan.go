@@ -90,6 +90,12 @@ func (p *Plan) Rules() []top.Rule {
 // Select returns the members of the fleet that an expression selects, in no order.
 func (p *Plan) Select(e *target.Expr) []target.PeelID { return p.fleet.Select(e) }
 
+// Facts returns the facts of a member of the fleet.
+func (p *Plan) Facts(id target.PeelID) target.Facts {
+	facts, _ := p.fleet.Get(id)
+	return facts
+}
+
 // A Warning is about a place in the revision; a Pos without a line is about the whole file.
 type Warning struct {
 	Pos strictyaml.Pos

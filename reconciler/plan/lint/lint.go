@@ -1,6 +1,7 @@
 // Package lint warns of settings that are valid and probably not intended: entries that never fire, that all peels start at
-// the same moment, whose splay is as long as the time between two fires, that fire when clocks change, that no peel can run,
-// or that replace an entry of peel.yaml; states that run a command each time; alert rules that match nothing; and values that look like secrets in plain text.
+// the same moment, whose splay is as long as the time between two fires, that fire when clocks change, that not all of their
+// peels can run, or that replace an entry of peel.yaml; states that run a command each time; alert rules that match nothing;
+// and values that look like secrets in plain text.
 //
 // Call [New] and then [Linter.All] for a plan. Mistakes are errors of package plan, and not found here.
 //
@@ -68,7 +69,8 @@ func (l *Linter) All(p *plan.Plan) strictyaml.Errors {
 	all = append(all, l.Secrets(p.PlainFiles())...)
 	all = append(all, commands(p.Files())...)
 	all = append(all, alerts(p)...)
-	return append(all, l.Check(p.DeclaredEntries())...)
+	entries := p.DeclaredEntries()
+	return append(append(all, prompts(p, entries)...), l.Check(entries)...)
 }
 
 // Unchecked returns a warning for each encrypted file that was not checked because there is no identity. The author of the
@@ -173,7 +175,8 @@ func (l *entryCheck) function() (sure bool) {
 	}
 	errs, _ := f.Check(l.Entry.Args).(strictyaml.Errors)
 	for _, e := range errs {
-		l.warn([]string{"args", "payload"}, "%s", e.Error())
+		_, short, _ := strings.Cut(e.Pos.File, "argument ") // prompt, model and opts are fields too
+		l.warn([]string{"args", "payload", short}, "%s", e.Error())
 	}
 	return true
 }

@@ -108,12 +108,6 @@ func TestWarnings(t *testing.T) {
 			t.Errorf("%v, want %s", got, want)
 		}
 	})
-	t.Run("a prompt", func(t *testing.T) {
-		got := warnings(t, "  e: {prompt: Check it., interval: 5m}\n", few, lint.Options{})
-		if len(got) != 1 || !strings.Contains(got[0], "schedule.e.prompt: no peel has the function prompt.run") {
-			t.Errorf("%q", got)
-		}
-	})
 	t.Run("an entry of peel.yaml", func(t *testing.T) {
 		static := map[string]strictyaml.Pos{"e": {File: "peel.yaml", Line: 7, Column: 3}}
 		for fields, want := range map[string]string{

@@ -24,6 +24,8 @@ var foreignFields = map[string]string{
 	"start":             "write not_before",
 	"end":               "write until",
 	"skip_during_range": "write blackout",
+	"fail_if":           "it is an argument: write module: prompt.run, and prompt and fail_if below args",
+	"context":           "it is an argument: write module: prompt.run, and prompt and context below args",
 }
 
 // foreignUnits maps the interval fields of Salt to units.
