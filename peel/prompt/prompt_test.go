@@ -463,19 +463,19 @@ func TestALongTextIsCutAfterItsSecretsAreMasked(t *testing.T) {
 }
 
 func TestTheKeyIsInNoResult(t *testing.T) {
-	escaped := ""
+	var escaped strings.Builder
 	for _, c := range key {
-		escaped += fmt.Sprintf(`\u%04X`, c)
+		escaped.WriteString(fmt.Sprintf(`\u%04X`, c))
 	}
 	in := func(text string) string { data, _ := json.Marshal(text); return string(data) }
 	for name, said := range map[string]string{
 		"whole": key, "in a sentence": "your key is " + key + ", keep it", "its beginning": key[:9], "its end": key[len(key)-8:], "its middle": "x" + key[10:25] + "x",
-		"escaped": escaped, "escaped twice": strings.ReplaceAll(escaped, `\`, `\\`), "with slashes": strings.ReplaceAll(key, "-", `\-`),
+		"escaped": escaped.String(), "escaped twice": strings.ReplaceAll(escaped.String(), `\`, `\\`), "with slashes": strings.ReplaceAll(key, "-", `\-`),
 		"as in a URL": strings.ReplaceAll(key, "-", "%2D"), "twice": key + key, "in JSON": in(in(key)),
 	} {
 		for how, h := range map[string]http.HandlerFunc{
 			"the text":     says(said),
-			"a raw text":   writes(200, `{"choices": [{"message": {"content": "`+escaped+`"}}]}`),
+			"a raw text":   writes(200, `{"choices": [{"message": {"content": "`+escaped.String()+`"}}]}`),
 			"the model":    writes(200, `{"model": `+in(said)+`, "choices": [{"message": {"content": "a"}, "finish_reason": `+in(said)+`}]}`),
 			"an error":     writes(401, `{"error": {"message": `+in(said)+`}}`),
 			"an error, 2":  writes(200, `{"error": {`+in(said)+`: `+in(said)+`}}`),
@@ -487,7 +487,7 @@ func TestTheKeyIsInNoResult(t *testing.T) {
 		} {
 			r := newModel(t, h).call(map[string]any{"prompt": "Well?"})
 			text := fmt.Sprintf("%+v", r)
-			for _, part := range []string{key[:8], key[12:20], key[len(key)-8:], escaped[:6*8], strings.ToLower(escaped[:6*8])} {
+			for _, part := range []string{key[:8], key[12:20], key[len(key)-8:], escaped.String()[:6*8], strings.ToLower(escaped.String()[:6*8])} {
 				if strings.Contains(text, part) {
 					t.Errorf("%s in %s: the result has %q: %s", name, how, part, text)
 				}
