@@ -119,14 +119,20 @@ func took(j *job.Job) string {
 		return ""
 	}
 	if j.Scheduled() {
-		begun, err := time.Parse(time.RFC3339Nano, j.Metadata[job.MetaStarted])
-		ended, badEnd := time.Parse(time.RFC3339Nano, j.Metadata[job.MetaFinished])
-		if err != nil || badEnd != nil {
+		d, ok := runTime(j)
+		if !ok {
 			return ""
 		}
-		return duration(ended.Sub(begun).Round(time.Millisecond))
+		return duration(d.Round(time.Millisecond))
 	}
 	return duration(j.Updated.Sub(j.Created).Round(time.Millisecond))
+}
+
+// runTime returns how long the run of a schedule lasted; ok is false if its record does not say.
+func runTime(j *job.Job) (d time.Duration, ok bool) {
+	begun, err := time.Parse(time.RFC3339Nano, j.Metadata[job.MetaStarted])
+	ended, badEnd := time.Parse(time.RFC3339Nano, j.Metadata[job.MetaFinished])
+	return ended.Sub(begun), err == nil && badEnd == nil && !ended.Before(begun)
 }
 
 // targetOf returns the target expression of a job, or its peels if there is none.

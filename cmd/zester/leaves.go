@@ -91,6 +91,7 @@ cron next --file settings/db/backup.yaml --entry backup`},
 	"plan": {asks | flagColour, `
 plan                           # what is not committed yet
 plan --base origin/main --head HEAD
+plan --backtest 30d            # also against the runs of the past
 plan --facts peels.yaml --base origin/main -o markdown`},
 
 	"horizon": {listsShort | flagColour, "horizon\nhorizon 'web-*' -o json"},

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
@@ -14,6 +15,7 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
+	"github.com/seed-c01c3da5/zester/reconciler/plan/backtest"
 	"github.com/seed-c01c3da5/zester/reconciler/plan/review"
 	"github.com/seed-c01c3da5/zester/reconciler/plan/revision"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
@@ -34,6 +36,13 @@ taken out: what these made stays on the host. It changes nothing.
   zester plan --base origin/main -o markdown  a comment for a pull request
   zester plan --path prod --base main         one of the fleets that a repo
                                               serves by folder
+
+--backtest 30d also computes what the changed entries would have done in the
+last 30 days, with the durations of recorded runs: fires that come while the run
+before is in flight, fires in blackouts, other entries of the peel that run at
+the same time, and the load by the minute. Runs of entries with return_job are
+recorded, for 7 days; it says for how many. It reads the records of the live
+fleet, also with --facts.
 
 --base and --head are revisions as for git rev-parse. The default base is HEAD.
 The default head is the working tree: the commit that git add -A and git commit
@@ -83,7 +92,18 @@ json prints:
    "load": {"from": …,
             "before": {"runs": …, "runs_per_hour": …,
                        "worst": {"at": …, "runs": …}},
-            "after": …}}
+            "after": …},
+   "backtest": {                               with --backtest
+     "from": …, "until": …,
+     "recorded": time,                         of the oldest record
+     "entries": [{"entry": …, "peels": …, "fires_before": …, "fires": …,
+                  "recorded_runs": …, "median_seconds": …, "p95_seconds": …,
+                  "overlaps": fires, "if_running": …, "outside": fires,
+                  "blackout": fires, "into": runs,
+                  "beside": [{"entry": …, "fires": …}, …]}, …],
+     "more": …,                                changes that were not tested
+     "load": {"before": {"starts": …, "starts_at": …, "in_flight": …,
+                         "in_flight_at": …}, "after": …}}}
 
 examples/schema/plan.json is its JSON Schema. Encrypted values are not printed,
 nor values below a name that contains passw, passphrase, secret, token,
@@ -126,6 +146,7 @@ type planFlags struct {
 	form                          planForm
 	repo, path, base, head, facts string
 	zone, from, peelConfig        string
+	past                          time.Duration // of --backtest; 0: none
 }
 
 func (a *app) planCommand() *cobra.Command {
@@ -147,6 +168,7 @@ func (a *app) planCommand() *cobra.Command {
 	factsFlag(flags, &f.facts, " (default: the live fleet)")
 	flags.StringVar(&f.peelConfig, "peel-config", "", "`FILE` peel.yaml, to warn of entries that the repo replaces")
 	fromFlag(flags, &f.from, "of the merge")
+	durationVar(flags, &f.past, "backtest", 0, "also compute what the changed entries would have done in the last `TIME`")
 	zoneFlag(flags, &f.zone)
 	return cmd
 }
@@ -154,6 +176,9 @@ func (a *app) planCommand() *cobra.Command {
 // options returns the options of the comparison.
 func (f planFlags) options() (o review.Options, err error) {
 	o.Path = f.path
+	if f.past != 0 && (f.past < backtest.MinPast || f.past > backtest.MaxPast) {
+		return o, usageError("cannot use --backtest %s: it is between %s and %s", duration(f.past), duration(backtest.MinPast), duration(backtest.MaxPast))
+	}
 	if o.Static, err = staticEntries(f.peelConfig); err != nil {
 		return o, err
 	}
@@ -187,6 +212,11 @@ func (a *app) plan(ctx context.Context, f planFlags) (err error) {
 	r, err := p.review(ctx, f.base, f.head)
 	if err != nil {
 		return err
+	}
+	if f.past > 0 && !r.Refused {
+		if err := a.testPast(ctx, r, &p, f.past); err != nil {
+			return err
+		}
 	}
 	if f.facts == "" {
 		p.compareFleet(a.inForce(ctx))
@@ -294,7 +324,8 @@ type planning struct {
 	notes    []string // for people
 	hint     string   // for a head that is refused
 
-	withStates []target.PeelID // that have states in the head, sorted
+	before, after *plan.Plan      // that were compared; nil if the head is refused
+	withStates    []target.PeelID // that have states in the head, sorted
 }
 
 func (p *planning) note(format string, args ...any) {
@@ -331,6 +362,7 @@ func (p *planning) review(ctx context.Context, base, head string) (*review.Revie
 		}
 	}
 	slices.Sort(p.withStates)
+	p.before, p.after = before, after
 	return review.Make(before, after, p.o)
 }
 

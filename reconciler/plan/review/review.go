@@ -3,7 +3,7 @@
 // write, what states will delete or restart, and the load.
 //
 // Call [Make] with the plans of the base and the head, or [Refuse] if the head does not compile. Then [Review.Facts],
-// [Review.Blocks] and [Review.Markdown] return the texts.
+// [Review.Blocks] and [Review.Markdown] return the texts. [Review.Test] adds what the changed entries would have done in the past.
 //
 // Guarantees: it computes from the plans and reads nothing. Equal changes on many peels are one change. Comments, order, and
 // aliases of fields are no changes. Values that look like secrets are not shown.
@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
+	"github.com/seed-c01c3da5/zester/reconciler/plan/backtest"
 	"github.com/seed-c01c3da5/zester/reconciler/plan/diff"
 	"github.com/seed-c01c3da5/zester/reconciler/plan/lint"
 	"github.com/seed-c01c3da5/zester/reconciler/plan/safety"
@@ -71,6 +72,8 @@ type Review struct {
 	Warnings    []string `json:"warnings"`
 	NewWarnings int      `json:"new_warnings"`
 	Load        Load     `json:"load"`
+	// Backtest is what the changed entries would have done in the past; nil without [Review.Test].
+	Backtest *backtest.Result `json:"backtest,omitempty"`
 }
 
 // An Extent holds the peels that a change affects. Each list is sorted.

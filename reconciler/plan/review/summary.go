@@ -60,6 +60,9 @@ func (r *Review) extent() []string {
 		lines = append(lines, fmt.Sprintf("states: %d added, %d changed, %d removed", t.StatesAdded, t.StatesChanged, t.StatesRemoved))
 	}
 	lines = append(lines, r.Safety.Lines(len(r.Touched))...)
+	if r.Backtest != nil {
+		lines = append(lines, r.Backtest.Lines()...)
+	}
 	return append(lines, r.effects()...)
 }
 
