@@ -25,13 +25,10 @@ func (o *owner) catchUp(e *entry, now rules.Instant) {
 	}
 	// If the wall clock was set back, the timer fires the times that lie ahead, except those up to the last fire.
 	e.Owed = slices.DeleteFunc(e.Owed, func(at time.Time) bool { return at.After(now.Wall) && at.After(e.Nominal) })
-	from := e.Active
-	if e.Nominal.After(from) {
-		from = e.Nominal
-	}
-	from = e.Rhythm.MissedFrom(&e.Entry, from, now)
-	if !o.owe(e, from, rules.Span{}, now) {
-		o.lose(e, from, rules.Span{}, now, nil)
+	from := slices.MaxFunc([]time.Time{e.Active, e.Nominal, e.Tally.Settled}, time.Time.Compare)
+	loss := rules.Loss{From: e.Rhythm.MissedFrom(&e.Entry, from, now)}
+	if !o.owe(e, loss, now) {
+		o.lose(e, loss, now)
 	}
 }
 
@@ -46,19 +43,18 @@ func (o *owner) limitOwed(e *entry) {
 	}
 }
 
-// owe adds the fires in (from, now] to Owed, up to the limit of catch_up, and counts the others as lost. It returns false if the
-// entry has no missed fires; then it has counted none.
-func (o *owner) owe(e *entry, from time.Time, replaced rules.Span, now rules.Instant) bool {
-	var list []time.Time
+// owe adds the fires of a loss until now to Owed, up to the limit of catch_up, and counts the others. It returns false if the entry
+// has no missed fires; then it has counted none.
+func (o *owner) owe(e *entry, l rules.Loss, now rules.Instant) bool {
 	if n := e.CatchUpLimit(); n > 0 {
-		list = e.MissedFires(from, now.Wall, n, o.s.o.Zone)
-		e.Owed = append(e.Owed, list...)
+		l.Except = e.MissedFires(l.First(), now.Wall, n, o.s.o.Zone)
+		e.Owed = append(e.Owed, l.Except...)
 	}
 	o.limitOwed(e)
 	if len(e.Owed) == 0 {
 		return false
 	}
-	o.lose(e, from, replaced, now, list)
+	o.lose(e, l, now)
 	if !slices.Contains(o.backlog, e) {
 		o.backlog = append(o.backlog, e)
 	}
@@ -120,16 +116,20 @@ func (o *owner) nextCatchUpOf(e *entry) time.Duration {
 // if there is no such time, or if a catch-up run makes up the fire.
 func (o *owner) settleLate(e *entry, f *Fire, due time.Time, now rules.Instant) bool {
 	deadline := max(e.Spec.Missed.StartDeadline, maxSleep)
+	loss := rules.Loss{Planned: f.Nominal, From: f.Nominal, Replaced: rules.Span{From: f.Nominal, To: due}}
 	from, missed, ok := f.Nominal, 0, true
+	if e.Tally.Settled.After(from) { // it was held while the peel was down, and the times until then are counted
+		from = e.Tally.Settled
+	}
 	if f.Started.Sub(due) > deadline {
-		if o.owe(e, f.Nominal.Add(-1), rules.Span{From: f.Nominal, To: due}, now) {
+		if o.owe(e, loss, now) {
 			f.Nominal = e.Owed[len(e.Owed)-1]
 			return false
 		}
 		o.countSkips(e, history.DeadlineExceeded, f.Nominal, 1)
 		from, ok = f.Started.Add(-deadline-1), false
 	}
-	planned, first := f.Nominal, f.Nominal
+	first := f.Nominal
 	for {
 		t, more := e.Timing.Next(from)
 		if !more || t.After(f.Started) || !e.MayFire(t) {
@@ -145,15 +145,15 @@ func (o *owner) settleLate(e *entry, f *Fire, due time.Time, now rules.Instant) 
 	if missed > 0 {
 		o.countSkips(e, history.Superseded, first, missed)
 	}
-	replaced, runs := rules.Span{From: planned, To: due}, []time.Time(nil)
+	if ok && f.Nominal.Equal(loss.Planned) {
+		return true
+	}
 	if ok {
-		runs = []time.Time{f.Nominal}
-		if !f.Nominal.After(due) { // it was held, and runs for all fires until then
-			replaced.From = planned.Add(-1)
+		loss.Except = []time.Time{f.Nominal}
+		if !f.Nominal.After(due) { // the planned fire was held, and runs for all fires until then
+			loss.Replaced.From = loss.Planned.Add(-1)
 		}
 	}
-	if !ok || !f.Nominal.Equal(planned) {
-		o.lose(e, planned.Add(-1), replaced, now, runs)
-	}
+	o.lose(e, loss, now)
 	return ok
 }

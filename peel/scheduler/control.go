@@ -50,7 +50,7 @@ func (o *owner) resume(e *entry, now rules.Instant, by string) {
 	}
 	if pause != nil && !pause.Until.IsZero() && pause.Until.Before(now.Wall) && e.IsActive() { // it ended while the peel was down
 		e.Since = pause.Until
-		o.lose(e, pause.Until, rules.Span{}, now, nil)
+		o.lose(e, rules.Loss{From: pause.Until}, now)
 	}
 	o.s.log.Info("entry is resumed", "entry", e.Name, "by", by, "next", o.nextFire(e))
 }

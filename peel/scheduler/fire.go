@@ -44,7 +44,7 @@ func (o *owner) fire(e *entry, now rules.Instant) bool {
 		if e.Rhythm.OnWall() {
 			run = o.settleLate(e, &f, due, now)
 		} else if !p.Held {
-			o.lose(e, e.Coalesces(f.Nominal, due), rules.Span{}, now, nil)
+			o.lose(e, rules.Loss{From: e.Coalesces(f.Nominal, due)}, now)
 		}
 	}
 	f.Fired = earlier(due, f.Started)

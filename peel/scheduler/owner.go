@@ -139,6 +139,9 @@ func (o *owner) onClockStep(e *entry, step time.Duration, now rules.Instant) {
 	if e.Since.After(now.Wall) {
 		e.Since, o.Dirty = now.Wall, true
 	}
+	if e.Tally.Settled.After(now.Wall) {
+		e.Tally.Settled = now.Wall
+	}
 	timed := p.Trigger == history.TriggerTimer
 	switch {
 	case !e.IsActive():

@@ -35,6 +35,7 @@ func (o *owner) state() []EntryState {
 	list := make([]EntryState, 0, len(o.set))
 	for _, name := range slices.Sorted(maps.Keys(o.set)) {
 		e := o.entries[name]
+		o.settleHeld(e, now)
 		s := EntryState{
 			Name: name, Module: e.Spec.Module, Timing: e.Spec.Clock.String(),
 			Running: len(e.runs), BreakerState: e.Breaker.State(), History: e.Clone(),

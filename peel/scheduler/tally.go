@@ -8,15 +8,22 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
 )
 
-// lose counts the fires with nominal times in (from, now] apart from some of them. They did not run. Those in replaced were due
-// together with a fire that took their place.
-func (o *owner) lose(e *entry, from time.Time, replaced rules.Span, now rules.Instant, some []time.Time) {
-	left := uint64(math.MaxUint64) // runs that the timing may still give the entry
+// lose counts the fires of l until now.
+func (o *owner) lose(e *entry, l rules.Loss, now rules.Instant) {
+	l.To, l.Jump, l.RunsLeft = now.Wall, o.clocks.Jump, math.MaxUint64
 	if limit := e.MaxRuns(); limit > 0 {
-		left = limit - min(limit, e.allRuns())
+		l.RunsLeft = limit - min(limit, e.allRuns())
 	}
-	e.Lose(rules.Loss{From: from, To: now.Wall, Replaced: replaced, Jump: o.clocks.Jump, Except: some, RunsLeft: left})
+	e.Lose(l)
 	o.note(e)
+}
+
+// settleHeld counts the fires since one that is held until the windows open. It runs for all of them.
+func (o *owner) settleHeld(e *entry, now rules.Instant) {
+	if held := o.time(e.Next, e.Next.Nominal); e.Next.Held && e.Rhythm.OnWall() {
+		o.lose(e, rules.Loss{From: held, Replaced: rules.Span{From: held, To: now.Wall}}, now)
+		o.Dirty = true
+	}
 }
 
 // noteOverruns marks the runs of an entry that are in flight when its next fire is due.

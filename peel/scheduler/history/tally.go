@@ -17,6 +17,8 @@ type Tally struct {
 	Hours []wire.ScheduleHour `json:"hours,omitempty"` // by nominal time, the newest last; see [Tally.Forget]
 	Fires []wire.FireReport   `json:"fires,omitempty"` // the newest that did not run, failed, were late or overran
 	Took  []time.Duration     `json:"took,omitempty"`  // of the newest runs that ended, the newest last
+	// Settled is the time up to which fires that did not run are counted.
+	Settled time.Time `json:"settled,omitzero"`
 	// Newest is the result of the newest fire that ran or was missed, as in [wire.FireReport]; empty if it ran well.
 	Newest string `json:"newest,omitempty"`
 }

@@ -9,16 +9,31 @@ import (
 
 // A Loss is a time in which the fires of an entry did not run.
 type Loss struct {
-	From, To time.Time   // (From, To]
+	Planned  time.Time   // nominal time of the fire that was due; zero: none was
+	From, To time.Time   // the others are in (From, To]
 	Replaced Span        // of fires that were due together with one that took their place
 	Jump     Span        // over which the wall clock was set forward
 	Except   []time.Time // nominal times of fires that may still run
 	RunsLeft uint64      // runs that the timing may still give the entry
 }
 
-// Lose adds fires that did not run to the tally, of more than 100,000 the newest, at least half of that number.
+// First returns the time after which the first nominal time of the loss comes.
+func (l Loss) First() time.Time {
+	if !l.Planned.IsZero() {
+		return l.Planned.Add(-1)
+	}
+	return l.From
+}
+
+// Lose adds fires that did not run to the tally, of more than 100,000 the newest, at least half of that number. Apart from the
+// planned one, those that it has added before are left out.
 func (e *Entry) Lose(l Loss) {
-	for _, at := range e.nominalTimes(l.From, l.To) {
+	list := e.nominalTimes(later(l.From, e.Tally.Settled), l.To)
+	e.Tally.Settled = later(l.To, e.Tally.Settled)
+	if !l.Planned.IsZero() {
+		list = slices.Insert(list, 0, l.Planned)
+	}
+	for _, at := range list {
 		if l.RunsLeft == 0 { // it would never have fired
 			return
 		}
@@ -30,6 +45,13 @@ func (e *Entry) Lose(l Loss) {
 			e.Tally.NotRun(at, why)
 		}
 	}
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // nominalTimes returns those in (from, to].
