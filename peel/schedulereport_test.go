@@ -1,13 +1,18 @@
 package peel_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/schedule/entryyaml"
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
 // scheduleState is the newest report on the schedule that the bus stores.
@@ -49,6 +54,259 @@ schedule:
 		}
 		if good.Counts.Ran < 60 || good.Counts.Failed > 0 || len(good.Hours) != 2 || good.Hours[0].Ran != 59 {
 			t.Errorf("%+v", good)
+		}
+	})
+}
+
+// A reading collects the reports on the schedule that a master hears.
+type reading struct {
+	b    *bench
+	msgs chan *nats.Msg
+}
+
+func (b *bench) readReports() reading {
+	b.t.Helper()
+	r := reading{b, make(chan *nats.Msg, 10_000)}
+	if _, err := b.nc.ChanSubscribe(wire.AllScheduleStates, r.msgs); err != nil {
+		b.t.Fatal(err)
+	}
+	return r
+}
+
+// expect waits for a report of which ok is true of entry e.
+func (r reading) expect(what string, within time.Duration, ok func(wire.EntryReport) bool) {
+	r.b.t.Helper()
+	late := time.After(within)
+	var last string
+	for {
+		select {
+		case msg := <-r.msgs:
+			report, err := wire.DecodeSchedule(msg)
+			if err != nil {
+				r.b.t.Fatal(err)
+			}
+			for _, e := range report.Entries {
+				if e.Name == "e" && ok(e) {
+					return
+				}
+				last += fmt.Sprintf("\n%s: %+v", report.Time.Format(time.TimeOnly), e)
+			}
+		case <-late:
+			r.b.t.Fatalf("%s was not reported within %v:%s", what, within, last)
+		}
+	}
+}
+
+// until waits for a time, and forgets the reports until one second before.
+func (r reading) until(at time.Time) {
+	time.Sleep(time.Until(at.Add(-time.Second)))
+	r.heard()
+	time.Sleep(time.Second)
+}
+
+// heard is how many reports came since the last call.
+func (r reading) heard() int {
+	synctest.Wait()
+	n := len(r.msgs)
+	for range n {
+		<-r.msgs
+	}
+	return n
+}
+
+// A change of class is reported within 6 s: the stream's confirmation, and at least 5 s between two reports.
+func TestChangeOfClassIsReportedAtOnce(t *testing.T) {
+	const soon = 6 * time.Second
+	newest := func(e wire.EntryReport) string {
+		if len(e.Problems) == 0 {
+			return ""
+		}
+		return e.Problems[len(e.Problems)-1].Result
+	}
+	for name, c := range map[string]struct {
+		entry string
+		act   func(*bench, reading)
+	}{
+		"first failure and recovery": {`{module: settings.get, args: {key: flag}, cron: "0 * * * *"}`, func(b *bench, r reading) {
+			r.until(date(1, 0))
+			r.expect("the failure", soon, func(e wire.EntryReport) bool { return e.InRow == 1 && e.Error != "" && newest(e) == "failed" })
+			time.Sleep(time.Until(date(1, 50)))
+			b.give(2, "flag: true\nschedule:\n  e: {module: settings.get, args: {key: flag}, cron: \"0 * * * *\"}")
+			r.until(date(2, 0))
+			r.expect("the recovery", soon, func(e wire.EntryReport) bool { return e.InRow == 0 && e.Error == "" && !e.Succeeded.IsZero() })
+		}},
+		"a pause and its end": {`{module: test.ping, cron: "0 * * * *"}`, func(b *bench, r reading) {
+			time.Sleep(time.Minute)
+			r.heard()
+			b.call("schedule.pause", map[string]any{"entry": "e", "reason": "a move", "for": "30m"})
+			r.expect("the pause", soon, func(e wire.EntryReport) bool {
+				return e.State == "paused_manual" && strings.Contains(e.Why, "a move") && e.Next.IsZero() && time.Since(e.Since) < soon
+			})
+			time.Sleep(29*time.Minute + 50*time.Second)
+			r.heard()
+			r.expect("its end", 10*time.Second+soon, func(e wire.EntryReport) bool { return e.State == "active" && e.Next.Equal(date(1, 0)) })
+		}},
+		"failures in a row": {`{module: test.fail, cron: "* * * * *", pause_after_errors: 3}`, func(_ *bench, r reading) {
+			r.expect("the pause", 3*time.Minute+soon, func(e wire.EntryReport) bool { return e.State == "paused_errors" && e.InRow == 3 })
+		}},
+		"a breaker": {`{module: test.fail, cron: "* * * * *", breaker: {threshold: 3, reset_after: 1h}}`, func(_ *bench, r reading) {
+			r.expect("the breaker", 3*time.Minute+soon, func(e wire.EntryReport) bool { return e.Breaker == "open" })
+		}},
+		"a late run": {`{module: test.sleep, args: {duration: 1m}, cron: "0 * * * *", splay: {min: 10m, max: 10m1s}, late_after: 5m}`, func(_ *bench, r reading) {
+			r.until(date(1, 10))
+			r.expect("the late run, which goes on", soon+time.Second, func(e wire.EntryReport) bool { return e.Running == 1 && newest(e) == "late" })
+		}},
+		"an overrun": {`{module: test.sleep, args: {duration: 3h}, cron: "0 * * * *"}`, func(_ *bench, r reading) {
+			r.until(date(2, 0))
+			r.expect("the overrun, which goes on", soon, func(e wire.EntryReport) bool {
+				return e.Running == 1 && newest(e) == "already_running" && e.Problems[0].Result == "overran"
+			})
+		}},
+		"a timeout": {`{module: test.sleep, args: {duration: 3h}, timeout: 5m, cron: "0 * * * *"}`, func(_ *bench, r reading) {
+			r.until(date(1, 5))
+			r.expect("the timeout", soon, func(e wire.EntryReport) bool {
+				return e.Counts.Overran == 1 && e.Counts.Failed == 1 && newest(e) == "failed"
+			})
+		}},
+		"a fire that waits too long": {`{module: test.sleep, args: {duration: 5h}, cron: "0 * * * *", if_running: queue, start_deadline: 20m}`, func(_ *bench, r reading) {
+			r.until(date(2, 20))
+			r.expect("the missed fire", time.Minute+soon, func(e wire.EntryReport) bool { return e.Counts.Missed == 1 && newest(e) == "missed" })
+		}},
+		"a stop": {`{module: test.ping, cron: "0 * * * *"}`, func(b *bench, r reading) {
+			time.Sleep(time.Until(date(1, 30)))
+			b.stop()
+			time.Sleep(3 * time.Hour)
+			r.heard()
+			b.start()
+			r.expect("what was missed", 11*time.Second, func(e wire.EntryReport) bool {
+				missed := uint64(0)
+				for _, h := range e.Hours {
+					missed += h.Missed
+				}
+				return e.Counts.Missed == 3 && missed == 3 && e.Counts.Ran == 1 && newest(e) == "missed"
+			})
+		}},
+		"a reload": {`{module: test.ping, cron: "0 * * * *"}`, func(b *bench, r reading) {
+			time.Sleep(time.Minute)
+			r.heard()
+			b.give(2, "schedule:\n  e: {module: test.ping, cron: \"0 5 * * *\", start_deadline: 10m, splay: 1h}")
+			r.expect("the new timing", soon, func(e wire.EntryReport) bool {
+				latest := e.Latest.Sub(date(5, 10))
+				return e.Next.Equal(date(5, 0)) && latest >= 0 && latest < time.Hour && time.Since(e.Since) < soon
+			})
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run(t, func(b *bench) {
+				r := b.readReports()
+				b.start()
+				b.give(1, "schedule:\n  e: "+c.entry)
+				r.expect("the entry", 15*time.Second, func(e wire.EntryReport) bool { return e.State == "active" && !e.Local })
+				c.act(b, r)
+			})
+		})
+	}
+}
+
+// date is a time of the day on which the tests begin.
+func date(hour, minute int) time.Time {
+	return time.Date(2026, 1, 1, hour, minute, 0, 0, time.UTC)
+}
+
+func TestPeelWithoutNewsReportsEveryTenMinutes(t *testing.T) {
+	run(t, func(b *bench) {
+		r := b.readReports()
+		b.start()
+		b.give(1, "schedule:\n  e: {module: test.ping, cron: \"* * * * *\"}\n  always: {module: test.fail, cron: \"* * * * *\"}")
+		time.Sleep(2 * time.Minute)
+		r.heard()
+		time.Sleep(5 * time.Hour)
+		if n := r.heard(); n < 5*60/11-1 || n > 5*60/9+1 {
+			t.Errorf("%d reports in five hours, while one entry fails all the time", n)
+		}
+	})
+}
+
+// Ten entries that change their class every minute make no more than one report in 5 s.
+func TestReportsOfABusyPeelAreFiveSecondsApart(t *testing.T) {
+	run(t, func(b *bench) {
+		r := b.readReports()
+		b.start()
+		var yaml strings.Builder
+		yaml.WriteString("schedule:\n")
+		for i := range 10 {
+			fmt.Fprintf(&yaml, "  e%d: {module: test.sleep, args: {duration: %ds}, timeout: 3s, interval: 1s, interval_from: epoch, if_running: queue, pause_after_errors: 0, late_after: 1s}\n", i, i)
+		}
+		b.give(1, yaml.String())
+		time.Sleep(30 * time.Second)
+		r.heard()
+		time.Sleep(10 * time.Minute)
+		if n := r.heard(); n < 20 || n > 121 {
+			t.Errorf("%d reports in ten minutes", n)
+		}
+	})
+}
+
+// The bus is away for a day and a half, during which the peel runs, stops and starts again.
+func TestOutageOfTheBusLosesNoCount(t *testing.T) {
+	run(t, func(b *bench) {
+		b.start()
+		b.give(1, "schedule:\n  e: {module: test.ping, cron: \"30 * * * *\"}")
+		time.Sleep(25 * time.Minute)
+		b.bus.Stop(t)
+		time.Sleep(12 * time.Hour)
+		b.stop()
+		time.Sleep(10 * time.Hour)
+		b.start()
+		time.Sleep(12 * time.Hour)
+		b.bus.Start(t)
+		time.Sleep(time.Minute)
+		e := b.scheduleState().Entries[0]
+		hours := map[int64]wire.FireCounts{}
+		for _, h := range e.Hours {
+			hours[h.Hour] = h.FireCounts
+		}
+		for i := range 34 {
+			want := wire.FireCounts{Ran: 1}
+			if i >= 12 && i < 22 {
+				want = wire.FireCounts{Missed: 1}
+			}
+			if at := date(i, 0); hours[at.Unix()/3600] != want {
+				t.Errorf("hour %d: %+v, want %+v", i, hours[at.Unix()/3600], want)
+			}
+		}
+	})
+}
+
+// What the peel sends is lost, and so is each report, until the network carries it again.
+func TestReportThatIsLostIsSentAgain(t *testing.T) {
+	run(t, func(b *bench) {
+		network := b.mute()
+		r := b.readReports()
+		b.start()
+		b.give(1, "schedule:\n  e: {module: test.fail, cron: \"0 * * * *\"}")
+		r.expect("the entry", 15*time.Second, func(e wire.EntryReport) bool { return e.Name == "e" })
+		time.Sleep(time.Until(date(1, 0).Add(-time.Second)))
+		network.lost.Store(true)
+		time.Sleep(20 * time.Second)
+		r.heard()
+		network.lost.Store(false)
+		r.expect("the failure", time.Minute, func(e wire.EntryReport) bool { return e.InRow == 1 })
+	})
+}
+
+func TestEntriesOfTheConfigurationAreReportedAsLocal(t *testing.T) {
+	run(t, func(b *bench) {
+		set, err := entryyaml.ParseSet(strictyaml.FromValue("peel.yaml", map[string]any{"e": map[string]any{"module": "test.ping", "cron": "0 * * * *"}}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.static = set
+		r := b.readReports()
+		b.start()
+		r.expect("the entry", 15*time.Second, func(e wire.EntryReport) bool { return e.Local && e.Next.Equal(date(1, 0)) })
+		if s := b.scheduleState(); s.Digest != "" || s.Version == "" {
+			t.Errorf("%+v", s)
 		}
 	})
 }
