@@ -73,7 +73,8 @@ func TestReportSaysWhatMastersNeedToKnow(t *testing.T) {
 	s.State, s.Why, s.Error = rules.StateFailing, strings.Repeat("é", 200), strings.Repeat("x", 1000)
 	s.BreakerState, s.FailuresInRow, s.Running = history.BreakerOpen, 3, 1
 	s.NextNominal, s.NextFire, s.Latest = now.Add(time.Hour), now.Add(61*time.Minute), now.Add(2*time.Hour)
-	s.Last = []history.RunRecord{{Job: "20260301120000000000"}, {}}
+	job := wire.NewJID()
+	s.Last = []history.RunRecord{{Job: string(job)}, {}}
 	s.Tally.Skips = map[string]uint64{"blackout": 2}
 	s.Tally.Took = []time.Duration{time.Second, 3 * time.Second, 2 * time.Second}
 	s.Tally.Fires = []wire.FireReport{{Nominal: now, Result: "missed"}, {Nominal: now, Started: now, Result: "failed", Error: strings.Repeat("x", 1000)}}
@@ -95,7 +96,7 @@ func TestReportSaysWhatMastersNeedToKnow(t *testing.T) {
 	if e.State != "paused_errors" || len(e.Why) != 256 || len(e.Error) != 256 || e.Breaker != "open" || e.InRow != 3 || e.Running != 1 {
 		t.Errorf("%+v", e)
 	}
-	if !e.Next.Equal(s.NextNominal) || !e.Latest.Equal(s.Latest) || e.Job != "20260301120000000000" || e.Skips["blackout"] != 2 || e.Counts.Ran != 49 {
+	if !e.Next.Equal(s.NextNominal) || !e.Latest.Equal(s.Latest) || e.Job != job || e.Skips["blackout"] != 2 || e.Counts.Ran != 49 {
 		t.Errorf("%+v", e)
 	}
 	if e.Median != 2*time.Second || e.P95 != 3*time.Second || len(e.Problems) != 2 || len(e.Problems[1].Error) != 256 {

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -142,20 +143,51 @@ func (r *ScheduleState) check() error {
 			return fmt.Errorf("entry %d has a name of %d bytes, the limit is %d", i, len(e.Name), maxScheduleText)
 		case i > 0 && e.Name <= r.Entries[i-1].Name:
 			return fmt.Errorf("entry %q does not come after %q", e.Name, r.Entries[i-1].Name)
-		case len(e.Hours) > MaxScheduleHours || len(e.Problems) > MaxScheduleFires || len(e.Skips) > MaxReported:
-			return fmt.Errorf("entry %q has more hours, fires or reasons than a report may have", e.Name)
-		case len(e.State)+len(e.Why)+len(e.Breaker) > 2*maxScheduleText || len(e.Error) > maxScheduleText:
-			return fmt.Errorf("entry %q has a text of more than %d bytes", e.Name, maxScheduleText)
 		}
-		for j, h := range e.Hours {
-			if j > 0 && h.Hour <= e.Hours[j-1].Hour || len(h.Skips) > MaxReported {
-				return fmt.Errorf("entry %q has hours that are not in order, or more than %d reasons", e.Name, MaxReported)
+		if err := e.check(r.Time.Unix() / 3600); err != nil {
+			return fmt.Errorf("entry %q: %w", e.Name, err)
+		}
+	}
+	return nil
+}
+
+// check checks an entry of a report that was made in the given hour.
+func (e *EntryReport) check(made int64) error {
+	switch {
+	case len(e.Hours) > MaxScheduleHours || len(e.Problems) > MaxScheduleFires:
+		return fmt.Errorf("%d hours and %d fires, the limits are %d and %d", len(e.Hours), len(e.Problems), MaxScheduleHours, MaxScheduleFires)
+	case len(e.State)+len(e.Why)+len(e.Breaker) > 2*maxScheduleText || len(e.Error) > maxScheduleText:
+		return fmt.Errorf("a text has more than %d bytes", maxScheduleText)
+	case e.Running < 0 || e.Median < 0 || e.P95 < 0:
+		return errors.New("a number is below 0")
+	}
+	skips := []map[string]uint64{e.Skips}
+	for i, h := range e.Hours {
+		if i > 0 && h.Hour <= e.Hours[i-1].Hour || h.Hour > made || h.Hour <= made-MaxScheduleHours {
+			return fmt.Errorf("hour %d is not in order, or not among the %d until the report was made", h.Hour, MaxScheduleHours)
+		}
+		skips = append(skips, h.Skips)
+	}
+	for _, counts := range skips {
+		for reason := range counts {
+			if len(counts) > MaxReported || reason == "" || len(reason) > maxScheduleText {
+				return fmt.Errorf("%d reasons, the limit is %d, or one of %d bytes", len(counts), MaxReported, len(reason))
 			}
 		}
-		for _, f := range e.Problems {
-			if len(f.Result) > maxScheduleText || len(f.Error) > maxScheduleText {
-				return fmt.Errorf("entry %q has a fire with a text of more than %d bytes", e.Name, maxScheduleText)
-			}
+	}
+	jobs := []JID{e.Job}
+	for _, f := range e.Problems {
+		if len(f.Result) > maxScheduleText || len(f.Error) > maxScheduleText {
+			return fmt.Errorf("a fire has a text of more than %d bytes", maxScheduleText)
+		}
+		jobs = append(jobs, f.Job)
+	}
+	for _, job := range jobs {
+		if job == "" {
+			continue
+		}
+		if _, err := ParseJID(string(job)); err != nil {
+			return err
 		}
 	}
 	return nil
