@@ -77,7 +77,7 @@ func (b *bench) readReports() reading {
 func (r reading) expect(what string, within time.Duration, ok func(wire.EntryReport) bool) {
 	r.b.t.Helper()
 	late := time.After(within)
-	var last string
+	var last strings.Builder
 	for {
 		select {
 		case msg := <-r.msgs:
@@ -89,10 +89,10 @@ func (r reading) expect(what string, within time.Duration, ok func(wire.EntryRep
 				if e.Name == "e" && ok(e) {
 					return
 				}
-				last += fmt.Sprintf("\n%s: %+v", report.Time.Format(time.TimeOnly), e)
+				fmt.Fprintf(&last, "\n%s: %+v", report.Time.Format(time.TimeOnly), e)
 			}
 		case <-late:
-			r.b.t.Fatalf("%s was not reported within %v:%s", what, within, last)
+			r.b.t.Fatalf("%s was not reported within %v:%s", what, within, last.String())
 		}
 	}
 }
