@@ -24,6 +24,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/seed-c01c3da5/zester/master/alert"
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/apiserver"
 	"github.com/seed-c01c3da5/zester/master/auditlog"
@@ -88,6 +89,7 @@ type Options struct {
 	AckWindow time.Duration
 	REST      REST
 	Services  []Service
+	Alerts    Alerts
 	Ready     func(Info) // called once, when requests are answered; Services may still be starting
 	Log       *slog.Logger
 }
@@ -359,7 +361,7 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info In
 	if m.o.REST.PerPeel {
 		followed.Cells = table.Cells
 	}
-	return m.work(ctx, nc, info, stored, open, rest.Backend{
+	return m.work(ctx, nc, info, stored, m.alerts(nc, fleet, table, stored, judge, s.audit), open, rest.Backend{
 		JetStream: js, Store: s.jobs, Tokens: s.tokens, Authority: authority, Audit: s.audit, Questions: server,
 		Dispatcher: dispatcher, Results: results.New(results.Options{JetStream: js, Store: s.jobs, Log: m.log}), Scanner: scanner, Fleet: fleet,
 		Trimmer: quota.New(quota.Options{JetStream: js, Live: s.jobs.LiveIDs, Log: m.log}), Coverage: table, Stored: stored.Err, Collectors: append(slices.Clone(m.o.REST.Collectors), metrics.New(followed)),
@@ -367,7 +369,7 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info In
 }
 
 // work runs the services of b, opens REST, and calls Options.Ready once requests are answered. It returns when all have stopped.
-func (m *Master) work(ctx context.Context, nc *nats.Conn, info Info, stored *storage, open func(rest.Backend), b rest.Backend) error {
+func (m *Master) work(ctx context.Context, nc *nats.Conn, info Info, stored *storage, alerts *alert.Engine, open func(rest.Backend), b rest.Backend) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { stored.run(ctx); return nil })
 	g.Go(func() error { return b.Fleet.Run(ctx) })
@@ -380,7 +382,7 @@ func (m *Master) work(ctx context.Context, nc *nats.Conn, info Info, stored *sto
 	if b.Authority != nil {
 		g.Go(func() error { return b.Authority.Run(ctx) })
 	}
-	for _, run := range []func(context.Context) error{b.Dispatcher.Run, b.Scanner.Run, b.Results.Run, b.Trimmer.Run, b.Coverage.Run, b.Questions.Run} {
+	for _, run := range []func(context.Context) error{b.Dispatcher.Run, b.Scanner.Run, b.Results.Run, b.Trimmer.Run, b.Coverage.Run, b.Questions.Run, alerts.Run} {
 		g.Go(func() error { return run(ctx) })
 	}
 	open(b)

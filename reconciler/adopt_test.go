@@ -13,9 +13,9 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/feed"
+	"github.com/seed-c01c3da5/zester/master/lease"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/worktree"
-	"github.com/seed-c01c3da5/zester/reconciler/lease"
 	"github.com/seed-c01c3da5/zester/reconciler/record"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
@@ -194,7 +194,7 @@ func TestALeaderThatWasStoppedWritesNothing(t *testing.T) {
 		if err != nil {
 			b.t.Fatal(err)
 		}
-		l := lease.New(leases, "m1", slog.New(slog.DiscardHandler))
+		l := lease.New(leases, "reconciler", "m1", slog.New(slog.DiscardHandler))
 		if _, err := l.Acquire(b.t.Context()); err != nil {
 			b.t.Fatal(err)
 		}

@@ -47,10 +47,10 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master/feed"
+	"github.com/seed-c01c3da5/zester/master/lease"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/control"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
-	"github.com/seed-c01c3da5/zester/reconciler/lease"
 	"github.com/seed-c01c3da5/zester/reconciler/metrics"
 	"github.com/seed-c01c3da5/zester/reconciler/notify/place"
 	"github.com/seed-c01c3da5/zester/reconciler/pulls"
@@ -153,7 +153,7 @@ func (r *Reconciler) lead(ctx context.Context, js jetstream.JetStream, serve fun
 	if err != nil {
 		return fmt.Errorf("cannot open the bucket leases: %w", err)
 	}
-	l := lease.New(leases, r.o.Owner, r.log)
+	l := lease.New(leases, "reconciler", r.o.Owner, r.log)
 	for {
 		revision, err := l.Acquire(ctx)
 		if err != nil {

@@ -34,16 +34,16 @@ type Config struct {
 	Poll    time.Duration `yaml:"poll"`     // the time between two reads of the branch, ± 10 %
 	Bus
 	Telemetry
-	REST      REST          `yaml:"rest"`            // the REST API
-	Git       Git           `yaml:"git"`             // access to the repo
-	Write     Write         `yaml:"write"`           // commits for programs and people
-	Schedules Schedules     `yaml:"schedules"`       // that requests make
-	Verify    Verify        `yaml:"verify"`          // the keys that commits have to be signed with
-	History   string        `yaml:"history"`         // forbid, approve or allow a rewritten branch
-	Hooks     []Hook        `yaml:"hooks"`           // webhooks by which forges announce pushes
-	Notify    []Place       `yaml:"notify"`          // places that receive notifications about revisions
-	LogLevel  slog.Level    `yaml:"log_level"`       // debug, info, warn or error; read again on SIGHUP
-	Audit     time.Duration `yaml:"audit_retention"` // how long the audit log is kept
+	REST      REST      `yaml:"rest"`      // the REST API
+	Git       Git       `yaml:"git"`       // access to the repo
+	Write     Write     `yaml:"write"`     // commits for programs and people
+	Schedules Schedules `yaml:"schedules"` // that requests make
+	Verify    Verify    `yaml:"verify"`    // the keys that commits have to be signed with
+	History   string    `yaml:"history"`   // forbid, approve or allow a rewritten branch
+	Hooks     []Hook    `yaml:"hooks"`     // webhooks by which forges announce pushes
+	Messages
+	LogLevel slog.Level    `yaml:"log_level"`       // debug, info, warn or error; read again on SIGHUP
+	Audit    time.Duration `yaml:"audit_retention"` // how long the audit log is kept
 	// AckWindow is how long a target may be silent before its request is sent again, once; 0: it is not sent again.
 	AckWindow time.Duration `yaml:"ack_window"`
 	// Identities are files with age identities, which decrypt the secrets of the repo.
@@ -156,6 +156,9 @@ func (c *Config) Prepare(log *slog.Logger) (d daemon.Daemon, err error) {
 		return d, err
 	}
 	if err := c.sync(&o); err != nil {
+		return d, err
+	}
+	if err := c.alerts(&o); err != nil {
 		return d, err
 	}
 	if err := c.spans(&o); err != nil {

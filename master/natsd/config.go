@@ -32,6 +32,7 @@ func configs() []jetstream.StreamConfig {
 		bucket(BucketIdentities, 1, 0),
 		bucket(BucketTokens, 1, 0),
 		bucket(BucketSchedules, 1, 0),
+		bucket(BucketAlerts, 1, 0),
 		events,
 		lastPerSubject(StreamFacts, wire.AllFacts),
 		lastPerSubject(StreamApplied, wire.AllApplied),

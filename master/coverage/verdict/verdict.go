@@ -22,6 +22,14 @@ const (
 	Disagrees    Kind = "disagrees"     // the clock, zone or document of a peel is not what masters expect
 )
 
+// The kinds of problems with revisions, for alerts. Problem.Entry and Problem.Peel are empty.
+const (
+	Refused    Kind = "refused"     // the newest revision does not compile, or may not be served
+	Stalled    Kind = "stalled"     // no revision can be published until a person changes something
+	WaveFailed Kind = "wave_failed" // the newest revision was rolled back
+	Held       Kind = "held"        // the newest revision waits for a person or a date: an approval, gate, pin, pause or freeze
+)
+
 // A Problem is what is wrong with one entry on one peel now, or with a peel as a whole.
 type Problem struct {
 	Kind  Kind

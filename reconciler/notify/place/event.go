@@ -119,6 +119,38 @@ func (e Event) lines() []string {
 	return slices.DeleteFunc(lines, func(s string) bool { return s == "" })
 }
 
+// message returns the event as a text.
+func (e Event) message() Text {
+	return Text{Title: e.Title(), Summary: e.Text, Lines: e.lines(), Time: e.Time}
+}
+
+// A Text is a message to a chat or mailbox.
+type Text struct {
+	Title   string
+	Summary string   // one line, which Slack shows beside the title on a screen
+	Lines   []string // of the message
+	Time    time.Time
+	ID      string // of letters and digits, in the Message-ID of mail; if empty, a random one
+}
+
+// maxLines bounds the lines of a text.
+const maxLines = 60
+
+// bounded returns the text with each part cut to one line and without credentials.
+func (m Text) bounded() Text {
+	m.Title, m.Summary = clean(m.Title), clean(m.Summary)
+	lines := make([]string, 0, len(m.Lines))
+	for i, line := range m.Lines {
+		if i == maxLines {
+			lines = append(lines, fmt.Sprintf("and %d lines more", len(m.Lines)-i))
+			break
+		}
+		lines = append(lines, clean(line))
+	}
+	m.Lines = lines
+	return m
+}
+
 // bounded returns the event with each text cut to one line and without credentials.
 func (e Event) bounded() Event {
 	for _, text := range []*string{&e.Text, &e.Where, &e.Command, &e.By, &e.Branch, &e.Repo, &e.Revision.Author, &e.Revision.Subject} {

@@ -79,7 +79,7 @@ func newMailbox(server string, l Letter) (*mailbox, error) {
 }
 
 // send delivers one message. An answer of 5xx is final, except to the login.
-func (m *mailbox) send(ctx context.Context, e Event) error {
+func (m *mailbox) send(ctx context.Context, text Text) error {
 	ctx, cancel := context.WithTimeout(ctx, mailTimeout)
 	defer cancel()
 	c, stop, err := m.dial(ctx)
@@ -101,7 +101,7 @@ func (m *mailbox) send(ctx context.Context, e Event) error {
 		w, err = c.Data()
 	}
 	if err == nil {
-		_, err = w.Write(m.message(e))
+		_, err = w.Write(m.message(text))
 		err = cmp.Or(err, w.Close())
 	}
 	if err != nil {
@@ -223,7 +223,7 @@ func (a *loginAuth) Next(_ []byte, more bool) ([]byte, error) {
 }
 
 // message returns the mail. A header prevents automatic answers (RFC 3834).
-func (m *mailbox) message(e Event) []byte {
+func (m *mailbox) message(text Text) []byte {
 	var b bytes.Buffer
 	field := func(name, value string) { fmt.Fprintf(&b, "%s: %s\r\n", name, value) }
 	to := make([]string, len(m.to))
@@ -232,17 +232,17 @@ func (m *mailbox) message(e Event) []byte {
 	}
 	field("From", m.from.String())
 	field("To", strings.Join(to, ",\r\n "))
-	field("Subject", mime.QEncoding.Encode("utf-8", outbound.Line("[zester] "+e.Title(), 200)))
-	field("Date", e.Time.Format(time.RFC1123Z))
+	field("Subject", mime.QEncoding.Encode("utf-8", outbound.Line("[zester] "+text.Title, 200)))
+	field("Date", text.Time.Format(time.RFC1123Z))
 	_, host, _ := strings.Cut(m.from.Address, "@")
-	field("Message-ID", "<"+rand.Text()+"@"+host+">")
+	field("Message-ID", "<"+cmp.Or(text.ID, rand.Text())+"@"+host+">")
 	field("Auto-Submitted", "auto-generated")
 	field("MIME-Version", "1.0")
 	field("Content-Type", "text/plain; charset=utf-8")
 	field("Content-Transfer-Encoding", "quoted-printable")
 	b.WriteString("\r\n")
 	w := quotedprintable.NewWriter(&b)
-	_, _ = io.WriteString(w, e.Title()+"\r\n\r\n"+strings.Join(e.lines(), "\r\n")+"\r\n") // into memory
+	_, _ = io.WriteString(w, text.Title+"\r\n\r\n"+strings.Join(text.Lines, "\r\n")+"\r\n") // into memory
 	_ = w.Close()
 	return b.Bytes()
 }

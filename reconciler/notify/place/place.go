@@ -15,10 +15,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"regexp"
 	"slices"
-	"strings"
 
 	"github.com/seed-c01c3da5/zester/reconciler/notify/forge"
 	"github.com/seed-c01c3da5/zester/reconciler/notify/outbound"
@@ -111,25 +109,11 @@ func (p *Place) check() (err error) {
 	case o.Provider == Mail:
 		p.mailbox, err = newMailbox(o.URL, o.Letter)
 		return err
-	case (o.URL == "") == (o.URLFile == ""):
-		return errors.New("one of url and url_file is required: the address that receives messages")
 	}
-	if o.URL != "" {
-		err = checkAddress(o.URL)
-	}
-	if err == nil && o.Provider == Webhook {
+	if err = p.address().Check(); err == nil && o.Provider == Webhook {
 		_, err = fill(o.Body, Event{})
 	}
 	return err
-}
-
-// checkAddress returns an error unless an address is a URL for HTTP. The error does not show it, as it may hold a key.
-func checkAddress(address string) error {
-	u, err := url.Parse(address)
-	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.User != nil {
-		return errors.New("its url is not one of http or https without a user")
-	}
-	return nil
 }
 
 func (p *Place) chooseKinds() error {
@@ -170,21 +154,42 @@ func (p *Place) Send(ctx context.Context, e Event) error {
 	if err == nil {
 		return nil
 	}
-	cannot := fmt.Errorf("cannot notify %q of %s %.7s: %w", p.o.Name, e.Kind, e.Revision.Commit, err)
-	if known, ok := errors.AsType[*outbound.Error](err); ok {
-		return &outbound.Error{Status: known.Status, Final: known.Final, After: known.After, Err: cannot}
+	return failed(fmt.Errorf("cannot notify %q of %s %.7s: %w", p.o.Name, e.Kind, e.Revision.Commit, err))
+}
+
+// SendText sends a message to a chat or mailbox. Its errors are of the type [outbound.Error].
+func (p *Place) SendText(ctx context.Context, m Text) error {
+	err := p.sendText(ctx, m.bounded())
+	if err == nil {
+		return nil
 	}
-	return &outbound.Error{Err: cannot}
+	return failed(fmt.Errorf("cannot notify %q: %w", p.o.Name, err))
+}
+
+// failed returns an error as an [outbound.Error], with what the one below it says about another try.
+func failed(err error) error {
+	if known, ok := errors.AsType[*outbound.Error](err); ok {
+		return &outbound.Error{Status: known.Status, Final: known.Final, After: known.After, Err: err}
+	}
+	return &outbound.Error{Err: err}
+}
+
+func (p *Place) sendText(ctx context.Context, m Text) error {
+	switch p.o.Provider {
+	case Mail:
+		return p.mailbox.send(ctx, m)
+	case Slack:
+		return p.post(ctx, func() ([]byte, error) { return slackMessage(m) }, "")
+	case Teams:
+		return p.post(ctx, func() ([]byte, error) { return teamsMessage(m) }, "")
+	}
+	return &outbound.Error{Final: true, Err: fmt.Errorf("a %s takes no text", p.o.Provider)}
 }
 
 func (p *Place) send(ctx context.Context, e Event) error {
 	switch p.o.Provider {
-	case Mail:
-		return p.mailbox.send(ctx, e)
-	case Slack:
-		return p.post(ctx, func() ([]byte, error) { return slackMessage(e) }, "")
-	case Teams:
-		return p.post(ctx, func() ([]byte, error) { return teamsMessage(e) }, "")
+	case Mail, Slack, Teams:
+		return p.sendText(ctx, e.message())
 	case Webhook:
 		return p.post(ctx, func() ([]byte, error) { return fill(p.o.Body, e) }, p.o.Secret)
 	}
@@ -193,21 +198,5 @@ func (p *Place) send(ctx context.Context, e Event) error {
 	})
 }
 
-// address returns the URL for messages, and the strings that errors must not show.
-func (p *Place) address() (string, []string, error) {
-	address := p.o.URL
-	if p.o.URLFile != "" {
-		var err error
-		if address, err = outbound.ReadSecret(p.o.URLFile); err != nil {
-			return "", nil, err
-		}
-		if err := checkAddress(address); err != nil {
-			return "", nil, fmt.Errorf("%s: %w", p.o.URLFile, err)
-		}
-	}
-	u, err := url.Parse(address)
-	if err != nil {
-		return "", nil, errors.New("its url cannot be read")
-	}
-	return address, []string{address, u.RequestURI(), strings.Trim(u.Path, "/"), u.RawQuery}, nil
-}
+// address returns the address of a chat or webhook.
+func (p *Place) address() outbound.Address { return outbound.Address{URL: p.o.URL, File: p.o.URLFile} }

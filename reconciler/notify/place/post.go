@@ -1,15 +1,9 @@
 package place
 
 import (
-	"bytes"
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"strconv"
 	"strings"
@@ -24,32 +18,13 @@ const (
 	slackTitle = 140      // of a header; Slack takes 150
 )
 
-// post sends a message as JSON to the address of a chat or webhook. The signature has the form of [webhook.Generic], so that
-// a zester master can verify it.
-func (p *Place) post(ctx context.Context, message func() ([]byte, error), secret string) error {
-	address, hide, err := p.address()
-	if err != nil {
-		return err
-	}
+// post sends a message as JSON to the address of a chat or webhook.
+func (p *Place) post(ctx context.Context, message func() ([]byte, error), key string) error {
 	body, err := message()
 	if err != nil {
 		return &outbound.Error{Err: err, Final: true}
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
-	if err != nil {
-		return errors.New("its url cannot be used")
-	}
-	req.Header.Set("Content-Type", "application/json")
-	if secret != "" {
-		key, err := outbound.ReadSecret(secret)
-		if err != nil {
-			return err
-		}
-		mac := hmac.New(sha256.New, []byte(key))
-		mac.Write(body)
-		req.Header.Set("X-Signature", "sha256="+hex.EncodeToString(mac.Sum(nil)))
-	}
-	answer, err := p.client.Do(req, maxAnswer, hide...)
+	answer, err := p.client.Post(ctx, outbound.Post{To: p.address(), Body: body, Key: key}, maxAnswer)
 	if err == nil && p.o.Provider == Teams && strings.Contains(string(answer), "delivery failed") {
 		return &outbound.Error{Err: fmt.Errorf("it answers: %s", outbound.Line(string(answer), 200))} // with status 200
 	}
@@ -98,7 +73,7 @@ var slackEscape = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 
 // slackMessage returns the body of a request to an incoming webhook of Slack. Source: "Sending messages using incoming
 // webhooks" and "Block Kit, reference". All blocks are plain text, so that no text of an event is formatting.
-func slackMessage(e Event) ([]byte, error) {
+func slackMessage(m Text) ([]byte, error) {
 	type text struct {
 		Type  string `json:"type"`
 		Text  string `json:"text"`
@@ -112,10 +87,10 @@ func slackMessage(e Event) ([]byte, error) {
 		Text   string  `json:"text"` // of the notification on a screen
 		Blocks []block `json:"blocks"`
 	}{
-		slackEscape.Replace(outbound.Line(e.Title()+": "+e.Text, maxText)),
+		slackEscape.Replace(outbound.Line(m.Title+": "+m.Summary, maxText)),
 		[]block{
-			{"header", text{Type: "plain_text", Text: outbound.Line(e.Title(), slackTitle)}},
-			{"section", text{Type: "plain_text", Text: cutRunes(strings.Join(e.lines(), "\n"), slackField)}},
+			{"header", text{Type: "plain_text", Text: outbound.Line(m.Title, slackTitle)}},
+			{"section", text{Type: "plain_text", Text: cutRunes(strings.Join(m.Lines, "\n"), slackField)}},
 		},
 	})
 }
@@ -125,7 +100,7 @@ const teamsText = 16_000 // bytes; Teams takes messages of 28 KB
 // teamsMessage returns the body of a request to a workflow of Teams, or to an incoming webhook of the older kind. Source:
 // "Create incoming webhooks with workflows", "Adaptive Cards schema 1.4". It uses text runs, as a text block would interpret
 // Markdown.
-func teamsMessage(e Event) ([]byte, error) {
+func teamsMessage(m Text) ([]byte, error) {
 	type run struct {
 		Type   string `json:"type"`
 		Text   string `json:"text"`
@@ -135,9 +110,9 @@ func teamsMessage(e Event) ([]byte, error) {
 		Type    string `json:"type"`
 		Inlines []run  `json:"inlines"`
 	}
-	body := []line{{"RichTextBlock", []run{{"TextRun", e.Title(), "bolder"}}}}
+	body := []line{{"RichTextBlock", []run{{"TextRun", m.Title, "bolder"}}}}
 	left := teamsText
-	for _, l := range e.lines() {
+	for _, l := range m.Lines {
 		if left -= len(l); left < 0 {
 			break
 		}

@@ -1,4 +1,4 @@
-// Package lease lets one master at a time run the reconciler.
+// Package lease lets one master at a time lead a task: the reconciler, or the alerts.
 //
 // Call [New], [Lease.Acquire] and then [Lease.Serve], which runs a function for as long as the lease is held. Call
 // [Lease.Check] before each write of that function.
@@ -25,7 +25,6 @@ import (
 // The bucket lets a key live for 15 s. A holder renews every 5 s, again each second where that fails, and gives up when
 // it could not for 10 s, so it has stopped before another can begin.
 const (
-	leaseKey    = "reconciler"
 	renewEvery  = 5 * time.Second
 	renewLimit  = renewEvery / 2
 	renewAgain  = time.Second
@@ -34,9 +33,10 @@ const (
 
 var errTaken = errors.New("another master holds the lease")
 
-// A Lease is the right to be the one reconciler of the fleet.
+// A Lease is the right to be the one master that leads a task.
 type Lease struct {
 	kv      jetstream.KeyValue
+	task    string // the key
 	owner   string
 	session string // value of the key in this session: the owner and a random text
 	log     *slog.Logger
@@ -45,15 +45,15 @@ type Lease struct {
 	renewed time.Time // when the last write of the key that succeeded was sent
 }
 
-// New returns the lease in a bucket whose keys live for 15 s. Owner names this master.
-func New(kv jetstream.KeyValue, owner string, log *slog.Logger) *Lease {
-	return &Lease{kv: kv, owner: owner, log: log}
+// New returns the lease of a task, in a bucket whose keys live for 15 s. Owner names this master.
+func New(kv jetstream.KeyValue, task, owner string, log *slog.Logger) *Lease {
+	return &Lease{kv: kv, task: task, owner: owner, log: log}
 }
 
 // Check returns an error unless the lease was renewed in the last 10 s. It sends no request, so call it before each write.
 func (l *Lease) Check() error {
 	if age := l.age(); age >= giveUpAfter {
-		return fmt.Errorf("the lease of the reconciler was not renewed in %s, %s is the most", age.Round(time.Second), giveUpAfter)
+		return fmt.Errorf("the lease of %s was not renewed in %s, %s is the most", l.task, age.Round(time.Second), giveUpAfter)
 	}
 	return nil
 }
@@ -81,14 +81,14 @@ func (l *Lease) write(store func() (uint64, error)) (uint64, error) {
 
 // update writes the key if it is at a revision.
 func (l *Lease) update(ctx context.Context, revision uint64) (uint64, error) {
-	return l.write(func() (uint64, error) { return l.kv.Update(ctx, leaseKey, []byte(l.session), revision) })
+	return l.write(func() (uint64, error) { return l.kv.Update(ctx, l.task, []byte(l.session), revision) })
 }
 
 // Acquire waits until the key is free and takes it. It returns early only when ctx ends.
 func (l *Lease) Acquire(ctx context.Context) (revision uint64, err error) {
 	l.session = l.owner + " " + rand.Text()
 	for {
-		revision, err = l.write(func() (uint64, error) { return l.kv.Create(ctx, leaseKey, []byte(l.session)) })
+		revision, err = l.write(func() (uint64, error) { return l.kv.Create(ctx, l.task, []byte(l.session)) })
 		if err == nil {
 			return revision, nil
 		}
@@ -98,7 +98,7 @@ func (l *Lease) Acquire(ctx context.Context) (revision uint64, err error) {
 			}
 		}
 		if !errors.Is(err, jetstream.ErrKeyExists) && ctx.Err() == nil {
-			l.log.Warn("cannot ask for the lease of the reconciler", "err", err)
+			l.log.Warn("cannot ask for the lease", "task", l.task, "err", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -151,7 +151,7 @@ func (l *Lease) renew(ctx context.Context, revision uint64) (uint64, error) {
 func (l *Lease) ours(ctx context.Context) (revision uint64, ok bool) {
 	ctx, cancel := context.WithTimeout(ctx, renewLimit)
 	defer cancel()
-	entry, err := l.kv.Get(ctx, leaseKey)
+	entry, err := l.kv.Get(ctx, l.task)
 	if err != nil || string(entry.Value()) != l.session {
 		return 0, false
 	}
@@ -163,14 +163,14 @@ func (l *Lease) ours(ctx context.Context) (revision uint64, ok bool) {
 func (l *Lease) release(ctx context.Context, revision uint64) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	err := l.kv.Purge(ctx, leaseKey, jetstream.LastRevision(revision))
+	err := l.kv.Purge(ctx, l.task, jetstream.LastRevision(revision))
 	if err != nil {
 		if held, ok := l.ours(ctx); ok {
-			err = l.kv.Purge(ctx, leaseKey, jetstream.LastRevision(held))
+			err = l.kv.Purge(ctx, l.task, jetstream.LastRevision(held))
 		}
 	}
 	if err != nil {
-		l.log.Warn("lease not released, it ends by itself", "err", err)
+		l.log.Warn("lease not released, it ends by itself", "task", l.task, "err", err)
 	}
 }
 

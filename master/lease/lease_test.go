@@ -28,7 +28,7 @@ func leaseOf(t *testing.T, b *natstest.Bus, owner string) *Lease {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return New(kv, owner, slog.New(slog.DiscardHandler))
+	return New(kv, "reconciler", owner, slog.New(slog.DiscardHandler))
 }
 
 func TestOneHoldsTheLeaseAtATime(t *testing.T) {
@@ -135,7 +135,7 @@ func TestALeaseOfAnotherProcessOfTheSameNameIsNotOurs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := first.kv.Delete(t.Context(), leaseKey); err != nil {
+		if err := first.kv.Delete(t.Context(), first.task); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := second.Acquire(t.Context()); err != nil {

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/seed-c01c3da5/zester/master"
+	"github.com/seed-c01c3da5/zester/master/alert/receiver"
+	"github.com/seed-c01c3da5/zester/reconciler/access"
+	"github.com/seed-c01c3da5/zester/reconciler/notify/outbound"
+	"github.com/seed-c01c3da5/zester/reconciler/notify/place"
+)
+
+// Messages is the part of master.yaml about messages to people and their tools.
+type Messages struct {
+	Notify []Place `yaml:"notify"` // places that receive notifications about revisions
+	Alerts Alerts  `yaml:"alerts"` // who is told of alerts, whose rules are in zester.yaml
+}
+
+// Alerts is the part of master.yaml about alerts.
+type Alerts struct {
+	Receivers []Receiver `yaml:"receivers"`
+	Alive     Address    `yaml:"alive"` // called each minute while all is well; empty: nothing is called
+}
+
+// Address is where an HTTP request goes. At most one of its fields is set.
+type Address struct {
+	URL     string `yaml:"url"`
+	URLFile string `yaml:"url_file"` // file with the address, which is a secret
+}
+
+// Receiver configures a receiver of alerts.
+type Receiver struct {
+	Name     string            `yaml:"name"`
+	Provider receiver.Provider `yaml:"provider"`
+	URL      string            `yaml:"url"`      // of a chat, webhook, Alertmanager or mail server; of PagerDuty outside the United States
+	URLFile  string            `yaml:"url_file"` // file with the address of a chat or webhook, which is a secret
+	Key      string            `yaml:"key"`      // file with the routing key of PagerDuty
+	Secret   string            `yaml:"secret"`   // file with the key that signs what a webhook gets
+	User     string            `yaml:"user"`     // of the mail server; empty: no login
+	Password string            `yaml:"password"` // file with the password of that user
+	From     string            `yaml:"from"`     // address of mail
+	To       []string          `yaml:"to"`       // addresses of mail
+}
+
+// alerts sets the options of alerts. They use the certificates and the proxy under git, as notifications do.
+func (c *Config) alerts(o *master.Options) error {
+	transport := access.Options(c.Git).Transport()
+	for _, r := range c.Alerts.Receivers {
+		options := receiver.Options{
+			Name: r.Name, Provider: r.Provider, URL: r.URL, URLFile: r.URLFile, Key: r.Key, Secret: r.Secret, Transport: transport,
+			Letter: place.Letter{User: r.User, Password: r.Password, From: r.From, To: r.To},
+		}
+		if r.Provider == receiver.Mail {
+			options.Letter.CA = c.Git.CA
+		}
+		made, err := receiver.New(options)
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(o.Alerts.Receivers, func(other *receiver.Receiver) bool { return other.Name() == r.Name }) {
+			return fmt.Errorf("cannot send alerts to %q: two receivers have this name", r.Name)
+		}
+		o.Alerts.Receivers = append(o.Alerts.Receivers, made)
+	}
+	if c.Alerts.Alive == (Address{}) {
+		return nil
+	}
+	var err error
+	if o.Alerts.Alive, err = receiver.NewCall(outbound.Address{URL: c.Alerts.Alive.URL, File: c.Alerts.Alive.URLFile}, transport); err != nil {
+		return fmt.Errorf("cannot use alerts.alive: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,61 @@
+package alert
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/master/alert/receiver"
+	"github.com/seed-c01c3da5/zester/master/api"
+)
+
+const aliveEvery = time.Minute
+
+// An alive calls an address each minute while all is well, so that the service behind it notices when nothing is.
+type alive struct {
+	call *receiver.Call
+
+	mu    sync.Mutex
+	state api.Alive
+}
+
+// run calls until ctx ends. ask runs a function in the loop of the term: a loop that hangs makes no calls.
+func (a *alive) run(ctx context.Context, ask func(context.Context, func(context.Context)) error, wellness func() string) error {
+	tick := time.NewTicker(aliveEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+		var s api.Alive
+		if err := ask(ctx, func(context.Context) { s.Held = wellness() }); err != nil {
+			return err
+		}
+		var err error
+		if s.Held == "" {
+			err = a.call.Do(ctx, "", "")
+		}
+		a.mu.Lock()
+		s.Called = a.state.Called
+		switch {
+		case err != nil:
+			s.Error = err.Error()
+		case s.Held == "":
+			s.Called = time.Now()
+		}
+		a.state = s
+		a.mu.Unlock()
+	}
+}
+
+func (a *alive) seen() *api.Alive {
+	if a == nil {
+		return nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	s := a.state
+	return &s
+}

@@ -1,0 +1,176 @@
+package alert
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/seed-c01c3da5/zester/master/alert/receiver"
+	"github.com/seed-c01c3da5/zester/master/alert/rules"
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/reconciler/notify/outbound"
+)
+
+const (
+	atOnce       = 50 // messages for one receiver, besides those that are repeated
+	repeatEvery  = time.Minute
+	burst        = 10 // messages to a chat or mailbox
+	refill       = 30 * time.Second
+	backoffFirst = time.Second
+	backoffMost  = 5 * time.Minute
+)
+
+// A delivery is one receiver with what was sent to it. The loop owns it; a goroutine sends.
+type delivery struct {
+	receiver *receiver.Receiver
+	work     chan batch
+	busy     bool
+	limit    *rate.Limiter // nil for receivers that take every message alone
+	repeated time.Time     // when the alerts that last were last sent again
+	state    api.Receiver
+}
+
+// A batch is messages with what the receiver knows afterwards, in the same order.
+type batch struct {
+	messages []receiver.Message
+	marks    []rules.Mark
+}
+
+// A result is how the sending of a batch ended: the first messages were sent.
+type result struct {
+	d *delivery
+	batch
+	sent int
+	err  error
+}
+
+func newDelivery(r *receiver.Receiver) *delivery {
+	d := &delivery{receiver: r, work: make(chan batch, 1), state: api.Receiver{Name: r.Name(), Provider: string(r.Provider())}}
+	if r.Joins() {
+		d.limit = rate.NewLimiter(rate.Every(refill), burst)
+	}
+	return d
+}
+
+// run sends batches until ctx ends.
+func (d *delivery) run(ctx context.Context, results chan<- result) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case b := <-d.work:
+			sent, err := d.receiver.Send(ctx, b.messages)
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case results <- result{d, b, sent, err}:
+			}
+		}
+	}
+}
+
+// deliver hands each receiver that is free what it lacks.
+func (t *term) deliver(now time.Time) {
+	if !t.stepped || t.store.checkLease() != nil {
+		return // another master may send it
+	}
+	for _, d := range t.deliveries {
+		b, due, repeats := t.due(d, now)
+		d.state.Waiting = due
+		if d.busy || len(b.messages) == 0 || now.Before(d.state.Again) || d.limit != nil && !d.limit.AllowN(now, 1) {
+			continue
+		}
+		d.busy = true
+		if repeats {
+			d.repeated = now
+		}
+		d.work <- b // there is room, as the goroutine is free
+	}
+}
+
+// due returns the messages that a receiver lacks, the oldest first, and the number of alerts whose newest state it lacks. Only
+// alerts that are stored are told.
+func (t *term) due(d *delivery, now time.Time) (b batch, due int, repeats bool) {
+	name := d.receiver.Name()
+	repeats = d.receiver.Forgets() && now.Sub(d.repeated) >= repeatEvery
+	var told []string
+	for _, id := range slices.Sorted(maps.Keys(t.alerts)) {
+		a := t.alerts[id]
+		if !slices.Contains(t.receiversOf(&a), name) {
+			continue
+		}
+		if _, is := a.Due(name, now); is {
+			if due++; t.store.isSaved(id, a) {
+				told = append(told, id)
+			}
+		} else if m, is := a.Repeat(name, now); is && repeats {
+			b.messages, b.marks = append(b.messages, m), append(b.marks, a.Now())
+		}
+	}
+	slices.SortStableFunc(told, func(x, y string) int { return changed(t.alerts[x]).Compare(changed(t.alerts[y])) })
+	most := atOnce
+	if d.receiver.Joins() {
+		most = len(told)
+	}
+	for _, id := range told[:min(most, len(told))] {
+		a := t.alerts[id]
+		m, _ := a.Due(name, now)
+		b.messages, b.marks = append(b.messages, m), append(b.marks, a.Now())
+	}
+	return b, due, repeats
+}
+
+// changed returns when an alert began or ended last.
+func changed(a rules.Alert) time.Time {
+	if a.Ended.IsZero() {
+		return a.Began
+	}
+	return a.Ended
+}
+
+// delivered notes and stores what a receiver was told. A message that it refuses for good counts as told.
+func (t *term) delivered(ctx context.Context, r result) error {
+	now, s := time.Now(), &r.d.state
+	r.d.busy = false
+	s.Sent += uint64(r.sent)
+	s.Error, s.Again = "", time.Time{}
+	known, final := errors.AsType[*outbound.Error](r.err)
+	final = final && known.Final
+	switch {
+	case r.err == nil:
+		s.Failures, s.Success = 0, now
+	case final:
+		refused := 1
+		if r.d.receiver.Joins() || r.d.receiver.Forgets() {
+			refused = len(r.messages) // they are one request
+		}
+		r.sent += refused
+		s.Failures, s.Error = 0, r.err.Error()
+		s.Refused += uint64(refused)
+	default:
+		s.Failures++
+		s.Error, s.Again = r.err.Error(), now.Add(pause(s.Failures, r.err))
+	}
+	if r.err != nil {
+		t.o.Log.Warn("alert not sent", "receiver", r.d.receiver.Name(), "final", final, "err", r.err)
+	}
+	for i, m := range r.messages[:r.sent] {
+		if a, known := t.alerts[m.ID]; known {
+			t.alerts[m.ID] = a.With(r.d.receiver.Name(), r.marks[i])
+		}
+	}
+	return t.save(ctx)
+}
+
+// pause returns the pause after a number of failures in a row.
+func pause(failures int, err error) time.Duration {
+	if e, ok := errors.AsType[*outbound.Error](err); ok && e.After > 0 {
+		return e.After
+	}
+	return backoffFirst + rand.N(min(backoffFirst<<min(failures, 10), backoffMost))
+}

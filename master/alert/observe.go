@@ -1,0 +1,179 @@
+package alert
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-c01c3da5/zester/master/alert/rules"
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/reconciler/status"
+	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/target"
+	"github.com/seed-c01c3da5/zester/settings/top"
+	"github.com/seed-c01c3da5/zester/settings/top/alertstore"
+)
+
+const (
+	lookEvery  = 10 * time.Second // at the rules, and at the state of the reconciler
+	lookLimit  = 5 * time.Second
+	lookExpiry = time.Minute // how old the state of the reconciler may be
+)
+
+// A looker reads what has to be asked for: the rules, and the state of the reconciler.
+type looker struct {
+	o       Options
+	rollout jetstream.KeyValue
+
+	mu          sync.Mutex
+	rules       []top.Alert
+	rulesErr    error
+	rulesRead   bool
+	revision    []verdict.Problem
+	revisionErr error
+	replied     time.Time // when the reconciler last replied
+}
+
+// run reads until ctx ends.
+func (l *looker) run(ctx context.Context) error {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		l.look(ctx)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+}
+
+func (l *looker) look(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, lookLimit)
+	defer cancel()
+	read, _, rulesErr := alertstore.Load(ctx, l.rollout)
+	revision, err := l.ask(ctx)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.rulesErr = rulesErr; rulesErr == nil {
+		l.rules, l.rulesRead = read, true
+	}
+	if l.revisionErr = err; err == nil {
+		l.revision, l.replied = revision, time.Now()
+	}
+}
+
+// ask returns the problems of revisions, as the reconciler that leads tells them.
+func (l *looker) ask(ctx context.Context) ([]verdict.Problem, error) {
+	msg, err := l.o.Conn.RequestWithContext(ctx, wire.API("sync", "status", l.o.Owner), nil)
+	if err == nil {
+		err = api.ReplyError(msg)
+	}
+	var s status.Sync
+	if err == nil {
+		err = canon.Unmarshal(msg.Data, &s)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the reconciler does not reply: %w", err)
+	}
+	return revisionProblems(s), nil
+}
+
+// seen is what the looker knows.
+type seen struct {
+	rules       []top.Alert
+	isDefault   bool
+	unread      error // why the rules have never been read, or cannot be read now
+	known       bool  // the rules have been read
+	revision    []verdict.Problem
+	revisionErr error // nil while the problems of revisions are known
+}
+
+func (l *looker) seen(now time.Time) seen {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := seen{rules: l.rules, unread: l.rulesErr, known: l.rulesRead, revision: l.revision}
+	if len(s.rules) == 0 {
+		s.rules, s.isDefault = top.DefaultAlerts, true
+	}
+	if l.replied.IsZero() || now.Sub(l.replied) > lookExpiry {
+		s.revisionErr = l.revisionErr
+		if s.revisionErr == nil {
+			s.revisionErr = fmt.Errorf("the reconciler has not replied since %s", l.replied.UTC().Format(time.RFC3339))
+		}
+	}
+	return s
+}
+
+// revisionProblems returns what keeps the newest revision from the fleet.
+func revisionProblems(s status.Sync) (all []verdict.Problem) {
+	add := func(kind verdict.Kind, c status.Condition) {
+		if !slices.ContainsFunc(all, func(p verdict.Problem) bool { return p.Kind == kind }) {
+			text := c.Message
+			if c.Where != "" {
+				text = c.Where + ": " + text
+			}
+			if c.ObservedRevision != "" {
+				text = c.ObservedRevision.Short() + ": " + text
+			}
+			all = append(all, verdict.Problem{Kind: kind, Since: c.LastTransitionTime, Text: text})
+		}
+	}
+	for _, c := range s.Conditions {
+		switch {
+		case c.Type == status.CompileFailed && c.Status, c.Type == status.SourceVerified && !c.Status, c.Type == status.GuardBlocked && c.Status && s.Blocked == "":
+			add(verdict.Refused, c)
+		case c.Type == status.Stalled && c.Status:
+			add(verdict.Stalled, c)
+		case c.Type == status.RolloutProgressing && !c.Status && c.Reason == "WaveFailed":
+			add(verdict.WaveFailed, c)
+		case c.Status && slices.Contains([]status.Type{status.GuardBlocked, status.Suspended, status.Frozen}, c.Type):
+			add(verdict.Held, c)
+		case c.Type == status.RolloutProgressing && c.Status && s.Rollout != nil && s.Rollout.State == "gate":
+			add(verdict.Held, c)
+		}
+	}
+	return all
+}
+
+// A selection computes which peels the targets of rules select. It is computed again when rules or facts have changed.
+type selection struct {
+	o       Options
+	rules   []top.Alert
+	version uint64
+	made    []rules.Rule
+}
+
+// of returns the rules with their peels.
+func (s *selection) of(all []top.Alert) []rules.Rule {
+	index := s.o.Fleet.Index()
+	version := index.Version()
+	if s.made != nil && version == s.version && top.EqualAlerts(all, s.rules) {
+		return s.made
+	}
+	made := make([]rules.Rule, 0, len(all))
+	for _, a := range all {
+		r := rules.Rule{Alert: a, Peels: index.Len()}
+		if a.Target != "" {
+			expr, err := target.Parse(a.Target, target.Options{NoSettings: true})
+			if err != nil { // the reconciler has parsed it
+				s.o.Log.Warn("target of an alert rule not read", "rule", a.Name, "err", err)
+				continue
+			}
+			selected := map[target.PeelID]bool{}
+			for _, id := range index.Select(expr) {
+				selected[id] = true
+			}
+			r.Peels, r.Selects = len(selected), func(id target.PeelID) bool { return selected[id] }
+		}
+		made = append(made, r)
+	}
+	s.rules, s.version, s.made = all, version, made
+	return made
+}

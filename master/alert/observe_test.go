@@ -1,0 +1,121 @@
+package alert
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/master/alert/rules"
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
+	"github.com/seed-c01c3da5/zester/reconciler/status"
+	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/top"
+)
+
+func TestConditionsOfTheReconcilerAreTroubles(t *testing.T) {
+	condition := func(c status.Type, is bool, reason string) status.Sync {
+		return status.Sync{Conditions: []status.Condition{{Type: c, Status: is, Reason: reason, Message: "why", Where: "top.yaml:3", ObservedRevision: "0123456789abcdef"}}}
+	}
+	gate := condition(status.RolloutProgressing, true, "Wave")
+	gate.Rollout = &status.Rollout{State: "gate"}
+	blocked := condition(status.GuardBlocked, true, "TooManyChanges")
+	blocked.Blocked = "0123456789"
+	for _, c := range []struct {
+		sync status.Sync
+		want verdict.Kind // empty: none
+	}{
+		{condition(status.CompileFailed, true, "Invalid"), verdict.Refused},
+		{condition(status.SourceVerified, false, "Unsigned"), verdict.Refused},
+		{condition(status.GuardBlocked, true, "HistoryForbidden"), verdict.Refused},
+		{condition(status.Stalled, true, "OtherSource"), verdict.Stalled},
+		{condition(status.RolloutProgressing, false, "WaveFailed"), verdict.WaveFailed},
+		{condition(status.Suspended, true, "Pinned"), verdict.Held},
+		{condition(status.Frozen, true, "Frozen"), verdict.Held},
+		{gate, verdict.Held},
+		{blocked, verdict.Held},
+		{condition(status.RolloutProgressing, false, "Completed"), ""},
+		{condition(status.RolloutProgressing, true, "Wave"), ""},
+		{condition(status.FetchFailed, true, "Failed"), ""},
+		{condition(status.SourceVerified, true, ""), ""},
+		{condition(status.CompileFailed, false, ""), ""},
+		{status.Sync{}, ""},
+	} {
+		got := revisionProblems(c.sync)
+		switch {
+		case c.want == "" && len(got) > 0:
+			t.Errorf("%+v: %+v", c.sync.Conditions, got)
+		case c.want != "" && (len(got) != 1 || got[0].Kind != c.want || got[0].Text != "01234567: top.yaml:3: why" && !strings.HasSuffix(got[0].Text, ": top.yaml:3: why")):
+			t.Errorf("%+v: %+v, want %s", c.sync.Conditions, got, c.want)
+		}
+	}
+}
+
+// The words in zester.yaml are those of verdicts.
+func TestTroublesAreKindsOfVerdicts(t *testing.T) {
+	kinds := []verdict.Kind{
+		verdict.Failed, verdict.Missed, verdict.Late, verdict.Overran, verdict.Paused, verdict.NotReporting, verdict.Disagrees,
+		verdict.Refused, verdict.Stalled, verdict.WaveFailed, verdict.Held,
+	}
+	if len(kinds) != len(top.Troubles) {
+		t.Fatalf("%d kinds, %d troubles", len(kinds), len(top.Troubles))
+	}
+	for i, k := range kinds {
+		if top.Troubles[i] != top.Trouble(k) {
+			t.Errorf("%s is not %s", top.Troubles[i], k)
+		}
+	}
+}
+
+// FuzzStored feeds values of the bucket.
+func FuzzStored(f *testing.F) {
+	a := rules.Alert{Rule: "default", Entry: "backup", Progress: rules.Progress{Began: time.Unix(1, 0), Episode: 1}}.With("ops", rules.Mark{Episode: 1, On: true})
+	s := api.Silence{ID: "abcd", Match: "peel:web-*", Until: time.Unix(2, 0)}
+	for _, v := range []any{a, s, rules.Alert{}, api.Silence{}} {
+		data, err := canon.Marshal(v)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var any rules.Alert
+		if canon.Unmarshal(data, &any) == nil {
+			if got, err := decodeAlert(keyOf(any.ID()), data); err == nil && (got.Rule == "" || got.Entry == "" && got.Trouble == "") {
+				t.Errorf("%+v", got)
+			}
+		}
+		if _, err := decodeAlert("alert.other", data); err == nil {
+			t.Error("an alert under the key of another is read")
+		}
+		var id struct{ ID string }
+		_ = json.Unmarshal(data, &id)
+		if got, err := decodeSilence("silence."+id.ID, data); err == nil && (got.Until.IsZero() || rules.CheckMatch(got.Match) != nil) {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+// FuzzRequest feeds requests over the bus.
+func FuzzRequest(f *testing.F) {
+	for _, v := range []any{api.SilenceRequest{Match: "*", For: time.Hour, Reason: "r"}, api.SilenceID{ID: "x"}, api.ReceiverName{Name: "ops"}} {
+		data, err := canon.Marshal(v)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		q, err := decode[api.SilenceRequest](data)
+		if err != nil && api.CodeOf(err) != api.CodeInvalid {
+			t.Errorf("%v has code %q", err, api.CodeOf(err))
+		}
+		if err == nil && len(data) > maxRequest {
+			t.Errorf("%d bytes are read: %+v", len(data), q)
+		}
+		_, _ = decode[api.SilenceID](data)
+		_, _ = decode[api.ReceiverName](data)
+		_, _ = decode[api.AlertsRequest](data)
+	})
+}

@@ -1,0 +1,193 @@
+// Package receiver sends messages about alerts to one receiver outside the fleet: a chat, a mailbox, PagerDuty, Alertmanager or
+// a webhook; and it calls the addresses of services that notice when nobody calls (Healthchecks, dead man's switches). Make a
+// receiver with [New], then call [Receiver.Send].
+//
+// Guarantees: a message has the same identifier each time it is sent, so that a receiver that knows identifiers shows it once.
+// Secrets and addresses with keys come from files that are read for each message; errors do not show them. Texts are cut,
+// and strings that look like credentials are hidden in messages to chats and mailboxes. A request ends after 20 s, and no redirect
+// is followed. Errors have the type [outbound.Error].
+package receiver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/seed-c01c3da5/zester/reconciler/notify/outbound"
+	"github.com/seed-c01c3da5/zester/reconciler/notify/place"
+)
+
+// A Provider is a kind of receiver.
+type Provider string
+
+// The providers.
+const (
+	Slack        Provider = "slack"
+	Teams        Provider = "teams"
+	Mail         Provider = "mail"
+	PagerDuty    Provider = "pagerduty"    // Events API v2
+	Alertmanager Provider = "alertmanager" // API v2
+	Webhook      Provider = "webhook"      // CloudEvents 1.0, structured JSON
+)
+
+var providers = []Provider{Slack, Teams, Mail, PagerDuty, Alertmanager, Webhook}
+
+// pagerDutyURL receives events of accounts in the United States; others set url.
+const pagerDutyURL = "https://events.pagerduty.com/v2/enqueue"
+
+// maxAnswer bounds an answer, in bytes.
+const maxAnswer = 64 << 10
+
+// Options configure a receiver. URLFile, Key, Secret and Letter.Password are files that are read for each message.
+type Options struct {
+	Name     string // letters, digits, "_" and "-"
+	Provider Provider
+	// URL is the address of a chat or webhook, of Alertmanager without /api/v2/alerts, of PagerDuty's events (if empty, the
+	// one for accounts in the United States), or smtp://HOST:PORT or smtps://HOST:PORT of a mail server.
+	URL     string
+	URLFile string       // file with the address, for an address that holds a key
+	Key     string       // file with the routing key of an integration of PagerDuty
+	Secret  string       // file with the key that signs the messages to a webhook; if empty, they are not signed
+	Letter  place.Letter // for a mail server
+	// Transport sends HTTP requests; if nil, [http.DefaultTransport].
+	Transport http.RoundTripper
+}
+
+// A Receiver receives messages. Its methods may be called at the same time.
+type Receiver struct {
+	o      Options
+	place  *place.Place // of a chat or mailbox, else nil
+	to     outbound.Address
+	client *outbound.Client
+}
+
+var name = regexp.MustCompile(`^[A-Za-z0-9_-]{1,40}$`)
+
+// New checks the options; no file is read and nothing is sent.
+func New(o Options) (*Receiver, error) {
+	if !name.MatchString(o.Name) {
+		return nil, fmt.Errorf(`cannot send alerts to %.60q: want a name of 1 to 40 letters, digits, "_" and "-"`, o.Name)
+	}
+	r := &Receiver{o: o, to: outbound.Address{URL: o.URL, File: o.URLFile}, client: outbound.New(o.Transport)}
+	if err := r.check(); err != nil {
+		return nil, fmt.Errorf("cannot send alerts to %q: %w", o.Name, err)
+	}
+	return r, nil
+}
+
+func (r *Receiver) check() (err error) {
+	o := r.o
+	switch {
+	case !slices.Contains(providers, o.Provider):
+		return fmt.Errorf("provider %.40q is none of %v", o.Provider, providers)
+	case o.Provider != PagerDuty && o.Key != "":
+		return errors.New("a key is for pagerduty; messages to a webhook are signed with secret")
+	case o.Provider == PagerDuty && o.Key == "":
+		return errors.New("key is required: the file with the routing key of the integration")
+	case o.Provider != Webhook && o.Secret != "":
+		return errors.New("a secret is for webhooks")
+	case r.isText():
+		if r.place, err = place.New(place.Options{
+			Name: o.Name, Provider: place.Provider(o.Provider), URL: o.URL, URLFile: o.URLFile, Letter: o.Letter, Transport: o.Transport,
+		}); err != nil {
+			return errors.Unwrap(err) // it begins with the name as well
+		}
+		return nil
+	case o.Letter.User != "" || o.Letter.Password != "" || o.Letter.From != "" || len(o.Letter.To) > 0:
+		return errors.New("user, password, from and to are for mail")
+	case o.Provider == PagerDuty && r.to == outbound.Address{}:
+		r.to.URL = pagerDutyURL
+	}
+	return r.to.Check()
+}
+
+// isText reports whether people read the messages as text.
+func (r *Receiver) isText() bool {
+	return slices.Contains([]Provider{Slack, Teams, Mail}, r.o.Provider)
+}
+
+// Name returns Options.Name.
+func (r *Receiver) Name() string { return r.o.Name }
+
+// Provider returns Options.Provider.
+func (r *Receiver) Provider() Provider { return r.o.Provider }
+
+// Joins reports whether Send makes one message of several, so that the receiver should get few and large ones.
+func (r *Receiver) Joins() bool { return r.isText() }
+
+// Forgets reports whether the receiver ends an alert by itself unless it is sent again.
+func (r *Receiver) Forgets() bool { return r.o.Provider == Alertmanager }
+
+// Send sends messages, the oldest first, and returns how many were sent before an error.
+func (r *Receiver) Send(ctx context.Context, all []Message) (sent int, err error) {
+	switch r.o.Provider {
+	case PagerDuty:
+		sent, err = each(all, func(m Message) error { return r.page(ctx, m) })
+	case Webhook:
+		sent, err = each(all, func(m Message) error { return r.event(ctx, m) })
+	case Alertmanager:
+		if err = r.manage(ctx, all); err == nil {
+			sent = len(all)
+		}
+	default:
+		if err = r.place.SendText(ctx, textOf(all)); err == nil {
+			sent = len(all)
+		}
+	}
+	if err == nil || r.place != nil {
+		return sent, err
+	}
+	cannot := fmt.Errorf("cannot send alerts to %q: %w", r.o.Name, err)
+	if known, ok := errors.AsType[*outbound.Error](err); ok {
+		return sent, &outbound.Error{Status: known.Status, Final: known.Final, After: known.After, Err: cannot}
+	}
+	return sent, &outbound.Error{Err: cannot}
+}
+
+func each(all []Message, send func(Message) error) (sent int, err error) {
+	for _, m := range all {
+		if err := send(m); err != nil {
+			return sent, err
+		}
+		sent++
+	}
+	return sent, nil
+}
+
+// post sends a value as JSON. path is added to the address.
+func (r *Receiver) post(ctx context.Context, path, kind string, value any, secrets ...string) error {
+	body, err := json.Marshal(value)
+	if err != nil {
+		return &outbound.Error{Err: err, Final: true}
+	}
+	_, err = r.client.Post(ctx, outbound.Post{To: r.to, Path: path, Type: kind, Body: body, Key: r.o.Secret, Secrets: secrets}, maxAnswer)
+	return err
+}
+
+// A Call is an address that is called, such as that of a check of Healthchecks or of a dead man's switch.
+type Call struct {
+	to     outbound.Address
+	client *outbound.Client
+}
+
+// NewCall checks an address; no file is read and nothing is sent. transport is as in [Options].
+func NewCall(to outbound.Address, transport http.RoundTripper) (*Call, error) {
+	if err := to.Check(); err != nil {
+		return nil, err
+	}
+	return &Call{to, outbound.New(transport)}, nil
+}
+
+// Do calls the address with path added to it. In an address in a URL, ${entry} is replaced by entry.
+func (c *Call) Do(ctx context.Context, entry, path string) error {
+	to := c.to
+	to.URL = strings.ReplaceAll(to.URL, "${entry}", url.PathEscape(entry))
+	_, err := c.client.Post(ctx, outbound.Post{To: to, Path: path}, maxAnswer)
+	return err
+}

@@ -1,0 +1,406 @@
+package rules
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/master/alert/receiver"
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
+	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/target"
+	"github.com/seed-c01c3da5/zester/settings/top"
+)
+
+// A world is a fleet in steps of 5 s whose receivers take every message.
+type world struct {
+	t        *testing.T
+	now      time.Time
+	rules    []Rule
+	problems []verdict.Problem
+	silences []api.Silence
+	down     map[string]bool // receivers
+	stale    bool
+	blind    bool
+	names    []string
+
+	alerts  map[string]Alert
+	outcome Outcome
+	told    []string // phase, ID and class
+}
+
+func newWorld(t *testing.T, rules ...Rule) *world {
+	t.Helper()
+	return &world{t: t, now: time.Date(2026, 6, 1, 9, 0, 0, 0, time.UTC), rules: rules, names: []string{"ops"}, down: map[string]bool{}, alerts: map[string]Alert{}}
+}
+
+func rule(name string, on ...top.Trouble) Rule {
+	return Rule{Alert: top.Alert{Name: name, On: on, MinPeels: top.Quantity{Count: 1, Percent: 100}}, Peels: 1000}
+}
+
+func problems(kind verdict.Kind, entry string, peels ...target.PeelID) (all []verdict.Problem) {
+	for _, p := range peels {
+		all = append(all, verdict.Problem{Kind: kind, Entry: entry, Peel: p, Text: "of " + string(p)})
+	}
+	return all
+}
+
+func peels(n int) (ids []target.PeelID) {
+	for i := range n {
+		ids = append(ids, target.PeelID(fmt.Sprintf("db-%05d", i)))
+	}
+	return ids
+}
+
+// pass lets time pass. The stored form of all alerts is what the next step begins from, as after a change of masters.
+func (w *world) pass(d time.Duration) *world {
+	w.t.Helper()
+	for end := w.now.Add(d); !w.now.After(end); w.now = w.now.Add(5 * time.Second) {
+		before := maps.Clone(w.alerts)
+		w.alerts, w.outcome = Step(w.alerts, Input{Now: w.now, Rules: w.rules, Problems: w.problems, Silences: w.silences, Receivers: w.names, Stale: w.stale, Blind: w.blind})
+		for _, id := range slices.Sorted(maps.Keys(w.alerts)) {
+			a := w.alerts[id]
+			for _, name := range Receivers(&a, w.rules, w.names) {
+				if m, due := a.Due(name, w.now); due && !w.down[name] {
+					w.told = append(w.told, fmt.Sprintf("%s %s %s %d", name, m.Phase, m.ID, m.Peels))
+					a = a.With(name, a.Now())
+				}
+			}
+			if old, known := before[id]; known && old.Equal(a) {
+				w.alerts[id] = a
+				continue
+			}
+			data, err := canon.Marshal(a)
+			var back Alert
+			if err == nil {
+				err = canon.Unmarshal(data, &back)
+			}
+			back.Silence, back.Old = a.Silence, a.Old
+			if err != nil || !back.Equal(a) {
+				w.t.Fatalf("stored as %s, which is %+v and not %+v, %v", data, back, a, err)
+			}
+			w.alerts[id] = back
+		}
+	}
+	return w
+}
+
+// was checks what was told since the last check.
+func (w *world) was(want ...string) {
+	w.t.Helper()
+	if !slices.Equal(w.told, want) {
+		w.t.Errorf("told\n%s\nwant\n%s", strings.Join(w.told, "\n"), strings.Join(want, "\n"))
+	}
+	w.told = nil
+}
+
+func TestAnAlertBeginsGrowsByClassesAndEnds(t *testing.T) {
+	w := newWorld(t, rule("all", top.Failed))
+	w.problems = problems(verdict.Failed, "backup", peels(1)...)
+	w.pass(time.Minute).was("ops began all/backup 1")
+	w.problems = problems(verdict.Failed, "backup", peels(9)...)
+	w.pass(time.Minute).was()
+	w.problems = problems(verdict.Failed, "backup", peels(12)...)
+	w.pass(time.Minute).was("ops grew all/backup 12")
+	w.problems = problems(verdict.Failed, "backup", peels(1500)...)
+	w.pass(time.Minute).was("ops grew all/backup 1500")
+	w.problems = problems(verdict.Failed, "backup", peels(3)...)
+	w.pass(time.Hour).was()
+	w.problems = nil
+	w.pass(endAfter - 5*time.Second).was()
+	w.pass(time.Minute).was("ops ended all/backup 3")
+	w.pass(2 * memory)
+	if w.was(); len(w.alerts) != 0 {
+		t.Errorf("%d alerts are kept", len(w.alerts))
+	}
+}
+
+func TestTheTroubleHasToLastForItsTime(t *testing.T) {
+	r := rule("slow", top.Missed)
+	r.For = 10 * time.Minute
+	w := newWorld(t, r)
+	w.problems = problems(verdict.Missed, "backup", "db-1")
+	w.pass(10*time.Minute - 10*time.Second).was()
+	w.problems = nil
+	w.pass(time.Minute)
+	if len(w.alerts) != 0 {
+		t.Errorf("what did not last is kept: %v", w.alerts)
+	}
+	w.problems = problems(verdict.Missed, "backup", "db-1")
+	w.pass(10*time.Minute - 5*time.Second).was()
+	w.pass(5 * time.Second).was("ops began slow/backup 1")
+	if a := w.alerts["slow/backup"]; w.now.Sub(a.Began) < 10*time.Minute {
+		t.Errorf("it began at %v, now it is %v: the trouble was there before", a.Began, w.now)
+	}
+}
+
+func TestAnAlertNeedsItsPeels(t *testing.T) {
+	share, count := rule("share", top.NotReporting), rule("count", top.NotReporting)
+	share.MinPeels, count.MinPeels = top.Quantity{Count: top.MaxPeels, Percent: 2}, top.Quantity{Count: 5, Percent: 100}
+	share.Peels = 101 // 2 % are 2.02, which is 3
+	w := newWorld(t, share, count)
+	w.problems = problems(verdict.NotReporting, "", peels(2)...)
+	w.pass(time.Minute).was()
+	w.problems = problems(verdict.NotReporting, "", peels(3)...)
+	w.pass(time.Minute).was("ops began share:not_reporting 3")
+	w.problems = problems(verdict.NotReporting, "", peels(5)...)
+	w.pass(time.Minute).was("ops began count:not_reporting 5")
+}
+
+func TestATargetAndAGlobNarrowARule(t *testing.T) {
+	r := rule("db", top.Failed)
+	r.Entries, r.Selects = "backup-*", func(id target.PeelID) bool { return strings.HasPrefix(string(id), "db-") }
+	w := newWorld(t, r)
+	w.problems = slices.Concat(problems(verdict.Failed, "backup-1", "web-1"), problems(verdict.Failed, "report", "db-1"), problems(verdict.Late, "backup-1", "db-1"))
+	w.pass(time.Minute).was()
+	w.problems = append(w.problems, problems(verdict.Failed, "backup-1", "db-1", "web-2")...)
+	w.pass(time.Minute).was("ops began db/backup-1 1")
+}
+
+func TestTroublesOfOneEntryAreOneAlert(t *testing.T) {
+	w := newWorld(t, rule("all", top.Failed, top.Missed, top.Late))
+	w.problems = slices.Concat(problems(verdict.Failed, "backup", "db-1", "db-2"), problems(verdict.Missed, "backup", "db-2", "db-3"), problems(verdict.Late, "backup", "db-1"))
+	w.pass(time.Minute).was("ops began all/backup 3")
+	a := w.alerts["all/backup"]
+	if fmt.Sprint(a.Troubles) != "[failed late missed]" || fmt.Sprint(a.Names) != "[db-1 db-2 db-3]" || a.Text != "of db-1" {
+		t.Errorf("%+v", a.Seen)
+	}
+	if fmt.Sprint(w.outcome.Groups["all/backup"]) != "[db-1 db-2 db-3]" {
+		t.Errorf("groups %v", w.outcome.Groups)
+	}
+}
+
+// A job that fails and succeeds in turn is told a few times, and then as one alert that lasts.
+func TestWhatComesAndGoesIsNotToldEachTime(t *testing.T) {
+	for period, most := range map[time.Duration]int{time.Minute: 1, 20 * time.Minute: 5, time.Hour: 7, 4 * time.Hour: 9} {
+		w := newWorld(t, rule("all", top.Failed))
+		for range 3 * 24 * time.Hour / (2 * period) {
+			w.problems = problems(verdict.Failed, "backup", "db-1")
+			w.pass(period)
+			w.problems = nil
+			w.pass(period)
+		}
+		if n := len(w.told); n == 0 || n > most {
+			t.Errorf("every %v: %d messages in three days, want at most %d: %q", period, n, most, w.told)
+		}
+	}
+}
+
+func TestAReceiverThatWasAwayLearnsTheNewestStateOnce(t *testing.T) {
+	w := newWorld(t, rule("all", top.Failed))
+	w.names, w.down["pager"] = []string{"ops", "pager"}, true
+	w.problems = problems(verdict.Failed, "backup", peels(5)...)
+	w.pass(time.Minute)
+	w.problems = problems(verdict.Failed, "backup", peels(50)...)
+	w.pass(time.Hour).was("ops began all/backup 5", "ops grew all/backup 50")
+	w.down["pager"] = false
+	w.pass(time.Minute).was("pager began all/backup 50")
+	w.down["pager"] = true
+	w.problems = nil
+	w.pass(time.Hour).was("ops ended all/backup 50")
+	w.problems = problems(verdict.Failed, "backup", "db-1")
+	w.pass(time.Hour).was("ops began all/backup 1")
+	w.down["pager"] = false
+	w.pass(time.Hour).was() // it knows of an alert
+	w.problems = nil
+	w.pass(time.Hour).was("ops ended all/backup 1", "pager ended all/backup 1")
+	w.down["pager"] = true
+	w.problems = problems(verdict.Failed, "backup", "db-1")
+	w.pass(time.Hour)
+	w.problems = nil
+	w.pass(3*time.Hour).was("ops began all/backup 1", "ops ended all/backup 1")
+	w.down["pager"] = false
+	w.pass(time.Minute).was("pager ended all/backup 1") // nothing is lost: the message says from when to when
+	w.names = append(w.names, "new")
+	w.pass(time.Minute).was() // what ended before concerns no new receiver
+}
+
+func TestSilencesHoldMessagesBackButNotTheEnd(t *testing.T) {
+	until := func(match string) []api.Silence { return []api.Silence{{ID: "s1", Match: match}} }
+	for _, match := range []string{"all", "backup", "all/backup", "back*", "a*/b*", "peel:db-*", "*"} {
+		w := newWorld(t, rule("all", top.Failed))
+		w.silences = until(match)
+		w.problems = problems(verdict.Failed, "backup", peels(2)...)
+		w.pass(time.Hour).was()
+		if a := w.alerts["all/backup"]; a.Silence != "s1" || !a.Lasts() {
+			t.Errorf("%s: %+v", match, a)
+		}
+		w.silences = nil
+		w.pass(time.Minute).was("ops began all/backup 2")
+		w.silences = until(match)
+		w.problems = problems(verdict.Failed, "backup", peels(20)...)
+		w.pass(time.Hour).was()
+		w.problems = nil
+		w.pass(time.Hour).was("ops ended all/backup 20")
+		w.problems = problems(verdict.Failed, "backup", peels(2)...)
+		w.pass(time.Hour)
+		w.problems = nil
+		w.pass(3 * time.Hour).was() // it was silenced from beginning to end
+	}
+	w := newWorld(t, rule("all", top.Failed))
+	w.silences = append(until("other"), until("peel:web-*")...)
+	w.problems = problems(verdict.Failed, "backup", "db-1", "web-1")
+	w.pass(time.Minute).was("ops began all/backup 2") // db-1 is not silenced
+}
+
+func TestASilenceOfPeelsCountsTheOthers(t *testing.T) {
+	r := rule("many", top.Failed)
+	r.MinPeels = top.Quantity{Count: 3, Percent: 100}
+	w := newWorld(t, r)
+	w.silences = []api.Silence{{ID: "s1", Match: "peel:db-0000*"}}
+	w.problems = problems(verdict.Failed, "backup", peels(12)...) // two of them are not silenced
+	w.pass(time.Minute).was()
+	w.problems = problems(verdict.Failed, "backup", peels(13)...)
+	w.pass(time.Minute).was("ops began many/backup 13")
+	if class := w.alerts["many/backup"].Class; class != 1 {
+		t.Errorf("class %d of three peels", class)
+	}
+}
+
+func TestWhatIsNotKnownChangesNothing(t *testing.T) {
+	w := newWorld(t, rule("all", top.Failed, top.Stalled))
+	w.problems = append(problems(verdict.Failed, "backup", "db-1"), verdict.Problem{Kind: verdict.Stalled, Text: "no key"})
+	w.pass(time.Minute).was("ops began all/backup 1", "ops began all:stalled 0")
+	w.problems, w.stale, w.blind = nil, true, true
+	w.pass(2 * time.Hour).was()
+	w.problems = append(problems(verdict.Failed, "other", "db-1"), verdict.Problem{Kind: verdict.Refused})
+	w.pass(time.Hour).was()
+	w.problems, w.stale = nil, false
+	w.pass(endAfter + time.Minute).was("ops ended all/backup 1")
+	w.blind = false
+	w.pass(endAfter + time.Minute).was("ops ended all:stalled 0")
+}
+
+// An entry may have the name of a trouble.
+func TestAnEntryWithTheNameOfATroubleIsAnAlertOfItsOwn(t *testing.T) {
+	w := newWorld(t, rule("all", top.Failed, top.Stalled))
+	w.problems = append(problems(verdict.Failed, "stalled", "db-1"), verdict.Problem{Kind: verdict.Stalled})
+	w.pass(time.Minute).was("ops began all/stalled 1", "ops began all:stalled 0")
+}
+
+func TestAnAlertWhoseRuleIsGoneEndsForThoseWhoKnowOfIt(t *testing.T) {
+	r := rule("all", top.Failed)
+	r.Notify = []string{"ops", "nobody"}
+	w := newWorld(t, r)
+	w.names = []string{"ops", "chat"}
+	w.problems = problems(verdict.Failed, "backup", "db-1")
+	w.pass(time.Minute).was("ops began all/backup 1")
+	w.rules = []Rule{rule("other", top.Missed)}
+	w.pass(10 * time.Second).was("ops ended all/backup 1")
+}
+
+func TestOnePeelCannotFlood(t *testing.T) {
+	w := newWorld(t, rule("a", top.Failed, top.Missed), rule("b", top.Failed, top.NotReporting))
+	for i := range 1000 {
+		w.problems = append(w.problems, problems(verdict.Failed, fmt.Sprintf("entry-%04d", i), "liar")...)
+	}
+	w.pass(time.Minute)
+	if len(w.told) != maxOfPeel || len(w.alerts) != maxOfPeel || w.outcome.Dropped != 2*1000-maxOfPeel {
+		t.Errorf("%d messages, %d alerts, %d dropped", len(w.told), len(w.alerts), w.outcome.Dropped)
+	}
+	// Others are told of nevertheless.
+	w.told, w.problems = nil, append(w.problems, problems(verdict.Failed, "zz-real", "db-1", "liar")...)
+	w.pass(time.Minute).was("ops began a/zz-real 1", "ops began b/zz-real 1")
+	w.problems = nil
+	w.pass(time.Hour)
+	if len(w.told) != maxOfPeel+2 {
+		t.Errorf("%d ends are told", len(w.told))
+	}
+}
+
+func TestAlertsAreBounded(t *testing.T) {
+	w := newWorld(t, rule("all", top.Failed))
+	for p := range 40 {
+		for i := range 100 {
+			w.problems = append(w.problems, problems(verdict.Failed, fmt.Sprintf("entry-%02d-%02d", p, i), target.PeelID(fmt.Sprintf("liar-%02d", p)))...)
+		}
+	}
+	w.pass(10 * time.Second)
+	if len(w.alerts) != maxSingles {
+		t.Errorf("%d alerts about single peels", len(w.alerts))
+	}
+	for i := range 1200 {
+		w.problems = append(w.problems, problems(verdict.Failed, fmt.Sprintf("real-%04d", i), peels(3)[i%2:]...)...)
+	}
+	for i := range 600 {
+		w.problems = append(w.problems, problems(verdict.Failed, fmt.Sprintf("wide-%04d", i), target.PeelID(fmt.Sprintf("a-%d", i)), target.PeelID(fmt.Sprintf("b-%d", i)))...)
+	}
+	w.problems = append(w.problems, problems(verdict.Failed, "everywhere", peels(500)[3:]...)...)
+	w.pass(10 * time.Second)
+	if len(w.alerts) != MaxAlerts || w.outcome.Dropped == 0 {
+		t.Errorf("%d alerts, %d dropped", len(w.alerts), w.outcome.Dropped)
+	}
+	if a := w.alerts["all/everywhere"]; !a.Lasts() {
+		t.Error("there is no room for the largest group")
+	}
+	w.problems = nil
+	w.pass(time.Hour)
+	w.problems = problems(verdict.Failed, "later", "db-1")
+	w.told = nil
+	w.pass(time.Minute).was("ops began all/later 1") // alerts that ended make room
+}
+
+func TestWhatASilenceMayMatch(t *testing.T) {
+	for match, ok := range map[string]bool{"*": true, "backups/*": true, "peel:web-*": true, "": false, "peel:": false, "[a": false, strings.Repeat("x", 301): false} {
+		if err := CheckMatch(match); (err == nil) != ok {
+			t.Errorf("%.40q: %v", match, err)
+		}
+	}
+}
+
+// FuzzStep feeds problems as they may come from peels that lie, and holds the bounds.
+func FuzzStep(f *testing.F) {
+	f.Add(uint64(1), "backup", "of db-1", 20)
+	f.Add(uint64(7), "../x\x00\n", "\xff\u202e", 300)
+	f.Fuzz(func(t *testing.T, seed uint64, entry, text string, n int) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		all := rule("all", top.Troubles...)
+		all.For = time.Duration(r.IntN(3)) * 10 * time.Second
+		alerts, now := map[string]Alert{}, time.Unix(int64(seed%1e9), 0)
+		for range 20 {
+			var found []verdict.Problem
+			for range min(max(n, 0), 500) {
+				kind := verdict.Kind(top.Troubles[r.IntN(len(top.Troubles))])
+				p := verdict.Problem{Kind: kind, Entry: entry[:r.IntN(len(entry)+1)] + fmt.Sprint(r.IntN(300)), Peel: target.PeelID(fmt.Sprint("p", r.IntN(3))), Text: text}
+				if r.IntN(4) == 0 {
+					p.Entry = ""
+				}
+				found = append(found, p)
+			}
+			now = now.Add(time.Duration(r.IntN(600)) * time.Second)
+			next, outcome := Step(alerts, Input{Now: now, Rules: []Rule{all}, Problems: found, Receivers: []string{"ops"}, Stale: r.IntN(5) == 0, Blind: r.IntN(5) == 0})
+			if len(next) > MaxAlerts || outcome.Dropped < 0 {
+				t.Fatalf("%d alerts, %d dropped", len(next), outcome.Dropped)
+			}
+			for id, a := range next {
+				if id != a.ID() || a.Lasts() && a.Episode == 0 || len(a.Text) > maxText || len(a.Names) > maxNames {
+					t.Fatalf("%q: %+v", id, a)
+				}
+				if m, due := a.Due("ops", now); due {
+					if m.Phase != receiver.Ended && a.Told["ops"].On && a.Told["ops"].Class >= a.Class {
+						t.Fatalf("told again: %+v", a)
+					}
+					next[id] = a.With("ops", a.Now())
+				}
+			}
+			alerts = next
+		}
+	})
+}
+
+func BenchmarkStep(b *testing.B) {
+	in := Input{Now: time.Now(), Receivers: []string{"ops"}, Rules: []Rule{rule("all", top.Failed, top.Missed), rule("away", top.NotReporting)}}
+	for _, p := range peels(10_000) {
+		in.Problems = append(in.Problems, verdict.Problem{Kind: verdict.NotReporting, Peel: p}, verdict.Problem{Kind: verdict.Failed, Entry: "backup", Peel: p})
+	}
+	alerts := map[string]Alert{}
+	b.ReportAllocs()
+	for b.Loop() {
+		alerts, _ = Step(alerts, in)
+	}
+}

@@ -1,0 +1,221 @@
+package alert
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/seed-c01c3da5/zester/master/alert/rules"
+	"github.com/seed-c01c3da5/zester/master/api"
+)
+
+// A term is one time of leading the alerts. Its loop owns all state; requests are functions that it runs.
+type term struct {
+	o          Options
+	since      time.Time
+	store      *store
+	storeErr   error
+	looker     *looker
+	selection  selection
+	deliveries []*delivery
+	alive      *alive
+	calls      chan func(context.Context)
+
+	alerts  map[string]rules.Alert // as they are; those that equal the stored ones are sent
+	outcome rules.Outcome
+	seen    seen
+	stepped bool   // alerts are as the rules say, and not only as another master left them
+	stale   string // why the problems of peels are not known; empty: they are
+}
+
+// lead reads the stored alerts and leads until ctx ends, or another master does.
+func (e *Engine) lead(ctx context.Context, js jetstream.JetStream, checkLease func() error) error {
+	t := &term{o: e.o, since: time.Now(), calls: make(chan func(context.Context)), selection: selection{o: e.o}}
+	kv, err := js.KeyValue(ctx, bucket)
+	if err != nil {
+		return fmt.Errorf("cannot open the bucket %s: %w", bucket, err)
+	}
+	rollout, err := js.KeyValue(ctx, "rollout")
+	if err != nil {
+		return fmt.Errorf("cannot open the bucket rollout: %w", err)
+	}
+	if t.store, err = load(ctx, kv, checkLease, e.o.Log); err != nil {
+		return err
+	}
+	t.alerts = maps.Clone(t.store.alerts)
+	t.looker = &looker{o: e.o, rollout: rollout}
+	g, ctx := errgroup.WithContext(ctx)
+	results := make(chan result)
+	for _, r := range e.o.Receivers {
+		d := newDelivery(r)
+		t.deliveries = append(t.deliveries, d)
+		g.Go(func() error { return d.run(ctx, results) })
+	}
+	if e.o.Alive != nil {
+		t.alive = &alive{call: e.o.Alive}
+		g.Go(func() error { return t.alive.run(ctx, t.ask, t.wellness) })
+	}
+	g.Go(func() error { return t.looker.run(ctx) })
+	g.Go(func() error { return t.serve(ctx) })
+	g.Go(func() error { return t.loop(ctx, results) })
+	e.o.Log.Info("this master leads the alerts", "alerts", len(t.alerts), "receivers", len(t.deliveries))
+	return g.Wait()
+}
+
+func (t *term) loop(ctx context.Context, results <-chan result) error {
+	tick := time.NewTicker(stepEvery)
+	defer tick.Stop()
+	for {
+		var err error
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+			err = t.step(ctx)
+		case call := <-t.calls:
+			call(ctx)
+		case r := <-results:
+			err = t.delivered(ctx, r)
+		}
+		if err != nil {
+			return err
+		}
+		t.deliver(time.Now())
+	}
+}
+
+// ask runs f in the loop, and returns an error if ctx ends first. f must return soon.
+func (t *term) ask(ctx context.Context, f func(context.Context)) error {
+	done := make(chan struct{})
+	select {
+	case t.calls <- func(ctx context.Context) { defer close(done); f(ctx) }:
+		<-done
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// step brings the alerts up to date and stores them. Its error ends the term.
+func (t *term) step(ctx context.Context) error {
+	now := time.Now()
+	t.seen = t.looker.seen(now)
+	if err := t.endSilences(ctx, now); err != nil {
+		return err
+	}
+	in := rules.Input{Now: now, Blind: t.seen.revisionErr != nil, Problems: slices.Clone(t.seen.revision)}
+	if t.stale = t.staleness(); t.stale == "" {
+		in.Problems = append(in.Problems, t.o.Problems()...)
+	} else {
+		in.Stale = true
+	}
+	if !t.seen.known {
+		return nil // the rules may say that nothing of this is worth an alert
+	}
+	in.Rules = t.selection.of(t.seen.rules)
+	for _, s := range t.store.silences {
+		in.Silences = append(in.Silences, s)
+	}
+	for _, d := range t.deliveries {
+		in.Receivers = append(in.Receivers, d.receiver.Name())
+	}
+	t.alerts, t.outcome = rules.Step(t.alerts, in)
+	t.stepped = true
+	return t.save(ctx)
+}
+
+// staleness returns why the problems of peels are not known now, empty if they are.
+func (t *term) staleness() string {
+	switch h := t.o.Health(); {
+	case !h.Ready:
+		return "the reports of peels are still read"
+	case !h.Behind.IsZero():
+		return "reports of peels have not been read since " + h.Behind.UTC().Format(time.RFC3339)
+	}
+	return ""
+}
+
+// save stores the alerts. An error is returned if another master has written them.
+func (t *term) save(ctx context.Context) error {
+	return t.stored(t.store.save(ctx, t.alerts))
+}
+
+// stored notes the result of a write, and returns the error if another master has written.
+func (t *term) stored(err error) error {
+	if errors.Is(err, jetstream.ErrKeyExists) || t.store.checkLease() != nil {
+		return fmt.Errorf("another master leads the alerts: %w", errors.Join(err, t.store.checkLease()))
+	}
+	if err != nil && t.storeErr == nil {
+		t.o.Log.Warn("alerts not stored; nothing is sent until they are", "err", err)
+	}
+	t.storeErr = err
+	return nil
+}
+
+// endSilences removes silences whose time is over.
+func (t *term) endSilences(ctx context.Context, now time.Time) error {
+	for id, s := range t.store.silences {
+		if now.Before(s.Until) {
+			continue
+		}
+		if err := t.store.remove(ctx, silencePrefix+id); err != nil {
+			if err := t.stored(err); err != nil {
+				return err
+			}
+		}
+		delete(t.store.silences, id) // a master that reads it again removes it again
+	}
+	return nil
+}
+
+// view returns an alert for people.
+func (t *term) view(a rules.Alert) api.Alert {
+	v := api.Alert{
+		ID: a.ID(), Rule: a.Rule, Subject: a.Subject(), State: api.AlertFiring, Troubles: a.Troubles, Peels: a.Peels, Names: a.Names, Text: a.Text,
+		Since: a.Began, Began: a.Began, Ended: a.Ended, Silence: a.Silence,
+	}
+	switch {
+	case !a.Waits.IsZero():
+		v.State, v.Since, v.Began, v.Ended = api.AlertWaiting, a.Waits, time.Time{}, time.Time{}
+	case !a.Ended.IsZero():
+		v.State = api.AlertEnded
+	}
+	now := time.Now()
+	for _, name := range t.receiversOf(&a) {
+		if _, due := a.Due(name, now); due {
+			v.Waits = append(v.Waits, name)
+		}
+	}
+	return v
+}
+
+func (t *term) receiversOf(a *rules.Alert) []string {
+	names := make([]string, len(t.deliveries))
+	for i, d := range t.deliveries {
+		names[i] = d.receiver.Name()
+	}
+	return rules.Receivers(a, t.selection.made, names)
+}
+
+// wellness returns why the master cannot say that all is well, empty if it can.
+func (t *term) wellness() string {
+	switch {
+	case t.storeErr != nil:
+		return t.storeErr.Error()
+	case t.store.checkLease() != nil:
+		return t.store.checkLease().Error()
+	case t.o.Stored() != nil:
+		return "the bus stores nothing: " + t.o.Stored().Error()
+	case t.seen.unread != nil:
+		return t.seen.unread.Error()
+	case !t.seen.known:
+		return "the alert rules are still read"
+	}
+	return t.stale
+}
