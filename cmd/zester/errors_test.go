@@ -79,6 +79,7 @@ func TestErrorsNameTheValueAndWhatToDo(t *testing.T) {
 		{"schedule explain --file f --entry e --dst-gap run", exitUsage, "--dst-gap and --dst-overlap do not go with --file: they are fields of the entry\nHELP zester schedule explain"},
 		{"schedule forecast .", exitUsage, "zester schedule forecast needs --facts FILE, with the peels: zester peel facts prints such a file\nHELP zester schedule forecast"},
 		{"schedule forecast . --facts f --for 24", exitUsage, "cannot use --for: "},
+		{"schedule spread .", exitUsage, "zester schedule spread needs --entry GLOB, the entries to spread: --entry 'backup*'\nHELP zester schedule spread"},
 		{"schedule next web-01 -n 0", exitUsage, "cannot list 0 fires: -n is between 1 and 100 for a peel's entries\nHELP zester schedule next"},
 		{"sync wait --peels -1", exitUsage, "cannot use --peels -1: it is 0 or more\nHELP zester sync wait"},
 		{"web-01 test.ping --direct --async", exitUsage, "--direct makes no job: it does not go with --async, --wait, --batch, --when-online and --reason\nHELP zester"},

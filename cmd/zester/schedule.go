@@ -22,7 +22,7 @@ import (
 )
 
 func (a *app) scheduleCommand() *cobra.Command {
-	commands := append(a.liveCommands(), a.nextCommand(), a.explainCommand(), a.forecastCommand())
+	commands := append(a.liveCommands(), a.nextCommand(), a.explainCommand(), a.forecastCommand(), a.spreadCommand())
 	return group("schedule", "Show when schedule entries run; run, pause and skip them", commands...)
 }
 
