@@ -1,6 +1,10 @@
 package cmd_test
 
 import (
+	"encoding/json"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"strings"
@@ -56,4 +60,52 @@ func TestTheGuideToSchedulesRunsAsPrinted(t *testing.T) {
 	if want := "WORST MINUTE"; !strings.Contains(string(out), want) {
 		t.Errorf("the guide prints no %s:\n%s", want, out)
 	}
+}
+
+// TestTheGuideToModelsRunsAsPrinted types the guide's section about models, with a model of the test's own.
+func TestTheGuideToModelsRunsAsPrinted(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("builds and runs the three commands")
+	}
+	model := httptest.NewServer(http.HandlerFunc(answer))
+	defer model.Close()
+	_, port, err := net.SplitHostPort(model.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := goBuild(t) + "trap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n" + typedBlocks(t, "zester/guide/peels.md", "Models")
+	dir := t.TempDir()
+	typed := strings.NewReplacer("18440", freePort(t), "18222", freePort(t), "11434", port).Replace(script)
+	bash := exec.CommandContext(t.Context(), "bash", "-e", "-c", typed)
+	bash.Dir, bash.Env = "..", append(os.Environ(), "TMPDIR="+dir)
+	out, err := bash.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, want := range []string{"You asked: What is a peel?", "You asked: Is anything wrong with this host? Begin with OK or PROBLEM.", "name: mango", "You asked: Tell a joke about schedules.", "prompt_sha256: "} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("the guide leaves %v behind: %v", left, err)
+	}
+}
+
+// answer is a model that repeats the last message, or answers in JSON if it is to.
+func answer(w http.ResponseWriter, r *http.Request) {
+	var asked struct {
+		Messages []struct{ Content string }
+		Format   any `json:"response_format"`
+	}
+	if err := json.NewDecoder(r.Body).Decode(&asked); err != nil || r.Header.Get("Authorization") != "Bearer the-key-of-the-model" || len(asked.Messages) == 0 {
+		http.Error(w, "no", http.StatusForbidden)
+		return
+	}
+	text := "You asked: " + asked.Messages[len(asked.Messages)-1].Content
+	if asked.Format != nil {
+		text = `{"name": "mango"}`
+	}
+	_ = json.NewEncoder(w).Encode(map[string]any{"choices": []any{map[string]any{"message": map[string]any{"content": text}, "finish_reason": "stop"}}})
 }

@@ -69,7 +69,7 @@ func (v *viewing) flags(fs *pflag.FlagSet) {
 
 // following adds the flags of every command that dispatches.
 func (d *dispatching) following(fs *pflag.FlagSet) {
-	durationVar(fs, &d.timeout, "timeout", 0, "`TIME` after which a peel that has not returned is missing (default: 60s, 10m for states)")
+	durationVar(fs, &d.timeout, "timeout", 0, "`TIME` after which a peel that has not returned is missing (default: 60s, 10m for states, 3m for prompt.run)")
 	durationVar(fs, &d.wait, "wait", 0, "stop waiting after `TIME`; the job goes on (default: wait for its end)")
 	fs.BoolVar(&d.async, "async", false, "print the job ID and do not wait")
 	d.viewing.flags(fs)

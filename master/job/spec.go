@@ -15,8 +15,11 @@ import (
 
 // TimeoutOf returns the default timeout of a function.
 func TimeoutOf(function string) time.Duration {
-	if catalogue.RunsStates(function) {
+	switch {
+	case catalogue.RunsStates(function):
 		return StatesTimeout
+	case function == catalogue.Prompt:
+		return PromptTimeout
 	}
 	return DefaultTimeout
 }
@@ -38,6 +41,7 @@ const (
 	// states.
 	DefaultTimeout = 60 * time.Second
 	StatesTimeout  = 10 * time.Minute
+	PromptTimeout  = 3 * time.Minute // a peel gives a model 2 minutes unless its peel.yaml says otherwise
 
 	// MaxAhead is how far ahead of a master's clock a job ID or a time from other hosts may be. IDs sort by time, so
 	// one from the far future would head every list for ever.

@@ -136,6 +136,9 @@ func (c *Config) key() (secretKey, error) {
 	if c.KeyFile == "" {
 		return secretKey{}, nil
 	}
+	if err := private.Check(c.KeyFile); err != nil {
+		return secretKey{}, err
+	}
 	file, err := os.Open(c.KeyFile)
 	if err != nil {
 		return secretKey{}, fmt.Errorf("cannot read the key of the model: %w", err)

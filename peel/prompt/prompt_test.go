@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -260,6 +261,18 @@ func TestResultsOfFunctionsGoAlongAsData(t *testing.T) {
 		if got[i] != text {
 			t.Errorf("message %d is %.200q, want %.200q", i, got[i], text)
 		}
+	}
+}
+
+// An encrypted prompt goes to the model as it is. The hash of its plain text would let others try what it may be.
+func TestTheHashOfAPromptIsThatOfItsMaskedText(t *testing.T) {
+	m := newModel(t, says("You said hunter22."))
+	r := m.call(map[string]any{"prompt": "My password is hunter22."}, module.Secret{Plain: "hunter22", Shown: "•••1234"})
+	if want := fmt.Sprintf("%x", sha256.Sum256([]byte("My password is •••1234."))); data(r)["prompt_sha256"] != want || data(r)["text"] != "You said •••1234." {
+		t.Errorf("%+v, want the hash %s", r, want)
+	}
+	if sent := fmt.Sprint(m.requests[0]["messages"]); !strings.Contains(sent, "My password is hunter22.") {
+		t.Errorf("sent %s", sent)
 	}
 }
 
@@ -530,7 +543,13 @@ func TestTheKeyIsReadForEachCall(t *testing.T) {
 	if r := call(); r.Success || !strings.Contains(r.Error, "must be a file of mode 0600") {
 		t.Errorf("open to others: %+v", r)
 	}
-	if err := os.Remove(m.config.KeyFile); err != nil {
+	if err := os.Chmod(filepath.Dir(m.config.KeyFile), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if r := call(); r.Success || !strings.Contains(r.Error, "others may write to "+filepath.Dir(m.config.KeyFile)) {
+		t.Errorf("in a directory that others may write to: %+v", r)
+	}
+	if err := errors.Join(os.Chmod(filepath.Dir(m.config.KeyFile), 0o700), os.Remove(m.config.KeyFile)); err != nil {
 		t.Fatal(err)
 	}
 	if r := call(); r.Success || !strings.Contains(r.Error, "cannot read the key of the model: open") {
