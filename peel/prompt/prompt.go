@@ -14,6 +14,7 @@
 package prompt
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -73,7 +74,7 @@ type Answer struct {
 	Text             string  `json:"text,omitempty"`      // without opts.response_schema
 	Truncated        bool    `json:"truncated,omitempty"` // the text had more than 256 KiB
 	JSON             any     `json:"json,omitempty"`      // with opts.response_schema
-	Model            string  `json:"model"`               // as the server names it
+	Model            string  `json:"model"`               // as the server names it, else as it was asked for
 	PromptTokens     int64   `json:"prompt_tokens,omitempty"`
 	CompletionTokens int64   `json:"completion_tokens,omitempty"`
 	Cost             float64 `json:"cost,omitempty"` // of the last request, if prices are known
@@ -144,7 +145,7 @@ func (a *Asker) ask(ctx context.Context, args map[string]any, secrets *mask.Mask
 	shown, _ := secrets.Result(wire.Result{Data: q.Prompt}).Data.(string)
 	sum := sha256.Sum256([]byte(shown))
 	answer := &Answer{
-		Text: r.text, Model: r.model, PromptTokens: r.promptTokens, CompletionTokens: r.completionTokens, Cost: a.c.cost(r), FinishReason: r.finish,
+		Text: r.text, Model: cmp.Or(r.model, q.Model), PromptTokens: r.promptTokens, CompletionTokens: r.completionTokens, Cost: a.c.cost(r), FinishReason: r.finish,
 		Duration: time.Since(start).Round(time.Millisecond).String(), Requests: sent, PromptHash: hex.EncodeToString(sum[:]),
 	}
 	switch {

@@ -461,7 +461,7 @@ func TestAnAnswerThatMaxTokensCutIsNoJSON(t *testing.T) {
 	if r.Success || r.Error != "the answer ended after max_tokens 1024, before its JSON was complete" || data(r)["text"] != "{}" {
 		t.Errorf("%+v", r)
 	}
-	if r := m.call(ask); !r.Success || data(r)["finish_reason"] != "length" {
+	if r := m.call(ask); !r.Success || data(r)["finish_reason"] != "length" || data(r)["model"] != "small" {
 		t.Errorf("a text: %+v", r)
 	}
 }
