@@ -29,10 +29,12 @@ type peel struct {
 	hours    []byte // the verdicts of the rows, packed
 	problems []verdict.Problem
 
-	document *document // nil: there is none
-	wanted   uint64    // digest of the document
-	stored   int64     // when the document was stored
-	has      uint64    // digest of the settings on the peel
+	document *document             // nil: there is none
+	wanted   uint64                // digest of the document
+	stored   int64                 // when the document was stored
+	has      uint64                // digest of the settings on the peel
+	arrivals []arrival             // of the entries of the document
+	revision unique.Handle[source] // that was in force when the document was written
 	zone     unique.Handle[string]
 
 	arrived  int64 // of the newest report; 0: none
@@ -265,6 +267,7 @@ func newRow(name string, e *wire.EntryReport) row {
 
 // want replaces the document of a peel.
 func (t *Table) want(p *peel, doc *settings.Document, s *document, stored time.Time) {
+	p.arrivals, p.revision = p.arrivalsOf(doc, s, stored), unique.Make(source{commit: doc.Commit})
 	p.id, p.document, p.wanted, p.stored = doc.Peel, s, t.digest(string(doc.Digest)), stored.Unix()
 	if p.arrived > 0 {
 		return // the rows change with the next report

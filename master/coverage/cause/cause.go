@@ -90,13 +90,16 @@ type Finding struct {
 }
 
 // Of returns the cause of a problem: the first of the commits that is likely, else the first that is possible. The commit that
-// last changed the entry comes first, then older ones.
+// last changed the entry comes first, then older ones. Commits that reached no peel with the problem are left out.
 func Of(p Problem, commits []Commit) Finding {
 	if !slices.ContainsFunc(p.Peels, func(peel Peel) bool { return !peel.Onset.IsZero() }) {
 		return Finding{Word: None, Text: "there is no problem"}
 	}
 	var best *Finding
 	for _, c := range commits {
+		if !p.concerns(c) {
+			continue
+		}
 		f := p.judge(c)
 		switch {
 		case f.Word == Likely:
@@ -109,6 +112,14 @@ func Of(p Problem, commits []Commit) Finding {
 		return Finding{Word: None, Text: "no commit explains it: none is known that reached the peels before"}
 	}
 	return *best
+}
+
+// concerns reports whether a commit reached a peel with the problem.
+func (p *Problem) concerns(c Commit) bool {
+	return slices.ContainsFunc(p.Peels, func(peel Peel) bool {
+		_, reached := c.Reached[peel.ID]
+		return reached && !peel.Onset.IsZero()
+	})
 }
 
 // judge says whether one commit is the cause.

@@ -200,6 +200,13 @@ func TestTheCauseOfAProblem(t *testing.T) {
 			[]cause.Commit{reached(origin, minutes{"a": 15}), reached(older, minutes{"a": 5})},
 			cause.Possible, origin, "possibly commit 9b1c8f0e: it reached 1 of 1 peel at most 2h before; 1 of 1 run failed with it, 0 of 2 without",
 		},
+		{
+			"a commit that reached only peels that are well",
+			[]cause.Peel{peel("a", thirty+"xxx"), peel("b", thirty)},
+			0,
+			[]cause.Commit{reached(origin, minutes{"b": 295})},
+			cause.None, "", "no commit explains it: none is known that reached the peels before",
+		},
 		{"no commit is known", []cause.Peel{peel("a", "..x")}, 0, nil, cause.None, "", "no commit explains it: none is known that reached the peels before"},
 		{"nothing is wrong", []cause.Peel{peel("a", "...")}, 0, []cause.Commit{reached(origin, minutes{"a": 5})}, cause.None, "", "there is no problem"},
 	} {

@@ -1,0 +1,202 @@
+package coverage_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/master/coverage/cause"
+	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// hash returns a commit that begins with a letter.
+func hash(letter string) settings.Commit { return settings.Commit(strings.Repeat(letter, 40)) }
+
+// commit publishes the settings of a peel at a revision: the entry backup, which an origin has changed last, and another entry.
+func (t *rig) commit(id target.PeelID, revision, origin, other string) *settings.Document {
+	t.Helper()
+	backup := cron("*/5 * * * *")
+	backup["args"] = map[string]any{"origin": origin}
+	rest := cron("0 3 * * *")
+	rest["args"] = map[string]any{"origin": other}
+	raw, err := canon.Marshal(map[string]any{"schedule": map[string]any{"backup": backup, "other": rest}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &settings.Document{
+		V: settings.OpenVersion, Peel: id, Commit: hash(revision), Generation: uint64(time.Now().UnixMilli()), Digest: settings.DigestOf(raw), Settings: raw,
+		Origins: map[string]settings.Origin{"backup": {Commit: hash(origin), Author: "Ada <ada@example.com>"}, "other": {Commit: hash(other), Author: "Lee <lee@example.com>"}},
+	}
+	data, err := d.Encode()
+	if err == nil {
+		_, err = t.js.Publish(t.Context(), wire.SettingsKey(id.Wire()), data)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Wait()
+	return d
+}
+
+// applies makes the host run a document.
+func (h *host) applies(d *settings.Document) {
+	h.state.Digest, h.state.Commit = string(d.Digest), string(d.Commit)
+}
+
+// runs counts runs of backup every five minutes in [from, until), and reports them. If they fail, it reports as a peel does: with the
+// newest eight of them.
+func (h *host) runs(from, until string, good bool) {
+	h.t.Helper()
+	h.entry("other")
+	e := h.entry("backup")
+	succeeded := e.Succeeded
+	for at := hhmm(h.t, from); at.Before(hhmm(h.t, until)); at = at.Add(five) {
+		c := wire.FireCounts{Ran: 1}
+		if !good {
+			c.Failed = 1
+			e.InRow++
+			e.Problems = append(e.Problems, wire.FireReport{Nominal: at, Started: at, Result: "failed", Error: "exit status 1"})
+			e.Problems = e.Problems[max(0, len(e.Problems)-wire.MaxScheduleFires):]
+		}
+		h.count("backup", at, c)
+	}
+	if !good {
+		e.Succeeded, e.Error = succeeded, "exit status 1"
+	}
+	h.report(0)
+}
+
+func (t *rig) wantCause(finding cause.Finding, word cause.Word, text string) {
+	t.Helper()
+	if finding.Word != word || finding.Text != text {
+		t.Errorf("%s: %s: %s\nwant %s: %s", time.Now().UTC().Format("15:04:05"), finding.Word, finding.Text, word, text)
+	}
+}
+
+func TestTheCommitThatAFailureFollowed(t *testing.T) {
+	bubble(t, func(t *rig) {
+		table, stop := t.master()
+		h := t.host("web-1", t.commit("web-1", "a", "a", "a"))
+		well := t.host("web-2", t.commit("web-2", "a", "a", "a"))
+		for _, one := range []*host{h, well} {
+			one.entry("backup")
+			one.entry("other")
+			one.report(0)
+		}
+		t.until("02:58", "web-1", "web-2")
+		h.runs("00:05", "02:58", true)
+		well.runs("00:05", "02:58", true)
+		t.wantCause(table.Cause(verdict.Failed, "backup"), cause.None, "there is no problem")
+
+		t.until("03:02", "web-1", "web-2")
+		h.applies(t.commit("web-1", "b", "b", "a"))
+		t.until("03:06", "web-1", "web-2")
+		h.runs("03:00", "03:01", true)
+		h.runs("03:05", "03:06", false)
+		well.runs("03:00", "03:06", true)
+		t.wantCause(table.Cause(verdict.Failed, "backup"), cause.Possible, "possibly commit bbbbbbbb by Ada: it reached 1 of 1 peel at most 2h before")
+
+		// After an hour its runs tell. The report has the first failure no more.
+		t.until("04:32", "web-1", "web-2")
+		h.runs("03:10", "04:32", false)
+		well.runs("03:10", "04:32", true)
+		t.problems(table, "failed backup web-1")
+		without := 35 + 12 + 7 + 35 // of web-1 up to 03:00, and of web-2
+		likely := fmt.Sprintf("likely commit bbbbbbbb by Ada: 7 of 7 runs failed with it, 0 of %d without", without)
+		t.wantCause(table.Cause(verdict.Failed, "backup"), cause.Likely, likely)
+
+		// A later commit that leaves the entry alone makes no difference.
+		h.applies(t.commit("web-1", "c", "b", "c"))
+		h.report(0)
+		t.wantCause(table.Cause(verdict.Failed, "backup"), cause.Likely, likely)
+
+		// Another master that starts now sees only that: it does not know when b came.
+		stop()
+		table, stop = t.master()
+		t.until("04:33", "web-1", "web-2")
+		h.report(0)
+		well.report(0)
+		t.wantCause(table.Cause(verdict.Failed, "backup"), cause.None, "no commit explains it: none is known that reached the peels before")
+		stop()
+	})
+}
+
+// A master that starts after the commit knows when it came, as the newest settings were written for it.
+func TestAMasterThatStartsLaterFindsTheCommit(t *testing.T) {
+	bubble(t, func(t *rig) {
+		h := t.host("web-1", t.commit("web-1", "a", "a", "a"))
+		t.until("03:02", "web-1")
+		h.applies(t.commit("web-1", "b", "b", "a"))
+		t.until("05:02", "web-1")
+		h.entry("backup").Since = hhmm(t, "00:00")
+		h.runs("00:05", "03:02", true)
+		h.runs("03:05", "05:02", false)
+		table, _ := t.master()
+		t.alive(0, "web-1")
+		t.wantCause(table.Cause(verdict.Failed, "backup"), cause.Likely, "likely commit bbbbbbbb by Ada: 13 of 13 runs failed with it, 0 of 35 without")
+		t.wantCause(table.Cause(verdict.Missed, "backup"), cause.None, "there is no problem")
+		t.wantCause(table.Cause(verdict.Failed, "nothing"), cause.None, "there is no problem")
+	})
+}
+
+func TestCommitsThatDoNotExplainAFailure(t *testing.T) {
+	bubble(t, func(t *rig) {
+		table, _ := t.master()
+		hosts := map[target.PeelID]*host{}
+		ids := []target.PeelID{"web-1", "web-2", "web-3", "web-4", "web-5"}
+		for _, id := range ids {
+			hosts[id] = t.host(id, t.commit(id, "a", "a", "a"))
+			hosts[id].entry("backup")
+			hosts[id].entry("other")
+			hosts[id].report(0)
+		}
+		t.until("02:58", ids...)
+		for _, h := range hosts {
+			h.runs("00:05", "02:58", true)
+		}
+		// One peel fails before the commit.
+		t.until("03:06", ids...)
+		hosts["web-1"].runs("03:00", "03:06", false)
+		hosts["web-1"].applies(t.commit("web-1", "b", "b", "a"))
+		t.wantCause(table.Cause(verdict.Failed, "backup"), cause.None, "no commit explains it: it began before bbbbbbbb reached 1 of 1 peel")
+		// It runs well again, all peels get the commit, and then one fails.
+		t.until("03:11", ids...)
+		hosts["web-1"].entry("backup").Problems, hosts["web-1"].entry("backup").Error, hosts["web-1"].entry("backup").InRow = nil, "", 0
+		hosts["web-1"].runs("03:10", "03:11", true)
+		for _, id := range ids[1:] {
+			hosts[id].applies(t.commit(id, "b", "b", "a"))
+		}
+		t.until("04:22", ids...)
+		for _, id := range ids {
+			hosts[id].runs("03:15", "04:11", true)
+			hosts[id].runs("04:15", "04:22", id != "web-1")
+		}
+		t.problems(table, "failed backup web-1")
+		t.wantCause(table.Cause(verdict.Failed, "backup"), cause.None, "no commit explains it: 4 of 5 peels with bbbbbbbb are well")
+	})
+}
+
+func TestTheRevisionAfterWhichPeelsDoNotReport(t *testing.T) {
+	bubble(t, func(t *rig) {
+		table, _ := t.master()
+		hosts := []*host{t.host("web-1", t.commit("web-1", "a", "a", "a")), t.host("web-2", t.commit("web-2", "a", "a", "a"))}
+		t.until("00:10", "web-1", "web-2")
+		for _, h := range hosts {
+			h.applies(t.commit(h.id, "b", "b", "a"))
+		}
+		t.until("00:11", "web-1", "web-2")
+		for _, h := range hosts {
+			h.entry("backup")
+			h.entry("other")
+			h.report(0)
+		}
+		time.Sleep(5 * time.Minute)
+		t.wantCause(table.Cause(verdict.NotReporting, ""), cause.Possible, "possibly commit bbbbbbbb: it reached 2 of 2 peels at most 2h before")
+	})
+}
