@@ -3,6 +3,7 @@ package master
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
@@ -43,6 +44,23 @@ func (j judge) allowOne(ctx context.Context, from grants.Caller, function string
 		}
 	}
 	return j.users.Allow(ctx, from, function, spec.Targets, j.selects)
+}
+
+// within returns the peels within the limits of a caller, sorted; all is true if they have no limit.
+func (j judge) within(ctx context.Context, from grants.Caller) (peels []target.PeelID, all bool, err error) {
+	var limits grants.Limits
+	if token, ok := credential.TokenNameOf(from.User); ok {
+		limits, err = j.tokens.Limits(ctx, token)
+	} else {
+		limits, err = j.users.Limits(ctx, from)
+	}
+	if err != nil || limits.Target == "" {
+		return nil, err == nil, err
+	}
+	if peels, err = j.selects(ctx, limits.Target); err != nil {
+		return nil, false, fmt.Errorf("the limits of %s cannot be checked: %w", from.User, err)
+	}
+	return peels, false, nil
 }
 
 // checkNotRevoked returns [grants.ErrNotAllowed] if a person or a token was revoked. It reads the buckets.

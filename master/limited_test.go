@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"testing/synctest"
 
 	"github.com/nats-io/nats.go"
 
@@ -146,6 +147,41 @@ func TestThePromptOfALimitedCallerReadsOnlyWithinTheLimits(t *testing.T) {
 			if _, err := lee.Dispatch(t.Context(), spec); api.CodeOf(err) != code {
 				t.Errorf("%s: %v", function, err)
 			}
+		}
+	})
+}
+
+// A caller sees the fires of peels within their limits, whatever the target.
+func TestCoverageShowsThePeelsWithinTheLimitsOfACaller(t *testing.T) {
+	atSite(t, func(t *testing.T, s *site) {
+		s.master("m1")
+		s.peels("web-01", "db-01")
+		for _, id := range []target.PeelID{"web-01", "db-01"} {
+			s.give(id, map[string]any{"schedule": map[string]any{"backup": map[string]any{"module": "test.ping", "cron": "0 3 * * *"}}})
+		}
+		synctest.Wait()
+		lee, bob := s.limited("lee", grants.Limits{Target: "web-*", Functions: []string{"test.*"}}), s.people("bob")
+		for expr, want := range map[string]string{"": "web-01", "*": "web-01", "db-01": "", "web-01": "web-01"} {
+			c, err := lee.Coverage(t.Context(), api.CoverageRequest{Target: expr, ByPeel: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := ""
+			if len(c.Rows) > 0 {
+				got = string(c.Rows[0].Peel)
+			}
+			if got != want || len(c.Rows) > 1 || c.Peels != min(len(want), 1) {
+				t.Errorf("%q: lee sees %q, of %d peels", expr, got, c.Peels)
+			}
+		}
+		if c, err := lee.CoverageEntry(t.Context(), api.CoverageEntryRequest{Entry: "backup", Target: "db-01"}); api.CodeOf(err) != api.CodeNotFound {
+			t.Errorf("lee sees %+v, %v", c, err)
+		}
+		if c, err := bob.Coverage(t.Context(), api.CoverageRequest{}); err != nil || c.Peels != 2 || len(c.Rows) != 1 || c.Rows[0].Peels != 2 {
+			t.Errorf("bob, without limits: %+v, %v", c, err)
+		}
+		if _, err := bob.Coverage(t.Context(), api.CoverageRequest{Entry: "[", Target: "web-*"}); api.CodeOf(err) != api.CodeInvalid {
+			t.Errorf("a glob that is none: %v", err)
 		}
 	})
 }

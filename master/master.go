@@ -355,7 +355,7 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info In
 	}
 	server = apiserver.New(apiserver.Options{
 		JetStream: js, Store: s.jobs, Dispatch: dispatcher, Tokens: s.tokens, Users: s.users, Authority: authority, Audit: s.audit, Fleet: fleet,
-		Stored: stored.Err, Readable: judge.readable, Log: m.log,
+		Stored: stored.Err, Readable: judge.readable, Within: judge.within, Coverage: table, ID: m.o.ID, Log: m.log,
 	})
 	followed := metrics.Source{Health: table.Health, Summaries: table.Summaries, Problems: table.Problems}
 	if m.o.REST.PerPeel {

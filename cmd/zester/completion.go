@@ -23,7 +23,7 @@ const completionTimeout = time.Second
 // fixedValues holds the values of flags and arguments that are the same in every fleet, by flag or placeholder.
 var fixedValues = map[string][]string{
 	"color": {"auto", "always", "never"}, "only": {"failed", "missing"}, "result": {"done", "refused", "failed"},
-	"role": {"operator", "direct", "auditor"}, "ROLE": {"peel", "operator", "direct", "auditor", "master", "site"},
+	"by": {"entry", "peel"}, "role": {"operator", "direct", "auditor"}, "ROLE": {"peel", "operator", "direct", "auditor", "master", "site"},
 	"scope": {"read", "dispatch", "sync", "admin"}, "state": {"pending", "accepted", "rejected", "revoked"},
 	"status": strings.Split(strings.ReplaceAll(statuses, " or ", ", "), ", "), "keys|ca": {"keys", "ca"}, "TOPIC": guideTopics(),
 }

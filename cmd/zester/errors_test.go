@@ -89,6 +89,7 @@ func TestErrorsNameTheValueAndWhatToDo(t *testing.T) {
 		{"web-01 test.ping --max-failures 1", exitUsage, "--max-failures needs --batch: without batches all peels start at once\nHELP zester"},
 		{"web-01 test.ping --seed 1", exitUsage, "--seed needs --subset: it repeats the random choice of --subset\nHELP zester"},
 		{"web-01 settings.get a --show-secrets --async", exitUsage, "--show-secrets needs a master to check the permission, and waits for the returns: it does not go with --direct and --async\nHELP zester"},
+		{"coverage --entry [", exitUsage, `cannot match entries with "[": it is no glob such as backup*` + "\nHELP zester coverage"},
 		{"lint --peel-config none", exitFailed, "cannot read the peel's configuration: open none: no such file or directory"},
 		{"guide x", exitUsage, `the guide has no page "x"; the pages are repo, review, schedules, states, jobs, peels, running, api` + "\nHELP zester guide"},
 		{"lint " + dir, exitFailed, "cannot open the config repo: lstat " + dir + ": no such file or directory"},

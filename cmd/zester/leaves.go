@@ -86,6 +86,11 @@ cron next '30 2 * * mon-fri' --zone Europe/London
 cron next 'every monday at 9am' -n 3
 cron next --file settings/db/backup.yaml --entry backup`},
 
+	"coverage": {listStates, `
+coverage
+coverage 'db-*' --entry 'backup*' --since 7d
+coverage --entry backup --by peel
+coverage -o json`},
 	"lint":   {flagOutput, "lint\nlint --facts peels.yaml --strict fleet"},
 	"blame":  {asks, `blame web-01 backup`},
 	"bisect": {listsShort, "bisect web-01 backup\nbisect 'web-*' backup -o json"},

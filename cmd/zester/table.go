@@ -21,6 +21,19 @@ type table struct {
 
 func (t *table) add(cells ...string) { t.rows = append(t.rows, cells) }
 
+// remove removes columns, by their header.
+func (t *table) remove(headers ...string) {
+	for j := len(t.header) - 1; j >= 0; j-- {
+		if !slices.Contains(headers, t.header[j]) {
+			continue
+		}
+		t.header = slices.Delete(t.header, j, j+1)
+		for i := range t.rows {
+			t.rows[i] = slices.Delete(t.rows[i], j, j+1)
+		}
+	}
+}
+
 const columnGap = 2
 
 // Widths below which no column is cut: readable while columns can still be left out, least after that.

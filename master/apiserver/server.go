@@ -24,6 +24,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/token"
 	"github.com/seed-c01c3da5/zester/master/auth/user"
+	"github.com/seed-c01c3da5/zester/master/coverage"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/feed"
 	"github.com/seed-c01c3da5/zester/master/job"
@@ -53,7 +54,11 @@ type Options struct {
 	// Readable returns those of the peels whose settings a caller may read, or [grants.ErrNotAllowed]; nil: all are. A user
 	// who may select by a setting can find its value by trying.
 	Readable func(ctx context.Context, from grants.Caller, peels []target.PeelID) ([]target.PeelID, error)
-	Log      *slog.Logger // nil: nothing is logged
+	// Within returns the peels within the limits of a caller, sorted; all is true without limits. nil: nobody has any.
+	Within   func(ctx context.Context, from grants.Caller) (peels []target.PeelID, all bool, err error)
+	Coverage *coverage.Table // which runs; nil: nobody can ask for it
+	ID       string          // of the master
+	Log      *slog.Logger    // nil: nothing is logged
 }
 
 // A Server serves requests about targets, jobs, peels and credentials. Make it with [New] and call Run once. Its other methods may be
@@ -109,6 +114,9 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	if s.o.Audit != nil {
 		endpoints["audit-list"] = endpoint{wire.API("audit", "list", "*"), handle(s, s.o.Audit.List)}
+	}
+	if s.o.Coverage != nil {
+		maps.Copy(endpoints, s.coverageEndpoints())
 	}
 	if s.o.Authority != nil {
 		maps.Copy(endpoints, s.userEndpoints())

@@ -173,7 +173,7 @@ func (t *Table) onReport(m follow.Message) {
 		return
 	}
 	if p == nil {
-		p = &peel{}
+		p = newPeel()
 		t.peels[m.Key] = p
 	}
 	t.report(p, &r, m.Stored)
@@ -188,12 +188,13 @@ func (t *Table) onReportRemoved(key string) {
 		return
 	}
 	t.release(p.rows, nil)
-	next := &peel{id: p.id, document: p.document, wanted: p.wanted, stored: p.stored}
+	next := newPeel()
+	next.id, next.document, next.wanted, next.stored = p.id, p.document, p.wanted, p.stored
 	if next.document == nil {
 		delete(t.peels, key)
 		return
 	}
-	next.setRows(t, next.document.names)
+	next.adopt(t, next.document.names)
 	t.peels[key] = next
 }
 
@@ -216,7 +217,7 @@ func (t *Table) onDocument(m follow.Message) {
 	}
 	p := t.peels[m.Key]
 	if p == nil {
-		p = &peel{}
+		p = newPeel()
 		t.peels[m.Key] = p
 	}
 	t.want(p, doc, s, m.Stored)
@@ -233,7 +234,9 @@ func (t *Table) onDocumentRemoved(key string) {
 	if p.document = nil; p.arrived == 0 {
 		t.release(p.rows, nil)
 		delete(t.peels, key)
+		return
 	}
+	p.adopt(t, nil)
 }
 
 // err returns why the table gives no verdicts; nil if it does.
@@ -255,19 +258,12 @@ func (t *Table) Health() verdict.Health {
 	if h.Behind.IsZero() || !published.Behind.IsZero() && published.Behind.Before(h.Behind) {
 		h.Behind = published.Behind
 	}
-	now := time.Now()
+	h.Peels, h.Reporting = t.Count(nil)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	h.Refused = t.refused
 	for _, p := range t.peels {
-		if !p.hasSchedule() {
-			continue
-		}
-		h.Peels++
 		h.Entries += len(p.rows)
-		if !t.absent(p, now, reports.Connected) {
-			h.Reporting++
-		}
 	}
 	return h
 }

@@ -44,6 +44,8 @@ type peel struct {
 	judged   int64 // up to when fires of a peel that does not report were judged
 }
 
+func newPeel() *peel { return &peel{zone: unique.Make("")} }
+
 // A row is one entry on one peel.
 type row struct {
 	name      unique.Handle[string]
@@ -269,22 +271,38 @@ func newRow(name string, e *wire.EntryReport) row {
 func (t *Table) want(p *peel, doc *settings.Document, s *document, stored time.Time) {
 	p.arrivals, p.revision = p.arrivalsOf(doc, s, stored), unique.Make(source{commit: doc.Commit})
 	p.id, p.document, p.wanted, p.stored = doc.Peel, s, t.digest(string(doc.Digest)), stored.Unix()
-	if p.arrived > 0 {
-		return // the rows change with the next report
-	}
-	p.setRows(t, s.names)
+	p.adopt(t, s.names)
 }
 
-// setRows makes the rows of a peel that has never reported.
-func (p *peel) setRows(t *Table, names []string) {
-	rows := make([]row, 0, len(names))
+// adopt makes rows of the entries of the document that the peel has not reported. Rows that it has reported stay until it reports
+// again.
+func (p *peel) adopt(t *Table, names []string) {
+	verdicts := unpack(p.hours, len(p.rows))
+	var rows []row
+	var hours [][]judge.Hour
+	add := func(i int) { rows, hours = append(rows, p.rows[i]), append(hours, verdicts[i]) }
+	i := 0
 	for _, name := range names {
-		_, known := slices.BinarySearchFunc(p.rows, name, compareName)
-		t.total(name, known)
-		rows = append(rows, newRow(name, nil))
+		for ; i < len(p.rows) && compareName(p.rows[i], name) < 0; i++ {
+			if p.rows[i].state != 0 {
+				add(i)
+			}
+		}
+		if i < len(p.rows) && compareName(p.rows[i], name) == 0 {
+			add(i)
+			i++
+			continue
+		}
+		t.total(name, false)
+		rows, hours = append(rows, newRow(name, nil)), append(hours, nil)
+	}
+	for ; i < len(p.rows); i++ {
+		if p.rows[i].state != 0 {
+			add(i)
+		}
 	}
 	t.release(p.rows, rows)
-	p.rows, p.hours = rows, pack(make([][]judge.Hour, len(rows)))
+	p.rows, p.hours = slices.Clip(rows), pack(hours)
 }
 
 // away judges the fires of a peel that does not report.

@@ -2,7 +2,10 @@ package coverage
 
 import (
 	"cmp"
+	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -12,59 +15,149 @@ import (
 )
 
 // ErrBehind is part of each error that says that the table gives no verdicts now.
-var ErrBehind = errors.New("no verdicts")
+var ErrBehind = errors.New("no verdicts are given")
 
 // A Query selects verdicts.
 type Query struct {
 	Peels map[target.PeelID]bool // nil: all
 	Entry func(name string) bool // nil: all
 	Since time.Time              // the whole hour of UTC counts
+	By    By
 }
 
-// A Cell is one entry on one peel.
+// By says what a [Row] is about.
+type By int
+
+// The values of [Query.By].
+const (
+	ByEntry        By = iota // one entry on all peels
+	ByPeel                   // all entries on one peel
+	ByPeelAndEntry           // one entry on one peel
+)
+
+// A Row has the verdicts on an entry, a peel, or both.
+type Row struct {
+	Cell       // of ByPeelAndEntry; else only Entry or Peel, and Counts
+	Peels  int // that have the entry now
+	Absent int // of them, do not report
+}
+
+// A Cell is one entry on one peel, as the peel reported it, with the verdicts.
 type Cell struct {
 	Entry     string
 	Peel      target.PeelID
-	Counts    verdict.Counts // since Query.Since
-	State     string         // as the peel reports it; empty: it has not reported the entry
+	Counts    verdict.Counts // since [Query.Since]
+	State     string         // empty: the peel has not reported the entry
 	Why       string         // of the state
 	Error     string         // head of the error of the last run
 	Next      time.Time      // next nominal time; zero: none is known
 	Succeeded time.Time      // end of the last run that succeeded; zero: none is known
-	Absent    bool           // the peel does not report
 }
 
-// Cells returns what a query selects, sorted by entry and peel. The error is [ErrBehind] if the table gives no verdicts.
+// Cells returns the entries that a query selects on each peel, sorted by entry and peel. The error is [ErrBehind] if the table gives
+// no verdicts.
 func (t *Table) Cells(q Query) ([]Cell, error) {
 	if err := t.err(); err != nil {
-		return nil, errors.Join(ErrBehind, err)
+		return nil, fmt.Errorf("%w: %w", ErrBehind, err)
 	}
+	q.By = ByPeelAndEntry
+	var cells []Cell
+	for _, r := range sorted(t.present(q)) {
+		cells = append(cells, r.Cell)
+	}
+	return cells, nil
+}
+
+func sorted(rows map[rowKey]Row) []Row {
+	return slices.SortedFunc(maps.Values(rows), func(a, b Row) int {
+		return cmp.Or(cmp.Compare(a.Entry, b.Entry), cmp.Compare(a.Peel, b.Peel))
+	})
+}
+
+// A rowKey identifies a row.
+type rowKey struct {
+	entry string
+	peel  target.PeelID
+}
+
+func (b By) key(entry string, id target.PeelID) rowKey {
+	switch b {
+	case ByEntry:
+		return rowKey{entry: entry}
+	case ByPeel:
+		return rowKey{peel: id}
+	}
+	return rowKey{entry, id}
+}
+
+// Rows returns what a query selects, sorted by entry and peel. The error is [ErrBehind] if the table gives no verdicts.
+func (t *Table) Rows(_ context.Context, q Query) ([]Row, error) {
+	if err := t.err(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrBehind, err)
+	}
+	return sorted(t.present(q)), nil
+}
+
+// present returns the rows of the table.
+func (t *Table) present(q Query) map[rowKey]Row {
 	now, connected, first := time.Now(), t.connected(), judge.HourOf(q.Since)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var cells []Cell
+	rows := map[rowKey]Row{}
 	for _, p := range t.peels {
 		if q.Peels != nil && !q.Peels[p.id] {
 			continue
 		}
-		absent := p.hasSchedule() && t.absent(p, now, connected)
+		absent := 0
+		if p.hasSchedule() && t.absent(p, now, connected) {
+			absent = 1
+		}
 		p.hoursOf(func(r *row, hours []judge.Hour) {
 			name := r.name.Value()
 			if q.Entry != nil && !q.Entry(name) {
 				return
 			}
-			c := Cell{Entry: name, Peel: p.id, State: r.state.String(), Next: at(int64(r.next)), Succeeded: at(int64(r.succeeded)), Absent: absent}
-			if r.detail != nil {
-				c.Why, c.Error = r.detail.why, r.detail.err
+			key := q.By.key(name, p.id)
+			sum := rows[key]
+			sum.Entry, sum.Peel = key.entry, key.peel
+			if q.By != ByPeel || sum.Peels == 0 {
+				sum.Peels++
+				sum.Absent += absent
 			}
 			for i := range hours {
 				if hours[i].Hour >= first {
-					c.Counts.Add(hours[i].Counts)
+					sum.Counts.Add(hours[i].Counts)
 				}
 			}
-			cells = append(cells, c)
+			if q.By == ByPeelAndEntry {
+				sum.describe(r)
+			}
+			rows[key] = sum
 		})
 	}
-	slices.SortFunc(cells, func(a, b Cell) int { return cmp.Or(cmp.Compare(a.Entry, b.Entry), cmp.Compare(a.Peel, b.Peel)) })
-	return cells, nil
+	return rows
+}
+
+// describe adds what an entry is like on a peel.
+func (sum *Row) describe(r *row) {
+	sum.State, sum.Next, sum.Succeeded = r.state.String(), at(int64(r.next)), at(int64(r.succeeded))
+	if r.detail != nil {
+		sum.Why, sum.Error = r.detail.why, r.detail.err
+	}
+}
+
+// Count returns how many of the peels have a schedule, and how many of these report; nil: of all.
+func (t *Table) Count(peels map[target.PeelID]bool) (scheduled, reporting int) {
+	now, connected := time.Now(), t.connected()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, p := range t.peels {
+		if p.hasSchedule() && (peels == nil || peels[p.id]) {
+			scheduled++
+			if !t.absent(p, now, connected) {
+				reporting++
+			}
+		}
+	}
+	return scheduled, reporting
 }

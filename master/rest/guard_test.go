@@ -43,6 +43,8 @@ var (
 		{"POST", "/api/v1/jobs/{jid}/cancel", nil, nil},
 		{"GET", "/api/v1/peels", []credential.Scope{read}, nil},
 		{"GET", "/api/v1/targets?expr=*", []credential.Scope{read}, nil},
+		{"GET", "/api/v1/coverage", []credential.Scope{read}, nil},
+		{"GET", "/api/v1/coverage/{entry}", []credential.Scope{read}, nil},
 		{"GET", "/metrics", []credential.Scope{read}, nil},
 		{"GET", "/api/v1/sync", []credential.Scope{read}, nil},
 		{"GET", "/api/v1/sync/peels", []credential.Scope{read}, nil},

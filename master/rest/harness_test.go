@@ -24,6 +24,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/pki"
 	"github.com/seed-c01c3da5/zester/master/auth/token"
+	"github.com/seed-c01c3da5/zester/master/coverage"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/feed"
 	"github.com/seed-c01c3da5/zester/master/heartbeat"
@@ -89,14 +90,17 @@ func (s *system) master(name string) {
 	scanner := dispatch.NewScanner(dispatcher, beats)
 	must(beats.Enter(s.t.Context()))
 	consumer := results.New(results.Options{JetStream: s.js, Store: store})
+	table, err := coverage.New(coverage.Options{JetStream: s.js, Fleet: fleet})
+	must(err)
 	s.backend = rest.Backend{
+		Coverage:  table,
 		JetStream: s.js, Store: store, Tokens: s.tokens, Dispatcher: dispatcher, Results: consumer, Scanner: scanner, Fleet: fleet,
 		Trimmer:   quota.New(quota.Options{JetStream: s.js}),
-		Questions: apiserver.New(apiserver.Options{JetStream: s.js, Store: store, Tokens: s.tokens, Fleet: fleet}),
+		Questions: apiserver.New(apiserver.Options{JetStream: s.js, Store: store, Tokens: s.tokens, Fleet: fleet, Coverage: table, ID: name}),
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	for _, run := range []func(context.Context) error{fleet.Run, dispatcher.Run, scanner.Run, consumer.Run} {
+	for _, run := range []func(context.Context) error{fleet.Run, dispatcher.Run, scanner.Run, consumer.Run, table.Run} {
 		running.Go(func() {
 			if err := run(ctx); err != nil {
 				s.t.Errorf("%s ended with %v", name, err)

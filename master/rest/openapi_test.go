@@ -134,7 +134,7 @@ func TestEveryStatusInTheDocumentIsGiven(t *testing.T) {
 
 // provoke asks in every way that has an answer of its own.
 func (s *system) provoke(check func(method, path string, a answer)) {
-	const jobs, jobPath = "/api/v1/jobs", "/api/v1/jobs/{jid}"
+	const jobs, jobPath, entry = "/api/v1/jobs", "/api/v1/jobs/{jid}", "/api/v1/coverage/{entry}"
 	s.peel("web-01", nil, echo("web-01"))
 	s.peel("web-02", nil, func(nc *nats.Conn, r wire.Request) { ack(nc, "web-02", r) })
 	admin, reader := s.token(credential.TokenRequest{Name: "chief", Scopes: []credential.Scope{credential.ScopeAdmin}}), s.reader()
@@ -165,14 +165,19 @@ func (s *system) provoke(check func(method, path string, a answer)) {
 	check("POST", cancel, s.ask(admin, "POST", at(cancel, running), nil))
 	check("POST", cancel, s.ask(admin, "POST", at(cancel, ended), nil))
 	check("POST", cancel, s.ask(admin, "POST", at(cancel, wire.NewJID()), nil))
-	for _, path := range []string{jobs, "/api/v1/peels", "/api/v1/targets"} {
+	s.schedule("web-01", "backup")
+	for _, path := range []string{jobs, "/api/v1/peels", "/api/v1/targets", "/api/v1/coverage"} {
 		ask := path
 		if path == "/api/v1/targets" {
 			ask += "?expr=L@web-01,web-09"
 		}
 		check("GET", path, s.ask(reader, "GET", ask, nil))
 	}
+	check("GET", entry, s.ask(reader, "GET", "/api/v1/coverage/backup", nil))
+	check("GET", entry, s.ask(reader, "GET", "/api/v1/coverage/none", nil))
 	all := []struct{ method, path, denied string }{
+		{"GET", "/api/v1/coverage", runner},
+		{"GET", entry, runner},
 		{"POST", jobs, reader},
 		{"GET", jobs, runner},
 		{"GET", jobPath, runner},

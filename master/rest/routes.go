@@ -115,6 +115,8 @@ func (r *routes) register(mux humago.Mux) []byte {
 	huma.Register(a, r.operation("POST", "/jobs/{jid}/cancel", "cancel-job", "Stop a job", dispatchScope, 404, 409), r.cancelJob)
 	huma.Register(a, r.eventsOperation(), r.jobEvents)
 	huma.Register(a, r.operation("GET", "/peels", "list-peels", "List peels", readScope), r.listPeels)
+	huma.Register(a, r.operation("GET", "/coverage", "coverage", "Count the fires of schedules by what happened to them", readScope), r.coverage)
+	huma.Register(a, r.operation("GET", "/coverage/{entry}", "coverage-entry", "The same of one entry on each peel", readScope, 404), r.coverageEntry)
 	r.registerSync(a)
 	huma.Register(a, r.operation("GET", "/targets", "resolve-target", "List the peels that a target expression selects", readScope), r.resolveTarget)
 	return document(a.OpenAPI())

@@ -104,6 +104,15 @@ func (t *Store) Allow(ctx context.Context, name, function string, targets []targ
 	return r.Limits.Evaluate(ctx, "the token "+name, function, targets, selects)
 }
 
+// Limits returns the limits of the bearer of a token. A token of the scope admin has none.
+func (t *Store) Limits(ctx context.Context, name string) (grants.Limits, error) {
+	r, err := t.recent(ctx, name)
+	if err := usable(r, err); err != nil || r.Has(credential.ScopeAdmin) {
+		return grants.Limits{}, err
+	}
+	return r.Limits, nil
+}
+
 // CheckNotRevoked returns [grants.ErrNotAllowed] if a token was revoked or does not exist. It reads the bucket, so it sees every
 // revocation that was stored before.
 func (t *Store) CheckNotRevoked(ctx context.Context, name string) error {

@@ -56,19 +56,28 @@ func (u *Store) List(ctx context.Context) ([]credential.User, error) {
 // selects evaluates the target of a limit. A caller with unknown limits is refused, so the loss of the bucket
 // gives nobody more permissions.
 func (u *Store) Allow(ctx context.Context, a grants.Caller, function string, targets []target.PeelID, selects grants.Selector) error {
+	limits, err := u.Limits(ctx, a)
+	if err != nil {
+		return err
+	}
+	return limits.Evaluate(ctx, a.User, function, targets, selects)
+}
+
+// Limits returns the limits of a caller. The error is [grants.ErrNotAllowed] if they are not known, or if the caller was revoked.
+func (u *Store) Limits(ctx context.Context, a grants.Caller) (grants.Limits, error) {
 	user, err := u.all.Recent(ctx, a.User)
 	switch {
 	case errors.Is(err, records.ErrAbsent):
 		if a.Role == grants.RoleLimited {
-			return fmt.Errorf("%w: the limits of %s are not known here", grants.ErrNotAllowed, a.User)
+			return grants.Limits{}, fmt.Errorf("%w: the limits of %s are not known here", grants.ErrNotAllowed, a.User)
 		}
-		return nil
+		return grants.Limits{}, nil
 	case err != nil:
-		return err
+		return grants.Limits{}, err
 	case !user.Revoked.IsZero():
-		return fmt.Errorf("%w: %s was revoked", grants.ErrNotAllowed, a.User)
+		return grants.Limits{}, fmt.Errorf("%w: %s was revoked", grants.ErrNotAllowed, a.User)
 	}
-	return user.Limits.Evaluate(ctx, a.User, function, targets, selects)
+	return user.Limits, nil
 }
 
 // CheckNotRevoked returns [grants.ErrNotAllowed] if a person was revoked. It reads the bucket, so it sees every revocation that was

@@ -1,0 +1,90 @@
+package api
+
+import (
+	"context"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// A CoverageRequest requests a page of what happened to the fires of schedules.
+type CoverageRequest struct {
+	Target string    `json:"target,omitempty"` // expression; empty: all peels
+	Entry  string    `json:"entry,omitempty"`  // glob; empty: all entries
+	Since  time.Time `json:"since,omitzero"`   // the whole hour of UTC counts; zero: a day ago
+	ByPeel bool      `json:"by_peel,omitempty"`
+	After  string    `json:"after,omitempty"` // entry, or peel with ByPeel, of the last row of the page before
+}
+
+// A CoverageEntryRequest requests a page of what happened to the fires of one entry on each peel.
+type CoverageEntryRequest struct {
+	Entry  string        `json:"entry"`
+	Target string        `json:"target,omitempty"`
+	Since  time.Time     `json:"since,omitzero"`
+	After  target.PeelID `json:"after,omitempty"`
+}
+
+// A Coverage says what happened to the fires of schedules.
+type Coverage struct {
+	Master    string         `json:"master"` // whose table it is from
+	From      time.Time      `json:"from"`   // the fires since this hour
+	Now       time.Time      `json:"now"`    // by the clock of the master
+	Peels     int            `json:"peels"`  // with a schedule, of the selected ones
+	Reporting int            `json:"reporting"`
+	Rows      []CoverageRow  `json:"rows"`
+	Total     verdict.Counts `json:"total"` // of all pages
+	More      bool           `json:"more,omitempty"`
+}
+
+// A CoverageRow has the verdicts on the fires of an entry, of a peel, or of one entry on one peel.
+type CoverageRow struct {
+	Entry string        `json:"entry,omitempty"`
+	Peel  target.PeelID `json:"peel,omitempty"`
+	Peels int           `json:"peels,omitempty"` // that have the entry now
+	verdict.Counts
+	NotReporting bool `json:"not_reporting,omitempty"` // the peel is away, or its report is overdue
+
+	// The rest is of one entry on one peel.
+	State       string    `json:"state,omitempty"` // active, disabled, paused_manual, paused_errors, paused_invalid, exhausted
+	Why         string    `json:"why,omitempty"`   // of the state
+	Error       string    `json:"error,omitempty"` // head of the error of the last run
+	Next        time.Time `json:"next,omitzero"`
+	LastSuccess time.Time `json:"last_success,omitzero"`
+}
+
+// Coverage returns what happened to the fires of schedules, all pages of it.
+func (c *Client) Coverage(ctx context.Context, q CoverageRequest) (*Coverage, error) {
+	return allRows(func(last CoverageRow) (*Coverage, error) {
+		if q.After = last.Entry; q.ByPeel {
+			q.After = string(last.Peel)
+		}
+		return call[Coverage](ctx, c, wire.API("coverage", "list", c.user), q)
+	})
+}
+
+// CoverageEntry returns what happened to the fires of one entry on each peel.
+func (c *Client) CoverageEntry(ctx context.Context, q CoverageEntryRequest) (*Coverage, error) {
+	return allRows(func(last CoverageRow) (*Coverage, error) {
+		q.After = last.Peel
+		return call[Coverage](ctx, c, wire.API("coverage", "show", c.user), q)
+	})
+}
+
+// allRows joins the pages that follow each other.
+func allRows(page func(last CoverageRow) (*Coverage, error)) (*Coverage, error) {
+	all, err := page(CoverageRow{})
+	if err != nil {
+		return nil, err
+	}
+	for all.More && len(all.Rows) > 0 {
+		next, err := page(all.Rows[len(all.Rows)-1])
+		if err != nil {
+			return nil, err
+		}
+		next.Rows = append(all.Rows, next.Rows...)
+		all = next
+	}
+	return all, nil
+}

@@ -1,0 +1,136 @@
+package apiserver
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/coverage"
+	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+const (
+	coverageInPage  = 400 // rows; one with the longest names and texts takes 1 KiB
+	coverageDefault = 24 * time.Hour
+)
+
+func (s *Server) coverageEndpoints() map[string]endpoint {
+	return map[string]endpoint{
+		"coverage-list":   {wire.API("coverage", "list", "*"), handleFrom(s, s.Coverage)},
+		"coverage-show":   {wire.API("coverage", "show", "*"), handleFrom(s, s.CoverageEntry)},
+		"coverage-status": {wire.API("coverage", "status", "*"), handle(s, s.coverageStatus)},
+	}
+}
+
+// coverageStatus returns how far this master knows the reports of peels.
+func (s *Server) coverageStatus(context.Context, struct{}) (verdict.Health, error) {
+	return s.o.Coverage.Health(), nil
+}
+
+// Coverage returns a page of what happened to the fires of schedules, on the peels within the limits of the caller.
+func (s *Server) Coverage(ctx context.Context, from grants.Caller, q api.CoverageRequest) (*api.Coverage, error) {
+	if q.Entry != "" && !grants.IsGlob(q.Entry) {
+		return nil, fmt.Errorf("%w: %.100q is no glob for entries, such as backup*", errInvalid, q.Entry)
+	}
+	query := coverage.Query{Since: q.Since, Entry: func(name string) bool {
+		matched, _ := path.Match(q.Entry, name)
+		return matched || q.Entry == ""
+	}}
+	if q.ByPeel {
+		query.By = coverage.ByPeel
+	}
+	return s.coverage(ctx, from, q.Target, query, q.After)
+}
+
+// CoverageEntry returns a page of what happened to the fires of one entry on each peel within the limits of the caller.
+func (s *Server) CoverageEntry(ctx context.Context, from grants.Caller, q api.CoverageEntryRequest) (*api.Coverage, error) {
+	query := coverage.Query{Since: q.Since, Entry: func(name string) bool { return name == q.Entry }, By: coverage.ByPeelAndEntry}
+	a, err := s.coverage(ctx, from, q.Target, query, string(q.After))
+	if err == nil && len(a.Rows) == 0 && q.After == "" {
+		return nil, fmt.Errorf("%w: no selected peel has the entry %.256q", errNoEntry, q.Entry)
+	}
+	return a, err
+}
+
+func (s *Server) coverage(ctx context.Context, from grants.Caller, expr string, q coverage.Query, after string) (*api.Coverage, error) {
+	now := time.Now().UTC()
+	if q.Since.IsZero() {
+		q.Since = now.Add(-coverageDefault)
+	}
+	var err error
+	if q.Peels, err = s.coveredFor(ctx, from, expr); err != nil {
+		return nil, err
+	}
+	rows, err := s.o.Coverage.Rows(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	a := &api.Coverage{Master: s.o.ID, From: q.Since.UTC().Truncate(time.Hour), Now: now, Rows: []api.CoverageRow{}}
+	a.Peels, a.Reporting = s.o.Coverage.Count(q.Peels)
+	key := func(r *coverage.Row) string {
+		if q.By == coverage.ByEntry {
+			return r.Entry
+		}
+		return string(r.Peel)
+	}
+	first := 0
+	for i := range rows {
+		a.Total.Add(rows[i].Counts)
+		if cmp.Compare(key(&rows[i]), after) <= 0 && after != "" {
+			first = i + 1
+		}
+	}
+	rows = rows[first:]
+	a.More = len(rows) > coverageInPage
+	for _, r := range rows[:min(len(rows), coverageInPage)] {
+		a.Rows = append(a.Rows, coverageRow(r))
+	}
+	return a, nil
+}
+
+func coverageRow(r coverage.Row) api.CoverageRow {
+	row := api.CoverageRow{
+		Entry: r.Entry, Peel: r.Peel, Counts: r.Counts, NotReporting: r.Peel != "" && r.Absent > 0,
+		State: r.State, Why: r.Why, Error: r.Error, Next: r.Next, LastSuccess: r.Succeeded,
+	}
+	if r.Peel == "" {
+		row.Peels = r.Peels
+	}
+	return row
+}
+
+// coveredFor returns the peels that an expression selects and the caller may see; nil: all.
+func (s *Server) coveredFor(ctx context.Context, from grants.Caller, expr string) (map[target.PeelID]bool, error) {
+	var within []target.PeelID
+	all := true
+	if s.o.Within != nil {
+		var err error
+		if within, all, err = s.o.Within(ctx, from); err != nil {
+			return nil, err
+		}
+	}
+	ids := within
+	if strings.TrimSpace(expr) != "" {
+		var err error
+		if ids, err = s.SelectFor(ctx, from, expr); err != nil {
+			return nil, err
+		}
+	} else if all {
+		return nil, nil
+	}
+	peels := make(map[target.PeelID]bool, len(ids))
+	for _, id := range ids {
+		if _, may := slices.BinarySearch(within, id); may || all {
+			peels[id] = true
+		}
+	}
+	return peels, nil
+}
