@@ -379,13 +379,16 @@ func TestAScheduledRunEndsAfterTheStateUnderWayWhenThePeelStops(t *testing.T) {
 		b.start()
 		b.give(1, replaceDir(`
 states:
-  slow: {cmd.run: {command: "until test -e DIR/go; do sleep 0.01; done; echo > DIR/ended"}}
+  slow: {cmd.run: {command: "echo > DIR/begun; until test -e DIR/go; do sleep 0.01; done; echo > DIR/ended"}}
   next: {file.managed: {path: DIR/next, content: x}}
 _states: {order: [slow, next], refs: {a: [slow, next]}, files: {}}
 schedule: {converge: {module: state.highstate, interval: 1h, run_on_start: true, return_job: true}}
 `, dir))
 		b.inForce(1)
-		release := exec.Command("sh", "-c", "sleep 0.3; echo > "+dir+"/go") // after the peel was told to stop
+		if err := exec.Command("sh", "-c", "until test -e "+dir+"/begun; do sleep 0.01; done").Run(); err != nil {
+			t.Fatal(err)
+		}
+		release := exec.Command("sh", "-c", "sleep 1; echo > "+dir+"/go") // after the peel was told to stop
 		if err := release.Start(); err != nil {
 			t.Fatal(err)
 		}
