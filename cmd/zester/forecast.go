@@ -4,19 +4,16 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"math"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/seed-c01c3da5/zester/reconciler/plan"
+	"github.com/seed-c01c3da5/zester/reconciler/plan/review"
 	"github.com/seed-c01c3da5/zester/settings/schedule/forecast"
 	"github.com/seed-c01c3da5/zester/settings/schedule/window"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
-	"github.com/seed-c01c3da5/zester/settings/target"
 	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
 )
 
@@ -126,16 +123,7 @@ func (a *app) groups(ctx context.Context, dir string, fleet *peelindex.Index) ([
 	for _, w := range compiled.Warnings {
 		fmt.Fprintln(a.errOut, "warning:", plain(w.String()))
 	}
-	members := map[*plan.Effective][]target.PeelID{}
-	for _, id := range slices.Sorted(maps.Keys(compiled.Peels)) {
-		e := compiled.Peels[id]
-		members[e] = append(members[e], id)
-	}
-	var groups []forecast.Group
-	for e, peels := range members {
-		groups = append(groups, forecast.Group{Peels: peels, Schedule: e.Schedule})
-	}
-	return groups, nil
+	return review.Groups(compiled), nil
 }
 
 // forecastAnswer is what forecast prints as data.

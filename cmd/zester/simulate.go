@@ -11,7 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/simulate"
+	"github.com/seed-c01c3da5/zester/reconciler/plan/backtest"
 	"github.com/seed-c01c3da5/zester/settings/schedule/forecast"
 	"github.com/seed-c01c3da5/zester/settings/schedule/window"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
@@ -28,10 +30,14 @@ are not committed. The exit code is 1 if the repo is invalid.
 The peels and their facts are those of the live fleet, or those of --facts: a
 file of peels as for target eval --file.
 
-Runs succeed, after 1m unless --took says otherwise. A timeout of the entry
-counts. Every peel starts at --from with an empty history.
+Runs succeed. They take as long as the median of the recorded runs of the last
+30 days in the live fleet: those with return_job. Other runs take 1m, also with
+--facts, unless --took says otherwise:
 
-  --took 5m --took backup=2h      all entries take 5m, backup takes 2h
+  --took 5m --took backup=2h      backup takes 2h; entries without records 5m
+
+A timeout of the entry counts. Every peel starts at --from with an empty
+history.
 
 A peel that is --away is down, as after a power cut: its runs in flight are
 interrupted, and what it misses is made up as catch_up says. An --outage is the
@@ -40,8 +46,10 @@ has no effect here.
 
   --away db-01=2026-06-01T22:00:00Z..2026-06-02T06:00:00Z
 
-OVERLAPS are fires that came while as many runs were in flight as the entry may
-have; if_running decides what becomes of them.
+MISSED are fires that did not start in time and are not made up. OVERLAPS are
+fires that came while as many runs were in flight as the entry may have;
+if_running decides what becomes of them. SKIPPED are fires that a rule kept from
+running. CUT are runs that a timeout, the next run or a power cut ended.
 
 -o svg draws the load. -o jsonl prints every run as a line of JSON, peel by
 peel: {"peel", "entry", "trigger", "nominal", "started", "ended", "result"},
@@ -56,9 +64,10 @@ flight at the end has neither of the last two. -o json:
               "entries": [{"entry": …, "runs": …}, …]}, …],
                                at most ten minutes, each with its three
                                largest entries
-   "entries": [{"entry": …, "peels": …, "takes_seconds": …, "runs": …,
-                "late": …, "caught_up": …, "interrupted": …, "cut": …,
-                "overlaps": …, "waited": …,
+   "entries": [{"entry": …, "peels": …, "takes_seconds": …, "measured": true,
+                "runs": …, "late": …, "caught_up": …, "interrupted": …,
+                "cut": …, "overran": …, "missed": …, "overlaps": …,
+                "waited": …,
                 "skipped": {REASON: {"fires": …, "first": time,
                                      "peel": …}, …},
                 "peak": …, "peak_at": …, "hours": [runs, …]}, …],
@@ -190,15 +199,20 @@ func (f *simulateFlags) spansAway(o simulate.Options, groups []forecast.Group) (
 	return away, nil
 }
 
-// takes parses --took. Each entry must be one of the schedules.
-func (f *simulateFlags) takes(groups []forecast.Group) (func(entry string) time.Duration, error) {
-	byEntry, byDefault := map[string]time.Duration{}, defaultTook
+// entriesIn returns the names of all entries, sorted.
+func entriesIn(groups []forecast.Group) []string {
 	names := map[string]bool{}
 	for _, g := range groups {
 		for name := range g.Schedule {
 			names[name] = true
 		}
 	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+// takes parses --took, which counts more than what was measured. Each entry must be one of the schedules.
+func (f *simulateFlags) takes(names []string, measured map[string]time.Duration) (func(entry string) time.Duration, error) {
+	byEntry, byDefault := maps.Clone(measured), defaultTook
 	for _, value := range f.took {
 		entry, text, ok := strings.Cut(value, "=")
 		if !ok {
@@ -211,10 +225,11 @@ func (f *simulateFlags) takes(groups []forecast.Group) (func(entry string) time.
 		switch {
 		case !ok:
 			byDefault = d
-		case !names[entry]:
-			return nil, usageError("cannot use --took %q: no peel has an entry %s%s", value, entry, strictyaml.Suggest(entry, slices.Sorted(maps.Keys(names))))
+		case !slices.Contains(names, entry):
+			return nil, usageError("cannot use --took %q: no peel has an entry %s%s", value, entry, strictyaml.Suggest(entry, names))
 		default:
 			byEntry[entry] = d
+			delete(measured, entry)
 		}
 	}
 	return func(entry string) time.Duration {
@@ -242,7 +257,13 @@ func (a *app) simulate(ctx context.Context, dir string, f simulateFlags) error {
 	if o.Away, err = f.spansAway(o, groups); err != nil {
 		return err
 	}
-	if o.Takes, err = f.takes(groups); err != nil {
+	names, measured := entriesIn(groups), map[string]time.Duration{}
+	if f.facts == "" {
+		if measured, err = a.medians(ctx, names); err != nil {
+			return err
+		}
+	}
+	if o.Takes, err = f.takes(names, measured); err != nil {
 		return err
 	}
 	changes, err := simulate.ClockChanges(groups, o.From, o.From.Add(o.For), o.Zone)
@@ -262,10 +283,29 @@ func (a *app) simulate(ctx context.Context, dir string, f simulateFlags) error {
 	if a.output == formSVG {
 		return r.SVG(a.out)
 	}
-	out := simulationOf(r, changes, cmp.Or(f.zone, hostZone()))
-	names := make([]string, len(r.Entries))
+	out := simulationOf(r, changes, measured, cmp.Or(f.zone, hostZone()))
+	simulated := make([]string, len(r.Entries))
 	for i, e := range r.Entries {
-		names[i] = e.Name
+		simulated[i] = e.Name
 	}
-	return a.print(out, names, func() error { return a.simulationTables(out) })
+	return a.print(out, simulated, func() error { return a.simulationTables(out) })
+}
+
+// measuredFor is the time in which recorded runs count.
+const measuredFor = 30 * 24 * time.Hour
+
+// medians returns how long runs of entries take, of those with recorded runs.
+func (a *app) medians(ctx context.Context, names []string) (map[string]time.Duration, error) {
+	now := time.Now()
+	past := backtest.Past{From: now.Add(-measuredFor), Until: now, Durations: map[string]backtest.Durations{}}
+	if err := a.withClient(func(client *api.Client) error { return a.measure(ctx, client, names, &past) }); err != nil {
+		return nil, err
+	}
+	medians := map[string]time.Duration{}
+	for name, d := range past.Durations {
+		if d.Runs > 0 {
+			medians[name] = d.Median
+		}
+	}
+	return medians, nil
 }

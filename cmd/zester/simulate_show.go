@@ -47,11 +47,14 @@ type simulatedEntry struct {
 	Entry       string                           `json:"entry"`
 	Peels       int                              `json:"peels"`
 	Takes       float64                          `json:"takes_seconds"`
+	Measured    bool                             `json:"measured,omitempty"`
 	Runs        uint64                           `json:"runs"`
 	Late        uint64                           `json:"late"`
 	CaughtUp    uint64                           `json:"caught_up"`
 	Interrupted uint64                           `json:"interrupted"`
 	Cut         uint64                           `json:"cut"`
+	Overran     uint64                           `json:"overran"`
+	Missed      uint64                           `json:"missed"`
 	Overlaps    uint64                           `json:"overlaps"`
 	Waited      uint64                           `json:"waited"`
 	Skipped     map[history.Reason]simulatedSkip `json:"skipped"`
@@ -75,8 +78,8 @@ type clockChange struct {
 	Fires []time.Time `json:"fires"`
 }
 
-// simulationOf returns a result as data. zone is the name of its zone.
-func simulationOf(r *simulate.Result, changes []simulate.ClockChange, zone string) simulation {
+// simulationOf returns a result as data. measured has the entries whose durations are known, zone is the name of its zone.
+func simulationOf(r *simulate.Result, changes []simulate.ClockChange, measured map[string]time.Duration, zone string) simulation {
 	out := simulation{
 		From: r.From, Until: r.Until, Zone: zone, Peels: r.Peels,
 		Hours: []simulatedHour{}, Worst: []simulatedMinute{}, Entries: []simulatedEntry{}, Changes: []clockChange{},
@@ -95,9 +98,10 @@ func simulationOf(r *simulate.Result, changes []simulate.ClockChange, zone strin
 	for _, e := range r.Entries {
 		s := simulatedEntry{
 			Entry: e.Name, Peels: e.Peels, Takes: e.Takes.Seconds(), Runs: e.Runs, Late: e.Late, CaughtUp: e.CaughtUp,
-			Interrupted: e.Interrupted, Cut: e.Cut, Overlaps: e.Overlaps(), Waited: e.Waited,
+			Interrupted: e.Interrupted, Cut: e.Cut, Overran: e.Overran, Missed: e.Missed, Overlaps: e.Overlaps(), Waited: e.Waited,
 			Skipped: map[history.Reason]simulatedSkip{}, Peak: e.Peak, PeakAt: e.PeakAt, Hours: e.Hours,
 		}
+		_, s.Measured = measured[e.Name]
 		for why, skips := range e.Skips {
 			s.Skipped[why] = simulatedSkip{skips.Fires, skips.First, string(skips.Peel)}
 		}
@@ -129,8 +133,8 @@ func (a *app) simulationTables(out simulation) error {
 		worst.add(m.At.Format(layout), fmt.Sprint(m.Runs), fmt.Sprint(m.InFlight), strings.Join(shares, ", "))
 	}
 	entries := table{
-		header: []string{"ENTRY", "PEELS", "TAKES", "RUNS", "PEAK", "LATE", "CAUGHT UP", "CUT", "OVERLAPS", "SKIPPED"},
-		drop:   []string{"CUT", "LATE", "TAKES"},
+		header: []string{"ENTRY", "PEELS", "TAKES", "RUNS", "PEAK", "MISSED", "CAUGHT UP", "OVERLAPS", "SKIPPED", "LATE", "CUT"},
+		drop:   []string{"CUT", "LATE", "TAKES", "PEELS"},
 	}
 	skips := table{header: []string{"SKIPPED", "REASON", "FIRES", "FIRST", "PEEL"}, drop: []string{"PEEL"}}
 	for _, e := range out.Entries {
@@ -141,8 +145,9 @@ func (a *app) simulationTables(out simulation) error {
 			skips.add(e.Entry, string(why), fmt.Sprint(s.Fires), s.First.Format(layout), s.Peel)
 		}
 		cut := e.Cut + e.Interrupted
-		entries.add(e.Entry, fmt.Sprint(e.Peels), strictyaml.FormatDuration(time.Duration(e.Takes*float64(time.Second))), fmt.Sprint(e.Runs), fmt.Sprint(e.Peak), fmt.Sprint(e.Late),
-			fmt.Sprint(e.CaughtUp), fmt.Sprint(cut), fmt.Sprint(e.Overlaps), fmt.Sprint(skipped))
+		takes := strictyaml.FormatDuration(time.Duration(e.Takes * float64(time.Second)))
+		entries.add(e.Entry, fmt.Sprint(e.Peels), takes, fmt.Sprint(e.Runs), fmt.Sprint(e.Peak), fmt.Sprint(e.Missed),
+			fmt.Sprint(e.CaughtUp), fmt.Sprint(e.Overlaps), fmt.Sprint(skipped), fmt.Sprint(e.Late), fmt.Sprint(cut))
 	}
 	clocks := table{header: []string{"CLOCKS CHANGE", "ENTRY", "TIMES", "FIRES AT"}, narrow: []string{"FIRES AT"}}
 	for _, c := range out.Changes {

@@ -105,6 +105,9 @@ func (o *owner) idle(now rules.Instant) time.Duration {
 		return 0
 	}
 	wait := o.s.longestSleep
+	if len(o.waiting) > 0 { // for their start deadlines
+		wait = maxSleep
+	}
 	for _, e := range o.readyBacklog() {
 		wait = min(wait, o.nextCatchUpOf(e)-now.Up)
 	}

@@ -64,10 +64,20 @@ func (m *Simulation) Kill() {
 // that time.
 func (m *Simulation) Wake() time.Duration { return m.owner.wake() }
 
-// End ends a run.
-func (m *Simulation) End(r *SimulatedRun, result wire.Result) {
-	r.run.result, r.run.ended = result, m.s.now()
+// End ends a run. timedOut says that the entry's timeout has ended it.
+func (m *Simulation) End(r *SimulatedRun, result wire.Result, timedOut bool) {
+	r.run.result, r.run.timedOut, r.run.ended = result, timedOut, m.s.now()
 	m.owner.finish(r.run)
+}
+
+// Tally returns what became of the fires of an entry.
+func (m *Simulation) Tally(entry string) history.Tally {
+	if m.owner == nil {
+		return m.s.loaded[entry].Tally
+	}
+	e := m.owner.entries[entry]
+	m.owner.settleHeld(e, m.s.now())
+	return e.Tally
 }
 
 // OnCancel has f called if the run is canceled. It must be called by SimulationOptions.Launch. f must not call the simulation.

@@ -242,7 +242,22 @@ func (p *part) simulate(ctx context.Context) error {
 	for _, f := range h.InFlight() {
 		p.tell(f, time.Time{}, "")
 	}
+	if down := p.job.down; len(down) > 0 && down[len(down)-1].Until.Equal(p.until) {
+		h.Start(p.until, p.job.set) // for what it has missed
+	}
+	for name, e := range p.job.set {
+		if e.Enabled {
+			p.count(name, h.Tally(name).Total)
+		}
+	}
 	return p.err
+}
+
+// count adds what the host itself knows about the fires of an entry.
+func (p *part) count(name string, c wire.FireCounts) {
+	e, n := &p.entries[p.index[name]], uint64(p.job.peels)
+	e.Missed += n * c.Missed
+	e.Overran += n * c.Overran
 }
 
 // run runs a host day by day, until the context ends.
@@ -307,6 +322,9 @@ func (p *part) onEnd(f scheduler.Fire, r wire.Result, ended time.Time) {
 }
 
 func (p *part) onSkip(entry string, why history.Reason, nominal time.Time, n int) {
+	if why == history.DeadlineExceeded { // missed
+		return
+	}
 	e := &p.entries[p.index[entry]]
 	e.skip(why, Skips{Fires: uint64(n * p.job.peels), First: nominal, Peel: p.job.peel})
 }

@@ -136,6 +136,9 @@ short: {module: test.ping, interval: 12h, timeout: 30s}`)}}, o)
 		e.Skips[history.AlreadyRunning].Peel != "a-00" || !e.Skips[history.AlreadyRunning].First.Equal(monday.Add(61*time.Minute)) {
 		t.Errorf("slow: %+v", e)
 	}
+	if e := entry(t, r, "slow"); e.Missed != 3 || e.Overran == 0 {
+		t.Errorf("slow: %+v", e)
+	}
 	if e := entry(t, r, "office"); e.Runs != 2*3*10 || e.Skips[history.OutsideWindow].Fires != 2*3*14-3 {
 		t.Errorf("office: %+v", e)
 	}

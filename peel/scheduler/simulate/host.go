@@ -44,6 +44,7 @@ type attempt struct {
 	*scheduler.SimulatedRun
 	end      time.Duration // as elapsed time
 	result   wire.Result
+	timedOut bool
 	canceled bool
 	waits    bool
 }
@@ -73,7 +74,6 @@ func (h *Host) Start(at time.Time, set schedule.Set) {
 // Kill does what is due before a time, and ends the process then as a power cut does.
 func (h *Host) Kill(at time.Time) {
 	h.Run(at)
-	h.set(at.Sub(h.origin))
 	for _, a := range h.attempts {
 		h.o.Ended(a.Fire, wire.Result{Outcome: wire.Interrupted}, h.now.Wall)
 	}
@@ -89,6 +89,7 @@ func (h *Host) Run(until time.Time) {
 			next = min(next, h.attempts[0].end)
 		}
 		if next >= limit {
+			h.set(limit)
 			return
 		}
 		h.set(next)
@@ -101,6 +102,9 @@ func (h *Host) Run(until time.Time) {
 		}
 	}
 }
+
+// Tally returns what became of the fires of an entry. Those that the host missed are in it once the process has started again.
+func (h *Host) Tally(entry string) history.Tally { return h.m.Tally(entry) }
 
 // InFlight returns the runs that have not ended.
 func (h *Host) InFlight() []scheduler.Fire {
@@ -119,7 +123,7 @@ func (h *Host) launch(r *scheduler.SimulatedRun) {
 	r.OnCancel(func(cause error) {
 		if i := slices.Index(h.attempts, a); i >= 0 && !a.canceled {
 			h.remove(i)
-			a.canceled, a.result = true, wire.Result{Error: cause.Error()}
+			a.canceled, a.timedOut, a.result = true, false, wire.Result{Error: cause.Error()}
 			h.await(a, 0, false)
 		}
 	})
@@ -130,8 +134,9 @@ func (h *Host) launch(r *scheduler.SimulatedRun) {
 func (h *Host) try(a *attempt) {
 	a.Fire.Attempt++
 	takes, success := h.o.Exec(a.Fire)
+	a.timedOut = false
 	if limit := a.Fire.Entry.Timeout; limit > 0 && takes >= limit {
-		takes, success = limit, false
+		takes, success, a.timedOut = limit, false, true
 	}
 	a.result = wire.Result{Success: success}
 	h.await(a, takes, false)
@@ -142,7 +147,7 @@ func (h *Host) proceed(a *attempt) {
 	retry := a.Fire.Entry.Failures.Retry
 	switch {
 	case a.canceled || a.result.Success || a.Fire.Attempt > retry.Attempts || !a.MayRetry():
-		h.m.End(a.SimulatedRun, a.result)
+		h.m.End(a.SimulatedRun, a.result, a.timedOut)
 		h.o.Ended(a.Fire, a.result, h.now.Wall)
 	case a.waits:
 		h.try(a)

@@ -34,6 +34,8 @@ type Entry struct {
 	Waited      uint64        // begun a second or more after their time, because they waited for a run to end
 	Cut         uint64        // ended by their timeout, or for the next run
 	Interrupted uint64        // in flight when their peel went down
+	Overran     uint64        // in flight when the next fire was due, or ended by their timeout
+	Missed      uint64        // fires that did not start in time and are not made up
 	Skips       map[history.Reason]Skips
 	Hours       []uint32 // runs that begin in each hour from Result.From on
 	Peak        uint32   // most runs that begin in one minute
@@ -90,12 +92,14 @@ func (e *Entry) add(other *Entry) {
 	e.Waited += other.Waited
 	e.Cut += other.Cut
 	e.Interrupted += other.Interrupted
+	e.Overran += other.Overran
+	e.Missed += other.Missed
 	for why, s := range other.Skips {
 		e.skip(why, s)
 	}
 }
 
-// Skipped returns the number of fires that did not run.
+// Skipped returns the number of fires that a rule kept from running.
 func (e *Entry) Skipped() (n uint64) {
 	for _, s := range e.Skips {
 		n += s.Fires
