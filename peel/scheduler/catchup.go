@@ -26,6 +26,13 @@ func (o *owner) catchUp(e *entry, now rules.Instant) {
 	// If the wall clock was set back, the timer fires the times that lie ahead, except those up to the last fire.
 	e.Owed = slices.DeleteFunc(e.Owed, func(at time.Time) bool { return at.After(now.Wall) && at.After(e.Nominal) })
 	from := slices.MaxFunc([]time.Time{e.Active, e.Nominal, e.Tally.Settled}, time.Time.Compare)
+	if x := o.entries[e.Spec.Needs.Entry]; x != nil && x.Ended.Sub(from) > time.Second && e.NeedMet(x.Error == "") && e.MayFire(x.Ended) {
+		o.skip(e, history.Missed, history.TriggerNeeds, x.Ended) // it was due as the last process ended
+	}
+	if at, ok := e.SkipSince(from, now.Wall); ok {
+		o.skip(e, history.SkippedOnce, history.TriggerTimer, at)
+		from = at
+	}
 	loss := rules.Loss{From: e.Rhythm.MissedFrom(&e.Entry, from, now)}
 	if !o.owe(e, loss, now) {
 		o.lose(e, loss, now)

@@ -20,6 +20,13 @@
 // when the entry has a free slot: five at once, then one every 5 s over all entries, and never two of an entry within 5 s.
 // Only fires of the entry's present timing count, from times at which it was active, its windows open and its life not over.
 //
+// # Tally
+//
+// Each fire counts once in [history.Tally], under the hour of its nominal time: it ran, a rule or an operator skipped it, or it was
+// missed, which has no rule: the process was down, the host suspended, the start deadline passed, or catch_up allows no more. What
+// was missed while the process was down is counted when it starts, by the present definition. A fire that the wall clock was set
+// over is a skip. A fire that waits for a slot is missed at its start deadline, although the slot is not free.
+//
 // # Failures
 //
 // A failed run is tried again within the same run: it keeps its slot, and only its last attempt is recorded and
@@ -52,7 +59,8 @@
 //
 // If the disk refuses the record, the run starts without it, with an error in the log: a kill then leaves no trace of the run.
 // The end of a run is not flushed: after a power cut a run that has just ended may count as interrupted. Outside Linux the time
-// during which the host was suspended is not counted, and intervals stand still.
+// during which the host was suspended is not counted, and intervals stand still. A fire that was skipped in the last second before
+// a kill counts as missed. Of fires by need that are due as the process ends, only the last is found to be missed.
 package scheduler
 
 import (

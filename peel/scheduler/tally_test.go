@@ -204,6 +204,81 @@ func TestPauseThatEndedWhileThePeelWasDownExplainsOnlyFiresBeforeItsEnd(t *testi
 	})
 }
 
+func TestSkippedFireThatPassedWhileThePeelWasDownIsNotMissed(t *testing.T) {
+	for timing, until := range map[string]time.Duration{`cron: "30 * * * *"`: 0, "interval: 30m": 0, `cron: "0 1-23 * * *"`: 50 * time.Minute} {
+		t.Run(timing, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o := scheduler.Options{StateFile: filepath.Join(t.TempDir(), "state"), Zone: time.UTC}
+				set := one(t, timing+", catch_up: run_all")
+				h := start(t, o)
+				h.apply(set)
+				skip, want := history.Override{}, wire.FireCounts{Skipped: 1, Ran: 1}
+				if until > 0 {
+					skip.Until, want = h.begin.Add(until), wire.FireCounts{Ran: 1}
+				}
+				time.Sleep(time.Second)
+				if _, err := h.Skip(t.Context(), "e", skip); err != nil {
+					t.Fatal(err)
+				}
+				h.shut()
+				time.Sleep(100 * time.Minute)
+				if timing == "interval: 30m" {
+					want.Ran = 2
+				}
+				h = start(t, o)
+				defer h.shut()
+				h.apply(set)
+				time.Sleep(10 * time.Second)
+				e := h.entry("e")
+				if e.Tally.Total != want || e.Skip != nil {
+					t.Errorf("%+v, %v", e.Tally.Total, e.Skip)
+				}
+			})
+		})
+	}
+}
+
+func TestFireThatNeedsARunAndIsDueAsThePeelStopsIsMissed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := scheduler.Options{StateFile: filepath.Join(t.TempDir(), "state"), Zone: time.UTC}
+		set := parse(t, `
+        first: {module: test.ping, cron: "0 1 * * *"}
+        now: {module: test.ping, needs: {entry: first, on: success}}
+        later: {module: test.ping, needs: {entry: first, on: success}, splay: {min: 10m, max: 11m}}
+        never: {module: test.ping, needs: {entry: first, on: failure}}`)
+		h := start(t, o)
+		h.apply(set)
+		time.Sleep(65 * time.Minute)
+		h.shut()
+		for range 2 {
+			h = start(t, o)
+			h.apply(set)
+			h.expectTally("now", wire.FireCounts{Ran: 1}, nil)
+			h.expectTally("later", wire.FireCounts{Missed: 1}, nil)
+			h.expectTally("never", wire.FireCounts{Skipped: 1}, map[string]uint64{"needs_unmet": 1})
+			time.Sleep(time.Minute)
+			h.shut()
+		}
+	})
+}
+
+func TestFiresOfTheTimerThatPassBeforeAFireByNeedAreCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c tamper
+		h := c.host(t, scheduler.Options{Zone: time.UTC})
+		defer h.shut()
+		h.apply(parse(t, `
+        first: {module: test.ping, cron: "50 0 * * *"}
+        late: {module: test.ping, cron: "0 * * * *", needs: {entry: first, on: done}, splay: {min: 8m, max: 9m}}
+        held: {module: test.ping, cron: "0 * * * *", needs: {entry: first, on: done}, only_between: "04:00-05:00", outside: defer}`))
+		time.Sleep(51 * time.Minute)
+		c.suspend(3*time.Hour + 30*time.Minute)
+		time.Sleep(9 * time.Minute) // 04:30
+		h.expectTally("late", wire.FireCounts{Ran: 1, Missed: 4}, nil)
+		h.expectTally("held", wire.FireCounts{Ran: 1, Skipped: 4}, map[string]uint64{"outside_window": 3, "superseded": 1}) // that of 04:00
+	})
+}
+
 func TestFiresMissedThroughASuspendAndTheNextThatRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c tamper

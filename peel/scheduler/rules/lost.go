@@ -47,6 +47,19 @@ func (e *Entry) Lose(l Loss) {
 	}
 }
 
+// SkipSince takes the operator's skip if a nominal time in (from, to] has passed for which it holds, and returns that time.
+func (e *Entry) SkipSince(from, to time.Time) (nominal time.Time, ok bool) {
+	if e.Skip == nil {
+		return time.Time{}, false
+	}
+	for _, at := range e.nominalTimes(from, to) {
+		if at.After(e.Skip.At) {
+			return at, e.TakeSkip(at)
+		}
+	}
+	return time.Time{}, false
+}
+
 func later(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a
