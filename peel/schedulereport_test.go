@@ -278,6 +278,17 @@ func TestOutageOfTheBusLosesNoCount(t *testing.T) {
 	})
 }
 
+func TestReportsDoNotRepeatHoursThatTheStreamConfirmedLongAgo(t *testing.T) {
+	run(t, func(b *bench) {
+		b.start()
+		b.give(1, "schedule:\n  e: {module: test.ping, cron: \"30 * * * *\"}")
+		time.Sleep(30 * time.Hour)
+		if n := len(b.scheduleState().Entries[0].Hours); n < 12 || n > 13 {
+			t.Errorf("the report has %d hours", n)
+		}
+	})
+}
+
 // What the peel sends is lost, and so is each report, until the network carries it again.
 func TestReportThatIsLostIsSentAgain(t *testing.T) {
 	run(t, func(b *bench) {

@@ -360,6 +360,43 @@ func TestStepsOfTheWallClockMissNothing(t *testing.T) {
 	}
 }
 
+func TestIntervalThatIsRestartedAfterAStepOfTheWallClockMissesNothing(t *testing.T) {
+	for _, catchUp := range []string{"skip", "run_all"} {
+		t.Run(catchUp, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var c tamper
+				o := scheduler.Options{Zone: time.UTC, StateFile: filepath.Join(t.TempDir(), "state")}
+				h := c.host(t, o)
+				set := one(t, "interval: 1h, catch_up: "+catchUp)
+				h.apply(set)
+				time.Sleep(70 * time.Minute)
+				c.set(4 * time.Hour)
+				time.Sleep(5 * time.Minute)
+				h.shut()
+				h = c.host(t, o)
+				defer h.shut()
+				h.apply(set)
+				time.Sleep(10 * time.Second)
+				h.expectTally("e", wire.FireCounts{Ran: 1}, nil)
+			})
+		})
+	}
+}
+
+func TestFireInItsSplayRunsAlthoughTheWallClockIsSetBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c tamper
+		h := c.host(t, scheduler.Options{Zone: time.UTC})
+		defer h.shut()
+		h.apply(one(t, `cron: "*/30 * * * *", splay: {min: 20m, max: 21m}`))
+		time.Sleep(40 * time.Minute)
+		c.set(-5 * time.Minute) // to 00:35
+		time.Sleep(20 * time.Minute)
+		h.expectNominal("e", "01 00:30")
+		h.expectTally("e", wire.FireCounts{Ran: 1}, nil)
+	})
+}
+
 func TestFiresThatTheWallClockIsSetOverCountAsSkipped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c tamper
