@@ -260,6 +260,22 @@ func TestACollectorThatDoesNotTakeSpansIsAskedAgainAfterGrowingPauses(t *testing
 	}
 }
 
+// TestOneMasterTriesASpanWhileTheCollectorIsDown holds that the bus does not give it to the other master meanwhile.
+func TestOneMasterTriesASpanWhileTheCollectorIsDown(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		s.exporter("m1", nil)
+		s.exporter("m2", nil)
+		s.collector.answers(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) })
+		s.run("e", nil)
+		time.Sleep(30 * time.Minute)
+		s.collector.got()
+		time.Sleep(time.Hour)
+		if n := len(s.collector.got()); n < 58 || n > 60 {
+			t.Errorf("%d tries in an hour", n)
+		}
+	})
+}
+
 func TestSpansThatTheCollectorRefusesAreDroppedAndCounted(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
 		e, _ := s.exporter("m1", nil)
