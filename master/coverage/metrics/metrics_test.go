@@ -135,7 +135,7 @@ func TestNamesAndReasonsAreBounded(t *testing.T) {
 	for i := range MaxEntries + 50 {
 		all = append(all, verdict.Summary{
 			Entry: fmt.Sprintf("e%05d", i), States: map[string]int{"active": 1},
-			Skips: map[string]uint64{fmt.Sprint("r", i): 1, "in_blackout": 2},
+			Skips: map[string]uint64{fmt.Sprint("r", i): 1, "window": 2},
 		})
 	}
 	all = append(all, verdict.Summary{Entry: "zzz", States: map[string]int{"active": 2}}) // on two peels, so it stays
@@ -157,7 +157,7 @@ func TestNamesAndReasonsAreBounded(t *testing.T) {
 	if len(entries) != MaxEntries || !entries[`entry="zzz"} 0`] || left != "zester_coverage_left_out 53" {
 		t.Errorf("%d entries, zzz is there: %v; %s", len(entries), entries[`entry="zzz"} 0`], left)
 	}
-	if len(reasons) != maxReasons+1 || !reasons[`"in_blackout"`] || !reasons[`"other"`] {
+	if len(reasons) != maxReasons+1 || !reasons[`"window"`] || !reasons[`"other"`] {
 		t.Errorf("%d reasons: %v", len(reasons), reasons)
 	}
 	if all[0].Entry != before {
@@ -176,7 +176,7 @@ func TestWithALabelForEachPeelTheGaugesAreOfPeels(t *testing.T) {
 			return []verdict.Problem{
 				problem(verdict.Disagrees, "", "db-01"), problem(verdict.Disagrees, "", "db-02"), problem(verdict.NotReporting, "", "db-03"),
 				problem(verdict.Missed, "backup", "db-01"), problem(verdict.Missed, "backup", "db-01"), problem(verdict.Failed, "backup", "db-02"),
-				problem(verdict.Failed, "elsewhere", "db-01"),
+				problem(verdict.Failed, "elsewhere", "db-01"), problem(verdict.Disagrees, "elsewhere", "db-01"),
 			}
 		},
 		Cells: func(coverage.Query) ([]coverage.Cell, error) {
