@@ -28,6 +28,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/alert/receiver"
 	"github.com/seed-c01c3da5/zester/master/auditlog"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/coverage/cause"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
 	"github.com/seed-c01c3da5/zester/master/feed"
 	"github.com/seed-c01c3da5/zester/master/lease"
@@ -51,7 +52,9 @@ type Options struct {
 	// Problems returns the problems of all peels at once, and Health how far they are known.
 	Problems func() []verdict.Problem
 	Health   func() verdict.Health
-	Stored   func() error // why the bus stores nothing now
+	// Cause returns which commit explains a problem of an entry; without an entry, of whole peels.
+	Cause  func(kind verdict.Kind, entry string) cause.Finding
+	Stored func() error // why the bus stores nothing now
 	// Readable returns those of the peels that a caller may read.
 	Readable func(ctx context.Context, from grants.Caller, peels []target.PeelID) ([]target.PeelID, error)
 	Audit    *auditlog.Log

@@ -25,6 +25,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auditlog"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/coverage/cause"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
 	"github.com/seed-c01c3da5/zester/master/feed"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
@@ -138,6 +139,7 @@ type bench struct {
 
 	mu       sync.Mutex
 	problems []verdict.Problem
+	cause    func(verdict.Kind, string) cause.Finding // nil: no commit is known
 	health   verdict.Health
 	sync     status.Sync
 	readable map[string][]target.PeelID
@@ -219,7 +221,15 @@ func (b *bench) start(name string) *master {
 	engine := alert.New(alert.Options{
 		Conn: nc, Fleet: fleet, Owner: name, Receivers: b.receivers, Alive: call, Audit: auditlog.Open(js, log), Log: log, Stored: func() error { return nil },
 		Problems: func() []verdict.Problem { b.mu.Lock(); defer b.mu.Unlock(); return slices.Clone(b.problems) },
-		Health:   func() verdict.Health { b.mu.Lock(); defer b.mu.Unlock(); return b.health },
+		Cause: func(kind verdict.Kind, entry string) cause.Finding {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			if b.cause == nil {
+				return cause.Finding{Word: cause.None}
+			}
+			return b.cause(kind, entry)
+		},
+		Health: func() verdict.Health { b.mu.Lock(); defer b.mu.Unlock(); return b.health },
 		Readable: func(_ context.Context, from grants.Caller, peels []target.PeelID) ([]target.PeelID, error) {
 			may, limited := b.readable[from.User]
 			if !limited {

@@ -23,6 +23,7 @@ type term struct {
 	storeErr   error
 	looker     *looker
 	selection  selection
+	causes     causes
 	deliveries []*delivery
 	alive      *alive
 	calls      chan func(context.Context)
@@ -36,7 +37,7 @@ type term struct {
 
 // lead reads the stored alerts and leads until ctx ends, or another master does.
 func (e *Engine) lead(ctx context.Context, js jetstream.JetStream, checkLease func() error) error {
-	t := &term{o: e.o, since: time.Now(), calls: make(chan func(context.Context)), selection: selection{o: e.o}}
+	t := &term{o: e.o, since: time.Now(), calls: make(chan func(context.Context)), selection: selection{o: e.o}, causes: causes{of: e.o.Cause}}
 	kv, err := js.KeyValue(ctx, bucket)
 	if err != nil {
 		return fmt.Errorf("cannot open the bucket %s: %w", bucket, err)
@@ -111,7 +112,9 @@ func (t *term) step(ctx context.Context) error {
 	}
 	in := rules.Input{Now: now, Blind: t.seen.revisionErr != nil, Problems: slices.Clone(t.seen.revision)}
 	if t.stale = t.staleness(); t.stale == "" {
-		in.Problems = append(in.Problems, t.o.Problems()...)
+		all := t.o.Problems()
+		t.causes.tell(all, now)
+		in.Problems = append(in.Problems, all...)
 	} else {
 		in.Stale = true
 	}
