@@ -51,9 +51,9 @@ check their MAC without an identity: a warning names each such file, also with
 
 The facts of a peel decide which files it gets. With --facts, a file of peels as
 for target eval --file, lint checks the whole settings of each peel, and warns
-of targets that match no peel and of entries that ten or more peels start at the
-same moment. Without --facts, only an entry that is in a single file has to be
-complete.
+of targets that match no peel, of entries that ten or more peels start at the
+same moment, and of prompts on peels that have no model to ask. Without --facts,
+only an entry that is in a single file has to be complete.
 
 --peel-config names a peel.yaml: lint warns of its entries that the repo
 replaces.

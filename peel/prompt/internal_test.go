@@ -61,6 +61,38 @@ func TestARequestCountsForAnHour(t *testing.T) {
 	}
 }
 
+func TestEachRequestIsSettledByItself(t *testing.T) {
+	l := &limits{file: filepath.Join(t.TempDir(), "prompts"), requests: 10, cost: 1}
+	now := time.Date(2026, 6, 1, 9, 0, 0, 0, time.UTC)
+	first, err := l.take(now, 0.5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := l.take(now, 0.5)
+	if err != nil || first == second {
+		t.Fatal(second, err)
+	}
+	if err := l.settle(now, first, 0.1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.take(now, 0.5); err == nil || !strings.Contains(err.Error(), "of the 1 for an hour 0.6 are used") {
+		t.Errorf("the second was settled too: %v", err)
+	}
+	if err := l.settle(now, second, 0.1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.take(now, 0.5); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTheMostThatARequestCanCostCountsAllThatIsSent(t *testing.T) {
+	c := Config{Prices: Prices{Input: 1_000_000, Output: 10_000_000}}
+	if got := c.dearest([]message{{"system", "Be brief."}, {"user", "Wow."}}, 3); got != 9+64+4+64+30 {
+		t.Errorf("%v", got)
+	}
+}
+
 func FuzzDecode(f *testing.F) {
 	for _, s := range []string{
 		`{"model": "m", "choices": [{"message": {"content": "a"}, "finish_reason": "stop"}], "usage": {"prompt_tokens": 1, "completion_tokens": 2}}`,

@@ -302,6 +302,7 @@ func TestAnswersOfServersThatAreNoAnswer(t *testing.T) {
 		"a refusal":     {writes(200, `{"choices": [{"message": {"content": null, "refusal": "I will not."}}]}`), `the model refuses: "I will not."`},
 		"an error":      {writes(200, `{"error": {"message": "model is loading"}}`), "the server reports: model is loading"},
 		"wrong tokens":  {writes(200, `{"choices": [{"message": {"content": "a"}}], "usage": {"prompt_tokens": -5}}`), "it counts -5 and 0 tokens"},
+		"many tokens":   {writes(200, `{"choices": [{"message": {"content": "a"}}], "usage": {"completion_tokens": 9000000000000000}}`), "it counts 0 and 9000000000000000 tokens"},
 		"1 MiB":         {says(strings.Repeat("a", 1<<20)), "has more than 1048576 bytes: lower max_tokens"},
 		"endless": {func(w http.ResponseWriter, r *http.Request) {
 			for r.Context().Err() == nil {
@@ -389,6 +390,20 @@ func TestASlowServerEndsTheCall(t *testing.T) {
 		if r := m.call(ask); r.Success || r.Error != "timed out after 50ms: the server did not answer in time (timeout of prompt in peel.yaml)" {
 			t.Errorf("%s: %+v", name, r)
 		}
+	}
+}
+
+func TestACallThatIsCanceledEndsAtOnce(t *testing.T) {
+	hang, asked := make(chan struct{}), make(chan struct{})
+	m := newModel(t, func(http.ResponseWriter, *http.Request) { close(asked); <-hang })
+	defer close(hang)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	go func() {
+		<-asked
+		cancel(errors.New("the job was canceled"))
+	}()
+	if r := m.asker().Run(ctx, module.Call{Args: ask}); r.Success || r.Error != "stopped while waiting for the server: the job was canceled" {
+		t.Errorf("%+v", r)
 	}
 }
 

@@ -39,13 +39,13 @@ func prompts(p *plan.Plan, entries []*plan.DeclaredEntry) (found strictyaml.Erro
 		switch {
 		case able == w.Peels:
 		case len(known) == 0:
-			l.warn(fields[1:], "none of its %d peels runs prompts: prompt in peel.yaml makes a peel run them, and G@%s:* selects those that do", w.Peels, catalogue.PromptModels)
+			l.warn(fields[1:], "it can run on none of its peels (%d) for lack of a prompt in peel.yaml; G@%s:* selects peels that have one", w.Peels, catalogue.PromptModels)
 		case able == 0:
-			l.warn(fields, "none of its %d peels has the model %.100q%s", w.Peels, model, strictyaml.Suggest(model, known))
+			l.warn(fields, "it can run on none of its peels (%d) for lack of the model %.100q%s", w.Peels, model, strictyaml.Suggest(model, known))
 		case model == "":
-			l.warn(fields[1:], "%d of its %d peels run no prompts; G@%s:* selects those that do", w.Peels-able, w.Peels, catalogue.PromptModels)
+			l.warn(fields[1:], "it cannot run on %d of its %d peels for lack of a prompt in peel.yaml; G@%s:* selects peels that have one", w.Peels-able, w.Peels, catalogue.PromptModels)
 		default:
-			l.warn(fields, "%d of its %d peels do not have the model %.100q; G@%s:%[3]s selects those that do", w.Peels-able, w.Peels, model, catalogue.PromptModels)
+			l.warn(fields, "it cannot run on %d of its %d peels for lack of the model %.100q; G@%s:%[3]s selects peels that have it", w.Peels-able, w.Peels, model, catalogue.PromptModels)
 		}
 		found = append(found, l.found...)
 	}

@@ -26,27 +26,27 @@ func TestAPromptThatPeelsCannotRun(t *testing.T) {
 		{
 			"nobody can", "prompt: Check it.",
 			map[target.PeelID]target.Facts{"a": {}, "b": {}},
-			[]string{"2:15: schedule.e.prompt: none of its 2 peels runs prompts: prompt in peel.yaml makes a peel run them, and G@prompt_models:* selects those that do"},
+			[]string{"2:15: schedule.e.prompt: it can run on none of its peels (2) for lack of a prompt in peel.yaml; G@prompt_models:* selects peels that have one"},
 		},
 		{
 			"the peel that can does not have the entry", "prompt: Check it.",
 			map[target.PeelID]target.Facts{"a": {}, "other": small},
-			[]string{"2:15: schedule.e.prompt: none of its 1 peels runs prompts: prompt in peel.yaml makes a peel run them, and G@prompt_models:* selects those that do"},
+			[]string{"2:15: schedule.e.prompt: it can run on none of its peels (1) for lack of a prompt in peel.yaml; G@prompt_models:* selects peels that have one"},
 		},
 		{
 			"some can", "module: prompt.run, args: {prompt: Check it.}",
 			map[target.PeelID]target.Facts{"a": {}, "b": small, "c": {}},
-			[]string{"2:15: schedule.e.module: 2 of its 3 peels run no prompts; G@prompt_models:* selects those that do"},
+			[]string{"2:15: schedule.e.module: it cannot run on 2 of its 3 peels for lack of a prompt in peel.yaml; G@prompt_models:* selects peels that have one"},
 		},
 		{
 			"nobody has the model", "prompt: Check it., model: smal",
 			map[target.PeelID]target.Facts{"a": small, "b": both},
-			[]string{`2:33: schedule.e.model: none of its 2 peels has the model "smal"; did you mean "small"?`},
+			[]string{`2:33: schedule.e.model: it can run on none of its peels (2) for lack of the model "smal"; did you mean "small"?`},
 		},
 		{
 			"some have the model", "prompt: Check it., model: large",
 			map[target.PeelID]target.Facts{"a": small, "b": both},
-			[]string{`2:33: schedule.e.model: 1 of its 2 peels do not have the model "large"; G@prompt_models:large selects those that do`},
+			[]string{`2:33: schedule.e.model: it cannot run on 1 of its 2 peels for lack of the model "large"; G@prompt_models:large selects peels that have it`},
 		},
 		{
 			"wrong options", "prompt: Check it., opts: {temprature: 1}",
