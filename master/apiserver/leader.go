@@ -12,32 +12,41 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/canon"
 )
 
-// AskReconciler sends a request to the reconciler that leads, on this master or another, and returns its reply. The
-// request is made for the user in from, whom this master has authenticated: the name is the last token of the subject, as for
-// a person on the bus, and is stored in the history and the audit log. It waits until ctx ends. Errors are [*api.Error]; the
-// code is [api.CodeConflict] for a command that is refused and [api.CodeUnavailable] if no master leads, or none replied in time.
+// AskReconciler sends a request to the reconciler that leads, on this master or another, and returns its reply. It is [Server.Ask]
+// for the noun sync; the code of an error is [api.CodeConflict] for a command that is refused.
 func AskReconciler[A any](ctx context.Context, s *Server, from grants.Caller, verb string, question any) (*A, error) {
-	data, err := canon.Marshal(question)
-	if err != nil {
-		return nil, &api.Error{Code: api.CodeInvalid, Msg: "cannot ask the reconciler: " + err.Error(), Err: err}
-	}
-	msg, err := s.nc.RequestMsgWithContext(ctx, &nats.Msg{Subject: wire.API("sync", verb, from.User), Header: from.Header(), Data: data})
-	switch {
-	case errors.Is(err, nats.ErrNoResponders):
-		return nil, s.noLeader(ctx)
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, nats.ErrTimeout):
-		return nil, &api.Error{Code: api.CodeUnavailable, Msg: "the reconciler did not reply in time; an order may have been carried out, as its status shows"}
-	case err != nil:
-		return nil, &api.Error{Code: api.CodeUnavailable, Msg: "cannot ask the reconciler: " + err.Error(), Err: err}
-	}
-	if err := api.ReplyError(msg); err != nil {
+	a := new(A)
+	if err := s.Ask(ctx, from, "sync", verb, question, a); err != nil {
 		return nil, err
 	}
-	a := new(A)
-	if err := canon.Unmarshal(msg.Data, a); err != nil {
-		return nil, &api.Error{Code: api.CodeUnavailable, Msg: "cannot read the reply of the reconciler: " + err.Error(), Err: err}
-	}
 	return a, nil
+}
+
+// Ask sends a request to a service of the config repo, on this master or another, and decodes its reply into answer. The request is
+// made for the user in from, whom this master has authenticated: the name is the last token of the subject, as for a person on the
+// bus, and is stored in the history and the audit log. It waits until ctx ends. Errors are [*api.Error]; the code is
+// [api.CodeUnavailable] if no master serves it, or none replied in time.
+func (s *Server) Ask(ctx context.Context, from grants.Caller, noun, verb string, question, answer any) error {
+	data, err := canon.Marshal(question)
+	if err != nil {
+		return &api.Error{Code: api.CodeInvalid, Msg: "cannot ask the reconciler: " + err.Error(), Err: err}
+	}
+	msg, err := s.nc.RequestMsgWithContext(ctx, &nats.Msg{Subject: wire.API(noun, verb, from.User), Header: from.Header(), Data: data})
+	switch {
+	case errors.Is(err, nats.ErrNoResponders):
+		return s.noLeader(ctx)
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, nats.ErrTimeout):
+		return &api.Error{Code: api.CodeUnavailable, Msg: "the reconciler did not reply in time; an order may have been carried out, as its status shows"}
+	case err != nil:
+		return &api.Error{Code: api.CodeUnavailable, Msg: "cannot ask the reconciler: " + err.Error(), Err: err}
+	}
+	if err := api.ReplyError(msg); err != nil {
+		return err
+	}
+	if err := canon.Unmarshal(msg.Data, answer); err != nil {
+		return &api.Error{Code: api.CodeUnavailable, Msg: "cannot read the reply of the reconciler: " + err.Error(), Err: err}
+	}
+	return nil
 }
 
 // noLeader returns why no reconciler replies.

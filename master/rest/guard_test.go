@@ -58,6 +58,13 @@ var (
 		{"POST", "/api/v1/sync/unpin", order, nil},
 		{"POST", "/api/v1/sync/retry", order, object{}},
 		{"POST", "/api/v1/sync/now", order, nil},
+		{"GET", "/api/v1/schedules", []credential.Scope{read}, nil},
+		{"POST", "/api/v1/schedules", nil, object{"name": "x", "function": "test.ping", "every": 60_000}},
+		{"GET", "/api/v1/schedules/{id}", nil, nil},
+		{"DELETE", "/api/v1/schedules/{id}", nil, nil},
+		{"POST", "/api/v1/schedules/{id}/pause", nil, nil},
+		{"POST", "/api/v1/schedules/{id}/unpause", nil, nil},
+		{"POST", "/api/v1/schedules/{id}/run", nil, nil},
 	}
 	// ownJob are the routes of a job that its own maker may use too.
 	ownJob = []route{
@@ -142,6 +149,7 @@ func TestDenyMatrix(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
 		s.peel("web-01", nil, nil)
 		s.lead("m1")
+		s.writes(s.t.TempDir())
 		admin := s.admin()
 		other := s.dispatch(admin, object{"target": "web-01", "function": "test.ping", "timeout": "1s"})
 		time.Sleep(30 * time.Second)
@@ -152,7 +160,7 @@ func TestDenyMatrix(t *testing.T) {
 			}
 			try := func(r route, jid wire.JID) {
 				t.Helper()
-				a := s.ask(text, r.method, strings.ReplaceAll(r.path, "{jid}", string(jid)), r.body)
+				a := s.ask(text, r.method, strings.NewReplacer("{jid}", string(jid), "{id}", "nothing").Replace(r.path), r.body)
 				if !has(r) {
 					refused(t, a, 403, "the token lacks the scope")
 				} else if a.status == 401 || a.status == 403 || a.status == 429 || a.status >= 500 {

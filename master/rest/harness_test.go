@@ -109,6 +109,7 @@ func (s *system) master(name string) {
 	}
 	s.t.Cleanup(func() { cancel(); running.Wait() })
 	must(fleet.WaitReady(s.t.Context()))
+	<-table.Ready()
 	synctest.Wait()
 }
 

@@ -119,6 +119,7 @@ func TestEveryStatusInTheDocumentIsGiven(t *testing.T) {
 			}
 		}
 		s.provokeSync(check, repo)
+		s.provokeSchedules(check)
 		s.provoke(check)
 		for path, operations := range d.Paths {
 			for method, op := range operations {
@@ -198,6 +199,13 @@ func (s *system) provoke(check func(method, path string, a answer)) {
 		{"POST", "/api/v1/sync/unpin", runner},
 		{"POST", "/api/v1/sync/retry", runner},
 		{"POST", "/api/v1/sync/now", runner},
+		{"POST", "/api/v1/schedules", runner},
+		{"GET", "/api/v1/schedules", runner},
+		{"GET", "/api/v1/schedules/{id}", runner},
+		{"DELETE", "/api/v1/schedules/{id}", runner},
+		{"POST", "/api/v1/schedules/{id}/pause", runner},
+		{"POST", "/api/v1/schedules/{id}/unpause", runner},
+		{"POST", "/api/v1/schedules/{id}/run", runner},
 	}
 	ask := func(token, method, path, query string) answer {
 		var body any
@@ -208,7 +216,10 @@ func (s *system) provoke(check func(method, path string, a answer)) {
 			body = object{"hash": "01234567"}
 		case strings.HasSuffix(path, "/pin"):
 			body = object{"revision": "0123"}
+		case path == "/api/v1/schedules" && method == "POST":
+			body = object{"name": "other", "function": "test.ping", "every": 60_000, "target": "*"}
 		}
+		path = strings.Replace(path, "{id}", "by-hand", 1)
 		return s.ask(token, method, at(path, ended)+query, body)
 	}
 	for _, r := range all {

@@ -118,6 +118,7 @@ func (r *routes) register(mux humago.Mux) []byte {
 	huma.Register(a, r.operation("GET", "/coverage", "coverage", "Count the fires of schedules by what happened to them", readScope), r.coverage)
 	huma.Register(a, r.operation("GET", "/coverage/{entry}", "coverage-entry", "The same of one entry on each peel", readScope, 404), r.coverageEntry)
 	r.registerSync(a)
+	r.registerSchedules(a)
 	huma.Register(a, r.operation("GET", "/targets", "resolve-target", "List the peels that a target expression selects", readScope), r.resolveTarget)
 	return document(a.OpenAPI())
 }
@@ -158,7 +159,7 @@ func document(o *huma.OpenAPI) []byte {
 		}
 	}
 	for path := range maps.Values(o.Paths) {
-		for _, op := range []*huma.Operation{path.Get, path.Post} {
+		for _, op := range []*huma.Operation{path.Get, path.Post, path.Delete} {
 			if op != nil {
 				delete(op.Responses, "500")
 				delete(op.Responses, "422") // see init

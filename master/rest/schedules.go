@@ -1,0 +1,42 @@
+package rest
+
+import (
+	"context"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/seed-c01c3da5/zester/master/auditlog"
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
+	"github.com/seed-c01c3da5/zester/master/dispatch"
+	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/master/rest/schedules"
+)
+
+// registerSchedules registers the routes of schedules. They need the scope admin, because a schedule runs on any peel.
+func (r *routes) registerSchedules(a huma.API) {
+	schedules.Register(a, schedules.Options{
+		NC: r.JetStream.Conn(), Coverage: r.Coverage,
+		Operation: func(method, path, id, summary string, open bool, problems ...int) huma.Operation {
+			var scopes []credential.Scope
+			if open {
+				scopes = readScope
+			}
+			return r.operation(method, path, id, summary, scopes, problems...)
+		},
+		IsAdmin: func(ctx context.Context) bool { return tokenOf(ctx).Has(credential.ScopeAdmin) },
+		Ask: func(ctx context.Context, noun, verb string, question, answer any) error {
+			return r.Questions.Ask(ctx, callerOf(ctx), noun, verb, question, answer)
+		},
+		Submit: func(ctx context.Context, spec job.Spec) (*job.Job, error) {
+			if err := r.allow(ctx, tokenOf(ctx), &spec); err != nil {
+				return nil, err
+			}
+			j, err := r.Dispatcher.Submit(ctx, spec, tokenOf(ctx).User())
+			r.Audit.Write(ctx, auditlog.Dispatch(&spec, err, dispatch.IsRefusal(err)).By(callerOf(ctx)))
+			if err != nil {
+				return nil, dispatchError(err)
+			}
+			return j, nil
+		},
+	})
+}

@@ -1,0 +1,292 @@
+package schedules
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/reconciler/propose/schedules"
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// New is a schedule entry to add. Exactly one of cron, every, at and schedule is its timing. Any other field of an entry is allowed
+// too, as in a settings file.
+type New struct {
+	_        struct{}       `json:"-" additionalProperties:"true"`
+	Name     string         `json:"name" maxLength:"200" required:"false" doc:"For people; by default the begin of the prompt, or the function."`
+	Prompt   string         `json:"prompt,omitempty" doc:"For prompt.run. Either prompt or function is required."`
+	Function string         `json:"function,omitempty" maxLength:"256" doc:"Function to run instead of a prompt."`
+	Args     map[string]any `json:"args,omitempty" doc:"Arguments of the function."`
+	Cron     string         `json:"cron,omitempty" maxLength:"1000"`
+	Every    any            `json:"every,omitempty" doc:"Milliseconds, or a duration such as 5m."`
+	At       any            `json:"at,omitempty" doc:"Milliseconds since the Unix epoch, or an instant of RFC 3339."`
+	Schedule string         `json:"schedule,omitempty" maxLength:"1000" doc:"The timing in English, such as every monday at 9am."`
+	Target   string         `json:"target,omitempty" maxLength:"4096" doc:"Target expression; by default schedules.target of the master."`
+	Timezone string         `json:"timezone,omitempty" maxLength:"100"`
+	Model    string         `json:"model,omitempty" maxLength:"200"`
+	Opts     map[string]any `json:"opts,omitempty" doc:"Options of the prompt."`
+	Delete   bool           `json:"delete_after_run,omitempty" doc:"Only with at."`
+}
+
+type (
+	addInput struct {
+		Key     string `header:"Idempotency-Key" maxLength:"200" doc:"The same request with the same key makes one commit, for 7 days."`
+		Wait    string `query:"wait" maxLength:"20" doc:"Reply when the fleet has applied the commit, or after this time, such as 30s."`
+		RawBody []byte
+		Body    New
+	}
+	addOutput struct{ Body Added }
+)
+
+// Added is the reply to a new schedule entry.
+type Added struct {
+	Status   string `json:"status" enum:"ok"`
+	ID       int    `json:"id"`
+	NextRun  int64  `json:"next_run,omitempty"`
+	Entry    string `json:"entry"`
+	File     string `json:"file,omitempty"`
+	Commit   string `json:"commit"`
+	Branch   string `json:"branch" doc:"The branch that has the commit."`
+	URL      string `json:"url,omitempty" doc:"Page of the pull request."`
+	Repeated bool   `json:"repeated,omitempty" doc:"An earlier request with the same key made the commit."`
+}
+
+// pauseAfter is how many errors in a row pause an entry that a request makes, unless it says otherwise.
+const pauseAfter = 10
+
+func (o Options) add(ctx context.Context, in *addInput) (*addOutput, error) {
+	var wait time.Duration
+	if in.Wait != "" {
+		var err error
+		if wait, err = strictyaml.ParseDuration(in.Wait); err != nil {
+			return nil, huma.Error400BadRequest("wait: " + err.Error())
+		}
+	}
+	q, err := in.Body.request(in.RawBody)
+	if err != nil {
+		return nil, huma.Error400BadRequest(err.Error())
+	}
+	q.Key = in.Key
+	var out schedules.Changed
+	if err := o.Ask(ctx, "schedule", "add", q, &out); err != nil {
+		return nil, problem(err)
+	}
+	if err := byHand(&out); err != nil {
+		return nil, err
+	}
+	if wait > 0 && out.URL == "" {
+		if err := o.wait(ctx, out.Commit, wait); err != nil {
+			return nil, err
+		}
+	}
+	return &addOutput{Added{
+		Status: "ok", ID: out.ID, NextRun: millis(out.Next), Entry: out.Entry, File: out.File, Commit: out.Commit, Branch: out.Branch, URL: out.URL,
+		Repeated: out.Repeated,
+	}}, nil
+}
+
+// byHand returns the problem with the patch if the master may not write to the repo.
+func byHand(out *schedules.Changed) error {
+	if out.Patch == "" {
+		return nil
+	}
+	return huma.Error409Conflict("the master may not write to the config repo (write.mode in master.yaml): apply this patch with git apply\n" + out.Patch)
+}
+
+// request returns the request for the service. Fields that New does not name go into the entry as they are.
+func (n *New) request(raw []byte) (q schedules.Add, err error) {
+	fields, err := decoded(raw)
+	if err != nil {
+		return q, fmt.Errorf("the body is not a JSON object: %w", err)
+	}
+	maps.DeleteFunc(fields, func(key string, value any) bool { return value == nil || key == "$schema" })
+	q = schedules.Add{Name: n.Name, Target: n.Target, Fields: fields}
+	delete(fields, "name")
+	delete(fields, "target")
+	if n.Prompt == "" && n.Function == "" && fields["module"] == nil {
+		return q, fmt.Errorf("prompt is missing: name a prompt, or a function with args")
+	}
+	if q.Name == "" {
+		q.Name = n.Prompt
+		if n.Prompt == "" {
+			q.Name = n.Function
+		}
+		q.Name = string([]rune(q.Name)[:min(40, len([]rune(q.Name)))])
+	}
+	if n.Function != "" {
+		delete(fields, "function")
+		fields["module"] = n.Function
+	}
+	if opts, ok := fields["opts"].(map[string]any); ok && len(opts) == 0 {
+		delete(fields, "opts")
+	}
+	if n.Prompt == "" {
+		delete(fields, "prompt")
+	}
+	if err := timing(fields); err != nil {
+		return q, err
+	}
+	if n.Delete && fields["at"] == nil {
+		return q, fmt.Errorf("delete_after_run is for a schedule with at")
+	}
+	if _, set := fields["pause_after_errors"]; !set && fields["breaker"] == nil {
+		fields["pause_after_errors"] = int64(pauseAfter)
+	}
+	if _, set := fields["return_job"]; !set {
+		fields["return_job"] = true
+	}
+	return q, nil
+}
+
+// timing turns the timing of a request into that of an entry.
+func timing(fields map[string]any) error {
+	named := 0
+	for _, key := range []string{"cron", "every", "interval", "at", "schedule", "when", "after"} {
+		if fields[key] != nil {
+			named++
+		}
+	}
+	if named != 1 {
+		return fmt.Errorf("%d timings: a schedule has exactly one of cron, every, at and schedule", named)
+	}
+	switch every := fields["every"].(type) {
+	case nil:
+	case int64:
+		if every < 1 || every > int64(10*365*24*time.Hour/time.Millisecond) {
+			return fmt.Errorf("every: %d ms is not a time of 1 ms to 10 years", every)
+		}
+		fields["interval"] = strictyaml.FormatDuration(time.Duration(every) * time.Millisecond)
+		delete(fields, "every")
+	case string:
+		fields["interval"] = every
+		delete(fields, "every")
+	default:
+		return fmt.Errorf("every is a number of milliseconds, or a duration such as 5m")
+	}
+	if at, ok := fields["at"].(int64); ok {
+		if at < 1e11 || at > 253_402_300_799_999 { // the end of the year 9999
+			return fmt.Errorf("at: %d is not a time in milliseconds since the Unix epoch", at)
+		}
+		fields["at"] = time.UnixMilli(at).UTC().Format(time.RFC3339)
+	}
+	if text, ok := fields["schedule"]; ok {
+		delete(fields, "schedule")
+		fields["when"] = text
+	}
+	return nil
+}
+
+// Done says what was done.
+type Done struct {
+	Status string   `json:"status" enum:"deleted,paused,active,dispatched"`
+	Commit string   `json:"commit,omitempty"`
+	URL    string   `json:"url,omitempty" doc:"Page of the pull request."`
+	JID    wire.JID `json:"jid,omitempty" doc:"The job that does it on the peels."`
+}
+
+type (
+	doneOutput struct{ Body Done }
+	pauseInput struct {
+		ID     string `path:"id" maxLength:"128" doc:"Number or entry name."`
+		Commit bool   `query:"commit" doc:"Write enabled: false into the config repo, instead of pausing on the peels."`
+		Reason string `query:"reason" maxLength:"200"`
+	}
+)
+
+func (o Options) remove(ctx context.Context, in *idInput) (*doneOutput, error) {
+	s, f, err := o.find(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	if f.Running > 0 {
+		return nil, huma.Error409Conflict(fmt.Sprintf("%s is running on %s", s.Entry, peels(f)))
+	}
+	return o.change(ctx, "remove", "deleted", schedules.Change{Ref: in.ID})
+}
+
+func peels(f *facts) string {
+	if len(f.peels) == 1 {
+		return string(f.peels[0])
+	}
+	return fmt.Sprintf("some of %d peels", len(f.peels))
+}
+
+// listed returns peels as in a target expression.
+func listed(peels []target.PeelID) string {
+	var b strings.Builder
+	for i, id := range peels {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(string(id))
+	}
+	return b.String()
+}
+
+// change makes a change of an entry in the repo.
+func (o Options) change(ctx context.Context, verb, done string, q schedules.Change) (*doneOutput, error) {
+	var out schedules.Changed
+	if err := o.Ask(ctx, "schedule", verb, q, &out); err != nil {
+		return nil, problem(err)
+	}
+	if err := byHand(&out); err != nil {
+		return nil, err
+	}
+	return &doneOutput{Done{Status: done, Commit: out.Commit, URL: out.URL}}, nil
+}
+
+func (o Options) pause(ctx context.Context, in *pauseInput) (*doneOutput, error) {
+	return o.hold(ctx, in, "disable", "schedule.pause", "paused")
+}
+
+func (o Options) unpause(ctx context.Context, in *pauseInput) (*doneOutput, error) {
+	return o.hold(ctx, in, "enable", "schedule.resume", "active")
+}
+
+func (o Options) hold(ctx context.Context, in *pauseInput, verb, function, done string) (*doneOutput, error) {
+	s, f, err := o.find(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	if in.Commit {
+		return o.change(ctx, verb, done, schedules.Change{Ref: in.ID, Reason: in.Reason})
+	}
+	args := map[string]any{"entry": s.Entry}
+	if in.Reason != "" && function == "schedule.pause" {
+		args["reason"] = in.Reason
+	}
+	return o.dispatch(ctx, f, function, args, done)
+}
+
+func (o Options) run(ctx context.Context, in *idInput) (*doneOutput, error) {
+	s, f, err := o.find(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case !shown(s, f).Enabled:
+		return nil, huma.Error400BadRequest(s.Entry + " is paused: unpause it first")
+	case f.Running > 0:
+		return nil, huma.Error409Conflict(fmt.Sprintf("%s is running already on %s", s.Entry, peels(f)))
+	}
+	return o.dispatch(ctx, f, "schedule.run", map[string]any{"entry": s.Entry}, "dispatched")
+}
+
+// dispatch runs a function of the scheduler on the peels that report the entry.
+func (o Options) dispatch(ctx context.Context, f *facts, function string, args map[string]any, done string) (*doneOutput, error) {
+	if len(f.peels) == 0 {
+		return nil, huma.Error409Conflict("no peel reports the entry: the commit is not applied yet, or its target selects none")
+	}
+	j, err := o.Submit(ctx, job.Spec{JID: wire.NewJID(), Function: function, Args: args, Targets: f.peels, TargetExpr: "L@" + listed(f.peels), Timeout: jobTime})
+	if err != nil {
+		return nil, err
+	}
+	return &doneOutput{Done{Status: done, JID: j.JID}}, nil
+}

@@ -1,0 +1,356 @@
+// Package schedules has the routes /api/v1/schedules: programs add, list, pause, run and remove schedule entries of the config repo.
+// Call [Register].
+//
+// Changes are requests to the service of package reconciler/propose, on this master or another; they are commits in the name of the
+// token. What happened to an entry comes from the newest reports of its peels, by the table of package coverage. Pausing and running
+// are jobs on the peels that have the entry.
+//
+// Known gap: run facts are read from at most 200 peels of a page.
+package schedules
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/bucket"
+	"github.com/seed-c01c3da5/zester/master/coverage"
+	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/master/natsd"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/reconciler/propose/schedules"
+	"github.com/seed-c01c3da5/zester/reconciler/status"
+	"github.com/seed-c01c3da5/zester/settings/target"
+
+	"github.com/nats-io/nats.go"
+)
+
+const (
+	maxFacts   = 200 // peels whose reports are read for an answer
+	maxWait    = 2 * time.Minute
+	waitEvery  = time.Second
+	perPage    = 50
+	maxPerPage = 200
+	jobTime    = 30 * time.Second
+)
+
+// Options are what the routes use.
+type Options struct {
+	NC       *nats.Conn
+	Coverage *coverage.Table
+	// Operation describes a route that needs the scope admin, or read if open is set.
+	Operation func(method, path, id, summary string, open bool, problems ...int) huma.Operation
+	IsAdmin   func(context.Context) bool
+	// Ask sends a request to a service of masters in the name of the caller, and decodes the reply.
+	Ask func(ctx context.Context, noun, verb string, question, answer any) error
+	// Submit dispatches a job in the name of the caller and writes the audit log.
+	Submit func(ctx context.Context, spec job.Spec) (*job.Job, error)
+}
+
+// Register adds the routes.
+func Register(a huma.API, o Options) {
+	post := func(path, id, summary string, problems ...int) huma.Operation {
+		op := o.Operation(http.MethodPost, path, id, summary, false, append([]int{409}, problems...)...)
+		op.DefaultStatus = http.StatusOK
+		return op
+	}
+	huma.Register(a, post("/schedules", "add-schedule", "Add a schedule entry to the config repo", 408, 413, 415), o.add)
+	huma.Register(a, o.Operation(http.MethodGet, "/schedules", "list-schedules", "List the schedule entries of the config repo; empty without the scope admin", true), o.list)
+	huma.Register(a, o.Operation(http.MethodGet, "/schedules/{id}", "show-schedule", "Show a schedule entry, by its number or name", false, 404), o.show)
+	huma.Register(a, o.Operation(http.MethodDelete, "/schedules/{id}", "remove-schedule", "Remove a schedule entry from the config repo", false, 404, 409), o.remove)
+	huma.Register(a, post("/schedules/{id}/pause", "pause-schedule", "Pause a schedule entry on its peels, or in the config repo", 404), o.pause)
+	huma.Register(a, post("/schedules/{id}/unpause", "unpause-schedule", "End a pause", 404), o.unpause)
+	huma.Register(a, post("/schedules/{id}/run", "run-schedule", "Run a schedule entry now on its peels", 404), o.run)
+}
+
+// Problem converts an error of a service of masters.
+func problem(err error) error {
+	text := strings.ReplaceAll(err.Error(), "\n", "; ")
+	switch api.CodeOf(err) {
+	case api.CodeInvalid:
+		return huma.Error400BadRequest(text)
+	case api.CodeForbidden, api.CodeDenied:
+		return huma.Error403Forbidden(text)
+	case api.CodeNotFound:
+		return huma.Error404NotFound(text)
+	case api.CodeConflict:
+		return huma.Error409Conflict(text)
+	}
+	return huma.ErrorWithHeaders(huma.Error503ServiceUnavailable(text), http.Header{"Retry-After": {"5"}})
+}
+
+// A Schedule is one schedule entry. Times are milliseconds since the Unix epoch.
+type Schedule struct {
+	ID          int    `json:"id,omitempty" doc:"Number of an entry that a request made."`
+	Name        string `json:"name" doc:"As requested, or the entry's name."`
+	Entry       string `json:"entry" doc:"Name of the entry in the settings."`
+	Type        string `json:"schedule_type" enum:"cron,every,at,after,needs"`
+	Cron        string `json:"cron_expr,omitempty"`
+	Interval    int64  `json:"interval_ms,omitempty"`
+	At          int64  `json:"at,omitempty"`
+	Meaning     string `json:"meaning" doc:"The timing in English."`
+	Function    string `json:"function"`
+	Prompt      string `json:"prompt,omitempty"`
+	Model       string `json:"model,omitempty"`
+	Enabled     bool   `json:"enabled" doc:"False if the repo disables the entry, or it is paused on all of its peels."`
+	NextRun     int64  `json:"next_run,omitempty"`
+	CreatedAt   int64  `json:"created_at,omitempty"`
+	UserUUID    string `json:"user_uuid,omitempty" doc:"Who made the entry."`
+	Origin      string `json:"origin" doc:"FILE:LINE@COMMIT of the entry."`
+	ManagedBy   string `json:"managed_by" enum:"api,git"`
+	DeleteAfter bool   `json:"delete_after_run,omitempty"`
+	RunFacts
+}
+
+// RunFacts is what the reports of an entry's peels say.
+type RunFacts struct {
+	Peels             int    `json:"peels" doc:"Peels that report the entry."`
+	LastRun           int64  `json:"last_run,omitempty" doc:"The newest run on any peel."`
+	LastResult        string `json:"last_result,omitempty" doc:"ok, or the error of the newest run that failed last on its peel."`
+	ConsecutiveErrors uint64 `json:"consecutive_errors" doc:"The most on any peel."`
+	Running           int    `json:"running,omitempty" doc:"Runs in flight."`
+}
+
+// Page is a page of schedule entries.
+type Page struct {
+	Items   []Schedule `json:"items"`
+	Total   int        `json:"total"`
+	Page    int        `json:"page"`
+	PerPage int        `json:"per_page"`
+}
+
+type (
+	pageOutput struct{ Body Page }
+	oneOutput  struct{ Body Schedule }
+	listInput  struct {
+		Page    int `query:"page" minimum:"1" default:"1"`
+		PerPage int `query:"per_page" minimum:"1" maximum:"200" default:"50"`
+	}
+	idInput struct {
+		ID string `path:"id" maxLength:"128" doc:"Number or entry name."`
+	}
+)
+
+func (o Options) list(ctx context.Context, in *listInput) (*pageOutput, error) {
+	out := &pageOutput{Body: Page{Items: []Schedule{}, Page: max(in.Page, 1), PerPage: min(max(in.PerPage, 1), maxPerPage)}}
+	if !o.IsAdmin(ctx) {
+		return out, nil
+	}
+	var page schedules.Page
+	q := schedules.Query{Offset: (out.Body.Page - 1) * out.Body.PerPage, Limit: out.Body.PerPage}
+	if err := o.Ask(ctx, "schedule", "list", q, &page); err != nil {
+		return nil, problem(err)
+	}
+	facts, err := o.facts(ctx, page.Schedules)
+	if err != nil {
+		return nil, problem(err)
+	}
+	out.Body.Total = page.Total
+	for i := range page.Schedules {
+		out.Body.Items = append(out.Body.Items, shown(&page.Schedules[i], facts[page.Schedules[i].Entry]))
+	}
+	return out, nil
+}
+
+func (o Options) show(ctx context.Context, in *idInput) (*oneOutput, error) {
+	s, f, err := o.find(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	return &oneOutput{shown(s, f)}, nil
+}
+
+// validID reports whether a text is a number or the name of an entry.
+func validID(id string) bool {
+	return id != "" && !strings.ContainsFunc(id, func(c rune) bool {
+		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '_' && c != '.' && c != '-'
+	})
+}
+
+// find returns one entry and what its peels report.
+func (o Options) find(ctx context.Context, id string) (*schedules.Schedule, *facts, error) {
+	if n, err := strconv.Atoi(id); !validID(id) || err == nil && n < 1 {
+		return nil, nil, huma.Error400BadRequest(fmt.Sprintf("%.100q is neither the number nor the name of a schedule", id))
+	}
+	var page schedules.Page
+	if err := o.Ask(ctx, "schedule", "list", schedules.Query{Ref: id}, &page); err != nil {
+		return nil, nil, problem(err)
+	}
+	if len(page.Schedules) != 1 {
+		return nil, nil, problem(errors.New("the reply has no schedule"))
+	}
+	all, err := o.facts(ctx, page.Schedules)
+	if err != nil {
+		return nil, nil, problem(err)
+	}
+	return &page.Schedules[0], all[page.Schedules[0].Entry], nil
+}
+
+// facts is what the peels of an entry report.
+type facts struct {
+	RunFacts
+	peels  []target.PeelID
+	paused int
+	next   time.Time
+}
+
+// facts reads the newest reports of the peels that have the entries.
+func (o Options) facts(ctx context.Context, list []schedules.Schedule) (map[string]*facts, error) {
+	all := map[string]*facts{}
+	for _, s := range list {
+		all[s.Entry] = &facts{}
+	}
+	if len(list) == 0 || o.Coverage.Health().Peels == 0 {
+		return all, nil
+	}
+	cells, err := o.Coverage.Cells(coverage.Query{Entry: func(name string) bool { return all[name] != nil }, Since: time.Now()})
+	if errors.Is(err, coverage.ErrBehind) {
+		return nil, &api.Error{Code: api.CodeUnavailable, Msg: "the reports of peels are not known now: " + err.Error(), Err: err}
+	}
+	if err != nil {
+		return nil, err
+	}
+	subjects := map[string]bool{}
+	for _, c := range cells {
+		all[c.Entry].peels = append(all[c.Entry].peels, c.Peel)
+		if len(subjects) < maxFacts {
+			subjects[wire.ScheduleStateOf(c.Peel.Wire())] = true
+		}
+	}
+	if len(subjects) == 0 {
+		return all, nil
+	}
+	reports, err := bucket.Newest(ctx, o.NC, natsd.StreamScheduleState, slices.Sorted(maps.Keys(subjects)))
+	if err != nil {
+		return nil, err
+	}
+	for subject, m := range reports {
+		r, err := wire.DecodeSchedule(&nats.Msg{Subject: subject, Data: m.Data})
+		if err != nil {
+			continue // coverage counts it as refused
+		}
+		for i := range r.Entries {
+			if f := all[r.Entries[i].Name]; f != nil {
+				f.add(&r.Entries[i])
+			}
+		}
+	}
+	return all, nil
+}
+
+// add adds the report of one peel.
+func (f *facts) add(e *wire.EntryReport) {
+	f.Peels++
+	f.Running += e.Running
+	f.ConsecutiveErrors = max(f.ConsecutiveErrors, e.InRow)
+	if strings.HasPrefix(e.State, "paused") {
+		f.paused++
+	} else if !e.Next.IsZero() && (f.next.IsZero() || e.Next.Before(f.next)) {
+		f.next = e.Next
+	}
+	if e.Started.IsZero() {
+		return
+	}
+	if at := e.Started.UnixMilli(); at > f.LastRun {
+		f.LastRun = at
+	}
+	if e.Error != "" {
+		f.LastResult = e.Error
+	} else if f.LastResult == "" && !e.Ended.IsZero() {
+		f.LastResult = "ok"
+	}
+}
+
+func shown(s *schedules.Schedule, f *facts) Schedule {
+	out := Schedule{
+		ID: s.ID, Name: s.Name, Entry: s.Entry, Type: s.Type, Cron: s.Cron, Interval: s.Interval, At: millis(s.At), Meaning: s.Meaning,
+		Function: s.Module, Prompt: s.Prompt, Model: s.Model, Enabled: s.Enabled, NextRun: millis(s.Next), CreatedAt: millis(s.Created),
+		UserUUID: s.By, Origin: s.Origin, ManagedBy: s.ManagedBy, DeleteAfter: s.Delete,
+	}
+	if f == nil {
+		return out
+	}
+	out.RunFacts = f.RunFacts
+	out.Enabled = out.Enabled && (f.paused == 0 || f.paused < f.Peels)
+	switch {
+	case !out.Enabled:
+		out.NextRun = 0
+	case !f.next.IsZero():
+		out.NextRun = millis(f.next)
+	}
+	return out
+}
+
+func millis(at time.Time) int64 {
+	if at.IsZero() {
+		return 0
+	}
+	return at.UnixMilli()
+}
+
+// wait returns when the fleet has a commit, or after limit. The commit may be followed by others by then.
+func (o Options) wait(ctx context.Context, commit string, limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, min(limit, maxWait))
+	defer cancel()
+	for asked := false; ; asked = true {
+		verb := "status"
+		if !asked {
+			verb = "now" // read the branch at once
+		}
+		var s status.Sync
+		err := o.Ask(ctx, "sync", verb, nil, &s)
+		if err == nil && string(s.LastGood.Commit) == commit && s.Is(status.Ready) {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return huma.Error503ServiceUnavailable("the commit " + commit + " was made, and the fleet has not applied it yet")
+		case <-time.After(waitEvery):
+		}
+	}
+}
+
+// decoded returns a body as a map with int64 and float64.
+func decoded(body []byte) (map[string]any, error) {
+	d := json.NewDecoder(strings.NewReader(string(body)))
+	d.UseNumber()
+	var fields map[string]any
+	if err := d.Decode(&fields); err != nil {
+		return nil, err
+	}
+	return settled(fields, 32).(map[string]any), nil
+}
+
+// settled turns numbers into int64 and float64. What nests deeper than depth is left out.
+func settled(v any, depth int) any {
+	if depth == 0 {
+		return nil
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		for key, value := range v {
+			v[key] = settled(value, depth-1)
+		}
+	case []any:
+		for i, value := range v {
+			v[i] = settled(value, depth-1)
+		}
+	case json.Number:
+		if n, err := v.Int64(); err == nil {
+			return n
+		}
+		f, _ := v.Float64()
+		return f
+	}
+	return v
+}

@@ -1,0 +1,235 @@
+package rest_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	git "github.com/go-git/go-git/v5"
+	"github.com/nats-io/nats.go"
+
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/rest/schedules"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
+	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/push"
+	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/worktree"
+	"github.com/seed-c01c3da5/zester/reconciler/propose"
+	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// writes serves the requests for changes of a bare repository in dir, which it makes. The result stops that.
+func (s *system) writes(dir string) (stop func()) {
+	s.t.Helper()
+	work, repo := filepath.Join(dir, "work"), filepath.Join(dir, "fleet.git")
+	_, err := worktree.Init(work, fstest.MapFS{
+		"top.yaml":          {Data: []byte("base:\n  '*': [all]\n")},
+		"settings/all.yaml": {Data: []byte("schedule:\n  by-hand:\n    module: test.ping\n    interval: 1h\n")},
+	}, "first", worktree.Author{Name: "Bob", Email: "bob@example.com", When: time.Now()})
+	if err == nil {
+		_, err = git.PlainClone(repo, true, &git.CloneOptions{URL: work})
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	service, err := propose.New(propose.Options{
+		Mode: propose.Direct, Branch: "main", Path: ".", Max: 5, Target: "web-*",
+		Write: push.Options{Repo: gitrepo.Options{URL: repo, Dir: filepath.Join(dir, "store")}, Committer: push.Person{Name: "zester", Email: "zester@example.com"}},
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	nc := s.bus.Conn(s.t, grants.RoleMaster, "m9")
+	var running sync.WaitGroup
+	running.Go(func() { _ = service.Run(ctx, nc, s.backend.Fleet) })
+	stop = sync.OnceFunc(func() { cancel(); running.Wait() })
+	s.t.Cleanup(stop)
+	time.Sleep(time.Second)
+	return stop
+}
+
+// reports has a peel report entries.
+func (s *system) reports(nc *nats.Conn, id target.PeelID, entries ...wire.EntryReport) {
+	s.t.Helper()
+	slices.SortFunc(entries, func(a, b wire.EntryReport) int { return strings.Compare(a.Name, b.Name) })
+	data, err := canon.Marshal(wire.ScheduleState{Peel: id, Zone: "UTC", Time: time.Now(), Started: time.Now(), Entries: entries, V: wire.Version})
+	if err == nil {
+		_, err = nc.Request(wire.ScheduleStateOf(id.Wire()), data, time.Minute)
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	time.Sleep(time.Second)
+}
+
+// TestTheRequestsOfThePrintedAPI sends each request that the API's document prints, and compares the answer with the printed one.
+func TestTheRequestsOfThePrintedAPI(t *testing.T) {
+	dir := t.TempDir()
+	bubble(t, func(t *testing.T, s *system) {
+		s.writes(dir)
+		var asked []wire.Request
+		peel := s.peel("web-01", nil, func(nc *nats.Conn, r wire.Request) { asked = append(asked, r); echo("web-01")(nc, r) })
+		admin, base := s.admin(), "/api/v1/schedules"
+		due := time.Now().Add(time.Hour).Truncate(time.Second)
+		for i, body := range []object{
+			{"name": "Daily health check", "prompt": "Check system health and report any issues", "cron": "0 9 * * *", "model": "glm-5.1", "opts": object{}},
+			{"name": "Monitor queue depth", "prompt": "Check ZMQ queue depth and alert if > 100", "every": 300_000, "model": "glm-5.1"},
+			{"name": "Deploy notification", "prompt": "Announce deployment completion", "at": due.UnixMilli(), "delete_after_run": true},
+			{"name": "Weekly report", "prompt": "Generate weekly system report", "schedule": "every monday at 9am"},
+		} {
+			a := want[schedules.Added](t, s.ask(admin, "POST", base, body), 200)
+			if a.Status != "ok" || a.ID != i+1 || a.NextRun <= time.Now().UnixMilli() || len(a.Commit) != 40 || a.Branch != "main" {
+				t.Errorf("%+v", a)
+			}
+			if i == 2 && a.NextRun != due.UnixMilli() {
+				t.Errorf("it runs at %d, want %d", a.NextRun, due.UnixMilli())
+			}
+		}
+		page := want[schedules.Page](t, s.ask(admin, "GET", base+"?page=1&per_page=50", nil), 200)
+		if page.Total != 5 || page.Page != 1 || page.PerPage != 50 || len(page.Items) != 5 {
+			t.Fatalf("%+v", page)
+		}
+		if i := page.Items[0]; i.ID != 1 || i.Name != "Daily health check" || i.Type != "cron" || i.Cron != "0 9 * * *" || !i.Enabled || i.NextRun == 0 || i.CreatedAt == 0 || i.UserUUID != "token:admin" || i.ManagedBy != "api" {
+			t.Errorf("%+v", i)
+		}
+		if i := page.Items[1]; i.Type != "every" || i.Interval != 300_000 {
+			t.Errorf("%+v", i)
+		}
+		if i := page.Items[4]; i.ID != 0 || i.Entry != "by-hand" || i.ManagedBy != "git" {
+			t.Errorf("%+v", i)
+		}
+		if two := want[schedules.Page](t, s.ask(admin, "GET", base+"?page=3&per_page=2", nil), 200); len(two.Items) != 1 || two.Total != 5 {
+			t.Errorf("%+v", two)
+		}
+		if none := want[schedules.Page](t, s.ask(s.reader(), "GET", base, nil), 200); none.Items == nil || len(none.Items) != 0 {
+			t.Errorf("%+v", none)
+		}
+		ran := time.Now().Add(-time.Minute)
+		entry := wire.EntryReport{Name: "daily-health-check", State: "active", Next: time.Now().Add(time.Hour), InRow: 3, Error: "exit code 1"}
+		entry.Started, entry.Ended = ran, ran.Add(time.Second)
+		s.reports(peel, "web-01", entry)
+		one := want[schedules.Schedule](t, s.ask(admin, "GET", base+"/1", nil), 200)
+		if one.Prompt != "Check system health and report any issues" || one.Model != "glm-5.1" || one.LastRun != ran.UnixMilli() || one.LastResult != "exit code 1" || one.ConsecutiveErrors != 3 || one.Peels != 1 || one.NextRun != entry.Next.UnixMilli() {
+			t.Errorf("%+v", one)
+		}
+		for path, status := range map[string]string{"/1/pause?reason=noise": "paused", "/daily-health-check/unpause": "active", "/1/run": "dispatched"} {
+			if d := want[schedules.Done](t, s.ask(admin, "POST", base+path, nil), 200); d.Status != status || d.JID == "" {
+				t.Errorf("%s: %+v", path, d)
+			}
+		}
+		time.Sleep(5 * time.Second)
+		var functions []string
+		for _, r := range asked {
+			functions = append(functions, fmt.Sprint(r.Function, " ", r.Args["entry"], " ", r.User))
+		}
+		slices.Sort(functions)
+		if want := []string{"schedule.pause daily-health-check token:admin", "schedule.resume daily-health-check token:admin", "schedule.run daily-health-check token:admin"}; !slices.Equal(functions, want) {
+			t.Errorf("%q", functions)
+		}
+		entry.State = "paused_errors"
+		s.reports(peel, "web-01", entry)
+		if one := want[schedules.Schedule](t, s.ask(admin, "GET", base+"/1", nil), 200); one.Enabled || one.NextRun != 0 {
+			t.Errorf("paused after errors: %+v", one)
+		}
+		refused(t, s.ask(admin, "POST", base+"/1/run", nil), 400, "unpause it first")
+		entry.State, entry.Running = "active", 1
+		s.reports(peel, "web-01", entry)
+		refused(t, s.ask(admin, "POST", base+"/1/run", nil), 409, "is running already on web-01")
+		refused(t, s.ask(admin, "DELETE", base+"/1", nil), 409, "is running on web-01")
+		entry.Running = 0
+		s.reports(peel, "web-01", entry)
+		if d := want[schedules.Done](t, s.ask(admin, "POST", base+"/2/pause?commit=true", nil), 200); len(d.Commit) != 40 {
+			t.Errorf("%+v", d)
+		}
+		if two := want[schedules.Schedule](t, s.ask(admin, "GET", base+"/2", nil), 200); two.Enabled {
+			t.Errorf("%+v", two)
+		}
+		if d := want[schedules.Done](t, s.ask(admin, "DELETE", base+"/1", nil), 200); d.Status != "deleted" {
+			t.Errorf("%+v", d)
+		}
+		refused(t, s.ask(admin, "GET", base+"/1", nil), 404, "no schedule")
+	})
+}
+
+func TestWhatAScheduleCannotBe(t *testing.T) {
+	dir := t.TempDir()
+	bubble(t, func(t *testing.T, s *system) {
+		s.writes(dir)
+		admin, base := s.admin(), "/api/v1/schedules"
+		for text, body := range map[string]object{
+			"prompt is missing":          {"name": "x", "cron": "0 9 * * *"},
+			"0 timings":                  {"name": "x", "prompt": "p"},
+			"2 timings":                  {"name": "x", "prompt": "p", "cron": "0 9 * * *", "every": 5000},
+			"61":                         {"name": "x", "prompt": "p", "cron": "61 9 * * *"},
+			"every: 0 ms":                {"name": "x", "prompt": "p", "every": 0},
+			"every: -5 ms":               {"name": "x", "prompt": "p", "every": -5},
+			"at: 5 is not a time":        {"name": "x", "prompt": "p", "at": 5},
+			"delete_after_run is for":    {"name": "x", "prompt": "p", "every": 5000, "delete_after_run": true},
+			"settings/api/x.yaml":        {"name": "x", "prompt": "p", "schedule": "whenever it suits"},
+			`did you mean \"interval\"?`: {"name": "x", "prompt": "p", "every": 5000, "intervall": 5},
+			"the field api is written":   {"name": "x", "prompt": "p", "every": 5000, "api": object{"id": 7}},
+		} {
+			refused(t, s.ask(admin, "POST", base, body), 400, text)
+		}
+		good := object{"prompt": "Check the queue", "every": "5m"}
+		first := want[schedules.Added](t, s.request("POST", base, admin, map[string]string{"Content-Type": "application/json", "Idempotency-Key": "k1"}, body(good)), 200)
+		again := want[schedules.Added](t, s.request("POST", base, admin, map[string]string{"Content-Type": "application/json", "Idempotency-Key": "k1"}, body(good)), 200)
+		if first.Entry != "check-the-queue" || !again.Repeated || again.Commit != first.Commit || again.ID != first.ID {
+			t.Errorf("%+v and %+v", first, again)
+		}
+		refused(t, s.request("POST", base, admin, map[string]string{"Content-Type": "application/json", "Idempotency-Key": "k1"}, body(object{"prompt": "another", "every": "5m"})), 409, "used for another request")
+		refused(t, s.ask(admin, "POST", base, good), 409, "settings/api/check-the-queue.yaml")
+		refused(t, s.ask(admin, "GET", base+"/0", nil), 400, "neither the number nor the name")
+		refused(t, s.ask(admin, "GET", base+"/a*b", nil), 400, "neither the number nor the name")
+		refused(t, s.ask(admin, "POST", base+"/check-the-queue/run", nil), 409, "no peel reports the entry")
+	})
+}
+
+func body(o object) io.Reader {
+	data, err := json.Marshal(o)
+	if err != nil {
+		panic(err)
+	}
+	return bytes.NewReader(data)
+}
+
+// provokeSchedules asks in every way that has an answer of its own.
+func (s *system) provokeSchedules(check func(method, path string, a answer)) {
+	const base, one = "/api/v1/schedules", "/api/v1/schedules/{id}"
+	s.writes(s.t.TempDir())
+	admin := s.token(credential.TokenRequest{Name: "scheduler", Scopes: []credential.Scope{credential.ScopeAdmin}})
+	peel := s.peel("web-09", nil, echo("web-09"))
+	entry := wire.EntryReport{Name: "by-hand", State: "active"}
+	s.reports(peel, "web-09", entry)
+	post := object{"name": "x", "function": "test.ping", "every": 60_000, "target": "*"}
+	check("POST", base, s.ask(admin, "POST", base, post))
+	check("POST", base, s.ask(admin, "POST", base, post)) // the name is taken
+	check("POST", base, s.slowBody(admin, base))
+	check("POST", base, s.otherType(admin, base))
+	check("POST", base, s.ask(admin, "POST", base, strings.Repeat(" ", 2<<20)))
+	check("GET", base, s.ask(admin, "GET", base, nil))
+	check("GET", one, s.ask(admin, "GET", base+"/by-hand", nil))
+	check("GET", one, s.ask(admin, "GET", base+"/nothing", nil))
+	for _, verb := range []string{"/pause", "/unpause", "/run"} {
+		check("POST", one+verb, s.ask(admin, "POST", base+"/by-hand"+verb, nil))
+		check("POST", one+verb, s.ask(admin, "POST", base+"/nothing"+verb, nil))
+		check("POST", one+verb, s.ask(admin, "POST", base+"/x"+verb, nil)) // no peel reports it
+	}
+	check("DELETE", one, s.ask(admin, "DELETE", base+"/x", nil))
+	check("DELETE", one, s.ask(admin, "DELETE", base+"/x", nil))
+	entry.Running = 1
+	s.reports(peel, "web-09", entry)
+	check("DELETE", one, s.ask(admin, "DELETE", base+"/by-hand", nil))
+}
