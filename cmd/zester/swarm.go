@@ -63,6 +63,7 @@ which nobody can delete.`,
 	durationVar(flags, &o.Idle, "idle", 10*time.Second, "`TIME` to watch the idle master")
 	durationVar(flags, &o.Soak, "soak", 0, "instead run commits, dispatches, schedules and restarts for `TIME`, and count what is lost")
 	flags.IntVar(&o.Outputs, "outputs", 0, "instead run a function with 64 KiB of output on every peel `N` times, and count what is lost")
+	durationVar(flags, &o.Outage, "outage", 0, "instead stop master and bus for `TIME`, and count what they know of the fires in it")
 	cmd.AddCommand(&cobra.Command{
 		Use: "peels", Hidden: true, Args: words(),
 		RunE: func(cmd *cobra.Command, _ []string) error { return worker.Work(cmd.Context(), os.Stdin) },

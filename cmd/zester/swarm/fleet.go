@@ -74,6 +74,8 @@ func (r *run) product(ctx context.Context) (err error) {
 		return f.soak(ctx)
 	case r.o.Outputs > 0:
 		return f.heavyOutputs(ctx)
+	case r.o.Outage > 0:
+		return f.outage(ctx)
 	}
 	return f.measure(ctx)
 }

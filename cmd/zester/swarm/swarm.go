@@ -49,6 +49,7 @@ type Options struct {
 	Programs string        // folder of zester and zester-peel, which are measured if they exist; empty: none
 	Soak     time.Duration // instead of measuring, let the fleet work for so long and count losses; 0: measure
 	Outputs  int           // instead of measuring, ask every peel for 64 KiB so many times and count losses; 0: measure
+	Outage   time.Duration // instead of measuring, stop master and bus for so long, and count what they know of the fires in it; 0: measure
 	Out      io.Writer     // gets figures as they are measured, in whole lines; nil: none
 	// Progress is called at most ten times a second while something is waited for; nil: not at all.
 	Progress func(what string, done, total int64)
@@ -119,7 +120,7 @@ func (r *run) parts(ctx context.Context) error {
 	if r.o.External != nil {
 		part, r.report.Bus = r.onExternal, r.o.External.URL
 	}
-	if r.o.Soak == 0 && r.o.Outputs == 0 {
+	if r.o.Soak == 0 && r.o.Outputs == 0 && r.o.Outage == 0 {
 		for _, role := range []grants.Role{grants.RolePeel, grants.RoleMaster} {
 			if err := part(ctx, func(ctx context.Context) error { return r.bare(ctx, role) }); err != nil {
 				return fmt.Errorf("cannot measure the bare bus, %s: %w", floorNames[role], err)
