@@ -110,6 +110,17 @@ func (t *Table) Run(ctx context.Context) error {
 // Ready is closed when all stored reports were read.
 func (t *Table) Ready() <-chan struct{} { return t.reports.Ready() }
 
+// isReading reports whether stored reports are still being read. What they say happened before this master, so it is not in the totals,
+// which would jump at each start.
+func (t *Table) isReading() bool {
+	select {
+	case <-t.Ready():
+		return false
+	default:
+		return true
+	}
+}
+
 // judgeAbsent judges the fires of peels that do not report, until ctx ends.
 func (t *Table) judgeAbsent(ctx context.Context) {
 	every, sweep := time.NewTicker(judgeEvery), time.NewTicker(sweepEvery)

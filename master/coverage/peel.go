@@ -179,7 +179,9 @@ func (t *Table) replaceRows(p *peel, r *wire.ScheduleState, first, right bool) {
 		if right {
 			all = judge.Judge(f)
 		}
-		t.total(name, known).add(was, all, e, &old, first)
+		if total := t.total(name, known); !first || !t.isReading() {
+			total.add(was, all, e, &old, first)
+		}
 		rows, hours = append(rows, now), append(hours, all)
 		if e == nil {
 			continue

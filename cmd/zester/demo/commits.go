@@ -75,3 +75,14 @@ func stateFiles(peel target.PeelID, path string) map[string][]byte {
 		"settings/" + stateRef + ".yaml": fmt.Appendf(nil, "states:\n  motd:\n    file.managed: {path: %s, content: \"This is {{peel}}.\\n\", template: true}\n", path),
 	}
 }
+
+// brokenEntry is the entry of the demo whose runs fail.
+const brokenEntry = "zester_demo_backup"
+
+// brokenFiles returns the files that give a peel the entry.
+func brokenFiles(peel target.PeelID) map[string][]byte {
+	return map[string][]byte{
+		"top.d/" + brokenEntry + ".yaml":    fmt.Appendf(nil, "base:\n  L@%s: [%s]\n", peel, brokenEntry),
+		"settings/" + brokenEntry + ".yaml": []byte("schedule:\n  " + brokenEntry + ": {module: cmd.run, args: {command: \"exit 1\"}, interval: 2s}\n"),
+	}
+}

@@ -240,5 +240,6 @@ func (s *session) sayHowToReach() {
 	s.say("  %s sync status\n", s.o.Zester)
 	s.say("  %s '*' cmd.run command='uname -sr'\n", s.o.Zester)
 	s.say("  %s job list\n", s.o.Zester)
+	s.say("  %s coverage --by peel\n", s.o.Zester)
 	s.say("\nedit and commit in %s to see what changes\n", s.work.Dir())
 }

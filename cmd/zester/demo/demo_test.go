@@ -186,6 +186,8 @@ func TestTheDemoKeepsItsPromises(t *testing.T) {
 		`^     settings/web/schedule\.yaml:13:5: schedule\.queue_depth\.intervall: unknown field; did you mean "interval"\?$`,
 		`^   the fleet stays on [0-9a-f]{8}: 3 of 3 peels applied$`, timed,
 		`^== revert it$`, `^   [0-9a-f]{8} is in force, documents written: 0`, timed,
+		`^== commit a backup that fails, and see it: zester coverage --entry zester_demo_backup$`,
+		`^   web-01 +zester_demo_backup: expected [1-9]\d*, ran [1-9]\d*, failed [1-9]\d*, missed 0: exit status 1$`, `^   3 of 3 peels report on their schedules$`, timed,
 		`^all of it took `)
 	changed := regexp.MustCompile(`(?m)^   ([0-9a-f]{8}) "Web: `).FindStringSubmatch(text)[1]
 	expect(t, text, `at commit `+changed+` by`, `the fleet stays on `+changed+`:`)
@@ -222,7 +224,7 @@ func TestAnOwnRepoIsShownAndLeftAlone(t *testing.T) {
 		`^   app-01 +started 1, stopped 0, changed 0, kept 1$`, `^   spare\.example\.com untouched`,
 		`^   job [0-9A-Za-z]{27} test\.ping on app-01: complete$`,
 		`is refused:$`, `zester_demo\.yaml:4:5: `,
-		`is in force, documents written: 0`)
+		`is in force, documents written: 0`, `^   app-01 +zester_demo_backup: expected .* missed 0: exit status 1$`)
 	if after := snapshot(t, work.Dir()); after != before {
 		t.Errorf("the repo was\n%s\nand is\n%s", before, after)
 	}

@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
@@ -39,6 +41,7 @@ func (s *session) steps(ctx context.Context) []step {
 		{"dispatch: zester '" + c.expr + "' cmd.run command='uname -sr'", func() error { return s.dispatch(ctx, c) }},
 		{"commit something broken", func() error { return s.commitMistake(ctx, c) }},
 		{"revert it", func() error { return s.revert(ctx, c) }},
+		{"commit a backup that fails, and see it: zester coverage --entry " + brokenEntry, func() error { return s.coverage(ctx) }},
 	}
 }
 
@@ -320,4 +323,29 @@ func (s *session) revert(ctx context.Context, c commits) error {
 	}
 	s.say("   %s is in force, documents written: %d, for the peels had this content already\n", sync.LastGood.Commit.Short(), sync.Writes)
 	return nil
+}
+
+// coverage commits an entry whose runs fail, and waits until the master says so. The entry returns no jobs: what the master knows is
+// from the peel's report on its schedule.
+func (s *session) coverage(ctx context.Context) error {
+	peel := s.o.Peels[0]
+	if _, err := s.commit(ctx, "A backup", brokenFiles(peel)); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, waitLimit)
+	defer cancel()
+	for {
+		c, err := s.client.CoverageEntry(ctx, api.CoverageEntryRequest{Entry: brokenEntry})
+		if err == nil && len(c.Rows) > 0 && c.Rows[0].Failed > 0 {
+			r := c.Rows[0]
+			s.say("   %-8s %s: expected %d, ran %d, failed %d, missed %d: %s\n", r.Peel, brokenEntry, r.Expected, r.Ran, r.Failed, r.Missed, r.Error)
+			s.say("   %d of %d peels report on their schedules\n", c.Reporting, c.Peels)
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("the failure of %s on %s was not reported: %w", brokenEntry, peel, cmp.Or(err, ctx.Err()))
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
 }

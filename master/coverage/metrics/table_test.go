@@ -23,6 +23,10 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(natstest.InMemory(m)) }
 
+func of(table *coverage.Table) Source {
+	return Source{Health: table.Health, Summaries: table.Summaries, Problems: table.Problems}
+}
+
 // TestReportsOfAPeelBecomeMetrics has a real table follow what a peel says.
 func TestReportsOfAPeelBecomeMetrics(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
@@ -31,27 +35,31 @@ func TestReportsOfAPeelBecomeMetrics(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		fleet := feed.New(nc, slog.New(slog.DiscardHandler))
-		table, err := coverage.New(coverage.Options{JetStream: js, Fleet: fleet})
-		if err != nil {
-			t.Fatal(err)
+		follow := func() *coverage.Table {
+			t.Helper()
+			fleet := feed.New(nc, slog.New(slog.DiscardHandler))
+			table, err := coverage.New(coverage.Options{JetStream: js, Fleet: fleet})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.Join(scrapeSource(t, of(table)), "\n"); got != "zester_coverage_ready 0\nzester_coverage_reports_refused_total 0" {
+				t.Errorf("before the table runs:\n%s", got)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			var running sync.WaitGroup
+			for _, run := range []func(context.Context) error{fleet.Run, table.Run} {
+				running.Go(func() {
+					if err := run(ctx); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			t.Cleanup(func() { cancel(); running.Wait() })
+			<-table.Ready()
+			return table
 		}
-		source := Source{Health: table.Health, Summaries: table.Summaries, Problems: table.Problems}
-		if got := strings.Join(scrapeSource(t, source), "\n"); got != "zester_coverage_ready 0\nzester_coverage_reports_refused_total 0" {
-			t.Errorf("before the table runs:\n%s", got)
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		var running sync.WaitGroup
-		for _, run := range []func(context.Context) error{fleet.Run, table.Run} {
-			running.Go(func() {
-				if err := run(ctx); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		t.Cleanup(func() { cancel(); running.Wait() })
-		<-table.Ready()
-
+		table := follow()
+		source := of(table)
 		peel := b.Conn(t, grants.RolePeel, "db_01")
 		say := func(subject string, v any) {
 			t.Helper()
@@ -85,15 +93,9 @@ func TestReportsOfAPeelBecomeMetrics(t *testing.T) {
 		if err := peel.Publish(wire.Heartbeat("db_01"), nil); err != nil {
 			t.Fatal(err)
 		}
+		say(wire.ScheduleStateOf("db_01"), "no report")
 		report(3, 0, 0, nil)
 		report(5, 1, 0, &wire.FireReport{Nominal: time.Now(), Result: "failed", Error: "exit status 1"})
-		if err := peel.Publish(wire.ScheduleStateOf("db_01"), []byte("no report")); err != nil {
-			t.Fatal(err)
-		}
-		if err := peel.Flush(); err != nil {
-			t.Fatal(err)
-		}
-		synctest.Wait()
 		has := func(source Source, want ...string) {
 			t.Helper()
 			got := scrapeSource(t, source)
@@ -112,6 +114,11 @@ func TestReportsOfAPeelBecomeMetrics(t *testing.T) {
 		has(source, append(counters, `zester_entry_peels{entry="backup",state="active"} 1`, `zester_entry_problems{entry="backup",problem="failed"} 1`)...)
 		source.Cells = table.Cells
 		has(source, append(counters, `zester_entry_peels{entry="backup",peel="db.01",state="active"} 1`, `zester_entry_problems{entry="backup",peel="db.01",problem="failed"} 1`)...)
+		later := of(follow()) // as a master that starts now
+		has(later, "zester_coverage_ready 1", `zester_entry_runs_total{entry="backup",result="ok"} 0`,
+			`zester_entry_duration_seconds_count{entry="backup"} 0`, `zester_entry_problems{entry="backup",problem="failed"} 1`)
+		report(6, 1, 0, nil)
+		has(later, `zester_entry_runs_total{entry="backup",result="ok"} 1`, `zester_entry_runs_total{entry="backup",result="failed"} 0`, `zester_entry_duration_seconds_count{entry="backup"} 1`)
 		time.Sleep(time.Hour) // without a heartbeat
 		has(source, `zester_coverage_peels{state="not_reporting"} 1`, `zester_coverage_peels{state="reporting"} 0`)
 	})

@@ -69,7 +69,7 @@ func (c *Counts) Add(other Counts) {
 // A Summary is one entry over all peels that have it.
 type Summary struct {
 	Entry       string
-	Counts      Counts            // since the master has followed the peels, or longer; they never decrease
+	Counts      Counts            // since the master has read the stored reports; they never decrease
 	Skips       map[string]uint64 // Counts.Skipped by reason
 	States      map[string]int    // peels by state of the entry: active, disabled, paused_manual, …
 	Problems    map[Kind]int      // peels by problem
