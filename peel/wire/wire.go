@@ -67,6 +67,19 @@ func (j JID) Time() time.Time {
 	return id.Time()
 }
 
+// FirstJID returns the lowest JID of the second of a time, for a search of jobs by time. It is empty for a time before the
+// earliest second that a JID can express: the clock of this host was never set.
+func FirstJID(at time.Time) JID {
+	if at.Before(firstSecond) {
+		return ""
+	}
+	id, err := ksuid.FromParts(at, make([]byte, 16))
+	if err != nil {
+		panic(err) // the payload has the right length
+	}
+	return JID(id.String())
+}
+
 // parse returns the KSUID. ksuid.Parse accepts any bytes, so that many texts give one KSUID; parse accepts only the text that
 // the KSUID is written as.
 func (j JID) parse() (ksuid.KSUID, error) {

@@ -227,3 +227,23 @@ func TestANegativeNumberOfMissingContentsIsRefused(t *testing.T) {
 		}
 	}
 }
+
+func TestTheFirstJIDOfASecondIsBeforeAllOthersOfIt(t *testing.T) {
+	at := time.Date(2026, 11, 23, 2, 30, 0, 0, time.UTC)
+	first := wire.FirstJID(at)
+	if _, err := wire.ParseJID(string(first)); err != nil || !first.Time().Equal(at) {
+		t.Errorf("%q of %v, %v", first, first.Time(), err)
+	}
+	if second := wire.FirstJID(at.Add(time.Second)); first >= second || wire.FirstJID(at.Add(999*time.Millisecond)) != first {
+		t.Errorf("%q and %q of a second later", first, second)
+	}
+	if early := wire.FirstJID(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)); early != "" {
+		t.Errorf("a clock that was never set gives %q", early)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(time.Until(at))
+		if first := wire.FirstJID(time.Now()); wire.NewJID() < first {
+			t.Errorf("a new one is before %q", first)
+		}
+	})
+}

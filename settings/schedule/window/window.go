@@ -15,6 +15,7 @@ package window
 
 import (
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -171,4 +172,44 @@ func instants(minute int, zone *time.Location) []time.Time {
 func dayOf(local time.Time) int {
 	year, month, day := local.Date()
 	return int(time.Date(year, month, day, 0, 0, 0, 0, time.UTC).Unix() / (24 * 60 * 60))
+}
+
+// ClosedBy returns the line of the rules that closes them at an instant, in words: "blackout 2026-12-24", "not on Saturday",
+// "only in 08:00-18:00". It is empty if the rules are open.
+func (r Rules) ClosedBy(at time.Time, zone *time.Location) string {
+	local := at.In(zone)
+	day := dayOf(local)
+	switch r.At(at, zone) {
+	case Open:
+		return ""
+	case Blackout:
+		return "blackout " + r.Blackout.line(day, at)
+	}
+	if r.NotOn.contains(day) {
+		return "not on " + r.NotOn.line(day, at)
+	}
+	if !r.On.Empty() && !r.On.contains(day) {
+		return "only on " + strings.Join(r.On.Words(), " and ")
+	}
+	texts := make([]string, len(r.Hours))
+	for i, h := range r.Hours {
+		texts[i] = h.String()
+	}
+	return "only in " + strings.Join(texts, " and ")
+}
+
+// line describes the first element that contains a day or an instant.
+func (d Days) line(day int, at time.Time) string {
+	for _, dates := range d.Dates {
+		if day >= dates.First && day <= dates.Last {
+			return strings.Join(Days{Dates: []Dates{dates}}.Words(), "")
+		}
+	}
+	for _, times := range d.Times {
+		if !at.Before(times.From) && at.Before(times.To) {
+			return strings.Join(Days{Times: []Times{times}}.Words(), "")
+		}
+	}
+	weekday := ((day+4)%7 + 7) % 7 // 1970-01-01 was a Thursday
+	return time.Weekday(weekday).String()
 }

@@ -104,6 +104,27 @@ func TestOpenAndClosed(t *testing.T) {
 	}
 }
 
+func TestTheLineThatClosesRulesIsNamed(t *testing.T) {
+	london := location(t, "Europe/London")
+	for _, c := range []struct{ rules, at, want string }{
+		{"", "2026-06-01T03:00", ""},
+		{"between 08:00-18:00", "2026-06-01T08:00", ""},
+		{"between 08:00-09:00 17:00-18:00", "2026-06-01T07:59", "only in 08:00-09:00 and 17:00-18:00"},
+		{"between 22:00-06:00; not sat", "2026-06-06T22:00", "not on Saturday"},
+		{"between 22:00-06:00; not sat", "2026-06-07T05:59", "only in 22:00-06:00"}, // Sunday, since Saturday
+		{"on mon-fri", "2026-06-06T12:00", "only on Monday to Friday"},
+		{"on mon-fri; between 08:00-18:00", "2026-06-05T07:00", "only in 08:00-18:00"},
+		{"not 2026-06-01 2026-12-24/2027-01-06", "2027-01-06T12:00", "not on 2026-12-24 to 2027-01-06"},
+		{"blackout sun 2026-12-25", "2026-12-25T12:00", "blackout 2026-12-25"},
+		{"blackout sun 2026-12-25", "2026-12-27T12:00", "blackout Sunday"},
+		{"blackout 2026-06-01T10:00:00Z/2026-06-01T12:00:00Z", "2026-06-01T11:00", "blackout 2026-06-01T10:00:00Z to 2026-06-01T12:00:00Z"},
+	} {
+		if got := rules(t, c.rules).ClosedBy(at(t, c.at, london), london); got != c.want {
+			t.Errorf("%q at %s: %q, want %q", c.rules, c.at, got, c.want)
+		}
+	}
+}
+
 func TestOpening(t *testing.T) {
 	for _, c := range []struct{ rules, zone, from, want string }{
 		{"", "UTC", "2026-06-01T03:00", "2026-06-01T03:00"},
