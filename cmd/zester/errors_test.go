@@ -44,6 +44,8 @@ func TestErrorsNameTheValueAndWhatToDo(t *testing.T) {
 		{"cron next 61", exitFailed, `cannot use "61": `},
 		{"cron next --from today --when daily", exitUsage, `cannot use --from "today": write date, time and offset from UTC like 2026-06-01T09:00:00+01:00` + "\nHELP zester cron next"},
 		{"schedule next web-01 --cron x", exitUsage, `--cron does not go with the target "web-01": the entries are those of its peels; zester cron next takes --cron` + "\nHELP zester schedule next"},
+		{"why web-01", exitUsage, "zester why needs the name of a schedule entry\nHELP zester why"},
+		{"why web-01 backup 02:30 again", exitUsage, "zester why does not take the argument \"again\"\nHELP zester why"},
 		{"bisect web-01", exitUsage, "zester bisect needs the name of a schedule entry\nHELP zester bisect"},
 		{"horizon web-01 web-02", exitUsage, `zester horizon does not take the argument "web-02"` + "\nHELP zester horizon"},
 		{"schedule pause web-01", exitUsage, "zester schedule pause needs the entry\nHELP zester schedule pause"},

@@ -93,6 +93,7 @@ coverage --entry backup --by peel
 coverage -o json`},
 	"lint":   {flagOutput, "lint\nlint --facts peels.yaml --strict fleet"},
 	"blame":  {asks, `blame web-01 backup`},
+	"why":    {asks | flagColour, "why web-01 backup\nwhy web-01 backup 02:30\nwhy web-01 backup 2026-11-23T02:30 -o json"},
 	"bisect": {listsShort, "bisect web-01 backup\nbisect 'web-*' backup -o json"},
 	"plan": {asks | flagColour, `
 plan                           # what is not committed yet

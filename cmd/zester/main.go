@@ -189,7 +189,7 @@ func (a *app) root() *cobra.Command {
 		a.peelCommand(),
 		a.targetCommand(),
 		a.scheduleCommand(), a.cronCommand(),
-		a.coverageCommand(),
+		a.coverageCommand(), a.whyCommand(),
 		a.lintCommand(), a.blameCommand(), a.bisectCommand(),
 		a.planCommand(), a.simulateCommand(), a.horizonCommand(),
 		a.syncCommand(), a.stateCommand(),

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/coverage/evidence"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/feed"
 	"github.com/seed-c01c3da5/zester/master/job"
@@ -99,7 +100,7 @@ func (s *Server) respond(req micro.Request, data []byte, err error) {
 
 // AnswerCode returns the code of a reply with an error of a Server's methods.
 func AnswerCode(err error) api.Code {
-	if _, ok := errors.AsType[*target.SyntaxError](err); ok || errors.Is(err, errInvalid) {
+	if _, ok := errors.AsType[*target.SyntaxError](err); ok || errors.Is(err, errInvalid) || errors.Is(err, evidence.ErrTime) {
 		return api.CodeInvalid
 	}
 	if code := credentialCode(err); code != "" {

@@ -107,6 +107,7 @@ func (s *Server) Run(ctx context.Context) error {
 		"peel-rekey":     {wire.API("peel", "rekey", "*"), act(s, "peel.rekey", s.rekey)},
 		"master-show":    {wire.API("master", "show", "*"), handle(s, s.health)},
 		"entry-show":     {wire.API("entry", "show", "*"), handle(s, s.entryShow)},
+		"coverage-why":   {wire.API("coverage", "explain", "*"), handleFrom(s, s.Why)},
 		"token-list":     {wire.API("token", "list", "*"), handleFrom(s, s.tokenList)},
 		"token-create":   {wire.API("token", "create", "*"), act(s, "token.create", s.tokenCreate)},
 		"token-rotate":   {wire.API("token", "rotate", "*"), act(s, "token.rotate", s.tokenRotate)},

@@ -45,6 +45,7 @@ var (
 		{"GET", "/api/v1/targets?expr=*", []credential.Scope{read}, nil},
 		{"GET", "/api/v1/coverage", []credential.Scope{read}, nil},
 		{"GET", "/api/v1/coverage/{entry}", []credential.Scope{read}, nil},
+		{"GET", "/api/v1/coverage/{entry}/why?peel=web-01", []credential.Scope{read}, nil},
 		{"GET", "/metrics", []credential.Scope{read}, nil},
 		{"GET", "/api/v1/sync", []credential.Scope{read}, nil},
 		{"GET", "/api/v1/sync/peels", []credential.Scope{read}, nil},

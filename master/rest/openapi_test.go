@@ -176,6 +176,11 @@ func (s *system) provoke(check func(method, path string, a answer)) {
 	}
 	check("GET", entry, s.ask(reader, "GET", "/api/v1/coverage/backup", nil))
 	check("GET", entry, s.ask(reader, "GET", "/api/v1/coverage/none", nil))
+	why := "/api/v1/coverage/{entry}/why"
+	s.give("web-01", map[string]any{"schedule": map[string]any{"backup": map[string]any{"module": "test.ping", "cron": "30 2 * * *"}}})
+	for _, question := range []string{"backup/why?peel=web-01", "backup/why?peel=web-01&time=noon", "bakcup/why?peel=web-01", "backup/why?peel=web-09"} {
+		check("GET", why, s.ask(reader, "GET", "/api/v1/coverage/"+question, nil))
+	}
 	all := []struct{ method, path, denied string }{
 		{"GET", "/api/v1/coverage", runner},
 		{"GET", entry, runner},
@@ -187,6 +192,7 @@ func (s *system) provoke(check func(method, path string, a answer)) {
 		{"POST", cancel, runner},
 		{"GET", "/api/v1/peels", runner},
 		{"GET", "/api/v1/targets", runner},
+		{"GET", why, runner},
 		{"GET", "/api/v1/sync", runner},
 		{"GET", "/api/v1/sync/peels", runner},
 		{"GET", "/api/v1/sync/states", runner},
@@ -225,8 +231,11 @@ func (s *system) provoke(check func(method, path string, a answer)) {
 	for _, r := range all {
 		time.Sleep(time.Minute)
 		query := ""
-		if r.path == "/api/v1/targets" {
+		switch r.path {
+		case "/api/v1/targets":
 			query = "?expr=*"
+		case why:
+			query = "?peel=web-01"
 		}
 		check(r.method, r.path, ask("", r.method, r.path, query))
 		check(r.method, r.path, ask(r.denied, r.method, r.path, query))

@@ -119,6 +119,7 @@ func (r *routes) register(mux humago.Mux) []byte {
 	huma.Register(a, r.operation("GET", "/coverage/{entry}", "coverage-entry", "The same of one entry on each peel", readScope, 404), r.coverageEntry)
 	r.registerSync(a)
 	r.registerSchedules(a)
+	r.registerWhy(a)
 	huma.Register(a, r.operation("GET", "/targets", "resolve-target", "List the peels that a target expression selects", readScope), r.resolveTarget)
 	return document(a.OpenAPI())
 }

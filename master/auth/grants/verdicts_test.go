@@ -164,8 +164,9 @@ var stores = map[string]map[string]roles{
 // calls says of everything that masters serve who may ask it, under his own name, which ends the subject.
 var calls = map[string]roles{
 	"zester.dispatch": doers, "zester.target.resolve": doers,
-	"zester.api.target.explain": readers,
-	"zester.api.job.list":       readers, "zester.api.job.show": readers, "zester.api.job.returns": readers, "zester.api.job.active": readers,
+	"zester.api.target.explain":   readers,
+	"zester.api.coverage.explain": readers,
+	"zester.api.job.list":         readers, "zester.api.job.show": readers, "zester.api.job.returns": readers, "zester.api.job.active": readers,
 	"zester.api.job.cancel": doers, // masters let who has limits cancel his own alone
 	"zester.api.peel.list":  readers, "zester.api.peel.show": readers, "zester.api.peel.rekey": chiefs,
 	"zester.api.coverage.list": readers, "zester.api.coverage.show": readers, "zester.api.coverage.status": readers,

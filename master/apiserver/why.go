@@ -1,0 +1,49 @@
+package apiserver
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/coverage/evidence"
+	"github.com/seed-c01c3da5/zester/reconciler/status"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// maxAsked bounds the entry and the time of a [api.WhyRequest] in bytes.
+const maxAsked = 256
+
+// Why says what became of one fire of an entry on a peel. Callers with limits get [grants.ErrNotAllowed] for a peel outside them.
+func (s *Server) Why(ctx context.Context, from grants.Caller, q api.WhyRequest) (*api.Why, error) {
+	if _, err := target.ParsePeelID(string(q.Peel)); err != nil {
+		return nil, fmt.Errorf("%w: %w", errInvalid, err)
+	}
+	if q.Entry == "" || len(q.Entry)+len(q.Time) > maxAsked {
+		return nil, fmt.Errorf("%w: it needs an entry, and entry and time have at most %d bytes", errInvalid, maxAsked)
+	}
+	if s.o.Within != nil {
+		within, all, err := s.o.Within(ctx, from)
+		if err == nil && !all && !slices.Contains(within, q.Peel) {
+			err = fmt.Errorf("%w: it is outside the limits of %s", grants.ErrNotAllowed, from.User)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("cannot explain a fire of %s: %w", q.Peel, err)
+		}
+	}
+	history := func(ctx context.Context) ([]status.Attempt, error) {
+		h, err := AskReconciler[status.History](ctx, s, from, "history", nil)
+		if err != nil {
+			return nil, err
+		}
+		return h.Attempts, nil
+	}
+	found, err := (&evidence.Collector{
+		JetStream: s.o.JetStream, Jobs: s.o.Store, Fleet: s.o.Fleet, Audit: s.o.Audit, Select: s.Select, History: history,
+	}).Collect(ctx, q.Peel, q.Entry, q.Time)
+	if err != nil {
+		return nil, err
+	}
+	return found.Explain()
+}

@@ -1,0 +1,538 @@
+package evidence
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/audit"
+	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/reconciler/status"
+	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/schedule"
+	"github.com/seed-c01c3da5/zester/settings/schedule/entryyaml"
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
+)
+
+var update = flag.Bool("update", false, "write the answers in testdata")
+
+// at reads a time of UTC.
+func at(t testing.TB, text string) time.Time {
+	t.Helper()
+	for _, layout := range []string{"2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02"} {
+		if at, err := time.Parse(layout, text); err == nil {
+			return at
+		}
+	}
+	t.Fatalf("cannot read the time %s", text)
+	return time.Time{}
+}
+
+// entry parses a schedule entry.
+func entry(t testing.TB, yaml string) *schedule.Entry {
+	t.Helper()
+	n, err := strictyaml.Parse("entry", []byte("backup: {module: cmd.run, "+yaml+"}\nother: {module: cmd.run, interval: 1h}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := entryyaml.ParseSet(n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set["backup"]
+}
+
+const nightly = "cron: '30 2 * * *', timezone: Europe/London"
+
+// A world is what the sources say in a test. It begins with an entry that ran each night, and with a report of ten minutes ago.
+type world struct {
+	*Found
+	t testing.TB
+	e *wire.EntryReport
+}
+
+func newWorld(t testing.TB) *world {
+	e := wire.EntryReport{
+		Name: "backup", State: "active", Since: at(t, "2026-11-01T00:00"), Next: at(t, "2026-11-24T02:30"), Latest: at(t, "2026-11-24T02:30"),
+		RunTimes: wire.RunTimes{
+			Nominal: at(t, "2026-11-23T02:30"), Fired: at(t, "2026-11-23T02:30"), Started: at(t, "2026-11-23T02:30:01"), Ended: at(t, "2026-11-23T02:31:13"),
+			Succeeded: at(t, "2026-11-23T02:31:13"),
+		},
+		Counts: wire.FireCounts{Ran: 22}, Median: 70 * time.Second, P95: 75 * time.Second,
+		Hours: []wire.ScheduleHour{hour(t, "2026-11-23T02:00", wire.FireCounts{Ran: 1})},
+	}
+	w := &world{t: t, Found: &Found{
+		Peel: "web-01", Entry: "backup", Now: at(t, "2026-11-23T08:00"),
+		Document: Document{
+			Commit: "1f3ac0129f3ac0129f3ac0129f3ac0129f3ac012", Digest: "d1", Written: at(t, "2026-11-01T00:00"), Entry: entry(t, nightly), Names: []string{"backup", "other"},
+			Origin: settings.Origin{File: "settings/web.yaml", Line: 3, Commit: "77aa12bc77aa12bc77aa12bc77aa12bc77aa12bc", Author: "Ada <ada@example.com>", Time: at(t, "2026-10-31T16:20")},
+		},
+		Report: &wire.ScheduleState{
+			Peel: "web-01", Commit: "1f3ac0129f3ac0129f3ac0129f3ac0129f3ac012", Digest: "d1", Version: "1.4.0", Zone: "Europe/London",
+			Time: at(t, "2026-11-23T07:50"), Started: at(t, "2026-10-20T09:00"), Entries: []wire.EntryReport{e},
+		},
+		Presence: Presence{LastSeen: at(t, "2026-11-23T07:59:40"), Online: true},
+		Revisions: []status.Attempt{
+			{Commit: "99bb12bc99bb12bc99bb12bc99bb12bc99bb12bc", Outcome: status.OutcomeRejected, Began: at(t, "2026-11-20T10:00")},
+			{Commit: "1f3ac0129f3ac0129f3ac0129f3ac0129f3ac012", Outcome: status.OutcomeApplied, Began: at(t, "2026-10-31T23:59:50")},
+		},
+	}}
+	w.e = &w.Report.Entries[0]
+	return w
+}
+
+func hour(t testing.TB, text string, c wire.FireCounts) wire.ScheduleHour {
+	return wire.ScheduleHour{Hour: at(t, text).Unix() / 3600, FireCounts: c}
+}
+
+// timed gives the entry another timing.
+func (w *world) timed(yaml string) { w.Document.Entry = entry(w.t, yaml) }
+
+// skipped makes the last fire a skip.
+func (w *world) skipped(reason string) {
+	w.e.Fired, w.e.Started, w.e.Ended = at(w.t, "2026-11-22T02:30"), at(w.t, "2026-11-22T02:30"), at(w.t, "2026-11-22T02:31")
+	w.e.Counts.Skipped, w.e.Skips = 1, map[string]uint64{reason: 1}
+	h := hour(w.t, "2026-11-23T02:00", wire.FireCounts{Skipped: 1})
+	h.Skips = map[string]uint64{reason: 1}
+	w.e.Hours = []wire.ScheduleHour{h}
+	w.e.Problems = []wire.FireReport{{Nominal: at(w.t, "2026-11-23T02:30"), Result: reason}}
+}
+
+// problem makes the last run one with a problem.
+func (w *world) problem(result, text string) {
+	w.e.Problems = []wire.FireReport{{
+		Nominal: at(w.t, "2026-11-23T02:30"), Started: at(w.t, "2026-11-23T02:30:01"), Took: 72 * time.Second, Result: result, Error: text,
+	}}
+	w.e.Error = text
+}
+
+// did adds an act of an operator.
+func (w *world) did(when, function, args string) {
+	w.Acts = append(w.Acts, Act{Entry: audit.Entry{
+		Seq: uint64(41 + len(w.Acts)), Time: at(w.t, when), User: "lee", Action: "job.dispatch", Target: "web-01", Function: function, Args: args, Count: 1, Peels: []string{"web-01"}, Result: audit.Done,
+	}})
+}
+
+const ran = wire.JID("3MSR6mQUzrOOEOdcjdLNBJoZPWi")
+
+// recorded adds the record of a run.
+func (w *world) recorded(nominal, started string, status job.Status, trigger string) {
+	stamp := func(text string) string { return at(w.t, text).Format(time.RFC3339Nano) }
+	w.Jobs = append(w.Jobs, job.Job{Spec: job.Spec{JID: ran, Function: "cmd.run", Metadata: map[string]string{
+		job.MetaSource: job.SourceSchedule, job.MetaSchedule: "backup", job.MetaTrigger: trigger, job.MetaNominal: stamp(nominal), job.MetaFired: stamp(started), job.MetaStarted: stamp(started),
+		job.MetaFinished: at(w.t, started).Add(72 * time.Second).Format(time.RFC3339Nano), job.MetaCommit: "77aa12bc77aa12bc77aa12bc77aa12bc77aa12bc", job.MetaFile: "settings/web.yaml:3", job.MetaAuthor: "Ada <ada@example.com>",
+	}}, Status: status})
+}
+
+// away makes the report one of yesterday evening.
+func (w *world) away() {
+	w.Presence = Presence{LastSeen: at(w.t, "2026-11-22T22:04:10")}
+	w.Report.Time = at(w.t, "2026-11-22T22:00")
+	w.e.Nominal, w.e.Fired, w.e.Started, w.e.Ended = at(w.t, "2026-11-22T02:30"), at(w.t, "2026-11-22T02:30"), at(w.t, "2026-11-22T02:30"), at(w.t, "2026-11-22T02:31")
+	w.e.Next, w.e.Latest = at(w.t, "2026-11-23T02:30"), at(w.t, "2026-11-23T02:30")
+	w.e.Hours = []wire.ScheduleHour{hour(w.t, "2026-11-22T02:00", wire.FireCounts{Ran: 1})}
+}
+
+// stops gives the entry a state in which it does not fire.
+func (w *world) stops(state, why string) {
+	w.e.State, w.e.Why, w.e.Since, w.e.Next, w.e.Latest = state, why, at(w.t, "2026-11-22T18:00"), time.Time{}, time.Time{}
+	w.e.Nominal, w.e.Fired, w.e.Started, w.e.Ended = at(w.t, "2026-11-22T02:30"), at(w.t, "2026-11-22T02:30"), at(w.t, "2026-11-22T02:30"), at(w.t, "2026-11-22T02:31")
+	w.e.Hours = nil
+}
+
+// A telling is one question and its answer.
+type telling struct {
+	name   string
+	is     api.WhyVerdict
+	reason string
+	set    func(*world)
+}
+
+const night = "2026-11-23T02:30"
+
+// tellings has a question for each end that a fire can come to, and for each reason.
+var tellings = []telling{
+	{"ran", api.WhyRan, "", func(w *world) {}},
+	{"ran_job", api.WhyRan, "", func(w *world) { w.recorded(night, night+":01", job.Complete, "timer"); w.Time = "02:30" }},
+	{"ran_of_count", api.WhyRan, "", func(w *world) {
+		w.timed("cron: '*/20 * * * *'")
+		w.Time = "2026-11-23T02:40"
+		w.e.Hours = []wire.ScheduleHour{hour(w.t, "2026-11-23T02:00", wire.FireCounts{Ran: 2, Late: 1, Missed: 1})}
+		w.e.Problems = []wire.FireReport{{Nominal: at(w.t, "2026-11-23T02:00"), Result: "missed"}, {Nominal: at(w.t, "2026-11-23T02:20"), Result: "late"}}
+	}},
+	{"made_up", api.WhyRan, "", func(w *world) {
+		w.timed(nightly + ", catch_up: run_once")
+		w.recorded(night, "2026-11-23T07:10", job.Complete, "catch_up")
+	}},
+	{"running", api.WhyRunning, "in_flight", func(w *world) {
+		w.e.Running, w.e.Ended = 1, at(w.t, "2026-11-22T02:31")
+	}},
+	{"failed", api.WhyFailed, "", func(w *world) { w.problem("failed", "exit status 1: \x1b[31mdisk full\n") }},
+	{"failed_job", api.WhyFailed, "", func(w *world) {
+		w.problem("failed", "exit status 1")
+		w.recorded(night, night+":01", job.Failed, "timer")
+	}},
+	{"interrupted", api.WhyFailed, "interrupted", func(w *world) { w.problem("interrupted", "") }},
+	{"late", api.WhyLate, "late", func(w *world) {
+		w.timed(nightly + ", late_after: 10m")
+		w.problem("late", "")
+		w.e.Problems[0].Started = at(w.t, "2026-11-23T02:55")
+	}},
+	{"overran", api.WhyOverran, "overran", func(w *world) { w.problem("overran", "") }},
+	{"missed_while_down", api.WhyMissed, "down", func(w *world) {
+		w.skipped("missed")
+		w.Report.Started = at(w.t, "2026-11-23T06:00")
+	}},
+	{"missed_while_suspended", api.WhyMissed, "not_started", func(w *world) { w.skipped("missed") }},
+	{"missed_of_count", api.WhyMissed, "down", func(w *world) {
+		w.Report.Started = at(w.t, "2026-11-23T06:00")
+		w.Time = "2026-11-23T02:30"
+		w.e.Nominal = at(w.t, "2026-11-22T02:30")
+		w.e.Hours = []wire.ScheduleHour{hour(w.t, "2026-11-23T02:00", wire.FireCounts{Missed: 1})}
+	}},
+	{"not_counted", api.WhyMissed, "not_counted", func(w *world) { w.e.Nominal, w.e.Hours = at(w.t, "2026-11-22T02:30"), nil }},
+	{"other_settings", api.WhyUnknown, "other_settings", func(w *world) {
+		w.e.Nominal, w.e.Hours = at(w.t, "2026-11-22T02:30"), nil
+		w.Report.Digest, w.Report.Commit = "d0", "0e0e0e0e0e0e"
+	}},
+	{"one_of_several", api.WhyUnknown, "one_of_several", func(w *world) {
+		w.timed("cron: '*/20 * * * *'")
+		w.Time = "2026-11-23T02:40"
+		w.e.Hours = []wire.ScheduleHour{hour(w.t, "2026-11-23T02:00", wire.FireCounts{Ran: 2, Missed: 1})}
+	}},
+	{"without_it", api.WhyUnknown, "not_counted", func(w *world) {
+		w.timed("cron: '*/20 * * * *'")
+		w.Time = "2026-11-23T02:40"
+		w.e.Hours = []wire.ScheduleHour{hour(w.t, "2026-11-23T02:00", wire.FireCounts{Missed: 1})}
+		w.e.Problems = []wire.FireReport{{Nominal: at(w.t, "2026-11-23T02:00"), Result: "missed"}}
+	}},
+	{"too_old", api.WhyUnknown, "too_old", func(w *world) { w.Time = "2026-11-20T02:30" }},
+	{"not_reporting", api.WhyUnknown, "not_reporting", func(w *world) { w.away() }},
+	{"report_due", api.WhyUnknown, "report_due", func(w *world) {
+		w.timed("cron: '*/5 * * * *'")
+		w.e.Nominal, w.e.Next, w.e.Latest = at(w.t, "2026-11-23T07:50"), at(w.t, "2026-11-23T07:55"), at(w.t, "2026-11-23T07:55")
+	}},
+	{"may_start", api.WhyWaiting, "may_start", func(w *world) {
+		w.timed("cron: '55 7 * * *', splay: 15m")
+		w.e.Next, w.e.Latest = at(w.t, "2026-11-23T07:55"), at(w.t, "2026-11-23T08:10")
+	}},
+	{"held", api.WhyWaiting, "held", func(w *world) {
+		w.timed(nightly + ", only_between: '09:00-17:00', outside: defer")
+		w.e.Nominal = at(w.t, "2026-11-22T02:30")
+	}},
+	{"never_reported", api.WhyUnknown, "never_reported", func(w *world) { w.Report, w.e = nil, nil }},
+	{"unread", api.WhyRan, "", func(w *world) { w.Unread = []Unread{{SourceAudit, "timeout"}} }},
+	{"unread_report", api.WhyUnknown, "unread", func(w *world) {
+		w.Report, w.e, w.Unread = nil, nil, []Unread{{SourceReport, "timeout"}}
+	}},
+	{"unread_pauses", api.WhyUnknown, "unread", func(w *world) {
+		w.e.Nominal, w.e.Hours, w.Unread = at(w.t, "2026-11-22T02:30"), nil, []Unread{{SourceAudit, "timeout"}}
+	}},
+
+	{"already_running", api.WhySkipped, "already_running", func(w *world) { w.skipped("already_running") }},
+	{"queue_full", api.WhySkipped, "queue_full", func(w *world) { w.timed(nightly + ", if_running: queue"); w.skipped("queue_full") }},
+	{"deadline_exceeded", api.WhySkipped, "deadline_exceeded", func(w *world) { w.skipped("deadline_exceeded") }},
+	{"superseded", api.WhySkipped, "superseded", func(w *world) { w.skipped("superseded") }},
+	{"outside_window", api.WhySkipped, "outside_window", func(w *world) {
+		w.timed(nightly + ", only_between: '08:00-18:00', only_on: [mon-fri]")
+		w.skipped("outside_window")
+	}},
+	{"blackout", api.WhySkipped, "blackout", func(w *world) {
+		w.timed(nightly + ", blackout: [2026-11-20/2026-11-24]")
+		w.skipped("blackout")
+	}},
+	{"calendar_before_any_report", api.WhySkipped, "outside_window", func(w *world) {
+		w.timed(nightly + ", not_on: [2026-11-23]")
+		w.Report, w.e = nil, nil
+	}},
+	{"circuit_open", api.WhySkipped, "circuit_open", func(w *world) {
+		w.timed(nightly + ", breaker: {threshold: 3, reset_after: 30h}, pause_after_errors: 0")
+		w.skipped("circuit_open")
+		w.e.Breaker, w.e.InRow, w.e.Error = "open", 3, "exit status 1"
+	}},
+	{"needs_unmet", api.WhySkipped, "needs_unmet", func(w *world) {
+		w.timed("needs: {entry: other, on: success}")
+		w.skipped("needs_unmet")
+	}},
+	{"skipped_once", api.WhySkipped, "skipped_once", func(w *world) {
+		w.skipped("skipped_once")
+		w.did("2026-11-22T17:00", "schedule.skip", `entry="backup" reason="new \"disk\""`)
+	}},
+	{"max_runs", api.WhySkipped, "max_runs", func(w *world) { w.timed(nightly + ", max_runs: 22"); w.skipped("max_runs") }},
+	{"paused", api.WhySkipped, "paused", func(w *world) {
+		w.timed(nightly + ", if_running: queue")
+		w.skipped("paused")
+	}},
+	{"disabled_while_waiting", api.WhySkipped, "disabled", func(w *world) { w.skipped("disabled") }},
+	{"removed", api.WhySkipped, "removed", func(w *world) { w.skipped("removed"); w.Document.Entry = nil }},
+	{"reason_of_a_newer_peel", api.WhySkipped, "solar_storm", func(w *world) { w.skipped("solar_storm") }},
+
+	{"disabled", api.WhyNone, "disabled", func(w *world) {
+		w.timed(nightly + ", enabled: false")
+		w.stops("disabled", "")
+		w.Time = night
+	}},
+	{"disabled_before_any_report", api.WhyNone, "disabled", func(w *world) {
+		w.timed(nightly + ", enabled: false")
+		w.Report, w.e = nil, nil
+	}},
+	{"paused_manual", api.WhyNone, "paused_manual", func(w *world) {
+		w.stops("paused_manual", "paused by lee until 2026-11-24T18:00:00Z: new disk")
+		w.Time = night
+	}},
+	{"paused_then", api.WhyNone, "paused_manual", func(w *world) {
+		w.did("2026-11-22T18:00", "schedule.pause", `entry="backup" for="1d" reason="new disk"`)
+		w.did("2026-11-23T07:00", "schedule.resume", `entry="backup"`)
+		w.e.Since, w.e.Nominal, w.e.Hours = at(w.t, "2026-11-23T07:00"), at(w.t, "2026-11-22T02:30"), nil
+		w.Time = night
+	}},
+	{"paused_errors", api.WhyNone, "paused_errors", func(w *world) {
+		w.stops("paused_errors", "5 runs in a row failed")
+		w.e.InRow, w.e.Error, w.Time = 5, "exit status 1", night
+	}},
+	{"paused_invalid", api.WhyNone, "paused_invalid", func(w *world) {
+		w.stops("paused_invalid", "zone Mars/Olympus is unknown")
+		w.Time = night
+	}},
+	{"exhausted", api.WhyNone, "exhausted", func(w *world) { w.stops("exhausted", "it has had all its runs"); w.Time = night }},
+	{"not_in_schedule_then", api.WhyNone, "not_in_schedule", func(w *world) {
+		w.e.Since, w.e.Nominal, w.e.Hours = at(w.t, "2026-11-23T05:00"), time.Time{}, nil
+		w.Document.Written, w.Time = at(w.t, "2026-11-23T04:59:50"), night
+	}},
+	{"not_in_schedule_now", api.WhyNone, "not_in_schedule", func(w *world) {
+		w.Document.Entry, w.Document.Origin, w.Report.Entries, w.e = nil, settings.Origin{}, nil, nil
+		w.recorded("2026-11-20T02:30", "2026-11-20T02:30:01", job.Complete, "timer")
+		w.Time = night
+	}},
+	{"not_due_yet", api.WhyNone, "not_due_yet", func(w *world) {
+		w.e.Since, w.Document.Written = at(w.t, "2026-11-23T05:00"), at(w.t, "2026-11-23T04:59:50")
+		w.e.Nominal, w.e.Started, w.e.Fired, w.e.Ended, w.e.Hours = time.Time{}, time.Time{}, time.Time{}, time.Time{}, nil
+	}},
+	{"not_due", api.WhyNone, "not_due", func(w *world) { w.Time = "2026-11-23T03:15" }},
+	{"not_due_interval", api.WhyNone, "not_due", func(w *world) { w.timed("interval: 6h"); w.Time = "2026-11-23T05:00" }},
+	{"not_before", api.WhyNone, "not_before", func(w *world) { w.timed(nightly + ", not_before: 2026-12-01T00:00:00Z"); w.Time = "2026-11-22T02:30" }},
+	{"needs", api.WhyNone, "needs", func(w *world) { w.timed("needs: {entry: other, on: success}"); w.Time = "2026-11-23T05:00" }},
+	{"clock_gap", api.WhyNone, "clock_gap", func(w *world) {
+		w.timed("cron: '30 1 * * *', timezone: Europe/London, dst_gap: skip")
+		w.spring()
+		w.Time = "2026-03-29T01:30"
+	}},
+	{"clock_gap_moved", api.WhyRan, "", func(w *world) {
+		w.timed("cron: '30 1 * * *', timezone: Europe/London")
+		w.spring()
+		w.Time = "2026-03-29 01:30"
+	}},
+	{"clock_repeat", api.WhyNone, "clock_repeat", func(w *world) {
+		w.timed("cron: '30 1 * * *', timezone: Europe/London")
+		w.autumn()
+		w.Time = "2026-10-25T01:30:00Z"
+	}},
+	{"clock_repeat_first", api.WhyRan, "", func(w *world) {
+		w.timed("cron: '30 1 * * *', timezone: Europe/London")
+		w.autumn()
+		w.Time = "2026-10-25T01:30"
+	}},
+	{"clock_behind", api.WhyUnknown, "not_reporting", func(w *world) {
+		w.Report.Time, w.Stored = at(w.t, "2026-11-23T01:50"), at(w.t, "2026-11-23T07:50")
+		w.e.Nominal, w.e.Fired, w.e.Started, w.e.Ended = at(w.t, "2026-11-22T02:30"), at(w.t, "2026-11-22T02:30"), at(w.t, "2026-11-22T02:30"), at(w.t, "2026-11-22T02:31")
+	}},
+	{"by_hand", api.WhyRan, "", func(w *world) {
+		w.recorded("2026-11-23T05:12:09", "2026-11-23T05:12:09", job.Complete, "manual")
+		w.did("2026-11-23T05:12:08", "schedule.run", `entry="backup"`)
+		w.Time = "05:12"
+	}},
+	{"in_peel_yaml", api.WhyRan, "", func(w *world) {
+		w.Document = Document{Commit: w.Document.Commit, Written: w.Document.Written, Names: []string{"other"}}
+		w.e.Local = true
+	}},
+}
+
+// spring moves the reports of the world to the day on which daylight saving begins in London.
+func (w *world) spring() { w.day("2026-03-29T08:00", "2026-03-29T01:00") }
+
+// autumn moves them to the day on which it ends.
+func (w *world) autumn() { w.day("2026-10-25T08:00", "2026-10-25T00:30") }
+
+func (w *world) day(now, fire string) {
+	w.Now, w.Report.Time = at(w.t, now), at(w.t, now).Add(-10*time.Minute)
+	w.Report.Started, w.e.Since, w.Document.Written = at(w.t, now).Add(-99*time.Hour), at(w.t, now).Add(-99*time.Hour), at(w.t, now).Add(-99*time.Hour)
+	w.e.Nominal, w.e.Fired, w.e.Started, w.e.Ended = at(w.t, fire), at(w.t, fire), at(w.t, fire), at(w.t, fire).Add(time.Minute)
+	w.e.Next, w.e.Latest = at(w.t, fire).Add(24*time.Hour), at(w.t, fire).Add(24*time.Hour)
+	w.e.Hours, w.Revisions = []wire.ScheduleHour{hour(w.t, fire, wire.FireCounts{Ran: 1})}, nil
+}
+
+// The answers in testdata are also what the command line prints in its own test.
+func TestEachEndOfAFireIsExplained(t *testing.T) {
+	files := map[string]bool{}
+	for _, c := range tellings {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			c.set(w)
+			got, err := w.Explain()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.Verdict != c.is || got.Reason != c.reason {
+				t.Errorf("%s, %q: %s\nwant %s, %q", got.Verdict, got.Reason, got.Answer, c.is, c.reason)
+			}
+			for _, fact := range got.Facts {
+				if fact.Source == "" || fact.Text == "" || fact.About == "" {
+					t.Errorf("a fact without its parts: %+v", fact)
+				}
+			}
+			text, err := json.MarshalIndent(got, "", "  ")
+			if err != nil {
+				t.Fatal(err)
+			}
+			file := filepath.Join("testdata", c.name+".json")
+			files[file] = true
+			if *update {
+				if err := os.WriteFile(file, append(text, '\n'), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if string(want) != string(text)+"\n" {
+				t.Errorf("%s is not the answer; -update writes it anew:\n%s", file, text)
+			}
+		})
+	}
+	stored, err := filepath.Glob("testdata/*.json")
+	if err != nil || len(stored) != len(files) {
+		t.Errorf("%d answers in testdata, %d questions, %v", len(stored), len(files), err)
+	}
+}
+
+// constants returns the values of the string constants of a type in a file.
+func constants(t *testing.T, file, name string) (values []string) {
+	t.Helper()
+	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ast.Inspect(parsed, func(n ast.Node) bool {
+		spec, ok := n.(*ast.ValueSpec)
+		if !ok || len(spec.Values) != 1 {
+			return true
+		}
+		if kind, ok := spec.Type.(*ast.Ident); !ok || kind.Name != name {
+			return true
+		}
+		if literal, ok := spec.Values[0].(*ast.BasicLit); ok {
+			text, err := strconv.Unquote(literal.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			values = append(values, text)
+		}
+		return true
+	})
+	return values
+}
+
+// A reason or state that a peel can report, and a verdict, has a question in tellings.
+func TestEveryReasonAndVerdictHasAQuestion(t *testing.T) {
+	reasons, verdicts := map[string]bool{}, map[string]bool{}
+	for _, c := range tellings {
+		verdicts[string(c.is)] = true
+		reasons[c.reason] = true
+	}
+	want := append(constants(t, "../../../peel/scheduler/history/words.go", "Reason"), "outside_window", "blackout") // those are other packages'
+	states := constants(t, "../../../peel/scheduler/rules/state.go", "State")
+	if len(want) < 13 || len(states) != 6 {
+		t.Fatalf("found only the reasons %q and states %q", want, states)
+	}
+	for _, reason := range append(want, slices.DeleteFunc(states, func(s string) bool { return s == "active" })...) {
+		if !reasons[reason] {
+			t.Errorf("no question has the reason %q among %q", reason, slices.Sorted(maps.Keys(reasons)))
+		}
+	}
+	for _, verdict := range constants(t, "../../api/why.go", "WhyVerdict") {
+		if !verdicts[verdict] {
+			t.Errorf("no question has the verdict %q", verdict)
+		}
+	}
+}
+
+func TestQuestionsThatHaveNoAnswer(t *testing.T) {
+	for _, c := range []struct {
+		time, entry string
+		err         error
+		want        string
+	}{
+		{"tomorrow", "backup", ErrTime, `cannot use the time "tomorrow": write it like 2026-06-01T09:00, 09:00 or 2026-06-01T09:00:00+01:00; without an offset it is a time of the entry's zone`},
+		{"2026-11-24T02:30", "backup", ErrTime, "cannot use the time Tue 2026-11-24 02:30:00 GMT: it has not come yet; zester schedule next web-01 backup lists what comes"},
+		{"2026-10-01T02:30", "backup", ErrTime, "cannot use the time Thu 2026-10-01 02:30:00 BST: masters know what became of fires for 35 days; the earliest time is Mon 2026-10-19 09:00:00 BST"},
+		{"", "bakcup", ErrNoEntry, `no such entry: neither the settings nor the reports of web-01 have a schedule entry "bakcup"; did you mean "backup"?`},
+		{"", "zzz", ErrNoEntry, `no such entry: neither the settings nor the reports of web-01 have a schedule entry "zzz"`},
+	} {
+		w := newWorld(t)
+		if w.Time = c.time; c.entry != w.Entry {
+			w.Entry, w.Document.Entry = c.entry, nil
+		}
+		if _, err := w.Explain(); !errors.Is(err, c.err) || err.Error() != c.want {
+			t.Errorf("%s at %q: %v\nwant %s", c.entry, c.time, err, c.want)
+		}
+	}
+}
+
+// An entry that no source names may be in one that could not be read.
+func TestASourceThatCannotBeReadIsNotOneThatKnowsNothing(t *testing.T) {
+	w := newWorld(t)
+	w.Document, w.Report = Document{}, nil
+	w.Unread, w.Time = []Unread{{SourceDocument, "timeout"}}, night
+	got, err := w.Explain()
+	if err != nil || got.Verdict != api.WhyUnknown || !slices.Equal(got.Unread, []string{"settings: timeout"}) {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
+// Whatever a peel reports, the answer is one of the verdicts, and every fact has a source.
+func FuzzExplain(f *testing.F) {
+	f.Add(int64(0), "active", "failed", "02:30", "30 2 * * *", "Europe/London", uint64(1))
+	f.Add(int64(3600), "paused_errors", "missed", "2026-03-29T01:30", "* * * * *", "Asia/Kolkata", uint64(0))
+	f.Fuzz(func(t *testing.T, offset int64, state, result, question, cron, zone string, n uint64) {
+		w := newWorld(t)
+		node, err := strictyaml.Parse("entry", []byte("backup: {module: cmd.run, cron: "+strconv.Quote(cron)+", timezone: "+strconv.Quote(zone)+"}"))
+		if err == nil {
+			if set, err := entryyaml.ParseSet(node); err == nil {
+				w.Document.Entry = set["backup"]
+			}
+		}
+		moved := time.Duration(offset%(1<<31)) * time.Second
+		w.e.State, w.Time, w.e.Nominal = state, question, w.e.Nominal.Add(moved)
+		w.e.Problems = []wire.FireReport{{Nominal: w.e.Nominal, Result: result}}
+		w.e.Hours[0].Missed, w.e.Hours[0].Skips = n, map[string]uint64{result: n}
+		got, err := w.Explain()
+		if err != nil {
+			if !errors.Is(err, ErrTime) && !errors.Is(err, ErrNoEntry) {
+				t.Fatal(err)
+			}
+			return
+		}
+		if got.Answer == "" || strings.ContainsAny(got.Answer, "\n") {
+			t.Errorf("%+v", got)
+		}
+		for _, fact := range got.Facts {
+			if fact.Source == "" {
+				t.Errorf("no source: %+v", fact)
+			}
+		}
+	})
+}

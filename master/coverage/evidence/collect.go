@@ -1,0 +1,285 @@
+package evidence
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/seed-c01c3da5/zester/master/audit"
+	"github.com/seed-c01c3da5/zester/master/auditlog"
+	"github.com/seed-c01c3da5/zester/master/bucket"
+	"github.com/seed-c01c3da5/zester/master/feed"
+	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/master/natsd"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/reconciler/status"
+	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/schedule"
+	"github.com/seed-c01c3da5/zester/settings/schedule/entryyaml"
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// Bounds of what is read for one question.
+const (
+	readWait   = 2500 * time.Millisecond // for each source
+	jobPages   = 3                       // of 2,000 records
+	auditPages = 5                       // of 2,000 entries
+	mostFound  = 50                      // acts, and records of runs
+	jobsAfter  = 4 * time.Hour           // how long after its time a run may start and still be found by its record alone
+)
+
+// A Collector reads the sources. Its fields are required except Audit and History, without which nothing is said about acts of
+// operators and revisions.
+type Collector struct {
+	JetStream jetstream.JetStream
+	Jobs      *job.Store
+	Fleet     *feed.Feed // which is ready
+	Audit     *auditlog.Log
+	// Select returns the peels that an expression selects now.
+	Select func(ctx context.Context, expr string) ([]target.PeelID, error)
+	// History returns the revisions that were tried, the newest first.
+	History func(ctx context.Context) ([]status.Attempt, error)
+}
+
+// Collect reads what the sources say about a fire. text is the time of the question as in [Found].
+func (c *Collector) Collect(ctx context.Context, peel target.PeelID, entry, text string) (*Found, error) {
+	f := &Found{Peel: peel, Entry: entry, Time: text, Now: time.Now()}
+	_, known := c.Fleet.Index().Get(peel)
+	f.Presence.LastSeen, f.Presence.Online = c.Fleet.Presence(peel)
+	f.Presence.Unknown = c.Fleet.Unknown(peel)
+	c.each(ctx, f, map[Source]func(context.Context, *Found) error{
+		SourceReport: c.report, SourceDocument: c.document, SourceRevisions: c.revisions,
+	})
+	if !known && f.Report == nil && f.Document.Commit == "" && !f.isUnread(SourceReport) && !f.isUnread(SourceDocument) {
+		return nil, fmt.Errorf("%w: %q has never told its facts%s", ErrNoPeel, peel, strictyaml.Suggest(string(peel), c.ids()))
+	}
+	c.each(ctx, f, map[Source]func(context.Context, *Found) error{SourceJobs: c.jobs, SourceAudit: c.acts})
+	return f, nil
+}
+
+func (c *Collector) ids() []string {
+	var names []string
+	for _, id := range c.Fleet.Index().IDs() {
+		names = append(names, string(id))
+	}
+	return names
+}
+
+// each reads sources at the same time. Each fills in other fields of f, and one that cannot be read is noted.
+func (c *Collector) each(ctx context.Context, f *Found, sources map[Source]func(context.Context, *Found) error) {
+	var g errgroup.Group
+	errs := make(map[Source]*error, len(sources))
+	for source, read := range sources {
+		err := new(error)
+		errs[source] = err
+		g.Go(func() error {
+			ctx, cancel := context.WithTimeout(ctx, readWait)
+			defer cancel()
+			*err = read(ctx, f)
+			return nil
+		})
+	}
+	_ = g.Wait() // the errors are in errs
+	for source, err := range errs {
+		if *err != nil {
+			f.Unread = append(f.Unread, Unread{source, (*err).Error()})
+		}
+	}
+	slices.SortFunc(f.Unread, func(a, b Unread) int { return strings.Compare(string(a.Source), string(b.Source)) })
+}
+
+// report reads the newest report of the peel.
+func (c *Collector) report(ctx context.Context, f *Found) error {
+	subject := wire.ScheduleStateOf(f.Peel.Wire())
+	found, err := bucket.Newest(ctx, c.JetStream.Conn(), natsd.StreamScheduleState, []string{subject})
+	if err != nil {
+		return err
+	}
+	message, ok := found[subject]
+	if !ok {
+		return nil
+	}
+	report, err := wire.DecodeSchedule(&nats.Msg{Subject: subject, Data: message.Data})
+	switch {
+	case err != nil:
+		return err
+	case report.Peel != f.Peel:
+		return fmt.Errorf("the newest one is of %q, which has the same name on the bus", report.Peel)
+	}
+	f.Report, f.Stored = &report, message.Stored
+	return nil
+}
+
+// document reads the newest settings of the peel.
+func (c *Collector) document(ctx context.Context, f *Found) error {
+	doc, _, err := settings.NewStore(c.JetStream).Get(ctx, f.Peel)
+	if err != nil || doc == nil {
+		return err
+	}
+	values, err := doc.Values()
+	if err != nil {
+		return err
+	}
+	set := schedule.Set{}
+	if entries, ok := values["schedule"]; ok {
+		// A refused entry is left out of the set, as on the peel.
+		set, _ = entryyaml.ParseSet(strictyaml.FromValue("the settings of "+string(f.Peel), entries))
+	}
+	f.Document = Document{
+		Commit: doc.Commit, Digest: doc.Digest, Written: time.UnixMilli(int64(doc.Generation)).UTC(), Entry: set[f.Entry], Origin: doc.Origins[f.Entry],
+	}
+	for name := range set {
+		f.Document.Names = append(f.Document.Names, name)
+	}
+	slices.Sort(f.Document.Names)
+	return nil
+}
+
+func (c *Collector) revisions(ctx context.Context, f *Found) (err error) {
+	if c.History != nil {
+		f.Revisions, err = c.History(ctx)
+	}
+	return err
+}
+
+// jobs reads the records of runs of the entry about the time in question, and of those that the report names.
+func (c *Collector) jobs(ctx context.Context, f *Found) error {
+	at, named, err := f.about()
+	if err != nil {
+		return nil // the question is not valid
+	}
+	for _, jid := range named {
+		j, err := c.Jobs.GetRecord(ctx, jid)
+		if errors.Is(err, job.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		f.addJob(j)
+	}
+	if e := f.Document.Entry; e != nil && e.ReturnJob == schedule.ReturnNever {
+		return nil // it has no other records
+	}
+	return c.search(ctx, f, at)
+}
+
+// search looks for records of runs that began about a time; for the newest one if it is zero.
+func (c *Collector) search(ctx context.Context, f *Found, at time.Time) error {
+	query := job.Query{Schedule: f.Entry, Target: f.Peel, Limit: mostFound}
+	if !at.IsZero() {
+		query.Before = wire.FirstJID(at.Add(jobsAfter))
+	}
+	for range jobPages {
+		page, err := c.Jobs.List(ctx, query)
+		if err != nil {
+			return err
+		}
+		for i := range page.Jobs {
+			f.addJob(&page.Jobs[i])
+		}
+		past := page.Next != "" && page.Next.Time().Before(at.Add(-time.Minute))
+		if !page.More || page.Next == "" || past || at.IsZero() && len(f.Jobs) > 0 {
+			return nil
+		}
+		query.Before = page.Next
+	}
+	return fmt.Errorf("only those of jobs that began after %s were searched", query.Before.Time().UTC().Format(time.RFC3339))
+}
+
+// addJob adds a record if it is of the entry on the peel and not there yet; the newest run comes first.
+func (f *Found) addJob(j *job.Job) {
+	same := func(other job.Job) bool { return other.JID == j.JID }
+	if j.Metadata[job.MetaSchedule] != f.Entry || !j.Scheduled() || !slices.Equal(j.Targets, []target.PeelID{f.Peel}) || slices.ContainsFunc(f.Jobs, same) || len(f.Jobs) >= mostFound {
+		return
+	}
+	f.Jobs = append(f.Jobs, *j)
+	slices.SortFunc(f.Jobs, func(a, b job.Job) int { return nominalOf(&b).Compare(nominalOf(&a)) })
+}
+
+// about returns the time in question, zero if the last fire is meant and its time is unknown, and the jobs that the report names.
+func (f *Found) about() (at time.Time, named []wire.JID, err error) {
+	q := f.prepare()
+	if q.report != nil {
+		at = q.report.Nominal
+		if q.report.Job != "" {
+			named = append(named, q.report.Job)
+		}
+		for _, p := range q.report.Problems {
+			if p.Job != "" {
+				named = append(named, p.Job)
+			}
+		}
+	}
+	if f.Time == "" {
+		return at, named, nil
+	}
+	m, err := parseMoment(f.Time, q.zone, f.Now)
+	if err != nil {
+		return at, nil, err
+	}
+	at = m.gap.at
+	if len(m.at) > 0 {
+		at = m.at[0]
+	}
+	return at, named, nil
+}
+
+// acts reads what operators did to the entry.
+func (c *Collector) acts(ctx context.Context, f *Found) error {
+	if c.Audit == nil {
+		return nil
+	}
+	query := audit.Query{Action: "job.dispatch", Result: audit.Done, Since: f.Now.Add(-maxBack), Limit: 500}
+	selected := map[string]bool{}
+	for range auditPages {
+		page, err := c.Audit.List(ctx, query)
+		if err != nil {
+			return err
+		}
+		for i := range page.Entries {
+			c.addAct(ctx, f, &page.Entries[i], selected)
+		}
+		if !page.More || len(f.Acts) >= mostFound {
+			return nil
+		}
+		query.Before = page.Next
+	}
+	if n := len(f.Acts); n > 0 {
+		return fmt.Errorf("only the newest %d entries were searched", auditPages*2000)
+	}
+	return fmt.Errorf("only the newest %d entries were searched, and none is about the entry", auditPages*2000)
+}
+
+// addAct adds an entry of the audit log if it is about the entry on the peel. selected has the targets that were evaluated.
+func (c *Collector) addAct(ctx context.Context, f *Found, e *audit.Entry, selected map[string]bool) {
+	act := Act{Entry: *e}
+	if !slices.Contains(changes, e.Function) || argument(&act, "entry") != f.Entry {
+		return
+	}
+	if !slices.Contains(e.Peels, string(f.Peel)) {
+		if e.Count <= len(e.Peels) {
+			return
+		}
+		if _, known := selected[e.Target]; !known {
+			ids, err := c.Select(ctx, e.Target)
+			_, selected[e.Target] = slices.BinarySearch(ids, f.Peel)
+			selected[e.Target] = selected[e.Target] && err == nil
+		}
+		if act.Likely = selected[e.Target]; !act.Likely {
+			return
+		}
+	}
+	f.Acts = slices.Insert(f.Acts, 0, act) // the log gives the newest first
+}
+
+// changes are the functions that change what an entry does.
+var changes = []string{"schedule.pause", "schedule.resume", "schedule.skip", "schedule.run"}

@@ -1,0 +1,320 @@
+package evidence
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/reconciler/status"
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
+)
+
+func (q *question) reportSource() string {
+	return fmt.Sprintf("report of %s at %s", q.Peel, q.stamp(q.Report.Time))
+}
+
+func (q *question) documentSource() string { return "document of commit " + q.Document.Commit.Short() }
+
+func auditSource(a *Act) string { return fmt.Sprintf("audit log, entry %d", a.Seq) }
+
+func (q *question) add(about, source, format string, args ...any) {
+	q.facts = append(q.facts, api.WhyFact{About: about, Text: fmt.Sprintf(format, args...), Source: source})
+}
+
+// addFacts adds what supports the verdict, and what else is known of the time of the fire.
+func (q *question) addFacts(f fire, v *verdict, w *api.Why) {
+	at := f.nominal
+	if at.IsZero() && len(f.asked.at) > 0 {
+		at = f.asked.at[0]
+	}
+	if at.IsZero() {
+		at = f.asked.gap.at
+	}
+	if f.note != "" {
+		q.add("time", q.documentSource(), "%s", f.note)
+	}
+	if v.fact != "" {
+		q.add("fire", v.source, "%s", v.fact)
+	}
+	q.addRun(f.nominal, w)
+	q.addSettings(at)
+	q.addTiming(at)
+	q.addState()
+	q.addActs()
+	if q.Presence != (Presence{}) {
+		q.add("peel", "presence", "%s", q.presence())
+	}
+	if q.Report != nil && !q.Report.Started.IsZero() {
+		q.add("process", q.reportSource(), "zester-peel %s has run since %s", oneLine(q.Report.Version), q.stamp(q.Report.Started))
+	}
+	if off := q.clockOff(); off != 0 {
+		q.add("clock", q.reportSource(), "the peel's clock is %s %s that of the bus: the report came at %s", strictyaml.FormatDuration(off.Abs()), map[bool]string{true: "ahead of", false: "behind"}[off > 0], q.stamp(q.Stored))
+	}
+	q.addNext(w)
+}
+
+// clockTolerance is how far the clock of a peel may be from that of the bus, the way of a report included.
+const clockTolerance = time.Minute
+
+// clockOff returns how far the clock of the peel is ahead of that of the bus; zero if that is not more than a report takes.
+func (q *question) clockOff() time.Duration {
+	if q.Report == nil || q.Stored.IsZero() {
+		return 0
+	}
+	if off := q.Report.Time.Sub(q.Stored).Round(time.Second); off.Abs() > clockTolerance {
+		return off
+	}
+	return 0
+}
+
+// addRun fills in the times and the job of the run, and adds the job.
+func (q *question) addRun(nominal time.Time, w *api.Why) {
+	if nominal.IsZero() {
+		return
+	}
+	if e := q.report; e != nil && e.Nominal.Unix() == nominal.Unix() && q.ranLast() {
+		w.Started, w.Job = e.Started, e.Job
+		if !e.Ended.Before(e.Started) {
+			w.Ended = e.Ended
+		}
+	}
+	if p := q.problem(nominal); p != nil && !p.Started.IsZero() {
+		w.Started, w.Ended, w.Job = p.Started, p.Started.Add(p.Took), p.Job
+	}
+	for i := range q.Jobs {
+		j := &q.Jobs[i]
+		if nominalOf(j).Unix() == nominal.Unix() {
+			w.Started, w.Ended, w.Job = timeOf(j, job.MetaStarted), timeOf(j, job.MetaFinished), j.JID
+			text := fmt.Sprintf("%s ran %s: %s", j.JID, j.Function, j.Status)
+			if commit := j.Metadata[job.MetaCommit]; commit != "" {
+				text += fmt.Sprintf(", by the entry of commit %s in %s", short(commit), j.Metadata[job.MetaFile])
+			}
+			q.add("job", "record of job "+string(j.JID), "%s", oneLine(text))
+			break
+		}
+	}
+}
+
+// addSettings adds the document, the origin of the entry in Git, and the revision in force at a time.
+func (q *question) addSettings(at time.Time) {
+	d := &q.Document
+	switch {
+	case d.Commit == "":
+	case d.Entry == nil:
+		q.add("document", q.documentSource(), "the newest settings of %s, written at %s, do not have %s", q.Peel, q.stamp(d.Written), q.Entry)
+	default:
+		q.add("document", q.documentSource(), "the newest settings of %s were written at %s%s", q.Peel, q.stamp(d.Written), q.applied())
+	}
+	if q.report != nil && q.report.Local {
+		q.add("document", q.reportSource(), "the entry is in peel.yaml of the host, not in Git")
+	}
+	if o := d.Origin; o.Commit != "" {
+		q.add("entry", q.documentSource(), "last changed in %s:%d by %s at %s, with commit %s", o.File, o.Line, oneLine(o.Author), q.stamp(o.Time), o.Commit.Short())
+	}
+	if at.IsZero() {
+		return
+	}
+	if r := inForce(q.Revisions, at); r != nil {
+		text := fmt.Sprintf("commit %s was in force then; it had begun to go out at %s", r.Commit.Short(), q.stamp(r.Began))
+		if d.Commit != "" && d.Written.After(at) {
+			text += "; the settings of the peel were written after that time, so they may have been others then"
+		}
+		q.add("revision", "history of revisions", "%s", text)
+	}
+}
+
+// applied says whether the peel runs the document, as of its report.
+func (q *question) applied() string {
+	switch {
+	case q.Report == nil || q.Report.Digest == "" || q.Document.Digest == "":
+		return ""
+	case q.Report.Digest == string(q.Document.Digest):
+		return ", and the peel runs them"
+	}
+	return ", and the peel runs others, of commit " + short(q.Report.Commit)
+}
+
+// inForce returns the revision that was in force at a time; nil if the history does not go back so far.
+func inForce(attempts []status.Attempt, at time.Time) *status.Attempt {
+	for i := range attempts {
+		switch a := &attempts[i]; a.Outcome {
+		case status.OutcomeApplied, status.OutcomeProgressing, status.OutcomeSuperseded:
+			if !a.Began.After(at) {
+				return a
+			}
+		}
+	}
+	return nil
+}
+
+// addTiming adds the timing in words, the zone, and the windows at a time.
+func (q *question) addTiming(at time.Time) {
+	e := q.Document.Entry
+	if e == nil {
+		return
+	}
+	q.add("timing", q.documentSource(), "%s", e.Explain())
+	source := q.documentSource()
+	if e.Clock.Zone == "" && q.Report != nil {
+		source = q.reportSource()
+	}
+	zone := q.zoneName
+	if !at.IsZero() {
+		zone += ", " + at.In(q.zone).Format("UTC-07:00") + " then"
+		if change := changeNear(at, q.zone); change != "" {
+			zone += "; " + change
+		}
+	}
+	q.add("zone", source, "%s", zone)
+	if e.Windows.Rules.None() || at.IsZero() {
+		return
+	}
+	text := "open at " + q.stamp(at)
+	if line := q.closedBy(at); line != "" {
+		text = fmt.Sprintf("closed at %s (%s)", q.stamp(at), line)
+		if opens, ok := q.timing.Opens(at); ok {
+			text += "; they open at " + q.stamp(opens)
+		}
+	}
+	q.add("windows", q.documentSource(), "%s", text)
+}
+
+// addState adds the state of the entry on the peel, and its breaker.
+func (q *question) addState() {
+	e := q.report
+	if e == nil {
+		return
+	}
+	text := e.State
+	if !e.Since.IsZero() {
+		text += " since " + q.stamp(e.Since)
+	}
+	if e.Why != "" {
+		text += ": " + oneLine(e.Why)
+	}
+	if e.InRow > 0 {
+		text += fmt.Sprintf("; %d runs in a row failed", e.InRow)
+	}
+	if e.Running > 0 {
+		text += fmt.Sprintf("; %d in flight", e.Running)
+	}
+	q.add("state", q.reportSource(), "%s", text)
+	if e.Breaker != "" {
+		q.add("breaker", q.reportSource(), "%s", oneLine(e.Breaker))
+	}
+	if e.Median > 0 {
+		q.add("duration", q.reportSource(), "half of the newest runs took at most %s, 95 of 100 at most %s", took(e.Median), took(e.P95))
+	}
+}
+
+// mostActs bounds the actions of operators in an answer.
+const mostActs = 5
+
+func (q *question) addActs() {
+	for i := range q.Acts[max(0, len(q.Acts)-mostActs):] {
+		act := &q.Acts[max(0, len(q.Acts)-mostActs)+i]
+		q.add("operator", auditSource(act), "%s at %s", actWords(act), q.stamp(act.Time))
+	}
+}
+
+// addNext adds when the entry is due next.
+func (q *question) addNext(w *api.Why) {
+	switch {
+	case q.report != nil && q.report.Next.After(q.Now):
+		w.Next = q.report.Next
+		text := q.stamp(w.Next)
+		if late := q.report.Latest.Sub(w.Next).Round(time.Second); late > 0 {
+			text += ", and must start within " + strictyaml.FormatDuration(late)
+		}
+		q.add("next", q.reportSource(), "%s", text)
+	case q.hasClock && q.isActiveSince(q.Now):
+		if next, ok := q.timing.Next(q.Now); ok {
+			w.Next = next
+			q.add("next", q.documentSource(), "%s", q.stamp(next))
+		}
+	}
+}
+
+// pauseAt returns the pause of an operator that held at a time; nil if none is known. Acts on other peels of the same job count.
+func (q *question) pauseAt(at time.Time) *Act {
+	var pause *Act
+	for i := range q.Acts {
+		switch act := &q.Acts[i]; {
+		case act.Time.After(at):
+			return held(pause, at)
+		case act.Function == "schedule.pause":
+			pause = act
+		case act.Function == "schedule.resume":
+			pause = nil
+		}
+	}
+	if q.report != nil && q.report.State != "paused_manual" && !q.report.Since.After(at) {
+		return nil // it was resumed in a way that the log does not name
+	}
+	return held(pause, at)
+}
+
+// held returns a pause unless it had ended by itself.
+func held(pause *Act, at time.Time) *Act {
+	if pause == nil {
+		return nil
+	}
+	if d, err := strictyaml.ParseDuration(argument(pause, "for")); err == nil && !at.Before(pause.Time.Add(d)) {
+		return nil
+	}
+	return pause
+}
+
+// argument returns an argument of an act; empty if it has none, or none that is text.
+func argument(a *Act, name string) string {
+	for rest := a.Args; rest != ""; {
+		key, text, found := strings.Cut(rest, "=")
+		if !found {
+			return ""
+		}
+		var value any
+		d := json.NewDecoder(strings.NewReader(text))
+		if d.Decode(&value) != nil {
+			return "" // it was cut
+		}
+		if strings.TrimSpace(key) == name {
+			text, _ := value.(string)
+			return text
+		}
+		rest = text[d.InputOffset():]
+	}
+	return ""
+}
+
+// actWords describes what an operator did.
+func actWords(a *Act) string {
+	text := fmt.Sprintf("%s ran %s on %s", a.User, a.Function, oneLine(a.Target))
+	if d := argument(a, "for"); d != "" {
+		text += " for " + d
+	}
+	text += becauseOf(a)
+	if a.Likely {
+		text += fmt.Sprintf(" (%d peels, which the log does not name)", a.Count)
+	}
+	return text
+}
+
+func becauseOf(a *Act) string {
+	if reason := argument(a, "reason"); reason != "" {
+		return ": " + oneLine(reason)
+	}
+	return ""
+}
+
+// bywhom names the operator of the newest act with a function before a time; empty if none is known.
+func (q *question) bywhom(function string, at time.Time) string {
+	for i := len(q.Acts) - 1; i >= 0; i-- {
+		if act := &q.Acts[i]; act.Function == function && !act.Time.After(at) {
+			return ": " + act.User + becauseOf(act)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,141 @@
+package evidence
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/settings/schedule"
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
+)
+
+// noFire says why there was no fire at a moment: neither the timing gives one, nor does any source name one.
+func (q *question) noFire(m moment) *verdict {
+	at := m.gap.at
+	if len(m.at) > 0 {
+		at = m.at[0]
+	}
+	if v := q.byPause(at); v != nil {
+		return v
+	}
+	e := q.Document.Entry
+	if e == nil {
+		return q.noEntry(at)
+	}
+	v := &verdict{is: api.WhyNone, source: q.documentSource()}
+	switch {
+	case e.Clock.IsZero() && e.Needs.Entry != "":
+		v.reason, v.fact = "needs", "it runs when "+e.Needs.Entry+" has ended, and has no timing of its own"
+		v.answer = fmt.Sprintf("There was no fire at %s: %s runs only after %s, and no source names a run then.", m.wall, q.Entry, e.Needs.Entry)
+	case !q.hasClock:
+		return q.byStartOr(at, q.followsRuns(m, e))
+	case len(m.at) == 0:
+		v.reason, v.fact = "clock_gap", fmt.Sprintf("the clocks of %s skip %s, and dst_gap is %s", q.zoneName, m.wall, e.Clock.Changes.Gap)
+		v.answer = fmt.Sprintf("There was no fire at %s: the clocks of %s skip that time. %s", m.wall, q.zoneName, q.around(at))
+	case q.isOtherOf(m):
+		v.reason, v.fact = "clock_repeat", fmt.Sprintf("the clocks of %s show %s twice, and dst_overlap is %s", q.zoneName, m.wall, e.Clock.Changes.Repeat)
+		v.answer = fmt.Sprintf("There was no fire at %s: that time comes twice, and the entry fires only at the other one. %s", q.stamp(at), q.around(at))
+	default:
+		v.reason, v.fact = "not_due", "not due at "+q.stamp(at)
+		v.answer = fmt.Sprintf("There was no fire at %s: %s is due %s. %s", q.stamp(at), q.Entry, q.clockWords(e), q.around(at))
+	}
+	return v
+}
+
+// byStartOr returns v, unless the entry got its present timing after a time.
+func (q *question) byStartOr(at time.Time, v *verdict) *verdict {
+	if start := q.byStart(at); start != nil {
+		return start
+	}
+	return v
+}
+
+// noEntry judges a time at which no source names a fire of an entry that the document does not have.
+func (q *question) noEntry(at time.Time) *verdict {
+	if q.report != nil {
+		return &verdict{
+			is: api.WhyNone, reason: "not_due", source: q.reportSource(), fact: "no fire at " + q.stamp(at) + " is named",
+			answer: fmt.Sprintf("No source names a fire of %s at %s. The entry is not in Git, so masters do not know its timing.", q.Entry, q.stamp(at)),
+		}
+	}
+	if len(q.Unread) > 0 {
+		return &verdict{is: api.WhyUnknown, reason: "unread", answer: fmt.Sprintf("Not all sources could be read, so it is not known whether %s has %s.", q.Peel, q.Entry)}
+	}
+	v := &verdict{is: api.WhyNone, reason: "not_in_schedule", answer: fmt.Sprintf("%s is not in the schedule of %s now; only records of earlier runs name it.", q.Entry, q.Peel)}
+	if q.Document.Commit != "" {
+		v.source, v.fact = q.documentSource(), "the newest settings do not have it"
+	}
+	return v
+}
+
+// followsRuns judges a time at which an entry was not due whose fires count from its runs.
+func (q *question) followsRuns(m moment, e *schedule.Entry) *verdict {
+	v := &verdict{is: api.WhyNone, reason: "not_due", source: q.documentSource(), fact: e.Clock.String()}
+	v.answer = fmt.Sprintf("No source names a fire at %s: %s is due %s, so its times follow from its runs.", m.wall, q.Entry, q.clockWords(e))
+	if q.report != nil && !q.report.Nominal.IsZero() {
+		v.answer += fmt.Sprintf(" It was last due at %s.", q.stamp(q.report.Nominal))
+	}
+	return v
+}
+
+// isOtherOf reports whether the clocks of the zone show the time twice, and the entry fires only at the other of the two.
+func (q *question) isOtherOf(m moment) bool {
+	twin, twice := other(m.at[0], q.zone)
+	if !twice {
+		return false
+	}
+	_, fires := fireIn(q.timing, twin, m.span)
+	return fires
+}
+
+// clockWords returns the timing of an entry in words.
+func (q *question) clockWords(e *schedule.Entry) string {
+	bare := schedule.New(e.Name)
+	bare.Clock = e.Clock
+	text := bare.Explain()
+	const limit = ", at most one at a time" // which every entry has by default
+	return strings.TrimSuffix(text, limit)
+}
+
+// around names the fires before and after a time, and when the life of the entry excludes it.
+func (q *question) around(at time.Time) string {
+	life, text := q.Document.Entry.Life, ""
+	if previous, ok := before(q.timing, at); ok && !previous.Before(life.NotBefore) {
+		text = "The fire before was at " + q.stamp(previous)
+	}
+	if next, ok := q.timing.Next(at); ok && (life.Until.IsZero() || next.Before(life.Until)) {
+		if text != "" {
+			text += ", the "
+		} else {
+			text = "The "
+		}
+		text += "next one after it at " + q.stamp(next)
+		if wait := next.Sub(at).Round(time.Second); wait > 0 {
+			text += ", " + strictyaml.FormatDuration(wait) + " later"
+		}
+	}
+	if text != "" {
+		text += "."
+	}
+	return text
+}
+
+// byLife judges a fire before not_before, or at until or later.
+func (q *question) byLife(nominal time.Time) *verdict {
+	if q.Document.Entry == nil {
+		return nil
+	}
+	life := q.Document.Entry.Life
+	v := &verdict{is: api.WhyNone, source: q.documentSource()}
+	switch {
+	case nominal.Before(life.NotBefore):
+		v.reason, v.fact = "not_before", "not_before is "+q.stamp(life.NotBefore)
+	case !life.Until.IsZero() && !nominal.Before(life.Until):
+		v.reason, v.fact = "until", "until is "+q.stamp(life.Until)
+	default:
+		return nil
+	}
+	v.answer = fmt.Sprintf("There was no fire at %s: %s.", q.stamp(nominal), v.fact)
+	return v
+}
