@@ -11,6 +11,6 @@
 //
 // Peels with the same schedule, none of whose entries has a splay, do the same at the same time: one of them is simulated for all.
 //
-// Known gaps: commands of operators and changes of the schedule are not simulated, and neither is the load of a host, which makes
-// runs slower.
+// Known gaps: commands of operators, changes of the schedule and entries of peel.yaml are not simulated, and neither is the load of
+// a host, which makes runs slower. All hosts are in one zone, which counts for entries that name none.
 package simulate

@@ -9,6 +9,7 @@
 package spread
 
 import (
+	"bytes"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -248,8 +249,15 @@ func (p *Proposal) write(files fs.FS, fleet *peelindex.Index, compiled *plan.Pla
 		return err
 	}
 	after, err := plan.NewCompiler().Compile(repo.With(contents), fleet)
-	if err != nil {
-		return fmt.Errorf("cannot spread %s: the changed files have mistakes: %w", o.Entries, err)
+	if err != nil || !onlyDelays(compiled, after) {
+		for _, declared := range compiled.DeclaredEntries() {
+			if slices.ContainsFunc(p.Entries, func(e Entry) bool { return e.Name == declared.Entry.Name }) {
+				p.ByHand = append(p.ByHand, declared.Pos.String())
+			}
+		}
+		slices.Sort(p.ByHand)
+		p.ByHand, p.Entries = slices.Compact(p.ByHand), nil
+		return nil
 	}
 	if p.After, err = forecast.Make(review.Groups(after), o.Forecast); err != nil {
 		return err
@@ -262,4 +270,28 @@ func (p *Proposal) write(files fs.FS, fleet *peelindex.Index, compiled *plan.Pla
 		p.Patch += udiff.Unified("a/"+name, "b/"+name, string(was), string(contents[name]))
 	}
 	return nil
+}
+
+// onlyDelays reports whether two revisions differ in nothing but the delays and phases of entries.
+func onlyDelays(before, after *plan.Plan) bool {
+	same := map[[2]*plan.Effective]bool{}
+	for id, was := range before.Peels {
+		is := after.Peels[id]
+		if is == nil {
+			return false
+		}
+		if same[[2]*plan.Effective{was, is}] {
+			continue
+		}
+		equal := func(a, b *schedule.Entry) bool {
+			now := *b
+			now.Splay, now.Clock.Phase = a.Splay, a.Clock.Phase
+			return bytes.Equal(a.Canonical(), now.Canonical())
+		}
+		if !maps.EqualFunc(was.Schedule, is.Schedule, equal) {
+			return false
+		}
+		same[[2]*plan.Effective{was, is}] = true
+	}
+	return len(before.Peels) == len(after.Peels)
 }

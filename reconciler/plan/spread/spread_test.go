@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
@@ -222,4 +223,30 @@ func TestEntriesWrittenInOtherWays(t *testing.T) {
 			}
 		})
 	}
+}
+
+// However a file is written, a proposal changes nothing but delays, or it names the entries that people have to change.
+func FuzzPropose(f *testing.F) {
+	f.Add(base)
+	f.Add(jobs)
+	f.Add("schedule: {a: {cron: '0 6 * * *',module: test.ping},b: {module: test.ping, at: [2026-06-01T09:00:00Z]}}")
+	f.Add("schedule:\n  a: {module: test.ping,\n    cron: '0 6 * * *'}\n")
+	f.Add("schedule:\n  a: {\n    module: test.ping\n    , cron: '0 6 * * *'\n  }\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		files := fstest.MapFS{"top.yaml": {Data: []byte("base: {'*': [base]}")}, "settings/base.yaml": {Data: []byte(text)}}
+		index := peelindex.New()
+		index.Put("web-01", nil)
+		index.Put("web-02", nil)
+		index.Put("web-03", nil)
+		_, refused := plan.NewCompiler().Compile(files, index)
+		p, err := spread.Propose(files, index, options("*"))
+		switch {
+		case refused != nil && err == nil:
+			t.Errorf("a repo with mistakes has a proposal: %v", refused)
+		case refused == nil && err != nil && !strings.HasPrefix(err.Error(), "no peel has an entry"):
+			t.Errorf("cannot propose: %v", err)
+		case err == nil && (p.Patch != "") != (len(p.Entries) > len(p.ByHand)) && len(p.ByHand) == 0:
+			t.Errorf("%d entries, patch %q", len(p.Entries), p.Patch)
+		}
+	})
 }
