@@ -51,6 +51,27 @@ func TestAFireThatThePeelDoesNotAccountForIsMissed(t *testing.T) {
 	})
 }
 
+// A run in flight explains its own fire, and no other.
+func TestAFireThatIsPendingIsNotMissed(t *testing.T) {
+	bubble(t, func(t *rig) {
+		table, _ := t.master()
+		h := t.host("web-1", t.document("web-1", map[string]map[string]any{"backup": cron("*/5 * * * *")}))
+		h.entry("backup")
+		h.report(0)
+		t.until("00:11:30", "web-1")
+		h.ran("backup", "00:05", "00:06", five)
+		e := h.entry("backup")
+		e.Running, e.Hours[0].Pending = 1, 1
+		h.report(0)
+		t.want(table, "web-1", "backup", "expected 1, ran 1")
+		t.problems(table)
+		t.until("00:16:30", "web-1")
+		h.report(0) // that of 00:10 is still in flight
+		t.want(table, "web-1", "backup", "expected 2, ran 1, missed 1")
+		t.problems(table, "missed backup web-1")
+	})
+}
+
 func TestTheFiresOfAPeelThatIsAwayAreUnknownUntilItReports(t *testing.T) {
 	bubble(t, func(t *rig) {
 		table, _ := t.master()

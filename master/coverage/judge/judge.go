@@ -118,8 +118,7 @@ func find(tally []wire.ScheduleHour, hour int64) (t wire.ScheduleHour) {
 // A lack is how many fires of one hour the peel does not account for.
 type lack struct{ missed, unknown uint64 }
 
-// lacks returns the hours with fires that the peel does not account for. Runs in flight are not counted yet by the peel: the
-// newest fires are theirs, and one more may wait for their end.
+// lacks returns the hours with fires that the peel does not account for.
 func (f *Facts) lacks(first int64, tally []wire.ScheduleHour) map[int64]lack {
 	if !f.isActive() {
 		return nil
@@ -127,18 +126,12 @@ func (f *Facts) lacks(first int64, tally []wire.ScheduleHour) map[int64]lack {
 	if !f.Plan.Exact() {
 		return f.announcedLack(tally)
 	}
-	waiting := uint64(0)
-	if f.Entry != nil && f.Entry.Running > 0 {
-		waiting = uint64(f.Entry.Running) + 1
-	}
 	until, since := f.Time.Add(-f.Plan.Slack()), f.since()
 	var all map[int64]lack
 	for hour := HourOf(until); hour >= first; hour-- {
 		t := find(tally, hour)
 		required := uint64(f.Plan.Required(hour, since, until))
-		missing := required - min(required, accounted(t.FireCounts))
-		pending := min(missing, waiting)
-		missing, waiting = missing-pending, waiting-pending
+		missing := required - min(required, accounted(t))
 		if missing == 0 {
 			continue
 		}
@@ -175,7 +168,7 @@ func (f *Facts) announcedLack(tally []wire.ScheduleHour) map[int64]lack {
 	}
 	hour := HourOf(at)
 	for _, t := range tally {
-		if t.Hour >= hour && accounted(t.FireCounts) > 0 {
+		if t.Hour >= hour && accounted(t) > 0 {
 			return nil
 		}
 	}
@@ -185,7 +178,8 @@ func (f *Facts) announcedLack(tally []wire.ScheduleHour) map[int64]lack {
 	return map[int64]lack{hour: {unknown: 1}}
 }
 
-func accounted(c wire.FireCounts) uint64 { return c.Ran + c.Skipped + c.Missed }
+// accounted returns how many fires of an hour the peel knows of, also those that are in flight or wait.
+func accounted(h wire.ScheduleHour) uint64 { return h.Ran + h.Skipped + h.Missed + h.Pending }
 
 // hour returns the verdicts of one hour.
 func (f *Facts) hour(hour int64, t wire.ScheduleHour, l lack) Hour {
@@ -214,8 +208,8 @@ func (f *Facts) excess(hour int64, t wire.FireCounts) uint64 {
 	case !f.Plan.Exact() || f.Plan.entry.RunOnStart || f.Plan.entry.Needs.Entry != "" || start.Before(f.since()):
 		return 0
 	}
-	most := uint64(f.Plan.Most(hour))
-	return accounted(t) - min(accounted(t), most)
+	settled := t.Ran + t.Skipped + t.Missed
+	return settled - min(settled, uint64(f.Plan.Most(hour)))
 }
 
 // An Absence is what is known of an entry of a peel that does not report.
