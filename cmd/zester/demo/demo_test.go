@@ -306,5 +306,5 @@ func TestKeepRunsTheDemoUntilItIsInterrupted(t *testing.T) {
 		t.Errorf("%v after:\n%s", err, text)
 	}
 	expect(t, text, `^all of it took`, `^everything goes on until Ctrl-C`,
-		`^  export ZESTER_DATA_DIR=/.*/master$`, `^  zester sync status$`, `^  zester '\*' cmd\.run `)
+		`^  export ZESTER_DATA_DIR=/.*/master$`, `^  zester sync status$`, `^  zester '\*' cmd\.run `, `^  zester coverage --by peel$`)
 }
