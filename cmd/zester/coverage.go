@@ -37,6 +37,10 @@ peel is away, or its clock or settings are not what masters expect; when it
 reports again, it says what happened. unexpected: runs that Git does not ask
 for. Whole hours of UTC are counted, by the nominal times of fires.
 
+Below the table it says which commit explains the failures of an entry, as
+likely or possible, or why the one that seems to does not; zester bisect shows
+the runs.
+
 --by peel adds the entries of each peel up; with the name of one entry it shows
 the entry on each peel, with its state. A master that has not read all reports
 gives no verdicts. The exit code is 2 if a fire was missed or a run failed.`,
@@ -116,6 +120,11 @@ func (a *app) printCoverage(c *api.Coverage, q coverageQuery) error {
 		}
 		if err := a.printTable(coverageTable(c.Rows, q)); err != nil {
 			return err
+		}
+		for _, r := range c.Rows {
+			if r.Cause != "" {
+				fmt.Fprintf(a.out, "%s: %s\n", plain(r.Entry), plain(r.Cause))
+			}
 		}
 		fmt.Fprintln(a.out, coverageSource(c))
 		return nil

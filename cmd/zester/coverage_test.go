@@ -16,7 +16,7 @@ func TestCoverageOnTerminalsOfThreeWidths(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		now := time.Now().UTC()
 		c := &api.Coverage{Master: "m1", From: now.Add(-24 * time.Hour).Truncate(time.Hour), Now: now, Peels: 5, Reporting: 4, Rows: []api.CoverageRow{
-			{Entry: "backup", Peels: 5, Counts: found.Counts{Expected: 120, Ran: 96, Failed: 2, Late: 3, Skipped: 8, Missed: 4, Unknown: 12}},
+			{Entry: "backup", Peels: 5, Counts: found.Counts{Expected: 120, Ran: 96, Failed: 2, Late: 3, Skipped: 8, Missed: 4, Unknown: 12}, Cause: "likely commit 9b1c8f0e by Ada: 2 of 2 runs failed with it, 0 of 94 without"},
 			{Entry: "rotate-the-logs-of-all-services", Peels: 3, Counts: found.Counts{Expected: 72, Ran: 72}},
 			{Entry: "yearly", Peels: 1, Counts: found.Counts{Overran: 1, Unexpected: 2}},
 		}}

@@ -45,6 +45,9 @@ type CoverageRow struct {
 	Peels int           `json:"peels,omitempty"` // that have the entry now
 	verdict.Counts
 	NotReporting bool `json:"not_reporting,omitempty"` // the peel is away, or its report is overdue
+	// Cause says which commit explains that runs of the entry fail or are missed now, or why the one that seems to does not.
+	// Only rows of an entry have it, for callers without limits.
+	Cause string `json:"cause,omitempty"`
 
 	// The rest is of one entry on one peel.
 	State       string    `json:"state,omitempty"` // active, disabled, paused_manual, paused_errors, paused_invalid, exhausted

@@ -19,6 +19,7 @@ import (
 
 const (
 	coverageInPage  = 400 // rows; one with the longest names and texts takes 1 KiB
+	coverageCauses  = 10  // rows of a page with a cause, each of which takes the runs of all peels
 	coverageDefault = 24 * time.Hour
 )
 
@@ -47,7 +48,37 @@ func (s *Server) Coverage(ctx context.Context, from grants.Caller, q api.Coverag
 	if q.ByPeel {
 		query.By = coverage.ByPeel
 	}
-	return s.coverage(ctx, from, q.Target, query, q.After)
+	a, err := s.coverage(ctx, from, q.Target, query, q.After)
+	if err == nil && !q.ByPeel {
+		err = s.addCauses(ctx, from, a.Rows)
+	}
+	return a, err
+}
+
+// addCauses adds which commits explain the problems of entries, to the first rows with problems. What a cause counts is of all
+// peels, so callers with limits get none.
+func (s *Server) addCauses(ctx context.Context, from grants.Caller, rows []api.CoverageRow) error {
+	if s.o.Within != nil {
+		if _, all, err := s.o.Within(ctx, from); err != nil || !all {
+			return err
+		}
+	}
+	found := 0
+	for i := range rows {
+		r := &rows[i]
+		if r.Failed+r.Missed == 0 {
+			continue
+		}
+		for _, kind := range []verdict.Kind{verdict.Failed, verdict.Missed} {
+			if f := s.o.Coverage.Cause(kind, r.Entry); r.Cause == "" && f.Commit != "" {
+				r.Cause = f.Text
+			}
+		}
+		if found++; found == coverageCauses {
+			break
+		}
+	}
+	return nil
 }
 
 // CoverageEntry returns a page of what happened to the fires of one entry on each peel within the limits of the caller.

@@ -14,7 +14,7 @@ import (
 )
 
 // schedule publishes settings of a peel with an entry that fires every five minutes.
-func (s *system) schedule(id target.PeelID, entry string) {
+func (s *system) schedule(id target.PeelID, entry string) *settings.Document {
 	s.t.Helper()
 	raw, err := canon.Marshal(map[string]any{"schedule": map[string]any{entry: map[string]any{"module": "test.ping", "cron": "*/5 * * * *", "timezone": "UTC"}}})
 	if err != nil {
@@ -22,6 +22,7 @@ func (s *system) schedule(id target.PeelID, entry string) {
 	}
 	d := settings.Document{
 		V: settings.OpenVersion, Peel: id, Commit: settings.Commit(strings.Repeat("a", 40)), Generation: 1, Digest: settings.DigestOf(raw), Settings: raw,
+		Origins: map[string]settings.Origin{entry: {Commit: settings.Commit(strings.Repeat("a", 40)), Author: "Ada <ada@example.com>"}},
 	}
 	data, err := d.Encode()
 	if err == nil {
@@ -31,6 +32,7 @@ func (s *system) schedule(id target.PeelID, entry string) {
 		s.t.Fatal(err)
 	}
 	synctest.Wait()
+	return &d
 }
 
 func TestCoverageIsPagedByEntryAndByPeel(t *testing.T) {
@@ -59,6 +61,39 @@ func TestCoverageIsPagedByEntryAndByPeel(t *testing.T) {
 			if strings.Join(got, ", ") != strings.Join(rows, ", ") || c.Master != "m1" || c.Total.Unknown == 0 {
 				t.Errorf("%s: rows %q of %s, total %v; want %q", path, got, c.Master, c.Total, rows)
 			}
+		}
+	})
+}
+
+// Rows of entries that fail name the commit that the failures followed, for those who may see all peels.
+func TestCoverageNamesTheCommitThatAFailureFollowed(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		reader := s.reader()
+		time.Sleep(time.Minute)
+		d := s.schedule("web-01", "backup")
+		s.schedule("db-01", "vacuum")
+		nc := s.peel("web-01", nil, nil)
+		time.Sleep(11 * time.Minute)
+		at := time.Now().Truncate(5 * time.Minute)
+		r := wire.ScheduleState{
+			Peel: "web-01", Time: time.Now(), Started: time.Now().Add(-time.Hour), Zone: "UTC", V: wire.Version, Digest: string(d.Digest),
+			Entries: []wire.EntryReport{{
+				Name: "backup", State: "active", Since: at.Add(-time.Hour), Error: "exit status 1", InRow: 1,
+				Hours: []wire.ScheduleHour{{Hour: at.Unix() / 3600, FireCounts: wire.FireCounts{Ran: 1, Failed: 1}}},
+			}},
+		}
+		r.Entries[0].Fired, r.Entries[0].Started, r.Entries[0].Ended = at, at, at.Add(time.Second)
+		say(nc, wire.ScheduleStateOf("web-01"), r)
+		if err := nc.Publish(wire.Heartbeat("web-01"), nil); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		c := want[api.Coverage](s.t, s.ask(reader, "GET", "/api/v1/coverage", nil), 200)
+		if len(c.Rows) != 2 || c.Rows[0].Cause != "possibly commit aaaaaaaa by Ada: it reached 1 of 1 peel at most 2h before" || c.Rows[1].Cause != "" {
+			t.Errorf("%+v", c.Rows)
+		}
+		if c := want[api.Coverage](s.t, s.ask(reader, "GET", "/api/v1/coverage?by=peel", nil), 200); c.Rows[1].Failed != 1 || c.Rows[1].Cause != "" {
+			t.Errorf("by peel: %+v", c.Rows)
 		}
 	})
 }
