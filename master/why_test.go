@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/coverage/why"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -23,7 +24,7 @@ var hourly = map[string]any{"schedule": map[string]any{"backup": map[string]any{
 }}}
 
 // sources returns the sources of the facts of an answer, without the times in them.
-func sources(w *api.Why) (names []string) {
+func sources(w *why.Answer) (names []string) {
 	for _, f := range w.Facts {
 		name, _, _ := strings.Cut(f.Source, " at ")
 		names = append(names, name)
@@ -57,7 +58,7 @@ func TestWhyFollowsAFireFromTheSettingsToTheJob(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if ran.Verdict != api.WhyRan || !ran.Nominal.Equal(due) || ran.Job == "" || ran.Started.Before(due) {
+		if ran.Verdict != why.Ran || !ran.Nominal.Equal(due) || ran.Job == "" || ran.Started.Before(due) {
 			t.Errorf("%+v", ran)
 		}
 		if j := s.record(ran.Job); j.Metadata[job.MetaSchedule] != "backup" {
@@ -79,7 +80,7 @@ func TestWhyFollowsAFireFromTheSettingsToTheJob(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		paused, err := bob.Why(t.Context(), api.WhyRequest{Peel: "web-01", Entry: "backup", Time: due.Add(time.Hour).Format(time.RFC3339)})
-		if err != nil || paused.Verdict != api.WhyNone || paused.Reason != "paused_manual" || !strings.Contains(paused.Answer, "paused by bob") || !strings.Contains(paused.Answer, "new disk") {
+		if err != nil || paused.Verdict != why.None || paused.Reason != "paused_manual" || !strings.Contains(paused.Text, "paused by bob") || !strings.Contains(paused.Text, "new disk") {
 			t.Errorf("%+v, %v", paused, err)
 		}
 		if strings.Contains(strings.Join(sources(paused), " "), "record") {
@@ -100,7 +101,7 @@ func TestWhyReadsTheNewestReportAndNamesASourceThatItCannotRead(t *testing.T) {
 		}
 		s.told("web-01", missed)
 		bob := s.people("bob")
-		ask := func() *api.Why {
+		ask := func() *why.Answer {
 			t.Helper()
 			w, err := bob.Why(t.Context(), api.WhyRequest{Peel: "web-01", Entry: "other"})
 			if err != nil {
@@ -108,14 +109,14 @@ func TestWhyReadsTheNewestReportAndNamesASourceThatItCannotRead(t *testing.T) {
 			}
 			return w
 		}
-		if w := ask(); w.Verdict != api.WhyMissed || w.Reason != "not_started" || !w.Nominal.Equal(due) || !slices.Contains(sources(w), "report of web-01") {
+		if w := ask(); w.Verdict != why.Missed || w.Reason != "not_started" || !w.Nominal.Equal(due) || !slices.Contains(sources(w), "report of web-01") {
 			t.Errorf("%+v", w)
 		}
 		// An entry that nobody can look for may exist.
 		if err := s.js.DeleteStream(t.Context(), natsd.StreamScheduleState); err != nil {
 			t.Fatal(err)
 		}
-		if w := ask(); w.Verdict != api.WhyUnknown || w.Reason != "unread" || !slices.ContainsFunc(w.Unread, func(text string) bool { return strings.HasPrefix(text, "reports on schedules: ") }) {
+		if w := ask(); w.Verdict != why.Unknown || w.Reason != "unread" || !slices.ContainsFunc(w.Unread, func(text string) bool { return strings.HasPrefix(text, "reports on schedules: ") }) {
 			t.Errorf("%+v", w)
 		}
 	})

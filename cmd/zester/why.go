@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/coverage/why"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -58,7 +59,7 @@ func (a *app) whyCommand() *cobra.Command {
 }
 
 // showWhy prints the verdict, the answer, the facts, and their sources by number.
-func (a *app) showWhy(w *api.Why) error {
+func (a *app) showWhy(w *why.Answer) error {
 	return a.print(w, []string{string(w.Verdict)}, func() error {
 		verdict := string(w.Verdict)
 		if s := a.screen(); s.colours {
@@ -67,7 +68,7 @@ func (a *app) showWhy(w *api.Why) error {
 		if w.Reason != "" && w.Reason != string(w.Verdict) {
 			verdict += " (" + plain(w.Reason) + ")"
 		}
-		fmt.Fprintf(a.out, "%s on %s: %s\n%s\n", plain(w.Entry), w.Peel, verdict, a.folded(w.Answer, 0))
+		fmt.Fprintf(a.out, "%s on %s: %s\n%s\n", plain(w.Entry), w.Peel, verdict, a.folded(w.Text, 0))
 		about := 0
 		var sources []string
 		for _, f := range w.Facts {

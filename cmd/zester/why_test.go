@@ -11,7 +11,7 @@ import (
 	"testing"
 	"unicode"
 
-	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/coverage/why"
 )
 
 // The answers of the masters to each question are made by the tests of package evidence, and printed here.
@@ -26,7 +26,7 @@ func TestEachAnswerOfWhyOnATerminal(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var w api.Why
+		var w why.Answer
 		if err := json.Unmarshal(data, &w); err != nil {
 			t.Fatal(err)
 		}
@@ -60,9 +60,9 @@ func TestEachAnswerOfWhyOnATerminal(t *testing.T) {
 // A host writes its errors, and an author of commits the own name.
 func TestWhyPrintsNothingThatATerminalActsOn(t *testing.T) {
 	const evil = "\x1b]0;owned\a\u202egnp.exe"
-	w := api.Why{
-		Peel: "web-01", Entry: evil, Verdict: api.WhyFailed, Reason: evil, Answer: evil,
-		Facts: []api.WhyFact{{About: evil, Text: evil, Source: evil}}, Unread: []string{evil},
+	w := why.Answer{
+		Peel: "web-01", Entry: evil, Verdict: why.Failed, Reason: evil, Text: evil,
+		Facts: []why.Fact{{About: evil, Text: evil, Source: evil}}, Unread: []string{evil},
 	}
 	for _, output := range []form{formTable, formJSON} {
 		var got bytes.Buffer

@@ -8,6 +8,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/coverage/evidence"
+	"github.com/seed-c01c3da5/zester/master/coverage/why"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -16,7 +17,7 @@ import (
 const maxAsked = 256
 
 // Why says what became of one fire of an entry on a peel. Callers with limits get [grants.ErrNotAllowed] for a peel outside them.
-func (s *Server) Why(ctx context.Context, from grants.Caller, q api.WhyRequest) (*api.Why, error) {
+func (s *Server) Why(ctx context.Context, from grants.Caller, q api.WhyRequest) (*why.Answer, error) {
 	if _, err := target.ParsePeelID(string(q.Peel)); err != nil {
 		return nil, fmt.Errorf("%w: %w", errInvalid, err)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"maps"
 	"net/http"
 	"reflect"
 	"slices"
@@ -19,6 +18,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/rest/bounds"
 	"github.com/seed-c01c3da5/zester/master/rest/metrics"
+	"github.com/seed-c01c3da5/zester/master/rest/openapi"
 	"github.com/seed-c01c3da5/zester/peel/dial"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 )
@@ -119,9 +119,9 @@ func (r *routes) register(mux humago.Mux) []byte {
 	huma.Register(a, r.operation("GET", "/coverage/{entry}", "coverage-entry", "The same of one entry on each peel", readScope, 404), r.coverageEntry)
 	r.registerSync(a)
 	r.registerSchedules(a)
-	r.registerWhy(a)
+	huma.Register(a, r.operation("GET", "/coverage/{entry}/why", "why", "Show what became of one fire of an entry on a peel, with the facts that prove it", readScope, 404), r.why)
 	huma.Register(a, r.operation("GET", "/targets", "resolve-target", "List the peels that a target expression selects", readScope), r.resolveTarget)
-	return document(a.OpenAPI())
+	return openapi.Encode(a.OpenAPI())
 }
 
 // Which scopes open a route; admin opens all.
@@ -145,33 +145,6 @@ func (r *routes) operation(method, path, id, summary string, scopes []credential
 		op.DefaultStatus = http.StatusAccepted
 	}
 	return op
-}
-
-// textDurations are the fields whose types marshal a duration as text, by schema.
-var textDurations = map[string][]string{"Job": {"timeout", "when_online"}, "Return": {"duration"}}
-
-// document encodes the OpenAPI document, without internal errors.
-func document(o *huma.OpenAPI) []byte {
-	schemas := o.Components.Schemas.Map()
-	for name, fields := range textDurations {
-		for _, field := range fields {
-			old := schemas[name].Properties[field]
-			schemas[name].Properties[field] = &huma.Schema{Type: huma.TypeString, Description: old.Description, Examples: []any{"1m30s"}}
-		}
-	}
-	for path := range maps.Values(o.Paths) {
-		for _, op := range []*huma.Operation{path.Get, path.Post, path.Delete} {
-			if op != nil {
-				delete(op.Responses, "500")
-				delete(op.Responses, "422") // see init
-			}
-		}
-	}
-	doc, err := json.Marshal(o)
-	if err != nil {
-		panic(err) // all its types are ours
-	}
-	return doc
 }
 
 // All malformed requests get status 400; huma uses 422 for some.

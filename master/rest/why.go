@@ -3,9 +3,8 @@ package rest
 import (
 	"context"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/coverage/why"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -15,11 +14,7 @@ type whyInput struct {
 	Time  string        `query:"time" maxLength:"64" example:"2026-06-01T09:00" doc:"When the entry was due; without an offset from UTC a time of the entry's zone. Absent: the last fire."`
 }
 
-type whyOutput struct{ Body api.Why }
-
-func (r *routes) registerWhy(a huma.API) {
-	huma.Register(a, r.operation("GET", "/coverage/{entry}/why", "why", "Show what became of one fire of an entry on a peel, with the facts that prove it", readScope, 404), r.why)
-}
+type whyOutput struct{ Body why.Answer }
 
 func (r *routes) why(ctx context.Context, in *whyInput) (*whyOutput, error) {
 	w, err := r.Questions.Why(ctx, callerOf(ctx), api.WhyRequest{Peel: in.Peel, Entry: in.Entry, Time: in.Time})

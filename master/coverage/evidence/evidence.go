@@ -20,8 +20,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/audit"
+	"github.com/seed-c01c3da5/zester/master/coverage/why"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
@@ -113,7 +113,7 @@ type fire struct {
 
 // A verdict is the answer in its parts.
 type verdict struct {
-	is     api.WhyVerdict
+	is     why.Verdict
 	reason string
 	answer string
 	source string // of the fact that decided
@@ -128,11 +128,11 @@ type question struct {
 	hasClock bool              // the timing is known and gives fires on the wall clock
 	zone     *time.Location
 	zoneName string
-	facts    []api.WhyFact
+	facts    []why.Fact
 }
 
 // Explain returns what became of the fire, and the facts that prove it.
-func (f *Found) Explain() (*api.Why, error) {
+func (f *Found) Explain() (*why.Answer, error) {
 	q, err := f.question()
 	if err != nil {
 		return nil, err
@@ -141,7 +141,7 @@ func (f *Found) Explain() (*api.Why, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &api.Why{Peel: f.Peel, Entry: f.Entry}
+	w := &why.Answer{Peel: f.Peel, Entry: f.Entry}
 	for _, u := range f.Unread {
 		w.Unread = append(w.Unread, string(u.Source)+": "+oneLine(u.Why))
 	}
@@ -152,7 +152,7 @@ func (f *Found) Explain() (*api.Why, error) {
 		w.Nominal = fire.nominal
 		v = q.judge(fire.nominal)
 	}
-	w.Verdict, w.Reason, w.Answer = v.is, v.reason, v.answer
+	w.Verdict, w.Reason, w.Text = v.is, v.reason, v.answer
 	q.addFacts(fire, v, w)
 	w.Facts = q.facts
 	return w, nil
@@ -259,14 +259,14 @@ func (q *question) last() (time.Time, *verdict) {
 	case q.isUnread(SourceReport):
 		return at, q.unreadReport("when it was last due")
 	case q.report == nil:
-		return at, &verdict{is: api.WhyUnknown, reason: "never_reported", answer: fmt.Sprintf("%s has not reported on %s, so masters do not know when it was last due.", q.Peel, q.Entry)}
+		return at, &verdict{is: why.Unknown, reason: "never_reported", answer: fmt.Sprintf("%s has not reported on %s, so masters do not know when it was last due.", q.Peel, q.Entry)}
 	}
-	return at, &verdict{is: api.WhyNone, reason: "not_due_yet", answer: text}
+	return at, &verdict{is: why.None, reason: "not_due_yet", answer: text}
 }
 
 // unreadReport returns the verdict without the report of the peel, which could not be read.
 func (q *question) unreadReport(what string) *verdict {
-	return &verdict{is: api.WhyUnknown, reason: "unread", answer: fmt.Sprintf("The report of %s on its schedule could not be read, so it is not known %s.", q.Peel, what)}
+	return &verdict{is: why.Unknown, reason: "unread", answer: fmt.Sprintf("The report of %s on its schedule could not be read, so it is not known %s.", q.Peel, what)}
 }
 
 // since returns when the entry got its present timing and state on the peel; zero if that is unknown.

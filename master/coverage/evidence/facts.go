@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/coverage/why"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
@@ -21,11 +21,11 @@ func (q *question) documentSource() string { return "document of commit " + q.Do
 func auditSource(a *Act) string { return fmt.Sprintf("audit log, entry %d", a.Seq) }
 
 func (q *question) add(about, source, format string, args ...any) {
-	q.facts = append(q.facts, api.WhyFact{About: about, Text: fmt.Sprintf(format, args...), Source: source})
+	q.facts = append(q.facts, why.Fact{About: about, Text: fmt.Sprintf(format, args...), Source: source})
 }
 
 // addFacts adds what supports the verdict, and what else is known of the time of the fire.
-func (q *question) addFacts(f fire, v *verdict, w *api.Why) {
+func (q *question) addFacts(f fire, v *verdict, w *why.Answer) {
 	at := f.nominal
 	if at.IsZero() && len(f.asked.at) > 0 {
 		at = f.asked.at[0]
@@ -71,7 +71,7 @@ func (q *question) clockOff() time.Duration {
 }
 
 // addRun fills in the times and the job of the run, and adds the job.
-func (q *question) addRun(nominal time.Time, w *api.Why) {
+func (q *question) addRun(nominal time.Time, w *why.Answer) {
 	if nominal.IsZero() {
 		return
 	}
@@ -221,7 +221,7 @@ func (q *question) addActs() {
 }
 
 // addNext adds when the entry is due next.
-func (q *question) addNext(w *api.Why) {
+func (q *question) addNext(w *why.Answer) {
 	switch {
 	case q.report != nil && q.report.Next.After(q.Now):
 		w.Next = q.report.Next

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/coverage/why"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
@@ -37,7 +37,7 @@ func (q *question) judge(nominal time.Time) *verdict {
 			return v
 		}
 	}
-	return &verdict{is: api.WhyUnknown, reason: "no_source", answer: fmt.Sprintf("No source says what became of the fire of %s.", q.stamp(nominal))}
+	return &verdict{is: why.Unknown, reason: "no_source", answer: fmt.Sprintf("No source says what became of the fire of %s.", q.stamp(nominal))}
 }
 
 // byJob reads the record of a run.
@@ -48,7 +48,7 @@ func (q *question) byJob(nominal time.Time) *verdict {
 			continue
 		}
 		started, ended := timeOf(j, job.MetaStarted), timeOf(j, job.MetaFinished)
-		v := &verdict{is: api.WhyRan, source: "record of job " + string(j.JID)}
+		v := &verdict{is: why.Ran, source: "record of job " + string(j.JID)}
 		v.fact = fmt.Sprintf("started at %s, ended at %s", q.stamp(started), q.stamp(ended))
 		v.answer = fmt.Sprintf("The fire of %s ran: it started at %s%s and took %s", q.stamp(nominal), q.stamp(started), delayed(nominal, started), took(ended.Sub(started)))
 		if trigger := triggers[history.Trigger(j.Metadata[job.MetaTrigger])]; trigger != "" {
@@ -57,10 +57,10 @@ func (q *question) byJob(nominal time.Time) *verdict {
 		}
 		v.answer += "."
 		if p := q.problem(nominal); p != nil && (p.Result == resultLate || p.Result == resultOverran) {
-			v.is, v.reason = api.WhyVerdict(p.Result), p.Result
+			v.is, v.reason = why.Verdict(p.Result), p.Result
 		}
 		if j.Status != job.Complete {
-			v.is = api.WhyFailed
+			v.is = why.Failed
 			v.answer = fmt.Sprintf("The fire of %s ran and failed%s: zester job show %s shows what it printed.", q.stamp(nominal), q.errorOf(nominal), j.JID)
 		}
 		return v
@@ -113,13 +113,13 @@ func (q *question) byReport(nominal time.Time) *verdict {
 		return nil
 	}
 	start := fmt.Sprintf("it started at %s%s", q.stamp(e.Started), delayed(nominal, e.Started))
-	v := &verdict{is: api.WhyRan, source: q.reportSource(), fact: "the last fire of the entry: " + strings.TrimSuffix(start, ",")}
+	v := &verdict{is: why.Ran, source: q.reportSource(), fact: "the last fire of the entry: " + strings.TrimSuffix(start, ",")}
 	switch {
 	case e.Running > 0 && e.Ended.Before(e.Started):
-		v.is, v.reason = api.WhyRunning, "in_flight"
+		v.is, v.reason = why.Running, "in_flight"
 		v.answer = fmt.Sprintf("The fire of %s runs: %s and had not ended at %s.", q.stamp(nominal), start, q.stamp(q.Report.Time))
 	case e.Error != "":
-		v.is = api.WhyFailed
+		v.is = why.Failed
 		v.answer = fmt.Sprintf("The fire of %s ran and failed%s.", q.stamp(nominal), q.errorOf(nominal))
 	default:
 		v.answer = fmt.Sprintf("The fire of %s ran: %s and took %s.", q.stamp(nominal), start, took(e.Ended.Sub(e.Started)))
@@ -130,7 +130,7 @@ func (q *question) byReport(nominal time.Time) *verdict {
 // ofProblem returns the verdict on a fire that the report names.
 func (q *question) ofProblem(nominal time.Time, p *wire.FireReport) *verdict {
 	at := q.stamp(nominal)
-	v := &verdict{is: api.WhyVerdict(p.Result), source: q.reportSource(), fact: "the fire of " + at + ": " + p.Result}
+	v := &verdict{is: why.Verdict(p.Result), source: q.reportSource(), fact: "the fire of " + at + ": " + p.Result}
 	if !p.Started.IsZero() {
 		v.fact += fmt.Sprintf(", started at %s, took %s", q.stamp(p.Started), took(p.Took))
 	}
@@ -138,7 +138,7 @@ func (q *question) ofProblem(nominal time.Time, p *wire.FireReport) *verdict {
 	case resultFailed:
 		v.answer = fmt.Sprintf("The fire of %s ran and failed%s.", at, q.errorOf(nominal))
 	case resultInterrupted:
-		v.is, v.reason = api.WhyFailed, resultInterrupted
+		v.is, v.reason = why.Failed, resultInterrupted
 		v.answer = fmt.Sprintf("The fire of %s ran, and the peel's process ended during the run: how far it got is not known.", at)
 	case resultLate:
 		v.reason = resultLate
@@ -149,7 +149,7 @@ func (q *question) ofProblem(nominal time.Time, p *wire.FireReport) *verdict {
 	case resultMissed:
 		return q.missed(nominal, v)
 	default:
-		v.is, v.reason = api.WhySkipped, p.Result
+		v.is, v.reason = why.Skipped, p.Result
 		v.answer = q.skipAnswer(nominal, history.Reason(p.Result))
 	}
 	return v
@@ -157,7 +157,7 @@ func (q *question) ofProblem(nominal time.Time, p *wire.FireReport) *verdict {
 
 // missed completes the verdict on a fire that did not start in time for no rule.
 func (q *question) missed(nominal time.Time, v *verdict) *verdict {
-	v.is, v.reason = api.WhyMissed, "not_started"
+	v.is, v.reason = why.Missed, "not_started"
 	text := "the peel's process was running, but the host was suspended, or too slow, or its clock was set forward"
 	if q.Report.Started.After(nominal) {
 		v.reason = "down"
@@ -213,6 +213,8 @@ func (q *question) skipWords(nominal time.Time, reason history.Reason) string {
 		return "the entry was paused while the fire waited" + q.bywhom("schedule.pause", nominal)
 	case history.Disabled:
 		return "the entry was disabled while the fire waited"
+	case history.ClockSet:
+		return "the clock of the host was set forward over it"
 	case history.Removed:
 		return "the entry was removed from the schedule while the fire waited"
 	}
@@ -240,7 +242,7 @@ func runsWords(e *schedule.Entry) string {
 func (q *question) byPause(nominal time.Time) *verdict {
 	if act := q.pauseAt(nominal); act != nil {
 		return &verdict{
-			is: api.WhyNone, reason: string(rules.StatePaused), source: auditSource(act), fact: actWords(act),
+			is: why.None, reason: string(rules.StatePaused), source: auditSource(act), fact: actWords(act),
 			answer: fmt.Sprintf("There was no fire at %s: %s had been paused by %s at %s%s.", q.stamp(nominal), q.Entry, act.User, q.stamp(act.Time), becauseOf(act)),
 		}
 	}
@@ -259,19 +261,19 @@ func (q *question) stopped(at time.Time) *verdict {
 		return nil
 	}
 	since := "since " + q.stamp(q.report.Since)
-	v := &verdict{is: api.WhyNone, reason: q.report.State, source: q.reportSource(), fact: fmt.Sprintf("the entry is %s %s", q.report.State, since)}
-	why := oneLine(q.report.Why)
+	v := &verdict{is: why.None, reason: q.report.State, source: q.reportSource(), fact: fmt.Sprintf("the entry is %s %s", q.report.State, since)}
+	cause := oneLine(q.report.Why)
 	switch rules.State(q.report.State) {
 	case rules.StateDisabled:
 		return q.disabled(q.reportSource())
 	case rules.StatePaused:
-		v.answer = fmt.Sprintf("%s does not fire: it is %s, %s. zester schedule resume %s %[1]s ends the pause.", q.Entry, cmp.Or(why, "paused by an operator"), since, q.Peel)
+		v.answer = fmt.Sprintf("%s does not fire: it is %s, %s. zester schedule resume %s %[1]s ends the pause.", q.Entry, cmp.Or(cause, "paused by an operator"), since, q.Peel)
 	case rules.StateFailing:
-		v.answer = fmt.Sprintf("%s does not fire: %s, and pause_after_errors has paused it %s. zester schedule resume %s %[1]s lets it fire again.", q.Entry, cmp.Or(why, "its runs failed"), since, q.Peel)
+		v.answer = fmt.Sprintf("%s does not fire: %s, and pause_after_errors has paused it %s. zester schedule resume %s %[1]s lets it fire again.", q.Entry, cmp.Or(cause, "its runs failed"), since, q.Peel)
 	case rules.StateInvalid:
-		v.answer = fmt.Sprintf("%s does not fire: this host cannot run it: %s.", q.Entry, cmp.Or(why, "the entry is invalid"))
+		v.answer = fmt.Sprintf("%s does not fire: this host cannot run it: %s.", q.Entry, cmp.Or(cause, "the entry is invalid"))
 	case rules.StateExhausted:
-		v.answer = fmt.Sprintf("%s does not fire any more: %s.", q.Entry, cmp.Or(why, "it has no fire ahead"))
+		v.answer = fmt.Sprintf("%s does not fire any more: %s.", q.Entry, cmp.Or(cause, "it has no fire ahead"))
 	default:
 		return nil
 	}
@@ -280,7 +282,7 @@ func (q *question) stopped(at time.Time) *verdict {
 
 func (q *question) disabled(source string) *verdict {
 	return &verdict{
-		is: api.WhyNone, reason: string(rules.StateDisabled), source: source, fact: "enabled is false",
+		is: why.None, reason: string(rules.StateDisabled), source: source, fact: "enabled is false",
 		answer: fmt.Sprintf("%s does not fire: it is disabled by its field enabled.", q.Entry),
 	}
 }
@@ -291,7 +293,7 @@ func (q *question) byStart(nominal time.Time) *verdict {
 	if since.IsZero() || !since.After(nominal) || q.hourOf(nominal) != nil {
 		return nil
 	}
-	v := &verdict{is: api.WhyNone, reason: "not_in_schedule", source: q.documentSource(), fact: "the settings with this entry were written at " + q.stamp(since)}
+	v := &verdict{is: why.None, reason: "not_in_schedule", source: q.documentSource(), fact: "the settings with this entry were written at " + q.stamp(since)}
 	if q.report != nil {
 		v.source, v.fact = q.reportSource(), "the entry has had its present timing and state since "+q.stamp(since)
 	}
@@ -315,13 +317,13 @@ func (q *question) byWindow(nominal time.Time) *verdict {
 	}
 	v := &verdict{source: q.documentSource(), fact: fmt.Sprintf("its windows were closed at %s (%s)", q.stamp(nominal), line)}
 	if e.Windows.Outside != schedule.OutsideDefer {
-		v.is, v.reason = api.WhySkipped, string(q.timing.Window(nominal))
+		v.is, v.reason = why.Skipped, string(q.timing.Window(nominal))
 		v.answer = q.skipAnswer(nominal, history.Reason(v.reason))
 		return v
 	}
 	opens, ok := q.timing.Opens(nominal)
 	if ok && opens.After(q.Now) {
-		v.is, v.reason = api.WhyWaiting, "held"
+		v.is, v.reason = why.Waiting, "held"
 		v.answer = fmt.Sprintf("The fire of %s is held until the windows open at %s: they are closed now (%s).", q.stamp(nominal), q.stamp(opens), line)
 		return v
 	}
@@ -336,7 +338,7 @@ func (q *question) byAge(nominal time.Time) *verdict {
 	}
 	if q.Report == nil {
 		return &verdict{
-			is: api.WhyUnknown, reason: "never_reported", source: "reports on schedules", fact: fmt.Sprintf("there is none of %s", q.Peel),
+			is: why.Unknown, reason: "never_reported", source: "reports on schedules", fact: fmt.Sprintf("there is none of %s", q.Peel),
 			answer: fmt.Sprintf("%s has never reported on its schedule, so nobody knows what became of the fire of %s: %s.", q.Peel, at, q.presence()),
 		}
 	}
@@ -344,11 +346,11 @@ func (q *question) byAge(nominal time.Time) *verdict {
 	if !q.Report.Time.Before(latest) {
 		return nil
 	}
-	v := &verdict{is: api.WhyUnknown, source: q.reportSource(), fact: "it is older than the latest start of the fire, " + q.stamp(latest)}
+	v := &verdict{is: why.Unknown, source: q.reportSource(), fact: "it is older than the latest start of the fire, " + q.stamp(latest)}
 	due := q.Report.Time.Add(wire.ScheduleInterval + reportWait)
 	switch {
 	case q.Now.Before(latest) && q.Now.Before(due):
-		v.is, v.reason = api.WhyWaiting, "may_start"
+		v.is, v.reason = why.Waiting, "may_start"
 		v.answer = fmt.Sprintf("The fire of %s may still start, until %s.", at, q.stamp(latest))
 	case q.Now.Before(due):
 		v.reason = "report_due"
@@ -415,20 +417,20 @@ func (q *question) byHour(nominal time.Time) *verdict {
 	}
 	switch {
 	case len(ends) == 0:
-		v.is, v.reason = api.WhyUnknown, "not_counted"
+		v.is, v.reason = why.Unknown, "not_counted"
 		v.answer = fmt.Sprintf("%s has not said what became of the fire of %s: it counts the fires of that hour without it.", q.Peel, at)
 	case len(ends) > 1:
-		v.is, v.reason = api.WhyUnknown, "one_of_several"
+		v.is, v.reason = why.Unknown, "one_of_several"
 		v.answer = fmt.Sprintf("The fire of %s is one of several in its hour that came to different ends: %s.", at, countWords(hour))
-	case ends[0] == string(api.WhyRan):
-		v.is = api.WhyRan
+	case ends[0] == string(why.Ran):
+		v.is = why.Ran
 		v.answer = fmt.Sprintf("The fire of %s ran and succeeded: so did all fires of its hour that are not named as problems.", at)
 	case ends[0] == resultFailed:
-		v.is, v.answer = api.WhyFailed, fmt.Sprintf("The fire of %s ran and failed.", at)
+		v.is, v.answer = why.Failed, fmt.Sprintf("The fire of %s ran and failed.", at)
 	case ends[0] == resultMissed:
 		return q.missed(nominal, v)
 	default:
-		v.is, v.reason, v.answer = api.WhySkipped, ends[0], q.skipAnswer(nominal, history.Reason(ends[0]))
+		v.is, v.reason, v.answer = why.Skipped, ends[0], q.skipAnswer(nominal, history.Reason(ends[0]))
 	}
 	return v
 }
@@ -436,7 +438,7 @@ func (q *question) byHour(nominal time.Time) *verdict {
 // rest returns how many fires of an hour came to which end, without those that the report names.
 func (q *question) rest(hour *wire.ScheduleHour) map[string]int64 {
 	rest := map[string]int64{
-		string(api.WhyRan): int64(hour.Ran) - int64(hour.Failed), resultFailed: int64(hour.Failed), resultMissed: int64(hour.Missed),
+		string(why.Ran): int64(hour.Ran) - int64(hour.Failed), resultFailed: int64(hour.Failed), resultMissed: int64(hour.Missed),
 	}
 	for reason, n := range hour.Skips {
 		rest[reason] += int64(n)
@@ -447,7 +449,7 @@ func (q *question) rest(hour *wire.ScheduleHour) map[string]int64 {
 		}
 		switch p.Result {
 		case resultLate, resultOverran:
-			rest[string(api.WhyRan)]--
+			rest[string(why.Ran)]--
 		case resultInterrupted:
 			rest[resultFailed]--
 		default:
@@ -460,14 +462,14 @@ func (q *question) rest(hour *wire.ScheduleHour) map[string]int64 {
 // notCounted judges a fire whose hour the report does not have.
 func (q *question) notCounted(nominal time.Time) *verdict {
 	at := q.stamp(nominal)
-	v := &verdict{is: api.WhyUnknown, source: q.reportSource(), fact: "it counts no fire that was due in that hour"}
+	v := &verdict{is: why.Unknown, source: q.reportSource(), fact: "it counts no fire that was due in that hour"}
 	oldest := q.Report.Time.Add(-reportedHours)
 	switch {
 	case q.report == nil && q.Report.More > 0:
 		v.reason, v.fact = "left_out", fmt.Sprintf("%d entries of the peel do not fit into it", q.Report.More)
 		v.answer = fmt.Sprintf("The report of %s has no room for %s: masters know of its fires only from records of jobs.", q.Peel, q.Entry)
 	case q.report == nil:
-		v.is, v.reason, v.fact = api.WhyNone, "not_in_schedule", "it has no entry of this name"
+		v.is, v.reason, v.fact = why.None, "not_in_schedule", "it has no entry of this name"
 		v.answer = fmt.Sprintf("%s is not in the schedule of %s: the peel reports its entries, and this is not one of them.", q.Entry, q.Peel)
 	case nominal.Before(oldest):
 		v.reason, v.fact = "too_old", "it counts the fires of the last 12 h"
@@ -482,7 +484,7 @@ func (q *question) notCounted(nominal time.Time) *verdict {
 		v.reason = "unread"
 		v.answer = fmt.Sprintf("%s counts no fire at %s, and the audit log, which would name a pause, could not be read.", q.Peel, at)
 	default:
-		v.is, v.reason = api.WhyMissed, "not_counted"
+		v.is, v.reason = why.Missed, "not_counted"
 		v.answer = fmt.Sprintf("The fire of %s did not happen: %s has reported since, and counts neither a run nor a skip of it.", at, q.Peel)
 	}
 	return v

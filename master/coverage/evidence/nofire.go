@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/coverage/why"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
@@ -23,7 +23,7 @@ func (q *question) noFire(m moment) *verdict {
 	if e == nil {
 		return q.noEntry(at)
 	}
-	v := &verdict{is: api.WhyNone, source: q.documentSource()}
+	v := &verdict{is: why.None, source: q.documentSource()}
 	switch {
 	case e.Clock.IsZero() && e.Needs.Entry != "":
 		v.reason, v.fact = "needs", "it runs when "+e.Needs.Entry+" has ended, and has no timing of its own"
@@ -55,14 +55,14 @@ func (q *question) byStartOr(at time.Time, v *verdict) *verdict {
 func (q *question) noEntry(at time.Time) *verdict {
 	if q.report != nil {
 		return &verdict{
-			is: api.WhyNone, reason: "not_due", source: q.reportSource(), fact: "no fire at " + q.stamp(at) + " is named",
+			is: why.None, reason: "not_due", source: q.reportSource(), fact: "no fire at " + q.stamp(at) + " is named",
 			answer: fmt.Sprintf("No source names a fire of %s at %s. The entry is not in Git, so masters do not know its timing.", q.Entry, q.stamp(at)),
 		}
 	}
 	if len(q.Unread) > 0 {
-		return &verdict{is: api.WhyUnknown, reason: "unread", answer: fmt.Sprintf("Not all sources could be read, so it is not known whether %s has %s.", q.Peel, q.Entry)}
+		return &verdict{is: why.Unknown, reason: "unread", answer: fmt.Sprintf("Not all sources could be read, so it is not known whether %s has %s.", q.Peel, q.Entry)}
 	}
-	v := &verdict{is: api.WhyNone, reason: "not_in_schedule", answer: fmt.Sprintf("%s is not in the schedule of %s now; only records of earlier runs name it.", q.Entry, q.Peel)}
+	v := &verdict{is: why.None, reason: "not_in_schedule", answer: fmt.Sprintf("%s is not in the schedule of %s now; only records of earlier runs name it.", q.Entry, q.Peel)}
 	if q.Document.Commit != "" {
 		v.source, v.fact = q.documentSource(), "the newest settings do not have it"
 	}
@@ -71,7 +71,7 @@ func (q *question) noEntry(at time.Time) *verdict {
 
 // followsRuns judges a time at which an entry was not due whose fires count from its runs.
 func (q *question) followsRuns(m moment, e *schedule.Entry) *verdict {
-	v := &verdict{is: api.WhyNone, reason: "not_due", source: q.documentSource(), fact: e.Clock.String()}
+	v := &verdict{is: why.None, reason: "not_due", source: q.documentSource(), fact: e.Clock.String()}
 	v.answer = fmt.Sprintf("No source names a fire at %s: %s is due %s, so its times follow from its runs.", m.wall, q.Entry, q.clockWords(e))
 	if q.report != nil && !q.report.Nominal.IsZero() {
 		v.answer += fmt.Sprintf(" It was last due at %s.", q.stamp(q.report.Nominal))
@@ -127,7 +127,7 @@ func (q *question) byLife(nominal time.Time) *verdict {
 		return nil
 	}
 	life := q.Document.Entry.Life
-	v := &verdict{is: api.WhyNone, source: q.documentSource()}
+	v := &verdict{is: why.None, source: q.documentSource()}
 	switch {
 	case nominal.Before(life.NotBefore):
 		v.reason, v.fact = "not_before", "not_before is "+q.stamp(life.NotBefore)
