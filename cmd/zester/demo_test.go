@@ -21,12 +21,16 @@ func TestTheCommandsThatTheDemoPrintsWork(t *testing.T) {
 		}
 		tried++
 		typed := start(t, []string{"ZESTER_DATA_DIR=" + dir}, typedWords(command)...)
-		if code := typed.code(); code != exitOK || typed.seen.Len() == 0 {
+		want := exitOK
+		if strings.HasPrefix(command, "coverage") {
+			want = exitSomeFailed // the backup of the demo fails
+		}
+		if code := typed.code(); code != want || typed.seen.Len() == 0 {
 			t.Errorf("%s ended with %d after:\n%s", command, code, &typed.seen)
 		}
 	}
-	if tried != 3 {
-		t.Errorf("%d commands were printed, want 3", tried)
+	if tried != 4 {
+		t.Errorf("%d commands were printed, want 4", tried)
 	}
 	p.interrupt()
 	if code := p.code(); code != exitOK {
