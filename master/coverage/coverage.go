@@ -10,6 +10,8 @@
 // report, a clock that is set, an outage of the masters, or settings that are not there yet never make a fire missed. Every master
 // has a table of its own, and all have the same verdicts.
 //
+// Package history keeps the verdicts of past hours for 35 days. Any master writes them, and repeats what another one did not.
+//
 // Known gaps: what a peel did while its clock was wrong stays unknown; the durations of runs between two reports count with the median.
 package coverage
 
@@ -29,6 +31,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/seed-c01c3da5/zester/master/coverage/follow"
+	"github.com/seed-c01c3da5/zester/master/coverage/history"
 	"github.com/seed-c01c3da5/zester/master/coverage/judge"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
 	"github.com/seed-c01c3da5/zester/master/feed"
@@ -57,12 +60,17 @@ type Table struct {
 	seed      maphash.Seed
 	reports   *follow.Follower
 	published *follow.Follower
+	past      *history.Store
 
 	mu        sync.Mutex
 	peels     map[string]*peel // by wire ID
 	totals    map[string]*total
 	documents documents
 	refused   uint64
+	// firstHour is the first hour that all reports have that the table has read.
+	firstHour  int64
+	historyErr error
+	problems   []verdict.Problem // of the last call of Problems while the table was not behind
 }
 
 // New checks the options. It starts nothing.
@@ -75,7 +83,8 @@ func New(o Options) (*Table, error) {
 	}
 	t := &Table{
 		o: o, refusals: loglimit.New(o.Log), seed: maphash.MakeSeed(),
-		peels: map[string]*peel{}, totals: map[string]*total{}, documents: newDocuments(),
+		past:  history.Open(o.JetStream),
+		peels: map[string]*peel{}, totals: map[string]*total{}, documents: newDocuments(), firstHour: judge.HourOf(time.Now()) - repeated,
 	}
 	t.reports = follow.New(follow.Options{
 		JetStream: o.JetStream, Stream: natsd.StreamScheduleState, Subject: wire.AllScheduleStates,
@@ -99,6 +108,15 @@ func (t *Table) Run(ctx context.Context) error {
 		case <-t.published.Ready(): // so that each report is judged by its document
 		}
 		return t.reports.Run(ctx)
+	})
+	g.Go(func() error {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-t.reports.Ready():
+		}
+		t.keep(ctx)
+		return nil
 	})
 	g.Go(func() error {
 		t.judgeAbsent(ctx)
@@ -179,7 +197,9 @@ func (t *Table) onReport(m follow.Message) {
 		err = fmt.Errorf("the report is from %s, and the peel with this name on the bus is %s", r.Peel, p.id)
 	}
 	if err != nil {
-		t.refused++
+		if t.refused++; p != nil {
+			p.steady = 0 // it is not known what the peel wanted to say
+		}
 		t.refusals.Warn(m.Key, "report on a schedule refused", "peel", m.Key, "err", err)
 		return
 	}
@@ -273,6 +293,9 @@ func (t *Table) Health() verdict.Health {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	h.Refused = t.refused
+	if t.historyErr != nil {
+		h.HistoryError = t.historyErr.Error()
+	}
 	for _, p := range t.peels {
 		h.Entries += len(p.rows)
 	}
@@ -292,11 +315,15 @@ func (t *Table) absent(p *peel, now, connected time.Time) bool {
 	return now.Sub(last) > overdueAfter
 }
 
-// Problems returns what is wrong now, sorted by kind, entry and peel. Ask [Table.Health] first.
+// Problems returns what is wrong now, sorted by kind, entry and peel. Ask [Table.Health] first: a table that is behind returns what
+// it returned before, so that no problem begins or ends because of it.
 func (t *Table) Problems() []verdict.Problem {
-	now, connected := time.Now(), t.connected()
+	now, connected, behind := time.Now(), t.connected(), t.err() != nil
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if behind {
+		return slices.Clone(t.problems)
+	}
 	var list []verdict.Problem
 	for _, p := range t.peels {
 		list = append(list, t.problemsOf(p, now, connected)...)
@@ -304,7 +331,8 @@ func (t *Table) Problems() []verdict.Problem {
 	slices.SortFunc(list, func(a, b verdict.Problem) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Entry, b.Entry), cmp.Compare(a.Peel, b.Peel))
 	})
-	return list
+	t.problems = list
+	return slices.Clone(list)
 }
 
 // problemsOf returns what is wrong with a peel. Of one that does not report nothing else is known.

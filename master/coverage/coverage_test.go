@@ -1,9 +1,16 @@
 package coverage_test
 
 import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
+	"github.com/seed-c01c3da5/zester/master/coverage"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
@@ -92,5 +99,140 @@ func TestTheFiresOfAPeelThatIsAwayAreUnknownUntilItReports(t *testing.T) {
 		h.report(0)
 		t.want(table, "web-1", "backup", "expected 24, ran 6, missed 18")
 		t.problems(table)
+	})
+}
+
+// Another master knows from the history what the reports have no more.
+func TestHoursThatReportsDoNotRepeatAreInTheHistory(t *testing.T) {
+	bubble(t, func(t *rig) {
+		table, stop := t.master()
+		h := t.host("web-1", t.document("web-1", map[string]map[string]any{"backup": cron("0 * * * *")}))
+		h.entry("backup")
+		h.report(0)
+		for hour := 1; hour < 18; hour++ {
+			t.until(fmt.Sprintf("%02d:01:30", hour), "web-1")
+			h.count("backup", hhmm(t, fmt.Sprintf("%02d:00", hour)), wire.FireCounts{Ran: 1})
+			if e := h.entry("backup"); len(e.Hours) > 12 {
+				e.Hours = e.Hours[1:]
+			}
+			h.report(0)
+			t.alive(21*time.Minute, "web-1")
+			h.report(0)
+		}
+		t.want(table, "web-1", "backup", "expected 17, ran 17")
+		stop()
+		table, _ = t.master()
+		t.alive(0, "web-1")
+		t.want(table, "web-1", "backup", "expected 17, ran 17")
+		if h := table.Health(); h.HistoryError != "" {
+			t.Error(h.HistoryError)
+		}
+	})
+}
+
+// A master tells from a report alone that the clock of a peel is a year off: that is one problem, and no fire is missed.
+func TestAClockThatIsWrongMakesNothingMissed(t *testing.T) {
+	bubble(t, func(t *rig) {
+		table, _ := t.master()
+		h := t.host("web-1", t.document("web-1", map[string]map[string]any{"backup": cron("*/5 * * * *")}))
+		h.entry("backup")
+		h.report(0)
+		t.until("00:12", "web-1")
+		h.ran("backup", "00:05", "00:11", five)
+		h.report(0)
+		const year = 365 * 24 * time.Hour
+		for _, skew := range []time.Duration{year, -year} {
+			kept := h.entry("backup").Hours
+			h.entry("backup").Hours = nil // they are not of the year that it is there
+			h.report(skew)
+			h.entry("backup").Hours = kept
+			t.problems(table, "disagrees web-1")
+			t.alive(10*time.Minute, "web-1")
+		}
+		h.report(0) // the clock is set, and what it did meanwhile is in other hours
+		t.want(table, "web-1", "backup", "expected 6, ran 2, unknown 4")
+		t.problems(table)
+		t.until("00:36:30", "web-1")
+		h.ran("backup", "00:35", "00:36", five)
+		h.report(0)
+		t.want(table, "web-1", "backup", "expected 7, ran 3, unknown 4")
+	})
+}
+
+// Masters are away for an hour. Peels go on, and report when they are back.
+func TestAnOutageOfAnHourMakesNothingMissed(t *testing.T) {
+	bubble(t, func(t *rig) {
+		table, _ := t.master()
+		h := t.host("web-1", t.document("web-1", map[string]map[string]any{"backup": cron("*/5 * * * *")}))
+		h.entry("backup")
+		h.report(0)
+		t.until("00:31", "web-1")
+		h.ran("backup", "00:05", "00:31", five)
+		h.report(0)
+		t.bus.Stop(t)
+		time.Sleep(time.Hour)
+		t.problems(table) // a table that knows nothing new accuses nobody
+		if _, err := table.Rows(t.Context(), coverage.Query{}); !errors.Is(err, coverage.ErrBehind) {
+			t.Errorf("verdicts are given while the bus is away: %v", err)
+		}
+		t.bus.Start(t)
+		t.alive(45*time.Second, "web-1")
+		for at := hhmm(t, "00:35"); at.Before(hhmm(t, "01:31")); at = at.Add(five) {
+			h.count("backup", at, wire.FireCounts{Ran: 1})
+		}
+		h.report(0)
+		t.alive(15*time.Second, "web-1")
+		t.want(table, "web-1", "backup", "expected 18, ran 18")
+		t.problems(table)
+	})
+}
+
+// A peel lies: it sends the report of another, more entries than a schedule has, or what is no report. Each is refused, and changes nothing.
+func TestReportsThatAreNotValidAreRefused(t *testing.T) {
+	bubble(t, func(t *rig) {
+		table, _ := t.master()
+		doc := t.document("web.1", map[string]map[string]any{"backup": cron("*/5 * * * *")})
+		good := t.host("web.1", doc)
+		good.entry("backup")
+		good.report(0)
+		before, _ := table.Rows(t.Context(), coverage.Query{By: coverage.ByPeelAndEntry})
+		twin := t.host("web_1", doc) // of the same name on the bus
+		twin.entry("stolen")
+		twin.report(0)
+		many := t.host("web.1", doc)
+		for i := range 1001 {
+			many.state.Entries = append(many.state.Entries, wire.EntryReport{Name: fmt.Sprintf("e%05d", i)})
+		}
+		many.report(0)
+		for range 50 {
+			t.say("web.1", &nats.Msg{Subject: wire.ScheduleStateOf("web_1"), Data: []byte("no report")})
+		}
+		after, err := table.Rows(t.Context(), coverage.Query{By: coverage.ByPeelAndEntry})
+		if err != nil || !reflect.DeepEqual(before, after) || len(after) != 1 {
+			t.Errorf("%+v, %v; want %+v", after, err, before)
+		}
+		if h := table.Health(); h.Refused != 52 || h.Entries != 1 {
+			t.Errorf("%+v", h)
+		}
+		if n := strings.Count(t.logs.String(), "report on a schedule refused"); n != 1 {
+			t.Errorf("logged %d times in a minute, want once", n)
+		}
+	})
+}
+
+// The peel has not got the settings that were published: that is what it disagrees with, and no fire of theirs is missed.
+func TestFiresOfSettingsThatThePeelDoesNotHaveAreUnknown(t *testing.T) {
+	bubble(t, func(t *rig) {
+		table, _ := t.master()
+		h := t.host("web-1", t.document("web-1", map[string]map[string]any{"backup": cron("0 * * * *")}))
+		h.entry("backup")
+		h.report(0)
+		t.document("web-1", map[string]map[string]any{"backup": cron("*/5 * * * *")})
+		h.report(0)
+		t.problems(table) // it may take two minutes
+		t.until("00:12", "web-1")
+		h.report(0)
+		t.problems(table, "disagrees web-1")
+		t.want(table, "web-1", "backup", "expected 2, unknown 2")
 	})
 }

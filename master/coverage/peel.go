@@ -20,6 +20,8 @@ const (
 	documentGrace = 2 * time.Minute
 	// overdueAfter is how long a peel may not report: two intervals with their jitter, and a minute.
 	overdueAfter = 2*wire.ScheduleInterval + wire.ScheduleInterval/5 + time.Minute
+	// steadyWithin is the longest time between two reports of a peel that reports without a break.
+	steadyWithin = wire.ScheduleInterval + wire.ScheduleInterval/2
 )
 
 // A peel is what the table knows of one peel. Times are Unix seconds, to be small.
@@ -139,7 +141,7 @@ func (t *Table) report(p *peel, r *wire.ScheduleState, stored time.Time) {
 	switch {
 	case !right:
 		p.steady = 0
-	case p.steady == 0 || r.Time.Unix()-p.reported > int64(overdueAfter.Seconds()):
+	case p.steady == 0 || r.Time.Unix()-p.reported > int64(steadyWithin.Seconds()):
 		p.steady = r.Time.Unix()
 	}
 	switch {
@@ -192,7 +194,7 @@ func (t *Table) replaceRows(p *peel, r *wire.ScheduleState, first, right bool) {
 		p.problems = append(p.problems, t.foundProblems(p, &f, all)...)
 	}
 	t.release(before, rows)
-	p.rows, p.hours = slices.Clip(rows), pack(hours)
+	p.rows, p.hours = append(make([]row, 0, len(rows)), rows...), pack(hours)
 }
 
 // foundProblems returns what the entry's report does not say itself: fires that it does not account for, and a wrong zone.
@@ -304,7 +306,7 @@ func (p *peel) adopt(t *Table, names []string) {
 		}
 	}
 	t.release(p.rows, rows)
-	p.rows, p.hours = slices.Clip(rows), pack(hours)
+	p.rows, p.hours = append(make([]row, 0, len(rows)), rows...), pack(hours)
 }
 
 // away judges the fires of a peel that does not report.

@@ -91,11 +91,26 @@ func (b By) key(entry string, id target.PeelID) rowKey {
 }
 
 // Rows returns what a query selects, sorted by entry and peel. The error is [ErrBehind] if the table gives no verdicts.
-func (t *Table) Rows(_ context.Context, q Query) ([]Row, error) {
+func (t *Table) Rows(ctx context.Context, q Query) ([]Row, error) {
 	if err := t.err(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrBehind, err)
 	}
-	return sorted(t.present(q)), nil
+	now := time.Now()
+	if oldest := now.Add(-MaxSince); q.Since.Before(oldest) {
+		q.Since = oldest
+	}
+	complete := t.complete(now)
+	recent := q
+	if judge.HourOf(q.Since) < complete {
+		recent.Since = judge.StartOf(complete)
+	}
+	rows := t.present(recent)
+	if recent.Since != q.Since {
+		if err := t.addPast(ctx, q, complete, rows); err != nil {
+			return nil, err
+		}
+	}
+	return sorted(rows), nil
 }
 
 // present returns the rows of the table.

@@ -38,6 +38,7 @@ func configs() []jetstream.StreamConfig {
 		lastPerSubject(StreamApplied, wire.AllApplied),
 		lastPerSubject(StreamStates, wire.AllStateRuns),
 		lastPerSubject(StreamScheduleState, wire.AllScheduleStates),
+		coverageHours(),
 	}
 }
 
@@ -128,6 +129,21 @@ func lastPerSubject(name, subject string) jetstream.StreamConfig {
 		Duplicates:        duplicates,
 		AllowDirect:       true,
 	}
+}
+
+// CoverageSubject begins the subject of an hour in the stream coverage; its number since the Unix epoch follows.
+const CoverageSubject = "zester.coverage."
+
+const (
+	coverageRetention = 35 * 24 * time.Hour
+	coverageBytes     = 1 << 30 // of 35 days; those of 10,000 peels with 10 entries take a tenth
+)
+
+// coverageHours returns the configuration of the stream with what happened in each hour. Masters replace an hour until all is known.
+func coverageHours() jetstream.StreamConfig {
+	c := lastPerSubject(StreamCoverage, CoverageSubject+"*")
+	c.MaxAge, c.MaxBytes, c.Discard = coverageRetention, coverageBytes, jetstream.DiscardOld
+	return c
 }
 
 // auditBytes bounds the audit log on disk: some four million entries.

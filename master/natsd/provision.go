@@ -38,6 +38,7 @@ const (
 	StreamApplied       = "applied"        // the newest report of each peel on its settings
 	StreamStates        = "states"         // the newest report of each peel on a run of all its states
 	StreamScheduleState = "schedule-state" // the newest report of each peel on its schedule
+	StreamCoverage      = "coverage"       // what happened to the fires of schedules in each hour, for 35 days
 	StreamAudit         = "audit"          // entries of the audit log
 )
 

@@ -99,6 +99,8 @@ func answersOf(inbox func(string) string) func(wire.JID, string) string {
 var beyond = []kind{
 	{of: only("zester.audit.job.dispatch")},
 	{of: only("zester.audit.>")},
+	{of: only("zester.coverage.*")},
+	{of: named(func(name string) string { return "zester.coverage." + name })},
 	{of: named(func(name string) string { return "zester.audit." + name })},
 	{of: only("zester.nothing")},
 	{of: only("zester.master.released")},
@@ -157,8 +159,8 @@ var stores = map[string]map[string]roles{
 	"facts":          {"DIRECT.GET.facts": {grants.RoleOperator, grants.RoleDirect, grants.RoleMaster}},
 	"applied":        {},
 	"states":         {},
-	"schedule-state": {},
-	"audit":          {"STREAM.DELETE.audit": nobody, "STREAM.PURGE.audit": nobody, "STREAM.MSG.DELETE.audit": nobody},
+	"schedule-state": {}, "coverage": {},
+	"audit": {"STREAM.DELETE.audit": nobody, "STREAM.PURGE.audit": nobody, "STREAM.MSG.DELETE.audit": nobody},
 }
 
 // calls says of everything that masters serve who may ask it, under his own name, which ends the subject.

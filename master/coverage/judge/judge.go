@@ -135,11 +135,11 @@ func (f *Facts) lacks(first int64, tally []wire.ScheduleHour) map[int64]lack {
 		if missing == 0 {
 			continue
 		}
-		missed := f.missedBefore(hour, t)
+		missed, unknown := f.lackBefore(hour, t)
 		if f.Agrees {
 			missed = max(missed, uint64(f.Plan.Required(hour, later(since, f.Steady), until)))
 		}
-		missed = min(missed, missing)
+		missed = min(missed, missing-min(missing, unknown)) // what is unknown stays so until the peel accounts for it
 		if all == nil {
 			all = map[int64]lack{}
 		}
@@ -148,14 +148,15 @@ func (f *Facts) lacks(first int64, tally []wire.ScheduleHour) map[int64]lack {
 	return all
 }
 
-// missedBefore returns how many fires of an hour were found to be missed that the peel does not count as missed.
-func (f *Facts) missedBefore(hour int64, t wire.ScheduleHour) uint64 {
+// lackBefore returns how many fires of an hour were found to be missed that the peel does not count as missed, and how many were
+// unknown.
+func (f *Facts) lackBefore(hour int64, t wire.ScheduleHour) (missed, unknown uint64) {
 	for _, h := range f.Before {
 		if h.Hour == hour {
-			return h.Missed - min(h.Missed, t.Missed)
+			return h.Missed - min(h.Missed, t.Missed), h.Unknown
 		}
 	}
-	return 0
+	return 0, 0
 }
 
 // announcedLack returns the lack of an entry whose fires cannot be computed: the one fire that the report before announced, if

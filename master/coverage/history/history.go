@@ -1,0 +1,340 @@
+// Package history keeps the verdicts of past hours: which counts each entry had on each peel, for 35 days. Open the stream with
+// [Open]; call [Store.Merge] for an hour that has changed and [Store.Read] for hours that are over.
+//
+// A message of the stream has one hour of the whole fleet. Peels with equal counts of an entry are kept as ranges of a sorted list,
+// so that an hour of 10,000 peels with 10 entries takes some 30 KiB.
+//
+// Guarantees: Merge never replaces a verdict by one that accounts for fewer fires, so any master may call it at any time, as often as
+// it wants, and in any order; a write that another master has overtaken is repeated.
+package history
+
+import (
+	"bytes"
+	"cmp"
+	"compress/flate"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-c01c3da5/zester/master/bucket"
+	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
+	"github.com/seed-c01c3da5/zester/master/natsd"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+const (
+	maxMessage = 900 << 10 // bytes of an encoded hour; the bus carries 1 MiB
+	maxDecoded = 64 << 20  // bytes of an hour before compression
+	attempts   = 5         // to write an hour that other masters write too
+)
+
+// A Cell has the verdicts on one entry of one peel in one hour.
+type Cell struct {
+	Entry  string
+	Peel   target.PeelID
+	Counts verdict.Counts
+}
+
+// accounted is how many fires the peel has accounted for.
+func (c *Cell) accounted() uint64 { return c.Counts.Ran + c.Counts.Skipped + c.Counts.Missed }
+
+func compare(a, b Cell) int {
+	return cmp.Or(cmp.Compare(a.Entry, b.Entry), cmp.Compare(a.Peel, b.Peel))
+}
+
+// Merge adds the cells of more to those of have. Of two cells of one entry and peel it keeps the one that accounts for more fires, or
+// else expects more. Both are sorted by entry and peel, and so is the result.
+func Merge(have, more []Cell) []Cell {
+	all := make([]Cell, 0, max(len(have), len(more)))
+	for len(have) > 0 && len(more) > 0 {
+		switch order := compare(have[0], more[0]); {
+		case order < 0:
+			all, have = append(all, have[0]), have[1:]
+		case order > 0:
+			all, more = append(all, more[0]), more[1:]
+		default:
+			best := have[0]
+			if n := cmp.Or(cmp.Compare(more[0].accounted(), best.accounted()), cmp.Compare(more[0].Counts.Expected, best.Counts.Expected)); n > 0 {
+				best = more[0]
+			}
+			all, have, more = append(all, best), have[1:], more[1:]
+		}
+	}
+	return append(append(all, have...), more...)
+}
+
+// A Store reads and writes the stream.
+type Store struct{ js jetstream.JetStream }
+
+// Open returns the store of the stream, which has to exist when the store is used.
+func Open(js jetstream.JetStream) *Store { return &Store{js} }
+
+// subjectOf returns the subject of an hour.
+func subjectOf(hour int64) string { return natsd.CoverageSubject + strconv.FormatInt(hour, 10) }
+
+// Read calls got for each of the hours that is stored. Hours are counted since the Unix epoch.
+func (s *Store) Read(ctx context.Context, hours []int64, got func(hour int64, cells []Cell)) error {
+	for part := range slices.Chunk(hours, 48) { // which bounds the memory for a month
+		subjects := make([]string, len(part))
+		for i, hour := range part {
+			subjects[i] = subjectOf(hour)
+		}
+		found, err := bucket.Newest(ctx, s.js.Conn(), natsd.StreamCoverage, subjects)
+		if err != nil {
+			return fmt.Errorf("cannot read the history of schedules: %w", err)
+		}
+		for i, hour := range part {
+			m, ok := found[subjects[i]]
+			if !ok {
+				continue
+			}
+			cells, err := decode(m.Data)
+			if err != nil {
+				return fmt.Errorf("cannot read the history of schedules of hour %d: %w", hour, err)
+			}
+			got(hour, cells)
+		}
+	}
+	return nil
+}
+
+// Merge adds cells, sorted by entry and peel, to an hour. It writes nothing if the hour has them already.
+func (s *Store) Merge(ctx context.Context, hour int64, cells []Cell) error {
+	for range attempts {
+		err := s.merge(ctx, hour, cells)
+		if e, ok := errors.AsType[*jetstream.APIError](err); ok && e.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("cannot write the history of schedules of hour %d: %w", hour, err)
+		}
+		return nil
+	}
+	return fmt.Errorf("cannot write the history of schedules of hour %d: other masters wrote it in each of %d attempts", hour, attempts)
+}
+
+func (s *Store) merge(ctx context.Context, hour int64, cells []Cell) error {
+	stream, err := s.js.Stream(ctx, natsd.StreamCoverage)
+	if err != nil {
+		return err
+	}
+	var have []Cell
+	last := uint64(0)
+	m, err := stream.GetLastMsgForSubject(ctx, subjectOf(hour))
+	switch {
+	case errors.Is(err, jetstream.ErrMsgNotFound):
+	case err != nil:
+		return err
+	default:
+		last = m.Sequence
+		if have, err = decode(m.Data); err != nil {
+			have = nil // it is replaced by what is known
+		}
+	}
+	all := Merge(have, cells)
+	if last > 0 && slices.Equal(all, have) {
+		return nil
+	}
+	data, err := encode(all)
+	if err != nil {
+		return err
+	}
+	_, err = s.js.Publish(ctx, subjectOf(hour), data, jetstream.WithExpectLastSequencePerSubject(last))
+	return err
+}
+
+// version is the first byte of an encoded hour.
+const version = 1
+
+// fields returns the numbers in counts, in the order in which they are encoded.
+func fields(c *verdict.Counts) [9]*uint64 {
+	return [9]*uint64{&c.Expected, &c.Ran, &c.Failed, &c.Late, &c.Overran, &c.Skipped, &c.Missed, &c.Unknown, &c.Unexpected}
+}
+
+// encode returns the bytes of an hour, whose cells are sorted by entry and peel.
+func encode(cells []Cell) ([]byte, error) {
+	peels := peelsOf(cells)
+	var plain []byte
+	plain = binary.AppendUvarint(plain, uint64(len(peels)))
+	before := ""
+	for _, id := range peels {
+		same := 0
+		for same < min(len(before), len(id)) && before[same] == id[same] {
+			same++
+		}
+		plain = appendText(binary.AppendUvarint(plain, uint64(same)), string(id[same:]))
+		before = string(id)
+	}
+	for len(cells) > 0 {
+		n := 1
+		for n < len(cells) && cells[n].Entry == cells[0].Entry {
+			n++
+		}
+		plain = appendEntry(plain, cells[:n], peels)
+		cells = cells[n:]
+	}
+	var out bytes.Buffer
+	out.WriteByte(version)
+	w, err := flate.NewWriter(&out, flate.DefaultCompression)
+	if err == nil {
+		_, err = w.Write(plain)
+	}
+	if err == nil {
+		err = w.Close()
+	}
+	if err == nil && out.Len() > maxMessage {
+		err = fmt.Errorf("it takes %d bytes, the limit is %d", out.Len(), maxMessage)
+	}
+	return out.Bytes(), err
+}
+
+func appendText(data []byte, text string) []byte {
+	return append(binary.AppendUvarint(data, uint64(len(text))), text...)
+}
+
+// peelsOf returns the peels of cells, sorted.
+func peelsOf(cells []Cell) []target.PeelID {
+	var peels []target.PeelID
+	known := map[target.PeelID]bool{}
+	for i := range cells {
+		if id := cells[i].Peel; !known[id] {
+			known[id] = true
+			peels = append(peels, id)
+		}
+	}
+	slices.Sort(peels)
+	return peels
+}
+
+// appendEntry appends an entry: its name, and for each kind of counts the ranges of peels that have them.
+func appendEntry(data []byte, cells []Cell, peels []target.PeelID) []byte {
+	groups := map[verdict.Counts][]int{}
+	var order []verdict.Counts
+	at := 0
+	for i := range cells {
+		for peels[at] != cells[i].Peel {
+			at++
+		}
+		if groups[cells[i].Counts] == nil {
+			order = append(order, cells[i].Counts)
+		}
+		groups[cells[i].Counts] = append(groups[cells[i].Counts], at)
+	}
+	data = binary.AppendUvarint(appendText(data, cells[0].Entry), uint64(len(order)))
+	for _, counts := range order {
+		for _, n := range fields(&counts) {
+			data = binary.AppendUvarint(data, *n)
+		}
+		data = appendRanges(data, groups[counts])
+	}
+	return data
+}
+
+// appendRanges appends numbers that grow, as ranges: the gap before each one, and its length.
+func appendRanges(data []byte, numbers []int) []byte {
+	var ranges []byte
+	count, next := 0, 0
+	for i := 0; i < len(numbers); count++ {
+		n := 1
+		for i+n < len(numbers) && numbers[i+n] == numbers[i]+n {
+			n++
+		}
+		ranges = binary.AppendUvarint(binary.AppendUvarint(ranges, uint64(numbers[i]-next)), uint64(n))
+		next = numbers[i] + n
+		i += n
+	}
+	return append(binary.AppendUvarint(data, uint64(count)), ranges...)
+}
+
+// errDamaged: the bytes are not an encoded hour.
+var errDamaged = errors.New("it is damaged")
+
+// decode returns the cells of an hour, sorted by entry and peel.
+func decode(data []byte) ([]Cell, error) {
+	if len(data) == 0 || data[0] != version {
+		return nil, fmt.Errorf("%w, or of a newer version", errDamaged)
+	}
+	plain, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(data[1:])), maxDecoded))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errDamaged, err)
+	}
+	d := decoder{data: plain}
+	peels := make([]target.PeelID, 0, min(d.number(), uint64(len(plain))))
+	for range cap(peels) {
+		before := ""
+		if n := len(peels); n > 0 {
+			before = string(peels[n-1])
+		}
+		same := min(d.number(), uint64(len(before)))
+		peels = append(peels, target.PeelID(before[:same]+d.text()))
+	}
+	var cells []Cell
+	for len(d.data) > 0 && !d.damaged {
+		cells = d.entry(cells, peels)
+	}
+	if d.damaged {
+		return nil, errDamaged
+	}
+	slices.SortStableFunc(cells, compare)
+	return cells, nil
+}
+
+// A decoder reads numbers and texts. After the first that is not there, damaged is set and all are zero.
+type decoder struct {
+	data    []byte
+	damaged bool
+}
+
+func (d *decoder) number() uint64 {
+	n, size := binary.Uvarint(d.data)
+	if size <= 0 {
+		d.data, d.damaged = nil, true
+		return 0
+	}
+	d.data = d.data[size:]
+	return n
+}
+
+func (d *decoder) text() string {
+	n := d.number()
+	if n > uint64(len(d.data)) {
+		d.data, d.damaged = nil, true
+		return ""
+	}
+	text := string(d.data[:n])
+	d.data = d.data[n:]
+	return text
+}
+
+// maxCells bounds the cells of an hour: ten times those of 10,000 peels with 100 entries.
+const maxCells = 10_000_000
+
+func (d *decoder) entry(cells []Cell, peels []target.PeelID) []Cell {
+	c := Cell{Entry: d.text()}
+	for groups := d.number(); groups > 0 && !d.damaged; groups-- {
+		for _, n := range fields(&c.Counts) {
+			*n = d.number()
+		}
+		next := uint64(0)
+		for ranges := d.number(); ranges > 0 && !d.damaged; ranges-- {
+			gap, length := d.number(), d.number()
+			first := next + gap
+			if gap > uint64(len(peels)) || length > uint64(len(peels)) || first+length > uint64(len(peels)) || len(cells) > maxCells {
+				d.data, d.damaged = nil, true
+				return nil
+			}
+			for _, id := range peels[first : first+length] {
+				c.Peel = id
+				cells = append(cells, c)
+			}
+			next = first + length
+		}
+	}
+	return cells
+}

@@ -1,0 +1,121 @@
+package history
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
+	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+func TestMain(m *testing.M) { natstest.InMemory(m) }
+
+// fleet is an hour of peels with entries, of which some went wrong.
+func fleet(peels, entries int) []Cell {
+	r := rand.New(rand.NewPCG(1, 2))
+	var cells []Cell
+	for p := range peels {
+		for e := range entries {
+			c := Cell{Entry: fmt.Sprintf("entry-%02d", e), Peel: target.PeelID(fmt.Sprintf("web-%05d.example.com", p)), Counts: verdict.Counts{Expected: 12, Ran: 12}}
+			switch r.IntN(50) {
+			case 0:
+				c.Counts.Failed = 1 + r.Uint64N(3)
+			case 1:
+				c.Counts.Ran, c.Counts.Missed = 11, 1
+			case 2:
+				c.Counts.Ran, c.Counts.Unknown = 3, 9
+			}
+			cells = append(cells, c)
+		}
+	}
+	slices.SortFunc(cells, compare)
+	return cells
+}
+
+func TestAnHourIsReadAsItWasWritten(t *testing.T) {
+	for _, cells := range [][]Cell{nil, fleet(1, 1), fleet(300, 7)} {
+		data, err := encode(cells)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := decode(data); err != nil || !slices.Equal(got, cells) {
+			t.Errorf("%d cells became %d, %v", len(cells), len(got), err)
+		}
+	}
+}
+
+func TestADayOfTenThousandPeelsTakesLessThan20MB(t *testing.T) {
+	data, err := encode(fleet(10_000, 10))
+	if err != nil {
+		t.Fatal(err)
+	}
+	day := 24 * len(data)
+	t.Logf("an hour takes %d bytes, a day %.1f MB", len(data), float64(day)/1e6)
+	if day > 20e6 {
+		t.Errorf("a day takes %d bytes", day)
+	}
+}
+
+func TestTheCellThatAccountsForMoreIsKept(t *testing.T) {
+	cell := func(peel target.PeelID, c verdict.Counts) Cell { return Cell{"backup", peel, c} }
+	unknown, settled := verdict.Counts{Expected: 12, Unknown: 12}, verdict.Counts{Expected: 12, Missed: 12}
+	part, whole := verdict.Counts{Expected: 3, Ran: 3}, verdict.Counts{Expected: 12, Ran: 12}
+	have := []Cell{cell("a", unknown), cell("b", whole), cell("c", part), cell("e", part)}
+	more := []Cell{cell("a", settled), cell("b", part), cell("c", whole), cell("d", part)}
+	want := []Cell{cell("a", settled), cell("b", whole), cell("c", whole), cell("d", part), cell("e", part)}
+	if got := Merge(have, more); !slices.Equal(got, want) {
+		t.Errorf("%v", got)
+	}
+	if got := Merge(more, have); !slices.Equal(got, want) {
+		t.Errorf("in the other order: %v", got)
+	}
+}
+
+func TestTwoMastersMergeOneHour(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		cells := fleet(40, 3)
+		done := make(chan error)
+		for part := range slices.Chunk(cells, 30) {
+			s := Open(b.JetStream(t))
+			go func() { done <- s.Merge(context.Background(), 490_000, part) }()
+		}
+		for range 4 {
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
+		s := Open(b.JetStream(t))
+		read := 0
+		if err := s.Read(t.Context(), []int64{489_999, 490_000}, func(hour int64, got []Cell) {
+			if read++; hour != 490_000 || !slices.Equal(got, cells) {
+				t.Errorf("hour %d has %d cells", hour, len(got))
+			}
+		}); err != nil || read != 1 {
+			t.Errorf("%d hours, %v", read, err)
+		}
+	})
+}
+
+// Bytes of any kind are refused, or are an hour that can be written again.
+func FuzzDecode(f *testing.F) {
+	for _, cells := range [][]Cell{nil, fleet(1, 1), fleet(5, 3)} {
+		data, err := encode(cells)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		cells, err := decode(data)
+		if err != nil {
+			return
+		}
+		if !slices.IsSortedFunc(cells, compare) {
+			t.Fatal("not sorted")
+		}
+	})
+}
