@@ -20,6 +20,6 @@ type Alerts struct {
 func (m *Master) alerts(nc *nats.Conn, fleet *feed.Feed, table *coverage.Table, stored *storage, j judge, log *auditlog.Log) *alert.Engine {
 	return alert.New(alert.Options{
 		Conn: nc, Fleet: fleet, Owner: m.o.ID, Receivers: m.o.Alerts.Receivers, Alive: m.o.Alerts.Alive,
-		Problems: table.Problems, Health: table.Health, Cause: table.Cause, Stored: stored.Err, Readable: j.readable, Audit: log, Log: m.log,
+		Problems: table.Problems, Health: table.Health, Cause: table.Cause, Stored: stored.Err, Within: j.within, Audit: log, Log: m.log,
 	})
 }

@@ -83,6 +83,9 @@ func TestErrorsNameTheValueAndWhatToDo(t *testing.T) {
 		{"schedule forecast . --facts f --for 24", exitUsage, "cannot use --for: "},
 		{"schedule spread .", exitUsage, "zester schedule spread needs --entry GLOB, the entries to spread: --entry 'backup*'\nHELP zester schedule spread"},
 		{"schedule next web-01 -n 0", exitUsage, "cannot list 0 fires: -n is between 1 and 100 for a peel's entries\nHELP zester schedule next"},
+		{"alert silence backup", exitUsage, `cannot silence "backup" without an end: give --for, such as --for 2h` + "\nHELP zester alert silence"},
+		{"alert silence backup --for 2h", exitUsage, `cannot silence "backup" without a reason: give --reason` + "\nHELP zester alert silence"},
+		{"alert unsilence", exitUsage, "zester alert unsilence needs the ID of the silence\nHELP zester alert unsilence"},
 		{"sync wait --peels -1", exitUsage, "cannot use --peels -1: it is 0 or more\nHELP zester sync wait"},
 		{"web-01 test.ping --direct --async", exitUsage, "--direct makes no job: it does not go with --async, --wait, --batch, --when-online and --reason\nHELP zester"},
 		{"web-01 test.ping --direct --timeout 1h", exitUsage, "cannot wait for 1h0m0s: with --direct --timeout is at most 10m0s\nHELP zester"},
@@ -93,7 +96,7 @@ func TestErrorsNameTheValueAndWhatToDo(t *testing.T) {
 		{"web-01 settings.get a --show-secrets --async", exitUsage, "--show-secrets needs a master to check the permission, and waits for the returns: it does not go with --direct and --async\nHELP zester"},
 		{"coverage --entry [", exitUsage, `cannot match entries with "[": it is no glob such as backup*` + "\nHELP zester coverage"},
 		{"lint --peel-config none", exitFailed, "cannot read the peel's configuration: open none: no such file or directory"},
-		{"guide x", exitUsage, `the guide has no page "x"; the pages are repo, review, schedules, states, jobs, peels, running, api` + "\nHELP zester guide"},
+		{"guide x", exitUsage, `the guide has no page "x"; the pages are repo, review, schedules, states, jobs, peels, alerts, running, api` + "\nHELP zester guide"},
 		{"lint " + dir, exitFailed, "cannot open the config repo: lstat " + dir + ": no such file or directory"},
 	} {
 		args := strings.Fields(c.typed)

@@ -17,7 +17,7 @@ var guidePages embed.FS
 
 // guideTopics returns the names of the pages in the order in which a newcomer reads them.
 func guideTopics() []string {
-	return []string{"repo", "review", "schedules", "states", "jobs", "peels", "running", "api"}
+	return []string{"repo", "review", "schedules", "states", "jobs", "peels", "alerts", "running", "api"}
 }
 
 func (a *app) guideCommand() *cobra.Command {

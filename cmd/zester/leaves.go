@@ -127,6 +127,12 @@ state status -o json           # with the states that changed or failed`},
 	"sync retry":   {asks, `sync retry`},
 	"sync adopt":   {asks, `sync adopt --dry-run`},
 
+	"alert list":      {listStates, "alert list\nalert list --ended -o wide"},
+	"alert status":    {lists, `alert status`},
+	"alert silence":   {asks, "alert silence 'backup*' --for 2h --reason 'new disk'\nalert silence 'peel:db-*' --for 1d --reason 'data centre moves'"},
+	"alert unsilence": {asks, `alert unsilence 7h2k4qma`},
+	"alert test":      {asks, `alert test oncall`},
+
 	"auth user add":          {asks, "auth user add ada\nauth user add lee --limit-target 'web-*' --limit-function 'test.*'"},
 	"auth user list":         {listStates, `auth user list`},
 	"auth user revoke":       {asks, `auth user revoke lee`},

@@ -55,10 +55,10 @@ type Options struct {
 	// Cause returns which commit explains a problem of an entry; without an entry, of whole peels.
 	Cause  func(kind verdict.Kind, entry string) cause.Finding
 	Stored func() error // why the bus stores nothing now
-	// Readable returns those of the peels that a caller may read.
-	Readable func(ctx context.Context, from grants.Caller, peels []target.PeelID) ([]target.PeelID, error)
-	Audit    *auditlog.Log
-	Log      *slog.Logger
+	// Within returns the peels within the limits of a caller, sorted; all is true if they have no limit.
+	Within func(ctx context.Context, from grants.Caller) (peels []target.PeelID, all bool, err error)
+	Audit  *auditlog.Log
+	Log    *slog.Logger
 }
 
 // An Engine sends alerts whenever its master leads them.

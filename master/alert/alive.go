@@ -35,7 +35,7 @@ func (a *alive) run(ctx context.Context, ask func(context.Context, func(context.
 		}
 		var err error
 		if s.Held == "" {
-			err = a.call.Do(ctx, "", "")
+			err = a.call.Do(ctx)
 		}
 		a.mu.Lock()
 		s.Called = a.state.Called

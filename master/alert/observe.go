@@ -45,12 +45,12 @@ func (l *looker) run(ctx context.Context) error {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	for {
-		l.look(ctx)
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-tick.C:
 		}
+		l.look(ctx)
 	}
 }
 

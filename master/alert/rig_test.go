@@ -230,12 +230,9 @@ func (b *bench) start(name string) *master {
 			return b.cause(kind, entry)
 		},
 		Health: func() verdict.Health { b.mu.Lock(); defer b.mu.Unlock(); return b.health },
-		Readable: func(_ context.Context, from grants.Caller, peels []target.PeelID) ([]target.PeelID, error) {
-			may, limited := b.readable[from.User]
-			if !limited {
-				return peels, nil
-			}
-			return slices.DeleteFunc(slices.Clone(peels), func(p target.PeelID) bool { return !slices.Contains(may, p) }), nil
+		Within: func(_ context.Context, from grants.Caller) ([]target.PeelID, bool, error) {
+			peels, limited := b.readable[from.User]
+			return peels, !limited, nil
 		},
 	})
 	ctx, cancel := context.WithCancel(context.Background())

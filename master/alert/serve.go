@@ -149,21 +149,12 @@ func (t *term) list(ctx context.Context, from grants.Caller, q api.AlertsRequest
 	}); err != nil {
 		return nil, err
 	}
-	var all []target.PeelID
-	for _, group := range groups {
-		all = append(all, group...)
-	}
-	slices.Sort(all)
-	all = slices.Compact(all)
-	if len(all) == 0 {
-		return a, nil
-	}
-	readable, err := t.o.Readable(ctx, from, all)
-	if err != nil && !errors.Is(err, grants.ErrNotAllowed) {
+	peels, all, err := t.o.Within(ctx, from)
+	if err != nil {
 		return nil, err
 	}
-	if len(readable) < len(all) {
-		a.Alerts = within(a.Alerts, groups, readable)
+	if !all {
+		a.Alerts = within(a.Alerts, groups, peels)
 	}
 	return a, nil
 }

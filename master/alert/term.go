@@ -51,6 +51,7 @@ func (e *Engine) lead(ctx context.Context, js jetstream.JetStream, checkLease fu
 	}
 	t.alerts = maps.Clone(t.store.alerts)
 	t.looker = &looker{o: e.o, rollout: rollout}
+	t.looker.look(ctx)
 	g, ctx := errgroup.WithContext(ctx)
 	results := make(chan result)
 	for _, r := range e.o.Receivers {
@@ -72,8 +73,10 @@ func (e *Engine) lead(ctx context.Context, js jetstream.JetStream, checkLease fu
 func (t *term) loop(ctx context.Context, results <-chan result) error {
 	tick := time.NewTicker(stepEvery)
 	defer tick.Stop()
-	for {
-		var err error
+	for err := t.step(ctx); ; t.deliver(time.Now()) {
+		if err != nil {
+			return err
+		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -84,10 +87,6 @@ func (t *term) loop(ctx context.Context, results <-chan result) error {
 		case r := <-results:
 			err = t.delivered(ctx, r)
 		}
-		if err != nil {
-			return err
-		}
-		t.deliver(time.Now())
 	}
 }
 

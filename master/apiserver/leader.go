@@ -22,29 +22,35 @@ func AskReconciler[A any](ctx context.Context, s *Server, from grants.Caller, ve
 	return a, nil
 }
 
-// Ask sends a request to a service of the config repo, on this master or another, and decodes its reply into answer. The request is
+// Ask sends a request to a service of the config repo, or of alerts, on this master or another, and decodes its reply into answer. The request is
 // made for the user in from, whom this master has authenticated: the name is the last token of the subject, as for a person on the
 // bus, and is stored in the history and the audit log. It waits until ctx ends. Errors are [*api.Error]; the code is
 // [api.CodeUnavailable] if no master serves it, or none replied in time.
 func (s *Server) Ask(ctx context.Context, from grants.Caller, noun, verb string, question, answer any) error {
+	leader := "the reconciler"
+	if noun == "alert" {
+		leader = "the master that leads the alerts"
+	}
 	data, err := canon.Marshal(question)
 	if err != nil {
-		return &api.Error{Code: api.CodeInvalid, Msg: "cannot ask the reconciler: " + err.Error(), Err: err}
+		return &api.Error{Code: api.CodeInvalid, Msg: "cannot ask " + leader + ": " + err.Error(), Err: err}
 	}
 	msg, err := s.nc.RequestMsgWithContext(ctx, &nats.Msg{Subject: wire.API(noun, verb, from.User), Header: from.Header(), Data: data})
 	switch {
+	case errors.Is(err, nats.ErrNoResponders) && noun == "alert":
+		return &api.Error{Code: api.CodeUnavailable, Msg: "no master leads the alerts just now"}
 	case errors.Is(err, nats.ErrNoResponders):
 		return s.noLeader(ctx)
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, nats.ErrTimeout):
-		return &api.Error{Code: api.CodeUnavailable, Msg: "the reconciler did not reply in time; an order may have been carried out, as its status shows"}
+		return &api.Error{Code: api.CodeUnavailable, Msg: leader + " did not reply in time; an order may have been carried out, as its status shows"}
 	case err != nil:
-		return &api.Error{Code: api.CodeUnavailable, Msg: "cannot ask the reconciler: " + err.Error(), Err: err}
+		return &api.Error{Code: api.CodeUnavailable, Msg: "cannot ask " + leader + ": " + err.Error(), Err: err}
 	}
 	if err := api.ReplyError(msg); err != nil {
 		return err
 	}
 	if err := canon.Unmarshal(msg.Data, answer); err != nil {
-		return &api.Error{Code: api.CodeUnavailable, Msg: "cannot read the reply of the reconciler: " + err.Error(), Err: err}
+		return &api.Error{Code: api.CodeUnavailable, Msg: "cannot read the reply of " + leader + ": " + err.Error(), Err: err}
 	}
 	return nil
 }

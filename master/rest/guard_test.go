@@ -47,6 +47,11 @@ var (
 		{"GET", "/api/v1/coverage/{entry}", []credential.Scope{read}, nil},
 		{"GET", "/api/v1/coverage/{entry}/why?peel=web-01", []credential.Scope{read}, nil},
 		{"GET", "/metrics", []credential.Scope{read}, nil},
+		{"GET", "/api/v1/alerts", []credential.Scope{read}, nil},
+		{"GET", "/api/v1/alerts/status", []credential.Scope{read}, nil},
+		{"POST", "/api/v1/alerts/silences", order, object{"match": "x", "for": "1h", "reason": "r"}},
+		{"POST", "/api/v1/alerts/silences/{id}/end", order, nil},
+		{"POST", "/api/v1/alerts/receivers/{name}/test", order, nil},
 		{"GET", "/api/v1/sync", []credential.Scope{read}, nil},
 		{"GET", "/api/v1/sync/peels", []credential.Scope{read}, nil},
 		{"GET", "/api/v1/sync/states", []credential.Scope{read}, nil},
@@ -151,6 +156,7 @@ func TestDenyMatrix(t *testing.T) {
 		s.peel("web-01", nil, nil)
 		s.lead("m1")
 		s.writes(s.t.TempDir())
+		s.leadAlerts()
 		admin := s.admin()
 		other := s.dispatch(admin, object{"target": "web-01", "function": "test.ping", "timeout": "1s"})
 		time.Sleep(30 * time.Second)

@@ -120,6 +120,7 @@ func TestEveryStatusInTheDocumentIsGiven(t *testing.T) {
 		}
 		s.provokeSync(check, repo)
 		s.provokeSchedules(check)
+		s.provokeAlerts(check)
 		s.provoke(check)
 		for path, operations := range d.Paths {
 			for method, op := range operations {
@@ -212,6 +213,11 @@ func (s *system) provoke(check func(method, path string, a answer)) {
 		{"POST", "/api/v1/schedules/{id}/pause", runner},
 		{"POST", "/api/v1/schedules/{id}/unpause", runner},
 		{"POST", "/api/v1/schedules/{id}/run", runner},
+		{"GET", "/api/v1/alerts", runner},
+		{"GET", "/api/v1/alerts/status", runner},
+		{"POST", "/api/v1/alerts/silences", runner},
+		{"POST", "/api/v1/alerts/silences/{id}/end", runner},
+		{"POST", "/api/v1/alerts/receivers/{name}/test", runner},
 	}
 	ask := func(token, method, path, query string) answer {
 		var body any
@@ -220,6 +226,8 @@ func (s *system) provoke(check func(method, path string, a answer)) {
 			body = good
 		case strings.HasSuffix(path, "/approve"):
 			body = object{"hash": "01234567"}
+		case strings.HasSuffix(path, "/silences"):
+			body = object{"match": "x", "for": "1h", "reason": "r"}
 		case strings.HasSuffix(path, "/pin"):
 			body = object{"revision": "0123"}
 		case path == "/api/v1/schedules" && method == "POST":

@@ -16,6 +16,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/apiserver"
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
+	"github.com/seed-c01c3da5/zester/master/rest/alerts"
 	"github.com/seed-c01c3da5/zester/master/rest/bounds"
 	"github.com/seed-c01c3da5/zester/master/rest/metrics"
 	"github.com/seed-c01c3da5/zester/master/rest/openapi"
@@ -120,6 +121,9 @@ func (r *routes) register(mux humago.Mux) []byte {
 	r.registerSync(a)
 	r.registerSchedules(a)
 	huma.Register(a, r.operation("GET", "/coverage/{entry}/why", "why", "Show what became of one fire of an entry on a peel, with the facts that prove it", readScope, 404), r.why)
+	alerts.Register(a, r.operation, syncError, func(ctx context.Context, verb string, question, answer any) error {
+		return r.Questions.Ask(ctx, callerOf(ctx), "alert", verb, question, answer)
+	})
 	huma.Register(a, r.operation("GET", "/targets", "resolve-target", "List the peels that a target expression selects", readScope), r.resolveTarget)
 	return openapi.Encode(a.OpenAPI())
 }

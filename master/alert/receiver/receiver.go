@@ -1,5 +1,5 @@
 // Package receiver sends messages about alerts to one receiver outside the fleet: a chat, a mailbox, PagerDuty, Alertmanager or
-// a webhook; and it calls the addresses of services that notice when nobody calls (Healthchecks, dead man's switches). Make a
+// a webhook; and it calls the address of a service that notices when nobody calls, a dead man's switch. Make a
 // receiver with [New], then call [Receiver.Send].
 //
 // Guarantees: a message has the same identifier each time it is sent, so that a receiver that knows identifiers shows it once.
@@ -14,10 +14,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"regexp"
 	"slices"
-	"strings"
 
 	"github.com/seed-c01c3da5/zester/reconciler/notify/outbound"
 	"github.com/seed-c01c3da5/zester/reconciler/notify/place"
@@ -170,7 +168,7 @@ func (r *Receiver) post(ctx context.Context, path, kind string, value any, secre
 	return err
 }
 
-// A Call is an address that is called, such as that of a check of Healthchecks or of a dead man's switch.
+// A Call is an address that is called, such as that of a dead man's switch.
 type Call struct {
 	to     outbound.Address
 	client *outbound.Client
@@ -184,10 +182,8 @@ func NewCall(to outbound.Address, transport http.RoundTripper) (*Call, error) {
 	return &Call{to, outbound.New(transport)}, nil
 }
 
-// Do calls the address with path added to it. In an address in a URL, ${entry} is replaced by entry.
-func (c *Call) Do(ctx context.Context, entry, path string) error {
-	to := c.to
-	to.URL = strings.ReplaceAll(to.URL, "${entry}", url.PathEscape(entry))
-	_, err := c.client.Post(ctx, outbound.Post{To: to, Path: path}, maxAnswer)
+// Do calls the address.
+func (c *Call) Do(ctx context.Context) error {
+	_, err := c.client.Post(ctx, outbound.Post{To: c.to}, maxAnswer)
 	return err
 }

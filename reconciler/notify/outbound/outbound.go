@@ -82,7 +82,7 @@ func (c *Client) Do(req *http.Request, most int64, secrets ...string) ([]byte, e
 func refused(res *http.Response, body []byte, secrets []string) *Error {
 	status := res.StatusCode
 	e := &Error{Status: status, Final: isFinal(status), After: access.RetryAfter(res.Header, time.Now())}
-	e.Err = masked(fmt.Errorf("it answers with status %d: %s%s", status, Line(string(body), maxShown), hint(status)), secrets)
+	e.Err = masked(fmt.Errorf("it answers with status %d: %s%s", status, Line(hidden(string(body), secrets), maxShown), hint(status)), secrets) // hidden before it is cut, which may be within a secret
 	return e
 }
 
@@ -118,14 +118,19 @@ type maskedError struct {
 func (e *maskedError) Error() string { return e.text }
 func (e *maskedError) Unwrap() error { return e.cause }
 
-// masked hides secrets in the text of an error, except secrets of fewer than four bytes.
-func masked(err error, secrets []string) error {
-	text := err.Error()
+// hidden returns text without secrets, except secrets of fewer than four bytes.
+func hidden(text string, secrets []string) string {
 	for _, s := range secrets {
 		if len(s) >= 4 {
 			text = strings.ReplaceAll(text, s, "(hidden)")
 		}
 	}
+	return text
+}
+
+// masked hides secrets in the text of an error.
+func masked(err error, secrets []string) error {
+	text := hidden(err.Error(), secrets)
 	if text == err.Error() {
 		return err
 	}
