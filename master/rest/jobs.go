@@ -1,13 +1,10 @@
 package rest
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"net/http"
 	"time"
 
@@ -21,6 +18,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/master/rest/object"
 	"github.com/seed-c01c3da5/zester/peel/catalogue"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/canon"
@@ -47,52 +45,9 @@ type Arguments map[string]any
 
 // UnmarshalJSON refuses arguments that nest deeper than a message of the bus may.
 func (a *Arguments) UnmarshalJSON(data []byte) error {
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.UseNumber()
-	var m map[string]any
-	if err := d.Decode(&m); err != nil {
-		return err
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return errors.New("there is something after the arguments")
-	}
-	settled, err := settle(m, canon.MaxDepth-4) // the message around them takes four levels
-	if err != nil {
-		return err
-	}
-	*a, _ = settled.(map[string]any)
-	return nil
-}
-
-// settle turns numbers into int64 and float64.
-func settle(v any, depth int) (settled any, err error) {
-	if depth == 0 {
-		return nil, errors.New("the arguments nest too deep")
-	}
-	switch v := v.(type) {
-	case map[string]any:
-		for key, value := range v {
-			if v[key], err = settle(value, depth-1); err != nil {
-				return nil, err
-			}
-		}
-	case []any:
-		for i, value := range v {
-			if v[i], err = settle(value, depth-1); err != nil {
-				return nil, err
-			}
-		}
-	case json.Number:
-		if n, err := v.Int64(); err == nil {
-			return n, nil
-		}
-		f, err := v.Float64()
-		if err != nil || math.IsInf(f, 0) {
-			return nil, fmt.Errorf("the number %.40s is too large", v)
-		}
-		return f, nil
-	}
-	return v, nil
+	m, err := object.Decode(data, canon.MaxDepth-4) // the message around them takes four levels
+	*a = m
+	return err
 }
 
 type dispatchInput struct{ Body NewJob }

@@ -12,6 +12,7 @@ import (
 	"testing/fstest"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master/api"
@@ -20,11 +21,13 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/feed"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
+	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/push"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/worktree"
 	"github.com/seed-c01c3da5/zester/reconciler/propose"
 	"github.com/seed-c01c3da5/zester/reconciler/propose/schedules"
+	"github.com/seed-c01c3da5/zester/settings/canon"
 )
 
 func TestMain(m *testing.M) { os.Exit(natstest.InMemory(m)) }
@@ -96,18 +99,51 @@ func (s *site) start(master string, o propose.Options) (stop func()) {
 	return stop
 }
 
-func (s *site) client(user string) *api.Client {
+// A client asks for changes as a person.
+type client struct {
+	t    *testing.T
+	nc   *nats.Conn
+	user string
+}
+
+func (s *site) client(user string) client {
 	s.t.Helper()
-	creds, err := s.bus.Keys.Creds(grants.RoleOperator, user, 0)
+	return client{s.t, s.bus.Conn(s.t, grants.RoleOperator, user), user}
+}
+
+// ask sends a request and decodes the reply. Its error is an [*api.Error].
+func ask[A any](ctx context.Context, c client, verb string, question any) (*A, error) {
+	data, err := canon.Marshal(question)
 	if err != nil {
-		s.t.Fatal(err)
+		c.t.Error(err)
 	}
-	c, err := api.Connect(api.ClientOptions{URL: s.bus.URL(), Creds: creds, CA: s.bus.CA()})
+	msg, err := c.nc.RequestWithContext(ctx, wire.API("schedule", verb, c.user), data)
+	if err == nil {
+		err = api.ReplyError(msg)
+	}
 	if err != nil {
-		s.t.Fatal(err)
+		return nil, err
 	}
-	s.t.Cleanup(c.Close)
-	return c
+	answer := new(A)
+	return answer, canon.Unmarshal(msg.Data, answer)
+}
+
+func (c client) ScheduleAdd(ctx context.Context, q schedules.Add) (*schedules.Changed, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	return ask[schedules.Changed](ctx, c, "add", q)
+}
+
+func (c client) change(verb, ref string) (*schedules.Changed, error) {
+	ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute)
+	defer cancel()
+	return ask[schedules.Changed](ctx, c, verb, schedules.Change{Ref: ref, Reason: "too loud"})
+}
+
+func (c client) Schedules(ctx context.Context, q schedules.Query) (*schedules.Page, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	return ask[schedules.Page](ctx, c, "list", q)
 }
 
 func ping(name string) schedules.Add {
@@ -141,13 +177,13 @@ func TestARequestIsACommitOfItsUser(t *testing.T) {
 	if two := page.Schedules[1]; two.Entry != "by-hand" || two.ManagedBy != "git" || two.Origin != "settings/all.yaml:2@"+page.Commit {
 		t.Errorf("%+v", two)
 	}
-	if _, err := ann.ScheduleEnable(t.Context(), schedules.Change{Ref: "1", Reason: "too loud"}, false); err != nil {
+	if _, err := ann.change("disable", "1"); err != nil {
 		t.Fatal(err)
 	}
 	if page, err = ann.Schedules(t.Context(), schedules.Query{Ref: "queue-depth"}); err != nil || page.Schedules[0].Enabled {
 		t.Errorf("%+v, %v", page, err)
 	}
-	if _, err := ann.ScheduleRemove(t.Context(), schedules.Change{Ref: "1"}); err != nil {
+	if _, err := ann.change("remove", "1"); err != nil {
 		t.Fatal(err)
 	}
 	if got := s.git("-C", s.repo, "ls-tree", "-r", "--name-only", "main"); got != "settings/all.yaml\ntop.yaml" {
@@ -216,7 +252,7 @@ func TestWhatIsRefusedIsNotPushed(t *testing.T) {
 			break
 		}
 	}
-	if _, err := ann.ScheduleRemove(t.Context(), schedules.Change{Ref: "nothing"}); api.CodeOf(err) != api.CodeNotFound {
+	if _, err := ann.change("remove", "nothing"); api.CodeOf(err) != api.CodeNotFound {
 		t.Error(err)
 	}
 	if after := s.log("%H"); len(after) != len(before) {

@@ -10,8 +10,10 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/master/rest/object"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/propose/schedules"
+	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -102,7 +104,7 @@ func byHand(out *schedules.Changed) error {
 
 // request returns the request for the service. Fields that New does not name go into the entry as they are.
 func (n *New) request(raw []byte) (q schedules.Add, err error) {
-	fields, err := decoded(raw)
+	fields, err := object.Decode(raw, canon.MaxDepth-4)
 	if err != nil {
 		return q, fmt.Errorf("the body is not a JSON object: %w", err)
 	}

@@ -10,7 +10,6 @@ package schedules
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -318,39 +317,4 @@ func (o Options) wait(ctx context.Context, commit string, limit time.Duration) e
 		case <-time.After(waitEvery):
 		}
 	}
-}
-
-// decoded returns a body as a map with int64 and float64.
-func decoded(body []byte) (map[string]any, error) {
-	d := json.NewDecoder(strings.NewReader(string(body)))
-	d.UseNumber()
-	var fields map[string]any
-	if err := d.Decode(&fields); err != nil {
-		return nil, err
-	}
-	return settled(fields, 32).(map[string]any), nil
-}
-
-// settled turns numbers into int64 and float64. What nests deeper than depth is left out.
-func settled(v any, depth int) any {
-	if depth == 0 {
-		return nil
-	}
-	switch v := v.(type) {
-	case map[string]any:
-		for key, value := range v {
-			v[key] = settled(value, depth-1)
-		}
-	case []any:
-		for i, value := range v {
-			v[i] = settled(value, depth-1)
-		}
-	case json.Number:
-		if n, err := v.Int64(); err == nil {
-			return n
-		}
-		f, _ := v.Float64()
-		return f
-	}
-	return v
 }
