@@ -232,7 +232,9 @@ func TestServersThatDoNotTakeMessages(t *testing.T) {
 		"down":     {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) }, false, 0, "503"},
 		"refused":  {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(400) }, true, 0, "400"},
 		"no right": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(403) }, false, 0, "credential"},
-		"redirect": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, elsewhere.URL, 307) }, false, 0, "its url has changed"},
+		"redirect": {func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, elsewhere.URL, http.StatusTemporaryRedirect)
+		}, false, 0, "its url has changed"},
 		"hangs up": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, false, 0, ""},
 		"garbage": {func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(500)
