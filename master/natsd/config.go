@@ -136,13 +136,15 @@ const CoverageSubject = "zester.coverage."
 
 const (
 	coverageRetention = 35 * 24 * time.Hour
-	coverageBytes     = 1 << 30 // of 35 days; those of 10,000 peels with 10 entries take a tenth
+	coverageHoursKept = int64(coverageRetention/time.Hour) + 1
 )
 
 // coverageHours returns the configuration of the stream with what happened in each hour. Masters replace an hour until all is known.
+// It is bounded by its hours, each in one message: 840 MiB at most, and 14 MiB for 10,000 peels with 10 entries. A limit in bytes would
+// reserve that much of a small disk.
 func coverageHours() jetstream.StreamConfig {
 	c := lastPerSubject(StreamCoverage, CoverageSubject+"*")
-	c.MaxAge, c.MaxBytes, c.Discard = coverageRetention, coverageBytes, jetstream.DiscardOld
+	c.MaxAge, c.MaxMsgs, c.MaxMsgSize, c.Discard = coverageRetention, coverageHoursKept, wire.MaxMessage, jetstream.DiscardOld
 	return c
 }
 

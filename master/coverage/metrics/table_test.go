@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"slices"
@@ -90,9 +91,14 @@ func TestReportsOfAPeelBecomeMetrics(t *testing.T) {
 				Peel: "db.01", Zone: "UTC", Time: now, Started: now.Add(-2 * time.Hour), Entries: []wire.EntryReport{e}, V: wire.Version,
 			})
 		}
-		if err := peel.Publish(wire.Heartbeat("db_01"), nil); err != nil {
-			t.Fatal(err)
+		alive := func() {
+			t.Helper()
+			if err := errors.Join(peel.Publish(wire.Heartbeat("db_01"), nil), peel.Flush()); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
 		}
+		alive()
 		say(wire.ScheduleStateOf("db_01"), "no report")
 		report(3, 0, 0, nil)
 		report(5, 1, 0, &wire.FireReport{Nominal: time.Now(), Result: "failed", Error: "exit status 1"})
@@ -115,6 +121,7 @@ func TestReportsOfAPeelBecomeMetrics(t *testing.T) {
 		source.Cells = table.Cells
 		has(source, append(counters, `zester_entry_peels{entry="backup",peel="db.01",state="active"} 1`, `zester_entry_problems{entry="backup",peel="db.01",problem="failed"} 1`)...)
 		later := of(follow()) // as a master that starts now
+		alive()               // which it has to hear, too
 		has(later, "zester_coverage_ready 1", `zester_entry_runs_total{entry="backup",result="ok"} 0`,
 			`zester_entry_duration_seconds_count{entry="backup"} 0`, `zester_entry_problems{entry="backup",problem="failed"} 1`)
 		report(6, 1, 0, nil)
