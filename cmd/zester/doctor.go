@@ -143,6 +143,7 @@ func (d *doctor) examine(ctx context.Context) {
 		d.dates("certificate of the bus", shown, "restart the master: it makes a new one, unless you gave it yours")
 	}
 	d.master(ctx, client)
+	d.schedules(ctx, client)
 }
 
 // secret checks that only the owner of a file can use it.

@@ -24,7 +24,7 @@ func (a *app) peelCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.show(peels, peelsTable(peels, nil))
+			return a.show(peels, a.withTroubles(cmd.Context(), client, peelsTable(peels, nil)))
 		}),
 	}
 	list.Flags().StringVar(&expr, "target", "", "only peels that the target `EXPRESSION` selects")

@@ -46,7 +46,7 @@ func (a *app) listPeelsWide(ctx context.Context, client *api.Client, expr string
 	for _, s := range states {
 		commits[s.Peel] = s.Commit
 	}
-	return a.printTable(peelsTable(peels, commits))
+	return a.printTable(a.withTroubles(ctx, client, peelsTable(peels, commits)))
 }
 
 // peelsTable returns a table of peels. Columns of -o wide need peels with facts.

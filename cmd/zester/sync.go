@@ -31,7 +31,13 @@ func (a *app) syncStatusCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.showSync(s)
+			return a.print(s, []string{string(s.LastGood.Commit)}, func() error {
+				a.describeSync(s)
+				if text := troublesOf(cmd.Context(), client).String(); text != "" {
+					fmt.Fprintf(a.out, "%-11s %s\n", "schedules:", plain(text))
+				}
+				return nil
+			})
 		}),
 	}
 }
@@ -197,13 +203,21 @@ func pausedTexts(entries []string) (texts []string) {
 }
 
 func (a *app) syncPeelsCommand() *cobra.Command {
-	return listCommand(a, "peels", "Show which revision each peel runs", `peels shows the commit of each peel's settings, the time since its newest
+	return &cobra.Command{
+		Use: "peels", Short: "Show which revision each peel runs", Long: `peels shows the commit of each peel's settings, the time since its newest
 settings were written if it does not run them yet (LAG), and the number of
 entries that its last reload started (+), changed (~), stopped (-) and kept (=).
 A stale peel runs its snapshot, which the bus has not confirmed. A
 decommissioned peel has no facts, but its settings are still stored: zester peel
-remove removes them.`,
-		(*api.Client).SyncPeels, syncPeelsTable)
+remove removes them.` + troubleManual, Args: words(),
+		RunE: a.online(func(cmd *cobra.Command, client *api.Client, _ []string) error {
+			peels, err := client.SyncPeels(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return a.show(peels, a.withTroubles(cmd.Context(), client, syncPeelsTable(peels)))
+		}),
+	}
 }
 
 func (a *app) syncHistoryCommand() *cobra.Command {

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// Commands about other things than coverage show its verdicts on the fires of the last day, and wait for them only so long.
+const (
+	troubleTime = day
+	troubleWait = 3 * time.Second
+)
+
+// scheduleTroubles are what is wrong with the schedules of peels.
+type scheduleTroubles struct {
+	of                   map[target.PeelID]string
+	failed, missed, away int   // peels
+	err                  error // why it is not known
+}
+
+// troublesOf asks the masters for the verdicts on the fires of each peel.
+func troublesOf(ctx context.Context, client *api.Client) scheduleTroubles {
+	ctx, cancel := context.WithTimeout(ctx, troubleWait)
+	defer cancel()
+	c, err := client.Coverage(ctx, api.CoverageRequest{Since: time.Now().Add(-troubleTime), ByPeel: true})
+	if err != nil {
+		return scheduleTroubles{err: err}
+	}
+	return troublesIn(c.Rows)
+}
+
+// troublesIn returns what is wrong by rows of peels.
+func troublesIn(rows []api.CoverageRow) scheduleTroubles {
+	t := scheduleTroubles{of: map[target.PeelID]string{}}
+	for _, r := range rows {
+		var wrong []string
+		if r.NotReporting {
+			t.away++
+			wrong = append(wrong, "not reporting")
+		}
+		if r.Missed > 0 {
+			t.missed++
+			wrong = append(wrong, fmt.Sprintf("%d missed", r.Missed))
+		}
+		if r.Failed > 0 {
+			t.failed++
+			wrong = append(wrong, fmt.Sprintf("%d failed", r.Failed))
+		}
+		if len(wrong) > 0 {
+			t.of[r.Peel] = strings.Join(wrong, ", ")
+		}
+	}
+	return t
+}
+
+// String returns the peels by what is wrong, empty if nothing is.
+func (t scheduleTroubles) String() string {
+	if t.err != nil {
+		return "not known: " + t.err.Error()
+	}
+	var wrong []string
+	for _, w := range []struct {
+		what string
+		n    int
+	}{{"fires missed", t.missed}, {"runs failed", t.failed}, {"no report", t.away}} {
+		if w.n > 0 {
+			wrong = append(wrong, fmt.Sprintf("%s on %s", w.what, count(w.n, "peel")))
+		}
+	}
+	if len(wrong) == 0 {
+		return ""
+	}
+	return strings.Join(wrong, ", ") + " in the last day"
+}
+
+// troubleManual describes the column that [app.withTroubles] adds.
+const troubleManual = `
+
+SCHEDULE is what zester coverage says of the last day: fires that were missed,
+runs that failed, or that the peel does not report. It is left out if nothing is
+wrong, or if masters do not know.`
+
+// withTroubles adds a column to a table of peels if something is wrong with a schedule. The first column has the peels.
+func (a *app) withTroubles(ctx context.Context, client *api.Client, list table) table {
+	if a.output == formJSON || len(list.rows) == 0 {
+		return list
+	}
+	return troublesOf(ctx, client).addTo(list)
+}
+
+func (t scheduleTroubles) addTo(list table) table {
+	if len(t.of) == 0 {
+		return list
+	}
+	list.header = append(list.header, "SCHEDULE")
+	for i, row := range list.rows {
+		list.rows[i] = append(row, t.of[target.PeelID(row[0])])
+	}
+	list.narrow = append(list.narrow, "SCHEDULE")
+	return list
+}
+
+// schedules reports what is wrong with the schedules of peels.
+func (d *doctor) schedules(ctx context.Context, client *api.Client) {
+	if text := troublesOf(ctx, client).String(); text != "" {
+		d.found("schedules", warning, "zester coverage --by peel names the peels, zester why shows one fire", "%s", text)
+	}
+}
