@@ -2,6 +2,7 @@ package propose_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -94,6 +95,13 @@ func (s *site) start(master string, o propose.Options) (stop func()) {
 		s.t.Fatal(err)
 	}
 	running.Go(func() { _ = service.Run(ctx, nc, fleet) })
+	for { // until the service is there
+		_, err := nc.Request(wire.API("schedule", "list", master), nil, time.Minute)
+		if !errors.Is(err, nats.ErrNoResponders) {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
 	stop = sync.OnceFunc(func() { cancel(); running.Wait() })
 	s.t.Cleanup(stop)
 	return stop
