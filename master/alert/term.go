@@ -65,8 +65,8 @@ func (e *Engine) lead(ctx context.Context, js jetstream.JetStream, checkLease fu
 	}
 	g.Go(func() error { return t.looker.run(ctx) })
 	g.Go(func() error { return t.serve(ctx) })
-	g.Go(func() error { return t.loop(ctx, results) })
 	e.o.Log.Info("this master leads the alerts", "alerts", len(t.alerts), "receivers", len(t.deliveries))
+	g.Go(func() error { return t.loop(ctx, results) })
 	return g.Wait()
 }
 

@@ -220,7 +220,7 @@ func (t *Table) onReportRemoved(key string) {
 	}
 	t.release(p.rows, nil)
 	next := newPeel()
-	next.id, next.document, next.wanted, next.stored = p.id, p.document, p.wanted, p.stored
+	next.id, next.document, next.wanted, next.stored, next.arrivals, next.revision = p.id, p.document, p.wanted, p.stored, p.arrivals, p.revision
 	if next.document == nil {
 		delete(t.peels, key)
 		return

@@ -3,6 +3,7 @@ package coverage
 import (
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -97,6 +98,9 @@ func (d *documents) spec(fields map[string]canon.Raw) (*spec, error) {
 	return s, nil
 }
 
+// maxPlans bounds the plans of an entry: peels name their zones.
+const maxPlans = 64
+
 // plan returns the plan of an entry on a peel whose host has a zone; nil if it cannot be known.
 func (d *documents) plan(s *spec, zone string) *judge.Plan {
 	if s == nil || s.entry == nil {
@@ -116,14 +120,17 @@ func (d *documents) plan(s *spec, zone string) *judge.Plan {
 	if err != nil {
 		p = nil
 	}
+	if len(s.plans) >= maxPlans {
+		clear(s.plans)
+	}
 	s.plans[zone] = p
 	return p
 }
 
 // location returns a zone that a peel named; nil if this host does not know it.
 func (d *documents) location(zone string) *time.Location {
-	if zone == "" || zone == "Local" {
-		return nil // it says nothing
+	if zone == "" || zone == "Local" || path.Clean(zone) != zone {
+		return nil // it says nothing, or is another spelling of a zone
 	}
 	if l, ok := d.zones[zone]; ok {
 		return l

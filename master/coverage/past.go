@@ -3,6 +3,8 @@ package coverage
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"hash/maphash"
 	"slices"
 	"time"
@@ -49,7 +51,7 @@ func (t *Table) keep(ctx context.Context) {
 	}
 }
 
-func (t *Table) keepOnce(ctx context.Context, written map[int64]uint64) error {
+func (t *Table) keepOnce(ctx context.Context, written map[int64]uint64) (failed error) {
 	digests := t.digests()
 	for hour, digest := range digests {
 		if written[hour] == digest {
@@ -58,7 +60,8 @@ func (t *Table) keepOnce(ctx context.Context, written map[int64]uint64) error {
 	}
 	for hour, cells := range t.cellsOf(func(hour int64) bool { _, changed := digests[hour]; return changed }) {
 		if err := t.past.Merge(ctx, hour, cells); err != nil {
-			return err
+			failed = errors.Join(failed, fmt.Errorf("hour %d: %w", hour, err)) // another one may be written all the same
+			continue
 		}
 		written[hour] = digests[hour]
 	}
@@ -67,7 +70,7 @@ func (t *Table) keepOnce(ctx context.Context, written map[int64]uint64) error {
 			delete(written, hour)
 		}
 	}
-	return nil
+	return failed
 }
 
 // digests returns a digest of the verdicts of each hour.

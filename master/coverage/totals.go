@@ -2,6 +2,8 @@ package coverage
 
 import (
 	"cmp"
+	"math"
+	"math/bits"
 	"slices"
 	"time"
 
@@ -61,14 +63,27 @@ func (all *total) add(before, after []judge.Hour, e *wire.EntryReport, old *row,
 	if first {
 		for _, h := range e.Hours {
 			for reason, n := range h.Skips {
-				all.skips[reason] += n
+				all.addSkips(reason, n)
 			}
 		}
 		return
 	}
 	for reason, n := range e.Skips {
-		all.skips[reason] += n - min(n, old.skipped(reason))
+		all.addSkips(reason, n-min(n, old.skipped(reason)))
 	}
+}
+
+// Reasons of an entry that are counted by name: peels have 14, and the names are their own choice.
+const (
+	maxReasons   = 32
+	otherReasons = "other"
+)
+
+func (all *total) addSkips(reason string, n uint64) {
+	if _, known := all.skips[reason]; !known && len(all.skips) >= maxReasons {
+		reason = otherReasons
+	}
+	all.skips[reason] += n
 }
 
 // addRuns adds n runs to the histogram: the newest with its duration, the others with the median of all, because a report has no more.
@@ -89,7 +104,11 @@ func (all *total) addDuration(n uint64, took time.Duration) {
 			all.durations[i] += n
 		}
 	}
-	all.sum += time.Duration(n) * took
+	if high, low := bits.Mul64(n, uint64(took)); high > 0 || low > uint64(math.MaxInt64-all.sum) {
+		all.sum = math.MaxInt64
+	} else {
+		all.sum += time.Duration(low)
+	}
 	all.runs += n
 }
 

@@ -151,6 +151,9 @@ func (r *ScheduleState) check() error {
 	return nil
 }
 
+// maxHourFires bounds the fires in an hour of a report, so that no sum over a fleet overflows.
+const maxHourFires = 1 << 32
+
 // check checks an entry of a report that was made in the given hour.
 func (e *EntryReport) check(made int64) error {
 	switch {
@@ -165,6 +168,11 @@ func (e *EntryReport) check(made int64) error {
 	for i, h := range e.Hours {
 		if i > 0 && h.Hour <= e.Hours[i-1].Hour || h.Hour > made || h.Hour <= made-MaxScheduleHours {
 			return fmt.Errorf("hour %d is not in order, or not among the %d until the report was made", h.Hour, MaxScheduleHours)
+		}
+		for _, n := range []uint64{h.Ran, h.Failed, h.Late, h.Overran, h.Skipped, h.Missed, h.Manual} {
+			if n > maxHourFires {
+				return fmt.Errorf("hour %d has %d fires, the limit is %d", h.Hour, n, maxHourFires)
+			}
 		}
 		skips = append(skips, h.Skips)
 	}

@@ -320,7 +320,7 @@ func (s *Service) remove(ctx context.Context, req micro.Request) (any, string, e
 	case !held && !known:
 		return nil, "", fmt.Errorf("cannot remove %s: %w", id, errNoPeel)
 	}
-	for stream, subject := range map[string]string{"applied": wire.SettingsApplied(id.Wire()), "states": wire.StateRunOf(id.Wire())} {
+	for stream, subject := range map[string]string{"applied": wire.SettingsApplied(id.Wire()), "states": wire.StateRunOf(id.Wire()), "schedule-state": wire.ScheduleStateOf(id.Wire())} {
 		if err := s.purge(ctx, stream, subject); err != nil {
 			return nil, "", err
 		}

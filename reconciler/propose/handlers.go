@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/nats-io/nats.go/micro"
 
@@ -116,7 +117,7 @@ func (on *session) changeEntry(ctx context.Context, req micro.Request, verb stri
 	if err := decode(req, &q); err != nil {
 		return nil, "", err
 	}
-	if len(q.Reason) > schedules.MaxName || strings.ContainsAny(q.Reason, "\n\r") {
+	if len(q.Reason) > schedules.MaxName || strings.ContainsFunc(q.Reason, unicode.IsControl) {
 		return nil, q.Ref, refuse("400", "reason is one line of at most %d bytes", schedules.MaxName)
 	}
 	out, err := on.make(ctx, intent{user: user(req), propose: q.Propose, title: verb + " " + cut(q.Ref), body: q.Reason, on: func(r *edit.Repo) (string, map[string][]byte, *plan.DeclaredEntry, error) {

@@ -64,7 +64,8 @@ func (on *session) once(ctx context.Context, user, key string, request []byte, d
 		return nil, err
 	}
 	r.Answer = out
-	if _, err := on.store.Update(ctx, name, marshal(r), revision); err != nil {
+	_, err = on.js.Publish(ctx, "$KV."+bucketSchedules+"."+name, marshal(r), jetstream.WithMsgTTL(keyLife), jetstream.WithExpectLastSequencePerSubject(revision))
+	if err != nil { // Update would keep it for ever
 		on.o.Log.Warn("answer not stored under the key of its request; a repeated request finds the entry in the repo", "err", err)
 	}
 	return out, nil
