@@ -134,7 +134,7 @@ type bench struct {
 	js        jetstream.JetStream
 	desk      *desk
 	transport *http.Transport
-	log       bytes.Buffer
+	log       sharedLog
 	receivers []*receiver.Receiver
 
 	mu       sync.Mutex
@@ -315,4 +315,22 @@ func (b *bench) status() (s api.AlertStatus) {
 		b.t.Fatal(refusal)
 	}
 	return s
+}
+
+// A sharedLog has the logs of several masters.
+type sharedLog struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *sharedLog) Write(line []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(line)
+}
+
+func (l *sharedLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
 }
