@@ -16,7 +16,7 @@ func TestEntriesThatFailuresHavePausedAreShown(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = errors.Join(
-		f.until(t.Context(), `(?m)^web-01 +applied, 1 paused_errors +yes .* entry check is paused by failures in a row$`, "sync", "peels"),
+		f.until(t.Context(), `(?m)^web-01 +applied, 1 paused_errors +yes .* entry check is paused by failures in a row( |$)`, "sync", "peels"),
 		f.until(t.Context(), `(?m)^paused: +check on web-01, by failures in a row \(paused_errors\)\n(.*\n)*paused: +check on web-02`, "sync", "status"),
 		f.until(t.Context(), `(?m)^warning +entries: check on web-01, by failures in a row \(paused_errors\)\n +hint: zester schedule history web-01 check, then zester schedule resume web-01 check$`, "doctor"),
 		f.until(t.Context(), `"paused_errors": \[\s+\{\s+"peel": "web-01",\s+"entries": \[\s+"check"`, "sync", "status", "-o", "json"),

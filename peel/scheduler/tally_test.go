@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -415,8 +416,8 @@ func TestFiresThatTheWallClockIsSetOverCountAsSkipped(t *testing.T) {
 
 func TestFireThatWaitsForASlotIsMissedAtItsDeadlineAlthoughTheSlotIsNotFree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		changes := 0
-		h := start(t, scheduler.Options{Zone: time.UTC, Changed: func() { changes++ }})
+		var changes atomic.Int64
+		h := start(t, scheduler.Options{Zone: time.UTC, Changed: func() { changes.Add(1) }})
 		defer h.shut()
 		h.takes["e"] = 10 * time.Hour
 		h.apply(one(t, `cron: "0 * * * *", if_running: queue, start_deadline: 20m`))
@@ -425,11 +426,11 @@ func TestFireThatWaitsForASlotIsMissedAtItsDeadlineAlthoughTheSlotIsNotFree(t *t
 		if p := h.entry("e").Pending; len(p) != 2 {
 			t.Errorf("pending are %v", p)
 		}
-		before := changes
+		before := changes.Load()
 		time.Sleep(2 * time.Minute)
 		h.expectTally("e", wire.FireCounts{Missed: 1}, nil)
-		if changes != before+1 {
-			t.Errorf("%d changes of the class, want 1", changes-before)
+		if n := changes.Load() - before; n != 1 {
+			t.Errorf("%d changes of the class, want 1", n)
 		}
 	})
 }
