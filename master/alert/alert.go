@@ -37,7 +37,7 @@ import (
 
 const (
 	leaseTask = "alerts" // in the bucket leases
-	bucket    = "alerts" // holds alert.<hash of the ID> and silence.<ID>
+	kvName    = "alerts" // holds alert.<hash of the ID> and silence.<ID>
 	leadAgain = time.Second
 	stepEvery = 5 * time.Second
 )

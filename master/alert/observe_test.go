@@ -2,9 +2,13 @@ package alert
 
 import (
 	"encoding/json"
+	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master/alert/rules"
 	"github.com/seed-c01c3da5/zester/master/api"
@@ -118,4 +122,15 @@ func FuzzRequest(f *testing.F) {
 		_, _ = decode[api.ReceiverName](data)
 		_, _ = decode[api.AlertsRequest](data)
 	})
+}
+
+// A write that is refused because of another one means that another master leads; the term must end, or both would send.
+func TestAConflictOfWritesEndsTheTerm(t *testing.T) {
+	for code, ends := range map[jetstream.ErrorCode]bool{10071: true, 10164: true, 10077: false} {
+		term := &term{o: Options{Log: slog.New(slog.DiscardHandler)}, store: &store{checkLease: func() error { return nil }}}
+		err := term.stored(fmt.Errorf("cannot store it: %w", &jetstream.APIError{Code: 400, ErrorCode: code}))
+		if (err != nil) != ends || (term.storeErr != nil) == ends {
+			t.Errorf("code %d: the term ends with %v, and the error that lasts is %v", code, err, term.storeErr)
+		}
+	}
 }

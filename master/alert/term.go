@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/alert/rules"
 	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/bucket"
 )
 
 // A term is one time of leading the alerts. Its loop owns all state; requests are functions that it runs.
@@ -38,9 +39,9 @@ type term struct {
 // lead reads the stored alerts and leads until ctx ends, or another master does.
 func (e *Engine) lead(ctx context.Context, js jetstream.JetStream, checkLease func() error) error {
 	t := &term{o: e.o, since: time.Now(), calls: make(chan func(context.Context)), selection: selection{o: e.o}, causes: causes{of: e.o.Cause}}
-	kv, err := js.KeyValue(ctx, bucket)
+	kv, err := js.KeyValue(ctx, kvName)
 	if err != nil {
-		return fmt.Errorf("cannot open the bucket %s: %w", bucket, err)
+		return fmt.Errorf("cannot open the bucket %s: %w", kvName, err)
 	}
 	rollout, err := js.KeyValue(ctx, "rollout")
 	if err != nil {
@@ -150,7 +151,7 @@ func (t *term) save(ctx context.Context) error {
 
 // stored notes the result of a write, and returns the error if another master has written.
 func (t *term) stored(err error) error {
-	if errors.Is(err, jetstream.ErrKeyExists) || t.store.checkLease() != nil {
+	if bucket.IsConflict(err) || t.store.checkLease() != nil {
 		return fmt.Errorf("another master leads the alerts: %w", errors.Join(err, t.store.checkLease()))
 	}
 	if err != nil && t.storeErr == nil {

@@ -1,5 +1,5 @@
 // Package bucket reads the content of a KV bucket or a stream once. Call [Read] for the values of a bucket, [Drain] for the messages
-// of a stream; [Usages] returns how full the streams are.
+// of a stream. [IsConflict] tells refused compare-and-set writes from other errors, and [Usages] returns how full the streams are.
 //
 // Guarantees: a reading that is not complete is an error; if nothing comes for 5 s the reading ends with an error, unless the
 // server says that the remaining messages were removed; nothing is left behind on the server.

@@ -64,7 +64,7 @@ func (b *Bucket[T]) Create(ctx context.Context, name string, r T) error {
 	if err == nil {
 		_, err = b.kv.Create(ctx, b.prefix+name, data)
 	}
-	if errors.Is(err, jetstream.ErrKeyExists) {
+	if bucket.IsConflict(err) {
 		return ErrPresent
 	}
 	if err != nil {
@@ -104,7 +104,7 @@ func (b *Bucket[T]) Change(ctx context.Context, name string, f func(*T) error) (
 		if data, err = canon.Marshal(r); err == nil {
 			_, err = b.kv.Update(ctx, b.prefix+name, data, revision)
 		}
-		if !errors.Is(err, jetstream.ErrKeyExists) {
+		if !bucket.IsConflict(err) {
 			break
 		}
 	}
