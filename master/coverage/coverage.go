@@ -30,11 +30,11 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/seed-c01c3da5/zester/master/coverage/follow"
 	"github.com/seed-c01c3da5/zester/master/coverage/history"
 	"github.com/seed-c01c3da5/zester/master/coverage/judge"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
 	"github.com/seed-c01c3da5/zester/master/feed"
+	"github.com/seed-c01c3da5/zester/master/follow"
 	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/peel/loglimit"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -88,11 +88,11 @@ func New(o Options) (*Table, error) {
 	}
 	t.reports = follow.New(follow.Options{
 		JetStream: o.JetStream, Stream: natsd.StreamScheduleState, Subject: wire.AllScheduleStates,
-		OnMessage: t.onReport, OnRemoved: t.onReportRemoved, Log: o.Log,
+		OnMessage: func(_ context.Context, m follow.Message) error { t.onReport(m); return nil }, OnRemoved: t.onReportRemoved, Log: o.Log,
 	})
 	t.published = follow.New(follow.Options{
 		JetStream: o.JetStream, Stream: "KV_" + settings.Bucket, Subject: wire.SettingsKey("*"),
-		OnMessage: t.onDocument, OnRemoved: t.onDocumentRemoved, Log: o.Log,
+		OnMessage: func(_ context.Context, m follow.Message) error { t.onDocument(m); return nil }, OnRemoved: t.onDocumentRemoved, Log: o.Log,
 	})
 	return t, nil
 }

@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/master/follow"
+
 	"github.com/nats-io/nkeys"
 
 	"github.com/seed-c01c3da5/zester/master/auth"
@@ -113,7 +115,7 @@ func (t *fleet) damage(bucket, key string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(checkEvery)
+	time.Sleep(follow.CheckEvery)
 	synctest.Wait()
 }
 

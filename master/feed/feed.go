@@ -149,8 +149,15 @@ func (f *Feed) Run(ctx context.Context) error {
 	defer wg.Wait()
 	defer cancel()
 	wg.Go(func() { f.listen(ctx, heartbeats) })
-	r := reader{feed: f, js: js, known: map[string]int{}}
-	return r.run(ctx)
+	reader := f.reader(js)
+	wg.Go(func() {
+		select {
+		case <-reader.Ready():
+			close(f.ready)
+		case <-ctx.Done():
+		}
+	})
+	return reader.Run(ctx)
 }
 
 // listen receives heartbeats until ctx ends or the connection is closed.

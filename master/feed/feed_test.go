@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/master/follow"
+
 	"github.com/nats-io/nats.go"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -62,12 +64,12 @@ func TestDeletedPeelsLeaveTheIndex(t *testing.T) {
 			t.facts(id, nil)
 		}
 		t.purge("b")
-		time.Sleep(2 * checkEvery)
+		time.Sleep(2 * follow.CheckEvery)
 		synctest.Wait()
 		t.want(f, "a", "c")
 		t.purge("a")
 		t.purge("c")
-		time.Sleep(2 * checkEvery)
+		time.Sleep(2 * follow.CheckEvery)
 		synctest.Wait()
 		t.want(f)
 		t.facts("c", nil)
@@ -140,7 +142,7 @@ func TestAConsumerThatVanishesIsReplaced(t *testing.T) {
 			}
 		}
 		t.facts("a", nil)
-		time.Sleep(3 * checkEvery) // one whose deletion the server does not tell is found by the second check
+		time.Sleep(3 * follow.CheckEvery) // one whose deletion the server does not tell is found by the second check
 		synctest.Wait()
 		t.want(f, "a")
 	})
@@ -183,7 +185,7 @@ func TestPeelsAreOnlineWhileTheyAreHeard(t *testing.T) {
 		if _, online := f.Presence("stranger"); !online {
 			t.Error("a peel that sent no facts yet was not heard")
 		}
-		time.Sleep(OfflineAfter + 2*checkEvery)
+		time.Sleep(OfflineAfter + 2*follow.CheckEvery)
 		synctest.Wait()
 		if at, _ := f.Presence("stranger"); !at.IsZero() {
 			t.Error("a peel without facts is remembered for ever")

@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/master/follow"
+
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -104,7 +106,7 @@ func TestProcessesThatRestartForEverTakeBoundedMemory(t *testing.T) {
 		if n > rememberedInstances {
 			t.Errorf("%d processes are remembered", n)
 		}
-		time.Sleep(OfflineAfter + 2*checkEvery)
+		time.Sleep(OfflineAfter + 2*follow.CheckEvery)
 		synctest.Wait()
 		f.mu.Lock()
 		defer f.mu.Unlock()

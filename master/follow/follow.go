@@ -5,6 +5,8 @@
 // gap in its sequence or a reconnect makes the follower read on with a new consumer, and every five seconds it compares itself
 // with the last sequence and the number of subjects of the stream. A subject whose message was deleted from the stream is
 // reported as removed. Memory is bounded: at most 8 MiB of messages wait to be read.
+//
+// The facts of peels, their reports on schedules and their settings are followed by it.
 package follow
 
 import (
@@ -20,8 +22,10 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
+// CheckEvery is the time between two comparisons with the stream.
+const CheckEvery = 5 * time.Second
+
 const (
-	checkEvery        = 5 * time.Second
 	consumerHeartbeat = 5 * time.Second // of the server, while it has no messages
 	requestTimeout    = 5 * time.Second
 	minRetryWait      = 250 * time.Millisecond
@@ -37,15 +41,18 @@ type Message struct {
 	Stored time.Time // on the clock of the bus
 }
 
-// Options are the options of a Follower. All are required.
+// Options are the options of a Follower. All but Check are required.
 type Options struct {
 	JetStream jetstream.JetStream
 	Stream    string
 	Subject   string // which messages of the stream; the last token is the wildcard
-	// OnMessage is called for each message, and OnRemoved for each key that has none any more, on the goroutine of Run.
-	OnMessage func(Message)
+	// OnMessage is called for each message, and OnRemoved for each key that has none any more, on the goroutine of Run. After an
+	// error the message is read again.
+	OnMessage func(context.Context, Message) error
 	OnRemoved func(key string)
-	Log       *slog.Logger
+	// Check is called there before each reading and each comparison with the stream. After an error the follower tries again.
+	Check func(context.Context) error
+	Log   *slog.Logger
 }
 
 // Health says how far a stream was read.
@@ -66,7 +73,12 @@ type Follower struct {
 }
 
 // New makes a follower. It starts nothing.
-func New(o Options) *Follower { return &Follower{o: o, ready: make(chan struct{})} }
+func New(o Options) *Follower {
+	if o.Check == nil {
+		o.Check = func(context.Context) error { return nil }
+	}
+	return &Follower{o: o, ready: make(chan struct{})}
+}
 
 // Health returns how far the stream was read.
 func (f *Follower) Health() Health {
@@ -216,14 +228,14 @@ type events struct {
 }
 
 func (r *reader) loop(ctx context.Context, stream jetstream.Stream, ev events) error {
-	check := time.NewTicker(checkEvery)
+	check := time.NewTicker(CheckEvery)
 	defer check.Stop()
 	for number := uint64(1); ; {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case m := <-ev.msgs:
-			if err := r.onMessage(m, number); err != nil {
+			if err := r.onMessage(ctx, m, number); err != nil {
 				return err
 			}
 			number++
@@ -242,6 +254,9 @@ func (r *reader) loop(ctx context.Context, stream jetstream.Stream, ev events) e
 
 // open looks the stream up and returns its last sequence. It begins a new pass if the stream was recreated or restored.
 func (r *reader) open(ctx context.Context) (jetstream.Stream, uint64, error) {
+	if err := r.f.o.Check(ctx); err != nil {
+		return nil, 0, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	stream, err := r.f.o.JetStream.Stream(ctx, r.f.o.Stream)
@@ -286,7 +301,7 @@ func (r *reader) consumer(ctx context.Context, stream jetstream.Stream) (jetstre
 }
 
 // onMessage handles a message of the consumer; number is the expected one, counted from 1.
-func (r *reader) onMessage(m jetstream.Msg, number uint64) error {
+func (r *reader) onMessage(ctx context.Context, m jetstream.Msg, number uint64) error {
 	meta, err := m.Metadata()
 	if err != nil {
 		return fmt.Errorf("cannot read the stream %s: %w", r.f.o.Stream, err)
@@ -296,7 +311,10 @@ func (r *reader) onMessage(m jetstream.Msg, number uint64) error {
 	}
 	subject := m.Subject()
 	key := subject[strings.LastIndexByte(subject, '.')+1:]
-	r.f.o.OnMessage(Message{Key: key, Msg: &nats.Msg{Subject: subject, Header: m.Headers(), Data: m.Data()}, Stored: meta.Timestamp})
+	msg := &nats.Msg{Subject: subject, Header: m.Headers(), Data: m.Data()}
+	if err := r.f.o.OnMessage(ctx, Message{Key: key, Msg: msg, Stored: meta.Timestamp}); err != nil {
+		return err
+	}
 	r.next = meta.Sequence.Stream + 1
 	r.known[key] = r.pass
 	if meta.NumPending == 0 {
@@ -323,6 +341,9 @@ func (r *reader) caughtUp() {
 
 // check compares what was read with the state of the stream. After an error another consumer has to read on.
 func (r *reader) check(ctx context.Context, stream jetstream.Stream) error {
+	if err := r.f.o.Check(ctx); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	info, err := stream.Info(ctx)
