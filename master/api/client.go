@@ -85,12 +85,26 @@ func (c *Client) Close() { c.nc.Close() }
 
 // call sends a request on a subject and decodes the reply into a new A.
 func call[A any](ctx context.Context, c *Client, subject string, question any) (*A, error) {
+	a := new(A)
+	if err := c.ask(ctx, subject, question, a); err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// Ask sends a request to a service of masters and decodes the reply into answer. It is for services whose types other packages
+// have. Without a deadline of ctx it waits 10 s.
+func (c *Client) Ask(ctx context.Context, noun, verb string, question, answer any) error {
+	return c.ask(ctx, wire.API(noun, verb, c.user), question, answer)
+}
+
+func (c *Client) ask(ctx context.Context, subject string, question, answer any) error {
 	data, err := canon.Marshal(question)
 	if err != nil {
-		return nil, fail(CodeInvalid, err, "cannot ask %s", subject)
+		return fail(CodeInvalid, err, "cannot ask %s", subject)
 	}
 	if limit := c.nc.MaxPayload(); int64(len(data)) > limit {
-		return nil, fail(CodeInvalid, nil, "cannot ask %s: the request takes %d bytes, the bus carries %d", subject, len(data), limit)
+		return fail(CodeInvalid, nil, "cannot ask %s: the request takes %d bytes, the bus carries %d", subject, len(data), limit)
 	}
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
@@ -99,16 +113,15 @@ func call[A any](ctx context.Context, c *Client, subject string, question any) (
 	}
 	msg, err := c.retryNoResponders(ctx, subject, data)
 	if err != nil {
-		return nil, requestError(subject, err)
+		return requestError(subject, err)
 	}
 	if err := ReplyError(msg); err != nil {
-		return nil, err
+		return err
 	}
-	a := new(A)
-	if err := canon.Unmarshal(msg.Data, a); err != nil {
-		return nil, fail(CodeUnavailable, err, "cannot read the answer of %s", subject)
+	if err := canon.Unmarshal(msg.Data, answer); err != nil {
+		return fail(CodeUnavailable, err, "cannot read the answer of %s", subject)
 	}
-	return a, nil
+	return nil
 }
 
 // retryNoResponders repeats a request without responders for [noRespondersWait]: a master may be about to start.

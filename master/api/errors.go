@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -95,10 +96,10 @@ func requestError(subject string, err error) error {
 	return fail(CodeUnreachable, dial.Explain(err, ""), "cannot ask %s", subject)
 }
 
-// ReplyError returns the error of a service's reply, nil if the reply has none.
+// ReplyError returns the error of a service's reply, nil if the reply has none. An error of several lines is in the data.
 func ReplyError(msg *nats.Msg) error {
 	if code := msg.Header.Get(micro.ErrorCodeHeader); code != "" {
-		return &Error{Code: Code(code), Msg: msg.Header.Get(micro.ErrorHeader)}
+		return &Error{Code: Code(code), Msg: cmp.Or(string(msg.Data), msg.Header.Get(micro.ErrorHeader))}
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ package reply
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -18,9 +19,9 @@ const CodeTooLarge = "413"
 // maxErrorText bounds the text of an error in a reply, in bytes.
 const maxErrorText = 64 << 10
 
-// Send answers a request with data, or with a code and the text of err if err is not nil. If data is larger than a message of
-// the bus may be, the caller gets [CodeTooLarge]. Send may be called after the handler has returned, which the reply of
-// the framework may not.
+// Send answers a request with data, or with a code and the text of err if err is not nil. A text of several lines is also the
+// data, as a header has one line. If data is larger than a message of the bus may be, the caller gets [CodeTooLarge]. Send may be
+// called after the handler has returned, which the reply of the framework may not.
 func Send(nc *nats.Conn, req micro.Request, data []byte, code string, err error) error {
 	answer := nats.NewMsg(req.Reply())
 	answer.Data = data
@@ -31,7 +32,12 @@ func Send(nc *nats.Conn, req micro.Request, data []byte, code string, err error)
 	if err != nil {
 		answer.Data = nil
 		text := dial.Explain(err, "").Error()
-		answer.Header.Set(micro.ErrorHeader, text[:min(len(text), maxErrorText, int(limit/2))])
+		text = text[:min(len(text), maxErrorText, int(limit/2))]
+		if strings.Contains(text, "\n") {
+			text = text[:min(len(text), int(limit/4))]
+			answer.Data, text = []byte(text), strings.ReplaceAll(text, "\n", "; ")
+		}
+		answer.Header.Set(micro.ErrorHeader, text)
 		answer.Header.Set(micro.ErrorCodeHeader, code)
 	}
 	return nc.PublishMsg(answer)

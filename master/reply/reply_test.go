@@ -27,8 +27,11 @@ func TestAnAnswerThatTheBusDoesNotCarryIsAnError(t *testing.T) {
 		defer func() { _ = service.Stop() }()
 		handle := func(req micro.Request) {
 			var trouble error
-			if string(req.Data()) == "trouble" {
+			switch string(req.Data()) {
+			case "trouble":
 				trouble = errors.New(strings.Repeat("x", 20<<10))
+			case "troubles":
+				trouble = errors.New("a.yaml:1:1: one\nb.yaml:2:2: two")
 			}
 			if err := reply.Send(master, req, make([]byte, 9<<10), "503", trouble); err != nil {
 				t.Error(err)
@@ -41,16 +44,17 @@ func TestAnAnswerThatTheBusDoesNotCarryIsAnError(t *testing.T) {
 			t.Fatal(err)
 		}
 		person := b.Conn(t, grants.RoleOperator, "ann")
-		for question, want := range map[string]struct{ code, text string }{
-			"all":     {reply.CodeTooLarge, "the answer takes 9216 bytes, the bus carries 8192: ask for less"},
-			"trouble": {"503", strings.Repeat("x", 4<<10)},
+		for question, want := range map[string]struct{ code, text, data string }{
+			"all":      {code: reply.CodeTooLarge, text: "the answer takes 9216 bytes, the bus carries 8192: ask for less"},
+			"trouble":  {code: "503", text: strings.Repeat("x", 4<<10)},
+			"troubles": {"503", "a.yaml:1:1: one; b.yaml:2:2: two", "a.yaml:1:1: one\nb.yaml:2:2: two"},
 		} {
 			msg, err := person.Request(wire.API("big", "show", "ann"), []byte(question), time.Second)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if code, text := msg.Header.Get(micro.ErrorCodeHeader), msg.Header.Get(micro.ErrorHeader); code != want.code || text != want.text {
-				t.Errorf("%s: %s %.100q", question, code, text)
+			if code, text := msg.Header.Get(micro.ErrorCodeHeader), msg.Header.Get(micro.ErrorHeader); code != want.code || text != want.text || string(msg.Data) != want.data {
+				t.Errorf("%s: %s %.100q %.100q", question, code, text, msg.Data)
 			}
 		}
 	})

@@ -207,9 +207,6 @@ func (on *session) respond(ctx context.Context, req micro.Request, verb string, 
 		e := audit.Entry{Action: "schedule." + verb, Target: about}.Ended(err, code != "503")
 		on.audit.Write(ctx, e.By(grants.CallerOf(req.Subject(), nats.Header(req.Headers()))))
 	}
-	if err != nil { // a header has one line
-		err = errors.New(strings.ReplaceAll(err.Error(), "\n", "; "))
-	}
 	if err := reply.Send(on.nc, req, data, code, err); err != nil {
 		on.o.Log.Debug("request not answered", "subject", req.Subject(), "err", err)
 	}
