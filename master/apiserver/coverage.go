@@ -69,16 +69,28 @@ func (s *Server) addCauses(ctx context.Context, from grants.Caller, rows []api.C
 		if r.Failed+r.Missed == 0 {
 			continue
 		}
-		for _, kind := range []verdict.Kind{verdict.Failed, verdict.Missed} {
-			if f := s.o.Coverage.Cause(kind, r.Entry); r.Cause == "" && f.Commit != "" {
-				r.Cause = f.Text
-			}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if r.Failed > 0 {
+			r.Cause = s.cause(verdict.Failed, r.Entry)
+		}
+		if r.Missed > 0 && r.Cause == "" {
+			r.Cause = s.cause(verdict.Missed, r.Entry)
 		}
 		if found++; found == coverageCauses {
 			break
 		}
 	}
 	return nil
+}
+
+// cause returns which commit explains a problem of an entry, in words; empty if there is no commit to name.
+func (s *Server) cause(kind verdict.Kind, entry string) string {
+	if f := s.o.Coverage.Cause(kind, entry); f.Commit != "" {
+		return f.Text
+	}
+	return ""
 }
 
 // CoverageEntry returns a page of what happened to the fires of one entry on each peel within the limits of the caller.

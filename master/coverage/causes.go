@@ -56,21 +56,39 @@ func (p *peel) arrival(entry string) (a arrival, known bool) {
 	return p.arrivals[i], true
 }
 
+// maxCauses bounds the causes that are computed at the same time: each takes the hours of all peels that have the entry.
+const maxCauses = 2
+
 // Cause returns which commit explains a problem of an entry, on all peels that have it; without an entry, which commit explains that
 // peels do not report. Ask [Table.Health] first. Runs are known by the hour, so a commit is likely once an hour has passed with it.
+// It waits while [maxCauses] others are computed. Reports are taken in meanwhile.
 func (t *Table) Cause(kind verdict.Kind, entry string) cause.Finding {
+	return t.causeBy(cause.Of, kind, entry)
+}
+
+func (t *Table) causeBy(of func(cause.Problem, []cause.Commit) cause.Finding, kind verdict.Kind, entry string) cause.Finding {
+	t.causes <- struct{}{}
+	defer func() { <-t.causes }()
+	return of(t.suspects(kind, entry))
+}
+
+// suspects returns a problem of an entry and the commits that may be its cause.
+func (t *Table) suspects(kind verdict.Kind, entry string) (cause.Problem, []cause.Commit) {
 	now, connected := time.Now(), t.connected()
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	problem := cause.Problem{Entry: entry}
 	commits := map[source]map[target.PeelID]time.Time{}
-	for _, p := range t.peels {
-		one, ok := t.evidence(p, kind, entry, now, connected)
+	periods := map[clock]time.Duration{}
+	for _, p := range t.having(entry) {
+		one, ok := t.evidence(&p, kind, entry, now, connected)
 		if !ok {
 			continue
 		}
 		problem.Peels = append(problem.Peels, one)
-		problem.Period = max(problem.Period, t.period(p, entry, now))
+		c := t.clock(&p, entry)
+		if _, known := periods[c]; !known {
+			periods[c] = c.period(now)
+		}
+		problem.Period = max(problem.Period, periods[c])
 		came, known := p.arrival(entry)
 		if entry == "" && p.document != nil {
 			came, known = arrival{p.revision, uint32(p.stored)}, true
@@ -84,7 +102,21 @@ func (t *Table) Cause(kind verdict.Kind, entry string) cause.Finding {
 		}
 		commits[from][p.id] = at(int64(came.at))
 	}
-	return cause.Of(problem, ordered(commits))
+	return problem, ordered(commits)
+}
+
+// having returns copies of the peels that have an entry; without one, of all. Reports and documents replace the slices of a peel and
+// never change them, so a copy may share them.
+func (t *Table) having(entry string) []peel {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var list []peel
+	for _, p := range t.peels {
+		if _, has := slices.BinarySearchFunc(p.rows, entry, compareName); has || entry == "" {
+			list = append(list, *p)
+		}
+	}
+	return list
 }
 
 // ordered returns the commits, the one first that reached most peels.
@@ -145,7 +177,7 @@ func tallies(kind verdict.Kind, hours []judge.Hour) (list []cause.Tally) {
 
 // fireAfter returns the first fire of an entry after a time, and that time if there is none.
 func (t *Table) fireAfter(p *peel, entry string, after time.Time) time.Time {
-	if timing, ok := t.timing(p, entry); ok {
+	if timing, ok := t.clock(p, entry).timing(); ok {
 		if next, found := timing.Next(after); found {
 			return next
 		}
@@ -153,9 +185,30 @@ func (t *Table) fireAfter(p *peel, entry string, after time.Time) time.Time {
 	return after
 }
 
-// period returns the time between the next two fires of an entry, 0 if it is not known.
-func (t *Table) period(p *peel, entry string, now time.Time) time.Duration {
-	timing, ok := t.timing(p, entry)
+// A clock says when an entry fires on a peel. Most peels have an equal one.
+type clock struct {
+	entry *schedule.Entry // nil: it is not known
+	zone  *time.Location
+}
+
+func (t *Table) clock(p *peel, entry string) (c clock) {
+	if s := p.document.spec(entry); s != nil && s.entry != nil {
+		c = clock{s.entry, cmp.Or(t.zones.location(p.zone.Value()), time.UTC)}
+	}
+	return c
+}
+
+func (c clock) timing() (timing schedule.Timing, ok bool) {
+	if c.entry == nil {
+		return timing, false
+	}
+	timing, err := c.entry.Timing(c.zone)
+	return timing, err == nil
+}
+
+// period returns the time between the next two fires, 0 if it is not known.
+func (c clock) period(now time.Time) time.Duration {
+	timing, ok := c.timing()
 	if !ok {
 		return 0
 	}
@@ -168,17 +221,4 @@ func (t *Table) period(p *peel, entry string, now time.Time) time.Duration {
 		return 0
 	}
 	return second.Sub(first)
-}
-
-func (t *Table) timing(p *peel, entry string) (timing schedule.Timing, ok bool) {
-	s := p.document.spec(entry)
-	if s == nil || s.entry == nil {
-		return timing, false
-	}
-	zone := t.documents.location(p.zone.Value())
-	if zone == nil {
-		zone = time.UTC
-	}
-	timing, err := s.entry.Timing(zone)
-	return timing, err == nil
 }

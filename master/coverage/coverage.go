@@ -61,6 +61,8 @@ type Table struct {
 	reports   *follow.Follower
 	published *follow.Follower
 	past      *history.Store
+	zones     zones
+	causes    chan struct{} // of the causes that are computed now
 
 	mu        sync.Mutex
 	peels     map[string]*peel // by wire ID
@@ -83,9 +85,10 @@ func New(o Options) (*Table, error) {
 	}
 	t := &Table{
 		o: o, refusals: loglimit.New(o.Log), seed: maphash.MakeSeed(),
-		past:  history.Open(o.JetStream),
-		peels: map[string]*peel{}, totals: map[string]*total{}, documents: newDocuments(), firstHour: judge.HourOf(time.Now()) - repeated,
+		past: history.Open(o.JetStream), zones: zones{byName: map[string]*time.Location{}}, causes: make(chan struct{}, maxCauses),
+		peels: map[string]*peel{}, totals: map[string]*total{}, firstHour: judge.HourOf(time.Now()) - repeated,
 	}
+	t.documents = newDocuments(&t.zones)
 	t.reports = follow.New(follow.Options{
 		JetStream: o.JetStream, Stream: natsd.StreamScheduleState, Subject: wire.AllScheduleStates,
 		OnMessage: func(_ context.Context, m follow.Message) error { t.onReport(m); return nil }, OnRemoved: t.onReportRemoved, Log: o.Log,

@@ -3,10 +3,8 @@ package coverage
 import (
 	"fmt"
 	"maps"
-	"path"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/seed-c01c3da5/zester/master/coverage/judge"
 	"github.com/seed-c01c3da5/zester/settings"
@@ -16,14 +14,11 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
-// maxZones bounds the zones that are remembered. Peels name them, and the world has some 600.
-const maxZones = 1000
-
 // documents has the schedules of all documents. What is equal is kept once: most peels have the timings of others.
 type documents struct {
 	specs     map[string]*spec     // by the fields of an entry, without what it runs
 	schedules map[string]*document // by names and specs
-	zones     map[string]*time.Location
+	zones     *zones
 	made      int // numbers of specs
 }
 
@@ -40,8 +35,8 @@ type document struct {
 	specs []*spec  // of the names
 }
 
-func newDocuments() documents {
-	return documents{specs: map[string]*spec{}, schedules: map[string]*document{}, zones: map[string]*time.Location{}}
+func newDocuments(z *zones) documents {
+	return documents{specs: map[string]*spec{}, schedules: map[string]*document{}, zones: z}
 }
 
 // notTiming are the fields of an entry that say what it runs.
@@ -112,7 +107,7 @@ func (d *documents) plan(s *spec, zone string) *judge.Plan {
 	if p, ok := s.plans[zone]; ok {
 		return p
 	}
-	location := d.location(zone)
+	location := d.zones.location(zone)
 	if location == nil {
 		return nil
 	}
@@ -125,25 +120,6 @@ func (d *documents) plan(s *spec, zone string) *judge.Plan {
 	}
 	s.plans[zone] = p
 	return p
-}
-
-// location returns a zone that a peel named; nil if this host does not know it.
-func (d *documents) location(zone string) *time.Location {
-	if zone == "" || zone == "Local" || path.Clean(zone) != zone {
-		return nil // it says nothing, or is another spelling of a zone
-	}
-	if l, ok := d.zones[zone]; ok {
-		return l
-	}
-	if len(d.zones) == maxZones {
-		clear(d.zones)
-	}
-	l, err := time.LoadLocation(zone)
-	if err != nil {
-		l = nil
-	}
-	d.zones[zone] = l
-	return l
 }
 
 // spec returns what decides when the entry of a name fires; nil if the document does not have it.

@@ -109,7 +109,7 @@ func (p *peel) disagreement(t *Table) string {
 	case p.isStale():
 		return "document: it runs other settings than those that were published " + at(p.stored).Format(time.RFC3339)
 	}
-	if zone := p.zone.Value(); zone != "" && zone != "Local" && t.documents.location(zone) == nil {
+	if zone := p.zone.Value(); zone != "" && zone != "Local" && t.zones.location(zone) == nil {
 		return fmt.Sprintf("zone: masters do not know %.64q", zone)
 	}
 	return ""
