@@ -18,7 +18,7 @@ const groupsKey = "nodegroups"
 type NodeGroups map[string][]string
 
 // PublishNodeGroups replaces the stored node groups, whose KV revision must still be the given one, and returns the new
-// revision. The error is jetstream.ErrKeyExists if another master has written them.
+// revision. bucket.IsConflict is true of the error if another master has written them.
 func PublishNodeGroups(ctx context.Context, rollout jetstream.KeyValue, groups NodeGroups, revision uint64) (uint64, error) {
 	data, err := canon.Marshal(groups)
 	if err == nil {

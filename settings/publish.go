@@ -25,9 +25,6 @@ const (
 	maxSends      = 5               // attempts of one put
 )
 
-// wrongLastInFlight is the error of a cluster that is still storing another put of the same key.
-const wrongLastInFlight jetstream.ErrorCode = 10164
-
 // A Write replaces the value of the document's peel in the bucket, whose revision must still be Revision (see
 // [Held.Revision]).
 type Write struct {
@@ -184,7 +181,7 @@ func (p *publisher) onAck(ctx context.Context, msg *nats.Msg) {
 		p.fail(fmt.Errorf("cannot read the acknowledgement of the settings of %s: %w", w.peel, err))
 	case ack.Error == nil:
 		p.stored[w.peel] = ack.Sequence
-	case ack.Error.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence || ack.Error.ErrorCode == wrongLastInFlight:
+	case ack.Error.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence || ack.Error.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant:
 		p.compare(ctx, w)
 	case ack.Error.Code == 503: // no leader now; it stays pending until resolve
 		p.add(token, w)

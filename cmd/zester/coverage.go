@@ -131,13 +131,18 @@ func (a *app) printCoverage(c *api.Coverage, q coverageQuery) error {
 	})
 }
 
-// coverageSource says which table the verdicts are from.
+// coverageSource says which table the verdicts are from, and what they lack.
 func coverageSource(c *api.Coverage) string {
 	text := fmt.Sprintf("fires since %s, by the table of master %s", clock(c.From), plain(c.Master))
 	if away := c.Peels - c.Reporting; away > 0 {
-		return text + fmt.Sprintf("\n%d of %s not report: their fires are unknown until they do", away, count(c.Peels, "peel")+does(away))
+		text += fmt.Sprintf("\n%d of %s not report: their fires are unknown until they do", away, count(c.Peels, "peel")+does(away))
+	} else {
+		text += ": all peels report"
 	}
-	return text + ": all peels report"
+	if n := len(c.Unread); n > 0 {
+		text += fmt.Sprintf("\nnot complete: the master cannot read the stored counts of %s from %s on;\nthey are damaged, or a newer version wrote them", count(n, "hour"), clock(c.Unread[0]))
+	}
+	return text
 }
 
 // does is the verb after "1 of 5 peels".

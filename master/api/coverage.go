@@ -35,7 +35,10 @@ type Coverage struct {
 	Reporting int            `json:"reporting"`
 	Rows      []CoverageRow  `json:"rows"`
 	Total     verdict.Counts `json:"total"` // of all pages
-	More      bool           `json:"more,omitempty"`
+	// Unread are hours of UTC whose stored counts the master cannot read: they are damaged, or a newer version wrote them. What the
+	// master does not know from reports is not in the rows.
+	Unread []time.Time `json:"unread,omitempty"`
+	More   bool        `json:"more,omitempty"`
 }
 
 // A CoverageRow has the verdicts on the fires of an entry, of a peel, or of one entry on one peel.

@@ -112,11 +112,11 @@ func (s *Server) coverage(ctx context.Context, from grants.Caller, expr string, 
 	if q.Peels, err = s.coveredFor(ctx, from, expr); err != nil {
 		return nil, err
 	}
-	rows, err := s.o.Coverage.Rows(ctx, q)
+	rows, unread, err := s.o.Coverage.Rows(ctx, q)
 	if err != nil {
 		return nil, err
 	}
-	a := &api.Coverage{Master: s.o.ID, From: q.Since.UTC().Truncate(time.Hour), Now: now, Rows: []api.CoverageRow{}}
+	a := &api.Coverage{Master: s.o.ID, From: q.Since.UTC().Truncate(time.Hour), Now: now, Rows: []api.CoverageRow{}, Unread: unread}
 	a.Peels, a.Reporting = s.o.Coverage.Count(q.Peels)
 	key := func(r *coverage.Row) string {
 		if q.By == coverage.ByEntry {

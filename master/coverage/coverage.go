@@ -72,6 +72,7 @@ type Table struct {
 	// firstHour is the first hour that all reports have that the table has read.
 	firstHour  int64
 	historyErr error
+	unreadable map[int64]bool    // hours of the history that were to be written, and could not be read
 	problems   []verdict.Problem // of the last call of Problems while the table was not behind
 }
 
@@ -86,7 +87,7 @@ func New(o Options) (*Table, error) {
 	t := &Table{
 		o: o, refusals: loglimit.New(o.Log), seed: maphash.MakeSeed(),
 		past: history.Open(o.JetStream), zones: zones{byName: map[string]*time.Location{}}, causes: make(chan struct{}, maxCauses),
-		peels: map[string]*peel{}, totals: map[string]*total{}, firstHour: judge.HourOf(time.Now()) - repeated,
+		peels: map[string]*peel{}, totals: map[string]*total{}, unreadable: map[int64]bool{}, firstHour: judge.HourOf(time.Now()) - repeated,
 	}
 	t.documents = newDocuments(&t.zones)
 	t.reports = follow.New(follow.Options{
@@ -295,7 +296,7 @@ func (t *Table) Health() verdict.Health {
 	h.Peels, h.Reporting = t.Count(nil)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	h.Refused = t.refused
+	h.Refused, h.HistoryUnread = t.refused, len(t.unreadable)
 	if t.historyErr != nil {
 		h.HistoryError = t.historyErr.Error()
 	}

@@ -1,9 +1,11 @@
 package coverage_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +13,8 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-c01c3da5/zester/master/coverage"
+	"github.com/seed-c01c3da5/zester/master/coverage/judge"
+	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
@@ -130,6 +134,53 @@ func TestHoursThatReportsDoNotRepeatAreInTheHistory(t *testing.T) {
 	})
 }
 
+// An hour that a newer version has stored stays as it is. The master says so once, and which counts are not complete.
+func TestAnHourThatANewerVersionStoredIsLeftAlone(t *testing.T) {
+	bubble(t, func(t *rig) {
+		hour := hhmm(t, "00:00")
+		subject, newer := fmt.Sprint(natsd.CoverageSubject, judge.HourOf(hour)), []byte("\x02of a newer version")
+		if _, err := t.js.Publish(t.Context(), subject, newer); err != nil {
+			t.Fatal(err)
+		}
+		table, stop := t.master()
+		h := t.host("web-1", t.document("web-1", map[string]map[string]any{"backup": cron("*/5 * * * *")}))
+		h.entry("backup")
+		h.report(0)
+		for _, until := range []string{"00:11", "00:22", "00:33"} {
+			t.until(until, "web-1")
+			h.entry("backup").Hours = nil
+			h.ran("backup", "00:05", until, five)
+			h.report(0)
+		}
+		t.until("00:41", "web-1")
+		stream, err := t.js.Stream(t.Context(), natsd.StreamCoverage)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m, err := stream.GetLastMsgForSubject(t.Context(), subject); err != nil || !bytes.Equal(m.Data, newer) {
+			t.Errorf("the hour is %q, %v", m.Data, err)
+		}
+		if h := table.Health(); h.HistoryUnread != 1 || h.HistoryError != "" {
+			t.Errorf("%+v", h)
+		}
+		if n := strings.Count(t.logs.String(), "hours in the history of schedules are left as they are"); n != 1 {
+			t.Errorf("logged %d times, want once:\n%s", n, t.logs)
+		}
+		stop()
+
+		// Twelve hours later another master, which does not have the hour from reports, says that it is not in the counts.
+		t.until("12:30", "web-1")
+		h.entry("backup").Hours = nil
+		h.ran("backup", "12:05", "12:30", five)
+		h.report(0)
+		table, _ = t.master()
+		rows, unread, err := table.Rows(t.Context(), coverage.Query{})
+		if err != nil || !slices.Equal(unread, []time.Time{hour}) || len(rows) != 1 || rows[0].Counts.Ran != 5 {
+			t.Errorf("%+v, unread %v, %v", rows, unread, err)
+		}
+	})
+}
+
 // A master tells from a report alone that the clock of a peel is a year off: that is one problem, and no fire is missed.
 func TestAClockThatIsWrongMakesNothingMissed(t *testing.T) {
 	bubble(t, func(t *rig) {
@@ -172,7 +223,7 @@ func TestAnOutageOfAnHourMakesNothingMissed(t *testing.T) {
 		t.bus.Stop(t)
 		time.Sleep(time.Hour)
 		t.problems(table) // a table that knows nothing new accuses nobody
-		if _, err := table.Rows(t.Context(), coverage.Query{}); !errors.Is(err, coverage.ErrBehind) {
+		if _, _, err := table.Rows(t.Context(), coverage.Query{}); !errors.Is(err, coverage.ErrBehind) {
 			t.Errorf("verdicts are given while the bus is away: %v", err)
 		}
 		t.bus.Start(t)
@@ -195,7 +246,7 @@ func TestReportsThatAreNotValidAreRefused(t *testing.T) {
 		good := t.host("web.1", doc)
 		good.entry("backup")
 		good.report(0)
-		before, _ := table.Rows(t.Context(), coverage.Query{By: coverage.ByPeelAndEntry})
+		before, _, _ := table.Rows(t.Context(), coverage.Query{By: coverage.ByPeelAndEntry})
 		twin := t.host("web_1", doc) // of the same name on the bus
 		twin.entry("stolen")
 		twin.report(0)
@@ -207,7 +258,7 @@ func TestReportsThatAreNotValidAreRefused(t *testing.T) {
 		for range 50 {
 			t.say("web.1", &nats.Msg{Subject: wire.ScheduleStateOf("web_1"), Data: []byte("no report")})
 		}
-		after, err := table.Rows(t.Context(), coverage.Query{By: coverage.ByPeelAndEntry})
+		after, _, err := table.Rows(t.Context(), coverage.Query{By: coverage.ByPeelAndEntry})
 		if err != nil || !reflect.DeepEqual(before, after) || len(after) != 1 {
 			t.Errorf("%+v, %v; want %+v", after, err, before)
 		}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"hash/maphash"
 	"slices"
 	"time"
@@ -51,19 +50,32 @@ func (t *Table) keep(ctx context.Context) {
 	}
 }
 
+// keepOnce writes the hours whose digest is not in written. An hour that this master cannot read is left as it is; whoever wrote it,
+// such as a master of a newer version, has the verdicts too.
 func (t *Table) keepOnce(ctx context.Context, written map[int64]uint64) (failed error) {
 	digests := t.digests()
+	var unreadable []time.Time
 	for hour, digest := range digests {
 		if written[hour] == digest {
 			delete(digests, hour)
 		}
 	}
 	for hour, cells := range t.cellsOf(func(hour int64) bool { _, changed := digests[hour]; return changed }) {
-		if err := t.past.Merge(ctx, hour, cells); err != nil {
-			failed = errors.Join(failed, fmt.Errorf("hour %d: %w", hour, err)) // another one may be written all the same
+		switch err := t.past.Merge(ctx, hour, cells); {
+		case errors.Is(err, history.ErrUnreadable):
+			if t.addUnreadable(hour) {
+				unreadable = append(unreadable, judge.StartOf(hour))
+			}
+		case err != nil:
+			failed = errors.Join(failed, err) // another one may be written all the same
 			continue
 		}
 		written[hour] = digests[hour]
+	}
+	if len(unreadable) > 0 {
+		slices.SortFunc(unreadable, time.Time.Compare)
+		t.o.Log.Warn("hours in the history of schedules are left as they are: they are damaged, or a newer version wrote them",
+			"first", unreadable[0], "last", unreadable[len(unreadable)-1], "hours", len(unreadable))
 	}
 	for hour := range written {
 		if hour < judge.HourOf(time.Now())-judge.MaxHours {
@@ -71,6 +83,15 @@ func (t *Table) keepOnce(ctx context.Context, written map[int64]uint64) (failed 
 		}
 	}
 	return failed
+}
+
+// addUnreadable notes an hour of the history that this master cannot read; new is false if it is known.
+func (t *Table) addUnreadable(hour int64) (new bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	new = !t.unreadable[hour]
+	t.unreadable[hour] = true
+	return new
 }
 
 // digests returns a digest of the verdicts of each hour.
@@ -120,8 +141,8 @@ func (t *Table) complete(now time.Time) int64 {
 	return max(t.firstHour, judge.HourOf(now)-judge.MaxHours+2)
 }
 
-// addPast adds the verdicts of hours before complete to rows.
-func (t *Table) addPast(ctx context.Context, q Query, complete int64, rows map[rowKey]Row) error {
+// addPast adds the verdicts of hours before complete to rows, and returns the hours whose stored verdicts cannot be read.
+func (t *Table) addPast(ctx context.Context, q Query, complete int64, rows map[rowKey]Row) (unread []time.Time, err error) {
 	var hours []int64
 	for hour := judge.HourOf(q.Since); hour < complete; hour++ {
 		hours = append(hours, hour)
@@ -140,7 +161,7 @@ func (t *Table) addPast(ctx context.Context, q Query, complete int64, rows map[r
 			rows[key] = sum
 		}
 	}
-	err := t.past.Read(ctx, hours, func(hour int64, cells []history.Cell) {
+	unreadable, err := t.past.Read(ctx, hours, func(hour int64, cells []history.Cell) {
 		add(history.Merge(cells, known[hour]))
 		delete(known, hour)
 	})
@@ -149,5 +170,8 @@ func (t *Table) addPast(ctx context.Context, q Query, complete int64, rows map[r
 			add(cells)
 		}
 	}
-	return err
+	for _, hour := range unreadable {
+		unread = append(unread, judge.StartOf(hour))
+	}
+	return unread, err
 }

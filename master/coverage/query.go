@@ -90,10 +90,11 @@ func (b By) key(entry string, id target.PeelID) rowKey {
 	return rowKey{entry, id}
 }
 
-// Rows returns what a query selects, sorted by entry and peel. The error is [ErrBehind] if the table gives no verdicts.
-func (t *Table) Rows(ctx context.Context, q Query) ([]Row, error) {
+// Rows returns what a query selects, sorted by entry and peel, and the hours whose stored verdicts this master cannot read: they are
+// not in the rows, beyond what the table has of them. The error is [ErrBehind] if the table gives no verdicts.
+func (t *Table) Rows(ctx context.Context, q Query) (list []Row, unread []time.Time, err error) {
 	if err := t.err(); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrBehind, err)
+		return nil, nil, fmt.Errorf("%w: %w", ErrBehind, err)
 	}
 	now := time.Now()
 	if oldest := now.Add(-MaxSince); q.Since.Before(oldest) {
@@ -106,11 +107,11 @@ func (t *Table) Rows(ctx context.Context, q Query) ([]Row, error) {
 	}
 	rows := t.present(recent)
 	if recent.Since != q.Since {
-		if err := t.addPast(ctx, q, complete, rows); err != nil {
-			return nil, err
+		if unread, err = t.addPast(ctx, q, complete, rows); err != nil {
+			return nil, nil, err
 		}
 	}
-	return sorted(rows), nil
+	return sorted(rows), unread, nil
 }
 
 // present returns the rows of the table.

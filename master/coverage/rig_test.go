@@ -227,7 +227,7 @@ func (h *host) report(skew time.Duration) {
 func (t *rig) want(table *coverage.Table, id target.PeelID, entry, want string) {
 	t.Helper()
 	synctest.Wait()
-	cells, err := table.Rows(t.Context(), coverage.Query{Peels: map[target.PeelID]bool{id: true}, By: coverage.ByPeelAndEntry})
+	cells, _, err := table.Rows(t.Context(), coverage.Query{Peels: map[target.PeelID]bool{id: true}, By: coverage.ByPeelAndEntry})
 	if err != nil {
 		t.Error(err)
 		return

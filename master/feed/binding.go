@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/seed-c01c3da5/zester/master/bucket"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -112,7 +113,7 @@ func (f *Feed) admit(ctx context.Context, facts wire.Facts) error {
 		if next == now.Binding {
 			return nil
 		}
-		if err = f.bind(ctx, w, now.revision, next); !errors.Is(err, jetstream.ErrKeyExists) {
+		if err = f.bind(ctx, w, now.revision, next); !bucket.IsConflict(err) {
 			return err
 		}
 		if err := f.refreshBindings(ctx); err != nil {
@@ -162,8 +163,8 @@ func (f *Feed) bindingAfter(ctx context.Context, now Binding, facts wire.Facts) 
 	return next, nil
 }
 
-// bind replaces the binding that has the given revision. The error is [jetstream.ErrKeyExists] if the binding was
-// changed since.
+// bind replaces the binding that has the given revision. [bucket.IsConflict] is true of the error if the
+// binding was changed since.
 func (f *Feed) bind(ctx context.Context, w string, revision uint64, next Binding) error {
 	kv, err := f.bindings(ctx)
 	if err != nil {

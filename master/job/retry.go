@@ -14,7 +14,7 @@ const (
 	retryPause = 100 * time.Millisecond
 
 	// writeInFlight: on a cluster, another message of the subject is being stored.
-	writeInFlight jetstream.ErrorCode = 10164
+	writeInFlight = jetstream.JSErrCodeStreamWrongLastSequenceConstant
 )
 
 // retryTransient repeats a request while no server answers, as on a cluster until a stream that lost its leader has another,

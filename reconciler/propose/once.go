@@ -13,6 +13,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/seed-c01c3da5/zester/master/bucket"
 	"github.com/seed-c01c3da5/zester/reconciler/propose/schedules"
 )
 
@@ -110,7 +111,7 @@ func (on *session) nextID(ctx context.Context, last int) (int, error) {
 		if err == nil {
 			return id, nil
 		}
-		if api, ok := errors.AsType[*jetstream.APIError](err); !errors.Is(err, jetstream.ErrKeyExists) && (!ok || api.ErrorCode != jetstream.JSErrCodeStreamWrongLastSequence) {
+		if !bucket.IsConflict(err) {
 			return 0, fmt.Errorf("cannot give a number: %w", err)
 		}
 	}

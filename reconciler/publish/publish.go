@@ -22,13 +22,13 @@ package publish
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/seed-c01c3da5/zester/master/bucket"
 	"github.com/seed-c01c3da5/zester/master/feed"
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/reconciler/plan/blame"
@@ -148,7 +148,7 @@ func (p *Published) WriteGroups(ctx context.Context, groups settings.NodeGroups)
 		return err
 	}
 	revision, err := settings.PublishNodeGroups(ctx, p.o.Rollout, groups, p.groupsRevision)
-	if errors.Is(err, jetstream.ErrKeyExists) {
+	if bucket.IsConflict(err) {
 		err = fmt.Errorf("%w: %w", record.ErrConflict, err)
 	}
 	if err != nil {
@@ -167,7 +167,7 @@ func (p *Published) WriteAlerts(ctx context.Context, rules []top.Alert) error {
 		return err
 	}
 	revision, err := alertstore.Publish(ctx, p.o.Rollout, rules, p.alertsRevision)
-	if errors.Is(err, jetstream.ErrKeyExists) {
+	if bucket.IsConflict(err) {
 		err = fmt.Errorf("%w: %w", record.ErrConflict, err)
 	}
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/seed-c01c3da5/zester/master/bucket"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 )
 
@@ -71,7 +72,7 @@ func (s *Store) Write(ctx context.Context, r Record) (Record, error) {
 	}
 	revision, err := s.kv.Update(ctx, key, data, s.revision)
 	switch {
-	case errors.Is(err, jetstream.ErrKeyExists):
+	case bucket.IsConflict(err):
 		err = ErrConflict
 	case err != nil: // perhaps only the answer was lost
 		if entry, again := s.kv.Get(ctx, key); again == nil && bytes.Equal(entry.Value(), data) {

@@ -5,7 +5,8 @@
 // so that an hour of 10,000 peels with 10 entries takes some 30 KiB.
 //
 // Guarantees: Merge never replaces a verdict by one that accounts for fewer fires, so any master may call it at any time, as often as
-// it wants, and in any order; a write that another master has overtaken is repeated.
+// it wants, and in any order; a write that another master has overtaken is repeated. An hour that this version cannot read, such as
+// one that a newer version wrote, is never replaced.
 package history
 
 import (
@@ -17,8 +18,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -31,8 +34,12 @@ import (
 const (
 	maxMessage = 900 << 10 // bytes of an encoded hour; the bus carries 1 MiB
 	maxDecoded = 64 << 20  // bytes of an hour before compression
-	attempts   = 5         // to write an hour that other masters write too
+	attempts   = 8         // to write an hour that other masters write too
+	maxPause   = 100 * time.Millisecond
 )
+
+// ErrUnreadable is part of each error about an hour that is damaged, or that a newer version wrote.
+var ErrUnreadable = errors.New("it is damaged, or of a newer version")
 
 // A Cell has the verdicts on one entry of one peel in one hour.
 type Cell struct {
@@ -78,8 +85,9 @@ func Open(js jetstream.JetStream) *Store { return &Store{js} }
 // subjectOf returns the subject of an hour.
 func subjectOf(hour int64) string { return natsd.CoverageSubject + strconv.FormatInt(hour, 10) }
 
-// Read calls got for each of the hours that is stored. Hours are counted since the Unix epoch.
-func (s *Store) Read(ctx context.Context, hours []int64, got func(hour int64, cells []Cell)) error {
+// Read calls got for each of the hours that is stored, and returns those of them that cannot be read. Hours are counted since the
+// Unix epoch.
+func (s *Store) Read(ctx context.Context, hours []int64, got func(hour int64, cells []Cell)) (unreadable []int64, err error) {
 	for part := range slices.Chunk(hours, 48) { // which bounds the memory for a month
 		subjects := make([]string, len(part))
 		for i, hour := range part {
@@ -87,37 +95,44 @@ func (s *Store) Read(ctx context.Context, hours []int64, got func(hour int64, ce
 		}
 		found, err := bucket.Newest(ctx, s.js.Conn(), natsd.StreamCoverage, subjects)
 		if err != nil {
-			return fmt.Errorf("cannot read the history of schedules: %w", err)
+			return nil, fmt.Errorf("cannot read the history of schedules: %w", err)
 		}
 		for i, hour := range part {
 			m, ok := found[subjects[i]]
 			if !ok {
 				continue
 			}
-			cells, err := decode(m.Data)
-			if err != nil {
-				return fmt.Errorf("cannot read the history of schedules of hour %d: %w", hour, err)
+			if cells, err := decode(m.Data); err == nil {
+				got(hour, cells)
+			} else {
+				unreadable = append(unreadable, hour)
 			}
-			got(hour, cells)
 		}
+	}
+	return unreadable, nil
+}
+
+// Merge adds cells, sorted by entry and peel, to an hour. It writes nothing if the hour has them already, or if what is stored of the
+// hour cannot be read; then the error is [ErrUnreadable].
+func (s *Store) Merge(ctx context.Context, hour int64, cells []Cell) (err error) {
+	for range attempts {
+		if err = s.merge(ctx, hour, cells); !bucket.IsConflict(err) {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(rand.N(maxPause)): // a cluster may still be storing what another master wrote
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("cannot write the history of schedules of %s: %w", text(hour), err)
 	}
 	return nil
 }
 
-// Merge adds cells, sorted by entry and peel, to an hour. It writes nothing if the hour has them already.
-func (s *Store) Merge(ctx context.Context, hour int64, cells []Cell) error {
-	for range attempts {
-		err := s.merge(ctx, hour, cells)
-		if e, ok := errors.AsType[*jetstream.APIError](err); ok && e.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence {
-			continue
-		}
-		if err != nil {
-			return fmt.Errorf("cannot write the history of schedules of hour %d: %w", hour, err)
-		}
-		return nil
-	}
-	return fmt.Errorf("cannot write the history of schedules of hour %d: other masters wrote it in each of %d attempts", hour, attempts)
-}
+// text writes an hour for people.
+func text(hour int64) string { return time.Unix(hour*3600, 0).UTC().Format("2006-01-02 15:04 UTC") }
 
 func (s *Store) merge(ctx context.Context, hour int64, cells []Cell) error {
 	stream, err := s.js.Stream(ctx, natsd.StreamCoverage)
@@ -134,7 +149,7 @@ func (s *Store) merge(ctx context.Context, hour int64, cells []Cell) error {
 	default:
 		last = m.Sequence
 		if have, err = decode(m.Data); err != nil {
-			have = nil // it is replaced by what is known
+			return err
 		}
 	}
 	all := Merge(have, cells)
@@ -252,17 +267,15 @@ func appendRanges(data []byte, numbers []int) []byte {
 	return append(binary.AppendUvarint(data, uint64(count)), ranges...)
 }
 
-// errDamaged: the bytes are not an encoded hour.
-var errDamaged = errors.New("it is damaged")
-
-// decode returns the cells of an hour, sorted by entry and peel.
+// decode returns the cells of an hour, sorted by entry and peel. The error is [ErrUnreadable] if the bytes are not an hour of this
+// version.
 func decode(data []byte) ([]Cell, error) {
 	if len(data) == 0 || data[0] != version {
-		return nil, fmt.Errorf("%w, or of a newer version", errDamaged)
+		return nil, ErrUnreadable
 	}
 	plain, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(data[1:])), maxDecoded))
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errDamaged, err)
+		return nil, fmt.Errorf("%w: %w", ErrUnreadable, err)
 	}
 	d := decoder{data: plain}
 	peels := make([]target.PeelID, 0, min(d.number(), uint64(len(plain))))
@@ -279,7 +292,7 @@ func decode(data []byte) ([]Cell, error) {
 		cells = d.entry(cells, peels)
 	}
 	if d.damaged {
-		return nil, errDamaged
+		return nil, ErrUnreadable
 	}
 	slices.SortStableFunc(cells, compare)
 	return cells, nil

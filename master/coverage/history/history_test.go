@@ -2,12 +2,18 @@ package history
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
 
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
+	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -90,12 +96,79 @@ func TestTwoMastersMergeOneHour(t *testing.T) {
 		}
 		s := Open(b.JetStream(t))
 		read := 0
-		if err := s.Read(t.Context(), []int64{489_999, 490_000}, func(hour int64, got []Cell) {
+		if unreadable, err := s.Read(t.Context(), []int64{489_999, 490_000}, func(hour int64, got []Cell) {
 			if read++; hour != 490_000 || !slices.Equal(got, cells) {
 				t.Errorf("hour %d has %d cells", hour, len(got))
 			}
-		}); err != nil || read != 1 {
-			t.Errorf("%d hours, %v", read, err)
+		}); err != nil || read != 1 || len(unreadable) > 0 {
+			t.Errorf("%d hours, %d unreadable, %v", read, len(unreadable), err)
+		}
+	})
+}
+
+// Masters of a cluster write one hour at the same time. A cluster refuses some of the writes with a code of its own.
+func TestMastersOfAClusterMergeOneHour(t *testing.T) {
+	c := natstest.ListenCluster(t)
+	const masters, hours = 4, 12
+	cells := fleet(masters, 3)
+	var merging sync.WaitGroup
+	for i := range masters {
+		js, err := jetstream.New(c.Conn(t, grants.RoleMaster, fmt.Sprintf("m%d", i)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		mine := slices.DeleteFunc(slices.Clone(cells), func(c Cell) bool { return c.Peel != target.PeelID(fmt.Sprintf("web-%05d.example.com", i)) })
+		for hour := range int64(hours) {
+			merging.Go(func() {
+				if err := Open(js).Merge(t.Context(), hour, mine); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+	merging.Wait()
+	js, err := jetstream.New(c.Conn(t, grants.RoleMaster, "m0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for hour := range int64(hours) {
+		m, err := js.Stream(t.Context(), natsd.StreamCoverage)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stored, err := m.GetLastMsgForSubject(t.Context(), subjectOf(hour))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := decode(stored.Data); err != nil || !slices.Equal(got, cells) {
+			t.Errorf("hour %d has %d cells, %v; want %d", hour, len(got), err, len(cells))
+		}
+	}
+}
+
+// What a newer version wrote, or what is damaged, stays as it is, and is not taken for an hour without fires.
+func TestAnHourThatCannotBeReadIsLeftAlone(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		js := b.JetStream(t)
+		s := Open(js)
+		for hour, data := range map[int64]string{1: "\x02of a newer version", 2: "\x01damaged"} {
+			if _, err := js.Publish(t.Context(), subjectOf(hour), []byte(data)); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Merge(t.Context(), hour, fleet(1, 1)); !errors.Is(err, ErrUnreadable) {
+				t.Errorf("hour %d: %v", hour, err)
+			}
+			stream, err := js.Stream(t.Context(), natsd.StreamCoverage)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if m, err := stream.GetLastMsgForSubject(t.Context(), subjectOf(hour)); err != nil || string(m.Data) != data {
+				t.Errorf("hour %d is %q, %v", hour, m.Data, err)
+			}
+		}
+		unreadable, err := s.Read(t.Context(), []int64{1, 2, 3}, func(hour int64, cells []Cell) { t.Errorf("hour %d has %d cells", hour, len(cells)) })
+		if err != nil || !slices.Equal(unreadable, []int64{1, 2}) {
+			t.Errorf("unreadable: %v, %v", unreadable, err)
 		}
 	})
 }

@@ -95,4 +95,6 @@ type Health struct {
 	Entries      int       `json:"entries"`         // on all peels
 	Refused      uint64    `json:"refused"`         // messages that were not valid reports
 	HistoryError string    `json:"history_error,omitempty"`
+	// HistoryUnread is how many stored hours this master could not add to, because they are damaged or of a newer version.
+	HistoryUnread int `json:"history_unread,omitempty"`
 }

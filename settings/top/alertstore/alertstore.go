@@ -16,7 +16,7 @@ import (
 const key = "alerts"
 
 // Publish replaces the stored alert rules, whose KV revision must still be the given one, and returns the new revision.
-// The error is jetstream.ErrKeyExists if another master has written them.
+// bucket.IsConflict is true of the error if another master has written them.
 func Publish(ctx context.Context, rollout jetstream.KeyValue, rules []top.Alert, revision uint64) (uint64, error) {
 	data, err := canon.Marshal(rules)
 	if err == nil {

@@ -1,0 +1,53 @@
+package propose
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
+)
+
+// Masters of a cluster give numbers at the same time. A cluster refuses some of the writes with a code of its own.
+func TestMastersOfAClusterGiveEachNumberOnce(t *testing.T) {
+	c := natstest.ListenCluster(t)
+	const masters, each = 4, 10
+	given := make(chan int, masters*each)
+	var giving sync.WaitGroup
+	for i := range masters {
+		js, err := jetstream.New(c.Conn(t, grants.RoleMaster, fmt.Sprintf("m%d", i)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		store, err := js.KeyValue(t.Context(), bucketSchedules)
+		if err != nil {
+			t.Fatal(err)
+		}
+		on := &session{store: store}
+		giving.Go(func() {
+			for range each {
+				id, err := on.nextID(t.Context(), 7)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				given <- id
+			}
+		})
+	}
+	giving.Wait()
+	close(given)
+	all := map[int]bool{}
+	for id := range given {
+		if all[id] || id <= 7 {
+			t.Errorf("the number %d was given twice, or is too low", id)
+		}
+		all[id] = true
+	}
+	if len(all) != masters*each {
+		t.Errorf("%d numbers were given, want %d", len(all), masters*each)
+	}
+}
