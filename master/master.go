@@ -24,7 +24,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/seed-c01c3da5/zester/master/alert"
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/apiserver"
 	"github.com/seed-c01c3da5/zester/master/auditlog"
@@ -39,6 +38,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/feed"
 	"github.com/seed-c01c3da5/zester/master/heartbeat"
+	"github.com/seed-c01c3da5/zester/master/hold"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/master/quota"
@@ -361,15 +361,19 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info In
 	if m.o.REST.PerPeel {
 		followed.Cells = table.Cells
 	}
-	return m.work(ctx, nc, info, stored, m.alerts(nc, fleet, table, stored, judge, s.audit), open, rest.Backend{
+	held := hold.New(hold.Options{
+		JetStream: js, Jobs: s.jobs, Select: server.SelectFor, Allow: judge.allow, CheckNotRevoked: judge.checkNotRevoked, Audit: s.audit, Log: m.log,
+	})
+	services := []func(context.Context) error{m.alerts(nc, fleet, table, stored, judge, s.audit).Run, held.Run}
+	return m.work(ctx, nc, info, stored, services, open, rest.Backend{
 		JetStream: js, Store: s.jobs, Tokens: s.tokens, Authority: authority, Audit: s.audit, Questions: server,
 		Dispatcher: dispatcher, Results: results.New(results.Options{JetStream: js, Store: s.jobs, Log: m.log}), Scanner: scanner, Fleet: fleet,
 		Trimmer: quota.New(quota.Options{JetStream: js, Live: s.jobs.LiveIDs, Log: m.log}), Coverage: table, Stored: stored.Err, Collectors: append(slices.Clone(m.o.REST.Collectors), metrics.New(followed)),
 	})
 }
 
-// work runs the services of b, opens REST, and calls Options.Ready once requests are answered. It returns when all have stopped.
-func (m *Master) work(ctx context.Context, nc *nats.Conn, info Info, stored *storage, alerts *alert.Engine, open func(rest.Backend), b rest.Backend) error {
+// work runs the services, also those of b, opens REST, and calls Options.Ready once requests are answered. It returns when all have stopped.
+func (m *Master) work(ctx context.Context, nc *nats.Conn, info Info, stored *storage, services []func(context.Context) error, open func(rest.Backend), b rest.Backend) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { stored.run(ctx); return nil })
 	g.Go(func() error { return b.Fleet.Run(ctx) })
@@ -382,7 +386,7 @@ func (m *Master) work(ctx context.Context, nc *nats.Conn, info Info, stored *sto
 	if b.Authority != nil {
 		g.Go(func() error { return b.Authority.Run(ctx) })
 	}
-	for _, run := range []func(context.Context) error{b.Dispatcher.Run, b.Scanner.Run, b.Results.Run, b.Trimmer.Run, b.Coverage.Run, b.Questions.Run, alerts.Run} {
+	for _, run := range append(services, b.Dispatcher.Run, b.Scanner.Run, b.Results.Run, b.Trimmer.Run, b.Coverage.Run, b.Questions.Run) {
 		g.Go(func() error { return run(ctx) })
 	}
 	open(b)

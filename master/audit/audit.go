@@ -3,11 +3,15 @@
 package audit
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
 	"strings"
 	"time"
 
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 // A Result is the outcome of an action.
@@ -36,9 +40,11 @@ type Entry struct {
 	Peels    []string    `json:"peels,omitempty"` // the first [MaxPeels] of them
 	// PeelsHash is the SHA-256 in hex of the sorted IDs of all peels, each followed by a newline.
 	PeelsHash string `json:"peels_hash,omitempty"`
-	Result    Result `json:"result"`
-	Reason    string `json:"reason,omitempty"`   // why it was not done
-	LeftOut   int    `json:"left_out,omitempty"` // refusals of the user before this entry that were not kept
+	// Agent is the assistant's program that asked for the action in the name of the user, as it calls itself.
+	Agent   string `json:"agent,omitempty"`
+	Result  Result `json:"result"`
+	Reason  string `json:"reason,omitempty"`   // why it was not done
+	LeftOut int    `json:"left_out,omitempty"` // refusals of the user before this entry that were not kept
 }
 
 // By returns the entry with the caller of a request, as the bus authenticated it.
@@ -62,6 +68,15 @@ func (e Entry) Ended(err error, refused bool) Entry {
 
 // MaxPeels is how many peels an entry names.
 const MaxPeels = 5
+
+// PeelsHash returns the [Entry.PeelsHash] of sorted IDs.
+func PeelsHash(peels []target.PeelID) string {
+	hash := sha256.New()
+	for _, id := range peels {
+		fmt.Fprintf(hash, "%s\n", id)
+	}
+	return hex.EncodeToString(hash.Sum(nil))
+}
 
 // Bounded cuts a text to at most the given number of bytes, ends a cut text with "…", and makes it valid UTF-8.
 func Bounded(s string, most int) string {

@@ -1,10 +1,7 @@
 package auditlog
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -26,19 +23,17 @@ const (
 func Dispatch(spec *job.Spec, err error, refused bool) audit.Entry {
 	e := audit.Entry{
 		Action: "job.dispatch", Target: spec.TargetExpr, Function: spec.Function, Args: entryArgs(spec), JID: spec.JID, Count: len(spec.Targets),
+		Agent: spec.Metadata[job.MetaAgent],
 	}
 	if catalogue.AsksForSecrets(spec.Args) {
 		e.Action = "secrets.show"
 	}
 	if len(spec.Targets) > 0 {
-		hash := sha256.New()
-		for i, id := range slices.Sorted(slices.Values(spec.Targets)) {
-			if i < audit.MaxPeels {
-				e.Peels = append(e.Peels, string(id))
-			}
-			fmt.Fprintf(hash, "%s\n", id)
+		peels := slices.Sorted(slices.Values(spec.Targets))
+		for _, id := range peels[:min(len(peels), audit.MaxPeels)] {
+			e.Peels = append(e.Peels, string(id))
 		}
-		e.PeelsHash = hex.EncodeToString(hash.Sum(nil))
+		e.PeelsHash = audit.PeelsHash(peels)
 	}
 	return e.Ended(err, refused)
 }

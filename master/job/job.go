@@ -102,6 +102,14 @@ const (
 	MetaFailedReason = "failed_reason" // why a job could not be run
 )
 
+// Keys of [Spec.Metadata] that clients write.
+const (
+	MetaReason  = "reason"   // why the job was requested
+	MetaAgent   = "agent"    // the assistant's program that asked for it, as it calls itself
+	MetaAskedBy = "asked_by" // the user in whose name the assistant asked, if another approved the job
+	MetaHeld    = "held"     // the held action that was approved
+)
+
 var reservedMetadata = map[string]bool{
 	MetaSource: true, MetaSchedule: true, MetaTrigger: true, MetaCommit: true, MetaFile: true, MetaAuthor: true,
 	MetaNominal: true, MetaFired: true, MetaStarted: true, MetaFinished: true, MetaFailedReason: true,

@@ -33,6 +33,7 @@ func configs() []jetstream.StreamConfig {
 		bucket(BucketTokens, 1, 0),
 		bucket(BucketSchedules, 1, 0),
 		bucket(BucketAlerts, 1, 0),
+		bucket(BucketHeld, 1, jobRetention),
 		events,
 		lastPerSubject(StreamFacts, wire.AllFacts),
 		lastPerSubject(StreamApplied, wire.AllApplied),

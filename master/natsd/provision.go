@@ -28,6 +28,7 @@ const (
 	BucketIdentities = "identities"  // peel: its ID, and the key to which its secrets are sealed
 	BucketSchedules  = "schedules"   // last: the highest number of a schedule; key.<digest>: a request that was made with a key
 	BucketAlerts     = "alerts"      // alert.<hash>: an alert; silence.<id>: a silence
+	BucketHeld       = "held"        // action.<id>: what an assistant asked for and a person decides; peels.<id>: its peels
 	BucketTokens     = "tokens"      // token of the REST API; used.<token>: the time of its last use
 )
 
@@ -43,9 +44,9 @@ const (
 )
 
 const (
-	jobRetention = 7 * 24 * time.Hour
-	liveness     = 15 * time.Second // a master or lease that is not renewed expires after this
-	duplicates   = 2 * time.Minute  // in which a message with a known Nats-Msg-Id is not stored again
+	jobRetention = 7 * 24 * time.Hour // as of held actions, which name their jobs
+	liveness     = 15 * time.Second   // a master or lease that is not renewed expires after this
+	duplicates   = 2 * time.Minute    // in which a message with a known Nats-Msg-Id is not stored again
 )
 
 // AuditRetention is how long entries of the audit log are kept by default.

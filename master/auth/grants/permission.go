@@ -184,10 +184,12 @@ func auditorGrants() Grants {
 }
 
 // limitedGrants leave out the settings of any peel, and every verb that changes more than a job: what could widen the
-// limits, such as a token, and what concerns the whole fleet.
+// limits, such as a token, and what concerns the whole fleet. They approve no held action: so an assistant with a limited
+// credential of its own cannot approve what it asked for, even if it can run commands.
 func limitedGrants() Grants {
 	return Grants{
-		Publish:       append(slices.DeleteFunc(reads(), showsSettings), wire.Dispatch(self), wire.Resolve(self), wire.API("job", "cancel", self)),
+		Publish: append(slices.DeleteFunc(reads(), showsSettings), wire.Dispatch(self), wire.Resolve(self), wire.API("job", "cancel", self),
+			wire.API("hold", "add", self), wire.API("hold", "reject", self)),
 		Subscribe:     operatorGrants(RoleLimited).Subscribe,
 		Subscriptions: personSubscriptions,
 	}

@@ -155,6 +155,7 @@ var stores = map[string]map[string]roles{
 	"KV_identities":  {},
 	"KV_tokens":      {},
 	"KV_schedules":   {},
+	"KV_held":        {},
 	"job-events":     {},
 	"facts":          {"DIRECT.GET.facts": {grants.RoleOperator, grants.RoleDirect, grants.RoleMaster}},
 	"applied":        {},
@@ -175,6 +176,8 @@ var calls = map[string]roles{
 	"zester.api.master.show": readers, "zester.api.entry.show": readers, "zester.api.audit.list": readers,
 	"zester.api.schedule.list": readers, "zester.api.schedule.add": chiefs, "zester.api.schedule.remove": chiefs, "zester.api.schedule.enable": chiefs, "zester.api.schedule.disable": chiefs,
 	"zester.api.alert.list": readers, "zester.api.alert.status": readers, "zester.api.alert.silence": chiefs, "zester.api.alert.unsilence": chiefs, "zester.api.alert.test": chiefs,
+	"zester.api.hold.list": readers, "zester.api.hold.show": readers, // masters show who has limits his own alone
+	"zester.api.hold.add": doers, "zester.api.hold.reject": doers, "zester.api.hold.approve": chiefs,
 	"zester.api.credential.list": readers,
 	"zester.api.token.list":      readers, "zester.api.token.create": chiefs, "zester.api.token.rotate": chiefs, "zester.api.token.revoke": chiefs,
 	"zester.api.user.list": readers, "zester.api.user.add": chiefs, "zester.api.user.revoke": chiefs,

@@ -1,0 +1,250 @@
+package hold
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/audit"
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/auth/records"
+	"github.com/seed-c01c3da5/zester/master/hold/held"
+	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+const (
+	inPage   = 100
+	maxNames = 256 << 10 // bytes of the names of peels that are kept with an action
+)
+
+// add stores an action that waits for a person.
+func (s *Service) add(ctx context.Context, from grants.Caller, q held.Add, of *about) (*held.Action, error) {
+	now := time.Now().UTC()
+	a := held.Action{ID: held.ID(wire.NewJID()), Add: q, By: from.User, Created: now, Expires: now.Add(held.Lifetime), State: held.Open}
+	of.action = a
+	peels, err := s.selected(ctx, from, &a)
+	if err != nil {
+		return nil, err
+	}
+	a.Peels, of.peels = len(peels), peels
+	of.action = a
+	if err := s.allowed(ctx, from, &a, peels); err != nil {
+		return nil, err
+	}
+	if size(peels) > maxNames {
+		peels = nil
+	}
+	s.adding.Lock()
+	defer s.adding.Unlock()
+	if err := s.checkRoom(ctx, from.User, now); err != nil {
+		return nil, err
+	}
+	if err := s.peels.Create(ctx, string(a.ID), peels); err != nil { // before the action, which is not without them then
+		return nil, err
+	}
+	if err := s.actions.Create(ctx, string(a.ID), a); err != nil {
+		return nil, err
+	}
+	s.o.Log.Info("action waits for a person", "action", a.ID, "kind", a.Kind, "peels", a.Peels, "by", a.By, "agent", a.Agent)
+	return &a, nil
+}
+
+func size(peels []target.PeelID) (bytes int) {
+	for _, id := range peels {
+		bytes += len(id) + 1
+	}
+	return bytes
+}
+
+// selected returns the peels of an action, if its target selects the same as before.
+func (s *Service) selected(ctx context.Context, from grants.Caller, a *held.Action) ([]target.PeelID, error) {
+	peels, err := s.o.Select(ctx, from, a.Target)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(peels) == 0:
+		return nil, refuse(api.CodeConflict, "the target selects no peel now")
+	case audit.PeelsHash(peels) != a.Hash:
+		return nil, refuse(api.CodeConflict, "the target selects other peels than it did before: %d now; look at them again", len(peels))
+	}
+	return peels, nil
+}
+
+// allowed returns an error if a caller may not run an action himself.
+func (s *Service) allowed(ctx context.Context, from grants.Caller, a *held.Action, peels []target.PeelID) error {
+	spec := a.Spec()
+	spec.JID, spec.Targets = wire.NewJID(), peels
+	if err := spec.Normalize(time.Now()); err != nil {
+		return refuse(api.CodeInvalid, "%v", err)
+	}
+	return s.o.Allow(ctx, from, &spec)
+}
+
+// checkRoom refuses a further action of a user if there are too many.
+func (s *Service) checkRoom(ctx context.Context, user string, now time.Time) error {
+	all, err := s.actions.List(ctx)
+	if err != nil {
+		return err
+	}
+	open, openUser, keptUser := 0, 0, 0
+	for _, a := range all {
+		isOpen := a.At(now).State == held.Open
+		if isOpen {
+			open++
+		}
+		if a.By == user {
+			keptUser++
+			if isOpen {
+				openUser++
+			}
+		}
+	}
+	switch {
+	case openUser >= held.MaxOpenUser:
+		return refuse(api.CodeConflict, "%d actions of %s wait for a person, and no more may; zester approve lists them", openUser, user)
+	case keptUser >= held.MaxKeptUser:
+		return refuse(api.CodeConflict, "%d actions were asked for in the name of %s in the last 7 days, and no more may be", keptUser, user)
+	case open >= held.MaxOpen:
+		return refuse(api.CodeConflict, "%d actions wait for a person, and no more may; zester approve lists them", open)
+	}
+	return nil
+}
+
+// list returns a page of actions, newest first.
+func (s *Service) list(ctx context.Context, from grants.Caller, q held.Query, _ *about) (*held.Page, error) {
+	all, err := s.actions.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	all = slices.DeleteFunc(all, func(a held.Action) bool {
+		return a.By != from.User && !seesAll(from) || !q.All && a.At(now).State != held.Open || q.Before != "" && a.ID >= q.Before
+	})
+	slices.SortFunc(all, func(a, b held.Action) int { return cmp.Compare(b.ID, a.ID) })
+	p := &held.Page{More: len(all) > inPage, Actions: all[:min(len(all), inPage)]}
+	for i := range p.Actions {
+		if p.Actions[i], err = s.now(ctx, p.Actions[i]); err != nil {
+			return nil, err
+		}
+		p.Actions[i].Args, p.Actions[i].StateID = nil, ""
+	}
+	return p, nil
+}
+
+// now returns an action with its state now, and whether its job was dispatched.
+func (s *Service) now(ctx context.Context, a held.Action) (held.Action, error) {
+	a = a.At(time.Now())
+	if a.State != held.Approved {
+		return a, nil
+	}
+	_, err := s.o.Jobs.GetRecord(ctx, a.JID)
+	if a.Dispatched = err == nil; errors.Is(err, job.ErrNotFound) {
+		err = nil
+	}
+	return a, err
+}
+
+// show returns one action with its peels.
+func (s *Service) show(ctx context.Context, from grants.Caller, id held.ID, _ *about) (*held.Shown, error) {
+	a, err := s.find(ctx, from, id)
+	if err != nil {
+		return nil, err
+	}
+	if a, err = s.now(ctx, a); err != nil {
+		return nil, err
+	}
+	names, _, err := s.peels.Get(ctx, string(id))
+	if err != nil && !errors.Is(err, records.ErrAbsent) {
+		return nil, err
+	}
+	return &held.Shown{Action: a, Names: names}, nil
+}
+
+// approve gives an open action to the caller, who is to dispatch its job.
+func (s *Service) approve(ctx context.Context, from grants.Caller, id held.ID, of *about) (*held.Action, error) {
+	if _, isToken := credential.TokenNameOf(from.User); isToken {
+		return nil, refuse(api.CodeForbidden, "a token approves nothing: a person does, with zester approve %s", id)
+	}
+	a, err := s.find(ctx, from, id)
+	if err != nil {
+		return nil, err
+	}
+	of.action = a
+	if a, err = s.now(ctx, a); err != nil {
+		return nil, err
+	}
+	again := a.State == held.Approved && !a.Dispatched && a.DecidedBy == from.User && time.Now().Before(a.Expires)
+	if !again {
+		if err := undecided(&a); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.o.CheckNotRevoked(ctx, a.By); err != nil {
+		return nil, fmt.Errorf("action %s was asked for in the name of %s: %w", id, a.By, err)
+	}
+	if of.peels, err = s.selected(ctx, from, &a); err != nil {
+		return nil, err
+	}
+	if err := s.allowed(ctx, from, &a, of.peels); err != nil {
+		return nil, err
+	}
+	if !again {
+		if a, err = s.decide(ctx, from, id, held.Approved); err != nil {
+			return nil, err
+		}
+	}
+	of.action = a
+	return &a, nil
+}
+
+// reject closes an open action.
+func (s *Service) reject(ctx context.Context, from grants.Caller, id held.ID, of *about) (*held.Action, error) {
+	a, err := s.find(ctx, from, id)
+	if err != nil {
+		return nil, err
+	}
+	of.action = a
+	if a, err = s.decide(ctx, from, id, held.Rejected); err != nil {
+		return nil, err
+	}
+	of.action = a
+	return &a, nil
+}
+
+// decide changes the state of an open action. Of several callers one succeeds.
+func (s *Service) decide(ctx context.Context, from grants.Caller, id held.ID, state held.State) (held.Action, error) {
+	a, err := s.actions.Change(ctx, string(id), func(a *held.Action) error {
+		now := *a
+		now = now.At(time.Now())
+		if err := undecided(&now); err != nil {
+			return err
+		}
+		a.State, a.DecidedBy, a.DecidedAt = state, from.User, time.Now().UTC()
+		if state == held.Approved {
+			a.JID = wire.NewJID()
+		}
+		return nil
+	})
+	if err == nil {
+		s.o.Log.Info("action decided", "action", id, "state", a.State, "by", a.DecidedBy)
+	}
+	return a, err
+}
+
+// undecided returns an error that says who decided an action, if it is not open.
+func undecided(a *held.Action) error {
+	switch a.State {
+	case held.Open:
+		return nil
+	case held.Expired:
+		return refuse(api.CodeConflict, "action %s has expired at %s: have the assistant ask again", a.ID, a.Expires.Format(time.RFC3339))
+	}
+	return refuse(api.CodeConflict, "action %s was %s by %s at %s", a.ID, a.State, a.DecidedBy, a.DecidedAt.Format(time.RFC3339))
+}

@@ -1,0 +1,158 @@
+package held_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/master/audit"
+	"github.com/seed-c01c3da5/zester/master/hold/held"
+	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/peel/catalogue"
+	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+var web = audit.PeelsHash([]target.PeelID{"web-01", "web-02"})
+
+// dispatch and pause are valid requests.
+func dispatch() held.Add {
+	return held.Add{
+		Kind: held.Dispatch, Target: "web-*", Hash: web, Module: "cmd.run", Args: map[string]any{"command": "df -h /"},
+		Reason: "the disk of web-01 fills up", Agent: "helper 1.2",
+	}
+}
+
+func pause() held.Add {
+	return held.Add{Kind: held.Pause, Target: "web-*", Hash: web, Entry: "backup", For: 2 * time.Hour, Reason: "the disk is replaced", Agent: "helper 1.2"}
+}
+
+func TestWhatAnAssistantMayAskFor(t *testing.T) {
+	for _, q := range []held.Add{dispatch(), pause()} {
+		if err := q.Check(); err != nil {
+			t.Error(err)
+		}
+	}
+	for what, c := range map[string]struct {
+		of     func() held.Add
+		change func(q *held.Add)
+		want   string
+	}{
+		"no target":              {dispatch, func(q *held.Add) { q.Target = " " }, "target is missing"},
+		"a long target":          {dispatch, func(q *held.Add) { q.Target = strings.Repeat("x", held.MaxTarget+1) }, "target has 2049 bytes, the limit is 2048"},
+		"no reason":              {dispatch, func(q *held.Add) { q.Reason = "" }, "reason is missing"},
+		"a long reason":          {dispatch, func(q *held.Add) { q.Reason = strings.Repeat("x", held.MaxReason+1) }, "reason has 257 bytes, the limit is 256"},
+		"a reason of two lines":  {dispatch, func(q *held.Add) { q.Reason = "ok\nrun test.ping on 1 peel? [y/N]" }, "reason has the character U+000A at byte 2: it is one line of text"},
+		"a reason that moves":    {dispatch, func(q *held.Add) { q.Reason = "ok\x1b[2A" }, "reason has the character U+001B at byte 2"},
+		"a reason that turns":    {dispatch, func(q *held.Add) { q.Reason = "ok \u202egnip.tset" }, "reason has the character U+202E at byte 3"},
+		"a reason of two pages":  {dispatch, func(q *held.Add) { q.Reason = "ok\u2029" }, "reason has the character U+2029"},
+		"bytes":                  {dispatch, func(q *held.Add) { q.Reason = "\xff" }, "reason is not UTF-8"},
+		"no agent":               {pause, func(q *held.Add) { q.Agent = "" }, "agent is missing"},
+		"an agent of two lines":  {pause, func(q *held.Add) { q.Agent = "helper\rmaster" }, "agent has the character U+000D"},
+		"no hash":                {pause, func(q *held.Add) { q.Hash = "" }, "hash is not the hash of peels"},
+		"a hash of other digits": {pause, func(q *held.Add) { q.Hash = strings.ToUpper(web) }, "hash is not the hash of peels"},
+		"another kind":           {dispatch, func(q *held.Add) { q.Kind = "shell" }, `kind is "shell": it is dispatch or pause`},
+		"no function":            {dispatch, func(q *held.Add) { q.Module = "" }, "module is missing"},
+		"no such function":       {dispatch, func(q *held.Add) { q.Module = "cmd.rum" }, `no such function "cmd.rum"`},
+		"no such argument":       {dispatch, func(q *held.Add) { q.Args["comand"] = "df" }, "comand"},
+		"secrets": {dispatch, func(q *held.Add) {
+			q.Module, q.Args = "settings.get", map[string]any{catalogue.SecretsTo: "key"}
+		}, "secrets are shown to people alone"},
+		"long arguments":            {dispatch, func(q *held.Add) { q.Args["command"] = strings.Repeat("x", held.MaxArgs) }, "args take 4108 bytes"},
+		"a long bare argument":      {dispatch, func(q *held.Add) { q.StateID = strings.Repeat("x", held.MaxText+1) }, "state_id has 4097 bytes"},
+		"a dispatch of an entry":    {dispatch, func(q *held.Add) { q.Entry = "backup" }, "entry and for are of a pause"},
+		"a dispatch with an end":    {dispatch, func(q *held.Add) { q.For = time.Hour }, "entry and for are of a pause"},
+		"a pause without an end":    {pause, func(q *held.Add) { q.For = 0 }, "for is 0s: a pause that an assistant asks for lasts 1s to 30d"},
+		"a pause for ever":          {pause, func(q *held.Add) { q.For = held.MaxFor + 1 }, "lasts 1s to 30d"},
+		"a pause without an entry":  {pause, func(q *held.Add) { q.Entry = "" }, "entry is missing"},
+		"a pause with a function":   {pause, func(q *held.Add) { q.Module = "cmd.run" }, "module, state_id and args are of a dispatch"},
+		"a pause with arguments":    {pause, func(q *held.Add) { q.Args = map[string]any{"cmd": "x"} }, "module, state_id and args are of a dispatch"},
+		"a pause with a bare value": {pause, func(q *held.Add) { q.StateID = "x" }, "module, state_id and args are of a dispatch"},
+	} {
+		q := c.of()
+		c.change(&q)
+		if err := q.Check(); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %s", what, err, c.want)
+		}
+	}
+}
+
+func TestTheJobOfAnAction(t *testing.T) {
+	for _, c := range []struct {
+		add  held.Add
+		want job.Spec
+	}{
+		{dispatch(), job.Spec{Function: "cmd.run", Args: map[string]any{"command": "df -h /"}, Timeout: job.DefaultTimeout}},
+		{pause(), job.Spec{Function: "schedule.pause", Args: map[string]any{"entry": "backup", "for": "2h", "reason": "the disk is replaced"}, Timeout: job.DefaultTimeout}},
+	} {
+		a := held.Action{ID: "2abcdefghijklmnopqrstuvwxyz", Add: c.add, By: "ann", JID: "2bbcdefghijklmnopqrstuvwxyz"}
+		c.want.JID, c.want.TargetExpr = a.JID, "web-*"
+		c.want.Metadata = map[string]string{"reason": c.add.Reason, "asked_by": "ann", "agent": "helper 1.2", "held": string(a.ID)}
+		got := a.Spec()
+		if !got.SameIntent(&c.want) {
+			t.Errorf("%+v, want %+v", got, c.want)
+		}
+		if err := catalogue.CheckCall(got.Function, got.StateID, got.Args); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestAnOpenActionExpires(t *testing.T) {
+	ends := time.Date(2026, 11, 24, 9, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		state, want held.State
+		at          time.Time
+	}{
+		{held.Open, held.Open, ends.Add(-1)},
+		{held.Open, held.Expired, ends},
+		{held.Approved, held.Approved, ends},
+		{held.Rejected, held.Rejected, ends},
+	} {
+		if got := (held.Action{State: c.state, Expires: ends}).At(c.at).State; got != c.want {
+			t.Errorf("%s at %v is %s, want %s", c.state, c.at, got, c.want)
+		}
+	}
+}
+
+func TestIDsAreKSUIDs(t *testing.T) {
+	if id, err := held.ParseID("2abcdefghijklmnopqrstuvwxyz"); err != nil || id != "2abcdefghijklmnopqrstuvwxyz" {
+		t.Error(id, err)
+	}
+	for _, s := range []string{"", "*", ">", "2abcdefghijklmnopqrstuvwxy.", "web-01"} {
+		if id, err := held.ParseID(s); err == nil {
+			t.Errorf("%q is the ID %s", s, id)
+		}
+	}
+}
+
+func FuzzDecodeAdd(f *testing.F) {
+	for _, q := range []held.Add{dispatch(), pause(), {}} {
+		data, err := canon.Marshal(q)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Add(make([]byte, 17<<10))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		q, err := held.DecodeAdd(data)
+		if err != nil {
+			return
+		}
+		if len(data) > 16<<10 {
+			t.Errorf("%d bytes were accepted", len(data))
+		}
+		again, err := canon.Marshal(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := held.DecodeAdd(again); err != nil && len(again) <= 16<<10 {
+			t.Errorf("what was accepted is refused when it comes again: %v", err)
+		}
+		spec := (&held.Action{Add: q}).Spec()
+		if err := catalogue.CheckCall(spec.Function, spec.StateID, spec.Args); err != nil {
+			t.Errorf("peels would refuse it: %v", err)
+		}
+	})
+}

@@ -1,0 +1,216 @@
+// Package hold keeps actions that an assistant asked for until a person decides. Call [New], then [Service.Run] on each master; package
+// held has the requests.
+//
+// The service runs nothing. An approved action gets the ID of a job, and the client of the approver dispatches that job with the
+// approver's own credential, on the peels that the approver has seen.
+//
+// Guarantees:
+//   - The name of the caller is the last token of the subject, which the bus enforces. The name of the assistant is a claim.
+//   - An action is decided once: the decision is a compare-and-set of its record, before anything is sent.
+//   - Nobody gets rights by an action. Who asks for it must be allowed to run it himself, who approves it as well, and a token approves
+//     nothing. An action of a user who was revoked since is not approved.
+//   - An action is approved only while its target selects the peels that it selected before.
+//   - Each request that changes something is in the audit log before its reply.
+//   - A user sees the actions that were asked for in his name; operators and auditors see all.
+//
+// Known gap: the bounds on the number of actions are exact on one master; masters that store at the same time may exceed them by one
+// each.
+package hold
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nats.go/micro"
+
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/auditlog"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/auth/records"
+	"github.com/seed-c01c3da5/zester/master/hold/held"
+	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/master/reply"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+const (
+	kvName       = "held" // holds action.<ID> and peels.<ID>
+	servedAtOnce = 8
+)
+
+// Options configure a [Service]. Audit and Log may be nil, all others are required.
+type Options struct {
+	JetStream jetstream.JetStream // on the connection of a master
+	Jobs      *job.Store
+	// Select returns the peels that an expression selects for a caller, sorted.
+	Select func(ctx context.Context, from grants.Caller, expr string) ([]target.PeelID, error)
+	// Allow returns [grants.ErrNotAllowed] if a caller may not dispatch a job.
+	Allow func(ctx context.Context, from grants.Caller, spec *job.Spec) error
+	// CheckNotRevoked returns [grants.ErrNotAllowed] if a user was revoked.
+	CheckNotRevoked func(ctx context.Context, user string) error
+	Audit           *auditlog.Log
+	Log             *slog.Logger
+}
+
+// A Service answers zester.api.hold.*.
+type Service struct {
+	o       Options
+	nc      *nats.Conn
+	adding  sync.Mutex // held while actions are counted and one is stored
+	actions records.Bucket[held.Action]
+	peels   records.Bucket[[]target.PeelID]
+}
+
+// New returns a service. It starts nothing.
+func New(o Options) *Service {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Service{o: o, nc: o.JetStream.Conn()}
+}
+
+// Run serves until ctx ends.
+func (s *Service) Run(ctx context.Context) (err error) {
+	if s.actions, err = records.Open[held.Action](ctx, s.o.JetStream, kvName, "action.", "the held action"); err != nil {
+		return err
+	}
+	if s.peels, err = records.Open[[]target.PeelID](ctx, s.o.JetStream, kvName, "peels.", "the peels of the held action"); err != nil {
+		return err
+	}
+	service, err := micro.AddService(s.nc, micro.Config{Name: "zester-hold", Version: "1.0.0", QueueGroup: wire.MastersQueue})
+	if err != nil {
+		return fmt.Errorf("cannot serve zester.api.hold: %w", err)
+	}
+	var serving sync.WaitGroup
+	defer serving.Wait()
+	defer service.Stop()
+	slots := make(chan struct{}, servedAtOnce)
+	for verb, answer := range map[string]handler{
+		"list": handle(decode[held.Query], s.list), "show": handle(decodeID, s.show),
+		"add": s.audited("add", handle(held.DecodeAdd, s.add)), "approve": s.audited("approve", handle(decodeID, s.approve)),
+		"reject": s.audited("reject", handle(decodeID, s.reject)),
+	} {
+		h := micro.HandlerFunc(func(req micro.Request) {
+			select {
+			case slots <- struct{}{}:
+				serving.Go(func() { defer func() { <-slots }(); s.respond(ctx, req, answer) })
+			default:
+				_ = reply.Send(s.nc, req, nil, string(api.CodeUnavailable), errors.New("too many requests at once; ask again"))
+			}
+		})
+		if err := service.AddEndpoint(verb, h, micro.WithEndpointSubject(wire.API("hold", verb, "*"))); err != nil {
+			return fmt.Errorf("cannot serve zester.api.hold.%s: %w", verb, err)
+		}
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// A handler answers a request. about is the action, as far as it is known, for the audit log.
+type handler func(ctx context.Context, from grants.Caller, data []byte) (answer any, about *about, err error)
+
+// about is what a request is about.
+type about struct {
+	action held.Action
+	peels  []target.PeelID
+}
+
+// handle makes a handler of a decoder and a function from request to answer, which fills in what the request is about.
+func handle[Q, A any](decode func([]byte) (Q, error), f func(ctx context.Context, from grants.Caller, q Q, of *about) (*A, error)) handler {
+	return func(ctx context.Context, from grants.Caller, data []byte) (any, *about, error) {
+		of := &about{}
+		q, err := decode(data)
+		if err != nil {
+			return nil, of, &api.Error{Code: api.CodeInvalid, Msg: "cannot read the request: " + err.Error(), Err: err}
+		}
+		answer, err := f(ctx, from, q, of)
+		return answer, of, err
+	}
+}
+
+const maxQuery = 1 << 10 // bytes
+
+// decode reads a request; an empty message is the zero request.
+func decode[Q any](data []byte) (q Q, err error) {
+	if len(data) > maxQuery {
+		return q, fmt.Errorf("it has %d bytes, the limit is %d", len(data), maxQuery)
+	}
+	if len(data) > 0 {
+		err = canon.Unmarshal(data, &q)
+	}
+	return q, err
+}
+
+// decodeID reads a request for one action.
+func decodeID(data []byte) (held.ID, error) {
+	q, err := decode[held.Request](data)
+	if err != nil {
+		return "", err
+	}
+	return held.ParseID(string(q.ID))
+}
+
+// audited returns a handler that stores the request and its result in the audit log before it returns.
+func (s *Service) audited(verb string, h handler) handler {
+	return func(ctx context.Context, from grants.Caller, data []byte) (any, *about, error) {
+		answer, of, err := h(ctx, from, data)
+		spec := of.action.Spec()
+		spec.Targets = of.peels
+		e := auditlog.Dispatch(&spec, err, codeOf(err) != api.CodeUnavailable)
+		e.Action = "hold." + verb
+		s.o.Audit.Write(ctx, e.By(from))
+		return answer, of, err
+	}
+}
+
+func (s *Service) respond(ctx context.Context, req micro.Request, h handler) {
+	answer, _, err := h(ctx, grants.CallerOf(req.Subject(), nats.Header(req.Headers())), req.Data())
+	var data []byte
+	if err == nil {
+		data, err = canon.Marshal(answer)
+	}
+	if err := reply.Send(s.nc, req, data, string(codeOf(err)), err); err != nil {
+		s.o.Log.Debug("reply not sent", "subject", req.Subject(), "err", err)
+	}
+}
+
+// codeOf returns the code of an error in a reply.
+func codeOf(err error) api.Code {
+	if _, ok := errors.AsType[*target.SyntaxError](err); ok {
+		return api.CodeInvalid
+	}
+	if errors.Is(err, grants.ErrNotAllowed) {
+		return api.CodeForbidden
+	}
+	return cmp.Or(api.CodeOf(err), api.CodeUnavailable)
+}
+
+func refuse(code api.Code, format string, args ...any) error {
+	return &api.Error{Code: code, Msg: fmt.Sprintf(format, args...)}
+}
+
+// seesAll reports whether a caller sees what others asked for. The bus states the role; for tokens it states none.
+func seesAll(from grants.Caller) bool {
+	switch from.Role {
+	case grants.RoleOperator, grants.RoleDirect, grants.RoleAuditor:
+		return true
+	}
+	return false
+}
+
+// find returns an action that a caller may see, with its state now.
+func (s *Service) find(ctx context.Context, from grants.Caller, id held.ID) (held.Action, error) {
+	a, _, err := s.actions.Get(ctx, string(id))
+	if errors.Is(err, records.ErrAbsent) || err == nil && a.By != from.User && !seesAll(from) {
+		return held.Action{}, refuse(api.CodeNotFound, "there is no held action %s; zester approve lists those that wait", id)
+	}
+	return a, err
+}

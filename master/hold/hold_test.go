@@ -1,0 +1,549 @@
+package hold_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/audit"
+	"github.com/seed-c01c3da5/zester/master/auditlog"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/auth/user"
+	"github.com/seed-c01c3da5/zester/master/hold"
+	"github.com/seed-c01c3da5/zester/master/hold/held"
+	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+func TestMain(m *testing.M) { os.Exit(natstest.InMemory(m)) }
+
+// A bench is a bus with masters that serve held actions, and a fleet.
+type bench struct {
+	t    *testing.T
+	bus  *natstest.Bus
+	js   jetstream.JetStream
+	jobs *job.Store
+
+	mu      sync.Mutex
+	fleet   []target.PeelID
+	limits  map[string]grants.Limits // by user
+	revoked map[string]bool
+	conns   map[string]*nats.Conn
+}
+
+// inBubble runs f with two masters.
+func inBubble(t *testing.T, f func(t *testing.T, b *bench)) {
+	t.Helper()
+	natstest.Bubble(t, func(t *testing.T, bus *natstest.Bus) {
+		b := &bench{
+			t: t, bus: bus, js: bus.JetStream(t), fleet: []target.PeelID{"web-01", "web-02", "web-03"},
+			limits: map[string]grants.Limits{}, revoked: map[string]bool{}, conns: map[string]*nats.Conn{},
+		}
+		jobs, err := job.NewStore(t.Context(), b.js)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.jobs = jobs
+		for _, master := range []string{"m1", "m2"} {
+			b.start(master)
+		}
+		synctest.Wait()
+		f(t, b)
+	})
+}
+
+// start runs the service on a master until the test ends.
+func (b *bench) start(master string) {
+	js, err := jetstream.New(b.bus.Conn(b.t, grants.RoleMaster, master))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	jobs, err := job.NewStore(b.t.Context(), js)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	users, err := user.Open(b.t.Context(), js)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	s := hold.New(hold.Options{JetStream: js, Jobs: jobs, Select: b.selects, Allow: b.allow, CheckNotRevoked: func(ctx context.Context, name string) error {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if b.revoked[name] {
+			return fmt.Errorf("%w: %s was revoked", grants.ErrNotAllowed, name)
+		}
+		return users.CheckNotRevoked(ctx, name)
+	}, Audit: auditlog.Open(js, nil)})
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := s.Run(ctx); !errors.Is(err, context.Canceled) {
+			b.t.Error(err)
+		}
+	})
+	b.t.Cleanup(func() { cancel(); running.Wait() })
+}
+
+func (b *bench) selects(_ context.Context, _ grants.Caller, expr string) (found []target.PeelID, err error) {
+	e, err := target.Parse(expr, target.Options{})
+	if err != nil {
+		return nil, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, id := range b.fleet {
+		if e.Match(target.Peel{ID: id}) {
+			found = append(found, id)
+		}
+	}
+	return found, nil
+}
+
+func (b *bench) allow(_ context.Context, from grants.Caller, spec *job.Spec) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.limits[from.User].Allow(spec.Function, spec.Targets, nil)
+}
+
+func (b *bench) become(peels ...target.PeelID) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.fleet = peels
+}
+
+// A person is one who asks masters.
+type person struct {
+	b    *bench
+	role grants.Role
+	name string
+}
+
+func (b *bench) operator(name string) person { return person{b, grants.RoleOperator, name} }
+func (b *bench) limited(name string) person  { return person{b, grants.RoleLimited, name} }
+
+func ask[A any](p person, verb string, question any) (*A, error) {
+	p.b.t.Helper()
+	p.b.mu.Lock()
+	nc := p.b.conns[p.name]
+	if nc == nil {
+		nc = p.b.bus.Conn(p.b.t, p.role, p.name)
+		p.b.conns[p.name] = nc
+	}
+	p.b.mu.Unlock()
+	data, err := canon.Marshal(question)
+	if err != nil {
+		p.b.t.Fatal(err)
+	}
+	msg, err := nc.Request(wire.API("hold", verb, p.name), data, 30*time.Second)
+	if err != nil {
+		p.b.t.Fatalf("%s %s: %v", p.name, verb, err)
+	}
+	if err := api.ReplyError(msg); err != nil {
+		return nil, err
+	}
+	a := new(A)
+	if err := canon.Unmarshal(msg.Data, a); err != nil {
+		p.b.t.Fatal(err)
+	}
+	return a, nil
+}
+
+// reboot is a request to run a command on all peels web-*, with those that there are now.
+func (b *bench) reboot() held.Add {
+	peels, err := b.selects(context.Background(), grants.Caller{}, "web-*")
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return held.Add{
+		Kind: held.Dispatch, Target: "web-*", Hash: audit.PeelsHash(peels), Module: "cmd.run", Args: map[string]any{"command": "reboot"},
+		Reason: "a new kernel", Agent: "helper 1.2",
+	}
+}
+
+func (p person) add(q held.Add) held.Action {
+	p.b.t.Helper()
+	a, err := ask[held.Action](p, "add", q)
+	if err != nil {
+		p.b.t.Fatal(err)
+	}
+	return *a
+}
+
+func (p person) approve(id held.ID) (*held.Action, error) {
+	return ask[held.Action](p, "approve", held.Request{ID: id})
+}
+
+func (p person) show(id held.ID) held.Shown {
+	p.b.t.Helper()
+	a, err := ask[held.Shown](p, "show", held.Request{ID: id})
+	if err != nil {
+		p.b.t.Fatal(err)
+	}
+	return *a
+}
+
+func (p person) list(q held.Query) (ids []held.ID) {
+	p.b.t.Helper()
+	page, err := ask[held.Page](p, "list", q)
+	if err != nil {
+		p.b.t.Fatal(err)
+	}
+	for _, a := range page.Actions {
+		if a.Args != nil {
+			p.b.t.Errorf("the list has the arguments of %s", a.ID)
+		}
+		ids = append(ids, a.ID)
+	}
+	return ids
+}
+
+// refused fails unless err has a code and a text.
+func refused(t *testing.T, err error, code api.Code, text string) {
+	t.Helper()
+	if err == nil || api.CodeOf(err) != code || !strings.Contains(err.Error(), text) {
+		t.Errorf("code %q: %v, want code %s: %s", api.CodeOf(err), err, code, text)
+	}
+}
+
+// dispatch creates the record of the job of an action, as its dispatch does.
+func (b *bench) dispatch(a *held.Action) {
+	b.t.Helper()
+	j := &job.Job{Spec: a.Spec(), User: a.DecidedBy, Status: job.Claimed, Created: time.Now(), V: wire.Version}
+	j.Targets, j.TargetCount = b.fleet, len(b.fleet)
+	if err := b.jobs.Create(b.t.Context(), j); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func TestAnActionWaitsUntilAPersonApprovesIt(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bench) {
+		ann, bob := b.operator("ann"), b.operator("bob")
+		a := ann.add(b.reboot())
+		if a.By != "ann" || a.State != held.Open || a.Peels != 3 || a.Expires.Sub(a.Created) != 24*time.Hour || a.JID != "" {
+			t.Fatalf("%+v", a)
+		}
+		if got := bob.list(held.Query{}); !slices.Equal(got, []held.ID{a.ID}) {
+			t.Errorf("listed %v", got)
+		}
+		s := bob.show(a.ID)
+		if !slices.Equal(s.Names, b.fleet) || s.Args["command"] != "reboot" || s.Agent != "helper 1.2" || s.Reason != "a new kernel" {
+			t.Errorf("shown %+v", s)
+		}
+		time.Sleep(time.Hour)
+		approved, err := bob.approve(a.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if approved.State != held.Approved || approved.DecidedBy != "bob" || approved.JID == "" || !approved.DecidedAt.Equal(time.Now()) {
+			t.Errorf("approved %+v", approved)
+		}
+		b.dispatch(approved)
+		if s := ann.show(a.ID); !s.Dispatched || s.JID != approved.JID || s.State != held.Approved {
+			t.Errorf("shown %+v", s)
+		}
+		for _, p := range []person{ann, bob} {
+			_, err := p.approve(a.ID)
+			refused(t, err, api.CodeConflict, "was approved by bob at 2026-01-01T01:00:0")
+			_, err = ask[held.Action](p, "reject", held.Request{ID: a.ID})
+			refused(t, err, api.CodeConflict, "was approved by bob")
+		}
+		if got := bob.list(held.Query{}); len(got) != 0 {
+			t.Errorf("open are %v", got)
+		}
+		if got := bob.list(held.Query{All: true}); !slices.Equal(got, []held.ID{a.ID}) {
+			t.Errorf("all are %v", got)
+		}
+	})
+}
+
+func TestOfSeveralApproversOneGetsTheAction(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bench) {
+		a := b.operator("ann").add(b.reboot())
+		people := []string{"ann", "bob", "cyd", "dee"}
+		errs, jids := make([]error, len(people)), make([]wire.JID, len(people))
+		var asking sync.WaitGroup
+		for i, name := range people {
+			asking.Go(func() {
+				got, err := b.operator(name).approve(a.ID)
+				if errs[i] = err; err == nil {
+					jids[i] = got.JID
+				}
+			})
+		}
+		asking.Wait()
+		stored := b.operator("ann").show(a.ID)
+		for i, name := range people {
+			if name == stored.DecidedBy {
+				if errs[i] != nil || jids[i] != stored.JID {
+					t.Errorf("%s decided, and got %s, %v", name, jids[i], errs[i])
+				}
+				continue
+			}
+			refused(t, errs[i], api.CodeConflict, "was approved by "+stored.DecidedBy)
+		}
+	})
+}
+
+// The client of the approver may die before it dispatches the job, or lose the reply.
+func TestAnApproverMayContinue(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bench) {
+		ann, bob := b.operator("ann"), b.operator("bob")
+		a := ann.add(b.reboot())
+		first, err := bob.approve(a.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s := ann.show(a.ID); s.Dispatched || s.State != held.Approved {
+			t.Errorf("shown %+v", s)
+		}
+		_, err = ann.approve(a.ID)
+		refused(t, err, api.CodeConflict, "was approved by bob")
+		again, err := bob.approve(a.ID)
+		if err != nil || again.JID != first.JID {
+			t.Fatalf("%+v, %v; the first job is %s", again, err, first.JID)
+		}
+		time.Sleep(24 * time.Hour)
+		_, err = bob.approve(a.ID)
+		refused(t, err, api.CodeConflict, "was approved by bob")
+	})
+}
+
+func TestOneApproverTwiceAtOnceGetsOneJob(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bench) {
+		a := b.operator("ann").add(b.reboot())
+		jids := make([]wire.JID, 4)
+		var asking sync.WaitGroup
+		b.operator("bob").list(held.Query{}) // connects
+		for i := range jids {
+			asking.Go(func() {
+				if got, err := b.operator("bob").approve(a.ID); err == nil {
+					jids[i] = got.JID
+				} else {
+					refused(t, err, api.CodeConflict, "was approved by bob")
+				}
+			})
+		}
+		asking.Wait()
+		stored := b.operator("bob").show(a.ID).JID
+		got := slices.DeleteFunc(slices.Compact(slices.Sorted(slices.Values(jids))), func(j wire.JID) bool { return j == "" })
+		if !slices.Equal(got, []wire.JID{stored}) {
+			t.Errorf("the jobs are %v, stored is %s", got, stored)
+		}
+	})
+}
+
+func TestARejectedActionIsNotApproved(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bench) {
+		ann, bob := b.operator("ann"), b.operator("bob")
+		a := ann.add(b.reboot())
+		rejected, err := ask[held.Action](bob, "reject", held.Request{ID: a.ID})
+		if err != nil || rejected.State != held.Rejected || rejected.DecidedBy != "bob" || rejected.JID != "" {
+			t.Fatalf("%+v, %v", rejected, err)
+		}
+		_, err = ann.approve(a.ID)
+		refused(t, err, api.CodeConflict, "was rejected by bob")
+	})
+}
+
+func TestAnActionThatNobodyDecidesExpires(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bench) {
+		ann := b.operator("ann")
+		a := ann.add(b.reboot())
+		time.Sleep(24 * time.Hour)
+		_, err := ann.approve(a.ID)
+		refused(t, err, api.CodeConflict, "has expired at 2026-01-02T00:00:0")
+		_, err = ask[held.Action](ann, "reject", held.Request{ID: a.ID})
+		refused(t, err, api.CodeConflict, "has expired")
+		if got := ann.list(held.Query{}); len(got) != 0 {
+			t.Errorf("open are %v", got)
+		}
+		if s := ann.show(a.ID); s.State != held.Expired {
+			t.Errorf("shown %+v", s)
+		}
+	})
+}
+
+func TestATargetThatSelectsOtherPeelsIsNotApproved(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bench) {
+		ann := b.operator("ann")
+		a := ann.add(b.reboot())
+		for _, now := range [][]target.PeelID{{"web-01", "web-02", "web-03", "web-04"}, {"web-01", "web-02"}, {"web-01", "web-02", "web-04"}, {"db-01"}} {
+			b.become(now...)
+			_, err := ann.approve(a.ID)
+			refused(t, err, api.CodeConflict, "the target selects ")
+		}
+		b.become("web-01", "web-02", "web-03")
+		if _, err := ann.approve(a.ID); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestWhatCannotBeHeld(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bench) {
+		ann := b.operator("ann")
+		b.limits["lee"] = grants.Limits{Functions: []string{"test.*"}}
+		seen := b.reboot()
+		b.become("web-01", "web-02", "web-03", "web-04")
+		for what, c := range map[string]struct {
+			who    person
+			change func(q *held.Add)
+			code   api.Code
+			want   string
+		}{
+			"others were seen":       {ann, func(q *held.Add) { q.Hash = seen.Hash }, api.CodeConflict, "the target selects other peels than it did before: 4 now"},
+			"no peel":                {ann, func(q *held.Add) { q.Target = "db-*" }, api.CodeConflict, "the target selects no peel now"},
+			"no target":              {ann, func(q *held.Add) { q.Target = "web-* and (" }, api.CodeInvalid, "web-* and ("},
+			"not allowed to the one": {b.limited("lee"), func(*held.Add) {}, api.CodeForbidden, "the function cmd.run is none of"},
+			"not valid":              {ann, func(q *held.Add) { q.Reason = "" }, api.CodeInvalid, "cannot read the request: reason is missing"},
+		} {
+			q := b.reboot()
+			c.change(&q)
+			_, err := ask[held.Action](c.who, "add", q)
+			refused(t, err, c.code, c.want)
+			if t.Failed() {
+				t.Fatal(what)
+			}
+		}
+		_, err := ask[held.Action](ann, "add", strings.Repeat("x", 17<<10))
+		refused(t, err, api.CodeInvalid, "the limit is 16384")
+		for _, verb := range []string{"show", "approve", "reject"} {
+			for id, want := range map[held.ID]string{"*": "is not the ID of a held action", "": "is not the ID of a held action", held.ID(wire.NewJID()): "there is no held action"} {
+				if _, err := ask[held.Action](ann, verb, held.Request{ID: id}); err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("%s %q: %v", verb, id, err)
+				}
+			}
+		}
+		if got := ann.list(held.Query{All: true}); len(got) != 0 {
+			t.Errorf("stored were %v", got)
+		}
+	})
+}
+
+func TestNobodyGetsRightsByAnAction(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bench) {
+		a := b.operator("ann").add(b.reboot())
+		b.limits["bob"] = grants.Limits{Functions: []string{"test.*"}}
+		_, err := b.operator("bob").approve(a.ID)
+		refused(t, err, api.CodeForbidden, "the function cmd.run is none of")
+		b.revoked["ann"] = true
+		_, err = b.operator("cyd").approve(a.ID)
+		refused(t, err, api.CodeForbidden, "was asked for in the name of ann: not allowed: ann was revoked")
+		b.revoked["ann"] = false
+		if s := b.operator("cyd").show(a.ID); s.State != held.Open {
+			t.Errorf("shown %+v", s)
+		}
+		// A master asks in the name of a token for a program with that token.
+		master := person{b, grants.RoleMaster, "token:ci"}
+		b.conns["token:ci"] = b.bus.Conn(t, grants.RoleMaster, "m3")
+		_, err = master.approve(a.ID)
+		refused(t, err, api.CodeForbidden, "a token approves nothing")
+	})
+}
+
+func TestWhoSeesWhat(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bench) {
+		lee, eve := b.limited("lee"), person{b, grants.RoleAuditor, "eve"}
+		of := map[string]held.ID{}
+		for _, p := range []person{b.operator("ann"), lee} {
+			of[p.name] = p.add(b.reboot()).ID
+			time.Sleep(time.Second)
+		}
+		for _, p := range []person{b.operator("bob"), eve, {b, grants.RoleDirect, "dan"}} {
+			if got := p.list(held.Query{}); !slices.Equal(got, []held.ID{of["lee"], of["ann"]}) {
+				t.Errorf("%s lists %v", p.name, got)
+			}
+			p.show(of["lee"])
+		}
+		if got := b.operator("bob").list(held.Query{Before: of["lee"]}); !slices.Equal(got, []held.ID{of["ann"]}) {
+			t.Errorf("the next page has %v", got)
+		}
+		if got := lee.list(held.Query{}); !slices.Equal(got, []held.ID{of["lee"]}) {
+			t.Errorf("lee lists %v", got)
+		}
+		lee.show(of["lee"])
+		for _, verb := range []string{"show", "reject"} {
+			_, err := ask[held.Shown](lee, verb, held.Request{ID: of["ann"]})
+			refused(t, err, api.CodeNotFound, "there is no held action")
+		}
+		if _, err := ask[held.Action](lee, "reject", held.Request{ID: of["lee"]}); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestAUserHasSoManyOpenActionsAndNoMore(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bench) {
+		ann := b.operator("ann")
+		for kept := 0; kept < held.MaxKeptUser; {
+			var ids []held.ID
+			for range held.MaxOpenUser {
+				ids = append(ids, ann.add(b.reboot()).ID)
+				kept++
+			}
+			_, err := ask[held.Action](ann, "add", b.reboot())
+			refused(t, err, api.CodeConflict, "50 actions of ann wait for a person, and no more may")
+			for _, id := range ids {
+				if _, err := ask[held.Action](ann, "reject", held.Request{ID: id}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		_, err := ask[held.Action](ann, "add", b.reboot())
+		refused(t, err, api.CodeConflict, "200 actions were asked for in the name of ann in the last 7 days")
+		b.operator("bob").add(b.reboot())
+		stream, err := b.js.Stream(t.Context(), "KV_held")
+		if err != nil || stream.CachedInfo().Config.MaxAge != 7*24*time.Hour {
+			t.Errorf("%+v, %v", stream, err)
+		}
+	})
+}
+
+func TestTheAuditLogHasEachRequest(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bench) {
+		ann, bob := b.operator("ann"), b.operator("bob")
+		a := ann.add(b.reboot())
+		approved, err := bob.approve(a.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = ask[held.Action](ann, "reject", held.Request{ID: a.ID})
+		refused(t, err, api.CodeConflict, "was approved by bob")
+		q := b.reboot()
+		q.Hash = audit.PeelsHash(nil)
+		_, err = ask[held.Action](ann, "add", q)
+		refused(t, err, api.CodeConflict, "")
+		page, err := auditlog.Open(b.js, nil).List(t.Context(), audit.Query{Action: "hold", Follow: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, e := range page.Entries {
+			got = append(got, fmt.Sprintf("%s %s %s %s %s %s %d %v %s", e.Action, e.User, e.Agent, e.Result, e.Function, e.Args, e.Count, e.PeelsHash == a.Hash, cmp.Or(string(e.JID), "-")))
+		}
+		want := []string{
+			`hold.add ann helper 1.2 done cmd.run command="reboot" 3 true -`,
+			`hold.approve bob helper 1.2 done cmd.run command="reboot" 3 true ` + string(approved.JID),
+			`hold.reject ann helper 1.2 refused cmd.run command="reboot" 0 false ` + string(approved.JID),
+			`hold.add ann helper 1.2 refused cmd.run command="reboot" 0 false -`,
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("the log has\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+	})
+}
