@@ -69,7 +69,7 @@ func (a *app) showAlerts(answer *api.AlertsAnswer) error {
 			fmt.Fprintf(a.errOut, "alerts about schedules may be old: %s\n", plain(answer.Stale))
 		}
 		if answer.Dropped > 0 {
-			fmt.Fprintf(a.errOut, "%d troubles of peels have no alert: there are too many about one peel, or in all\n", answer.Dropped)
+			fmt.Fprintf(a.errOut, "%d troubles of peels have no alert of their own; those named too_many_alerts say of which peels they are\n", answer.Dropped)
 		}
 		return nil
 	})

@@ -53,7 +53,8 @@ type AlertsAnswer struct {
 	Silences []Silence `json:"silences,omitempty"`
 	// Stale says why the verdicts about schedules are not known now; alerts about them neither begin nor end meanwhile.
 	Stale string `json:"stale,omitempty"`
-	// Dropped is the number of troubles of peels that no alert shows, as there are too many alerts about one peel or in all.
+	// Dropped is the number of troubles of peels without an alert of their own: there are too many about one peel, or in all.
+	// Alerts with the subject too_many_alerts name the peels.
 	Dropped int `json:"dropped,omitempty"`
 }
 

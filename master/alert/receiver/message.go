@@ -20,7 +20,7 @@ type Phase string
 // The phases.
 const (
 	Began Phase = "began"
-	Grew  Phase = "grew"  // to ten times the peels, or more
+	Grew  Phase = "grew"  // to twice the peels or more, or by a kind of trouble
 	Lasts Phase = "lasts" // for receivers that forget
 	Ended Phase = "ended"
 	Test  Phase = "test"

@@ -31,7 +31,7 @@ type world struct {
 
 	alerts  map[string]Alert
 	outcome Outcome
-	told    []string // phase, ID and class
+	told    []string // receiver, phase, ID and number of peels
 }
 
 func newWorld(t *testing.T, rules ...Rule) *world {
@@ -99,18 +99,25 @@ func (w *world) was(want ...string) {
 	w.told = nil
 }
 
-func TestAnAlertBeginsGrowsByClassesAndEnds(t *testing.T) {
+func TestAnAlertBeginsGrowsAndEnds(t *testing.T) {
 	w := newWorld(t, rule("all", top.Failed))
 	w.problems = problems(verdict.Failed, "backup", peels(1)...)
 	w.pass(time.Minute).was("ops began all/backup 1")
-	w.problems = problems(verdict.Failed, "backup", peels(9)...)
-	w.pass(time.Minute).was()
-	w.problems = problems(verdict.Failed, "backup", peels(12)...)
-	w.pass(time.Minute).was("ops grew all/backup 12")
-	w.problems = problems(verdict.Failed, "backup", peels(1500)...)
-	w.pass(time.Minute).was("ops grew all/backup 1500")
+	w.problems = problems(verdict.Failed, "backup", peels(2)...)
+	w.pass(2 * time.Minute).was() // no message about more peels comes within 5 minutes of another
+	w.pass(5 * time.Minute).was("ops grew all/backup 2")
 	w.problems = problems(verdict.Failed, "backup", peels(3)...)
-	w.pass(time.Hour).was()
+	w.pass(time.Hour).was() // not twice as many
+	for _, n := range []int{4, 9, 150} {
+		w.problems = problems(verdict.Failed, "backup", peels(n)...)
+		w.pass(10 * time.Minute).was(fmt.Sprint("ops grew all/backup ", n))
+	}
+	w.problems = problems(verdict.Failed, "backup", peels(3)...)
+	w.pass(time.Hour)
+	w.problems = problems(verdict.Failed, "backup", peels(160)...)
+	w.pass(10 * time.Minute)
+	w.problems = problems(verdict.Failed, "backup", peels(3)...)
+	w.pass(time.Hour).was() // it had as many before
 	w.problems = nil
 	w.pass(endAfter - 5*time.Second).was()
 	w.pass(time.Minute).was("ops ended all/backup 3")
@@ -118,6 +125,53 @@ func TestAnAlertBeginsGrowsByClassesAndEnds(t *testing.T) {
 	if w.was(); len(w.alerts) != 0 {
 		t.Errorf("%d alerts are kept", len(w.alerts))
 	}
+}
+
+// A group that grows by one peel a step, as when the runs of a fleet fail one after the other, is told a few times.
+func TestAGroupThatGrowsSteadilyIsToldRarely(t *testing.T) {
+	w := newWorld(t, rule("all", top.Failed))
+	for n := range 1000 {
+		w.problems = problems(verdict.Failed, "backup", peels(n+1)...)
+		w.pass(0)
+	}
+	w.was("ops began all/backup 1", "ops grew all/backup 61", "ops grew all/backup 122", "ops grew all/backup 244", "ops grew all/backup 488", "ops grew all/backup 976")
+}
+
+func TestAnAlertGrowsByKindsOfTrouble(t *testing.T) {
+	w := newWorld(t, rule("all", top.Failed, top.Missed, top.Late))
+	fails, misses := problems(verdict.Failed, "backup", "db-1"), problems(verdict.Missed, "backup", "db-1")
+	w.problems = fails
+	w.pass(time.Minute).was("ops began all/backup 1")
+	w.problems = append(slices.Clip(fails), misses...)
+	w.pass(0).was("ops grew all/backup 1") // at once
+	for range 10 {                         // each kind is told once, also when it comes and goes
+		w.problems = misses
+		w.pass(4 * time.Minute)
+		w.problems = fails
+		w.pass(4 * time.Minute)
+	}
+	w.was()
+	w.problems = nil
+	w.pass(time.Hour).was("ops ended all/backup 1")
+	w.problems = misses
+	w.pass(time.Minute).was("ops began all/backup 1")
+	w.problems = fails
+	w.pass(time.Minute).was("ops grew all/backup 1") // it is another alert, which has only missed
+}
+
+// A receiver that was away learns of a new kind with the rest, and a silence keeps it back.
+func TestKindsOfTroubleWaitForReceiversAndSilences(t *testing.T) {
+	w := newWorld(t, rule("all", top.Failed, top.Missed))
+	w.names, w.down["pager"] = []string{"ops", "pager"}, true
+	w.problems = problems(verdict.Failed, "backup", "db-1", "db-2")
+	w.pass(time.Minute).was("ops began all/backup 2")
+	w.silences = []api.Silence{{ID: "s1", Match: "peel:db-1"}}
+	w.problems = append(w.problems, problems(verdict.Missed, "backup", "db-1")...)
+	w.pass(time.Minute).was() // only the silenced peel has missed a fire
+	w.silences = nil
+	w.pass(0).was("ops grew all/backup 2")
+	w.down["pager"] = false
+	w.pass(time.Minute).was("pager began all/backup 2")
 }
 
 func TestTheTroubleHasToLastForItsTime(t *testing.T) {
@@ -257,8 +311,8 @@ func TestASilenceOfPeelsCountsTheOthers(t *testing.T) {
 	w.pass(time.Minute).was()
 	w.problems = problems(verdict.Failed, "backup", peels(13)...)
 	w.pass(time.Minute).was("ops began many/backup 13")
-	if class := w.alerts["many/backup"].Class; class != 1 {
-		t.Errorf("class %d of three peels", class)
+	if n := w.alerts["many/backup"].Size; n != 3 {
+		t.Errorf("%d peels are not silenced, want 3", n)
 	}
 }
 
@@ -300,49 +354,177 @@ func TestOnePeelCannotFlood(t *testing.T) {
 		w.problems = append(w.problems, problems(verdict.Failed, fmt.Sprintf("entry-%04d", i), "liar")...)
 	}
 	w.pass(time.Minute)
-	if len(w.told) != maxOfPeel || len(w.alerts) != maxOfPeel || w.outcome.Dropped != 2*1000-maxOfPeel {
+	if len(w.told) != maxOfPeel+2 || len(w.alerts) != maxOfPeel+2 || w.outcome.Dropped != 2*1000-maxOfPeel {
 		t.Errorf("%d messages, %d alerts, %d dropped", len(w.told), len(w.alerts), w.outcome.Dropped)
 	}
-	// Others are told of nevertheless.
+	for id, text := range map[string]string{"a:too_many_alerts": "950 more entries of liar have troubles", "b:too_many_alerts": "1000 more entries"} {
+		if a := w.alerts[id]; !a.Lasts() || a.Peels != 1 || a.Names[0] != "liar" || !strings.HasPrefix(a.Text, text) {
+			t.Errorf("%s: %+v", id, a.Seen)
+		}
+	}
 	w.told, w.problems = nil, append(w.problems, problems(verdict.Failed, "zz-real", "db-1", "liar")...)
-	w.pass(time.Minute).was("ops began a/zz-real 1", "ops began b/zz-real 1")
+	w.pass(time.Minute).was("ops began a/zz-real 2", "ops began b/zz-real 2")
 	w.problems = nil
 	w.pass(time.Hour)
-	if len(w.told) != maxOfPeel+2 {
-		t.Errorf("%d ends are told", len(w.told))
+	if len(w.told) != maxOfPeel+2+2 || len(w.alerts) != maxOfPeel+2+2 {
+		t.Errorf("%d ends are told, %d alerts are kept", len(w.told), len(w.alerts))
+	}
+}
+
+// A peel that reports fresh names in each step cannot take the places of others, nor cause more messages than it has places.
+func TestOnePeelWithFreshNamesCannotFlood(t *testing.T) {
+	for _, away := range []bool{false, true} { // the receiver, which then does not learn of ends
+		w := newWorld(t, rule("all", top.Failed))
+		w.down["ops"] = away
+		steps, hours := 0, 3
+		var real []target.PeelID
+		for range hours * 12 {
+			real = append(real, target.PeelID(fmt.Sprint("honest-", len(real))))
+			for range 5 { // in 5 minutes
+				w.problems = nil
+				for i := range 100 {
+					w.problems = append(w.problems, problems(verdict.Failed, fmt.Sprintf("fresh-%05d-%02d", steps, i), "liar")...)
+				}
+				for _, p := range real {
+					w.problems = append(w.problems, problems(verdict.Failed, "backup-of-"+string(p), p)...)
+				}
+				w.pass(0)
+				w.now = w.now.Add(55 * time.Second)
+				steps++
+			}
+			if a := w.alerts["all/backup-of-"+string(real[len(real)-1])]; !a.Lasts() {
+				t.Fatalf("receiver away: %v: the alert of %s does not begin: there are %d", away, real[len(real)-1], len(w.alerts))
+			}
+		}
+		count := func(what string) (n int) {
+			for _, line := range w.told {
+				if strings.Contains(line, what) {
+					n++
+				}
+			}
+			return n
+		}
+		if away {
+			if len(w.told) > 0 || len(w.alerts) != len(real)+maxOfPeel+1 {
+				t.Errorf("%d messages, %d alerts", len(w.told), len(w.alerts))
+			}
+			continue
+		}
+		if n := count("began all/fresh"); n > hours*maxOfPeel || n < (hours-1)*maxOfPeel {
+			t.Errorf("%d alerts of the liar began in %d hours", n, hours)
+		}
+		if n := count("began all:too_many_alerts"); n != 1 {
+			t.Errorf("%d alerts say that there are more", n)
+		}
+		w.problems, w.told = nil, nil
+		w.pass(10 * time.Minute)
+		if n := count("ended all:too_many_alerts"); n != 1 {
+			t.Errorf("%d messages say that there are no more", n)
+		}
 	}
 }
 
 func TestAlertsAreBounded(t *testing.T) {
-	w := newWorld(t, rule("all", top.Failed))
+	w := newWorld(t, rule("all", top.Failed, top.Stalled))
 	for p := range 40 {
 		for i := range 100 {
 			w.problems = append(w.problems, problems(verdict.Failed, fmt.Sprintf("entry-%02d-%02d", p, i), target.PeelID(fmt.Sprintf("liar-%02d", p)))...)
 		}
 	}
 	w.pass(10 * time.Second)
-	if len(w.alerts) != maxSingles {
-		t.Errorf("%d alerts about single peels", len(w.alerts))
+	if len(w.alerts) != maxPlaces+1 {
+		t.Errorf("%d alerts about entries of single peels and those without a place", len(w.alerts))
 	}
 	for i := range 1200 {
-		w.problems = append(w.problems, problems(verdict.Failed, fmt.Sprintf("real-%04d", i), peels(3)[i%2:]...)...)
-	}
-	for i := range 600 {
-		w.problems = append(w.problems, problems(verdict.Failed, fmt.Sprintf("wide-%04d", i), target.PeelID(fmt.Sprintf("a-%d", i)), target.PeelID(fmt.Sprintf("b-%d", i)))...)
+		w.problems = append(w.problems, problems(verdict.Failed, fmt.Sprintf("wide-%04d", i), peels(12)[i%2:]...)...)
 	}
 	w.problems = append(w.problems, problems(verdict.Failed, "everywhere", peels(500)[3:]...)...)
+	w.problems = append(w.problems, verdict.Problem{Kind: verdict.Stalled, Text: "no key"})
 	w.pass(10 * time.Second)
-	if len(w.alerts) != MaxAlerts || w.outcome.Dropped == 0 {
+	if len(w.alerts) != MaxAlerts+2 || w.outcome.Dropped == 0 {
 		t.Errorf("%d alerts, %d dropped", len(w.alerts), w.outcome.Dropped)
 	}
-	if a := w.alerts["all/everywhere"]; !a.Lasts() {
-		t.Error("there is no room for the largest group")
+	for _, id := range []string{"all/everywhere", "all:stalled", "all:too_many_alerts"} {
+		if a := w.alerts[id]; !a.Lasts() {
+			t.Errorf("there is no room for %s", id)
+		}
 	}
 	w.problems = nil
-	w.pass(time.Hour)
+	w.pass(0)
+	w.now = w.now.Add(time.Hour)
+	w.pass(0)
 	w.problems = problems(verdict.Failed, "later", "db-1")
 	w.told = nil
 	w.pass(time.Minute).was("ops began all/later 1") // alerts that ended make room
+}
+
+// The places of an alert with few peels are taken from the peel that has the most left, so that peels with the same entries have as
+// many alerts together as each has alone.
+func TestPeelsWithTheSameEntriesShareTheirPlaces(t *testing.T) {
+	w := newWorld(t, rule("all", top.Failed))
+	for i := range 3 * maxOfPeel {
+		w.problems = append(w.problems, problems(verdict.Failed, fmt.Sprintf("entry-%04d", i), peels(3)...)...)
+	}
+	w.pass(10 * time.Second)
+	if len(w.alerts) != 3*maxOfPeel || w.outcome.Dropped != 0 {
+		t.Errorf("%d alerts, %d dropped", len(w.alerts), w.outcome.Dropped)
+	}
+	w.problems = append(w.problems, problems(verdict.Failed, "one-more", peels(3)...)...)
+	w.pass(10 * time.Second)
+	if a := w.alerts["all:too_many_alerts"]; !a.Lasts() || a.Peels != 3 {
+		t.Errorf("%+v", a)
+	}
+	w.problems = nil
+	for i := range 3 * maxOfPeel { // alerts that spread need no place
+		w.problems = append(w.problems, problems(verdict.Failed, fmt.Sprintf("entry-%04d", i), peels(20)...)...)
+	}
+	w.problems = append(w.problems, problems(verdict.Failed, "one-more", peels(3)...)...)
+	w.pass(10 * time.Second)
+	if a := w.alerts["all/one-more"]; !a.Lasts() {
+		t.Errorf("%+v", a)
+	}
+}
+
+// Three peels have troubles with more entries than there is place for; the alert about these needs only one peel.
+func TestEntriesWithoutAPlaceHaveTheirPeels(t *testing.T) {
+	r := rule("many", top.Failed)
+	r.MinPeels = top.Quantity{Count: 2, Percent: 100}
+	w := newWorld(t, r)
+	w.silences = []api.Silence{{ID: "s1", Match: "peel:db-0000[01]"}}
+	for i := range 3*maxOfPeel + 3 {
+		w.problems = append(w.problems, problems(verdict.Failed, fmt.Sprintf("entry-%04d", i), peels(3)...)...)
+	}
+	w.problems = append(w.problems, problems(verdict.Failed, "of-one", "db-00001")...)
+	w.pass(0)
+	a := w.alerts["many:too_many_alerts"]
+	if !a.Lasts() || a.Silence != "" || a.Size != 3 || a.Peels != 3 || w.outcome.Dropped != 9 || !strings.HasPrefix(a.Text, "3 more entries of db-00000") {
+		t.Errorf("%+v", a)
+	}
+	w.silences[0].Match = "peel:db-*"
+	if w.pass(0); w.alerts["many:too_many_alerts"].Silence != "s1" {
+		t.Errorf("%+v", w.alerts["many:too_many_alerts"])
+	}
+}
+
+func TestAnAlertThatGrowsIsNotTheSame(t *testing.T) {
+	at := time.Date(2026, 6, 1, 9, 0, 0, 0, time.UTC)
+	a := Alert{Rule: "all", Entry: "backup", Peel: "db-1", Kinds: []verdict.Kind{verdict.Failed}, Progress: Progress{Began: at, Size: 1}}
+	for what, change := range map[string]func(*Alert){
+		"kinds": func(b *Alert) { b.Kinds = []verdict.Kind{verdict.Failed, verdict.Missed} },
+		"peel":  func(b *Alert) { b.Peel = "" },
+		"size":  func(b *Alert) { b.Size = 2 },
+		"told":  func(b *Alert) { *b = b.With("ops", b.Now()) },
+	} {
+		b := a
+		if change(&b); a.Equal(b) {
+			t.Errorf("a change of the %s is not stored", what)
+		}
+	}
+	b := a
+	b.Began, b.Text = at.In(time.FixedZone("", 3600)), "exit code 3"
+	if !a.Equal(b) {
+		t.Error("a text or a zone is stored at once")
+	}
 }
 
 func TestWhatASilenceMayMatch(t *testing.T) {
@@ -374,7 +556,7 @@ func FuzzStep(f *testing.F) {
 			}
 			now = now.Add(time.Duration(r.IntN(600)) * time.Second)
 			next, outcome := Step(alerts, Input{Now: now, Rules: []Rule{all}, Problems: found, Receivers: []string{"ops"}, Stale: r.IntN(5) == 0, Blind: r.IntN(5) == 0})
-			if len(next) > MaxAlerts || outcome.Dropped < 0 {
+			if len(next) > MaxAlerts+len(top.Troubles)+1 || outcome.Dropped < 0 {
 				t.Fatalf("%d alerts, %d dropped", len(next), outcome.Dropped)
 			}
 			for id, a := range next {
@@ -382,7 +564,7 @@ func FuzzStep(f *testing.F) {
 					t.Fatalf("%q: %+v", id, a)
 				}
 				if m, due := a.Due("ops", now); due {
-					if m.Phase != receiver.Ended && a.Told["ops"].On && a.Told["ops"].Class >= a.Class {
+					if m.Phase != receiver.Ended && a.Told["ops"].On && a.Told["ops"].Size >= a.Size && a.Told["ops"].Kinds >= len(a.Kinds) {
 						t.Fatalf("told again: %+v", a)
 					}
 					next[id] = a.With("ops", a.Now())
