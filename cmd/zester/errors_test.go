@@ -82,6 +82,17 @@ func TestErrorsNameTheValueAndWhatToDo(t *testing.T) {
 		{"schedule forecast .", exitUsage, "zester schedule forecast needs --facts FILE, with the peels: zester peel facts prints such a file\nHELP zester schedule forecast"},
 		{"schedule forecast . --facts f --for 24", exitUsage, "cannot use --for: "},
 		{"schedule spread .", exitUsage, "zester schedule spread needs --entry GLOB, the entries to spread: --entry 'backup*'\nHELP zester schedule spread"},
+		{"schedule add", exitUsage, "zester schedule add needs the name\nHELP zester schedule add"},
+		{"schedule add x --every 5m", exitUsage, `cannot add "x": prompt is missing: name a prompt, or a function with args` + "\nHELP zester schedule add"},
+		{"schedule add x --function test.ping", exitUsage, `cannot add "x": 0 timings: a schedule has exactly one of cron, every, at and schedule` + "\nHELP zester schedule add"},
+		{"schedule add x --function test.ping --every 5m --cron @daily", exitUsage, `cannot add "x": 2 timings: a schedule has exactly one of cron, every, at and schedule` + "\nHELP zester schedule add"},
+		{"schedule add x --function test.ping --every 5m --delete-after-run", exitUsage, `cannot add "x": delete_after_run is for a schedule with at` + "\nHELP zester schedule add"},
+		{"schedule add x --function test.ping --set module=cmd.run --every 5m", exitUsage, `cannot add "x": function and module are two names of one field: give one of them` + "\nHELP zester schedule add"},
+		{"schedule add x --every 5m command=uptime", exitUsage, `cannot use the argument "command=uptime" without a function: give --function` + "\nHELP zester schedule add"},
+		{"schedule add x --function test.ping --every 5m uptime", exitUsage, `cannot use the argument "uptime": write arguments of test.ping as KEY=VALUE` + "\nHELP zester schedule add"},
+		{"schedule add x --function test.ping --every 5m --set splay", exitUsage, `cannot use --set "splay": write FIELD=VALUE, or FIELD:=YAML` + "\nHELP zester schedule add"},
+		{"schedule add x --function test.ping --every 5m --propose --wait 30s", exitUsage, "--wait does not go with --propose: peels run a proposed change only after somebody has merged it\nHELP zester schedule add"},
+		{"schedule remove x", exitUsage, "cannot remove x without --yes: there is no terminal to ask a question\nHELP zester schedule remove"},
 		{"schedule next web-01 -n 0", exitUsage, "cannot list 0 fires: -n is between 1 and 100 for a peel's entries\nHELP zester schedule next"},
 		{"alert silence backup", exitUsage, `cannot silence "backup" without an end: give --for, such as --for 2h` + "\nHELP zester alert silence"},
 		{"alert silence backup --for 2h", exitUsage, `cannot silence "backup" without a reason: give --reason` + "\nHELP zester alert silence"},
@@ -118,7 +129,7 @@ func TestErrorsNameTheValueAndWhatToDo(t *testing.T) {
 // The texts of errors that no test makes: they need a failing disk, a terminal or a fault in the middle of a command.
 var _ = []string{
 	"cannot read the certificates of the bus", "cannot find your configuration directory", "cannot read your configuration",
-	"cannot write your configuration", "cannot print all of it", "nothing was approved", "none of the newest jobs is yours",
+	"cannot write your configuration", "cannot print all of it", "nothing was approved", "nothing was removed", "none of the newest jobs is yours",
 	"cannot find the config repo", "cannot read the calendars", "cannot read the sealed secrets of the peel", "could not be run",
 	"not the result of a run of states", "failed on", "cannot compare with",
 }

@@ -35,10 +35,11 @@ type fleet struct {
 	keys *keystore.Keys
 	stop func() error // ends it all; returns when it has ended
 
-	repo       gitrepo.Options // what the reconciler follows; without a URL: work
-	identities []string        // of the reconciler
-	rest       master.REST     // of the master
-	log        *slog.Logger    // of both
+	repo       gitrepo.Options  // what the reconciler follows; without a URL: work
+	identities []string         // of the reconciler
+	rest       master.REST      // of the master
+	services   []master.Service // of the master, beside the reconciler
+	log        *slog.Logger     // of both
 }
 
 // patience is how long tests wait for what is to come.
@@ -46,11 +47,16 @@ const patience = time.Minute
 
 var ada = worktree.Author{Name: "Ada", Email: "ada@example.com"}
 
-// startFleet returns when all peels run the first revision. Its files are below dir.
-func startFleet(dir string) (f *fleet, err error) {
+// startFleet returns when all peels run the first revision. Its files are below dir. change may change what is started.
+func startFleet(dir string, change ...func(*fleet) error) (f *fleet, err error) {
 	f = &fleet{dir: filepath.Join(dir, "master")}
 	if f.work, err = worktree.Init(filepath.Join(dir, "repo"), os.DirFS("testdata/repo"), "The beginning", ada); err != nil {
 		return nil, err
+	}
+	for _, do := range change {
+		if err := do(f); err != nil {
+			return nil, err
+		}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	g, ctx := errgroup.WithContext(ctx)
@@ -120,7 +126,7 @@ func (f *fleet) startMaster(ctx context.Context, g *errgroup.Group) error {
 	}
 	ready := make(chan master.Info, 1)
 	m, err := master.New(master.Options{
-		ID: "test", DataDir: f.dir, Services: []master.Service{r.Run}, Ready: func(i master.Info) { ready <- i },
+		ID: "test", DataDir: f.dir, Services: append([]master.Service{r.Run}, f.services...), Ready: func(i master.Info) { ready <- i },
 		REST: f.rest, Log: f.log,
 	})
 	if err != nil {

@@ -86,7 +86,7 @@ func (a *app) knownFleet(ctx context.Context, client *api.Client, args []string)
 		}
 		f.Peels = slices.DeleteFunc(f.Peels, func(p status.Peel) bool { return !wanted[p.Peel] })
 	}
-	if f.Schedules, err = schedules(ctx, client, f.Peels); err != nil {
+	if f.Schedules, err = wantedSchedules(ctx, client, f.Peels); err != nil {
 		return f, err
 	}
 	if f.Sync, err = client.SyncStatus(ctx); err != nil {
@@ -101,8 +101,8 @@ func (a *app) knownFleet(ctx context.Context, client *api.Client, args []string)
 	return f, nil
 }
 
-// schedules returns the entries of the wanted settings of peels. Peels with equal settings cost one request.
-func schedules(ctx context.Context, client *api.Client, peels []status.Peel) (map[settings.Digest]schedule.Set, error) {
+// wantedSchedules returns the entries of the wanted settings of peels. Peels with equal settings cost one request.
+func wantedSchedules(ctx context.Context, client *api.Client, peels []status.Peel) (map[settings.Digest]schedule.Set, error) {
 	all, asked := map[settings.Digest]schedule.Set{}, map[settings.Digest]bool{}
 	var mu sync.Mutex
 	g, ctx := errgroup.WithContext(ctx)

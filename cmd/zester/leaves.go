@@ -70,6 +70,11 @@ peel list --target 'G@os:debian' -o name`},
 	"target eval":    {asks, "target eval 'web-* and G@os:debian'\ntarget eval --file peels.yaml 'N@frontend'"},
 	"target explain": {lists, `target explain 'G@os:debian and not web-*'`},
 
+	"schedule add": {asks, `
+schedule add backup --function cmd.run command=backup --cron @daily
+schedule add 'queue depth' --prompt 'Is it long?' --every 5m --propose
+schedule add reboot --function cmd.run reboot --at 2026-12-01T03:00:00Z`},
+	"schedule remove":   {asks, "schedule remove 42 --yes --reason 'moved to the new host'\nschedule remove backup"},
 	"schedule list":     {listStates, "schedule list web-01\nschedule list '*' -o json"},
 	"schedule next":     {listsShort, "schedule next web-01\nschedule next web-01 backup -n 3"},
 	"schedule history":  {listStates, `schedule history web-01 backup`},

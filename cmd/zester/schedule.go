@@ -22,8 +22,9 @@ import (
 )
 
 func (a *app) scheduleCommand() *cobra.Command {
-	commands := append(a.liveCommands(), a.nextCommand(), a.explainCommand(), a.forecastCommand(), a.spreadCommand())
-	return group("schedule", "Show when schedule entries run; run, pause and skip them", commands...)
+	commands := append(a.liveCommands(), a.nextCommand(), a.explainCommand(), a.forecastCommand(), a.spreadCommand(),
+		a.scheduleAddCommand(), a.scheduleRemoveCommand())
+	return group("schedule", "Show when schedule entries run; run, pause, skip and change them", commands...)
 }
 
 const entryManual = `

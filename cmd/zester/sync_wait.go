@@ -73,17 +73,26 @@ const maxAskInterval = time.Second
 
 var hashBeginning = regexp.MustCompile(`^([0-9a-f]{4,64})?$`)
 
-// waitForSync first makes the master read the branch, so that it waits for a commit that was just pushed. It goes on while no
-// master replies, because another may take over.
+// waitForSync waits for the goal and prints the revision in force.
 func (a *app) waitForSync(ctx context.Context, client *api.Client, w *waiting, g goal) error {
+	s, failed, err := a.awaitGoal(ctx, client, w, g)
+	if err != nil {
+		return err
+	}
+	return cmp.Or(a.showReached(s, failed), failed)
+}
+
+// awaitGoal returns the state that ended the wait, and the failure if the goal was not reached. It first makes the master read the
+// branch, so that it waits for a commit that was just pushed. It goes on while no master replies, because another may take over.
+func (a *app) awaitGoal(ctx context.Context, client *api.Client, w *waiting, g goal) (reached *status.Sync, failed, err error) {
 	ask, last := (*api.Client).SyncNow, "no master has replied"
 	for pause := askInterval; ; pause = min(pause*3/2, maxAskInterval) {
 		s, err := ask(client, ctx)
 		switch {
 		case err == nil:
-			if done, failure := g.reached(s); done {
+			if done, failed := g.reached(s); done {
 				w.line.clear()
-				return cmp.Or(a.showReached(s, failure), failure)
+				return s, failed, nil
 			}
 			last = g.missing(s)
 			w.show(g.bar(s), last)
@@ -93,14 +102,14 @@ func (a *app) waitForSync(ctx context.Context, client *api.Client, w *waiting, g
 			last = err.Error()
 			w.show("", last)
 		default:
-			return err
+			return nil, nil, err
 		}
 		select {
 		case <-ctx.Done():
 			if errors.Is(ctx.Err(), context.Canceled) {
-				return ctx.Err()
+				return nil, nil, ctx.Err()
 			}
-			return &failure{
+			return nil, nil, &failure{
 				code: exitSomeSilent, err: fmt.Errorf("not every peel runs the revision after %s: %s", g.timeout, last),
 				hint: "zester sync status and zester sync peels show more",
 			}

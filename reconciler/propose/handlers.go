@@ -3,6 +3,8 @@ package propose
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -31,9 +33,10 @@ const (
 	pageSize = 200
 )
 
-// an intent is a change that is made on the newest head, and again on the next one if it loses a race.
+// An intent is a change that is made on the newest head, and again on the next one if it loses a race.
 type intent struct {
 	user    string
+	request []byte // what tells this request from others of the user: its key or itself
 	propose bool
 	title   string // of the commit
 	body    string
@@ -61,18 +64,20 @@ func (on *session) add(ctx context.Context, req micro.Request) (any, string, err
 		return nil, q.Name, refuse("400", "the field api is written by masters alone")
 	}
 	if q.Key != "" {
-		out, err := on.once(ctx, by, q.Key, req.Data(), func(id int) (*schedules.Changed, error) { return on.added(ctx, by, q, id) })
+		out, err := on.once(ctx, by, q.Key, req.Data(), func(id int) (*schedules.Changed, error) {
+			return on.added(ctx, by, q, []byte("key "+q.Key), id)
+		})
 		return out, q.Name, err
 	}
-	out, err := on.added(ctx, by, q, 0)
+	out, err := on.added(ctx, by, q, req.Data(), 0)
 	return out, q.Name, err
 }
 
 // added adds an entry with a number; 0: the next one.
-func (on *session) added(ctx context.Context, by string, q schedules.Add, id int) (*schedules.Changed, error) {
+func (on *session) added(ctx context.Context, by string, q schedules.Add, request []byte, id int) (*schedules.Changed, error) {
 	known := id != 0
 	out, err := on.make(ctx, intent{
-		user: by, propose: q.Propose, title: "add " + edit.EntryName(q.Name), body: "Requested as " + strconv.Quote(q.Name) + " for " + q.Target + ".",
+		user: by, request: request, propose: q.Propose, title: "add " + edit.EntryName(q.Name), body: "Requested as " + strconv.Quote(q.Name) + " for " + q.Target + ".",
 		on: func(r *edit.Repo) (string, map[string][]byte, *plan.DeclaredEntry, error) {
 			if known {
 				if e := r.ByID(id); e != nil {
@@ -93,42 +98,75 @@ func (on *session) added(ctx context.Context, by string, q schedules.Add, id int
 			return entry, files, nil, err
 		},
 	})
-	if out != nil {
+	if out != nil && (known || !out.Repeated) { // else the branch of an earlier request has the number
 		out.ID = id
 	}
 	return out, err
 }
 
+// A changer changes the files of one entry. It returns none if there is nothing to change.
+type changer func(*edit.Repo, *plan.DeclaredEntry) (map[string][]byte, error)
+
 func (on *session) remove(ctx context.Context, req micro.Request) (any, string, error) {
-	return on.changeEntry(ctx, req, "remove", func(r *edit.Repo, e *plan.DeclaredEntry) (map[string][]byte, error) { return r.Remove(e) })
+	return on.changeEntry(ctx, req, "remove", func(schedules.Change) changer { return (*edit.Repo).Remove })
 }
 
 func (on *session) enable(ctx context.Context, req micro.Request) (any, string, error) {
-	return on.changeEntry(ctx, req, "enable", func(r *edit.Repo, e *plan.DeclaredEntry) (map[string][]byte, error) { return r.SetEnabled(e, true) })
+	return on.changeEntry(ctx, req, "enable", func(schedules.Change) changer { return setEnabled(true, "") })
 }
 
 func (on *session) disable(ctx context.Context, req micro.Request) (any, string, error) {
-	return on.changeEntry(ctx, req, "disable", func(r *edit.Repo, e *plan.DeclaredEntry) (map[string][]byte, error) { return r.SetEnabled(e, false) })
+	return on.changeEntry(ctx, req, "disable", func(q schedules.Change) changer { return setEnabled(false, q.Reason) })
+}
+
+func setEnabled(enabled bool, why string) changer {
+	return func(r *edit.Repo, e *plan.DeclaredEntry) (map[string][]byte, error) {
+		if e.Entry.Enabled == enabled {
+			return nil, nil
+		}
+		return r.SetEnabled(e, enabled, why)
+	}
 }
 
 // changeEntry makes a change of one entry.
-func (on *session) changeEntry(ctx context.Context, req micro.Request, verb string, change func(*edit.Repo, *plan.DeclaredEntry) (map[string][]byte, error)) (any, string, error) {
+func (on *session) changeEntry(ctx context.Context, req micro.Request, verb string, change func(schedules.Change) changer) (any, string, error) {
 	var q schedules.Change
 	if err := decode(req, &q); err != nil {
 		return nil, "", err
 	}
-	if len(q.Reason) > schedules.MaxName || strings.ContainsFunc(q.Reason, unicode.IsControl) {
-		return nil, q.Ref, refuse("400", "reason is one line of at most %d bytes", schedules.MaxName)
+	if err := checkReason(q.Reason); err != nil {
+		return nil, q.Ref, err
 	}
-	out, err := on.make(ctx, intent{user: user(req), propose: q.Propose, title: verb + " " + cut(q.Ref), body: q.Reason, on: func(r *edit.Repo) (string, map[string][]byte, *plan.DeclaredEntry, error) {
-		e, err := lookup(r, q.Ref)
+	out, err := on.make(ctx, intent{
+		user: user(req), request: append([]byte(verb), req.Data()...), propose: q.Propose, title: verb + " " + cut(q.Ref), body: q.Reason,
+		on: changeOf(q.Ref, change(q)),
+	})
+	return out, q.Ref, err
+}
+
+func checkReason(reason string) error {
+	if len(reason) > schedules.MaxName || strings.ContainsFunc(reason, breaksLine) {
+		return refuse("400", "reason is one line of at most %d bytes", schedules.MaxName)
+	}
+	return nil
+}
+
+// breaksLine reports whether a character ends a line, or is another control character. YAML knows more line breaks than Go.
+func breaksLine(c rune) bool { return unicode.In(c, unicode.Cc, unicode.Zl, unicode.Zp) }
+
+// changeOf returns the change of the entry that ref names.
+func changeOf(ref string, change changer) func(*edit.Repo) (string, map[string][]byte, *plan.DeclaredEntry, error) {
+	return func(r *edit.Repo) (string, map[string][]byte, *plan.DeclaredEntry, error) {
+		e, err := lookup(r, ref)
 		if err != nil {
 			return "", nil, nil, err
 		}
 		files, err := change(r, e)
+		if err == nil && len(files) == 0 {
+			return e.Entry.Name, nil, e, nil
+		}
 		return e.Entry.Name, files, nil, err
-	}})
-	return out, q.Ref, err
+	}
 }
 
 func cut(s string) string { return strings.ToValidUTF8(s[:min(len(s), schedules.MaxName)], "") }
@@ -173,7 +211,7 @@ func (on *session) try(ctx context.Context, w intent) (*schedules.Changed, error
 		return nil, err
 	}
 	if done != nil {
-		return on.describe(ctx, done, head.Commit.Hash.String())
+		return on.describe(done, head.Commit.Hash.String()), nil
 	}
 	result, err := on.check(repo, files, entry)
 	if err != nil {
@@ -194,25 +232,51 @@ func (on *session) try(ctx context.Context, w intent) (*schedules.Changed, error
 	c := push.Change{
 		Files: on.writer.inRepo(files), Author: on.author(w.user), Message: strings.TrimSpace("schedules: "+w.title+"\n\n"+w.body) + "\n",
 	}
-	direct := on.o.Mode == Direct && !w.propose
-	if !direct {
-		c.Branch = fmt.Sprintf("zester/%s-%s", strings.ReplaceAll(w.title, " ", "-"), strconv.FormatInt(time.Now().UnixNano(), 36))
-	}
-	commit, err := on.writer.pusher.Commit(ctx, head, c)
-	if err != nil {
-		return nil, pushError(err)
-	}
-	out := &schedules.Changed{Entry: entry, Commit: commit.String(), Branch: cmp.Or(c.Branch, on.o.Branch)}
+	out := &schedules.Changed{Entry: entry, Branch: on.o.Branch, Proposed: on.o.Mode == Propose || w.propose}
 	if e := result.ByName(entry); len(e) == 1 {
 		out.File, out.Next = e[0].Pos.File, next(e[0].Entry)
 	}
-	if !direct && on.o.Forge != nil {
-		out.URL, err = on.o.Forge.OpenPull(ctx, forge.NewPull{Branch: c.Branch, Into: on.o.Branch, Title: "schedules: " + w.title, Body: strings.TrimSpace(w.body + "\n\nRequested by " + w.user + ".")})
+	if !out.Proposed {
+		commit, err := on.writer.pusher.Commit(ctx, head, c)
 		if err != nil {
-			return nil, refuse("503", "branch %s has the commit, but the pull request was not opened: %v", c.Branch, err)
+			return nil, pushError(err)
 		}
+		out.Commit = commit.String()
+		return out, nil
+	}
+	if err := on.proposeOn(ctx, head, w, c, out); err != nil {
+		return nil, err
 	}
 	return out, nil
+}
+
+// proposeOn pushes a change to a branch of its own and opens a pull request. The name of the branch follows from the request, so
+// that a repeated request finds the branch and only opens the pull request that the first one could not open.
+func (on *session) proposeOn(ctx context.Context, head *gitrepo.Snapshot, w intent, c push.Change, out *schedules.Changed) error {
+	sum := sha256.Sum256(append([]byte(w.user+"\x00"), w.request...))
+	c.Branch = "zester/" + strings.ReplaceAll(w.title, " ", "-") + "-" + hex.EncodeToString(sum[:5])
+	commit, merged, err := on.writer.pusher.Tip(ctx, c.Branch, head)
+	if err == nil && merged { // the same change was made before, and was undone since
+		c.Branch += "-" + head.Commit.Hash.String()[:8]
+		commit, _, err = on.writer.pusher.Tip(ctx, c.Branch, head)
+	}
+	if err != nil {
+		return err
+	}
+	if out.Repeated = !commit.IsZero(); !out.Repeated {
+		if commit, err = on.writer.pusher.Commit(ctx, head, c); err != nil {
+			return pushError(err)
+		}
+	}
+	out.Commit, out.Branch = commit.String(), c.Branch
+	if on.o.Forge == nil {
+		return nil
+	}
+	out.URL, err = on.o.Forge.OpenPull(ctx, forge.NewPull{Branch: c.Branch, Into: on.o.Branch, Title: "schedules: " + w.title, Body: strings.TrimSpace(w.body + "\n\nRequested by " + w.user + ".")})
+	if err != nil {
+		return refuse("503", "branch %s has the commit, but no pull request was opened; the same request opens it: %v", c.Branch, err)
+	}
+	return nil
 }
 
 // pushError makes a refusal of the server final.
@@ -248,11 +312,11 @@ func (on *session) check(r *edit.Repo, files map[string][]byte, entry string) (*
 	return result, nil
 }
 
-// describe returns what an earlier request changed.
-func (on *session) describe(_ context.Context, e *plan.DeclaredEntry, commit string) (*schedules.Changed, error) {
+// describe returns the reply to a request whose change the revision has already.
+func (on *session) describe(e *plan.DeclaredEntry, commit string) *schedules.Changed {
 	return &schedules.Changed{
 		ID: e.Entry.API.ID, Entry: e.Entry.Name, File: e.Pos.File, Commit: commit, Branch: on.o.Branch, Next: next(e.Entry), Repeated: true,
-	}, nil
+	}
 }
 
 // next returns the next time of an entry's timing, zero if there is none.

@@ -60,9 +60,6 @@ type Added struct {
 	Repeated bool   `json:"repeated,omitempty" doc:"An earlier request with the same key made the commit."`
 }
 
-// pauseAfter is how many errors in a row pause an entry that a request makes, unless it says otherwise.
-const pauseAfter = 10
-
 func (o Options) add(ctx context.Context, in *addInput) (*addOutput, error) {
 	var wait time.Duration
 	if in.Wait != "" {
@@ -71,7 +68,12 @@ func (o Options) add(ctx context.Context, in *addInput) (*addOutput, error) {
 			return nil, huma.Error400BadRequest("wait: " + err.Error())
 		}
 	}
-	q, err := in.Body.request(in.RawBody)
+	fields, err := object.Decode(in.RawBody, canon.MaxDepth-4)
+	if err != nil {
+		return nil, huma.Error400BadRequest("the body is not a JSON object: " + err.Error())
+	}
+	maps.DeleteFunc(fields, func(key string, value any) bool { return value == nil || key == "$schema" })
+	q, err := schedules.NewAdd(fields)
 	if err != nil {
 		return nil, huma.Error400BadRequest(err.Error())
 	}
@@ -83,7 +85,7 @@ func (o Options) add(ctx context.Context, in *addInput) (*addOutput, error) {
 	if err := byHand(&out); err != nil {
 		return nil, err
 	}
-	if wait > 0 && out.URL == "" {
+	if wait > 0 && !out.Proposed {
 		if err := o.wait(ctx, out.Commit, wait); err != nil {
 			return nil, err
 		}
@@ -100,89 +102,6 @@ func byHand(out *schedules.Changed) error {
 		return nil
 	}
 	return huma.Error409Conflict("the master may not write to the config repo (write.mode in master.yaml): apply this patch with git apply\n" + out.Patch)
-}
-
-// request returns the request for the service. Fields that New does not name go into the entry as they are.
-func (n *New) request(raw []byte) (q schedules.Add, err error) {
-	fields, err := object.Decode(raw, canon.MaxDepth-4)
-	if err != nil {
-		return q, fmt.Errorf("the body is not a JSON object: %w", err)
-	}
-	maps.DeleteFunc(fields, func(key string, value any) bool { return value == nil || key == "$schema" })
-	q = schedules.Add{Name: n.Name, Target: n.Target, Fields: fields}
-	delete(fields, "name")
-	delete(fields, "target")
-	if n.Prompt == "" && n.Function == "" && fields["module"] == nil {
-		return q, fmt.Errorf("prompt is missing: name a prompt, or a function with args")
-	}
-	if q.Name == "" {
-		q.Name = n.Prompt
-		if n.Prompt == "" {
-			q.Name = n.Function
-		}
-		q.Name = string([]rune(q.Name)[:min(40, len([]rune(q.Name)))])
-	}
-	if n.Function != "" {
-		delete(fields, "function")
-		fields["module"] = n.Function
-	}
-	if opts, ok := fields["opts"].(map[string]any); ok && len(opts) == 0 {
-		delete(fields, "opts")
-	}
-	if n.Prompt == "" {
-		delete(fields, "prompt")
-	}
-	if err := timing(fields); err != nil {
-		return q, err
-	}
-	if n.Delete && fields["at"] == nil {
-		return q, fmt.Errorf("delete_after_run is for a schedule with at")
-	}
-	if _, set := fields["pause_after_errors"]; !set && fields["breaker"] == nil {
-		fields["pause_after_errors"] = int64(pauseAfter)
-	}
-	if _, set := fields["return_job"]; !set {
-		fields["return_job"] = true
-	}
-	return q, nil
-}
-
-// timing turns the timing of a request into that of an entry.
-func timing(fields map[string]any) error {
-	named := 0
-	for _, key := range []string{"cron", "every", "interval", "at", "schedule", "when", "after"} {
-		if fields[key] != nil {
-			named++
-		}
-	}
-	if named != 1 {
-		return fmt.Errorf("%d timings: a schedule has exactly one of cron, every, at and schedule", named)
-	}
-	switch every := fields["every"].(type) {
-	case nil:
-	case int64:
-		if every < 1 || every > int64(10*365*24*time.Hour/time.Millisecond) {
-			return fmt.Errorf("every: %d ms is not a time of 1 ms to 10 years", every)
-		}
-		fields["interval"] = strictyaml.FormatDuration(time.Duration(every) * time.Millisecond)
-		delete(fields, "every")
-	case string:
-		fields["interval"] = every
-		delete(fields, "every")
-	default:
-		return fmt.Errorf("every is a number of milliseconds, or a duration such as 5m")
-	}
-	if at, ok := fields["at"].(int64); ok {
-		if at < 1e11 || at > 253_402_300_799_999 { // the end of the year 9999
-			return fmt.Errorf("at: %d is not a time in milliseconds since the Unix epoch", at)
-		}
-		fields["at"] = time.UnixMilli(at).UTC().Format(time.RFC3339)
-	}
-	if text, ok := fields["schedule"]; ok {
-		delete(fields, "schedule")
-		fields["when"] = text
-	}
-	return nil
 }
 
 // Done says what was done.

@@ -149,6 +149,46 @@ func (p *Pusher) Commit(ctx context.Context, base *gitrepo.Snapshot, c Change) (
 	return gitrepo.Hash(commit), nil
 }
 
+// Tip returns the commit that a branch is at, and whether that is part of base, which [Pusher.Head] returned. The hash is zero if
+// there is no such branch.
+func (p *Pusher) Tip(ctx context.Context, branch string, base *gitrepo.Snapshot) (tip gitrepo.Hash, merged bool, err error) {
+	ref := plumbing.NewBranchReferenceName(branch)
+	if p.remote == nil {
+		tip, err = localTip(p.address.Path, ref)
+	} else {
+		var h plumbing.Hash
+		h, err = p.remote.Resolve(ctx, pushLimit, ref)
+		if e, ok := errors.AsType[*remote.Error](err); ok && e.Reason == remote.RefNotFound {
+			return gitrepo.Hash{}, false, nil
+		}
+		tip = gitrepo.Hash(h)
+	}
+	if err != nil {
+		return gitrepo.Hash{}, false, fmt.Errorf("cannot read branch %q of %s: %w", branch, p.URL(), err)
+	}
+	if tip.IsZero() {
+		return tip, false, nil
+	}
+	merged, err = p.repo.IsAncestor(tip, base.Commit.Hash)
+	return tip, err == nil && merged, nil // a commit that is not in the store is not part of base
+}
+
+// localTip returns the commit of a branch in a repository on this host, zero if there is no such branch.
+func localTip(dir string, ref plumbing.ReferenceName) (gitrepo.Hash, error) {
+	repo, err := git.PlainOpenWithOptions(dir, &git.PlainOpenOptions{EnableDotGitCommonDir: true})
+	if err != nil {
+		return gitrepo.Hash{}, err
+	}
+	at, err := storer.ResolveReference(repo.Storer, ref)
+	switch {
+	case errors.Is(err, plumbing.ErrReferenceNotFound):
+		return gitrepo.Hash{}, nil
+	case err != nil:
+		return gitrepo.Hash{}, err
+	}
+	return gitrepo.Hash(at.Hash()), nil
+}
+
 func (p *Pusher) push(ctx context.Context, u remote.Update, b *builder) error {
 	if p.remote == nil {
 		return pushLocally(p.address.Path, u, b.made)

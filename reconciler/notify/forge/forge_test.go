@@ -192,3 +192,27 @@ func FuzzPulls(f *testing.F) {
 type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func TestAPullRequestIsOpenedOnce(t *testing.T) {
+	onEach(t, func(t *testing.T, c *forge.Client, s *forgetest.Server) {
+		s.SetPulls(forgetest.Pull{Number: 1, Branch: "main", Source: "zester/x", Fork: true}, forgetest.Pull{Number: 2, Branch: "main"})
+		p := forge.NewPull{Branch: "zester/a", Into: "main", Title: "add a", Body: "why"}
+		first, err := c.OpenPull(t.Context(), p)
+		if err != nil || first != s.Repo()+"/pulls/3" {
+			t.Fatal(first, err)
+		}
+		if again, err := c.OpenPull(t.Context(), p); err != nil || again != first {
+			t.Errorf("%s, %v, want %s", again, err, first)
+		}
+		if pulls := s.Pulls(); len(pulls) != 3 || pulls[2].Source != "zester/a" || pulls[2].Branch != "main" || pulls[2].Title != "add a" {
+			t.Errorf("%+v", pulls)
+		}
+		if page, err := c.OpenPull(t.Context(), forge.NewPull{Branch: "zester/x", Into: "main", Title: "x"}); err == nil && !strings.HasSuffix(page, "/4") {
+			t.Errorf("that of a fork: %s", page)
+		}
+		s.Refuse(http.StatusServiceUnavailable)
+		if _, err := c.OpenPull(t.Context(), p); err == nil {
+			t.Error("no error")
+		}
+	})
+}

@@ -27,6 +27,9 @@ type pull struct {
 	Source int64  `json:"source_project_id"`
 	Target int64  `json:"target_project_id"`
 	Branch string `json:"target_branch"`
+	From   string `json:"source_branch"` // GitLab
+	Page   string `json:"html_url"`
+	Web    string `json:"web_url"` // GitLab
 }
 
 type side struct {
@@ -37,7 +40,11 @@ type side struct {
 	} `json:"repo"` // null if the repository was deleted
 }
 
-func (p pull) number() int { return p.Number + p.IID } // each forge has one of them
+// Each forge has one of the two fields.
+
+func (p pull) number() int { return p.Number + p.IID }
+
+func (p pull) page() string { return outbound.Line(p.Page+p.Web, 500) }
 
 // isFork reports whether the head is in another repository or in an unknown one.
 func (p pull) isFork(gitlab bool) bool {
@@ -120,18 +127,34 @@ func (c *Client) EditComment(ctx context.Context, number int, id int64, body str
 // A NewPull is a pull request to open, from one branch of the repository into another.
 type NewPull struct{ Branch, Into, Title, Body string }
 
-// OpenPull opens a pull request and returns the address of its page.
+// OpenPull opens a pull request and returns the address of its page. If one is open for the branch, it returns that one's.
 func (c *Client) OpenPull(ctx context.Context, p NewPull) (page string, err error) {
 	body := map[string]string{"title": p.Title, "head": p.Branch, "base": p.Into, "body": p.Body}
 	if c.o.Provider == GitLab {
 		body = map[string]string{"title": p.Title, "source_branch": p.Branch, "target_branch": p.Into, "description": p.Body}
 	}
-	var made struct {
-		Page string `json:"html_url"`
-		Web  string `json:"web_url"` // GitLab
+	var made pull
+	err = c.call(ctx, http.MethodPost, c.api.JoinPath(c.shape.pulls), body, &made)
+	if outbound.HasStatus(err, http.StatusConflict, http.StatusUnprocessableEntity) {
+		if open, found := c.openPull(ctx, p); found == nil && open != nil {
+			return open.page(), nil
+		}
 	}
-	if err := c.call(ctx, http.MethodPost, c.api.JoinPath(c.shape.pulls), body, &made); err != nil {
+	if err != nil {
 		return "", err
 	}
-	return outbound.Line(made.Page+made.Web, 500), nil
+	return made.page(), nil
+}
+
+// openPull returns the open pull request from one branch of the repository into another, nil if there is none.
+func (c *Client) openPull(ctx context.Context, p NewPull) (found *pull, err error) {
+	gitlab := c.o.Provider == GitLab
+	number := func(p pull) int64 { return int64(p.number()) }
+	_, err = each(ctx, c, c.api.JoinPath(c.shape.pulls), c.shape.filter(p.Into), true, number, func(o pull) bool {
+		if o.Branch+o.Base.Ref == p.Into && o.From+o.Head.Ref == p.Branch && !o.isFork(gitlab) {
+			found = &o
+		}
+		return found == nil
+	})
+	return found, err
 }

@@ -293,14 +293,17 @@ func onlySchedule(lines []string) bool {
 	})
 }
 
-// SetEnabled returns the file with an entry enabled or disabled.
-func (r *Repo) SetEnabled(e *plan.DeclaredEntry, enabled bool) (map[string][]byte, error) {
+// SetEnabled returns the file with an entry enabled or disabled. why is one line for people, as a comment; it may be empty.
+func (r *Repo) SetEnabled(e *plan.DeclaredEntry, enabled bool, why string) (map[string][]byte, error) {
 	lines, key, end, err := r.lines(e)
 	if err != nil {
 		return nil, err
 	}
 	lines = slices.Clone(lines)
 	line := fmt.Sprintf("enabled: %v", enabled)
+	if why != "" {
+		line += " # " + why
+	}
 	first := slices.IndexFunc(lines[key+1:end], func(l string) bool {
 		return strings.TrimSpace(l) != "" && !strings.HasPrefix(strings.TrimSpace(l), "#")
 	})

@@ -153,7 +153,10 @@ func TestAnEntryThatPeopleMovedIsChangedInItsPlace(t *testing.T) {
 	if got := string(files["settings/web.yaml"]); got != want {
 		t.Errorf("%s", got)
 	}
-	files, err = r.SetEnabled(r.ByID(7), false)
+	if files, err = r.SetEnabled(r.ByID(7), false, "ann: too #loud"); err != nil || !strings.Contains(string(files["settings/web.yaml"]), "really\n    enabled: false # ann: too #loud\n") {
+		t.Errorf("%v\n%s", err, files["settings/web.yaml"])
+	}
+	files, err = r.SetEnabled(r.ByID(7), false, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +164,7 @@ func TestAnEntryThatPeopleMovedIsChangedInItsPlace(t *testing.T) {
 		t.Errorf("%s", got)
 	}
 	third := r.ByName("third")[0]
-	if files, err = r.SetEnabled(third, true); err != nil {
+	if files, err = r.SetEnabled(third, true, ""); err != nil {
 		t.Fatal(err)
 	}
 	if got := string(files["settings/web.yaml"]); !strings.Contains(got, "    enabled: true\n    interval: 3h\nb: 2") {
@@ -196,7 +199,7 @@ func TestAChangeOfOneEntryLeavesTheOthers(t *testing.T) {
 		for i, e := range r.Entries {
 			for _, change := range []func() (map[string][]byte, error){
 				func() (map[string][]byte, error) { return r.Remove(e) },
-				func() (map[string][]byte, error) { return r.SetEnabled(e, false) },
+				func() (map[string][]byte, error) { return r.SetEnabled(e, false, "noise: 3 # a day") },
 			} {
 				files, err := change()
 				if err != nil {

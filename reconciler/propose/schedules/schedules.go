@@ -34,12 +34,14 @@ type Changed struct {
 	Entry  string `json:"entry"`
 	File   string `json:"file"`
 	Commit string `json:"commit"`
-	Branch string `json:"branch"`        // that has the commit
-	URL    string `json:"url,omitempty"` // of the pull request
+	Branch string `json:"branch"` // that has the commit
+	// Proposed: the branch is not the one that the fleet follows, so the change waits for a merge.
+	Proposed bool   `json:"proposed,omitempty"`
+	URL      string `json:"url,omitempty"` // of the pull request; empty if the master knows no forge
 	// Patch is the change, if the master may not write to the repo. There is no commit then: apply it with git apply.
 	Patch string    `json:"patch,omitempty"`
 	Next  time.Time `json:"next_run,omitzero"`
-	// Repeated: an earlier request with the same key made the commit.
+	// Repeated: there was nothing to commit, as the repo has the change. Mostly an earlier request with the same key made it.
 	Repeated bool `json:"repeated,omitempty"`
 }
 

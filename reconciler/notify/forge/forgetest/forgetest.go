@@ -3,6 +3,7 @@
 package forgetest
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -43,6 +44,8 @@ type Pull struct {
 	Number int
 	Head   string
 	Branch string // the target branch
+	Source string // the branch with the change; empty: topic
+	Title  string
 	Fork   bool
 }
 
@@ -70,6 +73,13 @@ func (s *Server) SetPulls(pulls ...Pull) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pulls = pulls
+}
+
+// Pulls returns the open pull requests.
+func (s *Server) Pulls() []Pull {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.pulls)
 }
 
 // Write adds a comment of a user.
@@ -178,7 +188,7 @@ func (s *Server) repository(w http.ResponseWriter, r *http.Request, path []strin
 	if gitlab {
 		list, above, comments = "merge_requests", "merge_requests", "notes"
 	}
-	var in struct{ Body string }
+	var in request
 	if r.Method != http.MethodGet {
 		if err := json.NewDecoder(r.Body).Decode(&in); err != nil || len([]rune(in.Body)) > 65_536 {
 			w.WriteHeader(http.StatusUnprocessableEntity)
@@ -192,6 +202,8 @@ func (s *Server) repository(w http.ResponseWriter, r *http.Request, path []strin
 	switch {
 	case r.Method == http.MethodGet && len(path) == 1 && path[0] == list:
 		answer(w, http.StatusOK, cutPage(r, s.openPulls(r), true))
+	case r.Method == http.MethodPost && len(path) == 1 && path[0] == list:
+		s.open(w, in)
 	case r.Method == http.MethodPost && path[0] == "statuses":
 		answer(w, http.StatusCreated, map[string]any{})
 	case len(path) == 3 && path[0] == above && path[2] == comments:
@@ -205,6 +217,35 @@ func (s *Server) repository(w http.ResponseWriter, r *http.Request, path []strin
 		s.edit(w, path[len(path)-1], in.Body)
 	default:
 		w.WriteHeader(http.StatusNotFound)
+	}
+}
+
+// A request has the fields of all requests that are served.
+type request struct {
+	Body   string
+	Title  string
+	Head   string
+	Base   string
+	Source string `json:"source_branch"` // GitLab, as Target
+	Target string `json:"target_branch"`
+}
+
+// open opens a pull request. A second one of a branch is refused.
+func (s *Server) open(w http.ResponseWriter, in request) {
+	p := Pull{Number: len(s.pulls) + 1, Branch: in.Base, Source: in.Head, Title: in.Title}
+	if s.provider == forge.GitLab {
+		p.Branch, p.Source = in.Target, in.Source
+	}
+	switch {
+	case p.Branch == "" || p.Source == "" || p.Title == "":
+		w.WriteHeader(http.StatusBadRequest)
+	case !slices.ContainsFunc(s.pulls, func(o Pull) bool { return !o.Fork && o.Source == p.Source && o.Branch == p.Branch }):
+		s.pulls = append(s.pulls, p)
+		answer(w, http.StatusCreated, s.pull(p))
+	case s.provider == forge.GitHub:
+		w.WriteHeader(http.StatusUnprocessableEntity)
+	default:
+		w.WriteHeader(http.StatusConflict)
 	}
 }
 
@@ -244,22 +285,28 @@ func (s *Server) openPulls(r *http.Request) (all []any) {
 		if want := q.Get("base") + q.Get("target_branch"); want != "" && want != p.Branch {
 			continue
 		}
-		from := int64(7)
-		if p.Fork {
-			from = 8
-		}
-		if s.provider == forge.GitLab {
-			all = append(all, map[string]any{
-				"iid": p.Number, "sha": p.Head, "target_branch": p.Branch, "source_project_id": from, "target_project_id": 7,
-			})
-			continue
-		}
-		all = append(all, map[string]any{
-			"number": p.Number, "head": map[string]any{"sha": p.Head, "ref": "topic", "repo": map[string]any{"id": from}},
-			"base": map[string]any{"ref": p.Branch, "repo": map[string]any{"id": 7}},
-		})
+		all = append(all, s.pull(p))
 	}
 	return all
+}
+
+// pull returns a pull request as the forge shows it.
+func (s *Server) pull(p Pull) any {
+	from, source := int64(7), cmp.Or(p.Source, "topic")
+	if p.Fork {
+		from = 8
+	}
+	page := fmt.Sprintf("%s/pulls/%d", s.Repo(), p.Number)
+	if s.provider == forge.GitLab {
+		return map[string]any{
+			"iid": p.Number, "sha": p.Head, "target_branch": p.Branch, "source_branch": source, "source_project_id": from, "target_project_id": 7,
+			"web_url": page,
+		}
+	}
+	return map[string]any{
+		"number": p.Number, "head": map[string]any{"sha": p.Head, "ref": source, "repo": map[string]any{"id": from}},
+		"base": map[string]any{"ref": p.Branch, "repo": map[string]any{"id": 7}}, "html_url": page,
+	}
 }
 
 // cutPage returns one page of a list.
