@@ -5,11 +5,13 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auditlog"
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/rest/schedules"
+	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
 // registerSchedules registers the routes of schedules. They need the scope admin, because a schedule runs on any peel.
@@ -37,6 +39,9 @@ func (r *routes) registerSchedules(a huma.API) {
 				return nil, dispatchError(err)
 			}
 			return j, nil
+		},
+		Returns: func(ctx context.Context, jid wire.JID) (*job.RowsPage, error) {
+			return r.Questions.JobReturns(ctx, api.JobRequest{JID: jid})
 		},
 	})
 }

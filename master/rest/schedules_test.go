@@ -80,7 +80,16 @@ func TestTheRequestsOfThePrintedAPI(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
 		s.writes(dir)
 		var asked []wire.Request
-		peel := s.peel("web-01", nil, func(nc *nats.Conn, r wire.Request) { asked = append(asked, r); echo("web-01")(nc, r) })
+		busy := false
+		peel := s.peel("web-01", nil, func(nc *nats.Conn, r wire.Request) {
+			if asked = append(asked, r); !busy {
+				echo("web-01")(nc, r)
+				return
+			}
+			ack(nc, "web-01", r)
+			no := wire.Result{Error: "the entry runs already"}
+			say(nc, wire.ReturnOf(r.JID, "web-01"), wire.Return{JID: r.JID, Peel: "web-01", Result: no, Epoch: r.Epoch, V: wire.Version})
+		})
 		admin, base := s.admin(), "/api/v1/schedules"
 		due := time.Now().Add(time.Hour).Truncate(time.Second)
 		for i, body := range []object{
@@ -146,7 +155,8 @@ func TestTheRequestsOfThePrintedAPI(t *testing.T) {
 		refused(t, s.ask(admin, "POST", base+"/1/run", nil), 400, "unpause it first")
 		entry.State, entry.Running = "active", 1
 		s.reports(peel, "web-01", entry)
-		refused(t, s.ask(admin, "POST", base+"/1/run", nil), 409, "is running already on web-01")
+		busy = true
+		refused(t, s.ask(admin, "POST", base+"/1/run", nil), 409, "web-01: the entry runs already")
 		refused(t, s.ask(admin, "DELETE", base+"/1", nil), 409, "is running on web-01")
 		entry.Running = 0
 		s.reports(peel, "web-01", entry)

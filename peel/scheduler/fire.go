@@ -235,6 +235,7 @@ func (o *owner) start(e *entry, f Fire) {
 	o.runs = append(o.runs, r)
 	e.Fired, e.Started = f.Fired, f.Started
 	o.Dirty = true
+	o.note(e)
 	o.s.log.Debug("run started", "entry", e.Name, "trigger", f.Trigger, "nominal", f.Nominal)
 	o.s.launch(r)
 }

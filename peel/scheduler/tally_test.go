@@ -435,6 +435,26 @@ func TestFireThatWaitsForASlotIsMissedAtItsDeadlineAlthoughTheSlotIsNotFree(t *t
 	})
 }
 
+func TestBeginAndEndOfARunAreReportedIfARequestMadeTheEntry(t *testing.T) {
+	for text, want := range map[string]int64{"": 0, ", api: {id: 1}": 2} {
+		t.Run(text, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var changes atomic.Int64
+				h := start(t, scheduler.Options{Zone: time.UTC, Changed: func() { changes.Add(1) }})
+				defer h.shut()
+				h.takes["e"] = time.Minute
+				h.apply(one(t, `cron: "0 * * * *"`+text))
+				time.Sleep(2*time.Hour + 30*time.Minute)
+				before := changes.Load() // the first run, which is a change of every entry
+				time.Sleep(2 * time.Hour)
+				if n := changes.Load() - before; n != 2*want {
+					t.Errorf("%d changes in two runs, want %d", n, 2*want)
+				}
+			})
+		})
+	}
+}
+
 // A removed entry, or one with a new timing, does not make up what it owed.
 func TestFiresThatAreOwedAndNotMadeUpAreMissed(t *testing.T) {
 	const minutely = `cron: "* * * * *", catch_up: run_all, `

@@ -79,7 +79,7 @@ func (r *Reporter) Run(ctx context.Context, nc *nats.Conn) {
 		case <-connected:
 			a.want(time.Now().Add(rand.N(afterConnect)))
 		case <-r.changed:
-			a.want(time.Now())
+			a.want(time.Now().Add(settles))
 		case <-timer.C:
 			made := time.Now()
 			stored := nc.IsConnected() && r.send(ctx, confirmed)
@@ -111,6 +111,7 @@ func (r *Reporter) send(ctx context.Context, confirmed time.Time) bool {
 
 const (
 	minGap       = 5 * time.Second  // between two reports
+	settles      = time.Second / 2  // within which another change often follows, such as the end of a run after its start
 	afterConnect = 10 * time.Second // within which the peels of a fleet report after a connect
 )
 

@@ -40,7 +40,7 @@ type New struct {
 type (
 	addInput struct {
 		Key     string `header:"Idempotency-Key" maxLength:"200" doc:"The same request with the same key makes one commit, for 7 days."`
-		Wait    string `query:"wait" maxLength:"20" doc:"Reply when the fleet has applied the commit, or after this time, such as 30s."`
+		Wait    string `query:"wait" maxLength:"20" doc:"Reply when the fleet has applied the commit, or after this time, at most 30s."`
 		RawBody []byte
 		Body    New
 	}
@@ -191,13 +191,53 @@ func (o Options) run(ctx context.Context, in *idInput) (*doneOutput, error) {
 	if err != nil {
 		return nil, err
 	}
-	switch {
-	case !shown(s, f).Enabled:
+	if !shown(s, f).Enabled {
 		return nil, huma.Error400BadRequest(s.Entry + " is paused: unpause it first")
-	case f.Running > 0:
-		return nil, huma.Error409Conflict(fmt.Sprintf("%s is running already on %s", s.Entry, peels(f)))
 	}
-	return o.dispatch(ctx, f, "schedule.run", map[string]any{"entry": s.Entry}, "dispatched")
+	out, err := o.dispatch(ctx, f, "schedule.run", map[string]any{"entry": s.Entry}, "dispatched")
+	if err != nil {
+		return nil, err
+	}
+	return out, o.begun(ctx, out.Body.JID)
+}
+
+const (
+	beginsWithin = 3 * time.Second // usually peels reply sooner whether they began a run
+	lookAgain    = 100 * time.Millisecond
+)
+
+// begun returns an error if no peel began the run that a job asks for, such as because one is in flight: peels know that, and reports
+// only what was. It is nil if that is not known in time.
+func (o Options) begun(ctx context.Context, jid wire.JID) error {
+	for end := time.Now().Add(beginsWithin); time.Now().Before(end); {
+		page, err := o.Returns(ctx, jid)
+		if err != nil {
+			return nil // the job goes on
+		}
+		if page.Job.Status.Final() {
+			return refusal(page.Rows)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(lookAgain):
+		}
+	}
+	return nil
+}
+
+// refusal returns the error of the first peel, if no peel of the rows did what it was asked to.
+func refusal(rows []job.Row) error {
+	var first error
+	for _, row := range rows {
+		switch {
+		case row.Return == nil || row.Return.Success:
+			return nil
+		case first == nil:
+			first = huma.Error409Conflict(fmt.Sprintf("%s: %s", row.Peel, row.Return.Error))
+		}
+	}
+	return first
 }
 
 // dispatch runs a function of the scheduler on the peels that report the entry.

@@ -2,10 +2,12 @@
 // Call [Register].
 //
 // Changes are requests to the service of package reconciler/propose, on this master or another; they are commits in the name of the
-// token. What happened to an entry comes from the newest reports of its peels, by the table of package coverage. Pausing and running
-// are jobs on the peels that have the entry.
+// token. What happened to an entry comes from the newest reports of its peels, by the table of package coverage: peels report within
+// 5 s when a run of an entry that a request made begins or ends, and on other entries when their state changes, or every 10 minutes.
+// Pausing and running are jobs on the peels that have the entry.
 //
-// Known gap: run facts are read from at most 200 peels of a page.
+// Known gaps: run facts are read from at most 200 peels of a page. A run that began within 5 s may be missing in them, so that its
+// entry can be removed; the run goes on.
 package schedules
 
 import (
@@ -35,8 +37,8 @@ import (
 )
 
 const (
-	maxFacts   = 200 // peels whose reports are read for an answer
-	maxWait    = 2 * time.Minute
+	maxFacts   = 200              // peels whose reports are read for an answer
+	maxWait    = 30 * time.Second // as long as any request may take
 	waitEvery  = time.Second
 	perPage    = 50
 	maxPerPage = 200
@@ -54,6 +56,8 @@ type Options struct {
 	Ask func(ctx context.Context, noun, verb string, question, answer any) error
 	// Submit dispatches a job in the name of the caller and writes the audit log.
 	Submit func(ctx context.Context, spec job.Spec) (*job.Job, error)
+	// Returns reads the targets of a job and what they returned.
+	Returns func(ctx context.Context, jid wire.JID) (*job.RowsPage, error)
 }
 
 // Register adds the routes.
@@ -284,7 +288,7 @@ func shown(s *schedules.Schedule, f *facts) Schedule {
 	switch {
 	case !out.Enabled:
 		out.NextRun = 0
-	case !f.next.IsZero():
+	case f.next.After(time.Now()): // else that fire is over, and the next report tells the next
 		out.NextRun = millis(f.next)
 	}
 	return out
