@@ -14,7 +14,7 @@ import (
 // Messages is the part of master.yaml about messages to people and their tools.
 type Messages struct {
 	Notify []Place `yaml:"notify"` // places that receive notifications about revisions
-	Alerts Alerts  `yaml:"alerts"` // who is told of alerts, whose rules are in zester.yaml
+	Alerts Alerts  `yaml:"alerts"` // receivers of alerts; the rules are in zester.yaml
 }
 
 // Alerts is the part of master.yaml about alerts.

@@ -36,9 +36,9 @@ type Config struct {
 	Telemetry
 	REST      REST      `yaml:"rest"`      // the REST API
 	Git       Git       `yaml:"git"`       // access to the repo
-	Write     Write     `yaml:"write"`     // commits for programs and people
-	Schedules Schedules `yaml:"schedules"` // that requests make
-	Verify    Verify    `yaml:"verify"`    // the keys that commits have to be signed with
+	Write     Write     `yaml:"write"`     // commits that the master makes on request
+	Schedules Schedules `yaml:"schedules"` // made by requests
+	Verify    Verify    `yaml:"verify"`    // the keys that must have signed commits
 	History   string    `yaml:"history"`   // forbid, approve or allow a rewritten branch
 	Hooks     []Hook    `yaml:"hooks"`     // webhooks by which forges announce pushes
 	Messages

@@ -22,23 +22,23 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/propose"
 )
 
-// Write is the part of master.yaml about commits that the master makes for programs and people. Its flags are --write-mode and so
-// on. All fields but mode, mail_domain, user and pull_requests are paths of files. CA, proxy and known hosts are those of git.
+// Write is the part of master.yaml about commits that the master makes on request. Its flags are --write-mode and so on. Keys,
+// password and token are read from files. The CA certificates, the proxy and the known hosts are those under git.
 type Write struct {
 	Mode         string `yaml:"mode"`          // direct or propose; empty: requests are answered with a patch
 	MailDomain   string `yaml:"mail_domain"`   // of the mail addresses of authors, NAME@DOMAIN; empty: zester.invalid
-	SigningKey   string `yaml:"signing_key"`   // with the SSH key that signs commits; empty: they are not signed
+	SigningKey   string `yaml:"signing_key"`   // file with the SSH key that signs commits; empty: they are not signed
 	User         string `yaml:"user"`          // for basic authentication
-	Password     string `yaml:"password"`      // with the password or token of the user
-	Token        string `yaml:"token"`         // with a bearer token
-	SSHKey       string `yaml:"ssh_key"`       // with a private key
-	PullRequests string `yaml:"pull_requests"` // name of the forge in notify on which pull requests are opened; empty: none are
+	Password     string `yaml:"password"`      // file with the password or token of the user
+	Token        string `yaml:"token"`         // file with a bearer token
+	SSHKey       string `yaml:"ssh_key"`       // file with a private key
+	PullRequests string `yaml:"pull_requests"` // name of the forge under notify that gets the pull requests; empty: none are opened
 }
 
-// Schedules is the part of master.yaml about schedules that requests make. Its flags are --schedules-target and --schedules-max.
+// Schedules is the part of master.yaml about schedules made by requests. Its flags are --schedules-target and --schedules-max.
 type Schedules struct {
-	Target string `yaml:"target"` // of schedules that name none; empty: each has to name one
-	Max    int    `yaml:"max"`    // schedules that requests may have made at a time; 0: 1000
+	Target string `yaml:"target"` // target of schedules without one; empty: each request must name one
+	Max    int    `yaml:"max"`    // most schedules made by requests that may exist at a time; 0: 1000
 }
 
 // writes returns the service that changes schedules on request.

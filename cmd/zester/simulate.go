@@ -74,10 +74,10 @@ flight at the end has neither of the last two. -o json:
    "clock_changes": [{"at": …, "zone": …, "shift_seconds": …, "entry": …,
                       "wall_times": […], "fires": [time, …]}, …]}`
 
-// Forms of -o that simulate has besides those of every command.
+// Output formats of simulate, besides those that every command has.
 const formSVG form = "svg"
 
-// simulateForm is a value of -o of simulate.
+// simulateForm is an output format of simulate.
 type simulateForm struct{ *form }
 
 func (f simulateForm) Set(s string) error {
@@ -91,7 +91,7 @@ func (f simulateForm) Set(s string) error {
 	return nil
 }
 
-// defaultTook is how long runs take of which nothing is known.
+// defaultTook is the assumed duration of a run if its entry has no recorded runs.
 const defaultTook = time.Minute
 
 // simulateFlags holds the flags of simulate.
@@ -123,7 +123,7 @@ func (a *app) simulateCommand() *cobra.Command {
 	return cmd
 }
 
-// options returns the options of the simulation, apart from the peels that are away.
+// options returns the options of the simulation without Away.
 func (f *simulateFlags) options() (o simulate.Options, err error) {
 	if o.From, err = fromInstant(f.from); err != nil {
 		return o, err
@@ -210,7 +210,7 @@ func entriesIn(groups []forecast.Group) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// takes parses --took, which counts more than what was measured. Each entry must be one of the schedules.
+// takes parses --took, which overrides measured durations. Each entry must be in the schedules.
 func (f *simulateFlags) takes(names []string, measured map[string]time.Duration) (func(entry string) time.Duration, error) {
 	byEntry, byDefault := maps.Clone(measured), defaultTook
 	for _, value := range f.took {
@@ -291,10 +291,10 @@ func (a *app) simulate(ctx context.Context, dir string, f simulateFlags) error {
 	return a.print(out, simulated, func() error { return a.simulationTables(out) })
 }
 
-// measuredFor is the time in which recorded runs count.
+// measuredFor is how far back recorded runs are read.
 const measuredFor = 30 * 24 * time.Hour
 
-// medians returns how long runs of entries take, of those with recorded runs.
+// medians returns the median duration of each entry that has recorded runs.
 func (a *app) medians(ctx context.Context, names []string) (map[string]time.Duration, error) {
 	now := time.Now()
 	past := backtest.Past{From: now.Add(-measuredFor), Until: now, Durations: map[string]backtest.Durations{}}

@@ -10,13 +10,13 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// Commands about other things than coverage show its verdicts on the fires of the last day, and wait for them only so long.
+// Other commands also show the verdicts of the last day. They wait no longer than this for them.
 const (
 	troubleTime = day
 	troubleWait = 3 * time.Second
 )
 
-// scheduleTroubles are what is wrong with the schedules of peels.
+// scheduleTroubles counts peels by the problem in their schedules.
 type scheduleTroubles struct {
 	of                   map[target.PeelID]string
 	failed, missed, away int   // peels
@@ -34,7 +34,7 @@ func troublesOf(ctx context.Context, client *api.Client) scheduleTroubles {
 	return troublesIn(c.Rows)
 }
 
-// troublesIn returns what is wrong by rows of peels.
+// troublesIn counts the problems in rows of peels.
 func troublesIn(rows []api.CoverageRow) scheduleTroubles {
 	t := scheduleTroubles{of: map[target.PeelID]string{}}
 	for _, r := range rows {
@@ -58,7 +58,7 @@ func troublesIn(rows []api.CoverageRow) scheduleTroubles {
 	return t
 }
 
-// String returns the peels by what is wrong, empty if nothing is.
+// String returns the counts for people. It is empty without problems.
 func (t scheduleTroubles) String() string {
 	if t.err != nil {
 		return "not known: " + t.err.Error()
@@ -85,7 +85,7 @@ SCHEDULE is what zester coverage says of the last day: fires that were missed,
 runs that failed, or that the peel does not report. It is left out if nothing is
 wrong, or if masters do not know.`
 
-// withTroubles adds a column to a table of peels if something is wrong with a schedule. The first column has the peels.
+// withTroubles adds the column SCHEDULE to a table of peels if one has a problem. The first column has the peels' IDs.
 func (a *app) withTroubles(ctx context.Context, client *api.Client, list table) table {
 	if a.output == formJSON || len(list.rows) == 0 {
 		return list
@@ -105,7 +105,7 @@ func (t scheduleTroubles) addTo(list table) table {
 	return list
 }
 
-// schedules reports what is wrong with the schedules of peels.
+// schedules reports problems in the schedules of peels.
 func (d *doctor) schedules(ctx context.Context, client *api.Client) {
 	if text := troublesOf(ctx, client).String(); text != "" {
 		d.found("schedules", warning, "zester coverage --by peel names the peels, zester why shows one fire", "%s", text)

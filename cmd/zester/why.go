@@ -96,7 +96,7 @@ func (a *app) showWhy(w *why.Answer) error {
 	})
 }
 
-// folded breaks a text between words for the terminal. Lines after the first begin with so many spaces.
+// folded wraps a text between words at the width of the terminal. Lines after the first are indented.
 func (a *app) folded(text string, indent int) string {
 	var b strings.Builder
 	column := indent

@@ -144,7 +144,7 @@ func Encode(r wire.ScheduleState) ([]byte, error) {
 	return canon.Marshal(r)
 }
 
-// isWell reports whether an entry is active and its newest fire went well.
+// isWell reports whether an entry is active and its newest fire ran without a problem.
 func isWell(e *wire.EntryReport) bool {
 	return (e.State == string(rules.StateActive) || e.State == string(rules.StateDisabled)) && e.Breaker == "" && e.InRow == 0 && len(e.Problems) == 0
 }

@@ -1,6 +1,6 @@
 // Package bisect finds the commit after which a schedule entry began to fail, from the records of its runs alone. Call [Find].
 //
-// A record names the commit that last changed the entry, so each run is a test of that commit that was already made. Which
+// A record names the commit that last changed the entry, so each recorded run has already tested a commit. Which
 // commit explains the failures is decided by package cause. Runs that fail and succeed in turns, an entry that failed before
 // the oldest record, and one that began to fail without a commit are reported as such.
 //
@@ -61,7 +61,7 @@ type Result struct {
 	Until    time.Time         `json:"until"`   // of the newest run
 }
 
-// A Commit counts the runs of the entry as one commit left it.
+// A Commit counts the runs of one version of the entry.
 type Commit struct {
 	Commit settings.Commit `json:"commit,omitempty"` // empty: not known, as for entries of peel.yaml
 	Author string          `json:"author,omitempty"`

@@ -26,12 +26,12 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// Length is how far a horizon looks.
+// Length is the time that a horizon covers.
 const Length = 72 * time.Hour
 
 const (
 	outboxItems = 10_000         // messages that a peel keeps for the masters: peel/outbox.MaxItems
-	tallyHours  = 48 * time.Hour // of which a peel keeps what became of each fire, by the hour: peel/wire.MaxScheduleHours less the present one
+	tallyHours  = 48 * time.Hour // a peel keeps the counts of each hour this long: peel/wire.MaxScheduleHours without the present hour
 	ever        = 400 * 24 * time.Hour
 )
 
@@ -278,7 +278,7 @@ func (l *look) stops(e *schedule.Entry, timing schedule.Timing, f fires) string 
 	return "fires last at " + f.last.UTC().Format(time.RFC3339)
 }
 
-// credentials sets the credentials that end, and the ends of those of peels.
+// credentials fills Horizon.Credentials, and Peel.Credential of each peel.
 func (l *look) credentials() {
 	for _, c := range l.Credentials {
 		if c.Expires.IsZero() {
@@ -307,7 +307,7 @@ func (l *look) credentials() {
 	})
 }
 
-// then says what the end of a credential means.
+// then says what stops when a credential expires.
 func then(c credential.Held) string {
 	switch {
 	case c.Role == grants.RolePeel && c.Renews:
@@ -320,7 +320,7 @@ func then(c credential.Held) string {
 	return "the bus refuses it until another is made"
 }
 
-// stale sets what is no longer learnt.
+// stale fills Horizon.Stale.
 func (l *look) stale() {
 	add := func(what, format string, args ...any) {
 		l.out.Stale = append(l.out.Stale, Stale{what, fmt.Sprintf(format, args...)})
@@ -338,6 +338,6 @@ func (l *look) stale() {
 		results = fmt.Sprintf("one peel reports %d runs and keeps the newest %d of them: it drops older ones from about %.0f h on", l.loaded, outboxItems, Length.Hours()*outboxItems/float64(l.loaded))
 	}
 	add("results", "%s", results)
-	add("coverage", "fires are unknown to masters until the peel reports; peels keep what became of each fire for %d h, and the counters of all", int(tallyHours.Hours()))
+	add("coverage", "masters do not know what happened to fires until the peel reports; peels keep the counts of each hour for %d h, and totals for good", int(tallyHours.Hours()))
 	add("orders", "nobody can pause, resume or run an entry; a pause with --for ends by itself")
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/schedule/forecast"
 )
 
-// A ClockChange is what becomes of an entry with fixed times where the clocks of its zone change: its wall times are skipped, or
-// come twice. Entries that follow elapsed time are not affected.
+// A ClockChange is the effect of a change of clocks, as to daylight saving, on an entry with fixed times: some of its wall times are
+// skipped, or come twice. Entries that follow elapsed time are not affected.
 type ClockChange struct {
 	Entry string
 	Zone  string

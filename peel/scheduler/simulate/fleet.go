@@ -115,7 +115,7 @@ type fleet struct {
 	done int
 }
 
-// A job is one peel that stands for a number of peels.
+// A job is one peel that is simulated for a number of equal peels.
 type job struct {
 	peel  target.PeelID
 	peels int

@@ -166,7 +166,7 @@ func (h *Host) endWaits() {
 	}
 }
 
-// await has proceed called after a time.
+// await arranges a call of proceed after a time.
 func (h *Host) await(a *attempt, d time.Duration, waits bool) {
 	a.end, a.waits = h.now.Up+d, waits
 	if waits {

@@ -1,5 +1,5 @@
-// Package backtest holds changed schedule entries against the past: it computes what they would have done in the last days with
-// the durations that runs had then. Call [Of] with the changes and a [Past]; [Result.Lines] is for people.
+// Package backtest tests changed schedule entries against the past: it computes what they would have done in the last days, with
+// the recorded durations of runs. Call [Of] with the changes and a [Past]; [Result.Lines] is for people.
 //
 // For each entry it counts the fires that would have come while the run before was in flight, those that windows and blackouts
 // keep from running, and those that come while another entry of the same peel runs; and for all of them the load by the minute.
