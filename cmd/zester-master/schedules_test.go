@@ -454,3 +454,29 @@ func TestMastersThatAreKilledLoseAndDoubleNoCommit(t *testing.T) {
 		t.Errorf("%d references", n)
 	}
 }
+
+// TestACommitOutlivesTheTokenThatAskedForIt revokes a token after its commit and before the fleet applies that.
+func TestACommitOutlivesTheTokenThatAskedForIt(t *testing.T) {
+	s := newSite(t, fstest.MapFS{"top.yaml": {Data: []byte("base:\n  '*': [all]\n")}, "settings/all.yaml": {Data: []byte("a: 1\n")}})
+	master, base := s.writer(newForge(s))
+	master.waitFor("revision in force")
+	peel := s.daemon("zester-peel", "--id", "web-01", "--data-dir", "peel", "--url", s.url(), "--creds", s.issue(grants.RolePeel, "web-01"))
+	peel.waitFor("settings applied")
+	token := web{t, natstest.HTTPS(t, s.path("master/tls/ca.crt")), base, strings.TrimSpace(s.zester(0, "token", "create", "gone", "--scope", "admin"))}
+	body := map[string]any{"name": "queue", "function": "test.ping", "every": 3600000, "target": "*"}
+
+	s.zester(0, "sync", "pause")
+	commit := regexp.MustCompile(`[0-9a-f]{40}`).FindString(string(token.schedules(200, "POST", "", body, "")))
+	s.zester(0, "token", "revoke", "gone")
+	for code := 0; code != http.StatusUnauthorized; <-time.After(lookAgain) { // masters know within a second
+		code, _ = token.do("GET", "/api/v1/schedules/queue", nil)
+	}
+	if peel.wrote(commit) {
+		t.Fatal("a paused reconciler sends settings")
+	}
+	s.zester(0, "sync", "resume")
+	peel.waitFor("settings applied", commit)
+	if out := s.zester(0, "web-01", "schedule.list"); !strings.Contains(out, "token:gone <token+gone@example.com>") {
+		t.Errorf("the peel has\n%s", out)
+	}
+}

@@ -80,8 +80,8 @@ func (on *session) added(ctx context.Context, by string, q schedules.Add, reques
 		user: by, request: request, propose: q.Propose, title: "add " + edit.EntryName(q.Name), body: "Requested as " + strconv.Quote(q.Name) + " for " + q.Target + ".",
 		on: func(r *edit.Repo) (string, map[string][]byte, *plan.DeclaredEntry, error) {
 			if known {
-				if e := r.ByID(id); e != nil {
-					return e.Entry.Name, nil, e, nil // by an earlier try
+				if made := r.ByID(id); len(made) > 0 {
+					return made[0].Entry.Name, nil, made[0], nil // by an earlier try
 				}
 			}
 			n, last := r.Made()
@@ -173,18 +173,20 @@ func cut(s string) string { return strings.ToValidUTF8(s[:min(len(s), schedules.
 
 // lookup returns the entry of a number or name.
 func lookup(r *edit.Repo, ref string) (*plan.DeclaredEntry, error) {
+	what := "an entry " + ref
+	all := r.ByName(ref)
 	if id, err := strconv.Atoi(ref); err == nil {
-		if e := r.ByID(id); e != nil {
-			return e, nil
+		if numbered := r.ByID(id); len(numbered) > 0 {
+			what, all = "an entry with the number "+ref, numbered
 		}
 	}
-	switch all := r.ByName(ref); len(all) {
+	switch len(all) {
 	case 0:
 		return nil, refuse("404", "there is no schedule %q", cut(ref))
 	case 1:
 		return all[0], nil
 	default:
-		return nil, refuse("409", "%d files have an entry %s: edit them by hand", len(all), ref)
+		return nil, refuse("409", "%s and %s both have %s: edit them by hand", all[0].Pos, all[1].Pos, what)
 	}
 }
 
@@ -371,7 +373,7 @@ func (on *session) list(ctx context.Context, req micro.Request) (any, string, er
 // keyOf sorts the entries that requests made by number, before all others by name and place.
 func keyOf(e *plan.DeclaredEntry) string {
 	if id := e.Entry.API.ID; id > 0 {
-		return fmt.Sprintf("0 %010d", id)
+		return fmt.Sprintf("0 %010d %s:%09d", id, e.Pos.File, e.Pos.Line)
 	}
 	return fmt.Sprintf("1 %s %s:%09d", e.Entry.Name, e.Pos.File, e.Pos.Line)
 }

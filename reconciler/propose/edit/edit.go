@@ -58,26 +58,23 @@ func Read(files fs.FS) (*Repo, error) {
 	return &Repo{fs: files, Entries: p.DeclaredEntries()}, nil
 }
 
-// ByID returns the entry that the request with a number made, nil if there is none.
-func (r *Repo) ByID(id int) *plan.DeclaredEntry {
-	return r.find(func(e *schedule.Entry) bool { return e.API.ID == id })
+// ByID returns the entries with the number that a request got: more than one if people copied it.
+func (r *Repo) ByID(id int) []*plan.DeclaredEntry {
+	return r.all(func(e *schedule.Entry) bool { return e.API.ID == id })
 }
 
 // ByName returns the entries of a name. Several files may have one.
-func (r *Repo) ByName(name string) (all []*plan.DeclaredEntry) {
+func (r *Repo) ByName(name string) []*plan.DeclaredEntry {
+	return r.all(func(e *schedule.Entry) bool { return e.Name == name })
+}
+
+func (r *Repo) all(is func(*schedule.Entry) bool) (all []*plan.DeclaredEntry) {
 	for _, e := range r.Entries {
-		if e.Entry.Name == name {
+		if is(e.Entry) {
 			all = append(all, e)
 		}
 	}
 	return all
-}
-
-func (r *Repo) find(is func(*schedule.Entry) bool) *plan.DeclaredEntry {
-	if i := slices.IndexFunc(r.Entries, func(e *plan.DeclaredEntry) bool { return is(e.Entry) }); i >= 0 {
-		return r.Entries[i]
-	}
-	return nil
 }
 
 // Made counts the entries that requests made, and returns the highest number of one.

@@ -80,7 +80,7 @@ base:
 			t.Errorf("%s:\n%s", file, got)
 		}
 	}
-	if with, err := edit.Read(r.With(files)); err != nil || with.ByID(42) == nil {
+	if with, err := edit.Read(r.With(files)); err != nil || len(with.ByID(42)) != 1 {
 		t.Errorf("the revision with the change has no such entry: %v", err)
 	}
 	m = apply(m, files)
@@ -88,7 +88,7 @@ base:
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := r.ByID(42)
+	e := r.ByID(42)[0]
 	if e == nil || e.Entry.API.Name != "Daily health check" || e.Entry.API.By != "ann" || !e.Entry.API.At.Equal(at) {
 		t.Fatalf("the entry is not found by its number: %+v", e)
 	}
@@ -145,7 +145,7 @@ b: 2
 
 func TestAnEntryThatPeopleMovedIsChangedInItsPlace(t *testing.T) {
 	m, r := repo(t, "settings/web.yaml", shared)
-	files, err := r.Remove(r.ByID(7))
+	files, err := r.Remove(r.ByID(7)[0])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,10 +153,10 @@ func TestAnEntryThatPeopleMovedIsChangedInItsPlace(t *testing.T) {
 	if got := string(files["settings/web.yaml"]); got != want {
 		t.Errorf("%s", got)
 	}
-	if files, err = r.SetEnabled(r.ByID(7), false, "ann: too #loud"); err != nil || !strings.Contains(string(files["settings/web.yaml"]), "really\n    enabled: false # ann: too #loud\n") {
+	if files, err = r.SetEnabled(r.ByID(7)[0], false, "ann: too #loud"); err != nil || !strings.Contains(string(files["settings/web.yaml"]), "really\n    enabled: false # ann: too #loud\n") {
 		t.Errorf("%v\n%s", err, files["settings/web.yaml"])
 	}
-	files, err = r.SetEnabled(r.ByID(7), false, "")
+	files, err = r.SetEnabled(r.ByID(7)[0], false, "")
 	if err != nil {
 		t.Fatal(err)
 	}
