@@ -93,6 +93,8 @@ func TestErrorsNameTheValueAndWhatToDo(t *testing.T) {
 		{"schedule add x --function test.ping --every 5m --set splay", exitUsage, `cannot use --set "splay": write FIELD=VALUE, or FIELD:=YAML` + "\nHELP zester schedule add"},
 		{"schedule add x --function test.ping --every 5m --propose --wait 30s", exitUsage, "--wait does not go with --propose: peels run a proposed change only after somebody has merged it\nHELP zester schedule add"},
 		{"schedule remove x", exitUsage, "cannot remove x without --yes: there is no terminal to ask a question\nHELP zester schedule remove"},
+		{"schedule edit", exitUsage, "zester schedule edit needs the name or number of the entry\nHELP zester schedule edit"},
+		{"schedule pause web-01 hello --propose", exitUsage, "--propose needs --for: the pause ends by itself if nobody merges the pull request\nHELP zester schedule pause"},
 		{"schedule next web-01 -n 0", exitUsage, "cannot list 0 fires: -n is between 1 and 100 for a peel's entries\nHELP zester schedule next"},
 		{"alert silence backup", exitUsage, `cannot silence "backup" without an end: give --for, such as --for 2h` + "\nHELP zester alert silence"},
 		{"alert silence backup --for 2h", exitUsage, `cannot silence "backup" without a reason: give --reason` + "\nHELP zester alert silence"},
@@ -129,7 +131,7 @@ func TestErrorsNameTheValueAndWhatToDo(t *testing.T) {
 // The texts of errors that no test makes: they need a failing disk, a terminal or a fault in the middle of a command.
 var _ = []string{
 	"cannot read the certificates of the bus", "cannot find your configuration directory", "cannot read your configuration",
-	"cannot write your configuration", "cannot print all of it", "nothing was approved", "nothing was removed", "none of the newest jobs is yours",
+	"cannot write your configuration", "cannot print all of it", "nothing was approved", "nothing was removed", "cannot make a file to edit", "cannot read what the editor saved", "none of the newest jobs is yours",
 	"cannot find the config repo", "cannot read the calendars", "cannot read the sealed secrets of the peel", "could not be run",
 	"not the result of a run of states", "failed on", "cannot compare with",
 }

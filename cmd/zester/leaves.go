@@ -74,13 +74,16 @@ peel list --target 'G@os:debian' -o name`},
 schedule add backup --function cmd.run command=backup --cron @daily
 schedule add 'queue depth' --prompt 'Is it long?' --every 5m --propose
 schedule add reboot --function cmd.run reboot --at 2026-12-01T03:00:00Z`},
-	"schedule remove":   {asks, "schedule remove 42 --yes --reason 'moved to the new host'\nschedule remove backup"},
-	"schedule list":     {listStates, "schedule list web-01\nschedule list '*' -o json"},
-	"schedule next":     {listsShort, "schedule next web-01\nschedule next web-01 backup -n 3"},
-	"schedule history":  {listStates, `schedule history web-01 backup`},
-	"schedule breaker":  {listsShort, `schedule breaker web-01 backup`},
-	"schedule run":      {asks, `schedule run 'web-*' backup`},
-	"schedule pause":    {asks, `schedule pause 'web-*' backup --for 2h --reason 'new disk'`},
+	"schedule edit":    {asks, "schedule edit backup --reason 'after the dump' --wait 1m\nschedule edit 42 --propose"},
+	"schedule remove":  {asks, "schedule remove 42 --yes --reason 'moved to the new host'\nschedule remove backup"},
+	"schedule list":    {listStates, "schedule list web-01\nschedule list '*' -o json"},
+	"schedule next":    {listsShort, "schedule next web-01\nschedule next web-01 backup -n 3"},
+	"schedule history": {listStates, `schedule history web-01 backup`},
+	"schedule breaker": {listsShort, `schedule breaker web-01 backup`},
+	"schedule run":     {asks, `schedule run 'web-*' backup`},
+	"schedule pause": {asks, `
+schedule pause 'web-*' backup --for 2h --reason 'new disk'
+schedule pause '*' backup --for 2d --propose`},
 	"schedule resume":   {asks, `schedule resume 'web-*' backup`},
 	"schedule skip":     {asks, `schedule skip web-01 backup`},
 	"schedule explain":  {flagOutput, "schedule explain --cron '30 2 * * mon-fri'\nschedule explain --file settings/db/backup.yaml --entry backup"},

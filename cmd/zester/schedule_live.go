@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,9 +12,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/catalogue"
 	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/reconciler/propose/schedules"
 	"github.com/seed-c01c3da5/zester/settings"
 )
 
@@ -21,6 +25,7 @@ type liveCommand struct {
 	function, short, long string
 	entry                 bool     // it concerns one entry
 	options               []string // of liveOptions
+	propose               bool     // it has --propose
 }
 
 // liveOptions are the flags that are arguments of functions.
@@ -40,8 +45,12 @@ func (a *app) liveCommands() []*cobra.Command {
 			long: "It ignores windows and the breaker, but neither a pause nor maxrunning.",
 		},
 		{
-			function: "schedule.pause", short: "Keep an entry from firing", entry: true, options: []string{"reason", "for"},
-			long: "Runs in flight go on. The pause outlasts restarts and commits; it ends with\nschedule resume, or after the time of --for.",
+			function: "schedule.pause", short: "Keep an entry from firing", entry: true, options: []string{"reason", "for"}, propose: true,
+			long: `Runs in flight go on. The pause outlasts restarts and commits; it ends with
+schedule resume, or after the time of --for.
+
+--propose pauses now, and opens a pull request that disables the entry for good
+on every peel that has it. If nobody merges it, the pause ends after --for.`,
 		},
 		{
 			function: "schedule.resume", short: "End the pause of an entry, also after failures", entry: true,
@@ -62,6 +71,7 @@ func (a *app) liveCommand(c liveCommand) *cobra.Command {
 	if c.entry {
 		typed = append(typed, "entry")
 	}
+	propose := false
 	cmd := &cobra.Command{
 		Use:   name + " " + strings.ToUpper(strings.Join(typed, " ")),
 		Short: c.short,
@@ -80,14 +90,51 @@ those of zester TARGET ` + c.function + `.`,
 					args[name] = f.Value.String()
 				}
 			}
+			if propose {
+				return a.pauseAndPropose(cmd, words[0], words[1], args)
+			}
 			return a.callSchedule(cmd, words[0], c.function, args)
 		},
 	}
 	for _, name := range c.options {
 		cmd.Flags().String(name, "", liveOptions[name])
 	}
+	if c.propose {
+		cmd.Flags().BoolVar(&propose, "propose", false, "also open a pull request that disables the entry; needs --for")
+	}
 	a.dispatching.following(cmd.Flags())
 	return cmd
+}
+
+// pauseAndPropose pauses an entry on a target for a time, and requests the change of the config repo that makes it last.
+func (a *app) pauseAndPropose(cmd *cobra.Command, target, entry string, args map[string]any) error {
+	if args["for"] == nil {
+		return usageError("--propose needs --for: the pause ends by itself if nobody merges the pull request")
+	}
+	paused := a.callSchedule(cmd, target, "schedule.pause", args)
+	if f, ok := errors.AsType[*failure](paused); paused != nil && (!ok || f.code != exitSomeFailed && f.code != exitSomeSilent && f.code != exitBoth) {
+		return paused // on no peel
+	}
+	q := schedules.Change{Ref: entry, Propose: true}
+	q.Reason, _ = args["reason"].(string)
+	err := a.withClient(func(client *api.Client) error {
+		out, err := askSchedule[schedules.Changed](cmd.Context(), client, "disable", q)
+		switch {
+		case err != nil:
+			return fmt.Errorf("the pull request was not opened: %w", err)
+		case out.Patch != "":
+			return fmt.Errorf("no pull request was opened: the master may not write to the config repo")
+		case !out.Proposed:
+			fmt.Fprintf(a.errOut, "no pull request is needed: the config repo disables %s already\n", entry)
+		default:
+			fmt.Fprintf(a.errOut, "proposed on branch %s: %s\n", out.Branch, plain(cmp.Or(out.URL, "open a pull request for it")))
+		}
+		return nil
+	})
+	if paused != nil && err != nil {
+		fmt.Fprintln(a.errOut, plain(err.Error()))
+	}
+	return cmp.Or(paused, err)
 }
 
 // callSchedule dispatches a function of the schedule to a target.

@@ -36,39 +36,14 @@ func runWrites(t *testing.T, dir string, mode propose.Mode) {
 	testscript.Run(t, testscript.Params{
 		Dir: dir, Cmds: commands, RequireExplicitExec: true, RequireUniqueNames: true,
 		Setup: func(env *testscript.Env) error {
-			tb := env.T().(testing.TB)
-			var bare string
-			f, err := startFleet(tb.TempDir(), func(f *fleet) error {
-				bare = filepath.Join(tb.TempDir(), "fleet.git")
-				if out, err := exec.Command("git", "clone", "-q", "--bare", f.work.Dir(), bare).CombinedOutput(); err != nil {
-					return fmt.Errorf("%w: %s", err, out)
-				}
-				f.repo.URL = bare
-				pulls, err := pullsOn(tb)
-				if err != nil {
-					return err
-				}
-				service, err := propose.New(propose.Options{
-					Mode: mode, Path: ".", Branch: "main", Max: 10, Target: "web-*", Domain: "example.com", Forge: pulls,
-					Write: push.Options{Repo: gitrepo.Options{URL: bare, Dir: filepath.Join(f.dir, "write")}, Committer: push.Person{Name: "zester", Email: "zester@example.com"}},
-				})
-				if err == nil {
-					f.services = append(f.services, service.Run)
-				}
-				return err
-			})
+			f, err := startWriter(env.T().(testing.TB), mode)
 			if err != nil {
 				return err
 			}
-			env.Defer(func() {
-				if err := f.stop(); err != nil {
-					tb.Fatal(err)
-				}
-			})
 			if err := f.setUp(env); err != nil {
 				return err
 			}
-			env.Setenv("REPO", bare)
+			env.Setenv("REPO", f.repo.URL)
 			for name, value := range map[string]string{
 				"GIT_AUTHOR_NAME": "Bob", "GIT_AUTHOR_EMAIL": "bob@example.com", "GIT_COMMITTER_NAME": "Bob", "GIT_COMMITTER_EMAIL": "bob@example.com",
 			} {
@@ -77,6 +52,36 @@ func runWrites(t *testing.T, dir string, mode propose.Mode) {
 			return nil
 		},
 	})
+}
+
+// startWriter starts a fleet that follows a bare repository, with a master that may write to it. It ends with the test.
+func startWriter(t testing.TB, mode propose.Mode) (*fleet, error) {
+	f, err := startFleet(t.TempDir(), func(f *fleet) error {
+		f.repo.URL = filepath.Join(t.TempDir(), "fleet.git")
+		if out, err := exec.Command("git", "clone", "-q", "--bare", f.work.Dir(), f.repo.URL).CombinedOutput(); err != nil {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+		pulls, err := pullsOn(t)
+		if err != nil {
+			return err
+		}
+		service, err := propose.New(propose.Options{
+			Mode: mode, Path: ".", Branch: "main", Max: 10, Target: "web-*", Domain: "example.com", Forge: pulls,
+			Write: push.Options{Repo: gitrepo.Options{URL: f.repo.URL, Dir: filepath.Join(f.dir, "write")}, Committer: push.Person{Name: "zester", Email: "zester@example.com"}},
+		})
+		if err == nil {
+			f.services = append(f.services, service.Run)
+		}
+		return err
+	})
+	if err == nil {
+		t.Cleanup(func() {
+			if err := f.stop(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	return f, err
 }
 
 // pullsOn returns the client of a forge that ends with the test.

@@ -144,6 +144,64 @@ func (on *session) changeEntry(ctx context.Context, req micro.Request, verb stri
 	return out, q.Ref, err
 }
 
+// file returns the settings file of an entry.
+func (on *session) file(ctx context.Context, req micro.Request) (any, string, error) {
+	var q schedules.FileQuery
+	if err := decode(req, &q); err != nil {
+		return nil, "", err
+	}
+	head, repo, err := on.reader.read(ctx)
+	if err != nil {
+		return nil, q.Ref, err
+	}
+	e, err := lookup(repo, q.Ref)
+	if err != nil {
+		return nil, q.Ref, err
+	}
+	text, err := repo.Text(e)
+	if err != nil {
+		return nil, q.Ref, err
+	}
+	if len(text) > schedules.MaxText {
+		return nil, q.Ref, refuse("409", "%s has %d bytes, the limit is %d: edit it in a checkout", e.Pos.File, len(text), schedules.MaxText)
+	}
+	return schedules.File{
+		Entry: e.Entry.Name, File: e.Pos.File, Commit: head.Commit.Hash.String(), Text: string(text), Digest: schedules.Digest(string(text)),
+	}, q.Ref, nil
+}
+
+// replace replaces the settings file of an entry, unless somebody changed it since it was read.
+func (on *session) replace(ctx context.Context, req micro.Request) (any, string, error) {
+	var q schedules.Replace
+	if err := decode(req, &q); err != nil {
+		return nil, "", err
+	}
+	err := checkReason(q.Reason)
+	if err == nil && len(q.Text) > schedules.MaxText {
+		err = refuse("400", "a text of %d bytes, the limit is %d", len(q.Text), schedules.MaxText)
+	}
+	if err != nil {
+		return nil, q.Ref, err
+	}
+	change := func(r *edit.Repo, e *plan.DeclaredEntry) (map[string][]byte, error) {
+		now, err := r.Text(e)
+		switch {
+		case err != nil:
+			return nil, err
+		case string(now) == q.Text:
+			return nil, nil
+		case schedules.Digest(string(now)) != q.Was:
+			return nil, refuse("409", "somebody changed %s since you opened it: edit the new text", e.Pos.File)
+		}
+		return r.Replace(e, []byte(q.Text))
+	}
+	out, err := on.make(ctx, intent{
+		user: user(req), request: append([]byte("edit"), req.Data()...), propose: q.Propose, title: "edit " + cut(q.Ref), body: q.Reason,
+		on: changeOf(q.Ref, change),
+	})
+	return out, q.Ref, err
+}
+
 func checkReason(reason string) error {
 	if len(reason) > schedules.MaxName || strings.ContainsFunc(reason, breaksLine) {
 		return refuse("400", "reason is one line of at most %d bytes", schedules.MaxName)
@@ -215,7 +273,7 @@ func (on *session) try(ctx context.Context, w intent) (*schedules.Changed, error
 	if done != nil {
 		return on.describe(done, head.Commit.Hash.String()), nil
 	}
-	result, err := on.check(repo, files, entry)
+	result, err := on.check(repo, files)
 	if err != nil {
 		return nil, err
 	}
@@ -297,9 +355,9 @@ func (on *session) author(user string) push.Person {
 	return push.Person{Name: user, Email: strings.ReplaceAll(user, ":", "+") + "@" + cmp.Or(on.o.Domain, DefaultDomain)}
 }
 
-// check compiles the result for the fleet and returns its entries. The error has the messages of lint; mistakes that lint finds
-// in other entries do not count.
-func (on *session) check(r *edit.Repo, files map[string][]byte, entry string) (*edit.Repo, error) {
+// check compiles the result for the fleet and returns its entries. The error has the messages of lint; mistakes that lint finds in
+// entries that do not change do not count.
+func (on *session) check(r *edit.Repo, files map[string][]byte) (*edit.Repo, error) {
 	after := r.With(files)
 	result, err := edit.Read(after)
 	if err != nil {
@@ -308,7 +366,7 @@ func (on *session) check(r *edit.Repo, files map[string][]byte, entry string) (*
 	if _, err := plan.NewCompiler().Compile(after, on.fleet.Index()); err != nil {
 		return nil, err
 	}
-	if errs := lint.New(lint.Options{From: time.Now()}).Unknown(result.ByName(entry)); len(errs) > 0 {
+	if errs := lint.New(lint.Options{From: time.Now()}).Unknown(r.Changed(result)); len(errs) > 0 {
 		return nil, refuse("400", "%w", errs)
 	}
 	return result, nil

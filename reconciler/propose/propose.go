@@ -152,11 +152,12 @@ func (s *Service) Run(ctx context.Context, nc *nats.Conn, fleet *feed.Feed) erro
 	serving.Go(func() { s.change(ctx) })
 	reads := make(chan struct{}, readAtOnce)
 	for verb, handle := range map[string]func(context.Context, micro.Request) (any, string, error){
-		"list": on.list, "add": on.add, "remove": on.remove, "enable": on.enable, "disable": on.disable,
+		"list": on.list, "file": on.file,
+		"add": on.add, "remove": on.remove, "enable": on.enable, "disable": on.disable, "replace": on.replace,
 	} {
 		h := micro.HandlerFunc(func(req micro.Request) {
 			do := func() { on.respond(ctx, req, verb, handle) }
-			if verb != "list" {
+			if !isRead(verb) {
 				select {
 				case s.work <- do:
 				default:
@@ -193,6 +194,8 @@ func (s *Service) change(ctx context.Context) {
 	}
 }
 
+func isRead(verb string) bool { return verb == "list" || verb == "file" }
+
 // respond answers one request.
 func (on *session) respond(ctx context.Context, req micro.Request, verb string, handle func(context.Context, micro.Request) (any, string, error)) {
 	ctx, cancel := context.WithTimeout(ctx, changeLimit)
@@ -203,7 +206,7 @@ func (on *session) respond(ctx context.Context, req micro.Request, verb string, 
 		data, err = canon.Marshal(answer)
 	}
 	code := codeOf(err)
-	if verb != "list" {
+	if !isRead(verb) {
 		e := audit.Entry{Action: "schedule." + verb, Target: about}.Ended(err, code != "503")
 		on.audit.Write(ctx, e.By(grants.CallerOf(req.Subject(), nats.Header(req.Headers()))))
 	}

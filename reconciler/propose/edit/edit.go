@@ -1,7 +1,7 @@
-// Package edit makes the changes of files by which programs add, disable and remove schedule entries of a config repo.
+// Package edit makes the changes of files by which masters add, change and remove schedule entries of a config repo on request.
 //
-// Call [Read] for a revision, then [Repo.Add], [Repo.Remove] or [Repo.SetEnabled]; the results are files with their new contents.
-// [Repo.With] is the revision with a change, to check it. Everything is pure.
+// Call [Read] for a revision, then [Repo.Add], [Repo.Remove], [Repo.SetEnabled] or [Repo.Replace]; the results are files with their
+// new contents. [Repo.With] is the revision with a change, to check it. Everything is pure.
 //
 // An added entry gets a file of its own, settings/api/<entry>.yaml, and a reference in top.d/api.yaml. People may edit and move
 // both: an entry is found by the number in its field api, wherever it is. A change touches only the lines of its entry; if that

@@ -1,14 +1,20 @@
-// Package schedules has the requests and replies about the schedule entries of a config repo: zester.api.schedule.add, remove,
-// enable and list. Package propose serves them; master/api is the client.
+// Package schedules has the requests and replies about the schedule entries of a config repo: zester.api.schedule.list, add, remove,
+// enable, disable, file and replace. Package propose serves them; the Ask method of the client in master/api sends them. [NewAdd]
+// makes the request for an entry from the fields that the REST API and the command line take.
 package schedules
 
-import "time"
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"time"
+)
 
 // Bounds of requests.
 const (
 	MaxRequest = 256 << 10 // bytes of an encoded request
 	MaxName    = 200       // bytes
 	MaxKey     = 200       // bytes of an idempotency key
+	MaxText    = 128 << 10 // bytes of a file that is replaced
 )
 
 // An Add adds an entry.
@@ -26,6 +32,36 @@ type Change struct {
 	Ref     string `json:"ref"` // number or entry name
 	Reason  string `json:"reason,omitempty"`
 	Propose bool   `json:"propose,omitempty"`
+}
+
+// A FileQuery asks for the settings file of an entry.
+type FileQuery struct {
+	Ref string `json:"ref"` // number or entry name
+}
+
+// A File is the settings file of an entry at the head of the branch.
+type File struct {
+	Entry  string `json:"entry"`
+	File   string `json:"file"`
+	Commit string `json:"commit"`
+	Text   string `json:"text"`
+	Digest string `json:"digest"` // of Text, for a [Replace]
+}
+
+// A Replace replaces the settings file of an entry. Only its entries may differ.
+type Replace struct {
+	Ref string `json:"ref"` // number or entry name
+	// Was is the digest of the text that was edited. If the file has another one by now, the request is refused.
+	Was     string `json:"was"`
+	Text    string `json:"text"`
+	Reason  string `json:"reason,omitempty"`
+	Propose bool   `json:"propose,omitempty"`
+}
+
+// Digest returns the digest of a file's text.
+func Digest(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
 }
 
 // Changed says what was changed.
