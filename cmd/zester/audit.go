@@ -146,12 +146,12 @@ func (a *app) showAudit(entries []audit.Entry) error {
 
 func auditTable(entries []audit.Entry) table {
 	t := table{
-		header: []string{"TIME", "USER", "FROM", "ACTION", "ABOUT", "PEELS", "RESULT", "JOB", "WHY", "ROLE", "SEQ"}, states: []string{"RESULT"},
-		narrow: []string{"ABOUT", "WHY"}, drop: []string{"FROM", "PEELS", "WHY", "JOB"}, wide: []string{"ROLE", "SEQ"},
+		header: []string{"TIME", "USER", "FROM", "ACTION", "ABOUT", "PEELS", "RESULT", "JOB", "WHY", "ROLE", "AGENT", "SEQ"}, states: []string{"RESULT"},
+		narrow: []string{"ABOUT", "WHY"}, drop: []string{"FROM", "PEELS", "WHY", "JOB"}, wide: []string{"ROLE", "AGENT", "SEQ"},
 	}
 	for i := range entries {
 		e := &entries[i]
-		t.add(append(auditRow(e), string(e.Role), strconv.FormatUint(e.Seq, 10))...)
+		t.add(append(auditRow(e), string(e.Role), claimed(e.Agent), strconv.FormatUint(e.Seq, 10))...)
 	}
 	return t
 }

@@ -119,6 +119,8 @@ func (a *app) values(cmd *cobra.Command, name string, args []string, word string
 		all = a.offered(cmd, func(ctx context.Context, client *api.Client) []string { return entriesOf(ctx, client, args[0]) })
 	case "NAME|ID":
 		all = a.offered(cmd, scheduleRefs)
+	case "ACTION":
+		all = a.offered(cmd, heldIDs)
 	case "SILENCE":
 		all = a.offered(cmd, silences)
 	case "MATCH":

@@ -97,7 +97,7 @@ func (a *app) targets(ctx context.Context, client *api.Client, expr string) ([]t
 func (d *dispatching) fill(spec *job.Spec) (err error) {
 	spec.Timeout, spec.WhenOnline = d.timeoutOf(spec.Function), d.whenOnline
 	if d.reason != "" {
-		spec.Metadata = withPair(spec.Metadata, metaReason, d.reason)
+		spec.Metadata = withPair(spec.Metadata, job.MetaReason, d.reason)
 	}
 	if d.test {
 		spec.Args = withPair(spec.Args, "test", any(true))
@@ -119,11 +119,8 @@ func withPair[V any](m map[string]V, key string, value V) map[string]V {
 	return m
 }
 
-// Keys of metadata that this program writes.
-const (
-	metaReason  = "reason"   // --reason
-	metaRetryOf = "retry_of" // the job whose failed or missing targets are run again
-)
+// metaRetryOf is the key of metadata with the job whose failed or missing targets are run again.
+const metaRetryOf = "retry_of"
 
 // firstWords returns the words that a command line can begin with, other than targets.
 func firstWords(cmd *cobra.Command) []string {

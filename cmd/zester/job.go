@@ -108,7 +108,7 @@ func jobsTable(jobs []job.Job) table {
 		if scheduled {
 			cells = append(cells, j.Metadata[job.MetaSchedule])
 		}
-		t.add(append(cells, j.Owner, clock(j.Updated), took(&j), fmt.Sprintf("%d/%d", j.ReturnCount, j.TargetCount), j.Metadata[metaReason])...)
+		t.add(append(cells, j.Owner, clock(j.Updated), took(&j), fmt.Sprintf("%d/%d", j.ReturnCount, j.TargetCount), j.Metadata[job.MetaReason])...)
 	}
 	return t
 }
@@ -247,7 +247,10 @@ func (a *app) describe(j *job.Job) {
 		line("deadline", when(j.Deadline))
 	}
 	line("took", took(j))
-	line("reason", j.Metadata[metaReason])
+	line("reason", j.Metadata[job.MetaReason])
+	line("asked by", j.Metadata[job.MetaAskedBy])
+	line("action", j.Metadata[job.MetaHeld])
+	line("agent", claimed(j.Metadata[job.MetaAgent]))
 	line("retry of", j.Metadata[metaRetryOf])
 	if j.Cancel != nil {
 		line("canceled", strings.TrimSuffix(fmt.Sprintf("by %s, %s: %s", j.Cancel.By, when(j.Cancel.Time), j.Cancel.Reason), ": "))

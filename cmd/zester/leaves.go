@@ -141,6 +141,8 @@ state status -o json           # with the states that changed or failed`},
 	"alert unsilence": {asks, `alert unsilence 7h2k4qma`},
 	"alert test":      {asks, `alert test oncall`},
 
+	"approve": {listStates, "approve\napprove 37dGaoSrFIRXbpOFJdtFuWUJSsF\napprove 37dGaoSrFIRXbpOFJdtFuWUJSsF --reject"},
+
 	"auth user add":          {asks, "auth user add ada\nauth user add lee --limit-target 'web-*' --limit-function 'test.*'"},
 	"auth user list":         {listStates, `auth user list`},
 	"auth user revoke":       {asks, `auth user revoke lee`},

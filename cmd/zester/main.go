@@ -192,7 +192,7 @@ func (a *app) root() *cobra.Command {
 		a.coverageCommand(), a.whyCommand(),
 		a.lintCommand(), a.blameCommand(), a.bisectCommand(),
 		a.planCommand(), a.simulateCommand(), a.horizonCommand(),
-		a.syncCommand(), a.stateCommand(), a.alertCommand(),
+		a.syncCommand(), a.stateCommand(), a.alertCommand(), a.approveCommand(),
 		a.authCommand(),
 		a.contextCommand(),
 		a.auditCommand(), a.guideCommand(),

@@ -297,8 +297,8 @@ func reasonsOf(a status.Attempt) string {
 	return strings.Join(reasons, "; ")
 }
 
-// held returns the failure of a newest commit that does not go out, with the command that lets it.
-func held(s *status.Sync) *failure {
+// notOut returns the failure of a newest commit that does not go out, with the command that lets it.
+func notOut(s *status.Sync) *failure {
 	word, hint := "is refused", ""
 	switch {
 	case s.RolledBack():

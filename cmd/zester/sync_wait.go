@@ -255,7 +255,7 @@ func (g goal) reached(s *status.Sync) (bool, error) {
 	// A commit that was named or pinned may be refused while the branch cannot be read.
 	wanted := cmp.Or(g.wanted(s), string(s.Observed))
 	if refused(s) && strings.HasPrefix(string(s.LastAttempted), wanted) {
-		return true, held(s)
+		return true, notOut(s)
 	}
 	if f := lost(s); f != nil {
 		return true, f

@@ -42,6 +42,7 @@ type Entry struct {
 	PeelsHash string `json:"peels_hash,omitempty"`
 	// Agent is the assistant's program that asked for the action in the name of the user, as it calls itself.
 	Agent   string `json:"agent,omitempty"`
+	Held    string `json:"held,omitempty"` // ID of the held action
 	Result  Result `json:"result"`
 	Reason  string `json:"reason,omitempty"`   // why it was not done
 	LeftOut int    `json:"left_out,omitempty"` // refusals of the user before this entry that were not kept

@@ -71,7 +71,7 @@ func (l *Log) Write(ctx context.Context, e audit.Entry) {
 	bound(&e)
 	if err := l.store(ctx, &e); err != nil {
 		l.log.Error("audit entry not stored", "user", e.User, "role", e.Role, "from", e.From, "action", e.Action, "target", e.Target,
-			"function", e.Function, "args", e.Args, "jid", e.JID, "count", e.Count, "peels", e.Peels, "peels_hash", e.PeelsHash, "agent", e.Agent, "result", e.Result, "reason", e.Reason, "err", err)
+			"function", e.Function, "args", e.Args, "jid", e.JID, "count", e.Count, "peels", e.Peels, "peels_hash", e.PeelsHash, "agent", e.Agent, "held", e.Held, "result", e.Result, "reason", e.Reason, "err", err)
 	}
 }
 
@@ -100,7 +100,7 @@ func (l *Log) keeps(e *audit.Entry) bool {
 
 // bound limits an entry to less than 8 KiB.
 func bound(e *audit.Entry) {
-	for _, text := range []*string{&e.Target, &e.Reason, &e.Function, &e.PeelsHash, &e.Agent, (*string)(&e.JID)} {
+	for _, text := range []*string{&e.Target, &e.Reason, &e.Function, &e.PeelsHash, &e.Agent, &e.Held, (*string)(&e.JID)} {
 		*text = audit.Bounded(*text, maxText)
 	}
 	e.Args = audit.Bounded(e.Args, maxArgs)

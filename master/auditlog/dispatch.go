@@ -23,7 +23,7 @@ const (
 func Dispatch(spec *job.Spec, err error, refused bool) audit.Entry {
 	e := audit.Entry{
 		Action: "job.dispatch", Target: spec.TargetExpr, Function: spec.Function, Args: entryArgs(spec), JID: spec.JID, Count: len(spec.Targets),
-		Agent: spec.Metadata[job.MetaAgent],
+		Agent: spec.Metadata[job.MetaAgent], Held: spec.Metadata[job.MetaHeld],
 	}
 	if catalogue.AsksForSecrets(spec.Args) {
 		e.Action = "secrets.show"

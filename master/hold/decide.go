@@ -27,14 +27,13 @@ const (
 // add stores an action that waits for a person.
 func (s *Service) add(ctx context.Context, from grants.Caller, q held.Add, of *about) (*held.Action, error) {
 	now := time.Now().UTC()
-	a := held.Action{ID: held.ID(wire.NewJID()), Add: q, By: from.User, Created: now, Expires: now.Add(held.Lifetime), State: held.Open}
+	a := held.Action{Add: q, By: from.User, Created: now, Expires: now.Add(held.Lifetime), State: held.Open}
 	of.action = a
 	peels, err := s.selected(ctx, from, &a)
 	if err != nil {
 		return nil, err
 	}
-	a.Peels, of.peels = len(peels), peels
-	of.action = a
+	a.ID, a.Peels, of.peels = held.ID(wire.NewJID()), len(peels), peels
 	if err := s.allowed(ctx, from, &a, peels); err != nil {
 		return nil, err
 	}
@@ -52,6 +51,7 @@ func (s *Service) add(ctx context.Context, from grants.Caller, q held.Add, of *a
 	if err := s.actions.Create(ctx, string(a.ID), a); err != nil {
 		return nil, err
 	}
+	of.action = a
 	s.o.Log.Info("action waits for a person", "action", a.ID, "kind", a.Kind, "peels", a.Peels, "by", a.By, "agent", a.Agent)
 	return &a, nil
 }

@@ -210,7 +210,7 @@ func seesAll(from grants.Caller) bool {
 func (s *Service) find(ctx context.Context, from grants.Caller, id held.ID) (held.Action, error) {
 	a, _, err := s.actions.Get(ctx, string(id))
 	if errors.Is(err, records.ErrAbsent) || err == nil && a.By != from.User && !seesAll(from) {
-		return held.Action{}, refuse(api.CodeNotFound, "there is no held action %s; zester approve lists those that wait", id)
+		return held.Action{}, refuse(api.CodeNotFound, "there is no held action %s", id)
 	}
 	return a, err
 }

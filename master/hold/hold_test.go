@@ -534,13 +534,13 @@ func TestTheAuditLogHasEachRequest(t *testing.T) {
 		}
 		var got []string
 		for _, e := range page.Entries {
-			got = append(got, fmt.Sprintf("%s %s %s %s %s %s %d %v %s", e.Action, e.User, e.Agent, e.Result, e.Function, e.Args, e.Count, e.PeelsHash == a.Hash, cmp.Or(string(e.JID), "-")))
+			got = append(got, fmt.Sprintf("%s %s %s %s %s %s %d %v %s %s", e.Action, e.User, e.Agent, e.Result, e.Function, e.Args, e.Count, e.PeelsHash == a.Hash, cmp.Or(string(e.JID), "-"), strings.ReplaceAll(cmp.Or(e.Held, "-"), string(a.ID), "a")))
 		}
 		want := []string{
-			`hold.add ann helper 1.2 done cmd.run command="reboot" 3 true -`,
-			`hold.approve bob helper 1.2 done cmd.run command="reboot" 3 true ` + string(approved.JID),
-			`hold.reject ann helper 1.2 refused cmd.run command="reboot" 0 false ` + string(approved.JID),
-			`hold.add ann helper 1.2 refused cmd.run command="reboot" 0 false -`,
+			`hold.add ann helper 1.2 done cmd.run command="reboot" 3 true - a`,
+			`hold.approve bob helper 1.2 done cmd.run command="reboot" 3 true ` + string(approved.JID) + " a",
+			`hold.reject ann helper 1.2 refused cmd.run command="reboot" 0 false ` + string(approved.JID) + " a",
+			`hold.add ann helper 1.2 refused cmd.run command="reboot" 0 false - -`,
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("the log has\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

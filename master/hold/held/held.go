@@ -8,6 +8,7 @@ package held
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -171,8 +172,8 @@ func (q *Add) checkDispatch() error {
 		return errors.New("module is missing: the function to run")
 	case q.Entry != "" || q.For != 0:
 		return errors.New("entry and for are of a pause, not of a dispatch")
-	case len(q.StateID) > MaxText:
-		return fmt.Errorf("state_id has %d bytes, the limit is %d", len(q.StateID), MaxText)
+	case len(q.StateID) > MaxText || !utf8.ValidString(q.StateID):
+		return fmt.Errorf("state_id has %d bytes or is not UTF-8, the limit is %d", len(q.StateID), MaxText)
 	case catalogue.AsksForSecrets(q.Args):
 		return fmt.Errorf("the argument %s is not allowed: secrets are shown to people alone", catalogue.SecretsTo)
 	}
@@ -183,7 +184,29 @@ func (q *Add) checkDispatch() error {
 	if len(data) > MaxArgs {
 		return fmt.Errorf("args take %d bytes, and an action that waits for a person may have %d: nobody would read them; put a long text into the config repo", len(data), MaxArgs)
 	}
+	if isBinary(q.Args) {
+		return errors.New("args have binary data, which nobody can read")
+	}
 	return catalogue.CheckCall(q.Module, q.StateID, q.Args)
+}
+
+// isBinary reports whether there are bytes in a value, or text that is not UTF-8.
+func isBinary(value any) bool {
+	switch v := value.(type) {
+	case []byte:
+		return true
+	case string:
+		return !utf8.ValidString(v)
+	case []any:
+		return slices.ContainsFunc(v, isBinary)
+	case map[string]any:
+		for name, v := range v {
+			if isBinary(name) || isBinary(v) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func (q *Add) checkPause() error {

@@ -59,6 +59,8 @@ func TestWhatAnAssistantMayAskFor(t *testing.T) {
 			q.Module, q.Args = "settings.get", map[string]any{catalogue.SecretsTo: "key"}
 		}, "secrets are shown to people alone"},
 		"long arguments":            {dispatch, func(q *held.Add) { q.Args["command"] = strings.Repeat("x", held.MaxArgs) }, "args take 4108 bytes"},
+		"bytes in arguments":        {dispatch, func(q *held.Add) { q.Args["env"] = map[string]any{"a": []any{[]byte("x")}} }, "args have binary data"},
+		"other text":                {dispatch, func(q *held.Add) { q.Args["command"] = "\xff" }, "args have binary data"},
 		"a long bare argument":      {dispatch, func(q *held.Add) { q.StateID = strings.Repeat("x", held.MaxText+1) }, "state_id has 4097 bytes"},
 		"a dispatch of an entry":    {dispatch, func(q *held.Add) { q.Entry = "backup" }, "entry and for are of a pause"},
 		"a dispatch with an end":    {dispatch, func(q *held.Add) { q.For = time.Hour }, "entry and for are of a pause"},
