@@ -17,6 +17,9 @@ func TestTheTourRunsAsPrinted(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds and runs the three commands")
 	}
+	if _, err := exec.LookPath("curl"); err != nil {
+		t.Skip("curl is not installed")
+	}
 	script := goBuild(t) + typedBlocks(t, "../README.md", "Ten minutes")
 	dir := t.TempDir()
 	typed := strings.NewReplacer("14222", freePort(t), "14440", freePort(t)).Replace(script)
@@ -29,6 +32,7 @@ func TestTheTourRunsAsPrinted(t *testing.T) {
 	for _, want := range []string{
 		"2 of 2 applied", "web-01:\n    hello\n", "file:      settings/web/nginx.yaml:5", "Ada Operator <ada@example.com>",
 		`settings/web/nginx.yaml:8:5: schedule.hello.intervall: unknown field; did you mean "interval"?`,
+		"EXPECTED", "hello on web-01: ran", "no alerts", `"status":"ok"`, "token:ci: schedules: add disk-report\n",
 	} {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("no %q in\n%s", want, out)

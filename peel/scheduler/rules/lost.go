@@ -152,6 +152,7 @@ type Class struct {
 	Breaker         history.BreakerState
 	Failing         bool   // the last run failed
 	Newest          string // result of the newest fire
+	Ran             bool   // ever
 	// Started and Ended are of the newest run of an entry that a request made, in nanoseconds since the Unix epoch, because its
 	// client asks for them. Other entries have none: reports on each run would be too many.
 	Started, Ended int64
@@ -162,7 +163,7 @@ func (e *Entry) Class() Class {
 	if e.Spec == nil {
 		return Class{}
 	}
-	c := Class{Active: e.IsActive(), Enabled: e.IsEnabled(), Breaker: e.Breaker.State(), Failing: e.FailuresInRow > 0, Newest: e.Tally.Newest}
+	c := Class{Active: e.IsActive(), Enabled: e.IsEnabled(), Breaker: e.Breaker.State(), Failing: e.FailuresInRow > 0, Newest: e.Tally.Newest, Ran: e.Tally.Total.Ran > 0}
 	if e.Spec.API.ID > 0 {
 		c.Started, c.Ended = e.Started.UnixNano(), e.Ended.UnixNano()
 	}
