@@ -2,9 +2,10 @@ package main
 
 import (
 	"fmt"
-	"slices"
+	"net/http"
 
 	"github.com/seed-c01c3da5/zester/master"
+	"github.com/seed-c01c3da5/zester/master/alert/ping"
 	"github.com/seed-c01c3da5/zester/master/alert/receiver"
 	"github.com/seed-c01c3da5/zester/reconciler/access"
 	"github.com/seed-c01c3da5/zester/reconciler/notify/outbound"
@@ -33,20 +34,48 @@ type Address struct {
 type Receiver struct {
 	Name     string            `yaml:"name"`
 	Provider receiver.Provider `yaml:"provider"`
-	URL      string            `yaml:"url"`      // of a chat, webhook, Alertmanager or mail server; of PagerDuty outside the United States
-	URLFile  string            `yaml:"url_file"` // file with the address of a chat or webhook, which is a secret
+	URL      string            `yaml:"url"`      // of a chat, webhook, Alertmanager, mail server or Healthchecks; of PagerDuty outside the United States
+	URLFile  string            `yaml:"url_file"` // file with the address of a chat, webhook or Healthchecks, which is a secret
 	Key      string            `yaml:"key"`      // file with the routing key of PagerDuty
 	Secret   string            `yaml:"secret"`   // file with the key that signs what a webhook gets
 	User     string            `yaml:"user"`     // of the mail server; empty: no login
 	Password string            `yaml:"password"` // file with the password of that user
 	From     string            `yaml:"from"`     // address of mail
 	To       []string          `yaml:"to"`       // addresses of mail
+	Entries  string            `yaml:"entries"`  // glob of the entries that healthchecks is told of
+}
+
+// healthchecks is the provider of a receiver that is told of runs and not of alerts.
+const healthchecks receiver.Provider = "healthchecks"
+
+// pings returns the service that is told of runs.
+func (r Receiver) pings(transport http.RoundTripper) (*ping.Service, error) {
+	if r.Key != "" || r.Secret != "" || r.User != "" || r.Password != "" || r.From != "" || len(r.To) > 0 {
+		return nil, fmt.Errorf("cannot send pings to %q: healthchecks has url or url_file, and entries", r.Name)
+	}
+	return ping.New(ping.Options{Name: r.Name, To: outbound.Address{URL: r.URL, File: r.URLFile}, Entries: r.Entries, Transport: transport})
 }
 
 // alerts sets the options of alerts. They use the certificates and the proxy under git, as notifications do.
 func (c *Config) alerts(o *master.Options) error {
 	transport := access.Options(c.Git).Transport()
+	names := map[string]bool{}
 	for _, r := range c.Alerts.Receivers {
+		if names[r.Name] {
+			return fmt.Errorf("cannot send alerts to %q: two receivers have this name", r.Name)
+		}
+		names[r.Name] = true
+		if r.Provider == healthchecks {
+			service, err := r.pings(transport)
+			if err != nil {
+				return err
+			}
+			o.Alerts.Pings = append(o.Alerts.Pings, service)
+			continue
+		}
+		if r.Entries != "" {
+			return fmt.Errorf("cannot send alerts to %q: entries is for healthchecks; rules in zester.yaml say which alerts it gets", r.Name)
+		}
 		options := receiver.Options{
 			Name: r.Name, Provider: r.Provider, URL: r.URL, URLFile: r.URLFile, Key: r.Key, Secret: r.Secret, Transport: transport,
 			Letter: place.Letter{User: r.User, Password: r.Password, From: r.From, To: r.To},
@@ -57,9 +86,6 @@ func (c *Config) alerts(o *master.Options) error {
 		made, err := receiver.New(options)
 		if err != nil {
 			return err
-		}
-		if slices.ContainsFunc(o.Alerts.Receivers, func(other *receiver.Receiver) bool { return other.Name() == r.Name }) {
-			return fmt.Errorf("cannot send alerts to %q: two receivers have this name", r.Name)
 		}
 		o.Alerts.Receivers = append(o.Alerts.Receivers, made)
 	}

@@ -111,8 +111,8 @@ func (a *app) alertStatusCommand() *cobra.Command {
 		Short: "Show which receivers get alerts, and which cannot be reached",
 		Long: `status shows the master that leads the alerts, the rules, and the receivers in
 its master.yaml. WAITING is the number of alerts whose newest state a receiver
-has not got yet. A receiver that cannot be reached is tried again after pauses
-of up to 5 minutes.`,
+has not got yet, and of healthchecks the number of pings. A receiver that cannot
+be reached is tried again after pauses of up to 5 minutes.`,
 		Args: words(),
 		RunE: a.online(func(cmd *cobra.Command, client *api.Client, _ []string) error {
 			s, err := client.AlertStatus(cmd.Context())

@@ -25,6 +25,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/seed-c01c3da5/zester/master/alert/ping"
 	"github.com/seed-c01c3da5/zester/master/alert/receiver"
 	"github.com/seed-c01c3da5/zester/master/auditlog"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
@@ -37,21 +38,24 @@ import (
 
 const (
 	leaseTask = "alerts" // in the bucket leases
-	kvName    = "alerts" // holds alert.<hash of the ID> and silence.<ID>
+	kvName    = "alerts" // holds alert.<hash of the ID>, silence.<ID> and ping.<service>
 	leadAgain = time.Second
 	stepEvery = 5 * time.Second
 )
 
-// Options configure an [Engine]. Receivers, Alive, Audit and Log may be zero, all others are required.
+// Options configure an [Engine]. Receivers, Pings, Alive, Audit and Log may be zero, all others are required.
 type Options struct {
 	Conn      *nats.Conn           // of a master
 	Fleet     *feed.Feed           // which runs
 	Owner     string               // names this master; unique
 	Receivers []*receiver.Receiver // each with a name of its own
+	Pings     []*ping.Service      // told of runs; no name is that of a receiver
 	Alive     *receiver.Call       // called each minute while all is well
 	// Problems returns the problems of all peels at once, and Health how far they are known.
 	Problems func() []verdict.Problem
 	Health   func() verdict.Health
+	// Runs returns the newest runs of entries, by entry and peel. It is called only if there are Pings.
+	Runs func(match func(entry string) bool) []verdict.Run
 	// Cause returns which commit explains a problem of an entry; without an entry, of whole peels.
 	Cause  func(kind verdict.Kind, entry string) cause.Finding
 	Stored func() error // why the bus stores nothing now

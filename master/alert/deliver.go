@@ -25,14 +25,46 @@ const (
 	backoffMost  = 5 * time.Minute
 )
 
+// A sending is the state of what is sent to one receiver. The loop owns it.
+type sending struct {
+	busy  bool
+	limit *rate.Limiter // nil for receivers that take every message alone
+	state api.Receiver
+}
+
+// isFree reports whether something may be sent now. What has a limit counts as sent.
+func (s *sending) isFree(now time.Time) bool {
+	return !s.busy && !now.Before(s.state.Again) && (s.limit == nil || s.limit.AllowN(now, 1))
+}
+
+// ended notes how an attempt ended. n messages were sent before an error; of a refusal for good, which it reports, refused were
+// refused at once.
+func (s *sending) ended(n, refused int, err error, now time.Time) (final bool) {
+	s.busy = false
+	state := &s.state
+	state.Sent += uint64(n)
+	state.Error, state.Again = "", time.Time{}
+	known, final := errors.AsType[*outbound.Error](err)
+	final = final && known.Final
+	switch {
+	case err == nil:
+		state.Failures, state.Success = 0, now
+	case final:
+		state.Failures, state.Error = 0, err.Error()
+		state.Refused += uint64(refused)
+	default:
+		state.Failures++
+		state.Error, state.Again = err.Error(), now.Add(pause(state.Failures, err))
+	}
+	return final
+}
+
 // A delivery is one receiver with what was sent to it. The loop owns it; a goroutine sends.
 type delivery struct {
+	sending
 	receiver *receiver.Receiver
 	work     chan batch
-	busy     bool
-	limit    *rate.Limiter // nil for receivers that take every message alone
-	repeated time.Time     // when the alerts that last were last sent again
-	state    api.Receiver
+	repeated time.Time // when the alerts that last were last sent again
 }
 
 // A batch is messages with what the receiver knows afterwards, in the same order.
@@ -50,7 +82,8 @@ type result struct {
 }
 
 func newDelivery(r *receiver.Receiver) *delivery {
-	d := &delivery{receiver: r, work: make(chan batch, 1), state: api.Receiver{Name: r.Name(), Provider: string(r.Provider())}}
+	d := &delivery{receiver: r, work: make(chan batch, 1)}
+	d.state = api.Receiver{Name: r.Name(), Provider: string(r.Provider())}
 	if r.Joins() {
 		d.limit = rate.NewLimiter(rate.Every(refill), burst)
 	}
@@ -76,13 +109,10 @@ func (d *delivery) run(ctx context.Context, results chan<- result) error {
 
 // deliver hands each receiver that is free what it lacks.
 func (t *term) deliver(now time.Time) {
-	if !t.stepped || t.store.checkLease() != nil {
-		return // another master may send it
-	}
 	for _, d := range t.deliveries {
 		b, due, repeats := t.due(d, now)
 		d.state.Waiting = due
-		if d.busy || len(b.messages) == 0 || now.Before(d.state.Again) || d.limit != nil && !d.limit.AllowN(now, 1) {
+		if len(b.messages) == 0 || !d.isFree(now) {
 			continue
 		}
 		d.busy = true
@@ -135,26 +165,13 @@ func changed(a rules.Alert) time.Time {
 
 // delivered notes and stores what a receiver was told. A message that it refuses for good counts as told.
 func (t *term) delivered(ctx context.Context, r result) error {
-	now, s := time.Now(), &r.d.state
-	r.d.busy = false
-	s.Sent += uint64(r.sent)
-	s.Error, s.Again = "", time.Time{}
-	known, final := errors.AsType[*outbound.Error](r.err)
-	final = final && known.Final
-	switch {
-	case r.err == nil:
-		s.Failures, s.Success = 0, now
-	case final:
-		refused := 1
-		if r.d.receiver.Joins() || r.d.receiver.Forgets() {
-			refused = len(r.messages) // they are one request
-		}
+	refused := 1
+	if r.d.receiver.Joins() || r.d.receiver.Forgets() {
+		refused = len(r.messages) // they are one request
+	}
+	final := r.d.ended(r.sent, refused, r.err, time.Now())
+	if final {
 		r.sent += refused
-		s.Failures, s.Error = 0, r.err.Error()
-		s.Refused += uint64(refused)
-	default:
-		s.Failures++
-		s.Error, s.Again = r.err.Error(), now.Add(pause(s.Failures, r.err))
 	}
 	if r.err != nil {
 		t.o.Log.Warn("alert not sent", "receiver", r.d.receiver.Name(), "final", final, "err", r.err)

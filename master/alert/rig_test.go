@@ -21,6 +21,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master/alert"
+	"github.com/seed-c01c3da5/zester/master/alert/ping"
 	"github.com/seed-c01c3da5/zester/master/alert/receiver"
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auditlog"
@@ -77,7 +78,7 @@ type desk struct {
 	bodies   []string
 	status   int // 0: it takes messages
 	after    string
-	arrives  func() // called before a message is taken
+	arrives  func(path string) // called before a message is taken
 	requests int
 }
 
@@ -88,7 +89,7 @@ func (d *desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	d.requests++
 	d.mu.Unlock()
 	if arrives != nil {
-		arrives()
+		arrives(r.URL.Path)
 	}
 	if after != "" {
 		w.Header().Set("Retry-After", after)
@@ -111,6 +112,13 @@ func (d *desk) answers(status int, after string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.status, d.after = status, after
+}
+
+// when has f called before each message is taken; nil: nothing is called.
+func (d *desk) when(f func(path string)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.arrives = f
 }
 
 // take returns what was told since the last call.
@@ -136,12 +144,14 @@ type bench struct {
 	transport *http.Transport
 	log       sharedLog
 	receivers []*receiver.Receiver
+	pings     []*ping.Service
 
 	mu       sync.Mutex
 	problems []verdict.Problem
 	cause    func(verdict.Kind, string) cause.Finding // nil: no commit is known
 	health   verdict.Health
 	sync     status.Sync
+	runs     []verdict.Run
 	readable map[string][]target.PeelID
 }
 
@@ -180,6 +190,26 @@ func (b *bench) receive(o receiver.Options) {
 		b.t.Fatal(err)
 	}
 	b.receivers = append(b.receivers, r)
+}
+
+// check adds a service that is told of the runs of all entries that begin with backup.
+func (b *bench) check() {
+	b.t.Helper()
+	s, err := ping.New(ping.Options{Name: "checks", To: outbound.Address{URL: "http://desk.example/hc"}, Entries: "backup*", Transport: b.transport})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.pings = append(b.pings, s)
+}
+
+// ran replaces what is known of the runs of entries on one peel; each has ended now.
+func (b *bench) ran(entries ...string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.runs = nil
+	for _, entry := range entries {
+		b.runs = append(b.runs, verdict.Run{Entry: entry, Peel: "db-1", Started: time.Now().Add(-time.Minute), Ended: time.Now()})
+	}
 }
 
 // rules stores rules as the reconciler does; no text removes them.
@@ -228,6 +258,12 @@ func (b *bench) start(name string) *master {
 				return cause.Finding{Word: cause.None}
 			}
 			return b.cause(kind, entry)
+		},
+		Pings: b.pings,
+		Runs: func(match func(string) bool) []verdict.Run {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			return slices.DeleteFunc(slices.Clone(b.runs), func(r verdict.Run) bool { return !match(r.Entry) })
 		},
 		Health: func() verdict.Health { b.mu.Lock(); defer b.mu.Unlock(); return b.health },
 		Within: func(_ context.Context, from grants.Caller) ([]target.PeelID, bool, error) {

@@ -196,6 +196,11 @@ func (t *term) status(ctx context.Context, _ grants.Caller, _ struct{}) (*api.Al
 		for _, d := range t.deliveries {
 			s.Receivers = append(s.Receivers, d.state)
 		}
+		for _, p := range t.pingers {
+			state := p.state
+			state.Error = cmp.Or(state.Error, p.plan.Problem)
+			s.Receivers = append(s.Receivers, state)
+		}
 		s.Receivers = append(s.Receivers, t.missing()...)
 	})
 	return s, err
@@ -212,9 +217,18 @@ func (t *term) missing() (all []api.Receiver) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(in)) {
-		all = append(all, api.Receiver{Name: name, Unknown: in[name], Error: "master.yaml of " + t.o.Owner + " has no receiver of this name"})
+		why := "master.yaml of " + t.o.Owner + " has no receiver of this name"
+		if t.hasPinger(name) {
+			why = "it is told of the runs of entries, and of no alerts"
+		}
+		all = append(all, api.Receiver{Name: name, Unknown: in[name], Error: why})
 	}
 	return all
+}
+
+// hasPinger reports whether a name is that of a service that is told of runs.
+func (t *term) hasPinger(name string) bool {
+	return slices.ContainsFunc(t.pingers, func(p *pinger) bool { return p.service.Name() == name })
 }
 
 // silence begins a silence.
@@ -275,6 +289,9 @@ func (t *term) unsilence(ctx context.Context, from grants.Caller, q api.SilenceI
 
 // test sends a message to a receiver and returns its state. It does not wait for other messages.
 func (t *term) test(ctx context.Context, from grants.Caller, q api.ReceiverName) (*api.Receiver, error) {
+	if t.hasPinger(q.Name) {
+		return nil, refuse("cannot send a test message to %q: it is told of the runs of entries, and of no alerts; zester alert status shows how", q.Name)
+	}
 	i := slices.IndexFunc(t.deliveries, func(d *delivery) bool { return d.receiver.Name() == q.Name })
 	if i < 0 {
 		names := make([]string, len(t.deliveries))

@@ -14,6 +14,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/seed-c01c3da5/zester/master/alert/ping"
 	"github.com/seed-c01c3da5/zester/master/alert/rules"
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/settings/canon"
@@ -34,14 +35,17 @@ type store struct {
 	kv         jetstream.KeyValue
 	checkLease func() error
 	log        *slog.Logger
-	alerts     map[string]rules.Alert // as they are stored, by ID
-	silences   map[string]api.Silence // by ID
-	revisions  map[string]uint64      // by key
+	alerts     map[string]rules.Alert           // as they are stored, by ID
+	silences   map[string]api.Silence           // by ID
+	pings      map[string]map[ping.ID]ping.Mark // as they were read, by the name of the service
+	revisions  map[string]uint64                // by key
 }
 
 // load reads the bucket.
 func load(ctx context.Context, kv jetstream.KeyValue, checkLease func() error, log *slog.Logger) (*store, error) {
-	s := &store{kv, checkLease, log, map[string]rules.Alert{}, map[string]api.Silence{}, map[string]uint64{}}
+	s := &store{
+		kv, checkLease, log, map[string]rules.Alert{}, map[string]api.Silence{}, map[string]map[ping.ID]ping.Mark{}, map[string]uint64{},
+	}
 	ctx, cancel := context.WithTimeout(ctx, loadLimit)
 	defer cancel()
 	watcher, err := kv.WatchAll(ctx)
@@ -77,6 +81,14 @@ func (s *store) take(entry jetstream.KeyValueEntry) {
 			s.silences[silence.ID] = silence
 		} else {
 			s.log.Warn("stored silence not read", "key", key, "err", err)
+		}
+		return
+	}
+	if service, is := strings.CutPrefix(key, pingPrefix); is {
+		if marks, err := decodePings(entry.Value()); err == nil {
+			s.pings[service] = marks
+		} else {
+			s.log.Warn("stored pings not read", "key", key, "err", err)
 		}
 		return
 	}

@@ -26,6 +26,7 @@ type term struct {
 	selection  selection
 	causes     causes
 	deliveries []*delivery
+	pingers    []*pinger
 	alive      *alive
 	calls      chan func(context.Context)
 
@@ -60,6 +61,12 @@ func (e *Engine) lead(ctx context.Context, js jetstream.JetStream, checkLease fu
 		t.deliveries = append(t.deliveries, d)
 		g.Go(func() error { return d.run(ctx, results) })
 	}
+	pings := make(chan pinged)
+	for _, s := range e.o.Pings {
+		p := newPinger(s, t.store.pings[s.Name()])
+		t.pingers = append(t.pingers, p)
+		g.Go(func() error { return p.run(ctx, pings) })
+	}
 	if e.o.Alive != nil {
 		t.alive = &alive{call: e.o.Alive}
 		g.Go(func() error { return t.alive.run(ctx, t.ask, t.wellness) })
@@ -67,14 +74,14 @@ func (e *Engine) lead(ctx context.Context, js jetstream.JetStream, checkLease fu
 	g.Go(func() error { return t.looker.run(ctx) })
 	g.Go(func() error { return t.serve(ctx) })
 	e.o.Log.Info("this master leads the alerts", "alerts", len(t.alerts), "receivers", len(t.deliveries))
-	g.Go(func() error { return t.loop(ctx, results) })
+	g.Go(func() error { return t.loop(ctx, results, pings) })
 	return g.Wait()
 }
 
-func (t *term) loop(ctx context.Context, results <-chan result) error {
+func (t *term) loop(ctx context.Context, results <-chan result, pings <-chan pinged) error {
 	tick := time.NewTicker(stepEvery)
 	defer tick.Stop()
-	for err := t.step(ctx); ; t.deliver(time.Now()) {
+	for err := t.step(ctx); ; t.send(time.Now()) {
 		if err != nil {
 			return err
 		}
@@ -87,8 +94,21 @@ func (t *term) loop(ctx context.Context, results <-chan result) error {
 			call(ctx)
 		case r := <-results:
 			err = t.delivered(ctx, r)
+		case r := <-pings:
+			err = t.pinged(ctx, r)
 		}
 	}
+}
+
+// send hands each receiver what it lacks, unless another master may send it.
+func (t *term) send(now time.Time) {
+	if t.store.checkLease() != nil {
+		return
+	}
+	if t.stepped {
+		t.deliver(now)
+	}
+	t.ping(now)
 }
 
 // ask runs f in the loop, and returns an error if ctx ends first. f must return soon.
@@ -118,8 +138,9 @@ func (t *term) step(ctx context.Context) error {
 	} else {
 		in.Stale = true
 	}
+	t.plan(now)
 	if !t.seen.known {
-		return nil // the rules may say that nothing of this is worth an alert
+		return t.save(ctx) // the rules may say that nothing of this is worth an alert
 	}
 	in.Rules = t.selection.of(t.seen.rules)
 	for _, s := range t.store.silences {
@@ -144,9 +165,9 @@ func (t *term) staleness() string {
 	return ""
 }
 
-// save stores the alerts. An error is returned if another master has written them.
+// save stores the alerts, and what services were told of runs. An error is returned if another master has written them.
 func (t *term) save(ctx context.Context) error {
-	return t.stored(t.store.save(ctx, t.alerts))
+	return t.stored(errors.Join(t.store.save(ctx, t.alerts), t.savePings(ctx)))
 }
 
 // stored notes the result of a write, and returns the error if another master has written.

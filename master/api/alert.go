@@ -90,14 +90,14 @@ type ReceiverName struct {
 type Receiver struct {
 	Name     string    `json:"name"`
 	Provider string    `json:"provider"`
-	Waiting  int       `json:"waiting"`              // alerts whose newest state it has not got yet
-	Sent     uint64    `json:"sent"`                 // messages since the master leads
+	Waiting  int       `json:"waiting"`              // alerts whose newest state, or runs that it has not been told of yet
+	Sent     uint64    `json:"sent"`                 // messages or pings since the master leads
 	Refused  uint64    `json:"refused,omitempty"`    // messages that it refused for good, as its answer said
 	Failures int       `json:"failures,omitempty"`   // in a row
-	Error    string    `json:"error,omitempty"`      // of the last attempt; empty if it succeeded
+	Error    string    `json:"error,omitempty"`      // of the last attempt, or why some entries are not pinged
 	Success  time.Time `json:"success,omitzero"`     // end of the last attempt that succeeded
 	Again    time.Time `json:"again,omitzero"`       // when the next attempt is made
-	Unknown  []string  `json:"unknown_in,omitempty"` // rules that name it although master.yaml does not have it
+	Unknown  []string  `json:"unknown_in,omitempty"` // rules that name it although it gets no alerts
 }
 
 // AlertStatus says how alerts are sent.

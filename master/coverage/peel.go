@@ -55,8 +55,12 @@ type row struct {
 	next      uint32
 	succeeded uint32
 	since     uint32
+	started   uint32
+	ended     uint32
 	state     state
 	local     bool
+	failed    bool // the run that ended
+	running   bool
 }
 
 // A detail is what few entries have.
@@ -259,6 +263,7 @@ func newRow(name string, e *wire.EntryReport) row {
 		return n
 	}
 	n.next, n.succeeded, n.since, n.state, n.local = seconds(e.Next), seconds(e.Succeeded), seconds(e.Since), stateOf(e.State), e.Local
+	n.started, n.ended, n.failed, n.running = seconds(e.Started), seconds(e.Ended), !e.Ended.Equal(e.Succeeded), e.Running > 0
 	if n.state == 0 {
 		n.state = state(len(states) - 1)
 	}

@@ -39,6 +39,16 @@ type Problem struct {
 	Text  string    // reason or head of the error
 }
 
+// A Run is what masters know of the runs of one entry on one peel, by its newest report. Times that are not known are zero.
+type Run struct {
+	Entry   string
+	Peel    target.PeelID
+	Started time.Time // of the run that started last
+	Ended   time.Time // of the run that ended last; it may be another one
+	Failed  bool      // that one
+	Running bool      // a run is in flight
+}
+
 // Counts are numbers of fires by verdict. Every expected fire is in exactly one of Ran, Skipped, Missed and Unknown once it is
 // judged. Failed, Late and Overran are part of Ran; Unexpected is not part of Expected.
 type Counts struct {
