@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/url"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -121,6 +122,18 @@ func TestTheRequestsOfThePrintedAPI(t *testing.T) {
 		}
 		if two := want[schedules.Page](t, s.ask(admin, "GET", base+"?page=3&per_page=2", nil), 200); len(two.Items) != 1 || two.Total != 5 {
 			t.Errorf("%+v", two)
+		}
+		for names, cursor := []string(nil), ""; ; {
+			p := want[schedules.Page](t, s.ask(admin, "GET", base+"?per_page=2&cursor="+url.QueryEscape(cursor), nil), 200)
+			for _, i := range p.Items {
+				names = append(names, i.Entry)
+			}
+			if cursor = p.Next; cursor == "" {
+				if want := []string{"daily-health-check", "monitor-queue-depth", "deploy-notification", "weekly-report", "by-hand"}; !slices.Equal(names, want) {
+					t.Errorf("%q", names)
+				}
+				break
+			}
 		}
 		if none := want[schedules.Page](t, s.ask(s.reader(), "GET", base, nil), 200); none.Items == nil || len(none.Items) != 0 {
 			t.Errorf("%+v", none)

@@ -130,6 +130,7 @@ type Page struct {
 	Total   int        `json:"total"`
 	Page    int        `json:"page"`
 	PerPage int        `json:"per_page"`
+	Next    string     `json:"next,omitempty" doc:"The cursor of the next page; absent on the last."`
 }
 
 type (
@@ -138,6 +139,8 @@ type (
 	listInput  struct {
 		Page    int `query:"page" minimum:"1" default:"1"`
 		PerPage int `query:"per_page" minimum:"1" maximum:"200" default:"50"`
+		// Cursor is better than Page while entries come and go: no entry is listed twice or left out.
+		Cursor string `query:"cursor" maxLength:"2000" doc:"The next of the page before, instead of page."`
 	}
 	idInput struct {
 		ID string `path:"id" maxLength:"128" doc:"Number or entry name."`
@@ -150,7 +153,7 @@ func (o Options) list(ctx context.Context, in *listInput) (*pageOutput, error) {
 		return out, nil
 	}
 	var page schedules.Page
-	q := schedules.Query{Offset: (out.Body.Page - 1) * out.Body.PerPage, Limit: out.Body.PerPage}
+	q := schedules.Query{After: in.Cursor, Offset: (out.Body.Page - 1) * out.Body.PerPage, Limit: out.Body.PerPage}
 	if err := o.Ask(ctx, "schedule", "list", q, &page); err != nil {
 		return nil, problem(err)
 	}
@@ -159,6 +162,9 @@ func (o Options) list(ctx context.Context, in *listInput) (*pageOutput, error) {
 		return nil, problem(err)
 	}
 	out.Body.Total = page.Total
+	if n := len(page.Schedules); page.More && n > 0 {
+		out.Body.Next = page.Schedules[n-1].Key
+	}
 	for i := range page.Schedules {
 		out.Body.Items = append(out.Body.Items, shown(&page.Schedules[i], facts[page.Schedules[i].Entry]))
 	}
