@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -128,6 +129,24 @@ func TestEveryStatusInTheDocumentIsGiven(t *testing.T) {
 					if key := strings.ToUpper(method) + " " + path; !given[key][status] {
 						t.Errorf("%s was never answered with %s", key, status)
 					}
+				}
+			}
+		}
+	})
+}
+
+func TestTheGuideNamesEveryRoute(t *testing.T) {
+	text, err := os.ReadFile("../../cmd/zester/guide/api.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, routes, _ := strings.Cut(string(text), "\n## Routes\n")
+	routes, _, _ = strings.Cut(routes, "\n## ")
+	bubble(t, func(t *testing.T, s *system) {
+		for path := range s.document().Paths {
+			for part := range strings.SplitSeq(strings.TrimPrefix(path, "/api/v1/"), "/") {
+				if !strings.HasPrefix(part, "{") && !strings.Contains(routes, "/"+part) {
+					t.Errorf("the table of routes has no /%s of %s", part, path)
 				}
 			}
 		}
