@@ -168,7 +168,8 @@ func (a *app) approveHeld(ctx context.Context, client *api.Client, id held.ID, y
 	if err := client.Ask(ctx, "hold", "approve", held.Request{ID: id}, &approved); err != nil {
 		return err
 	}
-	spec := approved.Spec()
+	s.JID = approved.JID
+	spec := s.Spec() // what was shown
 	spec.Targets, a.dispatching.yes = now.Peels, true
 	err = a.runJob(ctx, client, spec)
 	if api.CodeOf(err) != "" {

@@ -22,14 +22,17 @@ func AskReconciler[A any](ctx context.Context, s *Server, from grants.Caller, ve
 	return a, nil
 }
 
-// Ask sends a request to a service of the config repo, or of alerts, on this master or another, and decodes its reply into answer. The request is
-// made for the user in from, whom this master has authenticated: the name is the last token of the subject, as for a person on the
+// Ask sends a request to a service of the config repo, of alerts or of held actions, on this master or another, and decodes its reply into
+// answer. The request is made for the user in from, whom this master has authenticated: the name is the last token of the subject, as for a person on the
 // bus, and is stored in the history and the audit log. It waits until ctx ends. Errors are [*api.Error]; the code is
 // [api.CodeUnavailable] if no master serves it, or none replied in time.
 func (s *Server) Ask(ctx context.Context, from grants.Caller, noun, verb string, question, answer any) error {
-	leader := "the reconciler"
-	if noun == "alert" {
-		leader = "the master that leads the alerts"
+	leader, absent := "the reconciler", ""
+	switch noun {
+	case "alert":
+		leader, absent = "the master that leads the alerts", "no master leads the alerts just now"
+	case "hold":
+		leader, absent = "the service of held actions", "no master serves held actions just now"
 	}
 	data, err := canon.Marshal(question)
 	if err != nil {
@@ -37,8 +40,8 @@ func (s *Server) Ask(ctx context.Context, from grants.Caller, noun, verb string,
 	}
 	msg, err := s.nc.RequestMsgWithContext(ctx, &nats.Msg{Subject: wire.API(noun, verb, from.User), Header: from.Header(), Data: data})
 	switch {
-	case errors.Is(err, nats.ErrNoResponders) && noun == "alert":
-		return &api.Error{Code: api.CodeUnavailable, Msg: "no master leads the alerts just now"}
+	case errors.Is(err, nats.ErrNoResponders) && absent != "":
+		return &api.Error{Code: api.CodeUnavailable, Msg: absent}
 	case errors.Is(err, nats.ErrNoResponders):
 		return s.noLeader(ctx)
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, nats.ErrTimeout):

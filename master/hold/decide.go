@@ -1,6 +1,7 @@
 package hold
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -16,6 +17,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/hold/held"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -24,7 +26,7 @@ const (
 	maxNames = 256 << 10 // bytes of the names of peels that are kept with an action
 )
 
-// add stores an action that waits for a person.
+// add stores an action that waits for a person. A request that is repeated while its action is open gets that action.
 func (s *Service) add(ctx context.Context, from grants.Caller, q held.Add, of *about) (*held.Action, error) {
 	now := time.Now().UTC()
 	a := held.Action{Add: q, By: from.User, Created: now, Expires: now.Add(held.Lifetime), State: held.Open}
@@ -42,7 +44,17 @@ func (s *Service) add(ctx context.Context, from grants.Caller, q held.Add, of *a
 	}
 	s.adding.Lock()
 	defer s.adding.Unlock()
-	if err := s.checkRoom(ctx, from.User, now); err != nil {
+	all, err := s.actions.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i := range all {
+		if all[i].By == a.By && all[i].At(now).State == held.Open && sameAdd(all[i].Add, q) {
+			of.action = all[i]
+			return &all[i], nil
+		}
+	}
+	if err := checkRoom(all, from.User, now); err != nil {
 		return nil, err
 	}
 	if err := s.peels.Create(ctx, string(a.ID), peels); err != nil { // before the action, which is not without them then
@@ -87,12 +99,15 @@ func (s *Service) allowed(ctx context.Context, from grants.Caller, a *held.Actio
 	return s.o.Allow(ctx, from, &spec)
 }
 
+// sameAdd reports whether two requests ask for the same, by the same reason and assistant.
+func sameAdd(a, b held.Add) bool {
+	x, errX := canon.Marshal(a)
+	y, errY := canon.Marshal(b)
+	return errX == nil && errY == nil && bytes.Equal(x, y)
+}
+
 // checkRoom refuses a further action of a user if there are too many.
-func (s *Service) checkRoom(ctx context.Context, user string, now time.Time) error {
-	all, err := s.actions.List(ctx)
-	if err != nil {
-		return err
-	}
+func checkRoom(all []held.Action, user string, now time.Time) error {
 	open, openUser, keptUser := 0, 0, 0
 	for _, a := range all {
 		isOpen := a.At(now).State == held.Open

@@ -10,6 +10,7 @@
 //   - Nobody gets rights by an action. Who asks for it must be allowed to run it himself, who approves it as well, and a token approves
 //     nothing. An action of a user who was revoked since is not approved.
 //   - An action is approved only while its target selects the peels that it selected before.
+//   - A request that is repeated, because its reply was lost, makes one action.
 //   - Each request that changes something is in the audit log before its reply.
 //   - A user sees the actions that were asked for in his name; operators and auditors see all.
 //

@@ -175,6 +175,13 @@ func (b *bench) reboot() held.Add {
 	}
 }
 
+// numbered is a request like no other.
+func (b *bench) numbered(n int) held.Add {
+	q := b.reboot()
+	q.Reason = fmt.Sprintf("kernel %d", n)
+	return q
+}
+
 func (p person) add(q held.Add) held.Action {
 	p.b.t.Helper()
 	a, err := ask[held.Action](p, "add", q)
@@ -493,7 +500,7 @@ func TestAUserHasSoManyOpenActionsAndNoMore(t *testing.T) {
 		for kept := 0; kept < held.MaxKeptUser; {
 			var ids []held.ID
 			for range held.MaxOpenUser {
-				ids = append(ids, ann.add(b.reboot()).ID)
+				ids = append(ids, ann.add(b.numbered(kept)).ID)
 				kept++
 			}
 			_, err := ask[held.Action](ann, "add", b.reboot())
@@ -510,6 +517,27 @@ func TestAUserHasSoManyOpenActionsAndNoMore(t *testing.T) {
 		stream, err := b.js.Stream(t.Context(), "KV_held")
 		if err != nil || stream.CachedInfo().Config.MaxAge != 7*24*time.Hour {
 			t.Errorf("%+v, %v", stream, err)
+		}
+	})
+}
+
+func TestARepeatedRequestMakesOneAction(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bench) {
+		ann, bob := b.operator("ann"), b.operator("bob")
+		first := ann.add(b.reboot())
+		time.Sleep(time.Minute)
+		if again := ann.add(b.reboot()); again.ID != first.ID || !again.Expires.Equal(first.Expires) {
+			t.Errorf("asked for again: %+v", again)
+		}
+		others := map[held.ID]bool{first.ID: true, bob.add(b.reboot()).ID: true, ann.add(b.numbered(1)).ID: true}
+		if _, err := ask[held.Action](bob, "reject", held.Request{ID: first.ID}); err != nil {
+			t.Fatal(err)
+		}
+		others[ann.add(b.reboot()).ID] = true
+		time.Sleep(held.Lifetime)
+		others[ann.add(b.reboot()).ID] = true
+		if len(others) != 5 {
+			t.Errorf("%d actions: another user, another reason, and after the end of the first are others", len(others))
 		}
 	})
 }
