@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -517,6 +518,71 @@ func TestAUserHasSoManyOpenActionsAndNoMore(t *testing.T) {
 		stream, err := b.js.Stream(t.Context(), "KV_held")
 		if err != nil || stream.CachedInfo().Config.MaxAge != 7*24*time.Hour {
 			t.Errorf("%+v, %v", stream, err)
+		}
+	})
+}
+
+func TestThereAreSoManyOpenActionsAndNoMore(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bench) {
+		kv, err := b.js.KeyValue(t.Context(), "held")
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := map[held.ID]bool{}
+		for i := range held.MaxOpen {
+			a := held.Action{ID: held.ID(wire.NewJID()), Add: b.numbered(i), By: fmt.Sprintf("u%d", i/held.MaxOpenUser), State: held.Open, Expires: time.Now().Add(held.Lifetime)}
+			data, err := canon.Marshal(a)
+			if err == nil {
+				_, err = kv.Create(t.Context(), "action."+string(a.ID), data)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			all[a.ID] = true
+		}
+		ann, listed := b.operator("ann"), map[held.ID]bool{}
+		_, err = ask[held.Action](ann, "add", b.reboot())
+		refused(t, err, api.CodeConflict, "1000 actions wait for a person, and no more may")
+		for q := (held.Query{}); ; {
+			ids := ann.list(q)
+			if len(ids) == 0 {
+				break
+			}
+			for _, id := range ids {
+				if q.Before != "" && id >= q.Before {
+					t.Fatalf("%s comes after %s", id, q.Before)
+				}
+				listed[id], q.Before = true, id
+			}
+		}
+		if !maps.Equal(listed, all) {
+			t.Errorf("listed are %d", len(listed))
+		}
+		if _, err := ask[held.Action](ann, "reject", held.Request{ID: slices.Collect(maps.Keys(all))[0]}); err != nil {
+			t.Fatal(err)
+		}
+		ann.add(b.reboot())
+	})
+}
+
+func TestTheNamesOfTooManyPeelsAreNotKept(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bench) {
+		var fleet []target.PeelID
+		for i := range 5000 {
+			fleet = append(fleet, target.PeelID(fmt.Sprintf("web-%060d", i)))
+		}
+		b.become(fleet...)
+		ann := b.operator("ann")
+		a := ann.add(b.reboot())
+		if s := ann.show(a.ID); s.Peels != 5000 || len(s.Names) != 0 {
+			t.Errorf("%d peels, %d names", s.Peels, len(s.Names))
+		}
+		b.become(fleet[1:]...)
+		_, err := ann.approve(a.ID)
+		refused(t, err, api.CodeConflict, "4999 now")
+		b.become(fleet...)
+		if _, err := ann.approve(a.ID); err != nil {
+			t.Error(err)
 		}
 	})
 }
