@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
+	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 )
 
@@ -221,7 +222,7 @@ func (o *owner) start(e *entry, f Fire) {
 	if limit := e.Spec.Missed.LateAfter; limit > 0 && f.Started.Sub(f.Nominal) > limit && !o.clocks.Jump.Has(f.Nominal) {
 		f.Late = true
 		e.Late++
-		e.Tally.Begun(f.Nominal, f.Started, history.ResultLate)
+		e.Tally.Begun(f.Nominal, f.Started, wire.FireLate)
 		o.note(e)
 		o.s.log.Warn("run starts late", "entry", e.Name, "nominal", f.Nominal, "late", f.Started.Sub(f.Nominal))
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
+	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
 // lose counts the fires of l until now.
@@ -34,7 +35,7 @@ func (o *owner) noteOverruns(e *entry, nominal time.Time) {
 	for _, r := range e.runs {
 		if !r.overran && r.fire.Trigger != history.TriggerManual {
 			r.overran = true
-			e.Tally.Begun(r.fire.Nominal, r.fire.Started, history.ResultOverran)
+			e.Tally.Begun(r.fire.Nominal, r.fire.Started, wire.FireOverran)
 			o.note(e)
 		}
 	}

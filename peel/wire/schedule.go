@@ -107,10 +107,19 @@ type FireReport struct {
 	Nominal time.Time     `json:"nominal"`
 	Started time.Time     `json:"started,omitzero"`
 	Took    time.Duration `json:"took,omitempty"`
-	Result  string        `json:"result"` // failed, interrupted, late, overran, missed, or the reason of a skip
+	Result  string        `json:"result"` // as below, or the reason of a skip
 	Error   string        `json:"error,omitempty"`
 	Job     JID           `json:"job,omitempty"`
 }
+
+// Results of a [FireReport].
+const (
+	FireFailed      = "failed"
+	FireInterrupted = "interrupted" // the peel's process ended during the run
+	FireLate        = "late"
+	FireOverran     = "overran"
+	FireMissed      = "missed"
+)
 
 // DecodeSchedule decodes a report on a schedule. It refuses one that contradicts its subject or exceeds a bound.
 func DecodeSchedule(msg *nats.Msg) (r ScheduleState, err error) {

@@ -17,7 +17,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/seed-c01c3da5/zester/master/audit"
@@ -381,11 +380,3 @@ func timeOf(j *job.Job, key string) time.Time {
 	}
 	return at
 }
-
-// stamp writes a time as the clocks of the entry's zone show it.
-func (q *question) stamp(at time.Time) string {
-	return at.In(q.zone).Format("Mon 2006-01-02 15:04:05 MST")
-}
-
-// oneLine puts a text from elsewhere on one line.
-func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

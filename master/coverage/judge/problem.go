@@ -8,15 +8,6 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
-// Results of a [wire.FireReport] that are problems.
-const (
-	resultFailed      = "failed"
-	resultInterrupted = "interrupted"
-	resultLate        = "late"
-	resultOverran     = "overran"
-	resultMissed      = "missed"
-)
-
 // A Problem is what is wrong with an entry.
 type Problem struct {
 	Kind  verdict.Kind
@@ -38,9 +29,9 @@ func Problems(e *wire.EntryReport) []Problem {
 			continue
 		}
 		switch f.Result {
-		case resultLate:
+		case wire.FireLate:
 			list = append(list, Problem{verdict.Late, f.Nominal, fmt.Sprintf("the run started %s late", f.Started.Sub(f.Nominal).Round(time.Second))})
-		case resultOverran:
+		case wire.FireOverran:
 			list = append(list, Problem{verdict.Overran, f.Nominal, "the run took " + f.Took.Round(time.Second).String()})
 		}
 	}
@@ -53,7 +44,7 @@ func Problems(e *wire.EntryReport) []Problem {
 // missed returns the first of the newest fires that were missed, if no run has started since.
 func missed(e *wire.EntryReport) (p Problem, is bool) {
 	for _, f := range e.Problems {
-		if f.Result != resultMissed || !f.Nominal.After(e.Started) {
+		if f.Result != wire.FireMissed || !f.Nominal.After(e.Started) {
 			continue
 		}
 		p.Text = f.Error
@@ -74,7 +65,7 @@ func failed(e *wire.EntryReport) Problem {
 		p.Text = fmt.Sprintf("%d failures in a row", e.InRow)
 	}
 	for _, f := range e.Problems {
-		if (f.Result == resultFailed || f.Result == resultInterrupted) && f.Nominal.After(e.Succeeded) {
+		if (f.Result == wire.FireFailed || f.Result == wire.FireInterrupted) && f.Nominal.After(e.Succeeded) {
 			p.Since = f.Nominal
 			break
 		}

@@ -23,14 +23,6 @@ type Tally struct {
 	Newest string `json:"newest,omitempty"`
 }
 
-// Results of a [wire.FireReport], apart from reasons.
-const (
-	ResultFailed      = "failed"
-	ResultInterrupted = "interrupted"
-	ResultLate        = "late"
-	ResultOverran     = "overran"
-)
-
 const (
 	maxTook     = 20 // runs whose duration is remembered
 	tallyHours  = 48
@@ -124,13 +116,13 @@ func (t *Tally) ran(r RunRecord) {
 	f := wire.FireReport{Nominal: r.Nominal, Started: r.Started, Error: r.Error}
 	switch {
 	case r.Interrupted:
-		f.Result = ResultInterrupted
+		f.Result = wire.FireInterrupted
 	case !r.Success:
-		f.Result = ResultFailed
+		f.Result = wire.FireFailed
 	case r.Overran:
-		f.Result = ResultOverran
+		f.Result = wire.FireOverran
 	case r.Late:
-		f.Result = ResultLate
+		f.Result = wire.FireLate
 	}
 	if !r.Interrupted {
 		f.Took = took

@@ -1,0 +1,146 @@
+package evidence
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/master/coverage/why"
+	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+)
+
+// hourOf returns the counts of the hour of a nominal time; nil if the report does not have them.
+func (q *question) hourOf(nominal time.Time) *wire.ScheduleHour {
+	if q.report == nil {
+		return nil
+	}
+	for i := range q.report.Hours {
+		if q.report.Hours[i].Hour == nominal.Unix()/3600 {
+			return &q.report.Hours[i]
+		}
+	}
+	return nil
+}
+
+// byHour judges a fire by the counts of its hour. Fires that the report names are taken out of the counts; if all others came to the
+// same end, this one did.
+func (q *question) byHour(nominal time.Time) *verdict {
+	hour, at := q.hourOf(nominal), q.stamp(nominal)
+	if hour == nil {
+		return q.notCounted(nominal)
+	}
+	v := &verdict{source: q.reportSource(), fact: "fires due in the hour from " + q.hourText(hour) + ": " + countWords(hour)}
+	rest := q.rest(hour)
+	var ends []string
+	for _, name := range slices.Sorted(maps.Keys(rest)) {
+		if rest[name] > 0 {
+			ends = append(ends, name)
+		}
+	}
+	switch {
+	case len(ends) == 0:
+		v.is, v.reason = why.Unknown, "not_counted"
+		v.answer = fmt.Sprintf("%s has not said what became of the fire of %s: it counts the fires of that hour without it.", q.Peel, at)
+	case len(ends) > 1:
+		v.is, v.reason = why.Unknown, "one_of_several"
+		v.answer = fmt.Sprintf("The fire of %s is one of several in its hour that came to different ends: %s.", at, countWords(hour))
+	case ends[0] == string(why.Ran):
+		v.is = why.Ran
+		v.answer = fmt.Sprintf("The fire of %s ran and succeeded: so did all fires of its hour that are not named as problems.", at)
+	case ends[0] == wire.FireFailed:
+		v.is, v.answer = why.Failed, fmt.Sprintf("The fire of %s ran and failed.", at)
+	case ends[0] == wire.FireMissed:
+		return q.missed(nominal, v)
+	default:
+		v.is, v.reason, v.answer = why.Skipped, ends[0], q.skipAnswer(nominal, history.Reason(ends[0]))
+	}
+	return v
+}
+
+// rest returns how many fires of an hour came to which end, without those that the report names.
+func (q *question) rest(hour *wire.ScheduleHour) map[string]int64 {
+	rest := map[string]int64{
+		string(why.Ran): int64(hour.Ran) - int64(hour.Failed), wire.FireFailed: int64(hour.Failed), wire.FireMissed: int64(hour.Missed),
+	}
+	for reason, n := range hour.Skips {
+		rest[reason] += int64(n)
+	}
+	for _, p := range q.report.Problems {
+		if p.Nominal.Unix()/3600 != hour.Hour {
+			continue
+		}
+		switch p.Result {
+		case wire.FireLate, wire.FireOverran:
+			rest[string(why.Ran)]--
+		case wire.FireInterrupted:
+			rest[wire.FireFailed]--
+		default:
+			rest[p.Result]--
+		}
+	}
+	return rest
+}
+
+// notCounted judges a fire whose hour the report does not have.
+func (q *question) notCounted(nominal time.Time) *verdict {
+	at := q.stamp(nominal)
+	v := &verdict{is: why.Unknown, source: q.reportSource(), fact: "it counts no fire that was due in that hour"}
+	oldest := q.Report.Time.Add(-reportedHours)
+	switch {
+	case q.report == nil && q.Report.More > 0:
+		v.reason, v.fact = "left_out", fmt.Sprintf("%d entries of the peel do not fit into it", q.Report.More)
+		v.answer = fmt.Sprintf("The report of %s has no room for %s: masters know of its fires only from records of jobs.", q.Peel, q.Entry)
+	case q.report == nil:
+		v.is, v.reason, v.fact = why.None, "not_in_schedule", "it has no entry of this name"
+		v.answer = fmt.Sprintf("%s is not in the schedule of %s: the peel reports its entries, and this is not one of them.", q.Entry, q.Peel)
+	case nominal.Before(oldest):
+		v.reason, v.fact = "too_old", "it counts the fires of the last 12 h"
+		v.answer = fmt.Sprintf("The report of %s goes back to %s, and no job records the fire of %s.", q.Peel, q.stamp(oldest), at)
+		if q.isUnread(SourceJobs) {
+			v.answer = fmt.Sprintf("The report of %s goes back to %s, and the records of jobs could not be read.", q.Peel, q.stamp(oldest))
+		}
+	case q.Document.Digest != "" && q.Report.Digest != "" && string(q.Document.Digest) != q.Report.Digest:
+		v.reason, v.fact = "other_settings", "the peel runs the settings of commit "+short(q.Report.Commit)
+		v.answer = fmt.Sprintf("%s runs other settings than the masters have for it, and counts no fire at %s.", q.Peel, at)
+	case q.isUnread(SourceAudit):
+		v.reason = "unread"
+		v.answer = fmt.Sprintf("%s counts no fire at %s, and the audit log, which would name a pause, could not be read.", q.Peel, at)
+	default:
+		v.is, v.reason = why.Missed, "not_counted"
+		v.answer = fmt.Sprintf("The fire of %s did not happen: %s has reported since, and counts neither a run nor a skip of it.", at, q.Peel)
+	}
+	return v
+}
+
+// reportedHours is how far back every report has the counts of hours.
+const reportedHours = 12 * time.Hour
+
+// countWords describes the counts of an hour.
+func countWords(h *wire.ScheduleHour) string {
+	var parts []string
+	add := func(n uint64, text string) {
+		if n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, text))
+		}
+	}
+	add(h.Ran, "ran")
+	add(h.Failed, "of them failed")
+	add(h.Late, "of them late")
+	add(h.Overran, "of them overran")
+	for _, reason := range slices.Sorted(maps.Keys(h.Skips)) {
+		add(h.Skips[reason], "skipped ("+oneLine(reason)+")")
+	}
+	add(h.Missed, "missed")
+	add(h.Manual, "run by hand")
+	if len(parts) == 0 {
+		return "none"
+	}
+	return strings.Join(parts, ", ")
+}
+
+func (q *question) hourText(h *wire.ScheduleHour) string {
+	return time.Unix(h.Hour*3600, 0).In(q.zone).Format("2006-01-02 15:04 MST")
+}

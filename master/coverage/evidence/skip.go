@@ -1,0 +1,72 @@
+package evidence
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
+	"github.com/seed-c01c3da5/zester/settings/schedule"
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
+)
+
+// skipAnswer says in words why a fire did not run.
+func (q *question) skipAnswer(nominal time.Time, reason history.Reason) string {
+	return fmt.Sprintf("The fire of %s was skipped: %s.", q.stamp(nominal), q.skipWords(nominal, reason))
+}
+
+func (q *question) skipWords(nominal time.Time, reason history.Reason) string {
+	e := cmp.Or(q.Document.Entry, schedule.New(q.Entry))
+	switch reason {
+	case history.AlreadyRunning:
+		if e.Overlap.MaxRunning == 1 {
+			return "the run before was still in flight, and maxrunning is 1"
+		}
+		return fmt.Sprintf("%d runs were in flight, as many as maxrunning allows", e.Overlap.MaxRunning)
+	case history.QueueFull:
+		return "it waited for a run to end, and a later fire took its place (if_running is queue or cancel)"
+	case history.DeadlineExceeded:
+		return "it could not start within its start_deadline of " + strictyaml.FormatDuration(e.Missed.StartDeadline)
+	case history.Superseded:
+		return "a later fire, or the end of a run, took its place before it could start"
+	case history.OutsideWindow, history.InBlackout:
+		if line := q.closedBy(nominal); line != "" {
+			return "its windows were closed (" + line + ")"
+		}
+		return map[history.Reason]string{history.OutsideWindow: "its windows were closed", history.InBlackout: "it was in a blackout"}[reason]
+	case history.CircuitOpen:
+		return "the breaker was open after failures in a row" + breakerWords(e)
+	case history.NeedsUnmet:
+		return fmt.Sprintf("%s did not end with %s, as needs wants", cmp.Or(e.Needs.Entry, "the other entry"), e.Needs.On)
+	case history.SkippedOnce:
+		return "an operator skipped it" + q.bywhom("schedule.skip", nominal)
+	case history.MaxRuns:
+		return "the entry had had all its runs" + runsWords(e)
+	case history.Paused:
+		return "the entry was paused while the fire waited" + q.bywhom("schedule.pause", nominal)
+	case history.Disabled:
+		return "the entry was disabled while the fire waited"
+	case history.ClockSet:
+		return "the clock of the host was set forward over it"
+	case history.Removed:
+		return "the entry was removed from the schedule while the fire waited"
+	}
+	return "the peel says " + oneLine(string(reason))
+}
+
+func breakerWords(e *schedule.Entry) string {
+	if b := e.Failures.Breaker; b.Threshold > 0 {
+		return fmt.Sprintf(": it opens for %s after %d", strictyaml.FormatDuration(b.ResetAfter), b.Threshold)
+	}
+	return ""
+}
+
+func runsWords(e *schedule.Entry) string {
+	switch {
+	case e.Life.DeleteAfterRun:
+		return " (delete_after_run)"
+	case e.Life.MaxRuns > 0:
+		return fmt.Sprintf(" (max_runs is %d)", e.Life.MaxRuns)
+	}
+	return ""
+}
