@@ -16,7 +16,14 @@ import (
 const whyManual = `why says what became of one fire of an entry on a peel, or why there was none.
 It shows the facts that prove it with their sources: the settings and the commit
 in force then, the timing in words, the zone and its changes of daylight saving,
-windows, breaker, pauses, the report of the peel, and the run with its job.
+windows, breaker, pauses, the report of the peel, and the run with its job. If
+the fire is part of a problem that lasts, it names the commit that the problem
+followed, or says that none explains it.
+
+Reports go back 12 hours, and records of jobs a week. Of earlier fires masters
+have counts for 35 days: of this entry on this peel in each hour, without times
+and reasons. They tell what became of a fire if all fires of its hour came to
+the same end; else the verdict is unknown, and the counts are shown.
 
 TIME is when the entry was due, or when the run started: 2026-11-23T02:30 or,
 for the last such time, 02:30, as the clocks of the entry's zone show it; or

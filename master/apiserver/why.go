@@ -24,8 +24,15 @@ func (s *Server) Why(ctx context.Context, from grants.Caller, q api.WhyRequest) 
 	if q.Entry == "" || len(q.Entry)+len(q.Time) > maxAsked {
 		return nil, fmt.Errorf("%w: it needs an entry, and entry and time have at most %d bytes", errInvalid, maxAsked)
 	}
+	c := &evidence.Collector{JetStream: s.o.JetStream, Jobs: s.o.Store, Fleet: s.o.Fleet, Audit: s.o.Audit, Select: s.Select}
+	if s.o.Coverage != nil {
+		c.Cause = s.o.Coverage.CauseOn
+	}
 	if s.o.Within != nil {
 		within, all, err := s.o.Within(ctx, from)
+		if !all {
+			c.Cause = nil // it counts runs on all peels
+		}
 		if err == nil && !all && !slices.Contains(within, q.Peel) {
 			err = fmt.Errorf("%w: it is outside the limits of %s", grants.ErrNotAllowed, from.User)
 		}
@@ -33,16 +40,14 @@ func (s *Server) Why(ctx context.Context, from grants.Caller, q api.WhyRequest) 
 			return nil, fmt.Errorf("cannot explain a fire of %s: %w", q.Peel, err)
 		}
 	}
-	history := func(ctx context.Context) ([]status.Attempt, error) {
+	c.History = func(ctx context.Context) ([]status.Attempt, error) {
 		h, err := AskReconciler[status.History](ctx, s, from, "history", nil)
 		if err != nil {
 			return nil, err
 		}
 		return h.Attempts, nil
 	}
-	found, err := (&evidence.Collector{
-		JetStream: s.o.JetStream, Jobs: s.o.Store, Fleet: s.o.Fleet, Audit: s.o.Audit, Select: s.Select, History: history,
-	}).Collect(ctx, q.Peel, q.Entry, q.Time)
+	found, err := c.Collect(ctx, q.Peel, q.Entry, q.Time)
 	if err != nil {
 		return nil, err
 	}

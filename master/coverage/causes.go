@@ -2,6 +2,7 @@ package coverage
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 	"unique"
@@ -64,6 +65,29 @@ const maxCauses = 2
 // It waits while [maxCauses] others are computed. Reports are taken in meanwhile.
 func (t *Table) Cause(kind verdict.Kind, entry string) cause.Finding {
 	return t.causeBy(cause.Of, kind, entry)
+}
+
+// CauseOn is Cause for a problem that a peel has now, and returns since when it has it; zero: it does not. The error is [ErrBehind] if
+// the table gives no verdicts.
+func (t *Table) CauseOn(id target.PeelID, entry string, kind verdict.Kind) (f cause.Finding, since time.Time, err error) {
+	if err := t.err(); err != nil {
+		return f, since, fmt.Errorf("%w: %w", ErrBehind, err)
+	}
+	t.mu.Lock()
+	var p peel
+	if have := t.peels[id.Wire()]; have != nil {
+		p = *have
+	}
+	t.mu.Unlock()
+	for _, problem := range t.problemsOf(&p, time.Now(), t.connected()) {
+		if problem.Kind == kind && problem.Entry == entry && problem.Peel == id && (since.IsZero() || problem.Since.Before(since)) {
+			since = problem.Since
+		}
+	}
+	if since.IsZero() {
+		return f, since, nil
+	}
+	return t.Cause(kind, entry), since, nil
 }
 
 func (t *Table) causeBy(of func(cause.Problem, []cause.Commit) cause.Finding, kind verdict.Kind, entry string) cause.Finding {

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/master/audit"
+	"github.com/seed-c01c3da5/zester/master/coverage/cause"
+	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
 	"github.com/seed-c01c3da5/zester/master/coverage/why"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -153,6 +155,17 @@ func (w *world) stops(state, why string) {
 	w.e.Hours = nil
 }
 
+// stored asks for a night that the report does not have any more, of which masters have stored counts.
+func (w *world) stored(c *verdict.Counts) {
+	w.Time = "2026-11-20T02:30"
+	w.Past = &Past{Hour: at(w.t, w.Time).Unix() / 3600, Stored: true, Counts: c}
+}
+
+// caused makes the peel have a problem since a time, of which a cause is known.
+func (w *world) caused(word cause.Word, text, since string) {
+	w.Cause = &Cause{cause.Finding{Word: word, Commit: w.Document.Origin.Commit, Text: text}, at(w.t, since)}
+}
+
 // A telling is one question and its answer.
 type telling struct {
 	name   string
@@ -220,6 +233,98 @@ var tellings = []telling{
 		w.e.Problems = []wire.FireReport{{Nominal: at(w.t, "2026-11-23T02:00"), Result: "missed"}}
 	}},
 	{"too_old", why.Unknown, "too_old", func(w *world) { w.Time = "2026-11-20T02:30" }},
+	{"stored_missed", why.Missed, "not_stored", func(w *world) { w.stored(&verdict.Counts{Expected: 1, Missed: 1}) }},
+	{"stored_ran", why.Ran, "", func(w *world) { w.stored(&verdict.Counts{Expected: 1, Ran: 1}) }},
+	{"stored_failed", why.Failed, "", func(w *world) { w.stored(&verdict.Counts{Expected: 1, Ran: 1, Failed: 1}) }},
+	{"stored_late", why.Late, "late", func(w *world) { w.stored(&verdict.Counts{Expected: 1, Ran: 1, Late: 1}) }},
+	{"stored_overran", why.Overran, "overran", func(w *world) { w.stored(&verdict.Counts{Expected: 1, Ran: 1, Overran: 1}) }},
+	{"stored_one_late", why.Ran, "", func(w *world) {
+		w.timed("cron: '*/20 * * * *'")
+		w.stored(&verdict.Counts{Expected: 3, Ran: 3, Late: 1, Unexpected: 2})
+		w.Time = "2026-11-20T02:40"
+	}},
+	{"stored_skipped", why.Skipped, "not_stored", func(w *world) { w.stored(&verdict.Counts{Expected: 1, Skipped: 1}) }},
+	{"stored_unknown", why.Unknown, "not_reported", func(w *world) { w.stored(&verdict.Counts{Expected: 1, Unknown: 1}) }},
+	{"stored_several", why.Unknown, "one_of_several", func(w *world) {
+		w.timed("cron: '*/20 * * * *'")
+		w.stored(&verdict.Counts{Expected: 3, Ran: 2, Missed: 1})
+		w.Time = "2026-11-20T02:40"
+	}},
+	{"stored_but_one_is_named", why.Ran, "", func(w *world) {
+		w.timed("cron: '*/20 * * * *'")
+		w.stored(&verdict.Counts{Expected: 3, Ran: 2, Skipped: 1})
+		w.e.Problems = []wire.FireReport{{Nominal: at(w.t, "2026-11-20T02:20"), Result: "already_running"}}
+		w.Time = "2026-11-20T02:40"
+	}},
+	{"stored_in_part", why.Unknown, "not_counted", func(w *world) {
+		w.timed("cron: '*/20 * * * *'")
+		w.stored(&verdict.Counts{Expected: 1, Missed: 1})
+		w.Time = "2026-11-20T02:40"
+	}},
+	{"stored_without_it", why.Unknown, "too_old", func(w *world) { w.stored(nil) }},
+	{"stored_nothing", why.Unknown, "too_old", func(w *world) { w.stored(nil); w.Past.Stored = false }},
+	{"stored_unread", why.Unknown, "too_old", func(w *world) {
+		w.stored(nil)
+		w.Past, w.Unread = nil, []Unread{{SourceHistory, "timeout"}}
+	}},
+	{"stored_before_a_change", why.Unknown, "other_settings", func(w *world) {
+		w.stored(&verdict.Counts{Expected: 1, Missed: 1})
+		w.e.Since = at(w.t, "2026-11-21T05:00")
+	}},
+	{"stored_not_in_schedule_now", why.Unknown, "other_settings", func(w *world) {
+		w.stored(&verdict.Counts{Expected: 1, Missed: 1})
+		w.Document.Entry, w.Document.Origin, w.Report.Entries, w.e = nil, settings.Origin{}, nil, nil
+	}},
+	{"stored_without_a_report", why.Missed, "not_stored", func(w *world) {
+		w.stored(&verdict.Counts{Expected: 1, Missed: 1})
+		w.Report, w.e = nil, nil
+	}},
+	{"stored_unknown_without_a_report", why.Unknown, "never_reported", func(w *world) {
+		w.stored(&verdict.Counts{Expected: 1, Unknown: 1})
+		w.Report, w.e = nil, nil
+	}},
+	{"stored_but_the_report_has_it", why.Missed, "not_counted", func(w *world) {
+		w.stored(&verdict.Counts{Expected: 1, Ran: 1})
+		w.Past.Hour, w.Time = at(w.t, night).Unix()/3600, night
+		w.e.Nominal, w.e.Hours = at(w.t, "2026-11-22T02:30"), nil
+	}},
+
+	{"paused_perhaps", why.Unknown, "unread", func(w *world) {
+		w.did("2026-11-22T18:00", "schedule.pause", `entry="backup" reason="new disk"`)
+		w.Acts[0].Target, w.Acts[0].Count, w.Acts[0].Unsure = "role:db", 40, "the facts of the fleet were not read yet"
+		w.e.Since, w.e.Nominal, w.e.Hours, w.Time = at(w.t, "2026-11-23T07:00"), at(w.t, "2026-11-22T02:30"), nil, night
+	}},
+	{"resumed_perhaps", why.Unknown, "unread", func(w *world) {
+		w.did("2026-11-22T18:00", "schedule.pause", `entry="backup" reason="new disk"`)
+		w.did("2026-11-22T19:00", "schedule.resume", `entry="backup"`)
+		w.Acts[1].Target, w.Acts[1].Count, w.Acts[1].Unsure = "role:db", 40, "the facts of the fleet were not read yet"
+		w.e.Since, w.e.Nominal, w.e.Hours, w.Time = at(w.t, "2026-11-23T07:00"), at(w.t, "2026-11-22T02:30"), nil, night
+	}},
+	{"not_paused_by_its_report", why.Missed, "not_counted", func(w *world) {
+		w.did("2026-11-22T18:00", "schedule.pause", `entry="backup" reason="new disk"`)
+		w.Acts[0].Target, w.Acts[0].Count, w.Acts[0].Unsure = "role:db", 40, "the facts of the fleet were not read yet"
+		w.e.Nominal, w.e.Hours, w.Time = at(w.t, "2026-11-22T02:30"), nil, night
+	}},
+	{"paused_perhaps_but_it_ran", why.Ran, "", func(w *world) {
+		w.did("2026-11-22T18:00", "schedule.pause", `entry="backup" reason="new disk"`)
+		w.Acts[0].Target, w.Acts[0].Count, w.Acts[0].Unsure = "role:db", 40, "the facts of the fleet were not read yet"
+		w.timed("cron: '*/20 * * * *'")
+		w.e.Hours, w.Time = []wire.ScheduleHour{hour(w.t, "2026-11-23T02:00", wire.FireCounts{Ran: 3})}, "2026-11-23T02:40"
+	}},
+
+	{"cause_likely", why.Failed, "", func(w *world) {
+		w.problem("failed", "exit status 1")
+		w.caused(cause.Likely, "likely commit 77aa12bc by Ada: 7 of 7 runs failed with it, 0 of 89 without", night)
+	}},
+	{"cause_none", why.Failed, "", func(w *world) {
+		w.problem("failed", "exit status 1")
+		w.caused(cause.None, "no commit explains it: none is known that reached the peels before", night)
+	}},
+	{"cause_of_a_later_problem", why.Failed, "", func(w *world) {
+		w.problem("failed", "exit status 1")
+		w.caused(cause.Likely, "likely commit 77aa12bc by Ada: 7 of 7 runs failed with it, 0 of 89 without", "2026-11-23T05:30")
+	}},
+
 	{"not_reporting", why.Unknown, "not_reporting", func(w *world) { w.away() }},
 	{"report_due", why.Unknown, "report_due", func(w *world) {
 		w.timed("cron: '*/5 * * * *'")
@@ -465,9 +570,9 @@ func TestEveryReasonAndVerdictHasAQuestion(t *testing.T) {
 			t.Errorf("no question has the reason %q among %q", reason, slices.Sorted(maps.Keys(reasons)))
 		}
 	}
-	for _, verdict := range constants(t, "../why/why.go", "Verdict") {
-		if !verdicts[verdict] {
-			t.Errorf("no question has the verdict %q", verdict)
+	for _, is := range constants(t, "../why/why.go", "Verdict") {
+		if !verdicts[is] {
+			t.Errorf("no question has the verdict %q", is)
 		}
 	}
 }

@@ -1,9 +1,11 @@
 package evidence
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -15,6 +17,10 @@ import (
 	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/auditlog"
 	"github.com/seed-c01c3da5/zester/master/bucket"
+	"github.com/seed-c01c3da5/zester/master/coverage/cause"
+	past "github.com/seed-c01c3da5/zester/master/coverage/history"
+	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
+	"github.com/seed-c01c3da5/zester/master/coverage/why"
 	"github.com/seed-c01c3da5/zester/master/feed"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/natsd"
@@ -47,6 +53,9 @@ type Collector struct {
 	Select func(ctx context.Context, expr string) ([]target.PeelID, error)
 	// History returns the revisions that were tried, the newest first.
 	History func(ctx context.Context) ([]status.Attempt, error)
+	// Cause returns which commit explains a problem of an entry, and since when the peel has it; zero: it does not. nil: causes are not
+	// for the caller.
+	Cause func(peel target.PeelID, entry string, kind verdict.Kind) (cause.Finding, time.Time, error)
 }
 
 // Collect reads what the sources say about a fire. text is the time of the question as in [Found].
@@ -62,6 +71,8 @@ func (c *Collector) Collect(ctx context.Context, peel target.PeelID, entry, text
 		return nil, fmt.Errorf("%w: %q has never told its facts%s", ErrNoPeel, peel, strictyaml.Suggest(string(peel), c.ids()))
 	}
 	c.each(ctx, f, map[Source]func(context.Context, *Found) error{SourceJobs: c.jobs, SourceAudit: c.acts})
+	c.each(ctx, f, map[Source]func(context.Context, *Found) error{SourceHistory: c.past})
+	c.each(ctx, f, map[Source]func(context.Context, *Found) error{SourceCause: c.cause})
 	return f, nil
 }
 
@@ -233,13 +244,61 @@ func (f *Found) about() (at time.Time, named []wire.JID, err error) {
 	return at, named, nil
 }
 
+// past reads what masters have stored of the hour in question, if the report does not go back so far.
+func (c *Collector) past(ctx context.Context, f *Found) error {
+	q := f.prepare()
+	fire, _, err := q.fire()
+	at := fire.instant()
+	if err != nil || at.IsZero() || !q.needsStored(at) {
+		return nil // the question is not valid, or has no time
+	}
+	p := &Past{Hour: at.Unix() / 3600}
+	unreadable, err := past.Open(c.JetStream).Read(ctx, []int64{p.Hour}, func(_ int64, cells []past.Cell) {
+		p.Stored = true
+		i, found := slices.BinarySearchFunc(cells, f, func(c past.Cell, f *Found) int {
+			return cmp.Or(cmp.Compare(c.Entry, f.Entry), cmp.Compare(c.Peel, f.Peel))
+		})
+		if found {
+			p.Counts = &cells[i].Counts
+		}
+	})
+	switch {
+	case err != nil:
+		return err
+	case len(unreadable) > 0:
+		return past.ErrUnreadable
+	}
+	f.Past = p
+	return nil
+}
+
+// problems are the verdicts that are part of a problem while it lasts.
+var problems = map[why.Verdict]verdict.Kind{why.Failed: verdict.Failed, why.Missed: verdict.Missed, why.Late: verdict.Late, why.Overran: verdict.Overran}
+
+// cause asks which commit explains the problem that the fire is part of.
+func (c *Collector) cause(_ context.Context, f *Found) error {
+	answer, err := f.Explain()
+	if err != nil || c.Cause == nil {
+		return nil // the question is not valid
+	}
+	kind, is := problems[answer.Verdict]
+	if !is {
+		return nil
+	}
+	finding, since, err := c.Cause(f.Peel, f.Entry, kind)
+	if err == nil && !since.IsZero() {
+		f.Cause = &Cause{finding, since}
+	}
+	return err
+}
+
 // acts reads what operators did to the entry.
 func (c *Collector) acts(ctx context.Context, f *Found) error {
 	if c.Audit == nil {
 		return nil
 	}
 	query := audit.Query{Action: "job.dispatch", Result: audit.Done, Since: f.Now.Add(-maxBack), Limit: 500}
-	selected := map[string]bool{}
+	selected := map[string]selection{}
 	for range auditPages {
 		page, err := c.Audit.List(ctx, query)
 		if err != nil {
@@ -249,7 +308,7 @@ func (c *Collector) acts(ctx context.Context, f *Found) error {
 			c.addAct(ctx, f, &page.Entries[i], selected)
 		}
 		if !page.More || len(f.Acts) >= mostFound {
-			return nil
+			return errors.Join(unsure(selected)...)
 		}
 		query.Before = page.Next
 	}
@@ -259,8 +318,25 @@ func (c *Collector) acts(ctx context.Context, f *Found) error {
 	return fmt.Errorf("only the newest %d entries were searched, and none is about the entry", auditPages*2000)
 }
 
-// addAct adds an entry of the audit log if it is about the entry on the peel. selected has the targets that were evaluated.
-func (c *Collector) addAct(ctx context.Context, f *Found, e *audit.Entry, selected map[string]bool) {
+// A selection says whether a target selects the peel now, or why that is not known.
+type selection struct {
+	has bool
+	err error
+}
+
+// unsure returns the errors of selections, at most two.
+func unsure(selected map[string]selection) (errs []error) {
+	for _, expr := range slices.Sorted(maps.Keys(selected)) {
+		if err := selected[expr].err; err != nil && len(errs) < 2 {
+			errs = append(errs, fmt.Errorf("cannot tell which peels the target %.100q selects: %w", expr, err))
+		}
+	}
+	return errs
+}
+
+// addAct adds an entry of the audit log if it is about the entry on the peel, or if it may be. selected has the targets that were
+// evaluated.
+func (c *Collector) addAct(ctx context.Context, f *Found, e *audit.Entry, selected map[string]selection) {
 	act := Act{Entry: *e}
 	if !slices.Contains(changes, e.Function) || argument(&act, "entry") != f.Entry {
 		return
@@ -269,13 +345,18 @@ func (c *Collector) addAct(ctx context.Context, f *Found, e *audit.Entry, select
 		if e.Count <= len(e.Peels) {
 			return
 		}
-		if _, known := selected[e.Target]; !known {
-			ids, err := c.Select(ctx, e.Target)
-			_, selected[e.Target] = slices.BinarySearch(ids, f.Peel)
-			selected[e.Target] = selected[e.Target] && err == nil
+		of, known := selected[e.Target]
+		if !known {
+			var ids []target.PeelID
+			ids, of.err = c.Select(ctx, e.Target)
+			_, of.has = slices.BinarySearch(ids, f.Peel)
+			selected[e.Target] = of
 		}
-		if act.Likely = selected[e.Target]; !act.Likely {
+		if of.err == nil && !of.has {
 			return
+		}
+		if act.Likely = of.err == nil; !act.Likely {
+			act.Unsure = of.err.Error()
 		}
 	}
 	f.Acts = slices.Insert(f.Acts, 0, act) // the log gives the newest first

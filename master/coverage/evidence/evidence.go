@@ -1,14 +1,15 @@
 // Package evidence proves what became of one fire of a schedule entry on a peel, or why there was none.
 //
 // [Collector.Collect] reads the sources: the newest report of the peel on its schedule, its settings, the revisions that were in
-// force, the records of its jobs, its presence and the audit log. [Found.Explain] is a pure function from what was found to the
-// answer: a verdict, a reason, and the facts, each with its source.
+// force, the records of its jobs, the counts of past hours, its presence and the audit log. [Found.Explain] is a pure function from
+// what was found to the answer: a verdict, a reason, and the facts, each with its source.
 //
 // Guarantees: what a source does not say is not in the answer, and a source that could not be read is named and never taken for
 // one that knows nothing; each read is bounded in size and time.
 //
 // Known gaps: the settings bucket has only the newest document of a peel, so the timing of a fire before the newest change of its
-// entry is unknown; the names of calendars are not in documents, which have their days; the audit log names the first five peels
+// entry is unknown; the counts of past hours have no reasons, and prove what became of one fire only if all fires of the entry in its
+// hour came to the same end; the names of calendars are not in documents, which have their days; the audit log names the first five peels
 // of a job, so a pause of more peels counts if the target of the job selects the peel now.
 package evidence
 
@@ -20,6 +21,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/master/audit"
+	"github.com/seed-c01c3da5/zester/master/coverage/cause"
 	"github.com/seed-c01c3da5/zester/master/coverage/why"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -54,6 +56,8 @@ type Found struct {
 	Revisions []status.Attempt // that were tried, the newest first
 	Jobs      []job.Job        // records of runs of the entry on the peel, and of the job that the report names
 	Acts      []Act            // of operators on the entry, the oldest first
+	Past      *Past            // what masters have stored of the hour of the fire; nil: it was not needed, or could not be read
+	Cause     *Cause           // nil: the fire is not part of a problem that lasts
 	Unread    []Unread         // the sources that could not be read, or not far enough
 }
 
@@ -67,6 +71,8 @@ const (
 	SourceRevisions Source = "history of revisions"
 	SourceJobs      Source = "records of jobs"
 	SourceAudit     Source = "audit log"
+	SourceHistory   Source = "stored counts of hours"
+	SourceCause     Source = "causes of problems"
 )
 
 // Unread is a source that could not be read.
@@ -100,7 +106,14 @@ type Presence struct {
 // An Act is what an operator did to an entry.
 type Act struct {
 	audit.Entry
-	Likely bool // the log does not name the peel, but the target selects it now
+	Likely bool   // the log does not name the peel, but the target selects it now
+	Unsure string // why it is not known whether the act was on the peel; empty: it was
+}
+
+// A Cause is which commit explains a problem of the entry that the peel has now.
+type Cause struct {
+	cause.Finding
+	Since time.Time // of the problem on the peel
 }
 
 // A fire is what is known of the fire in question.
@@ -110,8 +123,19 @@ type fire struct {
 	note    string // how the nominal time follows from the time in question, if it is another one
 }
 
-// A verdict is the answer in its parts.
-type verdict struct {
+// instant returns the time in question: of the fire, or at which there was none; zero if it is not known.
+func (f *fire) instant() time.Time {
+	switch {
+	case !f.nominal.IsZero():
+		return f.nominal
+	case len(f.asked.at) > 0:
+		return f.asked.at[0]
+	}
+	return f.asked.gap.at
+}
+
+// A judgement is the answer in its parts.
+type judgement struct {
 	is     why.Verdict
 	reason string
 	answer string
@@ -151,7 +175,7 @@ func (f *Found) Explain() (*why.Answer, error) {
 		w.Nominal = fire.nominal
 		v = q.judge(fire.nominal)
 	}
-	w.Verdict, w.Reason, w.Text = v.is, v.reason, v.answer
+	w.Verdict, w.Reason, w.Text = v.is, v.reason, v.answer+q.causeWords(fire.nominal)
 	q.addFacts(fire, v, w)
 	w.Facts = q.facts
 	return w, nil
@@ -160,8 +184,8 @@ func (f *Found) Explain() (*why.Answer, error) {
 // question checks that the entry is known.
 func (f *Found) question() (*question, error) {
 	q := f.prepare()
-	complete := !f.isUnread(SourceReport) && !f.isUnread(SourceDocument) && (f.Report == nil || f.Report.More == 0)
-	if complete && f.Document.Entry == nil && q.report == nil && len(f.Jobs) == 0 {
+	complete := !f.isUnread(SourceReport) && !f.isUnread(SourceDocument) && !f.isUnread(SourceHistory) && (f.Report == nil || f.Report.More == 0)
+	if complete && f.Document.Entry == nil && q.report == nil && len(f.Jobs) == 0 && (f.Past == nil || f.Past.Counts == nil) {
 		return nil, fmt.Errorf("%w: neither the settings nor the reports of %s have a schedule entry %.256q%s", ErrNoEntry, f.Peel, f.Entry, strictyaml.Suggest(f.Entry, f.names()))
 	}
 	return q, nil
@@ -206,7 +230,7 @@ func (f *Found) names() []string {
 }
 
 // fire returns the fire that the question means, or the verdict that there was none.
-func (q *question) fire() (fire, *verdict, error) {
+func (q *question) fire() (fire, *judgement, error) {
 	if q.Time == "" {
 		at, v := q.last()
 		return fire{nominal: at}, v, nil
@@ -232,7 +256,7 @@ func (q *question) fire() (fire, *verdict, error) {
 }
 
 // last returns the nominal time of the last fire, or the verdict that there was none.
-func (q *question) last() (time.Time, *verdict) {
+func (q *question) last() (time.Time, *judgement) {
 	var at time.Time
 	if q.report != nil {
 		at = q.report.Nominal
@@ -258,14 +282,14 @@ func (q *question) last() (time.Time, *verdict) {
 	case q.isUnread(SourceReport):
 		return at, q.unreadReport("when it was last due")
 	case q.report == nil:
-		return at, &verdict{is: why.Unknown, reason: "never_reported", answer: fmt.Sprintf("%s has not reported on %s, so masters do not know when it was last due.", q.Peel, q.Entry)}
+		return at, &judgement{is: why.Unknown, reason: "never_reported", answer: fmt.Sprintf("%s has not reported on %s, so masters do not know when it was last due.", q.Peel, q.Entry)}
 	}
-	return at, &verdict{is: why.None, reason: "not_due_yet", answer: text}
+	return at, &judgement{is: why.None, reason: "not_due_yet", answer: text}
 }
 
 // unreadReport returns the verdict without the report of the peel, which could not be read.
-func (q *question) unreadReport(what string) *verdict {
-	return &verdict{is: why.Unknown, reason: "unread", answer: fmt.Sprintf("The report of %s on its schedule could not be read, so it is not known %s.", q.Peel, what)}
+func (q *question) unreadReport(what string) *judgement {
+	return &judgement{is: why.Unknown, reason: "unread", answer: fmt.Sprintf("The report of %s on its schedule could not be read, so it is not known %s.", q.Peel, what)}
 }
 
 // since returns when the entry got its present timing and state on the peel; zero if that is unknown.

@@ -25,14 +25,8 @@ func (q *question) add(about, source, format string, args ...any) {
 }
 
 // addFacts adds what supports the verdict, and what else is known of the time of the fire.
-func (q *question) addFacts(f fire, v *verdict, w *why.Answer) {
-	at := f.nominal
-	if at.IsZero() && len(f.asked.at) > 0 {
-		at = f.asked.at[0]
-	}
-	if at.IsZero() {
-		at = f.asked.gap.at
-	}
+func (q *question) addFacts(f fire, v *judgement, w *why.Answer) {
+	at := f.instant()
 	if f.note != "" {
 		q.add("time", q.documentSource(), "%s", f.note)
 	}
@@ -40,6 +34,8 @@ func (q *question) addFacts(f fire, v *verdict, w *why.Answer) {
 		q.add("fire", v.source, "%s", v.fact)
 	}
 	q.addRun(f.nominal, w)
+	q.addStored(v)
+	q.addCause(f.nominal)
 	q.addSettings(at)
 	q.addTiming(at)
 	q.addState()
@@ -238,17 +234,22 @@ func (q *question) addNext(w *why.Answer) {
 	}
 }
 
-// pauseAt returns the pause of an operator that held at a time; nil if none is known. Acts on other peels of the same job count.
+// pauseAt returns the act by which an operator had paused the entry at a time; nil if none is known. If it is not known whether a
+// resume was on the peel, it returns that resume.
 func (q *question) pauseAt(at time.Time) *Act {
 	var pause *Act
 	for i := range q.Acts {
-		switch act := &q.Acts[i]; {
-		case act.Time.After(at):
-			return held(pause, at)
-		case act.Function == "schedule.pause":
+		act := &q.Acts[i]
+		if act.Time.After(at) {
+			break
+		}
+		switch {
+		case act.Function == "schedule.pause" && (pause == nil || act.Unsure == ""):
 			pause = act
-		case act.Function == "schedule.resume":
+		case act.Function == "schedule.resume" && act.Unsure == "":
 			pause = nil
+		case act.Function == "schedule.resume" && held(pause, at) != nil:
+			pause = act
 		}
 	}
 	if q.report != nil && q.report.State != "paused_manual" && !q.report.Since.After(at) {
@@ -296,8 +297,11 @@ func actWords(a *Act) string {
 		text += " for " + d
 	}
 	text += becauseOf(a)
-	if a.Likely {
+	switch {
+	case a.Likely:
 		text += fmt.Sprintf(" (%d peels, which the log does not name)", a.Count)
+	case a.Unsure != "":
+		text += fmt.Sprintf(" (%d peels, which the log does not name; it is not known whether this one was among them)", a.Count)
 	}
 	return text
 }
@@ -312,7 +316,7 @@ func becauseOf(a *Act) string {
 // bywhom names the operator of the newest act with a function before a time; empty if none is known.
 func (q *question) bywhom(function string, at time.Time) string {
 	for i := len(q.Acts) - 1; i >= 0; i-- {
-		if act := &q.Acts[i]; act.Function == function && !act.Time.After(at) {
+		if act := &q.Acts[i]; act.Function == function && act.Unsure == "" && !act.Time.After(at) {
 			return ": " + act.User + becauseOf(act)
 		}
 	}

@@ -27,20 +27,13 @@ func (q *question) hourOf(nominal time.Time) *wire.ScheduleHour {
 
 // byHour judges a fire by the counts of its hour. Fires that the report names are taken out of the counts; if all others came to the
 // same end, this one did.
-func (q *question) byHour(nominal time.Time) *verdict {
+func (q *question) byHour(nominal time.Time) *judgement {
 	hour, at := q.hourOf(nominal), q.stamp(nominal)
 	if hour == nil {
 		return q.notCounted(nominal)
 	}
-	v := &verdict{source: q.reportSource(), fact: "fires due in the hour from " + q.hourText(hour) + ": " + countWords(hour)}
-	rest := q.rest(hour)
-	var ends []string
-	for _, name := range slices.Sorted(maps.Keys(rest)) {
-		if rest[name] > 0 {
-			ends = append(ends, name)
-		}
-	}
-	switch {
+	v := &judgement{source: q.reportSource(), fact: "fires due in the hour from " + q.hourText(hour.Hour) + ": " + countWords(hour)}
+	switch ends := q.ends(hour); {
 	case len(ends) == 0:
 		v.is, v.reason = why.Unknown, "not_counted"
 		v.answer = fmt.Sprintf("%s has not said what became of the fire of %s: it counts the fires of that hour without it.", q.Peel, at)
@@ -60,34 +53,53 @@ func (q *question) byHour(nominal time.Time) *verdict {
 	return v
 }
 
-// rest returns how many fires of an hour came to which end, without those that the report names.
-func (q *question) rest(hour *wire.ScheduleHour) map[string]int64 {
-	rest := map[string]int64{
-		string(why.Ran): int64(hour.Ran) - int64(hour.Failed), wire.FireFailed: int64(hour.Failed), wire.FireMissed: int64(hour.Missed),
-	}
+// ends returns the ends that fires of an hour came to, without those that the report names.
+func (q *question) ends(hour *wire.ScheduleHour) []string {
+	rest := map[string]int64{string(why.Ran): int64(hour.Ran) - int64(hour.Failed), wire.FireFailed: int64(hour.Failed), wire.FireMissed: int64(hour.Missed)}
 	for reason, n := range hour.Skips {
 		rest[reason] += int64(n)
 	}
+	for _, end := range q.named(hour.Hour) {
+		rest[end]--
+	}
+	return positive(rest)
+}
+
+// named returns the end of each fire of an hour that the report names.
+func (q *question) named(hour int64) (ends []string) {
+	if q.report == nil {
+		return nil
+	}
 	for _, p := range q.report.Problems {
-		if p.Nominal.Unix()/3600 != hour.Hour {
+		if p.Nominal.Unix()/3600 != hour {
 			continue
 		}
 		switch p.Result {
 		case wire.FireLate, wire.FireOverran:
-			rest[string(why.Ran)]--
+			ends = append(ends, string(why.Ran))
 		case wire.FireInterrupted:
-			rest[wire.FireFailed]--
+			ends = append(ends, wire.FireFailed)
 		default:
-			rest[p.Result]--
+			ends = append(ends, p.Result)
 		}
 	}
-	return rest
+	return ends
+}
+
+// positive returns the names of numbers above zero, sorted.
+func positive(numbers map[string]int64) (names []string) {
+	for _, name := range slices.Sorted(maps.Keys(numbers)) {
+		if numbers[name] > 0 {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // notCounted judges a fire whose hour the report does not have.
-func (q *question) notCounted(nominal time.Time) *verdict {
+func (q *question) notCounted(nominal time.Time) *judgement {
 	at := q.stamp(nominal)
-	v := &verdict{is: why.Unknown, source: q.reportSource(), fact: "it counts no fire that was due in that hour"}
+	v := &judgement{is: why.Unknown, source: q.reportSource(), fact: "it counts no fire that was due in that hour"}
 	oldest := q.Report.Time.Add(-reportedHours)
 	switch {
 	case q.report == nil && q.Report.More > 0:
@@ -98,10 +110,11 @@ func (q *question) notCounted(nominal time.Time) *verdict {
 		v.answer = fmt.Sprintf("%s is not in the schedule of %s: the peel reports its entries, and this is not one of them.", q.Entry, q.Peel)
 	case nominal.Before(oldest):
 		v.reason, v.fact = "too_old", "it counts the fires of the last 12 h"
-		v.answer = fmt.Sprintf("The report of %s goes back to %s, and no job records the fire of %s.", q.Peel, q.stamp(oldest), at)
+		records := "no job records the fire of " + at
 		if q.isUnread(SourceJobs) {
-			v.answer = fmt.Sprintf("The report of %s goes back to %s, and the records of jobs could not be read.", q.Peel, q.stamp(oldest))
+			records = "the records of jobs could not be read"
 		}
+		v.answer = fmt.Sprintf("The report of %s goes back to %s, %s, and %s.", q.Peel, q.stamp(oldest), records, q.notStored())
 	case q.Document.Digest != "" && q.Report.Digest != "" && string(q.Document.Digest) != q.Report.Digest:
 		v.reason, v.fact = "other_settings", "the peel runs the settings of commit "+short(q.Report.Commit)
 		v.answer = fmt.Sprintf("%s runs other settings than the masters have for it, and counts no fire at %s.", q.Peel, at)
@@ -141,6 +154,7 @@ func countWords(h *wire.ScheduleHour) string {
 	return strings.Join(parts, ", ")
 }
 
-func (q *question) hourText(h *wire.ScheduleHour) string {
-	return time.Unix(h.Hour*3600, 0).In(q.zone).Format("2006-01-02 15:04 MST")
+// hourText writes an hour since the Unix epoch.
+func (q *question) hourText(hour int64) string {
+	return time.Unix(hour*3600, 0).In(q.zone).Format("2006-01-02 15:04 MST")
 }

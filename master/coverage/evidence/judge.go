@@ -16,20 +16,21 @@ import (
 const reportWait = wire.ScheduleInterval/10 + 30*time.Second
 
 // judge returns what became of the fire of a nominal time. The sources count in this order: a record of its job, what the report
-// says about this fire alone, a pause, the document, and the counts of its hour.
-func (q *question) judge(nominal time.Time) *verdict {
-	for _, f := range []func(time.Time) *verdict{q.byJob, q.byReport, q.byPause, q.byStart, q.byLife, q.byWindow, q.byAge, q.byHour} {
+// says about this fire alone, a pause, the document, the counts of its hour that masters have stored if the report does not go back so
+// far, and those of the report.
+func (q *question) judge(nominal time.Time) *judgement {
+	for _, f := range []func(time.Time) *judgement{q.byJob, q.byReport, q.byPause, q.byStart, q.byLife, q.byWindow, q.byStored, q.byAge, q.byHour} {
 		if v := f(nominal); v != nil {
 			return v
 		}
 	}
-	return &verdict{is: why.Unknown, reason: "no_source", answer: fmt.Sprintf("No source says what became of the fire of %s.", q.stamp(nominal))}
+	return &judgement{is: why.Unknown, reason: "no_source", answer: fmt.Sprintf("No source says what became of the fire of %s.", q.stamp(nominal))}
 }
 
 // byPause judges a fire while an operator's pause lasted.
-func (q *question) byPause(nominal time.Time) *verdict {
-	if act := q.pauseAt(nominal); act != nil {
-		return &verdict{
+func (q *question) byPause(nominal time.Time) *judgement {
+	if act := q.pauseAt(nominal); act != nil && act.Unsure == "" {
+		return &judgement{
 			is: why.None, reason: string(rules.StatePaused), source: auditSource(act), fact: actWords(act),
 			answer: fmt.Sprintf("There was no fire at %s: %s had been paused by %s at %s%s.", q.stamp(nominal), q.Entry, act.User, q.stamp(act.Time), becauseOf(act)),
 		}
@@ -38,7 +39,7 @@ func (q *question) byPause(nominal time.Time) *verdict {
 }
 
 // stopped returns the verdict for a time at which the entry had a state in which it does not fire; nil if it had not.
-func (q *question) stopped(at time.Time) *verdict {
+func (q *question) stopped(at time.Time) *judgement {
 	if q.report == nil {
 		if e := q.Document.Entry; e != nil && !e.Enabled && !q.Document.Written.After(at) {
 			return q.disabled(q.documentSource())
@@ -49,7 +50,7 @@ func (q *question) stopped(at time.Time) *verdict {
 		return nil
 	}
 	since := "since " + q.stamp(q.report.Since)
-	v := &verdict{is: why.None, reason: q.report.State, source: q.reportSource(), fact: fmt.Sprintf("the entry is %s %s", q.report.State, since)}
+	v := &judgement{is: why.None, reason: q.report.State, source: q.reportSource(), fact: fmt.Sprintf("the entry is %s %s", q.report.State, since)}
 	cause := oneLine(q.report.Why)
 	switch rules.State(q.report.State) {
 	case rules.StateDisabled:
@@ -68,24 +69,34 @@ func (q *question) stopped(at time.Time) *verdict {
 	return v
 }
 
-func (q *question) disabled(source string) *verdict {
-	return &verdict{
+func (q *question) disabled(source string) *judgement {
+	return &judgement{
 		is: why.None, reason: string(rules.StateDisabled), source: source, fact: "enabled is false",
 		answer: fmt.Sprintf("%s does not fire: it is disabled by its field enabled.", q.Entry),
 	}
 }
 
 // byStart judges a fire before the entry got its present timing.
-func (q *question) byStart(nominal time.Time) *verdict {
+func (q *question) byStart(nominal time.Time) *judgement {
 	since := q.since()
 	if since.IsZero() || !since.After(nominal) || q.hourOf(nominal) != nil {
 		return nil
 	}
-	v := &verdict{is: why.None, reason: "not_in_schedule", source: q.documentSource(), fact: "the settings with this entry were written at " + q.stamp(since)}
+	v := &judgement{is: why.None, reason: "not_in_schedule", source: q.documentSource(), fact: "the settings with this entry were written at " + q.stamp(since)}
 	if q.report != nil {
 		v.source, v.fact = q.reportSource(), "the entry has had its present timing and state since "+q.stamp(since)
 	}
 	v.answer = fmt.Sprintf("%s was not in the schedule of %s at %s as it is now: it has been so since %s.", q.Entry, q.Peel, q.stamp(nominal), q.stamp(since))
+	if pause := q.pauseAt(nominal); pause != nil { // an unsure one, which may be why the present state is so young
+		v.is, v.reason, v.source, v.fact = why.Unknown, "unread", auditSource(pause), actWords(pause)
+		v.answer = fmt.Sprintf("It is not known whether %s was paused on %s at %s: %s had run %s on %s, and whether that selected %[2]s cannot be told: %[7]s.",
+			q.Entry, q.Peel, q.stamp(nominal), pause.User, pause.Function, oneLine(pause.Target), oneLine(pause.Unsure))
+		return v
+	}
+	if c := q.stored(nominal); c != nil {
+		v.is, v.reason = why.Unknown, "other_settings"
+		v.answer = fmt.Sprintf("It is not known whether %s was due on %s at %s: it has had its present timing and state since %s.%s", q.Entry, q.Peel, q.stamp(nominal), q.stamp(since), storedAnswer(c))
+	}
 	return v
 }
 
@@ -98,12 +109,12 @@ func (q *question) closedBy(at time.Time) string {
 }
 
 // byWindow judges a fire at a time at which the windows of the document were closed.
-func (q *question) byWindow(nominal time.Time) *verdict {
+func (q *question) byWindow(nominal time.Time) *judgement {
 	line, e := q.closedBy(nominal), q.Document.Entry
 	if line == "" {
 		return nil
 	}
-	v := &verdict{source: q.documentSource(), fact: fmt.Sprintf("its windows were closed at %s (%s)", q.stamp(nominal), line)}
+	v := &judgement{source: q.documentSource(), fact: fmt.Sprintf("its windows were closed at %s (%s)", q.stamp(nominal), line)}
 	if e.Windows.Outside != schedule.OutsideDefer {
 		v.is, v.reason = why.Skipped, string(q.timing.Window(nominal))
 		v.answer = q.skipAnswer(nominal, history.Reason(v.reason))
@@ -119,13 +130,13 @@ func (q *question) byWindow(nominal time.Time) *verdict {
 }
 
 // byAge judges a fire that the newest report cannot know of.
-func (q *question) byAge(nominal time.Time) *verdict {
+func (q *question) byAge(nominal time.Time) *judgement {
 	at := q.stamp(nominal)
 	if q.isUnread(SourceReport) {
 		return q.unreadReport("what became of the fire of " + at)
 	}
 	if q.Report == nil {
-		return &verdict{
+		return &judgement{
 			is: why.Unknown, reason: "never_reported", source: "reports on schedules", fact: fmt.Sprintf("there is none of %s", q.Peel),
 			answer: fmt.Sprintf("%s has never reported on its schedule, so nobody knows what became of the fire of %s: %s.", q.Peel, at, q.presence()),
 		}
@@ -134,7 +145,7 @@ func (q *question) byAge(nominal time.Time) *verdict {
 	if !q.Report.Time.Before(latest) {
 		return nil
 	}
-	v := &verdict{is: why.Unknown, source: q.reportSource(), fact: "it is older than the latest start of the fire, " + q.stamp(latest)}
+	v := &judgement{is: why.Unknown, source: q.reportSource(), fact: "it is older than the latest start of the fire, " + q.stamp(latest)}
 	due := q.Report.Time.Add(wire.ScheduleInterval + reportWait)
 	switch {
 	case q.Now.Before(latest) && q.Now.Before(due):

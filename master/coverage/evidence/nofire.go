@@ -11,7 +11,7 @@ import (
 )
 
 // noFire says why there was no fire at a moment: neither the timing gives one, nor does any source name one.
-func (q *question) noFire(m moment) *verdict {
+func (q *question) noFire(m moment) *judgement {
 	at := m.gap.at
 	if len(m.at) > 0 {
 		at = m.at[0]
@@ -23,7 +23,7 @@ func (q *question) noFire(m moment) *verdict {
 	if e == nil {
 		return q.noEntry(at)
 	}
-	v := &verdict{is: why.None, source: q.documentSource()}
+	v := &judgement{is: why.None, source: q.documentSource()}
 	switch {
 	case e.Clock.IsZero() && e.Needs.Entry != "":
 		v.reason, v.fact = "needs", "it runs when "+e.Needs.Entry+" has ended, and has no timing of its own"
@@ -44,7 +44,7 @@ func (q *question) noFire(m moment) *verdict {
 }
 
 // byStartOr returns v, unless the entry got its present timing after a time.
-func (q *question) byStartOr(at time.Time, v *verdict) *verdict {
+func (q *question) byStartOr(at time.Time, v *judgement) *judgement {
 	if start := q.byStart(at); start != nil {
 		return start
 	}
@@ -52,17 +52,23 @@ func (q *question) byStartOr(at time.Time, v *verdict) *verdict {
 }
 
 // noEntry judges a time at which no source names a fire of an entry that the document does not have.
-func (q *question) noEntry(at time.Time) *verdict {
+func (q *question) noEntry(at time.Time) *judgement {
 	if q.report != nil {
-		return &verdict{
+		return &judgement{
 			is: why.None, reason: "not_due", source: q.reportSource(), fact: "no fire at " + q.stamp(at) + " is named",
 			answer: fmt.Sprintf("No source names a fire of %s at %s. The entry is not in Git, so masters do not know its timing.", q.Entry, q.stamp(at)),
 		}
 	}
-	if len(q.Unread) > 0 {
-		return &verdict{is: why.Unknown, reason: "unread", answer: fmt.Sprintf("Not all sources could be read, so it is not known whether %s has %s.", q.Peel, q.Entry)}
+	if c := q.stored(at); c != nil {
+		return &judgement{
+			is: why.Unknown, reason: "other_settings", source: q.storedSource(), fact: q.storedFact(c),
+			answer: fmt.Sprintf("%s is not in the schedule of %s now, so it is not known when it was due then.%s", q.Entry, q.Peel, storedAnswer(c)),
+		}
 	}
-	v := &verdict{is: why.None, reason: "not_in_schedule", answer: fmt.Sprintf("%s is not in the schedule of %s now; only records of earlier runs name it.", q.Entry, q.Peel)}
+	if len(q.Unread) > 0 {
+		return &judgement{is: why.Unknown, reason: "unread", answer: fmt.Sprintf("Not all sources could be read, so it is not known whether %s has %s.", q.Peel, q.Entry)}
+	}
+	v := &judgement{is: why.None, reason: "not_in_schedule", answer: fmt.Sprintf("%s is not in the schedule of %s now; only records of earlier runs name it.", q.Entry, q.Peel)}
 	if q.Document.Commit != "" {
 		v.source, v.fact = q.documentSource(), "the newest settings do not have it"
 	}
@@ -70,8 +76,8 @@ func (q *question) noEntry(at time.Time) *verdict {
 }
 
 // followsRuns judges a time at which an entry was not due whose fires count from its runs.
-func (q *question) followsRuns(m moment, e *schedule.Entry) *verdict {
-	v := &verdict{is: why.None, reason: "not_due", source: q.documentSource(), fact: e.Clock.String()}
+func (q *question) followsRuns(m moment, e *schedule.Entry) *judgement {
+	v := &judgement{is: why.None, reason: "not_due", source: q.documentSource(), fact: e.Clock.String()}
 	v.answer = fmt.Sprintf("No source names a fire at %s: %s is due %s, so its times follow from its runs.", m.wall, q.Entry, q.clockWords(e))
 	if q.report != nil && !q.report.Nominal.IsZero() {
 		v.answer += fmt.Sprintf(" It was last due at %s.", q.stamp(q.report.Nominal))
@@ -122,12 +128,12 @@ func (q *question) around(at time.Time) string {
 }
 
 // byLife judges a fire before not_before, or at until or later.
-func (q *question) byLife(nominal time.Time) *verdict {
+func (q *question) byLife(nominal time.Time) *judgement {
 	if q.Document.Entry == nil {
 		return nil
 	}
 	life := q.Document.Entry.Life
-	v := &verdict{is: why.None, source: q.documentSource()}
+	v := &judgement{is: why.None, source: q.documentSource()}
 	switch {
 	case nominal.Before(life.NotBefore):
 		v.reason, v.fact = "not_before", "not_before is "+q.stamp(life.NotBefore)

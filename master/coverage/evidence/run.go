@@ -14,14 +14,14 @@ import (
 )
 
 // byJob reads the record of a run.
-func (q *question) byJob(nominal time.Time) *verdict {
+func (q *question) byJob(nominal time.Time) *judgement {
 	for i := range q.Jobs {
 		j := &q.Jobs[i]
 		if nominalOf(j).Unix() != nominal.Unix() {
 			continue
 		}
 		started, ended := timeOf(j, job.MetaStarted), timeOf(j, job.MetaFinished)
-		v := &verdict{is: why.Ran, source: "record of job " + string(j.JID)}
+		v := &judgement{is: why.Ran, source: "record of job " + string(j.JID)}
 		v.fact = fmt.Sprintf("started at %s, ended at %s", q.stamp(started), q.stamp(ended))
 		v.answer = fmt.Sprintf("The fire of %s ran: it started at %s%s and took %s", q.stamp(nominal), q.stamp(started), delayed(nominal, started), took(ended.Sub(started)))
 		if trigger := triggers[history.Trigger(j.Metadata[job.MetaTrigger])]; trigger != "" {
@@ -74,7 +74,7 @@ func (q *question) problem(nominal time.Time) *wire.FireReport {
 }
 
 // byReport reads what the report says about this fire alone.
-func (q *question) byReport(nominal time.Time) *verdict {
+func (q *question) byReport(nominal time.Time) *judgement {
 	if q.report == nil {
 		return nil
 	}
@@ -86,7 +86,7 @@ func (q *question) byReport(nominal time.Time) *verdict {
 		return nil
 	}
 	start := fmt.Sprintf("it started at %s%s", q.stamp(e.Started), delayed(nominal, e.Started))
-	v := &verdict{is: why.Ran, source: q.reportSource(), fact: "the last fire of the entry: " + strings.TrimSuffix(start, ",")}
+	v := &judgement{is: why.Ran, source: q.reportSource(), fact: "the last fire of the entry: " + strings.TrimSuffix(start, ",")}
 	switch {
 	case e.Running > 0 && e.Ended.Before(e.Started):
 		v.is, v.reason = why.Running, "in_flight"
@@ -101,9 +101,9 @@ func (q *question) byReport(nominal time.Time) *verdict {
 }
 
 // ofProblem returns the verdict on a fire that the report names.
-func (q *question) ofProblem(nominal time.Time, p *wire.FireReport) *verdict {
+func (q *question) ofProblem(nominal time.Time, p *wire.FireReport) *judgement {
 	at := q.stamp(nominal)
-	v := &verdict{is: why.Verdict(p.Result), source: q.reportSource(), fact: "the fire of " + at + ": " + p.Result}
+	v := &judgement{is: why.Verdict(p.Result), source: q.reportSource(), fact: "the fire of " + at + ": " + p.Result}
 	if !p.Started.IsZero() {
 		v.fact += fmt.Sprintf(", started at %s, took %s", q.stamp(p.Started), took(p.Took))
 	}
@@ -129,7 +129,7 @@ func (q *question) ofProblem(nominal time.Time, p *wire.FireReport) *verdict {
 }
 
 // missed completes the verdict on a fire that did not start in time for no rule.
-func (q *question) missed(nominal time.Time, v *verdict) *verdict {
+func (q *question) missed(nominal time.Time, v *judgement) *judgement {
 	v.is, v.reason = why.Missed, "not_started"
 	text := "the peel's process was running, but the host was suspended, or too slow, or its clock was set forward"
 	if q.Report.Started.After(nominal) {
