@@ -18,6 +18,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/coverage/cause"
+	"github.com/seed-c01c3da5/zester/master/coverage/evidence/acts"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
 	"github.com/seed-c01c3da5/zester/master/coverage/why"
 	"github.com/seed-c01c3da5/zester/master/job"
@@ -123,7 +124,7 @@ func (w *world) problem(result, text string) {
 
 // did adds an act of an operator.
 func (w *world) did(when, function, args string) {
-	w.Acts = append(w.Acts, Act{Entry: audit.Entry{
+	w.Acts = append(w.Acts, acts.Act{Entry: audit.Entry{
 		Seq: uint64(41 + len(w.Acts)), Time: at(w.t, when), User: "lee", Action: "job.dispatch", Target: "web-01", Function: function, Args: args, Count: 1, Peels: []string{"web-01"}, Result: audit.Done,
 	}})
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -14,10 +13,11 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/auditlog"
 	"github.com/seed-c01c3da5/zester/master/bucket"
 	"github.com/seed-c01c3da5/zester/master/coverage/cause"
+	"github.com/seed-c01c3da5/zester/master/coverage/evidence/acts"
+	"github.com/seed-c01c3da5/zester/master/coverage/evidence/moment"
 	past "github.com/seed-c01c3da5/zester/master/coverage/history"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
 	"github.com/seed-c01c3da5/zester/master/coverage/why"
@@ -35,11 +35,10 @@ import (
 
 // Bounds of what is read for one question.
 const (
-	readWait   = 2500 * time.Millisecond // for each source
-	jobPages   = 3                       // of 2,000 records
-	auditPages = 5                       // of 2,000 entries
-	mostFound  = 50                      // acts, and records of runs
-	jobsAfter  = 4 * time.Hour           // how long after its time a run may start and still be found by its record alone
+	readWait  = 2500 * time.Millisecond // for each source
+	jobPages  = 3                       // of 2,000 records
+	mostFound = 50                      // records of runs
+	jobsAfter = 4 * time.Hour           // how long after its time a run may start and still be found by its record alone
 )
 
 // A Collector reads the sources. Its fields are required except Audit and History, without which nothing is said about acts of
@@ -233,15 +232,11 @@ func (f *Found) about() (at time.Time, named []wire.JID, err error) {
 	if f.Time == "" {
 		return at, named, nil
 	}
-	m, err := parseMoment(f.Time, q.zone, f.Now)
+	m, err := moment.Parse(f.Time, q.zone, f.Now)
 	if err != nil {
 		return at, nil, err
 	}
-	at = m.gap.at
-	if len(m.at) > 0 {
-		at = m.at[0]
-	}
-	return at, named, nil
+	return m.First(), named, nil
 }
 
 // past reads what masters have stored of the hour in question, if the report does not go back so far.
@@ -293,74 +288,9 @@ func (c *Collector) cause(_ context.Context, f *Found) error {
 }
 
 // acts reads what operators did to the entry.
-func (c *Collector) acts(ctx context.Context, f *Found) error {
-	if c.Audit == nil {
-		return nil
+func (c *Collector) acts(ctx context.Context, f *Found) (err error) {
+	if c.Audit != nil {
+		f.Acts, err = acts.Read(ctx, c.Audit, acts.Query{Peel: f.Peel, Entry: f.Entry, Since: f.Now.Add(-maxBack), Select: c.Select})
 	}
-	query := audit.Query{Action: "job.dispatch", Result: audit.Done, Since: f.Now.Add(-maxBack), Limit: 500}
-	selected := map[string]selection{}
-	for range auditPages {
-		page, err := c.Audit.List(ctx, query)
-		if err != nil {
-			return err
-		}
-		for i := range page.Entries {
-			c.addAct(ctx, f, &page.Entries[i], selected)
-		}
-		if !page.More || len(f.Acts) >= mostFound {
-			return errors.Join(unsure(selected)...)
-		}
-		query.Before = page.Next
-	}
-	if n := len(f.Acts); n > 0 {
-		return fmt.Errorf("only the newest %d entries were searched", auditPages*2000)
-	}
-	return fmt.Errorf("only the newest %d entries were searched, and none is about the entry", auditPages*2000)
+	return err
 }
-
-// A selection says whether a target selects the peel now, or why that is not known.
-type selection struct {
-	has bool
-	err error
-}
-
-// unsure returns the errors of selections, at most two.
-func unsure(selected map[string]selection) (errs []error) {
-	for _, expr := range slices.Sorted(maps.Keys(selected)) {
-		if err := selected[expr].err; err != nil && len(errs) < 2 {
-			errs = append(errs, fmt.Errorf("cannot tell which peels the target %.100q selects: %w", expr, err))
-		}
-	}
-	return errs
-}
-
-// addAct adds an entry of the audit log if it is about the entry on the peel, or if it may be. selected has the targets that were
-// evaluated.
-func (c *Collector) addAct(ctx context.Context, f *Found, e *audit.Entry, selected map[string]selection) {
-	act := Act{Entry: *e}
-	if !slices.Contains(changes, e.Function) || argument(&act, "entry") != f.Entry {
-		return
-	}
-	if !slices.Contains(e.Peels, string(f.Peel)) {
-		if e.Count <= len(e.Peels) {
-			return
-		}
-		of, known := selected[e.Target]
-		if !known {
-			var ids []target.PeelID
-			ids, of.err = c.Select(ctx, e.Target)
-			_, of.has = slices.BinarySearch(ids, f.Peel)
-			selected[e.Target] = of
-		}
-		if of.err == nil && !of.has {
-			return
-		}
-		if act.Likely = of.err == nil; !act.Likely {
-			act.Unsure = of.err.Error()
-		}
-	}
-	f.Acts = slices.Insert(f.Acts, 0, act) // the log gives the newest first
-}
-
-// changes are the functions that change what an entry does.
-var changes = []string{"schedule.pause", "schedule.resume", "schedule.skip", "schedule.run"}

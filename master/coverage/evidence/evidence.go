@@ -20,8 +20,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/coverage/cause"
+	"github.com/seed-c01c3da5/zester/master/coverage/evidence/acts"
+	"github.com/seed-c01c3da5/zester/master/coverage/evidence/moment"
 	"github.com/seed-c01c3da5/zester/master/coverage/why"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -55,7 +56,7 @@ type Found struct {
 	Presence  Presence
 	Revisions []status.Attempt // that were tried, the newest first
 	Jobs      []job.Job        // records of runs of the entry on the peel, and of the job that the report names
-	Acts      []Act            // of operators on the entry, the oldest first
+	Acts      []acts.Act       // of operators on the entry, the oldest first
 	Past      *Past            // what masters have stored of the hour of the fire; nil: it was not needed, or could not be read
 	Cause     *Cause           // nil: the fire is not part of a problem that lasts
 	Unread    []Unread         // the sources that could not be read, or not far enough
@@ -103,13 +104,6 @@ type Presence struct {
 	Unknown  bool // the master has listened for too short a time to know
 }
 
-// An Act is what an operator did to an entry.
-type Act struct {
-	audit.Entry
-	Likely bool   // the log does not name the peel, but the target selects it now
-	Unsure string // why it is not known whether the act was on the peel; empty: it was
-}
-
 // A Cause is which commit explains a problem of the entry that the peel has now.
 type Cause struct {
 	cause.Finding
@@ -119,19 +113,16 @@ type Cause struct {
 // A fire is what is known of the fire in question.
 type fire struct {
 	nominal time.Time
-	asked   moment
+	asked   moment.Moment
 	note    string // how the nominal time follows from the time in question, if it is another one
 }
 
 // instant returns the time in question: of the fire, or at which there was none; zero if it is not known.
 func (f *fire) instant() time.Time {
-	switch {
-	case !f.nominal.IsZero():
-		return f.nominal
-	case len(f.asked.at) > 0:
-		return f.asked.at[0]
+	if f.nominal.IsZero() {
+		return f.asked.First()
 	}
-	return f.asked.gap.at
+	return f.nominal
 }
 
 // A judgement is the answer in its parts.
@@ -168,8 +159,8 @@ func (f *Found) Explain() (*why.Answer, error) {
 	for _, u := range f.Unread {
 		w.Unread = append(w.Unread, string(u.Source)+": "+oneLine(u.Why))
 	}
-	if len(fire.asked.at) > 0 && f.Time != "" {
-		w.Asked = fire.asked.at[0]
+	if len(fire.asked.At) > 0 && f.Time != "" {
+		w.Asked = fire.asked.At[0]
 	}
 	if v == nil {
 		w.Nominal = fire.nominal
@@ -235,15 +226,11 @@ func (q *question) fire() (fire, *judgement, error) {
 		at, v := q.last()
 		return fire{nominal: at}, v, nil
 	}
-	m, err := parseMoment(q.Time, q.zone, q.Now)
+	m, err := moment.Parse(q.Time, q.zone, q.Now)
 	if err != nil {
-		return fire{}, nil, err
+		return fire{}, nil, fmt.Errorf("%w %w", ErrTime, err)
 	}
-	first := m.gap.at
-	if len(m.at) > 0 {
-		first = m.at[0]
-	}
-	switch {
+	switch first := m.First(); {
 	case first.After(q.Now):
 		return fire{}, nil, fmt.Errorf("%w %s: it has not come yet; zester schedule next %s %s lists what comes", ErrTime, q.stamp(first), q.Peel, q.Entry)
 	case q.Now.Sub(first) > maxBack:
@@ -267,7 +254,7 @@ func (q *question) last() (time.Time, *judgement) {
 		}
 	}
 	if q.hasClock && q.isActiveSince(q.Now) {
-		if due, ok := before(q.timing, q.Now); ok && due.After(at) && !due.Before(q.since()) {
+		if due, ok := moment.Before(q.timing, q.Now); ok && due.After(at) && !due.Before(q.since()) {
 			at = due
 		}
 	}
@@ -305,51 +292,51 @@ func (q *question) isActiveSince(at time.Time) bool { return q.stopped(at) == ni
 
 // due returns the nominal time of the fire at a moment: by the timing, or because a run or a skip is known. note says why it is
 // another time than the one in question.
-func (q *question) due(m moment) (at time.Time, note string, ok bool) {
+func (q *question) due(m moment.Moment) (at time.Time, note string, ok bool) {
 	known := q.known()
-	for _, instant := range m.at {
+	for _, instant := range m.At {
 		if q.hasClock {
-			if at, ok := fireIn(q.timing, instant, m.span); ok {
+			if at, ok := moment.FireIn(q.timing, instant, m.Span); ok {
 				return at, "", true
 			}
 		}
 		for _, k := range known {
-			if in(k.nominal, instant, m.span) {
+			if in(k.nominal, instant, m.Span) {
 				return k.nominal, "", true
 			}
 		}
 	}
-	for _, instant := range m.at {
+	for _, instant := range m.At {
 		for _, k := range known {
-			if in(k.started, instant, m.span) {
+			if in(k.started, instant, m.Span) {
 				return k.nominal, fmt.Sprintf("the run that started at %s was due at %s", q.stamp(k.started), q.stamp(k.nominal)), true
 			}
 		}
 	}
-	if len(m.at) > 0 || !q.hasClock {
+	if len(m.At) > 0 || !q.hasClock {
 		return at, "", false
 	}
 	// The clocks skip the time: its fire may have moved to the end of the gap, or as far as the gap is long.
-	wall, err := time.Parse(wallForm, m.wall)
+	wall, err := time.Parse(moment.WallForm, m.Wall)
 	if err != nil {
 		return at, "", false
 	}
-	_, offset := m.gap.at.Add(-time.Second).Zone()
-	for _, moved := range []time.Time{wall.Add(-time.Duration(offset) * time.Second), m.gap.at} {
-		if at, ok := fireIn(q.timing, moved, m.span); ok && q.movedBy(m) {
-			return at, fmt.Sprintf("the clocks skip %s, and dst_gap has moved the fire to %s", m.wall, q.stamp(at)), true
+	_, offset := m.Gap.At.Add(-time.Second).Zone()
+	for _, moved := range []time.Time{wall.Add(-time.Duration(offset) * time.Second), m.Gap.At} {
+		if at, ok := moment.FireIn(q.timing, moved, m.Span); ok && q.movedBy(m) {
+			return at, fmt.Sprintf("the clocks skip %s, and dst_gap has moved the fire to %s", m.Wall, q.stamp(at)), true
 		}
 	}
 	return at, "", false
 }
 
 // movedBy reports whether the timing names the skipped time itself, so that its fire is moved.
-func (q *question) movedBy(m moment) bool {
-	wall, err := time.Parse(wallForm, m.wall)
+func (q *question) movedBy(m moment.Moment) bool {
+	wall, err := time.Parse(moment.WallForm, m.Wall)
 	if err != nil || q.Document.Entry.Clock.Changes.Gap == "skip" || q.timing.Wild() {
 		return false
 	}
-	return q.namesWall(wall, m.span)
+	return q.namesWall(wall, m.Span)
 }
 
 // namesWall reports whether the expressions of the entry name a wall time, whatever the clocks of the zone do.
@@ -360,7 +347,7 @@ func (q *question) namesWall(wall time.Time, span time.Duration) bool {
 	if err != nil {
 		return false
 	}
-	_, ok := fireIn(t, wall, span)
+	_, ok := moment.FireIn(t, wall, span)
 	return ok
 }
 

@@ -1,11 +1,11 @@
 package evidence
 
 import (
-	"encoding/json"
 	"fmt"
-	"strings"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/master/coverage/evidence/acts"
+	"github.com/seed-c01c3da5/zester/master/coverage/evidence/moment"
 	"github.com/seed-c01c3da5/zester/master/coverage/why"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
@@ -17,8 +17,6 @@ func (q *question) reportSource() string {
 }
 
 func (q *question) documentSource() string { return "document of commit " + q.Document.Commit.Short() }
-
-func auditSource(a *Act) string { return fmt.Sprintf("audit log, entry %d", a.Seq) }
 
 func (q *question) add(about, source, format string, args ...any) {
 	q.facts = append(q.facts, why.Fact{About: about, Text: fmt.Sprintf(format, args...), Source: source})
@@ -160,7 +158,7 @@ func (q *question) addTiming(at time.Time) {
 	zone := q.zoneName
 	if !at.IsZero() {
 		zone += ", " + at.In(q.zone).Format("UTC-07:00") + " then"
-		if change := changeNear(at, q.zone); change != "" {
+		if change := moment.Change(at, q.zone); change != "" {
 			zone += "; " + change
 		}
 	}
@@ -191,7 +189,9 @@ func (q *question) addState() {
 	if e.Why != "" {
 		text += ": " + oneLine(e.Why)
 	}
-	if e.InRow > 0 {
+	if e.InRow == 1 {
+		text += "; the newest run failed"
+	} else if e.InRow > 1 {
 		text += fmt.Sprintf("; %d runs in a row failed", e.InRow)
 	}
 	if e.Running > 0 {
@@ -212,7 +212,7 @@ const mostActs = 5
 func (q *question) addActs() {
 	for i := range q.Acts[max(0, len(q.Acts)-mostActs):] {
 		act := &q.Acts[max(0, len(q.Acts)-mostActs)+i]
-		q.add("operator", auditSource(act), "%s at %s", actWords(act), q.stamp(act.Time))
+		q.add("operator", act.Source(), "%s at %s", act, q.stamp(act.Time))
 	}
 }
 
@@ -234,91 +234,10 @@ func (q *question) addNext(w *why.Answer) {
 	}
 }
 
-// pauseAt returns the act by which an operator had paused the entry at a time; nil if none is known. If it is not known whether a
-// resume was on the peel, it returns that resume.
-func (q *question) pauseAt(at time.Time) *Act {
-	var pause *Act
-	for i := range q.Acts {
-		act := &q.Acts[i]
-		if act.Time.After(at) {
-			break
-		}
-		switch {
-		case act.Function == "schedule.pause" && (pause == nil || act.Unsure == ""):
-			pause = act
-		case act.Function == "schedule.resume" && act.Unsure == "":
-			pause = nil
-		case act.Function == "schedule.resume" && held(pause, at) != nil:
-			pause = act
-		}
-	}
+// pauseAt returns the act by which an operator had paused the entry at a time, as [acts.Pause] does; nil if none is known.
+func (q *question) pauseAt(at time.Time) *acts.Act {
 	if q.report != nil && q.report.State != "paused_manual" && !q.report.Since.After(at) {
 		return nil // it was resumed in a way that the log does not name
 	}
-	return held(pause, at)
-}
-
-// held returns a pause unless it had ended by itself.
-func held(pause *Act, at time.Time) *Act {
-	if pause == nil {
-		return nil
-	}
-	if d, err := strictyaml.ParseDuration(argument(pause, "for")); err == nil && !at.Before(pause.Time.Add(d)) {
-		return nil
-	}
-	return pause
-}
-
-// argument returns an argument of an act; empty if it has none, or none that is text.
-func argument(a *Act, name string) string {
-	for rest := a.Args; rest != ""; {
-		key, text, found := strings.Cut(rest, "=")
-		if !found {
-			return ""
-		}
-		var value any
-		d := json.NewDecoder(strings.NewReader(text))
-		if d.Decode(&value) != nil {
-			return "" // it was cut
-		}
-		if strings.TrimSpace(key) == name {
-			text, _ := value.(string)
-			return text
-		}
-		rest = text[d.InputOffset():]
-	}
-	return ""
-}
-
-// actWords describes what an operator did.
-func actWords(a *Act) string {
-	text := fmt.Sprintf("%s ran %s on %s", a.User, a.Function, oneLine(a.Target))
-	if d := argument(a, "for"); d != "" {
-		text += " for " + d
-	}
-	text += becauseOf(a)
-	switch {
-	case a.Likely:
-		text += fmt.Sprintf(" (%d peels, which the log does not name)", a.Count)
-	case a.Unsure != "":
-		text += fmt.Sprintf(" (%d peels, which the log does not name; it is not known whether this one was among them)", a.Count)
-	}
-	return text
-}
-
-func becauseOf(a *Act) string {
-	if reason := argument(a, "reason"); reason != "" {
-		return ": " + oneLine(reason)
-	}
-	return ""
-}
-
-// bywhom names the operator of the newest act with a function before a time; empty if none is known.
-func (q *question) bywhom(function string, at time.Time) string {
-	for i := len(q.Acts) - 1; i >= 0; i-- {
-		if act := &q.Acts[i]; act.Function == function && act.Unsure == "" && !act.Time.After(at) {
-			return ": " + act.User + becauseOf(act)
-		}
-	}
-	return ""
+	return acts.Pause(q.Acts, at)
 }

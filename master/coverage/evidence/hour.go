@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/seed-c01c3da5/zester/master/coverage/why"
@@ -131,27 +130,13 @@ func (q *question) notCounted(nominal time.Time) *judgement {
 // reportedHours is how far back every report has the counts of hours.
 const reportedHours = 12 * time.Hour
 
-// countWords describes the counts of an hour.
+// countWords describes the counts of an hour by the report.
 func countWords(h *wire.ScheduleHour) string {
-	var parts []string
-	add := func(n uint64, text string) {
-		if n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, text))
-		}
-	}
-	add(h.Ran, "ran")
-	add(h.Failed, "of them failed")
-	add(h.Late, "of them late")
-	add(h.Overran, "of them overran")
+	list := []number{{h.Ran, "ran"}, {h.Failed, "of them failed"}, {h.Late, "of them late"}, {h.Overran, "of them overran"}}
 	for _, reason := range slices.Sorted(maps.Keys(h.Skips)) {
-		add(h.Skips[reason], "skipped ("+oneLine(reason)+")")
+		list = append(list, number{h.Skips[reason], "skipped (" + oneLine(reason) + ")"})
 	}
-	add(h.Missed, "missed")
-	add(h.Manual, "run by hand")
-	if len(parts) == 0 {
-		return "none"
-	}
-	return strings.Join(parts, ", ")
+	return listed(append(list, number{h.Missed, "missed"}, number{h.Manual, "run by hand"}))
 }
 
 // hourText writes an hour since the Unix epoch.

@@ -31,8 +31,8 @@ func (q *question) judge(nominal time.Time) *judgement {
 func (q *question) byPause(nominal time.Time) *judgement {
 	if act := q.pauseAt(nominal); act != nil && act.Unsure == "" {
 		return &judgement{
-			is: why.None, reason: string(rules.StatePaused), source: auditSource(act), fact: actWords(act),
-			answer: fmt.Sprintf("There was no fire at %s: %s had been paused by %s at %s%s.", q.stamp(nominal), q.Entry, act.User, q.stamp(act.Time), becauseOf(act)),
+			is: why.None, reason: string(rules.StatePaused), source: act.Source(), fact: act.String(),
+			answer: fmt.Sprintf("There was no fire at %s: %s had been paused by %s at %s%s.", q.stamp(nominal), q.Entry, act.User, q.stamp(act.Time), act.Because()),
 		}
 	}
 	return q.stopped(nominal)
@@ -88,7 +88,7 @@ func (q *question) byStart(nominal time.Time) *judgement {
 	}
 	v.answer = fmt.Sprintf("%s was not in the schedule of %s at %s as it is now: it has been so since %s.", q.Entry, q.Peel, q.stamp(nominal), q.stamp(since))
 	if pause := q.pauseAt(nominal); pause != nil { // an unsure one, which may be why the present state is so young
-		v.is, v.reason, v.source, v.fact = why.Unknown, "unread", auditSource(pause), actWords(pause)
+		v.is, v.reason, v.source, v.fact = why.Unknown, "unread", pause.Source(), pause.String()
 		v.answer = fmt.Sprintf("It is not known whether %s was paused on %s at %s: %s had run %s on %s, and whether that selected %[2]s cannot be told: %[7]s.",
 			q.Entry, q.Peel, q.stamp(nominal), pause.User, pause.Function, oneLine(pause.Target), oneLine(pause.Unsure))
 		return v

@@ -5,17 +5,15 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/master/coverage/evidence/moment"
 	"github.com/seed-c01c3da5/zester/master/coverage/why"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
 // noFire says why there was no fire at a moment: neither the timing gives one, nor does any source name one.
-func (q *question) noFire(m moment) *judgement {
-	at := m.gap.at
-	if len(m.at) > 0 {
-		at = m.at[0]
-	}
+func (q *question) noFire(m moment.Moment) *judgement {
+	at := m.First()
 	if v := q.byPause(at); v != nil {
 		return v
 	}
@@ -27,14 +25,14 @@ func (q *question) noFire(m moment) *judgement {
 	switch {
 	case e.Clock.IsZero() && e.Needs.Entry != "":
 		v.reason, v.fact = "needs", "it runs when "+e.Needs.Entry+" has ended, and has no timing of its own"
-		v.answer = fmt.Sprintf("There was no fire at %s: %s runs only after %s, and no source names a run then.", m.wall, q.Entry, e.Needs.Entry)
+		v.answer = fmt.Sprintf("There was no fire at %s: %s runs only after %s, and no source names a run then.", m.Wall, q.Entry, e.Needs.Entry)
 	case !q.hasClock:
 		return q.byStartOr(at, q.followsRuns(m, e))
-	case len(m.at) == 0:
-		v.reason, v.fact = "clock_gap", fmt.Sprintf("the clocks of %s skip %s, and dst_gap is %s", q.zoneName, m.wall, e.Clock.Changes.Gap)
-		v.answer = fmt.Sprintf("There was no fire at %s: the clocks of %s skip that time. %s", m.wall, q.zoneName, q.around(at))
+	case len(m.At) == 0:
+		v.reason, v.fact = "clock_gap", fmt.Sprintf("the clocks of %s skip %s, and dst_gap is %s", q.zoneName, m.Wall, e.Clock.Changes.Gap)
+		v.answer = fmt.Sprintf("There was no fire at %s: the clocks of %s skip that time. %s", m.Wall, q.zoneName, q.around(at))
 	case q.isOtherOf(m):
-		v.reason, v.fact = "clock_repeat", fmt.Sprintf("the clocks of %s show %s twice, and dst_overlap is %s", q.zoneName, m.wall, e.Clock.Changes.Repeat)
+		v.reason, v.fact = "clock_repeat", fmt.Sprintf("the clocks of %s show %s twice, and dst_overlap is %s", q.zoneName, m.Wall, e.Clock.Changes.Repeat)
 		v.answer = fmt.Sprintf("There was no fire at %s: that time comes twice, and the entry fires only at the other one. %s", q.stamp(at), q.around(at))
 	default:
 		v.reason, v.fact = "not_due", "not due at "+q.stamp(at)
@@ -76,9 +74,9 @@ func (q *question) noEntry(at time.Time) *judgement {
 }
 
 // followsRuns judges a time at which an entry was not due whose fires count from its runs.
-func (q *question) followsRuns(m moment, e *schedule.Entry) *judgement {
+func (q *question) followsRuns(m moment.Moment, e *schedule.Entry) *judgement {
 	v := &judgement{is: why.None, reason: "not_due", source: q.documentSource(), fact: e.Clock.String()}
-	v.answer = fmt.Sprintf("No source names a fire at %s: %s is due %s, so its times follow from its runs.", m.wall, q.Entry, q.clockWords(e))
+	v.answer = fmt.Sprintf("No source names a fire at %s: %s is due %s, so its times follow from its runs.", m.Wall, q.Entry, q.clockWords(e))
 	if q.report != nil && !q.report.Nominal.IsZero() {
 		v.answer += fmt.Sprintf(" It was last due at %s.", q.stamp(q.report.Nominal))
 	}
@@ -86,12 +84,12 @@ func (q *question) followsRuns(m moment, e *schedule.Entry) *judgement {
 }
 
 // isOtherOf reports whether the clocks of the zone show the time twice, and the entry fires only at the other of the two.
-func (q *question) isOtherOf(m moment) bool {
-	twin, twice := other(m.at[0], q.zone)
+func (q *question) isOtherOf(m moment.Moment) bool {
+	twin, twice := moment.Twin(m.At[0], q.zone)
 	if !twice {
 		return false
 	}
-	_, fires := fireIn(q.timing, twin, m.span)
+	_, fires := moment.FireIn(q.timing, twin, m.Span)
 	return fires
 }
 
@@ -107,7 +105,7 @@ func (q *question) clockWords(e *schedule.Entry) string {
 // around names the fires before and after a time, and when the life of the entry excludes it.
 func (q *question) around(at time.Time) string {
 	life, text := q.Document.Entry.Life, ""
-	if previous, ok := before(q.timing, at); ok && !previous.Before(life.NotBefore) {
+	if previous, ok := moment.Before(q.timing, at); ok && !previous.Before(life.NotBefore) {
 		text = "The fire before was at " + q.stamp(previous)
 	}
 	if next, ok := q.timing.Next(at); ok && (life.Until.IsZero() || next.Before(life.Until)) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/master/coverage/evidence/acts"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
@@ -39,11 +40,11 @@ func (q *question) skipWords(nominal time.Time, reason history.Reason) string {
 	case history.NeedsUnmet:
 		return fmt.Sprintf("%s did not end with %s, as needs wants", cmp.Or(e.Needs.Entry, "the other entry"), e.Needs.On)
 	case history.SkippedOnce:
-		return "an operator skipped it" + q.bywhom("schedule.skip", nominal)
+		return "an operator skipped it" + acts.By(q.Acts, "schedule.skip", nominal)
 	case history.MaxRuns:
 		return "the entry had had all its runs" + runsWords(e)
 	case history.Paused:
-		return "the entry was paused while the fire waited" + q.bywhom("schedule.pause", nominal)
+		return "the entry was paused while the fire waited" + acts.By(q.Acts, "schedule.pause", nominal)
 	case history.Disabled:
 		return "the entry was disabled while the fire waited"
 	case history.ClockSet:

@@ -117,11 +117,7 @@ func storedAnswer(c *verdict.Counts) string {
 
 // storedWords describes stored counts.
 func storedWords(c *verdict.Counts) string {
-	var parts []string
-	for _, part := range []struct {
-		n    uint64
-		text string
-	}{
+	return listed([]number{
 		{c.Expected, "expected"},
 		{c.Ran, "ran"},
 		{c.Failed, "of them failed"},
@@ -131,12 +127,7 @@ func storedWords(c *verdict.Counts) string {
 		{c.Missed, "missed"},
 		{c.Unknown, "unknown"},
 		{c.Unexpected, "unexpected"},
-	} {
-		if part.n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", part.n, part.text))
-		}
-	}
-	return strings.Join(parts, ", ")
+	})
 }
 
 // notStored says why the stored counts do not help.

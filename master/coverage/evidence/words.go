@@ -1,6 +1,7 @@
 package evidence
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -50,3 +51,20 @@ func (q *question) stamp(at time.Time) string {
 
 // oneLine puts a text from elsewhere on one line.
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+// A number is a number of fires with what became of them.
+type number struct {
+	n    uint64
+	what string
+}
+
+// listed writes the numbers that are not zero.
+func listed(numbers []number) string {
+	var parts []string
+	for _, one := range numbers {
+		if one.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", one.n, one.what))
+		}
+	}
+	return cmp.Or(strings.Join(parts, ", "), "none")
+}

@@ -1,4 +1,8 @@
-package evidence
+// Package moment reads times as people write them in a question about a schedule, and says what the clocks of a zone do then. Call
+// [Parse] with the text; [FireIn] and [Before] find the fires of a timing about an instant.
+//
+// Guarantee: a wall time that comes twice has both instants, and one that does not exist has none, but its [Gap].
+package moment
 
 import (
 	"fmt"
@@ -21,29 +25,37 @@ var forms = []struct {
 	{"15:04:05", time.Second, true},
 }
 
-// A moment is the time of a question.
-type moment struct {
-	at   []time.Time   // the instant: two if the clocks of the zone show the time twice, none if they skip it
-	span time.Duration // how long it lasts: a minute or a second
-	wall string        // as the zone's clocks show it
-	gap  gap           // if they skip it
+// A Moment is the time of a question.
+type Moment struct {
+	At   []time.Time   // the instant: two if the clocks of the zone show the time twice, none if they skip it
+	Span time.Duration // how long it lasts: a minute or a second
+	Wall string        // as the zone's clocks show it
+	Gap  Gap           // if they skip it
 }
 
-// A gap is a change of a zone's clocks by which wall times do not exist.
-type gap struct {
-	at     time.Time // the first instant after it
-	length time.Duration
+// First returns the first instant of the moment, or the first after the gap; zero for a zero Moment.
+func (m *Moment) First() time.Time {
+	if len(m.At) > 0 {
+		return m.At[0]
+	}
+	return m.Gap.At
 }
 
-// parseMoment reads a time as people write it: with an offset from UTC, or as the clocks of the zone show it.
-func parseMoment(text string, zone *time.Location, now time.Time) (moment, error) {
+// A Gap is a change of a zone's clocks by which wall times do not exist.
+type Gap struct {
+	At     time.Time // the first instant after it
+	Length time.Duration
+}
+
+// Parse reads a time as people write it: with an offset from UTC, or as the clocks of the zone show it.
+func Parse(text string, zone *time.Location, now time.Time) (Moment, error) {
 	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04Z07:00"} {
 		if at, err := time.Parse(layout, text); err == nil {
 			span := time.Second
 			if at.Second() == 0 && at.Nanosecond() == 0 {
 				span = time.Minute
 			}
-			return moment{at: []time.Time{at.In(zone)}, span: span, wall: at.In(zone).Format(wallForm)}, nil
+			return Moment{At: []time.Time{at.In(zone)}, Span: span, Wall: at.In(zone).Format(WallForm)}, nil
 		}
 	}
 	for _, form := range forms {
@@ -57,44 +69,45 @@ func parseMoment(text string, zone *time.Location, now time.Time) (moment, error
 		today := now.In(zone)
 		for back := range 3 { // today, or yesterday, or the day before if yesterday's clocks skipped the time
 			m := momentOf(time.Date(today.Year(), today.Month(), today.Day()-back, wall.Hour(), wall.Minute(), wall.Second(), 0, time.UTC), form.span, zone)
-			if len(m.at) > 0 && !m.at[0].After(now) {
+			if len(m.At) > 0 && !m.At[0].After(now) {
 				return m, nil
 			}
 		}
 	}
-	return moment{}, fmt.Errorf("%w %.40q: write it like 2026-06-01T09:00, 09:00 or 2026-06-01T09:00:00+01:00; without an offset it is a time of the entry's zone", ErrTime, text)
+	return Moment{}, fmt.Errorf("%.40q: write it like 2026-06-01T09:00, 09:00 or 2026-06-01T09:00:00+01:00; without an offset it is a time of the entry's zone", text)
 }
 
-const wallForm = "2006-01-02 15:04:05"
+// WallForm is the form of [Moment.Wall].
+const WallForm = "2006-01-02 15:04:05"
 
 // momentOf returns the instants at which the clocks of a zone show a wall time, which is given in UTC.
-func momentOf(wall time.Time, span time.Duration, zone *time.Location) moment {
-	m := moment{span: span, wall: wall.Format(wallForm)}
+func momentOf(wall time.Time, span time.Duration, zone *time.Location) Moment {
+	m := Moment{Span: span, Wall: wall.Format(WallForm)}
 	for _, near := range []time.Time{wall.Add(-26 * time.Hour), wall.Add(26 * time.Hour)} {
 		_, offset := near.In(zone).Zone()
 		at := wall.Add(-time.Duration(offset) * time.Second).In(zone)
-		if at.Format(wallForm) == m.wall && (len(m.at) == 0 || !m.at[0].Equal(at)) {
-			m.at = append(m.at, at)
+		if at.Format(WallForm) == m.Wall && (len(m.At) == 0 || !m.At[0].Equal(at)) {
+			m.At = append(m.At, at)
 		}
 	}
-	if len(m.at) == 0 {
+	if len(m.At) == 0 {
 		_, before := wall.Add(-26 * time.Hour).In(zone).Zone()
 		// With the offset of before, the instant is as far behind the change as the wall time is behind the start of the gap.
 		start, _ := wall.Add(-time.Duration(before) * time.Second).In(zone).ZoneBounds()
-		m.gap = gapAt(start, zone)
+		m.Gap = gapAt(start, zone)
 	}
 	return m
 }
 
 // gapAt returns the gap that a change of a zone's clocks makes.
-func gapAt(change time.Time, zone *time.Location) gap {
+func gapAt(change time.Time, zone *time.Location) Gap {
 	_, before := change.Add(-time.Second).In(zone).Zone()
 	_, after := change.In(zone).Zone()
-	return gap{change.In(zone), time.Duration(after-before) * time.Second}
+	return Gap{change.In(zone), time.Duration(after-before) * time.Second}
 }
 
-// changeNear describes the change of a zone's clocks within a day of an instant; empty if there is none.
-func changeNear(at time.Time, zone *time.Location) string {
+// Change describes the change of a zone's clocks within a day of an instant; empty if there is none.
+func Change(at time.Time, zone *time.Location) string {
 	start, end := at.In(zone).ZoneBounds()
 	for _, change := range []time.Time{start, end} {
 		if change.IsZero() || change.Sub(at).Abs() > 24*time.Hour {
@@ -102,12 +115,12 @@ func changeNear(at time.Time, zone *time.Location) string {
 		}
 		g := gapAt(change, zone)
 		switch before := change.Add(-time.Second).In(zone).Add(time.Second); {
-		case g.length > 0:
+		case g.Length > 0:
 			return fmt.Sprintf("the clocks go from %s to %s on %s, so that the times between do not exist",
-				wallAt(before, -g.length, zone), change.In(zone).Format("15:04"), change.In(zone).Format(time.DateOnly))
-		case g.length < 0:
+				wallAt(before, -g.Length, zone), change.In(zone).Format("15:04"), change.In(zone).Format(time.DateOnly))
+		case g.Length < 0:
 			return fmt.Sprintf("the clocks go back from %s to %s on %s, so that the times between come twice",
-				wallAt(before, -g.length, zone), change.In(zone).Format("15:04"), change.In(zone).Format(time.DateOnly))
+				wallAt(before, -g.Length, zone), change.In(zone).Format("15:04"), change.In(zone).Format(time.DateOnly))
 		}
 	}
 	return ""
@@ -118,13 +131,13 @@ func wallAt(change time.Time, d time.Duration, zone *time.Location) string {
 	return change.In(zone).Add(d).Format("15:04")
 }
 
-// other returns the second instant at which the clocks of a zone show the time of an instant; false if there is none.
-func other(at time.Time, zone *time.Location) (time.Time, bool) {
-	wall, err := time.Parse(wallForm, at.In(zone).Format(wallForm))
+// Twin returns the second instant at which the clocks of a zone show the time of an instant; false if there is none.
+func Twin(at time.Time, zone *time.Location) (time.Time, bool) {
+	wall, err := time.Parse(WallForm, at.In(zone).Format(WallForm))
 	if err != nil {
 		return time.Time{}, false
 	}
-	for _, same := range momentOf(wall, time.Second, zone).at {
+	for _, same := range momentOf(wall, time.Second, zone).At {
 		if same.Unix() != at.Unix() {
 			return same, true
 		}
@@ -132,8 +145,8 @@ func other(at time.Time, zone *time.Location) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// fireIn returns the first fire in [at, at+span).
-func fireIn(t schedule.Timing, at time.Time, span time.Duration) (time.Time, bool) {
+// FireIn returns the first fire in [at, at+span).
+func FireIn(t schedule.Timing, at time.Time, span time.Duration) (time.Time, bool) {
 	fire, ok := t.Next(at.Add(-1))
 	return fire, ok && fire.Before(at.Add(span))
 }
@@ -144,8 +157,8 @@ const (
 	mostFires   = 100_000
 )
 
-// before returns the last fire before an instant; false if there is none in five years, or if the timing follows runs.
-func before(t schedule.Timing, at time.Time) (time.Time, bool) {
+// Before returns the last fire before an instant; false if there is none in five years, or if the timing follows runs.
+func Before(t schedule.Timing, at time.Time) (time.Time, bool) {
 	if t.FollowsRuns() {
 		return time.Time{}, false
 	}

@@ -1,4 +1,4 @@
-package evidence
+package acts
 
 import (
 	"context"
@@ -29,16 +29,16 @@ func TestAnActOnPeelsThatTheLogDoesNotName(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			asked := 0
-			from := Collector{Select: func(context.Context, string) ([]target.PeelID, error) { asked++; return c.ids, c.err }}
-			f, selected := &Found{Peel: "web-01", Entry: "backup"}, map[string]selection{}
-			from.addAct(t.Context(), f, &pause, selected)
-			if len(f.Acts) != c.acts || c.acts > 0 && (f.Acts[0].Likely != c.likely || f.Acts[0].Unsure != "" != c.unsure) {
-				t.Errorf("%+v", f.Acts)
+			evaluate := func(context.Context, string) ([]target.PeelID, error) { asked++; return c.ids, c.err }
+			r := reader{Query: Query{Peel: "web-01", Entry: "backup", Select: evaluate}, selected: map[string]selection{}}
+			r.add(t.Context(), &pause)
+			if len(r.list) != c.acts || c.acts > 0 && (r.list[0].Likely != c.likely || r.list[0].Unsure != "" != c.unsure) {
+				t.Errorf("%+v", r.list)
 			}
-			if err := errors.Join(unsure(selected)...); !errors.Is(err, c.err) {
+			if err := r.err(); !errors.Is(err, c.err) {
 				t.Errorf("%v, want %v", err, c.err)
 			}
-			if from.addAct(t.Context(), f, &pause, selected); asked != 1 {
+			if r.add(t.Context(), &pause); asked != 1 {
 				t.Errorf("the target was evaluated %d times", asked)
 			}
 		})
