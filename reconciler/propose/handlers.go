@@ -38,6 +38,7 @@ type intent struct {
 	user    string
 	request []byte // what tells this request from others of the user: its key or itself
 	propose bool
+	unasked bool   // it is the master's own, and nobody asked for it
 	title   string // of the commit
 	body    string
 	// on returns the entry and the files of the change for a revision. done is set if the revision has the change already.
@@ -284,7 +285,7 @@ func (on *session) try(ctx context.Context, w intent) (*schedules.Changed, error
 		}
 		return &schedules.Changed{Entry: entry, Patch: text}, nil
 	}
-	if on.o.Check != nil {
+	if on.o.Check != nil && !w.unasked {
 		if err := on.o.Check(ctx, on.js, w.user); err != nil {
 			return nil, refuse("403", "%w", err)
 		}
@@ -332,11 +333,19 @@ func (on *session) proposeOn(ctx context.Context, head *gitrepo.Snapshot, w inte
 	if on.o.Forge == nil {
 		return nil
 	}
-	out.URL, err = on.o.Forge.OpenPull(ctx, forge.NewPull{Branch: c.Branch, Into: on.o.Branch, Title: "schedules: " + w.title, Body: strings.TrimSpace(w.body + "\n\nRequested by " + w.user + ".")})
+	out.URL, err = on.o.Forge.OpenPull(ctx, forge.NewPull{Branch: c.Branch, Into: on.o.Branch, Title: "schedules: " + w.title, Body: w.about()})
 	if err != nil {
 		return refuse("503", "branch %s has the commit, but no pull request was opened; the same request opens it: %v", c.Branch, err)
 	}
 	return nil
+}
+
+// about is the text of a pull request.
+func (w intent) about() string {
+	if w.unasked {
+		return w.body
+	}
+	return strings.TrimSpace(w.body + "\n\nRequested by " + w.user + ".")
 }
 
 // pushError makes a refusal of the server final.
@@ -469,7 +478,8 @@ func shown(d *plan.DeclaredEntry, commit gitrepo.Hash) schedules.Schedule {
 	return s
 }
 
-// bucketSchedules keeps the highest number that was given ("last") and requests with a key ("key.<digest>").
+// bucketSchedules keeps the highest number that was given ("last"), requests with a key ("key.<digest>"), and what is done about
+// entries with delete_after_run ("spent.<digest>").
 const bucketSchedules = "schedules"
 
 // marshal never fails: the value has only texts, numbers and times.

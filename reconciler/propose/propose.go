@@ -1,19 +1,26 @@
 // Package propose changes the schedule entries of the config repo on request: each change is a commit in the name of the person
-// or program that asked for it. It serves zester.api.schedule.*.
+// or program that asked for it. It serves zester.api.schedule.*, for the REST API and the command line.
 //
-// Call [New] with the options of master.yaml, then [Service.Run] on each master that may write. Package edit makes the changes
-// of files, package push the commits.
+// Call [New] with the options of master.yaml, then [Service.Run] on each master. Package edit makes the changes of files, package
+// push the commits, and package spent decides when an entry with delete_after_run is removed.
 //
 // Guarantees:
-//   - A commit is on the branch, or on a branch of its own with a pull request, before the reply. Nothing else writes schedules.
+//   - The commit is pushed before the reply: to the branch that the fleet follows, or to a branch of its own. For that, a pull request
+//     is opened if a forge is configured.
+//   - Masters write schedules in no other way.
 //   - The result compiles and has no mistake that lint finds: else it is refused with the messages of lint, and nothing is pushed.
 //   - A push never overwrites a commit: a change that lost a race is made again on the new head, three times.
 //   - A request with a key makes one commit, also if the master dies between the push and the reply, for 7 days.
+//   - A change that is proposed has a branch that is named by the request. A repeated request finds it, and only opens the pull request
+//     if that is not open.
 //   - The name of the caller is the last token of the subject, which the bus enforces. Whether the caller was revoked is read
 //     again before the push.
+//   - An entry with delete_after_run that a request made is removed once it has run, by one commit of one master. That it is to be
+//     removed is stored before the commit, so that another master makes the commit if this one dies.
 //   - Every change is in the audit log.
 //
-// Known gaps: a signed commit needs an SSH key; a pull request is not closed when its change is made elsewhere.
+// Known gaps: a signed commit needs an SSH key; a pull request is not closed when its change is made elsewhere; without write.mode
+// entries with delete_after_run stay in the repo.
 package propose
 
 import (
@@ -150,6 +157,13 @@ func (s *Service) Run(ctx context.Context, nc *nats.Conn, fleet *feed.Feed) erro
 	defer serving.Wait()
 	defer service.Stop()
 	serving.Go(func() { s.change(ctx) })
+	if s.o.Mode != Off {
+		serving.Go(func() {
+			if err := on.deleteSpent(ctx); err != nil && ctx.Err() == nil {
+				s.o.Log.Error("entries with delete_after_run are not removed", "err", err)
+			}
+		})
+	}
 	reads := make(chan struct{}, readAtOnce)
 	for verb, handle := range map[string]func(context.Context, micro.Request) (any, string, error){
 		"list": on.list, "file": on.file,

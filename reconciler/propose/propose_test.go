@@ -43,6 +43,14 @@ type site struct {
 
 func newSite(t *testing.T) *site {
 	t.Helper()
+	s := newRepo(t)
+	s.bus = natstest.Listen(t)
+	return s
+}
+
+// newRepo is newSite without a bus.
+func newRepo(t *testing.T) *site {
+	t.Helper()
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("needs git")
 	}
@@ -54,7 +62,7 @@ func newSite(t *testing.T) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &site{t: t, bus: natstest.Listen(t), dir: dir, repo: filepath.Join(dir, "fleet.git")}
+	s := &site{t: t, dir: dir, repo: filepath.Join(dir, "fleet.git")}
 	s.git("clone", "-q", "--bare", filepath.Join(dir, "work"), s.repo)
 	return s
 }

@@ -1,0 +1,288 @@
+package propose
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-c01c3da5/zester/master/audit"
+	"github.com/seed-c01c3da5/zester/master/bucket"
+	"github.com/seed-c01c3da5/zester/master/lease"
+	"github.com/seed-c01c3da5/zester/master/natsd"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/reconciler/plan"
+	"github.com/seed-c01c3da5/zester/reconciler/propose/edit"
+	"github.com/seed-c01c3da5/zester/reconciler/propose/schedules"
+	"github.com/seed-c01c3da5/zester/reconciler/propose/spent"
+)
+
+const (
+	deleteTask  = "schedules"      // in the bucket leases
+	deletePause = time.Minute      // between two looks at the entries with delete_after_run
+	deleteAgain = 10 * time.Minute // after a look that failed
+	leadAgain   = time.Second
+	spentKey    = "spent." // and a digest, in the bucket schedules
+)
+
+// master is the author of commits that no person asked for.
+const master = "zester"
+
+// errEdited: an entry is no longer as it was when its removal was decided.
+var errEdited = errors.New("somebody changed it before it was removed")
+
+// deleteSpent removes entries with delete_after_run that ran, whenever this master holds the lease, until ctx ends.
+func (on *session) deleteSpent(ctx context.Context) error {
+	if err := on.fleet.WaitReady(ctx); err != nil { // else peels would be missing
+		return err
+	}
+	for {
+		err := on.leadDeletes(ctx)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		on.o.Log.Warn("this master does not remove entries with delete_after_run now", "err", err)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(leadAgain):
+		}
+	}
+}
+
+// leadDeletes waits for the lease and removes entries until it is lost.
+func (on *session) leadDeletes(ctx context.Context) error {
+	leases, err := on.js.KeyValue(ctx, "leases")
+	if err != nil {
+		return fmt.Errorf("cannot open the bucket leases: %w", err)
+	}
+	l := lease.New(leases, deleteTask, on.nc.Opts.Name, on.o.Log)
+	revision, err := l.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	return l.Serve(ctx, revision, func(ctx context.Context) error { return on.deleteLoop(ctx, l.Check) })
+}
+
+func (on *session) deleteLoop(ctx context.Context, mayWrite func() error) error {
+	for {
+		pause := deletePause
+		if err := on.deleteStep(ctx, mayWrite); err != nil {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			on.o.Log.Warn("entries with delete_after_run are looked at again later", "in", deleteAgain, "err", err)
+			pause = deleteAgain
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pause):
+		}
+	}
+}
+
+// deleteStep looks at all entries with delete_after_run once. What happens to one does not depend on errors about others.
+func (on *session) deleteStep(ctx context.Context, mayWrite func() error) error {
+	records := map[string]*spent.Record{}
+	err := bucket.Read(ctx, on.js, bucketSchedules, spentKey+"*", func(key string, value []byte) error {
+		r := &spent.Record{}
+		records[key] = r
+		return json.Unmarshal(value, r)
+	})
+	if err != nil {
+		return fmt.Errorf("cannot read the bucket %s: %w", bucketSchedules, err)
+	}
+	_, repo, err := on.reader.read(ctx)
+	if err != nil {
+		return err
+	}
+	var compiled *plan.Plan // when it is needed
+	var errs []error
+	for _, e := range repo.Entries {
+		if !spent.Concerns(e.Entry) {
+			continue
+		}
+		key := keyOfSpent(e)
+		was, now := records[key], time.Now()
+		delete(records, key)
+		var peels []spent.Peel
+		if spent.NeedsPeels(was, e.Entry, now) {
+			if compiled == nil {
+				if compiled, err = plan.NewCompiler().Compile(repo.With(nil), on.fleet.Index()); err != nil {
+					return err
+				}
+			}
+			if peels, err = on.reported(ctx, compiled, e); err != nil {
+				errs = append(errs, err)
+				continue
+			}
+		}
+		errs = append(errs, on.settle(ctx, mayWrite, key, was, spent.Decide(was, e.Entry, e.Pos.File, peels, now)))
+	}
+	for key := range records { // of entries that are gone
+		errs = append(errs, on.forget(ctx, mayWrite, key))
+	}
+	return errors.Join(errs...)
+}
+
+func keyOfSpent(e *plan.DeclaredEntry) string {
+	sum := sha256.Sum256([]byte(e.Pos.File + "\x00" + e.Entry.Name))
+	return spentKey + hex.EncodeToString(sum[:16])
+}
+
+// settle stores the next record of an entry, and then removes the entry if the record says so.
+func (on *session) settle(ctx context.Context, mayWrite func() error, key string, was *spent.Record, next spent.Record) error {
+	if was == nil || *was != next {
+		if err := on.storeSpent(ctx, mayWrite, key, next); err != nil {
+			return err
+		}
+		if next.State == spent.Left {
+			on.tellLeft(ctx, next)
+		}
+	}
+	if next.State != spent.Removing {
+		return nil
+	}
+	out, err := on.removeSpent(ctx, mayWrite, next)
+	switch {
+	case err == nil && out != nil && out.Proposed:
+		next.State = spent.Proposed
+	case errors.Is(err, errEdited), errors.Is(err, edit.ErrByHand):
+		next.State, next.Why = spent.Left, err.Error()
+		on.tellLeft(ctx, next)
+	case err != nil:
+		return fmt.Errorf("cannot remove %s of %s, which has run: %w", next.Entry, next.File, err)
+	default:
+		return on.forget(ctx, mayWrite, key)
+	}
+	return on.storeSpent(ctx, mayWrite, key, next)
+}
+
+// storeSpent replaces a record. Only the holder of the lease writes records.
+func (on *session) storeSpent(ctx context.Context, mayWrite func() error, key string, r spent.Record) error {
+	if err := mayWrite(); err != nil {
+		return err
+	}
+	if _, err := on.store.Put(ctx, key, marshal(r)); err != nil {
+		return fmt.Errorf("cannot store that %s is %s: %w", r.Entry, r.State, err)
+	}
+	return nil
+}
+
+func (on *session) forget(ctx context.Context, mayWrite func() error, key string) error {
+	if err := mayWrite(); err != nil {
+		return err
+	}
+	return on.store.Purge(ctx, key, jetstream.PurgeTTL(time.Hour))
+}
+
+// tellLeft says that an entry stays in the repo.
+func (on *session) tellLeft(ctx context.Context, r spent.Record) {
+	on.o.Log.Warn("an entry with delete_after_run stays in the config repo", "entry", r.Entry, "file", r.File, "why", r.Why)
+	e := audit.Entry{Action: "schedule.remove", Target: r.Entry, User: master}
+	on.audit.Write(ctx, e.Ended(errors.New(r.File+" stays: "+r.Why), true))
+}
+
+// removeSpent has the goroutine that makes changes remove an entry, if the entry is as it was. The result is nil if there is no
+// such entry any more.
+func (on *session) removeSpent(ctx context.Context, mayWrite func() error, r spent.Record) (*schedules.Changed, error) {
+	type result struct {
+		out *schedules.Changed
+		err error
+	}
+	ended := make(chan result, 1)
+	remove := func() {
+		if err := mayWrite(); err != nil {
+			ended <- result{nil, err}
+			return
+		}
+		out, err := on.make(ctx, intent{
+			user: master, request: []byte(deleteTask + r.File + "\x00" + r.Hash), unasked: true, title: "remove " + r.Entry, body: r.Why,
+			on: func(repo *edit.Repo) (string, map[string][]byte, *plan.DeclaredEntry, error) {
+				files, err := withoutSpent(repo, r)
+				return r.Entry, files, nil, err
+			},
+		})
+		ended <- result{out, err}
+	}
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case on.work <- remove:
+	}
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case made := <-ended:
+		if errors.Is(made.err, errGone) {
+			return nil, nil
+		}
+		if made.err == nil {
+			on.audit.Write(ctx, audit.Entry{Action: "schedule.remove", Target: r.Entry, User: master}.Ended(nil, false))
+		}
+		return made.out, made.err
+	}
+}
+
+// withoutSpent returns the files of a revision without an entry.
+func withoutSpent(repo *edit.Repo, r spent.Record) (map[string][]byte, error) {
+	i := slices.IndexFunc(repo.Entries, func(e *plan.DeclaredEntry) bool { return e.Entry.Name == r.Entry && e.Pos.File == r.File })
+	switch {
+	case i < 0:
+		return nil, errGone
+	case repo.Entries[i].Entry.Hash() != r.Hash:
+		return nil, errEdited
+	}
+	return repo.Remove(repo.Entries[i])
+}
+
+// errGone: the entry was removed by an earlier commit.
+var errGone = errors.New("there is no such entry")
+
+// reported returns what the peels that have an entry report about it.
+func (on *session) reported(ctx context.Context, p *plan.Plan, e *plan.DeclaredEntry) ([]spent.Peel, error) {
+	var subjects []string
+	for id, of := range p.Peels {
+		if of.Schedule[e.Entry.Name] != nil && of.Entries[e.Entry.Name].File == e.Pos.File {
+			subjects = append(subjects, wire.ScheduleStateOf(id.Wire()))
+		}
+	}
+	slices.Sort(subjects)
+	reports, err := bucket.Newest(ctx, on.nc, natsd.StreamScheduleState, subjects)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the reports on %s: %w", e.Entry.Name, err)
+	}
+	peels := make([]spent.Peel, len(subjects))
+	for i, subject := range subjects {
+		m, known := reports[subject]
+		if !known {
+			continue
+		}
+		r, err := wire.DecodeSchedule(&nats.Msg{Subject: subject, Data: m.Data})
+		if err != nil {
+			continue // as if it had not reported; coverage counts it as refused
+		}
+		peels[i] = peelOf(&r, e)
+	}
+	return peels, nil
+}
+
+func peelOf(r *wire.ScheduleState, e *plan.DeclaredEntry) spent.Peel {
+	p := spent.Peel{Reported: r.Time}
+	i, found := slices.BinarySearchFunc(r.Entries, e.Entry.Name, func(r wire.EntryReport, name string) int { return cmp.Compare(r.Name, name) })
+	if found && !r.Entries[i].Local {
+		at := &r.Entries[i]
+		p.Running = at.Running > 0
+		p.Ran = !at.Started.Before(e.Entry.Clock.At[0]) && !at.Ended.Before(at.Started)
+	}
+	return p
+}

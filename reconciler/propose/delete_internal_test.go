@@ -1,0 +1,34 @@
+package propose
+
+import (
+	"errors"
+	"testing"
+	"testing/fstest"
+
+	"github.com/seed-c01c3da5/zester/reconciler/propose/edit"
+	"github.com/seed-c01c3da5/zester/reconciler/propose/spent"
+)
+
+// What is removed is what was decided about, also if somebody pushes between the decision and the commit.
+func TestOnlyTheEntryOfTheDecisionIsRemoved(t *testing.T) {
+	repo, err := edit.Read(fstest.MapFS{
+		"top.yaml":               {Data: []byte("base: {}\n")},
+		"top.d/api.yaml":         {Data: []byte("base:\n  '*':\n    - api.once\n")},
+		"settings/api/once.yaml": {Data: []byte("schedule:\n  once:\n    module: test.ping\n    at: 2026-11-23T09:00:00Z\n    delete_after_run: true\n    api: {id: 1}\n")},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := spent.Record{Entry: "once", File: "settings/api/once.yaml", Hash: repo.Entries[0].Entry.Hash()}
+	if files, err := withoutSpent(repo, r); err != nil || len(files) == 0 {
+		t.Errorf("%v, %v", files, err)
+	}
+	r.Hash = "of another text"
+	if _, err := withoutSpent(repo, r); !errors.Is(err, errEdited) {
+		t.Error(err)
+	}
+	r.File = "settings/other.yaml"
+	if _, err := withoutSpent(repo, r); !errors.Is(err, errGone) {
+		t.Error(err)
+	}
+}
