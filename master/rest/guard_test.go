@@ -52,6 +52,9 @@ var (
 		{"POST", "/api/v1/alerts/silences", order, object{"match": "x", "for": "1h", "reason": "r"}},
 		{"POST", "/api/v1/alerts/silences/{id}/end", order, nil},
 		{"POST", "/api/v1/alerts/receivers/{name}/test", order, nil},
+		{"GET", "/api/v1/held", []credential.Scope{read, run}, nil},
+		{"GET", "/api/v1/held/{id}", []credential.Scope{read, run}, nil},
+		{"POST", "/api/v1/held/{id}/reject", []credential.Scope{run}, nil},
 		{"GET", "/api/v1/sync", []credential.Scope{read}, nil},
 		{"GET", "/api/v1/sync/peels", []credential.Scope{read}, nil},
 		{"GET", "/api/v1/sync/states", []credential.Scope{read}, nil},
@@ -157,6 +160,7 @@ func TestDenyMatrix(t *testing.T) {
 		s.lead("m1")
 		s.writes(s.t.TempDir())
 		s.leadAlerts()
+		s.hold()
 		admin := s.admin()
 		other := s.dispatch(admin, object{"target": "web-01", "function": "test.ping", "timeout": "1s"})
 		time.Sleep(30 * time.Second)

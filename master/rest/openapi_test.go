@@ -122,6 +122,7 @@ func TestEveryStatusInTheDocumentIsGiven(t *testing.T) {
 		s.provokeSync(check, repo)
 		s.provokeSchedules(check)
 		s.provokeAlerts(check)
+		s.provokeHeld(check)
 		s.provoke(check)
 		for path, operations := range d.Paths {
 			for method, op := range operations {
@@ -160,6 +161,7 @@ func (s *system) provoke(check func(method, path string, a answer)) {
 	s.peel("web-02", nil, func(nc *nats.Conn, r wire.Request) { ack(nc, "web-02", r) })
 	admin, reader := s.token(credential.TokenRequest{Name: "chief", Scopes: []credential.Scope{credential.ScopeAdmin}}), s.reader()
 	runner := s.token(credential.TokenRequest{Name: "runner", Scopes: []credential.Scope{run}})
+	orders := s.token(credential.TokenRequest{Name: "orders", Scopes: order})
 	ended := s.dispatch(admin, object{"target": "web-01", "function": "test.echo", "args": object{"text": "a"}})
 	running := s.dispatch(admin, object{"target": "*", "function": "test.ping", "timeout": "1h"})
 	time.Sleep(5 * time.Second)
@@ -232,6 +234,9 @@ func (s *system) provoke(check func(method, path string, a answer)) {
 		{"POST", "/api/v1/schedules/{id}/pause", runner},
 		{"POST", "/api/v1/schedules/{id}/unpause", runner},
 		{"POST", "/api/v1/schedules/{id}/run", runner},
+		{"GET", "/api/v1/held", orders},
+		{"GET", "/api/v1/held/{id}", orders},
+		{"POST", rejectHeld, orders},
 		{"GET", "/api/v1/alerts", runner},
 		{"GET", "/api/v1/alerts/status", runner},
 		{"POST", "/api/v1/alerts/silences", runner},

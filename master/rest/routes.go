@@ -16,6 +16,8 @@ import (
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/apiserver"
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
+	"github.com/seed-c01c3da5/zester/master/hold/held"
+	"github.com/seed-c01c3da5/zester/master/rest/actions"
 	"github.com/seed-c01c3da5/zester/master/rest/alerts"
 	"github.com/seed-c01c3da5/zester/master/rest/bounds"
 	"github.com/seed-c01c3da5/zester/master/rest/metrics"
@@ -124,6 +126,9 @@ func (r *routes) register(mux humago.Mux) []byte {
 	alerts.Register(a, r.operation, syncError, func(ctx context.Context, verb string, question, answer any) error {
 		return r.Questions.Ask(ctx, callerOf(ctx), "alert", verb, question, answer)
 	})
+	actions.Register(a, r.operation, syncError, func(ctx context.Context, verb string, question, answer any) error {
+		return r.Questions.Ask(ctx, callerOf(ctx), "hold", verb, question, answer)
+	})
 	huma.Register(a, r.operation("GET", "/targets", "resolve-target", "List the peels that a target expression selects", readScope), r.resolveTarget)
 	return openapi.Encode(a.OpenAPI())
 }
@@ -170,10 +175,14 @@ func problem(w http.ResponseWriter, status int, detail string) {
 	_, _ = w.Write(append(data, '\n'))
 }
 
-// schemaName names a schema by its type, with "Sync" before the types of the reconciler's answers.
+// schemaName names a schema by its type, with "Sync" before the types of the reconciler's answers, and "Held" before those of held
+// actions.
 func schemaName(t reflect.Type, hint string) string {
 	name := huma.DefaultSchemaNamer(t, hint)
-	if t.PkgPath() == reflect.TypeFor[status.Sync]().PkgPath() && !strings.HasPrefix(name, "Sync") {
+	switch {
+	case t.PkgPath() == reflect.TypeFor[held.Page]().PkgPath():
+		return "Held" + name
+	case t.PkgPath() == reflect.TypeFor[status.Sync]().PkgPath() && !strings.HasPrefix(name, "Sync"):
 		return "Sync" + name
 	}
 	return name
