@@ -13,12 +13,12 @@ import (
 
 // Alerts are the options of alerts. Give all masters the same.
 type Alerts struct {
-	Receivers []*receiver.Receiver // each with a name of its own
-	Pings     []*ping.Service      // told of runs; no name is that of a receiver
-	Alive     *receiver.Call       // called each minute while all is well; nil: nothing is called
+	Receivers []*receiver.Receiver // with different names
+	Pings     []*ping.Service      // services that watch runs; their names differ from those of Receivers
+	Alive     *receiver.Call       // dead man's switch, called each minute while all is well; nil: there is none
 }
 
-// alerts returns what sends alerts while this master leads them.
+// alerts returns the engine that sends alerts while this master leads them.
 func (m *Master) alerts(nc *nats.Conn, fleet *feed.Feed, table *coverage.Table, stored *storage, j judge, log *auditlog.Log) *alert.Engine {
 	return alert.New(alert.Options{
 		Conn: nc, Fleet: fleet, Owner: m.o.ID, Receivers: m.o.Alerts.Receivers, Pings: m.o.Alerts.Pings, Alive: m.o.Alerts.Alive,

@@ -21,7 +21,7 @@ type Messages struct {
 // Alerts is the part of master.yaml about alerts.
 type Alerts struct {
 	Receivers []Receiver `yaml:"receivers"`
-	Alive     Address    `yaml:"alive"` // called each minute while all is well; empty: nothing is called
+	Alive     Address    `yaml:"alive"` // dead man's switch, called each minute while all is well; empty: there is none
 }
 
 // Address is where an HTTP request goes. At most one of its fields is set.
@@ -42,13 +42,13 @@ type Receiver struct {
 	Password string            `yaml:"password"` // file with the password of that user
 	From     string            `yaml:"from"`     // address of mail
 	To       []string          `yaml:"to"`       // addresses of mail
-	Entries  string            `yaml:"entries"`  // glob of the entries that healthchecks is told of
+	Entries  string            `yaml:"entries"`  // glob of the entries that healthchecks watches
 }
 
-// healthchecks is the provider of a receiver that is told of runs and not of alerts.
+// healthchecks is the provider of a service that is pinged when entries run. It gets no alerts.
 const healthchecks receiver.Provider = "healthchecks"
 
-// pings returns the service that is told of runs.
+// pings returns the service that is pinged when entries run.
 func (r Receiver) pings(transport http.RoundTripper) (*ping.Service, error) {
 	if r.Key != "" || r.Secret != "" || r.User != "" || r.Password != "" || r.From != "" || len(r.To) > 0 {
 		return nil, fmt.Errorf("cannot send pings to %q: healthchecks has url or url_file, and entries", r.Name)

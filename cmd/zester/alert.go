@@ -69,7 +69,7 @@ func (a *app) showAlerts(answer *api.AlertsAnswer) error {
 			fmt.Fprintf(a.errOut, "alerts about schedules may be old: %s\n", plain(answer.Stale))
 		}
 		if answer.Dropped > 0 {
-			fmt.Fprintf(a.errOut, "%d troubles of peels have no alert of their own; those named too_many_alerts say of which peels they are\n", answer.Dropped)
+			fmt.Fprintf(a.errOut, "%d troubles of peels share alerts named too_many_alerts, as there are too many for one alert each\n", answer.Dropped)
 		}
 		return nil
 	})
@@ -161,7 +161,7 @@ func (a *app) alertStatusText(s *api.AlertStatus) error {
 		t.add(r.Name, r.Provider, strconv.Itoa(r.Waiting), strconv.FormatUint(r.Sent, 10), clock(r.Success), clock(r.Again), problem, strconv.FormatUint(r.Refused, 10))
 	}
 	if len(t.rows) == 0 {
-		fmt.Fprintln(a.errOut, "no receiver: alerts.receivers of master.yaml names those that are told")
+		fmt.Fprintln(a.errOut, "no receivers: list chats, mailboxes or pagers under alerts.receivers in master.yaml")
 		return nil
 	}
 	fmt.Fprintln(a.out)

@@ -1,18 +1,19 @@
-// Package alert tells people and their tools what is worth waking somebody for: troubles of schedule entries, of peels and of
-// revisions, by the rules of zester.yaml. Call [New] and then [Engine.Run], in each master.
+// Package alert sends alerts about schedule entries, peels and revisions to chats, mailboxes, pagers and other receivers, by the rules
+// of zester.yaml. Call [New] and then [Engine.Run], in each master.
 //
-// The master that holds the lease leads the alerts; the others wait. Every 5 seconds it compares the problems with the alerts,
-// see package rules, writes the alerts that changed to the bucket alerts, and then sends the messages that receivers lack,
-// see package receiver. Each receiver has a goroutine; one that cannot be reached is tried again after growing pauses of up to
-// 5 min, or after the pause that it asks for, and nobody else waits for it. A chat or mailbox gets 10 messages at once and then one in
-// 30 s, with all that has happened since.
+// One master at a time holds the lease of the alerts and sends them; the others wait. Every 5 s it compares the present problems with the
+// alerts (package rules) and writes the alerts that changed to the bucket alerts. Then it sends each receiver the messages that are
+// due (package receiver), and pings the services that watch runs (package ping). Each receiver has a goroutine, so a slow one delays
+// no other. If a receiver cannot be reached, the master waits before it tries again: a second at first, up to 5 min after more failures,
+// or as long as the receiver asks. A chat or mailbox gets 10 messages at once, and then one every 30 s with everything since the last.
 //
-// Guarantees: an alert is stored before it is sent, and that it was sent is stored before the next message of it. So nothing is lost
-// when a master dies, and at most the messages that were on their way are sent again, with the same identifiers. No alert about peels
-// begins or ends while the reports of peels are not known, and none about revisions while the reconciler does not reply. What peels
-// report cannot cause more than a bounded number of alerts. A silence has an end and ends by itself.
+// Guarantees: an alert is stored before it is sent, and the fact that it was sent is stored before its next message is sent. If a
+// master dies, no message is lost; a message that was being sent is sent again with the same identifier. Alerts about peels neither begin nor
+// end while the reports of peels are unknown, and alerts about revisions neither begin nor end while the reconciler does not reply.
+// The number of alerts is bounded whatever peels report. Every silence has an end.
 //
-// Known gap: a master that dies after a chat has taken a message and before that was stored sends it once more.
+// Known gap: chats and mailboxes ignore identifiers, and so does a service for its pings. If a master dies after such a receiver has
+// accepted a message and before that is stored, the receiver gets the message twice.
 package alert
 
 import (
@@ -45,30 +46,30 @@ const (
 
 // Options configure an [Engine]. Receivers, Pings, Alive, Audit and Log may be zero, all others are required.
 type Options struct {
-	Conn      *nats.Conn           // of a master
-	Fleet     *feed.Feed           // which runs
-	Owner     string               // names this master; unique
-	Receivers []*receiver.Receiver // each with a name of its own
-	Pings     []*ping.Service      // told of runs; no name is that of a receiver
-	Alive     *receiver.Call       // called each minute while all is well
-	// Problems returns the problems of all peels at once, and Health how far they are known.
+	Conn      *nats.Conn           // a master's connection to the bus
+	Fleet     *feed.Feed           // the caller runs it
+	Owner     string               // unique name of this master
+	Receivers []*receiver.Receiver // with different names
+	Pings     []*ping.Service      // services that watch runs; their names differ from those of Receivers
+	Alive     *receiver.Call       // dead man's switch: it is called each minute while all is well
+	// Problems returns the present problems of all peels. Health says whether they are complete and up to date.
 	Problems func() []verdict.Problem
 	Health   func() verdict.Health
 	// Runs returns the newest runs of entries, by entry and peel. It is called only if there are Pings.
 	Runs func(match func(entry string) bool) []verdict.Run
-	// Cause returns which commit explains a problem of an entry; without an entry, of whole peels.
+	// Cause returns the commit that explains the problems of a kind with an entry, or with whole peels if entry is empty.
 	Cause  func(kind verdict.Kind, entry string) cause.Finding
-	Stored func() error // why the bus stores nothing now
-	// Within returns the peels within the limits of a caller, sorted; all is true if they have no limit.
+	Stored func() error // returns an error while the bus stores nothing
+	// Within returns the peels that a caller may read, sorted; all is true if the caller may read every peel.
 	Within func(ctx context.Context, from grants.Caller) (peels []target.PeelID, all bool, err error)
 	Audit  *auditlog.Log
 	Log    *slog.Logger
 }
 
-// An Engine sends alerts whenever its master leads them.
+// An Engine sends the alerts while its master holds the lease of the alerts.
 type Engine struct{ o Options }
 
-// New returns an engine; it starts nothing.
+// New returns an engine. It does not start it.
 func New(o Options) *Engine {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -76,7 +77,7 @@ func New(o Options) *Engine {
 	return &Engine{o}
 }
 
-// Run leads the alerts whenever this master holds the lease, until ctx ends.
+// Run waits for the lease and sends alerts while it holds it, until ctx ends.
 func (e *Engine) Run(ctx context.Context) error {
 	js, err := jetstream.New(e.o.Conn)
 	if err != nil {

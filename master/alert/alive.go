@@ -11,7 +11,8 @@ import (
 
 const aliveEvery = time.Minute
 
-// An alive calls an address each minute while all is well, so that the service behind it notices when nothing is.
+// An alive is the dead man's switch: it calls an address each minute while all is well. The service at the address raises an alarm
+// when the calls stop.
 type alive struct {
 	call *receiver.Call
 
@@ -19,7 +20,7 @@ type alive struct {
 	state api.Alive
 }
 
-// run calls until ctx ends. ask runs a function in the loop of the term: a loop that hangs makes no calls.
+// run calls the address until ctx ends. It reads wellness in the loop of the term, by ask, so the calls stop if that loop hangs.
 func (a *alive) run(ctx context.Context, ask func(context.Context, func(context.Context)) error, wellness func() string) error {
 	tick := time.NewTicker(aliveEvery)
 	defer tick.Stop()

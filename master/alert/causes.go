@@ -10,31 +10,31 @@ import (
 )
 
 const (
-	causeLasts = time.Minute // after which a cause is found again: to find one takes the runs of all peels
-	causesEach = 5           // that are found in one step
-	maxReason  = 110         // bytes of a reason or error beside a cause, so that both fit into the text of an alert
+	causeLasts = time.Minute // age at which a cause is computed again; that takes time, as it compares the runs of all peels
+	causesEach = 5           // causes computed in one step
+	maxReason  = 110         // bytes of the reason or error in a text that has a cause as well, so that both fit
 )
 
-// causes has the commits that problems followed. Each step finds those that have been due for the longest time, so that each is
-// found in its turn however many problems there are, and however many begin in each step.
+// causes adds to each problem the commit that explains it. A step computes the causes that have been due for the longest time, so
+// every cause is computed in its turn, however many problems there are and however many begin in each step.
 type causes struct {
 	of    func(verdict.Kind, string) cause.Finding
-	known map[subject]*known
+	known map[subject]*known // one for each problem of the last step that may have a cause
 }
 
-// A subject is what a cause is of. The entry is empty for peels as a whole.
+// A subject is the problems of one kind with one entry, or with whole peels if entry is empty. They have one cause.
 type subject struct {
 	kind  verdict.Kind
 	entry string
 }
 
-// known is what is known of a cause: its text, which is empty if no commit is worth a word, and when it is to be found again.
+// known is a cause: the text about a commit, empty if no commit is known, and when the cause has to be computed again.
 type known struct {
 	text string
 	due  time.Time
 }
 
-// tell adds the commit that each problem followed to its text. It changes the problems.
+// tell appends the text of its cause to the text of each problem, in place.
 func (c *causes) tell(problems []verdict.Problem, now time.Time) {
 	before := c.known
 	c.known = map[subject]*known{}
@@ -74,7 +74,8 @@ func hasCause(kind verdict.Kind) bool {
 	return slices.Contains([]verdict.Kind{verdict.Failed, verdict.Missed, verdict.Late, verdict.Overran, verdict.NotReporting}, kind)
 }
 
-// text returns which commit explains a problem, or why the one that seems to does not; empty if no commit is known.
+// text returns a sentence about the commit that explains a problem, or about one that seems to and does not. It is empty if no
+// commit is known.
 func (c *causes) text(s subject) string {
 	if f := c.of(s.kind, s.entry); f.Commit != "" {
 		return f.Text

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
 )
 
-// Alerts say which commit a problem followed, in the words of the coverage.
+// The text of an alert ends with the commit that explains it, in the words of package cause.
 func TestAnAlertNamesTheCommit(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		asked := map[string]int{}
@@ -52,7 +52,7 @@ func TestAnAlertNamesTheCommit(t *testing.T) {
 	})
 }
 
-// Many entries fail at once: a few causes are found in a step, and all in the end.
+// Twelve entries fail at once: at most five causes are computed in a step, and in the end all have one.
 func TestManyCausesAreFoundOneAfterTheOther(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		steps := map[time.Time]int{}

@@ -17,28 +17,28 @@ import (
 )
 
 const (
-	atOnce       = 50 // messages for one receiver, besides those that are repeated
+	atOnce       = 50 // messages in a batch, without those for Alertmanager that only repeat
 	repeatEvery  = time.Minute
-	burst        = 10 // messages to a chat or mailbox
+	burst        = 10 // messages that a chat or mailbox gets at once, before one every refill
 	refill       = 30 * time.Second
 	backoffFirst = time.Second
 	backoffMost  = 5 * time.Minute
 )
 
-// A sending is the state of what is sent to one receiver. The loop owns it.
+// A sending is the state of the requests to one receiver or service. The loop of the term owns it.
 type sending struct {
 	busy  bool
-	limit *rate.Limiter // nil for receivers that take every message alone
+	limit *rate.Limiter // nil: requests are not limited
 	state api.Receiver
 }
 
-// isFree reports whether something may be sent now. What has a limit counts as sent.
+// isFree reports whether a request may be made now. If so, it takes one from the limit.
 func (s *sending) isFree(now time.Time) bool {
 	return !s.busy && !now.Before(s.state.Again) && (s.limit == nil || s.limit.AllowN(now, 1))
 }
 
-// ended notes how an attempt ended. n messages were sent before an error; of a refusal for good, which it reports, refused were
-// refused at once.
+// ended notes the end of a request: n messages were sent, then err happened. It reports whether the receiver refused the next messages
+// for good; refused is their number.
 func (s *sending) ended(n, refused int, err error, now time.Time) (final bool) {
 	s.busy = false
 	state := &s.state
@@ -59,21 +59,21 @@ func (s *sending) ended(n, refused int, err error, now time.Time) (final bool) {
 	return final
 }
 
-// A delivery is one receiver with what was sent to it. The loop owns it; a goroutine sends.
+// A delivery sends alerts to one receiver. The loop of the term owns it, except run, which is a goroutine.
 type delivery struct {
 	sending
 	receiver *receiver.Receiver
 	work     chan batch
-	repeated time.Time // when the alerts that last were last sent again
+	repeated time.Time // when a batch last repeated the alerts that last
 }
 
-// A batch is messages with what the receiver knows afterwards, in the same order.
+// A batch is messages for one request, and the mark that each alert gets once its message is sent.
 type batch struct {
 	messages []receiver.Message
 	marks    []rules.Mark
 }
 
-// A result is how the sending of a batch ended: the first messages were sent.
+// A result says how many messages of a batch were sent, and why the others were not.
 type result struct {
 	d *delivery
 	batch
@@ -90,7 +90,7 @@ func newDelivery(r *receiver.Receiver) *delivery {
 	return d
 }
 
-// run sends batches until ctx ends.
+// run sends the batches from work until ctx ends.
 func (d *delivery) run(ctx context.Context, results chan<- result) error {
 	for {
 		select {
@@ -107,7 +107,7 @@ func (d *delivery) run(ctx context.Context, results chan<- result) error {
 	}
 }
 
-// deliver hands each receiver that is free what it lacks.
+// deliver gives each receiver that is free the messages that are due.
 func (t *term) deliver(now time.Time) {
 	for _, d := range t.deliveries {
 		b, due, repeats := t.due(d, now)
@@ -123,8 +123,8 @@ func (t *term) deliver(now time.Time) {
 	}
 }
 
-// due returns the messages that a receiver lacks, the oldest first, and the number of alerts whose newest state it lacks. Only
-// alerts that are stored are told.
+// due returns the messages for a receiver, the oldest first, the number of alerts with a message due, and whether the messages repeat
+// alerts. An alert that is not stored yet has no message in the batch.
 func (t *term) due(d *delivery, now time.Time) (b batch, due int, repeats bool) {
 	name := d.receiver.Name()
 	repeats = d.receiver.Forgets() && now.Sub(d.repeated) >= repeatEvery
@@ -155,7 +155,7 @@ func (t *term) due(d *delivery, now time.Time) (b batch, due int, repeats bool) 
 	return b, due, repeats
 }
 
-// changed returns when an alert began or ended last.
+// changed returns when an alert ended, or when it began if it lasts.
 func changed(a rules.Alert) time.Time {
 	if a.Ended.IsZero() {
 		return a.Began
@@ -163,7 +163,7 @@ func changed(a rules.Alert) time.Time {
 	return a.Ended
 }
 
-// delivered notes and stores what a receiver was told. A message that it refuses for good counts as told.
+// delivered notes and stores which messages a receiver has got. A message that it refused for good counts as one it has got.
 func (t *term) delivered(ctx context.Context, r result) error {
 	refused := 1
 	if r.d.receiver.Joins() || r.d.receiver.Forgets() {
@@ -184,7 +184,7 @@ func (t *term) delivered(ctx context.Context, r result) error {
 	return t.save(ctx)
 }
 
-// pause returns the pause after a number of failures in a row.
+// pause returns how long to wait after a number of failures in a row, of which err is the last.
 func pause(failures int, err error) time.Duration {
 	if e, ok := errors.AsType[*outbound.Error](err); ok && e.After > 0 {
 		return e.After

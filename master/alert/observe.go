@@ -21,12 +21,12 @@ import (
 )
 
 const (
-	lookEvery  = 10 * time.Second // at the rules, and at the state of the reconciler
+	lookEvery  = 10 * time.Second // between two readings
 	lookLimit  = 5 * time.Second
-	lookExpiry = time.Minute // how old the state of the reconciler may be
+	lookExpiry = time.Minute // age after which the state of the reconciler counts as unknown
 )
 
-// A looker reads what has to be asked for: the rules, and the state of the reconciler.
+// A looker reads the alert rules from the bucket rollout, and asks the reconciler for its state.
 type looker struct {
 	o       Options
 	rollout jetstream.KeyValue
@@ -69,7 +69,7 @@ func (l *looker) look(ctx context.Context) {
 	}
 }
 
-// ask returns the problems of revisions, as the reconciler that leads tells them.
+// ask asks the reconciler for its state and returns the problems of revisions.
 func (l *looker) ask(ctx context.Context) ([]verdict.Problem, error) {
 	msg, err := l.o.Conn.RequestWithContext(ctx, wire.API("sync", "status", l.o.Owner), nil)
 	if err == nil {
@@ -85,12 +85,12 @@ func (l *looker) ask(ctx context.Context) ([]verdict.Problem, error) {
 	return revisionProblems(s), nil
 }
 
-// seen is what the looker knows.
+// seen is the result of the newest readings.
 type seen struct {
 	rules       []top.Alert
 	isDefault   bool
-	unread      error // why the rules have never been read, or cannot be read now
-	known       bool  // the rules have been read
+	unread      error // why the last reading of the rules failed
+	known       bool  // the rules have been read at least once
 	revision    []verdict.Problem
 	revisionErr error // nil while the problems of revisions are known
 }
@@ -111,7 +111,7 @@ func (l *looker) seen(now time.Time) seen {
 	return s
 }
 
-// revisionProblems returns what keeps the newest revision from the fleet.
+// revisionProblems returns the problems that keep the newest revision from the fleet.
 func revisionProblems(s status.Sync) (all []verdict.Problem) {
 	add := func(kind verdict.Kind, c status.Condition) {
 		if !slices.ContainsFunc(all, func(p verdict.Problem) bool { return p.Kind == kind }) {
@@ -142,7 +142,7 @@ func revisionProblems(s status.Sync) (all []verdict.Problem) {
 	return all
 }
 
-// A selection computes which peels the targets of rules select. It is computed again when rules or facts have changed.
+// A selection holds the peels that each rule selects by its target. It computes them again when the rules or the facts change.
 type selection struct {
 	o       Options
 	rules   []top.Alert
@@ -162,7 +162,7 @@ func (s *selection) of(all []top.Alert) []rules.Rule {
 		r := rules.Rule{Alert: a, Peels: index.Len()}
 		if a.Target != "" {
 			expr, err := target.Parse(a.Target, target.Options{NoSettings: true})
-			if err != nil { // the reconciler has parsed it
+			if err != nil { // the reconciler parsed it before it stored the rule
 				s.o.Log.Warn("target of an alert rule not read", "rule", a.Name, "err", err)
 				continue
 			}

@@ -4,12 +4,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"math"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/seed-c01c3da5/zester/master/alert/ping"
 	"github.com/seed-c01c3da5/zester/master/alert/rules"
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
@@ -56,7 +58,7 @@ func TestConditionsOfTheReconcilerAreTroubles(t *testing.T) {
 	}
 }
 
-// The words in zester.yaml are those of verdicts.
+// The words under on: in zester.yaml are the kinds of package verdict.
 func TestTroublesAreKindsOfVerdicts(t *testing.T) {
 	kinds := []verdict.Kind{
 		verdict.Failed, verdict.Missed, verdict.Late, verdict.Overran, verdict.Paused, verdict.NotReporting, verdict.Disagrees,
@@ -72,11 +74,11 @@ func TestTroublesAreKindsOfVerdicts(t *testing.T) {
 	}
 }
 
-// FuzzStored feeds values of the bucket.
+// FuzzStored feeds stored alerts, silences and marks of pings.
 func FuzzStored(f *testing.F) {
 	a := rules.Alert{Rule: "default", Entry: "backup", Progress: rules.Progress{Began: time.Unix(1, 0), Episode: 1}}.With("ops", rules.Mark{Episode: 1, On: true})
 	s := api.Silence{ID: "abcd", Match: "peel:web-*", Until: time.Unix(2, 0)}
-	for _, v := range []any{a, s, rules.Alert{}, api.Silence{}} {
+	for _, v := range []any{a, s, rules.Alert{}, api.Silence{}, []ping.Mark{{ID: 1, Started: 2, Ended: 3}, {ID: 4}}, []ping.Mark{{}, {}}} {
 		data, err := canon.Marshal(v)
 		if err != nil {
 			f.Fatal(err)
@@ -93,12 +95,39 @@ func FuzzStored(f *testing.F) {
 		if _, err := decodeAlert("alert.other", data); err == nil {
 			t.Error("an alert under the key of another is read")
 		}
+		if marks, err := decodePings(data); err == nil && len(marks) > 0 && marks[0].ID != 0 {
+			t.Errorf("%+v", marks[0])
+		}
 		var id struct{ ID string }
 		_ = json.Unmarshal(data, &id)
 		if got, err := decodeSilence("silence."+id.ID, data); err == nil && (got.Until.IsZero() || rules.CheckMatch(got.Match) != nil) {
 			t.Errorf("%+v", got)
 		}
 	})
+}
+
+// The largest marks of as many entries as a service may have can be stored.
+func TestStoredPingsAreBounded(t *testing.T) {
+	var marks []ping.Mark
+	for i := range ping.MaxEntries + 200 {
+		marks = append(marks, ping.Mark{ID: math.MaxUint64 - ping.ID(i), Started: math.MinInt64, Ended: math.MinInt64})
+	}
+	for n, ok := range map[int]bool{ping.MaxEntries: true, len(marks): false} {
+		data, err := canon.Marshal(marks[:n])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if read, err := decodePings(data); (err == nil) != ok || ok && len(read) != n {
+			t.Errorf("%d marks of %d bytes: %d are read, %v", n, len(data), len(read), err)
+		}
+	}
+	data, err := canon.Marshal([]ping.Mark{{ID: 7}, {ID: 7, Ended: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := decodePings(data); err == nil {
+		t.Error("two marks of one entry are read")
+	}
 }
 
 // FuzzRequest feeds requests over the bus.
@@ -124,7 +153,7 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-// A write that is refused because of another one means that another master leads; the term must end, or both would send.
+// A conflict means that another master has written, so it leads. The term must end, or both would send.
 func TestAConflictOfWritesEndsTheTerm(t *testing.T) {
 	for code, ends := range map[jetstream.ErrorCode]bool{10071: true, 10164: true, 10077: false} {
 		term := &term{o: Options{Log: slog.New(slog.DiscardHandler)}, store: &store{checkLease: func() error { return nil }}}

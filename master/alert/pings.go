@@ -17,23 +17,23 @@ import (
 )
 
 const (
-	pingProvider = "healthchecks" // in master.yaml
-	pingPrefix   = "ping."        // before the name of the service, in the bucket
-	pingBurst    = 20             // pings at once
-	pingEvery    = time.Second    // after these
+	pingProvider = "healthchecks" // value of provider in master.yaml
+	pingPrefix   = "ping."        // of keys in the bucket; the name of the service follows
+	pingBurst    = 20             // pings that a service gets at once, before one every pingEvery
+	pingEvery    = time.Second
 )
 
-// A pinger is one service that is told of runs. The loop owns it; a goroutine sends.
+// A pinger pings one service. The loop of the term owns it, except run, which is a goroutine.
 type pinger struct {
 	sending
 	service *ping.Service
 	work    chan ping.Ping
 	plan    ping.Plan
-	stored  map[ping.ID]ping.Mark // as the bucket has them
+	stored  map[ping.ID]ping.Mark // the marks in the bucket
 	last    string                // slug of the last ping
 }
 
-// A pinged is how the sending of a ping ended.
+// A pinged says how a ping ended.
 type pinged struct {
 	p    *pinger
 	ping ping.Ping
@@ -46,7 +46,7 @@ func newPinger(s *ping.Service, marks map[ping.ID]ping.Mark) *pinger {
 	return p
 }
 
-// run sends pings until ctx ends.
+// run sends the pings from work until ctx ends.
 func (p *pinger) run(ctx context.Context, results chan<- pinged) error {
 	for {
 		select {
@@ -66,7 +66,7 @@ func (p *pinger) run(ctx context.Context, results chan<- pinged) error {
 // isSaved reports whether all marks are stored.
 func (p *pinger) isSaved() bool { return maps.Equal(p.stored, p.plan.Marks) }
 
-// plan computes which pings are due, while the reports of peels are known.
+// plan computes the pings that are due. While the reports of peels are unknown it changes nothing.
 func (t *term) plan(now time.Time) {
 	if t.stale != "" {
 		return
@@ -77,7 +77,8 @@ func (t *term) plan(now time.Time) {
 	}
 }
 
-// ping hands each service that is free the next ping. What was sent before has to be stored first, or each step might send it again.
+// ping gives each service that is free its next ping. While the marks of earlier pings cannot be stored it gives none, as another
+// master would repeat them.
 func (t *term) ping(now time.Time) {
 	for _, p := range t.pingers {
 		if len(p.plan.Due) == 0 || !p.isSaved() || !p.isFree(now) {
@@ -89,7 +90,7 @@ func (t *term) ping(now time.Time) {
 	}
 }
 
-// pinged notes and stores that a service was told. A ping that it refuses for good counts as told.
+// pinged notes and stores that a service has got a ping. A ping that it refused for good counts as one it has got.
 func (t *term) pinged(ctx context.Context, r pinged) error {
 	sent := 0
 	if r.err == nil {
@@ -106,7 +107,7 @@ func (t *term) pinged(ctx context.Context, r pinged) error {
 	return t.save(ctx)
 }
 
-// savePings stores the marks that differ from the stored ones.
+// savePings stores the marks of the services whose marks have changed.
 func (t *term) savePings(ctx context.Context) error {
 	for _, p := range t.pingers {
 		if p.isSaved() {
@@ -121,7 +122,7 @@ func (t *term) savePings(ctx context.Context) error {
 	return nil
 }
 
-// maxPings bounds the stored marks of a service, in bytes: each has at most 32.
+// maxPings bounds the stored marks of a service, in bytes. A mark has at most 35.
 const maxPings = 40 * ping.MaxEntries
 
 // decodePings reads the stored marks of a service.

@@ -13,7 +13,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/top"
 )
 
-// checks returns the state of the service of bench.check.
+// checks returns the state that alert status shows of the service that bench.check adds.
 func (b *bench) checks() api.Receiver {
 	b.t.Helper()
 	s := b.status()
@@ -54,7 +54,7 @@ func TestAnotherMasterDoesNotPingTheSameRuns(t *testing.T) {
 		b.ran("backup-1", "backup-2")
 		b.after(time.Minute)
 		b.was("/hc/backup-1/0", "/hc/backup-2/0")
-		first.conn.Close() // without a word, as if its host had died
+		first.conn.Close() // without closing the protocol, as if its host had died
 		b.after(2 * time.Minute)
 		if s := b.status(); s.Owner != "m2" {
 			b.t.Errorf("%s leads", s.Owner)
@@ -66,7 +66,7 @@ func TestAnotherMasterDoesNotPingTheSameRuns(t *testing.T) {
 	})
 }
 
-// The master dies after a run has ended and before the service can be reached.
+// The master dies while the service cannot be reached; the next master pings when it can.
 func TestNoPingIsLostWhenAMasterDies(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		b.check()
@@ -93,7 +93,7 @@ func TestAServiceThatIsAwayIsToldOfTheNewestRuns(t *testing.T) {
 		b.ran("backup-1", "backup-2")
 		b.desk.answers(429, "1200")
 		b.after(20 * time.Minute)
-		if n := b.desk.asked(); n > 1+20 { // besides the calls of the dead man's switch
+		if n := b.desk.asked(); n > 1+20 { // one ping, and 20 calls of the dead man's switch
 			b.t.Errorf("asked %d times although it said when to come again", n)
 		}
 		if r := b.checks(); r.Waiting != 2 || r.Failures == 0 || !strings.Contains(r.Error, "429") || r.Again.IsZero() || r.Sent != 0 {
@@ -109,7 +109,7 @@ func TestAServiceThatIsAwayIsToldOfTheNewestRuns(t *testing.T) {
 	})
 }
 
-// A service that does not know a slug does not keep other pings back, and is not asked again until the entry has run again.
+// A ping for a slug that the service does not know is not repeated; the next run of the entry is pinged again.
 func TestASlugThatTheServiceDoesNotKnow(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		b.check()
@@ -121,7 +121,7 @@ func TestASlugThatTheServiceDoesNotKnow(t *testing.T) {
 			b.t.Errorf("%+v", r)
 		}
 		b.desk.answers(0, "")
-		b.after(time.Hour)
+		b.after(20 * time.Minute)
 		b.was()
 		b.ran("backup")
 		b.after(time.Minute)
@@ -138,8 +138,8 @@ func slowly(d time.Duration) func(path string) {
 	}
 }
 
-// A service that takes its time, and one that never replies, do not keep alerts back.
-func TestASlowServiceHoldsNobodyUp(t *testing.T) {
+// Alerts are sent at once although the service takes 15 s for each ping, or never replies.
+func TestASlowServiceDelaysNoAlerts(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		b.check()
 		b.desk.when(slowly(15 * time.Second))
@@ -188,7 +188,7 @@ func TestPingsAreBounded(t *testing.T) {
 	})
 }
 
-// Nothing is pinged twice because the bus stores nothing, nor while the reports of peels are not read.
+// There are no pings while the reports of peels are unknown. While the bus stores nothing there is at most one.
 func TestPingsNeedTheBusAndTheReports(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		b.check()
@@ -238,7 +238,7 @@ func TestAServiceThatIsPingedGetsNoAlerts(t *testing.T) {
 		b.was("/ops began all/backup")
 		s := b.status()
 		last := s.Receivers[len(s.Receivers)-1]
-		if last.Name != "checks" || fmt.Sprint(last.Unknown) != "[all]" || !strings.Contains(last.Error, "of no alerts") {
+		if last.Name != "checks" || fmt.Sprint(last.Unknown) != "[all]" || !strings.Contains(last.Error, "gets no alerts") {
 			b.t.Errorf("%+v", s.Receivers)
 		}
 		var r api.Receiver

@@ -41,7 +41,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(natstest.InMemory(m)) }
 
-// A pipes is a listener without a socket, which would stop fake time.
+// A pipes is a listener without sockets, as sockets would stop fake time.
 type pipes struct {
 	conns chan net.Conn
 	once  sync.Once
@@ -74,11 +74,11 @@ func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 // A desk is a web server that receives alerts.
 type desk struct {
 	mu       sync.Mutex
-	told     []string // path, phase and subject of each event, of other requests the path
+	told     []string // of a CloudEvent its path, phase and subject; of another request its path
 	bodies   []string
-	status   int // 0: it takes messages
+	status   int // of answers; 0: the desk accepts messages
 	after    string
-	arrives  func(path string) // called before a message is taken
+	arrives  func(path string) // called before a message is accepted
 	requests int
 }
 
@@ -114,14 +114,14 @@ func (d *desk) answers(status int, after string) {
 	d.status, d.after = status, after
 }
 
-// when has f called before each message is taken; nil: nothing is called.
+// when makes the desk call f before it accepts a message; nil ends that.
 func (d *desk) when(f func(path string)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.arrives = f
 }
 
-// take returns what was told since the last call.
+// take returns the lines of told since the last call.
 func (d *desk) take() (told []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -135,7 +135,7 @@ func (d *desk) asked() int {
 	return d.requests
 }
 
-// A bench is a bus, a fleet of problems, a reconciler that replies, and receivers.
+// A bench has a bus, the problems of a fleet, a reconciler that replies, and receivers.
 type bench struct {
 	t         *testing.T
 	bus       *natstest.Bus
@@ -192,7 +192,7 @@ func (b *bench) receive(o receiver.Options) {
 	b.receivers = append(b.receivers, r)
 }
 
-// check adds a service that is told of the runs of all entries that begin with backup.
+// check adds a service, checks, that is pinged for the entries with names that begin with backup.
 func (b *bench) check() {
 	b.t.Helper()
 	s, err := ping.New(ping.Options{Name: "checks", To: outbound.Address{URL: "http://desk.example/hc"}, Entries: "backup*", Transport: b.transport})
@@ -202,7 +202,7 @@ func (b *bench) check() {
 	b.pings = append(b.pings, s)
 }
 
-// ran replaces what is known of the runs of entries on one peel; each has ended now.
+// ran replaces the newest runs: one of each entry on the peel db-1, which has ended now.
 func (b *bench) ran(entries ...string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -212,7 +212,7 @@ func (b *bench) ran(entries ...string) {
 	}
 }
 
-// rules stores rules as the reconciler does; no text removes them.
+// rules stores rules as the reconciler does. Without arguments it removes them.
 func (b *bench) rules(rules ...top.Alert) {
 	b.t.Helper()
 	kv, err := b.js.KeyValue(b.t.Context(), "rollout")
@@ -228,7 +228,7 @@ func (b *bench) rules(rules ...top.Alert) {
 	}
 }
 
-// A master is one engine.
+// A master is a running engine with its connection.
 type master struct {
 	conn *nats.Conn
 	stop func()
@@ -305,7 +305,7 @@ func (b *bench) after(d time.Duration) {
 	synctest.Wait()
 }
 
-// was checks what the desk was told since the last check, in any order and without the calls of the dead man's switch.
+// was checks the lines that the desk was told since the last check, in any order, without the calls of the dead man's switch.
 func (b *bench) was(want ...string) {
 	b.t.Helper()
 	told := slices.DeleteFunc(b.desk.take(), func(s string) bool { return s == "/alive" })
@@ -315,7 +315,7 @@ func (b *bench) was(want ...string) {
 	}
 }
 
-// ask asks as somebody, and returns the text of the refusal.
+// ask sends a request of a user with a role, and returns the text of the refusal; empty if there is none.
 func (b *bench) ask(role grants.Role, name, verb string, question, answer any) (refusal string) {
 	b.t.Helper()
 	nc := b.bus.Conn(b.t, role, name)

@@ -63,7 +63,7 @@ func (t *term) serve(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// A handler answers a request. about is what it is about, for the audit log.
+// A handler answers a request. about names the silence or receiver of the request, for the audit log.
 type handler func(ctx context.Context, from grants.Caller, data []byte) (answer any, about string, err error)
 
 // handle makes a handler of a function from request to answer.
@@ -78,7 +78,7 @@ func handle[Q, A any](f func(ctx context.Context, from grants.Caller, q Q) (*A, 
 	}
 }
 
-// decode reads a request; an empty message is the zero request.
+// decode reads a request. An empty message is a request whose fields are all zero.
 func decode[Q any](data []byte) (q Q, err error) {
 	if len(data) > maxRequest {
 		return q, refuse("the request has %d bytes, the limit is %d", len(data), maxRequest)
@@ -91,7 +91,7 @@ func decode[Q any](data []byte) (q Q, err error) {
 	return q, nil
 }
 
-// aboutOf returns what a request is about.
+// aboutOf returns the match or ID of a silence, or the name of a receiver, that a request has.
 func aboutOf(q any) string {
 	switch q := q.(type) {
 	case api.SilenceRequest:
@@ -130,7 +130,7 @@ func (t *term) respond(ctx context.Context, req micro.Request, h handler) {
 	}
 }
 
-// list returns the alerts with those peels that the caller may read.
+// list returns the alerts, with only the peels that the caller may read.
 func (t *term) list(ctx context.Context, from grants.Caller, q api.AlertsRequest) (*api.AlertsAnswer, error) {
 	a := &api.AlertsAnswer{Alerts: []api.Alert{}}
 	groups := map[string][]target.PeelID{}
@@ -159,7 +159,8 @@ func (t *term) list(ctx context.Context, from grants.Caller, q api.AlertsRequest
 	return a, nil
 }
 
-// within returns the alerts as somebody sees them who may read some peels only, which are sorted.
+// within returns the alerts for a caller with limits: without the alerts and the names of peels that are not in readable, which is
+// sorted.
 func within(alerts []api.Alert, groups map[string][]target.PeelID, readable []target.PeelID) []api.Alert {
 	seen := alerts[:0]
 	for _, v := range alerts {
@@ -169,7 +170,7 @@ func within(alerts []api.Alert, groups map[string][]target.PeelID, readable []ta
 				continue
 			}
 			if !slices.Contains(v.Names[:min(1, len(v.Names))], group[0]) {
-				v.Text = "" // it is of the first peel
+				v.Text = "" // it is the reason of the first peel, which the caller may not read
 			}
 			v.Peels, v.Names = len(group), group[:min(len(group), len(v.Names))]
 		}
@@ -206,7 +207,7 @@ func (t *term) status(ctx context.Context, _ grants.Caller, _ struct{}) (*api.Al
 	return s, err
 }
 
-// missing returns receivers that rules name although this master has no such receiver.
+// missing returns a state for each name under notify that is no receiver of alerts in master.yaml.
 func (t *term) missing() (all []api.Receiver) {
 	in := map[string][]string{}
 	for _, r := range t.seen.rules {
@@ -219,19 +220,19 @@ func (t *term) missing() (all []api.Receiver) {
 	for _, name := range slices.Sorted(maps.Keys(in)) {
 		why := "master.yaml of " + t.o.Owner + " has no receiver of this name"
 		if t.hasPinger(name) {
-			why = "it is told of the runs of entries, and of no alerts"
+			why = "it watches the runs of entries and gets no alerts"
 		}
 		all = append(all, api.Receiver{Name: name, Unknown: in[name], Error: why})
 	}
 	return all
 }
 
-// hasPinger reports whether a name is that of a service that is told of runs.
+// hasPinger reports whether a service that is pinged has the name.
 func (t *term) hasPinger(name string) bool {
 	return slices.ContainsFunc(t.pingers, func(p *pinger) bool { return p.service.Name() == name })
 }
 
-// silence begins a silence.
+// silence stores a new silence.
 func (t *term) silence(ctx context.Context, from grants.Caller, q api.SilenceRequest) (*api.Silence, error) {
 	switch {
 	case q.For <= 0:
@@ -267,7 +268,7 @@ func (t *term) silence(ctx context.Context, from grants.Caller, q api.SilenceReq
 	return &s, nil
 }
 
-// unsilence ends a silence.
+// unsilence removes a silence before its end.
 func (t *term) unsilence(ctx context.Context, from grants.Caller, q api.SilenceID) (s *api.Silence, err error) {
 	asked := t.ask(ctx, func(ctx context.Context) {
 		known, ok := t.store.silences[q.ID]
@@ -287,10 +288,10 @@ func (t *term) unsilence(ctx context.Context, from grants.Caller, q api.SilenceI
 	return s, nil
 }
 
-// test sends a message to a receiver and returns its state. It does not wait for other messages.
+// test sends a test message to a receiver at once, whatever else is being sent to it, and returns the state of the receiver.
 func (t *term) test(ctx context.Context, from grants.Caller, q api.ReceiverName) (*api.Receiver, error) {
 	if t.hasPinger(q.Name) {
-		return nil, refuse("cannot send a test message to %q: it is told of the runs of entries, and of no alerts; zester alert status shows how", q.Name)
+		return nil, refuse("cannot send a test message to %q: it watches the runs of entries and gets no messages; zester alert status shows whether it can be reached", q.Name)
 	}
 	i := slices.IndexFunc(t.deliveries, func(d *delivery) bool { return d.receiver.Name() == q.Name })
 	if i < 0 {

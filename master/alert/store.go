@@ -26,18 +26,18 @@ const (
 	writeLimit    = 2 * time.Second
 	loadLimit     = 10 * time.Second
 	maxStored     = 16 << 10  // bytes of a stored alert or silence
-	markerTime    = time.Hour // for which the bucket keeps that a key was removed
+	markerTime    = time.Hour // for which the bucket keeps the marker of a removed key
 )
 
-// A store holds the alerts and silences of the bucket. Only the master that leads writes them; another that does so is noticed, and
-// ends the term.
+// A store holds a copy of the bucket alerts. Only the master that leads writes to the bucket. If another one does, the next write of a
+// key is a conflict, and the term ends.
 type store struct {
 	kv         jetstream.KeyValue
 	checkLease func() error
 	log        *slog.Logger
-	alerts     map[string]rules.Alert           // as they are stored, by ID
+	alerts     map[string]rules.Alert           // by ID, as the bucket has them
 	silences   map[string]api.Silence           // by ID
-	pings      map[string]map[ping.ID]ping.Mark // as they were read, by the name of the service
+	pings      map[string]map[ping.ID]ping.Mark // by the name of the service, as they were when the term began
 	revisions  map[string]uint64                // by key
 }
 
@@ -69,7 +69,8 @@ func load(ctx context.Context, kv jetstream.KeyValue, checkLease func() error, l
 	}
 }
 
-// take adds one value of the bucket. One that cannot be read is kept there and logged: another version may have written it.
+// take adds one value of the bucket. It logs a value that it cannot decode, and leaves it in the bucket: a newer version may have
+// written it.
 func (s *store) take(entry jetstream.KeyValueEntry) {
 	if entry.Operation() != jetstream.KeyValuePut {
 		return
@@ -99,7 +100,7 @@ func (s *store) take(entry jetstream.KeyValueEntry) {
 	}
 }
 
-// decodeAlert reads a stored alert, whose key is made of its ID.
+// decodeAlert decodes a stored alert. The key must be that of its ID.
 func decodeAlert(key string, data []byte) (a rules.Alert, err error) {
 	if len(data) > maxStored {
 		return a, fmt.Errorf("it has %d bytes, the limit is %d", len(data), maxStored)
@@ -113,7 +114,7 @@ func decodeAlert(key string, data []byte) (a rules.Alert, err error) {
 	return a, nil
 }
 
-// decodeSilence reads a stored silence.
+// decodeSilence decodes a stored silence. The key must be that of its ID.
 func decodeSilence(key string, data []byte) (s api.Silence, err error) {
 	if len(data) > maxStored {
 		return s, fmt.Errorf("it has %d bytes, the limit is %d", len(data), maxStored)
@@ -132,7 +133,7 @@ func keyOf(id string) string {
 	return alertPrefix + hex.EncodeToString(sum[:16])
 }
 
-// put stores a value under a key whose revision must be the known one.
+// put stores a value. The error is a conflict if another master has written the key.
 func (s *store) put(ctx context.Context, key string, value any) error {
 	data, err := canon.Marshal(value)
 	if err != nil {
@@ -155,7 +156,7 @@ func (s *store) put(ctx context.Context, key string, value any) error {
 	return err
 }
 
-// remove removes a key whose revision must be the known one.
+// remove removes a key. The error is a conflict if another master has written it.
 func (s *store) remove(ctx context.Context, key string) error {
 	if err := s.checkLease(); err != nil {
 		return err
@@ -169,7 +170,7 @@ func (s *store) remove(ctx context.Context, key string) error {
 	return err
 }
 
-// save stores the alerts that differ from the stored ones, and removes those that are gone. It stops at the first error.
+// save writes the alerts that have changed, and removes those that are not in now. It stops at the first error.
 func (s *store) save(ctx context.Context, now map[string]rules.Alert) error {
 	for _, id := range slices.Sorted(maps.Keys(now)) {
 		a := now[id]
@@ -193,7 +194,7 @@ func (s *store) save(ctx context.Context, now map[string]rules.Alert) error {
 	return nil
 }
 
-// isSaved reports whether an alert is stored as it is.
+// isSaved reports whether the bucket has an alert in its present state.
 func (s *store) isSaved(id string, a rules.Alert) bool {
 	old, known := s.alerts[id]
 	return known && old.Equal(a)

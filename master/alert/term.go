@@ -16,7 +16,8 @@ import (
 	"github.com/seed-c01c3da5/zester/master/bucket"
 )
 
-// A term is one time of leading the alerts. Its loop owns all state; requests are functions that it runs.
+// A term is the time during which this master holds the lease of the alerts. Its loop owns all state. Other goroutines read and change
+// it by functions that the loop runs, see [term.ask].
 type term struct {
 	o          Options
 	since      time.Time
@@ -30,14 +31,14 @@ type term struct {
 	alive      *alive
 	calls      chan func(context.Context)
 
-	alerts  map[string]rules.Alert // as they are; those that equal the stored ones are sent
+	alerts  map[string]rules.Alert // in their present state; messages are sent only of those that are stored
 	outcome rules.Outcome
 	seen    seen
-	stepped bool   // alerts are as the rules say, and not only as another master left them
-	stale   string // why the problems of peels are not known; empty: they are
+	stepped bool   // a step of this term has brought the alerts up to date
+	stale   string // why the problems of peels are not known; empty: they are known
 }
 
-// lead reads the stored alerts and leads until ctx ends, or another master does.
+// lead reads the stored alerts and sends alerts until ctx ends or another master writes to the bucket.
 func (e *Engine) lead(ctx context.Context, js jetstream.JetStream, checkLease func() error) error {
 	t := &term{o: e.o, since: time.Now(), calls: make(chan func(context.Context)), selection: selection{o: e.o}, causes: causes{of: e.o.Cause}}
 	kv, err := js.KeyValue(ctx, kvName)
@@ -100,7 +101,7 @@ func (t *term) loop(ctx context.Context, results <-chan result, pings <-chan pin
 	}
 }
 
-// send hands each receiver what it lacks, unless another master may send it.
+// send gives all receivers what is due. Without the lease it gives nothing, as another master may send it.
 func (t *term) send(now time.Time) {
 	if t.store.checkLease() != nil {
 		return
@@ -111,7 +112,7 @@ func (t *term) send(now time.Time) {
 	t.ping(now)
 }
 
-// ask runs f in the loop, and returns an error if ctx ends first. f must return soon.
+// ask runs f in the loop. It returns an error if ctx ends first. f delays all alerts until it returns.
 func (t *term) ask(ctx context.Context, f func(context.Context)) error {
 	done := make(chan struct{})
 	select {
@@ -123,7 +124,7 @@ func (t *term) ask(ctx context.Context, f func(context.Context)) error {
 	}
 }
 
-// step brings the alerts up to date and stores them. Its error ends the term.
+// step brings the alerts and the pings up to date, and stores them. An error ends the term.
 func (t *term) step(ctx context.Context) error {
 	now := time.Now()
 	t.seen = t.looker.seen(now)
@@ -140,7 +141,7 @@ func (t *term) step(ctx context.Context) error {
 	}
 	t.plan(now)
 	if !t.seen.known {
-		return t.save(ctx) // the rules may say that nothing of this is worth an alert
+		return t.save(ctx) // rules that have not been read yet may want no alert about these problems
 	}
 	in.Rules = t.selection.of(t.seen.rules)
 	for _, s := range t.store.silences {
@@ -154,7 +155,7 @@ func (t *term) step(ctx context.Context) error {
 	return t.save(ctx)
 }
 
-// staleness returns why the problems of peels are not known now, empty if they are.
+// staleness returns why the problems of peels are not known now; empty if they are known.
 func (t *term) staleness() string {
 	switch h := t.o.Health(); {
 	case !h.Ready:
@@ -165,12 +166,12 @@ func (t *term) staleness() string {
 	return ""
 }
 
-// save stores the alerts, and what services were told of runs. An error is returned if another master has written them.
+// save stores the alerts and the marks of pings. It returns an error only if another master has written them, which ends the term.
 func (t *term) save(ctx context.Context) error {
 	return t.stored(errors.Join(t.store.save(ctx, t.alerts), t.savePings(ctx)))
 }
 
-// stored notes the result of a write, and returns the error if another master has written.
+// stored notes the error of a write for alert status. It returns the error only if it is a conflict or the lease is lost.
 func (t *term) stored(err error) error {
 	if bucket.IsConflict(err) || t.store.checkLease() != nil {
 		return fmt.Errorf("another master leads the alerts: %w", errors.Join(err, t.store.checkLease()))
@@ -182,7 +183,7 @@ func (t *term) stored(err error) error {
 	return nil
 }
 
-// endSilences removes silences whose time is over.
+// endSilences removes the silences whose end has passed.
 func (t *term) endSilences(ctx context.Context, now time.Time) error {
 	for id, s := range t.store.silences {
 		if now.Before(s.Until) {
@@ -193,12 +194,12 @@ func (t *term) endSilences(ctx context.Context, now time.Time) error {
 				return err
 			}
 		}
-		delete(t.store.silences, id) // a master that reads it again removes it again
+		delete(t.store.silences, id) // if the bucket still has it, the next master removes it
 	}
 	return nil
 }
 
-// view returns an alert for people.
+// view returns an alert as the API shows it.
 func (t *term) view(a rules.Alert) api.Alert {
 	v := api.Alert{
 		ID: a.ID(), Rule: a.Rule, Subject: a.Subject(), State: api.AlertFiring, Troubles: a.Troubles, Peels: a.Peels, Names: a.Names, Text: a.Text,
@@ -227,7 +228,7 @@ func (t *term) receiversOf(a *rules.Alert) []string {
 	return rules.Receivers(a, t.selection.made, names)
 }
 
-// wellness returns why the master cannot say that all is well, empty if it can.
+// wellness returns why the dead man's switch must not be called; empty if all is well.
 func (t *term) wellness() string {
 	switch {
 	case t.storeErr != nil:

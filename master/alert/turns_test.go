@@ -9,8 +9,8 @@ import (
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
 )
 
-// There are more problems than causes are found in a minute, and fresh ones in each step: all the same, the cause of each problem
-// that lasts is found, and found again.
+// There are 100 lasting problems, more than causes can be computed in a minute, and two new ones in each step. Still the cause of each
+// lasting problem is computed, and computed again.
 func TestEveryCauseIsFoundInItsTurn(t *testing.T) {
 	found := map[string]int{}
 	c := causes{of: func(_ verdict.Kind, entry string) cause.Finding {

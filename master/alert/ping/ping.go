@@ -1,16 +1,18 @@
-// Package ping tells a service in the manner of Healthchecks when entries run, so that the service notices when they do not. Make a
-// [Service] with [New]. [Service.Plan] says which pings are due, and [Service.Send] sends one.
+// Package ping reports the runs of entries to a service such as Healthchecks, which raises an alarm when the pings of an entry stop. Make
+// a [Service] with [New]. [Service.Plan] returns the pings that are due, and [Service.Send] sends one.
 //
 // An entry has the address ADDRESS/SLUG. The slug is the name of the entry, and of the peel if several peels have the entry, in lower
 // case, with "-" for each character that is not a letter, a digit, "_" or "-". A request to SLUG/start says that a run is in flight,
 // one to SLUG/0 that the last run succeeded, and one to SLUG/fail that it failed. Source: "Pinging API" of Healthchecks.
 //
-// Guarantees: nothing leaves but slugs and these three words; output and errors of runs stay. At most 1,000 entries of peels are
-// pinged. No more waits than the newest run of each. An old run of an entry that is new to the service is not pinged.
+// Guarantees: a request carries the slug and one of these three words, and no output or error of a run. At most 1,000 pairs of an entry
+// and a peel are pinged. At most one ping of each pair waits: that of the newest run. When a pair is pinged for the first time, runs that
+// ended more than 15 minutes ago are not pinged.
 //
 // Known gaps: masters know of runs by the reports of peels, which come within 5 s when something goes wrong or is well again, else
-// every 10 minutes. So a ping may be late by 11 minutes, a start is pinged only if its run is still in flight then, and of several
-// runs between two reports only the last one is. Two entries with the same slug cannot be told apart: the second is not pinged.
+// every 10 minutes. So a ping may be up to 11 minutes late; a start is pinged only if the run is in flight when the report is made;
+// and of several runs between two reports only the last one is pinged. The service cannot distinguish two entries with the same slug, so
+// the second one is not pinged.
 package ping
 
 import (
@@ -33,9 +35,9 @@ import (
 )
 
 const (
-	// MaxEntries bounds the entries of peels that a service is told of.
+	// MaxEntries bounds the pairs of an entry and a peel that a service is pinged about.
 	MaxEntries = 1000
-	// recent is how old a run may be to be pinged if its entry is new to the service: a report comes every 11 minutes at least.
+	// recent is the age up to which a run is pinged when its entry is pinged for the first time. Reports are at most 11 minutes apart.
 	recent    = 15 * time.Minute
 	maxAnswer = 64 << 10 // bytes
 )
@@ -49,7 +51,7 @@ type Options struct {
 	Transport http.RoundTripper
 }
 
-// A Service receives pings. Its methods may be called at the same time.
+// A Service receives pings. Its methods may be called from several goroutines.
 type Service struct {
 	o      Options
 	client *outbound.Client
@@ -75,7 +77,7 @@ func New(o Options) (*Service, error) {
 // Name returns Options.Name.
 func (s *Service) Name() string { return s.o.Name }
 
-// Has reports whether the service is told of an entry.
+// Has reports whether an entry is pinged at this service.
 func (s *Service) Has(entry string) bool {
 	ok, _ := path.Match(s.o.Entries, entry)
 	return ok
@@ -90,7 +92,7 @@ func IDOf(entry string, peel target.PeelID) ID {
 	return ID(binary.BigEndian.Uint64(sum[:8]))
 }
 
-// A Mark is what a service was told of an entry of a peel, or need not be told, in Unix seconds.
+// A Mark is the newest run of an entry on a peel that needs no ping any more. Times are Unix seconds.
 type Mark struct {
 	ID      ID    `json:"id"`
 	Started int64 `json:"s,omitempty"` // start of the last run; 0: there was none
@@ -101,23 +103,23 @@ type Mark struct {
 type Ping struct {
 	Slug string
 	Word string // start, 0 or fail
-	Mark Mark   // once the service was told
+	Mark Mark   // the mark after the ping
 }
 
-// A Plan is what a service is to be told.
+// A Plan is the pings that are due at one service.
 type Plan struct {
 	Due     []Ping      // by slug
-	Marks   map[ID]Mark // of all entries of peels that the service is or was told of
+	Marks   map[ID]Mark // before the pings that are due
 	Problem string      // why some entries are not pinged; empty: all are
 }
 
-// Plan returns what is due, from the newest runs of the entries that the service has, sorted by entry and peel, and the marks of
-// earlier plans, which it does not change.
+// Plan returns the pings that are due. runs are the newest runs of all entries that the service has, sorted by entry and peel. marks are
+// those of the last plan; Plan does not change them.
 func (s *Service) Plan(runs []verdict.Run, marks map[ID]Mark, now time.Time) Plan {
 	p := Plan{Marks: map[ID]Mark{}}
 	slugs := map[string]verdict.Run{}
 	if len(runs) > MaxEntries {
-		p.Problem = fmt.Sprintf("%s matches entries of %d peels in all, and at most %d are pinged", s.o.Entries, len(runs), MaxEntries)
+		p.Problem = fmt.Sprintf("%s matches %d pairs of an entry and a peel, and only the first %d are pinged", s.o.Entries, len(runs), MaxEntries)
 	}
 	for i, r := range runs[:min(MaxEntries, len(runs))] {
 		alone := (i == 0 || runs[i-1].Entry != r.Entry) && (i == len(runs)-1 || runs[i+1].Entry != r.Entry)
@@ -133,14 +135,14 @@ func (s *Service) Plan(runs []verdict.Run, marks map[ID]Mark, now time.Time) Pla
 	return p
 }
 
-// Next returns the ping that is sent after one for a slug, so that each entry has its turn however many pings of others are due.
-// There is at least one.
+// Next returns the ping to send after one for slug, in the order of slugs and then from the start, so that each entry has its turn
+// however many pings of others are due. At least one ping must be due.
 func (p *Plan) Next(slug string) Ping {
 	i := slices.IndexFunc(p.Due, func(d Ping) bool { return d.Slug > slug })
 	return p.Due[max(i, 0)]
 }
 
-// Told returns the plan after a ping was sent.
+// Told returns the plan after a ping was sent or refused for good.
 func (p *Plan) Told(sent Ping) Plan {
 	next := Plan{Marks: maps.Clone(p.Marks), Problem: p.Problem}
 	next.Marks[sent.Mark.ID] = sent.Mark
@@ -148,7 +150,7 @@ func (p *Plan) Told(sent Ping) Plan {
 	return next
 }
 
-// add adds an entry of a peel.
+// add adds the mark of an entry on a peel, and its ping if one is due.
 func (p *Plan) add(slug string, r verdict.Run, marks map[ID]Mark, now time.Time) {
 	id := IDOf(r.Entry, r.Peel)
 	m, known := marks[id]
@@ -178,7 +180,7 @@ func unix(at time.Time) int64 {
 	return at.Unix()
 }
 
-// slugOf returns the slug of an entry; alone says that one peel has it.
+// slugOf returns the slug of an entry; alone says that only one peel has the entry.
 func slugOf(r verdict.Run, alone bool) string {
 	text := r.Entry
 	if !alone {
@@ -192,8 +194,8 @@ func slugOf(r verdict.Run, alone bool) string {
 	}, strings.ToLower(text))
 }
 
-// Send sends a ping. Its error has the type [outbound.Error]; it is final if the service refuses this ping, as for a slug that it does
-// not know.
+// Send sends a ping. Its error has the type [outbound.Error]. The error is final if the service will not accept this ping later either,
+// such as one for a slug that it does not know.
 func (s *Service) Send(ctx context.Context, p Ping) error {
 	_, err := s.client.Post(ctx, outbound.Post{To: s.o.To, Path: "/" + p.Slug + "/" + p.Word}, maxAnswer)
 	if err == nil {

@@ -29,7 +29,7 @@ func service(t *testing.T, url string) *ping.Service {
 	return s
 }
 
-// A desk is a service that is told of everything that is due.
+// A desk is a service that gets all pings that are due.
 type desk struct {
 	*testing.T
 	*ping.Service
@@ -37,7 +37,7 @@ type desk struct {
 	problem string
 }
 
-// told returns the pings that are due, and tells the service.
+// told sends all pings that are due, and returns them.
 func (d *desk) told(runs ...verdict.Run) (list []string) {
 	d.Helper()
 	p := d.Plan(runs, d.marks, now)
@@ -75,7 +75,7 @@ func TestEachRunIsPingedOnce(t *testing.T) {
 	d.was("[]", r)
 	r.Started, r.Running = at(5), true
 	d.was("[backup/start]", r)
-	r.Started, r.Ended, r.Failed = at(7), at(6), false // one has ended, and the next one is in flight
+	r.Started, r.Ended, r.Failed = at(7), at(6), false // a run has ended, and the next one is in flight
 	d.was("[backup/0]", r)
 	d.was("[backup/start]", r)
 	d.was("[]", r)
@@ -96,7 +96,7 @@ func TestOldRunsOfNewEntriesAreNotPinged(t *testing.T) {
 	old := verdict.Run{Entry: "old", Peel: "db-1", Started: now.Add(-21 * time.Minute), Ended: now.Add(-20 * time.Minute)}
 	fresh := verdict.Run{Entry: "fresh", Peel: "db-1", Started: now.Add(-30 * time.Minute), Ended: now.Add(-10 * time.Minute)}
 	d.was("[fresh/0]", fresh, old)
-	old.Started, old.Ended = now.Add(-19*time.Minute), now.Add(-18*time.Minute) // known by now: it was late to report
+	old.Started, old.Ended = now.Add(-19*time.Minute), now.Add(-18*time.Minute) // the peel reported it late
 	d.was("[old/0]", fresh, old)
 	d.was("[]", fresh)
 	if len(d.marks) != 1 {
@@ -135,7 +135,7 @@ func TestTwoEntriesWithOneSlug(t *testing.T) {
 	}
 }
 
-// A peel whose entries run all the time does not keep the pings of others back.
+// Four entries run all the time, and one ping can be sent after each run: each entry gets a quarter of the pings.
 func TestEachEntryHasItsTurn(t *testing.T) {
 	s := service(t, "https://hc.example")
 	var marks map[ping.ID]ping.Mark

@@ -14,22 +14,22 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// A Phase says what a message tells of an alert.
+// A Phase says what has happened to the alert of a message.
 type Phase string
 
 // The phases.
 const (
 	Began Phase = "began"
 	Grew  Phase = "grew"  // to twice the peels or more, or by a kind of trouble
-	Lasts Phase = "lasts" // for receivers that forget
+	Lasts Phase = "lasts" // for Alertmanager, which ends alerts that are not sent again
 	Ended Phase = "ended"
 	Test  Phase = "test"
 )
 
-// A Message tells something of one alert.
+// A Message is about one alert.
 type Message struct {
 	ID       string // of the alert: RULE/SUBJECT
-	Event    string // identifies what is told: the same for each attempt to send it
+	Event    string // identifies the message; it is the same in each attempt to send it
 	Phase    Phase
 	Rule     string
 	Subject  string // the entry; for whole peels and revisions the trouble
@@ -45,7 +45,7 @@ type Message struct {
 // maxText bounds the reason in a message, in bytes.
 const maxText = 600
 
-// what describes the troubles: "failed, missed on 3 peels".
+// what returns the troubles and the number of peels: "failed, missed on 3 peels".
 func (m Message) what() string {
 	words := make([]string, len(m.Troubles))
 	for i, t := range m.Troubles {

@@ -1,8 +1,8 @@
-// Package receiver sends messages about alerts to one receiver outside the fleet: a chat, a mailbox, PagerDuty, Alertmanager or
-// a webhook; and it calls the address of a service that notices when nobody calls, a dead man's switch. Make a
-// receiver with [New], then call [Receiver.Send].
+// Package receiver sends messages about alerts to receivers outside the fleet: chats, mailboxes, PagerDuty, Alertmanager and webhooks. Make
+// a receiver with [New], then call [Receiver.Send]. [NewCall] is for a dead man's switch: a service that raises an alarm when it is no
+// longer called.
 //
-// Guarantees: a message has the same identifier each time it is sent, so that a receiver that knows identifiers shows it once.
+// Guarantees: a message has the same identifier each time it is sent, so a receiver that compares identifiers shows it once.
 // Secrets and addresses with keys come from files that are read for each message; errors do not show them. Texts are cut,
 // and strings that look like credentials are hidden in messages to chats and mailboxes. A request ends after 20 s, and no redirect
 // is followed. Errors have the type [outbound.Error].
@@ -57,7 +57,7 @@ type Options struct {
 	Transport http.RoundTripper
 }
 
-// A Receiver receives messages. Its methods may be called at the same time.
+// A Receiver receives messages. Its methods may be called from several goroutines.
 type Receiver struct {
 	o      Options
 	place  *place.Place // of a chat or mailbox, else nil
@@ -105,7 +105,7 @@ func (r *Receiver) check() (err error) {
 	return r.to.Check()
 }
 
-// isText reports whether people read the messages as text.
+// isText reports whether people read the messages, as in a chat or mailbox.
 func (r *Receiver) isText() bool {
 	return slices.Contains([]Provider{Slack, Teams, Mail}, r.o.Provider)
 }
@@ -116,10 +116,10 @@ func (r *Receiver) Name() string { return r.o.Name }
 // Provider returns Options.Provider.
 func (r *Receiver) Provider() Provider { return r.o.Provider }
 
-// Joins reports whether Send makes one message of several, so that the receiver should get few and large ones.
+// Joins reports whether Send makes one text of several messages. Such a receiver should get few and large batches.
 func (r *Receiver) Joins() bool { return r.isText() }
 
-// Forgets reports whether the receiver ends an alert by itself unless it is sent again.
+// Forgets reports whether the receiver ends an alert by itself if the alert is not sent again.
 func (r *Receiver) Forgets() bool { return r.o.Provider == Alertmanager }
 
 // Send sends messages, the oldest first, and returns how many were sent before an error.
@@ -168,7 +168,7 @@ func (r *Receiver) post(ctx context.Context, path, kind string, value any, secre
 	return err
 }
 
-// A Call is an address that is called, such as that of a dead man's switch.
+// A Call is an address that gets requests without content, such as that of a dead man's switch.
 type Call struct {
 	to     outbound.Address
 	client *outbound.Client
@@ -182,7 +182,7 @@ func NewCall(to outbound.Address, transport http.RoundTripper) (*Call, error) {
 	return &Call{to, outbound.New(transport)}, nil
 }
 
-// Do calls the address.
+// Do makes one request.
 func (c *Call) Do(ctx context.Context) error {
 	_, err := c.client.Post(ctx, outbound.Post{To: c.to}, maxAnswer)
 	return err

@@ -34,14 +34,14 @@ var (
 	}
 )
 
-// ended is the end of some.
+// ended returns the message about the end of the alert in some.
 func ended() receiver.Message {
 	m := some
 	m.Phase, m.Ended = receiver.Ended, at
 	return m
 }
 
-// A web is a server on this host that keeps what it is sent.
+// A web is an HTTP server on loopback that keeps the requests it gets.
 type web struct {
 	*httptest.Server
 	mu     sync.Mutex
@@ -86,7 +86,7 @@ func made(t *testing.T, o receiver.Options) *receiver.Receiver {
 	return r
 }
 
-// send sends messages, all of which have to arrive.
+// send sends messages, and fails the test unless all are sent.
 func send(t *testing.T, r *receiver.Receiver, all ...receiver.Message) {
 	t.Helper()
 	if n, err := r.Send(t.Context(), all); n != len(all) || err != nil {
@@ -152,7 +152,7 @@ func TestAlertmanagerGetsAlertsOfItsAPI(t *testing.T) {
 	if !alerts[1].EndsAt.Equal(at) || len(alerts[1].Labels) != 3 {
 		t.Errorf("%+v", alerts[1])
 	}
-	for i := range alerts { // the labels are the identity
+	for i := range alerts { // Alertmanager knows an alert by its labels
 		if alerts[i].Labels["subject"] != alerts[0].Labels["subject"] || alerts[i].Labels["alertname"] != alerts[0].Labels["alertname"] {
 			t.Errorf("%v and %v", alerts[i].Labels, alerts[0].Labels)
 		}
@@ -217,7 +217,7 @@ func TestChatsGetOneMessageOfManyAlerts(t *testing.T) {
 	}
 }
 
-// Every receiver gives up a request that its server does not take, and says whether another try may help.
+// If a server does not accept a message, Send ends with an error that says whether another attempt may succeed.
 func TestServersThatDoNotTakeMessages(t *testing.T) {
 	elsewhere := serve(t)
 	never := make(chan struct{})
@@ -278,7 +278,7 @@ func TestServersThatDoNotTakeMessages(t *testing.T) {
 	}
 }
 
-// What was taken before an error is not sent again.
+// The messages that the server accepted before an error are not sent again.
 func TestTheMessagesBeforeAnErrorCountAsSent(t *testing.T) {
 	s := serve(t)
 	s.answer = func(w http.ResponseWriter, _ *http.Request) {
@@ -292,7 +292,7 @@ func TestTheMessagesBeforeAnErrorCountAsSent(t *testing.T) {
 	}
 }
 
-// post takes one mail on this host, where neither TLS nor a login is needed.
+// post accepts one mail on loopback, where neither TLS nor a login is needed.
 func post(t *testing.T, refusal string) (address string, mail <-chan string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

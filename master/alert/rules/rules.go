@@ -1,20 +1,19 @@
-// Package rules says which alerts begin, grow and end, and what receivers are to be told. It is pure: [Step] takes the alerts as
-// they were, the rules and the present problems, and returns the alerts as they are; [Alert.Due] returns the message that a
-// receiver lacks.
+// Package rules decides which alerts begin, grow and end, and which messages are due. It is pure: [Step] takes the previous alerts, the
+// rules and the present problems, and returns the present alerts; [Alert.Due] returns the message that is due to a receiver.
 //
-// An alert is one rule with one entry, or with one trouble of whole peels or revisions, and the group of peels that have it. It begins
-// when the group has been large enough for the time under for:, and ends when it has been too small for 5 minutes. Each time
-// it begins again within a day, that time is multiplied by four, up to a day, so that a trouble that comes and goes is told a few
-// times and then lasts. While an alert lasts, it grows
+// An alert belongs to a rule and an entry, or to a rule and a trouble of whole peels or of revisions. Its group is the peels that have
+// the trouble now. An alert begins when its group has been large enough (min_peels of the rule) for the time under for:. It ends when the
+// group has been too small for 5 minutes. If it begins again within a day of its end, those 5 minutes are multiplied by four, each
+// time again, up to a day. So a trouble that comes and goes causes a few messages, and then one alert that lasts. An alert that lasts grows
 //   - when it has a kind of trouble that it has not had since it began, such as missed besides failed;
 //   - when its group has at least twice the peels of the last message, such as two instead of one, but at most once in 5 minutes.
 //
-// Guarantees: what peels report cannot fill the memory of masters nor the chats of people, and one peel cannot keep the alerts of
-// others from beginning. An alert about an entry with fewer than 10 peels takes a place of one of them, which has 50. A place is free
-// again when its alert has ended, receivers have been told, and an hour has passed since the alert began. So at most 50 alerts of a
-// peel begin in an hour. All peels together have 500 places, and there are at most 1,000 alerts about entries. Entries with troubles
-// for which there is no place are one alert of their rule: too_many_alerts, with the peels concerned. A receiver that was away
-// learns the newest state of each alert in one message, so nothing waits in queues.
+// Guarantees: peels cannot fill the memory of masters or the chats of people, and one peel cannot prevent the alerts of other peels. For
+// that, each peel has 50 places. A new alert about an entry takes a place of the peel in its group with the fewest taken, unless the
+// group has 10 peels or more. The place is free again when the alert has ended, its receivers have got the message about the end, and an
+// hour has passed since it began. So at most 50 alerts about one peel begin in an hour. All peels together have 500 places, and there
+// are at most 1,000 alerts about entries. The entries for which there is no place share one alert of their rule, too_many_alerts,
+// which names the peels. A receiver that was away gets one message about each alert, with its newest state; no messages are queued.
 package rules
 
 import (
@@ -38,31 +37,31 @@ import (
 
 // Bounds.
 const (
-	MaxAlerts  = 1000               // about entries; of others a rule has at most one of each kind
-	maxPlaces  = MaxAlerts / 2      // alerts about entries that take a place of a peel
+	MaxAlerts  = 1000               // about entries; a rule has at most one alert of each other kind
+	maxPlaces  = MaxAlerts / 2      // places of all peels together
 	maxOfPeel  = 50                 // places of one peel
-	widespread = 10                 // peels with which an alert takes the place of none
-	placeKept  = time.Hour          // for which an alert keeps its place at least
-	growEvery  = 5 * time.Minute    // between two messages about more peels
+	widespread = 10                 // size of a group from which an alert takes no place
+	placeKept  = time.Hour          // least time from the beginning of an alert until its place is free
+	growEvery  = 5 * time.Minute    // least time between two messages about more peels
 	maxNames   = 5                  // peels that a message names
 	maxText    = 256                // bytes of a reason or error
-	endAfter   = 5 * time.Minute    // without its trouble an alert ends
-	endMost    = 24 * time.Hour     // the same of one that came and went
-	memory     = 24 * time.Hour     // for which an ended alert is kept
-	memoryMost = 7 * 24 * time.Hour // the same while a receiver has not been told of its end
+	endAfter   = 5 * time.Minute    // for which the trouble has to be gone before an alert ends
+	endMost    = 24 * time.Hour     // longest such time of an alert that came and went
+	memory     = 24 * time.Hour     // for which an alert is kept after its end
+	memoryMost = 7 * 24 * time.Hour // longest such time if a receiver has not got the message about the end
 )
 
-// TooMany is the kind of the alert about entries with troubles for which there was no place.
-const TooMany verdict.Kind = "too_many_alerts"
+// tooMany is the trouble of the alert about the entries for which there is no place.
+const tooMany verdict.Kind = "too_many_alerts"
 
-// A Rule is an alert rule with the peels that its target selects.
+// A Rule is a rule of zester.yaml with the peels that its target selects.
 type Rule struct {
 	top.Alert
-	Peels   int                         // selected
-	Selects func(id target.PeelID) bool // nil: all are
+	Peels   int                         // number of selected peels
+	Selects func(id target.PeelID) bool // nil: all peels are selected
 }
 
-// receivers returns the receivers of the rule that there are.
+// receivers returns the receivers in all that the rule notifies.
 func (r *Rule) receivers(all []string) []string {
 	if len(r.Notify) == 0 {
 		return all
@@ -70,50 +69,50 @@ func (r *Rule) receivers(all []string) []string {
 	return slices.DeleteFunc(slices.Clone(all), func(name string) bool { return !slices.Contains(r.Notify, name) })
 }
 
-// An Alert is one alert as it is stored. Exactly one of Entry and Trouble is set.
+// An Alert is one alert. Exactly one of Entry and Trouble is set. The fields with JSON names are stored.
 type Alert struct {
 	Rule    string       `json:"rule"`
 	Entry   string       `json:"entry,omitempty"`
-	Trouble verdict.Kind `json:"trouble,omitempty"` // of whole peels, or of revisions
+	Trouble verdict.Kind `json:"trouble,omitempty"` // of whole peels or of revisions
 
 	Progress
-	Peel  target.PeelID  `json:"peel,omitempty"`  // whose place it takes; empty: of none
-	Kinds []verdict.Kind `json:"kinds,omitempty"` // of troubles that it has had since it began while it was not silenced
+	Peel  target.PeelID  `json:"peel,omitempty"`  // peel whose place the alert takes; empty: it takes none
+	Kinds []verdict.Kind `json:"kinds,omitempty"` // kinds of trouble since it began, without those during silences
 
-	Told map[string]Mark `json:"told,omitempty"` // by receiver
+	Told map[string]Mark `json:"told,omitempty"` // what each receiver was told last, by its name
 
 	Seen    `json:"seen"`
-	Silence string `json:"-"` // ID of the silence that holds now; empty: none
-	Old     bool   `json:"-"` // whether its condition holds is not known now
+	Silence string `json:"-"` // ID of the silence that applies now; empty: none does
+	Old     bool   `json:"-"` // it is not known now whether its condition holds
 }
 
-// Progress is how far an alert is.
+// Progress says whether and since when an alert waits, lasts or has ended. Its condition holds while its group is large enough.
 type Progress struct {
-	Waits   time.Time `json:"waits,omitzero"` // since when its condition holds while it has not begun, or has ended
-	Began   time.Time `json:"began,omitzero"` // when its condition began to hold; zero: it has never begun
-	Clear   time.Time `json:"clear,omitzero"` // since when its condition does not hold while it lasts
-	Ended   time.Time `json:"ended,omitzero"` // zero while it lasts
-	Episode int       `json:"episode,omitempty"`
-	Flaps   int       `json:"flaps,omitempty"` // how often it began again within a day
-	Size    int       `json:"size,omitempty"`  // of its group when messages were due about that
-	Grew    time.Time `json:"grew,omitzero"`   // when Size grew last
-	Loud    bool      `json:"loud,omitempty"`  // it was not silenced all the time
+	Waits   time.Time `json:"waits,omitzero"`    // since when its condition holds, if the alert has not begun or has ended
+	Began   time.Time `json:"began,omitzero"`    // since when its condition held when the alert began; zero: it has never begun
+	Clear   time.Time `json:"clear,omitzero"`    // since when its condition does not hold, if the alert lasts
+	Ended   time.Time `json:"ended,omitzero"`    // zero while it lasts
+	Episode int       `json:"episode,omitempty"` // how often it has begun
+	Flaps   int       `json:"flaps,omitempty"`   // how often it began again within a day
+	Size    int       `json:"size,omitempty"`    // of the group when it last began or grew, without silenced peels
+	Grew    time.Time `json:"grew,omitzero"`     // when Size was set last
+	Loud    bool      `json:"loud,omitempty"`    // since it began there was a time without a silence
 }
 
-// Seen describes the group of an alert when it was last seen.
+// Seen describes the group of an alert in the last step in which its condition held.
 type Seen struct {
 	Troubles []verdict.Kind  `json:"troubles,omitempty"`
 	Peels    int             `json:"peels,omitempty"` // 0 for revisions
-	Names    []target.PeelID `json:"names,omitempty"` // the first of them
+	Names    []target.PeelID `json:"names,omitempty"` // the first peels, at most 5
 	Text     string          `json:"text,omitempty"`
 }
 
-// A Mark is what a receiver was told last of an alert.
+// A Mark is what the last message about an alert told a receiver.
 type Mark struct {
 	Episode int  `json:"episode"`
 	Size    int  `json:"size,omitempty"`
-	Kinds   int  `json:"kinds,omitempty"` // how many of Alert.Kinds
-	On      bool `json:"on,omitempty"`    // that it lasts
+	Kinds   int  `json:"kinds,omitempty"` // number of Alert.Kinds
+	On      bool `json:"on,omitempty"`    // the alert lasts
 }
 
 // ID returns RULE/ENTRY or RULE:TROUBLE.
@@ -133,35 +132,35 @@ func (a *Alert) Lasts() bool { return !a.Began.IsZero() && a.Ended.IsZero() }
 // ofRevisions reports whether the alert is about revisions and not peels.
 func (a *Alert) ofRevisions() bool { return top.Trouble(a.Trouble).OfRevisions() }
 
-// Equal reports whether two alerts differ only in what was seen, which need not be stored at once.
+// Equal reports whether two alerts are the same apart from Seen. A change of Seen alone is not stored.
 func (a Alert) Equal(b Alert) bool {
 	x, y := a.Progress, b.Progress
 	for _, at := range []*time.Time{&x.Waits, &x.Began, &x.Clear, &x.Ended, &x.Grew, &y.Waits, &y.Began, &y.Clear, &y.Ended, &y.Grew} {
-		*at = at.UTC() // one that was read may have another zone
+		*at = at.UTC() // a time that was decoded may have another zone
 	}
 	return x == y && a.Rule == b.Rule && a.Entry == b.Entry && a.Trouble == b.Trouble && a.Peel == b.Peel && slices.Equal(a.Kinds, b.Kinds) && maps.Equal(a.Told, b.Told)
 }
 
-// Input is what [Step] depends on.
+// Input is the input of [Step].
 type Input struct {
 	Now       time.Time
 	Rules     []Rule
 	Problems  []verdict.Problem
 	Silences  []api.Silence // that have not ended
-	Receivers []string      // of this master
+	Receivers []string      // names of all receivers
 	Stale     bool          // problems of peels are not known: alerts about them stay as they are
-	Blind     bool          // problems of revisions are not known, likewise
+	Blind     bool          // problems of revisions are not known: alerts about them stay as they are
 }
 
-// Outcome is what Step found beside the alerts.
+// Outcome is what Step returns besides the alerts.
 type Outcome struct {
-	Groups  map[string][]target.PeelID // by the ID of an alert, sorted
-	Dropped int                        // troubles of peels for which there is no place; alerts of the kind TooMany count them
+	Groups  map[string][]target.PeelID // the group of each alert whose condition holds, sorted, by the ID of the alert
+	Dropped int                        // pairs of an entry and a peel for which there is no place; the alerts tooMany are about them
 }
 
-// Step returns the alerts as they are now, by ID, from those that were before, which it does not change.
+// Step returns the present alerts by ID. before are those that the last step returned; Step does not change them.
 func Step(before map[string]Alert, in Input) (map[string]Alert, Outcome) {
-	in.Now = in.Now.UTC().Round(0) // as it is stored
+	in.Now = in.Now.UTC().Round(0) // as it is after it was stored
 	s := stepper{
 		Input: in, found: find(in), further: map[string]*group{}, after: make(map[string]Alert, len(before)),
 		places: map[target.PeelID]int{}, Outcome: Outcome{Groups: map[string][]target.PeelID{}},
@@ -172,14 +171,14 @@ func Step(before map[string]Alert, in Input) (map[string]Alert, Outcome) {
 		switch {
 		case a.Old:
 			s.keep(a)
-		case a.Trouble == TooMany:
-			s.further[id] = &group{Alert: a} // it depends on the others
+		case a.Trouble == tooMany:
+			s.further[id] = &group{Alert: a} // whether it holds depends on the other alerts
 		default:
 			s.advance(a, s.found[id], true)
 		}
 	}
 	fresh := slices.DeleteFunc(slices.Collect(maps.Keys(s.found)), func(id string) bool { _, known := before[id]; return known })
-	slices.SortFunc(fresh, func(a, b string) int { // large groups first: they matter most if there is not room for all
+	slices.SortFunc(fresh, func(a, b string) int { // if there is not room for all, the largest groups matter most
 		return cmp.Or(len(s.found[b].peels)-len(s.found[a].peels), strings.Compare(a, b))
 	})
 	for _, id := range fresh {
@@ -191,26 +190,26 @@ func Step(before map[string]Alert, in Input) (map[string]Alert, Outcome) {
 	return s.after, s.Outcome
 }
 
-// A group is the peels that have the troubles of an alert.
+// A group is the peels that have the troubles of an alert now.
 type group struct {
 	Alert
 	rule    *Rule
 	peels   map[target.PeelID]trouble
 	kinds   []verdict.Kind
-	entries int // without a place, of the alert about these
+	entries int // of an alert tooMany: the entries without a place
 }
 
 // A trouble is what one peel of a group has.
 type trouble struct {
-	text  string  // of the first kind
-	kinds kindSet // of group.kinds
-	n     int     // entries without a place, of the alert about these
+	text  string // of the first kind
+	kinds kindSet
+	n     int // of an alert tooMany: the entries without a place on this peel
 }
 
-// A kindSet has bit i for the kind i of a group.
+// A kindSet has bit i set for the kind group.kinds[i].
 type kindSet uint32
 
-// add adds a kind of trouble of a peel.
+// add adds a peel with a kind of trouble.
 func (g *group) add(k verdict.Kind, peel target.PeelID, text string) {
 	i := slices.Index(g.kinds, k)
 	if i < 0 {
@@ -224,7 +223,7 @@ func (g *group) add(k verdict.Kind, peel target.PeelID, text string) {
 	g.peels[peel] = t
 }
 
-// holds returns the peels of a group, sorted, and reports whether they are enough for an alert.
+// holds returns the peels of a group, sorted, and reports whether there are enough of them for an alert.
 func (g *group) holds() (peels []target.PeelID, enough bool) {
 	switch {
 	case g == nil || len(g.peels) == 0:
@@ -235,7 +234,7 @@ func (g *group) holds() (peels []target.PeelID, enough bool) {
 	return slices.Sorted(maps.Keys(g.peels)), len(g.peels) >= g.rule.MinPeels.Of(g.rule.Peels)
 }
 
-// find returns the groups of all alerts that the rules and problems make, by ID.
+// find returns the groups that the rules make of the problems, by the ID of their alert.
 func find(in Input) map[string]*group {
 	type kind struct {
 		verdict.Kind
@@ -280,16 +279,17 @@ type stepper struct {
 	Input
 	Outcome
 	found   map[string]*group
-	further map[string]*group // of alerts about entries without a place
+	further map[string]*group // groups of the alerts tooMany
 	after   map[string]Alert
-	places  map[target.PeelID]int // that are taken
-	taken   int                   // all of them
+	places  map[target.PeelID]int // taken places of each peel
+	taken   int                   // taken places of all peels
 	entries int                   // alerts about entries
-	spare   []*Alert              // that may be forgotten, the one that ended first first
-	counted bool                  // spare is complete
+	spare   []*Alert              // alerts about entries that may be forgotten, by their end
+	counted bool                  // spare has been computed
 }
 
-// advance keeps an alert as it is now, unless there is nothing to keep. An alert that was known keeps its place.
+// advance brings an alert to its present state, and keeps it if it waits, lasts or has ended lately. An alert that is new, and not known
+// from the last step, needs a place.
 func (s *stepper) advance(a Alert, g *group, known bool) {
 	peels, holds := g.holds()
 	if holds {
@@ -317,7 +317,7 @@ func (s *stepper) keep(a Alert) {
 	s.count(&a, 1)
 }
 
-// count adds n alerts like a to those that are bounded.
+// count adds n to the numbers of alerts and places that an alert like a takes.
 func (s *stepper) count(a *Alert, n int) {
 	if a.Entry != "" {
 		s.entries += n
@@ -328,7 +328,7 @@ func (s *stepper) count(a *Alert, n int) {
 	}
 }
 
-// place reports whether there is room for a new alert, and says in it whose place it takes: that of the peel with the fewest.
+// place reports whether there is room for a new alert, and sets the peel whose place it takes.
 func (s *stepper) place(a *Alert, peels []target.PeelID) bool {
 	if a.Entry == "" {
 		return true
@@ -346,7 +346,7 @@ func (s *stepper) place(a *Alert, peels []target.PeelID) bool {
 	return s.entries < MaxAlerts || s.forget(func(*Alert) bool { return true })
 }
 
-// forget makes room: it forgets the alert that ended first of those about entries that may be forgotten and that may accepts.
+// forget makes room: of the alerts that may be forgotten and that may accepts, it forgets the one that ended first.
 func (s *stepper) forget(may func(*Alert) bool) bool {
 	if !s.counted {
 		s.counted = true
@@ -367,10 +367,10 @@ func (s *stepper) forget(may func(*Alert) bool) bool {
 	return true
 }
 
-// drop adds an entry for which there was no place to the alert about these.
+// drop adds a group without a place to the group of the alert tooMany.
 func (s *stepper) drop(g *group, peels []target.PeelID) {
 	s.Dropped += len(peels)
-	about := Alert{Rule: g.Rule, Trouble: TooMany}
+	about := Alert{Rule: g.Rule, Trouble: tooMany}
 	f := s.further[about.ID()]
 	if f == nil {
 		f = &group{Alert: about}
@@ -378,12 +378,12 @@ func (s *stepper) drop(g *group, peels []target.PeelID) {
 	}
 	if f.rule == nil {
 		every := *g.rule
-		every.MinPeels = top.Quantity{} // each entry has enough
+		every.MinPeels = top.Quantity{} // the group of each entry was large enough
 		f.rule, f.peels = &every, map[target.PeelID]trouble{}
 	}
 	f.entries++
 	for _, p := range peels {
-		f.add(TooMany, p, "")
+		f.add(tooMany, p, "")
 		t := f.peels[p]
 		t.n++
 		t.text = fmt.Sprintf("%d more entries of %s have troubles, and no alert of their own: see zester coverage %s", t.n, p, p)
@@ -391,10 +391,10 @@ func (s *stepper) drop(g *group, peels []target.PeelID) {
 	}
 }
 
-// hold advances an alert whose condition holds.
+// hold brings an alert whose condition holds to its present state.
 func (s *stepper) hold(a *Alert, g *group, peels []target.PeelID) {
 	a.Seen = Seen{Troubles: g.kinds, Peels: len(peels), Names: slices.Clone(peels[:min(len(peels), maxNames)])}
-	first := target.PeelID("") // of revisions
+	first := target.PeelID("") // the key of the trouble of revisions
 	if len(peels) > 0 {
 		first = peels[0]
 	}
@@ -416,7 +416,7 @@ func (s *stepper) hold(a *Alert, g *group, peels []target.PeelID) {
 		a.Size, a.Kinds, a.Loud = 0, nil, false
 		for _, name := range g.rule.receivers(s.Receivers) {
 			if _, known := a.Told[name]; !known {
-				*a = a.With(name, Mark{Episode: a.Episode}) // so that it learns of the end if it is away until then
+				*a = a.With(name, Mark{Episode: a.Episode}) // so that the receiver gets the message about the end even if it is away until then
 			}
 		}
 		a.Episode++
@@ -429,7 +429,7 @@ func (s *stepper) hold(a *Alert, g *group, peels []target.PeelID) {
 	}
 }
 
-// grow notes kinds of troubles that an alert has not had, and a group of n that has doubled.
+// grow notes the kinds of trouble that are new in an alert, and its size n if that has doubled.
 func (s *stepper) grow(a *Alert, g *group, n int, kinds kindSet) {
 	for i, k := range g.kinds {
 		if kinds&(1<<i) != 0 && !slices.Contains(a.Kinds, k) {
@@ -441,7 +441,7 @@ func (s *stepper) grow(a *Alert, g *group, n int, kinds kindSet) {
 	}
 }
 
-// silence sets Silence and returns how many peels no silence is about, and the kinds of their troubles.
+// silence sets a.Silence. It returns the number of peels to which no silence applies, and the kinds of their troubles.
 func (s *stepper) silence(a *Alert, g *group, peels []target.PeelID) (loud int, kinds kindSet) {
 	a.Silence = ""
 	var ofPeels []api.Silence
@@ -470,7 +470,7 @@ func (s *stepper) silence(a *Alert, g *group, peels []target.PeelID) (loud int, 
 
 const peelPrefix = "peel:"
 
-// CheckMatch returns an error if a text cannot be Silence.Match.
+// CheckMatch returns an error if match is not valid in a silence.
 func CheckMatch(match string) error {
 	glob := strings.TrimPrefix(match, peelPrefix)
 	if _, err := path.Match(glob, ""); err != nil || glob == "" || len(match) > api.MaxSilenceMatch {
@@ -494,7 +494,7 @@ func matchesPeel(match string, id target.PeelID) bool {
 	return ok
 }
 
-// release advances an alert whose condition does not hold.
+// release brings an alert whose condition does not hold to its present state.
 func (s *stepper) release(a *Alert) {
 	a.Waits, a.Silence = time.Time{}, ""
 	if !a.Lasts() {
@@ -508,7 +508,7 @@ func (s *stepper) release(a *Alert) {
 	}
 }
 
-// patience returns how long the trouble of an alert has to be gone before it ends.
+// patience returns how long the trouble of an alert has to be gone before the alert ends.
 func patience(flaps int) time.Duration {
 	wait := endAfter
 	for range flaps {
@@ -526,18 +526,19 @@ func (s *stepper) ruleOf(a *Alert) *Rule {
 	return nil
 }
 
-// forgets reports whether an ended alert need not be kept.
+// forgets reports whether an alert that has ended need not be kept any more.
 func (s *stepper) forgets(a *Alert) bool {
 	age := s.Now.Sub(a.Ended)
 	return age > memory && s.settled(a) || age > memoryMost
 }
 
-// settled reports whether every receiver of an ended alert was told of its end.
+// settled reports whether every receiver of an alert that has ended got the message about the end.
 func (s *stepper) settled(a *Alert) bool {
 	return !slices.ContainsFunc(Receivers(a, s.Rules, s.Receivers), func(name string) bool { _, due := a.Due(name, s.Now); return due })
 }
 
-// Receivers returns which of all receivers are told of an alert. If its rule is gone, those are that know of it.
+// Receivers returns the receivers in all that get messages about an alert. If its rule no longer exists, those are the receivers that
+// have got one.
 func Receivers(a *Alert, rules []Rule, all []string) []string {
 	s := stepper{Input: Input{Rules: rules}}
 	if rule := s.ruleOf(a); rule != nil {
@@ -546,7 +547,7 @@ func Receivers(a *Alert, rules []Rule, all []string) []string {
 	return slices.DeleteFunc(slices.Clone(all), func(name string) bool { _, told := a.Told[name]; return !told })
 }
 
-// Due returns the message that a receiver lacks; ok is false if it knows all.
+// Due returns the message about the alert that is due to a receiver; ok is false if none is.
 func (a *Alert) Due(name string, now time.Time) (m receiver.Message, ok bool) {
 	mark, known := a.Told[name]
 	switch {
@@ -560,15 +561,15 @@ func (a *Alert) Due(name string, now time.Time) (m receiver.Message, ok bool) {
 	return m, false
 }
 
-// Repeat returns the message for receivers that forget an alert; ok is false if they need not know of it.
+// Repeat returns the message that tells Alertmanager again of an alert that lasts; ok is false if it does not last or is silenced.
 func (a *Alert) Repeat(name string, now time.Time) (m receiver.Message, ok bool) {
 	return a.message(receiver.Lasts, now), a.Lasts() && a.Silence == "" && a.Told[name].On
 }
 
-// holds reports whether the alert lasts, its condition is known to hold, and no silence is about it.
+// holds reports whether the alert lasts, its condition is known to hold, and no silence applies to it.
 func (a *Alert) holds() bool { return a.Lasts() && a.Clear.IsZero() && !a.Old && a.Silence == "" }
 
-// With returns the alert after a receiver was told a message of it.
+// With returns the alert after a receiver got a message about it.
 func (a Alert) With(name string, m Mark) Alert {
 	told := maps.Clone(a.Told)
 	if told == nil {
@@ -579,7 +580,7 @@ func (a Alert) With(name string, m Mark) Alert {
 	return a
 }
 
-// Now returns what a receiver knows of the alert once it was told its newest state.
+// Now returns the mark of a receiver that got a message with the newest state.
 func (a *Alert) Now() Mark { return Mark{a.Episode, a.Size, len(a.Kinds), a.Lasts()} }
 
 func (a *Alert) message(phase receiver.Phase, now time.Time) receiver.Message {
