@@ -50,14 +50,15 @@ type (
 // Added is the reply to a new schedule entry.
 type Added struct {
 	Status   string `json:"status" enum:"ok"`
-	ID       int    `json:"id"`
+	ID       int    `json:"id" doc:"0 if only the pull request of an earlier request without a key was opened."`
 	NextRun  int64  `json:"next_run,omitempty"`
 	Entry    string `json:"entry"`
 	File     string `json:"file,omitempty"`
 	Commit   string `json:"commit"`
 	Branch   string `json:"branch" doc:"The branch that has the commit."`
+	Proposed bool   `json:"proposed,omitempty" doc:"The branch is not the one that the fleet follows, so the entry waits for a merge."`
 	URL      string `json:"url,omitempty" doc:"Page of the pull request."`
-	Repeated bool   `json:"repeated,omitempty" doc:"An earlier request with the same key made the commit."`
+	Repeated bool   `json:"repeated,omitempty" doc:"The commit was made before, mostly by an earlier request with the same key."`
 }
 
 func (o Options) add(ctx context.Context, in *addInput) (*addOutput, error) {
@@ -91,8 +92,8 @@ func (o Options) add(ctx context.Context, in *addInput) (*addOutput, error) {
 		}
 	}
 	return &addOutput{Added{
-		Status: "ok", ID: out.ID, NextRun: millis(out.Next), Entry: out.Entry, File: out.File, Commit: out.Commit, Branch: out.Branch, URL: out.URL,
-		Repeated: out.Repeated,
+		Status: "ok", ID: out.ID, NextRun: millis(out.Next), Entry: out.Entry, File: out.File, Commit: out.Commit, Branch: out.Branch,
+		Proposed: out.Proposed, URL: out.URL, Repeated: out.Repeated,
 	}}, nil
 }
 

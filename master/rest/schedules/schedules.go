@@ -1,4 +1,4 @@
-// Package schedules has the routes /api/v1/schedules: programs add, list, pause, run and remove schedule entries of the config repo.
+// Package schedules serves the routes /api/v1/schedules, which add, list, pause, run and remove schedule entries of the config repo.
 // Call [Register].
 //
 // Changes are requests to the service of package reconciler/propose, on this master or another; they are commits in the name of the
@@ -76,7 +76,7 @@ func Register(a huma.API, o Options) {
 	huma.Register(a, post("/schedules/{id}/run", "run-schedule", "Run a schedule entry now on its peels", 404), o.run)
 }
 
-// Problem converts an error of a service of masters.
+// problem converts an error of a service of masters.
 func problem(err error) error {
 	text := strings.ReplaceAll(err.Error(), "\n", "; ")
 	switch api.CodeOf(err) {

@@ -2,15 +2,18 @@
 //
 // Begin with [New]. [Pusher.Head] reads the newest revision of the branch; [Pusher.Commit] makes a commit on it and pushes that.
 //
-// Guarantees: a commit has exactly the files of its parent and the changes; a push never moves a branch that has moved since
-// Head, so no commit of another is lost; after a broken connection the branch is read again, so that an error means that the
-// commit is not on it. Credentials are those of [gitrepo.Options], and are read for each request.
+// Guarantees:
+//   - A commit has the files of its parent with the given changes, and no other difference.
+//   - A branch is moved only from the commit that Head returned, so no commit of others is lost.
+//   - If the connection breaks during a push, the branch is read again. An error then means that the commit is not on the branch, or
+//     that the branch could not be read.
+//   - Credentials are those of [gitrepo.Options], and are read for each request.
 //
-// A repository on this host gets its objects and its reference directly, and no hook runs. A branch that is checked out there
-// is refused, as git does.
+// In a repository on this host the objects and the branch are written directly, so its hooks do not run. A branch that is checked
+// out there is refused, as git does.
 //
-// Known gaps: a commit can be signed with an SSH key only. A directory with a submodule or with modes that Git no longer
-// writes cannot be changed if it cannot be written again as it is.
+// Known gaps: a commit can be signed with an SSH key only. A directory is not changed if it has an entry that cannot be written again
+// as it is, such as one with a mode that Git no longer writes.
 package push
 
 import (
@@ -208,7 +211,7 @@ func (p *Pusher) push(ctx context.Context, u remote.Update, b *builder) error {
 	return err
 }
 
-// follows reports whether the branch of the options is at a commit that descends from a pushed one.
+// follows reports whether the pushed commit is on the branch of the options, whose newest commit is tip.
 func (p *Pusher) follows(ctx context.Context, u remote.Update, tip plumbing.Hash) bool {
 	if u.Ref != p.branch || p.repo.Fetch(ctx, gitrepo.Hash(tip)) != nil {
 		return false

@@ -166,6 +166,40 @@ func TestABranchThatMovedIsNotOverwritten(t *testing.T) {
 	}
 }
 
+func TestWhereABranchIsAndWhetherItWasMerged(t *testing.T) {
+	for name, url := range map[string]func(string) string{
+		"local": func(repo string) string { return repo },
+		"http":  func(repo string) string { return serve(t, repo, nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			repo := bare(t)
+			p := pusher(t, url(repo), push.Options{})
+			base := head(t, p)
+			if tip, merged, err := p.Tip(t.Context(), "zester/x", base); err != nil || !tip.IsZero() || merged {
+				t.Errorf("there is no such branch: %s, %v, %v", tip, merged, err)
+			}
+			want, err := p.Commit(t.Context(), base, push.Change{Author: ann, Message: "m", Branch: "zester/x", Files: map[string][]byte{"n": []byte("n")}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			other := pusher(t, url(repo), push.Options{}) // it does not have the commit
+			if tip, merged, err := other.Tip(t.Context(), "zester/x", head(t, other)); err != nil || tip != want || merged {
+				t.Errorf("a branch that is not merged: %s, %v, %v", tip, merged, err)
+			}
+			run(t, repo, "update-ref", "refs/heads/main", "zester/x")
+			if tip, merged, err := p.Tip(t.Context(), "zester/x", head(t, p)); err != nil || tip != want || !merged {
+				t.Errorf("a branch that is merged: %s, %v, %v", tip, merged, err)
+			}
+			if err := os.Rename(repo, repo+".away"); err != nil {
+				t.Fatal(err)
+			}
+			if tip, _, err := p.Tip(t.Context(), "zester/x", base); err == nil {
+				t.Errorf("without a repository: %s", tip)
+			}
+		})
+	}
+}
+
 func TestARaceThatTheServerFindsIsReported(t *testing.T) {
 	repo := bare(t)
 	var other *push.Pusher

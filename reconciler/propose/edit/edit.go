@@ -27,7 +27,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
-// The files that programs write.
+// The files that are written for new entries.
 const (
 	Dir = "settings/api"
 	Top = "top.d/api.yaml"
@@ -35,7 +35,7 @@ const (
 
 // Errors of changes.
 var (
-	// ErrByHand: the entry is not written so that a program can change its lines alone.
+	// ErrByHand: the lines of the entry cannot be changed without others, such as those of an entry in flow style.
 	ErrByHand = errors.New("edit the file by hand")
 	// ErrExists: the repo has an entry or a file of this name.
 	ErrExists = errors.New("the name is taken")
