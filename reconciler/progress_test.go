@@ -81,6 +81,7 @@ func TestARemovedPeelLeavesNothing(t *testing.T) {
 		if why := b.ask("remove", status.RemoveRequest{Peel: "web-99"}, new(status.Sync)); !strings.Contains(why, "no such peel") {
 			t.Errorf("unknown: %q", why)
 		}
+		b.say("web-02", wire.ScheduleStateOf("web-02"), wire.ScheduleState{Peel: "web-02", Time: time.Now(), V: wire.Version})
 		b.alter(away, "web-02")
 		b.after(2 * time.Minute)
 		if out := b.told("remove", status.RemoveRequest{Peel: "web-02"}); out.Counts != (status.Counts{Peels: 1, Applied: 1}) {
@@ -92,6 +93,7 @@ func TestARemovedPeelLeavesNothing(t *testing.T) {
 		}
 		for stream, subject := range map[string]string{
 			"KV_settings": wire.SettingsKey("web-02"), "applied": wire.SettingsApplied("web-02"), "facts": wire.Fact("web-02"),
+			"schedule-state": wire.ScheduleStateOf("web-02"),
 		} {
 			s, err := b.bus.JetStream(b.t).Stream(b.t.Context(), stream)
 			if err != nil {

@@ -11,9 +11,12 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master/coverage"
+	"github.com/seed-c01c3da5/zester/master/coverage/cause"
 	"github.com/seed-c01c3da5/zester/master/coverage/judge"
+	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
 	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -268,6 +271,44 @@ func TestReportsThatAreNotValidAreRefused(t *testing.T) {
 		if n := strings.Count(t.logs.String(), "report on a schedule refused"); n != 1 {
 			t.Errorf("logged %d times in a minute, want once", n)
 		}
+	})
+}
+
+// A person removes the report of a peel from the stream. The peel has its settings and no report, and what is asked of it is answered.
+func TestAReportThatLeavesTheStreamIsForgotten(t *testing.T) {
+	bubble(t, func(t *rig) {
+		table, _ := t.master()
+		t.until("00:02", "web-1", "web-2")
+		h := t.host("web-1", t.commit("web-1", "a", "a", "a"))
+		h.runs("00:00", "00:01", false)
+		other := t.host("web-2", nil) // without settings
+		other.count("backup", hhmm(t, "00:00"), wire.FireCounts{Ran: 1})
+		other.report(0)
+		t.want(table, "web-2", "backup", "expected 1, ran 1")
+		stream, err := t.js.Stream(t.Context(), natsd.StreamScheduleState)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range []string{"web-1", "web-2"} {
+			if err := stream.Purge(t.Context(), jetstream.WithPurgeSubject(wire.ScheduleStateOf(id))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		t.alive(time.Minute, "web-1", "web-2")
+		t.want(table, "web-1", "backup", "")
+		t.want(table, "web-2", "backup", "no such entry")
+		t.problems(table)
+		t.wantCause(table.Cause(verdict.Failed, "backup"), cause.None, "there is no problem")
+		if s := table.Summaries(); len(s) != 2 || len(s[0].States) != 0 {
+			t.Errorf("%+v", s)
+		}
+		t.alive(25*time.Minute, "web-1")
+		t.problems(table, "not_reporting web-1")
+		t.wantCause(table.Cause(verdict.NotReporting, ""), cause.Possible, "possibly commit aaaaaaaa: it reached 1 of 1 peel at most 2h before")
+
+		h.report(0) // it reports again
+		t.problems(table, "failed backup web-1")
+		t.wantCause(table.Cause(verdict.Failed, "backup"), cause.None, "no commit explains it: it began before aaaaaaaa reached 1 of 1 peel")
 	})
 }
 

@@ -160,8 +160,8 @@ func (r *ScheduleState) check() error {
 	return nil
 }
 
-// maxHourFires bounds the fires in an hour of a report, so that no sum over a fleet overflows.
-const maxHourFires = 1 << 32
+// maxFires bounds the fires in one count of a report, so that no sum over a fleet overflows.
+const maxFires = 1 << 32
 
 // check checks an entry of a report that was made in the given hour.
 func (e *EntryReport) check(made int64) error {
@@ -178,17 +178,20 @@ func (e *EntryReport) check(made int64) error {
 		if i > 0 && h.Hour <= e.Hours[i-1].Hour || h.Hour > made || h.Hour <= made-MaxScheduleHours {
 			return fmt.Errorf("hour %d is not in order, or not among the %d until the report was made", h.Hour, MaxScheduleHours)
 		}
-		for _, n := range []uint64{h.Ran, h.Failed, h.Late, h.Overran, h.Skipped, h.Missed, h.Manual} {
-			if n > maxHourFires {
-				return fmt.Errorf("hour %d has %d fires, the limit is %d", h.Hour, n, maxHourFires)
+		for _, n := range []uint64{h.Ran, h.Failed, h.Late, h.Overran, h.Skipped, h.Missed, h.Manual, h.Pending} {
+			if n > maxFires {
+				return fmt.Errorf("hour %d has %d fires, the limit is %d", h.Hour, n, maxFires)
 			}
 		}
 		skips = append(skips, h.Skips)
 	}
 	for _, counts := range skips {
-		for reason := range counts {
-			if len(counts) > MaxReported || reason == "" || len(reason) > maxScheduleText {
+		for reason, n := range counts {
+			switch {
+			case len(counts) > MaxReported || reason == "" || len(reason) > maxScheduleText:
 				return fmt.Errorf("%d reasons, the limit is %d, or one of %d bytes", len(counts), MaxReported, len(reason))
+			case n > maxFires:
+				return fmt.Errorf("%d fires were skipped for one reason, the limit is %d", n, maxFires)
 			}
 		}
 	}

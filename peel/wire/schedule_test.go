@@ -99,6 +99,18 @@ func TestReportsOnSchedulesThatAreRefused(t *testing.T) {
 		"a long result of a fire":      func(_ *wire.ScheduleState, e *wire.EntryReport) { e.Problems[0].Result = long },
 		"a long error of a fire":       func(_ *wire.ScheduleState, e *wire.EntryReport) { e.Problems[0].Error = long },
 		"a fire's job that is none":    func(_ *wire.ScheduleState, e *wire.EntryReport) { e.Problems[0].Job = "x" },
+		"too many skips":               func(_ *wire.ScheduleState, e *wire.EntryReport) { e.Skips = map[string]uint64{"blackout": 1<<32 + 1} },
+		"too many skips in an hour": func(_ *wire.ScheduleState, e *wire.EntryReport) {
+			e.Hours[1].Skips = map[string]uint64{"blackout": 1<<32 + 1}
+		},
+		"too many runs in an hour":    func(_ *wire.ScheduleState, e *wire.EntryReport) { e.Hours[1].Ran = 1<<32 + 1 },
+		"too many failed in an hour":  func(_ *wire.ScheduleState, e *wire.EntryReport) { e.Hours[1].Failed = 1<<32 + 1 },
+		"too many late in an hour":    func(_ *wire.ScheduleState, e *wire.EntryReport) { e.Hours[1].Late = 1<<32 + 1 },
+		"too many that overran":       func(_ *wire.ScheduleState, e *wire.EntryReport) { e.Hours[1].Overran = 1<<32 + 1 },
+		"too many skipped in an hour": func(_ *wire.ScheduleState, e *wire.EntryReport) { e.Hours[1].Skipped = 1<<32 + 1 },
+		"too many missed in an hour":  func(_ *wire.ScheduleState, e *wire.EntryReport) { e.Hours[1].Missed = 1<<32 + 1 },
+		"too many by hand in an hour": func(_ *wire.ScheduleState, e *wire.EntryReport) { e.Hours[1].Manual = 1<<32 + 1 },
+		"too many that are pending":   func(_ *wire.ScheduleState, e *wire.EntryReport) { e.Hours[1].Pending = 1<<32 + 1 },
 	} {
 		r := scheduleState()
 		change(&r, &r.Entries[1])

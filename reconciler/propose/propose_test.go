@@ -268,6 +268,14 @@ func TestWhatIsRefusedIsNotPushed(t *testing.T) {
 			break
 		}
 	}
+	for _, reason := range []string{"two\nlines", "two\u2028lines", "\x1b[31mred", "a\tb", "\u0085", strings.Repeat("x", 201)} {
+		for _, verb := range []string{"disable", "remove"} {
+			_, err := ask[schedules.Changed](t.Context(), ann, verb, schedules.Change{Ref: "one", Reason: reason})
+			if api.CodeOf(err) != api.CodeInvalid || !strings.Contains(err.Error(), "reason is one line of at most 200 bytes") {
+				t.Errorf("%s for %q: %v", verb, reason, err)
+			}
+		}
+	}
 	if _, err := ann.change("remove", "nothing"); api.CodeOf(err) != api.CodeNotFound {
 		t.Error(err)
 	}

@@ -289,6 +289,9 @@ func (f *Facts) Disagreement() string {
 	if at, is := f.Plan.timing.Next(f.Entry.Next.Add(-1)); is && at.Equal(f.Entry.Next) {
 		return ""
 	}
-	next, _ := f.Plan.First(f.Time, f.Time.AddDate(1, 0, 0))
-	return "zone: the peel announces its next fire at " + f.Entry.Next.UTC().Format(time.RFC3339) + ", by its settings it is at " + next.UTC().Format(time.RFC3339)
+	text := "zone: the peel announces its next fire at " + f.Entry.Next.UTC().Format(time.RFC3339) + ", by its settings "
+	if next, is := f.Plan.First(f.Time, f.Time.AddDate(1, 0, 0)); is {
+		return text + "it is at " + next.UTC().Format(time.RFC3339)
+	}
+	return text + "there is none within a year"
 }

@@ -155,3 +155,23 @@ func TestProblemsLastUntilTheNextRun(t *testing.T) {
 		})
 	}
 }
+
+// The fire of the settings is looked for in the next year only.
+func TestThePeelAnnouncesAFireThatItsSettingsDoNotHave(t *testing.T) {
+	for _, c := range []struct {
+		cron string
+		next time.Time
+		want string
+	}{
+		{"0 13 * * *", noon.Add(time.Hour), ""},
+		{"0 13 * * *", noon.Add(2 * time.Hour), "zone: the peel announces its next fire at 2026-06-01T14:00:00Z, by its settings it is at 2026-06-01T13:00:00Z"},
+		{"0 0 29 2 *", noon.Add(time.Hour), "zone: the peel announces its next fire at 2026-06-01T13:00:00Z, by its settings there is none within a year"},
+	} {
+		f := judge.Facts{
+			Entry: &wire.EntryReport{Name: "entry", State: judge.Active, Next: c.next}, Plan: plan(t, map[string]any{"cron": c.cron}), Time: noon, Agrees: true,
+		}
+		if got := f.Disagreement(); got != c.want {
+			t.Errorf("%s: %s\nwant %s", c.cron, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,150 @@
+package coverage
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/coverage/history"
+	"github.com/seed-c01c3da5/zester/master/coverage/judge"
+	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
+	"github.com/seed-c01c3da5/zester/master/follow"
+	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/schedule"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// Peels name the reasons of skips. Beyond 32 they are counted together.
+func TestReasonsOfSkipsAreBounded(t *testing.T) {
+	all := total{skips: map[string]uint64{}}
+	for i := range 100 {
+		all.addSkips(fmt.Sprintf("reason-%03d", i), 2)
+	}
+	all.addSkips("reason-000", 1)
+	sum := uint64(0)
+	for _, n := range all.skips {
+		sum += n
+	}
+	if len(all.skips) != maxReasons+1 || all.skips["reason-000"] != 3 || all.skips[otherReasons] != 2*(100-maxReasons) || sum != 201 {
+		t.Errorf("%d reasons with %d skips: %v", len(all.skips), sum, all.skips)
+	}
+}
+
+// Peels name their zones, and a file system has many names for one file.
+func TestZonesThatPeelsNameAreBounded(t *testing.T) {
+	z := zones{byName: map[string]*time.Location{}}
+	for _, name := range []string{"", "Local", "./UTC", "Europe//London", "Europe/London/", "Europe/../Europe/London", "Europe/./London"} {
+		if l := z.location(name); l != nil || len(z.byName) > 0 {
+			t.Errorf("%q is taken for the zone %s, and %d zones are remembered", name, l, len(z.byName))
+		}
+	}
+	for i := range 3 * maxZones {
+		if l := z.location(fmt.Sprintf("Nowhere/Town%d", i)); l != nil {
+			t.Errorf("there is a zone %s", l)
+		}
+		if len(z.byName) > maxZones {
+			t.Fatalf("%d zones are remembered, the limit is %d", len(z.byName), maxZones)
+		}
+	}
+	if l := z.location("Europe/London"); l == nil || l.String() != "Europe/London" {
+		t.Errorf("Europe/London is %s", l)
+	}
+}
+
+func TestPlansOfAnEntryAreBounded(t *testing.T) {
+	d := newDocuments(&zones{byName: map[string]*time.Location{}})
+	e := schedule.New("backup")
+	s := &spec{entry: e, plans: map[string]*judge.Plan{}}
+	for i := range maxPlans {
+		s.plans[fmt.Sprintf("Nowhere/Town%d", i)] = nil
+	}
+	if d.plan(s, "Europe/London"); len(s.plans) > maxPlans {
+		t.Errorf("%d plans are remembered, the limit is %d", len(s.plans), maxPlans)
+	}
+	if _, has := s.plans["Europe/London"]; !has {
+		t.Error("the plan of the newest zone is not remembered")
+	}
+}
+
+// Peels report durations. A sum that would overflow stays at the highest number.
+func TestASumOfDurationsDoesNotOverflow(t *testing.T) {
+	for _, c := range []struct {
+		n    uint64
+		took time.Duration
+		want time.Duration
+	}{
+		{3, time.Second, 3 * time.Second},
+		{2, -time.Second, 0},
+		{1, math.MaxInt64, math.MaxInt64},
+		{1 << 32, time.Hour, math.MaxInt64}, // more than 64 bits
+		{1 << 16, 1 << 47, math.MaxInt64},   // 63 bits
+	} {
+		all := total{durations: make([]uint64, len(verdict.DurationBounds))}
+		all.addDuration(c.n, c.took)
+		if all.sum != c.want || all.runs != c.n {
+			t.Errorf("%d runs of %s: sum %d, want %d, of %d", c.n, c.took, all.sum, c.want, all.runs)
+		}
+		if all.addDuration(2, time.Hour); all.sum < c.want {
+			t.Errorf("after %d runs of %s the sum falls to %s", c.n, c.took, all.sum)
+		}
+	}
+}
+
+// reportOf returns a report of a peel with entries that ran once in an hour.
+func reportOf(t *testing.T, id target.PeelID, now time.Time, hour int64, names []string) follow.Message {
+	t.Helper()
+	state := wire.ScheduleState{Peel: id, Zone: "UTC", V: wire.Version, Time: now, Started: now}
+	for _, name := range names {
+		state.Entries = append(state.Entries, wire.EntryReport{Name: name, State: judge.Active, Hours: []wire.ScheduleHour{{Hour: hour, FireCounts: wire.FireCounts{Ran: 1}}}})
+	}
+	data, err := canon.Marshal(state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return follow.Message{Key: id.Wire(), Msg: &nats.Msg{Subject: wire.ScheduleStateOf(id.Wire()), Data: data}, Stored: now}
+}
+
+// An hour whose names of entries do not fit into a message cannot be written. The hours before and after it are.
+func TestAnHourThatCannotBeWrittenDoesNotKeepOthersFromIt(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		table := fleetTable(t, b.Conn(t, grants.RoleMaster, "m1"))
+		now, r := time.Now().Truncate(time.Hour).Add(5*time.Hour), rand.New(rand.NewPCG(1, 2))
+		last := judge.HourOf(now)
+		for hour := last - 4; hour <= last; hour++ {
+			table.onReport(reportOf(t, target.PeelID(fmt.Sprintf("small-%d", hour)), now, hour, []string{"backup"}))
+		}
+		const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+		for peel := range 16 {
+			var names []string
+			for i := range 400 {
+				name := []byte(fmt.Sprintf("%04d", i))
+				for len(name) < 250 {
+					name = append(name, letters[r.IntN(len(letters))])
+				}
+				names = append(names, string(name))
+			}
+			table.onReport(reportOf(t, target.PeelID(fmt.Sprintf("large-%d", peel)), now, last-2, names))
+		}
+		if table.refused > 0 {
+			t.Fatalf("%d reports were refused", table.refused)
+		}
+		written := map[int64]uint64{}
+		err := table.keepOnce(t.Context(), written)
+		if err == nil || strings.Count(err.Error(), "cannot write the history") != 1 || !strings.Contains(err.Error(), "bytes, the limit is") {
+			t.Errorf("the error is %.300v", err)
+		}
+		read := map[int64]bool{}
+		unreadable, err := history.Open(b.JetStream(t)).Read(t.Context(), []int64{last - 4, last - 3, last - 2, last - 1, last}, func(hour int64, _ []history.Cell) { read[hour] = true })
+		if err != nil || len(unreadable) > 0 || len(read) != 4 || read[last-2] || len(written) != 4 {
+			t.Errorf("stored: %v, noted as written: %d, unreadable: %v, %v", read, len(written), unreadable, err)
+		}
+	})
+}
