@@ -138,9 +138,9 @@ func encode(w io.Writer, v any, prefix, indent string) error {
 	return err
 }
 
-// escapeControls escapes U+007F to U+009F, which JSON allows and terminals act on.
+// escapeControls escapes U+007F to U+009F, which JSON allows and terminals act on, and characters that change the direction of text.
 func escapeControls(doc []byte) []byte {
-	control := func(r rune) bool { return r >= 0x7f && r <= 0x9f }
+	control := func(r rune) bool { return r >= 0x7f && r <= 0x9f || unicode.Is(unicode.Bidi_Control, r) }
 	if bytes.IndexFunc(doc, control) < 0 {
 		return doc
 	}

@@ -81,7 +81,7 @@ func FuzzPlain(f *testing.F) {
 
 // FuzzData: data for programs keeps every text, and holds nothing that a terminal acts on.
 func FuzzData(f *testing.F) {
-	for _, s := range []string{"3", "true", "null", "1.0", "- a\n", "a: b", "\u007f\u009b", "\x1b[2J", " a", "a\u2028b", "😀", "~", "", "\n", " a\n b"} {
+	for _, s := range []string{"3", "true", "null", "1.0", "- a\n", "a: b", "\u007f\u009b", "\x1b[2J", " a", "a\u2028b", "😀", "~", "", "\n", " a\n b", "a\u202eb"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
@@ -101,6 +101,9 @@ func FuzzData(f *testing.F) {
 		}
 		if err := yaml.Unmarshal(asYAML.Bytes(), &got); err != nil || got != s {
 			t.Errorf("%q is %s in YAML", s, &asYAML)
+		}
+		if strings.ContainsFunc(asJSON.String(), func(r rune) bool { return unicode.Is(unicode.Bidi_Control, r) }) {
+			t.Errorf("%q changes the direction of text in JSON %q", s, &asJSON)
 		}
 		for _, r := range asJSON.String() + asYAML.String() {
 			if r != '\n' && r != '\t' && r != '\u0085' && unicode.IsControl(r) {

@@ -587,6 +587,20 @@ func TestTheNamesOfTooManyPeelsAreNotKept(t *testing.T) {
 	})
 }
 
+func TestAnErrorOfTheStoreIsNotAbsence(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bench) {
+		ann := b.operator("ann")
+		a := ann.add(b.reboot())
+		if err := b.js.DeleteStream(t.Context(), "KV_held"); err != nil {
+			t.Fatal(err)
+		}
+		for verb, q := range map[string]any{"list": held.Query{}, "show": held.Request{ID: a.ID}, "approve": held.Request{ID: a.ID}, "reject": held.Request{ID: a.ID}, "add": b.reboot()} {
+			_, err := ask[held.Shown](ann, verb, q)
+			refused(t, err, api.CodeUnavailable, "held action")
+		}
+	})
+}
+
 func TestARepeatedRequestMakesOneAction(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		ann, bob := b.operator("ann"), b.operator("bob")
