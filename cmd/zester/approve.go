@@ -164,9 +164,10 @@ func (a *app) approveHeld(ctx context.Context, client *api.Client, id held.ID, y
 			return err
 		}
 	}
+	again := fmt.Sprintf("zester approve %s shows whether the action was approved and its job was started, and goes on from there", id)
 	var approved held.Action
 	if err := client.Ask(ctx, "hold", "approve", held.Request{ID: id}, &approved); err != nil {
-		return err
+		return hinted(err, api.CodeUnavailable, again)
 	}
 	s.JID = approved.JID
 	spec := s.Spec() // what was shown
@@ -174,7 +175,7 @@ func (a *app) approveHeld(ctx context.Context, client *api.Client, id held.ID, y
 	err = a.runJob(ctx, client, spec)
 	if api.CodeOf(err) != "" {
 		f := failureOf(err)
-		f.hint = fmt.Sprintf("you have approved the action; zester approve %s shows whether its job was started, and starts it otherwise", id)
+		f.hint = again
 		return f
 	}
 	return err
