@@ -36,16 +36,20 @@ interrupted; with -o json one object a line.
 
 An action is a noun and a verb, such as job.dispatch, job.cancel, token.create,
 user.revoke or sync.approve; --action also takes a noun alone. Schedule
-commands, such as zester schedule pause, are recorded as job.dispatch.`,
+commands, such as zester schedule pause, are recorded as job.dispatch.
+
+agent.call is a call that an assistant made with zester mcp in the name of its
+owner. Its result is asked: it is recorded before it is carried out. AGENT (-o
+wide) is what the assistant's program says about itself; nothing proves it.`,
 		Args: words(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if limit < 1 {
 				return usageError("cannot list %d entries: --limit is 1 or more", limit)
 			}
 			switch q.Result {
-			case "", audit.Done, audit.Refused, audit.Failed:
+			case "", audit.Done, audit.Refused, audit.Failed, audit.Asked:
 			default:
-				return usageError("no entry has the result %q: it is done, refused or failed", q.Result)
+				return usageError("no entry has the result %q: it is done, refused, failed or asked", q.Result)
 			}
 			if since > 0 {
 				q.Since = time.Now().Add(-since)
@@ -67,7 +71,7 @@ commands, such as zester schedule pause, are recorded as job.dispatch.`,
 	f.StringVar(&q.User, "user", "", "only actions of the `USER`")
 	f.StringVar(&q.Action, "action", "", "only the `ACTION`, or all actions of a noun")
 	f.StringVar(&q.Target, "target", "", "only targets that contain the `TEXT`, or the peel with this ID")
-	f.StringVar((*string)(&q.Result), "result", "", "only `RESULT`: done, refused or failed")
+	f.StringVar((*string)(&q.Result), "result", "", "only `RESULT`: done, refused, failed or asked")
 	durationVar(f, &since, "since", 0, "only the last `TIME`, such as 12h")
 	f.IntVar(&limit, "limit", 50, "at most `N` entries")
 	f.BoolVar(&follow, "follow", false, "print new entries as they come, until interrupted")
@@ -158,7 +162,10 @@ func auditTable(entries []audit.Entry) table {
 
 func auditRow(e *audit.Entry) []string {
 	about := e.Target
-	if e.Function != "" {
+	switch {
+	case e.Action == audit.ActionCall:
+		about = strings.TrimSpace(e.Target + " " + e.Args)
+	case e.Function != "":
 		about = strings.TrimSpace(e.Function+" "+e.Args) + " on " + peelsOf(e)
 	}
 	peels := ""

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/seed-c01c3da5/zester/cmd/zester/guide"
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/catalogue"
@@ -25,7 +26,7 @@ var fixedValues = map[string][]string{
 	"color": {"auto", "always", "never"}, "only": {"failed", "missing"}, "result": {"done", "refused", "failed"},
 	"by": {"entry", "peel"}, "role": {"operator", "direct", "auditor"}, "ROLE": {"peel", "operator", "direct", "auditor", "master", "site"},
 	"scope": {"read", "dispatch", "sync", "admin"}, "state": {"pending", "accepted", "rejected", "revoked"},
-	"status": strings.Split(strings.ReplaceAll(statuses, " or ", ", "), ", "), "keys|ca": {"keys", "ca"}, "TOPIC": guideTopics(),
+	"status": strings.Split(strings.ReplaceAll(statuses, " or ", ", "), ", "), "keys|ca": {"keys", "ca"}, "TOPIC": guide.Topics(),
 }
 
 // namedValues holds the placeholders whose values a flag takes, by flag.

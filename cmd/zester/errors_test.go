@@ -51,7 +51,7 @@ func TestErrorsNameTheValueAndWhatToDo(t *testing.T) {
 		{"schedule pause web-01", exitUsage, "zester schedule pause needs the entry\nHELP zester schedule pause"},
 		{"sync wait --revision HEAD", exitUsage, `cannot wait for revision "HEAD": write the hash of a commit, or 4 or more digits of its beginning` + "\nHELP zester sync wait"},
 		{"sync approve wave --override-freeze outage", exitUsage, `cannot override the freeze for "wave": give 8 digits of the commit or more` + "\nHELP zester sync approve"},
-		{"audit list --result good", exitUsage, `no entry has the result "good": it is done, refused or failed` + "\nHELP zester audit list"},
+		{"audit list --result good", exitUsage, `no entry has the result "good": it is done, refused, failed or asked` + "\nHELP zester audit list"},
 		{"auth issue king arthur", exitUsage, `there is no role "king": it is peel, operator, direct, auditor, master or site` + "\nHELP zester auth issue"},
 		{"auth issue peel web-01", exitFailed, "there are no keys in " + dir + "/auth\nhint: a master makes them at its first start; --data-dir names its data directory"},
 		{"auth rotate all", exitUsage, `cannot replace "all": it is keys or ca` + "\nHELP zester auth rotate"},
@@ -109,7 +109,7 @@ func TestErrorsNameTheValueAndWhatToDo(t *testing.T) {
 		{"web-01 settings.get a --show-secrets --async", exitUsage, "--show-secrets needs a master to check the permission, and waits for the returns: it does not go with --direct and --async\nHELP zester"},
 		{"coverage --entry [", exitUsage, `cannot match entries with "[": it is no glob such as backup*` + "\nHELP zester coverage"},
 		{"lint --peel-config none", exitFailed, "cannot read the peel's configuration: open none: no such file or directory"},
-		{"guide x", exitUsage, `the guide has no page "x"; the pages are repo, review, schedules, states, jobs, peels, alerts, running, api` + "\nHELP zester guide"},
+		{"guide x", exitUsage, `the guide has no page "x"; the pages are repo, review, schedules, states, jobs, peels, alerts, running, api, assistants` + "\nHELP zester guide"},
 		{"lint " + dir, exitFailed, "cannot open the config repo: lstat " + dir + ": no such file or directory"},
 	} {
 		args := strings.Fields(c.typed)

@@ -1,24 +1,14 @@
 package main
 
 import (
-	"embed"
 	"fmt"
-	"path"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/seed-c01c3da5/zester/cmd/zester/guide"
 )
-
-// guidePages are the pages of the guide, one file per topic.
-//
-//go:embed guide/*.md
-var guidePages embed.FS
-
-// guideTopics returns the names of the pages in the order in which a newcomer reads them.
-func guideTopics() []string {
-	return []string{"repo", "review", "schedules", "states", "jobs", "peels", "alerts", "running", "api"}
-}
 
 func (a *app) guideCommand() *cobra.Command {
 	return &cobra.Command{
@@ -30,10 +20,10 @@ func (a *app) guideCommand() *cobra.Command {
 			if len(args) == 0 {
 				return a.listGuide()
 			}
-			if !slices.Contains(guideTopics(), args[0]) {
-				return usageError("the guide has no page %q; the pages are %s", args[0], strings.Join(guideTopics(), ", "))
+			if !slices.Contains(guide.Topics(), args[0]) {
+				return usageError("the guide has no page %q; the pages are %s", args[0], strings.Join(guide.Topics(), ", "))
 			}
-			text, err := guidePages.ReadFile(path.Join("guide", args[0]+".md"))
+			text, err := guide.Pages.ReadFile(args[0] + ".md")
 			if err != nil {
 				return err
 			}
@@ -45,8 +35,8 @@ func (a *app) guideCommand() *cobra.Command {
 
 // listGuide prints each topic with the title of its page.
 func (a *app) listGuide() error {
-	for _, topic := range guideTopics() {
-		text, err := guidePages.ReadFile(path.Join("guide", topic+".md"))
+	for _, topic := range guide.Topics() {
+		text, err := guide.Pages.ReadFile(topic + ".md")
 		if err != nil {
 			return err
 		}

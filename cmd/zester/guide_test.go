@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed-c01c3da5/zester/cmd/zester/guide"
 	"github.com/seed-c01c3da5/zester/settings/state"
 )
 
@@ -18,7 +19,7 @@ var typedIn = regexp.MustCompile("(?m)(?:`|^|\\$\\(|until |! )zester ([^`|)\n#]*
 func TestTheDocumentsNameOnlyCommandsAndFlagsThatExist(t *testing.T) {
 	t.Parallel()
 	files := []string{"../../README.md", "../../SECURITY.md", "../../CONTRIBUTING.md", "../../examples/scale/README.md"}
-	for _, topic := range guideTopics() {
+	for _, topic := range guide.Topics() {
 		files = append(files, filepath.Join("guide", topic+".md"))
 	}
 	for _, file := range files {
@@ -38,7 +39,7 @@ func TestTheDocumentsNameOnlyCommandsAndFlagsThatExist(t *testing.T) {
 
 func TestTheGuideNamesEveryFunctionAndArgumentOfStates(t *testing.T) {
 	t.Parallel()
-	text, err := guidePages.ReadFile("guide/states.md")
+	text, err := guide.Pages.ReadFile("states.md")
 	if err != nil {
 		t.Fatal(err)
 	}

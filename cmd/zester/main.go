@@ -195,7 +195,7 @@ func (a *app) root() *cobra.Command {
 		a.syncCommand(), a.stateCommand(), a.alertCommand(), a.approveCommand(),
 		a.authCommand(),
 		a.contextCommand(),
-		a.auditCommand(), a.guideCommand(),
+		a.auditCommand(), a.mcpCommand(), a.guideCommand(),
 		a.doctorCommand(),
 		a.demoCommand(),
 		a.swarmCommand(),

@@ -139,3 +139,15 @@ func TestAPersonIsAskedBeforeTenPeels(t *testing.T) {
 		}
 	}
 }
+
+func TestWhoTypesMCPIsToldWhoStartsIt(t *testing.T) {
+	t.Parallel()
+	_, side := terminal(t, 80)
+	cmd := exec.Command("zester", "mcp")
+	cmd.Stdin = side
+	out, err := cmd.CombinedOutput()
+	const want = "zester: stdin is a terminal: the program of an assistant starts zester mcp and sends requests there; zester guide assistants shows how\n"
+	if ended, ok := errors.AsType[*exec.ExitError](err); !ok || ended.ExitCode() != exitUsage || !strings.HasPrefix(string(out), want) {
+		t.Errorf("%v: %s", err, out)
+	}
+}

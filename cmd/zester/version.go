@@ -22,14 +22,20 @@ func (a *app) versionCommand() *cobra.Command {
 		Short: "Print the version",
 		Args:  words(),
 		RunE: func(*cobra.Command, []string) error {
-			v := version{Version: "unknown", Protocol: wire.Version}
-			if info, ok := debug.ReadBuildInfo(); ok {
-				v.Version, v.Go = info.Main.Version, info.GoVersion
-			}
+			v := built()
 			return a.print(v, []string{v.Version}, func() error {
 				_, err := fmt.Fprintf(a.out, "zester %s, %s, protocol %d\n", v.Version, v.Go, v.Protocol)
 				return err
 			})
 		},
 	}
+}
+
+// built returns the version of this program.
+func built() version {
+	v := version{Version: "unknown", Protocol: wire.Version}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		v.Version, v.Go = info.Main.Version, info.GoVersion
+	}
+	return v
 }

@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -112,5 +113,5 @@ func AnswerCode(err error) api.Code {
 	if errors.Is(err, job.ErrNotFound) || isAbsent(err) {
 		return api.CodeNotFound
 	}
-	return api.CodeUnavailable
+	return cmp.Or(api.CodeOf(err), api.CodeUnavailable)
 }

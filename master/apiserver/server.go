@@ -18,6 +18,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nats.go/micro"
+	"golang.org/x/time/rate"
 
 	"github.com/seed-c01c3da5/zester/master/auditlog"
 	"github.com/seed-c01c3da5/zester/master/auth"
@@ -70,6 +71,7 @@ type Server struct {
 	requests  chan func(context.Context)
 	answering chan struct{} // closed when all that is asked is listened for
 	targets   selector
+	agents    agents
 
 	mu      sync.Mutex
 	stopped bool // requests is closed
@@ -82,8 +84,8 @@ func New(o Options) *Server {
 	}
 	return &Server{
 		o: o, nc: o.JetStream.Conn(), log: o.Log, requests: make(chan func(context.Context), answerQueue),
-		answering: make(chan struct{}),
-		targets:   selector{js: o.JetStream, index: o.Fleet.Index(), store: settings.NewStore(o.JetStream)},
+		answering: make(chan struct{}), agents: agents{byUser: map[string]*rate.Limiter{}},
+		targets: selector{js: o.JetStream, index: o.Fleet.Index(), store: settings.NewStore(o.JetStream)},
 	}
 }
 
@@ -114,6 +116,7 @@ func (s *Server) Run(ctx context.Context) error {
 		"token-revoke":   {wire.API("token", "revoke", "*"), act(s, "token.revoke", s.tokenRevoke)},
 	}
 	if s.o.Audit != nil {
+		endpoints["agent-record"] = endpoint{wire.API("agent", "record", "*"), handleFrom(s, s.recordCall)}
 		endpoints["audit-list"] = endpoint{wire.API("audit", "list", "*"), handle(s, s.o.Audit.List)}
 	}
 	if s.o.Coverage != nil {

@@ -22,6 +22,8 @@ const (
 	Done    Result = "done"
 	Refused Result = "refused" // not allowed, not valid, or in conflict with what is
 	Failed  Result = "failed"  // the action failed, or the outcome is unknown
+	// Asked is of a [Call] alone: it is recorded before anything is done. What came of it is in the entries of the actions.
+	Asked Result = "asked"
 )
 
 // An Entry is one action of a user, done or attempted.

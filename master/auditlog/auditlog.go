@@ -2,7 +2,8 @@
 // [Log.List] for a page of entries.
 //
 // An entry is written for every dispatch, cancel and schedule command, every change of tokens, people and enrolled peels, and
-// every command about revisions, whether it was done, refused or failed.
+// every command about revisions, whether it was done, refused or failed. A call of an assistant's tool has an entry too, written
+// before the call is carried out.
 //
 // Guarantees: only masters can write to the log; the server refuses to remove or change an entry, and masters have no permission
 // to delete the stream. An entry is stored before the caller gets its reply. An entry that cannot be stored is written in full

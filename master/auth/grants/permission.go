@@ -179,8 +179,11 @@ func operatorGrants(r Role) Grants {
 // factsGet reads from the stream of facts, by sequence and in batches, so that a target resolves without a master.
 const factsGet = "$JS.API.DIRECT.GET.facts"
 
+// recordCall records what an assistant does in the name of its owner. It adds an entry to the audit log, and nothing else.
+var recordCall = wire.API("agent", "record", self)
+
 func auditorGrants() Grants {
-	return Grants{Publish: reads(), Subscribe: []string{RoleAuditor.Inbox(self) + ".>"}, Subscriptions: personSubscriptions}
+	return Grants{Publish: append(reads(), recordCall), Subscribe: []string{RoleAuditor.Inbox(self) + ".>"}, Subscriptions: personSubscriptions}
 }
 
 // limitedGrants leave out the settings of any peel, and every verb that changes more than a job: what could widen the
@@ -189,7 +192,7 @@ func auditorGrants() Grants {
 func limitedGrants() Grants {
 	return Grants{
 		Publish: append(slices.DeleteFunc(reads(), showsSettings), wire.Dispatch(self), wire.Resolve(self), wire.API("job", "cancel", self),
-			wire.API("hold", "add", self), wire.API("hold", "reject", self)),
+			wire.API("hold", "add", self), wire.API("hold", "reject", self), recordCall),
 		Subscribe:     operatorGrants(RoleLimited).Subscribe,
 		Subscriptions: personSubscriptions,
 	}

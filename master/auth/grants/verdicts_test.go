@@ -174,6 +174,7 @@ var calls = map[string]roles{
 	"zester.api.peel.list":  readers, "zester.api.peel.show": readers, "zester.api.peel.rekey": chiefs,
 	"zester.api.coverage.list": readers, "zester.api.coverage.show": readers, "zester.api.coverage.status": readers,
 	"zester.api.master.show": readers, "zester.api.entry.show": readers, "zester.api.audit.list": readers,
+	"zester.api.agent.record":  readers, // what an assistant does in their own names
 	"zester.api.schedule.list": readers, "zester.api.schedule.add": chiefs, "zester.api.schedule.remove": chiefs, "zester.api.schedule.enable": chiefs, "zester.api.schedule.disable": chiefs,
 	"zester.api.schedule.file": chiefs, "zester.api.schedule.replace": chiefs,
 	"zester.api.alert.list": readers, "zester.api.alert.status": readers, "zester.api.alert.silence": chiefs, "zester.api.alert.unsilence": chiefs, "zester.api.alert.test": chiefs,

@@ -1,0 +1,14 @@
+// Package guide has the pages of the guide, which zester guide prints and assistants read: [Pages], and [Topics] in their order.
+package guide
+
+import "embed"
+
+// Pages has a file TOPIC.md for each topic.
+//
+//go:embed *.md
+var Pages embed.FS
+
+// Topics returns the names of the pages in the order in which a newcomer reads them.
+func Topics() []string {
+	return []string{"repo", "review", "schedules", "states", "jobs", "peels", "alerts", "running", "api", "assistants"}
+}

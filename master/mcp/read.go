@@ -1,0 +1,324 @@
+package mcp
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/audit"
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
+	"github.com/seed-c01c3da5/zester/master/coverage/why"
+	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/reconciler/propose/schedules"
+	"github.com/seed-c01c3da5/zester/reconciler/status"
+	"github.com/seed-c01c3da5/zester/settings/schedule/cron"
+	"github.com/seed-c01c3da5/zester/settings/schedule/phrase"
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// addRead adds the tools that change nothing.
+func (s *server) addRead(m *sdk.Server) {
+	read := credential.ScopeRead
+	add(s, m, read, "fleet_status", "Show the state of the fleet: the revision in force and its conditions, how many peels have applied it, "+
+		"what became of scheduled runs in the last day, and the alerts that last.", s.fleetStatus)
+	add(s, m, read, "entries", "List schedule entries of the config repo: timing in English, function, next run, file and line.", s.entries)
+	add(s, m, read, "next_fires", "Show when a schedule entry runs next on each peel, and its state there.", s.nextFires)
+	add(s, m, read, "explain", "Explain a target expression (which peels it selects), a cron expression, or an English timing. "+
+		"Give exactly one of them.", s.explain)
+	add(s, m, read, "coverage", "Count the expected runs of schedule entries by what became of them: ran, failed, late, skipped, missed, unknown.", s.coverage)
+	add(s, m, read, "why", "Say what became of one scheduled run on one peel, or why there was none, with the facts that prove it.", s.why)
+	add(s, m, read, "job_get", "Show a job and what its peels returned.", s.jobGet)
+	add(s, m, read, "sync_history", "List the revisions of the config repo that were sent to the fleet, newest first, with their outcome.", s.syncHistory)
+	add(s, m, read, "blame", "Show the commit that last changed a schedule entry or state of a peel.", s.blame)
+	add(s, m, read, "audit_search", "Search the audit log: who did what, newest first.", s.auditSearch)
+	add(s, m, read, "docs", "Read a page of the guide of zester. Without a page, list them.", s.docs)
+}
+
+// none are the arguments of a tool that has none.
+type none struct{}
+
+// ask sends a request and returns the reply as data.
+func ask[A any](ctx context.Context, s *server, noun, verb string, question any) (*A, error) {
+	a := new(A)
+	if err := s.Ask(ctx, noun, verb, question, a); err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// fleetStatus asks several services. What one cannot say does not hide the others.
+func (s *server) fleetStatus(ctx context.Context, _ call, _ none) (*reply, error) {
+	data, failures := map[string]any{}, 0
+	part := func(name string, v any, err error) {
+		if data[name] = v; err != nil {
+			data[name] = "not known: " + err.Error()
+			failures++
+		}
+	}
+	sync, err := ask[status.Sync](ctx, s, "sync", "status", nil)
+	part("sync", sync, err)
+	c, err := ask[api.Coverage](ctx, s, "coverage", "list", api.CoverageRequest{})
+	if err == nil {
+		part("scheduled_runs", map[string]any{"since": c.From, "peels": c.Peels, "reporting": c.Reporting, "total": c.Total}, nil)
+	} else {
+		part("scheduled_runs", nil, err)
+	}
+	alerts, err := ask[api.AlertsAnswer](ctx, s, "alert", "list", api.AlertsRequest{})
+	part("alerts", alerts, err)
+	if failures == len(data) {
+		return nil, fmt.Errorf("nothing is known of the fleet: %w", err)
+	}
+	return &reply{data: data}, nil
+}
+
+type entriesIn struct {
+	Entry  string `json:"entry,omitempty" jsonschema:"number or name of one entry; without it all are listed"`
+	Offset int    `json:"offset,omitempty" jsonschema:"leave out as many entries"`
+}
+
+const entriesEach = 50
+
+func (s *server) entries(ctx context.Context, _ call, in entriesIn) (*reply, error) {
+	page, err := ask[schedules.Page](ctx, s, "schedule", "list", schedules.Query{Ref: in.Entry, Offset: max(in.Offset, 0), Limit: entriesEach})
+	if err != nil {
+		return nil, err
+	}
+	said := fmt.Sprintf("%d entries in all.", page.Total)
+	if page.More {
+		said += fmt.Sprintf(" More follow: offset %d.", max(in.Offset, 0)+len(page.Schedules))
+	}
+	return &reply{said: said, data: page.Schedules}, nil
+}
+
+type entryIn struct {
+	Entry  string `json:"entry" jsonschema:"name of the schedule entry"`
+	Target string `json:"target,omitempty" jsonschema:"target expression, such as web-* or G@os:debian; without it all peels"`
+}
+
+func (s *server) nextFires(ctx context.Context, _ call, in entryIn) (*reply, error) {
+	c, err := ask[api.Coverage](ctx, s, "coverage", "show", api.CoverageEntryRequest{Entry: in.Entry, Target: in.Target})
+	if err != nil {
+		return nil, err
+	}
+	type fire struct {
+		Peel  target.PeelID `json:"peel"`
+		Next  time.Time     `json:"next,omitzero"`
+		State string        `json:"state,omitempty"`
+		Why   string        `json:"why,omitempty"`
+	}
+	fires := make([]fire, len(c.Rows))
+	for i, r := range c.Rows {
+		fires[i] = fire{r.Peel, r.Next, r.State, r.Why}
+	}
+	slices.SortStableFunc(fires, func(a, b fire) int { return a.Next.Compare(b.Next) })
+	return &reply{said: pageOf(len(fires), c.More), data: fires}, nil
+}
+
+// pageOf says how many rows there are.
+func pageOf(n int, more bool) string {
+	if more {
+		return fmt.Sprintf("The first %d rows; give a narrower target to see others.", n)
+	}
+	return fmt.Sprintf("%d rows.", n)
+}
+
+type explainIn struct {
+	Target string `json:"target,omitempty" jsonschema:"target expression"`
+	Cron   string `json:"cron,omitempty" jsonschema:"cron expression, such as 0 3 * * mon"`
+	When   string `json:"when,omitempty" jsonschema:"timing in English, such as every monday at 9am"`
+}
+
+func (s *server) explain(ctx context.Context, _ call, in explainIn) (*reply, error) {
+	given := 0
+	for _, text := range []string{in.Target, in.Cron, in.When} {
+		if text != "" {
+			given++
+		}
+	}
+	switch {
+	case given != 1:
+		return nil, fmt.Errorf("%d things to explain: give exactly one of target, cron and when", given)
+	case in.Cron != "":
+		e, zone, err := cron.Parse(in.Cron)
+		if err != nil {
+			return nil, err
+		}
+		return &reply{data: map[string]string{"cron": in.Cron, "meaning": e.English(), "zone": zone}}, nil
+	case in.When != "":
+		found, err := phrase.Parse(in.When)
+		if err != nil {
+			return nil, err
+		}
+		return &reply{data: found}, nil
+	}
+	e, err := ask[api.Explained](ctx, s, "target", "explain", api.ExplainRequest{Expr: in.Target})
+	if err != nil {
+		return nil, err
+	}
+	return &reply{said: fmt.Sprintf("The fleet has %d peels.", e.Total), data: e}, nil
+}
+
+type coverageIn struct {
+	Entry  string `json:"entry,omitempty" jsonschema:"glob for the names of entries; without it all"`
+	Target string `json:"target,omitempty" jsonschema:"target expression; without it all peels"`
+	Since  string `json:"since,omitempty" jsonschema:"how long ago the count begins, such as 12h or 7d; without it 1d"`
+	ByPeel bool   `json:"by_peel,omitempty" jsonschema:"a row for each peel, in place of each entry"`
+}
+
+// longest is how long masters keep verdicts.
+const longest = 35 * 24 * time.Hour
+
+// ago returns the instant that is a length of time ago. Without a length it is zero.
+func ago(length string) (time.Time, error) {
+	if length == "" {
+		return time.Time{}, nil
+	}
+	d, err := strictyaml.ParseDuration(length)
+	if err != nil || d <= 0 {
+		return time.Time{}, fmt.Errorf("since is %.40q: it is a length of time such as 12h or 7d", length)
+	}
+	return time.Now().Add(-d), nil
+}
+
+func (s *server) coverage(ctx context.Context, _ call, in coverageIn) (*reply, error) {
+	since, err := ago(in.Since)
+	if err != nil {
+		return nil, err
+	}
+	if !since.IsZero() && time.Since(since) > longest {
+		return nil, fmt.Errorf("since is %s: verdicts are kept for 35d", in.Since)
+	}
+	c, err := ask[api.Coverage](ctx, s, "coverage", "list", api.CoverageRequest{Target: in.Target, Entry: in.Entry, Since: since, ByPeel: in.ByPeel})
+	if err != nil {
+		return nil, err
+	}
+	return &reply{said: pageOf(len(c.Rows), c.More), data: c}, nil
+}
+
+type whyIn struct {
+	Peel  target.PeelID `json:"peel"`
+	Entry string        `json:"entry"`
+	Time  string        `json:"time,omitempty" jsonschema:"when the run was due, such as 2026-11-23T02:30:00Z or 02:30; without it the last"`
+}
+
+func (s *server) why(ctx context.Context, _ call, in whyIn) (*reply, error) {
+	a, err := ask[why.Answer](ctx, s, "coverage", "explain", api.WhyRequest{Peel: in.Peel, Entry: in.Entry, Time: in.Time})
+	if err != nil {
+		return nil, err
+	}
+	return &reply{data: a}, nil
+}
+
+type jobIn struct {
+	JID   wire.JID      `json:"jid" jsonschema:"ID of the job"`
+	After target.PeelID `json:"after,omitempty" jsonschema:"leave out the peels up to this one"`
+}
+
+// maxRows bounds the returns in a result. The bytes are bounded too.
+const maxRows = 100
+
+func (s *server) jobGet(ctx context.Context, _ call, in jobIn) (*reply, error) {
+	if _, err := wire.ParseJID(string(in.JID)); err != nil {
+		return nil, err
+	}
+	j, err := ask[job.Job](ctx, s, "job", "show", api.JobRequest{JID: in.JID})
+	if err != nil {
+		return nil, err
+	}
+	page, err := ask[job.RowsPage](ctx, s, "job", "returns", api.JobRequest{JID: in.JID, After: in.After})
+	if err != nil {
+		return nil, err
+	}
+	rows, more := page.Rows, page.More
+	if len(rows) > maxRows {
+		rows, more = rows[:maxRows], true
+	}
+	said := fmt.Sprintf("The job is %s, with %d targets. %d of them follow.", j.Status, j.TargetCount, len(rows))
+	if more {
+		said += fmt.Sprintf(" More follow: after %s.", rows[len(rows)-1].Peel)
+	}
+	j.Targets = nil
+	return &reply{said: said, data: map[string]any{"job": j, "returns": rows}}, nil
+}
+
+func (s *server) syncHistory(ctx context.Context, _ call, _ none) (*reply, error) {
+	h, err := ask[status.History](ctx, s, "sync", "history", nil)
+	if err != nil {
+		return nil, err
+	}
+	return &reply{said: fmt.Sprintf("%d attempts, newest first.", len(h.Attempts)), data: h.Attempts}, nil
+}
+
+type blameIn struct {
+	Peel  target.PeelID `json:"peel"`
+	Entry string        `json:"entry" jsonschema:"schedule entry, or state:NAME for a state"`
+}
+
+func (s *server) blame(ctx context.Context, _ call, in blameIn) (*reply, error) {
+	b, err := ask[api.Blamed](ctx, s, "entry", "show", api.BlameRequest{Peel: in.Peel, Entry: in.Entry})
+	if err != nil {
+		return nil, err
+	}
+	return &reply{data: b}, nil
+}
+
+type auditIn struct {
+	User   string `json:"user,omitempty"`
+	Action string `json:"action,omitempty" jsonschema:"noun.verb such as job.dispatch, or a noun"`
+	Target string `json:"target,omitempty" jsonschema:"part of the target, or the ID of a peel"`
+	Result string `json:"result,omitempty" jsonschema:"done, refused, failed or asked"`
+	Since  string `json:"since,omitempty" jsonschema:"only the last TIME, such as 12h"`
+	Before uint64 `json:"before,omitempty" jsonschema:"only entries before this number"`
+	Limit  int    `json:"limit,omitempty" jsonschema:"at most so many entries; without it 50"`
+}
+
+func (s *server) auditSearch(ctx context.Context, _ call, in auditIn) (*reply, error) {
+	since, err := ago(in.Since)
+	if err != nil {
+		return nil, err
+	}
+	q := audit.Query{
+		User: in.User, Action: in.Action, Target: in.Target, Result: audit.Result(in.Result), Since: since, Before: in.Before, Limit: min(max(in.Limit, 0), 100),
+	}
+	page, err := ask[audit.Page](ctx, s, "audit", "list", q)
+	if err != nil {
+		return nil, err
+	}
+	said := fmt.Sprintf("%d entries, newest first.", len(page.Entries))
+	if page.More {
+		said += fmt.Sprintf(" More follow: before %d.", page.Next)
+	}
+	return &reply{said: said, data: page.Entries}, nil
+}
+
+type docsIn struct {
+	Page string `json:"page,omitempty"`
+}
+
+// docs returns a page of the guide. It is a text of zester itself, which needs no marks.
+func (s *server) docs(_ context.Context, _ call, in docsIn) (*reply, error) {
+	pages, err := fs.Glob(s.Guide, "*.md")
+	if err != nil {
+		return nil, err
+	}
+	for i := range pages {
+		pages[i] = strings.TrimSuffix(pages[i], ".md")
+	}
+	list := strings.Join(pages, ", ")
+	if in.Page == "" {
+		return &reply{said: "The pages of the guide: " + list}, nil
+	}
+	if !slices.Contains(pages, in.Page) {
+		return nil, fmt.Errorf("the guide has no page %.64q; the pages are %s", in.Page, list)
+	}
+	text, err := fs.ReadFile(s.Guide, in.Page+".md")
+	return &reply{said: string(text)}, err
+}
