@@ -42,7 +42,7 @@ func askSchedule[A any](ctx context.Context, client *api.Client, verb string, qu
 	defer cancel()
 	a := new(A)
 	if err := client.Ask(ctx, "schedule", verb, question, a); err != nil {
-		return nil, hinted(err, api.CodeUnavailable, "a master with a config repo answers; zester sync status shows whether one runs")
+		return nil, hinted(err, api.CodeUnavailable, "a master with a config repo answers; if it was only slow, look for the commit before you ask again")
 	}
 	return a, nil
 }

@@ -64,6 +64,9 @@ func (on *session) once(ctx context.Context, user, key string, request []byte, d
 		}
 		return nil, err
 	}
+	if out.Patch != "" { // nothing was made
+		return out, on.store.Delete(ctx, name, jetstream.LastRevision(revision))
+	}
 	r.Answer = out
 	_, err = on.js.Publish(ctx, "$KV."+bucketSchedules+"."+name, marshal(r), jetstream.WithMsgTTL(keyLife), jetstream.WithExpectLastSequencePerSubject(revision))
 	if err != nil { // Update would keep it for ever

@@ -303,8 +303,10 @@ func TestWithoutACredentialTheAnswerIsThePatch(t *testing.T) {
 	s := newSite(t)
 	o := s.options()
 	o.Mode = propose.Off
-	s.start("m1", o)
-	out, err := s.client("ann").ScheduleAdd(t.Context(), ping("x"))
+	stop := s.start("m1", o)
+	q := ping("x")
+	q.Key = "k"
+	out, err := s.client("ann").ScheduleAdd(t.Context(), q)
 	if err != nil || out.Commit != "" {
 		t.Fatal(out, err)
 	}
@@ -315,6 +317,11 @@ func TestWithoutACredentialTheAnswerIsThePatch(t *testing.T) {
 	s.git("-C", filepath.Join(s.dir, "work"), "apply", "--index", file)
 	if got := s.git("-C", filepath.Join(s.dir, "work"), "diff", "--cached", "--name-only"); got != "settings/api/x.yaml\ntop.d/api.yaml" {
 		t.Error(got)
+	}
+	stop()
+	s.start("m2", s.options())
+	if out, err := s.client("ann").ScheduleAdd(t.Context(), q); err != nil || out.Commit == "" || out.Repeated {
+		t.Errorf("the same request once the master may write: %+v, %v", out, err)
 	}
 }
 

@@ -1,0 +1,152 @@
+package reconciler
+
+import (
+	"context"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	git "github.com/go-git/go-git/v5"
+	"github.com/go-git/go-git/v5/plumbing/object"
+
+	"github.com/seed-c01c3da5/zester/master"
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
+	"github.com/seed-c01c3da5/zester/peel"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
+	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/push"
+	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/worktree"
+	"github.com/seed-c01c3da5/zester/reconciler/propose"
+	"github.com/seed-c01c3da5/zester/reconciler/propose/schedules"
+	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// A writer is a bus with masters that follow a bare repository and write to it, and with real peels.
+type writer struct {
+	t         *testing.T
+	bus       *natstest.Bus
+	dir, repo string
+}
+
+// run runs a process until the test ends or the result is called.
+func (w *writer) run(run func(context.Context) error) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := run(ctx); ctx.Err() == nil {
+			w.t.Error(err)
+		}
+	})
+	stop = sync.OnceFunc(func() { cancel(); running.Wait() })
+	w.t.Cleanup(stop)
+	return stop
+}
+
+func (w *writer) master(name string) (stop func()) {
+	w.t.Helper()
+	at := func(part string) gitrepo.Options {
+		return gitrepo.Options{URL: w.repo, Dir: filepath.Join(w.dir, name, part)}
+	}
+	r, err := New(Options{Repo: at("repo"), Owner: name, Poll: time.Minute, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	writes, err := propose.New(propose.Options{
+		Mode: propose.Direct, Path: ".", Branch: "main", Max: 10, Target: "*",
+		Write: push.Options{Repo: at("write"), Committer: push.Person{Name: "zester", Email: "zester@example.com"}},
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	ready := make(chan struct{})
+	m, err := master.New(master.Options{
+		ID: name, DataDir: filepath.Join(w.dir, name), NATS: w.bus.URL(), Connect: w.bus.Options(grants.RoleMaster, name),
+		Services: []master.Service{r.unwatched, writes.Run}, Ready: func(master.Info) { close(ready) },
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	stop = w.run(m.Run)
+	<-ready
+	return stop
+}
+
+func (w *writer) peel(id target.PeelID) (stop func()) {
+	w.t.Helper()
+	p, err := peel.New(peel.Options{
+		ID: id, DataDir: filepath.Join(w.dir, string(id)), URL: w.bus.URL(), Connect: w.bus.Options(grants.RolePeel, id.Wire()), Zone: time.UTC, Simulated: true,
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return w.run(p.Run)
+}
+
+// commits returns the subjects of the commits of the branch, the newest first.
+func (w *writer) commits() (all []string) {
+	w.t.Helper()
+	repo, err := git.PlainOpen(w.repo)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	log, err := repo.Log(&git.LogOptions{})
+	if err == nil {
+		err = log.ForEach(func(c *object.Commit) error { all = append(all, c.Author.Name+": "+c.Message); return nil })
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return all
+}
+
+// TestAnEntryThatRealPeelsRanIsRemoved has real masters and peels: a peel is down when the entry is due, and the master that leads
+// dies while the entry waits for that peel.
+func TestAnEntryThatRealPeelsRanIsRemoved(t *testing.T) {
+	w := &writer{dir: t.TempDir()}
+	w.repo = filepath.Join(w.dir, "fleet.git")
+	_, err := worktree.Init(filepath.Join(w.dir, "work"), fstest.MapFS{"top.yaml": {Data: []byte("base: {}\n")}}, "first", worktree.Author{Name: "Bob", Email: "bob@example.com", When: time.Now()})
+	if err == nil {
+		_, err = git.PlainClone(w.repo, true, &git.CloneOptions{URL: filepath.Join(w.dir, "work")})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		w.t, w.bus = t, b
+		stop := w.master("m1")
+		w.master("m2")
+		w.peel("a")
+		away := w.peel("b")
+		time.Sleep(2 * time.Minute)
+		at := time.Now().Add(time.Hour).Truncate(time.Second)
+		q := schedules.Add{Name: "once", Fields: map[string]any{"module": "test.ping", "at": at.UTC().Format(time.RFC3339), "delete_after_run": true, "start_deadline": "30m"}}
+		data, err := canon.Marshal(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		msg, err := b.Conn(t, grants.RoleOperator, "ann").Request(wire.API("schedule", "add", "ann"), data, time.Minute)
+		if err == nil {
+			err = api.ReplyError(msg)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(30 * time.Minute)
+		away()
+		time.Sleep(time.Until(at) + 10*time.Minute)
+		if got := w.commits(); len(got) != 2 {
+			t.Errorf("b could still run the entry: %q", got)
+		}
+		stop()
+		time.Sleep(30 * time.Minute)
+		if got := w.commits(); len(got) != 3 || got[0] != "zester: schedules: remove once\n\ndelete_after_run: it ran on 1 of 2 peels.\n" {
+			t.Errorf("%q", got)
+		}
+	})
+}
