@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,7 +38,7 @@ func asksFor(ctx context.Context, client *api.Client, q held.Add) (*held.Action,
 	if err != nil {
 		return nil, err
 	}
-	q.Kind, q.Hash = held.Dispatch, audit.PeelsHash(seen.Peels)
+	q.Kind, q.Hash = cmp.Or(q.Kind, held.Dispatch), audit.PeelsHash(seen.Peels)
 	a := new(held.Action)
 	return a, client.Ask(ctx, "hold", "add", q, a)
 }
@@ -214,6 +215,18 @@ func TestAnActionRunsOnceAndOnThePeelsThatWereSeen(t *testing.T) {
 	}
 	if e := approve(people["bob"], id); e.code != exitFailed || !strings.Contains(e.err, "hint: zester job show "+string(approved.JID)) {
 		t.Errorf("ended with %d: %s%s", e.code, e.out, e.err)
+	}
+
+	// A pause ends by itself.
+	pause, err := asksFor(ctx, client, held.Add{Kind: held.Pause, Agent: "helper 1.2", Reason: "a \"new\" disk", Target: "web-01", Entry: "hello", For: 26 * time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e := approve(people["cyd"], pause.ID); e.code != exitOK || !strings.Contains(e.err, `  | pause: "hello" for 26h`) {
+		t.Errorf("ended with %d: %s%s", e.code, e.out, e.err)
+	}
+	if e := zester("schedule", "list", "web-01", "--data-dir", f.dir, "-o", "json"); !strings.Contains(e.out, `"state": "paused_manual"`) || !strings.Contains(e.out, `a \"new\" disk`) {
+		t.Errorf("the entries are %s%s", e.out, e.err)
 	}
 
 	// A peel joins before somebody approves.
