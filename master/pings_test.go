@@ -76,7 +76,7 @@ func TestRunsOfPeelsArePinged(t *testing.T) {
 		entry := func(minute, function string, args map[string]any) map[string]any {
 			return map[string]any{"module": function, "args": args, "cron": minute + " * * * *", "timezone": "UTC"}
 		}
-		bad, good := entry("10", "test.fail", map[string]any{"message": "no room"}), entry("10", "test.ping", nil)
+		bad, good := entry("10", "test.fail", map[string]any{"message": "exit status 3"}), entry("10", "test.ping", nil)
 		s.give("db-1", map[string]any{"schedule": map[string]any{
 			"backup": good, "backup-bad": bad, "backup-long": entry("5", "test.sleep", map[string]any{"duration": "40m"}), "report": good,
 		}})
@@ -89,9 +89,9 @@ func TestRunsOfPeelsArePinged(t *testing.T) {
 				t.Errorf("%s: pinged %q, want %q", time.Now().UTC().Format("15:04"), got, paths)
 			}
 		}
-		want(35*time.Minute, "/key/backup-bad/fail", "/key/backup-db-1/0", "/key/backup-long/start", "/key/backup-web-1/0")
+		want(35*time.Minute, "/key/backup-bad/3", "/key/backup-db-1/0", "/key/backup-long/start", "/key/backup-web-1/0")
 		first.kill()
 		want(25*time.Minute, "/key/backup-long/0")
-		want(35*time.Minute, "/key/backup-bad/fail", "/key/backup-db-1/0", "/key/backup-long/start", "/key/backup-web-1/0")
+		want(35*time.Minute, "/key/backup-bad/3", "/key/backup-db-1/0", "/key/backup-long/start", "/key/backup-web-1/0")
 	})
 }

@@ -59,8 +59,8 @@ type row struct {
 	ended     uint32
 	state     state
 	local     bool
-	failed    bool // the run that ended
 	running   bool
+	exit      uint8 // of the run that ended: 0 if it succeeded, its exit code, or noExit
 }
 
 // A detail is what few entries have.
@@ -256,6 +256,20 @@ func compareName(r row, name string) int {
 	return 0
 }
 
+// noExit is in a row if a run failed without an exit code, or with this one.
+const noExit = 255
+
+// exitOf returns the field exit of a row.
+func exitOf(e *wire.EntryReport) uint8 {
+	if e.Ended.Equal(e.Succeeded) {
+		return 0
+	}
+	if code, ok := wire.ExitCode(e.Error); ok {
+		return uint8(code)
+	}
+	return noExit
+}
+
 // newRow returns the row of an entry; e is nil if the report does not have it.
 func newRow(name string, e *wire.EntryReport) row {
 	n := row{name: unique.Make(name)}
@@ -263,7 +277,7 @@ func newRow(name string, e *wire.EntryReport) row {
 		return n
 	}
 	n.next, n.succeeded, n.since, n.state, n.local = seconds(e.Next), seconds(e.Succeeded), seconds(e.Since), stateOf(e.State), e.Local
-	n.started, n.ended, n.failed, n.running = seconds(e.Started), seconds(e.Ended), !e.Ended.Equal(e.Succeeded), e.Running > 0
+	n.started, n.ended, n.exit, n.running = seconds(e.Started), seconds(e.Ended), exitOf(e), e.Running > 0
 	if n.state == 0 {
 		n.state = state(len(states) - 1)
 	}

@@ -26,9 +26,13 @@ func (t *Table) Runs(match func(entry string) bool) []verdict.Run {
 			if !want || p.document.spec(name) == nil {
 				continue
 			}
-			list = append(list, verdict.Run{
-				Entry: name, Peel: p.id, Started: at(int64(r.started)), Ended: at(int64(r.ended)), Failed: r.failed, Running: r.running,
-			})
+			run := verdict.Run{
+				Entry: name, Peel: p.id, Started: at(int64(r.started)), Ended: at(int64(r.ended)), Failed: r.exit != 0, Running: r.running,
+			}
+			if r.exit != noExit {
+				run.Exit = int(r.exit)
+			}
+			list = append(list, run)
 		}
 	}
 	slices.SortFunc(list, func(a, b verdict.Run) int { return cmp.Or(cmp.Compare(a.Entry, b.Entry), cmp.Compare(a.Peel, b.Peel)) })

@@ -20,13 +20,13 @@ func TestRunsAreTheNewestOfEachEntryInTheSettings(t *testing.T) {
 		two.count("backup", hhmm(t, "00:25"), wire.FireCounts{Ran: 1, Failed: 1})
 		e := two.entry("backup")
 		e.Succeeded = hhmm(t, "00:20") // the run of 00:25 failed
-		e.Started, e.Running = hhmm(t, "00:30"), 1
+		e.Started, e.Running, e.Error = hhmm(t, "00:30"), 1, "exit status 3"
 		two.count("backup-of-nobody", hhmm(t, "00:25"), wire.FireCounts{Ran: 1}) // not in the settings
 		one.report(0)
 		two.report(0)
 		want := []verdict.Run{
 			{Entry: "backup", Peel: "web-1", Started: hhmm(t, "00:25"), Ended: hhmm(t, "00:25:01")},
-			{Entry: "backup", Peel: "web-2", Started: hhmm(t, "00:30"), Ended: hhmm(t, "00:25:01"), Failed: true, Running: true},
+			{Entry: "backup", Peel: "web-2", Started: hhmm(t, "00:30"), Ended: hhmm(t, "00:25:01"), Failed: true, Exit: 3, Running: true},
 			{Entry: "backup", Peel: "web-3"},
 		}
 		asked := 0
@@ -36,6 +36,11 @@ func TestRunsAreTheNewestOfEachEntryInTheSettings(t *testing.T) {
 		}
 		if asked != 3 {
 			t.Errorf("asked %d times about three names", asked)
+		}
+		two.entry("backup").Error = "the disk is full"
+		two.report(0)
+		if r := table.Runs(func(entry string) bool { return entry == "backup" })[1]; !r.Failed || r.Exit != 0 {
+			t.Errorf("%+v", r)
 		}
 		started := time.Now()
 		e = two.entry("backup")

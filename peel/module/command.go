@@ -212,7 +212,7 @@ func (e ending) result() wire.Result {
 	case e.signal != "":
 		message = "killed by " + e.signal
 	case e.code != 0:
-		message = fmt.Sprintf("exit status %d", e.code)
+		message = wire.ExitError(e.code)
 	}
 	return wire.Result{Success: message == "", Error: message, Data: data}
 }

@@ -3,9 +3,10 @@
 //
 // An entry has the address ADDRESS/SLUG. The slug is the name of the entry, and of the peel if several peels have the entry, in lower
 // case, with "-" for each character that is not a letter, a digit, "_" or "-". A request to SLUG/start says that a run is in flight,
-// one to SLUG/0 that the last run succeeded, and one to SLUG/fail that it failed. Source: "Pinging API" of Healthchecks.
+// one to SLUG/0 that the last run succeeded, one to SLUG/CODE that its command ended with another exit code, and one to SLUG/fail that it
+// failed without one. Source: "Pinging API" of Healthchecks.
 //
-// Guarantees: a request carries the slug and one of these three words, and no output or error of a run. At most 1,000 pairs of an entry
+// Guarantees: a request carries the slug and one of these words, and no output or error of a run. At most 1,000 pairs of an entry
 // and a peel are pinged. At most one ping of each pair waits: that of the newest run. When a pair is pinged for the first time, runs that
 // ended more than 15 minutes ago are not pinged.
 //
@@ -26,6 +27,7 @@ import (
 	"path"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -102,7 +104,7 @@ type Mark struct {
 // A Ping is one request that is due.
 type Ping struct {
 	Slug string
-	Word string // start, 0 or fail
+	Word string // start, an exit code or fail
 	Mark Mark   // the mark after the ping
 }
 
@@ -165,11 +167,19 @@ func (p *Plan) add(slug string, r verdict.Run, marks map[ID]Mark, now time.Time)
 		if next.Ended = ended; !r.Running {
 			next.Started = started
 		}
-		p.Due = append(p.Due, Ping{slug, map[bool]string{true: "fail", false: "0"}[r.Failed], next})
+		p.Due = append(p.Due, Ping{slug, result(r), next})
 	case r.Running && started != 0 && started != m.Started:
 		next.Started = started
 		p.Due = append(p.Due, Ping{slug, "start", next})
 	}
+}
+
+// result returns the word about a run that has ended.
+func result(r verdict.Run) string {
+	if r.Failed && r.Exit == 0 {
+		return "fail"
+	}
+	return strconv.Itoa(r.Exit)
 }
 
 // unix returns Unix seconds, 0 for the zero time.

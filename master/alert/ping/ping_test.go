@@ -73,9 +73,11 @@ func TestEachRunIsPingedOnce(t *testing.T) {
 	r.Started, r.Ended, r.Failed = at(3), at(4), true // start and end are in one report
 	d.was("[backup/fail]", r)
 	d.was("[]", r)
+	r.Started, r.Ended, r.Exit = at(4), at(5), 3
+	d.was("[backup/3]", r)
 	r.Started, r.Running = at(5), true
 	d.was("[backup/start]", r)
-	r.Started, r.Ended, r.Failed = at(7), at(6), false // a run has ended, and the next one is in flight
+	r.Started, r.Ended, r.Failed, r.Exit = at(7), at(6), false, 0 // a run has ended, and the next one is in flight
 	d.was("[backup/0]", r)
 	d.was("[backup/start]", r)
 	d.was("[]", r)

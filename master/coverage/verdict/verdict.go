@@ -45,7 +45,8 @@ type Run struct {
 	Peel    target.PeelID
 	Started time.Time // of the run that started last
 	Ended   time.Time // of the run that ended last; it may be another one
-	Failed  bool      // that one
+	Failed  bool      // the run that ended last failed
+	Exit    int       // its exit code, from 1 to 254; 0: it succeeded, or failed without an exit code
 	Running bool      // a run is in flight
 }
 
