@@ -37,6 +37,7 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/outbox"
 	"github.com/seed-c01c3da5/zester/peel/prompt"
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
+	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
 	"github.com/seed-c01c3da5/zester/peel/schedulereport"
 	"github.com/seed-c01c3da5/zester/peel/snapshot"
 	"github.com/seed-c01c3da5/zester/peel/staterun"
@@ -60,7 +61,8 @@ type Options struct {
 	Prompt   *prompt.Config // of the model that prompt.run asks; nil: the peel does not have that function
 	// Simulated peels share a host, to measure a bus: they have no facts but Facts, no cmd.run and no states.
 	Simulated bool
-	Log       *slog.Logger // nil: silent
+	Clock     func() rules.Instant // of the schedule and its reports; nil: the clocks of this host
+	Log       *slog.Logger         // nil: silent
 }
 
 // A Peel is the agent. Make it with [New] and call Run once.
@@ -101,6 +103,9 @@ func New(o Options) (*Peel, error) {
 	}
 	if o.Zone == nil {
 		o.Zone = time.Local
+	}
+	if o.Clock == nil {
+		o.Clock = rules.NewClock()
 	}
 	if err := refuseMasterDir(o.DataDir); err != nil {
 		return nil, err
@@ -155,7 +160,7 @@ func (p *Peel) open() (err error) {
 	}
 	p.registry.Record(groups)
 	p.scheduleReport = schedulereport.New(schedulereport.Options{
-		Peel: p.o.ID, Zone: p.o.Zone, States: func(ctx context.Context) ([]scheduler.EntryState, error) { return p.sched.State(ctx) }, Settings: p.reported, Send: p.sendReport, Log: p.log,
+		Peel: p.o.ID, Clock: p.o.Clock, Zone: p.o.Zone, States: func(ctx context.Context) ([]scheduler.EntryState, error) { return p.sched.State(ctx) }, Settings: p.reported, Send: p.sendReport, Log: p.log,
 	})
 	if p.key, err = openKey(p.path("key")); err == nil {
 		p.files, err = content.New(p.path("contents"), p.reportDue.raise, p.log)
@@ -165,7 +170,7 @@ func (p *Peel) open() (err error) {
 	}
 	if err == nil {
 		p.sched, err = scheduler.New(scheduler.Options{
-			Peel: string(p.o.ID), Zone: p.o.Zone, StateFile: p.path("schedule"), Log: p.o.Log,
+			Peel: string(p.o.ID), Zone: p.o.Zone, StateFile: p.path("schedule"), Clock: p.o.Clock, Log: p.o.Log,
 			Exec: p.runEntry, Report: p.reportRun, Source: p.sourceOf, Able: p.checkFunction, PausedErrors: p.onPausedErrors,
 			Changed: p.scheduleReport.Changed,
 		})

@@ -3,7 +3,6 @@ package peel
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/catalogue"
 	"github.com/seed-c01c3da5/zester/peel/fit"
@@ -57,7 +56,7 @@ func (p *Peel) reportRun(f scheduler.Fire, result wire.Result) bool {
 	r := wire.ScheduledResult{
 		JID: f.JID, Peel: p.o.ID, Entry: f.Name, Trigger: wire.Trigger(f.Trigger),
 		Function: f.Entry.Module, Args: f.Entry.Args, Result: result,
-		Nominal: f.Nominal, Fired: f.Fired, Started: f.Started, Finished: time.Now(), Late: f.Late,
+		Nominal: f.Nominal, Fired: f.Fired, Started: f.Started, Finished: p.o.Clock().Wall, Late: f.Late,
 		Commit: f.Source.Commit, Origin: f.Source.File, Author: f.Source.Author, Proof: f.Source.Proof, V: wire.Version,
 	}
 	data, err := fit.Scheduled(&r, wire.MaxMessage)

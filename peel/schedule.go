@@ -165,10 +165,10 @@ func readArgs(call module.Call) (entryArgs, error) {
 }
 
 // order returns the pause or skip for the scheduler.
-func (a entryArgs) order() history.Override {
+func (a entryArgs) order(now time.Time) history.Override {
 	o := history.Override{By: a.user, Reason: a.Reason}
 	if a.For > 0 {
-		o.Until = time.Now().Add(a.For)
+		o.Until = now.Add(a.For)
 	}
 	return o
 }
@@ -212,7 +212,7 @@ func (p *Peel) scheduleRun(ctx context.Context, args entryArgs) (any, error) {
 }
 
 func (p *Peel) schedulePause(ctx context.Context, args entryArgs) (any, error) {
-	return true, p.sched.Pause(ctx, args.Entry, args.order())
+	return true, p.sched.Pause(ctx, args.Entry, args.order(p.o.Clock().Wall))
 }
 
 func (p *Peel) scheduleResume(ctx context.Context, args entryArgs) (any, error) {
@@ -220,6 +220,6 @@ func (p *Peel) scheduleResume(ctx context.Context, args entryArgs) (any, error) 
 }
 
 func (p *Peel) scheduleSkip(ctx context.Context, args entryArgs) (any, error) {
-	nominal, err := p.sched.Skip(ctx, args.Entry, args.order())
+	nominal, err := p.sched.Skip(ctx, args.Entry, args.order(p.o.Clock().Wall))
 	return map[string]time.Time{"skipped": nominal}, err
 }

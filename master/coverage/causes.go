@@ -98,7 +98,7 @@ func (t *Table) causeBy(of func(cause.Problem, []cause.Commit) cause.Finding, ki
 
 // suspects returns a problem of an entry and the commits that may be its cause.
 func (t *Table) suspects(kind verdict.Kind, entry string) (cause.Problem, []cause.Commit) {
-	now, connected := time.Now(), t.connected()
+	now, connected := t.clock.now(), t.connected()
 	problem := cause.Problem{Entry: entry}
 	commits := map[source]map[target.PeelID]time.Time{}
 	periods := map[clock]time.Duration{}
@@ -108,7 +108,7 @@ func (t *Table) suspects(kind verdict.Kind, entry string) (cause.Problem, []caus
 			continue
 		}
 		problem.Peels = append(problem.Peels, one)
-		c := t.clock(&p, entry)
+		c := t.clockOf(&p, entry)
 		if _, known := periods[c]; !known {
 			periods[c] = c.period(now)
 		}
@@ -201,7 +201,7 @@ func tallies(kind verdict.Kind, hours []judge.Hour) (list []cause.Tally) {
 
 // fireAfter returns the first fire of an entry after a time, and that time if there is none.
 func (t *Table) fireAfter(p *peel, entry string, after time.Time) time.Time {
-	if timing, ok := t.clock(p, entry).timing(); ok {
+	if timing, ok := t.clockOf(p, entry).timing(); ok {
 		if next, found := timing.Next(after); found {
 			return next
 		}
@@ -215,7 +215,7 @@ type clock struct {
 	zone  *time.Location
 }
 
-func (t *Table) clock(p *peel, entry string) (c clock) {
+func (t *Table) clockOf(p *peel, entry string) (c clock) {
 	if s := p.document.spec(entry); s != nil && s.entry != nil {
 		c = clock{s.entry, cmp.Or(t.zones.location(p.zone.Value()), time.UTC)}
 	}

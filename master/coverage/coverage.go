@@ -63,6 +63,7 @@ type Table struct {
 	past      *history.Store
 	zones     zones
 	causes    chan struct{} // of the causes that are computed now
+	clock     busClock
 
 	mu        sync.Mutex
 	peels     map[string]*peel // by wire ID
@@ -87,7 +88,7 @@ func New(o Options) (*Table, error) {
 	t := &Table{
 		o: o, refusals: loglimit.New(o.Log), seed: maphash.MakeSeed(),
 		past: history.Open(o.JetStream), zones: zones{byName: map[string]*time.Location{}}, causes: make(chan struct{}, maxCauses),
-		peels: map[string]*peel{}, totals: map[string]*total{}, unreadable: map[int64]bool{}, firstHour: judge.HourOf(time.Now()) - repeated,
+		clock: busClock{own: time.Now}, peels: map[string]*peel{}, totals: map[string]*total{}, unreadable: map[int64]bool{}, firstHour: judge.HourOf(time.Now()) - repeated,
 	}
 	t.documents = newDocuments(&t.zones)
 	t.reports = follow.New(follow.Options{
@@ -153,7 +154,7 @@ func (t *Table) judgeAbsent(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-every.C:
-			t.judgeAbsentOnce(time.Now())
+			t.judgeAbsentOnce(t.clock.now())
 		case <-sweep.C:
 			t.sweep()
 		}
@@ -185,8 +186,14 @@ func (t *Table) sweep() {
 	t.documents.sweep(use)
 }
 
-// connected returns since when the present connection to the bus is used.
-func (t *Table) connected() time.Time { return t.reports.Health().Connected }
+// connected returns since when the present connection to the bus is used, and its clock has not been set.
+func (t *Table) connected() time.Time {
+	connected := t.reports.Health().Connected
+	if set := t.clock.wasSet(); set.After(connected) {
+		return set
+	}
+	return connected
+}
 
 // digest returns a short form of a digest, to compare.
 func (t *Table) digest(d string) uint64 { return maphash.String(t.seed, d) }
@@ -210,6 +217,9 @@ func (t *Table) onReport(m follow.Message) {
 	if p == nil {
 		p = newPeel()
 		t.peels[m.Key] = p
+	}
+	if !t.isReading() {
+		t.clock.onArrival(m.Stored)
 	}
 	t.report(p, &r, m.Stored)
 }
@@ -312,17 +322,17 @@ func (t *Table) absent(p *peel, now, connected time.Time) bool {
 	if _, online := t.o.Fleet.Presence(p.id); !online && !t.o.Fleet.Unknown(p.id) {
 		return true
 	}
-	last := at(max(p.arrived, connected.Unix()))
-	if p.arrived == 0 {
-		last = at(max(p.stored, connected.Unix()))
+	last := p.arrived
+	if last == 0 {
+		last = p.stored
 	}
-	return now.Sub(last) > overdueAfter
+	return min(now.Sub(at(last)), time.Since(connected)) > overdueAfter
 }
 
 // Problems returns what is wrong now, sorted by kind, entry and peel. Ask [Table.Health] first: a table that is behind returns what
 // it returned before, so that no problem begins or ends because of it.
 func (t *Table) Problems() []verdict.Problem {
-	now, connected, behind := time.Now(), t.connected(), t.err() != nil
+	now, connected, behind := t.clock.now(), t.connected(), t.err() != nil
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if behind {
@@ -377,7 +387,7 @@ func (t *Table) notReporting(p *peel) verdict.Problem {
 
 // Summaries returns each entry over all peels, by name. Ask [Table.Health] first.
 func (t *Table) Summaries() []verdict.Summary {
-	now, connected := time.Now(), t.connected()
+	now, connected := t.clock.now(), t.connected()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	all := make(map[string]*verdict.Summary, len(t.totals))

@@ -193,6 +193,9 @@ func (t *Table) replaceRows(p *peel, r *wire.ScheduleState, first, right bool) {
 			continue
 		}
 		for _, problem := range judge.Problems(e) {
+			if problem.Kind == verdict.Missed && !right {
+				continue // the peel may have been up at that time
+			}
 			p.problems = append(p.problems, verdict.Problem{Kind: problem.Kind, Entry: now.name.Value(), Peel: p.id, Since: problem.Since, Text: problem.Text})
 		}
 		p.problems = append(p.problems, t.foundProblems(p, &f, all)...)

@@ -96,7 +96,7 @@ func (t *Table) Rows(ctx context.Context, q Query) (list []Row, unread []time.Ti
 	if err := t.err(); err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", ErrBehind, err)
 	}
-	now := time.Now()
+	now := t.clock.now()
 	if oldest := now.Add(-MaxSince); q.Since.Before(oldest) {
 		q.Since = oldest
 	}
@@ -116,7 +116,7 @@ func (t *Table) Rows(ctx context.Context, q Query) (list []Row, unread []time.Ti
 
 // present returns the rows of the table.
 func (t *Table) present(q Query) map[rowKey]Row {
-	now, connected, first := time.Now(), t.connected(), judge.HourOf(q.Since)
+	now, connected, first := t.clock.now(), t.connected(), judge.HourOf(q.Since)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	rows := map[rowKey]Row{}
@@ -164,7 +164,7 @@ func (sum *Row) describe(r *row) {
 
 // Count returns how many of the peels have a schedule, and how many of these report; nil: of all.
 func (t *Table) Count(peels map[target.PeelID]bool) (scheduled, reporting int) {
-	now, connected := time.Now(), t.connected()
+	now, connected := t.clock.now(), t.connected()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, p := range t.peels {

@@ -33,6 +33,7 @@ type rig struct {
 	js    jetstream.JetStream
 	conns map[string]*nats.Conn
 	logs  *logBuffer
+	clock func() time.Time // of the masters; nil: the right one
 }
 
 func bubble(t *testing.T, f func(t *rig)) {
@@ -54,6 +55,9 @@ func (t *rig) master() (table *coverage.Table, stop func()) {
 	table, err = coverage.New(coverage.Options{JetStream: js, Fleet: fleet, Log: log})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if t.clock != nil {
+		table.SetClock(t.clock)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var parts sync.WaitGroup

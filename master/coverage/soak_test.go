@@ -2,11 +2,17 @@ package coverage_test
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
+	"net"
+	"os"
 	"path/filepath"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,7 +22,9 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/coverage"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
+	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel"
+	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -34,24 +42,80 @@ const tick = 5 * time.Minute
 // A soaked peel is a real one, with what the test knows of it.
 type soaked struct {
 	id     target.PeelID
+	dir    string
+	line   *line
 	stop   func() // nil: it is down
+	up     time.Time
 	paused bool
-	truth  verdict.Counts // of the fires of the entry tick
+	fired  bool           // it was killed after the last fire began
+	truth  verdict.Counts // of the fires of the entry tick, by the right time
+
+	ahead    atomic.Int64 // of its clock, in nanoseconds
+	stepped  time.Time    // when its clock was set last
+	lost     uint64       // fires that were lost while its clock was right
+	wasWrong bool         // its clock has been wrong: its fires had other times than those in truth
 }
 
-// A soak has real peels, and a table that is restarted. Faults happen two minutes after a fire, so that it is certain whether each
+// isWrong reports whether the clock is further from the right time than masters tolerate.
+func (p *soaked) isWrong() bool { return time.Duration(p.ahead.Load()).Abs() > 2*time.Minute }
+
+// clock returns the clocks of the peel's host.
+func (p *soaked) clock() func() rules.Instant {
+	read := rules.NewClock()
+	return func() rules.Instant {
+		i := read()
+		i.Wall = i.Wall.Add(time.Duration(p.ahead.Load()))
+		return i
+	}
+}
+
+// A line connects a peel with the bus until it is cut.
+type line struct {
+	bus   *natstest.Bus
+	mu    sync.Mutex
+	conns []net.Conn
+	cut   bool
+}
+
+func (l *line) InProcessConn() (net.Conn, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cut {
+		return nil, errors.New("the peel was killed")
+	}
+	c, err := l.bus.InProcessConn()
+	if err == nil {
+		l.conns = append(l.conns, c)
+	}
+	return c, err
+}
+
+func (l *line) kill() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.cut = true
+	for _, c := range l.conns {
+		_ = c.Close()
+	}
+}
+
+// A soak has real peels, and a table that is restarted. Every third peel has a clock that is set at random. Faults happen two minutes after a fire, so that it is certain whether each
 // fire finds its peel.
 type soak struct {
 	*rig
 	random *rand.Rand
 	dir    string
 	peels  []*soaked
+	kills  int
 	table  *coverage.Table
 	stop   func() // of the table
-	busOff bool
+	// masterAhead is how far the clock of the master is ahead, in nanoseconds. That of the bus is right.
+	masterAhead atomic.Int64
+	busOff      bool
+	busOn       time.Time // since when the bus and the table run
 }
 
-// TestVerdictsAreTheTruthWhateverFails stops, starts, pauses and cuts off real peels at random, restarts the table and the bus, and
+// TestVerdictsAreTheTruthWhateverFails stops, starts, pauses and cuts off real peels at random, sets clocks, restarts the table and the bus, and
 // compares the verdicts with what the test did: no fire is called missed that ran, and none that was lost is overlooked.
 func TestVerdictsAreTheTruthWhateverFails(t *testing.T) {
 	seed := *soakSeed
@@ -62,19 +126,24 @@ func TestVerdictsAreTheTruthWhateverFails(t *testing.T) {
 	dir := t.TempDir()
 	bubble(t, func(t *rig) {
 		s := &soak{rig: t, random: rand.New(rand.NewPCG(seed, 0)), dir: dir}
+		t.clock = func() time.Time { return time.Now().Add(time.Duration(s.masterAhead.Load())) }
 		s.table, s.stop = t.master()
 		entries := map[string]map[string]any{
 			"tick":  cron("*/5 * * * *"),
 			"fails": {"module": "test.fail", "cron": "*/5 * * * *", "timezone": "UTC"},
 		}
 		for i := range *soakPeels {
-			p := &soaked{id: target.PeelID(fmt.Sprintf("host-%d", i))}
+			p := &soaked{id: target.PeelID(fmt.Sprintf("host-%d", i)), dir: filepath.Join(dir, fmt.Sprint("host-", i))}
 			t.document(p.id, entries)
 			s.start(p)
 			s.peels = append(s.peels, p)
 		}
 		for range *soakHours * int(time.Hour/tick) {
-			time.Sleep(time.Until(time.Now().Truncate(tick).Add(tick + 2*time.Minute)))
+			next := time.Now().Truncate(tick).Add(tick)
+			if s.random.IntN(4) == 0 {
+				s.killAtFire(next)
+			}
+			time.Sleep(time.Until(next.Add(2 * time.Minute)))
 			s.fired()
 			s.check()
 			s.disturb()
@@ -85,8 +154,10 @@ func TestVerdictsAreTheTruthWhateverFails(t *testing.T) {
 
 func (s *soak) start(p *soaked) {
 	s.Helper()
+	p.line, p.up = &line{bus: s.bus}, time.Now()
 	one, err := peel.New(peel.Options{
-		ID: p.id, DataDir: filepath.Join(s.dir, string(p.id)), URL: s.bus.URL(), Connect: s.bus.Options(grants.RolePeel, p.id.Wire()), Zone: time.UTC, Simulated: true,
+		ID: p.id, DataDir: p.dir, URL: s.bus.URL(), Connect: append(s.bus.Options(grants.RolePeel, p.id.Wire()), nats.InProcessServer(p.line)),
+		Zone: time.UTC, Simulated: true, Clock: p.clock(),
 	})
 	if err != nil {
 		s.Fatal(err)
@@ -103,15 +174,80 @@ func (s *soak) start(p *soaked) {
 	s.Cleanup(p.stop)
 }
 
+// kill ends a peel as SIGKILL does: the next process finds the files as they are now, and the bus hears no more of this one.
+func (s *soak) kill(p *soaked) {
+	s.Helper()
+	synctest.Wait()
+	p.line.kill()
+	s.kills++
+	next := filepath.Join(s.dir, fmt.Sprint(p.id, "-", s.kills))
+	copyPrivate(s, next, p.dir)
+	go p.stop()
+	p.dir, p.stop = next, nil
+}
+
+// copyPrivate copies a directory that only its owner can read.
+func copyPrivate(t testing.TB, to, from string) {
+	t.Helper()
+	err := os.CopyFS(to, os.DirFS(from))
+	if err == nil {
+		err = filepath.WalkDir(to, func(path string, e fs.DirEntry, err error) error {
+			mode := fs.FileMode(0o600)
+			if e.IsDir() {
+				mode = 0o700
+			}
+			return errors.Join(err, os.Chmod(path, mode))
+		})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// killAtFire kills a peel while or shortly after an entry fires, and half of the time starts it at once. A fire that was skipped in
+// the last second before counts as missed, see package scheduler, so the peel is not paused.
+func (s *soak) killAtFire(fire time.Time) {
+	p := s.peels[s.random.IntN(len(s.peels))]
+	if p.stop == nil || p.paused || p.ahead.Load()%int64(tick) != 0 {
+		return
+	}
+	time.Sleep(time.Until(fire.Add(time.Duration(s.random.IntN(4)) * 400 * time.Millisecond)))
+	s.kill(p)
+	p.fired = true
+	if s.random.IntN(2) == 0 {
+		s.start(p)
+	}
+}
+
+// set sets the clock of a peel, to the right time if it is wrong. All times but one have the fires of the entries at the same moments
+// as the right time. The peel runs: one whose clock is set while it is down can only guess what it missed.
+func (s *soak) set(p *soaked) {
+	ahead := time.Duration(0)
+	if p.ahead.Load() == 0 {
+		by := []time.Duration{90 * time.Second, tick, 2 * tick, time.Hour, 3 * time.Hour, 5 * time.Hour, 24 * time.Hour}
+		if ahead = by[s.random.IntN(len(by))]; s.random.IntN(2) == 0 {
+			ahead = -ahead
+		}
+	}
+	p.ahead.Store(int64(ahead))
+	p.stepped, p.wasWrong = time.Now(), p.wasWrong || p.isWrong()
+}
+
 // fired adds the fire two minutes ago to the truth.
 func (s *soak) fired() {
 	for _, p := range s.peels {
 		p.truth.Expected++
 		switch {
+		case p.fired:
+			p.fired = false
+			p.truth.Ran++
 		case p.paused:
 			p.truth.Skipped++
 		case p.stop == nil:
 			p.truth.Missed++
+			if !p.isWrong() {
+				p.lost++
+			}
 		default:
 			p.truth.Ran++
 		}
@@ -132,9 +268,34 @@ func (s *soak) check() {
 	}
 	for _, c := range cells {
 		for _, p := range s.peels {
-			if p.id == c.Peel && (c.Counts.Missed > p.truth.Missed || c.Counts.Ran > p.truth.Ran || c.Counts.Unexpected > 0) {
+			if p.id == c.Peel && (c.Counts.Missed > p.truth.Missed || !p.wasWrong && (c.Counts.Ran > p.truth.Ran || c.Counts.Unexpected > 0)) {
 				s.Errorf("%s: %s on %s: %s, and the truth is %s", time.Now().UTC().Format(time.TimeOnly), c.Entry, c.Peel, text(c.Counts), text(p.truth))
 			}
+		}
+	}
+	s.checkProblems()
+}
+
+// checkProblems holds that exactly those peels disagree whose clock is wrong, that those report that run, and that nothing is called
+// missed on a peel that lost nothing, or whose clock is wrong. A peel has a while to report.
+func (s *soak) checkProblems() {
+	s.Helper()
+	has := map[target.PeelID]map[verdict.Kind]bool{}
+	for _, problem := range s.table.Problems() {
+		if has[problem.Peel] == nil {
+			has[problem.Peel] = map[verdict.Kind]bool{}
+		}
+		has[problem.Peel][problem.Kind] = true
+	}
+	for _, p := range s.peels {
+		since := slices.MaxFunc([]time.Time{s.busOn, p.up, p.stepped}, time.Time.Compare)
+		if p.stop == nil || time.Since(since) < tick-time.Minute {
+			continue
+		}
+		is := has[p.id]
+		if is[verdict.Disagrees] != p.isWrong() || is[verdict.NotReporting] || is[verdict.Missed] && (p.isWrong() || p.truth.Missed == 0) {
+			s.Errorf("%s: %s has the problems %v, its clock is %s ahead, and it lost %d fires", time.Now().UTC().Format(time.TimeOnly), p.id, is,
+				time.Duration(p.ahead.Load()), p.truth.Missed)
 		}
 	}
 }
@@ -142,8 +303,15 @@ func (s *soak) check() {
 // disturb does one thing at random.
 func (s *soak) disturb() {
 	s.Helper()
-	p := s.peels[s.random.IntN(len(s.peels))]
+	i := s.random.IntN(len(s.peels))
+	p, hasBadClock := s.peels[i], i%3 == 2
 	switch n := s.random.IntN(10); {
+	case hasBadClock && p.stop != nil && s.random.IntN(3) == 0:
+		s.set(p)
+	case s.random.IntN(12) == 0:
+		s.masterAhead.Store(int64(s.random.IntN(97)-48) * int64(30*time.Minute))
+	case n == 0 && p.stop != nil:
+		s.kill(p)
 	case n < 3 && p.stop != nil:
 		p.stop()
 		p.stop = nil
@@ -152,14 +320,15 @@ func (s *soak) disturb() {
 	case n == 6 && !s.busOff:
 		s.stop()
 		s.table, s.stop = s.master()
-	case n == 7 && p.stop != nil && !s.busOff:
+		s.busOn = time.Now()
+	case n == 7 && p.stop != nil && !s.busOff && !hasBadClock:
 		s.pause(p)
 	case n == 8 && !s.busOff:
 		s.bus.Stop(s)
 		s.busOff = true
 	case n > 6 && s.busOff:
 		s.bus.Start(s)
-		s.busOff = false
+		s.busOff, s.busOn = false, time.Now()
 	}
 }
 
@@ -199,9 +368,11 @@ func (s *soak) settle() {
 	s.Helper()
 	if s.busOff {
 		s.bus.Start(s)
-		s.busOff = false
+		s.busOff, s.busOn = false, time.Now()
 	}
+	s.masterAhead.Store(0)
 	for _, p := range s.peels {
+		p.ahead.Store(0)
 		if p.stop == nil {
 			s.start(p)
 		}
@@ -226,6 +397,14 @@ func (s *soak) settle() {
 			want, got := p.truth, c.Counts
 			if c.Entry == "fails" {
 				want.Failed = want.Ran
+			}
+			if p.wasWrong {
+				// Fires while a clock is wrong have other times. None is called missed that was not lost, and those that were lost while
+				// it was right are missed, unknown, or skipped with the reason that the clock was set over them.
+				if got.Missed > want.Missed || got.Missed+got.Unknown+got.Skipped < p.lost {
+					s.Errorf("%s on %s, whose clock was wrong: %s, want %s", c.Entry, c.Peel, text(got), text(want))
+				}
+				continue
 			}
 			// The last fires are certain only after the next report.
 			if got.Ran+2 < want.Ran || got.Ran > want.Ran || got.Missed != want.Missed {

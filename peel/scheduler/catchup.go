@@ -25,7 +25,7 @@ func (o *owner) catchUp(e *entry, now rules.Instant) {
 	}
 	// If the wall clock was set back, the timer fires the times that lie ahead, except those up to the last fire.
 	e.Owed = slices.DeleteFunc(e.Owed, func(at time.Time) bool { return at.After(now.Wall) && at.After(e.Nominal) })
-	from := slices.MaxFunc([]time.Time{e.Active, e.Nominal, e.Tally.Settled}, time.Time.Compare)
+	from := e.DownSince(now.Wall)
 	if x := o.entries[e.Spec.Needs.Entry]; x != nil && x.Ended.Sub(from) > time.Second && e.NeedMet(x.Error == "") && e.MayFire(x.Ended) {
 		o.skip(e, history.Missed, history.TriggerNeeds, x.Ended) // it was due as the last process ended
 	}
@@ -34,6 +34,7 @@ func (o *owner) catchUp(e *entry, now rules.Instant) {
 		from = at
 	}
 	loss := rules.Loss{From: e.Rhythm.MissedFrom(&e.Entry, from, now)}
+	e.Tally.WasDown(history.Span{From: loss.From, To: now.Wall})
 	if !o.owe(e, loss, now) {
 		o.lose(e, loss, now)
 	}
@@ -123,7 +124,7 @@ func (o *owner) nextCatchUpOf(e *entry) time.Duration {
 // if there is no such time, or if a catch-up run makes up the fire.
 func (o *owner) settleLate(e *entry, f *Fire, due time.Time, now rules.Instant) bool {
 	deadline := max(e.Spec.Missed.StartDeadline, maxSleep)
-	loss := rules.Loss{Planned: f.Nominal, From: f.Nominal, Replaced: rules.Span{From: f.Nominal, To: due}}
+	loss := rules.Loss{Planned: f.Nominal, From: f.Nominal, Replaced: history.Span{From: f.Nominal, To: due}}
 	from, missed, ok := f.Nominal, 0, true
 	if e.Tally.Settled.After(from) { // it was held while the peel was down, and the times until then are counted
 		from = e.Tally.Settled

@@ -48,7 +48,7 @@ func (o *owner) fire(e *entry, now rules.Instant) bool {
 			o.lose(e, rules.Loss{From: e.Coalesces(f.Nominal, due)}, now)
 		}
 	} else if e.Rhythm.OnWall() { // the timer's have passed if it was held or comes late
-		o.lose(e, rules.Loss{From: f.Nominal, Replaced: rules.Span{From: f.Nominal, To: due}}, now)
+		o.lose(e, rules.Loss{From: f.Nominal, Replaced: history.Span{From: f.Nominal, To: due}}, now)
 	}
 	f.Fired = earlier(due, f.Started)
 	if f.Fired.Before(f.Nominal) {

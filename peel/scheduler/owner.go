@@ -127,6 +127,7 @@ func (o *owner) compareClocks(now rules.Instant) {
 		return
 	}
 	o.s.log.Info("the wall clock was set", "by", step)
+	o.Dirty, o.changed = true, true // masters have to know at once whether the clock is right
 	for name := range o.set {
 		o.onClockStep(o.entries[name], step, now)
 	}
@@ -137,14 +138,9 @@ func (o *owner) onClockStep(e *entry, step time.Duration, now rules.Instant) {
 	e.Breaker.ClampOpened(now.Wall)
 	p, back := e.Next, step < 0
 	if forward := step > 0 && !e.Rhythm.OnWall() && !e.Active.IsZero(); forward || e.Active.After(now.Wall) {
-		e.Active, o.Dirty = now.Wall, true // else a restart would take the step for a stop
+		e.Active = now.Wall // else a restart would take the step for a stop
 	}
-	if e.Since.After(now.Wall) {
-		e.Since, o.Dirty = now.Wall, true
-	}
-	if e.Tally.Settled.After(now.Wall) {
-		e.Tally.Settled = now.Wall
-	}
+	e.ClockSet(step, now.Wall)
 	timed := p.Trigger == history.TriggerTimer
 	switch {
 	case !e.IsActive():

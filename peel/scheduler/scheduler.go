@@ -24,8 +24,8 @@
 //
 // Each fire counts once in [history.Tally], under the hour of its nominal time: it ran, a rule or an operator skipped it, or it was
 // missed, which has no rule: the process was down, the host suspended, the start deadline passed, or catch_up allows no more. What
-// was missed while the process was down is counted when it starts, by the present definition. A fire that the wall clock was set
-// over is a skip. A fire that waits for a slot is missed at its start deadline, although the slot is not free.
+// was missed while the process was down is counted when it starts, by the present definition, and taken back if the clock is found to
+// have been ahead then. A fire that the wall clock was set over is a skip. One that waits for a slot is missed at its start deadline.
 //
 // # Failures
 //
@@ -96,12 +96,13 @@ type Options struct {
 	Able func(*schedule.Entry) error
 	// PausedErrors, if not nil, is called with the sorted names of the entries that are paused_errors, whenever they change.
 	PausedErrors func(entries []string)
-	// Changed, if not nil, is called when an entry changes its [rules.Class].
+	// Changed, if not nil, is called when an entry changes its [rules.Class], and when the wall clock is set.
 	Changed func()
 	// StateFile is the file with the entries' history, of mode 0600; the records of runs are in the directory StateFile +
 	// ".runs". If empty, nothing is kept on disk.
 	StateFile string
-	Log       *slog.Logger // nil: silent
+	Clock     func() rules.Instant // nil: those of this host
+	Log       *slog.Logger         // nil: silent
 }
 
 // A Fire is one run of an entry. Times are of the wall clock, and Nominal ≤ Fired ≤ Started.
@@ -169,7 +170,10 @@ func New(o Options) (*Scheduler, error) {
 		reported: make(chan *run), reports: make(chan struct{}, maxReports),
 		stopping: make(chan struct{}), gone: make(chan struct{}),
 	}
-	s.outside = outside{now: rules.NewClock(), random: rand.N[time.Duration], launch: s.spawn, newJID: wire.NewJID, longestSleep: maxSleep}
+	if o.Clock == nil {
+		o.Clock = rules.NewClock()
+	}
+	s.outside = outside{now: o.Clock, random: rand.N[time.Duration], launch: s.spawn, newJID: wire.NewJID, longestSleep: maxSleep}
 	var err error
 	if s.loaded, err = history.Load(o.StateFile, s.log); err != nil {
 		return nil, err

@@ -22,7 +22,7 @@ func (o *owner) lose(e *entry, l rules.Loss, now rules.Instant) {
 // settleHeld counts the fires since one that is held until the windows open. It runs for all of them.
 func (o *owner) settleHeld(e *entry, now rules.Instant) {
 	if held := o.time(e.Next, e.Next.Nominal); e.Next.Held && e.Rhythm.OnWall() {
-		o.lose(e, rules.Loss{From: held, Replaced: rules.Span{From: held, To: now.Wall}}, now)
+		o.lose(e, rules.Loss{From: held, Replaced: history.Span{From: held, To: now.Wall}}, now)
 		o.Dirty = true
 	}
 }

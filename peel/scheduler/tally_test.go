@@ -498,7 +498,7 @@ func TestTallySurvivesARestart(t *testing.T) {
 		defer h.shut()
 		h.apply(set)
 		after := h.entry("e")
-		before.Tally.Settled = after.Tally.Settled
+		before.Tally.Settled, before.Tally.Down = after.Tally.Settled, after.Tally.Down
 		if before.Tally.Total != (wire.FireCounts{Ran: 36, Failed: 36, Late: 36}) || fmt.Sprint(before.Tally) != fmt.Sprint(after.Tally) {
 			t.Errorf("before %+v, after %+v", before.Tally, after.Tally)
 		}

@@ -21,6 +21,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
+	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -29,6 +30,7 @@ import (
 // Options configure a Reporter. All are required.
 type Options struct {
 	Peel     target.PeelID
+	Clock    func() rules.Instant
 	Zone     *time.Location // of entries that name none
 	States   func(context.Context) ([]scheduler.EntryState, error)
 	Settings func() Settings
@@ -53,7 +55,7 @@ type Reporter struct {
 
 // New returns a Reporter.
 func New(o Options) *Reporter {
-	return &Reporter{o: o, started: time.Now(), changed: make(chan struct{}, 1)}
+	return &Reporter{o: o, started: o.Clock().Wall, changed: make(chan struct{}, 1)}
 }
 
 // Changed makes a report due. Any goroutine may call it; it does not block.
@@ -81,10 +83,10 @@ func (r *Reporter) Run(ctx context.Context, nc *nats.Conn) {
 		case <-r.changed:
 			a.want(time.Now().Add(settles))
 		case <-timer.C:
-			made := time.Now()
+			made, shown := time.Now(), r.o.Clock().Wall
 			stored := nc.IsConnected() && r.send(ctx, confirmed)
 			if stored {
-				confirmed = made
+				confirmed = shown
 			}
 			a.tried(made, stored)
 		}
@@ -100,7 +102,7 @@ func (r *Reporter) send(ctx context.Context, confirmed time.Time) bool {
 	}
 	report := Build(Source{
 		Peel: r.o.Peel, Zone: ZoneName(r.o.Zone), Started: r.started, Settings: r.o.Settings(), States: states, Confirmed: confirmed,
-	}, time.Now())
+	}, r.o.Clock().Wall)
 	data, err := Encode(report)
 	if err != nil {
 		r.o.Log.Error("report on the schedule not sent", "err", err)

@@ -19,12 +19,31 @@ type Tally struct {
 	Took  []time.Duration     `json:"took,omitempty"`  // of the newest runs that ended, the newest last
 	// Settled is the time up to which fires that did not run are counted.
 	Settled time.Time `json:"settled,omitzero"`
+	// Down are the newest times that the process was down, by the clock at each start. What was missed in them is taken back if the
+	// clock turns out to have been ahead.
+	Down []Span `json:"down,omitempty"`
+	// Shown is the latest time that the wall clock has shown before it was set back: fires until then are counted.
+	Shown time.Time `json:"shown,omitzero"`
+	// Offset is by how much the wall clock has been set, forward less back. Below 0 it may be behind now, or may have been ahead
+	// before. Unsure says that it was set back by more, while the process was down.
+	Offset time.Duration `json:"offset,omitempty"`
+	Unsure bool          `json:"unsure,omitempty"`
 	// Newest is the result of the newest fire that ran or was missed, as in [wire.FireReport]; empty if it ran well.
 	Newest string `json:"newest,omitempty"`
 }
 
+// A Span is the times (From, To].
+type Span struct {
+	From time.Time `json:"from,omitzero"`
+	To   time.Time `json:"to,omitzero"`
+}
+
+// Has reports whether a time is in the span.
+func (s Span) Has(at time.Time) bool { return at.After(s.From) && !at.After(s.To) }
+
 const (
 	maxTook     = 20 // runs whose duration is remembered
+	maxDown     = 4  // times that the process was down
 	tallyHours  = 48
 	aheadHours  = 4 // more than the limit for setting back the clock without times firing again
 	secondsHour = 3600
@@ -42,6 +61,7 @@ func hourOf(at time.Time) int64 {
 // clone returns a copy. The maps are shared, because a map of a Tally is never changed, but replaced.
 func (t Tally) clone() Tally {
 	t.Hours, t.Fires, t.Took = slices.Clone(t.Hours), slices.Clone(t.Fires), slices.Clone(t.Took)
+	t.Down = slices.Clone(t.Down)
 	return t
 }
 
@@ -95,6 +115,24 @@ func (t *Tally) NotRun(nominal time.Time, why Reason) {
 	}
 	t.count(nominal, string(why), func(c *wire.FireCounts) { c.Skipped++ })
 	t.note(wire.FireReport{Nominal: nominal, Result: string(why)})
+}
+
+// WasDown notes that the process was down.
+func (t *Tally) WasDown(s Span) {
+	t.Down = append(t.Down[max(0, len(t.Down)-maxDown+1):], s)
+}
+
+// TakeBack takes back that a fire was missed. It returns false if it was not counted.
+func (t *Tally) TakeBack(nominal time.Time) bool {
+	hour := hourOf(nominal)
+	i := slices.IndexFunc(t.Hours, func(h wire.ScheduleHour) bool { return h.Hour == hour && h.Missed > 0 })
+	if i < 0 {
+		return false
+	}
+	t.Hours[i].Missed--
+	t.Total.Missed -= min(1, t.Total.Missed)
+	t.Fires = slices.DeleteFunc(t.Fires, func(f wire.FireReport) bool { return f.Result == string(Missed) && f.Nominal.Equal(nominal) })
+	return true
 }
 
 // ran adds a run that has ended or was interrupted.

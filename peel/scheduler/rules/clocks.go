@@ -1,19 +1,17 @@
 package rules
 
-import "time"
+import (
+	"time"
 
-// A Span is the times (From, To].
-type Span struct{ From, To time.Time }
-
-// Has reports whether a time is in the span.
-func (s Span) Has(at time.Time) bool { return at.After(s.From) && !at.After(s.To) }
+	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
+)
 
 // Clocks notice that the wall clock was set. Make them with [NewClocks].
 type Clocks struct {
 	Base Instant // converts elapsed times to the wall clock
 	// Jump are the times over which the wall clock was set forward last; empty if it was set back since. No host has lived them, so
 	// nothing was missed there.
-	Jump     Span
+	Jump     history.Span
 	compared Instant
 }
 
@@ -30,9 +28,9 @@ func (c *Clocks) Compare(now Instant, atMost time.Duration) (step time.Duration,
 	if step.Abs() < time.Second {
 		return 0, false
 	}
-	c.Base, c.Jump = now, Span{}
+	c.Base, c.Jump = now, history.Span{}
 	if step > 0 {
-		c.Jump = Span{From: now.Wall.Add(-step - min(elapsed, atMost)), To: now.Wall}
+		c.Jump = history.Span{From: now.Wall.Add(-step - min(elapsed, atMost)), To: now.Wall}
 	}
 	return step, true
 }

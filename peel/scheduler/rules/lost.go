@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -9,12 +10,12 @@ import (
 
 // A Loss is a time in which the fires of an entry did not run.
 type Loss struct {
-	Planned  time.Time   // nominal time of the fire that was due; zero: none was
-	From, To time.Time   // the others are in (From, To]
-	Replaced Span        // of fires that were due together with one that took their place
-	Jump     Span        // over which the wall clock was set forward
-	Except   []time.Time // nominal times of fires that may still run
-	RunsLeft uint64      // runs that the timing may still give the entry
+	Planned  time.Time    // nominal time of the fire that was due; zero: none was
+	From, To time.Time    // the others are in (From, To]
+	Replaced history.Span // of fires that were due together with one that took their place
+	Jump     history.Span // over which the wall clock was set forward
+	Except   []time.Time  // nominal times of fires that may still run
+	RunsLeft uint64       // runs that the timing may still give the entry
 }
 
 // First returns the time after which the first nominal time of the loss comes.
@@ -41,11 +42,72 @@ func (e *Entry) Lose(l Loss) {
 		if why == history.Missed {
 			l.RunsLeft--
 		}
+		if why == history.ClockSet && !at.After(e.Tally.Shown) {
+			continue
+		}
 		if !slices.ContainsFunc(l.Except, at.Equal) {
 			e.Tally.NotRun(at, why)
 		}
 	}
 }
+
+// wrongClock is by how much a clock is wrong. Masters take the counts for right of one that is wrong by less.
+const wrongClock = 2 * time.Minute
+
+// ClockSet corrects the tally after the wall clock was set by step; it shows now. The clock may have been ahead before, or be behind now:
+// fires that were counted as missed, because the process started by a clock that was ahead, were not missed then. Until now they were
+// skipped, as the clock was set over them; later ones fire again.
+//
+// Known gap: what was missed is a guess if the clock was set while the process was down, or from one wrong time to another.
+func (e *Entry) ClockSet(step time.Duration, now time.Time) {
+	t := &e.Tally
+	if t.Settled.After(now) {
+		t.Settled = now
+	}
+	if e.Since.After(now) {
+		e.Since = now
+	}
+	if step.Abs() < wrongClock {
+		return
+	}
+	t.Offset += step
+	if step > 0 {
+		t.Down = nil // it is not known to have been ahead before
+		return
+	}
+	t.Shown = later(t.Shown, now.Add(-step))
+	for _, down := range t.Down {
+		for _, at := range e.nominalTimes(later(down.From, down.To.Add(step)), down.To) {
+			if e.whyLost(at, Loss{}) == history.Missed && t.TakeBack(at) && !at.After(now) {
+				t.NotRun(at, history.ClockSet)
+			}
+		}
+	}
+	t.Down = nil
+}
+
+// DownSince returns from when on fires may have been missed by a process that was down until now: since the last of which it is known
+// what happened. If the clock may have been behind then, those until it was right had other times, and were skipped.
+func (e *Entry) DownSince(now time.Time) time.Time {
+	t, from := &e.Tally, e.knownUntil()
+	if from.After(now) { // the clock was set back while the process was down
+		e.ClockSet(now.Sub(from), now)
+		t.Unsure = true
+		return e.knownUntil()
+	}
+	right := from.Add(-t.Offset)
+	if t.Offset >= 0 || right.After(now) {
+		return from
+	}
+	if t.Unsure {
+		right = now
+	}
+	e.Lose(Loss{From: from, To: right, Jump: history.Span{From: from, To: right}, RunsLeft: math.MaxUint64})
+	t.Offset, t.Unsure = 0, false
+	return right
+}
+
+func (e *Entry) knownUntil() time.Time { return later(later(e.Active, e.Nominal), e.Tally.Settled) }
 
 // SkipSince takes the operator's skip if a nominal time in (from, to] has passed for which it holds, and returns that time.
 func (e *Entry) SkipSince(from, to time.Time) (nominal time.Time, ok bool) {

@@ -1,0 +1,77 @@
+package coverage_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/master/coverage"
+	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// TestAnHourWithoutMastersLeavesNothingOpen has twenty real peels, of which one is down for a while and one all the time, lets bus and
+// master be away for an hour, and wants a verdict on every fire within a minute after they are back.
+func TestAnHourWithoutMastersLeavesNothingOpen(t *testing.T) {
+	dir := t.TempDir()
+	bubble(t, func(t *rig) {
+		s := &soak{rig: t, dir: dir}
+		for i := range 20 {
+			p := &soaked{id: target.PeelID(fmt.Sprintf("host-%02d", i)), dir: filepath.Join(dir, fmt.Sprint(i))}
+			t.document(p.id, map[string]map[string]any{"tick": cron("*/5 * * * *"), "hourly": cron(fmt.Sprintf("%d * * * *", i+1))})
+			s.start(p)
+			s.peels = append(s.peels, p)
+		}
+		_, stop := t.master()
+		t.sleepUntil("00:27")
+		stop()
+		t.bus.Stop(t)
+		down, gone := s.peels[3], s.peels[7]
+		t.sleepUntil("00:42")
+		down.stop()
+		gone.stop()
+		t.sleepUntil("01:02")
+		s.start(down)
+		t.sleepUntil("01:27")
+		t.bus.Start(t)
+		table, _ := t.master()
+		back := time.Now()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+
+		for _, p := range s.peels {
+			want := map[string]string{"tick": "expected 17, ran 17", "hourly": "expected 2, ran 2"}
+			switch p {
+			case down:
+				want = map[string]string{"tick": "expected 17, ran 13, missed 4", "hourly": "expected 2, ran 2"}
+			case gone:
+				want = map[string]string{"tick": "expected 17, ran 17", "hourly": "expected 2, ran 2"} // or unknown, after its last report
+			}
+			cells, err := table.Cells(coverage.Query{Peels: map[target.PeelID]bool{p.id: true}})
+			if err != nil || len(cells) != len(want) {
+				t.Errorf("%s: %d entries, %v", p.id, len(cells), err)
+			}
+			for _, c := range cells {
+				if p == gone && c.Counts.Unknown > 0 {
+					c.Counts.Ran, c.Counts.Unknown = c.Counts.Ran+c.Counts.Unknown, 0
+				}
+				if got := text(c.Counts); got != want[c.Entry] {
+					t.Errorf("%s on %s, %s after the return: %s, want %s", c.Entry, p.id, time.Since(back), got, want[c.Entry])
+				}
+			}
+		}
+		for _, problem := range table.Problems() {
+			if problem.Peel != gone.id || problem.Kind != verdict.NotReporting {
+				t.Errorf("%s of %s on %s: %s", problem.Kind, problem.Entry, problem.Peel, problem.Text)
+			}
+		}
+	})
+}
+
+// sleepUntil lets time pass until a time of the day of the bubble. Real peels send heartbeats of their own.
+func (t *rig) sleepUntil(clock string) {
+	t.Helper()
+	time.Sleep(time.Until(hhmm(t, clock)))
+}
