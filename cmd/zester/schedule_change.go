@@ -42,6 +42,7 @@ func askSchedule[A any](ctx context.Context, client *api.Client, verb string, qu
 	defer cancel()
 	a := new(A)
 	if err := client.Ask(ctx, "schedule", verb, question, a); err != nil {
+		err = hinted(err, api.CodeNotFound, "zester schedule list '*' shows the entries that peels have")
 		return nil, hinted(err, api.CodeUnavailable, "a master with a config repo answers; if it was only slow, look for the commit before you ask again")
 	}
 	return a, nil

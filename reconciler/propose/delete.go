@@ -205,6 +205,8 @@ func (on *session) removeSpent(ctx context.Context, mayWrite func() error, r spe
 			ended <- result{nil, err}
 			return
 		}
+		ctx, cancel := context.WithTimeout(ctx, changeLimit)
+		defer cancel()
 		out, err := on.make(ctx, intent{
 			user: master, request: []byte(deleteTask + r.File + "\x00" + r.Hash), unasked: true, title: "remove " + r.Entry, body: r.Why,
 			on: func(repo *edit.Repo) (string, map[string][]byte, *plan.DeclaredEntry, error) {
@@ -227,6 +229,7 @@ func (on *session) removeSpent(ctx context.Context, mayWrite func() error, r spe
 			return nil, nil
 		}
 		if made.err == nil {
+			on.o.Log.Info("an entry with delete_after_run has run and is removed", "entry", r.Entry, "file", r.File, "commit", made.out.Commit, "branch", made.out.Branch, "url", made.out.URL)
 			on.audit.Write(ctx, audit.Entry{Action: "schedule.remove", Target: r.Entry, User: master}.Ended(nil, false))
 		}
 		return made.out, made.err
