@@ -109,6 +109,8 @@ func TestErrorsNameTheValueAndWhatToDo(t *testing.T) {
 		{"web-01 settings.get a --show-secrets --async", exitUsage, "--show-secrets needs a master to check the permission, and waits for the returns: it does not go with --direct and --async\nHELP zester"},
 		{"coverage --entry [", exitUsage, `cannot match entries with "[": it is no glob such as backup*` + "\nHELP zester coverage"},
 		{"lint --peel-config none", exitFailed, "cannot read the peel's configuration: open none: no such file or directory"},
+		{"mcp --allow all", exitUsage, `cannot allow "all": --allow is dispatch, or is left out` + "\nHELP zester mcp"},
+		{"mcp --limit 0", exitUsage, "cannot hold actions on more than 0 peels: --limit is 1 or more\nHELP zester mcp"},
 		{"guide x", exitUsage, `the guide has no page "x"; the pages are repo, review, schedules, states, jobs, peels, alerts, running, api, assistants` + "\nHELP zester guide"},
 		{"lint " + dir, exitFailed, "cannot open the config repo: lstat " + dir + ": no such file or directory"},
 	} {

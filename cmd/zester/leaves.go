@@ -46,7 +46,7 @@ var leaves = map[string]leaf{
 test.ping                      # every peel: test.ping changes nothing
 'G@os:debian and not db-*' cmd.run 'apt-get update' --batch 10%
 web-01 settings.get key=nginx -o json`},
-	"mcp": {onBus, "mcp\nmcp --url tls://bus.example.com:4222 --creds assistant.creds"},
+	"mcp": {onBus, "mcp\nmcp --allow dispatch --limit 5\nmcp --url tls://bus.example.com:4222 --creds assistant.creds"},
 	"job list": {listStates, `
 job list --asked --user ada
 job list --status failed --target web-01

@@ -41,15 +41,14 @@ func TestCallsOfAssistantsAreRecordedAndBounded(t *testing.T) {
 			t.Errorf("6 s later: %v", code)
 		}
 		for name, q := range map[string]audit.Call{
-			"no tool":          {Agent: "a"},
-			"two lines":        {Tool: "a\nb", Agent: "a"},
-			"no agent":         {Tool: "a"},
-			"a long agent":     {Tool: "a", Agent: strings.Repeat("a", 101)},
-			"turned around":    {Tool: "a", Agent: "a\u202eb"},
-			"no UTF-8":         {Tool: "a", Agent: "a\xff"},
-			"large arguments":  {Tool: "a", Agent: "a", Args: strings.Repeat("a", 1025)},
-			"a long reason":    {Tool: "a", Agent: "a", Refused: strings.Repeat("a", 1025)},
-			"the ID of no job": {Tool: "a", Agent: "a", JID: "1"},
+			"no tool":         {Agent: "a"},
+			"two lines":       {Tool: "a\nb", Agent: "a"},
+			"no agent":        {Tool: "a"},
+			"a long agent":    {Tool: "a", Agent: strings.Repeat("a", 101)},
+			"turned around":   {Tool: "a", Agent: "a\u202eb"},
+			"no UTF-8":        {Tool: "a", Agent: "a\xff"},
+			"large arguments": {Tool: "a", Agent: "a", Args: strings.Repeat("a", 1025)},
+			"a long reason":   {Tool: "a", Agent: "a", Refused: strings.Repeat("a", 1025)},
 		} {
 			if code := record(bob, q); code != api.CodeInvalid {
 				t.Errorf("%s: %v", name, code)

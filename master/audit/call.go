@@ -6,8 +6,6 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
-
-	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
 // ActionCall is the action of an entry that records a [Call].
@@ -26,8 +24,6 @@ type Call struct {
 	Tool  string `json:"tool"`
 	Args  string `json:"args,omitempty"`
 	Agent string `json:"agent"`
-	// JID is the job that the call will dispatch, so that its entry can be found.
-	JID wire.JID `json:"jid,omitempty"`
 	// Refused says why the call is not carried out.
 	Refused string `json:"refused,omitempty"`
 }
@@ -45,12 +41,7 @@ func (c *Call) Entry() (Entry, error) {
 	if len(c.Args) > MaxCallArgs || len(c.Refused) > MaxCallArgs {
 		return Entry{}, fmt.Errorf("the arguments and the reason have at most %d bytes", MaxCallArgs)
 	}
-	if c.JID != "" {
-		if _, err := wire.ParseJID(string(c.JID)); err != nil {
-			return Entry{}, err
-		}
-	}
-	e := Entry{Action: ActionCall, Target: c.Tool, Args: c.Args, Agent: c.Agent, JID: c.JID, Result: Asked}
+	e := Entry{Action: ActionCall, Target: c.Tool, Args: c.Args, Agent: c.Agent, Result: Asked}
 	if c.Refused != "" {
 		e = e.Ended(errors.New(c.Refused), true)
 	}

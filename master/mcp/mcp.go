@@ -18,7 +18,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"strings"
 	"time"
 
@@ -59,20 +58,13 @@ type Options struct {
 	Act     bool  // offer the tools that change the fleet
 	Limit   int   // peels that an action may concern without waiting for a person; 0: [DefaultLimit]
 	Version string
-	Log     *slog.Logger // nil: nothing is logged
 }
 
 // A server has what the tools of one [sdk.Server] share.
 type server struct {
 	Options
-	tools map[string]*tool
-	slots chan struct{} // one for each call that runs
-}
-
-// A tool is one that may be called.
-type tool struct {
-	scope credential.Scope
-	acts  bool
+	tools map[string]bool // those that may be called
+	slots chan struct{}   // one for each call that runs
 }
 
 // A call is one call of a tool.
@@ -85,14 +77,15 @@ func New(o Options) *sdk.Server {
 	if o.Limit == 0 {
 		o.Limit = DefaultLimit
 	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
-	s := &server{Options: o, tools: map[string]*tool{}, slots: make(chan struct{}, callsAtOne)}
+	s := &server{Options: o, tools: map[string]bool{}, slots: make(chan struct{}, callsAtOne)}
 	m := sdk.NewServer(&sdk.Implementation{Name: "zester", Version: o.Version}, &sdk.ServerOptions{
 		Instructions: instructed, Capabilities: &sdk.ServerCapabilities{}, SchemaCache: schemas,
 	})
 	s.addRead(m)
+	s.addPlan(m)
+	if o.Act {
+		s.addAct(m)
+	}
 	m.AddReceivingMiddleware(s.guard)
 	return m
 }
@@ -107,7 +100,7 @@ func add[In any](s *server, m *sdk.Server, scope credential.Scope, name, doc str
 	}
 	acts := scope == credential.ScopeDispatch
 	no := false
-	s.tools[name] = &tool{scope: scope, acts: acts}
+	s.tools[name] = true
 	sdk.AddTool(m, &sdk.Tool{
 		Name: name, Description: doc,
 		Annotations: &sdk.ToolAnnotations{ReadOnlyHint: scope == credential.ScopeRead, DestructiveHint: &acts, OpenWorldHint: &no},
@@ -148,7 +141,7 @@ func (s *server) record(ctx context.Context, req *sdk.CallToolRequest) error {
 	entry := audit.Call{Tool: audit.ToolName(name), Agent: agentOf(req), Args: audit.Bounded(shownArgs(args), audit.MaxCallArgs)}
 	var refused error
 	switch {
-	case s.tools[name] == nil:
+	case !s.tools[name]:
 		refused = fmt.Errorf("there is no tool %.64q here: its name is wrong, or the credential or zester mcp does not allow it", name)
 	case len(args) > maxArgs:
 		refused = fmt.Errorf("the arguments have %d bytes, the limit is %d", len(args), maxArgs)

@@ -38,6 +38,7 @@ type intent struct {
 	user    string
 	request []byte // what tells this request from others of the user: its key or itself
 	propose bool
+	dry     bool   // it is only checked
 	unasked bool   // it is the master's own, and nobody asked for it
 	title   string // of the commit
 	body    string
@@ -64,7 +65,7 @@ func (on *session) add(ctx context.Context, req micro.Request) (any, string, err
 	case q.Fields["api"] != nil:
 		return nil, q.Name, refuse("400", "the field api is written by masters alone")
 	}
-	if q.Key != "" {
+	if q.Key != "" && !q.Dry {
 		out, err := on.once(ctx, by, q.Key, req.Data(), func(id int) (*schedules.Changed, error) {
 			return on.added(ctx, by, q, []byte("key "+q.Key), id)
 		})
@@ -78,7 +79,7 @@ func (on *session) add(ctx context.Context, req micro.Request) (any, string, err
 func (on *session) added(ctx context.Context, by string, q schedules.Add, request []byte, id int) (*schedules.Changed, error) {
 	known := id != 0
 	out, err := on.make(ctx, intent{
-		user: by, request: request, propose: q.Propose, title: "add " + edit.EntryName(q.Name), body: "Requested as " + strconv.Quote(q.Name) + " for " + q.Target + ".",
+		user: by, request: request, propose: q.Propose, dry: q.Dry, title: "add " + edit.EntryName(q.Name), body: "Requested as " + strconv.Quote(q.Name) + " for " + q.Target + ".",
 		on: func(r *edit.Repo) (string, map[string][]byte, *plan.DeclaredEntry, error) {
 			if known {
 				if made := r.ByID(id); len(made) > 0 {
@@ -88,6 +89,9 @@ func (on *session) added(ctx context.Context, by string, q schedules.Add, reques
 			n, last := r.Made()
 			if n >= on.o.Max {
 				return "", nil, nil, refuse("409", "%d schedules were made over the API, and no more are allowed (schedules.max): remove one", n)
+			}
+			if q.Dry {
+				id = last + 1 // none is given
 			}
 			if id == 0 {
 				var err error
@@ -139,7 +143,7 @@ func (on *session) changeEntry(ctx context.Context, req micro.Request, verb stri
 		return nil, q.Ref, err
 	}
 	out, err := on.make(ctx, intent{
-		user: user(req), request: append([]byte(verb), req.Data()...), propose: q.Propose, title: verb + " " + cut(q.Ref), body: q.Reason,
+		user: user(req), request: append([]byte(verb), req.Data()...), propose: q.Propose, dry: q.Dry, title: verb + " " + cut(q.Ref), body: q.Reason,
 		on: changeOf(q.Ref, change(q)),
 	})
 	return out, q.Ref, err
@@ -197,7 +201,7 @@ func (on *session) replace(ctx context.Context, req micro.Request) (any, string,
 		return r.Replace(e, []byte(q.Text))
 	}
 	out, err := on.make(ctx, intent{
-		user: user(req), request: append([]byte("edit"), req.Data()...), propose: q.Propose, title: "edit " + cut(q.Ref), body: q.Reason,
+		user: user(req), request: append([]byte("edit"), req.Data()...), propose: q.Propose, dry: q.Dry, title: "edit " + cut(q.Ref), body: q.Reason,
 		on: changeOf(q.Ref, change),
 	})
 	return out, q.Ref, err
@@ -278,12 +282,16 @@ func (on *session) try(ctx context.Context, w intent) (*schedules.Changed, error
 	if err != nil {
 		return nil, err
 	}
-	if on.o.Mode == Off {
+	if on.o.Mode == Off || w.dry {
 		text, err := patch(repo.With(nil), on.writer.path, files)
 		if err != nil {
 			return nil, err
 		}
-		return &schedules.Changed{Entry: entry, Patch: text}, nil
+		out := &schedules.Changed{Entry: entry, Patch: text, Dry: w.dry}
+		if w.dry {
+			out.Commit = head.Commit.Hash.String()
+		}
+		return out, nil
 	}
 	if on.o.Check != nil && !w.unasked {
 		if err := on.o.Check(ctx, on.js, w.user); err != nil {

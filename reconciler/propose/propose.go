@@ -220,7 +220,7 @@ func (on *session) respond(ctx context.Context, req micro.Request, verb string, 
 		data, err = canon.Marshal(answer)
 	}
 	code := codeOf(err)
-	if !isRead(verb) {
+	if c, ok := answer.(*schedules.Changed); !isRead(verb) && (!ok || c == nil || !c.Dry) {
 		e := audit.Entry{Action: "schedule." + verb, Target: about}.Ended(err, code != "503")
 		on.audit.Write(ctx, e.By(grants.CallerOf(req.Subject(), nats.Header(req.Headers()))))
 	}

@@ -25,6 +25,8 @@ type Add struct {
 	// Key makes the request idempotent: the same user, key and request within 7 days make one commit.
 	Key     string `json:"key,omitempty"`
 	Propose bool   `json:"propose,omitempty"` // open a pull request, also where the master pushes to the branch
+	// Dry checks the change and returns its patch, and the commit on which it was made. Nothing is committed.
+	Dry bool `json:"dry,omitempty"`
 }
 
 // A Change removes, enables or disables an entry.
@@ -32,6 +34,7 @@ type Change struct {
 	Ref     string `json:"ref"` // number or entry name
 	Reason  string `json:"reason,omitempty"`
 	Propose bool   `json:"propose,omitempty"`
+	Dry     bool   `json:"dry,omitempty"` // as in [Add]
 }
 
 // A FileQuery asks for the settings file of an entry.
@@ -56,6 +59,7 @@ type Replace struct {
 	Text    string `json:"text"`
 	Reason  string `json:"reason,omitempty"`
 	Propose bool   `json:"propose,omitempty"`
+	Dry     bool   `json:"dry,omitempty"` // as in [Add]
 }
 
 // Digest returns the digest of a file's text.
@@ -74,8 +78,10 @@ type Changed struct {
 	// Proposed: the branch is not the one that the fleet follows, so the change waits for a merge.
 	Proposed bool   `json:"proposed,omitempty"`
 	URL      string `json:"url,omitempty"` // of the pull request; empty if the master knows no forge
-	// Patch is the change, if the master may not write to the repo. There is no commit then: apply it with git apply.
+	// Patch is the change, if the master may not write to the repo or the request was dry. There is no commit of it then: git apply
+	// applies it.
 	Patch string    `json:"patch,omitempty"`
+	Dry   bool      `json:"dry,omitempty"` // nothing was committed, as requested; Commit is the head of the branch
 	Next  time.Time `json:"next_run,omitzero"`
 	// Repeated: there was nothing to commit, as the repo has the change. Mostly an earlier request with the same key made it.
 	Repeated bool `json:"repeated,omitempty"`
