@@ -12,6 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"golang.org/x/sync/errgroup"
@@ -300,4 +302,32 @@ func TestWhichPeelsJoinedAndLeft(t *testing.T) {
 	if err := otherPeels(s, []target.PeelID{"a"}); !strings.Contains(err.Error(), ": 3 then, 1 now; nothing") {
 		t.Error(err)
 	}
+}
+
+// FuzzClaims: whatever an assistant says, each line that is printed of it is marked, fits, and moves nothing.
+func FuzzClaims(f *testing.F) {
+	f.Add("helper", "a\nb\x1b[2J", "\u202e\u05d0\u200b長é\u0301\u0301\u0301", uint8(40))
+	f.Add("\\n\n\n\"", strings.Repeat("ｒ", 90), "\xff\u2028", uint8(0))
+	f.Fuzz(func(t *testing.T, agent, reason, arg string, columns uint8) {
+		width := int(columns) + 20
+		v := held.Action{Add: held.Add{Agent: agent, Reason: reason, Target: reason, StateID: arg, Args: map[string]any{arg: []any{arg, map[string]any{agent: nil}}}}}
+		var out bytes.Buffer
+		for _, c := range claims(&v) {
+			printClaim(&out, c, width)
+		}
+		for line := range strings.Lines(out.String()) {
+			size := 0
+			for _, r := range strings.TrimSuffix(line, "\n") {
+				if size++; r >= utf8.RuneSelf {
+					size++
+				}
+				if !unicode.IsPrint(r) || isRightToLeft(r) || unicode.Is(unicode.Bidi_Control, r) {
+					t.Errorf("%U is printed in %q", r, line)
+				}
+			}
+			if !strings.HasPrefix(line, "  | ") || size > width {
+				t.Errorf("on %d columns a line takes %d: %q", width, size, line)
+			}
+		}
+	})
 }
