@@ -2,17 +2,19 @@ package bucket
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// IsConflict reports whether a write that named the revision or the sequence it expects was refused because the key or
-// subject is at another one, or because another write to it is under way. The server has two codes for it: one compares with
-// what is stored, the other is returned by replicated streams while another message of the subject is being stored.
-// [jetstream.ErrKeyExists] alone misses the second, except after Create.
+// conflicts are the errors of the client and of the server. The server returns one code after it has compared with what is stored, which
+// ErrKeyExists stands for, and another from replicated streams while they store another message of the subject.
+var conflicts = []error{
+	jetstream.ErrKeyExists, jetstream.ErrKeyRevisionMismatch, &jetstream.APIError{ErrorCode: jetstream.JSErrCodeStreamWrongLastSequenceConstant},
+}
+
+// IsConflict reports whether a write that named the revision or sequence it expects was refused because the key or subject has another
+// one, or because another write to it is under way.
 func IsConflict(err error) bool {
-	if api, ok := errors.AsType[*jetstream.APIError](err); ok {
-		return api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence || api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant
-	}
-	return errors.Is(err, jetstream.ErrKeyExists) || errors.Is(err, jetstream.ErrKeyRevisionMismatch)
+	return slices.ContainsFunc(conflicts, func(conflict error) bool { return errors.Is(err, conflict) })
 }

@@ -42,6 +42,15 @@ func TestConflictsOfOneServer(t *testing.T) {
 				t.Errorf("%s: %v is a conflict", what, err)
 			}
 		}
+		full := &jetstream.APIError{ErrorCode: 10077}
+		for _, code := range []jetstream.ErrorCode{10071, 10164} {
+			if err := errors.Join(full, &jetstream.APIError{ErrorCode: code}); !bucket.IsConflict(err) {
+				t.Errorf("a conflict with the code %d behind another error is none", code)
+			}
+		}
+		if bucket.IsConflict(full) {
+			t.Error("a full stream is a conflict")
+		}
 		if bucket.IsConflict(nil) {
 			t.Error("a write without an error is a conflict")
 		}
