@@ -70,7 +70,26 @@ func (l *Linter) All(p *plan.Plan) strictyaml.Errors {
 	all = append(all, commands(p.Files())...)
 	all = append(all, alerts(p)...)
 	entries := p.DeclaredEntries()
-	return append(append(all, prompts(p, entries)...), l.Check(entries)...)
+	all = append(append(all, numbers(entries)...), prompts(p, entries)...)
+	return append(all, l.Check(entries)...)
+}
+
+// numbers warns of entries with the number that a request got for another one: people copy entries.
+func numbers(entries []*plan.DeclaredEntry) (found strictyaml.Errors) {
+	first := map[int]*plan.DeclaredEntry{}
+	for _, w := range entries {
+		id := w.Entry.API.ID
+		switch was := first[id]; {
+		case id == 0:
+		case was == nil:
+			first[id] = w
+		case was.Entry.Name != w.Entry.Name:
+			l := entryCheck{DeclaredEntry: w}
+			l.warn([]string{"api"}, "%s at %s has the number %d too, and requests for the number are refused: remove the field api of the copy", was.Entry.Name, was.Pos, id)
+			found = append(found, l.found...)
+		}
+	}
+	return found
 }
 
 // Unchecked returns a warning for each encrypted file that was not checked because there is no identity. The author of the

@@ -2,6 +2,7 @@ package lint_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -231,5 +232,24 @@ func BenchmarkLint(b *testing.B) {
 				lint.New(lint.Options{From: from}).Check(p.DeclaredEntries())
 			}
 		})
+	}
+}
+
+func TestANumberThatTwoEntriesHave(t *testing.T) {
+	p, err := plan.NewCompiler().Check(fstest.MapFS{
+		"top.yaml":        {Data: []byte("base: {'?': [a, b]}")},
+		"settings/a.yaml": {Data: []byte("schedule:\n  x: {api: {id: 1}, module: test.ping, interval: 5m}\n  y: {api: {id: 2}, module: test.ping, interval: 5m}\n")},
+		"settings/b.yaml": {Data: []byte("schedule:\n  x: {interval: 9m}\n  copy: {api: {id: 2}, module: test.ping, interval: 7m}\n")},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, w := range lint.New(lint.Options{}).All(p) {
+		got = append(got, w.Error())
+	}
+	const want = "settings/b.yaml:3:15: schedule.copy.api: y at settings/a.yaml:3:3 has the number 2 too, and requests for the number are refused: remove the field api of the copy"
+	if !slices.Contains(got, want) || strings.Count(strings.Join(got, "\n"), "the number") != 2 {
+		t.Errorf("%q", got)
 	}
 }
