@@ -172,7 +172,7 @@ func (t *Table) evidence(p *peel, kind verdict.Kind, entry string, now, connecte
 		}
 		ok = true
 		if kind == verdict.Failed && !one.Onset.IsZero() && seconds(one.Onset) == r.succeeded {
-			one.Onset = t.fireAfter(p, entry, one.Onset) // the report has the first failure no more
+			one.Onset = t.fireAfter(p, entry, one.Onset) // the report no longer has the first failure
 		}
 		one.Runs = tallies(kind, hours)
 	})

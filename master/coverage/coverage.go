@@ -70,7 +70,7 @@ type Table struct {
 	totals    map[string]*total
 	documents documents
 	refused   uint64
-	// firstHour is the first hour that all reports have that the table has read.
+	// firstHour is the oldest hour that every report has that the table read at its start. Of earlier hours the history knows more.
 	firstHour  int64
 	historyErr error
 	unreadable map[int64]bool    // hours of the history that were to be written, and could not be read
@@ -133,8 +133,8 @@ func (t *Table) Run(ctx context.Context) error {
 // Ready is closed when all stored reports were read.
 func (t *Table) Ready() <-chan struct{} { return t.reports.Ready() }
 
-// isReading reports whether stored reports are still being read. What they say happened before this master, so it is not in the totals,
-// which would jump at each start.
+// isReading reports whether stored reports are still being read. What they say happened before this master started. It is not added
+// to the totals, which would grow at each start else.
 func (t *Table) isReading() bool {
 	select {
 	case <-t.Ready():

@@ -26,7 +26,7 @@ func TestMain(m *testing.M) { natstest.InMemory(m) }
 
 const five = 5 * time.Minute
 
-func TestWhatAPeelCountsIsTheVerdict(t *testing.T) {
+func TestTheVerdictsAreWhatThePeelCounts(t *testing.T) {
 	bubble(t, func(t *rig) {
 		table, _ := t.master()
 		h := t.host("web-1", t.document("web-1", map[string]map[string]any{"backup": cron("*/5 * * * *")}))
@@ -109,7 +109,7 @@ func TestTheFiresOfAPeelThatIsAwayAreUnknownUntilItReports(t *testing.T) {
 	})
 }
 
-// Another master knows from the history what the reports have no more.
+// Another master knows from the history what reports do not have any more.
 func TestHoursThatReportsDoNotRepeatAreInTheHistory(t *testing.T) {
 	bubble(t, func(t *rig) {
 		table, stop := t.master()
@@ -197,13 +197,13 @@ func TestAClockThatIsWrongMakesNothingMissed(t *testing.T) {
 		const year = 365 * 24 * time.Hour
 		for _, skew := range []time.Duration{year, -year} {
 			kept := h.entry("backup").Hours
-			h.entry("backup").Hours = nil // they are not of the year that it is there
+			h.entry("backup").Hours = nil // to the peel they are a year away
 			h.report(skew)
 			h.entry("backup").Hours = kept
 			t.problems(table, "disagrees web-1")
 			t.alive(10*time.Minute, "web-1")
 		}
-		h.report(0) // the clock is set, and what it did meanwhile is in other hours
+		h.report(0) // the clock is right again; what the peel did meanwhile it counted in hours of the wrong year
 		t.want(table, "web-1", "backup", "expected 6, ran 2, unknown 4")
 		t.problems(table)
 		t.until("00:36:30", "web-1")
@@ -225,7 +225,7 @@ func TestAnOutageOfAnHourMakesNothingMissed(t *testing.T) {
 		h.report(0)
 		t.bus.Stop(t)
 		time.Sleep(time.Hour)
-		t.problems(table) // a table that knows nothing new accuses nobody
+		t.problems(table) // as before: a table that is behind finds nothing new
 		if _, _, err := table.Rows(t.Context(), coverage.Query{}); !errors.Is(err, coverage.ErrBehind) {
 			t.Errorf("verdicts are given while the bus is away: %v", err)
 		}
@@ -241,7 +241,8 @@ func TestAnOutageOfAnHourMakesNothingMissed(t *testing.T) {
 	})
 }
 
-// A peel lies: it sends the report of another, more entries than a schedule has, or what is no report. Each is refused, and changes nothing.
+// A peel sends the report of another peel, more entries than a schedule may have, and bytes that are no report. Each is refused, and
+// changes nothing.
 func TestReportsThatAreNotValidAreRefused(t *testing.T) {
 	bubble(t, func(t *rig) {
 		table, _ := t.master()
@@ -312,7 +313,7 @@ func TestAReportThatLeavesTheStreamIsForgotten(t *testing.T) {
 	})
 }
 
-// The peel has not got the settings that were published: that is what it disagrees with, and no fire of theirs is missed.
+// The peel does not have the settings that were published: it disagrees about the document, and no fire of the new settings is missed.
 func TestFiresOfSettingsThatThePeelDoesNotHaveAreUnknown(t *testing.T) {
 	bubble(t, func(t *rig) {
 		table, _ := t.master()
@@ -321,7 +322,7 @@ func TestFiresOfSettingsThatThePeelDoesNotHaveAreUnknown(t *testing.T) {
 		h.report(0)
 		t.document("web-1", map[string]map[string]any{"backup": cron("*/5 * * * *")})
 		h.report(0)
-		t.problems(table) // it may take two minutes
+		t.problems(table) // the peel may take two minutes for new settings
 		t.until("00:12", "web-1")
 		h.report(0)
 		t.problems(table, "disagrees web-1")

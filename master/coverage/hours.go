@@ -8,13 +8,8 @@ import (
 )
 
 // The verdicts of a peel are kept in a few bytes: for each entry a number of runs of hours with equal verdicts, and for each run
-// its first hour, its length, a mask of the verdicts that are not zero, and these. Numbers are varints. Most entries have the same
+// its first hour, its length, a mask of the [verdict.Counts.Numbers] that are not zero, and these. Numbers are varints. Most entries have the same
 // verdicts in all hours in which they fire.
-
-// fields returns the numbers in counts, in the order of the mask.
-func fields(c *verdict.Counts) [9]*uint64 {
-	return [9]*uint64{&c.Expected, &c.Ran, &c.Failed, &c.Late, &c.Overran, &c.Skipped, &c.Missed, &c.Unknown, &c.Unexpected}
-}
 
 // pack encodes the verdicts of all entries of a peel.
 func pack(entries [][]judge.Hour) []byte {
@@ -56,13 +51,13 @@ func runOf(hours []judge.Hour) (length int, step int64) {
 
 func appendCounts(data []byte, c verdict.Counts) []byte {
 	mask := uint64(0)
-	for i, n := range fields(&c) {
+	for i, n := range c.Numbers() {
 		if *n > 0 {
 			mask |= 1 << i
 		}
 	}
 	data = binary.AppendUvarint(data, mask)
-	for _, n := range fields(&c) {
+	for _, n := range c.Numbers() {
 		if *n > 0 {
 			data = binary.AppendUvarint(data, *n)
 		}
@@ -99,7 +94,7 @@ func (u *unpacker) next(list []judge.Hour) []judge.Hour {
 
 func (u *unpacker) counts() (c verdict.Counts) {
 	mask := u.number()
-	for i, n := range fields(&c) {
+	for i, n := range c.Numbers() {
 		if mask&(1<<i) > 0 {
 			*n = u.number()
 		}

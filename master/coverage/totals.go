@@ -73,10 +73,9 @@ func (all *total) add(before, after []judge.Hour, e *wire.EntryReport, old *row,
 	}
 }
 
-// Reasons of an entry that are counted by name: peels have 14, and the names are their own choice.
 const (
-	maxReasons   = 32
-	otherReasons = "other"
+	maxReasons   = 32      // of an entry that are counted by name; peels have 14, but a peel may send any name
+	otherReasons = "other" // counts the others
 )
 
 func (all *total) addSkips(reason string, n uint64) {
@@ -132,7 +131,7 @@ func gained(before, after []judge.Hour) (sum verdict.Counts) {
 			sum.Add(h.Counts)
 			continue
 		}
-		old, now, to := fields(&before[i].Counts), fields(&h.Counts), fields(&sum)
+		old, now, to := before[i].Numbers(), h.Numbers(), sum.Numbers()
 		for j := range now {
 			*to[j] += *now[j] - min(*now[j], *old[j])
 		}

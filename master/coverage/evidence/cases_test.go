@@ -227,6 +227,28 @@ var tellings = []telling{
 		w.Time = "2026-11-23T02:40"
 		w.e.Hours = []wire.ScheduleHour{hour(w.t, "2026-11-23T02:00", wire.FireCounts{Ran: 2, Missed: 1})}
 	}},
+	{"one_of_several_is_pending", why.Unknown, "one_of_several", func(w *world) {
+		w.timed("cron: '*/20 * * * *'")
+		w.Time = "2026-11-23T02:40"
+		w.e.Hours = []wire.ScheduleHour{hour(w.t, "2026-11-23T02:00", wire.FireCounts{Ran: 2})}
+		w.e.Hours[0].Pending = 1
+	}},
+	{"pending", why.Waiting, "pending", func(w *world) {
+		w.timed(nightly + ", if_running: queue")
+		w.e.Nominal, w.Time = at(w.t, "2026-11-22T02:30"), night
+		w.e.Hours[0].FireCounts, w.e.Hours[0].Pending = wire.FireCounts{}, 1
+	}},
+	{"fewer_than_were_due", why.Unknown, "not_counted", func(w *world) {
+		w.timed("cron: '*/20 * * * *'")
+		w.Time = "2026-11-23T02:40"
+		w.e.Hours = []wire.ScheduleHour{hour(w.t, "2026-11-23T02:00", wire.FireCounts{Ran: 2})}
+	}},
+	{"as_many_as_were_due_since_a_change", why.Ran, "", func(w *world) {
+		w.timed("cron: '*/20 * * * *'")
+		w.Time = "2026-11-23T02:40"
+		w.e.Since = at(w.t, "2026-11-23T02:10")
+		w.e.Hours = []wire.ScheduleHour{hour(w.t, "2026-11-23T02:00", wire.FireCounts{Ran: 2})}
+	}},
 	{"without_it", why.Unknown, "not_counted", func(w *world) {
 		w.timed("cron: '*/20 * * * *'")
 		w.Time = "2026-11-23T02:40"

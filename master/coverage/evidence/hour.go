@@ -9,6 +9,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/coverage/why"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/schedule"
 )
 
 // hourOf returns the counts of the hour of a nominal time; nil if the report does not have them.
@@ -25,20 +26,27 @@ func (q *question) hourOf(nominal time.Time) *wire.ScheduleHour {
 }
 
 // byHour judges a fire by the counts of its hour. Fires that the report names are taken out of the counts; if all others came to the
-// same end, this one did.
+// same end, and as many are counted as were due, this one did.
 func (q *question) byHour(nominal time.Time) *judgement {
 	hour, at := q.hourOf(nominal), q.stamp(nominal)
 	if hour == nil {
 		return q.notCounted(nominal)
 	}
 	v := &judgement{source: q.reportSource(), fact: "fires due in the hour from " + q.hourText(hour.Hour) + ": " + countWords(hour)}
-	switch ends := q.ends(hour); {
+	ends, counted, due := q.ends(hour), hour.Ran+hour.Skipped+hour.Missed+hour.Pending, q.dueIn(hour.Hour)
+	switch {
 	case len(ends) == 0:
 		v.is, v.reason = why.Unknown, "not_counted"
 		v.answer = fmt.Sprintf("%s has not said what became of the fire of %s: it counts the fires of that hour without it.", q.Peel, at)
+	case counted < due:
+		v.is, v.reason = why.Unknown, "not_counted"
+		v.answer = fmt.Sprintf("%s may not have counted the fire of %s: %d were due in its hour, and the report counts these: %s.", q.Peel, at, due, countWords(hour))
 	case len(ends) > 1:
 		v.is, v.reason = why.Unknown, "one_of_several"
 		v.answer = fmt.Sprintf("The fire of %s is one of several in its hour that came to different ends: %s.", at, countWords(hour))
+	case ends[0] == string(why.Waiting):
+		v.is, v.reason = why.Waiting, "pending"
+		v.answer = fmt.Sprintf("The fire of %s was in flight, or waited for its turn, at %s.", at, q.stamp(q.Report.Time))
 	case ends[0] == string(why.Ran):
 		v.is = why.Ran
 		v.answer = fmt.Sprintf("The fire of %s ran and succeeded: so did all fires of its hour that are not named as problems.", at)
@@ -54,7 +62,10 @@ func (q *question) byHour(nominal time.Time) *judgement {
 
 // ends returns the ends that fires of an hour came to, without those that the report names.
 func (q *question) ends(hour *wire.ScheduleHour) []string {
-	rest := map[string]int64{string(why.Ran): int64(hour.Ran) - int64(hour.Failed), wire.FireFailed: int64(hour.Failed), wire.FireMissed: int64(hour.Missed)}
+	rest := map[string]int64{
+		string(why.Ran): int64(hour.Ran) - int64(hour.Failed), wire.FireFailed: int64(hour.Failed), wire.FireMissed: int64(hour.Missed),
+		string(why.Waiting): int64(hour.Pending),
+	}
 	for reason, n := range hour.Skips {
 		rest[reason] += int64(n)
 	}
@@ -83,6 +94,23 @@ func (q *question) named(hour int64) (ends []string) {
 		}
 	}
 	return ends
+}
+
+// dueIn returns how many fires of an hour the timing asks for that the newest report must know of: one at least. It counts only what
+// depends on nothing but the clock and the settings.
+func (q *question) dueIn(hour int64) (n uint64) {
+	e := q.Document.Entry
+	if !q.hasClock || e.Windows.Outside == schedule.OutsideDefer || e.Life.MaxRuns > 0 || e.Life.DeleteAfterRun {
+		return 1
+	}
+	start := time.Unix(hour*3600, 0)
+	for at := range q.timing.Between(start.Add(-1), start.Add(time.Hour-1)) {
+		known := q.Report == nil || !q.latest(at).After(q.Report.Time)
+		if known && !at.Before(q.since()) && q.closedBy(at) == "" && !at.Before(e.Life.NotBefore) && (e.Life.Until.IsZero() || at.Before(e.Life.Until)) {
+			n++
+		}
+	}
+	return max(n, 1)
 }
 
 // positive returns the names of numbers above zero, sorted.
@@ -136,7 +164,7 @@ func countWords(h *wire.ScheduleHour) string {
 	for _, reason := range slices.Sorted(maps.Keys(h.Skips)) {
 		list = append(list, number{h.Skips[reason], "skipped (" + oneLine(reason) + ")"})
 	}
-	return listed(append(list, number{h.Missed, "missed"}, number{h.Manual, "run by hand"}))
+	return listed(append(list, number{h.Missed, "missed"}, number{h.Pending, "pending"}, number{h.Manual, "run by hand"}))
 }
 
 // hourText writes an hour since the Unix epoch.

@@ -88,20 +88,6 @@ func (q *question) storedEnds(c *verdict.Counts) []string {
 	return positive(rest)
 }
 
-// dueIn returns how many fires the timing asks for in an hour, if it is known and the windows are open: one at least.
-func (q *question) dueIn(hour int64) (n uint64) {
-	if !q.hasClock {
-		return 1
-	}
-	start, life := time.Unix(hour*3600, 0), q.Document.Entry.Life
-	for at := range q.timing.Between(start.Add(-1), start.Add(time.Hour-1)) {
-		if q.closedBy(at) == "" && !at.Before(life.NotBefore) && (life.Until.IsZero() || at.Before(life.Until)) {
-			n++
-		}
-	}
-	return max(n, 1)
-}
-
 func (q *question) storedSource() string {
 	return "counts that masters have stored of the hour from " + q.hourText(q.Past.Hour)
 }

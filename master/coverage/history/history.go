@@ -164,13 +164,8 @@ func (s *Store) merge(ctx context.Context, hour int64, cells []Cell) error {
 	return err
 }
 
-// version is the first byte of an encoded hour.
+// version is the first byte of an encoded hour. The order of [verdict.Counts.Numbers] is part of it.
 const version = 1
-
-// fields returns the numbers in counts, in the order in which they are encoded.
-func fields(c *verdict.Counts) [9]*uint64 {
-	return [9]*uint64{&c.Expected, &c.Ran, &c.Failed, &c.Late, &c.Overran, &c.Skipped, &c.Missed, &c.Unknown, &c.Unexpected}
-}
 
 // encode returns the bytes of an hour, whose cells are sorted by entry and peel.
 func encode(cells []Cell) ([]byte, error) {
@@ -243,7 +238,7 @@ func appendEntry(data []byte, cells []Cell, peels []target.PeelID) []byte {
 	}
 	data = binary.AppendUvarint(appendText(data, cells[0].Entry), uint64(len(order)))
 	for _, counts := range order {
-		for _, n := range fields(&counts) {
+		for _, n := range counts.Numbers() {
 			data = binary.AppendUvarint(data, *n)
 		}
 		data = appendRanges(data, groups[counts])
@@ -331,7 +326,7 @@ const maxCells = 10_000_000
 func (d *decoder) entry(cells []Cell, peels []target.PeelID) []Cell {
 	c := Cell{Entry: d.text()}
 	for groups := d.number(); groups > 0 && !d.damaged; groups-- {
-		for _, n := range fields(&c.Counts) {
+		for _, n := range c.Counts.Numbers() {
 			*n = d.number()
 		}
 		next := uint64(0)

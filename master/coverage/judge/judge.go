@@ -9,7 +9,7 @@
 // Fires of intervals that follow runs, of deferred windows and of needs cannot be computed exactly. Of these only the fire that
 // the peel announced itself is checked: if nothing ran since, it is missed.
 //
-// Known gap: of two faults of one peel in the same hour, a lost fire and one too many, neither is found.
+// Known gap: if an entry lost one fire and ran once too often in the same hour, the counts are as expected, and neither is found.
 package judge
 
 import (
@@ -93,7 +93,7 @@ func Judge(f Facts) []Hour {
 // repeated is how many hours a report repeats at least.
 const repeated = 12
 
-// tally returns the hours of the report that can be right: an hour cannot begin after the report, but for a moment.
+// tally returns the hours of the report that can be right: none is older than oldest, or begins more than [Margin] after the report.
 func (f *Facts) tally(oldest int64) []wire.ScheduleHour {
 	if f.Entry == nil {
 		return nil

@@ -39,7 +39,7 @@ func TestVerdictsOfAnHour(t *testing.T) {
 		want   verdict.Counts
 	}{
 		{"all ran", five, counts{Ran: 12, Failed: 1, Late: 2}, nil, verdict.Counts{Expected: 12, Ran: 12, Failed: 1, Late: 2}},
-		{"skipped and missed are the peel's word", five, counts{Ran: 9, Skipped: 2, Missed: 1}, nil, verdict.Counts{Expected: 12, Ran: 9, Skipped: 2, Missed: 1}},
+		{"the peel says what it skipped and missed", five, counts{Ran: 9, Skipped: 2, Missed: 1}, nil, verdict.Counts{Expected: 12, Ran: 9, Skipped: 2, Missed: 1}},
 		{"two are not accounted for", five, counts{Ran: 10}, nil, verdict.Counts{Expected: 12, Ran: 10, Missed: 2}},
 		{"one runs, and one waits for its end", five, counts{Ran: 9}, func(f *judge.Facts) { f.Entry.Hours[0].Pending = 2 }, verdict.Counts{Expected: 10, Ran: 9, Missed: 1}},
 		{"the peel has other settings", five, counts{Ran: 10}, func(f *judge.Facts) { f.Agrees = false }, verdict.Counts{Expected: 12, Ran: 10, Unknown: 2}},
@@ -53,8 +53,8 @@ func TestVerdictsOfAnHour(t *testing.T) {
 		{"more than there are", five, counts{Ran: 14}, nil, verdict.Counts{Expected: 12, Ran: 12, Unexpected: 2}},
 		{"the document does not have the entry", five, counts{Ran: 2}, func(f *judge.Facts) { f.Plan = nil }, verdict.Counts{Unexpected: 2}},
 		{"an entry of peel.yaml", five, counts{Ran: 2}, func(f *judge.Facts) { f.Plan, f.Entry.Local = nil, true }, verdict.Counts{Expected: 2, Ran: 2}},
-		{"an interval cannot be counted", map[string]any{"interval": "5m"}, counts{Ran: 7}, nil, verdict.Counts{Expected: 7, Ran: 7}},
-		{"but the fire that was announced can", map[string]any{"interval": "5m"}, counts{}, func(f *judge.Facts) {
+		{"the fires of an interval are those that the peel counts", map[string]any{"interval": "5m"}, counts{Ran: 7}, nil, verdict.Counts{Expected: 7, Ran: 7}},
+		{"of an interval, only the fire that the peel announced is checked", map[string]any{"interval": "5m"}, counts{}, func(f *judge.Facts) {
 			f.Announced = noon.Add(30 * time.Minute)
 		}, verdict.Counts{Expected: 1, Missed: 1}},
 		{"windows close, and the peel may skip", map[string]any{"cron": "*/5 * * * *", "only_between": "12:00-12:30"}, counts{Ran: 6}, nil, verdict.Counts{Expected: 6, Ran: 6}},

@@ -64,17 +64,17 @@ type Counts struct {
 	Unexpected uint64 `json:"unexpected"`
 }
 
+// Numbers returns the counts in the order of the fields, to be read or set.
+func (c *Counts) Numbers() [9]*uint64 {
+	return [9]*uint64{&c.Expected, &c.Ran, &c.Failed, &c.Late, &c.Overran, &c.Skipped, &c.Missed, &c.Unknown, &c.Unexpected}
+}
+
 // Add adds the counts of other.
 func (c *Counts) Add(other Counts) {
-	c.Expected += other.Expected
-	c.Ran += other.Ran
-	c.Failed += other.Failed
-	c.Late += other.Late
-	c.Overran += other.Overran
-	c.Skipped += other.Skipped
-	c.Missed += other.Missed
-	c.Unknown += other.Unknown
-	c.Unexpected += other.Unexpected
+	to := c.Numbers()
+	for i, n := range other.Numbers() {
+		*to[i] += *n
+	}
 }
 
 // A Summary is one entry over all peels that have it.
