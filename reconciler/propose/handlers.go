@@ -29,11 +29,11 @@ import (
 )
 
 const (
-	tries    = 3 // of a change that loses a race
+	tries    = 3 // of a change while others push to the branch
 	pageSize = 200
 )
 
-// An intent is a change that is made on the newest head, and again on the next one if it loses a race.
+// An intent is a change to make on the newest commit of the branch, and again if others push meanwhile.
 type intent struct {
 	user    string
 	request []byte // what tells this request from others of the user: its key or itself
@@ -253,7 +253,7 @@ func lookup(r *edit.Repo, ref string) (*plan.DeclaredEntry, error) {
 	}
 }
 
-// make makes a change: a commit on the newest head, three times if others are faster.
+// make commits a change on the newest commit of the branch. If others push meanwhile, it tries again.
 func (on *session) make(ctx context.Context, w intent) (*schedules.Changed, error) {
 	for try := 1; ; try++ {
 		out, err := on.try(ctx, w)

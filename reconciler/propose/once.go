@@ -68,8 +68,9 @@ func (on *session) once(ctx context.Context, user, key string, request []byte, d
 		return out, on.store.Delete(ctx, name, jetstream.LastRevision(revision))
 	}
 	r.Answer = out
+	// Update of the bucket cannot set how long a key lives.
 	_, err = on.js.Publish(ctx, "$KV."+bucketSchedules+"."+name, marshal(r), jetstream.WithMsgTTL(keyLife), jetstream.WithExpectLastSequencePerSubject(revision))
-	if err != nil { // Update would keep it for ever
+	if err != nil {
 		on.o.Log.Warn("answer not stored under the key of its request; a repeated request finds the entry in the repo", "err", err)
 	}
 	return out, nil

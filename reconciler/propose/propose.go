@@ -9,7 +9,8 @@
 //     is opened if a forge is configured.
 //   - Masters write schedules in no other way.
 //   - The result compiles and has no mistake that lint finds: else it is refused with the messages of lint, and nothing is pushed.
-//   - A push never overwrites a commit: a change that lost a race is made again on the new head, three times.
+//   - A push never overwrites a commit: if others push meanwhile, the change is made again on their commit. After the third time the
+//     request is refused.
 //   - A request with a key makes one commit, also if the master dies between the push and the reply, for 7 days.
 //   - A change that is proposed has a branch that is named by the request. A repeated request finds it, and only opens the pull request
 //     if that is not open.
