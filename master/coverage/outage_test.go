@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/coverage"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
+	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -74,4 +75,40 @@ func TestAnHourWithoutMastersLeavesNothingOpen(t *testing.T) {
 func (t *rig) sleepUntil(clock string) {
 	t.Helper()
 	time.Sleep(time.Until(hhmm(t, clock)))
+}
+
+// TestTenThousandPeelsSendLessThanFortyReportsASecond counts the reports of ten real peels in two hours, with entries that fire every
+// minute, of which one always fails. A second in which masters or bus return is not in the mean: then every peel reports once.
+func TestTenThousandPeelsSendLessThanFortyReportsASecond(t *testing.T) {
+	const peels, hours, limit = 10, 2, 40.0 / 10_000
+	dir := t.TempDir()
+	bubble(t, func(t *rig) {
+		s := &soak{rig: t, dir: dir}
+		entries := map[string]map[string]any{"fails": {"module": "test.fail", "cron": "*/5 * * * *", "timezone": "UTC"}}
+		for i := range 5 {
+			entries[fmt.Sprint("minutely-", i)] = cron("* * * * *")
+		}
+		for i := range peels {
+			p := &soaked{id: target.PeelID(fmt.Sprint("host-", i)), dir: filepath.Join(dir, fmt.Sprint(i))}
+			t.document(p.id, entries)
+			s.start(p)
+		}
+		t.sleepUntil("00:10")
+		sent := func() uint64 {
+			t.Helper()
+			info, err := t.js.Stream(t.Context(), natsd.StreamScheduleState)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return info.CachedInfo().State.LastSeq
+		}
+		before := sent()
+		time.Sleep(hours * time.Hour)
+		n := sent() - before
+		rate := float64(n) / peels / (hours * 3600)
+		t.Logf("%d reports: %.1f a second of 10,000 peels", n, rate*10_000)
+		if rate > limit || n < peels*hours*4 {
+			t.Errorf("%d peels sent %d reports in %d h", peels, n, hours)
+		}
+	})
 }
