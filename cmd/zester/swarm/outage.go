@@ -25,6 +25,7 @@ func (f *fleet) outage(ctx context.Context) error {
 	if err := pauseUntil(ctx, first.Add(beforehand)); err != nil {
 		return err
 	}
+	before := f.state(ctx, natsd.StreamScheduleState).LastSeq
 	if err := f.end(); err != nil {
 		return err
 	}
@@ -46,7 +47,7 @@ func (f *fleet) outage(ctx context.Context) error {
 	f.r.figure("fires until the start", "", float64(due))
 	f.r.figure("of them lost", "", float64(max(0, due-int64(row.Ran))))
 	f.r.figure("taken for missed", "", float64(row.Missed))
-	return f.reportRate(ctx)
+	return f.reports(ctx, before)
 }
 
 // known waits until the master has a verdict on as many fires of the pulse, and none is unknown.
@@ -62,17 +63,14 @@ func (f *fleet) known(ctx context.Context, since time.Time, due int64) (row api.
 	return row, err
 }
 
-// reportRate measures how many reports on schedules all peels together send while nothing happens.
-func (f *fleet) reportRate(ctx context.Context) error {
-	if f.r.o.Idle == 0 {
-		return nil
-	}
-	before := f.state(ctx, natsd.StreamScheduleState)
+// reports counts the reports on schedules since the outage began, until nothing has happened for a while. Each peel sends one when the bus
+// is back, and another one only if the bus was too busy to confirm the first in time. The next regular ones come ten minutes later.
+func (f *fleet) reports(ctx context.Context, before uint64) error {
 	if err := pauseUntil(ctx, time.Now().Add(f.r.o.Idle)); err != nil {
 		return err
 	}
 	after := f.state(ctx, natsd.StreamScheduleState)
-	f.r.figure("reports on schedules", "1/s", float64(after.LastSeq-before.LastSeq)/f.r.o.Idle.Seconds())
-	f.r.figure("bytes of the newest reports of a peel", "B", float64(after.Bytes)/float64(f.r.o.Peels))
+	f.r.figure("reports of a peel on its schedule for the outage", "", float64(after.LastSeq-before)/float64(f.r.o.Peels))
+	f.r.figure("bytes of the newest report of a peel", "B", float64(after.Bytes)/float64(f.r.o.Peels))
 	return nil
 }
