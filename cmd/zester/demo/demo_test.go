@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -46,8 +47,12 @@ func (a *audience) String() string {
 	return a.heard.String()
 }
 
-// TestMain checks that no demo has left anything behind, however it ended.
+// TestMain checks that no demo has left anything behind, however it ended. More demos run at once than there are processors, unless
+// -parallel says otherwise: they wait more than they compute.
 func TestMain(m *testing.M) {
+	if err := flag.Set("test.parallel", "6"); err != nil {
+		panic(err)
+	}
 	os.Exit(withoutRemains(m))
 }
 
