@@ -167,8 +167,8 @@ func (w *world) caused(word cause.Word, text, since string) {
 	w.Cause = &Cause{cause.Finding{Word: word, Commit: w.Document.Origin.Commit, Text: text}, at(w.t, since)}
 }
 
-// A telling is one question and its answer.
-type telling struct {
+// A fireCase is a question about one fire, and what the answer must say.
+type fireCase struct {
 	name   string
 	is     why.Verdict
 	reason string
@@ -177,8 +177,8 @@ type telling struct {
 
 const night = "2026-11-23T02:30"
 
-// tellings has a question for each end that a fire can come to, and for each reason.
-var tellings = []telling{
+// fires has a question for each end that a fire can come to, and for each reason.
+var fires = []fireCase{
 	{"ran", why.Ran, "", func(w *world) {}},
 	{"ran_job", why.Ran, "", func(w *world) { w.recorded(night, night+":01", job.Complete, "timer"); w.Time = "02:30" }},
 	{"ran_of_count", why.Ran, "", func(w *world) {
@@ -506,7 +506,7 @@ func (w *world) day(now, fire string) {
 // The answers in testdata are also what the command line prints in its own test.
 func TestEachEndOfAFireIsExplained(t *testing.T) {
 	files := map[string]bool{}
-	for _, c := range tellings {
+	for _, c := range fires {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t)
 			c.set(w)
@@ -575,10 +575,10 @@ func constants(t *testing.T, file, name string) (values []string) {
 	return values
 }
 
-// A reason or state that a peel can report, and a verdict, has a question in tellings.
+// A reason or state that a peel can report, and a verdict, has a question in fires.
 func TestEveryReasonAndVerdictHasAQuestion(t *testing.T) {
 	reasons, verdicts := map[string]bool{}, map[string]bool{}
-	for _, c := range tellings {
+	for _, c := range fires {
 		verdicts[string(c.is)] = true
 		reasons[c.reason] = true
 	}

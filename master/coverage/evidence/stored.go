@@ -16,7 +16,7 @@ import (
 type Past struct {
 	Hour   int64           // since the Unix epoch
 	Stored bool            // there are counts of the hour, if only of others
-	Counts *verdict.Counts // nil: no fire was expected in the hour, and none happened
+	Counts *verdict.Counts // nil: masters knew of no fire of the entry on the peel
 }
 
 // stored returns the counts that masters have stored of the hour of a time; nil if there are none.
@@ -134,7 +134,7 @@ func (q *question) addStored(v *judgement) {
 	case q.Past.Counts != nil:
 		q.add("history", q.storedSource(), "%s", q.storedFact(q.Past.Counts))
 	case q.Past.Stored:
-		q.add("history", q.storedSource(), "no fire of %s on %s was expected in that hour, and none happened", q.Entry, q.Peel)
+		q.add("history", q.storedSource(), "masters knew of no fire of %s on %s in that hour", q.Entry, q.Peel)
 	default:
 		q.add("history", q.storedSource(), "there are none: no master ran then, or the hour was removed to make room")
 	}
