@@ -40,6 +40,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/heartbeat"
 	"github.com/seed-c01c3da5/zester/master/hold"
 	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/master/mcp"
 	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/master/quota"
 	"github.com/seed-c01c3da5/zester/master/rest"
@@ -100,6 +101,7 @@ type REST struct {
 	// Cert and Key are files. Without them the certificate is signed by the data directory's authority.
 	Cert, Key string
 	Hooks     http.Handler // answers /hooks/{name} once the bus is reached; nil: there are none
+	MCP       *mcp.Options // of /mcp, for assistants, without the caller; nil: it is not served
 	// Collectors are metrics of the Services, which /metrics shows beside those of the master.
 	Collectors []prometheus.Collector
 	PerPeel    bool // the gauges of entries have a label for each peel

@@ -19,6 +19,9 @@ func (m *Master) checkREST() error {
 		if o.Hooks != nil {
 			return errors.New("cannot receive webhooks without an address to listen on: set rest.listen")
 		}
+		if o.MCP != nil {
+			return errors.New("cannot serve assistants without an address to listen on: set rest.listen")
+		}
 		if o.Cert != "" {
 			return errors.New("cannot use a certificate for REST without an address to listen on")
 		}
@@ -37,7 +40,7 @@ func (m *Master) checkREST() error {
 
 // web returns the REST server. Without a certificate in the options, the authority in the data directory signs one.
 func (m *Master) web() (*rest.Server, error) {
-	o := rest.Options{Listen: m.o.REST.Listen, Hooks: m.o.REST.Hooks, Log: m.log}
+	o := rest.Options{Listen: m.o.REST.Listen, Hooks: m.o.REST.Hooks, MCP: m.o.REST.MCP, Log: m.log}
 	host, _, err := net.SplitHostPort(o.Listen)
 	if err != nil {
 		return nil, err

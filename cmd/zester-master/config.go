@@ -34,7 +34,7 @@ type Config struct {
 	Poll    time.Duration `yaml:"poll"`     // the time between two reads of the branch, ± 10 %
 	Bus
 	Telemetry
-	REST      REST      `yaml:"rest"`      // the REST API
+	Web
 	Git       Git       `yaml:"git"`       // access to the repo
 	Write     Write     `yaml:"write"`     // commits that the master makes on request
 	Schedules Schedules `yaml:"schedules"` // made by requests
@@ -58,6 +58,19 @@ type Bus struct {
 	Creds    string `yaml:"creds"`    // file with this master's credential for the external server
 	CA       string `yaml:"ca"`       // file with the CA certificates for the external server; empty: the ones in creds, else the system's
 	Replicas int    `yaml:"replicas"` // of every bucket and stream on an external cluster
+}
+
+// Web is the part of master.yaml about what is served over HTTP.
+type Web struct {
+	REST REST `yaml:"rest"` // the REST API
+	MCP  MCP  `yaml:"mcp"`  // assistants
+}
+
+// MCP is the part of master.yaml about assistants. Its flags are --mcp-serve and so on.
+type MCP struct {
+	Serve bool   `yaml:"serve"` // tools for assistants at /mcp of the REST address
+	Allow string `yaml:"allow"` // dispatch, or empty: the tools change nothing
+	Limit int    `yaml:"limit"` // hold actions on more peels; 0: mcp.DefaultLimit
 }
 
 // REST is the part of master.yaml about HTTP. Its flags are --rest-listen and so on.
@@ -128,6 +141,9 @@ func (c *Config) Flags(fs *flag.FlagSet) {
 	fs.StringVar(&c.REST.Listen, "rest-listen", c.REST.Listen, "serve REST on `HOST:PORT`")
 	fs.StringVar(&c.REST.Cert, "rest-cert", c.REST.Cert, "use the certificate in `FILE` for REST")
 	fs.StringVar(&c.REST.Key, "rest-key", c.REST.Key, "read the certificate's key from `FILE`")
+	fs.BoolVar(&c.MCP.Serve, "mcp-serve", c.MCP.Serve, "serve tools for assistants at /mcp of the REST address")
+	fs.StringVar(&c.MCP.Allow, "mcp-allow", c.MCP.Allow, "let assistants `DO` more than read and propose: dispatch")
+	fs.IntVar(&c.MCP.Limit, "mcp-limit", c.MCP.Limit, "hold actions of assistants on more than `N` peels (default: 10)")
 	fs.BoolVar(&c.PerPeel, "metrics-per-peel", c.PerPeel, "give metrics of entries a label for each peel")
 	fs.StringVar(&c.OTel.URL, "otel-url", c.OTel.URL, "send spans of jobs and runs to the collector of OpenTelemetry at `URL`")
 	fs.StringVar(&c.OTel.HeadersFile, "otel-headers-file", c.OTel.HeadersFile, "send the headers in `FILE` to that collector")
@@ -162,6 +178,9 @@ func (c *Config) Prepare(log *slog.Logger) (d daemon.Daemon, err error) {
 		return d, err
 	}
 	if err := c.spans(&o); err != nil {
+		return d, err
+	}
+	if o.REST.MCP, err = c.MCP.options(); err != nil {
 		return d, err
 	}
 	if _, err := master.New(o); err != nil {

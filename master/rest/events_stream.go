@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/master/rest/bounds"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -184,7 +185,7 @@ func returnsOf(jid wire.JID) string { return "$KV.job-returns." + string(jid) + 
 
 // admitted returns an error if the token is not allowed to read the stream now, or if that cannot be checked.
 func (e *events) admitted(ctx context.Context) error {
-	text, _ := bearer(e.request)
+	text, _ := bounds.Bearer(e.request)
 	t, err := e.r.Tokens.Authenticate(ctx, text)
 	if err == nil && !t.Has(credential.ScopeRead) && e.job.User != t.User() {
 		err = errors.New("the token lacks the scope read")

@@ -2,7 +2,6 @@ package rest
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"log/slog"
 	"maps"
@@ -59,7 +58,7 @@ type denial struct {
 // admit returns the token of a request if it has one of the scopes. The token is checked before anything is limited, so that
 // wrong tokens never lock out a valid one from the same address.
 func (g *guard) admit(r *http.Request, scopes []credential.Scope) (*credential.Token, *denial) {
-	text, given := bearer(r)
+	text, given := bounds.Bearer(r)
 	if !given {
 		return nil, &denial{http.StatusUnauthorized, "a bearer token is needed in the header Authorization", http.Header{"Www-Authenticate": {`Bearer realm="zester"`}}}
 	}
@@ -100,19 +99,6 @@ func anyOf(scopes []credential.Scope) string {
 	return strings.Join(names, " or ")
 }
 
-// bearer returns the token in the header Authorization; given is false without such a header.
-func bearer(r *http.Request) (text string, given bool) {
-	values := r.Header.Values("Authorization")
-	if len(values) == 0 {
-		return "", false
-	}
-	scheme, text, _ := strings.Cut(values[0], " ")
-	if len(values) > 1 || !strings.EqualFold(scheme, "Bearer") {
-		return "", true
-	}
-	return text, true
-}
-
 // middleware calls an operation if the token of the request has one of its scopes, and bounds the time of the request.
 func (g *guard) middleware(ctx huma.Context, next func(huma.Context)) {
 	r, w := humago.Unwrap(ctx)
@@ -145,14 +131,16 @@ func trust(ctx context.Context, w http.ResponseWriter) {
 }
 
 // protect is middleware for a handler outside of the OpenAPI document.
-func (g *guard) protect(scope credential.Scope, h http.Handler) http.Handler {
+func (g *guard) protect(scopes []credential.Scope, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, denied := g.admit(r, []credential.Scope{scope}); denied != nil {
+		token, denied := g.admit(r, scopes)
+		if denied != nil {
 			denied.write(w)
 			return
 		}
 		trust(r.Context(), w)
-		h.ServeHTTP(w, r)
+		ctx := context.WithValue(context.WithValue(r.Context(), tokenKey{}, token), remoteKey{}, r.RemoteAddr)
+		h.ServeHTTP(w, r.WithContext(ctx))
 	})
 }
 
@@ -188,17 +176,5 @@ func withRequest(ctx context.Context, id string) context.Context {
 
 func requestOf(ctx context.Context) string {
 	id, _ := ctx.Value(requestKey{}).(string)
-	return id
-}
-
-// requestID returns the ID in the header X-Request-Id, or a random one if that is absent or not valid.
-func requestID(r *http.Request) string {
-	id := r.Header.Get("X-Request-Id")
-	plain := func(b rune) bool {
-		return b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b >= '0' && b <= '9' || b == '-' || b == '_' || b == '.'
-	}
-	if id == "" || len(id) > 64 || strings.ContainsFunc(id, func(b rune) bool { return !plain(b) }) {
-		return rand.Text()
-	}
 	return id
 }

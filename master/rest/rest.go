@@ -34,6 +34,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/feed"
 	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/master/mcp"
 	"github.com/seed-c01c3da5/zester/master/quota"
 	"github.com/seed-c01c3da5/zester/master/rest/bounds"
 	"github.com/seed-c01c3da5/zester/master/results"
@@ -60,6 +61,7 @@ type Options struct {
 	Listen string       // HOST:PORT; port 0: one that the kernel chooses
 	TLS    *tls.Config  // has a certificate
 	Hooks  http.Handler // answers /hooks/{name}; nil: there are none
+	MCP    *mcp.Options // of /mcp, without the caller; nil: assistants are not served
 	Log    *slog.Logger // nil: nothing is logged
 }
 
@@ -166,7 +168,7 @@ func (s *Server) serveBy(ctx context.Context, l net.Listener, serve func(*http.S
 // serve gives a request its ID. If the handler panics, it logs that and aborts the connection.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
-	id := requestID(r)
+	id := bounds.RequestID(r)
 	h := w.Header()
 	h.Set("X-Request-Id", id)
 	h.Set("Cache-Control", "no-store")

@@ -54,12 +54,15 @@ func (s *Server) enter(b Backend, mux humago.Mux) {
 		mux.HandleFunc("/hooks/{name}", s.o.Hooks.ServeHTTP)
 	}
 	mux.HandleFunc("POST "+base+"/enroll", r.enroll())
+	if s.o.MCP != nil {
+		mux.HandleFunc("/mcp", r.assistants().ServeHTTP)
+	}
 	mux.HandleFunc("GET /healthz", alive)
 	mux.HandleFunc("GET /readyz", newReadiness(b).ServeHTTP)
 	counters := metrics.Handler(metrics.Sources{
 		JetStream: b.JetStream, Dispatcher: b.Dispatcher, Results: b.Results, Scanner: b.Scanner, Fleet: b.Fleet, Trimmer: b.Trimmer,
 	}, b.Collectors...)
-	mux.HandleFunc("GET /metrics", r.guard.protect(credential.ScopeRead, counters).ServeHTTP)
+	mux.HandleFunc("GET /metrics", r.guard.protect(readScope, counters).ServeHTTP)
 }
 
 // described answers requests without a route with a problem.

@@ -8,6 +8,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auditlog"
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/rest/schedules"
@@ -30,18 +31,25 @@ func (r *routes) registerSchedules(a huma.API) {
 			return r.Questions.Ask(ctx, callerOf(ctx), noun, verb, question, answer)
 		},
 		Submit: func(ctx context.Context, spec job.Spec) (*job.Job, error) {
-			if err := r.allow(ctx, tokenOf(ctx), &spec); err != nil {
-				return nil, err
-			}
-			j, err := r.Dispatcher.Submit(ctx, spec, tokenOf(ctx).User())
-			r.Audit.Write(ctx, auditlog.Dispatch(&spec, err, dispatch.IsRefusal(err)).By(callerOf(ctx)))
-			if err != nil {
-				return nil, dispatchError(err)
-			}
-			return j, nil
+			return r.submitter(tokenOf(ctx), callerOf(ctx))(ctx, spec)
 		},
 		Returns: func(ctx context.Context, jid wire.JID) (*job.RowsPage, error) {
 			return r.Questions.JobReturns(ctx, api.JobRequest{JID: jid})
 		},
 	})
+}
+
+// submitter returns a function that dispatches jobs in the name of a token and writes the audit log.
+func (r *routes) submitter(t *credential.Token, from grants.Caller) func(context.Context, job.Spec) (*job.Job, error) {
+	return func(ctx context.Context, spec job.Spec) (*job.Job, error) {
+		if err := r.allow(ctx, t, &spec); err != nil {
+			return nil, err
+		}
+		j, err := r.Dispatcher.Submit(ctx, spec, t.User())
+		r.Audit.Write(ctx, auditlog.Dispatch(&spec, err, dispatch.IsRefusal(err)).By(from))
+		if err != nil {
+			return nil, dispatchError(err)
+		}
+		return j, nil
+	}
 }

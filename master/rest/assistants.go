@@ -1,0 +1,27 @@
+package rest
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
+	"github.com/seed-c01c3da5/zester/master/mcp"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// assistants serves /mcp. The tools that a request may call depend on the scopes of its token.
+func (r *routes) assistants() http.Handler {
+	scopes := []credential.Scope{credential.ScopeRead, credential.ScopeDispatch, credential.ScopeAdmin}
+	return r.guard.protect(scopes, mcp.Handler(func(q *http.Request) (o mcp.Options, owner string) {
+		t, from := tokenOf(q.Context()), callerOf(q.Context())
+		o = *r.s.o.MCP
+		o.Has, o.Dispatch = t.Has, r.submitter(t, from)
+		o.Ask = func(ctx context.Context, noun, verb string, question, answer any) error {
+			return r.Questions.Ask(ctx, from, noun, verb, question, answer)
+		}
+		o.Resolve = func(ctx context.Context, expr string) ([]target.PeelID, error) {
+			return r.Questions.SelectFor(ctx, from, expr)
+		}
+		return o, t.Name
+	}))
+}
