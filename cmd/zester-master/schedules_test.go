@@ -2,8 +2,10 @@ package main_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -265,6 +267,8 @@ func TestAScheduleOfTheAPIIsACommitThatRunsAndPausesAndGoes(t *testing.T) {
 	}
 }
 
+var killSeed = flag.Uint64("kill.seed", 0, "kill masters at the pushes that this number chooses; 0: a random one")
+
 // A reaper serves a repository and kills masters that push to it, before or after Git has the commit.
 type reaper struct {
 	git    http.Handler
@@ -367,8 +371,8 @@ func create(masters []web, client int) (ids [each]int, err error) {
 func TestMastersThatAreKilledLoseAndDoubleNoCommit(t *testing.T) {
 	s := newSite(t, fstest.MapFS{"top.yaml": {Data: []byte("base:\n  '*': [all]\n")}, "settings/all.yaml": {Data: []byte("schedule:\n  by-hand: {module: test.ping, interval: 1h}\n")}})
 	f := newForge(s)
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := cmp.Or(*killSeed, rand.Uint64())
+	t.Logf("-kill.seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 	r := &reaper{git: f.git, kills: map[int]bool{}, deaths: make(chan string, clients*each), masters: map[string]*process{}}
 	for len(r.kills) < 6 {
