@@ -157,6 +157,9 @@ func TestWhatCannotWorkIsRefusedBeforeTheStart(t *testing.T) {
 		}, "two places have this name"},
 		{"audit log of an hour", func(c *Config) { c.Audit = time.Hour }, "the least is 1d"},
 		{"window of half a second", func(c *Config) { c.AckWindow = time.Second / 2 }, "the least is 1s"},
+		{"assistants without an address", func(c *Config) { c.MCP.Serve = true }, "cannot serve assistants without an address"},
+		{"assistants that may do all", func(c *Config) { c.MCP.Allow = "all" }, "mcp.allow is dispatch, or empty"},
+		{"a limit below nothing", func(c *Config) { c.MCP.Limit = -1 }, "mcp.limit is 1 or more"},
 		{"collector that is no URL", func(c *Config) { c.OTel.URL = "collector:4318" }, "want an http or https URL"},
 		{"headers without a collector", func(c *Config) { c.OTel.HeadersFile = "/nowhere/headers" }, "set otel.url"},
 		{"headers that are not there", func(c *Config) {

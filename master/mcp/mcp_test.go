@@ -1,0 +1,61 @@
+package mcp_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"testing"
+	"testing/fstest"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/master/mcp"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+var tools = []string{
+	"fleet_status", "entries", "next_fires", "explain", "coverage", "why", "job_get", "sync_history", "blame", "audit_search", "docs",
+	"entry_file", "plan_change", "propose_change", "target_preview", "dispatch", "pause",
+}
+
+// FuzzArguments calls tools with any arguments while the bus is gone for all but the audit log. Each call has a result, and no job is
+// dispatched, because no target selects a peel.
+func FuzzArguments(f *testing.F) {
+	for i, args := range []string{
+		`{}`, `{"entry":"e"}`, `{"cron":"* * * * *"}`, `{"when":"daily"}`, `{"jid":"2abcdefghijklmnopqrstuvwxyz"}`, `[]`, `null`, `{"a":{}}`,
+		`{"action":"add","fields":{"name":"n","function":"test.ping","every":1.5}}`, `{"page":"../x"}`,
+		`{"target":"*","hash":"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855","expect":0,"function":"test.ping","reason":"r"}`,
+	} {
+		f.Add(uint8(i), args)
+	}
+	gone := errors.New("the bus is gone")
+	server := mcp.New(mcp.Options{
+		Act: true, Guide: fstest.MapFS{"repo.md": {Data: []byte("# Repo")}},
+		Ask: func(_ context.Context, noun, _ string, _, _ any) error {
+			if noun == "agent" {
+				return nil
+			}
+			return gone
+		},
+		Resolve:  func(context.Context, string) ([]target.PeelID, error) { return nil, nil },
+		Dispatch: func(context.Context, job.Spec) (*job.Job, error) { panic("a job without peels") },
+	})
+	here, there := sdk.NewInMemoryTransports()
+	if _, err := server.Connect(f.Context(), here, nil); err != nil {
+		f.Fatal(err)
+	}
+	client, err := sdk.NewClient(&sdk.Implementation{Name: "fuzz"}, nil).Connect(f.Context(), there, nil)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, tool uint8, args string) {
+		if !json.Valid([]byte(args)) {
+			t.Skip()
+		}
+		r, err := client.CallTool(t.Context(), &sdk.CallToolParams{Name: tools[int(tool)%len(tools)], Arguments: json.RawMessage(args)})
+		if err != nil || len(r.Content) != 1 {
+			t.Errorf("%s: %+v, %v", args, r, err)
+		}
+	})
+}
