@@ -10,6 +10,9 @@
 //   - what comes from peels and the repo is marked as such, escaped, bounded, and without what looks like a secret.
 //
 // Arguments are bounded before they are decoded. A failed request is an error of the tool; the server goes on.
+//
+// Known gaps: the limit is for one action, so that several small ones are each below it; changes are of schedule entries alone, and a
+// plan shows the patch, not what each peel gains; there is no forecast of the load; a secret is hidden only if it looks like one.
 package mcp
 
 import (
