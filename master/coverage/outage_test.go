@@ -78,7 +78,7 @@ func (t *rig) sleepUntil(clock string) {
 }
 
 // TestTenThousandPeelsSendLessThanFortyReportsASecond counts the reports of ten real peels in two hours, with entries that fire every
-// minute, of which one always fails. A second in which masters or bus return is not in the mean: then every peel reports once.
+// minute and one that always fails. When masters or the bus return, every peel reports once: that is not in the mean.
 func TestTenThousandPeelsSendLessThanFortyReportsASecond(t *testing.T) {
 	const peels, hours, limit = 10, 2, 40.0 / 10_000
 	dir := t.TempDir()
