@@ -111,7 +111,7 @@ func (l *loop) act(ctx context.Context) (decide.Action, error) {
 		case a.Kind == decide.DoYield:
 			return a, errOtherSource
 		case a.IsTask() && l.task != nil:
-			return decide.Action{Kind: decide.DoNothing}, nil
+			return decide.Action{Kind: decide.DoNothing, Reason: a.Reason}, nil
 		case a.Kind == decide.DoPublish:
 			if err := l.write(ctx, a); err != nil {
 				return a, err

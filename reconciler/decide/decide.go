@@ -8,6 +8,7 @@
 package decide
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -101,11 +102,10 @@ func Next(s *State) Action {
 	all := Action{Kind: DoNothing}
 	for _, step := range []func(*State) Action{claim, releasePin, endApproval, follow, serve, republish} {
 		a := step(s)
+		all.Reason = cmp.Or(all.Reason, a.Reason)
 		if a.Kind != DoNothing {
+			a.Reason = all.Reason // holds while the action is carried out
 			return a
-		}
-		if all.Reason == "" {
-			all.Reason = a.Reason
 		}
 		all.Until = Earlier(all.Until, a.Until)
 	}
@@ -192,7 +192,11 @@ func follow(s *State) Action {
 	case r.Suspended != nil && !approving && !r.IsSent(head):
 		return wait(updatesPaused)
 	case r.IsSent(head), !s.isJudged():
-		return s.unlessFailed(s.Failed.Judge, Action{Kind: DoJudge, Commit: head})
+		a := Action{Kind: DoJudge, Commit: head}
+		if j := s.Judged; j != nil && j.Commit == head && s.Shown.Waits == headFrozen {
+			a.Reason = headFrozen // until it is judged anew, after a change of the fleet
+		}
+		return s.unlessFailed(s.Failed.Judge, a)
 	case s.Judged.Refused != nil:
 		return refuse(s)
 	}

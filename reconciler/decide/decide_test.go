@@ -150,13 +150,13 @@ func TestDecide(t *testing.T) {
 		{"another repo for as long as it may be offered", stateOf(other, func(s *State) { s.Now = s.YieldAt }), DoYield, otherSource},
 		{"an old record names no source", stateOf(func(s *State) { s.Own.Repo, s.Record.Time = "h/a", noon }), DoClaim, ""},
 		{"a term begins", stateOf(), DoJudge, ""},
-		{"the head is in force, and its documents are looked at", stateOf(judged(good)), DoPrepare, ""},
+		{"the head is in force, and its documents are looked at", stateOf(judged(good)), DoPrepare, headInForce},
 		{"all is done", stateOf(judged(good), served(0)), DoNothing, headInForce},
-		{"the bucket lacks documents", stateOf(judged(good), served(3)), DoPublish, ""},
+		{"the bucket lacks documents", stateOf(judged(good), served(3)), DoPublish, headInForce},
 		{"the last document is written", stateOf(judged(good), undone, served(0)), DoFinish, ""},
-		{"the fleet changes", stateOf(judged(good), served(0), facts), DoPrepare, ""},
-		{"the fleet changes before documents are written", stateOf(judged(good), served(3), facts), DoPublish, ""},
-		{"a minute has passed", stateOf(judged(good), served(0), minute), DoRepublish, ""},
+		{"the fleet changes", stateOf(judged(good), served(0), facts), DoPrepare, headInForce},
+		{"the fleet changes before documents are written", stateOf(judged(good), served(3), facts), DoPublish, headInForce},
+		{"a minute has passed", stateOf(judged(good), served(0), minute), DoRepublish, headInForce},
 
 		{"a commit", stateOf(head(2), served(0)), DoJudge, ""},
 		{"a good commit", stateOf(head(2), served(0), judged(good)), DoEnforce, ""},
@@ -187,12 +187,12 @@ func TestDecide(t *testing.T) {
 
 		{"paused", stateOf(head(2), paused, served(0)), DoNothing, updatesPaused},
 		{"paused, and the fleet changes", stateOf(head(2), paused, served(0), facts), DoPrepare, updatesPaused},
-		{"paused, and half published", stateOf(paused, judged(good), undone, served(3)), DoPublish, ""},
+		{"paused, and half published", stateOf(paused, judged(good), undone, served(3)), DoPublish, headInForce},
 		{"paused, and what waits is approved", stateOf(head(2), judged(large), paused, approved("plan"), served(0)), DoNothing, updatesPaused},
 		{"paused, and the plan that waits changes", stateOf(head(2), judged(large), paused, blocked("plan"), served(0), facts), DoJudge, ""},
 
 		{"pinned", stateOf(head(2), pinned(false), served(0)), DoNothing, revisionPinned},
-		{"pinned, and half published", stateOf(head(2), pinned(false), undone, served(3)), DoPublish, ""},
+		{"pinned, and half published", stateOf(head(2), pinned(false), undone, served(3)), DoPublish, revisionPinned},
 		{"pinned until newer, at the head", stateOf(pinned(true), served(0)), DoNothing, revisionPinned},
 		{"pinned until newer, and a commit", stateOf(head(2), pinned(true), served(0)), DoCompare, ""},
 		{"pinned until newer, and a commit that comes after", stateOf(head(2), pinned(true), compared(true)), DoReleasePin, ""},
@@ -202,14 +202,17 @@ func TestDecide(t *testing.T) {
 
 		{"frozen", stateOf(head(2), judged(good), frozenFor), DoFreeze, ""},
 		{"frozen, and noted", frozenNoted(), DoNothing, headFrozen},
+		{"frozen, and its documents are looked at again", frozenNoted(func(s *State) { s.Prepared = nil }), DoPrepare, headFrozen},
+		{"frozen, and the fleet changes", frozenNoted(shownFrozen, facts), DoJudge, headFrozen},
+		{"frozen, and a newer commit", frozenNoted(shownFrozen, head(3)), DoJudge, ""},
 		{"frozen, and let through", stateOf(head(2), judged(good), frozenFor, overridden), DoEnforce, ""},
 
 		{"waves, and what peels have reported", stateOf(head(2), judged(inWave)), DoMeasure, ""},
 		{"waves begin", stateOf(head(2), judged(inWave), measured), DoBeginRollout, ""},
 		{"a wave is chosen before a document is written", stateOf(head(2), rolls(0, rollout.Waits, true), judged(good), served(2)), DoStep, ""},
-		{"no peel of the wave is online, and peels have another revision", stateOf(head(2), rolls(0, rollout.Waits, false), judged(good), served(2)), DoPublish, ""},
-		{"a wave has its peels", stateOf(head(2), rolls(1, rollout.Waits, false), judged(good)), DoPrepare, ""},
-		{"a wave is published", stateOf(head(2), rolls(1, rollout.Waits, true), judged(good), served(1)), DoPublish, ""},
+		{"no peel of the wave is online, and peels have another revision", stateOf(head(2), rolls(0, rollout.Waits, false), judged(good), served(2)), DoPublish, headInForce},
+		{"a wave has its peels", stateOf(head(2), rolls(1, rollout.Waits, false), judged(good)), DoPrepare, headInForce},
+		{"a wave is published", stateOf(head(2), rolls(1, rollout.Waits, true), judged(good), served(1)), DoPublish, headInForce},
 		{"a wave soaks", stateOf(head(2), rolls(1, rollout.Soaks, false), judged(good), served(0)), DoNothing, headInForce},
 		{"a wave ends", stateOf(head(2), rolls(1, rollout.Passed, true), judged(good), served(0)), DoStep, ""},
 		{"a wave fails", stateOf(head(2), rolls(1, rollout.Failed, true), judged(good), served(0)), DoRollBack, ""},
@@ -219,10 +222,10 @@ func TestDecide(t *testing.T) {
 
 		{"the record cannot be written", stateOf(head(2), judged(good), failing(writing)), DoNothing, tryAgainLater},
 		{"documents cannot be written", stateOf(judged(good), failing(serving)), DoNothing, headInForce},
-		{"documents cannot be written, and the fleet changes", stateOf(judged(good), failing(serving), facts), DoPrepare, ""},
+		{"documents cannot be written, and the fleet changes", stateOf(judged(good), failing(serving), facts), DoPrepare, headInForce},
 	} {
 		a := Next(c.s)
-		if a.Kind != c.kind || c.kind == DoNothing && a.Reason != c.why {
+		if a.Kind != c.kind || (a.IsTask() || c.kind == DoNothing) && a.Reason != c.why {
 			t.Errorf("%s: %s, %q; want %s, %q", c.name, a.Kind, a.Reason, c.kind, c.why)
 		}
 	}
@@ -236,12 +239,17 @@ func noted(s *State) *State {
 	return s
 }
 
-func frozenNoted() *State {
+func frozenNoted(then ...cond) *State {
 	s := stateOf(head(2), judged(good), frozenFor)
 	s.Record = Next(s).Next
 	served(0)(s)
+	for _, c := range then {
+		c(s)
+	}
 	return s
 }
+
+func shownFrozen(s *State) { s.Show(false, headFrozen) }
 
 func overridden(s *State) {
 	s.Record.Approved = &record.Approval{Commit: s.Source.Head, Override: "outage"}
