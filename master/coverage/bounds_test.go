@@ -125,7 +125,7 @@ func TestAnHourThatCannotBeWrittenDoesNotKeepOthersFromIt(t *testing.T) {
 		for peel := range 16 {
 			var names []string
 			for i := range 400 {
-				name := []byte(fmt.Sprintf("%04d", i))
+				name := fmt.Appendf(nil, "%04d", i)
 				for len(name) < 250 {
 					name = append(name, letters[r.IntN(len(letters))])
 				}
