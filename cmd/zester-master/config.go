@@ -70,7 +70,7 @@ type Web struct {
 type MCP struct {
 	Serve bool   `yaml:"serve"` // tools for assistants at /mcp of the REST address
 	Allow string `yaml:"allow"` // dispatch, or empty: the tools change nothing
-	Limit int    `yaml:"limit"` // hold actions on more peels; 0: mcp.DefaultLimit
+	Limit int    `yaml:"limit"` // hold actions on more peels in an hour; 0: mcp.DefaultLimit
 }
 
 // REST is the part of master.yaml about HTTP. Its flags are --rest-listen and so on.
@@ -143,7 +143,7 @@ func (c *Config) Flags(fs *flag.FlagSet) {
 	fs.StringVar(&c.REST.Key, "rest-key", c.REST.Key, "read the certificate's key from `FILE`")
 	fs.BoolVar(&c.MCP.Serve, "mcp-serve", c.MCP.Serve, "serve tools for assistants at /mcp of the REST address")
 	fs.StringVar(&c.MCP.Allow, "mcp-allow", c.MCP.Allow, "let assistants `DO` more than read and propose: dispatch")
-	fs.IntVar(&c.MCP.Limit, "mcp-limit", c.MCP.Limit, "hold actions of assistants on more than `N` peels (default: 10)")
+	fs.IntVar(&c.MCP.Limit, "mcp-limit", c.MCP.Limit, "hold actions of assistants on more than `N` peels in an hour (default: 10)")
 	fs.BoolVar(&c.PerPeel, "metrics-per-peel", c.PerPeel, "give metrics of entries a label for each peel")
 	fs.StringVar(&c.OTel.URL, "otel-url", c.OTel.URL, "send spans of jobs and runs to the collector of OpenTelemetry at `URL`")
 	fs.StringVar(&c.OTel.HeadersFile, "otel-headers-file", c.OTel.HeadersFile, "send the headers in `FILE` to that collector")

@@ -32,9 +32,9 @@ config repo say is marked as data that the assistant must not obey; nothing can
 make sure that it does not.
 
 By default the tools read, and propose changes of schedules as pull requests.
---allow dispatch adds tools that run functions and pause entries. An action on
-more than --limit peels is not done: it waits until a person decides with zester
-approve.`,
+--allow dispatch adds tools that run functions and pause entries. They act on at
+most --limit peels in an hour: what goes beyond waits until a person decides
+with zester approve.`,
 		Args: words(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f, ok := cmd.InOrStdin().(*os.File); ok && term.IsTerminal(int(f.Fd())) {
@@ -52,7 +52,7 @@ approve.`,
 		},
 	}
 	cmd.Flags().StringVar(&allow, "allow", "", "`WHAT` beyond reading and proposing: dispatch")
-	cmd.Flags().IntVar(&limit, "limit", limit, "hold actions on more than `N` peels")
+	cmd.Flags().IntVar(&limit, "limit", limit, "hold actions on more than `N` peels in an hour")
 	return cmd
 }
 

@@ -272,8 +272,12 @@ func TestAnAssistantActsWithinItsLimitAndWhatIsBeyondWaitsForAPerson(t *testing.
 		t.Error(text)
 	}
 
+	other := a.previewed("web-02")
+	if text, failed := a.call("dispatch", ping("web-02", other, 1)); failed || !strings.HasPrefix(text, "Nothing was done: assistants may act on at most 1 peels in an hour.") {
+		t.Errorf("a second peel within the hour: %s", text)
+	}
 	text, failed = a.call("dispatch", ping("web-*", two, 2))
-	h := regexp.MustCompile(`^Nothing was done: 2 peels .*: zester approve (\w{27})$`).FindStringSubmatch(text)
+	h := regexp.MustCompile(`^Nothing was done: .* on 2 peels .*: zester approve (\w{27})$`).FindStringSubmatch(text)
 	if failed || h == nil {
 		t.Fatal(text)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -39,7 +40,7 @@ func (s *server) preview(ctx context.Context, _ call, in previewIn) (*reply, err
 	}
 	said := fmt.Sprintf("The target selects %d peels. hash: %s", len(peels), audit.PeelsHash(peels))
 	if len(peels) > s.Limit {
-		said += fmt.Sprintf("\nThat is above the limit of %d: an action on them waits for a person.", s.Limit)
+		said += fmt.Sprintf("\nThat is above the limit of %d in an hour: an action on them waits for a person.", s.Limit)
 	}
 	return &reply{said: said, data: peels[:min(len(peels), maxShownPeels)]}, nil
 }
@@ -96,7 +97,8 @@ func whole(v any) any {
 	return v
 }
 
-// act does an action if the target still selects the peels that the assistant has seen, or holds it if they are too many.
+// act does an action if the target still selects the peels that the assistant has seen. It holds the action if they are too many,
+// together with those of the last hour.
 func (s *server) act(ctx context.Context, q held.Add, expect int) (*reply, error) {
 	if err := q.Check(); err != nil {
 		return nil, err
@@ -108,13 +110,13 @@ func (s *server) act(ctx context.Context, q held.Add, expect int) (*reply, error
 	if err := unchanged(peels, q.Hash, expect); err != nil {
 		return nil, err
 	}
-	if len(peels) > s.Limit {
+	if !s.acted.take(s.owner, peels, s.Limit, time.Now()) {
 		a, err := ask[held.Action](ctx, s, "hold", "add", q)
 		if err != nil {
 			return nil, err
 		}
-		return &reply{said: fmt.Sprintf("Nothing was done: %d peels are more than the limit of %d. The action %s waits until %s for a person, who decides with: zester approve %s",
-			len(peels), s.Limit, a.ID, a.Expires.UTC().Format("2006-01-02 15:04 MST"), a.ID)}, nil
+		return &reply{said: fmt.Sprintf("Nothing was done: assistants may act on at most %d peels in an hour. The action %s on %d peels waits until %s for a person, who decides with: zester approve %s",
+			s.Limit, a.ID, len(peels), a.Expires.UTC().Format("2006-01-02 15:04 MST"), a.ID)}, nil
 	}
 	action := held.Action{Add: q, JID: wire.NewJID()}
 	spec := action.Spec()

@@ -22,12 +22,13 @@ type optionsKey struct{}
 // token. There are no sessions: each request stands alone and may go to any master, so a token that was revoked ends at once. A
 // request that a browser makes for a page of another site is refused.
 func Handler(options func(*http.Request) (o Options, owner string)) http.Handler {
-	calls := bounds.NewCounter(maxCalls)
+	calls, acted := bounds.NewCounter(maxCalls), newActed()
 	h := sdk.NewStreamableHTTPHandler(func(r *http.Request) *sdk.Server { return New(r.Context().Value(optionsKey{}).(Options)) }, &sdk.StreamableHTTPOptions{
 		Stateless: true, JSONResponse: true, MaxRequestBodyBytes: maxBody, PropagateRequestCancellation: true,
 	})
 	return http.NewCrossOriginProtection().Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		o, owner := options(r)
+		o.owner, o.acted = owner, acted
 		slot := bounds.Slot{Key: owner, Most: maxCallsEach}
 		if !calls.Enter(slot) {
 			http.Error(w, "too many calls of assistants at once", http.StatusTooManyRequests)

@@ -5,13 +5,14 @@
 // owner, and fewer by default:
 //   - every request goes to a service of masters in the name of the owner, whose credential the bus checks; the tools of this package add
 //     limits and take none away;
-//   - the tools that change the fleet exist only if the owner allows them, and an action on more peels than the limit waits for a person;
+//   - the tools that change the fleet exist only if the owner allows them, and an action waits for a person if the owner's assistants
+//     would otherwise have acted on more peels than the limit within an hour;
 //   - before a call is carried out it is in the audit log, with the person and the program; a call that cannot be recorded is refused;
 //   - what comes from peels and the repo is marked as such, escaped, bounded, and without what looks like a secret.
 //
 // Arguments are bounded before they are decoded. A failed request is an error of the tool; the server goes on.
 //
-// Known gaps: the limit is for one action, so that several small ones are each below it; changes are of schedule entries alone, and a
+// Known gaps: the peels of the last hour are counted by each master for itself, and over stdio by each process; changes are of schedule entries alone, and a
 // plan shows the patch, not what each peel gains; there is no forecast of the load; a secret is hidden only if it looks like one.
 package mcp
 
@@ -32,7 +33,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// DefaultLimit is how many peels an action may concern without waiting for a person.
+// DefaultLimit is the number of peels on which the assistants of an owner may act within an hour without waiting for a person.
 const DefaultLimit = 10
 
 // Bounds of calls.
@@ -59,8 +60,11 @@ type Options struct {
 	Has     func(credential.Scope) bool
 	Guide   fs.FS // pages NAME.md
 	Act     bool  // offer the tools that change the fleet
-	Limit   int   // peels that an action may concern without waiting for a person; 0: [DefaultLimit]
+	Limit   int   // peels on which assistants may act within an hour without waiting for a person; 0: [DefaultLimit]
 	Version string
+
+	owner string // of the token, over HTTP
+	acted *acted // nil: the server has its own
 }
 
 // A server has what the tools of one [sdk.Server] share.
@@ -79,6 +83,9 @@ type call struct {
 func New(o Options) *sdk.Server {
 	if o.Limit == 0 {
 		o.Limit = DefaultLimit
+	}
+	if o.acted == nil {
+		o.acted = newActed()
 	}
 	s := &server{Options: o, tools: map[string]bool{}, slots: make(chan struct{}, callsAtOne)}
 	m := sdk.NewServer(&sdk.Implementation{Name: "zester", Version: o.Version}, &sdk.ServerOptions{
