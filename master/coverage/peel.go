@@ -267,7 +267,7 @@ func exitOf(e *wire.EntryReport) uint8 {
 	if e.Ended.Equal(e.Succeeded) {
 		return 0
 	}
-	if code, ok := wire.ExitCode(e.Error); ok {
+	if code, ok := wire.ParseExitCode(e.Error); ok {
 		return uint8(code)
 	}
 	return noExit

@@ -212,7 +212,7 @@ func (e ending) result() wire.Result {
 	case e.signal != "":
 		message = "killed by " + e.signal
 	case e.code != 0:
-		message = wire.ExitError(e.code)
+		message = wire.ExitCode(e.code).String()
 	}
 	return wire.Result{Success: message == "", Error: message, Data: data}
 }

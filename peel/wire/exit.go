@@ -7,12 +7,16 @@ import (
 
 const exitStatus = "exit status "
 
-// ExitError returns the error of a run whose command ended with an exit code other than 0.
-func ExitError(code int) string { return exitStatus + strconv.Itoa(code) }
+// An ExitCode is the exit code of a command, other than 0.
+type ExitCode int
 
-// ExitCode returns the exit code in an error that [ExitError] returned. ok is false for another error.
-func ExitCode(text string) (code int, ok bool) {
+// String returns the error of a run whose command ended with the code.
+func (c ExitCode) String() string { return exitStatus + strconv.Itoa(int(c)) }
+
+// ParseExitCode returns the exit code in an error of [ExitCode.String]. ok is false for another error.
+func ParseExitCode(text string) (code ExitCode, ok bool) {
 	number, ok := strings.CutPrefix(text, exitStatus)
-	code, err := strconv.Atoi(number)
-	return code, ok && err == nil && code > 0 && code < 256 && ExitError(code) == text
+	n, err := strconv.Atoi(number)
+	code = ExitCode(n)
+	return code, ok && err == nil && n > 0 && n < 256 && code.String() == text
 }
