@@ -242,7 +242,7 @@ func (f *wanted) plan(w *host.World, info safefs.Info, mode uint32) ([]host.Step
 	} else if err := mayOwn(f.path, want); err != nil {
 		return nil, err
 	}
-	change := host.Change{Do: "write", What: f.path, Before: describe(info, old), After: fmt.Sprintf("%d bytes, %04o", len(f.content), want.Mode)}
+	change := host.Change{Do: "write", What: f.path, Before: describe(info), After: fmt.Sprintf("%d bytes, %04o", len(f.content), want.Mode)}
 	if info.Kind == safefs.Absent {
 		change.Do = "create"
 	}
@@ -276,12 +276,12 @@ func mayOwn(name string, want safefs.Attributes) error {
 
 func readable(info safefs.Info) bool { return info.Kind != safefs.File || info.Mode&0o004 != 0 }
 
-func describe(info safefs.Info, content []byte) string {
+func describe(info safefs.Info) string {
 	switch info.Kind {
 	case safefs.Absent:
 		return ""
 	case safefs.File:
-		return fmt.Sprintf("%d bytes, %04o", len(content), info.Mode)
+		return fmt.Sprintf("%d bytes, %04o", info.Size, info.Mode)
 	case safefs.Symlink:
 		return "link to " + info.Target
 	}

@@ -456,3 +456,23 @@ func TestPredictedStepsAreAppliedSteps(t *testing.T) {
 		}
 	}
 }
+
+// A user may make a file whose size is more than the memory of the host, and that takes no room on the disk.
+func TestAHugeFileIsRemovedWithoutItsSizeInMemory(t *testing.T) {
+	dir := temp(t)
+	must(t, os.MkdirAll(dir+"/logs/old", 0o755))
+	for _, name := range []string{"/alone", "/logs/lastlog", "/logs/old/lastlog"} {
+		f, err := os.Create(dir + name)
+		must(t, err)
+		must(t, f.Truncate(1<<43))
+		must(t, f.Close())
+	}
+	absent := planOf(t, "a: {file.absent: {path: "+dir+"/alone}}", noFiles)
+	steps, err := absent(host.New())
+	must(t, err)
+	if want := "8796093022208 bytes, 0644"; len(steps) != 1 || steps[0].Before != want {
+		t.Errorf("%+v, want %q", steps, want)
+	}
+	wants(t, apply(t, absent), "remove alone")
+	wants(t, apply(t, planOf(t, "d: {file.directory: {path: "+dir+"/logs, clean: true}}", noFiles)), "remove lastlog", "remove old")
+}

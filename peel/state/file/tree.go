@@ -114,7 +114,7 @@ func (k *walker) below(info safefs.Info) safefs.Attributes {
 // remove plans the removal of a path and all below it.
 func remove(name string, info safefs.Info) host.Step {
 	return host.Step{
-		Change: host.Change{Do: "remove", What: name, Before: describe(info, make([]byte, info.Size)), Deletes: true},
+		Change: host.Change{Do: "remove", What: name, Before: describe(info), Deletes: true},
 		Apply: func(context.Context) error {
 			return inParent(name, func(d *safefs.Dir, base string) error { return d.RemoveAll(base) })
 		},
@@ -147,7 +147,7 @@ func Link(w *host.World, a *state.FileSymlink) ([]host.Step, error) {
 	if err != nil {
 		return nil, err
 	}
-	change := host.Change{Do: "write", What: a.Path, Before: describe(info, nil), After: "link to " + a.Target}
+	change := host.Change{Do: "write", What: a.Path, Before: describe(info), After: "link to " + a.Target}
 	if info.Kind == safefs.Absent {
 		change.Do = "create"
 	}
