@@ -295,7 +295,12 @@ func (f *wanted) write(ctx context.Context, a safefs.Attributes) error {
 		if err != nil {
 			return err
 		}
-		if err := f.verify(ctx, staged.Path()); err != nil {
+		if d.Exposed() {
+			err = f.verifyCopy(ctx)
+		} else {
+			err = f.verify(ctx, staged.Path())
+		}
+		if err != nil {
 			staged.Discard()
 			return err
 		}
@@ -303,20 +308,37 @@ func (f *wanted) write(ctx context.Context, a safefs.Attributes) error {
 	})
 }
 
-// verify runs the check command on a staged file.
-func (f *wanted) verify(ctx context.Context, staged string) error {
+// verifyCopy runs the check command on a copy of the content in a directory that no other user can open.
+func (f *wanted) verifyCopy(ctx context.Context) error {
+	if f.check == nil {
+		return nil
+	}
+	dir, err := os.MkdirTemp("", "zester-check-") // 0700
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	name := path.Join(dir, path.Base(f.path))
+	if err := os.WriteFile(name, f.content, 0o600); err != nil {
+		return err
+	}
+	return f.verify(ctx, name)
+}
+
+// verify runs the check command on a file with the new content.
+func (f *wanted) verify(ctx context.Context, name string) error {
 	if f.check == nil {
 		return nil
 	}
 	words := make([]string, len(f.check))
 	for i, w := range f.check {
-		words[i] = strings.ReplaceAll(w, "{}", staged)
+		words[i] = strings.ReplaceAll(w, "{}", name)
 	}
 	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
 	cmd.Env = host.Environment()
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("the check of the new content fails, the old file stays: %s: %w, with the output %.2000q", strings.Join(words, " "), err, bytes.TrimSpace(out))
+		return fmt.Errorf("the check of the new content fails, the old file stays: %s: %w, with the output %.2000q", strings.Join(f.check, " "), err, bytes.TrimSpace(out))
 	}
 	return nil
 }

@@ -12,12 +12,15 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/seed-c01c3da5/zester/peel/state/host"
+	"github.com/seed-c01c3da5/zester/peel/state/safefs"
 	"github.com/seed-c01c3da5/zester/settings/state"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
@@ -475,4 +478,73 @@ func TestAHugeFileIsRemovedWithoutItsSizeInMemory(t *testing.T) {
 	}
 	wants(t, apply(t, absent), "remove alone")
 	wants(t, apply(t, planOf(t, "d: {file.directory: {path: "+dir+"/logs, clean: true}}", noFiles)), "remove lastlog", "remove old")
+}
+
+// The user of a directory swaps the staged file for one of the user's own, again and again. The check is a program that would
+// run what the user wrote.
+func TestTheUserOfADirectoryGetsNothingCheckedOrCommitted(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to make files of other users")
+	}
+	dir := temp(t)
+	app, marks := dir+"/app", dir+"/marks"
+	must(t, os.Mkdir(app, 0o755))
+	must(t, os.Mkdir(marks, 0o755))
+	must(t, os.Chown(app, 1234, 1234))
+	evil, staged := app+"/evil", stagedName(t, app)
+	put(t, evil, "echo >"+marks+"/evil\n")
+	stop := make(chan struct{})
+	var swapping sync.WaitGroup
+	swapping.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				_ = unix.Renameat2(unix.AT_FDCWD, evil, unix.AT_FDCWD, staged, unix.RENAME_EXCHANGE)
+			}
+		}
+	})
+	refused := 0
+	for i := range 40 {
+		text := fmt.Sprintf("echo >%s/good # %d\n", marks, i)
+		steps, err := planOf(t, "f: {file.managed: {path: "+app+"/f, content: "+strconv.Quote(text)+", user: root, check: [sh, '{}']}}", noFiles)(host.New())
+		must(t, err)
+		err = steps[0].Apply(t.Context())
+		if _, isUnsafe := errors.AsType[*safefs.UnsafeError](err); err != nil && !isUnsafe {
+			t.Fatal(err)
+		}
+		if err != nil {
+			refused++
+		} else if got := get(t, app+"/f"); got != text {
+			t.Errorf("the write succeeded, and the file holds %q", got)
+		}
+	}
+	close(stop)
+	swapping.Wait()
+	if refused == 0 {
+		t.Error("no swap was between the writing and the commit")
+	}
+	if names, err := os.ReadDir(marks); err != nil || len(names) != 1 || names[0].Name() != "good" {
+		t.Errorf("the checks ran %v, %v", names, err)
+	}
+}
+
+// stagedName returns the path at which the file f of a directory is staged.
+func stagedName(t *testing.T, dir string) string {
+	t.Helper()
+	d, err := safefs.Open(dir)
+	must(t, err)
+	defer d.Close()
+	s, err := d.Stage("f", nil, safefs.Attributes{})
+	must(t, err)
+	defer s.Discard()
+	return s.Path()
+}
+
+// A check of a file in a directory of root sees the new file beside the old one, where relative names in it lead.
+func TestACheckInADirectoryOfRootSeesItsNeighbours(t *testing.T) {
+	dir := temp(t)
+	put(t, dir+"/mime.types", "x")
+	wants(t, apply(t, planOf(t, "f: {file.managed: {path: "+dir+"/f, content: a, check: [sh, -c, 'test -e $(dirname {})/mime.types']}}", noFiles)), "create f")
 }

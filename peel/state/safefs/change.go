@@ -25,6 +25,7 @@ type Attributes struct {
 // A Staged file is complete and not yet at its place. End it with Commit or Discard.
 type Staged struct {
 	dir        *Dir
+	file       *os.File
 	temp, name string
 }
 
@@ -35,13 +36,8 @@ func (d *Dir) Stage(name string, content []byte, a Attributes) (*Staged, error) 
 	if err != nil {
 		return nil, d.fail("create", s.temp, err)
 	}
-	f := os.NewFile(uintptr(fd), s.Path())
-	if err = s.fill(f, content, a); err != nil {
-		_ = f.Close()
-		s.Discard()
-		return nil, err
-	}
-	if err = f.Close(); err != nil {
+	s.file = os.NewFile(uintptr(fd), s.Path())
+	if err = s.fill(content, a); err != nil {
 		s.Discard()
 		return nil, err
 	}
@@ -62,17 +58,17 @@ func (d *Dir) temp(name string) string {
 // Path returns where the staged file is now.
 func (s *Staged) Path() string { return path.Join(s.dir.path, s.temp) }
 
-func (s *Staged) fill(f *os.File, content []byte, a Attributes) error {
-	if _, err := f.Write(content); err != nil {
+func (s *Staged) fill(content []byte, a Attributes) error {
+	if _, err := s.file.Write(content); err != nil {
 		return err
 	}
-	if err := s.copyXattrs(f); err != nil {
+	if err := s.copyXattrs(); err != nil {
 		return err
 	}
-	if err := own(int(f.Fd()), a); err != nil {
+	if err := own(int(s.file.Fd()), a); err != nil {
 		return s.dir.fail("change the owner or mode of", s.name, err)
 	}
-	return f.Sync()
+	return s.file.Sync()
 }
 
 // own sets owner and mode. The mode comes last, because a change of the owner clears setuid.
@@ -90,7 +86,7 @@ func own(fd int, a Attributes) error {
 }
 
 // copyXattrs gives a staged file the extended attributes of the file at its place.
-func (s *Staged) copyXattrs(to *os.File) error {
+func (s *Staged) copyXattrs() error {
 	from, info, err := s.dir.open(s.name, unix.O_RDONLY)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ELOOP) { // ELOOP: a symbolic link, which is replaced
 		return nil
@@ -117,7 +113,7 @@ func (s *Staged) copyXattrs(to *os.File) error {
 		}
 		size, err := unix.Fgetxattr(int(from.Fd()), name, value)
 		if err == nil {
-			err = unix.Fsetxattr(int(to.Fd()), name, value[:size], 0)
+			err = unix.Fsetxattr(int(s.file.Fd()), name, value[:size], 0)
 		}
 		if err != nil && !errors.Is(err, unix.ENOTSUP) && !(errors.Is(err, unix.EPERM) && strings.HasPrefix(name, "security.")) {
 			return s.dir.fail("copy the attribute "+name+" of", s.name, err)
@@ -126,17 +122,42 @@ func (s *Staged) copyXattrs(to *os.File) error {
 	return nil
 }
 
-// Commit puts the file at its place and flushes the directory.
+// Commit puts the file at its place and flushes the directory. If another user replaced the file, Commit fails: before the
+// rename the old file stays; after it the path has what that user put there.
 func (s *Staged) Commit() error {
+	if err := s.isAt(s.temp); err != nil {
+		_ = s.file.Close()
+		return err
+	}
 	if err := unix.Renameat(s.dir.fd, s.temp, s.dir.fd, s.name); err != nil {
 		s.Discard()
 		return s.dir.fail("replace", s.name, err)
 	}
-	return s.dir.sync()
+	err := errors.Join(s.isAt(s.name), s.file.Close())
+	return errors.Join(err, s.dir.sync())
+}
+
+// isAt returns an error unless name is the file that was written.
+func (s *Staged) isAt(name string) error {
+	var written, is unix.Stat_t
+	if err := unix.Fstat(int(s.file.Fd()), &written); err != nil {
+		return s.dir.fail("stat", name, err)
+	}
+	err := unix.Fstatat(s.dir.fd, name, &is, unix.AT_SYMLINK_NOFOLLOW)
+	if err != nil && err != unix.ENOENT {
+		return s.dir.fail("stat", name, err)
+	}
+	if err != nil || is.Dev != written.Dev || is.Ino != written.Ino {
+		return &UnsafeError{path.Join(s.dir.path, name), "another user replaced the file while it was written"}
+	}
+	return nil
 }
 
 // Discard removes the staged file.
-func (s *Staged) Discard() { _ = unix.Unlinkat(s.dir.fd, s.temp, 0) }
+func (s *Staged) Discard() {
+	_ = s.file.Close()
+	_ = unix.Unlinkat(s.dir.fd, s.temp, 0)
+}
 
 func (d *Dir) sync() error {
 	f, _, err := d.open(".", unix.O_RDONLY|unix.O_DIRECTORY)

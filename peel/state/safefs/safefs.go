@@ -12,6 +12,9 @@
 //     his own and to no others.
 //   - At any time a file that is written has its old content or its new content, also after a crash, and its new content
 //     has its final owner and mode. Extended attributes, and with them access lists, are those of the old file.
+//   - [Staged.Commit] succeeds only if the file at the path is the one that was written, and not one that another user put in its
+//     place. Until then another user may have replaced it if the directory is exposed, see [Dir.Exposed]: nothing may be done with
+//     it by its path.
 //   - A crash leaves at most one file beside the one that is written, which the next [Dir.Stage] of that name removes.
 //   - [Dir.RemoveAll] follows no link and leaves what is mounted below.
 //
@@ -71,9 +74,10 @@ func (e *UnsafeError) Error() string {
 
 // A Dir is an open directory. Close it after use.
 type Dir struct {
-	fd   int
-	path string
-	info Info
+	fd        int
+	path      string
+	info      Info
+	swappable bool // another user can put another directory at the path
 }
 
 // Close releases the directory.
@@ -81,6 +85,14 @@ func (d *Dir) Close() { _ = unix.Close(d.fd) }
 
 // Path returns the path without the links that were followed.
 func (d *Dir) Path() string { return d.path }
+
+// Exposed reports whether another user can put a file in the directory, or another directory at its path.
+func (d *Dir) Exposed() bool { return d.swappable || !trusted(d.info.UID) || othersWrite(d.info) }
+
+// canSwap reports whether another user can put something else in the place of a file in the directory.
+func (d *Dir) canSwap(file Info) bool {
+	return d.swappable || !trusted(d.info.UID) || othersWrite(d.info) && (d.info.Mode&unix.S_ISVTX == 0 || !trusted(file.UID))
+}
 
 // trusted reports whether a user can already do what this process does.
 func trusted(uid uint32) bool { return uid == 0 || uid == uint32(os.Geteuid()) }
@@ -148,7 +160,7 @@ func (w *walk) step(d *Dir, part string) (*Dir, error) {
 	}
 	switch info.Kind {
 	case Directory:
-		return &Dir{fd: fd, path: at, info: info}, nil
+		return &Dir{fd: fd, path: at, info: info, swappable: d.canSwap(info)}, nil
 	case Symlink:
 		defer func() { _ = unix.Close(fd) }()
 		return w.follow(d, fd, at, info)

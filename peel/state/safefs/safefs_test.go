@@ -327,3 +327,27 @@ func TestWhatACrashLeavesIsRemovedByTheNextWrite(t *testing.T) {
 	must(t, os.Mkdir(s.Path(), 0o700))
 	write(t, filepath.Join(dir, "f"), "newer")
 }
+
+func TestADirectoryIsExposedIfAnotherUserCanSwapWhatIsInItOrIt(t *testing.T) {
+	dir := temp(t)
+	h := home(t, dir, 1234)
+	must(t, os.MkdirAll(filepath.Join(h, "roots"), 0o755)) // the user can put another directory in its place
+	for name, mode := range map[string]os.FileMode{"safe": 0o755, "group": 0o775, "open": 0o777, "sticky": 0o777 | os.ModeSticky} {
+		must(t, os.Mkdir(filepath.Join(dir, name), 0o755))
+		must(t, os.Chmod(filepath.Join(dir, name), mode))
+		must(t, os.Mkdir(filepath.Join(dir, name, "sub"), 0o755))
+	}
+	must(t, os.Mkdir(filepath.Join(dir, "sticky", "users"), 0o755))
+	must(t, os.Chown(filepath.Join(dir, "sticky", "users"), 1234, 1234))
+	for name, want := range map[string]bool{
+		"safe": false, "safe/sub": false, "group": true, "group/sub": true, "open": true, "open/sub": true,
+		"sticky": true, "sticky/sub": false, "sticky/users": true, "home": true, "home/roots": true,
+	} {
+		d, err := Open(filepath.Join(dir, name))
+		must(t, err)
+		if d.Exposed() != want {
+			t.Errorf("%s: %v, want %v", name, d.Exposed(), want)
+		}
+		d.Close()
+	}
+}
