@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/seed-c01c3da5/zester/cmd/daemon"
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/peel/dial"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -24,26 +26,41 @@ type connection struct {
 	flags *pflag.FlagSet // of the command that runs
 }
 
-// applyContext fills in URL, credential and CA from the context, unless --url or a data directory was given.
+// applyContext fills in the URL of the context, unless a URL or a data directory was given. The credential and CA of the
+// context are used only if none was given by --creds, --ca or their variables.
 func (c *connection) applyContext() error {
-	if c.url != "" {
+	named := c.given("context")
+	if named && c.given("url") {
+		return usageError("cannot use --context and --url together: a context is the URL of a bus, with a credential")
+	}
+	if c.url != "" && !named {
 		return nil
 	}
+
 	config, err := readConfig()
 	if err != nil {
 		return err
 	}
 	name := c.name
-	if name == "" && (c.flags == nil || !c.flags.Changed("data-dir")) && os.Getenv("ZESTER_DATA_DIR") == "" {
+	if name == "" && !c.given("data-dir") && os.Getenv("ZESTER_DATA_DIR") == "" {
 		name = config.Current
 	}
+
 	found, err := config.find(name)
-	if err != nil || found == nil {
+	if err != nil {
 		return err
 	}
-	c.url, c.creds, c.ca = found.URL, found.Creds, found.CA
+	if found == nil {
+		found = &busContext{} // the master on this host, also if ZESTER_URL names another
+	}
+	c.url = found.URL
+	c.creds = cmp.Or(c.creds, found.Creds)
+	c.ca = cmp.Or(c.ca, found.CA)
 	return nil
 }
+
+// given reports whether the command line has the flag.
+func (c *connection) given(flag string) bool { return c.flags != nil && c.flags.Changed(flag) }
 
 // client connects to the bus that the flags name, else to the bus of the context, else to the master on this host.
 func (a *app) client() (*api.Client, error) {
@@ -54,30 +71,47 @@ func (a *app) client() (*api.Client, error) {
 	return api.Connect(o)
 }
 
-// bus returns the options for that connection.
+// bus returns the options for that connection. A credential that was given is used with each bus, also with the one of
+// this host, whose own credential may do more.
 func (a *app) bus() (api.ClientOptions, error) {
 	c := a.connect
 	if err := c.applyContext(); err != nil {
 		return api.ClientOptions{}, err
 	}
-	if c.url != "" {
-		if strings.HasPrefix(c.url, "http") {
-			return api.ClientOptions{}, usageError("cannot connect to %s: a bus is at tls://HOST:PORT; http is for programs that use the REST API with a token", c.url)
-		}
-		if c.creds == "" {
-			return api.ClientOptions{}, usageError("cannot connect to %s without a credential: give --creds FILE", c.url)
-		}
-		creds, err := os.ReadFile(c.creds)
-		if err != nil {
-			return api.ClientOptions{}, &failure{code: exitDenied, err: fmt.Errorf("cannot read the credential: %w", err), hint: hintCredential}
-		}
-		return api.ClientOptions{URL: c.url, Creds: creds, CA: c.ca}, nil
+	if strings.HasPrefix(c.url, "http") {
+		return api.ClientOptions{}, usageError("cannot connect to %s: a bus is at tls://HOST:PORT; http is for programs that use the REST API with a token", c.url)
 	}
-	info, err := api.ReadRunInfo(c.dataDir)
+	if c.url != "" && c.creds == "" {
+		return api.ClientOptions{}, usageError("cannot connect to %s without a credential: give --creds FILE", c.url)
+	}
+
+	o := api.ClientOptions{URL: c.url}
+	if c.url == "" {
+		var err error
+		if o, err = localBus(c.dataDir); err != nil {
+			return api.ClientOptions{}, err
+		}
+	}
+	o.CA = cmp.Or(c.ca, o.CA)
+	if c.creds == "" {
+		return o, nil
+	}
+
+	creds, err := os.ReadFile(c.creds)
+	if err != nil {
+		return api.ClientOptions{}, &failure{code: exitDenied, err: fmt.Errorf("cannot read the credential: %w", err), hint: hintCredential}
+	}
+	o.Creds = creds
+	return o, nil
+}
+
+// localBus returns the options for the master with that data directory.
+func localBus(dataDir string) (api.ClientOptions, error) {
+	info, err := api.ReadRunInfo(dataDir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		err = &failure{
-			code: exitFailed, err: fmt.Errorf("%w with the data directory %s", errNoMaster, c.dataDir),
+			code: exitFailed, err: fmt.Errorf("%w with the data directory %s", errNoMaster, dataDir),
 			hint: "name one with --data-dir, or a bus with --url and --creds; zester demo shows everything on this machine",
 		}
 	case errors.Is(err, fs.ErrPermission):
@@ -87,6 +121,17 @@ func (a *app) bus() (api.ClientOptions, error) {
 		}
 	}
 	return api.ClientOptions{URL: info.URL, Creds: []byte(info.Creds), CA: info.CA}, err
+}
+
+// systemDataDir is the data directory of a master that is installed as a service.
+const systemDataDir = "/var/lib/zester"
+
+// dataDir returns the default data directory: the one of the service where this user can use its master, else the user's own.
+func dataDir(system string) string {
+	if _, err := api.ReadRunInfo(system); err == nil {
+		return system
+	}
+	return daemon.DataDir()
 }
 
 // online returns a RunE that connects and calls do.

@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/seed-c01c3da5/zester/cmd/daemon"
 )
 
 // A shared is a set of flags that several commands have. A command has only those that it uses.
@@ -237,7 +236,7 @@ func (a *app) addShared(own *pflag.FlagSet, which shared, annotation string) {
 	if which&flagDir != 0 {
 		dir := os.Getenv("ZESTER_DATA_DIR")
 		if dir == "" {
-			dir = daemon.DataDir()
+			dir = dataDir(systemDataDir)
 		}
 		all.StringVar(&c.dataDir, "data-dir", dir, "data `DIR` of the master on this host")
 	}

@@ -68,7 +68,9 @@ Exit codes:
   130  interrupted; a job that was dispatched goes on
 
 The variables ZESTER_URL, ZESTER_CREDS, ZESTER_CA, ZESTER_CONTEXT and
-ZESTER_DATA_DIR are the defaults of the flags of these names. States have
+ZESTER_DATA_DIR are the defaults of the flags of these names. A credential
+given by --creds or its variable is used with each bus, instead of the one of
+the context or of the master on this host. States have
 colours on a terminal, unless NO_COLOR is set or --color never is given.`
 
 // A failure ends the command with an exit code. If err is nil nothing is printed, because the output shows what failed.

@@ -55,7 +55,8 @@ func writeSecret(path string, data []byte) error {
 }
 
 // ReadRunInfo reads run.json in a data directory. The error is [fs.ErrNotExist] if there is none; a file that others
-// may read or write is refused, and one that they could put there: it names the bus that gets the commands.
+// may read or write is refused, and one that they could put there: it names the bus that gets the commands. Root reads the
+// file of a master that runs as another user ([private.CheckRead]).
 func ReadRunInfo(dir string) (RunInfo, error) {
 	path := filepath.Join(dir, runFile)
 	info, err := readRunInfo(path)
@@ -66,7 +67,7 @@ func ReadRunInfo(dir string) (RunInfo, error) {
 }
 
 func readRunInfo(path string) (info RunInfo, err error) {
-	if err := private.Check(path); err != nil {
+	if err := private.CheckRead(path); err != nil {
 		return info, err
 	}
 	f, err := os.Open(path)

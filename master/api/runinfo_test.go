@@ -74,6 +74,12 @@ func TestRunInfoThatOthersCouldReplaceIsRefused(t *testing.T) {
 	if _, err := api.ReadRunInfo(dir); err == nil || !strings.Contains(err.Error(), "belongs to user 65534") {
 		t.Errorf("a file of another user: %v", err)
 	}
+	if err := os.Chown(dir, 65534, -1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := api.ReadRunInfo(dir); err != nil {
+		t.Errorf("root and a master that runs as another user: %v", err)
+	}
 }
 
 func TestRunInfoOfAnotherProcessStays(t *testing.T) {

@@ -68,7 +68,7 @@ func TestADirectoryOfAnotherUserHoldsNoKeysBelowIt(t *testing.T) {
 	if err := os.Chown(a, nobody, nobody); err != nil {
 		t.Fatal(err)
 	}
-	wantRefused(t, filepath.Join(b, "keys"), a+" belongs to user 65534", "chown 0 "+a)
+	wantRefused(t, filepath.Join(b, "keys"), a+" belongs to user 65534", "runuser -u USER")
 	if _, err := os.Stat(filepath.Join(b, "keys")); !os.IsNotExist(err) {
 		t.Error("the directory was made")
 	}
@@ -87,6 +87,56 @@ func TestADirectoryOfAnotherUserHoldsNoKeysBelowIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantRefused(t, link, link+" belongs to user 65534")
+}
+
+func TestRootReadsWhatOneOtherUserOwns(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("gives directories to other users")
+	}
+	const service, stranger = 65534, 65533
+
+	own := func(t *testing.T, uid int, paths ...string) {
+		t.Helper()
+		for _, path := range paths {
+			if err := os.Lchown(path, uid, uid); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, c := range []struct {
+		name    string
+		change  func(t *testing.T, base, a, b string)
+		refused string
+	}{
+		{"all of it is the service's", func(*testing.T, string, string, string) {}, ""},
+		{"root has put a file there", func(t *testing.T, _, _, b string) { own(t, 0, b) }, ""},
+		{"a second user owns a part", func(t *testing.T, _, _, b string) { own(t, stranger, b) }, "belongs to user 65533"},
+		{"others may write to a part", func(t *testing.T, _, _, b string) { mode(t, b, 0o777) }, "others may write to"},
+		{"others may make the directory", func(t *testing.T, base, _, _ string) { mode(t, base, 0o777|os.ModeSticky) }, "belongs to user 65534"},
+		{"a link below it", func(t *testing.T, _, _, b string) {
+			if err := os.Remove(b); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Symlink("/root", b); err != nil {
+				t.Fatal(err)
+			}
+			own(t, service, b)
+		}, "is a symbolic link in a directory of user 65534"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			base, a, b := tree(t)
+			own(t, service, a, b)
+			c.change(t, base, a, b)
+
+			err := CheckRead(b)
+			if (err != nil) != (c.refused != "") || err != nil && !strings.Contains(err.Error(), c.refused) {
+				t.Errorf("CheckRead: %v, want %q", err, c.refused)
+			}
+			if err := Check(b); err == nil {
+				t.Error("Check takes it too, so keys would be written there")
+			}
+		})
+	}
 }
 
 func TestLinksOfAPathAreFollowedAndBounded(t *testing.T) {

@@ -28,9 +28,11 @@ func Dir(dataDir string) string { return filepath.Join(dataDir, "auth") }
 
 // Open reads the keys in dir, or makes them if dir is empty or not there. They appear all at once or not at all,
 // and when two processes make them the first wins for both. It refuses a directory or file that others than its
-// owner may use, a path that others may change, and a set with a key missing: a new one would lock out everybody whose credential the old one signed.
+// owner may use, a path that others may change, and a set with a key missing: a new one would lock out everybody whose credential
+// the old one signed. Root may read the keys of a master that runs as another user, and changes none of them: the files
+// would be root's, and the master could not read them.
 func Open(dir string) (*Keys, error) {
-	if err := private.Check(dir); err != nil {
+	if err := private.CheckRead(dir); err != nil {
 		return nil, err
 	}
 	names, err := os.ReadDir(dir)
@@ -72,6 +74,9 @@ func complete(root *os.Root, dir string, r grants.Role) error {
 
 // addKey makes a key unless it exists.
 func addKey(dir, file string) error {
+	if err := private.Check(dir); err != nil {
+		return err
+	}
 	tmp, err := os.MkdirTemp(dir, ".new-key-*")
 	if err != nil {
 		return err
@@ -89,6 +94,9 @@ func addKey(dir, file string) error {
 // create writes a full set beside dir and then gives it its name. A crash before that leaves a directory of
 // unused keys, which nothing reads.
 func create(dir string) error {
+	if err := private.Check(dir); err != nil {
+		return err
+	}
 	parent := filepath.Dir(filepath.Clean(dir))
 	if err := os.MkdirAll(parent, 0o700); err != nil {
 		return err

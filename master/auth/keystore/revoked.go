@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/settings/private"
 )
 
 // revokedFile is in the directory of the keys, so that an embedded server refuses revoked keys from its start.
@@ -70,6 +71,9 @@ func (k *Keys) writeRevoked(all map[grants.Role]map[string]credential.End) error
 	}
 	if len(data) > maxRevoked {
 		return fmt.Errorf("%s would have %d bytes, %d are the most: rotate the signing keys instead", revokedFile, len(data), maxRevoked)
+	}
+	if err := private.Check(k.dir); err != nil {
+		return err
 	}
 	return renameio.WriteFile(filepath.Join(k.dir, revokedFile), data, 0o600)
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/settings/private"
 )
 
 // rotationFile is in the directory of the keys.
@@ -111,6 +112,9 @@ func (k *Keys) note(next credential.Rotation) error {
 func (k *Keys) write(next noted) error {
 	next.Grants = grants.Digest()
 	data, err := json.Marshal(next)
+	if err == nil {
+		err = private.Check(k.dir)
+	}
 	if err == nil {
 		err = renameio.WriteFile(filepath.Join(k.dir, rotationFile), data, 0o600)
 	}
