@@ -13,7 +13,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
+	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/peel/dial"
 )
 
@@ -51,9 +53,7 @@ func (m *Master) updateExternal(ctx context.Context, keys *keystore.Keys, accoun
 	if err != nil {
 		return err
 	}
-	opts := append(append([]nats.Option{dial.CheckedBy(m.o.CA)}, m.o.Connect...),
-		nats.UserCredentialBytes(creds), nats.Name("master "+m.o.ID+" issuer"), nats.NoReconnect(), nats.CustomInboxPrefix(nats.InboxPrefix[:len(nats.InboxPrefix)-1]), dial.Encrypted())
-	nc, err := nats.Connect(m.o.NATS, opts...)
+	nc, err := m.connectOnce(creds, nats.InboxPrefix[:len(nats.InboxPrefix)-1])
 	if err != nil {
 		return fmt.Errorf("cannot reach the bus at %s in its system account: %w", m.o.NATS, err)
 	}
@@ -76,6 +76,38 @@ func (m *Master) updateExternal(ctx context.Context, keys *keystore.Keys, accoun
 		return fmt.Errorf("the bus refuses an account: %s", answer.Error.Description)
 	}
 	return nil
+}
+
+// connectOnce connects to the bus with another credential than the master's, for one request.
+func (m *Master) connectOnce(creds []byte, inbox string) (*nats.Conn, error) {
+	opts, url := []nats.Option{dial.CheckedBy(m.o.CA)}, m.o.NATS
+	if m.bus != nil {
+		opts, url = append(opts, nats.InProcessServer(m.bus)), embedded
+	}
+	opts = append(append(opts, m.o.Connect...),
+		nats.UserCredentialBytes(creds), nats.Name("master "+m.o.ID+" issuer"), nats.NoReconnect(), nats.CustomInboxPrefix(inbox), dial.Encrypted())
+	return nats.Connect(url, opts...)
+}
+
+// keepAudit changes how long the bus keeps the audit log, and in how many copies. A master without the keys leaves the log as it is.
+func (m *Master) keepAudit(ctx context.Context, i issuer, replicas int, retention time.Duration) error {
+	if i.keys == nil {
+		return nil
+	}
+	creds, err := i.keys.KeeperCreds(time.Minute)
+	if err != nil {
+		return err
+	}
+	nc, err := m.connectOnce(creds, grants.KeeperInbox)
+	if err != nil {
+		return fmt.Errorf("cannot reach the bus to change the audit log: %w", err)
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return err
+	}
+	return natsd.ChangeAudit(ctx, js, replicas, retention)
 }
 
 // issuing returns the authority that issues and revokes credentials, nil without keys.

@@ -283,11 +283,14 @@ type stores struct {
 }
 
 // openStores makes or updates the buckets and streams, and opens them.
-func (m *Master) openStores(ctx context.Context, js jetstream.JetStream) (s stores, err error) {
+func (m *Master) openStores(ctx context.Context, js jetstream.JetStream, trust issuer) (s stores, err error) {
 	if err := natsd.Provision(ctx, js, m.o.Replicas); err != nil {
 		return s, err
 	}
 	if err := natsd.ProvisionAudit(ctx, js, m.o.Replicas, m.o.Audit); err != nil {
+		return s, err
+	}
+	if err := m.keepAudit(ctx, trust, m.o.Replicas, m.o.Audit); err != nil {
 		return s, err
 	}
 	s.audit = auditlog.Open(js, m.log)
@@ -316,7 +319,7 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info In
 	}
 	opening, opened := context.WithTimeout(ctx, openLimit)
 	defer opened()
-	s, err := m.openStores(opening, js)
+	s, err := m.openStores(opening, js, trust)
 	if err != nil {
 		return err
 	}

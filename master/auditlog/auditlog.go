@@ -6,7 +6,7 @@
 // before the call is carried out.
 //
 // Guarantees: only masters can write to the log; the server refuses to remove or change an entry, and masters have no permission
-// to delete the stream. An entry is stored before the caller gets its reply. An entry that cannot be stored is written in full
+// to change, purge, restore or delete the stream. An entry is stored before the caller gets its reply. An entry that cannot be stored is written in full
 // to the log of the process. Entries are removed by age, or, if the stream is full, oldest first.
 //
 // Refused requests cost their sender nothing, so a user could fill the log with them. Of each user 20 refusals are stored at

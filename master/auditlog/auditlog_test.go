@@ -2,6 +2,7 @@ package auditlog_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/auditlog"
@@ -209,34 +211,71 @@ func TestRefusalsDoNotPushOutThePast(t *testing.T) {
 	})
 }
 
+// TestNobodyRemovesAnEntry sends with the credential of a master every request about a stream that the server knows, with bodies that
+// would remove an entry or make the server do it.
 func TestNobodyRemovesAnEntry(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		l := open(t, b)
-		l.Write(t.Context(), audit.Entry{Action: "job.dispatch", Target: "kept"}.Ended(nil, false))
+		for _, target := range []string{"first", "second"} {
+			l.Write(t.Context(), audit.Entry{Action: "job.dispatch", Target: target}.Ended(nil, false))
+		}
+		before, err := b.JetStream(t).Stream(t.Context(), natsd.StreamAudit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		config := before.CachedInfo().Config
+		smaller := config
+		smaller.MaxMsgs, smaller.DenyPurge, smaller.DenyDelete = 1, false, false
+		update, err := json.Marshal(smaller)
+		if err != nil {
+			t.Fatal(err)
+		}
+		restore := fmt.Sprintf(`{"config":%s,"state":{"messages":0,"first_seq":1,"last_seq":0}}`, update)
 		master := b.Conn(t, grants.RoleMaster, "m1", nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
-		for subject, body := range map[string]string{
-			"$JS.API.STREAM.DELETE.audit":     "",
-			"$JS.API.STREAM.PURGE.audit":      "",
-			"$JS.API.STREAM.MSG.DELETE.audit": `{"seq":1}`,
-			"$JS.API.STREAM.UPDATE.audit":     `{"name":"audit","subjects":["zester.audit.>"],"retention":"limits","storage":"file","num_replicas":1,"max_age":0}`,
-		} {
-			_, _ = master.Request(subject, []byte(body), time.Second)
+		for _, verb := range []string{"UPDATE", "CREATE", "DELETE", "PURGE", "MSG.DELETE", "RESTORE", "SNAPSHOT", "PEER.REMOVE", "LEADER.STEPDOWN", "MSG.GET", "INFO"} {
+			for _, body := range []string{"", string(update), restore, `{"seq":1}`, `{"seq":1,"no_erase":false}`, `{"keep":1}`, `{"filter":">"}`, `{"peer":"x"}`} {
+				_, _ = master.Request("$JS.API.STREAM."+verb+".audit", []byte(body), time.Second)
+			}
+		}
+		for _, header := range []string{"Nats-Rollup: all", "Nats-Rollup: sub", "Nats-TTL: 1s", "KV-Operation: PURGE", "Nats-Marker-Reason: Purge"} {
+			name, value, _ := strings.Cut(header, ": ")
+			_, _ = master.RequestMsg(&nats.Msg{Subject: "zester.audit.job.dispatch", Header: nats.Header{name: {value}}}, time.Second)
 		}
 		synctest.Wait()
-		if got := told(list(t, l, audit.Query{}).Entries); got != "kept" {
-			t.Errorf("left: %q", got)
+		time.Sleep(time.Minute)
+		after, err := b.JetStream(t).Stream(t.Context(), natsd.StreamAudit)
+		if err != nil || !reflect.DeepEqual(after.CachedInfo().Config, config) || after.CachedInfo().State.FirstSeq != 1 {
+			t.Errorf("%+v, %v", after.CachedInfo(), err)
 		}
-		s, err := b.JetStream(t).Stream(t.Context(), natsd.StreamAudit)
-		if err != nil || !s.CachedInfo().Config.DenyDelete || !s.CachedInfo().Config.DenyPurge {
-			t.Errorf("%+v, %v", s, err)
+		if _, err := after.GetMsg(t.Context(), 1); err != nil {
+			t.Error(err)
 		}
 	})
+}
+
+// keeper is a connection with the permission to change how long the log is kept.
+func keeper(t *testing.T, b *natstest.Bus) jetstream.JetStream {
+	t.Helper()
+	creds, err := b.Keys.KeeperCreds(time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nc, err := nats.Connect(b.URL(), nats.UserCredentialBytes(creds), nats.InProcessServer(b), nats.CustomInboxPrefix(grants.KeeperInbox))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return js
 }
 
 func TestEntriesEndByAge(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		l := open(t, b)
-		if err := natsd.ProvisionAudit(t.Context(), b.JetStream(t), 1, 2*time.Hour); err != nil {
+		if err := natsd.ChangeAudit(t.Context(), keeper(t, b), 1, 2*time.Hour); err != nil {
 			t.Fatal(err)
 		}
 		for i := range 2 {

@@ -1,6 +1,7 @@
 package natsd_test
 
 import (
+	"errors"
 	"maps"
 	"testing"
 	"time"
@@ -36,7 +37,7 @@ func onDisk(t *testing.T, dir string, bytes int64) (limits map[string]int64) {
 		err = natsd.Provision(t.Context(), js, 1)
 	}
 	if err == nil {
-		err = natsd.ProvisionAudit(t.Context(), js, 1, 0)
+		err = errors.Join(natsd.ProvisionAudit(t.Context(), js, 1, 0), natsd.ChangeAudit(t.Context(), js, 1, 0))
 	}
 	if err != nil {
 		t.Fatalf("with %d MiB: %v", bytes>>20, err)

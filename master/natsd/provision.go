@@ -1,6 +1,7 @@
 package natsd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -62,12 +63,12 @@ func Provision(ctx context.Context, js jetstream.JetStream, replicas int) error 
 	return provision(ctx, js, replicas, configs())
 }
 
-// ProvisionAudit is Provision for the audit log. Entries are removed after retention; 0 means [AuditRetention].
+// ProvisionAudit creates the audit log if it is missing. Entries are removed after retention; 0 means [AuditRetention]. Masters may not
+// change the log: see [ChangeAudit].
 func ProvisionAudit(ctx context.Context, js jetstream.JetStream, replicas int, retention time.Duration) error {
-	if retention == 0 {
-		retention = AuditRetention
-	}
-	return provision(ctx, js, replicas, []jetstream.StreamConfig{auditLog(retention)})
+	c := auditLog(cmp.Or(retention, AuditRetention))
+	c.Replicas = replicas
+	return provisionAudit(ctx, js, c)
 }
 
 func provision(ctx context.Context, js jetstream.JetStream, replicas int, all []jetstream.StreamConfig) error {

@@ -221,11 +221,25 @@ func masterGrants() Grants {
 			"$SRV.>", // on which the service framework answers what runs where
 			RoleMaster.Inbox(self) + ".>",
 		},
-		Except: []string{
-			"$JS.API.STREAM.DELETE.audit", "$JS.API.STREAM.PURGE.audit", "$JS.API.STREAM.MSG.DELETE.audit",
-		},
+		Except: exceptAudit,
 	}
 }
+
+// exceptAudit are the requests that remove entries of the audit log, or change how long the bus keeps them. Masters may only create
+// the stream and add entries.
+var exceptAudit = []string{
+	"$JS.API.STREAM.UPDATE.audit", "$JS.API.STREAM.DELETE.audit", "$JS.API.STREAM.PURGE.audit", "$JS.API.STREAM.MSG.DELETE.audit",
+	"$JS.API.STREAM.RESTORE.audit", "$JS.API.STREAM.PEER.REMOVE.audit", "$JS.API.STREAM.LEADER.STEPDOWN.audit",
+}
+
+// AuditKeeper returns the permissions to change how long the bus keeps the audit log, and in how many copies. No signing key grants
+// them: whoever has the keys of the accounts makes a credential that lasts for one request.
+func AuditKeeper() Grants {
+	return Grants{Publish: []string{"$JS.API.STREAM.INFO.audit", "$JS.API.STREAM.UPDATE.audit"}, Subscribe: []string{KeeperInbox + ".>"}}
+}
+
+// KeeperInbox begins the subjects on which a party with [AuditKeeper] gets replies.
+const KeeperInbox = "_INBOX_KEEPER"
 
 // Inbox returns the prefix of the subjects on which a party gets answers, for [nats.CustomInboxPrefix].
 func (r Role) Inbox(name string) string {

@@ -161,7 +161,10 @@ var stores = map[string]map[string]roles{
 	"applied":        {},
 	"states":         {},
 	"schedule-state": {}, "coverage": {},
-	"audit": {"STREAM.DELETE.audit": nobody, "STREAM.PURGE.audit": nobody, "STREAM.MSG.DELETE.audit": nobody},
+	"audit": {
+		"STREAM.UPDATE.audit": nobody, "STREAM.DELETE.audit": nobody, "STREAM.PURGE.audit": nobody, "STREAM.MSG.DELETE.audit": nobody,
+		"STREAM.RESTORE.audit": nobody, "STREAM.PEER.REMOVE.audit": nobody, "STREAM.LEADER.STEPDOWN.audit": nobody,
+	},
 }
 
 // calls says of everything that masters serve who may ask it, under his own name, which ends the subject.

@@ -140,14 +140,32 @@ func (k *Keys) PeelAccount() string { return k.accounts[grants.RolePeel] }
 
 // SystemCreds returns a credential for the system account, in which the server publishes its events and accepts JWTs of accounts.
 func (k *Keys) SystemCreds(ttl time.Duration) ([]byte, error) {
+	return k.accountCreds(systemFile, ttl, grants.Grants{})
+}
+
+// KeeperCreds returns a credential with [grants.AuditKeeper].
+func (k *Keys) KeeperCreds(ttl time.Duration) ([]byte, error) {
+	return k.accountCreds(accountFile(grants.RoleMaster), ttl, grants.AuditKeeper())
+}
+
+// accountCreds returns a credential that the key of an account in file signs. Without grants it may use the whole account.
+func (k *Keys) accountCreds(file string, ttl time.Duration, may grants.Grants) ([]byte, error) {
+	creds, err := k.signByAccount(file, ttl, may)
+	if err != nil {
+		return nil, fmt.Errorf("cannot make a credential with %s: %w", file, err)
+	}
+	return creds, nil
+}
+
+func (k *Keys) signByAccount(file string, ttl time.Duration, may grants.Grants) ([]byte, error) {
 	root, err := os.OpenRoot(k.dir)
 	if err != nil {
-		return nil, fmt.Errorf("cannot make a credential for the server's account: %w", err)
+		return nil, err
 	}
 	defer root.Close()
-	signer, err := readKey(root, systemFile, nkeys.PrefixByteAccount)
+	signer, err := readKey(root, file, nkeys.PrefixByteAccount)
 	if err != nil {
-		return nil, fmt.Errorf("cannot make a credential for the server's account: %w", err)
+		return nil, err
 	}
 	defer signer.Wipe()
 	key, err := credential.MakeKey()
@@ -157,9 +175,11 @@ func (k *Keys) SystemCreds(ttl time.Duration) ([]byte, error) {
 	c := jwt.NewUserClaims(key.Public())
 	c.Name = "zester"
 	c.Expires = time.Now().Add(ttl).Unix()
+	c.Pub.Allow.Add(may.Publish...)
+	c.Sub.Allow.Add(may.Subscribe...)
 	token, err := c.Encode(signer)
 	if err != nil {
-		return nil, fmt.Errorf("cannot make a credential for the server's account: %w", err)
+		return nil, err
 	}
 	return key.Creds(token)
 }
