@@ -12,7 +12,7 @@
 // Settings with secrets come sealed to a key that the peel has made and that never leaves its host. The peel opens them in memory;
 // its snapshot stays sealed. What it shows, logs, stores or reports has a fingerprint in the place of each secret.
 //
-// Known gap: in the output of commands a secret is replaced only where it is printed as it is, see package mask.
+// Known gap: in the output of commands a secret is replaced only in the forms that package mask names.
 package peel
 
 import (

@@ -17,8 +17,6 @@ import (
 
 	"github.com/seed-c01c3da5/zester/peel/mask"
 	"github.com/seed-c01c3da5/zester/peel/state"
-	"github.com/seed-c01c3da5/zester/peel/wire"
-	"github.com/seed-c01c3da5/zester/settings/canon"
 )
 
 // runName is the format of the name of a file with a result.
@@ -98,22 +96,23 @@ func (s *runs) newest() (*state.Result, error) {
 	return r, nil
 }
 
-// masked returns a result with the secrets replaced.
-func masked(r *state.Result, m *mask.Mask) (*state.Result, error) {
-	if m == nil {
-		return r, nil
+// masked returns a result with the secrets in its texts replaced.
+func masked(r *state.Result, m *mask.Mask) *state.Result {
+	out := *r
+	out.Owed = slices.Clone(r.Owed)
+	for i, name := range out.Owed {
+		out.Owed[i] = m.Text(name)
 	}
-	data, err := canon.Normalize(r)
-	if err != nil {
-		return nil, fmt.Errorf("cannot mask the result of a run: %w", err)
+	out.States = slices.Clone(r.States)
+	for i := range out.States {
+		o := &out.States[i]
+		o.State, o.Comment, o.Changes = m.Text(o.State), m.Text(o.Comment), slices.Clone(o.Changes)
+		for j := range o.Changes {
+			c := &o.Changes[j]
+			for _, text := range []*string{&c.Do, &c.What, &c.Before, &c.After, &c.Diff} {
+				*text = m.Text(*text)
+			}
+		}
 	}
-	raw, err := canon.Marshal(m.Result(wire.Result{Data: data}).Data)
-	if err != nil {
-		return nil, fmt.Errorf("cannot mask the result of a run: %w", err)
-	}
-	out := &state.Result{}
-	if err := canon.Unmarshal(raw, out); err != nil {
-		return nil, fmt.Errorf("cannot mask the result of a run: %w", err)
-	}
-	return out, nil
+	return &out
 }

@@ -3,11 +3,16 @@
 package highstate
 
 import (
+	"encoding/json"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/mask"
+	"github.com/seed-c01c3da5/zester/peel/module"
 	"github.com/seed-c01c3da5/zester/peel/state"
+	"github.com/seed-c01c3da5/zester/peel/state/host"
 )
 
 func TestTheNewestRunIsThatWhichWasStoredLast(t *testing.T) {
@@ -32,5 +37,32 @@ func TestTheNewestRunIsThatWhichWasStoredLast(t *testing.T) {
 	}
 	if names, err := os.ReadDir(s.dir); err != nil || len(names) != keptRuns+4 {
 		t.Errorf("%d files, %v", len(names), err)
+	}
+}
+
+// A secret may be a word that the fields of a result have in their names.
+func TestTheTextsOfAResultAreMaskedAndItsFieldsAreNot(t *testing.T) {
+	m := mask.New([]module.Secret{{Plain: "duration", Shown: "<1>"}, {Plain: "changed", Shown: "<2>"}})
+	c := host.Change{Do: "write", What: "/duration", Before: "duration", After: "duration", Diff: "+duration"}
+	r := &state.Result{
+		Counts: state.Counts{state.Changed: 1}, Owed: []string{"duration"},
+		States: []state.Outcome{{State: "duration", Result: state.Changed, Comment: "changed", Changes: []host.Change{c}, Duration: time.Second}},
+	}
+	out := masked(r, m)
+	data, err := json.Marshal(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(data), "\\u003c1\\u003e"); n != 6 || strings.Count(string(data), `"duration`) != 2 {
+		t.Errorf("%d texts are masked in %s", n, data)
+	}
+	if o := out.States[0]; o.Result != state.Changed || out.Counts[state.Changed] != 1 || o.Comment != "<2>" || o.Duration != time.Second {
+		t.Errorf("%+v", out)
+	}
+	if r.States[0].Changes[0] != c || r.Owed[0] != "duration" {
+		t.Errorf("the result changed: %+v", r)
+	}
+	if none := masked(r, nil); none.States[0].Comment != "changed" {
+		t.Errorf("%+v", none)
 	}
 }

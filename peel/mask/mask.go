@@ -1,11 +1,16 @@
 // Package mask replaces secrets in the results of functions by their placeholders. [Of] and [OfArgs] make a [Mask] from settings
 // and from the arguments of a call; [Mask.Result] applies it.
 //
-// Known gap: a secret is found only where a text contains it as it is, and only if it has at least 6 bytes. Shorter ones occur
-// in too many texts by chance.
+// A secret of 3 bytes or more is found as it is, without the space around it, and in the forms that programs often give it:
+// within a JSON text, within single or double quotes of a shell, and in base64, also as a part of a longer text and in lines of
+// 76 characters. A secret of 3 to 5 bytes that is a common word, such as "true" or "root", is not replaced: it would be found in
+// too many texts.
+//
+// Known gap: a secret is not found in another encoding or in pieces, such as its lines with a prefix.
 package mask
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"slices"
@@ -16,20 +21,39 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
-const minSecret = 6 // bytes of a secret that is masked
+const (
+	minSecret = 3 // bytes of a secret that is masked
+	noWord    = 6 // bytes of a secret that is masked even if it is a common word
+)
 
 // A Mask replaces secrets by their placeholders. The nil mask changes nothing.
 type Mask struct {
-	secrets  []module.Secret // longest first: of two that begin at the same byte the replacer takes the first
+	secrets  []module.Secret // with their forms, longest first: of two that begin at the same byte the replacer takes the first
 	replacer *strings.Replacer
 }
 
-// New returns the mask of the secrets of 6 bytes or more, nil if there are none.
+// New returns the mask of secrets, nil if there are none that it would replace.
 func New(secrets []module.Secret) *Mask {
 	m := &Mask{}
-	for _, s := range secrets {
-		if s.Plain = strings.TrimSpace(s.Plain); len(s.Plain) >= minSecret {
+	seen := map[string]bool{}
+	add := func(s module.Secret) {
+		if len(s.Plain) >= minSecret && !seen[s.Plain] {
+			seen[s.Plain] = true
 			m.secrets = append(m.secrets, s)
+		}
+	}
+	for _, s := range secrets {
+		if s.IsForm {
+			continue
+		}
+		written := s.Plain
+		s.Plain = strings.TrimSpace(written)
+		if len(s.Plain) < minSecret || len(s.Plain) < noWord && isCommon(s.Plain) {
+			continue
+		}
+		add(s)
+		for _, form := range forms(s.Plain, written) {
+			add(module.Secret{Plain: form, Shown: s.Shown, IsForm: true})
 		}
 	}
 	if len(m.secrets) == 0 {
@@ -102,12 +126,25 @@ func (m *Mask) With(other *Mask) *Mask {
 	return New(slices.Concat(m.secrets, added))
 }
 
-// Secrets returns the secrets, longest first. The caller must not change them.
+// Secrets returns the secrets and their forms, longest first. The caller must not change them.
 func (m *Mask) Secrets() []module.Secret {
 	if m == nil {
 		return nil
 	}
 	return m.secrets
+}
+
+// Has reports whether a text contains a secret.
+func (m *Mask) Has(text []byte) bool {
+	return m != nil && slices.ContainsFunc(m.secrets, func(s module.Secret) bool { return bytes.Contains(text, []byte(s.Plain)) })
+}
+
+// Text returns a text with the secrets replaced.
+func (m *Mask) Text(text string) string {
+	if m == nil {
+		return text
+	}
+	return m.replacer.Replace(text)
 }
 
 // Result returns r with the secrets in its data and error replaced. The data of r does not change.

@@ -7,7 +7,7 @@ import (
 )
 
 func TestMaskerHidesSecretsThatComeInParts(t *testing.T) {
-	secrets := []Secret{{"hunter2-longer", "<long>"}, {"hunter2", "<short>"}, {"\xff\x00bin", "<bin>"}}
+	secrets := []Secret{{Plain: "hunter2-longer", Shown: "<long>"}, {Plain: "hunter2", Shown: "<short>"}, {Plain: "\xff\x00bin", Shown: "<bin>"}}
 	for text, want := range map[string]string{
 		"":                              "",
 		"hunter2":                       "<short>",
@@ -45,7 +45,7 @@ func FuzzMasker(f *testing.F) {
 			a, b = b, a
 		}
 		var out bytes.Buffer
-		m := newMasker(&out, []Secret{{a, "<>"}, {b, "[]"}})
+		m := newMasker(&out, []Secret{{Plain: a, Shown: "<>"}, {Plain: b, Shown: "[]"}})
 		for rest := []byte(text); len(rest) > 0; rest = rest[min(size, len(rest)):] {
 			_, _ = m.Write(rest[:min(size, len(rest))])
 			if len(m.pending) >= len(a) {
