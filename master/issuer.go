@@ -15,6 +15,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
+	"github.com/seed-c01c3da5/zester/master/bucket"
 	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/peel/dial"
 )
@@ -90,7 +91,7 @@ func (m *Master) connectOnce(creds []byte, inbox string) (*nats.Conn, error) {
 }
 
 // keepAudit changes how long the bus keeps the audit log, and in how many copies. A master without the keys leaves the log as it is.
-func (m *Master) keepAudit(ctx context.Context, i issuer, replicas int, retention time.Duration) error {
+func (m *Master) keepAudit(ctx context.Context, i issuer, kept bucket.Kept) error {
 	if i.keys == nil {
 		return nil
 	}
@@ -107,7 +108,7 @@ func (m *Master) keepAudit(ctx context.Context, i issuer, replicas int, retentio
 	if err != nil {
 		return err
 	}
-	return natsd.ChangeAudit(ctx, js, replicas, retention)
+	return natsd.ChangeAudit(ctx, js, kept)
 }
 
 // issuing returns the authority that issues and revokes credentials, nil without keys.

@@ -33,6 +33,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/pki"
 	"github.com/seed-c01c3da5/zester/master/auth/token"
 	"github.com/seed-c01c3da5/zester/master/auth/user"
+	"github.com/seed-c01c3da5/zester/master/bucket"
 	"github.com/seed-c01c3da5/zester/master/coverage"
 	"github.com/seed-c01c3da5/zester/master/coverage/metrics"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
@@ -61,7 +62,6 @@ const (
 
 // The defaults of [Options].
 const (
-	DefaultAudit     = natsd.AuditRetention
 	DefaultAckWindow = dispatch.DefaultAckWindow
 )
 
@@ -83,8 +83,8 @@ type Options struct {
 	NATS     string   // URL of an external server; empty: the embedded one
 	CA       string   // file with the certificates by which the external server is checked, see [dial.CheckedBy]
 	Connect  []nats.Option
-	Replicas int           // of buckets and streams; 0: 1
-	Audit    time.Duration // how long the audit log is kept; 0: [DefaultAudit]
+	Replicas int           // of buckets and streams on a new bus; 0: 1. On another bus a master with another number ends; 0: as it has
+	Audit    time.Duration // how long the audit log is kept, decided as Replicas is; 0: 400 days on a new bus
 	// AckWindow is how long a target may be silent before it gets its request again, once: 0 means
 	// [DefaultAckWindow], a negative one that it does not.
 	AckWindow time.Duration
@@ -133,7 +133,6 @@ func New(o Options) (*Master, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	o.Replicas = max(1, o.Replicas)
 	m := &Master{o: o, log: o.Log.With("master", o.ID)}
 	m.ca = sync.OnceValues(func() (*pki.CA, error) { return pki.Open(filepath.Join(o.DataDir, "tls")) })
 	if err := m.checkREST(); err != nil {
@@ -284,13 +283,11 @@ type stores struct {
 
 // openStores makes or updates the buckets and streams, and opens them.
 func (m *Master) openStores(ctx context.Context, js jetstream.JetStream, trust issuer) (s stores, err error) {
-	if err := natsd.Provision(ctx, js, m.o.Replicas); err != nil {
+	kept, err := natsd.Provision(ctx, js, bucket.Kept{Replicas: m.o.Replicas, Audit: m.o.Audit})
+	if err != nil {
 		return s, err
 	}
-	if err := natsd.ProvisionAudit(ctx, js, m.o.Replicas, m.o.Audit); err != nil {
-		return s, err
-	}
-	if err := m.keepAudit(ctx, trust, m.o.Replicas, m.o.Audit); err != nil {
+	if err := m.keepAudit(ctx, trust, kept); err != nil {
 		return s, err
 	}
 	s.audit = auditlog.Open(js, m.log)
@@ -361,6 +358,7 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info In
 	server = apiserver.New(apiserver.Options{
 		JetStream: js, Store: s.jobs, Dispatch: dispatcher, Tokens: s.tokens, Users: s.users, Authority: authority, Audit: s.audit, Fleet: fleet,
 		Stored: stored.Err, Readable: judge.readable, Within: judge.within, Coverage: table, ID: m.o.ID, Log: m.log,
+		KeepAudit: func(ctx context.Context, kept bucket.Kept) error { return m.keepAudit(ctx, trust, kept) },
 	})
 	followed := metrics.Source{Health: table.Health, Summaries: table.Summaries, Problems: table.Problems}
 	if m.o.REST.PerPeel {

@@ -18,6 +18,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auditlog"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
+	"github.com/seed-c01c3da5/zester/master/bucket"
 	"github.com/seed-c01c3da5/zester/master/feed"
 	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
@@ -198,53 +199,61 @@ func TestAMasterThatWaitsForItsBusCanBeStopped(t *testing.T) {
 	})
 }
 
-func TestTheAuditLogIsKeptForAsLongAsIsConfigured(t *testing.T) {
+// The first master decides how many copies of each stream the bus keeps, and the audit log for how long. One that was started
+// with other numbers ends, and a shorter retention removes no entry until the bus itself is changed.
+func TestAMasterThatDisagreesWithItsBusEndsAndChangesNothing(t *testing.T) {
 	dir := t.TempDir()
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		if err := os.Rename(b.Keys.Dir(), keystore.Dir(dir)); err != nil { // a master without the keys cannot change the log
 			t.Fatal(err)
 		}
-		start := func(keep time.Duration) {
+		start := func(keep time.Duration, copies int) error {
 			t.Helper()
 			ctx, cancel := context.WithCancel(t.Context())
 			m, err := master.New(master.Options{
-				ID: "m1", DataDir: dir, NATS: b.URL(), Connect: b.Options(grants.RoleMaster, "m1"), Audit: keep, Ready: func(master.Info) { cancel() },
+				ID: "m1", DataDir: dir, NATS: b.URL(), Connect: b.Options(grants.RoleMaster, "m1"), Audit: keep, Replicas: copies,
+				Ready: func(master.Info) { cancel() },
 			})
 			if err != nil {
 				t.Fatal(err)
 			}
 			if err := m.Run(ctx); err != nil && !errors.Is(err, context.Canceled) {
-				t.Fatal(err)
+				return err
 			}
+			return nil
 		}
 		js := b.JetStream(t)
-		l := auditlog.Open(js, slog.New(slog.DiscardHandler))
-		kept := func() int {
+		kept := func() (copies int, keep time.Duration) {
 			t.Helper()
-			page, err := l.List(t.Context(), audit.Query{})
+			stream, err := js.Stream(t.Context(), natsd.StreamAudit)
 			if err != nil {
 				t.Fatal(err)
 			}
-			return len(page.Entries)
+			return stream.CachedInfo().Config.Replicas, stream.CachedInfo().Config.MaxAge
 		}
-		start(0)
-		stream, err := js.Stream(t.Context(), natsd.StreamAudit)
-		if err != nil || stream.CachedInfo().Config.MaxAge != natsd.AuditRetention {
-			t.Fatalf("unless told it is kept for %v, %v", stream.CachedInfo().Config.MaxAge, err)
+		if err := errors.Join(start(0, 0), start(0, 1), start(natsd.AuditRetention, 0)); err != nil {
+			t.Errorf("masters that agree: %v", err)
 		}
-		l.Write(t.Context(), audit.Entry{Action: "token.create", Target: "old"}.Ended(nil, false))
-		time.Sleep(3 * time.Hour)
-		l.Write(t.Context(), audit.Entry{Action: "token.create", Target: "new"}.Ended(nil, false))
-		if n := kept(); n != 2 {
-			t.Errorf("%d entries of 2", n)
+		for _, err := range []error{start(48*time.Hour, 0), start(0, 3), start(2*natsd.AuditRetention, 1)} {
+			if _, ok := errors.AsType[*natsd.DisagreementError](err); !ok || !strings.Contains(err.Error(), "keeps 1 copies of each stream") {
+				t.Errorf("a master that disagrees: %v", err)
+			}
 		}
-		start(2 * time.Hour)
-		if n := kept(); n != 1 {
-			t.Errorf("%d entries, one is younger than two hours", n)
+		if copies, keep := kept(); copies != 1 || keep != natsd.AuditRetention {
+			t.Errorf("the audit log has %d copies and is kept for %v", copies, keep)
 		}
-		time.Sleep(4 * time.Hour) // the server looks now and then
-		if n := kept(); n != 0 {
-			t.Errorf("%d entries are older than two hours", n)
+		if _, err := natsd.Change(t.Context(), js, bucket.Kept{Audit: 48 * time.Hour}); err != nil {
+			t.Fatal(err)
+		}
+		// A master with the keys completes the change, also if the one that made it has died.
+		if err := errors.Join(start(0, 0), start(48*time.Hour, 1)); err != nil {
+			t.Errorf("after the change: %v", err)
+		}
+		if copies, keep := kept(); copies != 1 || keep != 48*time.Hour {
+			t.Errorf("after the change the audit log has %d copies and is kept for %v", copies, keep)
+		}
+		if err := start(natsd.AuditRetention, 0); err == nil {
+			t.Error("a master with the former number runs")
 		}
 	})
 }

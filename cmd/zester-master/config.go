@@ -43,7 +43,7 @@ type Config struct {
 	Hooks     []Hook    `yaml:"hooks"`     // webhooks by which forges announce pushes
 	Messages
 	LogLevel slog.Level    `yaml:"log_level"`       // debug, info, warn or error; read again on SIGHUP
-	Audit    time.Duration `yaml:"audit_retention"` // how long the audit log is kept
+	Audit    time.Duration `yaml:"audit_retention"` // how long the audit log of a new bus is kept; 0: as the bus has, 400d on a new one
 	// AckWindow is how long a target may be silent before its request is sent again, once; 0: it is not sent again.
 	AckWindow time.Duration `yaml:"ack_window"`
 	// Identities are files with age identities, which decrypt the secrets of the repo.
@@ -57,7 +57,7 @@ type Bus struct {
 	NATS     string `yaml:"nats"`     // URL of an external server to use in place of the embedded one
 	Creds    string `yaml:"creds"`    // file with this master's credential for the external server
 	CA       string `yaml:"ca"`       // file with the CA certificates for the external server; empty: the ones in creds, else the system's
-	Replicas int    `yaml:"replicas"` // of every bucket and stream on an external cluster
+	Replicas int    `yaml:"replicas"` // of every bucket and stream on a new cluster; 0: as the bus has, 1 on a new one
 }
 
 // Web is the part of master.yaml about what is served over HTTP.
@@ -96,7 +96,7 @@ type OTel struct {
 const minAckWindow = time.Second
 
 func defaults() daemon.Config {
-	return &Config{DataDir: daemon.DataDir(), Branch: "main", Path: ".", History: string(worker.HistoryApprove), Poll: 30 * time.Second, Bus: Bus{Listen: "127.0.0.1:4222", Replicas: 1}, Audit: master.DefaultAudit, AckWindow: master.DefaultAckWindow}
+	return &Config{DataDir: daemon.DataDir(), Branch: "main", Path: ".", History: string(worker.HistoryApprove), Poll: 30 * time.Second, Bus: Bus{Listen: "127.0.0.1:4222"}, AckWindow: master.DefaultAckWindow}
 }
 
 // Level returns the least level that is logged.
@@ -115,7 +115,7 @@ func (c *Config) Flags(fs *flag.FlagSet) {
 	fs.StringVar(&c.NATS, "nats", c.NATS, "use the external server at `URL`; two masters need one to take over from each other")
 	fs.StringVar(&c.Creds, "creds", c.Creds, "read the credential for the external server from `FILE`")
 	fs.StringVar(&c.CA, "ca", c.CA, "check the external server with the CA certificates in `FILE`")
-	fs.IntVar(&c.Replicas, "replicas", c.Replicas, "keep `N` copies of every bucket and stream on an external cluster")
+	fs.IntVar(&c.Replicas, "replicas", c.Replicas, "keep `N` copies of every bucket and stream on a new cluster; on another bus a master that is given another number ends")
 	fs.StringVar(&c.Git.User, "git-user", c.Git.User, "reach the repo over https as the user `NAME`")
 	fs.StringVar(&c.Git.Password, "git-password", c.Git.Password, "reach the repo over https with the password or token in `FILE`")
 	fs.StringVar(&c.Git.Token, "git-token", c.Git.Token, "reach the repo over https with the bearer token in `FILE`")
@@ -136,7 +136,7 @@ func (c *Config) Flags(fs *flag.FlagSet) {
 	fs.StringVar(&c.Schedules.Target, "schedules-target", c.Schedules.Target, "give schedules of the API that name no target to `TARGET`")
 	fs.IntVar(&c.Schedules.Max, "schedules-max", c.Schedules.Max, "allow `N` schedules of the API at a time (default: 1000)")
 	fs.StringVar(&c.History, "history", c.History, "`POLICY` for a branch that is rewritten: forbid, approve or allow")
-	daemon.DurationVar(fs, &c.Audit, "audit-retention", "keep the audit log for `TIME`")
+	daemon.DurationVar(fs, &c.Audit, "audit-retention", "keep the audit log of a new bus for `TIME`; on another bus a master that is given another time ends")
 	daemon.DurationVar(fs, &c.AckWindow, "ack-window", "send a request again to targets that are silent for `TIME`; 0: never")
 	fs.StringVar(&c.REST.Listen, "rest-listen", c.REST.Listen, "serve REST on `HOST:PORT`")
 	fs.StringVar(&c.REST.Cert, "rest-cert", c.REST.Cert, "use the certificate in `FILE` for REST")
@@ -156,7 +156,7 @@ func (c *Config) Prepare(log *slog.Logger) (d daemon.Daemon, err error) {
 		DataDir: c.DataDir, NATS: c.NATS, Replicas: c.Replicas, Audit: c.Audit, AckWindow: c.AckWindow,
 		REST: master.REST{Listen: c.REST.Listen, Cert: c.REST.Cert, Key: c.REST.Key, PerPeel: c.PerPeel}, Log: log,
 	}
-	if c.Audit < 24*time.Hour {
+	if c.Audit != 0 && c.Audit < 24*time.Hour {
 		return d, fmt.Errorf("cannot keep the audit log for %v: the least is 1d", c.Audit)
 	}
 	switch {
@@ -217,8 +217,8 @@ func (c *Config) spans(o *master.Options) error {
 
 // bus sets the options of the bus.
 func (c *Config) bus(o *master.Options) error {
-	if c.Replicas < 1 {
-		return fmt.Errorf("cannot keep %d replicas: at least 1 is needed", c.Replicas)
+	if c.Replicas < 0 {
+		return fmt.Errorf("cannot keep %d replicas: at least 1 is needed; 0 means as many as the bus has", c.Replicas)
 	}
 	if c.NATS != "" {
 		if c.Creds == "" {

@@ -263,6 +263,7 @@ func (d *doctor) master(ctx context.Context, client *api.Client) {
 	for i := range h.Streams {
 		d.stream(&h.Streams[i])
 	}
+	d.copies(h.Streams)
 	d.settings(ctx, client)
 	peels, err := client.Peels(ctx, "*")
 	if err != nil {
@@ -332,6 +333,15 @@ const (
 	hintOldest   = "the oldest messages are removed: keep them elsewhere, or run fewer reported entries"
 	hintLiveJobs = "zester job active shows the jobs whose returns must stay: wait for the end of one, or cancel one"
 )
+
+// copies checks that the loss of one server of a cluster takes no stream away.
+func (d *doctor) copies(all []bucket.Usage) {
+	alone := slices.DeleteFunc(slices.Clone(all), func(s bucket.Usage) bool { return !s.Clustered || s.Copies > 1 })
+	if len(alone) > 0 {
+		d.found("copies", warning, "zester bus set --replicas 3", "the bus is a cluster, and there is a single copy of %s: the loss of one server can stop everything",
+			count(len(alone), "stream"))
+	}
+}
 
 func (d *doctor) stream(s *bucket.Usage) {
 	check := "stream " + s.Name

@@ -198,7 +198,7 @@ func (a *app) root() *cobra.Command {
 		a.authCommand(),
 		a.contextCommand(),
 		a.auditCommand(), a.mcpCommand(), a.guideCommand(),
-		a.doctorCommand(),
+		a.doctorCommand(), a.busCommand(),
 		a.demoCommand(),
 		a.swarmCommand(),
 		a.versionCommand(),

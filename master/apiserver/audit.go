@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/nats-io/nats.go/micro"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/bucket"
 )
 
 // act is handleFrom for requests that change something: the request and its result are in the audit log before the reply.
@@ -35,6 +37,8 @@ func act[Q, A any](s *Server, action string, f func(ctx context.Context, from gr
 			e.Target = string(about.Peel)
 		case api.RotateRequest:
 			e.Target = string(about.What)
+		case bucket.Kept:
+			e.Target = fmt.Sprintf("replicas %d, audit_retention %v", about.Replicas, about.Audit)
 		case credential.JoinRequest:
 			e.Target = about.Name
 		}

@@ -25,6 +25,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/token"
 	"github.com/seed-c01c3da5/zester/master/auth/user"
+	"github.com/seed-c01c3da5/zester/master/bucket"
 	"github.com/seed-c01c3da5/zester/master/coverage"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/feed"
@@ -56,10 +57,12 @@ type Options struct {
 	// who may select by a setting can find its value by trying.
 	Readable func(ctx context.Context, from grants.Caller, peels []target.PeelID) ([]target.PeelID, error)
 	// Within returns the peels within the limits of a caller, sorted; all is true without limits. nil: nobody has any.
-	Within   func(ctx context.Context, from grants.Caller) (peels []target.PeelID, all bool, err error)
-	Coverage *coverage.Table // which runs; nil: nobody can ask for it
-	ID       string          // of the master
-	Log      *slog.Logger    // nil: nothing is logged
+	Within func(ctx context.Context, from grants.Caller) (peels []target.PeelID, all bool, err error)
+	// KeepAudit changes the audit log to what the bus keeps; needed with Authority.
+	KeepAudit func(context.Context, bucket.Kept) error
+	Coverage  *coverage.Table // which runs; nil: nobody can ask for it
+	ID        string          // of the master
+	Log       *slog.Logger    // nil: nothing is logged
 }
 
 // A Server serves requests about targets, jobs, peels and credentials. Make it with [New] and call Run once. Its other methods may be
@@ -108,6 +111,7 @@ func (s *Server) Run(ctx context.Context) error {
 		"peel-show":      {wire.API("peel", "show", "*"), handle(s, s.peelShow)},
 		"peel-rekey":     {wire.API("peel", "rekey", "*"), act(s, "peel.rekey", s.rekey)},
 		"master-show":    {wire.API("master", "show", "*"), handle(s, s.health)},
+		"bus-show":       {wire.API("bus", "show", "*"), handle(s, s.busShow)},
 		"entry-show":     {wire.API("entry", "show", "*"), handle(s, s.entryShow)},
 		"coverage-why":   {wire.API("coverage", "explain", "*"), handleFrom(s, s.Why)},
 		"token-list":     {wire.API("token", "list", "*"), handleFrom(s, s.tokenList)},
@@ -123,6 +127,7 @@ func (s *Server) Run(ctx context.Context) error {
 		maps.Copy(endpoints, s.coverageEndpoints())
 	}
 	if s.o.Authority != nil {
+		endpoints["bus-set"] = endpoint{wire.API("bus", "set", "*"), act(s, "bus.set", s.busSet)}
 		maps.Copy(endpoints, s.userEndpoints())
 		maps.Copy(endpoints, s.enrollEndpoints())
 		maps.Copy(endpoints, s.rotateEndpoints())

@@ -18,6 +18,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/auditlog"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/bucket"
 	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 )
@@ -275,12 +276,12 @@ func keeper(t *testing.T, b *natstest.Bus) jetstream.JetStream {
 func TestEntriesEndByAge(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		l := open(t, b)
-		if err := natsd.ChangeAudit(t.Context(), keeper(t, b), 1, 2*time.Hour); err != nil {
+		if err := natsd.ChangeAudit(t.Context(), keeper(t, b), bucket.Kept{Replicas: 1, Audit: 48 * time.Hour}); err != nil {
 			t.Fatal(err)
 		}
 		for i := range 2 {
 			l.Write(t.Context(), audit.Entry{Action: "job.dispatch", Target: fmt.Sprint(i)}.Ended(nil, false))
-			time.Sleep(75 * time.Minute)
+			time.Sleep(30 * time.Hour)
 		}
 		if got := told(list(t, l, audit.Query{}).Entries); got != "1" {
 			t.Errorf("left: %q", got)

@@ -16,7 +16,8 @@ type Usage struct {
 	MaxBytes    int64  `json:"max_bytes,omitempty"` // 0: no limit
 	Refuses     bool   `json:"refuses,omitempty"`   // at a limit new messages are refused; else the oldest are removed
 	Copies      int    `json:"copies"`
-	Behind      int    `json:"behind,omitempty"` // copies that are offline or incomplete
+	Clustered   bool   `json:"clustered,omitempty"` // the bus is a cluster of servers
+	Behind      int    `json:"behind,omitempty"`    // copies that are offline or incomplete
 }
 
 // Full returns the larger used part of the two limits, from 0 to 1; 0 without limits.
@@ -50,6 +51,7 @@ func UsageOf(info *jetstream.StreamInfo) Usage {
 	}
 	s.Refuses = info.Config.Discard == jetstream.DiscardNew && s.MaxMessages+s.MaxBytes > 0
 	if info.Cluster != nil {
+		s.Clustered = info.Cluster.Name != ""
 		for _, r := range info.Cluster.Replicas {
 			if r.Offline || !r.Current {
 				s.Behind++

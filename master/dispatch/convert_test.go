@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/bucket"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -209,7 +210,7 @@ func (s *cluster) earlierReturns(jid wire.JID, published, copied []earlierReturn
 	for _, r := range copied {
 		put("$KV.job-returns."+string(jid)+"."+r.peel.Wire(), r)
 	}
-	if err := natsd.Provision(ctx, s.js, 1); err != nil {
+	if _, err := natsd.Provision(ctx, s.js, bucket.Kept{}); err != nil {
 		s.t.Fatal(err)
 	}
 }

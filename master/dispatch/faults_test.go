@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/segmentio/ksuid"
 
+	"github.com/seed-c01c3da5/zester/master/bucket"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -63,7 +64,7 @@ func TestAClaimWasNeverPublished(t *testing.T) {
 		if _, err := s.store.Get(t.Context(), spec.JID); !errors.Is(err, job.ErrNotFound) || len(p.requests()) != 0 {
 			t.Errorf("without the event the claim is not withdrawn: %v, the peel has %d requests", err, len(p.requests()))
 		}
-		if err := natsd.Provision(t.Context(), s.js, 1); err != nil {
+		if _, err := natsd.Provision(t.Context(), s.js, bucket.Kept{}); err != nil {
 			t.Fatal(err)
 		}
 		s.dispatch(spec)
@@ -103,7 +104,7 @@ func TestAFailedChangeToRunningPublishesNothingAndARetryOnce(t *testing.T) {
 		if err := sub.Unsubscribe(); err != nil {
 			t.Fatal(err)
 		}
-		if err := natsd.Provision(t.Context(), s.js, 1); err != nil { // which opens the bucket, too
+		if _, err := natsd.Provision(t.Context(), s.js, bucket.Kept{}); err != nil { // which opens the bucket, too
 			t.Fatal(err)
 		}
 		time.Sleep(10 * time.Minute)

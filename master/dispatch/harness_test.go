@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go/micro"
 
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/bucket"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/natsd"
@@ -305,7 +306,7 @@ func (s *system) refuse(bucket string, refuse bool) {
 // provision makes the streams that are missing.
 func provision(t *testing.T, js jetstream.JetStream) {
 	t.Helper()
-	if err := natsd.Provision(t.Context(), js, 1); err != nil {
+	if _, err := natsd.Provision(t.Context(), js, bucket.Kept{}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/bucket"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
@@ -161,7 +162,7 @@ func TestAListKnowsWhatWasWrittenSinceAndWhatIsGone(t *testing.T) {
 		if _, err := s.List(t.Context(), job.Query{}); err == nil {
 			t.Error("a bucket that is away has no jobs")
 		}
-		if err := natsd.Provision(t.Context(), js, 1); err != nil {
+		if _, err := natsd.Provision(t.Context(), js, bucket.Kept{}); err != nil {
 			t.Fatal(err)
 		}
 		jobs = nil

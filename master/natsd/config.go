@@ -7,33 +7,36 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
+// rollout returns the configuration of the bucket that also says what the bus keeps.
+func rollout() jetstream.StreamConfig { return keyValue(BucketRollout, 10, 0) }
+
 func configs() []jetstream.StreamConfig {
-	settings := bucket(BucketSettings, 1, 0)
+	settings := keyValue(BucketSettings, 1, 0)
 	settings.AllowDirect = true
 	settings.RePublish = &jetstream.RePublish{Source: wire.SettingsKey("*"), Destination: wire.Settings("{{wildcard(1)}}")}
-	files := bucket(BucketFiles, 1, 0) // without a limit in bytes: masters count the bytes before they write, see package blobs
-	files.AllowDirect = true           // what a key names never changes
-	jobs := bucket(BucketJobs, 10, jobRetention)
+	files := keyValue(BucketFiles, 1, 0) // without a limit in bytes: masters count the bytes before they write, see package blobs
+	files.AllowDirect = true             // what a key names never changes
+	jobs := keyValue(BucketJobs, 10, jobRetention)
 	bound(&jobs, 1<<30)
 	events := jobEvents()
 	bound(&events, 2<<30)
 	return []jetstream.StreamConfig{
 		settings,
 		files,
-		bucket(BucketActive, 10, 0),
+		keyValue(BucketActive, 10, 0),
 		jobs,
 		jobReturns(),
-		bucket(BucketMasters, 1, liveness),
-		bucket(BucketLeases, 1, liveness),
-		bucket(BucketRollout, 10, 0),
-		bucket(BucketRevisions, 1, 0),
-		bucket(BucketUsers, 1, 0),
-		bucket(BucketEnroll, 1, 0),
-		bucket(BucketIdentities, 1, 0),
-		bucket(BucketTokens, 1, 0),
-		bucket(BucketSchedules, 1, 0),
-		bucket(BucketAlerts, 1, 0),
-		bucket(BucketHeld, 1, jobRetention),
+		keyValue(BucketMasters, 1, liveness),
+		keyValue(BucketLeases, 1, liveness),
+		rollout(),
+		keyValue(BucketRevisions, 1, 0),
+		keyValue(BucketUsers, 1, 0),
+		keyValue(BucketEnroll, 1, 0),
+		keyValue(BucketIdentities, 1, 0),
+		keyValue(BucketTokens, 1, 0),
+		keyValue(BucketSchedules, 1, 0),
+		keyValue(BucketAlerts, 1, 0),
+		keyValue(BucketHeld, 1, jobRetention),
 		events,
 		lastPerSubject(StreamFacts, wire.AllFacts),
 		lastPerSubject(StreamApplied, wire.AllApplied),
@@ -43,10 +46,10 @@ func configs() []jetstream.StreamConfig {
 	}
 }
 
-// bucket returns the configuration of a KV bucket as the client library would make it, except that reads go to the leader of the
+// keyValue returns the configuration of a KV bucket as the client library would make it, except that reads go to the leader of the
 // stream: on a cluster a direct get may be served by a copy that lags, and masters decide by these values who owns a job. Values
 // may have a lifetime of their own. In a bucket in which all values expire, the server sends watchers a marker when a key expires.
-func bucket(name string, history int64, ttl time.Duration) jetstream.StreamConfig {
+func keyValue(name string, history int64, ttl time.Duration) jetstream.StreamConfig {
 	c := jetstream.StreamConfig{
 		Name:              "KV_" + name,
 		Subjects:          []string{"$KV." + name + ".>"},
@@ -94,7 +97,7 @@ const maxReturnMessage = wire.MaxReturn + 4<<10
 // refuse a second such message, nor count or purge those of a peel. So a DEL is replaced: the token becomes several, which
 // are the subject of no job.
 func jobReturns() jetstream.StreamConfig {
-	c := bucket(BucketJobReturns, 1, jobRetention)
+	c := keyValue(BucketJobReturns, 1, jobRetention)
 	published, stored := wire.ReturnOf("*", "*"), "$KV."+BucketJobReturns+".{{split(1,\x7f)}}.{{wildcard(2)}}"
 	c.Subjects = append(c.Subjects, published)
 	c.SubjectTransform = &jetstream.SubjectTransformConfig{Source: published, Destination: stored}

@@ -1,7 +1,6 @@
 package natsd_test
 
 import (
-	"errors"
 	"maps"
 	"testing"
 	"time"
@@ -10,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/seed-c01c3da5/zester/master/bucket"
 	"github.com/seed-c01c3da5/zester/master/natsd"
 )
 
@@ -33,11 +33,12 @@ func onDisk(t *testing.T, dir string, bytes int64) (limits map[string]int64) {
 	}
 	defer nc.Close()
 	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(time.Minute))
-	if err == nil {
-		err = natsd.Provision(t.Context(), js, 1)
+	if err != nil {
+		t.Fatal(err)
 	}
+	kept, err := natsd.Provision(t.Context(), js, bucket.Kept{})
 	if err == nil {
-		err = errors.Join(natsd.ProvisionAudit(t.Context(), js, 1, 0), natsd.ChangeAudit(t.Context(), js, 1, 0))
+		err = natsd.ChangeAudit(t.Context(), js, kept)
 	}
 	if err != nil {
 		t.Fatalf("with %d MiB: %v", bytes>>20, err)

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/bucket"
 	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -26,7 +27,7 @@ func info(t *testing.T, js jetstream.JetStream, stream string) *jetstream.Stream
 	return s.CachedInfo()
 }
 
-func bucket(t *testing.T, js jetstream.JetStream, name string) jetstream.KeyValue {
+func keyValue(t *testing.T, js jetstream.JetStream, name string) jetstream.KeyValue {
 	t.Helper()
 	kv, err := js.KeyValue(t.Context(), name)
 	if err != nil {
@@ -92,11 +93,11 @@ func TestWhatPeelsFillIsBounded(t *testing.T) {
 func TestProvisioningAgainChangesNothing(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		js := b.JetStream(t)
-		if _, err := bucket(t, js, natsd.BucketSettings).Put(t.Context(), "web-01", []byte("kept")); err != nil {
+		if _, err := keyValue(t, js, natsd.BucketSettings).Put(t.Context(), "web-01", []byte("kept")); err != nil {
 			t.Fatal(err)
 		}
 		before := info(t, js, "KV_settings")
-		if err := natsd.Provision(t.Context(), js, 1); err != nil {
+		if _, err := natsd.Provision(t.Context(), js, bucket.Kept{}); err != nil {
 			t.Fatal(err)
 		}
 		after := info(t, js, "KV_settings")
@@ -114,15 +115,54 @@ func TestAStreamOfAnEarlierVersionIsUpdatedInPlace(t *testing.T) {
 		if _, err := js.UpdateStream(t.Context(), old); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := bucket(t, js, natsd.BucketJobs).Put(t.Context(), "k", []byte("kept")); err != nil {
+		if _, err := keyValue(t, js, natsd.BucketJobs).Put(t.Context(), "k", []byte("kept")); err != nil {
 			t.Fatal(err)
 		}
-		if err := natsd.Provision(t.Context(), js, 1); err != nil {
+		if _, err := natsd.Provision(t.Context(), js, bucket.Kept{}); err != nil {
 			t.Fatal(err)
 		}
 		got := info(t, js, "KV_jobs")
 		if c := got.Config; c.MaxMsgsPerSubject != 10 || c.MaxAge != 7*24*time.Hour || c.AllowDirect || got.State.Msgs != 1 {
 			t.Errorf("after the update: %+v", got)
+		}
+	})
+}
+
+// A limit that another version of the master sets lower would remove messages.
+func TestAStartLowersNoLimitOfAStream(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		js := b.JetStream(t)
+		old := info(t, js, "KV_jobs").Config
+		old.MaxBytes, old.MaxMsgs = 8*old.MaxBytes, 2*old.MaxMsgs
+		if _, err := js.UpdateStream(t.Context(), old); err != nil {
+			t.Fatal(err)
+		}
+		if kept, err := natsd.Provision(t.Context(), js, bucket.Kept{}); err != nil || kept != (bucket.Kept{Replicas: 1, Audit: natsd.AuditRetention}) {
+			t.Fatal(kept, err)
+		}
+		if c := info(t, js, "KV_jobs").Config; c.MaxBytes != old.MaxBytes || c.MaxMsgs != old.MaxMsgs {
+			t.Errorf("lowered to %d bytes, %d messages", c.MaxBytes, c.MaxMsgs)
+		}
+	})
+}
+
+func TestABusThatCannotBeChangedStaysAsItIs(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		js := b.JetStream(t)
+		before, err := natsd.KeptNow(t.Context(), js)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, wanted := range []bucket.Kept{{Replicas: 3}, {Replicas: 6}, {Replicas: -1}, {Audit: time.Hour}} {
+			if _, err := natsd.Change(t.Context(), js, wanted); err == nil {
+				t.Errorf("%+v was accepted", wanted)
+			}
+		}
+		if after, err := natsd.KeptNow(t.Context(), js); err != nil || after != before {
+			t.Errorf("was %+v, is %+v, %v", before, after, err)
+		}
+		if c := info(t, js, natsd.StreamAudit).Config; c.MaxAge != natsd.AuditRetention || c.Replicas != 1 {
+			t.Errorf("the audit log: %+v", c)
 		}
 	})
 }
@@ -147,7 +187,7 @@ func TestReturnsMoveFromTheEventsOfAnEarlierVersionToTheirBucket(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if _, err := bucket(t, js, natsd.BucketJobReturns).Create(t.Context(), string(jid)+".a", []byte("copied")); err != nil {
+		if _, err := keyValue(t, js, natsd.BucketJobReturns).Create(t.Context(), string(jid)+".a", []byte("copied")); err != nil {
 			t.Fatal(err)
 		}
 		for _, subject := range []string{wire.AckOf(jid, "a"), wire.AckOf(jid, "b"), wire.StatusOf(jid)} {
@@ -156,7 +196,7 @@ func TestReturnsMoveFromTheEventsOfAnEarlierVersionToTheirBucket(t *testing.T) {
 			}
 		}
 		for range 2 { // which may be cut and repeated
-			if err := natsd.Provision(t.Context(), js, 1); err != nil {
+			if _, err := natsd.Provision(t.Context(), js, bucket.Kept{}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -174,7 +214,7 @@ func TestReturnsMoveFromTheEventsOfAnEarlierVersionToTheirBucket(t *testing.T) {
 			t.Errorf("a return was stored in %+v, %v", ack, err)
 		}
 		for peel, want := range map[string]string{"a": "copied", "b": "first"} {
-			if e, err := bucket(t, js, natsd.BucketJobReturns).Get(t.Context(), string(jid)+"."+peel); err != nil || string(e.Value()) != want {
+			if e, err := keyValue(t, js, natsd.BucketJobReturns).Get(t.Context(), string(jid)+"."+peel); err != nil || string(e.Value()) != want {
 				t.Errorf("of %s there is %v, %v", peel, e, err)
 			}
 		}
@@ -221,7 +261,7 @@ func TestAStreamThatCannotBeUpdatedIsNamedAndLeftAlone(t *testing.T) {
 		if _, err := js.Publish(t.Context(), "zester.fact.web-01", []byte("kept")); err != nil {
 			t.Fatal(err)
 		}
-		err := natsd.Provision(t.Context(), js, 1)
+		_, err := natsd.Provision(t.Context(), js, bucket.Kept{})
 		if err == nil || !strings.Contains(err.Error(), "stream facts") || !strings.Contains(err.Error(), "storage") {
 			t.Errorf("got %v", err)
 		}
@@ -240,7 +280,7 @@ func TestASubjectThatAnotherStreamHoldsIsNamed(t *testing.T) {
 		if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "mine", Subjects: []string{"zester.settings.>"}}); err != nil {
 			t.Fatal(err)
 		}
-		if err := natsd.Provision(t.Context(), js, 1); err == nil || !strings.Contains(err.Error(), "stream applied") || !strings.Contains(err.Error(), "overlap") {
+		if _, err := natsd.Provision(t.Context(), js, bucket.Kept{}); err == nil || !strings.Contains(err.Error(), "stream applied") || !strings.Contains(err.Error(), "overlap") {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -254,6 +294,12 @@ func TestACreationThatIsNeverAnsweredIsRepeated(t *testing.T) {
 		dropped := map[string]bool{}
 		if _, err := nc.Subscribe(prefix+".>", func(m *nats.Msg) {
 			api := strings.TrimPrefix(m.Subject, prefix)
+			if strings.HasPrefix(api, ".$KV.") { // a write to a bucket
+				if err := nc.PublishRequest(api[1:], m.Reply, m.Data); err != nil {
+					t.Error(err)
+				}
+				return
+			}
 			if strings.HasPrefix(api, ".STREAM.CREATE.") && !dropped[api] {
 				dropped[api] = true
 				return
@@ -273,7 +319,7 @@ func TestACreationThatIsNeverAnsweredIsRepeated(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 		defer cancel()
-		if err := natsd.Provision(ctx, js, 1); err != nil || !dropped[".STREAM.CREATE.facts"] {
+		if _, err := natsd.Provision(ctx, js, bucket.Kept{}); err != nil || !dropped[".STREAM.CREATE.facts"] {
 			t.Errorf("%v, dropped %v", err, dropped)
 		}
 		info(t, b.JetStream(t), natsd.StreamFacts)
@@ -282,7 +328,11 @@ func TestACreationThatIsNeverAnsweredIsRepeated(t *testing.T) {
 
 func TestMoreCopiesThanServersAreRefused(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
-		if err := natsd.Provision(t.Context(), b.JetStream(t), 3); err == nil || !strings.Contains(err.Error(), "KV_settings") {
+		js := b.JetStream(t)
+		if err := js.DeleteStream(t.Context(), "KV_rollout"); err != nil { // as on a new bus
+			t.Fatal(err)
+		}
+		if _, err := natsd.Provision(t.Context(), js, bucket.Kept{Replicas: 3}); err == nil || !strings.Contains(err.Error(), "KV_rollout") {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -290,7 +340,7 @@ func TestMoreCopiesThanServersAreRefused(t *testing.T) {
 
 func TestWatchersHearThatAMasterIsGoneAndMayTakeItsLease(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
-		leases := bucket(t, b.JetStream(t), natsd.BucketLeases)
+		leases := keyValue(t, b.JetStream(t), natsd.BucketLeases)
 		if _, err := leases.Create(t.Context(), "reconciler", []byte("m1")); err != nil {
 			t.Fatal(err)
 		}
@@ -317,7 +367,7 @@ func TestWatchersHearThatAMasterIsGoneAndMayTakeItsLease(t *testing.T) {
 func TestAJobsMarkerMayEndByItself(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		js := b.JetStream(t)
-		active := bucket(t, js, natsd.BucketActive)
+		active := keyValue(t, js, natsd.BucketActive)
 		if _, err := active.Put(t.Context(), "j", nil); err != nil {
 			t.Fatal(err)
 		}

@@ -1,5 +1,5 @@
 // Package natsd runs the embedded NATS server with JetStream, and makes the buckets and streams of zester on any server. Call [New]
-// and [Server.Start] for the embedded server, and [Provision] and [ProvisionAudit] for the buckets and streams.
+// and [Server.Start] for the embedded server, and [Provision] for the buckets and streams.
 //
 // Guarantees: the server refuses connections without a credential of its operator ([Trust]); it listens with TLS only, on loopback
 // by default; Provision creates missing streams, updates changed ones, and never deletes one.

@@ -16,6 +16,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/auth/pki"
+	"github.com/seed-c01c3da5/zester/master/bucket"
 	"github.com/seed-c01c3da5/zester/master/feed"
 	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -115,7 +116,7 @@ func (b *bus) start(ctx context.Context, port int) (err error) {
 	if b.js, err = jetstream.New(b.nc); err != nil {
 		return err
 	}
-	if err := natsd.Provision(ctx, b.js, 1); err != nil {
+	if _, err := natsd.Provision(ctx, b.js, bucket.Kept{}); err != nil {
 		return err
 	}
 	return b.listen()

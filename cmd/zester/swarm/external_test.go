@@ -18,6 +18,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/auth/pki"
+	"github.com/seed-c01c3da5/zester/master/bucket"
 	"github.com/seed-c01c3da5/zester/master/natsd"
 )
 
@@ -134,7 +135,7 @@ func TestABusThatIsInUseIsRefusedAndNotTouched(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := natsd.Provision(t.Context(), js, 1); err != nil {
+	if _, err := natsd.Provision(t.Context(), js, bucket.Kept{}); err != nil {
 		t.Fatal(err)
 	}
 	before := kept(t, e)

@@ -19,6 +19,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/auth/pki"
+	"github.com/seed-c01c3da5/zester/master/bucket"
 	"github.com/seed-c01c3da5/zester/master/natsd"
 )
 
@@ -131,7 +132,7 @@ func (c *Cluster) provision() {
 		_, err := js.AccountInfo(try)
 		end()
 		if err == nil {
-			err = natsd.Provision(ctx, js, members) // refused until the leader knows the other servers
+			_, err = natsd.Provision(ctx, js, bucket.Kept{Replicas: members}) // refused until the leader knows the other servers
 		}
 		if err == nil {
 			return

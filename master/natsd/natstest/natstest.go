@@ -31,6 +31,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/auth/pki"
+	"github.com/seed-c01c3da5/zester/master/bucket"
 	"github.com/seed-c01c3da5/zester/master/natsd"
 )
 
@@ -186,7 +187,7 @@ func start(t testing.TB, dir string, opts natsd.Options) *Bus {
 	ctx, cancel := context.WithTimeout(t.Context(), settleWait)
 	defer cancel()
 	js := b.JetStream(t)
-	if err := errors.Join(natsd.Provision(ctx, js, 1), natsd.ProvisionAudit(ctx, js, 1, 0)); err != nil {
+	if _, err := natsd.Provision(ctx, js, bucket.Kept{}); err != nil {
 		t.Fatal(err)
 	}
 	return b
