@@ -50,6 +50,7 @@ type bench struct {
 	identities []string // files
 	history    worker.History
 	mayAllow   []string
+	ownKey     string
 	notify     []*place.Place
 	checkLease func() error // if nil, the lease is held
 
@@ -106,7 +107,7 @@ func (b *bench) startIn(store string) {
 	b.t.Helper()
 	ctx, cancel := context.WithCancel(b.t.Context())
 	log := slog.New(slog.DiscardHandler)
-	r, err := New(Options{Repo: gitrepo.Options{URL: b.dir, Dir: store, Verify: b.keys}, Owner: "m1", Poll: b.poll, Identities: b.identities, History: b.history, MayAllow: b.mayAllow, Notify: b.notify, Log: log})
+	r, err := New(Options{Repo: gitrepo.Options{URL: b.dir, Dir: store, Verify: b.keys}, Owner: "m1", Poll: b.poll, Identities: b.identities, History: b.history, MayAllow: b.mayAllow, OwnKey: b.ownKey, Notify: b.notify, Log: log})
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -32,6 +32,8 @@ type writer struct {
 	t         *testing.T
 	bus       *natstest.Bus
 	dir, repo string
+	keys      gitrepo.Trust // that commits have to be signed by
+	key       string        // of masters
 }
 
 // run runs a process until the test ends or the result is called.
@@ -51,7 +53,7 @@ func (w *writer) run(run func(context.Context) error) (stop func()) {
 func (w *writer) master(name string) (stop func()) {
 	w.t.Helper()
 	at := func(part string) gitrepo.Options {
-		return gitrepo.Options{URL: w.repo, Dir: filepath.Join(w.dir, name, part)}
+		return gitrepo.Options{URL: w.repo, Dir: filepath.Join(w.dir, name, part), Verify: w.keys}
 	}
 	r, err := New(Options{Repo: at("repo"), Owner: name, Poll: time.Minute, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -59,7 +61,7 @@ func (w *writer) master(name string) (stop func()) {
 	}
 	writes, err := propose.New(propose.Options{
 		Mode: propose.Direct, Path: ".", Branch: "main", Max: 10, Target: "*",
-		Write: push.Options{Repo: at("write"), Committer: push.Person{Name: "zester", Email: "zester@example.com"}},
+		Write: push.Options{Repo: at("write"), Committer: push.Person{Name: "zester", Email: "zester@example.com"}, Key: w.key},
 	})
 	if err != nil {
 		w.t.Fatal(err)
@@ -105,18 +107,49 @@ func (w *writer) commits() (all []string) {
 	return all
 }
 
-// TestAnEntryThatRealPeelsRanIsRemoved has real masters and peels: a peel is down when the entry is due, and the master that leads
-// dies while the entry waits for that peel.
-func TestAnEntryThatRealPeelsRanIsRemoved(t *testing.T) {
+// newWriter makes the repository with one commit.
+func newWriter(t *testing.T, files fstest.MapFS) *writer {
+	t.Helper()
 	w := &writer{dir: t.TempDir()}
 	w.repo = filepath.Join(w.dir, "fleet.git")
-	_, err := worktree.Init(filepath.Join(w.dir, "work"), fstest.MapFS{"top.yaml": {Data: []byte("base: {}\n")}}, "first", worktree.Author{Name: "Bob", Email: "bob@example.com", When: time.Now()})
+	_, err := worktree.Init(filepath.Join(w.dir, "work"), files, "first", worktree.Author{Name: "Bob", Email: "bob@example.com", When: time.Now()})
 	if err == nil {
 		_, err = git.PlainClone(w.repo, true, &git.CloneOptions{URL: filepath.Join(w.dir, "work")})
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
+	return w
+}
+
+// ask sends a request about schedules as the operator ann.
+func (w *writer) ask(verb string, q any) error {
+	data, err := canon.Marshal(q)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	msg, err := w.bus.Conn(w.t, grants.RoleOperator, "ann").Request(wire.API("schedule", verb, "ann"), data, time.Minute)
+	if err == nil {
+		err = api.ReplyError(msg)
+	}
+	return err
+}
+
+// once adds an entry that runs once, in an hour.
+func (w *writer) once(name string) (at time.Time) {
+	w.t.Helper()
+	at = time.Now().Add(time.Hour).Truncate(time.Second)
+	err := w.ask("add", schedules.Add{Name: name, Fields: map[string]any{"module": "test.ping", "at": at.UTC().Format(time.RFC3339), "delete_after_run": true, "start_deadline": "30m"}})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return at
+}
+
+// TestAnEntryThatRealPeelsRanIsRemoved has real masters and peels: a peel is down when the entry is due, and the master that leads
+// dies while the entry waits for that peel.
+func TestAnEntryThatRealPeelsRanIsRemoved(t *testing.T) {
+	w := newWriter(t, fstest.MapFS{"top.yaml": {Data: []byte("base: {}\n")}})
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		w.t, w.bus = t, b
 		stop := w.master("m1")
@@ -124,19 +157,7 @@ func TestAnEntryThatRealPeelsRanIsRemoved(t *testing.T) {
 		w.peel("a")
 		away := w.peel("b")
 		time.Sleep(2 * time.Minute)
-		at := time.Now().Add(time.Hour).Truncate(time.Second)
-		q := schedules.Add{Name: "once", Fields: map[string]any{"module": "test.ping", "at": at.UTC().Format(time.RFC3339), "delete_after_run": true, "start_deadline": "30m"}}
-		data, err := canon.Marshal(q)
-		if err != nil {
-			t.Fatal(err)
-		}
-		msg, err := b.Conn(t, grants.RoleOperator, "ann").Request(wire.API("schedule", "add", "ann"), data, time.Minute)
-		if err == nil {
-			err = api.ReplyError(msg)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		at := w.once("once")
 		time.Sleep(30 * time.Minute)
 		away()
 		time.Sleep(time.Until(at) + 10*time.Minute)

@@ -80,6 +80,7 @@ type Options struct {
 	// MayAllow names the signers, by principal or fingerprint, whose Zester-Allow line counts if commits have to be signed.
 	// If empty, the line of every trusted signer counts.
 	MayAllow []string
+	OwnKey   string         // fingerprint of the key that signs commits of this master, whose Zester-Allow line never counts; may be empty
 	Notify   []*place.Place // get notifications about revisions
 	Pulls    []*pulls.Commenter
 	// OnCommand is called with each operator command, before its reply. If nil, nothing is called.

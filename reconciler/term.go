@@ -92,7 +92,7 @@ func (t *term) load(ctx context.Context, own record.Source, checkLease func() er
 	}
 	last.Generation = max(last.Generation, published.Generation())
 	w := worker.New(worker.Options{
-		History: t.r.o.History, MayAllow: t.r.o.MayAllow, Reader: reader, Archive: t.archive, Progress: t.progress, Fleet: t.fleet,
+		History: t.r.o.History, MayAllow: t.r.o.MayAllow, OwnKey: t.r.o.OwnKey, Reader: reader, Archive: t.archive, Progress: t.progress, Fleet: t.fleet,
 		JetStream: t.js, Blamer: blamer, Published: published, Contents: t.contents,
 	})
 	t.worker = w

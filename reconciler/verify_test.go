@@ -156,6 +156,9 @@ func TestAHeadThatIsNotSignedByAKeyThatMayIsRefusedAndShown(t *testing.T) {
 		if got := b.entries("web-01"); got != "abcdx" {
 			t.Errorf("the peel has %s", got)
 		}
+		s.commit(b.dir, xForW+"# better\n", s.ssh("alice")...)
+		b.verified(good, "Untrusted", "before it is not accepted")
+		b.moveTo(good)
 		good = s.commit(b.dir, xForW+"# better\n", s.ssh("alice")...)
 		b.verified(good, "Signed", "alice")
 
@@ -245,6 +248,25 @@ func TestASignedBranchDoesNotGoBackByItself(t *testing.T) {
 		}
 		if now = b.told("approve", status.ApproveRequest{Hash: now.Blocked}); now.LastGood.Commit != first || b.entries("web-01") != "abcdx" {
 			t.Errorf("approved: %+v", now)
+		}
+	})
+}
+
+func TestTheLineOfTheMastersOwnKeyAllowsNothing(t *testing.T) {
+	inBubble(t, siteFiles(), func(b *bench) {
+		s := newSigners(t)
+		s.allow("alice", "mallory")
+		b.keys.SSH, b.ownKey = s.allowed, s.fingerprint("mallory")
+		for _, id := range webs(3) {
+			b.peel(id, nil)
+		}
+		good := s.commit(b.dir, xForW, s.ssh("alice")...)
+		b.start()
+		b.verified(good, "Signed", s.fingerprint("alice"))
+		s.commit(b.dir, "schedule: {}\n", s.ssh("mallory")...)
+		s.run(b.dir, "git", append(s.ssh("mallory"), "commit", "-q", "--amend", "--allow-empty", "-m", "meant", "-m", "Zester-Allow: change, remove, peels")...)
+		if out := b.now(); !out.Is(status.GuardBlocked) || !strings.Contains(condition(out, status.GuardBlocked).Message, "does not count, as the key of the master signed it") {
+			t.Errorf("%+v", out)
 		}
 	})
 }

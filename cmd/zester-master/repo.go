@@ -11,6 +11,7 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler"
 	"github.com/seed-c01c3da5/zester/reconciler/access"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
+	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/push"
 	"github.com/seed-c01c3da5/zester/reconciler/notify/forge"
 	"github.com/seed-c01c3da5/zester/reconciler/notify/place"
 	"github.com/seed-c01c3da5/zester/reconciler/pulls"
@@ -36,6 +37,8 @@ type Verify struct {
 	OpenPGP string   `yaml:"openpgp"` // file of armored public keys; empty: no OpenPGP key may
 	Allow   []string `yaml:"allow"`   // signers whose Zester-Allow line counts; empty: all
 }
+
+func (v Verify) trust() gitrepo.Trust { return gitrepo.Trust{SSH: v.SSH, OpenPGP: v.OpenPGP} }
 
 // Hook is one webhook. Its URL is /hooks/NAME on the address of REST.
 type Hook struct {
@@ -82,7 +85,7 @@ func (c *Config) sync(o *master.Options) error {
 	}
 	repo := gitrepo.Options{
 		URL: c.Repo, Branch: c.Branch, Path: c.Path, Dir: filepath.Join(c.DataDir, "repo"),
-		Access: access.Options(c.Git), Verify: gitrepo.Trust{SSH: c.Verify.SSH, OpenPGP: c.Verify.OpenPGP}, Log: o.Log,
+		Access: access.Options(c.Git), Verify: c.Verify.trust(), Log: o.Log,
 	}
 	commenters, err := c.commenters(places, repo)
 	if err != nil {
@@ -92,8 +95,14 @@ func (c *Config) sync(o *master.Options) error {
 	if err != nil {
 		return err
 	}
+	var own string
+	if c.Write.SigningKey != "" {
+		if own, err = push.Fingerprint(c.Write.SigningKey); err != nil {
+			return err
+		}
+	}
 	r, err := reconciler.New(reconciler.Options{
-		Repo: repo, Pulls: commenters,
+		Repo: repo, Pulls: commenters, OwnKey: own,
 		Owner: o.ID, Poll: c.Poll, Identities: c.Identities, History: worker.History(c.History), MayAllow: c.Verify.Allow, Notify: places, Log: o.Log,
 		OnCommand: (&recorder{log: o.Log}).record,
 	})

@@ -65,7 +65,7 @@ func (c *Config) writes(places []*place.Place, o *master.Options) (*propose.Serv
 		Mode: propose.Mode(w.Mode), Path: c.Path, Branch: c.Branch, Forge: pulls, Domain: w.MailDomain,
 		Target: c.Schedules.Target, Max: cmp.Or(c.Schedules.Max, propose.DefaultMax), Check: notRevoked, Log: o.Log,
 		Write: push.Options{
-			Repo:      gitrepo.Options{URL: c.Repo, Branch: c.Branch, Dir: filepath.Join(c.DataDir, "write"), Access: at, Log: o.Log},
+			Repo:      gitrepo.Options{URL: c.Repo, Branch: c.Branch, Dir: filepath.Join(c.DataDir, "write"), Access: at, Verify: c.Verify.trust(), Log: o.Log},
 			Committer: push.Person{Name: "zester", Email: "zester@" + cmp.Or(w.MailDomain, propose.DefaultDomain)}, Key: w.SigningKey,
 		},
 	})

@@ -28,8 +28,9 @@
 // credentials. A credential is sent to the server that the URL names, and to no
 // other; a redirect from https to http is refused.
 //
-// With Options.Verify, [Repo.Verify] checks the signature of a head. The keys
-// come from files of the operator, never from the repository.
+// With Options.Verify, [Repo.Verify] checks the signatures of a head and of the
+// commits before it since an accepted one. The keys come from files of the
+// operator, never from the repository.
 //
 // # Where commits are kept
 //

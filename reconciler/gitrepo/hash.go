@@ -24,3 +24,15 @@ func ParseHash(s string) (Hash, error) {
 	}
 	return h, nil
 }
+
+// ParseHashes reads hashes as [ParseHash] does.
+func ParseHashes[S ~string](all []S) ([]Hash, error) {
+	out := make([]Hash, len(all))
+	for i, s := range all {
+		var err error
+		if out[i], err = ParseHash(string(s)); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}

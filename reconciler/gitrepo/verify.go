@@ -1,7 +1,9 @@
 package gitrepo
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/go-git/go-git/v5/plumbing"
@@ -21,14 +23,41 @@ type Trust struct {
 // Signed reports whether a head needs a signature.
 func (r *Repo) Signed() bool { return r.trust != Trust{} }
 
+// maxUnaccepted bounds the commits whose signatures one Verify checks.
+const maxUnaccepted = 10_000
+
 // Verify checks that a commit of the store is signed by a trusted key, and
-// returns the signer. Earlier commits are not checked: the signer of the head
-// vouches for them. An invalid signature has the Reason Untrusted.
-func (r *Repo) Verify(h Hash, now time.Time) (signature.Signer, error) {
+// returns its signer. If accepted has commits, the first parent of h and so on
+// have to be signed as well, up to one that is accepted or that an accepted
+// commit descends from. The other parents of a merge are not checked: the signer
+// of the merge vouches for them. An invalid signature has the Reason Untrusted.
+func (r *Repo) Verify(h Hash, accepted []Hash, now time.Time) (signature.Signer, error) {
 	keys, err := r.trust.keys()
 	if err != nil {
 		return signature.Signer{}, errorf(KeysUnreadable, revision(h), "%v", err)
 	}
+	signer, err := r.verify(keys, h, now)
+	if err != nil || len(accepted) == 0 {
+		return signer, err
+	}
+	before, err := r.unaccepted(h, accepted)
+	if err != nil {
+		return signature.Signer{}, err
+	}
+	for _, c := range before {
+		_, err := r.verify(keys, c, now)
+		if e, ok := errors.AsType[*Error](err); ok && e.Reason == Untrusted {
+			err = errorf(Untrusted, revision(h), "the commit %s before it is not accepted: %s", c, e.Msg)
+		}
+		if err != nil {
+			return signature.Signer{}, err
+		}
+	}
+	return signer, nil
+}
+
+// verify checks the signature of one commit.
+func (r *Repo) verify(keys *signature.Keys, h Hash, now time.Time) (signature.Signer, error) {
 	c, err := r.CommitInfo(h)
 	if err == nil && c.size > maxCommit {
 		err = errorf(TooLarge, revision(h), "a commit of %d bytes, the limit is %d", c.size, maxCommit)
@@ -49,6 +78,48 @@ func (r *Repo) Verify(h Hash, now time.Time) (signature.Signer, error) {
 		return signature.Signer{}, errorf(Untrusted, revision(h), "%v", err)
 	}
 	return signer, nil
+}
+
+// unaccepted returns the first parents before h up to one that is accepted or
+// that an accepted commit descends from, the nearest first. An accepted commit
+// that the store lacks accepts nothing, as the store has the history of h.
+func (r *Repo) unaccepted(h Hash, accepted []Hash) (before []Hash, err error) {
+	for at := h; !slices.Contains(accepted, at); {
+		l, err := r.link(at)
+		if err != nil {
+			return nil, err
+		}
+		if len(l.parents) == 0 { // an accepted commit came in by a merge, or has another history
+			before, err = r.notBefore(accepted, before)
+			if err != nil {
+				return nil, err
+			}
+			break
+		}
+		if at = l.parents[0]; !slices.Contains(accepted, at) {
+			before = append(before, at)
+		}
+	}
+	if len(before) > maxUnaccepted {
+		return nil, errorf(TooLarge, revision(h), "%d commits came before it since the last accepted one, and at most %d are checked", len(before), maxUnaccepted)
+	}
+	return before, nil
+}
+
+// notBefore cuts a list of commits, each the parent of the one before it, at
+// the first that a commit of accepted descends from.
+func (r *Repo) notBefore(accepted, list []Hash) ([]Hash, error) {
+	known := map[Hash]bool{}
+	for _, a := range accepted {
+		err := r.walk(a, func(h Hash) bool { added := !known[h]; known[h] = true; return added })
+		if err != nil && !hasReason(err, RevisionNotFound) {
+			return nil, err
+		}
+	}
+	if i := slices.IndexFunc(list, func(h Hash) bool { return known[h] }); i >= 0 {
+		list = list[:i]
+	}
+	return list, nil
 }
 
 func (t Trust) keys() (*signature.Keys, error) {

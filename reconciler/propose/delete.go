@@ -90,7 +90,7 @@ func (on *session) deleteLoop(ctx context.Context, mayWrite func() error) error 
 	}
 }
 
-// deleteStep looks at all entries with delete_after_run once. What happens to one does not depend on errors about others.
+// deleteStep looks once at all entries with delete_after_run of the revision in force: nobody has judged a newer one. What happens to one does not depend on errors about others.
 func (on *session) deleteStep(ctx context.Context, mayWrite func() error) error {
 	records := map[string]*spent.Record{}
 	err := bucket.Read(ctx, on.js, bucketSchedules, spentKey+"*", func(key string, value []byte) error {
@@ -101,7 +101,11 @@ func (on *session) deleteStep(ctx context.Context, mayWrite func() error) error 
 	if err != nil {
 		return fmt.Errorf("cannot read the bucket %s: %w", bucketSchedules, err)
 	}
-	_, repo, err := on.reader.read(ctx)
+	accepted, err := on.accepted(ctx)
+	if err != nil || len(accepted) == 0 {
+		return err
+	}
+	repo, err := on.reader.at(ctx, accepted[0])
 	if err != nil {
 		return err
 	}
@@ -159,6 +163,8 @@ func (on *session) settle(ctx context.Context, mayWrite func() error, key string
 	case errors.Is(err, errEdited), errors.Is(err, edit.ErrByHand):
 		next.State, next.Why = spent.Left, err.Error()
 		on.tellLeft(ctx, next)
+	case errors.Is(err, errUnsettled):
+		return nil // the record says that it is to be removed
 	case err != nil:
 		return fmt.Errorf("cannot remove %s of %s, which has run: %w", next.Entry, next.File, err)
 	default:

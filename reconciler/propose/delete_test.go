@@ -27,6 +27,8 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/propose"
 	"github.com/seed-c01c3da5/zester/reconciler/propose/schedules"
 	"github.com/seed-c01c3da5/zester/reconciler/propose/spent"
+	"github.com/seed-c01c3da5/zester/reconciler/record"
+	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -69,7 +71,25 @@ func (s *site) reports(nc *nats.Conn, id target.PeelID, name string, started tim
 	s.say(nc, wire.ScheduleStateOf(id.Wire()), wire.ScheduleState{Peel: id, Zone: "UTC", Time: time.Now(), Started: time.Now(), Entries: []wire.EntryReport{e}, V: wire.Version})
 }
 
-// once adds an entry that runs once, in an hour.
+// enforce puts the newest commit of the branch in force.
+func (s *site) enforce() {
+	s.t.Helper()
+	kv, err := s.bus.JetStream(s.t).KeyValue(s.t.Context(), record.Bucket)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	store := record.NewStore(kv, "m1", record.Source{})
+	r, err := store.Read(s.t.Context())
+	if err == nil {
+		r.Commit = settings.Commit(s.git("-C", s.repo, "rev-parse", "main"))
+		_, err = store.Write(s.t.Context(), r)
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// once adds an entry that runs once, in an hour, and puts it in force.
 func (s *site) once(c client, name string) (at time.Time) {
 	s.t.Helper()
 	at = time.Now().Add(time.Hour).Truncate(time.Second)
@@ -77,6 +97,7 @@ func (s *site) once(c client, name string) (at time.Time) {
 	if _, err := c.ScheduleAdd(s.t.Context(), q); err != nil {
 		s.t.Fatal(err)
 	}
+	s.enforce()
 	return at
 }
 
@@ -161,6 +182,7 @@ func TestAnEntryThatIsChangedOrRanNowhereStays(t *testing.T) {
 		if _, err := ann.change("disable", "edited"); err != nil {
 			s.t.Fatal(err)
 		}
+		s.enforce()
 		s.reports(peels[0], "db-01", "edited", at, 0)
 		s.reports(peels[1], "db-02", "edited", at, 0)
 		time.Sleep(time.Hour)
@@ -233,7 +255,9 @@ func TestARemovalThatFailsIsStoredAndMadeLater(t *testing.T) {
 			s.t.Errorf("without a commit %+v", r)
 		}
 		sign()
-		time.Sleep(15 * time.Minute)
+		time.Sleep(12 * time.Minute)
+		s.enforce()
+		time.Sleep(3 * time.Minute)
 		if r, _ := s.record(); r.State != "" || s.has("once") || len(s.log("%s")) != 3 {
 			s.t.Errorf("%+v, commits %q", r, s.log("%s"))
 		}
@@ -264,7 +288,9 @@ func TestAMasterThatTakesOverMakesTheCommitThatAnotherIntended(t *testing.T) {
 		for _, master := range []string{"m2", "m3"} { // one of them leads
 			s.start(master, s.options())
 		}
-		time.Sleep(5 * time.Minute)
+		time.Sleep(3 * time.Minute)
+		s.enforce()
+		time.Sleep(3 * time.Minute)
 		if got := s.log("%s"); s.has("once") || len(got) != 3 {
 			s.t.Errorf("commits %q", got)
 		}
@@ -294,6 +320,7 @@ func TestWhereChangesAreProposedOnePullRequestRemovesTheEntry(t *testing.T) {
 			s.t.Error(got)
 		}
 		s.git("-C", s.repo, "update-ref", "refs/heads/main", branches[0])
+		s.enforce()
 		time.Sleep(time.Hour)
 		if got := s.branches(); len(got) != 1 {
 			s.t.Errorf("after the merge: %q", got)

@@ -24,6 +24,7 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/plan/lint"
 	"github.com/seed-c01c3da5/zester/reconciler/propose/edit"
 	"github.com/seed-c01c3da5/zester/reconciler/propose/schedules"
+	"github.com/seed-c01c3da5/zester/reconciler/record"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/schedule/forecast"
 )
@@ -267,7 +268,14 @@ func (on *session) make(ctx context.Context, w intent) (*schedules.Changed, erro
 }
 
 func (on *session) try(ctx context.Context, w intent) (*schedules.Changed, error) {
+	accepted, err := on.accepted(ctx) // read first, as nothing newer than the head may be in it
+	if err != nil {
+		return nil, err
+	}
 	head, repo, err := on.writer.read(ctx)
+	if err == nil {
+		err = on.checkHead(head, accepted, w.unasked)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -317,6 +325,31 @@ func (on *session) try(ctx context.Context, w intent) (*schedules.Changed, error
 		return nil, err
 	}
 	return out, nil
+}
+
+// accepted returns the revision in force and the one that goes out in waves.
+func (on *session) accepted(ctx context.Context) ([]gitrepo.Hash, error) {
+	r, err := record.NewStore(on.rollout, "", record.Source{}).Read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return gitrepo.ParseHashes(r.Sent())
+}
+
+// errUnsettled: the newest commit of the branch is not the revision in force.
+var errUnsettled = errors.New("the newest commit is not in force yet")
+
+// checkHead returns an error if no change may be made on the newest commit: the fleet would not accept it, or it is not in force and
+// nobody asked for the change.
+func (on *session) checkHead(head *gitrepo.Snapshot, accepted []gitrepo.Hash, unasked bool) error {
+	if unasked && (len(accepted) != 1 || accepted[0] != head.Commit.Hash) {
+		return errUnsettled
+	}
+	err := on.writer.pusher.Verify(head, accepted)
+	if e, ok := errors.AsType[*gitrepo.Error](err); ok && (e.Reason == gitrepo.Untrusted || e.Reason.Stalled()) {
+		return refuse("409", "the newest commit is not accepted: %w", err)
+	}
+	return err
 }
 
 // proposeOn pushes a change to a branch of its own and opens a pull request. The name of the branch follows from the request, so

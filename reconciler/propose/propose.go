@@ -8,6 +8,8 @@
 //   - The commit is pushed before the reply: to the branch that the fleet follows, or to a branch of its own. For that, a pull request
 //     is opened if a forge is configured.
 //   - Masters write schedules in no other way.
+//   - Where commits have to be signed, nothing is committed on a commit that the fleet would not accept: a master's signature vouches
+//     for no commit of others. What a master does unasked it does on the revision in force alone.
 //   - The result compiles and has no mistake that lint finds: else it is refused with the messages of lint, and nothing is pushed.
 //   - A push never overwrites a commit: if others push meanwhile, the change is made again on their commit. After the third time the
 //     request is refused.
@@ -47,6 +49,7 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/notify/forge"
 	"github.com/seed-c01c3da5/zester/reconciler/propose/edit"
 	"github.com/seed-c01c3da5/zester/reconciler/propose/schedules"
+	"github.com/seed-c01c3da5/zester/reconciler/record"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 )
 
@@ -112,7 +115,7 @@ func New(o Options) (*Service, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	if o.Write.Key != "" {
-		if err := push.CheckKey(o.Write.Key); err != nil {
+		if _, err := push.Fingerprint(o.Write.Key); err != nil {
 			return nil, err
 		}
 	}
@@ -130,11 +133,12 @@ func New(o Options) (*Service, error) {
 // A session is the service on one connection.
 type session struct {
 	*Service
-	nc    *nats.Conn
-	js    jetstream.JetStream
-	store jetstream.KeyValue
-	audit *auditlog.Log
-	fleet *feed.Feed
+	nc      *nats.Conn
+	js      jetstream.JetStream
+	store   jetstream.KeyValue
+	rollout jetstream.KeyValue // the reconciler's record
+	audit   *auditlog.Log
+	fleet   *feed.Feed
 }
 
 // Run serves until ctx ends.
@@ -147,13 +151,17 @@ func (s *Service) Run(ctx context.Context, nc *nats.Conn, fleet *feed.Feed) erro
 	if err != nil {
 		return fmt.Errorf("cannot open the bucket %s: %w", bucketSchedules, err)
 	}
+	rollout, err := js.KeyValue(ctx, record.Bucket)
+	if err != nil {
+		return fmt.Errorf("cannot open the bucket %s: %w", record.Bucket, err)
+	}
 	service, err := micro.AddService(nc, micro.Config{
 		Name: "zester-schedules", Version: "1.0.0", QueueGroup: wire.MastersQueue, Description: "the schedule entries of the config repo",
 	})
 	if err != nil {
 		return fmt.Errorf("cannot serve zester.api.schedule: %w", err)
 	}
-	on := &session{Service: s, nc: nc, js: js, store: store, audit: auditlog.Open(js, s.o.Log), fleet: fleet}
+	on := &session{Service: s, nc: nc, js: js, store: store, rollout: rollout, audit: auditlog.Open(js, s.o.Log), fleet: fleet}
 	var serving sync.WaitGroup
 	defer serving.Wait()
 	defer service.Stop()

@@ -21,6 +21,9 @@ type source struct {
 	commit gitrepo.Hash // of head and repo
 	head   *gitrepo.Snapshot
 	repo   *edit.Repo
+
+	earlier     gitrepo.Hash // of earlierRepo
+	earlierRepo *edit.Repo
 }
 
 func newSource(o Options, name string) (*source, error) {
@@ -54,6 +57,31 @@ func (s *source) read(ctx context.Context) (*gitrepo.Snapshot, *edit.Repo, error
 	}
 	s.commit, s.head, s.repo = head.Commit.Hash, head, repo
 	return head, repo, nil
+}
+
+// at returns the entries of the fleet in a revision that the head is or comes after.
+func (s *source) at(ctx context.Context, commit gitrepo.Hash) (*edit.Repo, error) {
+	head, repo, err := s.read(ctx)
+	if err != nil || head.Commit.Hash == commit {
+		return repo, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.earlierRepo != nil && s.earlier == commit {
+		return s.earlierRepo, nil
+	}
+	revision, err := s.pusher.Revision(commit)
+	if err != nil {
+		return nil, err
+	}
+	files, err := s.fleet(revision)
+	if err != nil {
+		return nil, err
+	}
+	if repo, err = edit.Read(files); err == nil {
+		s.earlier, s.earlierRepo = commit, repo
+	}
+	return repo, err
 }
 
 // fleet returns the files of the fleet in a revision of the repository.

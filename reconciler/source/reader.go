@@ -85,13 +85,18 @@ func (r *Reader) Info(commit settings.Commit) gitrepo.Commit {
 // Signed reports whether a head needs a signature.
 func (r *Reader) Signed() bool { return r.repo.Signed() }
 
-// Verify returns the signer of a commit. Its error is a *[gitrepo.Error].
-func (r *Reader) Verify(commit settings.Commit, now time.Time) (signature.Signer, error) {
+// Verify returns the signer of a commit. The commits before it since the accepted ones have to be signed too, as in
+// [gitrepo.Repo.Verify]. Its error is a *[gitrepo.Error].
+func (r *Reader) Verify(commit settings.Commit, accepted []settings.Commit, now time.Time) (signature.Signer, error) {
 	h, err := gitrepo.ParseHash(string(commit))
 	if err != nil {
 		return signature.Signer{}, err
 	}
-	return r.repo.Verify(h, now)
+	before, err := gitrepo.ParseHashes(accepted)
+	if err != nil {
+		return signature.Signer{}, err
+	}
+	return r.repo.Verify(h, before, now)
 }
 
 // Descends reports whether commit descends from the commit from, or is the same. It does not if the store lacks from, as the

@@ -99,14 +99,14 @@ func refusal(err error) *decide.Refused {
 	return out
 }
 
-// verify returns the signer of a commit. Its error refuses the commit. A revision that was sent before stays in force, as it
+// verify returns the signer of a commit, if the commits since the last revision are signed too. Its error refuses the commit. A revision that was sent before stays in force, as it
 // was accepted with the keys at that time.
 func (w *Worker) verify(out *decide.Judgement, r *record.Record) (signer signature.Signer, err error) {
 	if !w.o.Reader.Signed() {
 		return signer, nil
 	}
 	c := status.Condition{Type: status.SourceVerified, ObservedRevision: out.Commit}
-	signer, err = w.o.Reader.Verify(out.Commit, time.Now())
+	signer, err = w.o.Reader.Verify(out.Commit, r.Sent(), time.Now())
 	switch e, _ := errors.AsType[*gitrepo.Error](err); {
 	case err == nil:
 		c.Status, c.Reason, c.Message = true, "Signed", fmt.Sprintf("by %s with the key %s", signer.Principal, signer.Fingerprint)
@@ -120,9 +120,12 @@ func (w *Worker) verify(out *decide.Judgement, r *record.Record) (signer signatu
 }
 
 // mayAllow reports whether the Zester-Allow line of a commit counts. It depends on the signer, unless commits need not be
-// signed.
+// signed. A master signs what others ask for, so its own key allows nothing.
 func (w *Worker) mayAllow(signer signature.Signer) bool {
 	names := w.o.MayAllow
+	if w.o.OwnKey != "" && signer.Fingerprint == w.o.OwnKey {
+		return false
+	}
 	return !w.o.Reader.Signed() || len(names) == 0 || slices.Contains(names, signer.Principal) || slices.Contains(names, signer.Fingerprint)
 }
 
@@ -149,7 +152,11 @@ func (w *Worker) guard(ctx context.Context, out *decide.Judgement, j Task, p *pl
 		g.Exceeded, g.RemovesAll, g.Allowed = exceeded.Reason, exceeded.RemovesAll, exceeded.AllowedBy(message)
 		if g.Allowed && !w.mayAllow(signer) {
 			g.Allowed = false
-			g.Exceeded += fmt.Sprintf("; the line %s does not count, as verify.allow of the master does not name its signer, %s", exceeded.Trailer(), signer.Principal)
+			why := "verify.allow of the master does not name its signer, " + signer.Principal
+			if signer.Fingerprint == w.o.OwnKey {
+				why = "the key of the master signed it"
+			}
+			g.Exceeded += fmt.Sprintf("; the line %s does not count, as %s", exceeded.Trailer(), why)
 		}
 	}
 	if g.Rewritten, err = w.rewritten(r, j.Commit); err != nil {

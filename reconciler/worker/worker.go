@@ -35,12 +35,13 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// Options are the dependencies of a worker. Nothing else may use Published. All fields but History and MayAllow are required.
+// Options are the dependencies of a worker. Nothing else may use Published. All fields but History, MayAllow and OwnKey are required.
 type Options struct {
 	History History // empty: HistoryApprove
 	// MayAllow names the signers, by principal or fingerprint, whose Zester-Allow line counts if commits have to be signed.
 	// If empty, the line of every trusted signer counts.
 	MayAllow  []string
+	OwnKey    string // fingerprint of the key that signs commits of this master, whose Zester-Allow line never counts; may be empty
 	Reader    *source.Reader
 	Archive   *archive.Archive
 	Progress  *progress.Progress

@@ -23,7 +23,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"path"
 	"slices"
 	"strings"
@@ -114,6 +113,19 @@ func (p *Pusher) Head(ctx context.Context) (*gitrepo.Snapshot, error) {
 	}
 	return p.repo.Snapshot(h)
 }
+
+// Verify returns an error if commits need a signature, and the fleet would not accept base, which [Pusher.Head] returned, after the
+// accepted ones: see [gitrepo.Repo.Verify].
+func (p *Pusher) Verify(base *gitrepo.Snapshot, accepted []gitrepo.Hash) error {
+	if !p.repo.Signed() {
+		return nil
+	}
+	_, err := p.repo.Verify(base.Commit.Hash, accepted, time.Now())
+	return err
+}
+
+// Revision returns a revision that Head returned or that came before it.
+func (p *Pusher) Revision(h gitrepo.Hash) (*gitrepo.Snapshot, error) { return p.repo.Snapshot(h) }
 
 // A Change is the content of a commit.
 type Change struct {
@@ -279,13 +291,9 @@ func (p *Pusher) commit(b *builder, parent, root plumbing.Hash, c Change) (plumb
 
 // sign returns the signature of a commit with an SSH key.
 func sign(commit *object.Commit, file string) (string, error) {
-	data, err := access.ReadPrivate(file)
+	key, err := signingKey(file)
 	if err != nil {
-		return "", fmt.Errorf("cannot read the signing key in %s: %w", file, err)
-	}
-	key, err := ssh.ParsePrivateKey(data)
-	if err != nil {
-		return "", fmt.Errorf("cannot use the signing key in %s: %w", file, err)
+		return "", err
 	}
 	o := &plumbing.MemoryObject{}
 	if err := commit.EncodeWithoutSignature(o); err != nil {
@@ -301,6 +309,27 @@ func sign(commit *object.Commit, file string) (string, error) {
 		return "", fmt.Errorf("cannot sign with the key in %s: %w", file, err)
 	}
 	return string(sshsig.Armor(sig)), nil
+}
+
+func signingKey(file string) (ssh.Signer, error) {
+	data, err := access.ReadPrivate(file)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the signing key in %s: %w", file, err)
+	}
+	key, err := ssh.ParsePrivateKey(data)
+	if err != nil {
+		return nil, fmt.Errorf("cannot use the signing key in %s: %w", file, err)
+	}
+	return key, nil
+}
+
+// Fingerprint returns the fingerprint of the public key of a file with a private SSH key, as ssh-keygen prints it.
+func Fingerprint(file string) (string, error) {
+	key, err := signingKey(file)
+	if err != nil {
+		return "", err
+	}
+	return ssh.FingerprintSHA256(key.PublicKey()), nil
 }
 
 // A builder makes the objects of a commit.
@@ -460,15 +489,6 @@ func modeOf(m fs.FileMode) filemode.FileMode {
 	default:
 		return filemode.Regular
 	}
-}
-
-// CheckKey returns an error if the file holds no private SSH key.
-func CheckKey(file string) error {
-	_, err := os.Stat(file)
-	if err == nil {
-		_, err = sign(&object.Commit{}, file)
-	}
-	return err
 }
 
 // IsRefused reports whether an error of [Pusher.Commit] is final: the server does not allow the push, or the change cannot be made.

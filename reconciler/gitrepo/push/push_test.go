@@ -295,7 +295,7 @@ func TestACommitIsSignedWithTheKey(t *testing.T) {
 	if err := verifier.Fetch(t.Context(), h); err != nil {
 		t.Fatal(err)
 	}
-	if signer, err := verifier.Verify(h, time.Now()); err != nil || signer.Principal != "zester" {
+	if signer, err := verifier.Verify(h, nil, time.Now()); err != nil || signer.Principal != "zester" {
 		t.Errorf("%+v, %v", signer, err)
 	}
 }
