@@ -59,6 +59,10 @@ func (on *session) add(ctx context.Context, req micro.Request) (any, string, err
 	switch {
 	case strings.TrimSpace(q.Name) == "" || len(q.Name) > schedules.MaxName:
 		return nil, "", refuse("400", "name has 1 to %d bytes, not %d", schedules.MaxName, len(q.Name))
+	case strings.ContainsFunc(q.Name, misleads):
+		return nil, "", refuse("400", "name has a line break or a character that is not shown")
+	case strings.ContainsFunc(q.Target, misleads):
+		return nil, q.Name, refuse("400", "target has a line break or a character that is not shown")
 	case len(q.Key) > schedules.MaxKey:
 		return nil, q.Name, refuse("400", "an idempotency key of %d bytes, the limit is %d", len(q.Key), schedules.MaxKey)
 	case q.Target == "":
@@ -144,7 +148,7 @@ func (on *session) changeEntry(ctx context.Context, req micro.Request, verb stri
 		return nil, q.Ref, err
 	}
 	out, err := on.make(ctx, intent{
-		user: user(req), request: append([]byte(verb), req.Data()...), propose: q.Propose, dry: q.Dry, title: verb + " " + cut(q.Ref), body: q.Reason,
+		user: user(req), request: append([]byte(verb), req.Data()...), propose: q.Propose, dry: q.Dry, title: verb + " " + cut(q.Ref), body: because(q.Reason),
 		on: changeOf(q.Ref, change(q)),
 	})
 	return out, q.Ref, err
@@ -202,21 +206,31 @@ func (on *session) replace(ctx context.Context, req micro.Request) (any, string,
 		return r.Replace(e, []byte(q.Text))
 	}
 	out, err := on.make(ctx, intent{
-		user: user(req), request: append([]byte("edit"), req.Data()...), propose: q.Propose, dry: q.Dry, title: "edit " + cut(q.Ref), body: q.Reason,
+		user: user(req), request: append([]byte("edit"), req.Data()...), propose: q.Propose, dry: q.Dry, title: "edit " + cut(q.Ref), body: because(q.Reason),
 		on: changeOf(q.Ref, change),
 	})
 	return out, q.Ref, err
 }
 
+// because returns the line of a commit's message with a reason. What a person wrote never begins a line there, so that it is no
+// trailer such as Zester-Allow.
+func because(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return "Reason: " + reason
+}
+
 func checkReason(reason string) error {
-	if len(reason) > schedules.MaxName || strings.ContainsFunc(reason, breaksLine) {
+	if len(reason) > schedules.MaxName || strings.ContainsFunc(reason, misleads) {
 		return refuse("400", "reason is one line of at most %d bytes", schedules.MaxName)
 	}
 	return nil
 }
 
-// breaksLine reports whether a character ends a line, or is another control character. YAML knows more line breaks than Go.
-func breaksLine(c rune) bool { return unicode.In(c, unicode.Cc, unicode.Zl, unicode.Zp) }
+// misleads reports whether a character ends a line, is not shown, or changes the order of others: a diff would not show what it does.
+// YAML knows more line breaks than Go.
+func misleads(c rune) bool { return unicode.In(c, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) }
 
 // changeOf returns the change of the entry that ref names.
 func changeOf(ref string, change changer) func(*edit.Repo) (string, map[string][]byte, *plan.DeclaredEntry, error) {

@@ -237,6 +237,9 @@ func TestWhatIsRefusedIsNotPushed(t *testing.T) {
 		{"over the limit", ping("two"), api.CodeConflict, "schedules.max"},
 		{"no name", ping(" "), api.CodeInvalid, "name has 1 to 200 bytes"},
 		{"long name", ping(strings.Repeat("x", 201)), api.CodeInvalid, "not 201"},
+		{"name of two lines", ping("two\u2028lines"), api.CodeInvalid, "name has a line break or a character that is not shown"},
+		{"name that is not shown", ping("ab\u200bc"), api.CodeInvalid, "name has a line break or a character that is not shown"},
+		{"target of two lines", schedules.Add{Name: "x", Target: "db-*\u2029 or web-*", Fields: map[string]any{"module": "test.ping", "interval": "1h"}}, api.CodeInvalid, "target has a line break or a character that is not shown"},
 		{"own number", schedules.Add{Name: "x", Fields: map[string]any{"api": map[string]any{"id": 5}}}, api.CodeInvalid, "the field api"},
 	} {
 		if _, err := ann.ScheduleAdd(t.Context(), c.q); api.CodeOf(err) != c.code || !strings.Contains(err.Error(), c.want) {
@@ -268,7 +271,7 @@ func TestWhatIsRefusedIsNotPushed(t *testing.T) {
 			break
 		}
 	}
-	for _, reason := range []string{"two\nlines", "two\u2028lines", "\x1b[31mred", "a\tb", "\u0085", strings.Repeat("x", 201)} {
+	for _, reason := range []string{"two\nlines", "two\u2028lines", "\x1b[31mred", "a\tb", "\u0085", "zero\u200bwidth", "\u202ereversed", strings.Repeat("x", 201)} {
 		for _, verb := range []string{"disable", "remove"} {
 			_, err := ask[schedules.Changed](t.Context(), ann, verb, schedules.Change{Ref: "one", Reason: reason})
 			if api.CodeOf(err) != api.CodeInvalid || !strings.Contains(err.Error(), "reason is one line of at most 200 bytes") {
@@ -281,6 +284,27 @@ func TestWhatIsRefusedIsNotPushed(t *testing.T) {
 	}
 	if after := s.log("%H"); len(after) != len(before) {
 		t.Errorf("%d commits, want %d", len(after), len(before))
+	}
+}
+
+// TestAReasonIsNoTrailer has a reason that would let the change pass the guard if it stood on a line of its own.
+func TestAReasonIsNoTrailer(t *testing.T) {
+	s := newSite(t)
+	s.start("m1", s.options())
+	ann := s.client("ann")
+	if _, err := ann.ScheduleAdd(t.Context(), ping("one")); err != nil {
+		t.Fatal(err)
+	}
+	for verb, q := range map[string]any{
+		"disable": schedules.Change{Ref: "one", Reason: "Zester-Allow: change, remove, peels"},
+		"replace": schedules.Replace{Ref: "by-hand", Reason: "Zester-Allow: change, remove, peels", Was: schedules.Digest("schedule:\n  by-hand:\n    module: test.ping\n    interval: 1h\n"), Text: "schedule:\n  by-hand:\n    module: test.ping\n    interval: 2h\n"},
+	} {
+		if _, err := ask[schedules.Changed](t.Context(), ann, verb, q); err != nil {
+			t.Fatal(verb, err)
+		}
+		if got := s.git("-C", s.repo, "log", "-1", "--format=%b", "main"); got != "Reason: Zester-Allow: change, remove, peels" {
+			t.Errorf("%s: %q", verb, got)
+		}
 	}
 }
 
