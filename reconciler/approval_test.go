@@ -192,21 +192,22 @@ func limitsFiles(limits string) fstest.MapFS {
 	return files
 }
 
-// TestTheStricterLimitsCount has a commit relax the limits and need that, and one that only relaxes them.
-func TestTheStricterLimitsCount(t *testing.T) {
+// The limits of the revision in force count for the next one, and a commit that raises them waits by itself.
+func TestTheLimitsInForceCount(t *testing.T) {
 	const less = "schedule:\n  a: {module: test.ping, interval: 1h}\n"
 	const off = "limits: {change: off, remove: off, peels: off}\n"
 	for _, c := range []struct {
 		name    string
 		limits  string
 		commits []map[string]string
-		waits   bool
+		kind    string // of the wait for approval
+		goes    bool   // the settings of peels
 	}{
-		{"relaxed by the commit itself", "{}", []map[string]string{{"zester.yaml": off, "settings/common.yaml": less}}, true},
-		{"relaxed by the commit before", "{}", []map[string]string{{"zester.yaml": off}, {"settings/common.yaml": less}}, false},
-		{"off", "{change: off, remove: off, peels: off}", []map[string]string{{"settings/common.yaml": less}}, false},
-		{"made stricter by the commit itself", "{change: off, remove: off, peels: off}", []map[string]string{{"zester.yaml": "limits: {remove: 0%}\n", "settings/common.yaml": less}}, true},
-		{"without limits by the commit itself", "{change: off, remove: off, peels: off}", []map[string]string{{"zester.yaml": "", "settings/common.yaml": less}}, true},
+		{"raised by the commit itself", "{}", []map[string]string{{"zester.yaml": off, "settings/common.yaml": less}}, "SafetyWeakened", false},
+		{"raised by the commit before", "{}", []map[string]string{{"zester.yaml": off}, {"settings/common.yaml": less}}, "SafetyWeakened", false},
+		{"off", "{change: off, remove: off, peels: off}", []map[string]string{{"settings/common.yaml": less}}, "", true},
+		{"lowered by the commit itself", "{change: off, remove: off, peels: off}", []map[string]string{{"zester.yaml": "limits: {remove: 0%}\n", "settings/common.yaml": less}}, "", true},
+		{"lowered by the commit before", "{change: off, remove: off, peels: off}", []map[string]string{{"zester.yaml": "limits: {remove: 0%}\n"}, {"settings/common.yaml": less}}, "TooManyChanges", false},
 	} {
 		inBubble(t, limitsFiles(c.limits), func(b *bench) {
 			for _, id := range webs(3) {
@@ -220,7 +221,7 @@ func TestTheStricterLimitsCount(t *testing.T) {
 				b.start() // the limits are known to the next term too
 				b.now()
 			}
-			if out := b.status(); out.Is(status.GuardBlocked) != c.waits || (b.entries("web-00") == "aw") == c.waits {
+			if out := b.status(); conditionOf(out, status.GuardBlocked).Reason != c.kind || (b.entries("web-00") == "aw") != c.goes {
 				t.Errorf("%s: web-00 has %s, %+v", c.name, b.entries("web-00"), out)
 			}
 		})

@@ -54,8 +54,7 @@ func (w *watch) follow(ctx context.Context, r *record.Rollout) {
 
 // observe returns the present state of the peels that the rollout changes, for rollout.Next.
 func (w *watch) observe(r *record.Record, p *decide.Prepared, now time.Time) rollout.Observed {
-	both := r.Safety.Stricter(p.Base.Plan.Safety()).Stricter(p.Next.Plan.Safety())
-	o := rollout.Observed{Now: now, Fleet: w.fleet.Index(), Freezes: both.Freezes}
+	o := rollout.Observed{Now: now, Fleet: w.fleet.Index(), Freezes: r.Freezes}
 	if by := r.Suspended; by != nil {
 		o.Paused = "paused by " + by.By + " at " + by.Time.UTC().Format(time.RFC3339)
 	}

@@ -1,7 +1,6 @@
 package reconciler
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -194,7 +193,7 @@ func (l *loop) onWritten(kind decide.Kind, before record.Record) {
 		l.metrics.Failed(s.Judged.Refused.Reason)
 	case decide.DoBlock:
 		l.log.Error("revision waits for approval", "commit", r.Blocked.Commit, "plan", r.Blocked.Hash, "reason", r.Blocked.Reason)
-		l.metrics.Failed(cmp.Or(r.Blocked.Kind, "TooManyChanges"))
+		l.metrics.Failed(r.Blocked.Kind)
 	case decide.DoFreeze:
 		l.log.Warn("a freeze holds the revision", "commit", s.Judged.Commit, "reason", r.LastAttempt().Reason)
 	case decide.DoEnforce, decide.DoBeginRollout:

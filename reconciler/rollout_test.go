@@ -491,12 +491,12 @@ func TestABranchThatGoesBackEndsTheRollout(t *testing.T) {
 	})
 }
 
-// TestACommitCannotRemoveItsCanary: the waves of the revision in force count for the commit that drops them, and no longer
-// for the next one.
+// TestACommitCannotRemoveItsCanary: the commit that drops the waves waits for approval, and then goes out in them. The next one
+// does not.
 func TestACommitCannotRemoveItsCanary(t *testing.T) {
 	inWaves(t, "[{name: canary, peels: 1, soak: 1h, gate: manual}]", func(r *rollingBench) {
 		c := r.commit("no waves", map[string]string{"zester.yaml": "", "settings/web.yaml": xForW})
-		r.now()
+		r.told("approve", status.ApproveRequest{Hash: r.now().Blocked})
 		r.at(1, rollout.Soaks)
 		r.reached(0)
 		r.after(time.Hour)
@@ -688,8 +688,8 @@ func TestAFreezeHoldsARevisionUntilItEnds(t *testing.T) {
 		}
 		r.reached()
 		newer := r.commit("newer, without the freeze", map[string]string{"zester.yaml": "", "settings/web.yaml": xForW + "# newer\n"})
-		r.now()
-		r.frozen(newer) // the freeze of the revision in force counts
+		r.told("approve", status.ApproveRequest{Hash: r.now().Blocked})
+		r.frozen(newer) // the freeze of the revision in force counts, for an approved plan too
 		r.stop()
 		r.start()
 		r.after(10 * time.Second)

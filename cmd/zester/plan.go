@@ -69,6 +69,7 @@ json prints:
    "safety": {
      "limits": {"change": percent, "remove": …, "peels": …},
                                                101 is off
+     "weakens": [rule, …],                     rules of the base that weaken
      "waves": [{"name": …, "peels": …, "target": …, "reach": peels,
                 "soak": …, "max_failures": …, "gate": …, "deadline": …}, …],
      "freeze": {"reason": …, "until": time, "peels": [peel, …]}},
@@ -115,7 +116,9 @@ lines with such a name. It compares contents of up to 64 KiB and prints at most
 "load" is the expected number of runs of the whole fleet in the 24 hours after
 the merge. "safety" says how the change would go out: limits, waves with the
 number of peels in each, gates, and a freeze that holds at the time of the merge
-(--from). The stricter rule of base and head counts, as in a master.
+(--from). These rules are those of the base, as in a master: a change of rules
+holds from the next commit on. A head that weakens a rule waits for approval,
+and "weakens" names each such rule.
 
 Exit codes:
     0  nothing changes

@@ -142,7 +142,7 @@ func (s *State) isolated() *plan.Plan {
 func guardBlocked(s *State) status.Condition {
 	c := status.Condition{Type: status.GuardBlocked}
 	if b := s.Record.Blocked; b != nil {
-		c.Status, c.Reason, c.Message, c.ObservedRevision = true, cmp.Or(b.Kind, "TooManyChanges"), b.Reason, b.Commit
+		c.Status, c.Reason, c.Message, c.ObservedRevision = true, b.Kind, b.Reason, b.Commit
 	} else if no := headRefusal(s); no != nil && no.Kind == c.Type {
 		c.Status, c.Reason, c.Message, c.ObservedRevision = true, no.Reason, no.Message(), s.Judged.Commit
 	}

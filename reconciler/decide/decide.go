@@ -277,7 +277,7 @@ func send(s *State) Action {
 	if s.Measured == nil || s.Measured.Commit != j.Commit {
 		return s.unlessFailed(s.Failed.Judge, Action{Kind: DoMeasure, Commit: j.Commit})
 	}
-	next := rollout.Begin(r, j.Commit, j.Out.Both, s.Measured.Sequences, s.Now)
+	next := rollout.Begin(r, j.Commit, s.Measured.Sequences, s.Now)
 	return Action{Kind: DoBeginRollout, Next: s.noted(next, status.OutcomeProgressing, "")}
 }
 

@@ -41,7 +41,7 @@ type cond func(*State)
 // stateOf returns the state of a term that has read the branch at commit 1, which is in force and served, with changes.
 func stateOf(changes ...cond) *State {
 	s := &State{Now: noon, Session: Session{Owner: "m1", YieldAt: noon.Add(50 * time.Second)}, RepublishAt: noon.Add(time.Minute), Changes: 1}
-	s.Record.Commit, s.Record.Done, s.Record.Generation = rev(1), true, 1
+	s.Record.Commit, s.Record.Done, s.Record.Generation, s.Record.Safety = rev(1), true, 1, canary
 	s.Source = Branch{Attempt: 1, Head: rev(1)}
 	for _, change := range changes {
 		change(s)
@@ -60,11 +60,13 @@ func judged(j Judgement) cond {
 }
 
 var (
-	good   = Judgement{Guard: record.Judgement{Hash: "plan"}}
+	canary = top.Safety{Waves: []top.Wave{{Name: "canary"}}}
+	good   = Judgement{Guard: record.Judgement{Hash: "plan"}, Out: Outgoing{Own: canary}} // goes to all, as Base is not set
 	large  = Judgement{Guard: record.Judgement{Hash: "plan", Exceeded: "too much"}}
+	noBase = Judgement{Guard: record.Judgement{Hash: "plan", Unreadable: "nothing to go back to"}}
 	broken = Judgement{Refused: &Refused{Kind: status.CompileFailed, Messages: []string{"top.yaml:1:1: broken"}}}
 	forged = Judgement{Refused: &Refused{Kind: status.SourceVerified, Messages: []string{"no signature"}}}
-	inWave = Judgement{Guard: record.Judgement{Hash: "plan"}, Out: Outgoing{Base: true, Both: top.Safety{Waves: []top.Wave{{Name: "canary"}}}}}
+	inWave = Judgement{Guard: record.Judgement{Hash: "plan"}, Out: Outgoing{Base: true, Own: canary}}
 )
 
 // served has the worker prepare what the record says, with documents that the bucket lacks.
@@ -83,7 +85,7 @@ func pinned(untilNewer bool) cond {
 
 func blocked(hash string) cond {
 	return func(s *State) {
-		s.Record.Blocked = &record.Blocked{Commit: s.Source.Head, Hash: hash, Reason: "too much"}
+		s.Record.Blocked = &record.Blocked{Commit: s.Source.Head, Hash: hash, Reason: "too much", Kind: "TooManyChanges", Sent: string(s.Record.Commit)}
 	}
 }
 
@@ -132,7 +134,8 @@ func writing(f *Failures) *Failure { return &f.Write }
 func frozenFor(s *State) {
 	fleet := peelindex.New()
 	fleet.Put("web-01", nil)
-	s.Judged.Out = Outgoing{Peels: []target.PeelID{"web-01"}, Fleet: fleet, Both: top.Safety{Freezes: []top.Freeze{{}}}}
+	s.Judged.Out = Outgoing{Peels: []target.PeelID{"web-01"}, Fleet: fleet}
+	s.Record.Freezes = []top.Freeze{{}}
 }
 
 // TestDecide has one line for each state and event.
@@ -173,6 +176,8 @@ func TestDecide(t *testing.T) {
 		{"a newer commit after one that cannot be read", stateOf(failing(judging), head(2)), DoJudge, ""},
 
 		{"a large commit", stateOf(head(2), judged(large)), DoBlock, ""},
+		{"a commit after one that cannot be read", stateOf(head(2), judged(noBase)), DoBlock, ""},
+		{"it is approved, and has nothing to go back to", stateOf(head(2), judged(noBase), approved("plan")), DoEnforce, ""},
 		{"it waits", stateOf(head(2), judged(large), blocked("plan"), served(0)), DoNothing, headBlocked},
 		{"it waits, and the fleet changes", stateOf(head(2), judged(large), blocked("plan"), served(0), facts), DoJudge, ""},
 		{"it waits, and its plan has changed", stateOf(head(2), judged(large), blocked("before")), DoBlock, ""},

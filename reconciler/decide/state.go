@@ -78,16 +78,16 @@ type Branch struct {
 
 // An Outgoing holds the rules and the peels for sending a revision to the fleet.
 type Outgoing struct {
-	Own, Both top.Safety      // rules of the revision, and the stricter ones of it and of the revision in force
-	Base      bool            // the revision in force can be read, so that waves can be rolled back to it
-	Peels     []target.PeelID // the peels that the revision changes
-	Fleet     *peelindex.Index
+	Own   top.Safety      // rules of the revision, for the one after it; those of the record govern this one
+	Base  bool            // the revision in force can be read, so that waves can be rolled back to it
+	Peels []target.PeelID // the peels that the revision changes
+	Fleet *peelindex.Index
 }
 
 // inWaves reports whether the revision goes out in waves. The first revision of a fleet does not, as there is none to roll
-// back to.
+// back to, nor one that a person has approved while the revision in force cannot be read.
 func (o Outgoing) inWaves(r *record.Record) bool {
-	return r.Commit != "" && o.Base && len(o.Both.Waves) > 0
+	return r.Commit != "" && o.Base && len(r.Waves) > 0
 }
 
 // frozen returns the freeze that holds the revision, unless a person has overridden it.
@@ -95,7 +95,7 @@ func (o Outgoing) frozen(r *record.Record, now time.Time) (rollout.Hold, bool) {
 	if r.Commit == "" || r.Approved != nil && r.Approved.Override != "" {
 		return rollout.Hold{}, false
 	}
-	return rollout.Frozen(o.Both.Freezes, o.Peels, o.Fleet, now)
+	return rollout.Frozen(r.Freezes, o.Peels, o.Fleet, now)
 }
 
 // A Judgement is the worker's result about a commit that would go to the fleet.

@@ -55,12 +55,10 @@ type Plan struct {
 	TopEmpty bool
 	// Groups are the repo's node groups by name, each as the words in the file.
 	Groups map[string][]string
-	// Waves are the steps in which the revision wants to go out.
-	Waves []top.Wave
-	// Freezes are the times in which revisions wait.
+	// Waves, Freezes and Limits are the rules for the revisions that come after this one, once it is in force.
+	Waves   []top.Wave
 	Freezes []top.Freeze
-	// Limits of the revision. The stricter of these and the limits of the revision before it count.
-	Limits top.Limits
+	Limits  top.Limits
 	// Alerts are the repo's alert rules, by name.
 	Alerts []top.Alert
 

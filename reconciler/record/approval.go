@@ -1,6 +1,7 @@
 package record
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -56,34 +57,52 @@ func (r *Record) CheckApproval(digits string, head settings.Commit) error {
 type Judgement struct {
 	Hash       string // of its plan, in hex
 	Exceeded   string // which limits the change exceeds, for people; empty if none
+	Weakened   string // which rules in force the revision weakens, for people; empty if none
+	Unreadable string // why waves cannot go back to the revision in force, for people; empty if they can
 	RemovesAll bool   // no peel would keep a setting
 	Rewritten  string // description of how the history of the branch was rewritten; empty if it was not
 	Allowed    bool   // the Zester-Allow line of the commit names all limits of Exceeded and counts
 }
 
 // Judge returns nil if a revision may go out, else the entry for [Record].Blocked. A revision that waits for approval keeps
-// waiting after the fleet has changed, even if its new plan is within the limits: no person has seen that plan.
+// waiting after the fleet has changed, even if its new plan is within the limits: no person has seen that plan. If another
+// revision is in force or under way than when it began to wait, it is judged as a new one.
 func (r *Record) Judge(commit settings.Commit, j Judgement) *Blocked {
-	waits := r.Blocked != nil && r.Blocked.Commit == commit
-	blocked := &Blocked{Commit: commit, Hash: j.Hash}
-	switch {
-	case r.Approves(commit, j.Hash):
+	if r.Approves(commit, j.Hash) {
 		return nil
-	case r.IsAdopted():
-		blocked.Reason, blocked.Kind = "it is the first revision after the fleet was adopted", "Adopted"
-		if j.Exceeded != "" {
-			blocked.Reason += "; " + j.Exceeded
-		}
-	case j.Rewritten != "" && j.Exceeded != "":
-		blocked.Reason, blocked.Kind = j.Rewritten+"; "+j.Exceeded, string(status.HistoryRewritten)
-	case j.Rewritten != "":
-		blocked.Reason, blocked.Kind = j.Rewritten, string(status.HistoryRewritten)
-	case j.Exceeded == "" && waits:
-		blocked.Reason, blocked.Kind = r.Blocked.Reason, r.Blocked.Kind
-	case j.Exceeded == "", j.Allowed && !waits && !j.RemovesAll:
-		return nil
-	default:
-		blocked.Reason = j.Exceeded
 	}
+	blocked := &Blocked{Commit: commit, Hash: j.Hash, Sent: r.sentText()}
+	waits := r.Blocked != nil && r.Blocked.Commit == commit && r.Blocked.Sent == blocked.Sent
+	var reasons []string
+	add := func(kind, reason string) {
+		if reason != "" {
+			reasons, blocked.Kind = append(reasons, reason), cmp.Or(blocked.Kind, kind)
+		}
+	}
+	if r.IsAdopted() {
+		add("Adopted", "it is the first revision after the fleet was adopted")
+	}
+	add(string(status.HistoryRewritten), j.Rewritten)
+	add("SafetyWeakened", j.Weakened)
+	add("BaseUnreadable", j.Unreadable)
+	if len(reasons) > 0 || !j.Allowed || waits || j.RemovesAll {
+		add("TooManyChanges", j.Exceeded)
+	}
+	if len(reasons) == 0 && waits {
+		add(r.Blocked.Kind, r.Blocked.Reason)
+	}
+	if len(reasons) == 0 {
+		return nil
+	}
+	blocked.Reason = Cut(strings.Join(reasons, "; "), status.MaxMessage)
 	return blocked
+}
+
+// sentText names the revisions of Sent.
+func (r *Record) sentText() string {
+	text := string(r.Commit)
+	if r.Rollout != nil {
+		text += " " + string(r.Rollout.Commit)
+	}
+	return text
 }

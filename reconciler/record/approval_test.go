@@ -51,29 +51,33 @@ func TestWhatHoldsARevisionBack(t *testing.T) {
 		kind string
 	}{
 		{"small", Record{}, Judgement{Hash: "h"}, "", ""},
-		{"large", Record{}, large, "large", ""},
+		{"large", Record{}, large, "large", "TooManyChanges"},
 		{"large and says so", Record{}, allowed(large), "", ""},
-		{"all and says so", Record{}, allowed(all), "all", ""},
+		{"all and says so", Record{}, allowed(all), "all", "TooManyChanges"},
 		{"approved", approved("head", "h"), all, "", ""},
-		{"another plan approved", approved("head", "other"), all, "all", ""},
-		{"another revision approved", approved("other", "h"), all, "all", ""},
-		{"approved without a revision", approved("", "h"), all, "all", ""},
+		{"another plan approved", approved("head", "other"), all, "all", "TooManyChanges"},
+		{"another revision approved", approved("other", "h"), all, "all", "TooManyChanges"},
+		{"approved without a revision", approved("", "h"), all, "all", "TooManyChanges"},
 		{"rewritten", Record{}, rewritten(Judgement{Hash: "h"}), "moved", "HistoryRewritten"},
 		{"rewritten and says so", Record{}, rewritten(allowed(large)), "moved; large", "HistoryRewritten"},
 		{"rewritten and all", Record{}, rewritten(all), "moved; all", "HistoryRewritten"},
 		{"rewritten and approved", approved("head", "h"), rewritten(all), "", ""},
 		{"small by now", waits, Judgement{Hash: "h"}, "large then", "Kind"},
-		{"waited and says so", waits, allowed(large), "large", ""},
+		{"waited and says so", waits, allowed(large), "large", "TooManyChanges"},
 		{"after an adoption", Record{Generation: 7}, Judgement{Hash: "h"}, "it is the first revision after the fleet was adopted", "Adopted"},
 		{"large after an adoption and says so", Record{Generation: 7}, allowed(large), "it is the first revision after the fleet was adopted; large", "Adopted"},
 		{"approved after an adoption", Record{Generation: 7, Approved: &Approval{Commit: "head", Hash: "h"}}, all, "", ""},
+		{"weaker rules", Record{Commit: "in force"}, Judgement{Hash: "h", Weakened: "weaker"}, "weaker", "SafetyWeakened"},
+		{"weaker rules, and a large change that says so", Record{}, Judgement{Hash: "h", Weakened: "weaker", Exceeded: "large", Allowed: true}, "weaker; large", "SafetyWeakened"},
+		{"nothing to go back to", Record{}, Judgement{Hash: "h", Unreadable: "unreadable"}, "unreadable", "BaseUnreadable"},
+		{"small by now, after a rollout", Record{Commit: "c", Blocked: waits.Blocked}, Judgement{Hash: "h"}, "", ""},
 		{"another waited", Record{Blocked: &Blocked{Commit: "other"}}, Judgement{Hash: "h"}, "", ""},
 	} {
 		got := c.r.Judge("head", c.j)
 		if c.want == "" && got == nil {
 			continue
 		}
-		if want := (Blocked{Commit: "head", Hash: "h", Reason: c.want, Kind: c.kind}); got == nil || *got != want {
+		if want := (Blocked{Commit: "head", Hash: "h", Reason: c.want, Kind: c.kind, Sent: string(c.r.Commit)}); got == nil || *got != want {
 			t.Errorf("%s: %+v, want %+v", c.name, got, want)
 		}
 	}

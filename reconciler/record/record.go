@@ -44,7 +44,7 @@ type Record struct {
 	Time       time.Time       `json:"time"`           // when Owner wrote it
 	Since      time.Time       `json:"since,omitzero"` // when Commit was put in force
 
-	top.Safety // of Commit: limits, waves and freezes of the revision in force
+	top.Safety // of Commit: limits, waves and freezes, which govern the next revision
 
 	Blocked   *Blocked  `json:"blocked,omitempty"`   // the revision that waits for approval; nil if none does
 	Approved  *Approval `json:"approved,omitempty"`  // nil once its plan has gone out or the branch has moved on
@@ -62,7 +62,8 @@ type Blocked struct {
 	Commit settings.Commit `json:"commit"`
 	Hash   string          `json:"hash"`           // of the plan, in hex
 	Reason string          `json:"reason"`         // for people
-	Kind   string          `json:"kind,omitempty"` // reason of the condition; if empty, TooManyChanges
+	Kind   string          `json:"kind"`           // reason of the condition
+	Sent   string          `json:"sent,omitempty"` // the revisions in force and under way when it began to wait
 }
 
 // An Approval names the person who approved a plan or paused the rollout, by credential. The approval of a plan names its

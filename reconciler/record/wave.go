@@ -20,7 +20,7 @@ type Rollout struct {
 	Started time.Time       `json:"started"` // when the rollout began
 	Sequences
 	Override string     `json:"override,omitempty"` // a person's reason to go on in a freeze; empty if nobody did
-	Waves    []top.Wave `json:"waves"`              // the stricter of both revisions, fixed when the rollout began
+	Waves    []top.Wave `json:"waves"`              // of the revision that was in force when the rollout began
 	Stage    Stage      `json:"stage"`
 
 	Members  Marks    `json:"members,omitempty"`  // the peels that have the revision

@@ -74,7 +74,7 @@ type Observed struct {
 	Now     time.Time
 	Peels   []Peel           // the peels that the revision changes, in any order
 	Fleet   *peelindex.Index // to evaluate targets
-	Freezes []top.Freeze     // of both revisions
+	Freezes []top.Freeze     // of the revision in force
 	Paused  string           // who paused new commits and when, for people; empty if nobody did
 }
 
@@ -107,10 +107,10 @@ type Step struct {
 	Counts  Counts
 }
 
-// Begin returns the record with a rollout of a revision, in place of the one under way. safety is the stricter of the
-// revision in force and the new one, and has waves. after are the newest sequences of the streams.
-func Begin(r record.Record, commit settings.Commit, safety top.Safety, after record.Sequences, now time.Time) record.Record {
-	next := record.Rollout{Commit: commit, Started: now, Sequences: after, Waves: safety.Waves}
+// Begin returns the record with a rollout of a revision, in place of the one under way, in the waves of the revision in force,
+// which has some. after are the newest sequences of the streams.
+func Begin(r record.Record, commit settings.Commit, after record.Sequences, now time.Time) record.Record {
+	next := record.Rollout{Commit: commit, Started: now, Sequences: after, Waves: r.Waves}
 	if r.Approved != nil && r.Approved.Commit == commit {
 		next.Override = r.Approved.Override
 	}

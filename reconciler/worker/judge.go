@@ -16,6 +16,7 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/signature"
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/reconciler/plan/diff"
+	"github.com/seed-c01c3da5/zester/reconciler/plan/safety"
 	"github.com/seed-c01c3da5/zester/reconciler/publish"
 	"github.com/seed-c01c3da5/zester/reconciler/record"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
@@ -132,7 +133,10 @@ func (w *Worker) mayAllow(signer signature.Signer) bool {
 // guard compares a plan with the settings that peels have, and fills in the judgement.
 func (w *Worker) guard(ctx context.Context, out *decide.Judgement, j Task, p *plan.Plan, signer signature.Signer) error {
 	r := &j.Record
-	base, next := w.inForce(ctx, j)
+	base, next, err := w.inForce(ctx, j)
+	if err != nil {
+		return err
+	}
 	given := w.o.Published.Base(ctx)
 	given.Targets = base
 	difference, err := diff.Make(given, p)
@@ -145,9 +149,15 @@ func (w *Worker) guard(ctx context.Context, out *decide.Judgement, j Task, p *pl
 			return err
 		}
 	}
-	out.Out = w.outgoing(r, base, p, difference)
+	out.Out = w.outgoing(base, p, difference)
 	g := record.Judgement{Hash: difference.Hash}
-	if exceeded, ok := errors.AsType[*diff.BlockedError](extent.Guard(out.Out.Both.LimitsOrDefault())); ok {
+	if weakens := r.Weakened(p.Safety()); r.Commit != "" && len(weakens) > 0 {
+		g.Weakened, g.Hash = safety.Reason(weakens), safety.Hash(g.Hash, weakens)
+	}
+	if r.Commit != "" && base == nil && len(r.Waves) > 0 {
+		g.Unreadable = fmt.Sprintf("the revision in force, %s, cannot be read or compiled, so no wave can go back to it: approved, this one goes to all peels at once", r.Commit.Short())
+	}
+	if exceeded, ok := errors.AsType[*diff.BlockedError](extent.Guard(r.LimitsOrDefault())); ok {
 		message := w.judged.Revision.Commit.Message
 		g.Exceeded, g.RemovesAll, g.Allowed = exceeded.Reason, exceeded.RemovesAll, exceeded.AllowedBy(message)
 		if g.Allowed && !w.mayAllow(signer) {
@@ -170,38 +180,37 @@ func (w *Worker) guard(ctx context.Context, out *decide.Judgement, j Task, p *pl
 	return nil
 }
 
-// outgoing returns the limits, peels and fleet for sending a plan.
-func (w *Worker) outgoing(r *record.Record, base, p *plan.Plan, d *diff.Difference) decide.Outgoing {
+// outgoing returns the rules, peels and fleet for sending a plan.
+func (w *Worker) outgoing(base, p *plan.Plan, d *diff.Difference) decide.Outgoing {
 	out := decide.Outgoing{Own: p.Safety(), Base: base != nil, Fleet: w.o.Fleet.Index()}
-	out.Both = r.Safety
-	if base != nil {
-		out.Both = out.Both.Stricter(base.Safety())
-	}
-	out.Both = out.Both.Stricter(out.Own)
 	for _, g := range d.Groups {
 		out.Peels = append(out.Peels, g.Peels...)
 	}
 	return out
 }
 
-// inForce returns the plans of the revision in force and of the rollout under way; nil for a plan that does not exist or
-// whose revision cannot be read or compiled.
-func (w *Worker) inForce(ctx context.Context, j Task) (base, next *plan.Plan) {
-	r := &j.Record
-	if r.Commit == "" {
-		return nil, nil
+// inForce returns the plans of the revision in force and of the rollout under way; nil for a plan that does not exist, or
+// whose revision is lost or no longer compiles. An error of the bus or of the disk is returned.
+func (w *Worker) inForce(ctx context.Context, j Task) (base, next *plan.Plan, err error) {
+	plans := [2]*plan.Plan{}
+	for i, commit := range j.Record.Sent() {
+		c, err := w.compile(ctx, commit, j.Basis.Changes)
+		if isUnreadable(err) {
+			break
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("cannot read revision %s, with which the newest one is compared: %w", commit.Short(), err)
+		}
+		plans[i] = c.Plan
 	}
-	c, err := w.compile(ctx, r.Commit, j.Basis.Changes)
-	if err != nil {
-		return nil, nil
-	}
-	if base = c.Plan; r.Rollout == nil {
-		return base, nil
-	}
-	if c, err = w.compile(ctx, r.Rollout.Commit, j.Basis.Changes); err != nil {
-		return base, nil
-	}
-	return base, c.Plan
+	return plans[0], plans[1], nil
+}
+
+// isUnreadable reports whether err says that a revision is lost, or is one that this version of zester does not accept.
+func isUnreadable(err error) bool {
+	_, bad := errors.AsType[*plan.Error](err)
+	e, git := errors.AsType[*gitrepo.Error](err)
+	return bad || errors.Is(err, errLost) || git && (e.Reason == gitrepo.PathNotFound || e.Reason == gitrepo.UnsafePath || e.Reason == gitrepo.TooLarge)
 }
 
 // rewritten describes how the history of the branch was rewritten, empty if it was not or HistoryAllow permits it. Its

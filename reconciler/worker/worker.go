@@ -11,6 +11,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -239,6 +240,9 @@ func share(p, mixed *plan.Plan, of func(target.PeelID) bool) map[target.PeelID]*
 	return peels
 }
 
+// errLost is followed by the commit of a revision that went to the fleet.
+var errLost = errors.New("neither the repo nor the archive has revision")
+
 // compile returns a revision that was sent, compiled for the present fleet. A mistake in it holds back only the peels that
 // depend on it.
 func (w *Worker) compile(ctx context.Context, commit settings.Commit, changes uint64) (decide.Compiled, error) {
@@ -257,7 +261,7 @@ func (w *Worker) compile(ctx context.Context, commit settings.Commit, changes ui
 		}
 	}
 	if revision == nil {
-		return decide.Compiled{}, fmt.Errorf("neither the repo nor the archive has revision %s", commit.Short())
+		return decide.Compiled{}, fmt.Errorf("%w %s", errLost, commit.Short())
 	}
 	p, err := w.compiler.Retarget(revision.Tree, w.o.Fleet.Index())
 	if err != nil {

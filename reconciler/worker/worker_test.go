@@ -28,6 +28,7 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/worker"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/target"
+	"github.com/seed-c01c3da5/zester/settings/top"
 )
 
 func TestMain(m *testing.M) { os.Exit(natstest.InMemory(m)) }
@@ -154,6 +155,41 @@ func TestARevisionThatCannotBeReadIsAnErrorAndNotRefused(t *testing.T) {
 		}
 		if out := x.do(decide.DoPrepare, "", record.Record{Commit: missing}); out.Err == nil || out.Prepared != nil {
 			t.Errorf("prepared: %+v, %v", out.Prepared, out.Err)
+		}
+	})
+}
+
+// A revision in force that is broken or lost is said to be, and an error of the bus is not taken for that.
+func TestARevisionInForceThatCannotBeReadIsSaid(t *testing.T) {
+	withWorker(t, worker.Options{History: worker.HistoryAllow}, func(t *testing.T, x *fixture) {
+		waves := top.Safety{Waves: []top.Wave{{Name: "canary", Peels: top.AllPeels}}}
+		h, err := x.work.Commit("broken", map[string][]byte{"zester.yaml": []byte("waves: 7\n")}, author)
+		must(t, err)
+		broken := settings.Commit(h.String())
+		next, err := x.work.Commit("next", map[string][]byte{"settings/all.yaml": []byte("a: 1\n"), "zester.yaml": []byte("waves: [{name: canary, peels: 100%}]\n")}, author)
+		must(t, err)
+		head := settings.Commit(next.String())
+		for _, c := range []struct {
+			name string
+			r    record.Record
+			says bool
+		}{
+			{"broken", record.Record{Commit: broken, Safety: waves}, true},
+			{"broken, without waves", record.Record{Commit: broken}, false},
+			{"lost", record.Record{Commit: "00000000000000000000000000000000000000aa", Safety: waves}, true},
+			{"readable", record.Record{Commit: x.first, Safety: waves}, false},
+			{"none", record.Record{}, false},
+		} {
+			out := x.do(decide.DoJudge, head, c.r)
+			if out.Err != nil || out.Judged.Refused != nil || (out.Judged.Guard.Unreadable != "") != c.says || out.Judged.Guard.Weakened != "" {
+				t.Errorf("%s: %+v, %v", c.name, out.Judged, out.Err)
+			}
+		}
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		lost := record.Record{Commit: "00000000000000000000000000000000000000aa", Safety: waves}
+		if out := x.Do(ended, worker.Task{Kind: decide.DoJudge, Commit: head, Goal: decide.GoalOf(&lost), Record: lost}); out.Err == nil {
+			t.Errorf("the bus did not answer: %+v", out.Judged)
 		}
 	})
 }

@@ -36,11 +36,6 @@ func (l Limit) String() string {
 	return strconv.Itoa(int(l)) + "%"
 }
 
-// Stricter returns the lower limit of each kind, so that a revision cannot raise its own limits.
-func (l Limits) Stricter(other Limits) Limits {
-	return Limits{min(l.Change, other.Change), min(l.Remove, other.Remove), min(l.Peels, other.Peels)}
-}
-
 // readLimits reads the map under limits; n may be nil.
 func readLimits(n *strictyaml.Node) (Limits, strictyaml.Errors) {
 	limits := DefaultLimits

@@ -2,12 +2,14 @@ package top
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 )
 
-// Safety is how a revision limits its rollout: limits, waves and freezes. A change from one revision to another is
-// subject to [Safety.Stricter] of both, so no commit removes its own canary, gate, limit or freeze.
+// Safety is how a revision limits the change that replaces it: limits, waves and freezes. The rules of the revision in force
+// govern the next one, as the rules of a protected branch do. A revision with weaker rules than those in force is a change
+// that a person has to approve: see [Safety.Weakened].
 type Safety struct {
 	Limits  *Limits  `json:"limits,omitempty"` // nil is [DefaultLimits]
 	Waves   []Wave   `json:"waves,omitempty"`
@@ -22,82 +24,84 @@ func (s Safety) LimitsOrDefault() Limits {
 	return *s.Limits
 }
 
-// Stricter returns the Safety of a change from s, which is in force, to other: the lower limit of each kind, the waves of
-// both by [StricterWaves], and the freezes of both.
-func (s Safety) Stricter(other Safety) Safety {
-	limits := s.LimitsOrDefault().Stricter(other.LimitsOrDefault())
-	freezes := slices.Clone(s.Freezes)
-	for _, f := range other.Freezes {
-		if !slices.ContainsFunc(freezes, f.equal) {
-			freezes = append(freezes, f)
+// Weakened describes each rule of s, the rules in force, that goes or gets wider with next. It returns nothing only if next
+// has every freeze of s, limits that are as low, and waves that are as strict: see [weakenedWaves]. Added freezes, added
+// waves and lower limits weaken nothing. A rule that next replaces by another one counts as gone, also if the other one
+// would hold as much back.
+func (s Safety) Weakened(next Safety) (all []string) {
+	was, is := s.LimitsOrDefault(), next.LimitsOrDefault()
+	for _, l := range []struct {
+		name    string
+		was, is Limit
+	}{{"change", was.Change, is.Change}, {"remove", was.Remove, is.Remove}, {"peels", was.Peels, is.Peels}} {
+		if l.is > l.was {
+			all = append(all, fmt.Sprintf("limit %s is %s in place of %s", l.name, l.is, l.was))
 		}
 	}
-	return Safety{Limits: &limits, Waves: StricterWaves(s.Waves, other.Waves), Freezes: freezes}
+	all = append(all, weakenedWaves(s.Waves, next.Waves)...)
+	for _, f := range s.Freezes {
+		if !slices.ContainsFunc(next.Freezes, f.equal) {
+			all = append(all, fmt.Sprintf("freeze (%s) goes", f))
+		}
+	}
+	return all
 }
 
-// StricterWaves returns the waves for a change from a revision with the waves a to one with the waves b.
-//
-// Two waves of one name become one with fewer peels, the longer soak, fewer failures, a manual gate if either has one, and
-// the shorter deadline. A wave that only one revision has keeps its position among the others, and has at most as many
-// peels as the next wave of the other revision.
-//
-// Two waves of one name with different targets, or with a target and a number, stay two waves: a target that selects
-// no peel must not replace a canary. The wave with a target comes before the one with a number, and the wave of a
-// before the one of b.
-func StricterWaves(a, b []Wave) (waves []Wave) {
-	for len(a) > 0 && len(b) > 0 {
-		x, y := a[0], b[0]
+// weakenedWaves describes how the waves next are weaker than was. Each wave has to stay, under its name, with its target and
+// in its order. A wave may be added anywhere if it takes no more peels than the next wave that stays, as that one has not
+// passed yet.
+func weakenedWaves(was, next []Wave) (all []string) {
+	rest := next
+	for _, w := range was {
+		named := func(n Wave) bool { return n.Name == w.Name }
+		at := slices.IndexFunc(rest, named)
 		switch {
-		case x.Name == y.Name && x.Target == y.Target:
-			waves = append(waves, x.stricter(y))
-			a, b = a[1:], b[1:]
-		case x.Name == y.Name && x.Target != "":
-			waves, a, b = append(waves, x.stricter(y)), a[1:], slices.Concat([]Wave{y.stricter(x)}, b[1:])
-		case x.Name == y.Name:
-			waves, b, a = append(waves, y.stricter(x)), b[1:], slices.Concat([]Wave{x.stricter(y)}, a[1:])
-		case takesFirst(a, b):
-			x.Peels = x.Peels.stricter(y.Peels)
-			waves, a = append(waves, x), a[1:]
+		case at >= 0:
+		case slices.ContainsFunc(next, named):
+			all = append(all, fmt.Sprintf("wave %s comes earlier", w.Name))
+			continue
 		default:
-			y.Peels = y.Peels.stricter(x.Peels)
-			waves, b = append(waves, y), b[1:]
+			all = append(all, fmt.Sprintf("wave %s goes", w.Name))
+			continue
+		}
+		for _, added := range rest[:at] {
+			if !added.takesWithin(w) {
+				all = append(all, fmt.Sprintf("wave %s comes before wave %s and may take other peels", added.Name, w.Name))
+			}
+		}
+		all = append(all, w.weakened(rest[at])...)
+		rest = rest[at+1:]
+	}
+	return all
+}
+
+// takesWithin reports whether w takes only peels that the wave o may take, and no more of them, in every fleet.
+func (w Wave) takesWithin(o Wave) bool {
+	return (o.Target == "" || w.Target == o.Target) && (w.Peels.Count <= 1 || w.Peels.within(o.Peels))
+}
+
+// weakened describes how next, a wave of the same name, is weaker than w.
+func (w Wave) weakened(next Wave) (all []string) {
+	add := func(weaker bool, rule, was, is string) {
+		if weaker {
+			all = append(all, fmt.Sprintf("wave %s: %s %s in place of %s", w.Name, rule, is, was))
 		}
 	}
-	return slices.Concat(waves, a, b)
+	took := func(w Wave) string { return cmp.Or(w.Target, w.Peels.String()) }
+	add(next.Target != w.Target || !next.takesWithin(w), "peels", took(w), took(next))
+	add(next.Soak < w.Soak, "soak", w.Soak.String(), next.Soak.String())
+	add(next.MaxFailures.Count > 0 && next.MaxFailures.Percent > 0 && !next.MaxFailures.within(w.MaxFailures), "max_failures", w.MaxFailures.String(), next.MaxFailures.String())
+	add(next.Gate < w.Gate, "gate", string(w.Gate), "auto") // manual is above auto
+	add(w.Deadline > 0 && (next.Deadline == 0 || next.Deadline > w.Deadline), "deadline", w.Deadline.String(), deadlineText(next.Deadline))
+	return all
 }
 
-// takesFirst reports whether the first wave of a comes before the first wave of b, which has another name.
-func takesFirst(a, b []Wave) bool {
-	x, y := a[0], b[0]
-	inB := slices.ContainsFunc(b, func(w Wave) bool { return w.Name == x.Name })
-	inA := slices.ContainsFunc(a, func(w Wave) bool { return w.Name == y.Name })
-	switch {
-	case inA != inB:
-		return inA
-	case x.Target != "" || y.Target != "":
-		return x.Target != ""
+func deadlineText(d time.Duration) string {
+	if d == 0 {
+		return "none"
 	}
-	return cmp.Or(cmp.Compare(x.Peels.Count, y.Peels.Count), cmp.Compare(x.Peels.Percent, y.Peels.Percent)) <= 0
+	return d.String()
 }
 
-// stricter returns w with the stricter value of each field except the target.
-func (w Wave) stricter(o Wave) Wave {
-	w.Peels = w.Peels.stricter(o.Peels)
-	w.Soak = max(w.Soak, o.Soak)
-	w.MaxFailures = w.MaxFailures.stricter(o.MaxFailures)
-	w.Gate = max(w.Gate, o.Gate) // manual is above auto
-	w.Deadline = shorter(w.Deadline, o.Deadline)
-	return w
-}
-
-func (q Quantity) stricter(o Quantity) Quantity {
-	return Quantity{min(q.Count, o.Count), min(q.Percent, o.Percent)}
-}
-
-// shorter returns the shorter of two deadlines; zero is no deadline.
-func shorter(a, b time.Duration) time.Duration {
-	if a == 0 || b == 0 {
-		return max(a, b)
-	}
-	return min(a, b)
-}
+// within reports whether both limits of q are at most those of o.
+func (q Quantity) within(o Quantity) bool { return q.Count <= o.Count && q.Percent <= o.Percent }

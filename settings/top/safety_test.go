@@ -127,41 +127,55 @@ func TestFreezesHoldAndEnd(t *testing.T) {
 	}
 }
 
-func TestTheStricterOfTwoPoliciesCounts(t *testing.T) {
-	for name, c := range map[string]struct{ a, b, want string }{
-		"nothing in force":         {"", "{name: x, peels: 1}", "x 1"},
-		"a commit drops all waves": {"{name: x, peels: 1, gate: manual}", "", "x 1 manual"},
-		"fields one by one": {
-			"{name: x, peels: 5, soak: 1h, max_failures: 0, deadline: 1h}", "{name: x, peels: 5%, soak: 5m, max_failures: 10%, gate: manual}",
-			"x 5, at most 5% soak 1h0m0s manual deadline 1h0m0s",
+func TestWeakerRulesAreNamed(t *testing.T) {
+	const canary = "waves: [{name: canary, peels: 2, soak: 1h, gate: manual, deadline: 1h}, {name: half, peels: 50%, max_failures: 5%}]\n"
+	change := func(old, to string) string { return strings.Replace(canary, old, to, 1) }
+	for name, c := range map[string]struct{ was, next, want string }{
+		"nothing in force": {"", canary + "limits: {change: 10%}\nfreeze: [{calendar: sat}]", ""},
+		"equal":            {canary, canary, ""},
+		"stricter": {
+			canary, "waves: [{name: first, peels: 1}, {name: canary, peels: 1, soak: 2h, gate: manual, deadline: 30m}, {name: ten, peels: 10%}, {name: half, peels: 20%, max_failures: 0, gate: manual}, {name: most, peels: 90%}]", "",
 		},
-		"the shorter deadline": {"{name: x, peels: 1, deadline: 1h}", "{name: x, peels: 1, deadline: 2h}", "x 1 deadline 1h0m0s"},
-		"a wave that only one has": {
-			"{name: x, peels: 1}, {name: y, peels: 50%}", "{name: x, peels: 1}, {name: between, peels: 10%}, {name: y, peels: 50%}", "x 1; between 10%; y 50%",
+		"no waves":            {canary, "", "wave canary goes; wave half goes"},
+		"one wave":            {canary, "waves: [{name: half, peels: 50%, max_failures: 5%}]", "wave canary goes"},
+		"another order":       {canary, "waves: [{name: half, peels: 1}, {name: canary, peels: 1, soak: 1h, gate: manual, deadline: 1h}]", "wave half comes earlier"},
+		"more peels":          {canary, change("peels: 2", "peels: 3"), "wave canary: peels 3 in place of 2"},
+		"a share of peels":    {canary, change("peels: 2", "peels: 2%"), "wave canary: peels 2% in place of 2"},
+		"one peel of a share": {canary, change("peels: 50%", "peels: 1"), ""},
+		"a target":            {canary, change("peels: 2", "peels: nobody"), "wave canary: peels nobody in place of 2"},
+		"another target":      {"waves: [{name: x, peels: canary-*}]", "waves: [{name: x, peels: nobody}]", "wave x: peels nobody in place of canary-*"},
+		"a number for a target": {
+			"waves: [{name: x, peels: canary-*}]", "waves: [{name: x, peels: 1}]", "wave x: peels 1 in place of canary-*",
 		},
-		"a wave of the new one takes no more than the next in force": {
-			"{name: x, peels: 1}", "{name: early, peels: 50%}, {name: x, peels: 1}", "early 1, at most 50%; x 1",
+		"a shorter soak":       {canary, change("soak: 1h", "soak: 59m"), "wave canary: soak 59m0s in place of 1h0m0s"},
+		"more failures":        {canary, change("max_failures: 5%", "max_failures: 1"), "wave half: max_failures 1 in place of 5%"},
+		"no gate":              {canary, change("gate: manual, ", ""), "wave canary: gate auto in place of manual"},
+		"no deadline":          {canary, change(", deadline: 1h", ""), "wave canary: deadline none in place of 1h0m0s"},
+		"a later deadline":     {canary, change("deadline: 1h", "deadline: 2h"), "wave canary: deadline 2h0m0s in place of 1h0m0s"},
+		"a larger wave before": {canary, change("{name: canary", "{name: early, peels: 50%}, {name: canary"), "wave early comes before wave canary and may take other peels"},
+		"a wave before of others": {
+			"waves: [{name: x, peels: canary-*}]", "waves: [{name: early, peels: 1}, {name: x, peels: canary-*}]", "wave early comes before wave x and may take other peels",
 		},
-		"names that cross": {
-			"{name: x, peels: 1}, {name: y, peels: 50%}", "{name: y, peels: 50%}, {name: x, peels: 1}", "x 1, at most 50%; y 50%; x 1",
-		},
-		"other names": {"{name: canary, peels: 1}", "{name: pilot, peels: 30%}", "canary 1, at most 30%; pilot 30%"},
-		"a target in place of a number": {
-			"{name: x, peels: 1}", "{name: x, peels: nobody}", "x nobody 1; x 1",
-		},
-		"another target":        {"{name: x, peels: canary-*}", "{name: x, peels: nobody}", "x canary-* 100%; x nobody 100%"},
-		"a number for a target": {"{name: x, peels: canary-*}", "{name: x, peels: 2}", "x canary-* 2; x 2"},
-		"the same target":       {"{name: x, peels: canary-*}", "{name: x, peels: canary-*, soak: 1m}", "x canary-* 100% soak 1m0s"},
+		"a higher limit":        {"limits: {remove: 5%}", "", "limit remove is 10% in place of 5%"},
+		"limits off":            {"", "limits: {change: off, remove: off, peels: off}", "limit change is off in place of 50%; limit remove is off in place of 10%; limit peels is off in place of 50%"},
+		"a lower limit":         {"", "limits: {change: 0%}", ""},
+		"another freeze":        {"freeze: [{calendar: sat}]", "freeze: [{calendar: sun}]", "freeze (sat) goes"},
+		"a freeze of fewer":     {"freeze: [{calendar: sat}]", "freeze: [{calendar: sat, targets: 'db-*'}]", "freeze (sat) goes"},
+		"a freeze more":         {"freeze: [{calendar: sat}]", "freeze: [{calendar: sun}, {calendar: sat}]", ""},
+		"a shorter calendar":    {"calendars: {c: [sat, sun]}\nfreeze: [{calendar: c}]", "calendars: {c: [sat]}\nfreeze: [{calendar: c}]", "freeze (c) goes"},
+		"a smaller group":       {"nodegroups: {g: 'L@a,b'}\nfreeze: [{calendar: sat, targets: N@g}]", "nodegroups: {g: a}\nfreeze: [{calendar: sat, targets: N@g}]", "freeze (sat, of L@a,b) goes"},
+		"a group of other peel": {"nodegroups: {g: a}\nwaves: [{name: x, peels: N@g}]", "nodegroups: {g: b}\nwaves: [{name: x, peels: N@g}]", "wave x: peels b in place of a"},
 	} {
-		a, b := policy(t, "waves: ["+c.a+"]").Waves, policy(t, "waves: ["+c.b+"]").Waves
-		var got []string
-		for _, w := range StricterWaves(a, b) {
-			got = append(got, waveText(w))
-		}
-		if text := strings.Join(got, "; "); text != c.want {
-			t.Errorf("%s: %s, want %s", name, text, c.want)
+		if got := strings.Join(rules(t, c.was).Weakened(rules(t, c.next)), "; "); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
 	}
+}
+
+// rules returns the rules of a zester.yaml.
+func rules(t *testing.T, text string) Safety {
+	p := policy(t, text)
+	return Safety{&p.Limits, p.Waves, p.Freezes}
 }
 
 func waveText(w Wave) string {
@@ -183,7 +197,7 @@ func waveText(w Wave) string {
 }
 
 // weaker says in what result is weaker than waves, empty if in nothing: each wave is there, in order and as strict, and
-// until it has passed no wave takes more peels than it may.
+// until it has passed no wave takes more peels than it may, in fleets of up to 100 peels.
 func weaker(result, waves []Wave) string {
 	at := 0
 	for _, w := range waves {
@@ -193,10 +207,12 @@ func weaker(result, waves []Wave) string {
 			}
 			r := result[at]
 			at++
-			if r.Peels.Count > w.Peels.Count || r.Peels.Percent > w.Peels.Percent {
-				return fmt.Sprintf("%s takes more than %s, which has not passed", waveText(r), waveText(w))
+			for n := range 100 {
+				if r.Peels.Of(n) > w.Peels.Of(n) || w.Target != "" && r.Target != w.Target {
+					return fmt.Sprintf("%s takes more of %d than %s, which has not passed", waveText(r), n, waveText(w))
+				}
 			}
-			if r.Name == w.Name && r.Target == w.Target && r.Soak >= w.Soak && r.MaxFailures.Count <= w.MaxFailures.Count && r.MaxFailures.Percent <= w.MaxFailures.Percent &&
+			if r.Name == w.Name && r.Target == w.Target && r.Soak >= w.Soak && failsAsSoon(r, w) &&
 				(w.Gate != GateManual || r.Gate == GateManual) && (w.Deadline == 0 || r.Deadline > 0 && r.Deadline <= w.Deadline) {
 				break
 			}
@@ -205,12 +221,21 @@ func weaker(result, waves []Wave) string {
 	return ""
 }
 
+func failsAsSoon(r, w Wave) bool {
+	for n := range 100 {
+		if r.MaxFailures.Within(n) > w.MaxFailures.Within(n) {
+			return false
+		}
+	}
+	return true
+}
+
 func randomWaves(r *rand.Rand) (waves []Wave) {
 	names := []string{"a", "b", "c", "d"}
 	r.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
 	shares := []Quantity{{1, 100}, {2, 100}, {MaxPeels, 10}, {MaxPeels, 50}, {7, 20}, AllPeels}
 	for _, name := range names[:r.IntN(5)] {
-		w := Wave{Name: name, Peels: shares[r.IntN(len(shares))], Soak: time.Duration(r.IntN(3)) * time.Minute, MaxFailures: Quantity{r.IntN(3), 100}}
+		w := Wave{Name: name, Peels: shares[r.IntN(len(shares))], Soak: time.Duration(r.IntN(3)) * time.Minute, MaxFailures: []Quantity{{0, 100}, {1, 100}, {2, 100}, {MaxPeels, 10}, {MaxPeels, 0}}[r.IntN(5)]}
 		if r.IntN(3) == 0 {
 			w.Target, w.Peels = []string{"x*", "y*"}[r.IntN(2)], AllPeels
 		}
@@ -223,28 +248,43 @@ func randomWaves(r *rand.Rand) (waves []Wave) {
 	return waves
 }
 
-func TestTheStricterWavesAreNeverWeakerThanEither(t *testing.T) {
+// Waves that are not said to be weaker hold back as much, and small changes of waves are not always said to be weaker.
+func TestWavesThatAreNotWeakerHoldBackAsMuch(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	for range 20_000 {
-		a, b := randomWaves(r), randomWaves(r)
-		result := StricterWaves(a, b)
-		if why := weaker(result, a); why != "" {
-			t.Fatalf("%+v\nfor %+v\nand %+v: weaker than the first: %s", result, a, b, why)
+	allowed := 0
+	for range 50_000 {
+		was := randomWaves(r)
+		next := slices.Clone(was)
+		for range r.IntN(3) {
+			if other := randomWaves(r); len(other) > 0 {
+				next = slices.Insert(next, r.IntN(len(next)+1), other[0])
+			}
+			if len(next) > 1 && r.IntN(3) == 0 {
+				next = slices.Delete(next, 0, 1)
+			}
 		}
-		if why := weaker(result, b); why != "" {
-			t.Fatalf("%+v\nfor %+v\nand %+v: weaker than the second: %s", result, a, b, why)
+		if len(next) > 0 {
+			next[r.IntN(len(next))].MaxFailures.Count = r.IntN(3)
 		}
-		if same := StricterWaves(a, a); !slices.Equal(same, a) {
-			t.Fatalf("%+v with itself is %+v", a, same)
+		weakened := Safety{Waves: was}.Weakened(Safety{Waves: next})
+		if why := weaker(next, was); why != "" && len(weakened) == 0 {
+			t.Fatalf("%+v\nin place of %+v: %s", next, was, why)
 		}
+		if len(weakened) == 0 && len(next) > len(was) && len(was) > 0 {
+			allowed++
+		}
+		if same := (Safety{Waves: was}).Weakened(Safety{Waves: was}); len(same) > 0 {
+			t.Fatalf("%+v with itself: %v", was, same)
+		}
+	}
+	if allowed < 500 {
+		t.Errorf("%d pairs with an added wave are not weaker", allowed)
 	}
 }
 
-func TestASafetyIsStoredAndStricterThanBoth(t *testing.T) {
-	a := policy(t, "limits: {change: 20%}\ncalendars: {c: [2026-12-24, '2026-06-01T09:00:00+02:00/2026-06-03T12:00:00Z']}\nfreeze: [{calendar: c, targets: 'web-*'}]\nwaves: [{name: x, peels: 'db-*', gate: manual}]")
-	b := policy(t, "limits: {remove: 5%}\nfreeze: [{calendar: sat}]")
-	safety := func(p *Policy) Safety { return Safety{&p.Limits, p.Waves, p.Freezes} }
-	data, err := canon.Marshal(safety(a))
+func TestASafetyIsStored(t *testing.T) {
+	a := rules(t, "limits: {change: 20%}\ncalendars: {c: [2026-12-24, '2026-06-01T09:00:00+02:00/2026-06-03T12:00:00Z']}\nfreeze: [{calendar: c, targets: 'web-*'}]\nwaves: [{name: x, peels: 'db-*', gate: manual}]")
+	data, err := canon.Marshal(a)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -252,12 +292,8 @@ func TestASafetyIsStoredAndStricterThanBoth(t *testing.T) {
 	if err := canon.Unmarshal(data, &stored); err != nil {
 		t.Fatal(err)
 	}
-	both := stored.Stricter(safety(a)).Stricter(safety(b))
-	if *both.Limits != (Limits{20, 5, 50}) || !slices.Equal(both.Waves, a.Waves) || len(both.Freezes) != 2 || !both.Freezes[0].equal(a.Freezes[0]) {
-		t.Errorf("%+v", both)
-	}
-	if none := (Safety{}).Stricter(Safety{}); *none.Limits != DefaultLimits || none.Waves != nil || none.Freezes != nil {
-		t.Errorf("%+v", none)
+	if lost := slices.Concat(stored.Weakened(a), a.Weakened(stored)); len(lost) > 0 || *stored.Limits != (Limits{20, 10, 50}) || len(stored.Freezes) != 1 {
+		t.Errorf("%+v: %v", stored, lost)
 	}
 }
 
@@ -278,8 +314,9 @@ func FuzzPolicy(f *testing.F) {
 		if err != nil || at < 0 || at > 1e10 {
 			return
 		}
-		if same := StricterWaves(p.Waves, p.Waves); !slices.Equal(same, p.Waves) {
-			t.Errorf("%+v with itself is %+v", p.Waves, same)
+		own := Safety{&p.Limits, p.Waves, p.Freezes}
+		if weaker := own.Weakened(own); len(weaker) > 0 {
+			t.Errorf("%+v with itself: %v", own, weaker)
 		}
 		now := time.Unix(at, 0)
 		if thaw, ok := Thaw(p.Freezes, now); ok && (thaw.Before(now) || slices.ContainsFunc(p.Freezes, func(f Freeze) bool { return f.Holds(thaw) })) {

@@ -15,6 +15,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -158,7 +159,7 @@ func Make(base, head *plan.Plan, o Options) (*Review, error) {
 		return nil, err
 	}
 	r := &Review{
-		Version: Version, Path: shownPath(o.Path), Base: o.Base, Head: o.Head, Guard: Guard{Hash: d.Hash},
+		Version: Version, Path: shownPath(o.Path), Base: o.Base, Head: o.Head,
 		Extent:  Extent{Peels: len(head.Peels) + len(head.Behind), Touched: []target.PeelID{}},
 		Changes: []Change{}, States: []StateChange{}, Effects: []Effect{}, Settings: []Setting{}, Warnings: []string{},
 		Totals: Totals{Before: d.Counts.Before, Added: d.Counts.Added, Changed: d.Counts.Changed, Removed: d.Counts.Removed},
@@ -177,9 +178,8 @@ func Make(base, head *plan.Plan, o Options) (*Review, error) {
 	if r.Safety, err = safety.Of(base, head, peelsOf(d), o.From); err != nil {
 		return nil, err
 	}
-	if stop, ok := errors.AsType[*diff.BlockedError](d.Guard(r.Safety.Limits)); ok && !stop.AllowedBy(o.Message) {
-		r.Blocked, r.Release = stop.Reason, release(stop)
-	}
+	r.Hash = safety.Hash(d.Hash, r.Safety.Weakens)
+	r.block(d, o.Message)
 	if err := r.compare(base, head, d, o); err != nil {
 		return nil, err
 	}
@@ -189,6 +189,22 @@ func Make(base, head *plan.Plan, o Options) (*Review, error) {
 	lints.Wait()
 	r.warn(before, after)
 	return r, nil
+}
+
+// block sets Blocked and Release. message is of the head's commit.
+func (r *Review) block(d *diff.Difference, message string) {
+	approve := "zester sync approve " + r.Hash + " after the merge lets it out"
+	var reasons []string
+	if len(r.Safety.Weakens) > 0 {
+		reasons, r.Release = []string{safety.Reason(r.Safety.Weakens)}, approve
+	}
+	if stop, ok := errors.AsType[*diff.BlockedError](d.Guard(r.Safety.Limits)); ok && (len(reasons) > 0 || !stop.AllowedBy(message)) {
+		if r.Release = approve; len(reasons) == 0 && !stop.RemovesAll {
+			r.Release = "the line " + stop.Trailer() + " at the end of the commit's message, or " + approve
+		}
+		reasons = append(reasons, stop.Reason)
+	}
+	r.Blocked = strings.Join(reasons, "; ")
 }
 
 // peelsOf returns the peels that change, sorted.

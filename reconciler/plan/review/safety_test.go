@@ -22,10 +22,11 @@ freeze:
   - {calendar: sat, only_between: "10:00-14:00", timezone: Europe/London}
 `
 
-// What a master will say of a merge is in the plan, whichever of the two revisions says it.
+// How a master will send a merge out is in the plan, with the rules that the merge weakens.
 func TestAPlanSaysHowTheChangeWouldGoOut(t *testing.T) {
 	const (
-		limits = "limits: change: 20%, remove: 10%, peels: 50%"
+		limits = "limits: change: 50%, remove: 10%, peels: 50%"
+		weaker = "weaker rule: "
 		waves  = "waves: canary (10 of web-00*, soak 10m, deadline 1h30m, manual gate) → tenth (2, soak 45s, 2 may fail) → all 20"
 		frozen = "frozen until 2026-03-31 00:00 UTC: spring, of web-001; sat, between 10:00-14:00 Europe/London; 20 peels: web-000, web-001, web-002 and 17 more; " +
 			"zester sync approve COMMIT --override-freeze REASON after the merge lets it out before"
@@ -37,10 +38,11 @@ func TestAPlanSaysHowTheChangeWouldGoOut(t *testing.T) {
 		want       []string
 	}{
 		"both":         {careful, careful, []string{"limits: change: 20%, remove: off, peels: 50%", waves, frozen}},
-		"the head":     {"", careful, []string{limits, waves, frozen}},
-		"the base":     {careful, "", []string{limits, waves, frozen}},
-		"neither":      {"", "", []string{"limits: change: 50%, remove: 10%, peels: 50%"}},
-		"another time": {careful, strings.Replace(careful, "sat,", "sun,", 1), []string{"limits: change: 20%, remove: off, peels: 50%", waves, frozen}},
+		"the head":     {"", strings.Replace(careful, "remove: off", "remove: 9%", 1), []string{limits}},
+		"the base":     {careful, "", []string{"limits: change: 20%, remove: off, peels: 50%", waves, frozen, weaker + "limit change is 50% in place of 20%", weaker + "wave canary goes", weaker + "wave tenth goes", weaker + "freeze (spring, of web-001) goes", weaker + "freeze (sat, between 10:00-14:00 Europe/London) goes"}},
+		"neither":      {"", "", []string{limits}},
+		"another time": {careful, strings.Replace(careful, "sat,", "sun,", 1), []string{"limits: change: 20%, remove: off, peels: 50%", waves, frozen, weaker + "freeze (sat, between 10:00-14:00 Europe/London) goes"}},
+		"no such peel": {"waves: [{name: canary, peels: 'db-*'}]\n", "waves: [{name: canary, peels: 'db-*'}]\n", []string{limits, "waves: canary (0 of db-*) → all 20", "wave canary takes none of the changed peels: no peel is watched in it"}},
 	} {
 		r := compare(t, peels(20), tree("settings/all.yaml", before, "settings/few.yaml", "{}\n", "zester.yaml", c.base),
 			tree("settings/all.yaml", after, "settings/few.yaml", "{}\n", "zester.yaml", c.head))
@@ -54,22 +56,44 @@ func TestAPlanSaysHowTheChangeWouldGoOut(t *testing.T) {
 	}
 }
 
-// The guard of a plan takes the stricter of both limits, as a master does.
-func TestAChangeIsBlockedByTheLimitsOfEitherSide(t *testing.T) {
+// The guard of a plan takes the limits of the base, as a master does, and a head with higher ones needs an approval.
+func TestAChangeIsBlockedByTheLimitsOfTheBase(t *testing.T) {
 	entry := func(every string) string {
 		return "schedule: {a: {module: test.ping, interval: " + every + "}, b: {module: test.ping, interval: 1h}, c: {module: test.ping, interval: 1h}, d: {module: test.ping, interval: 1h}}\n"
 	}
-	for _, c := range []struct{ base, head, blocked string }{
-		{"", "", ""},
-		{"limits: {change: 24%}\n", "", "20 of 80 settings over all peels would change or go, more than change: 24%"},
-		{"", "limits: {change: 24%}\n", "20 of 80 settings over all peels would change or go, more than change: 24%"},
-		{"limits: {change: 25%}\n", "limits: {change: off}\n", ""},
+	const large, higher = "20 of 80 settings over all peels would change or go, more than change: 24%", "it weakens the rules in force: limit change is 50% in place of 24%"
+	for _, c := range []struct{ base, head, message, blocked string }{
+		{"", "", "", ""},
+		{"limits: {change: 24%}\n", "limits: {change: 24%}\n", "", large},
+		{"limits: {change: 24%}\n", "limits: {change: 24%}\n", "x\n\nZester-Allow: change", ""},
+		{"limits: {change: 24%}\n", "", "x\n\nZester-Allow: change", higher + "; " + large},
+		{"", "limits: {change: 24%}\n", "", ""},
+		{"limits: {change: 25%}\n", "limits: {change: off}\n", "", "it weakens the rules in force: limit change is off in place of 25%"},
 	} {
-		r := compare(t, peels(20), tree("settings/all.yaml", entry("1h"), "settings/few.yaml", "{}\n", "zester.yaml", c.base),
-			tree("settings/all.yaml", entry("2h"), "settings/few.yaml", "{}\n", "zester.yaml", c.head))
+		base := compile(t, plan.NewCompiler(), tree("settings/all.yaml", entry("1h"), "settings/few.yaml", "{}\n", "zester.yaml", c.base), peels(20))
+		head := compile(t, plan.NewCompiler(), tree("settings/all.yaml", entry("2h"), "settings/few.yaml", "{}\n", "zester.yaml", c.head), peels(20))
+		r, err := review.Make(base, head, review.Options{From: merge, Zone: time.UTC, Message: c.message})
+		if err != nil {
+			t.Fatal(err)
+		}
 		if r.Blocked != c.blocked {
 			t.Errorf("%q to %q: blocked is %q", c.base, c.head, r.Blocked)
 		}
+	}
+}
+
+// A change of the rules alone is in the text, and has a hash of its own.
+func TestAPlanThatOnlyWeakensRulesSaysSo(t *testing.T) {
+	files := []string{"settings/all.yaml", "a: 1\n", "settings/few.yaml", "{}\n"}
+	with := func(rules string) *review.Review {
+		return compare(t, peels(2), tree(append(files, "zester.yaml", careful)...), tree(append(files, "zester.yaml", rules)...))
+	}
+	same, none, limits := with(careful), with(""), with(strings.Replace(careful, "20%", "21%", 1))
+	if same.Blocked != "" || len(same.Facts()) != 0 || !none.Empty() || none.Hash == same.Hash || none.Hash == limits.Hash || limits.Blocked == "" {
+		t.Errorf("%+v\n%+v\n%+v", same, none, limits)
+	}
+	if text := none.Markdown(); !strings.Contains(text, "weaker rule: wave canary goes") || !strings.Contains(text, "**Blocked:** it weakens the rules in force") || !strings.Contains(none.Release, none.Hash) {
+		t.Error(text)
 	}
 }
 

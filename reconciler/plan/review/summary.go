@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
-	"github.com/seed-c01c3da5/zester/reconciler/plan/diff"
 	"github.com/seed-c01c3da5/zester/reconciler/plan/statediff"
 	"github.com/seed-c01c3da5/zester/settings/schedule/forecast"
 )
@@ -33,6 +32,9 @@ func (r *Review) Facts() []string {
 	var lines []string
 	if !r.Empty() {
 		lines = r.extent()
+	}
+	for _, rule := range r.Safety.Weakens {
+		lines = append(lines, "weaker rule: "+rule)
 	}
 	if n := len(r.Emptied); n > 0 {
 		lines = append(lines, "without any entry after it: "+Names(r.Emptied))
@@ -88,13 +90,4 @@ func (w *Worst) String() string {
 		return "none"
 	}
 	return fmt.Sprintf("%s with %s", w.At.Format("15:04 MST"), forecast.Number(w.Runs))
-}
-
-// release returns how to let a blocked change go out.
-func release(stop *diff.BlockedError) string {
-	approve := "zester sync approve " + stop.Hash + " after the merge lets it out"
-	if stop.RemovesAll {
-		return approve
-	}
-	return "the line " + stop.Trailer() + " at the end of the commit's message, or " + approve
 }

@@ -1,8 +1,10 @@
-// Package safety returns how a change would go out: its limits, its waves and gates, and a freeze that holds it. Call [Of]
-// with the plans of both revisions. It is pure: time is an argument.
+// Package safety returns how a change would go out: its limits, its waves and gates, a freeze that holds it, and the rules
+// that it weakens. Call [Of] with the plans of both revisions. It is pure: time is an argument.
 package safety
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,12 +15,15 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/top"
 )
 
-// Safety holds the stricter limits, waves and freezes of the base and the head. The first revision of a fleet, and one that
-// changes no peel, have neither waves nor a freeze.
+// Safety holds the limits, waves and freezes of the base, which govern the change to the head. The first revision of a fleet,
+// and one that changes no peel, have neither waves nor a freeze.
 type Safety struct {
 	Limits top.Limits `json:"limits"`
-	Waves  []Wave     `json:"waves,omitempty"`
-	Freeze *Freeze    `json:"freeze,omitempty"` // nil if none holds when the change would be merged
+	// Weakens are the rules of the base that go or get wider with the head: see [top.Safety.Weakened]. If there is one, the
+	// change waits for approval, also if it changes no peel. The first revision of a fleet weakens nothing.
+	Weakens []string `json:"weakens,omitempty"`
+	Waves   []Wave   `json:"waves,omitempty"`
+	Freeze  *Freeze  `json:"freeze,omitempty"` // nil if none holds when the change would be merged
 }
 
 // A Wave is one step of the rollout. After the last one the revision goes to all peels.
@@ -42,12 +47,14 @@ type Freeze struct {
 
 // Of returns how a change of the peels touched would go out at a time.
 func Of(base, head *plan.Plan, touched []target.PeelID, at time.Time) (s Safety, err error) {
-	both := base.Safety().Stricter(head.Safety())
-	s.Limits = both.LimitsOrDefault()
-	if base.TopEmpty || len(touched) == 0 {
+	s.Limits = base.Limits
+	if base.TopEmpty {
 		return s, nil
 	}
-	for _, w := range both.Waves {
+	if s.Weakens = base.Safety().Weakened(head.Safety()); len(touched) == 0 {
+		return s, nil
+	}
+	for _, w := range base.Waves {
 		peels, err := among(head, w.Target, touched)
 		if err != nil {
 			return s, fmt.Errorf("cannot find the peels of wave %s: %w", w.Name, err)
@@ -57,8 +64,22 @@ func Of(base, head *plan.Plan, touched []target.PeelID, at time.Time) (s Safety,
 			MaxFailures: w.MaxFailures.String(), Gate: string(w.Gate), Deadline: span(w.Deadline),
 		})
 	}
-	s.Freeze, err = freezeAt(both.Freezes, head, touched, at)
+	s.Freeze, err = freezeAt(base.Freezes, head, touched, at)
 	return s, err
+}
+
+// Reason says that a change weakens rules, for people. weakens is not empty.
+func Reason(weakens []string) string {
+	return "it weakens the rules in force: " + strings.Join(weakens, "; ")
+}
+
+// Hash returns the hash of a plan with the given hash that weakens rules. So the approval of a plan is for these rules.
+func Hash(plan string, weakens []string) string {
+	if len(weakens) == 0 {
+		return plan
+	}
+	sum := sha256.Sum256([]byte(plan + " " + strings.Join(weakens, "\n")))
+	return hex.EncodeToString(sum[:])
 }
 
 // freezeAt returns the freezes that hold the change of the peels touched at a time, nil if none does.
@@ -129,6 +150,11 @@ func (s Safety) Lines(touched int) (lines []string) {
 			steps = append(steps, w.String())
 		}
 		lines = append(lines, fmt.Sprintf("waves: %s → all %d", strings.Join(steps, " → "), touched))
+	}
+	for _, w := range s.Waves {
+		if w.Reach == 0 {
+			lines = append(lines, fmt.Sprintf("wave %s takes none of the changed peels: no peel is watched in it", w.Name))
+		}
 	}
 	if f := s.Freeze; f != nil {
 		until := "for more than two years"
