@@ -45,6 +45,7 @@ const (
 	DoEndApproval  Kind = "end approval"
 	DoRefuse       Kind = "refuse"
 	DoBlock        Kind = "block"
+	DoUnblock      Kind = "unblock"
 	DoFreeze       Kind = "freeze"
 	DoEnforce      Kind = "enforce"
 	DoBeginRollout Kind = "begin rollout"
@@ -202,6 +203,11 @@ func follow(s *State) Action {
 	}
 	if b := r.Judge(head, s.Judged.Guard); b != nil {
 		return block(s, b)
+	}
+	if r.Blocked != nil { // it waited, compared with a revision that is no longer in force or under way
+		next := *r
+		next.Blocked = nil
+		return Action{Kind: DoUnblock, Next: next}
 	}
 	if r.Suspended != nil {
 		return wait(updatesPaused)

@@ -39,6 +39,8 @@ func GoalOf(r *record.Record) Goal {
 type Basis struct {
 	Changes    uint64 // number of changes of the fleet and of the identities that decrypt secrets, in this term
 	generation uint64 // of the newest document
+	// The revisions in force and under way, with which the revision is compared.
+	inForce, rollout settings.Commit
 }
 
 // A Session holds the values that do not change while this master leads.
@@ -185,7 +187,13 @@ func (s *State) Cause() Cause {
 }
 
 // Basis returns the present inputs of a plan.
-func (s *State) Basis() Basis { return Basis{s.Changes, s.Record.Generation} }
+func (s *State) Basis() Basis {
+	b := Basis{Changes: s.Changes, generation: s.Record.Generation, inForce: s.Record.Commit}
+	if s.Record.Rollout != nil {
+		b.rollout = s.Record.Rollout.Commit
+	}
+	return b
+}
 
 // holds reports whether the failed action has to wait.
 func (f Failure) holds(s *State) bool {

@@ -144,7 +144,8 @@ func (w *Worker) guard(ctx context.Context, out *decide.Judgement, j Task, p *pl
 		return err
 	}
 	extent := difference
-	if next != nil { // replacing a rollout under way removes nothing that the whole fleet has
+	// What a rollout replaces, or what not all peels have yet, is no loss: the fleet is to have the revision in force.
+	if next != nil || base != nil && !r.Done {
 		if extent, err = diff.Make(diff.Of(base), p); err != nil {
 			return err
 		}
