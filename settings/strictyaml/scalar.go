@@ -48,6 +48,7 @@ func (b *builder) scalar(n *Node, y *yaml.Node, p *path) {
 	}
 	if !tagged {
 		n.Timestamp = y.Tag == "!!timestamp"
+		n.Empty = y.Value == ""
 		return
 	}
 	want, ok := map[string]Kind{"!!null": Null, "!!bool": Bool, "!!int": Int, "!!float": Float}[y.ShortTag()]

@@ -81,6 +81,8 @@ type Node struct {
 	Secret any
 	// Timestamp: the String is written without quotes and is a timestamp in YAML 1.1.
 	Timestamp bool
+	// Empty: the Null is written as nothing, such as the value in "key:".
+	Empty bool
 }
 
 // Pair is one key of a map with its value.

@@ -1,6 +1,6 @@
 // Package lint warns of settings that are valid and probably not intended: entries that never fire, that all peels start at
 // the same moment, whose splay is as long as the time between two fires, that fire when clocks change, that not all of their
-// peels can run, or that replace an entry of peel.yaml; states that run a command each time; alert rules that match nothing;
+// peels can run, or that replace an entry of peel.yaml; entries and states beside their section; states that run a command each time; alert rules that match nothing;
 // and values that look like secrets in plain text.
 //
 // Call [New] and then [Linter.All] for a plan. Mistakes are errors of package plan, and not found here.
@@ -67,6 +67,7 @@ func (l *Linter) All(p *plan.Plan) strictyaml.Errors {
 		all = append(all, strictyaml.Error{Pos: w.Pos, Msg: w.Msg})
 	}
 	all = append(all, l.Secrets(p.PlainFiles())...)
+	all = append(all, misplaced(p.Files())...)
 	all = append(all, commands(p.Files())...)
 	all = append(all, alerts(p)...)
 	entries := p.DeclaredEntries()
