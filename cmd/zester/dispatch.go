@@ -76,13 +76,30 @@ func (a *app) dispatchTo(cmd *cobra.Command, client *api.Client, words []string,
 	if spec.Targets, err = a.dispatching.choose(peels, cmd.Flags().Changed("seed")); err != nil {
 		return err
 	}
-	if a.dispatching.dryRun {
-		return a.showSelection(spec.TargetExpr, spec.Targets)
+	switch {
+	case a.dispatching.dryRun:
+		err = a.showSelection(spec.TargetExpr, spec.Targets)
+	case a.dispatching.direct:
+		err = a.runDirect(cmd.Context(), client, spec)
+	default:
+		err = a.runJob(cmd.Context(), client, spec)
 	}
-	if a.dispatching.direct {
-		return a.runDirect(cmd.Context(), client, spec)
+	return a.countUnknown(err)
+}
+
+// countUnknown adds the peels that a target names and nobody knows to the failure of a command. They count as peels that did
+// not answer, because a script would take a mistyped name for success.
+func (a *app) countUnknown(err error) error {
+	if len(a.dispatching.unknown) == 0 {
+		return err
 	}
-	return a.runJob(cmd.Context(), client, spec)
+	if err == nil {
+		return &failure{code: exitSomeSilent}
+	}
+	if f, ok := errors.AsType[*failure](err); ok && f.code == exitSomeFailed {
+		f.code = exitBoth
+	}
+	return err
 }
 
 // targets returns the peels of an expression. With --direct, IDs need no master.
@@ -144,6 +161,7 @@ func (a *app) resolve(ctx context.Context, client *api.Client, expr string) ([]t
 		return nil, err
 	}
 	a.warnUnknown(resolved.Unknown)
+	a.dispatching.unknown = resolved.Unknown
 	if len(resolved.Peels) == 0 {
 		return nil, nobodyMatches(expr)
 	}
@@ -155,7 +173,7 @@ func (a *app) resolve(ctx context.Context, client *api.Client, expr string) ([]t
 
 // nobodyMatches returns the failure of an expression that selects no peel.
 func nobodyMatches(expr string) error {
-	hint := "zester peel list shows all peels"
+	hint := "zester target explain '" + expr + "' shows the peels of each term, zester peel list all peels"
 	if isFile(expr) {
 		hint = "it is a file of this directory: quote a pattern, as in '*', so that the shell does not replace it"
 	}

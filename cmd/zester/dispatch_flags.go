@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 // dispatching holds the flags of a dispatch.
@@ -24,6 +25,8 @@ type dispatching struct {
 	direct                    bool
 	secrets                   secretive
 	viewing
+
+	unknown []target.PeelID // peels that the target names and nobody knows
 }
 
 // viewing holds the flags that select and group the printed returns.

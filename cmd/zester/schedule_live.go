@@ -154,7 +154,7 @@ func (a *app) callSchedule(cmd *cobra.Command, target, function string, args map
 	if spec.Targets, err = a.resolve(cmd.Context(), client, target); err != nil {
 		return err
 	}
-	return a.runJob(cmd.Context(), client, spec)
+	return a.countUnknown(a.runJob(cmd.Context(), client, spec))
 }
 
 // views holds the functions whose results are printed as tables.

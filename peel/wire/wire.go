@@ -10,6 +10,8 @@
 package wire
 
 import (
+	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"time"
@@ -30,22 +32,28 @@ const MaxMessage = 1 << 20
 // people.
 const MaxReturn = MaxMessage - 32<<10
 
-// A JID names a job: a KSUID, 27 base-62 characters that sort by the second of their making.
+// A JID names a job: a KSUID, 27 base-62 characters that sort by the time of their making.
 type JID string
 
 // firstSecond is the earliest time that a KSUID can express. Before it the seconds wrap around to the year 2150.
 var firstSecond = time.Unix(1_400_000_000, 0)
 
-// NewJID returns a new JID, made from the wall clock and 16 random bytes. If the host's clock was never set, the JID gets the
-// earliest second, so that its job is an old one and not one of the future.
+// NewJID returns a new JID, made from the wall clock and 12 random bytes. JIDs of one clock sort by its nanoseconds: a KSUID
+// has seconds, so the first four of its 16 payload bytes are the nanoseconds of the second. If the host's clock was never
+// set, the JID gets the earliest second, so that its job is an old one and not one of the future.
 func NewJID() JID {
 	now := time.Now()
 	if now.Before(firstSecond) {
 		now = firstSecond
 	}
-	id, err := ksuid.NewRandomWithTime(now)
+
+	payload := binary.BigEndian.AppendUint32(nil, uint32(now.Nanosecond()))
+	payload = append(payload, make([]byte, 12)...)
+	rand.Read(payload[4:]) // never fails: crypto/rand ends the program instead
+
+	id, err := ksuid.FromParts(now, payload)
 	if err != nil {
-		panic(err) // crypto/rand ends the program instead
+		panic(err) // the payload has the right length
 	}
 	return JID(id.String())
 }
