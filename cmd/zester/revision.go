@@ -3,9 +3,13 @@ package main
 import (
 	"context"
 	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
 
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
 )
 
@@ -34,6 +38,9 @@ func snapshot(ctx context.Context, c *gitrepo.Checkout, revision string) (*gitre
 
 // compileAt compiles the files of a place for a fleet. If fleet is nil it checks them without facts.
 func compileAt(ctx context.Context, p place, fleet *peelindex.Index) (compiled *plan.Plan, err error) {
+	if err := p.hasTop(); err != nil {
+		return nil, err
+	}
 	c, err := gitrepo.OpenDirectory(p.repo, p.path)
 	if err != nil {
 		return nil, err
@@ -47,6 +54,26 @@ func compileAt(ctx context.Context, p place, fleet *peelindex.Index) (compiled *
 		return plan.NewCompiler().Check(s.Tree)
 	}
 	return plan.NewCompiler().Compile(s.Tree, fleet)
+}
+
+// hasTop returns the error of a compiler if the working tree has no top file. Of a wrong directory, such as /, it reads
+// nothing else.
+func (p place) hasTop() error {
+	if p.head != "" {
+		return nil
+	}
+	const topFile = "top.yaml"
+	dir := filepath.Join(p.repo, p.path)
+
+	info, err := os.Stat(dir)
+	if err != nil || !info.IsDir() {
+		return nil // it cannot be opened
+	}
+	if _, err := os.Lstat(filepath.Join(dir, topFile)); !errors.Is(err, fs.ErrNotExist) {
+		return nil // what is wrong with it is found when it is read
+	}
+	at := strictyaml.Pos{File: topFile}
+	return &plan.Error{Reason: plan.TopMissing, Errors: strictyaml.Errors{{Pos: at, Msg: "there is no top file in the directory " + dir}}}
 }
 
 // topHint returns the hint for a revision without a top file; empty for other mistakes and if a path was given.
