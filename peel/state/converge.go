@@ -41,6 +41,7 @@ func (x *run) converge(ctx, work context.Context, s *state.State, o *Outcome) er
 				step.Predict(x.world)
 			}
 		}
+		x.world.SetUnread(host.UnitPaths(steps)...)
 		o.Result = WouldChange
 		return nil
 	default:
@@ -122,6 +123,31 @@ func (x *run) apply(ctx, work context.Context, s *state.State, steps []host.Step
 		return err
 	}
 	defer x.forget(s)
+	if err := x.noteUnits(steps); err != nil {
+		return err
+	}
+	if err := x.applySteps(ctx, work, s, steps, o); err != nil {
+		return errors.Join(err, x.storeUnread())
+	}
+	if err := x.storeUnread(); err != nil {
+		return err
+	}
+	if _, isCommand := s.Args.(*state.CmdRun); isCommand {
+		return nil
+	}
+	x.forget(s)
+	left, err := x.plan(work, s, false)
+	if err != nil {
+		return fmt.Errorf("after its changes: %w", err)
+	}
+	if len(left) > 0 {
+		return fmt.Errorf("after its changes the state does not hold: %s %s is still to be done", left[0].Do, left[0].What)
+	}
+	return nil
+}
+
+// applySteps runs the steps until one fails.
+func (x *run) applySteps(ctx, work context.Context, s *state.State, steps []host.Step, o *Outcome) error {
 	for _, step := range steps {
 		if err := context.Cause(ctx); err != nil && step.Apply != nil {
 			return err
@@ -134,17 +160,6 @@ func (x *run) apply(ctx, work context.Context, s *state.State, steps []host.Step
 			x.memory.act(s.Name, "")
 			return errors.Join(err, x.memory.save())
 		}
-	}
-	if _, isCommand := s.Args.(*state.CmdRun); isCommand {
-		return nil
-	}
-	x.forget(s)
-	left, err := x.plan(work, s, false)
-	if err != nil {
-		return fmt.Errorf("after its changes: %w", err)
-	}
-	if len(left) > 0 {
-		return fmt.Errorf("after its changes the state does not hold: %s %s is still to be done", left[0].Do, left[0].What)
 	}
 	return nil
 }

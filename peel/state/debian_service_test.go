@@ -3,6 +3,7 @@
 package state
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
@@ -106,6 +107,63 @@ own: {service.running: {enable: true}, watch: [/etc/systemd/system/own.service]}
 		t.Errorf("the nice value is %s", got)
 	}
 	sh(t, "rm -r /etc/systemd/system/own.service.d")
+}
+
+// TestInHostFilesThatSystemdDoesNotNotice: systemd says that it need not read a unit again whose file in /etc takes the place of one in
+// /lib, or that has its first drop-in. It is told to, also by the run after the one that wrote the file, and before a command.
+func TestInHostFilesThatSystemdDoesNotNotice(t *testing.T) {
+	needsSystemd(t)
+	const text = `[Service]\nEnvironment=V=%s\nExecStart=/bin/sh -c \"echo $$V > /run/zt.v; exec sleep infinity\"\n`
+	const over = `
+u: {file.managed: {path: /etc/systemd/system/zt-over.service, content: "` + text + `"}}
+s: {service.running: {name: zt-over}, watch: [u]}
+`
+	const dropIn = `
+u: {file.managed: {path: /etc/systemd/system/zt-over.service.d/v.conf, makedirs: true, content: "[Service]\nEnvironment=V=%s\n"}}
+s: {service.running: {name: zt-over}, watch: [u]}
+`
+	const command = `
+u: {file.managed: {path: /etc/systemd/system/zt-over.service, content: "` + text + `"}}
+c: {cmd.run: {command: systemctl restart zt-over}, onchanges: [u]}
+`
+	for _, c := range []struct {
+		name, states string
+		apart        bool // the file is written by a run of its own
+	}{
+		{"the file of a package is overridden", over, false},
+		{"in two runs", over, true},
+		{"the first drop-in", dropIn, false},
+		{"a command follows", command, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := newHost(t)
+			old := strings.NewReplacer(`\n`, "\n", `\"`, `"`).Replace(fmt.Sprintf(text, "old"))
+			must(t, os.WriteFile("/lib/systemd/system/zt-over.service", []byte(old), 0o644))
+			sh(t, "rm -rf /etc/systemd/system/zt-over*; systemctl daemon-reload; systemctl restart zt-over")
+			t.Cleanup(func() {
+				sh(t, "systemctl stop zt-over; rm -rf /etc/systemd/system/zt-over* /lib/systemd/system/zt-over.service; systemctl daemon-reload")
+			})
+			states := fmt.Sprintf(c.states, "new")
+			lines := strings.Split(strings.TrimSpace(states), "\n")
+			if c.apart {
+				h.run(lines[0], false)
+				sh(t, "touch -d 2020-01-01 /etc/systemd/system/zt-over.service /etc/systemd/system")
+				r := h.step(states, "u: unchanged", "s: changed intended")
+				if c := r.States[1].Changes; len(c) != 1 || c[0].Do != "daemon-reload" {
+					t.Errorf("%+v", c)
+				}
+				sh(t, "systemctl restart zt-over")
+			} else {
+				r := h.step(states, "u: changed intended", strings.Fields(lines[1])[0]+" changed intended")
+				if c := r.States[1].Changes; len(c) != 2 || c[0].Do != "daemon-reload" {
+					t.Errorf("%+v", c)
+				}
+			}
+			if got := strings.TrimSpace(sh(t, "sleep 0.2; cat /run/zt.v")); got != "new" {
+				t.Errorf("the unit runs with %q", got)
+			}
+		})
+	}
 }
 
 func TestInHostAServiceThatFails(t *testing.T) {

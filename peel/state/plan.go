@@ -16,6 +16,7 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/state/file"
 	"github.com/seed-c01c3da5/zester/peel/state/host"
 	"github.com/seed-c01c3da5/zester/peel/state/pkg"
+	"github.com/seed-c01c3da5/zester/peel/state/service"
 	"github.com/seed-c01c3da5/zester/settings/state"
 )
 
@@ -124,7 +125,11 @@ func (x *run) command(s *state.State, a *state.CmdRun) ([]host.Step, error) {
 	if a.Argv != nil {
 		what = strings.Join(a.Argv, " ")
 	}
-	return []host.Step{{
+	var steps []host.Step
+	if len(x.world.Unread()) > 0 && service.IsRunning() {
+		steps = append(steps, service.Reload(x.world, "systemd", x.services.Forget)) // the command may call systemctl
+	}
+	return append(steps, host.Step{
 		Change: host.Change{Do: "run", What: what},
 		Apply: func(ctx context.Context) error {
 			end, err := x.o.Exec(ctx, Command{Shell: a.Command, Argv: a.Argv, Cwd: a.Cwd, Env: a.Env, User: a.User, Stdin: a.Stdin, Timeout: s.Timeout})
@@ -143,7 +148,7 @@ func (x *run) command(s *state.State, a *state.CmdRun) ([]host.Step, error) {
 			return nil
 		},
 		Predict: func(w *host.World) { w.Unknowable() },
-	}}, nil
+	}), nil
 }
 
 // wanted identifies what a state wants, the contents of its sources included. It is empty if that cannot be read.

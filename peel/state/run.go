@@ -7,6 +7,8 @@
 //   - A state that changed the host is planned again afterwards; steps that remain make it fail.
 //   - A reaction (a service that watches a file, a state with onchanges) is on disk before the change that it reacts to, and
 //     is removed when it succeeded. The next run makes what a failure or a crash prevented.
+//   - systemd reads its units again before the next call for a unit, or command, after a state changed a file of units. That this is
+//     still to be done is on disk before the change.
 //   - One run at a time on a host; others wait.
 //   - An error is the result of its state. A run always returns a result for every state.
 //   - A restart that a crash interrupted is made once: the next run sees by the unit's last start whether it was made.
@@ -95,8 +97,14 @@ func (r *Runner) Run(ctx context.Context, q Request) (*Result, error) {
 			return nil, err
 		}
 	}
+	unread, err := r.loadUnread()
+	if err != nil {
+		return nil, err
+	}
 	start := time.Now()
 	x := newRun(r, q, m)
+	x.unread = unread
+	x.world.SetUnread(unread...)
 	result := &Result{Test: q.Test, Commit: q.Commit, Digest: q.Digest, Time: start.UTC(), Counts: Counts{}, States: []Outcome{}}
 	if q.Whole && !q.Test {
 		m.keep(q.Set)
@@ -131,6 +139,7 @@ type run struct {
 	watch      map[string][]string // with those of watch_in
 	onchanges  map[string][]string
 	reactors   map[string][]string // the enabled states that react to a state
+	unread     []string            // paths of units that systemd has not read, as they are on the disk
 	joined     int                 // the index of the first state that is not among those whose packages are planned together
 	hardFailed bool
 }

@@ -55,7 +55,9 @@ type World struct {
 	users  map[string]User    // that planned steps make, or remove if !Exists
 	groups map[string]Group
 
-	units map[string]Unit // by name
+	units  map[string]Unit // by name
+	unread map[string]bool // paths of units that changed since systemd read its units
+	reread bool            // a planned step has systemd read its units
 
 	packages   map[string]string // versions; empty: removed
 	unknowable bool
@@ -70,7 +72,7 @@ type planned struct {
 
 // New returns the host as it is.
 func New() *World {
-	return &World{files: map[string]planned{}, users: map[string]User{}, groups: map[string]Group{}, units: map[string]Unit{}, packages: map[string]string{}}
+	return &World{files: map[string]planned{}, users: map[string]User{}, groups: map[string]Group{}, units: map[string]Unit{}, unread: map[string]bool{}, packages: map[string]string{}}
 }
 
 // MayShow reports whether results may show the texts.

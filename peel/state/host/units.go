@@ -3,14 +3,12 @@
 package host
 
 import (
-	"bytes"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"github.com/seed-c01c3da5/zester/peel/state/safefs"
 )
 
 // A Unit is a unit of systemd. The words of its states are those of systemctl show.
@@ -42,11 +40,11 @@ func (w *World) SetUnit(u Unit) { w.units[u.Name] = u }
 // Unit returns a unit of the host as planned steps leave it.
 func (w *World) Unit(u Unit) Unit {
 	if p, ok := w.units[u.Name]; ok {
-		return p
-	}
-	if len(w.files) > 0 {
+		u = p
+	} else if len(w.files) > 0 {
 		w.planUnitFile(&u)
 	}
+	u.NeedsReload = u.NeedsReload && !w.reread || w.isUnread(&u)
 	return u
 }
 
@@ -67,70 +65,92 @@ func (w *World) RemovedWith(u Unit) string {
 	return ""
 }
 
-// planUnitFile changes a unit as systemd does when its files change.
+// planUnitFile makes a unit that the host does not have of a planned file.
 func (w *World) planUnitFile(u *Unit) {
+	if u.Exists() {
+		return
+	}
+	for _, dir := range unitDirectories {
+		for _, name := range u.fileNames() {
+			file := path.Join(dir, name)
+			content, err := w.Read(file, 1<<20)
+			if err != nil {
+				continue // there is none, or its content is not known
+			}
+			u.Load, u.Active, u.Sub, u.Fragment, u.Enabled = "loaded", "inactive", "dead", file, "static"
+			if strings.Contains("\n"+string(content), "\n[Install]") {
+				u.Enabled = "disabled"
+			}
+			return
+		}
+	}
+}
+
+// fileNames returns the names that the file of a unit can have: its own, and that of its template.
+func (u *Unit) fileNames() []string {
 	names := []string{u.Name}
 	if base, _, ok := strings.Cut(u.Name, "@"); ok {
 		names = append(names, base+"@"+path.Ext(u.Name))
 	}
-	for _, dir := range unitDirectories {
-		for _, name := range names {
-			file := path.Join(dir, name)
-			if !w.isRewritten(file) {
-				continue
-			}
-			content, err := w.Read(file, 1<<20)
-			switch {
-			case err != nil: // it would be removed, or its content is not known
-				u.NeedsReload = u.Exists()
-			case u.Exists():
-				u.NeedsReload = true
-			default:
-				u.Load, u.Active, u.Sub, u.Fragment, u.Enabled = "loaded", "inactive", "dead", file, "static"
-				if strings.Contains("\n"+string(content), "\n[Install]") {
-					u.Enabled = "disabled"
-				}
-			}
+	return names
+}
+
+// UnitPaths returns the paths that steps make, write or remove and from which systemd reads units.
+func UnitPaths(steps []Step) (paths []string) {
+	for _, s := range steps {
+		if !slices.Contains([]string{"create", "write", "remove"}, s.Do) || !path.IsAbs(s.What) {
+			continue
+		}
+		if slices.ContainsFunc(unitDirectories, func(dir string) bool { return isBelow(s.What, dir) || isBelow(dir, s.What) }) {
+			paths = append(paths, s.What)
 		}
 	}
-	if u.Exists() && u.Fragment != "" && !u.NeedsReload && u.Active != "inactive" {
-		u.NeedsReload = w.dropInsChange(u, names)
+	return paths
+}
+
+// isBelow reports whether a path is a directory or below it.
+func isBelow(name, dir string) bool { return name == dir || strings.HasPrefix(name, dir+"/") }
+
+// SetUnread notes paths of units that changed since systemd read its units.
+func (w *World) SetUnread(paths ...string) {
+	for _, p := range paths {
+		w.unread[p] = true
 	}
 }
 
-// dropInsChange reports whether planned steps change a file that changes the unit.
-func (w *World) dropInsChange(u *Unit, names []string) bool {
-	if slices.ContainsFunc(u.DropIns, w.isRewritten) {
-		return true
-	}
-	for _, dir := range unitDirectories {
-		for _, name := range names {
-			list, _ := w.List(path.Join(dir, name+".d")) // a directory that cannot be read holds nothing for systemd
-			for _, file := range list {
-				if strings.HasSuffix(file, ".conf") && w.isRewritten(path.Join(dir, name+".d", file)) {
-					return true
-				}
+// Unread returns the paths of units that changed since systemd read its units, sorted.
+func (w *World) Unread() []string { return slices.Sorted(maps.Keys(w.unread)) }
+
+// UnitsRead notes that systemd read its units.
+func (w *World) UnitsRead() { clear(w.unread) }
+
+// PlanUnitsRead plans that systemd reads its units.
+func (w *World) PlanUnitsRead() {
+	w.UnitsRead()
+	w.reread = true
+}
+
+// isUnread reports whether a path from which systemd reads a unit changed since it read its units.
+func (w *World) isUnread(u *Unit) bool {
+	names := u.fileNames()
+	parts := append(slices.Clone(names), strings.TrimPrefix(path.Ext(u.Name), ".")+".d") // drop-ins of all units of the type
+	for _, name := range names {
+		parts = append(parts, name+".d")
+		base := strings.TrimSuffix(name, path.Ext(name))
+		for i := range base {
+			if base[i] == '-' { // drop-ins of all units whose names begin so
+				parts = append(parts, base[:i+1]+path.Ext(name)+".d")
 			}
 		}
 	}
-	return false
-}
-
-// isRewritten reports whether planned steps make, remove or write a file with another content.
-func (w *World) isRewritten(name string) bool {
-	place, err := w.place(name)
-	if err != nil {
-		return false
+	for changed := range w.unread {
+		for _, dir := range unitDirectories {
+			below, isIn := strings.CutPrefix(changed, dir+"/")
+			part, _, _ := strings.Cut(below, "/")
+			if isBelow(dir, changed) || isIn && slices.Contains(parts, part) {
+				return true
+			}
+		}
 	}
-	p, ok := w.overlaid(place)
-	if !ok {
-		return false
-	}
-	now := New()
-	info, err := now.Stat(place)
-	if err != nil || info.Kind != p.info.Kind || info.Kind != safefs.File {
-		return err != nil || info.Kind != p.info.Kind || info.Target != p.info.Target
-	}
-	content, err := now.Read(place, 1<<20)
-	return err != nil || p.unknown || !bytes.Equal(content, p.content)
+	return w.unread[u.Fragment] || slices.ContainsFunc(u.DropIns, func(d string) bool { return w.unread[d] })
 }

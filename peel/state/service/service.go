@@ -5,7 +5,9 @@
 //
 // Guarantees:
 //   - A plan changes nothing and asks systemd once for all units of the run. [Manager.Forget] has it asked again.
-//   - systemd reads changed files of a unit before the unit is started or reacts, and that is a step of its own.
+//   - systemd reads its units again, in a step of its own, before the first call for a unit after a file of units changed: systemd
+//     says so, or a step of this run or of an earlier one changed it. systemd does not notice a file that overrides that of a
+//     package, nor the first drop-in of a unit.
 //   - A unit that was started, restarted or reloaded is still up two seconds later; otherwise the error has the last lines
 //     of its journal.
 //   - A unit that has to be started is not restarted as well.
@@ -105,9 +107,6 @@ func (m *Manager) Running(ctx context.Context, a *state.ServiceRunning, react bo
 		return nil, fmt.Errorf("systemd cannot use the unit %s: it is %s", u.Name, u.Load)
 	}
 	var steps []host.Step
-	if u.NeedsReload {
-		steps = append(steps, m.step("daemon-reload", u, func(u *host.Unit) { u.NeedsReload = false }))
-	}
 	if a.Enable != nil && *a.Enable != isEnabled(u) {
 		step, err := m.enable(u, *a.Enable)
 		if err != nil {
@@ -123,7 +122,38 @@ func (m *Manager) Running(ctx context.Context, a *state.ServiceRunning, react bo
 	case react:
 		steps = append(steps, m.step("restart", u, func(*host.Unit) {}))
 	}
-	return steps, nil
+	return m.afterReload(u, steps), nil
+}
+
+// afterReload puts a daemon-reload before the steps for a unit, if systemd has to read the unit again, or calls for it have to wait
+// until it has read others.
+func (m *Manager) afterReload(u host.Unit, steps []host.Step) []host.Step {
+	if !u.NeedsReload && (len(steps) == 0 || len(m.world.Unread()) == 0) {
+		return steps
+	}
+	return append([]host.Step{Reload(m.world, u.Name, m.Forget)}, steps...)
+}
+
+// Reload returns the step that has systemd read its units again, for the sake of what is named.
+func Reload(w *host.World, what string, forget func()) host.Step {
+	return host.Step{
+		Change: host.Change{Do: "daemon-reload", What: what},
+		Apply: func(ctx context.Context) error {
+			forget()
+			if _, err := systemctl(ctx, "daemon-reload"); err != nil {
+				return err
+			}
+			w.UnitsRead()
+			return nil
+		},
+		Predict: func(w *host.World) { w.PlanUnitsRead() },
+	}
+}
+
+// IsRunning reports whether the host runs systemd.
+func IsRunning() bool {
+	_, err := os.Stat("/run/systemd/system")
+	return err == nil
 }
 
 // isEnabled reports whether a unit comes up by itself after a boot.
@@ -161,6 +191,9 @@ func (m *Manager) Dead(ctx context.Context, a *state.ServiceDead) ([]host.Step, 
 	}
 	if a.Mask && u.Enabled != "masked" {
 		steps = append(steps, m.step("mask", u, func(u *host.Unit) { u.Load, u.Enabled = "masked", "masked" }))
+	}
+	if len(steps) > 0 {
+		steps = m.afterReload(u, steps)
 	}
 	return steps, nil
 }
@@ -205,11 +238,7 @@ func Control(ctx context.Context, verb, name string) error {
 
 // control runs one verb of systemctl.
 func control(ctx context.Context, verb, name string) error {
-	args := []string{verb, "--", name}
-	if verb == "daemon-reload" {
-		args = args[:1]
-	}
-	_, err := systemctl(ctx, args...)
+	_, err := systemctl(ctx, verb, "--", name)
 	if !slices.Contains([]string{"start", "restart", "reload"}, verb) {
 		return err
 	}
@@ -269,7 +298,7 @@ var errNoSystemd = errors.New("this host does not run systemd: there is no /run/
 
 // systemctl runs it and returns its output.
 func systemctl(ctx context.Context, args ...string) ([]byte, error) {
-	if _, err := os.Stat("/run/systemd/system"); err != nil {
+	if !IsRunning() {
 		return nil, errNoSystemd
 	}
 	cmd := exec.CommandContext(ctx, "systemctl", slices.Concat([]string{"--no-pager", "--no-ask-password"}, args)...)
