@@ -157,13 +157,16 @@ func (p *Peel) execute(ctx context.Context, r *request) {
 		return
 	}
 	var result wire.Result
+	var after []func()
 	switch {
 	case ctx.Err() != nil:
 		result = rejection("the peel is shutting down")
 	case !r.startBefore.IsZero() && time.Now().After(r.startBefore):
 		result = rejection("the job's deadline passed before the work could start")
 	default:
-		result = p.call(work, r.Function, module.Call{ID: r.ID, Args: r.Args, User: r.User}, nil)
+		result = p.call(work, r.Function, module.Call{
+			ID: r.ID, Args: r.Args, User: r.User, AfterStored: func(do func()) { after = append(after, do) },
+		}, nil)
 		switch {
 		case result.Success:
 		case errors.Is(context.Cause(work), errCanceled):
@@ -174,6 +177,9 @@ func (p *Peel) execute(ctx context.Context, r *request) {
 	}
 	if p.pending.finish(r) {
 		p.reply(r, result)
+	}
+	for _, do := range after {
+		do()
 	}
 }
 

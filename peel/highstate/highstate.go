@@ -19,6 +19,7 @@ import (
 	"log/slog"
 	"maps"
 	"strings"
+	"time"
 
 	"golang.org/x/sync/semaphore"
 
@@ -26,6 +27,7 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/mask"
 	"github.com/seed-c01c3da5/zester/peel/module"
 	"github.com/seed-c01c3da5/zester/peel/state"
+	"github.com/seed-c01c3da5/zester/peel/state/service"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings"
 	states "github.com/seed-c01c3da5/zester/settings/state"
@@ -70,7 +72,7 @@ const allTurns = 1 << 20
 
 // All returns the functions by name.
 func (f *Functions) All() map[string]module.Func {
-	all := hostFunctions()
+	all := f.hostFunctions()
 	maps.Copy(all, map[string]module.Func{"state.apply": f.apply, "state.highstate": f.apply, "state.show": f.show, "state.last": f.last})
 	for _, s := range states.Functions() {
 		if s.Name != "cmd.run" {
@@ -147,6 +149,7 @@ func (f *Functions) run(ctx context.Context, call module.Call, test, full bool, 
 	if err != nil {
 		return failure("%v", err)
 	}
+	f.makeLater(call, result.Own)
 	result = masked(result, m)
 	if err := f.runs.store(result); err != nil {
 		f.o.Log.Error("result of a run of states not stored", "err", err)
@@ -155,6 +158,23 @@ func (f *Functions) run(ctx context.Context, call module.Call, test, full bool, 
 		f.o.Report(result, q.Whole)
 	}
 	return returned(result, full)
+}
+
+// ownCallTimeout bounds a call of systemctl that does not wait for what it asks for.
+const ownCallTimeout = time.Minute
+
+// makeLater has a call that ends the peel made when the result is stored.
+func (f *Functions) makeLater(call module.Call, own service.OwnCall) {
+	if own.IsZero() || call.AfterStored == nil {
+		return
+	}
+	call.AfterStored(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), ownCallTimeout)
+		defer cancel()
+		if err := own.Make(ctx); err != nil {
+			f.o.Log.Error("the peel's own unit was not restarted or stopped; the next run of states tries again", "err", err)
+		}
+	})
 }
 
 // runner returns a runner for the document.

@@ -14,7 +14,7 @@ import (
 )
 
 // hostFunctions returns the functions for packages, services and files that need no settings.
-func hostFunctions() map[string]module.Func {
+func (f *Functions) hostFunctions() map[string]module.Func {
 	all := map[string]module.Func{
 		"pkg.version":  result(versions),
 		"pkg.list":     result(func(ctx context.Context, _ module.Call) (any, error) { return pkg.List(ctx) }),
@@ -26,7 +26,9 @@ func hostFunctions() map[string]module.Func {
 	}
 	for _, verb := range []string{"start", "stop", "restart", "reload"} {
 		all["service."+verb] = result(func(ctx context.Context, call module.Call) (any, error) {
-			return true, service.Control(ctx, verb, text(call, "name"))
+			own, err := service.Control(ctx, verb, text(call, "name"))
+			f.makeLater(call, own)
+			return true, err
 		})
 	}
 	return all

@@ -51,6 +51,8 @@ type Call struct {
 	// Secrets are masked in the output of commands before it is truncated and digested. If two begin at the same byte, the
 	// first in the list is masked. The caller masks the rest of the result.
 	Secrets []Secret
+	// AfterStored has do called when the result of the call is stored. It may be nil.
+	AfterStored func(do func())
 }
 
 // A Func is the code of one function. It has to return soon after ctx ends. It need not set Duration.
@@ -116,7 +118,7 @@ func (r *Registry) Call(ctx context.Context, name string, call Call) wire.Result
 		return failure("%v", err)
 	}
 	start := time.Now()
-	result := guarded(ctx, name, f, Call{Args: args, User: call.User, Secrets: call.Secrets})
+	result := guarded(ctx, name, f, Call{Args: args, User: call.User, Secrets: call.Secrets, AfterStored: call.AfterStored})
 	result.Duration = time.Since(start)
 	data, err := canon.Normalize(result.Data)
 	if err != nil {

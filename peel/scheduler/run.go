@@ -23,8 +23,9 @@ type run struct {
 	cancel   context.CancelCauseFunc
 	noRetry  chan struct{} // closed when another attempt is not allowed
 	result   wire.Result
-	reports  bool // it is reported after its end
-	stored   bool // the report is stored
+	after    []func() // called when it has ended and its report is stored
+	reports  bool     // it is reported after its end
+	stored   bool     // the report is stored
 	ended    rules.Instant
 }
 
@@ -42,11 +43,15 @@ func (s *Scheduler) carryOut(ctx context.Context, r *run) {
 		r.cancel(nil)
 		r.ended = s.now()
 		s.conclude(r)
+		for _, do := range r.after {
+			do()
+		}
 	}()
 	s.recordBegin(r)
 	work := attempt.Work{Entry: r.fire.Entry, NoRetry: r.noRetry, Log: s.log, Exec: func(ctx context.Context, n int) wire.Result {
 		f := r.fire
 		f.Attempt = n
+		f.AfterStored = func(do func()) { r.after = append(r.after, do) }
 		return s.o.Exec(ctx, f)
 	}}
 	r.result, r.timedOut = work.Do(ctx)

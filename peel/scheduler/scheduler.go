@@ -118,6 +118,8 @@ type Fire struct {
 	Late    bool // it started more than late_after after Nominal
 	Attempt int  // 1 for the first, then one more for each retry
 	held    bool // it was held until the windows opened
+	// AfterStored has do called when the run has ended and its report, if there is one, was stored or refused.
+	AfterStored func(do func())
 }
 
 // A Scheduler runs the entries of one schedule. Its methods are safe for concurrent use.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os/exec"
 	"slices"
 	"strings"
 
@@ -54,6 +55,9 @@ func (x *run) converge(ctx, work context.Context, s *state.State, o *Outcome) er
 		return nil
 	}
 	x.memory.holds(s.Name, wanted)
+	if x.putOff == s.Name {
+		return x.memory.save() // it owes the reaction until the unit has another stamp
+	}
 	return x.settle(s)
 }
 
@@ -156,12 +160,24 @@ func (x *run) applySteps(ctx, work context.Context, s *state.State, steps []host
 		if step.Apply == nil {
 			continue // part of the step before
 		}
+		before := x.services.Own()
 		if err := step.Apply(work); err != nil {
-			x.memory.act(s.Name, "")
+			if !wasEnded(ctx, err) {
+				x.memory.act(s.Name, "")
+			}
 			return errors.Join(err, x.memory.save())
+		}
+		if x.services.Own() != before {
+			x.putOff = s.Name
 		}
 	}
 	return nil
+}
+
+// wasEnded reports whether a step was ended rather than failed. What it told systemd to do may be done all the same.
+func wasEnded(ctx context.Context, err error) bool {
+	exit, isExit := errors.AsType[*exec.ExitError](err)
+	return ctx.Err() != nil || isExit && exit.ExitCode() < 0
 }
 
 // forget has what is known of the host read again where the change of a state may have an effect.

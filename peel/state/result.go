@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/state/host"
+	"github.com/seed-c01c3da5/zester/peel/state/service"
 	"github.com/seed-c01c3da5/zester/settings"
 )
 
@@ -75,6 +76,7 @@ type Result struct {
 	States   []Outcome       `json:"states"`                    // in the order of the run
 	LeftOut  int             `json:"states_left_out,omitempty"` // states that changed or failed and for which there was no room
 	Owed     []string        `json:"owed,omitempty"`
+	Own      service.OwnCall `json:"-"` // to be made when the result is stored: it ends the peel
 }
 
 // Success reports whether no state failed.

@@ -9,6 +9,8 @@
 //     is removed when it succeeded. The next run makes what a failure or a crash prevented.
 //   - systemd reads its units again before the next call for a unit, or command, after a state changed a file of units. That this is
 //     still to be done is on disk before the change.
+//   - No step ends the unit of the peel itself. Its restart is put off to [Result.Own], and stays on disk as owed until the next run
+//     sees that it was made.
 //   - One run at a time on a host; others wait.
 //   - An error is the result of its state. A run always returns a result for every state.
 //   - A restart that a crash interrupted is made once: the next run sees by the unit's last start whether it was made.
@@ -119,7 +121,8 @@ func (r *Runner) Run(ctx context.Context, q Request) (*Result, error) {
 		result.Counts[o.Result]++
 	}
 	result.Duration = time.Since(start)
-	result.Owed = slices.Sorted(maps.Keys(m.Owed))
+	result.Own = x.services.Own()
+	result.Owed = slices.DeleteFunc(slices.Sorted(maps.Keys(m.Owed)), func(name string) bool { return name == x.putOff })
 	if !q.Test {
 		err = m.save()
 	}
@@ -140,6 +143,7 @@ type run struct {
 	onchanges  map[string][]string
 	reactors   map[string][]string // the enabled states that react to a state
 	unread     []string            // paths of units that systemd has not read, as they are on the disk
+	putOff     string              // the state whose reaction is made after the run, because it ends the peel
 	joined     int                 // the index of the first state that is not among those whose packages are planned together
 	hardFailed bool
 }

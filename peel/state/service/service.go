@@ -11,9 +11,11 @@
 //   - A unit that was started, restarted or reloaded is still up two seconds later; otherwise the error has the last lines
 //     of its journal.
 //   - A unit that has to be started is not restarted as well.
+//   - No step ends the unit that this process belongs to: [Manager.Own] returns the call, which is made after the run.
 //
 // Known gaps: other service managers than systemd. A unit that ends by itself, such as one of type oneshot without
-// RemainAfterExit, never counts as running.
+// RemainAfterExit, never counts as running. A restart of another unit that takes the unit of this process along (PartOf, BindsTo) is
+// not put off.
 package service
 
 import (
@@ -42,10 +44,14 @@ type Manager struct {
 	world *host.World
 	names []string             // units that are asked for together
 	units map[string]host.Unit // nil: not asked yet
+	own   OwnCall              // what is to be done after the run
 }
 
 // New returns a manager for a run over a world, whose states name these units.
 func New(w *host.World, names []string) *Manager { return &Manager{world: w, names: names} }
+
+// Own returns the call that ends the unit of this process. Steps of the run put it off.
+func (m *Manager) Own() OwnCall { return m.own }
 
 // Forget has systemd asked again, because something on the host changed.
 func (m *Manager) Forget() { m.units = nil }
@@ -179,7 +185,7 @@ func (m *Manager) Dead(ctx context.Context, a *state.ServiceDead) ([]host.Step, 
 		return nil, err
 	}
 	var steps []host.Step
-	if u.Active != "inactive" && u.Active != "failed" {
+	if u.Active != "inactive" && u.Active != "failed" && m.own != (OwnCall{"stop", u.Name}) {
 		steps = append(steps, m.step("stop", u, func(u *host.Unit) { u.Active, u.Sub = "inactive", "dead" }))
 	}
 	if a.Enable != nil && slices.Contains([]string{"enabled", "enabled-runtime", "alias", "indirect"}, u.Enabled) {
@@ -207,9 +213,17 @@ func (m *Manager) step(verb string, u host.Unit, effect func(*host.Unit)) host.S
 	case "enable", "disable", "mask":
 		change.Before = u.Enabled
 	}
+	putOff := endsOwn(verb, u.Name)
+	if putOff {
+		change.After = afterRun
+	}
 	return host.Step{
 		Change: change,
 		Apply: func(ctx context.Context) error {
+			if putOff {
+				m.own = OwnCall{verb, u.Name}
+				return nil
+			}
 			m.Forget()
 			return control(ctx, verb, u.Name)
 		},
@@ -228,12 +242,16 @@ func Status(ctx context.Context, name string) (host.Unit, error) {
 	return units[name], err
 }
 
-// Control starts, stops, restarts or reloads a unit and checks what became of it.
-func Control(ctx context.Context, verb, name string) error {
+// Control starts, stops, restarts or reloads a unit and checks what became of it. What would end this process is not done but returned,
+// to be made after the result is stored.
+func Control(ctx context.Context, verb, name string) (OwnCall, error) {
 	if !slices.Contains([]string{"start", "stop", "restart", "reload"}, verb) {
-		return fmt.Errorf("%q is not start, stop, restart or reload", verb)
+		return OwnCall{}, fmt.Errorf("%q is not start, stop, restart or reload", verb)
 	}
-	return control(ctx, verb, state.UnitName(name))
+	if name = state.UnitName(name); endsOwn(verb, name) {
+		return OwnCall{verb, name}, nil
+	}
+	return OwnCall{}, control(ctx, verb, name)
 }
 
 // control runs one verb of systemctl.
