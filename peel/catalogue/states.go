@@ -26,9 +26,13 @@ var stateRuns = append(singleStates(), []Function{
 	{Name: "state.highstate", Doc: "Bring the host to all its states.", Params: []Param{stateTest, stateFull}},
 }...)
 
-// stateReads are the functions that show states and their results.
+// stateReads are the functions that show states and their results, or change what is stored about them, and run none.
 var stateReads = []Function{
 	{Name: "state.last", ReadOnly: true, Doc: "The result of the newest run of states, in full."},
+	{
+		Name: "state.settle", Doc: "Count the reaction that a state owes as made, and its command that was cut off twice as ended.",
+		Params: []Param{{Name: "state", Type: String, Required: true, Positional: true, Doc: "name of the state"}},
+	},
 	{Name: "state.show", ReadOnly: true, Doc: "The states of the host in the order in which they run, and where they come from."},
 }
 

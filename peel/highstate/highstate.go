@@ -73,7 +73,7 @@ const allTurns = 1 << 20
 // All returns the functions by name.
 func (f *Functions) All() map[string]module.Func {
 	all := f.hostFunctions()
-	maps.Copy(all, map[string]module.Func{"state.apply": f.apply, "state.highstate": f.apply, "state.show": f.show, "state.last": f.last})
+	maps.Copy(all, map[string]module.Func{"state.apply": f.apply, "state.highstate": f.apply, "state.show": f.show, "state.settle": f.settle, "state.last": f.last})
 	for _, s := range states.Functions() {
 		if s.Name != "cmd.run" {
 			all[s.Name] = func(ctx context.Context, call module.Call) wire.Result { return f.single(ctx, s.Name, call) }
@@ -99,6 +99,18 @@ func (f *Functions) apply(ctx context.Context, call module.Call) wire.Result {
 		}
 		return choose(set, files, refs)
 	})
+}
+
+// settle is state.settle.
+func (f *Functions) settle(ctx context.Context, call module.Call) wire.Result {
+	if err := f.turns.Acquire(ctx, allTurns); err != nil {
+		return failure("a run of states did not end: %v", context.Cause(ctx))
+	}
+	defer f.turns.Release(allTurns)
+	if err := state.New(state.Options{Dir: f.o.Dir, Lock: f.o.Lock}).Settle(ctx, text(call, "state")); err != nil {
+		return failure("%v", err)
+	}
+	return wire.Result{Success: true}
 }
 
 func flag(call module.Call, name string) bool { return call.Args[name] == true }

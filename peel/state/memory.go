@@ -25,13 +25,15 @@ type memory struct {
 	Owed map[string][]string `json:"owed,omitempty"`
 	// Acted holds, for a service that was told to react, the stamp of its unit before that. A crash leaves it here.
 	Acted map[string]string `json:"acted,omitempty"`
+	// Begun counts, for the command of a state, how often it began since it last ended. The end of the peel cut off the others.
+	Begun map[string]int `json:"begun,omitempty"`
 	// Held holds, for each state, the hash of what was wanted when it last held.
 	Held map[string]string `json:"held,omitempty"`
 }
 
 // newMemory returns an empty memory that is not stored.
 func newMemory() *memory {
-	return &memory{Owed: map[string][]string{}, Acted: map[string]string{}, Held: map[string]string{}}
+	return &memory{Owed: map[string][]string{}, Acted: map[string]string{}, Begun: map[string]int{}, Held: map[string]string{}}
 }
 
 func loadMemory(dir string) (*memory, error) {
@@ -52,6 +54,9 @@ func loadMemory(dir string) (*memory, error) {
 	}
 	if m.Acted == nil {
 		m.Acted = map[string]string{}
+	}
+	if m.Begun == nil {
+		m.Begun = map[string]int{}
 	}
 	if m.Held == nil {
 		m.Held = map[string]string{}
@@ -99,6 +104,22 @@ func (m *memory) act(service, stamp string) {
 	}
 }
 
+// begin notes that the command of a state is about to run.
+func (m *memory) begin(state string) {
+	m.Begun[state]++
+	m.dirty = true
+}
+
+// end notes that the command of a state ended, and reports whether it had begun.
+func (m *memory) end(state string) bool {
+	if _, begun := m.Begun[state]; !begun {
+		return false
+	}
+	delete(m.Begun, state)
+	m.dirty = true
+	return true
+}
+
 // settle removes what a state owes and reports whether it owed anything.
 func (m *memory) settle(state string) bool {
 	m.act(state, "")
@@ -129,7 +150,8 @@ func (m *memory) keep(set state.Set) {
 		maps.DeleteFunc(stored, func(name, _ string) bool { return gone(name) })
 		m.dirty = m.dirty || len(stored) < before
 	}
-	before := len(m.Owed)
+	before := len(m.Owed) + len(m.Begun)
 	maps.DeleteFunc(m.Owed, func(name string, _ []string) bool { return gone(name) })
-	m.dirty = m.dirty || len(m.Owed) < before
+	maps.DeleteFunc(m.Begun, func(name string, _ int) bool { return gone(name) })
+	m.dirty = m.dirty || len(m.Owed)+len(m.Begun) < before
 }

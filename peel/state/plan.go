@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -16,7 +15,6 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/state/file"
 	"github.com/seed-c01c3da5/zester/peel/state/host"
 	"github.com/seed-c01c3da5/zester/peel/state/pkg"
-	"github.com/seed-c01c3da5/zester/peel/state/service"
 	"github.com/seed-c01c3da5/zester/settings/state"
 )
 
@@ -42,7 +40,7 @@ func (x *run) plan(ctx context.Context, s *state.State, react bool) ([]host.Step
 	case *state.CronAbsent:
 		return file.CronMissing(x.world, a)
 	case *state.CmdRun:
-		return x.command(s, a)
+		return x.command(ctx, s, a)
 	case *state.ServiceRunning:
 		return x.services.Running(ctx, a, react)
 	case *state.ServiceDead:
@@ -111,44 +109,6 @@ func (x *run) owned(name string) bool {
 	return slices.ContainsFunc(slices.Concat(x.q.Set, x.q.Others), func(s *state.State) bool {
 		return slices.ContainsFunc(s.Paths(), func(p string) bool { return p == name || strings.HasPrefix(p, name+"/") })
 	})
-}
-
-// command plans cmd.run.
-func (x *run) command(s *state.State, a *state.CmdRun) ([]host.Step, error) {
-	if a.Creates != "" {
-		info, err := x.world.Stat(a.Creates)
-		if err != nil || info.Kind != 0 {
-			return nil, err
-		}
-	}
-	what := a.Command
-	if a.Argv != nil {
-		what = strings.Join(a.Argv, " ")
-	}
-	var steps []host.Step
-	if len(x.world.Unread()) > 0 && service.IsRunning() {
-		steps = append(steps, service.Reload(x.world, "systemd", x.services.Forget)) // the command may call systemctl
-	}
-	return append(steps, host.Step{
-		Change: host.Change{Do: "run", What: what},
-		Apply: func(ctx context.Context) error {
-			end, err := x.o.Exec(ctx, Command{Shell: a.Command, Argv: a.Argv, Cwd: a.Cwd, Env: a.Env, User: a.User, Stdin: a.Stdin, Timeout: s.Timeout})
-			if err != nil {
-				return err
-			}
-			if end.Code != 0 {
-				return fmt.Errorf("the command ended with %d: %s", end.Code, end.Output)
-			}
-			if a.Creates == "" {
-				return nil
-			}
-			if info, err := x.world.Stat(a.Creates); err != nil || info.Kind == 0 {
-				return errors.Join(fmt.Errorf("the command did not create %s", a.Creates), err)
-			}
-			return nil
-		},
-		Predict: func(w *host.World) { w.Unknowable() },
-	}), nil
 }
 
 // wanted identifies what a state wants, the contents of its sources included. It is empty if that cannot be read.

@@ -14,9 +14,10 @@
 //   - One run at a time on a host; others wait.
 //   - An error is the result of its state. A run always returns a result for every state.
 //   - A restart that a crash interrupted is made once: the next run sees by the unit's last start whether it was made.
+//   - A command that the end of the peel or of the host cut off runs again in the next run, because nothing says whether it ended. After
+//     the second time it fails until [Runner.Settle] is called.
 //
-// Known gaps: a command of cmd.run that ends without a change counts as a change. A command that is under way when the peel is
-// killed runs again in the next run, because nothing says whether it ended.
+// Known gaps: a command of cmd.run that ends without a change counts as a change.
 package state
 
 import (
@@ -240,7 +241,7 @@ func (x *run) once(run context.Context, s *state.State, o *Outcome) {
 	work, end := underWay(run, s)
 	defer end()
 	if timeout := timeoutOf(s); timeout > 0 {
-		work, end = context.WithTimeoutCause(work, timeout, fmt.Errorf("it took longer than its timeout of %s", timeout))
+		work, end = context.WithTimeoutCause(work, timeout, &timeoutError{timeout})
 		defer end()
 	}
 	ctx, cancel := context.WithCancelCause(work)

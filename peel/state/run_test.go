@@ -235,6 +235,47 @@ func TestAStateIsTriedAgain(t *testing.T) {
 	}
 }
 
+// TestACommandThatEndsThePeelRunsTwice: a command such as a restart of the host is tried once more by the next run, and then waits for a
+// person.
+func TestACommandThatEndsThePeelRunsTwice(t *testing.T) {
+	h := newHost(t)
+	text := strings.ReplaceAll("kernel: {file.managed: {path: DIR/kernel, content: x}}\nboot: {cmd.run: {command: 'echo x >> DIR/boots; kill -9 $PPID'}, onchanges: [kernel]}\nafter: {cmd.run: {command: 'echo x >> DIR/after'}}", "DIR", h.dir)
+	exe, err := os.Executable()
+	must(t, err)
+	for range 2 {
+		cmd := exec.Command(exe)
+		cmd.Env = append(os.Environ(), killedStates+"="+text, killedDir+"="+h.dir)
+		_ = cmd.Run()
+	}
+	if got := h.read("boots"); got != "x\nx\n" {
+		t.Fatalf("the command ran %q", got)
+	}
+	for _, test := range []bool{true, false} {
+		r := h.run(text, test)
+		want := "changed"
+		if test {
+			want = "would_change"
+		}
+		h.wants(r, "kernel: unchanged", "boot: failed", "after: "+want+" intended")
+		if c := r.States[1].Comment; !strings.Contains(c, "was cut off twice") || !strings.Contains(c, "state.settle boot") {
+			t.Errorf("the comment is %q", c)
+		}
+	}
+	must(t, h.r.Settle(t.Context(), "boot"))
+	h.wants(h.run(text, false), "kernel: unchanged", "boot: skipped onchanges_unmet", "after: changed drift")
+	if err := h.r.Settle(t.Context(), "boot"); !errors.Is(err, errNothingToSettle) {
+		t.Error(err)
+	}
+	// One that ends, in whatever way, is not cut off.
+	for _, command := range []string{"false", "kill -9 $$", "exec sleep 60"} {
+		for range 3 {
+			if r := h.run("a: {cmd.run: {command: '"+command+"'}, timeout: 50ms}", false); strings.Contains(r.States[0].Comment, "cut off") {
+				t.Errorf("%s: %s", command, r.States[0].Comment)
+			}
+		}
+	}
+}
+
 func TestATimeoutEndsAState(t *testing.T) {
 	h := newHost(t)
 	r := h.run("a: {cmd.run: {command: 'exec sleep 600'}, timeout: 50ms}", false)
