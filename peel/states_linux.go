@@ -9,7 +9,6 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/staterun"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/canon"
-	"github.com/seed-c01c3da5/zester/settings/state"
 )
 
 // features are the parts of settings that this build understands beside the schedule.
@@ -44,14 +43,9 @@ func (p *Peel) statesLock() string {
 // statesDocument returns the document in force for a run of states.
 func (p *Peel) statesDocument() highstate.Document {
 	now := p.current.Load()
-	values := map[string]any{}
-	if now.values != nil {
-		values = now.values.Reveal().(map[string]any)
-	}
-	delete(values, state.CompiledKey)
 	return highstate.Document{
 		Settings: now.doc, Values: now.values, Mask: now.mask,
-		Data: map[string]any{"settings": values, "facts": map[string]any(*p.facts.Load()), "peel": string(p.o.ID)},
+		Data: map[string]any{"facts": map[string]any(*p.facts.Load()), "peel": string(p.o.ID)},
 	}
 }
 

@@ -5,12 +5,25 @@ package highstate
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/seed-c01c3da5/zester/peel/state/file"
 	states "github.com/seed-c01c3da5/zester/settings/state"
+	"github.com/seed-c01c3da5/zester/settings/state/mustache"
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
+
+// templateSettings returns the settings as templates read them.
+func templateSettings(values *strictyaml.Node) map[string]any {
+	if values == nil {
+		return map[string]any{}
+	}
+	all := values.RevealAs(mustache.MarkSecret).(map[string]any)
+	delete(all, states.CompiledKey)
+	return all
+}
 
 // contents returns the contents of the config repo that a document names. They stay those of this document when a newer one
 // comes.
@@ -20,8 +33,13 @@ func (f *Functions) contents(d Document) file.Inputs {
 	if added := d.Values.Get(states.CompiledKey); added != nil {
 		compiled, err = states.ReadCompiled(map[string]any{states.CompiledKey: added.Reveal()})
 	}
+	data := maps.Clone(d.Data)
+	if data == nil {
+		data = map[string]any{}
+	}
+	data["settings"] = templateSettings(d.Values)
 	return file.Inputs{
-		Data: d.Data,
+		Data: data,
 		Source: func(ctx context.Context, name string) (file.Content, error) {
 			at, ok := compiled.Files[name]
 			switch {

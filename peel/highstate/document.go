@@ -24,6 +24,7 @@ func read(d Document) (states.Set, map[string][]string, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("this peel cannot use the states of its settings: %w", err)
 	}
+	set.MarkSecrets(d.Values.Get(states.Key))
 	return set, compiled.Refs, nil
 }
 

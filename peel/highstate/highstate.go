@@ -39,7 +39,7 @@ type Document struct {
 	Settings *settings.Document // nil before the first
 	Values   *strictyaml.Node   // of Settings, with secrets; nil before the first
 	Mask     *mask.Mask         // of the secrets in Values
-	Data     map[string]any     // what templates can read: settings, facts, peel
+	Data     map[string]any     // what templates can read beside the settings: facts, peel
 }
 
 // Options are what the functions need of the peel.

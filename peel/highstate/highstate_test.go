@@ -148,6 +148,51 @@ func TestACommandOfAStateHasAnEnvironmentOfItsOwn(t *testing.T) {
 	}
 }
 
+// Nothing but the mode says who may read a file that has a secret: no diff shows one, in whatever form the template writes it.
+func TestSecretsOfTheSettingsAreInNoDiffAndInNoOpenFile(t *testing.T) {
+	dir := t.TempDir()
+	const key = "-----BEGIN KEY-----\nab\"c'd\\e\n-----END KEY-----\n"
+	// A mask does not know these: the states know of them by the settings alone.
+	values := func(key, short string) map[string]any {
+		managed := func(args map[string]any) any {
+			args["path"] = dir + "/" + args["path"].(string)
+			return map[string]any{"file.managed": args}
+		}
+		block := map[string]any{"path": dir + "/block", "content": short}
+		return map[string]any{
+			"db": map[string]any{"key": key},
+			"states": map[string]any{
+				"tmpl":  managed(map[string]any{"path": "tmpl", "content": "key={{settings.db.key | json}}\n", "template": true}),
+				"vars":  managed(map[string]any{"path": "vars", "content": "pin={{vars.pin}}\n", "template": true, "vars": map[string]any{"pin": short}}),
+				"whole": managed(map[string]any{"path": "whole", "content": short}),
+				"block": map[string]any{"file.block": block},
+				"plain": managed(map[string]any{"path": "plain", "content": "open\n"}),
+			},
+		}
+	}
+	n, ok := strictyaml.FromSecret("settings", values("<key>", "<pin>"), values(key, "no"))
+	if !ok {
+		t.Fatal("not alike")
+	}
+	d := Document{Settings: &settings.Document{Commit: "c0ffee"}, Values: n}
+	r := registry(t, func() Document { return d })
+	for _, args := range []map[string]any{{"test": true}, {}} {
+		result := r.Call(t.Context(), "state.apply", module.Call{Args: args})
+		if text := fmt.Sprint(result); !result.Success || strings.Contains(text, "BEGIN KEY") || strings.Contains(text, "+pin") || !strings.Contains(text, "+open") {
+			t.Errorf("%+v", result)
+		}
+	}
+	for _, name := range []string{"tmpl", "vars", "whole", "block", "plain"} {
+		info, err := os.Stat(dir + "/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := os.FileMode(0o600); (info.Mode() == want) != (name != "plain") {
+			t.Errorf("%s has %v", name, info.Mode())
+		}
+	}
+}
+
 func TestStatesThatThisPeelCannotReadRunNothing(t *testing.T) {
 	dir := t.TempDir()
 	d := document(t, fmt.Sprintf("states: {x: {file.managed: {path: %s/x, content: a}}, y: {file.teleported: {path: /y}}}\n"+

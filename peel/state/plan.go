@@ -22,7 +22,7 @@ import (
 func (x *run) plan(ctx context.Context, s *state.State, react bool) ([]host.Step, error) {
 	switch a := s.Args.(type) {
 	case *state.FileManaged:
-		return file.Managed(ctx, x.world, a, x.o.Files)
+		return file.Managed(ctx, x.world, a, x.inputs(s))
 	case *state.FileDirectory:
 		return file.Directory(ctx, x.world, a, x.owned)
 	case *state.FileRecurse:
@@ -34,7 +34,7 @@ func (x *run) plan(ctx context.Context, s *state.State, react bool) ([]host.Step
 	case *state.FileLine:
 		return file.Line(x.world, a)
 	case *state.FileBlock:
-		return file.Block(x.world, a)
+		return file.Block(ctx, x.world, a, x.inputs(s))
 	case *state.CronPresent:
 		return file.Cron(ctx, x.world, a)
 	case *state.CronAbsent:
@@ -59,6 +59,13 @@ func (x *run) plan(ctx context.Context, s *state.State, react bool) ([]host.Step
 		return x.packages.Repository(ctx, a, x.o.Files)
 	}
 	return nil, fmt.Errorf("this peel cannot do %s", s.Function)
+}
+
+// inputs returns what the file of a state is made from.
+func (x *run) inputs(s *state.State) file.Inputs {
+	in := x.o.Files
+	in.Secret = s.HasSecret("content")
+	return in
 }
 
 // join plans one transaction for the first of states and the neighbours that can be part of it, and returns how many these

@@ -120,7 +120,7 @@ type FileManaged struct {
 	Vars     *strictyaml.Node `yaml:"vars" doc:"values that the template has under vars"`
 	User     string           `yaml:"user" doc:"owner; default: left as it is, root on a new file"`
 	Group    string           `yaml:"group" doc:"group; default: as for user"`
-	Mode     string           `yaml:"mode" doc:"octal digits in quotes, such as \"0644\"; default: left as it is, 0644 on a new file"`
+	Mode     string           `yaml:"mode" doc:"octal digits in quotes, such as \"0644\"; default: left as it is, 0644 on a new file, and never readable for others if the content is secret"`
 	MakeDirs bool             `yaml:"makedirs" doc:"make missing directories above the file"`
 	Replace  *bool            `yaml:"replace" doc:"false: make the file if it is missing and leave it alone otherwise"`
 	Check    []string         `yaml:"check" doc:"program and arguments that check the new content; {} stands for its file"`
@@ -188,7 +188,7 @@ type FileRecurse struct {
 	Source   string `yaml:"source" doc:"directory below files/ of the config repo"`
 	User     string `yaml:"user" doc:"owner of all that is in it"`
 	Group    string `yaml:"group" doc:"group of all that is in it"`
-	FileMode string `yaml:"file_mode" doc:"mode of files, octal digits in quotes; default: 0644, or 0755 if Git says executable"`
+	FileMode string `yaml:"file_mode" doc:"mode of files, octal digits in quotes; default: 0644, or 0755 if Git says executable; a secret file is never readable for others"`
 	DirMode  string `yaml:"dir_mode" doc:"mode of directories; default: 0755"`
 	Template bool   `yaml:"template" doc:"the files are templates"`
 	Clean    bool   `yaml:"clean" doc:"remove what no state owns"`
@@ -281,6 +281,7 @@ type FileBlock struct {
 	Path    string  `yaml:"path" doc:"path of the file"`
 	Content *string `yaml:"content" doc:"text between the two lines with the marker"`
 	Marker  string  `yaml:"marker" doc:"text in the lines around the block"`
+	Mode    string  `yaml:"mode" doc:"octal digits in quotes; default: left as it is, 0644 on a new file, and never readable for others if the content is secret"`
 	Absent  bool    `yaml:"absent" doc:"remove the block"`
 }
 
@@ -292,6 +293,7 @@ func (a *FileBlock) check(complete bool) []problem {
 	if a.Content == nil && !a.Absent {
 		c.missing("content", "give the content of the block, or absent: true")
 	}
+	c.mode("mode", a.Mode)
 	if strings.ContainsAny(a.Marker, "\r\n") {
 		c.add("marker", "must be one line")
 	}

@@ -86,6 +86,27 @@ func (s *State) Hash() (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
+// HasSecret reports whether an argument holds a secret. On a host [Set.MarkSecrets] has to be called before.
+func (s *State) HasSecret(arg string) bool {
+	n := s.written.Get(arg)
+	return n != nil && n.FirstSecret() != nil
+}
+
+// MarkSecrets takes the arguments of the states from the map of states n. The set has the same states, with each secret in the
+// place of its node.
+func (s Set) MarkSecrets(n *strictyaml.Node) {
+	for _, x := range s {
+		written := n.Get(x.Name).Get(x.Function)
+		if written == nil || written.Kind != strictyaml.Map {
+			continue
+		}
+		x.written = written
+		if a, ok := x.Args.(*FileManaged); ok && a.Vars != nil {
+			a.Vars = written.Get("vars")
+		}
+	}
+}
+
 // Paths returns the paths that the state owns or shares.
 func (s *State) Paths() (paths []string) {
 	for _, r := range s.Args.owns() {

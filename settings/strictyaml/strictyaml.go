@@ -154,22 +154,25 @@ func (n *Node) Any() any {
 }
 
 // Reveal returns the same as Any, with the secrets in plain text.
-func (n *Node) Reveal() any {
+func (n *Node) Reveal() any { return n.RevealAs(func(secret any) any { return secret }) }
+
+// RevealAs returns the same as Reveal, with what mark returns in the place of each secret.
+func (n *Node) RevealAs(mark func(secret any) any) any {
 	switch {
 	case n.Kind == List:
 		list := make([]any, len(n.List))
 		for i, e := range n.List {
-			list[i] = e.Reveal()
+			list[i] = e.RevealAs(mark)
 		}
 		return list
 	case n.Kind == Map:
 		m := make(map[string]any, len(n.Map))
 		for _, p := range n.Map {
-			m[p.Key] = p.Value.Reveal()
+			m[p.Key] = p.Value.RevealAs(mark)
 		}
 		return m
 	case n.Secret != nil:
-		return n.Secret
+		return mark(n.Secret)
 	default:
 		return n.Value
 	}

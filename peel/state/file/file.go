@@ -2,6 +2,9 @@
 
 // Package file has the functions of states for files, directories and links. Each is a pure plan over a [host.World]:
 // [Managed], [Directory], [Recurse], [Link], [Missing], [Line] and [Block] return the steps that are missing.
+//
+// A content is secret if its source is encrypted in the repo, if the argument is, or if its template used a secret. No step has
+// a diff of such a content, and unless the state names a mode no other user can read its file.
 package file
 
 import (
@@ -47,15 +50,16 @@ type Inputs struct {
 	Source func(ctx context.Context, name string) (Content, error)
 	// Tree returns the names of the files below a directory of the config repo, without that directory, sorted.
 	Tree func(name string) ([]string, error)
-	// Data are the names that templates have: settings, facts and peel.
-	Data map[string]any
+	// Data are the names that templates have: settings, facts and peel. Secrets in it are of the type [mustache.Secret].
+	Data   map[string]any
+	Secret bool // the argument content of the state is secret
 }
 
 // wanted is a file as it should be.
 type wanted struct {
 	path       string
 	content    []byte
-	secret     bool
+	secret     bool // what the content was made from holds a secret
 	diff       bool
 	attributes attributes
 	check      []string
@@ -146,7 +150,7 @@ func Managed(ctx context.Context, w *host.World, a *state.FileManaged, in Inputs
 func contentOf(ctx context.Context, a *state.FileManaged, in Inputs) (data []byte, secret bool, err error) {
 	name := a.Source
 	if a.Content != nil {
-		name, data = "content", []byte(*a.Content)
+		name, data, secret = "content", []byte(*a.Content), in.Secret
 	} else {
 		c, err := in.Source(ctx, a.Source)
 		if err != nil {
@@ -159,16 +163,17 @@ func contentOf(ctx context.Context, a *state.FileManaged, in Inputs) (data []byt
 	}
 	var vars any
 	if a.Vars != nil {
-		vars = a.Vars.Reveal()
+		vars = a.Vars.RevealAs(mustache.MarkSecret)
 	}
-	data, err = render(name, data, in.Data, vars)
-	return data, secret, err
+	data, used, err := render(name, data, in.Data, vars)
+	return data, secret || used, err
 }
 
-func render(name string, text []byte, data map[string]any, vars any) ([]byte, error) {
+// render renders a template. secret reports whether it used a secret.
+func render(name string, text []byte, data map[string]any, vars any) (out []byte, secret bool, err error) {
 	t, err := mustache.Parse(name, string(text))
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	all := maps.Clone(data)
 	if all == nil {
@@ -224,9 +229,16 @@ func inParent(name string, f func(d *safefs.Dir, base string) error) error {
 	return f(d, base)
 }
 
-// plan returns the steps from what a path is now to the wanted file.
+// plan returns the steps from what a path is now to the wanted file. mode is that of a new file; if the content is secret and
+// the state names no mode, a new file is the owner's alone, and an old one is not open to others.
 func (f *wanted) plan(w *host.World, info safefs.Info, mode uint32) ([]host.Step, error) {
 	want := f.attributes.over(info, mode)
+	if f.secret && f.attributes.mode == nil {
+		want.Mode &^= 0o007
+		if info.Kind != safefs.File {
+			want.Mode &^= 0o077
+		}
+	}
 	if len(f.content) > MaxFile {
 		return nil, fmt.Errorf("the content has %d bytes, the limit is %d", len(f.content), MaxFile)
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/state/host"
 	"github.com/seed-c01c3da5/zester/peel/state/safefs"
 	"github.com/seed-c01c3da5/zester/settings/state"
+	"github.com/seed-c01c3da5/zester/settings/state/mustache"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
@@ -92,7 +93,7 @@ func planOf(t *testing.T, text string, in Inputs) planner {
 		case *state.FileLine:
 			return Line(w, a)
 		case *state.FileBlock:
-			return Block(w, a)
+			return Block(t.Context(), w, a, in)
 		}
 		t.Fatalf("%T", s.Args)
 		return nil, nil
@@ -547,4 +548,86 @@ func TestACheckInADirectoryOfRootSeesItsNeighbours(t *testing.T) {
 	dir := temp(t)
 	put(t, dir+"/mime.types", "x")
 	wants(t, apply(t, planOf(t, "f: {file.managed: {path: "+dir+"/f, content: a, check: [sh, -c, 'test -e $(dirname {})/mime.types']}}", noFiles)), "create f")
+}
+
+// mode returns the mode of a file.
+func mode(t *testing.T, name string) string {
+	t.Helper()
+	info, err := os.Stat(name)
+	must(t, err)
+	return fmt.Sprintf("%04o", info.Mode().Perm())
+}
+
+// All of these make a file with a secret from settings or the repo.
+func TestAFileWithASecretIsOpenToOthersOnlyByAMode(t *testing.T) {
+	in := Inputs{
+		Source: func(_ context.Context, name string) (Content, error) {
+			switch name {
+			case "files/sops", "files/t/sops":
+				return Content{Data: []byte("hunter2\n"), Secret: true, Executable: name == "files/t/sops"}, nil
+			}
+			return Content{Data: []byte("key={{settings.key | json}}\n")}, nil
+		},
+		Tree: func(string) ([]string, error) { return []string{"sops", "tmpl"}, nil },
+		Data: map[string]any{"settings": map[string]any{"key": mustache.Secret{Value: "a\"b"}}},
+	}
+	ownSecret := in
+	ownSecret.Secret = true
+	for text, c := range map[string]struct {
+		in           Inputs
+		fresh, older string // modes of the file if it is new, and if it was 0644
+	}{
+		"f: {file.managed: {path: FILE, source: files/sops}}":                                    {in, "0600", "0640"},
+		"f: {file.managed: {path: FILE, source: files/sops, mode: '0644'}}":                      {in, "0644", "0644"},
+		"f: {file.managed: {path: FILE, source: files/tmpl, template: true}}":                    {in, "0600", "0640"},
+		"f: {file.managed: {path: FILE, content: 'k {{settings.key | shell}}', template: true}}": {in, "0600", "0640"},
+		"f: {file.managed: {path: FILE, content: hunter2}}":                                      {ownSecret, "0600", "0640"},
+		"f: {file.managed: {path: FILE, content: open}}":                                         {in, "0644", "0644"},
+		"f: {file.block: {path: FILE, content: hunter2}}":                                        {ownSecret, "0600", "0640"},
+		"f: {file.block: {path: FILE, content: hunter2, mode: '0604'}}":                          {ownSecret, "0604", "0604"},
+		"f: {file.block: {path: FILE, content: open}}":                                           {in, "0644", "0644"},
+	} {
+		dir := temp(t)
+		name := dir + "/f"
+		plan := planOf(t, strings.ReplaceAll(text, "FILE", name), c.in)
+		steps, err := plan(host.New())
+		must(t, err)
+		if c.fresh == "0600" && steps[0].Diff != "" {
+			t.Errorf("%s: the diff is %s", text, steps[0].Diff)
+		}
+		apply(t, plan)
+		if got := mode(t, name); got != c.fresh {
+			t.Errorf("%s: a new file has %s, want %s", text, got, c.fresh)
+		}
+		// The right content, written when the mode was left alone.
+		must(t, os.Chmod(name, 0o644))
+		apply(t, plan)
+		if got := mode(t, name); got != c.older {
+			t.Errorf("%s: a file with the content has %s, want %s", text, got, c.older)
+		}
+		put(t, name, "other\n")
+		must(t, os.Chmod(name, 0o644))
+		if steps, err = plan(host.New()); err != nil || len(steps) != 1 || (steps[0].Diff != "") != (c.in.Secret == false && strings.Contains(text, "open")) {
+			t.Errorf("%s: %+v, %v", text, steps, err)
+		}
+		apply(t, plan)
+		if got := mode(t, name); got != c.older {
+			t.Errorf("%s: an old file has %s, want %s", text, got, c.older)
+		}
+	}
+	dir := temp(t)
+	apply(t, planOf(t, "r: {file.recurse: {path: "+dir+"/r, source: files/t, template: true}}", in))
+	if a, b := mode(t, dir+"/r/sops"), mode(t, dir+"/r/tmpl"); a != "0700" || b != "0600" {
+		t.Errorf("the files of a tree have %s and %s", a, b)
+	}
+	must(t, os.Chmod(dir+"/r/sops", 0o755))
+	must(t, os.Chmod(dir+"/r/tmpl", 0o644))
+	apply(t, planOf(t, "r: {file.recurse: {path: "+dir+"/r, source: files/t, template: true}}", in))
+	if a, b := mode(t, dir+"/r/sops"), mode(t, dir+"/r/tmpl"); a != "0700" || b != "0640" {
+		t.Errorf("the old files of a tree have %s and %s", a, b)
+	}
+	apply(t, planOf(t, "r: {file.recurse: {path: "+dir+"/r, source: files/t, template: true, file_mode: '0644'}}", in))
+	if a, b := mode(t, dir+"/r/sops"), mode(t, dir+"/r/tmpl"); a != "0644" || b != "0644" {
+		t.Errorf("with a mode the files of a tree have %s and %s", a, b)
+	}
 }

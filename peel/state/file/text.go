@@ -3,7 +3,7 @@
 package file
 
 import (
-	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"regexp"
@@ -18,9 +18,10 @@ import (
 // errNoText: file.line and file.block change text only.
 var errNoText = errors.New("the file is not UTF-8 text")
 
-// edit plans a new text of a file that keeps its owner and mode. A missing file is made with 0644, unless change leaves it
-// empty.
-func edit(w *host.World, name string, change func(lines []string) ([]string, error)) ([]host.Step, error) {
+// edit plans a new text of the file f, which keeps its owner, and its mode if f names none. A missing file is made with 0644,
+// unless change leaves it empty.
+func edit(w *host.World, f wanted, change func(lines []string) ([]string, error)) ([]host.Step, error) {
+	name := f.path
 	info, err := w.Stat(name)
 	if err != nil {
 		return nil, err
@@ -42,14 +43,13 @@ func edit(w *host.World, name string, change func(lines []string) ([]string, err
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	content := []byte(strings.Join(lines, ""))
-	if bytes.Equal(content, old) || info.Kind == safefs.Absent && len(content) == 0 {
+	f.content = []byte(strings.Join(lines, ""))
+	if info.Kind == safefs.Absent && len(f.content) == 0 {
 		return nil, nil
 	}
 	if _, err := parents(w, name, false, attributes{}); err != nil {
 		return nil, err
 	}
-	f := wanted{path: name, content: content, diff: true}
 	return f.plan(w, info, 0o644)
 }
 
@@ -83,7 +83,7 @@ func Line(w *host.World, a *state.FileLine) ([]host.Step, error) {
 		}
 		matches = func(text string) bool { return re.MatchString(text) || !a.Absent && text == a.Line }
 	}
-	return edit(w, a.Path, func(lines []string) ([]string, error) {
+	return edit(w, wanted{path: a.Path, diff: true}, func(lines []string) ([]string, error) {
 		isOld := func(line string) bool { return matches(strings.TrimRight(line, "\r\n")) }
 		if a.Absent {
 			return slices.DeleteFunc(slices.Clone(lines), isOld), nil
@@ -126,7 +126,12 @@ func place(lines []string, a *state.FileLine) (int, error) {
 }
 
 // Block plans file.block: the file has the content between two lines with the marker.
-func Block(w *host.World, a *state.FileBlock) ([]host.Step, error) {
+func Block(ctx context.Context, w *host.World, a *state.FileBlock, in Inputs) ([]host.Step, error) {
+	attrs, err := resolve(ctx, w, "", "", a.Mode)
+	if err != nil {
+		return nil, err
+	}
+	f := wanted{path: a.Path, secret: in.Secret && !a.Absent, diff: true, attributes: attrs}
 	marker := a.Marker
 	if marker == "" {
 		marker = "zester " + a.Path
@@ -135,7 +140,7 @@ func Block(w *host.World, a *state.FileBlock) ([]host.Step, error) {
 	at := func(lines []string, want string) int {
 		return slices.IndexFunc(lines, func(line string) bool { return strings.TrimRight(line, "\r\n") == want })
 	}
-	return edit(w, a.Path, func(lines []string) ([]string, error) {
+	return edit(w, f, func(lines []string) ([]string, error) {
 		first, last := at(lines, begin), at(lines, end)
 		switch {
 		case first < 0 && last < 0:

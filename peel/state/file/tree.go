@@ -257,9 +257,11 @@ func (r *recursion) file(name string) error {
 		return err
 	}
 	if r.args.Template {
-		if content.Data, err = render(source, content.Data, r.in.Data, nil); err != nil {
+		var used bool
+		if content.Data, used, err = render(source, content.Data, r.in.Data, nil); err != nil {
 			return err
 		}
+		content.Secret = content.Secret || used
 	}
 	info, err := r.w.Stat(to)
 	if err != nil {
@@ -272,6 +274,9 @@ func (r *recursion) file(name string) error {
 	mode := uint32(0o644)
 	if content.Executable {
 		mode = 0o755
+	}
+	if content.Secret {
+		mode &^= 0o077
 	}
 	if f.attributes.mode == nil && (info.Kind != safefs.File || info.Mode&0o111 != mode&0o111) {
 		f.attributes.mode = &mode

@@ -15,6 +15,8 @@
 //   - Neither Parse nor Render panics. Parse takes time in proportion to the text; Render stops with an error after four
 //     million tags and texts, so that nested sections over long lists end.
 //
+// A value of the data may be a [Secret]. Render reports whether the output depends on one.
+//
 // Lines that hold one section tag or comment and nothing else leave no line in the output, as in mustache. Partials, set
 // delimiters, lambdas and the two forms without escaping ({{{a}}}, {{&a}}) do not exist; Parse refuses them by name.
 package mustache

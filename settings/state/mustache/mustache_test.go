@@ -33,7 +33,7 @@ func render(t *testing.T, text string, data map[string]any) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	out, err := tmpl.Render(plain(data).(map[string]any))
+	out, _, err := tmpl.Render(plain(data).(map[string]any))
 	return string(out), err
 }
 
@@ -162,7 +162,7 @@ func TestTheOutputIsBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if out, err := tmpl.Render(map[string]any{"a": list}); err == nil || err.Error() != "t:1:13: the output is larger than 8 MiB" {
+	if out, _, err := tmpl.Render(map[string]any{"a": list}); err == nil || err.Error() != "t:1:13: the output is larger than 8 MiB" {
 		t.Errorf("%d bytes and the error %v", len(out), err)
 	}
 }
@@ -173,7 +173,7 @@ func TestNestedSectionsOverLongListsEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := tmpl.Render(map[string]any{"a": make([]any, 1000)}); err == nil || !strings.Contains(err.Error(), "more than 4194304 tags are rendered") {
+	if _, _, err := tmpl.Render(map[string]any{"a": make([]any, 1000)}); err == nil || !strings.Contains(err.Error(), "more than 4194304 tags are rendered") {
 		t.Error(err)
 	}
 }
@@ -187,8 +187,8 @@ func FuzzTemplate(f *testing.F) {
 		if err != nil {
 			return
 		}
-		one, err1 := tmpl.Render(sample)
-		two, err2 := tmpl.Render(sample)
+		one, _, err1 := tmpl.Render(sample)
+		two, _, err2 := tmpl.Render(sample)
 		if string(one) != string(two) || (err1 == nil) != (err2 == nil) {
 			t.Errorf("%q renders as %q and then as %q", text, one, two)
 		}
@@ -204,8 +204,47 @@ func BenchmarkRender(b *testing.B) {
 		b.Fatal(err)
 	}
 	for b.Loop() {
-		if _, err := tmpl.Render(sample); err != nil {
+		if _, _, err := tmpl.Render(sample); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+// A key that people paste into a configuration by each of the filters.
+func TestOutputThatUsedASecretIsMarked(t *testing.T) {
+	data := map[string]any{
+		"open": "x", "none": []any{},
+		"db":   map[string]any{"key": Secret{"a'b\"c"}, "user": "root", "port": Secret{int64(5432)}, "off": Secret{false}},
+		"list": []any{"a", Secret{"b"}}, "plain": []any{"a"},
+	}
+	for text, want := range map[string]struct {
+		out    string
+		secret bool
+	}{
+		"{{open}} {{db.user}}":                   {"x root", false},
+		"{{db.key}}":                             {`a'b"c`, true},
+		"{{db.key | json}}":                      {`"a'b\"c"`, true},
+		"{{db.key | shell}}":                     {`'a'\''b"c'`, true},
+		"{{db.port}}":                            {"5432", true},
+		"{{db | json}}":                          {`{"key":"a'b\"c","off":false,"port":5432,"user":"root"}`, true},
+		"{{plain | json}}{{plain | join \",\"}}": {`["a"]a`, false},
+		"{{list | join \",\"}}":                  {"a,b", true},
+		"{{#list}}{{.}}{{/list}}":                {"ab", true},
+		"{{#list}}-{{/list}}":                    {"--", false},
+		"{{#db}}{{user}}{{/db}}":                 {"root", false},
+		"{{#db}}{{key}}{{/db}}":                  {`a'b"c`, true},
+		"{{#db.off}}on{{/db.off}}":               {"", true}, // what is not there says that it is off
+		"{{#db}}{{@key}}{{/db}}":                 {"keyoffportuser", false},
+		"{{#none}}{{db.key}}{{/none}}":           {"", false},
+		"{{^db.gone?}}x{{/db.gone}}":             {"x", false},
+	} {
+		tmpl, err := Parse("t", text)
+		if err != nil {
+			t.Fatal(text, err)
+		}
+		out, secret, err := tmpl.Render(data)
+		if err != nil || string(out) != want.out || secret != want.secret {
+			t.Errorf("%s: %q, %v, %v, want %q, %v", text, out, secret, err, want.out, want.secret)
 		}
 	}
 }

@@ -10,14 +10,21 @@ import (
 	"strings"
 )
 
-// Render renders the template with data: a map[string]any whose values are nil, bool, int64, float64, string, []any and
-// map[string]any. The error is an [*Error].
-func (t *Template) Render(data map[string]any) ([]byte, error) {
+// A Secret is a scalar of the data that people must not see.
+type Secret struct{ Value any }
+
+// MarkSecret returns a Secret, as strictyaml.Node.RevealAs wants it.
+func MarkSecret(value any) any { return Secret{value} }
+
+// Render renders the template with data: a map[string]any whose values are nil, bool, int64, float64, string, [Secret], []any
+// and map[string]any. secret reports whether a tag that was rendered, or decided what is rendered, has a secret as its value or
+// in it. The error is an [*Error].
+func (t *Template) Render(data map[string]any) (out []byte, secret bool, err error) {
 	r := &renderer{name: t.name, stack: []scope{{value: data}}}
 	if err := r.all(t.nodes); err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	return r.out.Bytes(), nil
+	return r.out.Bytes(), r.secret, nil
 }
 
 // A renderer holds the output and the values of the sections around the current node, outermost first.
@@ -26,6 +33,8 @@ type renderer struct {
 	out   bytes.Buffer
 	stack []scope
 	steps int
+
+	secret bool // a tag had a secret
 }
 
 // A scope is the value of a section.
@@ -122,8 +131,17 @@ func (r *renderer) within(n *node, s scope) error {
 	return err
 }
 
-// lookup finds the value of a name: its first part in the innermost section that has it, the rest below that.
+// lookup finds the value of a name. If that is a secret, the output is one.
 func (r *renderer) lookup(n *node) (value any, found bool, err error) {
+	value, found, err = r.find(n)
+	if s, isSecret := value.(Secret); isSecret {
+		value, r.secret = s.Value, true
+	}
+	return value, found, err
+}
+
+// find finds the value of a name: its first part in the innermost section that has it, the rest below that.
+func (r *renderer) find(n *node) (value any, found bool, err error) {
 	first := n.path[0]
 	switch first {
 	case "":
@@ -162,7 +180,7 @@ func (r *renderer) missingIn(n *node) string {
 	for i := len(n.path) - 1; i > 0; i-- {
 		shorter := *n
 		shorter.path = n.path[:i]
-		if _, found, _ := r.lookup(&shorter); found {
+		if _, found, _ := r.find(&shorter); found {
 			return fmt.Sprintf(": %q has no %q", strings.Join(n.path[:i], "."), n.path[i])
 		}
 	}
@@ -185,8 +203,33 @@ func isFalse(v any) bool {
 	return false
 }
 
+// reveal returns a value with the secrets in it in plain text.
+func (r *renderer) reveal(value any) any {
+	switch v := value.(type) {
+	case Secret:
+		r.secret = true
+		return v.Value
+	case []any:
+		out := make([]any, len(v))
+		for i, e := range v {
+			out[i] = r.reveal(e)
+		}
+		return out
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for key, e := range v {
+			out[key] = r.reveal(e)
+		}
+		return out
+	}
+	return value
+}
+
 // format returns the text of a variable.
 func (r *renderer) format(n *node, value any) (string, error) {
+	if n.filter != noFilter {
+		value = r.reveal(value)
+	}
 	name := strings.Join(n.path, ".")
 	switch n.filter {
 	case jsonFilter:
