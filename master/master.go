@@ -389,7 +389,7 @@ func (m *Master) work(ctx context.Context, nc *nats.Conn, info Info, stored *sto
 	if b.Authority != nil {
 		g.Go(func() error { return b.Authority.Run(ctx) })
 	}
-	for _, run := range append(services, b.Dispatcher.Run, b.Scanner.Run, b.Results.Run, b.Trimmer.Run, b.Coverage.Run, b.Questions.Run) {
+	for _, run := range append(services, b.Dispatcher.Run, b.Scanner.Run, b.Results.Run, b.Trimmer.Run, b.Coverage.Run, b.Questions.Run, b.Audit.Run) {
 		g.Go(func() error { return run(ctx) })
 	}
 	open(b)

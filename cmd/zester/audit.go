@@ -15,7 +15,7 @@ import (
 )
 
 func (a *app) auditCommand() *cobra.Command {
-	return group("audit", "Show who did what", a.auditListCommand())
+	return group("audit", "Show who did what", a.auditListCommand(), a.auditVerifyCommand(), a.auditExportCommand())
 }
 
 // followEvery is the time between two requests of --follow.
@@ -37,6 +37,9 @@ interrupted; with -o json one object a line.
 An action is a noun and a verb, such as job.dispatch, job.cancel, token.create,
 user.revoke or sync.approve; --action also takes a noun alone. Schedule
 commands, such as zester schedule pause, are recorded as job.dispatch.
+
+Of a user who does very much only some entries are kept. WHY then says how many
+before it are not, and audit.omitted is the last of these.
 
 agent.call is a call that an assistant made with zester mcp in the name of its
 owner. Its result is asked: it is recorded before it is carried out. AGENT (-o
@@ -174,9 +177,17 @@ func auditRow(e *audit.Entry) []string {
 	}
 	why := e.Reason
 	if e.LeftOut > 0 {
-		why = strings.TrimSpace(why + " (" + count(e.LeftOut, "earlier refusal") + " not recorded)")
+		why = strings.TrimSpace(why + " (" + leftOut(e) + ")")
 	}
 	return []string{when(e.Time), e.User, e.From, e.Action, about, peels, string(e.Result), string(e.JID), why}
+}
+
+// leftOut says how many entries an entry stands for.
+func leftOut(e *audit.Entry) string {
+	if e.Action == audit.ActionOmitted {
+		return "and " + strconv.Itoa(e.LeftOut) + " more"
+	}
+	return strconv.Itoa(e.LeftOut) + " before it not recorded"
 }
 
 // peelsOf returns the peels that an entry names and the number of the others, or its target expression if it names none.

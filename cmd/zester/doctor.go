@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/bucket"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -264,6 +265,7 @@ func (d *doctor) master(ctx context.Context, client *api.Client) {
 		d.stream(&h.Streams[i])
 	}
 	d.copies(h.Streams)
+	d.auditLog(&h.Audit)
 	d.settings(ctx, client)
 	peels, err := client.Peels(ctx, "*")
 	if err != nil {
@@ -271,6 +273,16 @@ func (d *doctor) master(ctx context.Context, client *api.Client) {
 		return
 	}
 	d.peels(peels)
+}
+
+// auditLog checks that the entries of the audit log follow each other, as far as the master has looked.
+func (d *doctor) auditLog(s *audit.Status) {
+	switch {
+	case s.Gaps > 0:
+		d.found("audit log", broken, "zester audit verify shows all of them: somebody with the credential of a master wrote to the log or removed entries", "%s; %d in all", s.First, s.Gaps)
+	case s.Head.Seq > 0:
+		d.found("audit log", sound, "", "each entry follows the one before it; the newest is %s", s.Head)
+	}
 }
 
 // peels checks that all peels are online, each with one process and a signed key.

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/bucket"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
@@ -205,6 +206,21 @@ func TestTheDoctorShowsTheFirstErrorsOfPeels(t *testing.T) {
 	if f.State != warning || f.Next != "zester sync peels shows all of them" ||
 		!strings.HasPrefix(f.Detail, "5 of 6 report errors: web-00: snapshot not stored: ä") || !strings.HasSuffix(f.Detail, "… (1 more); and 2 more peels") ||
 		strings.Contains(f.Detail, "web-03") || utf8.RuneCountInString(f.Detail) > 800 || !utf8.ValidString(f.Detail) {
+		t.Errorf("%+v", f)
+	}
+}
+
+func TestDoctorShowsTheHeadOfTheAuditLogAndItsGaps(t *testing.T) {
+	head := audit.Head{Seq: 7, Digest: strings.Repeat("ab", 32)}
+	d := doctor{}
+	d.auditLog(&audit.Status{})
+	if len(d.Findings) != 0 {
+		t.Errorf("before a master has looked: %+v", d.Findings)
+	}
+	d.auditLog(&audit.Status{Head: head})
+	d.auditLog(&audit.Status{Head: head, Gaps: 3, First: "the entries 4 to 5 are missing"})
+	if f := d.Findings; len(f) != 2 || f[0].State != sound || !strings.Contains(f[0].Detail, head.String()) ||
+		f[1].State != broken || f[1].Detail != "the entries 4 to 5 are missing; 3 in all" {
 		t.Errorf("%+v", f)
 	}
 }

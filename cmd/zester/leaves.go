@@ -169,12 +169,14 @@ state status -o json           # with the states that changed or failed`},
 	"context show": {flagOutput, "context show\ncontext show prod -o json"},
 	"context rm":   {0, `context rm prod`},
 
-	"audit list": {listStates, "audit list --user ada --since 12h\naudit list --action sync --result refused --follow"},
-	"doctor":     {asks | flagColour, `doctor`},
-	"guide":      {0, "guide\nguide review"},
-	"demo":       {0, "demo\ndemo --repo fleet --peel web-01 --keep"},
-	"swarm":      {flagOutput | flagCA | flagDir, `swarm --peels 1000`},
-	"version":    {flagOutput, "version\nversion -o json"},
+	"audit list":   {listStates, "audit list --user ada --since 12h\naudit list --action sync --result refused --follow"},
+	"audit verify": {asks, "audit verify\naudit verify -o json"},
+	"audit export": {onBus, "audit export\naudit export --after 4711     # what was added since"},
+	"doctor":       {asks | flagColour, `doctor`},
+	"guide":        {0, "guide\nguide review"},
+	"demo":         {0, "demo\ndemo --repo fleet --peel web-01 --keep"},
+	"swarm":        {flagOutput | flagCA | flagDir, `swarm --peels 1000`},
+	"version":      {flagOutput, "version\nversion -o json"},
 }
 
 // Annotations of flags. Help lists shared flags below a command's own. Ignored flags do nothing: earlier versions accepted

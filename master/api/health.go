@@ -8,6 +8,7 @@ import (
 
 	"github.com/nats-io/jwt/v2"
 
+	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/bucket"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
@@ -16,7 +17,8 @@ import (
 type Health struct {
 	Time    time.Time      `json:"time"` // by the clock of its host
 	Streams []bucket.Usage `json:"streams"`
-	Led     bool           `json:"led,omitempty"`     // a master leads the settings service, or did less than 15 s ago
+	Led     bool           `json:"led,omitempty"` // a master leads the settings service, or did less than 15 s ago
+	Audit   audit.Status   `json:"audit"`
 	Storage string         `json:"storage,omitempty"` // why the bus stores nothing now; empty: it does
 }
 

@@ -13,7 +13,7 @@ import (
 )
 
 func (s *Server) health(ctx context.Context, _ struct{}) (*api.Health, error) {
-	h := &api.Health{}
+	h := &api.Health{Audit: s.o.Audit.Status()}
 	if s.o.Stored != nil {
 		if err := s.o.Stored(); err != nil {
 			h.Storage = err.Error()

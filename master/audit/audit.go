@@ -26,9 +26,16 @@ const (
 	Asked Result = "asked"
 )
 
+// Actions of entries that the log makes itself.
+const (
+	ActionOmitted    = "audit.omitted"    // entries of a user that were not kept, the last ones for now
+	ActionUnreadable = "audit.unreadable" // what is stored here is no entry
+)
+
 // An Entry is one action of a user, done or attempted.
 type Entry struct {
-	Seq      uint64      `json:"seq"` // sequence in the log; 0 before it is stored
+	Seq      uint64      `json:"seq"`            // sequence in the log; 0 before it is stored
+	Prev     string      `json:"prev,omitempty"` // digest of the entry before it, see [Head]; empty if there is none any more
 	Time     time.Time   `json:"time"`
 	User     string      `json:"user"`
 	Role     grants.Role `json:"role,omitempty"`   // "" for tokens and masters
@@ -47,7 +54,7 @@ type Entry struct {
 	Held    string `json:"held,omitempty"` // ID of the held action
 	Result  Result `json:"result"`
 	Reason  string `json:"reason,omitempty"`   // why it was not done
-	LeftOut int    `json:"left_out,omitempty"` // refusals of the user before this entry that were not kept
+	LeftOut int    `json:"left_out,omitempty"` // entries of the user before this one that were not kept, because they were too many
 }
 
 // By returns the entry with the caller of a request, as the bus authenticated it.
@@ -101,11 +108,15 @@ type Query struct {
 	Result Result    `json:"result,omitempty"`
 	Since  time.Time `json:"since,omitzero"`
 	Until  time.Time `json:"until,omitzero"`
+	// Lines asks for the entries as they are stored, from After on. It goes with After and Limit alone.
+	Lines bool `json:"lines,omitempty"`
 }
 
 // A Page is some entries. It may hold none and not be the last.
 type Page struct {
 	Entries []Entry `json:"entries"`
-	Next    uint64  `json:"next"` // After or Before of the page that follows
-	More    bool    `json:"more"` // there are entries that were not looked at yet
+	Lines   []Line  `json:"lines,omitempty"`
+	First   uint64  `json:"first,omitempty"` // the oldest entry of the log, for [Query.Lines]
+	Next    uint64  `json:"next"`            // After or Before of the page that follows
+	More    bool    `json:"more"`            // there are entries that were not looked at yet
 }

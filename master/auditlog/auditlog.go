@@ -1,105 +1,91 @@
 // Package auditlog stores the audit log of a bus, the stream audit, and reads it. Call [Open], then [Log.Write] for each action and
-// [Log.List] for a page of entries.
+// [Log.List] for a page of entries; [Log.Run] watches the chain.
 //
 // An entry is written for every dispatch, cancel and schedule command, every change of tokens, people and enrolled peels, and
 // every command about revisions, whether it was done, refused or failed. A call of an assistant's tool has an entry too, written
-// before the call is carried out.
+// before the call is carried out. A request for a job that is repeated under its ID adds no entry.
 //
 // Guarantees: only masters can write to the log; the server refuses to remove or change an entry, and masters have no permission
-// to change, purge, restore or delete the stream. An entry is stored before the caller gets its reply. An entry that cannot be stored is written in full
-// to the log of the process. Entries are removed by age, or, if the stream is full, oldest first.
+// to change, purge, restore or delete the stream. Each entry has the digest of the one before it: a master that writes names the place
+// that it expects, so that of several masters one is next. An entry is stored before the caller gets its reply. An entry that cannot be
+// stored is written in full to the log of the process. Entries are removed by age, or, if the stream is full, oldest first.
 //
-// Refused requests cost their sender nothing, so a user could fill the log with them. Of each user 20 refusals are stored at
-// once and then one a second; the next entry has the number of refusals that were left out.
+// A user could push the entries of others out of the log. So of each user 20 refusals and 1,000 other entries are stored at once, and
+// then one refusal and five others a second. Once the log is 80 % full, a user who has a quarter of it gets one entry a minute. What is
+// left out is counted in the next entry of the user, which comes after ten seconds at most if the user does nothing else.
+//
+// Known gaps: the limits are those of one master, and the quarter is of all; a master that stops forgets what it left out in the last ten
+// seconds. The chain shows that an entry was replaced or removed in the middle; who keeps no head elsewhere cannot see that the newest
+// entries are gone.
 package auditlog
 
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"golang.org/x/time/rate"
 
 	"github.com/seed-c01c3da5/zester/master/audit"
-	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/master/bucket"
 )
 
 const (
 	subjects = "zester.audit."
 	stream   = "audit"
 
-	maxText     = 512     // bytes of a target or a reason
-	maxArgs     = 4 << 10 // bytes
-	keepAtOnce  = 20
-	keepEvery   = time.Second
-	maxRefusers = 1024
-	writeLimit  = 5 * time.Second
-	writeAgain  = 250 * time.Millisecond
+	maxText    = 512     // bytes of a target or a reason
+	maxArgs    = 4 << 10 // bytes
+	maxUser    = 100     // bytes of a user in a subject
+	writeLimit = 5 * time.Second
+	writeAgain = 250 * time.Millisecond
 )
 
-// A Log is the audit log of a bus. Methods may be called from several goroutines; Write on a nil one does nothing.
+// A Log is the audit log of a bus. Methods may be called from several goroutines; Write and Run on a nil one do nothing.
 type Log struct {
-	js  jetstream.JetStream
-	log *slog.Logger
+	js   jetstream.JetStream
+	log  *slog.Logger
+	kept kept
 
-	mu       sync.Mutex
-	refusers map[string]*refuser // by user
-}
+	turn chan struct{} // holds one value while an entry is appended; guards head
+	head *audit.Head   // after the newest entry, if this process wrote it
 
-// A refuser is a user of whom requests were refused.
-type refuser struct {
-	kept    *rate.Limiter
-	leftOut int
+	mu     sync.Mutex
+	status audit.Status
 }
 
 // Open returns the log on the connection of a master. Entries that cannot be stored are written to log.
 func Open(js jetstream.JetStream, log *slog.Logger) *Log {
-	return &Log{js: js, log: log, refusers: map[string]*refuser{}}
+	return &Log{js: js, log: log, kept: kept{users: map[string]*account{}}, turn: make(chan struct{}, 1)}
 }
 
-// Write stores an entry with the current time. It returns when the entry is stored, or after 5 s.
+// Write stores an entry with the current time. It returns when the entry is stored, or after 5 s. It stores the entry also if ctx has
+// ended.
 func (l *Log) Write(ctx context.Context, e audit.Entry) {
-	if l == nil || !l.keeps(&e) {
+	if l == nil || !l.kept.keeps(&e, time.Now(), func() bool { return l.crowded(ctx, &e) }) {
 		return
 	}
+	l.write(ctx, &e)
+}
+
+func (l *Log) write(ctx context.Context, e *audit.Entry) {
 	e.Time = time.Now().UTC()
-	bound(&e)
-	if err := l.store(ctx, &e); err != nil {
+	bound(e)
+	if err := l.store(ctx, e); err != nil {
 		l.log.Error("audit entry not stored", "user", e.User, "role", e.Role, "from", e.From, "action", e.Action, "target", e.Target,
-			"function", e.Function, "args", e.Args, "jid", e.JID, "count", e.Count, "peels", e.Peels, "peels_hash", e.PeelsHash, "agent", e.Agent, "held", e.Held, "result", e.Result, "reason", e.Reason, "err", err)
+			"function", e.Function, "args", e.Args, "jid", e.JID, "count", e.Count, "peels", e.Peels, "peels_hash", e.PeelsHash,
+			"agent", e.Agent, "held", e.Held, "result", e.Result, "reason", e.Reason, "left_out", e.LeftOut, "err", err)
 	}
 }
 
-// keeps reports whether an entry is to be stored, and sets its LeftOut.
-func (l *Log) keeps(e *audit.Entry) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	r := l.refusers[e.User]
-	if r == nil && e.Result != audit.Refused {
-		return true
-	}
-	if r == nil {
-		if len(l.refusers) >= maxRefusers {
-			clear(l.refusers)
-		}
-		r = &refuser{kept: rate.NewLimiter(rate.Every(keepEvery), keepAtOnce)}
-		l.refusers[e.User] = r
-	}
-	if e.Result == audit.Refused && !r.kept.Allow() {
-		r.leftOut++
-		return false
-	}
-	e.LeftOut, r.leftOut = r.leftOut, 0
-	return true
-}
-
-// bound limits an entry to less than 8 KiB.
+// bound limits an entry to less than 8 KiB, and to more if its texts are full of characters that JSON escapes.
 func bound(e *audit.Entry) {
 	for _, text := range []*string{&e.Target, &e.Reason, &e.Function, &e.PeelsHash, &e.Agent, &e.Held, (*string)(&e.JID)} {
 		*text = audit.Bounded(*text, maxText)
@@ -111,18 +97,44 @@ func bound(e *audit.Entry) {
 	}
 }
 
-// store repeats the publish until the bus has stored it, under one message ID, so that the entry is stored once.
-func (l *Log) store(ctx context.Context, e *audit.Entry) error {
-	data, err := canon.Marshal(e)
-	if err != nil {
-		return err
+// subjectOf returns the subject of an entry: its action and its user, so that the bus can count the entries of a user.
+func subjectOf(e *audit.Entry) string { return subjects + e.Action + "." + token(e.User) }
+
+// token makes one token of a subject of a user's name.
+func token(user string) string {
+	if user == "" {
+		return "_"
 	}
+	return strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_-:", r) {
+			return r
+		}
+		return '_'
+	}, user[:min(len(user), maxUser)])
+}
+
+// store appends an entry within writeLimit.
+func (l *Log) store(ctx context.Context, e *audit.Entry) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeLimit)
 	defer cancel()
-	msg := &nats.Msg{Subject: subjects + e.Action, Data: data, Header: nats.Header{nats.MsgIdHdr: {rand.Text()}}}
+	select {
+	case l.turn <- struct{}{}:
+		defer func() { <-l.turn }()
+	case <-ctx.Done():
+		return fmt.Errorf("cannot store it within %v: other entries were not stored either", writeLimit)
+	}
+	id := rand.Text()
+	if e.JID != "" && e.Result == audit.Done && (e.Action == ActionDispatch || e.Action == actionSecrets) {
+		id = e.Action + "." + string(e.JID) // the bus drops the entry of a repeated request
+	}
 	for {
-		if _, err = l.js.PublishMsg(ctx, msg); err == nil || l.js.Conn().IsClosed() {
+		err := l.append(ctx, id, e)
+		if err == nil || l.js.Conn().IsClosed() {
 			return err
+		}
+		l.head = nil
+		if bucket.IsConflict(err) { // another master was faster
+			continue
 		}
 		select {
 		case <-ctx.Done():
@@ -131,3 +143,58 @@ func (l *Log) store(ctx context.Context, e *audit.Entry) error {
 		}
 	}
 }
+
+// append publishes an entry once, as the one after the newest. If an earlier try under the same ID was stored, the bus drops this one.
+func (l *Log) append(ctx context.Context, id string, e *audit.Entry) error {
+	if l.head == nil {
+		head, err := l.newest(ctx)
+		if err != nil {
+			return err
+		}
+		l.head = &head
+	}
+	e.Seq, e.Prev = l.head.Seq+1, l.head.Digest
+	text, err := e.Text()
+	if err != nil {
+		return err
+	}
+	msg := &nats.Msg{Subject: subjectOf(e), Data: []byte(text), Header: nats.Header{nats.MsgIdHdr: {id}}}
+	ack, err := l.js.PublishMsg(ctx, msg, jetstream.WithExpectLastSequence(l.head.Seq))
+	switch {
+	case err != nil:
+		return err
+	case !ack.Duplicate:
+		*l.head = audit.HeadOf(audit.Line{Seq: ack.Sequence, Text: text})
+		l.kept.stored(e.User, len(text))
+	case ack.Sequence > l.head.Seq: // an earlier try of this entry, perhaps followed by others
+		l.head = nil
+	}
+	return nil
+}
+
+// newest returns the head after the newest entry. Its digest is empty if the entry was removed by its age.
+func (l *Log) newest(ctx context.Context) (audit.Head, error) {
+	s, err := l.js.Stream(ctx, stream)
+	if err != nil {
+		return audit.Head{}, err
+	}
+	last := s.CachedInfo().State.LastSeq
+	if last == 0 {
+		return audit.Head{}, nil
+	}
+	msg, err := s.GetMsg(ctx, last)
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return audit.Head{Seq: last}, nil
+	}
+	if err != nil {
+		return audit.Head{}, err
+	}
+	return audit.HeadOf(audit.Line{Seq: last, Text: string(msg.Data)}), nil
+}
+
+// repeats is how long after a job was made a repeated request for it writes the entry again, in case the master that made the job died
+// before it did. For twice as long the bus drops an entry that it has.
+const repeats = time.Minute
+
+// IsRepeat reports whether the request for a job that was made at a time needs no entry any more.
+func IsRepeat(made time.Time) bool { return time.Since(made) > repeats }

@@ -2,6 +2,7 @@ package auditlog_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -61,7 +62,7 @@ func TestEntriesAreListedAsTheyWereWritten(t *testing.T) {
 		if got.Seq != 1 || got.Time.Sub(began) > time.Second || got.Reason != "it is not allowed" || got.Result != audit.Refused {
 			t.Errorf("%+v", got)
 		}
-		got.Seq, got.Time = 0, written.Time
+		got.Seq, got.Time, got.Prev = 0, written.Time, ""
 		if !reflect.DeepEqual(got, written) {
 			t.Errorf("%+v\n%+v", got, written)
 		}
@@ -130,8 +131,8 @@ func TestALongLogIsReadInPieces(t *testing.T) {
 			l.Write(t.Context(), audit.Entry{Action: "job.dispatch", Target: user}.Ended(nil, false).By(grants.Caller{User: user}))
 		}
 		write("ann")
-		for range 2100 {
-			write("bob")
+		for i := range 2100 { // of three users, because not all entries of one would be kept
+			write([]string{"bob", "eve", "lee"}[i%3])
 		}
 		write("ann")
 		var all []audit.Entry
@@ -261,7 +262,7 @@ func keeper(t *testing.T, b *natstest.Bus) jetstream.JetStream {
 	if err != nil {
 		t.Fatal(err)
 	}
-	nc, err := nats.Connect(b.URL(), nats.UserCredentialBytes(creds), nats.InProcessServer(b), nats.CustomInboxPrefix(grants.KeeperInbox))
+	nc, err := nats.Connect(b.URL(), nats.UserCredentialBytes(creds), nats.InProcessServer(b), nats.CustomInboxPrefix(grants.KeeperInbox), nats.NoReconnect(), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -312,6 +313,18 @@ func TestAnEntryThatIsNotStoredIsInTheLogOfTheProcess(t *testing.T) {
 			}
 		}
 		b.Start(t)
+	})
+}
+
+func TestAnEntryIsStoredAlthoughItsCallerIsGone(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		l := open(t, b)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		l.Write(ctx, audit.Entry{Action: "job.dispatch", Target: "late"}.Ended(nil, false))
+		if got := told(list(t, l, audit.Query{}).Entries); got != "late" {
+			t.Errorf("kept %q", got)
+		}
 	})
 }
 

@@ -18,15 +18,21 @@ const (
 	hidden     = "•••"
 )
 
+// Actions of the entries of [Dispatch].
+const (
+	ActionDispatch = "job.dispatch"
+	actionSecrets  = "secrets.show"
+)
+
 // Dispatch returns the entry of a request for a job that ended with err; refused says that err is a refusal, as in
 // [audit.Entry.Ended]. The entry has the targets, the function with its arguments, and the job's ID.
 func Dispatch(spec *job.Spec, err error, refused bool) audit.Entry {
 	e := audit.Entry{
-		Action: "job.dispatch", Target: spec.TargetExpr, Function: spec.Function, Args: entryArgs(spec), JID: spec.JID, Count: len(spec.Targets),
+		Action: ActionDispatch, Target: spec.TargetExpr, Function: spec.Function, Args: entryArgs(spec), JID: spec.JID, Count: len(spec.Targets),
 		Agent: spec.Metadata[job.MetaAgent], Held: spec.Metadata[job.MetaHeld],
 	}
 	if catalogue.AsksForSecrets(spec.Args) {
-		e.Action = "secrets.show"
+		e.Action = actionSecrets
 	}
 	if len(spec.Targets) > 0 {
 		peels := slices.Sorted(slices.Values(spec.Targets))

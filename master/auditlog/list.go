@@ -2,7 +2,6 @@ package auditlog
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/bucket"
-	"github.com/seed-c01c3da5/zester/settings/canon"
 )
 
 const (
@@ -21,6 +19,7 @@ const (
 	lookAt      = 2000 // entries that are read for one page
 	readAtOnce  = 256
 	readWait    = 5 * time.Second
+	linesBytes  = 1 << 20 // of a page of lines
 )
 
 func limitOf(q *audit.Query) int {
@@ -54,6 +53,9 @@ func (l *Log) list(ctx context.Context, q audit.Query) (*audit.Page, error) {
 		return nil, err
 	}
 	state := s.CachedInfo().State
+	if q.Lines {
+		return l.lines(ctx, q, state.FirstSeq, state.LastSeq)
+	}
 	if q.Follow || q.After > 0 {
 		first := max(q.After+1, state.FirstSeq)
 		last := min(state.LastSeq, first+lookAt-1)
@@ -93,26 +95,32 @@ func (l *Log) list(ctx context.Context, q audit.Query) (*audit.Page, error) {
 
 // read calls take for the entries with these places, in their order, until it returns false.
 func (l *Log) read(ctx context.Context, first, last uint64, take func(audit.Entry) bool) error {
+	return l.readLines(ctx, first, last, func(line audit.Line) bool { return take(line.Entry()) })
+}
+
+func (l *Log) readLines(ctx context.Context, first, last uint64, take func(audit.Line) bool) error {
 	if first > last {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, readWait)
 	defer cancel()
-	var unreadable error
-	err := bucket.Drain(ctx, l.js, stream, jetstream.ConsumerConfig{
+	return bucket.Drain(ctx, l.js, stream, jetstream.ConsumerConfig{
 		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: first, MaxRequestBatch: readAtOnce,
 	}, func(m jetstream.Msg, meta *jetstream.MsgMetadata) (more bool) {
 		seq := meta.Sequence.Stream
-		if seq > last {
-			return false
-		}
-		var e audit.Entry
-		if err := canon.Unmarshal(m.Data(), &e); err != nil {
-			unreadable = fmt.Errorf("entry %d: %w", seq, err)
-			return false
-		}
-		e.Seq = seq
-		return take(e) && seq < last
+		return seq <= last && take(audit.Line{Seq: seq, Text: string(m.Data())}) && seq < last
 	})
-	return errors.Join(err, unreadable)
+}
+
+// lines returns a page of lines.
+func (l *Log) lines(ctx context.Context, q audit.Query, first, last uint64) (*audit.Page, error) {
+	page := &audit.Page{Entries: []audit.Entry{}, First: first, Next: q.After}
+	bytes := 0
+	err := l.readLines(ctx, max(q.After+1, first), last, func(line audit.Line) bool {
+		page.Lines, page.Next = append(page.Lines, line), line.Seq
+		bytes += len(line.Text)
+		return len(page.Lines) < pageMost && bytes < linesBytes
+	})
+	page.More = page.Next < last
+	return page, err
 }

@@ -139,3 +139,24 @@ func TestTheLogAndTheRecordsAgreeOnWhoAskedForWhat(t *testing.T) {
 		}
 	})
 }
+
+// A client repeats a request whose reply was lost. Whoever repeats one for ever does not fill the log.
+func TestARequestThatIsRepeatedMakesOneEntry(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		log := auditlog.Open(s.js, slog.New(slog.DiscardHandler))
+		s.master("m1", func(o *dispatch.Options) { o.Audit = log })
+		spec := ask(func(*job.Spec) {}, "web-01")
+		for i := range 40 {
+			if _, err := s.request(s.alice, "alice", spec); err != nil {
+				t.Fatal(err)
+			}
+			if i >= 20 {
+				time.Sleep(10 * time.Second)
+			}
+		}
+		page, err := log.List(t.Context(), audit.Query{})
+		if err != nil || len(page.Entries) != 1 || page.Entries[0].JID != spec.JID {
+			t.Errorf("%d entries, %v", len(page.Entries), err)
+		}
+	})
+}

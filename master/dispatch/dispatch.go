@@ -257,7 +257,7 @@ func (d *Dispatcher) next(ctx, work context.Context, slots <-chan struct{}) {
 	case r := <-d.requests:
 		w, j, err := d.accept(work, r)
 		<-slots
-		if r.from != nil {
+		if repeated := w == nil && err == nil && auditlog.IsRepeat(j.Created); r.from != nil && !repeated {
 			d.o.Audit.Write(work, auditlog.Dispatch(&r.spec, err, IsRefusal(err)).By(*r.from))
 		}
 		r.answer(j, err)

@@ -60,7 +60,7 @@ func (s *Server) enter(b Backend, mux humago.Mux) {
 	mux.HandleFunc("GET /healthz", alive)
 	mux.HandleFunc("GET /readyz", newReadiness(b).ServeHTTP)
 	counters := metrics.Handler(metrics.Sources{
-		JetStream: b.JetStream, Dispatcher: b.Dispatcher, Results: b.Results, Scanner: b.Scanner, Fleet: b.Fleet, Trimmer: b.Trimmer,
+		JetStream: b.JetStream, Dispatcher: b.Dispatcher, Results: b.Results, Scanner: b.Scanner, Fleet: b.Fleet, Trimmer: b.Trimmer, Audit: b.Audit,
 	}, b.Collectors...)
 	mux.HandleFunc("GET /metrics", r.guard.protect(readScope, counters).ServeHTTP)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/seed-c01c3da5/zester/master/auditlog"
 	"github.com/seed-c01c3da5/zester/master/bucket"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/feed"
@@ -38,6 +39,8 @@ var (
 	heldBytes    = describe("stream_bytes", "Bytes in a stream.", "stream")
 	mostMessages = describe("stream_messages_limit", "Messages that a stream may have, where it has a limit.", "stream")
 	mostBytes    = describe("stream_bytes_limit", "Bytes that a stream may have, where it has a limit.", "stream")
+	auditEntries = describe("audit_sequence", "Number of the newest entry of the audit log that this master has checked.")
+	auditGaps    = describe("audit_gaps_total", "Entries of the audit log that do not follow the one before them, which this master has found.")
 	busUp        = describe("bus_connected", "Whether the connection to the bus stands.")
 	busReconnect = describe("bus_reconnects_total", "How often the connection to the bus was made again.")
 	busMessages  = describe("bus_messages_total", "Messages on the connection to the bus.", "direction")
@@ -57,6 +60,7 @@ type Sources struct {
 	Scanner    *dispatch.Scanner
 	Fleet      *feed.Feed
 	Trimmer    *quota.Trimmer
+	Audit      *auditlog.Log // nil: none is kept
 }
 
 // A collector reads the counters at each request.
@@ -98,6 +102,9 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 		count(dropped, n, reason)
 	}
 	count(surplus, c.Trimmer.Removed())
+	chain := c.Audit.Status()
+	ch <- prometheus.MustNewConstMetric(auditEntries, prometheus.GaugeValue, float64(chain.Head.Seq))
+	count(auditGaps, uint64(chain.Gaps))
 	c.collectStreams(ch)
 	nc := c.JetStream.Conn()
 	up := 0.0

@@ -1,0 +1,91 @@
+package audit
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// A Line is an entry as the bus stores it: JSON on one line. [Entry.Seq] and [Entry.Prev] in it make the log a chain, which anybody can
+// check with SHA-256 alone.
+type Line struct {
+	Seq  uint64 `json:"seq"`
+	Text string `json:"text"`
+}
+
+// A Head is the place of an entry and the digest of its line. Who keeps it elsewhere can later prove that the entry and all before it
+// are still those of then. The zero value stands before the first entry of a log.
+type Head struct {
+	Seq    uint64 `json:"seq"`
+	Digest string `json:"digest"` // SHA-256 of the line in hex; empty if it is not known
+}
+
+// String returns SEQ:DIGEST.
+func (h Head) String() string { return strconv.FormatUint(h.Seq, 10) + ":" + h.Digest }
+
+// ParseHead reads what [Head.String] returns.
+func ParseHead(text string) (Head, error) {
+	place, digest, _ := strings.Cut(text, ":")
+	seq, err := strconv.ParseUint(place, 10, 64)
+	if sum, errSum := hex.DecodeString(digest); err != nil || seq == 0 || errSum != nil || len(sum) != sha256.Size {
+		return Head{}, fmt.Errorf("cannot read %.100q: want the number of an entry, a colon and its digest, as zester audit verify prints them", text)
+	}
+	return Head{seq, strings.ToLower(digest)}, nil
+}
+
+// HeadOf returns the head after a line.
+func HeadOf(l Line) Head {
+	sum := sha256.Sum256([]byte(l.Text))
+	return Head{l.Seq, hex.EncodeToString(sum[:])}
+}
+
+// Check returns an error if a line does not follow h. If h has no digest, its entry is gone, and only the place is checked.
+func (h Head) Check(l Line) error {
+	var e struct {
+		Seq  uint64 `json:"seq"`
+		Prev string `json:"prev"`
+	}
+	switch err := json.Unmarshal([]byte(l.Text), &e); {
+	case l.Seq != h.Seq+1:
+		return fmt.Errorf("the entries %d to %d are missing", h.Seq+1, l.Seq-1)
+	case err != nil:
+		return fmt.Errorf("entry %d cannot be decoded", l.Seq)
+	case e.Seq != l.Seq:
+		return fmt.Errorf("entry %d says that it is entry %d", l.Seq, e.Seq)
+	case (h.Digest != "" || h.Seq == 0) && e.Prev != h.Digest:
+		return fmt.Errorf("entry %d does not follow entry %d: one of them was not written by a master, or was replaced", l.Seq, h.Seq)
+	}
+	return nil
+}
+
+// A Status says how far a master has followed the log, and what is wrong with it.
+type Status struct {
+	Head  Head   `json:"head"`            // after the newest entry that was checked
+	Gaps  int    `json:"gaps"`            // entries that do not follow the one before them, since the master started
+	First string `json:"first,omitempty"` // the first of these, in words
+}
+
+// Text returns the line of an entry.
+func (e *Entry) Text() (string, error) {
+	var b strings.Builder
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(e); err != nil {
+		return "", fmt.Errorf("cannot encode an entry of the audit log: %w", err)
+	}
+	return strings.TrimSuffix(b.String(), "\n"), nil
+}
+
+// Entry decodes a line. A line that cannot be decoded is an entry that says so.
+func (l Line) Entry() Entry {
+	var e Entry
+	if err := json.Unmarshal([]byte(l.Text), &e); err != nil {
+		e = Entry{Action: ActionUnreadable}.Ended(errors.New("the entry cannot be decoded"), false)
+	}
+	e.Seq = l.Seq
+	return e
+}

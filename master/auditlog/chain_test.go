@@ -1,0 +1,218 @@
+package auditlog_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/master/audit"
+	"github.com/seed-c01c3da5/zester/master/auditlog"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/bucket"
+	"github.com/seed-c01c3da5/zester/master/natsd"
+	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
+)
+
+// lines returns all that is stored.
+func lines(t *testing.T, l *auditlog.Log) (all []audit.Line) {
+	t.Helper()
+	for q := (audit.Query{Lines: true}); ; {
+		page := list(t, l, q)
+		all = append(all, page.Lines...)
+		if q.After = page.Next; !page.More {
+			return all
+		}
+	}
+}
+
+// gaps are what is wrong with the chain.
+func gaps(all []audit.Line) (found []string) {
+	var head audit.Head
+	for _, line := range all {
+		if err := head.Check(line); err != nil {
+			found = append(found, err.Error())
+		}
+		head = audit.HeadOf(line)
+	}
+	return found
+}
+
+func done(action, target, user string) audit.Entry {
+	return audit.Entry{Action: action, Target: target}.Ended(nil, false).By(grants.Caller{User: user})
+}
+
+func TestEntriesOfSeveralMastersAreOneChain(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		var writers sync.WaitGroup
+		for m := range 3 {
+			l := open(t, b)
+			for w := range 8 {
+				writers.Go(func() {
+					for i := range 20 {
+						l.Write(t.Context(), done("job.dispatch", fmt.Sprint(i), fmt.Sprintf("u%d-%d", m, w)))
+					}
+				})
+			}
+		}
+		writers.Wait()
+		all := lines(t, open(t, b))
+		if len(all) != 480 {
+			t.Errorf("%d entries of 480", len(all))
+		}
+		if found := gaps(all); found != nil {
+			t.Errorf("%d gaps, the first: %s", len(found), found[0])
+		}
+	})
+}
+
+// Run finds what a master's credential can do to the log: an entry beside the chain.
+func TestAnEntryThatNoMasterWroteIsAGap(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		var said bytes.Buffer
+		l := auditlog.Open(b.JetStream(t), slog.New(slog.NewTextHandler(&said, nil)))
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- l.Run(ctx) }()
+		l.Write(t.Context(), done("job.dispatch", "one", "ann"))
+		l.Write(t.Context(), done("job.dispatch", "two", "ann"))
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if s := l.Status(); s.Gaps != 0 || s.Head.Seq != 2 {
+			t.Fatalf("%+v", s)
+		}
+		forged := done("job.dispatch", "forged", "bob")
+		text, err := forged.Text()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.JetStream(t).Publish(t.Context(), "zester.audit.job.dispatch.bob", []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.JetStream(t).Publish(t.Context(), "zester.audit.x", []byte("garbage")); err != nil {
+			t.Fatal(err)
+		}
+		l.Write(t.Context(), done("job.dispatch", "three", "ann")) // follows what is there
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if s := l.Status(); s.Gaps != 2 || s.Head.Seq != 5 || !strings.Contains(s.First, "entry 3 says that it is entry 0") {
+			t.Errorf("%+v", s)
+		}
+		if !strings.Contains(said.String(), "the audit log has a gap") {
+			t.Errorf("said %q", said.String())
+		}
+		page := list(t, l, audit.Query{})
+		if got := told(page.Entries); got != "three  forged two one" || page.Entries[1].Action != audit.ActionUnreadable {
+			t.Errorf("an entry that cannot be decoded hides others: %q", got)
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestTheChainGoesOnAfterAllEntriesWereRemovedByAge(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		if err := natsd.ChangeAudit(t.Context(), keeper(t, b), bucket.Kept{Replicas: 1, Audit: time.Hour}); err != nil {
+			t.Fatal(err)
+		}
+		open(t, b).Write(t.Context(), done("job.dispatch", "old", "ann"))
+		time.Sleep(5 * time.Hour)
+		l := open(t, b)
+		for range 2 {
+			l.Write(t.Context(), done("job.dispatch", "new", "ann"))
+		}
+		all := lines(t, l)
+		if len(all) != 2 || all[0].Seq != 2 {
+			t.Fatal(all)
+		}
+		head := audit.Head{Seq: 1}
+		for _, line := range all {
+			if err := head.Check(line); err != nil {
+				t.Error(err)
+			}
+			head = audit.HeadOf(line)
+		}
+	})
+}
+
+// A user whom masters let do everything he asks cannot push out what others did.
+func TestAUserCannotPushOutTheEntriesOfOthers(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		admin := keeper(t, b)
+		s, err := admin.Stream(t.Context(), natsd.StreamAudit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := s.CachedInfo().Config
+		c.MaxBytes = 1 << 20
+		if _, err := admin.UpdateStream(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+		l := open(t, b)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go func() { _ = l.Run(ctx) }()
+		l.Write(t.Context(), done("job.dispatch", "deed", "mob"))
+		l.Write(t.Context(), done("job.dispatch", "work", "ann"))
+		written := 2
+		for range 1200 { // twenty minutes
+			for range 10 {
+				l.Write(t.Context(), audit.Entry{Action: "job.dispatch", Target: "noise", Args: strings.Repeat("x", 500)}.Ended(nil, false).By(grants.Caller{User: "mob"}))
+				written++
+			}
+			time.Sleep(time.Second)
+		}
+		time.Sleep(2 * time.Minute)
+		all := lines(t, l)
+		if found := gaps(all); found != nil {
+			t.Errorf("%s", found[0])
+		}
+		counted := 0
+		for _, line := range all {
+			counted += 1 + line.Entry().LeftOut
+			if e := line.Entry(); e.Action == audit.ActionOmitted {
+				counted--
+			}
+		}
+		if all[0].Entry().Target != "deed" || all[1].Entry().Target != "work" {
+			t.Errorf("the log begins with %+v", all[0].Entry())
+		}
+		if counted != written {
+			t.Errorf("%d of %d actions are in %d entries", counted, written, len(all))
+		}
+		l.Write(t.Context(), done("job.dispatch", "later", "ann"))
+		if e := list(t, l, audit.Query{Limit: 1}).Entries[0]; e.Target != "later" || e.LeftOut != 0 {
+			t.Errorf("another user: %+v", e)
+		}
+	})
+}
+
+func TestWhatWasLeftOutIsTold(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		l := open(t, b)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go func() { _ = l.Run(ctx) }()
+		for i := range 5200 {
+			if l.Write(t.Context(), done("job.dispatch", "noise", "mob")); i%10 == 0 {
+				l.Write(t.Context(), audit.Entry{Action: "job.cancel"}.Ended(errors.New("no"), true).By(grants.Caller{User: "eve"}))
+			}
+		}
+		time.Sleep(time.Minute)
+		page := list(t, l, audit.Query{Limit: 2})
+		if e := page.Entries[0]; e.User != "mob" || e.Action != audit.ActionOmitted || e.LeftOut != 4200 || e.Target != "job.dispatch" {
+			t.Errorf("%+v", e)
+		}
+		if e := page.Entries[1]; e.User != "eve" || e.LeftOut != 500 || e.Result != audit.Refused {
+			t.Errorf("%+v", e)
+		}
+	})
+}

@@ -1,0 +1,86 @@
+package auditlog
+
+import (
+	"context"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/master/audit"
+)
+
+const (
+	watchEvery  = 10 * time.Second
+	watchedPast = 1000 // entries before the start that are checked, too
+)
+
+// Status returns what [Log.Run] found.
+func (l *Log) Status() audit.Status {
+	if l == nil {
+		return audit.Status{}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.status
+}
+
+// Run checks that each entry follows the one before it, from 1,000 entries before its start, and stores how many entries of a user were
+// left out. It returns nil when ctx ends.
+func (l *Log) Run(ctx context.Context) error {
+	if l == nil {
+		return nil
+	}
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	for {
+		for l.watch(ctx) {
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+			for _, e := range l.kept.omitted(time.Now()) {
+				l.write(ctx, &e)
+			}
+		}
+	}
+}
+
+// watch checks the next entries and reports whether there are more. What cannot be read is read again later.
+func (l *Log) watch(ctx context.Context) (more bool) {
+	at := l.Status().Head
+	q := audit.Query{Lines: true, After: at.Seq}
+	if at.Seq == 0 {
+		newest, err := l.newest(ctx)
+		if err != nil || newest.Seq == 0 {
+			return false
+		}
+		if q.After = newest.Seq - min(newest.Seq, watchedPast); q.After > 0 {
+			at = audit.Head{Seq: q.After}
+		}
+	}
+	page, err := l.List(ctx, q)
+	if err != nil {
+		return false
+	}
+	if len(page.Lines) > 0 && page.First > at.Seq+1 { // removed by their age or because the log is full
+		at = audit.Head{Seq: page.First - 1}
+	}
+	for _, line := range page.Lines {
+		err := at.Check(line)
+		at = audit.HeadOf(line)
+		l.found(at, err)
+	}
+	return page.More && ctx.Err() == nil
+}
+
+func (l *Log) found(at audit.Head, gap error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.status.Head = at
+	if gap == nil {
+		return
+	}
+	if l.status.Gaps++; l.status.Gaps == 1 {
+		l.status.First = gap.Error()
+		l.log.Error("the audit log has a gap", "err", gap)
+	}
+}
