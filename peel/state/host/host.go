@@ -68,6 +68,7 @@ type planned struct {
 	info    safefs.Info
 	content []byte
 	unknown bool // the content is not known
+	asIs    bool // the content is that of the host
 }
 
 // New returns the host as it is.
@@ -133,18 +134,14 @@ func (w *World) SetFile(name string, info safefs.Info, content []byte) {
 			}
 		}
 	}
-	w.files[name] = planned{info, content, info.Kind == safefs.File && content == nil}
+	w.files[name] = planned{info: info, content: content, unknown: info.Kind == safefs.File && content == nil}
 }
 
 // SetInfo plans the owner and mode of a file and keeps its content.
 func (w *World) SetInfo(name string, info safefs.Info) {
 	name = w.planned(name)
 	p, ok := w.files[name]
-	if !ok && info.Kind == safefs.File {
-		content, err := w.Read(name, info.Size)
-		p = planned{content: content, unknown: err != nil}
-	}
-	p.info = info
+	p.info, p.asIs = info, p.asIs || !ok && info.Kind == safefs.File
 	w.files[name] = p
 }
 
@@ -279,7 +276,7 @@ func (w *World) Read(name string, limit int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if p, ok := w.overlaid(name); ok {
+	if p, ok := w.overlaid(name); ok && !p.asIs {
 		switch {
 		case p.info.Kind == safefs.Absent:
 			return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
