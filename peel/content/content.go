@@ -29,7 +29,7 @@ import (
 )
 
 const (
-	readLimit = 30 * time.Second // how long Read waits for a content that has not arrived
+	readLimit = 30 * time.Second // how long the reads of a run wait together for contents that have not arrived
 
 	// All peels of a fleet get a document at the same moment. A peel that lacks more than largeBytes of what it names waits for a
 	// random time, at most largeSpread, before it fetches them.
@@ -115,21 +115,36 @@ func (c *Cache) Missing() (n int) {
 	return n
 }
 
+// A Budget bounds how long the reads of one run wait together, 30 s, so that a bus without many contents does not hold up a run for
+// each of them. The zero value is a whole one. It is not safe for concurrent use.
+type Budget struct{ spent time.Duration }
+
+// wait waits until arrived is closed. It returns false if the budget or ctx ended first.
+func (b *Budget) wait(ctx context.Context, arrived <-chan struct{}) bool {
+	start := time.Now()
+	timer := time.NewTimer(readLimit - b.spent)
+	defer timer.Stop()
+	defer func() { b.spent += time.Since(start) }()
+	select {
+	case <-arrived:
+		return true
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return false
+}
+
 // Read returns the content of a file that a document names: the document in force, or an earlier one that a run still uses. path
-// is the file's name in the config repo, for errors. If the content has not arrived, Read waits for it, at most 30 s.
-func (c *Cache) Read(ctx context.Context, path string, f content.File) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, readLimit)
-	defer cancel()
+// is the file's name in the config repo, for errors. If the content has not arrived, Read waits for it while the budget lasts.
+func (c *Cache) Read(ctx context.Context, b *Budget, path string, f content.File) ([]byte, error) {
 	defer c.endAsk(&f)
 	for damaged := false; ; {
 		here, arrived := c.ask(&f)
 		if !here {
-			select {
-			case <-arrived:
-				continue
-			case <-ctx.Done():
+			if !b.wait(ctx, arrived) {
 				return nil, c.late(ctx, path)
 			}
+			continue
 		}
 		plain, err := read(c.dir, f)
 		switch {
@@ -173,7 +188,7 @@ func (c *Cache) lose(blob string) {
 
 // late returns the error of a content that did not arrive.
 func (c *Cache) late(ctx context.Context, path string) error {
-	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	c.mu.Lock()

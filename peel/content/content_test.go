@@ -102,7 +102,7 @@ func files(all ...content.File) map[string]content.File {
 // reads fails the test unless the content can be read.
 func (x *fixture) reads(f content.File, want []byte) {
 	x.t.Helper()
-	if got, err := x.Read(x.t.Context(), "files/a", f); err != nil || !bytes.Equal(got, want) {
+	if got, err := x.Read(x.t.Context(), &Budget{}, "files/a", f); err != nil || !bytes.Equal(got, want) {
 		x.t.Errorf("read %d bytes, %v", len(got), err)
 	}
 }
@@ -111,7 +111,7 @@ func (x *fixture) reads(f content.File, want []byte) {
 func (x *fixture) fails(f content.File, after time.Duration) string {
 	x.t.Helper()
 	began := time.Now()
-	got, err := x.Read(x.t.Context(), "files/a", f)
+	got, err := x.Read(x.t.Context(), &Budget{}, "files/a", f)
 	if took := time.Since(began); err == nil || took != after {
 		x.t.Fatalf("read %d bytes after %v, %v", len(got), took, err)
 	}
@@ -207,7 +207,7 @@ func TestAContentThatTheBusLacksFailsAfterThirtySeconds(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		canceled := errors.New("the run was canceled")
 		time.AfterFunc(time.Second, func() { cancel(canceled) })
-		if _, err := x.Read(ctx, "files/a", f); !errors.Is(err, canceled) {
+		if _, err := x.Read(ctx, &Budget{}, "files/a", f); !errors.Is(err, canceled) {
 			t.Errorf("after a cancel: %v", err)
 		}
 		x.put(f, data)
@@ -217,6 +217,33 @@ func TestAContentThatTheBusLacksFailsAfterThirtySeconds(t *testing.T) {
 			t.Errorf("%d are missing after the bus had it for a minute; %d changes", x.Missing(), x.changes.Load())
 		}
 		x.reads(f, plain)
+	})
+}
+
+// TestTheReadsOfARunWaitThirtySecondsTogether: a run of many files whose contents are missing does not wait for each of them.
+func TestTheReadsOfARunWaitThirtySecondsTogether(t *testing.T) {
+	inBubble(t, func(t *testing.T, x *fixture) {
+		plain, late, data := sealed(100)
+		b := &Budget{}
+		x.Want(files(late))
+		time.AfterFunc(10*time.Second, func() { x.put(late, data) })
+		start := time.Now()
+		if got, err := x.Read(t.Context(), b, "files/late", late); err != nil || !bytes.Equal(got, plain) {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour) // the run does other things
+		waited := time.Since(start) - time.Hour
+		for i := range 200 {
+			_, missing, _ := sealed(200 + i)
+			before := time.Now()
+			if _, err := x.Read(t.Context(), b, "files/missing", missing); err == nil || !strings.Contains(err.Error(), "has not arrived in 30s") {
+				t.Fatal(err)
+			}
+			waited += time.Since(before)
+		}
+		if waited < readLimit || waited > readLimit+time.Second {
+			t.Errorf("the reads waited for %s", waited)
+		}
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seed-c01c3da5/zester/peel/content"
 	"github.com/seed-c01c3da5/zester/peel/state/file"
 	states "github.com/seed-c01c3da5/zester/settings/state"
 	"github.com/seed-c01c3da5/zester/settings/state/mustache"
@@ -38,6 +39,7 @@ func (f *Functions) contents(d Document) file.Inputs {
 		data = map[string]any{}
 	}
 	data["settings"] = templateSettings(d.Values)
+	budget := &content.Budget{}
 	return file.Inputs{
 		Data: data,
 		Source: func(ctx context.Context, name string) (file.Content, error) {
@@ -48,7 +50,7 @@ func (f *Functions) contents(d Document) file.Inputs {
 			case !ok:
 				return file.Content{}, fmt.Errorf("the settings of this peel have no content of %s: only states of the config repo can name one", name)
 			}
-			data, err := f.o.Files.Read(ctx, name, at)
+			data, err := f.o.Files.Read(ctx, budget, name, at)
 			key := d.Values.Get(states.CompiledKey).Get("files").Get(name).Get("key")
 			return file.Content{Data: data, Executable: at.Mode == "0755", Secret: key.Secret != nil}, err
 		},
