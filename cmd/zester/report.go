@@ -22,7 +22,7 @@ type outcome struct {
 	Peel     target.PeelID `json:"peel"`
 	Status   job.RowState  `json:"status"`
 	Late     bool          `json:"late,omitempty"` // it returned after the job had ended
-	Data     any           `json:"data,omitempty"`
+	Data     any           `json:"data,omitzero"`
 	Error    string        `json:"error,omitempty"`
 	Duration time.Duration `json:"duration_ns,omitempty"`
 }

@@ -137,7 +137,7 @@ const (
 type Result struct {
 	Success  bool          `json:"success"`
 	Outcome  Outcome       `json:"outcome,omitempty"`
-	Data     any           `json:"data,omitempty"`
+	Data     any           `json:"data,omitzero"`
 	Error    string        `json:"error,omitempty"`
 	Duration time.Duration `json:"duration"` // measured on the peel's monotonic clock, in nanoseconds
 }
@@ -260,7 +260,7 @@ type StateOutcome struct {
 type Event struct {
 	JID  JID       `json:"jid"`
 	Type string    `json:"type"` // "dispatched", "status"
-	Data any       `json:"data,omitempty"`
+	Data any       `json:"data,omitzero"`
 	Time time.Time `json:"timestamp"`
 	V    int       `json:"v"`
 }
