@@ -165,7 +165,7 @@ func (p *Peel) execute(ctx context.Context, r *request) {
 		result = rejection("the job's deadline passed before the work could start")
 	default:
 		result = p.call(work, r.Function, module.Call{
-			ID: r.ID, Args: r.Args, User: r.User, AfterStored: func(do func()) { after = append(after, do) },
+			ID: r.ID, Args: r.Args, User: r.User, JID: r.JID, StartBefore: r.startBefore, AfterStored: func(do func()) { after = append(after, do) },
 		}, nil)
 		switch {
 		case result.Success:

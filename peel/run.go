@@ -35,7 +35,7 @@ func (p *Peel) runEntry(ctx context.Context, f scheduler.Fire) wire.Result {
 		}()
 		ctx = work
 	}
-	result := p.call(ctx, f.Entry.Module, module.Call{Args: args, AfterStored: f.AfterStored}, mask.OfArgs(f.Entry.Args, args))
+	result := p.call(ctx, f.Entry.Module, module.Call{Args: args, JID: f.JID, AfterStored: f.AfterStored}, mask.OfArgs(f.Entry.Args, args))
 	if !result.Success && errors.Is(context.Cause(ctx), errStopped) {
 		result.Outcome, result.Error = wire.Interrupted, errStopped.Error()
 	}

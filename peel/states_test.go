@@ -92,7 +92,7 @@ func TestStatesAreAppliedFromTheSettings(t *testing.T) {
 		r := b.call("state.last", nil)
 		wants(t, r, true, "motd: changed drift")
 		data := r.Data.(map[string]any)
-		if data["commit"] != "c0ffee" || data["test"] != false || fmt.Sprint(data["counts"]) != "map[changed:1]" || data["digest"] == nil || data["duration_ns"] == nil {
+		if data["commit"] != "c0ffee" || data["test"] != false || fmt.Sprint(data["counts"]) != "map[changed:1 failed:0 skipped:0 unchanged:0 unknown:0 would_change:0]" || data["digest"] == nil || data["duration_ns"] == nil {
 			t.Errorf("%+v", data)
 		}
 	})

@@ -15,6 +15,7 @@ package highstate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -58,17 +59,14 @@ type Options struct {
 // Functions are the functions of one peel. They are safe for concurrent use.
 type Functions struct {
 	o     Options
-	turns *semaphore.Weighted // runs in test mode take one, others all
+	turns turns
 	runs  runs
 }
 
 // New returns the functions. It reads and writes nothing.
 func New(o Options) *Functions {
-	return &Functions{o: o, turns: semaphore.NewWeighted(allTurns), runs: runs{dir: o.Dir + "/runs"}}
+	return &Functions{o: o, turns: turns{places: semaphore.NewWeighted(allTurns)}, runs: runs{dir: o.Dir + "/runs"}}
 }
-
-// allTurns is more than a peel's functions that run at once.
-const allTurns = 1 << 20
 
 // All returns the functions by name.
 func (f *Functions) All() map[string]module.Func {
@@ -103,10 +101,11 @@ func (f *Functions) apply(ctx context.Context, call module.Call) wire.Result {
 
 // settle is state.settle.
 func (f *Functions) settle(ctx context.Context, call module.Call) wire.Result {
-	if err := f.turns.Acquire(ctx, allTurns); err != nil {
-		return failure("a run of states did not end: %v", context.Cause(ctx))
+	_, release, err := f.turns.take(ctx, call, false)
+	if err != nil {
+		return failure("%v", err)
 	}
-	defer f.turns.Release(allTurns)
+	defer release()
 	if err := state.New(state.Options{Dir: f.o.Dir, Lock: f.o.Lock}).Settle(ctx, text(call, "state")); err != nil {
 		return failure("%v", err)
 	}
@@ -139,14 +138,14 @@ func (f *Functions) single(ctx context.Context, function string, call module.Cal
 
 // run waits for its turn, reads the document in force, runs what choose says, and stores, reports and returns the result.
 func (f *Functions) run(ctx context.Context, call module.Call, test, full bool, choose func(Document) (state.Request, error)) wire.Result {
-	turns := int64(allTurns)
-	if test {
-		turns = 1
+	mine, release, err := f.turns.take(ctx, call, test)
+	if errors.Is(err, errDeadline) {
+		return wire.Result{Outcome: wire.Rejected, Error: "rejected: " + err.Error()}
 	}
-	if err := f.turns.Acquire(ctx, turns); err != nil {
-		return failure("another run of states did not end: %v", context.Cause(ctx))
+	if err != nil {
+		return failure("%v", err)
 	}
-	defer f.turns.Release(turns)
+	defer release()
 	d := f.o.Document()
 	q, err := choose(d)
 	if err != nil {
@@ -157,7 +156,7 @@ func (f *Functions) run(ctx context.Context, call module.Call, test, full bool, 
 		q.Commit, q.Digest, q.Origin = d.Settings.Commit, d.Settings.Digest, d.origin
 	}
 	m := mask.New(call.Secrets).With(d.Mask)
-	result, err := f.runner(d, m).Run(ctx, q)
+	result, err := f.runner(d, m, func(name string) { f.turns.begin(mine, name) }).Run(ctx, q)
 	if err != nil {
 		return failure("%v", err)
 	}
@@ -189,11 +188,11 @@ func (f *Functions) makeLater(call module.Call, own service.OwnCall) {
 	})
 }
 
-// runner returns a runner for the document.
-func (f *Functions) runner(d Document, m *mask.Mask) *state.Runner {
+// runner returns a runner for the document. begins is called with each state that begins.
+func (f *Functions) runner(d Document, m *mask.Mask, begins func(state string)) *state.Runner {
 	secrets := m.Secrets()
 	return state.New(state.Options{
-		Dir: f.o.Dir, Lock: f.o.Lock, Files: f.contents(d),
+		Dir: f.o.Dir, Lock: f.o.Lock, Files: f.contents(d), Begins: begins,
 		Exec: func(ctx context.Context, c state.Command) (state.Ended, error) {
 			code, output, err := f.o.Registry.Exec(ctx, module.StateCommand{
 				Shell: c.Shell, Argv: c.Argv, Cwd: c.Cwd, Env: c.Env, User: c.User, Stdin: c.Stdin, Secrets: secrets,

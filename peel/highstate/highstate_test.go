@@ -65,7 +65,7 @@ func TestARunUsesTheDocumentOfItsBeginning(t *testing.T) {
 	use(1)
 	r := registry(t, func() Document { return *now.Load() })
 	results := make(chan wire.Result, 2)
-	apply := func() { results <- r.Call(t.Context(), "state.highstate", module.Call{}) }
+	apply := func() { results <- r.Call(t.Context(), "state.highstate", module.Call{JID: "job-1"}) }
 	go apply()
 	if _, err := said.Read(make([]byte, 1)); err != nil {
 		t.Fatal(err)
@@ -76,6 +76,11 @@ func TestARunUsesTheDocumentOfItsBeginning(t *testing.T) {
 	defer cancel()
 	if r := r.Call(ctx, "state.highstate", module.Call{Args: map[string]any{"test": true}}); r.Success || !strings.Contains(r.Error, "another run of states did not end") {
 		t.Errorf("a test run beside another run: %+v", r)
+	}
+	// A job that waits says for whom before its deadline.
+	waiting := r.Call(t.Context(), "state.highstate", module.Call{StartBefore: time.Now().Add(replyMargin + 50*time.Millisecond)})
+	if waiting.Outcome != wire.Rejected || !strings.Contains(waiting.Error, "the run job-1 is in the state wait since 2") {
+		t.Errorf("a job beside another run: %+v", waiting)
 	}
 	use(2)
 	if err := os.WriteFile(dir+"/go", nil, 0o600); err != nil {

@@ -51,6 +51,10 @@ type Call struct {
 	// Secrets are masked in the output of commands before it is truncated and digested. If two begin at the same byte, the
 	// first in the list is masked. The caller masks the rest of the result.
 	Secrets []Secret
+	// JID names the job or the scheduled run.
+	JID wire.JID
+	// StartBefore is the deadline of the job, before which the work has to start. It is zero if there is none.
+	StartBefore time.Time
 	// AfterStored has do called when the result of the call is stored. It may be nil.
 	AfterStored func(do func())
 }
@@ -117,8 +121,9 @@ func (r *Registry) Call(ctx context.Context, name string, call Call) wire.Result
 	if err != nil {
 		return failure("%v", err)
 	}
+	call.ID, call.Args = "", args
 	start := time.Now()
-	result := guarded(ctx, name, f, Call{Args: args, User: call.User, Secrets: call.Secrets, AfterStored: call.AfterStored})
+	result := guarded(ctx, name, f, call)
 	result.Duration = time.Since(start)
 	data, err := canon.Normalize(result.Data)
 	if err != nil {

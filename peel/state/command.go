@@ -19,7 +19,7 @@ const maxCuts = 2
 
 // command plans cmd.run.
 func (x *run) command(ctx context.Context, s *state.State, a *state.CmdRun) ([]host.Step, error) {
-	if a.Creates != "" {
+	if a.Creates != "" && !x.again { // an attempt that failed may have made it
 		info, err := x.world.Stat(a.Creates)
 		if err != nil || info.Kind != 0 {
 			return nil, err
@@ -49,7 +49,7 @@ func (x *run) runCommand(ctx, work context.Context, s *state.State, a *state.Cmd
 	if err := x.memory.save(); err != nil {
 		return err
 	}
-	end, err := x.o.Exec(work, Command{Shell: a.Command, Argv: a.Argv, Cwd: a.Cwd, Env: a.Env, User: a.User, Stdin: a.Stdin, Timeout: s.Timeout})
+	end, err := x.o.Exec(work, Command{Shell: a.Command, Argv: a.Argv, Cwd: a.Cwd, Env: a.Env, User: a.User, Stdin: a.Stdin})
 	if err == nil && end.Code >= 0 || !isCutOff(ctx) {
 		x.memory.end(s.Name)
 		err = errors.Join(err, x.memory.save())

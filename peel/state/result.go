@@ -62,8 +62,13 @@ type Outcome struct {
 	Origin   *settings.Origin `json:"origin,omitempty"`
 }
 
-// Counts are how many states have each verdict.
+// Counts are how many states have each verdict. All verdicts are in it.
 type Counts map[Verdict]int
+
+// newCounts returns counts of nothing.
+func newCounts() Counts {
+	return Counts{Unchanged: 0, Changed: 0, Failed: 0, Skipped: 0, WouldChange: 0, Unknown: 0}
+}
 
 // A Result is what one run did, or would do.
 type Result struct {

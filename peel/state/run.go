@@ -37,18 +37,21 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/state"
 )
 
-// packageTimeout bounds a state of packages that names no timeout.
-const packageTimeout = 30 * time.Minute
+// Limits of a state that names no timeout, and of each of its guards.
+const (
+	packageTimeout = 30 * time.Minute // of a state of packages
+	stateTimeout   = time.Hour        // of any other
+	guardTimeout   = 5 * time.Minute
+)
 
 // A Command is a command of a state.
 type Command struct {
-	Shell   string // for the shell, if Argv is nil
-	Argv    []string
-	Cwd     string
-	Env     map[string]string
-	User    string
-	Stdin   string
-	Timeout time.Duration // 0: none
+	Shell string // for the shell, if Argv is nil
+	Argv  []string
+	Cwd   string
+	Env   map[string]string
+	User  string
+	Stdin string
 }
 
 // An Ended command has an exit code, -1 after a signal, and the beginning of its output.
@@ -63,6 +66,8 @@ type Options struct {
 	Lock  string                                              // the file that one run on the host holds
 	Exec  func(ctx context.Context, c Command) (Ended, error) // the error is of a command that could not be started
 	Files file.Inputs                                         // contents of the config repo, and data for templates
+	// Begins is called with the name of each state that begins. It may be nil.
+	Begins func(state string)
 	// HasSecret reports whether a text contains a secret; results show no diff of such a file. If nil, no text does.
 	HasSecret func(text []byte) bool
 }
@@ -108,13 +113,16 @@ func (r *Runner) Run(ctx context.Context, q Request) (*Result, error) {
 	x := newRun(r, q, m)
 	x.unread = unread
 	x.world.SetUnread(unread...)
-	result := &Result{Test: q.Test, Commit: q.Commit, Digest: q.Digest, Time: start.UTC(), Counts: Counts{}, States: []Outcome{}}
+	result := &Result{Test: q.Test, Commit: q.Commit, Digest: q.Digest, Time: start.UTC(), Counts: newCounts(), States: []Outcome{}}
 	if q.Whole && !q.Test {
 		m.keep(q.Set)
 	}
 	for i, s := range q.Set {
 		if i >= x.joined {
 			x.joined = i + x.join(ctx, q.Set[i:])
+		}
+		if r.o.Begins != nil {
+			r.o.Begins(s.Name)
 		}
 		o := x.state(ctx, s)
 		x.done[s.Name] = o
@@ -146,6 +154,7 @@ type run struct {
 	unread     []string            // paths of units that systemd has not read, as they are on the disk
 	putOff     string              // the state whose reaction is made after the run, because it ends the peel
 	joined     int                 // the index of the first state that is not among those whose packages are planned together
+	again      bool                // this is not the first attempt of the state
 	hardFailed bool
 }
 
@@ -195,8 +204,24 @@ func (x *run) state(ctx context.Context, s *state.State) *Outcome {
 
 // attempts runs a state until it succeeds or has no attempts left.
 func (x *run) attempts(ctx context.Context, s *state.State, o *Outcome) {
+	defer func() { x.again = false }()
+	var changes []host.Change // of all attempts, each once
 	for attempt := 1; ; attempt++ {
+		x.again = attempt > 1
 		x.once(ctx, s, o)
+		for _, c := range o.Changes {
+			if !slices.Contains(changes, c) {
+				changes = append(changes, c)
+			}
+		}
+		o.Changes = changes
+		switch {
+		case len(changes) == 0:
+		case o.Result == Unchanged:
+			o.Result = Changed
+		case o.Result == Skipped:
+			o.Result, o.Reason, o.Comment = Failed, "", "the run was canceled after an attempt that failed"
+		}
 		if o.Result != Failed || x.q.Test || s.Retry == nil || attempt >= s.Retry.Attempts {
 			return
 		}
@@ -214,12 +239,15 @@ func (x *run) attempts(ctx context.Context, s *state.State, o *Outcome) {
 // afterCancel is how long the step under way may go on after the run was canceled. States of packages may finish.
 const afterCancel = 20 * time.Second
 
-// timeoutOf returns how long a state may take, 0 if there is no limit.
+// timeoutOf returns how long a state may take.
 func timeoutOf(s *state.State) time.Duration {
-	if s.Timeout == 0 && strings.HasPrefix(s.Function, "pkg.") {
+	switch {
+	case s.Timeout > 0:
+		return s.Timeout
+	case strings.HasPrefix(s.Function, "pkg."):
 		return packageTimeout
 	}
-	return s.Timeout
+	return stateTimeout
 }
 
 // underWay returns the context of the steps of a state, which outlives that of the run.
@@ -240,14 +268,13 @@ func underWay(run context.Context, s *state.State) (ctx context.Context, stop fu
 func (x *run) once(run context.Context, s *state.State, o *Outcome) {
 	work, end := underWay(run, s)
 	defer end()
-	if timeout := timeoutOf(s); timeout > 0 {
-		work, end = context.WithTimeoutCause(work, timeout, &timeoutError{timeout})
-		defer end()
-	}
+	timeout := timeoutOf(s)
+	work, end = context.WithTimeoutCause(work, timeout, &timeoutError{timeout})
+	defer end()
 	ctx, cancel := context.WithCancelCause(work)
 	defer cancel(nil)
 	defer context.AfterFunc(run, func() { cancel(context.Cause(run)) })()
-	*o = Outcome{State: o.State, Function: o.Function, Origin: o.Origin}
+	*o = Outcome{State: o.State, Function: o.Function, Origin: o.Origin, Cause: o.Cause}
 	skip, err := x.guards(ctx, s)
 	if skip != "" && err == nil {
 		o.Result, o.Reason = Skipped, skip
@@ -271,34 +298,42 @@ func (x *run) once(run context.Context, s *state.State, o *Outcome) {
 	}
 }
 
-// guards runs onlyif and unless, in test mode as well.
+// guards runs onlyif and unless, in test mode as well. They say whether the state is to run at all, so a further attempt has no guards.
 func (x *run) guards(ctx context.Context, s *state.State) (skip Reason, err error) {
-	if len(s.OnlyIf)+len(s.Unless) > 0 && x.q.Test && x.world.Planned() {
+	if len(s.OnlyIf)+len(s.Unless) == 0 || x.again {
+		return "", nil
+	}
+	if x.q.Test && x.world.Planned() {
 		return "", &host.UnknownError{Why: "its guard may depend on a predicted change"}
 	}
 	for _, command := range s.OnlyIf {
-		end, err := x.o.Exec(ctx, Command{Shell: command})
+		code, err := x.guard(ctx, command)
 		if err != nil {
 			return "", fmt.Errorf("onlyif: %w", err)
 		}
-		if err := context.Cause(ctx); err != nil {
-			return "", err
-		}
-		if end.Code != 0 {
+		if code != 0 {
 			return OnlyIf, x.settle(s)
 		}
 	}
 	for _, command := range s.Unless {
-		end, err := x.o.Exec(ctx, Command{Shell: command})
+		code, err := x.guard(ctx, command)
 		if err != nil {
 			return "", fmt.Errorf("unless: %w", err)
 		}
-		if err := context.Cause(ctx); err != nil {
-			return "", err
-		}
-		if end.Code == 0 {
+		if code == 0 {
 			return Unless, x.settle(s)
 		}
 	}
 	return "", context.Cause(ctx)
+}
+
+// guard runs one command of onlyif or unless and returns its exit code.
+func (x *run) guard(ctx context.Context, command string) (code int, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, guardTimeout, fmt.Errorf("it took longer than %s", guardTimeout))
+	defer cancel()
+	end, err := x.o.Exec(ctx, Command{Shell: command})
+	if err == nil {
+		err = context.Cause(ctx)
+	}
+	return end.Code, err
 }

@@ -4,6 +4,7 @@ package state
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -237,6 +238,46 @@ func TestAStateIsTriedAgain(t *testing.T) {
 
 // TestACommandThatEndsThePeelRunsTwice: a command such as a restart of the host is tried once more by the next run, and then waits for a
 // person.
+// TestATryThatFailsIsNotForgotten: what an attempt changed is in the result of the last one, and what it left is not taken for success.
+func TestATryThatFailsIsNotForgotten(t *testing.T) {
+	for _, c := range []struct{ name, text, want string }{
+		{"what it made does not hold", "a: {cmd.run: {command: 'echo x >> DIR/n; false', creates: DIR/n}, retry: {attempts: 2, interval: 1ms}}", "a: failed intended"},
+		{"nor is it a guard", "a: {cmd.run: {command: 'echo x >> DIR/n; false'}, unless: 'test -e DIR/n', retry: {attempts: 2, interval: 1ms}}", "a: failed intended"},
+		{"changes of the first attempt", "a: {file.managed: {path: DIR/d/f, content: x, makedirs: true, check: [sh, -c, 'echo x >> DIR/n; rm -rf DIR/d; mkdir DIR/d; echo -n x > DIR/d/f; exit 1', '{}']}, retry: {attempts: 2, interval: 1ms}}", "a: changed intended"},
+	} {
+		h := newHost(t)
+		r := h.run(c.text, false)
+		h.wants(r, c.want)
+		if o := r.States[0]; len(o.Changes) == 0 {
+			t.Errorf("%s: no changes: %+v", c.name, o)
+		}
+		if want := "x\nx\n"; c.want != "a: changed intended" && h.read("n") != want {
+			t.Errorf("%s: the command ran %q", c.name, h.read("n"))
+		}
+	}
+}
+
+func TestStatesHaveLimitsByDefault(t *testing.T) {
+	h := newHost(t)
+	limits := map[string]time.Duration{}
+	h.r.o.Exec = func(ctx context.Context, c Command) (Ended, error) {
+		deadline, ok := ctx.Deadline()
+		if !ok {
+			t.Errorf("%s has no limit", c.Shell)
+		}
+		limits[c.Shell] = time.Until(deadline).Round(time.Second)
+		return Ended{}, nil
+	}
+	r := h.run("a: {cmd.run: {command: c}, onlyif: if}\nb: {cmd.run: {command: d}, timeout: 2m, onlyif: two}", false)
+	if limits["c"] != time.Hour || limits["if"] != 5*time.Minute || limits["d"] != 2*time.Minute || limits["two"] != 2*time.Minute {
+		t.Errorf("the limits are %v", limits)
+	}
+	// All counts are in the result, zeros too.
+	if data, err := json.Marshal(r); err != nil || !strings.Contains(string(data), `"counts":{"changed":2,"failed":0,"skipped":0,"unchanged":0,"unknown":0,"would_change":0}`) {
+		t.Errorf("%s, %v", data, err)
+	}
+}
+
 func TestACommandThatEndsThePeelRunsTwice(t *testing.T) {
 	h := newHost(t)
 	text := strings.ReplaceAll("kernel: {file.managed: {path: DIR/kernel, content: x}}\nboot: {cmd.run: {command: 'echo x >> DIR/boots; kill -9 $PPID'}, onchanges: [kernel]}\nafter: {cmd.run: {command: 'echo x >> DIR/after'}}", "DIR", h.dir)

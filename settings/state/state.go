@@ -62,7 +62,7 @@ type Fields struct {
 	OnlyIf   []string      `yaml:"onlyif"` // shell commands, or one; all must end with 0
 	Unless   []string      `yaml:"unless"` // shell commands, or one; none may end with 0
 	Retry    *Retry        `yaml:"retry"`
-	Timeout  time.Duration `yaml:"timeout"` // 0: none, pkg 30m
+	Timeout  time.Duration `yaml:"timeout"` // 0: 1h, pkg 30m
 	FailHard bool          `yaml:"failhard"`
 	Enabled  *bool         `yaml:"enabled"` // nil: true
 }
