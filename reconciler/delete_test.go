@@ -2,8 +2,12 @@ package reconciler
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"testing/fstest"
@@ -23,6 +27,7 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/worktree"
 	"github.com/seed-c01c3da5/zester/reconciler/propose"
 	"github.com/seed-c01c3da5/zester/reconciler/propose/schedules"
+	"github.com/seed-c01c3da5/zester/reconciler/record"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -170,4 +175,84 @@ func TestAnEntryThatRealPeelsRanIsRemoved(t *testing.T) {
 			t.Errorf("%q", got)
 		}
 	})
+}
+
+// TestWhatMastersRemoveIsNotHeldBack has enough settings that the guard counts. Entries that a request made go without an approval,
+// when they ran and when a person asks; the same change in a commit of a person waits.
+func TestWhatMastersRemoveIsNotHeldBack(t *testing.T) {
+	entries := "schedule:\n"
+	for i := range 12 {
+		entries += fmt.Sprintf("  e%d: {module: test.ping, interval: 1h}\n", i)
+	}
+	w := newWriter(t, fstest.MapFS{"top.yaml": {Data: []byte("base: {'*': [all]}\n")}, "settings/all.yaml": {Data: []byte(entries)}})
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		w.t, w.bus = t, b
+		w.master("m1")
+		w.peel("a")
+		time.Sleep(2 * time.Minute)
+		at := w.once("once")
+		for _, name := range []string{"kept", "other"} {
+			if err := w.ask("add", schedules.Add{Name: name, Target: "a", Fields: map[string]any{"module": "test.ping", "interval": "1h"}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		settled := func(what string) {
+			t.Helper()
+			time.Sleep(3 * time.Minute)
+			if r := w.record(); string(r.Commit) != w.head() || r.Blocked != nil {
+				t.Errorf("%s: %.7s is in force, not the head; waits: %+v", what, r.Commit, r.Blocked)
+			}
+		}
+		settled("entries of requests")
+		time.Sleep(time.Until(at) + 40*time.Minute)
+		if got := w.commits()[0]; !strings.HasPrefix(got, "zester: schedules: remove once") {
+			t.Fatalf("the newest commit is %q", got)
+		}
+		settled("an entry that ran")
+		if err := w.ask("remove", schedules.Change{Ref: "kept"}); err != nil {
+			t.Fatal(err)
+		}
+		settled("an entry that a person no longer wants")
+
+		clone := filepath.Join(w.dir, "clone")
+		run := func(args ...string) {
+			t.Helper()
+			if out, err := exec.Command("git", append([]string{"-C", clone, "-c", "user.name=zester", "-c", "user.email=zester@example.com"}, args...)...).CombinedOutput(); err != nil {
+				t.Fatalf("git %q: %v: %s", args, err, out)
+			}
+		}
+		if err := os.Mkdir(clone, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		run("clone", "-q", w.repo, ".")
+		run("rm", "-q", "settings/api/other.yaml", "top.d/api.yaml")
+		run("commit", "-q", "-m", "schedules: remove other")
+		run("push", "-q", "origin", "HEAD:main")
+		time.Sleep(3 * time.Minute)
+		if r := w.record(); r.Blocked == nil || !strings.Contains(r.Blocked.Reason, "no peel would have schedule.other any longer") {
+			t.Errorf("a commit that only looks like one of a master: %+v", r.Blocked)
+		}
+	})
+}
+
+func (w *writer) record() (r record.Record) {
+	w.t.Helper()
+	kv, err := w.bus.JetStream(w.t).KeyValue(w.t.Context(), record.Bucket)
+	if err == nil {
+		r, err = record.NewStore(kv, "", record.Source{}).Read(w.t.Context())
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return r
+}
+
+// head returns the newest commit of the branch.
+func (w *writer) head() string {
+	w.t.Helper()
+	out, err := exec.Command("git", "-C", w.repo, "rev-parse", "main").Output()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return strings.TrimSpace(string(out))
 }

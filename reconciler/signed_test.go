@@ -12,7 +12,6 @@ import (
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/propose/schedules"
-	"github.com/seed-c01c3da5/zester/reconciler/record"
 	"github.com/seed-c01c3da5/zester/settings"
 )
 
@@ -59,31 +58,13 @@ func (s *signedFleet) push(text string, options ...string) settings.Commit {
 	return c
 }
 
-func (s *signedFleet) head() settings.Commit {
-	s.t.Helper()
-	return settings.Commit(s.people.run(s.repo, "git", "rev-parse", "main"))
-}
-
-func (s *signedFleet) inForce() settings.Commit {
-	s.t.Helper()
-	kv, err := s.bus.JetStream(s.t).KeyValue(s.t.Context(), record.Bucket)
-	var r record.Record
-	if err == nil {
-		r, err = record.NewStore(kv, "", record.Source{}).Read(s.t.Context())
-	}
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return r.Commit
-}
-
 // stays wants that neither the branch nor the revision in force moves.
 func (s *signedFleet) stays(head, inForce settings.Commit) {
 	s.t.Helper()
-	if got := s.head(); got != head {
+	if got := settings.Commit(s.head()); got != head {
 		s.t.Errorf("somebody committed on %.7s: %q", head, s.commits()[0])
 	}
-	if got := s.inForce(); got != inForce {
+	if got := s.record().Commit; got != inForce {
 		s.t.Errorf("%.7s is in force, want %.7s", got, inForce)
 	}
 }
@@ -95,7 +76,7 @@ func TestNoMasterCommitsForAPersonOnACommitThatIsNotAccepted(t *testing.T) {
 		s.master("m1")
 		s.peel("a")
 		time.Sleep(2 * time.Minute)
-		good := s.inForce()
+		good := s.record().Commit
 		bad := s.push(evil)
 		time.Sleep(2 * time.Minute)
 		err := s.ask("add", schedules.Add{Name: "uptime", Fields: map[string]any{"module": "test.ping", "interval": "5m"}})
@@ -114,8 +95,8 @@ func TestNoMasterRemovesASpentEntryOnACommitThatIsNotAccepted(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		at := s.once("once")
 		time.Sleep(2 * time.Minute)
-		good := s.inForce()
-		if good != s.head() {
+		good := s.record().Commit
+		if string(good) != s.head() {
 			s.t.Fatalf("%.7s is in force, want the commit of the master", good)
 		}
 		bad := s.push(evil)
@@ -125,7 +106,7 @@ func TestNoMasterRemovesASpentEntryOnACommitThatIsNotAccepted(t *testing.T) {
 		s.people.run(s.clone, "git", "reset", "-q", "--hard", string(good))
 		s.people.run(s.clone, "git", "push", "-q", "-f", "origin", "HEAD:main")
 		time.Sleep(time.Hour)
-		if got := s.commits()[0]; !strings.HasPrefix(got, "zester: schedules: remove once") || s.inForce() != s.head() {
+		if got := s.commits()[0]; !strings.HasPrefix(got, "zester: schedules: remove once") || string(s.record().Commit) != s.head() {
 			s.t.Errorf("on the revision in force the entry is not removed: %q", got)
 		}
 	})
@@ -141,7 +122,7 @@ func TestACommitThatIsNotAcceptedCannotDeclareAnEntrySpent(t *testing.T) {
 			s.t.Fatal(err)
 		}
 		time.Sleep(5 * time.Minute)
-		good := s.inForce()
+		good := s.record().Commit
 		s.people.run(s.clone, "git", "pull", "-q", "--ff-only")
 		file := filepath.Join(s.clone, "settings", "api", "ok.yaml")
 		text, err := os.ReadFile(file)
@@ -166,7 +147,7 @@ func TestEveryCommitSinceTheOneInForceIsSigned(t *testing.T) {
 		s.push("# signed as well\n", s.people.ssh("alice")...)
 		s.master("m1")
 		time.Sleep(2 * time.Minute)
-		good := s.inForce()
+		good := s.record().Commit
 		s.push(evil)
 		bad := s.push("# a person's commit on it\n", s.people.ssh("alice")...)
 		time.Sleep(2 * time.Minute)
@@ -176,7 +157,7 @@ func TestEveryCommitSinceTheOneInForceIsSigned(t *testing.T) {
 		git("merge", "-q", "-s", "ours", "-m", "leave out what nobody signed", string(bad))
 		git("push", "-q", "origin", "HEAD:main") // no force: the merge comes after the unsigned commit
 		time.Sleep(2 * time.Minute)
-		merge := s.head()
+		merge := settings.Commit(s.head())
 		s.stays(merge, merge)
 
 		git("reset", "-q", "--hard", string(base)) // of a branch that began before the revision in force
@@ -184,7 +165,7 @@ func TestEveryCommitSinceTheOneInForceIsSigned(t *testing.T) {
 		git("merge", "-q", "-m", "with the main branch", string(merge))
 		git("push", "-q", "origin", "HEAD:main")
 		time.Sleep(2 * time.Minute)
-		merge = s.head()
+		merge = settings.Commit(s.head())
 		s.stays(merge, merge)
 	})
 }

@@ -28,7 +28,7 @@ const (
 	BucketUsers      = "users"       // name: a person, with limits and revocation
 	BucketEnroll     = "enroll"      // peel.<peel>: its enrollment; join.<token>: a join token
 	BucketIdentities = "identities"  // peel: its ID, and the key to which its secrets are sealed
-	BucketSchedules  = "schedules"   // last: the highest number of a schedule; key.<digest>: a request that was made with a key
+	BucketSchedules  = "schedules"   // last: the highest number of a schedule; key.<digest>: a request that was made with a key; removed.<commit>: entries that a commit of a master removes
 	BucketAlerts     = "alerts"      // alert.<hash>: an alert; silence.<id>: a silence; ping.<receiver>: the runs that it was told of
 	BucketHeld       = "held"        // action.<id>: what an assistant asked for and a person decides; peels.<id>: its peels
 	BucketTokens     = "tokens"      // token of the REST API; used.<token>: the time of its last use

@@ -25,6 +25,7 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/propose/edit"
 	"github.com/seed-c01c3da5/zester/reconciler/propose/schedules"
 	"github.com/seed-c01c3da5/zester/reconciler/record"
+	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/schedule/forecast"
 )
@@ -323,6 +324,11 @@ func (on *session) try(ctx context.Context, w intent) (*schedules.Changed, error
 	c := push.Change{
 		Files: on.writer.inRepo(files), Author: on.author(w.user), Message: strings.TrimSpace("schedules: "+w.title+"\n\n"+w.body) + "\n",
 	}
+	if removed := gone(repo, result); len(removed) > 0 {
+		c.Intend = func(ctx context.Context, commit gitrepo.Hash) error {
+			return record.NoteRemoval(ctx, on.store, settings.Commit(commit.String()), removed)
+		}
+	}
 	out := &schedules.Changed{Entry: entry, Branch: on.o.Branch, Proposed: on.o.Mode == Propose || w.propose}
 	if e := result.ByName(entry); len(e) == 1 {
 		out.File, out.Next = e[0].Pos.File, next(e[0].Entry)
@@ -339,6 +345,16 @@ func (on *session) try(ctx context.Context, w intent) (*schedules.Changed, error
 		return nil, err
 	}
 	return out, nil
+}
+
+// gone returns the names of the entries that requests made and that a change removes.
+func gone(before, after *edit.Repo) (names []string) {
+	for _, e := range before.Entries {
+		if e.Entry.API.ID > 0 && len(after.ByName(e.Entry.Name)) == 0 {
+			names = append(names, e.Entry.Name)
+		}
+	}
+	return names
 }
 
 // accepted returns the revision in force and the one that goes out in waves.

@@ -133,6 +133,23 @@ func (r *Reader) Passed(commit settings.Commit, tried func(settings.Commit) bool
 	}
 }
 
+// maxSince bounds the commits that [Reader.Since] returns.
+const maxSince = 200
+
+// Since returns a commit and its first parents back to one that sent is true of, without that. It returns none if no first parent
+// was sent, or only one before 200 others.
+func (r *Reader) Since(commit settings.Commit, sent func(settings.Commit) bool) (all []settings.Commit) {
+	for at := commit; !sent(at); {
+		parents, err := r.parents(at)
+		if err != nil || len(parents) == 0 || len(all) == maxSince {
+			return nil
+		}
+		all = append(all, at)
+		at = parents[0]
+	}
+	return all
+}
+
 // History returns the functions with which a [blame.Blamer] reads the repository. A revision from the archive has no
 // history: it counts as the origin of all its settings.
 func (r *Reader) History() blame.History {

@@ -143,10 +143,11 @@ func (w *Worker) guard(ctx context.Context, out *decide.Judgement, j Task, p *pl
 	if err != nil {
 		return err
 	}
-	extent := difference
+	from, extent := given, difference
 	// What a rollout replaces, or what not all peels have yet, is no loss: the fleet is to have the revision in force.
 	if next != nil || base != nil && !r.Done {
-		if extent, err = diff.Make(diff.Of(base), p); err != nil {
+		from = diff.Of(base)
+		if extent, err = diff.Make(from, p); err != nil {
 			return err
 		}
 	}
@@ -158,7 +159,11 @@ func (w *Worker) guard(ctx context.Context, out *decide.Judgement, j Task, p *pl
 	if r.Commit != "" && base == nil && len(r.Waves) > 0 {
 		g.Unreadable = fmt.Sprintf("the revision in force, %s, cannot be read or compiled, so no wave can go back to it: approved, this one goes to all peels at once", r.Commit.Short())
 	}
-	if exceeded, ok := errors.AsType[*diff.BlockedError](extent.Guard(r.LimitsOrDefault())); ok {
+	exceeded, err := w.exceeded(ctx, j, from, extent, p)
+	if err != nil {
+		return err
+	}
+	if exceeded != nil {
 		message := w.judged.Revision.Commit.Message
 		g.Exceeded, g.RemovesAll, g.Allowed = exceeded.Reason, exceeded.RemovesAll, exceeded.AllowedBy(message)
 		if g.Allowed && !w.mayAllow(signer) {
@@ -179,6 +184,38 @@ func (w *Worker) guard(ctx context.Context, out *decide.Judgement, j Task, p *pl
 	out.Guard = g
 	out.Change = &control.Judged{Commit: j.Commit, Hash: g.Hash, Change: control.ChangeOf(difference)}
 	return nil
+}
+
+// exceeded returns how a change d from a base to a plan exceeds the limits in force, nil if it does not. The entries that masters
+// removed since the revision in force, by their own notes, do not count.
+func (w *Worker) exceeded(ctx context.Context, j Task, from diff.Base, d *diff.Difference, p *plan.Plan) (*diff.BlockedError, error) {
+	limits := j.Record.LimitsOrDefault()
+	exceeded, ok := errors.AsType[*diff.BlockedError](d.Guard(limits))
+	if !ok {
+		return nil, nil
+	}
+	kv, err := w.o.JetStream.KeyValue(ctx, record.BucketRemovals)
+	if err != nil {
+		return nil, fmt.Errorf("cannot open the bucket %s: %w", record.BucketRemovals, err)
+	}
+	from.Removed = map[string]bool{}
+	for _, c := range w.o.Reader.Since(j.Commit, j.Record.IsSent) {
+		entries, err := record.Removal(ctx, kv, c)
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range entries {
+			from.Removed[name] = true
+		}
+	}
+	if len(from.Removed) == 0 {
+		return exceeded, nil
+	}
+	if d, err = diff.Make(from, p); err != nil {
+		return nil, err
+	}
+	exceeded, _ = errors.AsType[*diff.BlockedError](d.Guard(limits))
+	return exceeded, nil
 }
 
 // outgoing returns the rules, peels and fleet for sending a plan.

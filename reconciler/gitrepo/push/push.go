@@ -132,6 +132,8 @@ type Change struct {
 	Files   map[string][]byte // by path from the root of the repository; nil removes the file
 	Author  Person
 	Message string
+	// Intend is called with the hash of the commit before the commit is pushed; its error ends the push. It may be nil.
+	Intend func(ctx context.Context, commit gitrepo.Hash) error
 	// Branch is a new branch for the commit, which must not exist; empty: the branch of the options.
 	Branch string
 }
@@ -153,6 +155,11 @@ func (p *Pusher) Commit(ctx context.Context, base *gitrepo.Snapshot, c Change) (
 		u.Ref, u.Old = plumbing.NewBranchReferenceName(c.Branch), plumbing.ZeroHash
 		if err := u.Ref.Validate(); err != nil {
 			return gitrepo.Hash{}, fmt.Errorf("cannot push to branch %q: it is not a branch name", c.Branch)
+		}
+	}
+	if c.Intend != nil {
+		if err := c.Intend(ctx, gitrepo.Hash(commit)); err != nil {
+			return gitrepo.Hash{}, err
 		}
 	}
 	if err := p.push(ctx, u, &b); err != nil {

@@ -36,6 +36,8 @@ type Base struct {
 	Settings func(settings.Digest) (canon.Raw, error)
 	// Targets is the plan of the previous revision, nil if it is not known. The guard checks its targets.
 	Targets *plan.Plan
+	// Removed has the names of entries that masters removed on request, or because they had run. The guard does not count their loss.
+	Removed map[string]bool
 }
 
 // Of returns p as the base of another plan.
@@ -104,9 +106,9 @@ func Make(base Base, p *plan.Plan) (*Difference, error) {
 	}
 	d := &Difference{}
 	d.measureBase(before, peelsOf)
-	had := hasSettings(maps.Keys(peelsOf))
+	had := hasSettings(maps.Keys(peelsOf)) && base.wouldLose(before)
 	d.emptied, d.topEmpty = had && !hasSettings(maps.Keys(effective)), had && p.TopEmpty
-	moves, err := d.addGroups(sorted(changed), before, effective)
+	moves, err := d.addGroups(sorted(changed), before, base.Removed, effective)
 	if err != nil {
 		return nil, err
 	}
@@ -153,14 +155,14 @@ func (d *Difference) measureBase(before map[settings.Digest]content, peelsOf map
 }
 
 // addGroups adds the changes of all groups, and returns the move of each.
-func (d *Difference) addGroups(groups []*Group, before map[settings.Digest]content, effective map[settings.Digest]*plan.Effective) (moves []move, err error) {
+func (d *Difference) addGroups(groups []*Group, before map[settings.Digest]content, released map[string]bool, effective map[settings.Digest]*plan.Effective) (moves []move, err error) {
 	for _, g := range groups {
 		after, err := contentOf(effective[g.New])
 		if err != nil {
 			return nil, err
 		}
 		g.Entries, g.States = schedule.Diff(before[g.Old].entries, after.entries), compareStates(before[g.Old].values, after.values)
-		moves = append(moves, move{peels: g.Peels, before: before[g.Old], after: after, gone: d.extent.measure(g, before[g.Old], after)})
+		moves = append(moves, move{peels: g.Peels, before: before[g.Old], after: after, gone: d.extent.measure(g, before[g.Old].without(released), after)})
 		d.Counts.Added += len(g.Peels) * len(g.Entries.Added)
 		d.Counts.Changed += len(g.Peels) * (len(g.Entries.Retimed) + len(g.Entries.Swapped))
 		d.Counts.Removed += len(g.Peels) * len(g.Entries.Removed)

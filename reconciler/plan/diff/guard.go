@@ -41,6 +41,25 @@ type content struct {
 
 func (c content) size() int { return len(c.entries) + len(c.values) }
 
+// without returns the content without some entries.
+func (c content) without(names map[string]bool) content {
+	if len(names) > 0 {
+		c.entries = maps.Clone(c.entries)
+		maps.DeleteFunc(c.entries, func(name string, _ *schedule.Entry) bool { return names[name] })
+	}
+	return c
+}
+
+// wouldLose reports whether a peel has a setting whose loss counts.
+func (b Base) wouldLose(before map[settings.Digest]content) bool {
+	for _, c := range before {
+		if len(b.Removed) == 0 || c.without(b.Removed).size() > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // hasStates reports whether c has a state.
 func (c content) hasStates() bool {
 	for key := range c.values {
@@ -99,13 +118,16 @@ func (b Base) content(digest settings.Digest, known *plan.Effective) (c content,
 	return c, err
 }
 
-// measure adds the change of one group of peels. It returns the settings that the group loses: all removed settings below a
+// measure adds the change of one group of peels. before lacks the entries whose loss does not count. It returns the settings that the group loses: all removed settings below a
 // first key, if fewer are added below the same key.
 func (x *extent) measure(g *Group, before, after content) (gone []string) {
 	changed, removed, added := compareValues(before.values, after.values)
 	changed += len(g.Entries.Retimed) + len(g.Entries.Swapped)
 	added["schedule"] = len(g.Entries.Added)
 	for _, name := range g.Entries.Removed {
+		if before.entries[name] == nil {
+			continue // a master removed it
+		}
 		removed["schedule"] = append(removed["schedule"], entryPrefix+name)
 	}
 	lost := 0
