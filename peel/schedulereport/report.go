@@ -84,7 +84,7 @@ func entryReport(s *scheduler.EntryState, first, last int64) wire.EntryReport {
 func hours(s *scheduler.EntryState, first, last int64) []wire.ScheduleHour {
 	byHour := map[int64]wire.ScheduleHour{}
 	for _, h := range s.Tally.Hours {
-		if h.Hour >= first && h.Hour <= last {
+		if h.Hour >= first && h.Hour > last-wire.MaxScheduleHours && h.Hour <= last {
 			byHour[h.Hour] = h
 		}
 	}

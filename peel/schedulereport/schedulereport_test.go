@@ -68,6 +68,23 @@ func TestPendingFiresCountInTheirHour(t *testing.T) {
 	}
 }
 
+// A peel was cut off for three days, and the entry has not fired since: the scheduler still has an hour that masters refuse.
+func TestReportHasNoHourThatMastersRefuse(t *testing.T) {
+	s := state("weekly")
+	s.Tally.Hours = []wire.ScheduleHour{
+		{Hour: hourOf(now) - 72, FireCounts: wire.FireCounts{Ran: 1}},
+		{Hour: hourOf(now) - wire.MaxScheduleHours, FireCounts: wire.FireCounts{Ran: 1}},
+		{Hour: hourOf(now) - wire.MaxScheduleHours + 1, FireCounts: wire.FireCounts{Ran: 1}},
+	}
+	data, err := Encode(Build(Source{Peel: "web-01", States: []scheduler.EntryState{s}, Confirmed: now.Add(-72 * time.Hour)}, now))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if hours := decode(t, data).Entries[0].Hours; len(hours) != 1 || hours[0].Hour != hourOf(now)-wire.MaxScheduleHours+1 {
+		t.Errorf("%+v", hours)
+	}
+}
+
 func TestReportSaysWhatMastersNeedToKnow(t *testing.T) {
 	s := state("e")
 	s.State, s.Why, s.Error = rules.StateFailing, strings.Repeat("é", 200), strings.Repeat("x", 1000)
