@@ -173,7 +173,7 @@ func (t *Table) replaceRows(p *peel, r *wire.ScheduleState, first, right bool) {
 		now := newRow(name, e)
 		f := judge.Facts{
 			Entry: e, Plan: t.documents.plan(p.document.spec(name), r.Zone), Time: r.Time, Steady: at(p.steady),
-			Agrees: agrees && (e != nil || r.More == 0), Announced: at(int64(old.next)), Before: was,
+			Agrees: agrees && (e != nil || r.More == 0), Announced: old.announced(e), Before: was,
 		}
 		if p.document != nil {
 			f.Document = at(p.stored).Add(documentGrace)
@@ -217,6 +217,15 @@ func (t *Table) foundProblems(p *peel, f *judge.Facts, all []judge.Hour) (list [
 		}
 	}
 	return list
+}
+
+// announced returns the fire that an entry announced and that nothing has moved until its report e; zero: there is none. The next
+// fire of an interval follows the start and the end of each run, also of one by hand.
+func (r *row) announced(e *wire.EntryReport) time.Time {
+	if e == nil || r.running || seconds(e.Started) != r.started || seconds(e.Ended) != r.ended {
+		return time.Time{}
+	}
+	return at(int64(r.next))
 }
 
 // union yields the entries of a report and of the document, by name; the entry is nil if the report does not have it.

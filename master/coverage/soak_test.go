@@ -1,32 +1,23 @@
 package coverage_test
 
 import (
-	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
-	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/coverage"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
-	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
-	"github.com/seed-c01c3da5/zester/peel/wire"
-	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -68,36 +59,6 @@ func (p *soaked) clock() func() rules.Instant {
 		i := read()
 		i.Wall = i.Wall.Add(time.Duration(p.ahead.Load()))
 		return i
-	}
-}
-
-// A line connects a peel with the bus until it is cut.
-type line struct {
-	bus   *natstest.Bus
-	mu    sync.Mutex
-	conns []net.Conn
-	cut   bool
-}
-
-func (l *line) InProcessConn() (net.Conn, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.cut {
-		return nil, errors.New("the peel was killed")
-	}
-	c, err := l.bus.InProcessConn()
-	if err == nil {
-		l.conns = append(l.conns, c)
-	}
-	return c, err
-}
-
-func (l *line) kill() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.cut = true
-	for _, c := range l.conns {
-		_ = c.Close()
 	}
 }
 
@@ -157,23 +118,7 @@ func TestVerdictsAreTheTruthWhateverFails(t *testing.T) {
 func (s *soak) start(p *soaked) {
 	s.Helper()
 	p.line, p.up = &line{bus: s.bus}, time.Now()
-	one, err := peel.New(peel.Options{
-		ID: p.id, DataDir: p.dir, URL: s.bus.URL(), Connect: append(s.bus.Options(grants.RolePeel, p.id.Wire()), nats.InProcessServer(p.line)),
-		Zone: time.UTC, Simulated: true, Clock: p.clock(),
-	})
-	if err != nil {
-		s.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- one.Run(ctx) }()
-	p.stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			s.Errorf("%s: %v", p.id, err)
-		}
-	})
-	s.Cleanup(p.stop)
+	p.stop = s.peel(peel.Options{ID: p.id, DataDir: p.dir, Zone: time.UTC, Clock: p.clock()}, p.line)
 }
 
 // kill ends a peel as SIGKILL does: the next process finds the files as they are now, and the bus hears no more of this one.
@@ -346,25 +291,7 @@ func (s *soak) pause(p *soaked) {
 		function = "schedule.resume"
 	}
 	for _, entry := range []string{"tick", "fails"} {
-		jid := wire.NewJID()
-		data, err := canon.Marshal(wire.Request{JID: jid, Function: function, Args: map[string]any{"entry": entry}, Epoch: 1, User: "ann", V: wire.Version})
-		if err != nil {
-			s.Fatal(err)
-		}
-		returned := make(chan struct{}, 1)
-		sub, err := s.js.Conn().Subscribe(wire.StoredOf(jid, p.id.Wire()), func(*nats.Msg) { returned <- struct{}{} })
-		if err != nil {
-			s.Fatal(err)
-		}
-		if err := s.js.Conn().Publish(wire.Cmd(p.id.Wire()), data); err != nil {
-			s.Fatal(err)
-		}
-		select {
-		case <-returned:
-		case <-time.After(time.Minute):
-			s.Fatalf("%s: %s of %s has no return after a minute", p.id, function, entry)
-		}
-		_ = sub.Unsubscribe()
+		s.order(p.id, function, map[string]any{"entry": entry})
 	}
 	p.paused = !p.paused
 }

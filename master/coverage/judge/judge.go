@@ -43,7 +43,7 @@ type Facts struct {
 	Document time.Time
 	// Agrees reports whether the peel has the document, and its zone.
 	Agrees bool
-	// Announced is the next fire by the report before; zero: it announced none.
+	// Announced is the next fire by the report before; zero: it announced none, or a run has started or ended since.
 	Announced time.Time
 	Before    []Hour // the verdicts until now
 }
@@ -281,9 +281,9 @@ func (f *Facts) Lost(all []Hour) (time.Time, bool) {
 }
 
 // Disagreement returns why the fire that the peel announces is not one of its plan; empty if it is one. The zones of peel and
-// master, or their rules for daylight saving, differ then.
+// master, or their rules for daylight saving, differ then. A fire of an entry that needs another one may follow the end of a run.
 func (f *Facts) Disagreement() string {
-	if f.Entry == nil || f.Plan == nil || !f.Plan.Exact() || !f.isActive() || f.Entry.Next.IsZero() {
+	if f.Entry == nil || f.Plan == nil || !f.Plan.Exact() || f.Plan.entry.Needs.Entry != "" || !f.isActive() || f.Entry.Next.IsZero() {
 		return ""
 	}
 	if at, is := f.Plan.timing.Next(f.Entry.Next.Add(-1)); is && at.Equal(f.Entry.Next) {

@@ -57,6 +57,15 @@ func TestVerdictsOfAnHour(t *testing.T) {
 		{"of an interval, only the fire that the peel announced is checked", map[string]any{"interval": "5m"}, counts{}, func(f *judge.Facts) {
 			f.Announced = noon.Add(30 * time.Minute)
 		}, verdict.Counts{Expected: 1, Missed: 1}},
+		{"while a run is in flight, what was announced is open", map[string]any{"interval": "5m"}, counts{}, func(f *judge.Facts) {
+			f.Announced, f.Entry.Running = noon.Add(30*time.Minute), 1
+		}, verdict.Counts{}},
+		{"what was announced before a pause is not expected", map[string]any{"interval": "5m"}, counts{}, func(f *judge.Facts) {
+			f.Announced, f.Entry.Since = noon.Add(30*time.Minute), noon.Add(31*time.Minute)
+		}, verdict.Counts{}},
+		{"of another document, the peel does not say since when it fires", five, counts{Ran: 6}, func(f *judge.Facts) {
+			f.Agrees, f.Entry.Since = false, noon.Add(29*time.Minute)
+		}, verdict.Counts{Expected: 12, Ran: 6, Unknown: 6}},
 		{"windows close, and the peel may skip", map[string]any{"cron": "*/5 * * * *", "only_between": "12:00-12:30"}, counts{Ran: 6}, nil, verdict.Counts{Expected: 6, Ran: 6}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

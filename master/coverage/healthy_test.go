@@ -1,0 +1,89 @@
+package coverage_test
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/master/coverage"
+	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
+	"github.com/seed-c01c3da5/zester/peel"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// healthy runs n real peels with a schedule, and no fault.
+func (t *rig) healthy(n int, entries map[string]map[string]any) (ids []target.PeelID) {
+	t.Helper()
+	for i := range n {
+		id := target.PeelID(fmt.Sprint("host-", i))
+		ids = append(ids, id)
+		t.document(id, entries)
+		t.peel(peel.Options{ID: id, DataDir: t.TempDir(), Zone: time.UTC}, &line{bus: t.bus})
+	}
+	return ids
+}
+
+// never holds for a while that nothing is missed, unknown or unexpected, and that the table has none of the problems.
+func (t *rig) never(table *coverage.Table, d time.Duration, kinds ...verdict.Kind) {
+	t.Helper()
+	for end := time.Now().Add(d); time.Now().Before(end); {
+		time.Sleep(30 * time.Second)
+		synctest.Wait()
+		for _, p := range table.Problems() {
+			for _, k := range kinds {
+				if p.Kind == k {
+					t.Fatalf("%s: %s is %s on %s: %s", time.Now().UTC().Format(time.TimeOnly), p.Entry, p.Kind, p.Peel, p.Text)
+				}
+			}
+		}
+		cells, err := table.Cells(coverage.Query{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range cells {
+			if c.Counts.Missed+c.Counts.Unknown > 0 {
+				t.Fatalf("%s: %s on %s: %s", time.Now().UTC().Format(time.TimeOnly), c.Entry, c.Peel, text(c.Counts))
+			}
+		}
+	}
+}
+
+// An interval follows its runs: while one is in flight the peel announces a fire that the end of the run moves.
+func TestAnIntervalWhoseRunTakesLongIsNotMissed(t *testing.T) {
+	bubble(t, func(t *rig) {
+		table, _ := t.master()
+		sleeps := func(d string) map[string]any { return map[string]any{"duration": d} }
+		t.healthy(4, map[string]map[string]any{
+			"a": {"module": "test.sleep", "args": sleeps("6m"), "interval": "8m"},
+			"b": {"module": "test.sleep", "args": sleeps("2m"), "interval": "10m"},
+			"c": {"module": "test.sleep", "args": sleeps("10m"), "interval": "15m"},
+		})
+		t.never(table, 24*time.Hour, verdict.Missed)
+	})
+}
+
+// A run by hand moves the next fire of an interval.
+func TestAFireThatARunByHandMovesIsNotMissed(t *testing.T) {
+	bubble(t, func(t *rig) {
+		table, _ := t.master()
+		ids := t.healthy(20, map[string]map[string]any{"a": {"module": "test.ping", "interval": "1h"}})
+		t.never(table, time.Hour-5*time.Minute, verdict.Missed)
+		for _, id := range ids {
+			t.order(id, "schedule.run", map[string]any{"entry": "a"})
+		}
+		t.never(table, time.Hour, verdict.Missed)
+	})
+}
+
+// An entry with a timing of its own and a needed entry fires by both, so the peel may announce a fire of neither lattice.
+func TestAnEntryThatAlsoFollowsAnotherOneDoesNotDisagree(t *testing.T) {
+	bubble(t, func(t *rig) {
+		table, _ := t.master()
+		t.healthy(3, map[string]map[string]any{
+			"first":  cron("*/7 * * * *"),
+			"second": {"module": "test.ping", "cron": "*/30 * * * *", "timezone": "UTC", "needs": map[string]any{"entry": "first"}, "splay": "4m"},
+		})
+		t.never(table, 4*time.Hour, verdict.Missed, verdict.Disagrees)
+	})
+}
