@@ -172,7 +172,7 @@ func (t *Table) replaceRows(p *peel, r *wire.ScheduleState, first, right bool) {
 		}
 		now := newRow(name, e)
 		f := judge.Facts{
-			Entry: e, Plan: t.documents.plan(p.document.spec(name), r.Zone), Time: r.Time, Steady: at(p.steady),
+			Entry: e, Plan: t.documents.plan(p.document.spec(name), r.Zone), Time: r.Time, From: r.From, Steady: at(p.steady),
 			Agrees: agrees && (e != nil || r.More == 0), Announced: old.announced(e), Before: was,
 		}
 		if p.document != nil {

@@ -41,8 +41,9 @@ func Build(s Source, now time.Time) wire.ScheduleState {
 	}
 	first := hourOf(now) - repeatedHours
 	if confirmed := hourOf(s.Confirmed); confirmed < first {
-		first = confirmed
+		first = max(confirmed, hourOf(now)-wire.MaxScheduleHours+1)
 	}
+	r.From = first
 	for i := range s.States {
 		e := entryReport(&s.States[i], first, hourOf(now))
 		e.Local = s.Settings.Schedule[e.Name] == nil
@@ -84,7 +85,7 @@ func entryReport(s *scheduler.EntryState, first, last int64) wire.EntryReport {
 func hours(s *scheduler.EntryState, first, last int64) []wire.ScheduleHour {
 	byHour := map[int64]wire.ScheduleHour{}
 	for _, h := range s.Tally.Hours {
-		if h.Hour >= first && h.Hour > last-wire.MaxScheduleHours && h.Hour <= last {
+		if h.Hour >= first && h.Hour <= last {
 			byHour[h.Hour] = h
 		}
 	}
@@ -111,23 +112,32 @@ func utc(at time.Time) time.Time {
 // cut shortens a text to its first 256 bytes of valid UTF-8.
 func cut(text string) string { return strings.ToValidUTF8(text[:min(len(text), maxText)], "") }
 
-// Encode encodes a report within [wire.MaxScheduleSize]. If it is larger, entries keep the newest three hours; then entries that
-// are well are left out, and last the others, and counted in More.
+// Encode encodes a report within [wire.MaxScheduleSize]. One that is larger says less about the past: entries keep half of the
+// newest hours, as often as needed, but three at least. Then entries that are well are left out, and last the others, and counted
+// in More.
 func Encode(r wire.ScheduleState) ([]byte, error) {
 	data, err := canon.Marshal(r)
+	last := hourOf(r.Time)
+	for hours := min(last-r.From+1, wire.MaxScheduleHours); err == nil && len(data) > wire.MaxScheduleSize && hours > leastHours; {
+		hours = max((hours+1)/2, leastHours)
+		r.From = last - hours + 1
+		for i := range r.Entries {
+			e := &r.Entries[i]
+			e.Hours = slices.DeleteFunc(e.Hours, func(h wire.ScheduleHour) bool { return h.Hour < r.From })
+		}
+		data, err = canon.Marshal(r)
+	}
 	if err != nil || len(data) <= wire.MaxScheduleSize {
 		return data, err
 	}
 	size := 0
 	sizes := make(map[string]int, len(r.Entries))
 	for i := range r.Entries {
-		e := &r.Entries[i]
-		e.Hours = e.Hours[max(0, len(e.Hours)-leastHours):]
-		one, err := canon.Marshal(e)
+		one, err := canon.Marshal(&r.Entries[i])
 		if err != nil {
 			return nil, err
 		}
-		sizes[e.Name] = len(one)
+		sizes[r.Entries[i].Name] = len(one)
 		size += len(one)
 	}
 	const room = wire.MaxScheduleSize - 4<<10 // for the other fields

@@ -1,7 +1,10 @@
 package schedulereport
 
 import (
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -170,6 +173,28 @@ func TestReportOnAThousandEntriesFitsAndKeepsThoseWithProblems(t *testing.T) {
 	}
 }
 
+// The first report of a process has 49 hours of 400 entries, which is too much. It keeps all entries, and says from when it is complete.
+func TestReportThatIsTooLargeSaysLessAboutThePast(t *testing.T) {
+	var states []scheduler.EntryState
+	for i := range 400 {
+		states = append(states, state(fmt.Sprintf("entry-%04d", i)))
+	}
+	states[0].Pending = []time.Time{now.Add(-40 * time.Hour)}
+	data, err := Encode(Build(Source{Peel: "web-01", States: states}, now))
+	if err != nil || len(data) > wire.MaxScheduleSize {
+		t.Fatalf("%d bytes, %v", len(data), err)
+	}
+	r := decode(t, data)
+	if r.From != hourOf(now)-24 || len(r.Entries) != 400 || r.More != 0 {
+		t.Errorf("from hour %d of %d, %d entries and %d more", r.From, hourOf(now), len(r.Entries), r.More)
+	}
+	for _, e := range r.Entries {
+		if len(e.Hours) != 25 || e.Hours[0].Hour != r.From {
+			t.Fatalf("%s has %d hours", e.Name, len(e.Hours))
+		}
+	}
+}
+
 func TestReportsAreAtLeastFiveSecondsApart(t *testing.T) {
 	a := agenda{at: now.Add(time.Hour)}
 	a.want(now)
@@ -207,6 +232,47 @@ func TestNameOfAZone(t *testing.T) {
 		if name := ZoneName(time.Local); name != want {
 			t.Errorf("TZ=%q: %q", value, name)
 		}
+	}
+}
+
+// The usual ways to give a container the zone of its host copy or mount the file, which then has no name.
+func TestNameOfAZoneThatIsACopy(t *testing.T) {
+	tokyo, err := os.ReadFile("/usr/share/zoneinfo/Asia/Tokyo")
+	if err != nil {
+		t.Skip("this host has no zones")
+	}
+	berlin, err := os.ReadFile("/usr/share/zoneinfo/Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		files map[string]string // below the root
+		want  string
+	}{
+		"no file":                       {nil, ""},
+		"no zone":                       {map[string]string{"etc/localtime": "TZif"}, ""},
+		"a copy and its name":           {map[string]string{"etc/localtime": string(tokyo), "etc/timezone": "Asia/Tokyo\n"}, "Asia/Tokyo"},
+		"another name for the same":     {map[string]string{"etc/localtime": string(tokyo), "etc/timezone": "Japan"}, "Japan"},
+		"the name is that of the image": {map[string]string{"etc/localtime": string(tokyo), "etc/timezone": "Etc/UTC"}, ""},
+		"daylight saving differs":       {map[string]string{"etc/localtime": string(berlin), "etc/timezone": "Africa/Lagos"}, ""},
+		"the name is no zone":           {map[string]string{"etc/localtime": string(tokyo), "etc/timezone": "../etc/passwd"}, ""},
+		"found among all zones": {map[string]string{
+			"etc/localtime": string(tokyo), "etc/timezone": "Etc/UTC", "usr/share/zoneinfo/posix/Asia/Tokyo": string(tokyo), "usr/share/zoneinfo/posixrules": string(tokyo),
+			"usr/share/zoneinfo/Asia/Tokyo": string(tokyo), "usr/share/zoneinfo/Europe/Berlin": string(berlin),
+		}, "Asia/Tokyo"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root := t.TempDir()
+			for file, data := range c.files {
+				path := filepath.Join(root, file)
+				if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(data), 0o644)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := hostZone(root, now); got != c.want {
+				t.Errorf("%q, want %q", got, c.want)
+			}
+		})
 	}
 }
 

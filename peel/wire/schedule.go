@@ -33,6 +33,9 @@ type ScheduleState struct {
 	Zone    string        `json:"zone,omitempty"` // the zone of entries that name none, as the host has it
 	Time    time.Time     `json:"time"`           // the peel's wall clock when the report was made
 	Started time.Time     `json:"started"`        // when the process started
+	// From is the first hour since the Unix epoch of which the entries have all fires that the peel remembers. Of an earlier hour
+	// the report says nothing. It is at most 48 hours before Time; 0 stands for 11.
+	From int64 `json:"from,omitempty"`
 	// Entries are sorted by name. Entries that do not fit are only counted in More: the first ones by name are left out of
 	// those that are well, then of the others.
 	Entries []EntryReport `json:"entries,omitempty"`
@@ -92,7 +95,7 @@ type FireCounts struct {
 }
 
 // A ScheduleHour has the counts of the fires whose nominal time is in one hour of UTC. A report has the hours of the last 12 h
-// with fires, and earlier ones (48 h at most) since the last report that the stream confirmed.
+// with fires, and earlier ones (48 h at most) since the last report that the stream confirmed; fewer if it would be too large.
 type ScheduleHour struct {
 	Hour int64 `json:"hour"` // hours since the Unix epoch
 	FireCounts
@@ -142,6 +145,8 @@ func (r *ScheduleState) check() error {
 	switch {
 	case len(r.Entries) > maxScheduleNames || r.More < 0 || r.More > maxScheduleNames:
 		return fmt.Errorf("%d entries and %d more, the limit is %d", len(r.Entries), r.More, maxScheduleNames)
+	case r.From != 0 && (r.From > r.Time.Unix()/3600 || r.From <= r.Time.Unix()/3600-MaxScheduleHours):
+		return fmt.Errorf("its fires are complete from hour %d on, which is not among the %d until it was made", r.From, MaxScheduleHours)
 	case len(r.Commit)+len(r.Digest)+len(r.Version)+len(r.Zone) > 4*maxScheduleText:
 		return fmt.Errorf("commit, digest, version and zone have more than %d bytes", 4*maxScheduleText)
 	}

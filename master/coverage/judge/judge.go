@@ -36,6 +36,7 @@ type Facts struct {
 	Entry *wire.EntryReport // nil: the report does not have it
 	Plan  *Plan             // by the document; nil: the document does not have it, or it cannot be read
 	Time  time.Time         // when the report was made
+	From  int64             // the first hour of which the report has all fires; 0: see [wire.ScheduleState]
 	// Steady is since when the peel has reported without a break, and with a right clock. Fires before it that are not
 	// accounted for are unknown.
 	Steady time.Time
@@ -65,40 +66,48 @@ func (f *Facts) since() time.Time {
 	return since
 }
 
-// Judge returns the verdicts on the fires of one entry, by hour, oldest first. They replace those in Facts.Before; hours that the
-// report does not have any more keep theirs.
+// Judge returns the verdicts on the fires of one entry, by hour, oldest first. They replace those in Facts.Before, but for hours that
+// the report does not have any more, and for those of which it has fewer fires than the peel has reported before.
 func Judge(f Facts) []Hour {
 	oldest := HourOf(f.Time) - MaxHours + 1
-	tally := f.tally(oldest)
-	first := HourOf(f.Time) - repeated + 1 // of the hours that a report has whether or not there were fires
-	if len(tally) > 0 {
-		first = min(first, tally[0].Hour)
-	}
+	first := max(cmp.Or(f.From, HourOf(f.Time)-repeated+1), oldest)
+	tally := f.tally(first)
 	var list []Hour
-	for _, h := range f.Before {
-		if h.Hour >= oldest && h.Hour < first {
-			list = append(list, h)
+	before := f.Before
+	for ; len(before) > 0 && before[0].Hour < first; before = before[1:] {
+		if before[0].Hour >= oldest {
+			list = append(list, before[0])
 		}
 	}
 	lacks := f.lacks(first, tally)
 	for hour := first; hour <= HourOf(f.Time)+1; hour++ {
 		t := find(tally, hour)
-		if h := f.hour(hour, t, lacks[hour]); h.Counts != (verdict.Counts{}) {
+		h := f.hour(hour, t, lacks[hour])
+		for len(before) > 0 && before[0].Hour < hour {
+			before = before[1:]
+		}
+		if len(before) > 0 && before[0].Hour == hour && before[0].reported() > t.Ran+t.Skipped+t.Missed+t.Manual {
+			h = before[0]
+		}
+		if h.Counts != (verdict.Counts{}) {
 			list = append(list, h)
 		}
 	}
 	return list
 }
 
-// repeated is how many hours a report repeats at least.
+// reported returns how many fires of an hour the peel has certainly reported.
+func (h *Hour) reported() uint64 { return h.Ran + h.Skipped + h.Unexpected }
+
+// repeated is how many hours a report has that does not say how many.
 const repeated = 12
 
-// tally returns the hours of the report that can be right: none is older than oldest, or begins more than [Margin] after the report.
-func (f *Facts) tally(oldest int64) []wire.ScheduleHour {
+// tally returns the hours of the report that can be right: none is before first, or begins more than [Margin] after the report.
+func (f *Facts) tally(first int64) []wire.ScheduleHour {
 	if f.Entry == nil {
 		return nil
 	}
-	from, _ := search(f.Entry.Hours, oldest)
+	from, _ := search(f.Entry.Hours, first)
 	until, _ := search(f.Entry.Hours, HourOf(f.Time.Add(Margin))+1)
 	return f.Entry.Hours[from:until]
 }

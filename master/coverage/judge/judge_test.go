@@ -1,6 +1,7 @@
 package judge_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -93,6 +94,31 @@ func TestVerdictsOfAnHour(t *testing.T) {
 				t.Errorf("%+v, want %+v", got, c.want)
 			}
 		})
+	}
+}
+
+// The report is complete from 14:00 on. Of the hours until then it says nothing, and of that from 14:00 it has fewer fires than the peel
+// has reported before, as its clock was set back over them.
+func TestAReportThatSaysLessTakesNoVerdictBack(t *testing.T) {
+	hour := judge.HourOf(noon)
+	before := []judge.Hour{
+		{Hour: hour - judge.MaxHours, Counts: verdict.Counts{Expected: 1, Ran: 1}}, // too old
+		{Hour: hour, Counts: verdict.Counts{Expected: 12, Ran: 11, Skipped: 1}},
+		{Hour: hour + 1, Counts: verdict.Counts{Expected: 12, Unknown: 12}},
+		{Hour: hour + 2, Counts: verdict.Counts{Expected: 12, Ran: 12}},
+		{Hour: hour + 3, Counts: verdict.Counts{Expected: 12, Ran: 4, Unknown: 8}},
+	}
+	got := judge.Judge(judge.Facts{
+		Entry: &wire.EntryReport{
+			Name: "entry", State: judge.Active, Since: noon.Add(-time.Hour),
+			Hours: []wire.ScheduleHour{{Hour: hour + 2, FireCounts: wire.FireCounts{Ran: 3}}, {Hour: hour + 3, FireCounts: wire.FireCounts{Ran: 12}}},
+		},
+		Plan: plan(t, map[string]any{"cron": "*/5 * * * *"}), Time: noon.Add(4*time.Hour - time.Second), From: hour + 2,
+		Steady: noon.Add(-time.Hour), Document: noon.Add(-time.Hour), Agrees: true, Before: before,
+	})
+	want := slices.Concat(before[1:4], []judge.Hour{{Hour: hour + 3, Counts: verdict.Counts{Expected: 12, Ran: 12}}})
+	if !slices.Equal(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
 	}
 }
 
