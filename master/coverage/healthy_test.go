@@ -2,6 +2,7 @@ package coverage_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -102,6 +103,30 @@ func TestNothingIsMissedOfSevenHundredEntries(t *testing.T) {
 			stop := t.peel(o, &line{bus: t.bus})
 			t.never(table, 10*time.Minute, 5*time.Hour-time.Minute, verdict.Missed, verdict.Disagrees)
 			stop()
+		}
+	})
+}
+
+// The host's zone has no name, so its fires cannot be computed. They count as the peel says, and the peel is known to be unchecked.
+func TestRunsInAZoneWithoutANameAreExpected(t *testing.T) {
+	bubble(t, func(t *rig) {
+		table, _ := t.master()
+		h := t.host("web-1", t.document("web-1", map[string]map[string]any{
+			"backup": {"module": "test.ping", "cron": "*/5 * * * *"}, "sync": {"module": "test.ping", "cron": "*/7 * * * *"}, "utc": cron("*/5 * * * *"),
+		}))
+		h.state.Zone = "Local"
+		for _, name := range []string{"backup", "sync", "utc"} {
+			h.entry(name)
+		}
+		h.report(0)
+		t.until("01:31", "web-1")
+		h.ran("backup", "01:05", "01:31", five)
+		h.ran("utc", "00:05", "01:31", five)
+		h.report(0)
+		t.want(table, "web-1", "backup", "expected 6, ran 6")
+		t.problems(table, "disagrees web-1")
+		if text := table.Problems()[0].Text; !strings.HasPrefix(text, "zone: ") || !strings.HasSuffix(text, "the fires of backup and 1 more are not checked") {
+			t.Error(text)
 		}
 	})
 }

@@ -38,6 +38,11 @@ type peel struct {
 	arrivals []arrival             // of the entries of the document
 	revision unique.Handle[source] // that was in force when the document was written
 	zone     unique.Handle[string]
+	// uncomputed is how many active entries of the document have fires that this master cannot compute, and the name of the first.
+	uncomputed struct {
+		n     int
+		first unique.Handle[string]
+	}
 
 	arrived  int64 // of the newest report; 0: none
 	reported int64 // time of the newest report whose clock was right
@@ -82,6 +87,8 @@ type state uint8
 // states are the words of a [state]. Others are "other", and "" is that of an entry that the report does not have.
 var states = []string{"", judge.Active, "disabled", "paused_manual", "paused_errors", "paused_invalid", "exhausted", "other"}
 
+const activeState state = 1
+
 func stateOf(word string) state { return state(max(slices.Index(states[:len(states)-1], word), 0)) }
 
 func (s state) String() string { return states[s] }
@@ -113,10 +120,27 @@ func (p *peel) disagreement(t *Table) string {
 	case p.isStale():
 		return "document: it runs other settings than those that were published " + at(p.stored).Format(time.RFC3339)
 	}
-	if zone := p.zone.Value(); zone != "" && zone != "Local" && t.zones.location(zone) == nil {
-		return fmt.Sprintf("zone: masters do not know %.64q", zone)
+	zone := p.zone.Value()
+	isNamed := zone != "" && zone != "Local"
+	text := ""
+	switch isKnown := isNamed && t.zones.location(zone) != nil; {
+	case isNamed && !isKnown:
+		text = fmt.Sprintf("zone: masters do not know %.64q", zone)
+	case p.uncomputed.n == 0:
+		return ""
+	case isKnown:
+		text = "document: this master cannot read all entries"
+	default:
+		text = "zone: the peel does not know the name of its host's zone, which /etc/timezone may have"
 	}
-	return ""
+	switch n := p.uncomputed.n; n {
+	case 0:
+		return text
+	case 1:
+		return fmt.Sprintf("%s; the fires of %s are not checked", text, p.uncomputed.first.Value())
+	default:
+		return fmt.Sprintf("%s; the fires of %s and %d more are not checked", text, p.uncomputed.first.Value(), n-1)
+	}
 }
 
 // at returns the instant of Unix seconds, zero for 0.
@@ -163,7 +187,7 @@ func (t *Table) replaceRows(p *peel, r *wire.ScheduleState, first, right bool) {
 	agrees := right && p.has == p.wanted && p.document != nil
 	var rows []row
 	var hours [][]judge.Hour
-	p.problems = nil
+	p.problems, p.uncomputed.n = nil, 0
 	for name, e := range t.union(p, r) {
 		i, known := slices.BinarySearchFunc(before, name, compareName)
 		old, was := row{}, []judge.Hour(nil)
@@ -171,9 +195,15 @@ func (t *Table) replaceRows(p *peel, r *wire.ScheduleState, first, right bool) {
 			old, was = before[i], verdicts[i]
 		}
 		now := newRow(name, e)
+		spec := p.document.spec(name)
 		f := judge.Facts{
-			Entry: e, Plan: t.documents.plan(p.document.spec(name), r.Zone), Time: r.Time, From: r.From, Steady: at(p.steady),
+			Entry: e, Plan: t.documents.plan(spec, r.Zone), Time: r.Time, From: r.From, Steady: at(p.steady),
 			Agrees: agrees && (e != nil || r.More == 0), Announced: old.announced(e), Before: was,
+		}
+		if f.Uncomputed = spec != nil && f.Plan == nil; f.Uncomputed && now.state == activeState {
+			if p.uncomputed.n++; p.uncomputed.n == 1 {
+				p.uncomputed.first = now.name
+			}
 		}
 		if p.document != nil {
 			f.Document = at(p.stored).Add(documentGrace)
@@ -351,7 +381,7 @@ func (t *Table) away(p *peel, now time.Time) {
 	for i := range p.rows {
 		r := &p.rows[i]
 		plan := t.documents.plan(p.document.spec(r.name.Value()), p.zone.Value())
-		if plan == nil || r.state > 1 {
+		if plan == nil || r.state > activeState {
 			continue
 		}
 		a.Since = at(p.stored)

@@ -3,8 +3,6 @@ package schedulereport
 import (
 	"cmp"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -157,19 +155,4 @@ func Encode(r wire.ScheduleState) ([]byte, error) {
 // isWell reports whether an entry is active and its newest fire ran without a problem.
 func isWell(e *wire.EntryReport) bool {
 	return (e.State == string(rules.StateActive) || e.State == string(rules.StateDisabled)) && e.Breaker == "" && e.InRow == 0 && len(e.Problems) == 0
-}
-
-// ZoneName returns the IANA name of a zone. That of the host comes from its configuration; it is "Local" if that has no name.
-func ZoneName(zone *time.Location) string {
-	if zone != time.Local {
-		return zone.String()
-	}
-	if name, ok := os.LookupEnv("TZ"); ok {
-		return cmp.Or(strings.TrimPrefix(name, ":"), "UTC")
-	}
-	file, err := filepath.EvalSymlinks("/etc/localtime")
-	if _, name, ok := strings.Cut(file, "zoneinfo/"); err == nil && ok {
-		return name
-	}
-	return zone.String()
 }

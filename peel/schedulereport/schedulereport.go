@@ -50,12 +50,13 @@ type Settings struct {
 type Reporter struct {
 	o       Options
 	started time.Time
+	zone    string
 	changed chan struct{}
 }
 
 // New returns a Reporter.
 func New(o Options) *Reporter {
-	return &Reporter{o: o, started: o.Clock().Wall, changed: make(chan struct{}, 1)}
+	return &Reporter{o: o, started: o.Clock().Wall, zone: ZoneName(o.Zone), changed: make(chan struct{}, 1)}
 }
 
 // Changed makes a report due. Any goroutine may call it; it does not block.
@@ -101,7 +102,7 @@ func (r *Reporter) send(ctx context.Context, confirmed time.Time) bool {
 		return false // the peel is shutting down
 	}
 	report := Build(Source{
-		Peel: r.o.Peel, Zone: ZoneName(r.o.Zone), Started: r.started, Settings: r.o.Settings(), States: states, Confirmed: confirmed,
+		Peel: r.o.Peel, Zone: r.zone, Started: r.started, Settings: r.o.Settings(), States: states, Confirmed: confirmed,
 	}, r.o.Clock().Wall)
 	data, err := Encode(report)
 	if err != nil {

@@ -9,6 +9,8 @@
 // Fires of intervals that follow runs, of deferred windows and of needs cannot be computed exactly. Of these only the fire that
 // the peel announced itself is checked: if nothing ran since, it is missed.
 //
+// Of an entry whose fires this master cannot compute, such as one in a zone that it does not know, only what the peel counts is known.
+//
 // Known gap: if an entry lost one fire and ran once too often in the same hour, the counts are as expected, and neither is found.
 package judge
 
@@ -34,9 +36,11 @@ type Hour struct {
 // Facts are what is known of one entry on one peel when a report arrives.
 type Facts struct {
 	Entry *wire.EntryReport // nil: the report does not have it
-	Plan  *Plan             // by the document; nil: the document does not have it, or it cannot be read
-	Time  time.Time         // when the report was made
-	From  int64             // the first hour of which the report has all fires; 0: see [wire.ScheduleState]
+	Plan  *Plan             // by the document; nil: the document does not have it, or its fires cannot be computed
+	// Uncomputed says that the document has the entry, and this master cannot compute its fires.
+	Uncomputed bool
+	Time       time.Time // when the report was made
+	From       int64     // the first hour of which the report has all fires; 0: see [wire.ScheduleState]
 	// Steady is since when the peel has reported without a break, and with a right clock. Fires before it that are not
 	// accounted for are unknown.
 	Steady time.Time
@@ -208,7 +212,7 @@ func (f *Facts) hour(hour int64, t wire.ScheduleHour, l lack) Hour {
 func (f *Facts) excess(hour int64, t wire.FireCounts) uint64 {
 	start, _ := bounds(hour)
 	switch {
-	case f.Entry == nil || f.Entry.Local:
+	case f.Entry == nil || f.Entry.Local || f.Uncomputed:
 		return 0
 	case f.Plan == nil:
 		if f.Document.IsZero() || start.Before(f.Document) || start.Before(f.Entry.Since) {

@@ -53,6 +53,7 @@ func TestVerdictsOfAnHour(t *testing.T) {
 		{"by hand", five, counts{Ran: 12, Manual: 2}, nil, verdict.Counts{Expected: 12, Ran: 12, Unexpected: 2}},
 		{"more than there are", five, counts{Ran: 14}, nil, verdict.Counts{Expected: 12, Ran: 12, Unexpected: 2}},
 		{"the document does not have the entry", five, counts{Ran: 2}, func(f *judge.Facts) { f.Plan = nil }, verdict.Counts{Unexpected: 2}},
+		{"the zone of the host has no name", five, counts{Ran: 2, Missed: 1}, func(f *judge.Facts) { f.Plan, f.Uncomputed = nil, true }, verdict.Counts{Expected: 3, Ran: 2, Missed: 1}},
 		{"an entry of peel.yaml", five, counts{Ran: 2}, func(f *judge.Facts) { f.Plan, f.Entry.Local = nil, true }, verdict.Counts{Expected: 2, Ran: 2}},
 		{"the fires of an interval are those that the peel counts", map[string]any{"interval": "5m"}, counts{Ran: 7}, nil, verdict.Counts{Expected: 7, Ran: 7}},
 		{"of an interval, only the fire that the peel announced is checked", map[string]any{"interval": "5m"}, counts{}, func(f *judge.Facts) {
