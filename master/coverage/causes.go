@@ -27,22 +27,36 @@ type arrival struct {
 	at     uint32 // Unix seconds; 0: not known, as it was before this table began
 }
 
-// arrivalsOf returns the arrivals of the entries of a new document; they are in the order of its names. The first document that the
+// arrivalsOf returns the arrivals of the entries of a new document, in the order of its names, and those that they replace. A commit
+// that comes back, as a wave is rolled back, does not arrive again. The first document that the
 // table reads of a peel tells the time only of entries that the revision of its write has changed.
-func (p *peel) arrivalsOf(doc *settings.Document, s *document, stored time.Time) []arrival {
-	list := make([]arrival, len(s.names))
+func (p *peel) arrivalsOf(doc *settings.Document, s *document, stored time.Time) (list []arrival, former map[string]arrival) {
+	list = make([]arrival, len(s.names))
 	for i, name := range s.names {
 		o := doc.Origins[name]
 		a := arrival{source: unique.Make(source{o.Commit, o.Author})}
-		switch before, known := p.arrival(name); {
+		before, known := p.arrival(name)
+		older, replaced := p.former[name]
+		switch {
 		case known && before.source == a.source:
 			a.at = before.at
+		case replaced && older.source == a.source:
+			a.at = older.at
 		case p.document != nil || o.Commit != "" && o.Commit == doc.Commit:
 			a.at = seconds(stored)
 		}
 		list[i] = a
+		if known && before.source != a.source {
+			older, replaced = before, true
+		}
+		if replaced {
+			if former == nil {
+				former = map[string]arrival{}
+			}
+			former[name] = older
+		}
 	}
-	return list
+	return list, former
 }
 
 // arrival returns the arrival of an entry; known is false if the document does not have it.
@@ -55,6 +69,17 @@ func (p *peel) arrival(entry string) (a arrival, known bool) {
 		return a, false
 	}
 	return p.arrivals[i], true
+}
+
+// arrivalOf returns the arrival of the commit that had last changed an entry when it ran; known is false if the peel has got another one
+// since, and this table did not see it come. An empty commit is that of the document.
+func (p *peel) arrivalOf(entry string, commit settings.Commit) (a arrival, known bool) {
+	a, known = p.arrival(entry)
+	if !known || commit == "" || a.source.Value().commit == commit {
+		return a, known
+	}
+	a, known = p.former[entry]
+	return a, known && a.source.Value().commit == commit
 }
 
 // maxCauses bounds the causes that are computed at the same time: each takes the hours of all peels that have the entry.
@@ -79,7 +104,7 @@ func (t *Table) CauseOn(id target.PeelID, entry string, kind verdict.Kind) (f ca
 		p = *have
 	}
 	t.mu.Unlock()
-	for _, problem := range t.problemsOf(&p, time.Now(), t.connected()) {
+	for _, problem := range t.problemsOf(&p, t.clock.now(), t.connected()) {
 		if problem.Kind == kind && problem.Entry == entry && problem.Peel == id && (since.IsZero() || problem.Since.Before(since)) {
 			since = problem.Since
 		}
@@ -103,8 +128,8 @@ func (t *Table) suspects(kind verdict.Kind, entry string) (cause.Problem, []caus
 	commits := map[source]map[target.PeelID]time.Time{}
 	periods := map[clock]time.Duration{}
 	for _, p := range t.having(entry) {
-		one, ok := t.evidence(&p, kind, entry, now, connected)
-		if !ok {
+		one, found, ok := t.evidence(&p, kind, entry, now, connected)
+		if problem.Explained = problem.Explained || found.Explained; !ok {
 			continue
 		}
 		problem.Peels = append(problem.Peels, one)
@@ -113,7 +138,7 @@ func (t *Table) suspects(kind verdict.Kind, entry string) (cause.Problem, []caus
 			periods[c] = c.period(now)
 		}
 		problem.Period = max(problem.Period, periods[c])
-		came, known := p.arrival(entry)
+		came, known := p.arrivalOf(entry, settings.Commit(found.Commit))
 		if entry == "" && p.document != nil {
 			came, known = arrival{p.revision, uint32(p.stored)}, true
 		}
@@ -154,16 +179,19 @@ func ordered(commits map[source]map[target.PeelID]time.Time) (list []cause.Commi
 	return list
 }
 
-// evidence returns what is known of a problem on one peel; ok is false if that is nothing.
-func (t *Table) evidence(p *peel, kind verdict.Kind, entry string, now, connected time.Time) (one cause.Peel, ok bool) {
+// evidence returns what is known of a problem on one peel, and the problem; ok is false if nothing is, or if it is explained already.
+func (t *Table) evidence(p *peel, kind verdict.Kind, entry string, now, connected time.Time) (one cause.Peel, found verdict.Problem, ok bool) {
 	one.ID = p.id
 	if !p.hasSchedule() || entry != "" && t.absent(p, now, connected) {
-		return one, false
+		return one, found, false
 	}
 	for _, problem := range t.problemsOf(p, now, connected) {
 		if problem.Kind == kind && problem.Entry == entry && (one.Onset.IsZero() || problem.Since.Before(one.Onset)) {
-			one.Onset = problem.Since
+			one.Onset, found = problem.Since, problem
 		}
+	}
+	if found.Explained {
+		return one, found, false
 	}
 	ok = entry == ""
 	p.hoursOf(func(r *row, hours []judge.Hour) {
@@ -176,7 +204,7 @@ func (t *Table) evidence(p *peel, kind verdict.Kind, entry string, now, connecte
 		}
 		one.Runs = tallies(kind, hours)
 	})
-	return one, ok
+	return one, found, ok
 }
 
 // tallies returns the fires of hours, and those with a problem.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/coverage/cause"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
+	"github.com/seed-c01c3da5/zester/peel"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
@@ -25,13 +26,20 @@ func (t *rig) commit(id target.PeelID, revision, origin, other string) *settings
 	backup["args"] = map[string]any{"origin": origin}
 	rest := cron("0 3 * * *")
 	rest["args"] = map[string]any{"origin": other}
-	raw, err := canon.Marshal(map[string]any{"schedule": map[string]any{"backup": backup, "other": rest}})
+	return t.revision(id, revision, map[string]any{"backup": backup, "other": rest}, map[string]settings.Origin{
+		"backup": {Commit: hash(origin), Author: "Ada <ada@example.com>"}, "other": {Commit: hash(other), Author: "Lee <lee@example.com>"},
+	})
+}
+
+// revision publishes the settings of a peel at a revision.
+func (t *rig) revision(id target.PeelID, revision string, schedule map[string]any, origins map[string]settings.Origin) *settings.Document {
+	t.Helper()
+	raw, err := canon.Marshal(map[string]any{"schedule": schedule})
 	if err != nil {
 		t.Fatal(err)
 	}
 	d := &settings.Document{
-		V: settings.OpenVersion, Peel: id, Commit: hash(revision), Generation: uint64(time.Now().UnixMilli()), Digest: settings.DigestOf(raw), Settings: raw,
-		Origins: map[string]settings.Origin{"backup": {Commit: hash(origin), Author: "Ada <ada@example.com>"}, "other": {Commit: hash(other), Author: "Lee <lee@example.com>"}},
+		V: settings.OpenVersion, Peel: id, Commit: hash(revision), Generation: uint64(time.Now().UnixMilli()), Digest: settings.DigestOf(raw), Settings: raw, Origins: origins,
 	}
 	data, err := d.Encode()
 	if err == nil {
@@ -196,7 +204,77 @@ func TestTheRevisionAfterWhichPeelsDoNotReport(t *testing.T) {
 			h.entry("other")
 			h.report(0)
 		}
-		time.Sleep(5 * time.Minute)
+		t.alive(25*time.Minute, "web-1", "web-2") // connected, and silent
 		t.wantCause(table.Cause(verdict.NotReporting, ""), cause.Possible, "possibly commit bbbbbbbb: it reached 2 of 2 peels at most 2h before")
+		time.Sleep(5 * time.Minute)
+		t.problems(table, "not_reporting web-1", "not_reporting web-2")
+		t.wantCause(table.Cause(verdict.NotReporting, ""), cause.None, explained)
+	})
+}
+
+const explained = "no commit explains it: the peel was stopped or down, or a person ran the entry"
+
+// ada publishes the settings of host-0 at a revision that changes its only entry.
+func (t *rig) ada(revision string, entry map[string]any) {
+	t.Helper()
+	t.revision("host-0", revision, map[string]any{"backup": entry}, map[string]settings.Origin{"backup": {Commit: hash(revision), Author: "Ada <ada@example.com>"}})
+}
+
+// The wave of a bad commit is rolled back as soon as its canary has failed. The failure stays until the next run, and is that of the
+// commit that ran.
+func TestACanaryThatWasRolledBackFailedByItsCommit(t *testing.T) {
+	bubble(t, func(t *rig) {
+		table, stop := t.master()
+		good, bad := cron("*/5 * * * *"), cron("*/5 * * * *")
+		bad["module"] = "test.fail"
+		t.ada("a", good)
+		t.peel(peel.Options{ID: "host-0", DataDir: t.TempDir(), Zone: time.UTC}, &line{bus: t.bus})
+		time.Sleep(time.Until(hhmm(t, "01:04:30")))
+		t.ada("b", bad)
+		time.Sleep(time.Until(hhmm(t, "01:05:10")))
+		t.ada("a", good)
+		time.Sleep(time.Minute)
+		t.problems(table, "failed backup host-0")
+		t.wantCause(table.Cause(verdict.Failed, "backup"), cause.Possible, "possibly commit bbbbbbbb by Ada: it reached 1 of 1 peel at most 2h before")
+		// Another master has not seen b come. It does not name the commit that came back.
+		stop()
+		table, _ = t.master()
+		t.problems(table, "failed backup host-0")
+		t.wantCause(table.Cause(verdict.Failed, "backup"), cause.None, "no commit explains it: none is known that reached the peels before")
+	})
+}
+
+// What a stop, a kill, or a person has caused is no commit's fault.
+func TestNoCommitIsNamedForWhatIsExplained(t *testing.T) {
+	bubble(t, func(t *rig) {
+		table, _ := t.master()
+		long := map[string]any{"module": "test.sleep", "args": map[string]any{"duration": "3m"}, "cron": "*/5 * * * *", "timezone": "UTC"}
+		t.ada("a", long)
+		o := peel.Options{ID: "host-0", DataDir: t.TempDir(), Zone: time.UTC}
+		stop := t.peel(o, &line{bus: t.bus})
+		time.Sleep(time.Until(hhmm(t, "00:06")))
+		stop() // during the run of 00:05
+		stop = t.peel(o, &line{bus: t.bus})
+		time.Sleep(30 * time.Second)
+		t.problems(table, "failed backup host-0")
+		t.wantCause(table.Cause(verdict.Failed, "backup"), cause.None, explained)
+
+		stop()
+		time.Sleep(time.Until(hhmm(t, "00:12"))) // that of 00:10 is missed
+		t.problems(table, "not_reporting host-0")
+		t.wantCause(table.Cause(verdict.NotReporting, ""), cause.None, explained)
+		t.peel(o, &line{bus: t.bus})
+		time.Sleep(time.Minute)
+		t.problems(table, "failed backup host-0", "missed backup host-0")
+		t.wantCause(table.Cause(verdict.Missed, "backup"), cause.None, explained)
+
+		time.Sleep(time.Until(hhmm(t, "00:18:30")))
+		t.problems(table)
+		t.ada("b", map[string]any{"module": "test.fail", "cron": "0 5 * * *", "timezone": "UTC"})
+		time.Sleep(time.Minute)
+		t.order("host-0", "schedule.run", map[string]any{"entry": "backup"})
+		time.Sleep(time.Minute)
+		t.problems(table, "failed backup host-0")
+		t.wantCause(table.Cause(verdict.Failed, "backup"), cause.None, explained)
 	})
 }

@@ -234,7 +234,7 @@ func (t *Table) onReportRemoved(key string) {
 	}
 	t.release(p.rows, nil)
 	next := newPeel()
-	next.id, next.document, next.wanted, next.stored, next.arrivals, next.revision = p.id, p.document, p.wanted, p.stored, p.arrivals, p.revision
+	next.id, next.document, next.wanted, next.stored, next.arrivals, next.former, next.revision = p.id, p.document, p.wanted, p.stored, p.arrivals, p.former, p.revision
 	if next.document == nil {
 		delete(t.peels, key)
 		return
@@ -377,7 +377,7 @@ func (t *Table) notReporting(p *peel) verdict.Problem {
 	case online:
 		problem.Text = "it is connected, but its last report on its schedule is from " + problem.Since.Format(time.RFC3339)
 	default:
-		problem.Text = "it is offline"
+		problem.Text, problem.Explained = "it is offline", true
 	}
 	if !online && seen.After(problem.Since) {
 		problem.Since = seen.UTC().Truncate(time.Second)

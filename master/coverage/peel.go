@@ -36,6 +36,7 @@ type peel struct {
 	stored   int64                 // when the document was stored
 	has      uint64                // digest of the settings on the peel
 	arrivals []arrival             // of the entries of the document
+	former   map[string]arrival    // of the entries whose arrival the document has replaced
 	revision unique.Handle[source] // that was in force when the document was written
 	zone     unique.Handle[string]
 	// uncomputed is how many active entries of the document have fires that this master cannot compute, and the name of the first.
@@ -226,7 +227,10 @@ func (t *Table) replaceRows(p *peel, r *wire.ScheduleState, first, right bool) {
 			if problem.Kind == verdict.Missed && !right {
 				continue // the peel may have been up at that time
 			}
-			p.problems = append(p.problems, verdict.Problem{Kind: problem.Kind, Entry: now.name.Value(), Peel: p.id, Since: problem.Since, Text: problem.Text})
+			p.problems = append(p.problems, verdict.Problem{
+				Kind: problem.Kind, Entry: now.name.Value(), Peel: p.id, Since: problem.Since, Text: problem.Text,
+				Commit: problem.Commit, Explained: problem.Explained,
+			})
 		}
 		p.problems = append(p.problems, t.foundProblems(p, &f, all)...)
 	}
@@ -334,7 +338,8 @@ func newRow(name string, e *wire.EntryReport) row {
 
 // want replaces the document of a peel.
 func (t *Table) want(p *peel, doc *settings.Document, s *document, stored time.Time) {
-	p.arrivals, p.revision = p.arrivalsOf(doc, s, stored), unique.Make(source{commit: doc.Commit})
+	arrivals, former := p.arrivalsOf(doc, s, stored)
+	p.arrivals, p.former, p.revision = arrivals, former, unique.Make(source{commit: doc.Commit})
 	p.id, p.document, p.wanted, p.stored = doc.Peel, s, t.digest(string(doc.Digest)), stored.Unix()
 	p.adopt(t, s.names)
 }

@@ -34,7 +34,7 @@ func TestASlowCauseDoesNotKeepReportsWaiting(t *testing.T) {
 			table.onDocument(document)
 			table.onReport(report)
 			return cause.Finding{}
-		}, verdict.NotReporting, "")
+		}, verdict.Disagrees, "")
 		if !called || table.peels[fleetPeel(1).Wire()].reported != now.Add(time.Minute).Unix() {
 			t.Errorf("called %v, and the newest report is of %s", called, at(table.peels[fleetPeel(1).Wire()].reported))
 		}

@@ -290,6 +290,7 @@ func (o *owner) stop() error {
 	if len(o.runs) > 0 {
 		o.s.log.Info("canceling runs, as the peel stops", "runs", len(o.runs))
 		for _, r := range o.runs {
+			r.stopped = true
 			r.cancel(errors.New("the peel was stopped"))
 		}
 	}

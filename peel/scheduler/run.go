@@ -19,6 +19,7 @@ type run struct {
 	probe    bool   // its end decides whether the entry's breaker closes
 	replaced bool   // it was canceled for the next run
 	overran  bool   // it was in flight when the next fire was due
+	stopped  bool   // it was canceled because the process stops
 	timedOut bool   // its last attempt was ended by its timeout
 	cancel   context.CancelCauseFunc
 	noRetry  chan struct{} // closed when another attempt is not allowed
@@ -132,7 +133,7 @@ func (r *run) addToHistory() {
 	past := history.RunRecord{
 		Run: r.fire.JID, Trigger: r.fire.Trigger, Nominal: r.fire.Nominal, Started: r.fire.Started,
 		Success: r.result.Success, Interrupted: r.result.Outcome == wire.Interrupted,
-		Late: r.fire.Late, Overran: r.overran || r.timedOut,
+		Late: r.fire.Late, Overran: r.overran || r.timedOut, Stopped: r.stopped, Commit: r.fire.Source.Commit,
 	}
 	if !past.Success {
 		past.Error = r.result.Error

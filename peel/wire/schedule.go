@@ -113,6 +113,8 @@ type FireReport struct {
 	Result  string        `json:"result"` // as below, or the reason of a skip
 	Error   string        `json:"error,omitempty"`
 	Job     JID           `json:"job,omitempty"`
+	Commit  string        `json:"commit,omitempty"`  // that had last changed the entry when the run started
+	Stopped bool          `json:"stopped,omitempty"` // the run was canceled because the peel was stopped
 }
 
 // Results of a [FireReport].
@@ -202,7 +204,7 @@ func (e *EntryReport) check(made int64) error {
 	}
 	jobs := []JID{e.Job}
 	for _, f := range e.Problems {
-		if len(f.Result) > maxScheduleText || len(f.Error) > maxScheduleText {
+		if len(f.Result)+len(f.Commit) > maxScheduleText || len(f.Error) > maxScheduleText {
 			return fmt.Errorf("a fire has a text of more than %d bytes", maxScheduleText)
 		}
 		jobs = append(jobs, f.Job)

@@ -6,6 +6,10 @@
 // likely cause if every one of these peels had it before the problem began, and the runs show it: the share of runs that failed
 // with it is at least ten times that without it, or none of at least 30 runs failed without it.
 //
+// The caller leaves out what has a cause of its own: runs that a person started, or that the stop or the end of the peel interrupted,
+// fires that a peel missed because it was down, and peels that are offline. It passes the commit with which a run failed, which need not be
+// the one that the peel has now.
+//
 // A commit is no cause if the problem began before the commit reached the peels, if it did not change the entry, or if at least
 // four fifths of the peels that ran with it are well.
 //
@@ -37,6 +41,9 @@ type Problem struct {
 	Entry  string        // empty: of the peels as a whole
 	Period time.Duration // between two fires of the entry; 0: not known
 	Peels  []Peel        // with the problem, and others that have the entry
+	// Explained says that the problem has another cause on peels that are not among these: they were stopped or down, or a person
+	// ran the entry.
+	Explained bool
 }
 
 // A Peel is one peel of a [Problem].
@@ -93,7 +100,11 @@ type Finding struct {
 // last changed the entry comes first, then older ones. Commits that reached no peel with the problem are left out.
 func Of(p Problem, commits []Commit) Finding {
 	if !slices.ContainsFunc(p.Peels, func(peel Peel) bool { return !peel.Onset.IsZero() }) {
-		return Finding{Word: None, Text: "there is no problem"}
+		text := "there is no problem"
+		if p.Explained {
+			text = "no commit explains it: the peel was stopped or down, or a person ran the entry"
+		}
+		return Finding{Word: None, Text: text}
 	}
 	var best *Finding
 	for _, c := range commits {

@@ -13,6 +13,10 @@ type Problem struct {
 	Kind  verdict.Kind
 	Since time.Time
 	Text  string
+	// Commit had last changed the entry when its run started that has the problem; empty: that is not known.
+	Commit string
+	// Explained says that no commit caused the problem: the peel was stopped or down, or a person ran the entry.
+	Explained bool
 }
 
 // Problems returns what is wrong with an entry by its report. A problem with a run lasts until the next run.
@@ -30,9 +34,10 @@ func Problems(e *wire.EntryReport) []Problem {
 		}
 		switch f.Result {
 		case wire.FireLate:
-			list = append(list, Problem{verdict.Late, f.Nominal, fmt.Sprintf("the run started %s late", f.Started.Sub(f.Nominal).Round(time.Second))})
+			text := fmt.Sprintf("the run started %s late", f.Started.Sub(f.Nominal).Round(time.Second))
+			list = append(list, Problem{Kind: verdict.Late, Since: f.Nominal, Text: text, Commit: f.Commit})
 		case wire.FireOverran:
-			list = append(list, Problem{verdict.Overran, f.Nominal, "the run took " + f.Took.Round(time.Second).String()})
+			list = append(list, Problem{Kind: verdict.Overran, Since: f.Nominal, Text: "the run took " + f.Took.Round(time.Second).String(), Commit: f.Commit})
 		}
 	}
 	if p, is := paused(e); is {
@@ -52,6 +57,7 @@ func missed(e *wire.EntryReport) (p Problem, is bool) {
 			p.Kind, p.Since, is = verdict.Missed, f.Nominal, true
 		}
 	}
+	p.Explained = is
 	if is && p.Text == "" {
 		p.Text = "the peel was down, suspended or too slow"
 	}
@@ -59,14 +65,22 @@ func missed(e *wire.EntryReport) (p Problem, is bool) {
 }
 
 // failed returns the first of the failures in a row. If the report does not have it any more, it is the first that the report has.
+// The commit is that of the first run that failed by itself. If none did, the problem is explained: a run by hand is not in the report.
 func failed(e *wire.EntryReport) Problem {
-	p := Problem{Kind: verdict.Failed, Since: e.Fired, Text: e.Error}
+	p := Problem{Kind: verdict.Failed, Since: e.Fired, Text: e.Error, Explained: true}
 	if p.Text == "" {
 		p.Text = fmt.Sprintf("%d failures in a row", e.InRow)
 	}
+	first := true
 	for _, f := range e.Problems {
-		if (f.Result == wire.FireFailed || f.Result == wire.FireInterrupted) && f.Nominal.After(e.Succeeded) {
-			p.Since = f.Nominal
+		if f.Result != wire.FireFailed && f.Result != wire.FireInterrupted || !f.Nominal.After(e.Succeeded) {
+			continue
+		}
+		if first {
+			p.Since, first = f.Nominal, false
+		}
+		if f.Result == wire.FireFailed && !f.Stopped {
+			p.Commit, p.Explained = f.Commit, false
 			break
 		}
 	}
@@ -84,10 +98,10 @@ func paused(e *wire.EntryReport) (Problem, bool) {
 		if text == "" {
 			text = e.State
 		}
-		return Problem{verdict.Paused, e.Since, text}, true
+		return Problem{Kind: verdict.Paused, Since: e.Since, Text: text}, true
 	}
 	if e.Breaker == "open" {
-		return Problem{verdict.Paused, e.Since, "the breaker is open"}, true
+		return Problem{Kind: verdict.Paused, Since: e.Since, Text: "the breaker is open"}, true
 	}
 	return Problem{}, false
 }

@@ -37,6 +37,10 @@ type Problem struct {
 	Peel  target.PeelID
 	Since time.Time // when it began, by the nominal time of the first fire concerned if there is one
 	Text  string    // reason or head of the error
+	// Commit had last changed the entry when the run started that has the problem; empty: that is not known.
+	Commit string
+	// Explained says that no commit caused the problem: the peel was stopped or down, or a person ran the entry.
+	Explained bool
 }
 
 // A Run is what masters know of the runs of one entry on one peel, by its newest report. Times that are not known are zero.

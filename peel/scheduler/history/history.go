@@ -85,6 +85,8 @@ type RunRecord struct {
 	Interrupted bool   `json:"interrupted,omitempty"`
 	Late        bool   `json:"late,omitempty"`    // it started later than the entry wants
 	Overran     bool   `json:"overran,omitempty"` // it was in flight when the next fire was due, or ended by its timeout
+	Stopped     bool   `json:"stopped,omitempty"` // it was canceled because the peel was stopped
+	Commit      string `json:"commit,omitempty"`  // that had last changed the entry when it started
 	Error       string `json:"error,omitempty"`
 	Job         string `json:"job,omitempty"` // Run, once its report is stored
 }

@@ -151,7 +151,7 @@ func (t *Tally) ran(r RunRecord) {
 		c.Late += oneIf(r.Late)
 		c.Overran += oneIf(r.Overran)
 	})
-	f := wire.FireReport{Nominal: r.Nominal, Started: r.Started, Error: r.Error}
+	f := wire.FireReport{Nominal: r.Nominal, Started: r.Started, Error: r.Error, Commit: r.Commit, Stopped: r.Stopped}
 	switch {
 	case r.Interrupted:
 		f.Result = wire.FireInterrupted
