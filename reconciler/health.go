@@ -3,6 +3,7 @@ package reconciler
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -28,6 +29,8 @@ type watch struct {
 	runs   *progress.Runs
 	stop   func()                      // ends runs
 	late   map[target.PeelID]time.Time // when an online member was first seen without the revision
+	lost   map[target.PeelID]time.Time // when a member was first seen gone while another peel was online
+	outage rollout.Outage
 }
 
 // follow begins to observe a rollout and ends the one before; nil only ends it.
@@ -48,7 +51,7 @@ func (w *watch) follow(ctx context.Context, r *record.Rollout) {
 		defer close(ended)
 		_ = runs.Run(ctx) // until cancel
 	}()
-	w.commit, w.runs, w.late = r.Commit, runs, map[target.PeelID]time.Time{}
+	w.commit, w.runs, w.late, w.lost, w.outage = r.Commit, runs, map[target.PeelID]time.Time{}, map[target.PeelID]time.Time{}, rollout.Outage{}
 	w.stop = func() { cancel(); <-ended }
 }
 
@@ -66,27 +69,33 @@ func (w *watch) observe(r *record.Record, p *decide.Prepared, now time.Time) rol
 		view := w.progress.View(id)
 		peel := rollout.Peel{ID: id, Applied: view.Applied && r.Rollout.Has(id), Errors: view.Errors, Report: view.Sequence, Run: failed[id]}
 		peel.State = w.progress.NewFailure(id, e.Digest, r.Rollout.States)
-		seen, online := w.fleet.Presence(id)
-		switch peel.Seen = seen; {
+		switch _, online := w.fleet.Presence(id); {
 		case online:
 			peel.Presence = rollout.Online
 		case w.fleet.Unknown(id):
 			peel.Presence = rollout.Unknown
 		}
-		peel.Lacking = w.lacking(peel, r.Rollout.Has(id), now)
+		peel.Lacking = since(w.late, id, now, r.Rollout.Has(id) && !peel.Applied && peel.Presence == rollout.Online)
 		o.Peels = append(o.Peels, peel)
+	}
+	w.outage.Update(o.Peels, now)
+	o.Outage = w.outage
+	online := slices.ContainsFunc(o.Peels, func(p rollout.Peel) bool { return p.Presence == rollout.Online })
+	for i := range o.Peels {
+		p := &o.Peels[i]
+		p.Lost = since(w.lost, p.ID, now, online && r.Rollout.Has(p.ID) && w.fleet.Gone(p.ID))
 	}
 	return o
 }
 
-// lacking returns how long a member has been online without the revision in this term; zero for any other peel.
-func (w *watch) lacking(p rollout.Peel, member bool, now time.Time) time.Duration {
-	if !member || p.Applied || p.Presence != rollout.Online {
-		delete(w.late, p.ID)
+// since returns for how long a peel has been in a state, and records the beginning in began. is says whether it is in it now.
+func since(began map[target.PeelID]time.Time, id target.PeelID, now time.Time, is bool) time.Duration {
+	if !is {
+		delete(began, id)
 		return 0
 	}
-	if w.late[p.ID].IsZero() {
-		w.late[p.ID] = now
+	if began[id].IsZero() {
+		began[id] = now
 	}
-	return now.Sub(w.late[p.ID])
+	return now.Sub(began[id])
 }

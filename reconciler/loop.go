@@ -205,7 +205,7 @@ func (l *loop) onWritten(kind decide.Kind, before record.Record) {
 		}
 		l.log.Info(message, "commit", s.Judged.Commit, "author", s.Judged.Info.Author, "plan", s.Judged.Guard.Hash)
 	case decide.DoStep:
-		if stage := r.Rollout.Stage; !stage.Taken.Equal(before.Rollout.Stage.Taken) && !stage.Taken.IsZero() {
+		if stage, was := r.Rollout.Stage, before.Rollout.Stage; stage.Size > 0 && (stage.Wave != was.Wave || stage.Size != was.Size) {
 			l.log.Info("wave begins", "commit", r.Rollout.Commit, "wave", r.Rollout.Wave().Name, "peels", stage.Size)
 		}
 	case decide.DoReleasePin:

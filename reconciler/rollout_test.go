@@ -189,6 +189,14 @@ func TestAWaveThatFailsIsTakenBack(t *testing.T) {
 			r.at(1, rollout.Soaks)
 			r.runs(r.ids[0], "x", wire.Result{})
 		}, " of x failed"},
+		"a run that the end of the host cut off": {func(r *rollingBench) {
+			r.at(1, rollout.Soaks)
+			r.runs(r.ids[0], "x", wire.Result{Outcome: wire.Interrupted})
+		}, " of x was interrupted"},
+		"a run that the peel rejected": {func(r *rollingBench) {
+			r.at(1, rollout.Soaks)
+			r.runs(r.ids[0], "x", wire.Result{Outcome: wire.Rejected})
+		}, " of x was rejected"},
 		"an error that the peel reports": {func(r *rollingBench) {
 			r.at(1, rollout.Soaks)
 			r.applies(r.ids[0], "no zone x")
@@ -228,11 +236,10 @@ func TestAWaveThatFailsIsTakenBack(t *testing.T) {
 func TestAPeelThatIsOnlineHasFiveMinutesForARevision(t *testing.T) {
 	inWaves(t, "[{name: canary, peels: 2}]", func(r *rollingBench) {
 		r.alter(silent, r.ids[0])
-		r.alter(away, r.ids[1])
 		c := r.next()
 		r.after(4*time.Minute + 50*time.Second)
 		out := r.at(1, rollout.Waits)
-		if out.Rollout.Peels != 2 || out.Rollout.Pending != 1 || out.Rollout.Applied != 1 { // ids[2] has taken the place of ids[1]
+		if out.Rollout.Peels != 2 || out.Rollout.Pending != 1 || out.Rollout.Applied != 1 {
 			r.t.Errorf("%+v", out.Rollout)
 		}
 		r.after(20 * time.Second)
@@ -279,79 +286,67 @@ func TestErrorsFromBeforeTheRolloutDoNotCount(t *testing.T) {
 	}
 }
 
-// TestARevisionForPeelsThatAreAwayEnds: nothing is learnt from waiting for them.
-func TestARevisionForPeelsThatAreAwayEnds(t *testing.T) {
-	inWaves(t, "[{name: canary, peels: 1}, {name: half, peels: 50%, soak: 1h}]", func(r *rollingBench) {
+// A revision for peels that are all away keeps its waves, and the first peel that returns is the canary.
+func TestTheFirstPeelThatReturnsIsTheCanary(t *testing.T) {
+	inWaves(t, "[{name: canary, peels: 1, soak: 1h}, {name: half, peels: 50%, soak: 1h}]", func(r *rollingBench) {
 		r.alter(away, r.ids...)
 		r.after(2 * time.Minute)
-		c := r.next()
-		if out := r.at(1, rollout.Waits); out.Rollout.Reason != "every peel that the revision changes is away" || out.Rollout.Until.IsZero() {
-			r.t.Errorf("%+v", out.Rollout)
-		}
-		r.reached()
-		r.after(5 * time.Minute)
-		out := r.inForce(c)
-		if got := conditionOf(out, status.RolloutProgressing).Message; got != "no peel that the revision changes is online; 4 peels are away and take the revision when they return" {
-			r.t.Error(got)
-		}
-		r.reached(0, 1, 2, 3)
-	})
-}
-
-// TestAGateHoldsWhileAllPeelsAreAway: that there is nobody to look at opens no gate.
-func TestAGateHoldsWhileAllPeelsAreAway(t *testing.T) {
-	inWaves(t, "[{name: canary, peels: 1, soak: 1h, gate: manual}]", func(r *rollingBench) {
-		r.alter(away, r.ids...)
-		r.after(10 * time.Minute)
-		c := r.next()
+		r.next()
 		r.after(time.Hour)
-		r.at(1, rollout.AtGate)
-		r.reached()
-		r.told("approve", status.ApproveRequest{Wave: "canary"})
-		r.inForce(c)
-	})
-}
-
-func TestACanaryThatGoesAwayIsReplaced(t *testing.T) {
-	inWaves(t, "[{name: canary, peels: 1, soak: 10m}]", func(r *rollingBench) {
-		r.alter(away, r.ids[0])
-		c := r.next()
-		r.reached(0)
-		r.after(3 * time.Minute)
-		if out := r.at(1, rollout.Soaks); out.Rollout.Peels != 1 || out.Rollout.Applied != 1 {
+		if out := r.at(1, rollout.AllAway); !strings.HasPrefix(out.Rollout.Reason, "every peel that the revision changes is away") {
 			r.t.Errorf("%+v", out.Rollout)
 		}
-		r.reached(1)
-		r.alter(func(a *actor) { a.away, a.takes = false, true }, r.ids[0])
+		r.reached()
+		r.alter(func(a *actor) { a.away, a.takes = false, true }, r.ids[2])
 		r.after(time.Minute)
-		r.reached(1) // when it returns it is no canary any longer
-		r.after(10 * time.Minute)
-		r.inForce(c)
+		r.at(1, rollout.Soaks)
+		r.reached(2)
+		r.alter(func(a *actor) { a.away, a.takes = false, true }, r.ids...)
+		r.after(50 * time.Minute)
+		r.at(1, rollout.Soaks)
+		r.reached(2)
 	})
 }
 
-// TestARevisionThatEndsItsPeelsStops: each canary goes away after it was given the revision.
-func TestARevisionThatEndsItsPeelsStops(t *testing.T) {
-	inWaves(t, "[{name: canary, peels: 1}]", func(r *rollingBench) {
-		r.alter(silent, r.ids...)
+// A host that the revision ends is a failure of its wave, before and after it has applied the revision.
+func TestARevisionThatEndsItsPeelsIsTakenBack(t *testing.T) {
+	for _, after := range []time.Duration{0, 10 * time.Minute} {
+		inWaves(t, "[{name: canary, peels: 1, soak: 1h}]", func(r *rollingBench) {
+			if after == 0 {
+				r.alter(silent, r.ids...)
+			}
+			c := r.next()
+			r.after(after)
+			r.alter(away, r.ids[0])
+			r.after(3 * time.Minute)
+			r.takenBack(c, "wave canary failed: 1 of 1 peels, 0 may: "+string(r.ids[0])+": it went away")
+		})
+	}
+}
+
+// A canary that is away for less than two heartbeats is waited for.
+func TestACanaryThatRestartsIsWaitedFor(t *testing.T) {
+	inWaves(t, "[{name: canary, peels: 1, soak: 10m}]", func(r *rollingBench) {
 		c := r.next()
-		for i := range 3 {
-			r.alter(away, r.ids[i])
-			r.after(100 * time.Second)
-		}
-		r.takenBack(c, "wave canary failed: 3 peels went away after they were given the revision")
+		r.alter(func(a *actor) { a.away = true }, r.ids[0])
+		r.after(100 * time.Second)
+		r.alter(func(a *actor) { a.away = false }, r.ids[0])
+		r.after(10 * time.Minute)
+		r.inForce(c)
 	})
 }
 
 // TestPeelsKeepTheRevisionWhenOthersGoAway: what a wave has given stays, whichever of its peels are there.
 func TestPeelsKeepTheRevisionWhenOthersGoAway(t *testing.T) {
-	inWaves(t, "[{name: most, peels: 3, soak: 1h}]", func(r *rollingBench) {
+	inWaves(t, "[{name: most, peels: 3, soak: 1h, max_failures: 2}]", func(r *rollingBench) {
 		r.next()
 		r.after(time.Minute)
 		r.reached(0, 1, 2)
 		r.alter(away, r.ids[0], r.ids[2])
 		r.after(10 * time.Minute)
-		r.at(1, rollout.Soaks)
+		if out := r.at(1, rollout.Soaks); out.Rollout.Failed != 2 {
+			r.t.Errorf("%+v", out.Rollout)
+		}
 		r.reached(0, 1, 2)
 	})
 }
@@ -558,7 +553,7 @@ func TestAPeelKeepsTheRevisionWhenFewerAreOnline(t *testing.T) {
 		r.next()
 		r.after(time.Minute)
 		r.reached(0, 1)
-		r.alter(away, r.ids[1], r.ids[2], r.ids[3])
+		r.alter(away, r.ids[2], r.ids[3])
 		r.after(10 * time.Minute)
 		r.at(2, rollout.Soaks)
 		r.reached(0, 1)

@@ -260,6 +260,9 @@ func (g goal) reached(s *status.Sync) (bool, error) {
 	if f := lost(s); f != nil {
 		return true, f
 	}
+	if r := s.Rollout; r != nil && r.State == status.AllAway && strings.HasPrefix(string(r.Commit), wanted) {
+		return true, &failure{code: exitSomeSilent, err: fmt.Errorf("revision %s waits: %s", r.Commit.Short(), r.Reason)}
+	}
 	return false, nil
 }
 

@@ -73,6 +73,22 @@ func (f *Feed) Presence(id target.PeelID) (lastSeen time.Time, online bool) {
 	return s.last, f.onlineLocked(s)
 }
 
+// Gone reports whether a peel is not online and has missed more than two heartbeats.
+func (f *Feed) Gone(id target.PeelID) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	w := id.Wire()
+	s := f.seen[w]
+	if known, ok := f.ids[w]; ok && known != id || s == nil {
+		s = &seen{}
+	}
+	last := s.last
+	if last.Before(f.since) {
+		last = f.since
+	}
+	return !f.onlineLocked(s) && time.Since(last) >= missedHeartbeats*max(s.instances.every, wire.MinHeartbeat)
+}
+
 // onlineLocked reports whether a peel is online. A peel that connects sends a heartbeat within the shortest interval.
 func (f *Feed) onlineLocked(s *seen) bool {
 	return s != nil && !s.last.IsZero() && s.last.After(s.left) && time.Since(s.last) < missedHeartbeats*max(s.instances.every, wire.MinHeartbeat)

@@ -37,7 +37,7 @@ func TestOrders(t *testing.T) {
 	waits := record.Record{Commit: one, Done: true, Blocked: &record.Blocked{Commit: two, Hash: plan64}, History: []status.Attempt{{Commit: two, Outcome: status.OutcomeBlocked}}}
 	rolls := record.Record{Commit: one, Done: true, Rollout: &record.Rollout{Commit: two}}
 	gate := record.Record{Commit: one, History: []status.Attempt{{Commit: two, Outcome: status.OutcomeProgressing}}, Rollout: &record.Rollout{
-		Commit: two, Waves: []top.Wave{{Name: "canary", Gate: top.GateManual}}, Stage: record.Stage{Passed: now},
+		Commit: two, Waves: []top.Wave{{Name: "canary", Gate: top.GateManual}}, Stage: record.Stage{Phase: record.Passed},
 	}}
 	skipped := record.Record{Commit: one, Skipped: []record.Skipped{{Commit: two}}, History: []status.Attempt{{Commit: two, Author: "Ada", Outcome: status.OutcomeRolledBack}}}
 	for _, c := range []struct {

@@ -323,7 +323,7 @@ func (w *world) observe() {
 	for i := range 4 {
 		id := target.PeelID(fmt.Sprint("web-", i))
 		fleet.Put(id, nil)
-		p := rollout.Peel{ID: id, Presence: rollout.Online, Seen: w.Now, Applied: r.Has(id)}
+		p := rollout.Peel{ID: id, Presence: rollout.Online, Applied: r.Has(id)}
 		if r.Has(id) && r.Commit == rev(6) {
 			p.Run = "run of x failed"
 		}

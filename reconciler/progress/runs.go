@@ -106,10 +106,11 @@ func (r *Runs) read(ctx context.Context) error {
 	}
 }
 
-// onRun handles one run. A run that a person canceled or that the peel did not start does not count.
+// onRun handles one run. A run that a person canceled does not count. One that the peel rejected, or that the end of its
+// process or host cut off, has failed: the revision may be the cause.
 func (r *Runs) onRun(m jetstream.Msg) {
 	run, err := wire.DecodeScheduled(&nats.Msg{Subject: m.Subject(), Header: m.Headers(), Data: m.Data()})
-	if err != nil || run.Success || run.Outcome != "" {
+	if err != nil || run.Success || run.Outcome == wire.Canceled {
 		return
 	}
 	r.mu.Lock()
@@ -118,7 +119,11 @@ func (r *Runs) onRun(m jetstream.Msg) {
 	if !counts || commit != settings.Commit(run.Commit) || r.failed[run.Peel] != "" {
 		return
 	}
-	r.failed[run.Peel] = fmt.Sprintf("run %s of %s failed", run.JID, run.Entry)
+	how := "failed"
+	if run.Outcome != "" {
+		how = "was " + string(run.Outcome)
+	}
+	r.failed[run.Peel] = fmt.Sprintf("run %s of %s %s", run.JID, run.Entry, how)
 	select {
 	case r.reported <- struct{}{}:
 	default:

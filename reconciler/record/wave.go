@@ -38,15 +38,25 @@ type Sequences struct {
 
 // A Stage is the progress of a rollout in one wave.
 type Stage struct {
-	Wave     int       `json:"wave"`             // index of the wave under way
-	Since    time.Time `json:"since,omitzero"`   // when the wave could begin; its deadline counts from here
-	Taken    time.Time `json:"taken,omitzero"`   // when it chose its peels
-	Size     int       `json:"size"`             // members at the end of this wave, with the members of earlier waves
-	Replaced int       `json:"replaced"`         // members of the wave that went offline and were replaced
-	Soaking  time.Time `json:"soaking,omitzero"` // when the last online member applied the revision
-	Passed   time.Time `json:"passed,omitzero"`  // when the soak ended
-	OpenedBy string    `json:"opened_by,omitempty"`
+	Wave     int       `json:"wave"` // index of the wave under way
+	Phase    Phase     `json:"phase"`
+	Entered  time.Time `json:"entered,omitzero"`    // when Phase began
+	Since    time.Time `json:"since,omitzero"`      // when the wave could begin; its deadline counts from here
+	Size     int       `json:"size"`                // members at the end of this wave, with the members of earlier waves
+	OpenedBy string    `json:"opened_by,omitempty"` // who opened the gate of the wave
 }
+
+// A Phase is the part of a wave that is under way. A wave has them in this order, and goes back to Applying when all peels
+// that the revision changes are away at once.
+type Phase string
+
+// The phases.
+const (
+	Choosing Phase = "choosing" // it has no peels yet
+	Applying Phase = "applying" // its peels were given the revision
+	Soaking  Phase = "soaking"  // its peels have applied the revision, and are watched
+	Passed   Phase = "passed"   // its gate, or what holds the rollout, is left
+)
 
 // Has reports whether a peel is a member.
 func (r *Rollout) Has(id target.PeelID) bool { return r.Members.Has(MarkPeel(id)) }

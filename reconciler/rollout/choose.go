@@ -3,7 +3,6 @@ package rollout
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/seed-c01c3da5/zester/reconciler/record"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -20,8 +19,8 @@ type choice struct {
 	full    bool  // earlier waves have taken as many peels as the wave may have, or peels of its target
 }
 
-// choose returns the peels that a wave may take: its target selects them and they are not members.
-func (s *stepper) choose(wave top.Wave) (c choice, err error) {
+// candidates returns the peels that a wave may take: its target selects them and they are not members.
+func (s *stepper) candidates(wave top.Wave) (c choice, err error) {
 	selected, err := selects(wave.Target, s.Fleet)
 	if err != nil {
 		return c, err
@@ -66,39 +65,33 @@ func selects(text string, fleet *peelindex.Index) (func(target.PeelID) bool, err
 	return func(id target.PeelID) bool { return selected[id] }, nil
 }
 
-// take chooses the peels of a wave.
-func (s *stepper) take(wave top.Wave) Step {
+// choose takes the peels of a wave.
+func (s *stepper) choose(wave top.Wave) Step {
 	if hold, held := s.held(); held {
-		if !s.Stage.Since.IsZero() {
-			s.Stage.Since, s.changed = time.Time{}, true // its deadline waits as well
-		}
+		s.holdDeadline()
 		return Step{State: Waits, Reason: hold.Reason, Until: hold.Until}
 	}
-	if s.Stage.Since.IsZero() {
-		s.Stage.Since, s.changed = s.Now, true
+	if s.Outage.lasts(s.Now) {
+		return s.outage()
 	}
-	c, err := s.choose(wave)
+	s.runDeadline()
+	c, err := s.candidates(wave)
 	if err != nil {
 		return Step{State: Waits, Reason: err.Error()} // another version of zester has written the target
 	}
-	members, away := s.Members.Len(), s.allAway()
+	members := s.Members.Len()
 	switch {
 	case s.Failed.Len() > wave.MaxFailures.Within(c.size):
 		return s.fail(s.failures(c.size))
-	case c.size > members, c.full, c.offline == 0, away.since >= awayLimit:
+	case c.size > members, c.full, c.offline == 0:
 	case c.unknown:
 		return s.waiting(wave, "the master does not know yet which peels are online")
-	case away.all:
-		return Step{State: Waits, Until: s.Now.Add(awayLimit - away.since), Reason: "every peel that the revision changes is away"}
 	default:
 		return s.waiting(wave, fmt.Sprintf("none of the %d peels of wave %s is online", c.offline, wave.Name))
 	}
-	s.Stage.Taken, s.Stage.Size, s.changed = s.Now, c.size, true
+	s.Stage.Size = c.size
 	s.add(c.online[:c.size-members]...)
-	if c.size > members {
-		return s.waiting(wave, "its peels are given the revision")
-	}
-	return s.next()
+	return s.enter(record.Applying)
 }
 
 // add makes peels members.
@@ -118,25 +111,6 @@ func (s *stepper) add(peels ...int) {
 	}
 }
 
-// An absence says whether all peels that the revision changes are away, and since when.
-type absence struct {
-	all   bool
-	since time.Duration // time since the last message of any of them; zero unless all are away
-}
-
-func (s *stepper) allAway() absence {
-	since := awayLimit
-	for _, p := range s.Peels {
-		if p.Presence != Away {
-			return absence{}
-		}
-		if !p.Seen.IsZero() {
-			since = min(since, s.Now.Sub(p.Seen))
-		}
-	}
-	return absence{true, since}
-}
-
 // waiting waits until the deadline of the wave, and fails past it.
 func (s *stepper) waiting(wave top.Wave, reason string) Step {
 	if wave.Deadline == 0 {
@@ -149,61 +123,20 @@ func (s *stepper) waiting(wave top.Wave, reason string) Step {
 	return s.fail(fmt.Sprintf("it is past its deadline of %s: %s", wave.Deadline, reason))
 }
 
-// wait waits until the members of a wave have applied the revision. Members that are away do not count, but at least one
-// member has to have applied it.
-func (s *stepper) wait(wave top.Wave) Step {
-	replaced := s.replace(wave)
-	c := s.counts()
-	if !replaced && c.Pending == 0 {
-		switch {
-		case c.Applied+c.Failed > 0, c.Peels == 0, s.allAway().since >= awayLimit:
-			s.Stage.Soaking, s.changed = s.Now, true
-			if c.Applied+c.Failed == 0 {
-				s.Stage.Passed = s.Now // there is no member to watch
-			}
-			return s.next()
-		case s.Stage.Replaced >= maxReplaced:
-			return s.fail(fmt.Sprintf("%d peels went away after they were given the revision", s.Stage.Replaced+c.Away))
-		}
-	}
-	reason := fmt.Sprintf("%d of %d peels have applied the revision", c.Applied, c.Peels)
-	if c.Away > 0 {
-		reason += fmt.Sprintf(", %d went away", c.Away)
-	}
-	return s.waiting(wave, reason)
-}
-
-// replace replaces members that went away before they applied the revision, and members that the revision no longer changes,
-// by online peels. It reports whether it added any.
-func (s *stepper) replace(wave top.Wave) (replaced bool) {
-	var away []int
-	for i, p := range s.Peels {
-		if m := s.marks[i]; p.Presence == Away && !p.Applied && s.Members.Has(m) && !s.Failed.Has(m) {
-			away = append(away, i)
-		}
-	}
-	slices.SortFunc(away, s.byMark)
-	if s.Members.Len() >= s.Stage.Size && (len(away) == 0 || s.Stage.Replaced >= maxReplaced) {
+// replace takes online peels in the place of members that the revision no longer changes, and reports whether it took any.
+func (s *stepper) replace(wave top.Wave) bool {
+	missing := s.Stage.Size - s.Members.Len()
+	if missing <= 0 {
 		return false
 	}
 	if _, held := s.held(); held {
 		return false
 	}
-	c, err := s.choose(wave)
+	c, err := s.candidates(wave)
 	if err != nil {
 		return false
 	}
-	for _, i := range c.online {
-		switch {
-		case s.Members.Len() < s.Stage.Size:
-		case len(away) > 0 && s.Stage.Replaced < maxReplaced:
-			s.Members, away = s.Members.Without(s.marks[away[0]]), away[1:]
-			s.Stage.Replaced++
-		default:
-			return replaced
-		}
-		s.add(i)
-		replaced = true
-	}
-	return replaced
+	taken := c.online[:min(missing, len(c.online))]
+	s.add(taken...)
+	return len(taken) > 0
 }

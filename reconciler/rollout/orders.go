@@ -41,7 +41,7 @@ func OpenGate(r record.Record, wave, by, reason string, now time.Time) (record.R
 		return r, record.Refuse("cannot approve wave %s: it has no manual gate", wave)
 	case next.Stage.OpenedBy != "":
 		return r, record.Refuse("cannot approve wave %s: %s has approved it", wave, next.Stage.OpenedBy)
-	case next.Stage.Passed.IsZero():
+	case next.Stage.Phase != record.Passed:
 		return r, record.Refuse("cannot approve wave %s: it has not passed; zester sync status shows how far it is", wave)
 	}
 	if err := checkReason(reason); err != nil {

@@ -2,20 +2,23 @@
 // failed, and when a freeze holds a revision. It is pure: no I/O, and the time is an argument.
 //
 // Call [Begin] for a revision with waves, then [Next] at each event. While Next returns a [Step] that is Changed, store
-// Step.Rollout and write the documents that follow from it before the next call.
+// Step.Rollout and write the documents that follow from it before the next call. The stage of a rollout has a
+// [record.Phase]; stepper.run has one case for each.
 //
 // Guarantees:
 //   - A wave takes only peels that are online, in the fixed order of their marks, see [record.MarkPeel]. While it is under way no more peels have
-//     the revision than it allowed at its beginning, whichever peels appear, go offline or return.
-//   - A member that goes offline before it has applied the revision is replaced, at most twice in one wave. It gets the
-//     revision in force again. Only such a member, and one that the revision no longer changes, leaves a rollout.
-//   - A peel that has failed counts as failed until the rollout ends.
-//   - If every peel that a revision changes is away for 5 min, the waves pass without peels. A manual gate still waits for a
-//     person. The peels get the revision when they return.
+//     the revision than it allowed at its beginning, whichever peels appear, go offline or return. Only a peel that the
+//     revision no longer changes leaves a rollout; another one takes its place.
+//   - A member that misses more than two heartbeats while another peel is online has failed, and a peel that has failed counts as failed until the rollout
+//     ends. A wave passes only while all but max_failures of its members are online and have not failed.
+//   - If every peel that a revision changes is away for a minute, that is no verdict: the wave waits without a deadline, its soak begins
+//     again, and its members have 5 min to return after the first peel that does. A wave that has no peels yet takes the first
+//     that return.
 //   - Each step has a state, and each state that waits has a reason.
 //
-// Known gap: an error that a member reported before it got the revision does not count, even if a rollout that this one
-// replaced had caused it.
+// Known gaps: an error that a member reported before it got the revision does not count, even if a rollout that this one
+// replaced had caused it. If a wave takes all peels that a revision changes and all of them go away, it waits for one of
+// them or for another commit. When another master takes the lead, members that an outage kept away have less than 5 min.
 package rollout
 
 import (
@@ -27,6 +30,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/reconciler/record"
+	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/target"
 	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
@@ -36,11 +40,13 @@ import (
 const (
 	// applyLimit is how long an online member may take to apply the revision before it counts as failed.
 	applyLimit = 5 * time.Minute
-	// awayLimit is how long all peels that a revision changes must be away before its waves pass without peels.
-	awayLimit = 5 * time.Minute
-	// maxReplaced bounds the members of one wave that are replaced: a revision that kills its peels must not be given to one
-	// peel after the other.
-	maxReplaced = 2
+	// lostLimit is how long a member may be lost. It is longer than the time between the last heartbeats of two peels that go away
+	// at once.
+	lostLimit = 45 * time.Second
+	// outageLimit is how long all peels that the revision changes must be away before that is an outage.
+	outageLimit = time.Minute
+	// returnLimit is how long members may take to return after a time when all peels that the revision changes were away.
+	returnLimit = 5 * time.Minute
 	maxFailures = 5   // failures that are described
 	maxFailure  = 200 // bytes of a description
 	maxKnown    = 10_000
@@ -50,9 +56,9 @@ const (
 type Peel struct {
 	ID       target.PeelID
 	Presence Presence
-	Seen     time.Time     // time of its last message; zero if there was none
 	Applied  bool          // it runs the revision
 	Lacking  time.Duration // how long it has been online without running the revision
+	Lost     time.Duration // how long it has missed more than two heartbeats while another peel that changes was online
 	Run      string        // description of a failed run of an entry that the revision adds or changes; empty if there is none
 	State    string        // description of a state that failed with the revision and not before; empty if there is none
 	Errors   []string      // of its last report
@@ -76,6 +82,29 @@ type Observed struct {
 	Fleet   *peelindex.Index // to evaluate targets
 	Freezes []top.Freeze     // of the revision in force
 	Paused  string           // who paused new commits and when, for people; empty if nobody did
+	Outage  Outage
+}
+
+// An Outage says when all peels that the revision changes were away at once, in this term.
+type Outage struct {
+	Began time.Time // of the one that lasts; zero if none does
+	Last  time.Time // when they were last away; zero if they never were
+}
+
+// Update notes whether all peels are away now.
+func (o *Outage) Update(peels []Peel, now time.Time) {
+	if len(peels) == 0 || slices.ContainsFunc(peels, func(p Peel) bool { return p.Presence != Away }) {
+		o.Began = time.Time{}
+		return
+	}
+	if o.Last = now; o.Began.IsZero() {
+		o.Began = now
+	}
+}
+
+// lasts reports whether all peels are away, and have been for longer than a connection takes to come back.
+func (o *Outage) lasts(now time.Time) bool {
+	return !o.Began.IsZero() && now.Sub(o.Began) >= outageLimit
 }
 
 // A State is the state of a rollout.
@@ -84,6 +113,7 @@ type State string
 // The states. A rollout in the states Failed and Complete ends.
 const (
 	Waits    State = "waits"
+	AllAway  State = status.AllAway // every peel that the revision changes is away
 	Soaks    State = "soaks"
 	AtGate   State = "gate"   // the wave has passed, and a person has to open its gate
 	Passed   State = "passed" // the wave has passed, and a pause or a freeze holds the next one
@@ -110,7 +140,7 @@ type Step struct {
 // Begin returns the record with a rollout of a revision, in place of the one under way, in the waves of the revision in force,
 // which has some. after are the newest sequences of the streams.
 func Begin(r record.Record, commit settings.Commit, after record.Sequences, now time.Time) record.Record {
-	next := record.Rollout{Commit: commit, Started: now, Sequences: after, Waves: r.Waves}
+	next := record.Rollout{Commit: commit, Started: now, Sequences: after, Waves: r.Waves, Stage: record.Stage{Phase: record.Choosing, Entered: now}}
 	if r.Approved != nil && r.Approved.Commit == commit {
 		next.Override = r.Approved.Override
 	}
@@ -127,7 +157,7 @@ func Next(r record.Rollout, o Observed) Step {
 	}
 	s.prune()
 	s.noteFailures()
-	step := s.next()
+	step := s.run()
 	step.Rollout, step.Changed, step.Counts, step.Frozen = s.Rollout, s.changed, s.counts(), s.frozen
 	return step
 }
@@ -181,7 +211,8 @@ func (s *stepper) noteFailures() {
 }
 
 // failure describes how a member has failed, empty if it has not: a run of an entry that the revision adds or changes failed,
-// or a state that had not failed before, or it reported a new error, or it is online and has not applied the revision in time.
+// or a state that had not failed before, or it reported a new error, or it is online and has not applied the revision in time,
+// or it is lost.
 func (s *stepper) failure(p Peel) string {
 	if p.Run != "" {
 		return p.Run
@@ -196,7 +227,10 @@ func (s *stepper) failure(p Peel) string {
 			}
 		}
 	}
-	if !p.Applied && p.Lacking >= applyLimit && s.Stage.Soaking.IsZero() {
+	if p.Lost >= lostLimit && s.Now.Sub(s.Outage.Last) >= returnLimit {
+		return "it went away after it was given the revision"
+	}
+	if !p.Applied && p.Lacking >= applyLimit && s.Stage.Phase == record.Applying {
 		return fmt.Sprintf("it has not applied the revision within %s", applyLimit)
 	}
 	return ""
@@ -213,10 +247,10 @@ func (s *stepper) counts() (c Counts) {
 		switch {
 		case s.Failed.Has(m):
 			c.Failed++
-		case p.Applied:
-			c.Applied++
 		case p.Presence == Away:
 			c.Away++
+		case p.Applied:
+			c.Applied++
 		default:
 			c.Pending++
 		}
@@ -224,42 +258,136 @@ func (s *stepper) counts() (c Counts) {
 	return c
 }
 
-// next returns the next step. It calls itself after each step that needs no new observation.
-func (s *stepper) next() Step {
-	wave, stage := s.Wave(), &s.Stage
-	switch {
-	case len(s.Peels) == 0:
-		return s.complete()
-	case stage.Taken.IsZero():
-		return s.take(wave)
-	case s.Failed.Len() > wave.MaxFailures.Within(stage.Size):
-		return s.fail(s.failures(stage.Size))
-	case stage.Soaking.IsZero():
-		return s.wait(wave)
+// run returns the next step. It enters phases until one waits for something, or the rollout ends.
+func (s *stepper) run() Step {
+	for {
+		if len(s.Peels) == 0 {
+			return s.complete()
+		}
+		var step Step // without a state if another phase has begun
+		switch wave := s.Wave(); s.Stage.Phase {
+		case record.Applying:
+			step = s.apply(wave)
+		case record.Soaking:
+			step = s.soak(wave)
+		case record.Passed:
+			step = s.pass(wave)
+		default:
+			step = s.choose(wave)
+		}
+		if step.State != "" {
+			return step
+		}
 	}
-	if end := stage.Soaking.Add(wave.Soak); s.Now.Before(end) && stage.Passed.IsZero() {
-		c := s.counts()
-		return Step{State: Soaks, Until: end, Reason: fmt.Sprintf("%d of %d peels have applied the revision and are watched", c.Applied, c.Peels)}
-	}
-	if stage.Passed.IsZero() {
-		stage.Passed, s.changed = s.Now, true
-	}
-	if wave.Gate == top.GateManual && stage.OpenedBy == "" {
-		return Step{State: AtGate, Reason: fmt.Sprintf("wave %s has passed and waits for zester sync approve %s", wave.Name, wave.Name)}
-	}
-	return s.advance()
 }
 
-// advance begins the next wave, or ends the rollout after the last.
-func (s *stepper) advance() Step {
+// enter begins a phase.
+func (s *stepper) enter(p record.Phase) Step {
+	s.Stage.Phase, s.Stage.Entered, s.changed = p, s.Now, true
+	return Step{}
+}
+
+// outage returns the step while all peels are away. The deadline of the wave waits as well.
+func (s *stepper) outage() Step {
+	s.holdDeadline()
+	return Step{State: AllAway, Reason: "every peel that the revision changes is away; the first that return are the next in this wave"}
+}
+
+func (s *stepper) holdDeadline() {
+	if !s.Stage.Since.IsZero() {
+		s.Stage.Since, s.changed = time.Time{}, true
+	}
+}
+
+func (s *stepper) runDeadline() {
+	if s.Stage.Since.IsZero() {
+		s.Stage.Since, s.changed = s.Now, true
+	}
+}
+
+// apply waits until all members have applied the revision or have failed. Members that the revision no longer changes are
+// replaced.
+func (s *stepper) apply(wave top.Wave) Step {
+	if s.hasFailed(wave) {
+		return s.fail(s.failures(s.Stage.Size))
+	}
+	if s.Outage.lasts(s.Now) {
+		return s.outage()
+	}
+	s.runDeadline()
+	replaced := s.replace(wave)
+	c := s.counts()
+	switch {
+	case c.Peels == 0 && s.Stage.Size == 0:
+		return s.enter(record.Passed) // there is no member to watch
+	case c.Peels == 0:
+		return s.enter(record.Choosing)
+	case !replaced && c.Pending+c.Away == 0:
+		return s.enter(record.Soaking)
+	}
+	reason := fmt.Sprintf("%d of %d peels have applied the revision", c.Applied, c.Peels)
+	if c.Away > 0 {
+		reason += fmt.Sprintf(", %d went away", c.Away)
+	}
+	return s.waiting(wave, reason)
+}
+
+// soak watches the members for the time of the wave, and longer while too many of them may be dead.
+func (s *stepper) soak(wave top.Wave) Step {
+	switch {
+	case s.hasFailed(wave):
+		return s.fail(s.failures(s.Stage.Size))
+	case s.Outage.lasts(s.Now):
+		return s.enter(record.Applying)
+	}
+	end, c := s.Stage.Entered.Add(wave.Soak), s.counts()
+	if s.Now.Before(end) {
+		return Step{State: Soaks, Until: end, Reason: fmt.Sprintf("%d of %d peels have applied the revision and are watched", c.Applied, c.Peels)}
+	}
+	if why := s.uncertain(wave); why != "" {
+		return Step{State: Soaks, Reason: why}
+	}
+	return s.enter(record.Passed)
+}
+
+// uncertain says that more members may be dead than may fail, empty if not.
+func (s *stepper) uncertain(wave top.Wave) string {
+	n := 0
+	for i, p := range s.Peels {
+		if m := s.marks[i]; p.Presence != Online && s.Members.Has(m) && !s.Failed.Has(m) {
+			n++
+		}
+	}
+	if s.Failed.Len()+n <= wave.MaxFailures.Within(s.Stage.Size) {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d peels with the revision are not online", n, s.Members.Len())
+}
+
+// pass waits for the gate of the wave, and begins the next wave, or ends the rollout after the last.
+func (s *stepper) pass(wave top.Wave) Step {
+	if s.hasFailed(wave) {
+		return s.fail(s.failures(s.Stage.Size))
+	}
+	if wave.Gate == top.GateManual && s.Stage.OpenedBy == "" {
+		return Step{State: AtGate, Reason: fmt.Sprintf("wave %s has passed and waits for zester sync approve %s", wave.Name, wave.Name)}
+	}
 	if hold, held := s.held(); held {
 		return Step{State: Passed, Reason: hold.Reason, Until: hold.Until}
+	}
+	if why := s.uncertain(wave); why != "" {
+		return Step{State: Passed, Reason: why}
 	}
 	if s.Stage.Wave+1 >= len(s.Waves) {
 		return s.complete()
 	}
-	s.Stage, s.changed = record.Stage{Wave: s.Stage.Wave + 1, Since: s.Now}, true
-	return s.next()
+	s.Stage = record.Stage{Wave: s.Stage.Wave + 1}
+	return s.enter(record.Choosing)
+}
+
+// hasFailed reports whether more members have failed than may.
+func (s *stepper) hasFailed(wave top.Wave) bool {
+	return s.Failed.Len() > wave.MaxFailures.Within(s.Stage.Size)
 }
 
 // complete ends the rollout, unless it is held.
@@ -267,17 +395,13 @@ func (s *stepper) complete() Step {
 	if hold, held := s.held(); held {
 		return Step{State: Passed, Reason: hold.Reason, Until: hold.Until}
 	}
-	away, had := 0, false
-	for i, p := range s.Peels {
-		had = had || s.Members.Has(s.marks[i])
+	away := 0
+	for _, p := range s.Peels {
 		if p.Presence == Away && !p.Applied {
 			away++
 		}
 	}
 	reason := "every wave has passed"
-	if !had {
-		reason = "no peel that the revision changes is online"
-	}
 	switch {
 	case len(s.Peels) == 0:
 		reason = "the revision changes no peel"

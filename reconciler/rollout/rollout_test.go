@@ -42,13 +42,15 @@ type scene struct {
 	fleet   *peelindex.Index
 	freezes []top.Freeze
 	paused  string
+	outage  Outage
+	lost    map[target.PeelID]time.Time
 	last    Step
 }
 
 // newScene has n peels p0, p1, … that are online, in the order of waves by order.
 func newScene(t testing.TB, policy string, n int) *scene {
 	both := safety(t, policy)
-	s := &scene{t: t, now: start, peels: map[target.PeelID]*Peel{}, fleet: peelindex.New(), freezes: both.Freezes}
+	s := &scene{t: t, now: start, peels: map[target.PeelID]*Peel{}, lost: map[target.PeelID]time.Time{}, fleet: peelindex.New(), freezes: both.Freezes}
 	s.r = *Begin(record.Record{Safety: both}, "c", record.Sequences{Sequence: 10, Reports: 20}, start).Rollout
 	for i := range n {
 		s.join(target.PeelID(fmt.Sprintf("p%d", i)))
@@ -57,7 +59,7 @@ func newScene(t testing.TB, policy string, n int) *scene {
 }
 
 func (s *scene) join(id target.PeelID) {
-	s.peels[id] = &Peel{ID: id, Presence: Online, Seen: s.now}
+	s.peels[id] = &Peel{ID: id, Presence: Online}
 	s.fleet.Put(id, target.Facts{})
 }
 
@@ -78,19 +80,29 @@ func (s *scene) step() Step {
 	s.t.Helper()
 	for range 100 {
 		o := Observed{Now: s.now, Fleet: s.fleet, Freezes: s.freezes, Paused: s.paused}
+		online := false
 		for _, p := range s.peels {
-			if p.Presence == Online {
-				p.Seen = s.now
+			online = online || p.Presence == Online
+		}
+		for _, p := range s.peels {
+			switch {
+			case p.Presence == Online || !online:
+				delete(s.lost, p.ID)
+			case p.Presence == Away && s.lost[p.ID].IsZero():
+				s.lost[p.ID] = s.now
+			}
+			if p.Lost = 0; !s.lost[p.ID].IsZero() {
+				p.Lost = s.now.Sub(s.lost[p.ID])
 			}
 			o.Peels = append(o.Peels, *p)
 		}
-		before := s.r
+		s.outage.Update(o.Peels, s.now)
+		o.Outage = s.outage
 		s.last = Next(s.r, o)
 		s.r = s.last.Rollout
 		if !s.last.Changed {
 			return s.last
 		}
-		_ = before
 	}
 	s.t.Fatal("a rollout changes without end")
 	return s.last
@@ -158,33 +170,77 @@ func TestAWaveTakesOnlinePeelsInTheirOrder(t *testing.T) {
 	s.want(Waits, "0 of 2", 1, 3)
 }
 
-func TestAMemberThatGoesAwayIsReplaced(t *testing.T) {
-	s := newScene(t, "waves: [{name: a, peels: 2}]", 9)
-	s.want(Waits, "0 of 2", 0, 1)
-	s.apply(1)
-	s.set(Away, 0)
-	s.want(Waits, "1 of 2", 1, 2)
-	s.set(Online, 0) // it returns and has lost its place
-	s.want(Waits, "1 of 2", 1, 2)
-	s.apply(2)
-	s.set(Away, 1) // it has applied the revision
-	s.want(Complete, "every wave has passed", 1, 2)
+// A peel that the revision kills is a failure of its wave, whether it has applied the revision before or not.
+func TestAMemberThatGoesAwayHasFailed(t *testing.T) {
+	for _, applied := range []bool{false, true} {
+		s := newScene(t, "waves: [{name: a, peels: 2, soak: 1h}]", 9)
+		s.want(Waits, "0 of 2", 0, 1)
+		s.apply(1)
+		if applied {
+			s.apply(0)
+			s.want(Soaks, "2 of 2", 0, 1)
+		}
+		s.set(Away, 0)
+		s.step()
+		s.wait(lostLimit - 1)
+		if got := s.step(); got.State == Failed || got.Counts.Away != 1 {
+			t.Fatalf("applied %v: before its time: %+v", applied, got)
+		}
+		s.wait(1)
+		s.want(Failed, "wave a failed: 1 of 2 peels, 0 may: "+string(s.order()[0])+": it went away", 0, 1)
+	}
 }
 
-func TestFewMembersAreReplaced(t *testing.T) {
-	s := newScene(t, "waves: [{name: a, peels: 1}]", 9)
-	for i := range 3 {
-		s.want(Waits, "0 of 1", i)
-		s.set(Away, i)
-	}
-	s.want(Failed, "wave a failed: 3 peels went away after they were given the revision", 2)
-
-	s = newScene(t, "waves: [{name: a, peels: 5, soak: 1h}]", 9)
+func TestAMemberThatReturnsInTimeIsWaitedFor(t *testing.T) {
+	s := newScene(t, "waves: [{name: a, peels: 2}]", 9)
 	s.step()
-	s.set(Away, 0, 1, 2, 3)
-	s.want(Waits, "0 of 5 peels have applied the revision, 2 went away", 2, 3, 4, 5, 6)
-	s.apply(4, 5, 6)
-	s.want(Soaks, "3 of 5", 2, 3, 4, 5, 6) // the others are not waited for
+	s.apply(1)
+	s.set(Away, 0)
+	s.wait(lostLimit - 1)
+	s.want(Waits, "1 of 2 peels have applied the revision, 1 went away", 0, 1)
+	s.set(Online, 0)
+	s.wait(lostLimit)
+	s.want(Waits, "1 of 2", 0, 1)
+	s.apply(0)
+	s.want(Complete, "", 0, 1)
+}
+
+// Of many members most die. With some left the wave fails, as it does if the others have applied the revision.
+func TestAWaveFailsIfMoreDieThanMayFail(t *testing.T) {
+	s := newScene(t, "waves: [{name: a, peels: 5, soak: 1h, max_failures: 3}]", 9)
+	s.step()
+	s.apply(0)
+	s.set(Away, 1, 2, 3)
+	s.step()
+	s.wait(lostLimit)
+	s.want(Waits, "1 of 5", 0, 1, 2, 3, 4)
+	s.apply(4)
+	s.want(Soaks, "2 of 5", 0, 1, 2, 3, 4) // three may fail
+	s.set(Online, 1)                       // and stays failed
+	s.set(Away, 4)
+	s.step()
+	s.wait(lostLimit)
+	s.want(Failed, "4 of 5 peels, 3 may", 0, 1, 2, 3, 4)
+}
+
+// A soak does not end while its peel is away, dead for too short a time to say so, or not known to be online.
+func TestASoakEndsOnlyIfItsPeelsAreThere(t *testing.T) {
+	for _, presence := range []Presence{Away, Unknown} {
+		s := newScene(t, "waves: [{name: a, peels: 1, soak: 1h, gate: manual}, {name: b, peels: 2}]", 3)
+		s.step()
+		s.apply(0)
+		s.step()
+		s.wait(time.Hour)
+		s.set(presence, 0)
+		s.want(Soaks, "1 of 1 peels with the revision are not online", 0)
+		s.set(Online, 0)
+		s.want(AtGate, "", 0)
+		s.r.Stage.OpenedBy = "ada"
+		s.set(presence, 0)
+		s.want(Passed, "1 of 1 peels with the revision are not online", 0)
+		s.set(Online, 0)
+		s.want(Waits, "1 of 2", 0, 1)
+	}
 }
 
 func TestWhetherAPeelIsOnlineMayBeUnknown(t *testing.T) {
@@ -214,39 +270,78 @@ func TestAWaveByTargetWaitsForItsPeels(t *testing.T) {
 	}
 }
 
-func TestWhenAllPeelsAreAway(t *testing.T) {
-	s := newScene(t, "waves: [{name: a, peels: 1, soak: 1h}, {name: b, peels: 50%, soak: 1h, gate: manual}]", 3)
+// However long an outage lasts, the first peel that returns is the canary, and the others wait for it.
+func TestAWaveTakesTheFirstPeelsThatReturn(t *testing.T) {
+	s := newScene(t, "waves: [{name: a, peels: 1, soak: 1h, deadline: 30m}]", 3)
 	s.set(Away, 0, 1, 2)
-	s.want(Waits, "every peel that the revision changes is away")
-	s.wait(awayLimit)
-	s.want(AtGate, "zester sync approve b")
-	opened, err := OpenGate(record.Record{Rollout: &s.r}, "b", "ada", "", s.now)
-	if err != nil {
-		t.Fatal(err)
+	s.want(Waits, "none of the 3 peels of wave a is online")
+	s.wait(outageLimit)
+	s.want(AllAway, "every peel that the revision changes is away")
+	s.wait(24 * time.Hour)
+	s.want(AllAway, "every peel that the revision changes is away")
+	s.set(Online, 2)
+	s.want(Waits, "0 of 1", 2)
+	if !s.last.Until.Equal(s.now.Add(30 * time.Minute)) {
+		t.Errorf("the deadline is %v", s.last.Until)
 	}
-	s.r = *opened.Rollout
-	s.want(Complete, "no peel that the revision changes is online; 3 peels are away")
-
-	s = newScene(t, "waves: [{name: a, peels: 1}]", 2) // one takes it and goes away, with all others
-	s.step()
-	s.set(Away, 0, 1)
-	s.wait(awayLimit - 1)
-	s.want(Waits, "0 of 1 peels have applied the revision, 1 went away", 0)
-	s.wait(1)
-	s.want(Complete, "2 peels are away", 0)
+	s.set(Online, 0, 1)
+	s.apply(2)
+	s.want(Soaks, "", 2)
 }
 
-// TestAllPeelsThatGoAwayInARolloutAreWaitedFor: a site that is cut off for a moment does not end the waves.
-func TestAllPeelsThatGoAwayInARolloutAreWaitedFor(t *testing.T) {
-	s := newScene(t, "waves: [{name: a, peels: 1}, {name: b, peels: 50%}]", 4)
+// An outage during a wave is no verdict about its peels, and does not end its soak. They have some time to return after others.
+func TestAnOutageIsNoVerdict(t *testing.T) {
+	for _, soaks := range []bool{false, true} {
+		s := newScene(t, "waves: [{name: a, peels: 1, soak: 10m, deadline: 30m}]", 4)
+		s.step()
+		if soaks {
+			s.apply(0)
+			s.want(Soaks, "", 0)
+		}
+		s.set(Away, 0, 1, 2, 3)
+		s.step()
+		s.wait(outageLimit)
+		s.want(AllAway, "every peel that the revision changes is away", 0)
+		s.wait(time.Hour)
+		s.want(AllAway, "every peel that the revision changes is away", 0)
+		s.set(Online, 1, 2, 3)
+		s.step()
+		s.wait(returnLimit - 1)
+		s.want(Waits, "1 went away", 0)
+		if soaks {
+			s.set(Online, 0)
+			s.apply(0)
+			s.want(Soaks, "1 of 1", 0)
+			if !s.last.Until.Equal(s.now.Add(10 * time.Minute)) {
+				t.Errorf("the soak ends %v", s.last.Until)
+			}
+			continue
+		}
+		s.wait(1)
+		s.want(Failed, "it went away after it was given the revision", 0)
+	}
+}
+
+// A wave whose peels the revision no longer changes takes others before it goes on.
+func TestAWaveWithoutItsPeelsChoosesAgain(t *testing.T) {
+	s := newScene(t, "waves: [{name: a, peels: 'L@p1,p2', soak: 1h}]", 4)
+	s.peels["p2"].Presence = Away
 	s.step()
-	s.apply(0)
-	s.set(Away, 0, 1, 2, 3)
-	s.want(Waits, "every peel that the revision changes is away", 0)
-	s.wait(awayLimit - 1)
-	s.want(Waits, "every peel that the revision changes is away", 0)
-	s.set(Online, 0, 1, 2, 3)
-	s.want(Waits, "1 of 2", 0, 1)
+	delete(s.peels, "p1")
+	s.fleet.Remove("p1")
+	s.want(Waits, "none of the 1 peels of wave a is online")
+	s.peels["p2"].Presence = Online
+	if s.step(); !s.r.Has("p2") || s.r.Members.Len() != 1 {
+		t.Errorf("%d members: %+v", s.r.Members.Len(), s.last)
+	}
+}
+
+// A wave whose target has none of the peels that change passes at once, and its gate holds.
+func TestAWaveOfNobodyHasAGate(t *testing.T) {
+	s := newScene(t, "waves: [{name: a, peels: nobody, soak: 1h, gate: manual}, {name: b, peels: 1}]", 2)
+	s.want(AtGate, "wave a has passed")
+	s.r.Stage.OpenedBy = "ada"
+	s.want(Waits, "0 of 1", 0)
 }
 
 func TestReasonsForWhichAWaveFails(t *testing.T) {
@@ -318,9 +413,6 @@ func TestPauseAndFreezeHoldNewPeels(t *testing.T) {
 	s.paused = ""
 	s.want(Waits, "0 of 1", 0)
 	s.paused = "paused by ada"
-	s.set(Away, 0)
-	s.want(Waits, "0 of 1", 0) // nobody takes its place
-	s.set(Online, 0)
 	s.apply(0)
 	s.want(Passed, "paused by ada", 0)
 	s.paused = ""
@@ -357,6 +449,8 @@ func TestASoakLastsOverAChangeOfTheLeader(t *testing.T) {
 	s.set(Unknown, 0, 1, 2)
 	s.want(Soaks, "", 0)
 	s.wait(time.Hour)
+	s.want(Soaks, "not online", 0)
+	s.set(Online, 0)
 	s.want(Complete, "", 0)
 }
 
@@ -383,7 +477,7 @@ func TestOrdersThatDoNotFit(t *testing.T) {
 	opened := gate
 	opened.Stage.OpenedBy = "eve"
 	auto := gate
-	auto.Stage = record.Stage{Wave: 1}
+	auto.Stage = record.Stage{Wave: 1, Phase: record.Passed}
 	for _, c := range []struct {
 		r            *record.Rollout
 		wave, reason string
@@ -483,7 +577,7 @@ func TestAnyFleetLeadsToAnEnd(t *testing.T) {
 			s.event(r)
 			before := s.r
 			got := s.step()
-			if s.r.Stage.Taken != before.Stage.Taken {
+			if s.r.Stage.Size != before.Stage.Size || s.r.Stage.Wave != before.Stage.Wave {
 				online := 0
 				for _, p := range s.peels {
 					if p.Presence == Online {
@@ -497,7 +591,7 @@ func TestAnyFleetLeadsToAnEnd(t *testing.T) {
 			if s.r.Members.Len() > most {
 				t.Fatalf("seed %d: %d members, %d may be", seed, s.r.Members.Len(), most)
 			}
-			if got.Reason == "" || !slices.Contains([]State{Waits, Soaks, AtGate, Passed, Failed, Complete}, got.State) {
+			if got.Reason == "" || !slices.Contains([]State{Waits, AllAway, Soaks, AtGate, Passed, Failed, Complete}, got.State) {
 				t.Fatalf("seed %d: %+v", seed, got)
 			}
 			for id := range failed {

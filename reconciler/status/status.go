@@ -126,13 +126,16 @@ type PausedEntries struct {
 	Entries []string      `json:"entries"`
 }
 
+// AllAway is the state of a rollout all of whose peels are away. The first that return are the next in its wave.
+const AllAway = "away"
+
 // Rollout is the progress of a revision in its waves.
 type Rollout struct {
 	Commit settings.Commit `json:"commit"`
 	Wave   int             `json:"wave"`  // from 1
 	Waves  int             `json:"waves"` // as zester.yaml names them
 	Name   string          `json:"name"`
-	State  string          `json:"state"` // waits, soaks, gate, passed, failed, complete
+	State  string          `json:"state"` // waits, [AllAway], soaks, gate, passed, failed, complete
 	// Reason says what the rollout waits for, and Until when that ends at the latest; zero if there is no limit.
 	Reason   string        `json:"reason,omitempty"`
 	Until    time.Time     `json:"until,omitzero"`
