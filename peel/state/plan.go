@@ -113,9 +113,35 @@ func (x *run) isPlain(s *state.State, before state.Set) bool {
 
 // owned reports whether a state of the peel owns a path, or something below it.
 func (x *run) owned(name string) bool {
-	return slices.ContainsFunc(slices.Concat(x.q.Set, x.q.Others), func(s *state.State) bool {
-		return slices.ContainsFunc(s.Paths(), func(p string) bool { return p == name || strings.HasPrefix(p, name+"/") })
-	})
+	if x.owns == nil {
+		x.owns = map[string]bool{}
+		for _, s := range slices.Concat(x.q.Set, x.q.Others) {
+			for _, p := range x.paths(s) {
+				for ; p != "/" && !x.owns[p]; p = path.Dir(p) {
+					x.owns[p] = true
+				}
+			}
+		}
+	}
+	return x.owns[name] || slices.ContainsFunc(x.trees, func(tree string) bool { return strings.HasPrefix(name, tree+"/") })
+}
+
+// paths returns the paths that a state owns. If the names of the files of a tree are not known, the state owns the whole tree.
+func (x *run) paths(s *state.State) []string {
+	all := s.Paths()
+	switch a := s.Args.(type) {
+	case *state.PkgRepoManaged:
+		all = append(all, pkg.RepositoryPaths(a)...)
+	case *state.FileRecurse:
+		names, err := x.o.Files.Tree(a.Source)
+		if err != nil {
+			x.trees = append(x.trees, a.Path)
+		}
+		for _, name := range names {
+			all = append(all, path.Join(a.Path, name))
+		}
+	}
+	return all
 }
 
 // wanted identifies what a state wants, the contents of its sources included. It is empty if that cannot be read.

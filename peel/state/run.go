@@ -156,6 +156,8 @@ type run struct {
 	joined     int                 // the index of the first state that is not among those whose packages are planned together
 	again      bool                // this is not the first attempt of the state
 	hardFailed bool
+	owns       map[string]bool // the paths that states own and those above them; nil until it is needed
+	trees      []string        // directories in which states own everything
 }
 
 func newRun(r *Runner, q Request, m *memory) *run {

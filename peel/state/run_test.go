@@ -410,3 +410,40 @@ func TestAResultIsFitIntoAReturn(t *testing.T) {
 		t.Errorf("the diff is %q", d)
 	}
 }
+
+// A directory that is cleaned holds what other states of the peel make, whatever their function.
+func TestACleanedDirectoryKeepsWhatOtherStatesOwn(t *testing.T) {
+	h := newHost(t)
+	h.r.o.Files.Tree = func(string) ([]string, error) { return []string{"a", "sub/b"}, nil }
+	for _, name := range []string{"files/conf/a", "files/conf/sub/b", "app/conf.d/extra", "app/conf.d/sub/extra", "app/stray"} {
+		must(t, os.MkdirAll(filepath.Dir(filepath.Join(h.dir, name)), 0o755))
+		must(t, os.WriteFile(filepath.Join(h.dir, name), []byte(name), 0o644))
+	}
+	text := "app: {file.directory: {path: DIR/app, clean: true}}\ntree: {file.recurse: {path: DIR/app/conf.d, source: files/conf}}"
+	h.wants(h.run(text, false), "app: changed intended", "tree: changed intended")
+	h.wants(h.run(text, true), "app: unchanged", "tree: unchanged")
+	h.wants(h.run(text, false), "app: unchanged", "tree: unchanged")
+	for name, want := range map[string]bool{"conf.d/a": true, "conf.d/sub/b": true, "conf.d/extra": false, "conf.d/sub/extra": false, "stray": false} {
+		if _, err := os.Stat(filepath.Join(h.dir, "app", name)); (err == nil) != want {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	// While the names of the tree are not known, nothing in it is removed.
+	must(t, os.WriteFile(filepath.Join(h.dir, "app/conf.d/extra"), nil, 0o644))
+	h.r.o.Files.Tree = func(string) ([]string, error) { return nil, errors.New("no names") }
+	h.wants(h.run(text, true), "app: unchanged", "tree: failed")
+}
+
+func TestACleanedDirectoryKeepsTheFilesOfPackageRepositories(t *testing.T) {
+	h := newHost(t)
+	x := newRun(h.r, Request{Set: h.set("r: {pkgrepo.managed: {file: corp, uris: [\"https://x\"], suites: [a]}}")}, newMemory())
+	for name, want := range map[string]bool{
+		"/etc/apt/sources.list.d/corp.sources": true, "/etc/apt/keyrings/corp.gpg": true, "/etc/apt/keyrings/corp.asc": true,
+		"/etc/yum.repos.d/corp.repo": true, "/etc/pki/rpm-gpg/RPM-GPG-KEY-corp": true, "/etc/apt": true,
+		"/etc/apt/sources.list.d/other.sources": false, "/etc/apt/keyrings/corp": false,
+	} {
+		if x.owned(name) != want {
+			t.Errorf("%s: %v", name, !want)
+		}
+	}
+}

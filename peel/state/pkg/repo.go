@@ -51,6 +51,16 @@ func (m *Manager) Repository(ctx context.Context, a *state.PkgRepoManaged, in fi
 	return steps, err
 }
 
+// RepositoryPaths returns the paths that the files of a repository may have, for each of the package managers.
+func RepositoryPaths(a *state.PkgRepoManaged) (paths []string) {
+	gone := state.PkgRepoManaged{File: a.File, Absent: true}
+	for _, t := range []tool{apt{}, dnf{}} {
+		r, _ := t.repository(&gone, nil) // nothing is wrong with one that is absent
+		paths = append(append(paths, r.list), r.keys...)
+	}
+	return paths
+}
+
 // plan writes or removes the files. The key comes first, because without it the repository is refused.
 func (r repository) plan(ctx context.Context, w *host.World, absent bool) (steps []host.Step, err error) {
 	collect := func(more []host.Step, e error) {
