@@ -116,6 +116,7 @@ func (a attributes) over(info safefs.Info, def uint32) safefs.Attributes {
 			*set.to = *set.from
 		}
 	}
+	out.ModeOnly = a.mode != nil
 	return out
 }
 
@@ -234,7 +235,7 @@ func inParent(name string, f func(d *safefs.Dir, base string) error) error {
 func (f *wanted) plan(w *host.World, info safefs.Info, mode uint32) ([]host.Step, error) {
 	want := f.attributes.over(info, mode)
 	if f.secret && f.attributes.mode == nil {
-		want.Mode &^= 0o007
+		want.Mode, want.ModeOnly = want.Mode&^0o007, true
 		if info.Kind != safefs.File {
 			want.Mode &^= 0o077
 		}
@@ -357,7 +358,8 @@ func (f *wanted) verify(ctx context.Context, name string) error {
 
 // ownership plans the owner and mode of a file or directory that is there.
 func ownership(name string, info safefs.Info, want safefs.Attributes) []host.Step {
-	if info.Mode == want.Mode && info.UID == want.UID && info.GID == want.GID {
+	hasList := info.HasACL && want.ModeOnly
+	if info.Mode == want.Mode && info.UID == want.UID && info.GID == want.GID && !hasList {
 		return nil
 	}
 	change := host.Change{Do: "mode", What: name, Before: fmt.Sprintf("%04o", info.Mode), After: fmt.Sprintf("%04o", want.Mode)}
@@ -367,12 +369,16 @@ func ownership(name string, info safefs.Info, want safefs.Attributes) []host.Ste
 			Before: fmt.Sprintf("%d:%d %04o", info.UID, info.GID, info.Mode), After: fmt.Sprintf("%d:%d %04o", want.UID, want.GID, want.Mode),
 		}
 	}
+	if hasList {
+		change.Before += " with an access list"
+	}
 	return []host.Step{{
 		Change: change,
 		Apply: func(context.Context) error {
 			return inParent(name, func(d *safefs.Dir, base string) error { return d.Own(base, want) })
 		},
 		Predict: func(w *host.World) {
+			info.HasACL = info.HasACL && !want.ModeOnly
 			info.Mode, info.UID, info.GID = want.Mode, want.UID, want.GID
 			w.SetInfo(name, info)
 		},

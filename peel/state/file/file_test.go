@@ -4,17 +4,20 @@ package file
 
 import (
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -277,7 +280,7 @@ func TestDirectories(t *testing.T) {
 	put(t, d+"/x", "1")
 	put(t, d+"/sub/y", "2")
 	must(t, os.Chmod(d+"/x", 0o755))
-	wants(t, apply(t, planOf(t, "d: {file.directory: {path: "+d+", mode: '0700', recurse: [mode]}}", noFiles)), "mode b", "mode sub", "mode y", "mode x")
+	wants(t, apply(t, planOf(t, "d: {file.directory: {path: "+d+", mode: '0700', recurse: [mode]}}", noFiles)), "mode y", "mode sub", "mode x", "mode b")
 	for name, want := range map[string]fs.FileMode{"x": 0o711, "sub": 0o700, "sub/y": 0o600} {
 		if info, _ := os.Stat(d + "/" + name); info.Mode().Perm() != want {
 			t.Errorf("%s has %v, want %v", name, info.Mode(), want)
@@ -629,5 +632,110 @@ func TestAFileWithASecretIsOpenToOthersOnlyByAMode(t *testing.T) {
 	apply(t, planOf(t, "r: {file.recurse: {path: "+dir+"/r, source: files/t, template: true, file_mode: '0644'}}", in))
 	if a, b := mode(t, dir+"/r/sops"), mode(t, dir+"/r/tmpl"); a != "0644" || b != "0644" {
 		t.Errorf("with a mode the files of a tree have %s and %s", a, b)
+	}
+}
+
+// As chown -R does: a tree of root becomes a user's, also the directories with something in them.
+func TestATreeOfRootIsGivenToAUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to make files of other users")
+	}
+	dir := temp(t)
+	put(t, dir+"/app/a/b/c", "x")
+	put(t, dir+"/app/a/d", "x")
+	plan := planOf(t, "d: {file.directory: {path: "+dir+"/app, user: nobody, mode: '0750', recurse: [user, mode]}}", noFiles)
+	wants(t, apply(t, plan), "owner c", "owner b", "owner d", "owner a", "owner app")
+	for _, name := range []string{"/app", "/app/a", "/app/a/b", "/app/a/b/c", "/app/a/d"} {
+		info, err := safefsStat(dir + name)
+		if err != nil || info.UID != 65534 {
+			t.Errorf("%s: %+v, %v", name, info, err)
+		}
+	}
+	put(t, dir+"/app/a/b/new", "x") // root writes in the tree of the user
+	wants(t, apply(t, plan), "owner new")
+}
+
+func safefsStat(name string) (safefs.Info, error) { return host.New().Stat(name) }
+
+// setACL lets nobody in by an access list, and skips the test where there are none.
+func setACL(t *testing.T, name, attribute string) {
+	t.Helper()
+	list := binary.LittleEndian.AppendUint32(nil, 2)
+	for _, e := range []struct {
+		tag, perm uint16
+		id        uint32
+	}{{0x01, 6, 1<<32 - 1}, {0x02, 7, 65534}, {0x04, 0, 1<<32 - 1}, {0x10, 7, 1<<32 - 1}, {0x20, 0, 1<<32 - 1}} {
+		list = binary.LittleEndian.AppendUint16(list, e.tag)
+		list = binary.LittleEndian.AppendUint16(list, e.perm)
+		list = binary.LittleEndian.AppendUint32(list, e.id)
+	}
+	if err := unix.Setxattr(name, attribute, list, 0); err == unix.ENOTSUP {
+		t.Skip("this file system has no access lists")
+	} else {
+		must(t, err)
+	}
+}
+
+// nobodyReads reports whether the user nobody can read a file.
+func nobodyReads(name string) bool {
+	cmd := exec.Command("cat", name)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	return cmd.Run() == nil
+}
+
+func TestAnAccessListOfAnotherUserLetsNobodyIn(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to make files of other users")
+	}
+	dir := temp(t)
+	must(t, os.Chmod(dir, 0o755))
+	must(t, os.Chmod(filepath.Dir(dir), 0o755)) // is the test's user's alone
+	own := dir + "/own"
+	must(t, os.Mkdir(own, 0o777))
+	must(t, os.Chmod(own, 0o777|os.ModeSticky))
+	name := own + "/f"
+	lay := func(owner int) {
+		put(t, name, "old")
+		must(t, os.Chown(name, owner, owner))
+		setACL(t, name, "system.posix_acl_access")
+		must(t, os.Chmod(name, 0o660))
+	}
+	lay(65534)
+	managed := planOf(t, "f: {file.managed: {path: "+name+", content: secret, user: root, group: root, mode: '0640'}}", noFiles)
+	wants(t, apply(t, managed), "write f")
+	if nobodyReads(name) {
+		t.Error("the list of the old file's owner is on the new file")
+	}
+	// Without a mode the list of another user is dropped too.
+	must(t, os.Remove(name))
+	lay(65534)
+	wants(t, apply(t, planOf(t, "f: {file.managed: {path: "+name+", content: secret, user: root, group: root}}", noFiles)), "write f")
+	if nobodyReads(name) {
+		t.Error("the list of the old file's owner is on the new file")
+	}
+	// The list of a user goes with the ownership.
+	must(t, os.Remove(name))
+	lay(65534)
+	wants(t, apply(t, planOf(t, "d: {file.directory: {path: "+own+", user: root, group: root, recurse: [user, group]}}", noFiles)), "owner f")
+	if nobodyReads(name) {
+		t.Error("the list of the former owner is still there")
+	}
+	// A list that root made stays, unless the state says who gets in.
+	must(t, os.Remove(name))
+	lay(0)
+	wants(t, apply(t, planOf(t, "f: {file.managed: {path: "+name+", content: new}}", noFiles)), "write f")
+	if !nobodyReads(name) {
+		t.Error("the list of root is gone")
+	}
+	wants(t, apply(t, planOf(t, "f: {file.managed: {path: "+name+", content: new, mode: '0660'}}", noFiles)), "mode f")
+	if nobodyReads(name) {
+		t.Error("the list lets more users in than the mode says")
+	}
+	// The default list of a directory is no way in either.
+	setACL(t, own, "system.posix_acl_default")
+	must(t, os.Remove(name))
+	wants(t, apply(t, managed), "create f")
+	if nobodyReads(name) {
+		t.Error("the default list of the directory is on the new file")
 	}
 }

@@ -49,7 +49,7 @@ func Directory(ctx context.Context, w *host.World, a *state.FileDirectory, owned
 	if err := below.walk(a.Path); err != nil {
 		return nil, err
 	}
-	return append(steps, below.steps...), nil
+	return append(below.steps, steps...), nil
 }
 
 // A walker plans what a state does to all that is below a directory.
@@ -62,6 +62,7 @@ type walker struct {
 	steps      []host.Step
 }
 
+// walk plans what is in a directory before the directory: once that has another owner, root does not go where it leads.
 func (k *walker) walk(dir string) error {
 	names, err := k.w.List(dir)
 	if err != nil {
@@ -80,13 +81,13 @@ func (k *walker) walk(dir string) error {
 			k.steps = append(k.steps, remove(name, info))
 			continue
 		}
-		if info.Kind == safefs.File || info.Kind == safefs.Directory {
-			k.steps = append(k.steps, ownership(name, info, k.below(info))...)
-		}
 		if info.Kind == safefs.Directory {
 			if err := k.walk(name); err != nil {
 				return err
 			}
+		}
+		if info.Kind == safefs.File || info.Kind == safefs.Directory {
+			k.steps = append(k.steps, ownership(name, info, k.below(info))...)
 		}
 	}
 	return nil

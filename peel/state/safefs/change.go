@@ -20,7 +20,14 @@ import (
 type Attributes struct {
 	UID, GID uint32
 	Mode     uint32 // 12 bits
+	ModeOnly bool   // nobody else gets in by an access list
 }
+
+// Extended attributes with the access list of a file, and that of new files in a directory.
+const (
+	accessList  = "system.posix_acl_access"
+	defaultList = "system.posix_acl_default"
+)
 
 // A Staged file is complete and not yet at its place. End it with Commit or Discard.
 type Staged struct {
@@ -62,7 +69,7 @@ func (s *Staged) fill(content []byte, a Attributes) error {
 	if _, err := s.file.Write(content); err != nil {
 		return err
 	}
-	if err := s.copyXattrs(); err != nil {
+	if err := s.copyXattrs(a.UID); err != nil {
 		return err
 	}
 	if err := own(int(s.file.Fd()), a); err != nil {
@@ -71,11 +78,25 @@ func (s *Staged) fill(content []byte, a Attributes) error {
 	return s.file.Sync()
 }
 
-// own sets owner and mode. The mode comes last, because a change of the owner clears setuid.
+// own sets owner and mode. The mode comes last, because a change of the owner clears setuid. A user to whom the file does not
+// belong any more keeps no access list on it.
 func own(fd int, a Attributes) error {
 	now, err := statFD(fd)
 	if err != nil {
 		return err
+	}
+	lists := []string{accessList, defaultList}
+	switch {
+	case now.UID != a.UID && !trusted(now.UID):
+	case a.ModeOnly:
+		lists = lists[:1]
+	default:
+		lists = nil
+	}
+	for _, list := range lists {
+		if err := unix.Fremovexattr(fd, list); err != nil && err != unix.ENODATA && err != unix.ENOTSUP {
+			return err
+		}
 	}
 	if now.UID != a.UID || now.GID != a.GID {
 		if err := unix.Fchown(fd, int(a.UID), int(a.GID)); err != nil {
@@ -85,8 +106,8 @@ func own(fd int, a Attributes) error {
 	return unix.Fchmod(fd, a.Mode)
 }
 
-// copyXattrs gives a staged file the extended attributes of the file at its place.
-func (s *Staged) copyXattrs() error {
+// copyXattrs gives a staged file of a user the extended attributes of the file at its place, unless another user made them.
+func (s *Staged) copyXattrs(uid uint32) error {
 	from, info, err := s.dir.open(s.name, unix.O_RDONLY)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ELOOP) { // ELOOP: a symbolic link, which is replaced
 		return nil
@@ -95,7 +116,7 @@ func (s *Staged) copyXattrs() error {
 		return err
 	}
 	defer func() { _ = from.Close() }()
-	if info.Kind != File {
+	if info.Kind != File || !trusted(info.UID) && info.UID != uid {
 		return nil
 	}
 	buf := make([]byte, 64<<10)

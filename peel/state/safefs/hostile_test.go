@@ -42,11 +42,11 @@ func TestAUserWhoSwapsADirectoryForALinkGetsNothingWritten(t *testing.T) {
 		d, base, err := Parent(filepath.Join(at, "f"))
 		if err == nil {
 			var s *Staged
-			if s, err = d.Stage(base, []byte("of the state"), Attributes{1234, 1234, 0o666}); err == nil {
+			if s, err = d.Stage(base, []byte("of the state"), Attributes{UID: 1234, GID: 1234, Mode: 0o666}); err == nil {
 				err = s.Commit()
 			}
 			if err == nil {
-				err = d.Own(base, Attributes{1234, 1234, 0o644})
+				err = d.Own(base, Attributes{UID: 1234, GID: 1234, Mode: 0o644})
 			}
 			d.Close()
 		}
@@ -87,7 +87,7 @@ func TestOnAFullDiskTheOldFileStays(t *testing.T) {
 	d, base, err := Parent(name)
 	must(t, err)
 	defer d.Close()
-	if _, err := d.Stage(base, []byte(strings.Repeat("x", 1<<20)), Attributes{0, 0, 0o644}); !errors.Is(err, unix.ENOSPC) {
+	if _, err := d.Stage(base, []byte(strings.Repeat("x", 1<<20)), Attributes{UID: 0, GID: 0, Mode: 0o644}); !errors.Is(err, unix.ENOSPC) {
 		t.Errorf("a file that does not fit: %v", err)
 	}
 	names, err := d.List()

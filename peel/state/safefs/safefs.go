@@ -11,7 +11,8 @@
 //   - From a directory of another user the walk leads only to what this user owns. So a user can direct root to files of
 //     his own and to no others.
 //   - At any time a file that is written has its old content or its new content, also after a crash, and its new content
-//     has its final owner and mode. Extended attributes, and with them access lists, are those of the old file.
+//     has its final owner and mode. Extended attributes, and with them access lists, are those of the old file if a trusted user
+//     or the new owner owns it; others get in by the mode alone. [Attributes.ModeOnly] drops every access list.
 //   - [Staged.Commit] succeeds only if the file at the path is the one that was written, and not one that another user put in its
 //     place. Until then another user may have replaced it if the directory is exposed, see [Dir.Exposed]: nothing may be done with
 //     it by its path.
@@ -62,6 +63,7 @@ type Info struct {
 	Size     int64
 	Links    uint64 // names of the file
 	Target   string // of a symbolic link
+	HasACL   bool   // an access list lets more users in than the mode says
 	Modified time.Time
 }
 
@@ -266,12 +268,24 @@ func (d *Dir) Stat(name string) (Info, error) {
 		return Info{}, d.fail("stat", name, err)
 	}
 	info := infoOf(&st)
+	info.HasACL = d.hasACL(name, info)
 	if info.Kind == Symlink {
 		if info.Target, err = readlink(d.fd, name); err != nil {
 			return Info{}, d.fail("readlink", name, err)
 		}
 	}
 	return info, nil
+}
+
+// minACL is the size of an access list that says what the mode says.
+const minACL = 4 + 3*8
+
+func (d *Dir) hasACL(name string, info Info) bool {
+	if info.Kind != File && info.Kind != Directory {
+		return false
+	}
+	n, err := unix.Lgetxattr(fmt.Sprintf("/proc/self/fd/%d/%s", d.fd, name), accessList, nil)
+	return err == nil && n > minACL
 }
 
 func (d *Dir) fail(op, name string, err error) error {

@@ -46,7 +46,7 @@ func write(t *testing.T, name, content string) {
 	d, base, err := Parent(name)
 	must(t, err)
 	defer d.Close()
-	s, err := d.Stage(base, []byte(content), Attributes{uint32(os.Geteuid()), uint32(os.Getegid()), 0o640})
+	s, err := d.Stage(base, []byte(content), Attributes{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid()), Mode: 0o640})
 	must(t, err)
 	must(t, s.Commit())
 }
@@ -88,7 +88,7 @@ func TestAStagedFileThatIsDiscardedLeavesNothing(t *testing.T) {
 	d, err := Open(dir)
 	must(t, err)
 	defer d.Close()
-	s, err := d.Stage("f", []byte("x"), Attributes{uint32(os.Geteuid()), uint32(os.Getegid()), 0o644})
+	s, err := d.Stage("f", []byte("x"), Attributes{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid()), Mode: 0o644})
 	must(t, err)
 	if _, err := os.Stat(s.Path()); err != nil {
 		t.Error(err)
@@ -107,7 +107,7 @@ func TestSetuidSurvivesTheChangeOfTheOwner(t *testing.T) {
 	d, err := Open(dir)
 	must(t, err)
 	defer d.Close()
-	s, err := d.Stage("f", nil, Attributes{65534, 65534, 0o4755})
+	s, err := d.Stage("f", nil, Attributes{UID: 65534, GID: 65534, Mode: 0o4755})
 	must(t, err)
 	must(t, s.Commit())
 	if info, err := d.Stat("f"); err != nil || info.Mode != 0o4755 || info.UID != 65534 {
@@ -173,7 +173,7 @@ func TestAUserDirectsRootToFilesOfTheUserAlone(t *testing.T) {
 	if _, err := d.Read("shadow", 100); !isUnsafe(err) {
 		t.Errorf("a file of root in the directory of a user is read: %v", err)
 	}
-	if err := d.Own("shadow", Attributes{1234, 1234, 0o666}); !isUnsafe(err) {
+	if err := d.Own("shadow", Attributes{UID: 1234, GID: 1234, Mode: 0o666}); !isUnsafe(err) {
 		t.Errorf("its owner is changed: %v", err)
 	}
 }
@@ -183,7 +183,7 @@ func TestRootMayWorkInTheDirectoryOfAUser(t *testing.T) {
 	d, err := Open(h)
 	must(t, err)
 	defer d.Close()
-	must(t, d.Mkdir("html", Attributes{1234, 1234, 0o750}))
+	must(t, d.Mkdir("html", Attributes{UID: 1234, GID: 1234, Mode: 0o750}))
 	sub, err := Open(filepath.Join(h, "html"))
 	must(t, err)
 	sub.Close()
@@ -191,12 +191,12 @@ func TestRootMayWorkInTheDirectoryOfAUser(t *testing.T) {
 	if data, err := d.Read("roots", 100); err != nil || string(data) != "a file of root" {
 		t.Errorf("%q, %v", data, err)
 	}
-	must(t, d.Own("roots", Attributes{0, 0, 0o600}))
+	must(t, d.Own("roots", Attributes{UID: 0, GID: 0, Mode: 0o600}))
 	must(t, os.Mkdir(filepath.Join(h, "new"), 0o700)) // a run was killed before it changed the owner
-	must(t, d.Own("new", Attributes{1234, 1234, 0o755}))
+	must(t, d.Own("new", Attributes{UID: 1234, GID: 1234, Mode: 0o755}))
 	must(t, os.Mkdir(filepath.Join(h, "other"), 0o700))
 	must(t, os.WriteFile(filepath.Join(h, "other", "secret"), nil, 0o600))
-	if err := d.Own("other", Attributes{1234, 1234, 0o755}); !isUnsafe(err) {
+	if err := d.Own("other", Attributes{UID: 1234, GID: 1234, Mode: 0o755}); !isUnsafe(err) {
 		t.Errorf("a directory with a file of root got another owner: %v", err)
 	}
 }
@@ -310,7 +310,7 @@ func TestWhatACrashLeavesIsRemovedByTheNextWrite(t *testing.T) {
 	must(t, err)
 	defer d.Close()
 	for range 3 { // neither is put at its place
-		_, err := d.Stage("f", []byte("new"), Attributes{uint32(os.Geteuid()), uint32(os.Getegid()), 0o600})
+		_, err := d.Stage("f", []byte("new"), Attributes{UID: uint32(os.Geteuid()), GID: uint32(os.Getegid()), Mode: 0o600})
 		must(t, err)
 	}
 	if names, _ := d.List(); len(names) != 1 {
