@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -63,7 +64,7 @@ func ReadSafety(tree fs.FS) (top.Safety, error) {
 	p := &pass{revision: new(parse.Cache).Begin(tree)}
 	sources, err := p.readSources()
 	if err != nil {
-		return top.Safety{}, err
+		return top.Safety{}, p.tooLarge(err)
 	}
 	r := readRules(sources)
 	p.problems.add(r.reason, r.errs...)
@@ -85,10 +86,19 @@ func (c *Compiler) begin(tree fs.FS, fleet *peelindex.Index) (*pass, []*parse.Fi
 		p.contentsSum, err = p.plan.read.Sum()
 	}
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, p.tooLarge(err)
 	}
 	c.cache.Keep(p.revision)
 	return p, sources, nil
+}
+
+// tooLarge makes a mistake of the revision from the error of one that is too large to be read.
+func (p *pass) tooLarge(err error) error {
+	if e, ok := errors.AsType[*parse.BudgetError](err); ok {
+		p.problems.add(TooLarge, e.Mistake)
+		return p.problems.err()
+	}
+	return err
 }
 
 func (c *Compiler) pass(tree fs.FS, fleet *peelindex.Index, isolate bool) (*Plan, error) {

@@ -61,7 +61,8 @@ type File struct {
 	// Unchecked reports that it is encrypted and that its MAC was not checked, because there is no identity.
 	Unchecked bool
 
-	sum any // of the content: two files with the same path and sum are equal
+	sum  any // of the content: two files with the same path and sum are equal
+	cost cost
 }
 
 func (f *File) refuse(reason Reason, at strictyaml.Pos, msg string) *File {
@@ -75,6 +76,7 @@ type Dir struct {
 	All   []*File          // also the files of directories below
 
 	sum  any // of the directory's content, nil if the tree has none
+	cost cost
 	subs []string
 }
 
@@ -102,6 +104,51 @@ type Revision struct {
 
 	before [2]map[string]*Dir // by path
 	now    map[string]*Dir
+	cost   cost
+}
+
+// The budget of one revision. A tree may name one file under many paths, so the limits of single files do not bound it. A value takes
+// about 130 bytes of memory.
+const (
+	maxBytes   = 256 << 20
+	maxValues  = 3_000_000
+	fileValues = 10 // that a file counts for beside its own
+)
+
+// cost is what files take from the budget of a revision.
+type cost struct{ bytes, values int }
+
+// A BudgetError says that a revision is too large as a whole. It is not read any further.
+type BudgetError struct {
+	Mistake strictyaml.Error // at the file with which it is
+}
+
+func (e *BudgetError) Error() string { return e.Mistake.Error() }
+
+// charge adds a cost that arises at a path.
+func (r *Revision) charge(name string, c cost) error {
+	r.cost.bytes += c.bytes
+	r.cost.values += c.values
+	if r.cost.bytes <= maxBytes && r.cost.values <= maxValues {
+		return nil
+	}
+	return &BudgetError{strictyaml.Error{Pos: strictyaml.Pos{File: Printable(name)}, Msg: fmt.Sprintf(
+		"with it the revision has more than %d MiB or %d values in all its settings files", maxBytes>>20, maxValues)}}
+}
+
+// count returns the number of values of a document.
+func count(n *strictyaml.Node) int {
+	if n == nil {
+		return 0
+	}
+	values := 1
+	for _, item := range n.List {
+		values += count(item)
+	}
+	for _, pair := range n.Map {
+		values += 1 + count(pair.Value)
+	}
+	return values
 }
 
 // A Load parses the content of a file.
@@ -126,20 +173,21 @@ func (r *Revision) walk(name string, sum any, load Load) (*Dir, error) {
 	for _, before := range r.before {
 		if d := before[name]; d != nil && sum != nil && d.sum == sum {
 			r.reuse(name, d, before)
-			return d, nil
+			return d, r.charge(name, d.cost)
 		}
 	}
 	entries, err := fs.ReadDir(r.Tree, name)
 	if err != nil {
 		return nil, CannotRead(name, err)
 	}
-	d := &Dir{sum: sum, Files: make(map[string]*File, len(entries))}
+	d, before := &Dir{sum: sum, Files: make(map[string]*File, len(entries))}, r.cost
 	r.now[name] = d
 	for _, e := range entries {
 		if err := r.add(d, name+"/"+e.Name(), e, load); err != nil {
 			return nil, err
 		}
 	}
+	d.cost = cost{r.cost.bytes - before.bytes, r.cost.values - before.values}
 	return d, nil
 }
 
@@ -219,8 +267,11 @@ func (r *Revision) File(name string, load Load) (*File, error) {
 		r.now["."] = root
 	}
 	f, err := r.file(name, info, load)
+	if err != nil {
+		return nil, err
+	}
 	root.Files[name] = f
-	return f, err
+	return f, nil
 }
 
 func (r *Revision) file(name string, info fs.FileInfo, load Load) (*File, error) {
@@ -241,9 +292,12 @@ func (r *Revision) file(name string, info fs.FileInfo, load Load) (*File, error)
 	case info.Size() > strictyaml.MaxSize:
 		return f.refuse(TooLarge, whole, fmt.Sprintf("%d bytes, the limit is %d", info.Size(), strictyaml.MaxSize)), nil
 	}
+	if err := r.charge(name, cost{int(info.Size()), fileValues}); err != nil {
+		return nil, err
+	}
 	if f.sum != nil {
 		if known := r.known(name, f.sum); known != nil {
-			return known, nil
+			return known, r.charge(name, known.cost)
 		}
 	}
 	data, err := fs.ReadFile(r.Tree, name)
@@ -253,14 +307,15 @@ func (r *Revision) file(name string, info fs.FileInfo, load Load) (*File, error)
 	if f.sum == nil {
 		f.sum = sha256.Sum256(data)
 		if known := r.known(name, f.sum); known != nil {
-			return known, nil
+			return known, r.charge(name, known.cost)
 		}
 	}
 	if IsLFSPointer(data) {
 		return f.refuse(LFSPointer, strictyaml.Pos{File: name, Line: 1, Column: 1}, "it is a pointer of Git LFS: the content is not in the repo"), nil
 	}
 	load(f, data)
-	return f, nil
+	f.cost.values = count(f.Node)
+	return f, r.charge(name, f.cost)
 }
 
 // IsLFSPointer reports whether the content of a file is not in the repo but in a store of Git LFS.
