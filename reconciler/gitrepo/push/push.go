@@ -9,7 +9,8 @@
 //     that the branch could not be read.
 //   - Credentials are those of [gitrepo.Options], and are read for each request.
 //
-// In a repository on this host the objects and the branch are written directly, so its hooks do not run. A branch that is checked
+// In a repository on this host the objects and the branch are written directly, under the lock that git takes too, so its hooks do
+// not run. A branch that is checked
 // out there is refused, as git does.
 //
 // Known gaps: a commit can be signed with an SSH key only. A directory is not changed if it has an entry that cannot be written again
@@ -21,19 +22,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
+	"os"
 	"path"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/go-git/go-billy/v5"
 	git "github.com/go-git/go-git/v5"
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/filemode"
 	"github.com/go-git/go-git/v5/plumbing/format/packfile"
 	"github.com/go-git/go-git/v5/plumbing/object"
 	"github.com/go-git/go-git/v5/plumbing/storer"
+	"github.com/go-git/go-git/v5/storage/filesystem"
 	"github.com/go-git/go-git/v5/storage/memory"
 	"github.com/hiddeco/sshsig"
 	"golang.org/x/crypto/ssh"
@@ -213,7 +218,15 @@ func localTip(dir string, ref plumbing.ReferenceName) (gitrepo.Hash, error) {
 
 func (p *Pusher) push(ctx context.Context, u remote.Update, b *builder) error {
 	if p.remote == nil {
-		return pushLocally(p.address.Path, u, b.made)
+		if err := pushLocally(ctx, p.address.Path, u, b.made); err != nil {
+			return err
+		}
+		// A program that does not respect the lock of the reference may have replaced it.
+		tip, err := localTip(p.address.Path, u.Ref)
+		if err == nil && tip != gitrepo.Hash(u.New) && !p.follows(ctx, u, plumbing.Hash(tip)) {
+			err = ErrMoved
+		}
+		return err
 	}
 	var pack bytes.Buffer
 	if _, err := packfile.NewEncoder(&pack, b.made, false).Encode(b.hashes, 0); err != nil {
@@ -239,8 +252,9 @@ func (p *Pusher) follows(ctx context.Context, u remote.Update, tip plumbing.Hash
 	return err == nil && is
 }
 
-// pushLocally stores the objects in a repository on this host, and then moves the reference if it is still where it was.
-func pushLocally(dir string, u remote.Update, made *memory.Storage) error {
+// pushLocally stores the objects in a repository on this host, and then moves the reference if it is still where it was. As git
+// does, it holds the file NAME.lock of the reference meanwhile.
+func pushLocally(ctx context.Context, dir string, u remote.Update, made *memory.Storage) (err error) {
 	repo, err := git.PlainOpenWithOptions(dir, &git.PlainOpenOptions{EnableDotGitCommonDir: true})
 	if err != nil {
 		return err
@@ -257,21 +271,55 @@ func pushLocally(dir string, u remote.Update, made *memory.Storage) error {
 			return err
 		}
 	}
-	was, err := storer.ResolveReference(repo.Storer, u.Ref)
-	switch {
-	case errors.Is(err, plumbing.ErrReferenceNotFound):
-		was = nil
-	case err != nil:
+	files := repo.Storer.(*filesystem.Storage).Filesystem()
+	name := u.Ref.String()
+	lock, err := lockRef(ctx, files, name+".lock")
+	if err != nil {
 		return err
 	}
-	if was == nil != u.Old.IsZero() || was != nil && was.Hash() != u.Old {
-		return ErrMoved
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, files.Remove(name+".lock"))
+		}
+	}()
+	at, err := localTip(dir, u.Ref)
+	if err == nil && at != gitrepo.Hash(u.Old) {
+		err = ErrMoved
 	}
-	err = repo.Storer.CheckAndSetReference(plumbing.NewHashReference(u.Ref, u.New), was)
-	if err != nil && strings.Contains(err.Error(), "reference has changed concurrently") {
-		return ErrMoved
+	if err == nil {
+		_, err = io.WriteString(lock, u.New.String()+"\n")
 	}
-	return err
+	if file, ok := lock.(interface{ Sync() error }); ok && err == nil {
+		err = file.Sync()
+	}
+	if err = errors.Join(err, lock.Close()); err != nil {
+		return err
+	}
+	return files.Rename(name+".lock", name)
+}
+
+// lockWait is how long another program may hold the lock of a reference, and lockPause the time between two tries to get it.
+const (
+	lockWait  = time.Second
+	lockPause = 10 * time.Millisecond
+)
+
+// lockRef creates the lock of a reference.
+func lockRef(ctx context.Context, files billy.Filesystem, name string) (billy.File, error) {
+	for end := time.Now().Add(lockWait); ; {
+		lock, err := files.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o666)
+		if err == nil || !errors.Is(err, fs.ErrExist) {
+			return lock, err
+		}
+		if time.Now().After(end) {
+			return nil, fmt.Errorf("another program holds %s; if none runs, remove that file", name)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(lockPause):
+		}
+	}
 }
 
 // commit stores the commit object.

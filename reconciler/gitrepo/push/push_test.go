@@ -262,6 +262,32 @@ func TestALostAnswerIsNoLostCommit(t *testing.T) {
 	}
 }
 
+// TestALocalBranchIsMovedUnderTheLockOfGit has a lock as git holds it while it moves the branch.
+func TestALocalBranchIsMovedUnderTheLockOfGit(t *testing.T) {
+	repo := bare(t)
+	p := pusher(t, repo, push.Options{})
+	lock := filepath.Join(repo, "refs", "heads", "main.lock")
+	if err := os.WriteFile(lock, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	was, change := head(t, p), push.Change{Author: ann, Message: "m", Files: map[string][]byte{"n": []byte("n")}}
+	if h, err := p.Commit(t.Context(), was, change); err == nil || !strings.Contains(err.Error(), "refs/heads/main.lock") {
+		t.Errorf("%v, %v", h, err)
+	}
+	if got := run(t, repo, "rev-parse", "main"); got != was.Commit.Hash.String() {
+		t.Errorf("the branch moved to %s while git held its lock", got)
+	}
+	released := time.AfterFunc(100*time.Millisecond, func() { _ = os.Remove(lock) })
+	defer released.Stop()
+	h, err := p.Commit(t.Context(), was, change)
+	if got := run(t, repo, "rev-parse", "main"); err != nil || got != h.String() {
+		t.Errorf("%v; the branch is at %s, want %v", err, got, h)
+	}
+	if _, err := os.Stat(lock); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the lock is still there: %v", err)
+	}
+}
+
 func TestACommitIsSignedWithTheKey(t *testing.T) {
 	repo := bare(t)
 	public, private, err := ed25519.GenerateKey(nil)
