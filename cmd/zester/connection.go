@@ -228,6 +228,9 @@ func failureOf(err error) *failure {
 	case api.CodeOf(err) == api.CodeUnreachable:
 		f.hint = "is the master running? --url and --data-dir say where to find it"
 	}
+	if err := f.err; err != nil && strings.Contains(err.Error(), "has no permission to see secrets") {
+		f.hint = "zester auth user add NAME --secrets makes a user who may see them; local, the user of a master's host, cannot"
+	}
 	if bus, ok := errors.AsType[*dial.BusError](err); ok && bus.Hint != "" {
 		f.hint = bus.Hint
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
 // longestCoverage is how long masters keep verdicts.
@@ -96,6 +97,9 @@ func (a *app) showCoverage(ctx context.Context, client *api.Client, q coverageQu
 			return err
 		}
 	}
+	if len(c.Rows) == 0 && q.entry != "" {
+		return noSuchEntry(ctx, client, q)
+	}
 	if err := a.printCoverage(c, q); err != nil {
 		return err
 	}
@@ -103,6 +107,21 @@ func (a *app) showCoverage(ctx context.Context, client *api.Client, q coverageQu
 		return &failure{code: exitSomeFailed}
 	}
 	return nil
+}
+
+// noSuchEntry returns the failure of a command about entries that no selected peel has. It suggests one that they have.
+func noSuchEntry(ctx context.Context, client *api.Client, q coverageQuery) error {
+	f := &failure{code: exitNoTarget, err: fmt.Errorf("no selected peel has the entry %q", q.entry), hint: "zester coverage lists the entries"}
+	all, err := client.Coverage(ctx, api.CoverageRequest{Target: q.target, Since: time.Now().Add(-q.since)})
+	if err != nil {
+		return f
+	}
+	var names []string
+	for _, r := range all.Rows {
+		names = append(names, r.Entry)
+	}
+	f.err = fmt.Errorf("%w%s", f.err, strictyaml.Suggest(q.entry, names))
+	return f
 }
 
 // printCoverage prints the verdicts, and for people whose they are.

@@ -81,6 +81,10 @@ func (f Function) Check(args map[string]any) error {
 			errs = append(errs, strictyaml.Error{Pos: strictyaml.Pos{File: f.Name}, Msg: fmt.Sprintf("argument %s is missing: %s", p.Name, p.Doc)})
 		}
 	}
+	has := func(name string) bool { return args[name] != nil }
+	if len(errs) == 0 && len(f.oneOf) > 0 && !slices.ContainsFunc(f.oneOf, has) {
+		errs = append(errs, strictyaml.Error{Pos: strictyaml.Pos{File: f.Name}, Msg: "give " + strings.Join(f.oneOf, " or ")})
+	}
 	return errs.Err()
 }
 

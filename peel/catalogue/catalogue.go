@@ -49,6 +49,7 @@ type Function struct {
 	ReadOnly bool    `json:"read_only"`
 	Doc      string  `json:"doc"` // one line
 	Params   []Param `json:"params,omitempty"`
+	oneOf    []string // parameters of which a call has one
 }
 
 // Parameters of functions of the schedule.
@@ -77,7 +78,7 @@ func sorted(all []Function) []Function {
 // otherFunctions have nothing to do with states.
 var otherFunctions = []Function{
 	{
-		Name: "cmd.run",
+		Name: "cmd.run", oneOf: []string{"command", "argv"},
 		Doc:  "Run a command in a process group of its own; it succeeds if the exit code is 0.",
 		Params: []Param{
 			{Name: "command", Type: String, Positional: true, Doc: "text that the shell runs"},

@@ -37,7 +37,7 @@ func TestCallsThatDoNotFitTheFunctionAreRefusedByName(t *testing.T) {
 		{"cmd.run", module.Call{ID: "true", Args: map[string]any{"env": map[string]any{"PORT": 80}}}, `cmd.run: argument env: PORT: must be a string, not a whole number (•••); put it in quotes`},
 		{"cmd.run", module.Call{Args: map[string]any{"argv": "ls"}}, `cmd.run: argument argv: must be a list, not a string (ls)`},
 		{"cmd.run", module.Call{Args: map[string]any{"argv": []any{"ls", nil}}}, `cmd.run: argument argv: [1]: must not be null`},
-		{"cmd.run", module.Call{}, `cannot run the command: give command or argv`},
+		{"cmd.run", module.Call{}, `cmd.run: give command or argv`},
 		{"cmd.run", module.Call{ID: "a", Args: map[string]any{"argv": []any{"b"}}}, `cannot run the command: give command or argv, not both`},
 		{"cmd.run", module.Call{Args: map[string]any{"argv": []any{"b"}, "shell": "/bin/sh"}}, `cannot run the command: argv runs without a shell`},
 		{"cmd.run", module.Call{ID: "a", Args: map[string]any{"cwd": "tmp"}}, `cannot run the command: cwd must be an absolute path, not "tmp"`},
