@@ -246,6 +246,7 @@ func (m *Master) connect(ctx context.Context, url string, opts []nats.Option) (*
 		nats.MaxReconnects(-1),
 		nats.ReconnectBufSize(-1),
 		nats.ReconnectWait(250 * time.Millisecond),
+		dial.Pinged(dial.ServicePing),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 			if err != nil { // else the master itself has left
 				m.log.Warn("bus is away", dial.LogError(err, m.o.CA)...)

@@ -22,6 +22,7 @@ import (
 
 const (
 	connectWait       = 5 * time.Second
+	reconnectWait     = 250 * time.Millisecond
 	answerWait        = 10 * time.Second
 	noRespondersWait  = 4 * time.Second
 	noRespondersEvery = 200 * time.Millisecond
@@ -56,7 +57,7 @@ func Connect(o ClientOptions) (*Client, error) {
 		return nil, fail(CodeDenied, err, "cannot use the credential")
 	}
 	d := newDenials()
-	opts := []nats.Option{nats.Name("zester"), nats.Timeout(connectWait), nats.MaxReconnects(-1)}
+	opts := []nats.Option{nats.Name("zester"), nats.Timeout(connectWait), nats.MaxReconnects(-1), nats.ReconnectWait(reconnectWait), dial.Pinged(dial.ServicePing)}
 	roots, err := dial.Roots(o.Creds)
 	if err != nil {
 		return nil, fail(CodeDenied, err, "cannot use the credential")

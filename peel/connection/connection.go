@@ -11,6 +11,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"time"
 
@@ -63,6 +64,7 @@ func Open(ctx context.Context, o Options) (*nats.Conn, error) {
 		nats.Timeout(handshakeTimeout),
 		nats.MaxReconnects(-1),
 		nats.IgnoreAuthErrorAbort(),
+		dial.Pinged(dial.PeelPing*9/10 + rand.N(dial.PeelPing/5)),
 		nats.ReconnectBufSize(-1),
 		nats.SyncQueueLen(documentQueue),
 		nats.CustomReconnectDelay(s.pause),

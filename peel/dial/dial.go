@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go"
 )
@@ -36,6 +37,22 @@ func Encrypted() nats.Option {
 			o.TLSConfig = &tls.Config{}
 		}
 		o.TLSConfig.MinVersion = max(o.TLSConfig.MinVersion, tls.VersionTLS13)
+		return nil
+	}
+}
+
+// ServicePing is the time between two pings of a master and of a person's program: whoever is connected to a server that is frozen, or
+// whose host is cut off, leaves it for another one after 9 s.
+const ServicePing = 3 * time.Second
+
+// PeelPing is the same of a peel, ± 10 %: there may be ten thousand.
+const PeelPing = 30 * time.Second
+
+// Pinged makes a connection ping its server at that interval. If the server answers none of two pings the client closes the connection
+// and tries the next server. Without it a client waits for six minutes.
+func Pinged(every time.Duration) nats.Option {
+	return func(o *nats.Options) error {
+		o.PingInterval, o.MaxPingsOut = every, 2
 		return nil
 	}
 }

@@ -44,6 +44,7 @@ func (c NATSConf) Text() (string, error) {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "listen: %q\nmax_payload: %d\n", c.Listen, wire.MaxMessage)
+	b.WriteString("ping_interval: \"20s\" # a client that is frozen or cut off no longer gets requests after a minute\n")
 	b.WriteString("authorization { timeout: 30 } # thousands of peels that come back at once wait for their turn\n")
 	b.WriteString(c.tls())
 	if c.Hub != nil {
