@@ -9,11 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
-
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/micro"
 
 	"github.com/seed-c01c3da5/zester/master/alert/receiver"
 	"github.com/seed-c01c3da5/zester/master/alert/rules"
@@ -35,28 +31,17 @@ const (
 
 // serve answers zester.api.alert.* until ctx ends.
 func (t *term) serve(ctx context.Context) error {
-	service, err := micro.AddService(t.o.Conn, micro.Config{Name: "zester-alert", Version: "1.0.0", QueueGroup: wire.MastersQueue})
-	if err != nil {
-		return fmt.Errorf("cannot serve zester.api.alert: %w", err)
-	}
-	var serving sync.WaitGroup
-	defer serving.Wait()
+	service := reply.NewService(ctx, t.o.Conn)
 	defer service.Stop()
 	slots := make(chan struct{}, servedAtOnce)
 	for verb, answer := range map[string]handler{
 		"list": handle(t.list), "status": handle(t.status),
 		"silence": t.audited("silence", handle(t.silence)), "unsilence": t.audited("unsilence", handle(t.unsilence)), "test": t.audited("test", handle(t.test)),
 	} {
-		h := micro.HandlerFunc(func(req micro.Request) {
-			select {
-			case slots <- struct{}{}:
-				serving.Go(func() { defer func() { <-slots }(); t.respond(ctx, req, answer) })
-			default:
-				_ = reply.Send(t.o.Conn, req, nil, string(api.CodeUnavailable), errors.New("too many requests at once; ask again"))
-			}
-		})
-		if err := service.AddEndpoint(verb, h, micro.WithEndpointSubject(wire.API("alert", verb, "*"))); err != nil {
-			return fmt.Errorf("cannot serve zester.api.alert.%s: %w", verb, err)
+		if err := service.HandleEach(wire.API("alert", verb, "*"), slots, func(ctx context.Context, req *reply.Request) {
+			t.respond(ctx, req, answer)
+		}); err != nil {
+			return err
 		}
 	}
 	<-ctx.Done()
@@ -119,8 +104,8 @@ func (t *term) audited(verb string, h handler) handler {
 	}
 }
 
-func (t *term) respond(ctx context.Context, req micro.Request, h handler) {
-	answer, _, err := h(ctx, grants.CallerOf(req.Subject(), nats.Header(req.Headers())), req.Data())
+func (t *term) respond(ctx context.Context, req *reply.Request, h handler) {
+	answer, _, err := h(ctx, grants.CallerOf(req.Subject(), req.Headers()), req.Data())
 	var data []byte
 	if err == nil {
 		data, err = canon.Marshal(answer)

@@ -26,9 +26,9 @@ const (
 	answerWait        = 10 * time.Second
 	noRespondersWait  = 4 * time.Second
 	noRespondersEvery = 200 * time.Millisecond
-	repeatAfter       = 3 * time.Second        // until the first repeat of a request that has no reply
-	repeatEvery       = 500 * time.Millisecond // until the next repeats; the server sends each to any of the masters
-	maxRepeats        = 12
+	repeatAfter       = 3 * time.Second // until the first repeat of a request that has no reply
+	repeatEvery       = 2 * time.Second // until the next repeats; the server sends each to any of the masters
+	maxRepeats        = 3
 	dispatchTry       = 3
 	dispatchWait      = 300 * time.Millisecond
 )
@@ -140,9 +140,11 @@ func (c *Client) retryNoResponders(ctx context.Context, subject string, data []b
 	}
 }
 
-// repeatable are the verbs that change nothing, and dispatch, which runs a job once however often it is requested.
+// repeatable are the verbs that change nothing; dispatch, which runs a job once however often it is requested; and those that are
+// decided by compare-and-set, so that a repeat changes nothing more.
 var repeatable = []string{
 	"dispatch", "resolve", "explain", "list", "show", "active", "returns", "status", "history", "peels", "states", "diff", "plan",
+	"cancel", "approve", "reject", "pause", "resume", "pin", "unpin", "retry", "unsilence",
 }
 
 // request sends a request and waits for the reply. It ends as soon as the bus refuses the subject. A request with a
@@ -177,7 +179,11 @@ func (c *Client) requestAgain(ctx context.Context, subject string, data []byte, 
 	ask := func() {
 		open++
 		asking.Go(func() {
-			msg, err := c.nc.RequestWithContext(ctx, subject, data)
+			q := &nats.Msg{Subject: subject, Data: data, Header: nats.Header{}}
+			if until, ok := ctx.Deadline(); ok { // so that masters leave what comes too late
+				wire.SetCallerWaits(q.Header, time.Until(until))
+			}
+			msg, err := c.nc.RequestMsgWithContext(ctx, q)
 			answers <- answer{msg, err}
 		})
 	}

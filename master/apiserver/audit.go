@@ -4,17 +4,16 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/nats-io/nats.go/micro"
-
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/bucket"
+	"github.com/seed-c01c3da5/zester/master/reply"
 )
 
 // act is handleFrom for requests that change something: the request and its result are in the audit log before the reply.
-func act[Q, A any](s *Server, action string, f func(ctx context.Context, from grants.Caller, q Q) (A, error)) micro.Handler {
+func act[Q, A any](s *Server, action string, f func(ctx context.Context, from grants.Caller, q Q) (A, error)) func(*reply.Request) {
 	return handleFrom(s, func(ctx context.Context, from grants.Caller, q Q) (A, error) {
 		answer, err := f(ctx, from, q)
 		e := audit.Entry{Action: action}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/micro"
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
@@ -30,7 +29,7 @@ var errNoPeel = errors.New("no such peel")
 // An endpoint is the subject of a request and its handler.
 type endpoint struct {
 	subject string
-	handler micro.Handler
+	handler func(*reply.Request)
 }
 
 // answer handles requests until the queue is closed.
@@ -41,20 +40,23 @@ func (s *Server) answer(ctx context.Context) {
 }
 
 // handle is handleFrom for requests that do not depend on the caller.
-func handle[Q, A any](s *Server, f func(context.Context, Q) (A, error)) micro.Handler {
+func handle[Q, A any](s *Server, f func(context.Context, Q) (A, error)) func(*reply.Request) {
 	return handleFrom(s, func(ctx context.Context, _ grants.Caller, q Q) (A, error) { return f(ctx, q) })
 }
 
 // handleFrom makes a handler of a function from caller and request to reply. The handler only enqueues the request.
-func handleFrom[Q, A any](s *Server, f func(ctx context.Context, from grants.Caller, q Q) (A, error)) micro.Handler {
-	return micro.HandlerFunc(func(req micro.Request) {
+func handleFrom[Q, A any](s *Server, f func(ctx context.Context, from grants.Caller, q Q) (A, error)) func(*reply.Request) {
+	return func(req *reply.Request) {
 		request := func(ctx context.Context) {
+			if req.Late() {
+				return // its caller has given up, and has repeated what may be repeated
+			}
 			var q Q
 			var data []byte
 			err := decode(req, &q)
 			if err == nil {
 				var a A
-				if a, err = f(ctx, grants.CallerOf(req.Subject(), nats.Header(req.Headers())), q); err == nil {
+				if a, err = f(ctx, grants.CallerOf(req.Subject(), req.Headers()), q); err == nil {
 					data, err = canon.Marshal(a)
 				}
 			}
@@ -63,7 +65,7 @@ func handleFrom[Q, A any](s *Server, f func(ctx context.Context, from grants.Cal
 		if !s.enqueue(request) {
 			s.respond(req, nil, errors.New("too many requests are waiting, or this master is stopping"))
 		}
-	})
+	}
 }
 
 // enqueue adds a request to the queue; false if the queue is full or closed.
@@ -82,18 +84,18 @@ func (s *Server) enqueue(request func(context.Context)) bool {
 }
 
 // decode decodes a request; an empty message is the zero request.
-func decode(req micro.Request, q any) error {
+func decode(req *reply.Request, q any) error {
 	if len(req.Data()) == 0 {
 		return nil
 	}
-	msg := &nats.Msg{Subject: req.Subject(), Header: nats.Header(req.Headers()), Data: req.Data()}
+	msg := &nats.Msg{Subject: req.Subject(), Header: req.Headers(), Data: req.Data()}
 	if err := wire.Decode(msg, q); err != nil {
 		return fmt.Errorf("%w: %w", errInvalid, err)
 	}
 	return nil
 }
 
-func (s *Server) respond(req micro.Request, data []byte, err error) {
+func (s *Server) respond(req *reply.Request, data []byte, err error) {
 	if err := reply.Send(s.nc, req, data, string(AnswerCode(err)), err); err != nil {
 		s.log.Debug("reply not sent", "subject", req.Subject(), "err", err)
 	}

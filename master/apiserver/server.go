@@ -8,8 +8,6 @@ package apiserver
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"maps"
 	"sync"
@@ -17,7 +15,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"github.com/nats-io/nats.go/micro"
 	"golang.org/x/time/rate"
 
 	"github.com/seed-c01c3da5/zester/master/auditlog"
@@ -95,10 +92,8 @@ func New(o Options) *Server {
 // Run serves requests in the queue group of the masters until ctx ends, and then returns nil. An error means that it could not
 // subscribe.
 func (s *Server) Run(ctx context.Context) error {
-	service, err := micro.AddService(s.nc, micro.Config{Name: "zester-api", Version: "1.0.0", QueueGroup: wire.MastersQueue})
-	if err != nil {
-		return fmt.Errorf("cannot serve the API: %w", err)
-	}
+	service := reply.NewService(ctx, s.nc)
+	defer service.Stop()
 	endpoints := map[string]endpoint{
 		"target-resolve": {wire.AllResolves, handleFrom(s, s.Resolve)},
 		"target-explain": {wire.API("target", "explain", "*"), handleFrom(s, s.explain)},
@@ -132,9 +127,9 @@ func (s *Server) Run(ctx context.Context) error {
 		maps.Copy(endpoints, s.enrollEndpoints())
 		maps.Copy(endpoints, s.rotateEndpoints())
 	}
-	for name, e := range endpoints {
-		if err := service.AddEndpoint(name, e.handler, micro.WithEndpointSubject(e.subject)); err != nil {
-			return errors.Join(fmt.Errorf("cannot serve %s: %w", e.subject, err), service.Stop())
+	for _, e := range endpoints {
+		if err := service.Handle(e.subject, e.handler); err != nil {
+			return err
 		}
 	}
 	close(s.answering)
@@ -151,10 +146,7 @@ func (s *Server) Run(ctx context.Context) error {
 		_, _ = s.o.Store.List(ctx, job.Query{Limit: 1})
 	})
 	<-ctx.Done()
-	if err := service.Stop(); err != nil && !s.nc.IsClosed() {
-		s.log.Warn("API service not stopped cleanly", "err", err)
-	}
-	reply.WaitForHandlers(s.nc, stopGrace)
+	service.Leave()
 	s.mu.Lock()
 	s.stopped = true
 	close(s.requests)

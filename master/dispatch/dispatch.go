@@ -75,7 +75,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/micro"
 
 	"github.com/seed-c01c3da5/zester/master/auditlog"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
@@ -176,6 +175,7 @@ type request struct {
 	spec   job.Spec
 	user   string
 	from   *grants.Caller // nil: the caller of Submit has authorized it, and records it in the audit log
+	late   func() bool    // the caller has given up; nil: it waits
 	answer func(*job.Job, error)
 }
 
@@ -215,9 +215,10 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 		}
 		defer unsubscribe()
 	}
-	service, err := d.serve()
-	if err != nil {
-		return fmt.Errorf("cannot serve the dispatch of jobs: %w", err)
+	service := reply.NewService(ctx, d.o.Conn)
+	defer service.Stop()
+	if err := service.Handle(wire.AllDispatches, d.onRequest); err != nil {
+		return err
 	}
 
 	// Work that goes on when ctx ends has stopGrace to come to a safe point.
@@ -237,15 +238,11 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 		}
 	}
 	defer time.AfterFunc(stopGrace, stop).Stop()
-	err = service.Stop()
-	reply.WaitForHandlers(d.o.Conn, handOverWait)
+	service.Leave()
 	d.refuseWaiting()
 	working.Wait()
 	endReceive()
 	receiving.Wait()
-	if err != nil && !d.o.Conn.IsClosed() {
-		d.log.Warn("dispatch service not stopped cleanly", "err", err)
-	}
 	return nil
 }
 
@@ -255,6 +252,10 @@ func (d *Dispatcher) next(ctx, work context.Context, slots <-chan struct{}) {
 	case <-ctx.Done():
 		<-slots
 	case r := <-d.requests:
+		if r.late != nil && r.late() {
+			<-slots
+			return // its caller has repeated it, or does not want it any more
+		}
 		w, j, err := d.accept(work, r)
 		<-slots
 		if repeated := w == nil && err == nil && auditlog.IsRepeat(j.Created); r.from != nil && !repeated {
@@ -293,23 +294,12 @@ func (d *Dispatcher) subscribe(subject string, handler nats.MsgHandler) (unsubsc
 	return func() { _ = sub.Unsubscribe() }, err
 }
 
-func (d *Dispatcher) serve() (micro.Service, error) {
-	service, err := micro.AddService(d.o.Conn, micro.Config{Name: "zester-dispatch", Version: "1.0.0", QueueGroup: wire.MastersQueue})
-	if err != nil {
-		return nil, err
-	}
-	if err := service.AddEndpoint("dispatch", micro.HandlerFunc(d.onRequest), micro.WithEndpointSubject(wire.AllDispatches)); err != nil {
-		return nil, errors.Join(err, service.Stop())
-	}
-	return service, nil
-}
-
 // onRequest queues a request from the bus. The user is the last token of its subject, which the bus lets that user alone
 // publish to.
-func (d *Dispatcher) onRequest(req micro.Request) {
-	from := grants.CallerOf(req.Subject(), nats.Header(req.Headers()))
-	r := request{user: from.User, from: &from, answer: func(j *job.Job, err error) { d.respond(req, j, err) }}
-	msg := &nats.Msg{Subject: req.Subject(), Header: nats.Header(req.Headers()), Data: req.Data()}
+func (d *Dispatcher) onRequest(req *reply.Request) {
+	from := grants.CallerOf(req.Subject(), req.Headers())
+	r := request{user: from.User, from: &from, late: req.Late, answer: func(j *job.Job, err error) { d.respond(req, j, err) }}
+	msg := &nats.Msg{Subject: req.Subject(), Header: req.Headers(), Data: req.Data()}
 	if err := wire.Decode(msg, &r.spec); err != nil {
 		r.answer(nil, fmt.Errorf("%w: %w", ErrInvalid, err))
 		return
@@ -318,7 +308,7 @@ func (d *Dispatcher) onRequest(req micro.Request) {
 }
 
 // respond answers with the job's summary or an error.
-func (d *Dispatcher) respond(req micro.Request, j *job.Job, err error) {
+func (d *Dispatcher) respond(req *reply.Request, j *job.Job, err error) {
 	var data []byte
 	if err == nil {
 		data, err = canon.Marshal(j.Summary())

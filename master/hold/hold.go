@@ -28,7 +28,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"github.com/nats-io/nats.go/micro"
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auditlog"
@@ -86,12 +85,7 @@ func (s *Service) Run(ctx context.Context) (err error) {
 	if s.peels, err = records.Open[[]target.PeelID](ctx, s.o.JetStream, kvName, "peels.", "the peels of the held action"); err != nil {
 		return err
 	}
-	service, err := micro.AddService(s.nc, micro.Config{Name: "zester-hold", Version: "1.0.0", QueueGroup: wire.MastersQueue})
-	if err != nil {
-		return fmt.Errorf("cannot serve zester.api.hold: %w", err)
-	}
-	var serving sync.WaitGroup
-	defer serving.Wait()
+	service := reply.NewService(ctx, s.nc)
 	defer service.Stop()
 	slots := make(chan struct{}, servedAtOnce)
 	for verb, answer := range map[string]handler{
@@ -99,16 +93,10 @@ func (s *Service) Run(ctx context.Context) (err error) {
 		"add": s.audited("add", handle(held.DecodeAdd, s.add)), "approve": s.audited("approve", handle(decodeID, s.approve)),
 		"reject": s.audited("reject", handle(decodeID, s.reject)),
 	} {
-		h := micro.HandlerFunc(func(req micro.Request) {
-			select {
-			case slots <- struct{}{}:
-				serving.Go(func() { defer func() { <-slots }(); s.respond(ctx, req, answer) })
-			default:
-				_ = reply.Send(s.nc, req, nil, string(api.CodeUnavailable), errors.New("too many requests at once; ask again"))
-			}
-		})
-		if err := service.AddEndpoint(verb, h, micro.WithEndpointSubject(wire.API("hold", verb, "*"))); err != nil {
-			return fmt.Errorf("cannot serve zester.api.hold.%s: %w", verb, err)
+		if err := service.HandleEach(wire.API("hold", verb, "*"), slots, func(ctx context.Context, req *reply.Request) {
+			s.respond(ctx, req, answer)
+		}); err != nil {
+			return err
 		}
 	}
 	<-ctx.Done()
@@ -172,8 +160,8 @@ func (s *Service) audited(verb string, h handler) handler {
 	}
 }
 
-func (s *Service) respond(ctx context.Context, req micro.Request, h handler) {
-	answer, _, err := h(ctx, grants.CallerOf(req.Subject(), nats.Header(req.Headers())), req.Data())
+func (s *Service) respond(ctx context.Context, req *reply.Request, h handler) {
+	answer, _, err := h(ctx, grants.CallerOf(req.Subject(), req.Headers()), req.Data())
 	var data []byte
 	if err == nil {
 		data, err = canon.Marshal(answer)

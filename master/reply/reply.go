@@ -1,5 +1,7 @@
-// Package reply completes the service framework of NATS: [Send] answers a request after its handler has returned, and
-// [WaitForHandlers] lets a service that stops handle what it has received.
+// Package reply serves requests of clients: a [Service] receives them, and [Send] answers one, also after its handler has returned.
+//
+// Guarantees: a service that stops receives what was sent to it before and lets its handlers work for 2 s; it leaves no subscription
+// behind, also if the connection is away; a request says until when its caller waits.
 package reply
 
 import (
@@ -13,17 +15,22 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/dial"
 )
 
+// A Receiver has the subject on which a caller waits.
+type Receiver interface{ Reply() string }
+
+const codeUnavailable = "503"
+
 // CodeTooLarge is the code of a reply that is larger than a message of the bus may be.
 const CodeTooLarge = "413"
 
 // maxErrorText bounds the text of an error in a reply, in bytes.
 const maxErrorText = 64 << 10
 
-// Send answers a request with data, or with a code and the text of err if err is not nil. A text of several lines is also the
+// Send answers a caller with data, or with a code and the text of err if err is not nil. A text of several lines is also the
 // data, as a header has one line. If data is larger than a message of the bus may be, the caller gets [CodeTooLarge]. Send may be
 // called after the handler has returned, which the reply of the framework may not.
-func Send(nc *nats.Conn, req micro.Request, data []byte, code string, err error) error {
-	answer := nats.NewMsg(req.Reply())
+func Send(nc *nats.Conn, to Receiver, data []byte, code string, err error) error {
+	answer := nats.NewMsg(to.Reply())
 	answer.Data = data
 	limit := nc.MaxPayload()
 	if err == nil && int64(len(data)) > limit {

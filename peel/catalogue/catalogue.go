@@ -46,9 +46,9 @@ type Function struct {
 	// Needs is what a peel needs to have the function, for "it needs …". Empty: every peel has it.
 	Needs string `json:"needs,omitempty"`
 	// ReadOnly functions change nothing on the host: they need no place in the queue of those that do.
-	ReadOnly bool    `json:"read_only"`
-	Doc      string  `json:"doc"` // one line
-	Params   []Param `json:"params,omitempty"`
+	ReadOnly bool     `json:"read_only"`
+	Doc      string   `json:"doc"` // one line
+	Params   []Param  `json:"params,omitempty"`
 	oneOf    []string // parameters of which a call has one
 }
 
@@ -79,7 +79,7 @@ func sorted(all []Function) []Function {
 var otherFunctions = []Function{
 	{
 		Name: "cmd.run", oneOf: []string{"command", "argv"},
-		Doc:  "Run a command in a process group of its own; it succeeds if the exit code is 0.",
+		Doc: "Run a command in a process group of its own; it succeeds if the exit code is 0.",
 		Params: []Param{
 			{Name: "command", Type: String, Positional: true, Doc: "text that the shell runs"},
 			{Name: "argv", Type: Strings, Doc: "program and arguments, run without a shell, instead of command"},

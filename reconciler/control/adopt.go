@@ -3,8 +3,7 @@ package control
 import (
 	"context"
 
-	"github.com/nats-io/nats.go/micro"
-
+	"github.com/seed-c01c3da5/zester/master/reply"
 	"github.com/seed-c01c3da5/zester/reconciler/record"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 )
@@ -14,7 +13,7 @@ func Adopt(from, to string) Change {
 	return func(r record.Record, s Seen) (record.Record, error) { return r.Adopted(from, to, s.Source) }
 }
 
-func (s *Service) adopt(ctx context.Context, req micro.Request) (any, string, error) {
+func (s *Service) adopt(ctx context.Context, req *reply.Request) (any, string, error) {
 	var q status.Adoption
 	if err := decode(req, &q); err != nil {
 		return nil, "", err

@@ -20,15 +20,12 @@ package control
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"github.com/nats-io/nats.go/micro"
 
 	"github.com/seed-c01c3da5/zester/master/feed"
 	"github.com/seed-c01c3da5/zester/master/reply"
@@ -77,26 +74,17 @@ type Command struct {
 }
 
 var (
-	errBusy         = errors.New("too many requests at once; ask again")
 	errHandover     = errors.New("the attempt did not end in time, or another master takes the lead; try again")
 	errStatesUnread = errors.New("the master that leads still reads the reports on states: ask again")
 	errNoPeel       = &record.Refusal{Reason: "no such peel is known"}
 )
 
 // A handler answers one request. about is for the audit log; if empty, the log uses the name in the request.
-type handler func(context.Context, micro.Request) (answer any, about string, err error)
+type handler func(context.Context, *reply.Request) (answer any, about string, err error)
 
 // Run serves until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
-	service, err := micro.AddService(s.NC, micro.Config{
-		Name: "zester-sync", Version: "1.0.0", QueueGroup: wire.MastersQueue,
-		Description: "the state of the config repo and of the fleet",
-	})
-	if err != nil {
-		return fmt.Errorf("cannot serve zester.api.sync: %w", err)
-	}
-	var serving sync.WaitGroup
-	defer serving.Wait()
+	service := reply.NewService(ctx, s.NC)
 	defer service.Stop()
 	requests, nows := make(chan struct{}, servedAtOnce), make(chan struct{}, nowAtOnce)
 	for verb, handle := range s.handlers() {
@@ -104,16 +92,10 @@ func (s *Service) Run(ctx context.Context) error {
 		if verb == "now" {
 			slots = nows
 		}
-		h := micro.HandlerFunc(func(req micro.Request) {
-			select {
-			case slots <- struct{}{}:
-				serving.Go(func() { defer func() { <-slots }(); s.respond(ctx, req, verb, handle) })
-			default:
-				_ = reply.Send(s.NC, req, nil, "503", errBusy)
-			}
-		})
-		if err := service.AddEndpoint(verb, h, micro.WithEndpointSubject(wire.API("sync", verb, "*"))); err != nil {
-			return fmt.Errorf("cannot serve zester.api.sync.%s: %w", verb, err)
+		if err := service.HandleEach(wire.API("sync", verb, "*"), slots, func(ctx context.Context, req *reply.Request) {
+			s.respond(ctx, req, verb, handle)
+		}); err != nil {
+			return err
 		}
 	}
 	<-ctx.Done()
@@ -139,7 +121,7 @@ func isCommand(verb string) bool {
 }
 
 // respond answers one request.
-func (s *Service) respond(ctx context.Context, req micro.Request, verb string, handle handler) {
+func (s *Service) respond(ctx context.Context, req *reply.Request, verb string, handle handler) {
 	answer, about, err := handle(ctx, req)
 	if about == "" {
 		about = named(req.Data())
@@ -157,7 +139,7 @@ func (s *Service) respond(ctx context.Context, req micro.Request, verb string, h
 		code = "409"
 	}
 	if isCommand(verb) && s.OnCommand != nil {
-		s.OnCommand(ctx, s.NC, Command{req.Subject(), nats.Header(req.Headers()), verb, about, err, refused})
+		s.OnCommand(ctx, s.NC, Command{req.Subject(), req.Headers(), verb, about, err, refused})
 	}
 	if err := reply.Send(s.NC, req, data, code, err); err != nil {
 		s.Log.Debug("request not answered", "subject", req.Subject(), "err", err)
@@ -178,13 +160,13 @@ func named(request []byte) string {
 }
 
 // user returns the sender of a request: the last token of its subject, which the bus permits to this user alone.
-func user(req micro.Request) string {
+func user(req *reply.Request) string {
 	subject := req.Subject()
 	return subject[strings.LastIndexByte(subject, '.')+1:]
 }
 
 // decode reads the body of a request. An empty one leaves into as it is.
-func decode(req micro.Request, into any) error {
+func decode(req *reply.Request, into any) error {
 	if len(req.Data()) == 0 {
 		return nil
 	}

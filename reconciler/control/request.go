@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
-	"github.com/nats-io/nats.go/micro"
 
+	"github.com/seed-c01c3da5/zester/master/reply"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/archive"
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
@@ -51,11 +51,11 @@ func (s *Service) Status() status.Sync {
 	return sync
 }
 
-func (s *Service) status(context.Context, micro.Request) (any, string, error) {
+func (s *Service) status(context.Context, *reply.Request) (any, string, error) {
 	return s.Status(), "", nil
 }
 
-func (s *Service) history(ctx context.Context, _ micro.Request) (any, string, error) {
+func (s *Service) history(ctx context.Context, _ *reply.Request) (any, string, error) {
 	all, err := s.Archive.List(ctx)
 	if err != nil {
 		return nil, "", err
@@ -72,7 +72,7 @@ func (s *Service) history(ctx context.Context, _ micro.Request) (any, string, er
 	return h, "", nil
 }
 
-func (s *Service) peels(_ context.Context, req micro.Request) (any, string, error) {
+func (s *Service) peels(_ context.Context, req *reply.Request) (any, string, error) {
 	var q status.PeelsRequest
 	if err := decode(req, &q); err != nil {
 		return nil, "", err
@@ -84,7 +84,7 @@ func (s *Service) peels(_ context.Context, req micro.Request) (any, string, erro
 const maxStates = 512 << 10
 
 // states answers with as many peels as an answer has room for.
-func (s *Service) states(_ context.Context, req micro.Request) (any, string, error) {
+func (s *Service) states(_ context.Context, req *reply.Request) (any, string, error) {
 	var q status.PeelsRequest
 	if err := decode(req, &q); err != nil {
 		return nil, "", err
@@ -108,7 +108,7 @@ func (s *Service) states(_ context.Context, req micro.Request) (any, string, err
 }
 
 // plan compiles nothing: a revision that waits because of a pin or a pause has no plan yet.
-func (s *Service) plan(_ context.Context, req micro.Request) (any, string, error) {
+func (s *Service) plan(_ context.Context, req *reply.Request) (any, string, error) {
 	var q status.PlanRequest
 	if err := decode(req, &q); err != nil {
 		return nil, "", err
@@ -118,7 +118,7 @@ func (s *Service) plan(_ context.Context, req micro.Request) (any, string, error
 }
 
 // document answers with the stored document of a peel.
-func (s *Service) document(ctx context.Context, req micro.Request) (any, string, error) {
+func (s *Service) document(ctx context.Context, req *reply.Request) (any, string, error) {
 	var q status.DocumentRequest
 	if err := decode(req, &q); err != nil {
 		return nil, "", err
@@ -142,23 +142,23 @@ func (s *Service) document(ctx context.Context, req micro.Request) (any, string,
 }
 
 // now has the branch read at once.
-func (s *Service) now(ctx context.Context, req micro.Request) (any, string, error) {
+func (s *Service) now(ctx context.Context, req *reply.Request) (any, string, error) {
 	return s.answer(s.do(ctx, NewOrder("now", user(req), true, nil), nowLimit))
 }
 
-func (s *Service) pause(ctx context.Context, req micro.Request) (any, string, error) {
+func (s *Service) pause(ctx context.Context, req *reply.Request) (any, string, error) {
 	return s.order(ctx, req, "pause", false, Pause(user(req)))
 }
 
-func (s *Service) resume(ctx context.Context, req micro.Request) (any, string, error) {
+func (s *Service) resume(ctx context.Context, req *reply.Request) (any, string, error) {
 	return s.order(ctx, req, "resume", true, Resume())
 }
 
-func (s *Service) unpin(ctx context.Context, req micro.Request) (any, string, error) {
+func (s *Service) unpin(ctx context.Context, req *reply.Request) (any, string, error) {
 	return s.order(ctx, req, "unpin", true, Unpin())
 }
 
-func (s *Service) order(ctx context.Context, req micro.Request, verb string, read bool, change Change) (any, string, error) {
+func (s *Service) order(ctx context.Context, req *reply.Request, verb string, read bool, change Change) (any, string, error) {
 	return s.answer(s.do(ctx, NewOrder(verb, user(req), read, change), orderLimit))
 }
 
@@ -169,7 +169,7 @@ func (s *Service) answer(sync status.Sync, err error) (any, string, error) {
 	return sync, "", nil
 }
 
-func (s *Service) approve(ctx context.Context, req micro.Request) (any, string, error) {
+func (s *Service) approve(ctx context.Context, req *reply.Request) (any, string, error) {
 	var q status.ApproveRequest
 	if err := decode(req, &q); err != nil {
 		return nil, "", err
@@ -217,7 +217,7 @@ func reasonOf(q status.ApproveRequest) string {
 	return ": " + q.Reason
 }
 
-func (s *Service) retry(ctx context.Context, req micro.Request) (any, string, error) {
+func (s *Service) retry(ctx context.Context, req *reply.Request) (any, string, error) {
 	var q status.RetryRequest
 	if err := decode(req, &q); err != nil {
 		return nil, "", err
@@ -237,7 +237,7 @@ func (s *Service) retry(ctx context.Context, req micro.Request) (any, string, er
 
 // pin finds the stored revision before it gives the order to the loop. It loads the files, up to 16 MiB, only of a revision
 // that an earlier version stored.
-func (s *Service) pin(ctx context.Context, req micro.Request) (any, string, error) {
+func (s *Service) pin(ctx context.Context, req *reply.Request) (any, string, error) {
 	var q status.PinRequest
 	if err := decode(req, &q); err != nil {
 		return nil, "", err
@@ -292,7 +292,7 @@ func (s *Service) stored(ctx context.Context, digits string) (settings.Commit, e
 
 // remove deletes the data of a peel: first its facts, so that it gets no settings again, then its settings and its report.
 // After an error the same command removes the rest.
-func (s *Service) remove(ctx context.Context, req micro.Request) (any, string, error) {
+func (s *Service) remove(ctx context.Context, req *reply.Request) (any, string, error) {
 	var q status.RemoveRequest
 	if err := decode(req, &q); err != nil {
 		return nil, "", err

@@ -225,7 +225,7 @@ func (on *session) removeSpent(ctx context.Context, mayWrite func() error, r spe
 	select {
 	case <-ctx.Done():
 		return nil, ctx.Err()
-	case on.work <- remove:
+	case on.work <- queuedChange{do: remove}:
 	}
 	select {
 	case <-ctx.Done():

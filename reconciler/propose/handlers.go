@@ -15,8 +15,7 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/nats-io/nats.go/micro"
-
+	"github.com/seed-c01c3da5/zester/master/reply"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/push"
 	"github.com/seed-c01c3da5/zester/reconciler/notify/forge"
@@ -48,7 +47,7 @@ type intent struct {
 	on func(*edit.Repo) (entry string, files map[string][]byte, done *plan.DeclaredEntry, err error)
 }
 
-func (on *session) add(ctx context.Context, req micro.Request) (any, string, error) {
+func (on *session) add(ctx context.Context, req *reply.Request) (any, string, error) {
 	var q schedules.Add
 	if err := decode(req, &q); err != nil {
 		return nil, "", err
@@ -118,15 +117,15 @@ func (on *session) added(ctx context.Context, by string, q schedules.Add, reques
 // A changer changes the files of one entry. It returns none if there is nothing to change.
 type changer func(*edit.Repo, *plan.DeclaredEntry) (map[string][]byte, error)
 
-func (on *session) remove(ctx context.Context, req micro.Request) (any, string, error) {
+func (on *session) remove(ctx context.Context, req *reply.Request) (any, string, error) {
 	return on.changeEntry(ctx, req, "remove", func(schedules.Change) changer { return (*edit.Repo).Remove })
 }
 
-func (on *session) enable(ctx context.Context, req micro.Request) (any, string, error) {
+func (on *session) enable(ctx context.Context, req *reply.Request) (any, string, error) {
 	return on.changeEntry(ctx, req, "enable", func(schedules.Change) changer { return setEnabled(true, "") })
 }
 
-func (on *session) disable(ctx context.Context, req micro.Request) (any, string, error) {
+func (on *session) disable(ctx context.Context, req *reply.Request) (any, string, error) {
 	return on.changeEntry(ctx, req, "disable", func(q schedules.Change) changer { return setEnabled(false, q.Reason) })
 }
 
@@ -140,7 +139,7 @@ func setEnabled(enabled bool, why string) changer {
 }
 
 // changeEntry makes a change of one entry.
-func (on *session) changeEntry(ctx context.Context, req micro.Request, verb string, change func(schedules.Change) changer) (any, string, error) {
+func (on *session) changeEntry(ctx context.Context, req *reply.Request, verb string, change func(schedules.Change) changer) (any, string, error) {
 	var q schedules.Change
 	if err := decode(req, &q); err != nil {
 		return nil, "", err
@@ -156,7 +155,7 @@ func (on *session) changeEntry(ctx context.Context, req micro.Request, verb stri
 }
 
 // file returns the settings file of an entry.
-func (on *session) file(ctx context.Context, req micro.Request) (any, string, error) {
+func (on *session) file(ctx context.Context, req *reply.Request) (any, string, error) {
 	var q schedules.FileQuery
 	if err := decode(req, &q); err != nil {
 		return nil, "", err
@@ -182,7 +181,7 @@ func (on *session) file(ctx context.Context, req micro.Request) (any, string, er
 }
 
 // replace replaces the settings file of an entry, unless somebody changed it since it was read.
-func (on *session) replace(ctx context.Context, req micro.Request) (any, string, error) {
+func (on *session) replace(ctx context.Context, req *reply.Request) (any, string, error) {
 	var q schedules.Replace
 	if err := decode(req, &q); err != nil {
 		return nil, "", err
@@ -475,7 +474,7 @@ func next(e *schedule.Entry) time.Time {
 	return time.Time{}
 }
 
-func (on *session) list(ctx context.Context, req micro.Request) (any, string, error) {
+func (on *session) list(ctx context.Context, req *reply.Request) (any, string, error) {
 	var q schedules.Query
 	if err := decode(req, &q); err != nil {
 		return nil, "", err

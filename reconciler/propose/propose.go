@@ -37,7 +37,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"github.com/nats-io/nats.go/micro"
 
 	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/auditlog"
@@ -89,7 +88,7 @@ type Service struct {
 	o      Options
 	reader *source
 	writer *source
-	work   chan func() // changes, one at a time
+	work   chan queuedChange // changes, one at a time
 }
 
 // queued bounds the changes that wait.
@@ -119,7 +118,7 @@ func New(o Options) (*Service, error) {
 			return nil, err
 		}
 	}
-	s := &Service{o: o, work: make(chan func(), queued)}
+	s := &Service{o: o, work: make(chan queuedChange, queued)}
 	var err error
 	if s.reader, err = newSource(o, "read"); err != nil {
 		return nil, err
@@ -155,17 +154,15 @@ func (s *Service) Run(ctx context.Context, nc *nats.Conn, fleet *feed.Feed) erro
 	if err != nil {
 		return fmt.Errorf("cannot open the bucket %s: %w", record.Bucket, err)
 	}
-	service, err := micro.AddService(nc, micro.Config{
-		Name: "zester-schedules", Version: "1.0.0", QueueGroup: wire.MastersQueue, Description: "the schedule entries of the config repo",
-	})
-	if err != nil {
-		return fmt.Errorf("cannot serve zester.api.schedule: %w", err)
-	}
 	on := &session{Service: s, nc: nc, js: js, store: store, rollout: rollout, audit: auditlog.Open(js, s.o.Log), fleet: fleet}
+	service := reply.NewService(ctx, nc)
+	left := make(chan struct{})
 	var serving sync.WaitGroup
 	defer serving.Wait()
 	defer service.Stop()
-	serving.Go(func() { s.change(ctx) })
+	service.Go(func() { on.change(left) })
+	defer close(left)
+	defer service.Leave()
 	if s.o.Mode != Off {
 		serving.Go(func() {
 			if err := on.deleteSpent(ctx); err != nil && ctx.Err() == nil {
@@ -174,44 +171,56 @@ func (s *Service) Run(ctx context.Context, nc *nats.Conn, fleet *feed.Feed) erro
 		})
 	}
 	reads := make(chan struct{}, readAtOnce)
-	for verb, handle := range map[string]func(context.Context, micro.Request) (any, string, error){
+	for verb, handle := range map[string]func(context.Context, *reply.Request) (any, string, error){
 		"list": on.list, "file": on.file,
 		"add": on.add, "remove": on.remove, "enable": on.enable, "disable": on.disable, "replace": on.replace,
 	} {
-		h := micro.HandlerFunc(func(req micro.Request) {
-			do := func() { on.respond(ctx, req, verb, handle) }
-			if !isRead(verb) {
+		do := func(ctx context.Context, req *reply.Request) { on.respond(ctx, req, verb, handle) }
+		var err error
+		if subject := wire.API("schedule", verb, "*"); isRead(verb) {
+			err = service.HandleEach(subject, reads, do)
+		} else {
+			err = service.Handle(subject, func(req *reply.Request) {
 				select {
-				case s.work <- do:
+				case on.work <- queuedChange{req, func() { do(service.Work(), req) }}:
 				default:
 					_ = reply.Send(nc, req, nil, "503", errBusy)
 				}
-				return
-			}
-			select {
-			case reads <- struct{}{}:
-				serving.Go(func() { defer func() { <-reads }(); do() })
-			default:
-				_ = reply.Send(nc, req, nil, "503", errBusy)
-			}
-		})
-		if err := service.AddEndpoint(verb, h, micro.WithEndpointSubject(wire.API("schedule", verb, "*"))); err != nil {
-			return fmt.Errorf("cannot serve zester.api.schedule.%s: %w", verb, err)
+			})
+		}
+		if err != nil {
+			return err
 		}
 	}
 	<-ctx.Done()
 	return ctx.Err()
 }
 
-// change makes the changes one after the other until ctx ends. Those that wait then are answered by another master.
-func (s *Service) change(ctx context.Context) {
+// A queuedChange is a request that waits for the changes before it.
+type queuedChange struct {
+	req *reply.Request // nil: the master itself wants it
+	do  func()
+}
+
+// change makes the changes one after the other until left is closed. Those that wait then are refused, so that their callers ask
+// another master at once. One whose caller has given up is not made.
+func (on *session) change(left <-chan struct{}) {
 	for {
 		select {
-		case <-ctx.Done():
-			return
-		case do := <-s.work:
-			if ctx.Err() == nil {
-				do()
+		case <-left:
+			for {
+				select {
+				case c := <-on.work:
+					if c.req != nil {
+						_ = reply.Send(on.nc, c.req, nil, "503", errBusy)
+					}
+				default:
+					return
+				}
+			}
+		case c := <-on.work:
+			if c.req == nil || !c.req.Late() {
+				c.do()
 			}
 		}
 	}
@@ -220,7 +229,7 @@ func (s *Service) change(ctx context.Context) {
 func isRead(verb string) bool { return verb == "list" || verb == "file" }
 
 // respond answers one request.
-func (on *session) respond(ctx context.Context, req micro.Request, verb string, handle func(context.Context, micro.Request) (any, string, error)) {
+func (on *session) respond(ctx context.Context, req *reply.Request, verb string, handle func(context.Context, *reply.Request) (any, string, error)) {
 	ctx, cancel := context.WithTimeout(ctx, changeLimit)
 	defer cancel()
 	answer, about, err := handle(ctx, req)
@@ -231,7 +240,7 @@ func (on *session) respond(ctx context.Context, req micro.Request, verb string, 
 	code := codeOf(err)
 	if c, ok := answer.(*schedules.Changed); !isRead(verb) && (!ok || c == nil || !c.Dry) {
 		e := audit.Entry{Action: "schedule." + verb, Target: about}.Ended(err, code != "503")
-		on.audit.Write(ctx, e.By(grants.CallerOf(req.Subject(), nats.Header(req.Headers()))))
+		on.audit.Write(ctx, e.By(grants.CallerOf(req.Subject(), req.Headers())))
 	}
 	if err := reply.Send(on.nc, req, data, code, err); err != nil {
 		on.o.Log.Debug("request not answered", "subject", req.Subject(), "err", err)
@@ -269,12 +278,12 @@ func codeOf(err error) string {
 }
 
 // user returns the caller: the last token of the subject.
-func user(req micro.Request) string {
+func user(req *reply.Request) string {
 	subject := req.Subject()
 	return subject[strings.LastIndexByte(subject, '.')+1:]
 }
 
-func decode(req micro.Request, into any) error {
+func decode(req *reply.Request, into any) error {
 	if len(req.Data()) > schedules.MaxRequest {
 		return refuse("400", "a request of %d bytes, the limit is %d", len(req.Data()), schedules.MaxRequest)
 	}
