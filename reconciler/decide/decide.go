@@ -188,8 +188,8 @@ func follow(s *State) Action {
 		if r.Rollout == nil || head == r.Rollout.Commit {
 			return wait(headInForce)
 		}
-		next := s.noted(*r, status.OutcomeProgressing, "") // the branch went back: the rollout ends
-		return Action{Kind: DoEnforce, Next: next.Enforced(head, r.Safety, false, s.Now)}
+		next := r.Enforced(head, r.Safety, false, s.Now) // the branch went back: the rollout ends
+		return Action{Kind: DoEnforce, Next: s.noted(next, status.OutcomeProgressing, "")}
 	case r.Suspended != nil && !approving && !r.IsSent(head):
 		return wait(updatesPaused)
 	case r.IsSent(head), !s.isJudged():
@@ -277,8 +277,8 @@ func send(s *State) Action {
 		return Action{Kind: DoNothing, Reason: headFrozen, Until: Earlier(hold.Until, s.Now.Add(evaluateEvery))}
 	}
 	if !j.Out.inWaves(&r) {
-		next := s.noted(r.WithoutApproval(), status.OutcomeProgressing, "")
-		return Action{Kind: DoEnforce, Next: next.Enforced(j.Commit, j.Out.Own, false, s.Now)}
+		next := r.WithoutApproval().Enforced(j.Commit, j.Out.Own, false, s.Now)
+		return Action{Kind: DoEnforce, Next: s.noted(next, status.OutcomeProgressing, "")}
 	}
 	if s.Measured == nil || s.Measured.Commit != j.Commit {
 		return s.unlessFailed(s.Failed.Judge, Action{Kind: DoMeasure, Commit: j.Commit})
@@ -319,8 +319,8 @@ func serve(s *State) Action {
 // finished returns the record once all documents of the revision in force are written.
 func finished(s *State) record.Record {
 	next := s.Record
-	if last := next.LastAttempt(); last != nil && last.Commit == next.Commit && last.Outcome == status.OutcomeProgressing {
-		a := *last
+	if at := next.AttemptAt(next.Commit); at != nil && at.Outcome == status.OutcomeProgressing {
+		a := *at
 		a.Outcome, a.Master = status.OutcomeApplied, s.Owner
 		next = next.Noted(a, s.Now)
 	}

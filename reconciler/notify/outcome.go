@@ -58,7 +58,7 @@ func (w *watcher) outcomes(seen Observation, now time.Time) (all []outcome) {
 		switch {
 		case a.Outcome != status.OutcomeApplied:
 			detail = attempted(&o.Event, a, seen.Sync)
-		case i == 0:
+		case i == 0, a.Commit == seen.Sync.LastGood.Commit:
 			detail = w.converging(&o.Event, a, seen, now)
 			w.ended(&o)
 		default:

@@ -23,9 +23,10 @@ func Cut(text string, most int) string {
 	return strings.ToValidUTF8(text[:most-len("…")], "") + "…"
 }
 
-// Noted returns the record with an attempt added to its history. It replaces an attempt at the same revision that has not
-// ended or was rejected. An attempt at another revision that has not ended becomes superseded. Began and Ended of a are set
-// from now; Author, Message and Reason are cut.
+// Noted returns the record with an attempt added to its history. It continues the newest attempt at the same revision if that
+// has not ended, or if it is the last one and was rejected. Older attempts that have not ended become superseded, but for
+// those at the revision in force and at the one that goes out, see [Record.IsSent]: they go on while a newer one is held.
+// So put a revision in force before it is noted. Began and Ended of a are set from now; Author, Message and Reason are cut.
 func (r Record) Noted(a status.Attempt, now time.Time) Record {
 	now = now.UTC()
 	a.Author, a.Message, a.Reason = Cut(a.Author, maxName), Cut(a.Message, maxName), Cut(a.Reason, maxReason)
@@ -34,21 +35,30 @@ func (r Record) Noted(a status.Attempt, now time.Time) Record {
 		a.Ended = now
 	}
 	r.History = slices.Clone(r.History)
-	if len(r.History) == 0 {
+	i := r.newest(a.Commit)
+	if i >= 0 && (!r.History[i].Outcome.Final() || r.History[i].Outcome == status.OutcomeRejected && i == len(r.History)-1) {
+		r.History[i] = continued(r.History[i], a)
+	} else {
+		i = len(r.History)
 		r.History = append(r.History, a)
-		return r
 	}
-	before := &r.History[len(r.History)-1]
-	if before.Commit == a.Commit && (!before.Outcome.Final() || before.Outcome == status.OutcomeRejected) {
-		*before = continued(*before, a)
-		return r
+	for j := range i {
+		if before := &r.History[j]; !before.Outcome.Final() && !r.IsSent(before.Commit) {
+			before.Outcome, before.Ended, before.Reason = status.OutcomeSuperseded, now, "by "+a.Commit.Short()
+		}
 	}
-	if !before.Outcome.Final() {
-		before.Outcome, before.Ended, before.Reason = status.OutcomeSuperseded, now, "by "+a.Commit.Short()
-	}
-	r.History = append(r.History, a)
 	r.History = r.History[max(0, len(r.History)-MaxHistory):]
 	return r
+}
+
+// newest returns the index of the newest attempt at a revision, -1 if there is none.
+func (r *Record) newest(commit settings.Commit) int {
+	for i, a := range slices.Backward(r.History) {
+		if a.Commit == commit {
+			return i
+		}
+	}
+	return -1
 }
 
 // continued returns an attempt that is in the state a after it was in the state before. By is dropped if the revision waits
@@ -64,25 +74,25 @@ func continued(before, a status.Attempt) status.Attempt {
 	return a
 }
 
-// NotedBy returns the record with a user as By of the newest attempt, if that is at this revision.
+// NotedBy returns the record with a user as By of the newest attempt at this revision.
 func (r Record) NotedBy(commit settings.Commit, user string) Record {
-	if last := len(r.History) - 1; last >= 0 && r.History[last].Commit == commit {
+	if i := r.newest(commit); i >= 0 {
 		r.History = slices.Clone(r.History)
-		r.History[last].By = user
+		r.History[i].By = user
 	}
 	return r
 }
 
-// NotedApproval returns the record with a decision of a person added to the newest attempt, if that is at this revision. The
-// newest [MaxApprovals] are kept.
+// NotedApproval returns the record with a decision of a person added to the newest attempt at this revision. The newest
+// [MaxApprovals] are kept.
 func (r Record) NotedApproval(commit settings.Commit, a status.Approval) Record {
-	last := len(r.History) - 1
-	if last < 0 || r.History[last].Commit != commit {
+	i := r.newest(commit)
+	if i < 0 {
 		return r
 	}
 	r.History = slices.Clone(r.History)
-	all := append(slices.Clone(r.History[last].Approvals), a)
-	r.History[last].Approvals = all[max(0, len(all)-MaxApprovals):]
+	all := append(slices.Clone(r.History[i].Approvals), a)
+	r.History[i].Approvals = all[max(0, len(all)-MaxApprovals):]
 	return r
 }
 
@@ -92,6 +102,14 @@ func (r *Record) LastAttempt() *status.Attempt {
 		return nil
 	}
 	return &r.History[len(r.History)-1]
+}
+
+// AttemptAt returns the newest attempt at a revision, nil if there is none. The caller must not change it.
+func (r *Record) AttemptAt(commit settings.Commit) *status.Attempt {
+	if i := r.newest(commit); i >= 0 {
+		return &r.History[i]
+	}
+	return nil
 }
 
 // HasTried reports whether a revision is in force or in the history.

@@ -138,3 +138,23 @@ func TestHistoryIsBounded(t *testing.T) {
 		t.Errorf("%+v", last)
 	}
 }
+
+func TestARevisionThatIsHeldDoesNotEndTheOneThatGoesOut(t *testing.T) {
+	r := Record{Commit: "a", Rollout: &Rollout{Commit: "b"}}
+	r = r.Noted(status.Attempt{Commit: "b", Outcome: status.OutcomeProgressing}, now)
+	r = r.Noted(status.Attempt{Commit: "c", Outcome: status.OutcomeBlocked, Reason: "large"}, now)
+	r = r.NotedApproval("b", status.Approval{What: "gate canary", By: "ada"})
+	r = r.Enforced("b", r.Safety, false, now).Noted(status.Attempt{Commit: "b", Outcome: status.OutcomeApplied}, now)
+	if b := r.AttemptAt("b"); len(r.History) != 2 || b.Outcome != status.OutcomeApplied || len(b.Approvals) != 1 || r.LastAttempt().Outcome != status.OutcomeBlocked {
+		t.Errorf("%+v", r.History)
+	}
+	r = r.Noted(status.Attempt{Commit: "d", Outcome: status.OutcomeProgressing}, now)
+	if c := r.AttemptAt("c"); c.Outcome != status.OutcomeSuperseded || c.Reason != "by d" || r.AttemptAt("b").Outcome != status.OutcomeApplied {
+		t.Errorf("%+v", r.History)
+	}
+	r = Record{Commit: "a", Rollout: &Rollout{Commit: "b"}}.Noted(status.Attempt{Commit: "b", Outcome: status.OutcomeProgressing}, now)
+	r.Rollout = &Rollout{Commit: "c"}
+	if r = r.Noted(status.Attempt{Commit: "c", Outcome: status.OutcomeProgressing}, now); r.AttemptAt("b").Outcome != status.OutcomeSuperseded {
+		t.Errorf("a rollout that another one replaces: %+v", r.History)
+	}
+}
