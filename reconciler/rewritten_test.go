@@ -1,7 +1,9 @@
 package reconciler
 
 import (
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/reconciler/worker"
@@ -70,6 +72,29 @@ func TestABranchThatIsRewrittenDuringARolloutWaits(t *testing.T) {
 		out := r.now()
 		if got := conditionOf(out, status.GuardBlocked); got.Reason != "HistoryRewritten" || out.Rollout == nil || out.Rollout.Commit != c {
 			t.Errorf("%+v", out)
+		}
+	})
+}
+
+// TestAPinHidesNoRewrite pins the first revision, and then has the branch go on from there without the second.
+func TestAPinHidesNoRewrite(t *testing.T) {
+	inBubble(t, siteFiles(), func(b *bench) {
+		b.peel("web-01", nil)
+		b.start()
+		first := b.status().LastGood.Commit
+		second := b.commit("x", map[string]string{"settings/web.yaml": xForW})
+		b.now()
+		b.after(2 * time.Second)
+		b.told("pin", status.PinRequest{Revision: string(first)})
+		b.moveTo(first)
+		third := b.commit("y", map[string]string{"settings/web.yaml": "schedule:\n  y: {module: test.ping, interval: 1h}\n"})
+		b.now()
+		out := b.told("unpin", nil)
+		if got := conditionOf(out, status.GuardBlocked); out.LastGood.Commit != first || got.Reason != "HistoryRewritten" || !strings.Contains(got.Message, second.Short()) {
+			t.Fatalf("the branch lost %s: %+v", second.Short(), out)
+		}
+		if out = b.told("approve", status.ApproveRequest{Hash: out.Blocked}); out.LastGood.Commit != third {
+			t.Errorf("approved: %+v", out)
 		}
 	})
 }

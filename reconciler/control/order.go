@@ -101,7 +101,7 @@ func Pin(pinned *archive.Revision, by string, untilNewer bool) Change {
 	return func(r record.Record, s Seen) (record.Record, error) {
 		commit := pinned.ID()
 		if r.Commit != commit || r.Rollout != nil {
-			r = r.Enforced(commit, *pinned.Safety, false, s.Now).Noted(status.Attempt{
+			r = r.Pinning(commit, *pinned.Safety, s.Now).Noted(status.Attempt{
 				Commit: commit, Author: source.Byline(pinned.Commit), Message: pinned.Commit.Subject(),
 				Outcome: status.OutcomeProgressing, Master: s.Owner,
 			}, s.Now).NotedBy(commit, by)

@@ -18,6 +18,7 @@
 package record
 
 import (
+	"slices"
 	"time"
 
 	"github.com/seed-c01c3da5/zester/reconciler/status"
@@ -43,6 +44,9 @@ type Record struct {
 	Owner      string          `json:"owner"`          // the master that wrote the record
 	Time       time.Time       `json:"time"`           // when Owner wrote it
 	Since      time.Time       `json:"since,omitzero"` // when Commit was put in force
+	// Followed is the newest revision that was in force and came from the branch, so not by a pin. The next one has to
+	// descend from it, also after a pin to an older one.
+	Followed settings.Commit `json:"followed,omitempty"`
 
 	top.Safety // of Commit: limits, waves and freezes, which govern the next revision
 
@@ -110,6 +114,15 @@ func (r *Record) Sent() (all []settings.Commit) {
 	return all
 }
 
+// Ancestors returns the revisions that the head of the branch has to descend from: the result of Sent and Followed.
+func (r *Record) Ancestors() []settings.Commit {
+	all := r.Sent()
+	if r.Followed != "" && !slices.Contains(all, r.Followed) {
+		all = append(all, r.Followed)
+	}
+	return all
+}
+
 // InUse returns the revisions whose files must stay stored: the result of Sent and the pinned one.
 func (r *Record) InUse() []settings.Commit {
 	use := r.Sent()
@@ -140,14 +153,23 @@ func (r *Record) FindSkipped(commit settings.Commit) *Skipped {
 	return nil
 }
 
-// Enforced returns the record for a revision that is given to the whole fleet. It ends the rollout; done says whether
+// Pinning returns the record for a stored revision that a person gives to the whole fleet, as Enforced does for one of the
+// branch.
+func (r Record) Pinning(commit settings.Commit, safety top.Safety, now time.Time) Record {
+	followed := r.Followed
+	r = r.Enforced(commit, safety, false, now)
+	r.Followed = followed
+	return r
+}
+
+// Enforced returns the record for a revision of the branch that is given to the whole fleet. It ends the rollout; done says whether
 // every document was written.
 func (r Record) Enforced(commit settings.Commit, safety top.Safety, done bool, now time.Time) Record {
 	if r.Commit != commit {
 		r = r.WithoutApproval()
 		r.Since = now
 	}
-	r.Commit, r.Done, r.Rollout, r.Safety = commit, done, nil, safety
+	r.Commit, r.Followed, r.Done, r.Rollout, r.Safety = commit, commit, done, nil, safety
 	return r
 }
 

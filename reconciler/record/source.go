@@ -87,7 +87,7 @@ func (r Record) Adopted(from, to string, own Source) (Record, error) {
 		return r, Refuse("cannot adopt: the master that answers follows %.300s, and not %.300s", own, to)
 	}
 	r = r.WithoutApproval()
-	r.Source, r.Commit, r.Done, r.Since = own, "", false, time.Time{}
+	r.Source, r.Commit, r.Followed, r.Done, r.Since = own, "", "", false, time.Time{}
 	r.Rollout, r.Pinned, r.Skipped = nil, nil, nil
 	return r, nil
 }

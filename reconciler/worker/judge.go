@@ -257,7 +257,7 @@ func (w *Worker) rewritten(r *record.Record, head settings.Commit) (how string, 
 	if w.o.History == HistoryAllow {
 		return "", nil
 	}
-	for _, last := range r.Sent() {
+	for _, last := range r.Ancestors() {
 		after, err := w.o.Reader.Descends(head, last)
 		if err != nil {
 			return "", err
