@@ -14,18 +14,25 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
-// read returns the states of a document in their order, and the names of those to which each settings file contributed.
-func read(d Document) (states.Set, map[string][]string, error) {
+// A stateSet has the states of a document.
+type stateSet struct {
+	usable states.Set // in their order
+	broken []states.Broken
+	files  map[string][]string // the names of the states to which each settings file contributed
+}
+
+// read returns the states of a document.
+func read(d Document) (stateSet, error) {
 	if d.Values == nil {
-		return nil, nil, nil
+		return stateSet{}, nil
 	}
 	values, _ := d.Values.Reveal().(map[string]any)
-	set, compiled, err := states.FromSettings(values)
+	set, broken, compiled, err := states.FromSettings(values)
 	if err != nil {
-		return nil, nil, fmt.Errorf("this peel cannot use the states of its settings: %w", err)
+		return stateSet{}, fmt.Errorf("this peel cannot use the states of its settings: %w", err)
 	}
 	set.MarkSecrets(d.Values.Get(states.Key))
-	return set, compiled.Refs, nil
+	return stateSet{set, broken, compiled.Refs}, nil
 }
 
 // origin returns where a state comes from, nil if that is not known.
@@ -39,8 +46,9 @@ func (d Document) origin(name string) *settings.Origin {
 }
 
 // choose returns the request for the states of some settings files and what they require, or for all if refs is nil.
-func choose(set states.Set, files map[string][]string, refs []string) (state.Request, error) {
-	q := state.Request{Set: set, Whole: true, Files: func(ref string) []string { return files[ref] }}
+func choose(all stateSet, refs []string) (state.Request, error) {
+	set, files := all.usable, all.files
+	q := state.Request{Set: set, Broken: all.broken, Whole: true, Files: func(ref string) []string { return files[ref] }}
 	if refs == nil {
 		return q, nil
 	}
@@ -53,7 +61,14 @@ func choose(set states.Set, files map[string][]string, refs []string) (state.Req
 		names = append(names, found...)
 	}
 	chosen := set.Required(names, q.Files)
-	q.Set, q.Others, q.Whole = nil, nil, false
+	q.Set, q.Others, q.Broken, q.Whole = nil, nil, nil, false
+	for _, b := range all.broken {
+		if chosen[b.Name] {
+			q.Broken = append(q.Broken, b)
+		} else {
+			q.OthersBroken = append(q.OthersBroken, b)
+		}
+	}
 	for _, s := range set {
 		if chosen[s.Name] {
 			q.Set = append(q.Set, s)

@@ -91,11 +91,11 @@ func (f *Functions) apply(ctx context.Context, call module.Call) wire.Result {
 		return failure("refs is an empty list, which names no settings file; leave it out for all states")
 	}
 	return f.run(ctx, call, flag(call, "test"), flag(call, "full"), func(d Document) (state.Request, error) {
-		set, files, err := read(d)
+		all, err := read(d)
 		if err != nil {
 			return state.Request{}, err
 		}
-		return choose(set, files, refs)
+		return choose(all, refs)
 	})
 }
 
@@ -131,8 +131,8 @@ func (f *Functions) single(ctx context.Context, function string, call module.Cal
 		return failure("%v", err)
 	}
 	return f.run(ctx, call, flag(call, "test"), true, func(d Document) (state.Request, error) {
-		others, _, err := read(d)
-		return state.Request{Set: set, Others: others, Apart: true}, err
+		others, err := read(d)
+		return state.Request{Set: set, Others: others.usable, OthersBroken: others.broken, Apart: true}, err
 	})
 }
 

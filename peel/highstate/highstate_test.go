@@ -96,6 +96,44 @@ func TestARunUsesTheDocumentOfItsBeginning(t *testing.T) {
 	}
 }
 
+// TestAStateThatCannotBeUsedIsOneFailedState: the others are applied, what requires it is skipped, and what it may own stays.
+func TestAStateThatCannotBeUsedIsOneFailedState(t *testing.T) {
+	dir := t.TempDir()
+	text := strings.ReplaceAll("states: {new: {later.present: {path: DIR/d/own}}, d: {file.directory: {path: DIR/d, clean: true}}, a: {file.managed: {path: DIR/a, content: x}}, "+
+		"b: {file.managed: {path: DIR/b, content: x}, require: [new]}}\n_states: {order: [new, d, a, b], refs: {s: [new, d, a, b], one: [a]}, files: {}}", "DIR", dir)
+	for _, name := range []string{"/d/own", "/d/other"} {
+		if err := os.MkdirAll(dir+"/d", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(dir+name, nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d := document(t, text)
+	r := registry(t, func() Document { return d })
+	if one := r.Call(t.Context(), "state.apply", module.Call{ID: "one"}); !one.Success {
+		t.Errorf("states that do not need it: %+v", one)
+	}
+	result := r.Call(t.Context(), "state.apply", module.Call{Args: map[string]any{"full": true}})
+	if result.Success || result.Error != "1 of 4 states failed: new" {
+		t.Errorf("%+v", result)
+	}
+	data := fmt.Sprint(result.Data)
+	for _, want := range []string{"function:later.present", "reason:require_failed result:skipped state:b", "there is no function later.present"} {
+		if !strings.Contains(data, want) {
+			t.Errorf("%q is not in %s", want, data)
+		}
+	}
+	for name, want := range map[string]bool{"/a": true, "/b": false, "/d/own": true, "/d/other": false} {
+		if _, err := os.Stat(dir + name); (err == nil) != want {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if shown := r.Call(t.Context(), "state.show", module.Call{}); !shown.Success || !strings.Contains(fmt.Sprint(shown.Data), "there is no function later.present") {
+		t.Errorf("%+v", shown)
+	}
+}
+
 // Two test runs have a guard that ends only when both have begun.
 func TestRunsInTestModeShareTheHost(t *testing.T) {
 	begun, said := fifo(t)
@@ -200,11 +238,11 @@ func TestSecretsOfTheSettingsAreInNoDiffAndInNoOpenFile(t *testing.T) {
 
 func TestStatesThatThisPeelCannotReadRunNothing(t *testing.T) {
 	dir := t.TempDir()
-	d := document(t, fmt.Sprintf("states: {x: {file.managed: {path: %s/x, content: a}}, y: {file.teleported: {path: /y}}}\n"+
-		"_states: {order: [x, y], refs: {a: [x, y]}, files: {}}", dir))
+	d := document(t, fmt.Sprintf("states: {x: {file.managed: {path: %s/x, content: a}}, not a name: {file.absent: {path: /y}}}\n"+
+		"_states: {order: [x], refs: {a: [x]}, files: {}}", dir))
 	r := registry(t, func() Document { return d })
 	result := r.Call(t.Context(), "state.apply", module.Call{})
-	if result.Success || !strings.Contains(result.Error, "file.teleported") {
+	if result.Success || !strings.Contains(result.Error, "this peel cannot use the states of its settings") {
 		t.Errorf("%+v", result)
 	}
 	if _, err := os.Stat(dir + "/x"); !errors.Is(err, os.ErrNotExist) {

@@ -25,12 +25,13 @@ type shownState struct {
 	Function string           `json:"function"`
 	Written  any              `json:"written"` // the whole entry of the settings, with secrets masked
 	Origin   *settings.Origin `json:"origin,omitempty"`
+	Error    string           `json:"error,omitempty"` // why the peel cannot use it; such states are the first
 }
 
 // show is state.show.
 func (f *Functions) show(context.Context, module.Call) wire.Result {
 	d := f.o.Document()
-	set, _, err := read(d)
+	all, err := read(d)
 	if err != nil {
 		return failure("%v", err)
 	}
@@ -38,7 +39,12 @@ func (f *Functions) show(context.Context, module.Call) wire.Result {
 	if d.Settings != nil {
 		out.Commit, out.Digest = d.Settings.Commit, d.Settings.Digest
 	}
-	for _, s := range set {
+	for _, b := range all.broken {
+		out.States = append(out.States, shownState{
+			State: b.Name, Function: b.Function, Written: d.Values.Get(states.Key).Get(b.Name).Any(), Origin: d.origin(b.Name), Error: b.Err.Error(),
+		})
+	}
+	for _, s := range all.usable {
 		out.States = append(out.States, shownState{
 			State: s.Name, Function: s.Function, Written: d.Values.Get(states.Key).Get(s.Name).Any(), Origin: d.origin(s.Name),
 		})

@@ -13,8 +13,6 @@ import (
 	"slices"
 
 	"github.com/google/renameio/v2"
-
-	"github.com/seed-c01c3da5/zester/settings/state"
 )
 
 // memory is what the peel knows of earlier runs. It is on disk before a run changes the host.
@@ -138,11 +136,14 @@ func (m *memory) holds(state, wanted string) {
 	}
 }
 
-// keep removes what is stored of states that are not in the set.
-func (m *memory) keep(set state.Set) {
-	names := make(map[string]bool, len(set))
-	for _, s := range set {
+// keep removes what is stored of states that are not in the request for all states.
+func (m *memory) keep(q Request) {
+	names := make(map[string]bool, len(q.Set))
+	for _, s := range q.Set {
 		names[s.Name] = true
+	}
+	for _, b := range q.Broken {
+		names[b.Name] = true
 	}
 	gone := func(name string) bool { return !names[name] }
 	for _, stored := range []map[string]string{m.Acted, m.Held} {

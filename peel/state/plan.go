@@ -111,19 +111,29 @@ func (x *run) isPlain(s *state.State, before state.Set) bool {
 	return reason == "" && unknown == ""
 }
 
-// owned reports whether a state of the peel owns a path, or something below it.
+// owned reports whether a state of the peel owns a path, or something below it. One that cannot be used may own all that is below its
+// paths.
 func (x *run) owned(name string) bool {
 	if x.owns == nil {
 		x.owns = map[string]bool{}
 		for _, s := range slices.Concat(x.q.Set, x.q.Others) {
-			for _, p := range x.paths(s) {
-				for ; p != "/" && !x.owns[p]; p = path.Dir(p) {
-					x.owns[p] = true
-				}
-			}
+			x.own(x.paths(s))
+		}
+		for _, b := range slices.Concat(x.q.Broken, x.q.OthersBroken) {
+			x.own(b.Paths)
+			x.trees = append(x.trees, b.Paths...)
 		}
 	}
 	return x.owns[name] || slices.ContainsFunc(x.trees, func(tree string) bool { return strings.HasPrefix(name, tree+"/") })
+}
+
+// own notes that paths belong to states, and so do the directories that they are in.
+func (x *run) own(paths []string) {
+	for _, p := range paths {
+		for ; p != "/" && !x.owns[p]; p = path.Dir(p) {
+			x.owns[p] = true
+		}
+	}
 }
 
 // paths returns the paths that a state owns. If the names of the files of a tree are not known, the state owns the whole tree.

@@ -24,6 +24,11 @@ func (x *run) connect() {
 			x.watch[name] = append(x.watch[name], s.Name)
 		}
 	}
+	for _, b := range slices.Concat(x.q.Broken, x.q.OthersBroken) {
+		for _, name := range x.expand(b.Before, b.Name) {
+			x.require[name] = append(x.require[name], b.Name)
+		}
+	}
 	for _, s := range all {
 		for _, name := range slices.Concat(x.watch[s.Name], x.onchanges[s.Name]) {
 			if s.IsEnabled() {

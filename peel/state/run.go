@@ -82,8 +82,11 @@ func New(o Options) *Runner { return &Runner{o} }
 type Request struct {
 	Set    state.Set
 	Others state.Set // states of the peel that are not run: what they own stays, and their reactions are stored
-	Whole  bool      // Set has all states of the peel: what is stored of others is removed
-	Apart  bool      // Set is in no settings: nothing of it is stored
+	// Broken are states that cannot be used: each fails, and what requires it is skipped. OthersBroken are those that are not run.
+	Broken, OthersBroken []state.Broken
+
+	Whole  bool // Set has all states of the peel: what is stored of others is removed
+	Apart  bool // Set is in no settings: nothing of it is stored
 	Test   bool
 	Commit settings.Commit
 	Digest settings.Digest
@@ -115,7 +118,13 @@ func (r *Runner) Run(ctx context.Context, q Request) (*Result, error) {
 	x.world.SetUnread(unread...)
 	result := &Result{Test: q.Test, Commit: q.Commit, Digest: q.Digest, Time: start.UTC(), Counts: newCounts(), States: []Outcome{}}
 	if q.Whole && !q.Test {
-		m.keep(q.Set)
+		m.keep(q)
+	}
+	for _, b := range q.Broken {
+		o := x.broken(b)
+		x.done[b.Name] = o
+		result.States = append(result.States, *o)
+		result.Counts[o.Result]++
 	}
 	for i, s := range q.Set {
 		if i >= x.joined {
@@ -201,6 +210,15 @@ func (x *run) state(ctx context.Context, s *state.State) *Outcome {
 		x.hardFailed = true
 	}
 	o.Duration = time.Since(start)
+	return o
+}
+
+// broken returns the outcome of a state that cannot be used.
+func (x *run) broken(b state.Broken) *Outcome {
+	o := &Outcome{State: b.Name, Function: b.Function, Result: Failed, Comment: "this peel cannot use the state: " + b.Err.Error()}
+	if x.q.Origin != nil {
+		o.Origin = x.q.Origin(b.Name)
+	}
 	return o
 }
 

@@ -95,7 +95,7 @@ func TestTheSameRevisionGivesTheSameStatesWhateverWasCompiledBefore(t *testing.T
 			if err != nil {
 				t.Fatal(err)
 			}
-			if set, _, err := state.FromSettings(values); err != nil || !slices.Equal(stateNames(set), stateNames(e.States)) {
+			if set, broken, _, err := state.FromSettings(values); err != nil || len(broken) > 0 || !slices.Equal(stateNames(set), stateNames(e.States)) {
 				t.Fatalf("%s reads the states %q, not %q: %v", id, stateNames(set), stateNames(e.States), err)
 			}
 			for path := range e.Compiled.Files {

@@ -75,8 +75,8 @@ func TestAPeelGetsTheStatesOfItsFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set, c, err := state.FromSettings(values)
-	if err != nil {
+	set, broken, c, err := state.FromSettings(values)
+	if err != nil || len(broken) > 0 {
 		t.Fatal(err)
 	}
 	if !slices.Equal(stateNames(set), stateNames(web.States)) || !reflect.DeepEqual(c, web.Compiled) {

@@ -1,9 +1,12 @@
 package state
 
 import (
+	"errors"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
+	"strings"
 
 	"github.com/seed-c01c3da5/zester/settings/content"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
@@ -95,12 +98,84 @@ func ReadCompiled(settings map[string]any) (Compiled, error) {
 	return c, nil
 }
 
-// FromSettings returns the states in the settings of a peel, in order. The settings have their secrets in plain text.
-func FromSettings(settings map[string]any) (Set, Compiled, error) {
+// A Broken state is one in the settings of a peel that this build cannot use.
+type Broken struct {
+	Name     string
+	Function string   // empty if it has none
+	Paths    []string // that it may own: each absolute path in its name and arguments
+	Before   []string // of its require_in and watch_in
+	Err      error
+}
+
+// FromSettings returns the states in the settings of a peel, in order, and apart those that cannot be used, such as one of a function
+// that a later version knows. The settings have their secrets in plain text. The error is about the states as a whole.
+func FromSettings(settings map[string]any) (Set, []Broken, Compiled, error) {
 	c, err := ReadCompiled(settings)
 	if err != nil {
-		return nil, c, err
+		return nil, nil, c, err
 	}
-	set, err := Parse(strictyaml.FromValue("settings", settings[Key]), Options{Order: c.Order, Files: func(ref string) []string { return c.Refs[ref] }})
-	return set, c, err
+	n := strictyaml.FromValue("settings", settings[Key])
+	o := Options{Order: c.Order, Files: func(ref string) []string { return c.Refs[ref] }, broken: map[string]bool{}}
+	var broken []Broken
+	for {
+		set, err := Parse(n, o)
+		if err == nil {
+			return set, broken, c, nil
+		}
+		errs, _ := errors.AsType[strictyaml.Errors](err)
+		usable := &strictyaml.Node{Kind: strictyaml.Map, Pos: n.Pos}
+		for _, p := range n.Map {
+			if bad := errorsOf(p.Key, errs); bad != nil {
+				o.broken[p.Key] = true
+				broken = append(broken, brokenState(p, bad))
+			} else {
+				usable.Map = append(usable.Map, p)
+			}
+		}
+		if len(usable.Map) == len(n.Map) {
+			return nil, nil, c, err
+		}
+		n = usable
+	}
+}
+
+// errorsOf returns the errors about a state. One about the state a.b is taken for one about a too.
+func errorsOf(name string, errs strictyaml.Errors) (bad strictyaml.Errors) {
+	for _, e := range errs {
+		if path := Key + "." + name; e.Path == path || strings.HasPrefix(e.Path, path+".") {
+			bad = append(bad, e)
+		}
+	}
+	return bad
+}
+
+func brokenState(p strictyaml.Pair, bad strictyaml.Errors) Broken {
+	b := Broken{Name: p.Key, Function: functionIn(p.Value), Err: bad.Err()}
+	addPaths(&b.Paths, &strictyaml.Node{Kind: strictyaml.String, Value: p.Key})
+	addPaths(&b.Paths, p.Value)
+	for _, field := range []string{"require_in", "watch_in"} {
+		list := p.Value.Get(field)
+		if list == nil {
+			continue
+		}
+		for _, n := range list.List {
+			if name, isText := n.Value.(string); isText {
+				b.Before = append(b.Before, name)
+			}
+		}
+	}
+	return b
+}
+
+// addPaths adds the absolute paths in the texts of a node.
+func addPaths(paths *[]string, n *strictyaml.Node) {
+	if text, isText := n.Value.(string); isText && path.IsAbs(text) {
+		*paths = append(*paths, path.Clean(text))
+	}
+	for _, e := range n.List {
+		addPaths(paths, e)
+	}
+	for _, p := range n.Map {
+		addPaths(paths, p.Value)
+	}
 }

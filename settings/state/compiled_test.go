@@ -2,6 +2,7 @@ package state_test
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -48,7 +49,7 @@ func TestAPeelReadsTheStatesThatTheCompilerWrote(t *testing.T) {
 	t.Parallel()
 	c := compiledExample()
 	settings := settingsOf(t, "states:\n  a: {pkg.installed: {}, require: ['file:web.nginx']}\n  z: {pkg.installed: null}\n", c, true)
-	set, got, err := state.FromSettings(settings)
+	set, _, got, err := state.FromSettings(settings)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +59,7 @@ func TestAPeelReadsTheStatesThatTheCompilerWrote(t *testing.T) {
 	if len(set) != 2 || set[0].Name != "z" || set[1].Name != "a" {
 		t.Errorf("states %v", set)
 	}
-	if _, _, err := state.FromSettings(map[string]any{"nginx": map[string]any{}}); err != nil {
+	if _, _, _, err := state.FromSettings(map[string]any{"nginx": map[string]any{}}); err != nil {
 		t.Errorf("settings without states: %v", err)
 	}
 }
@@ -66,8 +67,51 @@ func TestAPeelReadsTheStatesThatTheCompilerWrote(t *testing.T) {
 func TestAMaskedKeyOfAFileIsRefused(t *testing.T) {
 	t.Parallel()
 	settings := settingsOf(t, "states: {}\n", compiledExample(), false)
-	if _, _, err := state.FromSettings(settings); err == nil || !strings.Contains(err.Error(), `files: "files/nginx.conf": sha256 is not 32 bytes`) {
+	if _, _, _, err := state.FromSettings(settings); err == nil || !strings.Contains(err.Error(), `files: "files/nginx.conf": sha256 is not 32 bytes`) {
 		t.Errorf("error %v", err)
+	}
+}
+
+// TestAStateThatCannotBeUsedIsApart: the others can be, and requisites may name it.
+func TestAStateThatCannotBeUsedIsApart(t *testing.T) {
+	t.Parallel()
+	settings := map[string]any{
+		"states": map[string]any{
+			"ann":  map[string]any{"user.present": map[string]any{"password": "no hash"}},
+			"new":  map[string]any{"later.present": map[string]any{"files": []any{"/home/ann/.ssh/keys"}}, "require_in": []any{"c"}},
+			"x":    map[string]any{"cmd.run": map[string]any{"command": "true"}, "require": []any{"y"}},
+			"y":    map[string]any{"cmd.run": map[string]any{"command": "true"}, "require": []any{"x"}},
+			"b":    map[string]any{"cmd.run": map[string]any{"command": "true"}, "require": []any{"ann"}},
+			"c":    map[string]any{"cmd.run": map[string]any{"command": "true"}, "watch": nil},
+			"late": map[string]any{"cmd.run": map[string]any{"command": "true"}, "sometime": true},
+		},
+		"_states": map[string]any{"order": []any{"ann", "new", "x", "y", "b", "c", "late"}, "refs": map[string]any{}, "files": map[string]any{}},
+	}
+	set, broken, _, err := state.FromSettings(settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var usable, others []string
+	for _, s := range set {
+		usable = append(usable, s.Name)
+	}
+	for _, b := range broken {
+		others = append(others, b.Name)
+		if b.Err == nil {
+			t.Errorf("%s has no error", b.Name)
+		}
+		if b.Name == "new" && (b.Function != "later.present" || !slices.Equal(b.Paths, []string{"/home/ann/.ssh/keys"}) || !slices.Equal(b.Before, []string{"c"})) {
+			t.Errorf("%+v", b)
+		}
+	}
+	slices.Sort(others)
+	if !slices.Equal(usable, []string{"y", "b", "c"}) || !slices.Equal(others, []string{"ann", "late", "new", "x"}) {
+		t.Errorf("usable are %q, others %q", usable, others)
+	}
+	for _, bad := range []any{"text", []any{}, map[string]any{"not a name": map[string]any{}}} {
+		if _, _, _, err := state.FromSettings(map[string]any{"states": bad}); err == nil {
+			t.Errorf("%v is accepted", bad)
+		}
 	}
 }
 
@@ -83,7 +127,7 @@ func FuzzFromSettings(f *testing.F) {
 		if !ok {
 			return
 		}
-		set, c, err := state.FromSettings(values)
+		set, _, c, err := state.FromSettings(values)
 		if err != nil {
 			return
 		}

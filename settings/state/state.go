@@ -19,6 +19,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -144,6 +145,8 @@ type Options struct {
 	// Files returns the names of the states to which the settings file of a reference contributed, for requisites such as
 	// file:web.nginx. If it is nil, such a requisite is an error.
 	Files func(ref string) []string
+
+	broken map[string]bool // states that are left out, and that requisites may name
 }
 
 // Parse reads the states of a peel from the merged map n and puts them in order. States with an error are missing from the
@@ -163,6 +166,7 @@ func Parse(n *strictyaml.Node, o Options) (Set, error) {
 	for _, p := range pairs {
 		all[p.Key] = true
 	}
+	maps.Copy(all, o.broken)
 	errs = append(errs, set.checkOwners()...)
 	g, bad := set.graph(all, o.Files)
 	errs = append(errs, bad...)
