@@ -28,7 +28,7 @@ func (x *run) converge(ctx, work context.Context, s *state.State, o *Outcome) er
 	if doubt != "" && len(steps) == 0 {
 		return &host.UnknownError{Why: doubt}
 	}
-	wanted := x.wanted(ctx, s)
+	wanted := x.wanted(s)
 	if len(steps) > 0 {
 		o.Cause = x.cause(s, wanted)
 	}

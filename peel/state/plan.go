@@ -20,13 +20,14 @@ import (
 
 // plan returns the steps that are missing. With react a service reacts as well.
 func (x *run) plan(ctx context.Context, s *state.State, react bool) ([]host.Step, error) {
+	x.noted = sha256.New()
 	switch a := s.Args.(type) {
 	case *state.FileManaged:
 		return file.Managed(ctx, x.world, a, x.inputs(s))
 	case *state.FileDirectory:
 		return file.Directory(ctx, x.world, a, x.owned)
 	case *state.FileRecurse:
-		return file.Recurse(ctx, x.world, a, x.o.Files, x.owned)
+		return file.Recurse(ctx, x.world, a, x.inputs(s), x.owned)
 	case *state.FileSymlink:
 		return file.Link(x.world, a)
 	case *state.FileAbsent:
@@ -56,7 +57,7 @@ func (x *run) plan(ctx context.Context, s *state.State, react bool) ([]host.Step
 	case *state.PkgInstalled, *state.PkgLatest, *state.PkgRemoved:
 		return x.packages.Plan(ctx, a)
 	case *state.PkgRepoManaged:
-		return x.packages.Repository(ctx, a, x.o.Files)
+		return x.packages.Repository(ctx, a, x.inputs(s))
 	}
 	return nil, fmt.Errorf("this peel cannot do %s", s.Function)
 }
@@ -65,6 +66,12 @@ func (x *run) plan(ctx context.Context, s *state.State, react bool) ([]host.Step
 func (x *run) inputs(s *state.State) file.Inputs {
 	in := x.o.Files
 	in.Secret = s.HasSecret("content")
+	in.Note = func(name string, content []byte) {
+		for _, part := range [][]byte{[]byte(name), content} {
+			sum := sha256.Sum256(part)
+			x.noted.Write(sum[:])
+		}
+	}
 	return in
 }
 
@@ -154,29 +161,13 @@ func (x *run) paths(s *state.State) []string {
 	return all
 }
 
-// wanted identifies what a state wants, the contents of its sources included. It is empty if that cannot be read.
-func (x *run) wanted(ctx context.Context, s *state.State) string {
+// wanted identifies what a state wants: its arguments, and the contents that its last plan noted. It is empty if that has no
+// encoding.
+func (x *run) wanted(s *state.State) string {
 	h, err := s.Hash()
 	if err != nil {
 		return ""
 	}
-	sum := sha256.New()
-	sum.Write([]byte(h))
-	for _, source := range s.Sources() {
-		names := []string{""}
-		if source.Dir {
-			if names, err = x.o.Files.Tree(source.Path); err != nil {
-				return ""
-			}
-		}
-		for _, name := range names {
-			c, err := x.o.Files.Source(ctx, path.Join(source.Path, name))
-			if err != nil {
-				return ""
-			}
-			part := sha256.Sum256(c.Data)
-			sum.Write(part[:])
-		}
-	}
-	return hex.EncodeToString(sum.Sum(nil)[:16])
+	sum := sha256.Sum256(x.noted.Sum([]byte(h)))
+	return hex.EncodeToString(sum[:16])
 }

@@ -24,6 +24,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash"
 	"maps"
 	"slices"
 	"strings"
@@ -165,6 +166,7 @@ type run struct {
 	joined     int                 // the index of the first state that is not among those whose packages are planned together
 	again      bool                // this is not the first attempt of the state
 	hardFailed bool
+	noted      hash.Hash       // of the contents that the last plan wanted
 	owns       map[string]bool // the paths that states own and those above them; nil until it is needed
 	trees      []string        // directories in which states own everything
 }

@@ -447,3 +447,32 @@ func TestACleanedDirectoryKeepsTheFilesOfPackageRepositories(t *testing.T) {
 		}
 	}
 }
+
+// A commit or a fact that changes what a template gives is no change of the host.
+func TestTheCauseIsTheCommitIfATemplateGivesAnotherText(t *testing.T) {
+	h := newHost(t)
+	value := func(v string) { h.r.o.Files.Data = map[string]any{"settings": map[string]any{"note": v}} }
+	h.r.o.Files.Tree = func(string) ([]string, error) { return []string{"b"}, nil }
+	must(t, os.MkdirAll(h.dir+"/files/t", 0o755))
+	must(t, os.WriteFile(h.dir+"/files/a", []byte("{{settings.note}}"), 0o644))
+	must(t, os.WriteFile(h.dir+"/files/t/b", []byte("{{settings.note}}"), 0o644))
+	const text = `
+a: {file.managed: {path: DIR/a, source: files/a, template: true}}
+c: {file.managed: {path: DIR/c, content: "{{settings.note}}", template: true}}
+t: {file.recurse: {path: DIR/t, source: files/t, template: true}}
+x: {cmd.run: {command: "true"}, onchanges: [a]}`
+	value("one")
+	h.wants(h.run(text, false), "a: changed intended", "c: changed intended", "t: changed intended", "x: changed intended")
+	value("two")
+	for _, test := range []bool{true, false} {
+		changed := map[bool]string{true: "would_change", false: "changed"}[test]
+		h.wants(h.run(text, test), "a: "+changed+" intended", "c: "+changed+" intended", "t: "+changed+" intended", "x: "+changed+" intended")
+	}
+	for _, name := range []string{"/a", "/c", "/t/b"} {
+		must(t, os.WriteFile(h.dir+name, []byte("by hand"), 0o644))
+	}
+	h.wants(h.run(text, false), "a: changed drift", "c: changed drift", "t: changed drift", "x: changed drift")
+	// A content without a template.
+	must(t, os.WriteFile(h.dir+"/files/a", []byte("new"), 0o644))
+	h.wants(h.run(text, false), "a: changed intended", "c: unchanged", "t: unchanged", "x: changed intended")
+}

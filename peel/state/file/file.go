@@ -53,6 +53,14 @@ type Inputs struct {
 	// Data are the names that templates have: settings, facts and peel. Secrets in it are of the type [mustache.Secret].
 	Data   map[string]any
 	Secret bool // the argument content of the state is secret
+	// Note is called with each content that the state wants, with its templates rendered. It may be nil.
+	Note func(name string, content []byte)
+}
+
+func (in Inputs) note(name string, content []byte) {
+	if in.Note != nil {
+		in.Note(name, content)
+	}
 }
 
 // wanted is a file as it should be.
@@ -139,6 +147,7 @@ func Managed(ctx context.Context, w *host.World, a *state.FileManaged, in Inputs
 	if f.content, f.secret, err = contentOf(ctx, a, in); err != nil {
 		return nil, err
 	}
+	in.note("", f.content)
 	steps, err := parents(w, a.Path, a.MakeDirs, f.attributes)
 	if err != nil {
 		return nil, err

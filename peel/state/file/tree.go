@@ -264,6 +264,7 @@ func (r *recursion) file(name string) error {
 		}
 		content.Secret = content.Secret || used
 	}
+	r.in.note(name, content.Data)
 	info, err := r.w.Stat(to)
 	if err != nil {
 		return err

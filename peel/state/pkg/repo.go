@@ -32,6 +32,9 @@ func (m *Manager) Repository(ctx context.Context, a *state.PkgRepoManaged, in fi
 			return nil, err
 		}
 		key = c.Data
+		if in.Note != nil {
+			in.Note(a.Key, key)
+		}
 	}
 	if m.tool == nil {
 		t, err := find(m.test)

@@ -67,6 +67,7 @@ func sideOf(e *plan.Effective) (side, error) {
 	s.states = statediff.Read(values, isSecret)
 	delete(values, "schedule")
 	delete(values, state.CompiledKey)
+	s.states.Reads = templateReads(e, values)
 	s.values, s.set = values, e.Schedule
 	s.rest = maps.Clone(values)
 	delete(s.rest, state.Key)

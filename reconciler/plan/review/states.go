@@ -41,7 +41,7 @@ type Effect struct {
 func (c *comparison) compareStates(before, after side, peels []target.PeelID) {
 	d := statediff.Compare(before.states, after.states)
 	for _, name := range slices.Concat(d.Added, d.Changed, d.Removed) {
-		c.state(name, d.Files[name], before, after, peels)
+		c.state(name, d.Files[name], d.Reads[name], before, after, peels)
 	}
 	for _, e := range d.Effects {
 		c.effects[e] = append(c.effects[e], peels...)
@@ -75,15 +75,20 @@ func refsOf(s side) map[string]any {
 	return all
 }
 
-// state adds the change of one state. files are those whose content changes.
-func (c *comparison) state(name string, files []string, before, after side, peels []target.PeelID) {
+// state adds the change of one state. files are those whose content changes, reads the names of settings that its template reads
+// and that change.
+func (c *comparison) state(name string, files, reads []string, before, after side, peels []target.PeelID) {
 	old, had := before.states.States[name]
 	now, has := after.states.States[name]
 	parts := []any{name, had, old, has, now}
 	for _, path := range files {
 		parts = append(parts, path, before.states.Files[path], after.states.Files[path])
 	}
-	id := text(parts)
+	values := map[string]Value{}
+	for _, read := range reads {
+		values[read] = Value{Before: before.states.Reads[name][read], After: after.states.Reads[name][read]}
+	}
+	id := text(append(parts, values))
 	if known := c.states[id]; known != nil {
 		known.Peels = append(known.Peels, peels...)
 		return
@@ -98,6 +103,7 @@ func (c *comparison) state(name string, files []string, before, after side, peel
 	case old.Function != now.Function:
 		change.Fields["function"] = Value{Before: old.Function, After: now.Function}
 	}
+	maps.Copy(change.Fields, values)
 	change.Origin = where.statePlace(name)
 	if content, ok := change.Fields["content"]; ok {
 		change.addText(content)

@@ -172,3 +172,40 @@ func TestAContentIsThatOfTheRevisionOfItsSettings(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// The values of a template are the most frequent change there is.
+func TestAStateChangesWithTheSettingsThatItsTemplateReads(t *testing.T) {
+	states := `states:
+  conf: {file.managed: {path: /etc/nginx/nginx.conf, source: files/nginx.conf, template: true}}
+  motd: {file.managed: {path: /etc/motd, content: "{{#settings.people}}{{name}}{{/settings.people}}", template: true}}
+  text: {file.managed: {path: /etc/text, content: "{{settings.nginx.workers}}"}}
+  tree: {file.recurse: {path: /etc/tree, source: files/tree, template: true}}
+  web: {service.running: {name: nginx}, watch: [conf]}
+`
+	at := func(values string) fstest.MapFS {
+		return tree("settings/all.yaml", states+values, "settings/few.yaml", "{}\n",
+			"files/nginx.conf", "workers {{settings.nginx.workers}};\n", "files/tree/a", "x", "files/tree/b", "{{settings.nginx.port | json}}")
+	}
+	const base = "nginx: {workers: 1, port: 80}\nother: 1\npeople: [{name: ada}]\n"
+	for values, want := range map[string]string{
+		base: "",
+		"nginx: {workers: 9, port: 80}\nother: 1\npeople: [{name: ada}]\n":            "~ conf settings.nginx.workers 1 9; reacts restarts nginx if one of these changes: conf",
+		"nginx: {workers: 1, port: 81}\nother: 1\npeople: [{name: ada}]\n":            "~ tree settings.nginx.port 80 81",
+		"nginx: {workers: 1, port: 80}\nother: 1\npeople: [{name: bob}]\n":            `~ motd settings.people [map[name:ada]] [map[name:bob]]`,
+		"nginx: {workers: 1, port: 80}\nother: 1\npeople: [{name: ada}]\nunread: 2\n": "",
+	} {
+		r := compare(t, peels(2), at(base), at(values))
+		var got []string
+		for _, s := range r.States {
+			for name, v := range s.Fields {
+				got = append(got, fmt.Sprintf("~ %s %s %v %v", s.State, name, v.Before, v.After))
+			}
+		}
+		for _, e := range r.Effects {
+			got = append(got, "reacts "+e.Text)
+		}
+		if text := strings.Join(got, "; "); text != want {
+			t.Errorf("%s: %s, want %s", values, text, want)
+		}
+	}
+}

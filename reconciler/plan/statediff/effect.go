@@ -118,7 +118,7 @@ func reactions(before, after Side, d Difference) (all []Effect) {
 	}
 	for _, name := range d.Changed {
 		old, now := before.States[name], after.States[name]
-		same := old.Function == now.Function && reflect.DeepEqual(old.Args, now.Args) && len(d.Files[name]) == 0 && isEnabled(old)
+		same := old.Function == now.Function && reflect.DeepEqual(old.Args, now.Args) && len(d.Files[name])+len(d.Reads[name]) == 0 && isEnabled(old)
 		changes[name] = !same && isEnabled(now)
 	}
 	watched := map[string]map[string]bool{} // changing states by the state that reacts

@@ -28,6 +28,8 @@ type Side struct {
 	Order  []string            // names in the order of their first mention
 	Refs   map[string][]string // names of the states to which each settings file contributed, by its reference
 	Files  map[string]File     // by path, "files/" included
+	// Reads holds, for each state with a template, the settings that it reads, by their name in the template. Read leaves it empty.
+	Reads map[string]map[string]any
 }
 
 // Read returns the states of decoded settings. isSecret reports whether a text stands for a masked secret.
@@ -73,13 +75,14 @@ func texts(v any) []string {
 type Difference struct {
 	Added, Changed, Removed []string
 	Files                   map[string][]string // sorted paths whose content or mode differs, by the state that names them
+	Reads                   map[string][]string // sorted names of settings that its template reads and that differ, by state
 	Reordered               bool                // states that both sides have are in another order
 	Effects                 []Effect            // sorted by kind and state
 }
 
 // Compare returns how the states differ.
 func Compare(before, after Side) Difference {
-	d := Difference{Files: map[string][]string{}}
+	d := Difference{Files: map[string][]string{}, Reads: map[string][]string{}}
 	differing := differingFiles(before, after)
 	for name, now := range after.States {
 		old, had := before.States[name]
@@ -87,11 +90,14 @@ func Compare(before, after Side) Difference {
 			if paths := changedFiles(before, after, old.Source(), now.Source(), differing); len(paths) > 0 {
 				d.Files[name] = paths
 			}
+			if read := differingValues(before.Reads[name], after.Reads[name]); len(read) > 0 {
+				d.Reads[name] = read
+			}
 		}
 		switch {
 		case !had:
 			d.Added = append(d.Added, name)
-		case len(d.Files[name]) > 0 || !reflect.DeepEqual(old, now):
+		case len(d.Files[name])+len(d.Reads[name]) > 0 || !reflect.DeepEqual(old, now):
 			d.Changed = append(d.Changed, name)
 		}
 	}
@@ -106,6 +112,22 @@ func Compare(before, after Side) Difference {
 	d.Reordered = !slices.Equal(common(before.Order, before, after), common(after.Order, before, after))
 	d.Effects = effects(before, after, d)
 	return d
+}
+
+// differingValues returns the sorted keys whose values differ.
+func differingValues(before, after map[string]any) (keys []string) {
+	for key, now := range after {
+		if was, had := before[key]; !had || !reflect.DeepEqual(was, now) {
+			keys = append(keys, key)
+		}
+	}
+	for key := range before {
+		if _, has := after[key]; !has {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	return keys
 }
 
 // differingFiles returns the sorted paths of the files that only one side has or that differ.

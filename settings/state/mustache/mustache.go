@@ -90,6 +90,22 @@ func Parse(name, text string) (*Template, error) {
 	return &Template{name, nodes}, nil
 }
 
+// Names returns the names of variables and sections, as lists of their parts, in the order of the text. A name in a section may
+// be one of the section's value, so a section stands for all that its value holds.
+func (t *Template) Names() (names [][]string) {
+	var collect func([]node)
+	collect = func(nodes []node) {
+		for _, n := range nodes {
+			if len(n.path) > 0 && n.path[0] != "" && n.path[0][0] != '@' {
+				names = append(names, n.path)
+			}
+			collect(n.body)
+		}
+	}
+	collect(t.nodes)
+	return names
+}
+
 // parser reads a template from left to right.
 type parser struct {
 	name, text   string

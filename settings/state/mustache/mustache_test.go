@@ -3,6 +3,7 @@ package mustache
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -246,5 +247,15 @@ func TestOutputThatUsedASecretIsMarked(t *testing.T) {
 		if err != nil || string(out) != want.out || secret != want.secret {
 			t.Errorf("%s: %q, %v, %v, want %q, %v", text, out, secret, err, want.out, want.secret)
 		}
+	}
+}
+
+func TestNamesAreThoseOfVariablesAndSections(t *testing.T) {
+	tmpl, err := Parse("t", "{{a.b}}{{! c}}{{#d}}{{.}}{{e | json}}{{^f?}}{{@key}}{{@value.x}}{{/f}}{{/d}}{{a.b}}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(tmpl.Names()); got != "[[a b] [d] [e] [f] [a b]]" {
+		t.Error(got)
 	}
 }
