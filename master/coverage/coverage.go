@@ -70,7 +70,8 @@ type Table struct {
 	totals    map[string]*total
 	documents documents
 	refused   uint64
-	// firstHour is the oldest hour that every report has that the table read at its start. Of earlier hours the history knows more.
+	// firstHour is the oldest hour that every report has that the table read at its start. Of earlier hours the history knows more. A
+	// report by a wrong clock has none.
 	firstHour  int64
 	historyErr error
 	unreadable map[int64]bool    // hours of the history that were to be written, and could not be read
@@ -88,7 +89,7 @@ func New(o Options) (*Table, error) {
 	t := &Table{
 		o: o, refusals: loglimit.New(o.Log), seed: maphash.MakeSeed(),
 		past: history.Open(o.JetStream), zones: zones{byName: map[string]*time.Location{}}, causes: make(chan struct{}, maxCauses),
-		clock: busClock{own: time.Now}, peels: map[string]*peel{}, totals: map[string]*total{}, unreadable: map[int64]bool{}, firstHour: judge.HourOf(time.Now()) - repeated,
+		clock: busClock{own: time.Now}, peels: map[string]*peel{}, totals: map[string]*total{}, unreadable: map[int64]bool{},
 	}
 	t.documents = newDocuments(&t.zones)
 	t.reports = follow.New(follow.Options{
@@ -218,10 +219,18 @@ func (t *Table) onReport(m follow.Message) {
 		p = newPeel()
 		t.peels[m.Key] = p
 	}
-	if !t.isReading() {
+	isReading := t.isReading()
+	if !isReading {
 		t.clock.onArrival(m.Stored)
 	}
 	t.report(p, &r, m.Stored)
+	if isReading {
+		first := cmp.Or(r.From, judge.HourOf(r.Time)-repeated)
+		if p.clockIsWrong() {
+			first = judge.HourOf(m.Stored) + 1
+		}
+		t.firstHour = max(t.firstHour, first)
+	}
 }
 
 // onReportRemoved forgets what a peel reported.

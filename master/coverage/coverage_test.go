@@ -329,3 +329,26 @@ func TestFiresOfSettingsThatThePeelDoesNotHaveAreUnknown(t *testing.T) {
 		t.want(table, "web-1", "backup", "expected 2, unknown 2")
 	})
 }
+
+// The clock of a peel is five minutes ahead when the master starts, so its report is not judged. What was known is in the history.
+func TestAWrongClockDoesNotMakeAMasterForget(t *testing.T) {
+	bubble(t, func(t *rig) {
+		table, stop := t.master()
+		h := t.host("web-1", t.document("web-1", map[string]map[string]any{"backup": cron("*/5 * * * *")}))
+		h.entry("backup")
+		h.report(0)
+		for hour := 1; hour < 4; hour++ {
+			t.until(fmt.Sprintf("%02d:01:30", hour), "web-1")
+			h.ran("backup", fmt.Sprintf("%02d:05", hour-1), fmt.Sprintf("%02d:01", hour), five)
+			h.report(0)
+		}
+		t.want(table, "web-1", "backup", "expected 36, ran 36")
+		t.alive(6*time.Minute, "web-1")
+		h.report(five)
+		stop()
+		table, _ = t.master()
+		t.alive(0, "web-1")
+		t.want(table, "web-1", "backup", "expected 36, ran 36")
+		t.problems(table, "disagrees web-1")
+	})
+}
