@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -29,10 +30,14 @@ func (p *Peel) publish(subject string, v any) {
 	}
 }
 
-// send publishes an item of the outbox, cut if it is too large for this bus. The stream drops a second copy of the report of a
+// send publishes an item of the outbox, cut if it is too large for this bus. An item of another peel is refused: this one had another
+// ID before, whose subjects the bus denies without a reply. The stream drops a second copy of the report of a
 // scheduled run by its message ID. A return has no message ID, which another peel could guess and use first; its stream keeps
 // the first message of each subject.
 func (p *Peel) send(ctx context.Context, item outbox.Item) error {
+	if !strings.HasSuffix(item.Subject, "."+p.o.ID.Wire()) {
+		return fmt.Errorf("%w: it is from the time before the peel became %s", outbox.ErrRefused, p.o.ID)
+	}
 	msg := &nats.Msg{Subject: item.Subject, Data: item.Payload}
 	publish := p.publishReturn
 	if wire.IsScheduled(item.Subject) {

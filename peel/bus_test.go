@@ -3,6 +3,7 @@ package peel_test
 import (
 	"context"
 	"io/fs"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-c01c3da5/zester/peel"
+	"github.com/seed-c01c3da5/zester/peel/outbox"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -289,6 +291,33 @@ func TestAPeelWithADamagedFenceRefusesJobsThatMayHaveRun(t *testing.T) {
 		b.drain() // the bus has a return of the job, and was asked for it
 		if r := b.call("test.ping", nil); !r.Success {
 			t.Errorf("a job of later: %+v", r)
+		}
+	})
+}
+
+// The peel was renamed with its data directory. Messages of the former ID, which the bus denies, are dropped, and no other one waits for them.
+func TestMessagesOfAFormerIDAreDropped(t *testing.T) {
+	run(t, func(b *bench) {
+		former, err := outbox.Open(filepath.Join(b.dir, "outbox"), slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, subject := range []string{wire.ReturnOf(wire.NewJID(), "old"), wire.ScheduledOf(wire.NewJID(), "x_web_01")} {
+			if _, err := former.Put("m", subject, []byte("{}")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		former.Close()
+		b.start()
+		if r := b.call("test.ping", nil); r.Data != true {
+			t.Errorf("%+v", r)
+		}
+		if n := strings.Count(b.log.String(), "message dropped"); n != 2 {
+			t.Errorf("%d messages are dropped:\n%s", n, b.log.String())
+		}
+		time.Sleep(20 * time.Minute)
+		if errs := strings.Join(b.lastApplied().Errors, "\n"); !strings.Contains(errs, "2 reports and returns were dropped") {
+			t.Errorf("the applied report has the errors %q", errs)
 		}
 	})
 }
