@@ -230,6 +230,9 @@ func (p *Peel) applied() wire.Applied {
 	if n := p.outbox.Dropped(); n > 0 {
 		disk = append(disk, fmt.Sprintf("%d reports and returns were dropped since the peel started: see its log", n))
 	}
+	if lost := p.sched.Damage(); lost != "" {
+		disk = append(disk, lost)
+	}
 	if now.unstored != "" {
 		disk = append(disk, now.unstored)
 	}

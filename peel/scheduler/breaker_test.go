@@ -1,6 +1,7 @@
 package scheduler_test
 
 import (
+	"os"
 	"path/filepath"
 	"testing"
 	"testing/synctest"
@@ -305,5 +306,34 @@ func TestBreakerProbesAlsoAfterTheClockWasSetBackWhileThePeelWasDown(t *testing.
 		h.apply(set)
 		time.Sleep(65 * time.Minute)
 		h.expectRuns("e", time.Hour)
+	})
+}
+
+// A kill during the probe of an open breaker must not leave it half open, as then nothing would ever run again.
+func TestABreakerProbesAgainAfterAKillDuringItsProbe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		entry := one(t, "interval: 1m, breaker: {threshold: 1, reset_after: 5m}")
+		h := start(t, scheduler.Options{StateFile: filepath.Join(dir, "state")})
+		h.answer("e", func() wire.Result { return wire.Result{Error: "no"} })
+		h.apply(entry)
+		time.Sleep(90 * time.Second)
+		h.takes["e"] = time.Hour
+		time.Sleep(7 * time.Minute)
+		if e := h.entry("e"); e.BreakerState != history.BreakerHalfOpen {
+			t.Fatalf("the breaker is %s", e.BreakerState)
+		}
+		killed := filepath.Join(t.TempDir(), "copy")
+		if err := os.CopyFS(killed, os.DirFS(dir)); err != nil {
+			t.Fatal(err)
+		}
+		h.shut()
+		h = start(t, scheduler.Options{StateFile: filepath.Join(killed, "state")})
+		defer h.shut()
+		h.apply(entry)
+		time.Sleep(10 * time.Minute)
+		if e := h.entry("e"); e.BreakerState != history.BreakerClosed || len(h.runs("e")) == 0 {
+			t.Errorf("the breaker is %s after %d runs", e.BreakerState, len(h.runs("e")))
+		}
 	})
 }

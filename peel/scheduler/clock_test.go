@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
+	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
 	"github.com/seed-c01c3da5/zester/settings/schedule/window"
 )
 
@@ -483,6 +484,47 @@ func TestTimesThatTheClockShowsTwiceCountOnce(t *testing.T) {
 		tally := h.entry("e").Tally
 		if tally.Total.Ran != 127 || tally.Total.Missed != 0 || tally.Total.Skipped != 5 {
 			t.Errorf("%+v, %v", tally.Total, tally.Skips)
+		}
+	})
+}
+
+// The clock goes back by six hours over a single time that has run.
+func TestASingleTimeThatHasRunDoesNotRunAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c tamper
+		h := c.host(t, scheduler.Options{Zone: time.UTC})
+		defer h.shut()
+		at := h.begin.Add(10 * time.Minute).UTC().Format(time.RFC3339)
+		h.apply(one(t, `at: "`+at+`"`))
+		time.Sleep(20 * time.Minute)
+		c.set(-6 * time.Hour)
+		time.Sleep(10 * time.Hour)
+		h.expectRuns("e", 10*time.Minute)
+		if e := h.entry("e"); e.State != rules.StateExhausted {
+			t.Errorf("%s: %s", e.State, e.Why)
+		}
+		h.apply(one(t, `at: "`+time.Now().Add(-6*time.Hour+10*time.Minute).UTC().Format(time.RFC3339)+`"`))
+		time.Sleep(time.Hour)
+		if n := len(h.runs("e")); n != 2 {
+			t.Errorf("%d runs, want one more of the new time", n)
+		}
+	})
+}
+
+// A clock that runs 500 ppm too fast is never set.
+func TestSlowDriftIsNoStepOfTheClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c tamper
+		var j journal
+		h := c.host(t, scheduler.Options{Zone: time.UTC, Log: j.logger()})
+		defer h.shut()
+		h.apply(one(t, "interval: 1m"))
+		for range 200 {
+			time.Sleep(time.Minute)
+			c.set(30 * time.Millisecond)
+		}
+		if n := j.count("the wall clock was set"); n != 0 {
+			t.Errorf("the clock was found to be set %d times", n)
 		}
 	})
 }

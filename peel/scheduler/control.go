@@ -19,9 +19,10 @@ var (
 )
 
 // Pause keeps an entry from running until pause.Until or until Resume is called, across restarts and reloads. Runs in flight go
-// on. The pause replaces an earlier one. Pause sets pause.At.
+// on. The pause replaces an earlier one. Pause sets pause.At. Pause,
+// Resume and Skip return when the change is on the disk.
 func (s *Scheduler) Pause(ctx context.Context, name string, pause history.Override) error {
-	return s.command(ctx, "pause", name, func(o *owner, e *entry) error {
+	return s.order(ctx, "pause", name, func(o *owner, e *entry) error {
 		now := o.s.now()
 		pause.At = now.Wall
 		e.Paused = &pause
@@ -35,7 +36,7 @@ func (s *Scheduler) Pause(ctx context.Context, name string, pause history.Overri
 // Resume ends a pause by an operator or by failures, and cancels a skip. Fires missed during the pause are not made up. An entry
 // that is not paused keeps its next fire.
 func (s *Scheduler) Resume(ctx context.Context, name, by string) error {
-	return s.command(ctx, "resume", name, func(o *owner, e *entry) error {
+	return s.order(ctx, "resume", name, func(o *owner, e *entry) error {
 		o.resume(e, o.s.now(), by)
 		return nil
 	})
@@ -58,7 +59,7 @@ func (o *owner) resume(e *entry, now rules.Instant, by string) {
 // Skip keeps the next fire of an entry's timing from running, unless it comes after skip.Until. It returns the nominal time
 // that is planned now; a run or a new timing may still move it. Skip sets skip.At.
 func (s *Scheduler) Skip(ctx context.Context, name string, skip history.Override) (nominal time.Time, err error) {
-	err = s.command(ctx, "skip a run of", name, func(o *owner, e *entry) error {
+	err = s.order(ctx, "skip a run of", name, func(o *owner, e *entry) error {
 		if !e.IsActive() || e.Next.Trigger == "" {
 			return ErrNotActive
 		}
@@ -110,6 +111,31 @@ func (s *Scheduler) Next(ctx context.Context, name string, n int) (fires []time.
 // ahead returns the next n times at which the entry may run, without splay.
 func (o *owner) ahead(e *entry, n int) []time.Time {
 	return e.Ahead(o.time(e.Next, e.Next.Nominal), o.time(e.Next, e.Next.At), o.s.now().Wall, n, o.s.o.Zone)
+}
+
+// order is command for a change that has to survive a restart: it returns when the change is on the disk. If the disk refuses, the
+// error says that the change holds until the process ends.
+func (s *Scheduler) order(ctx context.Context, what, name string, f func(*owner, *entry) error) error {
+	stored := make(chan error, 1)
+	err := s.command(ctx, what, name, func(o *owner, e *entry) error {
+		err := f(o, e)
+		if err == nil {
+			o.Waiting = append(o.Waiting, stored)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	select {
+	case err = <-stored:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	if err != nil {
+		return fmt.Errorf("cannot %s %q for good, a restart of the peel takes it back: %w", what, name, err)
+	}
+	return nil
 }
 
 // command calls f with an entry of the schedule. what names the command in errors.

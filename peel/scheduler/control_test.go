@@ -2,7 +2,9 @@ package scheduler_test
 
 import (
 	"errors"
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -263,5 +265,50 @@ func TestLastTenRunsAreRemembered(t *testing.T) {
 				t.Errorf("%d: %+v", i, p)
 			}
 		}
+	})
+}
+
+// A peel that is killed right after a pause was answered has the pause.
+func TestAPauseIsOnTheDiskWhenItIsAnswered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		file := filepath.Join(t.TempDir(), "state")
+		h := start(t, scheduler.Options{StateFile: file})
+		defer h.shut()
+		h.apply(one(t, "interval: 1m"))
+		time.Sleep(90*time.Second + 10*time.Millisecond)
+		for _, c := range []struct {
+			do   func() error
+			want string
+		}{
+			{func() error { return h.Pause(t.Context(), "e", history.Override{By: "ann"}) }, `"paused":{`},
+			{func() error { return h.Resume(t.Context(), "e", "ann") }, ""},
+			{func() error { _, err := h.Skip(t.Context(), "e", history.Override{By: "ann"}); return err }, `"skip":{`},
+		} {
+			if err := c.do(); err != nil {
+				t.Fatal(err)
+			}
+			data, err := os.ReadFile(file)
+			if err != nil || !strings.Contains(string(data), c.want) || c.want == "" && strings.Contains(string(data), `"paused":{`) {
+				t.Errorf("%q is not in %s, %v", c.want, data, err)
+			}
+		}
+	})
+}
+
+func TestAPauseThatTheDiskRefusesIsAnError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := start(t, scheduler.Options{StateFile: filepath.Join(t.TempDir(), "gone", "state")})
+		h.apply(one(t, "interval: 1m"))
+		time.Sleep(90 * time.Second) // the next try is due in up to a minute
+		began := time.Now()
+		err := h.Pause(t.Context(), "e", history.Override{By: "ann"})
+		if err == nil || !strings.HasPrefix(err.Error(), `cannot pause "e" for good, a restart of the peel takes it back: cannot store the scheduler's state: `) {
+			t.Error(err)
+		}
+		if waited := time.Since(began); waited > time.Second {
+			t.Errorf("answered after %s", waited)
+		}
+		h.stop()
+		<-h.ended
 	})
 }

@@ -237,7 +237,7 @@ func (o *owner) remove(e *entry, now rules.Instant) {
 func (o *owner) retime(e *entry, spec *schedule.Entry, now rules.Instant) {
 	e.stopRetries()
 	was, trigger := e.IsActive(), e.Next.Trigger
-	if trigger == history.TriggerTimer && e.Next.Splaying(now) {
+	if trigger != history.TriggerStart && e.Next.Splaying(now) {
 		o.skip(e, history.Superseded, trigger, o.time(e.Next, e.Next.Nominal))
 	}
 	e.disarm()

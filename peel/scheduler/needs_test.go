@@ -9,6 +9,7 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
 	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/schedule"
 )
 
 func TestEntryRunsWhenTheOneThatItNeedsHasEndedSo(t *testing.T) {
@@ -77,5 +78,25 @@ func TestFireOfTheTimerWhoseWaitIsTakenByANeedIsCounted(t *testing.T) {
 		h.expectNominal("splayed", "01 01:10")
 		h.expectSkips("splayed", history.Superseded, 1)
 		h.expectSkips("held", history.Superseded, 1)
+	})
+}
+
+// A new timing drops a fire that waits for its splay, and counts it.
+func TestAFireByNeedsThatANewTimingDropsIsCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := start(t, scheduler.Options{Zone: time.UTC})
+		defer h.shut()
+		set := func(cron string) schedule.Set {
+			return parse(t, `
+        dump: {module: test.ping, cron: "0 */2 * * *"}
+        upload: {module: test.ping, cron: "`+cron+`", needs: {entry: dump}, splay: {min: 30m, max: 31m}}`)
+		}
+		h.apply(set("30 5 * * *"))
+		time.Sleep(2*time.Hour + time.Minute)
+		h.apply(set("40 5 * * *"))
+		h.expectSkips("upload", history.Superseded, 1)
+		if n := h.entry("upload").Tally.Total.Skipped; n != 1 {
+			t.Errorf("%d fires are counted as skipped", n)
+		}
 	})
 }

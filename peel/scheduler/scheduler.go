@@ -129,6 +129,7 @@ type Scheduler struct {
 	outside
 	loaded   map[string]history.History
 	runDir   history.RunDir
+	damage   string            // see Damage
 	left     []history.OpenRun // runs that the last process did not complete
 	begun    atomic.Bool       // Run was called
 	commands chan func(*owner)
@@ -154,8 +155,8 @@ type outside struct {
 // ErrStopped: Run has ended or is about to end.
 var ErrStopped = errors.New("the scheduler has stopped")
 
-// New reads the state file. A file that cannot be parsed is renamed to "<file>.bad", with a warning: the history starts
-// empty. Nothing runs before [Scheduler.Run].
+// New reads the state file. A file that cannot be parsed is renamed to "<file>.bad", with a warning: the state
+// before it counts, see [Scheduler.Damage]. Nothing runs before [Scheduler.Run].
 func New(o Options) (*Scheduler, error) {
 	if o.Exec == nil {
 		return nil, errors.New("cannot make a scheduler without Exec")
@@ -177,7 +178,7 @@ func New(o Options) (*Scheduler, error) {
 	}
 	s.outside = outside{now: o.Clock, random: rand.N[time.Duration], launch: s.spawn, newJID: wire.NewJID, longestSleep: maxSleep}
 	var err error
-	if s.loaded, err = history.Load(o.StateFile, s.log); err != nil {
+	if s.loaded, s.damage, err = history.Load(o.StateFile, s.log); err != nil {
 		return nil, err
 	}
 	if s.left, err = s.runDir.Load(s.log); err != nil {
@@ -185,6 +186,9 @@ func New(o Options) (*Scheduler, error) {
 	}
 	return s, nil
 }
+
+// Damage says what was lost because the state file could not be parsed; empty if nothing was.
+func (s *Scheduler) Damage() string { return s.damage }
 
 // When the scheduler stops, runs in flight have stopGrace to end, and cancelGrace after they are canceled.
 const (

@@ -438,3 +438,37 @@ func FuzzStateFile(f *testing.F) {
 		})
 	})
 }
+
+// A power cut leaves a damaged state file. The pause of an operator is in the one before it.
+func TestAPauseOutlivesADamagedStateFile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		file := filepath.Join(t.TempDir(), "state")
+		o := scheduler.Options{StateFile: file}
+		h := start(t, o)
+		h.apply(parse(t, "e: {module: test.ping, interval: 1m}\nf: {module: test.ping, interval: 1m}"))
+		if err := h.Pause(t.Context(), "e", history.Override{By: "ann"}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Minute)
+		h.shut()
+		for _, damaged := range []bool{true, false} { // or the file is not there: a crash came between the two names
+			if damaged {
+				if err := os.WriteFile(file, []byte("\x00"), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			} else if err := os.Remove(file); err != nil {
+				t.Fatal(err)
+			}
+			h = start(t, o)
+			h.apply(parse(t, "e: {module: test.ping, interval: 1m}\nf: {module: test.ping, interval: 1m}"))
+			if e := h.entry("e"); e.State != rules.StatePaused {
+				t.Errorf("damaged %v: the entry is %s", damaged, e.State)
+			}
+			if damage := h.Damage(); strings.HasSuffix(damage, "what changed in its last second is lost") != damaged {
+				t.Errorf("damaged %v: %q", damaged, damage)
+			}
+			time.Sleep(2 * time.Minute)
+			h.shut()
+		}
+	})
+}

@@ -18,36 +18,57 @@ type stateFile struct {
 	Entries map[string]History `json:"entries"`
 }
 
+// lastSuffix is added to the name of the state file for the state before the newest one.
+const lastSuffix = ".last"
+
 // Load reads the history of all entries by name. It is empty if there is no state file, and if path is empty. A file that cannot
-// be parsed is renamed to "<path>.bad", with a warning.
-func Load(path string, log *slog.Logger) (map[string]History, error) {
+// be parsed is renamed to "<path>.bad", with a warning, and the state before it counts. damage then says what was lost, for people.
+func Load(path string, log *slog.Logger) (entries map[string]History, damage string, err error) {
 	if path == "" {
-		return nil, nil
+		return nil, "", nil
 	}
-	data, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+	entries, bad, err := read(path)
+	if err == nil && bad == nil || err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return entries, "", err
 	}
-	if err != nil {
-		return nil, fmt.Errorf("cannot read the scheduler's state: %w", err)
+	last, lastBad, lastErr := read(path + lastSuffix)
+	if err != nil && errors.Is(lastErr, fs.ErrNotExist) {
+		return nil, "", nil // the first start
 	}
-	var f stateFile
-	err = json.Unmarshal(data, &f)
-	if err == nil && f.V > stateVersion {
-		err = fmt.Errorf("its format has version %d, this build knows up to %d", f.V, stateVersion)
+	isKept := lastErr == nil && lastBad == nil
+	if err != nil && isKept {
+		return last, "", nil // a crash came between the two names
 	}
-	if err == nil {
-		return f.Entries, nil
+	damage = "the scheduler's state cannot be read, the history starts empty: pauses and counts of runs are lost"
+	if isKept {
+		damage = "the scheduler's state cannot be read, the state before it counts: what changed in its last second is lost"
 	}
 	aside := path + ".bad"
-	log.Warn("the scheduler's state cannot be read, the history starts empty", "moved_to", aside, "err", err)
-	if err := os.Rename(path, aside); err != nil {
-		return nil, fmt.Errorf("cannot move the scheduler's state aside: %w", err)
+	log.Warn(damage, "moved_to", aside, "err", errors.Join(bad, lastBad))
+	if err := os.Rename(path, aside); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, "", fmt.Errorf("cannot move the scheduler's state aside: %w", err)
 	}
-	return nil, nil
+	return last, damage, nil
 }
 
-// Store replaces the state file: a crash leaves the old file or the new one. Then it removes the record files in settled. If path
+// read reads a state file. bad is why it cannot be parsed.
+func read(path string) (entries map[string]History, bad, err error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, nil, fmt.Errorf("cannot read the scheduler's state: %w", err)
+	}
+	var f stateFile
+	bad = json.Unmarshal(data, &f)
+	if bad == nil && f.V > stateVersion {
+		bad = fmt.Errorf("its format has version %d, this build knows up to %d", f.V, stateVersion)
+	}
+	if bad != nil {
+		return nil, bad, nil
+	}
+	return f.Entries, nil, nil
+}
+
+// Store replaces the state file, and keeps the old one beside it: a crash leaves the old state or the new one. Then it removes the record files in settled. If path
 // is empty it does nothing.
 func Store(path string, entries map[string]History, settled []string) error {
 	if path == "" {
@@ -66,10 +87,13 @@ func Store(path string, entries map[string]History, settled []string) error {
 	return nil
 }
 
-// replace writes a file under another name and renames it: a crash leaves the old content or the new one.
+// replace writes a file under another name, and renames the old file and the new one.
 func replace(path string, data []byte) error {
 	next := path + ".new"
 	if err := writeFile(next, data); err != nil {
+		return err
+	}
+	if err := os.Rename(path, path+lastSuffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	if err := os.Rename(next, path); err != nil {

@@ -16,11 +16,14 @@ type Saver struct {
 	Dirty   bool     // the state has changed since the last write began
 	Settled []string // records of runs to remove after the next write
 	Saved   chan error
+	// Waiting are told how the next write that begins has ended. That is due at once.
+	Waiting []chan<- error
 
 	path     string
 	saving   bool
-	next     time.Duration // when the next write may begin, as elapsed time
-	removing []string      // records of runs to remove after the write in progress
+	next     time.Duration  // when the next write may begin, as elapsed time
+	removing []string       // records of runs to remove after the write in progress
+	told     []chan<- error // of the write in progress; they have room for the result
 }
 
 // NewSaver returns a Saver of a state file. If path is empty, nothing is stored.
@@ -28,11 +31,13 @@ func NewSaver(path string) Saver { return Saver{Saved: make(chan error, 1), path
 
 // Save begins a write on a goroutine of its own if one is due. It calls histories for the state.
 func (s *Saver) Save(up time.Duration, histories func() map[string]History) {
-	if !s.Dirty || s.saving || up < s.next {
+	if !s.Dirty || s.saving || up < s.next && len(s.Waiting) == 0 {
 		return
 	}
 	s.Dirty = false
+	s.told, s.Waiting = s.Waiting, nil
 	if s.path == "" {
+		s.tell(nil)
 		return
 	}
 	s.saving, s.next = true, up+saveEvery
@@ -50,10 +55,21 @@ func (s *Saver) After(err error, log *slog.Logger) {
 		log.Error("history of runs is in memory only", "err", err)
 	}
 	s.removing = nil
+	s.tell(err)
+}
+
+func (s *Saver) tell(err error) {
+	for _, c := range s.told {
+		c <- err
+	}
+	s.told = nil
 }
 
 // Wait returns the time until [Saver.Save] has to be called, atMost if nothing is to be stored.
 func (s *Saver) Wait(up, atMost time.Duration) time.Duration {
+	if s.Dirty && !s.saving && len(s.Waiting) > 0 {
+		return 0
+	}
 	if s.Dirty && !s.saving {
 		return min(atMost, s.next-up)
 	}
@@ -65,5 +81,8 @@ func (s *Saver) Stop(histories func() map[string]History, log *slog.Logger) erro
 	if s.saving {
 		s.After(<-s.Saved, log)
 	}
-	return Store(s.path, histories(), s.Settled)
+	err := Store(s.path, histories(), s.Settled)
+	s.told, s.Waiting = s.Waiting, nil
+	s.tell(err)
+	return err
 }

@@ -22,10 +22,14 @@ func NewClocks(now Instant) Clocks { return Clocks{Base: now, compared: now} }
 // short time between the two readings. The clock may have been set at any time since the last comparison, but at most atMost ago:
 // after a suspend it is set at the end.
 func (c *Clocks) Compare(now Instant, atMost time.Duration) (step time.Duration, set bool) {
-	step = now.Wall.Sub(c.Base.Wall) - (now.Up - c.Base.Up)
+	step = now.Wall.Sub(c.compared.Wall) - (now.Up - c.compared.Up)
+	drift := now.Wall.Sub(c.Base.Wall) - (now.Up - c.Base.Up)
 	elapsed := now.Up - c.compared.Up
 	c.compared = now
 	if step.Abs() < time.Second {
+		if drift.Abs() >= time.Second {
+			c.Base = now // the sum of slow corrections
+		}
 		return 0, false
 	}
 	c.Base, c.Jump = now, history.Span{}

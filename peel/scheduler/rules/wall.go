@@ -13,10 +13,10 @@ func (wall) OnWall() bool { return true }
 func (wall) Activate(*Entry, Instant) {}
 
 // Next returns the first nominal time after now. While the wall clock is set back by up to SetBackLimit, times that have
-// fired do not fire again.
+// fired do not fire again. A single time (at) that has run never does.
 func (wall) Next(e *Entry, _, now Instant) (int64, bool) {
 	after := now.Wall
-	if ahead := e.Nominal.Sub(after); ahead > 0 && ahead <= SetBackLimit && !e.FiresAgainAfterSetBack(ahead) {
+	if ahead := e.Nominal.Sub(after); ahead > 0 && (ahead <= SetBackLimit || len(e.Spec.Clock.At) > 0 && e.TimingRuns > 0) && !e.FiresAgainAfterSetBack(ahead) {
 		after = e.Nominal
 	}
 	if start := e.Spec.Life.NotBefore; after.Before(start) {
