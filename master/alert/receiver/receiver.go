@@ -124,6 +124,10 @@ func (r *Receiver) Forgets() bool { return r.o.Provider == Alertmanager }
 
 // Send sends messages, the oldest first, and returns how many were sent before an error.
 func (r *Receiver) Send(ctx context.Context, all []Message) (sent int, err error) {
+	all = slices.Clone(all)
+	for i := range all {
+		all[i].Text = place.Clean(all[i].Text)
+	}
 	switch r.o.Provider {
 	case PagerDuty:
 		sent, err = each(all, func(m Message) error { return r.page(ctx, m) })

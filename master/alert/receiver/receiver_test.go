@@ -101,6 +101,19 @@ func decoded(t *testing.T, text string, into any) {
 	}
 }
 
+func TestNoServerGetsTheSecretsOfACommand(t *testing.T) {
+	for _, o := range []receiver.Options{
+		{Provider: receiver.PagerDuty, Key: file(t, "r0uting-key")}, {Provider: receiver.Alertmanager}, {Provider: receiver.Webhook, Secret: file(t, "a-secret-of-many-bytes")},
+	} {
+		s := serve(t)
+		o.URL = s.URL
+		send(t, made(t, o), some)
+		if all := strings.Join(s.bodies, ""); !strings.Contains(all, "exit code 3") || strings.Contains(all, "hunter2") {
+			t.Errorf("%s gets %s", o.Provider, all)
+		}
+	}
+}
+
 func TestPagerDutyGetsEventsOfItsAPI(t *testing.T) {
 	s := serve(t)
 	r := made(t, receiver.Options{Provider: receiver.PagerDuty, URL: s.URL + "/v2/enqueue", Key: file(t, "r0uting-key")})

@@ -138,14 +138,14 @@ const maxLines = 60
 
 // bounded returns the text with each part cut to one line and without credentials.
 func (m Text) bounded() Text {
-	m.Title, m.Summary = clean(m.Title), clean(m.Summary)
+	m.Title, m.Summary = Clean(m.Title), Clean(m.Summary)
 	lines := make([]string, 0, len(m.Lines))
 	for i, line := range m.Lines {
 		if i == maxLines {
 			lines = append(lines, fmt.Sprintf("and %d lines more", len(m.Lines)-i))
 			break
 		}
-		lines = append(lines, clean(line))
+		lines = append(lines, Clean(line))
 	}
 	m.Lines = lines
 	return m
@@ -154,7 +154,7 @@ func (m Text) bounded() Text {
 // bounded returns the event with each text cut to one line and without credentials.
 func (e Event) bounded() Event {
 	for _, text := range []*string{&e.Text, &e.Where, &e.Command, &e.By, &e.Branch, &e.Repo, &e.Revision.Author, &e.Revision.Subject} {
-		*text = clean(*text)
+		*text = Clean(*text)
 	}
 	var details []string
 	for i, line := range e.Details {
@@ -162,7 +162,7 @@ func (e Event) bounded() Event {
 			details = append(details, fmt.Sprintf("and %d lines more", len(e.Details)-i))
 			break
 		}
-		details = append(details, clean(line))
+		details = append(details, Clean(line))
 	}
 	e.Details = details
 	return e
@@ -174,7 +174,7 @@ var credentials = regexp.MustCompile(`(?i)(://)[^\s/@]*(@)|` +
 	`\b([a-z0-9_.-]*(?:passw(?:or)?d|passphrase|secret|token|api[_-]?key|authorization|credential)s?["']?\s*[:=]\s*(?:bearer |basic )?)("[^"]*"|'[^']*'|[^\s,;&]+)|` +
 	`AGE-SECRET-KEY-[A-Z0-9-]+|ENC\[[^\]]*\]`)
 
-// clean returns text as one line of at most 600 bytes with credentials hidden.
-func clean(text string) string {
+// Clean returns text as one line of at most 600 bytes with credentials hidden.
+func Clean(text string) string {
 	return outbound.Line(credentials.ReplaceAllString(outbound.Line(text, 2*maxText), "${1}${3}(hidden)${2}"), maxText)
 }
