@@ -25,6 +25,10 @@ const (
 	maxEnroll      = 8 << 10 // bytes
 	joinsAtOnce    = 200
 	joinsPerSecond = 20
+
+	// Of these, requests without a token, so that one address does not use up what all hosts together may ask.
+	strangersAtOnce    = 50
+	strangersPerSecond = 1
 )
 
 // Enrolled is the reply to an accepted host.
@@ -39,14 +43,10 @@ type Enrolled struct {
 // listener refuses a request for a host name that is not its own.
 func (r *routes) enroll() http.HandlerFunc {
 	joins := bounds.NewLimiter[netip.Prefix](joinsPerSecond, joinsAtOnce)
+	strangers := bounds.NewLimiter[netip.Prefix](strangersPerSecond, strangersAtOnce)
 	return func(w http.ResponseWriter, req *http.Request) {
 		if r.Authority == nil {
 			problem(w, http.StatusNotFound, "this master has no keys, and enrolls nobody; ask another")
-			return
-		}
-		if !joins.Allow(bounds.Source(req.RemoteAddr)) {
-			w.Header().Set("Retry-After", "10")
-			problem(w, http.StatusTooManyRequests, "too many requests to be enrolled came from your address")
 			return
 		}
 		if kind, _, err := mime.ParseMediaType(req.Header.Get("Content-Type")); err != nil || kind != "application/json" {
@@ -68,6 +68,12 @@ func (r *routes) enroll() http.HandlerFunc {
 			return
 		}
 		q.From, _, _ = net.SplitHostPort(req.RemoteAddr)
+		// A valid join token comes first: others of the same address cannot keep its host out.
+		if source := bounds.Source(req.RemoteAddr); !r.Authority.Hosts.Joins(req.Context(), q) && !(joins.Allow(source) && (q.Token != "" || strangers.Allow(source))) {
+			w.Header().Set("Retry-After", "10")
+			problem(w, http.StatusTooManyRequests, "too many requests to be enrolled came from your address")
+			return
+		}
 		token, e, err := r.Authority.Hosts.Enroll(req.Context(), q)
 		r.auditEnroll(req, &q, e, err)
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/auditlog"
@@ -50,7 +51,11 @@ func TestAFloodOfStrangersIsLeftOutOfTheAuditLog(t *testing.T) {
 		s.backend.Authority, s.backend.Audit = authority, log
 		s.serve()
 		answers := map[int]int{}
-		for i := range 180 {
+		for i := range 560 {
+			if i%40 == 0 {
+				s.client.CloseIdleConnections()
+				s.from = fmt.Sprintf("192.0.2.%d:40000", 1+i/40)
+			}
 			resp, err := s.client.Post("http://localhost/api/v1/enroll", "application/json", strings.NewReader(enrollment(t, target.PeelID(fmt.Sprintf("h%d", i)))))
 			if err != nil {
 				t.Fatal(err)
@@ -58,10 +63,10 @@ func TestAFloodOfStrangersIsLeftOutOfTheAuditLog(t *testing.T) {
 			_ = resp.Body.Close()
 			answers[resp.StatusCode]++
 		}
-		if answers[http.StatusAccepted] != 100 || answers[http.StatusServiceUnavailable] != 80 {
+		if answers[http.StatusAccepted] != 500 || answers[http.StatusServiceUnavailable] != 60 {
 			t.Fatalf("answers: %v", answers)
 		}
-		page, err := log.List(t.Context(), audit.Query{Limit: 500, Action: "enroll.ask"})
+		page, err := log.List(t.Context(), audit.Query{Limit: 500, Follow: true, After: 20, Action: "enroll.ask"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -76,7 +81,7 @@ func TestAFloodOfStrangersIsLeftOutOfTheAuditLog(t *testing.T) {
 				t.Errorf("%+v", e)
 			}
 		}
-		if waiting != 100 || away != 20 {
+		if waiting != 480 || away != 20 {
 			t.Errorf("%d who wait and %d who were turned away are in the log", waiting, away)
 		}
 	})
@@ -178,5 +183,54 @@ func FuzzIsListener(f *testing.F) {
 			}
 		}
 		t.Errorf("%q is a name of the listener", header)
+	})
+}
+
+// A flood of one address keeps out neither a host there that has a join token, nor the hosts of other addresses.
+func TestAFloodOfStrangersKeepsNobodyElseOut(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		s.stop()
+		authority, err := auth.NewAuthority(t.Context(), auth.AuthorityOptions{Keys: s.bus.Keys, JetStream: s.js, Update: s.bus.Update})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.backend.Authority = authority
+		s.serve()
+		ask := func(body string) int {
+			resp, err := s.client.Post("http://localhost/api/v1/enroll", "application/json", strings.NewReader(body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = resp.Body.Close()
+			return resp.StatusCode
+		}
+		answers := map[int]int{}
+		for i := range 400 {
+			answers[ask(enrollment(t, target.PeelID(fmt.Sprintf("h%d", i))))]++
+		}
+		if answers[http.StatusAccepted] != 50 || answers[http.StatusTooManyRequests] != 350 {
+			t.Errorf("the flood: %v", answers)
+		}
+		text, hash := credential.NewSecret("rack")
+		if _, _, err := authority.Hosts.AddJoinToken(t.Context(), credential.JoinRequest{Name: "rack", Hash: hash, Peel: "*", Uses: 5, TTL: time.Hour}, "ann"); err != nil {
+			t.Fatal(err)
+		}
+		var q map[string]any
+		if err := json.Unmarshal([]byte(enrollment(t, "wanted")), &q); err != nil {
+			t.Fatal(err)
+		}
+		q["token"] = text
+		data, err := json.Marshal(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := ask(string(data)); got != http.StatusOK {
+			t.Errorf("a host with a join token: %d", got)
+		}
+		s.client.CloseIdleConnections()
+		s.from = "192.0.2.99:40000"
+		if got := ask(enrollment(t, "elsewhere")); got != http.StatusAccepted {
+			t.Errorf("a host of another address: %d", got)
+		}
 	})
 }

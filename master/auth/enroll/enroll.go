@@ -55,8 +55,8 @@ const (
 	maxPending = 1000
 
 	// Limits of requests without a token, for all hosts together.
-	anonymousEvery  = time.Second / 2
-	anonymousAtOnce = 100
+	anonymousEvery  = time.Second / 10
+	anonymousAtOnce = 500
 )
 
 // Options are the options of Hosts.

@@ -106,6 +106,11 @@ func (h *Hosts) redeemable(ctx context.Context, q Request) error {
 	return r.admits(q.ID, hash)
 }
 
+// Joins reports whether a request has a join token that admits its peel now.
+func (h *Hosts) Joins(ctx context.Context, q Request) bool {
+	return q.Token != "" && h.redeemable(ctx, q) == nil
+}
+
 // otherWays is the hint if a join token cannot be used.
 const otherWays = "zester auth join-token create makes another, and a host without a token waits for zester auth peel approve"
 
