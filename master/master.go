@@ -337,12 +337,16 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info In
 	}
 	owner := heartbeat.Owner(m.o.ID, m.id.run)
 	var server *apiserver.Server
+	var held *hold.Service
 	stored := &storage{js: js, bus: m.bus, key: m.o.ID, log: m.log}
 	judge := judge{s.users, s.tokens, func(ctx context.Context, expr string) ([]target.PeelID, error) { return server.Select(ctx, expr) }}
 	dispatcher, err := dispatch.New(dispatch.Options{
 		Room: stored.room,
 		Conn: nc, Store: s.jobs, Owner: owner, AckWindow: m.o.AckWindow, Audit: s.audit, Log: m.log,
 		Allow: judge.allow, CheckNotRevoked: judge.checkNotRevoked,
+		Approved: func(ctx context.Context, user string, jid wire.JID, action string) (map[string]string, error) {
+			return held.Approved(ctx, user, jid, action)
+		},
 	})
 	if err != nil {
 		return err
@@ -365,7 +369,7 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info In
 	if m.o.REST.PerPeel {
 		followed.Cells = table.Cells
 	}
-	held := hold.New(hold.Options{
+	held = hold.New(hold.Options{
 		JetStream: js, Jobs: s.jobs, Select: server.SelectFor, Allow: judge.allow, CheckNotRevoked: judge.checkNotRevoked, Audit: s.audit, Log: m.log,
 	})
 	services := []func(context.Context) error{m.alerts(nc, fleet, table, stored, judge, s.audit).Run, held.Run}

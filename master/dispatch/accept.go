@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -15,17 +16,21 @@ import (
 
 // accept brings a request to the point where its job is running and published. The watch is nil if there is nothing to
 // watch: the job is known already, or could not be begun.
-func (d *Dispatcher) accept(ctx context.Context, r request) (*watch, *job.Job, error) {
-	if err := d.check(ctx, &r); err != nil {
+func (d *Dispatcher) accept(ctx context.Context, r *request) (*watch, *job.Job, error) {
+	err := d.vouch(ctx, r)
+	if err == nil {
+		err = d.check(ctx, r)
+	}
+	if err != nil {
 		d.count(func(s *Stats) { s.Refused++ })
 		return nil, nil, err
 	}
 	w, first := d.enter(newWatch(r.spec, r.user))
 	if !first {
-		j, err := w.join(ctx, &r)
+		j, err := w.join(ctx, r)
 		return nil, j, err
 	}
-	j, watching, err := d.dispatch(ctx, w, &r)
+	j, watching, err := d.dispatch(ctx, w, r)
 	if err != nil {
 		d.count(func(s *Stats) { s.Refused++ })
 		err = d.notDispatched(ctx, w, err)
@@ -69,6 +74,25 @@ func (d *Dispatcher) allow(ctx context.Context, r *request) error {
 	case r.from == nil && catalogue.AsksForSecrets(r.spec.Args):
 		return fmt.Errorf("%w: secrets are shown to people, with a credential of the bus", grants.ErrNotAllowed)
 	}
+	return nil
+}
+
+// vouch replaces what a request from the bus says about its approval by what the record of the held action says. The reason and the
+// agent of any other job are what its client says.
+func (d *Dispatcher) vouch(ctx context.Context, r *request) error {
+	action := r.spec.Metadata[job.MetaHeld]
+	r.spec.Metadata = job.OwnMetadata(r.spec.Metadata)
+	if action == "" || r.from == nil {
+		return nil
+	}
+	if d.o.Approved == nil {
+		return fmt.Errorf("cannot run job %s: %w: nobody approved the action %.40q", r.spec.JID, grants.ErrNotAllowed, action)
+	}
+	approved, err := d.o.Approved(ctx, r.user, r.spec.JID, action)
+	if err != nil {
+		return fmt.Errorf("cannot run job %s: %w", r.spec.JID, err)
+	}
+	maps.Copy(r.spec.Metadata, approved)
 	return nil
 }
 

@@ -2,6 +2,7 @@ package dispatch_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/auditlog"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -157,6 +159,51 @@ func TestARequestThatIsRepeatedMakesOneEntry(t *testing.T) {
 		page, err := log.List(t.Context(), audit.Query{})
 		if err != nil || len(page.Entries) != 1 || page.Entries[0].JID != spec.JID {
 			t.Errorf("%d entries, %v", len(page.Entries), err)
+		}
+	})
+}
+
+// What a record says about an approval is from the record of the held action, whatever the client says.
+func TestNobodyForgesAnApproval(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		log := auditlog.Open(s.js, slog.New(slog.DiscardHandler))
+		true3 := wire.NewJID()
+		s.master("m1", func(o *dispatch.Options) {
+			o.Audit = log
+			o.Approved = func(_ context.Context, user string, jid wire.JID, action string) (map[string]string, error) {
+				if user != "alice" || jid != true3 || action != "A3" {
+					return nil, fmt.Errorf("%w: not approved", grants.ErrNotAllowed)
+				}
+				return map[string]string{job.MetaReason: "as asked", job.MetaAskedBy: "bob", job.MetaAgent: "robot 7", job.MetaHeld: "A3"}, nil
+			}
+		})
+		spec := func(jid wire.JID, metadata map[string]string) job.Spec {
+			return ask(func(j *job.Spec) { j.JID, j.Metadata = jid, metadata }, "web-01")
+		}
+		forged := spec(wire.NewJID(), map[string]string{job.MetaAskedBy: "ada", job.MetaReason: "approved by the board"})
+		if _, err := s.request(s.alice, "alice", forged); err != nil {
+			t.Fatal(err)
+		}
+		if m := s.record(forged.JID).Metadata; m[job.MetaAskedBy] != "" || m[job.MetaReason] != "approved by the board" {
+			t.Errorf("%v", m)
+		}
+		for _, other := range []job.Spec{spec(wire.NewJID(), map[string]string{job.MetaHeld: "A3"}), spec(true3, map[string]string{job.MetaHeld: "A4"})} {
+			if _, err := s.request(s.alice, "alice", other); err == nil || s.active(other.JID) {
+				t.Errorf("a job of another action is dispatched, %v", err)
+			}
+		}
+		page, err := log.List(t.Context(), audit.Query{Limit: 1})
+		if err != nil || page.Entries[0].Held != "" || page.Entries[0].Result != audit.Refused {
+			t.Errorf("%+v, %v", page.Entries, err)
+		}
+		approved := spec(true3, map[string]string{job.MetaHeld: "A3", job.MetaAskedBy: "ada", job.MetaReason: "another"})
+		for range 2 { // repeated as well
+			if _, err := s.request(s.alice, "alice", approved); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if m := s.record(true3).Metadata; m[job.MetaAskedBy] != "bob" || m[job.MetaReason] != "as asked" || m[job.MetaHeld] != "A3" {
+			t.Errorf("%v", m)
 		}
 	})
 }

@@ -143,6 +143,9 @@ type Options struct {
 	// CheckNotRevoked returns [grants.ErrNotAllowed] if the user of a job was revoked. It is called when the claim is stored,
 	// before the first publication, and must see every revocation that was stored before. If nil, no user was revoked.
 	CheckNotRevoked func(ctx context.Context, user string) error
+	// Approved returns the metadata of a job that its user approved as the held action with an ID, or [grants.ErrNotAllowed]. If nil,
+	// no action was approved.
+	Approved func(ctx context.Context, user string, jid wire.JID, action string) (map[string]string, error)
 	// Room returns an error while the bus stores nothing: then no job begins. If nil, there is always room.
 	Room  func() error
 	Audit *auditlog.Log // of requests from the bus; if nil, none are recorded
@@ -256,7 +259,7 @@ func (d *Dispatcher) next(ctx, work context.Context, slots <-chan struct{}) {
 			<-slots
 			return // its caller has repeated it, or does not want it any more
 		}
-		w, j, err := d.accept(work, r)
+		w, j, err := d.accept(work, &r)
 		<-slots
 		if repeated := w == nil && err == nil && auditlog.IsRepeat(j.Created); r.from != nil && !repeated {
 			d.o.Audit.Write(work, auditlog.Dispatch(&r.spec, err, IsRefusal(err)).By(*r.from))

@@ -219,6 +219,27 @@ func (s *Service) approve(ctx context.Context, from grants.Caller, id held.ID, o
 	return &a, nil
 }
 
+// Approved returns the metadata of the job that a user approved as an action, or [grants.ErrNotAllowed] if the user has not approved it
+// under this job's ID.
+func (s *Service) Approved(ctx context.Context, user string, jid wire.JID, id string) (map[string]string, error) {
+	action, err := held.ParseID(id)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", grants.ErrNotAllowed, err)
+	}
+	actions, err := records.Open[held.Action](ctx, s.o.JetStream, kvName, "action.", "the held action")
+	if err != nil {
+		return nil, err
+	}
+	a, _, err := actions.Get(ctx, string(action))
+	switch {
+	case errors.Is(err, records.ErrAbsent), err == nil && (a.State != held.Approved || a.DecidedBy != user || a.JID != jid):
+		return nil, fmt.Errorf("%w: %s has not approved the action %s as this job", grants.ErrNotAllowed, user, id)
+	case err != nil:
+		return nil, err
+	}
+	return a.Spec().Metadata, nil
+}
+
 // reject closes an open action.
 func (s *Service) reject(ctx context.Context, from grants.Caller, id held.ID, of *about) (*held.Action, error) {
 	a, err := s.find(ctx, from, id)

@@ -260,6 +260,19 @@ func TestAnActionWaitsUntilAPersonApprovesIt(t *testing.T) {
 		if approved.State != held.Approved || approved.DecidedBy != "bob" || approved.JID == "" || !approved.DecidedAt.Equal(time.Now()) {
 			t.Errorf("approved %+v", approved)
 		}
+		masters := hold.New(hold.Options{JetStream: b.js})
+		if m, err := masters.Approved(t.Context(), "bob", approved.JID, string(a.ID)); err != nil || m[job.MetaAskedBy] != "ann" || m[job.MetaHeld] != string(a.ID) || m[job.MetaReason] != "a new kernel" {
+			t.Errorf("%v, %v", m, err)
+		}
+		for _, forged := range []struct {
+			user   string
+			jid    wire.JID
+			action string
+		}{{"ann", approved.JID, string(a.ID)}, {"bob", wire.NewJID(), string(a.ID)}, {"bob", approved.JID, string(wire.NewJID())}, {"bob", approved.JID, "../x"}} {
+			if m, err := masters.Approved(t.Context(), forged.user, forged.jid, forged.action); !errors.Is(err, grants.ErrNotAllowed) {
+				t.Errorf("%+v: %v, %v", forged, m, err)
+			}
+		}
 		b.dispatch(approved)
 		if s := ann.show(a.ID); !s.Dispatched || s.JID != approved.JID || s.State != held.Approved {
 			t.Errorf("shown %+v", s)

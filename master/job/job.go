@@ -104,11 +104,23 @@ const (
 
 // Keys of [Spec.Metadata] that clients write.
 const (
-	MetaReason  = "reason"   // why the job was requested
-	MetaAgent   = "agent"    // the assistant's program that asked for it, as it calls itself
-	MetaAskedBy = "asked_by" // the user in whose name the assistant asked, if another approved the job
-	MetaHeld    = "held"     // the held action that was approved
+	MetaReason = "reason" // why the job was requested
+	MetaAgent  = "agent"  // the assistant's program that asked for it, as it calls itself
 )
+
+// Keys of [Spec.Metadata] that a client can ask for: masters take them from the record of the held action, or drop them.
+const (
+	MetaHeld    = "held"     // the held action that was approved
+	MetaAskedBy = "asked_by" // the user in whose name the assistant asked, if another approved the job
+)
+
+// OwnMetadata returns metadata of a client without what it cannot say.
+func OwnMetadata(m map[string]string) map[string]string {
+	m = maps.Clone(m)
+	delete(m, MetaHeld)
+	delete(m, MetaAskedBy)
+	return m
+}
 
 var reservedMetadata = map[string]bool{
 	MetaSource: true, MetaSchedule: true, MetaTrigger: true, MetaCommit: true, MetaFile: true, MetaAuthor: true,
