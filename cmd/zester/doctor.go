@@ -266,6 +266,10 @@ func (d *doctor) master(ctx context.Context, client *api.Client) {
 	}
 	d.copies(h.Streams)
 	d.auditLog(&h.Audit)
+	if len(h.Unreadable) > 0 {
+		d.found("records", broken, "upgrade this master if another one is newer; else revoke what the key names, and make it again under another name",
+			"%s cannot be decoded: nobody can use what they stand for", strings.Join(h.Unreadable, ", "))
+	}
 	d.settings(ctx, client)
 	peels, err := client.Peels(ctx, "*")
 	if err != nil {

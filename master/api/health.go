@@ -19,7 +19,9 @@ type Health struct {
 	Streams []bucket.Usage `json:"streams"`
 	Led     bool           `json:"led,omitempty"` // a master leads the settings service, or did less than 15 s ago
 	Audit   audit.Status   `json:"audit"`
-	Storage string         `json:"storage,omitempty"` // why the bus stores nothing now; empty: it does
+	// Unreadable are the keys of people and tokens whose records cannot be decoded.
+	Unreadable []string `json:"unreadable,omitempty"`
+	Storage    string   `json:"storage,omitempty"` // why the bus stores nothing now; empty: it does
 }
 
 // Health returns the clock of a master and its streams.

@@ -26,6 +26,13 @@ func (s *Server) health(ctx context.Context, _ struct{}) (*api.Health, error) {
 	if h.Streams, err = bucket.Usages(ctx, s.o.JetStream); err != nil {
 		return nil, err
 	}
+	for _, unreadable := range []func(context.Context) ([]string, error){s.o.Users.Unreadable, s.o.Tokens.Unreadable} {
+		bad, err := unreadable(ctx)
+		if err != nil {
+			return nil, err
+		}
+		h.Unreadable = append(h.Unreadable, bad...)
+	}
 	h.Time = time.Now()
 	return h, nil
 }

@@ -183,3 +183,92 @@ func (s *system) user(by *api.Client, name string) {
 func pings(targets ...target.PeelID) job.Spec {
 	return job.Spec{JID: wire.NewJID(), Function: "test.ping", Targets: targets, TargetExpr: "*", Timeout: time.Minute}
 }
+
+func TestWhoHasLimitsCancelsHisOwnJobsAlone(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		var submit *dispatch.Dispatcher
+		s.master("m1", func(o *apiserver.Options) { submit = o.Dispatch })
+		lee, boss := s.client(grants.RoleLimited, "lee"), s.client(grants.RoleOperator, "boss")
+		own, other := pings("away"), pings("away")
+		for user, spec := range map[string]job.Spec{"lee": own, "boss": other} {
+			if _, err := submit.Submit(t.Context(), spec, user); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, err := lee.JobCancel(t.Context(), other.JID)
+		wantCode(t, err, api.CodeForbidden)
+		if j, err := s.store.Get(t.Context(), other.JID); err != nil || j.Cancel != nil || j.Status.Final() {
+			t.Errorf("%+v, %v", j, err)
+		}
+		if _, err := lee.JobCancel(t.Context(), own.JID); err != nil {
+			t.Error(err)
+		}
+		if _, err := boss.JobCancel(t.Context(), other.JID); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A person who rotated a token knows its secret.
+func TestATokenThatARevokedPersonRotatedEnds(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		s.master("m1", func(o *apiserver.Options) {
+			o.Authority = s.authority(func(context.Context, string) error { return nil })
+		})
+		boss, mallory := s.client(grants.RoleOperator, "boss"), s.client(grants.RoleOperator, "mallory")
+		s.user(boss, "mallory")
+		for _, name := range []string{"rotated", "kept"} {
+			if _, _, err := boss.TokenCreate(t.Context(), credential.TokenRequest{Name: name, Scopes: []credential.Scope{credential.ScopeRead}, TTL: time.Hour}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, _, err := mallory.TokenRotate(t.Context(), credential.TokenRequest{Name: "rotated", TTL: time.Hour}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := boss.UserRevoke(t.Context(), api.RevokeRequest{Name: "mallory"}); err != nil {
+			t.Fatal(err)
+		}
+		tokens, err := boss.TokenList(t.Context())
+		if err != nil || len(tokens) != 2 || !tokens[0].Revoked.IsZero() || tokens[1].Revoked.IsZero() {
+			t.Errorf("%+v, %v", tokens, err)
+		}
+	})
+}
+
+// A record that was damaged, or that a newer master wrote, does not keep others from being revoked.
+func TestADamagedRecordDoesNotKeepOthersInForce(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		pushed := make(chan struct{}, 100)
+		s.master("m1", func(o *apiserver.Options) {
+			o.Authority = s.authority(func(context.Context, string) error { pushed <- struct{}{}; return nil })
+		})
+		boss := s.client(grants.RoleOperator, "boss")
+		s.user(boss, "lim")
+		for bucket, key := range map[string]string{"users": "zz", "tokens": "zz", "enroll": "join.zz", "held": "action.zz"} {
+			kv, err := s.bus.JetStream(t).KeyValue(t.Context(), bucket)
+			if err == nil {
+				_, err = kv.Put(t.Context(), key, []byte("\xc1garbage"))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := boss.UserRevoke(t.Context(), api.RevokeRequest{Name: "lim"}); err != nil {
+			t.Fatal(err)
+		}
+		if len(pushed) == 0 {
+			t.Error("the bus was not told")
+		}
+		users, err := boss.UserList(t.Context())
+		if err != nil || len(users) != 1 || users[0].Revoked.IsZero() {
+			t.Errorf("%+v, %v", users, err)
+		}
+		if _, err := boss.TokenList(t.Context()); err != nil {
+			t.Error(err)
+		}
+		h, err := boss.Health(t.Context())
+		if err != nil || !slices.Equal(h.Unreadable, []string{"users/zz", "tokens/zz"}) {
+			t.Errorf("%+v, %v", h, err)
+		}
+	})
+}

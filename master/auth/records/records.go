@@ -114,19 +114,31 @@ func (b *Bucket[T]) Change(ctx context.Context, name string, f func(*T) error) (
 	return r, nil
 }
 
-// List returns all records, by their keys' order in the bucket.
+// List returns all records that can be decoded, by their keys' order in the bucket. [Bucket.Unreadable] returns the others.
 func (b *Bucket[T]) List(ctx context.Context) ([]T, error) {
-	all := []T{}
-	err := bucket.Read(ctx, b.js, b.bucket, b.prefix+">", func(key string, value []byte) error {
+	all, _, err := b.read(ctx)
+	return all, err
+}
+
+// Unreadable returns the keys of records that cannot be decoded, as BUCKET/KEY.
+func (b *Bucket[T]) Unreadable(ctx context.Context) ([]string, error) {
+	_, bad, err := b.read(ctx)
+	return bad, err
+}
+
+func (b *Bucket[T]) read(ctx context.Context) (all []T, bad []string, err error) {
+	all = []T{}
+	err = bucket.Read(ctx, b.js, b.bucket, b.prefix+">", func(key string, value []byte) error {
 		var r T
 		if err := canon.Unmarshal(value, &r); err != nil {
-			return fmt.Errorf("cannot read %s %s: %w", b.noun, key, err)
+			bad = append(bad, b.bucket+"/"+key)
+			return nil
 		}
 		all = append(all, r)
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("cannot list %ss: %w", b.noun, err)
+		return nil, nil, fmt.Errorf("cannot list %ss: %w", b.noun, err)
 	}
-	return all, nil
+	return all, bad, nil
 }

@@ -244,25 +244,38 @@ func (t *Store) change(ctx context.Context, name string, f func(*record, time.Ti
 	return &r.Token, nil
 }
 
-// List returns all tokens by name, those that have ended included.
+// List returns all tokens by name, those that have ended included. Records that cannot be decoded open nothing and are left out.
 func (t *Store) List(ctx context.Context) ([]credential.Token, error) {
-	tokens, used := []credential.Token{}, map[string]time.Time{}
-	err := bucket.Read(ctx, t.js, tokensBucket, jetstream.AllKeys, func(key string, value []byte) error {
+	tokens, _, err := t.read(ctx)
+	return tokens, err
+}
+
+// Unreadable returns the keys of records that cannot be decoded.
+func (t *Store) Unreadable(ctx context.Context) ([]string, error) {
+	_, bad, err := t.read(ctx)
+	return bad, err
+}
+
+func (t *Store) read(ctx context.Context) (tokens []credential.Token, bad []string, err error) {
+	tokens = []credential.Token{}
+	used := map[string]time.Time{}
+	err = bucket.Read(ctx, t.js, tokensBucket, jetstream.AllKeys, func(key string, value []byte) error {
 		if name, isUse := strings.CutPrefix(key, usedPrefix); isUse {
 			used[name], _ = time.Parse(time.RFC3339, string(value))
 			return nil
 		}
 		var r record
 		if err := canon.Unmarshal(value, &r); err != nil {
-			return fmt.Errorf("cannot read the token %s: %w", key, err)
+			bad = append(bad, tokensBucket+"/"+key)
+			return nil
 		}
 		tokens = append(tokens, r.Token)
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("cannot list the tokens: %w", err)
+		return nil, nil, fmt.Errorf("cannot list the tokens: %w", err)
 	}
-	return listed(tokens, used), nil
+	return listed(tokens, used), bad, nil
 }
 
 func listed(tokens []credential.Token, used map[string]time.Time) []credential.Token {

@@ -52,6 +52,9 @@ func (u *Store) List(ctx context.Context) ([]credential.User, error) {
 	return all, err
 }
 
+// Unreadable returns the keys of users whose records cannot be decoded. They can do nothing that needs a master.
+func (u *Store) Unreadable(ctx context.Context) ([]string, error) { return u.all.Unreadable(ctx) }
+
 // Allow returns [grants.ErrNotAllowed] with the reason if a caller may not dispatch a function to targets, which are sorted.
 // selects evaluates the target of a limit. A caller with unknown limits is refused, so the loss of the bucket
 // gives nobody more permissions.
