@@ -50,7 +50,7 @@ admin does everything. --limit-target and --limit-function limit dispatch.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringSliceVar(&scopes, "scope", []string{string(credential.ScopeRead)}, "`SCOPES` of the token: read, dispatch, sync, admin")
+	f.StringSliceVar(&scopes, "scope", []string{string(credential.ScopeRead)}, "`SCOPES` of the token: read, dispatch, sync, admin, mcp")
 	durationVar(f, &q.TTL, "ttl", tokenLife, "`TIME` until it expires; 0 for never")
 	f.StringVar(&q.Limits.Target, "limit-target", "", "run functions only on peels that the `EXPRESSION` selects")
 	f.StringSliceVar(&q.Limits.Functions, "limit-function", nil, "run only functions that match one of the `GLOBS`, such as test.*")

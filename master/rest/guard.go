@@ -11,12 +11,15 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 	"golang.org/x/time/rate"
 
+	"github.com/seed-c01c3da5/zester/master/audit"
+	"github.com/seed-c01c3da5/zester/master/auditlog"
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/token"
@@ -36,13 +39,14 @@ const (
 type guard struct {
 	tokens  *token.Store
 	log     *slog.Logger
+	audit   *auditlog.Log // nil: nothing is kept
 	guesses *bounds.Limiter[netip.Prefix]
 	asked   *bounds.Limiter[string] // by the token's name
 }
 
-func newGuard(tokens *token.Store, log *slog.Logger) *guard {
+func newGuard(tokens *token.Store, audit *auditlog.Log, log *slog.Logger) *guard {
 	return &guard{
-		tokens: tokens, log: log,
+		tokens: tokens, audit: audit, log: log,
 		guesses: bounds.NewLimiter[netip.Prefix](rate.Every(guessEvery), guessesAtOnce),
 		asked:   bounds.NewLimiter[string](requestsPerSecond, requestsAtOnce),
 	}
@@ -73,11 +77,29 @@ func (g *guard) admit(r *http.Request, scopes []credential.Scope) (*credential.T
 	if !g.asked.Allow(t.Name) {
 		return nil, &denial{http.StatusTooManyRequests, "the token is limited to " + strconv.Itoa(requestsPerSecond) + " requests a second", retryAfter(1)}
 	}
+	if t.IsAssistant() && !slices.Contains(scopes, credential.ScopeMCP) {
+		return nil, g.forbid(r, t, "the token is for an assistant: its scope mcp opens /mcp alone")
+	}
 	if !slices.ContainsFunc(scopes, t.Has) {
-		g.log.Warn("token lacks the scope", "request", requestOf(r.Context()), "user", t.User(), "path", r.URL.Path)
-		return nil, &denial{http.StatusForbidden, "the token lacks the scope " + anyOf(scopes), nil}
+		return nil, g.forbid(r, t, "the token lacks the scope "+anyOf(scopes))
 	}
 	return t, nil
+}
+
+// forbid denies a request with a valid token. What would have changed something is in the audit log.
+func (g *guard) forbid(r *http.Request, t *credential.Token, why string) *denial {
+	g.log.Warn("token lacks the scope", "request", requestOf(r.Context()), "user", t.User(), "path", r.URL.Path)
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		host, _, _ := net.SplitHostPort(r.RemoteAddr)
+		g.refused(r, grants.Caller{User: t.User(), From: host}, why)
+	}
+	return &denial{http.StatusForbidden, why, nil}
+}
+
+// refused writes an entry about a request that was refused before it reached a service.
+func (g *guard) refused(r *http.Request, from grants.Caller, why string) {
+	e := audit.Entry{Action: "rest." + strings.ToLower(r.Method), Target: r.URL.Path}
+	g.audit.Write(r.Context(), e.Ended(errors.New(why), true).By(from))
 }
 
 // refuse denies a request whose token is not valid. An unknown token takes one of the guesses of its address; with none left
@@ -114,6 +136,8 @@ func (g *guard) middleware(ctx huma.Context, next func(huma.Context)) {
 		return
 	}
 	trust(ctx.Context(), w)
+	recorded := new(atomic.Bool)
+	ctx = huma.WithValue(ctx, recordedKey{}, recorded)
 	ctx = huma.WithValue(ctx, tokenKey{}, token)
 	ctx = huma.WithValue(ctx, remoteKey{}, r.RemoteAddr)
 	if ctx.Operation().OperationID != eventsID {
@@ -122,6 +146,9 @@ func (g *guard) middleware(ctx huma.Context, next func(huma.Context)) {
 		ctx = huma.WithContext(ctx, limited)
 	}
 	next(ctx)
+	if status := ctx.Status(); status >= 400 && status < 500 && r.Method != http.MethodGet && !recorded.Load() {
+		g.refused(r, callerOf(ctx.Context()), strconv.Itoa(status)+" "+http.StatusText(status))
+	}
 }
 
 // trust gives the rest of a request with a valid token [answerTime], and its connection the times of trusted ones.
@@ -153,7 +180,17 @@ type (
 	tokenKey   struct{}
 	remoteKey  struct{}
 	requestKey struct{}
+	// recordedKey has an atomic.Bool: the request has an entry in the audit log, or a service that was asked to change something has
+	// written one.
+	recordedKey struct{}
 )
+
+// markRecorded notes that a request needs no further entry in the audit log.
+func markRecorded(ctx context.Context) {
+	if recorded, ok := ctx.Value(recordedKey{}).(*atomic.Bool); ok {
+		recorded.Store(true)
+	}
+}
 
 // callerOf returns the caller of an admitted request.
 func callerOf(ctx context.Context) grants.Caller {

@@ -62,30 +62,38 @@ func (r *routes) dispatchJob(ctx context.Context, in *dispatchInput) (*dispatchO
 	t := tokenOf(ctx)
 	spec, err := in.Body.spec()
 	if err != nil {
-		return nil, huma.Error400BadRequest(sentence(err))
+		err = huma.Error400BadRequest(sentence(err))
+		return nil, r.refusedJob(ctx, &spec, err)
 	}
 	if in.Body.JID != "" {
 		if j, err := r.repeated(ctx, &spec); err != nil {
-			return nil, err
+			return nil, r.refusedJob(ctx, &spec, err)
 		} else if j != nil {
 			return accepted(j), nil
 		}
 	}
 	if len(spec.Targets) == 0 {
 		if err := r.selectTargets(ctx, &in.Body, &spec); err != nil {
-			return nil, err
+			return nil, r.refusedJob(ctx, &spec, err)
 		}
 	}
 	if err := r.allow(ctx, t, &spec); err != nil {
 		return nil, err
 	}
 	j, err := r.Dispatcher.Submit(ctx, spec, t.User())
-	r.Audit.Write(ctx, auditlog.Dispatch(&spec, err, dispatch.IsRefusal(err)).By(callerOf(ctx)))
+	r.record(ctx, auditlog.Dispatch(&spec, err, dispatch.IsRefusal(err)))
 	if err != nil {
 		return nil, dispatchError(err)
 	}
 	r.s.log.Info("job accepted over REST", "jid", j.JID, "user", j.User, "function", j.Function, "targets", j.TargetCount, "request", requestOf(ctx))
 	return accepted(j), nil
+}
+
+// refusedJob writes an entry about a request that ends with err before it is dispatched, and returns err.
+func (r *routes) refusedJob(ctx context.Context, spec *job.Spec, err error) error {
+	problem, ok := errors.AsType[huma.StatusError](err)
+	r.record(ctx, auditlog.Dispatch(spec, err, ok && problem.GetStatus() < 500))
+	return err
 }
 
 func accepted(j *job.Job) *dispatchOutput {
@@ -134,7 +142,7 @@ func (r *routes) repeated(ctx context.Context, spec *job.Spec) (*job.Job, error)
 // spec returns the job of the request, without its targets.
 func (n *NewJob) spec() (job.Spec, error) {
 	spec := job.Spec{
-		JID: n.JID, Function: n.Function, Args: n.Args, StateID: n.StateID, TargetExpr: n.Target, Batch: n.Batch, Metadata: n.Metadata,
+		JID: n.JID, Function: n.Function, Args: n.Args, StateID: n.StateID, TargetExpr: n.Target, Batch: n.Batch, Metadata: job.OwnMetadata(n.Metadata),
 	}
 	if spec.JID == "" {
 		spec.JID = wire.NewJID()
@@ -172,7 +180,7 @@ func (r *routes) allow(ctx context.Context, t *credential.Token, spec *job.Spec)
 	for _, function := range catalogue.RunBy(spec.Function, spec.Args) {
 		if err := t.Limits.Allow(function, spec.Targets, within); err != nil {
 			r.s.log.Warn("job refused", "user", t.User(), "function", spec.Function, "targets", len(spec.Targets), "request", requestOf(ctx), "err", err)
-			r.Audit.Write(ctx, auditlog.Dispatch(spec, err, dispatch.IsRefusal(err)).By(callerOf(ctx)))
+			r.record(ctx, auditlog.Dispatch(spec, err, dispatch.IsRefusal(err)))
 			return huma.Error403Forbidden(sentence(err))
 		}
 	}
@@ -298,12 +306,12 @@ func (r *routes) cancelJob(ctx context.Context, in *jobInput) (*jobOutput, error
 		}
 		if j.User != t.User() {
 			err := huma.Error403Forbidden("the job is of another user, and the token lacks the scope admin")
-			r.Audit.Write(ctx, audit.Entry{Action: "job.cancel", JID: in.JID}.Ended(err, true).By(callerOf(ctx)))
+			r.record(ctx, audit.Entry{Action: "job.cancel", JID: in.JID}.Ended(err, true))
 			return nil, err
 		}
 	}
 	j, err := r.Dispatcher.Cancel(ctx, in.JID, t.User(), "")
-	r.Audit.Write(ctx, audit.Entry{Action: "job.cancel", JID: in.JID}.Ended(err, apiserver.AnswerCode(err) != api.CodeUnavailable).By(callerOf(ctx)))
+	r.record(ctx, audit.Entry{Action: "job.cancel", JID: in.JID}.Ended(err, apiserver.AnswerCode(err) != api.CodeUnavailable))
 	switch {
 	case errors.Is(err, dispatch.ErrEnded), errors.Is(err, dispatch.ErrCanceled):
 		return nil, huma.Error409Conflict(sentence(err))

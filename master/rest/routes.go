@@ -15,7 +15,9 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/apiserver"
+	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/hold/held"
 	"github.com/seed-c01c3da5/zester/master/rest/actions"
 	"github.com/seed-c01c3da5/zester/master/rest/alerts"
@@ -44,7 +46,7 @@ func (s *Server) open(b Backend) http.Handler {
 
 // enter registers all routes.
 func (s *Server) enter(b Backend, mux humago.Mux) {
-	r := &routes{Backend: b, s: s, guard: newGuard(b.Tokens, s.log), streams: bounds.NewCounter(maxStreams)}
+	r := &routes{Backend: b, s: s, guard: newGuard(b.Tokens, b.Audit, s.log), streams: bounds.NewCounter(maxStreams)}
 	doc := r.register(mux)
 	mux.HandleFunc("GET "+base+"/openapi.json", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/openapi+json")
@@ -103,7 +105,7 @@ func (r *routes) register(mux humago.Mux) []byte {
 			OpenAPI: "3.1.0",
 			Info:    &huma.Info{Title: "zester", Version: "1", Description: "Run functions on peels, and see what they return."},
 			Components: &huma.Components{Schemas: huma.NewMapRegistry("#/components/schemas/", schemaName), SecuritySchemes: map[string]*huma.SecurityScheme{
-				"token": {Type: "http", Scheme: "bearer", Description: "A token of `zester auth token create`; the scopes are read, dispatch, sync and admin."},
+				"token": {Type: "http", Scheme: "bearer", Description: "A token of `zester auth token create`; the scopes are read, dispatch, sync, admin and mcp."},
 			}},
 		},
 		Formats:                      huma.DefaultFormats,
@@ -127,10 +129,10 @@ func (r *routes) register(mux humago.Mux) []byte {
 	r.registerSchedules(a)
 	huma.Register(a, r.operation("GET", "/coverage/{entry}/why", "why", "Show what became of one fire of an entry on a peel, with the facts that prove it", readScope, 404), r.why)
 	alerts.Register(a, r.operation, syncError, func(ctx context.Context, verb string, question, answer any) error {
-		return r.Questions.Ask(ctx, callerOf(ctx), "alert", verb, question, answer)
+		return r.ask(ctx, "alert", verb, question, answer)
 	})
 	actions.Register(a, r.operation, syncError, func(ctx context.Context, verb string, question, answer any) error {
-		return r.Questions.Ask(ctx, callerOf(ctx), "hold", verb, question, answer)
+		return r.ask(ctx, "hold", verb, question, answer)
 	})
 	huma.Register(a, r.operation("GET", "/targets", "resolve-target", "List the peels that a target expression selects", readScope), r.resolveTarget)
 	return openapi.Encode(a.OpenAPI())
@@ -189,6 +191,21 @@ func schemaName(t reflect.Type, hint string) string {
 		return "Sync" + name
 	}
 	return name
+}
+
+// ask asks a service in the name of the caller. The service writes the audit log if the verb changes something.
+func (r *routes) ask(ctx context.Context, noun, verb string, question, answer any) error {
+	err := r.Questions.Ask(ctx, callerOf(ctx), noun, verb, question, answer)
+	if !grants.IsRead(verb) && api.CodeOf(err) != api.CodeUnavailable {
+		markRecorded(ctx)
+	}
+	return err
+}
+
+// record writes an entry of the caller to the audit log.
+func (r *routes) record(ctx context.Context, e audit.Entry) {
+	markRecorded(ctx)
+	r.Audit.Write(ctx, e.By(callerOf(ctx)))
 }
 
 // answerError returns the problem for an error of a service.

@@ -28,7 +28,7 @@ func (r *routes) registerSchedules(a huma.API) {
 		},
 		IsAdmin: func(ctx context.Context) bool { return tokenOf(ctx).Has(credential.ScopeAdmin) },
 		Ask: func(ctx context.Context, noun, verb string, question, answer any) error {
-			return r.Questions.Ask(ctx, callerOf(ctx), noun, verb, question, answer)
+			return r.ask(ctx, noun, verb, question, answer)
 		},
 		Submit: func(ctx context.Context, spec job.Spec) (*job.Job, error) {
 			return r.submitter(tokenOf(ctx), callerOf(ctx))(ctx, spec)
@@ -46,6 +46,7 @@ func (r *routes) submitter(t *credential.Token, from grants.Caller) func(context
 			return nil, err
 		}
 		j, err := r.Dispatcher.Submit(ctx, spec, t.User())
+		markRecorded(ctx)
 		r.Audit.Write(ctx, auditlog.Dispatch(&spec, err, dispatch.IsRefusal(err)).By(from))
 		if err != nil {
 			return nil, dispatchError(err)

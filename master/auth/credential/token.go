@@ -23,12 +23,13 @@ const (
 	ScopeDispatch Scope = "dispatch" // run functions within the token's limits; see and cancel the jobs that it made
 	ScopeSync     Scope = "sync"     // approve, pause, pin and retry what Git brings to the fleet
 	ScopeAdmin    Scope = "admin"    // everything, without limits
+	ScopeMCP      Scope = "mcp"      // the token opens /mcp alone; its scopes read and dispatch say which tools it has there
 )
 
 // scopes are all, and scopeNames what people read of them.
-var scopes = []Scope{ScopeRead, ScopeDispatch, ScopeSync, ScopeAdmin}
+var scopes = []Scope{ScopeRead, ScopeDispatch, ScopeSync, ScopeAdmin, ScopeMCP}
 
-const scopeNames = "read, dispatch, sync and admin"
+const scopeNames = "read, dispatch, sync, admin and mcp"
 
 // A Token is a bearer token as masters know it, without its text.
 type Token struct {
@@ -53,6 +54,9 @@ func (t *Token) User() string { return tokenUser + t.Name }
 
 // TokenNameOf returns the name of the token whose jobs a user name stands for; ok is false for the names of people.
 func TokenNameOf(user string) (name string, ok bool) { return strings.CutPrefix(user, tokenUser) }
+
+// IsAssistant reports whether the token is for an assistant: it opens nothing but /mcp.
+func (t *Token) IsAssistant() bool { return slices.Contains(t.Scopes, ScopeMCP) }
 
 // Has reports whether the token gives a scope.
 func (t *Token) Has(s Scope) bool {
@@ -149,6 +153,11 @@ func (r *TokenRequest) CheckScopes() error {
 	for _, s := range r.Scopes {
 		if !slices.Contains(scopes, s) {
 			return fmt.Errorf("there is no scope %.40q: there are %s", s, scopeNames)
+		}
+	}
+	if slices.Contains(r.Scopes, ScopeMCP) {
+		if slices.Contains(r.Scopes, ScopeAdmin) || slices.Contains(r.Scopes, ScopeSync) || len(r.Scopes) == 1 {
+			return errors.New("the scope mcp needs read or dispatch beside it, which say what the assistant may do, and neither admin nor sync")
 		}
 	}
 	if limited := r.Limits.Target != "" || len(r.Limits.Functions) > 0; limited {

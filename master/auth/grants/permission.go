@@ -81,6 +81,9 @@ func Tags(r Role, wireIDs ...string) []string {
 // readVerbs are the verbs of the API that change nothing, whatever the noun.
 var readVerbs = []string{"list", "show", "status", "active", "returns", "history", "peels", "states", "diff", "plan", "explain"}
 
+// IsRead reports whether a verb of the API changes nothing, whatever its noun.
+func IsRead(verb string) bool { return slices.Contains(readVerbs, verb) }
+
 // Grants are the subjects that a role may use. The server refuses all others. Both lists of every role are non-empty,
 // because to NATS an empty list means everything. No role may publish to the reply subject of a message it receives
 // ("allow_responses" in NATS): whoever can have a message sent to itself with a reply of its choice could then publish
