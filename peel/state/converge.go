@@ -36,15 +36,7 @@ func (x *run) converge(ctx, work context.Context, s *state.State, o *Outcome) er
 	case len(steps) == 0:
 		o.Result = Unchanged
 	case x.q.Test:
-		for _, step := range steps {
-			o.Changes = append(o.Changes, step.Change)
-			if step.Predict != nil {
-				step.Predict(x.world)
-			}
-		}
-		x.world.SetUnread(host.UnitPaths(steps)...)
-		o.Result = WouldChange
-		return nil
+		return x.predict(ctx, steps, o)
 	default:
 		if err := x.apply(ctx, work, s, steps, react, o); err != nil {
 			return err
@@ -59,6 +51,27 @@ func (x *run) converge(ctx, work context.Context, s *state.State, o *Outcome) er
 		return x.memory.save() // it owes the reaction until the unit has another stamp
 	}
 	return x.settle(s)
+}
+
+// predict lays the steps over the world.
+func (x *run) predict(ctx context.Context, steps []host.Step, o *Outcome) error {
+	planned := x.world.Planned()
+	for _, step := range steps {
+		o.Changes = append(o.Changes, step.Change)
+		if step.Check != nil {
+			if err := step.Check(ctx); err != nil && planned {
+				return &host.UnknownError{Why: "it may depend on a predicted change: " + err.Error()}
+			} else if err != nil {
+				return err
+			}
+		}
+		if step.Predict != nil {
+			step.Predict(x.world)
+		}
+	}
+	x.world.SetUnread(host.UnitPaths(steps)...)
+	o.Result = WouldChange
+	return nil
 }
 
 // settle stores that a state owes no reaction. Test mode stores nothing.

@@ -18,7 +18,7 @@ import (
 // packages builds a repository: a 1.0 and 2.0, b needs a, c conflicts with a, e provides another name, bad cannot be set up.
 func packages(t *testing.T, dir string) {
 	t.Helper()
-	for _, p := range []string{"a_1.0", "a_2.0", "b_1.0:Depends: a", "c_1.0:Conflicts: a", "e_1.0:Provides: virtual", "f_1.0", "bad_1.0", "slow_1.0"} {
+	for _, p := range []string{"a_1.0", "a_2.0", "b_1.0:Depends: a", "c_1.0:Conflicts: a", "e_1.0:Provides: virtual", "f_1.0", "bad_1.0", "slow_1.0", "conf_1.0"} {
 		p, field, _ := strings.Cut(p, ":")
 		name, version, _ := strings.Cut(p, "_")
 		build := filepath.Join(t.TempDir(), p)
@@ -31,6 +31,11 @@ func packages(t *testing.T, dir string) {
 			control += key + ": zt-" + value + "\n"
 		}
 		must(t, os.WriteFile(build+"/DEBIAN/control", []byte(control), 0o644))
+		if name == "conf" {
+			must(t, os.MkdirAll(build+"/etc/zt", 0o755))
+			must(t, os.WriteFile(build+"/etc/zt/conf", []byte("x\n"), 0o644))
+			must(t, os.WriteFile(build+"/DEBIAN/conffiles", []byte("/etc/zt/conf\n"), 0o644))
+		}
 		if name == "bad" {
 			must(t, os.WriteFile(build+"/DEBIAN/postinst", []byte("#!/bin/sh\necho cannot do it\nexit 1\n"), 0o755))
 		}
@@ -85,6 +90,46 @@ func TestInHostPackages(t *testing.T) {
 	if _, err := os.Stat("/usr/share/c/version"); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestInHostFilesOfPackagesThatComeOrGo: what a package may bring is unknown, and what it takes along is known.
+func TestInHostFilesOfPackagesThatComeOrGo(t *testing.T) {
+	needsHost(t)
+	h := newHost(t)
+	sh(t, "apt-get -qq update; dpkg --purge zt-conf zt-f 2>&1; rm -rf /etc/zt")
+	const coming = `
+zt-conf: {pkg.installed: {}}
+gone: {file.absent: {path: /etc/zt/conf}, require: [zt-conf]}
+log: {cmd.run: {command: 'true', creates: DIR/x}, onchanges: [gone]}
+own: {file.managed: {path: DIR/own, content: x}}
+`
+	h.wants(h.run(coming, true), "zt-conf: would_change intended", "gone: unknown", "log: unknown", "own: unknown")
+	const line = "zt-conf: {pkg.installed: {}}\nline: {file.line: {path: /etc/zt/conf, line: y}}\nown: {file.managed: {path: DIR/own, content: x}}"
+	h.wants(h.run(line, true), "zt-conf: would_change intended", "line: unknown", "own: would_change intended")
+	h.wants(h.run("zt-conf: {pkg.installed: {}}", false), "zt-conf: changed intended")
+	// It goes, and its configuration stays.
+	const going = `
+rm: {pkg.removed: {name: zt-conf}}
+tool: {file.absent: {path: /usr/share/conf/version}, require: [rm]}
+conf: {file.line: {path: /etc/zt/conf, line: y}, require: [rm]}
+log: {cmd.run: {command: 'touch DIR/x', creates: DIR/x}, onchanges: [tool]}
+`
+	r := h.run(going+"in: {file.managed: {path: /usr/share/conf/own, content: x}, require: [rm]}", true)
+	h.wants(r, "rm: would_change intended", "tool: unchanged", "conf: would_change intended", "log: skipped onchanges_unmet", "in: failed")
+	h.step(going, "rm: changed intended", "tool: unchanged", "conf: changed intended", "log: skipped onchanges_unmet")
+	if r := h.run("in: {file.managed: {path: /usr/share/conf/own, content: x}}", false); r.Success() {
+		t.Error("the directory of the package is left")
+	}
+	h.wants(h.run("zt-conf: {pkg.installed: {}}", false), "zt-conf: changed drift")
+	h.step("rm: {pkg.removed: {name: zt-conf, purge: true}}\nconf: {file.absent: {path: /etc/zt/conf}, require: [rm]}", "rm: changed intended", "conf: unchanged")
+	// What hangs on a package that is unknown is unknown too.
+	const repo = `
+ours: {pkgrepo.managed: {uris: ['file:/repo'], suites: [./]}}
+zt-f: {pkg.installed: {}}
+own: {file.managed: {path: DIR/own, content: x, user: zt-acct}, require: [zt-f]}
+gone: {file.absent: {path: /usr/share/f/version}, require: [zt-f]}
+`
+	h.wants(h.run(repo, true), "ours: would_change intended", "zt-f: unknown", "own: unknown", "gone: unknown")
 }
 
 // transactions counts those of apt since the host began.

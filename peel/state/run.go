@@ -205,6 +205,7 @@ func (x *run) state(ctx context.Context, s *state.State) *Outcome {
 		o.Result, o.Reason = Skipped, reason
 	case unknown != "":
 		o.Result, o.Comment = Unknown, unknown
+		x.doubt(s)
 	default:
 		x.attempts(ctx, s, o)
 	}
@@ -311,12 +312,26 @@ func (x *run) once(run context.Context, s *state.State, o *Outcome) {
 	case run.Err() != nil && len(o.Changes) == 0:
 		o.Result, o.Reason = Skipped, Canceled
 	case x.q.Test && errors.As(err, &unknown):
-		o.Result, o.Comment = Unknown, unknown.Why
+		o.Result, o.Comment, o.Changes, o.Cause = Unknown, unknown.Why, nil, ""
+		x.doubt(s)
 	default:
 		if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
 			err = fmt.Errorf("%w: %w", cause, err)
 		}
 		o.Result, o.Comment = Failed, err.Error()
+	}
+}
+
+// doubt notes what may become of the host because a state is unknown.
+func (x *run) doubt(s *state.State) {
+	if !strings.HasPrefix(s.Function, "file.") && !strings.HasPrefix(s.Function, "cron.") {
+		if !strings.HasPrefix(s.Function, "service.") {
+			x.world.Unknowable()
+		}
+		return
+	}
+	for _, p := range s.Paths() {
+		x.world.Doubt(p, "the state "+s.Name+" is unknown")
 	}
 }
 

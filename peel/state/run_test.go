@@ -227,6 +227,54 @@ func TestTestModeSaysWhatItCannotKnow(t *testing.T) {
 	}
 }
 
+// TestWhatACommandMayBringIsUnknown holds for each question that a step asks about a path that is not there.
+func TestWhatACommandMayBringIsUnknown(t *testing.T) {
+	for name, text := range map[string]string{
+		"absent":        "{file.absent: {path: DIR/new}}",
+		"line":          "{file.line: {path: DIR/new, line: y}}",
+		"block":         "{file.block: {path: DIR/new, content: y}}",
+		"replace":       "{file.managed: {path: DIR/new, content: y, replace: false}}",
+		"link":          "{file.symlink: {path: DIR/new, target: y}}",
+		"directory":     "{file.directory: {path: DIR/new}}",
+		"creates":       "{cmd.run: {command: 'echo y', creates: DIR/new}}",
+		"below":         "{file.managed: {path: DIR/newer/f, content: y}}",
+		"clean":         "{file.directory: {path: DIR/there, clean: true}}",
+		"user":          "{file.managed: {path: DIR/new, content: x, user: zester-no-such-user}}",
+		"unknown state": "{cmd.run: {command: 'true'}, onlyif: 'true'}",
+	} {
+		h := newHost(t)
+		must(t, os.Mkdir(h.dir+"/there", 0o755))
+		must(t, os.WriteFile(h.dir+"/there/f", nil, 0o644))
+		r := h.run("make: {cmd.run: {command: 'echo x > DIR/new; mkdir DIR/newer; echo x > DIR/there/x'}}\n"+
+			"s: "+text+"\nlog: {cmd.run: {command: 'true'}, onchanges: [s]}\nknown: {file.line: {path: DIR/there/f, line: x}}", true)
+		known := "would_change intended"
+		if name == "clean" {
+			known = "unknown" // the state that is unknown may have changed its file
+		}
+		h.wants(r, "make: would_change intended", "s: unknown", "log: unknown", "known: "+known)
+		if t.Failed() {
+			t.Fatal(name)
+		}
+	}
+}
+
+// TestACheckRunsInATest: a content that its check refuses is predicted as failed.
+func TestACheckRunsInATest(t *testing.T) {
+	h := newHost(t)
+	const text = "f: {file.managed: {path: DIR/f, content: bad, check: [grep, -q, good, '{}']}}\nlog: {cmd.run: {command: 'true'}, onfail: [f]}\nafter: {cmd.run: {command: 'true'}, require: [f]}"
+	for _, test := range []bool{true, false} {
+		r := h.run(text, test)
+		did := map[bool]string{true: "would_change intended", false: "changed intended"}[test]
+		h.wants(r, "f: failed intended", "log: "+did, "after: skipped require_failed")
+		if _, err := os.Stat(h.dir + "/f"); err == nil {
+			t.Error("the file is there")
+		}
+	}
+	// Where it may depend on what another state would do, a failure is unknown.
+	r := h.run("a: {file.managed: {path: DIR/a, content: x}}\nf: {file.managed: {path: DIR/f, content: bad, check: [grep, -q, good, '{}']}}", true)
+	h.wants(r, "a: would_change intended", "f: unknown")
+}
+
 func TestAStateIsTriedAgain(t *testing.T) {
 	h := newHost(t)
 	r := h.run("a: {cmd.run: {command: 'echo x >> DIR/n; test $(wc -l < DIR/n) = 3'}, retry: {attempts: 4, interval: 1ms}}", false)

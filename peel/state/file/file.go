@@ -274,6 +274,7 @@ func (f *wanted) plan(w *host.World, info safefs.Info, mode uint32) ([]host.Step
 	return []host.Step{{
 		Change: change,
 		Apply:  func(ctx context.Context) error { return f.write(ctx, want) },
+		Check:  f.verifyCopy,
 		Predict: func(w *host.World) {
 			w.SetFile(f.path, safefs.Info{Kind: safefs.File, Mode: want.Mode, UID: want.UID, GID: want.GID, Size: int64(len(f.content))}, slices.Clone(f.content))
 		},

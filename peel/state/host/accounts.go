@@ -45,7 +45,7 @@ func (w *World) User(ctx context.Context, name string) (User, error) {
 	}
 	fields, err := lookUp(ctx, "passwd", name, 7)
 	if err != nil || fields == nil {
-		return User{Name: name}, err
+		return User{Name: name}, errors.Join(err, w.mayMake("user", name))
 	}
 	uid, err1 := strconv.ParseUint(fields[2], 10, 32)
 	gid, err2 := strconv.ParseUint(fields[3], 10, 32)
@@ -59,7 +59,7 @@ func (w *World) Group(ctx context.Context, name string) (Group, error) {
 	}
 	fields, err := lookUp(ctx, "group", name, 4)
 	if err != nil || fields == nil {
-		return Group{Name: name}, err
+		return Group{Name: name}, errors.Join(err, w.mayMake("group", name))
 	}
 	gid, err := strconv.ParseUint(fields[2], 10, 32)
 	g := Group{Exists: true, Name: fields[0], GID: uint32(gid)}

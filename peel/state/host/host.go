@@ -14,7 +14,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path"
 	"slices"
@@ -39,6 +38,7 @@ type Change struct {
 type Step struct {
 	Change
 	Apply   func(ctx context.Context) error
+	Check   func(ctx context.Context) error // of what can be checked without a change, in test mode before Predict; may be nil
 	Predict func(w *World)
 }
 
@@ -61,6 +61,7 @@ type World struct {
 
 	packages   map[string]string // versions; empty: removed
 	unknowable bool
+	doubts     map[string]string // paths of which nobody knows what becomes of them, and why
 }
 
 // planned is a file as planned steps leave it.
@@ -73,7 +74,7 @@ type planned struct {
 
 // New returns the host as it is.
 func New() *World {
-	return &World{files: map[string]planned{}, users: map[string]User{}, groups: map[string]Group{}, units: map[string]Unit{}, unread: map[string]bool{}, packages: map[string]string{}}
+	return &World{files: map[string]planned{}, users: map[string]User{}, groups: map[string]Group{}, units: map[string]Unit{}, unread: map[string]bool{}, packages: map[string]string{}, doubts: map[string]string{}}
 }
 
 // MayShow reports whether results may show the texts.
@@ -83,7 +84,7 @@ func (w *World) MayShow(texts ...[]byte) bool {
 
 // Planned reports whether the World differs, or may differ, from the host.
 func (w *World) Planned() bool {
-	return w.unknowable || len(w.files)+len(w.users)+len(w.groups)+len(w.units)+len(w.packages) > 0
+	return w.unknowable || len(w.files)+len(w.users)+len(w.groups)+len(w.units)+len(w.packages)+len(w.doubts) > 0
 }
 
 // Environment returns the variables that programs of states get.
@@ -97,28 +98,13 @@ func Environment() []string {
 	return list
 }
 
-// Lacks returns the error about something that the host does not have. It is an [UnknownError] if a planned step may bring it:
-// the installation of a package or a command.
-func (w *World) Lacks(format string, args ...any) error {
-	text := fmt.Sprintf(format, args...)
-	for _, name := range slices.Sorted(maps.Keys(w.packages)) {
-		if w.packages[name] != "" {
-			return &UnknownError{text + "; a package such as " + name + ", which would be installed, may bring it"}
-		}
-	}
-	if w.unknowable {
-		return &UnknownError{text + "; a command that would run may bring it"}
-	}
-	return errors.New(text)
-}
-
 // Package returns the version that planned steps give a package, empty if they remove it.
 func (w *World) Package(name string) (version string, planned bool) {
 	version, planned = w.packages[name]
 	return version, planned
 }
 
-// SetPackage plans the version of a package; empty removes it.
+// SetPackage plans the version of a package.
 func (w *World) SetPackage(name, version string) { w.packages[name] = version }
 
 // Unknowable notes that a planned step has effects that nobody can predict, such as those of a command.
@@ -256,6 +242,15 @@ func (w *World) stat(name string) (safefs.Info, error) {
 	if name == "/" {
 		return safefs.Info{Kind: safefs.Directory, Mode: 0o755}, nil
 	}
+	info, err := onHost(name)
+	if err != nil {
+		return safefs.Info{}, err
+	}
+	return info, w.known(name, info.Kind != safefs.Absent)
+}
+
+// onHost describes a file of the host.
+func onHost(name string) (safefs.Info, error) {
 	d, base, err := safefs.Parent(name)
 	if isMissing(err) {
 		return safefs.Info{}, nil
@@ -285,6 +280,9 @@ func (w *World) Read(name string, limit int64) ([]byte, error) {
 		}
 		return p.content, nil
 	}
+	if err := w.known(name, true); err != nil {
+		return nil, err
+	}
 	d, base, err := safefs.Parent(name)
 	if err != nil {
 		return nil, err
@@ -301,6 +299,9 @@ func (w *World) List(name string) ([]string, error) {
 	}
 	names := map[string]bool{}
 	if p, ok := w.overlaid(name); !ok || p.info.Kind == safefs.Directory && p.content == nil {
+		if err := w.known(name, false); err != nil {
+			return nil, err
+		}
 		d, err := safefs.Open(name)
 		if err == nil {
 			defer d.Close()

@@ -4,9 +4,7 @@ package host
 
 import (
 	"maps"
-	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -54,12 +52,9 @@ func (w *World) RemovedWith(u Unit) string {
 		if version != "" || u.Fragment == "" {
 			continue
 		}
-		lists, _ := filepath.Glob("/var/lib/dpkg/info/" + name + "*.list") // the pattern is valid: packages have plain names
-		for _, list := range lists {
-			data, _ := os.ReadFile(list)
-			if strings.Contains(string(data), strings.TrimPrefix(u.Fragment, "/usr")+"\n") {
-				return name
-			}
+		paths := packagePaths(name)
+		if slices.Contains(paths, u.Fragment) || slices.Contains(paths, strings.TrimPrefix(u.Fragment, "/usr")) {
+			return name
 		}
 	}
 	return ""

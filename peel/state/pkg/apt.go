@@ -113,7 +113,7 @@ func parseEffect(line string) (effect, bool) {
 	if len(f) < 2 || !slices.Contains([]string{"Inst", "Conf", "Remv", "Purg"}, f[0]) {
 		return effect{}, false
 	}
-	e := effect{remove: f[0] == "Remv" || f[0] == "Purg", setUp: f[0] == "Conf", name: f[1]}
+	e := effect{remove: f[0] == "Remv" || f[0] == "Purg", purge: f[0] == "Purg", setUp: f[0] == "Conf", name: f[1]}
 	for _, word := range f[2:] {
 		switch {
 		case e.to == "" && strings.HasPrefix(word, "("):

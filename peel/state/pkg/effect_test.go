@@ -13,7 +13,7 @@ func TestTheLinesOfASimulation(t *testing.T) {
 		"Inst libc6 [2.36-9] (2.36-10 Debian:12/stable [amd64]) []\n": {name: "libc6", from: "2.36-9", to: "2.36-10"},
 		"Conf nginx (1.22.1-9 Debian:12.11/stable [amd64])\n":         {setUp: true, name: "nginx", to: "1.22.1-9"},
 		"Remv exim4 [4.96-15]\n":                                      {remove: true, name: "exim4", from: "4.96-15"},
-		"Purg exim4 [4.96-15]\n":                                      {remove: true, name: "exim4", from: "4.96-15"},
+		"Purg exim4 [4.96-15]\n":                                      {remove: true, purge: true, name: "exim4", from: "4.96-15"},
 	} {
 		if got, ok := parseEffect(line); !ok || got != want {
 			t.Errorf("%q is %+v, want %+v", line, got, want)

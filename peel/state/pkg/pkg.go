@@ -78,6 +78,7 @@ func (t transaction) has(name string) bool {
 // An effect is what a transaction would do to one package.
 type effect struct {
 	remove   bool
+	purge    bool // its configuration files too
 	setUp    bool // it is unpacked already
 	name     string
 	from, to string // versions, empty if there is none or it is not given
@@ -85,6 +86,9 @@ type effect struct {
 
 // errNotInLists is wrapped by the error about a package or version that the lists do not have.
 var errNotInLists = errors.New("the lists of packages do not have it")
+
+// errNothingToDo is wrapped by the error about a transaction without effects.
+var errNothingToDo = errors.New("the package manager would do nothing")
 
 // A tool is the package manager of a host. It does not read or change lists, except in refresh.
 type tool interface {
@@ -110,6 +114,12 @@ func (m *Manager) read(ctx context.Context) (err error) {
 		m.now, err = m.tool.inventory(ctx)
 	}
 	return err
+}
+
+// reread asks for all packages again.
+func (m *Manager) reread(ctx context.Context) error {
+	m.Forget()
+	return m.read(ctx)
 }
 
 // find returns the package manager of the host.
@@ -185,6 +195,9 @@ func (m *Manager) Plan(ctx context.Context, args state.Arguments) ([]host.Step, 
 		return nil, err
 	}
 	effects, err := m.effects(ctx, t)
+	if errors.Is(err, errNothingToDo) && m.reread(ctx) == nil && len(m.missing(args).packages) == 0 {
+		return nil, nil // another package manager has done it in the meantime
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -199,8 +212,7 @@ func (m *Manager) Plan(ctx context.Context, args state.Arguments) ([]host.Step, 
 
 // holds reports whether the effects on the packages that a transaction names are there.
 func (m *Manager) holds(ctx context.Context, t transaction, effects []effect) bool {
-	m.Forget()
-	if m.read(ctx) != nil {
+	if m.reread(ctx) != nil {
 		return false
 	}
 	for _, e := range effects {
@@ -269,7 +281,7 @@ func (m *Manager) effects(ctx context.Context, t transaction) ([]effect, error) 
 		return nil, err
 	}
 	if len(effects) == 0 && t.verb != "latest" {
-		return nil, fmt.Errorf("the package manager would do nothing to %s %s, and gives no reason", t.verb, strings.Join(t.names(), ", "))
+		return nil, fmt.Errorf("%w to %s %s, and gives no reason", errNothingToDo, t.verb, strings.Join(t.names(), ", "))
 	}
 	effects = slices.DeleteFunc(effects, func(e effect) bool { // what planned steps do already
 		v, planned := m.world.Package(e.name)
@@ -309,12 +321,21 @@ func stepsOf(effects []effect, apply func(ctx context.Context) error) []host.Ste
 		case e.from != "":
 			change.Do = "upgrade"
 		}
-		steps = append(steps, host.Step{Change: change, Predict: func(w *host.World) { w.SetPackage(e.name, e.to) }})
+		steps = append(steps, host.Step{Change: change, Predict: e.predict})
 	}
 	if len(steps) > 0 {
 		steps[0].Apply = apply
 	}
 	return steps
+}
+
+// predict plans the effect.
+func (e effect) predict(w *host.World) {
+	if e.remove {
+		w.RemovePackage(e.name, e.purge)
+	} else {
+		w.SetPackage(e.name, e.to)
+	}
 }
 
 // execute runs a transaction.
