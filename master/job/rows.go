@@ -110,6 +110,11 @@ func (s *Store) readRows(ctx context.Context, j *Job, ids []target.PeelID, place
 	if err != nil {
 		return nil, err
 	}
+	if j.Status.Final() && len(stored) < len(ids) {
+		if err := s.askLeader(ctx, j, keys, stored); err != nil {
+			return nil, err
+		}
+	}
 	rows := make([]sizedRow, len(ids))
 	for i, id := range ids {
 		m, returned := stored[keys[i]]

@@ -1,0 +1,65 @@
+package job_test
+
+import (
+	"bytes"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+)
+
+// A lagging bus answers direct reads of the returns as a copy without any of them would: from an empty stream.
+type lagging struct{ nats.InProcessConnProvider }
+
+func (l lagging) InProcessConn() (net.Conn, error) {
+	c, err := l.InProcessConnProvider.InProcessConn()
+	return laggingConn{c}, err
+}
+
+type laggingConn struct{ net.Conn }
+
+func (c laggingConn) Write(p []byte) (int, error) {
+	_, err := c.Conn.Write(bytes.ReplaceAll(p, []byte("$JS.API.DIRECT.GET.KV_job-returns "), []byte("$JS.API.DIRECT.GET.KV_job-laggard ")))
+	return len(p), err
+}
+
+// The record of a job says that it is complete before every copy of the returns has them.
+func TestAReturnThatACopyDoesNotHaveYetIsNotMissing(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		js := b.JetStream(t)
+		if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "KV_job-laggard", AllowDirect: true}); err != nil {
+			t.Fatal(err)
+		}
+		late, err := jetstream.New(b.Conn(t, grants.RoleMaster, "m1", nats.InProcessServer(lagging{b})))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := job.NewStore(t.Context(), late)
+		if err != nil {
+			t.Fatal(err)
+		}
+		j := claim("web-01", "web-02", "away")
+		j.Status, j.Published, j.Sent = job.Running, 3, time.Now()
+		create(t, s, j)
+		put(t, js, wire.Return{JID: j.JID, Peel: "web-01", Result: wire.Result{Success: true, Data: "pong"}, V: wire.Version})
+		put(t, js, wire.Return{JID: j.JID, Peel: "web-02", Result: wire.Result{Error: "no"}, V: wire.Version})
+		if got := rows(t, s, j.JID); got["web-01"].State != job.RowWaiting {
+			t.Fatalf("the copy does not lag: %+v", got)
+		}
+		j.Status, j.ReturnCount = job.Partial, 2
+		if err := s.Update(t.Context(), j); err != nil {
+			t.Fatal(err)
+		}
+		got := rows(t, s, j.JID)
+		if got["web-01"].State != job.RowOK || got["web-01"].Return.Data != "pong" || got["web-02"].State != job.RowFailed || got["away"].State != job.RowMissing {
+			t.Errorf("%+v", got)
+		}
+	})
+}
