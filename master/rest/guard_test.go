@@ -67,7 +67,7 @@ var (
 		{"POST", "/api/v1/sync/unpin", order, nil},
 		{"POST", "/api/v1/sync/retry", order, object{}},
 		{"POST", "/api/v1/sync/now", order, nil},
-		{"GET", "/api/v1/schedules", []credential.Scope{read}, nil},
+		{"GET", "/api/v1/schedules", []credential.Scope{read, run, credential.ScopeSync}, nil},
 		{"POST", "/api/v1/schedules", nil, object{"name": "x", "function": "test.ping", "every": 60_000}},
 		{"GET", "/api/v1/schedules/{id}", nil, nil},
 		{"DELETE", "/api/v1/schedules/{id}", nil, nil},

@@ -228,7 +228,7 @@ func (s *system) provoke(check func(method, path string, a answer)) {
 		{"POST", "/api/v1/sync/retry", runner},
 		{"POST", "/api/v1/sync/now", runner},
 		{"POST", "/api/v1/schedules", runner},
-		{"GET", "/api/v1/schedules", runner},
+		{"GET", "/api/v1/schedules", runner}, // not denied: its list is empty
 		{"GET", "/api/v1/schedules/{id}", runner},
 		{"DELETE", "/api/v1/schedules/{id}", runner},
 		{"POST", "/api/v1/schedules/{id}/pause", runner},

@@ -2,6 +2,8 @@ package rest
 
 import (
 	"context"
+	"net/http"
+	"slices"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -22,9 +24,13 @@ func (r *routes) registerSchedules(a huma.API) {
 		Operation: func(method, path, id, summary string, open bool, problems ...int) huma.Operation {
 			var scopes []credential.Scope
 			if open {
-				scopes = readScope
+				scopes = []credential.Scope{credential.ScopeRead, credential.ScopeDispatch, credential.ScopeSync}
 			}
-			return r.operation(method, path, id, summary, scopes, problems...)
+			op := r.operation(method, path, id, summary, scopes, problems...)
+			if open { // every token may ask
+				op.Errors = slices.DeleteFunc(op.Errors, func(status int) bool { return status == http.StatusForbidden })
+			}
+			return op
 		},
 		IsAdmin: func(ctx context.Context) bool { return tokenOf(ctx).Has(credential.ScopeAdmin) },
 		Ask: func(ctx context.Context, noun, verb string, question, answer any) error {

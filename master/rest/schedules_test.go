@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -26,6 +27,8 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/push"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/worktree"
 	"github.com/seed-c01c3da5/zester/reconciler/propose"
+	"github.com/seed-c01c3da5/zester/reconciler/status"
+	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -81,14 +84,13 @@ func TestTheRequestsOfThePrintedAPI(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
 		s.writes(dir)
 		var asked []wire.Request
-		busy := false
+		no := wire.Result{} // what the peel refuses to do, if it has an error
 		peel := s.peel("web-01", nil, func(nc *nats.Conn, r wire.Request) {
-			if asked = append(asked, r); !busy {
+			if asked = append(asked, r); no.Error == "" {
 				echo("web-01")(nc, r)
 				return
 			}
 			ack(nc, "web-01", r)
-			no := wire.Result{Error: "the entry runs already"}
 			say(nc, wire.ReturnOf(r.JID, "web-01"), wire.Return{JID: r.JID, Peel: "web-01", Result: no, Epoch: r.Epoch, V: wire.Version})
 		})
 		admin, base := s.admin(), "/api/v1/schedules"
@@ -135,8 +137,11 @@ func TestTheRequestsOfThePrintedAPI(t *testing.T) {
 				break
 			}
 		}
-		if none := want[schedules.Page](t, s.ask(s.reader(), "GET", base, nil), 200); none.Items == nil || len(none.Items) != 0 {
-			t.Errorf("%+v", none)
+		dispatcher := s.token(credential.TokenRequest{Name: "dispatcher", Scopes: []credential.Scope{credential.ScopeDispatch}})
+		for _, token := range []string{s.reader(), dispatcher} {
+			if none := want[schedules.Page](t, s.ask(token, "GET", base, nil), 200); none.Items == nil || len(none.Items) != 0 {
+				t.Errorf("%+v", none)
+			}
 		}
 		ran := time.Now().Add(-time.Minute)
 		entry := wire.EntryReport{Name: "daily-health-check", State: "active", Next: time.Now().Add(time.Hour), InRow: 3, Error: "exit code 1"}
@@ -165,11 +170,25 @@ func TestTheRequestsOfThePrintedAPI(t *testing.T) {
 		if one := want[schedules.Schedule](t, s.ask(admin, "GET", base+"/1", nil), 200); one.Enabled || one.NextRun != 0 {
 			t.Errorf("paused after errors: %+v", one)
 		}
+		no.Error = `cannot run "daily-health-check": the entry is not active`
 		refused(t, s.ask(admin, "POST", base+"/1/run", nil), 400, "unpause it first")
+		no.Error = "" // the peel ended the pause, and its report does not say so yet
+		if d := want[schedules.Done](t, s.ask(admin, "POST", base+"/1/run", nil), 200); d.Status != "dispatched" {
+			t.Errorf("%+v", d)
+		}
+		entry.State, entry.Why = "paused_invalid", "no prompts in peel.yaml"
+		s.reports(peel, "web-01", entry)
+		if one := want[schedules.Schedule](t, s.ask(admin, "GET", base+"/1", nil), 200); one.State != "paused_invalid" || !strings.Contains(one.Why, "no prompts in peel.yaml") {
+			t.Errorf("an entry that its peel cannot run: %+v", one)
+		}
+		for _, verb := range []string{"run", "unpause"} {
+			refused(t, s.ask(admin, "POST", base+"/1/"+verb, nil), 409, "web-01 cannot run daily-health-check: no prompts in peel.yaml")
+		}
 		entry.State, entry.Running = "active", 1
 		s.reports(peel, "web-01", entry)
-		busy = true
+		no.Error = "the entry runs already"
 		refused(t, s.ask(admin, "POST", base+"/1/run", nil), 409, "web-01: the entry runs already")
+		no.Error = ""
 		refused(t, s.ask(admin, "DELETE", base+"/1", nil), 409, "is running on web-01")
 		entry.Running = 0
 		s.reports(peel, "web-01", entry)
@@ -192,19 +211,35 @@ func TestWhatAScheduleCannotBe(t *testing.T) {
 		s.writes(dir)
 		admin, base := s.admin(), "/api/v1/schedules"
 		for text, body := range map[string]object{
-			"prompt is missing":          {"name": "x", "cron": "0 9 * * *"},
-			"0 timings":                  {"name": "x", "prompt": "p"},
-			"2 timings":                  {"name": "x", "prompt": "p", "cron": "0 9 * * *", "every": 5000},
-			"61":                         {"name": "x", "prompt": "p", "cron": "61 9 * * *"},
-			"every: 0 ms":                {"name": "x", "prompt": "p", "every": 0},
-			"every: -5 ms":               {"name": "x", "prompt": "p", "every": -5},
-			"at: 5 is not a time":        {"name": "x", "prompt": "p", "at": 5},
-			"delete_after_run is for":    {"name": "x", "prompt": "p", "every": 5000, "delete_after_run": true},
-			"settings/api/x.yaml":        {"name": "x", "prompt": "p", "schedule": "whenever it suits"},
-			`did you mean \"interval\"?`: {"name": "x", "prompt": "p", "every": 5000, "intervall": 5},
-			"the field api is written":   {"name": "x", "prompt": "p", "every": 5000, "api": object{"id": 7}},
+			"prompt is missing":                     {"name": "x", "cron": "0 9 * * *"},
+			"0 timings":                             {"name": "x", "prompt": "p"},
+			"2 timings":                             {"name": "x", "prompt": "p", "cron": "0 9 * * *", "every": 5000},
+			"61":                                    {"name": "x", "prompt": "p", "cron": "61 9 * * *"},
+			"every: 0 ms":                           {"name": "x", "prompt": "p", "every": 0},
+			"every: -5 ms":                          {"name": "x", "prompt": "p", "every": -5},
+			"at: 5 is not a time":                   {"name": "x", "prompt": "p", "at": 5},
+			"is over, so the entry would never run": {"name": "x", "prompt": "p", "at": time.Now().Add(-time.Hour).UnixMilli(), "delete_after_run": true},
+			"delete_after_run is for":               {"name": "x", "prompt": "p", "every": 5000, "delete_after_run": true},
+			"settings/api/x.yaml":                   {"name": "x", "prompt": "p", "schedule": "whenever it suits"},
+			`did you mean \"interval\"?`:            {"name": "x", "prompt": "p", "every": 5000, "intervall": 5},
+			"the field api is written":              {"name": "x", "prompt": "p", "every": 5000, "api": object{"id": 7}},
 		} {
 			refused(t, s.ask(admin, "POST", base, body), 400, text)
+		}
+		want[schedules.Added](t, s.ask(admin, "POST", base, object{"name": "fixed", "prompt": "p", "every": 5000}), 200)
+		want[schedules.Added](t, s.ask(admin, "POST", base, object{"name": "own", "prompt": "p", "every": 5000, "interval_from": "end", "catch_up": "skip"}), 200)
+		for name, lines := range map[string][]string{
+			"fixed": {"interval_from: start", "catch_up: run_once", "catch_up_max: 1"}, "own": {"interval_from: end", "catch_up: skip"},
+		} {
+			out, err := exec.Command("git", "-C", filepath.Join(dir, "fleet.git"), "show", "main:settings/api/"+name+".yaml").CombinedOutput()
+			if err != nil {
+				t.Fatal(err, string(out))
+			}
+			for _, line := range lines {
+				if !strings.Contains(string(out), line+"\n") {
+					t.Errorf("%s has no %s:\n%s", name, line, out)
+				}
+			}
 		}
 		good := object{"prompt": "Check the queue", "every": "5m"}
 		first := want[schedules.Added](t, s.request("POST", base, admin, map[string]string{"Content-Type": "application/json", "Idempotency-Key": "k1"}, body(good)), 200)
@@ -217,6 +252,41 @@ func TestWhatAScheduleCannotBe(t *testing.T) {
 		refused(t, s.ask(admin, "GET", base+"/0", nil), 400, "neither the number nor the name")
 		refused(t, s.ask(admin, "GET", base+"/a*b", nil), 400, "neither the number nor the name")
 		refused(t, s.ask(admin, "POST", base+"/check-the-queue/run", nil), 409, "no peel reports the entry")
+	})
+}
+
+// TestARevisionThatWaitsIsNamed has a reconciler that holds a revision back.
+func TestARevisionThatWaitsIsNamed(t *testing.T) {
+	dir := t.TempDir()
+	bubble(t, func(t *testing.T, s *system) {
+		s.writes(dir)
+		var sync status.Sync
+		sync.LastAttempted, sync.Blocked, sync.Errors = settings.Commit(strings.Repeat("a", 40)), "0c29800e", []string{"too much would go"}
+		for _, verb := range []string{"status", "now"} {
+			_, err := s.bus.Conn(t, grants.RoleMaster, "m8").Subscribe(wire.API("sync", verb, "*"), func(m *nats.Msg) {
+				data, err := canon.Marshal(sync)
+				if err != nil || m.Respond(data) != nil {
+					t.Error("no reply")
+				}
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		admin, base := s.admin(), "/api/v1/schedules"
+		const text = "revision aaaaaaaa waits for approval, and later commits with it: too much would go; zester sync approve 0c29800e lets it out"
+		if a := want[schedules.Added](t, s.ask(admin, "POST", base, object{"name": "x", "function": "test.ping", "every": 5000}), 200); a.Waits != text {
+			t.Errorf("added: %q", a.Waits)
+		}
+		refused(t, s.ask(admin, "POST", base+"/x/run", nil), 409, text)
+		if d := want[schedules.Done](t, s.ask(admin, "DELETE", base+"/x", nil), 200); d.Waits != text {
+			t.Errorf("removed: %q", d.Waits)
+		}
+		y := object{"name": "y", "function": "test.ping", "every": 5000}
+		header := map[string]string{"Content-Type": "application/json", "Idempotency-Key": "k"}
+		added := want[schedules.Added](t, s.request("POST", base, admin, header, body(y)), 200)
+		sync.LastAttempted = settings.Commit(added.Commit)
+		refused(t, s.request("POST", base+"?wait=20s", admin, header, body(y)), 409, "waits for approval")
 	})
 }
 

@@ -40,6 +40,7 @@ type intent struct {
 	request []byte // what tells this request from others of the user: its key or itself
 	propose bool
 	dry     bool   // it is only checked
+	added   bool   // it is a new entry
 	unasked bool   // it is the master's own, and nobody asked for it
 	title   string // of the commit
 	body    string
@@ -84,7 +85,7 @@ func (on *session) add(ctx context.Context, req *reply.Request) (any, string, er
 func (on *session) added(ctx context.Context, by string, q schedules.Add, request []byte, id int) (*schedules.Changed, error) {
 	known := id != 0
 	out, err := on.make(ctx, intent{
-		user: by, request: request, propose: q.Propose, dry: q.Dry, title: "add " + edit.EntryName(q.Name), body: "Requested as " + strconv.Quote(q.Name) + " for " + q.Target + ".",
+		user: by, request: request, propose: q.Propose, dry: q.Dry, added: true, title: "add " + edit.EntryName(q.Name), body: "Requested as " + strconv.Quote(q.Name) + " for " + q.Target + ".",
 		on: func(r *edit.Repo) (string, map[string][]byte, *plan.DeclaredEntry, error) {
 			if known {
 				if made := r.ByID(id); len(made) > 0 {
@@ -301,6 +302,9 @@ func (on *session) try(ctx context.Context, w intent) (*schedules.Changed, error
 		return on.describe(done, head.Commit.Hash.String()), nil
 	}
 	result, err := on.check(repo, files)
+	if err == nil && w.added {
+		err = checkFuture(result.ByName(entry))
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -449,6 +453,16 @@ func (on *session) check(r *edit.Repo, files map[string][]byte) (*edit.Repo, err
 		return nil, refuse("400", "%w", errs)
 	}
 	return result, nil
+}
+
+// checkFuture refuses a new entry whose times are all over: it would never run, and delete_after_run would never remove it.
+func checkFuture(made []*plan.DeclaredEntry) error {
+	for _, e := range made {
+		if n := len(e.Entry.Clock.At); n > 0 && e.Entry.Clock.At[n-1].Before(time.Now()) {
+			return refuse("400", "at: %s is over, so the entry would never run", e.Entry.Clock.At[n-1].UTC().Format(time.RFC3339))
+		}
+	}
+	return nil
 }
 
 // describe returns the reply to a request whose change the revision has already.

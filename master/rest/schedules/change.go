@@ -14,6 +14,7 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/propose/schedules"
 	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -59,6 +60,7 @@ type Added struct {
 	Proposed bool   `json:"proposed,omitempty" doc:"The branch is not the one that the fleet follows, so the entry waits for a merge."`
 	URL      string `json:"url,omitempty" doc:"Page of the pull request."`
 	Repeated bool   `json:"repeated,omitempty" doc:"The commit was made before, mostly by an earlier request with the same key."`
+	Waits    string `json:"waits,omitempty" doc:"The revision that waits for approval, this commit with it, and the command that lets it out."`
 }
 
 func (o Options) add(ctx context.Context, in *addInput) (*addOutput, error) {
@@ -78,6 +80,7 @@ func (o Options) add(ctx context.Context, in *addInput) (*addOutput, error) {
 	if err != nil {
 		return nil, huma.Error400BadRequest(err.Error())
 	}
+	promised(q.Fields)
 	q.Key = in.Key
 	var out schedules.Changed
 	if err := o.Ask(ctx, "schedule", "add", q, &out); err != nil {
@@ -93,8 +96,26 @@ func (o Options) add(ctx context.Context, in *addInput) (*addOutput, error) {
 	}
 	return &addOutput{Added{
 		Status: "ok", ID: out.ID, NextRun: millis(out.Next), Entry: out.Entry, File: out.File, Commit: out.Commit, Branch: out.Branch,
-		Proposed: out.Proposed, URL: out.URL, Repeated: out.Repeated,
+		Proposed: out.Proposed, URL: out.URL, Repeated: out.Repeated, Waits: o.waiting(ctx),
 	}}, nil
+}
+
+// madeUpFor is how long after its time an entry with at still runs, unless the request says otherwise.
+const madeUpFor = 24 * time.Hour
+
+// promised sets what the API promises beside the fields of a request: every is a fixed interval, and a run that was missed while a
+// peel was down is made up, once.
+func promised(fields map[string]any) {
+	if fields["interval"] != nil && fields["interval_from"] == nil {
+		fields["interval_from"] = string(schedule.FromStart)
+	}
+	if fields["catch_up"] != nil || fields["catch_up_max"] != nil {
+		return
+	}
+	fields["catch_up"], fields["catch_up_max"] = string(schedule.CatchUpRunOnce), int64(1)
+	if fields["at"] != nil && fields["start_deadline"] == nil {
+		fields["start_deadline"] = strictyaml.FormatDuration(madeUpFor)
+	}
 }
 
 // byHand returns the problem with the patch if the master may not write to the repo.
@@ -111,6 +132,7 @@ type Done struct {
 	Commit string   `json:"commit,omitempty"`
 	URL    string   `json:"url,omitempty" doc:"Page of the pull request."`
 	JID    wire.JID `json:"jid,omitempty" doc:"The job that does it on the peels."`
+	Waits  string   `json:"waits,omitempty" doc:"The revision that waits for approval, this commit with it, and the command that lets it out."`
 }
 
 type (
@@ -161,7 +183,7 @@ func (o Options) change(ctx context.Context, verb, done string, q schedules.Chan
 	if err := byHand(&out); err != nil {
 		return nil, err
 	}
-	return &doneOutput{Done{Status: done, Commit: out.Commit, URL: out.URL}}, nil
+	return &doneOutput{Done{Status: done, Commit: out.Commit, URL: out.URL, Waits: o.waiting(ctx)}}, nil
 }
 
 func (o Options) pause(ctx context.Context, in *pauseInput) (*doneOutput, error) {
@@ -184,7 +206,7 @@ func (o Options) hold(ctx context.Context, in *pauseInput, verb, function, done 
 	if in.Reason != "" && function == "schedule.pause" {
 		args["reason"] = in.Reason
 	}
-	return o.dispatch(ctx, f, function, args, done)
+	return o.ask(ctx, f, function, args, done)
 }
 
 func (o Options) run(ctx context.Context, in *idInput) (*doneOutput, error) {
@@ -192,25 +214,33 @@ func (o Options) run(ctx context.Context, in *idInput) (*doneOutput, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !shown(s, f).Enabled {
-		return nil, huma.Error400BadRequest(s.Entry + " is paused: unpause it first")
+	if !s.Enabled {
+		return nil, huma.Error400BadRequest(s.Entry + " is paused in the config repo: unpause it with commit=true first")
 	}
-	out, err := o.dispatch(ctx, f, "schedule.run", map[string]any{"entry": s.Entry}, "dispatched")
-	if err != nil {
-		return nil, err
-	}
-	return out, o.begun(ctx, out.Body.JID)
+	return o.ask(ctx, f, "schedule.run", map[string]any{"entry": s.Entry}, "dispatched")
 }
 
 const (
-	beginsWithin = 3 * time.Second // usually peels reply sooner whether they began a run
-	lookAgain    = 100 * time.Millisecond
+	repliesWithin = 3 * time.Second // usually peels reply sooner
+	lookAgain     = 100 * time.Millisecond
 )
 
-// begun returns an error if no peel began the run that a job asks for, such as because one is in flight: peels know that, and reports
-// only what was. It is nil if that is not known in time.
-func (o Options) begun(ctx context.Context, jid wire.JID) error {
-	for end := time.Now().Add(beginsWithin); time.Now().Before(end); {
+// ask runs a function of the scheduler on the peels of an entry. The error is that of the peels, if none did what it was asked to:
+// they know what they do now, and reports only what was. It is nil if that is not known in time.
+func (o Options) ask(ctx context.Context, f *facts, function string, args map[string]any, done string) (*doneOutput, error) {
+	if f.invalid != "" && f.usable == 0 {
+		return nil, huma.Error409Conflict(f.invalid)
+	}
+	out, err := o.dispatch(ctx, f, function, args, done)
+	if err != nil {
+		return nil, err
+	}
+	return out, o.answered(ctx, out.Body.JID)
+}
+
+// answered waits for the peels of a job, and returns their error.
+func (o Options) answered(ctx context.Context, jid wire.JID) error {
+	for end := time.Now().Add(repliesWithin); time.Now().Before(end); {
 		page, err := o.Returns(ctx, jid)
 		if err != nil {
 			return nil // the job goes on
@@ -227,6 +257,9 @@ func (o Options) begun(ctx context.Context, jid wire.JID) error {
 	return nil
 }
 
+// notActive is what a peel replies about an entry that is paused: scheduler.ErrNotActive.
+const notActive = "the entry is not active"
+
 // refusal returns the error of the first peel, if no peel of the rows did what it was asked to.
 func refusal(rows []job.Row) error {
 	var first error
@@ -236,6 +269,9 @@ func refusal(rows []job.Row) error {
 			return nil
 		case first == nil:
 			first = huma.Error409Conflict(fmt.Sprintf("%s: %s", row.Peel, row.Return.Error))
+			if strings.Contains(row.Return.Error, notActive) {
+				first = huma.Error400BadRequest(fmt.Sprintf("%s: %s: unpause it first", row.Peel, row.Return.Error))
+			}
 		}
 	}
 	return first
@@ -244,7 +280,11 @@ func refusal(rows []job.Row) error {
 // dispatch runs a function of the scheduler on the peels that report the entry.
 func (o Options) dispatch(ctx context.Context, f *facts, function string, args map[string]any, done string) (*doneOutput, error) {
 	if len(f.peels) == 0 {
-		return nil, huma.Error409Conflict("no peel reports the entry: the commit is not applied yet, or its target selects none")
+		text := "no peel reports the entry: the commit is not applied yet, or its target selects none"
+		if waits := o.waiting(ctx); waits != "" {
+			text += "; " + waits
+		}
+		return nil, huma.Error409Conflict(text)
 	}
 	j, err := o.Submit(ctx, job.Spec{JID: wire.NewJID(), Function: function, Args: args, Targets: f.peels, TargetExpr: "L@" + listed(f.peels), Timeout: jobTime})
 	if err != nil {

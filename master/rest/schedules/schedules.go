@@ -11,6 +11,7 @@
 package schedules
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,7 +50,7 @@ const (
 type Options struct {
 	NC       *nats.Conn
 	Coverage *coverage.Table
-	// Operation describes a route that needs the scope admin, or read if open is set.
+	// Operation describes a route that needs the scope admin, or any other if open is set.
 	Operation func(method, path, id, summary string, open bool, problems ...int) huma.Operation
 	IsAdmin   func(context.Context) bool
 	// Ask sends a request to a service of masters in the name of the caller, and decodes the reply.
@@ -122,6 +123,8 @@ type RunFacts struct {
 	LastResult        string `json:"last_result,omitempty" doc:"ok, or the error of the newest run that failed last on its peel."`
 	ConsecutiveErrors uint64 `json:"consecutive_errors" doc:"The most on any peel."`
 	Running           int    `json:"running,omitempty" doc:"Runs in flight."`
+	State             string `json:"state,omitempty" doc:"paused_invalid if a peel cannot run the entry."`
+	Why               string `json:"why,omitempty" doc:"Why it cannot."`
 }
 
 // Page is a page of schedule entries.
@@ -211,6 +214,9 @@ type facts struct {
 	peels  []target.PeelID
 	paused int
 	next   time.Time
+	usable int // peels that can run it
+	// invalid says why a peel cannot run the entry.
+	invalid string
 }
 
 // facts reads the newest reports of the peels that have the entries.
@@ -250,18 +256,27 @@ func (o Options) facts(ctx context.Context, list []schedules.Schedule) (map[stri
 		}
 		for i := range r.Entries {
 			if f := all[r.Entries[i].Name]; f != nil {
-				f.add(&r.Entries[i])
+				f.add(r.Peel, &r.Entries[i])
 			}
 		}
 	}
 	return all, nil
 }
 
+// stateInvalid is the state of an entry that its peel cannot run. Unpausing does not help.
+const stateInvalid = "paused_invalid"
+
 // add adds the report of one peel.
-func (f *facts) add(e *wire.EntryReport) {
+func (f *facts) add(peel target.PeelID, e *wire.EntryReport) {
 	f.Peels++
 	f.Running += e.Running
 	f.ConsecutiveErrors = max(f.ConsecutiveErrors, e.InRow)
+	if e.State == stateInvalid {
+		f.State, f.invalid = e.State, fmt.Sprintf("%s cannot run %s: %s", peel, e.Name, cmp.Or(e.Why, "it lacks its function or its zone"))
+		f.Why = f.invalid
+	} else {
+		f.usable++
+	}
 	if strings.HasPrefix(e.State, "paused") {
 		f.paused++
 	} else if !e.Next.IsZero() && (f.next.IsZero() || e.Next.Before(f.next)) {
@@ -321,10 +336,32 @@ func (o Options) wait(ctx context.Context, commit string, limit time.Duration) e
 		if err == nil && string(s.LastGood.Commit) == commit && s.Is(status.Ready) {
 			return nil
 		}
+		if err == nil && string(s.LastAttempted) == commit && s.Blocked != "" {
+			return huma.Error409Conflict("the commit " + commit + " was made; " + waits(&s))
+		}
 		select {
 		case <-ctx.Done():
 			return huma.Error503ServiceUnavailable("the commit " + commit + " was made, and the fleet has not applied it yet")
 		case <-time.After(waitEvery):
 		}
 	}
+}
+
+// statusTime bounds the question whether a revision waits.
+const statusTime = 2 * time.Second
+
+// waiting says which revision waits for approval, and how to let it out; empty if none does, or that is not known.
+func (o Options) waiting(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(ctx, statusTime)
+	defer cancel()
+	var s status.Sync
+	if err := o.Ask(ctx, "sync", "status", nil, &s); err != nil || s.Blocked == "" {
+		return ""
+	}
+	return waits(&s)
+}
+
+func waits(s *status.Sync) string {
+	return fmt.Sprintf("revision %s waits for approval, and later commits with it: %s; zester sync approve %s lets it out",
+		s.LastAttempted.Short(), strings.Join(s.Errors, "; "), s.Blocked)
 }
