@@ -28,9 +28,11 @@ func (p *pass) assign() *assignment {
 			return a
 		}
 	}
-	a := &assignment{rules: rules, fleet: p.fleet, version: version, signatures: rules.Assign(p.fleet)}
-	for _, rule := range rules.Rules {
-		if len(p.fleet.Select(rule.Expr)) == 0 {
+	a := &assignment{rules: rules, fleet: p.fleet, version: version}
+	var selects []bool
+	a.signatures, selects = rules.Assign(p.fleet)
+	for i, rule := range rules.Rules {
+		if !selects[i] {
 			a.warnings = append(a.warnings, warningf(rule.Pos, "%s matches no peel", rule.Expr))
 			continue
 		}

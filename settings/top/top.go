@@ -173,22 +173,26 @@ func (f *File) refs(rules []int) []Ref {
 	return refs
 }
 
-// Assign returns the references of every peel of the index, grouping peels with equal lists. It evaluates each rule once.
-// Signatures are sorted by their references.
-func (f *File) Assign(ix *peelindex.Index) []Signature {
+// Assign returns the references of every peel of the index, grouping peels with equal lists, and for each rule whether it
+// selects a peel. It evaluates each rule once. Signatures are sorted by their references.
+func (f *File) Assign(ix *peelindex.Index) (signatures []Signature, selects []bool) {
 	exprs := make([]*target.Expr, len(f.Rules))
 	for i := range f.Rules {
 		exprs[i] = f.Rules[i].Expr
 	}
 	var all []Signature
+	selects = make([]bool, len(exprs))
 	for _, part := range ix.Partition(exprs) {
+		for _, rule := range part.Matches {
+			selects[rule] = true
+		}
 		var names []string
 		for _, r := range f.refs(part.Matches) {
 			names = append(names, r.Name)
 		}
 		all = append(all, Signature{Refs: names, Peels: part.Peels})
 	}
-	return join(all)
+	return join(all), selects
 }
 
 // join merges signatures with equal references; different rules can result in the same list.

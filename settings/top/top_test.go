@@ -91,7 +91,7 @@ base:
 		peels[id] = target.Peel{ID: id, Facts: target.Facts{"n": int64(i % 9)}}
 		ix.Put(id, peels[id].Facts)
 	}
-	signatures := f.Assign(ix)
+	signatures, selects := f.Assign(ix)
 	var seen []string
 	n := 0
 	for _, s := range signatures {
@@ -105,6 +105,9 @@ base:
 				t.Errorf("%s gets %v, Select says %s", id, s.Refs, got)
 			}
 		}
+	}
+	if want := []bool{true, true, true, false, false}; !slices.Equal(selects, want) { // there is neither a1 nor b2
+		t.Errorf("the rules that select a peel are %v", selects)
 	}
 	if want := []string{"", "one", "one two", "two one"}; !slices.Equal(seen, want) {
 		t.Errorf("signatures are %q, want %q", seen, want)
