@@ -234,7 +234,7 @@ func TestTheAnswerToAnOrderReadsTheRecordWithTheOrder(t *testing.T) {
 		waits := b.wiped()
 		b.stop() // the test takes the place of the loop, which does nothing more
 		l := b.term.loop
-		if err := l.onOrder(b.t.Context(), control.NewOrder("approve", "op", false, control.Approve(waits.Blocked, "op"))); err != nil {
+		if err := l.onOrder(b.t.Context(), control.NewOrder("approve", "op", false, control.Approve(status.ApproveRequest{Hash: waits.Blocked}, "op"))); err != nil {
 			t.Fatal(err)
 		}
 		if out := l.newest.Load().Sync; out.Blocked != "" {

@@ -101,11 +101,7 @@ func (l *loop) onRing(ring *sops.Ring) {
 func (l *loop) onOrder(ctx context.Context, o *control.Order) error {
 	s := &l.state
 	if o.Change != nil {
-		var frozen settings.Commit
-		if f := decide.FreezeOf(s); f != nil {
-			frozen = f.Commit
-		}
-		next, err := o.Change(s.Record, control.Seen{Now: time.Now(), Owner: s.Owner, Head: s.Source.Head, Source: s.Own, Frozen: frozen})
+		next, err := o.Change(s.Record, control.Seen{Now: time.Now(), Owner: s.Owner, Head: s.Source.Head, Source: s.Own, Frozen: decide.FrozenOf(s)})
 		if err == nil {
 			err = l.put(ctx, next)
 		}
@@ -119,7 +115,7 @@ func (l *loop) onOrder(ctx context.Context, o *control.Order) error {
 		l.log.Info("order carried out", "order", o.Verb, "by", o.By)
 	}
 	l.state.Shown.Order = control.Carried{Verb: o.Verb, By: o.By, Time: time.Now()}
-	l.show(s.Shown.Waits) // before the answer, which reads it; the next write may take long
+	l.show() // before the answer, which reads it; the next write may take long
 	o.Accept(nil)
 	w := waiter{order: o}
 	if o.Read {

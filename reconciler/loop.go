@@ -14,7 +14,6 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/decide"
 	"github.com/seed-c01c3da5/zester/reconciler/metrics"
 	"github.com/seed-c01c3da5/zester/reconciler/record"
-	"github.com/seed-c01c3da5/zester/reconciler/rollout"
 	"github.com/seed-c01c3da5/zester/reconciler/source"
 	"github.com/seed-c01c3da5/zester/reconciler/worker"
 	"github.com/seed-c01c3da5/zester/settings/sops"
@@ -87,7 +86,7 @@ func (l *loop) run(ctx context.Context, in inputs) error {
 		if err != nil {
 			return err
 		}
-		l.show(next.Reason)
+		l.show()
 		l.settle(next)
 		if err := l.await(ctx, in, next.Until); err != nil {
 			return err
@@ -128,20 +127,18 @@ func (l *loop) act(ctx context.Context) (decide.Action, error) {
 	}
 }
 
-// observe updates the step of the rollout under way.
+// observe has package decide see the peels of the rollout under way.
 func (l *loop) observe(ctx context.Context) {
 	s := &l.state
-	r := s.Record.Rollout
+	r, p := s.Record.Rollout, s.Prepared
 	l.watch.follow(ctx, r)
-	switch p := s.Prepared; {
-	case r == nil:
-		s.Step = rollout.Step{}
-	case p != nil && p.Goal == decide.GoalOf(&s.Record):
-		l.watch.runs.Watch(p.Watched)
-		s.Step = rollout.Next(*r, l.watch.observe(&s.Record, p, s.Now))
-	case s.Step.Rollout.Commit != r.Commit:
-		s.Step = rollout.Step{}
+	if r == nil || p == nil || p.Goal != decide.GoalOf(&s.Record) {
+		s.Observe(nil)
+		return
 	}
+	l.watch.runs.Watch(p.Watched)
+	seen := l.watch.observe(&s.Record, p, s.Now)
+	s.Observe(&seen)
 }
 
 // fits reports whether the result of a task is still wanted.
@@ -239,8 +236,8 @@ func (l *loop) failed(err error) decide.Failure {
 }
 
 // show makes a new snapshot for other goroutines.
-func (l *loop) show(why decide.Reason) {
-	l.newest.Store(l.state.Show(l.task != nil, why))
+func (l *loop) show() {
+	l.newest.Store(l.state.Show(l.task != nil))
 }
 
 // settle calls Settle of the orders whose consequences are complete.

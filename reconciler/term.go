@@ -107,7 +107,7 @@ func (t *term) load(ctx context.Context, own record.Source, checkLease func() er
 		Session: decide.Session{Owner: t.r.o.Owner, Own: own, Repo: t.source.URL(), YieldAt: time.Now().Add(yieldAfter)},
 		Record:  last, RepublishAt: time.Now().Add(republishEvery),
 	}
-	t.loop.show("")
+	t.loop.show()
 	t.control = &control.Service{
 		NC: t.nc, JS: t.js, Orders: t.loop.orders, Newest: t.loop.newest.Load, Archive: t.archive, Progress: t.progress,
 		Settings: settings.NewStore(t.js), Fleet: t.fleet, OnCommand: t.r.o.OnCommand, Remove: w.Remove, Log: t.r.log,

@@ -101,7 +101,7 @@ func (a *app) describeSync(s *status.Sync) {
 		line("pinned", fmt.Sprintf("%s by %s, %s%s", p.Commit.Short(), p.By, when(p.Time), map[bool]string{true: ", until a newer commit comes"}[p.UntilNewer]))
 	}
 	if s.Blocked != "" {
-		line("waits", fmt.Sprintf("%s for zester sync approve %s", s.LastAttempted.Short(), s.Blocked))
+		line("waits", fmt.Sprintf("%s for zester sync approve %s --revision %[1]s", s.LastAttempted.Short(), s.Blocked))
 	}
 	if f := s.Frozen; f != nil && s.Rollout == nil {
 		line("frozen", fmt.Sprintf("%s: %s; zester sync approve %[1]s --override-freeze REASON lets it out", f.Commit.Short(), f))

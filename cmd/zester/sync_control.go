@@ -14,7 +14,7 @@ import (
 )
 
 func (a *app) syncApproveCommand() *cobra.Command {
-	var override, reason string
+	var override, reason, revision string
 	cmd := &cobra.Command{
 		Use:   "approve PLAN|WAVE|COMMIT",
 		Short: "Approve a waiting revision, open a gate, or override a freeze",
@@ -26,15 +26,18 @@ hash and waits again. A commit that exceeds the limits needs no approval if its
 message ends with the line that zester plan shows, such as "Zester-Allow:
 remove", unless it would remove everything.
 
-approve WAVE opens the manual gate after a wave: the next wave begins.
+approve WAVE opens the manual gate after a wave: the next wave begins. With
+--revision, as sync status prints it, the order is refused if another revision
+has come to the gate meanwhile.
 
 approve COMMIT --override-freeze REASON lets a revision go out that a freeze
-holds. The next revision waits again.
+holds: the newest one, or the one that goes out in waves. It holds until the
+freeze ends, and the next revision waits again.
 
 sync history and the audit log record the person and the reason.`,
 		Args: words("hash of the plan, the name of the wave or the commit"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			q := status.ApproveRequest{Reason: reason}
+			q := status.ApproveRequest{Reason: reason, Revision: revision}
 			if planHash.MatchString(args[0]) {
 				q.Hash = args[0]
 			} else {
@@ -52,6 +55,7 @@ sync history and the audit log record the person and the reason.`,
 	}
 	cmd.Flags().StringVar(&override, "override-freeze", "", "release the commit from the freeze, with this `REASON` to record")
 	cmd.Flags().StringVar(&reason, "reason", "", "`REASON` to record, one line")
+	cmd.Flags().StringVar(&revision, "revision", "", "`COMMIT` that may go on, or the beginning of its hash (default: any)")
 	cmd.MarkFlagsMutuallyExclusive("override-freeze", "reason")
 	return cmd
 }
@@ -183,17 +187,11 @@ func (a *app) steer(cmd *cobra.Command, ask func(context.Context, *api.Client) (
 	return a.withClient(func(client *api.Client) error { return a.steerWith(cmd.Context(), client, ask) })
 }
 
-// steerWith sends an order to the reconciler and prints the status after it. It fails if the newest commit is still refused.
+// steerWith sends an order to the reconciler and prints the status after it. It fails only if the order is not carried out.
 func (a *app) steerWith(ctx context.Context, client *api.Client, ask func(context.Context, *api.Client) (*status.Sync, error)) error {
 	s, err := ask(ctx, client)
 	if err != nil {
 		return err
 	}
-	if err := a.showSync(s); err != nil {
-		return err
-	}
-	if refused(s) {
-		return &failure{code: exitFailed}
-	}
-	return nil
+	return a.showSync(s)
 }

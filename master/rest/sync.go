@@ -176,6 +176,7 @@ type syncApproveInput struct {
 		Wave           string `json:"wave,omitempty" maxLength:"100" doc:"In place of hash: the wave whose gate is to be opened."`
 		OverrideFreeze bool   `json:"override_freeze,omitempty" doc:"The commit goes out although a freeze holds it; needs a reason."`
 		Reason         string `json:"reason,omitempty" maxLength:"300" doc:"One line for the history and the audit log."`
+		Revision       string `json:"revision,omitempty" minLength:"4" maxLength:"64" pattern:"^[0-9a-f]+$" doc:"The commit that may go on, as the status showed it, or the beginning of it. The order is refused if it is another."`
 	}
 }
 
@@ -184,7 +185,7 @@ func (r *routes) syncApprove(ctx context.Context, in *syncApproveInput) (*syncOu
 		return nil, huma.Error400BadRequest("give either the hash of a plan or the name of a wave")
 	}
 	return r.order(ctx, "approve", status.ApproveRequest{
-		Hash: in.Body.Hash, Wave: in.Body.Wave, Override: in.Body.OverrideFreeze, Reason: in.Body.Reason,
+		Hash: in.Body.Hash, Wave: in.Body.Wave, Override: in.Body.OverrideFreeze, Reason: in.Body.Reason, Revision: in.Body.Revision,
 	})
 }
 

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"strings"
 	"time"
 
 	"github.com/seed-c01c3da5/zester/reconciler/archive"
@@ -18,8 +19,8 @@ type Seen struct {
 	Head  settings.Commit // the newest commit of the branch, empty while it was not read
 	// Source is what this master follows.
 	Source record.Source
-	// Frozen is the revision that a freeze holds, empty if there is none.
-	Frozen settings.Commit
+	// Frozen are the revisions that a freeze holds: the one under way and the newest.
+	Frozen []rollout.Frozen
 }
 
 // A Change applies an order to a record and returns the new one. It is pure. Its error is a *[record.Refusal].
@@ -70,10 +71,13 @@ func Resume() Change {
 	}
 }
 
-// Approve lets the blocked revision go out once, if the hash of its plan begins with digits.
-func Approve(digits, by string) Change {
+// Approve lets the blocked revision go out once, if the hash of its plan begins with that of the request.
+func Approve(q status.ApproveRequest, by string) Change {
 	return func(r record.Record, s Seen) (record.Record, error) {
-		if err := r.CheckApproval(digits, s.Head); err != nil {
+		if err := r.CheckApproval(q.Hash, s.Head); err != nil {
+			return r, err
+		}
+		if err := checkRevision(q.Revision, r.Blocked.Commit); err != nil {
 			return r, err
 		}
 		given := record.Approval{Commit: r.Blocked.Commit, Hash: r.Blocked.Hash, By: by, Time: s.Now}
@@ -83,12 +87,33 @@ func Approve(digits, by string) Change {
 	}
 }
 
-// OpenGate lets the rollout continue after a wave with a manual gate has passed.
-func OpenGate(wave, why, by string) Change {
-	return func(r record.Record, s Seen) (record.Record, error) { return rollout.OpenGate(r, wave, by, why, s.Now) }
+// checkRevision returns a *[record.Refusal] if an order would let another revision go on than the one that the person saw.
+// digits begin the commit of that; empty digits are not checked.
+func checkRevision(digits string, goesOn settings.Commit) error {
+	switch {
+	case digits == "":
+		return nil
+	case len(digits) < status.MinRevision:
+		return record.Refuse("cannot approve for revision %q: give %d digits of the commit or more", digits, status.MinRevision)
+	case !strings.HasPrefix(string(goesOn), digits):
+		return record.Refuse("cannot approve for revision %.64s: the order would let %s go on; zester sync status shows it", digits, goesOn.Short())
+	}
+	return nil
 }
 
-// OverrideFreeze lets the revision that a freeze holds through, if its commit begins with digits.
+// OpenGate lets the rollout of the revision that the person saw continue after a wave with a manual gate has passed.
+func OpenGate(q status.ApproveRequest, by string) Change {
+	return func(r record.Record, s Seen) (record.Record, error) {
+		if r.Rollout != nil {
+			if err := checkRevision(q.Revision, r.Rollout.Commit); err != nil {
+				return r, err
+			}
+		}
+		return rollout.OpenGate(r, q.Wave, by, q.Reason, s.Now)
+	}
+}
+
+// OverrideFreeze lets a revision that a freeze holds through, if its commit begins with digits.
 func OverrideFreeze(digits, why, by string) Change {
 	return func(r record.Record, s Seen) (record.Record, error) {
 		return rollout.OverrideFreeze(r, s.Frozen, digits, by, why, s.Now)

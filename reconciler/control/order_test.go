@@ -9,6 +9,7 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/archive"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/record"
+	"github.com/seed-c01c3da5/zester/reconciler/rollout"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/top"
@@ -53,18 +54,24 @@ func TestOrders(t *testing.T) {
 		{"pause before the branch is read", record.Record{}, Pause("ann"), "", func(r record.Record) bool { return r.Suspended != nil }, ""},
 		{"resume", record.Record{Suspended: by}, Resume(), one, func(r record.Record) bool { return r.Suspended == nil }, ""},
 		{"resume what is not paused", record.Record{}, Resume(), one, nil, "nothing is paused"},
-		{"approve", waits, Approve(plan64[:8], "ann"), two, func(r record.Record) bool {
+		{"approve", waits, Approve(status.ApproveRequest{Hash: plan64[:8]}, "ann"), two, func(r record.Record) bool {
 			return r.Blocked == nil && *r.Approved == record.Approval{Commit: two, Hash: plan64, By: "ann", Time: now} && r.History[0].By == "ann"
 		}, ""},
-		{"approve another plan", waits, Approve("eeeeeeee", "ann"), two, nil, "that waits is now " + plan64},
-		{"approve after the branch moved", waits, Approve(plan64, "ann"), one, nil, "the branch has moved"},
-		{"approve before the branch is read", waits, Approve(plan64, "ann"), "", nil, "not read the branch"},
-		{"open a gate", gate, OpenGate("canary", "fine", "ann"), two, func(r record.Record) bool {
+		{"approve another plan", waits, Approve(status.ApproveRequest{Hash: "eeeeeeee"}, "ann"), two, nil, "that waits is now " + plan64},
+		{"approve after the branch moved", waits, Approve(status.ApproveRequest{Hash: plan64}, "ann"), one, nil, "the branch has moved"},
+		{"approve before the branch is read", waits, Approve(status.ApproveRequest{Hash: plan64}, "ann"), "", nil, "not read the branch"},
+		{"open a gate", gate, OpenGate(status.ApproveRequest{Wave: "canary", Reason: "fine"}, "ann"), two, func(r record.Record) bool {
 			return r.Rollout.Stage.OpenedBy == "ann" && r.History[0].Approvals[0] == status.Approval{What: "gate canary", By: "ann", Reason: "fine", Time: now}
 		}, ""},
-		{"open another gate", gate, OpenGate("half", "", "ann"), two, nil, "wave canary is under way"},
+		{"open the gate of the revision that was shown", gate, OpenGate(status.ApproveRequest{Wave: "canary", Revision: two[:8]}, "ann"), two, func(r record.Record) bool {
+			return r.Rollout.Stage.OpenedBy == "ann"
+		}, ""},
+		{"open the gate of another revision", gate, OpenGate(status.ApproveRequest{Wave: "canary", Revision: one[:8]}, "ann"), two, nil, "the order would let " + two[:8] + " go on"},
+		{"open a gate for few digits", gate, OpenGate(status.ApproveRequest{Wave: "canary", Revision: two[:3]}, "ann"), two, nil, "give 4 digits"},
+		{"approve the plan of another revision", waits, Approve(status.ApproveRequest{Hash: plan64, Revision: one[:8]}, "ann"), two, nil, "the order would let " + two[:8] + " go on"},
+		{"open another gate", gate, OpenGate(status.ApproveRequest{Wave: "half"}, "ann"), two, nil, "wave canary is under way"},
 		{"override a freeze", waits, OverrideFreeze(two[:8], "outage", "ann"), two, func(r record.Record) bool {
-			return *r.Approved == record.Approval{Commit: two, By: "ann", Time: now, Override: "outage"} && r.History[0].Approvals[0].What == "freeze"
+			return r.Approved.Commit == two && r.Approved.By == "ann" && *r.Approved.Override == record.Override{Reason: "outage", Until: now} && r.History[0].Approvals[0].What == "freeze"
 		}, ""},
 		{"override the freeze of another revision", waits, OverrideFreeze(one[:8], "outage", "ann"), two, nil, "the freeze holds"},
 		{"pin", rolls, Pin(revision(t, two), "ann", true), two, func(r record.Record) bool {
@@ -86,7 +93,7 @@ func TestOrders(t *testing.T) {
 		{"retry after the branch moved", skipped, Retry("", "ann"), one, nil, "the branch has moved"},
 	} {
 		before := c.r
-		got, err := c.change(c.r, Seen{Now: now, Owner: "m1", Head: c.head, Frozen: two})
+		got, err := c.change(c.r, Seen{Now: now, Owner: "m1", Head: c.head, Frozen: []rollout.Frozen{{Commit: two, Until: now}}})
 		_, refused := errors.AsType[*record.Refusal](err)
 		switch {
 		case c.refuse != "" && (!refused || !strings.Contains(err.Error(), c.refuse)):

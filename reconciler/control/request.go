@@ -178,7 +178,7 @@ func (s *Service) approve(ctx context.Context, req *reply.Request) (any, string,
 	case q.Wave != "":
 		of := ""
 		answer, _, err := s.order(ctx, req, "approve", false, func(r record.Record, seen Seen) (record.Record, error) {
-			next, err := OpenGate(q.Wave, q.Reason, user(req))(r, seen)
+			next, err := OpenGate(q, user(req))(r, seen)
 			if err == nil {
 				of = " of " + string(next.Rollout.Commit)
 			}
@@ -194,7 +194,7 @@ func (s *Service) approve(ctx context.Context, req *reply.Request) (any, string,
 	}
 	var given record.Approval
 	sync, err := s.do(ctx, NewOrder("approve", user(req), false, func(r record.Record, seen Seen) (record.Record, error) {
-		next, err := Approve(q.Hash, user(req))(r, seen)
+		next, err := Approve(q, user(req))(r, seen)
 		if err == nil {
 			given = *next.Approved
 		}

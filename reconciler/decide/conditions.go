@@ -200,25 +200,31 @@ func rolloutStatus(s *State) *status.Rollout {
 	return out
 }
 
-// FreezeOf returns the freeze that holds a revision, nil if there is none.
-func FreezeOf(s *State) *status.Freeze {
-	r, j := &s.Record, s.Judged
-	if r.Rollout != nil && s.Step.Frozen {
-		return &status.Freeze{Commit: r.Rollout.Commit, Reason: s.Step.Reason, Until: s.Step.Until}
+// freezeOf returns the freeze that holds the revision under way or else the head, nil if there is none.
+func freezeOf(s *State) *status.Freeze {
+	if r := s.Record.Rollout; r != nil && s.Step.Frozen {
+		return &status.Freeze{Commit: r.Commit, Reason: s.Step.Reason, Until: s.Step.Until}
 	}
-	if s.Shown.Waits != headFrozen || j == nil {
-		return nil
+	if hold, held := s.headHold(); held {
+		return &status.Freeze{Commit: s.Judged.Commit, Reason: hold.Reason, Until: hold.Until}
 	}
-	hold, held := j.Out.frozen(r, s.Now)
-	if !held {
-		return nil
+	return nil
+}
+
+// FrozenOf returns the revisions that a freeze holds: the one under way and the head.
+func FrozenOf(s *State) (all []rollout.Frozen) {
+	if r := s.Record.Rollout; r != nil && s.Step.Frozen {
+		all = append(all, rollout.Frozen{Commit: r.Commit, Until: s.Step.Until})
 	}
-	return &status.Freeze{Commit: j.Commit, Reason: hold.Reason, Until: hold.Until}
+	if hold, held := s.headHold(); held {
+		all = append(all, rollout.Frozen{Commit: s.Judged.Commit, Until: hold.Until})
+	}
+	return all
 }
 
 func frozen(s *State) status.Condition {
 	c := status.Condition{Type: status.Frozen}
-	if f := FreezeOf(s); f != nil {
+	if f := freezeOf(s); f != nil {
 		c.Status, c.Reason, c.Message, c.ObservedRevision = true, "Frozen", f.String(), f.Commit
 	}
 	return c
@@ -238,6 +244,7 @@ func skippedHead(r *record.Record, head settings.Commit) status.Condition {
 // attempted returns the newest revision that was tried, or that waits.
 func attempted(s *State) settings.Commit {
 	r, head := &s.Record, s.Source.Head
+	_, held := s.headHold()
 	switch {
 	case r.Pinned != nil:
 		return r.Pinned.Commit
@@ -245,7 +252,7 @@ func attempted(s *State) settings.Commit {
 		return r.Blocked.Commit
 	case r.FindSkipped(head) != nil:
 		return head
-	case headRefusal(s) != nil || s.Shown.Waits == headFrozen:
+	case headRefusal(s) != nil || held:
 		return s.Judged.Commit
 	case r.Rollout != nil:
 		return r.Rollout.Commit
@@ -274,10 +281,9 @@ func problems(s *State) (all []string) {
 	return cut
 }
 
-// Show returns the state for readers outside the loop, and updates Shown. working reports whether a task is under way, waits
-// is the last reason of [Next].
-func (s *State) Show(working bool, waits Reason) *control.Snapshot {
-	s.Shown.working, s.Shown.Waits = working, waits
+// Show returns the state for readers outside the loop, and updates Shown. working reports whether a task is under way.
+func (s *State) Show(working bool) *control.Snapshot {
+	s.Shown.working = working
 	if p := s.Prepared; p != nil && p.Goal == GoalOf(&s.Record) && (s.Record.Done || s.Record.Rollout != nil) {
 		c := p.Base.Revision.Commit
 		s.Shown.good = status.Revision{Commit: s.Record.Commit, Author: source.Byline(c), Message: c.Subject(), Time: c.Time, Since: s.Record.Since}
@@ -290,7 +296,7 @@ func (s *State) Show(working bool, waits Reason) *control.Snapshot {
 func (s *State) snapshot() *control.Snapshot {
 	r := &s.Record
 	sync := status.Sync{
-		Repo: s.Repo, Branch: s.Own.Branch, Path: s.Own.Path, Owner: s.Owner, Holds: status.Holds{Frozen: FreezeOf(s)},
+		Repo: s.Repo, Branch: s.Own.Branch, Path: s.Own.Path, Owner: s.Owner, Holds: status.Holds{Frozen: freezeOf(s)},
 		Observed: s.Source.Observed, Read: s.Source.Read, LastAttempted: attempted(s), LastGood: s.Shown.good,
 		Written: status.Written{Generation: r.Generation}, Conditions: s.Shown.conditions, Findings: status.Findings{Errors: problems(s)},
 	}

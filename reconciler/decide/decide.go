@@ -185,16 +185,12 @@ func follow(s *State) Action {
 	case r.FindSkipped(head) != nil:
 		return wait(rolledBack)
 	case r.IsSent(head) && s.Judged != nil && s.Judged.Commit == head:
-		if r.Rollout == nil || head == r.Rollout.Commit {
-			return wait(headInForce)
-		}
-		next := r.Enforced(head, r.Safety, false, s.Now) // the branch went back: the rollout ends
-		return Action{Kind: DoEnforce, Next: s.noted(next, status.OutcomeProgressing, "")}
+		return stay(s)
 	case r.Suspended != nil && !approving && !r.IsSent(head):
 		return wait(updatesPaused)
 	case r.IsSent(head), !s.isJudged():
 		a := Action{Kind: DoJudge, Commit: head}
-		if j := s.Judged; j != nil && j.Commit == head && s.Shown.Waits == headFrozen {
+		if _, held := s.headHold(); held {
 			a.Reason = headFrozen // until it is judged anew, after a change of the fleet
 		}
 		return s.unlessFailed(s.Failed.Judge, a)
@@ -213,6 +209,19 @@ func follow(s *State) Action {
 		return wait(updatesPaused)
 	}
 	return send(s)
+}
+
+// stay ends the rollout if the branch went back to the revision in force, unless new commits are paused.
+func stay(s *State) Action {
+	r, head := &s.Record, s.Source.Head
+	switch {
+	case r.Rollout == nil || head == r.Rollout.Commit:
+		return wait(headInForce)
+	case r.Suspended != nil:
+		return wait(updatesPaused)
+	}
+	next := r.Enforced(head, r.Safety, false, s.Now)
+	return Action{Kind: DoEnforce, Next: s.noted(next, status.OutcomeProgressing, "the branch went back to it from "+r.Rollout.Commit.Short())}
 }
 
 // isJudged reports whether there is a judgement of the head that is valid for the present fleet.
@@ -295,6 +304,8 @@ func serve(s *State) Action {
 		return wait(noRevision)
 	case p == nil || p.Goal != GoalOf(r):
 		return s.unlessFailed(s.Failed.Serve, Action{Kind: DoPrepare})
+	case r.Rollout != nil && s.Step.State == rollout.Failed:
+		return roll(s) // before anything is written or prepared again: the fleet may change all the time
 	case r.Rollout != nil && r.Rollout.Members.Len() == 0:
 		// Choose the first wave before peels of a superseded rollout would be written back to the revision in force.
 		if a := roll(s); a.Kind != DoNothing || p.Lacking == 0 {
@@ -306,10 +317,14 @@ func serve(s *State) Action {
 		next := s.Record
 		next.Generation = settings.NextGeneration(next.Generation, s.Now)
 		return Action{Kind: DoPublish, Next: next}
+	case r.Rollout != nil:
+		// The rollout goes on with what was prepared last. Who is a member does not depend on facts that changed since.
+		if a := roll(s); a.Kind != DoNothing || p.Changes == s.Changes {
+			return a
+		}
+		return s.unlessFailed(s.Failed.Serve, Action{Kind: DoPrepare})
 	case p.Changes != s.Changes:
 		return s.unlessFailed(s.Failed.Serve, Action{Kind: DoPrepare})
-	case r.Rollout != nil:
-		return roll(s)
 	case !r.Done:
 		return Action{Kind: DoFinish, Next: finished(s)}
 	}
@@ -334,8 +349,8 @@ func roll(s *State) Action {
 	switch {
 	case step.State == rollout.Failed:
 		r.Rollout = &step.Rollout
-		next := r.Noted(attemptOn(s.Prepared.Next.Revision.Commit, s.Owner, status.OutcomeRolledBack, step.Reason), s.Now)
-		return Action{Kind: DoRollBack, Next: next.RolledBack(step.Reason, s.Now)}
+		next := r.RolledBack(step.Reason, s.Now)
+		return Action{Kind: DoRollBack, Next: next.Noted(attemptOn(s.Prepared.Next.Revision.Commit, s.Owner, status.OutcomeRolledBack, step.Reason), s.Now)}
 	case step.State == rollout.Complete:
 		return Action{Kind: DoComplete, Next: r.Enforced(r.Rollout.Commit, s.Prepared.Next.Plan.Safety(), false, s.Now)}
 	case step.Changed:

@@ -211,8 +211,10 @@ func TestDecide(t *testing.T) {
 		{"frozen", stateOf(head(2), judged(good), frozenFor), DoFreeze, ""},
 		{"frozen, and noted", frozenNoted(), DoNothing, headFrozen},
 		{"frozen, and its documents are looked at again", frozenNoted(func(s *State) { s.Prepared = nil }), DoPrepare, headFrozen},
-		{"frozen, and the fleet changes", frozenNoted(shownFrozen, facts), DoJudge, headFrozen},
-		{"frozen, and a newer commit", frozenNoted(shownFrozen, head(3)), DoJudge, ""},
+		{"frozen, and the fleet changes", frozenNoted(facts), DoJudge, headFrozen},
+		{"frozen, and a newer commit", frozenNoted(head(3)), DoJudge, ""},
+		{"frozen, and its plan is approved", stateOf(head(2), judged(large), frozenFor, approved("plan")), DoFreeze, ""},
+		{"frozen, and let through another freeze", stateOf(head(2), judged(good), frozenFor, overridden, func(s *State) { s.Record.Approved.Override.Until = noon }), DoFreeze, ""},
 		{"frozen, and let through", stateOf(head(2), judged(good), frozenFor, overridden), DoEnforce, ""},
 
 		{"waves, and what peels have reported", stateOf(head(2), judged(inWave)), DoMeasure, ""},
@@ -226,6 +228,12 @@ func TestDecide(t *testing.T) {
 		{"a wave fails", stateOf(head(2), rolls(1, rollout.Failed, true), judged(good), served(0)), DoRollBack, ""},
 		{"the last wave has passed", stateOf(head(2), rolls(1, rollout.Complete, false), judged(good), served(0)), DoComplete, ""},
 		{"a newer commit in waves", stateOf(head(3), rolls(1, rollout.Soaks, false), judged(inWave), measured), DoBeginRollout, ""},
+		{"a wave fails, and the fleet changes", stateOf(head(2), rolls(1, rollout.Failed, true), judged(good), served(0), facts), DoRollBack, ""},
+		{"a wave fails, and documents of it are not written", stateOf(head(2), rolls(1, rollout.Failed, true), judged(good), served(2)), DoRollBack, ""},
+		{"a wave ends, and the fleet changes", stateOf(head(2), rolls(1, rollout.Passed, true), judged(good), served(0), facts), DoStep, ""},
+		{"a wave soaks, and the fleet changes", stateOf(head(2), rolls(1, rollout.Soaks, false), judged(good), served(0), facts), DoPrepare, headInForce},
+		{"the branch goes back in waves, and new commits are paused", stateOf(rolls(1, rollout.Soaks, false), paused, judged(good), served(0)), DoNothing, updatesPaused},
+		{"pinned until newer, and the head comes back to the pinned commit", stateOf(pinned(true), change(func(r *record.Record) { r.Pinned.Head = rev(3) }), compared(true), served(0)), DoNothing, revisionPinned},
 		{"the branch goes back in waves", stateOf(rolls(1, rollout.Soaks, false), judged(good)), DoEnforce, ""},
 
 		{"the record cannot be written", stateOf(head(2), judged(good), failing(writing)), DoNothing, tryAgainLater},
@@ -257,10 +265,8 @@ func frozenNoted(then ...cond) *State {
 	return s
 }
 
-func shownFrozen(s *State) { s.Show(false, headFrozen) }
-
 func overridden(s *State) {
-	s.Record.Approved = &record.Approval{Commit: s.Source.Head, Override: "outage"}
+	s.Record.Approved = &record.Approval{Commit: s.Source.Head, Override: &record.Override{Reason: "outage"}}
 }
 
 // A world carries out actions as the worker and the bus would. Commits are numbers: 3 is broken, 4 too large, 5 and 6 go
@@ -388,7 +394,7 @@ func TestWhatIsShownSharesNoErrorsWithTheState(t *testing.T) {
 	messages := []string{"top.yaml:1:1: " + strings.Repeat("broken ", status.MaxMessage)}
 	s := stateOf(head(2), judged(Judgement{Refused: &Refused{Kind: status.CompileFailed, Messages: messages}}))
 	long := messages[0]
-	shown := s.Show(false, headRefused)
+	shown := s.Show(false)
 	if len(shown.Sync.Errors) != 1 || len(shown.Sync.Errors[0]) > status.MaxMessage {
 		t.Errorf("%d errors", len(shown.Sync.Errors))
 	}

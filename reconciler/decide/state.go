@@ -62,7 +62,7 @@ type State struct {
 	Compared    Comparison
 	Measured    *Measurement
 	Prepared    *Prepared
-	Step        rollout.Step // of the rollout under way, for the present state of the peels
+	Step        rollout.Step // of the rollout under way: see [State.Observe]
 	Failed      Failures
 	RepublishAt time.Time
 	Shown       Shown
@@ -94,10 +94,10 @@ func (o Outgoing) inWaves(r *record.Record) bool {
 
 // frozen returns the freeze that holds the revision, unless a person has overridden it.
 func (o Outgoing) frozen(r *record.Record, now time.Time) (rollout.Hold, bool) {
-	if r.Commit == "" || r.Approved != nil && r.Approved.Override != "" {
+	if r.Commit == "" || r.Approved != nil && r.Approved.Override.Holds(now) {
 		return rollout.Hold{}, false
 	}
-	return rollout.Frozen(r.Freezes, o.Peels, o.Fleet, now)
+	return rollout.HoldOf(r.Freezes, o.Peels, o.Fleet, now)
 }
 
 // A Judgement is the worker's result about a commit that would go to the fleet.
@@ -126,6 +126,29 @@ type Refused struct {
 
 // Message returns all messages, one a line.
 func (r *Refused) Message() string { return strings.Join(r.Messages, "\n") }
+
+// Observe decides about the rollout under way, for the present state of its peels; o is nil if that is not known, because the
+// goal is not prepared.
+func (s *State) Observe(o *rollout.Observed) {
+	switch r := s.Record.Rollout; {
+	case r == nil:
+		s.Step = rollout.Step{}
+	case o != nil:
+		s.Step = rollout.Next(*r, *o)
+	case s.Step.Rollout.Commit != r.Commit:
+		s.Step = rollout.Step{}
+	}
+}
+
+// headHold returns the freeze that holds the head, if nothing else does.
+func (s *State) headHold() (h rollout.Hold, held bool) {
+	r, j := &s.Record, s.Judged
+	if j == nil || j.Commit != s.Source.Head || j.Refused != nil || r.Pinned != nil || r.Suspended != nil || r.IsSent(j.Commit) ||
+		r.FindSkipped(j.Commit) != nil || r.Judge(j.Commit, j.Guard) != nil {
+		return h, false
+	}
+	return j.Out.frozen(r, s.Now)
+}
 
 // A Comparison is the result of DoCompare.
 type Comparison struct {
@@ -202,9 +225,8 @@ func (f Failure) holds(s *State) bool {
 
 // A Shown holds the values of the status that cannot be computed from the rest of the state.
 type Shown struct {
-	Reading    bool   // an attempt to read the branch is under way
-	working    bool   // a task is under way
-	Waits      Reason // the last reason of Next
+	Reading    bool // an attempt to read the branch is under way
+	working    bool // a task is under way
 	good       status.Revision
 	Written    settings.Commit
 	Writes     int              // documents that were written for Written

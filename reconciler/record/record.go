@@ -77,8 +77,19 @@ type Approval struct {
 	Hash   string          `json:"hash,omitempty"` // of the plan, in hex
 	By     string          `json:"by"`
 	Time   time.Time       `json:"time"`
-	// Override is the reason of a person to let the revision through a freeze; empty if none did.
-	Override string `json:"override,omitempty"`
+	// Override lets the revision through a freeze; nil if no person did.
+	Override *Override `json:"override,omitempty"`
+}
+
+// An Override lets one revision through the freeze that held it when a person gave it, and not through the next one.
+type Override struct {
+	Reason string    `json:"reason"`         // of the person
+	Until  time.Time `json:"until,omitzero"` // the end of the freeze; zero: it lasts for more than two years
+}
+
+// Holds reports whether there is an override that has not ended.
+func (o *Override) Holds(now time.Time) bool {
+	return o != nil && (o.Until.IsZero() || now.Before(o.Until))
 }
 
 // A Pin holds a stored revision in force until it is removed or, with UntilNewer, a newer commit comes.

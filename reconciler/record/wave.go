@@ -19,7 +19,7 @@ type Rollout struct {
 	Commit  settings.Commit `json:"commit"`
 	Started time.Time       `json:"started"` // when the rollout began
 	Sequences
-	Override string     `json:"override,omitempty"` // a person's reason to go on in a freeze; empty if nobody did
+	Override *Override  `json:"override,omitempty"` // to go on in a freeze; nil if no person gave one
 	Waves    []top.Wave `json:"waves"`              // of the revision that was in force when the rollout began
 	Stage    Stage      `json:"stage"`
 

@@ -16,8 +16,8 @@ type Hold struct {
 	Until  time.Time // when it ends; zero if a person has to end it, or if a freeze lasts for more than two years
 }
 
-// Frozen returns the hold of the freezes on a revision that changes some peels, if one holds now.
-func Frozen(freezes []top.Freeze, peels []target.PeelID, fleet *peelindex.Index, now time.Time) (h Hold, held bool) {
+// HoldOf returns the hold of the freezes on a revision that changes some peels, if one holds now.
+func HoldOf(freezes []top.Freeze, peels []target.PeelID, fleet *peelindex.Index, now time.Time) (h Hold, held bool) {
 	var concerned []top.Freeze
 	for _, f := range freezes {
 		selected, err := selects(f.Target, fleet)

@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -52,34 +53,46 @@ func OpenGate(r record.Record, wave, by, reason string, now time.Time) (record.R
 	return r.NotedApproval(next.Commit, status.Approval{What: "gate " + wave, By: by, Reason: reason, Time: now}), nil
 }
 
-// OverrideFreeze returns the record after a person has let a revision through a freeze. frozen is the revision that a freeze
-// holds, empty if there is none, and digits are the beginning of its commit. The error is a *[record.Refusal] if digits name
-// another revision, or the reason is empty or too long.
-func OverrideFreeze(r record.Record, frozen settings.Commit, digits, by, reason string, now time.Time) (record.Record, error) {
+// A Frozen is a revision that a freeze holds.
+type Frozen struct {
+	Commit settings.Commit
+	Until  time.Time // when the freeze ends; zero if it lasts for more than two years
+}
+
+// OverrideFreeze returns the record after a person has let a revision through a freeze. frozen are the revisions that a freeze
+// holds: the one under way and the newest. digits are the beginning of the commit of one. The override ends with the freeze.
+// The error is a *[record.Refusal] if digits name no such revision, or the reason is empty or too long.
+func OverrideFreeze(r record.Record, frozen []Frozen, digits, by, reason string, now time.Time) (record.Record, error) {
 	const cannot = "cannot override the freeze for %.64q: "
+	var held []string
+	for _, f := range frozen {
+		held = append(held, f.Commit.Short())
+	}
+	i := slices.IndexFunc(frozen, func(f Frozen) bool { return strings.HasPrefix(string(f.Commit), digits) })
 	switch {
-	case frozen == "":
+	case len(frozen) == 0:
 		return r, record.Refuse(cannot+"no freeze holds a revision", digits)
 	case len(digits) < status.MinHash:
 		return r, record.Refuse(cannot+"give %d digits of the commit or more", digits, status.MinHash)
-	case !strings.HasPrefix(string(frozen), digits):
-		return r, record.Refuse(cannot+"the freeze holds %s", digits, frozen.Short())
+	case i < 0:
+		return r, record.Refuse(cannot+"the freeze holds %s", digits, strings.Join(held, " and "))
 	case strings.TrimSpace(reason) == "":
 		return r, record.Refuse(cannot+"give a reason", digits)
 	}
 	if err := checkReason(reason); err != nil {
 		return r, err
 	}
-	if r.Rollout != nil && r.Rollout.Commit == frozen {
+	commit, override := frozen[i].Commit, record.Override{Reason: reason, Until: frozen[i].Until}
+	if r.Rollout != nil && r.Rollout.Commit == commit {
 		next := *r.Rollout
-		next.Override = reason
+		next.Override = &override
 		r.Rollout = &next
 	} else {
-		given := record.Approval{Commit: frozen, By: by, Time: now, Override: reason}
-		if r.Approved != nil && r.Approved.Commit == frozen {
+		given := record.Approval{Commit: commit, By: by, Time: now, Override: &override}
+		if r.Approved != nil && r.Approved.Commit == commit {
 			given.Hash = r.Approved.Hash // the approval of its plan stays
 		}
 		r.Approved = &given
 	}
-	return r.NotedApproval(frozen, status.Approval{What: "freeze", By: by, Reason: reason, Time: now}), nil
+	return r.NotedApproval(commit, status.Approval{What: "freeze", By: by, Reason: reason, Time: now}), nil
 }

@@ -370,7 +370,7 @@ func (s *stepper) pass(wave top.Wave) Step {
 		return s.fail(s.failures(s.Stage.Size))
 	}
 	if wave.Gate == top.GateManual && s.Stage.OpenedBy == "" {
-		return Step{State: AtGate, Reason: fmt.Sprintf("wave %s has passed and waits for zester sync approve %s", wave.Name, wave.Name)}
+		return Step{State: AtGate, Reason: fmt.Sprintf("wave %s has passed and waits for zester sync approve %s --revision %s", wave.Name, wave.Name, s.Commit.Short())}
 	}
 	if hold, held := s.held(); held {
 		return Step{State: Passed, Reason: hold.Reason, Until: hold.Until}
@@ -431,7 +431,7 @@ func (s *stepper) held() (Hold, bool) {
 	if s.Paused != "" {
 		return Hold{Reason: s.Paused}, true
 	}
-	if s.Override != "" {
+	if s.Override.Holds(s.Now) {
 		return Hold{}, false
 	}
 	var peels []target.PeelID
@@ -440,7 +440,7 @@ func (s *stepper) held() (Hold, bool) {
 			peels = append(peels, p.ID)
 		}
 	}
-	hold, held := Frozen(s.Freezes, peels, s.Fleet, s.Now)
+	hold, held := HoldOf(s.Freezes, peels, s.Fleet, s.Now)
 	s.frozen = held
 	return hold, held
 }

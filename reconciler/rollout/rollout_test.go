@@ -371,6 +371,17 @@ func TestReasonsForWhichAWaveFails(t *testing.T) {
 	}
 }
 
+// The time to apply the revision ends when the soak begins: a new leader may not have read the report yet.
+func TestLatenessDoesNotCountInASoak(t *testing.T) {
+	s := newScene(t, "waves: [{name: a, peels: 1, soak: 1h}]", 2)
+	s.step()
+	s.apply(0)
+	s.want(Soaks, "", 0)
+	p := s.at(0)[0]
+	p.Applied, p.Lacking = false, applyLimit
+	s.want(Soaks, "", 0)
+}
+
 func TestAFailedPeelIsNotForgotten(t *testing.T) {
 	s := newScene(t, "waves: [{name: a, peels: 2, soak: 1h, max_failures: 1}, {name: b, peels: 3, max_failures: 50%}, {name: c, peels: 4, max_failures: 10%}]", 10)
 	s.step()
@@ -420,7 +431,13 @@ func TestPauseAndFreezeHoldNewPeels(t *testing.T) {
 	s.apply(1)
 	s.now = start
 	s.want(Passed, "freeze", 0, 1) // the peels that no wave reached
-	s.r.Override = "urgent"
+	s.r.Override = &record.Override{Reason: "urgent", Until: s.now.Add(time.Minute)}
+	s.paused = "paused by ada"
+	s.want(Passed, "paused by ada", 0, 1) // an override is for freezes alone
+	s.paused = ""
+	s.wait(time.Minute)
+	s.want(Passed, "freeze", 0, 1) // it has ended
+	s.r.Override = &record.Override{Reason: "urgent", Until: s.now.Add(time.Minute)}
 	s.want(Complete, "", 0, 1)
 }
 
@@ -507,33 +524,34 @@ func TestAnOverrideIsForOneRevision(t *testing.T) {
 	const frozen = "aaaaaaaabbbb"
 	history := []status.Attempt{{Commit: frozen, Outcome: status.OutcomeBlocked}}
 	before := record.Record{History: history, Approved: &record.Approval{Commit: frozen, Hash: "h", By: "eve"}}
-	r, err := OverrideFreeze(before, frozen, "aaaaaaaa", "ada", "outage", start)
-	if err != nil || r.Approved.Override != "outage" || r.Approved.Hash != "h" || r.Approved.By != "ada" || len(r.History[0].Approvals) != 1 || before.Approved.Override != "" {
+	held := []Frozen{{Commit: "cccccccc"}, {Commit: frozen, Until: start.Add(time.Hour)}}
+	r, err := OverrideFreeze(before, held, "aaaaaaaa", "ada", "outage", start)
+	if err != nil || *r.Approved.Override != (record.Override{Reason: "outage", Until: start.Add(time.Hour)}) || r.Approved.Hash != "h" || r.Approved.By != "ada" || len(r.History[0].Approvals) != 1 || before.Approved.Override != nil {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	waves := safety(t, "waves: [{name: a, peels: 1}]")
 	r.Safety = waves
-	if begun := Begin(r, frozen, record.Sequences{}, start); begun.Rollout.Override != "outage" || begun.Approved != nil {
+	if begun := Begin(r, frozen, record.Sequences{}, start); begun.Rollout.Override.Reason != "outage" || begun.Approved != nil {
 		t.Errorf("%+v", begun)
 	}
-	if other := Begin(r, "other", record.Sequences{}, start); other.Rollout.Override != "" || other.Approved != nil {
+	if other := Begin(r, "other", record.Sequences{}, start); other.Rollout.Override != nil || other.Approved != nil {
 		t.Errorf("%+v", other)
 	}
 	way := record.Record{Rollout: &record.Rollout{Commit: frozen, Waves: waves.Waves}}
-	if r, err = OverrideFreeze(way, frozen, frozen, "ada", "outage", start); err != nil || r.Rollout.Override != "outage" || r.Approved != nil || way.Rollout.Override != "" {
+	if r, err = OverrideFreeze(way, held, frozen, "ada", "outage", start); err != nil || r.Rollout.Override.Reason != "outage" || r.Approved != nil || way.Rollout.Override != nil {
 		t.Errorf("%+v, %v", r, err)
 	}
 	for _, c := range []struct{ frozen, digits, reason, want string }{
 		{"", "aaaaaaaa", "x", "no freeze holds"},
 		{frozen, "aaaaaaa", "x", "8 digits"},
-		{frozen, "bbbbbbbb", "x", "the freeze holds aaaaaaaa"},
+		{frozen, "bbbbbbbb", "x", "the freeze holds cccccccc and aaaaaaaa"},
 		{frozen, "%s%s%s%s", "x", `"%s%s%s%s"`},
 		{frozen, "aaaaaaaa", " ", "give a reason"},
 		{frozen, "aaaaaaaa", "a\nb", "one line"},
 	} {
-		_, err := OverrideFreeze(before, "", c.digits, "ada", c.reason, start)
+		_, err := OverrideFreeze(before, nil, c.digits, "ada", c.reason, start)
 		if c.frozen != "" {
-			_, err = OverrideFreeze(before, frozen, c.digits, "ada", c.reason, start)
+			_, err = OverrideFreeze(before, held, c.digits, "ada", c.reason, start)
 		}
 		if refused, ok := errors.AsType[*record.Refusal](err); !ok || !strings.Contains(refused.Reason, c.want) {
 			t.Errorf("%+v: %v", c, err)
@@ -557,10 +575,21 @@ func TestAFreezeIsForTheRevisionsOfItsPeels(t *testing.T) {
 		{[]target.PeelID{"db-1"}, 2, ""},
 		{nil, 1, ""},
 	} {
-		h, held := Frozen(both.Freezes, c.peels, fleet, start.AddDate(0, 0, c.days))
+		h, held := HoldOf(both.Freezes, c.peels, fleet, start.AddDate(0, 0, c.days))
 		if held != (c.until != "") || held && h.Until.Format(time.RFC3339) != c.until {
 			t.Errorf("%+v: %+v, %v", c, h, held)
 		}
+	}
+}
+
+// A freeze whose target this version cannot read holds every revision.
+func TestAFreezeThatCannotBeReadHoldsAll(t *testing.T) {
+	fleet := peelindex.New()
+	fleet.Put("web-1", target.Facts{})
+	freezes := safety(t, "freeze: [{calendar: mon}]").Freezes
+	freezes[0].Target = "X@(unknown"
+	if h, held := HoldOf(freezes, []target.PeelID{"web-1"}, fleet, start); !held {
+		t.Errorf("%+v", h)
 	}
 }
 

@@ -304,6 +304,9 @@ type ApproveRequest struct {
 	Wave     string `json:"wave,omitempty"`     // the wave whose gate to open, in place of Hash
 	Override bool   `json:"override,omitempty"` // the revision goes through the freeze; needs a Reason
 	Reason   string `json:"reason,omitempty"`   // one line for the history and the audit log, 300 bytes at most
+	// Revision is the commit that the person saw, or its first digits, [MinRevision] at least. The order is refused if it would let
+	// another one go on. If empty, that is not checked.
+	Revision string `json:"revision,omitempty"`
 }
 
 // DocumentRequest is the request of sync.diff for the document of a peel.

@@ -135,7 +135,7 @@ func TestAFreezeInAPlanIsTheFreezeOfTheReconciler(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want, frozen := rollout.Frozen(head.Freezes, r.Touched, fleet, at)
+			want, frozen := rollout.HoldOf(head.Freezes, r.Touched, fleet, at)
 			if f := r.Safety.Freeze; frozen != (f != nil) || frozen && !f.Until.Equal(want.Until) {
 				t.Errorf("%s at %v: the plan says %+v, and the reconciler %+v", file, at, f, want)
 			}
