@@ -65,10 +65,11 @@ func (s Set) graph(known map[string]bool, files func(ref string) []string) (*gra
 			{"require_in", x.RequireIn, true},
 			{"watch_in", x.WatchIn, true},
 		} {
-			for _, name := range list.names {
+			for n, name := range list.names {
+				at := x.at(x.fields, list.field, n)
 				members, msg := g.members(name, x.Name, known, files)
 				if msg != "" {
-					errs = append(errs, strictyaml.Error{Pos: x.Pos, Path: Key + "." + x.Name + "." + list.field, Msg: msg})
+					errs = append(errs, strictyaml.Error{Pos: at, Path: Key + "." + x.Name + "." + list.field, Msg: msg})
 				}
 				for _, m := range members {
 					if from, to := m, i; !list.inverse {
@@ -77,7 +78,7 @@ func (s Set) graph(known map[string]bool, files func(ref string) []string) (*gra
 						g.connect(to, from)
 					}
 					if list.field == "watch_in" && !catalogue[g.states[m].Function].reacts {
-						errs = append(errs, strictyaml.Error{Pos: x.Pos, Path: Key + "." + x.Name + ".watch_in", Msg: fmt.Sprintf("%s does not react to changes", g.states[m].Function)})
+						errs = append(errs, strictyaml.Error{Pos: at, Path: Key + "." + x.Name + ".watch_in", Msg: fmt.Sprintf("%s does not react to changes", g.states[m].Function)})
 					}
 				}
 			}

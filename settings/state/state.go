@@ -49,6 +49,7 @@ type State struct {
 	Pos strictyaml.Pos
 
 	written *strictyaml.Node // the arguments
+	fields  *strictyaml.Node // the fields
 }
 
 // Fields are what a state of any function may have.
@@ -367,6 +368,7 @@ func (r *reader) fields(s *State, fields []strictyaml.Pair, at strictyaml.Pos) {
 			return
 		}
 	}
+	s.fields = n
 	if !r.decode(n, &s.Fields, "") {
 		return
 	}
@@ -440,8 +442,20 @@ func (r *reader) function(s *State, p strictyaml.Pair, complete bool) {
 		r.refuse(at, below+problem.arg, "%s", problem.msg)
 	}
 	if len(s.Watch) > 0 && !f.reacts {
-		r.refuse(p.KeyPos, ".watch", "%s does not react to changes; use require, or onchanges with cmd.run", p.Key)
+		r.refuse(s.at(s.fields, "watch", 0), ".watch", "%s does not react to changes; use require, or onchanges with cmd.run", p.Key)
 	}
+}
+
+// at returns the position of a value below n, and of one in it if it is a list; that of the state if it is not known.
+func (s *State) at(n *strictyaml.Node, key string, index int) strictyaml.Pos {
+	value := n.Get(key)
+	switch {
+	case value == nil:
+		return s.Pos
+	case index < len(value.List):
+		return value.List[index].Pos
+	}
+	return value.Pos
 }
 
 // Sources returns the files of the config repo that the state needs.
@@ -449,13 +463,13 @@ func (s *State) Sources() []Source {
 	switch a := s.Args.(type) {
 	case *FileManaged:
 		if a.Source != "" {
-			return []Source{{Path: a.Source, Template: a.Template, Pos: s.Pos}}
+			return []Source{{Path: a.Source, Template: a.Template, Pos: s.at(s.written, "source", 0)}}
 		}
 	case *FileRecurse:
-		return []Source{{Path: a.Source, Dir: true, Template: a.Template, Pos: s.Pos}}
+		return []Source{{Path: a.Source, Dir: true, Template: a.Template, Pos: s.at(s.written, "source", 0)}}
 	case *PkgRepoManaged:
 		if a.Key != "" {
-			return []Source{{Path: a.Key, Pos: s.Pos}}
+			return []Source{{Path: a.Key, Pos: s.at(s.written, "key", 0)}}
 		}
 	}
 	return nil
