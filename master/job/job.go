@@ -10,6 +10,9 @@
 // ([Store.Archive]) and removed from the bucket active ([Store.Remove]). Readers look in the
 // bucket active first, then in jobs, so they find every job.
 //
+// The earlier revisions of a live record go with it: of an ended job the bucket jobs has the last one alone. How its status changed is
+// in the stream job-events, for a week.
+//
 // Four invariants hold for every record:
 //
 //   - the bucket active has no job whose end was reported, and the bucket jobs no job that has not ended;

@@ -53,13 +53,41 @@ func TestAReturnThatACopyDoesNotHaveYetIsNotMissing(t *testing.T) {
 		if got := rows(t, s, j.JID); got["web-01"].State != job.RowWaiting {
 			t.Fatalf("the copy does not lag: %+v", got)
 		}
-		j.Status, j.ReturnCount = job.Partial, 2
+		j.Status, j.ReturnCount, j.LastReturn = job.Partial, 2, 2
 		if err := s.Update(t.Context(), j); err != nil {
 			t.Fatal(err)
 		}
 		got := rows(t, s, j.JID)
+		if got["web-01"].Late || got["web-02"].Late { // the record counts both
+			t.Errorf("late: %+v", got)
+		}
 		if got["web-01"].State != job.RowOK || got["web-01"].Return.Data != "pong" || got["web-02"].State != job.RowFailed || got["away"].State != job.RowMissing {
 			t.Errorf("%+v", got)
+		}
+	})
+}
+
+// A job that was removed under an ID that has been claimed again takes nothing of the new claim along.
+func TestRemovingAJobLeavesALaterClaimOfItsID(t *testing.T) {
+	bubble(t, func(t *testing.T, s *job.Store, _ jetstream.JetStream) {
+		j := claim("web-01")
+		create(t, s, j)
+		former := *j
+		j.Status = job.Running
+		if err := s.Update(t.Context(), j); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Remove(t.Context(), &former); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := s.GetRecord(t.Context(), j.JID); err != nil || got.Status != job.Running {
+			t.Errorf("what was stored later: %+v, %v", got, err)
+		}
+		if err := s.Remove(t.Context(), j); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.GetRecord(t.Context(), j.JID); err == nil {
+			t.Error("the job itself was not removed")
 		}
 	})
 }

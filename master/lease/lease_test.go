@@ -8,6 +8,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unsafe"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -214,4 +215,21 @@ func TestALeaseThatIsNotRenewedIsNotHeld(t *testing.T) {
 			t.Errorf("after a write that failed: %v, %v", err, l.Check())
 		}
 	})
+}
+
+// The monotonic clock stops while a machine is suspended: then the time of day alone shows that the lease was not renewed.
+func TestALeaseIsNotHeldAfterTheMachineWasSuspended(t *testing.T) {
+	l := New(nil, "reconciler", "m1", slog.New(slog.DiscardHandler))
+	l.renewed = time.Now()
+	if err := l.Check(); err != nil {
+		t.Fatal(err)
+	}
+	// In a time with both clocks the seconds of the time of day begin at bit 30 of the first word.
+	*(*uint64)(unsafe.Pointer(&l.renewed)) -= uint64(giveUpAfter/time.Second) << 30
+	if now := time.Now(); now.Sub(l.renewed) > time.Second || now.Round(0).Sub(l.renewed.Round(0)) < giveUpAfter {
+		t.Fatalf("the clocks of %v do not differ", l.renewed)
+	}
+	if err := l.Check(); err == nil {
+		t.Error("the lease counts as held")
+	}
 }
