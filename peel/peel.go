@@ -53,6 +53,7 @@ type Options struct {
 	DataDir  string         // key, snapshot, contents of files, fence, outbox and scheduler state; made with mode 0700
 	URL      string         // of the servers of the bus, separated by commas
 	CA       string         // file with the certificates that the bus is checked by, see package dial
+	Own      []string       // files beside DataDir that the peel needs, such as its credential; states do not remove them
 	Connect  []nats.Option  // the credential and other options of the connection
 	Schedule schedule.Set   // static entries; an entry of the settings replaces that of the same name
 	Facts    target.Facts   // static facts; they replace facts of the host

@@ -17,7 +17,7 @@ var features = []string{wire.FeatureStates}
 // addStates registers the functions that run states.
 func (p *Peel) addStates() {
 	functions := highstate.New(highstate.Options{
-		Dir: p.path("states"), Lock: p.statesLock(), Registry: p.registry, Document: p.statesDocument, Files: p.files, Log: p.log,
+		Own: p.own(), Dir: p.path("states"), Lock: p.statesLock(), Registry: p.registry, Document: p.statesDocument, Files: p.files, Log: p.log,
 		Report: func(r *states.Result, whole bool) {
 			if whole {
 				p.reportStateRun(r)
@@ -27,6 +27,17 @@ func (p *Peel) addStates() {
 	for name, f := range functions.All() {
 		p.registry.Add(name, f)
 	}
+}
+
+// own returns the paths that states neither remove nor give to another owner: the peel would end with them.
+func (p *Peel) own() (paths []string) {
+	program, _ := os.Executable()
+	for _, name := range append([]string{p.o.DataDir, program, p.o.CA}, p.o.Own...) {
+		if at, err := filepath.Abs(name); err == nil && name != "" {
+			paths = append(paths, at)
+		}
+	}
+	return paths
 }
 
 // runDirectory has the lock that all peels of a host share. Tests replace it.

@@ -138,7 +138,7 @@ func (c *Config) options() (o peel.Options, err error) {
 		o.Prompt = &c.Prompt
 	}
 	if c.Creds != "" {
-		o.Connect = append(o.Connect, credential(c.Creds))
+		o.Connect, o.Own = append(o.Connect, credential(c.Creds)), append(o.Own, c.Creds)
 	}
 	switch {
 	case c.CA != "":

@@ -45,8 +45,9 @@ type Document struct {
 
 // Options are what the functions need of the peel.
 type Options struct {
-	Dir      string // of results and of what the runner stores
-	Lock     string // the file that one run on the host holds
+	Dir      string   // of results and of what the runner stores
+	Own      []string // paths that the peel needs: its program, data and credential
+	Lock     string   // the file that one run on the host holds
 	Registry *module.Registry
 	Document func() Document // the document in force
 	Files    *content.Cache  // the contents of the config repo
@@ -192,7 +193,7 @@ func (f *Functions) makeLater(call module.Call, own service.OwnCall) {
 func (f *Functions) runner(d Document, m *mask.Mask, begins func(state string)) *state.Runner {
 	secrets := m.Secrets()
 	return state.New(state.Options{
-		Dir: f.o.Dir, Lock: f.o.Lock, Files: f.contents(d), Begins: begins,
+		Dir: f.o.Dir, Lock: f.o.Lock, Own: f.o.Own, Files: f.contents(d), Begins: begins,
 		Exec: func(ctx context.Context, c state.Command) (state.Ended, error) {
 			code, output, err := f.o.Registry.Exec(ctx, module.StateCommand{
 				Shell: c.Shell, Argv: c.Argv, Cwd: c.Cwd, Env: c.Env, User: c.User, Stdin: c.Stdin, Secrets: secrets,

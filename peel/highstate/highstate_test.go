@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -232,6 +233,59 @@ func TestSecretsOfTheSettingsAreInNoDiffAndInNoOpenFile(t *testing.T) {
 		}
 		if want := os.FileMode(0o600); (info.Mode() == want) != (name != "plain") {
 			t.Errorf("%s has %v", name, info.Mode())
+		}
+	}
+}
+
+// As a state or by hand, in a test too: what the peel needs stays.
+func TestAPeelRemovesNothingThatItNeeds(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"data/states/x", "etc/peel.creds", "etc/other", "bin/peel"} {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(dir+"/"+name), 0o755), os.WriteFile(dir+"/"+name, nil, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("etc", dir+"/link"); err != nil {
+		t.Fatal(err)
+	}
+	r := module.New()
+	f := New(Options{
+		Dir: dir + "/data/states", Lock: dir + "/lock", Registry: r, Document: func() Document { return Document{} },
+		Own: []string{dir + "/data", dir + "/etc/peel.creds", dir + "/bin/peel"},
+	})
+	for name, f := range f.All() {
+		r.Add(name, f)
+	}
+	for _, c := range []struct {
+		function string
+		args     map[string]any
+		refused  bool
+	}{
+		{"file.absent", map[string]any{"path": dir}, true},
+		{"file.absent", map[string]any{"path": dir + "/data"}, true},
+		{"file.absent", map[string]any{"path": dir + "/data/states/x"}, true},
+		{"file.absent", map[string]any{"path": dir + "/etc"}, true},
+		{"file.absent", map[string]any{"path": dir + "/link/peel.creds"}, true},
+		{"file.absent", map[string]any{"path": dir + "/bin/peel"}, true},
+		{"file.directory", map[string]any{"path": dir + "/etc", "clean": true}, true},
+		{"file.directory", map[string]any{"path": dir, "recurse": []any{"mode"}, "mode": "0700"}, true},
+		{"file.absent", map[string]any{"path": dir + "/etc/other"}, false},
+		{"file.directory", map[string]any{"path": dir + "/etc", "mode": "0755"}, false},
+	} {
+		for _, test := range []bool{true, false} {
+			c.args["test"] = test
+			result := r.Call(t.Context(), c.function, module.Call{Args: c.args})
+			if text := fmt.Sprint(result.Data); strings.Contains(text, "belongs to the peel that runs this") != c.refused || result.Success == c.refused {
+				t.Errorf("%s %v: %+v", c.function, c.args, result)
+			}
+		}
+	}
+	for name, there := range map[string]bool{"data/states/x": true, "etc/peel.creds": true, "etc/other": false, "bin/peel": true} {
+		if _, err := os.Stat(dir + "/" + name); (err == nil) != there {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

@@ -69,6 +69,7 @@ type Options struct {
 	Files file.Inputs                                         // contents of the config repo, and data for templates
 	// Begins is called with the name of each state that begins. It may be nil.
 	Begins func(state string)
+	Own    []string // paths that the peel needs; no state removes them or gives them another owner
 	// HasSecret reports whether a text contains a secret; results show no diff of such a file. If nil, no text does.
 	HasSecret func(text []byte) bool
 }
@@ -173,7 +174,7 @@ type run struct {
 
 func newRun(r *Runner, q Request, m *memory) *run {
 	w := host.New()
-	w.HasSecret = r.o.HasSecret
+	w.HasSecret, w.Own = r.o.HasSecret, r.o.Own
 	var units []string
 	for _, s := range q.Set {
 		switch a := s.Args.(type) {

@@ -178,6 +178,8 @@ func (a *FileDirectory) check(complete bool) []problem {
 	}
 	if a.Clean {
 		c.removable("clean", a.Path)
+	} else if len(a.Recurse) > 0 {
+		c.ownable("recurse", a.Path)
 	}
 	return c.problems
 }
@@ -370,16 +372,37 @@ func (c *checks) path(arg, p string) {
 	}
 }
 
-// removable refuses directories whose removal would break the host: / itself, a directory in it, and one right below /usr
-// or /home.
+// removable refuses directories whose removal would break the host: / itself, a directory in it, and one right below /boot,
+// /home, /usr, /var or a directory of libraries. Nothing but a web server needs /var/www.
 func (c *checks) removable(arg, p string) {
-	parts := strings.Split(strings.Trim(p, "/"), "/")
-	if p == "" || p[0] != '/' { // path has refused it, or another file gives it
-		return
-	}
-	if len(parts) < 2 || len(parts) == 2 && (parts[0] == "usr" || parts[0] == "home") {
+	if parts := strings.Split(strings.Trim(p, "/"), "/"); isNearRoot(p) || len(parts) == 2 && parts[0] == "home" {
 		c.add(arg, "%q is too near the root to be removed or cleaned", p)
 	}
+}
+
+// ownable refuses directories whose whole content must not get one owner or mode.
+func (c *checks) ownable(arg, p string) {
+	if isNearRoot(p) {
+		c.add(arg, "%q is too near the root for all that is below it to be changed", p)
+	}
+}
+
+// isNearRoot reports whether a host needs what is in a directory.
+func isNearRoot(p string) bool {
+	if p == "" || p[0] != '/' { // path has refused it, or another file gives it
+		return false
+	}
+	parts := strings.Split(strings.Trim(p, "/"), "/")
+	isLib := func(name string) bool { return strings.HasPrefix(name, "lib") }
+	switch len(parts) {
+	case 1:
+		return true
+	case 2:
+		return slices.Contains([]string{"boot", "usr", "var"}, parts[0]) && p != "/var/www" || isLib(parts[0])
+	case 3:
+		return parts[0] == "usr" && isLib(parts[1]) // what /lib links to
+	}
+	return false
 }
 
 var octal = regexp.MustCompile(`^[0-7]{3,4}$`)

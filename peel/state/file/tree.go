@@ -42,6 +42,11 @@ func Directory(ctx context.Context, w *host.World, a *state.FileDirectory, owned
 	if len(a.Recurse) == 0 && !a.Clean {
 		return steps, nil
 	}
+	if len(a.Recurse) > 0 {
+		if err := w.MustKeep(a.Path); err != nil {
+			return nil, err
+		}
+	}
 	below := walker{w: w, attributes: attrs, recurse: a.Recurse}
 	if a.Clean {
 		below.owned = owned
@@ -78,6 +83,9 @@ func (k *walker) walk(dir string) error {
 			return err
 		}
 		if k.owned != nil && !k.owned(name) {
+			if err := k.w.MustKeep(name); err != nil {
+				return err
+			}
 			k.steps = append(k.steps, remove(name, info))
 			continue
 		}
@@ -127,6 +135,9 @@ func remove(name string, info safefs.Info) host.Step {
 func Missing(w *host.World, a *state.FileAbsent) ([]host.Step, error) {
 	info, err := w.Stat(a.Path)
 	if err != nil || info.Kind == safefs.Absent {
+		return nil, err
+	}
+	if err := w.MustKeep(a.Path); err != nil {
 		return nil, err
 	}
 	return []host.Step{remove(a.Path, info)}, nil

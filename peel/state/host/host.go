@@ -16,6 +16,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -50,6 +51,7 @@ func (e *UnknownError) Error() string { return e.Why }
 // A World is a host with the effects of planned steps. It is not safe for concurrent use.
 type World struct {
 	HasSecret func(text []byte) bool // reports whether a text contains a secret; if nil, no text does
+	Own       []string               // paths that this peel needs: its program, data and credential
 
 	files  map[string]planned // by path
 	users  map[string]User    // that planned steps make, or remove if !Exists
@@ -80,6 +82,29 @@ func New() *World {
 // MayShow reports whether results may show the texts.
 func (w *World) MayShow(texts ...[]byte) bool {
 	return w.HasSecret == nil || !slices.ContainsFunc(texts, w.HasSecret)
+}
+
+// MustKeep returns an error if a path is, holds or is in something that this peel needs.
+func (w *World) MustKeep(name string) error {
+	for _, own := range w.Own {
+		for _, a := range spellings(own) {
+			for _, b := range spellings(name) {
+				if a == b || strings.HasPrefix(a, b+"/") || strings.HasPrefix(b, a+"/") {
+					return fmt.Errorf("%s cannot be removed or get another owner: %s belongs to the peel that runs this", name, own)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// spellings returns a path as it is and with the links in its directories followed.
+func spellings(name string) []string {
+	all := []string{name}
+	if dir, err := filepath.EvalSymlinks(path.Dir(name)); err == nil {
+		all = append(all, path.Join(dir, path.Base(name)))
+	}
+	return all
 }
 
 // Planned reports whether the World differs, or may differ, from the host.
