@@ -114,6 +114,10 @@ simulate --for 90d             # this directory, for the live fleet
 simulate fleet --facts peels.yaml --for 30d --took 5m --took backup=2h
 simulate fleet --facts peels.yaml -o svg`},
 
+	"state restore": {asks, `
+state restore web-01                       # what the host keeps
+state restore web-01 /etc/nginx/nginx.conf
+state restore web-01 /etc/nginx --run 12`},
 	"state status": {listStates, `
 state status
 state status 'web-*'

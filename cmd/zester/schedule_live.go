@@ -160,7 +160,7 @@ func (a *app) callSchedule(cmd *cobra.Command, target, function string, args map
 // views holds the functions whose results are printed as tables.
 var views = map[string]func([]byte, screen) (string, error){
 	"schedule.list": viewList, "schedule.next": viewNext, "schedule.history": viewHistory, "schedule.breaker": viewBreaker,
-	"state.show": viewStates, "state.last": viewLast,
+	"state.show": viewStates, "state.last": viewLast, "state.kept": viewKept, "state.restore": viewKept,
 }
 
 // viewed returns a result for people, indented: as the table of the function, or else as text.

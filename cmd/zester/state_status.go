@@ -16,7 +16,43 @@ import (
 )
 
 func (a *app) stateCommand() *cobra.Command {
-	return group("state", "Show how hosts compare with their states", a.stateStatusCommand())
+	return group("state", "Show how hosts compare with their states", a.stateStatusCommand(), a.stateRestoreCommand())
+}
+
+func (a *app) stateRestoreCommand() *cobra.Command {
+	run := 0
+	cmd := &cobra.Command{
+		Use:   "restore HOST [PATH]",
+		Short: "Put back a file or directory that states replaced or removed",
+		Long: `restore puts back what was at a path of a host before the newest run that
+replaced or removed it, with its owner and mode. Without PATH it lists what the
+host keeps: files up to 8 MiB, 64 MiB in all, of 20 runs.
+
+What is at the path now is kept too, so restore can be taken back. The next run
+of the states changes the file again, unless the config repo changes.
+
+It runs the function state.restore, or state.kept, as a job. Output and exit
+code are those of zester HOST state.restore.`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 2 {
+				return words("host", "path")(cmd, args)
+			}
+			return words("host")(cmd, args)
+		},
+		RunE: func(cmd *cobra.Command, words []string) error {
+			if len(words) == 1 {
+				return a.callSchedule(cmd, words[0], "state.kept", map[string]any{})
+			}
+			args := map[string]any{"path": words[1]}
+			if run != 0 {
+				args["run"] = int64(run)
+			}
+			return a.callSchedule(cmd, words[0], "state.restore", args)
+		},
+	}
+	cmd.Flags().IntVar(&run, "run", 0, "as it was before the run of this `NUMBER`, which the list names")
+	a.dispatching.following(cmd.Flags())
+	return cmd
 }
 
 func (a *app) stateStatusCommand() *cobra.Command {

@@ -195,6 +195,29 @@ func (r *report) printStates() {
 	}
 }
 
+// viewKept prints the files that a host keeps, or that were restored.
+func viewKept(data []byte, _ screen) (string, error) {
+	var all []struct {
+		Run  int       `json:"run"`
+		Time time.Time `json:"time"`
+		Path string    `json:"path"`
+		Kind string    `json:"kind"`
+		Mode string    `json:"mode"`
+		Size int64     `json:"size"`
+	}
+	if err := json.Unmarshal(data, &all); err != nil {
+		return "", err
+	}
+	if len(all) == 0 {
+		return "nothing is kept\n", nil
+	}
+	var b strings.Builder
+	for _, k := range all {
+		fmt.Fprintf(&b, "run %d  %s  %s %s  %d bytes  %s\n", k.Run, when(k.Time), k.Kind, k.Mode, k.Size, plain(k.Path))
+	}
+	return b.String(), nil
+}
+
 // viewStates prints the states of a peel in their order, with what the settings say.
 func viewStates(data []byte, s screen) (string, error) {
 	var shown struct {

@@ -55,7 +55,7 @@ func TestFunctionsThatChangeTheHostOrTheScheduleAreQueued(t *testing.T) {
 		"cmd.run", "cron.absent", "cron.present", "file.absent", "file.block", "file.directory", "file.line", "file.managed", "file.recurse", "file.symlink",
 		"group.absent", "group.present", "pkg.installed", "pkg.latest", "pkg.removed", "pkgrepo.managed", "prompt.run",
 		"schedule.pause", "schedule.resume", "schedule.run", "schedule.skip",
-		"service.dead", "service.reload", "service.restart", "service.running", "service.start", "service.stop", "state.apply", "state.highstate", "state.settle",
+		"service.dead", "service.reload", "service.restart", "service.running", "service.start", "service.stop", "state.apply", "state.highstate", "state.restore", "state.settle",
 		"user.absent", "user.present",
 	}) {
 		t.Errorf("functions that change the host: %v", mutating)

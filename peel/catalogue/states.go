@@ -28,7 +28,15 @@ var stateRuns = append(singleStates(), []Function{
 
 // stateReads are the functions that show states and their results, or change what is stored about them, and run none.
 var stateReads = []Function{
+	{Name: "state.kept", ReadOnly: true, Doc: "What the host keeps of files that states replaced or removed, newest first."},
 	{Name: "state.last", ReadOnly: true, Doc: "The result of the newest run of states, in full."},
+	{
+		Name: "state.restore", Doc: "Put back a file or directory that states replaced or removed; state.kept lists what can be.",
+		Params: []Param{
+			{Name: "path", Type: String, Required: true, Positional: true, Doc: "path of the file or directory"},
+			{Name: "run", Type: Integer, Doc: "number of the run before which it was so; default: the newest"},
+		},
+	},
 	{
 		Name: "state.settle", Doc: "Count the reaction that a state owes as made, and its command that was cut off twice as ended.",
 		Params: []Param{{Name: "state", Type: String, Required: true, Positional: true, Doc: "name of the state"}},

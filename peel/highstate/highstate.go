@@ -72,7 +72,7 @@ func New(o Options) *Functions {
 // All returns the functions by name.
 func (f *Functions) All() map[string]module.Func {
 	all := f.hostFunctions()
-	maps.Copy(all, map[string]module.Func{"state.apply": f.apply, "state.highstate": f.apply, "state.show": f.show, "state.settle": f.settle, "state.last": f.last})
+	maps.Copy(all, map[string]module.Func{"state.apply": f.apply, "state.highstate": f.apply, "state.show": f.show, "state.settle": f.settle, "state.kept": f.kept, "state.restore": f.restore, "state.last": f.last})
 	for _, s := range states.Functions() {
 		if s.Name != "cmd.run" {
 			all[s.Name] = func(ctx context.Context, call module.Call) wire.Result { return f.single(ctx, s.Name, call) }
@@ -107,10 +107,46 @@ func (f *Functions) settle(ctx context.Context, call module.Call) wire.Result {
 		return failure("%v", err)
 	}
 	defer release()
-	if err := state.New(state.Options{Dir: f.o.Dir, Lock: f.o.Lock}).Settle(ctx, text(call, "state")); err != nil {
+	if err := f.stored().Settle(ctx, text(call, "state")); err != nil {
 		return failure("%v", err)
 	}
 	return wire.Result{Success: true}
+}
+
+// kept is state.kept.
+func (f *Functions) kept(context.Context, module.Call) wire.Result {
+	all, err := f.stored().Kept()
+	if err != nil {
+		return failure("%v", err)
+	}
+	if len(all) > maxKeptShown {
+		all = all[:maxKeptShown]
+	}
+	return wire.Result{Success: true, Data: append([]state.Kept{}, all...)}
+}
+
+// maxKeptShown is how many files state.kept and state.restore name.
+const maxKeptShown = 2000
+
+// restore is state.restore.
+func (f *Functions) restore(ctx context.Context, call module.Call) wire.Result {
+	_, release, err := f.turns.take(ctx, call, false)
+	if err != nil {
+		return failure("%v", err)
+	}
+	defer release()
+	run, _ := call.Args["run"].(int64)
+	restored, err := f.stored().Restore(ctx, text(call, "path"), int(run))
+	r := wire.Result{Success: err == nil, Data: append([]state.Kept{}, restored[:min(len(restored), maxKeptShown)]...)}
+	if err != nil {
+		r.Error = err.Error()
+	}
+	return r
+}
+
+// stored returns a runner of what earlier runs have stored.
+func (f *Functions) stored() *state.Runner {
+	return state.New(state.Options{Dir: f.o.Dir, Lock: f.o.Lock})
 }
 
 func flag(call module.Call, name string) bool { return call.Args[name] == true }

@@ -174,7 +174,7 @@ type run struct {
 
 func newRun(r *Runner, q Request, m *memory) *run {
 	w := host.New()
-	w.HasSecret, w.Own = r.o.HasSecret, r.o.Own
+	w.HasSecret, w.Own, w.Keep = r.o.HasSecret, r.o.Own, r.keeper().keep
 	var units []string
 	for _, s := range q.Set {
 		switch a := s.Args.(type) {

@@ -273,7 +273,7 @@ func (f *wanted) plan(w *host.World, info safefs.Info, mode uint32) ([]host.Step
 	}
 	return []host.Step{{
 		Change: change,
-		Apply:  func(ctx context.Context) error { return f.write(ctx, want) },
+		Apply:  func(ctx context.Context) error { return f.write(ctx, w, want) },
 		Check:  f.verifyCopy,
 		Predict: func(w *host.World) {
 			w.SetFile(f.path, safefs.Info{Kind: safefs.File, Mode: want.Mode, UID: want.UID, GID: want.GID, Size: int64(len(f.content))}, slices.Clone(f.content))
@@ -312,7 +312,7 @@ func describe(info safefs.Info) string {
 }
 
 // write stages the file, has it checked and puts it at its place.
-func (f *wanted) write(ctx context.Context, a safefs.Attributes) error {
+func (f *wanted) write(ctx context.Context, w *host.World, a safefs.Attributes) error {
 	return inParent(f.path, func(d *safefs.Dir, base string) error {
 		staged, err := d.Stage(base, f.content, a)
 		if err != nil {
@@ -322,6 +322,9 @@ func (f *wanted) write(ctx context.Context, a safefs.Attributes) error {
 			err = f.verifyCopy(ctx)
 		} else {
 			err = f.verify(ctx, staged.Path())
+		}
+		if err == nil {
+			err = w.KeepOld(f.path)
 		}
 		if err != nil {
 			staged.Discard()

@@ -86,7 +86,7 @@ func (k *walker) walk(dir string) error {
 			if err := k.w.MustKeep(name); err != nil {
 				return err
 			}
-			k.steps = append(k.steps, remove(name, info))
+			k.steps = append(k.steps, remove(k.w, name, info))
 			continue
 		}
 		if info.Kind == safefs.Directory {
@@ -121,10 +121,13 @@ func (k *walker) below(info safefs.Info) safefs.Attributes {
 }
 
 // remove plans the removal of a path and all below it.
-func remove(name string, info safefs.Info) host.Step {
+func remove(w *host.World, name string, info safefs.Info) host.Step {
 	return host.Step{
 		Change: host.Change{Do: "remove", What: name, Before: describe(info), Deletes: true},
 		Apply: func(context.Context) error {
+			if err := w.KeepOld(name); err != nil {
+				return err
+			}
 			return inParent(name, func(d *safefs.Dir, base string) error { return d.RemoveAll(base) })
 		},
 		Predict: func(w *host.World) { w.SetFile(name, safefs.Info{}, nil) },
@@ -140,7 +143,7 @@ func Missing(w *host.World, a *state.FileAbsent) ([]host.Step, error) {
 	if err := w.MustKeep(a.Path); err != nil {
 		return nil, err
 	}
-	return []host.Step{remove(a.Path, info)}, nil
+	return []host.Step{remove(w, a.Path, info)}, nil
 }
 
 // Link plans file.symlink.
@@ -166,6 +169,9 @@ func Link(w *host.World, a *state.FileSymlink) ([]host.Step, error) {
 	return append(steps, host.Step{
 		Change: change,
 		Apply: func(context.Context) error {
+			if err := w.KeepOld(a.Path); err != nil {
+				return err
+			}
 			return inParent(a.Path, func(d *safefs.Dir, base string) error { return d.Symlink(base, a.Target) })
 		},
 		Predict: func(w *host.World) {

@@ -50,8 +50,9 @@ func (e *UnknownError) Error() string { return e.Why }
 
 // A World is a host with the effects of planned steps. It is not safe for concurrent use.
 type World struct {
-	HasSecret func(text []byte) bool // reports whether a text contains a secret; if nil, no text does
-	Own       []string               // paths that this peel needs: its program, data and credential
+	HasSecret func(text []byte) bool  // reports whether a text contains a secret; if nil, no text does
+	Keep      func(name string) error // keeps what is at a path before a step replaces or removes it; may be nil
+	Own       []string                // paths that this peel needs: its program, data and credential
 
 	files  map[string]planned // by path
 	users  map[string]User    // that planned steps make, or remove if !Exists
@@ -82,6 +83,14 @@ func New() *World {
 // MayShow reports whether results may show the texts.
 func (w *World) MayShow(texts ...[]byte) bool {
 	return w.HasSecret == nil || !slices.ContainsFunc(texts, w.HasSecret)
+}
+
+// KeepOld keeps what is at a path and below it. A step calls it before it replaces or removes that.
+func (w *World) KeepOld(name string) error {
+	if w.Keep == nil {
+		return nil
+	}
+	return w.Keep(name)
 }
 
 // MustKeep returns an error if a path is, holds or is in something that this peel needs.
