@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/google/renameio/v2"
@@ -77,6 +78,7 @@ new credential of the site.`,
 	return group("auth", "Issue and revoke credentials of people, peels and programs",
 		a.userCommand(), a.authPeelCommand(), a.joinTokenCommand(), a.tokenCommand(),
 		group("site", "Manage the credentials of sites", a.revokeSiteCommand()),
+		group("master", "Manage the credentials of masters", a.listMastersCommand(), a.revokeMasterCommand()),
 		issue, a.exportCommand(), a.rotateCommand(), a.retireCommand())
 }
 
@@ -90,7 +92,7 @@ of zester auth issue site --again. Their own credentials stay valid. Only a
 master can revoke a site in whose data directory its credential was issued.
 
 zester auth user revoke revokes people, zester auth peel revoke peels, and
-zester auth rotate keys followed by zester auth retire keys masters.`,
+zester auth master revoke masters.`,
 		Args: words("name of the site"),
 		RunE: a.online(func(cmd *cobra.Command, client *api.Client, args []string) error {
 			s, err := client.SiteRevoke(cmd.Context(), args[0])
@@ -98,6 +100,54 @@ zester auth rotate keys followed by zester auth retire keys masters.`,
 				return hinted(err, api.CodeNotFound, "a master knows the sites that zester auth issue site has made in its data directory")
 			}
 			return a.printDone(s, s.Name, "site %s is revoked", s.Name)
+		}),
+	}
+}
+
+func (a *app) listMastersCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "list",
+		Short: "List the masters that have a credential, and when it expires",
+		Long: `list shows the masters for which zester auth issue made a credential in the data
+directory of the master that replies. A master that has the keys in its data
+directory makes its own credential, and is not in the list.`,
+		Args: words(),
+		RunE: a.online(func(cmd *cobra.Command, client *api.Client, _ []string) error {
+			all, err := client.Credentials(cmd.Context())
+			if err != nil {
+				return err
+			}
+			all = slices.DeleteFunc(all, func(h credential.Held) bool { return h.Role != grants.RoleMaster })
+			t, names := table{header: []string{"NAME", "EXPIRES"}}, make([]string, len(all))
+			for i, h := range all {
+				names[i] = h.Name
+				expires := "never"
+				if !h.Expires.IsZero() {
+					expires = when(h.Expires)
+				}
+				t.add(h.Name, expires)
+			}
+			return a.print(all, names, func() error { return a.printTable(t) })
+		}),
+	}
+}
+
+func (a *app) revokeMasterCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "revoke NAME",
+		Short: "Revoke the credentials of a master and disconnect it",
+		Long: `revoke ends all credentials that zester auth issue made for a master, and the
+bus disconnects it. Its jobs are taken over by another one. Only a master can
+revoke it in whose data directory its credential was issued. A master that has
+the keys itself can always make another credential: against that only new keys
+help, zester auth rotate keys and then zester auth retire keys.`,
+		Args: words("name of the master"),
+		RunE: a.online(func(cmd *cobra.Command, client *api.Client, args []string) error {
+			s, err := client.MasterRevoke(cmd.Context(), args[0])
+			if err != nil {
+				return hinted(err, api.CodeNotFound, "zester auth master list shows the masters that have a credential of zester auth issue")
+			}
+			return a.printDone(s, s.Name, "master %s is revoked", s.Name)
 		}),
 	}
 }

@@ -12,7 +12,7 @@ type UsersAnswer struct {
 	Users []credential.User `json:"users"`
 }
 
-// SiteName names a site.
+// SiteName names a site, or a master.
 type SiteName struct {
 	Name string `json:"name"`
 }
@@ -46,6 +46,11 @@ func (c *Client) UserAdd(ctx context.Context, q credential.UserRequest) (creds [
 	}
 	creds, err = key.Creds(a.JWT)
 	return creds, &a.User, err
+}
+
+// MasterRevoke ends all credentials of a master that were made so far with zester auth issue, as [Client.SiteRevoke] does.
+func (c *Client) MasterRevoke(ctx context.Context, name string) (*credential.Site, error) {
+	return call[credential.Site](ctx, c, wire.API("master", "revoke", c.user), SiteName{name})
 }
 
 // SiteRevoke ends all credentials of a site that were made so far and has the bus cut the connections that use them.

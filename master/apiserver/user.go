@@ -11,10 +11,11 @@ import (
 
 func (s *Server) userEndpoints() map[string]endpoint {
 	return map[string]endpoint{
-		"user-list":   {wire.API("user", "list", "*"), handleFrom(s, s.userList)},
-		"user-add":    {wire.API("user", "add", "*"), act(s, "user.add", s.userAdd)},
-		"user-revoke": {wire.API("user", "revoke", "*"), act(s, "user.revoke", s.userRevoke)},
-		"site-revoke": {wire.API("site", "revoke", "*"), act(s, "site.revoke", s.siteRevoke)},
+		"user-list":     {wire.API("user", "list", "*"), handleFrom(s, s.userList)},
+		"user-add":      {wire.API("user", "add", "*"), act(s, "user.add", s.userAdd)},
+		"user-revoke":   {wire.API("user", "revoke", "*"), act(s, "user.revoke", s.userRevoke)},
+		"site-revoke":   {wire.API("site", "revoke", "*"), act(s, "site.revoke", s.siteRevoke)},
+		"master-revoke": {wire.API("master", "revoke", "*"), act(s, "master.revoke", s.masterRevoke)},
 
 		"credential-list": {wire.API("credential", "list", "*"), handle(s, s.credentialList)},
 	}
@@ -42,6 +43,14 @@ func (s *Server) userAdd(ctx context.Context, from grants.Caller, q credential.U
 	}
 	s.log.Info("credential made", "user", u.Name, "role", u.Role, "by", from.User, "target", u.Limits.Target, "functions", u.Limits.Functions, "ends", u.Expires())
 	return &api.UserAdded{User: *u, JWT: token}, nil
+}
+
+func (s *Server) masterRevoke(ctx context.Context, from grants.Caller, q api.SiteName) (*credential.Site, error) {
+	revoked, err := s.o.Authority.Hosts.RevokeMaster(ctx, q.Name, from.User)
+	if err == nil {
+		s.log.Info("master revoked", "name", revoked.Name, "by", from.User)
+	}
+	return revoked, err
 }
 
 func (s *Server) siteRevoke(ctx context.Context, from grants.Caller, q api.SiteName) (*credential.Site, error) {

@@ -66,7 +66,7 @@ func NewAuthority(ctx context.Context, o AuthorityOptions) (*Authority, error) {
 	}
 	a := &Authority{o: o, wake: make(chan struct{}, 1), pushed: map[grants.Role]bool{}, dirty: o.Keys.Dirty()}
 	a.Users = &user.Directory{Store: users, Keys: o.Keys, Push: a.push}
-	if a.Hosts, err = enroll.Open(ctx, o.JetStream, enroll.Options{Keys: o.Keys, CA: o.CA, Push: a.push, Log: o.Log}); err != nil {
+	if a.Hosts, err = enroll.Open(ctx, o.JetStream, enroll.Options{Keys: o.Keys, CA: o.CA, Push: a.push, PushSoon: a.pushSoon, Log: o.Log}); err != nil {
 		return nil, err
 	}
 	a.generations, err = records.Open[generation](ctx, o.JetStream, enroll.Bucket, generationKey, "the rotation of the keys")
@@ -146,6 +146,9 @@ func (a *Authority) ends(ctx context.Context) (map[grants.Role]map[string]creden
 		return nil, err
 	}
 	if ends[grants.RolePeel], err = a.Hosts.Ended(ctx); err != nil {
+		return nil, err
+	}
+	if ends[grants.RoleMaster], err = a.Hosts.EndedMasters(ctx); err != nil {
 		return nil, err
 	}
 	return ends, nil

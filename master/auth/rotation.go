@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -115,6 +116,11 @@ func (a *Authority) markDirty() {
 	defer a.mu.Unlock()
 	clear(a.pushed)
 	a.dirty = true
+	a.pushSoon()
+}
+
+// pushSoon has Run push after pushDelay.
+func (a *Authority) pushSoon() {
 	select {
 	case a.wake <- struct{}{}:
 	default:
@@ -148,6 +154,11 @@ func (a *Authority) behind(ctx context.Context, at time.Time) (names []string, e
 	if err != nil {
 		return nil, err
 	}
+	masters, err := a.Hosts.EndedMasters(ctx)
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(ended, masters)
 	for _, r := range []grants.Role{grants.RolePeel, grants.RoleMaster, grants.RoleSite} {
 		entries, err := keystore.Entries(a.o.Keys.Dir(), r)
 		if err != nil {

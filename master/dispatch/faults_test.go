@@ -162,7 +162,7 @@ func TestAnIDThatIsTakenIsRefused(t *testing.T) {
 		spec := ask(nil, "a")
 		s.dispatch(spec)
 		other := spec
-		other.Function = "cmd.run"
+		other.Function, other.Args = "cmd.run", map[string]any{"command": "id"}
 		_, err := s.request(s.alice, "alice", other)
 		wantCode(t, err, "409")
 		claim := ask(nil, "a")

@@ -53,7 +53,7 @@ func (q *JoinRequest) Check() error {
 	return nil
 }
 
-// A Site is a site with revoked credentials.
+// A Site is a site, or a master, with revoked credentials.
 type Site struct {
 	Name      string    `json:"name"`
 	Keys      []Key     `json:"keys"` // of credentials that have not expired

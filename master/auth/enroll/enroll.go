@@ -65,7 +65,9 @@ type Options struct {
 	CA   *pki.CA // signs the masters' certificates; nil: another authority signs them
 	// Push copies stored revocations to the key store and to the servers.
 	Push func(context.Context) error
-	Log  *slog.Logger
+	// PushSoon has that done after the reply to this request.
+	PushSoon func()
+	Log      *slog.Logger
 }
 
 // Hosts enrolls peels and revokes them, on a master that has the keys. It owns the join tokens and the revocations of sites.
@@ -74,7 +76,9 @@ type Hosts struct {
 	peels records.Bucket[credential.Enrolled]
 	joins records.Bucket[joinRecord]
 	sites records.Bucket[credential.Site] // that were revoked
-	fleet *summary                        // of peels
+	// masters are those that were revoked.
+	masters records.Bucket[credential.Site]
+	fleet   *summary // of peels
 
 	anonymous *rate.Limiter // requests without a token
 }
@@ -84,6 +88,9 @@ func Open(ctx context.Context, js jetstream.JetStream, o Options) (*Hosts, error
 	h := &Hosts{o: o, fleet: newSummary(js), anonymous: rate.NewLimiter(rate.Every(anonymousEvery), anonymousAtOnce)}
 	var err error
 	if h.peels, err = records.Open[credential.Enrolled](ctx, js, Bucket, peelPrefix, "the peel"); err != nil {
+		return nil, err
+	}
+	if h.masters, err = records.Open[credential.Site](ctx, js, Bucket, masterPrefix, "the master"); err != nil {
 		return nil, err
 	}
 	if h.sites, err = records.Open[credential.Site](ctx, js, Bucket, sitePrefix, "the site"); err != nil {

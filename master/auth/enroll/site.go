@@ -13,54 +13,81 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/records"
 )
 
-// ErrNoSite: no credential was made for the site with the keys of this master.
-var ErrNoSite = errors.New("no such site")
+// Errors of names for which no credential was made with the keys of this master.
+var (
+	ErrNoSite   = errors.New("no such site")
+	ErrNoMaster = errors.New("no such master")
+)
 
-const sitePrefix = "site."
+const (
+	sitePrefix   = "site."
+	masterPrefix = "master."
+)
 
 // RevokeSite ends all credentials of a site that were made so far: the bus cuts the connections of its server, and with it
 // its peels, whose own credentials stay what they are. Revoking again ends those that were made since.
 func (h *Hosts) RevokeSite(ctx context.Context, name, by string) (*credential.Site, error) {
-	keys, err := h.siteKeys(name)
+	return h.revoke(ctx, h.sites, grants.RoleSite, name, by)
+}
+
+// RevokeMaster ends all credentials of a master that were made so far with zester auth issue, as RevokeSite does, within a second of the reply. A master that has the
+// keys in its data directory makes its own credential, and is not known by this.
+func (h *Hosts) RevokeMaster(ctx context.Context, name, by string) (*credential.Site, error) {
+	return h.revoke(ctx, h.masters, grants.RoleMaster, name, by)
+}
+
+func (h *Hosts) revoke(ctx context.Context, all records.Bucket[credential.Site], role grants.Role, name, by string) (*credential.Site, error) {
+	none := ErrNoSite
+	if role == grants.RoleMaster {
+		none = ErrNoMaster
+	}
+	if err := grants.CheckName(role, name); err != nil {
+		return nil, fmt.Errorf("%w: %w", none, err)
+	}
+	known, err := keystore.Registered(h.o.Keys.Dir(), role, name)
 	if err != nil {
 		return nil, err
 	}
-	if len(keys) > 0 {
-		if err := h.sites.Create(ctx, name, credential.Site{Name: name}); err != nil && !errors.Is(err, records.ErrPresent) {
+	if len(known.Keys) > 0 {
+		if err := all.Create(ctx, name, credential.Site{Name: name}); err != nil && !errors.Is(err, records.ErrPresent) {
 			return nil, err
 		}
 	}
-	s, err := h.sites.Change(ctx, name, func(s *credential.Site) error {
+	s, err := all.Change(ctx, name, func(s *credential.Site) error {
 		now := time.Now().UTC()
-		s.Keys, s.Revoked, s.RevokedBy = credential.Current(credential.Merge(s.Keys, keys), now), now, by
+		s.Keys, s.Revoked, s.RevokedBy = credential.Current(credential.Merge(s.Keys, known.Keys), now), now, by
 		return nil
 	})
 	if errors.Is(err, records.ErrAbsent) {
-		return nil, fmt.Errorf("%w: %s", ErrNoSite, name)
+		return nil, fmt.Errorf("%w: %s", none, name)
 	}
 	if err != nil {
 		return nil, err
 	}
+	if role == grants.RoleMaster {
+		h.o.PushSoon() // a new account of the masters drops the replies that are on their way, also the one to this request
+		return &s, nil
+	}
 	if err := h.o.Push(ctx); err != nil {
-		return nil, fmt.Errorf("the site %s is revoked; its connections may last for some time: %w", name, err)
+		return nil, fmt.Errorf("the %s %s is revoked; its connections may last for some time: %w", role, name, err)
 	}
 	return &s, nil
 }
 
-// siteKeys returns the keys of a site in the register of the key store.
-func (h *Hosts) siteKeys(name string) ([]credential.Key, error) {
-	if err := grants.CheckName(grants.RoleSite, name); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrNoSite, err)
-	}
-	known, err := keystore.Registered(h.o.Keys.Dir(), grants.RoleSite, name)
-	return known.Keys, err
-}
-
 // EndedSites returns the keys of sites that were revoked.
 func (h *Hosts) EndedSites(ctx context.Context) (map[string]credential.End, error) {
-	sites, err := h.sites.List(ctx)
+	return ended(ctx, h.sites)
+}
+
+// EndedMasters returns the keys of masters that were revoked.
+func (h *Hosts) EndedMasters(ctx context.Context) (map[string]credential.End, error) {
+	return ended(ctx, h.masters)
+}
+
+func ended(ctx context.Context, revoked records.Bucket[credential.Site]) (map[string]credential.End, error) {
+	all, err := revoked.List(ctx)
 	ends := map[string]credential.End{}
-	for _, s := range sites {
+	for _, s := range all {
 		maps.Copy(ends, credential.Ends(s.Keys, s.Revoked))
 	}
 	return ends, err
