@@ -170,7 +170,7 @@ func (r *Repo) Blob(commit Hash, path string) (h Hash, ok bool, err error) {
 	return e.Hash, e.Mode.IsRegular(), nil
 }
 
-// ReadFile returns the content of a file of a commit. A file over 1 MiB is
+// ReadFile returns the content of a file of a commit. A file over 16 MiB is
 // refused with Reason TooLarge, a path that is no regular file with PathNotFound.
 func (r *Repo) ReadFile(commit Hash, path string) ([]byte, error) {
 	h, ok, err := r.Blob(commit, path)

@@ -18,7 +18,7 @@ import (
 // [fs.DirEntry.Info]; ModTime is zero. Symbolic links have the mode
 // [fs.ModeSymlink], submodules [fs.ModeIrregular]; opening one is an error. A
 // name that is not UTF-8 is listed but is no valid path, so it cannot be opened
-// either. A file over 1 MiB has a Stat but cannot be read.
+// either. A file over 16 MiB has a Stat but cannot be read.
 type Tree struct {
 	root    *dir
 	dirs    map[Hash]*dir // all directories of the tree
@@ -53,7 +53,7 @@ func (t *Tree) Open(name string) (fs.File, error) {
 	return &openFile{node: n}, nil
 }
 
-// ReadFile returns the content of a file. A file over 1 MiB is refused with
+// ReadFile returns the content of a file. A file over 16 MiB is refused with
 // Reason TooLarge, and content that does not match its hash with Reason
 // StoreDamaged or RemoteDamaged. Both errors are wrapped in a [fs.PathError].
 func (t *Tree) ReadFile(name string) ([]byte, error) {
