@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"log/slog"
 	"math"
 	"os"
@@ -429,4 +431,13 @@ func FuzzEncode(f *testing.F) {
 			t.Errorf("%q: %+v, %d of %d, %v", data, got, length, len(data), err)
 		}
 	})
+}
+
+// A sector that cannot be read loses its message. A lack of file descriptors loses none.
+func TestAMessageThatTheDiskCannotReadIsLost(t *testing.T) {
+	for err, lost := range map[error]bool{syscall.EIO: true, fs.ErrNotExist: true, io.EOF: true, errDamaged: true, syscall.EMFILE: false, syscall.ENOMEM: false} {
+		if isLost(fmt.Errorf("cannot read: %w", err)) != lost {
+			t.Errorf("%v: lost %v", err, !lost)
+		}
+	}
 }

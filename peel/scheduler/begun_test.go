@@ -297,3 +297,23 @@ func TestKilledProcessLeavesATrace(t *testing.T) {
 		h.shut()
 	}
 }
+
+// The interval of a run that was cut off counts from its start, not from the start of the next process.
+func TestAnIntervalCountsFromTheRunThatAKillCutOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := scheduler.Options{StateFile: filepath.Join(t.TempDir(), "state")}
+		h := start(t, o)
+		h.takes["e"] = time.Hour
+		set := parse(t, "e: {module: test.ping, interval: 1h}\nf: {module: test.ping, interval: 59m59500ms}")
+		h.apply(set)
+		time.Sleep(time.Hour)
+		crashed := crash(t, o) // the run has just begun, and the state was stored half a second before
+		h.shut()
+		next := start(t, crashed)
+		defer next.shut()
+		next.apply(set)
+		time.Sleep(time.Hour)
+		want := h.begin.Add(2 * time.Hour).Sub(next.begin)
+		next.expectRuns("e", want)
+	})
+}

@@ -414,3 +414,22 @@ func TestWhatIsOwedWhenTheClockIsSetBackRunsOnceAlsoOverARestart(t *testing.T) {
 		})
 	}
 }
+
+// Of an entry that may run twice, the fires that its windows close while the peel is down are no runs.
+func TestFiresThatWindowsCloseDoNotCountTowardsMaxRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := scheduler.Options{StateFile: filepath.Join(t.TempDir(), "state"), Zone: time.UTC}
+		set := one(t, `cron: "0 * * * *", only_between: "08:00-11:00", max_runs: 2`)
+		h := start(t, o)
+		h.apply(set)
+		time.Sleep(30 * time.Minute)
+		h.shut()
+		time.Sleep(12 * time.Hour)
+		h = start(t, o)
+		defer h.shut()
+		h.apply(set)
+		if total := h.entry("e").Tally.Total; total.Missed != 2 || total.Skipped != 7 {
+			t.Errorf("%+v", total)
+		}
+	})
+}

@@ -528,3 +528,36 @@ func TestSlowDriftIsNoStepOfTheClock(t *testing.T) {
 		}
 	})
 }
+
+// The host sleeps for two and a half intervals: the entry is overdue by more than one, and fires once.
+func TestAnIntervalFiresOnceAfterAShortSuspend(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c tamper
+		h := c.host(t, scheduler.Options{Zone: time.UTC})
+		defer h.shut()
+		h.takes["e"] = time.Second
+		h.apply(one(t, "interval: 1h, maxrunning: 3"))
+		time.Sleep(time.Second)
+		c.suspend(150 * time.Minute)
+		time.Sleep(2 * time.Minute)
+		if e := h.entry("e"); len(h.runs("e")) != 1 || len(e.Skips) > 0 {
+			t.Errorf("%d runs, skips %v", len(h.runs("e")), e.Skips)
+		}
+	})
+}
+
+// Reports say since when an entry accounts for its fires: that cannot lie ahead.
+func TestSinceDoesNotLieAheadOfAClockThatWasSetBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c tamper
+		h := c.host(t, scheduler.Options{Zone: time.UTC})
+		defer h.shut()
+		h.apply(one(t, `cron: "30 * * * *"`))
+		time.Sleep(time.Minute)
+		c.set(-2 * time.Hour)
+		time.Sleep(2 * time.Minute)
+		if since := h.entry("e").Since; since.After(time.Now().Add(-2 * time.Hour)) {
+			t.Errorf("since %s, the clock shows %s", since, time.Now().Add(-2*time.Hour))
+		}
+	})
+}

@@ -111,6 +111,7 @@ func (o *owner) adopt(e *entry, spec *schedule.Entry, now rules.Instant) {
 	if e.TimingHash != timing {
 		e.DropStored(history.Superseded, slices.Contains(o.waiting, e))
 		e.TimingSeen, e.TimingRuns, e.Active, e.Held, e.Owed, e.seen = now.Wall, 0, time.Time{}, time.Time{}, nil, true
+		e.Delayed = nil
 	}
 	e.Spec, e.Invalid, e.Left, e.TimingHash = spec, "", time.Time{}, timing
 	o.limitOwed(e)
@@ -162,14 +163,22 @@ func (o *owner) activate(e *entry, now rules.Instant) {
 	if first {
 		o.restoreWaiting(e, now)
 	}
-	o.catchUp(e, now)
-	e.Active = now.Wall
+	delayed, waits := e.TakeDelayed(now.Wall)
+	past := now
+	if waits = waits && first; waits { // what was missed is before it
+		past.Wall = delayed.Nominal.Add(-1)
+		past.Up -= now.Wall.Sub(past.Wall)
+	}
+	o.catchUp(e, past)
+	e.Active = past.Wall
 	e.Rhythm.Activate(&e.Entry, now)
 	if first && o.begins && e.Spec.RunOnStart && e.MayFire(now.Wall) && !e.hasAllRuns() {
 		o.arm(e, history.TriggerStart, e.ClockOf(now))
 		return
 	}
-	if e.Held.IsZero() {
+	if waits {
+		o.enqueue(e, rules.Pending{Trigger: history.TriggerTimer, OnWall: true, Nominal: delayed.Nominal.UnixNano(), At: delayed.At.UnixNano()})
+	} else if e.Held.IsZero() {
 		o.plan(e, now)
 	} else if held := e.Held; !o.hold(e, history.TriggerTimer, held, now) {
 		o.skip(e, history.OutsideWindow, history.TriggerTimer, held)

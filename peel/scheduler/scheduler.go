@@ -55,6 +55,10 @@
 // as a success nor as a failure of the entry. So every run that began leaves a trace; a crash loses only the skips of its
 // last second.
 //
+// A fire of the wall clock that waits for its splay when the process ends still waits for it in the next one, which misses it if it
+// starts too late. A process that stops waits up to 10 s for its runs, and up to 5 s for those that it then cancels. It starts no run
+// meanwhile: the next process counts these fires as missed.
+//
 // # Known gaps
 //
 // If the disk refuses the record, the run starts without it, with an error in the log: a kill then leaves no trace of the run.

@@ -1,6 +1,7 @@
 package scheduler_test
 
 import (
+	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -195,4 +196,56 @@ func (h *host) sleepInto(name string) time.Time {
 	e := h.entry(name)
 	time.Sleep(time.Until(e.NextNominal) + time.Millisecond)
 	return e.NextFire
+}
+
+// A restart within the wait of a nightly fire keeps it, and one that is down when it is due misses it, once.
+func TestARestartKeepsAFireThatWaitsForItsSplay(t *testing.T) {
+	for name, c := range map[string]struct {
+		restarts     []time.Duration // each takes a second
+		down         time.Duration   // after them
+		runs, missed uint64
+	}{
+		"once":               {[]time.Duration{70 * time.Minute}, 0, 1, 0},
+		"three times":        {[]time.Duration{50 * time.Minute, 61 * time.Minute, 75 * time.Minute}, 0, 1, 0},
+		"and it is down":     {[]time.Duration{70 * time.Minute}, time.Hour, 0, 1},
+		"before the fire":    {[]time.Duration{30 * time.Minute}, 0, 1, 0},
+		"after the fire":     {[]time.Duration{2 * time.Hour}, 0, 1, 0},
+		"down the whole day": {[]time.Duration{10 * time.Minute}, 24 * time.Hour, 0, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o := scheduler.Options{StateFile: filepath.Join(t.TempDir(), "state"), Zone: time.UTC}
+				set := one(t, `cron: "0 1 * * *", splay: {min: 40m, max: 50m}`)
+				begin := time.Now()
+				h := start(t, o)
+				h.apply(set)
+				var runs []scheduler.Fire
+				for i, at := range append(c.restarts, 3*time.Hour) {
+					time.Sleep(time.Until(begin.Add(at)))
+					runs = append(runs, h.all()...)
+					if i == len(c.restarts) {
+						break
+					}
+					h.shut()
+					if time.Sleep(time.Second); i == len(c.restarts)-1 {
+						time.Sleep(c.down)
+					}
+					h = start(t, o)
+					h.apply(set)
+				}
+				defer h.shut()
+				if uint64(len(runs)) != c.runs {
+					t.Errorf("%d runs", len(runs))
+				}
+				for _, f := range runs {
+					if wait := f.Started.Sub(begin); wait < 100*time.Minute || wait >= 110*time.Minute || !f.Nominal.Equal(begin.Add(time.Hour)) {
+						t.Errorf("%+v", f)
+					}
+				}
+				if total := h.entry("e").Tally.Total; total.Ran != c.runs || total.Missed != c.missed || total.Skipped != 0 {
+					t.Errorf("%+v", total)
+				}
+			})
+		})
+	}
 }

@@ -74,7 +74,11 @@ func (o *owner) histories() map[string]history.History {
 	for name, e := range o.entries {
 		e.Tally.Forget(now)
 		if !e.Seen.IsZero() || e.Paused != nil || len(e.Last) > 0 {
-			out[name] = e.Clone()
+			h := e.Clone()
+			if p := e.Next; p.Trigger == history.TriggerTimer && p.OnWall && !p.Held && p.At > p.Nominal {
+				h.Delayed = &history.Delay{Nominal: o.time(p, p.Nominal), At: o.time(p, p.At)}
+			}
+			out[name] = h
 		}
 	}
 	return out

@@ -27,6 +27,7 @@ type History struct {
 	Counts
 	Nominal   time.Time   `json:"nominal,omitzero"`   // of the last fire, also of one that did not run
 	Held      time.Time   `json:"held,omitzero"`      // nominal time of the next fire, if it is held until the windows open
+	Delayed   *Delay      `json:"delayed,omitempty"`  // the next fire, if it has a splay
 	Waiting   *Waiting    `json:"waiting,omitempty"`  // the fire that waits for a run to end
 	Owed      []time.Time `json:"owed,omitempty"`     // nominal times that were missed and will be made up, the oldest first
 	Fired     time.Time   `json:"fired,omitzero"`     // of the last run
@@ -62,6 +63,12 @@ type Counts struct {
 	Interrupted   uint64            `json:"interrupted,omitempty"` // runs during which the peel died, neither successes nor failures
 	Late          uint64            `json:"late,omitempty"`        // runs that started later than the entry wants
 	Skips         map[Reason]uint64 `json:"skips,omitempty"`       // fires that did not run
+}
+
+// A Delay is a fire with the splay that was drawn for it.
+type Delay struct {
+	Nominal time.Time `json:"nominal"`
+	At      time.Time `json:"at"` // splay included
 }
 
 // Waiting is a fire that if_running has wait for the end of a run. The entry's definition is taken when the wait ends.

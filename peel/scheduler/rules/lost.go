@@ -107,6 +107,16 @@ func (e *Entry) DownSince(now time.Time) time.Time {
 	return right
 }
 
+// TakeDelayed returns the fire that waited for its splay when the last process ended, if it still does.
+func (e *Entry) TakeDelayed(now time.Time) (d history.Delay, ok bool) {
+	if e.Delayed == nil {
+		return d, false
+	}
+	d, e.Delayed = *e.Delayed, nil
+	return d, e.Rhythm.OnWall() && !e.Spec.RunOnStart && d.At.Sub(d.Nominal) <= e.Spec.Splay.Max &&
+		!d.Nominal.After(now) && d.At.After(now) && e.knownUntil().Before(d.Nominal)
+}
+
 func (e *Entry) knownUntil() time.Time { return later(later(e.Active, e.Nominal), e.Tally.Settled) }
 
 // SkipSince takes the operator's skip if a nominal time in (from, to] has passed for which it holds, and returns that time.
