@@ -95,7 +95,7 @@ func TestTheFormsOfASecretAreMasked(t *testing.T) {
 		} {
 			got := m.Text("[" + text + "]")
 			if name == "other bytes" {
-				text, got = text[4:], strings.Replace(got, text[:4], "", 1)
+				got = strings.Replace(got, text[:4], "", 1)
 				if len(secret) < 5 { // of its base64 less is left than is masked
 					continue
 				}
