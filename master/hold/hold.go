@@ -25,6 +25,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -77,13 +78,29 @@ func New(o Options) *Service {
 	return &Service{o: o, nc: o.JetStream.Conn()}
 }
 
-// Run serves until ctx ends.
-func (s *Service) Run(ctx context.Context) (err error) {
+// openPause is the time between two attempts to open the buckets: a bus that is away for a moment must not end the master.
+const openPause = time.Second
+
+func (s *Service) open(ctx context.Context) (err error) {
 	if s.actions, err = records.Open[held.Action](ctx, s.o.JetStream, kvName, "action.", "the held action"); err != nil {
 		return err
 	}
-	if s.peels, err = records.Open[[]target.PeelID](ctx, s.o.JetStream, kvName, "peels.", "the peels of the held action"); err != nil {
-		return err
+	s.peels, err = records.Open[[]target.PeelID](ctx, s.o.JetStream, kvName, "peels.", "the peels of the held action")
+	return err
+}
+
+// Run serves until ctx ends.
+func (s *Service) Run(ctx context.Context) (err error) {
+	for {
+		if err = s.open(ctx); err == nil {
+			break
+		}
+		s.o.Log.Warn("held actions are not served yet", "err", err)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(openPause):
+		}
 	}
 	service := reply.NewService(ctx, s.nc)
 	defer service.Stop()
