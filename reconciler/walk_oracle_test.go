@@ -89,6 +89,7 @@ type walkHost struct {
 	tiers   map[string]bool // values that the fact has had
 	tier    string
 	dead    bool
+	back    time.Time // when it came back last
 	outage  bool      // it went away with all others
 	awayAlt time.Time // since when it is dead while another host is not, zero otherwise
 	moved   time.Time // when its fact changed last
@@ -135,7 +136,9 @@ func (o *walkOracle) on(m *nats.Msg) {
 	for _, id := range o.ids {
 		if strings.HasSuffix(m.Subject, "."+id.Wire()) {
 			if doc, err := settings.Decode(m.Data, id); err == nil {
-				o.onDocument(id, doc, time.Now())
+				if c, err := contentOfDocument(doc); err == nil {
+					o.onContent(id, c, time.Now())
+				}
 			}
 		}
 	}

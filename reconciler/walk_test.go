@@ -262,7 +262,7 @@ func (w *walk) revive(id target.PeelID) {
 	w.oracle.mu.Lock()
 	h := w.oracle.hosts[id]
 	was := h.dead
-	h.dead, h.outage, h.awayAlt = false, false, time.Time{}
+	h.dead, h.outage, h.awayAlt, h.back = false, false, time.Time{}, time.Now()
 	w.oracle.mu.Unlock()
 	if !was {
 		return
@@ -296,37 +296,43 @@ func (w *walk) react(id target.PeelID, doc *settings.Document) {
 		return
 	}
 	applied := func(errs ...string) { w.say(id, wire.SettingsApplied(id.Wire()), reportOn(doc, errs...)) }
-	group := ""
+	has := map[effect][]string{} // groups
 	for _, name := range walkGroups {
-		if strings.Contains(c[name], " "+string(c.effect(nil))+" ") {
-			group = name
-			break
+		if f := strings.Fields(c[name]); len(f) > 0 {
+			has[effect(f[1])] = append(has[effect(f[1])], name)
 		}
 	}
-	switch e := c.effect(nil); e {
-	case harmless:
-		applied()
-	case reportsErr:
-		applied("cannot use " + group + " " + c[group])
-	case killsAtOnce:
+	switch {
+	case has[ignored] != nil:
+		return
+	case has[killsAtOnce] != nil:
 		w.kill(id, false)
-	case killsLater:
-		applied()
+		return
+	case has[killsLater] != nil:
 		w.later(20*time.Second, func() { w.kill(id, false) })
-	case ignored:
-	case failsRun, cutsRun:
-		applied()
-		r := wire.Result{Error: "exit code 1"}
-		if e == cutsRun {
-			r.Outcome = wire.Interrupted
-		}
-		w.later(3*time.Second, func() {
-			jid, entry := wire.NewJID(), group+"_job"
-			w.say(id, wire.ScheduledOf(jid, id.Wire()), wire.ScheduledResult{
-				JID: jid, Peel: id, Entry: entry, Function: "test.ping", Result: r, Commit: string(doc.Origins[entry].Commit), V: wire.Version,
-			})
-		})
 	}
+	var errs []string
+	for _, group := range has[reportsErr] {
+		errs = append(errs, "cannot use "+group+" "+c[group])
+	}
+	applied(errs...)
+	for _, e := range []effect{failsRun, cutsRun} {
+		for _, group := range has[e] {
+			w.later(3*time.Second, func() { w.fail(id, doc, group+"_job", e) })
+		}
+	}
+}
+
+// fail reports a failed run.
+func (w *walk) fail(id target.PeelID, doc *settings.Document, entry string, e effect) {
+	r := wire.Result{Error: "exit code 1"}
+	if e == cutsRun {
+		r.Outcome = wire.Interrupted
+	}
+	jid := wire.NewJID()
+	w.say(id, wire.ScheduledOf(jid, id.Wire()), wire.ScheduledResult{
+		JID: jid, Peel: id, Entry: entry, Function: "test.ping", Result: r, Commit: string(doc.Origins[entry].Commit), V: wire.Version,
+	})
 }
 
 // order gives an order and returns why it was refused. An order about the wrong revision is refused by the reconciler.

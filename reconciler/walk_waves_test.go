@@ -3,9 +3,9 @@ package reconciler
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
-	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -19,11 +19,10 @@ func (o *walkOracle) gives(v *walkRevision, id target.PeelID, c walkContent) boo
 	return false
 }
 
-// onDocument judges a document that a peel was given.
-func (o *walkOracle) onDocument(id target.PeelID, doc *settings.Document, now time.Time) {
+// onContent judges what a document gives to a peel.
+func (o *walkOracle) onContent(id target.PeelID, c walkContent, now time.Time) {
 	h := o.hosts[id]
-	c, err := contentOfDocument(doc)
-	if err != nil || c.equal(h.held) {
+	if c.equal(h.held) {
 		return
 	}
 	old := h.held
@@ -190,7 +189,10 @@ func (o *walkOracle) bad(r *walkRoll, now time.Time, surely bool) (ids []string)
 		if r.members[id] {
 			e = h.held.effect(r.base.content(id, h.tier))
 		}
-		known := now.Sub(since)
+		if e != harmless && slices.ContainsFunc(walkGroups, func(name string) bool { return strings.Contains(h.held[name], " "+string(ignored)+" ") }) {
+			e = ignored // so it reports nothing
+		}
+		known := now.Sub(latest(since, latest(o.leader, h.back)))
 		switch {
 		case e == reportsErr, (e == failsRun || e == cutsRun) && known > 5*time.Second, e == ignored && (!surely || known > 6*time.Minute):
 			if !surely || !h.dead {
@@ -240,6 +242,7 @@ func (o *walkOracle) tick(now time.Time) {
 			}
 		}
 	}
+	o.goOn(r, now)
 	bad := o.bad(r, now, true)
 	waves := r.base.rules.waves
 	fails := 0
@@ -258,5 +261,18 @@ func (o *walkOracle) tick(now time.Time) {
 	if since := latest(r.badSince, o.leader); now.Sub(since) > time.Minute+slack {
 		o.failf(wayBack, "%s stays though %v failed, died or vanished %s ago", r.rev.name, bad, now.Sub(since))
 		r.badSince = now.Add(time.Hour)
+	}
+}
+
+// goOn adds the explanations by which a wave passes now.
+func (o *walkOracle) goOn(r *walkRoll, now time.Time) {
+	for i := 0; i < len(r.places); i++ { // it grows
+		p := r.places[i]
+		if p.wave >= len(r.base.rules.waves) || o.passes(r, p, now) != "" {
+			continue
+		}
+		if next := (walkPlace{wave: p.wave + 1, last: p.last}); !slices.Contains(r.places, next) {
+			r.places = append(r.places, next)
+		}
 	}
 }
