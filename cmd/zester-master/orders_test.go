@@ -53,7 +53,7 @@ func TestOrdersAboutTheRepoAreInTheAuditLog(t *testing.T) {
 	order(0, "pin", first)
 	order(1, "pin", "0123456789")
 	order(1, "retry", "0123456789")
-	order(1, "unpin") // what the newest commit changes waits once more
+	order(0, "unpin") // it is carried out, and what the newest commit changes waits once more
 
 	got, want := map[string]int{}, map[string]int{
 		"sync.now  done":   1,
