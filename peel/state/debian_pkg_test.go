@@ -47,6 +47,7 @@ func packages(t *testing.T, dir string) {
 			t.Fatalf("%v\n%s", err, out)
 		}
 	}
+	worldPackages(t, dir)
 	out, err := exec.Command("sh", "-c", "cd "+dir+" && dpkg-scanpackages -m . > Packages").CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)

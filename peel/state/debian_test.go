@@ -101,6 +101,15 @@ func tars(t *testing.T) (tars []string) {
 // tests are those that run inside a host.
 var tests = []string{"/test", "-test.v", "-test.run", "^TestInHost", "-test.bench", "InHost", "-test.benchtime", "10x"}
 
+// inHostArgs returns the arguments of the test process in a host.
+func inHostArgs() []string {
+	run := os.Getenv("ZESTER_TEST_RUN") // a regular expression of the tests
+	if run == "" {
+		return append(tests, fmt.Sprintf("-worlds=%d", *worldCount), fmt.Sprintf("-worlds.seed=%d", *worldSeed))
+	}
+	return []string{"/test", "-test.v", "-test.run", run, fmt.Sprintf("-worlds=%d", *worldCount), fmt.Sprintf("-worlds.seed=%d", *worldSeed)}
+}
+
 // bare returns the command that runs the tests in a root without systemd.
 func bare(t *testing.T, root string) *exec.Cmd {
 	t.Helper()
@@ -108,7 +117,7 @@ func bare(t *testing.T, root string) *exec.Cmd {
 	if out, err := exec.Command("unshare", append(in, "true")...).CombinedOutput(); err != nil {
 		t.Skipf("this machine cannot start a host: %v, %s", err, out)
 	}
-	return exec.Command("unshare", append(in, tests...)...)
+	return exec.Command("unshare", append(in, inHostArgs()...)...)
 }
 
 // boot starts a host with systemd and returns the command that runs the tests in it. Where systemd-nspawn cannot start one
@@ -156,7 +165,7 @@ func boot(t *testing.T, root string) *exec.Cmd {
 		in := []string{"-a", "-t", strconv.Itoa(leader)}
 		out, _ := exec.Command("nsenter", append(in, "systemctl", "is-system-running")...).Output()
 		if state := strings.TrimSpace(string(out)); state == "running" || state == "degraded" {
-			return exec.Command("nsenter", append(in, tests...)...)
+			return exec.Command("nsenter", append(in, inHostArgs()...)...)
 		}
 	}
 }

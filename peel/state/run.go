@@ -329,6 +329,9 @@ func (x *run) doubt(s *state.State) {
 		if !strings.HasPrefix(s.Function, "service.") {
 			x.world.Unknowable()
 		}
+		for _, name := range s.Packages() {
+			x.world.ReplacePackage(name)
+		}
 		return
 	}
 	for _, p := range s.Paths() {

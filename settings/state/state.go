@@ -110,13 +110,18 @@ func (s Set) MarkSecrets(n *strictyaml.Node) {
 }
 
 // Paths returns the paths that the state owns or shares.
-func (s *State) Paths() (paths []string) {
+func (s *State) Paths() []string { return s.owned("path") }
+
+// Packages returns the packages that the state is about.
+func (s *State) Packages() []string { return s.owned("package") }
+
+func (s *State) owned(kind string) (names []string) {
 	for _, r := range s.Args.owns() {
-		if r.kind == "path" {
-			paths = append(paths, r.name)
+		if r.kind == kind {
+			names = append(names, r.name)
 		}
 	}
-	return paths
+	return names
 }
 
 // A Source is a file or directory of the config repo that a state needs.

@@ -112,6 +112,16 @@ func (w *World) RemovePackage(name string, purge bool) {
 	}
 }
 
+// ReplacePackage plans another version of an installed package: nobody knows what its files are then.
+func (w *World) ReplacePackage(name string) {
+	for _, p := range packagePaths(name) {
+		info, err := w.Stat(p)
+		if err == nil && info.Kind != safefs.Absent && info.Kind != safefs.Directory {
+			w.Doubt(p, "the package "+name+" would be upgraded")
+		}
+	}
+}
+
 const dpkgInfo = "/var/lib/dpkg/info/"
 
 // packagePaths returns the files and directories of an installed Debian package.

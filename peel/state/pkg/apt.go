@@ -151,7 +151,7 @@ func (apt) refresh(ctx context.Context) error {
 	}
 }
 
-// isStale takes the newest of the times that apt-get update leaves. Files of lists have the times of their servers.
+// isStale takes the newest of the times that apt-get update leaves. Lists that were removed are stale, too. Files of lists have the times of their servers.
 func (apt) isStale() bool {
 	var newest time.Time
 	for _, name := range []string{listsFolder, filepath.Join(listsFolder, "partial"), "/var/lib/apt/periodic/update-success-stamp"} {
@@ -159,7 +159,8 @@ func (apt) isStale() bool {
 			newest = info.ModTime()
 		}
 	}
-	return time.Since(newest) > listsAge
+	lists, err := filepath.Glob(listsFolder + "/*Packages*")
+	return err != nil || len(lists) == 0 || time.Since(newest) > listsAge
 }
 
 func (a apt) upgrades(ctx context.Context) ([]effect, error) {

@@ -333,9 +333,12 @@ func stepsOf(effects []effect, apply func(ctx context.Context) error) []host.Ste
 func (e effect) predict(w *host.World) {
 	if e.remove {
 		w.RemovePackage(e.name, e.purge)
-	} else {
-		w.SetPackage(e.name, e.to)
+		return
 	}
+	if e.from != "" {
+		w.ReplacePackage(e.name)
+	}
+	w.SetPackage(e.name, e.to)
 }
 
 // execute runs a transaction.
