@@ -24,6 +24,15 @@ func flattenStates(states map[string]any, compiled any, flat map[string]string) 
 	return nil
 }
 
+// FunctionOf returns the function of a state that [Flatten] has encoded, "" if it has none.
+func FunctionOf(flat string) string {
+	var encoded []any
+	if err := canon.Unmarshal([]byte(flat), &encoded); err != nil || len(encoded) == 0 {
+		return ""
+	}
+	return state.ValueOf(encoded[0]).Function
+}
+
 // hashesOf returns the path, the hash and the mode of each file of a source. paths are those of all files, sorted.
 func hashesOf(files map[string]any, paths []string, source string) []any {
 	var hashes []any

@@ -162,7 +162,8 @@ func (d *Difference) addGroups(groups []*Group, before map[settings.Digest]conte
 			return nil, err
 		}
 		g.Entries, g.States = schedule.Diff(before[g.Old].entries, after.entries), compareStates(before[g.Old].values, after.values)
-		moves = append(moves, move{peels: g.Peels, before: before[g.Old], after: after, gone: d.extent.measure(g, before[g.Old].without(released), after)})
+		gone, unlike := d.extent.measure(g, before[g.Old].without(released), after)
+		moves = append(moves, move{peels: g.Peels, before: before[g.Old], after: after, gone: gone, unlike: unlike})
 		d.Counts.Added += len(g.Peels) * len(g.Entries.Added)
 		d.Counts.Changed += len(g.Peels) * (len(g.Entries.Retimed) + len(g.Entries.Swapped))
 		d.Counts.Removed += len(g.Peels) * len(g.Entries.Removed)

@@ -211,7 +211,7 @@ func TestGuardBlocksChangesThatAreRarelyIntended(t *testing.T) {
 		{"a value in the place of another", many, strings.Replace(common, "note: common\n", "note: other\n", 1), ""},
 		{"most values", many, strings.ReplaceAll(common, "1h", "2h"), "30 of 43 settings over all peels would change or go, more than change: 50%"},
 		{"an entry with another name", many, "-- settings/web.yaml --\nschedule: {x: {module: test.ping, interval: 2h}}\n", ""},
-		{"an entry with another name and function", many, "-- settings/web.yaml --\nschedule: {x: {module: cmd.run, args: {command: x}, interval: 2h}}\n", ""},
+		{"an entry with another name and function", many, "-- settings/web.yaml --\nschedule: {x: {module: cmd.run, args: {command: x}, interval: 2h}}\n", "no peel would have schedule.w any longer"},
 		{"a value of another key", many, strings.Replace(common, "note: common\n", "notes: common\n", 1), "no peel would have note any longer"},
 		{"additions only", many, "-- settings/web.yaml --\nport: 80\nschedule: {w: {module: test.ping, interval: 1h}, x: {module: test.ping, interval: 1h}, y: {module: test.ping, interval: 1h}, z: {module: test.ping, interval: 1h}}\n", ""},
 		{"everything of one peel", many, "-- top.yaml --\nbase: {'not web-03': [common], 'web-*': [web]}\n" + "-- settings/web.yaml --\nschedule: {w: null}\n", "would go from web-03"},
@@ -338,6 +338,7 @@ func TestAnOrdinaryReplacementGoesOutAndTheLossOfAllBackupsWaits(t *testing.T) {
 	}
 	const rules = "-- top.yaml --\nbase: {'*': [all], 'db-*': [db]}\n-- settings/db.yaml --\n"
 	const backups = "schedule: {nightly: {module: cmd.run, args: {command: backup}, interval: 1h}, weekly: {module: cmd.run, args: {command: backup}, interval: 1h}}\n"
+	const nothing = "schedule: {one: {module: test.ping, interval: 1h}, two: {module: test.ping, interval: 1h}}\n"
 	for _, c := range []struct {
 		name          string
 		peels         []string
@@ -346,6 +347,8 @@ func TestAnOrdinaryReplacementGoesOutAndTheLossOfAllBackupsWaits(t *testing.T) {
 	}{
 		{"9 of 19 entries under other names", []string{"web-01"}, rules + "{}\n" + entriesOf(before...), rules + "{}\n" + entriesOf(after...), ""},
 		{"all backups, 4 of 15 entries", []string{"db-01", "db-02", "web-01"}, rules + backups + entriesOf(before[:3]...) + "", rules + "{}\n" + entriesOf(before[:3]...), "no peel would have schedule.nightly, schedule.weekly any longer"},
+		{"all backups, and as many that do nothing", []string{"db-01", "db-02", "web-01"}, rules + backups + entriesOf(before[:3]...), rules + nothing + entriesOf(before[:3]...), "no peel would have schedule.nightly, schedule.weekly any longer"},
+		{"all backups under other names", []string{"db-01", "db-02", "web-01"}, rules + backups + entriesOf(before[:3]...), rules + strings.NewReplacer("nightly", "night", "weekly", "week").Replace(backups) + entriesOf(before[:3]...), ""},
 	} {
 		s := begin(t, c.peels...)
 		base := diff.Of(s.compile(tree(c.before)))

@@ -28,7 +28,7 @@ type extent struct {
 	removed int             // settings that are removed without a replacement
 	peels   int             // peels with settings before the change
 	losing  int             // peels from which a setting is removed
-	last    []string        // settings that no peel has after the change
+	last    []string        // settings that no peel has after the change, nor one of the same function in their place
 	bare    []target.PeelID // peels that lose all settings, all schedule entries, or all states
 	targets []string        // targets whose peels lose all settings that they had from the target
 }
@@ -118,12 +118,26 @@ func (b Base) content(digest settings.Digest, known *plan.Effective) (c content,
 	return c, err
 }
 
-// measure adds the change of one group of peels. before lacks the entries whose loss does not count. It returns the settings that the group loses: all removed settings below a
-// first key, if fewer are added below the same key.
-func (x *extent) measure(g *Group, before, after content) (gone []string) {
+// function returns the function of an entry or a state, and "" for a value.
+func (c content) function(key string) string {
+	if name, isEntry := strings.CutPrefix(key, entryPrefix); isEntry {
+		return c.entries[name].Module
+	}
+	if section(key) == state.Key {
+		return plan.FunctionOf(c.values[key])
+	}
+	return ""
+}
+
+// measure adds the change of one group of peels. before lacks the entries whose loss does not count. It returns the settings that
+// the group loses: all removed settings below a first key, if fewer are added below the same key. unlike are the removed settings
+// of a function, if fewer with this function are added.
+func (x *extent) measure(g *Group, before, after content) (gone, unlike []string) {
 	changed, removed, added := compareValues(before.values, after.values)
 	changed += len(g.Entries.Retimed) + len(g.Entries.Swapped)
-	added["schedule"] = len(g.Entries.Added)
+	for _, name := range g.Entries.Added {
+		added["schedule"] = append(added["schedule"], entryPrefix+name)
+	}
 	for _, name := range g.Entries.Removed {
 		if before.entries[name] == nil {
 			continue // a master removed it
@@ -132,7 +146,8 @@ func (x *extent) measure(g *Group, before, after content) (gone []string) {
 	}
 	lost := 0
 	for first, keys := range removed { // a new setting replaces a removed one with the same first key
-		replaced := min(len(keys), added[first])
+		replaced := min(len(keys), len(added[first]))
+		unlike = append(unlike, withoutLike(before, keys, after, added[first])...)
 		changed += replaced
 		if replaced < len(keys) {
 			lost += len(keys) - replaced
@@ -147,13 +162,31 @@ func (x *extent) measure(g *Group, before, after content) (gone []string) {
 	if before.size() > 0 && after.size() == 0 || len(before.entries) > 0 && len(after.entries) == 0 || before.hasStates() && !after.hasStates() {
 		x.bare = append(x.bare, g.Peels...)
 	}
-	return gone
+	return gone, unlike
 }
 
-// compareValues counts the values outside the schedule that change, and returns the removed keys and the number of added
-// keys, both by first key.
-func compareValues(before, after map[string]string) (changed int, removed map[string][]string, added map[string]int) {
-	removed, added = map[string][]string{}, map[string]int{}
+// withoutLike returns the removed keys of each function that fewer of the added keys have.
+func withoutLike(before content, removed []string, after content, added []string) (unlike []string) {
+	given, lost := map[string]int{}, map[string][]string{}
+	for _, key := range added {
+		given[after.function(key)]++
+	}
+	for _, key := range removed {
+		f := before.function(key)
+		lost[f] = append(lost[f], key)
+	}
+	for f, keys := range lost {
+		if len(keys) > given[f] {
+			unlike = append(unlike, keys...)
+		}
+	}
+	return unlike
+}
+
+// compareValues counts the values outside the schedule that change, and returns the removed and the added keys, both by first
+// key.
+func compareValues(before, after map[string]string) (changed int, removed, added map[string][]string) {
+	removed, added = map[string][]string{}, map[string][]string{}
 	for key, value := range before {
 		other, there := after[key]
 		switch {
@@ -165,7 +198,7 @@ func compareValues(before, after map[string]string) (changed int, removed map[st
 	}
 	for key := range after {
 		if _, there := before[key]; !there {
-			added[section(key)]++
+			added[section(key)] = append(added[section(key)], key)
 		}
 	}
 	return changed, removed, added
@@ -177,11 +210,12 @@ func section(key string) string {
 	return first
 }
 
-// leave records the settings that the moves remove and no peel has after the change, and sorts the lists.
+// leave records the settings that no peel has after the change and that no other with the same function replaces, and sorts the
+// lists.
 func (x *extent) leave(moves []move, after map[settings.Digest]*plan.Effective) error {
 	gone := map[string]bool{}
 	for _, m := range moves {
-		for _, key := range m.gone {
+		for _, key := range m.unlike {
 			gone[key] = true
 		}
 	}
@@ -212,8 +246,8 @@ type BlockedError struct {
 func (e *BlockedError) Error() string { return e.Reason }
 
 // Guard returns a [*BlockedError] if the change is rarely intended: the top file is empty, or no peel keeps any settings.
-// For a fleet of ten settings or more also if the change exceeds a limit, removes a setting from its last peel, removes all
-// settings, all schedule entries or all states of a peel, or removes all settings of a target from all its peels; the last
+// For a fleet of ten settings or more also if the change exceeds a limit, removes a setting from its last peel with nothing like
+// it in its place, removes all settings, all schedule entries or all states of a peel, or removes all settings of a target from all its peels; the last
 // three are not checked if the limit remove is off.
 func (d *Difference) Guard(limits top.Limits) error {
 	switch {

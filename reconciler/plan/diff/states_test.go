@@ -34,6 +34,7 @@ func TestAStateCountsAsOneSettingForTheGuard(t *testing.T) {
 		{"most states", strings.NewReplacer("vim: {pkg.installed: {}}", "vim: {pkg.latest: {}}", "git: {pkg.installed: {}}", "git: {pkg.latest: {}}").Replace(base), "20 of 33 settings over all peels would change or go, more than change: 50%"},
 		{"a state that leaves its last peel", "-- settings/web.yaml --\nport: 80\n", "no peel would have states.nginx any longer"},
 		{"a state with another name", "-- settings/web.yaml --\nstates: {apache2: {pkg.installed: {}}}\n", ""},
+		{"a state with another name and function", "-- settings/web.yaml --\nstates: {/tmp/x: {file.absent: {}}}\n", "no peel would have states.nginx any longer"},
 		{"a state that some peels lose", "-- settings/web.yaml --\nstates: {nginx: {pkg.installed: {}}, vim: null, git: null}\n", "6 of 33 settings over all peels would go"},
 		{
 			"all states of one peel", "-- top.yaml --\nbase: {'*': [base], 'web-*': [web], 'web-03': [bare]}\n-- settings/bare.yaml --\nkept: 1\nstates: {vim: null, git: null, /etc/motd: null, nginx: null}\n",

@@ -17,6 +17,7 @@ type move struct {
 	peels         []target.PeelID
 	before, after content
 	gone          []string
+	unlike        []string // removed with none of the same function in their place
 }
 
 // A targetCheck finds targets that lose all their settings.
