@@ -17,6 +17,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/follow"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -98,6 +99,25 @@ func TestASumOfDurationsDoesNotOverflow(t *testing.T) {
 	}
 }
 
+// takeDocument has a table take the settings of a peel with entries.
+func takeDocument(t *testing.T, table *Table, id target.PeelID, names []string) {
+	t.Helper()
+	entries := map[string]any{}
+	for _, name := range names {
+		entries[name] = map[string]any{"module": "test.ping", "every": "1h"}
+	}
+	raw, err := canon.Marshal(map[string]any{"schedule": entries})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := settings.Document{V: settings.OpenVersion, Peel: id, Generation: 1, Digest: settings.DigestOf(raw), Settings: raw}
+	data, err := d.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	table.onDocument(follow.Message{Key: id.Wire(), Msg: &nats.Msg{Subject: wire.SettingsKey(id.Wire()), Data: data}, Stored: time.Now()})
+}
+
 // reportOf returns a report of a peel with entries that ran once in an hour.
 func reportOf(t *testing.T, id target.PeelID, now time.Time, hour int64, names []string) follow.Message {
 	t.Helper()
@@ -119,7 +139,9 @@ func TestAnHourThatCannotBeWrittenDoesNotKeepOthersFromIt(t *testing.T) {
 		now, r := time.Now().Truncate(time.Hour).Add(5*time.Hour), rand.New(rand.NewPCG(1, 2))
 		last := judge.HourOf(now)
 		for hour := last - 4; hour <= last; hour++ {
-			table.onReport(reportOf(t, target.PeelID(fmt.Sprintf("small-%d", hour)), now, hour, []string{"backup"}))
+			id := target.PeelID(fmt.Sprintf("small-%d", hour))
+			takeDocument(t, table, id, []string{"backup"})
+			table.onReport(reportOf(t, id, now, hour, []string{"backup"}))
 		}
 		const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 		for peel := range 16 {
@@ -131,7 +153,9 @@ func TestAnHourThatCannotBeWrittenDoesNotKeepOthersFromIt(t *testing.T) {
 				}
 				names = append(names, string(name))
 			}
-			table.onReport(reportOf(t, target.PeelID(fmt.Sprintf("large-%d", peel)), now, last-2, names))
+			id := target.PeelID(fmt.Sprintf("large-%d", peel))
+			takeDocument(t, table, id, names)
+			table.onReport(reportOf(t, id, now, last-2, names))
 		}
 		if table.refused > 0 {
 			t.Fatalf("%d reports were refused", table.refused)

@@ -161,7 +161,7 @@ func (t *Table) having(entry string) []peel {
 	defer t.mu.Unlock()
 	var list []peel
 	for _, p := range t.peels {
-		if _, has := slices.BinarySearchFunc(p.rows, entry, compareName); has || entry == "" {
+		if entry == "" || p.publishes(entry) {
 			list = append(list, *p)
 		}
 	}

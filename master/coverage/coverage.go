@@ -6,7 +6,9 @@
 // them. A peel that is away has one problem, not_reporting, and its fires are unknown until it reports.
 //
 // Guarantees: reports that are not valid, or in the name of another peel, are refused, counted, and logged at most once a minute
-// for each peel; they change nothing. A table that may have missed messages finds that within ten seconds (package follow). A lost
+// for each peel; they change nothing. So are entries that are said to be in
+// the settings of the peel, and are not. Entries of peel.yaml count for their peel, until it has not reported them for a while: they
+// have no figures of the fleet and no history. A table that may have missed messages finds that within ten seconds (package follow). A lost
 // report, a clock that is set, an outage of the masters, or settings that are not there yet never make a fire missed. Every master
 // has a table of its own, and all have the same verdicts.
 //
@@ -219,6 +221,10 @@ func (t *Table) onReport(m follow.Message) {
 		p = newPeel()
 		t.peels[m.Key] = p
 	}
+	if n := p.dropInvented(t, &r); n > 0 {
+		t.refused++
+		t.refusals.Warn(m.Key+" entries", "entries of a report refused: the settings of the peel do not have them", "peel", m.Key, "entries", n)
+	}
 	isReading := t.isReading()
 	if !isReading {
 		t.clock.onArrival(m.Stored)
@@ -412,7 +418,7 @@ func (t *Table) Summaries() []verdict.Summary {
 			r := &p.rows[i]
 			name := r.name.Value()
 			s := all[name]
-			if r.state == 0 {
+			if r.state == 0 || !r.published {
 				continue
 			}
 			s.States[r.state.String()]++
@@ -426,7 +432,7 @@ func (t *Table) Summaries() []verdict.Summary {
 			}
 		}
 		for _, problem := range t.problemsOf(p, now, connected) {
-			if s := all[problem.Entry]; s != nil {
+			if s := all[problem.Entry]; s != nil && p.publishes(problem.Entry) {
 				s.Problems[problem.Kind]++
 			}
 		}

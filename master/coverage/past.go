@@ -107,6 +107,9 @@ func (t *Table) digests() map[int64]uint64 {
 	for _, p := range t.peels {
 		p.hoursOf(func(r *row, hours []judge.Hour) {
 			for i := range hours {
+				if !r.published {
+					continue
+				}
 				digests[hours[i].Hour] += maphash.Comparable(t.seed, part{r.name.Value(), p.id, hours[i].Counts})
 			}
 		})
@@ -122,7 +125,7 @@ func (t *Table) cellsOf(wanted func(hour int64) bool) map[int64][]history.Cell {
 	for _, p := range t.peels {
 		p.hoursOf(func(r *row, hours []judge.Hour) {
 			for i := range hours {
-				if h := &hours[i]; wanted(h.Hour) {
+				if h := &hours[i]; r.published && wanted(h.Hour) {
 					all[h.Hour] = append(all[h.Hour], history.Cell{Entry: r.name.Value(), Peel: p.id, Counts: h.Counts})
 				}
 			}

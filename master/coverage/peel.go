@@ -64,7 +64,7 @@ type row struct {
 	started   uint32
 	ended     uint32
 	state     state
-	local     bool
+	published bool // the settings of the peel have the entry, or had it since this row was made; only such rows count for the fleet
 	running   bool
 	exit      uint8 // of the run that ended: 0 if it succeeded, its exit code, or noExit
 }
@@ -105,6 +105,22 @@ func (p *peel) clockIsWrong() bool {
 // isStale reports whether the peel reported other settings than those that it should have had for a while.
 func (p *peel) isStale() bool {
 	return p.arrived > 0 && p.document != nil && p.has != p.wanted && p.arrived > p.stored+int64(documentGrace.Seconds())
+}
+
+// publishes reports whether an entry counts for the fleet: a peel may claim any other.
+func (p *peel) publishes(entry string) bool {
+	i, found := slices.BinarySearchFunc(p.rows, entry, compareName)
+	return found && p.rows[i].published
+}
+
+// dropInvented takes from a report the entries that are said to be in the settings of the peel, and are not. It returns how many
+// those are. While the peel has other settings than those of the document, nothing is known of them.
+func (p *peel) dropInvented(t *Table, r *wire.ScheduleState) int {
+	before := len(r.Entries)
+	if p.document != nil && p.wanted == t.digest(r.Digest) {
+		r.Entries = slices.DeleteFunc(r.Entries, func(e wire.EntryReport) bool { return !e.Local && p.document.spec(e.Name) == nil })
+	}
+	return before - len(r.Entries)
 }
 
 // disagreement returns why masters do not believe the peel's settings or clock; empty if they do.
@@ -197,6 +213,7 @@ func (t *Table) replaceRows(p *peel, r *wire.ScheduleState, first, right bool) {
 		}
 		now := newRow(name, e)
 		spec := p.document.spec(name)
+		now.published = spec != nil || old.published
 		f := judge.Facts{
 			Entry: e, Plan: t.documents.plan(spec, r.Zone), Time: r.Time, From: r.From, Steady: at(p.steady),
 			Agrees: agrees && (e != nil || r.More == 0), Announced: old.announced(e), Before: was,
@@ -216,8 +233,10 @@ func (t *Table) replaceRows(p *peel, r *wire.ScheduleState, first, right bool) {
 		if right {
 			all = judge.Judge(f)
 		}
-		if total := t.total(name, known); !first || !t.isReading() {
-			total.add(was, all, e, &old, first)
+		if now.published {
+			if total := t.total(name, old.published); !first || !t.isReading() {
+				total.add(was, all, e, &old, first)
+			}
 		}
 		rows, hours = append(rows, now), append(hours, all)
 		if e == nil {
@@ -322,7 +341,7 @@ func newRow(name string, e *wire.EntryReport) row {
 	if e == nil {
 		return n
 	}
-	n.next, n.succeeded, n.since, n.state, n.local = seconds(e.Next), seconds(e.Succeeded), seconds(e.Since), stateOf(e.State), e.Local
+	n.next, n.succeeded, n.since, n.state = seconds(e.Next), seconds(e.Succeeded), seconds(e.Since), stateOf(e.State)
 	n.started, n.ended, n.exit, n.running = seconds(e.Started), seconds(e.Ended), exitOf(e), e.Running > 0
 	if n.state == 0 {
 		n.state = state(len(states) - 1)
@@ -361,10 +380,13 @@ func (p *peel) adopt(t *Table, names []string) {
 		if i < len(p.rows) && compareName(p.rows[i], name) == 0 {
 			add(i)
 			i++
-			continue
+		} else {
+			rows, hours = append(rows, newRow(name, nil)), append(hours, nil)
 		}
-		t.total(name, false)
-		rows, hours = append(rows, newRow(name, nil)), append(hours, nil)
+		if r := &rows[len(rows)-1]; !r.published {
+			t.total(name, false)
+			r.published = true
+		}
 	}
 	for ; i < len(p.rows); i++ {
 		if p.rows[i].state != 0 {

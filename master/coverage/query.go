@@ -30,7 +30,7 @@ type By int
 
 // The values of [Query.By].
 const (
-	ByEntry        By = iota // one entry on all peels
+	ByEntry        By = iota // one entry on all peels that have it in their settings
 	ByPeel                   // all entries on one peel
 	ByPeelAndEntry           // one entry on one peel
 )
@@ -47,6 +47,7 @@ type Cell struct {
 	Entry     string
 	Peel      target.PeelID
 	Counts    verdict.Counts // since [Query.Since]
+	Local     bool           // the settings of the peel do not have the entry
 	State     string         // empty: the peel has not reported the entry
 	Why       string         // of the state
 	Error     string         // head of the error of the last run
@@ -130,7 +131,7 @@ func (t *Table) present(q Query) map[rowKey]Row {
 		}
 		p.hoursOf(func(r *row, hours []judge.Hour) {
 			name := r.name.Value()
-			if q.Entry != nil && !q.Entry(name) {
+			if q.Entry != nil && !q.Entry(name) || q.By == ByEntry && !r.published {
 				return
 			}
 			key := q.By.key(name, p.id)
@@ -156,6 +157,7 @@ func (t *Table) present(q Query) map[rowKey]Row {
 
 // describe adds what an entry is like on a peel.
 func (sum *Row) describe(r *row) {
+	sum.Local = !r.published
 	sum.State, sum.Next, sum.Succeeded = r.state.String(), at(int64(r.next)), at(int64(r.succeeded))
 	if r.detail != nil {
 		sum.Why, sum.Error = r.detail.why, r.detail.err

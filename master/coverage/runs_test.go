@@ -21,7 +21,8 @@ func TestRunsAreTheNewestOfEachEntryInTheSettings(t *testing.T) {
 		e := two.entry("backup")
 		e.Succeeded = hhmm(t, "00:20") // the run of 00:25 failed
 		e.Started, e.Running, e.Error = hhmm(t, "00:30"), 1, "exit status 3"
-		two.count("backup-of-nobody", hhmm(t, "00:25"), wire.FireCounts{Ran: 1}) // not in the settings
+		two.count("backup-of-nobody", hhmm(t, "00:25"), wire.FireCounts{Ran: 1})
+		two.entry("backup-of-nobody").Local = true // not in the settings
 		one.report(0)
 		two.report(0)
 		want := []verdict.Run{

@@ -38,6 +38,9 @@ func (t *Table) total(name string, known bool) *total {
 // release forgets the rows before that are not in now.
 func (t *Table) release(before, now []row) {
 	for _, r := range before {
+		if !r.published {
+			continue
+		}
 		name := r.name.Value()
 		if _, still := slices.BinarySearchFunc(now, name, compareName); still {
 			continue

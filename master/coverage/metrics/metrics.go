@@ -45,7 +45,7 @@ var kinds = []verdict.Kind{verdict.Missed, verdict.Failed, verdict.Late, verdict
 var (
 	ready     = describe("coverage_ready", "1 while all reports of peels on their schedules are known. At 0 the metrics of entries are absent.")
 	peels     = describe("coverage_peels", "Peels with a schedule by whether their newest report is on time: reporting or not_reporting.", "state")
-	refused   = describe("coverage_reports_refused_total", "Reports on schedules that were not taken: unreadable, beyond the limits, or in the name of another peel.")
+	refused   = describe("coverage_reports_refused_total", "Reports on schedules that were not taken, or not in whole: unreadable, beyond the limits, in the name of another peel, or with entries that the settings of the peel do not have.")
 	disagrees = describe("coverage_disagreeing_peels", "Peels whose clock, zone or settings are not what masters expect; their fires are not judged.")
 	leftOut   = describe("coverage_left_out", "Entries without metrics, as there are more than 10,000 or the name is no UTF-8; with metrics_per_peel also pairs of an entry and a peel beyond 100,000.")
 	expected  = describe("entry_expected_total", "Fires of an entry that were due, on all peels.", "entry")
@@ -240,6 +240,7 @@ func (c *Collector) ofPeels(ch chan<- prometheus.Metric, wrong []verdict.Problem
 	if err != nil {
 		return 0 // the table is behind since a moment ago
 	}
+	cells = slices.DeleteFunc(cells, func(c coverage.Cell) bool { return c.Local })
 	more = len(cells)
 	cells = slices.DeleteFunc(cells, func(c coverage.Cell) bool { return !utf8.ValidString(c.Entry) })
 	cells = cells[:min(len(cells), MaxPairs)]

@@ -19,6 +19,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/feed"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 )
 
@@ -59,6 +60,19 @@ func TestReportsOfAPeelBecomeMetrics(t *testing.T) {
 			<-table.Ready()
 			return table
 		}
+		entry := map[string]any{"module": "test.ping", "every": "1h"}
+		schedule, err := canon.Marshal(map[string]any{"schedule": map[string]any{"backup": entry}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		doc := settings.Document{V: settings.OpenVersion, Peel: "db.01", Generation: 1, Digest: settings.DigestOf(schedule), Settings: schedule}
+		data, err := doc.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := js.Publish(t.Context(), wire.SettingsKey("db_01"), data); err != nil {
+			t.Fatal(err)
+		}
 		table := follow()
 		source := of(table)
 		peel := b.Conn(t, grants.RolePeel, "db_01")
@@ -78,7 +92,7 @@ func TestReportsOfAPeelBecomeMetrics(t *testing.T) {
 			now := time.Now()
 			counts := wire.FireCounts{Ran: ran, Failed: failed, Missed: missed, Skipped: 1}
 			e := wire.EntryReport{
-				Name: "backup", Local: true, State: "active", Since: now.Add(-2 * time.Hour), Next: now.Add(time.Hour), Latest: now.Add(time.Hour),
+				Name: "backup", State: "active", Since: now.Add(-2 * time.Hour), Next: now.Add(time.Hour), Latest: now.Add(time.Hour),
 				RunTimes: wire.RunTimes{Started: now.Add(-3 * time.Second), Ended: now.Add(-time.Second), Succeeded: now.Add(-time.Second)}, Median: 2 * time.Second,
 				Counts: counts, Skips: map[string]uint64{"in_blackout": 1},
 				Hours: []wire.ScheduleHour{{Hour: now.Unix() / 3600, FireCounts: counts, Skips: map[string]uint64{"in_blackout": 1}}},

@@ -237,6 +237,9 @@ func (o Options) facts(ctx context.Context, list []schedules.Schedule) (map[stri
 	}
 	subjects := map[string]bool{}
 	for _, c := range cells {
+		if c.Local {
+			continue
+		}
 		all[c.Entry].peels = append(all[c.Entry].peels, c.Peel)
 		if len(subjects) < maxFacts {
 			subjects[wire.ScheduleStateOf(c.Peel.Wire())] = true
@@ -255,7 +258,7 @@ func (o Options) facts(ctx context.Context, list []schedules.Schedule) (map[stri
 			continue // coverage counts it as refused
 		}
 		for i := range r.Entries {
-			if f := all[r.Entries[i].Name]; f != nil {
+			if f := all[r.Entries[i].Name]; f != nil && !r.Entries[i].Local {
 				f.add(r.Peel, &r.Entries[i])
 			}
 		}
