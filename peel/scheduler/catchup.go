@@ -121,7 +121,8 @@ func (o *owner) nextCatchUpOf(e *entry) time.Duration {
 
 // settleLate sets the nominal time of a fire of the wall clock to the newest one that has passed and is within the start
 // deadline. The deadline is at least maxSleep, as a fire may be noticed so late. due is when the fire was due. It returns false
-// if there is no such time, or if a catch-up run makes up the fire.
+// if there is no such time, if a catch-up run makes up the fire, or if the time has a splay that has not passed: then that is the
+// entry's next fire.
 func (o *owner) settleLate(e *entry, f *Fire, due time.Time, now rules.Instant) bool {
 	deadline := max(e.Spec.Missed.StartDeadline, maxSleep)
 	loss := rules.Loss{Planned: f.Nominal, From: f.Nominal, Replaced: history.Span{From: f.Nominal, To: due}}
@@ -156,6 +157,9 @@ func (o *owner) settleLate(e *entry, f *Fire, due time.Time, now rules.Instant) 
 	if ok && f.Nominal.Equal(loss.Planned) {
 		return true
 	}
+	if ok && o.delay(e, f.Nominal, due, loss, now) {
+		return false
+	}
 	if ok {
 		loss.Except = []time.Time{f.Nominal}
 		if !f.Nominal.After(due) { // the planned fire was held, and runs for all fires until then
@@ -164,4 +168,17 @@ func (o *owner) settleLate(e *entry, f *Fire, due time.Time, now rules.Instant) 
 	}
 	o.lose(e, loss, now)
 	return ok
+}
+
+// delay makes the fire of a nominal time that has passed the next one of the entry if the time came after due, when another was due, and
+// its splay has not passed. The fires before it are lost. Without that, all hosts that wake from a suspend together would run together.
+func (o *owner) delay(e *entry, nominal, due time.Time, before rules.Loss, now rules.Instant) bool {
+	at := nominal.Add(e.Draw(o.s.o.Peel, o.s.random, nominal))
+	if !nominal.After(due) || !at.After(now.Wall) {
+		return false
+	}
+	now.Wall, o.Dirty = nominal.Add(-1), true
+	o.lose(e, before, now)
+	o.enqueue(e, rules.Pending{Trigger: history.TriggerTimer, OnWall: true, Nominal: nominal.UnixNano(), At: at.UnixNano()})
+	return true
 }

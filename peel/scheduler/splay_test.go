@@ -249,3 +249,33 @@ func TestARestartKeepsAFireThatWaitsForItsSplay(t *testing.T) {
 		})
 	}
 }
+
+// Hosts that wake together do not run together: each waits for the splay of the newest fire, also over a restart.
+func TestAfterASuspendTheNewestFireWaitsForItsSplay(t *testing.T) {
+	for _, restart := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			var c tamper
+			o := scheduler.Options{StateFile: filepath.Join(t.TempDir(), "state"), Zone: time.UTC}
+			set := one(t, `cron: "*/10 * * * *", splay: {min: 5m, max: 6m}`)
+			h := c.host(t, o)
+			h.apply(set)
+			time.Sleep(12 * time.Minute) // the fire of 00:10 waits
+			c.suspend(19 * time.Minute)
+			time.Sleep(time.Minute)
+			h.expectNominal("e") // it is 00:32
+			if restart {
+				h.shut()
+				h = c.host(t, o)
+				h.apply(set)
+			}
+			defer h.shut()
+			time.Sleep(2*time.Minute + 59*time.Second)
+			h.expectNominal("e")
+			time.Sleep(61 * time.Second)
+			h.expectNominal("e", "01 00:30")
+			if total := h.entry("e").Tally.Total; total.Ran != 1 || total.Missed+total.Skipped != 2 {
+				t.Errorf("%+v", total)
+			}
+		})
+	}
+}
