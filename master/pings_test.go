@@ -89,9 +89,9 @@ func TestRunsOfPeelsArePinged(t *testing.T) {
 				t.Errorf("%s: pinged %q, want %q", time.Now().UTC().Format("15:04"), got, paths)
 			}
 		}
-		want(35*time.Minute, "/key/backup-bad/3", "/key/backup-db-1/0", "/key/backup-long/start", "/key/backup-web-1/0")
+		want(35*time.Minute, "/key/backup-bad-db-1/3", "/key/backup-db-1/0", "/key/backup-long-db-1/start", "/key/backup-web-1/0")
 		first.kill()
-		want(25*time.Minute, "/key/backup-long/0")
-		want(35*time.Minute, "/key/backup-bad/3", "/key/backup-db-1/0", "/key/backup-long/start", "/key/backup-web-1/0")
+		want(25*time.Minute, "/key/backup-long-db-1/0")
+		want(35*time.Minute, "/key/backup-bad-db-1/3", "/key/backup-db-1/0", "/key/backup-long-db-1/start", "/key/backup-web-1/0")
 	})
 }

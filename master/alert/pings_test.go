@@ -32,13 +32,13 @@ func TestRunsArePinged(t *testing.T) {
 		b.start("m2")
 		b.ran("backup", "report")
 		b.after(time.Minute)
-		b.was("/hc/backup/0")
+		b.was("/hc/backup-db-1/0")
 		b.set(func() { b.runs[0].Started, b.runs[0].Running = time.Now(), true })
 		b.after(time.Minute)
-		b.was("/hc/backup/start")
+		b.was("/hc/backup-db-1/start")
 		b.set(func() { b.runs[0].Ended, b.runs[0].Running, b.runs[0].Failed = time.Now(), false, true })
 		b.after(time.Minute)
-		b.was("/hc/backup/fail")
+		b.was("/hc/backup-db-1/fail")
 		if r := b.checks(); r.Provider != "healthchecks" || r.Sent != 3 || r.Waiting != 0 || r.Error != "" || r.Success.IsZero() {
 			b.t.Errorf("%+v", r)
 		}
@@ -53,7 +53,7 @@ func TestAnotherMasterDoesNotPingTheSameRuns(t *testing.T) {
 		b.start("m2")
 		b.ran("backup-1", "backup-2")
 		b.after(time.Minute)
-		b.was("/hc/backup-1/0", "/hc/backup-2/0")
+		b.was("/hc/backup-1-db-1/0", "/hc/backup-2-db-1/0")
 		first.conn.Close() // without closing the protocol, as if its host had died
 		b.after(2 * time.Minute)
 		if s := b.status(); s.Owner != "m2" {
@@ -62,7 +62,7 @@ func TestAnotherMasterDoesNotPingTheSameRuns(t *testing.T) {
 		b.was()
 		b.set(func() { b.runs[1].Ended, b.runs[1].Failed = time.Now(), true })
 		b.after(time.Minute)
-		b.was("/hc/backup-2/fail")
+		b.was("/hc/backup-2-db-1/fail")
 	})
 }
 
@@ -81,7 +81,7 @@ func TestNoPingIsLostWhenAMasterDies(t *testing.T) {
 		b.was()
 		b.desk.answers(0, "")
 		b.after(6 * time.Minute)
-		b.was("/hc/backup/0")
+		b.was("/hc/backup-db-1/0")
 	})
 }
 
@@ -102,7 +102,7 @@ func TestAServiceThatIsAwayIsToldOfTheNewestRuns(t *testing.T) {
 		b.set(func() { b.runs[0].Ended, b.runs[0].Failed = time.Now(), true })
 		b.desk.answers(0, "")
 		b.after(10 * time.Minute)
-		b.was("/hc/backup-1/fail", "/hc/backup-2/0") // only the newest run of each waits
+		b.was("/hc/backup-1-db-1/fail", "/hc/backup-2-db-1/0") // only the newest run of each waits
 		if r := b.checks(); r.Waiting != 0 || r.Failures != 0 || r.Error != "" || r.Sent != 2 {
 			b.t.Errorf("%+v", r)
 		}
@@ -117,7 +117,7 @@ func TestASlugThatTheServiceDoesNotKnow(t *testing.T) {
 		b.desk.answers(404, "")
 		b.ran("backup")
 		b.after(time.Minute)
-		if r := b.checks(); r.Refused != 1 || r.Waiting != 0 || !strings.Contains(r.Error, `cannot ping backup at "checks": it answers with status 404`) {
+		if r := b.checks(); r.Refused != 1 || r.Waiting != 0 || !strings.Contains(r.Error, `cannot ping backup-db-1 at "checks": it answers with status 404`) {
 			b.t.Errorf("%+v", r)
 		}
 		b.desk.answers(0, "")
@@ -125,7 +125,7 @@ func TestASlugThatTheServiceDoesNotKnow(t *testing.T) {
 		b.was()
 		b.ran("backup")
 		b.after(time.Minute)
-		b.was("/hc/backup/0")
+		b.was("/hc/backup-db-1/0")
 	})
 }
 
@@ -149,7 +149,7 @@ func TestASlowServiceDelaysNoAlerts(t *testing.T) {
 		b.after(10 * time.Second)
 		b.was("/ops began default/backup")
 		b.after(time.Minute)
-		b.was("/hc/backup-1/0", "/hc/backup-2/0", "/hc/backup-3/0")
+		b.was("/hc/backup-1-db-1/0", "/hc/backup-2-db-1/0", "/hc/backup-3-db-1/0")
 		b.desk.when(slowly(time.Minute))
 		b.ran("backup-1")
 		b.after(40 * time.Second)
@@ -199,7 +199,7 @@ func TestPingsNeedTheBusAndTheReports(t *testing.T) {
 		b.was()
 		b.set(func() { b.health.Ready = true })
 		b.after(time.Minute)
-		b.was("/hc/backup-1/0")
+		b.was("/hc/backup-1-db-1/0")
 		stream, err := b.js.Stream(b.t.Context(), "KV_alerts")
 		if err != nil {
 			b.t.Fatal(err)
@@ -223,7 +223,7 @@ func TestPingsNeedTheBusAndTheReports(t *testing.T) {
 			b.t.Fatal(err)
 		}
 		b.after(time.Minute)
-		b.was("/hc/backup-1/0")
+		b.was("/hc/backup-1-db-1/0")
 	})
 }
 

@@ -1,8 +1,8 @@
 // Package ping reports the runs of entries to a service such as Healthchecks, which raises an alarm when the pings of an entry stop. Make
 // a [Service] with [New]. [Service.Plan] returns the pings that are due, and [Service.Send] sends one.
 //
-// An entry has the address ADDRESS/SLUG. The slug is the name of the entry, and of the peel if several peels have the entry, in lower
-// case, with "-" for each character that is not a letter, a digit, "_" or "-". A request to SLUG/start says that a run is in flight,
+// An entry of a peel has the address ADDRESS/SLUG. The slug is ENTRY-PEEL in lower case, with "-" for each character that is not a letter,
+// a digit, "_" or "-". So no other peel that gets the entry or loses it changes the slug. A request to SLUG/start says that a run is in flight,
 // one to SLUG/0 that the last run succeeded, one to SLUG/CODE that its command ended with another exit code, and one to SLUG/fail that it
 // failed without one. Source: "Pinging API" of Healthchecks.
 //
@@ -123,9 +123,8 @@ func (s *Service) Plan(runs []verdict.Run, marks map[ID]Mark, now time.Time) Pla
 	if len(runs) > MaxEntries {
 		p.Problem = fmt.Sprintf("%s matches %d pairs of an entry and a peel, and only the first %d are pinged", s.o.Entries, len(runs), MaxEntries)
 	}
-	for i, r := range runs[:min(MaxEntries, len(runs))] {
-		alone := (i == 0 || runs[i-1].Entry != r.Entry) && (i == len(runs)-1 || runs[i+1].Entry != r.Entry)
-		slug := slugOf(r, alone)
+	for _, r := range runs[:min(MaxEntries, len(runs))] {
+		slug := slugOf(r)
 		if other, taken := slugs[slug]; taken {
 			p.Problem = fmt.Sprintf("%s of %s is not pinged: it has the slug of %s of %s, which is %s", r.Entry, r.Peel, other.Entry, other.Peel, slug)
 			continue
@@ -190,18 +189,14 @@ func unix(at time.Time) int64 {
 	return at.Unix()
 }
 
-// slugOf returns the slug of an entry; alone says that only one peel has the entry.
-func slugOf(r verdict.Run, alone bool) string {
-	text := r.Entry
-	if !alone {
-		text += "-" + string(r.Peel)
-	}
+// slugOf returns the slug of an entry of a peel.
+func slugOf(r verdict.Run) string {
 	return strings.Map(func(c rune) rune {
 		if c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '_' || c == '-' {
 			return c
 		}
 		return '-'
-	}, strings.ToLower(text))
+	}, strings.ToLower(r.Entry+"-"+string(r.Peel)))
 }
 
 // Send sends a ping. Its error has the type [outbound.Error]. The error is final if the service will not accept this ping later either,

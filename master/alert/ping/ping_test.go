@@ -65,24 +65,24 @@ func TestEachRunIsPingedOnce(t *testing.T) {
 	r := verdict.Run{Entry: "backup", Peel: "db-1"}
 	d.was("[]", r)
 	r.Started, r.Running = at(1), true
-	d.was("[backup/start]", r)
+	d.was("[backup-db-1/start]", r)
 	d.was("[]", r)
 	r.Ended, r.Running = at(2), false
-	d.was("[backup/0]", r)
+	d.was("[backup-db-1/0]", r)
 	d.was("[]", r)
 	r.Started, r.Ended, r.Failed = at(3), at(4), true // start and end are in one report
-	d.was("[backup/fail]", r)
+	d.was("[backup-db-1/fail]", r)
 	d.was("[]", r)
 	r.Started, r.Ended, r.Exit = at(4), at(5), 3
-	d.was("[backup/3]", r)
+	d.was("[backup-db-1/3]", r)
 	r.Started, r.Running = at(5), true
-	d.was("[backup/start]", r)
+	d.was("[backup-db-1/start]", r)
 	r.Started, r.Ended, r.Failed, r.Exit = at(7), at(6), false, 0 // a run has ended, and the next one is in flight
-	d.was("[backup/0]", r)
-	d.was("[backup/start]", r)
+	d.was("[backup-db-1/0]", r)
+	d.was("[backup-db-1/start]", r)
 	d.was("[]", r)
 	r.Ended, r.Running = at(8), false
-	d.was("[backup/0]", r)
+	d.was("[backup-db-1/0]", r)
 	lost := r
 	lost.Started, lost.Ended = time.Time{}, time.Time{} // the report has no room for the entry
 	d.was("[]", lost)
@@ -90,16 +90,16 @@ func TestEachRunIsPingedOnce(t *testing.T) {
 	r.Started = at(9) // the peel died during the run
 	d.was("[]", r)
 	r.Started, r.Ended = at(-60), at(-50) // its clock was set back
-	d.was("[backup/0]", r)
+	d.was("[backup-db-1/0]", r)
 }
 
 func TestOldRunsOfNewEntriesAreNotPinged(t *testing.T) {
 	d := &desk{T: t, Service: service(t, "https://hc.example")}
 	old := verdict.Run{Entry: "old", Peel: "db-1", Started: now.Add(-21 * time.Minute), Ended: now.Add(-20 * time.Minute)}
 	fresh := verdict.Run{Entry: "fresh", Peel: "db-1", Started: now.Add(-30 * time.Minute), Ended: now.Add(-10 * time.Minute)}
-	d.was("[fresh/0]", fresh, old)
+	d.was("[fresh-db-1/0]", fresh, old)
 	old.Started, old.Ended = now.Add(-19*time.Minute), now.Add(-18*time.Minute) // the peel reported it late
-	d.was("[old/0]", fresh, old)
+	d.was("[old-db-1/0]", fresh, old)
 	d.was("[]", fresh)
 	if len(d.marks) != 1 {
 		t.Errorf("%d marks are kept of one entry", len(d.marks))
@@ -111,8 +111,20 @@ func TestSlugs(t *testing.T) {
 	run := func(entry string, peel target.PeelID) verdict.Run {
 		return verdict.Run{Entry: entry, Peel: peel, Started: now, Ended: now}
 	}
-	d.was("[backup_db-2/0 nightly-report-/0 report-db-1/0 report-web-1-example-com/0]",
+	d.was("[backup_db-2-db-1/0 nightly-report--db-1/0 report-db-1/0 report-web-1-example-com/0]",
 		run("Backup_DB-2", "db-1"), run("nightly report?", "db-1"), run("report", "db-1"), run("report", "web-1.example.com"))
+}
+
+// A second peel with an entry does not change the slug of the first one: its check at the service would fall silent.
+func TestAnotherPeelLeavesTheSlugOfAnEntry(t *testing.T) {
+	d := &desk{T: t, Service: service(t, "https://hc.example")}
+	first := verdict.Run{Entry: "backup", Peel: "db-1", Started: now, Ended: now}
+	second := verdict.Run{Entry: "backup", Peel: "db-2", Started: now, Ended: now}
+	d.was("[backup-db-1/0]", first)
+	first.Started, first.Ended = now.Add(time.Minute), now.Add(time.Minute)
+	d.was("[backup-db-1/0 backup-db-2/0]", first, second)
+	first.Started, first.Ended = now.Add(2*time.Minute), now.Add(2*time.Minute)
+	d.was("[backup-db-1/0]", first)
 }
 
 func TestTwoEntriesWithOneSlug(t *testing.T) {
@@ -121,8 +133,8 @@ func TestTwoEntriesWithOneSlug(t *testing.T) {
 	for _, entry := range []string{"../a", "..-a", "A"} {
 		runs = append(runs, verdict.Run{Entry: entry, Peel: "db-1", Started: now, Ended: now})
 	}
-	d.was("[---a/0 a/0]", runs...)
-	if d.problem != "..-a of db-1 is not pinged: it has the slug of ../a of db-1, which is ---a" {
+	d.was("[---a-db-1/0 a-db-1/0]", runs...)
+	if d.problem != "..-a of db-1 is not pinged: it has the slug of ../a of db-1, which is ---a-db-1" {
 		t.Errorf("the problem is %q", d.problem)
 	}
 	runs = nil
@@ -154,7 +166,7 @@ func TestEachEntryHasItsTurn(t *testing.T) {
 		told[slug]++
 		marks = p.Told(next).Marks
 	}
-	if !maps.Equal(told, map[string]int{"a": 25, "b": 25, "c": 25, "d": 25}) {
+	if !maps.Equal(told, map[string]int{"a-db-1": 25, "b-db-1": 25, "c-db-1": 25, "d-db-1": 25}) {
 		t.Errorf("told %v", told)
 	}
 }
