@@ -128,6 +128,29 @@ func TestAnAlertBeginsGrowsAndEnds(t *testing.T) {
 	}
 }
 
+// A receiver that is away for two days gets the message about the end; for one that never comes back the alert is not kept for ever.
+func TestAnAlertIsKeptUntilItsReceiverIsTold(t *testing.T) {
+	w := newWorld(t, rule("all", top.Failed))
+	w.step = time.Minute
+	w.problems = problems(verdict.Failed, "backup", peels(1)...)
+	w.pass(time.Hour).was("ops began all/backup 1")
+	w.down["ops"], w.problems = true, nil
+	w.pass(2 * memory).was()
+	w.down["ops"] = false
+	w.pass(time.Hour).was("ops ended all/backup 1")
+	w.problems = problems(verdict.Failed, "backup", peels(1)...)
+	w.pass(time.Hour).was("ops began all/backup 1")
+	w.down["ops"], w.problems = true, nil
+	w.pass(memoryMost - time.Hour)
+	if len(w.alerts) != 1 {
+		t.Errorf("%d alerts are kept", len(w.alerts))
+	}
+	w.pass(3 * time.Hour)
+	if w.was(); len(w.alerts) != 0 {
+		t.Errorf("%d alerts are kept for ever", len(w.alerts))
+	}
+}
+
 // A group that grows by one peel a step, as when the runs of a fleet fail one after the other, is told a few times.
 func TestAGroupThatGrowsSteadilyIsToldRarely(t *testing.T) {
 	w := newWorld(t, rule("all", top.Failed))
