@@ -111,7 +111,7 @@ func TestWhatCannotWorkIsRefusedBeforeTheStart(t *testing.T) {
 		{"address without a port", func(c *Config) { c.Listen = "127.0.0.1" }, `"127.0.0.1"`},
 		{"port", func(c *Config) { c.Listen = "127.0.0.1:65536" }, `"65536"`},
 		{"negative port", func(c *Config) { c.Listen = "127.0.0.1:-1" }, `"-1"`},
-		{"no replicas", func(c *Config) { c.Replicas = 0 }, "at least 1"},
+		{"no replicas", func(c *Config) { c.Replicas = -1 }, "at least 1"},
 		{"replicas on one server", func(c *Config) { c.Replicas = 3 }, "set nats to the URL of a cluster"},
 		{"poll", func(c *Config) { c.Repo, c.Poll = ".", 1 }, "1s is the least"},
 		{"repo", func(c *Config) { c.Repo = "gopher://example.com/fleet" }, "gopher"},

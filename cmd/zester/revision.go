@@ -73,7 +73,7 @@ func (p place) hasTop() error {
 		return nil // what is wrong with it is found when it is read
 	}
 	at := strictyaml.Pos{File: topFile}
-	return &plan.Error{Reason: plan.TopMissing, Errors: strictyaml.Errors{{Pos: at, Msg: "there is no top file in the directory " + dir}}}
+	return &plan.Error{Reason: plan.TopMissing, Errors: strictyaml.Errors{{Pos: at, Msg: "there is no top file"}}}
 }
 
 // topHint returns the hint for a revision without a top file; empty for other mistakes and if a path was given.

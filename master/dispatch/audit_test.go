@@ -116,7 +116,7 @@ func TestTheLogAndTheRecordsAgreeOnWhoAskedForWhat(t *testing.T) {
 		var log journal
 		d, _ := s.master("m1", func(o *dispatch.Options) { o.Log = slog.New(slog.NewJSONHandler(&log, nil)) })
 		s.peel("a", func(p *peel, r wire.Request) { p.ack(r) })
-		spec := ask(func(j *job.Spec) { j.Function, j.Timeout = "cmd.run", time.Hour }, "a", "b")
+		spec := ask(func(j *job.Spec) { j.Function, j.StateID, j.Timeout = "cmd.run", "true", time.Hour }, "a", "b")
 		s.dispatch(spec)
 		if _, err := s.request(s.alice, "alice", ask(nil)); err == nil {
 			t.Error("a job without targets was accepted")

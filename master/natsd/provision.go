@@ -72,7 +72,11 @@ func (e *DisagreementError) Error() string {
 // Provision at the same time, and at every start. It never lowers a limit of a stream. Other errors name the stream and the reason of
 // the server.
 func Provision(ctx context.Context, js jetstream.JetStream, wanted bucket.Kept) (bucket.Kept, error) {
-	kept, err := agree(ctx, js, wanted)
+	var kept bucket.Kept
+	err := repeatUnanswered(ctx, func(ctx context.Context) (err error) {
+		kept, err = agree(ctx, js, wanted)
+		return err
+	})
 	if err != nil {
 		return kept, err
 	}
@@ -91,7 +95,7 @@ func agree(ctx context.Context, js jetstream.JetStream, wanted bucket.Kept) (kep
 	c := rollout()
 	if _, err = js.Stream(ctx, c.Name); errors.Is(err, jetstream.ErrStreamNotFound) {
 		c.Replicas = first.Replicas
-		if err = repeatUnanswered(ctx, func(ctx context.Context) error { return createOrUpdate(ctx, js, c) }); err != nil {
+		if err = createOrUpdate(ctx, js, c); err != nil {
 			return kept, fmt.Errorf("cannot provision stream %s: %w", c.Name, err)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/hold"
 	"github.com/seed-c01c3da5/zester/master/hold/held"
 	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -76,11 +77,12 @@ func (s *system) provokeHeld(check func(method, path string, a answer)) {
 	show := "/api/v1/held/" + string(a.ID)
 	check("GET", "/api/v1/held", s.ask(helper, "GET", "/api/v1/held", nil))
 	check("GET", "/api/v1/held/{id}", s.ask(helper, "GET", show, nil))
-	check("GET", "/api/v1/held/{id}", s.ask(helper, "GET", show[:len(show)-1]+"x", nil))
+	unknown := "/api/v1/held/" + string(wire.NewJID())
+	check("GET", "/api/v1/held/{id}", s.ask(helper, "GET", unknown, nil))
 	for range 2 {
 		check("POST", rejectHeld, s.ask(helper, "POST", show+"/reject", nil))
 	}
-	check("POST", rejectHeld, s.ask(helper, "POST", show[:len(show)-1]+"x/reject", nil))
+	check("POST", rejectHeld, s.ask(helper, "POST", unknown+"/reject", nil))
 }
 
 func TestATokenSeesAndWithdrawsItsOwnActions(t *testing.T) {

@@ -79,7 +79,8 @@ func TestCoverageNamesTheCommitThatAFailureFollowed(t *testing.T) {
 			Peel: "web-01", Time: time.Now(), Started: time.Now().Add(-time.Hour), Zone: "UTC", V: wire.Version, Digest: string(d.Digest),
 			Entries: []wire.EntryReport{{
 				Name: "backup", State: "active", Since: at.Add(-time.Hour), Error: "exit status 1", InRow: 1,
-				Hours: []wire.ScheduleHour{{Hour: at.Unix() / 3600, FireCounts: wire.FireCounts{Ran: 1, Failed: 1}}},
+				Hours:    []wire.ScheduleHour{{Hour: at.Unix() / 3600, FireCounts: wire.FireCounts{Ran: 1, Failed: 1}}},
+				Problems: []wire.FireReport{{Nominal: at, Started: at, Took: time.Second, Result: "failed", Error: "exit status 1", Job: wire.NewJID(), Commit: string(d.Commit)}},
 			}},
 		}
 		r.Entries[0].Fired, r.Entries[0].Started, r.Entries[0].Ended = at, at, at.Add(time.Second)

@@ -170,7 +170,7 @@ func TestEveryAcceptedDispatchIsInTheLog(t *testing.T) {
 		for _, id := range []target.PeelID{"web-01", "web-02"} {
 			s.peel(id, nil, nil)
 		}
-		req, err := http.NewRequestWithContext(t.Context(), "POST", "http://master/api/v1/jobs", strings.NewReader(`{"target":"web-*","function":"cmd.run"}`))
+		req, err := http.NewRequestWithContext(t.Context(), "POST", "http://master/api/v1/jobs", strings.NewReader(`{"target":"web-*","function":"cmd.run","args":{"command":"true"}}`))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -217,7 +217,7 @@ func TestJobsAreListedInPagesAndFiltered(t *testing.T) {
 		for i := range 5 {
 			request := object{"target": "*", "function": "test.ping"}
 			if i%2 == 1 {
-				request = object{"target": "web-01", "function": "cmd.run"}
+				request = object{"target": "web-01", "function": "cmd.run", "state_id": "true"}
 			}
 			all = append(all, want[job.Job](t, s.ask(admin, "POST", "/api/v1/jobs", request), 202).JID)
 			time.Sleep(2 * time.Second)
@@ -287,7 +287,7 @@ func TestTargetsThatAreOfflineAreUnreachable(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
 		s.peel("web-01", nil, nil)
 		admin := s.admin()
-		j := want[job.Job](t, s.ask(admin, "POST", "/api/v1/jobs", object{"target": "*", "function": "cmd.run", "timeout": "30m"}), 202)
+		j := want[job.Job](t, s.ask(admin, "POST", "/api/v1/jobs", object{"target": "*", "function": "cmd.run", "state_id": "true", "timeout": "30m"}), 202)
 		for _, state := range []job.RowState{job.RowWaiting, job.RowUnreachable} {
 			page := want[rest.RowsPage](t, s.ask(admin, "GET", "/api/v1/jobs/"+string(j.JID)+"/returns", nil), 200)
 			if len(page.Rows) != 1 || page.Rows[0].State != state {
@@ -302,7 +302,7 @@ func TestCancel(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
 		s.peel("web-01", nil, func(nc *nats.Conn, r wire.Request) { ack(nc, "web-01", r) })
 		admin := s.admin()
-		j := want[job.Job](t, s.ask(admin, "POST", "/api/v1/jobs", object{"target": "*", "function": "cmd.run", "timeout": "30m"}), 202)
+		j := want[job.Job](t, s.ask(admin, "POST", "/api/v1/jobs", object{"target": "*", "function": "cmd.run", "state_id": "true", "timeout": "30m"}), 202)
 		path := "/api/v1/jobs/" + string(j.JID)
 		canceled := want[job.Job](t, s.ask(admin, "POST", path+"/cancel", nil), 202)
 		if canceled.Cancel == nil || canceled.Cancel.By != "token:admin" {

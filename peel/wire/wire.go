@@ -260,7 +260,7 @@ type StateOutcome struct {
 type Event struct {
 	JID  JID       `json:"jid"`
 	Type string    `json:"type"` // "dispatched", "status"
-	Data any       `json:"data,omitzero"`
+	Data any       `json:"data,omitempty"`
 	Time time.Time `json:"timestamp"`
 	V    int       `json:"v"`
 }
