@@ -128,7 +128,7 @@ func (c *slowConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if bytes.Contains(p[:n], []byte("io.nats.jetstream.api")) && c.bus.answers > 0 {
 		c.bus.answers--
-		time.Sleep(8 * time.Second)
+		time.Sleep(6 * time.Second) // longer than a request waits, and shorter than a silent server is kept
 	}
 	return n, err
 }
