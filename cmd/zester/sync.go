@@ -103,7 +103,7 @@ func (a *app) describeSync(s *status.Sync) {
 	if s.Blocked != "" {
 		line("waits", fmt.Sprintf("%s for zester sync approve %s --revision %[1]s", s.LastAttempted.Short(), s.Blocked))
 	}
-	if f := s.Frozen; f != nil && s.Rollout == nil {
+	if f := s.Frozen; f != nil && (s.Rollout == nil || s.Rollout.Commit != f.Commit) {
 		line("frozen", fmt.Sprintf("%s: %s; zester sync approve %[1]s --override-freeze REASON lets it out", f.Commit.Short(), f))
 	}
 	if s.Rollout != nil {

@@ -200,13 +200,14 @@ func rolloutStatus(s *State) *status.Rollout {
 	return out
 }
 
-// freezeOf returns the freeze that holds the revision under way or else the head, nil if there is none.
+// freezeOf returns the freeze that holds the head or else the revision under way, nil if there is none. If it holds both,
+// RolloutProgressing says so of the one under way.
 func freezeOf(s *State) *status.Freeze {
-	if r := s.Record.Rollout; r != nil && s.Step.Frozen {
-		return &status.Freeze{Commit: r.Commit, Reason: s.Step.Reason, Until: s.Step.Until}
-	}
 	if hold, held := s.headHold(); held {
 		return &status.Freeze{Commit: s.Judged.Commit, Reason: hold.Reason, Until: hold.Until}
+	}
+	if r := s.Record.Rollout; r != nil && s.Step.Frozen {
+		return &status.Freeze{Commit: r.Commit, Reason: s.Step.Reason, Until: s.Step.Until}
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/rollout"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
 	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
 	"github.com/seed-c01c3da5/zester/settings/top"
@@ -386,6 +387,38 @@ func TestEveryStateEndsOnTheHeadOrSaysWhyNot(t *testing.T) {
 		if !reached && !held {
 			t.Fatalf("seed %d ends with %s, %q: %+v after %v", seed, last.Kind, last.Reason, w.Record, trail)
 		}
+	}
+}
+
+// A freeze that holds the revision under way and the newest one: a condition names each.
+func TestTwoRevisionsThatAFreezeHolds(t *testing.T) {
+	j := inWave
+	j.Out.Peels, j.Out.Fleet = []target.PeelID{"web"}, peelindex.New()
+	j.Out.Fleet.Put("web", nil)
+	s := stateOf(head(3), rolls(1, rollout.Waits, false), judged(j), served(0), change(func(r *record.Record) {
+		freeze, err := strictyaml.Parse("zester.yaml", []byte("freeze: [{calendar: '2026-01-01T11:00:00Z/2026-01-01T13:00:00Z'}]"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := top.ParsePolicy(freeze)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Freezes = p.Freezes
+	}))
+	s.Step.Frozen, s.Step.Reason, s.Step.Until = true, "freeze", noon.Add(time.Hour)
+	shown := s.Show(false).Sync
+	named := map[status.Type]settings.Commit{}
+	for _, c := range shown.Conditions {
+		if c.Status {
+			named[c.Type] = c.ObservedRevision
+		}
+	}
+	if named[status.RolloutProgressing] != rev(2) || named[status.Frozen] != rev(3) || shown.Frozen.Commit != rev(3) {
+		t.Errorf("%v, frozen %+v", named, shown.Frozen)
+	}
+	if all := FrozenOf(s); len(all) != 2 {
+		t.Errorf("an override may name %+v", all)
 	}
 }
 

@@ -149,8 +149,8 @@ func pauses(before, seen Observation, now time.Time) []place.Event {
 // freezes returns an event if a freeze began to hold the next wave of a rollout. A freeze before the first wave is an
 // outcome.
 func freezes(before, seen Observation) []place.Event {
-	was, is := before.Sync.Frozen, seen.Sync.Frozen
-	if is == nil || seen.Sync.Rollout == nil || was != nil && was.Commit == is.Commit {
+	was, is, out := before.Sync.Frozen, seen.Sync.Frozen, seen.Sync.Rollout
+	if is == nil || out == nil || is.Commit != out.Commit || was != nil && was.Commit == is.Commit {
 		return nil
 	}
 	e := place.Event{Revision: place.Revision{Commit: is.Commit}}

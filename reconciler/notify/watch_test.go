@@ -205,6 +205,11 @@ func TestAFreezeIsReportedOnceForEachRevision(t *testing.T) {
 	c.seen.Sync.Frozen = &status.Freeze{Commit: one, Reason: "freeze: another window"}
 	c.after(time.Minute)
 	c.seen.Sync.Frozen = &status.Freeze{Commit: two, Reason: "freeze: another window"}
+	c.after(time.Minute) // the newest commit, while another one is under way: an outcome
+	c.seen.Sync.Frozen = nil
+	c.after(time.Minute)
+	c.seen.Sync.Rollout = &status.Rollout{Commit: two}
+	c.seen.Sync.Frozen = &status.Freeze{Commit: two, Reason: "freeze: another window"}
 	c.after(time.Minute, "frozen zester sync approve 22222222 --override-freeze REASON")
 	c.seen.Sync.Frozen = nil
 	c.after(time.Minute)

@@ -114,7 +114,7 @@ type Findings struct {
 // Holds are the reasons that keep new commits from the fleet; nil for each that does not apply.
 type Holds struct {
 	Blocked string    `json:"blocked,omitempty"` // hash of the plan that waits for approval
-	Frozen  *Freeze   `json:"frozen,omitempty"`  // the revision that waits for the end of a freeze
+	Frozen  *Freeze   `json:"frozen,omitempty"`  // the revision that waits for the end of a freeze: the newest, or else the one under way
 	Pinned  *Pin      `json:"pinned,omitempty"`  // the revision that stays in force until unpin
 	Paused  *Pause    `json:"paused,omitempty"`  // new commits wait, also after a pin
 	Adopt   *Adoption `json:"adopt,omitempty"`   // nothing is published until sync.adopt
