@@ -128,7 +128,7 @@ func (c *slowConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if bytes.Contains(p[:n], []byte("io.nats.jetstream.api")) && c.bus.answers > 0 {
 		c.bus.answers--
-		time.Sleep(6 * time.Second) // longer than a request waits, and shorter than a silent server is kept
+		time.Sleep(8 * time.Second)
 	}
 	return n, err
 }
@@ -141,7 +141,9 @@ func TestAMasterStartsOnABusThatIsBusy(t *testing.T) {
 		defer cancel()
 		ready := false
 		m, err := master.New(master.Options{
-			ID: "m1", DataDir: dir, NATS: b.URL(), Connect: append(b.Options(grants.RoleMaster, "m1"), nats.InProcessServer(slow)),
+			ID: "m1", DataDir: dir, NATS: b.URL(),
+			// The server is slow and not silent, but here its replies to pings wait too.
+			Connect: append(b.Options(grants.RoleMaster, "m1"), nats.InProcessServer(slow), nats.PingInterval(time.Minute)),
 			Ready: func(master.Info) { ready = true; cancel() },
 		})
 		if err != nil {
