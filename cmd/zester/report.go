@@ -220,11 +220,11 @@ func (r *report) printAbsent(absent map[job.RowState][]target.PeelID) {
 		if len(ids) == 0 || !r.a.dispatching.only.shows(state) {
 			continue
 		}
-		what := "no answer from"
+		what, more := "no answer from", ", where it may still run"
 		if state == job.RowSkipped {
-			what = "not asked, the job ended before:"
+			what, more = "not asked, the job ended before:", ""
 		}
-		fmt.Fprintf(r.a.out, "%s %d of %s:\n", what, len(ids), count(r.targets, "peel"))
+		fmt.Fprintf(r.a.out, "%s %d of %s%s:\n", what, len(ids), count(r.targets, "peel"), more)
 		for _, id := range ids {
 			fmt.Fprintf(r.a.out, "    %s\n", id)
 		}

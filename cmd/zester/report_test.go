@@ -28,7 +28,7 @@ func TestAReturnThatComesRightAfterTheEndIsPrintedInEveryForm(t *testing.T) {
 			yield(job.Row{Peel: "p2", State: job.RowMissing}, nil)
 	}
 	for form, want := range map[form]string{
-		formTable: "p0:\n    early\np1:\n    tardy\n    (after the job had ended)\nno answer from 1 of 3 peels:\n    p2\n",
+		formTable: "p0:\n    early\np1:\n    tardy\n    (after the job had ended)\nno answer from 1 of 3 peels, where it may still run:\n    p2\n",
 		formJSONL: `{"peel":"p0","status":"ok","data":"early"}
 {"peel":"p1","status":"ok","late":true,"data":"tardy"}
 {"peel":"p2","status":"missing"}
