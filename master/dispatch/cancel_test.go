@@ -125,6 +125,26 @@ func TestACancelThatPeelsDoNotHearEndsTheJobAndNamesThem(t *testing.T) {
 	})
 }
 
+// The peel stops at once, and its return is stored, but the master does not hear of it: before the canceled job ends, the bucket is read.
+func TestReturnsThatWereMissedCountBeforeACanceledJobEnds(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		d, _ := s.master("m1")
+		s.stoppable("a", time.Hour)
+		s.peel("never", func(p *peel, r wire.Request) { p.ack(r) })
+		spec := ask(func(j *job.Spec) { j.Timeout = time.Hour }, "a", "never")
+		s.dispatch(spec)
+		time.Sleep(time.Second)
+		d.Deafen(spec.JID)
+		if _, err := d.Cancel(t.Context(), spec.JID, "alice", ""); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(11 * time.Second)
+		if j := s.record(spec.JID); j.Status != job.Canceled || j.ReturnCount != 1 {
+			t.Errorf("%s with %d returns", j.Status, j.ReturnCount)
+		}
+	})
+}
+
 // Work goes on when nobody waits for it any more; a command that hangs keeps all others of its peel waiting.
 func TestACancelStopsWhatAJobThatTimedOutHasLeftRunning(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {

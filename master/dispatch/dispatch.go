@@ -157,7 +157,7 @@ type Dispatcher struct {
 	o        Options
 	log      *slog.Logger
 	refusals *loglimit.Limiter
-	messages chan *nats.Msg // acknowledgements and stored returns of the jobs that are watched
+	inbox
 	requests chan request
 	resumed  chan *job.Job // from the scanner: jobs that this master has taken over
 	counts   counters
@@ -200,7 +200,7 @@ func New(o Options) (*Dispatcher, error) {
 		o.CheckNotRevoked = func(context.Context, string) error { return nil }
 	}
 	return &Dispatcher{
-		o: o, log: o.Log, refusals: loglimit.New(o.Log), messages: make(chan *nats.Msg, maxPending),
+		o: o, log: o.Log, refusals: loglimit.New(o.Log), inbox: newInbox(),
 		requests: make(chan request, acceptQueue), resumed: make(chan *job.Job),
 		maxLive: MaxLive, watches: map[wire.JID]*watch{}, waiting: map[wire.JID]*watch{}, counts: counters{stats: newStats()},
 		clustered: func() bool { return o.Conn.ConnectedClusterName() != "" },
@@ -229,6 +229,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	defer stop()
 	watching, endReceive := context.WithCancel(work)
 	var receiving, working sync.WaitGroup
+	receiving.Go(func() { d.take(watching) })
 	receiving.Go(func() { d.receive(watching) })
 	slots := make(chan struct{}, acceptAtOnce)
 	for ctx.Err() == nil {

@@ -30,6 +30,9 @@ func (d *Dispatcher) OnStep(f func(step string)) { d.reached = func(s step) { f(
 // Overrun leaves no room for messages that wait, so that the client drops most of them. It must be called before Run.
 func (d *Dispatcher) Overrun() { d.messages = make(chan *nats.Msg) }
 
+// LimitPending lets so many bytes of messages wait to be counted. It must be called before Run.
+func (d *Dispatcher) LimitPending(bytes int64) { d.maxBytes = bytes }
+
 // Deafen ends the subscriptions of a job without a sign to its watch.
 func (d *Dispatcher) Deafen(jid wire.JID) {
 	for _, sub := range d.find(jid).subs {

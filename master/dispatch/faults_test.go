@@ -1,7 +1,9 @@
 package dispatch_test
 
 import (
+	"context"
 	"errors"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -10,7 +12,9 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/segmentio/ksuid"
 
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/bucket"
+	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -190,6 +194,29 @@ func TestALiveClaimOfAnotherMasterIsItsOwn(t *testing.T) {
 		s.master("m2")
 		if j := s.dispatch(spec); j.Owner != "m2" || len(p.requests()) != 1 {
 			t.Errorf("asked again, its owner dispatched %+v with %d requests", j, len(p.requests()))
+		}
+	})
+}
+
+// A repeated request continues the claim of the first one, also for its targets: the caller must still be allowed those.
+func TestAContinuedClaimNeedsThePermissionForItsTargets(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		s.master("m1", func(o *dispatch.Options) {
+			o.Allow = func(_ context.Context, _ grants.Caller, spec *job.Spec) error {
+				if slices.Contains(spec.Targets, "secret") {
+					return grants.ErrNotAllowed
+				}
+				return nil
+			}
+		})
+		p := s.peel("secret", pong)
+		spec := ask(func(j *job.Spec) { j.TargetExpr = "*" }, "a", "secret")
+		s.claimed(spec, "alice", "m1")
+		spec.Targets = []target.PeelID{"a"} // what the expression selects now
+		_, err := s.request(s.alice, "alice", spec)
+		wantCode(t, err, "403")
+		if n := len(p.requests()); n != 0 {
+			t.Errorf("the peel has %d requests", n)
 		}
 	})
 }

@@ -34,6 +34,7 @@ type system struct {
 	alice *nats.Conn
 	hook  func(step string) // of masters that are started while it is set
 	lossy bool              // masters that are started drop most of what they receive
+	small bool              // masters that are started have room for 300 bytes of messages that wait
 	wide  bool              // masters that are started take the bus for a cluster
 	peels map[target.PeelID]*peel
 }
@@ -79,6 +80,9 @@ func (s *system) masterOn(nc *nats.Conn, name string, change ...func(*dispatch.O
 	}
 	if s.lossy {
 		d.Overrun()
+	}
+	if s.small {
+		d.LimitPending(300)
 	}
 	if s.wide {
 		d.InCluster()

@@ -3,6 +3,7 @@ package dispatch_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -171,6 +172,28 @@ func TestReturnsThatAMasterHadNoRoomForCount(t *testing.T) {
 		s.dispatch(spec)
 		time.Sleep(16 * time.Second)
 		if j := s.record(spec.JID); j.Status != job.Complete || j.ReturnCount != 50 {
+			t.Errorf("%s with %d returns", j.Status, j.ReturnCount)
+		}
+	})
+}
+
+// Returns that wait to be counted take a bounded number of bytes. Those beyond are dropped, and read from the bucket.
+func TestLargeReturnsThatWaitAreBounded(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		s.small = true
+		s.master("m1")
+		s.peel("a", func(p *peel, r wire.Request) {
+			p.ack(r)
+			p.result(r, wire.Result{Success: true, Data: strings.Repeat("x", 1000)})
+		})
+		spec := ask(func(j *job.Spec) { j.Timeout = time.Hour }, "a")
+		s.dispatch(spec)
+		time.Sleep(10 * time.Second)
+		if j := s.record(spec.JID); j.Status != job.Running {
+			t.Errorf("a return that is larger than the limit is counted at once, the job is %s", j.Status)
+		}
+		time.Sleep(6 * time.Second)
+		if j := s.record(spec.JID); j.Status != job.Complete || j.ReturnCount != 1 {
 			t.Errorf("%s with %d returns", j.Status, j.ReturnCount)
 		}
 	})

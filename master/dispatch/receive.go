@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/nats-io/nats.go"
 
@@ -12,9 +13,46 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
-// maxPending is how many acknowledgements and returns wait to be counted. The client drops further ones and counts them in
-// their subscription; then the watch of the job reads the bucket.
-const maxPending = 1 << 16
+// maxPending and maxPendingBytes bound the acknowledgements and returns that wait to be counted. Further ones are dropped; then the
+// watch of the job reads the bucket. The limit in bytes is for returns: of the largest, maxPending would take 32 GiB.
+const (
+	maxPending      = 1 << 16
+	maxPendingBytes = 256 << 20
+)
+
+// An inbox has the acknowledgements and stored returns of the jobs that are watched.
+type inbox struct {
+	messages chan *nats.Msg // from the client
+	queue    chan *nats.Msg // that wait to be counted
+	bytes    atomic.Int64   // of the messages in queue
+	maxBytes int64
+	dropped  atomic.Uint64 // messages that queue had no room for
+}
+
+func newInbox() inbox {
+	return inbox{messages: make(chan *nats.Msg, maxPending), queue: make(chan *nats.Msg, maxPending), maxBytes: maxPendingBytes}
+}
+
+// take moves messages into the queue, and drops those that it has no room for, until ctx ends.
+func (i *inbox) take(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case msg := <-i.messages:
+			size := int64(msg.Size())
+			if i.bytes.Load()+size <= i.maxBytes {
+				select {
+				case i.queue <- msg:
+					i.bytes.Add(size)
+					continue
+				default:
+				}
+			}
+			i.dropped.Add(1)
+		}
+	}
+}
 
 // listen subscribes to the acknowledgements and the stored returns of a job. When it returns nil the bus has the
 // subscriptions, so what is published or stored from then on is received as long as the bus is there.
@@ -37,7 +75,7 @@ func (d *Dispatcher) listen(ctx context.Context, w *watch) error {
 
 // countGaps returns how often messages of a job may have been missed: reconnects of the bus and dropped messages.
 func (d *Dispatcher) countGaps(w *watch) uint64 {
-	gaps := d.o.Conn.Stats().Reconnects
+	gaps := d.o.Conn.Stats().Reconnects + d.dropped.Load()
 	for _, sub := range w.subs {
 		if dropped, err := sub.Dropped(); err == nil {
 			gaps += uint64(dropped)
@@ -93,7 +131,8 @@ func (d *Dispatcher) receive(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case msg := <-d.messages:
+		case msg := <-d.queue:
+			d.bytes.Add(-int64(msg.Size()))
 			if jid, ok := wire.StoredSubject(msg.Subject); ok {
 				d.onStored(jid, job.Republished(msg))
 			} else {
