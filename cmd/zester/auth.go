@@ -20,6 +20,9 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
+// masterLife is how long a credential of a master is valid unless the user says otherwise.
+const masterLife = 90 * 24 * time.Hour
+
 func (a *app) authCommand() *cobra.Command {
 	var c issueRequest
 	var file string
@@ -41,10 +44,18 @@ An operator runs functions and reads, an auditor reads. The role direct is an
 operator who may also ask peels without a master (--direct): only the log of the
 peel records that. A site is a NATS leaf node that connects the peels of --peels
 to the bus; it may publish and subscribe to what they may. Other peels need a
-new credential of the site.`,
+new credential of the site.
+
+The credential of a master expires after 90 days unless --ttl says otherwise.
+Nothing renews it: issue another one before that, and replace the file on the
+master's host. A master reads the file whenever it connects. zester doctor warns
+14 days before the end.`,
 		Args: words("role", "name"),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			c.role, c.id = grants.Role(args[0]), args[1]
+			if c.role == grants.RoleMaster && !cmd.Flags().Changed("ttl") {
+				c.ttl = masterLife
+			}
 			for _, p := range peels {
 				c.peels = append(c.peels, target.PeelID(p))
 			}
@@ -71,7 +82,7 @@ new credential of the site.`,
 			return nil
 		},
 	}
-	durationVar(issue.Flags(), &c.ttl, "ttl", 0, "`TIME` until the credential expires (default: never)")
+	durationVar(issue.Flags(), &c.ttl, "ttl", 0, "`TIME` until the credential expires; 0 for never (default: 90d for a master, else never)")
 	issue.Flags().StringSliceVar(&peels, "peels", nil, "`IDS` of the peels of a site")
 	issue.Flags().StringVar(&file, "out", "", "`FILE` to write to")
 	issue.Flags().BoolVar(&c.again, "again", false, "issue another one if NAME has one already")

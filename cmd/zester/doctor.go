@@ -18,6 +18,8 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/audit"
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/bucket"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -271,12 +273,27 @@ func (d *doctor) master(ctx context.Context, client *api.Client) {
 			"%s cannot be decoded: nobody can use what they stand for", strings.Join(h.Unreadable, ", "))
 	}
 	d.settings(ctx, client)
+	held, err := client.Credentials(ctx)
+	if err != nil {
+		d.found("masters", broken, "", "%v", err)
+	}
+	d.masters(held)
 	peels, err := client.Peels(ctx, "*")
 	if err != nil {
 		d.found("peels", broken, "", "%v", err)
 		return
 	}
 	d.peels(peels)
+}
+
+// masters checks when the credentials of masters end: no master renews its own.
+func (d *doctor) masters(all []credential.Held) {
+	for _, h := range all {
+		if h.Role == grants.RoleMaster && !h.Expires.IsZero() && h.Expires.Sub(d.now) < endsSoon {
+			d.ending("masters", "the credential belongs to the master "+h.Name, h.Expires,
+				fmt.Sprintf("zester auth issue master %s --again makes one for creds of its master.yaml; if the master is gone, zester auth master revoke %s", h.Name, h.Name))
+		}
+	}
 }
 
 // auditLog checks that the entries of the audit log follow each other, as far as the master has looked.

@@ -16,6 +16,8 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/audit"
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/bucket"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
@@ -51,11 +53,20 @@ func TestTheDoctorReportsDatesClocksAndStreams(t *testing.T) {
 		"copies on one server":      {func(d *doctor) { d.copies([]bucket.Usage{{Copies: 1}}) }, ""},
 		"copies on a cluster":       {func(d *doctor) { d.copies([]bucket.Usage{{Copies: 3, Clustered: true}}) }, ""},
 		"one copy on a cluster":     {func(d *doctor) { d.copies([]bucket.Usage{{Copies: 1, Clustered: true}, {Copies: 1, Clustered: true}}) }, warning},
-		"all peels are there":       {func(d *doctor) { d.peels([]api.Peel{{ID: "a", Online: true}}) }, sound},
-		"a peel is not heard yet":   {func(d *doctor) { d.peels([]api.Peel{{ID: "a", Online: true}, {ID: "b", Unknown: true}}) }, sound},
-		"a peel is away":            {func(d *doctor) { d.peels([]api.Peel{{ID: "a", Online: true}, {ID: "b"}}) }, warning},
-		"a peel reports no error":   {func(d *doctor) { d.applied([]status.Peel{{Peel: "a", State: status.Applied}}) }, ""},
-		"a peel reports an error":   {func(d *doctor) { d.applied([]status.Peel{{Peel: "a", State: status.Applied, Errors: []string{"x"}}}) }, warning},
+		"a master's is good for long": {func(d *doctor) {
+			d.masters([]credential.Held{{Role: grants.RoleMaster, Name: "m2", Expires: now.Add(15 * day)}, {Role: grants.RoleMaster, Name: "m3"}, {Role: grants.RoleAuditor, Name: "a", Expires: now.Add(day)}})
+		}, ""},
+		"a master's ends soon": {func(d *doctor) {
+			d.masters([]credential.Held{{Role: grants.RoleMaster, Name: "m2", Expires: now.Add(13 * day)}})
+		}, warning},
+		"a master's has ended": {func(d *doctor) {
+			d.masters([]credential.Held{{Role: grants.RoleMaster, Name: "m2", Expires: now.Add(-day)}})
+		}, broken},
+		"all peels are there":     {func(d *doctor) { d.peels([]api.Peel{{ID: "a", Online: true}}) }, sound},
+		"a peel is not heard yet": {func(d *doctor) { d.peels([]api.Peel{{ID: "a", Online: true}, {ID: "b", Unknown: true}}) }, sound},
+		"a peel is away":          {func(d *doctor) { d.peels([]api.Peel{{ID: "a", Online: true}, {ID: "b"}}) }, warning},
+		"a peel reports no error": {func(d *doctor) { d.applied([]status.Peel{{Peel: "a", State: status.Applied}}) }, ""},
+		"a peel reports an error": {func(d *doctor) { d.applied([]status.Peel{{Peel: "a", State: status.Applied, Errors: []string{"x"}}}) }, warning},
 		"a peel is gone with one": {func(d *doctor) {
 			d.applied([]status.Peel{{Peel: "a", State: status.Decommissioned, Errors: []string{"x"}}})
 		}, ""},
