@@ -237,6 +237,9 @@ func TestAScheduledRunIsReportedWithItsOrigin(t *testing.T) {
 		if r.Entry != "beat" || !r.Success || r.Trigger != wire.TriggerTimer || r.Commit != "beef" || r.Origin != "settings/a.yaml:7" || r.Author != "Ada <ada@example.com>" {
 			t.Errorf("%+v", r)
 		}
+		if want := settings.Ran("test.echo", map[string]any{"text": "hi"}); r.Ran != want {
+			t.Errorf("it ran %q, want %q", r.Ran, want)
+		}
 		if late := r.Nominal.Sub(began); late != time.Minute || r.Fired.Before(r.Nominal) || r.Started.Before(r.Fired) || r.Finished.Before(r.Started) {
 			t.Errorf("nominal after %v, %+v", late, r)
 		}

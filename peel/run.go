@@ -57,7 +57,7 @@ func (p *Peel) reportRun(f scheduler.Fire, result wire.Result) bool {
 		JID: f.JID, Peel: p.o.ID, Entry: f.Name, Trigger: wire.Trigger(f.Trigger),
 		Function: f.Entry.Module, Args: f.Entry.Args, Result: result,
 		Nominal: f.Nominal, Fired: f.Fired, Started: f.Started, Finished: p.o.Clock().Wall, Late: f.Late,
-		Commit: f.Source.Commit, Origin: f.Source.File, Author: f.Source.Author, Proof: f.Source.Proof, V: wire.Version,
+		Commit: f.Source.Commit, Origin: f.Source.File, Author: f.Source.Author, Ran: f.Source.Ran, Proof: f.Source.Proof, V: wire.Version,
 	}
 	data, err := fit.Scheduled(&r, wire.MaxMessage)
 	if err == nil {
@@ -73,7 +73,11 @@ func (p *Peel) reportRun(f scheduler.Fire, result wire.Result) bool {
 func (p *Peel) sourceOf(entry string) history.Source {
 	o := p.originOf(entry)
 	c := o.Claim()
-	return history.Source{Commit: c.Commit, File: c.File, Author: c.Author, Proof: o.Proof}
+	s := history.Source{Commit: c.Commit, File: c.File, Author: c.Author, Proof: o.Proof}
+	if e := p.current.Load().schedule[entry]; e != nil && s != (history.Source{}) {
+		s.Ran = settings.Ran(e.Module, e.Args)
+	}
+	return s
 }
 
 // originOf returns the commit, file and author of an entry of the settings in force, zero for an entry of the configuration.

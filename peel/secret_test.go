@@ -124,6 +124,10 @@ func TestOnlyTheFunctionGetsTheSecret(t *testing.T) {
 		if got, err := os.ReadFile(ran); err != nil || string(got) != "hunter2-hunter2" {
 			t.Errorf("the command was given %q, %v", got, err)
 		}
+		args := map[string]any{"command": "printf %s \"$TOKEN\" > " + ran + "; echo \"it is $TOKEN\"; echo $TOKEN >&2", "env": map[string]any{"TOKEN": shown}}
+		if claim := (settings.Claim{Ran: settings.Ran("cmd.run", args)}); r.Ran != claim.Ran || !claim.Runs(r.Function, r.Args) {
+			t.Errorf("masters know another call than %q with %v", r.Ran, r.Args)
+		}
 		text := fmt.Sprint(r)
 		if strings.Contains(text, "hunter2") || !strings.Contains(text, "it is "+shown) || r.Args["env"].(map[string]any)["TOKEN"] != shown {
 			t.Errorf("it reports %s", text)

@@ -14,6 +14,9 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/schedule/entryyaml"
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -25,15 +28,56 @@ type Claim struct {
 	Commit string // the commit that last changed the entry
 	File   string // file:line of the entry at that commit
 	Author string // the commit's author
+	Ran    string // what the entry runs, see [Ran]
 }
 
-// Claim returns the origin for a report, with texts truncated to [MaxClaim]. It is zero for the zero Origin.
+// Claim returns the origin for a report, with texts truncated to [MaxClaim] and without Ran. It is zero for the zero Origin.
 func (o Origin) Claim() Claim {
 	c := Claim{Commit: string(o.Commit), Author: cutText(o.Author)}
 	if o.File != "" {
 		c.File = cutText(fmt.Sprintf("%s:%d", o.File, o.Line))
 	}
 	return c
+}
+
+// Ran identifies a function with arguments, as an entry has them without its secrets. Only calls that are equal have an equal text.
+func Ran(function string, args map[string]any) string {
+	if args == nil {
+		args = map[string]any{}
+	}
+	data, err := canon.Marshal(args)
+	if err != nil {
+		return "" // no claim has it
+	}
+	sum := sha256.Sum256(data)
+	return function + ":" + hex.EncodeToString(sum[:16])
+}
+
+// Runs reports whether the claim is about a call of a function with arguments. Without arguments it is also about a call that has
+// some, because a peel that was restarted during a run does not know them.
+func (c *Claim) Runs(function string, args map[string]any) bool {
+	if len(args) > 0 {
+		return c.Ran == Ran(function, args)
+	}
+	claimed, _, found := strings.Cut(c.Ran, ":")
+	return found && claimed == function
+}
+
+// RanBy returns what the schedule entries of a document's settings run, by name. It leaves out entries that cannot be read.
+func RanBy(settings canon.Raw) (map[string]string, error) {
+	var values struct {
+		Schedule map[string]any `json:"schedule"`
+	}
+	if err := canon.Unmarshal(settings, &values); err != nil {
+		return nil, fmt.Errorf("cannot read the schedule: %w", err)
+	}
+	ran := make(map[string]string, len(values.Schedule))
+	for name, fields := range values.Schedule {
+		if e, err := entryyaml.ParseEntry(name, strictyaml.FromValue("settings", fields)); err == nil {
+			ran[name] = Ran(e.Module, e.Args)
+		}
+	}
+	return ran, nil
 }
 
 func cutText(text string) string {
@@ -44,7 +88,7 @@ func cutText(text string) string {
 }
 
 // A ProofKey proves the origin of an entry. The reconciler puts proofs into documents, peels return them in reports, and
-// masters verify them, so a peel cannot report an author who did not write the entry. The key is in a bucket that only
+// masters verify them, so a peel cannot report an author for anything but the entry that the author wrote. The key is in a bucket that only
 // masters can read.
 type ProofKey [32]byte
 
@@ -80,7 +124,7 @@ func (k *ProofKey) ID() string {
 // Prove returns the proof that an entry with this origin was published to a peel.
 func (k *ProofKey) Prove(peel target.PeelID, entry string, c Claim) string {
 	claimed := make([]byte, 0, 256)
-	for _, text := range [...]string{string(peel), entry, c.Commit, c.File, c.Author} {
+	for _, text := range [...]string{string(peel), entry, c.Commit, c.File, c.Author, c.Ran} {
 		claimed = binary.BigEndian.AppendUint32(claimed, uint32(len(text)))
 		claimed = append(claimed, text...)
 	}
@@ -94,11 +138,13 @@ func (k *ProofKey) Proves(proof string, peel target.PeelID, entry string, c Clai
 	return hmac.Equal([]byte(proof), []byte(k.Prove(peel, entry, c)))
 }
 
-// ProveOrigins adds proofs to the document's origins. It replaces the map, which other documents may share.
-func (d *Document) ProveOrigins(key *ProofKey) {
+// ProveOrigins adds proofs to the document's origins; ran is of [RanBy]. It replaces the map, which other documents may share.
+func (d *Document) ProveOrigins(key *ProofKey, ran map[string]string) {
 	proven := make(map[string]Origin, len(d.Origins))
 	for entry, o := range d.Origins {
-		o.Proof = key.Prove(d.Peel, entry, o.Claim())
+		c := o.Claim()
+		c.Ran = ran[entry]
+		o.Proof = key.Prove(d.Peel, entry, c)
 		proven[entry] = o
 	}
 	d.Origins, d.ProvenBy = proven, key.ID()

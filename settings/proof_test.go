@@ -6,6 +6,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/canon"
 )
 
 func TestDocumentProvesTheClaimsOfItsOrigins(t *testing.T) {
@@ -16,9 +17,11 @@ func TestDocumentProvesTheClaimsOfItsOrigins(t *testing.T) {
 		"zero":  {},
 	}
 	d := settings.Document{Peel: "web-01", Origins: shared}
-	d.ProveOrigins(&key)
+	ran := map[string]string{"short": settings.Ran("cmd.run", map[string]any{"command": "df"})}
+	d.ProveOrigins(&key, ran)
 	for entry, o := range d.Origins {
 		c := o.Claim()
+		c.Ran = ran[entry]
 		if !key.Proves(o.Proof, "web-01", entry, c) || key.Proves(o.Proof, "web-02", entry, c) {
 			t.Errorf("%s: %+v", entry, o)
 		}
@@ -54,4 +57,32 @@ func TestTheProofKeyIsMadeOnce(t *testing.T) {
 			t.Error("a damaged key is taken")
 		}
 	})
+}
+
+func TestAClaimIsAboutOneCall(t *testing.T) {
+	raw, err := canon.Marshal(map[string]any{"schedule": map[string]any{
+		"disk": map[string]any{"module": "cmd.run", "args": map[string]any{"command": "df", "n": 1}, "every": "1h"}, "bad": map[string]any{"every": 7},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ran, err := settings.RanBy(raw)
+	if err != nil || len(ran) != 1 {
+		t.Fatal(ran, err)
+	}
+	c := settings.Claim{Ran: ran["disk"]}
+	for what, is := range map[string]bool{
+		"the call":               c.Runs("cmd.run", map[string]any{"command": "df", "n": 1}),
+		"arguments not known":    c.Runs("cmd.run", nil),
+		"another function":       !c.Runs("test.ping", nil),
+		"other arguments":        !c.Runs("cmd.run", map[string]any{"command": "df", "n": 2}),
+		"more arguments":         !c.Runs("cmd.run", map[string]any{"command": "df", "n": 1, "shell": true}),
+		"a claim about no call":  !(&settings.Claim{}).Runs("", nil),
+		"a call without any":     (&settings.Claim{Ran: settings.Ran("test.ping", nil)}).Runs("test.ping", map[string]any{}),
+		"one that was given any": !(&settings.Claim{Ran: settings.Ran("test.ping", nil)}).Runs("test.ping", map[string]any{"a": 1}),
+	} {
+		if !is {
+			t.Error(what)
+		}
+	}
 }

@@ -241,7 +241,8 @@ func (s *system) run(entry string, change func(*wire.ScheduledResult)) wire.Sche
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	r.Proof = key.Prove(r.Peel, r.Entry, settings.Claim{Commit: r.Commit, File: r.Origin, Author: r.Author})
+	r.Ran = settings.Ran(r.Function, r.Args)
+	r.Proof = key.Prove(r.Peel, r.Entry, settings.Claim{Commit: r.Commit, File: r.Origin, Author: r.Author, Ran: r.Ran})
 	if change != nil {
 		change(&r)
 	}

@@ -62,7 +62,7 @@ func decode(msg *nats.Msg, now time.Time) (wire.ScheduledResult, error) {
 		return r, &refusalError{undecodable, err}
 	}
 	for _, word := range [...]struct{ name, text string }{
-		{"entry", r.Entry}, {"function", r.Function}, {"trigger", string(r.Trigger)}, {"commit", r.Commit}, {"origin", r.Origin}, {"author", r.Author}, {"proof", r.Proof},
+		{"entry", r.Entry}, {"function", r.Function}, {"trigger", string(r.Trigger)}, {"commit", r.Commit}, {"origin", r.Origin}, {"author", r.Author}, {"ran", r.Ran}, {"proof", r.Proof},
 	} {
 		if len(word.text) > maxText {
 			return r, &refusalError{undecodable, fmt.Errorf("its %s takes %d bytes, the limit is %d", word.name, len(word.text), maxText)}
@@ -85,10 +85,10 @@ const (
 )
 
 // userOf returns the user of a report's job: the author of the entry. It clears the commit, file and author of the report
-// unless its proof says that the document of its peel had them.
+// unless its proof says that the document of its peel had them for what the peel ran.
 func userOf(r *wire.ScheduledResult, key *settings.ProofKey) string {
-	claim := settings.Claim{Commit: r.Commit, File: r.Origin, Author: r.Author}
-	proven := key.Proves(r.Proof, r.Peel, r.Entry, claim)
+	claim := settings.Claim{Commit: r.Commit, File: r.Origin, Author: r.Author, Ran: r.Ran}
+	proven := key.Proves(r.Proof, r.Peel, r.Entry, claim) && claim.Runs(r.Function, r.Args)
 	if !proven {
 		r.Commit, r.Origin, r.Author = "", "", ""
 	}

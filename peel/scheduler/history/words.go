@@ -53,6 +53,7 @@ type Source struct {
 	Commit string // that last changed the entry
 	File   string // file:line at that commit
 	Author string // of that commit
+	Ran    string // what the entry runs, see settings.Ran
 	Proof  string // by which masters recognise the other fields as theirs
 }
 
