@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"time"
@@ -106,7 +107,7 @@ func usersTable(users []credential.User) table {
 }
 
 func (a *app) userRevokeCommand() *cobra.Command {
-	var keep bool
+	var keep, remove bool
 	cmd := &cobra.Command{
 		Use:   "revoke NAME",
 		Short: "Revoke a person, and the tokens and users that the person made",
@@ -116,14 +117,23 @@ cancels the person's open jobs.
 It also revokes everything that the person made, and prints it: tokens, also
 those whose secret the person replaced last, join tokens, further credentials
 that the person issued to others, and other users together with everything that
-these made. With --keep it only prints the list.`,
+these made. With --keep it only prints the list.
+
+What they put into the config repo or into effect goes on: revoke lists their
+schedule entries, silences, pauses and pins of commits, and overrides of
+freezes, each with the command that ends it. With --schedules it removes the
+entries by one commit in your name.`,
 		Args: words("name"),
 		RunE: a.online(func(cmd *cobra.Command, client *api.Client, args []string) error {
 			r, err := client.UserRevoke(cmd.Context(), api.RevokeRequest{Name: args[0], Keep: keep})
 			if err != nil {
 				return hinted(err, api.CodeConflict, "--keep revokes only the person; everything that the person made stays valid, also your own credential")
 			}
-			return a.print(r, []string{r.Name}, func() error {
+			l, failed := a.leftBy(cmd.Context(), client, authorsOf(r), remove)
+			err = a.print(struct {
+				*api.Revoked
+				leftovers
+			}{r, l}, []string{r.Name}, func() error {
 				fmt.Fprintf(a.errOut, "%s %s is revoked\n", r.Role, r.Name)
 				became := "is revoked too"
 				if r.Kept {
@@ -133,11 +143,14 @@ these made. With --keep it only prints the list.`,
 					fmt.Fprintf(a.errOut, "the %s %s, made by %s, %s\n", m.Kind, m.Name, m.By, became)
 				}
 				a.printCanceled(r.Jobs)
+				a.printLeft(l)
 				return nil
 			})
+			return cmp.Or(failed, err)
 		}),
 	}
 	cmd.Flags().BoolVar(&keep, "keep", false, "do not revoke what the person made")
+	schedulesFlag(cmd.Flags(), &remove)
 	return cmd
 }
 

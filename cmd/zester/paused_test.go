@@ -5,12 +5,15 @@ import (
 	"testing"
 )
 
+// helloEntry is the beginning of a settings file that keeps the entry of the repo, without which a commit waits for approval.
+const helloEntry = "schedule:\n  hello: {module: test.echo, args: {text: hello}, interval: 1h}\n"
+
 // An entry that failures have paused shows wherever the state of the fleet does, until it is resumed.
 func TestEntriesThatFailuresHavePausedAreShown(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
 	_, err := f.work.Commit("Check often", map[string][]byte{
-		"settings/web.yaml": []byte("schedule:\n  check: {module: test.fail, interval: 1s, pause_after_errors: 2}\n"),
+		"settings/web.yaml": []byte(helloEntry + "  check: {module: test.fail, interval: 1s, pause_after_errors: 2}\n"),
 	}, ada)
 	if err != nil {
 		t.Fatal(err)
@@ -25,7 +28,7 @@ func TestEntriesThatFailuresHavePausedAreShown(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := f.work.Commit("Check less often", map[string][]byte{
-		"settings/web.yaml": []byte("schedule:\n  check: {module: test.fail, interval: 1h, pause_after_errors: 2}\n"),
+		"settings/web.yaml": []byte(helloEntry + "  check: {module: test.fail, interval: 1h, pause_after_errors: 2}\n"),
 	}, ada); err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +41,7 @@ func TestTheDoctorShowsWhatPeelsReport(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
 	if _, err := f.work.Commit("Run what peels do not have", map[string][]byte{
-		"settings/web.yaml": []byte("schedule:\n  check: {module: site.check, interval: 1h}\n"),
+		"settings/web.yaml": []byte(helloEntry + "  check: {module: site.check, interval: 1h}\n"),
 	}, ada); err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -80,22 +81,36 @@ func (a *app) tokenRotateCommand() *cobra.Command {
 }
 
 func (a *app) tokenRevokeCommand() *cobra.Command {
-	return &cobra.Command{
+	var remove bool
+	cmd := &cobra.Command{
 		Use:   "revoke NAME",
 		Short: "Revoke a token",
-		Args:  words("name"),
+		Long: `revoke ends a token for good and cancels its open jobs. What requests with it put
+into the config repo or into effect goes on: revoke lists the schedule entries,
+silences, pauses and pins of commits, and overrides of freezes, each with the
+command that ends it. With --schedules it removes the entries by one commit in
+your name.`,
+		Args: words("name"),
 		RunE: a.online(func(cmd *cobra.Command, client *api.Client, args []string) error {
 			t, err := client.TokenRevoke(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
-			return a.print(t, []string{t.Name}, func() error {
+			l, failed := a.leftBy(cmd.Context(), client, []string{tokenAuthor(t.Name)}, remove)
+			err = a.print(struct {
+				*api.TokenRevoked
+				leftovers
+			}{t, l}, []string{t.Name}, func() error {
 				fmt.Fprintf(a.errOut, "token %s is revoked\n", t.Name)
 				a.printCanceled(t.Jobs)
+				a.printLeft(l)
 				return nil
 			})
+			return cmp.Or(failed, err)
 		}),
 	}
+	schedulesFlag(cmd.Flags(), &remove)
+	return cmd
 }
 
 func tokensTable(tokens []credential.Token) table {

@@ -119,6 +119,14 @@ func (on *session) added(ctx context.Context, by string, q schedules.Add, reques
 type changer func(*edit.Repo, *plan.DeclaredEntry) (map[string][]byte, error)
 
 func (on *session) remove(ctx context.Context, req *reply.Request) (any, string, error) {
+	var q schedules.Change
+	if err := decode(req, &q); err != nil {
+		return nil, "", err
+	}
+	if len(q.By) > 0 {
+		out, err := on.removeMade(ctx, req, q)
+		return out, "all made by " + cut(strings.Join(q.By, ", ")), err
+	}
 	return on.changeEntry(ctx, req, "remove", func(schedules.Change) changer { return (*edit.Repo).Remove })
 }
 
