@@ -68,6 +68,9 @@ func read(path string) (entries map[string]History, bad, err error) {
 	return f.Entries, nil, nil
 }
 
+// errRecordsLeft is wrapped by the error of a write that has stored the state.
+var errRecordsLeft = errors.New("cannot remove records of runs that the scheduler's state has")
+
 // Store replaces the state file, and keeps the old one beside it: a crash leaves the old state or the new one. Then it removes the record files in settled. If path
 // is empty it does nothing.
 func Store(path string, entries map[string]History, settled []string) error {
@@ -78,11 +81,11 @@ func Store(path string, entries map[string]History, settled []string) error {
 	if err == nil {
 		err = replace(path, data)
 	}
-	if err == nil {
-		err = removeFiles(settled)
-	}
 	if err != nil {
 		return fmt.Errorf("cannot store the scheduler's state: %w", err)
+	}
+	if err := removeFiles(settled); err != nil {
+		return fmt.Errorf("%w: %w", errRecordsLeft, err)
 	}
 	return nil
 }

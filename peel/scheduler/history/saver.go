@@ -1,6 +1,7 @@
 package history
 
 import (
+	"errors"
 	"log/slog"
 	"time"
 )
@@ -46,12 +47,17 @@ func (s *Saver) Save(up time.Duration, histories func() map[string]History) {
 	go func() { s.Saved <- Store(s.path, entries, removing) }()
 }
 
-// After ends a write. One that failed is tried again after a minute.
+// After ends a write. One that failed, or could not remove records, is tried again after a minute.
 func (s *Saver) After(err error, log *slog.Logger) {
 	s.saving = false
 	if err != nil {
 		s.Dirty, s.next = true, s.next+saveAgain
 		s.Settled = append(s.removing, s.Settled...)
+	}
+	if errors.Is(err, errRecordsLeft) {
+		log.Error("the records of some runs stay on the disk, although their end is stored", "err", err)
+		err = nil
+	} else if err != nil {
 		log.Error("history of runs is in memory only", "err", err)
 	}
 	s.removing = nil
