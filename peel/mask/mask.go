@@ -14,6 +14,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/seed-c01c3da5/zester/peel/module"
@@ -68,13 +69,24 @@ func New(secrets []module.Secret) *Mask {
 	return m
 }
 
+// of returns the secrets of a value: a number with a fraction or an exponent may be printed with or without the exponent.
+func of(plain, shown any) []module.Secret {
+	all := []module.Secret{{Plain: fmt.Sprint(plain), Shown: fmt.Sprint(shown)}}
+	if number, ok := plain.(float64); ok {
+		for _, verb := range []byte("fe") {
+			all = append(all, module.Secret{Plain: strconv.FormatFloat(number, verb, -1, 64), Shown: fmt.Sprint(shown)})
+		}
+	}
+	return all
+}
+
 // Of returns the mask of the secrets in settings.
 func Of(settings *strictyaml.Node) *Mask {
 	var secrets []module.Secret
 	var collect func(*strictyaml.Node)
 	collect = func(n *strictyaml.Node) {
 		if n.Secret != nil {
-			secrets = append(secrets, module.Secret{Plain: fmt.Sprint(n.Secret), Shown: fmt.Sprint(n.Value)})
+			secrets = append(secrets, of(n.Secret, n.Value)...)
 		}
 		for _, e := range n.List {
 			collect(e)
@@ -105,7 +117,7 @@ func OfArgs(shown, args any) *Mask {
 			}
 		default:
 			if shown != arg {
-				secrets = append(secrets, module.Secret{Plain: fmt.Sprint(arg), Shown: fmt.Sprint(shown)})
+				secrets = append(secrets, of(arg, shown)...)
 			}
 		}
 	}

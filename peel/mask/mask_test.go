@@ -151,3 +151,12 @@ func TestAMaskOfTheSecretsOfAMaskIsTheSame(t *testing.T) {
 		t.Errorf("%d secrets, then %d", len(m.Secrets()), len(both.Secrets()))
 	}
 }
+
+func TestANumberIsMaskedInEachFormThatPrintsIt(t *testing.T) {
+	m := mask.OfArgs(map[string]any{"n": "<n>"}, map[string]any{"n": 31415926.5})
+	for _, text := range []string{"31415926.5", "3.14159265e+07"} {
+		if got := m.Text("pin " + text + "!"); got != "pin <n>!" {
+			t.Errorf("%s is printed as %q", text, got)
+		}
+	}
+}
