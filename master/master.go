@@ -47,17 +47,16 @@ import (
 	"github.com/seed-c01c3da5/zester/master/rest"
 	"github.com/seed-c01c3da5/zester/master/results"
 	"github.com/seed-c01c3da5/zester/peel/dial"
-	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 // embedded is the URL of the connection to the embedded server, which uses no socket.
 const embedded = "nats://embedded"
 
-// How a master checks that it answers requests, before it is ready.
+// How a master checks that the bus has its subscriptions, before it is ready.
 const (
-	askLimit = 5 * time.Second
-	askAgain = 5 * time.Millisecond
+	flushLimit = 5 * time.Second
+	flushAgain = 5 * time.Millisecond
 )
 
 // The defaults of [Options].
@@ -401,7 +400,7 @@ func (m *Master) work(ctx context.Context, nc *nats.Conn, info Info, stored *sto
 	for _, service := range m.o.Services {
 		g.Go(func() error { return service(ctx, nc, b.Fleet) })
 	}
-	if m.answers(ctx, nc, b.Questions) {
+	if m.answers(ctx, nc, b.Questions.Answering(), b.Dispatcher.Answering()) {
 		m.log.Info("master is ready", "url", info.URL)
 		if m.o.Ready != nil {
 			m.o.Ready(info)
@@ -410,30 +409,28 @@ func (m *Master) work(ctx context.Context, nc *nats.Conn, info Info, stored *sto
 	return g.Wait()
 }
 
-// answers waits until requests of all kinds are answered, and returns false if ctx ends first. Its own requests are empty and
-// change nothing.
-func (m *Master) answers(ctx context.Context, nc *nats.Conn, server *apiserver.Server) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-server.Answering():
+// answers waits until this master, whatever others do, is asked requests of all kinds, and returns false if ctx ends first.
+func (m *Master) answers(ctx context.Context, nc *nats.Conn, subscribed ...<-chan struct{}) bool {
+	for _, done := range subscribed {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-done:
+		}
 	}
-	for _, subject := range []string{wire.Dispatch(m.o.ID), wire.Resolve(m.o.ID)} {
-		for !answered(ctx, nc, subject) {
-			select {
-			case <-ctx.Done():
-				return false
-			case <-time.After(askAgain):
-			}
+	for !flushed(ctx, nc) {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(flushAgain):
 		}
 	}
 	return ctx.Err() == nil
 }
 
-// answered reports whether a request on subject gets a reply; a refusal is a reply.
-func answered(ctx context.Context, nc *nats.Conn, subject string) bool {
-	ctx, cancel := context.WithTimeout(ctx, askLimit)
+// flushed reports whether the bus has processed all that was sent to it.
+func flushed(ctx context.Context, nc *nats.Conn) bool {
+	ctx, cancel := context.WithTimeout(ctx, flushLimit)
 	defer cancel()
-	_, err := nc.RequestWithContext(ctx, subject, nil)
-	return err == nil
+	return nc.FlushWithContext(ctx) == nil
 }

@@ -144,7 +144,7 @@ func TestAMasterStartsOnABusThatIsBusy(t *testing.T) {
 			ID: "m1", DataDir: dir, NATS: b.URL(),
 			// The server is slow and not silent, but here its replies to pings wait too.
 			Connect: append(b.Options(grants.RoleMaster, "m1"), nats.InProcessServer(slow), nats.PingInterval(time.Minute)),
-			Ready: func(master.Info) { ready = true; cancel() },
+			Ready:   func(master.Info) { ready = true; cancel() },
 		})
 		if err != nil {
 			t.Fatal(err)

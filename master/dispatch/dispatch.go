@@ -160,6 +160,7 @@ type Dispatcher struct {
 	inbox
 	requests chan request
 	resumed  chan *job.Job // from the scanner: jobs that this master has taken over
+	answers  chan struct{} // closed when it has subscribed to requests
 	counts   counters
 	started  time.Time
 	maxLive  int
@@ -201,7 +202,7 @@ func New(o Options) (*Dispatcher, error) {
 	}
 	return &Dispatcher{
 		o: o, log: o.Log, refusals: loglimit.New(o.Log), inbox: newInbox(),
-		requests: make(chan request, acceptQueue), resumed: make(chan *job.Job),
+		requests: make(chan request, acceptQueue), resumed: make(chan *job.Job), answers: make(chan struct{}),
 		maxLive: MaxLive, watches: map[wire.JID]*watch{}, waiting: map[wire.JID]*watch{}, counts: counters{stats: newStats()},
 		clustered: func() bool { return o.Conn.ConnectedClusterName() != "" },
 	}, nil
@@ -223,6 +224,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	if err := service.Handle(wire.AllDispatches, d.onRequest); err != nil {
 		return err
 	}
+	close(d.answers)
 
 	// Work that goes on when ctx ends has stopGrace to come to a safe point.
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -249,6 +251,10 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	receiving.Wait()
 	return nil
 }
+
+// Answering is closed when the dispatcher has subscribed to requests. The bus has processed that once it has replied to a later flush
+// of the same connection.
+func (d *Dispatcher) Answering() <-chan struct{} { return d.answers }
 
 // next waits for a request, dispatches its job and watches it. It gives its slot back when the job is published or refused.
 func (d *Dispatcher) next(ctx, work context.Context, slots <-chan struct{}) {

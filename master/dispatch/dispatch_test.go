@@ -379,3 +379,24 @@ func TestOneOfTwoMastersTakesAJob(t *testing.T) {
 		}
 	})
 }
+
+// Another master that answers requests does not make this one a master that does.
+func TestADispatcherAnswersFromItsOwnSubscriptionOn(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		first, _ := s.master("m1")
+		idle, err := dispatch.New(dispatch.Options{Conn: s.bus.Conn(t, grants.RoleMaster, "m2"), Store: s.store, Owner: "m2"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-idle.Answering():
+			t.Error("it has not begun")
+		default:
+		}
+		select {
+		case <-first.Answering():
+		default:
+			t.Error("it runs")
+		}
+	})
+}

@@ -119,7 +119,7 @@ func TestTheFormsOfASecretAreMasked(t *testing.T) {
 	for i := 76; i < len(wrapped); i += 77 {
 		wrapped = wrapped[:i] + "\n" + wrapped[i:]
 	}
-	for _, line := range strings.Split(of(key).Text(wrapped), "\n") {
+	for line := range strings.SplitSeq(of(key).Text(wrapped), "\n") {
 		if line != "<1>" && line != "<1>=" && line != "<1>==" {
 			t.Errorf("a line of base64 is %q", line)
 		}
