@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
@@ -65,9 +66,10 @@ func (p place) hasTop() error {
 	const topFile = "top.yaml"
 	dir := filepath.Join(p.repo, p.path)
 
-	info, err := os.Stat(dir)
-	if err != nil || !info.IsDir() {
-		return nil // it cannot be opened
+	names, err := os.ReadDir(dir)
+	names = slices.DeleteFunc(names, func(e fs.DirEntry) bool { return e.Name() == ".git" })
+	if err != nil || len(names) == 0 {
+		return nil // what is wrong with it is found when it is opened
 	}
 	if _, err := os.Lstat(filepath.Join(dir, topFile)); !errors.Is(err, fs.ErrNotExist) {
 		return nil // what is wrong with it is found when it is read
