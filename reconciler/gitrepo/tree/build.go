@@ -127,7 +127,6 @@ type builder struct {
 }
 
 // build returns the checked directory with a hash, which is at path and depth.
-
 func (b *builder) build(h Hash, path string, depth int) (*dir, error) {
 	if d, ok := b.built[h]; ok {
 		return d, b.fits(d, path, depth)
