@@ -87,7 +87,7 @@ func (p *Published) dueOf(portion Portion) (due []target.PeelID) {
 		if held.Peel != id {
 			held = settings.Held{} // the document of another peel with the same key in the bucket
 		}
-		if e := portion.Peels[id]; isDue(held, e, prover, p.sealingKey(id, e)) {
+		if e := portion.Peels[id]; p.resend[id] || isDue(held, e, prover, p.sealingKey(id, e)) {
 			due = append(due, id)
 		}
 	}

@@ -68,11 +68,12 @@ type Published struct {
 	alertsRevision uint64 // of the key of alerts; 0: there is none
 
 	pending pendingFor
+	resend  map[target.PeelID]bool // whose documents are written again although they are as wanted
 }
 
 // Load reads the last document of every peel, its metadata only.
 func Load(ctx context.Context, o Options) (*Published, error) {
-	p := &Published{o: o, store: settings.NewStore(o.JetStream).Checked(o.CheckLease), given: map[target.PeelID]settings.Digest{}}
+	p := &Published{o: o, store: settings.NewStore(o.JetStream).Checked(o.CheckLease), given: map[target.PeelID]settings.Digest{}, resend: map[target.PeelID]bool{}}
 	var err error
 	if p.proofKey, err = settings.LoadProofKey(ctx, o.Rollout); err != nil {
 		return nil, err
@@ -184,6 +185,7 @@ func (p *Published) recordWrite(h settings.Held) {
 		p.forget(other)
 		p.displaced++
 	}
+	delete(p.resend, h.Peel)
 	p.heads[h.Peel.Wire()] = h
 	p.given[h.Peel] = h.Digest
 	p.plan = nil
@@ -193,6 +195,7 @@ func (p *Published) recordWrite(h settings.Held) {
 func (p *Published) forget(id target.PeelID) {
 	if _, held := p.given[id]; held {
 		delete(p.given, id)
+		delete(p.resend, id)
 		delete(p.heads, id.Wire())
 		p.plan = nil
 	}

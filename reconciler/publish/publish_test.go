@@ -447,8 +447,14 @@ func TestAStaleDocumentIsPublishedAgain(t *testing.T) {
 		if !slices.Equal(stale, []target.PeelID{"a"}) {
 			t.Errorf("%v", stale)
 		}
+		if base := p.Base(t.Context()); base.Digests["a"] != wanted.Peels["a"].Digest { // plan and guard compare with what is stored
+			t.Errorf("base: %v", base.Digests)
+		}
 		if n := b.write(p, wanted, 11); n != 1 || b.stored()["a"] != 11 {
 			t.Errorf("%d documents, %v", n, b.stored())
+		}
+		if n := b.due(p, whole(wanted)).Len(); n != 0 {
+			t.Errorf("%d documents are due again", n)
 		}
 	})
 }

@@ -42,8 +42,7 @@ func (p *Published) RepublishStale(pending map[target.PeelID]settings.Digest) (p
 	p.pending, stale = p.pending.next(pending)
 	for _, id := range stale {
 		if held := p.heads.Of(id); held.Peel == id && held.Digest == pending[id] {
-			held.Digest = "" // so that it differs from the plan
-			p.recordWrite(held)
+			p.resend[id], p.plan = true, nil
 			peels = append(peels, id)
 		}
 	}
