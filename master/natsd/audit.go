@@ -12,7 +12,7 @@ import (
 
 // provisionAudit creates the stream of the audit log if it is missing. On a small disk its limit is halved until it fits.
 func provisionAudit(ctx context.Context, js jetstream.JetStream, c jetstream.StreamConfig) error {
-	err := repeatUnanswered(ctx, func(ctx context.Context) error {
+	err := repeatUntilFormed(ctx, func(ctx context.Context) error {
 		_, err := js.Stream(ctx, c.Name)
 		if !errors.Is(err, jetstream.ErrStreamNotFound) {
 			return err

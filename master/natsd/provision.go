@@ -73,7 +73,7 @@ func (e *DisagreementError) Error() string {
 // the server.
 func Provision(ctx context.Context, js jetstream.JetStream, wanted bucket.Kept) (bucket.Kept, error) {
 	var kept bucket.Kept
-	err := repeatUnanswered(ctx, func(ctx context.Context) (err error) {
+	err := repeatUntilFormed(ctx, func(ctx context.Context) (err error) {
 		kept, err = agree(ctx, js, wanted)
 		return err
 	})
@@ -180,7 +180,7 @@ func Change(ctx context.Context, js jetstream.JetStream, wanted bucket.Kept) (bu
 func provision(ctx context.Context, js jetstream.JetStream, kept bucket.Kept) error {
 	for _, c := range configs() {
 		c.Replicas = kept.Replicas
-		if err := repeatUnanswered(ctx, func(ctx context.Context) error { return createOrUpdate(ctx, js, c) }); err != nil {
+		if err := repeatUntilFormed(ctx, func(ctx context.Context) error { return createOrUpdate(ctx, js, c) }); err != nil {
 			return fmt.Errorf("cannot provision stream %s: %w", c.Name, err)
 		}
 	}
@@ -189,17 +189,32 @@ func provision(ctx context.Context, js jetstream.JetStream, kept bucket.Kept) er
 	return provisionAudit(ctx, js, log)
 }
 
-// attemptLimit bounds one attempt to create or update a stream.
-const attemptLimit = 5 * time.Second
+const (
+	// attemptLimit bounds one attempt to create or update a stream.
+	attemptLimit = 5 * time.Second
+	// peersLimit is how long a new cluster has to know that its servers are there.
+	peersLimit = 30 * time.Second
+)
 
-// repeatUnanswered calls attempt until it returns within [attemptLimit] or ctx ends. A newly formed cluster may never answer a
-// request to create a stream.
-func repeatUnanswered(ctx context.Context, attempt func(context.Context) error) error {
-	for {
+// repeatUntilFormed calls attempt until it returns within [attemptLimit] or ctx ends, and for [peersLimit] as long as the cluster says
+// that servers are missing. A newly formed cluster may never answer a request to create a stream, and knows of a server only some
+// seconds after that is ready.
+func repeatUntilFormed(ctx context.Context, attempt func(context.Context) error) error {
+	for began := time.Now(); ; {
 		limited, cancel := context.WithTimeout(ctx, attemptLimit)
 		err := attempt(limited)
 		cancel()
-		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+		switch {
+		case ctx.Err() != nil:
+			return err
+		case errors.Is(err, context.DeadlineExceeded):
+		case lacksPeers(err) && time.Since(began) < peersLimit:
+			select {
+			case <-ctx.Done():
+				return err
+			case <-time.After(time.Second):
+			}
+		default:
 			return err
 		}
 	}
@@ -237,8 +252,11 @@ func releaseSubjects(ctx context.Context, js jetstream.JetStream) error {
 	return err
 }
 
-// storageExceeded is the server's code for a stream whose limits exceed the disk.
-const storageExceeded jetstream.ErrorCode = 10047
+// The server's codes for a stream whose limits exceed the disk, and for one that needs more servers than are there.
+const (
+	storageExceeded jetstream.ErrorCode = 10047
+	noPeers         jetstream.ErrorCode = 10005
+)
 
 // leastBytes is the smallest limit of a stream on a small disk.
 const leastBytes = 64 << 20
@@ -292,4 +310,9 @@ func higher(a, b int64) int64 {
 func exceedsStorage(err error) bool {
 	e, ok := errors.AsType[*jetstream.APIError](err)
 	return ok && e.ErrorCode == storageExceeded
+}
+
+func lacksPeers(err error) bool {
+	e, ok := errors.AsType[*jetstream.APIError](err)
+	return ok && e.ErrorCode == noPeers
 }

@@ -288,6 +288,16 @@ func TestASubjectThatAnotherStreamHoldsIsNamed(t *testing.T) {
 
 // A new cluster sometimes never answers a request to create a stream. Here a relay in front of the API drops the first one.
 func TestACreationThatIsNeverAnsweredIsRepeated(t *testing.T) {
+	testCreationIsRepeated(t, "")
+}
+
+// A new cluster does not know at once that all of its servers are there.
+func TestACreationForWhichAServerIsMissingIsRepeated(t *testing.T) {
+	testCreationIsRepeated(t, `{"type":"io.nats.jetstream.api.v1.stream_create_response","error":{"code":400,"err_code":10005,"description":"no suitable peers for placement, peer offline"}}`)
+}
+
+func testCreationIsRepeated(t *testing.T, first string) {
+	t.Helper()
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		nc := b.Conn(t, grants.RoleMaster, "relay")
 		const prefix = "zester.relay"
@@ -302,6 +312,11 @@ func TestACreationThatIsNeverAnsweredIsRepeated(t *testing.T) {
 			}
 			if strings.HasPrefix(api, ".STREAM.CREATE.") && !dropped[api] {
 				dropped[api] = true
+				if first != "" {
+					if err := m.Respond([]byte(first)); err != nil {
+						t.Error(err)
+					}
+				}
 				return
 			}
 			if err := nc.PublishRequest("$JS.API"+api, m.Reply, m.Data); err != nil {
