@@ -42,8 +42,8 @@ func Encrypted() nats.Option {
 }
 
 // ServicePing is the time between two pings of a master and of a person's program: whoever is connected to a server that is frozen, or
-// whose host is cut off, leaves it for another one after 9 s.
-const ServicePing = 3 * time.Second
+// whose host is cut off, leaves it for another one after 6 s, while a request that was under way is still repeated.
+const ServicePing = 2 * time.Second
 
 // PeelPing is the same of a peel, ± 10 %: there may be ten thousand.
 const PeelPing = 30 * time.Second
