@@ -17,8 +17,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// certify writes a certificate for this host's loopback address that signs itself, and its key.
-func certify(t *testing.T, cert, key string) {
+// certify writes a certificate for this host's loopback address and others that signs itself, and its key.
+func certify(t *testing.T, cert, key string, others ...net.IP) {
 	t.Helper()
 	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -26,7 +26,7 @@ func certify(t *testing.T, cert, key string) {
 	}
 	now := time.Now()
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		SerialNumber: big.NewInt(1), NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour), IPAddresses: append(others, net.IPv4(127, 0, 0, 1)),
 		IsCA: true, BasicConstraintsValid: true,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, k.Public(), k)
