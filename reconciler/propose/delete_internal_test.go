@@ -1,9 +1,11 @@
 package propose
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"github.com/seed-c01c3da5/zester/reconciler/propose/edit"
 	"github.com/seed-c01c3da5/zester/reconciler/propose/spent"
@@ -30,5 +32,17 @@ func TestOnlyTheEntryOfTheDecisionIsRemoved(t *testing.T) {
 	r.File = "settings/other.yaml"
 	if _, err := withoutSpent(repo, r); !errors.Is(err, errGone) {
 		t.Error(err)
+	}
+}
+
+// A master that dies between the two leaves a record by which another one makes the commit.
+func TestARemovalThatCannotBeStoredIsNotBegun(t *testing.T) {
+	on := &session{Service: &Service{work: make(chan queuedChange, 1)}}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	lost := errors.New("the lease is lost")
+	err := on.settle(ctx, func() error { return lost }, "spent.x", nil, spent.Record{Entry: "once", State: spent.Removing})
+	if !errors.Is(err, lost) || len(on.work) != 0 {
+		t.Errorf("%v, %d changes are queued", err, len(on.work))
 	}
 }
