@@ -180,11 +180,12 @@ func TestAnEntryThatRealPeelsRanIsRemoved(t *testing.T) {
 // TestWhatMastersRemoveIsNotHeldBack has enough settings that the guard counts. Entries that a request made go without an approval,
 // when they ran and when a person asks; the same change in a commit of a person waits.
 func TestWhatMastersRemoveIsNotHeldBack(t *testing.T) {
-	entries := "schedule:\n"
+	var entries strings.Builder
+	entries.WriteString("schedule:\n")
 	for i := range 12 {
-		entries += fmt.Sprintf("  e%d: {module: test.ping, interval: 1h}\n", i)
+		entries.WriteString(fmt.Sprintf("  e%d: {module: test.ping, interval: 1h}\n", i))
 	}
-	w := newWriter(t, fstest.MapFS{"top.yaml": {Data: []byte("base: {'*': [all]}\n")}, "settings/all.yaml": {Data: []byte(entries)}})
+	w := newWriter(t, fstest.MapFS{"top.yaml": {Data: []byte("base: {'*': [all]}\n")}, "settings/all.yaml": {Data: []byte(entries.String())}})
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		w.t, w.bus = t, b
 		w.master("m1")
