@@ -237,9 +237,6 @@ func (o Options) facts(ctx context.Context, list []schedules.Schedule) (map[stri
 	}
 	subjects := map[string]bool{}
 	for _, c := range cells {
-		if c.Local {
-			continue
-		}
 		all[c.Entry].peels = append(all[c.Entry].peels, c.Peel)
 		if len(subjects) < maxFacts {
 			subjects[wire.ScheduleStateOf(c.Peel.Wire())] = true
