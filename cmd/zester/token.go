@@ -85,11 +85,11 @@ func (a *app) tokenRevokeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "revoke NAME",
 		Short: "Revoke a token",
-		Long: `revoke ends a token for good and cancels its open jobs. What requests with it put
-into the config repo or into effect goes on: revoke lists the schedule entries,
-silences, pauses and pins of commits, and overrides of freezes, each with the
-command that ends it. With --schedules it removes the entries by one commit in
-your name.`,
+		Long: `revoke ends a token for good and cancels its open jobs. What requests with it
+put into the config repo or into effect goes on: revoke lists the schedule
+entries, silences, pauses and pins of commits, and overrides of freezes, each
+with the command that ends it. With --schedules it removes the entries by one
+commit in your name.`,
 		Args: words("name"),
 		RunE: a.online(func(cmd *cobra.Command, client *api.Client, args []string) error {
 			t, err := client.TokenRevoke(cmd.Context(), args[0])
