@@ -22,6 +22,7 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
+	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 const monitoring = "../../examples/monitoring"
@@ -252,10 +253,10 @@ func scrapeEverything(t *testing.T) string {
 		}
 		text := string(answer)
 		if !reported && strings.Contains(text, "zester_coverage_ready 1") { // a table that still reads does not count what is new
-			reportSkips(t, s)
+			reportSkips(t, s, w)
 			reported = true
 		}
-		if strings.Contains(text, "zester_sync_up_to_date 1") && strings.Contains(text, "reason=") && strings.Contains(text, `zester_entry_peels{entry="backup",state="active"}`) {
+		if strings.Contains(text, "zester_sync_up_to_date 1") && strings.Contains(text, "zester_entry_skipped_total{") && strings.Contains(text, `zester_entry_peels{entry="backup",state="active"}`) {
 			return text
 		}
 		select {
@@ -266,8 +267,9 @@ func scrapeEverything(t *testing.T) string {
 	}
 }
 
-// reportSkips reports a schedule as the peel db-01, with a fire that was skipped: a real peel would take minutes.
-func reportSkips(t *testing.T, s *site) {
+// reportSkips reports a schedule as the peel db-01, with a fire that was skipped: a real peel would take minutes. It first
+// sends facts, for which db-01 gets settings with the entry.
+func reportSkips(t *testing.T, s *site, w web) {
 	t.Helper()
 	creds := s.issue(grants.RolePeel, "db-01")
 	nc, err := nats.Connect(s.url(), nats.UserCredentials(creds), dial.CheckedBy(creds), nats.CustomInboxPrefix(wire.Inbox("db-01")), nats.Timeout(patience))
@@ -275,22 +277,38 @@ func reportSkips(t *testing.T, s *site) {
 		t.Fatal(err)
 	}
 	defer nc.Close()
+	send := func(subject string, message any) {
+		data, err := canon.Marshal(message)
+		if err == nil {
+			_, err = nc.Request(subject, data, patience)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	send(wire.Fact("db-01"), wire.Facts{Peel: "db-01", Facts: target.Facts{"os": "debian"}, V: wire.Version})
+	for limit := time.After(patience); ; {
+		if code, answer := w.do("GET", "/api/v1/sync/peels", nil); code == 200 && strings.Contains(string(answer), `"db-01"`) {
+			break
+		}
+		select {
+		case <-time.After(lookAgain):
+		case <-limit:
+			t.Fatal("db-01 gets no settings")
+		}
+	}
+
 	now := time.Now()
 	counts := wire.FireCounts{Skipped: 1}
 	skips := map[string]uint64{"in_blackout": 1}
-	data, err := canon.Marshal(wire.ScheduleState{
+	send(wire.ScheduleStateOf("db-01"), wire.ScheduleState{
 		Peel: "db-01", Zone: "UTC", Time: now, Started: now.Add(-time.Hour), V: wire.Version,
 		Entries: []wire.EntryReport{{
-			Name: "nightly", State: "active", Since: now.Add(-time.Hour), Next: now.Add(time.Hour), Latest: now.Add(time.Hour), Counts: counts, Skips: skips,
+			Name: "backup", State: "active", Since: now.Add(-time.Hour), Next: now.Add(time.Hour), Latest: now.Add(time.Hour), Counts: counts, Skips: skips,
 			Hours: []wire.ScheduleHour{{Hour: now.Unix() / 3600, FireCounts: counts, Skips: skips}},
 		}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := nc.Request(wire.ScheduleStateOf("db-01"), data, patience); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // TestTheMonitoringExamplesNameWhatAMasterShows holds every metric, label and value in the rules, their tests and the dashboard to what

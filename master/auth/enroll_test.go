@@ -408,7 +408,7 @@ func TestStrangersAreBounded(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		a := authority(t, b)
 		waiting := 0
-		for i := range 300 {
+		for i := range 700 {
 			_, _, err := a.Hosts.Enroll(t.Context(), newHost(t, target.PeelID(fmt.Sprintf("x-%d", i))).request(""))
 			switch {
 			case errors.Is(err, enroll.ErrPending):
@@ -417,7 +417,7 @@ func TestStrangersAreBounded(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if waiting != 100 {
+		if waiting != 500 {
 			t.Errorf("%d strangers were taken down at once", waiting)
 		}
 		token := joinToken(t, a, credential.JoinRequest{Name: "all", Peel: "*", Uses: 1, TTL: time.Hour})

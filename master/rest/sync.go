@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/apiserver"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -39,9 +40,13 @@ func (r *routes) registerSync(a huma.API) {
 	huma.Register(a, order("now", "Read the branch at once, and wait until that has ended"), r.syncNow)
 }
 
-// forward sends a request to the leading reconciler, in the name of the token.
+// forward sends a request to the leading reconciler, in the name of the token. The reconciler writes the audit log if the verb
+// changes something.
 func forward[A any](ctx context.Context, r *routes, verb string, question any) (*A, error) {
 	answer, err := apiserver.AskReconciler[A](ctx, r.Questions, callerOf(ctx), verb, question)
+	if !grants.IsRead(verb) && api.CodeOf(err) != api.CodeUnavailable {
+		markRecorded(ctx)
+	}
 	if err != nil {
 		return nil, syncError(err)
 	}
