@@ -318,7 +318,9 @@ func TestABreakerProbesAgainAfterAKillDuringItsProbe(t *testing.T) {
 		h.answer("e", func() wire.Result { return wire.Result{Error: "no"} })
 		h.apply(entry)
 		time.Sleep(90 * time.Second)
+		h.mu.Lock()
 		h.takes["e"] = time.Hour
+		h.mu.Unlock()
 		time.Sleep(7 * time.Minute)
 		if e := h.entry("e"); e.BreakerState != history.BreakerHalfOpen {
 			t.Fatalf("the breaker is %s", e.BreakerState)
