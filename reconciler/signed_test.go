@@ -118,6 +118,7 @@ func TestACommitThatIsNotAcceptedCannotDeclareAnEntrySpent(t *testing.T) {
 	inSignedFleet(t, func(s *signedFleet) {
 		s.master("m1")
 		s.peel("a")
+		time.Sleep(2 * time.Minute)
 		if err := s.ask("add", schedules.Add{Name: "ok", Fields: map[string]any{"module": "test.ping", "interval": "5s"}}); err != nil {
 			s.t.Fatal(err)
 		}
