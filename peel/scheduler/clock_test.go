@@ -464,17 +464,17 @@ func TestAWrongClockMakesNoFireMissed(t *testing.T) {
 func TestTimesThatTheClockShowsTwiceCountOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &tamper{}
-		changes := 0
-		h := c.host(t, scheduler.Options{Zone: time.UTC, Changed: func() { changes++ }})
+		var changes atomic.Int64
+		h := c.host(t, scheduler.Options{Zone: time.UTC, Changed: func() { changes.Add(1) }})
 		defer h.shut()
 		h.apply(parse(t, `e: {module: test.ping, cron: "*/5 * * * *"}`))
 		time.Sleep(10*time.Hour + 2*time.Minute)
-		before := changes
+		before := changes.Load()
 		c.set(-5 * time.Hour)
 		h.Settle(t.Context())
 		time.Sleep(time.Second)
-		if changes != before+1 {
-			t.Errorf("Changed was called %d times when the clock was set", changes-before)
+		if n := changes.Load() - before; n != 1 {
+			t.Errorf("Changed was called %d times when the clock was set", n)
 		}
 		time.Sleep(30*time.Minute - time.Second)
 		c.set(5 * time.Hour)
