@@ -21,6 +21,3 @@ func (s *Scheduler) AlterClock(f func(wall time.Time, up time.Duration) (time.Ti
 func (s *Scheduler) Settle(ctx context.Context) {
 	_ = s.do(ctx, func(o *owner) { o.finishEnded() })
 }
-
-// SetRandom replaces the source of random splay. It must be called before Run.
-func (s *Scheduler) SetRandom(f func(n time.Duration) time.Duration) { s.random = f }

@@ -106,7 +106,9 @@ type Options struct {
 	// ".runs". If empty, nothing is kept on disk.
 	StateFile string
 	Clock     func() rules.Instant // nil: those of this host
-	Log       *slog.Logger         // nil: silent
+	// Random returns a random time below n, for splay; nil: the source of the process.
+	Random func(n time.Duration) time.Duration
+	Log    *slog.Logger // nil: silent
 }
 
 // A Fire is one run of an entry. Times are of the wall clock, and Nominal ≤ Fired ≤ Started.
@@ -180,7 +182,10 @@ func New(o Options) (*Scheduler, error) {
 	if o.Clock == nil {
 		o.Clock = rules.NewClock()
 	}
-	s.outside = outside{now: o.Clock, random: rand.N[time.Duration], launch: s.spawn, newJID: wire.NewJID, longestSleep: maxSleep}
+	if o.Random == nil {
+		o.Random = rand.N[time.Duration]
+	}
+	s.outside = outside{now: o.Clock, random: o.Random, launch: s.spawn, newJID: wire.NewJID, longestSleep: maxSleep}
 	var err error
 	if s.loaded, s.damage, err = history.Load(o.StateFile, s.log); err != nil {
 		return nil, err

@@ -175,16 +175,16 @@ func (a *account) live(t *testing.T, o scheduler.Options, seed uint64, random *r
 			return wire.Result{Error: "signal: killed"}
 		}
 	}
-	s, err := scheduler.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.SetRandom(func(n time.Duration) time.Duration {
+	o.Random = func(n time.Duration) time.Duration {
 		if dead {
 			return 0
 		}
 		return time.Duration(random.Int64N(int64(n)))
-	})
+	}
+	s, err := scheduler.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- s.Run(ctx) }()

@@ -27,7 +27,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// Options configure a Reporter. All are required.
+// Options configure a Reporter. All but Random are required.
 type Options struct {
 	Peel     target.PeelID
 	Clock    func() rules.Instant
@@ -37,6 +37,8 @@ type Options struct {
 	// Send sends a report. It returns false if the report has to be sent again.
 	Send func(ctx context.Context, subject string, data []byte) bool
 	Log  *slog.Logger
+	// Random returns a random time below n, for the times of reports; nil: the source of the process.
+	Random func(n time.Duration) time.Duration
 }
 
 // Settings are what a peel has in force.
@@ -56,6 +58,10 @@ type Reporter struct {
 
 // New returns a Reporter.
 func New(o Options) *Reporter {
+	if o.Random == nil {
+		o.Random = rand.N[time.Duration]
+	}
+
 	return &Reporter{o: o, started: o.Clock().Wall, zone: ZoneName(o.Zone), changed: make(chan struct{}, 1)}
 }
 
@@ -71,7 +77,7 @@ func (r *Reporter) Changed() {
 func (r *Reporter) Run(ctx context.Context, nc *nats.Conn) {
 	connected := nc.StatusChanged(nats.CONNECTED)
 	defer nc.RemoveStatusListener(connected)
-	a := agenda{at: time.Now().Add(rand.N(afterConnect))}
+	a := agenda{at: time.Now().Add(r.o.Random(afterConnect))}
 	timer := time.NewTimer(time.Until(a.at))
 	defer timer.Stop()
 	var confirmed time.Time // when the last report was made that the stream confirmed
@@ -80,7 +86,7 @@ func (r *Reporter) Run(ctx context.Context, nc *nats.Conn) {
 		case <-ctx.Done():
 			return
 		case <-connected:
-			a.want(time.Now().Add(rand.N(afterConnect)))
+			a.want(time.Now().Add(r.o.Random(afterConnect)))
 		case <-r.changed:
 			a.want(time.Now().Add(settles))
 		case <-timer.C:
@@ -89,7 +95,7 @@ func (r *Reporter) Run(ctx context.Context, nc *nats.Conn) {
 			if stored {
 				confirmed = shown
 			}
-			a.tried(made, stored)
+			a.tried(made, stored, r.o.Random)
 		}
 		timer.Reset(time.Until(a.at))
 	}
@@ -135,10 +141,10 @@ func (a *agenda) want(at time.Time) {
 }
 
 // tried plans the next report after one that was made at a time.
-func (a *agenda) tried(made time.Time, stored bool) {
-	wait := minGap + rand.N(minGap)
+func (a *agenda) tried(made time.Time, stored bool, random func(time.Duration) time.Duration) {
+	wait := minGap + random(minGap)
 	if stored {
-		wait = wire.ScheduleInterval*9/10 + rand.N(wire.ScheduleInterval/5)
+		wait = wire.ScheduleInterval*9/10 + random(wire.ScheduleInterval/5)
 	}
 	a.last, a.at = made, made.Add(wait)
 }

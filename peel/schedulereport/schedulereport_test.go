@@ -3,6 +3,7 @@ package schedulereport
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -201,7 +202,7 @@ func TestReportsAreAtLeastFiveSecondsApart(t *testing.T) {
 	if !a.at.Equal(now) {
 		t.Errorf("the first is due at %v", a.at)
 	}
-	a.tried(now, true)
+	a.tried(now, true, rand.N[time.Duration])
 	if wait := a.at.Sub(now); wait < 9*time.Minute || wait > 11*time.Minute {
 		t.Errorf("the next is due after %v", wait)
 	}
@@ -213,7 +214,7 @@ func TestReportsAreAtLeastFiveSecondsApart(t *testing.T) {
 	if wait := a.at.Sub(now); wait != minGap {
 		t.Errorf("after another change it is due after %v", wait)
 	}
-	a.tried(now, false)
+	a.tried(now, false, rand.N[time.Duration])
 	if wait := a.at.Sub(now); wait < minGap || wait > 2*minGap {
 		t.Errorf("one that was not confirmed is sent again after %v", wait)
 	}
