@@ -70,7 +70,7 @@ func DecodeApplied(msg *nats.Msg) (Applied, error) {
 	var a Applied
 	err := Decode(msg, &a)
 	if err == nil {
-		err = checkPeel(msg.Subject, a.Peel, a.V)
+		err = CheckPeel(msg.Subject, a.Peel, a.V)
 	}
 	if err == nil && (len(a.Errors) > MaxReported || slices.ContainsFunc(a.Errors, func(e string) bool { return len(e) > MaxErrorText })) {
 		err = fmt.Errorf("cannot accept %s: more than %d errors, or one of more than %d bytes", msg.Subject, MaxReported, MaxErrorText)
@@ -92,7 +92,7 @@ func DecodeStateRun(msg *nats.Msg) (StateRun, error) {
 	var r StateRun
 	err := Decode(msg, &r)
 	if err == nil {
-		err = checkPeel(msg.Subject, r.Peel, r.V)
+		err = CheckPeel(msg.Subject, r.Peel, r.V)
 	}
 	if err == nil && !r.isWithinLimits() {
 		err = fmt.Errorf("cannot accept %s: more than %d states, or a text that is too long", msg.Subject, MaxReported)
@@ -147,14 +147,15 @@ func decodeOfJob(msg *nats.Msg, into any, claimed func() claim) error {
 	if c.jid != jid {
 		return otherJob(msg.Subject, c.jid)
 	}
-	return checkPeel(msg.Subject, c.peel, c.v)
+	return CheckPeel(msg.Subject, c.peel, c.v)
 }
 
 func otherJob(subject string, jid JID) error {
 	return fmt.Errorf("cannot accept %s: %w: it names job %q", subject, ErrForged, jid)
 }
 
-func checkPeel(subject string, peel target.PeelID, v int) error {
+// CheckPeel checks who sent a message and its version: v is at most [Version], and the subject ends with the peel's ID.
+func CheckPeel(subject string, peel target.PeelID, v int) error {
 	if _, err := target.ParsePeelID(string(peel)); err != nil {
 		return fmt.Errorf("cannot accept %s: %w", subject, err)
 	}

@@ -57,7 +57,7 @@ func DecodeFacts(msg *nats.Msg) (Facts, error) {
 	}
 	err := Decode(msg, &f)
 	if err == nil {
-		err = checkPeel(msg.Subject, f.Peel, f.V)
+		err = CheckPeel(msg.Subject, f.Peel, f.V)
 	}
 	if err != nil {
 		return f, err

@@ -134,7 +134,7 @@ func DecodeSchedule(msg *nats.Msg) (r ScheduleState, err error) {
 	if err := Decode(msg, &r); err != nil {
 		return ScheduleState{}, err
 	}
-	if err := checkPeel(msg.Subject, r.Peel, r.V); err != nil {
+	if err := CheckPeel(msg.Subject, r.Peel, r.V); err != nil {
 		return ScheduleState{}, err
 	}
 	if err := r.check(); err != nil {

@@ -1,0 +1,251 @@
+package ledger
+
+import (
+	"cmp"
+	"iter"
+	"slices"
+	"time"
+)
+
+// Kept is for how long a list keeps a fire.
+const Kept = 48 * time.Hour
+
+// maxSingle is the number of fires of an hour from which on those that are decided are kept as numbers.
+const maxSingle = 120
+
+// A List has the fires of one entry and its marks. The zero value is empty. Its methods must not be called at the same time.
+type List struct {
+	From  time.Time // the list has all fires since
+	Marks []Mark    // when the entry began to be active or to rest, the oldest first
+	eras  []era     // by number
+}
+
+// An era has the fires of one era.
+type era struct {
+	number uint32
+	fires  []packed // by nominal time and class
+	hours  []hour   // of fires that are kept as numbers, by hour and code
+}
+
+// A packed fire takes 16 bytes.
+type packed struct {
+	at   int64 // its nominal time in seconds since the Unix epoch
+	code code
+}
+
+type hour struct {
+	start, last int64 // the hour, and the last nominal time that was added
+	code        code
+	count       int
+}
+
+const hourSeconds = 3600
+
+func hourOf(at int64) int64 { return at - ((at%hourSeconds)+hourSeconds)%hourSeconds }
+
+func comparePacked(a, b packed) int {
+	return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.code.class(), b.code.class()))
+}
+
+func (c code) class() Class     { return Class(c >> classShift & 7) }
+func (c code) outcome() Outcome { return Outcome(c >> outcomeShift & 7) }
+
+// era returns the era with a number, and makes it if it is not there.
+func (l *List) era(number uint32) *era {
+	i, found := slices.BinarySearchFunc(l.eras, number, func(e era, n uint32) int { return cmp.Compare(e.number, n) })
+	if !found {
+		l.eras = slices.Insert(l.eras, i, era{number: number})
+	}
+	return &l.eras[i]
+}
+
+// Put adds a fire, in the place of the one with the same era, class and nominal time.
+func (l *List) Put(f Fire) {
+	e, p := l.era(f.Era), packed{f.Nominal.Unix(), f.code()}
+	i, found := slices.BinarySearchFunc(e.fires, p, comparePacked)
+	if found {
+		e.fires[i] = p
+	}
+	switch start := hourOf(p.at); {
+	case f.Outcome != Pending && e.hasHour(start):
+		if found {
+			e.fires = slices.Delete(e.fires, i, i+1)
+		}
+		e.count(p)
+	case !found:
+		e.fires = slices.Insert(e.fires, i, p)
+		fallthrough
+	default:
+		e.compact(start)
+	}
+}
+
+// compact makes numbers of the decided fires of an hour that has too many.
+func (e *era) compact(start int64) {
+	from := e.search(start)
+	to := e.search(start + hourSeconds)
+	if to-from <= maxSingle {
+		return
+	}
+	for _, p := range e.fires[from:to] {
+		if p.code.outcome() != Pending {
+			e.count(p)
+		}
+	}
+	kept := slices.DeleteFunc(slices.Clone(e.fires[from:to]), func(p packed) bool { return p.code.outcome() != Pending })
+	e.fires = slices.Replace(e.fires, from, to, kept...)
+}
+
+// search returns the place of the first fire that is not before a time.
+func (e *era) search(at int64) int {
+	i, _ := slices.BinarySearchFunc(e.fires, packed{at: at}, comparePacked)
+	return i
+}
+
+func compareHours(a, b hour) int {
+	return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.code, b.code))
+}
+
+func (e *era) hasHour(start int64) bool {
+	i, _ := slices.BinarySearchFunc(e.hours, hour{start: start}, compareHours)
+	return i < len(e.hours) && e.hours[i].start == start
+}
+
+// count adds a fire to the numbers of its hour.
+func (e *era) count(p packed) {
+	h := hour{start: hourOf(p.at), last: p.at, code: p.code | hourBit, count: 1}
+	i, found := slices.BinarySearchFunc(e.hours, h, compareHours)
+	if !found {
+		e.hours = slices.Insert(e.hours, i, h)
+		return
+	}
+	e.hours[i].count++
+	e.hours[i].last = max(e.hours[i].last, p.at)
+}
+
+// Find returns the fire with an era, a class and a nominal time. One that is kept in the numbers of its hour is not found.
+func (l *List) Find(number uint32, class Class, nominal time.Time) (f Fire, ok bool) {
+	e := l.era(number)
+	p := packed{nominal.Unix(), Fire{Class: class}.code()}
+	i, found := slices.BinarySearchFunc(e.fires, p, comparePacked)
+	if !found {
+		return f, false
+	}
+	return e.fires[i].code.fire(number, p.at), true
+}
+
+// Has reports whether a fire is in the list. In an hour that is kept as numbers, those up to the newest of the class are.
+func (l *List) Has(number uint32, class Class, nominal time.Time) bool {
+	if _, ok := l.Find(number, class, nominal); ok {
+		return true
+	}
+	start := hourOf(nominal.Unix())
+	return slices.ContainsFunc(l.era(number).hours, func(h hour) bool {
+		return h.start == start && h.code.class() == class && nominal.Unix() <= h.last
+	})
+}
+
+// All returns the fires that are kept one by one, by era and nominal time.
+func (l *List) All() iter.Seq[Fire] {
+	return func(yield func(Fire) bool) {
+		for _, e := range l.eras {
+			for _, p := range e.fires {
+				if !yield(p.code.fire(e.number, p.at)) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Runs returns all fires, those that are kept as numbers included, in the order of [AppendRuns].
+func (l *List) Runs() (list []Run) {
+	for _, e := range l.eras {
+		fires := make([]Fire, 0, len(e.fires))
+		for _, p := range e.fires {
+			fires = append(fires, p.code.fire(e.number, p.at))
+		}
+		if len(e.hours) == 0 {
+			list = append(list, Group(fires)...)
+			continue
+		}
+		var of []Run
+		for _, h := range e.hours {
+			step := time.Duration(h.last-h.start) * time.Second
+			of = append(of, Run{Fire: h.code.fire(e.number, h.start), Step: step, Hour: true, Count: h.count})
+		}
+		for _, f := range fires {
+			of = append(of, Run{Fire: f, Count: 1})
+		}
+		slices.SortStableFunc(of, func(a, b Run) int { return a.Nominal.Compare(b.Nominal) })
+		list = append(list, of...)
+	}
+	return list
+}
+
+// Restore adds runs that [List.Runs] has returned.
+func (l *List) Restore(runs []Run) {
+	for _, r := range runs {
+		e := l.era(r.Era)
+		if r.Hour {
+			h := hour{start: r.Nominal.Unix(), last: r.Last().Unix(), code: r.code() | hourBit, count: r.Count}
+			i, found := slices.BinarySearchFunc(e.hours, h, compareHours)
+			if !found {
+				e.hours = slices.Insert(e.hours, i, h)
+			}
+			continue
+		}
+		for i := range r.Count {
+			f := r.Fire
+			f.Nominal = r.Nominal.Add(time.Duration(i) * r.Step)
+			l.Put(f)
+		}
+	}
+}
+
+// Len returns the number of fires that take memory one by one.
+func (l *List) Len() (n int) {
+	for _, e := range l.eras {
+		n += len(e.fires) + len(e.hours)
+	}
+	return n
+}
+
+// Forget drops what was decided more than 48 hours before now, by the clock of now, and what is of an era that the marks of the peel
+// no longer have. Fires that are pending stay.
+func (l *List) Forget(peel Marks, now time.Time) {
+	first := now.Add(-Kept)
+	if len(peel) > 0 && len(peel) >= MaxMarks && peel[0].At.After(l.From) {
+		l.From = At(peel[0].At)
+	}
+	if l.From.Before(first) {
+		l.From = At(first)
+	}
+	var oldest uint32
+	if len(peel) > 0 {
+		oldest = peel[0].Era
+	}
+	for i := range l.eras {
+		e := &l.eras[i]
+		limit := first.Add(-peel.Shift(e.number)).Unix()
+		gone := e.number < oldest
+		old := func(at int64) bool { return gone || at < limit }
+		e.fires = slices.DeleteFunc(e.fires, func(p packed) bool { return p.code.outcome() != Pending && old(p.at) })
+		e.hours = slices.DeleteFunc(e.hours, func(h hour) bool { return old(h.start) })
+	}
+	l.eras = slices.DeleteFunc(l.eras, func(e era) bool { return len(e.fires)+len(e.hours) == 0 })
+	n := len(l.Marks)
+	l.Marks = slices.DeleteFunc(l.Marks, func(m Mark) bool { // the newest says how it is now
+		n--
+		return n > 0 && (m.Era < oldest || m.At.Add(peel.Shift(m.Era)).Before(first))
+	})
+}
+
+// Mark adds a mark of the entry. The oldest beyond 64 are dropped, and the list then begins with the oldest that is left.
+func (l *List) Mark(m Mark) {
+	if len(l.Marks) >= MaxMarks {
+		l.Marks = slices.Delete(l.Marks, 0, len(l.Marks)-MaxMarks+1)
+		l.From = At(l.Marks[0].At)
+	}
+	l.Marks = append(l.Marks, m)
+}

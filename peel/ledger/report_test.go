@@ -1,0 +1,95 @@
+package ledger
+
+import (
+	"bytes"
+	"compress/flate"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/seed-c01c3da5/zester/peel/wire"
+)
+
+func sample() *Report {
+	left := uint64(3)
+	runs := []Run{{Fire: ran(1, noon), Step: time.Minute, Count: 30}}
+	e := EntryReport{
+		Place: 1, State: "active", Since: noon, Timing: TimingOf("00ff00aa11"), Next: noon, NextClass: Needs, Left: &left, From: noon,
+		Marks: []Mark{{Kind: Begins, Era: 1, At: noon, Timing: 7}}, Runs: AppendRuns(nil, runs), Fires: runs,
+		Notes: []Note{{Era: 1, Nominal: noon, Outcome: Failed, Started: noon, Took: time.Second, Error: "exit status 9", By: "ann"}},
+	}
+	e.Took.Add(2 * time.Second)
+	return &Report{
+		Peel: "p1", Time: noon, Started: noon, Zone: Zone{Offset: 3600, Changes: []ZoneChange{{At: noon, Before: 0, After: 3600}}},
+		Marks: Marks{}.Add(Mark{Kind: Starts, At: noon, Boot: "b", Known: true, Step: time.Hour}), Entries: []EntryReport{e},
+	}
+}
+
+func message(t testing.TB, r *Report) *nats.Msg {
+	data, err := Encode(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &nats.Msg{Subject: wire.ScheduleStateOf("p1"), Data: data}
+}
+
+func TestAReportComesBackAsItWas(t *testing.T) {
+	want := sample()
+	msg := message(t, want)
+	got, err := Decode(msg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again := message(t, got); !bytes.Equal(again.Data, msg.Data) || !reflect.DeepEqual(got.Entries[0].Fires, want.Entries[0].Fires) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if want.Entries[0].Timing != 0x00ff00aa || TimingOf("xyz") != 0 {
+		t.Errorf("the timing is %x", want.Entries[0].Timing)
+	}
+}
+
+func TestReportsBeyondABoundAreRefused(t *testing.T) {
+	long := strings.Repeat("x", 5*MaxText)
+	for name, change := range map[string]func(*Report){
+		"of another peel":      func(r *Report) { r.Peel = "p2" },
+		"entries":              func(r *Report) { r.Entries = make([]EntryReport, MaxEntries+1) },
+		"names":                func(r *Report) { r.Entries[0].Name = long },
+		"texts":                func(r *Report) { r.Entries[0].Error = long },
+		"marks":                func(r *Report) { r.Entries[0].Marks = make([]Mark, MaxMarks+1) },
+		"eras":                 func(r *Report) { r.Marks = append(r.Marks, r.Marks[0]) },
+		"notes":                func(r *Report) { r.Entries[0].Notes = make([]Note, MaxNotes+1) },
+		"text of a note":       func(r *Report) { r.Entries[0].Notes[0].Error = long },
+		"job":                  func(r *Report) { r.Entries[0].Job = "x" },
+		"histogram":            func(r *Report) { r.Entries[0].Took.UpTo = []uint64{1} },
+		"runs":                 func(r *Report) { r.Entries[0].Runs = []byte{2} },
+		"zone":                 func(r *Report) { r.Zone.Changes = make([]ZoneChange, 17) },
+		"version of a program": func(r *Report) { r.Version = long },
+	} {
+		r := sample()
+		change(r)
+		if _, err := Decode(message(t, r)); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+}
+
+func TestAReportThatInflatesTooFarIsRefused(t *testing.T) {
+	out := bytes.NewBuffer([]byte{reportVersion})
+	w, _ := flate.NewWriter(out, flate.BestCompression)
+	_, _ = w.Write(make([]byte, maxInflated+1))
+	_ = w.Close()
+	_, err := Decode(&nats.Msg{Subject: wire.ScheduleStateOf("p1"), Data: out.Bytes()})
+	if err == nil || !strings.Contains(err.Error(), "more than") {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	f.Add(message(f, sample()).Data)
+	f.Fuzz(func(_ *testing.T, data []byte) {
+		_, _ = Decode(&nats.Msg{Subject: wire.ScheduleStateOf("p1"), Data: data})
+	})
+}
