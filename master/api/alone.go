@@ -29,11 +29,8 @@ func (c *Client) ResolveAlone(ctx context.Context, expr string) (*Resolved, erro
 	if err != nil {
 		return nil, fail(CodeInvalid, err, "cannot resolve %q without a master", expr)
 	}
-	if _, ok := ctx.Deadline(); !ok {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, answerWait)
-		defer cancel()
-	}
+	ctx, cancel := within(ctx, answerWait)
+	defer cancel()
 	r, known := &Resolved{}, map[target.PeelID]bool{}
 	err = c.readFacts(ctx, func(f wire.Facts) {
 		known[f.Peel] = true

@@ -3,15 +3,10 @@ package api
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"iter"
-	"slices"
-	"strings"
-	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/micro"
 
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/dial"
@@ -21,16 +16,10 @@ import (
 )
 
 const (
-	connectWait       = 5 * time.Second
-	reconnectWait     = 250 * time.Millisecond
-	answerWait        = 10 * time.Second
-	noRespondersWait  = 4 * time.Second
-	noRespondersEvery = 200 * time.Millisecond
-	repeatAfter       = 3 * time.Second // until the first repeat of a request that has no reply
-	repeatEvery       = 2 * time.Second // until the next repeats; the server sends each to any of the masters
-	maxRepeats        = 3
-	dispatchTry       = 3
-	dispatchWait      = 300 * time.Millisecond
+	connectWait   = 5 * time.Second // for the greeting of one server, which needs no leader; then the next server is tried
+	reconnectWait = 250 * time.Millisecond
+	answerWait    = 15 * time.Second // for a reply, if the caller sets no deadline; an election of the bus takes up to 10 s
+	dispatchWait  = 30 * time.Second // the same for the reply to a dispatch
 )
 
 // ClientOptions are the address of the bus and the credential of the user.
@@ -94,7 +83,7 @@ func call[A any](ctx context.Context, c *Client, subject string, question any) (
 }
 
 // Ask sends a request to a service of masters and decodes the reply into answer. It is for services whose types other packages
-// have. Without a deadline of ctx it waits 10 s.
+// have. Without a deadline of ctx it waits 15 s.
 func (c *Client) Ask(ctx context.Context, noun, verb string, question, answer any) error {
 	return c.ask(ctx, wire.API(noun, verb, c.user), question, answer)
 }
@@ -107,12 +96,9 @@ func (c *Client) ask(ctx context.Context, subject string, question, answer any) 
 	if limit := c.nc.MaxPayload(); int64(len(data)) > limit {
 		return fail(CodeInvalid, nil, "cannot ask %s: the request takes %d bytes, the bus carries %d", subject, len(data), limit)
 	}
-	if _, ok := ctx.Deadline(); !ok {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, answerWait)
-		defer cancel()
-	}
-	msg, err := c.retryNoResponders(ctx, subject, data)
+	ctx, cancel := within(ctx, answerWait)
+	defer cancel()
+	msg, err := c.request(ctx, subject, data)
 	if err != nil {
 		return requestError(subject, err)
 	}
@@ -123,87 +109,6 @@ func (c *Client) ask(ctx context.Context, subject string, question, answer any) 
 		return fail(CodeUnavailable, err, "cannot read the answer of %s", subject)
 	}
 	return nil
-}
-
-// retryNoResponders repeats a request without responders for [noRespondersWait]: a master may be about to start.
-func (c *Client) retryNoResponders(ctx context.Context, subject string, data []byte) (*nats.Msg, error) {
-	for giveUp := time.Now().Add(noRespondersWait); ; {
-		msg, err := c.request(ctx, subject, data)
-		if !errors.Is(err, nats.ErrNoResponders) || time.Now().After(giveUp) {
-			return msg, err
-		}
-		select {
-		case <-ctx.Done():
-			return nil, err
-		case <-time.After(noRespondersEvery):
-		}
-	}
-}
-
-// repeatable are the verbs that change nothing; dispatch, which runs a job once however often it is requested; and those that are
-// decided by compare-and-set, so that a repeat changes nothing more.
-var repeatable = []string{
-	"dispatch", "resolve", "explain", "list", "show", "active", "returns", "status", "history", "peels", "states", "diff", "plan",
-	"cancel", "approve", "reject", "pause", "resume", "pin", "unpin", "retry", "unsilence",
-}
-
-// request sends a request and waits for the reply. It ends as soon as the bus refuses the subject. A request with a
-// repeatable verb is sent again if no reply comes: the master that received it may have died or be frozen.
-func (c *Client) request(ctx context.Context, subject string, data []byte) (*nats.Msg, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer c.denials.watch(subject, cancel)()
-	repeats := 0
-	if tokens := strings.Split(subject, "."); slices.Contains(repeatable, tokens[len(tokens)-2]) {
-		repeats = maxRepeats
-	}
-	msg, err := c.requestAgain(ctx, subject, data, repeats)
-	if cause := context.Cause(ctx); errors.Is(cause, nats.ErrPermissionViolation) {
-		return nil, cause
-	}
-	return msg, err
-}
-
-// requestAgain repeats a request up to repeats times and returns the first reply. An error, and a reply with
-// [CodeUnavailable], is returned only if no other request waits for a reply.
-func (c *Client) requestAgain(ctx context.Context, subject string, data []byte, repeats int) (*nats.Msg, error) {
-	type answer struct {
-		msg *nats.Msg
-		err error
-	}
-	answers, open := make(chan answer, repeats+1), 0
-	var asking sync.WaitGroup
-	defer asking.Wait()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	ask := func() {
-		open++
-		asking.Go(func() {
-			q := &nats.Msg{Subject: subject, Data: data, Header: nats.Header{}}
-			if until, ok := ctx.Deadline(); ok { // so that masters leave what comes too late
-				wire.SetCallerWaits(q.Header, time.Until(until))
-			}
-			msg, err := c.nc.RequestMsgWithContext(ctx, q)
-			answers <- answer{msg, err}
-		})
-	}
-	ask()
-	again := time.NewTimer(repeatAfter)
-	defer again.Stop()
-	for {
-		select {
-		case a := <-answers:
-			open--
-			if open == 0 || a.err == nil && a.msg.Header.Get(micro.ErrorCodeHeader) != string(CodeUnavailable) {
-				return a.msg, a.err
-			}
-		case <-again.C:
-			if repeats--; repeats >= 0 {
-				ask()
-				again.Reset(repeatEvery)
-			}
-		}
-	}
 }
 
 // Resolve returns all peels that an expression selects.
@@ -237,21 +142,12 @@ func (c *Client) NodeGroups(ctx context.Context) ([]string, error) {
 }
 
 // Dispatch starts a job, whose ID the caller has made, and returns its record without targets and arguments. The job does not
-// depend on the caller's connection. If no master can accept it, the request is sent up to three times, which cannot run
-// the job twice.
+// depend on the caller's connection. The request is repeated until a master accepts or refuses it, which cannot run the job twice.
+// Without a deadline of ctx it waits 30 s.
 func (c *Client) Dispatch(ctx context.Context, spec job.Spec) (*job.Job, error) {
-	for try := 1; ; try++ {
-		j, err := call[job.Job](ctx, c, wire.Dispatch(c.user), spec)
-		e, ok := errors.AsType[*Error](err)
-		if !ok || e.Code != CodeUnavailable || try == dispatchTry {
-			return j, err
-		}
-		select {
-		case <-ctx.Done():
-			return nil, err
-		case <-time.After(dispatchWait):
-		}
-	}
+	ctx, cancel := within(ctx, dispatchWait)
+	defer cancel()
+	return call[job.Job](ctx, c, wire.Dispatch(c.user), spec)
 }
 
 // JobList returns a page of jobs, newest first.

@@ -174,14 +174,18 @@ func (f *Follower) event(msg *nats.Msg) (Event, bool) {
 	return Event{Peel: id, Return: job.ReadReturn(f.jid, id, msg.Data)}, true
 }
 
-// finish yields the returns whose messages were lost, then the end.
+// finish yields the returns whose messages were lost, then the end. While the master that answers does not know yet that the job has
+// ended, it reads the returns again, but begins none of these readings after 15 s.
 func (f *Follower) finish(ctx context.Context, ended *job.Job, yield func(Event, error) bool) {
-	if len(f.targets) > ended.TargetCount-ended.ReturnCount {
+	giveUp := time.Now().Add(answerWait)
+	for f.lacks(ended) {
+		again := false
 		for row, err := range f.c.Rows(ctx, f.jid) {
 			if err != nil {
 				yield(Event{}, err)
 				return
 			}
+			again = again || row.State == job.RowWaiting || row.State == job.RowUnreachable
 			sender := row.Peel.Wire()
 			if _, open := f.targets[sender]; !open || row.Return == nil {
 				continue
@@ -191,10 +195,22 @@ func (f *Follower) finish(ctx context.Context, ended *job.Job, yield func(Event,
 				return
 			}
 		}
+		if !again || !f.lacks(ended) || time.Now().After(giveUp) {
+			break
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(busyPause):
+		}
 	}
-	if len(f.targets) > ended.TargetCount-ended.ReturnCount {
+	if f.lacks(ended) {
 		yield(Event{}, fail(CodeUnavailable, errors.New("some returns could not be read"), "cannot show all of job %s", f.jid))
 		return
 	}
 	yield(Event{Ended: ended}, nil)
+}
+
+// lacks reports whether returns that the final record counts were not yielded yet.
+func (f *Follower) lacks(ended *job.Job) bool {
+	return len(f.targets) > ended.TargetCount-ended.ReturnCount
 }

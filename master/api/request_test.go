@@ -1,0 +1,146 @@
+package api_test
+
+import (
+	"errors"
+	"os"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
+	"github.com/seed-c01c3da5/zester/master/reply"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/canon"
+)
+
+func TestMain(m *testing.M) { os.Exit(natstest.InMemory(m)) }
+
+var errNoLeader = errors.New("cannot read the targets of job 1: the stream has no leader")
+
+// serve makes a master that answers each request on a subject with what answer returns for it; n counts them from 1.
+func serve(t *testing.T, b *natstest.Bus, subject string, answer func(n int) (any, error)) (asked *atomic.Int32) {
+	t.Helper()
+	nc := b.Conn(t, grants.RoleMaster, "m1", nats.MaxReconnects(-1))
+	s := reply.NewService(t.Context(), nc)
+	t.Cleanup(s.Stop)
+	asked = &atomic.Int32{}
+	err := s.Handle(subject, func(r *reply.Request) {
+		a, err := answer(int(asked.Add(1)))
+		data, _ := canon.Marshal(a)
+		if e := reply.Send(nc, r, data, string(api.CodeUnavailable), err); e != nil {
+			t.Error(e)
+		}
+	})
+	if err == nil {
+		err = nc.Flush()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return asked
+}
+
+func person(t *testing.T, b *natstest.Bus) *api.Client {
+	t.Helper()
+	creds, err := b.Keys.Creds(grants.RoleOperator, "ann", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := api.Connect(api.ClientOptions{URL: b.URL(), Creds: creds, Connect: []nats.Option{nats.InProcessServer(b)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+// The bus elects a leader for 9 s, in which masters can read nothing and say so at once.
+func TestAReadThatMeetsNoLeaderIsRepeated(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		elected := time.Now().Add(9 * time.Second)
+		answer := func(int) (any, error) {
+			if time.Now().Before(elected) {
+				return nil, errNoLeader
+			}
+			return job.Page{}, nil
+		}
+		asked := serve(t, b, wire.API("job", "list", "*"), answer)
+		changed := serve(t, b, wire.API("token", "create", "*"), answer)
+		c := person(t, b)
+		if err := c.Ask(t.Context(), "token", "create", nil, &struct{}{}); api.CodeOf(err) != api.CodeUnavailable || changed.Load() != 1 {
+			t.Errorf("what must not be done twice was asked for %d times: %v", changed.Load(), err)
+		}
+		if _, err := c.JobList(t.Context(), job.Query{}); err != nil {
+			t.Errorf("after %d requests: %v", asked.Load(), err)
+		}
+		if n := asked.Load(); n > 10 {
+			t.Errorf("it asked %d times in 9 s", n)
+		}
+	})
+}
+
+// Masters that can read nothing for long are not asked for ever, and the error says what they said.
+func TestAReadIsRepeatedUntilItsCallerGivesUp(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		serve(t, b, wire.API("job", "list", "*"), func(int) (any, error) { return nil, errNoLeader })
+		c, began := person(t, b), time.Now()
+		_, err := c.JobList(t.Context(), job.Query{})
+		if took := time.Since(began); took < 10*time.Second || took > 16*time.Second {
+			t.Errorf("it gave up after %v", took)
+		}
+		if err == nil || err.Error() != errNoLeader.Error() || api.CodeOf(err) != api.CodeUnavailable {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
+// The client's server is away for a moment between two requests of one command.
+func TestARequestWaitsForTheConnection(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		asked := serve(t, b, wire.API("token", "create", "*"), func(int) (any, error) { return struct{}{}, nil })
+		c := person(t, b)
+		b.Stop(t)
+		time.AfterFunc(6*time.Second, func() { b.Start(t) })
+		time.Sleep(time.Second) // the client knows it
+		if err := c.Ask(t.Context(), "token", "create", nil, &struct{}{}); err != nil || asked.Load() != 1 {
+			t.Errorf("asked %d times: %v", asked.Load(), err)
+		}
+	})
+}
+
+// A master reads the record of a job from a copy that does not have its end yet.
+func TestTheReturnsOfAJobThatEndedAreReadAgainFromACopyThatLags(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		jid := wire.NewJID()
+		serve(t, b, wire.API("job", "returns", "*"), func(n int) (any, error) {
+			row := job.Row{Peel: "web-01", State: job.RowWaiting}
+			if n > 4 {
+				row.State, row.Return = job.RowOK, &wire.Return{JID: jid, Peel: "web-01", Result: wire.Result{Success: true}, V: wire.Version}
+			}
+			return job.RowsPage{Rows: []job.Row{row}}, nil
+		})
+		ended := job.Job{Spec: job.Spec{JID: jid}, TargetCount: 1, Status: job.Complete}
+		ended.ReturnCount = 1
+		serve(t, b, wire.API("job", "show", "*"), func(int) (any, error) { return ended, nil })
+		f, err := person(t, b).Watch(jid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		var events []api.Event
+		for e, err := range f.Events(t.Context()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			events = append(events, e)
+		}
+		if len(events) != 2 || events[0].Peel != "web-01" || events[0].Return == nil || events[1].Ended == nil {
+			t.Errorf("%+v", events)
+		}
+	})
+}
