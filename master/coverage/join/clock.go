@@ -1,0 +1,150 @@
+package join
+
+import (
+	"slices"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/peel/ledger"
+)
+
+// Tolerance is the largest error of a clock that is taken for right.
+const Tolerance = 2 * time.Minute
+
+const tolerance = int64(Tolerance / time.Second)
+
+// A Measured is the error of a peel's clock in an era, as a report has shown that arrived in it.
+type Measured struct {
+	Era   uint32
+	Began int64 // Unix time of the mark with which the era begins: a peel that has lost its ledger counts eras anew
+	Error int64 // by how many seconds the clock was ahead
+}
+
+// Measure returns the error of the clock of a peel when it made a report that arrived at a time, by the clock of the
+// bus.
+func Measure(marks ledger.Marks, made, arrived time.Time) Measured {
+	m := Measured{Error: made.Unix() - arrived.Unix()}
+	if n := len(marks); n > 0 {
+		m.Era, m.Began = marks[n-1].Era, marks[n-1].At.Unix()
+	}
+	return m
+}
+
+// IsWrong reports whether the clock was wrong.
+func (m Measured) IsWrong() bool { return m.Error > tolerance || m.Error < -tolerance }
+
+// An era is a time in which the clock of a peel was not set and no process started. Its times are Unix times, as the
+// clock showed them.
+type era struct {
+	number  uint32
+	process bool  // it begins with a process
+	first   int64 // the clock showed it when the era began
+	old     int64 // the last moment of the era before that is known, by the clock of that era; 0: none is
+	error   int64 // by how many seconds the clock was ahead
+	isWrong bool
+	isSet   bool // the clock was set when the era began
+}
+
+// beginning is the era before the first mark.
+const beginning = -1 << 40
+
+// clocks are the eras of a peel, the oldest first.
+type clocks []era
+
+// clocksOf returns the eras of a report that arrived at a time. measured are the errors of earlier eras that are known.
+// An error is not known if the host has booted since and no report arrived: then the clock is taken for right, unless
+// it showed a time that had not come when the next era began.
+func clocksOf(marks ledger.Marks, made, arrived time.Time, measured []Measured) clocks {
+	now := Measure(marks, made, arrived)
+	list := clocks{{first: beginning}}
+	for _, m := range marks {
+		e := era{number: m.Era, process: m.Kind == ledger.Starts, first: m.At.Unix()}
+		if !m.Old.IsZero() {
+			e.old = m.Old.Unix()
+		}
+		e.isSet = m.Kind == ledger.Clock || m.Known && m.Step.Abs() >= time.Second
+		list = append(list, e)
+	}
+	list[len(list)-1].error = now.Error
+	for i := len(list) - 1; i > 0; i-- {
+		e, before, m := &list[i], &list[i-1], &marks[i-1]
+		if m.Kind == ledger.Clock || m.Known {
+			before.error = e.error - int64(m.Step.Round(time.Second)/time.Second)
+		} else if ahead := e.old - (e.first - e.error); e.old != 0 && ahead > tolerance {
+			before.error = ahead
+		}
+		known := func(m Measured) bool { return m.Era == before.number && m.Began == before.first }
+		if k := slices.IndexFunc(measured, known); k >= 0 {
+			before.error = measured[k].Error
+		}
+	}
+	for i := range list {
+		list[i].isWrong = Measured{Error: list[i].error}.IsWrong()
+	}
+	return list
+}
+
+// real returns the true time when the clock of an era showed one. A clock that is right is believed.
+func (e *era) real(shown int64) int64 {
+	if e.isWrong {
+		return shown - e.error
+	}
+	return shown
+}
+
+// find returns the place of an era; the first one if the marks do not have it any more.
+func (c clocks) find(number uint32) int {
+	for i := len(c) - 1; i > 0; i-- {
+		if c[i].number == number {
+			return i
+		}
+	}
+	return 0
+}
+
+// doubtful returns the true times at which a fire may have come without a trace in the list: those of wrong eras, and
+// slack before and after each change of the clock. The newest era lasts until the given time.
+func (c clocks) doubtful(slack, until int64) periods {
+	var list []period
+	for i := range c {
+		e, end := &c[i], until
+		if i+1 < len(c) {
+			end = c[i+1].real(c[i+1].first)
+		}
+		if e.isWrong {
+			list = append(list, period{e.real(e.first) - slack, end + slack})
+		}
+		if i == 0 || !e.isSet {
+			continue
+		}
+		at := e.real(e.first)
+		from := at
+		if shown := c[i-1].real(e.old); !e.process && e.old != 0 && !c[i-1].isWrong && !e.isWrong {
+			from, at = min(from, shown), max(at, shown)
+		}
+		list = append(list, period{from - slack, at + slack})
+	}
+	return union(list)
+}
+
+// isMissed reports whether the peel knows that nothing ran at a time that it gives as missed in a right era: the host
+// slept in the era, or a process was down between its last record and the start of the next one.
+func (c clocks) isMissed(era int, at int64) bool {
+	if at >= c[era].first {
+		return true
+	}
+	for i := era; i > 0; i-- {
+		e := &c[i]
+		if e.process && e.old != 0 && at > c[i-1].real(e.old) && at <= e.real(e.first) {
+			return true
+		}
+	}
+	return false
+}
+
+// process returns the place of the era with which the process of an era began.
+func (c clocks) process(era int) int {
+	for era > 0 && !c[era].process {
+		era--
+	}
+	return era
+}

@@ -1,0 +1,213 @@
+package join
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
+	"github.com/seed-c01c3da5/zester/peel/ledger"
+	"github.com/seed-c01c3da5/zester/settings/schedule"
+)
+
+// An Hour has the verdicts on the fires of one entry whose nominal time is in one hour of UTC.
+type Hour struct {
+	Hour int64 // since the Unix epoch
+	verdict.Counts
+	Pending uint64   // fires that wait or run; none of Counts has them
+	Reasons []Reason // sorted; nil: there are none
+}
+
+// A Reason is a number of fires of one verdict with one reason.
+type Reason struct {
+	Verdict Verdict
+	Why     string
+	N       uint64
+}
+
+// compare orders reasons.
+func (r Reason) compare(o Reason) int {
+	return cmp.Or(cmp.Compare(r.Verdict, o.Verdict), cmp.Compare(r.Why, o.Why))
+}
+
+// Equal reports whether two hours have the same fires, whichever hours they are.
+func (h *Hour) Equal(o *Hour) bool {
+	return h.Counts == o.Counts && h.Pending == o.Pending && slices.Equal(h.Reasons, o.Reasons)
+}
+
+// Known returns how many planned fires of the hour are accounted for.
+func (h *Hour) Known() uint64 { return h.Ran + h.Skipped + h.Missed }
+
+// add adds n fires of a span.
+func (h *Hour) add(s *Span, n uint64) {
+	switch s.Verdict {
+	case Pending:
+		if s.Fire == nil || s.Fire.Class != ledger.Hand {
+			h.Pending += n
+		}
+		return
+	case Ran:
+		h.Ran += n
+		if s.Fire.Outcome != ledger.Ran {
+			h.Failed += n
+		}
+		if s.Fire.Late {
+			h.Late += n
+		}
+		if s.Fire.Overran {
+			h.Overran += n
+		}
+	case Skipped:
+		h.Skipped += n
+	case Missed:
+		h.Missed += n
+	case Unknown:
+		h.Unknown += n
+	case Unexpected:
+		h.Unexpected += n
+		h.reason(Reason{s.Verdict, s.Why, n})
+		return
+	}
+	h.Expected += n
+	if s.Verdict != Ran {
+		h.reason(Reason{s.Verdict, s.Why, n})
+	}
+}
+
+// reason adds a reason.
+func (h *Hour) reason(r Reason) {
+	i, found := slices.BinarySearchFunc(h.Reasons, r, Reason.compare)
+	if !found {
+		h.Reasons = slices.Insert(h.Reasons, i, r)
+		return
+	}
+	h.Reasons[i].N += r.N
+}
+
+// Hours returns the verdicts on the fires of an entry by hour, the oldest first. Hours without fires are left out.
+func (r *Report) Hours(e *Entry) []Hour {
+	first := r.Oldest()
+	var list [Kept + 2]Hour
+	r.Join(e, func(s Span) {
+		for t := s.times; t.n > 0; {
+			hour := floorHour(t.first)
+			n := t.n
+			if !s.Hour {
+				n = t.before((hour + 1) * hourSeconds)
+			}
+			if i := hour - first; i >= 0 && i < int64(len(list)) {
+				list[i].Hour = hour
+				list[i].add(&s, uint64(n))
+			}
+			t = t.drop(n)
+		}
+	})
+	n := 0
+	for i := range list {
+		if list[i].Expected+list[i].Unexpected+list[i].Pending > 0 {
+			n++
+		}
+	}
+	hours := make([]Hour, 0, n)
+	for i := range list {
+		if list[i].Expected+list[i].Unexpected+list[i].Pending > 0 {
+			hours = append(hours, list[i])
+		}
+	}
+	return hours
+}
+
+func floorHour(at int64) int64 {
+	if at < 0 {
+		at -= hourSeconds - 1
+	}
+	return at / hourSeconds
+}
+
+// Replace returns the verdicts after a report: for each hour those of the report, unless earlier ones account for more
+// fires. Hours before the oldest are dropped.
+func Replace(before, report []Hour, oldest int64) []Hour {
+	var list []Hour
+	for len(before) > 0 || len(report) > 0 {
+		switch {
+		case len(report) == 0 || len(before) > 0 && before[0].Hour < report[0].Hour:
+			list, before = append(list, before[0]), before[1:]
+		case len(before) == 0 || report[0].Hour < before[0].Hour:
+			list, report = append(list, report[0]), report[1:]
+		default:
+			h := report[0]
+			if b := &before[0]; b.Known() > h.Known()+h.Pending {
+				h = *b
+			}
+			list, before, report = append(list, h), before[1:], report[1:]
+		}
+	}
+	return slices.DeleteFunc(list, func(h Hour) bool { return h.Hour < oldest })
+}
+
+// An Absence is what is known of an entry of a peel that does not report.
+type Absence struct {
+	Next   int64 // Unix time of the next fire, as the peel has announced it; 0: it has not
+	Judged int64 // Unix time up to which the fires are judged
+	Now    int64 // Unix time
+}
+
+// Away returns the verdicts after a time in which a peel did not report: fires that were pending, and those that were
+// planned in it, are unknown.
+func (p *Plan) Away(before []Hour, a Absence) []Hour {
+	list := make([]Hour, 0, len(before)+1)
+	for _, h := range before {
+		if h.Hour <= a.Now/hourSeconds-Kept {
+			continue
+		}
+		if h.Pending > 0 {
+			h.Reasons = slices.Clone(h.Reasons)
+			h.add(&Span{Verdict: Unknown, Why: NoReport}, h.Pending)
+			h.Pending = 0
+		}
+		list = append(list, h)
+	}
+	until := a.Now - int64(Margin.Seconds())
+	from := max(a.Judged, (a.Now/hourSeconds-Kept)*hourSeconds)
+	due := p.awaited(from, until, a.Next)
+	for {
+		t, ok := due.next()
+		if !ok || t.first > until {
+			return list
+		}
+		hour := floorHour(t.first)
+		t = t.take(t.before(min((hour+1)*hourSeconds, until+1)))
+		s := Span{times: t, Verdict: Unknown, Why: NoReport}
+		if p.entry.Windows.Outside != schedule.OutsideDefer && !p.isOpen() {
+			s.times = t.take(1)
+			if rule := p.closed(t.first); rule != "" {
+				s.Verdict, s.Why = Skipped, rule
+			}
+		}
+
+		i, found := slices.BinarySearchFunc(list, hour, func(h Hour, hour int64) int {
+			return cmp.Compare(h.Hour, hour)
+		})
+		if !found {
+			list = slices.Insert(list, i, Hour{Hour: hour})
+		}
+		list[i].Reasons = slices.Clone(list[i].Reasons)
+		list[i].add(&s, uint64(s.n))
+		due.skip(s.n)
+	}
+}
+
+// awaited returns the times in (from, until] at which an entry should fire of which nothing is reported, and later
+// ones. Those of an interval that follows runs are counted from the time that the peel has announced, one each
+// interval.
+func (p *Plan) awaited(from, until, next int64) (c cursor[times]) {
+	switch p.kind() {
+	case exact:
+		return p.between(from, until)
+	case fromEnd, fromStart:
+		if step := p.interval(); step > 0 && next > 0 && next <= until {
+			c.rest = []times{{next, step, (until-next)/step + 1}}
+			c.skipTo(from + 1)
+		}
+	}
+	return c
+}

@@ -1,0 +1,247 @@
+// Package join says what became of each fire of an entry on one peel. [New] takes what a report says about the clocks
+// of the peel, and [Report.Join] compares the list of an entry's fires with the times at which the entry was due, by
+// its [Plan].
+//
+// # Which clock
+//
+// The clock of a peel may have been set, so a list has eras. An era is right if its clock was at most two minutes
+// wrong: the newest by the arrival of the report, an earlier one by the steps of the clock since. A fire of a right era
+// answers the planned time that is its nominal time. Of a wrong era only a run answers one, if no right era has the
+// time: a fixed time does not repeat.
+//
+// # Verdicts
+//
+// What is listed is believed. A planned time that nothing answers is skipped if the windows were closed. It is unknown
+// if the list begins later, or if a clock was wrong or was set near it. Else it is missed: the peel does not account
+// for it.
+//
+// Each planned time of a right era has one verdict, whatever a report says. The functions are pure, and their time is
+// bounded by the size of the report.
+//
+// # Known gaps
+//
+// A change of an entry's life (not_before, until) counts for times before it too, until the timing changes. An interval
+// in months that follows runs is not checked.
+package join
+
+import (
+	"time"
+
+	"github.com/seed-c01c3da5/zester/peel/ledger"
+)
+
+// A Verdict says what became of a fire.
+type Verdict uint8
+
+// The verdicts.
+const (
+	Pending    Verdict = iota // it waits, or runs
+	Ran                       // it ran, well or not
+	Skipped                   // a rule or an operator kept it from running
+	Missed                    // it did not start in time
+	Unknown                   // nobody can know
+	Unexpected                // it ran, and was not due
+)
+
+// String returns the word for the verdict.
+func (v Verdict) String() string {
+	return [...]string{"pending", "ran", "skipped", "missed", "unknown", "unexpected"}[v]
+}
+
+// Reasons of a verdict that the peel does not give.
+const (
+	Unaccounted = "unaccounted" // missed: the peel does not account for it
+	WrongClock  = "clock"       // unknown: the clock of the peel was wrong, or was set near it
+	CutList     = "cut"         // unknown: the list of the peel begins later
+	NoReport    = "no_report"   // unknown: the peel has not reported since
+	ByHand      = "hand"        // unexpected: a person ran it
+	Repeated    = "repeated"    // unexpected: the same time ran before, by another clock
+	NotPlanned  = "not_planned" // unexpected: the document does not ask for it
+)
+
+// A Span is one or more fires of one verdict with equal steps.
+type Span struct {
+	times
+	Verdict Verdict
+	Why     string      // a [ledger.Reason], or one of the reasons above
+	Fire    *ledger.Run // as the peel has listed it; nil: it has not
+	Hour    bool        // the fires are somewhere in the hour that begins with [Span.At]
+}
+
+// Has reports whether a nominal time is one of the span.
+func (s *Span) Has(at time.Time) bool { return !s.Hour && s.has(at.Unix()) }
+
+// At returns the nominal time of the first fire of the span.
+func (s *Span) At() time.Time { return time.Unix(s.first, 0).UTC() }
+
+// Count returns the number of fires of the span.
+func (s *Span) Count() int { return int(s.n) }
+
+// Kept is how long a peel keeps the fires of an entry, in hours.
+const Kept = 48
+
+// An Entry is one entry of a report.
+type Entry struct {
+	Plan     *Plan // nil: what is listed counts alone
+	IsActive bool  // it fires by its plan
+	Marks    []ledger.Mark
+	From     time.Time    // its fires are complete since
+	Fires    []ledger.Run // see [ledger.ParseRuns]
+	// Needed is the entry of the same report whose runs it follows; nil: it follows none, or the report does not have
+	// it.
+	Needed *Entry
+}
+
+// A Report is what a report says about the clocks of a peel. Its methods may not be called at the same time.
+type Report struct {
+	clocks clocks
+	oldest int64 // the first time that is judged: the beginning of the oldest hour that lists have as a whole
+	until  int64 // the last time at which a fire that the list lacks is missed
+	latest int64 // the last time that a fire in a list may have
+	budget int   // fires that may still be taken one by one
+
+	timer, needs fires // of the entry that is joined
+}
+
+// New returns a report that was made at a time by the peel's clock, and arrived at a time by the clock of the bus.
+// measured has what earlier reports have shown, see [Measure].
+func New(marks ledger.Marks, made, arrived time.Time, measured []Measured) *Report {
+	c := clocksOf(marks, made, arrived, measured)
+	now := c[len(c)-1].real(made.Unix())
+
+	return &Report{
+		clocks: c, oldest: (now/hourSeconds - Kept + 1) * hourSeconds, until: now - int64(Margin/time.Second),
+		latest: now + tolerance, budget: 2 * ledger.MaxFires,
+	}
+}
+
+// Oldest returns the first hour that is judged.
+func (r *Report) Oldest() int64 { return r.oldest / hourSeconds }
+
+// Until returns the last time at which a fire that a list lacks is missed.
+func (r *Report) Until() time.Time { return time.Unix(r.until, 0).UTC() }
+
+// Join calls emit with all fires of an entry since the oldest hour, in no order.
+func (r *Report) Join(e *Entry, emit func(Span)) {
+	r.timer.clear()
+	r.needs.clear()
+	j := joiner{Report: r, Entry: e, emit: emit, begins: r.begins(e), kind: untimed}
+	if e.Plan != nil && e.IsActive {
+		j.kind = e.Plan.kind()
+		j.doubt = r.clocks.doubtful(e.Plan.slack(), r.latest)
+		j.follows = e.Plan.entry.Needs.Entry != "" && e.Needed != nil && e.Needed.canBeFollowed() && e.canBeFollowed()
+	}
+
+	for i := range e.Fires {
+		j.take(&e.Fires[i])
+	}
+
+	switch j.kind {
+	case exact:
+		j.planned()
+	case fromEnd, fromStart:
+		j.intervals()
+	case once:
+		j.single()
+	}
+	if j.follows {
+		j.followed()
+	}
+	if e.Plan != nil && e.IsActive && e.Plan.entry.RunOnStart {
+		j.starts()
+	}
+}
+
+// begins returns the true time from which on the entry is planned.
+func (r *Report) begins(e *Entry) int64 {
+	at := r.oldest
+	for i := range e.Marks {
+		if m := &e.Marks[i]; m.Kind == ledger.Begins {
+			at = max(r.oldest, r.clocks[r.clocks.find(m.Era)].real(m.At.Unix())+1)
+		}
+	}
+	return at
+}
+
+// A joiner joins one entry.
+type joiner struct {
+	*Report
+	*Entry
+	emit    func(Span)
+	kind    kind
+	follows bool    // each run of the needed entry is a planned time
+	begins  int64   // the first time that is planned
+	doubt   periods // see [clocks.doubtful]
+}
+
+// take puts fires where they are joined. Those that can answer no planned time are emitted.
+func (j *joiner) take(run *ledger.Run) {
+	l := listed{timesOf(run), run, j.clocks.find(run.Era)}
+	e := &j.clocks[l.era]
+	switch {
+	case j.kind == exact && run.Class == ledger.Timer:
+		// By a wrong clock nobody knows which time was skipped or missed.
+		if !e.isWrong || l.hasRun() && !run.Hour {
+			j.timer.add(l, e.isWrong)
+		}
+		return
+	case j.follows && run.Class == ledger.Needs && !e.isWrong:
+		j.needs.add(l, false)
+		return
+	}
+	l.first = e.real(l.first)
+	if j.kind == fromEnd || j.kind == fromStart {
+		j.timer.add(l, e.isWrong)
+	}
+	j.alone(l)
+}
+
+// A listed is one or more fires of a list.
+type listed struct {
+	times // true ones, if they can answer no planned time
+	run   *ledger.Run
+	era   int // place in the clocks
+}
+
+// timesOf returns the nominal times of a run.
+func timesOf(run *ledger.Run) times {
+	return times{run.Nominal.Unix(), int64(run.Step / time.Second), int64(run.Count)}
+}
+
+func (l listed) span() times { return l.times }
+
+func (l listed) with(t times) listed {
+	l.times = t
+	return l
+}
+
+// hasRun reports whether the fires are runs that have ended.
+func (l *listed) hasRun() bool {
+	return l.run.Outcome == ledger.Ran || l.run.Outcome == ledger.Failed || l.run.Outcome == ledger.Interrupted
+}
+
+// canBeFollowed reports whether the list has each fire one by one.
+func (e *Entry) canBeFollowed() bool {
+	for i := range e.Fires {
+		if e.Fires[i].Hour {
+			return false
+		}
+	}
+	return true
+}
+
+// Fires are fires of an entry, in order unless they are mixed.
+type fires struct {
+	list  []listed
+	mixed bool
+}
+
+func (f *fires) clear() { f.list, f.mixed = f.list[:0], false }
+
+// add adds fires; mixed says that their times are not those of the fires before.
+func (f *fires) add(l listed, mixed bool) {
+	if n := len(f.list); mixed || n > 0 && f.list[n-1].last() >= l.first {
+		f.mixed = true
+	}
+	f.list = append(f.list, l)
+}
