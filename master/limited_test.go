@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -182,6 +183,47 @@ func TestCoverageShowsThePeelsWithinTheLimitsOfACaller(t *testing.T) {
 		}
 		if _, err := bob.Coverage(t.Context(), api.CoverageRequest{Entry: "[", Target: "web-*"}); api.CodeOf(err) != api.CodeInvalid {
 			t.Errorf("a glob that is none: %v", err)
+		}
+	})
+}
+
+// A client may call its targets what it likes. The record, and every list of jobs, says what a master found.
+func TestAJobSaysWhatItRunsOnAndNotWhatItsClientSays(t *testing.T) {
+	atSite(t, func(t *testing.T, s *site) {
+		s.master("m1")
+		s.peels("db-01", "web-01", "web-02")
+		s.give("web-01", map[string]any{"pin": 42})
+		s.give("web-02", map[string]any{"pin": 42})
+		bob, lee := s.people("bob"), s.limited("lee", grants.Limits{Functions: []string{"test.ping"}})
+		for _, c := range []struct {
+			by         *api.Client
+			says, want string
+			targets    []target.PeelID
+		}{
+			{bob, "L@db-01", "web-01", []target.PeelID{"web-01"}},
+			{bob, "web-*", "web-*", []target.PeelID{"web-02", "web-01"}},
+			{bob, "*", "web-01, web-02", []target.PeelID{"web-01", "web-02"}},
+			{bob, "", "db-01", []target.PeelID{"db-01"}},
+			{bob, "G@", "db-01", []target.PeelID{"db-01"}},
+			{bob, "I@pin:42", "I@pin:42", []target.PeelID{"web-01", "web-02"}},
+			{lee, "I@pin:42", "web-01, web-02", []target.PeelID{"web-01", "web-02"}}, // who may not read settings learns nothing
+		} {
+			time.Sleep(time.Second) // IDs of jobs sort by time
+			spec := job.Spec{JID: wire.NewJID(), Function: "test.ping", Targets: c.targets, TargetExpr: c.says}
+			answer, err := c.by.Dispatch(t.Context(), spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if again, err := c.by.Dispatch(t.Context(), spec); err != nil || again.Target != c.want { // its reply was lost
+				t.Errorf("%s: repeated: %v, %+v", c.says, err, again)
+			}
+			page, err := bob.JobList(t.Context(), job.Query{Limit: 1})
+			if err != nil || len(page.Jobs) != 1 {
+				t.Fatalf("%v, %+v", err, page)
+			}
+			if got := page.Jobs[0]; got.JID != spec.JID || got.Target != c.want || answer.Target != c.want {
+				t.Errorf("%q on %v: the list says %q, the reply %q, want %q", c.says, c.targets, got.Target, answer.Target, c.want)
+			}
 		}
 	})
 }

@@ -344,6 +344,9 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info In
 		Room: stored.room,
 		Conn: nc, Store: s.jobs, Owner: owner, AckWindow: m.o.AckWindow, Audit: s.audit, Log: m.log,
 		Allow: judge.allow, CheckNotRevoked: judge.checkNotRevoked,
+		Select: func(ctx context.Context, from grants.Caller, expr string) ([]target.PeelID, error) {
+			return server.SelectFor(ctx, from, expr)
+		},
 		Approved: func(ctx context.Context, user string, jid wire.JID, action string) (map[string]string, error) {
 			return held.Approved(ctx, user, jid, action)
 		},

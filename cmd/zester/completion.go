@@ -211,7 +211,7 @@ func newestJobs(ctx context.Context, client *api.Client) (jids []string) {
 		return nil
 	}
 	for _, j := range page.Jobs {
-		jids = append(jids, string(j.JID)+"\t"+plain(j.Function+" on "+targetOf(&j)+", "+string(j.Status)))
+		jids = append(jids, string(j.JID)+"\t"+plain(j.Function+" on "+j.Target+", "+string(j.Status)))
 	}
 	return jids
 }

@@ -104,7 +104,7 @@ func jobsTable(jobs []job.Job) table {
 	}
 	t.header = append(t.header, t.wide...)
 	for _, j := range jobs {
-		cells := []string{string(j.JID), clock(j.Created), j.Function, targetOf(&j), string(j.Status), fmt.Sprintf("%d/%d", j.SuccessCount, j.TargetCount), j.User}
+		cells := []string{string(j.JID), clock(j.Created), j.Function, j.Target, string(j.Status), fmt.Sprintf("%d/%d", j.SuccessCount, j.TargetCount), j.User}
 		if scheduled {
 			cells = append(cells, j.Metadata[job.MetaSchedule])
 		}
@@ -133,14 +133,6 @@ func runTime(j *job.Job) (d time.Duration, ok bool) {
 	begun, err := time.Parse(time.RFC3339Nano, j.Metadata[job.MetaStarted])
 	ended, badEnd := time.Parse(time.RFC3339Nano, j.Metadata[job.MetaFinished])
 	return ended.Sub(begun), err == nil && badEnd == nil && !ended.Before(begun)
-}
-
-// targetOf returns the target expression of a job, or its peels if there is none.
-func targetOf(j *job.Job) string {
-	if j.TargetExpr != "" {
-		return j.TargetExpr
-	}
-	return some(j.Targets)
 }
 
 // onJob returns a command with a job as its argument: its ID, the beginning of the ID, or "last".
@@ -236,7 +228,7 @@ func (a *app) describe(j *job.Job) {
 	for _, key := range slices.Sorted(maps.Keys(j.Args)) {
 		line("  "+key, strings.TrimSpace(body(j.Args[key])))
 	}
-	line("target", targetOf(j))
+	line("target", j.Target)
 	line("status", string(j.Status))
 	line("targets", fmt.Sprintf("%d, %d returned, %d succeeded", j.TargetCount, j.ReturnCount, j.SuccessCount))
 	line("user", j.User)

@@ -138,7 +138,7 @@ func TestAFailedWriteOfOutputIsAFailure(t *testing.T) {
 func TestTheIDAndTheStatusOfJobsAreShownOnEightyColumns(t *testing.T) {
 	created := time.Date(2020, 1, 2, 3, 4, 5, 0, time.Local)
 	j := job.Job{Status: job.Canceled, Created: created, User: "operator-with-a-name", TargetCount: 12345}
-	j.JID, j.Function, j.TargetExpr = "3MSR6mQUmZMKIsPhEiWO1ynYOra", "schedule.history", "G@os:debian and not L@web-01,web-02"
+	j.JID, j.Function, j.Target = "3MSR6mQUmZMKIsPhEiWO1ynYOra", "schedule.history", "G@os:debian and not L@web-01,web-02"
 	j.Metadata = map[string]string{job.MetaSource: job.SourceSchedule, job.MetaSchedule: "nightly-backup"}
 	var b strings.Builder
 	if err := jobsTable([]job.Job{j}).print(&b, screen{width: 80}); err != nil {

@@ -228,13 +228,13 @@ func screens(a *app, now time.Time) []shown {
 func exampleJobs(now time.Time) ([]job.Job, []job.Row) {
 	at := func(jid wire.JID, function, expr string, s job.Status, ok, all int, back time.Duration) job.Job {
 		return job.Job{
-			Spec:   job.Spec{JID: jid, Function: function, TargetExpr: expr, Args: map[string]any{"command": "systemctl restart nginx"}},
-			Status: s, Totals: job.Totals{SuccessCount: ok, ReturnCount: ok}, TargetCount: all, User: "ada", Owner: "m1", Created: now.Add(-back), Updated: now.Add(-back / 2),
+			Spec:   job.Spec{JID: jid, Function: function, Args: map[string]any{"command": "systemctl restart nginx"}},
+			Status: s, Totals: job.Totals{SuccessCount: ok, ReturnCount: ok}, Target: expr, TargetCount: all, User: "ada", Owner: "m1", Created: now.Add(-back), Updated: now.Add(-back / 2),
 		}
 	}
 	running := at("3MSR6mQUmZMKIsPhEiWO1ynYOra", "cmd.run", "web-*", job.Running, 0, 2, 90*time.Second)
 	partial := at("3MSQ0aPkT1v9yQx0L2m8bWc7dEf", "cmd.run", "G@os:debian and not L@web-01,web-02,mail-01", job.Partial, 11, 12, 26*time.Hour)
-	nightly := at("3MSPzzYkT1v9yQx0L2m8bWc7dEg", "cmd.run", "", job.Failed, 0, 1, 20*time.Hour)
+	nightly := at("3MSPzzYkT1v9yQx0L2m8bWc7dEg", "cmd.run", "db-01", job.Failed, 0, 1, 20*time.Hour)
 	nightly.User, nightly.Targets = "peel:db-01", []target.PeelID{"db-01"}
 	nightly.Metadata = map[string]string{job.MetaSource: job.SourceSchedule, job.MetaSchedule: "nightly-backup"}
 	failed := wire.Result{Data: map[string]any{"stdout": "", "stderr": "Job for nginx.service failed.\n"}, Error: "exit status 1"}

@@ -154,6 +154,9 @@ func (d *Dispatcher) dispatch(ctx context.Context, w *watch, r *request) (j *job
 		return nil, false, fmt.Errorf("%w (this master has %d, the limit)", ErrTooManyLive, d.maxLive)
 	}
 	j = job.FromDispatch(r.spec, r.user, d.o.Owner, time.Now())
+	if d.selects(ctx, r) {
+		j.Target = r.spec.TargetExpr
+	}
 	w.claim = j
 	d.at(stepAllowed)
 	err = d.o.Store.Create(ctx, j)
@@ -182,6 +185,21 @@ func (d *Dispatcher) dispatch(ctx context.Context, w *watch, r *request) (j *job
 		return nil, false, err
 	}
 	return w.record, true, nil
+}
+
+// selects reports whether the expression of a request selects exactly its targets. The caller of Submit has selected them by it. A
+// client of the bus may say anything, and a fleet that has changed since is shown by the names of the targets.
+func (d *Dispatcher) selects(ctx context.Context, r *request) bool {
+	if r.spec.TargetExpr == "" || r.from == nil {
+		return r.spec.TargetExpr != ""
+	}
+	if d.o.Select == nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, selectLimit)
+	defer cancel()
+	peels, err := d.o.Select(ctx, *r.from, r.spec.TargetExpr)
+	return err == nil && slices.Equal(peels, r.spec.Targets)
 }
 
 // resume reads the result of an earlier request for the job. It is known if nothing is left to do; else the record is
@@ -248,7 +266,7 @@ func (d *Dispatcher) begin(ctx context.Context, w *watch, j *job.Job, limit time
 	}
 	d.count(func(s *Stats) { s.Dispatched++ })
 	d.log.Info("job dispatched", "jid", j.JID, "user", j.User, "function", j.Function, "targets", j.TargetCount,
-		"target", j.TargetExpr, "epoch", j.Epoch)
+		"target", j.Target, "epoch", j.Epoch)
 	w.epoch, w.next = j.Epoch, first
 	if j.WhenOnline > 0 {
 		w.onlineUntil = now.Add(j.WhenOnline)

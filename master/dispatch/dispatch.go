@@ -83,6 +83,7 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/loglimit"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 // MaxLive is how many jobs that have not ended one master dispatches. It bounds the bucket active, which has no other limit.
@@ -97,6 +98,7 @@ const (
 	acceptQueue   = 256              // requests that wait
 	pendingBytes  = 256 << 20        // of cancels and facts that wait for their handler
 	handOverWait  = 2 * time.Second  // for requests that reached this master before the bus knew that it stops
+	selectLimit   = 2 * time.Second  // for the peels that the expression of a request selects
 	listenLimit   = 5 * time.Second  // for the bus to accept the subscriptions of a job
 	replayLimit   = 30 * time.Second // for one reading of all returns of a job
 	withdrawLimit = 3 * time.Second  // for the withdrawal of a claim that could not be dispatched, for which its caller waits
@@ -140,6 +142,9 @@ type Options struct {
 	// publications of a job it is called again with the targets in question, and the Caller has the user's name alone. If
 	// nil, all requests are allowed.
 	Allow func(ctx context.Context, from grants.Caller, spec *job.Spec) error
+	// Select returns the peels that an expression selects for the caller of a request from the bus, sorted. If nil, no expression is
+	// taken for what it selects.
+	Select func(ctx context.Context, from grants.Caller, expr string) ([]target.PeelID, error)
 	// CheckNotRevoked returns [grants.ErrNotAllowed] if the user of a job was revoked. It is called when the claim is stored,
 	// before the first publication, and must see every revocation that was stored before. If nil, no user was revoked.
 	CheckNotRevoked func(ctx context.Context, user string) error

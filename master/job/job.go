@@ -24,7 +24,9 @@
 package job
 
 import (
+	"fmt"
 	"maps"
+	"strings"
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -136,6 +138,9 @@ const SourceSchedule = "schedule"
 // A Job is one record. Its JSON is what `job show` prints.
 type Job struct {
 	Spec
+	// Target is what a master says about the targets: the expression of the request if it selected exactly these peels when the job was
+	// recorded, else the first five of them and how many more there are.
+	Target string `json:"target,omitempty"`
 	// TargetCount is the number of targets. [Spec.Targets] itself is absent from listings and from answers and
 	// events about a job with many targets.
 	TargetCount int       `json:"target_count"`
@@ -219,7 +224,24 @@ func (j *Job) Scheduled() bool { return j.Metadata[MetaSource] == SourceSchedule
 // counted from now, the owner's clock; what the asker's clock says has no part in it.
 func FromDispatch(spec Spec, user, owner string, now time.Time) *Job {
 	return &Job{
-		Spec: spec, TargetCount: len(spec.Targets), Deadline: now.Add(spec.WhenOnline + spec.Timeout), Status: Claimed,
+		Spec: spec, Target: firstTargets(spec.Targets), TargetCount: len(spec.Targets),
+		Deadline: now.Add(spec.WhenOnline + spec.Timeout), Status: Claimed,
 		Created: now, Updated: now, User: user, Owner: owner, V: wire.Version,
 	}
+}
+
+// shownTargets is how many peels [Job.Target] names.
+const shownTargets = 5
+
+// firstTargets returns the first IDs, and how many more there are: "db-01, web-01" or "p1, p2, p3, p4, p5 and 7 more".
+func firstTargets(ids []target.PeelID) string {
+	names := make([]string, 0, shownTargets)
+	for _, id := range ids[:min(len(ids), shownTargets)] {
+		names = append(names, string(id))
+	}
+	text := strings.Join(names, ", ")
+	if more := len(ids) - len(names); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }

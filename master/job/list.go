@@ -121,7 +121,7 @@ func listing(j *Job) Job {
 
 // listedSize estimates the encoded size of a listed job, from above.
 func listedSize(j *Job) int {
-	size := 512 + len(j.StateID) + len(j.TargetExpr) + len(j.Targets)*(target.MaxIDLength+2)
+	size := 512 + len(j.StateID) + len(j.TargetExpr) + len(j.Target) + len(j.Targets)*(target.MaxIDLength+2)
 	for k, v := range j.Metadata {
 		size += len(k) + len(v) + 8
 	}

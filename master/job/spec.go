@@ -61,7 +61,7 @@ type Spec struct {
 	StateID  string         `json:"state_id,omitempty"` // the bare positional argument
 	// Targets are sorted, each once.
 	Targets    []target.PeelID   `json:"targets,omitempty"`
-	TargetExpr string            `json:"target_expr,omitempty"` // what selected the targets, for the record alone
+	TargetExpr string            `json:"target_expr,omitempty"` // what selected the targets, as the client says; see [Job.Target]
 	Timeout    time.Duration     `json:"timeout"`               // how long returns are waited for
 	Metadata   map[string]string `json:"metadata,omitempty"`
 

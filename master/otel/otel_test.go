@@ -111,7 +111,7 @@ func TestAJobIsASpanAndItsRunsAreBelowIt(t *testing.T) {
 		jid := wire.NewJID()
 		returned := time.Now()
 		s.publish(wire.ReturnOf(jid, "web_01"), wire.Return{JID: jid, Peel: "web.01", Result: wire.Result{Outcome: wire.Canceled, Error: "stopped", Data: "secret-output", Duration: 3 * time.Second}, Finished: returned, V: wire.Version})
-		j := &job.Job{Spec: job.Spec{JID: jid, Function: "cmd.run", TargetExpr: "web-*"}, TargetCount: 2, Created: returned.Add(-4 * time.Second), User: "ann", V: wire.Version}
+		j := &job.Job{Spec: job.Spec{JID: jid, Function: "cmd.run", TargetExpr: "web-*"}, Target: "web-*", TargetCount: 2, Created: returned.Add(-4 * time.Second), User: "ann", V: wire.Version}
 		j.Finish(job.End{Targets: 2, Returned: 1}, returned.Add(time.Second))
 		if err := s.store.Record(t.Context(), wire.StatusOf(jid), "status", j); err != nil {
 			t.Fatal(err)

@@ -218,7 +218,7 @@ func jobSpanOf(j *job.Job) span {
 	s := newSpan(j.JID, jobSpan(j.JID), j.Function, j.Created, j.Updated)
 	s.add("zester.function", j.Function)
 	s.add("zester.user", j.User)
-	s.add("zester.target", j.TargetExpr)
+	s.add("zester.target", j.Target)
 	s.add("zester.status", string(j.Status))
 	s.Attributes = append(s.Attributes, number("zester.targets", j.TargetCount), number("zester.returned", j.ReturnCount), number("zester.succeeded", j.SuccessCount))
 	if j.Status != job.Complete {

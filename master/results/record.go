@@ -113,7 +113,7 @@ func record(r *wire.ScheduledResult, now time.Time, key *settings.ProofKey) *job
 			JID: r.JID, Function: r.Function, Args: r.Args, Targets: []target.PeelID{r.Peel}, TargetExpr: string(r.Peel),
 			Metadata: metadata,
 		},
-		TargetCount: 1, Created: r.Started, User: user, Totals: job.Totals{ReturnCount: 1}, V: wire.Version,
+		Target: string(r.Peel), TargetCount: 1, Created: r.Started, User: user, Totals: job.Totals{ReturnCount: 1}, V: wire.Version,
 	}
 	if j.Created.IsZero() {
 		j.Created = now
