@@ -16,6 +16,9 @@ import (
 // A report goes back 12 h, and the entry makes no jobs. Masters have stored the counts of its hours, and know the commit that its
 // failures follow.
 func TestWhyKnowsHoursThatReportsDoNotHaveAnyMoreAndTheCommitThatAFailureFollowed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("hours of a bus")
+	}
 	atSite(t, func(t *testing.T, s *site) {
 		s.master("m1")
 		s.peels("web-01")

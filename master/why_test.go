@@ -45,6 +45,9 @@ func (s *site) told(id target.PeelID, entries ...wire.EntryReport) {
 }
 
 func TestWhyFollowsAFireFromTheSettingsToTheJob(t *testing.T) {
+	if testing.Short() {
+		t.Skip("hours of a bus")
+	}
 	atSite(t, func(t *testing.T, s *site) {
 		s.master("m1")
 		s.peels("web-01", "db-01")
@@ -90,6 +93,9 @@ func TestWhyFollowsAFireFromTheSettingsToTheJob(t *testing.T) {
 }
 
 func TestWhyReadsTheNewestReportAndNamesASourceThatItCannotRead(t *testing.T) {
+	if testing.Short() {
+		t.Skip("hours of a bus")
+	}
 	atSite(t, func(t *testing.T, s *site) {
 		s.master("m1")
 		s.peels("web-01")

@@ -154,6 +154,9 @@ func (w *writer) once(name string) (at time.Time) {
 // TestAnEntryThatRealPeelsRanIsRemoved has real masters and peels: a peel is down when the entry is due, and the master that leads
 // dies while the entry waits for that peel.
 func TestAnEntryThatRealPeelsRanIsRemoved(t *testing.T) {
+	if testing.Short() {
+		t.Skip("hours of a bus")
+	}
 	w := newWriter(t, fstest.MapFS{"top.yaml": {Data: []byte("base: {}\n")}})
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		w.t, w.bus = t, b

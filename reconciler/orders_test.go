@@ -40,9 +40,9 @@ func (b *bench) hostile(random *rand.Rand, good, hash, wave string) string {
 }
 
 func TestNoSeriesOfOrdersLetsABlockedRevisionOut(t *testing.T) {
-	for seed := range uint64(3) {
+	for seed := range (*walkSeeds + 2) / 3 {
 		threeWebs(t, func(b *bench) {
-			random := rand.New(rand.NewPCG(seed, 1))
+			random := rand.New(rand.NewPCG(uint64(seed), 1))
 			good := string(b.status().LastGood.Commit)
 			old := b.wiped().Blocked
 			b.commit("another removal", map[string]string{"top.yaml": "base:\n  '*': [web]\n"})
@@ -67,9 +67,9 @@ func TestNoSeriesOfOrdersLetsABlockedRevisionOut(t *testing.T) {
 }
 
 func TestNoSeriesOfOrdersLetsARevisionPastItsGate(t *testing.T) {
-	for seed := range uint64(3) {
+	for seed := range (*walkSeeds + 2) / 3 {
 		inWaves(t, "[{name: canary, peels: 1, soak: 10m, gate: manual}, {name: half, peels: 2, gate: manual}]", func(r *rollingBench) {
-			random := rand.New(rand.NewPCG(seed, 2))
+			random := rand.New(rand.NewPCG(uint64(seed), 2))
 			good := string(r.status().LastGood.Commit)
 			r.next()
 			var given []string

@@ -25,7 +25,7 @@ type signedFleet struct {
 func inSignedFleet(t *testing.T, f func(s *signedFleet)) {
 	w := newWriter(t, fstest.MapFS{
 		"top.yaml":          {Data: []byte("base: {'*': [web]}\n")},
-		"settings/web.yaml": {Data: []byte("schedule:\n  beat: {module: test.ping, interval: 5s}\n")},
+		"settings/web.yaml": {Data: []byte("schedule:\n  beat: {module: test.ping, interval: 1m}\n")},
 	})
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		w.t, w.bus = t, b
@@ -89,6 +89,9 @@ func TestNoMasterCommitsForAPersonOnACommitThatIsNotAccepted(t *testing.T) {
 }
 
 func TestNoMasterRemovesASpentEntryOnACommitThatIsNotAccepted(t *testing.T) {
+	if testing.Short() {
+		t.Skip("hours of a bus")
+	}
 	inSignedFleet(t, func(s *signedFleet) {
 		s.master("m1")
 		s.peel("a")

@@ -25,7 +25,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/top"
 )
 
-var pureSeeds = flag.Int("walk.pure", 20, "random histories of 200 steps of the pure functions")
+var pureSeeds = flag.Int("walk.pure", 6, "random histories of 200 steps of the pure functions")
 
 // TestRandomHistoriesOfThePureParts is [TestRandomHistories] without bus, repo and compiler: it calls decide.Next, the orders
 // and the steps of rollouts, and does at once what they say.

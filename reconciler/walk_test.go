@@ -21,7 +21,7 @@ import (
 )
 
 var (
-	walkSeeds = flag.Int("walk.seeds", 10, "random histories of the reconciler")
+	walkSeeds = flag.Int("walk.seeds", 3, "random histories of the reconciler")
 	walkSeed  = flag.Uint64("walk.seed", 1, "the first of them")
 	walkSteps = flag.Int("walk.steps", 40, "of each")
 	walkAll   = flag.Bool("walk.all", false, "go on after the first violation of a history, and do not shrink it")

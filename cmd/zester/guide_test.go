@@ -17,6 +17,9 @@ import (
 var typedIn = regexp.MustCompile("(?m)(?:`|^|\\$\\(|until |! )zester ([^`|)\n#]*)")
 
 func TestTheDocumentsNameOnlyCommandsAndFlagsThatExist(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it reads text")
+	}
 	t.Parallel()
 	files := []string{"../../README.md", "../../SECURITY.md", "../../CONTRIBUTING.md", "../../examples/scale/README.md"}
 	for _, topic := range guide.Topics() {

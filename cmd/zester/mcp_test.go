@@ -305,6 +305,9 @@ func TestAnAssistantActsWithinItsLimitAndWhatIsBeyondWaitsForAPerson(t *testing.
 
 // TestEachRoleMayUseItsToolsAlone tries each tool with the credential of each role. The server that runs them allows all.
 func TestEachRoleMayUseItsToolsAlone(t *testing.T) {
+	if testing.Short() {
+		t.Skip("many processes")
+	}
 	t.Parallel()
 	f, err := startWriter(t, propose.Direct)
 	if err != nil {

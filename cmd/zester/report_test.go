@@ -54,6 +54,9 @@ func TestAReturnThatComesRightAfterTheEndIsPrintedInEveryForm(t *testing.T) {
 
 // The returns are 16 MiB altogether: none may stay in memory when it is printed, however many there are.
 func TestPrintedReturnsAreNotKeptInMemory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it measures memory")
+	}
 	const targets, most = 1000, 4 << 20
 	id := func(i int) target.PeelID { return target.PeelID(fmt.Sprintf("peel-%05d", i)) }
 	rows := func() iter.Seq2[job.Row, error] {

@@ -2,6 +2,7 @@ package scheduler_test
 
 import (
 	"context"
+	"flag"
 	"log/slog"
 	"slices"
 	"strings"
@@ -17,6 +18,8 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/schedule/entryyaml"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
+
+var seeds = flag.Uint64("seeds", 1, "how many times its usual number of seeds each random test takes")
 
 // A host is a scheduler in a bubble, with an Exec that takes the time it is told and records what it was asked.
 type host struct {

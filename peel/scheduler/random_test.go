@@ -40,7 +40,7 @@ func TestRandomReloadsNeitherLoseNorDoubleARunOfAnUntouchedEntry(t *testing.T) {
 		}
 		h.shut()
 	})
-	for seed := range uint64(12) {
+	for seed := range 3 * *seeds {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := rand.New(rand.NewPCG(seed, 0))
@@ -75,7 +75,7 @@ func others(r *rand.Rand) string {
 
 // Whatever happens to an entry, it never has more runs in flight than its limit, nor two runs of one nominal time.
 func TestRandomReloadsOfAnEntryKeepItsLimits(t *testing.T) {
-	for seed := range uint64(12) {
+	for seed := range 3 * *seeds {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := rand.New(rand.NewPCG(seed, 1))
@@ -114,7 +114,7 @@ func TestRandomReloadsOfAnEntryKeepItsLimits(t *testing.T) {
 
 // Whatever people order and settings say, no limit is exceeded, every fire has one fate, and the peel stops.
 func TestRandomOrdersAndSettingsKeepTheLimitOfAGroup(t *testing.T) {
-	for seed := range uint64(4) {
+	for seed := range *seeds {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := rand.New(rand.NewPCG(seed, 2))
@@ -192,7 +192,7 @@ func TestRandomRestartsAndClockStepsNeitherLoseNorDoubleAFire(t *testing.T) {
         cron: {module: test.ping, cron: "30 0-23 * * *", catch_up: run_all, maxrunning: 50, splay: 5m}
         epoch: {module: test.ping, interval: 1h, interval_from: epoch, catch_up: run_all, maxrunning: 50}
         long: {module: test.ping, cron: "15 0-23 * * *", catch_up: run_all, if_running: queue}`
-	for seed := range uint64(24) {
+	for seed := range 6 * *seeds {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r, steps := rand.New(rand.NewPCG(seed, 3)), seed%2 > 0

@@ -118,7 +118,7 @@ func simulated(seed uint64, from time.Time, set schedule.Set, r *rand.Rand) (*ac
 // A simulation does what real schedulers do, fire by fire, also where they are killed and where daylight saving begins.
 func TestASimulationDoesWhatSchedulersDo(t *testing.T) {
 	runs, missed := 0, uint64(0)
-	for seed := range uint64(16) {
+	for seed := range 4 * *seeds {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				time.Sleep(time.Until(time.Date(2000, 4, 1, 12, 0, 0, 0, time.UTC))) // clocks change in New York in the night
@@ -152,7 +152,7 @@ func TestASimulationDoesWhatSchedulersDo(t *testing.T) {
 			})
 		})
 	}
-	if runs < 10_000 || missed < 100 {
+	if runs < 2_500*int(*seeds) || missed < 25**seeds {
 		t.Errorf("only %d attempts and %d missed fires were compared", runs, missed)
 	}
 }

@@ -563,7 +563,7 @@ func TestRandomStopsAndSuspendsLoseNoFireFromTheTally(t *testing.T) {
         hours: {module: test.ping, cron: "*/20 * * * *", only_between: "06:00-18:00", catch_up: run_once, if_running: cancel}
         failing: {module: test.ping, cron: "5 * * * *", breaker: {threshold: 2, reset_after: 3h}}
         newyork: {module: test.ping, cron: "30 */2 * * *", timezone: America/New_York, start_deadline: 30m}`
-	for seed := range uint64(6) {
+	for seed := range 2 * *seeds {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := rand.New(rand.NewPCG(seed, 14))
