@@ -279,3 +279,16 @@ func age(t *testing.T, creds string) string {
 	}
 	return old
 }
+
+// A shell in which somebody works with a fleet has variables of the command line. A peel that is started there reads none.
+func TestAPeelReadsNoVariableOfTheCommandLine(t *testing.T) {
+	t.Parallel()
+	for variable, taken := range map[string]bool{"ZESTER_WORKERS": false, "ZESTER_PEEL_WORKERS": true} {
+		cmd := exec.Command(programs(t)+"zester-peel", "--id", "web-01", "--check")
+		cmd.Env = []string{variable + "=0"}
+		out, err := cmd.CombinedOutput()
+		if refused := err != nil && strings.Contains(string(out), "cannot run 0 workers"); refused != taken {
+			t.Errorf("%s is read: %v, want %v: %v, %s", variable, refused, taken, err, out)
+		}
+	}
+}

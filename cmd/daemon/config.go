@@ -45,10 +45,10 @@ func (p *program) source(name string) string {
 	if given {
 		return "the flag --" + name
 	}
-	if _, ok := os.LookupEnv(variable(name)); ok {
-		return "the variable " + variable(name)
+	if _, ok := os.LookupEnv(p.prefix.variable(name)); ok {
+		return "the variable " + p.prefix.variable(name)
 	}
-	file := cmp.Or(*path, os.Getenv(variable("config")))
+	file := cmp.Or(*path, os.Getenv(p.prefix.variable("config")))
 	if data, err := os.ReadFile(file); err == nil {
 		if node, err := strictyaml.Parse(file, data); err == nil && node.Get(strings.ReplaceAll(name, "-", "_")) != nil {
 			return "the file " + file
@@ -57,16 +57,19 @@ func (p *program) source(name string) string {
 	return "the default"
 }
 
+// A prefix is the beginning of the names of a program's environment variables, such as ZESTER_PEEL_.
+type prefix string
+
 // variable returns the environment variable for a flag.
-func variable(name string) string {
-	return "ZESTER_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
+func (p prefix) variable(name string) string {
+	return string(p) + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
 }
 
-// load sets the values in cfg from the file named by --config or ZESTER_CONFIG, from the environment and from args. check is
+// load sets the values in cfg from the file named by --config or the variable of that flag, from the environment and from args. check is
 // true with --check. The error is [flag.ErrHelp] for --help, and a *usageError for wrong flags.
-func load(args []string, cfg Config) (check bool, err error) {
+func load(args []string, env prefix, cfg Config) (check bool, err error) {
 	fs, path := flags(cfg, &check)
-	if err := scan(fs, args); err != nil {
+	if err := scan(fs, env, args); err != nil {
 		return false, err
 	}
 	if fs.NArg() > 0 {
@@ -78,7 +81,7 @@ func load(args []string, cfg Config) (check bool, err error) {
 	if err := readFile(*path, cfg); err != nil {
 		return false, err
 	}
-	return check, scan(fs, args) // again, because the file may have replaced values of the environment and the flags
+	return check, scan(fs, env, args) // again, because the file may have replaced values of the environment and the flags
 }
 
 // flags returns the flags of cfg, with --config and --check.
@@ -93,20 +96,20 @@ func flags(cfg Config, check *bool) (fs *flag.FlagSet, path *string) {
 
 func (p *program) help() {
 	fs, _ := flags(p.defaults(), new(bool))
-	fmt.Fprintf(p.out, "usage: %s [flags]\n\nEvery flag can be given as a variable too: --data-dir as ZESTER_DATA_DIR.\n"+
-		"Flags win over variables, and both over the file.\n\n", p.name)
+	fmt.Fprintf(p.out, "usage: %s [flags]\n\nEvery flag can be given as a variable too: --data-dir as %s.\n"+
+		"Flags win over variables, and both over the file.\n\n", p.name, p.prefix.variable("data-dir"))
 	fs.SetOutput(p.out)
 	fs.PrintDefaults()
 }
 
 // scan sets flags from the environment and then from args.
-func scan(fs *flag.FlagSet, args []string) error {
+func scan(fs *flag.FlagSet, env prefix, args []string) error {
 	var errs []error
 	fs.VisitAll(func(f *flag.Flag) {
-		env := variable(f.Name)
-		if v, ok := os.LookupEnv(env); ok {
+		name := env.variable(f.Name)
+		if v, ok := os.LookupEnv(name); ok {
 			if err := fs.Set(f.Name, v); err != nil {
-				errs = append(errs, fmt.Errorf("cannot use %s=%q: %w", env, v, err))
+				errs = append(errs, fmt.Errorf("cannot use %s=%q: %w", name, v, err))
 			}
 		}
 	})

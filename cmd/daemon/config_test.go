@@ -92,7 +92,7 @@ func TestALaterSourceWins(t *testing.T) {
 				c.args = append(c.args, "--config="+write(t, c.file))
 			}
 			got := newSample()
-			check, err := load(c.args, got)
+			check, err := load(c.args, "ZESTER_", got)
 			if err != nil || check {
 				t.Fatalf("check is %v, error %v", check, err)
 			}
@@ -107,12 +107,21 @@ func TestTheFileCanBeNamedByAVariable(t *testing.T) {
 	t.Setenv("ZESTER_CONFIG", write(t, "repo: named by the variable\n"))
 	t.Setenv("ZESTER_CHECK", "true")
 	got := newSample()
-	check, err := load(nil, got)
+	check, err := load(nil, "ZESTER_", got)
 	if err != nil || !check || got.Repo != "named by the variable" {
 		t.Errorf("check %v, repo %q, error %v", check, got.Repo, err)
 	}
-	if _, err := load([]string{"--config", write(t, "repo: named by the flag\n")}, got); err != nil || got.Repo != "named by the flag" {
+	if _, err := load([]string{"--config", write(t, "repo: named by the flag\n")}, "ZESTER_", got); err != nil || got.Repo != "named by the flag" {
 		t.Errorf("repo %q, error %v", got.Repo, err)
+	}
+}
+
+func TestAProgramReadsOnlyVariablesWithItsPrefix(t *testing.T) {
+	t.Setenv("ZESTER_REPO", "of another program")
+	t.Setenv("ZESTER_SAMPLE_REPLICAS", "2")
+	got := newSample()
+	if _, err := load(nil, "ZESTER_SAMPLE_", got); err != nil || got.Repo != "default" || got.Replicas != 2 {
+		t.Errorf("repo %q, replicas %d, error %v", got.Repo, got.Replicas, err)
 	}
 }
 
@@ -148,7 +157,7 @@ func TestBadValuesAreNamedWhereTheyStand(t *testing.T) {
 			if c.file != "" {
 				c.args = append(c.args, "--config="+write(t, c.file))
 			}
-			_, err := load(c.args, newSample())
+			_, err := load(c.args, "ZESTER_", newSample())
 			if err == nil {
 				t.Fatal("taken")
 			}

@@ -2,7 +2,8 @@
 // [Main] from the main function.
 //
 // The configuration is read from a file, then from the environment, then from flags; the last value wins. Every flag
-// --some-name can be given as the variable ZESTER_SOME_NAME.
+// --some-name can be given as a variable: ZESTER_SOME_NAME of a master, ZESTER_PEEL_SOME_NAME of a peel. The command zester
+// reads the names of masters too; a peel must not, because a shell in which somebody works with a fleet has them.
 //
 // SIGTERM and SIGINT stop the daemon in order; a second one ends the process at once. SIGHUP reads the configuration again
 // and applies the log level; other changes need a restart. The exit code is 0 after a stop by a signal, 1 after an error of
@@ -53,16 +54,17 @@ type Daemon struct {
 	Run func(ctx context.Context, ready func()) error
 }
 
-// Main runs the program with the arguments in os.Args and returns the exit code. defaults returns a configuration with the
-// default values.
-func Main(name string, defaults func() Config) int {
-	p := program{name: name, args: os.Args[1:], defaults: defaults, out: os.Stdout, errOut: os.Stderr}
+// Main runs the program with the arguments in os.Args and returns the exit code. The names of its environment variables begin
+// with env. defaults returns a configuration with the default values.
+func Main(name, env string, defaults func() Config) int {
+	p := program{name: name, prefix: prefix(env), args: os.Args[1:], defaults: defaults, out: os.Stdout, errOut: os.Stderr}
 	return p.main()
 }
 
 // A program is one invocation.
 type program struct {
 	name        string
+	prefix      prefix
 	args        []string
 	defaults    func() Config
 	out, errOut io.Writer
@@ -76,7 +78,7 @@ func (p *program) main() int {
 	defer signal.Stop(hups)
 
 	cfg := p.defaults()
-	check, err := load(p.args, cfg)
+	check, err := load(p.args, p.prefix, cfg)
 	if errors.Is(err, flag.ErrHelp) {
 		p.help()
 		return exitOK
@@ -130,7 +132,7 @@ func (p *program) run(d Daemon, hups <-chan os.Signal, log *slog.Logger) int {
 // reload applies the settings that can change without a restart.
 func (p *program) reload(log *slog.Logger) {
 	again := p.defaults()
-	if _, err := load(p.args, again); err != nil {
+	if _, err := load(p.args, p.prefix, again); err != nil {
 		log.Error("configuration not read again, the earlier one stays in force", "err", err)
 		return
 	}

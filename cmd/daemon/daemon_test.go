@@ -16,7 +16,7 @@ import (
 func invoke(t *testing.T, run work, args ...string) (code int, out, errOut string) {
 	t.Helper()
 	var o, e bytes.Buffer
-	p := program{name: "zester-sample", args: args, out: &o, errOut: &e, defaults: func() Config {
+	p := program{name: "zester-sample", prefix: "ZESTER_", args: args, out: &o, errOut: &e, defaults: func() Config {
 		s := newSample()
 		s.work = &run
 		return s
@@ -72,7 +72,7 @@ func TestFlawsFailACheckAndNotAStart(t *testing.T) {
 	}
 	for args, want := range map[string]int{"--check": 1, "--replicas=1": 0} {
 		var out, errOut bytes.Buffer
-		p := program{name: "zester-sample", args: []string{args}, out: &out, errOut: &errOut, defaults: func() Config {
+		p := program{name: "zester-sample", prefix: "ZESTER_", args: []string{args}, out: &out, errOut: &errOut, defaults: func() Config {
 			s := newSample()
 			s.work, s.odd = &run, errors.New("sample.yaml:3:1: an odd entry")
 			return s

@@ -13,5 +13,5 @@ func main() {
 	if pulls.IsWorker() {
 		os.Exit(pulls.Work(os.Stdin, os.Stdout))
 	}
-	os.Exit(daemon.Main("zester-master", defaults))
+	os.Exit(daemon.Main("zester-master", "ZESTER_", defaults))
 }

@@ -7,4 +7,4 @@ import (
 	"github.com/seed-c01c3da5/zester/cmd/daemon"
 )
 
-func main() { os.Exit(daemon.Main("zester-peel", defaults)) }
+func main() { os.Exit(daemon.Main("zester-peel", "ZESTER_PEEL_", defaults)) }
