@@ -248,7 +248,7 @@ func (d *decoder) structure(n *Node, v reflect.Value, p *path) {
 		sub.key = pair.Key
 		index, ok := l.fields[pair.Key]
 		if !ok {
-			d.refuse(pair.KeyPos, sub, "unknown key%s", Suggest(pair.Key, l.names))
+			d.refuse(pair.KeyPos, sub, "unknown key%s", SuggestKey(pair.Key, l.names))
 			continue
 		}
 		d.value(pair.Value, v.FieldByIndex(index), sub)

@@ -124,6 +124,7 @@ func TestDecodeRefusesWithPathPositionAndMend(t *testing.T) {
 		"labels: {a: ~}":                  `f.yaml:1:13: labels.a: must not be null`,
 		"inner: {batch: x}":               `f.yaml:1:16: inner.batch: must be a whole number, not a string (x)`,
 		"waves:\n- batch: 1\n- batsh: 1":  `f.yaml:3:3: waves[1].batsh: unknown key; did you mean "batch"?`,
+		"inner: {size: 1}":                `f.yaml:1:9: inner.size: unknown key; the keys are batch`,
 		"inner: 3":                        `f.yaml:1:8: inner: must be a map, not a whole number (3)`,
 		"[a]":                             `f.yaml:1:1: must be a map, not a list`,
 		"zzz: 1\nname: 1":                 "f.yaml:1:1: zzz: unknown key\nf.yaml:2:7: name: must be a string, not a whole number (1); put it in quotes",

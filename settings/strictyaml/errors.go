@@ -72,6 +72,16 @@ func Suggest(name string, known []string) string {
 	return fmt.Sprintf("; did you mean %q?", best)
 }
 
+// SuggestKey is [Suggest] for a key of a map. If no known key is similar and there are at most 8, it lists them.
+func SuggestKey(name string, known []string) string {
+	const most = 8
+	text := Suggest(name, known)
+	if text != "" || len(known) == 0 || len(known) > most {
+		return text
+	}
+	return "; the keys are " + strings.Join(known, ", ")
+}
+
 // abbreviated returns the only known name that begins with the same letter as short and contains all letters of short in
 // their order, or "".
 func abbreviated(short string, known []string) (full string) {

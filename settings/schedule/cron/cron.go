@@ -164,6 +164,9 @@ func parseFields(words []string) (spec, error) {
 	for i, f := range fields {
 		var err error
 		if checked[i], err = f.check(words[i]); err != nil {
+			if strings.HasPrefix(err.Error(), words[i]+" ") || strings.HasPrefix(err.Error(), strconv.Quote(words[i])+" ") {
+				return spec{}, fmt.Errorf("%s %w", f.name, err) // it begins with the field
+			}
 			return spec{}, fmt.Errorf("%s %q: %w", f.name, words[i], err)
 		}
 		star[i] = checked[i][0] == '*'

@@ -141,7 +141,7 @@ func object(name string, required []string, keys ...field) field {
 			i := slices.IndexFunc(keys, func(f field) bool { return f.name == pair.Key })
 			switch {
 			case i < 0:
-				p.refuse(pair.KeyPos, "unknown key%s", strictyaml.Suggest(pair.Key, names(keys)))
+				p.refuse(pair.KeyPos, "unknown key%s", strictyaml.SuggestKey(pair.Key, names(keys)))
 			case pair.Value.Kind != strictyaml.Null:
 				keys[i].set(p, pair.Value)
 			}

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
 type parser struct {
@@ -35,7 +37,8 @@ func (p *parser) unknown() error {
 	if p.done() {
 		return fmt.Errorf("the phrase ends too early, after %q", p.words[len(p.words)-1].written)
 	}
-	return fmt.Errorf("%q is not understood", p.words[p.at].written)
+	w := p.words[p.at]
+	return fmt.Errorf("%q is not understood%s", w.written, strictyaml.Suggest(w.low, vocabulary()))
 }
 
 func (p *parser) clause() error {

@@ -166,6 +166,8 @@ func TestTheFirstWordNotUnderstoodIsNamed(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                               `the phrase is empty; write it like "every monday at 9am"`,
 		"nada":                           `"nada" is not understood`,
+		"every tuseday at 9am":           `"tuseday" is not understood; did you mean "tuesday"?`,
+		"evry monday at 9am":             `"evry" is not understood; did you mean "every"?`,
 		"every Fnord at 9am":             `"Fnord" is not understood`,
 		"every monday at 9am please":     `"please" is not understood`,
 		"every monday at":                `the phrase ends too early, after "at"`,

@@ -69,6 +69,27 @@ var numbers = []string{"zero", "one", "two", "three", "four", "five", "six", "se
 
 var ordinals = []string{"", "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth", "eleventh", "twelfth"}
 
+// vocabulary returns the long words of phrases, for suggestions.
+func vocabulary() []string {
+	words := []string{"every", "between", "starting", "weekday", "weekdays", "weekend", "noon", "midnight"}
+	words = append(words, ordinals[1:]...)
+	for _, known := range []map[string]unit{units, adverbs} {
+		for w := range known {
+			if len(w) > 4 || w == "hour" || w == "week" || w == "year" {
+				words = append(words, w)
+			}
+		}
+	}
+	slices.Sort(words) // so that the suggestion is always the same
+	for day := time.Sunday; day <= time.Saturday; day++ {
+		words = append(words, strings.ToLower(day.String()))
+	}
+	for month := time.January; month <= time.December; month++ {
+		words = append(words, strings.ToLower(month.String()))
+	}
+	return words
+}
+
 func weekdayOf(w string) (int, bool) {
 	w = strings.TrimSuffix(w, "s")
 	for day := time.Sunday; day <= time.Saturday; day++ {

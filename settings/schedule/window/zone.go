@@ -28,7 +28,7 @@ func Zone(name string) (*time.Location, error) {
 	}
 	zone, err := time.LoadLocation(name)
 	if err != nil {
-		return nil, fmt.Errorf("zone %q is unknown; name an IANA zone such as Europe/London", name)
+		return nil, fmt.Errorf("zone %q is unknown; name an IANA zone such as Europe/London (timedatectl list-timezones prints them)", name)
 	}
 	loaded.Store(name, zone)
 	return zone, nil
