@@ -2,9 +2,11 @@ package peel
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/catalogue"
@@ -12,6 +14,7 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/module"
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
+	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
@@ -130,7 +133,12 @@ func (p *Peel) stateOf(ctx context.Context, call module.Call) (scheduler.EntrySt
 	}
 	i := slices.IndexFunc(states, func(s scheduler.EntryState) bool { return s.Name == call.Args["entry"] })
 	if i < 0 {
-		return scheduler.EntryState{}, fmt.Errorf("%w: %q", scheduler.ErrNoEntry, call.Args["entry"])
+		var names []string
+		for _, s := range states {
+			names = append(names, s.Name)
+		}
+		name, _ := call.Args["entry"].(string)
+		return scheduler.EntryState{}, fmt.Errorf("%w: %q%s", scheduler.ErrNoEntry, name, strictyaml.Suggest(name, names))
 	}
 	return states[i], nil
 }
@@ -208,18 +216,49 @@ func (p *Peel) scheduleNext(ctx context.Context, args entryArgs) (any, error) {
 }
 
 func (p *Peel) scheduleRun(ctx context.Context, args entryArgs) (any, error) {
-	return true, p.sched.Start(ctx, args.Entry, args.user)
+	return "started", p.placed(args.Entry, p.sched.Start(ctx, args.Entry, args.user))
 }
 
 func (p *Peel) schedulePause(ctx context.Context, args entryArgs) (any, error) {
-	return true, p.sched.Pause(ctx, args.Entry, args.order(p.o.Clock().Wall))
+	pause, end := args.order(p.o.Clock().Wall), "it is resumed"
+	if !pause.Until.IsZero() {
+		end = pause.Until.UTC().Format(time.RFC3339)
+	}
+	return "paused until " + end, p.sched.Pause(ctx, args.Entry, pause)
 }
 
 func (p *Peel) scheduleResume(ctx context.Context, args entryArgs) (any, error) {
-	return true, p.sched.Resume(ctx, args.Entry, args.user)
+	call := module.Call{Args: map[string]any{"entry": args.Entry}}
+	before, _ := p.stateOf(ctx, call) // Resume returns the error
+	if err := p.sched.Resume(ctx, args.Entry, args.user); err != nil {
+		return nil, err
+	}
+	after, err := p.stateOf(ctx, call)
+	text := "resumed"
+	if before.Paused == nil && before.Skip == nil && before.State != rules.StateFailing {
+		text = "it was not paused"
+	}
+	switch {
+	case err != nil:
+		return text, nil
+	case after.State != rules.StateActive:
+		text += "; it is " + strings.TrimSuffix(string(after.State)+": "+after.Why, ": ")
+	case !after.NextFire.IsZero():
+		text += "; the next fire is at " + after.NextFire.UTC().Format(time.RFC3339)
+	}
+	return text, nil
+}
+
+// placed adds to the error about an entry that cannot fire where the entry is written.
+func (p *Peel) placed(entry string, err error) error {
+	o := p.originOf(entry)
+	if errors.Is(err, scheduler.ErrNotActive) && o.File != "" {
+		return fmt.Errorf("%w; the entry is in %s:%d", err, o.File, o.Line)
+	}
+	return err
 }
 
 func (p *Peel) scheduleSkip(ctx context.Context, args entryArgs) (any, error) {
 	nominal, err := p.sched.Skip(ctx, args.Entry, args.order(p.o.Clock().Wall))
-	return map[string]time.Time{"skipped": nominal}, err
+	return map[string]time.Time{"skipped": nominal}, p.placed(args.Entry, err)
 }

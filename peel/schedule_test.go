@@ -228,19 +228,25 @@ func TestEntriesArePausedResumedSkippedAndRunByHand(t *testing.T) {
 			function string
 			args     map[string]any
 			state    string
+			want     string
 		}{
-			{"schedule.pause", map[string]any{"entry": "beat", "reason": "disk", "for": "2h"}, "paused_manual"},
-			{"schedule.resume", map[string]any{"entry": "beat"}, "active"},
-			{"schedule.skip", map[string]any{"entry": "beat"}, "active"},
+			{"schedule.resume", map[string]any{"entry": "beat"}, "active", "it was not paused; the next fire is at 2026-01-01T01:00:00Z"},
+			{"schedule.pause", map[string]any{"entry": "beat"}, "paused_manual", "paused until it is resumed"},
+			{"schedule.pause", map[string]any{"entry": "beat", "reason": "disk", "for": "2h"}, "paused_manual", "paused until 2026-01-01T02:00:00Z"},
+			{"schedule.resume", map[string]any{"entry": "beat"}, "active", "resumed; the next fire is at 2026-01-01T01:00:00Z"},
+			{"schedule.skip", map[string]any{"entry": "beat"}, "active", "map[skipped:2026-01-01 01:00:00 +0000 UTC]"},
+			{"schedule.resume", map[string]any{"entry": "beat"}, "active", "resumed; the next fire is at 2026-01-01T01:00:00Z"},
 		} {
-			if r := b.call(c.function, c.args); !r.Success {
+			if r := b.call(c.function, c.args); !r.Success || fmt.Sprint(r.Data) != c.want {
 				t.Errorf("%s: %+v", c.function, r)
 			}
 			if e := b.entry("beat"); e["state"] != c.state {
 				t.Errorf("after %s: %v", c.function, e)
 			}
 		}
-		b.ask(wire.Request{Function: "schedule.run", Args: map[string]any{"entry": "beat"}, Epoch: 1})
+		if r := b.call("schedule.run", map[string]any{"entry": "beat"}); r.Data != "started" {
+			t.Errorf("%+v", r)
+		}
 		if r := b.reported(); r.Trigger != wire.TriggerManual || !r.Success {
 			t.Errorf("%+v", r)
 		}
@@ -292,9 +298,10 @@ func TestTheScheduleShowsNextTimesAndHistory(t *testing.T) {
 func TestBadArgumentsForEntriesAreRefused(t *testing.T) {
 	run(t, func(b *bench) {
 		b.start()
-		b.give(1, "schedule:\n  e: {module: test.sleep, args: {duration: 1h}, interval: 24h}\n")
+		b.give(1, "schedule:\n  e: {module: test.sleep, args: {duration: 1h}, interval: 24h}\n  off: {module: test.ping, interval: 1h, enabled: false}\n  off2: {module: test.ping, interval: 1h}\n")
 		synctest.Wait()
 		b.call("schedule.run", map[string]any{"entry": "e"})
+		b.call("schedule.pause", map[string]any{"entry": "off2", "reason": "disk"})
 		for _, c := range []struct {
 			function string
 			args     map[string]any
@@ -302,6 +309,11 @@ func TestBadArgumentsForEntriesAreRefused(t *testing.T) {
 		}{
 			{"schedule.run", map[string]any{"entry": "e"}, `cannot run "e": the entry runs already`},
 			{"schedule.pause", map[string]any{"entry": "x"}, `cannot pause "x": there is no such entry in the schedule`},
+			{"schedule.run", map[string]any{"entry": "of"}, `cannot run "of": there is no such entry in the schedule; did you mean "off"?`},
+			{"schedule.history", map[string]any{"entry": "off3"}, `there is no such entry in the schedule: "off3"; did you mean "off"?`},
+			{"schedule.run", map[string]any{"entry": "off"}, `cannot run "off": the entry is not active: its field enabled is false`},
+			{"schedule.skip", map[string]any{"entry": "off"}, `cannot skip a run of "off": the entry is not active: its field enabled is false`},
+			{"schedule.run", map[string]any{"entry": "off2"}, `cannot run "off2": the entry is not active: paused: disk`},
 			{"schedule.history", map[string]any{"entry": "x"}, `there is no such entry in the schedule: "x"`},
 			{"schedule.pause", map[string]any{"entry": "e", "for": "0s"}, "for must be more than 0, not 0s"},
 			{"schedule.skip", map[string]any{"entry": "e", "reason": strings.Repeat("x", 257)}, "reason may have 256 bytes"},

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
 // Errors of the commands below.
@@ -61,7 +63,7 @@ func (o *owner) resume(e *entry, now rules.Instant, by string) {
 func (s *Scheduler) Skip(ctx context.Context, name string, skip history.Override) (nominal time.Time, err error) {
 	err = s.order(ctx, "skip a run of", name, func(o *owner, e *entry) error {
 		if !e.IsActive() || e.Next.Trigger == "" {
-			return ErrNotActive
+			return o.notActive(e)
 		}
 		skip.At = o.s.now().Wall
 		e.Skip = &skip
@@ -78,7 +80,7 @@ func (s *Scheduler) Skip(ctx context.Context, name string, skip history.Override
 func (s *Scheduler) Start(ctx context.Context, name, by string) error {
 	return s.command(ctx, "run", name, func(o *owner, e *entry) error {
 		if !e.IsActive() {
-			return ErrNotActive
+			return o.notActive(e)
 		}
 		now := o.s.now()
 		o.finishEnded()
@@ -140,11 +142,13 @@ func (s *Scheduler) order(ctx context.Context, what, name string, f func(*owner,
 
 // command calls f with an entry of the schedule. what names the command in errors.
 func (s *Scheduler) command(ctx context.Context, what, name string, f func(*owner, *entry) error) error {
-	refused := ErrNoEntry
+	var refused error
 	err := s.do(ctx, func(o *owner) {
 		if e := o.entries[name]; e != nil && e.Spec != nil {
 			refused = f(o, e)
 			o.Dirty = true
+		} else {
+			refused = o.noEntry(name)
 		}
 	})
 	if err == nil {
@@ -154,4 +158,25 @@ func (s *Scheduler) command(ctx context.Context, what, name string, f func(*owne
 		return fmt.Errorf("cannot %s %q: %w", what, name, err)
 	}
 	return nil
+}
+
+// noEntry returns an error with a suggestion: the name of an entry that the schedule has.
+func (o *owner) noEntry(name string) error {
+	var names []string
+	for known, e := range o.entries {
+		if e.Spec != nil {
+			names = append(names, known)
+		}
+	}
+	slices.Sort(names)
+	return fmt.Errorf("%w%s", ErrNoEntry, strictyaml.Suggest(name, names))
+}
+
+// notActive returns the error about an entry that cannot fire, with the reason.
+func (o *owner) notActive(e *entry) error {
+	state, why := e.State(o.s.now(), e.hasAllRuns())
+	if state == rules.StateDisabled {
+		why = "its field enabled is false"
+	}
+	return fmt.Errorf("%w: %s", ErrNotActive, why)
 }
