@@ -22,6 +22,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"reflect"
 	"strings"
 	"time"
 
@@ -70,8 +71,8 @@ type Options struct {
 // A server has what the tools of one [sdk.Server] share.
 type server struct {
 	Options
-	tools map[string]bool // those that may be called
-	slots chan struct{}   // one for each call that runs
+	tools map[string][]string // the arguments of the tools that may be called
+	slots chan struct{}       // one for each call that runs
 }
 
 // A call is one call of a tool.
@@ -87,7 +88,7 @@ func New(o Options) *sdk.Server {
 	if o.acted == nil {
 		o.acted = newActed()
 	}
-	s := &server{Options: o, tools: map[string]bool{}, slots: make(chan struct{}, callsAtOne)}
+	s := &server{Options: o, tools: map[string][]string{}, slots: make(chan struct{}, callsAtOne)}
 	m := sdk.NewServer(&sdk.Implementation{Name: "zester", Version: o.Version}, &sdk.ServerOptions{
 		Instructions: instructed, Capabilities: &sdk.ServerCapabilities{}, SchemaCache: schemas,
 	})
@@ -110,7 +111,7 @@ func add[In any](s *server, m *sdk.Server, scope credential.Scope, name, doc str
 	}
 	acts := scope == credential.ScopeDispatch
 	no := false
-	s.tools[name] = true
+	s.tools[name] = argumentsOf(reflect.TypeFor[In]())
 	sdk.AddTool(m, &sdk.Tool{
 		Name: name, Description: doc,
 		Annotations: &sdk.ToolAnnotations{ReadOnlyHint: scope == credential.ScopeRead, DestructiveHint: &acts, OpenWorldHint: &no},
@@ -141,8 +142,27 @@ func (s *server) guard(next sdk.MethodHandler) sdk.MethodHandler {
 		if err := s.record(ctx, called); err != nil {
 			return failed(err), nil
 		}
-		return next(ctx, method, req)
+		result, err := next(ctx, method, req)
+		if r, ok := result.(*sdk.CallToolResult); ok && r.IsError && r.GetError() != nil && strings.HasPrefix(r.GetError().Error(), invalidArguments) {
+			name := called.Params.Name
+			return failed(fmt.Errorf("%w; the arguments of %s are: %s", r.GetError(), name, strings.Join(s.tools[name], ", "))), nil
+		}
+		return result, err
 	}
+}
+
+// invalidArguments begins the error of the library about arguments that a tool does not take.
+const invalidArguments = `validating "arguments"`
+
+// argumentsOf returns the names of the arguments of a tool that takes a t. It is not nil.
+func argumentsOf(t reflect.Type) []string {
+	names := []string{}
+	for _, f := range reflect.VisibleFields(t) {
+		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" && name != "-" {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // record writes the call into the audit log. The error says why the call must not be carried out.
@@ -151,7 +171,7 @@ func (s *server) record(ctx context.Context, req *sdk.CallToolRequest) error {
 	entry := audit.Call{Tool: audit.ToolName(name), Agent: agentOf(req), Args: audit.Bounded(shownArgs(args), audit.MaxCallArgs)}
 	var refused error
 	switch {
-	case !s.tools[name]:
+	case s.tools[name] == nil:
 		refused = fmt.Errorf("there is no tool %.64q here: its name is wrong, or the credential or zester mcp does not allow it", name)
 	case len(args) > maxArgs:
 		refused = fmt.Errorf("the arguments have %d bytes, the limit is %d", len(args), maxArgs)

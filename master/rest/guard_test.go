@@ -200,7 +200,7 @@ func TestNobodyComesInWithoutAToken(t *testing.T) {
 		ran := false
 		s.peel("web-01", nil, func(*nats.Conn, wire.Request) { ran = true })
 		admin := s.admin()
-		expired := s.token(credential.TokenRequest{Name: "expired", Scopes: []credential.Scope{credential.ScopeAdmin}, TTL: time.Second})
+		expired := s.token(credential.TokenRequest{Name: "expired", Scopes: []credential.Scope{credential.ScopeAdmin}, TTL: time.Minute})
 		revoked := s.token(credential.TokenRequest{Name: "revoked", Scopes: []credential.Scope{credential.ScopeAdmin}})
 		if _, err := s.tokens.Revoke(t.Context(), "revoked", "ann"); err != nil {
 			t.Fatal(err)
@@ -357,8 +357,8 @@ func TestWrongTokensLockOutNoValidOne(t *testing.T) {
 func TestWhoIsMistakenIsNotAGuesser(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
 		reader := s.reader()
-		ended := s.token(credential.TokenRequest{Name: "ended", Scopes: []credential.Scope{read}, TTL: time.Second})
-		time.Sleep(time.Second)
+		ended := s.token(credential.TokenRequest{Name: "ended", Scopes: []credential.Scope{read}, TTL: time.Minute})
+		time.Sleep(time.Minute)
 		for range 30 {
 			refused(t, s.ask(ended, "GET", "/api/v1/peels", nil), 401, "expired")
 			refused(t, s.ask("", "GET", "/api/v1/peels", nil), 401, "bearer token")

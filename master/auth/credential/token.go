@@ -124,6 +124,7 @@ type TokenRequest struct {
 }
 
 const (
+	minTokenTTL = time.Minute
 	maxTokenTTL = 10 * 366 * 24 * time.Hour
 	maxGrace    = 7 * 24 * time.Hour
 )
@@ -135,6 +136,9 @@ func (r *TokenRequest) Check() error {
 	}
 	if r.Hash == (Hash{}) {
 		return errors.New("it has no hash")
+	}
+	if r.TTL > 0 && r.TTL < minTokenTTL {
+		return fmt.Errorf("it would end after %v: %v is the least", r.TTL, minTokenTTL)
 	}
 	if r.TTL < 0 || r.TTL > maxTokenTTL {
 		return fmt.Errorf("it would end after %v: %v is the most", r.TTL, maxTokenTTL)
