@@ -3,6 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
+	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -10,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
 func (a *app) alertCommand() *cobra.Command {
@@ -193,6 +197,7 @@ The person and the reason are in the audit log.`,
 				if err != nil {
 					return hinted(err, api.CodeUnavailable, noAlertLeader)
 				}
+				a.warnMatchesNothing(cmd.Context(), client, q.Match)
 				return a.print(s, []string{s.ID}, func() error {
 					_, err := fmt.Fprintf(a.out, "silence %s of %s until %s\n", s.ID, plain(s.Match), when(s.Until))
 					return err
@@ -203,6 +208,35 @@ The person and the reason are in the audit log.`,
 	durationVar(cmd.Flags(), &q.For, "for", 0, "`TIME` until the silence ends, such as 2h")
 	cmd.Flags().StringVar(&q.Reason, "reason", "", "`REASON` to record, one line")
 	return cmd
+}
+
+// warnMatchesNothing says it if a silence matches no alert and no entry that masters know now. It may be for a later one.
+func (a *app) warnMatchesNothing(ctx context.Context, client *api.Client, match string) {
+	if strings.HasPrefix(match, "peel:") {
+		return
+	}
+	names := map[string]bool{}
+	alerts, err := client.AlertList(ctx, api.AlertsRequest{})
+	if err != nil {
+		return
+	}
+	for _, v := range alerts.Alerts {
+		rule, entry, _ := strings.Cut(v.ID, "/")
+		names[v.ID], names[rule], names[entry] = true, true, true
+	}
+	c, err := client.Coverage(ctx, api.CoverageRequest{Since: time.Now().Add(-time.Hour)})
+	if err != nil {
+		return
+	}
+	for _, r := range c.Rows {
+		names[r.Entry] = true
+	}
+	for name := range names {
+		if fits, _ := path.Match(match, name); fits {
+			return
+		}
+	}
+	fmt.Fprintf(a.errOut, "no alert and no entry that is known now matches %s%s\n", plain(match), strictyaml.Suggest(match, slices.Sorted(maps.Keys(names))))
 }
 
 func (a *app) alertUnsilenceCommand() *cobra.Command {

@@ -58,7 +58,7 @@ without a job. The same person runs it with the same command.`,
 			id, err := held.ParseID(args[0])
 			switch {
 			case err != nil:
-				return &failure{code: exitUsage, err: err, hint: "zester approve lists the actions that wait"}
+				return &failure{code: exitUsage, err: err, hint: "zester approve lists the actions that wait; zester sync approve lets a revision out"}
 			case reject && yes, all:
 				return usageError("--reject, --yes and --all do not go together: one action is approved or rejected")
 			}
@@ -98,6 +98,9 @@ func (a *app) listHeld(ctx context.Context, client *api.Client, all bool) error 
 	}
 	if len(actions) == 0 {
 		fmt.Fprintln(a.errOut, "no action waits for a person")
+	}
+	if s, err := client.SyncStatus(ctx); err == nil && s.Blocked != "" { // it is not known without a reconciler
+		fmt.Fprintf(a.errOut, "revision %s waits for zester sync approve %s\n", s.LastAttempted.Short(), shortHash(s.Blocked))
 	}
 	return a.show(actions, heldTable(actions))
 }

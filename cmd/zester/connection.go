@@ -225,6 +225,8 @@ func failureOf(err error) *failure {
 		f.code, f.hint = exitDenied, hintCredential
 	case api.CodeOf(err) == api.CodeForbidden:
 		f.code, f.hint = exitDenied, "zester auth user list shows the limits of each operator"
+	case isSyntax(err):
+		f.code = exitUsage
 	case api.CodeOf(err) == api.CodeUnreachable:
 		f.hint = "is the master running? --url and --data-dir say where to find it"
 	}
@@ -235,4 +237,10 @@ func failureOf(err error) *failure {
 		f.hint = bus.Hint
 	}
 	return f
+}
+
+// isSyntax reports whether an error is about the text of a target expression, found here or by a master.
+func isSyntax(err error) bool {
+	_, here := errors.AsType[*target.SyntaxError](err)
+	return here || api.CodeOf(err) == api.CodeInvalid && strings.Contains(err.Error(), "cannot parse target ")
 }

@@ -56,7 +56,7 @@ func TestCommonMistakesAreAnsweredWithWhatToDo(t *testing.T) {
 			`zester: cmd.run: argument cmd: unknown; did you mean "command"?` + "\n",
 		},
 		"a fact with =": {
-			append(local, "G@role=web", "test.ping"), exitFailed,
+			append(local, "G@role=web", "test.ping"), exitUsage,
 			"column 7: = does not separate a key from its value (write G@role:web; a key that contains = needs quotes)\n",
 		},
 		"a * without quotes": { // the shell makes the names of files of it

@@ -234,7 +234,7 @@ func flagError(cmd *cobra.Command, err error) error {
 		return err
 	}
 	takes := map[string]string{
-		"int": "a whole number", "uint64": "a whole number, 0 or more", "duration": "a time with its unit, such as 90s or 1h30m",
+		"int": "a whole number", "uint64": "a whole number, 0 or more", "duration": "a time with its unit, such as 90s or 1h30m; the units are ms, s, m, h, d and w",
 	}[bad.GetFlag().Value.Type()]
 	if cause := errors.Unwrap(bad); takes == "" && cause != nil {
 		takes = strings.TrimPrefix(cause.Error(), "it is ")
@@ -249,8 +249,18 @@ func nearFlag(cmd *cobra.Command, unknown *pflag.NotExistError) string {
 	}
 	var names []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-	return strings.Replace(strictyaml.Suggest(unknown.GetSpecifiedName(), names), `"`, `"--`, 1)
+	name := unknown.GetSpecifiedName()
+	if same := sameUse[name]; same != "" && slices.Contains(names, same) {
+		return fmt.Sprintf("; did you mean %q?", "--"+same)
+	}
+	if name == "yes" && !slices.Contains(names, "key") {
+		return "; no question is asked"
+	}
+	return strings.Replace(strictyaml.Suggest(name, names), `"`, `"--`, 1)
 }
+
+// sameUse names flags of some commands, and the flags of the same use that others have.
+var sameUse = map[string]string{"wait": "timeout", "timeout": "wait", "since": "from", "last": "since", "yes": "key"}
 
 // flagHint returns the hint for a shell command without quotes, whose flags are parsed as flags of zester; empty for other
 // errors.

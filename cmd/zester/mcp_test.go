@@ -179,6 +179,7 @@ func TestWhatIsBeyondTheBoundsOfAnAssistantIsAnErrorOfTheTool(t *testing.T) {
 		{"coverage", object{"since": "-1h"}, "length of time"},
 		{"entries", object{"offset": -1e18}, ""},
 		{"explain", object{"cron": "* * * * *", "when": "daily"}, "exactly one"},
+		{"explain", object{"expression": "daily"}, "the arguments of explain are: target, cron, when"},
 		{"explain", object{"when": "every blue moon"}, "blue"},
 		{"docs", object{"page": "../mcp"}, "the guide has no page"},
 	} {

@@ -91,8 +91,12 @@ A peel that is online needs --force, and is back when it next publishes its
 facts. remove needs a master that follows a repo.`,
 		Args: words("ID of a peel"),
 		RunE: a.onPeel(func(cmd *cobra.Command, client *api.Client, id target.PeelID, _ []string) error {
-			return hinted(client.RemovePeel(cmd.Context(), id, force), api.CodeConflict, fmt.Sprintf(
-				"zester peel remove %s --force removes it until it publishes its facts again, zester peel decommission %[1]s for good", id))
+			if err := client.RemovePeel(cmd.Context(), id, force); err != nil {
+				return hinted(err, api.CodeConflict, fmt.Sprintf(
+					"zester peel remove %s --force removes it until it publishes its facts again, zester peel decommission %[1]s for good", id))
+			}
+			fmt.Fprintf(a.errOut, "removed the facts, settings and report of %s; its credential stays valid\n", id)
+			return nil
 		}),
 	}
 	cmd.Flags().BoolVar(&force, "force", false, "remove it although it is online")

@@ -135,9 +135,24 @@ func flagErrors(err error) error {
 	}
 	lines := make([]string, len(errs))
 	for i, e := range errs {
-		lines[i] = fmt.Sprintf("cannot use %s: %s", e.Pos, e.Msg)
+		lines[i] = "cannot use " + flagProblem(e)
 	}
 	return errors.New(strings.Join(lines, "\n"))
+}
+
+// flagProblem returns the flag of an error, or the expression that was typed without one, and what is wrong with it. Messages
+// about an expression begin with its kind and the expression itself.
+func flagProblem(e strictyaml.Error) string {
+	at := e.Pos.String()
+	for _, kind := range []string{"cron", "when"} {
+		switch text, found := strings.CutPrefix(e.Msg, kind+" "); {
+		case found && at == "--"+kind:
+			return at + " " + text
+		case found && strings.HasPrefix(text, at):
+			return text
+		}
+	}
+	return at + ": " + e.Msg
 }
 
 // withModule adds a module to an entry without one, so that it can be parsed. An entry may have its module in another settings

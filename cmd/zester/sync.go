@@ -101,7 +101,7 @@ func (a *app) describeSync(s *status.Sync) {
 		line("pinned", fmt.Sprintf("%s by %s, %s%s", p.Commit.Short(), p.By, when(p.Time), map[bool]string{true: ", until a newer commit comes"}[p.UntilNewer]))
 	}
 	if s.Blocked != "" {
-		line("waits", fmt.Sprintf("%s for zester sync approve %s --revision %[1]s", s.LastAttempted.Short(), s.Blocked))
+		line("waits", fmt.Sprintf("%s for zester sync approve %s --revision %[1]s", s.LastAttempted.Short(), shortHash(s.Blocked)))
 	}
 	if f := s.Frozen; f != nil && (s.Rollout == nil || s.Rollout.Commit != f.Commit) {
 		line("frozen", fmt.Sprintf("%s: %s; zester sync approve %[1]s --override-freeze REASON lets it out", f.Commit.Short(), f))
@@ -122,7 +122,11 @@ func (a *app) describeSync(s *status.Sync) {
 	}
 	for _, c := range s.Conditions {
 		if c.Status && c.Type != status.Ready && c.Type != status.RolloutProgressing && c.Type != status.Frozen || c.Reason == "WaveFailed" || c.Type == status.SourceVerified {
-			line(string(c.Type), trouble(c))
+			text := trouble(c)
+			if first, _, _ := strings.Cut(c.Message, "\n"); slices.Contains(s.Errors, first) {
+				text = c.Reason // the errors follow
+			}
+			line(string(c.Type), text)
 		}
 	}
 	for _, e := range s.Errors {
@@ -305,8 +309,7 @@ func notOut(s *status.Sync) *failure {
 		word = "was rolled back"
 	case s.Blocked != "":
 		word = "waits for approval"
-		hint = fmt.Sprintf("zester sync approve %s lets it out; zester plan --base %s --head %[3]s in a checkout shows what it does",
-			s.Blocked, s.LastGood.Commit.Short(), s.LastAttempted.Short())
+		hint = fmt.Sprintf("zester sync approve %s lets it out; zester sync plan shows what it does", shortHash(s.Blocked))
 	}
 	return &failure{code: exitFailed, err: fmt.Errorf("revision %s %s:\n%s", s.LastAttempted.Short(), word, strings.Join(s.Errors, "\n")), hint: hint}
 }

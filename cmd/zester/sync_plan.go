@@ -49,9 +49,9 @@ func (a *app) describePlan(p *status.Plan) {
 		fmt.Fprintf(a.out, "it has not been compiled yet; zester plan --base %s --head %s in a checkout shows what it changes\n", p.Base.Short(), p.Commit.Short())
 		return
 	}
-	fmt.Fprintf(a.out, "%d peels change; of %d entries %d are removed and %d changed, %d are added\n", c.Peels, c.Before, c.Removed, c.Changed, c.Added)
+	fmt.Fprintf(a.out, "it changes %s; of %s %d are removed and %d changed, %d are added\n", count(c.Peels, "peel"), entries(c.Before), c.Removed, c.Changed, c.Added)
 	if c.StatesAdded+c.StatesChanged+c.StatesRemoved > 0 {
-		fmt.Fprintf(a.out, "%d states are removed and %d changed, %d are added\n", c.StatesRemoved, c.StatesChanged, c.StatesAdded)
+		fmt.Fprintf(a.out, "of its states %d are removed and %d changed, %d are added\n", c.StatesRemoved, c.StatesChanged, c.StatesAdded)
 	}
 	for _, g := range c.Groups {
 		fmt.Fprintln(a.out, "  "+plain(groupLine(g)))
@@ -61,11 +61,25 @@ func (a *app) describePlan(p *status.Plan) {
 	}
 }
 
+// entries returns a number of entries in words.
+func entries(n int) string {
+	if n == 1 {
+		return "1 entry"
+	}
+	return fmt.Sprintf("%d entries", n)
+}
+
+// shortHash returns the beginning of the hash of a plan that commands show: sync approve takes it.
+func shortHash(hash string) string {
+	const shown = 12 // digits
+	return hash[:min(len(hash), shown)]
+}
+
 // waitsFor returns the text about what lets the revision of a plan go out.
 func waitsFor(p *status.Plan) string {
 	switch p.Waits {
 	case status.WaitApproval:
-		return "zester sync approve " + p.Hash
+		return "zester sync approve " + shortHash(p.Hash)
 	case status.WaitPin:
 		return "zester sync unpin"
 	case status.WaitPause:

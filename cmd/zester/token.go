@@ -41,6 +41,9 @@ admin does everything. --limit-target and --limit-function limit dispatch.`,
 			for _, s := range scopes {
 				q.Scopes = append(q.Scopes, credential.Scope(s))
 			}
+			if err := q.CheckScopes(); err != nil {
+				return usageError("the token cannot be made: %w", err)
+			}
 			return a.withClient(func(client *api.Client) error {
 				text, t, err := client.TokenCreate(cmd.Context(), q)
 				if err != nil {

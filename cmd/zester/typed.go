@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"regexp"
@@ -34,10 +35,10 @@ func (a *app) spec(cmd *cobra.Command, words []string) (job.Spec, error) {
 		}
 		spec.TargetExpr = "*"
 	} else if words = words[1:]; len(words) == 0 {
-		return spec, usageError("there is no function to run on %q%s", spec.TargetExpr, strictyaml.Suggest(spec.TargetExpr, firstWords(cmd)))
+		return spec, unlikeZester(spec.TargetExpr, "there is no function to run on %q%s", spec.TargetExpr, strictyaml.Suggest(spec.TargetExpr, firstWords(cmd)))
 	}
 	if spec.Function = words[0]; !strings.Contains(spec.Function, ".") {
-		return spec, usageError("cannot run %q on %q: a function is module.function%s",
+		return spec, unlikeZester(spec.TargetExpr, "cannot run %q on %q: a function is module.function%s",
 			spec.Function, spec.TargetExpr, strictyaml.Suggest(spec.TargetExpr, firstWords(cmd)))
 	}
 	if err := a.dispatching.check(cmd.Flags().Changed); err != nil {
@@ -49,6 +50,25 @@ func (a *app) spec(cmd *cobra.Command, words []string) (job.Spec, error) {
 		return spec, err
 	}
 	return spec, a.checkCall(&spec)
+}
+
+// verbs are first words of commands of other programs, and what zester has instead.
+var verbs = map[string]string{
+	"get":      "zester peel list, zester job list and zester coverage list what there is",
+	"describe": "zester peel show PEEL, zester job show JOB and zester schedule history TARGET ENTRY show one thing",
+	"logs":     "zester job returns JOB prints the output of a job",
+	"exec":     "zester TARGET cmd.run COMMAND runs a command",
+	"apply":    "a commit changes the fleet, once it is on the branch; zester TARGET state.highstate applies states now",
+	"events":   "zester alert list, zester sync history and zester audit list show what has happened",
+}
+
+// unlikeZester is usageError with a hint for somebody who types a command of another program.
+func unlikeZester(verb, format string, args ...any) error {
+	err := usageError(format, args...)
+	if f, ok := errors.AsType[*failure](err); ok {
+		f.hint = verbs[verb]
+	}
+	return err
 }
 
 // checkCall checks a function and its arguments, with those that flags add, against the catalogue.
