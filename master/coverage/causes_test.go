@@ -228,7 +228,7 @@ func TestACanaryThatWasRolledBackFailedByItsCommit(t *testing.T) {
 		good, bad := cron("*/5 * * * *"), cron("*/5 * * * *")
 		bad["module"] = "test.fail"
 		t.ada("a", good)
-		t.peel(peel.Options{ID: "host-0", DataDir: t.TempDir(), Zone: time.UTC}, &line{bus: t.bus})
+		t.peel(peel.Options{ID: "host-0", DataDir: t.TempDir(), Zone: time.UTC})
 		time.Sleep(time.Until(hhmm(t, "01:04:30")))
 		t.ada("b", bad)
 		time.Sleep(time.Until(hhmm(t, "01:05:10")))
@@ -251,10 +251,10 @@ func TestNoCommitIsNamedForWhatIsExplained(t *testing.T) {
 		long := map[string]any{"module": "test.sleep", "args": map[string]any{"duration": "3m"}, "cron": "*/5 * * * *", "timezone": "UTC"}
 		t.ada("a", long)
 		o := peel.Options{ID: "host-0", DataDir: t.TempDir(), Zone: time.UTC}
-		stop := t.peel(o, &line{bus: t.bus})
+		stop := t.peel(o)
 		time.Sleep(time.Until(hhmm(t, "00:06")))
 		stop() // during the run of 00:05
-		stop = t.peel(o, &line{bus: t.bus})
+		stop = t.peel(o)
 		time.Sleep(30 * time.Second)
 		t.problems(table, "failed backup host-0")
 		t.wantCause(table.Cause(verdict.Failed, "backup"), cause.None, explained)
@@ -263,7 +263,7 @@ func TestNoCommitIsNamedForWhatIsExplained(t *testing.T) {
 		time.Sleep(time.Until(hhmm(t, "00:12"))) // that of 00:10 is missed
 		t.problems(table, "not_reporting host-0")
 		t.wantCause(table.Cause(verdict.NotReporting, ""), cause.None, explained)
-		t.peel(o, &line{bus: t.bus})
+		t.peel(o)
 		time.Sleep(time.Minute)
 		t.problems(table, "failed backup host-0", "missed backup host-0")
 		t.wantCause(table.Cause(verdict.Missed, "backup"), cause.None, explained)

@@ -20,7 +20,7 @@ func (t *rig) healthy(n int, entries map[string]map[string]any) (ids []target.Pe
 		id := target.PeelID(fmt.Sprint("host-", i))
 		ids = append(ids, id)
 		t.document(id, entries)
-		t.peel(peel.Options{ID: id, DataDir: t.TempDir(), Zone: time.UTC}, &line{bus: t.bus})
+		t.peel(peel.Options{ID: id, DataDir: t.TempDir(), Zone: time.UTC})
 	}
 	return ids
 }
@@ -100,7 +100,7 @@ func TestNothingIsMissedOfSevenHundredEntries(t *testing.T) {
 		t.document("host-0", entries)
 		o := peel.Options{ID: "host-0", DataDir: t.TempDir(), Zone: time.UTC}
 		for range 2 {
-			stop := t.peel(o, &line{bus: t.bus})
+			stop := t.peel(o)
 			t.never(table, 10*time.Minute, 5*time.Hour-time.Minute, verdict.Missed, verdict.Disagrees)
 			stop()
 		}

@@ -2,56 +2,23 @@ package coverage_test
 
 import (
 	"context"
-	"errors"
-	"net"
 	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
-	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// A line connects a peel with the bus until it is cut.
-type line struct {
-	bus   *natstest.Bus
-	mu    sync.Mutex
-	conns []net.Conn
-	cut   bool
-}
-
-func (l *line) InProcessConn() (net.Conn, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.cut {
-		return nil, errors.New("the peel was killed")
-	}
-	c, err := l.bus.InProcessConn()
-	if err == nil {
-		l.conns = append(l.conns, c)
-	}
-	return c, err
-}
-
-func (l *line) kill() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.cut = true
-	for _, c := range l.conns {
-		_ = c.Close()
-	}
-}
-
-// peel runs a real peel over a line, until the test ends or stop is called.
-func (t *rig) peel(o peel.Options, l *line) (stop func()) {
+// peel runs a real peel, until the test ends or stop is called.
+func (t *rig) peel(o peel.Options) (stop func()) {
 	t.Helper()
 	o.URL, o.Simulated = t.bus.URL(), true
-	o.Connect = append(t.bus.Options(grants.RolePeel, o.ID.Wire()), nats.InProcessServer(l))
+	o.Connect = t.bus.Options(grants.RolePeel, o.ID.Wire())
 	one, err := peel.New(o)
 	if err != nil {
 		t.Fatal(err)

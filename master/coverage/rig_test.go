@@ -38,8 +38,12 @@ type rig struct {
 
 func bubble(t *testing.T, f func(t *rig)) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
-		f(&rig{T: t, bus: b, js: b.JetStream(t), conns: map[string]*nats.Conn{}, logs: &logBuffer{}})
+		f(newRig(t, b))
 	})
+}
+
+func newRig(t *testing.T, b *natstest.Bus) *rig {
+	return &rig{T: t, bus: b, js: b.JetStream(t), conns: map[string]*nats.Conn{}, logs: &logBuffer{}}
 }
 
 // master runs a table with a feed of its own, until the test ends or stop is called.

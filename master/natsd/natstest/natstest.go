@@ -62,6 +62,12 @@ var began = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 // other; a parallel test must not use NATS in real time meanwhile.
 func Bubble(t *testing.T, f func(t *testing.T, b *Bus)) {
 	t.Helper()
+	BubbleAt(t, began, f)
+}
+
+// BubbleAt is [Bubble] at another time of the fake clock, which must be later.
+func BubbleAt(t *testing.T, at time.Time, f func(t *testing.T, b *Bus)) {
+	t.Helper()
 	dir := shortLived(t)
 	bubble.Lock()
 	defer bubble.Unlock()
@@ -71,7 +77,7 @@ func Bubble(t *testing.T, f func(t *testing.T, b *Bus)) {
 	takeAccessTime(t)
 	defer accessTimeUsers.Add(-1)
 	synctest.Test(t, func(t *testing.T) {
-		time.Sleep(time.Until(began))
+		time.Sleep(time.Until(at))
 		ctx, cancel := context.WithCancel(context.Background())
 		t.Cleanup(func() { // runs after the end of the server, whose cleanup is added later
 			cancel()
