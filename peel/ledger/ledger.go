@@ -90,10 +90,12 @@ const (
 // Why a fire was missed.
 const (
 	Down             Reason = "down"              // the process was down at its nominal time
-	DeadlineExceeded Reason = "deadline_exceeded" // it came, or its wait ended, later than the start deadline
+	DeadlineExceeded Reason = "deadline_exceeded" // it came, or its wait ended, later than the start deadline; the host may have been suspended
 	NotMadeUp        Reason = "catch_up"          // catch_up allows no more
-	Late             Reason = "late"              // the process was up, and came to it too late to run it
 )
+
+// IsMissed reports whether a fire that did not run for this reason was missed. For all others a rule or an operator kept it from running.
+func (r Reason) IsMissed() bool { return r == Down || r == DeadlineExceeded || r == NotMadeUp }
 
 // OtherReason is a reason of a newer version.
 const OtherReason Reason = "other"
@@ -103,7 +105,7 @@ var reasons = []Reason{
 	"", Runs, Splay, Held, Waits, Owed,
 	AlreadyRunning, QueueFull, Superseded, OutsideWindow, InBlackout, CircuitOpen, NeedsUnmet, SkippedOnce, MaxRuns,
 	Paused, Disabled, Removed, ClockSet,
-	Down, DeadlineExceeded, NotMadeUp, Late, OtherReason,
+	Down, DeadlineExceeded, NotMadeUp, OtherReason,
 }
 
 var reasonNumbers = func() map[Reason]uint16 {

@@ -123,9 +123,21 @@ func (e *era) count(p packed) {
 	e.hours[i].last = max(e.hours[i].last, p.at)
 }
 
+// find returns the era with a number, nil if it is not there.
+func (l *List) find(number uint32) *era {
+	i, found := slices.BinarySearchFunc(l.eras, number, func(e era, n uint32) int { return cmp.Compare(e.number, n) })
+	if !found {
+		return nil
+	}
+	return &l.eras[i]
+}
+
 // Find returns the fire with an era, a class and a nominal time. One that is kept in the numbers of its hour is not found.
 func (l *List) Find(number uint32, class Class, nominal time.Time) (f Fire, ok bool) {
-	e := l.era(number)
+	e := l.find(number)
+	if e == nil {
+		return f, false
+	}
 	p := packed{nominal.Unix(), Fire{Class: class}.code()}
 	i, found := slices.BinarySearchFunc(e.fires, p, comparePacked)
 	if !found {
@@ -139,10 +151,30 @@ func (l *List) Has(number uint32, class Class, nominal time.Time) bool {
 	if _, ok := l.Find(number, class, nominal); ok {
 		return true
 	}
-	start := hourOf(nominal.Unix())
-	return slices.ContainsFunc(l.era(number).hours, func(h hour) bool {
+	e, start := l.find(number), hourOf(nominal.Unix())
+	return e != nil && slices.ContainsFunc(e.hours, func(h hour) bool {
 		return h.start == start && h.code.class() == class && nominal.Unix() <= h.last
 	})
+}
+
+// Pending returns the fire of a class and a nominal time that is pending, that of the newest era if there are several.
+func (l *List) Pending(class Class, nominal time.Time) (f Fire, ok bool) {
+	for i := len(l.eras) - 1; i >= 0; i-- {
+		if f, ok := l.Find(l.eras[i].number, class, nominal); ok && f.Outcome == Pending {
+			return f, true
+		}
+	}
+	return f, false
+}
+
+// Clone returns a copy that shares nothing.
+func (l *List) Clone() List {
+	c := List{From: l.From, Marks: slices.Clone(l.Marks), eras: slices.Clone(l.eras)}
+	for i := range c.eras {
+		e := &c.eras[i]
+		e.fires, e.hours = slices.Clone(e.fires), slices.Clone(e.hours)
+	}
+	return c
 }
 
 // All returns the fires that are kept one by one, by era and nominal time.

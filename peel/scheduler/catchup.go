@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
 )
@@ -26,14 +27,12 @@ func (o *owner) catchUp(e *entry, now rules.Instant) {
 	// If the wall clock was set back, the timer fires the times that lie ahead, except those up to the last fire.
 	e.Owed = slices.DeleteFunc(e.Owed, func(at time.Time) bool { return at.After(now.Wall) && at.After(e.Nominal) })
 	from := e.DownSince(now.Wall)
-	if x := o.entries[e.Spec.Needs.Entry]; x != nil && x.Ended.Sub(from) > time.Second && e.NeedMet(x.Error == "") && e.MayFire(x.Ended) {
-		o.skip(e, history.Missed, history.TriggerNeeds, x.Ended) // it was due as the last process ended
-	}
+	o.missNeeds(e)
 	if at, ok := e.SkipSince(from, now.Wall); ok {
-		o.skip(e, history.SkippedOnce, history.TriggerTimer, at)
+		o.skip(e, history.SkippedOnce, ledger.Fire{Nominal: ledger.At(at)}, at)
 		from = at
 	}
-	loss := rules.Loss{From: e.Rhythm.MissedFrom(&e.Entry, from, now)}
+	loss := rules.Loss{From: e.Rhythm.MissedFrom(&e.Entry, from, now), Missed: ledger.Down}
 	e.Tally.WasDown(history.Span{From: loss.From, To: now.Wall})
 	if !o.owe(e, loss, now) {
 		o.lose(e, loss, now)
@@ -44,7 +43,7 @@ func (o *owner) catchUp(e *entry, now rules.Instant) {
 func (o *owner) limitOwed(e *entry) {
 	if n := len(e.Owed) - e.CatchUpLimit(); n > 0 {
 		for _, at := range e.Owed[:n] {
-			e.Tally.NotRun(at, history.Missed)
+			e.NotRun(at, ledger.NotMadeUp)
 		}
 		e.Owed, o.Dirty = slices.Delete(e.Owed, 0, n), true
 		o.s.log.Info("missed fires dropped, catch_up allows no more", "entry", e.Name, "fires", n)
@@ -57,6 +56,9 @@ func (o *owner) owe(e *entry, l rules.Loss, now rules.Instant) bool {
 	if n := e.CatchUpLimit(); n > 0 {
 		l.Except = e.MissedFires(l.First(), now.Wall, n, o.s.o.Zone)
 		e.Owed = append(e.Owed, l.Except...)
+		for _, at := range l.Except {
+			e.WritePending(ledger.Fire{Nominal: ledger.At(at)}, ledger.Owed)
+		}
 	}
 	o.limitOwed(e)
 	if len(e.Owed) == 0 {
@@ -81,7 +83,7 @@ func (o *owner) startCatchUps(now rules.Instant, limit int) (started int) {
 			continue
 		}
 		at := now.Wall.In(o.s.o.Zone)
-		f := Fire{Name: e.Name, Trigger: history.TriggerCatchUp, Nominal: e.Owed[0], Fired: at, Started: at}
+		f := Fire{Name: e.Name, Trigger: history.TriggerCatchUp, Nominal: e.Owed[0], Fired: at, Started: at, listed: e.owedFire()}
 		why := o.refusal(e, f, now)
 		if opens, ok := e.Deferred(now); ok && opens.After(now.Wall) {
 			e.catchUpFrom = now.Up + opens.Sub(now.Wall)
@@ -92,7 +94,7 @@ func (o *owner) startCatchUps(now rules.Instant, limit int) (started int) {
 			e.Nominal = f.Nominal
 		}
 		if why != "" {
-			o.skip(e, why, f.Trigger, f.Nominal)
+			o.skip(e, why, f.listed, f.Nominal)
 			continue
 		}
 		e.catchUpFrom = now.Up + catchUpEvery
@@ -101,6 +103,36 @@ func (o *owner) startCatchUps(now rules.Instant, limit int) (started int) {
 		started++
 	}
 	return started
+}
+
+// owedFire returns the first fire that is owed, as it is in the list.
+func (e *entry) owedFire() ledger.Fire {
+	f := ledger.Fire{Nominal: ledger.At(e.Owed[0])}
+	if p, ok := e.List.Pending(f.Class, f.Nominal); ok {
+		return p
+	}
+	f.Era = e.Era
+	return f
+}
+
+// missNeeds counts the fires by need that were due as the last process ended: those that waited for their splay, and those of runs
+// whose end that process did not come to.
+func (o *owner) missNeeds(e *entry) {
+	for _, f := range slices.Collect(e.List.All()) {
+		if f.Class == ledger.Needs && f.Outcome == ledger.Pending && f.Why == ledger.Splay && f.Era < e.Era {
+			o.skip(e, ledger.Down, f, f.Nominal)
+		}
+	}
+	for _, r := range o.endedBefore {
+		f := ledger.Fire{Era: r.fire.listed.Era, Class: ledger.Needs, Nominal: r.fire.listed.Nominal}
+		switch {
+		case r.fire.Name != e.Spec.Needs.Entry || !e.MayFire(r.ended.Wall) || r.ended.Wall.Before(e.Active):
+		case e.NeedMet(r.result.Success):
+			o.skip(e, ledger.Down, f, f.Nominal)
+		default:
+			o.skip(e, history.NeedsUnmet, f, f.Nominal)
+		}
+	}
 }
 
 // readyBacklog returns the entries that have missed fires and a free slot, in the order in which they run.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
@@ -78,13 +79,13 @@ func (o *owner) arm(e *entry, t history.Trigger, nominal int64) {
 
 // hold sets the next fire to when the windows open, plus a splay. It returns false if the entry does not want that or they never
 // open.
-func (o *owner) hold(e *entry, t history.Trigger, nominal time.Time, now rules.Instant) bool {
+func (o *owner) hold(e *entry, t history.Trigger, f ledger.Fire, nominal time.Time, now rules.Instant) bool {
 	opens, ok := e.Deferred(now)
 	if !ok {
 		return false
 	}
 	at := opens.Add(e.Draw(o.s.o.Peel, o.s.random, opens))
-	o.enqueue(e, rules.Pending{Trigger: t, OnWall: true, Nominal: nominal.UnixNano(), At: at.UnixNano(), Held: true})
+	o.enqueue(e, rules.Pending{Trigger: t, OnWall: true, Nominal: nominal.UnixNano(), At: at.UnixNano(), Held: true, Listed: e.WritePending(f, ledger.Held)})
 	return true
 }
 
@@ -95,10 +96,14 @@ func (o *owner) enqueue(e *entry, p rules.Pending) {
 	if p.Held {
 		e.Held, o.Dirty = o.time(p, p.Nominal), true
 	}
+	key := p.At
+	if p.Listed.Era == 0 { // it is written into the list at its nominal time
+		key = min(key, p.Nominal)
+	}
 	if p.OnWall {
-		o.wall.push(e, p.At)
+		o.wall.push(e, key)
 	} else {
-		o.elapsed.push(e, p.At)
+		o.elapsed.push(e, key)
 	}
 }
 
@@ -142,6 +147,7 @@ func (o *owner) setTiming(e *entry) error {
 // activate sets the next fire of an entry that had none. An interval keeps the rhythm of its last run. Fires that were missed
 // while the process was down are made up as catch_up says; others that were missed are not.
 func (o *owner) activate(e *entry, now rules.Instant) {
+	defer o.endLeft(e)
 	if !e.IsActive() {
 		o.rest(e, now)
 		return
@@ -149,6 +155,7 @@ func (o *owner) activate(e *entry, now rules.Instant) {
 	if e.Active.IsZero() || e.Since.IsZero() {
 		e.Since = now.Wall
 	}
+	e.MarkBegins(now.Wall)
 	first := !e.begun
 	e.begun = true
 	if e.Seen.IsZero() {
@@ -177,11 +184,14 @@ func (o *owner) activate(e *entry, now rules.Instant) {
 		return
 	}
 	if waits {
-		o.enqueue(e, rules.Pending{Trigger: history.TriggerTimer, OnWall: true, Nominal: delayed.Nominal.UnixNano(), At: delayed.At.UnixNano()})
+		o.enqueue(e, rules.Pending{
+			Trigger: history.TriggerTimer, OnWall: true, Nominal: delayed.Nominal.UnixNano(), At: delayed.At.UnixNano(),
+			Listed: e.WritePending(ledger.Fire{Nominal: ledger.At(delayed.Nominal)}, ledger.Splay),
+		})
 	} else if e.Held.IsZero() {
 		o.plan(e, now)
-	} else if held := e.Held; !o.hold(e, history.TriggerTimer, held, now) {
-		o.skip(e, history.OutsideWindow, history.TriggerTimer, held)
+	} else if held, f := e.Held, e.HeldFire(); !o.hold(e, history.TriggerTimer, f, held, now) {
+		o.skip(e, history.OutsideWindow, f, held)
 		o.plan(e, now)
 	}
 }
@@ -195,6 +205,10 @@ func (o *owner) rest(e *entry, now rules.Instant) {
 	if e.Paused != nil {
 		why = history.Paused
 	}
+	if e.Spec == nil {
+		why = history.Removed
+	}
+	e.MarkRests(now.Wall, why)
 	e.DropStored(why, false)
 	e.disarm()
 	e.Active = time.Time{}
@@ -208,11 +222,11 @@ func (o *owner) rest(e *entry, now rules.Instant) {
 func (o *owner) halt(e *entry, why history.Reason, now rules.Instant) {
 	e.stopRetries()
 	if e.Next.Splaying(now) {
-		o.skip(e, why, e.Next.Trigger, o.time(e.Next, e.Next.Nominal))
+		o.skip(e, why, o.fireOf(e), o.time(e.Next, e.Next.Nominal))
 	}
 	e.disarm()
 	if slices.Contains(o.waiting, e) {
-		o.skip(e, why, e.Waiting.Trigger, e.Waiting.Nominal)
+		o.skip(e, why, e.Waiting.Listed, e.Waiting.Nominal)
 		o.noLongerWaits(e)
 	}
 	o.rest(e, now)
@@ -245,9 +259,9 @@ func (o *owner) remove(e *entry, now rules.Instant) {
 // now, once. Only the fire of run_on_start is kept.
 func (o *owner) retime(e *entry, spec *schedule.Entry, now rules.Instant) {
 	e.stopRetries()
-	was, trigger := e.IsActive(), e.Next.Trigger
+	was, trigger, listed := e.IsActive(), e.Next.Trigger, e.Next.Listed
 	if trigger != history.TriggerStart && e.Next.Splaying(now) {
-		o.skip(e, history.Superseded, trigger, o.time(e.Next, e.Next.Nominal))
+		o.skip(e, history.Superseded, o.fireOf(e), o.time(e.Next, e.Next.Nominal))
 	}
 	e.disarm()
 	o.adopt(e, spec, now)
@@ -258,6 +272,7 @@ func (o *owner) retime(e *entry, spec *schedule.Entry, now rules.Instant) {
 		o.activate(e, now)
 	case trigger == history.TriggerStart && e.MayFire(now.Wall):
 		o.arm(e, history.TriggerStart, e.ClockOf(now))
+		e.Next.Listed = listed
 	case e.Rhythm.IsOverdue(&e.Entry, now) && e.MayFire(now.Wall) && !e.hasAllRuns():
 		o.arm(e, history.TriggerTimer, int64(now.Up))
 	default:
@@ -265,6 +280,7 @@ func (o *owner) retime(e *entry, spec *schedule.Entry, now rules.Instant) {
 	}
 	if e.IsActive() {
 		e.Active, e.Since = now.Wall, now.Wall
+		e.MarkBegins(now.Wall)
 	}
 	o.s.log.Info("entry has a new timing", "entry", e.Name, "next", o.nextFire(e))
 }
@@ -284,8 +300,8 @@ func (o *owner) swap(e *entry, spec *schedule.Entry, now rules.Instant) {
 		o.activate(e, now)
 	case next.Held && opens.Equal(opened) && spec.Windows.Outside == old.Windows.Outside:
 	case next.Held:
-		if nominal := o.time(next, next.Nominal); !o.hold(e, next.Trigger, nominal, now) {
-			o.skip(e, history.OutsideWindow, next.Trigger, nominal)
+		if nominal := o.time(next, next.Nominal); !o.hold(e, next.Trigger, next.Listed, nominal, now) {
+			o.skip(e, history.OutsideWindow, next.Listed, nominal)
 			o.plan(e, now)
 		}
 	case next.Trigger == "" || spec.Life != old.Life && !next.Splaying(now):

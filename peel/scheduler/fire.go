@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -30,13 +31,13 @@ import (
 // fire is the first step. It takes the due fire of an entry, and plans the next one unless a later step has. It reports
 // whether a run was started.
 func (o *owner) fire(e *entry, now rules.Instant) bool {
-	p := e.Next
+	p, listed := e.Next, o.fireOf(e)
 	e.disarm()
 	if p.Trigger == rules.TriggerResume {
 		o.resume(e, now, "the end of the pause")
 		return false
 	}
-	f := Fire{Name: e.Name, Trigger: p.Trigger, Started: now.Wall.In(o.s.o.Zone), held: p.Held}
+	f := Fire{Name: e.Name, Trigger: p.Trigger, Started: now.Wall.In(o.s.o.Zone), held: p.Held, listed: listed}
 	f.Nominal = earlier(o.time(p, p.Nominal), f.Started)
 	due := o.time(p, p.At)
 	e.Rhythm.OnFire(&e.Entry, p, now)
@@ -44,7 +45,11 @@ func (o *owner) fire(e *entry, now rules.Instant) bool {
 	if p.Trigger == history.TriggerTimer {
 		o.noteOverruns(e, f.Nominal)
 		if e.Rhythm.OnWall() {
+			planned := f.Nominal
 			run = o.settleLate(e, &f, due, now)
+			if !f.Nominal.Equal(planned) {
+				f.listed = ledger.Fire{Era: e.Era, Class: ledger.Timer, Nominal: ledger.At(f.Nominal)}
+			}
 			if e.Next.Trigger != "" { // it waits for its splay
 				return false
 			}
@@ -75,10 +80,10 @@ func (o *owner) admit(e *entry, f Fire, now rules.Instant) bool {
 	switch {
 	case why == "":
 		return o.enter(e, f, now)
-	case closed && o.hold(e, f.Trigger, f.Nominal, now):
+	case closed && o.hold(e, f.Trigger, f.listed, f.Nominal, now):
 		o.s.log.Info("fire held until the windows open", "entry", e.Name, "reason", why, "nominal", f.Nominal, "until", o.nextFire(e))
 	default:
-		o.skip(e, why, f.Trigger, f.Nominal)
+		o.skip(e, why, f.listed, f.Nominal)
 	}
 	return false
 }
@@ -107,9 +112,12 @@ func (o *owner) refusal(e *entry, f Fire, now rules.Instant) history.Reason {
 }
 
 // skip counts a fire that does not run.
-func (o *owner) skip(e *entry, why history.Reason, t history.Trigger, nominal time.Time) {
-	if t != history.TriggerManual {
+func (o *owner) skip(e *entry, why history.Reason, f ledger.Fire, nominal time.Time) {
+	if f.Class != ledger.Hand {
 		e.Tally.NotRun(nominal, why)
+		e.WriteNotRun(f, why)
+	} else if _, ok := e.List.Pending(f.Class, f.Nominal); ok {
+		e.WriteNotRun(f, why)
 	}
 	o.countSkips(e, why, nominal, 1)
 	o.note(e)
@@ -144,7 +152,7 @@ func (o *owner) enter(e *entry, f Fire, now rules.Instant) bool {
 			r.cancel(errReplaced)
 		}
 	default:
-		o.skip(e, history.AlreadyRunning, f.Trigger, f.Nominal)
+		o.skip(e, history.AlreadyRunning, f.listed, f.Nominal)
 	}
 	return false
 }
@@ -171,11 +179,11 @@ func (o *owner) sharing(e *entry) []*run {
 // await has a fire wait for a slot. It replaces a waiting fire of the same entry and takes over its place in the order.
 func (o *owner) await(e *entry, f Fire, now rules.Instant) {
 	if e.Waiting != nil {
-		o.skip(e, history.QueueFull, e.Waiting.Trigger, e.Waiting.Nominal)
+		o.skip(e, history.QueueFull, e.Waiting.Listed, e.Waiting.Nominal)
 	} else {
 		o.waiting = append(o.waiting, e)
 	}
-	e.Waiting = &history.Waiting{Trigger: f.Trigger, Nominal: f.Nominal, Fired: f.Fired, Held: f.held, Since: now.Wall}
+	e.Waiting = &history.Waiting{Trigger: f.Trigger, Nominal: f.Nominal, Fired: f.Fired, Held: f.held, Since: now.Wall, Listed: e.WritePending(f.listed, ledger.Waits)}
 	e.waitingFrom = now.Up
 }
 
@@ -189,13 +197,13 @@ func (o *owner) release(now rules.Instant, limit int) (started int) {
 			return false
 		}
 		e.Waiting = nil
-		f := Fire{Name: e.Name, Trigger: w.Trigger, Nominal: w.Nominal, Fired: w.Fired, Started: now.Wall.In(o.s.o.Zone), held: w.Held}
+		f := Fire{Name: e.Name, Trigger: w.Trigger, Nominal: w.Nominal, Fired: w.Fired, Started: now.Wall.In(o.s.o.Zone), held: w.Held, listed: w.Listed}
 		why := o.refusal(e, f, now)
 		if expired {
 			why = history.DeadlineExceeded
 		}
 		if why != "" {
-			o.skip(e, why, f.Trigger, f.Nominal)
+			o.skip(e, why, f.listed, f.Nominal)
 			return true
 		}
 		o.start(e, f)
@@ -236,6 +244,7 @@ func (o *owner) start(e *entry, f Fire) {
 		e.Breaker.Change(history.BreakerHalfOpen, f.Started, "a probe runs")
 		o.s.log.Info("breaker is half open", "entry", e.Name)
 	}
+	r.listRun(ledger.Pending, ledger.Runs)
 	e.runs = append(e.runs, r)
 	o.runs = append(o.runs, r)
 	e.Fired, e.Started = f.Fired, f.Started
@@ -278,7 +287,7 @@ func (o *owner) finish(r *run) {
 	}
 	if len(e.runs) == 0 && e.Rhythm.OnEnd(&e.Entry, r.ended) {
 		if e.Next.Splaying(r.ended) {
-			o.skip(e, history.Superseded, e.Next.Trigger, o.time(e.Next, e.Next.Nominal))
+			o.skip(e, history.Superseded, o.fireOf(e), o.time(e.Next, e.Next.Nominal))
 		}
 		o.plan(e, r.ended)
 	}
@@ -288,15 +297,17 @@ func (o *owner) finish(r *run) {
 // splay counts from the end of the run.
 func (o *owner) fireNeeds(r *run) {
 	for _, e := range o.needed[r.e.Name] {
+		f := ledger.Fire{Era: e.Era, Class: ledger.Needs, Nominal: r.fire.listed.Nominal}
 		switch {
 		case !e.IsActive() || e.hasAllRuns() || !e.MayFire(r.ended.Wall):
 		case !e.NeedMet(r.result.Success):
-			o.skip(e, history.NeedsUnmet, history.TriggerNeeds, r.ended.Wall.In(o.s.o.Zone))
+			o.skip(e, history.NeedsUnmet, f, r.ended.Wall.In(o.s.o.Zone))
 		case e.Next.Trigger == history.TriggerNeeds || e.Next.Splaying(r.ended):
-			o.skip(e, history.Superseded, e.Next.Trigger, o.time(e.Next, e.Next.Nominal))
+			o.skip(e, history.Superseded, o.fireOf(e), o.time(e.Next, e.Next.Nominal))
 			fallthrough
 		default:
 			o.arm(e, history.TriggerNeeds, e.ClockOf(r.ended))
+			e.Next.Listed = e.WritePending(f, ledger.Splay)
 		}
 	}
 }

@@ -29,6 +29,7 @@ type host struct {
 	ended chan error
 	stop  context.CancelFunc
 	began bool
+	alien bool // its state is not what a scheduler wrote, and its list differs from its tally
 
 	mu      sync.Mutex
 	takes   map[string]time.Duration      // how long runs of an entry take
@@ -68,6 +69,7 @@ func startWith(t testing.TB, o scheduler.Options, prepare func(*scheduler.Schedu
 // shut stops the host and waits for it.
 func (h *host) shut() {
 	h.t.Helper()
+	h.compareLists()
 	h.stop()
 	if err := <-h.ended; err != nil {
 		h.t.Error(err)

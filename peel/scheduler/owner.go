@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
@@ -28,6 +29,7 @@ type owner struct {
 	wall        queue               // entries whose next fire is a time of the wall clock, by its Unix time
 	ready       queue               // entries whose fire is due, by its nominal Unix time
 	clocks      rules.Clocks        // as they were last compared
+	marks       ledger.Marks        // of the peel
 	runs        []*run              // in flight
 	waiting     []*entry            // entries whose fire waits for a slot, in the order in which they start
 	backlog     []*entry            // entries with catch-up runs due
@@ -38,24 +40,26 @@ type owner struct {
 	pausedChanged bool            // since the last call of Options.PausedErrors
 	changed       bool            // an entry has changed its class since the last call of Options.Changed
 
-	reporting  int    // runs that have ended and whose report is being stored
-	unreported []*run // runs of the last process that have to be reported
+	reporting   int    // runs that have ended and whose report is being stored
 
+	previous
 	begins bool // entries that become active fire their run_on_start
 	history.Saver
 }
 
 func newOwner(s *Scheduler) *owner {
 	now := s.now()
-	o := &owner{s: s, clocks: rules.NewClocks(now), entries: make(map[string]*entry, len(s.loaded)), Saver: history.NewSaver(s.o.StateFile), pausedErrors: map[string]bool{}}
-	for name, h := range s.loaded {
+	o := &owner{s: s, clocks: rules.NewClocks(now), entries: make(map[string]*entry, len(s.loaded.Entries)), Saver: history.NewSaver(s.o.StateFile), pausedErrors: map[string]bool{}}
+	for name, h := range s.loaded.Entries {
 		o.entries[name] = newRemembered(name, h, now)
 	}
+	o.marks = s.loaded.Marks
+	o.beginEra(ledger.Mark{Kind: ledger.Starts, At: now.Wall.UTC()})
 	for _, b := range s.left {
 		o.takeOver(b, now)
 	}
 	o.Dirty = len(s.left) > 0
-	s.loaded, s.left = nil, nil
+	s.loaded, s.left = history.State{}, nil
 	return o
 }
 
@@ -90,11 +94,17 @@ func (o *owner) finishEnded() {
 	}
 }
 
-// collect moves the entries whose fire is due into ready.
-func (o *owner) collect(from *queue, now int64) {
-	for len(*from) > 0 && (*from)[0].key <= now {
+// collect moves the entries whose fire is due into ready. Of one that waits for its splay it writes that into the list.
+func (o *owner) collect(from *queue, until int64) {
+	for len(*from) > 0 && (*from)[0].key <= until {
 		e := (*from)[0]
 		e.dequeue()
+		if e.Next.At > until {
+			e.Next.Listed = e.WritePending(o.fireOf(e), ledger.Splay)
+			o.Dirty = true
+			from.push(e, e.Next.At)
+			continue
+		}
 		o.ready.push(e, o.time(e.Next, e.Next.Nominal).UnixNano())
 	}
 }
@@ -127,6 +137,11 @@ func (o *owner) compareClocks(now rules.Instant) {
 		return
 	}
 	o.s.log.Info("the wall clock was set", "by", step)
+	old := rules.Instant{Wall: now.Wall.Add(-step), Up: now.Up}
+	for _, e := range o.entries {
+		o.listNext(e, old)
+	}
+	o.beginEra(ledger.Mark{Kind: ledger.Clock, At: now.Wall.UTC(), Old: old.Wall.UTC(), Step: step})
 	o.Dirty, o.changed = true, true // masters have to know at once whether the clock is right
 	for name := range o.set {
 		o.onClockStep(o.entries[name], step, now)
@@ -220,6 +235,7 @@ func (o *owner) apply(set schedule.Set) schedule.Changes {
 		e := o.entries[name]
 		if e == nil {
 			e = newEntry(name)
+			e.Era = o.marks.Era()
 			o.entries[name] = e
 		}
 		o.adopt(e, set[name], now)

@@ -11,19 +11,26 @@ import (
 
 const interruptedBy = "interrupted: the peel was killed or its host went down while it ran"
 
+// previous are runs that the last process did not complete.
+type previous struct {
+	unreported  []*run // that have to be reported
+	endedBefore []*run // that ended as the process did: entries that need them did not fire
+}
+
 // takeOver adds a run that the last process did not complete to the history of its entry, as interrupted if its record has no
 // end.
 func (o *owner) takeOver(b history.OpenRun, now rules.Instant) {
 	e := o.entries[b.Entry]
 	if e == nil {
 		e = newRemembered(b.Entry, history.History{}, now)
+		e.Era = o.marks.Era()
 		o.entries[b.Entry] = e
 	}
 	r := &run{
 		e: e, hash: b.Hash, timing: b.Timing, file: o.s.runDir.File(b.JID),
 		fire: Fire{
 			JID: b.JID, Name: b.Entry, Source: b.Source, Trigger: b.Trigger, Nominal: b.Nominal, Fired: b.Fired,
-			Started: b.Started, Late: b.Late, Attempt: 1,
+			Started: b.Started, Late: b.Late, Attempt: 1, listed: b.Listed,
 			Entry: &schedule.Entry{Name: b.Entry, Module: b.Module, ReturnJob: b.ReturnJob},
 		},
 		result: wire.Result{Success: b.Success, Error: b.Error},
@@ -42,6 +49,9 @@ func (o *owner) takeOver(b history.OpenRun, now rules.Instant) {
 		}
 		r.addToHistory()
 		e.CountFromLastRun(now)
+		if !b.Ended.IsZero() {
+			o.endedBefore = append(o.endedBefore, r)
+		}
 	}
 	if b.Reported || o.s.o.Report == nil || !b.ReturnJob.Wants(b.Success) {
 		o.settle(r)

@@ -3,6 +3,7 @@ package scheduler
 import (
 	"context"
 
+	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/attempt"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
@@ -75,7 +76,7 @@ func (r *run) record() history.OpenRun {
 	f := r.fire
 	return history.OpenRun{
 		JID: f.JID, Entry: f.Name, Hash: r.hash, Timing: r.timing, Module: f.Entry.Module, ReturnJob: f.Entry.ReturnJob,
-		Source: f.Source, Trigger: f.Trigger, Nominal: f.Nominal, Fired: f.Fired, Started: f.Started, Late: f.Late,
+		Source: f.Source, Trigger: f.Trigger, Nominal: f.Nominal, Fired: f.Fired, Started: f.Started, Late: f.Late, Listed: f.listed,
 	}
 }
 
@@ -143,6 +144,14 @@ func (r *run) addToHistory() {
 		if past.Ended.Before(past.Started) { // the wall clock was set back
 			past.Ended = past.Started
 		}
+	}
+	switch {
+	case past.Interrupted:
+		r.listRun(ledger.Interrupted, "")
+	case past.Success:
+		r.listRun(ledger.Ran, "")
+	default:
+		r.listRun(ledger.Failed, "")
 	}
 	r.e.Record(past, r.countsTowardsMaxRuns(), r.replaced)
 }

@@ -64,7 +64,7 @@
 // If the disk refuses the record, the run starts without it, with an error in the log: a kill then leaves no trace of the run.
 // The end of a run is not flushed: after a power cut a run that has just ended may count as interrupted. Outside Linux the time
 // during which the host was suspended is not counted, and intervals stand still. A fire that was skipped in the last second before
-// a kill counts as missed. Of fires by need that are due as the process ends, only the last is found to be missed.
+// a kill counts as missed.
 package scheduler
 
 import (
@@ -76,6 +76,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -121,9 +122,10 @@ type Fire struct {
 	Nominal time.Time // the time of the timing
 	Fired   time.Time // the nominal time and the splay
 	Started time.Time
-	Late    bool // it started more than late_after after Nominal
-	Attempt int  // 1 for the first, then one more for each retry
-	held    bool // it was held until the windows opened
+	Late    bool        // it started more than late_after after Nominal
+	Attempt int         // 1 for the first, then one more for each retry
+	held    bool        // it was held until the windows opened
+	listed  ledger.Fire // as it is in the list
 	// AfterStored has do called when the run has ended and its report, if there is one, was stored or refused.
 	AfterStored func(do func())
 }
@@ -133,7 +135,7 @@ type Scheduler struct {
 	o   Options
 	log *slog.Logger
 	outside
-	loaded   map[string]history.History
+	loaded   history.State
 	runDir   history.RunDir
 	damage   string            // see Damage
 	left     []history.OpenRun // runs that the last process did not complete

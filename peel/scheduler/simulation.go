@@ -73,7 +73,7 @@ func (m *Simulation) End(r *SimulatedRun, result wire.Result, timedOut bool) {
 // Tally returns what became of the fires of an entry.
 func (m *Simulation) Tally(entry string) history.Tally {
 	if m.owner == nil {
-		return m.s.loaded[entry].Tally
+		return m.s.loaded.Entries[entry].Tally
 	}
 	e := m.owner.entries[entry]
 	m.owner.settleHeld(e, m.s.now())

@@ -36,6 +36,7 @@ func (o *owner) state() []EntryState {
 	for _, name := range slices.Sorted(maps.Keys(o.set)) {
 		e := o.entries[name]
 		o.settleHeld(e, now)
+		e.List.Forget(o.marks, now.Wall)
 		s := EntryState{
 			Name: name, Module: e.Spec.Module, Timing: e.Spec.Clock.String(),
 			Running: len(e.runs), BreakerState: e.Breaker.State(), History: e.Clone(),
@@ -68,11 +69,13 @@ func (o *owner) nextRun(e *entry) (nominal, fire time.Time) {
 }
 
 // histories returns a copy of the histories to store.
-func (o *owner) histories() map[string]history.History {
+func (o *owner) histories() history.State {
 	out := make(map[string]history.History, len(o.entries))
 	now := o.s.now().Wall
 	for name, e := range o.entries {
 		e.Tally.Forget(now)
+		e.List.Forget(o.marks, now)
+		e.Unsaved = nil
 		if !e.Seen.IsZero() || e.Paused != nil || len(e.Last) > 0 {
 			h := e.Clone()
 			if p := e.Next; p.Trigger == history.TriggerTimer && p.OnWall && !p.Held && p.At > p.Nominal {
@@ -81,5 +84,5 @@ func (o *owner) histories() map[string]history.History {
 			out[name] = h
 		}
 	}
-	return out
+	return history.State{Entries: out, Marks: slices.Clone(o.marks)}
 }

@@ -427,6 +427,7 @@ func FuzzStateFile(f *testing.F) {
 				t.Fatal(err)
 			}
 			h := start(t, scheduler.Options{StateFile: file})
+			h.alien = true
 			defer h.shut()
 			h.apply(parse(t, "e: {module: test.ping, interval: 1m}\nf: {module: test.ping, cron: \"* * * * *\"}"))
 			if e := h.entry("e"); !e.NextFire.After(h.begin) || e.NextFire.After(h.begin.Add(time.Minute)) {

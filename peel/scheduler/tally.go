@@ -4,6 +4,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -14,6 +15,9 @@ func (o *owner) lose(e *entry, l rules.Loss, now rules.Instant) {
 	l.To, l.Jump, l.RunsLeft = now.Wall, o.clocks.Jump, math.MaxUint64
 	if limit := e.MaxRuns(); limit > 0 {
 		l.RunsLeft = limit - min(limit, e.allRuns())
+	}
+	if l.Missed == "" {
+		l.Missed = ledger.DeadlineExceeded
 	}
 	e.Lose(l)
 	o.note(e)
@@ -35,6 +39,7 @@ func (o *owner) noteOverruns(e *entry, nominal time.Time) {
 	for _, r := range e.runs {
 		if !r.overran && r.fire.Trigger != history.TriggerManual {
 			r.overran = true
+			r.listRun(ledger.Pending, ledger.Runs)
 			e.Tally.Begun(r.fire.Nominal, r.fire.Started, wire.FireOverran)
 			o.note(e)
 		}

@@ -18,6 +18,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
@@ -41,6 +42,7 @@ type History struct {
 	Skip      *Override   `json:"skip,omitempty"` // of the next fire
 	Last      []RunRecord `json:"last,omitempty"` // runs that ended, the newest last
 	Tally     Tally       `json:"tally,omitzero"`
+	List      ledger.List `json:"-"` // what became of each fire
 }
 
 // Identity has the definition to which the rest of the history belongs, and its times.
@@ -73,11 +75,12 @@ type Delay struct {
 
 // Waiting is a fire that if_running has wait for the end of a run. The entry's definition is taken when the wait ends.
 type Waiting struct {
-	Trigger Trigger   `json:"trigger"`
-	Nominal time.Time `json:"nominal"`
-	Fired   time.Time `json:"fired"`
-	Held    bool      `json:"held,omitempty"` // it had waited for the windows to open
-	Since   time.Time `json:"since"`
+	Trigger Trigger     `json:"trigger"`
+	Nominal time.Time   `json:"nominal"`
+	Fired   time.Time   `json:"fired"`
+	Held    bool        `json:"held,omitempty"` // it had waited for the windows to open
+	Since   time.Time   `json:"since"`
+	Listed  ledger.Fire `json:"listed,omitzero"` // as it is in the list
 }
 
 // A RunRecord is one run that has ended.
@@ -105,7 +108,7 @@ const maxRunRecords = 10
 func (h History) Clone() History {
 	h.Skips, h.Last, h.Owed = maps.Clone(h.Skips), slices.Clone(h.Last), slices.Clone(h.Owed)
 	h.Breaker.Transitions = slices.Clone(h.Breaker.Transitions)
-	h.Tally = h.Tally.clone()
+	h.Tally, h.List = h.Tally.clone(), h.List.Clone()
 	return h
 }
 

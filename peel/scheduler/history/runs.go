@@ -12,6 +12,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 )
@@ -32,6 +33,7 @@ type OpenRun struct {
 	Fired     time.Time          `json:"fired"`
 	Started   time.Time          `json:"started"`
 	Late      bool               `json:"late,omitempty"`
+	Listed    ledger.Fire        `json:"listed,omitzero"` // as it is in the list of the entry
 	RunEnd
 }
 

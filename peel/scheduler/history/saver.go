@@ -31,7 +31,7 @@ type Saver struct {
 func NewSaver(path string) Saver { return Saver{Saved: make(chan error, 1), path: path} }
 
 // Save begins a write on a goroutine of its own if one is due. It calls histories for the state.
-func (s *Saver) Save(up time.Duration, histories func() map[string]History) {
+func (s *Saver) Save(up time.Duration, histories func() State) {
 	if !s.Dirty || s.saving || up < s.next && len(s.Waiting) == 0 {
 		return
 	}
@@ -83,7 +83,7 @@ func (s *Saver) Wait(up, atMost time.Duration) time.Duration {
 }
 
 // Stop waits for the write in progress and stores the state.
-func (s *Saver) Stop(histories func() map[string]History, log *slog.Logger) error {
+func (s *Saver) Stop(histories func() State, log *slog.Logger) error {
 	if s.saving {
 		s.After(<-s.Saved, log)
 	}

@@ -19,7 +19,7 @@ func TestRecordsAreRemovedAfterAWriteThatFailedOnce(t *testing.T) {
 	}
 	s := NewSaver(filepath.Join(dir, "gone", "state"))
 	s.Dirty, s.Settled = true, []string{record}
-	histories := func() map[string]History { return nil }
+	histories := func() State { return State{} }
 	save := func(up time.Duration) error {
 		s.Save(up, histories)
 		err := <-s.Saved
@@ -52,7 +52,7 @@ func TestAStateIsStoredAlsoIfARecordCannotBeRemoved(t *testing.T) {
 	s.Dirty, s.Settled, s.Waiting = true, []string{record}, []chan<- error{stored}
 	var out bytes.Buffer
 	save := func(up time.Duration) {
-		s.Save(up, func() map[string]History { return nil })
+		s.Save(up, func() State { return State{} })
 		s.After(<-s.Saved, slog.New(slog.NewTextHandler(&out, nil)))
 	}
 	save(0)

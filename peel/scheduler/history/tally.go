@@ -105,12 +105,12 @@ func increased(m map[string]uint64, key string) map[string]uint64 {
 	return m
 }
 
-// NotRun adds a fire that does not run. [Missed] and [DeadlineExceeded] count as missed, the other reasons as skipped.
+// NotRun adds a fire that does not run. It counts as missed or as skipped, see [ledger.Reason.IsMissed].
 func (t *Tally) NotRun(nominal time.Time, why Reason) {
-	if why == Missed || why == DeadlineExceeded {
+	if why.IsMissed() {
 		t.count(nominal, "", func(c *wire.FireCounts) { c.Missed++ })
-		t.Newest = string(Missed)
-		t.note(wire.FireReport{Nominal: nominal, Result: string(Missed)})
+		t.Newest = wire.FireMissed
+		t.note(wire.FireReport{Nominal: nominal, Result: wire.FireMissed})
 		return
 	}
 	t.count(nominal, string(why), func(c *wire.FireCounts) { c.Skipped++ })
@@ -131,7 +131,7 @@ func (t *Tally) TakeBack(nominal time.Time) bool {
 	}
 	t.Hours[i].Missed--
 	t.Total.Missed -= min(1, t.Total.Missed)
-	t.Fires = slices.DeleteFunc(t.Fires, func(f wire.FireReport) bool { return f.Result == string(Missed) && f.Nominal.Equal(nominal) })
+	t.Fires = slices.DeleteFunc(t.Fires, func(f wire.FireReport) bool { return f.Result == wire.FireMissed && f.Nominal.Equal(nominal) })
 	return true
 }
 
@@ -214,7 +214,7 @@ func isSameRun(a, b wire.FireReport) bool {
 }
 
 // isSkip reports whether a rule or an operator kept the fire from running.
-func isSkip(f wire.FireReport) bool { return f.Started.IsZero() && f.Result != string(Missed) }
+func isSkip(f wire.FireReport) bool { return f.Started.IsZero() && f.Result != wire.FireMissed }
 
 // Durations returns the median and the 95th percentile of the durations of the newest runs, 0 if there are none.
 func (t *Tally) Durations() (median, p95 time.Duration) {

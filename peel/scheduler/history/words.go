@@ -3,7 +3,7 @@ package history
 import (
 	"time"
 
-	"github.com/seed-c01c3da5/zester/settings/schedule/window"
+	"github.com/seed-c01c3da5/zester/peel/ledger"
 )
 
 // An Override is an operator's pause or skip of an entry.
@@ -58,23 +58,35 @@ type Source struct {
 }
 
 // A Reason says why a fire did not run.
-type Reason string
+type Reason = ledger.Reason
 
 // The reasons.
 const (
-	AlreadyRunning   Reason = "already_running"   // as many runs as maxrunning were in flight
-	QueueFull        Reason = "queue_full"        // a later fire of the entry replaced it while it waited for a run to end
-	DeadlineExceeded Reason = "deadline_exceeded" // it came, or its wait ended, later than the start deadline
-	Superseded       Reason = "superseded"        // a later fire, or the end of a run, replaced it while it waited
-	OutsideWindow    Reason = Reason(window.Outside)
-	InBlackout       Reason = Reason(window.Blackout)
-	CircuitOpen      Reason = "circuit_open"
-	NeedsUnmet       Reason = "needs_unmet"  // the entry that it needs ended otherwise
-	SkippedOnce      Reason = "skipped_once" // an operator skipped it
-	MaxRuns          Reason = "max_runs"     // the entry reached max_runs while the fire waited
-	Paused           Reason = "paused"       // the entry was paused while the fire waited, as for the reasons below
-	Disabled         Reason = "disabled"
-	Removed          Reason = "removed"
-	ClockSet         Reason = "clock_set" // the wall clock was set over its nominal time
-	Missed           Reason = "missed"    // no rule: the peel was down, its host suspended, or catch_up allows no more
+	AlreadyRunning   = ledger.AlreadyRunning
+	QueueFull        = ledger.QueueFull
+	DeadlineExceeded = ledger.DeadlineExceeded
+	Superseded       = ledger.Superseded
+	OutsideWindow    = ledger.OutsideWindow
+	InBlackout       = ledger.InBlackout
+	CircuitOpen      = ledger.CircuitOpen
+	NeedsUnmet       = ledger.NeedsUnmet
+	SkippedOnce      = ledger.SkippedOnce
+	MaxRuns          = ledger.MaxRuns
+	Paused           = ledger.Paused
+	Disabled         = ledger.Disabled
+	Removed          = ledger.Removed
+	ClockSet         = ledger.ClockSet
 )
+
+// Class returns the class of the fires that a trigger makes.
+func (t Trigger) Class() ledger.Class {
+	switch t {
+	case TriggerStart:
+		return ledger.Start
+	case TriggerManual:
+		return ledger.Hand
+	case TriggerNeeds:
+		return ledger.Needs
+	}
+	return ledger.Timer
+}

@@ -55,8 +55,14 @@ func (elapsed) OnEnd(e *Entry, end Instant) bool {
 func (elapsed) IsOverdue(e *Entry, now Instant) bool { return e.Anchor+e.period(now) <= now.Up }
 
 func (elapsed) MissedFrom(e *Entry, from time.Time, now Instant) time.Time {
-	if anchor := now.Wall.Add(e.Anchor - now.Up); !e.Started.IsZero() && anchor.After(from) {
+	anchor := now.Wall.Add(e.Anchor - now.Up)
+	switch {
+	case e.Started.IsZero():
+		return from
+	case anchor.After(from):
 		return anchor
+	case fromStart(e):
+		return elapsed{}.alignedStart(e, anchor, from, 0)
 	}
 	return from
 }

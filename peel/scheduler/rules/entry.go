@@ -30,6 +30,7 @@ package rules
 import (
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 )
@@ -43,8 +44,10 @@ type Entry struct {
 	Invalid string // why it cannot run, whatever Spec says; empty if it can
 	// Anchor is the elapsed time from which an interval counts: the activation, the end of the last run, or the last fire while
 	// a run is in flight. It is kept for every entry, because its timing may change.
-	Anchor time.Duration
-	Next   Pending
+	Anchor  time.Duration
+	Next    Pending
+	Era     uint32        // the present one of the peel
+	Unsaved []ledger.Fire // what was written into the list since the last save
 	history.History
 }
 
@@ -59,8 +62,9 @@ type Pending struct {
 	Trigger history.Trigger
 	OnWall  bool // its times are Unix times, else they are elapsed ones
 	Nominal int64
-	At      int64 // splay included
-	Held    bool  // windows were closed at its nominal time, and open at the time that its splay is added to
+	At      int64       // splay included
+	Listed  ledger.Fire // as it is in the list; without an era if it is not there yet
+	Held    bool        // windows were closed at its nominal time, and open at the time that its splay is added to
 }
 
 // Clock returns the reading of the clock of the fire.
@@ -73,7 +77,7 @@ func (p Pending) Clock(now Instant) int64 {
 
 // Splaying reports whether the nominal time of the fire has passed: it waits for its splay or for the windows.
 func (p Pending) Splaying(now Instant) bool {
-	return p.Trigger != "" && p.Trigger != TriggerResume && p.Nominal < p.Clock(now)
+	return p.Trigger != "" && p.Trigger != TriggerResume && (p.Listed.Era > 0 || p.Nominal <= p.Clock(now))
 }
 
 // LongAgo is longer than any interval, and short enough for sums of durations.

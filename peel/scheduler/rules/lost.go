@@ -5,17 +5,19 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 )
 
 // A Loss is a time in which the fires of an entry did not run.
 type Loss struct {
-	Planned  time.Time    // nominal time of the fire that was due; zero: none was
-	From, To time.Time    // the others are in (From, To]
-	Replaced history.Span // of fires that were due together with one that took their place
-	Jump     history.Span // over which the wall clock was set forward
-	Except   []time.Time  // nominal times of fires that may still run
-	RunsLeft uint64       // runs that the timing may still give the entry
+	Planned  time.Time      // nominal time of the fire that was due; zero: none was
+	From, To time.Time      // the others are in (From, To]
+	Replaced history.Span   // of fires that were due together with one that took their place
+	Jump     history.Span   // over which the wall clock was set forward
+	Except   []time.Time    // nominal times of fires that may still run
+	RunsLeft uint64         // runs that the timing may still give the entry
+	Missed   history.Reason // why those were missed that no rule explains
 }
 
 // First returns the time after which the first nominal time of the loss comes.
@@ -29,7 +31,11 @@ func (l Loss) First() time.Time {
 // Lose adds fires that did not run to the tally, of more than 100,000 the newest, at least half of that number. Apart from the
 // planned one, those that it has added before are left out.
 func (e *Entry) Lose(l Loss) {
-	list := e.nominalTimes(later(l.From, e.Tally.Settled), l.To)
+	from := l.From
+	if settled := e.Tally.Settled; settled.After(from) {
+		from = e.Rhythm.alignedStart(e, from, settled, 0)
+	}
+	list := e.nominalTimes(from, l.To)
 	e.Tally.Settled = later(l.To, e.Tally.Settled)
 	if !l.Planned.IsZero() {
 		list = slices.Insert(list, 0, l.Planned)
@@ -39,14 +45,14 @@ func (e *Entry) Lose(l Loss) {
 			return
 		}
 		why := e.whyLost(at, l)
-		if why == history.Missed {
+		if why.IsMissed() {
 			l.RunsLeft--
 		}
 		if why == history.ClockSet && !at.After(e.Tally.Shown) {
 			continue
 		}
 		if !slices.ContainsFunc(l.Except, at.Equal) {
-			e.Tally.NotRun(at, why)
+			e.NotRun(at, why)
 		}
 	}
 }
@@ -78,7 +84,7 @@ func (e *Entry) ClockSet(step time.Duration, now time.Time) {
 	t.Shown = later(t.Shown, now.Add(-step))
 	for _, down := range t.Down {
 		for _, at := range e.nominalTimes(later(down.From, down.To.Add(step)), down.To) {
-			if e.whyLost(at, Loss{}) == history.Missed && t.TakeBack(at) && !at.After(now) {
+			if e.whyLost(at, Loss{Missed: ledger.Down}).IsMissed() && t.TakeBack(at) && !at.After(now) {
 				t.NotRun(at, history.ClockSet)
 			}
 		}
@@ -163,7 +169,7 @@ func (e *Entry) nominalTimes(from, to time.Time) []time.Time {
 	}
 }
 
-// whyLost returns the rule that would have kept a fire from running, or [history.Missed].
+// whyLost returns the rule that would have kept a fire from running, or why it was missed.
 func (e *Entry) whyLost(nominal time.Time, l Loss) history.Reason {
 	switch why := e.ClosedBy(nominal); {
 	case why != "":
@@ -175,25 +181,38 @@ func (e *Entry) whyLost(nominal time.Time, l Loss) history.Reason {
 	case l.Jump.Has(nominal):
 		return history.ClockSet
 	}
-	return history.Missed
+	return l.Missed
 }
 
 // DropStored removes the fires that an entry keeps over a restart, and counts them. Those that are owed were missed. waits says that
 // a fire waits for a slot in this process; it stays.
 func (e *Entry) DropStored(why history.Reason, waits bool) {
 	for _, at := range e.Owed {
-		e.Tally.NotRun(at, history.Missed)
+		e.NotRun(at, ledger.NotMadeUp)
 	}
 	if w := e.Waiting; w != nil && !waits {
 		if w.Trigger != history.TriggerManual {
 			e.Tally.NotRun(w.Nominal, why)
 		}
+		e.WriteNotRun(w.Listed, why)
 		e.Waiting = nil
 	}
 	if !e.Held.IsZero() && e.Next.Trigger == "" {
 		e.Tally.NotRun(e.Held, why)
+		e.WriteNotRun(e.HeldFire(), why)
 	}
 	e.Owed, e.Held = nil, time.Time{}
+}
+
+// HeldFire returns the fire that was held when the last process ended, as it is in the list, or as it will be.
+func (e *Entry) HeldFire() ledger.Fire {
+	f := ledger.Fire{Nominal: ledger.At(e.Held)}
+	for _, f.Class = range []ledger.Class{ledger.Needs, ledger.Start, ledger.Timer} {
+		if p, ok := e.List.Pending(f.Class, f.Nominal); ok {
+			return p
+		}
+	}
+	return f
 }
 
 // Coalesces returns the time after which the nominal times of an interval are lost that are not after now, if its fire at nominal,

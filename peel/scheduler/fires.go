@@ -1,0 +1,77 @@
+package scheduler
+
+import (
+	"slices"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/peel/ledger"
+	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
+	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
+)
+
+// beginEra adds a mark of the peel. What is written from now on is of its era.
+func (o *owner) beginEra(m ledger.Mark) {
+	o.marks = o.marks.Add(m)
+	for _, e := range o.entries {
+		e.Era = o.marks.Era()
+	}
+}
+
+// fireOf returns the next fire of an entry as it is in the list, or as it will be.
+func (o *owner) fireOf(e *entry) ledger.Fire {
+	p := e.Next
+	if p.Listed.Era > 0 {
+		return p.Listed
+	}
+	return ledger.Fire{Era: e.Era, Class: p.Trigger.Class(), Nominal: ledger.At(o.time(p, p.Nominal))}
+}
+
+// listNext writes the next fire of an entry into the list if its nominal time has passed.
+func (o *owner) listNext(e *entry, now rules.Instant) {
+	if e.Next.Listed.Era > 0 || !e.Next.Splaying(now) {
+		return
+	}
+	e.Next.Listed = e.WritePending(o.fireOf(e), ledger.Splay)
+	o.Dirty = true
+}
+
+// byHand returns the fire of a run that a person asks for. Two within a second have different nominal times.
+func (e *entry) byHand(at time.Time) ledger.Fire {
+	f := ledger.Fire{Era: e.Era, Class: ledger.Hand, Nominal: ledger.At(at)}
+	for e.List.Has(f.Era, f.Class, f.Nominal) {
+		f.Nominal = f.Nominal.Add(time.Second)
+	}
+	return f
+}
+
+// listRun writes into the list how a run goes.
+func (r *run) listRun(outcome ledger.Outcome, why history.Reason) {
+	f := r.fire.listed
+	f.Outcome, f.Why, f.Late, f.Overran = outcome, why, r.fire.Late, r.overran || r.timedOut
+	r.e.Write(f)
+}
+
+// endLeft decides what the last process left pending in the list of an entry, and nothing in this process waits for.
+func (o *owner) endLeft(e *entry) {
+	waits := []ledger.Fire{e.Next.Listed}
+	if e.Waiting != nil {
+		waits = append(waits, e.Waiting.Listed)
+	}
+	for _, r := range e.runs {
+		waits = append(waits, r.fire.listed)
+	}
+	for _, f := range slices.Collect(e.List.All()) {
+		is := func(other ledger.Fire) bool {
+			return other.Era == f.Era && other.Class == f.Class && other.Nominal.Equal(f.Nominal)
+		}
+		owed := f.Class == ledger.Timer && slices.ContainsFunc(e.Owed, func(at time.Time) bool { return ledger.At(at).Equal(f.Nominal) })
+		switch {
+		case f.Outcome != ledger.Pending || slices.ContainsFunc(waits, is) || owed:
+		case f.Why == ledger.Runs:
+			f.Outcome, f.Why = ledger.Interrupted, ""
+			e.Write(f)
+		default:
+			e.WriteNotRun(f, ledger.Down)
+		}
+	}
+}
