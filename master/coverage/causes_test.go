@@ -10,6 +10,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/coverage/cause"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
 	"github.com/seed-c01c3da5/zester/peel"
+	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
@@ -52,30 +53,23 @@ func (t *rig) revision(id target.PeelID, revision string, schedule map[string]an
 	return d
 }
 
-// applies makes the host run a document.
-func (h *host) applies(d *settings.Document) {
-	h.state.Digest, h.state.Commit = string(d.Digest), string(d.Commit)
-}
-
-// runs counts runs of backup every five minutes in [from, until), and reports them. If they fail, it reports as a peel does: with the
-// newest eight of them.
+// runs adds runs of backup every five minutes in [from, until), and reports them. If they fail, it says more of the newest eight.
 func (h *host) runs(from, until string, good bool) {
 	h.t.Helper()
 	h.entry("other")
-	e := h.entry("backup")
-	succeeded := e.Succeeded
-	for at := hhmm(h.t, from); at.Before(hhmm(h.t, until)); at = at.Add(five) {
-		c := wire.FireCounts{Ran: 1}
-		if !good {
-			c.Failed = 1
-			e.InRow++
-			e.Problems = append(e.Problems, wire.FireReport{Nominal: at, Started: at, Result: "failed", Error: "exit status 1"})
-			e.Problems = e.Problems[max(0, len(e.Problems)-wire.MaxScheduleFires):]
-		}
-		h.count("backup", at, c)
+	if three := hhmm(h.t, "03:00"); three.Before(hhmm(h.t, until)) {
+		h.fire("other", three, ledger.Fire{Outcome: ledger.Ran})
 	}
-	if !good {
-		e.Succeeded, e.Error = succeeded, "exit status 1"
+	e := h.entry("backup")
+	for at := hhmm(h.t, from); at.Before(hhmm(h.t, until)); at = at.Add(five) {
+		f := ledger.Fire{Outcome: ledger.Ran}
+		if !good {
+			f.Outcome = ledger.Failed
+			note := ledger.Note{Era: 1, Nominal: at, Outcome: f.Outcome, Started: at, Error: "exit status 1"}
+			e.Notes = append([]ledger.Note{note}, e.Notes...)
+			e.Notes = e.Notes[:min(len(e.Notes), ledger.MaxNotes)]
+		}
+		h.fire("backup", at, f)
 	}
 	h.report(0)
 }
@@ -142,7 +136,7 @@ func TestAMasterThatStartsLaterFindsTheCommit(t *testing.T) {
 		t.until("03:02", "web-1")
 		h.applies(t.commit("web-1", "b", "b", "a"))
 		t.until("05:02", "web-1")
-		h.entry("backup").Since = hhmm(t, "00:00")
+		h.begins("backup", hhmm(t, "00:00"))
 		h.runs("00:05", "03:02", true)
 		h.runs("03:05", "05:02", false)
 		table, _ := t.master()
@@ -175,7 +169,6 @@ func TestCommitsThatDoNotExplainAFailure(t *testing.T) {
 		t.wantCause(table.Cause(verdict.Failed, "backup"), cause.None, "no commit explains it: it began before bbbbbbbb reached 1 of 1 peel")
 		// It runs well again, all peels get the commit, and then one fails.
 		t.until("03:11", ids...)
-		hosts["web-1"].entry("backup").Problems, hosts["web-1"].entry("backup").Error, hosts["web-1"].entry("backup").InRow = nil, "", 0
 		hosts["web-1"].runs("03:10", "03:11", true)
 		for _, id := range ids[1:] {
 			hosts[id].applies(t.commit(id, "b", "b", "a"))

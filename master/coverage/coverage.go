@@ -38,9 +38,11 @@ import (
 	"github.com/seed-c01c3da5/zester/master/feed"
 	"github.com/seed-c01c3da5/zester/master/follow"
 	"github.com/seed-c01c3da5/zester/master/natsd"
+	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/loglimit"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 const (
@@ -172,7 +174,7 @@ func (t *Table) judgeAbsentOnce(now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, p := range t.peels {
-		if p.hasSchedule() && (p.clockIsWrong() || t.absent(p, now, connected)) {
+		if p.hasSchedule() && (p.clockIsWrong() && !p.lists.are || t.absent(p, now, connected)) {
 			t.away(p, now)
 		}
 	}
@@ -203,40 +205,66 @@ func (t *Table) digest(d string) uint64 { return maphash.String(t.seed, d) }
 
 // onReport takes the report of a peel.
 func (t *Table) onReport(m follow.Message) {
+	if ledger.IsReport(m.Msg.Data) {
+		r, err := ledger.Decode(m.Msg)
+		if err != nil {
+			r = &ledger.Report{}
+		}
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if p := t.reporter(m, r.Peel, err); p != nil {
+			t.takeLists(p, r, m.Stored)
+		}
+		return
+	}
 	r, err := wire.DecodeSchedule(m.Msg)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	p := t.peels[m.Key]
-	if err == nil && p != nil && p.document != nil && p.id != r.Peel {
-		err = fmt.Errorf("the report is from %s, and the peel with this name on the bus is %s", r.Peel, p.id)
-	}
-	if err != nil {
-		if t.refused++; p != nil {
-			p.steady = 0 // it is not known what the peel wanted to say
-		}
-		t.refusals.Warn(m.Key, "report on a schedule refused", "peel", m.Key, "err", err)
+	p := t.reporter(m, r.Peel, err)
+	if p == nil {
 		return
 	}
-	if p == nil {
-		p = newPeel()
-		t.peels[m.Key] = p
-	}
 	if n := p.dropInvented(t, &r); n > 0 {
-		t.refused++
-		t.refusals.Warn(m.Key+" entries", "entries of a report refused: the settings of the peel do not have them", "peel", m.Key, "entries", n)
-	}
-	isReading := t.isReading()
-	if !isReading {
-		t.clock.onArrival(m.Stored)
+		t.refuseEntries(p, m.Key, n)
 	}
 	t.report(p, &r, m.Stored)
-	if isReading {
+	if t.isReading() {
 		first := cmp.Or(r.From, judge.HourOf(r.Time)-repeated)
 		if p.clockIsWrong() {
 			first = judge.HourOf(m.Stored) + 1
 		}
 		t.firstHour = max(t.firstHour, first)
 	}
+}
+
+// reporter returns the peel that has sent a report; nil if the report is refused, also because it could not be decoded.
+func (t *Table) reporter(m follow.Message, id target.PeelID, err error) *peel {
+	p := t.peels[m.Key]
+	if err == nil && p != nil && p.document != nil && p.id != id {
+		err = fmt.Errorf("the report is from %s, and the peel with this name on the bus is %s", id, p.id)
+	}
+	if err != nil {
+		if t.refused++; p != nil {
+			p.steady = 0 // it is not known what the peel wanted to say
+		}
+		t.refusals.Warn(m.Key, "report on a schedule refused", "peel", m.Key, "err", err)
+		return nil
+	}
+	if p == nil {
+		p = newPeel()
+		t.peels[m.Key] = p
+	}
+	if !t.isReading() {
+		t.clock.onArrival(m.Stored)
+	}
+	return p
+}
+
+// refuseEntries counts a report with entries that are said to be in the settings of the peel, and are not.
+func (t *Table) refuseEntries(p *peel, key string, n int) {
+	t.refused++
+	t.refusals.Warn(key+" entries", "entries of a report refused: the settings of the peel do not have them",
+		"peel", key, "entries", n)
 }
 
 // onReportRemoved forgets what a peel reported.
@@ -249,7 +277,8 @@ func (t *Table) onReportRemoved(key string) {
 	}
 	t.release(p.rows, nil)
 	next := newPeel()
-	next.id, next.document, next.wanted, next.stored, next.arrivals, next.former, next.revision = p.id, p.document, p.wanted, p.stored, p.arrivals, p.former, p.revision
+	next.id, next.document, next.wanted, next.stored = p.id, p.document, p.wanted, p.stored
+	next.arrivals, next.former, next.revision = p.arrivals, p.former, p.revision
 	if next.document == nil {
 		delete(t.peels, key)
 		return

@@ -6,7 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seed-c01c3da5/zester/master/coverage/join"
 	"github.com/seed-c01c3da5/zester/master/coverage/judge"
+	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
@@ -26,7 +28,9 @@ type documents struct {
 type spec struct {
 	number int
 	entry  *schedule.Entry // nil: this master cannot read it
-	plans  map[string]*judge.Plan
+	timing ledger.Timing
+	plans  map[string]*judge.Plan // for reports without lists
+	zoned  map[string]*join.Plan  // by zone
 }
 
 // A document is the schedule of one or more peels.
@@ -85,9 +89,9 @@ func (d *documents) spec(fields map[string]canon.Raw) (*spec, error) {
 	}
 	values["module"] = "test.ping"
 	d.made++
-	s := &spec{number: d.made, plans: map[string]*judge.Plan{}}
+	s := &spec{number: d.made, plans: map[string]*judge.Plan{}, zoned: map[string]*join.Plan{}}
 	if e, err := entryyaml.ParseEntry("entry", strictyaml.FromValue("settings", values)); err == nil {
-		s.entry = e // else a newer master has checked it, or the peel has refused it
+		s.entry, s.timing = e, ledger.TimingOf(e.TimingHash()) // else a newer master has checked it, or the peel has refused it
 	}
 	d.specs[string(data)] = s
 	return s, nil
@@ -119,6 +123,32 @@ func (d *documents) plan(s *spec, zone string) *judge.Plan {
 		clear(s.plans)
 	}
 	s.plans[zone] = p
+	return p
+}
+
+// planOf returns the plan of an entry on a peel whose host has a zone; nil if it cannot be known.
+func (d *documents) planOf(s *spec, zone string) *join.Plan {
+	if s == nil || s.entry == nil {
+		return nil
+	}
+	if s.entry.Clock.Zone != "" {
+		zone = "UTC" // which the plan does not use
+	}
+	if p, ok := s.zoned[zone]; ok {
+		return p
+	}
+	location := d.zones.location(zone)
+	if location == nil {
+		return nil
+	}
+	p, err := join.NewPlan(s.entry, location)
+	if err != nil {
+		p = nil
+	}
+	if len(s.zoned) >= maxPlans {
+		clear(s.zoned)
+	}
+	s.zoned[zone] = p
 	return p
 }
 

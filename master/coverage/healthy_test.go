@@ -2,7 +2,6 @@ package coverage_test
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,6 +9,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/coverage"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
 	"github.com/seed-c01c3da5/zester/peel"
+	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -107,26 +107,35 @@ func TestNothingIsMissedOfSevenHundredEntries(t *testing.T) {
 	})
 }
 
-// The host's zone has no name, so its fires cannot be computed. They count as the peel says, and the peel is known to be unchecked.
-func TestRunsInAZoneWithoutANameAreExpected(t *testing.T) {
+// The host's zone has no name: it tells its offset. A zone whose name masters do not know is told, and its fires count as the peel says.
+func TestAZoneWithoutANameIsKnownByItsOffset(t *testing.T) {
 	bubble(t, func(t *rig) {
 		table, _ := t.master()
 		h := t.host("web-1", t.document("web-1", map[string]map[string]any{
-			"backup": {"module": "test.ping", "cron": "*/5 * * * *"}, "sync": {"module": "test.ping", "cron": "*/7 * * * *"}, "utc": cron("*/5 * * * *"),
+			"backup": {"module": "test.ping", "cron": "30 */2 * * *"}, "sync": {"module": "test.ping", "cron": "*/7 * * * *"}, "utc": cron("0 * * * *"),
 		}))
-		h.state.Zone = "Local"
-		for _, name := range []string{"backup", "sync", "utc"} {
+		h.state.Zone = ledger.Zone{Offset: 3600, Changes: []ledger.ZoneChange{{At: hhmm(t, "02:00"), Before: 3600, After: 7200}}}
+		for _, name := range []string{"backup", "utc"} {
 			h.entry(name)
 		}
 		h.report(0)
-		t.until("01:31", "web-1")
-		h.ran("backup", "01:05", "01:31", five)
-		h.ran("utc", "00:05", "01:31", five)
+		t.until("05:01:30", "web-1")
+		h.fire("backup", hhmm(t, "01:30"), ledger.Fire{Outcome: ledger.Ran}) // 02:30 there
+		h.fire("backup", hhmm(t, "02:30"), ledger.Fire{Outcome: ledger.Ran}) // 04:30 there
+		h.ran("utc", "01:00", "05:01", time.Hour)
 		h.report(0)
-		t.want(table, "web-1", "backup", "expected 6, ran 6")
+		t.want(table, "web-1", "backup", "expected 3, ran 2, missed 1") // 06:30 there
+		t.want(table, "web-1", "utc", "expected 5, ran 5")
+		t.problems(table, "missed backup web-1")
+
+		h.state.Zone = ledger.Zone{Name: "Nowhere/Town"}
+		h.entry("sync")
+		h.ran("sync", "05:01", "05:02", five)
+		h.report(0)
 		t.problems(table, "disagrees web-1")
-		if text := table.Problems()[0].Text; !strings.HasPrefix(text, "zone: ") || !strings.HasSuffix(text, "the fires of backup and 1 more are not checked") {
+		if text := table.Problems()[0].Text; text != `zone: masters do not know "Nowhere/Town"; the fires of backup and 1 more are not checked` {
 			t.Error(text)
 		}
+		t.want(table, "web-1", "sync", "expected 1, ran 1")
 	})
 }

@@ -1,6 +1,7 @@
 package coverage_test
 
 import (
+	"cmp"
 	"fmt"
 	"testing"
 	"time"
@@ -12,22 +13,24 @@ import (
 	"github.com/seed-c01c3da5/zester/master/coverage/judge"
 	"github.com/seed-c01c3da5/zester/master/coverage/metrics"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
-	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/peel/ledger"
 )
 
 // A peel reports entries that its settings do not have: names of its own, and that of an entry of another host. It says that they
-// are of its settings, of its peel.yaml, or of settings that masters do not know.
+// are of its peel.yaml, that its settings had them, that they have more entries than masters know, or that it has other settings.
 func TestEntriesThatAPeelInventsChangeNoFigureOfTheFleet(t *testing.T) {
 	for claim, c := range map[string]struct {
-		local   bool
+		state   string
+		place   bool // by a place beyond the last
 		digest  string
 		refused uint64
 		rows    int // of the peel
 	}{
-		"of its settings":      {refused: 1, rows: 1},
-		"of peel.yaml":         {local: true, rows: 52},
-		"of other settings":    {digest: "none", rows: 52},
-		"of both at the first": {local: true, digest: "none", rows: 52},
+		"of peel.yaml":          {rows: 52},
+		"that were removed":     {state: "removed", refused: 1, rows: 1},
+		"at places of nobody":   {place: true, refused: 1, rows: 1},
+		"of other settings":     {digest: "none", rows: 52},
+		"by places in no known": {place: true, digest: "none", rows: 1},
 	} {
 		t.Run(claim, func(t *testing.T) {
 			bubble(t, func(t *rig) {
@@ -37,22 +40,30 @@ func TestEntriesThatAPeelInventsChangeNoFigureOfTheFleet(t *testing.T) {
 				t.until("00:31", "db-1", "web-1")
 				good.ran("backup", "00:05", "00:30", five)
 				good.report(0)
-				evil.entry("report")
-				evil.count("backup", hhmm(t, "00:25"), wire.FireCounts{Missed: 7})
-				for i := range 50 {
-					evil.count(fmt.Sprintf("x-%02d", i), hhmm(t, "00:25"), wire.FireCounts{Ran: 1 << 30})
-				}
-				for i := range evil.state.Entries {
-					e := &evil.state.Entries[i]
-					e.Local = c.local && e.Name != "report"
-					e.Problems = []wire.FireReport{{Nominal: hhmm(t, "00:25"), Result: wire.FireMissed}}
+				send := func() {
+					evil.entry("report")
+					evil.fire("backup", hhmm(t, "00:25"), ledger.Fire{Outcome: ledger.Missed, Why: ledger.DeadlineExceeded})
+					for i := range 50 {
+						evil.fire(fmt.Sprintf("x-%02d", i), hhmm(t, "00:25"), ledger.Fire{Outcome: ledger.Ran})
+					}
+					evil.build(0)
+					for i := range evil.state.Entries {
+						e := &evil.state.Entries[i]
+						if e.Name == "" {
+							continue
+						}
+						e.State = cmp.Or(c.state, e.State)
+						if c.place {
+							e.Name, e.Place = "", 1+i
+						}
+					}
 				}
 				if c.digest != "" {
 					evil.state.Digest = c.digest
 				}
-				evil.report(0)
-				evil.count("backup", hhmm(t, "00:25"), wire.FireCounts{Missed: 7})
-				evil.report(0)
+				send()
+				evil.send()
+				evil.send()
 
 				for _, s := range table.Summaries() {
 					if s.Entry != "report" && s.Entry != "backup" || s.Entry == "backup" && (s.Counts.Missed > 0 || s.States["active"] != 1 || s.Problems[verdict.Missed] > 0) {
@@ -77,7 +88,11 @@ func TestEntriesThatAPeelInventsChangeNoFigureOfTheFleet(t *testing.T) {
 					t.Fatal(err)
 				}
 				for _, f := range families {
-					if f.GetName() == "zester_entry_peels" && len(f.GetMetric()) != 2 {
+					known := 2
+					if c.digest != "" {
+						known = 1 // a place in a document that is not known is no entry
+					}
+					if f.GetName() == "zester_entry_peels" && len(f.GetMetric()) != known {
 						t.Errorf("%v", f)
 					}
 				}

@@ -49,7 +49,8 @@ type peel struct {
 	reported int64 // time of the newest report whose clock was right
 	steady   int64 // see judge.Facts
 	offset   int64 // of the peel's clock when the newest report was made
-	judged   int64 // up to when fires of a peel that does not report were judged
+	judged   int64 // up to when fires were judged of a peel that does not report, or that reports lists
+	lists    lists
 }
 
 func newPeel() *peel { return &peel{zone: unique.Make("")} }
@@ -65,8 +66,24 @@ type row struct {
 	ended     uint32
 	state     state
 	published bool // the settings of the peel have the entry, or had it since this row was made; only such rows count for the fleet
-	running   bool
+	is        condition
 	exit      uint8 // of the run that ended: 0 if it succeeded, its exit code, or noExit
+}
+
+// A condition is what holds of an entry; its parts are bits.
+type condition uint8
+
+const (
+	running condition = 1 << iota // a run is in flight
+	planned                       // its list is compared with its plan
+)
+
+// with returns the condition with a part, if that holds.
+func (c condition) with(part condition, holds bool) condition {
+	if holds {
+		c |= part
+	}
+	return c
 }
 
 // A detail is what few entries have.
@@ -181,6 +198,7 @@ func seconds(at time.Time) uint32 {
 func (t *Table) report(p *peel, r *wire.ScheduleState, stored time.Time) {
 	first := p.arrived == 0
 	p.id, p.has, p.zone, p.arrived = r.Peel, t.digest(r.Digest), unique.Make(r.Zone), stored.Unix()
+	p.lists.are, p.lists.took = false, nil
 	p.offset = int64(r.Time.Sub(stored) / time.Second)
 	right := !p.clockIsWrong()
 	switch {
@@ -275,7 +293,7 @@ func (t *Table) foundProblems(p *peel, f *judge.Facts, all []judge.Hour) (list [
 // announced returns the fire that an entry announced and that nothing has moved until its report e; zero: there is none. The next
 // fire of an interval follows the start and the end of each run, also of one by hand.
 func (r *row) announced(e *wire.EntryReport) time.Time {
-	if e == nil || r.running || seconds(e.Started) != r.started || seconds(e.Ended) != r.ended {
+	if e == nil || r.is&running != 0 || seconds(e.Started) != r.started || seconds(e.Ended) != r.ended {
 		return time.Time{}
 	}
 	return at(int64(r.next))
@@ -324,12 +342,12 @@ func compareName(r row, name string) int {
 // noExit is in a row if a run failed without an exit code, or with this one.
 const noExit = 255
 
-// exitOf returns the field exit of a row.
-func exitOf(e *wire.EntryReport) uint8 {
-	if e.Ended.Equal(e.Succeeded) {
+// exitOf returns the field exit of a row, by whether the last run succeeded and by its error.
+func exitOf(succeeded bool, text string) uint8 {
+	if succeeded {
 		return 0
 	}
-	if code, ok := wire.ParseExitCode(e.Error); ok {
+	if code, ok := wire.ParseExitCode(text); ok {
 		return uint8(code)
 	}
 	return noExit
@@ -342,7 +360,8 @@ func newRow(name string, e *wire.EntryReport) row {
 		return n
 	}
 	n.next, n.succeeded, n.since, n.state = seconds(e.Next), seconds(e.Succeeded), seconds(e.Since), stateOf(e.State)
-	n.started, n.ended, n.exit, n.running = seconds(e.Started), seconds(e.Ended), exitOf(e), e.Running > 0
+	n.started, n.ended, n.exit = seconds(e.Started), seconds(e.Ended), exitOf(e.Ended.Equal(e.Succeeded), e.Error)
+	n.is = n.is.with(running, e.Running > 0)
 	if n.state == 0 {
 		n.state = state(len(states) - 1)
 	}
@@ -359,6 +378,9 @@ func newRow(name string, e *wire.EntryReport) row {
 func (t *Table) want(p *peel, doc *settings.Document, s *document, stored time.Time) {
 	arrivals, former := p.arrivalsOf(doc, s, stored)
 	p.arrivals, p.former, p.revision = arrivals, former, unique.Make(source{commit: doc.Commit})
+	if digest := t.digest(string(doc.Digest)); p.document != nil && digest != p.wanted {
+		p.lists.former, p.lists.digest = p.document, p.wanted
+	}
 	p.id, p.document, p.wanted, p.stored = doc.Peel, s, t.digest(string(doc.Digest)), stored.Unix()
 	p.adopt(t, s.names)
 }
@@ -366,10 +388,13 @@ func (t *Table) want(p *peel, doc *settings.Document, s *document, stored time.T
 // adopt makes rows of the entries of the document that the peel has not reported. Rows that it has reported stay until it reports
 // again.
 func (p *peel) adopt(t *Table, names []string) {
-	verdicts := unpack(p.hours, len(p.rows))
+	verdicts, had := unpack(p.hours, len(p.rows)), unpackTook(p.lists.took, len(p.rows))
 	var rows []row
 	var hours [][]judge.Hour
-	add := func(i int) { rows, hours = append(rows, p.rows[i]), append(hours, verdicts[i]) }
+	var tooks []took
+	add := func(i int) {
+		rows, hours, tooks = append(rows, p.rows[i]), append(hours, verdicts[i]), append(tooks, had[i])
+	}
 	i := 0
 	for _, name := range names {
 		for ; i < len(p.rows) && compareName(p.rows[i], name) < 0; i++ {
@@ -381,7 +406,7 @@ func (p *peel) adopt(t *Table, names []string) {
 			add(i)
 			i++
 		} else {
-			rows, hours = append(rows, newRow(name, nil)), append(hours, nil)
+			rows, hours, tooks = append(rows, newRow(name, nil)), append(hours, nil), append(tooks, took{})
 		}
 		if r := &rows[len(rows)-1]; !r.published {
 			t.total(name, false)
@@ -394,11 +419,15 @@ func (p *peel) adopt(t *Table, names []string) {
 		}
 	}
 	t.release(p.rows, rows)
-	p.rows, p.hours = append(make([]row, 0, len(rows)), rows...), pack(hours)
+	p.rows, p.hours, p.lists.took = append(make([]row, 0, len(rows)), rows...), pack(hours), packTook(tooks)
 }
 
 // away judges the fires of a peel that does not report.
 func (t *Table) away(p *peel, now time.Time) {
+	if p.lists.are || p.arrived == 0 {
+		t.awayList(p, now)
+		return
+	}
 	verdicts := unpack(p.hours, len(p.rows))
 	reported := p.reported
 	if p.arrived == 0 {

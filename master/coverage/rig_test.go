@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -20,9 +21,12 @@ import (
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
 	"github.com/seed-c01c3da5/zester/master/feed"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
+	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/schedule/entryyaml"
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -170,61 +174,116 @@ func cron(expression string) map[string]any {
 
 // A host is a peel whose reports are made by hand.
 type host struct {
-	t     *rig
-	id    target.PeelID
-	state wire.ScheduleState
+	t       *rig
+	id      target.PeelID
+	state   ledger.Report // without entries
+	names   []string      // of the document
+	timings map[string]ledger.Timing
+	entries map[string]*ledger.EntryReport
+	lists   map[string]*ledger.List
+	skew    time.Duration // of its clock
 }
 
 // host returns a peel that has a document and has reported nothing.
 func (t *rig) host(id target.PeelID, doc *settings.Document) *host {
-	h := &host{t: t, id: id, state: wire.ScheduleState{Peel: id, Zone: "UTC", V: wire.Version, Started: time.Now()}}
+	h := &host{t: t, id: id, entries: map[string]*ledger.EntryReport{}, lists: map[string]*ledger.List{}}
+	h.state = ledger.Report{Peel: id, Zone: ledger.Zone{Name: "UTC"}, Started: time.Now()}
+	h.state.Marks = h.state.Marks.Add(ledger.Mark{Kind: ledger.Starts, At: ledger.At(time.Now())})
 	if doc != nil {
-		h.state.Digest, h.state.Commit = string(doc.Digest), string(doc.Commit)
+		h.applies(doc)
 	}
 	return h
 }
 
-// entry returns the entry of a name in the next report.
-func (h *host) entry(name string) *wire.EntryReport {
-	i, found := slices.BinarySearchFunc(h.state.Entries, name, func(e wire.EntryReport, name string) int { return strings.Compare(e.Name, name) })
-	if !found {
-		h.state.Entries = slices.Insert(h.state.Entries, i, wire.EntryReport{Name: name, State: judge.Active, Since: time.Now()})
+// applies makes the host run a document.
+func (h *host) applies(d *settings.Document) {
+	h.t.Helper()
+	values, err := d.Values()
+	if err != nil {
+		h.t.Fatal(err)
 	}
-	return &h.state.Entries[i]
+	set, err := entryyaml.ParseSet(strictyaml.FromValue("test", values["schedule"]))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.state.Digest, h.state.Commit = string(d.Digest), string(d.Commit)
+	h.names, h.timings = slices.Sorted(maps.Keys(set)), map[string]ledger.Timing{}
+	for name, e := range set {
+		h.timings[name] = ledger.TimingOf(e.TimingHash())
+	}
 }
 
-// count counts fires of an entry at a time.
-func (h *host) count(name string, at time.Time, c wire.FireCounts) {
+// entry returns the entry of a name in the next report. One that is new begins now.
+func (h *host) entry(name string) *ledger.EntryReport {
+	if h.entries[name] == nil {
+		now := time.Now().Add(h.skew)
+		h.entries[name] = &ledger.EntryReport{State: judge.Active, Timing: h.timings[name]}
+		h.lists[name] = &ledger.List{From: ledger.At(now)}
+		h.begins(name, now)
+	}
+	return h.entries[name]
+}
+
+// begins makes an entry begin at a time.
+func (h *host) begins(name string, now time.Time) {
+	h.entry(name).Since = now
+	h.lists[name].From = ledger.At(now)
+	h.lists[name].Mark(ledger.Mark{Kind: ledger.Begins, Era: h.state.Marks.Era(), At: ledger.At(now), Timing: h.timings[name]})
+}
+
+// fire adds a fire of the timer of an entry, or changes it.
+func (h *host) fire(name string, at time.Time, f ledger.Fire) {
 	e := h.entry(name)
-	hour := judge.HourOf(at)
-	if n := len(e.Hours); n == 0 || e.Hours[n-1].Hour != hour {
-		e.Hours = append(e.Hours, wire.ScheduleHour{Hour: hour})
-	}
-	to := &e.Hours[len(e.Hours)-1].FireCounts
-	to.Ran += c.Ran
-	to.Failed += c.Failed
-	to.Late += c.Late
-	to.Skipped += c.Skipped
-	to.Missed += c.Missed
-	to.Manual += c.Manual
-	e.Nominal = at
-	if c.Ran > 0 {
-		e.Fired, e.Started, e.Ended, e.Succeeded = at, at, at.Add(time.Second), at.Add(time.Second)
+	f.Era, f.Nominal = h.state.Marks.Era(), ledger.At(at)
+	h.lists[name].Put(f)
+	if f.Outcome == ledger.Ran || f.Outcome == ledger.Failed {
+		e.Started, e.Ended, e.Error = at, at.Add(time.Second), ""
+		if f.Outcome == ledger.Ran {
+			e.Succeeded = e.Ended
+		} else {
+			e.Error = "exit status 1"
+		}
+		e.Took.Add(time.Second)
 	}
 }
 
-// ran counts good runs of an entry every so often in [from, until).
+// ran adds good runs of an entry every so often in [from, until).
 func (h *host) ran(name, from, until string, every time.Duration) {
 	for at := hhmm(h.t, from); at.Before(hhmm(h.t, until)); at = at.Add(every) {
-		h.count(name, at, wire.FireCounts{Ran: 1})
+		h.fire(name, at, ledger.Fire{Outcome: ledger.Ran})
 	}
 }
 
 // report sends a report, made by a clock that is wrong by skew.
 func (h *host) report(skew time.Duration) {
 	h.t.Helper()
-	h.state.Time = time.Now().Add(skew)
-	data, err := canon.Marshal(h.state)
+	h.build(skew)
+	h.send()
+}
+
+// build makes a report.
+func (h *host) build(skew time.Duration) {
+	if skew != h.skew {
+		now := time.Now()
+		h.state.Marks = h.state.Marks.Add(ledger.Mark{Kind: ledger.Clock, Old: now.Add(h.skew), At: now.Add(skew), Step: skew - h.skew})
+		h.skew = skew
+	}
+	h.state.Time, h.state.Entries = time.Now().Add(skew), nil
+	for _, name := range slices.Sorted(maps.Keys(h.entries)) {
+		e := *h.entries[name]
+		i, found := slices.BinarySearch(h.names, name)
+		if e.Place = i; !found {
+			e.Place, e.Name = 0, name
+		}
+		e.Marks, e.From, e.Runs = h.lists[name].Marks, h.lists[name].From, ledger.AppendRuns(nil, h.lists[name].Runs())
+		h.state.Entries = append(h.state.Entries, e)
+	}
+}
+
+// send sends the report as it is.
+func (h *host) send() {
+	h.t.Helper()
+	data, err := ledger.Encode(&h.state)
 	if err != nil {
 		h.t.Fatal(err)
 	}

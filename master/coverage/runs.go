@@ -27,7 +27,7 @@ func (t *Table) Runs(match func(entry string) bool) []verdict.Run {
 				continue
 			}
 			run := verdict.Run{
-				Entry: name, Peel: p.id, Started: at(int64(r.started)), Ended: at(int64(r.ended)), Failed: r.exit != 0, Running: r.running,
+				Entry: name, Peel: p.id, Started: at(int64(r.started)), Ended: at(int64(r.ended)), Failed: r.exit != 0, Running: r.is&running != 0,
 			}
 			if r.exit != noExit {
 				run.Exit = int(r.exit)

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
-	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/peel/ledger"
 )
 
 func TestRunsAreTheNewestOfEachEntryInTheSettings(t *testing.T) {
@@ -17,12 +17,11 @@ func TestRunsAreTheNewestOfEachEntryInTheSettings(t *testing.T) {
 		_ = t.document("web-3", entries) // it has never reported
 		t.until("00:31", "web-1", "web-2")
 		one.ran("backup", "00:05", "00:30", five)
-		two.count("backup", hhmm(t, "00:25"), wire.FireCounts{Ran: 1, Failed: 1})
+		two.fire("backup", hhmm(t, "00:25"), ledger.Fire{Outcome: ledger.Failed})
 		e := two.entry("backup")
 		e.Succeeded = hhmm(t, "00:20") // the run of 00:25 failed
 		e.Started, e.Running, e.Error = hhmm(t, "00:30"), 1, "exit status 3"
-		two.count("backup-of-nobody", hhmm(t, "00:25"), wire.FireCounts{Ran: 1})
-		two.entry("backup-of-nobody").Local = true // not in the settings
+		two.fire("backup-of-nobody", hhmm(t, "00:25"), ledger.Fire{Outcome: ledger.Ran}) // not in the settings
 		one.report(0)
 		two.report(0)
 		want := []verdict.Run{

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,9 +16,12 @@ import (
 	"github.com/seed-c01c3da5/zester/master/feed"
 	"github.com/seed-c01c3da5/zester/master/follow"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
+	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/schedule/entryyaml"
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -32,7 +36,9 @@ const (
 // fleetMessages returns the settings and the report of a peel, whose entries fire every five minutes.
 func fleetMessages(tb testing.TB, id target.PeelID, now time.Time) (document, report follow.Message) {
 	tb.Helper()
-	entries, state := map[string]any{}, wire.ScheduleState{Peel: id, Zone: "UTC", V: wire.Version, Time: now, Started: now.Add(-24 * time.Hour)}
+	began := now.Add(-24 * time.Hour)
+	entries, state := map[string]any{}, ledger.Report{Peel: id, Zone: ledger.Zone{Name: "UTC"}, Time: now, Started: began}
+	state.Marks = state.Marks.Add(ledger.Mark{Kind: ledger.Starts, At: ledger.At(began)})
 	for i := range fleetEntries {
 		name := fmt.Sprintf("entry-%02d", i)
 		entries[name] = map[string]any{"module": "cmd.run", "args": map[string]any{"command": "run " + string(id)}, "cron": fmt.Sprintf("%d-59/5 * * * *", i%5)}
@@ -40,13 +46,16 @@ func fleetMessages(tb testing.TB, id target.PeelID, now time.Time) (document, re
 		if !next.After(now) {
 			next = next.Add(five)
 		}
-		e := wire.EntryReport{
-			Name: name, State: judge.Active, Since: now.Add(-24 * time.Hour), Next: next,
-			Median: time.Second, P95: time.Second,
+		e := ledger.EntryReport{
+			Place: i, State: judge.Active, Since: began, Next: next, From: ledger.At(began),
+			Timing: fleetTimings()[i%5],
+			Marks:  []ledger.Mark{{Kind: ledger.Begins, Era: 1, At: ledger.At(began)}},
 		}
-		e.Nominal, e.Fired, e.Started, e.Ended, e.Succeeded = next.Add(-five), next.Add(-five), next.Add(-five), now, now
-		for hour := judge.HourOf(now) - repeated; hour <= judge.HourOf(now); hour++ {
-			e.Hours = append(e.Hours, wire.ScheduleHour{Hour: hour, FireCounts: wire.FireCounts{Ran: 12}})
+		first := next.Add(-24 * time.Hour)
+		e.Runs = ledger.AppendRuns(nil, []ledger.Run{{Fire: ledger.Fire{Era: 1, Nominal: first, Outcome: ledger.Ran}, Step: five, Count: 24 * 12}})
+		e.Started, e.Ended, e.Succeeded = next.Add(-five), now, now
+		for range 20 {
+			e.Took.Add(time.Second)
 		}
 		state.Entries = append(state.Entries, e)
 	}
@@ -60,7 +69,7 @@ func fleetMessages(tb testing.TB, id target.PeelID, now time.Time) (document, re
 		tb.Fatal(err)
 	}
 	state.Digest = string(d.Digest)
-	told, err := canon.Marshal(state)
+	told, err := ledger.Encode(&state)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -68,6 +77,19 @@ func fleetMessages(tb testing.TB, id target.PeelID, now time.Time) (document, re
 	return follow.Message{Key: w, Msg: &nats.Msg{Subject: wire.SettingsKey(w), Data: data}, Stored: now.Add(-24 * time.Hour)},
 		follow.Message{Key: w, Msg: &nats.Msg{Subject: wire.ScheduleStateOf(w), Data: told}, Stored: now}
 }
+
+// fleetTimings are the timings of the first five entries; the others have the same.
+var fleetTimings = sync.OnceValue(func() (list []ledger.Timing) {
+	for i := range 5 {
+		fields := map[string]any{"module": "cmd.run", "args": map[string]any{"command": "x"}, "cron": fmt.Sprintf("%d-59/5 * * * *", i)}
+		e, err := entryyaml.ParseEntry("entry", strictyaml.FromValue("test", fields))
+		if err != nil {
+			panic(err)
+		}
+		list = append(list, ledger.TimingOf(e.TimingHash()))
+	}
+	return list
+})
 
 func fleetPeel(i int) target.PeelID { return target.PeelID(fmt.Sprintf("web-%05d.example.com", i)) }
 

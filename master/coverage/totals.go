@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/master/coverage/join"
 	"github.com/seed-c01c3da5/zester/master/coverage/judge"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -140,4 +141,21 @@ func gained(before, after []judge.Hour) (sum verdict.Counts) {
 		}
 	}
 	return sum
+}
+
+// gain adds what verdicts say beyond those before, with the reasons of skips.
+func (all *total) gain(before, after []join.Hour) {
+	all.counts.Add(gained(before, after))
+	for i := range after {
+		old := join.Hour{}
+		if k := slices.IndexFunc(before, func(h join.Hour) bool { return h.Hour == after[i].Hour }); k >= 0 {
+			old = before[k]
+		}
+		for _, r := range after[i].Reasons {
+			if r.Verdict == join.Skipped {
+				was := old.Skips(r.Why)
+				all.addSkips(r.Why, r.N-min(r.N, was))
+			}
+		}
+	}
 }

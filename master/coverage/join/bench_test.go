@@ -8,7 +8,8 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/ledger"
 )
 
-// BenchmarkHours joins 48 hours of 20 entries that ran well: six each 5 minutes, six each hour, four each night, four intervals.
+// BenchmarkHours joins 48 hours of 20 entries that ran well: six each 5 minutes, six each hour, four each night, four
+// intervals.
 func BenchmarkHours(b *testing.B) {
 	begins, now := day, day.Add(48*time.Hour)
 	m := ledger.Marks{}.Add(ledger.Mark{Kind: ledger.Starts, At: begins})
@@ -32,7 +33,7 @@ func BenchmarkHours(b *testing.B) {
 	for b.Loop() {
 		r := join.New(m, now, now, nil)
 		for i := range entries {
-			if hours := r.Hours(&entries[i]); hours[0].Missed+hours[0].Unexpected > 0 {
+			if hours := r.Hours(&entries[i], nil); hours[0].Missed+hours[0].Unexpected > 0 {
 				b.Fatal(hours[0])
 			}
 		}
@@ -44,6 +45,6 @@ func BenchmarkPlan(b *testing.B) {
 	r := join.New(nil, day.Add(48*time.Hour), day.Add(48*time.Hour), nil)
 	for b.Loop() {
 		e := join.Entry{Plan: plan(b, quarter), IsActive: true, From: day}
-		r.Hours(&e)
+		r.Hours(&e, nil)
 	}
 }

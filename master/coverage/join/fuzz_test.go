@@ -46,7 +46,7 @@ func FuzzJoin(f *testing.F) {
 		e.Needed = &join.Entry{Fires: list, From: day}
 		r := join.New(marks, made, arrived, nil)
 		if _, needs := fields["needs"]; needs || fields["cron"] == nil && fields["interval_from"] != "epoch" {
-			r.Hours(&e)
+			r.Hours(&e, nil)
 			return
 		}
 
@@ -87,7 +87,7 @@ func FuzzJoin(f *testing.F) {
 			}
 		}
 		var sum, pending uint64
-		for _, h := range r.Hours(&e) {
+		for _, h := range r.Hours(&e, nil) {
 			if h.Expected != h.Ran+h.Skipped+h.Missed+h.Unknown || h.Failed > h.Ran || h.Late > h.Ran || h.Overran > h.Ran {
 				t.Fatalf("%+v", h)
 			}

@@ -3,6 +3,7 @@ package join
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
 	"github.com/seed-c01c3da5/zester/peel/ledger"
@@ -36,6 +37,14 @@ func (h *Hour) Equal(o *Hour) bool {
 
 // Known returns how many planned fires of the hour are accounted for.
 func (h *Hour) Known() uint64 { return h.Ran + h.Skipped + h.Missed }
+
+// Skips returns how many fires were skipped for a reason.
+func (h *Hour) Skips(why string) uint64 {
+	if i, found := slices.BinarySearchFunc(h.Reasons, Reason{Verdict: Skipped, Why: why}, Reason.compare); found {
+		return h.Reasons[i].N
+	}
+	return 0
+}
 
 // add adds n fires of a span.
 func (h *Hour) add(s *Span, n uint64) {
@@ -83,13 +92,17 @@ func (h *Hour) reason(r Reason) {
 	h.Reasons[i].N += r.N
 }
 
-// Hours returns the verdicts on the fires of an entry by hour, the oldest first. Hours without fires are left out.
-func (r *Report) Hours(e *Entry) []Hour {
+// Hours returns the verdicts on the fires of an entry by hour, the oldest first. Hours without fires are left out. It
+// calls also, unless it is nil, with the fires.
+func (r *Report) Hours(e *Entry, also func(Span)) []Hour {
 	first := r.Oldest()
 	var list [Kept + 2]Hour
 	r.Join(e, func(s Span) {
+		if also != nil {
+			also(s)
+		}
 		for t := s.times; t.n > 0; {
-			hour := floorHour(t.first)
+			hour := hourOf(t.first)
 			n := t.n
 			if !s.Hour {
 				n = t.before((hour + 1) * hourSeconds)
@@ -116,7 +129,13 @@ func (r *Report) Hours(e *Entry) []Hour {
 	return hours
 }
 
-func floorHour(at int64) int64 {
+// HourOf returns the hour of UTC of an instant, counted since the Unix epoch.
+func HourOf(at time.Time) int64 { return hourOf(at.Unix()) }
+
+// StartOf returns the first instant of an hour of UTC.
+func StartOf(hour int64) time.Time { return time.Unix(hour*hourSeconds, 0).UTC() }
+
+func hourOf(at int64) int64 {
 	if at < 0 {
 		at -= hourSeconds - 1
 	}
@@ -125,23 +144,25 @@ func floorHour(at int64) int64 {
 
 // Replace returns the verdicts after a report: for each hour those of the report, unless earlier ones account for more
 // fires. Hours before the oldest are dropped.
-func Replace(before, report []Hour, oldest int64) []Hour {
-	var list []Hour
+func Replace(before, report []Hour, oldest int64) (list []Hour) {
 	for len(before) > 0 || len(report) > 0 {
+		var was, is Hour
+		if len(before) > 0 && (len(report) == 0 || before[0].Hour <= report[0].Hour) {
+			was, before = before[0], before[1:]
+		}
+		if len(report) > 0 && (was.Hour == 0 || was.Hour == report[0].Hour) {
+			is, report = report[0], report[1:]
+		}
+
 		switch {
-		case len(report) == 0 || len(before) > 0 && before[0].Hour < report[0].Hour:
-			list, before = append(list, before[0]), before[1:]
-		case len(before) == 0 || report[0].Hour < before[0].Hour:
-			list, report = append(list, report[0]), report[1:]
-		default:
-			h := report[0]
-			if b := &before[0]; b.Known() > h.Known()+h.Pending {
-				h = *b
-			}
-			list, before, report = append(list, h), before[1:], report[1:]
+		case max(was.Hour, is.Hour) < oldest:
+		case was.Known() > is.Known()+is.Pending, is.Hour == 0 && was.Unexpected > 0:
+			list = append(list, was)
+		case is.Hour != 0:
+			list = append(list, is)
 		}
 	}
-	return slices.DeleteFunc(list, func(h Hour) bool { return h.Hour < oldest })
+	return list
 }
 
 // An Absence is what is known of an entry of a peel that does not report.
@@ -174,7 +195,7 @@ func (p *Plan) Away(before []Hour, a Absence) []Hour {
 		if !ok || t.first > until {
 			return list
 		}
-		hour := floorHour(t.first)
+		hour := hourOf(t.first)
 		t = t.take(t.before(min((hour+1)*hourSeconds, until+1)))
 		s := Span{times: t, Verdict: Unknown, Why: NoReport}
 		if p.entry.Windows.Outside != schedule.OutsideDefer && !p.isOpen() {

@@ -41,11 +41,11 @@ func TestHoursHaveCountsAndReasons(t *testing.T) {
 	r := join.New(marks(t, "starts 00:00"), clock(t, "12:01"), clock(t, "12:01"), nil)
 	e := join.Entry{
 		Plan: plan(t, quarter), IsActive: true, From: day, Marks: []ledger.Mark{{Kind: ledger.Begins, Era: 1, At: clock(t, "10:14")}},
-		Fires: fires(t, "10:15 ran, 10:30 failed late, 10:45 skipped already_running, 10:50 hand ran, 11:00 ran, 11:15 ran overran, 11:30 missed late, 12:00 pending runs"),
+		Fires: fires(t, "10:15 ran, 10:30 failed late, 10:45 skipped already_running, 10:50 hand ran, 11:00 ran, 11:15 ran overran, 11:30 missed deadline_exceeded, 12:00 pending runs"),
 	}
 	const want = "10: expected 3 ran 2 failed 1 late 1 skipped 1 unexpected 1 (skipped already_running 1) (unexpected hand 1), " +
-		"11: expected 4 ran 2 overran 1 missed 2 (missed late 1) (missed unaccounted 1), 12: pending 1"
-	if got := words(r.Hours(&e)); got != want {
+		"11: expected 4 ran 2 overran 1 missed 2 (missed deadline_exceeded 1) (missed unaccounted 1), 12: pending 1"
+	if got := words(r.Hours(&e, nil)); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
@@ -54,7 +54,7 @@ func TestHoursHaveCountsAndReasons(t *testing.T) {
 func TestHoursBeginWithTheFirstThatAListHasAsAWhole(t *testing.T) {
 	r := join.New(marks(t, "starts 00:00"), clock(t, "2+10:30"), clock(t, "2+10:30"), nil)
 	e := join.Entry{Plan: plan(t, quarter), Fires: fires(t, "10:45 ran, 11:00 ran, 11:15 ran"), Marks: []ledger.Mark{{Kind: ledger.Begins, At: day}}}
-	if got := words(r.Hours(&e)); got != "11: expected 2 ran 2" {
+	if got := words(r.Hours(&e, nil)); got != "11: expected 2 ran 2" {
 		t.Error(got)
 	}
 	if want := day.Unix()/3600 + 11; r.Oldest() != want {
@@ -64,7 +64,8 @@ func TestHoursBeginWithTheFirstThatAListHasAsAWhole(t *testing.T) {
 
 func TestAReportThatAccountsForLessReplacesNothing(t *testing.T) {
 	before := []join.Hour{
-		hour(8, verdict.Counts{Expected: 1, Ran: 1}, 0),
+		hour(7, verdict.Counts{Expected: 1, Ran: 1}, 0),
+		hour(8, verdict.Counts{Expected: 1, Unknown: 1}, 0), // the report has no fire then
 		hour(9, verdict.Counts{Expected: 4, Ran: 4}, 0),
 		hour(10, verdict.Counts{Expected: 4, Unknown: 4}, 0),
 		hour(11, verdict.Counts{Expected: 4, Missed: 4}, 0),
@@ -78,7 +79,7 @@ func TestAReportThatAccountsForLessReplacesNothing(t *testing.T) {
 		hour(13, verdict.Counts{Expected: 3, Ran: 3}, 1),
 	}
 	const want = "9: expected 4 ran 4, 10: expected 4 ran 1 unknown 3, 11: expected 4 ran 4, 12: expected 4 ran 4, 13: expected 3 ran 3 pending 1"
-	if got := words(join.Replace(before, report, day.Unix()/3600+9)); got != want {
+	if got := words(join.Replace(before, report, day.Unix()/3600+8)); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }

@@ -74,6 +74,15 @@ func (s *Span) Has(at time.Time) bool { return !s.Hour && s.has(at.Unix()) }
 // At returns the nominal time of the first fire of the span.
 func (s *Span) At() time.Time { return time.Unix(s.first, 0).UTC() }
 
+// Last returns the nominal time of the last fire of the span. That of numbers of an hour is not known: the hour begins
+// then.
+func (s *Span) Last() time.Time { return time.Unix(s.last(), 0).UTC() }
+
+// After returns the nominal time of the first fire after a time that is not after the last one.
+func (s *Span) After(at time.Time) time.Time {
+	return time.Unix(s.drop(s.before(at.Unix()+1)).first, 0).UTC()
+}
+
 // Count returns the number of fires of the span.
 func (s *Span) Count() int { return int(s.n) }
 

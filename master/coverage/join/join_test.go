@@ -57,8 +57,8 @@ func plan(t testing.TB, fields map[string]any) *join.Plan {
 	return p
 }
 
-// fires parses "10:00 ran, 10:15 hand failed, era 2, 10:30 skipped already_running, 11:00 hour 300 ran": each has its nominal time, and
-// its class, unless it is timer, its outcome and its reason. The result has gone over the wire.
+// fires parses "10:00 ran, 10:15 hand failed, era 2, 10:30 skipped already_running, 11:00 hour 300 ran": each has its
+// nominal time, and its class, unless it is timer, its outcome and its reason. The result has gone over the wire.
 func fires(t testing.TB, text string) []ledger.Run {
 	t.Helper()
 	var list []ledger.Run
@@ -92,11 +92,7 @@ func fires(t testing.TB, text string) []ledger.Run {
 		for _, word := range words[1:] {
 			switch word {
 			case "late":
-				if f.Outcome == ledger.Missed {
-					f.Why = ledger.Late
-				} else {
-					f.Late = true
-				}
+				f.Late = true
 			case "overran":
 				f.Overran = true
 			default:
@@ -124,8 +120,8 @@ func outcome(t testing.TB, word string) ledger.Outcome {
 	return 0
 }
 
-// marks parses "starts 00:00, clock 10:00 11:00, boots 10:00 10:10": a process that starts; the clock, set from one time to another; a
-// process that starts after the last record of another one.
+// marks parses "starts 00:00, clock 10:00 11:00, boots 10:00 10:10": a process that starts; the clock, set from one
+// time to another; a process that starts after the last record of another one.
 func marks(t testing.TB, text string) (m ledger.Marks) {
 	t.Helper()
 	for part := range strings.SplitSeq(text, ",") {
@@ -287,12 +283,12 @@ func TestAVerdict(t *testing.T) {
 			want:  "10:15 ran, 10:30 missed down, 10:45 missed catch_up, 11:00 ran",
 		},
 		{
-			name: "missed in a sleep", fields: quarter, fires: "10:15 ran, 10:30 missed late, 10:45 missed late, 11:00 ran",
-			want: "10:15 ran, 10:30 missed late, 10:45 missed late, 11:00 ran",
+			name: "missed in a sleep", fields: quarter, fires: "10:15 ran, 10:30 missed deadline_exceeded, 10:45 missed deadline_exceeded, 11:00 ran",
+			want: "10:15 ran, 10:30 missed deadline_exceeded, 10:45 missed deadline_exceeded, 11:00 ran",
 		},
 		{
 			name: "missed by a wrong clock is unknown", fields: quarter, marks: "starts 00:00, clock 10:20 15:20, clock 15:30 10:30",
-			fires: "10:15 ran, era 2, 10:30 missed late, era 3, 10:45 ran, 11:00 ran",
+			fires: "10:15 ran, era 2, 10:30 missed deadline_exceeded, era 3, 10:45 ran, 11:00 ran",
 			want:  "10:15 ran, 10:30 unknown clock, 10:45 ran, 11:00 ran",
 		},
 		{
@@ -395,7 +391,7 @@ func TestAKindOfEntry(t *testing.T) {
 		},
 		{
 			name: "interval from the end: doubtful ones are dropped", fields: every("8m", nil), marks: "starts 00:00, clock 10:10 15:10, clock 15:50 10:50",
-			fires: "10:08 ran, era 2, 15:16 missed late, era 3, 10:52 ran", want: "10:08 ran, 10:52 ran",
+			fires: "10:08 ran, era 2, 15:16 missed deadline_exceeded, era 3, 10:52 ran", want: "10:08 ran, 10:52 ran",
 		},
 		{
 			name: "interval from the end: a run by hand moves it", fields: every("20m", nil), fires: "10:20 ran, 10:35 hand ran, 10:55 ran",
@@ -489,7 +485,7 @@ func TestAKindOfEntry(t *testing.T) {
 			name: "start_deadline", fields: quarter, fires: "10:15 ran, 10:30 skipped superseded, 10:45 ran late, 11:00 missed deadline_exceeded",
 			want: "10:15 ran, 10:30 skipped superseded, 10:45 ran late, 11:00 missed deadline_exceeded",
 		},
-		{name: "peel.yaml: what is listed counts alone", fires: "10:15 ran, 10:20 missed late, 10:30 skipped already_running", want: "10:15 ran, 10:20 missed late, 10:30 skipped already_running"},
+		{name: "peel.yaml: what is listed counts alone", fires: "10:15 ran, 10:20 missed deadline_exceeded, 10:30 skipped already_running", want: "10:15 ran, 10:20 missed deadline_exceeded, 10:30 skipped already_running"},
 		{name: "daylight saving", fields: fields{"cron": "30 12 * * *", "timezone": "Europe/Berlin"}, fires: "10:30 ran", want: "10:30 ran"},
 		{name: "life", fields: fields{"cron": "*/15 * * * *", "not_before": "2026-06-02T10:30:00Z", "until": "2026-06-02T11:00:00Z"}, want: "10:30 missed unaccounted, 10:45 missed unaccounted"},
 	} {

@@ -19,6 +19,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/master/coverage/join"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
@@ -28,10 +29,7 @@ import (
 const MaxHours = wire.MaxScheduleHours
 
 // An Hour has the verdicts on the fires whose nominal time is in one hour of UTC.
-type Hour struct {
-	Hour int64 // since the Unix epoch
-	verdict.Counts
-}
+type Hour = join.Hour
 
 // Facts are what is known of one entry on one peel when a report arrives.
 type Facts struct {
@@ -90,7 +88,7 @@ func Judge(f Facts) []Hour {
 		for len(before) > 0 && before[0].Hour < hour {
 			before = before[1:]
 		}
-		if len(before) > 0 && before[0].Hour == hour && before[0].reported() > t.Ran+t.Skipped+t.Missed+t.Manual {
+		if len(before) > 0 && before[0].Hour == hour && reported(&before[0]) > t.Ran+t.Skipped+t.Missed+t.Manual {
 			h = before[0]
 		}
 		if h.Counts != (verdict.Counts{}) {
@@ -101,7 +99,7 @@ func Judge(f Facts) []Hour {
 }
 
 // reported returns how many fires of an hour the peel has certainly reported.
-func (h *Hour) reported() uint64 { return h.Ran + h.Skipped + h.Unexpected }
+func reported(h *Hour) uint64 { return h.Ran + h.Skipped + h.Unexpected }
 
 // repeated is how many hours a report has that does not say how many.
 const repeated = 12

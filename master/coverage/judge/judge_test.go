@@ -1,6 +1,7 @@
 package judge_test
 
 import (
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -118,7 +119,7 @@ func TestAReportThatSaysLessTakesNoVerdictBack(t *testing.T) {
 		Steady: noon.Add(-time.Hour), Document: noon.Add(-time.Hour), Agrees: true, Before: before,
 	})
 	want := slices.Concat(before[1:4], []judge.Hour{{Hour: hour + 3, Counts: verdict.Counts{Expected: 12, Ran: 12}}})
-	if !slices.Equal(got, want) {
+	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 }

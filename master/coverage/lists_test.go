@@ -1,0 +1,117 @@
+package coverage_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
+	"github.com/seed-c01c3da5/zester/peel/ledger"
+)
+
+// A person runs an entry, and the run fails. The entry is well, and its newest run is that of its timing.
+func TestAFailedRunByHandIsNoProblem(t *testing.T) {
+	bubble(t, func(t *rig) {
+		table, _ := t.master()
+		h := t.host("web-1", t.document("web-1", map[string]map[string]any{"backup": cron("*/30 * * * *")}))
+		h.entry("backup")
+		t.until("00:41", "web-1")
+		h.fire("backup", hhmm(t, "00:30"), ledger.Fire{Outcome: ledger.Ran})
+		h.fire("backup", hhmm(t, "00:40"), ledger.Fire{Class: ledger.Hand, Outcome: ledger.Failed})
+		h.report(0)
+		t.problems(table)
+		t.want(table, "web-1", "backup", "expected 1, ran 1, unexpected 1")
+
+		t.until("01:11", "web-1")
+		h.fire("backup", hhmm(t, "01:00"), ledger.Fire{Outcome: ledger.Failed})
+		h.fire("backup", hhmm(t, "01:10"), ledger.Fire{Class: ledger.Hand, Outcome: ledger.Ran})
+		h.report(0)
+		t.problems(table, "failed backup web-1")
+	})
+}
+
+// The newest report names entries by their places in the document that the peel had before.
+func TestPlacesAreThoseOfTheDocumentThatThePeelHas(t *testing.T) {
+	bubble(t, func(t *rig) {
+		table, _ := t.master()
+		entries := map[string]map[string]any{"backup": cron("*/30 * * * *"), "clean": cron("*/20 * * * *")}
+		h := t.host("web-1", t.document("web-1", entries))
+		h.entry("backup")
+		h.entry("clean")
+		h.report(0)
+		entries["archive"] = cron("*/10 * * * *")
+		next := t.document("web-1", entries)
+		t.until("00:31", "web-1")
+		h.ran("backup", "00:30", "00:31", five)
+		h.ran("clean", "00:20", "00:21", five)
+		h.report(0)
+		t.want(table, "web-1", "backup", "expected 1, ran 1")
+		t.want(table, "web-1", "clean", "expected 1, ran 1")
+		t.want(table, "web-1", "archive", "expected 3, unknown 3") // the peel should have it since 00:02
+		t.problems(table, "disagrees web-1")
+
+		h.applies(next)
+		h.entry("archive")
+		h.report(0)
+		t.until("00:41", "web-1")
+		h.ran("archive", "00:40", "00:41", five)
+		h.ran("clean", "00:40", "00:41", five)
+		h.report(0)
+		t.want(table, "web-1", "archive", "expected 1, ran 1") // it began at 00:31
+		t.want(table, "web-1", "clean", "expected 2, ran 2")
+		t.problems(table)
+	})
+}
+
+// A clock that was a day ahead lists fires of tomorrow. They are no fires of today, nor of tomorrow if they run again.
+func TestFiresOfAWrongDayDoNotCount(t *testing.T) {
+	bubble(t, func(t *rig) {
+		table, _ := t.master()
+		h := t.host("web-1", t.document("web-1", map[string]map[string]any{"backup": cron("*/10 * * * *")}))
+		h.entry("backup")
+		t.until("00:21", "web-1")
+		h.ran("backup", "00:10", "00:21", 2*five)
+		h.report(0)
+		h.report(24 * time.Hour)
+		t.until("00:41", "web-1")
+		for _, clock := range []string{"00:30", "00:40"} {
+			h.fire("backup", hhmm(t, clock).Add(24*time.Hour), ledger.Fire{Outcome: ledger.Ran})
+		}
+		h.report(24 * time.Hour)
+		t.problems(table, "disagrees web-1")
+		t.want(table, "web-1", "backup", "expected 4, ran 2, unknown 2")
+		h.report(0)
+		t.until("00:51", "web-1")
+		h.ran("backup", "00:50", "00:51", five)
+		h.report(0)
+		t.problems(table)
+		t.want(table, "web-1", "backup", "expected 5, ran 3, unknown 2")
+	})
+}
+
+// The figures of the fleet are what peels count of their runs, and why they skipped fires.
+func TestDurationsAndReasonsAreThoseThatPeelsCount(t *testing.T) {
+	bubble(t, func(t *rig) {
+		table, _ := t.master()
+		h := t.host("web-1", t.document("web-1", map[string]map[string]any{"backup": cron("*/10 * * * *")}))
+		h.entry("backup").Took.Add(time.Hour) // before this master knew the peel
+		h.report(0)
+		t.until("00:41", "web-1")
+		h.fire("backup", hhmm(t, "00:10"), ledger.Fire{Outcome: ledger.Ran})
+		h.fire("backup", hhmm(t, "00:20"), ledger.Fire{Outcome: ledger.Skipped, Why: ledger.AlreadyRunning})
+		h.fire("backup", hhmm(t, "00:30"), ledger.Fire{Outcome: ledger.Failed})
+		h.fire("backup", hhmm(t, "00:40"), ledger.Fire{Outcome: ledger.Skipped, Why: ledger.SkippedOnce})
+		h.report(0)
+		h.report(0)
+		s := table.Summaries()[0]
+		if s.Runs != 2 || s.Sum != 2*time.Second || !slices.Equal(s.Durations, []uint64{0, 2, 2, 2, 2, 2, 2, 2, 2}) {
+			t.Errorf("%+v", s)
+		}
+		if len(s.Skips) != 2 || s.Skips["already_running"] != 1 || s.Skips["skipped_once"] != 1 {
+			t.Errorf("%+v", s.Skips)
+		}
+		if s.Problems[verdict.Failed] != 1 {
+			t.Errorf("%+v", s.Problems)
+		}
+	})
+}

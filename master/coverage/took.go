@@ -1,0 +1,89 @@
+package coverage
+
+import (
+	"encoding/binary"
+	"math"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/peel/ledger"
+)
+
+// A took is how many runs of one entry on one peel took how long, as the peel counts them: by the bounds of the
+// histogram, with the longer ones last.
+type took struct {
+	runs [len(ledger.TookBounds) + 1]uint64
+	sum  time.Duration
+}
+
+// tookOf returns what an entry reports.
+func tookOf(e *ledger.EntryReport) (t took) {
+	before := uint64(0)
+	for i, n := range e.Took.UpTo {
+		t.runs[i] = n - min(n, before)
+		before = max(before, n)
+	}
+	t.runs[len(ledger.TookBounds)] = e.Took.Runs - min(e.Took.Runs, before)
+	t.sum = e.Took.Sum.Truncate(time.Millisecond)
+
+	return t
+}
+
+// packTook encodes the durations of the rows of a peel: of each a mask of the numbers that are not zero, these, and the
+// sum.
+func packTook(list []took) (data []byte) {
+	for i := range list {
+		mask := uint64(0)
+		for bound, n := range list[i].runs {
+			if n > 0 {
+				mask |= 1 << bound
+			}
+		}
+		data = binary.AppendUvarint(data, mask)
+		for _, n := range list[i].runs {
+			if n > 0 {
+				data = binary.AppendUvarint(data, n)
+			}
+		}
+		if mask > 0 {
+			data = binary.AppendUvarint(data, uint64(list[i].sum/time.Millisecond))
+		}
+	}
+	return append(make([]byte, 0, len(data)), data...)
+}
+
+// unpackTook decodes the durations of n rows.
+func unpackTook(data []byte, n int) []took {
+	list, u := make([]took, n), unpacker{data}
+	for i := range list {
+		mask := u.number()
+		for bound := range list[i].runs {
+			if mask&(1<<bound) > 0 {
+				list[i].runs[bound] = u.number()
+			}
+		}
+		if mask > 0 {
+			list[i].sum = time.Duration(u.number()) * time.Millisecond
+		}
+	}
+	return list
+}
+
+// ran adds the runs that a peel has counted since the report before. A peel that has lost its ledger counts anew.
+func (all *total) ran(now, before took) {
+	if now.sum < before.sum {
+		before = took{}
+	}
+	sum := uint64(0)
+	for i := range now.runs {
+		sum += now.runs[i] - min(now.runs[i], before.runs[i])
+		if i < len(all.durations) {
+			all.durations[i] += sum
+		}
+	}
+	all.runs += sum
+	if gain := now.sum - before.sum; gain <= math.MaxInt64-all.sum {
+		all.sum += gain
+	} else {
+		all.sum = math.MaxInt64
+	}
+}
