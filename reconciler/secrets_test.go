@@ -35,7 +35,7 @@ func keeper(t *testing.T) (nkeys.KeyPair, string) {
 func (b *bench) tellKey(id target.PeelID, key string) {
 	b.t.Helper()
 	b.say(id, wire.Fact(id.Wire()), wire.Facts{Peel: id, Key: key, V: wire.Version})
-	b.after(3 * time.Second)
+	b.after(12 * time.Second) // a change of one peel is taken every 10 s
 }
 
 // password opens the document of a peel; empty if it holds no secret.

@@ -52,6 +52,10 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
 )
 
+// factsEvery is the least time between two changes of the facts of one peel that wake watchers. The index has the newest
+// facts at any time.
+const factsEvery = 10 * time.Second
+
 // A Feed keeps the index of a fleet. Its methods may be called from several goroutines.
 type Feed struct {
 	nc       *nats.Conn
@@ -70,6 +74,7 @@ type Feed struct {
 	ids         map[string]target.PeelID // peels in the index, by wire ID
 	bound       bindings
 	watchers    map[chan struct{}]struct{}
+	woken       map[string]time.Time // when the facts of a peel woke the watchers last, or will, by wire ID
 }
 
 // New makes a feed with an empty index; Run fills it.
@@ -86,6 +91,7 @@ func New(nc *nats.Conn, log *slog.Logger) *Feed {
 		bound:      bindings{known: map[string]bound{}, inFacts: map[string]string{}},
 		lookup:     func(context.Context, string) (Registration, error) { return Registration{}, nil },
 		watchers:   map[chan struct{}]struct{}{},
+		woken:      map[string]time.Time{},
 	}
 }
 
@@ -116,7 +122,8 @@ func (f *Feed) isReady() bool {
 func (f *Feed) Refused() uint64 { return f.refused.Load() }
 
 // Watch returns a channel that receives after the index or a key has changed, once for all changes since the last receive.
-// It stops when ctx ends; the channel is not closed.
+// The facts of one peel wake it every 10 s at most, so that no peel keeps the watchers busy: those that change again before
+// wake it when the 10 s are over. It stops when ctx ends; the channel is not closed.
 func (f *Feed) Watch(ctx context.Context) <-chan struct{} {
 	c := make(chan struct{}, 1)
 	f.mu.Lock()
@@ -190,7 +197,25 @@ func (f *Feed) put(wireID string, facts wire.Facts) {
 		changed = f.index.Remove(before) || changed
 	}
 	if f.index.Put(facts.Peel, facts.Facts) || changed {
+		f.changedBy(wireID)
+	}
+}
+
+// changedBy wakes all watchers after a change of one peel: now, or factsEvery after its last change that woke them.
+func (f *Feed) changedBy(wireID string) {
+	f.mu.Lock()
+	now, last := time.Now(), f.woken[wireID]
+	if last.After(now) { // they will be woken anyway
+		f.mu.Unlock()
+		return
+	}
+	pause := max(factsEvery-now.Sub(last), 0)
+	f.woken[wireID] = now.Add(pause)
+	f.mu.Unlock()
+	if pause == 0 {
 		f.changed()
+	} else {
+		time.AfterFunc(pause, f.changed)
 	}
 }
 
@@ -200,6 +225,7 @@ func (f *Feed) remove(wireID string) {
 	id := f.ids[wireID]
 	delete(f.ids, wireID)
 	delete(f.bound.inFacts, wireID)
+	delete(f.woken, wireID)
 	f.mu.Unlock()
 	if f.index.Remove(id) {
 		f.changed()

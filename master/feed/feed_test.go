@@ -362,3 +362,37 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+// A peel whose facts change all the time wakes those that watch every 10 s, and another peel at once.
+func TestAPeelWhoseFactsChangeAllTheTimeWakesWatchersNowAndThen(t *testing.T) {
+	bubble(t, func(t *fleet) {
+		f, _ := t.start()
+		t.facts("busy", nil)
+		synctest.Wait()
+		watch := f.Watch(t.Context())
+		woken := 0
+		for i := range 60 {
+			time.Sleep(time.Second)
+			t.facts("busy", target.Facts{"n": int64(i)})
+			synctest.Wait()
+			select {
+			case <-watch:
+				woken++
+			default:
+			}
+		}
+		if facts, _ := f.Index().Get("busy"); woken < 5 || woken > 7 || facts["n"] != int64(59) {
+			t.Errorf("woken %d times in a minute, %v", woken, facts)
+		}
+		t.facts("calm", nil)
+		synctest.Wait()
+		select {
+		case <-watch:
+		default:
+			t.Error("another peel does not wake them")
+		}
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		<-watch // the last change of the busy peel is not lost
+	})
+}
