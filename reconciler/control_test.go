@@ -151,47 +151,6 @@ func TestAPauseKeepsNewCommitsFromTheFleetOverTerms(t *testing.T) {
 	}
 }
 
-func TestAPeelWhoseFactsCombineFilesThatDoNotMergeStaysBehindAlone(t *testing.T) {
-	files := fleetFiles()
-	files["top.yaml"] = file("base:\n  '*': [common]\n  'web-*': [web]\n  'G@os:debian': [deb]\n  'G@role:clash': [clash]\n")
-	files["settings/clash.yaml"] = file("schedule:\n  deb: {module: test.ping, interval: 1h}\n")
-	s := newSite(t, files)
-	s.peel("db-01", target.Facts{"os": "debian"})
-	s.start()
-	s.settled(1)
-	before := s.document("db-01")
-	s.peel("db-01", target.Facts{"os": "debian", "role": "clash"})
-	s.peel("web-01", nil)
-	out := s.settled(2)
-	for out.Counts.Failed == 0 && t.Context().Err() == nil {
-		out = s.now()
-	}
-	if c := condition(out, status.CompileFailed); !c.Status || c.Reason != "Isolated" || !strings.Contains(c.Message, "db-01") || !out.Is(status.Ready) {
-		t.Errorf("%+v", out)
-	}
-	if len(s.entries("web-01")) != 5 || s.document("db-01").Generation != before.Generation {
-		t.Errorf("web-01 has %v", s.entries("web-01"))
-	}
-	var page status.PeelsPage
-	s.ask("peels", nil, &page)
-	if p := page.Peels[0]; p.Peel != "db-01" || p.State != status.Failed || !strings.Contains(strings.Join(p.Errors, ""), "settings/clash.yaml:2:") {
-		t.Errorf("%+v", p)
-	}
-	s.stop()
-	s.start() // the next term compiles the revision in force anew
-	s.peel("web-02", nil)
-	if out = s.settled(3); out.Counts.Failed != 1 || condition(out, status.CompileFailed).Reason != "Isolated" || len(s.entries("web-02")) != 5 {
-		t.Errorf("web-02 has %v, %+v", s.entries("web-02"), out)
-	}
-	s.peel("db-01", target.Facts{"role": "clash"})
-	for out = s.now(); out.Is(status.CompileFailed) && t.Context().Err() == nil; {
-		out = s.now()
-	}
-	if got := s.entries("db-01"); out.Errors != nil || len(got) != 5 {
-		t.Errorf("db-01 has %v, %+v", got, out)
-	}
-}
-
 func TestARefusedCommitMovesItsTransitionOnce(t *testing.T) {
 	s := newSite(t, fleetFiles())
 	s.peel("web-01", nil)

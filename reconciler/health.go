@@ -63,7 +63,8 @@ func (w *watch) observe(r *record.Record, p *decide.Prepared, now time.Time) rol
 	}
 	failed := w.runs.Failures()
 	for id, e := range p.Next.Plan.Peels {
-		if !p.ChangesPeel(id) {
+		// Peels that keep what they have, as their facts wait, are no longer changed, unless they have the revision.
+		if sent, kept := p.Facts.Keep[id]; !sent && (kept || !p.ChangesPeel(id)) {
 			continue
 		}
 		view := w.progress.View(id)

@@ -15,6 +15,7 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/metrics"
 	"github.com/seed-c01c3da5/zester/reconciler/record"
 	"github.com/seed-c01c3da5/zester/reconciler/source"
+	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/reconciler/worker"
 	"github.com/seed-c01c3da5/zester/settings/sops"
 )
@@ -201,6 +202,11 @@ func (l *loop) onWritten(kind decide.Kind, before record.Record) {
 			message = "rollout begins"
 		}
 		l.log.Info(message, "commit", s.Judged.Commit, "author", s.Judged.Info.Author, "plan", s.Judged.Guard.Hash)
+	case decide.DoNoteFacts:
+		if f := &r.Facts; f.Waits() {
+			l.log.Error("what new facts take waits for approval", "commit", r.Commit, "plan", f.Hash, "peels", f.Peels.Len(), "reason", f.Reason)
+			l.metrics.Failed(status.FactsChanged)
+		}
 	case decide.DoStep:
 		if stage, was := r.Rollout.Stage, before.Rollout.Stage; stage.Size > 0 && (stage.Wave != was.Wave || stage.Size != was.Size) {
 			l.log.Info("wave begins", "commit", r.Rollout.Commit, "wave", r.Rollout.Wave().Name, "peels", stage.Size)

@@ -25,6 +25,8 @@
 //     from a peel.
 //   - A revision that is over the limits, or that rewrites history, waits for the approval of its plan. The plan is made
 //     again when the fleet changes, and an approval of an older plan lets nothing out.
+//   - What new facts of peels would take is held to the same limits, together with what they took within a day. Beyond them, the
+//     peels keep their settings until a person approves the change, or the facts are as before.
 //   - If revisions name waves, package rollout decides which peels get the revision and when it is rolled back. The first
 //     revision of a fleet goes out at once, as there is none to roll back to.
 //   - Every state in which the fleet does not follow the branch has a reason, in decide and in the conditions.
@@ -32,7 +34,10 @@
 //
 // Known gaps: a compile that has begun delays the next task, such as writing the documents of a pin. The condition
 // HistoryRewritten is lost when another master takes the lead. A write of the record whose acknowledgement is lost ends the
-// term; the next one begins from the stored record.
+// term; the next one begins from the stored record. What facts change after a revision was judged, and before all of its
+// documents are written, goes out with it. Facts are not compared with the targets of the former plan, so that a target which
+// loses all its peels counts by the settings that leave their last peel. A member of a failed wave gets the revision in force
+// for its new facts, whatever they take.
 package reconciler
 
 import (

@@ -24,6 +24,7 @@ const (
 	oneApproval       = "one approval lets out one revision"
 	wayBack           = "a failed wave begins its way back within a minute"
 	headEnds          = "every head ends in force or with a reason"
+	factsWait         = "what facts take beyond the limits waits for a person"
 )
 
 // slack is the time between a cause and what the oracle sees of it: a poll of the branch and a burst of changes.
@@ -109,7 +110,8 @@ type walkOracle struct {
 	paused   time.Time // zero while nothing is
 	leader   time.Time // since when a master leads, zero while none does
 	record   walkRecord
-	moved    time.Time // when record changed what peels get
+	taken    map[target.PeelID]int // settings that facts took since a person approved something
+	moved    time.Time             // when record changed what peels get
 	before   []*walkRevision
 	force    *walkRevision
 	followed *walkRevision // the newest that was put in force by following the branch

@@ -255,7 +255,7 @@ func (w *walk) changeMaster() string {
 // person gives an order, as a person does who reads the status.
 func (w *walk) person(kind string) string {
 	out := w.status()
-	if out.Blocked != "" {
+	if out.Blocked != "" || out.Facts != nil {
 		w.seen = append(w.seen, out)
 	}
 	if kind == "resume" && out.Paused != nil { // what waits may go out before the answer comes
@@ -284,6 +284,9 @@ func (w *walk) carry(kind string, out status.Sync) (refusal, about string) {
 		s := out
 		if kind == "stale" && len(w.seen) > 0 {
 			s = w.seen[r.IntN(len(w.seen))]
+		}
+		if s.Facts != nil && (s.Blocked == "" || r.IntN(2) == 0) {
+			return w.order("approve", walkRequest{Hash: s.Facts.Hash}, &walkAct{verb: "facts"}), "facts " + s.Facts.Hash[:8]
 		}
 		v := w.find(string(s.LastAttempted))
 		if s.Blocked == "" || v == nil {
@@ -355,7 +358,7 @@ func (w *walk) judgeHead() {
 		why = "it is not seen"
 	case out.Pinned != nil, out.Paused != nil, out.Rollout != nil && out.Rollout.Commit == w.head.commit:
 	case blocked.Status && blocked.ObservedRevision == w.head.commit:
-		if !o.mayBeHeld(w.head) {
+		if !o.mayBeHeld(w.head) && out.Facts == nil {
 			why = "it is held for what is not so: " + blocked.Message
 		}
 	case broken.Status && broken.ObservedRevision == w.head.commit:
@@ -412,7 +415,10 @@ func (w *walk) end() {
 	w.note("end")
 	w.pass(25 * time.Minute)
 	w.judgeHead()
-	out = w.status()
+	for out = w.status(); out.Facts != nil && len(w.oracle.broken) == 0; out = w.status() { // peels whose facts wait have less, or more
+		w.note("facts %s: %v", out.Facts.Hash[:8], w.order("approve", walkRequest{Hash: out.Facts.Hash}, &walkAct{verb: "facts"}))
+		w.pass(time.Minute)
+	}
 	o := w.oracle
 	o.mu.Lock()
 	defer o.mu.Unlock()

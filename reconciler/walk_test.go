@@ -136,7 +136,7 @@ func walkOf(t *testing.T, seed uint64, steps []walkStep) (w *walk) {
 		defer close(w.over)
 		w.oracle = &walkOracle{
 			ids: walkIDs, hosts: map[target.PeelID]*walkHost{}, revs: map[settings.Commit]*walkRevision{first.commit: first}, history: string(b.history),
-			heads: []*walkRevision{first}, headAt: []time.Time{w.began}, skipped: map[settings.Commit]bool{},
+			heads: []*walkRevision{first}, headAt: []time.Time{w.began}, skipped: map[settings.Commit]bool{}, taken: map[target.PeelID]int{},
 		}
 		w.watch()
 		for i, id := range walkIDs {

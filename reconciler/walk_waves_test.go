@@ -27,6 +27,7 @@ func (o *walkOracle) onContent(id target.PeelID, c walkContent, now time.Time) {
 	}
 	old := h.held
 	h.held = c
+	o.judgeFacts(id, old, c, now)
 	switch {
 	case o.gives(o.force, id, c):
 		if o.roll != nil && !o.gives(o.roll.rev, id, c) {

@@ -103,6 +103,9 @@ func (a *app) describeSync(s *status.Sync) {
 	if s.Blocked != "" {
 		line("waits", fmt.Sprintf("%s for zester sync approve %s --revision %[1]s", s.LastAttempted.Short(), shortHash(s.Blocked)))
 	}
+	if f := s.Facts; f != nil {
+		line("facts", fmt.Sprintf("%s would change by new facts, which waits for zester sync approve %s", count(f.Peels, "peel"), shortHash(f.Hash)))
+	}
 	if f := s.Frozen; f != nil && (s.Rollout == nil || s.Rollout.Commit != f.Commit) {
 		line("frozen", fmt.Sprintf("%s: %s; zester sync approve %[1]s --override-freeze REASON lets it out", f.Commit.Short(), f))
 	}
@@ -316,5 +319,8 @@ func notOut(s *status.Sync) *failure {
 
 // refused reports whether the newest commit does not go out to the fleet.
 func refused(s *status.Sync) bool {
-	return s.Is(status.CompileFailed) || s.Is(status.GuardBlocked) || s.RolledBack() || s.Distrusted()
+	blocked := slices.ContainsFunc(s.Conditions, func(c status.Condition) bool {
+		return c.Type == status.GuardBlocked && c.Status && (c.Reason != status.FactsChanged || s.Blocked != "")
+	})
+	return s.Is(status.CompileFailed) || blocked || s.RolledBack() || s.Distrusted()
 }

@@ -19,7 +19,8 @@ func (a *app) syncApproveCommand() *cobra.Command {
 		Use:   "approve PLAN|WAVE|COMMIT",
 		Short: "Approve a waiting revision, open a gate, or override a freeze",
 		Long: `approve PLAN lets a revision go out that exceeds the limits in zester.yaml, or
-that waits because the branch was rewritten. PLAN is the hash of its plan, or
+that waits because the branch was rewritten. It also lets new facts of peels
+change more settings than the limits allow. PLAN is the hash of its plan, or
 the first 8 digits or more; sync status shows it. The hash covers the changes
 and the peels: if peels join or leave before you approve, the plan has another
 hash and waits again. A commit that exceeds the limits needs no approval if its

@@ -16,9 +16,10 @@ func (a *app) syncPlanCommand() *cobra.Command {
 		Use:   "plan [COMMIT]",
 		Short: "Show what the waiting revision would change",
 		Long: `plan shows the revision that waits, what it waits for, and the changes that it
-would make to the fleet, as the master has compiled them. The master compiles
-nothing for this command: a revision that waits for the end of a pin or pause
-has no plan yet. zester plan in a checkout compares any two revisions.`,
+would make to the fleet, as the master has compiled them; or the changes that
+new facts of peels would make, if these wait. The master compiles nothing for
+this command: a revision that waits for the end of a pin or pause has no plan
+yet. zester plan in a checkout compares any two revisions.`,
 		Args: atMost(1),
 		RunE: a.online(func(cmd *cobra.Command, client *api.Client, args []string) error {
 			p, err := client.SyncPlan(cmd.Context(), strings.Join(args, ""))
@@ -80,6 +81,8 @@ func waitsFor(p *status.Plan) string {
 	switch p.Waits {
 	case status.WaitApproval:
 		return "zester sync approve " + shortHash(p.Hash)
+	case status.WaitFacts:
+		return "zester sync approve " + shortHash(p.Hash) + ", as new facts of peels change what it gives them"
 	case status.WaitPin:
 		return "zester sync unpin"
 	case status.WaitPause:

@@ -36,6 +36,7 @@ func TestWhenSyncWaitEnds(t *testing.T) {
 	unsigned := func(c settings.Commit) []status.Condition {
 		return []status.Condition{{Type: status.SourceVerified, ObservedRevision: c}}
 	}
+	factsWait := []status.Condition{{Type: status.GuardBlocked, Status: true, Reason: status.FactsChanged}}
 	good := status.Revision{Commit: "aaaa1111"}
 	all := status.Counts{Peels: 3, Applied: 3}
 	for _, test := range []struct {
@@ -53,6 +54,8 @@ func TestWhenSyncWaitEnds(t *testing.T) {
 		{"one of each", goal{}, status.Sync{Observed: "aaaa1111", LastGood: good, Counts: status.Counts{Peels: 2, Failed: 1, Offline: 1}}, exitBoth},
 		{"refused", goal{}, status.Sync{Observed: "bbbb", LastAttempted: "bbbb", LastGood: good, Conditions: is(status.CompileFailed), Counts: all}, exitFailed},
 		{"blocked", goal{}, status.Sync{Observed: "bbbb", LastAttempted: "bbbb", LastGood: good, Conditions: is(status.GuardBlocked), Counts: all}, exitFailed},
+		{"facts wait", goal{}, status.Sync{Observed: "aaaa1111", LastAttempted: "aaaa1111", LastGood: good, Conditions: factsWait, Counts: all}, exitOK},
+		{"facts wait, and a newer commit comes", goal{}, status.Sync{Observed: "bbbb", LastAttempted: "bbbb", LastGood: good, Conditions: factsWait, Counts: all}, -1},
 		{"taken back", goal{}, status.Sync{Observed: "bbbb", LastAttempted: "bbbb", Skipped: "bbbb", LastGood: good, Counts: all}, exitFailed},
 		{"not signed", goal{}, status.Sync{Observed: "bbbb", LastAttempted: "bbbb", LastGood: good, Conditions: unsigned("bbbb"), Counts: all}, exitFailed},
 		{"not signed by today's keys, but in force", goal{}, status.Sync{Observed: "aaaa1111", LastAttempted: "aaaa1111", LastGood: good, Conditions: unsigned("aaaa1111"), Counts: all}, exitOK},

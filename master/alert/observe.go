@@ -127,7 +127,7 @@ func revisionProblems(s status.Sync) (all []verdict.Problem) {
 	}
 	for _, c := range s.Conditions {
 		switch {
-		case c.Type == status.CompileFailed && c.Status, c.Type == status.SourceVerified && !c.Status, c.Type == status.GuardBlocked && c.Status && s.Blocked == "":
+		case c.Type == status.CompileFailed && c.Status, c.Type == status.SourceVerified && !c.Status, c.Type == status.GuardBlocked && c.Status && s.Blocked == "" && c.Reason != status.FactsChanged:
 			add(verdict.Refused, c)
 		case c.Type == status.Stalled && c.Status:
 			add(verdict.Stalled, c)

@@ -31,6 +31,7 @@ type Snapshot struct {
 	Sync     status.Sync      // without the fields that progress and the fleet fill in
 	Attempts []status.Attempt // the newest first
 	Judged   *Judged          // the plan that the guard judged last; nil if none
+	Facts    *Judged          // what new facts would take and waits; nil if nothing does
 	Order    Carried          // the last order that was carried out in this session; zero if none was
 }
 
@@ -113,7 +114,8 @@ func (s *Service) plan(_ context.Context, req *reply.Request) (any, string, erro
 	if err := decode(req, &q); err != nil {
 		return nil, "", err
 	}
-	p, err := planOf(s.Status(), s.Newest().Judged, q.Revision)
+	newest := s.Newest()
+	p, err := planOf(s.Status(), []*Judged{newest.Judged, newest.Facts}, q.Revision)
 	return p, "", err
 }
 
@@ -193,15 +195,23 @@ func (s *Service) approve(ctx context.Context, req *reply.Request) (any, string,
 		return answer, "freeze " + q.Hash + reasonOf(q), err
 	}
 	var given record.Approval
+	facts := false
 	sync, err := s.do(ctx, NewOrder("approve", user(req), false, func(r record.Record, seen Seen) (record.Record, error) {
 		next, err := Approve(q, user(req))(r, seen)
-		if err == nil {
+		switch {
+		case err != nil:
+		case next.Approved != nil && next.Approved != r.Approved:
 			given = *next.Approved
+		default:
+			given, facts = *next.Facts.Approved, true
 		}
 		return next, err
 	}), orderLimit)
 	if err != nil {
 		return nil, "", err
+	}
+	if facts {
+		return sync, given.Hash + " of facts", nil
 	}
 	if sync.Blocked != "" {
 		return nil, "", record.Refuse("cannot approve plan %.64s: the fleet changed at the same time, and the plan of %s that waits is now %s", q.Hash, sync.LastAttempted.Short(), sync.Blocked)

@@ -67,6 +67,8 @@ func waiting(s status.Sync) (p status.Plan, ok bool) {
 	switch {
 	case s.Blocked != "":
 		p.Waits, p.Hash, p.Reason = status.WaitApproval, s.Blocked, strings.Join(s.Errors, "\n")
+	case s.Facts != nil:
+		p.Commit, p.Waits, p.Hash, p.Reason = s.LastGood.Commit, status.WaitFacts, s.Facts.Hash, s.Facts.Reason
 	case s.Pinned != nil && s.Observed != "" && s.Observed != s.Pinned.Commit:
 		p.Commit, p.Waits, p.Reason = s.Observed, status.WaitPin, message(status.Suspended)
 	case s.Rollout != nil:
@@ -85,8 +87,8 @@ func waiting(s status.Sync) (p status.Plan, ok bool) {
 	return p, true
 }
 
-// planOf returns the waiting revision, with its change if the guard judged the same plan.
-func planOf(s status.Sync, j *Judged, digits string) (*status.Plan, error) {
+// planOf returns what waits, with its change if the guard judged the same plan.
+func planOf(s status.Sync, judged []*Judged, digits string) (*status.Plan, error) {
 	p, ok := waiting(s)
 	switch {
 	case digits != "" && len(digits) < status.MinRevision:
@@ -98,8 +100,10 @@ func planOf(s status.Sync, j *Judged, digits string) (*status.Plan, error) {
 	case !strings.HasPrefix(string(p.Commit), digits):
 		return nil, fmt.Errorf("%w of %.64s: the master keeps the plan of %s alone, which waits; zester plan --head %[2]s in a checkout makes it", errNoPlan, digits, p.Commit.Short())
 	}
-	if j != nil && j.Commit == p.Commit && (p.Hash == "" || p.Hash == j.Hash) {
-		p.Hash, p.Change = j.Hash, &j.Change
+	for _, j := range judged {
+		if j != nil && j.Commit == p.Commit && (p.Hash == "" || p.Hash == j.Hash) {
+			p.Hash, p.Change = j.Hash, &j.Change
+		}
 	}
 	return &p, nil
 }

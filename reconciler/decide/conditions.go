@@ -145,6 +145,8 @@ func guardBlocked(s *State) status.Condition {
 		c.Status, c.Reason, c.Message, c.ObservedRevision = true, b.Kind, b.Reason, b.Commit
 	} else if no := headRefusal(s); no != nil && no.Kind == c.Type {
 		c.Status, c.Reason, c.Message, c.ObservedRevision = true, no.Reason, no.Message(), s.Judged.Commit
+	} else if f := &s.Record.Facts; f.Waits() {
+		c.Status, c.Reason, c.Message, c.ObservedRevision = true, status.FactsChanged, f.Reason, s.Record.Commit
 	}
 	return c
 }
@@ -310,6 +312,9 @@ func (s *State) snapshot() *control.Snapshot {
 	if r.Blocked != nil {
 		sync.Blocked = r.Blocked.Hash
 	}
+	if f := &r.Facts; f.Waits() {
+		sync.Facts = &status.FactsHold{Hash: f.Hash, Reason: f.Reason, Peels: f.Peels.Len()}
+	}
 	if n := len(r.Skipped); n > 0 {
 		sync.Skipped = r.Skipped[n-1].Commit
 	}
@@ -332,6 +337,9 @@ func (s *State) snapshot() *control.Snapshot {
 	c := control.Snapshot{Sync: sync, Attempts: past, Order: s.Shown.Order}
 	if s.Judged != nil {
 		c.Judged = s.Judged.Change
+	}
+	if s.Prepared != nil {
+		c.Facts = s.Prepared.Facts.Change
 	}
 	return &c
 }

@@ -53,6 +53,7 @@ const (
 	DoComplete     Kind = "complete"
 	DoRollBack     Kind = "roll back"
 	DoFinish       Kind = "finish" // every document was written
+	DoNoteFacts    Kind = "facts"  // what new facts take begins to wait for a person, or no longer does
 )
 
 // A Reason says in one word why the fleet does not move.
@@ -278,6 +279,9 @@ func block(s *State, b *record.Blocked) Action {
 // send puts the head in force, or begins its waves.
 func send(s *State) Action {
 	r, j := s.Record, s.Judged
+	if r.Approved != nil && j.Guard.Facts != "" { // a person has seen what facts take with this revision
+		r.Facts = record.Facts{}
+	}
 	if hold, frozen := j.Out.frozen(&r, s.Now); frozen {
 		next := s.noted(r, status.OutcomeBlocked, hold.Reason)
 		if !slices.EqualFunc(next.History, r.History, status.Attempt.Equal) {
@@ -312,10 +316,14 @@ func serve(s *State) Action {
 			return a
 		}
 	}
+	if a := noteFacts(s); a.Kind != DoNothing {
+		return a
+	}
 	switch {
 	case p.Lacking > 0:
 		next := s.Record
 		next.Generation = settings.NextGeneration(next.Generation, s.Now)
+		next.Facts.Since, next.Facts.Taken = p.Facts.Since, p.Facts.Taken
 		return Action{Kind: DoPublish, Next: next}
 	case r.Rollout != nil:
 		// The rollout goes on with what was prepared last. Who is a member does not depend on facts that changed since.
@@ -325,7 +333,7 @@ func serve(s *State) Action {
 		return s.unlessFailed(s.Failed.Serve, Action{Kind: DoPrepare})
 	case p.Changes != s.Changes:
 		return s.unlessFailed(s.Failed.Serve, Action{Kind: DoPrepare})
-	case !r.Done:
+	case !r.Done || r.Served == 0:
 		return Action{Kind: DoFinish, Next: finished(s)}
 	}
 	return wait(revisionServed)
@@ -339,8 +347,28 @@ func finished(s *State) record.Record {
 		a.Outcome, a.Master = status.OutcomeApplied, s.Owner
 		next = next.Noted(a, s.Now)
 	}
-	next.Done = true
+	next.Done, next.Served = true, max(next.Generation, 1)
 	return next
+}
+
+// noteFacts records what waits of the changes that new facts make. An approval ends once the documents that it lets out are
+// written; what is left then waits on its own.
+func noteFacts(s *State) Action {
+	p, last := s.Prepared, &s.Record.Facts
+	switch {
+	case last.Approved != nil && p.Lacking > 0, last.Approved == nil && last.Hash == p.Facts.Hash:
+		return wait("")
+	}
+	next := s.Record
+	next.Facts = record.Facts{}
+	if p.Facts.Hash != "" {
+		next.Facts = p.Facts.Facts
+	}
+	next.Facts.Since, next.Facts.Taken = last.Since, last.Taken // what is taken now is recorded with its documents
+	if last.Approved != nil {                                   // a person has seen what facts took so far
+		next.Facts.Since, next.Facts.Taken = time.Time{}, nil
+	}
+	return Action{Kind: DoNoteFacts, Next: next}
 }
 
 // roll returns the action for the present step of the rollout.

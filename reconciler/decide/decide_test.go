@@ -43,6 +43,7 @@ type cond func(*State)
 func stateOf(changes ...cond) *State {
 	s := &State{Now: noon, Session: Session{Owner: "m1", YieldAt: noon.Add(50 * time.Second)}, RepublishAt: noon.Add(time.Minute), Changes: 1}
 	s.Record.Commit, s.Record.Done, s.Record.Generation, s.Record.Safety = rev(1), true, 1, canary
+	s.Record.Served = 1
 	s.Source = Branch{Attempt: 1, Head: rev(1)}
 	for _, change := range changes {
 		change(s)
@@ -108,6 +109,21 @@ func rolls(members int, is rollout.State, changed bool) cond {
 	}
 }
 
+// taking has new facts take what waits.
+func taking(hash string) cond {
+	return func(s *State) { s.Prepared.Facts.Hash, s.Prepared.Facts.Reason = hash, "too much" }
+}
+
+// waits has a change by facts wait, or be approved.
+func waits(hash string, approved bool) cond {
+	return func(s *State) {
+		s.Record.Facts = record.Facts{Hash: hash, Reason: "too much"}
+		if approved {
+			s.Record.Facts.Approved = &record.Approval{Hash: hash, By: "ann"}
+		}
+	}
+}
+
 func paused(s *State)   { s.Record.Suspended = &record.Approval{By: "ann"} }
 func skipped(s *State)  { s.Record.Skipped = []record.Skipped{{Commit: s.Source.Head}} }
 func undone(s *State)   { s.Record.Done = false }
@@ -161,6 +177,14 @@ func TestDecide(t *testing.T) {
 		{"the fleet changes", stateOf(judged(good), served(0), facts), DoPrepare, headInForce},
 		{"the fleet changes before documents are written", stateOf(judged(good), served(3), facts), DoPublish, headInForce},
 		{"a minute has passed", stateOf(judged(good), served(0), minute), DoRepublish, headInForce},
+		{"facts begin to wait", stateOf(judged(good), served(2), taking("h1")), DoNoteFacts, headInForce},
+		{"facts wait, and others get theirs", stateOf(judged(good), waits("h1", false), served(2), taking("h1")), DoPublish, headInForce},
+		{"facts wait", stateOf(judged(good), waits("h1", false), served(0), taking("h1")), DoNothing, headInForce},
+		{"more facts wait", stateOf(judged(good), waits("h1", false), served(0), taking("h2")), DoNoteFacts, headInForce},
+		{"facts are as before", stateOf(judged(good), waits("h1", false), served(0)), DoNoteFacts, headInForce},
+		{"a person approves facts", stateOf(judged(good), waits("h1", false), served(0), taking("h1"), waits("h1", true)), DoPrepare, headInForce},
+		{"approved facts are written", stateOf(judged(good), waits("h1", true), served(2)), DoPublish, headInForce},
+		{"approved facts were written", stateOf(judged(good), waits("h1", true), served(0)), DoNoteFacts, headInForce},
 
 		{"a commit", stateOf(head(2), served(0)), DoJudge, ""},
 		{"a good commit", stateOf(head(2), served(0), judged(good)), DoEnforce, ""},
@@ -437,5 +461,24 @@ func TestWhatIsShownSharesNoErrorsWithTheState(t *testing.T) {
 	shown.Sync.Errors[0] = "changed"
 	if messages[0] != long {
 		t.Error("the state shares its errors with what was shown")
+	}
+}
+
+// The head was in force when it was judged, a person pinned another revision in whose rules there is a freeze, and unpinned it.
+func TestAFreezeHoldsNoRevisionThatIsNotJudgedYet(t *testing.T) {
+	s := stateOf(judged(Judgement{}), served(0), func(s *State) {
+		s.Record.Commit, s.Record.Freezes = rev(7), []top.Freeze{{Target: "web-01"}}
+	})
+	if out := s.Show(false); out.Sync.Frozen != nil || Next(s).Kind != DoJudge {
+		t.Errorf("%+v", out.Sync)
+	}
+}
+
+// What a person approves of facts ends the window of what they took.
+func TestAnApprovalOfFactsBeginsANewWindow(t *testing.T) {
+	s := stateOf(judged(good), waits("h1", true), served(0))
+	s.Record.Facts.Since, s.Record.Facts.Taken = noon, record.NewLosses(map[record.Mark]record.Loss{{}: {Had: 2, Touched: 1}})
+	if a := Next(s); a.Kind != DoNoteFacts || a.Next.Facts.Waits() || a.Next.Facts.Approved != nil || a.Next.Facts.Taken != nil {
+		t.Errorf("%+v", a.Next.Facts)
 	}
 }

@@ -24,6 +24,7 @@ type Goal struct {
 	commit  settings.Commit // the revision in force
 	rollout settings.Commit // the revision of members; empty without a rollout
 	members string
+	facts   string // the hash of the change by facts that a person has approved
 }
 
 // GoalOf returns the goal of a record.
@@ -31,6 +32,9 @@ func GoalOf(r *record.Record) Goal {
 	g := Goal{commit: r.Commit}
 	if r.Rollout != nil {
 		g.rollout, g.members = r.Rollout.Commit, string(r.Rollout.Members)
+	}
+	if r.Facts.Approved != nil {
+		g.facts = r.Facts.Hash
 	}
 	return g
 }
@@ -140,10 +144,11 @@ func (s *State) Observe(o *rollout.Observed) {
 	}
 }
 
-// headHold returns the freeze that holds the head, if nothing else does.
+// headHold returns the freeze that holds the head, if nothing else does. A revision that was in force when it was judged has no
+// fleet: it is judged anew first.
 func (s *State) headHold() (h rollout.Hold, held bool) {
 	r, j := &s.Record, s.Judged
-	if j == nil || j.Commit != s.Source.Head || j.Refused != nil || r.Pinned != nil || r.Suspended != nil || r.IsSent(j.Commit) ||
+	if j == nil || j.Out.Fleet == nil || j.Commit != s.Source.Head || j.Refused != nil || r.Pinned != nil || r.Suspended != nil || r.IsSent(j.Commit) ||
 		r.FindSkipped(j.Commit) != nil || r.Judge(j.Commit, j.Guard) != nil {
 		return h, false
 	}
@@ -178,6 +183,14 @@ type Prepared struct {
 	Lacking int      // number of documents in Due
 	Due     *publish.Due
 	Watched map[target.PeelID]progress.Entries // the entries whose runs count for the rollout
+	Facts   Facts                              // what new facts take
+}
+
+// Facts holds what new facts of peels take from them. Fields as in [record.Facts].
+type Facts struct {
+	record.Facts                        // with the window as it will be once the documents are written
+	Keep         map[target.PeelID]bool // the peels that keep what they have; true: the revision that goes out
+	Change       *control.Judged        // what waits; nil if nothing does
 }
 
 // ChangesPeel reports whether the revision that goes out gives a peel other settings than the one in force.

@@ -58,6 +58,7 @@ type Judgement struct {
 	Hash       string // of its plan, in hex
 	Exceeded   string // which limits the change exceeds, for people; empty if none
 	Weakened   string // which rules in force the revision weakens, for people; empty if none
+	Facts      string // why facts wait whose change the revision would bring along, for people; empty if none do
 	Unreadable string // why waves cannot go back to the revision in force, for people; empty if they can
 	RemovesAll bool   // no peel would keep a setting
 	Rewritten  string // description of how the history of the branch was rewritten; empty if it was not
@@ -66,7 +67,8 @@ type Judgement struct {
 
 // Judge returns nil if a revision may go out, else the entry for [Record].Blocked. A revision that waits for approval keeps
 // waiting after the fleet has changed, even if its new plan is within the limits: no person has seen that plan. If another
-// revision is in force or under way than when it began to wait, it is judged as a new one.
+// revision is in force or under way than when it began to wait, it is judged as a new one. One that waited only for a change
+// of facts goes on when that no longer waits.
 func (r *Record) Judge(commit settings.Commit, j Judgement) *Blocked {
 	if r.Approves(commit, j.Hash) {
 		return nil
@@ -85,10 +87,11 @@ func (r *Record) Judge(commit settings.Commit, j Judgement) *Blocked {
 	add(string(status.HistoryRewritten), j.Rewritten)
 	add("SafetyWeakened", j.Weakened)
 	add("BaseUnreadable", j.Unreadable)
+	add(status.FactsChanged, j.Facts)
 	if len(reasons) > 0 || !j.Allowed || waits || j.RemovesAll {
 		add("TooManyChanges", j.Exceeded)
 	}
-	if len(reasons) == 0 && waits {
+	if len(reasons) == 0 && waits && r.Blocked.Kind != status.FactsChanged {
 		add(r.Blocked.Kind, r.Blocked.Reason)
 	}
 	if len(reasons) == 0 {

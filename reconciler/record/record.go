@@ -38,12 +38,15 @@ const (
 type Record struct {
 	Source Source `json:"source,omitzero"` // what the fleet follows; zero: an earlier version wrote the record
 
-	Commit     settings.Commit `json:"commit"`         // in force; empty before the first revision
-	Generation uint64          `json:"generation"`     // of the newest documents
-	Done       bool            `json:"done"`           // every document of Commit was written
-	Owner      string          `json:"owner"`          // the master that wrote the record
-	Time       time.Time       `json:"time"`           // when Owner wrote it
-	Since      time.Time       `json:"since,omitzero"` // when Commit was put in force
+	Commit     settings.Commit `json:"commit"`     // in force; empty before the first revision
+	Generation uint64          `json:"generation"` // of the newest documents
+	Done       bool            `json:"done"`       // every document of Commit was written
+	// Served is the generation of the newest document when every document of Commit was written, 0 until then. A document that
+	// is not newer, or is one of Commit, differs from what Commit gives its peel only if the facts of the peel have changed.
+	Served uint64    `json:"served,omitempty"`
+	Owner  string    `json:"owner"`          // the master that wrote the record
+	Time   time.Time `json:"time"`           // when Owner wrote it
+	Since  time.Time `json:"since,omitzero"` // when Commit was put in force
 	// Followed is the newest revision that was in force and came from the branch, so not by a pin. The next one has to
 	// descend from it, also after a pin to an older one.
 	Followed settings.Commit `json:"followed,omitempty"`
@@ -53,6 +56,8 @@ type Record struct {
 	Blocked   *Blocked  `json:"blocked,omitempty"`   // the revision that waits for approval; nil if none does
 	Approved  *Approval `json:"approved,omitempty"`  // nil once its plan has gone out or the branch has moved on
 	Suspended *Approval `json:"suspended,omitempty"` // the order to pause; nil while new commits are followed
+
+	Facts Facts `json:"facts,omitzero"` // what new facts of peels take from the fleet
 
 	Rollout *Rollout  `json:"rollout,omitempty"` // the revision that goes out in waves; Commit stays in force meanwhile
 	Skipped []Skipped `json:"skipped,omitempty"` // revisions that were rolled back, the newest last
@@ -178,7 +183,7 @@ func (r Record) Pinning(commit settings.Commit, safety top.Safety, now time.Time
 func (r Record) Enforced(commit settings.Commit, safety top.Safety, done bool, now time.Time) Record {
 	if r.Commit != commit {
 		r = r.WithoutApproval()
-		r.Since = now
+		r.Since, r.Served = now, 0
 	}
 	r.Commit, r.Followed, r.Done, r.Rollout, r.Safety = commit, commit, done, nil, safety
 	return r

@@ -11,6 +11,7 @@ type Wait string
 // What a revision may wait for.
 const (
 	WaitApproval Wait = "approval" // the approval of its plan by sync.approve
+	WaitFacts    Wait = "facts"    // the approval of what new facts would take; Commit is the revision in force
 	WaitPin      Wait = "pin"      // the end of the pin
 	WaitPause    Wait = "pause"    // the end of the pause
 	WaitRetry    Wait = "retry"    // sync.retry, as it was rolled back

@@ -24,9 +24,11 @@ const (
 	Stalled       Type = "Stalled"       // trying again cannot help
 	FetchFailed   Type = "FetchFailed"   // the branch could not be read
 	CompileFailed Type = "CompileFailed" // the newest revision is refused, with all its errors
-	GuardBlocked  Type = "GuardBlocked"  // the newest revision waits for approval, or is refused for rewriting history
-	Suspended     Type = "Suspended"     // new commits wait, because of a pin or a pause
-	Frozen        Type = "Frozen"        // a freeze of zester.yaml holds the newest revision
+	// GuardBlocked: the newest revision waits for approval, or is refused for rewriting history. With the reason FactsChanged and
+	// the revision in force: what new facts of peels would take waits for approval.
+	GuardBlocked Type = "GuardBlocked"
+	Suspended    Type = "Suspended" // new commits wait, because of a pin or a pause
+	Frozen       Type = "Frozen"    // a freeze of zester.yaml holds the newest revision
 	// RolloutProgressing is true while a revision goes out in waves; false with the reason WaveFailed if it was rolled back.
 	RolloutProgressing Type = "RolloutProgressing"
 	// SourceVerified is true if a trusted key signed the newest revision; if false, the revision is refused.
@@ -34,6 +36,9 @@ const (
 	HistoryRewritten Type = "HistoryRewritten" // the branch moved to a commit that does not descend from the last good one
 	HeadSkipped      Type = "HeadSkipped"      // the newest commit was rolled back and is not tried again
 )
+
+// FactsChanged is the reason of GuardBlocked if new facts of peels would take more than the limits allow.
+const FactsChanged = "FactsChanged"
 
 // Types are all conditions.
 var Types = []Type{
@@ -113,11 +118,21 @@ type Findings struct {
 
 // Holds are the reasons that keep new commits from the fleet; nil for each that does not apply.
 type Holds struct {
-	Blocked string    `json:"blocked,omitempty"` // hash of the plan that waits for approval
-	Frozen  *Freeze   `json:"frozen,omitempty"`  // the revision that waits for the end of a freeze: the newest, or else the one under way
-	Pinned  *Pin      `json:"pinned,omitempty"`  // the revision that stays in force until unpin
-	Paused  *Pause    `json:"paused,omitempty"`  // new commits wait, also after a pin
-	Adopt   *Adoption `json:"adopt,omitempty"`   // nothing is published until sync.adopt
+	Blocked string `json:"blocked,omitempty"` // hash of the plan that waits for approval
+	// Facts is what new facts of peels would take from the fleet; it waits for approval, and holds no commit that changes other
+	// peels.
+	Facts  *FactsHold `json:"facts,omitempty"`
+	Frozen *Freeze    `json:"frozen,omitempty"` // the revision that waits for the end of a freeze: the newest, or else the one under way
+	Pinned *Pin       `json:"pinned,omitempty"` // the revision that stays in force until unpin
+	Paused *Pause     `json:"paused,omitempty"` // new commits wait, also after a pin
+	Adopt  *Adoption  `json:"adopt,omitempty"`  // nothing is published until sync.adopt
+}
+
+// A FactsHold is a change that new facts of peels would make to their settings, and that waits for approval.
+type FactsHold struct {
+	Hash   string `json:"hash"`   // of the change, for sync.approve
+	Reason string `json:"reason"` // for people
+	Peels  int    `json:"peels"`  // that keep what they have meanwhile
 }
 
 // PausedEntries are the schedule entries of one peel that failures have paused.

@@ -175,6 +175,9 @@ func (w *Worker) guard(ctx context.Context, out *decide.Judgement, j Task, p *pl
 			g.Exceeded += fmt.Sprintf("; the line %s does not count, as %s", exceeded.Trailer(), why)
 		}
 	}
+	if g.Facts, err = w.bringsAlong(ctx, r, [2]*plan.Plan{base, next}, difference); err != nil {
+		return err
+	}
 	if g.Rewritten, err = w.rewritten(r, j.Commit); err != nil {
 		return err
 	}

@@ -150,10 +150,19 @@ func (w *Worker) prepare(ctx context.Context, j Task) (*decide.Prepared, error) 
 	if p.Base, err = w.compile(ctx, r.Commit, p.Changes); err != nil {
 		return nil, fmt.Errorf("cannot bring the revision in force to all peels: %w", err)
 	}
-	portions := []publish.Portion{{Commit: r.Commit, Peels: p.Base.Plan.Peels, Plan: p.Base.Plan}}
+	if r.Rollout != nil {
+		if p.Next, err = w.compile(ctx, r.Rollout.Commit, p.Changes); err != nil {
+			return nil, fmt.Errorf("cannot go on with the rollout: %w", err)
+		}
+	}
+	if p.Facts, err = w.facts(ctx, r, p.Base.Plan, p.Next.Plan); err != nil {
+		return nil, err
+	}
+	base := without(&p.Facts, p.Base.Plan)
+	portions := []publish.Portion{{Commit: r.Commit, Peels: base.Peels, Plan: base}}
 	if r.Rollout == nil {
 		w.archive(&p.Base, r)
-		w.o.Progress.Want(r.Commit, p.Base.Plan, w.o.Published.Heads())
+		w.want(r.Commit, &p.Facts, base)
 		if err := w.o.Published.WriteGroups(ctx, p.Base.Plan.Groups); err != nil {
 			return nil, err
 		}
@@ -161,16 +170,13 @@ func (w *Worker) prepare(ctx context.Context, j Task) (*decide.Prepared, error) 
 			return nil, err
 		}
 	} else {
-		if p.Next, err = w.compile(ctx, r.Rollout.Commit, p.Changes); err != nil {
-			return nil, fmt.Errorf("cannot go on with the rollout: %w", err)
-		}
 		w.archive(&p.Next, r)
 		mixed := &plan.Plan{Peels: map[target.PeelID]*plan.Effective{}, Behind: map[target.PeelID]strictyaml.Error{}}
 		portions = []publish.Portion{
-			{Commit: r.Commit, Peels: share(p.Base.Plan, mixed, func(id target.PeelID) bool { return !r.Rollout.Has(id) })},
-			{Commit: r.Rollout.Commit, Peels: share(p.Next.Plan, mixed, r.Rollout.Has)},
+			{Commit: r.Commit, Peels: share(base, mixed, func(id target.PeelID) bool { return !r.Rollout.Has(id) })},
+			{Commit: r.Rollout.Commit, Peels: share(without(&p.Facts, p.Next.Plan), mixed, r.Rollout.Has)},
 		}
-		w.o.Progress.Want("", mixed, w.o.Published.Heads())
+		w.want("", &p.Facts, mixed)
 	}
 	w.opened = map[settings.Commit]decide.Compiled{r.Commit: p.Base}
 	if r.Rollout != nil {

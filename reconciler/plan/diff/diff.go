@@ -57,6 +57,14 @@ type Group struct {
 	Peels    []target.PeelID // sorted
 	Entries  schedule.Changes
 	States   StateChanges
+	Takes    Taking // of each of the peels
+}
+
+// A Taking counts settings that a change takes from a peel: schedule entries, states, and values beside them.
+type Taking struct {
+	Had     int // settings before the change
+	Touched int // settings that change or go
+	Removed int // settings that go with nothing in their place
 }
 
 // StateChanges are the sorted names of the states that differ. A state differs also if the content of a file differs that it

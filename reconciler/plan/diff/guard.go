@@ -154,6 +154,7 @@ func (x *extent) measure(g *Group, before, after content) (gone, unlike []string
 			gone = append(gone, keys...)
 		}
 	}
+	g.Takes = Taking{before.size(), changed + lost, lost}
 	x.changed += len(g.Peels) * changed
 	x.removed += len(g.Peels) * lost
 	if lost > 0 {
@@ -249,14 +250,22 @@ func (e *BlockedError) Error() string { return e.Reason }
 // For a fleet of ten settings or more also if the change exceeds a limit, removes a setting from its last peel with nothing like
 // it in its place, removes all settings, all schedule entries or all states of a peel, or removes all settings of a target from all its peels; the last
 // three are not checked if the limit remove is off.
-func (d *Difference) Guard(limits top.Limits) error {
+func (d *Difference) Guard(limits top.Limits) error { return d.GuardAfter(limits, Taking{}, 0) }
+
+// GuardAfter is Guard for the last part of a longer change: earlier parts took settings from peels that d does not take any from.
+func (d *Difference) GuardAfter(limits top.Limits, earlier Taking, peels int) error {
 	switch {
 	case d.topEmpty:
 		return &BlockedError{Hash: d.Hash, Reason: "the top file is empty: every peel would lose its settings", RemovesAll: true}
 	case d.emptied:
 		return &BlockedError{Hash: d.Hash, Reason: "nothing matches any peel: every peel would lose its settings", RemovesAll: true}
 	}
-	reasons, names := d.extent.over(limits)
+	x := d.extent
+	x.before += earlier.Removed
+	x.removed += earlier.Removed
+	x.changed += earlier.Touched - earlier.Removed
+	x.losing += peels
+	reasons, names := x.over(limits)
 	if len(reasons) == 0 {
 		return nil
 	}
