@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/peel/catalogue"
 	"github.com/seed-c01c3da5/zester/peel/fit"
+	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/module"
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
@@ -83,7 +84,15 @@ func dropZero(m map[string]any) {
 }
 
 func (p *Peel) listEntry(s scheduler.EntryState) listedEntry {
-	s.Tally = history.Tally{} // it is in the report on the schedule
+	s.Tally, s.Took = history.Tally{}, ledger.Took{} // they are in the report on the schedule
+	for i := range s.Last {
+		s.Last[i].Era, s.Last[i].Listed = 0, time.Time{}
+	}
+	if s.Waiting != nil {
+		waiting := *s.Waiting
+		waiting.Listed = nil
+		s.Waiting = &waiting
+	}
 	entry := listedEntry{EntryState: s, Source: "peel.yaml"}
 	if p.current.Load().schedule[s.Name] != nil {
 		o := p.originOf(s.Name)

@@ -85,7 +85,7 @@ func (s *Scheduler) Start(ctx context.Context, name, by string) error {
 		now := o.s.now()
 		o.finishEnded()
 		at := now.Wall.In(o.s.o.Zone)
-		f := Fire{Name: name, Trigger: history.TriggerManual, Nominal: at, Fired: at, Started: at, listed: e.byHand(at)}
+		f := Fire{Name: name, Trigger: history.TriggerManual, Nominal: at, Fired: at, Started: at, By: by, listed: e.byHand(at)}
 		if !o.enter(e, f, now) && e.Spec.Overlap.IfRunning == schedule.IfRunningSkip {
 			return ErrBusy
 		}

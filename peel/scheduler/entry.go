@@ -226,7 +226,7 @@ func (o *owner) halt(e *entry, why history.Reason, now rules.Instant) {
 	}
 	e.disarm()
 	if slices.Contains(o.waiting, e) {
-		o.skip(e, why, e.Waiting.Listed, e.Waiting.Nominal)
+		o.skip(e, why, e.Waiting.Fire(), e.Waiting.Nominal)
 		o.noLongerWaits(e)
 	}
 	o.rest(e, now)

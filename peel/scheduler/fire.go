@@ -179,11 +179,12 @@ func (o *owner) sharing(e *entry) []*run {
 // await has a fire wait for a slot. It replaces a waiting fire of the same entry and takes over its place in the order.
 func (o *owner) await(e *entry, f Fire, now rules.Instant) {
 	if e.Waiting != nil {
-		o.skip(e, history.QueueFull, e.Waiting.Listed, e.Waiting.Nominal)
+		o.skip(e, history.QueueFull, e.Waiting.Fire(), e.Waiting.Nominal)
 	} else {
 		o.waiting = append(o.waiting, e)
 	}
-	e.Waiting = &history.Waiting{Trigger: f.Trigger, Nominal: f.Nominal, Fired: f.Fired, Held: f.held, Since: now.Wall, Listed: e.WritePending(f.listed, ledger.Waits)}
+	listed := e.WritePending(f.listed, ledger.Waits)
+	e.Waiting = &history.Waiting{Trigger: f.Trigger, Nominal: f.Nominal, Fired: f.Fired, Held: f.held, Since: now.Wall, By: f.By, Listed: &listed}
 	e.waitingFrom = now.Up
 }
 
@@ -197,7 +198,7 @@ func (o *owner) release(now rules.Instant, limit int) (started int) {
 			return false
 		}
 		e.Waiting = nil
-		f := Fire{Name: e.Name, Trigger: w.Trigger, Nominal: w.Nominal, Fired: w.Fired, Started: now.Wall.In(o.s.o.Zone), held: w.Held, listed: w.Listed}
+		f := Fire{Name: e.Name, Trigger: w.Trigger, Nominal: w.Nominal, Fired: w.Fired, Started: now.Wall.In(o.s.o.Zone), held: w.Held, listed: w.Fire(), By: w.By}
 		why := o.refusal(e, f, now)
 		if expired {
 			why = history.DeadlineExceeded

@@ -55,7 +55,7 @@ func (r *run) listRun(outcome ledger.Outcome, why history.Reason) {
 func (o *owner) endLeft(e *entry) {
 	waits := []ledger.Fire{e.Next.Listed}
 	if e.Waiting != nil {
-		waits = append(waits, e.Waiting.Listed)
+		waits = append(waits, e.Waiting.Fire())
 	}
 	for _, r := range e.runs {
 		waits = append(waits, r.fire.listed)

@@ -40,7 +40,7 @@ type owner struct {
 	pausedChanged bool            // since the last call of Options.PausedErrors
 	changed       bool            // an entry has changed its class since the last call of Options.Changed
 
-	reporting   int    // runs that have ended and whose report is being stored
+	reporting int // runs that have ended and whose report is being stored
 
 	previous
 	begins bool // entries that become active fire their run_on_start

@@ -73,6 +73,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -124,6 +125,7 @@ type Fire struct {
 	Started time.Time
 	Late    bool        // it started more than late_after after Nominal
 	Attempt int         // 1 for the first, then one more for each retry
+	By      string      // who ran it by hand
 	held    bool        // it was held until the windows opened
 	listed  ledger.Fire // as it is in the list
 	// AfterStored has do called when the run has ended and its report, if there is one, was stored or refused.
@@ -268,6 +270,22 @@ func (s *Scheduler) State(ctx context.Context) ([]EntryState, error) {
 		return nil, fmt.Errorf("cannot list the schedule: %w", err)
 	}
 	return list, nil
+}
+
+// An Account is what a scheduler tells of its schedule to masters.
+type Account struct {
+	Marks   ledger.Marks
+	Entries []EntryState // as of [Scheduler.State]
+	Removed []EntryState // entries that were removed in the last 48 hours, sorted by name
+}
+
+// Account returns the account of the schedule, its lists included. Its errors are those of [Scheduler.State].
+func (s *Scheduler) Account(ctx context.Context) (a Account, err error) {
+	err = s.do(ctx, func(o *owner) { a = Account{slices.Clone(o.marks), o.state(), o.removed()} })
+	if err != nil {
+		return a, fmt.Errorf("cannot list the schedule: %w", err)
+	}
+	return a, nil
 }
 
 // do makes the owner goroutine call f. It returns without an error only if f was called.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
 )
@@ -18,10 +19,12 @@ type EntryState struct {
 	Timing string      `json:"timing"` // "interval 1h30m", "cron 0 */4 * * * in Europe/London"
 	// NextNominal is the next time of the timing; NextFire adds the splay that was drawn. If the windows are closed then, both
 	// are the next time at which the entry may run. Both are zero if there is none.
-	NextNominal time.Time `json:"next_nominal,omitzero"`
-	NextFire    time.Time `json:"next_fire,omitzero"`
-	Running     int       `json:"running"` // runs in flight
-	Latest      time.Time `json:"-"`       // when the run of NextFire must have started to be neither missed nor late
+	NextNominal time.Time    `json:"next_nominal,omitzero"`
+	NextFire    time.Time    `json:"next_fire,omitzero"`
+	Running     int          `json:"running"` // runs in flight
+	NextClass   ledger.Class `json:"-"`       // of NextFire
+	Left        *uint64      `json:"-"`       // runs that max_runs still allows; nil: no limit
+	Latest      time.Time    `json:"-"`       // when the run of NextFire must have started to be neither missed nor late
 	// Pending are the nominal times, in no order, of the fires that are due and not in the tally yet: in flight, or waiting for
 	// their splay, a slot, the windows, or their turn among the fires that are made up.
 	Pending []time.Time `json:"-"`
@@ -43,8 +46,13 @@ func (o *owner) state() []EntryState {
 		}
 		s.State, s.Why = e.State(now, e.hasAllRuns())
 		s.Pending = o.pending(e, now)
+		if limit := e.MaxRuns(); limit > 0 {
+			left := limit - min(limit, e.allRuns())
+			s.Left = &left
+		}
 		if e.IsActive() && e.Next.Trigger != "" {
 			s.NextNominal, s.NextFire = o.nextRun(e)
+			s.NextClass = e.Next.Trigger.Class()
 			due := s.NextFire
 			if !due.Equal(o.time(e.Next, e.Next.At)) { // its splay is not drawn yet
 				due = due.Add(e.Spec.Splay.Max)
@@ -52,6 +60,18 @@ func (o *owner) state() []EntryState {
 			s.Latest = e.Latest(s.NextNominal, due, maxSleep)
 		}
 		list = append(list, s)
+	}
+	return list
+}
+
+// removed returns the states of the entries that were removed from the schedule in the last 48 hours.
+func (o *owner) removed() (list []EntryState) {
+	now := o.s.now()
+	for _, name := range slices.Sorted(maps.Keys(o.entries)) {
+		if e := o.entries[name]; e.Spec == nil && len(e.List.Marks) > 0 && now.Wall.Sub(e.Left) < ledger.Kept {
+			e.List.Forget(o.marks, now.Wall)
+			list = append(list, EntryState{Name: name, State: rules.StateRemoved, Running: len(e.runs), BreakerState: e.Breaker.State(), History: e.Clone()})
+		}
 	}
 	return list
 }

@@ -43,6 +43,7 @@ type History struct {
 	Last      []RunRecord `json:"last,omitempty"` // runs that ended, the newest last
 	Tally     Tally       `json:"tally,omitzero"`
 	List      ledger.List `json:"-"` // what became of each fire
+	Took      ledger.Took `json:"took,omitzero"`
 }
 
 // Identity has the definition to which the rest of the history belongs, and its times.
@@ -75,12 +76,21 @@ type Delay struct {
 
 // Waiting is a fire that if_running has wait for the end of a run. The entry's definition is taken when the wait ends.
 type Waiting struct {
-	Trigger Trigger     `json:"trigger"`
-	Nominal time.Time   `json:"nominal"`
-	Fired   time.Time   `json:"fired"`
-	Held    bool        `json:"held,omitempty"` // it had waited for the windows to open
-	Since   time.Time   `json:"since"`
-	Listed  ledger.Fire `json:"listed,omitzero"` // as it is in the list
+	Trigger Trigger      `json:"trigger"`
+	Nominal time.Time    `json:"nominal"`
+	Fired   time.Time    `json:"fired"`
+	Held    bool         `json:"held,omitempty"` // it had waited for the windows to open
+	Since   time.Time    `json:"since"`
+	By      string       `json:"by,omitempty"`     // who ran it by hand
+	Listed  *ledger.Fire `json:"listed,omitempty"` // as it is in the list
+}
+
+// Fire returns the fire as it is in the list.
+func (w *Waiting) Fire() ledger.Fire {
+	if w.Listed != nil {
+		return *w.Listed
+	}
+	return ledger.Fire{Class: w.Trigger.Class(), Nominal: ledger.At(w.Nominal)}
 }
 
 // A RunRecord is one run that has ended.
@@ -92,13 +102,16 @@ type RunRecord struct {
 	Ended   time.Time `json:"ended,omitzero"` // zero if it was interrupted
 	Success bool      `json:"success"`
 	// Interrupted marks a run during which the peel died: it is not known how far the run came.
-	Interrupted bool   `json:"interrupted,omitempty"`
-	Late        bool   `json:"late,omitempty"`    // it started later than the entry wants
-	Overran     bool   `json:"overran,omitempty"` // it was in flight when the next fire was due, or ended by its timeout
-	Stopped     bool   `json:"stopped,omitempty"` // it was canceled because the peel was stopped
-	Commit      string `json:"commit,omitempty"`  // that had last changed the entry when it started
-	Error       string `json:"error,omitempty"`
-	Job         string `json:"job,omitempty"` // Run, once its report is stored
+	Interrupted bool      `json:"interrupted,omitempty"`
+	Era         uint32    `json:"era,omitempty"`     // of the fire in the list
+	Listed      time.Time `json:"listed,omitzero"`   // its nominal time in the list
+	By          string    `json:"by,omitempty"`      // who ran it by hand
+	Late        bool      `json:"late,omitempty"`    // it started later than the entry wants
+	Overran     bool      `json:"overran,omitempty"` // it was in flight when the next fire was due, or ended by its timeout
+	Stopped     bool      `json:"stopped,omitempty"` // it was canceled because the peel was stopped
+	Commit      string    `json:"commit,omitempty"`  // that had last changed the entry when it started
+	Error       string    `json:"error,omitempty"`
+	Job         string    `json:"job,omitempty"` // Run, once its report is stored
 }
 
 // maxRunRecords is how many runs of an entry are remembered one by one.
@@ -130,6 +143,7 @@ func (h *History) Record(r RunRecord, timed, replaced bool) {
 		h.Interrupted++
 		return
 	}
+	h.Took.Add(r.Ended.Sub(r.Started))
 	h.Ended = r.Ended
 	if r.Success {
 		h.Succeeded, h.Job, h.FailuresInRow = h.Ended, "", 0

@@ -194,7 +194,7 @@ func (e *Entry) DropStored(why history.Reason, waits bool) {
 		if w.Trigger != history.TriggerManual {
 			e.Tally.NotRun(w.Nominal, why)
 		}
-		e.WriteNotRun(w.Listed, why)
+		e.WriteNotRun(w.Fire(), why)
 		e.Waiting = nil
 	}
 	if !e.Held.IsZero() && e.Next.Trigger == "" {

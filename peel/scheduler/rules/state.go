@@ -15,6 +15,7 @@ const (
 	StateFailing   State = "paused_errors"  // too many runs in a row failed
 	StateInvalid   State = "paused_invalid" // this host does not know its zone, or cannot run its function
 	StateExhausted State = "exhausted"      // it never fires again
+	StateRemoved   State = "removed"        // it is no longer in the schedule
 )
 
 // State returns the state of the entry, and the reason. hasAllRuns says that it has reached max_runs.

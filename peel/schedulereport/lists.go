@@ -1,0 +1,202 @@
+package schedulereport
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/peel/ledger"
+	"github.com/seed-c01c3da5/zester/peel/scheduler"
+	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/schedule"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// A Lists is what a report with the lists of all entries is made from.
+type Lists struct {
+	Peel     target.PeelID
+	Zone     *time.Location // of entries that name none
+	Started  time.Time      // of the process
+	Settings Settings
+	Account  scheduler.Account
+}
+
+// Report returns the report at a time.
+func (l Lists) Report(now time.Time) *ledger.Report {
+	r := &ledger.Report{
+		Peel: l.Peel, Commit: l.Settings.Commit, Digest: l.Settings.Digest, Version: l.Settings.Version,
+		Zone: zoneAt(l.Zone, now), Time: utc(now), Started: utc(l.Started), Marks: marks(l.Account.Marks),
+	}
+	places := placesIn(l.Settings.Schedule)
+	for _, states := range [][]scheduler.EntryState{l.Account.Entries, l.Account.Removed} {
+		for i := range states {
+			e := listReport(&states[i])
+			if place, ok := places[states[i].Name]; ok {
+				e.Place = place
+			} else {
+				e.Name = states[i].Name
+			}
+			r.Entries = append(r.Entries, e)
+		}
+	}
+	return r
+}
+
+// placesIn returns the place of each name among the sorted names of a document.
+func placesIn(set schedule.Set) map[string]int {
+	places := make(map[string]int, len(set))
+	for i, name := range slices.Sorted(maps.Keys(set)) {
+		places[name] = i
+	}
+	return places
+}
+
+// zoneAt describes a zone. Of one without a name it says how far it is ahead of UTC from 48 hours before now to 48 hours after.
+func zoneAt(zone *time.Location, now time.Time) ledger.Zone {
+	if name := ZoneName(zone); name != time.Local.String() {
+		return ledger.Zone{Name: name}
+	}
+	var z ledger.Zone
+	_, z.Offset = now.In(zone).Zone()
+	for at := now.Add(-ledger.Kept); ; {
+		_, next := at.In(zone).ZoneBounds()
+		if next.IsZero() || next.After(now.Add(ledger.Kept)) {
+			return z
+		}
+		_, before := at.In(zone).Zone()
+		_, after := next.Zone()
+		z.Changes = append(z.Changes, ledger.ZoneChange{At: utc(next), Before: before, After: after})
+		at = next
+	}
+}
+
+func marks(list []ledger.Mark) []ledger.Mark {
+	list = slices.Clone(list)
+	for i := range list {
+		m := &list[i]
+		m.At, m.Old, m.By = utc(m.At), utc(m.Old), cut(m.By)
+	}
+	return list
+}
+
+func listReport(s *scheduler.EntryState) ledger.EntryReport {
+	e := ledger.EntryReport{
+		State: string(s.State), Why: cut(s.Why), Since: utc(s.Since), Timing: ledger.TimingOf(s.TimingHash),
+		Next: utc(s.NextNominal), NextClass: s.NextClass, Latest: utc(s.Latest), Left: s.Left,
+		From: utc(s.List.From), Marks: marks(s.List.Marks), Runs: ledger.AppendRuns(nil, s.List.Runs()), Notes: notes(s.Last),
+		RunState: ledger.RunState{
+			Running: s.Running, InRow: s.FailuresInRow, Started: utc(s.Started), Ended: utc(s.Ended), Succeeded: utc(s.Succeeded),
+			Error: cut(s.Error), Took: s.Took,
+		},
+	}
+	if s.BreakerState != history.BreakerClosed {
+		e.Breaker = string(s.BreakerState)
+	}
+	for _, run := range s.Last {
+		if run.Job != "" {
+			e.Job = wire.JID(run.Job)
+		}
+	}
+	return e
+}
+
+// notes returns notes of the newest runs, of those that did not go well first. They are ordered by their start.
+func notes(runs []history.RunRecord) (list []ledger.Note) {
+	isWell := func(r history.RunRecord) bool { return r.Success && !r.Late && !r.Overran }
+	newest := slices.Clone(runs)
+	slices.Reverse(newest)
+	slices.SortStableFunc(newest, func(a, b history.RunRecord) int {
+		switch {
+		case isWell(a) == isWell(b):
+			return 0
+		case isWell(a):
+			return 1
+		}
+		return -1
+	})
+	for _, r := range newest[:min(len(newest), ledger.MaxNotes)] {
+		n := ledger.Note{
+			Era: r.Era, Class: r.Trigger.Class(), Nominal: r.Listed, Outcome: ledger.Failed, Started: utc(r.Started),
+			Job: wire.JID(r.Job), Commit: r.Commit, Error: cut(r.Error), Stopped: r.Stopped, By: cut(r.By),
+		}
+		switch {
+		case r.Interrupted:
+			n.Outcome = ledger.Interrupted
+		case r.Success:
+			n.Outcome = ledger.Ran
+		}
+		if !r.Interrupted {
+			n.Took = r.Ended.Sub(r.Started)
+		}
+		list = append(list, n)
+	}
+	slices.SortStableFunc(list, func(a, b ledger.Note) int { return a.Started.Compare(b.Started) })
+	return list
+}
+
+// EncodeLists encodes a report within [ledger.MaxReport]. If it is larger, the notes of entries that are well go, then the older half of
+// the longest lists, as often as needed, and last all notes. What an entry has left is complete from the time that it says.
+func EncodeLists(r *ledger.Report) ([]byte, error) {
+	data, err := ledger.Encode(r)
+	for try := 0; err == nil && len(data) > ledger.MaxReport && try < maxShortened; try++ {
+		for i := range r.Entries {
+			if e := &r.Entries[i]; e.InRow == 0 || try > 0 && try == maxShortened-1 {
+				e.Notes = nil
+			}
+		}
+		if try > 0 {
+			err = shorten(r, len(data)-ledger.MaxReport)
+		}
+		if err == nil {
+			data, err = ledger.Encode(r)
+		}
+	}
+	return data, err
+}
+
+// maxShortened bounds how often a report is encoded.
+const maxShortened = 12
+
+// shorten drops the older half of the longest lists, until they have that many bytes less.
+func shorten(r *ledger.Report, bytes int) error {
+	order := make([]int, len(r.Entries))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(len(r.Entries[b].Runs), len(r.Entries[a].Runs)) })
+	for _, i := range order {
+		e := &r.Entries[i]
+		if bytes <= 0 {
+			return nil
+		}
+		runs, err := ledger.ParseRuns(e.Runs)
+		if err != nil {
+			return err
+		}
+		from, before := e.From.Add(r.Time.Sub(e.From)/2).Truncate(time.Second), len(e.Runs)
+		e.From, e.Runs = from, ledger.AppendRuns(nil, since(runs, from))
+		bytes -= before - len(e.Runs)
+	}
+	return nil
+}
+
+// since returns the fires from a time on, and those that are pending. Of an hour that is kept as a number it drops all if a part is before.
+func since(runs []ledger.Run, from time.Time) (list []ledger.Run) {
+	for _, r := range runs {
+		switch {
+		case r.Outcome == ledger.Pending || !r.Nominal.Before(from):
+			list = append(list, r)
+		case !r.Hour && !r.Last().Before(from):
+			for r.Nominal.Before(from) {
+				r.Nominal, r.Count = r.Nominal.Add(r.Step), r.Count-1
+			}
+			if r.Count == 1 {
+				r.Step = 0
+			}
+			list = append(list, r)
+		}
+	}
+	return list
+}
