@@ -41,7 +41,7 @@ func (x *run) converge(ctx, work context.Context, s *state.State, o *Outcome) er
 		if err := x.apply(ctx, work, s, steps, react, o); err != nil {
 			return err
 		}
-		o.Result = Changed
+		o.Result, o.Comment = Changed, x.packages.Aside()
 	}
 	if x.q.Test {
 		return nil

@@ -37,10 +37,14 @@ type Manager struct {
 	stale     bool  // a repository changed since the lists were refreshed
 	failed    error // of the last refresh
 	joint     *joint
+	etc       string          // where packages have files that people edit
+	aside     map[string]bool // files that transactions put aside, until [Manager.Aside] returns them
 }
 
 // New returns a manager for a run over a world. With test it changes nothing.
-func New(w *host.World, test bool) *Manager { return &Manager{world: w, test: test} }
+func New(w *host.World, test bool) *Manager {
+	return &Manager{world: w, test: test, etc: configuration, aside: map[string]bool{}}
+}
 
 // An inventory is what a host has installed.
 type inventory struct {
@@ -344,5 +348,6 @@ func (e effect) predict(w *host.World) {
 // execute runs a transaction.
 func (m *Manager) execute(ctx context.Context, t transaction) error {
 	m.Forget()
+	defer m.addAside(putAside(m.etc))
 	return m.tool.execute(ctx, t)
 }
