@@ -1,7 +1,7 @@
 // Package lint warns of settings that are valid and probably not intended: entries that never fire, that all peels start at
 // the same moment, whose splay is as long as the time between two fires, that fire when clocks change, that not all of their
-// peels can run, or that replace an entry of peel.yaml; entries and states beside their section; states that run a command each time; alert rules that match nothing;
-// and values that look like secrets in plain text.
+// peels can run, or that replace an entry of peel.yaml; entries and states beside their section; states that run a command
+// each time, or open a file with a secret; alert rules that match nothing; and values that look like secrets in plain text.
 //
 // Call [New] and then [Linter.All] for a plan. Mistakes are errors of package plan, and not found here.
 //
@@ -69,6 +69,7 @@ func (l *Linter) All(p *plan.Plan) strictyaml.Errors {
 	all = append(all, l.Secrets(p.PlainFiles())...)
 	all = append(all, misplaced(p.Files())...)
 	all = append(all, commands(p.Files())...)
+	all = append(all, opened(p.Files())...)
 	all = append(all, alerts(p)...)
 	entries := p.DeclaredEntries()
 	all = append(append(all, numbers(entries)...), prompts(p, entries)...)
