@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -116,7 +117,7 @@ func revisionProblems(s status.Sync) (all []verdict.Problem) {
 	add := func(kind verdict.Kind, c status.Condition) {
 		if !slices.ContainsFunc(all, func(p verdict.Problem) bool { return p.Kind == kind }) {
 			text := c.Message
-			if c.Where != "" {
+			if c.Where != "" && !strings.HasPrefix(text, c.Where) {
 				text = c.Where + ": " + text
 			}
 			if c.ObservedRevision != "" {

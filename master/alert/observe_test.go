@@ -58,6 +58,15 @@ func TestConditionsOfTheReconcilerAreTroubles(t *testing.T) {
 	}
 }
 
+func TestAPlaceIsNamedOnce(t *testing.T) {
+	got := revisionProblems(status.Sync{Conditions: []status.Condition{{
+		Type: status.CompileFailed, Status: true, Reason: "Invalid", Message: "top.yaml:3: unknown key", Where: "top.yaml:3",
+	}}})
+	if len(got) != 1 || got[0].Text != "top.yaml:3: unknown key" {
+		t.Errorf("%+v", got)
+	}
+}
+
 // The words under on: in zester.yaml are the kinds of package verdict.
 func TestTroublesAreKindsOfVerdicts(t *testing.T) {
 	kinds := []verdict.Kind{

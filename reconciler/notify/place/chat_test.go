@@ -166,6 +166,22 @@ func TestCredentialsInTextsAreHidden(t *testing.T) {
 	}
 }
 
+// A commit of a program has the author token:NAME, which is no secret.
+func TestTheAuthorOfACommitOfAProgramIsShown(t *testing.T) {
+	for author, want := range map[string]string{
+		"token:ci <token+ci@zester.invalid>": "token:ci <token+ci@zester.invalid>",
+		"token:ci password=hunter2":          "token:ci password=(hidden)",
+		"Ada token: hunter2":                 "Ada token: (hidden)",
+	} {
+		e := blocked
+		e.Revision.Author = author
+		var got struct{ Author string }
+		if err := json.Unmarshal(posted(t, place.Webhook, e), &got); err != nil || got.Author != want {
+			t.Errorf("%q became %q, %v", author, got.Author, err)
+		}
+	}
+}
+
 func TestEveryKindHasATitle(t *testing.T) {
 	o := place.Options{Provider: place.Webhook, URL: "https://chat.example/x"}
 	p := newPlace(t, o)

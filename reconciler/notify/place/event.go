@@ -153,8 +153,13 @@ func (m Text) bounded() Text {
 
 // bounded returns the event with each text cut to one line and without credentials.
 func (e Event) bounded() Event {
-	for _, text := range []*string{&e.Text, &e.Where, &e.Command, &e.By, &e.Branch, &e.Repo, &e.Revision.Author, &e.Revision.Subject} {
+	for _, text := range []*string{&e.Text, &e.Where, &e.Command, &e.Branch, &e.Repo, &e.Revision.Subject} {
 		*text = Clean(*text)
+	}
+	for _, name := range []*string{&e.By, &e.Revision.Author} {
+		// The user of a program is token:NAME, which is no credential.
+		program := programUser.FindString(*name)
+		*name = program + Clean(strings.TrimPrefix(*name, program))
 	}
 	var details []string
 	for i, line := range e.Details {
@@ -173,6 +178,9 @@ func (e Event) bounded() Event {
 var credentials = regexp.MustCompile(`(?i)(://)[^\s/@]*(@)|` +
 	`\b([a-z0-9_.-]*(?:passw(?:or)?d|passphrase|secret|token|api[_-]?key|authorization|credential)s?["']?\s*[:=]\s*(?:bearer |basic )?)("[^"]*"|'[^']*'|[^\s,;&]+)|` +
 	`AGE-SECRET-KEY-[A-Z0-9-]+|ENC\[[^\]]*\]`)
+
+// programUser matches the user of a program that a text begins with, and the space behind it.
+var programUser = regexp.MustCompile(`^token:[A-Za-z0-9_-]{1,64}( |$)`)
 
 // Clean returns text as one line of at most 600 bytes with credentials hidden.
 func Clean(text string) string {
