@@ -343,7 +343,14 @@ func TestTheCIRecipesKeepOneComment(t *testing.T) {
 func TestThePreCommitHookNamesTheLinter(t *testing.T) {
 	var hooks []map[string]any
 	read(t, "../.pre-commit-hooks.yaml", &hooks)
-	if len(hooks) != 1 || hooks[0]["entry"] != "zester lint" || hooks[0]["language"] != "golang" || hooks[0]["pass_filenames"] != false {
-		t.Errorf("%v", hooks)
+	want := []struct{ id, language string }{{"zester-lint-system", "system"}, {"zester-lint", "golang"}}
+	if len(hooks) != len(want) {
+		t.Fatalf("%v", hooks)
+	}
+	for i, w := range want {
+		h := hooks[i]
+		if h["id"] != w.id || h["language"] != w.language || h["entry"] != "zester lint" || h["pass_filenames"] != false || h["files"] != hooks[0]["files"] {
+			t.Errorf("%v", h)
+		}
 	}
 }
