@@ -211,7 +211,8 @@ func pausedTexts(entries []string) (texts []string) {
 
 func (a *app) syncPeelsCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "peels", Short: "Show which revision each peel runs", Long: `peels shows the commit of each peel's settings, the time since its newest
+		Use: "peels", Short: "Show which revision each peel runs", Long: `peels shows the newest commit that changed the settings of each peel
+(CHANGED BY; a later commit left them as they are), the time since its newest
 settings were written if it does not run them yet (LAG), and the number of
 entries that its last reload started (+), changed (~), stopped (-) and kept (=).
 A stale peel runs its snapshot, which the bus has not confirmed. A
@@ -238,8 +239,8 @@ opened a gate or overrode a freeze, and why. A stored revision can be pinned.`,
 
 func syncPeelsTable(peels []status.Peel) table {
 	t := table{
-		header: []string{"PEEL", "STATE", "ONLINE", "COMMIT", "LAG", "RELOAD", "REPORTED", "DIGEST", "WANTED", "ERRORS"}, states: []string{"STATE", "ONLINE"},
-		narrow: []string{"ERRORS"}, drop: []string{"RELOAD", "COMMIT"}, legend: "RELOAD: + started, ~ changed, - stopped, = kept",
+		header: []string{"PEEL", "STATE", "ONLINE", "CHANGED BY", "LAG", "RELOAD", "REPORTED", "DIGEST", "WANTED", "ERRORS"}, states: []string{"STATE", "ONLINE"},
+		narrow: []string{"ERRORS"}, drop: []string{"RELOAD", "CHANGED BY"}, legend: "CHANGED BY: the newest commit that changed the settings of the peel\nRELOAD: + started, ~ changed, - stopped, = kept",
 		wide: []string{"REPORTED", "DIGEST", "WANTED"},
 	}
 	for _, p := range peels {
