@@ -105,7 +105,11 @@ func explainTLS(err error, checkedBy string) (what, hint string) {
 	if e, ok := errors.AsType[x509.CertificateInvalidError](err); ok {
 		return "the server's certificate is not valid: " + e.Error(), "are the clocks right? A master that is started again makes a new certificate"
 	}
-	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok || errors.Is(err, http.ErrSchemeMismatch) {
+	header, ok := errors.AsType[tls.RecordHeaderError](err)
+	if string(header.RecordHeader[:]) == "INFO " && !errors.Is(err, nats.ErrTLS) { // a bus says first what it is
+		return "a bus replies there, and not the REST API of a master", "join takes HOST:PORT of the REST API, which is rest.listen of master.yaml; url takes that of the bus"
+	}
+	if ok || errors.Is(err, http.ErrSchemeMismatch) {
 		return "the server does not use TLS, so nothing was sent to it", hintNoTLS
 	}
 	if errors.Is(err, nats.ErrTLS) {

@@ -66,6 +66,7 @@ func TestErrorsOfTheBusAreInPlainWords(t *testing.T) {
 		{nats.ErrPermissionViolation, "", "the credential does not allow it", "--again"},
 		{nats.ErrSecureConnWanted, "ca.crt", "the server does not use TLS, so nothing was sent to it", "another program may have its port"},
 		{fmt.Errorf("Post: %w", http.ErrSchemeMismatch), "ca.crt", "Post: the server does not use TLS, so nothing was sent to it", "another program"},
+		{fmt.Errorf("Post: %w", tls.RecordHeaderError{RecordHeader: [5]byte([]byte("INFO "))}), "ca.crt", "Post: a bus replies there, and not the REST API of a master", "join takes HOST:PORT of the REST API"},
 		{fmt.Errorf("%w: %w", nats.ErrTLS, tls.RecordHeaderError{Msg: "x"}), "", "the server does not use TLS, so nothing was sent to it", "another program"},
 		{fmt.Errorf("%w: %w", nats.ErrTLS, unknown), "/etc/ca.crt", "the server's certificate is not signed by an authority in /etc/ca.crt, so nothing was sent to it", "--ca FILE"},
 		{unknown, "", "the server's certificate is not signed by an authority in this system's certificates, so nothing was sent to it", "--ca FILE"},

@@ -246,7 +246,7 @@ func TestWhatTheDiskDoesNotTakeIsNotAdmitted(t *testing.T) {
 
 func TestASecondProcessIsRefused(t *testing.T) {
 	f := open(t, path(t))
-	if _, err := Open(f.table.path); err == nil || !strings.Contains(err.Error(), "another process uses") {
+	if _, err := Open(f.table.path); err == nil || !strings.Contains(err.Error(), "zester-peel already runs with this data directory") {
 		t.Errorf("%v", err)
 	}
 }

@@ -198,6 +198,7 @@ func TestOneLayerNeedNotBeComplete(t *testing.T) {
 	for text, want := range map[string]string{
 		"[a]": "f:1:1: schedule: must be a map of entries, not a list",
 		"x: {module: test.ping, interval: 1h, retry: {attempts: 2, interval: 5s}}": `f:1:59: schedule.x.retry.interval: unknown key; the keys are attempts, backoff`,
+		"x: {module: test.ping, interval: 1h, return_job: failure}":                `f:1:50: schedule.x.return_job: must be true, false or failures, not a string (failure)`,
 		"x: {intervall: 1h}":                `f:1:5: schedule.x.intervall: unknown field; did you mean "interval"?`,
 		"x: {interval: 30}":                 `f:1:15: schedule.x.interval: must be a duration like 90s, 5m or 1d12h, not a whole number (30); write 30s for seconds, 30m for minutes`,
 		"x y: {}":                           `f:1:1: schedule."x y": an entry's name has 1 to 128 of the characters A-Z a-z 0-9 _ . -`,

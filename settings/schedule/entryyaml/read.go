@@ -225,7 +225,7 @@ func (p *parser) returnJob(n *strictyaml.Node) {
 	case word == "never":
 		p.refuse(n.Pos, "never is written as false")
 	case !ok:
-		p.refuse(n.Pos, "%s", n.Mismatch(strictyaml.Bool.String()))
+		p.refuse(n.Pos, "%s", strings.Replace(n.Mismatch(strictyaml.Bool.String()), strictyaml.Bool.String(), "true, false or failures", 1))
 	case b:
 		p.entry.ReturnJob = schedule.ReturnAlways
 	}
