@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/master/alert/receiver"
+	"github.com/seed-c01c3da5/zester/master/alert/rules"
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/auditlog"
@@ -206,11 +207,11 @@ func TestAChatGetsAFloodInFewMessages(t *testing.T) {
 		b.receive(receiver.Options{Name: "chat", Provider: receiver.Slack, URL: "http://desk.example/chat"})
 		b.start("m1")
 		var all []verdict.Problem
-		for i := range 400 {
+		for i := range rules.MaxOfRule {
 			all = append(all, failed(fmt.Sprintf("entry-%03d", i), target.PeelID(fmt.Sprint("a", i)), target.PeelID(fmt.Sprint("b", i)))...)
 		}
-		for i := range 40 { // ten new ones each step
-			b.trouble(all[:(i+1)*20]...)
+		for i := range 25 { // four new ones each step
+			b.trouble(all[:(i+1)*8]...)
 			b.after(5 * time.Second)
 		}
 		b.after(10 * time.Minute)
@@ -218,7 +219,7 @@ func TestAChatGetsAFloodInFewMessages(t *testing.T) {
 		if len(told) > 10+7+1 || len(told) < 10 {
 			b.t.Errorf("%d messages", len(told))
 		}
-		if s := b.status(); s.Firing != 400 || s.Receivers[0].Waiting != 0 || s.Receivers[0].Sent != 400 {
+		if s := b.status(); s.Firing != rules.MaxOfRule || s.Receivers[0].Waiting != 0 || s.Receivers[0].Sent != rules.MaxOfRule {
 			b.t.Errorf("%+v", s)
 		}
 	})

@@ -9,25 +9,21 @@
 //   - when its group has at least twice the peels of the last message, such as two instead of one, but at most once in 5 minutes.
 //
 // Guarantees: peels cannot fill the memory of masters or the chats of people, and one peel cannot prevent the alerts of other peels. For
-// that, each peel has 50 places. A new alert about an entry takes a place of the peel in its group with the fewest taken, unless the
-// group has 10 peels or more. The place is free again when the alert has ended, its receivers have got the message about the end, and an
-// hour has passed since it began. So at most 50 alerts about one peel begin in an hour. All peels together have 500 places, and there
-// are at most 1,000 alerts about entries. The entries for which there is no place share one alert of their rule, too_many_alerts,
-// which names the peels. A receiver that was away gets one message about each alert, with its newest state; no messages are queued.
+// that, a rule has room for 100 alerts about entries. Each counts for the peel of its group for which fewest count: at most 10 of a rule
+// count for one peel, and at most 50 are about one peel alone. An alert gives its room back when it has ended, its receivers have got the
+// message about the end, an hour has passed since it began, and another one needs the room. The entries for which there is no room share
+// one alert of their rule, too_many_alerts, which names the peels. A receiver that was away gets one message about each alert, with its
+// newest state; no messages are queued.
 package rules
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"maps"
-	"path"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/seed-c01c3da5/zester/master/alert/receiver"
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
 	"github.com/seed-c01c3da5/zester/reconciler/notify/outbound"
@@ -37,11 +33,11 @@ import (
 
 // Bounds.
 const (
-	MaxAlerts  = 1000               // about entries; a rule has at most one alert of each other kind
-	maxPlaces  = MaxAlerts / 2      // places of all peels together
-	maxOfPeel  = 50                 // places of one peel
-	widespread = 10                 // size of a group from which an alert takes no place
-	placeKept  = time.Hour          // least time from the beginning of an alert until its place is free
+	// MaxOfRule is the highest number of alerts of one rule about entries. A rule has at most one alert of each other kind.
+	MaxOfRule  = 100
+	maxAlone   = MaxOfRule / 2      // of them, about one peel alone
+	maxOfPeel  = MaxOfRule / 10     // of them, that count for one peel
+	roomKept   = time.Hour          // least time from the beginning of an alert until it gives its room back
 	growEvery  = 5 * time.Minute    // least time between two messages about more peels
 	maxNames   = 5                  // peels that a message names
 	maxText    = 256                // bytes of a reason or error
@@ -51,7 +47,7 @@ const (
 	memoryMost = 7 * 24 * time.Hour // longest such time if a receiver has not got the message about the end
 )
 
-// tooMany is the trouble of the alert about the entries for which there is no place.
+// tooMany is the trouble of the alert about the entries for which there is no room.
 const tooMany verdict.Kind = "too_many_alerts"
 
 // A Rule is a rule of zester.yaml with the peels that its target selects.
@@ -76,7 +72,7 @@ type Alert struct {
 	Trouble verdict.Kind `json:"trouble,omitempty"` // of whole peels or of revisions
 
 	Progress
-	Peel  target.PeelID  `json:"peel,omitempty"`  // peel whose place the alert takes; empty: it takes none
+	Peel  target.PeelID  `json:"peel,omitempty"`  // for which the alert counts; empty: it is not about an entry
 	Kinds []verdict.Kind `json:"kinds,omitempty"` // kinds of trouble since it began, without those during silences
 
 	Told map[string]Mark `json:"told,omitempty"` // what each receiver was told last, by its name
@@ -155,7 +151,7 @@ type Input struct {
 // Outcome is what Step returns besides the alerts.
 type Outcome struct {
 	Groups  map[string][]target.PeelID // the group of each alert whose condition holds, sorted, by the ID of the alert
-	Dropped int                        // pairs of an entry and a peel for which there is no place; the alerts tooMany are about them
+	Dropped int                        // pairs of an entry and a peel for which there is no room; the alerts tooMany are about them
 }
 
 // Step returns the present alerts by ID. before are those that the last step returned; Step does not change them.
@@ -163,7 +159,7 @@ func Step(before map[string]Alert, in Input) (map[string]Alert, Outcome) {
 	in.Now = in.Now.UTC().Round(0) // as it is after it was stored
 	s := stepper{
 		Input: in, found: find(in), further: map[string]*group{}, after: make(map[string]Alert, len(before)),
-		places: map[target.PeelID]int{}, Outcome: Outcome{Groups: map[string][]target.PeelID{}},
+		room: map[holder]int{}, full: map[holder]bool{}, Outcome: Outcome{Groups: map[string][]target.PeelID{}},
 	}
 	for _, id := range slices.Sorted(maps.Keys(before)) {
 		a := before[id]
@@ -196,14 +192,14 @@ type group struct {
 	rule    *Rule
 	peels   map[target.PeelID]trouble
 	kinds   []verdict.Kind
-	entries int // of an alert tooMany: the entries without a place
+	entries int // of an alert tooMany: the entries without room
 }
 
 // A trouble is what one peel of a group has.
 type trouble struct {
 	text  string // of the first kind
 	kinds kindSet
-	n     int // of an alert tooMany: the entries without a place on this peel
+	n     int // of an alert tooMany: the entries without room on this peel
 }
 
 // A kindSet has bit i set for the kind group.kinds[i].
@@ -281,15 +277,18 @@ type stepper struct {
 	found   map[string]*group
 	further map[string]*group // groups of the alerts tooMany
 	after   map[string]Alert
-	places  map[target.PeelID]int // taken places of each peel
-	taken   int                   // taken places of all peels
-	entries int                   // alerts about entries
-	spare   []*Alert              // alerts about entries that may be forgotten, by their end
-	counted bool                  // spare has been computed
+	room    map[holder]int  // number of alerts about entries
+	full    map[holder]bool // none of its alerts may be forgotten in this step
+}
+
+// A holder is a rule, or a peel in a rule.
+type holder struct {
+	rule string
+	peel target.PeelID // empty: the rule
 }
 
 // advance brings an alert to its present state, and keeps it if it waits, lasts or has ended lately. An alert that is new, and not known
-// from the last step, needs a place.
+// from the last step, needs room.
 func (s *stepper) advance(a Alert, g *group, known bool) {
 	peels, holds := g.holds()
 	if holds {
@@ -303,8 +302,6 @@ func (s *stepper) advance(a Alert, g *group, known bool) {
 	case !known && !s.place(&a, peels):
 		s.drop(g, peels)
 		return
-	case len(peels) >= widespread:
-		a.Peel = ""
 	}
 	s.keep(a)
 	if holds {
@@ -317,57 +314,57 @@ func (s *stepper) keep(a Alert) {
 	s.count(&a, 1)
 }
 
-// count adds n to the numbers of alerts and places that an alert like a takes.
+// count adds n to the numbers of alerts that have an alert like a.
 func (s *stepper) count(a *Alert, n int) {
 	if a.Entry != "" {
-		s.entries += n
-	}
-	if a.Peel != "" {
-		s.places[a.Peel] += n
-		s.taken += n
+		s.room[holder{a.Rule, a.Peel}] += n
+		s.room[holder{rule: a.Rule}] += n
 	}
 }
 
-// place reports whether there is room for a new alert, and sets the peel whose place it takes.
+// place reports whether there is room for a new alert, and sets the peel for which it counts.
 func (s *stepper) place(a *Alert, peels []target.PeelID) bool {
 	if a.Entry == "" {
 		return true
 	}
-	if len(peels) < widespread {
-		peel := slices.MinFunc(peels, func(p, q target.PeelID) int { return s.places[p] - s.places[q] })
-		if s.places[peel] >= maxOfPeel && !s.forget(func(o *Alert) bool { return o.Peel == peel && s.Now.Sub(o.Began) >= placeKept }) {
-			return false
-		}
-		if s.taken >= maxPlaces && !s.forget(func(o *Alert) bool { return o.Peel != "" }) {
-			return false
-		}
-		a.Peel = peel
+	a.Peel = slices.MinFunc(peels, func(p, q target.PeelID) int { return s.room[holder{a.Rule, p}] - s.room[holder{a.Rule, q}] })
+	most := MaxOfRule
+	if len(peels) == 1 {
+		most = maxAlone
 	}
-	return s.entries < MaxAlerts || s.forget(func(*Alert) bool { return true })
+	return s.fits(holder{a.Rule, a.Peel}, maxOfPeel) && s.fits(holder{rule: a.Rule}, most)
 }
 
-// forget makes room: of the alerts that may be forgotten and that may accepts, it forgets the one that ended first.
-func (s *stepper) forget(may func(*Alert) bool) bool {
-	if !s.counted {
-		s.counted = true
-		for _, a := range s.after {
-			if a.Entry != "" && !a.Old && !a.Ended.IsZero() && a.Waits.IsZero() && s.settled(&a) {
-				s.spare = append(s.spare, &a)
-			}
-		}
-		slices.SortFunc(s.spare, func(a, b *Alert) int { return cmp.Or(a.Ended.Compare(b.Ended), strings.Compare(a.ID(), b.ID())) })
+// fits reports whether one more alert of a holder is within a limit. If not, it forgets the one that ended first of those that may be.
+func (s *stepper) fits(h holder, limit int) bool {
+	if s.room[h] < limit {
+		return true
 	}
-	i := slices.IndexFunc(s.spare, may)
-	if i < 0 {
+	if s.full[h] {
 		return false
 	}
-	delete(s.after, s.spare[i].ID())
-	s.count(s.spare[i], -1)
-	s.spare = slices.Delete(s.spare, i, i+1)
+	var first *Alert
+	for _, a := range s.after {
+		switch {
+		case a.Entry == "" || a.Rule != h.rule || h.peel != "" && a.Peel != h.peel, first != nil && !earlier(&a, first):
+		case !a.Old && !a.Ended.IsZero() && a.Waits.IsZero() && s.Now.Sub(a.Began) >= roomKept && s.settled(&a):
+			first = &a
+		}
+	}
+	if s.full[h] = first == nil; first == nil {
+		return false
+	}
+	delete(s.after, first.ID())
+	s.count(first, -1)
 	return true
 }
 
-// drop adds a group without a place to the group of the alert tooMany.
+// earlier reports whether an alert ended before another one.
+func earlier(a, b *Alert) bool {
+	return cmp.Or(a.Ended.Compare(b.Ended), strings.Compare(a.ID(), b.ID())) < 0
+}
+
+// drop adds a group without room to the group of the alert tooMany.
 func (s *stepper) drop(g *group, peels []target.PeelID) {
 	s.Dropped += len(peels)
 	about := Alert{Rule: g.Rule, Trouble: tooMany}
@@ -441,59 +438,6 @@ func (s *stepper) grow(a *Alert, g *group, n int, kinds kindSet) {
 	}
 }
 
-// silence sets a.Silence. It returns the number of peels to which no silence applies, and the kinds of their troubles.
-func (s *stepper) silence(a *Alert, g *group, peels []target.PeelID) (loud int, kinds kindSet) {
-	a.Silence = ""
-	var ofPeels []api.Silence
-	for _, silence := range s.Silences {
-		if _, is := strings.CutPrefix(silence.Match, peelPrefix); is {
-			ofPeels = append(ofPeels, silence)
-		} else if Matches(silence.Match, a) {
-			a.Silence = silence.ID
-		}
-	}
-	last := ""
-	for _, p := range peels {
-		i := slices.IndexFunc(ofPeels, func(q api.Silence) bool { return matchesPeel(q.Match, p) })
-		if i < 0 {
-			loud++
-			kinds |= g.peels[p].kinds
-		} else {
-			last = ofPeels[i].ID
-		}
-	}
-	if last != "" && loud < max(1, g.rule.MinPeels.Of(g.rule.Peels)) {
-		a.Silence = cmp.Or(a.Silence, last)
-	}
-	return loud, kinds
-}
-
-const peelPrefix = "peel:"
-
-// CheckMatch returns an error if match is not valid in a silence.
-func CheckMatch(match string) error {
-	glob := strings.TrimPrefix(match, peelPrefix)
-	if _, err := path.Match(glob, ""); err != nil || glob == "" || len(match) > api.MaxSilenceMatch {
-		return fmt.Errorf("%.60q is not a glob like 'backups/*', 'backup-db' or 'peel:web-*' of at most %d bytes", match, api.MaxSilenceMatch)
-	}
-	return nil
-}
-
-// Matches reports whether a glob matches the ID of an alert, its rule or its subject.
-func Matches(match string, a *Alert) bool {
-	for _, text := range []string{a.ID(), a.Rule, a.Subject()} {
-		if ok, _ := path.Match(match, text); ok {
-			return true
-		}
-	}
-	return false
-}
-
-func matchesPeel(match string, id target.PeelID) bool {
-	ok, _ := path.Match(strings.TrimPrefix(match, peelPrefix), string(id))
-	return ok
-}
-
 // release brings an alert whose condition does not hold to its present state.
 func (s *stepper) release(a *Alert) {
 	a.Waits, a.Silence = time.Time{}, ""
@@ -535,58 +479,4 @@ func (s *stepper) forgets(a *Alert) bool {
 // settled reports whether every receiver of an alert that has ended got the message about the end.
 func (s *stepper) settled(a *Alert) bool {
 	return !slices.ContainsFunc(Receivers(a, s.Rules, s.Receivers), func(name string) bool { _, due := a.Due(name, s.Now); return due })
-}
-
-// Receivers returns the receivers in all that get messages about an alert. If its rule no longer exists, those are the receivers that
-// have got one.
-func Receivers(a *Alert, rules []Rule, all []string) []string {
-	s := stepper{Input: Input{Rules: rules}}
-	if rule := s.ruleOf(a); rule != nil {
-		return rule.receivers(all)
-	}
-	return slices.DeleteFunc(slices.Clone(all), func(name string) bool { _, told := a.Told[name]; return !told })
-}
-
-// Due returns the message about the alert that is due to a receiver; ok is false if none is.
-func (a *Alert) Due(name string, now time.Time) (m receiver.Message, ok bool) {
-	mark, known := a.Told[name]
-	switch {
-	case a.holds() && !mark.On:
-		return a.message(receiver.Began, now), true
-	case a.holds() && (mark.Size < a.Size || mark.Kinds < len(a.Kinds)):
-		return a.message(receiver.Grew, now), true
-	case !a.Ended.IsZero() && known && (mark.On || a.Loud && mark.Episode < a.Episode):
-		return a.message(receiver.Ended, now), true
-	}
-	return m, false
-}
-
-// Repeat returns the message that tells Alertmanager again of an alert that lasts; ok is false if it does not last or is silenced.
-func (a *Alert) Repeat(name string, now time.Time) (m receiver.Message, ok bool) {
-	return a.message(receiver.Lasts, now), a.Lasts() && a.Silence == "" && a.Told[name].On
-}
-
-// holds reports whether the alert lasts, its condition is known to hold, and no silence applies to it.
-func (a *Alert) holds() bool { return a.Lasts() && a.Clear.IsZero() && !a.Old && a.Silence == "" }
-
-// With returns the alert after a receiver got a message about it.
-func (a Alert) With(name string, m Mark) Alert {
-	told := maps.Clone(a.Told)
-	if told == nil {
-		told = map[string]Mark{}
-	}
-	told[name] = m
-	a.Told = told
-	return a
-}
-
-// Now returns the mark of a receiver that got a message with the newest state.
-func (a *Alert) Now() Mark { return Mark{a.Episode, a.Size, len(a.Kinds), a.Lasts()} }
-
-func (a *Alert) message(phase receiver.Phase, now time.Time) receiver.Message {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s %d %s %d %d", a.ID(), a.Episode, phase, a.Size, len(a.Kinds)))
-	return receiver.Message{
-		ID: a.ID(), Event: hex.EncodeToString(sum[:16]), Phase: phase, Rule: a.Rule, Subject: a.Subject(), Troubles: a.Troubles, Peels: a.Peels,
-		Names: a.Names, Text: a.Text, Began: a.Began, Ended: a.Ended, Time: now,
-	}
 }

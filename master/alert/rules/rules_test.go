@@ -379,10 +379,10 @@ func TestOnePeelCannotFlood(t *testing.T) {
 		w.problems = append(w.problems, problems(verdict.Failed, fmt.Sprintf("entry-%04d", i), "liar")...)
 	}
 	w.pass(time.Minute)
-	if len(w.told) != maxOfPeel+2 || len(w.alerts) != maxOfPeel+2 || w.outcome.Dropped != 2*1000-maxOfPeel {
+	if len(w.told) != 2*maxOfPeel+2 || len(w.alerts) != 2*maxOfPeel+2 || w.outcome.Dropped != 2*(1000-maxOfPeel) {
 		t.Errorf("%d messages, %d alerts, %d dropped", len(w.told), len(w.alerts), w.outcome.Dropped)
 	}
-	for id, text := range map[string]string{"a:too_many_alerts": "950 more entries of liar have troubles", "b:too_many_alerts": "1000 more entries"} {
+	for id, text := range map[string]string{"a:too_many_alerts": "990 more entries of liar have troubles", "b:too_many_alerts": "990 more entries"} {
 		if a := w.alerts[id]; !a.Lasts() || a.Peels != 1 || a.Names[0] != "liar" || !strings.HasPrefix(a.Text, text) {
 			t.Errorf("%s: %+v", id, a.Seen)
 		}
@@ -391,14 +391,14 @@ func TestOnePeelCannotFlood(t *testing.T) {
 	w.pass(time.Minute).was("ops began a/zz-real 2", "ops began b/zz-real 2")
 	w.problems = nil
 	w.pass(time.Hour)
-	if len(w.told) != maxOfPeel+2+2 || len(w.alerts) != maxOfPeel+2+2 {
+	if len(w.told) != 2*maxOfPeel+2+2 || len(w.alerts) != 2*maxOfPeel+2+2 {
 		t.Errorf("%d ends are told, %d alerts are kept", len(w.told), len(w.alerts))
 	}
 }
 
 // A peel that reports new names in each step does not prevent the alerts of other peels, and causes few messages.
 func TestOnePeelWithFreshNamesCannotFlood(t *testing.T) {
-	for _, away := range []bool{false, true} { // the receiver, so that the alerts that end keep their places
+	for _, away := range []bool{false, true} { // the receiver, so that the alerts that end keep their room
 		w := newWorld(t, rule("all", top.Failed))
 		w.down["ops"] = away
 		steps, hours := 0, 3
@@ -449,7 +449,7 @@ func TestOnePeelWithFreshNamesCannotFlood(t *testing.T) {
 	}
 }
 
-func TestAlertsAreBounded(t *testing.T) {
+func TestAlertsOfARuleAreBounded(t *testing.T) {
 	w := newWorld(t, rule("all", top.Failed, top.Stalled))
 	for p := range 40 {
 		for i := range 100 {
@@ -457,8 +457,8 @@ func TestAlertsAreBounded(t *testing.T) {
 		}
 	}
 	w.pass(10 * time.Second)
-	if len(w.alerts) != maxPlaces+1 {
-		t.Errorf("%d alerts about entries of single peels and those without a place", len(w.alerts))
+	if len(w.alerts) != maxAlone+1 {
+		t.Errorf("%d alerts about entries of single peels and those without room", len(w.alerts))
 	}
 	for i := range 1200 {
 		w.problems = append(w.problems, problems(verdict.Failed, fmt.Sprintf("wide-%04d", i), peels(12)[i%2:]...)...)
@@ -466,7 +466,7 @@ func TestAlertsAreBounded(t *testing.T) {
 	w.problems = append(w.problems, problems(verdict.Failed, "everywhere", peels(500)[3:]...)...)
 	w.problems = append(w.problems, verdict.Problem{Kind: verdict.Stalled, Text: "no key"})
 	w.pass(10 * time.Second)
-	if len(w.alerts) != MaxAlerts+2 || w.outcome.Dropped == 0 {
+	if len(w.alerts) != MaxOfRule+2 || w.outcome.Dropped == 0 {
 		t.Errorf("%d alerts, %d dropped", len(w.alerts), w.outcome.Dropped)
 	}
 	for _, id := range []string{"all/everywhere", "all:stalled", "all:too_many_alerts"} {
@@ -483,9 +483,48 @@ func TestAlertsAreBounded(t *testing.T) {
 	w.pass(time.Minute).was("ops began all/later 1") // the alerts that have ended make room
 }
 
-// An alert takes the place of the peel in its group with the fewest taken, so three peels with the same entries have three times the
-// places of one.
-func TestPeelsWithTheSameEntriesShareTheirPlaces(t *testing.T) {
+// Each peel of a large fleet has a trouble of its own, as after a bad release. Some alerts name one, and one alert names all others; a
+// trouble that many share has an alert all the same.
+func TestTenThousandPeelsWithATroubleEach(t *testing.T) {
+	w := newWorld(t, rule("all", top.Failed))
+	for _, p := range peels(10_000) {
+		w.problems = append(w.problems, problems(verdict.Failed, "backup-of-"+string(p), p)...)
+	}
+	w.pass(time.Minute)
+	more := w.alerts["all:too_many_alerts"]
+	if len(w.told) != maxAlone+1 || w.outcome.Dropped != 10_000-maxAlone || !more.Lasts() || more.Peels != 10_000-maxAlone {
+		t.Errorf("%d messages, %d dropped: %+v", len(w.told), w.outcome.Dropped, more.Seen)
+	}
+	w.told, w.problems = nil, append(w.problems, problems(verdict.Failed, "report", peels(10_000)...)...)
+	w.pass(time.Minute).was("ops began all/report 10000")
+	w.told, w.problems = nil, nil
+	w.pass(10 * time.Minute)
+	if len(w.told) != maxAlone+2 {
+		t.Errorf("%d messages about the ends", len(w.told))
+	}
+}
+
+// A fleet whose entries fail and succeed in turn causes a few messages about each, and then alerts that last.
+func TestAFlappingFleetCausesFewMessages(t *testing.T) {
+	w := newWorld(t, rule("all", top.Failed))
+	w.step = time.Minute
+	const entries = 30
+	for range 24 {
+		w.problems = nil
+		for i := range entries {
+			w.problems = append(w.problems, problems(verdict.Failed, fmt.Sprint("entry-", i), peels(1000)[i*30:i*30+30]...)...)
+		}
+		w.pass(30 * time.Minute)
+		w.problems = nil
+		w.pass(30 * time.Minute)
+	}
+	if n := len(w.told); n < entries || n > 7*entries {
+		t.Errorf("%d messages about %d entries in a day", n, entries)
+	}
+}
+
+// An alert counts for the peel of its group for which fewest count, so three peels with the same entries have three times the room of one.
+func TestPeelsWithTheSameEntriesShareTheirRoom(t *testing.T) {
 	w := newWorld(t, rule("all", top.Failed))
 	for i := range 3 * maxOfPeel {
 		w.problems = append(w.problems, problems(verdict.Failed, fmt.Sprintf("entry-%04d", i), peels(3)...)...)
@@ -499,19 +538,10 @@ func TestPeelsWithTheSameEntriesShareTheirPlaces(t *testing.T) {
 	if a := w.alerts["all:too_many_alerts"]; !a.Lasts() || a.Peels != 3 {
 		t.Errorf("%+v", a)
 	}
-	w.problems = nil
-	for i := range 3 * maxOfPeel { // an alert gives its place back when its group becomes large
-		w.problems = append(w.problems, problems(verdict.Failed, fmt.Sprintf("entry-%04d", i), peels(20)...)...)
-	}
-	w.problems = append(w.problems, problems(verdict.Failed, "one-more", peels(3)...)...)
-	w.pass(10 * time.Second)
-	if a := w.alerts["all/one-more"]; !a.Lasts() {
-		t.Errorf("%+v", a)
-	}
 }
 
-// Three peels have three entries more than places. The rule wants two peels for an alert, but the alert about those entries needs one.
-func TestTheAlertAboutEntriesWithoutAPlace(t *testing.T) {
+// Three peels have three entries more than room. The rule wants two peels for an alert, but the alert about those entries needs one.
+func TestTheAlertAboutEntriesWithoutRoom(t *testing.T) {
 	r := rule("many", top.Failed)
 	r.MinPeels = top.Quantity{Count: 2, Percent: 100}
 	w := newWorld(t, r)
@@ -581,7 +611,7 @@ func FuzzStep(f *testing.F) {
 			}
 			now = now.Add(time.Duration(r.IntN(600)) * time.Second)
 			next, outcome := Step(alerts, Input{Now: now, Rules: []Rule{all}, Problems: found, Receivers: []string{"ops"}, Stale: r.IntN(5) == 0, Blind: r.IntN(5) == 0})
-			if len(next) > MaxAlerts+len(top.Troubles)+1 || outcome.Dropped < 0 {
+			if len(next) > MaxOfRule+len(top.Troubles)+1 || outcome.Dropped < 0 {
 				t.Fatalf("%d alerts, %d dropped", len(next), outcome.Dropped)
 			}
 			for id, a := range next {

@@ -1,0 +1,65 @@
+package rules
+
+import (
+	"cmp"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// silence sets a.Silence. It returns the number of peels to which no silence applies, and the kinds of their troubles.
+func (s *stepper) silence(a *Alert, g *group, peels []target.PeelID) (loud int, kinds kindSet) {
+	a.Silence = ""
+	var ofPeels []api.Silence
+	for _, silence := range s.Silences {
+		if _, is := strings.CutPrefix(silence.Match, peelPrefix); is {
+			ofPeels = append(ofPeels, silence)
+		} else if Matches(silence.Match, a) {
+			a.Silence = silence.ID
+		}
+	}
+	last := ""
+	for _, p := range peels {
+		i := slices.IndexFunc(ofPeels, func(q api.Silence) bool { return matchesPeel(q.Match, p) })
+		if i < 0 {
+			loud++
+			kinds |= g.peels[p].kinds
+		} else {
+			last = ofPeels[i].ID
+		}
+	}
+	if last != "" && loud < max(1, g.rule.MinPeels.Of(g.rule.Peels)) {
+		a.Silence = cmp.Or(a.Silence, last)
+	}
+	return loud, kinds
+}
+
+const peelPrefix = "peel:"
+
+// CheckMatch returns an error if match is not valid in a silence.
+func CheckMatch(match string) error {
+	glob := strings.TrimPrefix(match, peelPrefix)
+	if _, err := path.Match(glob, ""); err != nil || glob == "" || len(match) > api.MaxSilenceMatch {
+		return fmt.Errorf("%.60q is not a glob like 'backups/*', 'backup-db' or 'peel:web-*' of at most %d bytes", match, api.MaxSilenceMatch)
+	}
+	return nil
+}
+
+// Matches reports whether a glob matches the ID of an alert, its rule or its subject.
+func Matches(match string, a *Alert) bool {
+	for _, text := range []string{a.ID(), a.Rule, a.Subject()} {
+		if ok, _ := path.Match(match, text); ok {
+			return true
+		}
+	}
+	return false
+}
+
+func matchesPeel(match string, id target.PeelID) bool {
+	ok, _ := path.Match(strings.TrimPrefix(match, peelPrefix), string(id))
+	return ok
+}
