@@ -20,6 +20,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/seed-c01c3da5/zester/settings/canon"
@@ -151,6 +153,17 @@ func (d *Document) Values() (map[string]any, error) {
 		return nil, fmt.Errorf("cannot read the settings of %s: %w", d.Peel, err)
 	}
 	return values, nil
+}
+
+// Entries returns the sorted names of the schedule entries.
+func (d *Document) Entries() ([]string, error) {
+	var values struct {
+		Schedule map[string]canon.Raw `json:"schedule"`
+	}
+	if err := canon.Unmarshal(d.Settings, &values); err != nil {
+		return nil, fmt.Errorf("cannot read the schedule of %s: %w", d.Peel, err)
+	}
+	return slices.Sorted(maps.Keys(values.Schedule)), nil
 }
 
 // NextGeneration returns the generation of a document that is written at now and replaces one of the generation last:

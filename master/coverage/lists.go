@@ -268,8 +268,8 @@ func newListRow(one *item) (n row) {
 	if n.state == 0 {
 		n.state = state(len(states) - 1)
 	}
-	if e.Why != "" || e.Error != "" {
-		n.detail = &detail{why: e.Why, err: e.Error}
+	if e.Why != "" || e.Error != "" || e.InRow > 0 {
+		n.detail = &detail{why: e.Why, err: e.Error, inRow: e.InRow}
 	}
 	return n
 }

@@ -90,6 +90,7 @@ func (c condition) with(part condition, holds bool) condition {
 type detail struct {
 	why   string
 	err   string
+	inRow uint64 // failures
 	skips []skips
 }
 
@@ -365,8 +366,8 @@ func newRow(name string, e *wire.EntryReport) row {
 	if n.state == 0 {
 		n.state = state(len(states) - 1)
 	}
-	if e.Why != "" || e.Error != "" || len(e.Skips) > 0 {
-		n.detail = &detail{why: e.Why, err: e.Error}
+	if e.Why != "" || e.Error != "" || e.InRow > 0 || len(e.Skips) > 0 {
+		n.detail = &detail{why: e.Why, err: e.Error, inRow: e.InRow}
 		for reason, count := range e.Skips {
 			n.detail.skips = append(n.detail.skips, skips{unique.Make(reason), count})
 		}

@@ -53,6 +53,10 @@ type Cell struct {
 	Error     string         // head of the error of the last run
 	Next      time.Time      // next nominal time; zero: none is known
 	Succeeded time.Time      // end of the last run that succeeded; zero: none is known
+	Started   time.Time      // of the last run; zero: none is known
+	Ended     time.Time      // of the last run that ended
+	Running   bool           // a run is in flight
+	InRow     uint64         // failures in a row
 }
 
 // Cells returns the entries that a query selects on each peel, sorted by entry and peel. The error is [ErrBehind] if the table gives
@@ -159,8 +163,9 @@ func (t *Table) present(q Query) map[rowKey]Row {
 func (sum *Row) describe(r *row) {
 	sum.Local = !r.published
 	sum.State, sum.Next, sum.Succeeded = r.state.String(), at(int64(r.next)), at(int64(r.succeeded))
+	sum.Started, sum.Ended, sum.Running = at(int64(r.started)), at(int64(r.ended)), r.is&running != 0
 	if r.detail != nil {
-		sum.Why, sum.Error = r.detail.why, r.detail.err
+		sum.Why, sum.Error, sum.InRow = r.detail.why, r.detail.err, r.detail.inRow
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
@@ -75,16 +76,25 @@ func TestCoverageNamesTheCommitThatAFailureFollowed(t *testing.T) {
 		nc := s.peel("web-01", nil, nil)
 		time.Sleep(11 * time.Minute)
 		at := time.Now().Truncate(5 * time.Minute)
-		r := wire.ScheduleState{
-			Peel: "web-01", Time: time.Now(), Started: time.Now().Add(-time.Hour), Zone: "UTC", V: wire.Version, Digest: string(d.Digest),
-			Entries: []wire.EntryReport{{
-				Name: "backup", State: "active", Since: at.Add(-time.Hour), Error: "exit status 1", InRow: 1,
-				Hours:    []wire.ScheduleHour{{Hour: at.Unix() / 3600, FireCounts: wire.FireCounts{Ran: 1, Failed: 1}}},
-				Problems: []wire.FireReport{{Nominal: at, Started: at, Took: time.Second, Result: "failed", Error: "exit status 1", Job: wire.NewJID(), Commit: string(d.Commit)}},
+		began := at.Add(-time.Hour)
+		e := ledger.EntryReport{
+			State: "active", Since: began, From: began, Marks: []ledger.Mark{{Kind: ledger.Begins, Era: 1, At: began}},
+			Runs: ledger.AppendRuns(nil, []ledger.Run{{Fire: ledger.Fire{Era: 1, Nominal: at, Outcome: ledger.Failed}, Count: 1}}),
+			Notes: []ledger.Note{{
+				Era: 1, Nominal: at, Outcome: ledger.Failed, Started: at, Took: time.Second, Error: "exit status 1",
+				Job: wire.NewJID(), Commit: string(d.Commit),
 			}},
 		}
-		r.Entries[0].Fired, r.Entries[0].Started, r.Entries[0].Ended = at, at, at.Add(time.Second)
-		say(nc, wire.ScheduleStateOf("web-01"), r)
+		e.Started, e.Ended, e.Error, e.InRow = at, at.Add(time.Second), "exit status 1", 1
+		r := ledger.Report{Peel: "web-01", Digest: string(d.Digest), Time: time.Now(), Started: began, Entries: []ledger.EntryReport{e}}
+		r.Marks = r.Marks.Add(ledger.Mark{Kind: ledger.Starts, At: began})
+		data, err := ledger.Encode(&r)
+		if err == nil {
+			err = nc.Publish(wire.ScheduleStateOf("web-01"), data)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
 		if err := nc.Publish(wire.Heartbeat("web-01"), nil); err != nil {
 			t.Fatal(err)
 		}

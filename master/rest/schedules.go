@@ -20,7 +20,7 @@ import (
 // registerSchedules registers the routes of schedules. They need the scope admin, because a schedule runs on any peel.
 func (r *routes) registerSchedules(a huma.API) {
 	schedules.Register(a, schedules.Options{
-		NC: r.JetStream.Conn(), Coverage: r.Coverage,
+		Coverage: r.Coverage,
 		Operation: func(method, path, id, summary string, open bool, problems ...int) huma.Operation {
 			var scopes []credential.Scope
 			if open {

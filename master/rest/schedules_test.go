@@ -22,6 +22,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/rest/schedules"
+	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/push"
@@ -64,11 +65,12 @@ func (s *system) writes(dir string) (stop func()) {
 	return stop
 }
 
-// reports has a peel report entries.
-func (s *system) reports(nc *nats.Conn, id target.PeelID, entries ...wire.EntryReport) {
+// reports has a peel report the only entry of its settings.
+func (s *system) reports(nc *nats.Conn, id target.PeelID, name string, e ledger.EntryReport) {
 	s.t.Helper()
-	slices.SortFunc(entries, func(a, b wire.EntryReport) int { return strings.Compare(a.Name, b.Name) })
-	data, err := canon.Marshal(wire.ScheduleState{Peel: id, Zone: "UTC", Time: time.Now(), Started: time.Now(), Entries: entries, V: wire.Version})
+	d := s.schedule(id, name)
+	r := ledger.Report{Peel: id, Digest: string(d.Digest), Time: time.Now(), Started: time.Now(), Entries: []ledger.EntryReport{e}}
+	data, err := ledger.Encode(&r)
 	if err == nil {
 		_, err = nc.Request(wire.ScheduleStateOf(id.Wire()), data, time.Minute)
 	}
@@ -143,10 +145,10 @@ func TestTheRequestsOfThePrintedAPI(t *testing.T) {
 				t.Errorf("%+v", none)
 			}
 		}
-		ran := time.Now().Add(-time.Minute)
-		entry := wire.EntryReport{Name: "daily-health-check", State: "active", Next: time.Now().Add(time.Hour), InRow: 3, Error: "exit code 1"}
-		entry.Started, entry.Ended = ran, ran.Add(time.Second)
-		s.reports(peel, "web-01", entry)
+		ran := time.Now().Add(-time.Minute).Truncate(time.Second)
+		entry := ledger.EntryReport{State: "active", Next: ran.Add(time.Hour)}
+		entry.InRow, entry.Error, entry.Started, entry.Ended = 3, "exit code 1", ran, ran.Add(time.Second)
+		s.reports(peel, "web-01", "daily-health-check", entry)
 		one := want[schedules.Schedule](t, s.ask(admin, "GET", base+"/1", nil), 200)
 		if one.Prompt != "Check system health and report any issues" || one.Model != "glm-5.1" || one.LastRun != ran.UnixMilli() || one.LastResult != "exit code 1" || one.ConsecutiveErrors != 3 || one.Peels != 1 || one.NextRun != entry.Next.UnixMilli() {
 			t.Errorf("%+v", one)
@@ -166,7 +168,7 @@ func TestTheRequestsOfThePrintedAPI(t *testing.T) {
 			t.Errorf("%q", functions)
 		}
 		entry.State = "paused_errors"
-		s.reports(peel, "web-01", entry)
+		s.reports(peel, "web-01", "daily-health-check", entry)
 		if one := want[schedules.Schedule](t, s.ask(admin, "GET", base+"/1", nil), 200); one.Enabled || one.NextRun != 0 {
 			t.Errorf("paused after errors: %+v", one)
 		}
@@ -177,7 +179,7 @@ func TestTheRequestsOfThePrintedAPI(t *testing.T) {
 			t.Errorf("%+v", d)
 		}
 		entry.State, entry.Why = "paused_invalid", "no prompts in peel.yaml"
-		s.reports(peel, "web-01", entry)
+		s.reports(peel, "web-01", "daily-health-check", entry)
 		if one := want[schedules.Schedule](t, s.ask(admin, "GET", base+"/1", nil), 200); one.State != "paused_invalid" || !strings.Contains(one.Why, "no prompts in peel.yaml") {
 			t.Errorf("an entry that its peel cannot run: %+v", one)
 		}
@@ -185,13 +187,13 @@ func TestTheRequestsOfThePrintedAPI(t *testing.T) {
 			refused(t, s.ask(admin, "POST", base+"/1/"+verb, nil), 409, "web-01 cannot run daily-health-check: no prompts in peel.yaml")
 		}
 		entry.State, entry.Running = "active", 1
-		s.reports(peel, "web-01", entry)
+		s.reports(peel, "web-01", "daily-health-check", entry)
 		no.Error = "the entry runs already"
 		refused(t, s.ask(admin, "POST", base+"/1/run", nil), 409, "web-01: the entry runs already")
 		no.Error = ""
 		refused(t, s.ask(admin, "DELETE", base+"/1", nil), 409, "is running on web-01")
 		entry.Running = 0
-		s.reports(peel, "web-01", entry)
+		s.reports(peel, "web-01", "daily-health-check", entry)
 		if d := want[schedules.Done](t, s.ask(admin, "POST", base+"/2/pause?commit=true", nil), 200); len(d.Commit) != 40 {
 			t.Errorf("%+v", d)
 		}
@@ -304,8 +306,8 @@ func (s *system) provokeSchedules(check func(method, path string, a answer)) {
 	s.writes(s.t.TempDir())
 	admin := s.token(credential.TokenRequest{Name: "scheduler", Scopes: []credential.Scope{credential.ScopeAdmin}})
 	peel := s.peel("web-09", nil, echo("web-09"))
-	entry := wire.EntryReport{Name: "by-hand", State: "active"}
-	s.reports(peel, "web-09", entry)
+	entry := ledger.EntryReport{State: "active"}
+	s.reports(peel, "web-09", "by-hand", entry)
 	post := object{"name": "x", "function": "test.ping", "every": 60_000, "target": "*"}
 	check("POST", base, s.ask(admin, "POST", base, post))
 	check("POST", base, s.ask(admin, "POST", base, post)) // the name is taken
@@ -323,6 +325,6 @@ func (s *system) provokeSchedules(check func(method, path string, a answer)) {
 	check("DELETE", one, s.ask(admin, "DELETE", base+"/x", nil))
 	check("DELETE", one, s.ask(admin, "DELETE", base+"/x", nil))
 	entry.Running = 1
-	s.reports(peel, "web-09", entry)
+	s.reports(peel, "web-09", "by-hand", entry)
 	check("DELETE", one, s.ask(admin, "DELETE", base+"/by-hand", nil))
 }

@@ -18,11 +18,13 @@ import (
 	"github.com/seed-c01c3da5/zester/master/bucket"
 	"github.com/seed-c01c3da5/zester/master/lease"
 	"github.com/seed-c01c3da5/zester/master/natsd"
+	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/reconciler/propose/edit"
 	"github.com/seed-c01c3da5/zester/reconciler/propose/schedules"
 	"github.com/seed-c01c3da5/zester/reconciler/propose/spent"
+	"github.com/seed-c01c3da5/zester/settings"
 )
 
 const (
@@ -276,13 +278,42 @@ func (on *session) reported(ctx context.Context, p *plan.Plan, e *plan.DeclaredE
 		if !known {
 			continue
 		}
-		r, err := wire.DecodeSchedule(&nats.Msg{Subject: subject, Data: m.Data})
+		msg := &nats.Msg{Subject: subject, Data: m.Data}
+		if ledger.IsReport(m.Data) {
+			if peels[i], err = on.listed(ctx, msg, e); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		r, err := wire.DecodeSchedule(msg)
 		if err != nil {
 			continue // as if it had not reported; coverage counts it as refused
 		}
 		peels[i] = peelOf(&r, e)
 	}
 	return peels, nil
+}
+
+// listed returns what a peel reports about an entry. A report with other settings than the newest does not have the entry.
+func (on *session) listed(ctx context.Context, msg *nats.Msg, e *plan.DeclaredEntry) (p spent.Peel, err error) {
+	r, err := ledger.Decode(msg)
+	if err != nil {
+		return p, nil // as if it had not reported; coverage counts it as refused
+	}
+	p.Reported = r.Time
+	doc, _, err := settings.NewStore(on.js).Get(ctx, r.Peel)
+	if err != nil || doc == nil || r.Digest != string(doc.Digest) {
+		return p, err
+	}
+	names, err := doc.Entries()
+	if err != nil {
+		return p, err
+	}
+	if at := r.Entry(e.Entry.Name, names); at != nil && at.Name == "" {
+		p.Running = at.Running > 0
+		p.Ran = !at.Started.Before(e.Entry.Clock.At[0]) && !at.Ended.Before(at.Started)
+	}
+	return p, nil
 }
 
 func peelOf(r *wire.ScheduleState, e *plan.DeclaredEntry) spent.Peel {

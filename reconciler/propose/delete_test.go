@@ -23,6 +23,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auditlog"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
+	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/propose"
 	"github.com/seed-c01c3da5/zester/reconciler/propose/schedules"
@@ -64,11 +65,29 @@ func (s *site) say(nc *nats.Conn, subject string, v any) {
 // reports has a peel report an entry that started at a time, zero: never, and took a second. With running set it is to be tried again.
 func (s *site) reports(nc *nats.Conn, id target.PeelID, name string, started time.Time, running int) {
 	s.t.Helper()
-	e := wire.EntryReport{Name: name, State: "exhausted", Running: running}
-	if !started.IsZero() {
+	raw, err := canon.Marshal(map[string]any{"schedule": map[string]any{name: map[string]any{"module": "test.ping"}}})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	d := settings.Document{V: settings.OpenVersion, Peel: id, Generation: 1, Digest: settings.DigestOf(raw), Settings: raw}
+	data, err := d.Encode()
+	if err == nil {
+		_, err = s.bus.JetStream(s.t).Publish(s.t.Context(), wire.SettingsKey(id.Wire()), data)
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	e := ledger.EntryReport{State: "exhausted"}
+	if e.Running = running; !started.IsZero() {
 		e.Started, e.Ended = started, started.Add(time.Second)
 	}
-	s.say(nc, wire.ScheduleStateOf(id.Wire()), wire.ScheduleState{Peel: id, Zone: "UTC", Time: time.Now(), Started: time.Now(), Entries: []wire.EntryReport{e}, V: wire.Version})
+	r := ledger.Report{Peel: id, Digest: string(d.Digest), Time: time.Now(), Started: time.Now(), Entries: []ledger.EntryReport{e}}
+	if data, err = ledger.Encode(&r); err == nil {
+		_, err = nc.Request(wire.ScheduleStateOf(id.Wire()), data, time.Minute)
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
 }
 
 // enforce puts the newest commit of the branch in force.

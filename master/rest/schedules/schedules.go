@@ -6,8 +6,7 @@
 // 5 s when a run of an entry that a request made begins or ends, and on other entries when their state changes, or every 10 minutes.
 // Pausing and running are jobs on the peels that have the entry.
 //
-// Known gaps: run facts are read from at most 200 peels of a page. A run that began within 5 s may be missing in them, so that its
-// entry can be removed; the run goes on.
+// Known gap: a run that began within 5 s may be missing in the run facts, so that its entry can be removed; the run goes on.
 package schedules
 
 import (
@@ -15,9 +14,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -25,20 +22,15 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/seed-c01c3da5/zester/master/api"
-	"github.com/seed-c01c3da5/zester/master/bucket"
 	"github.com/seed-c01c3da5/zester/master/coverage"
 	"github.com/seed-c01c3da5/zester/master/job"
-	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/propose/schedules"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings/target"
-
-	"github.com/nats-io/nats.go"
 )
 
 const (
-	maxFacts   = 200              // peels whose reports are read for an answer
 	maxWait    = 30 * time.Second // as long as any request may take
 	waitEvery  = time.Second
 	perPage    = 50
@@ -48,7 +40,6 @@ const (
 
 // Options are what the routes use.
 type Options struct {
-	NC       *nats.Conn
 	Coverage *coverage.Table
 	// Operation describes a route that needs the scope admin, or any other if open is set.
 	Operation func(method, path, id, summary string, open bool, problems ...int) huma.Operation
@@ -122,7 +113,7 @@ type RunFacts struct {
 	LastRun           int64  `json:"last_run,omitempty" doc:"The newest run on any peel."`
 	LastResult        string `json:"last_result,omitempty" doc:"ok, or the error of the newest run that failed last on its peel."`
 	ConsecutiveErrors uint64 `json:"consecutive_errors" doc:"The most on any peel."`
-	Running           int    `json:"running,omitempty" doc:"Runs in flight."`
+	Running           int    `json:"running,omitempty" doc:"Peels with a run in flight."`
 	State             string `json:"state,omitempty" doc:"paused_invalid if a peel cannot run the entry."`
 	Why               string `json:"why,omitempty" doc:"Why it cannot."`
 }
@@ -160,7 +151,7 @@ func (o Options) list(ctx context.Context, in *listInput) (*pageOutput, error) {
 	if err := o.Ask(ctx, "schedule", "list", q, &page); err != nil {
 		return nil, problem(err)
 	}
-	facts, err := o.facts(ctx, page.Schedules)
+	facts, err := o.facts(page.Schedules)
 	if err != nil {
 		return nil, problem(err)
 	}
@@ -201,7 +192,7 @@ func (o Options) find(ctx context.Context, id string) (*schedules.Schedule, *fac
 	if len(page.Schedules) != 1 {
 		return nil, nil, problem(errors.New("the reply has no schedule"))
 	}
-	all, err := o.facts(ctx, page.Schedules)
+	all, err := o.facts(page.Schedules)
 	if err != nil {
 		return nil, nil, problem(err)
 	}
@@ -219,8 +210,8 @@ type facts struct {
 	invalid string
 }
 
-// facts reads the newest reports of the peels that have the entries.
-func (o Options) facts(ctx context.Context, list []schedules.Schedule) (map[string]*facts, error) {
+// facts returns what the newest reports of the peels say about entries.
+func (o Options) facts(list []schedules.Schedule) (map[string]*facts, error) {
 	all := map[string]*facts{}
 	for _, s := range list {
 		all[s.Entry] = &facts{}
@@ -235,29 +226,11 @@ func (o Options) facts(ctx context.Context, list []schedules.Schedule) (map[stri
 	if err != nil {
 		return nil, err
 	}
-	subjects := map[string]bool{}
-	for _, c := range cells {
-		all[c.Entry].peels = append(all[c.Entry].peels, c.Peel)
-		if len(subjects) < maxFacts {
-			subjects[wire.ScheduleStateOf(c.Peel.Wire())] = true
-		}
-	}
-	if len(subjects) == 0 {
-		return all, nil
-	}
-	reports, err := bucket.Newest(ctx, o.NC, natsd.StreamScheduleState, slices.Sorted(maps.Keys(subjects)))
-	if err != nil {
-		return nil, err
-	}
-	for subject, m := range reports {
-		r, err := wire.DecodeSchedule(&nats.Msg{Subject: subject, Data: m.Data})
-		if err != nil {
-			continue // coverage counts it as refused
-		}
-		for i := range r.Entries {
-			if f := all[r.Entries[i].Name]; f != nil && !r.Entries[i].Local {
-				f.add(r.Peel, &r.Entries[i])
-			}
+	for i := range cells {
+		c := &cells[i]
+		f := all[c.Entry]
+		if f.peels = append(f.peels, c.Peel); !c.Local && c.State != "" {
+			f.add(c)
 		}
 	}
 	return all, nil
@@ -266,13 +239,15 @@ func (o Options) facts(ctx context.Context, list []schedules.Schedule) (map[stri
 // stateInvalid is the state of an entry that its peel cannot run. Unpausing does not help.
 const stateInvalid = "paused_invalid"
 
-// add adds the report of one peel.
-func (f *facts) add(peel target.PeelID, e *wire.EntryReport) {
+// add adds what one peel reports.
+func (f *facts) add(e *coverage.Cell) {
 	f.Peels++
-	f.Running += e.Running
+	if e.Running {
+		f.Running++
+	}
 	f.ConsecutiveErrors = max(f.ConsecutiveErrors, e.InRow)
 	if e.State == stateInvalid {
-		f.State, f.invalid = e.State, fmt.Sprintf("%s cannot run %s: %s", peel, e.Name, cmp.Or(e.Why, "it lacks its function or its zone"))
+		f.State, f.invalid = e.State, fmt.Sprintf("%s cannot run %s: %s", e.Peel, e.Entry, cmp.Or(e.Why, "it lacks its function or its zone"))
 		f.Why = f.invalid
 	} else {
 		f.usable++
