@@ -82,6 +82,7 @@ type Options struct {
 	Names    []string // by which peels on other hosts reach the embedded server, beside the host's own
 	NATS     string   // URL of an external server; empty: the embedded one
 	CA       string   // file with the certificates by which the external server is checked, see [dial.CheckedBy]
+	Creds    string   // file with this master's credential for the external server, which the master renews; empty: Connect has it
 	Connect  []nats.Option
 	Replicas int           // of buckets and streams on a new bus; 0: 1. On another bus a master with another number ends; 0: as it has
 	Audit    time.Duration // how long the audit log is kept, decided as Replicas is; 0: 400 days on a new bus
@@ -173,6 +174,9 @@ func (m *Master) run(ctx context.Context, open func(rest.Backend)) error {
 		var err error
 		if trust, err = m.externalIssuer(); err != nil {
 			return err
+		}
+		if m.o.Creds != "" {
+			opts = append([]nats.Option{nats.UserCredentials(m.o.Creds)}, opts...)
 		}
 	} else {
 		keys, err := keystore.Open(keystore.Dir(m.o.DataDir))
@@ -376,10 +380,15 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info In
 		JetStream: js, Jobs: s.jobs, Select: server.SelectFor, Allow: judge.allow, CheckNotRevoked: judge.checkNotRevoked, Audit: s.audit, Log: m.log,
 	})
 	services := []func(context.Context) error{m.alerts(nc, fleet, table, stored, judge, s.audit).Run, held.Run}
+	collectors := append(slices.Clone(m.o.REST.Collectors), metrics.New(followed))
+	if m.o.Creds != "" {
+		own := newRenewal(m.o.Creds, nc, m.log)
+		services, collectors = append(services, own.run), append(collectors, own)
+	}
 	return m.work(ctx, nc, info, stored, services, open, rest.Backend{
 		JetStream: js, Store: s.jobs, Tokens: s.tokens, Authority: authority, Audit: s.audit, Questions: server,
 		Dispatcher: dispatcher, Results: results.New(results.Options{JetStream: js, Store: s.jobs, Log: m.log}), Scanner: scanner, Fleet: fleet,
-		Trimmer: quota.New(quota.Options{JetStream: js, Live: s.jobs.LiveIDs, Log: m.log}), Coverage: table, Stored: stored.Err, Collectors: append(slices.Clone(m.o.REST.Collectors), metrics.New(followed)),
+		Trimmer: quota.New(quota.Options{JetStream: js, Live: s.jobs.LiveIDs, Log: m.log}), Coverage: table, Stored: stored.Err, Collectors: collectors,
 	})
 }
 

@@ -224,7 +224,7 @@ func (c *Config) bus(o *master.Options) error {
 		if c.Creds == "" {
 			return errors.New("cannot use an external server without a credential: set creds to the file with this master's credential")
 		}
-		o.Connect = append(o.Connect, nats.UserCredentials(c.Creds))
+		o.Creds = c.Creds
 		o.CA = cmp.Or(c.CA, c.Creds)
 		return nil
 	}

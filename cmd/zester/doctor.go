@@ -286,7 +286,7 @@ func (d *doctor) master(ctx context.Context, client *api.Client) {
 	d.peels(peels)
 }
 
-// masters checks when the credentials of masters end: no master renews its own.
+// masters checks when the credentials of masters end. A master that renews its own has weeks left.
 func (d *doctor) masters(all []credential.Held) {
 	for _, h := range all {
 		if h.Role == grants.RoleMaster && !h.Expires.IsZero() && h.Expires.Sub(d.now) < endsSoon {

@@ -62,12 +62,12 @@ func credentialCode(err error) api.Code {
 	switch {
 	case errors.Is(err, grants.ErrNotAllowed):
 		return api.CodeForbidden
-	case errors.Is(err, token.ErrInvalid), errors.Is(err, user.ErrInvalid):
+	case errors.Is(err, token.ErrInvalid), errors.Is(err, user.ErrInvalid), errors.Is(err, enroll.ErrInvalid):
 		return api.CodeInvalid
 	case errors.Is(err, token.ErrNotFound), errors.Is(err, user.ErrNotFound), errors.Is(err, enroll.ErrNotFound), errors.Is(err, enroll.ErrNoSite), errors.Is(err, enroll.ErrNoMaster):
 		return api.CodeNotFound
 	case errors.Is(err, errRevokesCaller), errors.Is(err, token.ErrExists), errors.Is(err, user.ErrExists), errors.Is(err, enroll.ErrConflict), errors.Is(err, enroll.ErrRejected),
-		errors.Is(err, pki.ErrFormer), errors.Is(err, keystore.ErrCutShort), errors.Is(err, pki.ErrNoFormer), errors.Is(err, auth.ErrBehind), errors.Is(err, auth.ErrStale):
+		errors.Is(err, pki.ErrFormer), errors.Is(err, keystore.ErrCutShort), errors.Is(err, pki.ErrNoFormer), errors.Is(err, enroll.ErrRevokedMaster), errors.Is(err, auth.ErrBehind), errors.Is(err, auth.ErrStale):
 		return api.CodeConflict
 	}
 	return ""

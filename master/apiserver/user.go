@@ -15,6 +15,7 @@ func (s *Server) userEndpoints() map[string]endpoint {
 		"user-add":      {wire.API("user", "add", "*"), act(s, "user.add", s.userAdd)},
 		"user-revoke":   {wire.API("user", "revoke", "*"), act(s, "user.revoke", s.userRevoke)},
 		"site-revoke":   {wire.API("site", "revoke", "*"), act(s, "site.revoke", s.siteRevoke)},
+		"master-renew":  {wire.API("master", "renew", "*"), handle(s, s.o.Authority.Hosts.RenewMaster)},
 		"master-revoke": {wire.API("master", "revoke", "*"), act(s, "master.revoke", s.masterRevoke)},
 
 		"credential-list": {wire.API("credential", "list", "*"), handle(s, s.credentialList)},

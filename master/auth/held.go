@@ -15,7 +15,7 @@ import (
 
 // Held returns the newest credential of each party of the bus that was not revoked, by role and name. One that has expired is
 // only in it if the peel can renew it. Peels that enroll are known from their records, all others from the records of people
-// and the register beside the keys: what was made with another copy of the keys is missing.
+// and the register beside the keys: what was made with another copy of the keys is missing until it is renewed.
 func (a *Authority) Held(ctx context.Context) (all []credential.Held, err error) {
 	now := time.Now()
 	users, err := a.Users.List(ctx)
@@ -42,6 +42,10 @@ func (a *Authority) Held(ctx context.Context) (all []credential.Held, err error)
 	if err != nil {
 		return nil, err
 	}
+	renewed, err := a.Hosts.Renewed(ctx)
+	if err != nil {
+		return nil, err
+	}
 	for _, role := range []grants.Role{grants.RolePeel, grants.RoleSite, grants.RoleMaster} {
 		entries, err := keystore.Entries(a.o.Keys.Dir(), role)
 		if err != nil {
@@ -51,12 +55,20 @@ func (a *Authority) Held(ctx context.Context) (all []credential.Held, err error)
 			if !e.Revoked.IsZero() || role == grants.RolePeel && known[target.PeelID(e.ID)] {
 				continue
 			}
-			keys := slices.DeleteFunc(credential.Current(e.Keys, now), func(k credential.Key) bool {
+			issued := e.Keys
+			if role == grants.RoleMaster {
+				issued = credential.Merge(renewed[e.ID], issued)
+				delete(renewed, e.ID)
+			}
+			keys := slices.DeleteFunc(credential.Current(issued, now), func(k credential.Key) bool {
 				_, revoked := ended[role.Account()][k.Public]
 				return revoked
 			})
 			all = appendNewest(all, credential.Held{Role: role, Name: e.ID}, keys)
 		}
+	}
+	for name, keys := range renewed { // of masters whose first credential another copy of the keys made
+		all = appendNewest(all, credential.Held{Role: grants.RoleMaster, Name: name}, credential.Current(keys, now))
 	}
 	slices.SortFunc(all, func(a, b credential.Held) int {
 		return cmp.Or(strings.Compare(string(a.Role), string(b.Role)), strings.Compare(a.Name, b.Name))

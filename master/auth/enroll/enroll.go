@@ -76,7 +76,7 @@ type Hosts struct {
 	peels records.Bucket[credential.Enrolled]
 	joins records.Bucket[joinRecord]
 	sites records.Bucket[credential.Site] // that were revoked
-	// masters are those that were revoked.
+	// masters are those that were revoked, or whose credential was renewed.
 	masters records.Bucket[credential.Site]
 	fleet   *summary // of peels
 

@@ -55,7 +55,8 @@ func (h *Hosts) revoke(ctx context.Context, all records.Bucket[credential.Site],
 	}
 	s, err := all.Change(ctx, name, func(s *credential.Site) error {
 		now := time.Now().UTC()
-		s.Keys, s.Revoked, s.RevokedBy = credential.Current(credential.Merge(s.Keys, known.Keys), now), now, by
+		keys := credential.Merge(credential.Merge(s.Renewed, s.Keys), known.Keys) // those that were renewed first: they end later
+		s.Keys, s.Revoked, s.RevokedBy, s.Renewed = credential.Current(keys, now), now, by, nil
 		return nil
 	})
 	if errors.Is(err, records.ErrAbsent) {

@@ -189,7 +189,8 @@ var calls = map[string]roles{
 	"zester.api.enroll.list": readers, "zester.api.enroll.approve": chiefs, "zester.api.enroll.reject": chiefs, "zester.api.enroll.revoke": chiefs,
 	"zester.api.join.list": readers, "zester.api.join.create": chiefs, "zester.api.join.revoke": chiefs,
 	"zester.api.site.revoke": chiefs, "zester.api.master.revoke": chiefs,
-	"zester.api.auth.rotate": chiefs, "zester.api.auth.retire": chiefs,
+	"zester.api.master.renew": chiefs, // a reply is of use to the holder of the key alone, who proves that
+	"zester.api.auth.rotate":  chiefs, "zester.api.auth.retire": chiefs,
 	"zester.api.bus.show": readers, "zester.api.bus.set": chiefs,
 	"zester.api.sync.status": readers, "zester.api.sync.history": readers, "zester.api.sync.peels": readers, "zester.api.sync.states": readers, "zester.api.sync.plan": readers, "zester.api.sync.diff": {grants.RoleOperator, grants.RoleDirect, grants.RoleAuditor},
 	"zester.api.sync.now": chiefs, "zester.api.sync.approve": chiefs, "zester.api.sync.pause": chiefs, "zester.api.sync.resume": chiefs,
