@@ -123,7 +123,7 @@ func (on *session) deleteStep(ctx context.Context, mayWrite func() error) error 
 		var peels []spent.Peel
 		if spent.NeedsPeels(was, e.Entry, now) {
 			if compiled == nil {
-				if compiled, err = plan.NewCompiler().Compile(repo.With(nil), on.fleet.Index()); err != nil {
+				if compiled, err = on.compiler.Compile(repo.With(nil), on.fleet.Index()); err != nil {
 					return err
 				}
 			}

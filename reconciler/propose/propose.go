@@ -46,6 +46,7 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/push"
 	"github.com/seed-c01c3da5/zester/reconciler/notify/forge"
+	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/reconciler/propose/edit"
 	"github.com/seed-c01c3da5/zester/reconciler/propose/schedules"
 	"github.com/seed-c01c3da5/zester/reconciler/record"
@@ -138,6 +139,8 @@ type session struct {
 	rollout jetstream.KeyValue // the reconciler's record
 	audit   *auditlog.Log
 	fleet   *feed.Feed
+	// compiler keeps what it compiled between two looks for entries that are spent. Only these use it.
+	compiler *plan.Compiler
 }
 
 // Run serves until ctx ends.
@@ -154,7 +157,7 @@ func (s *Service) Run(ctx context.Context, nc *nats.Conn, fleet *feed.Feed) erro
 	if err != nil {
 		return fmt.Errorf("cannot open the bucket %s: %w", record.Bucket, err)
 	}
-	on := &session{Service: s, nc: nc, js: js, store: store, rollout: rollout, audit: auditlog.Open(js, s.o.Log), fleet: fleet}
+	on := &session{Service: s, nc: nc, js: js, store: store, rollout: rollout, audit: auditlog.Open(js, s.o.Log), fleet: fleet, compiler: plan.NewCompiler()}
 	service := reply.NewService(ctx, nc)
 	left := make(chan struct{})
 	var serving sync.WaitGroup
