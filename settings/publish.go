@@ -42,12 +42,23 @@ func (e *ConflictError) Error() string {
 	return fmt.Sprintf("cannot publish the settings of %s: another master wrote them (%d peels in all)", e.Peels[0], len(e.Peels))
 }
 
+// An UnfitError names a peel whose document is too large, the first one of all.
+type UnfitError struct {
+	Peel target.PeelID
+	Err  error
+}
+
+func (e *UnfitError) Error() string { return e.Err.Error() }
+
+func (e *UnfitError) Unwrap() error { return e.Err }
+
 // Publish stores documents, up to 512 at a time, each only if the key still has the revision of the write. It returns
 // the new revisions of all documents that are known to be stored, also together with an error. If the outcome of a put is
 // unknown (the connection or the server failed), Publish reads the key before it repeats the put, so nothing is stored
 // twice.
 //
-// After the first conflict or error Publish sends nothing more and waits for the pending puts. The error of a conflict
+// After the first conflict or error Publish sends nothing more and waits for the pending puts. A document that is too large does
+// not keep the others from their peels: its error, an [*UnfitError], is returned when all are stored. The error of a conflict
 // is a [*ConflictError]. Publish takes the next write only when it can send it, so writes can make documents on demand.
 func (s *Store) Publish(ctx context.Context, writes iter.Seq[Write]) (map[target.PeelID]uint64, error) {
 	nc := s.js.Conn()
@@ -74,6 +85,9 @@ func (s *Store) Publish(ctx context.Context, writes iter.Seq[Write]) (map[target
 		slices.Sort(p.conflicts)
 		return p.stored, errors.Join(&ConflictError{Peels: p.conflicts}, p.failed)
 	}
+	if p.failed == nil && p.unfit != nil {
+		return p.stored, p.unfit
+	}
 	return p.stored, p.failed
 }
 
@@ -96,7 +110,8 @@ type publisher struct {
 	bytes     int             // total data of pending
 	stored    map[target.PeelID]uint64
 	conflicts []target.PeelID
-	failed    error // the first error
+	failed    error       // the first error
+	unfit     *UnfitError // of the first document that is too large
 }
 
 func (p *publisher) fail(err error) {
@@ -105,10 +120,17 @@ func (p *publisher) fail(err error) {
 	}
 }
 
+// skip records that a document is too large, and goes on with the others.
+func (p *publisher) skip(peel target.PeelID, err error) {
+	if p.unfit == nil {
+		p.unfit = &UnfitError{peel, err}
+	}
+}
+
 func (p *publisher) put(w Write) {
 	data, err := w.Document.Encode()
 	if err != nil {
-		p.fail(err)
+		p.skip(w.Document.Peel, err)
 		return
 	}
 	p.send(&put{peel: w.Document.Peel, revision: w.Revision, data: data})
@@ -133,7 +155,7 @@ func (p *publisher) send(w *put) {
 	msg.Data = w.data
 	if err := p.nc.PublishMsg(msg); errors.Is(err, nats.ErrMaxPayload) {
 		p.take(token)
-		p.fail(fmt.Errorf("cannot publish the settings of %s: %w", w.peel, err))
+		p.skip(w.peel, fmt.Errorf("cannot publish the settings of %s: %w", w.peel, err))
 	}
 }
 

@@ -253,14 +253,16 @@ func TestBytesThatAreNoDocumentAreReportedAndReplaced(t *testing.T) {
 	})
 }
 
-func TestDocumentOverTheLimitIsNotPublished(t *testing.T) {
+func TestADocumentOverTheLimitDoesNotKeepOthersFromTheirPeels(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		s := settings.NewStore(masterStream(t, b))
 		stored, err := s.Publish(t.Context(), writes(
 			settings.Write{Document: document(t, "web-01", 1, "fine")},
 			settings.Write{Document: document(t, "web-02", 1, strings.Repeat("x", settings.MaxDocument))},
+			settings.Write{Document: document(t, "web-03", 1, "fine too")},
 		))
-		if err == nil || !strings.Contains(err.Error(), "settings of web-02 take") || len(stored) != 1 {
+		unfit, _ := errors.AsType[*settings.UnfitError](err)
+		if unfit == nil || unfit.Peel != "web-02" || !strings.Contains(err.Error(), "settings of web-02 take") || len(stored) != 2 || stored["web-03"] == 0 {
 			t.Errorf("%v, %v", stored, err)
 		}
 	})

@@ -223,7 +223,7 @@ func TestLimitsApplyToTheEncodedDocument(t *testing.T) {
 	full["settings/b.yaml"] = &fstest.MapFile{Data: []byte("b: 1\n")}
 	compile(t, plan.NewCompiler(), full, fleet("web-01"))
 	e := refused(t, big(790_000))
-	if want := "top.yaml:1:17: settings of web-01 take 790178 bytes, the limit is 786432; they come from settings/a.yaml, settings/b.yaml"; e.Reason != plan.TooLarge || e.Error() != want {
+	if want := "top.yaml:1:17: settings of web-01 take 790197 bytes, the limit is 786432; they come from settings/a.yaml, settings/b.yaml"; e.Reason != plan.TooLarge || e.Error() != want {
 		t.Errorf("%s: %v", e.Reason, e)
 	}
 

@@ -228,6 +228,7 @@ func (e *Effective) Seal(doc *settings.Document, sealer *settings.Sealer, to set
 
 // Document returns the document of one of the peels of e. It holds placeholders for secrets; call Seal if there are any.
 func (e *Effective) Document(peel target.PeelID, commit settings.Commit, generation uint64, origins map[string]settings.Origin) *settings.Document {
+	origins = withShortAuthors(origins)
 	return &settings.Document{
 		V: settings.OpenVersion, Peel: peel, Commit: commit, Generation: generation,
 		Digest: e.Digest, Settings: e.Settings, Origins: origins,

@@ -18,12 +18,31 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/top"
 )
 
-// MaxAuthor is the length in bytes of an origin's author for which the limit of a document is checked. A longer one
-// may make a document of a compiled plan too large to be written.
+// MaxAuthor is the greatest length in bytes of an author in the origin of an entry; a longer one is cut.
 const MaxAuthor = 512
 
 // maxStateAuthor is the same for the origin of a state, as a peel may have a thousand states.
 const maxStateAuthor = 64
+
+// withShortAuthors returns origins whose authors have the length for which the size of documents is checked.
+func withShortAuthors(origins map[string]settings.Origin) map[string]settings.Origin {
+	short, copied := origins, false
+	for name, o := range origins {
+		most := MaxAuthor
+		if strings.HasPrefix(name, settings.StateOrigin) {
+			most = maxStateAuthor
+		}
+		if len(o.Author) <= most {
+			continue
+		}
+		if !copied {
+			short, copied = maps.Clone(origins), true
+		}
+		o.Author = strings.ToValidUTF8(o.Author[:most-len("…")], "") + "…"
+		short[name] = o
+	}
+	return short
+}
 
 // longestKey has the length of every key.
 var longestKey = settings.Key(strings.Repeat("X", settings.KeySize))
@@ -284,6 +303,7 @@ func (e *Effective) fits(peel target.PeelID) error {
 		origin.Files = nil
 	}
 	doc := e.Document(peel, origin.Commit, 1<<60, origins)
+	doc.ProveOrigins(&settings.ProofKey{}, nil)
 	if e.secret != nil {
 		doc.Sealed = &settings.Sealed{To: longestKey, From: longestKey, Box: make([]byte, len(e.plain)+settings.SealOverhead)}
 	}

@@ -1,6 +1,7 @@
 package publish
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -106,6 +107,7 @@ func isDue(held settings.Held, e *plan.Effective, prover string, to settings.Key
 // of them.
 func (p *Published) Write(ctx context.Context, d *Due, r record.Record) (writes int, err error) {
 	displaced := p.displaced
+	var unfit *settings.UnfitError // the other peels get theirs
 	for _, part := range d.parts {
 		if len(part.due) == 0 {
 			continue
@@ -115,9 +117,14 @@ func (p *Published) Write(ctx context.Context, d *Due, r record.Record) (writes 
 		}
 		n, err := p.writePart(ctx, part, r.Generation)
 		writes += n
-		if err != nil {
+		if e, ok := errors.AsType[*settings.UnfitError](err); ok && ctx.Err() == nil {
+			unfit = cmp.Or(unfit, e)
+		} else if err != nil {
 			return writes, err
 		}
+	}
+	if unfit != nil {
+		return writes, unfit
 	}
 	if len(d.parts) == 1 && d.parts[0].Plan != nil && p.displaced == displaced {
 		p.plan = d.parts[0].Plan
