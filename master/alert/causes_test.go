@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/coverage/cause"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
+	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 // The text of an alert ends with the commit that explains it, in the words of package cause.
@@ -63,7 +64,7 @@ func TestManyCausesAreFoundOneAfterTheOther(t *testing.T) {
 		b.start("m1")
 		var all []verdict.Problem
 		for i := range 12 {
-			all = append(all, failed(fmt.Sprintf("e%02d", i), "db-1")...)
+			all = append(all, failed(fmt.Sprintf("e%02d", i), target.PeelID(fmt.Sprint("db-", i%2)))...)
 		}
 		b.trouble(all...)
 		b.after(32 * time.Second)
