@@ -143,6 +143,9 @@ func (t *Table) suspects(kind verdict.Kind, entry string) (cause.Problem, []caus
 			came, known = arrival{p.revision, uint32(p.stored)}, true
 		}
 		if !known || came.at == 0 || came.source.Value().commit == "" {
+			if !known {
+				problem.Ran = settings.Commit(found.Commit)
+			}
 			continue
 		}
 		from := came.source.Value()

@@ -229,11 +229,11 @@ func TestACanaryThatWasRolledBackFailedByItsCommit(t *testing.T) {
 		time.Sleep(time.Minute)
 		t.problems(table, "failed backup host-0")
 		t.wantCause(table.Cause(verdict.Failed, "backup"), cause.Possible, "possibly commit bbbbbbbb by Ada: it reached 1 of 1 peel at most 2h before")
-		// Another master has not seen b come. It does not name the commit that came back.
+		// Another master has not seen b come. It names b all the same, and not the commit that came back.
 		stop()
 		table, _ = t.master()
 		t.problems(table, "failed backup host-0")
-		t.wantCause(table.Cause(verdict.Failed, "backup"), cause.None, "no commit explains it: none is known that reached the peels before")
+		t.wantCause(table.Cause(verdict.Failed, "backup"), cause.None, "it ran with commit bbbbbbbb, and it is not known when that reached the peels")
 	})
 }
 

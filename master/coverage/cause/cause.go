@@ -44,6 +44,8 @@ type Problem struct {
 	// Explained says that the problem has another cause on peels that are not among these: they were stopped or down, or a person
 	// ran the entry.
 	Explained bool
+	// Ran is the commit with which the runs failed, if it is not known when it reached the peels; empty: there is none.
+	Ran settings.Commit
 }
 
 // A Peel is one peel of a [Problem].
@@ -119,7 +121,11 @@ func Of(p Problem, commits []Commit) Finding {
 			best = &f
 		}
 	}
-	if best == nil {
+	switch {
+	case best == nil && p.Ran != "":
+		text := fmt.Sprintf("it ran with commit %s, and it is not known when that reached the peels", p.Ran.Short())
+		return Finding{Word: None, Commit: p.Ran, Text: text}
+	case best == nil:
 		return Finding{Word: None, Text: "no commit explains it: none is known that reached the peels before"}
 	}
 	return *best
