@@ -1,9 +1,11 @@
 package ledger
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -33,6 +35,18 @@ const (
 	firstSecond = -1 << 35 // Unix times of fires are between these two
 	lastSecond  = 1 << 35
 )
+
+// Sorted returns fires in the order of [AppendRuns]. Of those with the same era, class and nominal time it has the last.
+func Sorted(fires []Fire) []Fire {
+	list := slices.Clone(fires)
+	slices.Reverse(list)
+	slices.SortStableFunc(list, compareFires)
+	return slices.CompactFunc(list, func(a, b Fire) bool { return compareFires(a, b) == 0 })
+}
+
+func compareFires(a, b Fire) int {
+	return cmp.Or(cmp.Compare(a.Era, b.Era), a.Nominal.Compare(b.Nominal), cmp.Compare(a.Class, b.Class))
+}
 
 // Group joins neighbours that have equal steps and are equal in everything but the nominal time: three or more become one run.
 func Group(fires []Fire) (list []Run) {

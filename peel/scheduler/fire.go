@@ -329,10 +329,10 @@ func (o *owner) onReported(r *run) {
 	}
 }
 
-// settle marks the record of a run for removal after the next write of the state file, which contains the end of the run.
+// settle marks a run that needs no record after the next write to the state file, which has the end of the run.
 func (o *owner) settle(r *run) {
-	if r.file != "" {
-		o.Settled, o.Dirty = append(o.Settled, r.file), true
+	if r.recorded {
+		o.Settled, o.Dirty = append(o.Settled, r.fire.JID), true
 	}
 }
 

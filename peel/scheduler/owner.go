@@ -49,17 +49,17 @@ type owner struct {
 
 func newOwner(s *Scheduler) *owner {
 	now := s.now()
-	o := &owner{s: s, clocks: rules.NewClocks(now), entries: make(map[string]*entry, len(s.loaded.Entries)), Saver: history.NewSaver(s.o.StateFile), pausedErrors: map[string]bool{}}
+	o := &owner{s: s, clocks: rules.NewClocks(now), entries: make(map[string]*entry, len(s.loaded.Entries)), Saver: history.NewSaver(s.disk), pausedErrors: map[string]bool{}}
 	for name, h := range s.loaded.Entries {
 		o.entries[name] = newRemembered(name, h, now)
 	}
 	o.marks = s.loaded.Marks
 	o.beginEra(ledger.Mark{Kind: ledger.Starts, At: now.Wall.UTC()})
-	for _, b := range s.left {
+	for _, b := range s.loaded.Open {
 		o.takeOver(b, now)
 	}
-	o.Dirty = len(s.left) > 0
-	s.loaded, s.left = history.State{}, nil
+	o.Dirty = len(s.loaded.Open) > 0
+	s.loaded = history.State{}
 	return o
 }
 
@@ -78,7 +78,7 @@ func (o *owner) wake() time.Duration {
 	}
 	o.startCatchUps(now, maxStarts-starts)
 	o.notify()
-	o.Save(now.Up, o.histories)
+	o.Save(now.Up, o.change)
 	return o.idle(now)
 }
 
@@ -291,6 +291,7 @@ func (o *owner) forget() {
 	if len(left) <= maxRemembered {
 		return
 	}
+	o.Whole = true // what was forgotten is no longer in the file
 	slices.SortFunc(left, func(a, b *entry) int { return a.Left.Compare(b.Left) })
 	for _, e := range left[:len(left)-maxRemembered] {
 		delete(o.entries, e.Name)
@@ -324,7 +325,7 @@ func (o *owner) stop() error {
 	if o.reporting > 0 {
 		o.s.log.Warn("reports of runs are not stored yet; the next process reports those runs, without their output", "reports", o.reporting)
 	}
-	return errors.Join(stuck, o.Saver.Stop(o.histories, o.s.log))
+	return errors.Join(stuck, o.Saver.Stop(o.change, o.s.now().Wall, o.s.log))
 }
 
 // drain finishes runs until none is in flight and all reports are stored, or d has passed.

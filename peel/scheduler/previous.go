@@ -27,7 +27,7 @@ func (o *owner) takeOver(b history.OpenRun, now rules.Instant) {
 		o.entries[b.Entry] = e
 	}
 	r := &run{
-		e: e, hash: b.Hash, timing: b.Timing, file: o.s.runDir.File(b.JID),
+		e: e, hash: b.Hash, timing: b.Timing, recorded: true,
 		fire: Fire{
 			JID: b.JID, Name: b.Entry, Source: b.Source, Trigger: b.Trigger, Nominal: b.Nominal, Fired: b.Fired,
 			Started: b.Started, Late: b.Late, Attempt: 1, listed: b.Listed,

@@ -16,7 +16,7 @@ type run struct {
 	fire     Fire
 	hash     string // of the entry when it started
 	timing   string // hash of the entry's timing when it started
-	file     string // path of its record; empty if there is none
+	recorded bool   // it has a record in the file of the schedule
 	probe    bool   // its end decides whether the entry's breaker closes
 	replaced bool   // it was canceled for the next run
 	overran  bool   // it was in flight when the next fire was due
@@ -61,8 +61,8 @@ func (s *Scheduler) carryOut(ctx context.Context, r *run) {
 
 // recordBegin writes the record of a run. If the disk refuses it, the run begins without one.
 func (s *Scheduler) recordBegin(r *run) {
-	var err error
-	r.file, err = s.runDir.Create(r.record())
+	err := s.disk.Begin(r.record())
+	r.recorded = err == nil
 	switch before := s.unrecorded.Swap(err != nil); {
 	case err != nil && !before:
 		s.log.Error("runs begin without a record on disk: if the peel is killed, they leave no trace", "err", err)
@@ -116,7 +116,7 @@ func (s *Scheduler) recordEnd(r *run) {
 	end := history.RunEnd{
 		Ended: r.ended.Wall, Success: r.result.Success, Error: history.CutError(r.result.Error), Reported: r.stored,
 	}
-	if err := history.AppendEnd(r.file, end); err != nil {
+	if err := s.disk.End(r.fire.JID, end); err != nil {
 		s.log.Warn("end of a run not recorded: it counts as interrupted if the peel is killed within a second", "entry", r.fire.Name, "err", err)
 	}
 }

@@ -46,11 +46,11 @@
 //
 // # State
 //
-// The state file is replaced at most once a second, always as a whole.
+// What changes is appended to the state file within a second, and flushed. Orders of operators are flushed before they are answered. The
+// file is written anew when it has doubled, and by each process; the one before it keeps the suffix ".1".
 //
-// Each run has a record of its own, on the disk before the run begins: a file in the directory "<state file>.runs",
-// removed when the state file contains the run's end and its report is stored. A process that finds a record at its start adds
-// the run to the history and reports it. A record without an end means that the run was interrupted: it is reported as a
+// Each run has a record in it, which is flushed before the run begins, and counts until the file has the run's end and its report is
+// stored. A process that finds a record at its start adds the run to the history and reports it. A record without an end means that the run was interrupted: it is reported as a
 // failed job if return_job includes failures. It counts towards max_runs, because it may have done its work, but neither
 // as a success nor as a failure of the entry. So every run that began leaves a trace; a crash loses only the skips of its
 // last second.
@@ -104,8 +104,7 @@ type Options struct {
 	PausedErrors func(entries []string)
 	// Changed, if not nil, is called when an entry changes its [rules.Class], and when the wall clock is set.
 	Changed func()
-	// StateFile is the file with the entries' history, of mode 0600; the records of runs are in the directory StateFile +
-	// ".runs". If empty, nothing is kept on disk.
+	// StateFile is the file with the entries' history and the records of runs, of mode 0600. If empty, nothing is kept on disk.
 	StateFile string
 	Clock     func() rules.Instant // nil: those of this host
 	// Random returns a random time below n, for splay; nil: the source of the process.
@@ -138,10 +137,9 @@ type Scheduler struct {
 	log *slog.Logger
 	outside
 	loaded   history.State
-	runDir   history.RunDir
-	damage   string            // see Damage
-	left     []history.OpenRun // runs that the last process did not complete
-	begun    atomic.Bool       // Run was called
+	disk     *history.Store
+	damage   string      // see Damage
+	begun    atomic.Bool // Run was called
 	commands chan func(*owner)
 	ended    chan *run
 	reported chan *run     // runs after their call of Options.Report
@@ -165,8 +163,8 @@ type outside struct {
 // ErrStopped: Run has ended or is about to end.
 var ErrStopped = errors.New("the scheduler has stopped")
 
-// New reads the state file. A file that cannot be parsed is renamed to "<file>.bad", with a warning: the state
-// before it counts, see [Scheduler.Damage]. Nothing runs before [Scheduler.Run].
+// New reads the state file. A record that is damaged is left out, and of a file without any that can be read, the one before it counts;
+// [Scheduler.Damage] says so. Nothing runs before [Scheduler.Run].
 func New(o Options) (*Scheduler, error) {
 	if o.Exec == nil {
 		return nil, errors.New("cannot make a scheduler without Exec")
@@ -178,7 +176,7 @@ func New(o Options) (*Scheduler, error) {
 		o.Zone = time.Local
 	}
 	s := &Scheduler{
-		o: o, log: o.Log.With("peel", o.Peel), runDir: history.RunDirOf(o.StateFile),
+		o: o, log: o.Log.With("peel", o.Peel),
 		commands: make(chan func(*owner)), ended: make(chan *run),
 		reported: make(chan *run), reports: make(chan struct{}, maxReports),
 		stopping: make(chan struct{}), gone: make(chan struct{}),
@@ -191,16 +189,13 @@ func New(o Options) (*Scheduler, error) {
 	}
 	s.outside = outside{now: o.Clock, random: o.Random, launch: s.spawn, newJID: wire.NewJID, longestSleep: maxSleep}
 	var err error
-	if s.loaded, s.damage, err = history.Load(o.StateFile, s.log); err != nil {
+	if s.disk, s.loaded, s.damage, err = history.Open(o.StateFile, s.log); err != nil {
 		return nil, err
-	}
-	if s.left, err = s.runDir.Load(s.log); err != nil {
-		return nil, fmt.Errorf("cannot read the records of runs: %w", err)
 	}
 	return s, nil
 }
 
-// Damage says what was lost because the state file could not be parsed; empty if nothing was.
+// Damage says what of the state file could not be read; empty if all was.
 func (s *Scheduler) Damage() string { return s.damage }
 
 // When the scheduler stops, runs in flight have stopGrace to end, and cancelGrace after they are canceled.
@@ -232,7 +227,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 		case r := <-s.reported:
 			o.onReported(r)
 		case err := <-o.Saved:
-			o.After(err, s.log)
+			o.After(err, s.now().Wall, s.log)
 		case <-timer.C:
 		}
 		timer.Reset(o.wake())

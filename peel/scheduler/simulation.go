@@ -53,9 +53,12 @@ func (m *Simulation) Start(set schedule.Set) {
 
 // Kill ends the process as a power cut does: runs in flight are interrupted.
 func (m *Simulation) Kill() {
-	m.s.loaded = m.owner.histories()
+	m.s.loaded = m.owner.change().State
+	for name, h := range m.s.loaded.Entries {
+		m.s.loaded.Entries[name] = h.Clone()
+	}
 	for _, r := range m.owner.runs {
-		m.s.left = append(m.s.left, r.record())
+		m.s.loaded.Open = append(m.s.loaded.Open, r.record())
 	}
 	m.owner = nil
 }

@@ -88,21 +88,27 @@ func (o *owner) nextRun(e *entry) (nominal, fire time.Time) {
 	return time.Time{}, time.Time{}
 }
 
-// histories returns a copy of the histories to store.
-func (o *owner) histories() history.State {
-	out := make(map[string]history.History, len(o.entries))
+// change returns what is to be written.
+func (o *owner) change() history.Change {
+	c := history.Change{
+		State: history.State{Entries: make(map[string]history.History, len(o.entries)), Marks: slices.Clone(o.marks)},
+		Fires: make(map[string][]ledger.Fire),
+	}
 	now := o.s.now().Wall
 	for name, e := range o.entries {
 		e.Tally.Forget(now)
 		e.List.Forget(o.marks, now)
-		e.Unsaved = nil
-		if !e.Seen.IsZero() || e.Paused != nil || len(e.Last) > 0 {
-			h := e.Clone()
-			if p := e.Next; p.Trigger == history.TriggerTimer && p.OnWall && !p.Held && p.At > p.Nominal {
-				h.Delayed = &history.Delay{Nominal: o.time(p, p.Nominal), At: o.time(p, p.At)}
-			}
-			out[name] = h
+		if e.Seen.IsZero() && e.Paused == nil && len(e.Last) == 0 {
+			continue
 		}
+		if len(e.Unsaved) > 0 {
+			c.Fires[name], e.Unsaved = e.Unsaved, nil
+		}
+		h := e.History
+		if p := e.Next; p.Trigger == history.TriggerTimer && p.OnWall && !p.Held && p.At > p.Nominal {
+			h.Delayed = &history.Delay{Nominal: o.time(p, p.Nominal), At: o.time(p, p.At)}
+		}
+		c.State.Entries[name] = h
 	}
-	return history.State{Entries: out, Marks: slices.Clone(o.marks)}
+	return c
 }

@@ -57,7 +57,8 @@ type Journal struct {
 }
 
 // Open opens a file, which need not exist, and returns the payloads of its records in their order. damage says what could not be read,
-// for people; it is empty if everything was. If path is empty the Journal is nil.
+// for people; it is empty if everything was. If path is empty the Journal is nil. A disk that does not let the file be written is no
+// error: a Rewrite may succeed later.
 func Open(path string) (j *Journal, payloads [][]byte, damage string, err error) {
 	if path == "" {
 		return nil, nil, "", nil
@@ -84,15 +85,12 @@ func Open(path string) (j *Journal, payloads [][]byte, damage string, err error)
 	}
 	j = &Journal{path: path, end: end}
 	if missing || len(data) == 0 || skipped > 0 {
-		return j, payloads, damage, j.Rewrite(payloads)
-	}
-	if err = j.open(); err == nil && end < int64(len(data)) {
+		err = j.Rewrite(func() ([][]byte, error) { return payloads, nil })
+	} else if err = j.open(); err == nil && end < int64(len(data)) {
 		err = errors.Join(j.file.Truncate(end), j.file.Sync())
 	}
-	if err != nil {
-		err = fmt.Errorf("cannot open the list of fires: %w", err)
-	}
-	return j, payloads, damage, err
+	j.broken = err != nil
+	return j, payloads, damage, nil
 }
 
 // before returns the records of the file before the present one. A bad one is kept under the suffix ".bad".
@@ -234,8 +232,8 @@ func (j *Journal) IsLarge() bool {
 	return j.end > largeSize && j.end > 2*j.base
 }
 
-// Rewrite replaces the file by one with these records, and flushes it. Records that are appended meanwhile wait for it.
-func (j *Journal) Rewrite(payloads [][]byte) error {
+// Rewrite replaces the file by one with the records that all returns, and flushes it. Calls of Append wait until it returns.
+func (j *Journal) Rewrite(all func() ([][]byte, error)) error {
 	if j == nil {
 		return nil
 	}
@@ -243,11 +241,15 @@ func (j *Journal) Rewrite(payloads [][]byte) error {
 	defer j.flush.Unlock()
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	payloads, err := all()
 	var b []byte
 	for _, p := range payloads {
 		b = appendRecord(b, p)
 	}
-	if err := j.replace(b); err != nil {
+	if err == nil {
+		err = j.replace(b)
+	}
+	if err != nil {
 		return fmt.Errorf("cannot write the list of fires anew: %w", err)
 	}
 	j.end, j.base, j.broken, j.synced = int64(len(b)), int64(len(b)), false, j.appended
@@ -299,6 +301,8 @@ func (j *Journal) Close() error {
 	err := j.Sync()
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.broken = true
+	if j.broken = true; j.file == nil {
+		return err
+	}
 	return errors.Join(err, j.file.Close())
 }

@@ -27,6 +27,15 @@ func texts(payloads [][]byte) (list []string) {
 	return list
 }
 
+func all(list ...string) func() (payloads [][]byte, err error) {
+	return func() (payloads [][]byte, err error) {
+		for _, text := range list {
+			payloads = append(payloads, []byte(text))
+		}
+		return payloads, nil
+	}
+}
+
 // records returns the content of a file with the records of some texts, and the ends of the records.
 func records(list []string) (data []byte, ends []int) {
 	for _, text := range list {
@@ -168,7 +177,7 @@ func TestAFileIsWrittenAnewWhenItHasDoubled(t *testing.T) {
 	if n < 60 || n > 70 {
 		t.Errorf("it is large after %d KB", n)
 	}
-	if err := j.Rewrite([][]byte{text, []byte("last")}); err != nil || j.IsLarge() {
+	if err := j.Rewrite(all(string(text), "last")); err != nil || j.IsLarge() {
 		t.Fatal(err)
 	}
 	if err := j.Append([]byte("after")); err != nil {
@@ -191,7 +200,7 @@ func TestWhatTheDiskRefusesIsNotKeptUntilTheFileIsWrittenAnew(t *testing.T) {
 			t.Error("a failed write is not an error")
 		}
 	}
-	if err := j.Rewrite([][]byte{[]byte("one"), []byte("two")}); err != nil {
+	if err := j.Rewrite(all("one", "two")); err != nil {
 		t.Fatal(err)
 	}
 	if err := j.Append([]byte("three")); err != nil {

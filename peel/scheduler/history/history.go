@@ -1,15 +1,14 @@
-// Package history keeps on disk what a schedule has done on a host: the history of each entry, and a record of each run in
-// progress.
+// Package history keeps on disk what a schedule has done on a host: the history and the fires of each entry, and a record of each run
+// in progress.
 //
-// Call [Load] for the state file and [RunDir.Load] for the records that the last process left. [RunDir.Create] writes the
-// record of a run before it begins, [AppendEnd] adds its end, [History.Record] adds it to the history of its entry, and
-// [Store] replaces the state file and then removes the records of runs whose end it has.
+// Call [Open], which returns what the last process left. [Store.Begin] writes the record of a run before it begins, [Store.End] adds its
+// end, [History.Record] adds it to the history of its entry, and a [Saver] writes what has changed.
 //
-// A crash leaves the old state file or the new one, and a run that began has a record on the disk until the state file has
-// its end. Nothing here is safe for concurrent use, except that several goroutines may write records of different runs.
+// All is in one file, to which records are appended; package journal says what a crash and a damage leave of it. The newest record of an
+// entry, of its breaker and of a run counts; fires add up to the list of their entry. A run that began has a record until the file has
+// its end in the history.
 //
-// Known gap: the end of a run is appended without a flush, so that a power cut may make a run that has just ended count as
-// interrupted.
+// Known gap: the end of a run is written without a flush, so that a power cut may make a run that has just ended count as interrupted.
 package history
 
 import (
@@ -134,10 +133,7 @@ func (h *History) Record(r RunRecord, timed, replaced bool) {
 		h.TimingRuns++
 	}
 	h.Error = r.Error
-	if len(h.Last) >= maxRunRecords {
-		h.Last = slices.Delete(h.Last, 0, len(h.Last)-maxRunRecords+1)
-	}
-	h.Last = append(h.Last, r)
+	h.keep(r)
 	h.Tally.ran(r)
 	if r.Interrupted {
 		h.Interrupted++

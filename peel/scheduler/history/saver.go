@@ -2,8 +2,11 @@ package history
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"time"
+
+	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
 const (
@@ -11,56 +14,101 @@ const (
 	saveAgain = time.Minute // after a write that failed
 )
 
-// A Saver replaces the state file when the state has changed, one write at a time and at most one a second. Make it with
-// [NewSaver]. One goroutine uses it: it receives the result of a write from Saved and passes it to [Saver.After].
+// A Saver writes what has changed, one write at a time and at most one a second. Make it with [NewSaver]. One goroutine uses it: it
+// receives the result of a write from Saved and passes it to [Saver.After].
 type Saver struct {
-	Dirty   bool     // the state has changed since the last write began
-	Settled []string // records of runs to remove after the next write
+	Dirty   bool       // something has changed since the last write began
+	Settled []wire.JID // runs that need no record after the next write
 	Saved   chan error
 	// Waiting are told how the next write that begins has ended. That is due at once.
 	Waiting []chan<- error
+	Whole   bool // the next write writes the file anew
+	// Memory is since when the disk has refused to write; zero: it has not.
+	Memory time.Time
 
-	path     string
-	saving   bool
-	next     time.Duration  // when the next write may begin, as elapsed time
-	removing []string       // records of runs to remove after the write in progress
-	told     []chan<- error // of the write in progress; they have room for the result
+	store   *Store
+	saving  bool
+	next    time.Duration  // when the next write may begin, as elapsed time
+	closing []wire.JID     // runs that the write in progress closes
+	told    []chan<- error // of the write in progress; they have room for the result
 }
 
-// NewSaver returns a Saver of a state file. If path is empty, nothing is stored.
-func NewSaver(path string) Saver { return Saver{Saved: make(chan error, 1), path: path} }
+// NewSaver returns a Saver of a store. If that is nil, nothing is stored. The first write writes the file anew, so that the last process
+// leaves its file under the name with ".1".
+func NewSaver(s *Store) Saver { return Saver{Saved: make(chan error, 1), store: s, Whole: true} }
 
-// Save begins a write on a goroutine of its own if one is due. It calls histories for the state.
-func (s *Saver) Save(up time.Duration, histories func() State) {
+// Save begins a write on a goroutine of its own if one is due. It calls changed for what to write.
+func (s *Saver) Save(up time.Duration, changed func() Change) {
 	if !s.Dirty || s.saving || up < s.next && len(s.Waiting) == 0 {
 		return
 	}
 	s.Dirty = false
 	s.told, s.Waiting = s.Waiting, nil
-	if s.path == "" {
+	c := changed()
+	if s.store == nil {
 		s.tell(nil)
 		return
 	}
 	s.saving, s.next = true, up+saveEvery
-	entries, removing := histories(), s.Settled
-	s.removing, s.Settled = removing, nil
-	go func() { s.Saved <- Store(s.path, entries, removing) }()
+	write := s.write(c)
+	go func() { s.Saved <- write() }()
 }
 
-// After ends a write. One that failed, or could not remove records, is tried again after a minute.
-func (s *Saver) After(err error, log *slog.Logger) {
-	s.saving = false
-	if err != nil {
-		s.Dirty, s.next = true, s.next+saveAgain
-		s.Settled = append(s.removing, s.Settled...)
+// write returns the function that writes a change. It encodes at once, and leaves the disk to the function.
+func (s *Saver) write(c Change) func() error {
+	c.Closed = s.Settled
+	s.closing, s.Settled = s.Settled, nil
+	whole := s.Whole || s.store.j.IsLarge()
+	encode := s.store.changed
+	if whole {
+		encode = func(c Change) ([][]byte, error) { return s.store.whole(c.State) }
+		s.store.close(c.Closed)
 	}
-	if errors.Is(err, errRecordsLeft) {
-		log.Error("the records of some runs stay on the disk, although their end is stored", "err", err)
-		err = nil
-	} else if err != nil {
+	s.Whole = false
+	records, err := encode(c)
+	return func() error {
+		switch {
+		case err != nil:
+		case whole:
+			err = s.store.rewrite(records)
+		default:
+			if err = s.store.j.Append(records...); err == nil {
+				err = s.store.j.Sync()
+			}
+			if err == nil {
+				s.store.close(c.Closed)
+			}
+		}
+		if err != nil {
+			err = fmt.Errorf("cannot store the scheduler's state: %w", err)
+		}
+		return err
+	}
+}
+
+// rewrite writes the file anew. Runs that begin meanwhile wait, or are among the records.
+func (s *Store) rewrite(records [][]byte) error {
+	return s.j.Rewrite(func() ([][]byte, error) {
+		open, err := s.openRecords()
+		return append(records, open...), err
+	})
+}
+
+// After ends a write. One that failed is tried again after a minute, with all that is known.
+func (s *Saver) After(err error, now time.Time, log *slog.Logger) {
+	s.saving = false
+	s.Whole = s.Whole || err != nil
+	if err == nil {
+		s.Memory = time.Time{}
+	} else {
+		s.Dirty, s.next = true, s.next+saveAgain
+		s.Settled = append(s.closing, s.Settled...)
+		if s.Memory.IsZero() {
+			s.Memory = now
+		}
 		log.Error("history of runs is in memory only", "err", err)
 	}
-	s.removing = nil
+	s.closing = nil
 	s.tell(err)
 }
 
@@ -82,12 +130,15 @@ func (s *Saver) Wait(up, atMost time.Duration) time.Duration {
 	return atMost
 }
 
-// Stop waits for the write in progress and stores the state.
-func (s *Saver) Stop(histories func() State, log *slog.Logger) error {
+// Stop waits for the write in progress, writes what is left and closes the file.
+func (s *Saver) Stop(changed func() Change, now time.Time, log *slog.Logger) (err error) {
 	if s.saving {
-		s.After(<-s.Saved, log)
+		s.After(<-s.Saved, now, log)
 	}
-	err := Store(s.path, histories(), s.Settled)
+	c := changed()
+	if s.store != nil {
+		err = errors.Join(s.write(c)(), s.store.j.Close())
+	}
 	s.told, s.Waiting = s.Waiting, nil
 	s.tell(err)
 	return err
