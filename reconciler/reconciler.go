@@ -32,9 +32,8 @@
 //   - Every state in which the fleet does not follow the branch has a reason, in decide and in the conditions.
 //   - Secrets are decrypted only in memory. Documents hold them sealed to one peel each.
 //
-// Known gaps: a compile that has begun delays the next task, such as writing the documents of a pin. The condition
-// HistoryRewritten is lost when another master takes the lead. A write of the record whose acknowledgement is lost ends the
-// term; the next one begins from the stored record. What facts change after a revision was judged, and before all of its
+// Known gaps: the condition HistoryRewritten is lost when another master takes the lead. A write of the record whose
+// acknowledgement is lost ends the term; the next one begins from the stored record. What facts change after a revision was judged, and before all of its
 // documents are written, goes out with it. Facts are not compared with the targets of the former plan, so that a target which
 // loses all its peels counts by the settings that leave their last peel. A member of a failed wave gets the revision in force
 // for its new facts, whatever they take.

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -29,6 +30,7 @@ type Compiler struct {
 	ring     *sops.Ring
 	masked   bool // there are no identities
 	contents contents.Cache
+	ended    func() error // see Until
 }
 
 // NewCompiler returns a compiler with an empty cache, which shows secrets as placeholders.
@@ -37,6 +39,10 @@ func NewCompiler() *Compiler { return &Compiler{load: parse.Veiled, masked: true
 // UseRing decrypts secrets with the identities of ring, which may be nil, from the next revision on. Without a call of
 // UseRing secrets are not decrypted: the plans can be compared and shown, but not published.
 func (c *Compiler) UseRing(ring *sops.Ring) { *c = Compiler{load: parse.Decrypted(ring), ring: ring} }
+
+// Until ends each later compile with the error of ctx when ctx ends, between two files or signatures. Nothing of such a compile
+// is kept. UseRing ends the effect of Until.
+func (c *Compiler) Until(ctx context.Context) { c.ended = ctx.Err }
 
 // Compile reads the revision in tree and returns the settings of each member of the fleet. An [*Error] lists all mistakes of
 // the revision; any other error is about reading the tree. If [fs.FileInfo.Sys] of a file or directory is a comparable value
@@ -77,6 +83,7 @@ func ReadSafety(tree fs.FS) (top.Safety, error) {
 // begin reads the files of a revision and returns the pass and the result of [pass.readSources].
 func (c *Compiler) begin(tree fs.FS, fleet *peelindex.Index) (*pass, []*parse.File, error) {
 	p := &pass{Compiler: c, revision: c.cache.Begin(tree), fleet: fleet, plan: &Plan{}, warnings: map[Warning]bool{}}
+	p.revision.Ended = c.ended
 	p.plan.read = c.contents.Begin(tree, c.ring, c.masked)
 	sources, err := p.readSources()
 	if err == nil {

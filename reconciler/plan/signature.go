@@ -62,6 +62,12 @@ func (p *pass) compile() {
 	a, now := p.assign(), map[string]compilation{}
 	results, mistakes := make([]*Effective, len(a.signatures)), make([]strictyaml.Error, len(a.signatures))
 	for i, s := range a.signatures {
+		if p.ended != nil {
+			if err := p.ended(); err != nil {
+				p.unreadable = err
+				return
+			}
+		}
 		results[i], mistakes[i] = p.signature(s, now)
 	}
 	p.give(a, results, mistakes)

@@ -4,9 +4,8 @@
 // Call [New] and then [Worker.Do] with a [Task], in a goroutine of its own. [Worker.Remove] removes the settings of one peel.
 //
 // Guarantees: one task runs at a time. A worker changes no record, and decides nothing about the fleet: package decide does,
-// from the results. A mistake in a revision is in its judgement; the error of a task has another cause.
-//
-// Known gap: a compile that has begun ends before the next task begins.
+// from the results. A mistake in a revision is in its judgement; the error of a task has another cause. A task whose context
+// ends stops after the file or the signature that it compiles.
 package worker
 
 import (
@@ -100,6 +99,7 @@ func (w *Worker) Do(ctx context.Context, j Task) (out Result) {
 		w.ring, w.judged, w.opened = j.Ring, decide.Compiled{}, nil
 		w.compiler.UseRing(j.Ring)
 	}
+	w.compiler.Until(ctx)
 	began := time.Now()
 	out.Task = j
 	switch j.Kind {

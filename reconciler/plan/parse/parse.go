@@ -101,6 +101,8 @@ func (c *Cache) Keep(r *Revision) { c.dirs = [2]map[string]*Dir{r.now, c.dirs[0]
 // A Revision reads one revision, and reuses equal files of earlier ones.
 type Revision struct {
 	Tree fs.FS
+	// Ended returns an error when no further file is wanted; nil: all are.
+	Ended func() error
 
 	before [2]map[string]*Dir // by path
 	now    map[string]*Dir
@@ -193,6 +195,11 @@ func (r *Revision) walk(name string, sum any, load Load) (*Dir, error) {
 
 // add reads an entry of a directory, and all below it.
 func (r *Revision) add(d *Dir, below string, e fs.DirEntry, load Load) error {
+	if r.Ended != nil {
+		if err := r.Ended(); err != nil {
+			return err
+		}
+	}
 	if why := unsafeCharacter(e.Name()); why != "" {
 		f := &File{Path: below}
 		f.refuse(Invalid, strictyaml.Pos{File: Printable(below)}, fmt.Sprintf("the name %q has %s", e.Name(), why))
