@@ -217,3 +217,25 @@ func TestADocumentWithItsSealStaysWithinTheLimit(t *testing.T) {
 	}
 	compile(t, identified(t, w.Identities), tree(withSecrets(half)), fleet("web-01"))
 }
+
+// A master with the identities refuses a secret that no host could use. Without them it is unknown.
+func TestASecretThatNoStateCanUseIsRefused(t *testing.T) {
+	w := sopstest.New(t)
+	const hash = "$6$salt$hash-of-the-password"
+	for name, c := range map[string]struct{ states, want string }{
+		"no hash":    {"  ada: {user.present: {password: plain-hunter2}}\n", "settings/all.yaml:2:36: states.ada.user.present.password: the secret must be a hash as in /etc/shadow, such as the output of mkpasswd"},
+		"a number":   {"  ada: {user.present: {password: 12345678}}\n", "the secret must be a hash as in /etc/shadow, such as the output of mkpasswd"},
+		"a template": {"  /etc/x: {file.managed: {content: 'a {{hunter2', template: true}}\n", "the secret is no value that the argument can have"},
+		"a hash":     {"  ada: {user.present: {password: '" + hash + "'}}\n", ""},
+		"a content":  {"  /etc/x: {file.managed: {content: hunter2}}\n", ""},
+	} {
+		files := tree("-- top.yaml --\nbase: {'*': [all]}\n-- settings/all.yaml --\n" + w.Encrypt("^(password|content)$", "states:\n"+c.states))
+		_, err := identified(t, w.Identities).Compile(files, fleet("web-01"))
+		switch {
+		case c.want == "" && err != nil, c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		case err != nil && (strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), "12345678")):
+			t.Errorf("%s: the error has the secret: %v", name, err)
+		}
+	}
+}

@@ -437,7 +437,7 @@ func (r *reader) function(s *State, p strictyaml.Pair, complete bool) {
 		at := n.Pos
 		if arg := n.Get(problem.arg); arg != nil {
 			if arg.FirstSecret() != nil {
-				continue // its value is known on the host alone
+				continue // opened checks it
 			}
 			at = arg.Pos
 		}
@@ -446,6 +446,7 @@ func (r *reader) function(s *State, p strictyaml.Pair, complete bool) {
 		}
 		r.refuse(at, below+problem.arg, "%s", problem.msg)
 	}
+	r.opened(f, n, below, complete)
 	if len(s.Watch) > 0 && !f.reacts {
 		r.refuse(s.at(s.fields, "watch", 0), ".watch", "%s does not react to changes; use require, or onchanges with cmd.run", p.Key)
 	}
