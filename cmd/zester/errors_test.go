@@ -91,7 +91,7 @@ func TestErrorsNameTheValueAndWhatToDo(t *testing.T) {
 		{"schedule explain --entry e", exitUsage, "--entry e needs --file, the file with the entry\nHELP zester schedule explain"},
 		{"schedule explain --file f", exitUsage, "--file f needs --entry, the name of an entry in it\nHELP zester schedule explain"},
 		{"schedule explain --file f --entry e --dst-gap run", exitUsage, "--dst-gap and --dst-overlap do not go with --file: they are fields of the entry\nHELP zester schedule explain"},
-		{"schedule forecast .", exitUsage, "zester schedule forecast needs --facts FILE, with the peels: zester peel facts prints such a file\nHELP zester schedule forecast"},
+		{"schedule forecast .", exitFailed, "no master runs with the data directory " + dir + "\nhint: --facts FILE names the peels if there is no master; else "},
 		{"schedule forecast . --facts f --for 24", exitUsage, "cannot use --for: "},
 		{"schedule spread .", exitUsage, "zester schedule spread needs --entry GLOB, the entries to spread: --entry 'backup*'\nHELP zester schedule spread"},
 		{"schedule add", exitUsage, "zester schedule add needs the name\nHELP zester schedule add"},

@@ -18,11 +18,12 @@ import (
 )
 
 const forecastManual = `forecast shows how many runs the schedules of a config repo start in each
-minute, on all peels of a file: the worst minutes, and the share of each entry.
-DIR is a working tree of the repo, with changes that are not committed. It needs
-no master. The exit code is 1 if the repo is invalid; every error is printed.
+minute, on all peels: the worst minutes, and the share of each entry. DIR is a
+working tree of the repo, with changes that are not committed. The exit
+code is 1 if the repo is invalid; every error is printed.
 
---facts names the file of the peels, in the format of target eval --file:
+The peels are those of the live fleet. With --facts it needs no master: the flag
+names a file in the format of target eval --file, as peel facts prints it:
 
   peels:
     web-01: {facts: {os: ubuntu}}
@@ -62,7 +63,7 @@ func (a *app) forecastCommand() *cobra.Command {
 		RunE:  func(cmd *cobra.Command, args []string) error { return a.forecast(cmd.Context(), args[0], f) },
 	}
 	flags := cmd.Flags()
-	factsFlag(flags, &f.facts, "")
+	factsFlag(flags, &f.facts, " (default: the live fleet)")
 	fromFlag(flags, &f.from, "of the first minute")
 	flags.StringVar(&f.length, "for", "24h", "`TIME` to look ahead, up to 7d")
 	zoneFlag(flags, &f.zone)
@@ -87,14 +88,11 @@ func (f *forecastFlags) options() (o forecast.Options, err error) {
 }
 
 func (a *app) forecast(ctx context.Context, dir string, flags forecastFlags) error {
-	if flags.facts == "" {
-		return usageError("zester schedule forecast needs --facts FILE, with the peels: zester peel facts prints such a file")
-	}
 	o, err := flags.options()
 	if err != nil {
 		return err
 	}
-	fleet, err := readIndex(flags.facts)
+	fleet, err := a.fleet(ctx, flags.facts)
 	if err != nil {
 		return err
 	}

@@ -86,7 +86,7 @@ schedule pause '*' backup --for 2d --propose`},
 	"schedule resume":   {asks, `schedule resume 'web-*' backup`},
 	"schedule skip":     {asks, `schedule skip web-01 backup`},
 	"schedule explain":  {flagOutput, "schedule explain --cron '30 2 * * mon-fri'\nschedule explain --file settings/db/backup.yaml --entry backup"},
-	"schedule forecast": {prints, "schedule forecast . --facts peels.yaml --for 7d\nschedule forecast . --facts peels.yaml -o json"},
+	"schedule forecast": {asks | flagHeaders | formsWide, "schedule forecast . --for 7d\nschedule forecast . --facts peels.yaml -o json"},
 	"schedule spread":   {asks, "schedule spread . --entry 'backup*'\nschedule spread . --entry '*' --facts peels.yaml --within 30m"},
 	"cron next": {flagOutput | flagHeaders, `
 cron next '30 2 * * mon-fri' --zone Europe/London

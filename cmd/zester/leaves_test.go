@@ -131,7 +131,7 @@ func offers(cmd *cobra.Command, name string) bool {
 func TestOutputFlagsAreOnlyWhereThereIsOutput(t *testing.T) {
 	silent := []string{"peel remove", "audit export", "auth issue", "auth export", "context add", "context use", "context rm", "guide", "demo", "mcp"}
 	offline := []string{
-		"schedule explain", "schedule forecast", "cron next", "lint", "auth issue", "auth export", "context add", "context use", "context list",
+		"schedule explain", "cron next", "lint", "auth issue", "auth export", "context add", "context use", "context list",
 		"context show", "context rm", "guide", "demo", "swarm", "version",
 	}
 	eachLeaf(testRoot(), func(path string, cmd *cobra.Command) {
