@@ -483,6 +483,14 @@ var fires = []fireCase{
 		w.did("2026-11-23T05:12:08", "schedule.run", `entry="backup"`)
 		w.Time = "05:12"
 	}},
+	{"canary", why.Failed, "", func(w *world) {
+		bad := settings.Commit("644e60d0644e60d0644e60d0644e60d0644e60d0")
+		w.problem("failed", "exit status 3")
+		w.e.Problems[0].Commit, w.e.InRow = string(bad), 1
+		w.Revisions = append([]status.Attempt{{
+			Commit: bad, Outcome: status.OutcomeRolledBack, Reason: "wave canary: backup failed on web-01", Began: at(w.t, "2026-11-23T02:28"), Ended: at(w.t, "2026-11-23T02:31:20"),
+		}}, w.Revisions...)
+	}},
 	{"in_peel_yaml", why.Ran, "", func(w *world) {
 		w.Document = Document{Commit: w.Document.Commit, Written: w.Document.Written, Names: []string{"other"}}
 		w.e.Local = true
@@ -582,12 +590,14 @@ func TestEveryReasonAndVerdictHasAQuestion(t *testing.T) {
 		verdicts[string(c.is)] = true
 		reasons[c.reason] = true
 	}
-	want := append(constants(t, "../../../peel/scheduler/history/words.go", "Reason"), "outside_window", "blackout") // those are other packages'
+	want := append(constants(t, "../../../peel/ledger/ledger.go", "Reason"), "outside_window", "blackout") // those are other packages'
 	states := constants(t, "../../../peel/scheduler/rules/state.go", "State")
 	if len(want) < 13 || len(states) != 6 {
 		t.Fatalf("found only the reasons %q and states %q", want, states)
 	}
-	want = slices.DeleteFunc(want, func(reason string) bool { return reason == "missed" }) // that is a verdict
+	want = slices.DeleteFunc(want, func(reason string) bool { // of fires that wait or were missed
+		return slices.Contains([]string{"runs", "splay", "held", "waits", "owed", "down", "catch_up", "other"}, reason)
+	})
 	for _, reason := range append(want, slices.DeleteFunc(states, func(s string) bool { return s == "active" })...) {
 		if !reasons[reason] {
 			t.Errorf("no question has the reason %q among %q", reason, slices.Sorted(maps.Keys(reasons)))

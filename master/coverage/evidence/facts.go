@@ -2,6 +2,7 @@ package evidence
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/seed-c01c3da5/zester/master/coverage/evidence/acts"
@@ -34,7 +35,7 @@ func (q *question) addFacts(f fire, v *judgement, w *why.Answer) {
 	q.addRun(f.nominal, w)
 	q.addStored(v)
 	q.addCause(f.nominal)
-	q.addSettings(at)
+	q.addSettings(at, f.nominal)
 	q.addTiming(at)
 	q.addState()
 	q.addActs()
@@ -92,8 +93,8 @@ func (q *question) addRun(nominal time.Time, w *why.Answer) {
 	}
 }
 
-// addSettings adds the document, the origin of the entry in Git, and the revision in force at a time.
-func (q *question) addSettings(at time.Time) {
+// addSettings adds the document, the origin of the entry in Git, and the revisions in force and on their way at a time.
+func (q *question) addSettings(at, nominal time.Time) {
 	d := &q.Document
 	switch {
 	case d.Commit == "":
@@ -111,13 +112,49 @@ func (q *question) addSettings(at time.Time) {
 	if at.IsZero() {
 		return
 	}
+	others := ""
+	if r := takenBack(q.Revisions, at); r != nil {
+		text := fmt.Sprintf("commit %s was on its way to the fleet then; it had begun at %s, and was rolled back at %s", r.Commit.Short(), q.stamp(r.Began), q.stamp(r.Ended))
+		if q.commitOf(nominal) == string(r.Commit) {
+			others = " on other peels"
+			text = fmt.Sprintf("the run had commit %s, which the peel got before others from %s on, and which was rolled back at %s", r.Commit.Short(), q.stamp(r.Began), q.stamp(r.Ended))
+		}
+		if r.Reason != "" {
+			text += ": " + r.Reason
+		}
+		q.add("rollout", "history of revisions", "%s", oneLine(text))
+	}
 	if r := inForce(q.Revisions, at); r != nil {
-		text := fmt.Sprintf("commit %s was in force then; it had begun to go out at %s", r.Commit.Short(), q.stamp(r.Began))
+		text := fmt.Sprintf("commit %s was in force%s then; it had begun to go out at %s", r.Commit.Short(), others, q.stamp(r.Began))
 		if d.Commit != "" && d.Written.After(at) {
 			text += "; the settings of the peel were written after that time, so they may have been others then"
 		}
 		q.add("revision", "history of revisions", "%s", text)
 	}
+}
+
+// commitOf returns the commit that had last changed the entry when the run of a nominal time started; empty if it is not known.
+func (q *question) commitOf(nominal time.Time) string {
+	for i := range q.Jobs {
+		if nominalOf(&q.Jobs[i]).Unix() == nominal.Unix() {
+			return q.Jobs[i].Metadata[job.MetaCommit]
+		}
+	}
+	if p := q.problem(nominal); p != nil {
+		return p.Commit
+	}
+	return ""
+}
+
+// takenBack returns the revision that was on its way to the fleet at a time and was rolled back later; nil if there is none.
+func takenBack(attempts []status.Attempt, at time.Time) *status.Attempt {
+	i := slices.IndexFunc(attempts, func(a status.Attempt) bool {
+		return a.Outcome == status.OutcomeRolledBack && !a.Began.After(at) && a.Ended.After(at)
+	})
+	if i < 0 {
+		return nil
+	}
+	return &attempts[i]
 }
 
 // applied says whether the peel runs the document, as of its report.
