@@ -24,6 +24,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/feed"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/natsd"
+	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
@@ -117,7 +118,16 @@ func (c *Collector) report(ctx context.Context, f *Found) error {
 	if !ok {
 		return nil
 	}
-	report, err := wire.DecodeSchedule(&nats.Msg{Subject: subject, Data: message.Data})
+	msg := &nats.Msg{Subject: subject, Data: message.Data}
+	if ledger.IsReport(msg.Data) {
+		lists, err := ledger.Decode(msg)
+		if err != nil {
+			return err
+		}
+		f.Lists, f.Report, f.Stored = lists, reported(lists), message.Stored
+		return nil
+	}
+	report, err := wire.DecodeSchedule(msg)
 	switch {
 	case err != nil:
 		return err
@@ -145,6 +155,9 @@ func (c *Collector) document(ctx context.Context, f *Found) error {
 	}
 	f.Document = Document{
 		Commit: doc.Commit, Digest: doc.Digest, Written: time.UnixMilli(int64(doc.Generation)).UTC(), Entry: set[f.Entry], Origin: doc.Origins[f.Entry],
+	}
+	if f.Document.Places, err = doc.Entries(); err != nil {
+		return err
 	}
 	for name := range set {
 		f.Document.Names = append(f.Document.Names, name)

@@ -25,6 +25,8 @@ import (
 	"github.com/seed-c01c3da5/zester/master/coverage/evidence/moment"
 	"github.com/seed-c01c3da5/zester/master/coverage/why"
 	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/peel/ledger"
+	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
@@ -52,6 +54,7 @@ type Found struct {
 	Now       time.Time // on the master's clock
 	Document  Document
 	Report    *wire.ScheduleState // nil: the peel has never sent one
+	Lists     *ledger.Report      // the same report, if it has lists of fires
 	Stored    time.Time           // when the bus stored the report, on its clock
 	Presence  Presence
 	Revisions []status.Attempt // that were tried, the newest first
@@ -94,7 +97,8 @@ type Document struct {
 	Written time.Time
 	Entry   *schedule.Entry // nil: the settings do not have it
 	Origin  settings.Origin // zero: unknown
-	Names   []string        // of all entries
+	Names   []string        // of all entries that are valid
+	Places  []string        // of all entries, sorted
 }
 
 // Presence says when a peel was last heard.
@@ -137,9 +141,10 @@ type judgement struct {
 // A question is a Found with what follows from it.
 type question struct {
 	*Found
-	report   *wire.EntryReport // of the entry; nil: the report does not have it
-	timing   schedule.Timing   // zero: unknown
-	hasClock bool              // the timing is known and gives fires on the wall clock
+	report   *wire.EntryReport   // of the entry; nil: the report does not have it
+	listed   *ledger.EntryReport // of the entry, in a report with lists
+	timing   schedule.Timing     // zero: unknown
+	hasClock bool                // the timing is known and gives fires on the wall clock
 	zone     *time.Location
 	zoneName string
 	facts    []why.Fact
@@ -185,7 +190,9 @@ func (f *Found) question() (*question, error) {
 // prepare finds the entry in the report, and its zone and timing.
 func (f *Found) prepare() *question {
 	q := &question{Found: f, zone: time.UTC, zoneName: "UTC"}
-	if f.Report != nil {
+	if f.Lists != nil {
+		q.findListed()
+	} else if f.Report != nil {
 		i, found := slices.BinarySearchFunc(f.Report.Entries, f.Entry, func(e wire.EntryReport, name string) int { return cmp.Compare(e.Name, name) })
 		if found {
 			q.report = &f.Report.Entries[i]
@@ -249,7 +256,8 @@ func (q *question) last() (time.Time, *judgement) {
 		at = q.report.Nominal
 	}
 	if len(q.Jobs) > 0 {
-		if nominal := nominalOf(&q.Jobs[0]); nominal.After(at) {
+		isHand := q.listed != nil && q.Jobs[0].Metadata[job.MetaTrigger] == string(history.TriggerManual)
+		if nominal := nominalOf(&q.Jobs[0]); nominal.After(at) && !isHand {
 			at = nominal
 		}
 	}
@@ -360,7 +368,7 @@ type trace struct{ nominal, started time.Time }
 
 // known returns the fires that the sources name.
 func (q *question) known() []trace {
-	var list []trace
+	list := q.traces()
 	for i := range q.Jobs {
 		list = append(list, trace{nominalOf(&q.Jobs[i]), timeOf(&q.Jobs[i], job.MetaStarted)})
 	}

@@ -76,12 +76,17 @@ func (q *question) addRun(nominal time.Time, w *why.Answer) {
 			w.Ended = e.Ended
 		}
 	}
+	if s := q.lookUp(nominal); s != nil {
+		if n := q.note(s, nominal); n != nil && !n.Started.IsZero() {
+			w.Started, w.Ended, w.Job = n.Started, n.Started.Add(n.Took), n.Job
+		}
+	}
 	if p := q.problem(nominal); p != nil && !p.Started.IsZero() {
 		w.Started, w.Ended, w.Job = p.Started, p.Started.Add(p.Took), p.Job
 	}
 	for i := range q.Jobs {
 		j := &q.Jobs[i]
-		if nominalOf(j).Unix() == nominal.Unix() {
+		if nominalOf(j).Unix() == nominal.Unix() && !q.isOther(j, nominal) {
 			w.Started, w.Ended, w.Job = timeOf(j, job.MetaStarted), timeOf(j, job.MetaFinished), j.JID
 			text := fmt.Sprintf("%s ran %s: %s", j.JID, j.Function, j.Status)
 			if commit := j.Metadata[job.MetaCommit]; commit != "" {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/master/coverage/why"
+	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
@@ -127,8 +128,12 @@ func positive(numbers map[string]int64) (names []string) {
 func (q *question) notCounted(nominal time.Time) *judgement {
 	at := q.stamp(nominal)
 	v := &judgement{is: why.Unknown, source: q.reportSource(), fact: "it counts no fire that was due in that hour"}
-	oldest := q.Report.Time.Add(-reportedHours)
+	oldest := q.oldest()
+	isOther := q.Document.Digest != "" && q.Report.Digest != "" && string(q.Document.Digest) != q.Report.Digest
 	switch {
+	case q.report == nil && q.Lists != nil && isOther:
+		v.reason, v.fact = "other_settings", "the peel runs the settings of commit "+short(q.Report.Commit)
+		v.answer = fmt.Sprintf("%s runs other settings than the masters have for it, and lists no fire at %s.", q.Peel, at)
 	case q.report == nil && q.Report.More > 0:
 		v.reason, v.fact = "left_out", fmt.Sprintf("%d entries of the peel do not fit into it", q.Report.More)
 		v.answer = fmt.Sprintf("The report of %s has no room for %s: masters know of its fires only from records of jobs.", q.Peel, q.Entry)
@@ -136,18 +141,24 @@ func (q *question) notCounted(nominal time.Time) *judgement {
 		v.is, v.reason, v.fact = why.None, "not_in_schedule", "it has no entry of this name"
 		v.answer = fmt.Sprintf("%s is not in the schedule of %s: the peel reports its entries, and this is not one of them.", q.Entry, q.Peel)
 	case nominal.Before(oldest):
-		v.reason, v.fact = "too_old", "it counts the fires of the last 12 h"
+		v.reason, v.fact = "too_old", fmt.Sprintf("it has the fires since %s", q.stamp(oldest))
+		if q.listed == nil {
+			v.fact = "it counts the fires of the last 12 h"
+		}
 		records := "no job records the fire of " + at
 		if q.isUnread(SourceJobs) {
 			records = "the records of jobs could not be read"
 		}
 		v.answer = fmt.Sprintf("The report of %s goes back to %s, %s, and %s.", q.Peel, q.stamp(oldest), records, q.notStored())
-	case q.Document.Digest != "" && q.Report.Digest != "" && string(q.Document.Digest) != q.Report.Digest:
+	case isOther:
 		v.reason, v.fact = "other_settings", "the peel runs the settings of commit "+short(q.Report.Commit)
 		v.answer = fmt.Sprintf("%s runs other settings than the masters have for it, and counts no fire at %s.", q.Peel, at)
 	case q.isUnread(SourceAudit):
 		v.reason = "unread"
 		v.answer = fmt.Sprintf("%s counts no fire at %s, and the audit log, which would name a pause, could not be read.", q.Peel, at)
+	case q.listed != nil:
+		v.reason, v.fact = "not_counted", "it lists no fire of that time"
+		v.answer = fmt.Sprintf("%s does not list a fire at %s.", q.Peel, at)
 	default:
 		v.is, v.reason = why.Missed, "not_counted"
 		v.answer = fmt.Sprintf("The fire of %s did not happen: %s has reported since, and counts neither a run nor a skip of it.", at, q.Peel)
@@ -157,6 +168,17 @@ func (q *question) notCounted(nominal time.Time) *judgement {
 
 // reportedHours is how far back every report has the counts of hours.
 const reportedHours = 12 * time.Hour
+
+// oldest returns since when the report has all fires of the entry.
+func (q *question) oldest() time.Time {
+	if q.listed == nil {
+		return q.Report.Time.Add(-reportedHours)
+	}
+	if oldest := q.Report.Time.Add(-ledger.Kept); oldest.After(q.listed.From) {
+		return oldest
+	}
+	return q.listed.From
+}
 
 // countWords describes the counts of an hour by the report.
 func countWords(h *wire.ScheduleHour) string {

@@ -16,10 +16,10 @@ import (
 const reportWait = wire.ScheduleInterval/10 + 30*time.Second
 
 // judge returns what became of the fire of a nominal time. The sources count in this order: a record of its job, what the report
-// says about this fire alone, a pause, the document, the counts of its hour that masters have stored if the report does not go back so
+// says about this fire alone, the list of the peel's fires, a pause, the document, the counts of its hour that masters have stored if the report does not go back so
 // far, and those of the report.
 func (q *question) judge(nominal time.Time) *judgement {
-	for _, f := range []func(time.Time) *judgement{q.byJob, q.byReport, q.byPause, q.byStart, q.byLife, q.byWindow, q.byStored, q.byAge, q.byHour} {
+	for _, f := range []func(time.Time) *judgement{q.byJob, q.byReport, q.byList, q.byPause, q.byStart, q.byLife, q.byWindow, q.byStored, q.byAge, q.byHour} {
 		if v := f(nominal); v != nil {
 			return v
 		}

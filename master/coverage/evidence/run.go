@@ -7,6 +7,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/coverage/why"
 	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
@@ -17,7 +18,7 @@ import (
 func (q *question) byJob(nominal time.Time) *judgement {
 	for i := range q.Jobs {
 		j := &q.Jobs[i]
-		if nominalOf(j).Unix() != nominal.Unix() {
+		if nominalOf(j).Unix() != nominal.Unix() || q.isOther(j, nominal) {
 			continue
 		}
 		started, ended := timeOf(j, job.MetaStarted), timeOf(j, job.MetaFinished)
@@ -39,6 +40,16 @@ func (q *question) byJob(nominal time.Time) *judgement {
 		return v
 	}
 	return nil
+}
+
+// isOther reports whether a job is a run by a person at the second at which another fire was due.
+func (q *question) isOther(j *job.Job, nominal time.Time) bool {
+	if j.Metadata[job.MetaTrigger] != string(history.TriggerManual) {
+		return false
+	}
+	s := q.lookUp(nominal)
+
+	return s != nil && (s.Fire == nil || s.Fire.Class != ledger.Hand)
 }
 
 // triggers are the triggers of runs in words; a timer needs none.

@@ -29,7 +29,7 @@ func (q *question) stored(at time.Time) *verdict.Counts {
 
 // needsStored reports whether the newest report does not have the hour of a time any more.
 func (q *question) needsStored(at time.Time) bool {
-	return q.hourOf(at) == nil && (q.report == nil || at.Before(q.Report.Time.Add(-reportedHours)))
+	return q.hourOf(at) == nil && (q.report == nil || at.Before(q.oldest()))
 }
 
 // byStored judges a fire by the counts that masters have stored of its hour. They prove its end only if there are as many fires as
