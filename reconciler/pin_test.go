@@ -200,3 +200,31 @@ func TestHistoryShowsTheOutcomesOfRevisions(t *testing.T) {
 		}
 	})
 }
+
+// The archive no longer has a revision that was in force, and the copy of the repo has it.
+func TestARevisionThatIsNoLongerStoredIsPinnedFromTheRepo(t *testing.T) {
+	withRules(t, "", func(r *rollingBench) {
+		c := r.commit("x for w", map[string]string{"settings/web.yaml": xForW})
+		r.now()
+		r.inForce(c)
+		kv, err := r.bus.JetStream(r.t).KeyValue(r.t.Context(), "revisions")
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		keys, err := kv.Keys(r.t.Context())
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		for _, key := range keys {
+			if err := kv.Purge(r.t.Context(), key); err != nil {
+				r.t.Fatal(err)
+			}
+		}
+		if out := r.told("pin", status.PinRequest{Revision: string(r.good)}); out.LastGood.Commit != r.good || out.Pinned == nil {
+			r.t.Errorf("%+v", out)
+		}
+		if r.entries(r.ids[0]) != "abcdw" {
+			r.t.Errorf("a peel has %s", r.entries(r.ids[0]))
+		}
+	})
+}

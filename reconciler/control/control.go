@@ -60,7 +60,9 @@ type Service struct {
 	OnCommand func(context.Context, *nats.Conn, Command)
 	// Remove removes the settings of a peel, and reports whether there were any. It may take long.
 	Remove func(context.Context, target.PeelID) (bool, error)
-	Log    *slog.Logger
+	// Read reads a revision from the repo or the archive, nil if neither has it. It may take long.
+	Read func(context.Context, settings.Commit) (*archive.Revision, error)
+	Log  *slog.Logger
 }
 
 // A Command is an order of a person and its result.

@@ -3,6 +3,8 @@ package control
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -245,8 +247,7 @@ func (s *Service) retry(ctx context.Context, req *reply.Request) (any, string, e
 	return sync, string(commit), nil
 }
 
-// pin finds the stored revision before it gives the order to the loop. It loads the files, up to 16 MiB, only of a revision
-// that an earlier version stored.
+// pin finds the revision before it gives the order to the loop. It reads the files only if the archive does not have them.
 func (s *Service) pin(ctx context.Context, req *reply.Request) (any, string, error) {
 	var q status.PinRequest
 	if err := decode(req, &q); err != nil {
@@ -257,7 +258,7 @@ func (s *Service) pin(ctx context.Context, req *reply.Request) (any, string, err
 		return nil, "", err
 	}
 	revision, err := s.Archive.Header(ctx, commit)
-	if err == nil && revision != nil && revision.Safety == nil {
+	if err == nil && (revision == nil || revision.Safety == nil) {
 		revision, err = s.loadSafety(ctx, commit)
 	}
 	if err != nil {
@@ -269,9 +270,9 @@ func (s *Service) pin(ctx context.Context, req *reply.Request) (any, string, err
 	return s.order(ctx, req, "pin", false, Pin(revision, user(req), q.UntilNewer))
 }
 
-// loadSafety returns a stored revision with the Safety of its zester.yaml, nil if it is no longer stored.
+// loadSafety returns a revision with the Safety of its zester.yaml, nil if neither the repo nor the archive has it.
 func (s *Service) loadSafety(ctx context.Context, commit settings.Commit) (*archive.Revision, error) {
-	revision, err := s.Archive.Load(ctx, commit)
+	revision, err := s.Read(ctx, commit)
 	if err != nil || revision == nil {
 		return nil, err
 	}
@@ -283,12 +284,19 @@ func (s *Service) loadSafety(ctx context.Context, commit settings.Commit) (*arch
 	return revision, nil
 }
 
-// stored returns the stored revision whose commit begins with digits. It is an error if there are several.
+// stored returns the revision whose commit begins with digits: a stored one, or else one that was in force by the history, as the
+// copy of the repo may still have it. It is an error if there are several.
 func (s *Service) stored(ctx context.Context, digits string) (settings.Commit, error) {
 	if len(digits) < status.MinRevision {
 		return "", record.Refuse("cannot pin %q: name %d digits of a commit at least", digits, status.MinRevision)
 	}
 	found, err := s.Archive.Find(ctx, digits)
+	for _, a := range s.Newest().Attempts {
+		was := a.Outcome == status.OutcomeApplied && strings.HasPrefix(string(a.Commit), digits)
+		if was && !slices.Contains(found, a.Commit) {
+			found = append(found, a.Commit)
+		}
+	}
 	switch {
 	case err != nil:
 		return "", err

@@ -129,6 +129,13 @@ func (w *Worker) Remove(ctx context.Context, id target.PeelID) (bool, error) {
 	return held, w.o.Published.Remove(ctx, id)
 }
 
+// Read reads a revision from the repo or the archive, nil if neither has it.
+func (w *Worker) Read(ctx context.Context, commit settings.Commit) (*archive.Revision, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.o.Reader.Revision(ctx, commit)
+}
+
 // measure returns the newest sequences of the streams with runs, reports and runs of states. Later messages count for a rollout.
 func (w *Worker) measure(ctx context.Context, commit settings.Commit) (*decide.Measurement, error) {
 	m := &decide.Measurement{Commit: commit}
