@@ -17,6 +17,23 @@ func (o *owner) beginEra(m ledger.Mark) {
 	}
 }
 
+// lastRecord returns the last moment that the clock of the present era is known to have shown: its beginning, or the
+// nominal time of its newest fire. It is zero if there is no era.
+func (o *owner) lastRecord() (at time.Time) {
+	if len(o.marks) == 0 {
+		return at
+	}
+	at = o.marks[len(o.marks)-1].At
+	for _, e := range o.entries {
+		for f := range e.List.All() {
+			if f.Era == o.marks.Era() && f.Nominal.After(at) {
+				at = f.Nominal
+			}
+		}
+	}
+	return at
+}
+
 // fireOf returns the next fire of an entry as it is in the list, or as it will be.
 func (o *owner) fireOf(e *entry) ledger.Fire {
 	p := e.Next

@@ -190,3 +190,22 @@ func TestMissedTimesOfAnIntervalKeepToItsLastFire(t *testing.T) {
 }
 
 //go:fix inline
+
+// The mark of a start tells since when the process may have been down: masters believe what it missed since then.
+func TestAStartIsMarkedWithTheLastRecord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		file := filepath.Join(t.TempDir(), "state")
+		h := start(t, scheduler.Options{StateFile: file})
+		h.apply(one(t, "cron: '*/10 * * * *'"))
+		time.Sleep(25 * time.Minute)
+		h.shut()
+		time.Sleep(time.Hour)
+		h = start(t, scheduler.Options{StateFile: file})
+		defer h.shut()
+		h.apply(one(t, "cron: '*/10 * * * *'"))
+		marks := h.Marks(t.Context())
+		if len(marks) != 2 || !marks[0].Old.IsZero() || marks[1].At.Sub(marks[1].Old) != 65*time.Minute {
+			t.Errorf("%+v", marks)
+		}
+	})
+}
