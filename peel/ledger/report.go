@@ -40,9 +40,9 @@ type Report struct {
 	Started time.Time     `json:"started"` // when the process started
 	Marks   Marks         `json:"marks,omitempty"`
 	// Memory is since when the disk has refused the lists, which are in memory alone; zero: they are on the disk.
-	Memory  time.Time     `json:"memory,omitzero"`
-	Entries []EntryReport `json:"entries,omitempty"`
-	V       int           `json:"v"`
+	Memory  time.Time    `json:"memory,omitzero"`
+	Entries entryReports `json:"entries,omitempty"`
+	V       int          `json:"v"`
 }
 
 // A Zone is the zone of entries that name none.
@@ -50,8 +50,8 @@ type Zone struct {
 	Name string `json:"name,omitempty"` // IANA name; empty if the host's zone has none
 	// Offset is how far the zone is ahead of UTC, in seconds, and Changes are those within 48 hours of the report. A zone with a name
 	// has neither.
-	Offset  int          `json:"offset,omitempty"`
-	Changes []ZoneChange `json:"changes,omitempty"`
+	Offset  int         `json:"offset,omitempty"`
+	Changes zoneChanges `json:"changes,omitempty"`
 }
 
 // A ZoneChange is a moment at which the clocks of a zone change.
@@ -79,9 +79,9 @@ type EntryReport struct {
 	Left      *uint64   `json:"left,omitempty"`  // runs that max_runs allows; nil: no limit
 
 	From  time.Time `json:"from"` // the fires are complete since
-	Marks []Mark    `json:"marks,omitempty"`
+	Marks Marks     `json:"marks,omitempty"`
 	Runs  []byte    `json:"runs,omitempty"` // see [AppendRuns]
-	Notes []Note    `json:"notes,omitempty"`
+	Notes notes     `json:"notes,omitempty"`
 	Fires []Run     `json:"-"` // of Runs, after [Decode]
 
 	RunState
@@ -190,12 +190,8 @@ func (r *Report) check() error {
 	switch {
 	case r.V != reportVersion:
 		return fmt.Errorf("its version is %d, not %d", r.V, reportVersion)
-	case len(r.Entries) > MaxEntries:
-		return fmt.Errorf("%d entries, the limit is %d", len(r.Entries), MaxEntries)
 	case len(r.Commit)+len(r.Digest)+len(r.Version)+len(r.Zone.Name) > 4*MaxText:
 		return fmt.Errorf("commit, digest, version and zone have more than %d bytes", 4*MaxText)
-	case len(r.Zone.Changes) > maxChanges:
-		return fmt.Errorf("the clocks of its zone change %d times, the limit is %d", len(r.Zone.Changes), maxChanges)
 	}
 	for i, m := range r.Marks {
 		if m.Kind != Starts && m.Kind != Clock || m.Era == 0 || i > 0 && m.Era != r.Marks[i-1].Era+1 {
@@ -219,9 +215,6 @@ func (r *Report) check() error {
 }
 
 func checkMarks(marks []Mark) error {
-	if len(marks) > MaxMarks {
-		return fmt.Errorf("%d marks, the limit is %d", len(marks), MaxMarks)
-	}
 	for _, m := range marks {
 		if len(m.Why)+len(m.By)+len(m.Boot) > 3*MaxText {
 			return fmt.Errorf("a mark has more than %d bytes of text", 3*MaxText)
@@ -238,8 +231,6 @@ func (e *EntryReport) check() (err error) {
 		return fmt.Errorf("its texts have more than %d bytes", 4*MaxText)
 	case e.Running < 0 || len(e.Took.UpTo) != 0 && len(e.Took.UpTo) != len(TookBounds) || e.Took.Sum < 0:
 		return errors.New("a number is out of range")
-	case len(e.Notes) > MaxNotes:
-		return fmt.Errorf("%d notes, the limit is %d", len(e.Notes), MaxNotes)
 	}
 	if err := checkMarks(e.Marks); err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/flate"
 	"reflect"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/canon"
 )
 
 func sample() *Report {
@@ -54,16 +56,20 @@ func TestAReportComesBackAsItWas(t *testing.T) {
 func TestReportsBeyondABoundAreRefused(t *testing.T) {
 	long := strings.Repeat("x", 5*MaxText)
 	for name, change := range map[string]func(*Report){
-		"of another peel":      func(r *Report) { r.Peel = "p2" },
-		"entries":              func(r *Report) { r.Entries = make([]EntryReport, MaxEntries+1) },
-		"names":                func(r *Report) { r.Entries[0].Name = long },
-		"texts":                func(r *Report) { r.Entries[0].Error = long },
-		"marks":                func(r *Report) { r.Entries[0].Marks = make([]Mark, MaxMarks+1) },
-		"eras":                 func(r *Report) { r.Marks = append(r.Marks, r.Marks[0]) },
-		"notes":                func(r *Report) { r.Entries[0].Notes = make([]Note, MaxNotes+1) },
-		"text of a note":       func(r *Report) { r.Entries[0].Notes[0].Error = long },
-		"job":                  func(r *Report) { r.Entries[0].Job = "x" },
-		"histogram":            func(r *Report) { r.Entries[0].Took.UpTo = []uint64{1} },
+		"of another peel": func(r *Report) { r.Peel = "p2" },
+		"entries":         func(r *Report) { r.Entries = make([]EntryReport, MaxEntries+1) },
+		"names":           func(r *Report) { r.Entries[0].Name = long },
+		"texts":           func(r *Report) { r.Entries[0].Error = long },
+		"marks":           func(r *Report) { r.Entries[0].Marks = make([]Mark, MaxMarks+1) },
+		"eras":            func(r *Report) { r.Marks = append(r.Marks, r.Marks[0]) },
+		"notes":           func(r *Report) { r.Entries[0].Notes = make([]Note, MaxNotes+1) },
+		"text of a note":  func(r *Report) { r.Entries[0].Notes[0].Error = long },
+		"job":             func(r *Report) { r.Entries[0].Job = "x" },
+		"histogram":       func(r *Report) { r.Entries[0].Took.UpTo = []uint64{1} },
+		"fires of an hour": func(r *Report) {
+			hour := Run{Fire: ran(1, noon), Hour: true, Count: maxOfHour + 1}
+			r.Entries[0].Runs = AppendRuns(nil, []Run{hour})
+		},
 		"runs":                 func(r *Report) { r.Entries[0].Runs = []byte{2} },
 		"zone":                 func(r *Report) { r.Zone.Changes = make([]ZoneChange, 17) },
 		"version of a program": func(r *Report) { r.Version = long },
@@ -84,6 +90,38 @@ func TestAReportThatInflatesTooFarIsRefused(t *testing.T) {
 	_, err := Decode(&nats.Msg{Subject: wire.ScheduleStateOf("p1"), Data: out.Bytes()})
 	if err == nil || !strings.Contains(err.Error(), "more than") {
 		t.Errorf("the error is %v", err)
+	}
+}
+
+// A message of a few KB has a list of a million elements, each of which takes one byte in it, and hundreds in memory.
+func TestAListOfManyEmptyElementsTakesLittleMemory(t *testing.T) {
+	const n = 1 << 20
+	list := append([]byte{0xdd, 0, n >> 16, 0, 0}, bytes.Repeat([]byte{0x80}, n)...)
+	within := func(field string, value any) map[string]any { return map[string]any{field: value} }
+	for name, fields := range map[string]map[string]any{
+		"marks":             within("marks", canon.Raw(list)),
+		"entries":           within("entries", canon.Raw(list)),
+		"marks of an entry": within("entries", []any{within("marks", canon.Raw(list))}),
+		"notes":             within("entries", []any{within("notes", canon.Raw(list))}),
+		"changes of a zone": within("zone", within("changes", canon.Raw(list))),
+		"histogram":         within("entries", []any{within("took", within("up_to", canon.Raw(list)))}),
+	} {
+		fields["v"], fields["peel_id"] = reportVersion, "p1"
+		data, err := canon.Marshal(fields)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := bytes.NewBuffer([]byte{reportVersion})
+		w, _ := flate.NewWriter(out, flate.BestCompression)
+		_, _ = w.Write(data)
+		_ = w.Close()
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err = Decode(&nats.Msg{Subject: wire.ScheduleStateOf("p1"), Data: out.Bytes()})
+		runtime.ReadMemStats(&after)
+		if took := (after.TotalAlloc - before.TotalAlloc) >> 20; err == nil || took > 20 {
+			t.Errorf("%s: %d bytes took %d MB of memory, %v", name, out.Len(), took, err)
+		}
 	}
 }
 

@@ -32,6 +32,8 @@ const (
 	MaxFires = 250_000 // of all entries of a peel
 	MaxMarks = 64      // of a peel, and of an entry
 
+	maxOfHour = 10 * hourSeconds // fires of one code in an hour
+
 	firstSecond = -1 << 35 // Unix times of fires are between these two
 	lastSecond  = 1 << 35
 )
@@ -198,7 +200,7 @@ func (p *parser) run(at int64, c code) (Run, error) {
 		return Run{}, errCut
 	case at < firstSecond || last > lastSecond:
 		return Run{}, fmt.Errorf("a nominal time is %d, %d s times %d", at, step, count)
-	case hour && (step >= hourSeconds || count < 1 || c&1 == 0):
+	case hour && (step >= hourSeconds || count < 1 || count > maxOfHour || c&1 == 0):
 		return Run{}, fmt.Errorf("%d fires of an hour, the last after %d s", count, step)
 	case !hour && (count < 1 || count > MaxFires || step == 0 && count > 1):
 		return Run{}, fmt.Errorf("%d fires, %d s apart, the limit is %d", count, step, MaxFires)

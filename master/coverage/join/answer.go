@@ -57,12 +57,9 @@ func (j *joiner) missed(l listed, lacks func(times)) {
 		return
 	}
 	for l.n > 0 {
-		known := j.clocks.isMissed(l.era, l.first)
-		n := int64(1)
-		for n < l.n && j.clocks.isMissed(l.era, l.first+n*l.step) == known {
-			n++
-		}
-		if known {
+		isKnown, last := j.clocks.isMissed(l.era, l.first)
+		n := l.before(last + 1)
+		if isKnown {
 			j.say(l.take(n), Missed, string(l.run.Why), l.run)
 		} else {
 			lacks(l.take(n))
@@ -73,7 +70,10 @@ func (j *joiner) missed(l listed, lacks func(times)) {
 
 // isMissedIn reports whether the peel can know that fires of an hour were missed.
 func (j *joiner) isMissedIn(l listed) bool {
-	return j.clocks.isMissed(l.era, l.first) || j.clocks.isMissed(l.era, l.first+hourSeconds-1)
+	atFirst, _ := j.clocks.isMissed(l.era, l.first)
+	atLast, _ := j.clocks.isMissed(l.era, l.first+hourSeconds-1)
+
+	return atFirst || atLast
 }
 
 // planned joins the fires of the timer with the plan.

@@ -127,18 +127,27 @@ func (c clocks) doubtful(slack, until int64) periods {
 }
 
 // isMissed reports whether the peel knows that nothing ran at a time that it gives as missed in a right era: the host
-// slept in the era, or a process was down between its last record and the start of the next one.
-func (c clocks) isMissed(era int, at int64) bool {
+// slept in the era, or a process was down between its last record and the start of the next one. It returns also the
+// last time of which the same is known.
+func (c clocks) isMissed(era int, at int64) (is bool, last int64) {
 	if at >= c[era].first {
-		return true
+		return true, 1<<62 - 1
 	}
+	last = c[era].first - 1
 	for i := era; i > 0; i-- {
 		e := &c[i]
-		if e.process && e.old != 0 && at > c[i-1].real(e.old) && at <= e.real(e.first) {
-			return true
+		if !e.process || e.old == 0 {
+			continue
+		}
+		from, to := c[i-1].real(e.old), e.real(e.first)
+		if at > from && at <= to {
+			return true, to
+		}
+		if at <= from {
+			last = min(last, from)
 		}
 	}
-	return false
+	return false, last
 }
 
 // process returns the place of the era with which the process of an era began.

@@ -82,9 +82,16 @@ func (h *Hour) add(s *Span, n uint64) {
 	}
 }
 
+// maxReasons is the number of reasons of an hour from which on new ones count as other.
+const maxReasons = 16
+
 // reason adds a reason.
 func (h *Hour) reason(r Reason) {
 	i, found := slices.BinarySearchFunc(h.Reasons, r, Reason.compare)
+	if !found && len(h.Reasons) >= maxReasons {
+		r.Why = string(ledger.OtherReason)
+		i, found = slices.BinarySearchFunc(h.Reasons, r, Reason.compare)
+	}
 	if !found {
 		h.Reasons = slices.Insert(h.Reasons, i, r)
 		return

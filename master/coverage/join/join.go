@@ -212,8 +212,11 @@ type listed struct {
 	era   int // place in the clocks
 }
 
-// timesOf returns the nominal times of a run.
+// timesOf returns the nominal times of a run. All that an hour has the number of stand at its beginning.
 func timesOf(run *ledger.Run) times {
+	if run.Hour {
+		return times{first: run.Nominal.Unix(), n: int64(run.Count)}
+	}
 	return times{run.Nominal.Unix(), int64(run.Step / time.Second), int64(run.Count)}
 }
 

@@ -27,12 +27,12 @@ func (j *joiner) intervals() {
 			last, isFire = max(last, min(end, j.latest)), true // which moments of the hour is not known
 			continue
 		}
-		if l.last() <= last {
+		l.times = l.take(l.before(j.latest + 1)) // a peel may list any times
+		l.times = l.drop(l.before(last + 1))
+		if l.n == 0 {
 			continue
 		}
-		if l.first > last {
-			check(last, l.first, isFire, true)
-		}
+		check(last, l.first, isFire, true)
 		for at := l.first; l.step > interval+1 && at < l.last(); at += l.step {
 			check(at, at+l.step, true, true)
 		}
