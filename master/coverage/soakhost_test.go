@@ -73,8 +73,9 @@ func (s spans) cover(from, to time.Time) bool {
 type ranFire struct {
 	entry          string
 	trigger        history.Trigger
-	nominal        time.Time // as the scheduler says
-	started, ended time.Time // ended is zero in flight
+	nominal        time.Time     // as the scheduler says
+	started, ended time.Time     // ended is zero in flight
+	ahead          time.Duration // of the clock when it started
 	failed         bool
 	cut            bool // the process was killed or stopped meanwhile
 }
@@ -246,7 +247,7 @@ func (h *soakHost) exec(ctx context.Context, p *process, f scheduler.Fire) wire.
 		}
 	}
 	if run == nil {
-		run = &ranFire{entry: f.Name, trigger: f.Trigger, nominal: f.Nominal.UTC(), started: time.Now()}
+		run = &ranFire{entry: f.Name, trigger: f.Trigger, nominal: f.Nominal.UTC(), started: time.Now(), ahead: time.Duration(h.ahead.Load())}
 		h.runs = append(h.runs, run)
 	}
 	run.ended = time.Time{}

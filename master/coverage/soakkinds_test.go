@@ -134,9 +134,9 @@ func makeKinds() map[string]*kind {
 		"strict":  {variants: byCron("*/10 * * * *", 10*m, fields{"start_deadline": "1m", "if_running": "queue"}), delay: 2 * m, loose: true, waits: true},
 		"of_host": {variants: entryOf(fields{"cron": "20 * * * *"}, every(h, 20*m)), takes: m},
 		"by_hand": {variants: byCron("*/15 * * * *", 15*m), takes: 4 * m, hand: true},
-		"local":   {variants: byCron("*/15 * * * *", 15*m), takes: m, local: true, loose: true},
 
 		// Without a plan.
+		"local":    {variants: entryOf(fields{"cron": "*/15 * * * *", "timezone": "UTC"}, nil), takes: m, local: true},
 		"end":      {variants: entryOf(fields{"interval": "8m"}, nil), takes: 6 * m, exact: true},
 		"end_hand": {variants: entryOf(fields{"interval": "1h"}, nil), takes: 2 * m, hand: true},
 		"start":    {variants: entryOf(fields{"interval": "20m", "interval_from": "start"}, nil), takes: 5 * m},

@@ -52,7 +52,8 @@ func (h *soakHost) truth(entry string, now time.Time) map[int64]*bounds {
 	defer h.mu.Unlock()
 	runs := map[int64][]*ranFire{} // by nominal time
 	for _, r := range h.runsOf(entry) {
-		runs[r.nominal.Unix()] = append(runs[r.nominal.Unix()], r)
+		nominal := h.nominalOf(r)
+		runs[nominal.Unix()] = append(runs[nominal.Unix()], r)
 	}
 	hasPlan := true
 	for _, a := range h.active[entry] {
@@ -73,7 +74,17 @@ func (h *soakHost) truth(entry string, now time.Time) map[int64]*bounds {
 	for _, list := range runs {
 		for _, r := range list {
 			least, most := h.unplanned(r, hasPlan)
-			at(r.nominal).add(least, most)
+			nominal := h.nominalOf(r)
+			if truly := nominal.Add(-r.ahead); r.ahead != 0 { // masters may know by how much the clock was wrong
+				least = verdict.Counts{}
+				at(truly.Add(-h.margin())).add(least, most)
+				at(truly.Add(h.margin())).add(least, most)
+			}
+			if !nominal.Equal(r.nominal) && nominal.Unix()/3600 != r.nominal.Unix()/3600 { // it counts in one of the two
+				least = verdict.Counts{}
+				at(r.nominal).add(least, most)
+			}
+			at(nominal).add(least, most)
 		}
 	}
 	if hasPlan {
@@ -90,6 +101,20 @@ func (h *soakHost) truth(entry string, now time.Time) map[int64]*bounds {
 		at(t).add(verdict.Counts{}, most)
 	}
 	return hours
+}
+
+// nominalOf returns the nominal time in whose hour a run counts: a run that follows another one has that of the other.
+func (h *soakHost) nominalOf(run *ranFire) time.Time {
+	if run.trigger != history.TriggerNeeds {
+		return run.nominal
+	}
+	needs, _ := kinds[run.entry].variants[0].fields["needs"].(map[string]any)
+	for _, r := range h.runsOf(needs["entry"].(string)) {
+		if r.ended.Sub(run.nominal).Abs() < time.Second {
+			return r.nominal
+		}
+	}
+	return run.nominal
 }
 
 // runsOf returns the runs of an entry. The caller holds the lock.
