@@ -62,8 +62,9 @@ type Options struct {
 	Prompt   *prompt.Config // of the model that prompt.run asks; nil: the peel does not have that function
 	// Simulated peels share a host, to measure a bus: they have no facts but Facts, no cmd.run and no states.
 	Simulated bool
-	Clock     func() rules.Instant // of the schedule and its reports; nil: the clocks of this host
-	Log       *slog.Logger         // nil: silent
+	Clock     func() rules.Instant                 // of the schedule and its reports; nil: the clocks of this host
+	Boot      func() (id string, up time.Duration) // see [rules.Boot]; nil: not known
+	Log       *slog.Logger                         // nil: silent
 }
 
 // A Peel is the agent. Make it with [New] and call Run once.
@@ -171,7 +172,7 @@ func (p *Peel) open() (err error) {
 	}
 	if err == nil {
 		p.sched, err = scheduler.New(scheduler.Options{
-			Peel: string(p.o.ID), Zone: p.o.Zone, StateFile: p.path("schedule"), Clock: p.o.Clock, Log: p.o.Log,
+			Peel: string(p.o.ID), Zone: p.o.Zone, StateFile: p.path("schedule"), Clock: p.o.Clock, Boot: p.o.Boot, Log: p.o.Log,
 			Exec: p.runEntry, Report: p.reportRun, Source: p.sourceOf, Able: p.checkFunction, PausedErrors: p.onPausedErrors,
 			Changed: p.scheduleReport.Changed,
 		})

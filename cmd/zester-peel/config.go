@@ -20,6 +20,7 @@ import (
 	"github.com/seed-c01c3da5/zester/peel"
 	"github.com/seed-c01c3da5/zester/peel/enroll"
 	"github.com/seed-c01c3da5/zester/peel/prompt"
+	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/schedule/entryyaml"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
@@ -119,7 +120,7 @@ func (c *Config) options() (o peel.Options, err error) {
 		}
 		c.Creds = filepath.Join(c.DataDir, enroll.CredsFile)
 	}
-	o = peel.Options{DataDir: c.DataDir, URL: c.URL, Facts: c.Facts, Workers: c.Workers}
+	o = peel.Options{DataDir: c.DataDir, URL: c.URL, Facts: c.Facts, Workers: c.Workers, Boot: rules.Boot}
 	if o.ID, err = c.name(); err != nil {
 		return o, err
 	}

@@ -17,21 +17,24 @@ func (o *owner) beginEra(m ledger.Mark) {
 	}
 }
 
-// lastRecord returns the last moment that the clock of the present era is known to have shown: its beginning, or the
-// nominal time of its newest fire. It is zero if there is no era.
-func (o *owner) lastRecord() (at time.Time) {
-	if len(o.marks) == 0 {
-		return at
+// starts returns the mark of the start of the process.
+func (o *owner) starts(now rules.Instant) ledger.Mark {
+	m, last := o.moment(now), o.s.loaded.Moment
+	mark := ledger.Mark{Kind: ledger.Starts, At: now.Wall.UTC(), Boot: m.Boot}
+	if !last.Wall.IsZero() {
+		mark.Old = last.Wall.UTC()
+		mark.Step, mark.Known = m.StepSince(last)
 	}
-	at = o.marks[len(o.marks)-1].At
-	for _, e := range o.entries {
-		for f := range e.List.All() {
-			if f.Era == o.marks.Era() && f.Nominal.After(at) {
-				at = f.Nominal
-			}
-		}
+	return mark
+}
+
+// moment returns what the clocks of the host show.
+func (o *owner) moment(now rules.Instant) history.Moment {
+	m := history.Moment{Wall: now.Wall}
+	if o.s.o.Boot != nil {
+		m.Boot, m.Up = o.s.o.Boot()
 	}
-	return at
+	return m
 }
 
 // fireOf returns the next fire of an entry as it is in the list, or as it will be.

@@ -189,23 +189,45 @@ func TestMissedTimesOfAnIntervalKeepToItsLastFire(t *testing.T) {
 	})
 }
 
-//go:fix inline
-
-// The mark of a start tells since when the process may have been down: masters believe what it missed since then.
-func TestAStartIsMarkedWithTheLastRecord(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		file := filepath.Join(t.TempDir(), "state")
-		h := start(t, scheduler.Options{StateFile: file})
-		h.apply(one(t, "cron: '*/10 * * * *'"))
-		time.Sleep(25 * time.Minute)
-		h.shut()
-		time.Sleep(time.Hour)
-		h = start(t, scheduler.Options{StateFile: file})
-		defer h.shut()
-		h.apply(one(t, "cron: '*/10 * * * *'"))
-		marks := h.Marks(t.Context())
-		if len(marks) != 2 || !marks[0].Old.IsZero() || marks[1].At.Sub(marks[1].Old) != 65*time.Minute {
-			t.Errorf("%+v", marks)
-		}
-	})
+// A mark of a start says when the last record was written, and whether the clock was set since, if the host has not booted.
+func TestTheMarkOfAStartSaysWhatTheClocksShowedBefore(t *testing.T) {
+	for name, c := range map[string]struct {
+		boot  string // of the second process
+		set   time.Duration
+		step  time.Duration
+		known bool
+	}{
+		"a restart":                            {boot: "a", known: true},
+		"a restart and a clock that was set":   {boot: "a", set: -time.Hour, step: -time.Hour, known: true},
+		"a boot":                               {boot: "b", set: -time.Hour},
+		"a boot that has no name, and no step": {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				begin := time.Now()
+				boot := "a"
+				var clock tamper
+				o := scheduler.Options{StateFile: filepath.Join(t.TempDir(), "state"), Zone: time.UTC, Boot: func() (string, time.Duration) {
+					return boot, time.Since(begin)
+				}}
+				set := one(t, `cron: "30 * * * *"`)
+				h := clock.host(t, o)
+				h.apply(set)
+				time.Sleep(time.Hour)
+				h.shut()
+				ended := time.Now()
+				clock.set(c.set)
+				time.Sleep(10 * time.Minute)
+				boot = c.boot
+				h = clock.host(t, o)
+				defer h.shut()
+				h.apply(set)
+				marks := h.Marks(t.Context())
+				m := marks[len(marks)-1]
+				if m.Kind != ledger.Starts || !m.Old.Equal(ended) || m.Step != c.step || m.Known != c.known || m.Boot != c.boot {
+					t.Errorf("%+v, stopped at %v", m, ended)
+				}
+			})
+		})
+	}
 }

@@ -54,7 +54,7 @@ func newOwner(s *Scheduler) *owner {
 		o.entries[name] = newRemembered(name, h, now)
 	}
 	o.marks = s.loaded.Marks
-	o.beginEra(ledger.Mark{Kind: ledger.Starts, At: now.Wall.UTC(), Old: o.lastRecord()})
+	o.beginEra(o.starts(now))
 	for _, b := range s.loaded.Open {
 		o.takeOver(b, now)
 	}

@@ -107,6 +107,8 @@ type Options struct {
 	// StateFile is the file with the entries' history and the records of runs, of mode 0600. If empty, nothing is kept on disk.
 	StateFile string
 	Clock     func() rules.Instant // nil: those of this host
+	// Boot, if not nil, returns a name of the boot of the host and the time since then, suspends included. See [rules.Boot].
+	Boot func() (id string, up time.Duration)
 	// Random returns a random time below n, for splay; nil: the source of the process.
 	Random func(n time.Duration) time.Duration
 	Log    *slog.Logger // nil: silent

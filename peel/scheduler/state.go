@@ -91,7 +91,7 @@ func (o *owner) nextRun(e *entry) (nominal, fire time.Time) {
 // change returns what is to be written.
 func (o *owner) change() history.Change {
 	c := history.Change{
-		State: history.State{Entries: make(map[string]history.History, len(o.entries)), Marks: slices.Clone(o.marks)},
+		State: history.State{Entries: make(map[string]history.History, len(o.entries)), Marks: slices.Clone(o.marks), Moment: o.moment(o.s.now())},
 		Fires: make(map[string][]ledger.Fire),
 	}
 	now := o.s.now().Wall

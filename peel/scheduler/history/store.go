@@ -21,6 +21,26 @@ type State struct {
 	Entries map[string]History // by name
 	Marks   ledger.Marks       // of the peel
 	Open    []OpenRun          // runs that it did not complete, the oldest first
+	Moment  Moment             // of the last write
+}
+
+// A Moment is what the clocks of the host showed.
+type Moment struct {
+	Wall time.Time     `json:"w"`
+	Boot string        `json:"b,omitempty"` // names the boot of the host; empty: not known
+	Up   time.Duration `json:"u,omitempty"` // since the host booted, suspends included
+}
+
+// StepSince returns by how much the wall clock was set since an earlier moment; ok is false if that is not known.
+func (m Moment) StepSince(earlier Moment) (step time.Duration, ok bool) {
+	if m.Boot == "" || m.Boot != earlier.Boot {
+		return 0, false
+	}
+	step = m.Wall.Sub(earlier.Wall) - (m.Up - earlier.Up)
+	if step.Abs() < time.Second {
+		step = 0
+	}
+	return step, true
 }
 
 // A Store is the file of a schedule: what is known of each entry, and the runs in progress. A nil Store keeps nothing. Runs may be
@@ -45,6 +65,7 @@ type kind byte
 
 const (
 	kindMarks   kind = 'm' // of the peel
+	kindMoment  kind = 'w' // of a write
 	kindEntry   kind = 'e' // an entry without the parts below
 	kindTally   kind = 't'
 	kindBreaker kind = 'b'
@@ -107,7 +128,7 @@ func Open(path string, log *slog.Logger) (s *Store, state State, damage string, 
 	if damage != "" {
 		log.Warn(damage, "file", path)
 	}
-	state = State{Entries: make(map[string]History, len(l.entries)), Marks: l.marks, Open: slices.Collect(maps.Values(l.open))}
+	state = State{Entries: make(map[string]History, len(l.entries)), Marks: l.marks, Moment: l.moment, Open: slices.Collect(maps.Values(l.open))}
 	for name, h := range l.entries {
 		state.Entries[name] = *h
 	}
@@ -121,6 +142,7 @@ func Open(path string, log *slog.Logger) (s *Store, state State, damage string, 
 type loader struct {
 	entries map[string]*History
 	marks   ledger.Marks
+	moment  Moment
 	open    map[wire.JID]OpenRun
 }
 
@@ -141,6 +163,8 @@ func (l *loader) load(payload []byte) error {
 	switch k := kind(payload[0]); k {
 	case kindMarks:
 		return canon.Unmarshal(data, &l.marks)
+	case kindMoment:
+		return canon.Unmarshal(data, &l.moment)
 	case kindEntry:
 		var r entryRecord
 		if err := canon.Unmarshal(data, &r); err != nil {
@@ -286,6 +310,7 @@ type Change struct {
 // changed returns the records of what the file does not have yet. The order matters: a run is closed after its end is known.
 func (s *Store) changed(c Change) (records [][]byte, err error) {
 	w := writer{s: s}
+	w.add(kindMoment, c.State.Moment)
 	w.part(part{kindMarks, ""}, c.State.Marks)
 	for _, name := range slices.Sorted(maps.Keys(c.State.Entries)) {
 		h := c.State.Entries[name]
@@ -304,6 +329,7 @@ func (s *Store) changed(c Change) (records [][]byte, err error) {
 func (s *Store) whole(state State) ([][]byte, error) {
 	clear(s.kept)
 	w := writer{s: s}
+	w.add(kindMoment, state.Moment)
 	w.part(part{kindMarks, ""}, state.Marks)
 	for _, name := range slices.Sorted(maps.Keys(state.Entries)) {
 		h := state.Entries[name]
