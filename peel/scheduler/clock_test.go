@@ -561,3 +561,22 @@ func TestSinceDoesNotLieAheadOfAClockThatWasSetBack(t *testing.T) {
 		}
 	})
 }
+
+// A fire that waits for its splay goes on waiting where the clock is set back by more than three hours, as long as it had to. Else the
+// entry would not run until the clock shows that time again.
+func TestASplayGoesOnWhenTheWallClockIsSetBackByADay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c tamper
+		h := c.host(t, scheduler.Options{Zone: time.UTC})
+		defer h.shut()
+		h.apply(one(t, `cron: "*/20 * * * *", splay: {min: 8m, max: 481s}`))
+		time.Sleep(10 * time.Minute)
+		c.set(24 * time.Hour)
+		time.Sleep(12 * time.Minute) // the fire of 00:20 waits
+		c.set(-24 * time.Hour)
+		time.Sleep(58 * time.Minute)
+		if runs := h.runs("e"); len(runs) != 4 || runs[1].Truncate(time.Minute) != 28*time.Minute || runs[3].Truncate(time.Minute) != 68*time.Minute {
+			t.Errorf("it ran at %v", runs)
+		}
+	})
+}

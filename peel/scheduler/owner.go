@@ -144,12 +144,12 @@ func (o *owner) compareClocks(now rules.Instant) {
 	o.beginEra(ledger.Mark{Kind: ledger.Clock, At: now.Wall.UTC(), Old: old.Wall.UTC(), Step: step})
 	o.Dirty, o.changed = true, true // masters have to know at once whether the clock is right
 	for name := range o.set {
-		o.onClockStep(o.entries[name], step, now)
+		o.onClockStep(o.entries[name], step, old, now)
 	}
 }
 
 // onClockStep moves or replans the next fire of an entry after the wall clock was set by step.
-func (o *owner) onClockStep(e *entry, step time.Duration, now rules.Instant) {
+func (o *owner) onClockStep(e *entry, step time.Duration, old, now rules.Instant) {
 	e.Breaker.ClampOpened(now.Wall)
 	p, back := e.Next, step < 0
 	if forward := step > 0 && !e.Rhythm.OnWall() && !e.Active.IsZero(); forward || e.Active.After(now.Wall) {
@@ -166,6 +166,9 @@ func (o *owner) onClockStep(e *entry, step time.Duration, now rules.Instant) {
 			p.Nominal, p.At = p.Nominal+int64(step), p.At+int64(step)
 			o.enqueue(e, p)
 		}
+	case timed && p.OnWall && !p.Held && step < -rules.SetBackLimit && p.Splaying(old): // it has waited for a part of its splay
+		p.Nominal, p.At = p.Nominal+int64(step), p.At+int64(step)
+		o.enqueue(e, p)
 	case p.Trigger == "" && back, // its life may no longer be over
 		timed && e.queue == &o.elapsed && !p.Splaying(now) && e.Bounded(),
 		timed && e.queue == &o.wall && back && !p.Splaying(now) && (step < -rules.SetBackLimit || e.FiresAgainAfterSetBack(-step) && !p.Held):
