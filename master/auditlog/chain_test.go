@@ -18,6 +18,8 @@ import (
 	"github.com/seed-c01c3da5/zester/master/bucket"
 	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/canon"
 )
 
 // lines returns all that is stored.
@@ -46,6 +48,24 @@ func gaps(all []audit.Line) (found []string) {
 
 func done(action, target, user string) audit.Entry {
 	return audit.Entry{Action: action, Target: target}.Ended(nil, false).By(grants.Caller{User: user})
+}
+
+func TestAPageOfLinesFitsIntoAMessage(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		const entries = 200
+		l := open(t, b)
+		for range entries {
+			l.Write(t.Context(), audit.Entry{Action: "job.dispatch", User: "ann", Args: strings.Repeat(`"<`, 2<<10), Result: audit.Done})
+		}
+		page := list(t, l, audit.Query{Lines: true})
+		data, err := canon.Marshal(page)
+		if err != nil || len(data) > wire.MaxMessage || !page.More {
+			t.Errorf("a page of %d lines takes %d bytes, the bus carries %d, %v", len(page.Lines), len(data), wire.MaxMessage, err)
+		}
+		if all := lines(t, l); len(all) != entries {
+			t.Errorf("%d lines on all pages", len(all))
+		}
+	})
 }
 
 func TestEntriesOfSeveralMastersAreOneChain(t *testing.T) {

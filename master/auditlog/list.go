@@ -19,7 +19,7 @@ const (
 	lookAt      = 2000 // entries that are read for one page
 	readAtOnce  = 256
 	readWait    = 5 * time.Second
-	linesBytes  = 1 << 20 // of a page of lines
+	linesBytes  = 900 << 10 // of a page of lines: with the entry that exceeds them it fits into a message
 )
 
 func limitOf(q *audit.Query) int {
