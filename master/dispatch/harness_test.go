@@ -34,7 +34,7 @@ type system struct {
 	alice *nats.Conn
 	hook  func(step string) // of masters that are started while it is set
 	lossy bool              // masters that are started drop most of what they receive
-	small bool              // masters that are started have room for 300 bytes of messages that wait
+	room  int64             // bytes of messages that may wait on masters that are started; 0: as many as usual
 	wide  bool              // masters that are started take the bus for a cluster
 	peels map[target.PeelID]*peel
 }
@@ -81,8 +81,8 @@ func (s *system) masterOn(nc *nats.Conn, name string, change ...func(*dispatch.O
 	if s.lossy {
 		d.Overrun()
 	}
-	if s.small {
-		d.LimitPending(300)
+	if s.room > 0 {
+		d.LimitPending(s.room)
 	}
 	if s.wide {
 		d.InCluster()

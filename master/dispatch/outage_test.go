@@ -180,7 +180,7 @@ func TestReturnsThatAMasterHadNoRoomForCount(t *testing.T) {
 // Returns that wait to be counted take a bounded number of bytes. Those beyond are dropped, and read from the bucket.
 func TestLargeReturnsThatWaitAreBounded(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
-		s.small = true
+		s.room = 300
 		s.master("m1")
 		s.peel("a", func(p *peel, r wire.Request) {
 			p.ack(r)
@@ -195,6 +195,23 @@ func TestLargeReturnsThatWaitAreBounded(t *testing.T) {
 		time.Sleep(6 * time.Second)
 		if j := s.record(spec.JID); j.Status != job.Complete || j.ReturnCount != 1 {
 			t.Errorf("%s with %d returns", j.Status, j.ReturnCount)
+		}
+	})
+}
+
+// What was counted makes room for what comes later.
+func TestReturnsThatWereCountedLeaveRoomForOthers(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		s.room = 2000
+		s.master("m1")
+		s.peel("a", func(p *peel, r wire.Request) { p.result(r, wire.Result{Success: true}) })
+		for i := range 10 {
+			spec := ask(func(j *job.Spec) { j.Timeout = time.Hour }, "a")
+			s.dispatch(spec)
+			time.Sleep(time.Second)
+			if j := s.record(spec.JID); j.Status != job.Complete {
+				t.Fatalf("job %d is %s", i, j.Status)
+			}
 		}
 	})
 }
