@@ -153,10 +153,15 @@ func TestAMaskOfTheSecretsOfAMaskIsTheSame(t *testing.T) {
 }
 
 func TestANumberIsMaskedInEachFormThatPrintsIt(t *testing.T) {
-	m := mask.OfArgs(map[string]any{"n": "<n>"}, map[string]any{"n": 31415926.5})
-	for _, text := range []string{"31415926.5", "3.14159265e+07"} {
-		if got := m.Text("pin " + text + "!"); got != "pin <n>!" {
-			t.Errorf("%s is printed as %q", text, got)
+	for number, texts := range map[float64][]string{
+		31415926.5: {"31415926.5", "3.14159265e+07"},
+		31415.5:    {"31415.5", "3.14155e+04"},
+	} {
+		m := mask.OfArgs(map[string]any{"n": "<n>"}, map[string]any{"n": number})
+		for _, text := range texts {
+			if got := m.Text("pin " + text + "!"); got != "pin <n>!" {
+				t.Errorf("%s is printed as %q", text, got)
+			}
 		}
 	}
 }
