@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/state/file"
+	"github.com/seed-c01c3da5/zester/peel/state/host"
 	"github.com/seed-c01c3da5/zester/settings/state"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
@@ -365,6 +366,44 @@ func TestACommandThatEndsThePeelRunsTwice(t *testing.T) {
 	}
 }
 
+// systemd signals the command and the peel: the command ends first, and the peel still stores what became of it.
+func TestACommandThatASignalEndsWithTheRunIsCutOff(t *testing.T) {
+	h := newHost(t)
+	const text = "a: {cmd.run: {command: x}}"
+	for range 2 {
+		ctx, cancel := context.WithCancel(t.Context())
+		h.r.o.Exec = func(context.Context, Command) (Ended, error) {
+			cancel()
+			return Ended{Code: -1}, nil
+		}
+		_, err := h.r.Run(ctx, Request{Set: h.set(text)})
+		must(t, err)
+	}
+	if c := h.run(text, false).States[0].Comment; !strings.Contains(c, "was cut off twice") {
+		t.Errorf("the comment is %q", c)
+	}
+}
+
+// A step that fails after systemd read its units leaves nothing to read for the next run.
+func TestThatSystemdReadItsUnitsIsStoredAlsoIfALaterStepFails(t *testing.T) {
+	h := newHost(t)
+	x := newRun(h.r, Request{}, newMemory())
+	x.world.SetUnread("/etc/systemd/system/a.service")
+	must(t, x.storeUnread())
+	failed := errors.New("failed")
+	steps := []host.Step{
+		{Apply: func(context.Context) error { x.world.UnitsRead(); return nil }},
+		{Apply: func(context.Context) error { return failed }},
+	}
+	s := h.set("a: {cmd.run: {command: x}}")[0]
+	if err := x.apply(t.Context(), t.Context(), s, steps, false, &Outcome{}); !errors.Is(err, failed) {
+		t.Fatal(err)
+	}
+	if left, err := h.r.loadUnread(); err != nil || len(left) > 0 {
+		t.Errorf("systemd has to read %v, %v", left, err)
+	}
+}
+
 func TestATimeoutEndsAState(t *testing.T) {
 	h := newHost(t)
 	r := h.run("a: {cmd.run: {command: 'exec sleep 600'}, timeout: 50ms}", false)
@@ -434,6 +473,14 @@ func TestWhatIsStoredOfStatesThatAreGoneIsRemoved(t *testing.T) {
 		if len(r.Owed) != want {
 			t.Errorf("after a run of one state (whole: %v) %v is owed", whole, r.Owed)
 		}
+	}
+	must(t, os.WriteFile(h.dir+"/conf", []byte("by hand"), 0o644))
+	h.run(failing, false)
+	broken := []state.Broken{{Name: "log", Err: errors.New("no such function")}}
+	r, err := h.r.Run(t.Context(), Request{Set: one, Broken: broken, Whole: true})
+	must(t, err)
+	if len(r.Owed) != 1 {
+		t.Errorf("while its state cannot be used %v is owed", r.Owed)
 	}
 }
 
