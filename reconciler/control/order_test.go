@@ -36,6 +36,7 @@ func TestOrders(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	by := &record.Approval{By: "ann", Time: now}
 	waits := record.Record{Commit: one, Done: true, Blocked: &record.Blocked{Commit: two, Hash: plan64}, History: []status.Attempt{{Commit: two, Outcome: status.OutcomeBlocked}}}
+	facts := record.Record{Commit: one, Done: true, Facts: record.Facts{Hash: plan64}}
 	rolls := record.Record{Commit: one, Done: true, Rollout: &record.Rollout{Commit: two}}
 	gate := record.Record{Commit: one, History: []status.Attempt{{Commit: two, Outcome: status.OutcomeProgressing}}, Rollout: &record.Rollout{
 		Commit: two, Waves: []top.Wave{{Name: "canary", Gate: top.GateManual}}, Stage: record.Stage{Phase: record.Passed},
@@ -60,6 +61,11 @@ func TestOrders(t *testing.T) {
 		{"approve another plan", waits, Approve(status.ApproveRequest{Hash: "eeeeeeee"}, "ann"), two, nil, "that waits is now " + plan64},
 		{"approve after the branch moved", waits, Approve(status.ApproveRequest{Hash: plan64}, "ann"), one, nil, "the branch has moved"},
 		{"approve before the branch is read", waits, Approve(status.ApproveRequest{Hash: plan64}, "ann"), "", nil, "not read the branch"},
+		{"approve what facts take", facts, Approve(status.ApproveRequest{Hash: plan64[:8]}, "ann"), two, func(r record.Record) bool {
+			return *r.Facts.Approved == record.Approval{Commit: one, Hash: plan64, By: "ann", Time: now}
+		}, ""},
+		{"approve what facts take with no digits", facts, Approve(status.ApproveRequest{}, "ann"), two, nil, "give 8 digits"},
+		{"approve what facts take with few digits", facts, Approve(status.ApproveRequest{Hash: plan64[:7]}, "ann"), two, nil, "give 8 digits"},
 		{"open a gate", gate, OpenGate(status.ApproveRequest{Wave: "canary", Reason: "fine"}, "ann"), two, func(r record.Record) bool {
 			return r.Rollout.Stage.OpenedBy == "ann" && r.History[0].Approvals[0] == status.Approval{What: "gate canary", By: "ann", Reason: "fine", Time: now}
 		}, ""},
