@@ -255,6 +255,21 @@ func TestARolloutGivesTheNewRevisionToItsMembersOnly(t *testing.T) {
 	})
 }
 
+// A peel has a revision that was rolled back, and a change of its facts waited before: the revision has to go all the same.
+func TestFactsDoNotHoldBackARevisionThatWasRolledBack(t *testing.T) {
+	withWorker(t, worker.Options{}, func(t *testing.T, x *fixture) {
+		bad := record.Record{Commit: x.commit("schedule:\n  a: {module: test.ping, interval: 2h}\n"), Generation: 2}
+		must(t, x.publish(t.Context(), bad, bad).Err)
+		r := record.Record{Commit: x.first, Generation: 2, Served: 1, Skipped: []record.Skipped{{Commit: bad.Commit}}}
+		r.Facts = record.Facts{Hash: "f", Reason: "waits", Peels: record.NewMarks([]record.Mark{record.MarkPeel("web-01")})}
+		out := x.do(decide.DoPrepare, "", r)
+		must(t, out.Err)
+		if p := out.Prepared; len(p.Facts.Keep) > 0 || p.Lacking != 2 {
+			t.Errorf("%d peels keep what was rolled back, %d get the revision in force", len(p.Facts.Keep), p.Lacking)
+		}
+	})
+}
+
 func TestRemoveReportsWhetherThereWereSettings(t *testing.T) {
 	withWorker(t, worker.Options{}, func(t *testing.T, x *fixture) {
 		r := record.Record{Commit: x.first, Generation: 1}
