@@ -162,7 +162,8 @@ func (p *Peel) open() (err error) {
 	}
 	p.registry.Record(groups)
 	p.scheduleReport = schedulereport.New(schedulereport.Options{
-		Peel: p.o.ID, Clock: p.o.Clock, Zone: p.o.Zone, States: func(ctx context.Context) ([]scheduler.EntryState, error) { return p.sched.State(ctx) }, Settings: p.reported, Send: p.sendReport, Log: p.log,
+		Peel: p.o.ID, Clock: p.o.Clock, Zone: p.o.Zone, Settings: p.reported, Send: p.sendReport, Log: p.log,
+		Account: func(ctx context.Context) (scheduler.Account, error) { return p.sched.Account(ctx) },
 	})
 	if p.key, err = openKey(p.path("key")); err == nil {
 		p.files, err = content.New(p.path("contents"), p.reportDue.raise, p.log)

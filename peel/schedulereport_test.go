@@ -10,13 +10,14 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-c01c3da5/zester/master/natsd"
+	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/schedule/entryyaml"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
 // scheduleState is the newest report on the schedule that the bus stores.
-func (b *bench) scheduleState() wire.ScheduleState {
+func (b *bench) scheduleState() *ledger.Report {
 	b.t.Helper()
 	stream, err := b.bus.JetStream(b.t).Stream(b.t.Context(), natsd.StreamScheduleState)
 	if err != nil {
@@ -26,7 +27,7 @@ func (b *bench) scheduleState() wire.ScheduleState {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	r, err := wire.DecodeSchedule(&nats.Msg{Subject: stored.Subject, Data: stored.Data})
+	r, err := ledger.Decode(&nats.Msg{Subject: stored.Subject, Data: stored.Data})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -42,20 +43,38 @@ schedule:
   bad: {module: cmd.run, args: {argv: [/nonexistent]}, cron: "*/10 * * * *"}`)
 		time.Sleep(time.Hour + 12*time.Minute)
 		r := b.scheduleState()
-		if r.Digest != string(digest) || r.Commit == "" || r.Zone != "UTC" || r.Peel != id || time.Since(r.Time) > 11*time.Minute {
+		if r.Digest != string(digest) || r.Commit == "" || r.Zone.Name != "UTC" || r.Peel != id || time.Since(r.Time) > 11*time.Minute {
 			t.Errorf("%+v", r)
 		}
-		if len(r.Entries) != 2 || r.Entries[0].Name != "bad" || r.Entries[1].Name != "good" {
+		if len(r.Entries) != 2 || r.Entries[0].Place != 0 || r.Entries[1].Place != 1 {
 			t.Fatalf("%+v", r.Entries)
 		}
 		bad, good := r.Entries[0], r.Entries[1]
-		if bad.Counts.Ran < 6 || bad.Counts.Failed != bad.Counts.Ran || bad.InRow != bad.Counts.Failed || bad.Error == "" || len(bad.Problems) == 0 {
+		if n := number(&bad, ledger.Failed); n < 6 || bad.InRow != uint64(n) || bad.Error == "" || len(bad.Notes) < 6 || bad.Notes[0].Error == "" {
 			t.Errorf("%+v", bad)
 		}
-		if good.Counts.Ran < 60 || good.Counts.Failed > 0 || len(good.Hours) != 2 || good.Hours[0].Ran != 59 {
+		if n := number(&good, ledger.Ran); n < 60 || number(&good, ledger.Failed) > 0 || len(good.Fires) > 3 || good.Took.Runs != uint64(n) {
 			t.Errorf("%+v", good)
 		}
 	})
+}
+
+// number returns how many fires of an entry have an outcome.
+func number(e *ledger.EntryReport, outcome ledger.Outcome) (n int) {
+	for _, r := range e.Fires {
+		if r.Outcome == outcome {
+			n += r.Count
+		}
+	}
+	return n
+}
+
+// newest returns the newest fire of an entry.
+func newest(e *ledger.EntryReport) (r ledger.Run) {
+	if n := len(e.Fires); n > 0 {
+		r = e.Fires[n-1]
+	}
+	return r
 }
 
 // A reading collects the reports on the schedule that a master hears.
@@ -74,22 +93,22 @@ func (b *bench) readReports() reading {
 }
 
 // expect waits for a report of which ok is true of entry e.
-func (r reading) expect(what string, within time.Duration, ok func(wire.EntryReport) bool) {
+func (r reading) expect(what string, within time.Duration, ok func(*ledger.EntryReport) bool) {
 	r.b.t.Helper()
 	late := time.After(within)
 	var last strings.Builder
 	for {
 		select {
 		case msg := <-r.msgs:
-			report, err := wire.DecodeSchedule(msg)
+			report, err := ledger.Decode(msg)
 			if err != nil {
 				r.b.t.Fatal(err)
 			}
-			for _, e := range report.Entries {
-				if e.Name == "e" && ok(e) {
+			if e := report.Entry("e", []string{"e"}); e != nil {
+				if ok(e) {
 					return
 				}
-				fmt.Fprintf(&last, "\n%s: %+v", report.Time.Format(time.TimeOnly), e)
+				fmt.Fprintf(&last, "\n%s: %+v", report.Time.Format(time.TimeOnly), *e)
 			}
 		case <-late:
 			r.b.t.Fatalf("%s was not reported within %v:%s", what, within, last.String())
@@ -117,60 +136,58 @@ func (r reading) heard() int {
 // A change of class is reported within 6 s: the stream's confirmation, and at least 5 s between two reports.
 func TestChangeOfClassIsReportedAtOnce(t *testing.T) {
 	const soon = 6 * time.Second
-	newest := func(e wire.EntryReport) string {
-		if len(e.Problems) == 0 {
-			return ""
-		}
-		return e.Problems[len(e.Problems)-1].Result
-	}
 	for name, c := range map[string]struct {
 		entry string
 		act   func(*bench, reading)
 	}{
 		"first failure and recovery": {`{module: settings.get, args: {key: flag}, cron: "0 * * * *"}`, func(b *bench, r reading) {
 			r.until(date(1, 0))
-			r.expect("the failure", soon, func(e wire.EntryReport) bool { return e.InRow == 1 && e.Error != "" && newest(e) == "failed" })
+			r.expect("the failure", soon, func(e *ledger.EntryReport) bool {
+				return e.InRow == 1 && e.Error != "" && newest(e).Outcome == ledger.Failed
+			})
 			time.Sleep(time.Until(date(1, 50)))
 			b.give(2, "flag: true\nschedule:\n  e: {module: settings.get, args: {key: flag}, cron: \"0 * * * *\"}")
 			r.until(date(2, 0))
-			r.expect("the recovery", soon, func(e wire.EntryReport) bool { return e.InRow == 0 && e.Error == "" && !e.Succeeded.IsZero() })
+			r.expect("the recovery", soon, func(e *ledger.EntryReport) bool { return e.InRow == 0 && e.Error == "" && !e.Succeeded.IsZero() })
 		}},
 		"a pause and its end": {`{module: test.ping, cron: "0 * * * *"}`, func(b *bench, r reading) {
 			time.Sleep(time.Minute)
 			r.heard()
 			b.call("schedule.pause", map[string]any{"entry": "e", "reason": "a move", "for": "30m"})
-			r.expect("the pause", soon, func(e wire.EntryReport) bool {
+			r.expect("the pause", soon, func(e *ledger.EntryReport) bool {
 				return e.State == "paused_manual" && strings.Contains(e.Why, "a move") && e.Next.IsZero() && time.Since(e.Since) < soon
 			})
 			time.Sleep(29*time.Minute + 50*time.Second)
 			r.heard()
-			r.expect("its end", 10*time.Second+soon, func(e wire.EntryReport) bool { return e.State == "active" && e.Next.Equal(date(1, 0)) })
+			r.expect("its end", 10*time.Second+soon, func(e *ledger.EntryReport) bool { return e.State == "active" && e.Next.Equal(date(1, 0)) })
 		}},
 		"failures in a row": {`{module: test.fail, cron: "* * * * *", pause_after_errors: 3}`, func(_ *bench, r reading) {
-			r.expect("the pause", 3*time.Minute+soon, func(e wire.EntryReport) bool { return e.State == "paused_errors" && e.InRow == 3 })
+			r.expect("the pause", 3*time.Minute+soon, func(e *ledger.EntryReport) bool { return e.State == "paused_errors" && e.InRow == 3 })
 		}},
 		"a breaker": {`{module: test.fail, cron: "* * * * *", breaker: {threshold: 3, reset_after: 1h}}`, func(_ *bench, r reading) {
-			r.expect("the breaker", 3*time.Minute+soon, func(e wire.EntryReport) bool { return e.Breaker == "open" })
+			r.expect("the breaker", 3*time.Minute+soon, func(e *ledger.EntryReport) bool { return e.Breaker == "open" })
 		}},
 		"a late run": {`{module: test.sleep, args: {duration: 1m}, cron: "0 * * * *", splay: {min: 10m, max: 10m1s}, late_after: 5m}`, func(_ *bench, r reading) {
 			r.until(date(1, 10))
-			r.expect("the late run, which goes on", soon+time.Second, func(e wire.EntryReport) bool { return e.Running == 1 && newest(e) == "late" })
+			r.expect("the late run, which goes on", soon+time.Second, func(e *ledger.EntryReport) bool {
+				return e.Running == 1 && newest(e).Late && newest(e).Why == ledger.Runs
+			})
 		}},
 		"an overrun": {`{module: test.sleep, args: {duration: 3h}, cron: "0 * * * *"}`, func(_ *bench, r reading) {
 			r.until(date(2, 0))
-			r.expect("the overrun, which goes on", soon, func(e wire.EntryReport) bool {
-				return e.Running == 1 && newest(e) == "already_running" && e.Problems[0].Result == "overran"
+			r.expect("the overrun, which goes on", soon, func(e *ledger.EntryReport) bool {
+				return e.Running == 1 && newest(e).Why == ledger.AlreadyRunning && e.Fires[0].Overran && e.Fires[0].Why == ledger.Runs
 			})
 		}},
 		"a timeout": {`{module: test.sleep, args: {duration: 3h}, timeout: 5m, cron: "0 * * * *"}`, func(_ *bench, r reading) {
 			r.until(date(1, 5))
-			r.expect("the timeout", soon, func(e wire.EntryReport) bool {
-				return e.Counts.Overran == 1 && e.Counts.Failed == 1 && newest(e) == "failed"
+			r.expect("the timeout", soon, func(e *ledger.EntryReport) bool {
+				return newest(e).Overran && number(e, ledger.Failed) == 1
 			})
 		}},
 		"a fire that waits too long": {`{module: test.sleep, args: {duration: 5h}, cron: "0 * * * *", if_running: queue, start_deadline: 20m}`, func(_ *bench, r reading) {
 			r.until(date(2, 20))
-			r.expect("the missed fire", time.Minute+soon, func(e wire.EntryReport) bool { return e.Counts.Missed == 1 && newest(e) == "missed" })
+			r.expect("the missed fire", time.Minute+soon, func(e *ledger.EntryReport) bool { return number(e, ledger.Missed) == 1 })
 		}},
 		"a stop": {`{module: test.ping, cron: "0 * * * *"}`, func(b *bench, r reading) {
 			time.Sleep(time.Until(date(1, 30)))
@@ -178,19 +195,15 @@ func TestChangeOfClassIsReportedAtOnce(t *testing.T) {
 			time.Sleep(3 * time.Hour)
 			r.heard()
 			b.start()
-			r.expect("what was missed", 11*time.Second, func(e wire.EntryReport) bool {
-				missed := uint64(0)
-				for _, h := range e.Hours {
-					missed += h.Missed
-				}
-				return e.Counts.Missed == 3 && missed == 3 && e.Counts.Ran == 1 && newest(e) == "missed"
+			r.expect("what was missed", 11*time.Second, func(e *ledger.EntryReport) bool {
+				return number(e, ledger.Missed) == 3 && number(e, ledger.Ran) == 1 && newest(e).Why == ledger.Down
 			})
 		}},
 		"a reload": {`{module: test.ping, cron: "0 * * * *"}`, func(b *bench, r reading) {
 			time.Sleep(time.Minute)
 			r.heard()
 			b.give(2, "schedule:\n  e: {module: test.ping, cron: \"0 5 * * *\", start_deadline: 10m, splay: 1h}")
-			r.expect("the new timing", soon, func(e wire.EntryReport) bool {
+			r.expect("the new timing", soon, func(e *ledger.EntryReport) bool {
 				latest := e.Latest.Sub(date(5, 10))
 				return e.Next.Equal(date(5, 0)) && latest >= 0 && latest < time.Hour && time.Since(e.Since) < soon
 			})
@@ -201,7 +214,7 @@ func TestChangeOfClassIsReportedAtOnce(t *testing.T) {
 				r := b.readReports()
 				b.start()
 				b.give(1, "schedule:\n  e: "+c.entry)
-				r.expect("the entry", 15*time.Second, func(e wire.EntryReport) bool { return e.State == "active" && !e.Local })
+				r.expect("the entry", 15*time.Second, func(e *ledger.EntryReport) bool { return e.State == "active" && e.Name == "" })
 				c.act(b, r)
 			})
 		})
@@ -262,29 +275,20 @@ func TestOutageOfTheBusLosesNoCount(t *testing.T) {
 		b.bus.Start(t)
 		time.Sleep(time.Minute)
 		e := b.scheduleState().Entries[0]
-		hours := map[int64]wire.FireCounts{}
-		for _, h := range e.Hours {
-			hours[h.Hour] = h.FireCounts
+		outcomes := map[time.Time]ledger.Outcome{}
+		for _, r := range e.Fires {
+			for i := range r.Count {
+				outcomes[r.Nominal.Add(time.Duration(i)*r.Step)] = r.Outcome
+			}
 		}
 		for i := range 34 {
-			want := wire.FireCounts{Ran: 1}
+			want := ledger.Ran
 			if i >= 12 && i < 22 {
-				want = wire.FireCounts{Missed: 1}
+				want = ledger.Missed
 			}
-			if at := date(i, 0); hours[at.Unix()/3600] != want {
-				t.Errorf("hour %d: %+v, want %+v", i, hours[at.Unix()/3600], want)
+			if at := date(i, 30); outcomes[at] != want {
+				t.Errorf("hour %d: %s, want %s", i, outcomes[at], want)
 			}
-		}
-	})
-}
-
-func TestReportsDoNotRepeatHoursThatTheStreamConfirmedLongAgo(t *testing.T) {
-	run(t, func(b *bench) {
-		b.start()
-		b.give(1, "schedule:\n  e: {module: test.ping, cron: \"30 * * * *\"}")
-		time.Sleep(30 * time.Hour)
-		if n := len(b.scheduleState().Entries[0].Hours); n < 12 || n > 13 {
-			t.Errorf("the report has %d hours", n)
 		}
 	})
 }
@@ -296,13 +300,13 @@ func TestReportThatIsLostIsSentAgain(t *testing.T) {
 		r := b.readReports()
 		b.start()
 		b.give(1, "schedule:\n  e: {module: test.fail, cron: \"0 * * * *\"}")
-		r.expect("the entry", 15*time.Second, func(e wire.EntryReport) bool { return e.Name == "e" })
+		r.expect("the entry", 15*time.Second, func(e *ledger.EntryReport) bool { return e.State == "active" })
 		time.Sleep(time.Until(date(1, 0).Add(-time.Second)))
 		network.lost.Store(true)
 		time.Sleep(20 * time.Second)
 		r.heard()
 		network.lost.Store(false)
-		r.expect("the failure", time.Minute, func(e wire.EntryReport) bool { return e.InRow == 1 })
+		r.expect("the failure", time.Minute, func(e *ledger.EntryReport) bool { return e.InRow == 1 })
 	})
 }
 
@@ -315,7 +319,7 @@ func TestEntriesOfTheConfigurationAreReportedAsLocal(t *testing.T) {
 		b.static = set
 		r := b.readReports()
 		b.start()
-		r.expect("the entry", 15*time.Second, func(e wire.EntryReport) bool { return e.Local && e.Next.Equal(date(1, 0)) })
+		r.expect("the entry", 15*time.Second, func(e *ledger.EntryReport) bool { return e.Name == "e" && e.Next.Equal(date(1, 0)) })
 		if s := b.scheduleState(); s.Digest != "" || s.Version == "" {
 			t.Errorf("%+v", s)
 		}

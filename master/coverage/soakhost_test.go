@@ -160,7 +160,7 @@ func (h *soakHost) start() {
 	}
 	p.report = schedulereport.New(schedulereport.Options{
 		Peel: h.id, Clock: clock, Zone: h.zone, Log: slog.New(slog.DiscardHandler), Random: h.draw(p, h.jitter),
-		States:   func(ctx context.Context) ([]scheduler.EntryState, error) { return p.sched.State(ctx) },
+		Account:  func(ctx context.Context) (scheduler.Account, error) { return p.sched.Account(ctx) },
 		Settings: h.inForce,
 		Send:     func(ctx context.Context, subject string, data []byte) bool { return h.send(ctx, p, subject, data) },
 	})

@@ -274,11 +274,12 @@ type Account struct {
 	Marks   ledger.Marks
 	Entries []EntryState // as of [Scheduler.State]
 	Removed []EntryState // entries that were removed in the last 48 hours, sorted by name
+	Memory  time.Time    // since when the disk has refused the lists; zero: it has not
 }
 
 // Account returns the account of the schedule, its lists included. Its errors are those of [Scheduler.State].
 func (s *Scheduler) Account(ctx context.Context) (a Account, err error) {
-	err = s.do(ctx, func(o *owner) { a = Account{slices.Clone(o.marks), o.state(), o.removed()} })
+	err = s.do(ctx, func(o *owner) { a = Account{slices.Clone(o.marks), o.state(), o.removed(), o.Memory} })
 	if err != nil {
 		return a, fmt.Errorf("cannot list the schedule: %w", err)
 	}

@@ -18,8 +18,8 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 )
 
-// decodeLists reads a report as masters do.
-func decodeLists(t testing.TB, data []byte) *ledger.Report {
+// decode reads a report as masters do.
+func decode(t testing.TB, data []byte) *ledger.Report {
 	t.Helper()
 	r, err := ledger.Decode(&nats.Msg{Subject: wire.ScheduleStateOf("web-01"), Data: data})
 	if err != nil {
@@ -53,19 +53,19 @@ func lists(name string, step time.Duration, n int, r *rand.Rand) scheduler.Entry
 func TestReportHasTheListsOfTheDocumentAndOfTheHost(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	zone := time.FixedZone("Local", 3600)
-	report := Lists{
-		Peel: "web-01", Zone: zone, Started: now, Settings: Settings{Digest: "d", Schedule: schedule.Set{"b": nil, "a": nil, "gone": nil}},
+	report := Source{
+		Peel: "web-01", ZoneName: "Local", Zone: zone, Started: now, Settings: Settings{Digest: "d", Schedule: schedule.Set{"b": nil, "a": nil, "gone": nil}},
 		Account: scheduler.Account{
 			Marks:   ledger.Marks{}.Add(ledger.Mark{Kind: ledger.Starts, At: now.Add(-time.Hour)}),
 			Entries: []scheduler.EntryState{lists("b", time.Hour, 2, r), lists("local", 5*time.Minute, 1000, r)},
 			Removed: []scheduler.EntryState{{Name: "old", State: rules.StateRemoved}},
 		},
 	}.Report(now)
-	data, err := EncodeLists(report)
+	data, err := Encode(report)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := decodeLists(t, data)
+	got := decode(t, data)
 	if len(got.Entries) != 3 || got.Entries[0].Place != 1 || got.Entries[0].Name != "" || got.Entries[1].Name != "local" || got.Entries[2].State != "removed" {
 		t.Fatalf("%+v", got.Entries)
 	}
@@ -91,7 +91,7 @@ func TestTheZoneOfAHostWithoutANameHasItsChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := time.Date(2026, 3, 28, 12, 0, 0, 0, time.UTC)
-	if z := zoneAt(berlin, at); z.Name != "Europe/Berlin" || z.Changes != nil {
+	if z := zoneAt("Europe/Berlin", berlin, at); z.Name != "Europe/Berlin" || z.Changes != nil {
 		t.Errorf("%+v", z)
 	}
 	data, err := berlinData()
@@ -102,7 +102,7 @@ func TestTheZoneOfAHostWithoutANameHasItsChanges(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	z := zoneAt(unnamed, at)
+	z := zoneAt("Local", unnamed, at)
 	if len(z.Changes) != 1 || z.Offset != 3600 || z.Changes[0].Before != 3600 || z.Changes[0].After != 7200 ||
 		!z.Changes[0].At.Equal(time.Date(2026, 3, 29, 1, 0, 0, 0, time.UTC)) {
 		t.Errorf("%+v", z)
@@ -118,12 +118,12 @@ func TestALargeReportIsCutAndSaysSo(t *testing.T) {
 			step := []time.Duration{5 * time.Minute, 5 * time.Minute, 5 * time.Minute, time.Hour, time.Hour, time.Hour, 24 * time.Hour}[i%7]
 			account.Entries = append(account.Entries, lists(fmt.Sprintf("entry-%04d", i), step, failing, r))
 		}
-		report := Lists{Peel: "web-01", Zone: time.UTC, Account: account}.Report(now)
-		data, err := EncodeLists(report)
+		report := Source{Peel: "web-01", ZoneName: "UTC", Zone: time.UTC, Account: account}.Report(now)
+		data, err := Encode(report)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return decodeLists(t, data), data
+		return decode(t, data), data
 	}
 	if _, data := of(20, 100); len(data) > 12<<10 {
 		t.Errorf("a report of 20 entries has %d bytes", len(data))

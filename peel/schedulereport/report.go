@@ -7,60 +7,92 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
-	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
 	"github.com/seed-c01c3da5/zester/peel/wire"
-	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 // A Source is what a report is made from.
 type Source struct {
-	Peel      target.PeelID
-	Zone      string
-	Started   time.Time // of the process
-	Settings  Settings
-	States    []scheduler.EntryState // sorted by name
-	Confirmed time.Time              // when the last report was made that the stream confirmed; zero: unknown
+	Peel     target.PeelID
+	ZoneName string         // see [ZoneName]
+	Zone     *time.Location // of entries that name none
+	Started  time.Time      // of the process
+	Settings Settings
+	Account  scheduler.Account
 }
 
-const (
-	repeatedHours = 12  // that every report has
-	leastHours    = 3   // that a report keeps if it is too large
-	maxText       = 256 // bytes of a reason or the head of an error
-)
-
-// Build returns the report on a schedule at a time.
-func Build(s Source, now time.Time) wire.ScheduleState {
-	r := wire.ScheduleState{
-		Peel: s.Peel, Commit: s.Settings.Commit, Digest: s.Settings.Digest, Version: s.Settings.Version, Zone: s.Zone,
-		Time: now.UTC(), Started: s.Started.UTC(), Entries: make([]wire.EntryReport, 0, len(s.States)), V: wire.Version,
+// Report returns the report at a time.
+func (s Source) Report(now time.Time) *ledger.Report {
+	r := &ledger.Report{
+		Peel: s.Peel, Commit: s.Settings.Commit, Digest: s.Settings.Digest, Version: s.Settings.Version,
+		Zone: zoneAt(s.ZoneName, s.Zone, now), Time: utc(now), Started: utc(s.Started), Marks: marks(s.Account.Marks),
+		Memory: utc(s.Account.Memory),
 	}
-	first := hourOf(now) - repeatedHours
-	if confirmed := hourOf(s.Confirmed); confirmed < first {
-		first = max(confirmed, hourOf(now)-wire.MaxScheduleHours+1)
-	}
-	r.From = first
-	for i := range s.States {
-		e := entryReport(&s.States[i], first, hourOf(now))
-		e.Local = s.Settings.Schedule[e.Name] == nil
-		r.Entries = append(r.Entries, e)
+	places := placesIn(s.Settings.Schedule)
+	for _, states := range [][]scheduler.EntryState{s.Account.Entries, s.Account.Removed} {
+		for i := range states {
+			e := listReport(&states[i])
+			if place, ok := places[states[i].Name]; ok {
+				e.Place = place
+			} else {
+				e.Name = states[i].Name
+			}
+			r.Entries = append(r.Entries, e)
+		}
 	}
 	return r
 }
 
-func hourOf(at time.Time) int64 { return at.Unix() / 3600 }
+// placesIn returns the place of each name among the sorted names of a document.
+func placesIn(set schedule.Set) map[string]int {
+	places := make(map[string]int, len(set))
+	for i, name := range slices.Sorted(maps.Keys(set)) {
+		places[name] = i
+	}
+	return places
+}
 
-func entryReport(s *scheduler.EntryState, first, last int64) wire.EntryReport {
-	e := wire.EntryReport{
-		Name: s.Name, State: string(s.State), Why: cut(s.Why), Since: utc(s.Since),
-		Next: utc(s.NextNominal), Latest: utc(s.Latest),
-		RunTimes: wire.RunTimes{
-			Nominal: utc(s.Nominal), Fired: utc(s.Fired), Started: utc(s.Started), Ended: utc(s.Ended), Succeeded: utc(s.Succeeded),
+// zoneAt describes a zone. Of one without a name it says how far it is ahead of UTC from 48 hours before now to 48 hours after.
+func zoneAt(name string, zone *time.Location, now time.Time) ledger.Zone {
+	if name != time.Local.String() {
+		return ledger.Zone{Name: name}
+	}
+	var z ledger.Zone
+	_, z.Offset = now.In(zone).Zone()
+	for at := now.Add(-ledger.Kept); ; {
+		_, next := at.In(zone).ZoneBounds()
+		if next.IsZero() || next.After(now.Add(ledger.Kept)) {
+			return z
+		}
+		_, before := at.In(zone).Zone()
+		_, after := next.Zone()
+		z.Changes = append(z.Changes, ledger.ZoneChange{At: utc(next), Before: before, After: after})
+		at = next
+	}
+}
+
+func marks(list []ledger.Mark) []ledger.Mark {
+	list = slices.Clone(list)
+	for i := range list {
+		m := &list[i]
+		m.At, m.Old, m.By = utc(m.At), utc(m.Old), cut(m.By)
+	}
+	return list
+}
+
+func listReport(s *scheduler.EntryState) ledger.EntryReport {
+	e := ledger.EntryReport{
+		State: string(s.State), Why: cut(s.Why), Since: utc(s.Since), Timing: ledger.TimingOf(s.TimingHash),
+		Next: utc(s.NextNominal), NextClass: s.NextClass, Latest: utc(s.Latest), Left: s.Left,
+		From: utc(s.List.From), Marks: marks(s.List.Marks), Runs: ledger.AppendRuns(nil, s.List.Runs()), Notes: notes(s.Last),
+		RunState: ledger.RunState{
+			Running: s.Running, InRow: s.FailuresInRow, Started: utc(s.Started), Ended: utc(s.Ended), Succeeded: utc(s.Succeeded),
+			Error: cut(s.Error), Took: s.Took,
 		},
-		Error: cut(s.Error), Running: s.Running, InRow: s.FailuresInRow,
-		Counts: s.Tally.Total, Skips: s.Tally.Skips, Hours: hours(s, first, last), Problems: slices.Clone(s.Tally.Fires),
 	}
 	if s.BreakerState != history.BreakerClosed {
 		e.Breaker = string(s.BreakerState)
@@ -70,33 +102,106 @@ func entryReport(s *scheduler.EntryState, first, last int64) wire.EntryReport {
 			e.Job = wire.JID(run.Job)
 		}
 	}
-	e.Median, e.P95 = s.Tally.Durations()
-	for i := range e.Problems {
-		f := &e.Problems[i]
-		f.Nominal, f.Started, f.Error = utc(f.Nominal), utc(f.Started), cut(f.Error)
-	}
 	return e
 }
 
-// hours returns the counts of each hour from first on, with the fires that are pending. A fire that has been pending for longer
-// than the scheduler remembers counts in none, like one whose hour lies ahead because the clock was set back.
-func hours(s *scheduler.EntryState, first, last int64) []wire.ScheduleHour {
-	byHour := map[int64]wire.ScheduleHour{}
-	for _, h := range s.Tally.Hours {
-		if h.Hour >= first && h.Hour <= last {
-			byHour[h.Hour] = h
+// notes returns notes of the newest runs, of those that did not go well first. They are ordered by their start.
+func notes(runs []history.RunRecord) (list []ledger.Note) {
+	isWell := func(r history.RunRecord) bool { return r.Success && !r.Late && !r.Overran }
+	newest := slices.Clone(runs)
+	slices.Reverse(newest)
+	slices.SortStableFunc(newest, func(a, b history.RunRecord) int {
+		switch {
+		case isWell(a) == isWell(b):
+			return 0
+		case isWell(a):
+			return 1
+		}
+		return -1
+	})
+	for _, r := range newest[:min(len(newest), ledger.MaxNotes)] {
+		n := ledger.Note{
+			Era: r.Era, Class: r.Trigger.Class(), Nominal: r.Listed, Outcome: ledger.Failed, Started: utc(r.Started),
+			Job: wire.JID(r.Job), Commit: r.Commit, Error: cut(r.Error), Stopped: r.Stopped, By: cut(r.By),
+		}
+		switch {
+		case r.Interrupted:
+			n.Outcome = ledger.Interrupted
+		case r.Success:
+			n.Outcome = ledger.Ran
+		}
+		if !r.Interrupted {
+			n.Took = r.Ended.Sub(r.Started)
+		}
+		list = append(list, n)
+	}
+	slices.SortStableFunc(list, func(a, b ledger.Note) int { return a.Started.Compare(b.Started) })
+	return list
+}
+
+// Encode encodes a report within [ledger.MaxReport]. If it is larger, the notes of entries that are well go, then the older half of
+// the longest lists, as often as needed, and last all notes. What an entry has left is complete from the time that it says.
+func Encode(r *ledger.Report) ([]byte, error) {
+	data, err := ledger.Encode(r)
+	for try := 0; err == nil && len(data) > ledger.MaxReport && try < maxShortened; try++ {
+		for i := range r.Entries {
+			if e := &r.Entries[i]; e.InRow == 0 || try > 0 && try == maxShortened-1 {
+				e.Notes = nil
+			}
+		}
+		if try > 0 {
+			err = shorten(r, len(data)-ledger.MaxReport)
+		}
+		if err == nil {
+			data, err = ledger.Encode(r)
 		}
 	}
-	for _, at := range s.Pending {
-		if n := hourOf(at); n > last-wire.MaxScheduleHours && n <= last {
-			h := byHour[n]
-			h.Hour = n
-			h.Pending++
-			byHour[n] = h
+	return data, err
+}
+
+// maxShortened bounds how often a report is encoded.
+const maxShortened = 12
+
+// shorten drops the older half of the longest lists, until they have that many bytes less.
+func shorten(r *ledger.Report, bytes int) error {
+	order := make([]int, len(r.Entries))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(len(r.Entries[b].Runs), len(r.Entries[a].Runs)) })
+	for _, i := range order {
+		e := &r.Entries[i]
+		if bytes <= 0 {
+			return nil
+		}
+		runs, err := ledger.ParseRuns(e.Runs)
+		if err != nil {
+			return err
+		}
+		from, before := e.From.Add(r.Time.Sub(e.From)/2).Truncate(time.Second), len(e.Runs)
+		e.From, e.Runs = from, ledger.AppendRuns(nil, since(runs, from))
+		bytes -= before - len(e.Runs)
+	}
+	return nil
+}
+
+// since returns the fires from a time on, and those that are pending. Of an hour that is kept as a number it drops all if a part is before.
+func since(runs []ledger.Run, from time.Time) (list []ledger.Run) {
+	for _, r := range runs {
+		switch {
+		case r.Outcome == ledger.Pending || !r.Nominal.Before(from):
+			list = append(list, r)
+		case !r.Hour && !r.Last().Before(from):
+			for r.Nominal.Before(from) {
+				r.Nominal, r.Count = r.Nominal.Add(r.Step), r.Count-1
+			}
+			if r.Count == 1 {
+				r.Step = 0
+			}
+			list = append(list, r)
 		}
 	}
-	list := slices.SortedFunc(maps.Values(byHour), func(a, b wire.ScheduleHour) int { return cmp.Compare(a.Hour, b.Hour) })
-	return list[max(0, len(list)-wire.MaxScheduleHours):]
+	return list
 }
 
 // utc cuts a time to milliseconds of UTC.
@@ -108,51 +213,4 @@ func utc(at time.Time) time.Time {
 }
 
 // cut shortens a text to its first 256 bytes of valid UTF-8.
-func cut(text string) string { return strings.ToValidUTF8(text[:min(len(text), maxText)], "") }
-
-// Encode encodes a report within [wire.MaxScheduleSize]. One that is larger says less about the past: entries keep half of the
-// newest hours, as often as needed, but three at least. Then entries that are well are left out, and last the others, and counted
-// in More.
-func Encode(r wire.ScheduleState) ([]byte, error) {
-	data, err := canon.Marshal(r)
-	last := hourOf(r.Time)
-	for hours := min(last-r.From+1, wire.MaxScheduleHours); err == nil && len(data) > wire.MaxScheduleSize && hours > leastHours; {
-		hours = max((hours+1)/2, leastHours)
-		r.From = last - hours + 1
-		for i := range r.Entries {
-			e := &r.Entries[i]
-			e.Hours = slices.DeleteFunc(e.Hours, func(h wire.ScheduleHour) bool { return h.Hour < r.From })
-		}
-		data, err = canon.Marshal(r)
-	}
-	if err != nil || len(data) <= wire.MaxScheduleSize {
-		return data, err
-	}
-	size := 0
-	sizes := make(map[string]int, len(r.Entries))
-	for i := range r.Entries {
-		one, err := canon.Marshal(&r.Entries[i])
-		if err != nil {
-			return nil, err
-		}
-		sizes[r.Entries[i].Name] = len(one)
-		size += len(one)
-	}
-	const room = wire.MaxScheduleSize - 4<<10 // for the other fields
-	for _, well := range []bool{true, false} {
-		r.Entries = slices.DeleteFunc(r.Entries, func(e wire.EntryReport) bool {
-			if size <= room || isWell(&e) != well {
-				return false
-			}
-			size -= sizes[e.Name]
-			r.More++
-			return true
-		})
-	}
-	return canon.Marshal(r)
-}
-
-// isWell reports whether an entry is active and its newest fire ran without a problem.
-func isWell(e *wire.EntryReport) bool {
-	return (e.State == string(rules.StateActive) || e.State == string(rules.StateDisabled)) && e.Breaker == "" && e.InRow == 0 && len(e.Problems) == 0
-}
+func cut(text string) string { return strings.ToValidUTF8(text[:min(len(text), ledger.MaxText)], "") }

@@ -1,15 +1,11 @@
 // Package schedulereport tells masters what happens to the fires of a peel's schedule.
 //
 // Make a [Reporter] with [New], call [Reporter.Run] with the connection, and [Reporter.Changed] when an entry changes its class or
-// the settings change. [Build] makes a report, and [Encode] makes it fit into a message.
+// the settings change. [Source.Report] makes a report, and [Encode] makes it fit into a message.
 //
 // A report is sent within 10 s after each connect, within 5 s after a change, and else every 10 minutes ± 10 %; there are at
-// least 5 s between two. One that the stream does not confirm is made anew and sent again. Each has the hours since the last one
-// that was confirmed, so a lost report loses nothing.
-//
-// # Known gap
-//
-// A process does not know what the stream confirmed to the last one: its first report has all hours that the scheduler remembers.
+// least 5 s between two. One that the stream does not confirm is made anew and sent again. Each has all fires of 48 hours, so a lost
+// report loses nothing.
 package schedulereport
 
 import (
@@ -31,8 +27,8 @@ import (
 type Options struct {
 	Peel     target.PeelID
 	Clock    func() rules.Instant
-	Zone     *time.Location // of entries that name none
-	States   func(context.Context) ([]scheduler.EntryState, error)
+	Zone     *time.Location                                   // of entries that name none
+	Account  func(context.Context) (scheduler.Account, error) // see [scheduler.Scheduler.Account]
 	Settings func() Settings
 	// Send sends a report. It returns false if the report has to be sent again.
 	Send func(ctx context.Context, subject string, data []byte) bool
@@ -80,7 +76,6 @@ func (r *Reporter) Run(ctx context.Context, nc *nats.Conn) {
 	a := agenda{at: time.Now().Add(r.o.Random(afterConnect))}
 	timer := time.NewTimer(time.Until(a.at))
 	defer timer.Stop()
-	var confirmed time.Time // when the last report was made that the stream confirmed
 	for {
 		select {
 		case <-ctx.Done():
@@ -90,27 +85,23 @@ func (r *Reporter) Run(ctx context.Context, nc *nats.Conn) {
 		case <-r.changed:
 			a.want(time.Now().Add(settles))
 		case <-timer.C:
-			made, shown := time.Now(), r.o.Clock().Wall
-			stored := nc.IsConnected() && r.send(ctx, confirmed)
-			if stored {
-				confirmed = shown
-			}
-			a.tried(made, stored, r.o.Random)
+			made := time.Now()
+			a.tried(made, nc.IsConnected() && r.send(ctx), r.o.Random)
 		}
 		timer.Reset(time.Until(a.at))
 	}
 }
 
 // send makes and sends a report, and reports whether the stream has confirmed it.
-func (r *Reporter) send(ctx context.Context, confirmed time.Time) bool {
-	states, err := r.o.States(ctx)
+func (r *Reporter) send(ctx context.Context) bool {
+	account, err := r.o.Account(ctx)
 	if err != nil {
 		return false // the peel is shutting down
 	}
-	report := Build(Source{
-		Peel: r.o.Peel, Zone: r.zone, Started: r.started, Settings: r.o.Settings(), States: states, Confirmed: confirmed,
-	}, r.o.Clock().Wall)
-	data, err := Encode(report)
+	source := Source{
+		Peel: r.o.Peel, ZoneName: r.zone, Zone: r.o.Zone, Started: r.started, Settings: r.o.Settings(), Account: account,
+	}
+	data, err := Encode(source.Report(r.o.Clock().Wall))
 	if err != nil {
 		r.o.Log.Error("report on the schedule not sent", "err", err)
 		return true
