@@ -13,8 +13,8 @@ import (
 	"github.com/seed-c01c3da5/zester/master/coverage/why"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/natsd"
+	fires "github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/wire"
-	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -32,10 +32,13 @@ func sources(w *why.Answer) (names []string) {
 	return names
 }
 
-// told publishes a report of a peel on its schedule.
-func (s *site) told(id target.PeelID, entries ...wire.EntryReport) {
+// told publishes a report of a peel with entries of peel.yaml.
+func (s *site) told(id target.PeelID, entries ...fires.EntryReport) {
 	s.t.Helper()
-	data, err := canon.Marshal(wire.ScheduleState{Peel: id, Version: "1.4.0", Zone: "UTC", Time: time.Now(), Started: time.Now().Add(-time.Hour), Entries: entries, V: wire.Version})
+	began := time.Now().Add(-time.Hour)
+	r := fires.Report{Peel: id, Version: "1.4.0", Zone: fires.Zone{Name: "UTC"}, Time: time.Now(), Started: began, Entries: entries}
+	r.Marks = r.Marks.Add(fires.Mark{Kind: fires.Starts, At: began})
+	data, err := fires.Encode(&r)
 	if err == nil {
 		_, err = s.bus.Conn(s.t, grants.RolePeel, id.Wire()).Request(wire.ScheduleStateOf(id.Wire()), data, time.Second)
 	}
@@ -101,10 +104,8 @@ func TestWhyReadsTheNewestReportAndNamesASourceThatItCannotRead(t *testing.T) {
 		s.peels("web-01")
 		time.Sleep(3 * time.Hour)
 		due := time.Now().Add(-30 * time.Minute)
-		missed := wire.EntryReport{
-			Name: "other", Local: true, State: "active", Since: due.Add(-24 * time.Hour), RunTimes: wire.RunTimes{Nominal: due},
-			Problems: []wire.FireReport{{Nominal: due, Result: "missed"}},
-		}
+		run := fires.Run{Fire: fires.Fire{Era: 1, Nominal: due, Outcome: fires.Missed, Why: fires.DeadlineExceeded}, Count: 1}
+		missed := fires.EntryReport{Name: "other", State: "active", Since: due.Add(-24 * time.Hour), Runs: fires.AppendRuns(nil, []fires.Run{run})}
 		s.told("web-01", missed)
 		bob := s.people("bob")
 		ask := func() *why.Answer {

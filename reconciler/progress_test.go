@@ -81,7 +81,7 @@ func TestARemovedPeelLeavesNothing(t *testing.T) {
 		if why := b.ask("remove", status.RemoveRequest{Peel: "web-99"}, new(status.Sync)); !strings.Contains(why, "no such peel") {
 			t.Errorf("unknown: %q", why)
 		}
-		b.say("web-02", wire.ScheduleStateOf("web-02"), wire.ScheduleState{Peel: "web-02", Time: time.Now(), V: wire.Version})
+		b.say("web-02", wire.ScheduleStateOf("web-02"), "a report")
 		b.alter(away, "web-02")
 		b.after(2 * time.Minute)
 		if out := b.told("remove", status.RemoveRequest{Peel: "web-02"}); out.Counts != (status.Counts{Peels: 1, Applied: 1}) {

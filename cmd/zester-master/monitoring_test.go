@@ -19,7 +19,9 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel/dial"
+	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -299,16 +301,34 @@ func reportSkips(t *testing.T, s *site, w web) {
 		}
 	}
 
+	stored, err := nc.Request(wire.SettingsGet("db-01"), nil, patience)
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := settings.Decode(stored.Data, "db-01")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names, err := doc.Entries()
+	if err != nil {
+		t.Fatal(err)
+	}
 	now := time.Now()
-	counts := wire.FireCounts{Skipped: 1}
-	skips := map[string]uint64{"in_blackout": 1}
-	send(wire.ScheduleStateOf("db-01"), wire.ScheduleState{
-		Peel: "db-01", Zone: "UTC", Time: now, Started: now.Add(-time.Hour), V: wire.Version,
-		Entries: []wire.EntryReport{{
-			Name: "backup", State: "active", Since: now.Add(-time.Hour), Next: now.Add(time.Hour), Latest: now.Add(time.Hour), Counts: counts, Skips: skips,
-			Hours: []wire.ScheduleHour{{Hour: now.Unix() / 3600, FireCounts: counts, Skips: skips}},
+	run := ledger.Run{Fire: ledger.Fire{Nominal: ledger.At(now), Outcome: ledger.Skipped, Why: ledger.InBlackout}, Count: 1}
+	r := ledger.Report{
+		Peel: "db-01", Zone: ledger.Zone{Name: "UTC"}, Digest: string(doc.Digest), Time: now, Started: now.Add(-time.Hour),
+		Entries: []ledger.EntryReport{{
+			Place: slices.Index(names, "backup"), State: "active", Since: now.Add(-time.Hour), From: now.Add(-time.Hour),
+			Next: now.Add(time.Hour), Latest: now.Add(time.Hour), Runs: ledger.AppendRuns(nil, []ledger.Run{run}),
 		}},
-	})
+	}
+	data, err := ledger.Encode(&r)
+	if err == nil {
+		_, err = nc.Request(wire.ScheduleStateOf("db-01"), data, patience)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // TestTheMonitoringExamplesNameWhatAMasterShows holds every metric, label and value in the rules, their tests and the dashboard to what

@@ -12,10 +12,11 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/coverage/history"
-	"github.com/seed-c01c3da5/zester/master/coverage/judge"
+	"github.com/seed-c01c3da5/zester/master/coverage/join"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
 	"github.com/seed-c01c3da5/zester/master/follow"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
+	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
@@ -63,7 +64,7 @@ func TestZonesThatPeelsNameAreBounded(t *testing.T) {
 func TestPlansOfAnEntryAreBounded(t *testing.T) {
 	d := newDocuments(&zones{byName: map[string]*time.Location{}})
 	e := schedule.New("backup")
-	s := &spec{entry: e, plans: map[string]*judge.Plan{}}
+	s := &spec{entry: e, plans: map[string]*join.Plan{}}
 	for i := range maxPlans {
 		s.plans[fmt.Sprintf("Nowhere/Town%d", i)] = nil
 	}
@@ -75,32 +76,28 @@ func TestPlansOfAnEntryAreBounded(t *testing.T) {
 	}
 }
 
-// Peels report durations. A sum that would overflow stays at the highest number.
+// Peels report durations. A sum that would overflow stays at the highest number, and a peel that counts anew takes nothing away.
 func TestASumOfDurationsDoesNotOverflow(t *testing.T) {
-	for _, c := range []struct {
-		n    uint64
-		took time.Duration
-		want time.Duration
-	}{
-		{3, time.Second, 3 * time.Second},
-		{2, -time.Second, 0},
-		{1, math.MaxInt64, math.MaxInt64},
-		{1 << 32, time.Hour, math.MaxInt64}, // more than 64 bits
-		{1 << 16, 1 << 47, math.MaxInt64},   // 63 bits
-	} {
-		all := total{durations: make([]uint64, len(verdict.DurationBounds))}
-		all.addDuration(c.n, c.took)
-		if all.sum != c.want || all.runs != c.n {
-			t.Errorf("%d runs of %s: sum %d, want %d, of %d", c.n, c.took, all.sum, c.want, all.runs)
-		}
-		if all.addDuration(2, time.Hour); all.sum < c.want {
-			t.Errorf("after %d runs of %s the sum falls to %s", c.n, c.took, all.sum)
-		}
+	all := total{durations: make([]uint64, len(verdict.DurationBounds))}
+	one := func(runs uint64, sum time.Duration) took {
+		return tookOf(&ledger.EntryReport{RunState: ledger.RunState{Took: ledger.Took{UpTo: []uint64{0, runs, runs, runs, runs, runs, runs, runs, runs}, Runs: runs, Sum: sum}}})
+	}
+	all.ran(one(3, 3*time.Second), one(1, time.Second))
+	if all.runs != 2 || all.sum != 2*time.Second || all.durations[0] != 0 || all.durations[1] != 2 {
+		t.Errorf("%+v", all)
+	}
+	all.ran(one(1, time.Second), one(3, 3*time.Second)) // it has lost its ledger
+	if all.runs != 3 || all.sum != 3*time.Second {
+		t.Errorf("%+v", all)
+	}
+	all.ran(one(4, math.MaxInt64), took{})
+	if all.runs != 7 || all.sum != math.MaxInt64 {
+		t.Errorf("%+v", all)
 	}
 }
 
-// takeDocument has a table take the settings of a peel with entries.
-func takeDocument(t *testing.T, table *Table, id target.PeelID, names []string) {
+// takenSettings are settings with entries.
+func takenSettings(t *testing.T, names []string) canon.Raw {
 	t.Helper()
 	entries := map[string]any{}
 	for _, name := range names {
@@ -110,6 +107,17 @@ func takeDocument(t *testing.T, table *Table, id target.PeelID, names []string) 
 	if err != nil {
 		t.Fatal(err)
 	}
+	return raw
+}
+
+func takenDigest(t *testing.T, names []string) string {
+	return string(settings.DigestOf(takenSettings(t, names)))
+}
+
+// takeDocument has a table take the settings of a peel with entries.
+func takeDocument(t *testing.T, table *Table, id target.PeelID, names []string) {
+	t.Helper()
+	raw := takenSettings(t, names)
 	d := settings.Document{V: settings.OpenVersion, Peel: id, Generation: 1, Digest: settings.DigestOf(raw), Settings: raw}
 	data, err := d.Encode()
 	if err != nil {
@@ -121,11 +129,12 @@ func takeDocument(t *testing.T, table *Table, id target.PeelID, names []string) 
 // reportOf returns a report of a peel with entries that ran once in an hour.
 func reportOf(t *testing.T, id target.PeelID, now time.Time, hour int64, names []string) follow.Message {
 	t.Helper()
-	state := wire.ScheduleState{Peel: id, Zone: "UTC", V: wire.Version, Time: now, Started: now}
-	for _, name := range names {
-		state.Entries = append(state.Entries, wire.EntryReport{Name: name, State: judge.Active, Hours: []wire.ScheduleHour{{Hour: hour, FireCounts: wire.FireCounts{Ran: 1}}}})
+	state := ledger.Report{Peel: id, Zone: ledger.Zone{Name: "UTC"}, Time: now, Started: now, Digest: takenDigest(t, names)}
+	for i := range names {
+		run := ledger.Run{Fire: ledger.Fire{Nominal: join.StartOf(hour), Outcome: ledger.Ran}, Count: 1}
+		state.Entries = append(state.Entries, ledger.EntryReport{Place: i, State: stateActive, Runs: ledger.AppendRuns(nil, []ledger.Run{run})})
 	}
-	data, err := canon.Marshal(state)
+	data, err := ledger.Encode(&state)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +146,7 @@ func TestAnHourThatCannotBeWrittenDoesNotKeepOthersFromIt(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		table := fleetTable(t, b.Conn(t, grants.RoleMaster, "m1"))
 		now, r := time.Now().Truncate(time.Hour).Add(5*time.Hour), rand.New(rand.NewPCG(1, 2))
-		last := judge.HourOf(now)
+		last := join.HourOf(now)
 		for hour := last - 4; hour <= last; hour++ {
 			id := target.PeelID(fmt.Sprintf("small-%d", hour))
 			takeDocument(t, table, id, []string{"backup"})

@@ -8,7 +8,7 @@ import (
 	"unique"
 
 	"github.com/seed-c01c3da5/zester/master/coverage/cause"
-	"github.com/seed-c01c3da5/zester/master/coverage/judge"
+	"github.com/seed-c01c3da5/zester/master/coverage/join"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
@@ -197,7 +197,7 @@ func (t *Table) evidence(p *peel, kind verdict.Kind, entry string, now, connecte
 		return one, found, false
 	}
 	ok = entry == ""
-	p.hoursOf(func(r *row, hours []judge.Hour) {
+	p.hoursOf(func(r *row, hours []join.Hour) {
 		if r.name.Value() != entry {
 			return
 		}
@@ -211,7 +211,7 @@ func (t *Table) evidence(p *peel, kind verdict.Kind, entry string, now, connecte
 }
 
 // tallies returns the fires of hours, and those with a problem.
-func tallies(kind verdict.Kind, hours []judge.Hour) (list []cause.Tally) {
+func tallies(kind verdict.Kind, hours []join.Hour) (list []cause.Tally) {
 	for _, h := range hours {
 		from := time.Unix(h.Hour*3600, 0).UTC()
 		t := cause.Tally{From: from, Until: from.Add(time.Hour - time.Nanosecond), Runs: h.Ran}

@@ -267,7 +267,6 @@ func TestNoCommitIsNamedForWhatIsExplained(t *testing.T) {
 		time.Sleep(time.Minute)
 		t.order("host-0", "schedule.run", map[string]any{"entry": "backup"})
 		time.Sleep(time.Minute)
-		t.problems(table, "failed backup host-0")
-		t.wantCause(table.Cause(verdict.Failed, "backup"), cause.None, explained)
+		t.problems(table) // a run by hand is no failure of the entry
 	})
 }

@@ -1,20 +1,24 @@
-// Package coverage says what happened to every fire of every schedule. Make a [Table] with [New], run [Table.Run] on a goroutine of
-// its own, and ask [Table.Health] before you use anything else: no verdict is worth anything while the table is not ready, or behind.
+// Package coverage says what happened to every fire of every schedule. Make a [Table] with [New], run [Table.Run] on a
+// goroutine of its own, and ask [Table.Health] before you use anything else: no verdict is worth anything while the
+// table is not ready, or behind.
 //
-// The table follows the stream schedule-state with the newest report of each peel, and the bucket settings with the documents.
-// Reports say what happened to the fires of each entry by hour; documents say what should have happened; package judge compares
+// The table follows the stream schedule-state with the newest report of each peel, and the bucket settings with the
+// documents. A report has the list of the fires of each entry; a document says when it was due; package join compares
 // them. A peel that is away has one problem, not_reporting, and its fires are unknown until it reports.
 //
-// Guarantees: reports that are not valid, or in the name of another peel, are refused, counted, and logged at most once a minute
-// for each peel; they change nothing. So are entries that are said to be in
-// the settings of the peel, and are not. Entries of peel.yaml count for their peel, until it has not reported them for a while: they
-// have no figures of the fleet and no history. A table that may have missed messages finds that within ten seconds (package follow). A lost
-// report, a clock that is set, an outage of the masters, or settings that are not there yet never make a fire missed. Every master
-// has a table of its own, and all have the same verdicts.
+// Guarantees: reports that are not valid, or in the name of another peel, are refused, counted, and logged at most once
+// a minute for each peel; they change nothing. A report names the entries of its settings by their places, so it cannot
+// name another one. Entries of peel.yaml count for their peel, until it has not reported them for a while: they have no
+// figures of the fleet and no history. A table that may have missed messages finds that within ten seconds (package
+// follow). A lost report, a clock that is set, an outage of the masters, or settings that are not there yet never make
+// a fire missed. The verdicts of an hour are never replaced by ones that account for fewer fires. Every master has a
+// table of its own, and all have the same verdicts.
 //
-// Package history keeps the verdicts of past hours for 35 days. Any master writes them, and repeats what another one did not.
+// Package history keeps the verdicts of past hours for 35 days. Any master writes them, and repeats what another one
+// did not.
 //
-// Known gaps: what a peel did while its clock was wrong stays unknown; the durations of runs between two reports count with the median.
+// Known gaps: a report with other settings than the two newest that this master has seen names entries that it cannot
+// know; they are unknown until the peel has newer ones. The history has no reasons.
 package coverage
 
 import (
@@ -33,7 +37,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/seed-c01c3da5/zester/master/coverage/history"
-	"github.com/seed-c01c3da5/zester/master/coverage/judge"
+	"github.com/seed-c01c3da5/zester/master/coverage/join"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
 	"github.com/seed-c01c3da5/zester/master/feed"
 	"github.com/seed-c01c3da5/zester/master/follow"
@@ -74,8 +78,8 @@ type Table struct {
 	totals    map[string]*total
 	documents documents
 	refused   uint64
-	// firstHour is the oldest hour that every report has that the table read at its start. Of earlier hours the history knows more. A
-	// report by a wrong clock has none.
+	// firstHour is the oldest hour that every report has that the table read at its start. Of earlier hours the history
+	// knows more. A report by a wrong clock has none.
 	firstHour  int64
 	historyErr error
 	unreadable map[int64]bool    // hours of the history that were to be written, and could not be read
@@ -138,8 +142,8 @@ func (t *Table) Run(ctx context.Context) error {
 // Ready is closed when all stored reports were read.
 func (t *Table) Ready() <-chan struct{} { return t.reports.Ready() }
 
-// isReading reports whether stored reports are still being read. What they say happened before this master started. It is not added
-// to the totals, which would grow at each start else.
+// isReading reports whether stored reports are still being read. What they say happened before this master started. It
+// is not added to the totals, which would grow at each start else.
 func (t *Table) isReading() bool {
 	select {
 	case <-t.Ready():
@@ -174,7 +178,7 @@ func (t *Table) judgeAbsentOnce(now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, p := range t.peels {
-		if p.hasSchedule() && (p.clockIsWrong() && !p.lists.are || t.absent(p, now, connected)) {
+		if p.hasSchedule() && t.absent(p, now, connected) {
 			t.away(p, now)
 		}
 	}
@@ -205,35 +209,14 @@ func (t *Table) digest(d string) uint64 { return maphash.String(t.seed, d) }
 
 // onReport takes the report of a peel.
 func (t *Table) onReport(m follow.Message) {
-	if ledger.IsReport(m.Msg.Data) {
-		r, err := ledger.Decode(m.Msg)
-		if err != nil {
-			r = &ledger.Report{}
-		}
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		if p := t.reporter(m, r.Peel, err); p != nil {
-			t.takeLists(p, r, m.Stored)
-		}
-		return
+	r, err := ledger.Decode(m.Msg)
+	if err != nil {
+		r = &ledger.Report{}
 	}
-	r, err := wire.DecodeSchedule(m.Msg)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	p := t.reporter(m, r.Peel, err)
-	if p == nil {
-		return
-	}
-	if n := p.dropInvented(t, &r); n > 0 {
-		t.refuseEntries(p, m.Key, n)
-	}
-	t.report(p, &r, m.Stored)
-	if t.isReading() {
-		first := cmp.Or(r.From, judge.HourOf(r.Time)-repeated)
-		if p.clockIsWrong() {
-			first = judge.HourOf(m.Stored) + 1
-		}
-		t.firstHour = max(t.firstHour, first)
+	if p := t.reporter(m, r.Peel, err); p != nil {
+		t.report(p, r, m.Stored)
 	}
 }
 
@@ -244,9 +227,7 @@ func (t *Table) reporter(m follow.Message, id target.PeelID, err error) *peel {
 		err = fmt.Errorf("the report is from %s, and the peel with this name on the bus is %s", id, p.id)
 	}
 	if err != nil {
-		if t.refused++; p != nil {
-			p.steady = 0 // it is not known what the peel wanted to say
-		}
+		t.refused++
 		t.refusals.Warn(m.Key, "report on a schedule refused", "peel", m.Key, "err", err)
 		return nil
 	}
@@ -360,8 +341,8 @@ func (t *Table) Health() verdict.Health {
 	return h
 }
 
-// absent reports whether a peel with a schedule does not report: it is offline, or its report is overdue. connected is since when
-// the present connection to the bus is used: before that nothing could arrive.
+// absent reports whether a peel with a schedule does not report: it is offline, or its report is overdue. connected is
+// since when the present connection to the bus is used: before that nothing could arrive.
 func (t *Table) absent(p *peel, now, connected time.Time) bool {
 	if _, online := t.o.Fleet.Presence(p.id); !online && !t.o.Fleet.Unknown(p.id) {
 		return true
@@ -373,8 +354,8 @@ func (t *Table) absent(p *peel, now, connected time.Time) bool {
 	return min(now.Sub(at(last)), time.Since(connected)) > overdueAfter
 }
 
-// Problems returns what is wrong now, sorted by kind, entry and peel. Ask [Table.Health] first: a table that is behind returns what
-// it returned before, so that no problem begins or ends because of it.
+// Problems returns what is wrong now, sorted by kind, entry and peel. Ask [Table.Health] first: a table that is behind
+// returns what it returned before, so that no problem begins or ends because of it.
 func (t *Table) Problems() []verdict.Problem {
 	now, connected, behind := t.clock.now(), t.connected(), t.err() != nil
 	t.mu.Lock()
@@ -477,9 +458,9 @@ func (t *Table) Summaries() []verdict.Summary {
 }
 
 // hoursOf calls visit for each entry of a peel with its verdicts, which are valid only during the call.
-func (p *peel) hoursOf(visit func(r *row, hours []judge.Hour)) {
+func (p *peel) hoursOf(visit func(r *row, hours []join.Hour)) {
 	u := unpacker{p.hours}
-	var list []judge.Hour
+	var list []join.Hour
 	for i := range p.rows {
 		list = u.next(list[:0])
 		visit(&p.rows[i], list)

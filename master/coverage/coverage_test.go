@@ -15,7 +15,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/coverage"
 	"github.com/seed-c01c3da5/zester/master/coverage/cause"
-	"github.com/seed-c01c3da5/zester/master/coverage/judge"
+	"github.com/seed-c01c3da5/zester/master/coverage/join"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
 	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
@@ -138,7 +138,7 @@ func TestHoursThatReportsDoNotRepeatAreInTheHistory(t *testing.T) {
 func TestAnHourThatANewerVersionStoredIsLeftAlone(t *testing.T) {
 	bubble(t, func(t *rig) {
 		hour := hhmm(t, "00:00")
-		subject, newer := fmt.Sprint(natsd.CoverageSubject, judge.HourOf(hour)), []byte("\x02of a newer version")
+		subject, newer := fmt.Sprint(natsd.CoverageSubject, join.HourOf(hour)), []byte("\x02of a newer version")
 		if _, err := t.js.Publish(t.Context(), subject, newer); err != nil {
 			t.Fatal(err)
 		}

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/seed-c01c3da5/zester/master/coverage/join"
-	"github.com/seed-c01c3da5/zester/master/coverage/judge"
 	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
@@ -29,8 +28,7 @@ type spec struct {
 	number int
 	entry  *schedule.Entry // nil: this master cannot read it
 	timing ledger.Timing
-	plans  map[string]*judge.Plan // for reports without lists
-	zoned  map[string]*join.Plan  // by zone
+	plans  map[string]*join.Plan // by zone
 }
 
 // A document is the schedule of one or more peels.
@@ -89,7 +87,7 @@ func (d *documents) spec(fields map[string]canon.Raw) (*spec, error) {
 	}
 	values["module"] = "test.ping"
 	d.made++
-	s := &spec{number: d.made, plans: map[string]*judge.Plan{}, zoned: map[string]*join.Plan{}}
+	s := &spec{number: d.made, plans: map[string]*join.Plan{}}
 	if e, err := entryyaml.ParseEntry("entry", strictyaml.FromValue("settings", values)); err == nil {
 		s.entry, s.timing = e, ledger.TimingOf(e.TimingHash()) // else a newer master has checked it, or the peel has refused it
 	}
@@ -101,7 +99,7 @@ func (d *documents) spec(fields map[string]canon.Raw) (*spec, error) {
 const maxPlans = 64
 
 // plan returns the plan of an entry on a peel whose host has a zone; nil if it cannot be known.
-func (d *documents) plan(s *spec, zone string) *judge.Plan {
+func (d *documents) plan(s *spec, zone string) *join.Plan {
 	if s == nil || s.entry == nil {
 		return nil
 	}
@@ -115,7 +113,7 @@ func (d *documents) plan(s *spec, zone string) *judge.Plan {
 	if location == nil {
 		return nil
 	}
-	p, err := judge.NewPlan(s.entry, location)
+	p, err := join.NewPlan(s.entry, location)
 	if err != nil {
 		p = nil
 	}
@@ -123,32 +121,6 @@ func (d *documents) plan(s *spec, zone string) *judge.Plan {
 		clear(s.plans)
 	}
 	s.plans[zone] = p
-	return p
-}
-
-// planOf returns the plan of an entry on a peel whose host has a zone; nil if it cannot be known.
-func (d *documents) planOf(s *spec, zone string) *join.Plan {
-	if s == nil || s.entry == nil {
-		return nil
-	}
-	if s.entry.Clock.Zone != "" {
-		zone = "UTC" // which the plan does not use
-	}
-	if p, ok := s.zoned[zone]; ok {
-		return p
-	}
-	location := d.zones.location(zone)
-	if location == nil {
-		return nil
-	}
-	p, err := join.NewPlan(s.entry, location)
-	if err != nil {
-		p = nil
-	}
-	if len(s.zoned) >= maxPlans {
-		clear(s.zoned)
-	}
-	s.zoned[zone] = p
 	return p
 }
 

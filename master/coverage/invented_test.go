@@ -10,7 +10,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/coverage"
 	"github.com/seed-c01c3da5/zester/master/coverage/history"
-	"github.com/seed-c01c3da5/zester/master/coverage/judge"
+	"github.com/seed-c01c3da5/zester/master/coverage/join"
 	"github.com/seed-c01c3da5/zester/master/coverage/metrics"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
 	"github.com/seed-c01c3da5/zester/peel/ledger"
@@ -97,7 +97,7 @@ func TestEntriesThatAPeelInventsChangeNoFigureOfTheFleet(t *testing.T) {
 					}
 				}
 				t.alive(6*time.Minute, "db-1", "web-1")
-				_, err = history.Open(t.js).Read(t.Context(), []int64{judge.HourOf(hhmm(t, "00:25"))}, func(_ int64, cells []history.Cell) {
+				_, err = history.Open(t.js).Read(t.Context(), []int64{join.HourOf(hhmm(t, "00:25"))}, func(_ int64, cells []history.Cell) {
 					for _, c := range cells {
 						if c.Entry == "backup" && c.Peel != "db-1" || c.Entry != "backup" && c.Entry != "report" {
 							t.Errorf("the history has %+v", c)

@@ -6,14 +6,12 @@ import (
 	"unique"
 
 	"github.com/seed-c01c3da5/zester/master/coverage/join"
-	"github.com/seed-c01c3da5/zester/master/coverage/judge"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
 	"github.com/seed-c01c3da5/zester/peel/ledger"
 )
 
-// lists are what the table knows of a peel that reports lists of its fires.
+// lists are what the table remembers of a peel for its next report.
 type lists struct {
-	are      bool            // the newest report has lists
 	measured []join.Measured // what reports have shown of the clock, the newest last
 	took     []byte          // how long runs took, of each row, packed
 	// former is the document before the present one, and its digest: a report may still name entries by their places in
@@ -46,24 +44,24 @@ type item struct {
 	took took // by the report before
 }
 
-// takeLists replaces what the peel reported before.
-func (t *Table) takeLists(p *peel, r *ledger.Report, stored time.Time) {
+// report replaces what the peel reported before.
+func (t *Table) report(p *peel, r *ledger.Report, stored time.Time) {
 	first, judged := p.arrived == 0, max(p.judged, p.stored+int64(documentGrace/time.Second))
 	p.id, p.has, p.arrived = r.Peel, t.digest(r.Digest), stored.Unix()
 	p.zone = unique.Make(t.zones.nameOf(&r.Zone))
 	p.offset = r.Time.Unix() - stored.Unix()
-	report := join.New(r.Marks, r.Time, stored, p.lists.measured)
+	of := join.New(r.Marks, r.Time, stored, p.lists.measured)
 	p.lists.measure(join.Measure(r.Marks, r.Time, stored))
-	p.lists.are, p.reported, p.judged = true, p.arrived, report.Until().Unix()
+	p.judged = of.Until().Unix()
 
 	entries, refused := t.named(p, r)
 	if refused > 0 {
 		t.refuseEntries(p, p.id.Wire(), refused)
 	}
 	if t.isReading() {
-		t.firstHour = max(t.firstHour, firstHour(r, report))
+		t.firstHour = max(t.firstHour, firstHour(r, of))
 	}
-	t.takeEntries(p, entries, report, taking{first, judged})
+	t.takeEntries(p, entries, of, taking{first, judged})
 }
 
 // firstHour returns the first hour of which a report has all fires.
@@ -146,7 +144,7 @@ func (t *Table) takeEntries(p *peel, entries map[string]*ledger.EntryReport, rep
 	var tooks []took
 	p.problems, p.uncomputed.n = nil, 0
 	for _, one := range p.items(entries) {
-		now := newListRow(&one)
+		now := newRow(&one)
 		spec := p.document.spec(one.name)
 		wasPublished := one.old != nil && one.old.published
 		now.published = spec != nil || wasPublished
@@ -194,14 +192,14 @@ type listFacts struct {
 // facts returns what is joined of an entry that a report has.
 func (t *Table) facts(p *peel, one *item, entries map[string]*ledger.EntryReport) (f listFacts) {
 	e, spec := one.e, p.document.spec(one.name)
-	f.entry = join.Entry{IsActive: e.State == judge.Active, Marks: e.Marks, From: e.From, Fires: e.Fires}
+	f.entry = join.Entry{IsActive: e.State == stateActive, Marks: e.Marks, From: e.From, Fires: e.Fires}
 	if spec == nil || spec.entry == nil {
 		if spec != nil && f.entry.IsActive {
 			p.isUncomputed(one.name)
 		}
 		return f
 	}
-	plan := t.documents.planOf(spec, p.zone.Value())
+	plan := t.documents.plan(spec, p.zone.Value())
 	if plan == nil {
 		if f.entry.IsActive {
 			p.isUncomputed(one.name)
@@ -246,15 +244,15 @@ func (p *peel) isUncomputed(entry string) {
 // unreported returns the verdicts on an entry of the document that the report does not have: it is not known what
 // becomes of its fires since the peel should have the document.
 func (t *Table) unreported(p *peel, spec *spec, was []join.Hour, judged int64) []join.Hour {
-	plan := t.documents.planOf(spec, p.zone.Value())
+	plan := t.documents.plan(spec, p.zone.Value())
 	if plan == nil || !spec.entry.Enabled {
 		return was
 	}
 	return plan.Away(was, join.Absence{Judged: judged, Now: p.judged + int64(join.Margin/time.Second)})
 }
 
-// newListRow returns the row of an entry.
-func newListRow(one *item) (n row) {
+// newRow returns the row of an entry.
+func newRow(one *item) (n row) {
 	e := one.e
 	if e == nil {
 		if one.old != nil {
@@ -274,13 +272,13 @@ func newListRow(one *item) (n row) {
 	return n
 }
 
-// awayList judges the fires of a peel that does not report: those that were pending, and those that are planned since,
+// away judges the fires of a peel that does not report: those that were pending, and those that are planned since,
 // are unknown.
-func (t *Table) awayList(p *peel, now time.Time) {
+func (t *Table) away(p *peel, now time.Time) {
 	verdicts := unpack(p.hours, len(p.rows))
 	for i := range p.rows {
 		r := &p.rows[i]
-		plan := t.documents.planOf(p.document.spec(r.name.Value()), p.zone.Value())
+		plan := t.documents.plan(p.document.spec(r.name.Value()), p.zone.Value())
 		since := int64(r.since)
 		switch {
 		case plan == nil, r.state != 0 && r.is&planned == 0:

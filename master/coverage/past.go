@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/master/coverage/history"
-	"github.com/seed-c01c3da5/zester/master/coverage/judge"
+	"github.com/seed-c01c3da5/zester/master/coverage/join"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -18,8 +18,8 @@ const (
 	keepEvery = 5 * time.Minute // write hours whose verdicts have changed
 	// MaxSince is how long verdicts are kept.
 	MaxSince = 35 * 24 * time.Hour
-	// repeated is how many hours before the present one all reports have.
-	repeated = 11
+	// maxHours is how many hours the table has: those that a report has as a whole, and the present one.
+	maxHours = join.Kept + 1
 )
 
 // keep writes the verdicts that have changed to the history, until ctx ends. What is not written when a master stops is in the
@@ -64,7 +64,7 @@ func (t *Table) keepOnce(ctx context.Context, written map[int64]uint64) (failed 
 		switch err := t.past.Merge(ctx, hour, cells); {
 		case errors.Is(err, history.ErrUnreadable):
 			if t.addUnreadable(hour) {
-				unreadable = append(unreadable, judge.StartOf(hour))
+				unreadable = append(unreadable, join.StartOf(hour))
 			}
 		case err != nil:
 			failed = errors.Join(failed, err) // another one may be written all the same
@@ -78,7 +78,7 @@ func (t *Table) keepOnce(ctx context.Context, written map[int64]uint64) (failed 
 			"first", unreadable[0], "last", unreadable[len(unreadable)-1], "hours", len(unreadable))
 	}
 	for hour := range written {
-		if hour < judge.HourOf(time.Now())-judge.MaxHours {
+		if hour < join.HourOf(time.Now())-maxHours {
 			delete(written, hour)
 		}
 	}
@@ -105,7 +105,7 @@ func (t *Table) digests() map[int64]uint64 {
 	defer t.mu.Unlock()
 	digests := map[int64]uint64{}
 	for _, p := range t.peels {
-		p.hoursOf(func(r *row, hours []judge.Hour) {
+		p.hoursOf(func(r *row, hours []join.Hour) {
 			for i := range hours {
 				if !r.published {
 					continue
@@ -123,7 +123,7 @@ func (t *Table) cellsOf(wanted func(hour int64) bool) map[int64][]history.Cell {
 	defer t.mu.Unlock()
 	all := map[int64][]history.Cell{}
 	for _, p := range t.peels {
-		p.hoursOf(func(r *row, hours []judge.Hour) {
+		p.hoursOf(func(r *row, hours []join.Hour) {
 			for i := range hours {
 				if h := &hours[i]; r.published && wanted(h.Hour) {
 					all[h.Hour] = append(all[h.Hour], history.Cell{Entry: r.name.Value(), Peel: p.id, Counts: h.Counts})
@@ -141,13 +141,13 @@ func (t *Table) cellsOf(wanted func(hour int64) bool) map[int64][]history.Cell {
 func (t *Table) complete(now time.Time) int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return max(t.firstHour, judge.HourOf(now)-judge.MaxHours+2)
+	return max(t.firstHour, join.HourOf(now)-maxHours+2)
 }
 
 // addPast adds the verdicts of hours before complete to rows, and returns the hours whose stored verdicts cannot be read.
 func (t *Table) addPast(ctx context.Context, q Query, complete int64, rows map[rowKey]Row) (unread []time.Time, err error) {
 	var hours []int64
-	for hour := judge.HourOf(q.Since); hour < complete; hour++ {
+	for hour := join.HourOf(q.Since); hour < complete; hour++ {
 		hours = append(hours, hour)
 	}
 	known := t.cellsOf(func(hour int64) bool { return hour < complete })
@@ -174,7 +174,7 @@ func (t *Table) addPast(ctx context.Context, q Query, complete int64, rows map[r
 		}
 	}
 	for _, hour := range unreadable {
-		unread = append(unread, judge.StartOf(hour))
+		unread = append(unread, join.StartOf(hour))
 	}
 	return unread, err
 }

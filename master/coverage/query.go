@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/seed-c01c3da5/zester/master/coverage/judge"
+	"github.com/seed-c01c3da5/zester/master/coverage/join"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -107,8 +107,8 @@ func (t *Table) Rows(ctx context.Context, q Query) (list []Row, unread []time.Ti
 	}
 	complete := t.complete(now)
 	recent := q
-	if judge.HourOf(q.Since) < complete {
-		recent.Since = judge.StartOf(complete)
+	if join.HourOf(q.Since) < complete {
+		recent.Since = join.StartOf(complete)
 	}
 	rows := t.present(recent)
 	if recent.Since != q.Since {
@@ -121,7 +121,7 @@ func (t *Table) Rows(ctx context.Context, q Query) (list []Row, unread []time.Ti
 
 // present returns the rows of the table.
 func (t *Table) present(q Query) map[rowKey]Row {
-	now, connected, first := t.clock.now(), t.connected(), judge.HourOf(q.Since)
+	now, connected, first := t.clock.now(), t.connected(), join.HourOf(q.Since)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	rows := map[rowKey]Row{}
@@ -133,7 +133,7 @@ func (t *Table) present(q Query) map[rowKey]Row {
 		if p.hasSchedule() && t.absent(p, now, connected) {
 			absent = 1
 		}
-		p.hoursOf(func(r *row, hours []judge.Hour) {
+		p.hoursOf(func(r *row, hours []join.Hour) {
 			name := r.name.Value()
 			if q.Entry != nil && !q.Entry(name) || q.By == ByEntry && !r.published {
 				return

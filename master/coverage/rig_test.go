@@ -17,7 +17,6 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/coverage"
-	"github.com/seed-c01c3da5/zester/master/coverage/judge"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
 	"github.com/seed-c01c3da5/zester/master/feed"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
@@ -217,7 +216,7 @@ func (h *host) applies(d *settings.Document) {
 func (h *host) entry(name string) *ledger.EntryReport {
 	if h.entries[name] == nil {
 		now := time.Now().Add(h.skew)
-		h.entries[name] = &ledger.EntryReport{State: judge.Active, Timing: h.timings[name]}
+		h.entries[name] = &ledger.EntryReport{State: "active", Timing: h.timings[name]}
 		h.lists[name] = &ledger.List{From: ledger.At(now)}
 		h.begins(name, now)
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
-	"github.com/seed-c01c3da5/zester/master/coverage/judge"
 	"github.com/seed-c01c3da5/zester/master/feed"
 	"github.com/seed-c01c3da5/zester/master/follow"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
@@ -47,7 +46,7 @@ func fleetMessages(tb testing.TB, id target.PeelID, now time.Time) (document, re
 			next = next.Add(five)
 		}
 		e := ledger.EntryReport{
-			Place: i, State: judge.Active, Since: began, Next: next, From: ledger.At(began),
+			Place: i, State: "active", Since: began, Next: next, From: ledger.At(began),
 			Timing: fleetTimings()[i%5],
 			Marks:  []ledger.Mark{{Kind: ledger.Begins, Era: 1, At: ledger.At(began)}},
 		}

@@ -35,8 +35,8 @@ func TestASlowCauseDoesNotKeepReportsWaiting(t *testing.T) {
 			table.onReport(report)
 			return cause.Finding{}
 		}, verdict.Disagrees, "")
-		if !called || table.peels[fleetPeel(1).Wire()].reported != now.Add(time.Minute).Unix() {
-			t.Errorf("called %v, and the newest report is of %s", called, at(table.peels[fleetPeel(1).Wire()].reported))
+		if !called || table.peels[fleetPeel(1).Wire()].arrived != now.Add(time.Minute).Unix() {
+			t.Errorf("called %v, and the newest report is of %s", called, at(table.peels[fleetPeel(1).Wire()].arrived))
 		}
 	})
 }

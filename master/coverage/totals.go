@@ -2,15 +2,11 @@ package coverage
 
 import (
 	"cmp"
-	"math"
-	"math/bits"
 	"slices"
 	"time"
 
 	"github.com/seed-c01c3da5/zester/master/coverage/join"
-	"github.com/seed-c01c3da5/zester/master/coverage/judge"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
-	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
 // A total is what happened to one entry on all peels since the table knows them.
@@ -54,29 +50,6 @@ func (t *Table) release(before, now []row) {
 	}
 }
 
-// add adds what a report says beyond the verdicts before. first says that nothing is known of the peel from earlier reports.
-func (all *total) add(before, after []judge.Hour, e *wire.EntryReport, old *row, first bool) {
-	gain := gained(before, after)
-	all.counts.Add(gain)
-	if e == nil {
-		return
-	}
-	if gain.Ran > 0 {
-		all.addRuns(gain.Ran, e)
-	}
-	if first {
-		for _, h := range e.Hours {
-			for reason, n := range h.Skips {
-				all.addSkips(reason, n)
-			}
-		}
-		return
-	}
-	for reason, n := range e.Skips {
-		all.addSkips(reason, n-min(n, old.skipped(reason)))
-	}
-}
-
 const (
 	maxReasons   = 32      // of an entry that are counted by name; peels have 14, but a peel may send any name
 	otherReasons = "other" // counts the others
@@ -89,48 +62,10 @@ func (all *total) addSkips(reason string, n uint64) {
 	all.skips[reason] += n
 }
 
-// addRuns adds n runs to the histogram: the newest with its duration, the others with the median of all, because a report has no more.
-func (all *total) addRuns(n uint64, e *wire.EntryReport) {
-	if took := e.Ended.Sub(e.Started); took >= 0 && !e.Started.IsZero() && !e.Ended.IsZero() {
-		all.addDuration(1, took)
-		n--
-	}
-	if n > 0 {
-		all.addDuration(n, e.Median)
-	}
-}
-
-func (all *total) addDuration(n uint64, took time.Duration) {
-	took = max(took, 0)
-	for i, bound := range verdict.DurationBounds {
-		if took <= bound {
-			all.durations[i] += n
-		}
-	}
-	if high, low := bits.Mul64(n, uint64(took)); high > 0 || low > uint64(math.MaxInt64-all.sum) {
-		all.sum = math.MaxInt64
-	} else {
-		all.sum += time.Duration(low)
-	}
-	all.runs += n
-}
-
-// skipped returns how many fires were skipped for a reason by the report that the row was made from.
-func (r *row) skipped(reason string) uint64 {
-	if r.detail != nil {
-		for _, s := range r.detail.skips {
-			if s.reason.Value() == reason {
-				return s.n
-			}
-		}
-	}
-	return 0
-}
-
 // gained returns by how much the verdicts have grown, hour by hour.
-func gained(before, after []judge.Hour) (sum verdict.Counts) {
+func gained(before, after []join.Hour) (sum verdict.Counts) {
 	for _, h := range after {
-		i, found := slices.BinarySearchFunc(before, h.Hour, func(h judge.Hour, hour int64) int { return cmp.Compare(h.Hour, hour) })
+		i, found := slices.BinarySearchFunc(before, h.Hour, func(h join.Hour, hour int64) int { return cmp.Compare(h.Hour, hour) })
 		if !found {
 			sum.Add(h.Counts)
 			continue

@@ -1,7 +1,6 @@
 package propose
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -278,24 +277,15 @@ func (on *session) reported(ctx context.Context, p *plan.Plan, e *plan.DeclaredE
 		if !known {
 			continue
 		}
-		msg := &nats.Msg{Subject: subject, Data: m.Data}
-		if ledger.IsReport(m.Data) {
-			if peels[i], err = on.listed(ctx, msg, e); err != nil {
-				return nil, err
-			}
-			continue
+		if peels[i], err = on.peelOf(ctx, &nats.Msg{Subject: subject, Data: m.Data}, e); err != nil {
+			return nil, err
 		}
-		r, err := wire.DecodeSchedule(msg)
-		if err != nil {
-			continue // as if it had not reported; coverage counts it as refused
-		}
-		peels[i] = peelOf(&r, e)
 	}
 	return peels, nil
 }
 
-// listed returns what a peel reports about an entry. A report with other settings than the newest does not have the entry.
-func (on *session) listed(ctx context.Context, msg *nats.Msg, e *plan.DeclaredEntry) (p spent.Peel, err error) {
+// peelOf returns what a peel reports about an entry. A report with other settings than the newest does not have the entry.
+func (on *session) peelOf(ctx context.Context, msg *nats.Msg, e *plan.DeclaredEntry) (p spent.Peel, err error) {
 	r, err := ledger.Decode(msg)
 	if err != nil {
 		return p, nil // as if it had not reported; coverage counts it as refused
@@ -314,15 +304,4 @@ func (on *session) listed(ctx context.Context, msg *nats.Msg, e *plan.DeclaredEn
 		p.Ran = !at.Started.Before(e.Entry.Clock.At[0]) && !at.Ended.Before(at.Started)
 	}
 	return p, nil
-}
-
-func peelOf(r *wire.ScheduleState, e *plan.DeclaredEntry) spent.Peel {
-	p := spent.Peel{Reported: r.Time}
-	i, found := slices.BinarySearchFunc(r.Entries, e.Entry.Name, func(r wire.EntryReport, name string) int { return cmp.Compare(r.Name, name) })
-	if found && !r.Entries[i].Local {
-		at := &r.Entries[i]
-		p.Running = at.Running > 0
-		p.Ran = !at.Started.Before(e.Entry.Clock.At[0]) && !at.Ended.Before(at.Started)
-	}
-	return p
 }

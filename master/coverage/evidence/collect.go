@@ -118,23 +118,15 @@ func (c *Collector) report(ctx context.Context, f *Found) error {
 	if !ok {
 		return nil
 	}
-	msg := &nats.Msg{Subject: subject, Data: message.Data}
-	if ledger.IsReport(msg.Data) {
-		lists, err := ledger.Decode(msg)
-		if err != nil {
-			return err
-		}
-		f.Lists, f.Report, f.Stored = lists, reported(lists), message.Stored
-		return nil
-	}
-	report, err := wire.DecodeSchedule(msg)
+	r, err := ledger.Decode(&nats.Msg{Subject: subject, Data: message.Data})
 	switch {
 	case err != nil:
 		return err
-	case report.Peel != f.Peel:
-		return fmt.Errorf("the newest one is of %q, which has the same name on the bus", report.Peel)
+	case r.Peel != f.Peel:
+		return fmt.Errorf("the newest one is of %q, which has the same name on the bus", r.Peel)
 	}
-	f.Report, f.Stored = &report, message.Stored
+	f.Lists, f.Report, f.Stored = r, reported(r), message.Stored
+
 	return nil
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/coverage"
 	"github.com/seed-c01c3da5/zester/master/feed"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
+	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
@@ -76,34 +77,43 @@ func TestReportsOfAPeelBecomeMetrics(t *testing.T) {
 		table := follow()
 		source := of(table)
 		peel := b.Conn(t, grants.RolePeel, "db_01")
-		say := func(subject string, v any) {
+		say := func(subject string, data []byte) {
 			t.Helper()
-			data, err := canon.Marshal(v)
-			if err != nil {
-				t.Fatal(err)
-			}
 			if _, err := peel.Request(subject, data, time.Minute); err != nil {
 				t.Fatal(err)
 			}
 			synctest.Wait()
 		}
-		report := func(ran, failed, missed uint64, problem *wire.FireReport) {
+		e := ledger.EntryReport{State: "active", Since: time.Now(), From: time.Now().Add(-2 * time.Hour)}
+		var fires []ledger.Run
+		report := func(outcomes ...ledger.Outcome) {
 			t.Helper()
 			now := time.Now()
-			counts := wire.FireCounts{Ran: ran, Failed: failed, Missed: missed, Skipped: 1}
-			e := wire.EntryReport{
-				Name: "backup", State: "active", Since: now.Add(-2 * time.Hour), Next: now.Add(time.Hour), Latest: now.Add(time.Hour),
-				RunTimes: wire.RunTimes{Started: now.Add(-3 * time.Second), Ended: now.Add(-time.Second), Succeeded: now.Add(-time.Second)}, Median: 2 * time.Second,
-				Counts: counts, Skips: map[string]uint64{"in_blackout": 1},
-				Hours: []wire.ScheduleHour{{Hour: now.Unix() / 3600, FireCounts: counts, Skips: map[string]uint64{"in_blackout": 1}}},
+			for _, o := range outcomes {
+				at := ledger.At(now).Add(time.Duration(len(fires)-100) * time.Second)
+				f := ledger.Run{Fire: ledger.Fire{Era: 1, Nominal: at, Outcome: o}, Count: 1}
+				switch o {
+				case ledger.Skipped:
+					f.Why = ledger.InBlackout
+				case ledger.Failed:
+					e.Notes = []ledger.Note{{Era: 1, Nominal: at, Outcome: o, Started: at, Error: "exit status 1"}}
+					fallthrough
+				default:
+					e.Took.Add(2 * time.Second)
+					e.Started, e.Ended, e.Succeeded = at, at.Add(2*time.Second), at.Add(2*time.Second)
+				}
+				fires = append(fires, f)
 			}
-			if problem != nil {
-				e.Problems, e.Error = []wire.FireReport{*problem}, problem.Error
-				e.InRow = failed
+			e.Runs = ledger.AppendRuns(nil, fires)
+			r := ledger.Report{
+				Peel: "db.01", Zone: ledger.Zone{Name: "UTC"}, Digest: string(doc.Digest), Time: now, Started: now, Entries: []ledger.EntryReport{e},
 			}
-			say(wire.ScheduleStateOf("db_01"), wire.ScheduleState{
-				Peel: "db.01", Zone: "UTC", Time: now, Started: now.Add(-2 * time.Hour), Entries: []wire.EntryReport{e}, V: wire.Version,
-			})
+			r.Marks = r.Marks.Add(ledger.Mark{Kind: ledger.Starts, At: now.Add(-2 * time.Hour)})
+			data, err := ledger.Encode(&r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			say(wire.ScheduleStateOf("db_01"), data)
 		}
 		alive := func() {
 			t.Helper()
@@ -113,9 +123,10 @@ func TestReportsOfAPeelBecomeMetrics(t *testing.T) {
 			synctest.Wait()
 		}
 		alive()
-		say(wire.ScheduleStateOf("db_01"), "no report")
-		report(3, 0, 0, nil)
-		report(5, 1, 0, &wire.FireReport{Nominal: time.Now(), Result: "failed", Error: "exit status 1"})
+		say(wire.ScheduleStateOf("db_01"), []byte("no report"))
+		report() // masters know it from here on
+		report(ledger.Ran, ledger.Ran, ledger.Ran, ledger.Skipped)
+		report(ledger.Ran, ledger.Failed)
 		has := func(source Source, want ...string) {
 			t.Helper()
 			got := scrapeSource(t, source)
@@ -128,7 +139,7 @@ func TestReportsOfAPeelBecomeMetrics(t *testing.T) {
 		counters := []string{
 			"zester_coverage_ready 1", "zester_coverage_reports_refused_total 1", `zester_coverage_peels{state="reporting"} 1`,
 			`zester_entry_runs_total{entry="backup",result="ok"} 4`, `zester_entry_runs_total{entry="backup",result="failed"} 1`,
-			`zester_entry_skipped_total{entry="backup",reason="in_blackout"} 1`, `zester_entry_duration_seconds_bucket{entry="backup",le="5"} 5`,
+			`zester_entry_skipped_total{entry="backup",reason="blackout"} 1`, `zester_entry_duration_seconds_bucket{entry="backup",le="5"} 5`,
 			`zester_entry_duration_seconds_sum{entry="backup"} 10`,
 		}
 		has(source, append(counters, `zester_entry_peels{entry="backup",state="active"} 1`, `zester_entry_problems{entry="backup",problem="failed"} 1`)...)
@@ -138,7 +149,7 @@ func TestReportsOfAPeelBecomeMetrics(t *testing.T) {
 		alive()               // which it has to hear, too
 		has(later, "zester_coverage_ready 1", `zester_entry_runs_total{entry="backup",result="ok"} 0`,
 			`zester_entry_duration_seconds_count{entry="backup"} 0`, `zester_entry_problems{entry="backup",problem="failed"} 1`)
-		report(6, 1, 0, nil)
+		report(ledger.Ran)
 		has(later, `zester_entry_runs_total{entry="backup",result="ok"} 1`, `zester_entry_runs_total{entry="backup",result="failed"} 0`, `zester_entry_duration_seconds_count{entry="backup"} 1`)
 		time.Sleep(time.Hour) // without a heartbeat
 		has(source, `zester_coverage_peels{state="not_reporting"} 1`, `zester_coverage_peels{state="reporting"} 0`)
