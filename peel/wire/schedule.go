@@ -1,30 +1,22 @@
 package wire
 
 import (
-	"errors"
-	"fmt"
 	"time"
-
-	"github.com/nats-io/nats.go"
 
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// Bounds of a [ScheduleState]. [DecodeSchedule] refuses more.
+// Bounds of what a scheduler counts of an entry.
 const (
-	MaxScheduleSize  = 256 << 10 // bytes of an encoded report
-	MaxScheduleHours = 49        // hours of one entry in a report
-	MaxScheduleFires = 8         // single fires of one entry in a report
-	maxScheduleNames = 1000      // entries, the most that a schedule has
-	maxScheduleText  = 256       // bytes of a reason or the head of an error
+	MaxScheduleHours = 49 // hours
+	MaxScheduleFires = 8  // single fires
 )
 
 // ScheduleInterval is the time between two reports on a schedule in which nothing else makes one due, ± 10 %.
 const ScheduleInterval = 10 * time.Minute
 
-// A ScheduleState is a peel's report on its schedule: the state of each entry, and what happened to its fires. The stream
-// schedule-state keeps the newest report of each peel. A peel sends it when an entry changes its class (first failure, recovery,
-// pause, breaker, late, overrun, missed), and else every [ScheduleInterval].
+// A ScheduleState is the state of each entry of a peel, and the counts of its fires. Peels report the lists of fires
+// instead, see package ledger; masters make this form of them to explain one fire.
 type ScheduleState struct {
 	Peel    target.PeelID `json:"peel_id"`
 	Commit  string        `json:"commit,omitempty"` // of the settings in force
@@ -33,11 +25,11 @@ type ScheduleState struct {
 	Zone    string        `json:"zone,omitempty"` // the zone of entries that name none, as the host has it
 	Time    time.Time     `json:"time"`           // the peel's wall clock when the report was made
 	Started time.Time     `json:"started"`        // when the process started
-	// From is the first hour since the Unix epoch of which the entries have all fires that the peel remembers. Of an earlier hour
-	// the report says nothing. It is at most 48 hours before Time; 0 stands for 11.
+	// From is the first hour since the Unix epoch of which the entries have all fires that the peel remembers. Of an
+	// earlier hour the report says nothing. It is at most 48 hours before Time; 0 stands for 11.
 	From int64 `json:"from,omitempty"`
-	// Entries are sorted by name. Entries that do not fit are only counted in More: the first ones by name are left out of
-	// those that are well, then of the others.
+	// Entries are sorted by name. Entries that do not fit are only counted in More: the first ones by name are left out
+	// of those that are well, then of the others.
 	Entries []EntryReport `json:"entries,omitempty"`
 	More    int           `json:"more,omitempty"`
 	V       int           `json:"v"`
@@ -55,8 +47,9 @@ type EntryReport struct {
 	Breaker string    `json:"breaker,omitempty"` // open or half_open; empty: closed
 
 	Next time.Time `json:"next,omitzero"` // next nominal time
-	// Latest is when the run of Next must have started to be neither missed nor late: start_deadline (a minute at least) after
-	// its splay and, with outside: defer, after the windows open; or late_after after the nominal time if that is earlier.
+	// Latest is when the run of Next must have started to be neither missed nor late: start_deadline (a minute at
+	// least) after its splay and, with outside: defer, after the windows open; or late_after after the nominal time if
+	// that is earlier.
 	Latest time.Time `json:"latest,omitzero"`
 
 	RunTimes
@@ -94,13 +87,14 @@ type FireCounts struct {
 	Manual  uint64 `json:"manual,omitempty"`  // runs that a person asked for
 }
 
-// A ScheduleHour has the counts of the fires whose nominal time is in one hour of UTC. A report has the hours of the last 12 h
-// with fires, and earlier ones (48 h at most) since the last report that the stream confirmed; fewer if it would be too large.
+// A ScheduleHour has the counts of the fires whose nominal time is in one hour of UTC. A report has the hours of the
+// last 12 h with fires, and earlier ones (48 h at most) since the last report that the stream confirmed; fewer if it
+// would be too large.
 type ScheduleHour struct {
 	Hour int64 `json:"hour"` // hours since the Unix epoch
 	FireCounts
-	// Pending are fires whose nominal time has passed and that are not in another count yet: in flight, or waiting for their
-	// splay, a slot, the windows, or their turn among the fires that are made up.
+	// Pending are fires whose nominal time has passed and that are not in another count yet: in flight, or waiting for
+	// their splay, a slot, the windows, or their turn among the fires that are made up.
 	Pending uint64            `json:"pending,omitempty"`
 	Skips   map[string]uint64 `json:"skips,omitempty"`
 }
@@ -125,97 +119,3 @@ const (
 	FireOverran     = "overran"
 	FireMissed      = "missed"
 )
-
-// DecodeSchedule decodes a report on a schedule. It refuses one that contradicts its subject or exceeds a bound.
-func DecodeSchedule(msg *nats.Msg) (r ScheduleState, err error) {
-	if len(msg.Data) > MaxScheduleSize {
-		return r, fmt.Errorf("cannot read %s: %d bytes, the limit is %d", msg.Subject, len(msg.Data), MaxScheduleSize)
-	}
-	if err := Decode(msg, &r); err != nil {
-		return ScheduleState{}, err
-	}
-	if err := CheckPeel(msg.Subject, r.Peel, r.V); err != nil {
-		return ScheduleState{}, err
-	}
-	if err := r.check(); err != nil {
-		return ScheduleState{}, fmt.Errorf("cannot accept %s: %w", msg.Subject, err)
-	}
-	return r, nil
-}
-
-func (r *ScheduleState) check() error {
-	switch {
-	case len(r.Entries) > maxScheduleNames || r.More < 0 || r.More > maxScheduleNames:
-		return fmt.Errorf("%d entries and %d more, the limit is %d", len(r.Entries), r.More, maxScheduleNames)
-	case r.From != 0 && (r.From > r.Time.Unix()/3600 || r.From <= r.Time.Unix()/3600-MaxScheduleHours):
-		return fmt.Errorf("its fires are complete from hour %d on, which is not among the %d until it was made", r.From, MaxScheduleHours)
-	case len(r.Commit)+len(r.Digest)+len(r.Version)+len(r.Zone) > 4*maxScheduleText:
-		return fmt.Errorf("commit, digest, version and zone have more than %d bytes", 4*maxScheduleText)
-	}
-	for i := range r.Entries {
-		e := &r.Entries[i]
-		switch {
-		case e.Name == "" || len(e.Name) > maxScheduleText:
-			return fmt.Errorf("entry %d has a name of %d bytes, the limit is %d", i, len(e.Name), maxScheduleText)
-		case i > 0 && e.Name <= r.Entries[i-1].Name:
-			return fmt.Errorf("entry %q does not come after %q", e.Name, r.Entries[i-1].Name)
-		}
-		if err := e.check(r.Time.Unix() / 3600); err != nil {
-			return fmt.Errorf("entry %q: %w", e.Name, err)
-		}
-	}
-	return nil
-}
-
-// maxFires bounds the fires in one count of a report, so that no sum over a fleet overflows.
-const maxFires = 1 << 32
-
-// check checks an entry of a report that was made in the given hour.
-func (e *EntryReport) check(made int64) error {
-	switch {
-	case len(e.Hours) > MaxScheduleHours || len(e.Problems) > MaxScheduleFires:
-		return fmt.Errorf("%d hours and %d fires, the limits are %d and %d", len(e.Hours), len(e.Problems), MaxScheduleHours, MaxScheduleFires)
-	case len(e.State)+len(e.Why)+len(e.Breaker) > 2*maxScheduleText || len(e.Error) > maxScheduleText:
-		return fmt.Errorf("a text has more than %d bytes", maxScheduleText)
-	case e.Running < 0 || e.Median < 0 || e.P95 < 0:
-		return errors.New("a number is below 0")
-	}
-	skips := []map[string]uint64{e.Skips}
-	for i, h := range e.Hours {
-		if i > 0 && h.Hour <= e.Hours[i-1].Hour || h.Hour > made || h.Hour <= made-MaxScheduleHours {
-			return fmt.Errorf("hour %d is not in order, or not among the %d until the report was made", h.Hour, MaxScheduleHours)
-		}
-		for _, n := range []uint64{h.Ran, h.Failed, h.Late, h.Overran, h.Skipped, h.Missed, h.Manual, h.Pending} {
-			if n > maxFires {
-				return fmt.Errorf("hour %d has %d fires, the limit is %d", h.Hour, n, maxFires)
-			}
-		}
-		skips = append(skips, h.Skips)
-	}
-	for _, counts := range skips {
-		for reason, n := range counts {
-			switch {
-			case len(counts) > MaxReported || reason == "" || len(reason) > maxScheduleText:
-				return fmt.Errorf("%d reasons, the limit is %d, or one of %d bytes", len(counts), MaxReported, len(reason))
-			case n > maxFires:
-				return fmt.Errorf("%d fires were skipped for one reason, the limit is %d", n, maxFires)
-			}
-		}
-	}
-	jobs := []JID{e.Job}
-	for _, f := range e.Problems {
-		if len(f.Result)+len(f.Commit) > maxScheduleText || len(f.Error) > maxScheduleText {
-			return fmt.Errorf("a fire has a text of more than %d bytes", maxScheduleText)
-		}
-		jobs = append(jobs, f.Job)
-	}
-	for _, job := range jobs {
-		if job == "" {
-			continue
-		}
-		if _, err := ParseJID(string(job)); err != nil {
-			return err
-		}
-	}
-	return nil
-}

@@ -121,8 +121,6 @@ func FuzzDecode(f *testing.F) {
 	f.Add(wire.Fact("p"), message(f, "", wire.Facts{Peel: "p", Facts: map[string]any{"os": "debian"}}).Data)
 	f.Add(wire.ReturnOf(jid, "web-01"), message(f, "", map[string]any{"jid": jid, "peel_id": "web-01", "timestamp": nil}).Data)
 	f.Add(wire.StateRunOf("p"), message(f, "", wire.StateRun{Peel: "p", Counts: map[string]int{"failed": 1}, States: []wire.StateOutcome{{State: "web"}}}).Data)
-	f.Add(wire.ScheduleStateOf("p"), message(f, "", scheduleState()).Data)
-	f.Add(wire.ScheduleStateOf("p"), message(f, "", wire.ScheduleState{Peel: "p", Entries: []wire.EntryReport{{Name: "b"}, {Name: "a"}}}).Data)
 	f.Add(wire.Direct("p", "ada"), message(f, "", wire.DirectRequest{Function: "test.ping", TimeLeft: time.Minute}).Data)
 	f.Fuzz(func(t *testing.T, subject string, data []byte) {
 		msg := &nats.Msg{Subject: subject, Data: data}
@@ -137,9 +135,6 @@ func FuzzDecode(f *testing.F) {
 		}
 		if a, err := wire.DecodeDirectAnswer(msg, "p"); err == nil && a.Peel != "p" {
 			t.Errorf("%+v accepted of p", a)
-		}
-		if r, err := wire.DecodeSchedule(msg); err == nil && r.Peel.Wire() != wire.Sender(subject) {
-			t.Errorf("%q: accepted of %q", subject, r.Peel)
 		}
 		_, _ = wire.DecodeRequest(msg)
 		_, _ = wire.DecodeAck(msg)
