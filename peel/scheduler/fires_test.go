@@ -231,3 +231,31 @@ func TestTheMarkOfAStartSaysWhatTheClocksShowedBefore(t *testing.T) {
 		})
 	}
 }
+
+// A fire that is held, or that follows a run, waits by the clock as it is set back, and not until it shows that time again.
+func TestFiresThatWaitAreArmedAnewWhenTheClockIsSetBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var clock tamper
+		h := clock.host(t, scheduler.Options{Zone: time.UTC})
+		defer h.shut()
+		clock.set(24 * time.Hour)
+		h.apply(parse(t, `
+        held: {module: test.ping, cron: "*/30 * * * *", only_between: "08:00-18:00", outside: defer}
+        target: {module: test.ping, cron: "40 0 * * *"}
+        splayed: {module: test.ping, cron: "35 0 * * *", splay: {min: 20m, max: 21m}}
+        needs: {module: test.ping, cron: "0 12 * * *", needs: {entry: target, on: done}, splay: {min: 10m, max: 11m}}`))
+		time.Sleep(41 * time.Minute) // 00:41 of the next day
+		clock.set(-24 * time.Hour)
+		time.Sleep(12 * time.Minute)
+		if n := len(h.runs("needs")); n != 1 {
+			t.Errorf("the entry that follows a run has run %d times", n)
+		}
+		time.Sleep(17 * time.Hour) // 17:53
+		if n := len(h.runs("splayed")); n != 1 {
+			t.Errorf("the entry that waited for its splay has run %d times", n)
+		}
+		if n := len(h.runs("held")); n != 20 {
+			t.Errorf("the entry that is held at night has run %d times by day", n)
+		}
+	})
+}

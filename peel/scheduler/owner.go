@@ -169,6 +169,17 @@ func (o *owner) onClockStep(e *entry, step time.Duration, old, now rules.Instant
 	case timed && p.OnWall && !p.Held && step < -rules.SetBackLimit && p.Splaying(old): // it has waited for a part of its splay
 		p.Nominal, p.At = p.Nominal+int64(step), p.At+int64(step)
 		o.enqueue(e, p)
+	case p.Held && back && (step < -rules.SetBackLimit || p.Nominal <= now.Wall.UnixNano()): // by the windows of the present time
+		if nominal := o.time(p, p.Nominal); !o.hold(e, p.Trigger, p.Listed, nominal, now) {
+			o.skip(e, history.OutsideWindow, p.Listed, nominal)
+			o.plan(e, now)
+		}
+	case p.OnWall && !p.Held && (p.Trigger == history.TriggerStart || p.Trigger == history.TriggerNeeds): // its splay is elapsed time
+		p.At += int64(step)
+		if p.Listed.Era == 0 {
+			p.Nominal += int64(step)
+		}
+		o.enqueue(e, p)
 	case p.Trigger == "" && back, // its life may no longer be over
 		timed && e.queue == &o.elapsed && !p.Splaying(now) && e.Bounded(),
 		timed && e.queue == &o.wall && back && !p.Splaying(now) && (step < -rules.SetBackLimit || e.FiresAgainAfterSetBack(-step) && !p.Held):
