@@ -52,7 +52,7 @@ func TestAFleetIsAdopted(t *testing.T) {
 	sync("adopt") // ends with 1 if the plan waits for approval by then
 	sync("now")
 	out, _ := sync("status")
-	hash := regexp.MustCompile(`zester sync approve ([0-9a-f]{64})`).FindStringSubmatch(out)
+	hash := regexp.MustCompile(`zester sync approve ([0-9a-f]{12})`).FindStringSubmatch(out)
 	if hash == nil {
 		t.Fatalf("nothing waits for approval\n%s", out)
 	}
@@ -61,7 +61,8 @@ func TestAFleetIsAdopted(t *testing.T) {
 	}
 	s.settled()
 	if s.written() == before {
-		t.Error("nothing was written after it was adopted")
+		status, _ := sync("status")
+		t.Errorf("nothing was written after it was adopted\n%s", status)
 	}
 	c := s.client()
 	status, err := c.SyncStatus(s.ctx())
@@ -78,7 +79,7 @@ func TestAFleetIsAdopted(t *testing.T) {
 		"sync.approve " + hash[1] + " of " + string(status.LastGood.Commit) + " done":                                      1,
 	}
 	for _, e := range page.Entries {
-		got[fmt.Sprint(e.Action, " ", e.Target, " ", e.Result)]++
+		got[fmt.Sprint(e.Action, " ", withShortHash(e.Target), " ", e.Result)]++
 	}
 	if !maps.Equal(got, want) {
 		t.Errorf("the log tells of %v, want %v", got, want)

@@ -43,7 +43,10 @@ type Record struct {
 	Done       bool            `json:"done"`       // every document of Commit was written
 	// Served is the generation of the newest document when every document of Commit was written, 0 until then. A document that
 	// is not newer, or is one of Commit, differs from what Commit gives its peel only if the facts of the peel have changed.
-	Served uint64    `json:"served,omitempty"`
+	Served uint64 `json:"served,omitempty"`
+	// Former is the generation of the newest document when Commit was put in force. Documents up to it were judged with Commit,
+	// also where they have the same commit: the fleet may have been adopted with another path of the repo.
+	Former uint64    `json:"former,omitempty"`
 	Owner  string    `json:"owner"`          // the master that wrote the record
 	Time   time.Time `json:"time"`           // when Owner wrote it
 	Since  time.Time `json:"since,omitzero"` // when Commit was put in force
@@ -183,7 +186,7 @@ func (r Record) Pinning(commit settings.Commit, safety top.Safety, now time.Time
 func (r Record) Enforced(commit settings.Commit, safety top.Safety, done bool, now time.Time) Record {
 	if r.Commit != commit {
 		r = r.WithoutApproval()
-		r.Since, r.Served = now, 0
+		r.Since, r.Served, r.Former = now, 0, r.Generation
 	}
 	r.Commit, r.Followed, r.Done, r.Rollout, r.Safety = commit, commit, done, nil, safety
 	return r

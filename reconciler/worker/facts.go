@@ -113,7 +113,7 @@ func (w *Worker) settled(r *record.Record, base, next *plan.Plan) (wanted settin
 			continue
 		case sent:
 			e = next.Peels[id]
-		case held.Commit != r.Commit && held.Generation > r.Served && (!r.Facts.Holds(id) || r.FindSkipped(held.Commit) != nil):
+		case replaces(r, held) && (!r.Facts.Holds(id) || r.FindSkipped(held.Commit) != nil):
 			continue
 		case member && held.Digest != e.Digest: // its facts have changed since, and it gets the revision of the rollout
 			e = next.Peels[id]
@@ -124,6 +124,11 @@ func (w *Worker) settled(r *record.Record, base, next *plan.Plan) (wanted settin
 		}
 	}
 	return wanted, differ
+}
+
+// replaces reports whether the revision in force has yet to replace a document, which the guard has judged.
+func replaces(r *record.Record, held settings.Held) bool {
+	return held.Generation > r.Served && (held.Commit != r.Commit || held.Generation <= r.Former)
 }
 
 // sumOf returns what facts took earlier in the window beside what a difference takes, and from how many peels from which the
