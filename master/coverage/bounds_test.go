@@ -90,8 +90,15 @@ func TestASumOfDurationsDoesNotOverflow(t *testing.T) {
 	if all.runs != 3 || all.sum != 3*time.Second {
 		t.Errorf("%+v", all)
 	}
-	all.ran(one(4, math.MaxInt64), took{})
-	if all.runs != 7 || all.sum != math.MaxInt64 {
+	for _, lie := range []took{one(4, math.MaxInt64), one(math.MaxUint64, time.Second), one(1<<24+1, time.Second), one(0, 8*24*time.Hour)} {
+		if all.ran(lie, took{}); all.runs != 3 || all.sum != 3*time.Second {
+			t.Fatalf("%+v: %+v", lie, all)
+		}
+	}
+	for range 4000 {
+		all.ran(one(1<<24, 1<<24*time.Minute), took{})
+	}
+	if all.sum != math.MaxInt64 {
 		t.Errorf("%+v", all)
 	}
 }

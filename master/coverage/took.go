@@ -68,22 +68,47 @@ func unpackTook(data []byte, n int) []took {
 	return list
 }
 
+// What a peel cannot have run between two reports is not added: its numbers could make the totals of the fleet overflow.
+const (
+	maxNewRuns = 1 << 24
+	maxRunTime = 7 * 24 * time.Hour // of these runs, on average
+)
+
 // ran adds the runs that a peel has counted since the report before. A peel that has lost its ledger counts anew.
 func (all *total) ran(now, before took) {
 	if now.sum < before.sum {
 		before = took{}
 	}
-	sum := uint64(0)
-	for i := range now.runs {
-		sum += now.runs[i] - min(now.runs[i], before.runs[i])
-		if i < len(all.durations) {
-			all.durations[i] += sum
+	added := now.without(before)
+	runs := uint64(0)
+	for _, n := range added.runs {
+		if n > maxNewRuns {
+			return
 		}
+		runs += n
 	}
-	all.runs += sum
-	if gain := now.sum - before.sum; gain <= math.MaxInt64-all.sum {
+	if runs > maxNewRuns || uint64(added.sum/maxRunTime) > runs {
+		return
+	}
+	upTo := uint64(0)
+	for i := range all.durations {
+		upTo += added.runs[i]
+		all.durations[i] += upTo
+	}
+	all.runs += runs
+	if gain := added.sum; gain <= math.MaxInt64-all.sum {
 		all.sum += gain
 	} else {
 		all.sum = math.MaxInt64
 	}
+}
+
+// without returns the runs of t that before does not have.
+func (t took) without(before took) took {
+	for i := range t.runs {
+		t.runs[i] -= min(t.runs[i], before.runs[i])
+	}
+	t.sum -= before.sum
+
+	return t
 }
