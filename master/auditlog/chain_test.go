@@ -50,20 +50,33 @@ func done(action, target, user string) audit.Entry {
 	return audit.Entry{Action: action, Target: target}.Ended(nil, false).By(grants.Caller{User: user})
 }
 
-func TestAPageOfLinesFitsIntoAMessage(t *testing.T) {
+func TestAPageFitsIntoAMessage(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
-		const entries = 200
+		const entries = 400
 		l := open(t, b)
 		for range entries {
 			l.Write(t.Context(), audit.Entry{Action: "job.dispatch", User: "ann", Args: strings.Repeat(`"<`, 2<<10), Result: audit.Done})
 		}
-		page := list(t, l, audit.Query{Lines: true})
-		data, err := canon.Marshal(page)
-		if err != nil || len(data) > wire.MaxMessage || !page.More {
-			t.Errorf("a page of %d lines takes %d bytes, the bus carries %d, %v", len(page.Lines), len(data), wire.MaxMessage, err)
-		}
-		if all := lines(t, l); len(all) != entries {
-			t.Errorf("%d lines on all pages", len(all))
+		for what, q := range map[string]audit.Query{
+			"lines": {Lines: true}, "the newest": {Limit: 500}, "the oldest": {Follow: true, Limit: 500},
+		} {
+			n := 0
+			for more := true; more; {
+				page := list(t, l, q)
+				data, err := canon.Marshal(page)
+				if err != nil || len(data) > wire.MaxMessage {
+					t.Fatalf("%s: a page takes %d bytes, the bus carries %d, %v", what, len(data), wire.MaxMessage, err)
+				}
+				n += len(page.Lines) + len(page.Entries)
+				if more = page.More; what == "the newest" {
+					q.Before = page.Next
+				} else {
+					q.After = page.Next
+				}
+			}
+			if n != entries {
+				t.Errorf("%s: %d of %d on all pages", what, n, entries)
+			}
 		}
 	})
 }

@@ -19,7 +19,7 @@ const (
 	lookAt      = 2000 // entries that are read for one page
 	readAtOnce  = 256
 	readWait    = 5 * time.Second
-	linesBytes  = 900 << 10 // of a page of lines: with the entry that exceeds them it fits into a message
+	pageBytes   = 900 << 10 // of a page as it is stored: with the entry that exceeds them it fits into a message
 )
 
 func limitOf(q *audit.Query) int {
@@ -60,12 +60,14 @@ func (l *Log) list(ctx context.Context, q audit.Query) (*audit.Page, error) {
 		first := max(q.After+1, state.FirstSeq)
 		last := min(state.LastSeq, first+lookAt-1)
 		page := &audit.Page{Entries: []audit.Entry{}, Next: max(q.After, last)}
-		err := l.read(ctx, first, last, func(e audit.Entry) bool {
-			if matches(&q, &e) {
+		bytes := 0
+		err := l.readLines(ctx, first, last, func(line audit.Line) bool {
+			if e := line.Entry(); matches(&q, &e) {
 				page.Entries = append(page.Entries, e)
+				bytes += len(line.Text)
 			}
-			page.Next = e.Seq
-			return len(page.Entries) < limitOf(&q)
+			page.Next = line.Seq
+			return len(page.Entries) < limitOf(&q) && bytes < pageBytes
 		})
 		page.More = page.Next < state.LastSeq
 		return page, err
@@ -79,25 +81,28 @@ func (l *Log) list(ctx context.Context, q audit.Query) (*audit.Page, error) {
 	}
 	first := max(state.FirstSeq, last-min(last, lookAt)+1)
 	page := &audit.Page{Entries: []audit.Entry{}, Next: first, More: first > state.FirstSeq}
-	err = l.read(ctx, first, last, func(e audit.Entry) bool {
-		if matches(&q, &e) {
+	var sizes []int
+	err = l.readLines(ctx, first, last, func(line audit.Line) bool {
+		if e := line.Entry(); matches(&q, &e) {
 			page.Entries = append(page.Entries, e)
+			sizes = append(sizes, len(line.Text))
 		}
 		return true
 	})
 	slices.Reverse(page.Entries)
-	if n := limitOf(&q); len(page.Entries) > n {
+	slices.Reverse(sizes)
+	n := 0
+	for bytes := 0; n < min(len(sizes), limitOf(&q)) && bytes < pageBytes; n++ {
+		bytes += sizes[n]
+	}
+	if n < len(page.Entries) {
 		page.Entries = page.Entries[:n]
 		page.Next, page.More = page.Entries[n-1].Seq, true
 	}
 	return page, err
 }
 
-// read calls take for the entries with these places, in their order, until it returns false.
-func (l *Log) read(ctx context.Context, first, last uint64, take func(audit.Entry) bool) error {
-	return l.readLines(ctx, first, last, func(line audit.Line) bool { return take(line.Entry()) })
-}
-
+// readLines calls take for the lines with these places, in their order, until it returns false.
 func (l *Log) readLines(ctx context.Context, first, last uint64, take func(audit.Line) bool) error {
 	if first > last {
 		return nil
@@ -119,7 +124,7 @@ func (l *Log) lines(ctx context.Context, q audit.Query, first, last uint64) (*au
 	err := l.readLines(ctx, max(q.After+1, first), last, func(line audit.Line) bool {
 		page.Lines, page.Next = append(page.Lines, line), line.Seq
 		bytes += len(line.Text)
-		return len(page.Lines) < pageMost && bytes < linesBytes
+		return len(page.Lines) < pageMost && bytes < pageBytes
 	})
 	page.More = page.Next < last
 	return page, err
