@@ -8,6 +8,9 @@ import (
 
 // Completion offers names of the fleet, and names that this program knows without a master.
 func TestCompletionOffersNamesOfTheFleet(t *testing.T) {
+	if testing.Short() {
+		t.Skip("masters have a second to answer")
+	}
 	t.Parallel()
 	f := newFleet(t)
 	complete := func(dir string, words ...string) string {
