@@ -226,7 +226,7 @@ func TestTheReadsOfARunWaitThirtySecondsTogether(t *testing.T) {
 		plain, late, data := sealed(100)
 		b := &Budget{}
 		x.Want(files(late))
-		time.AfterFunc(10*time.Second, func() { x.put(late, data) })
+		time.AfterFunc(2*time.Second, func() { x.put(late, data) })
 		start := time.Now()
 		if got, err := x.Read(t.Context(), b, "files/late", late); err != nil || !bytes.Equal(got, plain) {
 			t.Fatal(err)
