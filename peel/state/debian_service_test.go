@@ -113,7 +113,7 @@ own: {service.running: {enable: true}, watch: [/etc/systemd/system/own.service]}
 // /lib, or that has its first drop-in. It is told to, also by the run after the one that wrote the file, and before a command.
 func TestInHostFilesThatSystemdDoesNotNotice(t *testing.T) {
 	needsSystemd(t)
-	const text = `[Service]\nEnvironment=V=%s\nExecStart=/bin/sh -c \"echo $$V > /run/zt.v; exec sleep infinity\"\n`
+	const text = `[Unit]\nStartLimitIntervalSec=0\n[Service]\nEnvironment=V=%s\nExecStart=/bin/sh -c \"echo $$V > /run/zt.v; exec sleep infinity\"\n`
 	const over = `
 u: {file.managed: {path: /etc/systemd/system/zt-over.service, content: "` + text + `"}}
 s: {service.running: {name: zt-over}, watch: [u]}
