@@ -156,7 +156,7 @@ func (r *report) printGroups() {
 // end calls finish with the rows that the masters have.
 func (r *report) end(ctx context.Context, client *api.Client) error {
 	r.progress.clear()
-	return r.finish(client.Rows(ctx, r.jid))
+	return r.finish(client.EndedRows(ctx, r.jid))
 }
 
 // finish prints the rows that were not printed before, and returns the failure with the exit code of the job. It reads the

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"iter"
 	"time"
 
@@ -174,9 +175,40 @@ func (c *Client) JobCancel(ctx context.Context, jid wire.JID) (*job.Job, error) 
 
 // Rows yields the targets of a job by ID, each with what it returned so far. After an error nothing more comes.
 func (c *Client) Rows(ctx context.Context, jid wire.JID) iter.Seq2[job.Row, error] {
+	return rows(jid, func(q JobRequest) (*job.RowsPage, error) { return c.rowsPage(ctx, q) })
+}
+
+// EndedRows is Rows for a job that has ended, as the caller knows. A master that reads an older record, from a copy that lags, is
+// asked again for 15 s; then the iteration ends with an error.
+func (c *Client) EndedRows(ctx context.Context, jid wire.JID) iter.Seq2[job.Row, error] {
+	return rows(jid, func(q JobRequest) (*job.RowsPage, error) {
+		for giveUp := time.Now().Add(answerWait); ; {
+			page, err := c.rowsPage(ctx, q)
+			if err != nil || page.Job.Status.Final() {
+				return page, err
+			}
+			if time.Now().After(giveUp) {
+				err := errors.New("the masters do not know yet that it has ended")
+				return nil, fail(CodeUnavailable, err, "cannot read the returns of job %s", jid)
+			}
+			select {
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			case <-time.After(busyPause):
+			}
+		}
+	})
+}
+
+func (c *Client) rowsPage(ctx context.Context, q JobRequest) (*job.RowsPage, error) {
+	return call[job.RowsPage](ctx, c, wire.API("job", "returns", c.user), q)
+}
+
+// rows yields the rows of all pages.
+func rows(jid wire.JID, read func(JobRequest) (*job.RowsPage, error)) iter.Seq2[job.Row, error] {
 	return func(yield func(job.Row, error) bool) {
 		for q := (JobRequest{JID: jid}); ; {
-			page, err := call[job.RowsPage](ctx, c, wire.API("job", "returns", c.user), q)
+			page, err := read(q)
 			if err != nil {
 				yield(job.Row{}, err)
 				return

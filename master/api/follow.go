@@ -174,18 +174,14 @@ func (f *Follower) event(msg *nats.Msg) (Event, bool) {
 	return Event{Peel: id, Return: job.ReadReturn(f.jid, id, msg.Data)}, true
 }
 
-// finish yields the returns whose messages were lost, then the end. While the master that answers does not know yet that the job has
-// ended, it reads the returns again, but begins none of these readings after 15 s.
+// finish yields the returns whose messages were lost, then the end.
 func (f *Follower) finish(ctx context.Context, ended *job.Job, yield func(Event, error) bool) {
-	giveUp := time.Now().Add(answerWait)
-	for f.lacks(ended) {
-		again := false
-		for row, err := range f.c.Rows(ctx, f.jid) {
+	if f.lacks(ended) {
+		for row, err := range f.c.EndedRows(ctx, f.jid) {
 			if err != nil {
 				yield(Event{}, err)
 				return
 			}
-			again = again || row.State == job.RowWaiting || row.State == job.RowUnreachable
 			sender := row.Peel.Wire()
 			if _, open := f.targets[sender]; !open || row.Return == nil {
 				continue
@@ -194,13 +190,6 @@ func (f *Follower) finish(ctx context.Context, ended *job.Job, yield func(Event,
 			if !yield(Event{Peel: row.Peel, Return: row.Return}, nil) {
 				return
 			}
-		}
-		if !again || !f.lacks(ended) || time.Now().After(giveUp) {
-			break
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(busyPause):
 		}
 	}
 	if f.lacks(ended) {

@@ -119,15 +119,23 @@ func TestTheReturnsOfAJobThatEndedAreReadAgainFromACopyThatLags(t *testing.T) {
 		jid := wire.NewJID()
 		serve(t, b, wire.API("job", "returns", "*"), func(n int) (any, error) {
 			row := job.Row{Peel: "web-01", State: job.RowWaiting}
-			if n > 4 {
+			record := job.Job{Spec: job.Spec{JID: jid}, Status: job.Running}
+			if n%5 == 0 {
+				record.Status = job.Complete
 				row.State, row.Return = job.RowOK, &wire.Return{JID: jid, Peel: "web-01", Result: wire.Result{Success: true}, V: wire.Version}
 			}
-			return job.RowsPage{Rows: []job.Row{row}}, nil
+			return job.RowsPage{Job: record, Rows: []job.Row{row}}, nil
 		})
 		ended := job.Job{Spec: job.Spec{JID: jid}, TargetCount: 1, Status: job.Complete}
 		ended.ReturnCount = 1
 		serve(t, b, wire.API("job", "show", "*"), func(int) (any, error) { return ended, nil })
-		f, err := person(t, b).Watch(jid)
+		c := person(t, b)
+		for row, err := range c.EndedRows(t.Context(), jid) {
+			if err != nil || row.Return == nil {
+				t.Errorf("%+v, %v", row, err)
+			}
+		}
+		f, err := c.Watch(jid)
 		if err != nil {
 			t.Fatal(err)
 		}
