@@ -76,7 +76,7 @@ func TestPlansOfAnEntryAreBounded(t *testing.T) {
 	}
 }
 
-// Peels report durations. A sum that would overflow stays at the highest number, and a peel that counts anew takes nothing away.
+// A sum that would overflow stays at the highest number. A peel that counts anew takes nothing away.
 func TestASumOfDurationsDoesNotOverflow(t *testing.T) {
 	all := total{durations: make([]uint64, len(verdict.DurationBounds))}
 	one := func(runs uint64, sum time.Duration) took {

@@ -142,8 +142,8 @@ func (t *Table) Run(ctx context.Context) error {
 // Ready is closed when all stored reports were read.
 func (t *Table) Ready() <-chan struct{} { return t.reports.Ready() }
 
-// isReading reports whether stored reports are still being read. What they say happened before this master started. It
-// is not added to the totals, which would grow at each start else.
+// isReading reports whether stored reports are still being read. They are not added to
+// the totals: each start would count them again.
 func (t *Table) isReading() bool {
 	select {
 	case <-t.Ready():

@@ -107,7 +107,7 @@ func TestNothingIsMissedOfSevenHundredEntries(t *testing.T) {
 	})
 }
 
-// The host's zone has no name: it tells its offset. A zone whose name masters do not know is told, and its fires count as the peel says.
+// A host whose zone has no name reports its offset. A zone whose name masters do not know is a problem, and the outcomes that the peel reports count alone.
 func TestAZoneWithoutANameIsKnownByItsOffset(t *testing.T) {
 	bubble(t, func(t *rig) {
 		table, _ := t.master()

@@ -130,7 +130,7 @@ func (p *peel) items(entries map[string]*ledger.EntryReport) (list []item) {
 	return list
 }
 
-// taking says what is known of a peel before a report.
+// taking holds what the table knows of a peel before it takes a report.
 type taking struct {
 	first  bool  // nothing: this table has no earlier report of it
 	judged int64 // up to when its fires were judged
@@ -183,13 +183,13 @@ func (t *Table) takeEntries(p *peel, entries map[string]*ledger.EntryReport, rep
 	p.rows, p.hours, p.lists.took = append(make([]row, 0, len(rows)), rows...), pack(hours), packTook(tooks)
 }
 
-// listFacts are what is joined of an entry.
+// listFacts are the inputs of the join for one entry.
 type listFacts struct {
 	entry    join.Entry
 	problems []verdict.Problem // with the document or the zone
 }
 
-// facts returns what is joined of an entry that a report has.
+// facts returns the inputs of the join for an entry that a report has.
 func (t *Table) facts(p *peel, one *item, entries map[string]*ledger.EntryReport) (f listFacts) {
 	e, spec := one.e, p.document.spec(one.name)
 	f.entry = join.Entry{IsActive: e.State == stateActive, Marks: e.Marks, From: e.From, Fires: e.Fires}

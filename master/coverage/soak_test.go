@@ -84,7 +84,7 @@ var dates = []time.Time{
 // stops the bus, and wants one true verdict on every fire.
 func TestMastersSayWhatHappened(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long")
+		t.Skip("hours of a fleet in fake time")
 	}
 	total := map[string]int{}
 	for seed := *soakSeed; seed < *soakSeed+uint64(*soakSeeds); seed++ {

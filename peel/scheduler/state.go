@@ -88,7 +88,7 @@ func (o *owner) nextRun(e *entry) (nominal, fire time.Time) {
 	return time.Time{}, time.Time{}
 }
 
-// change returns what is to be written.
+// change returns what the next write stores.
 func (o *owner) change() history.Change {
 	c := history.Change{
 		State: history.State{Entries: make(map[string]history.History, len(o.entries)), Marks: slices.Clone(o.marks), Moment: o.moment(o.s.now())},

@@ -19,6 +19,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/peel/catalogue"
+	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
@@ -30,8 +31,7 @@ import (
 const Length = 72 * time.Hour
 
 const (
-	outboxItems = 10_000         // messages that a peel keeps for the masters: peel/outbox.MaxItems
-	tallyHours  = 48 * time.Hour // a peel keeps the counts of each hour this long: peel/wire.MaxScheduleHours without the present hour
+	outboxItems = 10_000 // messages that a peel keeps for the masters: peel/outbox.MaxItems
 	ever        = 400 * 24 * time.Hour
 )
 
@@ -338,6 +338,6 @@ func (l *look) stale() {
 		results = fmt.Sprintf("one peel reports %d runs and keeps the newest %d of them: it drops older ones from about %.0f h on", l.loaded, outboxItems, Length.Hours()*outboxItems/float64(l.loaded))
 	}
 	add("results", "%s", results)
-	add("coverage", "masters do not know what happened to fires until the peel reports; peels keep the counts of each hour for %d h, and totals for good", int(tallyHours.Hours()))
+	add("coverage", "masters do not know what happened to fires until the peel reports; peels keep the list of fires for %d h", int(ledger.Kept.Hours()))
 	add("orders", "nobody can pause, resume or run an entry; a pause with --for ends by itself")
 }

@@ -180,7 +180,7 @@ func TestWhatGoesStale(t *testing.T) {
 	for what, want := range map[string]string{
 		"settings": "no commit after 9b1c8f0e reaches a peel; the rollout of 4f2a9c1d stays at wave 2 of 3",
 		"results":  "one peel reports 12960 runs and keeps the newest 10000 of them: it drops older ones from about 56 h on",
-		"coverage": "masters do not know what happened to fires until the peel reports; peels keep the counts of each hour for 48 h, and totals for good",
+		"coverage": "masters do not know what happened to fires until the peel reports; peels keep the list of fires for 48 h",
 	} {
 		if texts[what] != want {
 			t.Errorf("%s: %s, want %s", what, texts[what], want)

@@ -59,6 +59,6 @@ type Site struct {
 	Keys      []Key     `json:"keys"` // of credentials that have not expired
 	Revoked   time.Time `json:"revoked"`
 	RevokedBy string    `json:"revoked_by"`
-	// Renewed are the keys of a master for which masters signed a further JWT, none of which is revoked.
+	// Renewed has the keys of masters that got a further JWT. None of them is revoked.
 	Renewed []Key `json:"renewed,omitempty"`
 }

@@ -44,7 +44,7 @@ type Problem struct {
 	// Explained says that the problem has another cause on peels that are not among these: they were stopped or down, or a person
 	// ran the entry.
 	Explained bool
-	// Ran is the commit with which the runs failed, if it is not known when it reached the peels; empty: there is none.
+	// Ran is the commit that the failed runs had, if the time at which it reached the peels is unknown. Else it is empty.
 	Ran settings.Commit
 }
 

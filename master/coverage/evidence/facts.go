@@ -151,7 +151,7 @@ func (q *question) commitOf(nominal time.Time) string {
 	return ""
 }
 
-// takenBack returns the revision that was on its way to the fleet at a time and was rolled back later; nil if there is none.
+// takenBack returns the revision that was going out at a time and was rolled back later, nil if there is none.
 func takenBack(attempts []status.Attempt, at time.Time) *status.Attempt {
 	i := slices.IndexFunc(attempts, func(a status.Attempt) bool {
 		return a.Outcome == status.OutcomeRolledBack && !a.Began.After(at) && a.Ended.After(at)

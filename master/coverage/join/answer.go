@@ -102,7 +102,7 @@ type merger struct {
 }
 
 // sort prepares fires to be merged. Fires before the entry begins are emitted, and of a time that comes twice the worse
-// one. It returns the fires of which the list has only the numbers by hour.
+// one. It returns the hours whose fires the list only counts.
 func (m *merger) sort(f *fires) (hours []listed) {
 	if f.mixed || slices.ContainsFunc(f.list, func(l listed) bool { return l.run.Hour }) {
 		hours = m.unmix(f)
@@ -127,7 +127,7 @@ func (m *merger) sort(f *fires) (hours []listed) {
 	})
 }
 
-// unmix sorts fires one by one, and takes out those of which the list has only the number.
+// unmix sorts fires one by one, and takes out the hours whose fires the list only counts.
 func (m *merger) unmix(f *fires) (hours []listed) {
 	var list []listed
 	for _, l := range f.list {
@@ -232,7 +232,7 @@ func (m *merger) explain(t times, say func(times, Verdict, string)) {
 	}
 }
 
-// lack returns why nothing answers a planned time, and the last time of which the same is known.
+// lack returns the verdict on a planned time that no fire answers, and why. The answer holds for all times up to last.
 func (m *merger) lack(at int64) (v Verdict, why string, last int64) {
 	in, last := m.doubt.split(at)
 	if !m.Plan.isOpen() {
@@ -295,7 +295,7 @@ func (m *merger) number(hours []listed) {
 // lackOrder has the verdicts on fires that lack, the least harmful one first.
 var lackOrder = []Verdict{Unknown, Skipped, Missed}
 
-// numbered emits the fires of an hour of which the list has the number, and returns how many there are. Of runs, only
+// numbered emits the fires of an hour that the list only counts, and returns their number. Of runs, only
 // as many as are planned are expected, if the entry was active in the whole hour.
 func (m *merger) numbered(l listed, planned int64, isWhole bool) int64 {
 	if n := l.n; l.hasRun() && isWhole && n > planned {

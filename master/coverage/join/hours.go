@@ -224,7 +224,7 @@ func (p *Plan) Away(before []Hour, a Absence) []Hour {
 	}
 }
 
-// awaited returns the times in (from, until] at which an entry should fire of which nothing is reported, and later
+// awaited returns the times in (from, until] at which an entry should fire and that no report has, and later
 // ones. Those of an interval that follows runs are counted from the time that the peel has announced, one each
 // interval.
 func (p *Plan) awaited(from, until, next int64) (c cursor[times]) {

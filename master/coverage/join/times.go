@@ -116,7 +116,7 @@ func union(all []period) (list periods) {
 	return list
 }
 
-// split returns whether a Unix time is in a period, and the last time of which the same is known.
+// split returns whether a Unix time is in a period. The answer holds for all times up to last.
 func (p periods) split(at int64) (in bool, last int64) {
 	i := sort.Search(len(p), func(i int) bool { return p[i].last >= at })
 	switch {

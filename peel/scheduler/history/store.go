@@ -300,7 +300,7 @@ func (s *Store) End(id wire.JID, end RunEnd) error {
 	return s.j.Append(data)
 }
 
-// A Change is what is to be written.
+// A Change is the input of one write.
 type Change struct {
 	State  State                    // all of it, without Open
 	Fires  map[string][]ledger.Fire // that were written into the lists since the last change
