@@ -143,7 +143,7 @@ func (c *Client) NodeGroups(ctx context.Context) ([]string, error) {
 }
 
 // Dispatch starts a job, whose ID the caller has made, and returns its record without targets and arguments. The job does not
-// depend on the caller's connection. The request is repeated until a master accepts or refuses it, which cannot run the job twice.
+// depend on the caller's connection. The request is repeated, which cannot run the job twice.
 // Without a deadline of ctx it waits 30 s.
 func (c *Client) Dispatch(ctx context.Context, spec job.Spec) (*job.Job, error) {
 	ctx, cancel := within(ctx, dispatchWait)

@@ -46,8 +46,8 @@ func within(ctx context.Context, limit time.Duration) (context.Context, context.
 //
 //   - A request that reached no master is sent again for 4 s, and while the connection to the bus is away until ctx ends.
 //   - A request with a repeatable verb is sent again if no reply comes: the master that received it may have died or be frozen.
-//   - A request with a repeatable verb is sent again until ctx ends if the reply has [CodeUnavailable]: the bus may elect a leader.
-//     If no other reply comes, the newest of these is returned.
+//   - A request with a repeatable verb is sent again for 15 s if the reply has [CodeUnavailable]: the bus may elect a leader, which
+//     takes up to 10 s. If no other reply comes, the newest of these is returned: a full disk lasts longer.
 func (c *Client) request(ctx context.Context, subject string, data []byte) (*nats.Msg, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -74,6 +74,7 @@ type exchange struct {
 	ended      chan attempt
 	open       int           // requests that wait for a reply
 	unsent     time.Time     // until when a request that reaches no master is sent again
+	busy       time.Time     // until when a request that was answered with CodeUnavailable is sent again; zero: none was
 	pause      time.Duration // before the next request after a reply with CodeUnavailable
 }
 
@@ -155,7 +156,10 @@ func (q *exchange) judge(a attempt) (pause time.Duration, more bool) {
 		pause = q.pause
 		q.pause = min(2*q.pause, maxBusyPause)
 		q.unsent = time.Now().Add(unsentWait)
-		return pause, q.repeatable
+		if q.busy.IsZero() {
+			q.busy = time.Now().Add(answerWait)
+		}
+		return pause, q.repeatable && time.Now().Before(q.busy)
 	case errors.Is(a.err, nats.ErrNoResponders):
 		return unsentPause, q.open > 0 || time.Now().Before(q.unsent)
 	case errors.Is(a.err, nats.ErrReconnectBufExceeded): // the connection is away

@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"context"
 	"errors"
 	"os"
 	"sync/atomic"
@@ -85,12 +86,14 @@ func TestAReadThatMeetsNoLeaderIsRepeated(t *testing.T) {
 }
 
 // Masters that can read nothing for long are not asked for ever, and the error says what they said.
-func TestAReadIsRepeatedUntilItsCallerGivesUp(t *testing.T) {
+func TestAReadThatMeetsNoLeaderForLongFails(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		serve(t, b, wire.API("job", "list", "*"), func(int) (any, error) { return nil, errNoLeader })
 		c, began := person(t, b), time.Now()
-		_, err := c.JobList(t.Context(), job.Query{})
-		if took := time.Since(began); took < 10*time.Second || took > 16*time.Second {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+		defer cancel()
+		_, err := c.JobList(ctx, job.Query{})
+		if took := time.Since(began); took < 10*time.Second || took > 18*time.Second {
 			t.Errorf("it gave up after %v", took)
 		}
 		if err == nil || err.Error() != errNoLeader.Error() || api.CodeOf(err) != api.CodeUnavailable {
