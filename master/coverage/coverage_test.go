@@ -111,6 +111,9 @@ func TestTheFiresOfAPeelThatIsAwayAreUnknownUntilItReports(t *testing.T) {
 
 // Another master knows from the history what reports do not have any more.
 func TestHoursThatReportsDoNotRepeatAreInTheHistory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("18 hours of a bus in fake time")
+	}
 	bubble(t, func(t *rig) {
 		table, stop := t.master()
 		h := t.host("web-1", t.document("web-1", map[string]map[string]any{"backup": cron("0 * * * *")}))

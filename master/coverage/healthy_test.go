@@ -52,6 +52,9 @@ func (t *rig) never(table *coverage.Table, every, d time.Duration, kinds ...verd
 
 // An interval follows its runs: while one is in flight the peel announces a fire that the end of the run moves.
 func TestAnIntervalWhoseRunTakesLongIsNotMissed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a day of a fleet in fake time")
+	}
 	bubble(t, func(t *rig) {
 		table, _ := t.master()
 		sleeps := func(d string) map[string]any { return map[string]any{"duration": d} }
