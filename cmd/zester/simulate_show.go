@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
+	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/simulate"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
@@ -44,23 +44,23 @@ type simulatedShare struct {
 }
 
 type simulatedEntry struct {
-	Entry       string                           `json:"entry"`
-	Peels       int                              `json:"peels"`
-	Takes       float64                          `json:"takes_seconds"`
-	Measured    bool                             `json:"measured,omitempty"`
-	Runs        uint64                           `json:"runs"`
-	Late        uint64                           `json:"late"`
-	CaughtUp    uint64                           `json:"caught_up"`
-	Interrupted uint64                           `json:"interrupted"`
-	Cut         uint64                           `json:"cut"`
-	Overran     uint64                           `json:"overran"`
-	Missed      uint64                           `json:"missed"`
-	Overlaps    uint64                           `json:"overlaps"`
-	Waited      uint64                           `json:"waited"`
-	Skipped     map[history.Reason]simulatedSkip `json:"skipped"`
-	Peak        uint32                           `json:"peak"`
-	PeakAt      time.Time                        `json:"peak_at,omitzero"`
-	Hours       []uint32                         `json:"hours"`
+	Entry       string                          `json:"entry"`
+	Peels       int                             `json:"peels"`
+	Takes       float64                         `json:"takes_seconds"`
+	Measured    bool                            `json:"measured,omitempty"`
+	Runs        uint64                          `json:"runs"`
+	Late        uint64                          `json:"late"`
+	CaughtUp    uint64                          `json:"caught_up"`
+	Interrupted uint64                          `json:"interrupted"`
+	Cut         uint64                          `json:"cut"`
+	Overran     uint64                          `json:"overran"`
+	Missed      uint64                          `json:"missed"`
+	Overlaps    uint64                          `json:"overlaps"`
+	Waited      uint64                          `json:"waited"`
+	Skipped     map[ledger.Reason]simulatedSkip `json:"skipped"`
+	Peak        uint32                          `json:"peak"`
+	PeakAt      time.Time                       `json:"peak_at,omitzero"`
+	Hours       []uint32                        `json:"hours"`
 }
 
 type simulatedSkip struct {
@@ -99,7 +99,7 @@ func simulationOf(r *simulate.Result, changes []simulate.ClockChange, measured m
 		s := simulatedEntry{
 			Entry: e.Name, Peels: e.Peels, Takes: e.Takes.Seconds(), Runs: e.Runs, Late: e.Late, CaughtUp: e.CaughtUp,
 			Interrupted: e.Interrupted, Cut: e.Cut, Overran: e.Overran, Missed: e.Missed, Overlaps: e.Overlaps(), Waited: e.Waited,
-			Skipped: map[history.Reason]simulatedSkip{}, Peak: e.Peak, PeakAt: e.PeakAt, Hours: e.Hours,
+			Skipped: map[ledger.Reason]simulatedSkip{}, Peak: e.Peak, PeakAt: e.PeakAt, Hours: e.Hours,
 		}
 		_, s.Measured = measured[e.Name]
 		for why, skips := range e.Skips {

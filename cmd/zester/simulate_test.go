@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
+	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/simulate"
 )
 
@@ -23,9 +23,9 @@ func TestTheTablesOfASimulationFitTheTerminal(t *testing.T) {
 		Entries: []simulate.Entry{
 			{
 				Name: "backup-of-the-database", Peels: 200, Takes: 90 * time.Minute, Runs: 17_640, Peak: 184, Missed: 412, CaughtUp: 198, Waited: 31, Late: 12, Cut: 2, Interrupted: 5,
-				Skips: map[history.Reason]simulate.Skips{
-					history.AlreadyRunning: {Fires: 104, First: from.Add(9 * time.Hour), Peel: "db-frankfurt-eu-central-1-0017"},
-					history.InBlackout:     {Fires: 2400, First: from.Add(26 * time.Hour), Peel: "db-01"},
+				Skips: map[ledger.Reason]simulate.Skips{
+					ledger.AlreadyRunning: {Fires: 104, First: from.Add(9 * time.Hour), Peel: "db-frankfurt-eu-central-1-0017"},
+					ledger.InBlackout:     {Fires: 2400, First: from.Add(26 * time.Hour), Peel: "db-01"},
 				},
 			},
 			{Name: "ping", Peels: 1200, Takes: time.Second, Runs: 1_296_000, Peak: 1200},

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
@@ -44,7 +45,7 @@ func TestBreakerOpensAtItsThresholdAndProbesOnce(t *testing.T) {
 		}
 		time.Sleep(10 * time.Minute)
 		h.expectRuns("e", time.Minute, 2*time.Minute, 3*time.Minute)
-		h.expectSkips("e", history.CircuitOpen, 9)
+		h.expectSkips("e", ledger.CircuitOpen, 9)
 		if e := h.entry("e"); e.BreakerState != history.BreakerOpen || e.State != rules.StateActive {
 			t.Errorf("%s, %s", e.BreakerState, e.State)
 		}

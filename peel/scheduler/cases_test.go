@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 )
 
@@ -18,15 +19,15 @@ func TestCasesOfSalt(t *testing.T) {
 		from, fields string
 		skip         string // when somebody skips the next fire
 		ran          []string
-		skips        map[history.Reason]uint64
+		skips        map[ledger.Reason]uint64
 	}{
 		"salt-0001": {
 			from: "15:59:00", fields: `at: ["2017-11-29T16:00:00Z", "2017-11-29T17:00:00Z"]`, skip: "15:59:30",
-			ran: []string{"17:00:00"}, skips: map[history.Reason]uint64{history.SkippedOnce: 1},
+			ran: []string{"17:00:00"}, skips: map[ledger.Reason]uint64{ledger.SkippedOnce: 1},
 		},
 		"salt-0002": {
 			from: "12:30:00", fields: `interval: 1h, max_runs: 2, blackout: "2017-11-29T14:00:00Z/2017-11-29T15:00:00Z"`,
-			ran: []string{"13:30:00", "15:30:00"}, skips: map[history.Reason]uint64{history.InBlackout: 1},
+			ran: []string{"13:30:00", "15:30:00"}, skips: map[ledger.Reason]uint64{ledger.InBlackout: 1},
 		},
 		// Salt looks once a second and runs it at 15:00:01; here it runs as the blackout ends.
 		"salt-0004": {
@@ -35,7 +36,7 @@ func TestCasesOfSalt(t *testing.T) {
 		},
 		"salt-0005": {
 			from: "14:00:00", fields: "interval: 10s, max_runs: 2", skip: "14:00:15",
-			ran: []string{"14:00:10", "14:00:30"}, skips: map[history.Reason]uint64{history.SkippedOnce: 1},
+			ran: []string{"14:00:10", "14:00:30"}, skips: map[ledger.Reason]uint64{ledger.SkippedOnce: 1},
 		},
 	} {
 		t.Run(id, func(t *testing.T) {

@@ -29,7 +29,7 @@ func (o *owner) catchUp(e *entry, now rules.Instant) {
 	from := e.DownSince(now.Wall)
 	o.missNeeds(e)
 	if at, ok := e.SkipSince(from, now.Wall); ok {
-		o.skip(e, history.SkippedOnce, ledger.Fire{Nominal: ledger.At(at)}, at)
+		o.skip(e, ledger.SkippedOnce, ledger.Fire{Nominal: ledger.At(at)}, at)
 		from = at
 	}
 	loss := rules.Loss{From: e.Rhythm.MissedFrom(&e.Entry, from, now), Missed: ledger.Down}
@@ -45,7 +45,7 @@ func (o *owner) limitOwed(e *entry) {
 		for _, at := range e.Owed[:n] {
 			e.NotRun(at, ledger.NotMadeUp)
 		}
-		e.Owed, o.Dirty = slices.Delete(e.Owed, 0, n), true
+		e.Owed, o.Dirty, e.dirty = slices.Delete(e.Owed, 0, n), true, true
 		o.s.log.Info("missed fires dropped, catch_up allows no more", "entry", e.Name, "fires", n)
 	}
 }
@@ -89,7 +89,7 @@ func (o *owner) startCatchUps(now rules.Instant, limit int) (started int) {
 			e.catchUpFrom = now.Up + opens.Sub(now.Wall)
 			continue
 		}
-		e.Owed, o.Dirty = e.Owed[1:], true
+		e.Owed, o.Dirty, e.dirty = e.Owed[1:], true, true
 		if f.Nominal.After(e.Nominal) {
 			e.Nominal = f.Nominal
 		}
@@ -130,7 +130,7 @@ func (o *owner) missNeeds(e *entry) {
 		case e.NeedMet(r.result.Success):
 			o.skip(e, ledger.Down, f, f.Nominal)
 		default:
-			o.skip(e, history.NeedsUnmet, f, f.Nominal)
+			o.skip(e, ledger.NeedsUnmet, f, f.Nominal)
 		}
 	}
 }
@@ -167,7 +167,7 @@ func (o *owner) settleLate(e *entry, f *Fire, due time.Time, now rules.Instant) 
 			f.Nominal = e.Owed[len(e.Owed)-1]
 			return false
 		}
-		o.countSkips(e, history.DeadlineExceeded, f.Nominal, 1)
+		o.countSkips(e, ledger.DeadlineExceeded, f.Nominal, 1)
 		from, ok = f.Started.Add(-deadline-1), false
 	}
 	first := f.Nominal
@@ -184,7 +184,7 @@ func (o *owner) settleLate(e *entry, f *Fire, due time.Time, now rules.Instant) 
 		from, f.Nominal, ok = t, t.In(o.s.o.Zone), true
 	}
 	if missed > 0 {
-		o.countSkips(e, history.Superseded, first, missed)
+		o.countSkips(e, ledger.Superseded, first, missed)
 	}
 	if ok && f.Nominal.Equal(loss.Planned) {
 		return true

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
@@ -143,7 +144,7 @@ func TestMissedFiresWaitForTheEntrysOwnRunsAndLeaveItsTimerAlone(t *testing.T) {
 		h.apply(set)
 		time.Sleep(time.Hour)
 		h.expectRuns("e", 0, 10*time.Minute)
-		h.expectSkips("e", history.AlreadyRunning, 1) // that of 04:00
+		h.expectSkips("e", ledger.AlreadyRunning, 1) // that of 04:00
 	})
 }
 
@@ -190,7 +191,7 @@ func TestSuspendOverACronTimeWithinTheDeadlineRunsItAndBeyondSkipsIt(t *testing.
 		c.suspend(8 * time.Hour)
 		time.Sleep(time.Minute)
 		h.expectNominal("short")
-		h.expectSkips("short", history.DeadlineExceeded, 1)
+		h.expectSkips("short", ledger.DeadlineExceeded, 1)
 		h.expectNominal("long", "01 01:00")
 	})
 }
@@ -346,7 +347,7 @@ func TestRestartBehindRunsOfTheTimerOwesTheOthersAsWell(t *testing.T) {
 		h.apply(set)
 		time.Sleep(40 * time.Minute) // over 06:00, which finds the second run
 		h.expectNominal("e", "01 02:00", "01 03:00")
-		h.expectSkips("e", history.AlreadyRunning, 1)
+		h.expectSkips("e", ledger.AlreadyRunning, 1)
 		h.shut()
 		h = start(t, o)
 		defer h.shut()

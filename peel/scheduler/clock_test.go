@@ -9,8 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
-	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
 	"github.com/seed-c01c3da5/zester/settings/schedule/window"
 )
@@ -172,11 +172,11 @@ func TestWallClockSetForwardByFourHoursRunsEachCronEntryOnceOrNotAtAll(t *testin
 		c.set(4 * time.Hour)
 		time.Sleep(time.Minute)
 		h.expectNominal("hourly", "01 03:30")
-		h.expectSkips("hourly", history.DeadlineExceeded, 1) // 00:30
-		h.expectSkips("hourly", history.Superseded, 2)       // 01:30 and 02:30
+		h.expectSkips("hourly", ledger.DeadlineExceeded, 1) // 00:30
+		h.expectSkips("hourly", ledger.Superseded, 2)       // 01:30 and 02:30
 		h.expectNominal("daily", "01 02:00")
 		h.expectNominal("early")
-		h.expectSkips("early", history.DeadlineExceeded, 1)
+		h.expectSkips("early", ledger.DeadlineExceeded, 1)
 		h.expectNominal("interval")
 		time.Sleep(49 * time.Minute)
 		h.expectRuns("interval", 5*time.Hour) // of which four never were
@@ -302,7 +302,7 @@ func TestSuspendOfEightHoursRunsEachEntryOnce(t *testing.T) {
 		h.expectRuns("interval", 8*time.Hour+11*time.Minute)
 		h.expectNominal("hourly", "01 07:30")
 		h.expectNominal("daily") // six hours late, the start deadline is three
-		h.expectSkips("daily", history.DeadlineExceeded, 1)
+		h.expectSkips("daily", ledger.DeadlineExceeded, 1)
 		time.Sleep(time.Hour)
 		h.expectRuns("interval", 8*time.Hour+11*time.Minute, 9*time.Hour+11*time.Minute)
 	})
@@ -321,7 +321,7 @@ func TestRunThroughASuspendEndsItsIntervalFromItsEnd(t *testing.T) {
 		if e := h.entry("e"); e.Runs != 1 || !e.NextFire.Equal(h.begin.Add(10*time.Hour+10*time.Minute)) {
 			t.Errorf("%+v", e)
 		}
-		h.expectSkips("e", history.AlreadyRunning, 1)
+		h.expectSkips("e", ledger.AlreadyRunning, 1)
 	})
 }
 
@@ -359,7 +359,7 @@ func TestRunThatEndedBeforeAFireFreesItsSlotAlsoWhenTheSchedulerWasBusy(t *testi
 		time.Sleep(time.Minute + 59*time.Second + 980*time.Millisecond)
 		busy.Store(true)
 		h.apply(set) // over the end of the run and the next minute
-		h.expectSkips("e", history.AlreadyRunning, 0)
+		h.expectSkips("e", ledger.AlreadyRunning, 0)
 		if runs := h.runs("e"); len(runs) != 2 {
 			t.Errorf("runs %v", runs)
 		}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
@@ -28,7 +29,7 @@ func (s *Scheduler) Pause(ctx context.Context, name string, pause history.Overri
 		now := o.s.now()
 		pause.At = now.Wall
 		e.Paused = &pause
-		o.halt(e, history.Paused, now)
+		o.halt(e, ledger.Paused, now)
 		o.note(e)
 		o.s.log.Info("entry is paused", "entry", name, "by", pause.By, "why", pause.Reason, "until", pause.Until)
 		return nil
@@ -146,7 +147,7 @@ func (s *Scheduler) command(ctx context.Context, what, name string, f func(*owne
 	err := s.do(ctx, func(o *owner) {
 		if e := o.entries[name]; e != nil && e.Spec != nil {
 			refused = f(o, e)
-			o.Dirty = true
+			o.Dirty, e.dirty = true, true
 		} else {
 			refused = o.noEntry(name)
 		}

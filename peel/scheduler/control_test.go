@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
@@ -92,7 +93,7 @@ func TestPauseDuringTheSplayCountsTheFireAndLeavesARunInFlight(t *testing.T) {
 		h.apply(one(t, "interval: 1m, if_running: queue"))
 		time.Sleep(3 * time.Minute)
 		h.must(h.Pause(t.Context(), "e", history.Override{}))
-		h.expectSkips("e", history.Paused, 1) // that which waited
+		h.expectSkips("e", ledger.Paused, 1) // that which waited
 		time.Sleep(time.Hour)
 		if e := h.entry("e"); e.Runs != 1 || e.Failures != 0 || e.State != rules.StatePaused {
 			t.Errorf("%+v", e)
@@ -131,7 +132,7 @@ func TestNextFireCanBeSkippedOnce(t *testing.T) {
 		}
 		time.Sleep(150 * time.Minute)
 		h.expectRuns("e", 2*time.Hour)
-		h.expectSkips("e", history.SkippedOnce, 1)
+		h.expectSkips("e", ledger.SkippedOnce, 1)
 		if e := h.entry("e"); e.Skip != nil {
 			t.Errorf("%+v", e)
 		}

@@ -22,6 +22,7 @@ type entry struct {
 	waitingFrom time.Duration // Waiting.Since, as elapsed time of this process
 	catchUpFrom time.Duration // no catch-up run starts before this elapsed time
 	noted       rules.Class   // when Options.Changed was last called for the entry
+	dirty       bool          // its history has changed since the last write, beside what [rules.Entry] has as Unsaved
 }
 
 func newEntry(name string) *entry { return &entry{Entry: rules.New(name)} }
@@ -65,7 +66,7 @@ func (o *owner) plan(e *entry, now rules.Instant) {
 
 func (e *entry) disarm() {
 	e.dequeue()
-	e.Next, e.Held = rules.Pending{}, time.Time{}
+	e.Next, e.Held, e.dirty = rules.Pending{}, time.Time{}, true
 }
 
 // arm sets the entry's next fire; nominal is a time of the clock that the entry follows. Only run_on_start has no splay.
@@ -114,7 +115,7 @@ func (o *owner) adopt(e *entry, spec *schedule.Entry, now rules.Instant) {
 	}
 	timing := spec.TimingHash()
 	if e.TimingHash != timing {
-		e.DropStored(history.Superseded, slices.Contains(o.waiting, e))
+		e.DropStored(ledger.Superseded, slices.Contains(o.waiting, e))
 		e.TimingSeen, e.TimingRuns, e.Active, e.Held, e.Owed, e.seen = now.Wall, 0, time.Time{}, time.Time{}, nil, true
 		e.Delayed = nil
 	}
@@ -152,6 +153,7 @@ func (o *owner) activate(e *entry, now rules.Instant) {
 		o.rest(e, now)
 		return
 	}
+	e.dirty = true
 	if e.Active.IsZero() || e.Since.IsZero() {
 		e.Since = now.Wall
 	}
@@ -191,7 +193,7 @@ func (o *owner) activate(e *entry, now rules.Instant) {
 	} else if e.Held.IsZero() {
 		o.plan(e, now)
 	} else if held, f := e.Held, e.HeldFire(); !o.hold(e, history.TriggerTimer, f, held, now) {
-		o.skip(e, history.OutsideWindow, f, held)
+		o.skip(e, ledger.OutsideWindow, f, held)
 		o.plan(e, now)
 	}
 }
@@ -201,12 +203,12 @@ func (o *owner) rest(e *entry, now rules.Instant) {
 	if !e.Active.IsZero() {
 		e.Since = now.Wall
 	}
-	why := history.Disabled
+	why := ledger.Disabled
 	if e.Paused != nil {
-		why = history.Paused
+		why = ledger.Paused
 	}
 	if e.Spec == nil {
-		why = history.Removed
+		why = ledger.Removed
 	}
 	e.MarkRests(now.Wall, why)
 	e.DropStored(why, false)
@@ -219,7 +221,7 @@ func (o *owner) rest(e *entry, now rules.Instant) {
 }
 
 // halt removes the fires of an entry that is no longer active, and counts those that wait. Runs in flight are not tried again.
-func (o *owner) halt(e *entry, why history.Reason, now rules.Instant) {
+func (o *owner) halt(e *entry, why ledger.Reason, now rules.Instant) {
 	e.stopRetries()
 	if e.Next.Splaying(now) {
 		o.skip(e, why, o.fireOf(e), o.time(e.Next, e.Next.Nominal))
@@ -249,7 +251,7 @@ func (e *entry) stopRetries() {
 }
 
 func (o *owner) remove(e *entry, now rules.Instant) {
-	o.halt(e, history.Removed, now)
+	o.halt(e, ledger.Removed, now)
 	e.disarm()
 	e.Spec, e.Left = nil, now.Wall
 	o.note(e)
@@ -261,13 +263,13 @@ func (o *owner) retime(e *entry, spec *schedule.Entry, now rules.Instant) {
 	e.stopRetries()
 	was, trigger, listed := e.IsActive(), e.Next.Trigger, e.Next.Listed
 	if trigger != history.TriggerStart && e.Next.Splaying(now) {
-		o.skip(e, history.Superseded, o.fireOf(e), o.time(e.Next, e.Next.Nominal))
+		o.skip(e, ledger.Superseded, o.fireOf(e), o.time(e.Next, e.Next.Nominal))
 	}
 	e.disarm()
 	o.adopt(e, spec, now)
 	switch {
 	case !e.IsActive():
-		o.halt(e, history.Disabled, now)
+		o.halt(e, ledger.Disabled, now)
 	case !was:
 		o.activate(e, now)
 	case trigger == history.TriggerStart && e.MayFire(now.Wall):
@@ -295,13 +297,13 @@ func (o *owner) swap(e *entry, spec *schedule.Entry, now rules.Instant) {
 	opens, _ := e.Timing.Opens(now.Wall)
 	switch {
 	case was && !e.IsActive():
-		o.halt(e, history.Disabled, now)
+		o.halt(e, ledger.Disabled, now)
 	case !was:
 		o.activate(e, now)
 	case next.Held && opens.Equal(opened) && spec.Windows.Outside == old.Windows.Outside:
 	case next.Held:
 		if nominal := o.time(next, next.Nominal); !o.hold(e, next.Trigger, next.Listed, nominal, now) {
-			o.skip(e, history.OutsideWindow, next.Listed, nominal)
+			o.skip(e, ledger.OutsideWindow, next.Listed, nominal)
 			o.plan(e, now)
 		}
 	case next.Trigger == "" || spec.Life != old.Life && !next.Splaying(now):

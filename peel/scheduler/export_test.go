@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/ledger"
+	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
 )
 
@@ -28,4 +29,28 @@ func (s *Scheduler) Marks(ctx context.Context) (marks ledger.Marks) {
 // Settle returns when the scheduler has noticed what its clocks show, and all runs that ended before.
 func (s *Scheduler) Settle(ctx context.Context) {
 	_ = s.do(ctx, func(o *owner) { o.finishEnded() })
+}
+
+// Stored writes what has changed, and returns the histories that the file has then, without their lists. It is nil if the disk refuses or
+// the scheduler has ended.
+func (s *Scheduler) Stored(ctx context.Context) (stored map[string]history.History) {
+	first, second := make(chan error, 1), make(chan error, 1)
+	if s.do(ctx, func(o *owner) { o.Waiting, o.Dirty = append(o.Waiting, first), true }) != nil || <-first != nil {
+		return nil
+	}
+	err := s.do(ctx, func(o *owner) {
+		o.Waiting, o.Dirty = append(o.Waiting, second), true
+		o.Save(s.now().Up, o.change)
+		stored = map[string]history.History{}
+		for name, e := range o.entries {
+			if !e.Seen.IsZero() || e.Paused != nil || len(e.Last) > 0 {
+				h := o.stored(e)
+				stored[name] = h.Clone()
+			}
+		}
+	})
+	if err != nil || <-second != nil {
+		return nil
+	}
+	return stored
 }

@@ -76,7 +76,7 @@ func (o *owner) fire(e *entry, now rules.Instant) bool {
 // slot.
 func (o *owner) admit(e *entry, f Fire, now rules.Instant) bool {
 	why := o.refusal(e, f, now)
-	closed := why == history.OutsideWindow || why == history.InBlackout
+	closed := why == ledger.OutsideWindow || why == ledger.InBlackout
 	switch {
 	case why == "":
 		return o.enter(e, f, now)
@@ -90,7 +90,7 @@ func (o *owner) admit(e *entry, f Fire, now rules.Instant) bool {
 
 // refusal returns the first rule that keeps a fire from running, apart from the limit of runs in flight. It is empty if none
 // does. A manual run passes all rules.
-func (o *owner) refusal(e *entry, f Fire, now rules.Instant) history.Reason {
+func (o *owner) refusal(e *entry, f Fire, now rules.Instant) ledger.Reason {
 	due := f.Nominal
 	if f.held || f.Trigger != history.TriggerTimer {
 		due = f.Started
@@ -99,20 +99,20 @@ func (o *owner) refusal(e *entry, f Fire, now rules.Instant) history.Reason {
 	case f.Trigger == history.TriggerManual:
 		return ""
 	case f.Trigger == history.TriggerTimer && e.TakeSkip(now.Wall):
-		return history.SkippedOnce
+		return ledger.SkippedOnce
 	case e.hasAllRuns():
-		return history.MaxRuns
+		return ledger.MaxRuns
 	case why != "":
 		return why
 	case !e.BreakerAllows(due):
-		return history.CircuitOpen
+		return ledger.CircuitOpen
 	default:
 		return whyNow
 	}
 }
 
 // skip counts a fire that does not run.
-func (o *owner) skip(e *entry, why history.Reason, f ledger.Fire, nominal time.Time) {
+func (o *owner) skip(e *entry, why ledger.Reason, f ledger.Fire, nominal time.Time) {
 	if f.Class != ledger.Hand {
 		e.Tally.NotRun(nominal, why)
 		e.WriteNotRun(f, why)
@@ -124,12 +124,12 @@ func (o *owner) skip(e *entry, why history.Reason, f ledger.Fire, nominal time.T
 }
 
 // countSkips adds n skips; nominal is the time of the first fire.
-func (o *owner) countSkips(e *entry, why history.Reason, nominal time.Time, n int) {
+func (o *owner) countSkips(e *entry, why ledger.Reason, nominal time.Time, n int) {
 	if e.Skips == nil {
-		e.Skips = make(map[history.Reason]uint64)
+		e.Skips = make(map[ledger.Reason]uint64)
 	}
 	e.Skips[why] += uint64(n)
-	o.Dirty = true
+	o.Dirty, e.dirty = true, true
 	if o.s.onSkip != nil {
 		o.s.onSkip(e.Name, why, nominal, n)
 	}
@@ -152,7 +152,7 @@ func (o *owner) enter(e *entry, f Fire, now rules.Instant) bool {
 			r.cancel(errReplaced)
 		}
 	default:
-		o.skip(e, history.AlreadyRunning, f.listed, f.Nominal)
+		o.skip(e, ledger.AlreadyRunning, f.listed, f.Nominal)
 	}
 	return false
 }
@@ -179,7 +179,7 @@ func (o *owner) sharing(e *entry) []*run {
 // await has a fire wait for a slot. It replaces a waiting fire of the same entry and takes over its place in the order.
 func (o *owner) await(e *entry, f Fire, now rules.Instant) {
 	if e.Waiting != nil {
-		o.skip(e, history.QueueFull, e.Waiting.Fire(), e.Waiting.Nominal)
+		o.skip(e, ledger.QueueFull, e.Waiting.Fire(), e.Waiting.Nominal)
 	} else {
 		o.waiting = append(o.waiting, e)
 	}
@@ -201,7 +201,7 @@ func (o *owner) release(now rules.Instant, limit int) (started int) {
 		f := Fire{Name: e.Name, Trigger: w.Trigger, Nominal: w.Nominal, Fired: w.Fired, Started: now.Wall.In(o.s.o.Zone), held: w.Held, listed: w.Fire(), By: w.By}
 		why := o.refusal(e, f, now)
 		if expired {
-			why = history.DeadlineExceeded
+			why = ledger.DeadlineExceeded
 		}
 		if why != "" {
 			o.skip(e, why, f.listed, f.Nominal)
@@ -284,11 +284,11 @@ func (o *owner) finish(r *run) {
 	o.fireNeeds(r)
 	if was && !e.IsActive() {
 		o.s.log.Error("entry is paused", "entry", e.Name, "failures", e.FailuresInRow, "err", e.Error)
-		o.halt(e, history.Paused, r.ended)
+		o.halt(e, ledger.Paused, r.ended)
 	}
 	if len(e.runs) == 0 && e.Rhythm.OnEnd(&e.Entry, r.ended) {
 		if e.Next.Splaying(r.ended) {
-			o.skip(e, history.Superseded, o.fireOf(e), o.time(e.Next, e.Next.Nominal))
+			o.skip(e, ledger.Superseded, o.fireOf(e), o.time(e.Next, e.Next.Nominal))
 		}
 		o.plan(e, r.ended)
 	}
@@ -302,9 +302,9 @@ func (o *owner) fireNeeds(r *run) {
 		switch {
 		case !e.IsActive() || e.hasAllRuns() || !e.MayFire(r.ended.Wall):
 		case !e.NeedMet(r.result.Success):
-			o.skip(e, history.NeedsUnmet, f, r.ended.Wall.In(o.s.o.Zone))
+			o.skip(e, ledger.NeedsUnmet, f, r.ended.Wall.In(o.s.o.Zone))
 		case e.Next.Trigger == history.TriggerNeeds || e.Next.Splaying(r.ended):
-			o.skip(e, history.Superseded, o.fireOf(e), o.time(e.Next, e.Next.Nominal))
+			o.skip(e, ledger.Superseded, o.fireOf(e), o.time(e.Next, e.Next.Nominal))
 			fallthrough
 		default:
 			o.arm(e, history.TriggerNeeds, e.ClockOf(r.ended))
@@ -322,7 +322,7 @@ func (o *owner) onReported(r *run) {
 		return
 	}
 	past := &r.e.Last[i]
-	past.Job, o.Dirty = string(r.fire.JID), true
+	past.Job, o.Dirty, r.e.dirty = string(r.fire.JID), true, true
 	r.e.Tally.Reported(*past)
 	if past.Success && past.Ended.Equal(r.e.Succeeded) {
 		r.e.Job = past.Job

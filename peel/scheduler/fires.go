@@ -65,7 +65,7 @@ func (e *entry) byHand(at time.Time) ledger.Fire {
 }
 
 // listRun writes into the list how a run goes.
-func (r *run) listRun(outcome ledger.Outcome, why history.Reason) {
+func (r *run) listRun(outcome ledger.Outcome, why ledger.Reason) {
 	f := r.fire.listed
 	f.Outcome, f.Why, f.Late, f.Overran = outcome, why, r.fire.Late, r.overran || r.timedOut
 	r.e.Write(f)

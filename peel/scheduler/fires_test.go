@@ -11,7 +11,6 @@ import (
 
 	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
-	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/simulate"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
@@ -113,7 +112,7 @@ func compareList(t testing.TB, e *scheduler.EntryState, restarts uint64) {
 	if more := got.Missed - want.Missed; more <= restarts {
 		want.Missed = got.Missed
 	}
-	const superseded = string(history.Superseded)
+	const superseded = string(ledger.Superseded)
 	if more := want.Skips[superseded] - got.Skips[superseded]; more > 0 && more <= maxRetimed {
 		want.Skips[superseded] -= more
 		want.Skipped -= more
@@ -152,7 +151,7 @@ func TestARunThatAKillInterruptsFiresNothingThatNeedsIt(t *testing.T) {
 		Peel: "web-01", Zone: time.UTC,
 		Exec:    func(scheduler.Fire) (time.Duration, bool) { return 2 * time.Minute, true },
 		Ended:   func(scheduler.Fire, wire.Result, time.Time) {},
-		Skipped: func(string, history.Reason, time.Time, int) {},
+		Skipped: func(string, ledger.Reason, time.Time, int) {},
 	})
 	set := parse(t, `
         a: {module: test.ping, cron: "*/5 * * * *"}

@@ -1,9 +1,13 @@
 package scheduler_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"flag"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -11,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -29,6 +34,7 @@ type host struct {
 	ended chan error
 	stop  context.CancelFunc
 	began bool
+	file  string
 	alien bool // its state is not what a scheduler wrote, and its list differs from its tally
 
 	mu      sync.Mutex
@@ -51,7 +57,7 @@ func startWith(t testing.TB, o scheduler.Options, prepare func(*scheduler.Schedu
 	t.Helper()
 	h := &host{
 		t: t, begin: time.Now(), ended: make(chan error, 1), takes: map[string]time.Duration{},
-		results: map[string]func() wire.Result{}, running: map[string]int{},
+		results: map[string]func() wire.Result{}, running: map[string]int{}, file: o.StateFile,
 	}
 	o.Peel, o.Exec, o.Report = "web-01", h.exec, h.report
 	s, err := scheduler.New(o)
@@ -70,9 +76,40 @@ func startWith(t testing.TB, o scheduler.Options, prepare func(*scheduler.Schedu
 func (h *host) shut() {
 	h.t.Helper()
 	h.compareLists()
+	h.compareFile()
 	h.stop()
 	if err := <-h.ended; err != nil {
 		h.t.Error(err)
+	}
+}
+
+// compareFile compares what the file has of each entry with what the process has, after a write of what has changed.
+func (h *host) compareFile() {
+	h.t.Helper()
+	if h.file == "" || h.alien {
+		return
+	}
+	want := h.Stored(h.t.Context())
+	data, err := os.ReadFile(h.file)
+	if want == nil || err != nil {
+		return // it has ended
+	}
+	file := filepath.Join(h.t.TempDir(), "copy")
+	if err := os.WriteFile(file, data, 0o600); err != nil {
+		h.t.Fatal(err)
+	}
+	_, got, damage, err := history.Open(file, slog.New(slog.DiscardHandler))
+	if damage != "" || err != nil {
+		return // a test has damaged it
+	}
+	for name, process := range want {
+		written := got.Entries[name]
+		process.Tally, written.Tally = history.Tally{}, history.Tally{} // old hours are forgotten at each write
+		a, errA := json.Marshal(process)
+		b, errB := json.Marshal(written)
+		if errA != nil || errB != nil || !bytes.Equal(a, b) {
+			h.t.Errorf("the file has of %s\n%s, the process has\n%s", name, b, a)
+		}
 	}
 }
 
@@ -187,7 +224,7 @@ func (h *host) expectRuns(name string, want ...time.Duration) {
 	}
 }
 
-func (h *host) expectSkips(name string, reason history.Reason, want uint64) {
+func (h *host) expectSkips(name string, reason ledger.Reason, want uint64) {
 	h.t.Helper()
 	if got := h.entry(name).Skips; got[reason] != want {
 		h.t.Errorf("skips of %s: %v, want %d of %s", name, got, want, reason)

@@ -7,8 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
-	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
@@ -133,7 +133,7 @@ func TestMaxRunsCountsWhatIsInFlightAndNoSkippedFire(t *testing.T) {
 		h.apply(one(t, "interval: 1m, max_runs: 2"))
 		time.Sleep(time.Hour)
 		h.expectRuns("e", time.Minute, 270*time.Second)
-		h.expectSkips("e", history.AlreadyRunning, 2)
+		h.expectSkips("e", ledger.AlreadyRunning, 2)
 		h.expectExhausted("e", "it has had all its runs")
 	})
 }
@@ -203,7 +203,7 @@ func TestIntervalFromStartThatIsShorterThanARunSkips(t *testing.T) {
 		h.apply(one(t, "interval: 1m, interval_from: start"))
 		time.Sleep(7*time.Minute + 1)
 		h.expectRuns("e", time.Minute, 4*time.Minute, 7*time.Minute)
-		h.expectSkips("e", history.AlreadyRunning, 4)
+		h.expectSkips("e", ledger.AlreadyRunning, 4)
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
@@ -36,7 +37,7 @@ func TestEntryRunsWhenTheOneThatItNeedsHasEndedSo(t *testing.T) {
 		h.expectRuns("clean", 90*time.Minute, 130*time.Minute, 220*time.Minute, 250*time.Minute)
 		h.expectRuns("off")
 		for name, want := range map[string]uint64{"upload": 1, "verify": 0, "alarm": 1, "clean": 0, "off": 0} {
-			h.expectSkips(name, history.NeedsUnmet, want)
+			h.expectSkips(name, ledger.NeedsUnmet, want)
 		}
 		for _, f := range h.all() {
 			if f.Name == "upload" && (f.Trigger != history.TriggerNeeds || f.Nominal.Sub(h.begin) != 130*time.Minute) {
@@ -57,7 +58,7 @@ func TestNeedingEntryHasItsOwnSplayWindowsAndLife(t *testing.T) {
         splay: {module: test.ping, needs: {entry: a}, splay: {min: 10m, max: 11m}, max_runs: 1}`))
 		time.Sleep(10*time.Hour + time.Minute)
 		h.expectRuns("window", 4*time.Hour, 5*time.Hour)
-		h.expectSkips("window", history.OutsideWindow, 8)
+		h.expectSkips("window", ledger.OutsideWindow, 8)
 		h.expectRuns("once", time.Hour)
 		h.expectExhausted("once", "all its runs")
 		if runs := h.runs("splay"); len(runs) != 1 || runs[0] < 70*time.Minute || runs[0] >= 71*time.Minute {
@@ -76,8 +77,8 @@ func TestFireOfTheTimerWhoseWaitIsTakenByANeedIsCounted(t *testing.T) {
         held: {module: test.ping, cron: "5 1 * * *", only_between: "03:00-04:00", outside: defer, needs: {entry: a}}`))
 		time.Sleep(119 * time.Minute)
 		h.expectNominal("splayed", "01 01:10")
-		h.expectSkips("splayed", history.Superseded, 1)
-		h.expectSkips("held", history.Superseded, 1)
+		h.expectSkips("splayed", ledger.Superseded, 1)
+		h.expectSkips("held", ledger.Superseded, 1)
 	})
 }
 
@@ -94,7 +95,7 @@ func TestAFireByNeedsThatANewTimingDropsIsCounted(t *testing.T) {
 		h.apply(set("30 5 * * *"))
 		time.Sleep(2*time.Hour + time.Minute)
 		h.apply(set("40 5 * * *"))
-		h.expectSkips("upload", history.Superseded, 1)
+		h.expectSkips("upload", ledger.Superseded, 1)
 		if n := h.entry("upload").Tally.Total.Skipped; n != 1 {
 			t.Errorf("%d fires are counted as skipped", n)
 		}

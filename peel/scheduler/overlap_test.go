@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 )
@@ -19,7 +20,7 @@ func TestQueueHoldsOneFireAndCoalescesTheOthers(t *testing.T) {
 		h.apply(one(t, `cron: "* * * * *", if_running: queue`))
 		time.Sleep(8 * time.Minute)
 		h.expectRuns("e", time.Minute, 7*time.Minute+30*time.Second)
-		h.expectSkips("e", history.QueueFull, 5)
+		h.expectSkips("e", ledger.QueueFull, 5)
 		if f := h.fire(1); f.Nominal.Sub(h.begin) != 7*time.Minute { // the newest
 			t.Errorf("the second run is that of %v", f.Nominal)
 		}
@@ -33,7 +34,7 @@ func TestFireThatWaitedBeyondTheStartDeadlineIsDropped(t *testing.T) {
 		h.takes["e"] = 2 * time.Hour
 		h.apply(one(t, `cron: "0,30 0 * * *", run_on_start: true, if_running: queue, start_deadline: 1h`))
 		time.Sleep(3 * time.Hour)
-		h.expectSkips("e", history.DeadlineExceeded, 1) // it waited since 00:30
+		h.expectSkips("e", ledger.DeadlineExceeded, 1) // it waited since 00:30
 		h.expectRuns("e", 0)
 	})
 }
@@ -97,7 +98,7 @@ func TestFireThatWaitedTooLongOverARestartIsDropped(t *testing.T) {
 		h = start(t, o)
 		defer h.shut()
 		h.apply(set)
-		h.expectSkips("e", history.DeadlineExceeded, 1)
+		h.expectSkips("e", ledger.DeadlineExceeded, 1)
 		h.expectRuns("e")
 	})
 }
@@ -148,7 +149,7 @@ func TestEntriesOfAGroupShareTheirLimit(t *testing.T) {
         a: {module: test.ping, cron: "0 * * * *", group: disk}
         b: {module: test.ping, cron: "*/5 * * * *", group: disk}`))
 		time.Sleep(26 * time.Minute)
-		h.expectSkips("b", history.AlreadyRunning, 2) // 01:00, by its name after a, and 01:05
+		h.expectSkips("b", ledger.AlreadyRunning, 2) // 01:00, by its name after a, and 01:05
 		if n := len(h.runs("b")); n != 11+2 {
 			t.Errorf("%d runs of b", n)
 		}
@@ -180,7 +181,7 @@ func TestRunOfAnEntryThatLeftItsGroupCountsForBoth(t *testing.T) {
 		time.Sleep(90 * time.Second)
 		h.apply(parse(t, `b: {module: test.ping, cron: "* * * * *", group: disk}`)) // a is renamed
 		time.Sleep(time.Minute)
-		h.expectSkips("b", history.AlreadyRunning, 1)
+		h.expectSkips("b", ledger.AlreadyRunning, 1)
 		h.expectRuns("b")
 	})
 }
@@ -211,10 +212,10 @@ func TestFireThatWaitsRunsWhatItsEntryIsThen(t *testing.T) {
 func TestFireThatWaitsGoesWithItsEntry(t *testing.T) {
 	for name, c := range map[string]struct {
 		reload string
-		reason history.Reason
+		reason ledger.Reason
 	}{
-		"disabled": {`cron: "* * * * *", if_running: queue, enabled: false`, history.Disabled},
-		"removed":  {"", history.Removed},
+		"disabled": {`cron: "* * * * *", if_running: queue, enabled: false`, ledger.Disabled},
+		"removed":  {"", ledger.Removed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -273,6 +274,6 @@ func TestFireThatWaitedIsRefusedByABreakerThatOpenedMeanwhile(t *testing.T) {
 		h.apply(one(t, `cron: "* * * * *", if_running: queue, breaker: {threshold: 1, reset_after: 1h}`))
 		time.Sleep(10 * time.Minute)
 		h.expectRuns("e", time.Minute)
-		h.expectSkips("e", history.CircuitOpen, 9)
+		h.expectSkips("e", ledger.CircuitOpen, 9)
 	})
 }

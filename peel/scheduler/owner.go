@@ -151,6 +151,7 @@ func (o *owner) compareClocks(now rules.Instant) {
 // onClockStep moves or replans the next fire of an entry after the wall clock was set by step.
 func (o *owner) onClockStep(e *entry, step time.Duration, old, now rules.Instant) {
 	e.Breaker.ClampOpened(now.Wall)
+	e.dirty = true
 	p, back := e.Next, step < 0
 	if forward := step > 0 && !e.Rhythm.OnWall() && !e.Active.IsZero(); forward || e.Active.After(now.Wall) {
 		e.Active = now.Wall // else a restart would take the step for a stop
@@ -171,7 +172,7 @@ func (o *owner) onClockStep(e *entry, step time.Duration, old, now rules.Instant
 		o.enqueue(e, p)
 	case p.Held && back && (step < -rules.SetBackLimit || p.Nominal <= now.Wall.UnixNano()): // by the windows of the present time
 		if nominal := o.time(p, p.Nominal); !o.hold(e, p.Trigger, p.Listed, nominal, now) {
-			o.skip(e, history.OutsideWindow, p.Listed, nominal)
+			o.skip(e, ledger.OutsideWindow, p.Listed, nominal)
 			o.plan(e, now)
 		}
 	case p.OnWall && !p.Held && (p.Trigger == history.TriggerStart || p.Trigger == history.TriggerNeeds): // its splay is elapsed time
@@ -196,8 +197,9 @@ func (o *owner) time(p rules.Pending, key int64) time.Time {
 	return at.In(o.s.o.Zone)
 }
 
-// note notes a change of an entry's class, and whether it is paused_errors. It is called after everything that may change them.
+// note notes a change of an entry, its class, and whether it is paused_errors. It is called after everything that may change them.
 func (o *owner) note(e *entry) {
+	e.dirty = true
 	if class := e.Class(); class != e.noted {
 		e.noted, o.changed = class, true
 	}

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
@@ -130,7 +131,7 @@ func TestNewTimingDropsTheWaitAndCountsIt(t *testing.T) {
 		h.apply(one(t, "interval: 1m, splay: 1000h"))
 		h.sleepInto("e")
 		h.apply(one(t, "interval: 2m"))
-		h.expectSkips("e", history.Superseded, 1)
+		h.expectSkips("e", ledger.Superseded, 1)
 		time.Sleep(time.Minute)
 		h.expectRuns("e", 2*time.Minute)
 	})
@@ -163,7 +164,7 @@ func TestReloadIsDoneWhileARunHangsAndTheRunCounts(t *testing.T) {
 		}
 		time.Sleep(2 * time.Minute) // a fire at 3m, two minutes after the last one
 		h.expectRuns("e", time.Minute)
-		h.expectSkips("e", history.AlreadyRunning, 1)
+		h.expectSkips("e", ledger.AlreadyRunning, 1)
 		time.Sleep(20 * time.Minute)
 		if runs := h.runs("e"); len(runs) != 2 || runs[1] != 13*time.Minute {
 			t.Errorf("runs %v, want the second one 2m after the end at 11m", runs)
@@ -223,7 +224,7 @@ func TestRunInFlightCountsAfterItsEntryWasRemovedAndAddedAgain(t *testing.T) {
 		h.apply(one(t, "interval: 1m, args: {a: 1}"))
 		time.Sleep(110 * time.Second)
 		h.expectRuns("e", time.Minute)
-		h.expectSkips("e", history.AlreadyRunning, 2)
+		h.expectSkips("e", ledger.AlreadyRunning, 2)
 		time.Sleep(90 * time.Second)
 		h.expectRuns("e", time.Minute, 270*time.Second)
 	})
@@ -338,7 +339,7 @@ func TestDisablingDuringTheSplayCountsTheFire(t *testing.T) {
 		h.apply(one(t, "interval: 1m, splay: 1000h"))
 		h.sleepInto("e")
 		h.apply(one(t, "interval: 1m, splay: 1000h, enabled: false"))
-		h.expectSkips("e", history.Disabled, 1)
+		h.expectSkips("e", ledger.Disabled, 1)
 	})
 }
 

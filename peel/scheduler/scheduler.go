@@ -12,7 +12,7 @@
 // An entry has at most one next fire: a nominal time, given by its timing, and the splay drawn for it. When both have passed,
 // the scheduler checks in this order: the entry's state and life, an operator's skip, the windows at the nominal time, the
 // breaker at that time, the windows now, and the runs that share its limit. A fire that may not run is counted under one
-// [history.Reason] and logged. With outside: defer it is held until the windows open; if_running may have it wait for a slot.
+// [ledger.Reason] and logged. With outside: defer it is held until the windows open; if_running may have it wait for a slot.
 // Each entry has at most one held and one waiting fire. Fires that are due together start in the order of their nominal times,
 // at most five before the scheduler handles other events.
 //
@@ -155,9 +155,9 @@ type Scheduler struct {
 // outside is what the goroutine of Run takes from outside the scheduler. A [Simulation] has its own.
 type outside struct {
 	now          func() rules.Instant
-	random       func(n time.Duration) time.Duration                              // for splay, below n
-	launch       func(*run)                                                       // carries out a run
-	onSkip       func(entry string, why history.Reason, nominal time.Time, n int) // nil: nobody wants to know
+	random       func(n time.Duration) time.Duration                             // for splay, below n
+	launch       func(*run)                                                      // carries out a run
+	onSkip       func(entry string, why ledger.Reason, nominal time.Time, n int) // nil: nobody wants to know
 	newJID       func() wire.JID
 	longestSleep time.Duration
 }

@@ -13,8 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
-	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 )
@@ -56,7 +56,7 @@ func TestRunOfTwoAndAHalfIntervalsSkipsTwice(t *testing.T) {
 		h.apply(one(t, "interval: 1m"))
 		time.Sleep(5 * time.Minute)
 		h.expectRuns("e", 60*time.Second, (60+150+60)*time.Second)
-		h.expectSkips("e", history.AlreadyRunning, 2)
+		h.expectSkips("e", ledger.AlreadyRunning, 2)
 		if n := j.count("fire skipped", "entry=e", "reason=already_running"); n != 2 {
 			t.Errorf("%d log lines for two skips", n)
 		}
@@ -72,7 +72,7 @@ func TestTwoRunsOverlapAndTheThirdIsSkipped(t *testing.T) {
 		time.Sleep(4*time.Minute + 30*time.Second)
 		const first = time.Minute
 		h.expectRuns("e", first, first+time.Minute, first+3*time.Minute) // 0, I, 3I
-		h.expectSkips("e", history.AlreadyRunning, 1)                    // 2I
+		h.expectSkips("e", ledger.AlreadyRunning, 1)                     // 2I
 		if e := h.entry("e"); e.Running != 1 {
 			t.Errorf("%d runs in flight, want the third alone", e.Running)
 		}

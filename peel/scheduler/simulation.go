@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -18,7 +19,7 @@ type SimulationOptions struct {
 	Now     func() rules.Instant
 	Random  func(n time.Duration) time.Duration // for random splay, below n
 	Launch  func(*SimulatedRun)                 // notes that a run begins; see [Simulation.End]
-	Skipped func(entry string, why history.Reason, nominal time.Time, n int)
+	Skipped func(entry string, why ledger.Reason, nominal time.Time, n int)
 }
 
 // A Simulation is the scheduler of one peel without goroutines, clock and files. The code that decides when entries fire is that

@@ -13,8 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
-	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/simulate"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
@@ -91,7 +91,7 @@ func simulated(seed uint64, from time.Time, set schedule.Set, r *rand.Rand) (*ac
 			return fate(seed, f)
 		},
 		Ended: func(_ scheduler.Fire, _ wire.Result, ended time.Time) { last = ended },
-		Skipped: func(entry string, why history.Reason, nominal time.Time, n int) {
+		Skipped: func(entry string, why ledger.Reason, nominal time.Time, n int) {
 			a.skips[entry+" "+string(why)] += uint64(n)
 			last = nominal
 		},

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 )
@@ -183,7 +184,7 @@ func TestRunThatEndsDuringTheSplayOfAnotherStartsTheIntervalAnew(t *testing.T) {
 		time.Sleep(time.Minute)
 		h.apply(one(t, "interval: 1m, splay: 1000h")) // the fire at 2m waits
 		time.Sleep(90 * time.Second)
-		h.expectSkips("e", history.Superseded, 1)
+		h.expectSkips("e", ledger.Superseded, 1)
 		if e := h.entry("e"); !e.NextNominal.Equal(h.begin.Add(150*time.Second + time.Minute)) {
 			t.Errorf("next nominal time %v", e.NextNominal)
 		}

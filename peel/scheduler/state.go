@@ -101,14 +101,24 @@ func (o *owner) change() history.Change {
 		if e.Seen.IsZero() && e.Paused == nil && len(e.Last) == 0 {
 			continue
 		}
+		if e.dirty || len(e.Unsaved) > 0 {
+			c.Dirty = append(c.Dirty, name)
+		}
 		if len(e.Unsaved) > 0 {
 			c.Fires[name], e.Unsaved = e.Unsaved, nil
 		}
-		h := e.History
-		if p := e.Next; p.Trigger == history.TriggerTimer && p.OnWall && !p.Held && p.At > p.Nominal {
-			h.Delayed = &history.Delay{Nominal: o.time(p, p.Nominal), At: o.time(p, p.At)}
-		}
-		c.State.Entries[name] = h
+		e.dirty = false
+		c.State.Entries[name] = o.stored(e)
 	}
+	slices.Sort(c.Dirty)
 	return c
+}
+
+// stored returns the history of an entry as it is stored.
+func (o *owner) stored(e *entry) history.History {
+	h := e.History
+	if p := e.Next; p.Trigger == history.TriggerTimer && p.OnWall && !p.Held && p.At > p.Nominal {
+		h.Delayed = &history.Delay{Nominal: o.time(p, p.Nominal), At: o.time(p, p.At)}
+	}
+	return h
 }

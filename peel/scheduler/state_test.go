@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
@@ -37,7 +38,7 @@ func TestHistorySurvivesARestart(t *testing.T) {
 		defer h.shut()
 		h.apply(one(t, "interval: 1m"))
 		after := h.entry("e")
-		if after.Runs != 1 || after.FailuresInRow != 1 || after.Error != "no" || after.Skips[history.AlreadyRunning] != 1 {
+		if after.Runs != 1 || after.FailuresInRow != 1 || after.Error != "no" || after.Skips[ledger.AlreadyRunning] != 1 {
 			t.Errorf("%+v", after)
 		}
 		if !after.Ended.Equal(before.Ended) || !after.Nominal.Equal(before.Nominal) || !after.Seen.Equal(before.Seen) {

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -348,7 +349,7 @@ func TestStepsOfTheWallClockMissNothing(t *testing.T) {
 						t.Errorf("%s: %+v, %v", name, e.Tally.Total, e.Tally.Fires)
 					}
 					for why := range e.Tally.Skips {
-						if why != string(history.ClockSet) {
+						if why != string(ledger.ClockSet) {
 							t.Errorf("%s: skipped by %s", name, why)
 						}
 					}

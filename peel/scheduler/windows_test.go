@@ -7,8 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
-	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
 )
 
@@ -38,7 +38,7 @@ func TestWindowOverMidnightIsOpenAtItsLastMinuteAndShutAfterIt(t *testing.T) {
 		h.apply(one(t, `cron: ["59 5 * * *", "0 6 * * *", "0 22 * * *", "59 21 * * *"], only_between: "22:00-06:00"`))
 		time.Sleep(24 * time.Hour)
 		h.expectStarted("e", "Sat 05:59", "Sat 22:00")
-		h.expectSkips("e", history.OutsideWindow, 2)
+		h.expectSkips("e", ledger.OutsideWindow, 2)
 		if j.count("fire skipped", "entry=e", "reason=outside_window") != 2 {
 			t.Error("not in the log")
 		}
@@ -80,7 +80,7 @@ func TestNothingRunsInABlackout(t *testing.T) {
 		h.apply(one(t, `cron: "0 */6 * * *", run_on_start: true, blackout: ["2000-01-01T05:00:00Z/2000-01-02T00:00:00Z", 2000-01-03]`))
 		time.Sleep(83 * time.Hour)
 		h.expectStarted("e", "Sat 00:00", "Sun 00:00", "Sun 06:00", "Sun 12:00", "Sun 18:00", "Tue 00:00", "Tue 06:00")
-		h.expectSkips("e", history.InBlackout, 3+4)
+		h.expectSkips("e", ledger.InBlackout, 3+4)
 	})
 }
 
@@ -101,7 +101,7 @@ func TestFiresOutsideTheWindowThatAreDeferredRunOnceWhenItOpens(t *testing.T) {
 		h.expectStarted("cron", "Sat 08:00", "Sat 08:30", "Sat 09:30")
 		h.expectStarted("interval", "Sat 08:00")
 		h.expectStarted("start", "Sat 08:00")
-		h.expectSkips("cron", history.Superseded, 7)
+		h.expectSkips("cron", ledger.Superseded, 7)
 		time.Sleep(2 * time.Hour)
 		h.expectStarted("cron", "Sat 08:00", "Sat 08:30", "Sat 09:30", "Sun 08:00", "Sun 08:30")
 		h.expectStarted("interval", "Sat 08:00", "Sun 08:00")
@@ -139,7 +139,7 @@ func TestSplayDoesNotCrossTheEndOfTheWindow(t *testing.T) {
 				t.Errorf("ran at %v", f.Started)
 			}
 		}
-		if e := h.entry("e"); e.Skips[history.OutsideWindow]+runs != 200 || runs < 50 || runs > 150 {
+		if e := h.entry("e"); e.Skips[ledger.OutsideWindow]+runs != 200 || runs < 50 || runs > 150 {
 			t.Errorf("%d runs, skips %v", runs, e.Skips)
 		}
 	})
@@ -197,7 +197,7 @@ func TestHeldFireIsDroppedWhenWindowsNoLongerDefer(t *testing.T) {
 		h.apply(one(t, entry+"defer"))
 		time.Sleep(4 * time.Hour)
 		h.apply(one(t, entry+"skip"))
-		h.expectSkips("e", history.OutsideWindow, 1)
+		h.expectSkips("e", ledger.OutsideWindow, 1)
 		time.Sleep(10 * time.Hour)
 		h.expectRuns("e")
 	})

@@ -8,7 +8,6 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/coverage/why"
 	"github.com/seed-c01c3da5/zester/peel/ledger"
-	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 )
@@ -56,7 +55,7 @@ func (q *question) byHour(nominal time.Time) *judgement {
 	case ends[0] == wire.FireMissed:
 		return q.missed(nominal, v)
 	default:
-		v.is, v.reason, v.answer = why.Skipped, ends[0], q.skipAnswer(nominal, history.Reason(ends[0]))
+		v.is, v.reason, v.answer = why.Skipped, ends[0], q.skipAnswer(nominal, ledger.Reason(ends[0]))
 	}
 	return v
 }

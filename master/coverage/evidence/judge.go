@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/master/coverage/why"
-	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
+	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
@@ -117,7 +117,7 @@ func (q *question) byWindow(nominal time.Time) *judgement {
 	v := &judgement{source: q.documentSource(), fact: fmt.Sprintf("its windows were closed at %s (%s)", q.stamp(nominal), line)}
 	if e.Windows.Outside != schedule.OutsideDefer {
 		v.is, v.reason = why.Skipped, string(q.timing.Window(nominal))
-		v.answer = q.skipAnswer(nominal, history.Reason(v.reason))
+		v.answer = q.skipAnswer(nominal, ledger.Reason(v.reason))
 		return v
 	}
 	opens, ok := q.timing.Opens(nominal)

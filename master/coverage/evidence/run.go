@@ -134,7 +134,7 @@ func (q *question) ofProblem(nominal time.Time, p *wire.FireReport) *judgement {
 		return q.missed(nominal, v)
 	default:
 		v.is, v.reason = why.Skipped, p.Result
-		v.answer = q.skipAnswer(nominal, history.Reason(p.Result))
+		v.answer = q.skipAnswer(nominal, ledger.Reason(p.Result))
 	}
 	return v
 }

@@ -6,50 +6,50 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/master/coverage/evidence/acts"
-	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
+	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
 // skipAnswer says in words why a fire did not run.
-func (q *question) skipAnswer(nominal time.Time, reason history.Reason) string {
+func (q *question) skipAnswer(nominal time.Time, reason ledger.Reason) string {
 	return fmt.Sprintf("The fire of %s was skipped: %s.", q.stamp(nominal), q.skipWords(nominal, reason))
 }
 
-func (q *question) skipWords(nominal time.Time, reason history.Reason) string {
+func (q *question) skipWords(nominal time.Time, reason ledger.Reason) string {
 	e := cmp.Or(q.Document.Entry, schedule.New(q.Entry))
 	switch reason {
-	case history.AlreadyRunning:
+	case ledger.AlreadyRunning:
 		if e.Overlap.MaxRunning == 1 {
 			return "the run before was still in flight, and maxrunning is 1"
 		}
 		return fmt.Sprintf("%d runs were in flight, as many as maxrunning allows", e.Overlap.MaxRunning)
-	case history.QueueFull:
+	case ledger.QueueFull:
 		return "it waited for a run to end, and a later fire took its place (if_running is queue or cancel)"
-	case history.DeadlineExceeded:
+	case ledger.DeadlineExceeded:
 		return "it could not start within its start_deadline of " + strictyaml.FormatDuration(e.Missed.StartDeadline)
-	case history.Superseded:
+	case ledger.Superseded:
 		return "a later fire, or the end of a run, took its place before it could start"
-	case history.OutsideWindow, history.InBlackout:
+	case ledger.OutsideWindow, ledger.InBlackout:
 		if line := q.closedBy(nominal); line != "" {
 			return "its windows were closed (" + line + ")"
 		}
-		return map[history.Reason]string{history.OutsideWindow: "its windows were closed", history.InBlackout: "it was in a blackout"}[reason]
-	case history.CircuitOpen:
+		return map[ledger.Reason]string{ledger.OutsideWindow: "its windows were closed", ledger.InBlackout: "it was in a blackout"}[reason]
+	case ledger.CircuitOpen:
 		return "the breaker was open after failures in a row" + breakerWords(e)
-	case history.NeedsUnmet:
+	case ledger.NeedsUnmet:
 		return fmt.Sprintf("%s did not end with %s, as needs wants", cmp.Or(e.Needs.Entry, "the other entry"), e.Needs.On)
-	case history.SkippedOnce:
+	case ledger.SkippedOnce:
 		return "an operator skipped it" + acts.By(q.Acts, "schedule.skip", nominal)
-	case history.MaxRuns:
+	case ledger.MaxRuns:
 		return "the entry had had all its runs" + runsWords(e)
-	case history.Paused:
+	case ledger.Paused:
 		return "the entry was paused while the fire waited" + acts.By(q.Acts, "schedule.pause", nominal)
-	case history.Disabled:
+	case ledger.Disabled:
 		return "the entry was disabled while the fire waited"
-	case history.ClockSet:
+	case ledger.ClockSet:
 		return "the clock of the host was set forward over it"
-	case history.Removed:
+	case ledger.Removed:
 		return "the entry was removed from the schedule while the fire waited"
 	}
 	return "the peel says " + oneLine(string(reason))

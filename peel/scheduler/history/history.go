@@ -58,13 +58,13 @@ type Identity struct {
 
 // Counts are numbers of runs and fires.
 type Counts struct {
-	TimingRuns    uint64            `json:"timing_runs,omitempty"` // since TimingSeen, without manual runs
-	Runs          uint64            `json:"runs"`                  // that ended or were interrupted
-	Failures      uint64            `json:"failures"`
-	FailuresInRow uint64            `json:"failures_in_row"`       // without those canceled for the next run
-	Interrupted   uint64            `json:"interrupted,omitempty"` // runs during which the peel died, neither successes nor failures
-	Late          uint64            `json:"late,omitempty"`        // runs that started later than the entry wants
-	Skips         map[Reason]uint64 `json:"skips,omitempty"`       // fires that did not run
+	TimingRuns    uint64                   `json:"timing_runs,omitempty"` // since TimingSeen, without manual runs
+	Runs          uint64                   `json:"runs"`                  // that ended or were interrupted
+	Failures      uint64                   `json:"failures"`
+	FailuresInRow uint64                   `json:"failures_in_row"`       // without those canceled for the next run
+	Interrupted   uint64                   `json:"interrupted,omitempty"` // runs during which the peel died, neither successes nor failures
+	Late          uint64                   `json:"late,omitempty"`        // runs that started later than the entry wants
+	Skips         map[ledger.Reason]uint64 `json:"skips,omitempty"`       // fires that did not run
 }
 
 // A Delay is a fire with the splay that was drawn for it.

@@ -303,6 +303,7 @@ func (s *Store) End(id wire.JID, end RunEnd) error {
 // A Change is the input of one write.
 type Change struct {
 	State  State                    // all of it, without Open
+	Dirty  []string                 // entries that have changed since the last change, sorted
 	Fires  map[string][]ledger.Fire // that were written into the lists since the last change
 	Closed []wire.JID               // runs that need no record any more, because State has their end
 }
@@ -312,9 +313,8 @@ func (s *Store) changed(c Change) (records [][]byte, err error) {
 	w := writer{s: s}
 	w.add(kindMoment, c.State.Moment)
 	w.part(part{kindMarks, ""}, c.State.Marks)
-	for _, name := range slices.Sorted(maps.Keys(c.State.Entries)) {
-		h := c.State.Entries[name]
-		w.entry(name, h)
+	for _, name := range c.Dirty {
+		w.entry(name, c.State.Entries[name])
 		if fires := c.Fires[name]; len(fires) > 0 {
 			w.add(kindFires, firesRecord{name, ledger.AppendRuns(nil, ledger.Group(ledger.Sorted(fires)))})
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
@@ -106,7 +107,7 @@ func increased(m map[string]uint64, key string) map[string]uint64 {
 }
 
 // NotRun adds a fire that does not run. It counts as missed or as skipped, see [ledger.Reason.IsMissed].
-func (t *Tally) NotRun(nominal time.Time, why Reason) {
+func (t *Tally) NotRun(nominal time.Time, why ledger.Reason) {
 	if why.IsMissed() {
 		t.count(nominal, "", func(c *wire.FireCounts) { c.Missed++ })
 		t.Newest = wire.FireMissed

@@ -57,27 +57,6 @@ type Source struct {
 	Proof  string // by which masters recognise the other fields as theirs
 }
 
-// A Reason says why a fire did not run.
-type Reason = ledger.Reason
-
-// The reasons.
-const (
-	AlreadyRunning   = ledger.AlreadyRunning
-	QueueFull        = ledger.QueueFull
-	DeadlineExceeded = ledger.DeadlineExceeded
-	Superseded       = ledger.Superseded
-	OutsideWindow    = ledger.OutsideWindow
-	InBlackout       = ledger.InBlackout
-	CircuitOpen      = ledger.CircuitOpen
-	NeedsUnmet       = ledger.NeedsUnmet
-	SkippedOnce      = ledger.SkippedOnce
-	MaxRuns          = ledger.MaxRuns
-	Paused           = ledger.Paused
-	Disabled         = ledger.Disabled
-	Removed          = ledger.Removed
-	ClockSet         = ledger.ClockSet
-)
-
 // Class returns the class of the fires that a trigger makes.
 func (t Trigger) Class() ledger.Class {
 	switch t {

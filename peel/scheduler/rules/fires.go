@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/ledger"
-	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 )
 
 // Write writes what became of a fire into the list of the entry, and returns it as it is there. A fire without an era is the one that is pending, else one of the
@@ -36,13 +35,13 @@ func (e *Entry) written(f ledger.Fire) ledger.Fire {
 }
 
 // NotRun counts a fire of the timing that does not run.
-func (e *Entry) NotRun(nominal time.Time, why history.Reason) {
+func (e *Entry) NotRun(nominal time.Time, why ledger.Reason) {
 	e.Tally.NotRun(nominal, why)
 	e.WriteNotRun(ledger.Fire{Class: ledger.Timer, Nominal: ledger.At(nominal)}, why)
 }
 
 // WriteNotRun writes into the list that a fire does not run.
-func (e *Entry) WriteNotRun(f ledger.Fire, why history.Reason) {
+func (e *Entry) WriteNotRun(f ledger.Fire, why ledger.Reason) {
 	f.Outcome, f.Why = ledger.Skipped, why
 	if why.IsMissed() {
 		f.Outcome = ledger.Missed
@@ -51,7 +50,7 @@ func (e *Entry) WriteNotRun(f ledger.Fire, why history.Reason) {
 }
 
 // WritePending writes into the list that a fire waits, and returns it.
-func (e *Entry) WritePending(f ledger.Fire, why history.Reason) ledger.Fire {
+func (e *Entry) WritePending(f ledger.Fire, why ledger.Reason) ledger.Fire {
 	f.Outcome, f.Why = ledger.Pending, why
 	return e.Write(f)
 }
@@ -69,7 +68,7 @@ func (e *Entry) MarkBegins(at time.Time) {
 }
 
 // MarkRests marks that the entry is not active from a time on.
-func (e *Entry) MarkRests(at time.Time, why history.Reason) {
+func (e *Entry) MarkRests(at time.Time, why ledger.Reason) {
 	if e.lastMark().Kind != ledger.Begins {
 		return
 	}

@@ -11,13 +11,13 @@ import (
 
 // A Loss is a time in which the fires of an entry did not run.
 type Loss struct {
-	Planned  time.Time      // nominal time of the fire that was due; zero: none was
-	From, To time.Time      // the others are in (From, To]
-	Replaced history.Span   // of fires that were due together with one that took their place
-	Jump     history.Span   // over which the wall clock was set forward
-	Except   []time.Time    // nominal times of fires that may still run
-	RunsLeft uint64         // runs that the timing may still give the entry
-	Missed   history.Reason // why those were missed that no rule explains
+	Planned  time.Time     // nominal time of the fire that was due; zero: none was
+	From, To time.Time     // the others are in (From, To]
+	Replaced history.Span  // of fires that were due together with one that took their place
+	Jump     history.Span  // over which the wall clock was set forward
+	Except   []time.Time   // nominal times of fires that may still run
+	RunsLeft uint64        // runs that the timing may still give the entry
+	Missed   ledger.Reason // why those were missed that no rule explains
 }
 
 // First returns the time after which the first nominal time of the loss comes.
@@ -48,7 +48,7 @@ func (e *Entry) Lose(l Loss) {
 		if why.IsMissed() {
 			l.RunsLeft--
 		}
-		if why == history.ClockSet && !at.After(e.Tally.Shown) {
+		if why == ledger.ClockSet && !at.After(e.Tally.Shown) {
 			continue
 		}
 		if !slices.ContainsFunc(l.Except, at.Equal) {
@@ -85,7 +85,7 @@ func (e *Entry) ClockSet(step time.Duration, now time.Time) {
 	for _, down := range t.Down {
 		for _, at := range e.nominalTimes(later(down.From, down.To.Add(step)), down.To) {
 			if e.whyLost(at, Loss{Missed: ledger.Down}).IsMissed() && t.TakeBack(at) && !at.After(now) {
-				t.NotRun(at, history.ClockSet)
+				t.NotRun(at, ledger.ClockSet)
 			}
 		}
 	}
@@ -170,23 +170,23 @@ func (e *Entry) nominalTimes(from, to time.Time) []time.Time {
 }
 
 // whyLost returns the rule that would have kept a fire from running, or why it was missed.
-func (e *Entry) whyLost(nominal time.Time, l Loss) history.Reason {
+func (e *Entry) whyLost(nominal time.Time, l Loss) ledger.Reason {
 	switch why := e.ClosedBy(nominal); {
 	case why != "":
 		return why
 	case l.Replaced.Has(nominal):
-		return history.Superseded
+		return ledger.Superseded
 	case !e.BreakerAllows(nominal):
-		return history.CircuitOpen
+		return ledger.CircuitOpen
 	case l.Jump.Has(nominal):
-		return history.ClockSet
+		return ledger.ClockSet
 	}
 	return l.Missed
 }
 
 // DropStored removes the fires that an entry keeps over a restart, and counts them. Those that are owed were missed. waits says that
 // a fire waits for a slot in this process; it stays.
-func (e *Entry) DropStored(why history.Reason, waits bool) {
+func (e *Entry) DropStored(why ledger.Reason, waits bool) {
 	for _, at := range e.Owed {
 		e.NotRun(at, ledger.NotMadeUp)
 	}

@@ -3,12 +3,12 @@ package rules
 import (
 	"time"
 
-	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
+	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 )
 
 // ClosedBy returns the rule that keeps the entry from running at a time; it is empty if none does.
-func (e *Entry) ClosedBy(at time.Time) history.Reason { return history.Reason(e.Timing.Window(at)) }
+func (e *Entry) ClosedBy(at time.Time) ledger.Reason { return ledger.Reason(e.Timing.Window(at)) }
 
 // Deferred returns when the windows open next. It returns false if they never do, if the
 // entry does not want fires held, or if its life ends before.

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
-	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/simulate"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/schedule/forecast"
@@ -31,7 +31,7 @@ func BenchmarkHost(b *testing.B) {
 			Peel: "web-01", Zone: time.UTC,
 			Exec:    func(scheduler.Fire) (time.Duration, bool) { n++; return time.Minute, true },
 			Ended:   func(scheduler.Fire, wire.Result, time.Time) {},
-			Skipped: func(string, history.Reason, time.Time, int) {},
+			Skipped: func(string, ledger.Reason, time.Time, int) {},
 		})
 		h.Start(from, set)
 		h.Run(from.AddDate(0, 0, 90))

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -321,8 +322,8 @@ func (p *part) onEnd(f scheduler.Fire, r wire.Result, ended time.Time) {
 	p.tell(f, ended, o)
 }
 
-func (p *part) onSkip(entry string, why history.Reason, nominal time.Time, n int) {
-	if why == history.DeadlineExceeded { // missed
+func (p *part) onSkip(entry string, why ledger.Reason, nominal time.Time, n int) {
+	if why == ledger.DeadlineExceeded { // missed
 		return
 	}
 	e := &p.entries[p.index[entry]]

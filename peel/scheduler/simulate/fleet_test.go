@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
+	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/simulate"
 	"github.com/seed-c01c3da5/zester/settings/schedule/forecast"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -132,14 +132,14 @@ short: {module: test.ping, interval: 12h, timeout: 30s}`)}}, o)
 	if e := entry(t, r, "hourly"); e.CaughtUp != 3 || e.Runs != 2*71 || e.Skipped() != 0 {
 		t.Errorf("hourly: %+v", e)
 	}
-	if e := entry(t, r, "slow"); e.Interrupted != 1 || e.Overlaps() != e.Skips[history.AlreadyRunning].Fires || e.Overlaps() < 60 ||
-		e.Skips[history.AlreadyRunning].Peel != "a-00" || !e.Skips[history.AlreadyRunning].First.Equal(monday.Add(61*time.Minute)) {
+	if e := entry(t, r, "slow"); e.Interrupted != 1 || e.Overlaps() != e.Skips[ledger.AlreadyRunning].Fires || e.Overlaps() < 60 ||
+		e.Skips[ledger.AlreadyRunning].Peel != "a-00" || !e.Skips[ledger.AlreadyRunning].First.Equal(monday.Add(61*time.Minute)) {
 		t.Errorf("slow: %+v", e)
 	}
 	if e := entry(t, r, "slow"); e.Missed != 3 || e.Overran == 0 {
 		t.Errorf("slow: %+v", e)
 	}
-	if e := entry(t, r, "office"); e.Runs != 2*3*10 || e.Skips[history.OutsideWindow].Fires != 2*3*14-3 {
+	if e := entry(t, r, "office"); e.Runs != 2*3*10 || e.Skips[ledger.OutsideWindow].Fires != 2*3*14-3 {
 		t.Errorf("office: %+v", e)
 	}
 	if e := entry(t, r, "short"); e.Cut != e.Runs || e.Cut == 0 {

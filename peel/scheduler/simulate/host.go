@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
@@ -23,7 +24,7 @@ type HostOptions struct {
 	// Ended is called when a run has ended, or was interrupted by the end of the process.
 	Ended func(f scheduler.Fire, r wire.Result, ended time.Time)
 	// Skipped is called for n fires of an entry that do not run; nominal is the time of the first.
-	Skipped func(entry string, why history.Reason, nominal time.Time, n int)
+	Skipped func(entry string, why ledger.Reason, nominal time.Time, n int)
 }
 
 // A Host is one peel with the process that runs its schedule, in a time that only its methods move. Call Start, Run and Kill in

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
+	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -36,7 +36,7 @@ type Entry struct {
 	Interrupted uint64        // in flight when their peel went down
 	Overran     uint64        // in flight when the next fire was due, or ended by their timeout
 	Missed      uint64        // fires that did not start in time and are not made up
-	Skips       map[history.Reason]Skips
+	Skips       map[ledger.Reason]Skips
 	Hours       []uint32 // runs that begin in each hour from Result.From on
 	Peak        uint32   // most runs that begin in one minute
 	PeakAt      time.Time
@@ -71,9 +71,9 @@ type Contribution struct {
 }
 
 // skip adds skips of one reason.
-func (e *Entry) skip(why history.Reason, s Skips) {
+func (e *Entry) skip(why ledger.Reason, s Skips) {
 	if e.Skips == nil {
-		e.Skips = map[history.Reason]Skips{}
+		e.Skips = map[ledger.Reason]Skips{}
 	}
 	if have, ok := e.Skips[why]; ok {
 		s.Fires += have.Fires
@@ -109,7 +109,7 @@ func (e *Entry) Skipped() (n uint64) {
 
 // Overlaps returns the number of fires that came while as many runs were in flight as the entry may have.
 func (e *Entry) Overlaps() uint64 {
-	return e.Skips[history.AlreadyRunning].Fires + e.Skips[history.QueueFull].Fires + e.Waited
+	return e.Skips[ledger.AlreadyRunning].Fires + e.Skips[ledger.QueueFull].Fires + e.Waited
 }
 
 // result adds up what the workers have counted.
