@@ -345,7 +345,7 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info In
 	stored := &storage{js: js, bus: m.bus, key: m.o.ID, log: m.log}
 	judge := judge{s.users, s.tokens, func(ctx context.Context, expr string) ([]target.PeelID, error) { return server.Select(ctx, expr) }}
 	dispatcher, err := dispatch.New(dispatch.Options{
-		Room: stored.room,
+		Room: stored.room, Records: quota.NewAccount(js, "KV_jobs"),
 		Conn: nc, Store: s.jobs, Owner: owner, AckWindow: m.o.AckWindow, Audit: s.audit, Log: m.log,
 		Allow: judge.allow, CheckNotRevoked: judge.checkNotRevoked,
 		Select: func(ctx context.Context, from grants.Caller, expr string) ([]target.PeelID, error) {

@@ -479,7 +479,7 @@ func TestQuestionsWaitForAMasterThatIsAboutToCome(t *testing.T) {
 func TestTheKeysOfAllJobsAreReadBeforeAnybodyAsks(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
 		old := job.Job{Spec: job.Spec{JID: wire.NewJID(), Function: "test.ping", Targets: []target.PeelID{"a"}}, Status: job.Complete}
-		if err := s.store.Archive(t.Context(), &old); err != nil {
+		if err := s.store.Archive(t.Context(), &old, 0); err != nil {
 			t.Fatal(err)
 		}
 		readings := 0

@@ -126,6 +126,7 @@ func (d *Dispatcher) enter(w *watch) (entered *watch, first bool) {
 		return other, false
 	}
 	d.watches[w.jid] = w
+	d.liveBytes += w.size
 	if w.spec.WhenOnline > 0 {
 		d.waiting[w.jid] = w
 	}
@@ -148,10 +149,13 @@ func (w *watch) join(ctx context.Context, r *request) (*job.Job, error) {
 // dispatch takes the steps that the package comment lists. It reports whether the job is to be watched now.
 func (d *Dispatcher) dispatch(ctx context.Context, w *watch, r *request) (j *job.Job, watching bool, err error) {
 	d.mu.Lock()
-	live := len(d.watches)
+	live, bytes := len(d.watches), d.liveBytes
 	d.mu.Unlock()
 	if live > d.maxLive {
 		return nil, false, fmt.Errorf("%w (this master has %d, the limit)", ErrTooManyLive, d.maxLive)
+	}
+	if bytes > d.maxLiveBytes {
+		return nil, false, fmt.Errorf("%w (with this one their requests take %d bytes, the limit is %d)", ErrTooManyLive, bytes, d.maxLiveBytes)
 	}
 	j = job.FromDispatch(r.spec, r.user, d.o.Owner, time.Now())
 	if d.selects(ctx, r) {

@@ -7,10 +7,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/master/quota"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -132,6 +135,76 @@ func TestJobsBeyondTheLimitOfLiveOnesAreRefused(t *testing.T) {
 		s.dispatch(refused) // the others have ended, and its ID is free
 		if j := s.record(refused.JID); j.Status != job.Complete {
 			t.Errorf("then it is %s", j.Status)
+		}
+	})
+}
+
+func TestJobsBeyondTheBytesOfLiveOnesAreRefused(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		d, _ := s.master("m1")
+		d.LimitLiveBytes(20 << 10)
+		large := func(j *job.Spec) {
+			j.Function, j.Args = "cmd.run", map[string]any{"command": strings.Repeat("x", 8<<10)}
+		}
+		for range 2 {
+			s.dispatch(ask(large, "away"))
+		}
+		refused := ask(large, "away")
+		for range 3 { // a refused request leaves the count as it was
+			_, err := s.request(s.alice, "alice", refused)
+			wantCode(t, err, "503")
+			if want := "their requests take 2"; err != nil && (!strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "the limit is 20480")) {
+				t.Errorf("%v", err)
+			}
+		}
+		if _, err := s.store.Get(t.Context(), refused.JID); !errors.Is(err, job.ErrNotFound) {
+			t.Errorf("the refused job: %v", err)
+		}
+		s.dispatch(ask(nil, "away")) // a small one fits
+		time.Sleep(2 * time.Minute)
+		s.dispatch(refused) // the others have ended
+	})
+}
+
+// A user who runs very many jobs shortens the history of that user alone.
+func TestAUserBeyondTheShareOfTheHistoryPushesOutNoOther(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		history := s.shrink("KV_jobs", 4<<20)
+		s.master("m1", func(o *dispatch.Options) { o.Records = quota.NewAccount(s.js, "KV_jobs") })
+		s.peel("a", pong)
+		carol := s.bus.Conn(t, grants.RoleOperator, "carol")
+		run := func(nc *nats.Conn, user string) wire.JID {
+			t.Helper()
+			spec := ask(func(j *job.Spec) {
+				j.Function, j.Args = "cmd.run", map[string]any{"command": strings.Repeat("x", 64<<10)}
+			}, "a")
+			if _, err := s.request(nc, user, spec); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(30 * time.Second)
+			return spec.JID
+		}
+		quiet := run(carol, "carol")
+		var last wire.JID
+		for range 200 { // 13 MiB of records
+			last = run(s.alice, "alice")
+		}
+		other := run(carol, "carol")
+		if j := s.record(last); j.Status != job.Complete {
+			t.Errorf("the last job of the busy user is %s", j.Status)
+		}
+		time.Sleep(11 * time.Minute)
+		for _, jid := range []wire.JID{quiet, other} {
+			if j, err := s.store.Get(t.Context(), jid); err != nil || j.Status != job.Complete {
+				t.Errorf("a job of the other user: %v", err)
+			}
+		}
+		info, err := history.Info(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.State.FirstSeq != 1 || info.State.Msgs > 60 {
+			t.Errorf("the bucket begins with message %d and has %d", info.State.FirstSeq, info.State.Msgs)
 		}
 	})
 }

@@ -47,6 +47,9 @@
 // record is copied to the ended jobs, the event status is recorded, and the live record is removed. If a master stops in
 // between, another one repeats these steps. Each event of a job's life is in the stream once.
 //
+// A user may fill a sixteenth of the bucket of ended jobs at once, and as much again in a week. While less than half of the bucket
+// is free, each further record of that user goes after 10 minutes instead of a week, so that it pushes out no record of others.
+//
 // # Taking over
 //
 // A master that stops releases its jobs. A [Scanner] takes over the jobs of masters that have stopped or died. The owner of a
@@ -79,6 +82,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auditlog"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/master/quota"
 	"github.com/seed-c01c3da5/zester/master/reply"
 	"github.com/seed-c01c3da5/zester/peel/loglimit"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -86,9 +90,16 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// MaxLive is how many jobs that have not ended one master dispatches. It bounds the bucket active, which has no other limit.
-// Jobs that are taken over count, and are never refused.
-const MaxLive = 10_000
+// MaxLive is how many jobs that have not ended one master dispatches, and MaxLiveBytes how many bytes their requests may take,
+// encoded. They bound the bucket active, which has no other limit and keeps ten revisions of a record: a master fills at most
+// 2.5 GiB of it. Jobs that are taken over count, and are never refused.
+const (
+	MaxLive      = 10_000
+	MaxLiveBytes = 256 << 20
+)
+
+// shortHistory is how long the record of an ended job is kept whose user has used up a share of the bucket jobs.
+const shortHistory = 10 * time.Minute
 
 // DefaultAckWindow is how long a target may be silent before it gets its request again.
 const DefaultAckWindow = 5 * time.Second
@@ -113,7 +124,7 @@ var (
 	ErrElsewhere = errors.New("another master is about to dispatch the job")
 	ErrBusy      = errors.New("too many requests are waiting")
 	errStopping  = errors.New("this master is stopping, repeat the request")
-	// ErrTooManyLive: this master has [MaxLive] jobs that have not ended.
+	// ErrTooManyLive: this master has [MaxLive] jobs that have not ended, or their requests take [MaxLiveBytes].
 	ErrTooManyLive = errors.New("too many jobs have not ended: wait for some to end, or cancel some that `zester job active` lists")
 	// ErrUnknown: the job may run, because it could be neither dispatched nor withdrawn.
 	ErrUnknown = errors.New("whether the job runs is not known")
@@ -152,9 +163,11 @@ type Options struct {
 	// no action was approved.
 	Approved func(ctx context.Context, user string, jid wire.JID, action string) (map[string]string, error)
 	// Room returns an error while the bus stores nothing: then no job begins. If nil, there is always room.
-	Room  func() error
-	Audit *auditlog.Log // of requests from the bus; if nil, none are recorded
-	Log   *slog.Logger  // if nil, nothing is logged
+	Room func() error
+	// Records counts what each user has in the bucket jobs. If nil, nothing is counted.
+	Records *quota.Account
+	Audit   *auditlog.Log // of requests from the bus; if nil, none are recorded
+	Log     *slog.Logger  // if nil, nothing is logged
 }
 
 // A Dispatcher is one master's part in dispatching jobs. Make it with [New] and call Run once.
@@ -169,6 +182,8 @@ type Dispatcher struct {
 	counts   counters
 	started  time.Time
 	maxLive  int
+	// maxLiveBytes bounds liveBytes.
+	maxLiveBytes int
 	// clustered reports whether the bus may have several servers, of which one may store a return and another not deliver it.
 	clustered func() bool
 	reached   func(step) // in tests: called at each step
@@ -177,6 +192,8 @@ type Dispatcher struct {
 	watches map[wire.JID]*watch // jobs that are being dispatched or watched here
 	waiting map[wire.JID]*watch // those of them that wait for targets to connect
 	stopped bool                // Run has ended: requests are refused
+	// liveBytes is the sum of the sizes of the watches.
+	liveBytes int
 }
 
 // request is a request for a job. Answer is called once with its result.
@@ -208,7 +225,7 @@ func New(o Options) (*Dispatcher, error) {
 	return &Dispatcher{
 		o: o, log: o.Log, refusals: loglimit.New(o.Log), inbox: newInbox(),
 		requests: make(chan request, acceptQueue), resumed: make(chan *job.Job), answers: make(chan struct{}),
-		maxLive: MaxLive, watches: map[wire.JID]*watch{}, waiting: map[wire.JID]*watch{}, counts: counters{stats: newStats()},
+		maxLive: MaxLive, maxLiveBytes: MaxLiveBytes, watches: map[wire.JID]*watch{}, waiting: map[wire.JID]*watch{}, counts: counters{stats: newStats()},
 		clustered: func() bool { return o.Conn.ConnectedClusterName() != "" },
 	}, nil
 }
@@ -395,6 +412,9 @@ func (d *Dispatcher) forget(w *watch) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.watches[w.jid] == w {
+		d.liveBytes -= w.size
+	}
 	delete(d.watches, w.jid)
 	delete(d.waiting, w.jid)
 }

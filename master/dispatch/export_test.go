@@ -21,6 +21,9 @@ const StepEnded = string(stepEnded)
 // LimitLive lets so many jobs that have not ended be dispatched. It must be called before the first request.
 func (d *Dispatcher) LimitLive(n int) { d.maxLive = n }
 
+// LimitLiveBytes lets the requests of jobs that have not ended take so many bytes. It must be called before the first request.
+func (d *Dispatcher) LimitLiveBytes(n int) { d.maxLiveBytes = n }
+
 // Watches reports whether a job is dispatched or watched here.
 func (d *Dispatcher) Watches(jid wire.JID) bool { return d.find(jid) != nil }
 

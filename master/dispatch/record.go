@@ -120,7 +120,7 @@ func (d *Dispatcher) finalize(ctx context.Context, w *watch) {
 // reader that does not find the job in the bucket active finds it in the bucket jobs, and until the event is recorded every
 // master finds the job among the live ones. It may be repeated, by any master.
 func (d *Dispatcher) conclude(ctx context.Context, j *job.Job) error {
-	if err := d.o.Store.Archive(ctx, j); err != nil {
+	if err := d.o.Store.Archive(ctx, j, d.historyOf(ctx, j)); err != nil {
 		return err
 	}
 	d.at(stepArchived)
@@ -133,4 +133,20 @@ func (d *Dispatcher) conclude(ctx context.Context, j *job.Job) error {
 	}
 	d.at(stepRemoved)
 	return nil
+}
+
+// historyOf returns how long the record of an ended job is kept: 0 for as long as the bucket keeps all, [shortHistory] if its user
+// has used up a share of the bucket.
+func (d *Dispatcher) historyOf(ctx context.Context, j *job.Job) time.Duration {
+	if d.o.Records == nil {
+		return 0
+	}
+	if err := d.o.Records.Refresh(ctx); err != nil {
+		d.log.Debug("the room for records of ended jobs is not known", "err", err)
+	}
+	if d.o.Records.Admit(j.User, sizeOf(&j.Spec)) {
+		return 0
+	}
+	d.refusals.Warn("history of "+j.User, "records of ended jobs are kept for 10 minutes: their user has used up a share of the bucket", "user", j.User)
+	return shortHistory
 }

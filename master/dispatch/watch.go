@@ -11,6 +11,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/dispatch/tally"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/canon"
 )
 
 const (
@@ -28,6 +29,7 @@ type watch struct {
 	jid       wire.JID
 	spec      job.Spec
 	user      string
+	size      int // of the encoded spec, in bytes
 	tally     *tally.Tally
 	refreshes chan struct{} // holds one token when the job may have been canceled
 	epoch     uint64        // of the requests; set before the tally begins
@@ -66,9 +68,15 @@ type wave struct {
 
 func newWatch(spec job.Spec, user string) *watch {
 	return &watch{
-		jid: spec.JID, spec: spec, user: user, tally: tally.New(),
+		jid: spec.JID, spec: spec, user: user, size: sizeOf(&spec), tally: tally.New(),
 		refreshes: make(chan struct{}, 1), begun: make(chan struct{}), online: map[int]bool{},
 	}
+}
+
+// sizeOf returns how many bytes the encoded request for a job takes, which is about what its record takes.
+func sizeOf(spec *job.Spec) int {
+	data, _ := canon.Marshal(spec) // it was decoded, so it can be encoded
+	return len(data)
 }
 
 // setResult sends the result of the request for the job to the callers of join.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -152,15 +153,16 @@ func (s *Store) storedAnyway(ctx context.Context, jid wire.JID, data []byte, fai
 
 // Archive copies the final record of a live job and its targets, which j must have, to the bucket jobs. It may be repeated,
 // by any master. A record there stays if its epoch is not lower: it is the same record, or the record of a later job with the
-// same ID, which may exist if this one was removed from the bucket by age or size. Call [Store.Remove] next.
-func (s *Store) Archive(ctx context.Context, j *Job) (err error) {
+// same ID, which may exist if this one was removed from the bucket by age or size. With a lifetime, what it adds goes when that ends;
+// with 0, when the bucket removes it. Call [Store.Remove] next.
+func (s *Store) Archive(ctx context.Context, j *Job, lifetime time.Duration) (err error) {
 	defer wrap(&err, "cannot archive the ended job %s", j.JID)
 	data, err := encode(j)
 	if err != nil {
 		return err
 	}
-	if err = s.storeTargets(ctx, s.jobs, j, 0); err == nil {
-		_, err = s.jobs.Create(ctx, string(j.JID), data)
+	if err = s.storeTargets(ctx, s.jobs, j, 0, jetstream.KeyTTL(lifetime)); err == nil {
+		_, err = s.jobs.Create(ctx, string(j.JID), data, jetstream.KeyTTL(lifetime))
 	}
 	if !errors.Is(err, ErrConflict) && !errors.Is(err, jetstream.ErrKeyExists) {
 		return err

@@ -207,7 +207,8 @@ func TestARecordIsKeptAsLongAfterAJobThatTookLong(t *testing.T) {
 // end writes a final record and moves the job to the ended ones, as a dispatcher does.
 func end(t *testing.T, s *job.Store, j *job.Job) {
 	t.Helper()
-	for _, step := range []func(context.Context, *job.Job) error{s.Update, s.Archive, s.Remove} {
+	archive := func(ctx context.Context, j *job.Job) error { return s.Archive(ctx, j, 0) }
+	for _, step := range []func(context.Context, *job.Job) error{s.Update, archive, s.Remove} {
 		if err := step(t.Context(), j); err != nil {
 			t.Fatal(err)
 		}

@@ -37,13 +37,13 @@ func headsOf(j *Job) []target.PeelID {
 
 // storeTargets stores the targets of a job that has many. A chunk with other targets under the key of one is replaced if its
 // revision is at most replace; else the error is [ErrConflict].
-func (s *Store) storeTargets(ctx context.Context, to jetstream.KeyValue, j *Job, replace uint64) error {
+func (s *Store) storeTargets(ctx context.Context, to jetstream.KeyValue, j *Job, replace uint64, o ...jetstream.KVCreateOpt) error {
 	if j.TargetCount <= inlineTargets {
 		return nil
 	}
 	n := 0
 	for chunk := range slices.Chunk(j.Targets, chunkTargets) {
-		if err := storeChunk(ctx, to, targetsKey(j.JID, n), chunk, replace); err != nil {
+		if err := storeChunk(ctx, to, targetsKey(j.JID, n), chunk, replace, o); err != nil {
 			return fmt.Errorf("its targets: %w", err)
 		}
 		n++
@@ -51,12 +51,12 @@ func (s *Store) storeTargets(ctx context.Context, to jetstream.KeyValue, j *Job,
 	return nil
 }
 
-func storeChunk(ctx context.Context, to jetstream.KeyValue, key string, chunk []target.PeelID, replace uint64) error {
+func storeChunk(ctx context.Context, to jetstream.KeyValue, key string, chunk []target.PeelID, replace uint64, o []jetstream.KVCreateOpt) error {
 	data, err := canon.Marshal(chunk)
 	if err != nil {
 		return err
 	}
-	if _, err = to.Create(ctx, key, data); !errors.Is(err, jetstream.ErrKeyExists) {
+	if _, err = to.Create(ctx, key, data, o...); !errors.Is(err, jetstream.ErrKeyExists) {
 		return err
 	}
 	there, err := to.Get(ctx, key)

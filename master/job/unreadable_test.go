@@ -76,7 +76,7 @@ func TestAnOlderEndDoesNotReplaceANewerOne(t *testing.T) {
 				newer := claim(targets[1]...)
 				newer.JID = older.JID
 				run(newer)
-				if err := s.Archive(t.Context(), older); err != nil {
+				if err := s.Archive(t.Context(), older, 0); err != nil {
 					t.Error(err)
 				}
 				check := func(when string) {
@@ -95,7 +95,7 @@ func TestAnOlderEndDoesNotReplaceANewerOne(t *testing.T) {
 					t.Fatal(err)
 				}
 				for _, j := range []*job.Job{older, newer, newer} {
-					if err := s.Archive(t.Context(), j); err != nil {
+					if err := s.Archive(t.Context(), j, 0); err != nil {
 						t.Error(err)
 					}
 				}
