@@ -47,7 +47,6 @@ import (
 	"github.com/seed-c01c3da5/zester/master/rest"
 	"github.com/seed-c01c3da5/zester/master/results"
 	"github.com/seed-c01c3da5/zester/peel/dial"
-	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -351,8 +350,8 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info In
 		Select: func(ctx context.Context, from grants.Caller, expr string) ([]target.PeelID, error) {
 			return server.SelectFor(ctx, from, expr)
 		},
-		Approved: func(ctx context.Context, user string, jid wire.JID, action string) (map[string]string, error) {
-			return held.Approved(ctx, user, jid, action)
+		Approved: func(ctx context.Context, user string, spec *job.Spec, action string) (map[string]string, error) {
+			return held.Approved(ctx, user, spec, action)
 		},
 	})
 	if err != nil {

@@ -88,7 +88,7 @@ func (d *Dispatcher) vouch(ctx context.Context, r *request) error {
 	if d.o.Approved == nil {
 		return fmt.Errorf("cannot run job %s: %w: nobody approved the action %.40q", r.spec.JID, grants.ErrNotAllowed, action)
 	}
-	approved, err := d.o.Approved(ctx, r.user, r.spec.JID, action)
+	approved, err := d.o.Approved(ctx, r.user, &r.spec, action)
 	if err != nil {
 		return fmt.Errorf("cannot run job %s: %w", r.spec.JID, err)
 	}

@@ -170,8 +170,8 @@ func TestNobodyForgesAnApproval(t *testing.T) {
 		true3 := wire.NewJID()
 		s.master("m1", func(o *dispatch.Options) {
 			o.Audit = log
-			o.Approved = func(_ context.Context, user string, jid wire.JID, action string) (map[string]string, error) {
-				if user != "alice" || jid != true3 || action != "A3" {
+			o.Approved = func(_ context.Context, user string, spec *job.Spec, action string) (map[string]string, error) {
+				if user != "alice" || spec.JID != true3 || action != "A3" {
 					return nil, fmt.Errorf("%w: not approved", grants.ErrNotAllowed)
 				}
 				return map[string]string{job.MetaReason: "as asked", job.MetaAskedBy: "bob", job.MetaAgent: "robot 7", job.MetaHeld: "A3"}, nil

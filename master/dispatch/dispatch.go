@@ -161,7 +161,7 @@ type Options struct {
 	CheckNotRevoked func(ctx context.Context, user string) error
 	// Approved returns the metadata of a job that its user approved as the held action with an ID, or [grants.ErrNotAllowed]. If nil,
 	// no action was approved.
-	Approved func(ctx context.Context, user string, jid wire.JID, action string) (map[string]string, error)
+	Approved func(ctx context.Context, user string, spec *job.Spec, action string) (map[string]string, error)
 	// Room returns an error while the bus stores nothing: then no job begins. If nil, there is always room.
 	Room func() error
 	// Records counts what each user has in the bucket jobs. If nil, nothing is counted.

@@ -219,9 +219,9 @@ func (s *Service) approve(ctx context.Context, from grants.Caller, id held.ID, o
 	return &a, nil
 }
 
-// Approved returns the metadata of the job that a user approved as an action, or [grants.ErrNotAllowed] if the user has not approved it
-// under this job's ID.
-func (s *Service) Approved(ctx context.Context, user string, jid wire.JID, id string) (map[string]string, error) {
+// Approved returns the metadata of the job that a user approved as an action, or [grants.ErrNotAllowed] if the user has not approved the
+// action of that ID as this job: under its ID, with its function and arguments, on its peels.
+func (s *Service) Approved(ctx context.Context, user string, spec *job.Spec, id string) (map[string]string, error) {
 	action, err := held.ParseID(id)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", grants.ErrNotAllowed, err)
@@ -232,12 +232,28 @@ func (s *Service) Approved(ctx context.Context, user string, jid wire.JID, id st
 	}
 	a, _, err := actions.Get(ctx, string(action))
 	switch {
-	case errors.Is(err, records.ErrAbsent), err == nil && (a.State != held.Approved || a.DecidedBy != user || a.JID != jid):
+	case errors.Is(err, records.ErrAbsent), err == nil && (a.State != held.Approved || a.DecidedBy != user || a.JID != spec.JID):
 		return nil, fmt.Errorf("%w: %s has not approved the action %s as this job", grants.ErrNotAllowed, user, id)
 	case err != nil:
 		return nil, err
+	case !asksFor(&a, spec):
+		return nil, fmt.Errorf("%w: the action %s asks for another function, other arguments or other peels", grants.ErrNotAllowed, id)
 	}
 	return a.Spec().Metadata, nil
+}
+
+// asksFor reports whether a job is what an action asks for.
+func asksFor(a *held.Action, spec *job.Spec) bool {
+	want := a.Spec()
+	if spec.Function != want.Function || spec.StateID != want.StateID || audit.PeelsHash(slices.Sorted(slices.Values(spec.Targets))) != a.Hash {
+		return false
+	}
+	if len(spec.Args) == 0 && len(want.Args) == 0 {
+		return true
+	}
+	x, errX := canon.Marshal(spec.Args)
+	y, errY := canon.Marshal(want.Args)
+	return errX == nil && errY == nil && bytes.Equal(x, y)
 }
 
 // reject closes an open action.

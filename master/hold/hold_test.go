@@ -261,16 +261,31 @@ func TestAnActionWaitsUntilAPersonApprovesIt(t *testing.T) {
 			t.Errorf("approved %+v", approved)
 		}
 		masters := hold.New(hold.Options{JetStream: b.js})
-		if m, err := masters.Approved(t.Context(), "bob", approved.JID, string(a.ID)); err != nil || m[job.MetaAskedBy] != "ann" || m[job.MetaHeld] != string(a.ID) || m[job.MetaReason] != "a new kernel" {
+		ran := approved.Spec()
+		ran.Targets = []target.PeelID{"web-03", "web-01", "web-02"}
+		if m, err := masters.Approved(t.Context(), "bob", &ran, string(a.ID)); err != nil || m[job.MetaAskedBy] != "ann" || m[job.MetaHeld] != string(a.ID) || m[job.MetaReason] != "a new kernel" {
 			t.Errorf("%v, %v", m, err)
 		}
 		for _, forged := range []struct {
-			user   string
-			jid    wire.JID
-			action string
-		}{{"ann", approved.JID, string(a.ID)}, {"bob", wire.NewJID(), string(a.ID)}, {"bob", approved.JID, string(wire.NewJID())}, {"bob", approved.JID, "../x"}} {
-			if m, err := masters.Approved(t.Context(), forged.user, forged.jid, forged.action); !errors.Is(err, grants.ErrNotAllowed) {
-				t.Errorf("%+v: %v, %v", forged, m, err)
+			user, action string
+			change       func(*job.Spec)
+		}{
+			{"ann", string(a.ID), func(*job.Spec) {}},
+			{"bob", string(wire.NewJID()), func(*job.Spec) {}},
+			{"bob", "../x", func(*job.Spec) {}},
+			{"bob", string(a.ID), func(s *job.Spec) { s.JID = wire.NewJID() }},
+			{"bob", string(a.ID), func(s *job.Spec) { s.Args = map[string]any{"command": "rm -r /srv"} }},
+			{"bob", string(a.ID), func(s *job.Spec) { s.Args = nil }},
+			{"bob", string(a.ID), func(s *job.Spec) { s.StateID = "rm -r /srv" }},
+			{"bob", string(a.ID), func(s *job.Spec) { s.Function = "file.absent" }},
+			{"bob", string(a.ID), func(s *job.Spec) { s.Targets = append(s.Targets, "db-01") }},
+			{"bob", string(a.ID), func(s *job.Spec) { s.Targets = s.Targets[:2] }},
+		} {
+			spec := approved.Spec()
+			spec.Targets = slices.Clone(ran.Targets)
+			forged.change(&spec)
+			if m, err := masters.Approved(t.Context(), forged.user, &spec, forged.action); !errors.Is(err, grants.ErrNotAllowed) {
+				t.Errorf("%s, %s, %+v: %v, %v", forged.user, forged.action, spec, m, err)
 			}
 		}
 		b.dispatch(approved)
