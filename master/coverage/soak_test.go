@@ -40,9 +40,6 @@ var knowns = []known{
 		return kinds[l.entry].comes && l.about == "less than before"
 	}},
 	{"a time of closed windows counts twice if the process starts in its second", func(l lie) bool { return l.entry == "by_day" }},
-	{"a run that follows another one, and starts within a second of a kill, is missed", func(l lie) bool {
-		return kinds[l.entry].variants[0].fields["needs"] != nil
-	}},
 }
 
 // An activation is a time in which a host had one variant of an entry.

@@ -127,12 +127,23 @@ func (o *owner) missNeeds(e *entry) {
 		f := ledger.Fire{Era: r.fire.listed.Era, Class: ledger.Needs, Nominal: r.fire.listed.Nominal}
 		switch {
 		case r.fire.Name != e.Spec.Needs.Entry || !e.MayFire(r.ended.Wall) || r.ended.Wall.Before(e.Active):
+		case e.hasSince(f): // the last process came to it
 		case e.NeedMet(r.result.Success):
 			o.skip(e, ledger.Down, f, f.Nominal)
 		default:
 			o.skip(e, ledger.NeedsUnmet, f, f.Nominal)
 		}
 	}
+}
+
+// hasSince reports whether a fire is in the list, in its era or a later one.
+func (e *entry) hasSince(f ledger.Fire) bool {
+	for era := f.Era; era <= e.Era; era++ {
+		if e.List.Has(era, f.Class, f.Nominal) {
+			return true
+		}
+	}
+	return false
 }
 
 // readyBacklog returns the entries that have missed fires and a free slot, in the order in which they run.
