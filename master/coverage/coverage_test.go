@@ -109,6 +109,26 @@ func TestTheFiresOfAPeelThatIsAwayAreUnknownUntilItReports(t *testing.T) {
 	})
 }
 
+// A peel reports 30 s after a fire, which the list has, and then not for hours: the time counts once.
+func TestAFireShortlyBeforeTheLastReportCountsOnce(t *testing.T) {
+	bubble(t, func(t *rig) {
+		table, _ := t.master()
+		byDay := cron("*/20 * * * *")
+		byDay["only_between"] = "08:00-18:00"
+		h := t.host("web-1", t.document("web-1", map[string]map[string]any{"backup": cron("*/20 * * * *"), "day": byDay}))
+		h.entry("backup")
+		h.entry("day")
+		h.report(0)
+		t.until("00:20:30", "web-1")
+		h.ran("backup", "00:20", "00:21", 20*time.Minute)
+		h.fire("day", hhmm(t, "00:20"), ledger.Fire{Outcome: ledger.Skipped, Why: ledger.OutsideWindow})
+		h.report(0)
+		t.until("03:01:30")
+		t.want(table, "web-1", "backup", "expected 9, ran 1, unknown 8")
+		t.want(table, "web-1", "day", "expected 9, skipped 9")
+	})
+}
+
 // Another master knows from the history what reports do not have any more.
 func TestHoursThatReportsDoNotRepeatAreInTheHistory(t *testing.T) {
 	if testing.Short() {

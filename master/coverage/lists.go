@@ -52,7 +52,7 @@ func (t *Table) report(p *peel, r *ledger.Report, stored time.Time) {
 	p.offset = r.Time.Unix() - stored.Unix()
 	of := join.New(r.Marks, r.Time, stored, p.lists.measured)
 	p.lists.measure(join.Measure(r.Marks, r.Time, stored))
-	p.judged = of.Until().Unix()
+	p.judged = of.Made().Unix()
 
 	entries, refused := t.named(p, r)
 	if refused > 0 {

@@ -39,7 +39,6 @@ var knowns = []known{
 	{"an entry that settings remove and add again loses the verdicts of before in the table", func(l lie) bool {
 		return kinds[l.entry].comes && l.about == "less than before"
 	}},
-	{"a time of closed windows counts twice if the process starts in its second", func(l lie) bool { return l.entry == "by_day" }},
 }
 
 // An activation is a time in which a host had one variant of an entry.

@@ -127,8 +127,8 @@ func New(marks ledger.Marks, made, arrived time.Time, measured []Measured) *Repo
 // Oldest returns the first hour that is judged.
 func (r *Report) Oldest() int64 { return r.oldest / hourSeconds }
 
-// Until returns the last time at which a fire that a list lacks is missed.
-func (r *Report) Until() time.Time { return time.Unix(r.until, 0).UTC() }
+// Made returns the true time at which the report was made. Its lists have the fires up to then.
+func (r *Report) Made() time.Time { return time.Unix(r.until, 0).Add(Margin).UTC() }
 
 // Join calls emit with all fires of an entry since the oldest hour, in no order.
 func (r *Report) Join(e *Entry, emit func(Span)) {
