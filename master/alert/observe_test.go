@@ -139,29 +139,6 @@ func TestStoredPingsAreBounded(t *testing.T) {
 	}
 }
 
-// FuzzRequest feeds requests over the bus.
-func FuzzRequest(f *testing.F) {
-	for _, v := range []any{api.SilenceRequest{Match: "*", For: time.Hour, Reason: "r"}, api.SilenceID{ID: "x"}, api.ReceiverName{Name: "ops"}} {
-		data, err := canon.Marshal(v)
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(data)
-	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		q, err := decode[api.SilenceRequest](data)
-		if err != nil && api.CodeOf(err) != api.CodeInvalid {
-			t.Errorf("%v has code %q", err, api.CodeOf(err))
-		}
-		if err == nil && len(data) > maxRequest {
-			t.Errorf("%d bytes are read: %+v", len(data), q)
-		}
-		_, _ = decode[api.SilenceID](data)
-		_, _ = decode[api.ReceiverName](data)
-		_, _ = decode[api.AlertsRequest](data)
-	})
-}
-
 // A conflict means that another master has written, so it leads. The term must end, or both would send.
 func TestAConflictOfWritesEndsTheTerm(t *testing.T) {
 	for code, ends := range map[jetstream.ErrorCode]bool{10071: true, 10164: true, 10077: false} {

@@ -15,10 +15,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/alert/rules"
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/audit"
-	"github.com/seed-c01c3da5/zester/master/auth/grants"
-	"github.com/seed-c01c3da5/zester/master/reply"
-	"github.com/seed-c01c3da5/zester/peel/wire"
-	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/master/service"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -31,92 +28,24 @@ const (
 
 // serve answers zester.api.alert.* until ctx ends.
 func (t *term) serve(ctx context.Context) error {
-	service := reply.NewService(ctx, t.o.Conn)
-	defer service.Stop()
-	slots := make(chan struct{}, servedAtOnce)
-	for verb, answer := range map[string]handler{
-		"list": handle(t.list), "status": handle(t.status),
-		"silence": t.audited("silence", handle(t.silence)), "unsilence": t.audited("unsilence", handle(t.unsilence)), "test": t.audited("test", handle(t.test)),
-	} {
-		if err := service.HandleEach(wire.API("alert", verb, "*"), slots, func(ctx context.Context, req *reply.Request) {
-			t.respond(ctx, req, answer)
-		}); err != nil {
-			return err
-		}
-	}
-	<-ctx.Done()
-	return ctx.Err()
-}
-
-// A handler answers a request. about names the silence or receiver of the request, for the audit log.
-type handler func(ctx context.Context, from grants.Caller, data []byte) (answer any, about string, err error)
-
-// handle makes a handler of a function from request to answer.
-func handle[Q, A any](f func(ctx context.Context, from grants.Caller, q Q) (*A, error)) handler {
-	return func(ctx context.Context, from grants.Caller, data []byte) (any, string, error) {
-		q, err := decode[Q](data)
-		if err != nil {
-			return nil, "", err
-		}
-		answer, err := f(ctx, from, q)
-		return answer, aboutOf(q), err
-	}
-}
-
-// decode reads a request. An empty message is a request whose fields are all zero.
-func decode[Q any](data []byte) (q Q, err error) {
-	if len(data) > maxRequest {
-		return q, refuse("the request has %d bytes, the limit is %d", len(data), maxRequest)
-	}
-	if len(data) > 0 {
-		if err := canon.Unmarshal(data, &q); err != nil {
-			return q, refuse("the request is not valid: %v", err)
-		}
-	}
-	return q, nil
-}
-
-// aboutOf returns the match or ID of a silence, or the name of a receiver, that a request has.
-func aboutOf(q any) string {
-	switch q := q.(type) {
-	case api.SilenceRequest:
-		return q.Match
-	case api.SilenceID:
-		return q.ID
-	case api.ReceiverName:
-		return q.Name
-	}
-	return ""
+	return service.Serve(ctx, service.Options{
+		Conn: t.o.Conn, Lane: service.NewLane(servedAtOnce, 0), MaxRequest: maxRequest, Record: t.o.Audit.Write, Log: t.o.Log,
+		Verbs: []service.Verb{
+			service.On("alert", "list", t.list),
+			service.On("alert", "status", t.status),
+			service.On("alert", "silence", t.silence),
+			service.On("alert", "unsilence", t.unsilence),
+			service.On("alert", "test", t.test),
+		},
+	})
 }
 
 func refuse(format string, args ...any) error {
 	return &api.Error{Code: api.CodeInvalid, Msg: fmt.Sprintf(format, args...)}
 }
 
-// audited returns a handler that stores the request and its result in the audit log before it returns.
-func (t *term) audited(verb string, h handler) handler {
-	return func(ctx context.Context, from grants.Caller, data []byte) (any, string, error) {
-		answer, about, err := h(ctx, from, data)
-		code := api.CodeOf(err)
-		e := audit.Entry{Action: "alert." + verb, Target: about}.Ended(err, code != "" && code != api.CodeUnavailable)
-		t.o.Audit.Write(ctx, e.By(from))
-		return answer, about, err
-	}
-}
-
-func (t *term) respond(ctx context.Context, req *reply.Request, h handler) {
-	answer, _, err := h(ctx, grants.CallerOf(req.Subject(), req.Headers()), req.Data())
-	var data []byte
-	if err == nil {
-		data, err = canon.Marshal(answer)
-	}
-	if err := reply.Send(t.o.Conn, req, data, string(cmp.Or(api.CodeOf(err), api.CodeUnavailable)), err); err != nil {
-		t.o.Log.Debug("reply not sent", "subject", req.Subject(), "err", err)
-	}
-}
-
 // list returns the alerts, with only the peels that the caller may read.
-func (t *term) list(ctx context.Context, from grants.Caller, q api.AlertsRequest) (*api.AlertsAnswer, error) {
+func (t *term) list(ctx context.Context, c *service.Call, q api.AlertsRequest) (*api.AlertsAnswer, error) {
 	a := &api.AlertsAnswer{Alerts: []api.Alert{}}
 	groups := map[string][]target.PeelID{}
 	if err := t.ask(ctx, func(context.Context) {
@@ -134,7 +63,7 @@ func (t *term) list(ctx context.Context, from grants.Caller, q api.AlertsRequest
 	}); err != nil {
 		return nil, err
 	}
-	peels, all, err := t.o.Within(ctx, from)
+	peels, all, err := t.o.Within(ctx, c.From)
 	if err != nil {
 		return nil, err
 	}
@@ -164,7 +93,7 @@ func within(alerts []api.Alert, groups map[string][]target.PeelID, readable []ta
 	return seen
 }
 
-func (t *term) status(ctx context.Context, _ grants.Caller, _ struct{}) (*api.AlertStatus, error) {
+func (t *term) status(ctx context.Context, _ *service.Call, _ struct{}) (*api.AlertStatus, error) {
 	s := &api.AlertStatus{Owner: t.o.Owner, Since: t.since.UTC(), Alive: t.alive.seen(), Receivers: []api.Receiver{}}
 	err := t.ask(ctx, func(context.Context) {
 		s.Rules, s.Default, s.Stale = len(t.seen.rules), t.seen.isDefault, t.stale
@@ -218,7 +147,8 @@ func (t *term) hasPinger(name string) bool {
 }
 
 // silence stores a new silence.
-func (t *term) silence(ctx context.Context, from grants.Caller, q api.SilenceRequest) (*api.Silence, error) {
+func (t *term) silence(ctx context.Context, c *service.Call, q api.SilenceRequest) (*api.Silence, error) {
+	c.About.Target = q.Match
 	switch {
 	case q.For <= 0:
 		return nil, refuse("cannot silence %q: a silence needs an end; name its time, such as 2h", q.Match)
@@ -232,7 +162,7 @@ func (t *term) silence(ctx context.Context, from grants.Caller, q api.SilenceReq
 	}
 	now := time.Now().UTC().Truncate(time.Second)
 	s := api.Silence{
-		ID: strings.ToLower(rand.Text()[:8]), Match: q.Match, Until: now.Add(q.For), By: from.User, Reason: audit.Bounded(q.Reason, api.MaxSilenceReason), Time: now,
+		ID: strings.ToLower(rand.Text()[:8]), Match: q.Match, Until: now.Add(q.For), By: c.From.User, Reason: audit.Bounded(q.Reason, api.MaxSilenceReason), Time: now,
 	}
 	var err error
 	asked := t.ask(ctx, func(ctx context.Context) {
@@ -254,7 +184,8 @@ func (t *term) silence(ctx context.Context, from grants.Caller, q api.SilenceReq
 }
 
 // unsilence removes a silence before its end.
-func (t *term) unsilence(ctx context.Context, from grants.Caller, q api.SilenceID) (s *api.Silence, err error) {
+func (t *term) unsilence(ctx context.Context, c *service.Call, q api.SilenceID) (s *api.Silence, err error) {
+	c.About.Target = q.ID
 	asked := t.ask(ctx, func(ctx context.Context) {
 		known, ok := t.store.silences[q.ID]
 		if !ok {
@@ -269,12 +200,13 @@ func (t *term) unsilence(ctx context.Context, from grants.Caller, q api.SilenceI
 	if err := errors.Join(asked, err); err != nil {
 		return nil, err
 	}
-	t.o.Log.Info("silence ended", "silence", s.ID, "match", s.Match, "by", from.User)
+	t.o.Log.Info("silence ended", "silence", s.ID, "match", s.Match, "by", c.From.User)
 	return s, nil
 }
 
 // test sends a test message to a receiver at once, whatever else is being sent to it, and returns the state of the receiver.
-func (t *term) test(ctx context.Context, from grants.Caller, q api.ReceiverName) (*api.Receiver, error) {
+func (t *term) test(ctx context.Context, c *service.Call, q api.ReceiverName) (*api.Receiver, error) {
+	c.About.Target = q.Name
 	if t.hasPinger(q.Name) {
 		return nil, refuse("cannot send a test message to %q: it watches the runs of entries and gets no messages; zester alert status shows whether it can be reached", q.Name)
 	}
@@ -298,7 +230,7 @@ func (t *term) test(ctx context.Context, from grants.Caller, q api.ReceiverName)
 	}}); err != nil {
 		return nil, err
 	}
-	t.o.Log.Info("test message sent", "receiver", q.Name, "by", from.User)
+	t.o.Log.Info("test message sent", "receiver", q.Name, "by", c.From.User)
 	var state api.Receiver
 	err := t.ask(ctx, func(context.Context) {
 		d.state.Sent++

@@ -35,6 +35,9 @@ func (r *Request) Headers() nats.Header { return r.msg.Header }
 // Reply returns the subject on which the caller waits.
 func (r *Request) Reply() string { return r.msg.Reply }
 
+// Until returns until when the caller waits; zero if it did not say.
+func (r *Request) Until() time.Time { return r.until }
+
 // Late reports whether the caller has given up. A late request that waited in a queue must not be carried out: its caller may have
 // repeated it.
 func (r *Request) Late() bool { return !r.until.IsZero() && time.Now().After(r.until) }

@@ -1,0 +1,237 @@
+// Package service serves the requests of clients on the bus: [On] makes a verb of a function from request to reply, and
+// [Serve] serves verbs until its context ends.
+//
+// Guarantees, the same for all verbs:
+//   - The name of the caller is the last token of the subject, which the bus enforces.
+//   - A request has at most [Options.MaxRequest] bytes, is decoded strictly, and has passed its method Check before the
+//     function gets it.
+//   - A [Lane] bounds how many requests are carried out and how many wait; one more is refused at once, and may be
+//     repeated. A request whose caller has given up while it waited is not carried out.
+//   - The context of a read ends when its caller gives up. A change is not cut off by its caller.
+//   - A request that changes something is in the audit log before its reply, also if it was refused or not valid. The
+//     audit log has no entry for reads, for requests that the lane refused, and for changes that were only checked.
+//   - A service whose context ends, as at the end of a lease, leaves no subscription behind. What it has received is
+//     carried out for 2 s, and then refused.
+package service
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/audit"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/reply"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+var errStopping = errors.New("this master is stopping; ask again")
+
+// A Call is a request that is being carried out.
+type Call struct {
+	From  grants.Caller
+	Data  []byte      // the request as it was sent
+	About audit.Entry // names what the request is about; the function fills it in, also before it returns an error
+	Dry   bool        // the function only checked the change
+
+	header nats.Header
+}
+
+// A Verb is what a service does with the requests for one verb of the API. Make it with [On].
+type Verb struct {
+	noun, verb string
+	changes    bool
+	lane       *Lane
+	carryOut   func(context.Context, *Call) (any, error)
+}
+
+// On returns a verb that f carries out. If Q has a method Check() error, a request that does not pass it is refused. An
+// empty message is the zero request. Verbs of [grants.IsRead] change nothing, all others do.
+func On[Q, A any](noun, verb string, f func(context.Context, *Call, Q) (A, error)) Verb {
+	carryOut := func(ctx context.Context, c *Call) (any, error) {
+		var q Q
+		if err := decode(noun, verb, c, &q); err != nil {
+			return nil, &api.Error{Code: api.CodeInvalid, Msg: "cannot read the request: " + err.Error(), Err: err}
+		}
+		return f(ctx, c, q)
+	}
+	return Verb{noun: noun, verb: verb, changes: !grants.IsRead(verb), carryOut: carryOut}
+}
+
+// In returns the verb with a lane of its own, in place of [Options.Lane].
+func (v Verb) In(l *Lane) Verb {
+	v.lane = l
+	return v
+}
+
+// Read returns the verb as one that changes nothing, or writes to the audit log itself.
+func (v Verb) Read() Verb {
+	v.changes = false
+	return v
+}
+
+func decode(noun, verb string, c *Call, into any) error {
+	if len(c.Data) > 0 {
+		msg := &nats.Msg{Subject: wire.API(noun, verb, c.From.User), Header: c.header, Data: c.Data}
+		if err := wire.Decode(msg, into); err != nil {
+			return err
+		}
+	}
+	if q, ok := into.(interface{ Check() error }); ok {
+		return q.Check()
+	}
+	return nil
+}
+
+// A Lane bounds requests. Several verbs and services may share one.
+type Lane struct {
+	places chan struct{} // of requests that are carried out or wait
+	turns  chan struct{} // of those that are carried out
+}
+
+// NewLane returns a lane in which some requests are carried out at once, and some more wait.
+func NewLane(atOnce, waiting int) *Lane {
+	return &Lane{places: make(chan struct{}, atOnce+waiting), turns: make(chan struct{}, atOnce)}
+}
+
+// Do waits for a turn and calls f. It takes no place of a request that waits. If ctx ends first, f is not called and Do
+// returns the error of ctx.
+func (l *Lane) Do(ctx context.Context, f func()) error {
+	select {
+	case l.turns <- struct{}{}:
+		defer func() { <-l.turns }()
+	case <-ctx.Done():
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	f()
+	return nil
+}
+
+// Options configure a service. Conn, Verbs and Lane are required.
+type Options struct {
+	Conn       *nats.Conn
+	Verbs      []Verb
+	Lane       *Lane         // of the verbs that have no lane of their own
+	MaxRequest int           // bytes; 0: [wire.MaxMessage]
+	Limit      time.Duration // for a request that is carried out; 0: none
+	// Record stores an entry in the audit log, and returns when it is stored or cannot be. If nil, nothing is stored.
+	Record func(context.Context, audit.Entry)
+	// Code returns the code of an error; if nil, it is [CodeOf].
+	Code  func(error) api.Code
+	Ready func() // called when all subscriptions have been made; may be nil
+	Log   *slog.Logger
+}
+
+// Serve serves the verbs in the queue group of the masters until ctx ends, and returns when all requests have their
+// replies.
+func Serve(ctx context.Context, o Options) error {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Code == nil {
+		o.Code = CodeOf
+	}
+	o.MaxRequest = cmp.Or(o.MaxRequest, wire.MaxMessage)
+	s := reply.NewService(ctx, o.Conn)
+	defer s.Stop()
+	for _, v := range o.Verbs {
+		lane := cmp.Or(v.lane, o.Lane)
+		receive := func(ctx context.Context, req *reply.Request) {
+			if err := lane.Do(ctx, func() { o.serve(ctx, v, req) }); err != nil {
+				o.send(req, nil, errStopping)
+			}
+		}
+		if err := s.HandleEach(wire.API(v.noun, v.verb, "*"), lane.places, receive); err != nil {
+			return err
+		}
+	}
+	if o.Ready != nil {
+		o.Ready()
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// serve carries out a request that has its turn.
+func (o *Options) serve(ctx context.Context, v Verb, req *reply.Request) {
+	if req.Late() {
+		return // its caller has given up, and has repeated what may be repeated
+	}
+	ctx, cancel := o.limit(ctx, v, req)
+	defer cancel()
+	c := &Call{From: grants.CallerOf(req.Subject(), req.Headers()), Data: req.Data(), header: req.Headers()}
+	answer, err := o.carryOut(ctx, v, c)
+	if v.changes && !c.Dry && o.Record != nil {
+		c.About.Action = v.noun + "." + v.verb
+		o.Record(ctx, c.About.Ended(err, o.Code(err) != api.CodeUnavailable).By(c.From))
+	}
+	var data []byte
+	if err == nil {
+		data, err = canon.Marshal(answer)
+	}
+	o.send(req, data, err)
+}
+
+// limit returns the context of a request.
+func (o *Options) limit(ctx context.Context, v Verb, req *reply.Request) (context.Context, context.CancelFunc) {
+	var end time.Time
+	if o.Limit > 0 {
+		end = time.Now().Add(o.Limit)
+	}
+	if until := req.Until(); !v.changes && !until.IsZero() && (end.IsZero() || until.Before(end)) {
+		end = until
+	}
+	if end.IsZero() {
+		return ctx, func() {}
+	}
+	return context.WithDeadline(ctx, end)
+}
+
+func (o *Options) carryOut(ctx context.Context, v Verb, c *Call) (any, error) {
+	if len(c.Data) > o.MaxRequest {
+		msg := fmt.Sprintf("the request has %d bytes, the limit is %d", len(c.Data), o.MaxRequest)
+		return nil, &api.Error{Code: api.CodeInvalid, Msg: msg}
+	}
+	return v.carryOut(ctx, c)
+}
+
+func (o *Options) send(req *reply.Request, data []byte, err error) {
+	if err := reply.Send(o.Conn, req, data, string(o.Code(err)), err); err != nil {
+		o.Log.Debug("reply not sent", "subject", req.Subject(), "err", err)
+	}
+}
+
+// CodeOf returns the code of an error in a reply: the code of an [api.Error] or of an error with a method Code()
+// [api.Code], 400 for a target that cannot be read, 403 for [grants.ErrNotAllowed], and otherwise 503, as the same
+// request may succeed later. It is empty for nil.
+func CodeOf(err error) api.Code {
+	if err == nil {
+		return ""
+	}
+	if code := api.CodeOf(err); code != "" {
+		return code
+	}
+	if coded, ok := errors.AsType[interface {
+		error
+		Code() api.Code
+	}](err); ok {
+		return coded.Code()
+	}
+	if _, ok := errors.AsType[*target.SyntaxError](err); ok {
+		return api.CodeInvalid
+	}
+	if errors.Is(err, grants.ErrNotAllowed) {
+		return api.CodeForbidden
+	}
+	return api.CodeUnavailable
+}
