@@ -16,6 +16,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/records"
 	"github.com/seed-c01c3da5/zester/master/hold/held"
 	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/master/service"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -27,20 +28,22 @@ const (
 )
 
 // add stores an action that waits for a person. A request that is repeated while its action is open gets that action.
-func (s *Service) add(ctx context.Context, from grants.Caller, q held.Add, of *about) (*held.Action, error) {
+func (s *Service) add(ctx context.Context, c *service.Call, q held.Add) (*held.Action, error) {
 	now := time.Now().UTC()
-	a := held.Action{Add: q, By: from.User, Created: now, Expires: now.Add(held.Lifetime), State: held.Open}
-	of.action = a
-	peels, err := s.selected(ctx, from, &a)
+	a := held.Action{Add: q, By: c.From.User, Created: now, Expires: now.Add(held.Lifetime), State: held.Open}
+	c.About = about(&a, nil)
+	peels, err := s.selected(ctx, c.From, &a)
 	if err != nil {
 		return nil, err
 	}
-	a.ID, a.Peels, of.peels = held.ID(wire.NewJID()), len(peels), peels
-	if err := s.allowed(ctx, from, &a, peels); err != nil {
+	c.About = about(&a, peels)
+	a.ID, a.Peels = held.ID(wire.NewJID()), len(peels)
+	if err := s.allowed(ctx, c.From, &a, peels); err != nil {
 		return nil, err
 	}
-	if size(peels) > maxNames {
-		peels = nil
+	names := peels
+	if size(names) > maxNames {
+		names = nil
 	}
 	s.adding.Lock()
 	defer s.adding.Unlock()
@@ -50,20 +53,20 @@ func (s *Service) add(ctx context.Context, from grants.Caller, q held.Add, of *a
 	}
 	for i := range all {
 		if all[i].By == a.By && all[i].At(now).State == held.Open && sameAdd(all[i].Add, q) {
-			of.action = all[i]
+			c.About = about(&all[i], peels)
 			return &all[i], nil
 		}
 	}
-	if err := checkRoom(all, from.User, now); err != nil {
+	if err := checkRoom(all, c.From.User, now); err != nil {
 		return nil, err
 	}
-	if err := s.peels.Create(ctx, string(a.ID), peels); err != nil { // before the action, which is not without them then
+	if err := s.peels.Create(ctx, string(a.ID), names); err != nil { // before the action, which is not without them then
 		return nil, err
 	}
 	if err := s.actions.Create(ctx, string(a.ID), a); err != nil {
 		return nil, err
 	}
-	of.action = a
+	c.About = about(&a, peels)
 	s.o.Log.Info("action waits for a person", "action", a.ID, "kind", a.Kind, "peels", a.Peels, "by", a.By, "agent", a.Agent)
 	return &a, nil
 }
@@ -133,14 +136,14 @@ func checkRoom(all []held.Action, user string, now time.Time) error {
 }
 
 // list returns a page of actions, newest first.
-func (s *Service) list(ctx context.Context, from grants.Caller, q held.Query, _ *about) (*held.Page, error) {
+func (s *Service) list(ctx context.Context, c *service.Call, q held.Query) (*held.Page, error) {
 	all, err := s.actions.List(ctx)
 	if err != nil {
 		return nil, err
 	}
 	now := time.Now()
 	all = slices.DeleteFunc(all, func(a held.Action) bool {
-		return a.By != from.User && !seesAll(from) || !q.All && a.At(now).State != held.Open || q.Before != "" && a.ID >= q.Before
+		return a.By != c.From.User && !seesAll(c.From) || !q.All && a.At(now).State != held.Open || q.Before != "" && a.ID >= q.Before
 	})
 	slices.SortFunc(all, func(a, b held.Action) int { return cmp.Compare(b.ID, a.ID) })
 	p := &held.Page{More: len(all) > inPage, Actions: all[:min(len(all), inPage)]}
@@ -167,15 +170,15 @@ func (s *Service) now(ctx context.Context, a held.Action) (held.Action, error) {
 }
 
 // show returns one action with its peels.
-func (s *Service) show(ctx context.Context, from grants.Caller, id held.ID, _ *about) (*held.Shown, error) {
-	a, err := s.find(ctx, from, id)
+func (s *Service) show(ctx context.Context, c *service.Call, q held.Request) (*held.Shown, error) {
+	a, err := s.find(ctx, c.From, q.ID)
 	if err != nil {
 		return nil, err
 	}
 	if a, err = s.now(ctx, a); err != nil {
 		return nil, err
 	}
-	names, _, err := s.peels.Get(ctx, string(id))
+	names, _, err := s.peels.Get(ctx, string(q.ID))
 	if err != nil && !errors.Is(err, records.ErrAbsent) {
 		return nil, err
 	}
@@ -183,7 +186,8 @@ func (s *Service) show(ctx context.Context, from grants.Caller, id held.ID, _ *a
 }
 
 // approve gives an open action to the caller, who is to dispatch its job.
-func (s *Service) approve(ctx context.Context, from grants.Caller, id held.ID, of *about) (*held.Action, error) {
+func (s *Service) approve(ctx context.Context, c *service.Call, q held.Request) (*held.Action, error) {
+	id, from := q.ID, c.From
 	if _, isToken := credential.TokenNameOf(from.User); isToken {
 		return nil, refuse(api.CodeForbidden, "a token approves nothing: a person does, with zester approve %s", id)
 	}
@@ -191,7 +195,7 @@ func (s *Service) approve(ctx context.Context, from grants.Caller, id held.ID, o
 	if err != nil {
 		return nil, err
 	}
-	of.action = a
+	c.About = about(&a, nil)
 	if a, err = s.now(ctx, a); err != nil {
 		return nil, err
 	}
@@ -204,10 +208,12 @@ func (s *Service) approve(ctx context.Context, from grants.Caller, id held.ID, o
 	if err := s.o.CheckNotRevoked(ctx, a.By); err != nil {
 		return nil, fmt.Errorf("action %s was asked for in the name of %s: %w", id, a.By, err)
 	}
-	if of.peels, err = s.selected(ctx, from, &a); err != nil {
+	peels, err := s.selected(ctx, from, &a)
+	if err != nil {
 		return nil, err
 	}
-	if err := s.allowed(ctx, from, &a, of.peels); err != nil {
+	c.About = about(&a, peels)
+	if err := s.allowed(ctx, from, &a, peels); err != nil {
 		return nil, err
 	}
 	if !again {
@@ -215,7 +221,7 @@ func (s *Service) approve(ctx context.Context, from grants.Caller, id held.ID, o
 			return nil, err
 		}
 	}
-	of.action = a
+	c.About = about(&a, peels)
 	return &a, nil
 }
 
@@ -257,16 +263,16 @@ func asksFor(a *held.Action, spec *job.Spec) bool {
 }
 
 // reject closes an open action.
-func (s *Service) reject(ctx context.Context, from grants.Caller, id held.ID, of *about) (*held.Action, error) {
-	a, err := s.find(ctx, from, id)
+func (s *Service) reject(ctx context.Context, c *service.Call, q held.Request) (*held.Action, error) {
+	a, err := s.find(ctx, c.From, q.ID)
 	if err != nil {
 		return nil, err
 	}
-	of.action = a
-	if a, err = s.decide(ctx, from, id, held.Rejected); err != nil {
+	c.About = about(&a, nil)
+	if a, err = s.decide(ctx, c.From, q.ID, held.Rejected); err != nil {
 		return nil, err
 	}
-	of.action = a
+	c.About = about(&a, nil)
 	return &a, nil
 }
 

@@ -19,7 +19,6 @@
 package hold
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,14 +30,13 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/auditlog"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/records"
 	"github.com/seed-c01c3da5/zester/master/hold/held"
 	"github.com/seed-c01c3da5/zester/master/job"
-	"github.com/seed-c01c3da5/zester/master/reply"
-	"github.com/seed-c01c3da5/zester/peel/wire"
-	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/master/service"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -102,101 +100,23 @@ func (s *Service) Run(ctx context.Context) (err error) {
 		case <-time.After(openPause):
 		}
 	}
-	service := reply.NewService(ctx, s.nc)
-	defer service.Stop()
-	slots := make(chan struct{}, servedAtOnce)
-	for verb, answer := range map[string]handler{
-		"list": handle(decode[held.Query], s.list), "show": handle(decodeID, s.show),
-		"add": s.audited("add", handle(held.DecodeAdd, s.add)), "approve": s.audited("approve", handle(decodeID, s.approve)),
-		"reject": s.audited("reject", handle(decodeID, s.reject)),
-	} {
-		if err := service.HandleEach(wire.API("hold", verb, "*"), slots, func(ctx context.Context, req *reply.Request) {
-			s.respond(ctx, req, answer)
-		}); err != nil {
-			return err
-		}
-	}
-	<-ctx.Done()
-	return ctx.Err()
+	return service.Serve(ctx, service.Options{
+		Conn: s.nc, Lane: service.NewLane(servedAtOnce, 0), MaxRequest: held.MaxRequest, Record: s.o.Audit.Write, Log: s.o.Log,
+		Verbs: []service.Verb{
+			service.On("hold", "list", s.list),
+			service.On("hold", "show", s.show),
+			service.On("hold", "add", s.add),
+			service.On("hold", "approve", s.approve),
+			service.On("hold", "reject", s.reject),
+		},
+	})
 }
 
-// A handler answers a request. about is the action, as far as it is known, for the audit log.
-type handler func(ctx context.Context, from grants.Caller, data []byte) (answer any, about *about, err error)
-
-// about is what a request is about.
-type about struct {
-	action held.Action
-	peels  []target.PeelID
-}
-
-// handle makes a handler of a decoder and a function from request to answer, which fills in what the request is about.
-func handle[Q, A any](decode func([]byte) (Q, error), f func(ctx context.Context, from grants.Caller, q Q, of *about) (*A, error)) handler {
-	return func(ctx context.Context, from grants.Caller, data []byte) (any, *about, error) {
-		of := &about{}
-		q, err := decode(data)
-		if err != nil {
-			return nil, of, &api.Error{Code: api.CodeInvalid, Msg: "cannot read the request: " + err.Error(), Err: err}
-		}
-		answer, err := f(ctx, from, q, of)
-		return answer, of, err
-	}
-}
-
-const maxQuery = 1 << 10 // bytes
-
-// decode reads a request; an empty message is the zero request.
-func decode[Q any](data []byte) (q Q, err error) {
-	if len(data) > maxQuery {
-		return q, fmt.Errorf("it has %d bytes, the limit is %d", len(data), maxQuery)
-	}
-	if len(data) > 0 {
-		err = canon.Unmarshal(data, &q)
-	}
-	return q, err
-}
-
-// decodeID reads a request for one action.
-func decodeID(data []byte) (held.ID, error) {
-	q, err := decode[held.Request](data)
-	if err != nil {
-		return "", err
-	}
-	return held.ParseID(string(q.ID))
-}
-
-// audited returns a handler that stores the request and its result in the audit log before it returns.
-func (s *Service) audited(verb string, h handler) handler {
-	return func(ctx context.Context, from grants.Caller, data []byte) (any, *about, error) {
-		answer, of, err := h(ctx, from, data)
-		spec := of.action.Spec()
-		spec.Targets = of.peels
-		e := auditlog.Dispatch(&spec, err, codeOf(err) != api.CodeUnavailable)
-		e.Action = "hold." + verb
-		s.o.Audit.Write(ctx, e.By(from))
-		return answer, of, err
-	}
-}
-
-func (s *Service) respond(ctx context.Context, req *reply.Request, h handler) {
-	answer, _, err := h(ctx, grants.CallerOf(req.Subject(), req.Headers()), req.Data())
-	var data []byte
-	if err == nil {
-		data, err = canon.Marshal(answer)
-	}
-	if err := reply.Send(s.nc, req, data, string(codeOf(err)), err); err != nil {
-		s.o.Log.Debug("reply not sent", "subject", req.Subject(), "err", err)
-	}
-}
-
-// codeOf returns the code of an error in a reply.
-func codeOf(err error) api.Code {
-	if _, ok := errors.AsType[*target.SyntaxError](err); ok {
-		return api.CodeInvalid
-	}
-	if errors.Is(err, grants.ErrNotAllowed) {
-		return api.CodeForbidden
-	}
-	return cmp.Or(api.CodeOf(err), api.CodeUnavailable)
+// about returns what the audit log says about an action and the peels that it selects now.
+func about(a *held.Action, peels []target.PeelID) audit.Entry {
+	spec := a.Spec()
+	spec.Targets = peels
+	return auditlog.Dispatch(&spec, nil, false)
 }
 
 func refuse(code api.Code, format string, args ...any) error {

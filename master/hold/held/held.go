@@ -32,7 +32,7 @@ const (
 	MaxEntry  = 128     // bytes
 	MaxFor    = 30 * 24 * time.Hour
 
-	maxRequest = 16 << 10 // bytes of an encoded Add
+	MaxRequest = 16 << 10 // bytes of an encoded Add
 )
 
 // How many actions there may be.
@@ -126,22 +126,17 @@ type Request struct {
 	ID ID `json:"id"`
 }
 
+// Check returns an error if the ID has not the form of one.
+func (q *Request) Check() error {
+	_, err := ParseID(string(q.ID))
+	return err
+}
+
 // Shown is one action with its peels.
 type Shown struct {
 	Action
 	// Names are the peels that the target selected when the action was asked for. They are missing if they are too many.
 	Names []target.PeelID `json:"names,omitempty"`
-}
-
-// DecodeAdd decodes and checks a request.
-func DecodeAdd(data []byte) (q Add, err error) {
-	if len(data) > maxRequest {
-		return Add{}, fmt.Errorf("the request has %d bytes, the limit is %d", len(data), maxRequest)
-	}
-	if err := canon.Unmarshal(data, &q); err != nil {
-		return Add{}, fmt.Errorf("the request is not valid: %w", err)
-	}
-	return q, q.Check()
 }
 
 // Check checks a request against the bounds.
