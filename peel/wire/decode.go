@@ -72,17 +72,17 @@ func DecodeApplied(msg *nats.Msg) (Applied, error) {
 	if err == nil {
 		err = CheckPeel(msg.Subject, a.Peel, a.V)
 	}
-	if err == nil && (len(a.Errors) > MaxReported || slices.ContainsFunc(a.Errors, func(e string) bool { return len(e) > MaxErrorText })) {
-		err = fmt.Errorf("cannot accept %s: more than %d errors, or one of more than %d bytes", msg.Subject, MaxReported, MaxErrorText)
+	if err == nil && slices.ContainsFunc(a.Errors, func(e string) bool { return len(e) > MaxErrorText }) {
+		err = fmt.Errorf("cannot accept %s: an error of more than %d bytes", msg.Subject, MaxErrorText)
 	}
-	if err == nil && (len(a.PausedErrors) > MaxReported || slices.ContainsFunc(a.PausedErrors, func(e string) bool { return len(e) > maxEntryName })) {
-		err = fmt.Errorf("cannot accept %s: more than %d paused entries, or a name of more than %d bytes", msg.Subject, MaxReported, maxEntryName)
+	if err == nil && slices.ContainsFunc(a.PausedErrors, func(e string) bool { return len(e) > maxEntryName }) {
+		err = fmt.Errorf("cannot accept %s: a paused entry with a name of more than %d bytes", msg.Subject, maxEntryName)
 	}
 	if err == nil && a.MissingContents < 0 {
 		err = fmt.Errorf("cannot accept %s: %d missing contents", msg.Subject, a.MissingContents)
 	}
-	if err == nil && (len(a.Features) > MaxReported || slices.ContainsFunc(a.Features, func(f string) bool { return len(f) > maxEntryName })) {
-		err = fmt.Errorf("cannot accept %s: more than %d features, or a name of more than %d bytes", msg.Subject, MaxReported, maxEntryName)
+	if err == nil && slices.ContainsFunc(a.Features, func(f string) bool { return len(f) > maxEntryName }) {
+		err = fmt.Errorf("cannot accept %s: a feature with a name of more than %d bytes", msg.Subject, maxEntryName)
 	}
 	return a, err
 }
@@ -95,7 +95,7 @@ func DecodeStateRun(msg *nats.Msg) (StateRun, error) {
 		err = CheckPeel(msg.Subject, r.Peel, r.V)
 	}
 	if err == nil && !r.isWithinLimits() {
-		err = fmt.Errorf("cannot accept %s: more than %d states, or a text that is too long", msg.Subject, MaxReported)
+		err = fmt.Errorf("cannot accept %s: a number below 0, more than 10 results, or a text that is too long", msg.Subject)
 	}
 	return r, err
 }
@@ -115,7 +115,7 @@ func (r *StateRun) isWithinLimits() bool {
 			return false
 		}
 	}
-	return r.Canceled >= 0 && len(r.States) <= MaxReported && len(r.Owed) <= MaxReported && len(r.Counts) <= 10 &&
+	return r.Canceled >= 0 && len(r.Counts) <= 10 &&
 		len(r.Commit) <= 64 && len(r.Digest) <= 64 && !slices.ContainsFunc(r.Owed, long)
 }
 

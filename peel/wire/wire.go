@@ -212,14 +212,14 @@ type Applied struct {
 	Stopped    int           `json:"stopped"`
 	Changed    int           `json:"changed"`
 	Kept       int           `json:"kept"`
-	Errors     []string      `json:"errors,omitempty"` // why entries cannot be used, or why a newer document was refused
+	Errors     texts         `json:"errors,omitempty"` // why entries cannot be used, or why a newer document was refused
 	// PausedErrors are entries that are paused_errors: they failed too often in a row. At most MaxReported are named.
-	PausedErrors []string `json:"paused_errors,omitempty"`
+	PausedErrors texts `json:"paused_errors,omitempty"`
 	// MissingContents is how many contents of files that the document names have not arrived yet.
 	MissingContents int `json:"missing_contents,omitempty"`
 	// Features are the parts of settings that the peel understands beside the schedule, such as FeatureStates. A peel of an
 	// earlier version names none.
-	Features []string `json:"features,omitempty"`
+	Features texts `json:"features,omitempty"`
 
 	Stale bool      `json:"stale,omitempty"` // the document comes from the snapshot and the bus has not confirmed it yet
 	Time  time.Time `json:"time"`
@@ -242,9 +242,9 @@ type StateRun struct {
 	Canceled int `json:"canceled,omitempty"`
 	// States are those that changed, would change, failed or are unknown, at most MaxReported: failed ones
 	// come first, then those that drifted.
-	States []StateOutcome `json:"states,omitempty"`
-	Owed   []string       `json:"owed,omitempty"` // states whose reaction is due at the next run, at most MaxReported
-	V      int            `json:"v"`
+	States outcomes `json:"states,omitempty"`
+	Owed   texts    `json:"owed,omitempty"` // states whose reaction is due at the next run, at most MaxReported
+	V      int      `json:"v"`
 }
 
 // A StateOutcome is the result of one state in a StateRun.

@@ -1,9 +1,11 @@
 package wire_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -112,6 +114,28 @@ func TestAReportOnARunOfStatesIsBounded(t *testing.T) {
 	}
 	if _, err := wire.DecodeStateRun(message(t, wire.StateRunOf("p"), wire.StateRun{Peel: "p", Counts: map[string]int{"failed": 1}, V: wire.Version})); err != nil {
 		t.Error(err)
+	}
+}
+
+// A report of a few thousand bytes must not take megabytes of memory before it is refused.
+func TestTheListsOfReportsAreBoundedBeforeTheyAreDecoded(t *testing.T) {
+	const n = 900_000
+	list := append([]byte{0xdd, 0, n >> 16, n >> 8 & 0xff, n & 0xff}, bytes.Repeat([]byte{0xc0}, n)...)
+	for field, decode := range map[string]func(*nats.Msg) error{
+		"states":        func(m *nats.Msg) error { _, err := wire.DecodeStateRun(m); return err },
+		"owed":          func(m *nats.Msg) error { _, err := wire.DecodeStateRun(m); return err },
+		"errors":        func(m *nats.Msg) error { _, err := wire.DecodeApplied(m); return err },
+		"paused_errors": func(m *nats.Msg) error { _, err := wire.DecodeApplied(m); return err },
+		"features":      func(m *nats.Msg) error { _, err := wire.DecodeApplied(m); return err },
+	} {
+		msg := message(t, wire.StateRunOf("p"), map[string]any{"peel_id": "p", field: canon.Raw(list)})
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		err := decode(msg)
+		runtime.ReadMemStats(&after)
+		if took := (after.TotalAlloc - before.TotalAlloc) >> 20; err == nil || !strings.Contains(err.Error(), "900000 ") || took > 4 {
+			t.Errorf("%s: %d MB of memory were taken, and the error is %v", field, took, err)
+		}
 	}
 }
 
