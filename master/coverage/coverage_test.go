@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/coverage"
 	"github.com/seed-c01c3da5/zester/master/coverage/cause"
+	"github.com/seed-c01c3da5/zester/master/coverage/history"
 	"github.com/seed-c01c3da5/zester/master/coverage/join"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
 	"github.com/seed-c01c3da5/zester/master/natsd"
@@ -157,11 +158,40 @@ func TestHoursThatReportsDoNotRepeatAreInTheHistory(t *testing.T) {
 	})
 }
 
+// The history has why fires were missed and skipped, not their numbers alone.
+func TestTheHistoryHasReasons(t *testing.T) {
+	bubble(t, func(t *rig) {
+		t.master()
+		h := t.host("web-1", t.document("web-1", map[string]map[string]any{"backup": cron("*/20 * * * *")}))
+		h.entry("backup")
+		h.report(0)
+		t.until("01:01", "web-1")
+		h.fire("backup", hhmm(t, "00:20"), ledger.Fire{Outcome: ledger.Skipped, Why: ledger.AlreadyRunning})
+		h.fire("backup", hhmm(t, "00:40"), ledger.Fire{Outcome: ledger.Ran})
+		h.fire("backup", hhmm(t, "01:00"), ledger.Fire{Outcome: ledger.Skipped, Why: ledger.CircuitOpen})
+		h.report(0)
+		t.until("01:10", "web-1")
+
+		got := map[int64][]history.Cell{}
+		hours := []int64{join.HourOf(hhmm(t, "00:00")), join.HourOf(hhmm(t, "01:00"))}
+		_, err := history.Open(t.js).Read(t.Context(), hours, func(hour int64, cells []history.Cell) { got[hour] = cells })
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, want := range []ledger.Reason{ledger.AlreadyRunning, ledger.CircuitOpen} {
+			cells := got[hours[i]]
+			if len(cells) != 1 || !slices.Contains(cells[0].Reasons, join.Reason{Verdict: join.Skipped, Why: string(want), N: 1}) {
+				t.Errorf("hour %d has %+v, want one skipped: %s", i, cells, want)
+			}
+		}
+	})
+}
+
 // An hour that a newer version has stored stays as it is. The master says so once, and which counts are not complete.
 func TestAnHourThatANewerVersionStoredIsLeftAlone(t *testing.T) {
 	bubble(t, func(t *rig) {
 		hour := hhmm(t, "00:00")
-		subject, newer := fmt.Sprint(natsd.CoverageSubject, join.HourOf(hour)), []byte("\x02of a newer version")
+		subject, newer := fmt.Sprint(natsd.CoverageSubject, join.HourOf(hour)), []byte("\x03of a newer version")
 		if _, err := t.js.Publish(t.Context(), subject, newer); err != nil {
 			t.Fatal(err)
 		}

@@ -126,7 +126,9 @@ func (t *Table) cellsOf(wanted func(hour int64) bool) map[int64][]history.Cell {
 		p.hoursOf(func(r *row, hours []join.Hour) {
 			for i := range hours {
 				if h := &hours[i]; r.published && wanted(h.Hour) {
-					all[h.Hour] = append(all[h.Hour], history.Cell{Entry: r.name.Value(), Peel: p.id, Counts: h.Counts})
+					all[h.Hour] = append(all[h.Hour], history.Cell{
+						Entry: r.name.Value(), Peel: p.id, Counts: h.Counts, Reasons: h.Reasons,
+					})
 				}
 			}
 		})

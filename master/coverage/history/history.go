@@ -1,7 +1,8 @@
-// Package history keeps the verdicts of past hours: which counts each entry had on each peel, for 35 days. Open the stream with
+// Package history keeps the verdicts of past hours: which counts each entry had on each peel, and why fires were skipped, missed or
+// unknown, for 35 days. Open the stream with
 // [Open]; call [Store.Merge] for an hour that has changed and [Store.Read] for hours that are over.
 //
-// A message of the stream has one hour of the whole fleet. Peels with equal counts of an entry are kept as ranges of a sorted list,
+// A message of the stream has one hour of the whole fleet. Peels with equal verdicts on an entry are kept as ranges of a sorted list,
 // so that an hour of 10,000 peels with 10 entries takes some 30 KiB.
 //
 // Guarantees: Merge never replaces a verdict by one that accounts for fewer fires, so any master may call it at any time, as often as
@@ -18,6 +19,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -26,6 +28,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master/bucket"
+	"github.com/seed-c01c3da5/zester/master/coverage/join"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
 	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -46,6 +49,13 @@ type Cell struct {
 	Entry  string
 	Peel   target.PeelID
 	Counts verdict.Counts
+	// Reasons are those of fires that did not run as planned, sorted; see [join.Hour].
+	Reasons []join.Reason
+}
+
+// Equal reports whether two cells are equal in all fields.
+func (c Cell) Equal(o Cell) bool {
+	return c.Entry == o.Entry && c.Peel == o.Peel && c.Counts == o.Counts && slices.Equal(c.Reasons, o.Reasons)
 }
 
 // accounted is how many fires the peel has accounted for.
@@ -153,7 +163,7 @@ func (s *Store) merge(ctx context.Context, hour int64, cells []Cell) error {
 		}
 	}
 	all := Merge(have, cells)
-	if last > 0 && slices.Equal(all, have) {
+	if last > 0 && slices.EqualFunc(all, have, Cell.Equal) {
 		return nil
 	}
 	data, err := encode(all)
@@ -164,8 +174,9 @@ func (s *Store) merge(ctx context.Context, hour int64, cells []Cell) error {
 	return err
 }
 
-// version is the first byte of an encoded hour. The order of [verdict.Counts.Numbers] is part of it.
-const version = 1
+// version is the first byte of an encoded hour. The order of [verdict.Counts.Numbers], and the numbers of [join.Verdict], are part of
+// it.
+const version = 2
 
 // encode returns the bytes of an hour, whose cells are sorted by entry and peel.
 func encode(cells []Cell) ([]byte, error) {
@@ -222,26 +233,37 @@ func peelsOf(cells []Cell) []target.PeelID {
 	return peels
 }
 
-// appendEntry appends an entry: its name, and for each kind of counts the ranges of peels that have them.
+// appendEntry appends an entry: its name, and for each kind of verdicts the ranges of peels that have them.
 func appendEntry(data []byte, cells []Cell, peels []target.PeelID) []byte {
-	groups := map[verdict.Counts][]int{}
-	var order []verdict.Counts
+	groups := map[string][]int{} // by encoded verdicts
+	var order []string
 	at := 0
 	for i := range cells {
 		for peels[at] != cells[i].Peel {
 			at++
 		}
-		if groups[cells[i].Counts] == nil {
-			order = append(order, cells[i].Counts)
+		key := string(appendVerdicts(nil, &cells[i]))
+		if groups[key] == nil {
+			order = append(order, key)
 		}
-		groups[cells[i].Counts] = append(groups[cells[i].Counts], at)
+		groups[key] = append(groups[key], at)
 	}
 	data = binary.AppendUvarint(appendText(data, cells[0].Entry), uint64(len(order)))
-	for _, counts := range order {
-		for _, n := range counts.Numbers() {
-			data = binary.AppendUvarint(data, *n)
-		}
-		data = appendRanges(data, groups[counts])
+	for _, key := range order {
+		data = appendRanges(append(data, key...), groups[key])
+	}
+	return data
+}
+
+// appendVerdicts appends the counts of a cell, and the number of its reasons with the reasons.
+func appendVerdicts(data []byte, c *Cell) []byte {
+	for _, n := range c.Counts.Numbers() {
+		data = binary.AppendUvarint(data, *n)
+	}
+	data = binary.AppendUvarint(data, uint64(len(c.Reasons)))
+	for _, r := range c.Reasons {
+		data = appendText(binary.AppendUvarint(data, uint64(r.Verdict)), r.Why)
+		data = binary.AppendUvarint(data, r.N)
 	}
 	return data
 }
@@ -326,9 +348,7 @@ const maxCells = 10_000_000
 func (d *decoder) entry(cells []Cell, peels []target.PeelID) []Cell {
 	c := Cell{Entry: d.text()}
 	for groups := d.number(); groups > 0 && !d.damaged; groups-- {
-		for _, n := range c.Counts.Numbers() {
-			*n = d.number()
-		}
+		d.verdicts(&c)
 		next := uint64(0)
 		for ranges := d.number(); ranges > 0 && !d.damaged; ranges-- {
 			gap, length := d.number(), d.number()
@@ -345,4 +365,19 @@ func (d *decoder) entry(cells []Cell, peels []target.PeelID) []Cell {
 		}
 	}
 	return cells
+}
+
+// verdicts reads what [appendVerdicts] wrote. The reasons are new ones, so cells may share them.
+func (d *decoder) verdicts(c *Cell) {
+	for _, n := range c.Counts.Numbers() {
+		*n = d.number()
+	}
+	c.Reasons = nil
+	for n := d.number(); n > 0 && !d.damaged; n-- {
+		r := join.Reason{Verdict: join.Verdict(min(d.number(), math.MaxUint8)), Why: d.text(), N: d.number()}
+		if d.damaged = d.damaged || r.Verdict > join.Unexpected; d.damaged {
+			return
+		}
+		c.Reasons = append(c.Reasons, r)
+	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/coverage/join"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
 	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
@@ -32,8 +33,10 @@ func fleet(peels, entries int) []Cell {
 				c.Counts.Failed = 1 + r.Uint64N(3)
 			case 1:
 				c.Counts.Ran, c.Counts.Missed = 11, 1
+				c.Reasons = []join.Reason{{Verdict: join.Missed, Why: "down", N: 1}}
 			case 2:
 				c.Counts.Ran, c.Counts.Unknown = 3, 9
+				c.Reasons = []join.Reason{{Verdict: join.Unknown, Why: join.NoReport, N: 5}, {Verdict: join.Unknown, Why: join.WrongClock, N: 4}}
 			}
 			cells = append(cells, c)
 		}
@@ -48,7 +51,7 @@ func TestAnHourIsReadAsItWasWritten(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := decode(data); err != nil || !slices.Equal(got, cells) {
+		if got, err := decode(data); err != nil || !slices.EqualFunc(got, cells, Cell.Equal) {
 			t.Errorf("%d cells became %d, %v", len(cells), len(got), err)
 		}
 	}
@@ -67,16 +70,16 @@ func TestADayOfTenThousandPeelsTakesLessThan20MB(t *testing.T) {
 }
 
 func TestTheCellThatAccountsForMoreIsKept(t *testing.T) {
-	cell := func(peel target.PeelID, c verdict.Counts) Cell { return Cell{"backup", peel, c} }
+	cell := func(peel target.PeelID, c verdict.Counts) Cell { return Cell{Entry: "backup", Peel: peel, Counts: c} }
 	unknown, settled := verdict.Counts{Expected: 12, Unknown: 12}, verdict.Counts{Expected: 12, Missed: 12}
 	part, whole := verdict.Counts{Expected: 3, Ran: 3}, verdict.Counts{Expected: 12, Ran: 12}
 	have := []Cell{cell("a", unknown), cell("b", whole), cell("c", part), cell("e", part)}
 	more := []Cell{cell("a", settled), cell("b", part), cell("c", whole), cell("d", part)}
 	want := []Cell{cell("a", settled), cell("b", whole), cell("c", whole), cell("d", part), cell("e", part)}
-	if got := Merge(have, more); !slices.Equal(got, want) {
+	if got := Merge(have, more); !slices.EqualFunc(got, want, Cell.Equal) {
 		t.Errorf("%v", got)
 	}
-	if got := Merge(more, have); !slices.Equal(got, want) {
+	if got := Merge(more, have); !slices.EqualFunc(got, want, Cell.Equal) {
 		t.Errorf("in the other order: %v", got)
 	}
 }
@@ -97,7 +100,7 @@ func TestTwoMastersMergeOneHour(t *testing.T) {
 		s := Open(b.JetStream(t))
 		read := 0
 		if unreadable, err := s.Read(t.Context(), []int64{489_999, 490_000}, func(hour int64, got []Cell) {
-			if read++; hour != 490_000 || !slices.Equal(got, cells) {
+			if read++; hour != 490_000 || !slices.EqualFunc(got, cells, Cell.Equal) {
 				t.Errorf("hour %d has %d cells", hour, len(got))
 			}
 		}); err != nil || read != 1 || len(unreadable) > 0 {
@@ -140,7 +143,7 @@ func TestMastersOfAClusterMergeOneHour(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := decode(stored.Data); err != nil || !slices.Equal(got, cells) {
+		if got, err := decode(stored.Data); err != nil || !slices.EqualFunc(got, cells, Cell.Equal) {
 			t.Errorf("hour %d has %d cells, %v; want %d", hour, len(got), err, len(cells))
 		}
 	}
@@ -151,7 +154,7 @@ func TestAnHourThatCannotBeReadIsLeftAlone(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		js := b.JetStream(t)
 		s := Open(js)
-		for hour, data := range map[int64]string{1: "\x02of a newer version", 2: "\x01damaged"} {
+		for hour, data := range map[int64]string{1: "\x03of a newer version", 2: "\x02damaged", 4: "\x01of an older version"} {
 			if _, err := js.Publish(t.Context(), subjectOf(hour), []byte(data)); err != nil {
 				t.Fatal(err)
 			}
@@ -166,8 +169,8 @@ func TestAnHourThatCannotBeReadIsLeftAlone(t *testing.T) {
 				t.Errorf("hour %d is %q, %v", hour, m.Data, err)
 			}
 		}
-		unreadable, err := s.Read(t.Context(), []int64{1, 2, 3}, func(hour int64, cells []Cell) { t.Errorf("hour %d has %d cells", hour, len(cells)) })
-		if err != nil || !slices.Equal(unreadable, []int64{1, 2}) {
+		unreadable, err := s.Read(t.Context(), []int64{1, 2, 3, 4}, func(hour int64, cells []Cell) { t.Errorf("hour %d has %d cells", hour, len(cells)) })
+		if err != nil || !slices.Equal(unreadable, []int64{1, 2, 4}) {
 			t.Errorf("unreadable: %v, %v", unreadable, err)
 		}
 	})
