@@ -125,7 +125,7 @@ func TestAFullDiskIsSeenAndOutlasted(t *testing.T) {
 	s.mount("master", "160m", syscall.MS_REMOUNT)
 	filler := filepath.Join(s.path("master"), "filler")
 	fill(t, filler)
-	if took := s.ready(web, http.StatusServiceUnavailable); took > 15*time.Second {
+	if took := s.ready(web, http.StatusServiceUnavailable); took > time.Minute { // 10 s, on a machine that has nothing else to do
 		t.Errorf("/readyz was red %v after the disk was full", took)
 	} else {
 		t.Logf("/readyz was red %v after the disk was full", took.Round(time.Millisecond))

@@ -356,7 +356,7 @@ func create(masters []web, client int) (ids [each]int, err error) {
 				ids[n] = added.ID
 			case w.t.Context().Err() != nil || try > 200:
 				return ids, fmt.Errorf("%s: %d %s", body, code, answer)
-			case code != 0 && code != http.StatusServiceUnavailable && !strings.Contains(string(answer), "ask again"):
+			case code != 0 && code != http.StatusServiceUnavailable && code != http.StatusTooManyRequests && !strings.Contains(string(answer), "ask again"):
 				return ids, fmt.Errorf("%s: %d %s", body, code, answer)
 			default:
 				<-time.After(lookAgain)

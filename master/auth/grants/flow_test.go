@@ -85,9 +85,10 @@ func heard(t *testing.T, sub *nats.Subscription) []*nats.Msg {
 	}
 }
 
+// request waits a minute, because some tests run in real time, beside programs that are being built.
 func request(t *testing.T, nc *nats.Conn, subject, body string) *nats.Msg {
 	t.Helper()
-	m, err := nc.Request(subject, []byte(body), time.Second)
+	m, err := nc.Request(subject, []byte(body), time.Minute)
 	if err != nil {
 		t.Fatalf("%s: %v", subject, err)
 	}

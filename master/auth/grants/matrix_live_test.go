@@ -81,7 +81,7 @@ func startServer(t *testing.T, trust keystore.Trust, dir string) (clients, leafs
 }
 
 // runServer starts nats-server with a configuration, and returns where it listens for clients and leaf nodes once its log
-// has the text ready.
+// has the text ready and, before or after it, the address for clients.
 func runServer(t *testing.T, program, file, text, ready string) (clients, leafs string) {
 	t.Helper()
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
@@ -105,6 +105,7 @@ func runServer(t *testing.T, program, file, text, ready string) (clients, leafs 
 	go func() {
 		defer close(ended)
 		var at [2]string
+		isReady := false
 		address := regexp.MustCompile(`Listening for (client|leafnode) connections on (\S+)`)
 		for lines := bufio.NewScanner(log); lines.Scan(); {
 			switch m := address.FindStringSubmatch(lines.Text()); {
@@ -113,7 +114,8 @@ func runServer(t *testing.T, program, file, text, ready string) (clients, leafs 
 			case m != nil:
 				at[1] = m[2]
 			}
-			if strings.Contains(lines.Text(), ready) && len(found) == 0 {
+			isReady = isReady || strings.Contains(lines.Text(), ready)
+			if isReady && at[0] != "" && len(found) == 0 {
 				found <- at
 			}
 		}
