@@ -131,6 +131,7 @@ func (p *Peel) addFunctions() {
 		"facts.get":        p.factsGet,
 		"schedule.list":    p.scheduleList,
 		"schedule.next":    withArgs(p.scheduleNext),
+		"schedule.fires":   withArgs(p.scheduleFires),
 		"schedule.history": p.scheduleHistory,
 		"schedule.breaker": p.scheduleBreaker,
 		"schedule.run":     withArgs(p.scheduleRun),

@@ -140,13 +140,18 @@ func (p *Peel) stateOf(ctx context.Context, call module.Call) (scheduler.EntrySt
 	if err != nil {
 		return scheduler.EntryState{}, err
 	}
-	i := slices.IndexFunc(states, func(s scheduler.EntryState) bool { return s.Name == call.Args["entry"] })
+	name, _ := call.Args["entry"].(string)
+	return named(states, name)
+}
+
+// named returns the state of an entry.
+func named(states []scheduler.EntryState, name string) (scheduler.EntryState, error) {
+	i := slices.IndexFunc(states, func(s scheduler.EntryState) bool { return s.Name == name })
 	if i < 0 {
 		var names []string
 		for _, s := range states {
 			names = append(names, s.Name)
 		}
-		name, _ := call.Args["entry"].(string)
 		return scheduler.EntryState{}, fmt.Errorf("%w: %q%s", scheduler.ErrNoEntry, name, strictyaml.Suggest(name, names))
 	}
 	return states[i], nil
@@ -158,6 +163,8 @@ type entryArgs struct {
 	Count  int           `yaml:"count"`
 	Reason string        `yaml:"reason"`
 	For    time.Duration `yaml:"for"`
+	From   string        `yaml:"from"`
+	To     string        `yaml:"to"`
 
 	user string // the caller
 }

@@ -78,6 +78,7 @@ schedule add reboot --function cmd.run reboot --at 2026-12-01T03:00:00Z`},
 	"schedule list":    {listStates, "schedule list web-01\nschedule list '*' -o json"},
 	"schedule next":    {listsShort, "schedule next web-01\nschedule next web-01 backup -n 3"},
 	"schedule history": {listStates, `schedule history web-01 backup`},
+	"schedule fires":   {listStates, "schedule fires web-01 backup\nschedule fires web-01 backup --from 2026-11-20T00:00:00Z"},
 	"schedule breaker": {listsShort, `schedule breaker web-01 backup`},
 	"schedule run":     {asks, `schedule run 'web-*' backup`},
 	"schedule pause": {asks, `

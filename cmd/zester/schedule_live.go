@@ -32,6 +32,8 @@ type liveCommand struct {
 var liveOptions = map[string]string{
 	"reason": "`REASON` to record",
 	"for":    "only for this `DURATION`, such as 90m or 2d",
+	"from":   "`INSTANT` of the first fire, such as 2026-06-01T09:00:00+01:00 (default: 7 days ago)",
+	"to":     "`INSTANT` of the last fire (default: now)",
 }
 
 func (a *app) liveCommands() []*cobra.Command {
@@ -39,6 +41,10 @@ func (a *app) liveCommands() []*cobra.Command {
 	for _, c := range []liveCommand{
 		{function: "schedule.list", short: "List the entries of peels, their state and next times"},
 		{function: "schedule.history", short: "Show the counters of an entry and its last runs", entry: true},
+		{
+			function: "schedule.fires", short: "Show what became of each fire of an entry in 7 days", entry: true, options: []string{"from", "to"},
+			long: "Fires that are alike and equally far apart are one row, with their number.",
+		},
 		{function: "schedule.breaker", short: "Show the state of an entry's breaker and its changes", entry: true},
 		{
 			function: "schedule.run", short: "Start an entry now, without waiting for its end", entry: true,
@@ -160,7 +166,8 @@ func (a *app) callSchedule(cmd *cobra.Command, target, function string, args map
 // views holds the functions whose results are printed as tables.
 var views = map[string]func([]byte, screen) (string, error){
 	"schedule.list": viewList, "schedule.next": viewNext, "schedule.history": viewHistory, "schedule.breaker": viewBreaker,
-	"state.show": viewStates, "state.last": viewLast, "state.kept": viewKept, "state.restore": viewKept,
+	"schedule.fires": viewFires,
+	"state.show":     viewStates, "state.last": viewLast, "state.kept": viewKept, "state.restore": viewKept,
 }
 
 // viewed returns a result for people, indented: as the table of the function, or else as text.
@@ -326,6 +333,38 @@ func viewHistory(data []byte, s screen) (string, error) {
 	for _, p := range slices.Backward(e.Last) {
 		result, took := p.result()
 		list.add(when(p.Started), p.Trigger, when(p.Nominal), took, result, p.Job)
+	}
+	return joined(facts, list, s)
+}
+
+func viewFires(data []byte, s screen) (string, error) {
+	var told struct {
+		Since time.Time `json:"since"`
+		Fires []struct {
+			Nominal time.Time `json:"nominal"`
+			Last    time.Time `json:"last"`
+			Count   int       `json:"count"`
+			Class   string    `json:"class"`
+			Outcome string    `json:"outcome"`
+			Why     string    `json:"why"`
+			Late    bool      `json:"late"`
+			Overran bool      `json:"overran"`
+		} `json:"fires"`
+	}
+	if err := json.Unmarshal(data, &told); err != nil {
+		return "", err
+	}
+	facts := table{rows: [][]string{{"complete since:", when(told.Since)}}}
+	list := table{header: []string{"NOMINAL", "LAST", "FIRES", "TRIGGER", "OUTCOME", "WHY"}, states: []string{"OUTCOME"}, drop: []string{"WHY", "TRIGGER"}}
+	for _, f := range slices.Backward(told.Fires) {
+		why := []string{f.Why, "", ""}
+		if f.Late {
+			why[1] = "late"
+		}
+		if f.Overran {
+			why[2] = "overran"
+		}
+		list.add(when(f.Nominal), when(f.Last), fmt.Sprint(f.Count), f.Class, f.Outcome, strings.Join(slices.DeleteFunc(why, func(w string) bool { return w == "" }), ", "))
 	}
 	return joined(facts, list, s)
 }

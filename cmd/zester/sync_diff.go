@@ -84,11 +84,11 @@ func (a *app) diffPeel(ctx context.Context, client *api.Client, id target.PeelID
 		Stale    bool            `json:"stale"`
 		Settings map[string]any  `json:"settings"`
 	}
-	if err := askPeel(ctx, client, id, "settings.items", &live); err != nil {
+	if err := askPeel(ctx, client, id, "settings.items", nil, &live); err != nil {
 		return err
 	}
 	var entries map[string]liveEntry
-	if err := askPeel(ctx, client, id, "schedule.list", &entries); err != nil {
+	if err := askPeel(ctx, client, id, "schedule.list", nil, &entries); err != nil {
 		return err
 	}
 	// Both sides as JSON: their numbers have been decoded to different types.
@@ -197,8 +197,8 @@ func (e liveEntry) drifts(name string) (all []drift) {
 }
 
 // askPeel runs a function on one peel and reads what it returns.
-func askPeel(ctx context.Context, client *api.Client, id target.PeelID, function string, into any) error {
-	spec := job.Spec{JID: wire.NewJID(), TargetExpr: "L@" + string(id), Targets: []target.PeelID{id}, Function: function, Timeout: job.DefaultTimeout}
+func askPeel(ctx context.Context, client *api.Client, id target.PeelID, function string, args map[string]any, into any) error {
+	spec := job.Spec{JID: wire.NewJID(), TargetExpr: "L@" + string(id), Targets: []target.PeelID{id}, Function: function, Args: args, Timeout: job.DefaultTimeout}
 	follower, err := client.Follow(spec.JID, spec.Targets)
 	if err != nil {
 		return err

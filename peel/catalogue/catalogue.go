@@ -112,6 +112,14 @@ var otherFunctions = []Function{
 		Params: []Param{scheduleEntry},
 	},
 	{
+		Name: "schedule.fires", ReadOnly: true, Doc: "What became of each fire of an entry in the last 7 days.",
+		Params: []Param{
+			scheduleEntry,
+			{Name: "from", Type: String, Doc: "the first time, such as 2026-06-01T09:00:00Z; default: 7 days ago"},
+			{Name: "to", Type: String, Doc: "the last time; default: now"},
+		},
+	},
+	{
 		Name: "schedule.history", ReadOnly: true, Doc: "What is remembered of an entry: counters, last times and its last 10 runs.",
 		Params: []Param{scheduleEntry},
 	},

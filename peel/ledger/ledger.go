@@ -1,7 +1,8 @@
 // Package ledger lists what became of each fire of a schedule on one peel.
 //
 // A [List] has the fires of one entry in the last 48 hours, and a [Marks] the starts of the process and the steps of its clock.
-// Call [List.Put] when a fire is decided and again when it ends; [List.Has] says whether a fire is in the list already.
+// Call [List.Put] when a fire is decided and again when it ends; [List.Has] says whether a fire is in the list already. What the list
+// has forgotten [List.Between] still tells for 7 days.
 // [AppendRuns] and [ParseRuns] are its form on the wire and on the disk, [Report] is the message that has the lists of all entries.
 //
 // # Identity
@@ -13,7 +14,7 @@
 // # Bounds
 //
 // If more than 120 fires of an era have their nominal times in one hour, those that are decided are kept as numbers. A peel keeps at
-// most 64 marks; the lists begin with the oldest of them.
+// most 64 marks; the lists begin with the oldest of them. Forgotten fires of an entry take at most 8 KiB: the oldest go.
 package ledger
 
 import (

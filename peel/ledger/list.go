@@ -15,9 +15,11 @@ const maxSingle = 120
 
 // A List has the fires of one entry and its marks. The zero value is empty. Its methods must not be called at the same time.
 type List struct {
-	From  time.Time // the list has all fires since
-	Marks []Mark    // when the entry began to be active or to rest, the oldest first
-	eras  []era     // by number
+	From     time.Time // the list has all fires since
+	PastFrom time.Time // [List.Between] has all fires since; zero: since From
+	Marks    []Mark    // when the entry began to be active or to rest, the oldest first
+	eras     []era     // by number
+	past     []part    // fires that were forgotten, the first forgotten first
 }
 
 // An era has the fires of one era.
@@ -169,7 +171,7 @@ func (l *List) Pending(class Class, nominal time.Time) (f Fire, ok bool) {
 
 // Clone returns a copy that shares nothing.
 func (l *List) Clone() List {
-	c := List{From: l.From, Marks: slices.Clone(l.Marks), eras: slices.Clone(l.eras)}
+	c := List{From: l.From, PastFrom: l.PastFrom, Marks: slices.Clone(l.Marks), eras: slices.Clone(l.eras), past: slices.Clone(l.past)}
 	for i := range c.eras {
 		e := &c.eras[i]
 		e.fires, e.hours = slices.Clone(e.fires), slices.Clone(e.hours)
@@ -243,10 +245,11 @@ func (l *List) Len() (n int) {
 	return n
 }
 
-// Forget drops what was decided more than 48 hours before now, by the clock of now, and what is of an era that the marks of the peel
-// no longer have. Fires that are pending stay.
-func (l *List) Forget(peel Marks, now time.Time) {
-	first := now.Add(-Kept)
+// Forget drops the fires of each hour that were decided more than 48 hours before now, by the clock of now, and what is of an era that the
+// marks of the peel no longer have. Fires that are pending stay. It returns the code of the fires that it dropped, for [List.RestorePast].
+func (l *List) Forget(peel Marks, now time.Time) (code []byte) {
+	first := now.Add(-Kept).Truncate(time.Hour)
+	was := l.From
 	if len(peel) > 0 && len(peel) >= MaxMarks && peel[0].At.After(l.From) {
 		l.From = At(peel[0].At)
 	}
@@ -257,13 +260,16 @@ func (l *List) Forget(peel Marks, now time.Time) {
 	if len(peel) > 0 {
 		oldest = peel[0].Era
 	}
+	var dropped List
 	for i := range l.eras {
 		e := &l.eras[i]
 		limit := first.Add(-peel.Shift(e.number)).Unix()
 		gone := e.number < oldest
 		old := func(at int64) bool { return gone || at < limit }
-		e.fires = slices.DeleteFunc(e.fires, func(p packed) bool { return p.code.outcome() != Pending && old(p.at) })
-		e.hours = slices.DeleteFunc(e.hours, func(h hour) bool { return old(h.start) })
+		d := era{number: e.number}
+		d.fires, e.fires = partition(e.fires, func(p packed) bool { return p.code.outcome() != Pending && old(p.at) })
+		d.hours, e.hours = partition(e.hours, func(h hour) bool { return old(h.start) })
+		dropped.eras = append(dropped.eras, d)
 	}
 	l.eras = slices.DeleteFunc(l.eras, func(e era) bool { return len(e.fires)+len(e.hours) == 0 })
 	n := len(l.Marks)
@@ -271,6 +277,27 @@ func (l *List) Forget(peel Marks, now time.Time) {
 		n--
 		return n > 0 && (m.Era < oldest || m.At.Add(peel.Shift(m.Era)).Before(first))
 	})
+	if l.PastFrom.IsZero() {
+		l.PastFrom = cmp.Or(was, l.From)
+	}
+	if runs := dropped.Runs(); len(runs) > 0 {
+		code = AppendRuns(nil, runs)
+		l.remember(runs, code)
+	}
+	l.forgetPast(now)
+	return code
+}
+
+// partition returns the elements for which is holds, and moves the others to the front of list, which it returns too.
+func partition[E any](list []E, is func(E) bool) (these, others []E) {
+	others = slices.DeleteFunc(list, func(e E) bool {
+		if !is(e) {
+			return false
+		}
+		these = append(these, e)
+		return true
+	})
+	return these, others
 }
 
 // Mark adds a mark of the entry. The oldest beyond 64 are dropped, and the list then begins with the oldest that is left.

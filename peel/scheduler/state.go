@@ -39,7 +39,7 @@ func (o *owner) state() []EntryState {
 	for _, name := range slices.Sorted(maps.Keys(o.set)) {
 		e := o.entries[name]
 		o.settleHeld(e, now)
-		e.List.Forget(o.marks, now.Wall)
+		o.trim(e, now.Wall)
 		s := EntryState{
 			Name: name, Module: e.Spec.Module, Timing: e.Spec.Clock.String(),
 			Running: len(e.runs), BreakerState: e.Breaker.State(), History: e.Clone(),
@@ -69,11 +69,19 @@ func (o *owner) removed() (list []EntryState) {
 	now := o.s.now()
 	for _, name := range slices.Sorted(maps.Keys(o.entries)) {
 		if e := o.entries[name]; e.Spec == nil && len(e.List.Marks) > 0 && now.Wall.Sub(e.Left) < ledger.Kept {
-			e.List.Forget(o.marks, now.Wall)
+			o.trim(e, now.Wall)
 			list = append(list, EntryState{Name: name, State: rules.StateRemoved, Running: len(e.runs), BreakerState: e.Breaker.State(), History: e.Clone()})
 		}
 	}
 	return list
+}
+
+// trim drops what the list of an entry no longer has, and keeps it for the days after.
+func (o *owner) trim(e *entry, now time.Time) {
+	if code := e.List.Forget(o.marks, now); code != nil {
+		e.Past = append(e.Past, code)
+		e.dirty = true
+	}
 }
 
 // nextRun returns when an entry with a planned fire may run next.
@@ -93,11 +101,12 @@ func (o *owner) change() history.Change {
 	c := history.Change{
 		State: history.State{Entries: make(map[string]history.History, len(o.entries)), Marks: slices.Clone(o.marks), Moment: o.moment(o.s.now())},
 		Fires: make(map[string][]ledger.Fire),
+		Past:  make(map[string][][]byte),
 	}
 	now := o.s.now().Wall
 	for name, e := range o.entries {
 		e.Tally.Forget(now)
-		e.List.Forget(o.marks, now)
+		o.trim(e, now)
 		if e.Seen.IsZero() && e.Paused == nil && len(e.Last) == 0 {
 			continue
 		}
@@ -106,6 +115,9 @@ func (o *owner) change() history.Change {
 		}
 		if len(e.Unsaved) > 0 {
 			c.Fires[name], e.Unsaved = e.Unsaved, nil
+		}
+		if len(e.Past) > 0 {
+			c.Past[name], e.Past = e.Past, nil
 		}
 		e.dirty = false
 		c.State.Entries[name] = o.stored(e)

@@ -5,7 +5,7 @@
 // end, [History.Record] adds it to the history of its entry, and a [Saver] writes what has changed.
 //
 // All is in one file, to which records are appended; package journal says what a crash and a damage leave of it. The newest record of an
-// entry, of its breaker and of a run counts; fires add up to the list of their entry. A run that began has a record until the file has
+// entry, of its breaker and of a run counts; fires add up to the list of their entry, and those that it has forgotten to its past. A run that began has a record until the file has
 // its end in the history.
 //
 // Known gap: the end of a run is written without a flush, so that a power cut may make a run that has just ended count as interrupted.

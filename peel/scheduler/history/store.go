@@ -64,16 +64,17 @@ type part struct {
 type kind byte
 
 const (
-	kindMarks   kind = 'm' // of the peel
-	kindMoment  kind = 'w' // of a write
-	kindEntry   kind = 'e' // an entry without the parts below
-	kindTally   kind = 't'
-	kindBreaker kind = 'b'
-	kindPast    kind = 'r' // one run that has ended
-	kindFires   kind = 'f' // fires of an entry
-	kindOpen    kind = 'o' // a run that began
-	kindEnd     kind = 'd' // the end of a run that has a record
-	kindClosed  kind = 'c' // runs that no longer need a record
+	kindMarks     kind = 'm' // of the peel
+	kindMoment    kind = 'w' // of a write
+	kindEntry     kind = 'e' // an entry without the parts below
+	kindTally     kind = 't'
+	kindBreaker   kind = 'b'
+	kindPast      kind = 'r' // one run that has ended
+	kindFires     kind = 'f' // fires of an entry
+	kindForgotten kind = 'p' // fires that the list of an entry has forgotten
+	kindOpen      kind = 'o' // a run that began
+	kindEnd       kind = 'd' // the end of a run that has a record
+	kindClosed    kind = 'c' // runs that no longer need a record
 )
 
 // Records have short keys.
@@ -82,6 +83,7 @@ type (
 		Name  string        `json:"n"`
 		H     History       `json:"h"`
 		From  time.Time     `json:"f,omitzero"`
+		Past  time.Time     `json:"p,omitzero"` // see [ledger.List]
 		Marks []ledger.Mark `json:"m,omitempty"`
 	}
 	tallyRecord struct {
@@ -172,7 +174,7 @@ func (l *loader) load(payload []byte) error {
 		}
 		h := l.entry(r.Name)
 		r.H.Tally, r.H.Breaker, r.H.Last, r.H.List = h.Tally, h.Breaker, h.Last, h.List
-		r.H.List.From, r.H.List.Marks = r.From, r.Marks
+		r.H.List.From, r.H.List.PastFrom, r.H.List.Marks = r.From, r.Past, r.Marks
 		*h = r.H
 	case kindTally:
 		var r tallyRecord
@@ -193,7 +195,9 @@ func (l *loader) load(payload []byte) error {
 		}
 		l.entry(r.Name).keep(r.R)
 	case kindFires:
-		return l.loadFires(data)
+		return l.loadFires(data, false)
+	case kindForgotten:
+		return l.loadFires(data, true)
 	case kindOpen:
 		var r OpenRun
 		err := canon.Unmarshal(data, &r)
@@ -227,10 +231,13 @@ func (l *loader) load(payload []byte) error {
 	return nil
 }
 
-func (l *loader) loadFires(data []byte) error {
+func (l *loader) loadFires(data []byte, forgotten bool) error {
 	var r firesRecord
 	if err := canon.Unmarshal(data, &r); err != nil {
 		return err
+	}
+	if forgotten {
+		return l.entry(r.Name).List.RestorePast(r.Runs)
 	}
 	runs, err := ledger.ParseRuns(r.Runs)
 	if err != nil {
@@ -305,6 +312,7 @@ type Change struct {
 	State  State                    // all of it, without Open
 	Dirty  []string                 // entries that have changed since the last change, sorted
 	Fires  map[string][]ledger.Fire // that were written into the lists since the last change
+	Past   map[string][][]byte      // that the lists have forgotten since the last change, see [ledger.List.Forget]
 	Closed []wire.JID               // runs that need no record any more, because State has their end
 }
 
@@ -318,6 +326,7 @@ func (s *Store) changed(c Change) (records [][]byte, err error) {
 		if fires := c.Fires[name]; len(fires) > 0 {
 			w.add(kindFires, firesRecord{name, ledger.AppendRuns(nil, ledger.Group(ledger.Sorted(fires)))})
 		}
+		w.forgotten(name, c.Past[name])
 	}
 	if len(c.Closed) > 0 {
 		w.add(kindClosed, c.Closed)
@@ -337,6 +346,7 @@ func (s *Store) whole(state State) ([][]byte, error) {
 		for runs := range slices.Chunk(h.List.Runs(), maxRunsOfARecord) {
 			w.add(kindFires, firesRecord{name, ledger.AppendRuns(nil, runs)})
 		}
+		w.forgotten(name, h.List.PastParts())
 	}
 	return w.records, w.err
 }
@@ -373,13 +383,19 @@ func (w *writer) part(p part, v any) {
 	}
 }
 
+func (w *writer) forgotten(name string, parts [][]byte) {
+	for _, code := range parts {
+		w.add(kindForgotten, firesRecord{name, code})
+	}
+}
+
 func (w *writer) entry(name string, h History) {
 	w.part(part{kindTally, name}, tallyRecord{name, h.Tally})
 	w.part(part{kindBreaker, name}, breakerRecord{name, h.Breaker})
 	for _, r := range h.Last {
 		w.part(part{kindPast, name + "/" + string(r.Run)}, pastRecord{name, r})
 	}
-	e := entryRecord{name, h, h.List.From, h.List.Marks}
+	e := entryRecord{name, h, h.List.From, h.List.PastFrom, h.List.Marks}
 	e.H.Tally, e.H.Breaker, e.H.Last, e.H.List = Tally{}, Breaker{}, nil, ledger.List{}
 	w.part(part{kindEntry, name}, e)
 }

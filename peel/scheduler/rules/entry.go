@@ -48,6 +48,7 @@ type Entry struct {
 	Next    Pending
 	Era     uint32        // the present one of the peel
 	Unsaved []ledger.Fire // what was written into the list since the last save
+	Past    [][]byte      // what the list has forgotten since the last save
 	history.History
 }
 

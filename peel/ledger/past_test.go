@@ -1,0 +1,73 @@
+package ledger
+
+import (
+	"testing"
+	"time"
+)
+
+// A list of an entry that fires each five minutes and fails each seventh time tells all fires of seven days, also after its parts were
+// stored and read.
+func TestAListTellsForSevenDaysWhatItHasForgotten(t *testing.T) {
+	begin := noon.Add(-9 * 24 * time.Hour)
+	l, stored := List{From: begin}, List{}
+	marks := Marks{}.Add(Mark{Kind: Starts, At: begin})
+	n := 0
+	for at := begin; at.Before(noon); at = at.Add(5 * time.Minute) {
+		f := Fire{Era: 1, Nominal: at, Outcome: Ran}
+		if n++; n%7 == 0 {
+			f.Outcome = Failed
+		}
+		l.Put(f)
+		if code := l.Forget(marks, at); code != nil {
+			if err := stored.RestorePast(code); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	stored.Restore(l.Runs())
+	stored.From, stored.PastFrom = l.From, l.PastFrom
+	for name, l := range map[string]*List{"the list": &l, "what was stored": &stored} {
+		runs, since, err := l.Between(noon.Add(-7*24*time.Hour), noon.Add(-time.Minute))
+		if err != nil || !since.Equal(noon.Add(-7*24*time.Hour-5*time.Minute).Truncate(time.Hour)) {
+			t.Errorf("%s tells since %v, %v", name, since, err)
+		}
+		count, failed := 0, 0
+		for _, r := range runs {
+			count += r.Count
+			if r.Outcome == Failed {
+				failed += r.Count
+			}
+		}
+		if count != 7*24*12 || failed != 7*24*12/7 {
+			t.Errorf("%s tells %d fires, of which %d failed", name, count, failed)
+		}
+	}
+	if got := l.Len(); got > 49*12 {
+		t.Errorf("the list itself has %d fires", got)
+	}
+	if runs, _, _ := l.Between(begin, noon.Add(-6*24*time.Hour-time.Second)); len(runs) == 0 || runs[0].Nominal.Before(noon.Add(-7*24*time.Hour-2*time.Hour)) {
+		t.Errorf("of the first of seven days it tells %v", runs)
+	}
+}
+
+// Fires that differ take more room: the oldest go, and the list says since when it has all.
+func TestThePastOfAnEntryIsBounded(t *testing.T) {
+	l := List{From: noon}
+	marks := Marks{}.Add(Mark{Kind: Starts, At: noon})
+	end := noon.Add(8 * 24 * time.Hour)
+	for i, at := 0, noon; at.Before(end); i, at = i+1, at.Add(45*time.Second) {
+		l.Put(Fire{Era: 1, Nominal: at, Outcome: Ran, Late: i%2 == 0})
+		l.Forget(marks, at)
+	}
+	size := 0
+	for _, code := range l.PastParts() {
+		size += len(code)
+	}
+	runs, since, err := l.Between(noon, end)
+	if err != nil || size > maxPast || size < maxPast/2 {
+		t.Fatalf("%d bytes, %v", size, err)
+	}
+	if since.Before(end.Add(-KeptPast).Add(time.Hour)) || !since.Before(l.From) || runs[0].Nominal.Before(since) || runs[0].Nominal.Sub(since) > time.Hour {
+		t.Errorf("it tells all since %v, the first is of %v", since, runs[0].Nominal)
+	}
+}
