@@ -1,16 +1,20 @@
 package reconciler_test
 
 import (
-	"context"
 	"fmt"
+	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/seed-c01c3da5/zester/master/audit"
+	"github.com/seed-c01c3da5/zester/master/auditlog"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/peel/wire"
-	"github.com/seed-c01c3da5/zester/reconciler/control"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
@@ -197,29 +201,35 @@ func TestChangedFactsDoNotReadTheBranch(t *testing.T) {
 // TestWhatPeopleOrderIsTold also holds that questions are not.
 func TestWhatPeopleOrderIsTold(t *testing.T) {
 	s := newSite(t, fleetFiles())
-	orders := make(chan control.Command, 10)
-	s.steered = func(_ context.Context, _ *nats.Conn, o control.Command) { orders <- o }
 	s.peel("web-00", nil)
 	s.start()
 	s.settled(1)
-	for len(orders) > 0 { // settled asks by now
-		<-orders
-	}
 	var out status.Sync
 	s.ask("status", nil, &out)
 	s.ask("pause", nil, &out)
 	s.refused("approve", status.ApproveRequest{Hash: strings.Repeat("0", 64)})
 	s.ask("resume", nil, &out)
+	js, err := jetstream.New(s.nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := auditlog.Open(js, slog.New(slog.DiscardHandler)).List(t.Context(), audit.Query{Action: "sync"})
+	if err != nil {
+		t.Fatal(err)
+	}
 	var told []string
-	for len(orders) > 0 {
-		o := <-orders
-		told = append(told, fmt.Sprint(o.Verb, " ", wire.Sender(o.Subject), " ", o.About, " ", o.Err != nil, " ", o.Refused))
-		if o.Header.Get("Nats-Request-Info") == "" {
-			t.Errorf("%s comes without what the bus says of its sender", o.Verb)
+	for _, e := range slices.Backward(page.Entries) {
+		if e.Action == "sync.now" {
+			continue // settled asks for it
+		}
+		told = append(told, fmt.Sprint(e.Action, " ", e.User, " ", e.Target, " ", e.Result))
+		if e.Role != grants.RoleOperator || e.From == "" {
+			t.Errorf("%s comes without what the bus says of its sender: %+v", e.Action, e)
 		}
 	}
-	if got, want := strings.Join(told, ", "), "pause op  false false, approve op "+strings.Repeat("0", 64)+" true true, resume op  false false"; got != want {
-		t.Errorf("told %s, want %s", got, want)
+	want := "sync.pause op  done, sync.approve op " + strings.Repeat("0", 64) + " refused, sync.resume op  done"
+	if got := strings.Join(told, ", "); got != want {
+		t.Errorf("the audit log has %s, want %s", got, want)
 	}
 }
 

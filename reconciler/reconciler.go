@@ -50,10 +50,10 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/seed-c01c3da5/zester/master/auditlog"
 	"github.com/seed-c01c3da5/zester/master/feed"
 	"github.com/seed-c01c3da5/zester/master/lease"
 	"github.com/seed-c01c3da5/zester/peel/wire"
-	"github.com/seed-c01c3da5/zester/reconciler/control"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/metrics"
 	"github.com/seed-c01c3da5/zester/reconciler/notify/place"
@@ -87,9 +87,7 @@ type Options struct {
 	OwnKey   string         // fingerprint of the key that signs commits of this master, whose Zester-Allow line never counts; may be empty
 	Notify   []*place.Place // get notifications about revisions
 	Pulls    []*pulls.Commenter
-	// OnCommand is called with each operator command, before its reply. If nil, nothing is called.
-	OnCommand func(ctx context.Context, nc *nats.Conn, c control.Command)
-	Log       *slog.Logger
+	Log      *slog.Logger
 }
 
 // A Reconciler serves one repo to one fleet.
@@ -97,6 +95,7 @@ type Reconciler struct {
 	o      Options
 	log    *slog.Logger
 	bus    atomic.Pointer[nats.Conn] // while it runs
+	audit  *auditlog.Log             // of Run
 	ring   *sops.Ring                // as it was read last
 	sealer *settings.Sealer
 
@@ -147,6 +146,7 @@ func (r *Reconciler) Run(ctx context.Context, nc *nats.Conn, fleet *feed.Feed) e
 	if err != nil {
 		return err
 	}
+	r.audit = auditlog.Open(js, r.log) // for all terms, because it limits the refusals that it stores of each user
 	return r.lead(ctx, js, func(ctx context.Context, checkLease func() error) error {
 		return r.serve(ctx, nc, js, fleet, checkLease)
 	})

@@ -22,7 +22,6 @@ import (
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler"
-	"github.com/seed-c01c3da5/zester/reconciler/control"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/worktree"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
@@ -47,7 +46,6 @@ type site struct {
 	stop func()
 
 	asked   int // times, by now
-	steered func(context.Context, *nats.Conn, control.Command)
 	history worker.History
 	stores  string // directory for stores of repos; "" is a new one at each start
 }
@@ -68,7 +66,7 @@ func (s *site) start() {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(s.t.Context())
 	log := slog.New(slog.DiscardHandler)
-	r, err := reconciler.New(reconciler.Options{Repo: gitrepo.Options{URL: cmp.Or(s.url, s.dir), Dir: cmp.Or(s.stores, filepath.Join(s.t.TempDir(), "store"))}, Owner: "m1", Poll: time.Hour, OnCommand: s.steered, History: s.history, Log: log})
+	r, err := reconciler.New(reconciler.Options{Repo: gitrepo.Options{URL: cmp.Or(s.url, s.dir), Dir: cmp.Or(s.stores, filepath.Join(s.t.TempDir(), "store"))}, Owner: "m1", Poll: time.Hour, History: s.history, Log: log})
 	if err != nil {
 		s.t.Fatal(err)
 	}

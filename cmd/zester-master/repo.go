@@ -104,7 +104,6 @@ func (c *Config) sync(o *master.Options) error {
 	r, err := reconciler.New(reconciler.Options{
 		Repo: repo, Pulls: commenters, OwnKey: own,
 		Owner: o.ID, Poll: c.Poll, Identities: c.Identities, History: worker.History(c.History), MayAllow: c.Verify.Allow, Notify: places, Log: o.Log,
-		OnCommand: (&recorder{log: o.Log}).record,
 	})
 	if err != nil {
 		return err

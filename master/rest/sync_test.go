@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http/cgi"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -17,27 +19,27 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/seed-c01c3da5/zester/master/audit"
+	"github.com/seed-c01c3da5/zester/master/auditlog"
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/rest"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler"
-	"github.com/seed-c01c3da5/zester/reconciler/control"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/worktree"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 )
 
-// lead starts a reconciler on a master's connection, whose repo cannot be reached. heard gets its orders.
-func (s *system) lead(name string) (heard *orders, stop func()) {
+// lead starts a reconciler on a master's connection, whose repo cannot be reached.
+func (s *system) lead(name string) (stop func()) {
 	s.t.Helper()
 	return s.leadWith(name, "https://127.0.0.1:1/fleet.git")
 }
 
-func (s *system) leadWith(name, repo string) (heard *orders, stop func()) {
+func (s *system) leadWith(name, repo string) (stop func()) {
 	s.t.Helper()
-	heard = &orders{}
-	r, err := reconciler.New(reconciler.Options{Repo: gitrepo.Options{URL: repo, Dir: s.t.TempDir()}, Owner: name, OnCommand: heard.note})
+	r, err := reconciler.New(reconciler.Options{Repo: gitrepo.Options{URL: repo, Dir: s.t.TempDir()}, Owner: name})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -50,20 +52,13 @@ func (s *system) leadWith(name, repo string) (heard *orders, stop func()) {
 	s.backend.Collectors = append(s.backend.Collectors, r.Collector())
 	time.Sleep(time.Second)
 	synctest.Wait()
-	return heard, stop
-}
-
-// orders are what a reconciler was ordered.
-type orders struct{ all []control.Command }
-
-func (o *orders) note(_ context.Context, _ *nats.Conn, order control.Command) {
-	o.all = append(o.all, order)
+	return stop
 }
 
 // TestAnOrderIsOfTheTokenWhateverTheRequestSays goes through a master that does not lead.
 func TestAnOrderIsOfTheTokenWhateverTheRequestSays(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
-		heard, _ := s.lead("m2")
+		s.lead("m2")
 		ops := s.token(credential.TokenRequest{Name: "ops", Scopes: []credential.Scope{credential.ScopeSync}})
 		reader := s.reader()
 		out := want[status.Sync](t, s.request("POST", "/api/v1/sync/pause", ops, map[string]string{"Nats-Request-Info": `{"host":"10.9.9.9"}`}, nil), 200)
@@ -85,13 +80,16 @@ func TestAnOrderIsOfTheTokenWhateverTheRequestSays(t *testing.T) {
 			t.Errorf("%+v", out)
 		}
 		want[status.Sync](t, s.ask(ops, "POST", "/api/v1/sync/resume", nil), 200)
+		page, err := auditlog.Open(s.bus.JetStream(t), slog.New(slog.DiscardHandler)).List(t.Context(), audit.Query{Action: "sync"})
+		if err != nil {
+			t.Fatal(err)
+		}
 		var told []string
-		for _, o := range heard.all {
-			by := grants.CallerOf(o.Subject, o.Header)
-			if by.User != "token:ops" || by.Role != "" || by.From != "192.0.2.1" {
-				t.Errorf("%s is of %+v", o.Verb, by)
+		for _, e := range slices.Backward(page.Entries) {
+			if e.User != "token:ops" || e.Role != "" || e.From != "192.0.2.1" {
+				t.Errorf("%s is of %s, %s, %s", e.Action, e.User, e.Role, e.From)
 			}
-			told = append(told, o.Verb+" "+map[bool]string{true: "refused", false: "done"}[o.Refused])
+			told = append(told, strings.TrimPrefix(e.Action, "sync.")+" "+string(e.Result))
 		}
 		if got := strings.Join(told, ", "); got != "pause done, pause refused, approve refused, approve refused, approve refused, resume done" {
 			t.Errorf("the orders are %s", got)
@@ -104,7 +102,7 @@ func TestWithoutALeaderTheAnswerSaysWhenToAskAgain(t *testing.T) {
 		admin := s.admin()
 		for i, want := range []string{"no master runs with a config repo", "no master leads just now"} {
 			if i == 1 {
-				_, stop := s.lead("m2")
+				stop := s.lead("m2")
 				stop()
 			}
 			for _, r := range everyRoute {
@@ -124,7 +122,7 @@ func TestWithoutALeaderTheAnswerSaysWhenToAskAgain(t *testing.T) {
 
 func TestMetricsOfAMasterThatLeads(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
-		_, stop := s.lead("m1")
+		stop := s.lead("m1")
 		s.stop()
 		s.serve() // with the metrics of the reconciler
 		time.Sleep(time.Minute)

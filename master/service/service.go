@@ -212,7 +212,7 @@ func (o *Options) send(req *reply.Request, data []byte, err error) {
 }
 
 // CodeOf returns the code of an error in a reply: the code of an [api.Error] or of an error with a method Code()
-// [api.Code], 400 for a target that cannot be read, 403 for [grants.ErrNotAllowed], and otherwise 503, as the same
+// string, 400 for a target that cannot be read, 403 for [grants.ErrNotAllowed], and otherwise 503, as the same
 // request may succeed later. It is empty for nil.
 func CodeOf(err error) api.Code {
 	if err == nil {
@@ -223,9 +223,9 @@ func CodeOf(err error) api.Code {
 	}
 	if coded, ok := errors.AsType[interface {
 		error
-		Code() api.Code
+		Code() string
 	}](err); ok {
-		return coded.Code()
+		return api.Code(coded.Code())
 	}
 	if _, ok := errors.AsType[*target.SyntaxError](err); ok {
 		return api.CodeInvalid

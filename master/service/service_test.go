@@ -152,8 +152,8 @@ func TestTheAuditLogHasWhatWasDoneRefusedAndFailed(t *testing.T) {
 
 type absent struct{}
 
-func (absent) Error() string  { return "there is no such thing" }
-func (absent) Code() api.Code { return api.CodeNotFound }
+func (absent) Error() string { return "there is no such thing" }
+func (absent) Code() string  { return "404" }
 
 // Of five requests one is carried out, three wait and one is refused. The callers of two that wait give up, and the
 // caller of one that is carried out.

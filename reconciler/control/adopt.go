@@ -3,7 +3,7 @@ package control
 import (
 	"context"
 
-	"github.com/seed-c01c3da5/zester/master/reply"
+	"github.com/seed-c01c3da5/zester/master/service"
 	"github.com/seed-c01c3da5/zester/reconciler/record"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 )
@@ -13,17 +13,15 @@ func Adopt(from, to string) Change {
 	return func(r record.Record, s Seen) (record.Record, error) { return r.Adopted(from, to, s.Source) }
 }
 
-func (s *Service) adopt(ctx context.Context, req *reply.Request) (any, string, error) {
-	var q status.Adoption
-	if err := decode(req, &q); err != nil {
-		return nil, "", err
-	}
-	out, err := s.do(ctx, NewOrder("adopt", user(req), true, Adopt(q.From, q.To)), orderLimit)
+func (s *Service) adopt(ctx context.Context, c *service.Call, q status.Adoption) (status.Sync, error) {
+	c.About.Target = q.To
+	out, err := s.do(ctx, NewOrder("adopt", c.From.User, true, Adopt(q.From, q.To)), orderLimit)
 	if err != nil {
-		return nil, q.To, err
+		return out, err
 	}
+	c.About.Target = q.To + " in place of " + q.From
 	if err := s.Archive.Clear(ctx); err != nil {
 		s.Log.Warn("revisions of the source that the fleet followed before stay stored", "err", err)
 	}
-	return out, q.To + " in place of " + q.From, nil
+	return out, nil
 }

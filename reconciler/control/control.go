@@ -7,7 +7,7 @@
 // Guarantees:
 //   - The user is the last token of the subject, which the bus checks.
 //   - An order is answered as soon as its consequences are complete, and at most 500 ms after the loop has stored its change,
-//     whatever the network, the repo and the worker do. OnCommand is called before each answer.
+//     whatever the network, the repo and the worker do. Record is called before each answer.
 //   - sync.now is answered when an attempt to read the branch that began after it has ended, with all its consequences, or
 //     after 2 min.
 //   - At most 64 requests are served at a time, and besides 16 of sync.now; one more is refused. So requests that wait for
@@ -21,21 +21,19 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/feed"
-	"github.com/seed-c01c3da5/zester/master/reply"
-	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/master/service"
 	"github.com/seed-c01c3da5/zester/reconciler/archive"
 	"github.com/seed-c01c3da5/zester/reconciler/progress"
-	"github.com/seed-c01c3da5/zester/reconciler/record"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
-	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -46,7 +44,7 @@ const (
 	nowLimit     = 2 * time.Minute        // for the consequences of sync.now, and for the loop to take an order
 )
 
-// A Service answers zester.api.sync.* for the master that leads. All fields but OnCommand are required.
+// A Service answers zester.api.sync.* for the master that leads. All fields but Record are required.
 type Service struct {
 	NC       *nats.Conn
 	JS       jetstream.JetStream
@@ -56,8 +54,7 @@ type Service struct {
 	Progress *progress.Progress
 	Settings *settings.Store
 	Fleet    *feed.Feed
-	// OnCommand is called with each operator command, before its reply.
-	OnCommand func(context.Context, *nats.Conn, Command)
+	Record   func(context.Context, audit.Entry) // stores an entry in the audit log; if nil, nothing is stored
 	// Remove removes the settings of a peel, and reports whether there were any. It may take long.
 	Remove func(context.Context, target.PeelID) (bool, error)
 	// Read reads a revision from the repo or the archive, nil if neither has it. It may take long.
@@ -65,118 +62,38 @@ type Service struct {
 	Log  *slog.Logger
 }
 
-// A Command is an order of a person and its result.
-type Command struct {
-	Subject string      // its last token is the user
-	Header  nats.Header // of the request
-	Verb    string      // of sync: now, approve, pause, resume, pin, unpin, retry or remove
-	About   string      // the plan, revision, peel or wave in the request; of an approval that was given, the plan and its revision
-	Err     error       // why it was not carried out; nil if it was
-	Refused bool        // Err is final: the same command fails again
-}
-
 var (
 	errHandover     = errors.New("the attempt did not end in time, or another master takes the lead; try again")
 	errStatesUnread = errors.New("the master that leads still reads the reports on states: ask again")
-	errNoPeel       = &record.Refusal{Reason: "no such peel is known"}
+	errNoPeel       = &api.Error{Code: api.CodeNotFound, Msg: "no such peel is known"}
 )
-
-// A handler answers one request. about is for the audit log; if empty, the log uses the name in the request.
-type handler func(context.Context, *reply.Request) (answer any, about string, err error)
 
 // Run serves until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
-	service := reply.NewService(ctx, s.NC)
-	defer service.Stop()
-	requests, nows := make(chan struct{}, servedAtOnce), make(chan struct{}, nowAtOnce)
-	for verb, handle := range s.handlers() {
-		slots := requests
-		if verb == "now" {
-			slots = nows
-		}
-		if err := service.HandleEach(wire.API("sync", verb, "*"), slots, func(ctx context.Context, req *reply.Request) {
-			s.respond(ctx, req, verb, handle)
-		}); err != nil {
-			return err
-		}
-	}
-	<-ctx.Done()
-	return ctx.Err()
+	return service.Serve(ctx, service.Options{
+		Conn: s.NC, Lane: service.NewLane(servedAtOnce, 0), Record: s.Record, Log: s.Log,
+		Verbs: []service.Verb{
+			service.On("sync", "status", s.status),
+			service.On("sync", "history", s.history),
+			service.On("sync", "peels", s.peels),
+			service.On("sync", "states", s.states),
+			service.On("sync", "diff", s.document),
+			service.On("sync", "plan", s.plan),
+			service.On("sync", "now", s.now).In(service.NewLane(nowAtOnce, 0)),
+			service.On("sync", "approve", s.approve),
+			service.On("sync", "pause", s.pause),
+			service.On("sync", "resume", s.resume),
+			service.On("sync", "pin", s.pin),
+			service.On("sync", "unpin", s.unpin),
+			service.On("sync", "retry", s.retry),
+			service.On("sync", "adopt", s.adopt),
+			service.On("sync", "remove", s.remove),
+		},
+	})
 }
 
-func (s *Service) handlers() map[string]handler {
-	return map[string]handler{
-		"status": s.status, "history": s.history, "peels": s.peels, "states": s.states, "diff": s.document, "plan": s.plan,
-		"now": s.now, "approve": s.approve, "pause": s.pause, "resume": s.resume, "pin": s.pin, "unpin": s.unpin, "retry": s.retry,
-		"adopt":  s.adopt,
-		"remove": s.remove,
-	}
-}
-
-// isCommand reports whether a verb changes something.
-func isCommand(verb string) bool {
-	switch verb {
-	case "status", "history", "peels", "states", "diff", "plan":
-		return false
-	}
-	return true
-}
-
-// respond answers one request.
-func (s *Service) respond(ctx context.Context, req *reply.Request, verb string, handle handler) {
-	answer, about, err := handle(ctx, req)
-	if about == "" {
-		about = named(req.Data())
-	}
-	var data []byte
-	if err == nil {
-		data, err = canon.Marshal(answer)
-	}
-	code := "503"
-	_, refused := errors.AsType[*record.Refusal](err)
-	switch {
-	case errors.Is(err, errNoPeel), errors.Is(err, errNoPlan):
-		code = "404"
-	case refused:
-		code = "409"
-	}
-	if isCommand(verb) && s.OnCommand != nil {
-		s.OnCommand(ctx, s.NC, Command{req.Subject(), req.Headers(), verb, about, err, refused})
-	}
-	if err := reply.Send(s.NC, req, data, code, err); err != nil {
-		s.Log.Debug("request not answered", "subject", req.Subject(), "err", err)
-	}
-}
-
-// named returns the plan, revision, peel, wave or source in the request of a command, empty if it cannot be read.
-func named(request []byte) string {
-	var q struct {
-		Hash     string `json:"hash"`
-		Revision string `json:"revision"`
-		Peel     string `json:"peel"`
-		Wave     string `json:"wave"`
-		To       string `json:"to"`
-	}
-	_ = canon.Unmarshal(request, &q)
-	return q.Hash + q.Revision + q.Peel + q.Wave + q.To
-}
-
-// user returns the sender of a request: the last token of its subject, which the bus permits to this user alone.
-func user(req *reply.Request) string {
-	subject := req.Subject()
-	return subject[strings.LastIndexByte(subject, '.')+1:]
-}
-
-// decode reads the body of a request. An empty one leaves into as it is.
-func decode(req *reply.Request, into any) error {
-	if len(req.Data()) == 0 {
-		return nil
-	}
-	if err := canon.Unmarshal(req.Data(), into); err != nil {
-		return record.Refuse("%v", err)
-	}
-	return nil
-}
+// none is a request without fields.
+type none struct{}
 
 // do gives an order to the loop, and returns the status when the consequences are complete or limit has passed.
 func (s *Service) do(ctx context.Context, o *Order, limit time.Duration) (status.Sync, error) {

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
 
+	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/feed"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
@@ -84,10 +85,10 @@ func TestAnOrderThatIsStoredIsAnsweredWhileTheMasterHandsOver(t *testing.T) {
 		nc := bus.Conn(t, grants.RoleMaster, "m1")
 		fleet := feed.New(nc, log)
 		orders := make(chan *Order)
-		var commands []Command
+		var entries []audit.Entry
 		s := &Service{
 			NC: nc, Orders: orders, Newest: func() *Snapshot { return &Snapshot{} }, Fleet: fleet, Progress: progress.New(fleet, make(chan struct{}, 1), log), Log: log,
-			OnCommand: func(_ context.Context, _ *nats.Conn, c Command) { commands = append(commands, c) },
+			Record: func(_ context.Context, e audit.Entry) { entries = append(entries, e) },
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{}, 2)
@@ -104,8 +105,8 @@ func TestAnOrderThatIsStoredIsAnsweredWhileTheMasterHandsOver(t *testing.T) {
 		if err != nil || m.Header.Get(micro.ErrorHeader) != "" {
 			t.Errorf("the order is stored, and the answer is %v, %v", err, m)
 		}
-		if len(commands) != 1 || commands[0].Err != nil {
-			t.Errorf("the order is stored, and the audit log has %+v", commands)
+		if len(entries) != 1 || entries[0].Result != audit.Done {
+			t.Errorf("the order is stored, and the audit log has %+v", entries)
 		}
 	})
 }

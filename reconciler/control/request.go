@@ -9,7 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/seed-c01c3da5/zester/master/reply"
+	"github.com/seed-c01c3da5/zester/master/service"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/archive"
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
@@ -54,152 +54,126 @@ func (s *Service) Status() status.Sync {
 	return sync
 }
 
-func (s *Service) status(context.Context, *reply.Request) (any, string, error) {
-	return s.Status(), "", nil
+func (s *Service) status(context.Context, *service.Call, none) (status.Sync, error) {
+	return s.Status(), nil
 }
 
-func (s *Service) history(ctx context.Context, _ *reply.Request) (any, string, error) {
+func (s *Service) history(ctx context.Context, _ *service.Call, _ none) (h status.History, err error) {
 	all, err := s.Archive.List(ctx)
 	if err != nil {
-		return nil, "", err
+		return h, err
 	}
 	stored := map[settings.Commit]bool{}
 	for _, e := range all {
 		stored[e.Commit] = true
 	}
-	h := status.History{}
 	for _, a := range s.Newest().Attempts {
 		a.Stored = stored[a.Commit]
 		h.Attempts = append(h.Attempts, a)
 	}
-	return h, "", nil
+	return h, nil
 }
 
-func (s *Service) peels(_ context.Context, req *reply.Request) (any, string, error) {
-	var q status.PeelsRequest
-	if err := decode(req, &q); err != nil {
-		return nil, "", err
-	}
-	return s.Progress.Page(q.After, pageOfPeels), "", nil
+func (s *Service) peels(_ context.Context, _ *service.Call, q status.PeelsRequest) (status.PeelsPage, error) {
+	return s.Progress.Page(q.After, pageOfPeels), nil
 }
 
 // maxStates bounds an answer of sync.states, in bytes: the bus takes 1 MiB, and one peel has at most 200 KiB.
 const maxStates = 512 << 10
 
 // states answers with as many peels as an answer has room for.
-func (s *Service) states(_ context.Context, req *reply.Request) (any, string, error) {
-	var q status.PeelsRequest
-	if err := decode(req, &q); err != nil {
-		return nil, "", err
-	}
+func (s *Service) states(_ context.Context, _ *service.Call, q status.PeelsRequest) (status.StatesPage, error) {
 	page, ok := s.Progress.States(q.After, pageOfPeels)
 	if !ok && s.Newest().Sync.LastGood.Commit != "" {
-		return nil, "", errStatesUnread
+		return page, errStatesUnread
 	}
 	size := 0
 	for i := range page.Peels {
 		data, err := canon.Marshal(page.Peels[i])
 		if err != nil {
-			return nil, "", err
+			return page, err
 		}
 		if size += len(data) + 1; size > maxStates && i > 0 {
 			page.Peels, page.More = page.Peels[:i], true
 			break
 		}
 	}
-	return page, "", nil
+	return page, nil
 }
 
 // plan compiles nothing: a revision that waits because of a pin or a pause has no plan yet.
-func (s *Service) plan(_ context.Context, req *reply.Request) (any, string, error) {
-	var q status.PlanRequest
-	if err := decode(req, &q); err != nil {
-		return nil, "", err
-	}
+func (s *Service) plan(_ context.Context, _ *service.Call, q status.PlanRequest) (*status.Plan, error) {
 	newest := s.Newest()
-	p, err := planOf(s.Status(), []*Judged{newest.Judged, newest.Facts}, q.Revision)
-	return p, "", err
+	return planOf(s.Status(), []*Judged{newest.Judged, newest.Facts}, q.Revision)
 }
 
 // document answers with the stored document of a peel.
-func (s *Service) document(ctx context.Context, req *reply.Request) (any, string, error) {
-	var q status.DocumentRequest
-	if err := decode(req, &q); err != nil {
-		return nil, "", err
-	}
+func (s *Service) document(ctx context.Context, _ *service.Call, q status.DocumentRequest) (d status.Document, err error) {
 	id, err := target.ParsePeelID(string(q.Peel))
 	if err != nil {
-		return nil, "", record.Refuse("%v", err)
+		return d, record.Refuse("%v", err)
 	}
 	doc, _, err := s.Settings.Get(ctx, id)
 	if err == nil && doc == nil {
 		err = record.Refuse("no settings were given to %s", id)
 	}
 	if err != nil {
-		return nil, "", err
+		return d, err
 	}
 	values, err := doc.Values()
 	if err != nil {
-		return nil, "", err
+		return d, err
 	}
-	return status.Document{Peel: s.Progress.Peel(id), Commit: doc.Commit, Digest: doc.Digest, Settings: values, Origins: doc.Origins}, "", nil
+	return status.Document{Peel: s.Progress.Peel(id), Commit: doc.Commit, Digest: doc.Digest, Settings: values, Origins: doc.Origins}, nil
 }
 
 // now has the branch read at once.
-func (s *Service) now(ctx context.Context, req *reply.Request) (any, string, error) {
-	return s.answer(s.do(ctx, NewOrder("now", user(req), true, nil), nowLimit))
+func (s *Service) now(ctx context.Context, c *service.Call, _ none) (status.Sync, error) {
+	return s.do(ctx, NewOrder("now", c.From.User, true, nil), nowLimit)
 }
 
-func (s *Service) pause(ctx context.Context, req *reply.Request) (any, string, error) {
-	return s.order(ctx, req, "pause", false, Pause(user(req)))
+func (s *Service) pause(ctx context.Context, c *service.Call, _ none) (status.Sync, error) {
+	return s.order(ctx, c, "pause", false, Pause(c.From.User))
 }
 
-func (s *Service) resume(ctx context.Context, req *reply.Request) (any, string, error) {
-	return s.order(ctx, req, "resume", true, Resume())
+func (s *Service) resume(ctx context.Context, c *service.Call, _ none) (status.Sync, error) {
+	return s.order(ctx, c, "resume", true, Resume())
 }
 
-func (s *Service) unpin(ctx context.Context, req *reply.Request) (any, string, error) {
-	return s.order(ctx, req, "unpin", true, Unpin())
+func (s *Service) unpin(ctx context.Context, c *service.Call, _ none) (status.Sync, error) {
+	return s.order(ctx, c, "unpin", true, Unpin())
 }
 
-func (s *Service) order(ctx context.Context, req *reply.Request, verb string, read bool, change Change) (any, string, error) {
-	return s.answer(s.do(ctx, NewOrder(verb, user(req), read, change), orderLimit))
+func (s *Service) order(ctx context.Context, c *service.Call, verb string, read bool, change Change) (status.Sync, error) {
+	return s.do(ctx, NewOrder(verb, c.From.User, read, change), orderLimit)
 }
 
-func (s *Service) answer(sync status.Sync, err error) (any, string, error) {
-	if err != nil {
-		return nil, "", err
-	}
-	return sync, "", nil
-}
-
-func (s *Service) approve(ctx context.Context, req *reply.Request) (any, string, error) {
-	var q status.ApproveRequest
-	if err := decode(req, &q); err != nil {
-		return nil, "", err
-	}
+func (s *Service) approve(ctx context.Context, c *service.Call, q status.ApproveRequest) (status.Sync, error) {
+	by := c.From.User
 	switch {
 	case q.Wave != "":
-		of := ""
-		answer, _, err := s.order(ctx, req, "approve", false, func(r record.Record, seen Seen) (record.Record, error) {
-			next, err := OpenGate(q, user(req))(r, seen)
+		c.About.Target = "gate " + q.Wave + reasonOf(q)
+		var of settings.Commit
+		sync, err := s.order(ctx, c, "approve", false, func(r record.Record, seen Seen) (record.Record, error) {
+			next, err := OpenGate(q, by)(r, seen)
 			if err == nil {
-				of = " of " + string(next.Rollout.Commit)
+				of = next.Rollout.Commit
 			}
 			return next, err
 		})
-		if err != nil {
-			return nil, "gate " + q.Wave + reasonOf(q), err
+		if err == nil {
+			c.About.Target = "gate " + q.Wave + " of " + string(of) + reasonOf(q)
 		}
-		return answer, "gate " + q.Wave + of + reasonOf(q), nil
+		return sync, err
 	case q.Override:
-		answer, _, err := s.order(ctx, req, "approve", false, OverrideFreeze(q.Hash, q.Reason, user(req)))
-		return answer, "freeze " + q.Hash + reasonOf(q), err
+		c.About.Target = "freeze " + q.Hash + reasonOf(q)
+		return s.order(ctx, c, "approve", false, OverrideFreeze(q.Hash, q.Reason, by))
 	}
+	c.About.Target = q.Hash
 	var given record.Approval
 	facts := false
-	sync, err := s.do(ctx, NewOrder("approve", user(req), false, func(r record.Record, seen Seen) (record.Record, error) {
-		next, err := Approve(q, user(req))(r, seen)
+	sync, err := s.order(ctx, c, "approve", false, func(r record.Record, seen Seen) (record.Record, error) {
+		next, err := Approve(q, by)(r, seen)
 		switch {
 		case err != nil:
 		case next.Approved != nil && next.Approved != r.Approved:
@@ -208,17 +182,18 @@ func (s *Service) approve(ctx context.Context, req *reply.Request) (any, string,
 			given, facts = *next.Facts.Approved, true
 		}
 		return next, err
-	}), orderLimit)
-	if err != nil {
-		return nil, "", err
+	})
+	switch {
+	case err != nil:
+		return sync, err
+	case facts:
+		c.About.Target = given.Hash + " of facts"
+		return sync, nil
+	case sync.Blocked != "":
+		return sync, record.Refuse("cannot approve plan %.64s: the fleet changed at the same time, and the plan of %s that waits is now %s", q.Hash, sync.LastAttempted.Short(), sync.Blocked)
 	}
-	if facts {
-		return sync, given.Hash + " of facts", nil
-	}
-	if sync.Blocked != "" {
-		return nil, "", record.Refuse("cannot approve plan %.64s: the fleet changed at the same time, and the plan of %s that waits is now %s", q.Hash, sync.LastAttempted.Short(), sync.Blocked)
-	}
-	return sync, given.Hash + " of " + string(given.Commit), nil
+	c.About.Target = given.Hash + " of " + string(given.Commit)
+	return sync, nil
 }
 
 // reasonOf returns the reason of a person for the audit log.
@@ -229,45 +204,39 @@ func reasonOf(q status.ApproveRequest) string {
 	return ": " + q.Reason
 }
 
-func (s *Service) retry(ctx context.Context, req *reply.Request) (any, string, error) {
-	var q status.RetryRequest
-	if err := decode(req, &q); err != nil {
-		return nil, "", err
-	}
+func (s *Service) retry(ctx context.Context, c *service.Call, q status.RetryRequest) (status.Sync, error) {
+	c.About.Target = q.Revision
 	var commit settings.Commit
-	sync, err := s.do(ctx, NewOrder("retry", user(req), false, func(r record.Record, seen Seen) (next record.Record, err error) {
-		if next, err = Retry(q.Revision, user(req))(r, seen); err == nil {
+	sync, err := s.order(ctx, c, "retry", false, func(r record.Record, seen Seen) (next record.Record, err error) {
+		if next, err = Retry(q.Revision, c.From.User)(r, seen); err == nil {
 			commit = seen.Head
 		}
 		return next, err
-	}), orderLimit)
-	if err != nil {
-		return nil, "", err
+	})
+	if err == nil {
+		c.About.Target = string(commit)
 	}
-	return sync, string(commit), nil
+	return sync, err
 }
 
 // pin finds the revision before it gives the order to the loop. It reads the files only if the archive does not have them.
-func (s *Service) pin(ctx context.Context, req *reply.Request) (any, string, error) {
-	var q status.PinRequest
-	if err := decode(req, &q); err != nil {
-		return nil, "", err
-	}
+func (s *Service) pin(ctx context.Context, c *service.Call, q status.PinRequest) (out status.Sync, err error) {
+	c.About.Target = q.Revision
 	commit, err := s.stored(ctx, q.Revision)
 	if err != nil {
-		return nil, "", err
+		return out, err
 	}
 	revision, err := s.Archive.Header(ctx, commit)
 	if err == nil && (revision == nil || revision.Safety == nil) {
 		revision, err = s.loadSafety(ctx, commit)
 	}
 	if err != nil {
-		return nil, "", err
+		return out, err
 	}
 	if revision == nil {
-		return nil, "", record.Refuse("cannot pin %s: it is no longer stored", commit)
+		return out, record.Refuse("cannot pin %s: it is no longer stored", commit)
 	}
-	return s.order(ctx, req, "pin", false, Pin(revision, user(req), q.UntilNewer))
+	return s.order(ctx, c, "pin", false, Pin(revision, c.From.User, q.UntilNewer))
 }
 
 // loadSafety returns a revision with the Safety of its zester.yaml, nil if neither the repo nor the archive has it.
@@ -310,45 +279,42 @@ func (s *Service) stored(ctx context.Context, digits string) (settings.Commit, e
 
 // remove deletes the data of a peel: first its facts, so that it gets no settings again, then its settings and its report.
 // After an error the same command removes the rest.
-func (s *Service) remove(ctx context.Context, req *reply.Request) (any, string, error) {
-	var q status.RemoveRequest
-	if err := decode(req, &q); err != nil {
-		return nil, "", err
-	}
+func (s *Service) remove(ctx context.Context, c *service.Call, q status.RemoveRequest) (out status.Sync, err error) {
+	c.About.Target = string(q.Peel)
 	id, err := target.ParsePeelID(string(q.Peel))
 	if err != nil {
-		return nil, "", record.Refuse("%v", err)
+		return out, record.Refuse("%v", err)
 	}
 	if a := s.Newest().Sync.Adopt; a != nil {
-		return nil, "", record.Refuse("cannot remove %s: the fleet follows %s, and this master follows %s", id, a.From, a.To)
+		return out, record.Refuse("cannot remove %s: the fleet follows %s, and this master follows %s", id, a.From, a.To)
 	}
 	if seen, online := s.Fleet.Presence(id); online && !q.Force {
-		return nil, "", record.Refuse("cannot remove %s: it is online, last heard at %s; stop it first", id, seen.UTC().Format(time.RFC3339))
+		return out, record.Refuse("cannot remove %s: it is online, last heard at %s; stop it first", id, seen.UTC().Format(time.RFC3339))
 	}
 	_, known := s.Fleet.Index().Get(id)
 	if known {
 		if err := s.forgetFacts(ctx, id); err != nil {
-			return nil, "", err
+			return out, err
 		}
 	}
 	held, err := s.Remove(ctx, id)
 	switch {
 	case err != nil:
-		return nil, "", err
+		return out, err
 	case !held && !known:
-		return nil, "", fmt.Errorf("cannot remove %s: %w", id, errNoPeel)
+		return out, fmt.Errorf("cannot remove %s: %w", id, errNoPeel)
 	}
 	for stream, subject := range map[string]string{"applied": wire.SettingsApplied(id.Wire()), "states": wire.StateRunOf(id.Wire()), "schedule-state": wire.ScheduleStateOf(id.Wire())} {
 		if err := s.purge(ctx, stream, subject); err != nil {
-			return nil, "", err
+			return out, err
 		}
 	}
 	if err := s.Fleet.Unbind(ctx, id); err != nil {
-		return nil, "", err
+		return out, err
 	}
 	s.Progress.Forget(id)
-	s.Log.Info("peel removed", "peel", id, "by", user(req), "force", q.Force)
-	return s.answer(s.do(ctx, NewOrder("remove", user(req), false, nil), orderLimit))
+	s.Log.Info("peel removed", "peel", id, "by", c.From.User, "force", q.Force)
+	return s.order(ctx, c, "remove", false, nil)
 }
 
 // forgetFacts removes the facts of a peel and waits until it has left the fleet's index.

@@ -1,11 +1,11 @@
 package control
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/reconciler/plan/diff"
 	"github.com/seed-c01c3da5/zester/reconciler/record"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
@@ -13,7 +13,7 @@ import (
 )
 
 // errNoPlan: no revision waits, or not the one in the request.
-var errNoPlan = errors.New("cannot show the plan")
+var errNoPlan = &api.Error{Code: api.CodeNotFound, Msg: "cannot show the plan"}
 
 // A Judged is the plan of a revision as the guard judged it.
 type Judged struct {

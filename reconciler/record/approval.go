@@ -14,6 +14,9 @@ type Refusal struct{ Reason string }
 
 func (r *Refusal) Error() string { return r.Reason }
 
+// Code returns the code of a reply with the refusal: it contradicts the present state.
+func (r *Refusal) Code() string { return "409" }
+
 // Refuse returns a *[Refusal] with a formatted reason.
 func Refuse(format string, args ...any) error { return &Refusal{fmt.Sprintf(format, args...)} }
 
