@@ -42,7 +42,8 @@ func (a *agents) allow(user string) bool {
 	return l.Allow()
 }
 
-// recordCall writes a call of an assistant into the audit log under the name of the caller.
+// recordCall writes a call of an assistant into the audit log under the name of the caller. If it returns an error, the call is not in
+// the log, and must not be carried out.
 func (s *Server) recordCall(ctx context.Context, from grants.Caller, c audit.Call) (struct{}, error) {
 	e, err := c.Entry()
 	if err != nil {
@@ -51,6 +52,8 @@ func (s *Server) recordCall(ctx context.Context, from grants.Caller, c audit.Cal
 	if !s.agents.allow(from.User) {
 		return struct{}{}, &api.Error{Code: api.CodeConflict, Msg: fmt.Sprintf("%s has used up %d calls of tools, and gets one more every %v: wait", from.User, callsAtOnce, callEvery)}
 	}
-	s.o.Audit.Write(ctx, e.By(from))
+	if err := s.o.Audit.Record(ctx, e.By(from)); err != nil {
+		return struct{}{}, &api.Error{Code: api.CodeUnavailable, Msg: "the call is not in the audit log: " + err.Error(), Err: err}
+	}
 	return struct{}{}, nil
 }

@@ -68,6 +68,29 @@ func TestCallsOfAssistantsAreRecordedAndBounded(t *testing.T) {
 	})
 }
 
+func TestACallThatIsNotInTheLogIsNotCarriedOut(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		var log *auditlog.Log
+		s.master("m1", func(o *apiserver.Options) {
+			log = auditlog.Open(o.JetStream, slog.New(slog.DiscardHandler))
+			o.Audit = log
+		})
+		ann := s.client(grants.RoleAuditor, "ann")
+		record := func() error {
+			return ann.Ask(t.Context(), "agent", "record", audit.Call{Tool: "why", Agent: "robot 7"}, &struct{}{})
+		}
+		if err := record(); err != nil {
+			t.Fatal(err)
+		}
+		for range 1100 { // as many as are kept of one user
+			log.Write(t.Context(), audit.Entry{Action: "agent.call", User: "ann", Result: audit.Asked})
+		}
+		if err := record(); api.CodeOf(err) != api.CodeUnavailable || !strings.Contains(err.Error(), "not in the audit log") {
+			t.Errorf("a call that is left out may be carried out: %v", err)
+		}
+	})
+}
+
 func FuzzNamesOfAssistants(f *testing.F) {
 	f.Add("claude-code", "2.1")
 	f.Add("\x00\u202e", "\xff\n")

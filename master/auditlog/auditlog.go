@@ -10,8 +10,9 @@
 // that it expects, so that of several masters one is next. An entry is stored before the caller gets its reply. An entry that cannot be
 // stored is written in full to the log of the process. Entries are removed by age, or, if the stream is full, oldest first.
 //
-// A user could push the entries of others out of the log. So of each user 20 refusals and 1,000 other entries are stored at once, and
-// then one refusal and five others a second. Once the log is 80 % full, a user who has a quarter of it gets one entry a minute. What is
+// A user could push the entries of others out of the log. So of each user 20 refusals are stored at once and then one a second, and
+// 1,000 other entries about each noun (job, user, token) at once and then five a second: by many jobs nobody has it left out that he
+// made a user. Once the log is 80 % full, a user who has a quarter of it gets one entry about each noun a minute. What is
 // left out is counted in the next entry of the user, which comes after ten seconds at most if the user does nothing else.
 //
 // Known gaps: the limits are those of one master, and the quarter is of all; a master that stops forgets what it left out in the last ten
@@ -48,7 +49,7 @@ const (
 	writeAgain = 250 * time.Millisecond
 )
 
-// A Log is the audit log of a bus. Methods may be called from several goroutines; Write and Run on a nil one do nothing.
+// A Log is the audit log of a bus. Methods may be called from several goroutines; Write, Record and Run on a nil one do nothing.
 type Log struct {
 	js   jetstream.JetStream
 	log  *slog.Logger
@@ -66,23 +67,34 @@ func Open(js jetstream.JetStream, log *slog.Logger) *Log {
 	return &Log{js: js, log: log, kept: kept{users: map[string]*account{}}, turn: make(chan struct{}, 1)}
 }
 
-// Write stores an entry with the current time. It returns when the entry is stored, or after 5 s. It stores the entry also if ctx has
-// ended.
-func (l *Log) Write(ctx context.Context, e audit.Entry) {
-	if l == nil || !l.kept.keeps(&e, time.Now(), func() bool { return l.crowded(ctx, &e) }) {
-		return
+// Write is [Log.Record] for what has happened: an entry that is not stored changes nothing.
+func (l *Log) Write(ctx context.Context, e audit.Entry) { _ = l.Record(ctx, e) }
+
+// errLeftOut: the user has had more entries stored than are kept of one user.
+var errLeftOut = errors.New("too many entries of this user were stored lately")
+
+// Record stores an entry with the current time. It returns when the entry is stored, or after 5 s. It stores the entry also if ctx has
+// ended. The error says why the entry is not in the log.
+func (l *Log) Record(ctx context.Context, e audit.Entry) error {
+	if l == nil {
+		return nil
 	}
-	l.write(ctx, &e)
+	if !l.kept.keeps(&e, time.Now(), func() bool { return l.crowded(ctx, &e) }) {
+		return errLeftOut
+	}
+	return l.write(ctx, &e)
 }
 
-func (l *Log) write(ctx context.Context, e *audit.Entry) {
+func (l *Log) write(ctx context.Context, e *audit.Entry) error {
 	e.Time = time.Now().UTC()
 	bound(e)
-	if err := l.store(ctx, e); err != nil {
+	err := l.store(ctx, e)
+	if err != nil {
 		l.log.Error("audit entry not stored", "user", e.User, "role", e.Role, "from", e.From, "action", e.Action, "target", e.Target,
 			"function", e.Function, "args", e.Args, "jid", e.JID, "count", e.Count, "peels", e.Peels, "peels_hash", e.PeelsHash,
 			"agent", e.Agent, "held", e.Held, "result", e.Result, "reason", e.Reason, "left_out", e.LeftOut, "err", err)
 	}
+	return err
 }
 
 // bound limits an entry to less than 8 KiB, and to more if its texts are full of characters that JSON escapes.

@@ -177,6 +177,25 @@ func TestTheChainGoesOnAfterAllEntriesWereRemovedByAge(t *testing.T) {
 }
 
 // A user whom masters let do everything he asks cannot push out what others did.
+// Whoever may do everything could dispatch jobs until entries are left out, and then make a user.
+func TestManyJobsDoNotHideWhatElseAUserDoes(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		l := open(t, b)
+		for range 1100 {
+			l.Write(t.Context(), done("job.dispatch", "noise", "mob"))
+		}
+		if err := l.Record(t.Context(), done("job.dispatch", "more", "mob")); err == nil {
+			t.Error("an entry that is left out is said to be stored")
+		}
+		if err := l.Record(t.Context(), done("user.add", "eve", "mob")); err != nil {
+			t.Error(err)
+		}
+		if e := list(t, l, audit.Query{Limit: 1}).Entries[0]; e.Action != "user.add" || e.Target != "eve" || e.LeftOut < 100 {
+			t.Errorf("%+v", e)
+		}
+	})
+}
+
 func TestAUserCannotPushOutTheEntriesOfOthers(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		admin := keeper(t, b)

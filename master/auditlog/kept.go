@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -17,7 +18,7 @@ import (
 const (
 	refusalsAtOnce = 20
 	refusalEvery   = time.Second
-	entriesAtOnce  = 1000
+	entriesAtOnce  = 1000 // about one noun, such as job or user
 	entryEvery     = time.Second / 5
 	crowdedEvery   = time.Minute
 	crowdedFrom    = 0.8  // of the log that is full: from then on the share counts
@@ -35,20 +36,36 @@ type kept struct {
 
 // An account is a user's part of the log.
 type account struct {
-	refused, other, crowded *rate.Limiter
-	leftOut                 int
-	last                    audit.Entry // that was left out
-	at                      time.Time   // of it
-	entries, bytes          int64       // that this process stored
-	asked                   time.Time   // when the bus was asked for the share
-	isCrowded               bool        // then
+	refused        *rate.Limiter
+	nouns          map[string]*limits
+	leftOut        int
+	last           audit.Entry // that was left out
+	at             time.Time   // of it
+	entries, bytes int64       // that this process stored
+	asked          time.Time   // when the bus was asked for the share
+	isCrowded      bool        // then
+}
+
+// limits are for the entries about one noun, so that a user who dispatches many jobs cannot have it left out that he made a user.
+type limits struct{ entries, crowded *rate.Limiter }
+
+// of returns the limits for an entry.
+func (a *account) of(e *audit.Entry) *limits {
+	noun, _, _ := strings.Cut(e.Action, ".")
+	l := a.nouns[noun]
+	if l == nil {
+		l = &limits{entries: rate.NewLimiter(rate.Every(entryEvery), entriesAtOnce), crowded: rate.NewLimiter(rate.Every(crowdedEvery), 1)}
+		a.nouns[noun] = l
+	}
+	return l
 }
 
 // keeps reports whether an entry is to be stored, and sets its LeftOut. crowded reports whether the user has more than the share.
 func (k *kept) keeps(e *audit.Entry, now time.Time, crowded func() bool) bool {
 	k.mu.Lock()
 	a := k.account(e.User)
-	limit := a.other
+	limits := a.of(e)
+	limit := limits.entries
 	if e.Result == audit.Refused {
 		limit = a.refused
 	}
@@ -66,7 +83,7 @@ func (k *kept) keeps(e *audit.Entry, now time.Time, crowded func() bool) bool {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if !limit.AllowN(now, 1) || busy && a.isCrowded && !a.crowded.AllowN(now, 1) {
+	if !limit.AllowN(now, 1) || busy && a.isCrowded && !limits.crowded.AllowN(now, 1) {
 		a.leftOut, a.last, a.at = a.leftOut+1, *e, now
 		return false
 	}
@@ -84,10 +101,7 @@ func (k *kept) account(user string) *account {
 		if len(k.users) >= maxUsers { // forget those of whom nothing is left out
 			maps.DeleteFunc(k.users, func(_ string, a *account) bool { return a.leftOut == 0 })
 		}
-		a = &account{
-			refused: rate.NewLimiter(rate.Every(refusalEvery), refusalsAtOnce), other: rate.NewLimiter(rate.Every(entryEvery), entriesAtOnce),
-			crowded: rate.NewLimiter(rate.Every(crowdedEvery), 1),
-		}
+		a = &account{refused: rate.NewLimiter(rate.Every(refusalEvery), refusalsAtOnce), nouns: map[string]*limits{}}
 		k.users[user] = a
 	}
 	return a
@@ -107,7 +121,7 @@ func (k *kept) omitted(now time.Time) (entries []audit.Entry) {
 	defer k.mu.Unlock()
 	for _, user := range slices.Sorted(maps.Keys(k.users)) {
 		a := k.users[user]
-		if a.leftOut == 0 || a.isCrowded && !a.crowded.AllowN(now, 1) {
+		if a.leftOut == 0 || a.isCrowded && !a.of(&a.last).crowded.AllowN(now, 1) {
 			continue
 		}
 		entries = append(entries, audit.Entry{

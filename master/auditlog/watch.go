@@ -38,7 +38,7 @@ func (l *Log) Run(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 			for _, e := range l.kept.omitted(time.Now()) {
-				l.write(ctx, &e)
+				_ = l.write(ctx, &e)
 			}
 		}
 	}
