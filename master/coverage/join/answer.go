@@ -114,9 +114,12 @@ func (m *merger) sort(f *fires) (hours []listed) {
 		if !ok || n == 0 {
 			break
 		}
-		if !m.clocks[head.era].isWrong {
-			m.alone(head.with(head.take(n)))
+		before := head.with(head.take(n))
+		if e := &m.clocks[head.era]; e.isWrong {
+			before.first = e.real(before.first)
+			before.times = before.take(before.before(m.begins))
 		}
+		m.alone(before)
 		m.fires.skip(n)
 	}
 	return slices.DeleteFunc(hours, func(l listed) bool {

@@ -135,7 +135,11 @@ func (r *Report) Join(e *Entry, emit func(Span)) {
 	r.timer.clear()
 	r.needs.clear()
 	j := joiner{Report: r, Entry: e, emit: emit, begins: r.begins(e), kind: untimed}
-	if e.Plan != nil && e.IsActive {
+	switch {
+	case e.Plan == nil:
+	case !e.IsActive && e.Plan.kind() == exact:
+		j.kind, j.begins = exact, r.latest+1 // what is listed counts alone, and each time once
+	case e.IsActive:
 		j.kind = e.Plan.kind()
 		j.doubt = r.clocks.doubtful(e.Plan.slack(), r.latest)
 		j.follows = e.Plan.entry.Needs.Entry != "" && e.Needed != nil && e.Needed.canBeFollowed() && e.canBeFollowed()
@@ -188,7 +192,7 @@ func (j *joiner) take(run *ledger.Run) {
 	l := listed{timesOf(run), run, j.clocks.find(run.Era)}
 	e := &j.clocks[l.era]
 	switch {
-	case j.kind == exact && run.Class == ledger.Timer:
+	case j.kind == exact && run.Class == ledger.Timer && (j.IsActive || !e.isWrong):
 		// By a wrong clock nobody knows which time was skipped or missed.
 		if !e.isWrong || l.hasRun() && !run.Hour {
 			j.timer.add(l, e.isWrong)

@@ -350,6 +350,18 @@ func TestAVerdict(t *testing.T) {
 			want: "10:05 ran, 10:20 failed, 10:25 skipped paused, 10:45 ran, 11:00 ran",
 		},
 		{
+			name: "before it begins, by a wrong clock", fields: quarter, marks: "starts 00:00, clock 10:20 05:20, clock 05:40 10:40",
+			era: 3, begins: "10:50", fires: "10:15 ran, era 2, 05:30 failed, era 3, 11:00 ran", want: "10:15 ran, 10:30 failed, 11:00 ran",
+		},
+		{
+			name: "it rests: a time that the clock has shown twice counts once", fields: quarter, marks: "starts 00:00, clock 10:31 10:29:30",
+			rests: true, fires: "10:15 ran, 10:30 ran, era 2, 10:30 failed", want: "10:15 ran, 10:30 ran, 10:30 unexpected repeated",
+		},
+		{
+			name: "it rests: by a wrong clock", fields: quarter, marks: "starts 00:00, clock 10:20 15:20, clock 15:40 10:40",
+			rests: true, fires: "10:15 ran, era 2, 15:30 failed", want: "10:15 ran, 10:30 failed",
+		},
+		{
 			name: "an outcome of a newer version", fields: quarter, fires: "10:15 other, 10:30 ran, 10:45 ran, 11:00 ran",
 			want: "10:15 unknown other, 10:30 ran, 10:45 ran, 11:00 ran",
 		},
