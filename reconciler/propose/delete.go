@@ -199,48 +199,34 @@ func (on *session) tellLeft(ctx context.Context, r spent.Record) {
 	on.audit.Write(ctx, e.Ended(errors.New(r.File+" stays: "+r.Why), true))
 }
 
-// removeSpent has the goroutine that makes changes remove an entry, if the entry is as it was. The result is nil if there is no
-// such entry any more.
-func (on *session) removeSpent(ctx context.Context, mayWrite func() error, r spent.Record) (*schedules.Changed, error) {
-	type result struct {
-		out *schedules.Changed
-		err error
-	}
-	ended := make(chan result, 1)
-	remove := func() {
-		if err := mayWrite(); err != nil {
-			ended <- result{nil, err}
+// removeSpent removes an entry after the changes that wait, if the entry is as it was. The result is nil if there is no such
+// entry any more.
+func (on *session) removeSpent(ctx context.Context, mayWrite func() error, r spent.Record) (out *schedules.Changed, err error) {
+	stopped := on.changes.Do(ctx, func() {
+		if err = mayWrite(); err != nil {
 			return
 		}
 		ctx, cancel := context.WithTimeout(ctx, changeLimit)
 		defer cancel()
-		out, err := on.make(ctx, intent{
+		out, err = on.make(ctx, intent{
 			user: master, request: []byte(deleteTask + r.File + "\x00" + r.Hash), unasked: true, title: "remove " + r.Entry, body: r.Why,
 			on: func(repo *edit.Repo) (string, map[string][]byte, *plan.DeclaredEntry, error) {
 				files, err := withoutSpent(repo, r)
 				return r.Entry, files, nil, err
 			},
 		})
-		ended <- result{out, err}
+	})
+	switch {
+	case stopped != nil:
+		return nil, stopped
+	case errors.Is(err, errGone):
+		return nil, nil
+	case err != nil:
+		return out, err
 	}
-	select {
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case on.work <- queuedChange{do: remove}:
-	}
-	select {
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case made := <-ended:
-		if errors.Is(made.err, errGone) {
-			return nil, nil
-		}
-		if made.err == nil {
-			on.o.Log.Info("an entry with delete_after_run has run and is removed", "entry", r.Entry, "file", r.File, "commit", made.out.Commit, "branch", made.out.Branch, "url", made.out.URL)
-			on.audit.Write(ctx, audit.Entry{Action: "schedule.remove", Target: r.Entry, User: master}.Ended(nil, false))
-		}
-		return made.out, made.err
-	}
+	on.o.Log.Info("an entry with delete_after_run has run and is removed", "entry", r.Entry, "file", r.File, "commit", out.Commit, "branch", out.Branch, "url", out.URL)
+	on.audit.Write(ctx, audit.Entry{Action: "schedule.remove", Target: r.Entry, User: master}.Ended(nil, false))
+	return out, nil
 }
 
 // withoutSpent returns the files of a revision without an entry.

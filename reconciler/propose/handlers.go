@@ -15,7 +15,7 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/seed-c01c3da5/zester/master/reply"
+	"github.com/seed-c01c3da5/zester/master/service"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/push"
 	"github.com/seed-c01c3da5/zester/reconciler/notify/forge"
@@ -48,37 +48,32 @@ type intent struct {
 	on func(*edit.Repo) (entry string, files map[string][]byte, done *plan.DeclaredEntry, err error)
 }
 
-func (on *session) add(ctx context.Context, req *reply.Request) (any, string, error) {
-	var q schedules.Add
-	if err := decode(req, &q); err != nil {
-		return nil, "", err
-	}
-	by := user(req)
+func (on *session) add(ctx context.Context, c *service.Call, q schedules.Add) (*schedules.Changed, error) {
+	by := c.From.User
+	c.About.Target = cut(q.Name)
 	if q.Target == "" {
 		q.Target = on.o.Target
 	}
 	switch {
 	case strings.TrimSpace(q.Name) == "" || len(q.Name) > schedules.MaxName:
-		return nil, "", refuse("400", "name has 1 to %d bytes, not %d", schedules.MaxName, len(q.Name))
+		return nil, refuse("400", "name has 1 to %d bytes, not %d", schedules.MaxName, len(q.Name))
 	case strings.ContainsFunc(q.Name, misleads):
-		return nil, "", refuse("400", "name has a line break or a character that is not shown")
+		return nil, refuse("400", "name has a line break or a character that is not shown")
 	case strings.ContainsFunc(q.Target, misleads):
-		return nil, q.Name, refuse("400", "target has a line break or a character that is not shown")
+		return nil, refuse("400", "target has a line break or a character that is not shown")
 	case len(q.Key) > schedules.MaxKey:
-		return nil, q.Name, refuse("400", "an idempotency key of %d bytes, the limit is %d", len(q.Key), schedules.MaxKey)
+		return nil, refuse("400", "an idempotency key of %d bytes, the limit is %d", len(q.Key), schedules.MaxKey)
 	case q.Target == "":
-		return nil, q.Name, refuse("400", "target is missing: name the peels, or set schedules.target in master.yaml")
+		return nil, refuse("400", "target is missing: name the peels, or set schedules.target in master.yaml")
 	case q.Fields["api"] != nil:
-		return nil, q.Name, refuse("400", "the field api is written by masters alone")
+		return nil, refuse("400", "the field api is written by masters alone")
 	}
 	if q.Key != "" && !q.Dry {
-		out, err := on.once(ctx, by, q.Key, req.Data(), func(id int) (*schedules.Changed, error) {
+		return on.once(ctx, by, q.Key, c.Data, func(id int) (*schedules.Changed, error) {
 			return on.added(ctx, by, q, []byte("key "+q.Key), id)
 		})
-		return out, q.Name, err
 	}
-	out, err := on.added(ctx, by, q, req.Data(), 0)
-	return out, q.Name, err
+	return on.added(ctx, by, q, c.Data, 0)
 }
 
 // added adds an entry with a number; 0: the next one.
@@ -118,24 +113,20 @@ func (on *session) added(ctx context.Context, by string, q schedules.Add, reques
 // A changer changes the files of one entry. It returns none if there is nothing to change.
 type changer func(*edit.Repo, *plan.DeclaredEntry) (map[string][]byte, error)
 
-func (on *session) remove(ctx context.Context, req *reply.Request) (any, string, error) {
-	var q schedules.Change
-	if err := decode(req, &q); err != nil {
-		return nil, "", err
-	}
+func (on *session) remove(ctx context.Context, c *service.Call, q schedules.Change) (*schedules.Changed, error) {
 	if len(q.By) > 0 {
-		out, err := on.removeMade(ctx, req, q)
-		return out, "all made by " + cut(strings.Join(q.By, ", ")), err
+		c.About.Target = "all made by " + cut(strings.Join(q.By, ", "))
+		return on.removeMade(ctx, c, q)
 	}
-	return on.changeEntry(ctx, req, "remove", func(schedules.Change) changer { return (*edit.Repo).Remove })
+	return on.changeEntry(ctx, c, q, (*edit.Repo).Remove, "remove")
 }
 
-func (on *session) enable(ctx context.Context, req *reply.Request) (any, string, error) {
-	return on.changeEntry(ctx, req, "enable", func(schedules.Change) changer { return setEnabled(true, "") })
+func (on *session) enable(ctx context.Context, c *service.Call, q schedules.Change) (*schedules.Changed, error) {
+	return on.changeEntry(ctx, c, q, setEnabled(true, ""), "enable")
 }
 
-func (on *session) disable(ctx context.Context, req *reply.Request) (any, string, error) {
-	return on.changeEntry(ctx, req, "disable", func(q schedules.Change) changer { return setEnabled(false, q.Reason) })
+func (on *session) disable(ctx context.Context, c *service.Call, q schedules.Change) (*schedules.Changed, error) {
+	return on.changeEntry(ctx, c, q, setEnabled(false, q.Reason), "disable")
 }
 
 func setEnabled(enabled bool, why string) changer {
@@ -148,59 +139,48 @@ func setEnabled(enabled bool, why string) changer {
 }
 
 // changeEntry makes a change of one entry.
-func (on *session) changeEntry(ctx context.Context, req *reply.Request, verb string, change func(schedules.Change) changer) (any, string, error) {
-	var q schedules.Change
-	if err := decode(req, &q); err != nil {
-		return nil, "", err
-	}
+func (on *session) changeEntry(ctx context.Context, c *service.Call, q schedules.Change, change changer, verb string) (*schedules.Changed, error) {
+	c.About.Target = q.Ref
 	if err := checkReason(q.Reason); err != nil {
-		return nil, q.Ref, err
+		return nil, err
 	}
-	out, err := on.make(ctx, intent{
-		user: user(req), request: append([]byte(verb), req.Data()...), propose: q.Propose, dry: q.Dry, title: verb + " " + cut(q.Ref), body: because(q.Reason),
-		on: changeOf(q.Ref, change(q)),
+	return on.make(ctx, intent{
+		user: c.From.User, request: append([]byte(verb), c.Data...), propose: q.Propose, dry: q.Dry, title: verb + " " + cut(q.Ref), body: because(q.Reason),
+		on: changeOf(q.Ref, change),
 	})
-	return out, q.Ref, err
 }
 
 // file returns the settings file of an entry.
-func (on *session) file(ctx context.Context, req *reply.Request) (any, string, error) {
-	var q schedules.FileQuery
-	if err := decode(req, &q); err != nil {
-		return nil, "", err
-	}
+func (on *session) file(ctx context.Context, _ *service.Call, q schedules.FileQuery) (*schedules.File, error) {
 	head, repo, err := on.reader.read(ctx)
 	if err != nil {
-		return nil, q.Ref, err
+		return nil, err
 	}
 	e, err := lookup(repo, q.Ref)
 	if err != nil {
-		return nil, q.Ref, err
+		return nil, err
 	}
 	text, err := repo.Text(e)
 	if err != nil {
-		return nil, q.Ref, err
+		return nil, err
 	}
 	if len(text) > schedules.MaxText {
-		return nil, q.Ref, refuse("409", "%s has %d bytes, the limit is %d: edit it in a checkout", e.Pos.File, len(text), schedules.MaxText)
+		return nil, refuse("409", "%s has %d bytes, the limit is %d: edit it in a checkout", e.Pos.File, len(text), schedules.MaxText)
 	}
-	return schedules.File{
+	return &schedules.File{
 		Entry: e.Entry.Name, File: e.Pos.File, Commit: head.Commit.Hash.String(), Text: string(text), Digest: schedules.Digest(string(text)),
-	}, q.Ref, nil
+	}, nil
 }
 
 // replace replaces the settings file of an entry, unless somebody changed it since it was read.
-func (on *session) replace(ctx context.Context, req *reply.Request) (any, string, error) {
-	var q schedules.Replace
-	if err := decode(req, &q); err != nil {
-		return nil, "", err
-	}
+func (on *session) replace(ctx context.Context, c *service.Call, q schedules.Replace) (*schedules.Changed, error) {
+	c.About.Target = q.Ref
 	err := checkReason(q.Reason)
 	if err == nil && len(q.Text) > schedules.MaxText {
 		err = refuse("400", "a text of %d bytes, the limit is %d", len(q.Text), schedules.MaxText)
 	}
 	if err != nil {
-		return nil, q.Ref, err
+		return nil, err
 	}
 	change := func(r *edit.Repo, e *plan.DeclaredEntry) (map[string][]byte, error) {
 		now, err := r.Text(e)
@@ -214,11 +194,10 @@ func (on *session) replace(ctx context.Context, req *reply.Request) (any, string
 		}
 		return r.Replace(e, []byte(q.Text))
 	}
-	out, err := on.make(ctx, intent{
-		user: user(req), request: append([]byte("edit"), req.Data()...), propose: q.Propose, dry: q.Dry, title: "edit " + cut(q.Ref), body: because(q.Reason),
+	return on.make(ctx, intent{
+		user: c.From.User, request: append([]byte("edit"), c.Data...), propose: q.Propose, dry: q.Dry, title: "edit " + cut(q.Ref), body: because(q.Reason),
 		on: changeOf(q.Ref, change),
 	})
-	return out, q.Ref, err
 }
 
 // because returns the line of a commit's message with a reason. What a person wrote never begins a line there, so that it is no
@@ -496,26 +475,22 @@ func next(e *schedule.Entry) time.Time {
 	return time.Time{}
 }
 
-func (on *session) list(ctx context.Context, req *reply.Request) (any, string, error) {
-	var q schedules.Query
-	if err := decode(req, &q); err != nil {
-		return nil, "", err
-	}
+func (on *session) list(ctx context.Context, _ *service.Call, q schedules.Query) (*schedules.Page, error) {
 	head, repo, err := on.reader.read(ctx)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	commit := head.Commit.Hash
 	if q.Ref != "" {
 		e, err := lookup(repo, q.Ref)
 		if err != nil {
-			return nil, "", err
+			return nil, err
 		}
-		return schedules.Page{Commit: commit.String(), Schedules: []schedules.Schedule{shown(e, commit)}, Total: 1}, "", nil
+		return &schedules.Page{Commit: commit.String(), Schedules: []schedules.Schedule{shown(e, commit)}, Total: 1}, nil
 	}
 	entries := slices.Clone(repo.Entries)
 	slices.SortStableFunc(entries, func(a, b *plan.DeclaredEntry) int { return strings.Compare(keyOf(a), keyOf(b)) })
-	page := schedules.Page{Commit: commit.String(), Total: len(entries)}
+	page := &schedules.Page{Commit: commit.String(), Total: len(entries)}
 	entries = slices.DeleteFunc(entries, func(e *plan.DeclaredEntry) bool { return keyOf(e) <= q.After && q.After != "" })
 	entries = entries[min(max(q.Offset, 0), len(entries)):]
 	limit := pageSize
@@ -526,7 +501,7 @@ func (on *session) list(ctx context.Context, req *reply.Request) (any, string, e
 	for _, e := range entries[:min(limit, len(entries))] {
 		page.Schedules = append(page.Schedules, shown(e, commit))
 	}
-	return page, "", nil
+	return page, nil
 }
 
 // keyOf sorts the entries that requests made by number, before all others by name and place.

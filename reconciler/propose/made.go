@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/seed-c01c3da5/zester/master/reply"
+	"github.com/seed-c01c3da5/zester/master/service"
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/reconciler/propose/edit"
 	"github.com/seed-c01c3da5/zester/reconciler/propose/schedules"
@@ -14,7 +14,7 @@ import (
 
 // removeMade removes the entries that requests of some people and tokens made, in one commit. It removes none if one of them cannot
 // be removed.
-func (on *session) removeMade(ctx context.Context, req *reply.Request, q schedules.Change) (*schedules.Changed, error) {
+func (on *session) removeMade(ctx context.Context, c *service.Call, q schedules.Change) (*schedules.Changed, error) {
 	switch err := checkReason(q.Reason); {
 	case err != nil:
 		return nil, err
@@ -25,7 +25,7 @@ func (on *session) removeMade(ctx context.Context, req *reply.Request, q schedul
 	}
 	var removed []string
 	out, err := on.make(ctx, intent{
-		user: user(req), request: append([]byte("remove"), req.Data()...), propose: q.Propose, dry: q.Dry,
+		user: c.From.User, request: append([]byte("remove"), c.Data...), propose: q.Propose, dry: q.Dry,
 		title: "remove entries by their authors", body: strings.TrimSpace("Made by " + cut(strings.Join(q.By, ", ")) + ".\n" + because(q.Reason)),
 		on: func(r *edit.Repo) (entry string, files map[string][]byte, _ *plan.DeclaredEntry, err error) {
 			removed, files, err = withoutMade(ctx, r, q.By)

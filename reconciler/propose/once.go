@@ -13,6 +13,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/bucket"
 	"github.com/seed-c01c3da5/zester/reconciler/propose/schedules"
 )
@@ -59,7 +60,7 @@ func (on *session) once(ctx context.Context, user, key string, request []byte, d
 	}
 	out, err := do(r.ID)
 	if err != nil {
-		if codeOf(err) != "503" { // the same request may succeed later, such as after another entry was removed
+		if codeOf(err) != api.CodeUnavailable { // the same request may succeed later, such as after another entry was removed
 			return nil, errors.Join(err, on.store.Delete(ctx, name, jetstream.LastRevision(revision)))
 		}
 		return nil, err

@@ -31,26 +31,22 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/seed-c01c3da5/zester/master/audit"
+	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auditlog"
-	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/feed"
-	"github.com/seed-c01c3da5/zester/master/reply"
-	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/master/service"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/push"
 	"github.com/seed-c01c3da5/zester/reconciler/notify/forge"
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/reconciler/propose/edit"
 	"github.com/seed-c01c3da5/zester/reconciler/propose/schedules"
 	"github.com/seed-c01c3da5/zester/reconciler/record"
-	"github.com/seed-c01c3da5/zester/settings/canon"
 )
 
 // A Mode says where commits go.
@@ -86,20 +82,17 @@ type Options struct {
 
 // A Service answers zester.api.schedule.*.
 type Service struct {
-	o      Options
-	reader *source
-	writer *source
-	work   chan queuedChange // changes, one at a time
+	o       Options
+	reader  *source
+	writer  *source
+	changes *service.Lane // one at a time
 }
 
-// queued bounds the changes that wait.
 const (
-	queued      = 64
+	queued      = 64 // changes that wait
 	readAtOnce  = 8
 	changeLimit = 2 * time.Minute
 )
-
-var errBusy = errors.New("too many requests at once; ask again")
 
 // New checks the options. It touches neither the network nor the disk.
 func New(o Options) (*Service, error) {
@@ -119,7 +112,7 @@ func New(o Options) (*Service, error) {
 			return nil, err
 		}
 	}
-	s := &Service{o: o, work: make(chan queuedChange, queued)}
+	s := &Service{o: o, changes: service.NewLane(1, queued)}
 	var err error
 	if s.reader, err = newSource(o, "read"); err != nil {
 		return nil, err
@@ -158,96 +151,39 @@ func (s *Service) Run(ctx context.Context, nc *nats.Conn, fleet *feed.Feed) erro
 		return fmt.Errorf("cannot open the bucket %s: %w", record.Bucket, err)
 	}
 	on := &session{Service: s, nc: nc, js: js, store: store, rollout: rollout, audit: auditlog.Open(js, s.o.Log), fleet: fleet, compiler: plan.NewCompiler()}
-	service := reply.NewService(ctx, nc)
-	left := make(chan struct{})
-	var serving sync.WaitGroup
-	defer serving.Wait()
-	defer service.Stop()
-	service.Go(func() { on.change(left) })
-	defer close(left)
-	defer service.Leave()
+	ctx, cancel := context.WithCancel(ctx)
+	var deleting sync.WaitGroup
+	defer deleting.Wait()
+	defer cancel()
 	if s.o.Mode != Off {
-		serving.Go(func() {
+		deleting.Go(func() {
 			if err := on.deleteSpent(ctx); err != nil && ctx.Err() == nil {
 				s.o.Log.Error("entries with delete_after_run are not removed", "err", err)
 			}
 		})
 	}
-	reads := make(chan struct{}, readAtOnce)
-	for verb, handle := range map[string]func(context.Context, *reply.Request) (any, string, error){
-		"list": on.list, "file": on.file,
-		"add": on.add, "remove": on.remove, "enable": on.enable, "disable": on.disable, "replace": on.replace,
-	} {
-		do := func(ctx context.Context, req *reply.Request) { on.respond(ctx, req, verb, handle) }
-		var err error
-		if subject := wire.API("schedule", verb, "*"); isRead(verb) {
-			err = service.HandleEach(subject, reads, do)
-		} else {
-			err = service.Handle(subject, func(req *reply.Request) {
-				select {
-				case on.work <- queuedChange{req, func() { do(service.Work(), req) }}:
-				default:
-					_ = reply.Send(nc, req, nil, "503", errBusy)
-				}
-			})
-		}
-		if err != nil {
-			return err
-		}
-	}
-	<-ctx.Done()
-	return ctx.Err()
+	return service.Serve(ctx, service.Options{
+		Conn: nc, Lane: service.NewLane(readAtOnce, 0), MaxRequest: schedules.MaxRequest, Limit: changeLimit,
+		Record: on.audit.Write, Code: codeOf, Log: s.o.Log,
+		Verbs: []service.Verb{
+			service.On("schedule", "list", on.list),
+			service.On("schedule", "file", on.file).Read(),
+			change(on, "add", on.add),
+			change(on, "remove", on.remove),
+			change(on, "enable", on.enable),
+			change(on, "disable", on.disable),
+			change(on, "replace", on.replace),
+		},
+	})
 }
 
-// A queuedChange is a request that waits for the changes before it.
-type queuedChange struct {
-	req *reply.Request // nil: the master itself wants it
-	do  func()
-}
-
-// change makes the changes one after the other until left is closed. Those that wait then are refused, so that their callers ask
-// another master at once. One whose caller has given up is not made.
-func (on *session) change(left <-chan struct{}) {
-	for {
-		select {
-		case <-left:
-			for {
-				select {
-				case c := <-on.work:
-					if c.req != nil {
-						_ = reply.Send(on.nc, c.req, nil, "503", errBusy)
-					}
-				default:
-					return
-				}
-			}
-		case c := <-on.work:
-			if c.req == nil || !c.req.Late() {
-				c.do()
-			}
-		}
-	}
-}
-
-func isRead(verb string) bool { return verb == "list" || verb == "file" }
-
-// respond answers one request.
-func (on *session) respond(ctx context.Context, req *reply.Request, verb string, handle func(context.Context, *reply.Request) (any, string, error)) {
-	ctx, cancel := context.WithTimeout(ctx, changeLimit)
-	defer cancel()
-	answer, about, err := handle(ctx, req)
-	var data []byte
-	if err == nil {
-		data, err = canon.Marshal(answer)
-	}
-	code := codeOf(err)
-	if c, ok := answer.(*schedules.Changed); !isRead(verb) && (!ok || c == nil || !c.Dry) {
-		e := audit.Entry{Action: "schedule." + verb, Target: about}.Ended(err, code != "503")
-		on.audit.Write(ctx, e.By(grants.CallerOf(req.Subject(), req.Headers())))
-	}
-	if err := reply.Send(on.nc, req, data, code, err); err != nil {
-		on.o.Log.Debug("request not answered", "subject", req.Subject(), "err", err)
-	}
+// change returns the verb of a change, which is made after those before it.
+func change[Q any](on *session, verb string, f func(context.Context, *service.Call, Q) (*schedules.Changed, error)) service.Verb {
+	return service.On("schedule", verb, func(ctx context.Context, c *service.Call, q Q) (*schedules.Changed, error) {
+		out, err := f(ctx, c, q)
+		c.Dry = out != nil && out.Dry
+		return out, err
+	}).In(on.changes)
 }
 
 // A refusal is a final error with its code.
@@ -259,39 +195,22 @@ type refusal struct {
 func (r *refusal) Error() string { return r.err.Error() }
 func (r *refusal) Unwrap() error { return r.err }
 
+// Code returns the code of a reply with the refusal.
+func (r *refusal) Code() string { return r.code }
+
 func refuse(code, format string, args ...any) error {
 	return &refusal{code, fmt.Errorf(format, args...)}
 }
 
-func codeOf(err error) string {
-	if r, ok := errors.AsType[*refusal](err); ok {
-		return r.code
-	}
+// codeOf returns the code of an error in a reply.
+func codeOf(err error) api.Code {
+	_, refused := errors.AsType[*refusal](err)
 	switch {
-	case err == nil:
-		return ""
-	case errors.Is(err, edit.ErrInvalid):
-		return "400"
+	case refused:
+	case errors.Is(err, edit.ErrInvalid), err != nil && edit.Mistakes(err) != nil:
+		return api.CodeInvalid
 	case errors.Is(err, edit.ErrExists), errors.Is(err, edit.ErrByHand):
-		return "409"
-	case edit.Mistakes(err) != nil:
-		return "400"
+		return api.CodeConflict
 	}
-	return "503"
-}
-
-// user returns the caller: the last token of the subject.
-func user(req *reply.Request) string {
-	subject := req.Subject()
-	return subject[strings.LastIndexByte(subject, '.')+1:]
-}
-
-func decode(req *reply.Request, into any) error {
-	if len(req.Data()) > schedules.MaxRequest {
-		return refuse("400", "a request of %d bytes, the limit is %d", len(req.Data()), schedules.MaxRequest)
-	}
-	if err := canon.Unmarshal(req.Data(), into); err != nil {
-		return refuse("400", "cannot read the request: %v", err)
-	}
-	return nil
+	return service.CodeOf(err)
 }
