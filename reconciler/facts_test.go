@@ -129,6 +129,24 @@ func TestFactsThatChangeOneByOneDoNotEmptyTheFleet(t *testing.T) {
 	})
 }
 
+// Not more than the limits goes within any day, also around the end of the first one.
+func TestWhatFactsTakeIsLimitedInEachDay(t *testing.T) {
+	withFacts(t, "limits: {remove: 20%}\n", func(b *factsBench) {
+		b.os("other", b.ids[0])
+		b.after(23 * time.Hour)
+		b.os("other", b.ids[1])
+		b.have("a", b.ids[:2]...)
+		b.after(2 * time.Hour)
+		b.os("other", b.ids[2])
+		b.have("a", b.ids[2])
+		b.os("other", b.ids[3])
+		b.have("adef", b.ids[3])
+		if out := b.status(); out.Facts == nil || out.Facts.Peels != 1 {
+			t.Errorf("%+v", out)
+		}
+	})
+}
+
 // New peels and new entries are served while facts wait. A commit that would take what facts would take waits, and goes on by
 // itself when these no longer wait.
 func TestACommitDoesNotBringAlongWhatFactsTake(t *testing.T) {

@@ -323,7 +323,7 @@ func serve(s *State) Action {
 	case p.Lacking > 0:
 		next := s.Record
 		next.Generation = settings.NextGeneration(next.Generation, s.Now)
-		next.Facts.Since, next.Facts.Taken = p.Facts.Since, p.Facts.Taken
+		next.Facts.Taken = p.Facts.Taken
 		return Action{Kind: DoPublish, Next: next}
 	case r.Rollout != nil:
 		// The rollout goes on with what was prepared last. Who is a member does not depend on facts that changed since.
@@ -364,9 +364,9 @@ func noteFacts(s *State) Action {
 	if p.Facts.Hash != "" {
 		next.Facts = p.Facts.Facts
 	}
-	next.Facts.Since, next.Facts.Taken = last.Since, last.Taken // what is taken now is recorded with its documents
-	if last.Approved != nil {                                   // a person has seen what facts took so far
-		next.Facts.Since, next.Facts.Taken = time.Time{}, nil
+	next.Facts.Taken = last.Taken // what is taken now is recorded with its documents
+	if last.Approved != nil {     // a person has seen what facts took so far
+		next.Facts.Taken = nil
 	}
 	return Action{Kind: DoNoteFacts, Next: next}
 }

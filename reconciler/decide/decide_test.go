@@ -474,10 +474,10 @@ func TestAFreezeHoldsNoRevisionThatIsNotJudgedYet(t *testing.T) {
 	}
 }
 
-// What a person approves of facts ends the window of what they took.
-func TestAnApprovalOfFactsBeginsANewWindow(t *testing.T) {
+// What facts took before a person approved what they take counts no more.
+func TestAnApprovalOfFactsForgetsWhatTheyTook(t *testing.T) {
 	s := stateOf(judged(good), waits("h1", true), served(0))
-	s.Record.Facts.Since, s.Record.Facts.Taken = noon, record.NewLosses(map[record.Mark]record.Loss{{}: {Had: 2, Touched: 1}})
+	s.Record.Facts.Taken = record.NewLosses(map[record.Mark]record.DatedLoss{{}: {Loss: record.Loss{Had: 2, Touched: 1}, Last: noon}})
 	if a := Next(s); a.Kind != DoNoteFacts || a.Next.Facts.Waits() || a.Next.Facts.Approved != nil || a.Next.Facts.Taken != nil {
 		t.Errorf("%+v", a.Next.Facts)
 	}

@@ -188,7 +188,7 @@ type Prepared struct {
 
 // Facts holds what new facts of peels take from them. Fields as in [record.Facts].
 type Facts struct {
-	record.Facts                        // with the window as it will be once the documents are written
+	record.Facts                        // with what facts took as it will be once the documents are written
 	Keep         map[target.PeelID]bool // the peels that keep what they have; true: the revision that goes out
 	Change       *control.Judged        // what waits; nil if nothing does
 }

@@ -8,9 +8,10 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// FactsWindow is how long what facts took from peels counts together with what they take later: peels that change one by one
-// cannot empty the fleet within the limits. It begins with the first loss, and begins anew with the first one after its end.
-// Example: facts take settings from 6 % of the fleet at 10:00 and from 6 % at 20:00 → the second wait, with remove: 10%.
+// FactsWindow is how long what facts took from a peel counts together with what they take later: peels that change one by one
+// cannot empty the fleet within the limits. It is counted from the last loss of each peel.
+// Example: facts take settings from 6 % of the fleet at 10:00 and from 6 % at 09:00 of the next day → the second wait, with
+// remove: 10%.
 const FactsWindow = 24 * time.Hour
 
 // Facts holds what new facts of peels would take from the fleet and waits for a person, and what they took in the window.
@@ -20,8 +21,7 @@ type Facts struct {
 	Peels    Marks     `json:"peels,omitempty"`    // whose change waits
 	Shown    Marks     `json:"shown,omitempty"`    // their changes: see [MarkChange]
 	Approved *Approval `json:"approved,omitempty"` // of Shown, until the documents are written
-	Since    time.Time `json:"since,omitzero"`     // when the window began
-	Taken    Losses    `json:"taken,omitempty"`    // what facts took in the window, without an approval
+	Taken    Losses    `json:"taken,omitempty"`    // what facts took within [FactsWindow], without an approval
 }
 
 // Waits reports whether a change waits for a person.
@@ -33,20 +33,12 @@ func (f *Facts) Holds(id target.PeelID) bool { return f.Peels.Has(MarkPeel(id)) 
 // Lets reports whether a person has approved the change with a mark.
 func (f *Facts) Lets(change Mark) bool { return f.Approved != nil && f.Shown.Has(change) }
 
-// Window returns the start of the present window, and what facts took in it. A window does not end while a change waits.
-func (f *Facts) Window(now time.Time) (since time.Time, taken Losses) {
-	if f.Since.IsZero() || f.Hash == "" && now.Sub(f.Since) >= FactsWindow {
-		return now, nil
-	}
-	return f.Since, f.Taken
-}
-
 // MarkChange returns the mark of a change of a peel's settings from one digest to another.
 func MarkChange(id target.PeelID, from, to settings.Digest) Mark {
 	return MarkError(id, string(from)+" "+string(to))
 }
 
-// A Loss counts the settings that facts took from one peel in the window.
+// A Loss counts the settings that facts took from one peel.
 type Loss struct {
 	Had     int // settings before the first loss; the other fields do not exceed it
 	Touched int // settings that changed or went
@@ -63,28 +55,38 @@ func (l Loss) Add(more Loss) Loss {
 	return l
 }
 
-const lossSize = markSize + 3*2
+// A DatedLoss is what facts took from one peel, and when they took something last.
+type DatedLoss struct {
+	Loss
+	Last time.Time // in whole seconds
+}
 
-// Losses are the losses of peels, by the mark of the peel: the bytes of each one after another, 14 bytes a peel.
+const lossSize = markSize + 3*2 + 4
+
+// Losses are the losses of peels, by the mark of the peel: the bytes of each one after another, 18 bytes a peel.
 type Losses []byte
 
 // NewLosses encodes losses. A number above 65,535 is stored as 65,535.
-func NewLosses(all map[Mark]Loss) (l Losses) {
+func NewLosses(all map[Mark]DatedLoss) (l Losses) {
 	for mark, loss := range all {
 		l = append(l, mark[:]...)
 		for _, n := range []int{loss.Had, loss.Touched, loss.Removed} {
 			l = binary.BigEndian.AppendUint16(l, uint16(min(n, 1<<16-1)))
 		}
+		l = binary.BigEndian.AppendUint32(l, uint32(loss.Last.Unix()))
 	}
 	return l
 }
 
-// All decodes the losses.
-func (l Losses) All() map[Mark]Loss {
-	all := map[Mark]Loss{}
+// Within decodes the losses that count at a time: those whose last one is less than [FactsWindow] ago.
+func (l Losses) Within(now time.Time) map[Mark]DatedLoss {
+	all := map[Mark]DatedLoss{}
 	for ; len(l) >= lossSize; l = l[lossSize:] {
 		number := func(i int) int { return int(binary.BigEndian.Uint16(l[markSize+2*i:])) }
-		all[Mark(l[:markSize])] = Loss{number(0), number(1), number(2)}
+		last := time.Unix(int64(binary.BigEndian.Uint32(l[markSize+3*2:])), 0)
+		if now.Sub(last) < FactsWindow {
+			all[Mark(l[:markSize])] = DatedLoss{Loss{number(0), number(1), number(2)}, last}
+		}
 	}
 	return all
 }

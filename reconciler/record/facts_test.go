@@ -7,8 +7,9 @@ import (
 
 func TestLosses(t *testing.T) {
 	a, b := MarkPeel("a"), MarkPeel("b")
-	all := NewLosses(map[Mark]Loss{a: {5, 3, 2}, b: {100_000, 1, 0}}).All()
-	if len(all) != 2 || all[a] != (Loss{5, 3, 2}) || all[b] != (Loss{65_535, 1, 0}) {
+	now := time.Unix(1_800_000_000, 0)
+	all := NewLosses(map[Mark]DatedLoss{a: {Loss{5, 3, 2}, now}, b: {Loss{100_000, 1, 0}, now.Add(-time.Hour)}}).Within(now)
+	if len(all) != 2 || all[a] != (DatedLoss{Loss{5, 3, 2}, now}) || all[b] != (DatedLoss{Loss{65_535, 1, 0}, now.Add(-time.Hour)}) {
 		t.Errorf("%v", all)
 	}
 	if got := all[a].Add(Loss{4, 1, 1}); got != (Loss{5, 4, 3}) {
@@ -24,17 +25,17 @@ func TestLosses(t *testing.T) {
 
 func TestWhatFactsTookCountsForADay(t *testing.T) {
 	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-	taken := NewLosses(map[Mark]Loss{MarkPeel("a"): {5, 3, 2}})
-	f := Facts{Since: noon, Taken: taken}
-	if since, got := f.Window(noon.Add(FactsWindow - 1)); !since.Equal(noon) || len(got) != len(taken) {
-		t.Errorf("within the window: %v %v", since, got)
-	}
-	later := noon.Add(FactsWindow)
-	if since, got := f.Window(later); !since.Equal(later) || got != nil {
-		t.Errorf("after it: %v %v", since, got)
-	}
-	f.Hash = "h1"
-	if since, got := f.Window(later); !since.Equal(noon) || got == nil {
-		t.Errorf("while a change waits: %v %v", since, got)
+	a, b := MarkPeel("a"), MarkPeel("b")
+	taken := NewLosses(map[Mark]DatedLoss{a: {Loss{5, 3, 2}, noon}, b: {Loss{5, 1, 1}, noon.Add(23 * time.Hour)}})
+	for after, want := range map[time.Duration][]Mark{FactsWindow - 1: {a, b}, FactsWindow: {b}, FactsWindow + 23*time.Hour: {}} {
+		got := taken.Within(noon.Add(after))
+		if len(got) != len(want) {
+			t.Errorf("%v after noon %d losses count, want %d", after, len(got), len(want))
+		}
+		for _, mark := range want {
+			if got[mark].Had != 5 {
+				t.Errorf("%v after noon: %+v", after, got[mark])
+			}
+		}
 	}
 }

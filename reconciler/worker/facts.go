@@ -19,12 +19,12 @@ import (
 )
 
 // facts returns what new facts take from peels, compared with the stored documents: next is nil without a rollout. If they
-// take more than the limits, together with what they took earlier in the window, the peels whose settings would change or go
+// take more than the limits, together with what they took within a day before, the peels whose settings would change or go
 // keep them until a person approves that. What waits keeps waiting until a person approves it or it is undone, also if it is
 // within the limits later. While an approved change is written, all others wait to be judged after it.
 func (w *Worker) facts(ctx context.Context, r *record.Record, base, next *plan.Plan) (decide.Facts, error) {
 	f := decide.Facts{}
-	f.Since, f.Taken = r.Facts.Since, r.Facts.Taken
+	f.Taken = r.Facts.Taken
 	wanted, differ := w.settled(r, base, next)
 	if !differ {
 		return f, nil
@@ -33,8 +33,8 @@ func (w *Worker) facts(ctx context.Context, r *record.Record, base, next *plan.P
 	if err != nil {
 		return f, err
 	}
-	since, taken := r.Facts.Window(time.Now())
-	losses := taken.All()
+	now := time.Now()
+	losses := r.Facts.Taken.Within(now)
 	earlier, peels := sumOf(losses, d)
 	over, _ := errors.AsType[*diff.BlockedError](d.GuardAfter(r.LimitsOrDefault(), earlier, peels))
 	if over != nil || r.Facts.Hash != "" {
@@ -47,11 +47,9 @@ func (w *Worker) facts(ctx context.Context, r *record.Record, base, next *plan.P
 	}
 	for g, id := range taking(d) {
 		mark := record.MarkPeel(id)
-		losses[mark] = losses[mark].Add(record.Loss(g.Takes))
+		losses[mark] = record.DatedLoss{Loss: losses[mark].Add(record.Loss(g.Takes)), Last: now}
 	}
-	if f.Taken = record.NewLosses(losses); len(losses) > 0 {
-		f.Since = since
-	}
+	f.Taken = record.NewLosses(losses)
 	return f, nil
 }
 
@@ -131,9 +129,9 @@ func replaces(r *record.Record, held settings.Held) bool {
 	return held.Generation > r.Served && (held.Commit != r.Commit || held.Generation <= r.Former)
 }
 
-// sumOf returns what facts took earlier in the window beside what a difference takes, and from how many peels from which the
+// sumOf returns what facts took within a day before beside what a difference takes, and from how many peels from which the
 // difference removes nothing.
-func sumOf(losses map[record.Mark]record.Loss, d *diff.Difference) (sum diff.Taking, peels int) {
+func sumOf(losses map[record.Mark]record.DatedLoss, d *diff.Difference) (sum diff.Taking, peels int) {
 	now := map[record.Mark]record.Loss{}
 	for g, id := range taking(d) {
 		now[record.MarkPeel(id)] = record.Loss(g.Takes)
