@@ -3,6 +3,7 @@ package top
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -129,7 +130,8 @@ type waveKeys struct {
 
 func readWave(n *strictyaml.Node, path string, groups target.Groups) (w Wave, errs strictyaml.Errors) {
 	refuse := func(at *strictyaml.Node, key, msg string) {
-		if msg == "" {
+		known := slices.ContainsFunc(errs, func(e strictyaml.Error) bool { return e.Path == path+key })
+		if msg == "" || known {
 			return
 		}
 		if at == nil {
@@ -147,7 +149,6 @@ func readWave(n *strictyaml.Node, path string, groups target.Groups) (w Wave, er
 			e.Path = path + "." + e.Path
 			errs = append(errs, e)
 		}
-		return w, errs
 	}
 	w = Wave{Name: keys.Name, Soak: keys.Soak}
 	if w.Soak < 0 || w.Soak > MaxSoak {
