@@ -95,9 +95,10 @@ func (a *app) syncPinCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pin REVISION",
 		Short: "Hold the fleet at an earlier revision",
-		Long: `pin publishes a stored revision to the whole fleet at once, and ignores new
-commits until sync unpin. It does not need the repo: the bus stores the newest
-20 revisions that went to the fleet, and those in use; sync history shows which.
+		Long: `pin publishes an earlier revision to the whole fleet at once, and ignores new
+commits until sync unpin. The bus stores those in use and the newest 20 others
+that went to the fleet, each if it takes at most 16 MiB, packed. One that is not
+stored is read from the master's copy of the repo if sync history has it.
 A pin ends a rollout, and neither waves, a pause nor the guard delay it. New
 peels, and peels whose facts change, get settings of the pinned revision.
 
