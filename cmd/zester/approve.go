@@ -20,6 +20,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/hold/held"
 	"github.com/seed-c01c3da5/zester/peel/catalogue"
+	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -100,7 +101,7 @@ func (a *app) listHeld(ctx context.Context, client *api.Client, all bool) error 
 		fmt.Fprintln(a.errOut, "no action waits for a person")
 	}
 	if s, err := client.SyncStatus(ctx); err == nil && s.Blocked != "" { // it is not known without a reconciler
-		fmt.Fprintf(a.errOut, "revision %s waits for zester sync approve %s\n", s.LastAttempted.Short(), shortHash(s.Blocked))
+		fmt.Fprintf(a.errOut, "revision %s waits for zester sync approve %s\n", s.LastAttempted.Short(), status.ShortHash(s.Blocked))
 	}
 	return a.show(actions, heldTable(actions))
 }

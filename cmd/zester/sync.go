@@ -101,10 +101,10 @@ func (a *app) describeSync(s *status.Sync) {
 		line("pinned", fmt.Sprintf("%s by %s, %s%s", p.Commit.Short(), p.By, when(p.Time), map[bool]string{true: ", until a newer commit comes"}[p.UntilNewer]))
 	}
 	if s.Blocked != "" {
-		line("waits", fmt.Sprintf("%s for zester sync approve %s --revision %[1]s", s.LastAttempted.Short(), shortHash(s.Blocked)))
+		line("waits", fmt.Sprintf("%s for zester sync approve %s --revision %[1]s", s.LastAttempted.Short(), status.ShortHash(s.Blocked)))
 	}
 	if f := s.Facts; f != nil {
-		line("facts", fmt.Sprintf("%s would change by new facts, which waits for zester sync approve %s", count(f.Peels, "peel"), shortHash(f.Hash)))
+		line("facts", fmt.Sprintf("%s would change by new facts, which waits for zester sync approve %s", count(f.Peels, "peel"), status.ShortHash(f.Hash)))
 	}
 	if f := s.Frozen; f != nil && (s.Rollout == nil || s.Rollout.Commit != f.Commit) {
 		line("frozen", fmt.Sprintf("%s: %s; zester sync approve %[1]s --override-freeze REASON lets it out", f.Commit.Short(), f))
@@ -313,7 +313,7 @@ func notOut(s *status.Sync) *failure {
 		word = "was rolled back"
 	case s.Blocked != "":
 		word = "waits for approval"
-		hint = fmt.Sprintf("zester sync approve %s lets it out; zester sync plan shows what it does", shortHash(s.Blocked))
+		hint = fmt.Sprintf("zester sync approve %s lets it out; zester sync plan shows what it does", status.ShortHash(s.Blocked))
 	}
 	return &failure{code: exitFailed, err: fmt.Errorf("revision %s %s:\n%s", s.LastAttempted.Short(), word, strings.Join(s.Errors, "\n")), hint: hint}
 }

@@ -70,19 +70,13 @@ func entries(n int) string {
 	return fmt.Sprintf("%d entries", n)
 }
 
-// shortHash returns the beginning of the hash of a plan that commands show: sync approve takes it.
-func shortHash(hash string) string {
-	const shown = 12 // digits
-	return hash[:min(len(hash), shown)]
-}
-
 // waitsFor returns the text about what lets the revision of a plan go out.
 func waitsFor(p *status.Plan) string {
 	switch p.Waits {
 	case status.WaitApproval:
-		return "zester sync approve " + shortHash(p.Hash)
+		return "zester sync approve " + status.ShortHash(p.Hash)
 	case status.WaitFacts:
-		return "zester sync approve " + shortHash(p.Hash) + ", as new facts of peels change what it gives them"
+		return "zester sync approve " + status.ShortHash(p.Hash) + ", as new facts of peels change what it gives them"
 	case status.WaitPin:
 		return "zester sync unpin"
 	case status.WaitPause:

@@ -263,7 +263,7 @@ func TestARevisionThatWaitsIsNamed(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
 		s.writes(dir)
 		var sync status.Sync
-		sync.LastAttempted, sync.Blocked, sync.Errors = settings.Commit(strings.Repeat("a", 40)), "0c29800e", []string{"too much would go"}
+		sync.LastAttempted, sync.Blocked, sync.Errors = settings.Commit(strings.Repeat("a", 40)), strings.Repeat("0c29800e", 8), []string{"too much would go"}
 		for _, verb := range []string{"status", "now"} {
 			_, err := s.bus.Conn(t, grants.RoleMaster, "m8").Subscribe(wire.API("sync", verb, "*"), func(m *nats.Msg) {
 				data, err := canon.Marshal(sync)
@@ -276,7 +276,7 @@ func TestARevisionThatWaitsIsNamed(t *testing.T) {
 			}
 		}
 		admin, base := s.admin(), "/api/v1/schedules"
-		const text = "revision aaaaaaaa waits for approval, and later commits with it: too much would go; zester sync approve 0c29800e lets it out"
+		const text = "revision aaaaaaaa waits for approval, and later commits with it: too much would go; zester sync approve 0c29800e0c29 lets it out"
 		if a := want[schedules.Added](t, s.ask(admin, "POST", base, object{"name": "x", "function": "test.ping", "every": 5000}), 200); a.Waits != text {
 			t.Errorf("added: %q", a.Waits)
 		}

@@ -19,7 +19,6 @@ const (
 	lateAfter     = 5 * time.Minute  // an online peel that takes longer to apply its settings is late
 	maxEnds       = 50               // remembered successes, as many as the history has attempts
 	gateState     = "gate"           // of a rollout, as package status documents it
-	hashShown     = 12               // digits of a plan in a command
 )
 
 // An outcome is the event about the state of a revision. Its mark changes with each state that a place should get.
@@ -109,7 +108,7 @@ func attempted(e *place.Event, a status.Attempt, s status.Sync) (detail string) 
 		}
 		e.Kind, e.State, e.Text = place.Blocked, forge.Pending, "waits for approval: "+a.Reason
 		if s.Blocked != "" && s.LastAttempted == a.Commit {
-			e.Command = "zester sync approve " + s.Blocked[:min(len(s.Blocked), hashShown)]
+			e.Command = "zester sync approve " + status.ShortHash(s.Blocked)
 			e.Details = []string{"plan " + s.Blocked + "; its hash changes when the fleet does, and zester sync status shows the newest"}
 		}
 	case status.OutcomeSuperseded:

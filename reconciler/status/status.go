@@ -368,3 +368,9 @@ type PeelsPage struct {
 	Peels []Peel `json:"peels"`
 	More  bool   `json:"more,omitempty"`
 }
+
+// ShortHash returns the beginning of the hash of a plan that commands show: an approval takes it.
+func ShortHash(hash string) string {
+	const shown = 12 // digits
+	return hash[:min(len(hash), shown)]
+}

@@ -338,5 +338,5 @@ func (o Options) waiting(ctx context.Context) string {
 
 func waits(s *status.Sync) string {
 	return fmt.Sprintf("revision %s waits for approval, and later commits with it: %s; zester sync approve %s lets it out",
-		s.LastAttempted.Short(), strings.Join(s.Errors, "; "), s.Blocked)
+		s.LastAttempted.Short(), strings.Join(s.Errors, "; "), status.ShortHash(s.Blocked))
 }

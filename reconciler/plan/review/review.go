@@ -191,9 +191,12 @@ func Make(base, head *plan.Plan, o Options) (*Review, error) {
 	return r, nil
 }
 
+// hashShown is how many digits of its hash the command to approve a plan has.
+const hashShown = 12
+
 // block sets Blocked and Release. message is of the head's commit.
 func (r *Review) block(d *diff.Difference, message string) {
-	approve := "zester sync approve " + r.Hash + " after the merge lets it out"
+	approve := "zester sync approve " + r.Hash[:min(len(r.Hash), hashShown)] + " after the merge lets it out"
 	var reasons []string
 	if len(r.Safety.Weakens) > 0 {
 		reasons, r.Release = []string{safety.Reason(r.Safety.Weakens)}, approve

@@ -348,3 +348,14 @@ func TestWarningsThatTheBaseHasComeLast(t *testing.T) {
 		t.Error(text)
 	}
 }
+
+func TestTheRadiusOfOnePeelIsInTheSingular(t *testing.T) {
+	var r review.Review
+	r.Peels, r.Touched = 3, []target.PeelID{"a"}
+	for _, want := range []string{"1 of 3 peels changes (33.3 %)", "2 of 3 peels change (66.7 %)"} {
+		if got := r.Radius(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+		r.Touched = append(r.Touched, "b")
+	}
+}

@@ -21,7 +21,11 @@ func (r *Review) Radius() string {
 	case r.Empty():
 		return fmt.Sprintf("nothing changes on any of %d peels", r.Peels)
 	}
-	return fmt.Sprintf("%d of %d peels change (%.3g %%)", len(r.Touched), r.Peels, 100*float64(len(r.Touched))/float64(r.Peels))
+	verb := "change"
+	if len(r.Touched) == 1 {
+		verb = "changes"
+	}
+	return fmt.Sprintf("%d of %d peels %s (%.3g %%)", len(r.Touched), r.Peels, verb, 100*float64(len(r.Touched))/float64(r.Peels))
 }
 
 // Facts returns lines about the whole change: its peels, its extent and the load.
