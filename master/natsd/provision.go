@@ -14,37 +14,6 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/canon"
 )
 
-// The buckets, with their keys and values. A peel in a key is its wire ID.
-const (
-	BucketSettings   = "settings"    // peel: its newest document
-	BucketActive     = "active"      // JID: the record of a job that has not ended; targets.<jid>.<n>: its targets, if they are many
-	BucketJobs       = "jobs"        // JID: the record of a job that has ended; targets.<jid>.<n>: its targets, if they are many
-	BucketJobReturns = "job-returns" // <jid>.<peel>: the first return, which its stream captures from the peel
-	BucketMasters    = "masters"     // master: present while it is alive
-	BucketLeases     = "leases"      // task: the master that leads it
-	BucketRollout    = "rollout"     // state of the reconciler
-	BucketFiles      = "files"       // <blob>.<n>: a part of an encrypted file that states of peels name; <blob>.unused: since when no settings name it
-	BucketRevisions  = "revisions"   // commit: a revision that can be pinned; <commit>.<n>: a part of its files
-	BucketUsers      = "users"       // name: a person, with limits and revocation
-	BucketEnroll     = "enroll"      // peel.<peel>: its enrollment; join.<token>: a join token
-	BucketIdentities = "identities"  // peel: its ID, and the key to which its secrets are sealed
-	BucketSchedules  = "schedules"   // last: the highest number of a schedule; key.<digest>: a request that was made with a key; removed.<commit>: entries that a commit of a master removes
-	BucketAlerts     = "alerts"      // alert.<hash>: an alert; silence.<id>: a silence; ping.<receiver>: the runs that it was told of
-	BucketHeld       = "held"        // action.<id>: what an assistant asked for and a person decides; peels.<id>: its peels
-	BucketTokens     = "tokens"      // token of the REST API; used.<token>: the time of its last use
-)
-
-// The streams that keep messages under their own subjects.
-const (
-	StreamJobEvents     = "job-events"     // the steps of jobs and the reports of schedules, for a week
-	StreamFacts         = "facts"          // the newest facts of each peel
-	StreamApplied       = "applied"        // the newest report of each peel on its settings
-	StreamStates        = "states"         // the newest report of each peel on a run of all its states
-	StreamScheduleState = "schedule-state" // the newest report of each peel on its schedule
-	StreamCoverage      = "coverage"       // what happened to the fires of schedules in each hour, for 35 days
-	StreamAudit         = "audit"          // entries of the audit log
-)
-
 const (
 	jobRetention = 7 * 24 * time.Hour // as of held actions, which name their jobs
 	liveness     = 15 * time.Second   // a master or lease that is not renewed expires after this
