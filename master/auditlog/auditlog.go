@@ -29,6 +29,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -47,6 +48,7 @@ const (
 	maxUser    = 100     // bytes of a user in a subject
 	writeLimit = 5 * time.Second
 	writeAgain = 250 * time.Millisecond
+	countEvery = 10 * time.Second
 )
 
 // A Log is the audit log of a bus. Methods may be called from several goroutines; Write, Record and Run on a nil one do nothing.
@@ -54,6 +56,8 @@ type Log struct {
 	js   jetstream.JetStream
 	log  *slog.Logger
 	kept kept
+
+	counting atomic.Bool // countLater has been called, and what was left out is not yet counted
 
 	turn chan struct{} // holds one value while an entry is appended; guards head
 	head *audit.Head   // after the newest entry, if this process wrote it
@@ -80,9 +84,28 @@ func (l *Log) Record(ctx context.Context, e audit.Entry) error {
 		return nil
 	}
 	if !l.kept.keeps(&e, time.Now(), func() bool { return l.crowded(ctx, &e) }) {
+		l.countLater()
 		return errLeftOut
 	}
 	return l.write(ctx, &e)
+}
+
+// countLater has it stored after countEvery how many entries were left out, whether or not [Log.Run] runs.
+func (l *Log) countLater() {
+	if l.counting.CompareAndSwap(false, true) {
+		time.AfterFunc(countEvery, l.count)
+	}
+}
+
+func (l *Log) count() {
+	l.counting.Store(false)
+	omitted, more := l.kept.omitted(time.Now())
+	for _, e := range omitted {
+		_ = l.write(context.Background(), &e)
+	}
+	if more && !l.js.Conn().IsClosed() {
+		l.countLater()
+	}
 }
 
 func (l *Log) write(ctx context.Context, e *audit.Entry) error {

@@ -196,6 +196,24 @@ func TestManyJobsDoNotHideWhatElseAUserDoes(t *testing.T) {
 	})
 }
 
+// The reconciler and the service of schedules have a log of their own, whose chain nobody watches there.
+func TestWhatIsLeftOutIsCountedSoon(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		l := open(t, b)
+		for range 25 {
+			l.Write(t.Context(), audit.Entry{Action: "sync.approve", Target: "deed", User: "mob", Result: audit.Refused})
+		}
+		time.Sleep(11 * time.Second)
+		if e := list(t, l, audit.Query{Limit: 1}).Entries[0]; e.Action != audit.ActionOmitted || e.LeftOut != 5 || e.User != "mob" || e.Target != "sync.approve" {
+			t.Errorf("%+v", e)
+		}
+		time.Sleep(time.Minute)
+		if n := len(list(t, l, audit.Query{}).Entries); n != 21 {
+			t.Errorf("%d entries", n)
+		}
+	})
+}
+
 func TestAUserCannotPushOutTheEntriesOfOthers(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		admin := keeper(t, b)

@@ -115,13 +115,18 @@ func (k *kept) stored(user string, bytes int) {
 	a.entries, a.bytes = a.entries+1, a.bytes+int64(bytes)
 }
 
-// omitted returns an entry for each user whose last entries were left out some time ago.
-func (k *kept) omitted(now time.Time) (entries []audit.Entry) {
+// omitted returns an entry for each user whose last entries were left out. more reports whether one must wait, because its user has
+// too much of the log.
+func (k *kept) omitted(now time.Time) (entries []audit.Entry, more bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, user := range slices.Sorted(maps.Keys(k.users)) {
 		a := k.users[user]
-		if a.leftOut == 0 || a.isCrowded && !a.of(&a.last).crowded.AllowN(now, 1) {
+		switch {
+		case a.leftOut == 0:
+			continue
+		case a.isCrowded && !a.of(&a.last).crowded.AllowN(now, 1):
+			more = true
 			continue
 		}
 		entries = append(entries, audit.Entry{
@@ -129,7 +134,7 @@ func (k *kept) omitted(now time.Time) (entries []audit.Entry) {
 		})
 		a.leftOut = 0
 	}
-	return entries
+	return entries, more
 }
 
 // crowded reports whether the log is nearly full and the user of an entry has more than his share of it. The bus counts the entries of
