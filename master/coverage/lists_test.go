@@ -2,9 +2,12 @@ package coverage_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/master/coverage"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
 	"github.com/seed-c01c3da5/zester/peel/ledger"
 )
@@ -27,6 +30,57 @@ func TestAFailedRunByHandIsNoProblem(t *testing.T) {
 		h.fire("backup", hhmm(t, "01:10"), ledger.Fire{Class: ledger.Hand, Outcome: ledger.Ran})
 		h.report(0)
 		t.problems(table, "failed backup web-1")
+	})
+}
+
+// An entry fails more often than the report has notes, and its commit changed meanwhile. The first failure had another commit.
+func TestTheCommitOfALaterFailureIsNotNamed(t *testing.T) {
+	bubble(t, func(t *rig) {
+		table, _ := t.master()
+		h := t.host("web-1", t.document("web-1", map[string]map[string]any{"backup": cron("*/10 * * * *")}))
+		e := h.entry("backup")
+		note := func(clock, commit string) {
+			at := hhmm(t, clock)
+			e.Notes = append(e.Notes, ledger.Note{Era: 1, Nominal: at, Outcome: ledger.Failed, Started: at, Took: time.Second, Commit: commit})
+		}
+		for _, clock := range []string{"00:10", "00:20", "00:30"} {
+			t.until(clock, "web-1")
+			h.fire("backup", hhmm(t, clock), ledger.Fire{Outcome: ledger.Failed})
+		}
+		t.until("00:31", "web-1")
+		note("00:20", "bbbb")
+		note("00:30", "bbbb")
+		h.report(0)
+		synctest.Wait()
+		if p := table.Problems(); len(p) != 1 || p[0].Commit != "" || p[0].Explained || !p[0].Since.Equal(hhmm(t, "00:10")) {
+			t.Errorf("%+v", p)
+		}
+		note("00:10", "aaaa")
+		h.report(0)
+		synctest.Wait()
+		if p := table.Problems(); len(p) != 1 || p[0].Commit != "aaaa" {
+			t.Errorf("%+v", p)
+		}
+	})
+}
+
+// The disk of a peel refuses its lists.
+func TestAPeelWhoseDiskRefusesItsListsDisagrees(t *testing.T) {
+	bubble(t, func(t *rig) {
+		table, _ := t.master()
+		h := t.host("web-1", t.document("web-1", map[string]map[string]any{"backup": cron("*/10 * * * *")}))
+		h.entry("backup")
+		t.until("00:01", "web-1")
+		h.state.Memory = hhmm(t, "00:00")
+		h.report(0)
+		t.problems(table, "disagrees web-1")
+		rows, _, err := table.Rows(t.Context(), coverage.Query{By: coverage.ByPeel})
+		if err != nil || len(rows) != 1 || !strings.HasPrefix(rows[0].Disagrees, "disk: it has refused the lists of fires since 20") {
+			t.Errorf("%+v %v", rows, err)
+		}
+		h.state.Memory = time.Time{}
+		h.report(0)
+		t.problems(table)
 	})
 }
 

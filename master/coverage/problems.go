@@ -100,7 +100,9 @@ func failing(e *ledger.EntryReport, spans []join.Span) (p verdict.Problem, is bo
 		p.Text = "interrupted: the process of the peel ended"
 	}
 
+	oldest, _ := firstAfter(good.at, spans, func(s *join.Span) bool { return hasFailed(s) && s.Fire.Outcome == ledger.Failed })
 	var cause *ledger.Note // the first run that failed by itself, as far as the peel says more about it
+	isStopped := false     // the first run that failed did not by itself
 	for i := range e.Notes {
 		n := &e.Notes[i]
 		if !isBad(n) || !n.Nominal.After(good.at) {
@@ -109,12 +111,17 @@ func failing(e *ledger.EntryReport, spans []join.Span) (p verdict.Problem, is bo
 		if n.Nominal.Equal(bad.at) {
 			p.Text = cmp.Or(n.Error, p.Text)
 		}
+		isStopped = isStopped || n.Stopped && n.Nominal.Equal(oldest)
 		if n.Outcome == ledger.Failed && !n.Stopped && (cause == nil || n.Nominal.Before(cause.Nominal)) {
 			cause = n
 		}
 	}
-	if cause != nil {
+	switch {
+	case cause == nil:
+	case isStopped || oldest.IsZero() || cause.Nominal.Equal(oldest):
 		p.Commit, p.Explained = cause.Commit, false
+	default: // the commit of a later failure is not that of the first one
+		p.Explained = false
 	}
 	return p, true
 }
