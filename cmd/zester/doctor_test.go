@@ -221,6 +221,25 @@ func TestTheDoctorShowsTheFirstErrorsOfPeels(t *testing.T) {
 	}
 }
 
+func TestTheDoctorShowsPeelsThatDisagree(t *testing.T) {
+	rows := []api.CoverageRow{{Peel: "db-01"}}
+	for n := range 5 {
+		rows = append(rows, api.CoverageRow{Peel: target.PeelID(fmt.Sprintf("web-%02d", n)), Disagrees: "disk: it has refused the lists"})
+	}
+	troubles := troublesIn(rows)
+	d := doctor{}
+	d.disagree(&troubles)
+	if f := d.Findings; len(f) != 1 || f[0].State != warning || f[0].Detail != "5 of 6 disagree: web-00: disk: it has refused the lists; "+
+		"web-01: disk: it has refused the lists; web-02: disk: it has refused the lists; and 2 more peels" {
+		t.Errorf("%+v", f)
+	}
+	troubles = troublesIn(rows[:1])
+	d.disagree(&troubles)
+	if len(d.Findings) != 1 {
+		t.Errorf("without one: %+v", d.Findings[1:])
+	}
+}
+
 func TestDoctorShowsTheHeadOfTheAuditLogAndItsGaps(t *testing.T) {
 	head := audit.Head{Seq: 7, Digest: strings.Repeat("ab", 32)}
 	d := doctor{}

@@ -19,8 +19,10 @@ const (
 // scheduleTroubles counts peels by the problem in their schedules.
 type scheduleTroubles struct {
 	of                   map[target.PeelID]string
-	failed, missed, away int   // peels
-	err                  error // why it is not known
+	failed, missed, away int      // peels
+	peels                int      // with a schedule
+	disagree             []string // peels whose clock, zone, document or disk is not what masters expect, with the reason
+	err                  error    // why it is not known
 }
 
 // troublesOf asks the masters for the verdicts on the fires of each peel.
@@ -36,9 +38,12 @@ func troublesOf(ctx context.Context, client *api.Client) scheduleTroubles {
 
 // troublesIn counts the problems in rows of peels.
 func troublesIn(rows []api.CoverageRow) scheduleTroubles {
-	t := scheduleTroubles{of: map[target.PeelID]string{}}
+	t := scheduleTroubles{of: map[target.PeelID]string{}, peels: len(rows)}
 	for _, r := range rows {
 		var wrong []string
+		if r.Disagrees != "" {
+			t.disagree = append(t.disagree, fmt.Sprintf("%s: %s", r.Peel, cut(r.Disagrees, errorShown)))
+		}
 		if r.NotReporting {
 			t.away++
 			wrong = append(wrong, "not reporting")
@@ -107,7 +112,22 @@ func (t scheduleTroubles) addTo(list table) table {
 
 // schedules reports problems in the schedules of peels.
 func (d *doctor) schedules(ctx context.Context, client *api.Client) {
-	if text := troublesOf(ctx, client).String(); text != "" {
+	t := troublesOf(ctx, client)
+	if text := t.String(); text != "" {
 		d.found("schedules", warning, "zester coverage --by peel names the peels, zester why shows one fire", "%s", text)
 	}
+	d.disagree(&t)
+}
+
+// disagree shows the first peels whose fires masters cannot judge as their settings say, or that would lose what they tell of them.
+func (d *doctor) disagree(t *scheduleTroubles) {
+	if len(t.disagree) == 0 {
+		return
+	}
+	shown := t.disagree[:min(len(t.disagree), errorsShown)]
+	text := strings.Join(shown, "; ")
+	if more := len(t.disagree) - len(shown); more > 0 {
+		text += fmt.Sprintf("; and %s", count(more, "more peel"))
+	}
+	d.found("schedules", warning, "zester coverage --by peel -o json has all of them", "%d of %d disagree: %s", len(t.disagree), t.peels, text)
 }

@@ -46,6 +46,7 @@ type peel struct {
 
 	arrived int64 // of the newest report; 0: none
 	offset  int64 // of the peel's clock when the newest report was made
+	memory  int64 // since when the peel's disk has refused its lists; 0: it has not
 	judged  int64 // up to when fires were judged of a peel that does not report, or that reports lists
 	lists   lists
 }
@@ -135,6 +136,10 @@ func (p *peel) disagreement(t *Table) string {
 		return fmt.Sprintf("clock: it is %s behind", -d)
 	case p.isStale():
 		return "document: it runs other settings than those that were published " + at(p.stored).Format(time.RFC3339)
+	}
+	if p.memory != 0 {
+		since := at(p.memory).Format(time.RFC3339)
+		return "disk: it has refused the lists of fires since " + since + "; a restart of the peel loses what happened since"
 	}
 	zone := p.zone.Value()
 	isNamed := zone != "" && zone != "Local"

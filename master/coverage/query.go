@@ -40,6 +40,8 @@ type Row struct {
 	Cell       // of ByPeelAndEntry; else only Entry or Peel, and Counts
 	Peels  int // that have the entry now
 	Absent int // of them, do not report
+	// Disagrees says of a row by peel what is not as masters expect on the peel or with one of its entries; empty: nothing.
+	Disagrees string
 }
 
 // A Cell is one entry on one peel, as the peel reported it, with the verdicts.
@@ -141,6 +143,9 @@ func (t *Table) present(q Query) map[rowKey]Row {
 			key := q.By.key(name, p.id)
 			sum := rows[key]
 			sum.Entry, sum.Peel = key.entry, key.peel
+			if q.By == ByPeel && sum.Peels == 0 && absent == 0 {
+				sum.Disagrees = t.disagrees(p)
+			}
 			if q.By != ByPeel || sum.Peels == 0 {
 				sum.Peels++
 				sum.Absent += absent
@@ -157,6 +162,17 @@ func (t *Table) present(q Query) map[rowKey]Row {
 		})
 	}
 	return rows
+}
+
+// disagrees returns what is not as masters expect on a peel or with the first of its entries.
+func (t *Table) disagrees(p *peel) string {
+	text := p.disagreement(t)
+	for _, problem := range p.problems {
+		if text == "" && problem.Kind == verdict.Disagrees {
+			text = problem.Entry + ": " + problem.Text
+		}
+	}
+	return text
 }
 
 // describe adds what an entry is like on a peel.

@@ -19,7 +19,7 @@ const (
 	Overran      Kind = "overran"       // the newest run was in flight when the next one was due, or was ended by its timeout
 	Paused       Kind = "paused"        // failures, an operator or an error in the entry keep it from firing
 	NotReporting Kind = "not_reporting" // a peel with a schedule is away; Problem.Entry is empty
-	Disagrees    Kind = "disagrees"     // the clock, zone or document of a peel is not what masters expect
+	Disagrees    Kind = "disagrees"     // the clock, zone, document or disk of a peel is not what masters expect
 )
 
 // The kinds of problems with revisions, for alerts. Problem.Entry and Problem.Peel are empty.
