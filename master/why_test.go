@@ -116,7 +116,7 @@ func TestWhyReadsTheNewestReportAndNamesASourceThatItCannotRead(t *testing.T) {
 			}
 			return w
 		}
-		if w := ask(); w.Verdict != why.Missed || w.Reason != "not_started" || !w.Nominal.Equal(due) || !slices.Contains(sources(w), "report of web-01") {
+		if w := ask(); w.Verdict != why.Missed || w.Reason != "deadline_exceeded" || !w.Nominal.Equal(due) || !slices.Contains(sources(w), "report of web-01") {
 			t.Errorf("%+v", w)
 		}
 		// An entry that nobody can look for may exist.

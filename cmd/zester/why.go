@@ -20,10 +20,11 @@ windows, breaker, pauses, the report of the peel, and the run with its job. If
 the fire is part of a problem that lasts, it names the commit that the problem
 followed, or says that none explains it.
 
-Reports go back 12 hours, and records of jobs a week. Of earlier fires masters
-have counts for 35 days: of this entry on this peel in each hour, without times
-and reasons. They tell what became of a fire if all fires of its hour came to
-the same end; else the verdict is unknown, and the counts are shown.
+The list of a peel's fires goes back 48 hours, and records of jobs a week. Of
+earlier fires masters have the verdicts for 35 days: how many fires of the entry
+on the peel ran, failed, were skipped or missed in each hour, and why. They tell
+what became of a fire if all fires of its hour came to the same end; else the
+verdict is unknown, and the numbers are shown.
 
 TIME is when the entry was due, or when the run started: 2026-11-23T02:30 or,
 for the last such time, 02:30, as the clocks of the entry's zone show it; or

@@ -68,7 +68,7 @@ type EntryReport struct {
 	Place int    `json:"i,omitempty"`
 	Name  string `json:"name,omitempty"`
 
-	State string    `json:"state"` // as of [wire.EntryReport], or removed
+	State string    `json:"state"` // active, disabled, paused_manual, paused_errors, paused_invalid, exhausted or removed
 	Why   string    `json:"why,omitempty"`
 	Since time.Time `json:"since,omitzero"` // when it got that state, or its timing
 

@@ -16,12 +16,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/coverage/cause"
 	"github.com/seed-c01c3da5/zester/master/coverage/evidence/acts"
+	"github.com/seed-c01c3da5/zester/master/coverage/join"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
 	"github.com/seed-c01c3da5/zester/master/coverage/why"
 	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
@@ -60,32 +64,39 @@ func entry(t testing.TB, yaml string) *schedule.Entry {
 
 const nightly = "cron: '30 2 * * *', timezone: Europe/London"
 
-// A world is what the sources say in a test. It begins with an entry that ran each night, and with a report of ten minutes ago.
+// A world is what the sources say in a test. It begins with an entry that ran in the last two nights, and with a report of
+// ten minutes ago.
 type world struct {
 	*Found
-	t testing.TB
-	e *wire.EntryReport
+	t     testing.TB
+	e     *ledger.EntryReport // of Report
+	fires []ledger.Fire       // of the list of e
+	hours []ledger.Run        // fires of which the list has only the number
 }
 
+const (
+	before = "2026-11-22T02:30"
+	night  = "2026-11-23T02:30"
+)
+
 func newWorld(t testing.TB) *world {
-	e := wire.EntryReport{
-		Name: "backup", State: "active", Since: at(t, "2026-11-01T00:00"), Next: at(t, "2026-11-24T02:30"), Latest: at(t, "2026-11-24T02:30"),
-		RunTimes: wire.RunTimes{
-			Nominal: at(t, "2026-11-23T02:30"), Fired: at(t, "2026-11-23T02:30"), Started: at(t, "2026-11-23T02:30:01"), Ended: at(t, "2026-11-23T02:31:13"),
-			Succeeded: at(t, "2026-11-23T02:31:13"),
-		},
-		Counts: wire.FireCounts{Ran: 22}, Median: 70 * time.Second, P95: 75 * time.Second,
-		Hours: []wire.ScheduleHour{hour(t, "2026-11-23T02:00", wire.FireCounts{Ran: 1})},
-	}
 	w := &world{t: t, Found: &Found{
 		Peel: "web-01", Entry: "backup", Now: at(t, "2026-11-23T08:00"),
 		Document: Document{
-			Commit: "1f3ac0129f3ac0129f3ac0129f3ac0129f3ac012", Digest: "d1", Written: at(t, "2026-11-01T00:00"), Entry: entry(t, nightly), Names: []string{"backup", "other"},
-			Origin: settings.Origin{File: "settings/web.yaml", Line: 3, Commit: "77aa12bc77aa12bc77aa12bc77aa12bc77aa12bc", Author: "Ada <ada@example.com>", Time: at(t, "2026-10-31T16:20")},
+			Commit: "1f3ac0129f3ac0129f3ac0129f3ac0129f3ac012", Digest: "d1", Written: at(t, "2026-11-01T00:00"), Entry: entry(t, nightly),
+			Names: []string{"backup", "other"}, Places: []string{"backup", "other"},
+			Origin: settings.Origin{
+				File: "settings/web.yaml", Line: 3, Commit: "77aa12bc77aa12bc77aa12bc77aa12bc77aa12bc",
+				Author: "Ada <ada@example.com>", Time: at(t, "2026-10-31T16:20"),
+			},
 		},
-		Report: &wire.ScheduleState{
-			Peel: "web-01", Commit: "1f3ac0129f3ac0129f3ac0129f3ac0129f3ac012", Digest: "d1", Version: "1.4.0", Zone: "Europe/London",
-			Time: at(t, "2026-11-23T07:50"), Started: at(t, "2026-10-20T09:00"), Entries: []wire.EntryReport{e},
+		Report: &ledger.Report{
+			Peel: "web-01", Commit: "1f3ac0129f3ac0129f3ac0129f3ac0129f3ac012", Digest: "d1", Version: "1.4.0",
+			Zone: ledger.Zone{Name: "Europe/London"}, Time: at(t, "2026-11-23T07:50"), Started: at(t, "2026-10-20T09:00"),
+			Entries: []ledger.EntryReport{{
+				State: "active", Since: at(t, "2026-11-01T00:00"), From: at(t, "2026-11-21T07:50"),
+				Next: at(t, "2026-11-24T02:30"), Latest: at(t, "2026-11-24T02:30"),
+			}},
 		},
 		Presence: Presence{LastSeen: at(t, "2026-11-23T07:59:40"), Online: true},
 		Revisions: []status.Attempt{
@@ -94,32 +105,116 @@ func newWorld(t testing.TB) *world {
 		},
 	}}
 	w.e = &w.Report.Entries[0]
+	w.starts("2026-10-20T09:00")
+	w.ran(night, "")
+	w.e.Notes[0].Outcome = ledger.Ran
+
 	return w
 }
 
-func hour(t testing.TB, text string, c wire.FireCounts) wire.ScheduleHour {
-	return wire.ScheduleHour{Hour: at(t, text).Unix() / 3600, FireCounts: c}
+// answer explains the fire, with the report as a master decodes it.
+func (w *world) answer() (*why.Answer, error) {
+	if w.e != nil {
+		if w.e.Timing == 0 && w.Document.Entry != nil {
+			w.e.Timing = ledger.TimingOf(w.Document.Entry.TimingHash())
+		}
+		if len(w.e.Marks) == 0 {
+			w.e.Marks = ledger.Marks{{Kind: ledger.Begins, Era: 1, At: w.e.Since}}
+		}
+		for i := range w.fires {
+			w.fires[i].Era = max(w.fires[i].Era, 1)
+		}
+		w.e.Runs = ledger.AppendRuns(nil, append(w.hours, ledger.Group(w.fires)...))
+	}
+	if w.Report != nil {
+		data, err := ledger.Encode(w.Report)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		if w.Report, err = ledger.Decode(&nats.Msg{Subject: wire.ScheduleStateOf("web-01"), Data: data}); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	return w.Explain()
+}
+
+// starts makes the peel's process one that started at a time.
+func (w *world) starts(when string) {
+	w.Report.Started = at(w.t, when)
+	w.Report.Marks = w.Report.Marks.Add(ledger.Mark{Kind: ledger.Starts, At: at(w.t, when)})
+}
+
+func (w *world) fire(when string, o ledger.Outcome, why ledger.Reason) ledger.Fire {
+	return ledger.Fire{Nominal: at(w.t, when), Outcome: o, Why: why}
+}
+
+// list makes these the fires of the list.
+func (w *world) list(fires ...ledger.Fire) { w.fires, w.e.Notes = fires, nil }
+
+// number makes the list one that has only the number of the fires of an hour.
+func (w *world) number(n int, f ledger.Fire) {
+	w.list()
+	f.Era = 1
+	w.hours = append(w.hours, ledger.Run{Fire: f, Hour: true, Count: n, Step: 59 * time.Minute})
 }
 
 // timed gives the entry another timing.
 func (w *world) timed(yaml string) { w.Document.Entry = entry(w.t, yaml) }
 
-// skipped makes the last fire a skip.
-func (w *world) skipped(reason string) {
-	w.e.Fired, w.e.Started, w.e.Ended = at(w.t, "2026-11-22T02:30"), at(w.t, "2026-11-22T02:30"), at(w.t, "2026-11-22T02:31")
-	w.e.Counts.Skipped, w.e.Skips = 1, map[string]uint64{reason: 1}
-	h := hour(w.t, "2026-11-23T02:00", wire.FireCounts{Skipped: 1})
-	h.Skips = map[string]uint64{reason: 1}
-	w.e.Hours = []wire.ScheduleHour{h}
-	w.e.Problems = []wire.FireReport{{Nominal: at(w.t, "2026-11-23T02:30"), Result: reason}}
+// never makes the peel one that has not reported.
+func (w *world) never() { w.Report, w.e = nil, nil }
+
+// lacks makes the entry one that nothing has but stored data.
+func (w *world) lacks() {
+	w.Document.Entry, w.Document.Origin, w.Report.Entries, w.e = nil, settings.Origin{}, nil, nil
 }
 
-// problem makes the last run one with a problem.
-func (w *world) problem(result, text string) {
-	w.e.Problems = []wire.FireReport{{
-		Nominal: at(w.t, "2026-11-23T02:30"), Started: at(w.t, "2026-11-23T02:30:01"), Took: 72 * time.Second, Result: result, Error: text,
-	}}
-	w.e.Error = text
+// skipped makes the last fire a skip.
+func (w *world) skipped(reason ledger.Reason) {
+	w.list(w.fire(before, ledger.Ran, ""), w.fire(night, ledger.Skipped, reason))
+}
+
+// missed makes the last fire one that did not start in time.
+func (w *world) missed(reason ledger.Reason) {
+	w.list(w.fire(before, ledger.Ran, ""), w.fire(night, ledger.Missed, reason))
+}
+
+// pending makes the last fire one that has not ended.
+func (w *world) pending(reason ledger.Reason) {
+	w.list(w.fire(before, ledger.Ran, ""), w.fire(night, ledger.Pending, reason))
+}
+
+// ran makes the last fire a run that took 72 s and did not go well.
+func (w *world) ran(nominal, text string) {
+	w.list(w.fire(before, ledger.Ran, ""), w.fire(nominal, ledger.Ran, ""))
+	started := at(w.t, nominal).Add(time.Second)
+	if text != "" {
+		w.fires[1].Outcome = ledger.Failed
+	}
+	w.e.Started, w.e.Ended, w.e.Error = started, started.Add(72*time.Second), text
+	w.e.Notes = append(w.e.Notes, ledger.Note{
+		Era: 1, Nominal: at(w.t, nominal), Outcome: w.fires[1].Outcome, Started: started, Took: 72 * time.Second, Error: text,
+	})
+}
+
+// byHand adds a run that a person asked for.
+func (w *world) byHand(when, by, text string) {
+	f := ledger.Fire{Class: ledger.Hand, Nominal: at(w.t, when), Outcome: ledger.Ran}
+	if text != "" {
+		f.Outcome = ledger.Failed
+	}
+	w.fires = append(w.fires, f)
+	w.e.Notes = append(w.e.Notes, ledger.Note{
+		Era: 1, Class: ledger.Hand, Nominal: f.Nominal, Outcome: f.Outcome, Started: f.Nominal, Took: time.Minute, Error: text, By: by,
+	})
+}
+
+// twenty makes the entry one that is due each 20 minutes, and asks for the fire of 02:40.
+func (w *world) twenty(fires ...ledger.Fire) {
+	w.timed("cron: '*/20 * * * *'")
+	w.list(fires...)
+	w.e.From = at(w.t, "2026-11-23T02:00")
+	w.Time = "2026-11-23T02:40"
 }
 
 // did adds an act of an operator.
@@ -127,6 +222,11 @@ func (w *world) did(when, function, args string) {
 	w.Acts = append(w.Acts, acts.Act{Entry: audit.Entry{
 		Seq: uint64(41 + len(w.Acts)), Time: at(w.t, when), User: "lee", Action: "job.dispatch", Target: "web-01", Function: function, Args: args, Count: 1, Peels: []string{"web-01"}, Result: audit.Done,
 	}})
+}
+
+// unsure makes an act one on peels that nobody can name.
+func (w *world) unsure(i int) {
+	w.Acts[i].Target, w.Acts[i].Count, w.Acts[i].Unsure = "role:db", 40, "the facts of the fleet were not read yet"
 }
 
 const ran = wire.JID("3MSR6mQUzrOOEOdcjdLNBJoZPWi")
@@ -144,23 +244,33 @@ func (w *world) recorded(nominal, started string, status job.Status, trigger str
 func (w *world) away() {
 	w.Presence = Presence{LastSeen: at(w.t, "2026-11-22T22:04:10")}
 	w.Report.Time = at(w.t, "2026-11-22T22:00")
-	w.e.Nominal, w.e.Fired, w.e.Started, w.e.Ended = at(w.t, "2026-11-22T02:30"), at(w.t, "2026-11-22T02:30"), at(w.t, "2026-11-22T02:30"), at(w.t, "2026-11-22T02:31")
-	w.e.Next, w.e.Latest = at(w.t, "2026-11-23T02:30"), at(w.t, "2026-11-23T02:30")
-	w.e.Hours = []wire.ScheduleHour{hour(w.t, "2026-11-22T02:00", wire.FireCounts{Ran: 1})}
+	w.e.Next, w.e.Latest = at(w.t, night), at(w.t, night)
+	w.list(w.fire(before, ledger.Ran, ""))
 }
 
-// stops gives the entry a state in which it does not fire.
+// stops gives the entry a state in which it does not fire, and asks for the night after that.
 func (w *world) stops(state, why string) {
 	w.e.State, w.e.Why, w.e.Since, w.e.Next, w.e.Latest = state, why, at(w.t, "2026-11-22T18:00"), time.Time{}, time.Time{}
-	w.e.Nominal, w.e.Fired, w.e.Started, w.e.Ended = at(w.t, "2026-11-22T02:30"), at(w.t, "2026-11-22T02:30"), at(w.t, "2026-11-22T02:30"), at(w.t, "2026-11-22T02:31")
-	w.e.Hours = nil
+	w.list(w.fire(before, ledger.Ran, ""))
+	w.Time = night
 }
 
-// stored asks for a night that the report does not have any more, of which masters have stored counts.
-func (w *world) stored(c *verdict.Counts) {
-	w.Time = "2026-11-20T02:30"
-	w.Past = &Past{Hour: at(w.t, w.Time).Unix() / 3600, Stored: true, Counts: c}
+// began makes the entry one that has its timing since a time of this morning.
+func (w *world) began(when string) {
+	w.e.Since = at(w.t, when)
+	w.list()
+	w.Document.Written, w.Time = at(w.t, when).Add(-10*time.Second), night
 }
+
+// stored asks for a night that the report does not have any more, of which masters have stored verdicts.
+func (w *world) stored(c verdict.Counts, reasons ...join.Reason) {
+	w.Time = "2026-11-20T02:30"
+	hour := join.HourOf(at(w.t, w.Time))
+	w.Past = &Past{Hour: hour, Stored: true, Verdicts: &join.Hour{Hour: hour, Counts: c, Reasons: reasons}}
+}
+
+// down is a fire of an hour that was missed while the peel was down.
+var down = join.Reason{Verdict: join.Missed, Why: string(ledger.Down), N: 1}
 
 // caused makes the peel have a problem since a time, of which a cause is known.
 func (w *world) caused(word cause.Word, text, since string) {
@@ -175,284 +285,276 @@ type fireCase struct {
 	set    func(*world)
 }
 
-const night = "2026-11-23T02:30"
-
-// fires has a question for each end that a fire can come to, and for each reason.
-var fires = []fireCase{
+// fireCases has a question for each end that a fire can come to, and for each reason.
+var fireCases = []fireCase{
 	{"ran", why.Ran, "", func(w *world) {}},
+	{"ran_without_a_note", why.Ran, "", func(w *world) { w.e.Notes = nil }},
 	{"ran_job", why.Ran, "", func(w *world) { w.recorded(night, night+":01", job.Complete, "timer"); w.Time = "02:30" }},
-	{"ran_of_count", why.Ran, "", func(w *world) {
-		w.timed("cron: '*/20 * * * *'")
-		w.Time = "2026-11-23T02:40"
-		w.e.Hours = []wire.ScheduleHour{hour(w.t, "2026-11-23T02:00", wire.FireCounts{Ran: 2, Late: 1, Missed: 1})}
-		w.e.Problems = []wire.FireReport{{Nominal: at(w.t, "2026-11-23T02:00"), Result: "missed"}, {Nominal: at(w.t, "2026-11-23T02:20"), Result: "late"}}
+	{"ran_job_before_the_report", why.Ran, "", func(w *world) {
+		w.pending(ledger.Runs)
+		w.recorded(night, night+":01", job.Complete, "timer")
+	}},
+	{"ran_while_another_is_pending", why.Ran, "", func(w *world) {
+		w.twenty(w.fire("2026-11-23T02:20", ledger.Failed, ""), w.fire("2026-11-23T02:40", ledger.Ran, ""), w.fire("2026-11-23T07:40", ledger.Pending, ledger.Runs))
+	}},
+	{"ran_by_its_start", why.Ran, "", func(w *world) {
+		w.timed("interval: 6h")
+		w.ran("2026-11-23T04:59:58", "")
+		w.e.Notes[0].Started, w.Time = at(w.t, "2026-11-23T05:00:07"), "05:00:07"
+	}},
+	{"ran_and_is_exhausted_since", why.Ran, "", func(w *world) {
+		w.timed(nightly + ", max_runs: 1")
+		w.e.State, w.e.Since, w.Time = "exhausted", at(w.t, night), night
+	}},
+	{"ran_twice", why.Ran, "", func(w *world) { // the clock was set back by an hour at 03:00
+		w.Report.Marks = w.Report.Marks.Add(ledger.Mark{Kind: ledger.Clock, Old: at(w.t, "2026-11-23T03:00"), At: at(w.t, "2026-11-23T02:00"), Step: -time.Hour})
+		again := w.fire(night, ledger.Ran, "")
+		again.Era = 2
+		w.list(w.fire(night, ledger.Ran, ""), again)
+	}},
+	{"not_due_but_it_ran", why.Ran, "", func(w *world) {
+		w.list(w.fire("2026-11-23T04:00", ledger.Ran, ""))
+		w.Time = "04:00"
 	}},
 	{"made_up", why.Ran, "", func(w *world) {
 		w.timed(nightly + ", catch_up: run_once")
 		w.recorded(night, "2026-11-23T07:10", job.Complete, "catch_up")
 	}},
 	{"running", why.Running, "in_flight", func(w *world) {
-		w.e.Running, w.e.Ended = 1, at(w.t, "2026-11-22T02:31")
+		w.pending(ledger.Runs)
+		w.e.Running, w.e.Started, w.e.Ended = 1, at(w.t, night+":07"), at(w.t, "2026-11-22T02:31")
 	}},
-	{"failed", why.Failed, "", func(w *world) { w.problem("failed", "exit status 1: \x1b[31mdisk full\n") }},
+	{"failed", why.Failed, "", func(w *world) { w.ran(night, "exit status 1: \x1b[31mdisk full\n") }},
 	{"failed_job", why.Failed, "", func(w *world) {
-		w.problem("failed", "exit status 1")
+		w.ran(night, "exit status 1")
 		w.recorded(night, night+":01", job.Failed, "timer")
 	}},
-	{"interrupted", why.Failed, "interrupted", func(w *world) { w.problem("interrupted", "") }},
+	{"interrupted", why.Failed, "interrupted", func(w *world) {
+		w.list(w.fire(night, ledger.Interrupted, ""))
+		w.starts("2026-11-23T02:30:40")
+	}},
 	{"late", why.Late, "late", func(w *world) {
 		w.timed(nightly + ", late_after: 10m")
-		w.problem("late", "")
-		w.e.Problems[0].Started = at(w.t, "2026-11-23T02:55")
+		w.ran(night, "")
+		w.fires[1].Late, w.e.Notes[0].Started = true, at(w.t, "2026-11-23T02:55")
 	}},
-	{"overran", why.Overran, "overran", func(w *world) { w.problem("overran", "") }},
-	{"missed_while_down", why.Missed, "down", func(w *world) {
-		w.skipped("missed")
-		w.Report.Started = at(w.t, "2026-11-23T06:00")
+	{"overran", why.Overran, "overran", func(w *world) { w.fires[1].Overran = true }},
+	{"missed_while_down", why.Missed, "down", func(w *world) { w.missed(ledger.Down); w.starts("2026-11-23T06:00") }},
+	{"missed_while_suspended", why.Missed, "deadline_exceeded", func(w *world) { w.missed(ledger.DeadlineExceeded) }},
+	{"missed_and_not_made_up", why.Missed, "catch_up", func(w *world) {
+		w.timed(nightly + ", catch_up: run_once")
+		w.missed(ledger.NotMadeUp)
 	}},
-	{"missed_while_suspended", why.Missed, "not_started", func(w *world) { w.skipped("missed") }},
-	{"missed_of_count", why.Missed, "down", func(w *world) {
-		w.Report.Started = at(w.t, "2026-11-23T06:00")
-		w.Time = "2026-11-23T02:30"
-		w.e.Nominal = at(w.t, "2026-11-22T02:30")
-		w.e.Hours = []wire.ScheduleHour{hour(w.t, "2026-11-23T02:00", wire.FireCounts{Missed: 1})}
+	{"unaccounted", why.Missed, "unaccounted", func(w *world) { w.list(w.fire(before, ledger.Ran, "")) }},
+	{"clock_set_near_it", why.Unknown, "clock", func(w *world) {
+		w.list(w.fire(before, ledger.Ran, ""))
+		w.Report.Marks = w.Report.Marks.Add(ledger.Mark{Kind: ledger.Clock, Old: at(w.t, night), At: at(w.t, night+":30"), Step: 30 * time.Second})
 	}},
-	{"not_counted", why.Missed, "not_counted", func(w *world) { w.e.Nominal, w.e.Hours = at(w.t, "2026-11-22T02:30"), nil }},
-	{"other_settings", why.Unknown, "other_settings", func(w *world) {
-		w.e.Nominal, w.e.Hours = at(w.t, "2026-11-22T02:30"), nil
-		w.Report.Digest, w.Report.Commit = "d0", "0e0e0e0e0e0e"
-	}},
-	{"one_of_several", why.Unknown, "one_of_several", func(w *world) {
-		w.timed("cron: '*/20 * * * *'")
+	{"other_settings", why.Unknown, "other_settings", func(w *world) { w.Report.Digest, w.Report.Commit = "d0", "0e0e0e0e0e0e" }},
+	{"outcome_of_a_newer_peel", why.Unknown, "other", func(w *world) { w.list(w.fire(night, ledger.Other, "solar_storm")) }},
+	{"one_of_many_in_an_hour", why.Unknown, "one_of_several", func(w *world) {
+		w.timed("cron: '* * * * *'")
+		w.number(80, w.fire("2026-11-23T02:00", ledger.Ran, ""))
+		w.number(60, w.fire("2026-11-23T02:00", ledger.Skipped, ledger.AlreadyRunning))
 		w.Time = "2026-11-23T02:40"
-		w.e.Hours = []wire.ScheduleHour{hour(w.t, "2026-11-23T02:00", wire.FireCounts{Ran: 2, Missed: 1})}
 	}},
-	{"one_of_several_is_pending", why.Unknown, "one_of_several", func(w *world) {
-		w.timed("cron: '*/20 * * * *'")
+	{"all_of_many_in_an_hour", why.Skipped, "already_running", func(w *world) {
+		w.timed("cron: '* * * * *'")
+		w.number(60, w.fire("2026-11-23T02:00", ledger.Skipped, ledger.AlreadyRunning))
 		w.Time = "2026-11-23T02:40"
-		w.e.Hours = []wire.ScheduleHour{hour(w.t, "2026-11-23T02:00", wire.FireCounts{Ran: 2})}
-		w.e.Hours[0].Pending = 1
 	}},
-	{"pending", why.Waiting, "pending", func(w *world) {
+	{"splay", why.Waiting, "splay", func(w *world) {
+		w.timed("cron: '40 7 * * *', splay: 30m")
+		w.list(w.fire("2026-11-23T07:40", ledger.Pending, ledger.Splay))
+	}},
+	{"waits", why.Waiting, "waits", func(w *world) {
 		w.timed(nightly + ", if_running: queue")
-		w.e.Nominal, w.Time = at(w.t, "2026-11-22T02:30"), night
-		w.e.Hours[0].FireCounts, w.e.Hours[0].Pending = wire.FireCounts{}, 1
+		w.pending(ledger.Waits)
 	}},
-	{"fewer_than_were_due", why.Unknown, "not_counted", func(w *world) {
-		w.timed("cron: '*/20 * * * *'")
-		w.Time = "2026-11-23T02:40"
-		w.e.Hours = []wire.ScheduleHour{hour(w.t, "2026-11-23T02:00", wire.FireCounts{Ran: 2})}
+	{"owed", why.Waiting, "owed", func(w *world) {
+		w.timed(nightly + ", catch_up: run_once")
+		w.pending(ledger.Owed)
 	}},
-	{"as_many_as_were_due_since_a_change", why.Ran, "", func(w *world) {
-		w.timed("cron: '*/20 * * * *'")
-		w.Time = "2026-11-23T02:40"
-		w.e.Since = at(w.t, "2026-11-23T02:10")
-		w.e.Hours = []wire.ScheduleHour{hour(w.t, "2026-11-23T02:00", wire.FireCounts{Ran: 2})}
+	{"held", why.Waiting, "held", func(w *world) {
+		w.timed(nightly + ", only_between: '09:00-17:00', outside: defer")
+		w.pending(ledger.Held)
 	}},
-	{"without_it", why.Unknown, "not_counted", func(w *world) {
-		w.timed("cron: '*/20 * * * *'")
-		w.Time = "2026-11-23T02:40"
-		w.e.Hours = []wire.ScheduleHour{hour(w.t, "2026-11-23T02:00", wire.FireCounts{Missed: 1})}
-		w.e.Problems = []wire.FireReport{{Nominal: at(w.t, "2026-11-23T02:00"), Result: "missed"}}
+	{"held_by_the_document", why.Waiting, "held", func(w *world) {
+		w.timed(nightly + ", only_between: '09:00-17:00', outside: defer")
+		w.away()
+	}},
+	{"pending_and_no_report_since", why.Unknown, "not_reporting", func(w *world) {
+		w.pending(ledger.Waits)
+		w.Report.Time = at(w.t, "2026-11-23T05:00")
 	}},
 	{"too_old", why.Unknown, "too_old", func(w *world) { w.Time = "2026-11-20T02:30" }},
-	{"stored_missed", why.Missed, "not_stored", func(w *world) { w.stored(&verdict.Counts{Expected: 1, Missed: 1}) }},
-	{"stored_ran", why.Ran, "", func(w *world) { w.stored(&verdict.Counts{Expected: 1, Ran: 1}) }},
-	{"stored_failed", why.Failed, "", func(w *world) { w.stored(&verdict.Counts{Expected: 1, Ran: 1, Failed: 1}) }},
-	{"stored_late", why.Late, "late", func(w *world) { w.stored(&verdict.Counts{Expected: 1, Ran: 1, Late: 1}) }},
-	{"stored_overran", why.Overran, "overran", func(w *world) { w.stored(&verdict.Counts{Expected: 1, Ran: 1, Overran: 1}) }},
-	{"stored_one_late", why.Ran, "", func(w *world) {
-		w.timed("cron: '*/20 * * * *'")
-		w.stored(&verdict.Counts{Expected: 3, Ran: 3, Late: 1, Unexpected: 2})
-		w.Time = "2026-11-20T02:40"
+	{"list_begins_later", why.Unknown, "too_old", func(w *world) {
+		w.list()
+		w.e.From, w.Time = at(w.t, "2026-11-23T05:00"), night
 	}},
-	{"stored_skipped", why.Skipped, "not_stored", func(w *world) { w.stored(&verdict.Counts{Expected: 1, Skipped: 1}) }},
-	{"stored_unknown", why.Unknown, "not_reported", func(w *world) { w.stored(&verdict.Counts{Expected: 1, Unknown: 1}) }},
+	{"stored_missed", why.Missed, "down", func(w *world) { w.stored(verdict.Counts{Expected: 1, Missed: 1}, down) }},
+	{"stored_ran", why.Ran, "", func(w *world) { w.stored(verdict.Counts{Expected: 1, Ran: 1}) }},
+	{"stored_failed", why.Failed, "", func(w *world) { w.stored(verdict.Counts{Expected: 1, Ran: 1, Failed: 1}) }},
+	{"stored_late", why.Late, "late", func(w *world) { w.stored(verdict.Counts{Expected: 1, Ran: 1, Late: 1}) }},
+	{"stored_overran", why.Overran, "overran", func(w *world) { w.stored(verdict.Counts{Expected: 1, Ran: 1, Overran: 1}) }},
+	{"stored_skipped", why.Skipped, "circuit_open", func(w *world) {
+		w.stored(verdict.Counts{Expected: 1, Skipped: 1}, join.Reason{Verdict: join.Skipped, Why: "circuit_open", N: 1})
+	}},
+	{"stored_unknown", why.Unknown, "no_report", func(w *world) {
+		w.stored(verdict.Counts{Expected: 1, Unknown: 1}, join.Reason{Verdict: join.Unknown, Why: join.NoReport, N: 1})
+	}},
 	{"stored_several", why.Unknown, "one_of_several", func(w *world) {
 		w.timed("cron: '*/20 * * * *'")
-		w.stored(&verdict.Counts{Expected: 3, Ran: 2, Missed: 1})
-		w.Time = "2026-11-20T02:40"
-	}},
-	{"stored_but_one_is_named", why.Ran, "", func(w *world) {
-		w.timed("cron: '*/20 * * * *'")
-		w.stored(&verdict.Counts{Expected: 3, Ran: 2, Skipped: 1})
-		w.e.Problems = []wire.FireReport{{Nominal: at(w.t, "2026-11-20T02:20"), Result: "already_running"}}
+		w.stored(verdict.Counts{Expected: 3, Ran: 2, Missed: 1}, down)
 		w.Time = "2026-11-20T02:40"
 	}},
 	{"stored_in_part", why.Unknown, "not_counted", func(w *world) {
 		w.timed("cron: '*/20 * * * *'")
-		w.stored(&verdict.Counts{Expected: 1, Missed: 1})
+		w.stored(verdict.Counts{Expected: 1, Missed: 1}, down)
 		w.Time = "2026-11-20T02:40"
 	}},
-	{"stored_without_it", why.Unknown, "too_old", func(w *world) { w.stored(nil) }},
-	{"stored_nothing", why.Unknown, "too_old", func(w *world) { w.stored(nil); w.Past.Stored = false }},
+	{"stored_without_it", why.Unknown, "too_old", func(w *world) { w.stored(verdict.Counts{}); w.Past.Verdicts = nil }},
 	{"stored_unread", why.Unknown, "too_old", func(w *world) {
-		w.stored(nil)
+		w.stored(verdict.Counts{})
 		w.Past, w.Unread = nil, []Unread{{SourceHistory, "timeout"}}
 	}},
 	{"stored_before_a_change", why.Unknown, "other_settings", func(w *world) {
-		w.stored(&verdict.Counts{Expected: 1, Missed: 1})
+		w.stored(verdict.Counts{Expected: 1, Missed: 1}, down)
 		w.e.Since = at(w.t, "2026-11-21T05:00")
 	}},
 	{"stored_not_in_schedule_now", why.Unknown, "other_settings", func(w *world) {
-		w.stored(&verdict.Counts{Expected: 1, Missed: 1})
-		w.Document.Entry, w.Document.Origin, w.Report.Entries, w.e = nil, settings.Origin{}, nil, nil
+		w.stored(verdict.Counts{Expected: 1, Missed: 1}, down)
+		w.lacks()
 	}},
-	{"stored_without_a_report", why.Missed, "not_stored", func(w *world) {
-		w.stored(&verdict.Counts{Expected: 1, Missed: 1})
-		w.Report, w.e = nil, nil
+	{"stored_without_a_report", why.Missed, "down", func(w *world) {
+		w.stored(verdict.Counts{Expected: 1, Missed: 1}, down)
+		w.never()
 	}},
-	{"stored_unknown_without_a_report", why.Unknown, "never_reported", func(w *world) {
-		w.stored(&verdict.Counts{Expected: 1, Unknown: 1})
-		w.Report, w.e = nil, nil
-	}},
-	{"stored_but_the_report_has_it", why.Missed, "not_counted", func(w *world) {
-		w.stored(&verdict.Counts{Expected: 1, Ran: 1})
-		w.Past.Hour, w.Time = at(w.t, night).Unix()/3600, night
-		w.e.Nominal, w.e.Hours = at(w.t, "2026-11-22T02:30"), nil
+	{"stored_but_the_report_has_it", why.Ran, "", func(w *world) {
+		w.stored(verdict.Counts{Expected: 1, Missed: 1}, down)
+		w.Past.Hour, w.Time = join.HourOf(at(w.t, night)), night
 	}},
 
 	{"paused_perhaps", why.Unknown, "unread", func(w *world) {
 		w.did("2026-11-22T18:00", "schedule.pause", `entry="backup" reason="new disk"`)
-		w.Acts[0].Target, w.Acts[0].Count, w.Acts[0].Unsure = "role:db", 40, "the facts of the fleet were not read yet"
-		w.e.Since, w.e.Nominal, w.e.Hours, w.Time = at(w.t, "2026-11-23T07:00"), at(w.t, "2026-11-22T02:30"), nil, night
+		w.unsure(0)
+		w.began("2026-11-23T07:00")
 	}},
 	{"resumed_perhaps", why.Unknown, "unread", func(w *world) {
 		w.did("2026-11-22T18:00", "schedule.pause", `entry="backup" reason="new disk"`)
 		w.did("2026-11-22T19:00", "schedule.resume", `entry="backup"`)
-		w.Acts[1].Target, w.Acts[1].Count, w.Acts[1].Unsure = "role:db", 40, "the facts of the fleet were not read yet"
-		w.e.Since, w.e.Nominal, w.e.Hours, w.Time = at(w.t, "2026-11-23T07:00"), at(w.t, "2026-11-22T02:30"), nil, night
-	}},
-	{"not_paused_by_its_report", why.Missed, "not_counted", func(w *world) {
-		w.did("2026-11-22T18:00", "schedule.pause", `entry="backup" reason="new disk"`)
-		w.Acts[0].Target, w.Acts[0].Count, w.Acts[0].Unsure = "role:db", 40, "the facts of the fleet were not read yet"
-		w.e.Nominal, w.e.Hours, w.Time = at(w.t, "2026-11-22T02:30"), nil, night
+		w.unsure(1)
+		w.began("2026-11-23T07:00")
 	}},
 	{"paused_perhaps_but_it_ran", why.Ran, "", func(w *world) {
 		w.did("2026-11-22T18:00", "schedule.pause", `entry="backup" reason="new disk"`)
-		w.Acts[0].Target, w.Acts[0].Count, w.Acts[0].Unsure = "role:db", 40, "the facts of the fleet were not read yet"
-		w.timed("cron: '*/20 * * * *'")
-		w.e.Hours, w.Time = []wire.ScheduleHour{hour(w.t, "2026-11-23T02:00", wire.FireCounts{Ran: 3})}, "2026-11-23T02:40"
+		w.unsure(0)
 	}},
 
 	{"cause_likely", why.Failed, "", func(w *world) {
-		w.problem("failed", "exit status 1")
+		w.ran(night, "exit status 1")
 		w.caused(cause.Likely, "likely commit 77aa12bc by Ada: 7 of 7 runs failed with it, 0 of 89 without", night)
 	}},
 	{"cause_none", why.Failed, "", func(w *world) {
-		w.problem("failed", "exit status 1")
+		w.ran(night, "exit status 1")
 		w.caused(cause.None, "no commit explains it: none is known that reached the peels before", night)
 	}},
 	{"cause_of_a_later_problem", why.Failed, "", func(w *world) {
-		w.problem("failed", "exit status 1")
+		w.ran(night, "exit status 1")
 		w.caused(cause.Likely, "likely commit 77aa12bc by Ada: 7 of 7 runs failed with it, 0 of 89 without", "2026-11-23T05:30")
 	}},
 
 	{"not_reporting", why.Unknown, "not_reporting", func(w *world) { w.away() }},
 	{"report_due", why.Unknown, "report_due", func(w *world) {
 		w.timed("cron: '*/5 * * * *'")
-		w.e.Nominal, w.e.Next, w.e.Latest = at(w.t, "2026-11-23T07:50"), at(w.t, "2026-11-23T07:55"), at(w.t, "2026-11-23T07:55")
+		w.e.Next, w.e.Latest = at(w.t, "2026-11-23T07:55"), at(w.t, "2026-11-23T07:55")
 	}},
 	{"may_start", why.Waiting, "may_start", func(w *world) {
 		w.timed("cron: '55 7 * * *', splay: 15m")
 		w.e.Next, w.e.Latest = at(w.t, "2026-11-23T07:55"), at(w.t, "2026-11-23T08:10")
 	}},
-	{"held", why.Waiting, "held", func(w *world) {
-		w.timed(nightly + ", only_between: '09:00-17:00', outside: defer")
-		w.e.Nominal = at(w.t, "2026-11-22T02:30")
-	}},
-	{"never_reported", why.Unknown, "never_reported", func(w *world) { w.Report, w.e = nil, nil }},
+	{"never_reported", why.Unknown, "never_reported", func(w *world) { w.never() }},
 	{"unread", why.Ran, "", func(w *world) { w.Unread = []Unread{{SourceAudit, "timeout"}} }},
 	{"unread_report", why.Unknown, "unread", func(w *world) {
-		w.Report, w.e, w.Unread = nil, nil, []Unread{{SourceReport, "timeout"}}
-	}},
-	{"unread_pauses", why.Unknown, "unread", func(w *world) {
-		w.e.Nominal, w.e.Hours, w.Unread = at(w.t, "2026-11-22T02:30"), nil, []Unread{{SourceAudit, "timeout"}}
+		w.never()
+		w.Unread = []Unread{{SourceReport, "timeout"}}
 	}},
 
-	{"already_running", why.Skipped, "already_running", func(w *world) { w.skipped("already_running") }},
-	{"queue_full", why.Skipped, "queue_full", func(w *world) { w.timed(nightly + ", if_running: queue"); w.skipped("queue_full") }},
-	{"deadline_exceeded", why.Skipped, "deadline_exceeded", func(w *world) { w.skipped("deadline_exceeded") }},
-	{"superseded", why.Skipped, "superseded", func(w *world) { w.skipped("superseded") }},
+	{"already_running", why.Skipped, "already_running", func(w *world) { w.skipped(ledger.AlreadyRunning) }},
+	{"queue_full", why.Skipped, "queue_full", func(w *world) { w.timed(nightly + ", if_running: queue"); w.skipped(ledger.QueueFull) }},
+	{"superseded", why.Skipped, "superseded", func(w *world) { w.skipped(ledger.Superseded) }},
 	{"outside_window", why.Skipped, "outside_window", func(w *world) {
 		w.timed(nightly + ", only_between: '08:00-18:00', only_on: [mon-fri]")
-		w.skipped("outside_window")
+		w.skipped(ledger.OutsideWindow)
 	}},
 	{"blackout", why.Skipped, "blackout", func(w *world) {
 		w.timed(nightly + ", blackout: [2026-11-20/2026-11-24]")
-		w.skipped("blackout")
+		w.skipped(ledger.InBlackout)
 	}},
 	{"calendar_before_any_report", why.Skipped, "outside_window", func(w *world) {
 		w.timed(nightly + ", not_on: [2026-11-23]")
-		w.Report, w.e = nil, nil
+		w.never()
 	}},
 	{"circuit_open", why.Skipped, "circuit_open", func(w *world) {
 		w.timed(nightly + ", breaker: {threshold: 3, reset_after: 30h}, pause_after_errors: 0")
-		w.skipped("circuit_open")
+		w.skipped(ledger.CircuitOpen)
 		w.e.Breaker, w.e.InRow, w.e.Error = "open", 3, "exit status 1"
 	}},
 	{"needs_unmet", why.Skipped, "needs_unmet", func(w *world) {
 		w.timed("needs: {entry: other, on: success}")
-		w.skipped("needs_unmet")
+		w.skipped(ledger.NeedsUnmet)
+		w.fires[0].Class, w.fires[1].Class = ledger.Needs, ledger.Needs
 	}},
 	{"skipped_once", why.Skipped, "skipped_once", func(w *world) {
-		w.skipped("skipped_once")
+		w.skipped(ledger.SkippedOnce)
 		w.did("2026-11-22T17:00", "schedule.skip", `entry="backup" reason="new \"disk\""`)
 	}},
-	{"max_runs", why.Skipped, "max_runs", func(w *world) { w.timed(nightly + ", max_runs: 22"); w.skipped("max_runs") }},
-	{"clock_set", why.Skipped, "clock_set", func(w *world) { w.skipped("clock_set") }},
+	{"max_runs", why.Skipped, "max_runs", func(w *world) { w.timed(nightly + ", max_runs: 22"); w.skipped(ledger.MaxRuns) }},
+	{"clock_set", why.Skipped, "clock_set", func(w *world) { w.skipped(ledger.ClockSet) }},
 	{"paused", why.Skipped, "paused", func(w *world) {
 		w.timed(nightly + ", if_running: queue")
-		w.skipped("paused")
+		w.skipped(ledger.Paused)
 	}},
-	{"disabled_while_waiting", why.Skipped, "disabled", func(w *world) { w.skipped("disabled") }},
-	{"removed", why.Skipped, "removed", func(w *world) { w.skipped("removed"); w.Document.Entry = nil }},
-	{"reason_of_a_newer_peel", why.Skipped, "solar_storm", func(w *world) { w.skipped("solar_storm") }},
+	{"disabled_while_waiting", why.Skipped, "disabled", func(w *world) { w.skipped(ledger.Disabled) }},
+	{"removed", why.Skipped, "removed", func(w *world) {
+		w.skipped(ledger.Removed)
+		w.Document.Entry, w.e.State, w.e.Name = nil, "removed", "backup"
+	}},
 
 	{"disabled", why.None, "disabled", func(w *world) {
 		w.timed(nightly + ", enabled: false")
 		w.stops("disabled", "")
-		w.Time = night
 	}},
 	{"disabled_before_any_report", why.None, "disabled", func(w *world) {
 		w.timed(nightly + ", enabled: false")
-		w.Report, w.e = nil, nil
+		w.never()
 	}},
-	{"paused_manual", why.None, "paused_manual", func(w *world) {
-		w.stops("paused_manual", "paused by lee until 2026-11-24T18:00:00Z: new disk")
-		w.Time = night
-	}},
+	{"paused_manual", why.None, "paused_manual", func(w *world) { w.stops("paused_manual", "paused by lee until 2026-11-24T18:00:00Z: new disk") }},
 	{"paused_then", why.None, "paused_manual", func(w *world) {
 		w.did("2026-11-22T18:00", "schedule.pause", `entry="backup" for="1d" reason="new disk"`)
 		w.did("2026-11-23T07:00", "schedule.resume", `entry="backup"`)
-		w.e.Since, w.e.Nominal, w.e.Hours = at(w.t, "2026-11-23T07:00"), at(w.t, "2026-11-22T02:30"), nil
-		w.Time = night
+		w.began("2026-11-23T07:00")
 	}},
 	{"paused_errors", why.None, "paused_errors", func(w *world) {
 		w.stops("paused_errors", "5 runs in a row failed")
-		w.e.InRow, w.e.Error, w.Time = 5, "exit status 1", night
+		w.e.InRow, w.e.Error = 5, "exit status 1"
 	}},
-	{"paused_invalid", why.None, "paused_invalid", func(w *world) {
-		w.stops("paused_invalid", "zone Mars/Olympus is unknown")
-		w.Time = night
-	}},
-	{"exhausted", why.None, "exhausted", func(w *world) { w.stops("exhausted", "it has had all its runs"); w.Time = night }},
-	{"not_in_schedule_then", why.None, "not_in_schedule", func(w *world) {
-		w.e.Since, w.e.Nominal, w.e.Hours = at(w.t, "2026-11-23T05:00"), time.Time{}, nil
-		w.Document.Written, w.Time = at(w.t, "2026-11-23T04:59:50"), night
-	}},
+	{"paused_invalid", why.None, "paused_invalid", func(w *world) { w.stops("paused_invalid", "zone Mars/Olympus is unknown") }},
+	{"exhausted", why.None, "exhausted", func(w *world) { w.stops("exhausted", "it has had all its runs") }},
+	{"not_in_schedule_then", why.None, "not_in_schedule", func(w *world) { w.began("2026-11-23T05:00") }},
 	{"not_in_schedule_now", why.None, "not_in_schedule", func(w *world) {
-		w.Document.Entry, w.Document.Origin, w.Report.Entries, w.e = nil, settings.Origin{}, nil, nil
+		w.lacks()
 		w.recorded("2026-11-20T02:30", "2026-11-20T02:30:01", job.Complete, "timer")
 		w.Time = night
 	}},
-	{"not_due_yet", why.None, "not_due_yet", func(w *world) {
-		w.e.Since, w.Document.Written = at(w.t, "2026-11-23T05:00"), at(w.t, "2026-11-23T04:59:50")
-		w.e.Nominal, w.e.Started, w.e.Fired, w.e.Ended, w.e.Hours = time.Time{}, time.Time{}, time.Time{}, time.Time{}, nil
-	}},
+	{"not_due_yet", why.None, "not_due_yet", func(w *world) { w.began("2026-11-23T05:00"); w.Time = "" }},
 	{"not_due", why.None, "not_due", func(w *world) { w.Time = "2026-11-23T03:15" }},
 	{"not_due_interval", why.None, "not_due", func(w *world) { w.timed("interval: 6h"); w.Time = "2026-11-23T05:00" }},
-	{"not_before", why.None, "not_before", func(w *world) { w.timed(nightly + ", not_before: 2026-12-01T00:00:00Z"); w.Time = "2026-11-22T02:30" }},
+	{"not_before", why.None, "not_before", func(w *world) {
+		w.timed(nightly + ", not_before: 2026-12-01T00:00:00Z")
+		w.list()
+		w.Time = before
+	}},
 	{"needs", why.None, "needs", func(w *world) { w.timed("needs: {entry: other, on: success}"); w.Time = "2026-11-23T05:00" }},
 	{"clock_gap", why.None, "clock_gap", func(w *world) {
 		w.timed("cron: '30 1 * * *', timezone: Europe/London, dst_gap: skip")
@@ -474,26 +576,33 @@ var fires = []fireCase{
 		w.autumn()
 		w.Time = "2026-10-25T01:30"
 	}},
-	{"clock_behind", why.Unknown, "not_reporting", func(w *world) {
+	{"clock_behind", why.Unknown, "clock", func(w *world) {
+		w.list(w.fire(before, ledger.Ran, ""))
 		w.Report.Time, w.Stored = at(w.t, "2026-11-23T01:50"), at(w.t, "2026-11-23T07:50")
-		w.e.Nominal, w.e.Fired, w.e.Started, w.e.Ended = at(w.t, "2026-11-22T02:30"), at(w.t, "2026-11-22T02:30"), at(w.t, "2026-11-22T02:30"), at(w.t, "2026-11-22T02:31")
 	}},
 	{"by_hand", why.Ran, "", func(w *world) {
+		w.byHand("2026-11-23T05:12:09", "lee", "")
 		w.recorded("2026-11-23T05:12:09", "2026-11-23T05:12:09", job.Complete, "manual")
 		w.did("2026-11-23T05:12:08", "schedule.run", `entry="backup"`)
 		w.Time = "05:12"
 	}},
+	{"by_hand_failed", why.Failed, "", func(w *world) { w.byHand("2026-11-23T07:00", "ann", "exit status 9"); w.Time = "07:00" }},
+	{"a_run_by_hand_failed_later", why.Ran, "", func(w *world) { w.byHand("2026-11-23T07:00", "ann", "exit status 9") }},
+	{"a_run_by_hand_in_the_same_second", why.Ran, "", func(w *world) {
+		w.fires = append(w.fires, ledger.Fire{Class: ledger.Hand, Nominal: at(w.t, night), Outcome: ledger.Failed})
+		w.recorded(night, night, job.Failed, "manual")
+	}},
 	{"canary", why.Failed, "", func(w *world) {
-		bad := settings.Commit("644e60d0644e60d0644e60d0644e60d0644e60d0")
-		w.problem("failed", "exit status 3")
-		w.e.Problems[0].Commit, w.e.InRow = string(bad), 1
+		w.ran(night, "exit status 3")
+		w.e.Notes[0].Commit, w.e.InRow = "644e60d0644e60d0644e60d0644e60d0644e60d0", 1
 		w.Revisions = append([]status.Attempt{{
-			Commit: bad, Outcome: status.OutcomeRolledBack, Reason: "wave canary: backup failed on web-01", Began: at(w.t, "2026-11-23T02:28"), Ended: at(w.t, "2026-11-23T02:31:20"),
+			Commit: "644e60d0644e60d0644e60d0644e60d0644e60d0", Outcome: status.OutcomeRolledBack, Reason: "wave canary: backup failed on web-01",
+			Began: at(w.t, "2026-11-23T02:28"), Ended: at(w.t, "2026-11-23T02:31:20"),
 		}}, w.Revisions...)
 	}},
 	{"in_peel_yaml", why.Ran, "", func(w *world) {
 		w.Document = Document{Commit: w.Document.Commit, Written: w.Document.Written, Names: []string{"other"}}
-		w.e.Local = true
+		w.e.Name = "backup"
 	}},
 }
 
@@ -505,20 +614,22 @@ func (w *world) autumn() { w.day("2026-10-25T08:00", "2026-10-25T00:30") }
 
 func (w *world) day(now, fire string) {
 	w.Now, w.Report.Time = at(w.t, now), at(w.t, now).Add(-10*time.Minute)
-	w.Report.Started, w.e.Since, w.Document.Written = at(w.t, now).Add(-99*time.Hour), at(w.t, now).Add(-99*time.Hour), at(w.t, now).Add(-99*time.Hour)
-	w.e.Nominal, w.e.Fired, w.e.Started, w.e.Ended = at(w.t, fire), at(w.t, fire), at(w.t, fire), at(w.t, fire).Add(time.Minute)
-	w.e.Next, w.e.Latest = at(w.t, fire).Add(24*time.Hour), at(w.t, fire).Add(24*time.Hour)
-	w.e.Hours, w.Revisions = []wire.ScheduleHour{hour(w.t, fire, wire.FireCounts{Ran: 1})}, nil
+	began := at(w.t, now).Add(-99 * time.Hour)
+	w.Report.Started, w.e.Since, w.Document.Written, w.Revisions = began, began, began, nil
+	w.Report.Marks = ledger.Marks{}.Add(ledger.Mark{Kind: ledger.Starts, At: began})
+	w.ran(fire, "")
+	w.fires = w.fires[1:]
+	w.e.From, w.e.Next, w.e.Latest = began, at(w.t, fire).Add(24*time.Hour), at(w.t, fire).Add(24*time.Hour)
 }
 
 // The answers in testdata are also what the command line prints in its own test.
 func TestEachEndOfAFireIsExplained(t *testing.T) {
 	files := map[string]bool{}
-	for _, c := range fires {
+	for _, c := range fireCases {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t)
 			c.set(w)
-			got, err := w.Explain()
+			got, err := w.answer()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -583,21 +694,19 @@ func constants(t *testing.T, file, name string) (values []string) {
 	return values
 }
 
-// A reason or state that a peel can report, and a verdict, has a question in fires.
+// A reason or state that a peel can report, and a verdict, has a question in fireCases.
 func TestEveryReasonAndVerdictHasAQuestion(t *testing.T) {
 	reasons, verdicts := map[string]bool{}, map[string]bool{}
-	for _, c := range fires {
+	for _, c := range fireCases {
 		verdicts[string(c.is)] = true
 		reasons[c.reason] = true
 	}
 	want := append(constants(t, "../../../peel/ledger/ledger.go", "Reason"), "outside_window", "blackout") // those are other packages'
 	states := constants(t, "../../../peel/scheduler/rules/state.go", "State")
-	if len(want) < 13 || len(states) != 7 {
+	if len(want) < 20 || len(states) != 7 {
 		t.Fatalf("found only the reasons %q and states %q", want, states)
 	}
-	want = slices.DeleteFunc(want, func(reason string) bool { // of fires that wait or were missed
-		return slices.Contains([]string{"runs", "splay", "held", "waits", "owed", "down", "catch_up", "other"}, reason)
-	})
+	want = slices.DeleteFunc(want, func(reason string) bool { return reason == "runs" }) // which is in_flight
 	for _, reason := range append(want, slices.DeleteFunc(states, func(s string) bool { return s == "active" })...) {
 		if !reasons[reason] {
 			t.Errorf("no question has the reason %q among %q", reason, slices.Sorted(maps.Keys(reasons)))
@@ -626,7 +735,7 @@ func TestQuestionsThatHaveNoAnswer(t *testing.T) {
 		if w.Time = c.time; c.entry != w.Entry {
 			w.Entry, w.Document.Entry = c.entry, nil
 		}
-		if _, err := w.Explain(); !errors.Is(err, c.err) || err.Error() != c.want {
+		if _, err := w.answer(); !errors.Is(err, c.err) || err.Error() != c.want {
 			t.Errorf("%s at %q: %v\nwant %s", c.entry, c.time, err, c.want)
 		}
 	}
@@ -635,9 +744,10 @@ func TestQuestionsThatHaveNoAnswer(t *testing.T) {
 // An entry that no source names may be in one that could not be read.
 func TestASourceThatCannotBeReadIsNotOneThatKnowsNothing(t *testing.T) {
 	w := newWorld(t)
-	w.Document, w.Report = Document{}, nil
+	w.Document = Document{}
+	w.never()
 	w.Unread, w.Time = []Unread{{SourceDocument, "timeout"}}, night
-	got, err := w.Explain()
+	got, err := w.answer()
 	if err != nil || got.Verdict != why.Unknown || !slices.Equal(got.Unread, []string{"settings: timeout"}) {
 		t.Errorf("got %+v, %v", got, err)
 	}
@@ -656,10 +766,12 @@ func FuzzExplain(f *testing.F) {
 			}
 		}
 		moved := time.Duration(offset%(1<<31)) * time.Second
-		w.e.State, w.Time, w.e.Nominal = state, question, w.e.Nominal.Add(moved)
-		w.e.Problems = []wire.FireReport{{Nominal: w.e.Nominal, Result: result}}
-		w.e.Hours[0].Missed, w.e.Hours[0].Skips = n, map[string]uint64{result: n}
-		got, err := w.Explain()
+		w.e.State, w.Time = state, question
+		w.list(ledger.Fire{
+			Nominal: ledger.At(at(t, night).Add(moved)), Outcome: ledger.Outcome(n % 6), Why: ledger.Reason(result),
+		})
+		w.Past = &Past{Hour: join.HourOf(at(t, night)), Verdicts: &join.Hour{Reasons: []join.Reason{{Verdict: join.Skipped, Why: result, N: n}}}}
+		got, err := w.answer()
 		if err != nil {
 			if !errors.Is(err, ErrTime) && !errors.Is(err, ErrNoEntry) {
 				t.Fatal(err)

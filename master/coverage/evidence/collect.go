@@ -19,6 +19,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/coverage/evidence/acts"
 	"github.com/seed-c01c3da5/zester/master/coverage/evidence/moment"
 	past "github.com/seed-c01c3da5/zester/master/coverage/history"
+	"github.com/seed-c01c3da5/zester/master/coverage/join"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
 	"github.com/seed-c01c3da5/zester/master/coverage/why"
 	"github.com/seed-c01c3da5/zester/master/feed"
@@ -125,7 +126,7 @@ func (c *Collector) report(ctx context.Context, f *Found) error {
 	case r.Peel != f.Peel:
 		return fmt.Errorf("the newest one is of %q, which has the same name on the bus", r.Peel)
 	}
-	f.Lists, f.Report, f.Stored = r, reported(r), message.Stored
+	f.Report, f.Stored = r, message.Stored
 
 	return nil
 }
@@ -223,16 +224,13 @@ func (f *Found) addJob(j *job.Job) {
 // about returns the time in question, zero if the last fire is meant and its time is unknown, and the jobs that the report names.
 func (f *Found) about() (at time.Time, named []wire.JID, err error) {
 	q := f.prepare()
-	if q.report != nil {
-		at = q.report.Nominal
-		if q.report.Job != "" {
-			named = append(named, q.report.Job)
+	at = q.newest()
+	if q.listed != nil {
+		jobs := []wire.JID{q.listed.Job}
+		for i := range q.listed.Notes {
+			jobs = append(jobs, q.listed.Notes[i].Job)
 		}
-		for _, p := range q.report.Problems {
-			if p.Job != "" {
-				named = append(named, p.Job)
-			}
-		}
+		named = slices.DeleteFunc(jobs, func(jid wire.JID) bool { return jid == "" })
 	}
 	if f.Time == "" {
 		return at, named, nil
@@ -249,7 +247,7 @@ func (c *Collector) past(ctx context.Context, f *Found) error {
 	q := f.prepare()
 	fire, _, err := q.fire()
 	at := fire.instant()
-	if err != nil || at.IsZero() || !q.needsStored(at) {
+	if err != nil || at.IsZero() || !q.isOlder(at) {
 		return nil // the question is not valid, or has no time
 	}
 	p := &Past{Hour: at.Unix() / 3600}
@@ -259,7 +257,7 @@ func (c *Collector) past(ctx context.Context, f *Found) error {
 			return cmp.Or(cmp.Compare(c.Entry, f.Entry), cmp.Compare(c.Peel, f.Peel))
 		})
 		if found {
-			p.Counts = &cells[i].Counts
+			p.Verdicts = &join.Hour{Hour: p.Hour, Counts: cells[i].Counts, Reasons: cells[i].Reasons}
 		}
 	})
 	switch {

@@ -1,20 +1,23 @@
-// Package evidence proves what became of one fire of a schedule entry on a peel, or why there was none.
+// Package evidence says what became of one fire of a schedule entry on a peel, or why there was none, and proves it.
 //
-// [Collector.Collect] reads the sources: the newest report of the peel on its schedule, its settings, the revisions that were in
-// force, the records of its jobs, the counts of past hours, its presence and the audit log. [Found.Explain] is a pure function from
-// what was found to the answer: a verdict, a reason, and the facts, each with its source.
+// [Collector.Collect] reads the sources: the newest report of the peel on its schedule, its settings, the revisions that
+// were in force, the records of its jobs, the verdicts on past hours, its presence and the audit log. [Found.Explain] is
+// a pure function from what was found to the answer: a verdict, a reason, and the facts, each with its source.
 //
-// Guarantees: what a source does not say is not in the answer, and a source that could not be read is named and never taken for
-// one that knows nothing; each read is bounded in size and time.
+// A fire is looked up in this order: its run in the peel's list or in the record of its job; what the list, joined with
+// the plan, says otherwise; pauses, windows and life of the entry; for fires that are older than the list the verdicts
+// that masters have stored of the hour.
 //
-// Known gaps: the settings bucket has only the newest document of a peel, so the timing of a fire before the newest change of its
-// entry is unknown; the counts of past hours have no reasons, and prove what became of one fire only if all fires of the entry in its
-// hour came to the same end; the names of calendars are not in documents, which have their days; the audit log names the first five peels
-// of a job, so a pause of more peels counts if the target of the job selects the peel now.
+// Guarantees: what a source does not say is not in the answer, and a source that could not be read is named and never
+// taken for one that knows nothing; each read is bounded in size and time.
+//
+// Known gaps: the settings bucket has only the newest document of a peel, so the timing of a fire before the newest change
+// of its entry is unknown; verdicts on an hour have no times, and prove what became of one fire only if all fires of the
+// entry in its hour came to the same end; the names of calendars are not in documents, which have their days; the audit
+// log names the first five peels of a job, so a pause of more peels counts if the target of the job selects the peel now.
 package evidence
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -23,11 +26,11 @@ import (
 	"github.com/seed-c01c3da5/zester/master/coverage/cause"
 	"github.com/seed-c01c3da5/zester/master/coverage/evidence/acts"
 	"github.com/seed-c01c3da5/zester/master/coverage/evidence/moment"
+	"github.com/seed-c01c3da5/zester/master/coverage/join"
 	"github.com/seed-c01c3da5/zester/master/coverage/why"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
-	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
@@ -53,9 +56,8 @@ type Found struct {
 	Time      string    // of the question, as a person wrote it; empty: the last fire
 	Now       time.Time // on the master's clock
 	Document  Document
-	Report    *wire.ScheduleState // nil: the peel has never sent one
-	Lists     *ledger.Report      // the same report, if it has lists of fires
-	Stored    time.Time           // when the bus stored the report, on its clock
+	Report    *ledger.Report // nil: the peel has never sent one
+	Stored    time.Time      // when the bus stored the report, on its clock
 	Presence  Presence
 	Revisions []status.Attempt // that were tried, the newest first
 	Jobs      []job.Job        // records of runs of the entry on the peel, and of the job that the report names
@@ -141,8 +143,9 @@ type judgement struct {
 // A question is a Found with what follows from it.
 type question struct {
 	*Found
-	report   *wire.EntryReport   // of the entry; nil: the report does not have it
-	listed   *ledger.EntryReport // of the entry, in a report with lists
+	listed   *ledger.EntryReport // of the entry; nil: the report does not have it
+	spans    []join.Span         // the verdicts on all fires of the list
+	hours    []join.Hour         // the same by hour
 	timing   schedule.Timing     // zero: unknown
 	hasClock bool                // the timing is known and gives fires on the wall clock
 	zone     *time.Location
@@ -171,7 +174,7 @@ func (f *Found) Explain() (*why.Answer, error) {
 		w.Nominal = fire.nominal
 		v = q.judge(fire.nominal)
 	}
-	w.Verdict, w.Reason, w.Text = v.is, v.reason, v.answer+q.causeWords(fire.nominal)
+	w.Verdict, w.Reason, w.Text = v.is, v.reason, v.answer+q.rolloutWords(fire.nominal)+q.causeWords(fire.nominal)
 	q.addFacts(fire, v, w)
 	w.Facts = q.facts
 	return w, nil
@@ -180,30 +183,22 @@ func (f *Found) Explain() (*why.Answer, error) {
 // question checks that the entry is known.
 func (f *Found) question() (*question, error) {
 	q := f.prepare()
-	complete := !f.isUnread(SourceReport) && !f.isUnread(SourceDocument) && !f.isUnread(SourceHistory) && (f.Report == nil || f.Report.More == 0)
-	if complete && f.Document.Entry == nil && q.report == nil && len(f.Jobs) == 0 && (f.Past == nil || f.Past.Counts == nil) {
+	complete := !f.isUnread(SourceReport) && !f.isUnread(SourceDocument) && !f.isUnread(SourceHistory)
+	if complete && f.Document.Entry == nil && q.listed == nil && len(f.Jobs) == 0 && (f.Past == nil || f.Past.Verdicts == nil) {
 		return nil, fmt.Errorf("%w: neither the settings nor the reports of %s have a schedule entry %.256q%s", ErrNoEntry, f.Peel, f.Entry, strictyaml.Suggest(f.Entry, f.names()))
 	}
 	return q, nil
 }
 
-// prepare finds the entry in the report, and its zone and timing.
+// prepare finds the zone and the timing of the entry, and joins its list with its plan.
 func (f *Found) prepare() *question {
 	q := &question{Found: f, zone: time.UTC, zoneName: "UTC"}
-	if f.Lists != nil {
-		q.findListed()
-	} else if f.Report != nil {
-		i, found := slices.BinarySearchFunc(f.Report.Entries, f.Entry, func(e wire.EntryReport, name string) int { return cmp.Compare(e.Name, name) })
-		if found {
-			q.report = &f.Report.Entries[i]
-		}
-	}
 	name := ""
 	if f.Document.Entry != nil {
 		name = f.Document.Entry.Clock.Zone
 	}
 	if name == "" && f.Report != nil {
-		name = f.Report.Zone
+		name = f.Report.Zone.Name
 	}
 	if zone, err := window.Zone(name); err == nil {
 		q.zone, q.zoneName = zone, name
@@ -213,6 +208,8 @@ func (f *Found) prepare() *question {
 			q.timing, q.hasClock = t, !e.Clock.IsZero() && !t.FollowsRuns() && e.Clock.After == 0
 		}
 	}
+	q.join()
+
 	return q
 }
 
@@ -220,11 +217,11 @@ func (f *Found) prepare() *question {
 func (f *Found) names() []string {
 	names := slices.Clone(f.Document.Names)
 	if f.Report != nil {
-		for _, e := range f.Report.Entries {
-			names = append(names, e.Name)
+		for i := range f.Report.Entries {
+			names = append(names, f.Report.Entries[i].Name)
 		}
 	}
-	return names
+	return slices.DeleteFunc(names, func(name string) bool { return name == "" })
 }
 
 // fire returns the fire that the question means, or the verdict that there was none.
@@ -251,17 +248,14 @@ func (q *question) fire() (fire, *judgement, error) {
 
 // last returns the nominal time of the last fire, or the verdict that there was none.
 func (q *question) last() (time.Time, *judgement) {
-	var at time.Time
-	if q.report != nil {
-		at = q.report.Nominal
-	}
+	at := q.newest()
 	if len(q.Jobs) > 0 {
 		isHand := q.listed != nil && q.Jobs[0].Metadata[job.MetaTrigger] == string(history.TriggerManual)
 		if nominal := nominalOf(&q.Jobs[0]); nominal.After(at) && !isHand {
 			at = nominal
 		}
 	}
-	if q.hasClock && q.isActiveSince(q.Now) {
+	if q.hasClock && q.stopped(q.Now) == nil {
 		if due, ok := moment.Before(q.timing, q.Now); ok && due.After(at) && !due.Before(q.since()) {
 			at = due
 		}
@@ -276,7 +270,7 @@ func (q *question) last() (time.Time, *judgement) {
 	switch {
 	case q.isUnread(SourceReport):
 		return at, q.unreadReport("when it was last due")
-	case q.report == nil:
+	case q.listed == nil:
 		return at, &judgement{is: why.Unknown, reason: "never_reported", answer: fmt.Sprintf("%s has not reported on %s, so masters do not know when it was last due.", q.Peel, q.Entry)}
 	}
 	return at, &judgement{is: why.None, reason: "not_due_yet", answer: text}
@@ -289,14 +283,11 @@ func (q *question) unreadReport(what string) *judgement {
 
 // since returns when the entry got its present timing and state on the peel; zero if that is unknown.
 func (q *question) since() time.Time {
-	if q.report == nil {
+	if q.listed == nil {
 		return q.Document.Written
 	}
-	return q.report.Since
+	return q.listed.Since
 }
-
-// isActiveSince reports whether nothing is known that has kept the entry from firing since before an instant.
-func (q *question) isActiveSince(at time.Time) bool { return q.stopped(at) == nil }
 
 // due returns the nominal time of the fire at a moment: by the timing, or because a run or a skip is known. note says why it is
 // another time than the one in question.
@@ -372,22 +363,7 @@ func (q *question) known() []trace {
 	for i := range q.Jobs {
 		list = append(list, trace{nominalOf(&q.Jobs[i]), timeOf(&q.Jobs[i], job.MetaStarted)})
 	}
-	if q.report != nil {
-		for _, p := range q.report.Problems {
-			list = append(list, trace{p.Nominal, p.Started})
-		}
-		t := trace{nominal: q.report.Nominal}
-		if q.ranLast() {
-			t.started = q.report.Started
-		}
-		list = append(list, t)
-	}
 	return slices.DeleteFunc(list, func(t trace) bool { return t.nominal.IsZero() })
-}
-
-// ranLast reports whether the last fire of the report is also its last run.
-func (q *question) ranLast() bool {
-	return !q.report.Started.IsZero() && !q.report.Fired.Before(q.report.Nominal)
 }
 
 func nominalOf(j *job.Job) time.Time { return timeOf(j, job.MetaNominal) }

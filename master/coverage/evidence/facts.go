@@ -3,8 +3,10 @@ package evidence
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/master/coverage/cause"
 	"github.com/seed-c01c3da5/zester/master/coverage/evidence/acts"
 	"github.com/seed-c01c3da5/zester/master/coverage/evidence/moment"
 	"github.com/seed-c01c3da5/zester/master/coverage/why"
@@ -70,31 +72,14 @@ func (q *question) addRun(nominal time.Time, w *why.Answer) {
 	if nominal.IsZero() {
 		return
 	}
-	if e := q.report; e != nil && e.Nominal.Unix() == nominal.Unix() && q.ranLast() {
-		w.Started, w.Job = e.Started, e.Job
-		if !e.Ended.Before(e.Started) {
-			w.Ended = e.Ended
+	r := q.runOf(nominal)
+	w.Started, w.Ended, w.Job = r.started, r.ended, r.jid
+	if j := r.job; j != nil {
+		text := fmt.Sprintf("%s ran %s: %s", j.JID, j.Function, j.Status)
+		if r.commit != "" {
+			text += fmt.Sprintf(", by the entry of commit %s in %s", short(r.commit), j.Metadata[job.MetaFile])
 		}
-	}
-	if s := q.lookUp(nominal); s != nil {
-		if n := q.note(s, nominal); n != nil && !n.Started.IsZero() {
-			w.Started, w.Ended, w.Job = n.Started, n.Started.Add(n.Took), n.Job
-		}
-	}
-	if p := q.problem(nominal); p != nil && !p.Started.IsZero() {
-		w.Started, w.Ended, w.Job = p.Started, p.Started.Add(p.Took), p.Job
-	}
-	for i := range q.Jobs {
-		j := &q.Jobs[i]
-		if nominalOf(j).Unix() == nominal.Unix() && !q.isOther(j, nominal) {
-			w.Started, w.Ended, w.Job = timeOf(j, job.MetaStarted), timeOf(j, job.MetaFinished), j.JID
-			text := fmt.Sprintf("%s ran %s: %s", j.JID, j.Function, j.Status)
-			if commit := j.Metadata[job.MetaCommit]; commit != "" {
-				text += fmt.Sprintf(", by the entry of commit %s in %s", short(commit), j.Metadata[job.MetaFile])
-			}
-			q.add("job", "record of job "+string(j.JID), "%s", oneLine(text))
-			break
-		}
+		q.add("job", r.source, "%s", oneLine(text))
 	}
 }
 
@@ -106,9 +91,9 @@ func (q *question) addSettings(at, nominal time.Time) {
 	case d.Entry == nil:
 		q.add("document", q.documentSource(), "the newest settings of %s, written at %s, do not have %s", q.Peel, q.stamp(d.Written), q.Entry)
 	default:
-		q.add("document", q.documentSource(), "the newest settings of %s were written at %s%s", q.Peel, q.stamp(d.Written), q.applied())
+		q.add("document", q.documentSource(), "the newest settings of %s (generation %d) were written at %s%s", q.Peel, d.Written.UnixMilli(), q.stamp(d.Written), q.applied())
 	}
-	if q.report != nil && q.report.Local {
+	if q.listed != nil && q.listed.Name != "" && q.listed.State != stateRemoved {
 		q.add("document", q.reportSource(), "the entry is in peel.yaml of the host, not in Git")
 	}
 	if o := d.Origin; o.Commit != "" {
@@ -120,7 +105,7 @@ func (q *question) addSettings(at, nominal time.Time) {
 	others := ""
 	if r := takenBack(q.Revisions, at); r != nil {
 		text := fmt.Sprintf("commit %s was on its way to the fleet then; it had begun at %s, and was rolled back at %s", r.Commit.Short(), q.stamp(r.Began), q.stamp(r.Ended))
-		if q.commitOf(nominal) == string(r.Commit) {
+		if q.runOf(nominal).commit == string(r.Commit) {
 			others = " on other peels"
 			text = fmt.Sprintf("the run had commit %s, which the peel got before others from %s on, and which was rolled back at %s", r.Commit.Short(), q.stamp(r.Began), q.stamp(r.Ended))
 		}
@@ -136,19 +121,6 @@ func (q *question) addSettings(at, nominal time.Time) {
 		}
 		q.add("revision", "history of revisions", "%s", text)
 	}
-}
-
-// commitOf returns the commit that had last changed the entry when the run of a nominal time started; empty if it is not known.
-func (q *question) commitOf(nominal time.Time) string {
-	for i := range q.Jobs {
-		if nominalOf(&q.Jobs[i]).Unix() == nominal.Unix() {
-			return q.Jobs[i].Metadata[job.MetaCommit]
-		}
-	}
-	if p := q.problem(nominal); p != nil {
-		return p.Commit
-	}
-	return ""
 }
 
 // takenBack returns the revision that was going out at a time and was rolled back later, nil if there is none.
@@ -220,7 +192,7 @@ func (q *question) addTiming(at time.Time) {
 
 // addState adds the state of the entry on the peel, and its breaker.
 func (q *question) addState() {
-	e := q.report
+	e := q.listed
 	if e == nil {
 		return
 	}
@@ -243,9 +215,6 @@ func (q *question) addState() {
 	if e.Breaker != "" {
 		q.add("breaker", q.reportSource(), "%s", oneLine(e.Breaker))
 	}
-	if e.Median > 0 {
-		q.add("duration", q.reportSource(), "half of the newest runs took at most %s, 95 of 100 at most %s", took(e.Median), took(e.P95))
-	}
 }
 
 // mostActs bounds the actions of operators in an answer.
@@ -261,14 +230,14 @@ func (q *question) addActs() {
 // addNext adds when the entry is due next.
 func (q *question) addNext(w *why.Answer) {
 	switch {
-	case q.report != nil && q.report.Next.After(q.Now):
-		w.Next = q.report.Next
+	case q.listed != nil && q.listed.Next.After(q.Now):
+		w.Next = q.listed.Next
 		text := q.stamp(w.Next)
-		if late := q.report.Latest.Sub(w.Next).Round(time.Second); late > 0 {
+		if late := q.listed.Latest.Sub(w.Next).Round(time.Second); late > 0 {
 			text += ", and must start within " + strictyaml.FormatDuration(late)
 		}
 		q.add("next", q.reportSource(), "%s", text)
-	case q.hasClock && q.isActiveSince(q.Now):
+	case q.hasClock && q.stopped(q.Now) == nil:
 		if next, ok := q.timing.Next(q.Now); ok {
 			w.Next = next
 			q.add("next", q.documentSource(), "%s", q.stamp(next))
@@ -278,8 +247,44 @@ func (q *question) addNext(w *why.Answer) {
 
 // pauseAt returns the act by which an operator had paused the entry at a time, as [acts.Pause] does; nil if none is known.
 func (q *question) pauseAt(at time.Time) *acts.Act {
-	if q.report != nil && q.report.State != "paused_manual" && !q.report.Since.After(at) {
+	if q.listed != nil && q.listed.State != "paused_manual" && !q.listed.Since.After(at) {
 		return nil // it was resumed in a way that the log does not name
 	}
 	return acts.Pause(q.Acts, at)
+}
+
+// rolloutWords is the sentence with the commit that a run had if it was rolled back; empty otherwise.
+func (q *question) rolloutWords(nominal time.Time) string {
+	r := takenBack(q.Revisions, nominal)
+	if nominal.IsZero() || r == nil || q.runOf(nominal).commit != string(r.Commit) {
+		return ""
+	}
+	return fmt.Sprintf(" It ran with commit %s, which %s got before other peels, and which was rolled back at %s%s.",
+		r.Commit.Short(), q.Peel, q.stamp(r.Ended), words(" (", oneLine(r.Reason), ")"))
+}
+
+// causeOf returns the cause if the fire is part of the problem that the peel has now.
+func (q *question) causeOf(nominal time.Time) *Cause {
+	if q.Cause == nil || nominal.IsZero() || nominal.Before(q.Cause.Since.Truncate(time.Second)) {
+		return nil
+	}
+	return q.Cause
+}
+
+// addCause adds which commit the problem followed, or that none explains it.
+func (q *question) addCause(nominal time.Time) {
+	if c := q.causeOf(nominal); c != nil {
+		q.add("cause", fmt.Sprintf("reports and settings of all peels with %s", q.Entry), "%s; on %s the problem began at %s",
+			oneLine(c.Text), q.Peel, q.stamp(c.Since))
+	}
+}
+
+// causeWords is the sentence with the commit that the problem followed; empty if none is likely or possible.
+func (q *question) causeWords(nominal time.Time) string {
+	c := q.causeOf(nominal)
+	if c == nil || c.Word == cause.None {
+		return ""
+	}
+	text := oneLine(c.Text)
+	return " " + strings.ToUpper(text[:1]) + text[1:] + "."
 }

@@ -51,16 +51,17 @@ func (q *question) byStartOr(at time.Time, v *judgement) *judgement {
 
 // noEntry judges a time at which no source names a fire of an entry that the document does not have.
 func (q *question) noEntry(at time.Time) *judgement {
-	if q.report != nil {
+	if q.listed != nil {
 		return &judgement{
 			is: why.None, reason: "not_due", source: q.reportSource(), fact: "no fire at " + q.stamp(at) + " is named",
 			answer: fmt.Sprintf("No source names a fire of %s at %s. The entry is not in Git, so masters do not know its timing.", q.Entry, q.stamp(at)),
 		}
 	}
-	if c := q.stored(at); c != nil {
+	if h, source := q.verdictsOf(at); h != nil {
 		return &judgement{
-			is: why.Unknown, reason: "other_settings", source: q.storedSource(), fact: q.storedFact(c),
-			answer: fmt.Sprintf("%s is not in the schedule of %s now, so it is not known when it was due then.%s", q.Entry, q.Peel, storedAnswer(c)),
+			is: why.Unknown, reason: "other_settings", source: source, fact: countWords(h),
+			answer: fmt.Sprintf("%s is not in the schedule of %s now, so it is not known when it was due then. The verdicts on its hour: %s.",
+				q.Entry, q.Peel, countWords(h)),
 		}
 	}
 	if len(q.Unread) > 0 {
@@ -76,9 +77,9 @@ func (q *question) noEntry(at time.Time) *judgement {
 // followsRuns judges a time at which an entry was not due whose fires count from its runs.
 func (q *question) followsRuns(m moment.Moment, e *schedule.Entry) *judgement {
 	v := &judgement{is: why.None, reason: "not_due", source: q.documentSource(), fact: e.Clock.String()}
-	v.answer = fmt.Sprintf("No source names a fire at %s: %s is due %s, so its times follow from its runs.", m.Wall, q.Entry, q.clockWords(e))
-	if q.report != nil && !q.report.Nominal.IsZero() {
-		v.answer += fmt.Sprintf(" It was last due at %s.", q.stamp(q.report.Nominal))
+	v.answer = fmt.Sprintf("There was no fire at %s: no list and no job names one. %s is due %s, so its times follow from its runs.", m.Wall, q.Entry, q.clockWords(e))
+	if at := q.newest(); !at.IsZero() {
+		v.answer += fmt.Sprintf(" It was last due at %s.", q.stamp(at))
 	}
 	return v
 }
@@ -123,23 +124,4 @@ func (q *question) around(at time.Time) string {
 		text += "."
 	}
 	return text
-}
-
-// byLife judges a fire before not_before, or at until or later.
-func (q *question) byLife(nominal time.Time) *judgement {
-	if q.Document.Entry == nil {
-		return nil
-	}
-	life := q.Document.Entry.Life
-	v := &judgement{is: why.None, source: q.documentSource()}
-	switch {
-	case nominal.Before(life.NotBefore):
-		v.reason, v.fact = "not_before", "not_before is "+q.stamp(life.NotBefore)
-	case !life.Until.IsZero() && !nominal.Before(life.Until):
-		v.reason, v.fact = "until", "until is "+q.stamp(life.Until)
-	default:
-		return nil
-	}
-	v.answer = fmt.Sprintf("There was no fire at %s: %s.", q.stamp(nominal), v.fact)
-	return v
 }

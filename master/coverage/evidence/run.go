@@ -2,161 +2,145 @@ package evidence
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/master/coverage/join"
 	"github.com/seed-c01c3da5/zester/master/coverage/why"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 	"github.com/seed-c01c3da5/zester/peel/wire"
-	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
-// byJob reads the record of a run.
-func (q *question) byJob(nominal time.Time) *judgement {
+// A run is what the sources say about the run of a fire. What they do not say is zero.
+type run struct {
+	listed         *join.Span // nil: the list has no run that has ended
+	job            *job.Job   // its record
+	jid            wire.JID
+	started, ended time.Time
+	commit         string // that had last changed the entry when the run started
+	error, by      string
+	trigger        history.Trigger
+	source         string
+}
+
+// runOf returns what is known of the run of a nominal time.
+func (q *question) runOf(nominal time.Time) (r run) {
+	s := q.lookUp(nominal)
+	if s != nil && (s.Verdict == join.Ran || s.Verdict == join.Unexpected) {
+		r.listed, r.source = s, q.reportSource()
+	}
+	if s != nil && s.Fire != nil {
+		for i := range q.listed.Notes {
+			n := &q.listed.Notes[i]
+			if n.Era != s.Fire.Era || n.Class != s.Fire.Class || n.Nominal.Unix() != nominal.Unix() || n.Started.IsZero() {
+				continue
+			}
+			r.started, r.ended, r.jid = n.Started, n.Started.Add(n.Took), n.Job
+			r.commit, r.error, r.by = n.Commit, oneLine(n.Error), oneLine(n.By)
+		}
+	}
 	for i := range q.Jobs {
 		j := &q.Jobs[i]
-		if nominalOf(j).Unix() != nominal.Unix() || q.isOther(j, nominal) {
+		trigger := history.Trigger(j.Metadata[job.MetaTrigger])
+		isOther := trigger == history.TriggerManual && s != nil && (s.Fire == nil || s.Fire.Class != ledger.Hand)
+		if nominalOf(j).Unix() != nominal.Unix() || isOther {
 			continue
 		}
-		started, ended := timeOf(j, job.MetaStarted), timeOf(j, job.MetaFinished)
-		v := &judgement{is: why.Ran, source: "record of job " + string(j.JID)}
-		v.fact = fmt.Sprintf("started at %s, ended at %s", q.stamp(started), q.stamp(ended))
-		v.answer = fmt.Sprintf("The fire of %s ran: it started at %s%s and took %s", q.stamp(nominal), q.stamp(started), delayed(nominal, started), took(ended.Sub(started)))
-		if trigger := triggers[history.Trigger(j.Metadata[job.MetaTrigger])]; trigger != "" {
-			v.fact += ", " + trigger
-			v.answer += ", " + trigger
-		}
-		v.answer += "."
-		if p := q.problem(nominal); p != nil && (p.Result == wire.FireLate || p.Result == wire.FireOverran) {
-			v.is, v.reason = why.Verdict(p.Result), p.Result
-		}
-		if j.Status != job.Complete {
-			v.is = why.Failed
-			v.answer = fmt.Sprintf("The fire of %s ran and failed%s: zester job show %s shows what it printed.", q.stamp(nominal), q.errorOf(nominal), j.JID)
-		}
-		return v
+		r.job, r.jid, r.trigger, r.source = j, j.JID, trigger, "record of job "+string(j.JID)
+		r.started, r.ended = timeOf(j, job.MetaStarted), timeOf(j, job.MetaFinished)
+		r.commit = j.Metadata[job.MetaCommit]
+		break
 	}
-	return nil
+	return r
 }
 
-// isOther reports whether a job is a run by a person at the second at which another fire was due.
-func (q *question) isOther(j *job.Job, nominal time.Time) bool {
-	if j.Metadata[job.MetaTrigger] != string(history.TriggerManual) {
-		return false
-	}
-	s := q.lookUp(nominal)
-
-	return s != nil && (s.Fire == nil || s.Fire.Class != ledger.Hand)
-}
-
-// triggers are the triggers of runs in words; a timer needs none.
-var triggers = map[history.Trigger]string{
-	history.TriggerStart:   "because the peel's process started (run_on_start)",
-	history.TriggerCatchUp: "to make up for the time at which it was missed (catch_up)",
-	history.TriggerManual:  "because a person ran it",
-	history.TriggerNeeds:   "because the entry that it needs had ended",
-}
-
-// errorOf returns the head of the error of a run, after ": ", empty if it is unknown.
-func (q *question) errorOf(nominal time.Time) string {
-	if p := q.problem(nominal); p != nil && p.Error != "" {
-		return ": " + oneLine(p.Error)
-	}
-	if q.report != nil && q.report.Error != "" && q.report.Nominal.Unix() == nominal.Unix() && q.ranLast() {
-		return ": " + oneLine(q.report.Error)
-	}
-	return ""
-}
-
-// problem returns what the report says about one fire that did not run, failed, was late or overran.
-func (q *question) problem(nominal time.Time) *wire.FireReport {
-	if q.report == nil {
+// byRun judges a fire whose run has ended, by the list or by the record of its job.
+func (q *question) byRun(nominal time.Time) *judgement {
+	r := q.runOf(nominal)
+	if r.listed == nil && r.job == nil {
 		return nil
 	}
-	for i := range q.report.Problems {
-		if q.report.Problems[i].Nominal.Unix() == nominal.Unix() {
-			return &q.report.Problems[i]
-		}
+	v := &judgement{is: why.Ran, source: r.source, answer: q.subject(nominal, &r)}
+	hasFailed := r.job != nil && r.job.Status != job.Complete
+	if s := r.listed; s != nil {
+		v.fact = "the list of its fires: " + s.Fire.Outcome.String()
+		hasFailed = s.Fire.Outcome != ledger.Ran
 	}
-	return nil
-}
+	if r.job != nil {
+		v.fact = fmt.Sprintf("started at %s, ended at %s", q.stamp(r.started), q.stamp(r.ended))
+	}
 
-// byReport reads what the report says about this fire alone.
-func (q *question) byReport(nominal time.Time) *judgement {
-	if q.report == nil {
-		return nil
-	}
-	if p := q.problem(nominal); p != nil {
-		return q.ofProblem(nominal, p)
-	}
-	e := q.report
-	if e.Nominal.Unix() != nominal.Unix() || !q.ranLast() {
-		return nil
-	}
-	start := fmt.Sprintf("it started at %s%s", q.stamp(e.Started), delayed(nominal, e.Started))
-	v := &judgement{is: why.Ran, source: q.reportSource(), fact: "the last fire of the entry: " + strings.TrimSuffix(start, ",")}
 	switch {
-	case e.Running > 0 && e.Ended.Before(e.Started):
-		v.is, v.reason = why.Running, "in_flight"
-		v.answer = fmt.Sprintf("The fire of %s runs: %s and had not ended at %s.", q.stamp(nominal), start, q.stamp(q.Report.Time))
-	case e.Error != "":
+	case r.listed != nil && r.listed.Fire.Outcome == ledger.Interrupted:
+		v.is, v.reason = why.Failed, ledger.Interrupted.String()
+		v.answer += " was interrupted: zester-peel ended during the run, and how far it got is not known."
+	case hasFailed:
 		v.is = why.Failed
-		v.answer = fmt.Sprintf("The fire of %s ran and failed%s.", q.stamp(nominal), q.errorOf(nominal))
+		v.answer += " ran and failed" + words(": ", r.error, "") + "."
+	case r.listed != nil && r.listed.Fire.Overran:
+		v.is, v.reason = why.Overran, string(why.Overran)
+		v.answer += " overran: its run went on until the next fire was due, or its timeout ended it."
+	case r.listed != nil && r.listed.Fire.Late:
+		v.is, v.reason = why.Late, string(why.Late)
+		v.answer += " ran late and succeeded" + q.lateAfter() + "."
 	default:
-		v.answer = fmt.Sprintf("The fire of %s ran: %s and took %s.", q.stamp(nominal), start, took(e.Ended.Sub(e.Started)))
+		v.answer += " ran and succeeded."
 	}
+	v.answer += q.runWords(nominal, &r)
+
 	return v
 }
 
-// ofProblem returns the verdict on a fire that the report names.
-func (q *question) ofProblem(nominal time.Time, p *wire.FireReport) *judgement {
-	at := q.stamp(nominal)
-	v := &judgement{is: why.Verdict(p.Result), source: q.reportSource(), fact: "the fire of " + at + ": " + p.Result}
-	if !p.Started.IsZero() {
-		v.fact += fmt.Sprintf(", started at %s, took %s", q.stamp(p.Started), took(p.Took))
+// subject names a fire, or the run of a person.
+func (q *question) subject(nominal time.Time, r *run) string {
+	isHand := r.trigger == history.TriggerManual || r.listed != nil && r.listed.Fire.Class == ledger.Hand
+	switch {
+	case isHand && r.by != "":
+		return fmt.Sprintf("The run that %s started by hand at %s", r.by, q.stamp(nominal))
+	case isHand:
+		return "The run that a person started by hand at " + q.stamp(nominal)
 	}
-	switch p.Result {
-	case wire.FireFailed:
-		v.answer = fmt.Sprintf("The fire of %s ran and failed%s.", at, q.errorOf(nominal))
-	case wire.FireInterrupted:
-		v.is, v.reason = why.Failed, wire.FireInterrupted
-		v.answer = fmt.Sprintf("The fire of %s ran, and the peel's process ended during the run: how far it got is not known.", at)
-	case wire.FireLate:
-		v.reason = wire.FireLate
-		v.answer = fmt.Sprintf("The fire of %s ran late: it started at %s%s%s.", at, q.stamp(p.Started), strings.TrimSuffix(delayed(nominal, p.Started), ","), q.lateAfter())
-	case wire.FireOverran:
-		v.reason = wire.FireOverran
-		v.answer = fmt.Sprintf("The fire of %s overran: its run took %s, until the next fire was due or the timeout ended it.", at, took(p.Took))
-	case wire.FireMissed:
-		return q.missed(nominal, v)
-	default:
-		v.is, v.reason = why.Skipped, p.Result
-		v.answer = q.skipAnswer(nominal, ledger.Reason(p.Result))
-	}
-	return v
+	return "The fire of " + q.stamp(nominal)
 }
 
-// missed completes the verdict on a fire that did not start in time for no rule.
-func (q *question) missed(nominal time.Time, v *judgement) *judgement {
-	v.is, v.reason = why.Missed, "not_started"
-	text := "the peel's process was running, but the host was suspended, or too slow, or its clock was set forward"
-	if q.Report.Started.After(nominal) {
-		v.reason = "down"
-		text = fmt.Sprintf("the peel's process was not running; the present one started at %s", q.stamp(q.Report.Started))
+// triggers are the triggers of runs in words; others need none.
+var triggers = map[history.Trigger]string{
+	history.TriggerStart:   " It ran because zester-peel had started (run_on_start).",
+	history.TriggerCatchUp: " It made up for the time at which it was missed (catch_up).",
+	history.TriggerNeeds:   " It ran because the entry that it needs had ended.",
+}
+
+// runWords has the sentences on the times of a run, and why it ran.
+func (q *question) runWords(nominal time.Time, r *run) (text string) {
+	if !r.started.IsZero() {
+		text = fmt.Sprintf(" It started at %s and took %s.", q.started(nominal, r.started), took(r.ended.Sub(r.started)))
 	}
-	v.answer = fmt.Sprintf("The fire of %s did not start in time: %s.", q.stamp(nominal), text)
-	if e := q.Document.Entry; e != nil && e.Missed.CatchUp == schedule.CatchUpSkip {
-		v.answer += " catch_up is skip, so it is not made up."
+	text += triggers[r.trigger]
+	if s := r.listed; s != nil && s.Why == join.Repeated {
+		text += " It is the second run of that time: the clock of the host was set back."
+	} else if s != nil && s.Why == join.NotPlanned {
+		text += " By the settings of the peel it was not due then."
 	}
-	return v
+	if r.job != nil && r.job.Status != job.Complete {
+		text += fmt.Sprintf(" zester job show %s shows what it printed.", r.jid)
+	}
+	return text
+}
+
+// started writes when a run started, and how long after its nominal time, if that is a second or more.
+func (q *question) started(nominal, started time.Time) string {
+	text := q.stamp(started)
+	if d := started.Sub(nominal).Round(time.Second); d > 0 {
+		text += ", " + strictyaml.FormatDuration(d) + " after it was due,"
+	}
+	return text
 }
 
 func (q *question) lateAfter() string {
 	if e := q.Document.Entry; e != nil && e.Missed.LateAfter > 0 {
-		return ", and late_after is " + strictyaml.FormatDuration(e.Missed.LateAfter)
+		return " (late_after is " + strictyaml.FormatDuration(e.Missed.LateAfter) + ")"
 	}
 	return ""
 }

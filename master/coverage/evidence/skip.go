@@ -26,8 +26,6 @@ func (q *question) skipWords(nominal time.Time, reason ledger.Reason) string {
 		return fmt.Sprintf("%d runs were in flight, as many as maxrunning allows", e.Overlap.MaxRunning)
 	case ledger.QueueFull:
 		return "it waited for a run to end, and a later fire took its place (if_running is queue or cancel)"
-	case ledger.DeadlineExceeded:
-		return "it could not start within its start_deadline of " + strictyaml.FormatDuration(e.Missed.StartDeadline)
 	case ledger.Superseded:
 		return "a later fire, or the end of a run, took its place before it could start"
 	case ledger.OutsideWindow, ledger.InBlackout:
@@ -36,7 +34,7 @@ func (q *question) skipWords(nominal time.Time, reason ledger.Reason) string {
 		}
 		return map[ledger.Reason]string{ledger.OutsideWindow: "its windows were closed", ledger.InBlackout: "it was in a blackout"}[reason]
 	case ledger.CircuitOpen:
-		return "the breaker was open after failures in a row" + breakerWords(e)
+		return "the breaker was open" + breakerWords(e)
 	case ledger.NeedsUnmet:
 		return fmt.Sprintf("%s did not end with %s, as needs wants", cmp.Or(e.Needs.Entry, "the other entry"), e.Needs.On)
 	case ledger.SkippedOnce:
@@ -57,9 +55,9 @@ func (q *question) skipWords(nominal time.Time, reason ledger.Reason) string {
 
 func breakerWords(e *schedule.Entry) string {
 	if b := e.Failures.Breaker; b.Threshold > 0 {
-		return fmt.Sprintf(": it opens for %s after %d", strictyaml.FormatDuration(b.ResetAfter), b.Threshold)
+		return fmt.Sprintf(": after %d failures in a row nothing runs for %s", b.Threshold, strictyaml.FormatDuration(b.ResetAfter))
 	}
-	return ""
+	return " after failures in a row"
 }
 
 func runsWords(e *schedule.Entry) string {

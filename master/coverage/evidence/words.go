@@ -1,8 +1,6 @@
 package evidence
 
 import (
-	"cmp"
-	"fmt"
 	"strings"
 	"time"
 
@@ -21,14 +19,6 @@ func (q *question) presence() string {
 	default:
 		return "it is away, and was last heard at " + q.stamp(p.LastSeen)
 	}
-}
-
-// delayed says between commas how long after its nominal time a run started; empty below a second.
-func delayed(nominal, started time.Time) string {
-	if d := started.Sub(nominal).Round(time.Second); d > 0 {
-		return fmt.Sprintf(", %s after it was due,", strictyaml.FormatDuration(d))
-	}
-	return ""
 }
 
 // took writes how long a run took.
@@ -52,19 +42,10 @@ func (q *question) stamp(at time.Time) string {
 // oneLine puts a text from elsewhere on one line.
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-// A number is a number of fires with what became of them.
-type number struct {
-	n    uint64
-	what string
-}
-
-// listed writes the numbers that are not zero.
-func listed(numbers []number) string {
-	var parts []string
-	for _, one := range numbers {
-		if one.n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", one.n, one.what))
-		}
+// words puts a text between others, unless it is empty.
+func words(before, text, after string) string {
+	if text == "" {
+		return ""
 	}
-	return cmp.Or(strings.Join(parts, ", "), "none")
+	return before + text + after
 }

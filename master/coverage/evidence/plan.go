@@ -12,19 +12,14 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 )
 
-// reportWait is how long after its due time a report may come: a tenth of the interval, and the way over the bus.
-const reportWait = wire.ScheduleInterval/10 + 30*time.Second
-
-// judge returns what became of the fire of a nominal time. The sources count in this order: a record of its job, what the report
-// says about this fire alone, the list of the peel's fires, a pause, the document, the counts of its hour that masters have stored if the report does not go back so
-// far, and those of the report.
+// judge returns what became of the fire of a nominal time, by the first source that says it.
 func (q *question) judge(nominal time.Time) *judgement {
-	for _, f := range []func(time.Time) *judgement{q.byJob, q.byReport, q.byList, q.byPause, q.byStart, q.byLife, q.byWindow, q.byStored, q.byAge, q.byHour} {
+	for _, f := range []func(time.Time) *judgement{q.byRun, q.byList, q.byPause, q.byCounts, q.byStart, q.byLife, q.byWindow, q.byAge} {
 		if v := f(nominal); v != nil {
 			return v
 		}
 	}
-	return &judgement{is: why.Unknown, reason: "no_source", answer: fmt.Sprintf("No source says what became of the fire of %s.", q.stamp(nominal))}
+	return q.notListed(nominal)
 }
 
 // byPause judges a fire while an operator's pause lasted.
@@ -40,19 +35,19 @@ func (q *question) byPause(nominal time.Time) *judgement {
 
 // stopped returns the verdict for a time at which the entry had a state in which it does not fire; nil if it had not.
 func (q *question) stopped(at time.Time) *judgement {
-	if q.report == nil {
+	if q.listed == nil {
 		if e := q.Document.Entry; e != nil && !e.Enabled && !q.Document.Written.After(at) {
 			return q.disabled(q.documentSource())
 		}
 		return nil
 	}
-	if q.report.Since.After(at) {
+	if q.listed.Since.After(at) {
 		return nil
 	}
-	since := "since " + q.stamp(q.report.Since)
-	v := &judgement{is: why.None, reason: q.report.State, source: q.reportSource(), fact: fmt.Sprintf("the entry is %s %s", q.report.State, since)}
-	cause := oneLine(q.report.Why)
-	switch rules.State(q.report.State) {
+	since := "since " + q.stamp(q.listed.Since)
+	v := &judgement{is: why.None, reason: q.listed.State, source: q.reportSource(), fact: fmt.Sprintf("the entry is %s %s", q.listed.State, since)}
+	cause := oneLine(q.listed.Why)
+	switch rules.State(q.listed.State) {
 	case rules.StateDisabled:
 		return q.disabled(q.reportSource())
 	case rules.StatePaused:
@@ -72,18 +67,18 @@ func (q *question) stopped(at time.Time) *judgement {
 func (q *question) disabled(source string) *judgement {
 	return &judgement{
 		is: why.None, reason: string(rules.StateDisabled), source: source, fact: "enabled is false",
-		answer: fmt.Sprintf("%s does not fire: it is disabled by its field enabled.", q.Entry),
+		answer: fmt.Sprintf("%s does not fire: its settings have enabled: false.", q.Entry),
 	}
 }
 
 // byStart judges a fire before the entry got its present timing.
 func (q *question) byStart(nominal time.Time) *judgement {
 	since := q.since()
-	if since.IsZero() || !since.After(nominal) || q.hourOf(nominal) != nil {
+	if since.IsZero() || !since.After(nominal) {
 		return nil
 	}
 	v := &judgement{is: why.None, reason: "not_in_schedule", source: q.documentSource(), fact: "the settings with this entry were written at " + q.stamp(since)}
-	if q.report != nil {
+	if q.listed != nil {
 		v.source, v.fact = q.reportSource(), "the entry has had its present timing and state since "+q.stamp(since)
 	}
 	v.answer = fmt.Sprintf("%s was not in the schedule of %s at %s as it is now: it has been so since %s.", q.Entry, q.Peel, q.stamp(nominal), q.stamp(since))
@@ -91,11 +86,6 @@ func (q *question) byStart(nominal time.Time) *judgement {
 		v.is, v.reason, v.source, v.fact = why.Unknown, "unread", pause.Source(), pause.String()
 		v.answer = fmt.Sprintf("It is not known whether %s was paused on %s at %s: %s had run %s on %s, and whether that selected %[2]s cannot be told: %[7]s.",
 			q.Entry, q.Peel, q.stamp(nominal), pause.User, pause.Function, oneLine(pause.Target), oneLine(pause.Unsure))
-		return v
-	}
-	if c := q.stored(nominal); c != nil {
-		v.is, v.reason = why.Unknown, "other_settings"
-		v.answer = fmt.Sprintf("It is not known whether %s was due on %s at %s: it has had its present timing and state since %s.%s", q.Entry, q.Peel, q.stamp(nominal), q.stamp(since), storedAnswer(c))
 	}
 	return v
 }
@@ -129,6 +119,25 @@ func (q *question) byWindow(nominal time.Time) *judgement {
 	return nil
 }
 
+// byLife judges a fire before not_before, or at until or later.
+func (q *question) byLife(nominal time.Time) *judgement {
+	if q.Document.Entry == nil {
+		return nil
+	}
+	life := q.Document.Entry.Life
+	v := &judgement{is: why.None, source: q.documentSource()}
+	switch {
+	case nominal.Before(life.NotBefore):
+		v.reason, v.fact = "not_before", "not_before is "+q.stamp(life.NotBefore)
+	case !life.Until.IsZero() && !nominal.Before(life.Until):
+		v.reason, v.fact = "until", "until is "+q.stamp(life.Until)
+	default:
+		return nil
+	}
+	v.answer = fmt.Sprintf("There was no fire at %s: %s.", q.stamp(nominal), v.fact)
+	return v
+}
+
 // byAge judges a fire that the newest report cannot know of.
 func (q *question) byAge(nominal time.Time) *judgement {
 	at := q.stamp(nominal)
@@ -138,7 +147,7 @@ func (q *question) byAge(nominal time.Time) *judgement {
 	if q.Report == nil {
 		return &judgement{
 			is: why.Unknown, reason: "never_reported", source: "reports on schedules", fact: fmt.Sprintf("there is none of %s", q.Peel),
-			answer: fmt.Sprintf("%s has never reported on its schedule, so nobody knows what became of the fire of %s: %s.", q.Peel, at, q.presence()),
+			answer: fmt.Sprintf("%s has never reported on its schedule, so nobody knows what became of the fire of %s; %s.", q.Peel, at, q.presence()),
 		}
 	}
 	latest := q.latest(nominal)
@@ -153,21 +162,52 @@ func (q *question) byAge(nominal time.Time) *judgement {
 		v.answer = fmt.Sprintf("The fire of %s may still start, until %s.", at, q.stamp(latest))
 	case q.Now.Before(due):
 		v.reason = "report_due"
-		v.answer = fmt.Sprintf("The newest report of %s is older than the fire of %s. A failure or miss would have been reported at once; the next report is due by %s.", q.Peel, at, q.stamp(due))
+		v.answer = fmt.Sprintf("It is not known yet what became of the fire of %s: the newest report of %s is older. A failure or miss would have been reported at once; the next report is due by %s.",
+			at, q.Peel, q.stamp(due))
 	default:
 		v.reason = "not_reporting"
-		v.answer = fmt.Sprintf("%s has not reported since %s, so nobody knows what became of the fire of %s: %s. Its next report says what it ran and missed.", q.Peel, q.stamp(q.Report.Time), at, q.presence())
+		v.answer = fmt.Sprintf("Nobody knows what became of the fire of %s: %s has not reported since %s; %s. Its next report says what it ran and missed.",
+			at, q.Peel, q.stamp(q.Report.Time), q.presence())
 	}
 	return v
 }
 
 // latest returns the latest time at which the run of a fire must have started: the peel says so for its next fire.
 func (q *question) latest(nominal time.Time) time.Time {
-	if q.report != nil && q.report.Next.Unix() == nominal.Unix() && !q.report.Latest.IsZero() {
-		return q.report.Latest
+	if q.listed != nil && q.listed.Next.Unix() == nominal.Unix() && !q.listed.Latest.IsZero() {
+		return q.listed.Latest
 	}
 	if q.Document.Entry == nil {
 		return nominal
 	}
 	return nominal.Add(q.timing.SplayBound(nominal, q.Document.Entry.Splay.Max))
+}
+
+// notListed judges a fire of which a report that is new enough says nothing.
+func (q *question) notListed(nominal time.Time) *judgement {
+	at := q.stamp(nominal)
+	v := &judgement{is: why.Unknown, source: q.reportSource(), fact: "it lists no fire of that time"}
+	isOther := q.Document.Digest != "" && q.Report.Digest != "" && string(q.Document.Digest) != q.Report.Digest
+	switch {
+	case q.listed == nil && !isOther:
+		v.is, v.reason, v.fact = why.None, "not_in_schedule", "it has no entry of this name"
+		v.answer = fmt.Sprintf("%s is not in the schedule of %s: the peel reports its entries, and this is not one of them.", q.Entry, q.Peel)
+	case q.listed != nil && nominal.Before(q.oldest()):
+		v.reason, v.fact = "too_old", "it has the fires since "+q.stamp(q.oldest())
+		records := "no job records it"
+		if q.isUnread(SourceJobs) {
+			records = "the records of jobs could not be read"
+		}
+		v.answer = fmt.Sprintf("Nobody knows what became of the fire of %s: the report of %s goes back to %s, %s, and %s.",
+			at, q.Peel, q.stamp(q.oldest()), records, q.notStored())
+	case isOther:
+		v.reason, v.fact = "other_settings", "the peel runs the settings of commit "+short(q.Report.Commit)
+		v.answer = fmt.Sprintf("%s runs other settings than the masters have for it, and lists no fire at %s.", q.Peel, at)
+	case q.isUnread(SourceAudit):
+		v.reason = "unread"
+		v.answer = fmt.Sprintf("%s lists no fire at %s, and the audit log, which would name a pause, could not be read.", q.Peel, at)
+	default:
+		v.reason, v.answer = "not_counted", fmt.Sprintf("%s does not list a fire at %s.", q.Peel, at)
+	}
+	return v
 }
