@@ -10,6 +10,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strings"
 	"time"
@@ -81,7 +82,10 @@ func isCredentialAlone(text []byte) bool {
 	return bytes.Contains(text, []byte(credentialMark)) && !bytes.Contains(text, []byte(certificateMark))
 }
 
-var errUnchecked = errors.New("cannot check the bus's certificate")
+var (
+	errUnchecked = errors.New("cannot check the bus's certificate")
+	errNoRoots   = errors.New("the file to check it by is not there")
+)
 
 // IsImpostor reports whether err means that the program at the address of the bus is not the bus: it does not use TLS, has no
 // trusted certificate, or is no NATS server. The client of the bus calls no handler for these errors.
@@ -98,6 +102,9 @@ func CheckedBy(file string) nats.Option {
 		}
 		o.RootCAsCB = func() (*x509.CertPool, error) {
 			text, err := os.ReadFile(file)
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil, fmt.Errorf("%w: %w: %w", errUnchecked, errNoRoots, err)
+			}
 			if err != nil {
 				return nil, fmt.Errorf("%w: %w", errUnchecked, err)
 			}

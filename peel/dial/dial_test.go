@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -180,6 +181,11 @@ func TestTheBusIsCheckedByTheAuthorityOfItsFileAlone(t *testing.T) {
 		}
 		if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: %v, want %q", name, err, tc.want)
+		}
+		// The file of a peel with a join token comes with the first reply of a master.
+		hint := fmt.Sprint(dial.LogError(err, file)...)
+		if absent := tc.text == nil; strings.Contains(hint, "the file to check it by is not there") != absent || strings.Contains(hint, "a peel with a join token gets it") != absent {
+			t.Errorf("%s: %s", name, hint)
 		}
 	}
 }

@@ -30,6 +30,7 @@ var explanations = []struct {
 	err        error
 	text, hint string
 }{
+	{errNoRoots, errNoRoots.Error(), hintNoRoots},
 	{nats.ErrSecureConnWanted, "the server does not use TLS, so nothing was sent to it", hintNoTLS},
 	{nats.ErrAuthorization, "the bus refuses the credential (authorization violation)", hintCredential},
 	{nats.ErrAuthExpired, "the credential has ended", hintCredential},
@@ -63,6 +64,8 @@ const (
 		"zester auth issue … --again, for a person zester auth user add … --again"
 	hintAway = "is its server running and reachable? An embedded bus is away whenever its zester-master is: for two masters run " +
 		"nats-server, see zester-master --nats. What failed can be repeated when the bus is back"
+	hintNoRoots = "a peel with a join token gets it with the first credential: what the log says of its request is the cause; " +
+		"else --ca names the file"
 	hintAuthority = "--ca FILE names the certificates of the right authority, tls/ca.crt in the data directory of the master; " +
 		"if they are the right ones, another program has the master's port"
 )
