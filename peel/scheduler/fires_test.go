@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -264,6 +265,39 @@ func TestFiresThatWaitAreArmedAnewWhenTheClockIsSetBack(t *testing.T) {
 		}
 		if n := len(h.runs("held")); n != 20 {
 			t.Errorf("the entry that is held at night has run %d times by day", n)
+		}
+	})
+}
+
+// A process stops at 00:04:59.999, and waits for a run until 00:05:10: it was down at 00:05.
+func TestATimeWhileAProcessWaitsForItsRunsToStopIsInTheStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := scheduler.Options{StateFile: filepath.Join(t.TempDir(), "state"), Zone: time.UTC}
+		set := parse(t, `
+        long: {module: test.ping, cron: "4 * * * *"}
+        e: {module: test.ping, cron: "*/5 * * * *"}`)
+		h := start(t, o)
+		h.takes["long"] = time.Hour
+		h.apply(set)
+		time.Sleep(5*time.Minute - time.Millisecond)
+		stopped := time.Now()
+		h.shut()
+		if time.Since(stopped) < 10*time.Second {
+			t.Fatal("it did not wait")
+		}
+		h = start(t, o)
+		defer h.shut()
+		h.apply(set)
+		a, err := h.Account(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if old := a.Marks[len(a.Marks)-1].Old; !old.Equal(stopped) {
+			t.Errorf("the last record is of %s, want %s", old, stopped)
+		}
+		e := h.entry("e")
+		if list := slices.Collect(e.List.All()); len(list) != 1 || list[0].Outcome != ledger.Missed || list[0].Why != ledger.Down {
+			t.Errorf("%+v", list)
 		}
 	})
 }

@@ -316,6 +316,7 @@ func (o *owner) forget() {
 
 // stop waits for the runs in flight, cancels those that take too long, and stores the state.
 func (o *owner) stop() error {
+	stopped := o.moment(o.s.now()) // nothing fires from now on: the next process has missed what comes
 	for name := range o.set {
 		o.entries[name].stopRetries()
 	}
@@ -341,7 +342,12 @@ func (o *owner) stop() error {
 	if o.reporting > 0 {
 		o.s.log.Warn("reports of runs are not stored yet; the next process reports those runs, without their output", "reports", o.reporting)
 	}
-	return errors.Join(stuck, o.Saver.Stop(o.change, o.s.now().Wall, o.s.log))
+	last := func() history.Change {
+		c := o.change()
+		c.State.Moment = stopped
+		return c
+	}
+	return errors.Join(stuck, o.Saver.Stop(last, o.s.now().Wall, o.s.log))
 }
 
 // drain finishes runs until none is in flight and all reports are stored, or d has passed.
