@@ -13,7 +13,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/coverage"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
-	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/master/service"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -23,11 +23,11 @@ const (
 	coverageDefault = 24 * time.Hour
 )
 
-func (s *Server) coverageEndpoints() map[string]endpoint {
-	return map[string]endpoint{
-		"coverage-list":   {wire.API("coverage", "list", "*"), handleFrom(s, s.Coverage)},
-		"coverage-show":   {wire.API("coverage", "show", "*"), handleFrom(s, s.CoverageEntry)},
-		"coverage-status": {wire.API("coverage", "status", "*"), handle(s, s.coverageStatus)},
+func (s *Server) coverageVerbs() []service.Verb {
+	return []service.Verb{
+		handleFrom("coverage", "list", s.Coverage),
+		handleFrom("coverage", "show", s.CoverageEntry),
+		handle("coverage", "status", s.coverageStatus),
 	}
 }
 

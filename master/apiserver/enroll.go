@@ -6,31 +6,31 @@ import (
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
-	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/master/service"
 )
 
-// enrollEndpoints returns the endpoints that need the keys, none on a master without them.
-func (s *Server) enrollEndpoints() map[string]endpoint {
+// enrollVerbs returns the verbs that need the keys, none on a master without them.
+func (s *Server) enrollVerbs() []service.Verb {
 	a := s.o.Authority
-	return map[string]endpoint{
-		"enroll-list": {wire.API("enroll", "list", "*"), handle(s, func(ctx context.Context, _ struct{}) (*api.EnrolledAnswer, error) {
+	return []service.Verb{
+		handle("enroll", "list", func(ctx context.Context, _ struct{}) (*api.EnrolledAnswer, error) {
 			all, err := a.Hosts.List(ctx)
 			return &api.EnrolledAnswer{Peels: all}, err
-		})},
-		"enroll-approve": {wire.API("enroll", "approve", "*"), act(s, "enroll.approve", func(ctx context.Context, from grants.Caller, q api.EnrollName) (*credential.Enrolled, error) {
+		}),
+		handleFrom("enroll", "approve", func(ctx context.Context, from grants.Caller, q api.EnrollName) (*credential.Enrolled, error) {
 			return a.Hosts.Approve(ctx, q.ID, q.Public, from.User)
-		})},
-		"enroll-reject": {wire.API("enroll", "reject", "*"), act(s, "enroll.reject", func(ctx context.Context, from grants.Caller, q api.EnrollName) (*credential.Enrolled, error) {
+		}),
+		handleFrom("enroll", "reject", func(ctx context.Context, from grants.Caller, q api.EnrollName) (*credential.Enrolled, error) {
 			return a.Hosts.Reject(ctx, q.ID, from.User)
-		})},
-		"enroll-revoke": {wire.API("enroll", "revoke", "*"), act(s, "enroll.revoke", func(ctx context.Context, from grants.Caller, q api.EnrollName) (*credential.Enrolled, error) {
+		}),
+		handleFrom("enroll", "revoke", func(ctx context.Context, from grants.Caller, q api.EnrollName) (*credential.Enrolled, error) {
 			return a.Hosts.Revoke(ctx, q.ID, from.User)
-		})},
-		"join-list": {wire.API("join", "list", "*"), handle(s, func(ctx context.Context, _ struct{}) (*api.JoinTokensAnswer, error) {
+		}),
+		handle("join", "list", func(ctx context.Context, _ struct{}) (*api.JoinTokensAnswer, error) {
 			all, err := a.Hosts.JoinTokens(ctx)
 			return &api.JoinTokensAnswer{Tokens: all}, err
-		})},
-		"join-create": {wire.API("join", "create", "*"), act(s, "join.create", func(ctx context.Context, from grants.Caller, q credential.JoinRequest) (*api.JoinAdded, error) {
+		}),
+		handleFrom("join", "create", func(ctx context.Context, from grants.Caller, q credential.JoinRequest) (*api.JoinAdded, error) {
 			t, pin, err := a.Hosts.AddJoinToken(ctx, q, from.User)
 			if err == nil {
 				err = s.endIfRevoked(ctx, from, api.MadeJoinToken, q.Name)
@@ -39,9 +39,9 @@ func (s *Server) enrollEndpoints() map[string]endpoint {
 				return nil, err
 			}
 			return &api.JoinAdded{Token: *t, Pin: pin}, nil
-		})},
-		"join-revoke": {wire.API("join", "revoke", "*"), act(s, "join.revoke", func(ctx context.Context, _ grants.Caller, q api.TokenName) (*credential.JoinToken, error) {
+		}),
+		handleFrom("join", "revoke", func(ctx context.Context, _ grants.Caller, q api.TokenName) (*credential.JoinToken, error) {
 			return a.Hosts.EndJoinToken(ctx, q.Name)
-		})},
+		}),
 	}
 }

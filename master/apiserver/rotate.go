@@ -8,10 +8,10 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/user"
-	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/master/service"
 )
 
-func (s *Server) rotateEndpoints() map[string]endpoint {
+func (s *Server) rotateVerbs() []service.Verb {
 	a := s.o.Authority
 	do := func(keys func(context.Context, api.RotateRequest) (*credential.Rotation, error), ca func() (string, error)) func(context.Context, grants.Caller, api.RotateRequest) (*api.RotateAnswer, error) {
 		return func(ctx context.Context, _ grants.Caller, q api.RotateRequest) (answer *api.RotateAnswer, err error) {
@@ -27,12 +27,12 @@ func (s *Server) rotateEndpoints() map[string]endpoint {
 			return answer, err
 		}
 	}
-	return map[string]endpoint{
-		"auth-rotate": {wire.API("auth", "rotate", "*"), act(s, "auth.rotate", do(func(ctx context.Context, _ api.RotateRequest) (*credential.Rotation, error) {
+	return []service.Verb{
+		handleFrom("auth", "rotate", do(func(ctx context.Context, _ api.RotateRequest) (*credential.Rotation, error) {
 			return a.RotateKeys(ctx)
-		}, a.RotateCA))},
-		"auth-retire": {wire.API("auth", "retire", "*"), act(s, "auth.retire", do(func(ctx context.Context, q api.RotateRequest) (*credential.Rotation, error) {
+		}, a.RotateCA)),
+		handleFrom("auth", "retire", do(func(ctx context.Context, q api.RotateRequest) (*credential.Rotation, error) {
 			return a.RetireKeys(ctx, q.Force)
-		}, a.RetireCA))},
+		}, a.RetireCA)),
 	}
 }

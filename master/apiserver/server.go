@@ -9,9 +9,7 @@ package apiserver
 import (
 	"context"
 	"log/slog"
-	"maps"
 	"sync"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -27,7 +25,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/feed"
 	"github.com/seed-c01c3da5/zester/master/job"
-	"github.com/seed-c01c3da5/zester/master/reply"
+	"github.com/seed-c01c3da5/zester/master/service"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -35,7 +33,6 @@ import (
 
 const (
 	answerAtOnce = 8
-	stopGrace    = 2 * time.Second
 	answerQueue  = 256 // waiting requests
 )
 
@@ -68,13 +65,9 @@ type Server struct {
 	o         Options
 	nc        *nats.Conn
 	log       *slog.Logger
-	requests  chan func(context.Context)
 	answering chan struct{} // closed when all that is asked is listened for
 	targets   selector
 	agents    agents
-
-	mu      sync.Mutex
-	stopped bool // requests is closed
 }
 
 // New returns a server. It starts nothing.
@@ -83,8 +76,7 @@ func New(o Options) *Server {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	return &Server{
-		o: o, nc: o.JetStream.Conn(), log: o.Log, requests: make(chan func(context.Context), answerQueue),
-		answering: make(chan struct{}), agents: agents{byUser: map[string]*rate.Limiter{}},
+		o: o, nc: o.JetStream.Conn(), log: o.Log, answering: make(chan struct{}), agents: agents{byUser: map[string]*rate.Limiter{}},
 		targets: selector{js: o.JetStream, index: o.Fleet.Index(), store: settings.NewStore(o.JetStream)},
 	}
 }
@@ -92,68 +84,57 @@ func New(o Options) *Server {
 // Run serves requests in the queue group of the masters until ctx ends, and then returns nil. An error means that it could not
 // subscribe.
 func (s *Server) Run(ctx context.Context) error {
-	service := reply.NewService(ctx, s.nc)
-	defer service.Stop()
-	endpoints := map[string]endpoint{
-		"target-resolve": {wire.AllResolves, handleFrom(s, s.Resolve)},
-		"target-explain": {wire.API("target", "explain", "*"), handleFrom(s, s.explain)},
-		"job-list":       {wire.API("job", "list", "*"), handle(s, s.JobList)},
-		"job-show":       {wire.API("job", "show", "*"), handle(s, s.JobShow)},
-		"job-returns":    {wire.API("job", "returns", "*"), handle(s, s.JobReturns)},
-		"job-active":     {wire.API("job", "active", "*"), handle(s, s.jobActive)},
-		"job-cancel":     {wire.API("job", "cancel", "*"), act(s, "job.cancel", s.jobCancel)},
-		"peel-list":      {wire.API("peel", "list", "*"), handleFrom(s, s.PeelList)},
-		"peel-show":      {wire.API("peel", "show", "*"), handle(s, s.peelShow)},
-		"peel-rekey":     {wire.API("peel", "rekey", "*"), act(s, "peel.rekey", s.rekey)},
-		"master-show":    {wire.API("master", "show", "*"), handle(s, s.health)},
-		"bus-show":       {wire.API("bus", "show", "*"), handle(s, s.busShow)},
-		"entry-show":     {wire.API("entry", "show", "*"), handle(s, s.entryShow)},
-		"coverage-why":   {wire.API("coverage", "explain", "*"), handleFrom(s, s.Why)},
-		"token-list":     {wire.API("token", "list", "*"), handleFrom(s, s.tokenList)},
-		"token-create":   {wire.API("token", "create", "*"), act(s, "token.create", s.tokenCreate)},
-		"token-rotate":   {wire.API("token", "rotate", "*"), act(s, "token.rotate", s.tokenRotate)},
-		"token-revoke":   {wire.API("token", "revoke", "*"), act(s, "token.revoke", s.tokenRevoke)},
-	}
-	if s.o.Audit != nil {
-		endpoints["agent-record"] = endpoint{wire.API("agent", "record", "*"), handleFrom(s, s.recordCall)}
-		endpoints["audit-list"] = endpoint{wire.API("audit", "list", "*"), handle(s, s.o.Audit.List)}
-	}
-	if s.o.Coverage != nil {
-		maps.Copy(endpoints, s.coverageEndpoints())
-	}
-	if s.o.Authority != nil {
-		endpoints["bus-set"] = endpoint{wire.API("bus", "set", "*"), act(s, "bus.set", s.busSet)}
-		maps.Copy(endpoints, s.userEndpoints())
-		maps.Copy(endpoints, s.enrollEndpoints())
-		maps.Copy(endpoints, s.rotateEndpoints())
-	}
-	for _, e := range endpoints {
-		if err := service.Handle(e.subject, e.handler); err != nil {
-			return err
-		}
-	}
-	close(s.answering)
-	// Requests that have reached this master when ctx ends get their replies, because their callers do not know that it stops.
-	work, stop := context.WithCancel(context.WithoutCancel(ctx))
-	defer stop()
-	var workers sync.WaitGroup
-	for range answerAtOnce {
-		workers.Go(func() { s.answer(work) })
-	}
-	workers.Go(func() {
-		// The first list reads the keys of all jobs. It is done now, so that no request waits for it. If it fails, the next list
-		// repeats it.
+	var listing sync.WaitGroup
+	defer listing.Wait()
+	listing.Go(func() {
+		// The first list reads the keys of all jobs. It is done now, so that no request waits for it. If it fails, the next
+		// list repeats it.
 		_, _ = s.o.Store.List(ctx, job.Query{Limit: 1})
 	})
-	<-ctx.Done()
-	service.Leave()
-	s.mu.Lock()
-	s.stopped = true
-	close(s.requests)
-	s.mu.Unlock()
-	defer time.AfterFunc(stopGrace, stop).Stop()
-	workers.Wait()
-	return nil
+	err := service.Serve(ctx, service.Options{
+		Conn: s.nc, Verbs: s.verbs(), Lane: service.NewLane(answerAtOnce, answerQueue), Record: s.o.Audit.Write, Code: AnswerCode,
+		Ready: func() { close(s.answering) }, Log: s.log,
+	})
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+func (s *Server) verbs() []service.Verb {
+	verbs := []service.Verb{
+		handleFrom("target", "resolve", s.Resolve).At(wire.AllResolves).Read(),
+		handleFrom("target", "explain", s.explain),
+		handle("job", "list", s.JobList),
+		handle("job", "show", s.JobShow),
+		handle("job", "returns", s.JobReturns),
+		handle("job", "active", s.jobActive),
+		handleFrom("job", "cancel", s.jobCancel),
+		handleFrom("peel", "list", s.PeelList),
+		handle("peel", "show", s.peelShow),
+		handleFrom("peel", "rekey", s.rekey),
+		handle("master", "show", s.health),
+		handle("bus", "show", s.busShow),
+		handle("entry", "show", s.entryShow),
+		handleFrom("coverage", "explain", s.Why),
+		handleFrom("token", "list", s.tokenList),
+		handleFrom("token", "create", s.tokenCreate),
+		handleFrom("token", "rotate", s.tokenRotate),
+		handleFrom("token", "revoke", s.tokenRevoke),
+	}
+	if s.o.Audit != nil {
+		verbs = append(verbs, handleFrom("agent", "record", s.recordCall).Read(), handle("audit", "list", s.o.Audit.List))
+	}
+	if s.o.Coverage != nil {
+		verbs = append(verbs, s.coverageVerbs()...)
+	}
+	if s.o.Authority != nil {
+		verbs = append(verbs, handleFrom("bus", "set", s.busSet))
+		verbs = append(verbs, s.userVerbs()...)
+		verbs = append(verbs, s.enrollVerbs()...)
+		verbs = append(verbs, s.rotateVerbs()...)
+	}
+	return verbs
 }
 
 // Answering is closed when the server has subscribed to all requests. The bus has processed that once it has replied to a later

@@ -6,19 +6,19 @@ import (
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
-	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/master/service"
 )
 
-func (s *Server) userEndpoints() map[string]endpoint {
-	return map[string]endpoint{
-		"user-list":     {wire.API("user", "list", "*"), handleFrom(s, s.userList)},
-		"user-add":      {wire.API("user", "add", "*"), act(s, "user.add", s.userAdd)},
-		"user-revoke":   {wire.API("user", "revoke", "*"), act(s, "user.revoke", s.userRevoke)},
-		"site-revoke":   {wire.API("site", "revoke", "*"), act(s, "site.revoke", s.siteRevoke)},
-		"master-renew":  {wire.API("master", "renew", "*"), handle(s, s.o.Authority.Hosts.RenewMaster)},
-		"master-revoke": {wire.API("master", "revoke", "*"), act(s, "master.revoke", s.masterRevoke)},
+func (s *Server) userVerbs() []service.Verb {
+	return []service.Verb{
+		handleFrom("user", "list", s.userList),
+		handleFrom("user", "add", s.userAdd),
+		handleFrom("user", "revoke", s.userRevoke),
+		handleFrom("site", "revoke", s.siteRevoke),
+		handle("master", "renew", s.o.Authority.Hosts.RenewMaster).Read(),
+		handleFrom("master", "revoke", s.masterRevoke),
 
-		"credential-list": {wire.API("credential", "list", "*"), handle(s, s.credentialList)},
+		handle("credential", "list", s.credentialList),
 	}
 }
 

@@ -42,14 +42,18 @@ type Call struct {
 	About audit.Entry // names what the request is about; the function fills it in, also before it returns an error
 	Dry   bool        // the function only checked the change
 
-	header nats.Header
+	subject   string
+	header    nats.Header
+	unchecked bool
 }
 
 // A Verb is what a service does with the requests for one verb of the API. Make it with [On].
 type Verb struct {
 	noun, verb string
+	subject    string // all subjects of the verb, whose last token is the caller
 	changes    bool
 	lane       *Lane
+	unchecked  bool
 	carryOut   func(context.Context, *Call) (any, error)
 }
 
@@ -58,17 +62,35 @@ type Verb struct {
 func On[Q, A any](noun, verb string, f func(context.Context, *Call, Q) (A, error)) Verb {
 	carryOut := func(ctx context.Context, c *Call) (any, error) {
 		var q Q
-		if err := decode(noun, verb, c, &q); err != nil {
+		err := decode(c, &q)
+		if checked, ok := any(&q).(interface{ Check() error }); ok && err == nil && !c.unchecked {
+			err = checked.Check()
+		}
+		if err != nil {
 			return nil, &api.Error{Code: api.CodeInvalid, Msg: "cannot read the request: " + err.Error(), Err: err}
 		}
 		return f(ctx, c, q)
 	}
-	return Verb{noun: noun, verb: verb, changes: !grants.IsRead(verb), carryOut: carryOut}
+	return Verb{
+		noun: noun, verb: verb, subject: wire.API(noun, verb, "*"), changes: !grants.IsRead(verb), carryOut: carryOut,
+	}
 }
 
 // In returns the verb with a lane of its own, in place of [Options.Lane].
 func (v Verb) In(l *Lane) Verb {
 	v.lane = l
+	return v
+}
+
+// At returns the verb with subjects of its own, in place of those of [wire.API].
+func (v Verb) At(subject string) Verb {
+	v.subject = subject
+	return v
+}
+
+// Unchecked returns the verb with a function that gets each request that can be decoded, and checks it itself.
+func (v Verb) Unchecked() Verb {
+	v.unchecked = true
 	return v
 }
 
@@ -78,17 +100,12 @@ func (v Verb) Read() Verb {
 	return v
 }
 
-func decode(noun, verb string, c *Call, into any) error {
-	if len(c.Data) > 0 {
-		msg := &nats.Msg{Subject: wire.API(noun, verb, c.From.User), Header: c.header, Data: c.Data}
-		if err := wire.Decode(msg, into); err != nil {
-			return err
-		}
+// decode decodes a request. An empty message leaves into as it is.
+func decode(c *Call, into any) error {
+	if len(c.Data) == 0 {
+		return nil
 	}
-	if q, ok := into.(interface{ Check() error }); ok {
-		return q.Check()
-	}
-	return nil
+	return wire.Decode(&nats.Msg{Subject: c.subject, Header: c.header, Data: c.Data}, into)
 }
 
 // A Lane bounds requests. Several verbs and services may share one.
@@ -151,7 +168,7 @@ func Serve(ctx context.Context, o Options) error {
 				o.send(req, nil, errStopping)
 			}
 		}
-		if err := s.HandleEach(wire.API(v.noun, v.verb, "*"), lane.places, receive); err != nil {
+		if err := s.HandleEach(v.subject, lane.places, receive); err != nil {
 			return err
 		}
 	}
@@ -169,7 +186,10 @@ func (o *Options) serve(ctx context.Context, v Verb, req *reply.Request) {
 	}
 	ctx, cancel := o.limit(ctx, v, req)
 	defer cancel()
-	c := &Call{From: grants.CallerOf(req.Subject(), req.Headers()), Data: req.Data(), header: req.Headers()}
+	c := &Call{
+		From: grants.CallerOf(req.Subject(), req.Headers()), Data: req.Data(),
+		subject: req.Subject(), header: req.Headers(), unchecked: v.unchecked,
+	}
 	answer, err := o.carryOut(ctx, v, c)
 	if v.changes && !c.Dry && o.Record != nil {
 		c.About.Action = v.noun + "." + v.verb

@@ -201,7 +201,8 @@ func TestALaneBoundsRequestsAndForgetsThoseOfCallersThatLeft(t *testing.T) {
 			t.Error(err)
 		}
 		time.Sleep(time.Minute)
-		if got := strings.Join(done, ", "); got != "change, read was cut off, own" && got != "change, own, read was cut off" {
+		got := strings.Join(done, ", ")
+		if got != "change, read was cut off, own" && got != "change, own, read was cut off" {
 			t.Errorf("done: %s", got)
 		}
 	})
