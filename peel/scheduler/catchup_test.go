@@ -27,6 +27,43 @@ func down(t *testing.T, before schedule.Set, up, off time.Duration, after schedu
 	return h
 }
 
+// A host gets another zone while its peel is down. An entry that names no zone begins anew, as its times are others; one that names its
+// zone goes on, and so does one on a host whose zone has another name and the same offsets.
+func TestAnEntryBeginsAnewWhenTheHostHasAnotherZone(t *testing.T) {
+	for name, want := range map[string]map[string]int{
+		"Asia/Tokyo":    {"here": 2, "there": 1},
+		"Europe/Paris":  {"here": 1, "there": 1},
+		"Europe/Berlin": {"here": 1, "there": 1},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			o := scheduler.Options{StateFile: filepath.Join(t.TempDir(), "state"), Zone: zoneOf(t, "Europe/Berlin")}
+			set := parse(t, "here: {module: test.ping, cron: \"0 9 * * *\"}\nthere: {module: test.ping, cron: \"0 9 * * *\", timezone: Europe/London}\n")
+			h := start(t, o)
+			h.apply(set)
+			time.Sleep(time.Hour)
+			h.shut()
+			time.Sleep(time.Minute)
+			o.Zone = zoneOf(t, name)
+			h = start(t, o)
+			h.apply(set)
+			synctest.Wait()
+			for entry, n := range want {
+				if marks := h.entry(entry).List.Marks; len(marks) != n || marks[n-1].Kind != ledger.Begins {
+					t.Errorf("%s: %s has the marks %+v", name, entry, marks)
+				}
+			}
+			h.shut()
+			h = start(t, o)
+			h.apply(set)
+			synctest.Wait()
+			if marks := h.entry("here").List.Marks; len(marks) != want["here"] {
+				t.Errorf("%s: after one more start it has the marks %+v", name, marks)
+			}
+			h.shut()
+		})
+	}
+}
+
 func TestFiresMissedWhileThePeelWasDown(t *testing.T) {
 	const hourly = `cron: "30 * * * *", `
 	for name, c := range map[string]struct {

@@ -15,13 +15,19 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/schedule/window"
 )
 
-// startAt sleeps until the given wall time of a zone and starts a host that lives there.
-func startAt(t *testing.T, zone, wall string) *host {
+func zoneOf(t *testing.T, name string) *time.Location {
 	t.Helper()
-	location, err := window.Zone(zone)
+	zone, err := window.Zone(name)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return zone
+}
+
+// startAt sleeps until the given wall time of a zone and starts a host that lives there.
+func startAt(t *testing.T, zone, wall string) *host {
+	t.Helper()
+	location := zoneOf(t, zone)
 	at, err := time.ParseInLocation(time.DateTime, wall, location)
 	if err != nil {
 		t.Fatal(err)

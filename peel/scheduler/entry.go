@@ -157,8 +157,8 @@ func (o *owner) activate(e *entry, now rules.Instant) {
 	if e.Active.IsZero() || e.Since.IsZero() {
 		e.Since = now.Wall
 	}
-	e.MarkBegins(now.Wall)
 	first := !e.begun
+	e.MarkBegins(now.Wall, first && o.otherZone && e.Spec.Clock.Zone == "")
 	e.begun = true
 	if e.Seen.IsZero() {
 		e.Seen = now.Wall
@@ -282,7 +282,7 @@ func (o *owner) retime(e *entry, spec *schedule.Entry, now rules.Instant) {
 	}
 	if e.IsActive() {
 		e.Active, e.Since = now.Wall, now.Wall
-		e.MarkBegins(now.Wall)
+		e.MarkBegins(now.Wall, false)
 	}
 	o.s.log.Info("entry has a new timing", "entry", e.Name, "next", o.nextFire(e))
 }

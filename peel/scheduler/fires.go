@@ -2,6 +2,8 @@ package scheduler
 
 import (
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/ledger"
@@ -30,11 +32,22 @@ func (o *owner) starts(now rules.Instant) ledger.Mark {
 
 // moment returns what the clocks of the host show.
 func (o *owner) moment(now rules.Instant) history.Moment {
-	m := history.Moment{Wall: now.Wall}
+	m := history.Moment{Wall: now.Wall, Zone: o.zone}
 	if o.s.o.Boot != nil {
 		m.Boot, m.Up = o.s.o.Boot()
 	}
 	return m
+}
+
+// describe returns how far a zone is ahead of UTC at the beginning of each month of a year, in seconds. Zones in which it is the same
+// have the same times.
+func describe(zone *time.Location, year int) string {
+	var text []string
+	for month := time.January; month <= time.December; month++ {
+		_, offset := time.Date(year, month, 1, 0, 0, 0, 0, time.UTC).In(zone).Zone()
+		text = append(text, strconv.Itoa(offset))
+	}
+	return strings.Join(text, " ")
 }
 
 // fireOf returns the next fire of an entry as it is in the list, or as it will be.

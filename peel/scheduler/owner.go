@@ -53,6 +53,8 @@ func newOwner(s *Scheduler) *owner {
 	for name, h := range s.loaded.Entries {
 		o.entries[name] = newRemembered(name, h, now)
 	}
+	o.zone = describe(s.o.Zone, now.Wall.UTC().Year())
+	o.otherZone = s.loaded.Moment.Zone != "" && s.loaded.Moment.Zone != o.zone
 	o.marks = s.loaded.Marks
 	o.beginEra(o.starts(now))
 	for _, b := range s.loaded.Open {

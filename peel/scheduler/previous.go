@@ -15,6 +15,8 @@ const interruptedBy = "interrupted: the peel was killed or its host went down wh
 type previous struct {
 	unreported  []*run // that have to be reported
 	endedBefore []*run // that ended as the process did: entries that need them did not fire
+	zone        string // of this process, see [describe]
+	otherZone   bool   // the last process had another zone for entries that name none
 }
 
 // takeOver adds a run that the last process did not complete to the history of its entry, as interrupted if its record has no

@@ -29,6 +29,7 @@ type Moment struct {
 	Wall time.Time     `json:"w"`
 	Boot string        `json:"b,omitempty"` // names the boot of the host; empty: not known
 	Up   time.Duration `json:"u,omitempty"` // since the host booted, suspends included
+	Zone string        `json:"z,omitempty"` // describes the zone of entries that name none
 }
 
 // StepSince returns by how much the wall clock was set since an earlier moment; ok is false if that is not known.

@@ -55,10 +55,11 @@ func (e *Entry) WritePending(f ledger.Fire, why ledger.Reason) ledger.Fire {
 	return e.Write(f)
 }
 
-// MarkBegins marks that the entry is active from a time on, unless it was with the same timing.
-func (e *Entry) MarkBegins(at time.Time) {
+// MarkBegins marks that the entry is active from a time on, unless it was with the same timing. anew says that the same timing has other
+// times than before.
+func (e *Entry) MarkBegins(at time.Time, anew bool) {
 	m := ledger.Mark{Kind: ledger.Begins, Era: e.Era, At: at.UTC(), Timing: ledger.TimingOf(e.TimingHash)}
-	if last := e.lastMark(); last.Kind == m.Kind && last.Timing == m.Timing {
+	if last := e.lastMark(); last.Kind == m.Kind && last.Timing == m.Timing && !anew {
 		return
 	}
 	if e.List.From.IsZero() {
