@@ -56,7 +56,7 @@ func (q *question) addFacts(f fire, v *judgement, w *why.Answer) {
 // clockTolerance is how far the clock of a peel may be from that of the bus, the way of a report included.
 const clockTolerance = time.Minute
 
-// clockOff returns how far the clock of the peel is ahead of that of the bus; zero if that is not more than a report takes.
+// clockOff returns how far the clock of the peel is ahead of the clock of the bus, 0 below clockTolerance.
 func (q *question) clockOff() time.Duration {
 	if q.Report == nil || q.Stored.IsZero() {
 		return 0

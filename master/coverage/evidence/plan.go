@@ -172,7 +172,7 @@ func (q *question) byAge(nominal time.Time) *judgement {
 	return v
 }
 
-// latest returns the latest time at which the run of a fire must have started: the peel says so for its next fire.
+// latest returns the latest time at which the run of a fire must have started. A report has it for the next fire.
 func (q *question) latest(nominal time.Time) time.Time {
 	if q.listed != nil && q.listed.Next.Unix() == nominal.Unix() && !q.listed.Latest.IsZero() {
 		return q.listed.Latest
@@ -183,7 +183,7 @@ func (q *question) latest(nominal time.Time) time.Time {
 	return nominal.Add(q.timing.SplayBound(nominal, q.Document.Entry.Splay.Max))
 }
 
-// notListed judges a fire of which a report that is new enough says nothing.
+// notListed judges a fire that the newest report should list but does not.
 func (q *question) notListed(nominal time.Time) *judgement {
 	at := q.stamp(nominal)
 	v := &judgement{is: why.Unknown, source: q.reportSource(), fact: "it lists no fire of that time"}

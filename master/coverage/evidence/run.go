@@ -48,7 +48,8 @@ func (q *question) runOf(nominal time.Time) (r run) {
 		if nominalOf(j).Unix() != nominal.Unix() || isOther {
 			continue
 		}
-		r.job, r.jid, r.trigger, r.source = j, j.JID, trigger, "record of job "+string(j.JID)
+		r.job, r.jid, r.trigger = j, j.JID, trigger
+		r.source = "record of job " + string(j.JID)
 		r.started, r.ended = timeOf(j, job.MetaStarted), timeOf(j, job.MetaFinished)
 		r.commit = j.Metadata[job.MetaCommit]
 		break
