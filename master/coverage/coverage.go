@@ -19,6 +19,9 @@
 //
 // Known gaps: a report with other settings than the two newest that this master has seen names entries that it cannot
 // know; they are unknown until the peel has newer ones. The history has no reasons.
+//
+// Of a peel whose clock was wrong or was set, single times within three hours may have a verdict that is not true: one that ran by each of
+// two clocks may count twice, and a fixed time that did not run, as the clock was set back over it, is missed.
 package coverage
 
 import (

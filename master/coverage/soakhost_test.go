@@ -88,8 +88,6 @@ type soakHost struct {
 	badClock bool // its clock is set at times
 	nc       *nats.Conn
 	js       jetstream.JetStream
-	splay    *rand.Rand // of all processes
-	jitter   *rand.Rand // of the reports of all processes
 
 	dir     string // has the state of the process
 	set     schedule.Set
@@ -97,6 +95,8 @@ type soakHost struct {
 	process *process // nil: it is down
 	kills   int
 
+	boots  int          // of the host
+	booted time.Time    // when it booted last
 	ahead  atomic.Int64 // of the clock, in nanoseconds
 	frozen atomic.Int64 // when it fell asleep, in nanoseconds since the Unix epoch; 0: it is awake
 
@@ -134,15 +134,16 @@ func (h *soakHost) clock() func() rules.Instant {
 	}
 }
 
-// draw returns a source of random times for a process. One that was killed does not change what the next one draws.
-func (h *soakHost) draw(p *process, from *rand.Rand) func(time.Duration) time.Duration {
+// draw returns a source of random times for a process. What is drawn at a moment does not depend on what was drawn before, as the scheduler
+// goes through its entries in no order when the clock is set.
+func (h *soakHost) draw(p *process, source uint64) func(time.Duration) time.Duration {
 	return func(n time.Duration) time.Duration {
 		if p.dead.Load() {
 			return 0
 		}
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		return time.Duration(from.Int64N(int64(n)))
+		sum := fnv.New64a()
+		fmt.Fprint(sum, h.seed, h.id, time.Now().UnixNano(), n)
+		return time.Duration(rand.New(rand.NewPCG(sum.Sum64(), source)).Int64N(int64(n)))
 	}
 }
 
@@ -150,16 +151,21 @@ func (h *soakHost) draw(p *process, from *rand.Rand) func(time.Duration) time.Du
 func (h *soakHost) start() {
 	h.Helper()
 	h.note(h.id, "start")
+	if h.random.IntN(4) == 0 {
+		h.boots, h.booted = h.boots+1, time.Now()
+		h.note(h.id, "it has booted")
+	}
 	p := &process{ended: make(chan struct{})}
-	clock := h.clock()
+	clock, boot, booted := h.clock(), fmt.Sprint("boot-", h.boots), h.booted
 	o := scheduler.Options{
-		Peel: string(h.id), Zone: h.zone, StateFile: filepath.Join(h.dir, "schedule"), Clock: clock, Random: h.draw(p, h.splay),
+		Peel: string(h.id), Zone: h.zone, StateFile: filepath.Join(h.dir, "schedule"), Clock: clock, Random: h.draw(p, 1),
+		Boot:    func() (string, time.Duration) { return boot, time.Since(booted) },
 		Exec:    func(ctx context.Context, f scheduler.Fire) wire.Result { return h.exec(ctx, p, f) },
 		Report:  func(scheduler.Fire, wire.Result) bool { return true },
 		Changed: func() { p.report.Changed() },
 	}
 	p.report = schedulereport.New(schedulereport.Options{
-		Peel: h.id, Clock: clock, Zone: h.zone, Log: slog.New(slog.DiscardHandler), Random: h.draw(p, h.jitter),
+		Peel: h.id, Clock: clock, Zone: h.zone, Log: slog.New(slog.DiscardHandler), Random: h.draw(p, 2),
 		Account:  func(ctx context.Context) (scheduler.Account, error) { return p.sched.Account(ctx) },
 		Settings: h.inForce,
 		Send:     func(ctx context.Context, subject string, data []byte) bool { return h.send(ctx, p, subject, data) },
