@@ -78,7 +78,7 @@ func (s *Service) Handle(subject string, handler func(*Request)) error {
 }
 
 // HandleEach serves a subject with a goroutine for each request, as many at once as slots has room for; one more is refused. The
-// context of the handler is [Service.Work].
+// context of the handler ends 2 s after Stop was called.
 func (s *Service) HandleEach(subject string, slots chan struct{}, handler func(context.Context, *Request)) error {
 	return s.Handle(subject, func(r *Request) {
 		if !s.begin(slots, func() { handler(s.work, r) }) {
@@ -86,12 +86,6 @@ func (s *Service) HandleEach(subject string, slots chan struct{}, handler func(c
 		}
 	})
 }
-
-// Work returns the context of handlers, which ends 2 s after Stop was called.
-func (s *Service) Work() context.Context { return s.work }
-
-// Go runs f, which Stop waits for as for a handler. Call it before Stop.
-func (s *Service) Go(f func()) { s.serving.Go(f) }
 
 func (s *Service) begin(slots chan struct{}, do func()) bool {
 	s.mu.Lock()
