@@ -84,7 +84,7 @@ func dropZero(m map[string]any) {
 }
 
 func (p *Peel) listEntry(s scheduler.EntryState) listedEntry {
-	s.Tally, s.Took = history.Tally{}, ledger.Took{} // they are in the report on the schedule
+	s.Took = ledger.Took{} // it is in the report on the schedule
 	for i := range s.Last {
 		s.Last[i].Era, s.Last[i].Listed = 0, time.Time{}
 	}

@@ -148,6 +148,25 @@ func (l *List) Find(number uint32, class Class, nominal time.Time) (f Fire, ok b
 	return e.fires[i].code.fire(number, p.at), true
 }
 
+// Outcomes yields what became of the fires of a class and a nominal time, by their eras, the newest first. In an hour that is kept as
+// numbers, those up to the newest of an outcome have that outcome.
+func (l *List) Outcomes(class Class, nominal time.Time) iter.Seq2[uint32, Outcome] {
+	at := nominal.Unix()
+	return func(yield func(uint32, Outcome) bool) {
+		for i := len(l.eras) - 1; i >= 0; i-- {
+			e := &l.eras[i]
+			if f, ok := l.Find(e.number, class, nominal); ok && !yield(e.number, f.Outcome) {
+				return
+			}
+			for _, h := range e.hours {
+				if h.start == hourOf(at) && h.code.class() == class && at <= h.last && !yield(e.number, h.code.outcome()) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // Has reports whether a fire is in the list. In an hour that is kept as numbers, those up to the newest of the class are.
 func (l *List) Has(number uint32, class Class, nominal time.Time) bool {
 	if _, ok := l.Find(number, class, nominal); ok {
@@ -253,6 +272,15 @@ func (l *List) Forget(peel Marks, now time.Time) (code []byte) {
 	if len(peel) > 0 && len(peel) >= MaxMarks && peel[0].At.After(l.From) {
 		l.From = At(peel[0].At)
 	}
+	return l.forget(peel, was, first, now)
+}
+
+// Shorten drops the older half of the time of the list, in whole hours. It returns what [List.Forget] does.
+func (l *List) Shorten(peel Marks, now time.Time) (code []byte) {
+	return l.forget(peel, l.From, l.From.Add(now.Sub(l.From)/2).Truncate(time.Hour), now)
+}
+
+func (l *List) forget(peel Marks, was, first, now time.Time) (code []byte) {
 	if l.From.Before(first) {
 		l.From = At(first)
 	}

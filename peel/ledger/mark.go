@@ -66,11 +66,16 @@ func (m Marks) Add(mark Mark) Marks {
 	return append(m[max(0, len(m)-MaxMarks+1):], mark)
 }
 
-// Shift returns by how much the wall clock was set since an era, as far as the marks know.
+// Shift returns by how much the wall clock was set since an era, as far as the marks know: back, while the host was down, by as much as it
+// showed less at least.
 func (m Marks) Shift(era uint32) (d time.Duration) {
 	for _, mark := range m {
-		if mark.Era > era && (mark.Kind == Clock || mark.Known) {
+		switch {
+		case mark.Era <= era:
+		case mark.Kind == Clock || mark.Known:
 			d += mark.Step
+		case mark.At.Before(mark.Old):
+			d += mark.At.Sub(mark.Old)
 		}
 	}
 	return d

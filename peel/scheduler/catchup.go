@@ -18,25 +18,39 @@ const (
 	catchUpBurst = 5
 )
 
-// catchUp adds to Owed what the entry missed while the process was down: fires of the same timing, after the last fire, since
-// the entry was last activated.
-func (o *owner) catchUp(e *entry, now rules.Instant) {
+// catchUp adds to Owed what the entry missed while the process was down: fires of the same timing, since the last record of the process
+// before, or since the entry was last activated, and expired, the one whose splay has passed. If the clock shows less than the last
+// record, nothing else was.
+func (o *owner) catchUp(e *entry, expired *history.Delay, now rules.Instant) {
 	if e.Active.IsZero() {
 		return
 	}
-	// If the wall clock was set back, the timer fires the times that lie ahead, except those up to the last fire.
-	e.Owed = slices.DeleteFunc(e.Owed, func(at time.Time) bool { return at.After(now.Wall) && at.After(e.Nominal) })
-	from := e.DownSince(now.Wall)
+	o.dropAhead(e, now)
 	o.missNeeds(e)
-	if at, ok := e.SkipSince(from, now.Wall); ok {
-		o.skip(e, ledger.SkippedOnce, ledger.Fire{Nominal: ledger.At(at)}, at)
-		from = at
+	from := e.Active
+	if o.recorded.After(from) {
+		from = o.recorded
 	}
-	loss := rules.Loss{From: e.Rhythm.MissedFrom(&e.Entry, from, now), Missed: ledger.Down}
-	e.Tally.WasDown(history.Span{From: loss.From, To: now.Wall})
+	loss := rules.Loss{From: e.Rhythm.MissedFrom(&e.Entry, from, now), After: from, Missed: ledger.Down}
+	if expired != nil && !expired.Nominal.After(from) {
+		loss.Planned, loss.From = expired.Nominal, expired.Nominal
+	}
+	if at, ok := e.SkipSince(loss, now.Wall); ok {
+		o.skip(e, ledger.SkippedOnce, ledger.Fire{Nominal: ledger.At(at)}, at)
+	}
 	if !o.owe(e, loss, now) {
 		o.lose(e, loss, now)
 	}
+}
+
+// dropAhead drops fires that are owed and lie ahead of the clock. The timer fires them.
+func (o *owner) dropAhead(e *entry, now rules.Instant) {
+	e.Owed = slices.DeleteFunc(e.Owed, func(at time.Time) bool {
+		if at.After(now.Wall) {
+			e.NotRun(at, ledger.NotMadeUp)
+		}
+		return at.After(now.Wall)
+	})
 }
 
 // limitOwed drops the oldest missed fires beyond the limit of catch_up.
@@ -53,8 +67,8 @@ func (o *owner) limitOwed(e *entry) {
 // owe adds the fires of a loss until now to Owed, up to the limit of catch_up, and counts the others. It returns false if the entry
 // has no missed fires; then it has counted none.
 func (o *owner) owe(e *entry, l rules.Loss, now rules.Instant) bool {
-	if n := e.CatchUpLimit(); n > 0 {
-		l.Except = e.MissedFires(l.First(), now.Wall, n, o.s.o.Zone)
+	if n := e.CatchUpLimit(); n > 0 && !e.hasAllRuns() {
+		l.Except = e.MissedFires(l, now.Wall, n, o.s.o.Zone)
 		e.Owed = append(e.Owed, l.Except...)
 		for _, at := range l.Except {
 			e.WritePending(ledger.Fire{Nominal: ledger.At(at)}, ledger.Owed)
@@ -111,7 +125,7 @@ func (e *entry) owedFire() ledger.Fire {
 	if p, ok := e.List.Pending(f.Class, f.Nominal); ok {
 		return p
 	}
-	f.Era = e.Era
+	f.Era = e.Peel.Era()
 	return f
 }
 
@@ -119,7 +133,7 @@ func (e *entry) owedFire() ledger.Fire {
 // whose end that process did not come to.
 func (o *owner) missNeeds(e *entry) {
 	for _, f := range slices.Collect(e.List.All()) {
-		if f.Class == ledger.Needs && f.Outcome == ledger.Pending && f.Why == ledger.Splay && f.Era < e.Era {
+		if f.Class == ledger.Needs && f.Outcome == ledger.Pending && f.Why == ledger.Splay && f.Era < e.Peel.Era() {
 			o.skip(e, ledger.Down, f, f.Nominal)
 		}
 	}
@@ -138,7 +152,7 @@ func (o *owner) missNeeds(e *entry) {
 
 // hasSince reports whether a fire is in the list, in its era or a later one.
 func (e *entry) hasSince(f ledger.Fire) bool {
-	for era := f.Era; era <= e.Era; era++ {
+	for era := f.Era; era <= e.Peel.Era(); era++ {
 		if e.List.Has(era, f.Class, f.Nominal) {
 			return true
 		}
@@ -165,52 +179,61 @@ func (o *owner) nextCatchUpOf(e *entry) time.Duration {
 // settleLate sets the nominal time of a fire of the wall clock to the newest one that has passed and is within the start
 // deadline. The deadline is at least maxSleep, as a fire may be noticed so late. due is when the fire was due. It returns false
 // if there is no such time, if a catch-up run makes up the fire, or if the time has a splay that has not passed: then that is the
-// entry's next fire.
+// entry's next fire. Times that are in the list, as they passed while the fire was held, and those that the clock was set over, do not count.
 func (o *owner) settleLate(e *entry, f *Fire, due time.Time, now rules.Instant) bool {
 	deadline := max(e.Spec.Missed.StartDeadline, maxSleep)
-	loss := rules.Loss{Planned: f.Nominal, From: f.Nominal, Replaced: history.Span{From: f.Nominal, To: due}}
-	from, missed, ok := f.Nominal, 0, true
-	if e.Tally.Settled.After(from) { // it was held while the peel was down, and the times until then are counted
-		from = e.Tally.Settled
-	}
-	if f.Started.Sub(due) > deadline {
-		if o.owe(e, loss, now) {
-			f.Nominal = e.Owed[len(e.Owed)-1]
-			return false
-		}
-		o.countSkips(e, ledger.DeadlineExceeded, f.Nominal, 1)
-		from, ok = f.Started.Add(-deadline-1), false
-	}
-	first := f.Nominal
-	for {
-		t, more := e.Timing.Next(from)
-		if !more || t.After(f.Started) || !e.MayFire(t) {
-			break
-		}
-		if ok {
-			missed++
-		} else {
-			first = t
-		}
-		from, f.Nominal, ok = t, t.In(o.s.o.Zone), true
-	}
-	if missed > 0 {
-		o.countSkips(e, ledger.Superseded, first, missed)
-	}
-	if ok && f.Nominal.Equal(loss.Planned) {
-		return true
-	}
-	if ok && o.delay(e, f.Nominal, due, loss, now) {
+	loss := rules.Loss{Planned: f.Nominal, From: f.Nominal, After: o.clocks.SetAt, Replaced: rules.Span{From: f.Nominal, To: due}}
+	late := f.Started.Sub(due) > deadline
+	if late && o.owe(e, loss, now) {
+		f.Nominal = e.Owed[len(e.Owed)-1]
 		return false
 	}
-	if ok {
-		loss.Except = []time.Time{f.Nominal}
-		if !f.Nominal.After(due) { // the planned fire was held, and runs for all fires until then
-			loss.Replaced.From = loss.Planned.Add(-1)
+	first, n := f.Nominal, 1 // that a newer one replaces
+	if late {
+		o.countSkips(e, ledger.DeadlineExceeded, f.Nominal, 1)
+		n = 0
+	}
+	for t := range e.Timing.Between(f.Nominal, f.Started) {
+		if !e.MayFire(t) {
+			break
 		}
+		if !t.After(o.clocks.SetAt) || late && t.Before(f.Started.Add(-deadline)) || e.Has(t) {
+			continue
+		}
+		if n == 0 {
+			first = t
+		}
+		f.Nominal, n = t.In(o.s.o.Zone), n+1
+	}
+	if n > 1 {
+		o.countSkips(e, ledger.Superseded, first, n-1)
+	}
+	switch {
+	case n == 0:
+		o.lose(e, loss, now)
+		return false
+	case f.Nominal.Equal(loss.Planned):
+		return true
+	case o.delay(e, f.Nominal, due, loss, now):
+		return false
+	}
+	loss.Except = []time.Time{f.Nominal}
+	if !f.Nominal.After(due) { // the planned fire was held, and runs for all fires until then
+		loss.Replaced.From = loss.Planned.Add(-1)
 	}
 	o.lose(e, loss, now)
-	return ok
+	return true
+}
+
+// fireOver has an entry fire for the times that the wall clock was set over: by the newest within the start deadline, or as catch_up says.
+func (o *owner) fireOver(e *entry, old, now rules.Instant) {
+	nominal, ok := e.Over(old.Wall, now.Wall, max(e.Spec.Missed.StartDeadline, maxSleep))
+	if ok && !e.hasAllRuns() {
+		o.arm(e, history.TriggerTimer, nominal.UnixNano())
+		return
+	}
+	o.plan(e, now)
+	o.owe(e, rules.Loss{From: old.Wall}, now)
 }
 
 // delay makes the fire of a nominal time that has passed the next one of the entry if the time came after due, when another was due, and

@@ -177,8 +177,10 @@ func (o *owner) activate(e *entry, now rules.Instant) {
 	if waits = waits && first; waits { // what was missed is before it
 		past.Wall = delayed.Nominal.Add(-1)
 		past.Up -= now.Wall.Sub(past.Wall)
+		o.catchUp(e, nil, past)
+	} else {
+		o.catchUp(e, delayed, past)
 	}
-	o.catchUp(e, past)
 	e.Active = past.Wall
 	e.Rhythm.Activate(&e.Entry, now)
 	if first && o.begins && e.Spec.RunOnStart && e.MayFire(now.Wall) && !e.hasAllRuns() {

@@ -54,3 +54,8 @@ func (s *Scheduler) Stored(ctx context.Context) (stored map[string]history.Histo
 	}
 	return stored
 }
+
+// Shorten has the lists have at most limit fires.
+func (s *Scheduler) Shorten(ctx context.Context, limit int) {
+	_ = s.do(ctx, func(o *owner) { o.shorten(limit, s.now().Wall) })
+}

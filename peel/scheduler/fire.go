@@ -11,7 +11,6 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
-	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 )
 
@@ -44,11 +43,13 @@ func (o *owner) fire(e *entry, now rules.Instant) bool {
 	run := true
 	if p.Trigger == history.TriggerTimer {
 		o.noteOverruns(e, f.Nominal)
-		if e.Rhythm.OnWall() {
+		if ahead := p.OnWall && p.Nominal > now.Wall.UnixNano(); ahead { // it waited for its splay when the clock was set back
+			o.lose(e, rules.Loss{From: o.clocks.SetAt, Replaced: rules.Span{From: o.clocks.SetAt, To: due}}, now)
+		} else if e.Rhythm.OnWall() {
 			planned := f.Nominal
 			run = o.settleLate(e, &f, due, now)
 			if !f.Nominal.Equal(planned) {
-				f.listed = ledger.Fire{Era: e.Era, Class: ledger.Timer, Nominal: ledger.At(f.Nominal)}
+				f.listed = ledger.Fire{Era: e.Peel.Era(), Class: ledger.Timer, Nominal: ledger.At(f.Nominal)}
 			}
 			if e.Next.Trigger != "" { // it waits for its splay
 				return false
@@ -57,7 +58,7 @@ func (o *owner) fire(e *entry, now rules.Instant) bool {
 			o.lose(e, rules.Loss{From: e.Coalesces(f.Nominal, due)}, now)
 		}
 	} else if e.Rhythm.OnWall() { // the timer's have passed if it was held or comes late
-		o.lose(e, rules.Loss{From: f.Nominal, Replaced: history.Span{From: f.Nominal, To: due}}, now)
+		o.lose(e, rules.Loss{From: f.Nominal, Replaced: rules.Span{From: f.Nominal, To: due}}, now)
 	}
 	f.Fired = earlier(due, f.Started)
 	if f.Fired.Before(f.Nominal) {
@@ -113,10 +114,7 @@ func (o *owner) refusal(e *entry, f Fire, now rules.Instant) ledger.Reason {
 
 // skip counts a fire that does not run.
 func (o *owner) skip(e *entry, why ledger.Reason, f ledger.Fire, nominal time.Time) {
-	if f.Class != ledger.Hand {
-		e.Tally.NotRun(nominal, why)
-		e.WriteNotRun(f, why)
-	} else if _, ok := e.List.Pending(f.Class, f.Nominal); ok {
+	if _, ok := e.List.Pending(f.Class, f.Nominal); ok || f.Class != ledger.Hand {
 		e.WriteNotRun(f, why)
 	}
 	o.countSkips(e, why, nominal, 1)
@@ -226,18 +224,19 @@ func (o *owner) restoreWaiting(e *entry, now rules.Instant) {
 
 // start is the third step. It runs the entry's present definition, even if the fire has waited since an older one.
 func (o *owner) start(e *entry, f Fire) {
+	late := f.Started.Sub(f.Nominal)
+	f.Started = f.Started.Add(o.clocks.Step)
 	f.Fired = earlier(f.Fired, f.Started) // the wall clock may have been set back while the fire waited
 	f.Nominal = earlier(f.Nominal, f.Fired)
 	f.JID, f.Entry = o.s.newJID(), e.Spec
 	if o.s.o.Source != nil {
 		f.Source = o.s.o.Source(e.Name)
 	}
-	if limit := e.Spec.Missed.LateAfter; limit > 0 && f.Started.Sub(f.Nominal) > limit && !o.clocks.Jump.Has(f.Nominal) {
+	if limit := e.Spec.Missed.LateAfter; limit > 0 && late > limit && !f.Nominal.Before(o.clocks.SetAt) {
 		f.Late = true
 		e.Late++
-		e.Tally.Begun(f.Nominal, f.Started, wire.FireLate)
 		o.note(e)
-		o.s.log.Warn("run starts late", "entry", e.Name, "nominal", f.Nominal, "late", f.Started.Sub(f.Nominal))
+		o.s.log.Warn("run starts late", "entry", e.Name, "nominal", f.Nominal, "late", late)
 	}
 	r := &run{e: e, fire: f, hash: e.Hash, timing: e.TimingHash, noRetry: make(chan struct{})}
 	if e.Breaker.State() == history.BreakerOpen {
@@ -298,7 +297,7 @@ func (o *owner) finish(r *run) {
 // splay counts from the end of the run.
 func (o *owner) fireNeeds(r *run) {
 	for _, e := range o.needed[r.e.Name] {
-		f := ledger.Fire{Era: e.Era, Class: ledger.Needs, Nominal: r.fire.listed.Nominal}
+		f := ledger.Fire{Era: e.Peel.Era(), Class: ledger.Needs, Nominal: r.fire.listed.Nominal}
 		switch {
 		case !e.IsActive() || e.hasAllRuns() || !e.MayFire(r.ended.Wall):
 		case !e.NeedMet(r.result.Success):
@@ -323,7 +322,6 @@ func (o *owner) onReported(r *run) {
 	}
 	past := &r.e.Last[i]
 	past.Job, o.Dirty, r.e.dirty = string(r.fire.JID), true, true
-	r.e.Tally.Reported(*past)
 	if past.Success && past.Ended.Equal(r.e.Succeeded) {
 		r.e.Job = past.Job
 	}

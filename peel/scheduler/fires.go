@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,7 +16,7 @@ import (
 func (o *owner) beginEra(m ledger.Mark) {
 	o.marks = o.marks.Add(m)
 	for _, e := range o.entries {
-		e.Era = o.marks.Era()
+		e.Peel = o.marks
 	}
 }
 
@@ -56,21 +57,12 @@ func (o *owner) fireOf(e *entry) ledger.Fire {
 	if p.Listed.Era > 0 {
 		return p.Listed
 	}
-	return ledger.Fire{Era: e.Era, Class: p.Trigger.Class(), Nominal: ledger.At(o.time(p, p.Nominal))}
-}
-
-// listNext writes the next fire of an entry into the list if its nominal time has passed.
-func (o *owner) listNext(e *entry, now rules.Instant) {
-	if e.Next.Listed.Era > 0 || !e.Next.Splaying(now) {
-		return
-	}
-	e.Next.Listed = e.WritePending(o.fireOf(e), ledger.Splay)
-	o.Dirty = true
+	return ledger.Fire{Era: e.Peel.Era(), Class: p.Trigger.Class(), Nominal: ledger.At(o.time(p, p.Nominal))}
 }
 
 // byHand returns the fire of a run that a person asks for. Two within a second have different nominal times.
 func (e *entry) byHand(at time.Time) ledger.Fire {
-	f := ledger.Fire{Era: e.Era, Class: ledger.Hand, Nominal: ledger.At(at)}
+	f := ledger.Fire{Era: e.Peel.Era(), Class: ledger.Hand, Nominal: ledger.At(at)}
 	for e.List.Has(f.Era, f.Class, f.Nominal) {
 		f.Nominal = f.Nominal.Add(time.Second)
 	}
@@ -105,6 +97,44 @@ func (o *owner) endLeft(e *entry) {
 			e.Write(f)
 		default:
 			e.WriteNotRun(f, ledger.Down)
+		}
+	}
+}
+
+// lose writes into the list what became of the fires of a loss until now. Those that the clock was set over are left out.
+func (o *owner) lose(e *entry, l rules.Loss, now rules.Instant) {
+	l.To, l.RunsLeft = now.Wall, math.MaxUint64
+	if o.clocks.SetAt.After(l.After) {
+		l.After = o.clocks.SetAt
+	}
+	if limit := e.MaxRuns(); limit > 0 {
+		l.RunsLeft = limit - min(limit, e.allRuns())
+	}
+	if l.Missed == "" {
+		l.Missed = ledger.DeadlineExceeded
+	}
+	e.Lose(l)
+	o.note(e)
+}
+
+// settleHeld decides the fires since one that is held until the windows open. It runs for all of them.
+func (o *owner) settleHeld(e *entry, now rules.Instant) {
+	if held := o.time(e.Next, e.Next.Nominal); e.Next.Held && e.Rhythm.OnWall() {
+		o.lose(e, rules.Loss{From: held, Replaced: rules.Span{From: held, To: now.Wall}}, now)
+		o.Dirty = true
+	}
+}
+
+// noteOverruns marks the runs of an entry that are in flight when its next fire is due.
+func (o *owner) noteOverruns(e *entry, nominal time.Time) {
+	if e.ClosedBy(nominal) != "" {
+		return
+	}
+	for _, r := range e.runs {
+		if !r.overran && r.fire.Trigger != history.TriggerManual {
+			r.overran = true
+			r.listRun(ledger.Pending, ledger.Runs)
+			o.note(e)
 		}
 	}
 }

@@ -1,22 +1,21 @@
 package scheduler_test
 
 import (
-	"fmt"
 	"maps"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
+	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/simulate"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
-// listed returns what the list of an entry says of each hour, in the form in which the tally counts.
+// listed returns what the list of an entry says of each hour.
 func listed(e *scheduler.EntryState) map[int64]wire.ScheduleHour {
 	hours := map[int64]wire.ScheduleHour{}
 	for _, r := range e.List.Runs() {
@@ -69,83 +68,6 @@ func count(h *wire.ScheduleHour, f ledger.Fire, n uint64) {
 	}
 }
 
-// compareLists compares the list of each entry with its tally. Where the wall clock was set the two differ on purpose.
-func (h *host) compareLists() {
-	h.t.Helper()
-	states, err := h.State(h.t.Context())
-	if err != nil || h.alien {
-		return // it has ended
-	}
-	last := time.Time{}
-	for _, m := range h.Marks(h.t.Context()) {
-		if m.Kind == ledger.Clock || m.At.Before(last) {
-			return
-		}
-		last = m.At
-	}
-	for i := range states {
-		compareList(h.t, &states[i], uint64(len(h.Marks(h.t.Context()))-1))
-	}
-}
-
-// maxRetimed is how often a random test may give an entry a new timing with the nominal time that the last one had.
-const maxRetimed = 2
-
-// compareList compares sums, because the nominal time of a fire by need is that of the run that it follows. At each of the restarts the
-// list has the fire that waited for its splay, which is missed; the tally does not if the entry has changed meanwhile. A fire that
-// two new timings replace, both with the same nominal time, is one fire in the list and counts twice in the tally.
-func compareList(t testing.TB, e *scheduler.EntryState, restarts uint64) {
-	t.Helper()
-	first := e.List.From.Unix()/3600 + 2 // one of them may have forgotten what is before
-	if e.Seen.After(e.List.From.Add(-time.Minute)) {
-		first = 0
-	}
-	var want, got wire.ScheduleHour
-	for _, h := range e.Tally.Hours {
-		add(&want, h, first)
-	}
-	for _, at := range e.Pending {
-		add(&want, wire.ScheduleHour{Hour: at.Unix() / 3600, Pending: 1}, first)
-	}
-	for _, h := range listed(e) {
-		add(&got, h, first)
-	}
-	if more := got.Missed - want.Missed; more <= restarts {
-		want.Missed = got.Missed
-	}
-	const superseded = string(ledger.Superseded)
-	if more := want.Skips[superseded] - got.Skips[superseded]; more > 0 && more <= maxRetimed {
-		want.Skips[superseded] -= more
-		want.Skipped -= more
-	}
-	if got.FireCounts != want.FireCounts || got.Pending != want.Pending || !maps.Equal(got.Skips, want.Skips) {
-		var text strings.Builder
-		for f := range e.List.All() {
-			if f.Outcome == ledger.Pending || f.Why == ledger.Down {
-				text.WriteString(fmt.Sprintln(f))
-			}
-		}
-		t.Errorf("the list of %s has %+v, the tally %+v:\n%s\npending %v", e.Name, got, want, text.String(), e.Pending)
-	}
-}
-
-func add(sum *wire.ScheduleHour, h wire.ScheduleHour, first int64) {
-	if h.Hour < first {
-		return
-	}
-	sum.Ran, sum.Failed, sum.Late, sum.Overran = sum.Ran+h.Ran, sum.Failed+h.Failed, sum.Late+h.Late, sum.Overran+h.Overran
-	sum.Skipped, sum.Missed, sum.Manual = sum.Skipped+h.Skipped, sum.Missed+h.Missed, sum.Manual+h.Manual
-	sum.Pending += h.Pending
-	skips := maps.Clone(sum.Skips)
-	if skips == nil {
-		skips = map[string]uint64{}
-	}
-	for why, n := range h.Skips {
-		skips[why] += n
-	}
-	sum.Skips = skips
-}
-
 // An interrupted run is no end: what the end before it was decided to be stays.
 func TestARunThatAKillInterruptsFiresNothingThatNeedsIt(t *testing.T) {
 	h := simulate.NewHost(simulate.HostOptions{
@@ -163,7 +85,8 @@ func TestARunThatAKillInterruptsFiresNothingThatNeedsIt(t *testing.T) {
 	h.Kill(at.Add(11 * time.Minute)) // in the run of 12:10
 	h.Start(at.Add(11*time.Minute+10*time.Second), set)
 	h.Run(at.Add(12 * time.Minute))
-	if got, want := h.Tally("b").Total, (wire.FireCounts{Skipped: 1}); got != want {
+	b := scheduler.EntryState{History: history.History{List: h.List("b")}}
+	if got, want := counted(&b).FireCounts, (wire.FireCounts{Skipped: 1}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 }
@@ -298,6 +221,26 @@ func TestATimeWhileAProcessWaitsForItsRunsToStopIsInTheStop(t *testing.T) {
 		e := h.entry("e")
 		if list := slices.Collect(e.List.All()); len(list) != 1 || list[0].Outcome != ledger.Missed || list[0].Why != ledger.Down {
 			t.Errorf("%+v", list)
+		}
+	})
+}
+
+// Of two entries the list of the busier one begins later where they have too many fires.
+func TestTheLongestListIsShortened(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := start(t, scheduler.Options{Zone: time.UTC, StateFile: filepath.Join(t.TempDir(), "state")})
+		defer h.shut()
+		h.apply(parse(t, `
+        busy: {module: test.ping, cron: "* * * * *"}
+        calm: {module: test.ping, cron: "0 * * * *"}`))
+		time.Sleep(24*time.Hour + time.Second)
+		h.Shorten(t.Context(), 600)
+		busy, calm := h.entry("busy"), h.entry("calm")
+		if n := counted(&busy).Ran; n != 361 || !busy.List.From.Equal(h.begin.Add(18*time.Hour)) {
+			t.Errorf("the busy one has %d fires since %v", n, busy.List.From)
+		}
+		if n := counted(&calm).Ran; n != 24 || !calm.List.From.Equal(h.begin) {
+			t.Errorf("the calm one has %d fires since %v", n, calm.List.From)
 		}
 	})
 }

@@ -51,11 +51,11 @@ func newOwner(s *Scheduler) *owner {
 	now := s.now()
 	o := &owner{s: s, clocks: rules.NewClocks(now), entries: make(map[string]*entry, len(s.loaded.Entries)), Saver: history.NewSaver(s.disk), pausedErrors: map[string]bool{}}
 	for name, h := range s.loaded.Entries {
-		o.entries[name] = newRemembered(name, h, now)
+		o.add(newRemembered(name, h, now))
 	}
 	o.zone = describe(s.o.Zone, now.Wall.UTC().Year())
 	o.otherZone = s.loaded.Moment.Zone != "" && s.loaded.Moment.Zone != o.zone
-	o.marks = s.loaded.Marks
+	o.marks, o.recorded = s.loaded.Marks, s.loaded.Moment.Wall
 	o.beginEra(o.starts(now))
 	for _, b := range s.loaded.Open {
 		o.takeOver(b, now)
@@ -63,6 +63,14 @@ func newOwner(s *Scheduler) *owner {
 	o.Dirty = len(s.loaded.Open) > 0
 	s.loaded = history.State{}
 	return o
+}
+
+func (o *owner) add(e *entry) *entry {
+	e.Peel, o.entries[e.Name] = o.marks, e
+	if o.s.onFire != nil {
+		e.Wrote = func(f ledger.Fire) { o.s.onFire(e.Name, f) }
+	}
+	return e
 }
 
 // wake does everything that is due, and returns the time until it must be called again.
@@ -132,36 +140,43 @@ func (o *owner) idle(now rules.Instant) time.Duration {
 	return max(o.Wait(now.Up, wait), 0)
 }
 
-// compareClocks notices that the wall clock was set.
+// compareClocks notices that the wall clock was set. First all is done that was due by the old clock. Times between the two clocks are not
+// in the lists.
 func (o *owner) compareClocks(now rules.Instant) {
-	step, set := o.clocks.Compare(now, maxSleep)
+	step, set := o.clocks.Compare(now)
 	if !set {
 		return
 	}
 	o.s.log.Info("the wall clock was set", "by", step)
 	old := rules.Instant{Wall: now.Wall.Add(-step), Up: now.Up}
+	o.clocks.Step = step
+	o.collect(&o.wall, old.Wall.UnixNano())
+	for _, e := range slices.Clone(o.ready) {
+		if e.Next.OnWall {
+			o.fire(e, old)
+		}
+	}
 	for _, e := range o.entries {
-		o.listNext(e, old)
+		o.settleHeld(e, old)
 	}
 	o.beginEra(ledger.Mark{Kind: ledger.Clock, At: now.Wall.UTC(), Old: old.Wall.UTC(), Step: step})
+	o.clocks.Step, o.clocks.SetAt = 0, now.Wall
 	o.Dirty, o.changed = true, true // masters have to know at once whether the clock is right
 	for name := range o.set {
-		o.onClockStep(o.entries[name], step, old, now)
+		o.onClockStep(o.entries[name], old, now)
 	}
 }
 
-// onClockStep moves or replans the next fire of an entry after the wall clock was set by step.
-func (o *owner) onClockStep(e *entry, step time.Duration, old, now rules.Instant) {
+// onClockStep arms or plans anew the next fire of an entry after the wall clock was set.
+func (o *owner) onClockStep(e *entry, old, now rules.Instant) {
 	e.Breaker.ClampOpened(now.Wall)
-	e.dirty = true
-	p, back := e.Next, step < 0
-	if forward := step > 0 && !e.Rhythm.OnWall() && !e.Active.IsZero(); forward || e.Active.After(now.Wall) {
-		e.Active = now.Wall // else a restart would take the step for a stop
+	e.Active, e.Since, e.dirty = earlier(e.Active, now.Wall), earlier(e.Since, now.Wall), true
+	if !e.IsActive() {
+		return
 	}
-	e.ClockSet(step, now.Wall)
-	timed := p.Trigger == history.TriggerTimer
-	switch {
-	case !e.IsActive():
+	o.dropAhead(e, now)
+	p, step, timed := e.Next, now.Wall.Sub(old.Wall), e.Next.Trigger == history.TriggerTimer
+	switch waits := p.Splaying(old); {
 	case e.Spec.Clock.After > 0 && e.seen: // a delay is elapsed time
 		e.TimingSeen = e.TimingSeen.Add(step)
 		o.setTiming(e)
@@ -169,24 +184,23 @@ func (o *owner) onClockStep(e *entry, step time.Duration, old, now rules.Instant
 			p.Nominal, p.At = p.Nominal+int64(step), p.At+int64(step)
 			o.enqueue(e, p)
 		}
-	case timed && p.OnWall && !p.Held && step < -rules.SetBackLimit && p.Splaying(old): // it has waited for a part of its splay
-		p.Nominal, p.At = p.Nominal+int64(step), p.At+int64(step)
-		o.enqueue(e, p)
-	case p.Held && back && (step < -rules.SetBackLimit || p.Nominal <= now.Wall.UnixNano()): // by the windows of the present time
+	case p.Held: // by the windows of the present time
 		if nominal := o.time(p, p.Nominal); !o.hold(e, p.Trigger, p.Listed, nominal, now) {
 			o.skip(e, ledger.OutsideWindow, p.Listed, nominal)
 			o.plan(e, now)
 		}
-	case p.OnWall && !p.Held && (p.Trigger == history.TriggerStart || p.Trigger == history.TriggerNeeds): // its splay is elapsed time
-		p.At += int64(step)
-		if p.Listed.Era == 0 {
-			p.Nominal += int64(step)
-		}
-		o.enqueue(e, p)
-	case p.Trigger == "" && back, // its life may no longer be over
-		timed && e.queue == &o.elapsed && !p.Splaying(now) && e.Bounded(),
-		timed && e.queue == &o.wall && back && !p.Splaying(now) && (step < -rules.SetBackLimit || e.FiresAgainAfterSetBack(-step) && !p.Held):
+	case p.Trigger == "", timed && !p.OnWall && !waits && e.Bounded(): // its life may no longer be over, or be it now
 		o.plan(e, now)
+	case !p.OnWall:
+	case waits: // its splay is elapsed time
+		p.At += int64(step)
+		o.enqueue(e, p)
+	case timed && p.Nominal <= now.Wall.UnixNano():
+		o.fireOver(e, old, now)
+	case timed:
+		if nominal, ok := e.Rhythm.Next(&e.Entry, o.clocks.Base, now); !ok || nominal != p.Nominal {
+			o.plan(e, now)
+		}
 	}
 }
 
@@ -252,9 +266,7 @@ func (o *owner) apply(set schedule.Set) schedule.Changes {
 	for _, name := range changes.Added {
 		e := o.entries[name]
 		if e == nil {
-			e = newEntry(name)
-			e.Era = o.marks.Era()
-			o.entries[name] = e
+			e = o.add(newEntry(name))
 		}
 		o.adopt(e, set[name], now)
 		o.activate(e, now)

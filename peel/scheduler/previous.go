@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"slices"
+	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
@@ -11,8 +12,9 @@ import (
 
 const interruptedBy = "interrupted: the peel was killed or its host went down while it ran"
 
-// previous are runs that the last process did not complete.
+// previous is what the last process left: its last record, and the runs that it did not complete.
 type previous struct {
+	recorded    time.Time
 	unreported  []*run // that have to be reported
 	endedBefore []*run // that ended as the process did: entries that need them did not fire
 	zone        string // of this process, see [describe]
@@ -24,9 +26,7 @@ type previous struct {
 func (o *owner) takeOver(b history.OpenRun, now rules.Instant) {
 	e := o.entries[b.Entry]
 	if e == nil {
-		e = newRemembered(b.Entry, history.History{}, now)
-		e.Era = o.marks.Era()
-		o.entries[b.Entry] = e
+		e = o.add(newRemembered(b.Entry, history.History{}, now))
 	}
 	r := &run{
 		e: e, hash: b.Hash, timing: b.Timing, recorded: true,

@@ -207,11 +207,12 @@ func TestRandomRestartsAndClockStepsNeitherLoseNorDoubleAFire(t *testing.T) {
 					h.apply(parse(t, entries))
 					for range r.IntN(4) {
 						time.Sleep(upTo(2 * time.Hour))
-						if back := upTo(150 * time.Minute); steps && r.IntN(4) == 0 {
+						const most = 90 * time.Minute // from the right time, so that all clocks are within three hours
+						if back := min(upTo(150*time.Minute), time.Duration(c.wall.Load())+most); steps && r.IntN(4) == 0 {
 							c.set(-back)
 							time.Sleep(back + 6*time.Minute)
 						} else if steps && r.IntN(4) == 0 {
-							c.set(upTo(2 * time.Hour))
+							c.set(min(upTo(2*time.Hour), most-time.Duration(c.wall.Load())))
 							time.Sleep(2 * time.Minute)
 						}
 						h.apply(parse(t, entries))

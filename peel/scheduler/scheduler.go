@@ -20,12 +20,17 @@
 // when the entry has a free slot: five at once, then one every 5 s over all entries, and never two of an entry within 5 s.
 // Only fires of the entry's present timing count, from times at which it was active, its windows open and its life not over.
 //
-// # Tally
+// # Lists
 //
-// Each fire counts once in [history.Tally], under the hour of its nominal time: it ran, a rule or an operator skipped it, or it was
-// missed, which has no rule: the process was down, the host suspended, the start deadline passed, or catch_up allows no more. What
-// was missed while the process was down is counted when it starts, by the present definition, and taken back if the clock is found to
-// have been ahead then. A fire that the wall clock was set over is a skip. One that waits for a slot is missed at its start deadline.
+// Each fire is in the list of its entry ([history.History]) once for each clock, under its nominal time: it ran, a rule or an operator skipped
+// it, or it was missed, which has no rule: the process was down, the host suspended, the start deadline passed, or catch_up allows no
+// more. What the list has is decided, and nothing else is. At a start, the times since the last record of the process before that the
+// list lacks were missed, by the present definition; none if the clock shows less. One that waits for a slot is missed at its start deadline.
+// All lists together have at most 250,000 fires; beyond, the longest begin later.
+//
+// When the wall clock is set, first all is done that was due by the old clock. Times between the two clocks are not in the lists, but an
+// entry of the wall clock fires once for those that it was set over, as after a suspend. A fire that waits for its splay waits for the rest of
+// it, one that is held for the windows by the new clock. What is owed ahead of the new clock is missed, and the timer fires it.
 //
 // # Failures
 //
@@ -158,6 +163,7 @@ type outside struct {
 	random       func(n time.Duration) time.Duration                             // for splay, below n
 	launch       func(*run)                                                      // carries out a run
 	onSkip       func(entry string, why ledger.Reason, nominal time.Time, n int) // nil: nobody wants to know
+	onFire       func(entry string, f ledger.Fire)                               // is told what is written into the lists; nil likewise
 	newJID       func() wire.JID
 	longestSleep time.Duration
 }

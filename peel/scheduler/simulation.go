@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/ledger"
-	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
@@ -20,6 +19,7 @@ type SimulationOptions struct {
 	Random  func(n time.Duration) time.Duration // for random splay, below n
 	Launch  func(*SimulatedRun)                 // notes that a run begins; see [Simulation.End]
 	Skipped func(entry string, why ledger.Reason, nominal time.Time, n int)
+	Listed  func(entry string, f ledger.Fire) // is told what is written into the list of an entry; nil: nobody is
 }
 
 // A Simulation is the scheduler of one peel without goroutines, clock and files. The code that decides when entries fire is that
@@ -42,7 +42,7 @@ func NewSimulation(o SimulationOptions) *Simulation {
 	launch := func(r *run) { o.Launch(&SimulatedRun{r.fire, r}) }
 	runs := 0
 	number := func() wire.JID { runs++; return wire.JID(strconv.Itoa(runs)) }
-	s.outside = outside{now: o.Now, random: o.Random, launch: launch, onSkip: o.Skipped, newJID: number, longestSleep: rules.LongAgo}
+	s.outside = outside{now: o.Now, random: o.Random, launch: launch, onSkip: o.Skipped, onFire: o.Listed, newJID: number, longestSleep: rules.LongAgo}
 	return &Simulation{s: s}
 }
 
@@ -74,14 +74,15 @@ func (m *Simulation) End(r *SimulatedRun, result wire.Result, timedOut bool) {
 	m.owner.finish(r.run)
 }
 
-// Tally returns what became of the fires of an entry.
-func (m *Simulation) Tally(entry string) history.Tally {
+// List returns what became of the fires of an entry in the last 48 hours.
+func (m *Simulation) List(entry string) ledger.List {
 	if m.owner == nil {
-		return m.s.loaded.Entries[entry].Tally
+		return m.s.loaded.Entries[entry].List
 	}
-	e := m.owner.entries[entry]
-	m.owner.settleHeld(e, m.s.now())
-	return e.Tally
+	e, now := m.owner.entries[entry], m.s.now()
+	m.owner.settleHeld(e, now)
+	e.List.Forget(m.owner.marks, now.Wall)
+	return e.List.Clone()
 }
 
 // OnCancel has f called if the run is canceled. It must be called by SimulationOptions.Launch. f must not call the simulation.

@@ -28,7 +28,7 @@ type account struct {
 	mu    sync.Mutex
 	lines []string
 	skips map[string]uint64
-	tally map[string]wire.FireCounts // by entry
+	lists map[string][]ledger.Run // of entries at the end
 }
 
 func (a *account) attempt(f scheduler.Fire) {
@@ -79,7 +79,7 @@ const quiet = 1100 * time.Millisecond
 
 // simulated returns what a simulation does, and when its process is up in random lives.
 func simulated(seed uint64, from time.Time, set schedule.Set, r *rand.Rand) (*account, []life) {
-	a := &account{skips: map[string]uint64{}, tally: map[string]wire.FireCounts{}}
+	a := &account{skips: map[string]uint64{}, lists: map[string][]ledger.Run{}}
 	var last time.Time
 	h := simulate.NewHost(simulate.HostOptions{
 		Peel: "web-01", Zone: time.UTC, Seed: seed,
@@ -105,7 +105,8 @@ func simulated(seed uint64, from time.Time, set schedule.Set, r *rand.Rand) (*ac
 		}
 		if len(lives) == 4 {
 			for name := range set {
-				a.tally[name] = h.Tally(name).Total
+				list := h.List(name)
+				a.lists[name] = list.Runs()
 			}
 		}
 		h.Kill(l.until)
@@ -125,7 +126,7 @@ func TestASimulationDoesWhatSchedulersDo(t *testing.T) {
 				r := rand.New(rand.NewPCG(seed, 7))
 				set := parse(t, wild(r))
 				want, lives := simulated(seed, time.Now(), set, r)
-				got := &account{skips: map[string]uint64{}, tally: map[string]wire.FireCounts{}}
+				got := &account{skips: map[string]uint64{}, lists: map[string][]ledger.Run{}}
 				random := rand.New(rand.NewPCG(seed, 0))
 				o := scheduler.Options{Peel: "web-01", Zone: time.UTC, StateFile: filepath.Join(t.TempDir(), "state")}
 				for i, l := range lives {
@@ -143,11 +144,15 @@ func TestASimulationDoesWhatSchedulersDo(t *testing.T) {
 				if fmt.Sprint(got.skips) != fmt.Sprint(want.skips) {
 					t.Errorf("schedulers skip %v\nthe simulation skips %v", got.skips, want.skips)
 				}
-				for name, counts := range want.tally {
-					if counts != got.tally[name] {
-						t.Errorf("%s: schedulers count %+v\nthe simulation counts %+v", name, got.tally[name], counts)
+				for name, list := range want.lists {
+					if fmt.Sprint(list) != fmt.Sprint(got.lists[name]) {
+						t.Errorf("%s: schedulers list %+v\nthe simulation lists %+v", name, got.lists[name], list)
 					}
-					missed += counts.Missed
+					for _, r := range list {
+						if r.Outcome == ledger.Missed {
+							missed += uint64(r.Count)
+						}
+					}
 				}
 			})
 		})
@@ -199,7 +204,7 @@ func (a *account) live(t *testing.T, o scheduler.Options, seed uint64, random *r
 			t.Fatal(err)
 		}
 		for _, e := range list {
-			a.tally[e.Name] = e.Tally.Total
+			a.lists[e.Name] = e.List.Runs()
 			for why, n := range e.Skips {
 				a.skips[e.Name+" "+string(why)] = n
 			}

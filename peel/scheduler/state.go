@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -25,9 +26,6 @@ type EntryState struct {
 	NextClass   ledger.Class `json:"-"`       // of NextFire
 	Left        *uint64      `json:"-"`       // runs that max_runs still allows; nil: no limit
 	Latest      time.Time    `json:"-"`       // when the run of NextFire must have started to be neither missed nor late
-	// Pending are the nominal times, in no order, of the fires that are due and not in the tally yet: in flight, or waiting for
-	// their splay, a slot, the windows, or their turn among the fires that are made up.
-	Pending []time.Time `json:"-"`
 	// BreakerState is "closed" for an entry without a breaker.
 	BreakerState history.BreakerState `json:"breaker_state"`
 	history.History
@@ -45,7 +43,6 @@ func (o *owner) state() []EntryState {
 			Running: len(e.runs), BreakerState: e.Breaker.State(), History: e.Clone(),
 		}
 		s.State, s.Why = e.State(now, e.hasAllRuns())
-		s.Pending = o.pending(e, now)
 		if limit := e.MaxRuns(); limit > 0 {
 			left := limit - min(limit, e.allRuns())
 			s.Left = &left
@@ -77,10 +74,31 @@ func (o *owner) removed() (list []EntryState) {
 }
 
 // trim drops what the list of an entry no longer has, and keeps it for the days after.
-func (o *owner) trim(e *entry, now time.Time) {
-	if code := e.List.Forget(o.marks, now); code != nil {
+func (o *owner) trim(e *entry, now time.Time) { e.forget(e.List.Forget(o.marks, now)) }
+
+// forget notes what the list has forgotten.
+func (e *entry) forget(code []byte) {
+	if code != nil {
 		e.Past = append(e.Past, code)
 		e.dirty = true
+	}
+}
+
+// shorten has the longest list begin later, until there are at most limit fires in all of them.
+func (o *owner) shorten(limit int, now time.Time) {
+	n := 0
+	for _, e := range o.entries {
+		n += e.List.Len()
+	}
+	for n > limit {
+		longest := slices.MaxFunc(slices.Collect(maps.Values(o.entries)), func(a, b *entry) int {
+			return cmp.Or(cmp.Compare(a.List.Len(), b.List.Len()), cmp.Compare(b.Name, a.Name))
+		})
+		before := longest.List.Len()
+		longest.forget(longest.List.Shorten(o.marks, now))
+		if n -= before - longest.List.Len(); before == longest.List.Len() {
+			return // all of it is of this hour
+		}
 	}
 }
 
@@ -104,8 +122,8 @@ func (o *owner) change() history.Change {
 		Past:  make(map[string][][]byte),
 	}
 	now := o.s.now().Wall
+	o.shorten(ledger.MaxFires, now)
 	for name, e := range o.entries {
-		e.Tally.Forget(now)
 		o.trim(e, now)
 		if e.Seen.IsZero() && e.Paused == nil && len(e.Last) == 0 {
 			continue

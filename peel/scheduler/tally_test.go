@@ -5,45 +5,37 @@ import (
 	"maps"
 	"math/rand/v2"
 	"path/filepath"
-	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 )
 
-// expectTally compares what an entry has counted since it was first seen.
-func (h *host) expectTally(name string, want wire.FireCounts, skips map[string]uint64) {
-	h.t.Helper()
-	got := h.entry(name).Tally
-	if got.Total != want || !maps.Equal(got.Skips, skips) {
-		h.t.Errorf("%s counted %+v and skips %v, want %+v and %v", name, got.Total, got.Skips, want, skips)
-	}
-	h.expectHoursAddUp(name)
-}
-
-// expectHoursAddUp compares the hours of an entry with its total, for a schedule of less than 48 h.
-func (h *host) expectHoursAddUp(name string) {
-	h.t.Helper()
-	got := h.entry(name).Tally
-	var sum wire.FireCounts
-	skips := map[string]uint64{}
-	for _, hour := range got.Hours {
-		c := hour.FireCounts
-		sum.Ran, sum.Failed, sum.Late, sum.Overran = sum.Ran+c.Ran, sum.Failed+c.Failed, sum.Late+c.Late, sum.Overran+c.Overran
-		sum.Skipped, sum.Missed, sum.Manual = sum.Skipped+c.Skipped, sum.Missed+c.Missed, sum.Manual+c.Manual
-		for why, n := range hour.Skips {
-			skips[why] += n
+// counted sums up what the list of an entry has.
+func counted(e *scheduler.EntryState) (sum wire.ScheduleHour) {
+	sum.Skips = map[string]uint64{}
+	for _, h := range listed(e) {
+		sum.Ran, sum.Failed, sum.Late, sum.Overran = sum.Ran+h.Ran, sum.Failed+h.Failed, sum.Late+h.Late, sum.Overran+h.Overran
+		sum.Skipped, sum.Missed, sum.Manual = sum.Skipped+h.Skipped, sum.Missed+h.Missed, sum.Manual+h.Manual
+		sum.Pending += h.Pending
+		for why, n := range h.Skips {
+			sum.Skips[why] += n
 		}
 	}
-	if sum != got.Total || !maps.Equal(skips, got.Skips) {
-		h.t.Errorf("the hours of %s have %+v and skips %v, the total is %+v and %v", name, sum, skips, got.Total, got.Skips)
+	return sum
+}
+
+// expectTally compares what the list of an entry has.
+func (h *host) expectTally(name string, want wire.FireCounts, skips map[string]uint64) {
+	h.t.Helper()
+	e := h.entry(name)
+	if got := counted(&e); got.FireCounts != want || !maps.Equal(got.Skips, skips) {
+		h.t.Errorf("%s has %+v and skips %v, want %+v and %v", name, got.FireCounts, got.Skips, want, skips)
 	}
 }
 
@@ -232,8 +224,8 @@ func TestSkippedFireThatPassedWhileThePeelWasDownIsNotMissed(t *testing.T) {
 				h.apply(set)
 				time.Sleep(10 * time.Second)
 				e := h.entry("e")
-				if e.Tally.Total != want || e.Skip != nil {
-					t.Errorf("%+v, %v", e.Tally.Total, e.Skip)
+				if got := counted(&e).FireCounts; got != want || e.Skip != nil {
+					t.Errorf("%+v, %v", got, e.Skip)
 				}
 			})
 		})
@@ -344,14 +336,10 @@ func TestStepsOfTheWallClockMissNothing(t *testing.T) {
 				ran := uint64(0)
 				for name := range set {
 					e := h.entry(name)
-					ran += e.Tally.Total.Ran
-					if e.Tally.Total.Missed > 0 || e.Tally.Total.Late > 0 {
-						t.Errorf("%s: %+v, %v", name, e.Tally.Total, e.Tally.Fires)
-					}
-					for why := range e.Tally.Skips {
-						if why != string(ledger.ClockSet) {
-							t.Errorf("%s: skipped by %s", name, why)
-						}
+					got := counted(&e)
+					ran += got.Ran
+					if got.Missed+got.Late+got.Skipped > 0 {
+						t.Errorf("%s: %+v", name, got)
 					}
 				}
 				if ran < 30 {
@@ -399,7 +387,7 @@ func TestFireInItsSplayRunsAlthoughTheWallClockIsSetBack(t *testing.T) {
 	})
 }
 
-func TestFiresThatTheWallClockIsSetOverCountAsSkipped(t *testing.T) {
+func TestFiresThatTheWallClockIsSetOverAreNotInTheList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c tamper
 		h := c.host(t, scheduler.Options{Zone: time.UTC})
@@ -408,10 +396,10 @@ func TestFiresThatTheWallClockIsSetOverCountAsSkipped(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		c.set(4 * time.Hour) // over 00:30, 01:30, 02:30 and 03:30
 		time.Sleep(time.Minute)
-		h.expectTally("hourly", wire.FireCounts{Ran: 1, Skipped: 3}, map[string]uint64{"clock_set": 3})
+		h.expectTally("hourly", wire.FireCounts{Ran: 1}, nil)
 		c.suspend(2 * time.Hour) // over 04:30, and 05:30 runs
 		time.Sleep(time.Minute)
-		h.expectTally("hourly", wire.FireCounts{Ran: 2, Skipped: 3, Missed: 1}, map[string]uint64{"clock_set": 3})
+		h.expectTally("hourly", wire.FireCounts{Ran: 2, Missed: 1}, nil)
 	})
 }
 
@@ -424,8 +412,8 @@ func TestFireThatWaitsForASlotIsMissedAtItsDeadlineAlthoughTheSlotIsNotFree(t *t
 		h.apply(one(t, `cron: "0 * * * *", if_running: queue, start_deadline: 20m`))
 		time.Sleep(2*time.Hour + 19*time.Minute)
 		h.expectTally("e", wire.FireCounts{}, nil)
-		if p := h.entry("e").Pending; len(p) != 2 {
-			t.Errorf("pending are %v", p)
+		if e := h.entry("e"); counted(&e).Pending != 2 {
+			t.Errorf("%+v", counted(&e))
 		}
 		before := changes.Load()
 		time.Sleep(2 * time.Minute)
@@ -476,58 +464,13 @@ func TestFiresThatAreOwedAndNotMadeUpAreMissed(t *testing.T) {
 				h.expectTally("e", wire.FireCounts{Ran: 3, Missed: 10}, nil)
 				h.apply(one(t, after))
 				time.Sleep(10 * time.Second)
-				if got := h.entry("e").Tally.Total; got.Missed+got.Ran != 60 || got.Ran > 4 {
+				e := h.entry("e")
+				if got := counted(&e); got.Missed+got.Ran != 60 || got.Ran > 4 {
 					t.Errorf("%+v", got)
 				}
 			})
 		})
 	}
-}
-
-func TestTallySurvivesARestart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := scheduler.Options{StateFile: filepath.Join(t.TempDir(), "state"), Zone: time.UTC}
-		set := one(t, `cron: "*/5 * * * *", late_after: 1s, splay: {min: 2s, max: 3s}`)
-		h := start(t, o)
-		h.results["e"] = failing
-		h.takes["e"] = 30 * time.Second
-		h.apply(set)
-		time.Sleep(3*time.Hour + time.Minute)
-		before := h.entry("e")
-		h.shut()
-		h = start(t, o)
-		defer h.shut()
-		h.apply(set)
-		after := h.entry("e")
-		before.Tally.Settled, before.Tally.Down = after.Tally.Settled, after.Tally.Down
-		if before.Tally.Total != (wire.FireCounts{Ran: 36, Failed: 36, Late: 36}) || fmt.Sprint(before.Tally) != fmt.Sprint(after.Tally) {
-			t.Errorf("before %+v, after %+v", before.Tally, after.Tally)
-		}
-		if !after.Since.Equal(before.Since) || len(after.Tally.Fires) != wire.MaxScheduleFires {
-			t.Errorf("since %v, then %v, with %d fires", before.Since, after.Since, len(after.Tally.Fires))
-		}
-		if median, p95 := after.Tally.Durations(); median != 30*time.Second || p95 != 30*time.Second {
-			t.Errorf("runs took %v and %v", median, p95)
-		}
-	})
-}
-
-func TestTallyKeepsTwoDaysOfHours(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := start(t, scheduler.Options{Zone: time.UTC, StateFile: filepath.Join(t.TempDir(), "state")})
-		defer h.shut()
-		h.apply(one(t, `cron: "*/30 * * * *"`))
-		time.Sleep(10*24*time.Hour + time.Minute)
-		got := h.entry("e").Tally
-		if n := len(got.Hours); n < 48 || n > wire.MaxScheduleHours || got.Total.Ran != 480 {
-			t.Errorf("%d hours, %+v", n, got.Total)
-		}
-		for i, hour := range got.Hours {
-			if i > 0 && hour.Hour != got.Hours[i-1].Hour+1 {
-				t.Errorf("hour %d follows %d", hour.Hour, got.Hours[i-1].Hour)
-			}
-		}
-	})
 }
 
 // A year of seconds is not counted one by one, but what is counted is the newest.
@@ -539,22 +482,22 @@ func TestLongOutageIsCountedWithBoundedWork(t *testing.T) {
 		h := down(t, set, 90*time.Second, 365*24*time.Hour, set)
 		defer h.shut()
 		synctest.Wait()
-		got := h.entry("seconds").Tally
-		if n := got.Total.Missed; n < 50_000 || n > 100_000 {
+		seconds, daily := h.entry("seconds"), h.entry("daily")
+		if n := counted(&seconds).Missed; n < 50_000 || n > 100_000 {
 			t.Errorf("%d missed seconds", n)
 		}
-		if last := got.Hours[len(got.Hours)-2]; last.Missed != 3600 {
+		if last := listed(&seconds)[time.Now().Unix()/3600-1]; last.Missed != 3600 {
 			t.Errorf("the last whole hour has %+v", last)
 		}
-		if n := h.entry("daily").Tally.Total.Missed; n != 365 {
+		if n := counted(&daily).Missed; n != 3 { // the list has two days and the midnight before
 			t.Errorf("%d missed days", n)
 		}
 	})
 }
 
-// Whatever stops, starts and suspends the peel, each time that the timing gives is in the tally or pending, once, and each run is
+// Whatever stops, starts and suspends the peel, each time that the timing gave in the last two days is in the list once, and each run is
 // one that was carried out.
-func TestRandomStopsAndSuspendsLoseNoFireFromTheTally(t *testing.T) {
+func TestRandomStopsAndSuspendsLoseNoFireFromTheLists(t *testing.T) {
 	const entries = `
         cron: {module: test.ping, cron: "7,37 * * * *", splay: 20m}
         quick: {module: test.ping, cron: "*/3 * * * *", if_running: queue, start_deadline: 4m}
@@ -571,7 +514,7 @@ func TestRandomStopsAndSuspendsLoseNoFireFromTheTally(t *testing.T) {
 				upTo := func(d time.Duration) time.Duration { return time.Duration(r.Int64N(int64(d))) }
 				o := scheduler.Options{StateFile: filepath.Join(t.TempDir(), "state"), Zone: time.UTC}
 				set := parse(t, entries)
-				begin, ran := time.Now(), map[string]uint64{}
+				begin, ran := time.Now(), map[string][]time.Time{}
 				var c tamper
 				now := func() time.Time { return time.Now().Add(time.Duration(c.wall.Load())) }
 				const lives = 12
@@ -588,11 +531,11 @@ func TestRandomStopsAndSuspendsLoseNoFireFromTheTally(t *testing.T) {
 						}
 					}
 					if life == lives-1 {
-						expectAllFiresTallied(t, h, set, begin, now(), ran)
+						expectAllFiresListed(t, h, set, begin, now(), ran)
 					}
 					h.shut()
 					for _, f := range h.all() {
-						ran[f.Name]++
+						ran[f.Name] = append(ran[f.Name], f.Nominal)
 					}
 					time.Sleep(upTo(9 * time.Hour))
 				}
@@ -601,8 +544,8 @@ func TestRandomStopsAndSuspendsLoseNoFireFromTheTally(t *testing.T) {
 	}
 }
 
-// expectAllFiresTallied compares tallies with timings. ran are the runs of earlier processes.
-func expectAllFiresTallied(t *testing.T, h *host, set schedule.Set, begin, now time.Time, ran map[string]uint64) {
+// expectAllFiresListed compares lists with timings. ran are the runs of earlier processes by nominal time.
+func expectAllFiresListed(t *testing.T, h *host, set schedule.Set, begin, now time.Time, ran map[string][]time.Time) {
 	missed := uint64(0)
 	for name, spec := range set {
 		e := h.entry(name)
@@ -611,29 +554,29 @@ func expectAllFiresTallied(t *testing.T, h *host, set schedule.Set, begin, now t
 			t.Fatal(err)
 		}
 		byHour := map[int64]uint64{}
-		fires := uint64(0)
-		for at := range timing.Between(begin, now) {
-			fires++
+		first := max(begin.Unix()/3600, e.List.From.Unix()/3600+1)
+		for at := range timing.Between(begin.Add(-1), now) {
 			byHour[at.Unix()/3600]++
 		}
-		total := e.Tally.Total
-		if got := total.Ran + total.Skipped + total.Missed + uint64(len(e.Pending)); got != fires {
-			t.Errorf("%s: %d fires in %+v and %d pending, the timing gives %d", name, got, total, len(e.Pending), fires)
-		}
-		pending := map[int64]uint64{}
-		for _, at := range e.Pending {
-			pending[at.Unix()/3600]++
-		}
-		for _, hour := range e.Tally.Hours[min(1, len(e.Tally.Hours)):] {
-			if got := hour.Ran + hour.Skipped + hour.Missed + pending[hour.Hour]; got != byHour[hour.Hour] {
-				t.Errorf("%s: %+v and %d pending, the timing gives %d", name, hour, pending[hour.Hour], byHour[hour.Hour])
+		hours, carried := listed(&e), map[int64]uint64{}
+		for _, f := range h.all() {
+			if f.Name == name {
+				ran[name] = append(ran[name], f.Nominal)
 			}
 		}
-		carried := ran[name] + uint64(len(slices.DeleteFunc(h.all(), func(f scheduler.Fire) bool { return f.Name != name })))
-		if total.Ran != carried-uint64(e.Running) {
-			t.Errorf("%s: %d runs counted of %d", name, total.Ran, carried)
+		for _, at := range ran[name] {
+			carried[at.Unix()/3600]++
 		}
-		missed += total.Missed
+		for hour := first; hour <= now.Unix()/3600; hour++ {
+			got := hours[hour]
+			if n := got.Ran + got.Skipped + got.Missed + got.Pending; n != byHour[hour] {
+				t.Errorf("%s: %+v, the timing gives %d", name, got, byHour[hour])
+			}
+			if n := carried[hour]; got.Ran > n || got.Ran+got.Pending < n {
+				t.Errorf("%s: %+v, %d runs were carried out", name, got, n)
+			}
+			missed += got.Missed
+		}
 	}
 	if missed == 0 {
 		t.Error("nothing was missed")

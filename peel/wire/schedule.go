@@ -2,12 +2,6 @@ package wire
 
 import "time"
 
-// Bounds of what a scheduler counts of an entry.
-const (
-	MaxScheduleHours = 49 // hours
-	MaxScheduleFires = 8  // single fires
-)
-
 // ScheduleInterval is the time between two reports on a schedule in which nothing else makes one due, ± 10 %.
 const ScheduleInterval = 10 * time.Minute
 

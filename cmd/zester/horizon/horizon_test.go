@@ -9,8 +9,8 @@ import (
 	"github.com/seed-c01c3da5/zester/cmd/zester/horizon"
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/outbox"
-	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
@@ -190,8 +190,8 @@ func TestWhatGoesStale(t *testing.T) {
 	if few.Stale[1].What != "results" || few.Stale[1].Text != "peels keep the results of up to 10000 reported runs each and send them later" {
 		t.Errorf("%+v", few.Stale)
 	}
-	if outbox.MaxItems != 10_000 || wire.MaxScheduleHours != 49 {
-		t.Errorf("peels keep %d messages and %d hours, which the texts have otherwise", outbox.MaxItems, wire.MaxScheduleHours)
+	if outbox.MaxItems != 10_000 || ledger.Kept != 48*time.Hour {
+		t.Errorf("peels keep %d messages and fires of %v, which the texts have otherwise", outbox.MaxItems, ledger.Kept)
 	}
 }
 

@@ -40,8 +40,7 @@ type History struct {
 	Paused    *Override   `json:"paused,omitempty"`
 	Skip      *Override   `json:"skip,omitempty"` // of the next fire
 	Last      []RunRecord `json:"last,omitempty"` // runs that ended, the newest last
-	Tally     Tally       `json:"tally,omitzero"`
-	List      ledger.List `json:"-"` // what became of each fire
+	List      ledger.List `json:"-"`              // what became of each fire
 	Took      ledger.Took `json:"took,omitzero"`
 }
 
@@ -120,7 +119,7 @@ const maxRunRecords = 10
 func (h History) Clone() History {
 	h.Skips, h.Last, h.Owed = maps.Clone(h.Skips), slices.Clone(h.Last), slices.Clone(h.Owed)
 	h.Breaker.Transitions = slices.Clone(h.Breaker.Transitions)
-	h.Tally, h.List = h.Tally.clone(), h.List.Clone()
+	h.List = h.List.Clone()
 	return h
 }
 
@@ -134,7 +133,6 @@ func (h *History) Record(r RunRecord, timed, replaced bool) {
 	}
 	h.Error = r.Error
 	h.keep(r)
-	h.Tally.ran(r)
 	if r.Interrupted {
 		h.Interrupted++
 		return

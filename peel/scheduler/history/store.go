@@ -68,7 +68,6 @@ const (
 	kindMarks     kind = 'm' // of the peel
 	kindMoment    kind = 'w' // of a write
 	kindEntry     kind = 'e' // an entry without the parts below
-	kindTally     kind = 't'
 	kindBreaker   kind = 'b'
 	kindPast      kind = 'r' // one run that has ended
 	kindFires     kind = 'f' // fires of an entry
@@ -86,10 +85,6 @@ type (
 		From  time.Time     `json:"f,omitzero"`
 		Past  time.Time     `json:"p,omitzero"` // see [ledger.List]
 		Marks []ledger.Mark `json:"m,omitempty"`
-	}
-	tallyRecord struct {
-		Name string `json:"n"`
-		T    Tally  `json:"t"`
 	}
 	breakerRecord struct {
 		Name string  `json:"n"`
@@ -174,15 +169,9 @@ func (l *loader) load(payload []byte) error {
 			return err
 		}
 		h := l.entry(r.Name)
-		r.H.Tally, r.H.Breaker, r.H.Last, r.H.List = h.Tally, h.Breaker, h.Last, h.List
+		r.H.Breaker, r.H.Last, r.H.List = h.Breaker, h.Last, h.List
 		r.H.List.From, r.H.List.PastFrom, r.H.List.Marks = r.From, r.Past, r.Marks
 		*h = r.H
-	case kindTally:
-		var r tallyRecord
-		if err := canon.Unmarshal(data, &r); err != nil {
-			return err
-		}
-		l.entry(r.Name).Tally = r.T
 	case kindBreaker:
 		var r breakerRecord
 		if err := canon.Unmarshal(data, &r); err != nil {
@@ -391,13 +380,12 @@ func (w *writer) forgotten(name string, parts [][]byte) {
 }
 
 func (w *writer) entry(name string, h History) {
-	w.part(part{kindTally, name}, tallyRecord{name, h.Tally})
 	w.part(part{kindBreaker, name}, breakerRecord{name, h.Breaker})
 	for _, r := range h.Last {
 		w.part(part{kindPast, name + "/" + string(r.Run)}, pastRecord{name, r})
 	}
 	e := entryRecord{name, h, h.List.From, h.List.PastFrom, h.List.Marks}
-	e.H.Tally, e.H.Breaker, e.H.Last, e.H.List = Tally{}, Breaker{}, nil, ledger.List{}
+	e.H.Breaker, e.H.Last, e.H.List = Breaker{}, nil, ledger.List{}
 	w.part(part{kindEntry, name}, e)
 }
 

@@ -55,16 +55,11 @@ func (elapsed) OnEnd(e *Entry, end Instant) bool {
 func (elapsed) IsOverdue(e *Entry, now Instant) bool { return e.Anchor+e.period(now) <= now.Up }
 
 func (elapsed) MissedFrom(e *Entry, from time.Time, now Instant) time.Time {
-	anchor := now.Wall.Add(e.Anchor - now.Up)
-	switch {
-	case e.Started.IsZero():
-		return from
-	case anchor.After(from):
-		return anchor
-	case fromStart(e):
-		return elapsed{}.alignedStart(e, anchor, from, 0)
+	base := e.Active
+	if !e.Started.IsZero() {
+		base = now.Wall.Add(e.Anchor - now.Up)
 	}
-	return from
+	return elapsed{}.alignedStart(e, later(base, e.Nominal), from, 0)
 }
 
 // alignedStart returns a time, at most back before to, from which the timing gives the nominal times that it gives from

@@ -11,8 +11,8 @@
 // delay (after) is stored as a time of the wall clock, for the next process, and moves when the wall clock is set. Fires of
 // the two clocks are in separate queues: setting the wall clock changes only the bounds of the life of intervals. After a suspend, or when the wall
 // clock was set forward, an entry fires once for all times that it missed; a cron time further back than the
-// start deadline is dropped. When the wall clock was set back, cron times that have fired wait until it has passed them, unless it
-// went back by more than three hours: then the new time counts. It counts at once for cron that follows elapsed time,
+// start deadline is dropped. When the wall clock was set back, cron times do not run again that have run, unless that was by a clock of more
+// than three hours from the present one. Cron that follows elapsed time runs again at once,
 // as it does in the hour that daylight saving repeats.
 //
 // # Intervals
@@ -46,10 +46,18 @@ type Entry struct {
 	// a run is in flight. It is kept for every entry, because its timing may change.
 	Anchor  time.Duration
 	Next    Pending
-	Era     uint32        // the present one of the peel
-	Unsaved []ledger.Fire // what was written into the list since the last save
-	Past    [][]byte      // what the list has forgotten since the last save
+	Peel    ledger.Marks      // of the peel
+	Unsaved []ledger.Fire     // what was written into the list since the last save
+	Past    [][]byte          // what the list has forgotten since the last save
+	Wrote   func(ledger.Fire) // is told what is written into the list; nil: nobody is
+	newest  Newest            // of this process
 	history.History
+}
+
+// A Newest is what became of the newest fire that ran or was missed.
+type Newest struct {
+	Outcome       ledger.Outcome
+	Late, Overran bool
 }
 
 // New returns an entry without a timing.

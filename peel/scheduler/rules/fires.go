@@ -14,6 +14,12 @@ func (e *Entry) Write(f ledger.Fire) ledger.Fire {
 	}
 	e.List.Put(f)
 	e.Unsaved = append(e.Unsaved, f)
+	if e.Wrote != nil {
+		e.Wrote(f)
+	}
+	if f.Class != ledger.Hand && f.Outcome != ledger.Skipped && (f.Outcome != ledger.Pending || f.Late || f.Overran) {
+		e.newest = Newest{max(f.Outcome, ledger.Ran), f.Late, f.Overran}
+	}
 	return f
 }
 
@@ -30,13 +36,12 @@ func (e *Entry) written(f ledger.Fire) ledger.Fire {
 			break
 		}
 	}
-	f.Era = e.Era
+	f.Era = e.Peel.Era()
 	return f
 }
 
-// NotRun counts a fire of the timing that does not run.
+// NotRun writes into the list that a fire of the timing does not run.
 func (e *Entry) NotRun(nominal time.Time, why ledger.Reason) {
-	e.Tally.NotRun(nominal, why)
 	e.WriteNotRun(ledger.Fire{Class: ledger.Timer, Nominal: ledger.At(nominal)}, why)
 }
 
@@ -58,7 +63,7 @@ func (e *Entry) WritePending(f ledger.Fire, why ledger.Reason) ledger.Fire {
 // MarkBegins marks that the entry is active from a time on, unless it was with the same timing. anew says that the same timing has other
 // times than before.
 func (e *Entry) MarkBegins(at time.Time, anew bool) {
-	m := ledger.Mark{Kind: ledger.Begins, Era: e.Era, At: at.UTC(), Timing: ledger.TimingOf(e.TimingHash)}
+	m := ledger.Mark{Kind: ledger.Begins, Era: e.Peel.Era(), At: at.UTC(), Timing: ledger.TimingOf(e.TimingHash)}
 	if last := e.lastMark(); last.Kind == m.Kind && last.Timing == m.Timing && !anew {
 		return
 	}
@@ -73,7 +78,7 @@ func (e *Entry) MarkRests(at time.Time, why ledger.Reason) {
 	if e.lastMark().Kind != ledger.Begins {
 		return
 	}
-	m := ledger.Mark{Kind: ledger.Rests, Era: e.Era, At: at.UTC(), Why: why}
+	m := ledger.Mark{Kind: ledger.Rests, Era: e.Peel.Era(), At: at.UTC(), Why: why}
 	if e.Paused != nil {
 		m.By = e.Paused.By
 	}

@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"math"
 	"slices"
 	"time"
 
@@ -13,30 +12,23 @@ import (
 type Loss struct {
 	Planned  time.Time     // nominal time of the fire that was due; zero: none was
 	From, To time.Time     // the others are in (From, To]
-	Replaced history.Span  // of fires that were due together with one that took their place
-	Jump     history.Span  // over which the wall clock was set forward
+	After    time.Time     // and after this
+	Replaced Span          // of fires that were due together with one that took their place
 	Except   []time.Time   // nominal times of fires that may still run
 	RunsLeft uint64        // runs that the timing may still give the entry
 	Missed   ledger.Reason // why those were missed that no rule explains
 }
 
-// First returns the time after which the first nominal time of the loss comes.
-func (l Loss) First() time.Time {
-	if !l.Planned.IsZero() {
-		return l.Planned.Add(-1)
-	}
-	return l.From
-}
+// A Span is the times (From, To].
+type Span struct{ From, To time.Time }
 
-// Lose adds fires that did not run to the tally, of more than 100,000 the newest, at least half of that number. Apart from the
-// planned one, those that it has added before are left out.
+// Has reports whether a time is in the span.
+func (s Span) Has(at time.Time) bool { return at.After(s.From) && !at.After(s.To) }
+
+// Lose writes into the list what became of fires that did not run, of more than 100,000 the newest, at least half of that number. Apart
+// from the planned one, those that it has are left out.
 func (e *Entry) Lose(l Loss) {
-	from := l.From
-	if settled := e.Tally.Settled; settled.After(from) {
-		from = e.Rhythm.alignedStart(e, from, settled, 0)
-	}
-	list := e.nominalTimes(from, l.To)
-	e.Tally.Settled = later(l.To, e.Tally.Settled)
+	list := slices.DeleteFunc(e.nominalTimes(l.From, l.To), func(at time.Time) bool { return !at.After(l.After) || e.Has(at) })
 	if !l.Planned.IsZero() {
 		list = slices.Insert(list, 0, l.Planned)
 	}
@@ -48,90 +40,50 @@ func (e *Entry) Lose(l Loss) {
 		if why.IsMissed() {
 			l.RunsLeft--
 		}
-		if why == ledger.ClockSet && !at.After(e.Tally.Shown) {
-			continue
-		}
 		if !slices.ContainsFunc(l.Except, at.Equal) {
 			e.NotRun(at, why)
 		}
 	}
 }
 
-// wrongClock is by how much a clock is wrong. Masters take the counts for right of one that is wrong by less.
-const wrongClock = 2 * time.Minute
+// Has reports whether the list says what became of a fire of the timing.
+func (e *Entry) Has(at time.Time) bool {
+	return e.has(at, func(ledger.Outcome) bool { return true })
+}
 
-// ClockSet corrects the tally after the wall clock was set by step; it shows now. The clock may have been ahead before, or be behind now:
-// fires that were counted as missed, because the process started by a clock that was ahead, were not missed then. Until now they were
-// skipped, as the clock was set over them; later ones fire again.
-//
-// Known gap: what was missed is a guess if the clock was set while the process was down, or from one wrong time to another.
-func (e *Entry) ClockSet(step time.Duration, now time.Time) {
-	t := &e.Tally
-	if t.Settled.After(now) {
-		t.Settled = now
-	}
-	if e.Since.After(now) {
-		e.Since = now
-	}
-	if step.Abs() < wrongClock {
-		return
-	}
-	t.Offset += step
-	if step > 0 {
-		t.Down = nil // it is not known to have been ahead before
-		return
-	}
-	t.Shown = later(t.Shown, now.Add(-step))
-	for _, down := range t.Down {
-		for _, at := range e.nominalTimes(later(down.From, down.To.Add(step)), down.To) {
-			if e.whyLost(at, Loss{Missed: ledger.Down}).IsMissed() && t.TakeBack(at) && !at.After(now) {
-				t.NotRun(at, ledger.ClockSet)
-			}
+// hasRun reports whether a fire of the timing has run, or still may. Of the present era each outcome counts.
+func (e *Entry) hasRun(at time.Time) bool {
+	return e.has(at, func(o ledger.Outcome) bool { return o != ledger.Skipped && o != ledger.Missed })
+}
+
+// has reports whether the list has a fire of the timing in the present era, or one for which is returns true by a clock that is at most
+// SetBackLimit from the present one.
+func (e *Entry) has(at time.Time, is func(ledger.Outcome) bool) bool {
+	for era, outcome := range e.List.Outcomes(ledger.Timer, at) {
+		if era == e.Peel.Era() || is(outcome) && e.Peel.Shift(era).Abs() <= SetBackLimit {
+			return true
 		}
 	}
-	t.Down = nil
+	return false
 }
 
-// DownSince returns from when on fires may have been missed by a process that was down until now: since the last of which it is known
-// what happened. If the clock may have been behind then, those until it was right had other times, and were skipped.
-func (e *Entry) DownSince(now time.Time) time.Time {
-	t, from := &e.Tally, e.knownUntil()
-	if from.After(now) { // the clock was set back while the process was down
-		e.ClockSet(now.Sub(from), now)
-		t.Unsure = true
-		return e.knownUntil()
+// TakeDelayed returns the fire that waited for its splay when the last process ended, nil if there is none or its time has not come.
+// waits says that it still does.
+func (e *Entry) TakeDelayed(now time.Time) (d *history.Delay, waits bool) {
+	d, e.Delayed = e.Delayed, nil
+	if d == nil || d.Nominal.After(now) || e.has(d.Nominal, func(o ledger.Outcome) bool { return o != ledger.Pending }) {
+		return nil, false
 	}
-	right := from.Add(-t.Offset)
-	if t.Offset >= 0 || right.After(now) {
-		return from
-	}
-	if t.Unsure {
-		right = now
-	}
-	e.Lose(Loss{From: from, To: right, Jump: history.Span{From: from, To: right}, RunsLeft: math.MaxUint64})
-	t.Offset, t.Unsure = 0, false
-	return right
+	return d, e.Rhythm.OnWall() && !e.Spec.RunOnStart && d.At.Sub(d.Nominal) <= e.Spec.Splay.Max && d.At.After(now)
 }
 
-// TakeDelayed returns the fire that waited for its splay when the last process ended, if it still does.
-func (e *Entry) TakeDelayed(now time.Time) (d history.Delay, ok bool) {
-	if e.Delayed == nil {
-		return d, false
-	}
-	d, e.Delayed = *e.Delayed, nil
-	return d, e.Rhythm.OnWall() && !e.Spec.RunOnStart && d.At.Sub(d.Nominal) <= e.Spec.Splay.Max &&
-		!d.Nominal.After(now) && d.At.After(now) && e.knownUntil().Before(d.Nominal)
-}
-
-func (e *Entry) knownUntil() time.Time { return later(later(e.Active, e.Nominal), e.Tally.Settled) }
-
-// SkipSince takes the operator's skip if a nominal time in (from, to] has passed for which it holds, and returns that time.
-func (e *Entry) SkipSince(from, to time.Time) (nominal time.Time, ok bool) {
+// SkipSince takes the operator's skip if a nominal time of a loss has passed for which it holds, and returns that time.
+func (e *Entry) SkipSince(l Loss, to time.Time) (nominal time.Time, ok bool) {
 	if e.Skip == nil {
 		return time.Time{}, false
 	}
-	for _, at := range e.nominalTimes(from, to) {
-		if at.After(e.Skip.At) {
+	for _, at := range e.nominalTimes(l.From, to) {
+		if at.After(l.After) && at.After(e.Skip.At) {
 			return at, e.TakeSkip(at)
 		}
 	}
@@ -178,8 +130,6 @@ func (e *Entry) whyLost(nominal time.Time, l Loss) ledger.Reason {
 		return ledger.Superseded
 	case !e.BreakerAllows(nominal):
 		return ledger.CircuitOpen
-	case l.Jump.Has(nominal):
-		return ledger.ClockSet
 	}
 	return l.Missed
 }
@@ -191,14 +141,10 @@ func (e *Entry) DropStored(why ledger.Reason, waits bool) {
 		e.NotRun(at, ledger.NotMadeUp)
 	}
 	if w := e.Waiting; w != nil && !waits {
-		if w.Trigger != history.TriggerManual {
-			e.Tally.NotRun(w.Nominal, why)
-		}
 		e.WriteNotRun(w.Fire(), why)
 		e.Waiting = nil
 	}
 	if !e.Held.IsZero() && e.Next.Trigger == "" {
-		e.Tally.NotRun(e.Held, why)
 		e.WriteNotRun(e.HeldFire(), why)
 	}
 	e.Owed, e.Held = nil, time.Time{}
@@ -241,9 +187,9 @@ func (e *Entry) Latest(nominal, due time.Time, atLeast time.Duration) time.Time 
 type Class struct {
 	Active, Enabled bool
 	Breaker         history.BreakerState
-	Failing         bool   // the last run failed
-	Newest          string // result of the newest fire
-	Ran             bool   // ever
+	Failing         bool // the last run failed
+	Newest          Newest
+	Ran             bool // ever
 	// Started and Ended are of the newest run of an entry that a request made, in nanoseconds since the Unix epoch, because its
 	// client asks for them. Other entries have none: reports on each run would be too many.
 	Started, Ended int64
@@ -254,7 +200,7 @@ func (e *Entry) Class() Class {
 	if e.Spec == nil {
 		return Class{}
 	}
-	c := Class{Active: e.IsActive(), Enabled: e.IsEnabled(), Breaker: e.Breaker.State(), Failing: e.FailuresInRow > 0, Newest: e.Tally.Newest, Ran: e.Tally.Total.Ran > 0}
+	c := Class{Active: e.IsActive(), Enabled: e.IsEnabled(), Breaker: e.Breaker.State(), Failing: e.FailuresInRow > 0, Newest: e.newest, Ran: e.Runs > 0}
 	if e.Spec.API.ID > 0 {
 		c.Started, c.Ended = e.Started.UnixNano(), e.Ended.UnixNano()
 	}

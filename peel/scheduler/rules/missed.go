@@ -21,8 +21,12 @@ func (e *Entry) CatchUpLimit() int {
 // maxChecked bounds the nominal times that one search for missed fires checks.
 const maxChecked = 100_000
 
-// MissedFires returns the last n nominal times in (from, to] at which the entry would have run.
-func (e *Entry) MissedFires(from, to time.Time, n int, zone *time.Location) []time.Time {
+// MissedFires returns the last n nominal times of a loss until now at which the entry would have run.
+func (e *Entry) MissedFires(l Loss, to time.Time, n int, zone *time.Location) []time.Time {
+	from := l.From
+	if !l.Planned.IsZero() {
+		from = l.Planned.Add(-1)
+	}
 	if limit := to.Add(-LongAgo); from.Before(limit) {
 		from = limit
 	}
@@ -33,7 +37,8 @@ func (e *Entry) MissedFires(from, to time.Time, n int, zone *time.Location) []ti
 			if checked++; checked > maxChecked {
 				break
 			}
-			if e.MayFire(at) && e.ClosedBy(at) == "" {
+			lost := at.After(l.After) && !e.Has(at) || at.Equal(l.Planned)
+			if lost && e.MayFire(at) && e.ClosedBy(at) == "" {
 				list = append(list, at.In(zone))
 			}
 		}

@@ -21,7 +21,7 @@ type Rhythm interface {
 	OnEnd(*Entry, Instant) (replan bool)
 	// IsOverdue reports whether an entry that has just got this rhythm is due already.
 	IsOverdue(*Entry, Instant) bool
-	// MissedFrom returns when fires began to be missed, at or after from.
+	// MissedFrom returns the time that the nominal times after from follow.
 	MissedFrom(e *Entry, from time.Time, now Instant) time.Time
 	// alignedStart returns where a search for the nominal times of the last while before to may begin.
 	alignedStart(e *Entry, from, to time.Time, back time.Duration) time.Time

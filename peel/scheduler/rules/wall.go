@@ -12,18 +12,32 @@ func (wall) OnWall() bool { return true }
 
 func (wall) Activate(*Entry, Instant) {}
 
-// Next returns the first nominal time after now. While the wall clock is set back by up to SetBackLimit, times that have
-// fired do not fire again. A single time (at) that has run never does.
+// Next returns the first nominal time after now that has not run by a clock within SetBackLimit of the present one. Cron with a wildcard
+// fires again after at least a minute. A single time (at) that has run never does.
 func (wall) Next(e *Entry, _, now Instant) (int64, bool) {
 	after := now.Wall
-	if ahead := e.Nominal.Sub(after); ahead > 0 && (ahead <= SetBackLimit || len(e.Spec.Clock.At) > 0 && e.TimingRuns > 0) && !e.FiresAgainAfterSetBack(ahead) {
+	if len(e.Spec.Clock.At) > 0 && e.TimingRuns > 0 && e.Nominal.After(after) {
 		after = e.Nominal
 	}
 	if start := e.Spec.Life.NotBefore; after.Before(start) {
 		after = start.Add(-1)
 	}
 	nominal, ok := e.Timing.Next(after)
+	for ok && !(e.Timing.Wild() && nominal.Sub(now.Wall) >= time.Minute) && e.hasRun(nominal) {
+		nominal, ok = e.Timing.Next(nominal)
+	}
 	return nominal.UnixNano(), ok && e.MayFire(nominal)
+}
+
+// Over returns the newest nominal time over which the wall clock was set forward, if that is not more than deadline ago and has not run.
+func (e *Entry) Over(old, now time.Time, deadline time.Duration) (nominal time.Time, ok bool) {
+	from := later(old, now.Add(-deadline-1))
+	for at := range e.Timing.Between(from, now) {
+		if e.MayFire(at) && !e.hasRun(at) {
+			nominal, ok = at, true
+		}
+	}
+	return nominal, ok
 }
 
 func (wall) OnFire(e *Entry, _ Pending, now Instant) { e.Anchor = now.Up }
@@ -46,10 +60,4 @@ func (wall) alignedStart(_ *Entry, from, to time.Time, back time.Duration) time.
 
 func (wall) firstFrom(e *Entry, _, from time.Time) (time.Time, bool) {
 	return e.Timing.Next(from.Add(-1))
-}
-
-// FiresAgainAfterSetBack reports whether times that have fired fire again after the wall clock was set back, so that the last
-// fire lies ahead by the given time. Those of cron with a wildcard do, unless the wait is shorter than a minute.
-func (e *Entry) FiresAgainAfterSetBack(ahead time.Duration) bool {
-	return e.Timing.Wild() && ahead >= time.Minute
 }

@@ -219,7 +219,7 @@ func (p *part) simulate(ctx context.Context) error {
 	seed := fnv.New64a()
 	_, _ = seed.Write([]byte(p.job.peel)) // it never fails
 	h := NewHost(HostOptions{
-		Peel: string(p.job.peel), Zone: p.Zone, Seed: seed.Sum64(), Ended: p.onEnd, Skipped: p.onSkip,
+		Peel: string(p.job.peel), Zone: p.Zone, Seed: seed.Sum64(), Ended: p.onEnd, Skipped: p.onSkip, Listed: p.onFire,
 		Exec: func(f scheduler.Fire) (time.Duration, bool) {
 			if f.Attempt == 1 {
 				p.onStart(f)
@@ -246,19 +246,16 @@ func (p *part) simulate(ctx context.Context) error {
 	if down := p.job.down; len(down) > 0 && down[len(down)-1].Until.Equal(p.until) {
 		h.Start(p.until, p.job.set) // for what it has missed
 	}
-	for name, e := range p.job.set {
-		if e.Enabled {
-			p.count(name, h.Tally(name).Total)
-		}
-	}
 	return p.err
 }
 
-// count adds what the host itself knows about the fires of an entry.
-func (p *part) count(name string, c wire.FireCounts) {
-	e, n := &p.entries[p.index[name]], uint64(p.job.peels)
-	e.Missed += n * c.Missed
-	e.Overran += n * c.Overran
+func (p *part) onFire(name string, f ledger.Fire) {
+	switch e, n := &p.entries[p.index[name]], uint64(p.job.peels); {
+	case f.Outcome == ledger.Missed:
+		e.Missed += n
+	case f.Outcome != ledger.Pending && f.Overran:
+		e.Overran += n
+	}
 }
 
 // run runs a host day by day, until the context ends.

@@ -8,7 +8,6 @@ import (
 
 	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
-	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
@@ -25,6 +24,8 @@ type HostOptions struct {
 	Ended func(f scheduler.Fire, r wire.Result, ended time.Time)
 	// Skipped is called for n fires of an entry that do not run; nominal is the time of the first.
 	Skipped func(entry string, why ledger.Reason, nominal time.Time, n int)
+	// Listed is told what is written into the list of an entry; nil: nobody is.
+	Listed func(entry string, f ledger.Fire)
 }
 
 // A Host is one peel with the process that runs its schedule, in a time that only its methods move. Call Start, Run and Kill in
@@ -55,7 +56,7 @@ func NewHost(o HostOptions) *Host {
 	h := &Host{o: o}
 	random := rand.New(rand.NewPCG(o.Seed, 0))
 	h.m = scheduler.NewSimulation(scheduler.SimulationOptions{
-		Peel: o.Peel, Zone: o.Zone, Launch: h.launch, Skipped: o.Skipped,
+		Peel: o.Peel, Zone: o.Zone, Launch: h.launch, Skipped: o.Skipped, Listed: o.Listed,
 		Now:    func() rules.Instant { return h.now },
 		Random: func(n time.Duration) time.Duration { return time.Duration(random.Int64N(int64(n))) },
 	})
@@ -104,8 +105,9 @@ func (h *Host) Run(until time.Time) {
 	}
 }
 
-// Tally returns what became of the fires of an entry. Those that the host missed are in it once the process has started again.
-func (h *Host) Tally(entry string) history.Tally { return h.m.Tally(entry) }
+// List returns what became of the fires of an entry in the last 48 hours. Those that the host missed are in it once the process has
+// started again.
+func (h *Host) List(entry string) ledger.List { return h.m.List(entry) }
 
 // InFlight returns the runs that have not ended.
 func (h *Host) InFlight() []scheduler.Fire {
