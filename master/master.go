@@ -19,6 +19,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/wire"
+
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
@@ -344,7 +346,7 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info In
 	stored := &storage{js: js, bus: m.bus, key: m.o.ID, log: m.log}
 	judge := judge{s.users, s.tokens, func(ctx context.Context, expr string) ([]target.PeelID, error) { return server.Select(ctx, expr) }}
 	dispatcher, err := dispatch.New(dispatch.Options{
-		Room: stored.room, Records: quota.NewAccount(js, "KV_jobs"),
+		Room: stored.room, Records: quota.NewAccount(js, wire.KV(wire.BucketJobs)),
 		Conn: nc, Store: s.jobs, Owner: owner, AckWindow: m.o.AckWindow, Audit: s.audit, Log: m.log,
 		Allow: judge.allow, CheckNotRevoked: judge.checkNotRevoked,
 		Select: func(ctx context.Context, from grants.Caller, expr string) ([]target.PeelID, error) {

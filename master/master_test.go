@@ -227,7 +227,7 @@ func TestAMasterThatDisagreesWithItsBusEndsAndChangesNothing(t *testing.T) {
 		js := b.JetStream(t)
 		kept := func() (copies int, keep time.Duration) {
 			t.Helper()
-			stream, err := js.Stream(t.Context(), natsd.StreamAudit)
+			stream, err := js.Stream(t.Context(), wire.StreamAudit)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/wire"
+
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -99,7 +101,7 @@ func (s *storage) probe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, probeLimit)
 	defer cancel()
 	sent := time.Now()
-	_, err := s.js.Publish(ctx, "$KV.masters.probe."+s.key, make([]byte, probeSize), jetstream.WithRetryAttempts(0))
+	_, err := s.js.Publish(ctx, wire.KVSubject(wire.BucketMasters, "probe."+s.key), make([]byte, probeSize), jetstream.WithRetryAttempts(0))
 	if _, refused := errors.AsType[*jetstream.APIError](err); refused {
 		return fmt.Errorf("the server of the bus does not store: %w", err)
 	}

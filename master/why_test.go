@@ -12,7 +12,6 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/coverage/why"
 	"github.com/seed-c01c3da5/zester/master/job"
-	"github.com/seed-c01c3da5/zester/master/natsd"
 	fires "github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -120,7 +119,7 @@ func TestWhyReadsTheNewestReportAndNamesASourceThatItCannotRead(t *testing.T) {
 			t.Errorf("%+v", w)
 		}
 		// An entry that nobody can look for may exist.
-		if err := s.js.DeleteStream(t.Context(), natsd.StreamScheduleState); err != nil {
+		if err := s.js.DeleteStream(t.Context(), wire.StreamScheduleState); err != nil {
 			t.Fatal(err)
 		}
 		if w := ask(); w.Verdict != why.Unknown || w.Reason != "unread" || !slices.ContainsFunc(w.Unread, func(text string) bool { return strings.HasPrefix(text, "reports on schedules: ") }) {

@@ -8,14 +8,13 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
 // returns is the stream in which the bus stores returns.
 func (b *bench) returns() jetstream.Stream {
 	b.t.Helper()
-	s, err := b.bus.JetStream(b.t).Stream(b.t.Context(), "KV_"+natsd.BucketJobReturns)
+	s, err := b.bus.JetStream(b.t).Stream(b.t.Context(), wire.KV(wire.BucketJobReturns))
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -26,7 +25,7 @@ func (b *bench) returns() jetstream.Stream {
 func (b *bench) stored(jid wire.JID) []byte {
 	b.t.Helper()
 	synctest.Wait()
-	m, err := b.returns().GetLastMsgForSubject(b.t.Context(), "$KV."+natsd.BucketJobReturns+"."+string(jid)+"."+id.Wire())
+	m, err := b.returns().GetLastMsgForSubject(b.t.Context(), "$KV."+wire.BucketJobReturns+"."+string(jid)+"."+id.Wire())
 	if err != nil {
 		return nil
 	}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/schedule/entryyaml"
@@ -19,7 +18,7 @@ import (
 // scheduleState is the newest report on the schedule that the bus stores.
 func (b *bench) scheduleState() *ledger.Report {
 	b.t.Helper()
-	stream, err := b.bus.JetStream(b.t).Stream(b.t.Context(), natsd.StreamScheduleState)
+	stream, err := b.bus.JetStream(b.t).Stream(b.t.Context(), wire.StreamScheduleState)
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -16,7 +16,6 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/peel"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/canon"
@@ -431,7 +430,7 @@ func TestWhatTheCompilerAddsIsNotShown(t *testing.T) {
 // return of the job.
 func (b *bench) stateRun() wire.StateRun {
 	b.t.Helper()
-	stream, err := b.bus.JetStream(b.t).Stream(b.t.Context(), natsd.StreamStates)
+	stream, err := b.bus.JetStream(b.t).Stream(b.t.Context(), wire.StreamStates)
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -24,7 +24,6 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/job"
-	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel"
 	"github.com/seed-c01c3da5/zester/peel/catalogue"
@@ -163,7 +162,7 @@ func (p *planted) start() {
 // permit gives a person the permission to see secrets.
 func (p *planted) permit(name string) {
 	p.t.Helper()
-	kv, err := p.bus.JetStream(p.t).KeyValue(p.t.Context(), natsd.BucketUsers)
+	kv, err := p.bus.JetStream(p.t).KeyValue(p.t.Context(), wire.BucketUsers)
 	if err != nil {
 		p.t.Fatal(err)
 	}

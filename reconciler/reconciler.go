@@ -154,7 +154,7 @@ func (r *Reconciler) Run(ctx context.Context, nc *nats.Conn, fleet *feed.Feed) e
 
 // lead runs serve whenever this master holds the lease, until ctx ends. checkLease returns an error once it does not.
 func (r *Reconciler) lead(ctx context.Context, js jetstream.JetStream, serve func(ctx context.Context, checkLease func() error) error) error {
-	leases, err := js.KeyValue(ctx, "leases")
+	leases, err := js.KeyValue(ctx, wire.BucketLeases)
 	if err != nil {
 		return fmt.Errorf("cannot open the bucket leases: %w", err)
 	}

@@ -23,6 +23,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/wire"
+
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -39,7 +41,6 @@ import (
 
 const (
 	leaseTask = "alerts" // in the bucket leases
-	kvName    = "alerts" // holds alert.<hash of the ID>, silence.<ID> and ping.<service>
 	leadAgain = time.Second
 	stepEvery = 5 * time.Second
 )
@@ -83,7 +84,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	leases, err := js.KeyValue(ctx, "leases")
+	leases, err := js.KeyValue(ctx, wire.BucketLeases)
 	if err != nil {
 		return fmt.Errorf("cannot open the bucket leases: %w", err)
 	}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/wire"
+
 	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/errgroup"
 
@@ -41,11 +43,11 @@ type term struct {
 // lead reads the stored alerts and sends alerts until ctx ends or another master writes to the bucket.
 func (e *Engine) lead(ctx context.Context, js jetstream.JetStream, checkLease func() error) error {
 	t := &term{o: e.o, since: time.Now(), calls: make(chan func(context.Context)), selection: selection{o: e.o}, causes: causes{of: e.o.Cause}}
-	kv, err := js.KeyValue(ctx, kvName)
+	kv, err := js.KeyValue(ctx, wire.BucketAlerts)
 	if err != nil {
-		return fmt.Errorf("cannot open the bucket %s: %w", kvName, err)
+		return fmt.Errorf("cannot open the bucket %s: %w", wire.BucketAlerts, err)
 	}
-	rollout, err := js.KeyValue(ctx, "rollout")
+	rollout, err := js.KeyValue(ctx, wire.BucketRollout)
 	if err != nil {
 		return fmt.Errorf("cannot open the bucket rollout: %w", err)
 	}

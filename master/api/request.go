@@ -27,12 +27,14 @@ const (
 	maxRepeats  = 3               // of requests without a reply
 )
 
-// repeatable are the verbs that change nothing; dispatch, which runs a job once however often it is requested; and those that are
-// decided by compare-and-set, so that a repeat changes nothing more.
-var repeatable = []string{
-	"dispatch", "resolve", "explain", "list", "show", "active", "returns", "status", "history", "peels", "states", "diff", "plan",
-	"cancel", "approve", "reject", "pause", "resume", "pin", "unpin", "retry", "unsilence",
+// decided are the verbs that change something and may be repeated: dispatch, which runs a job once however often it is
+// requested, and those that are decided by compare-and-set, so that a repeat changes nothing more.
+var decided = []string{
+	"dispatch", "cancel", "approve", "reject", "pause", "resume", "pin", "unpin", "retry", "unsilence",
 }
+
+// repeatable reports whether a request with this verb may be sent again when it is not known whether it was received.
+func repeatable(verb string) bool { return wire.Reads(verb) || slices.Contains(decided, verb) }
 
 // within returns ctx, with that limit if it has no deadline.
 func within(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
@@ -55,7 +57,7 @@ func (c *Client) request(ctx context.Context, subject string, data []byte) (*nat
 	tokens := strings.Split(subject, ".")
 	q := &exchange{
 		c: c, subject: subject, data: data, ended: make(chan attempt),
-		repeatable: slices.Contains(repeatable, tokens[len(tokens)-2]),
+		repeatable: repeatable(tokens[len(tokens)-2]),
 		unsent:     time.Now().Add(unsentWait), pause: busyPause,
 	}
 	a := q.run(ctx)

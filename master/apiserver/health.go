@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/wire"
+
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master/api"
@@ -40,9 +42,9 @@ func (s *Server) health(ctx context.Context, _ struct{}) (*api.Health, error) {
 // led reports whether a master holds the lease of the reconciler, or held it less than 15 s ago, when the bucket still has the
 // marker of the ended lease.
 func (s *Server) led(ctx context.Context) (bool, error) {
-	leases, err := s.o.JetStream.Stream(ctx, "KV_leases")
+	leases, err := s.o.JetStream.Stream(ctx, wire.KV(wire.BucketLeases))
 	if err == nil {
-		_, err = leases.GetLastMsgForSubject(ctx, "$KV.leases.reconciler")
+		_, err = leases.GetLastMsgForSubject(ctx, wire.KVSubject(wire.BucketLeases, "reconciler"))
 	}
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return false, nil

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/wire"
+
 	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/singleflight"
@@ -67,7 +69,7 @@ func (s *selector) groups(ctx context.Context) (target.Groups, error) {
 	s.mu.Unlock()
 	if rollout == nil {
 		var err error
-		if rollout, err = s.js.KeyValue(ctx, "rollout"); err != nil {
+		if rollout, err = s.js.KeyValue(ctx, wire.BucketRollout); err != nil {
 			return nil, fmt.Errorf("cannot read the node groups: %w", err)
 		}
 		s.mu.Lock()

@@ -103,7 +103,7 @@ func (s *Server) Run(ctx context.Context) error {
 
 func (s *Server) verbs() []service.Verb {
 	verbs := []service.Verb{
-		handleFrom("target", "resolve", s.Resolve).At(wire.AllResolves).Read(),
+		handleFrom("target", "resolve", s.Resolve).At(wire.AllResolves),
 		handleFrom("target", "explain", s.explain),
 		handle("job", "list", s.JobList),
 		handle("job", "show", s.JobShow),

@@ -32,6 +32,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/wire"
+
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -41,7 +43,6 @@ import (
 
 const (
 	subjects = "zester.audit."
-	stream   = "audit"
 
 	maxText    = 512     // bytes of a target or a reason
 	maxArgs    = 4 << 10 // bytes
@@ -209,7 +210,7 @@ func (l *Log) append(ctx context.Context, id string, e *audit.Entry) error {
 
 // newest returns the head after the newest entry. Its digest is empty if the entry was removed by its age.
 func (l *Log) newest(ctx context.Context) (audit.Head, error) {
-	s, err := l.js.Stream(ctx, stream)
+	s, err := l.js.Stream(ctx, wire.StreamAudit)
 	if err != nil {
 		return audit.Head{}, err
 	}

@@ -13,6 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/wire"
+
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -174,7 +176,7 @@ func TestReadersLeaveNothingBehind(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		stream, err := b.JetStream(t).Stream(t.Context(), natsd.StreamAudit)
+		stream, err := b.JetStream(t).Stream(t.Context(), wire.StreamAudit)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -221,7 +223,7 @@ func TestNobodyRemovesAnEntry(t *testing.T) {
 		for _, target := range []string{"first", "second"} {
 			l.Write(t.Context(), audit.Entry{Action: "job.dispatch", Target: target}.Ended(nil, false))
 		}
-		before, err := b.JetStream(t).Stream(t.Context(), natsd.StreamAudit)
+		before, err := b.JetStream(t).Stream(t.Context(), wire.StreamAudit)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -245,7 +247,7 @@ func TestNobodyRemovesAnEntry(t *testing.T) {
 		}
 		synctest.Wait()
 		time.Sleep(time.Minute)
-		after, err := b.JetStream(t).Stream(t.Context(), natsd.StreamAudit)
+		after, err := b.JetStream(t).Stream(t.Context(), wire.StreamAudit)
 		if err != nil || !reflect.DeepEqual(after.CachedInfo().Config, config) || after.CachedInfo().State.FirstSeq != 1 {
 			t.Errorf("%+v, %v", after.CachedInfo(), err)
 		}

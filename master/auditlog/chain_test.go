@@ -217,7 +217,7 @@ func TestWhatIsLeftOutIsCountedSoon(t *testing.T) {
 func TestAUserCannotPushOutTheEntriesOfOthers(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		admin := keeper(t, b)
-		s, err := admin.Stream(t.Context(), natsd.StreamAudit)
+		s, err := admin.Stream(t.Context(), wire.StreamAudit)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/wire"
+
 	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/time/rate"
 
@@ -142,7 +144,7 @@ func (k *kept) omitted(now time.Time) (entries []audit.Entry, more bool) {
 func (l *Log) crowded(ctx context.Context, e *audit.Entry) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeLimit)
 	defer cancel()
-	s, err := l.js.Stream(ctx, stream)
+	s, err := l.js.Stream(ctx, wire.StreamAudit)
 	if err != nil {
 		return false // nothing is stored then
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/wire"
+
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master/audit"
@@ -48,7 +50,7 @@ func (l *Log) List(ctx context.Context, q audit.Query) (*audit.Page, error) {
 }
 
 func (l *Log) list(ctx context.Context, q audit.Query) (*audit.Page, error) {
-	s, err := l.js.Stream(ctx, stream)
+	s, err := l.js.Stream(ctx, wire.StreamAudit)
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +111,7 @@ func (l *Log) readLines(ctx context.Context, first, last uint64, take func(audit
 	}
 	ctx, cancel := context.WithTimeout(ctx, readWait)
 	defer cancel()
-	return bucket.Drain(ctx, l.js, stream, jetstream.ConsumerConfig{
+	return bucket.Drain(ctx, l.js, wire.StreamAudit, jetstream.ConsumerConfig{
 		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: first, MaxRequestBatch: readAtOnce,
 	}, func(m jetstream.Msg, meta *jetstream.MsgMetadata) (more bool) {
 		seq := meta.Sequence.Stream

@@ -14,6 +14,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/wire"
+
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
@@ -69,7 +71,7 @@ func NewAuthority(ctx context.Context, o AuthorityOptions) (*Authority, error) {
 	if a.Hosts, err = enroll.Open(ctx, o.JetStream, enroll.Options{Keys: o.Keys, CA: o.CA, Push: a.push, PushSoon: a.pushSoon, Log: o.Log}); err != nil {
 		return nil, err
 	}
-	a.generations, err = records.Open[generation](ctx, o.JetStream, enroll.Bucket, generationKey, "the rotation of the keys")
+	a.generations, err = records.Open[generation](ctx, o.JetStream, wire.BucketEnroll, generationKey, "the rotation of the keys")
 	return a, err
 }
 

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/wire"
+
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/enroll"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
@@ -42,7 +44,7 @@ func TestTheCredentialsThatPartiesHold(t *testing.T) {
 		away := credential.Enrolled{ID: "away", State: credential.Accepted, Expires: began.Add(-time.Hour), History: []credential.Step{{State: credential.Accepted, By: "ann"}}}
 		record, err := canon.Marshal(away)
 		if err == nil {
-			_, err = bucket(t, b.JetStream(t), enroll.Bucket).Create(t.Context(), "peel.away", record)
+			_, err = bucket(t, b.JetStream(t), wire.BucketEnroll).Create(t.Context(), "peel.away", record)
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -18,7 +18,6 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/auth/user"
-	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -442,7 +441,7 @@ func TestLimitsAreThoseOfTheBucket(t *testing.T) {
 		if err := all.Allow(t.Context(), lee, "test.ping", web, broken); err == nil || errors.Is(err, grants.ErrNotAllowed) {
 			t.Errorf("limits that cannot be checked: %v", err)
 		}
-		bucket(t, b.JetStream(t), natsd.BucketUsers)
+		bucket(t, b.JetStream(t), wire.BucketUsers)
 		b.Stop(t)
 		time.Sleep(time.Second)
 		if err := all.Allow(t.Context(), grants.Caller{User: "ada", Role: grants.RoleOperator}, "test.ping", web, selects); err == nil || errors.Is(err, grants.ErrNotAllowed) {

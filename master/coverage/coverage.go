@@ -44,7 +44,6 @@ import (
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
 	"github.com/seed-c01c3da5/zester/master/feed"
 	"github.com/seed-c01c3da5/zester/master/follow"
-	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/loglimit"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -104,11 +103,11 @@ func New(o Options) (*Table, error) {
 	}
 	t.documents = newDocuments(&t.zones)
 	t.reports = follow.New(follow.Options{
-		JetStream: o.JetStream, Stream: natsd.StreamScheduleState, Subject: wire.AllScheduleStates,
+		JetStream: o.JetStream, Stream: wire.StreamScheduleState, Subject: wire.AllScheduleStates,
 		OnMessage: func(_ context.Context, m follow.Message) error { t.onReport(m); return nil }, OnRemoved: t.onReportRemoved, Log: o.Log,
 	})
 	t.published = follow.New(follow.Options{
-		JetStream: o.JetStream, Stream: "KV_" + settings.Bucket, Subject: wire.SettingsKey("*"),
+		JetStream: o.JetStream, Stream: wire.KV(wire.BucketSettings), Subject: wire.SettingsKey("*"),
 		OnMessage: func(_ context.Context, m follow.Message) error { t.onDocument(m); return nil }, OnRemoved: t.onDocumentRemoved, Log: o.Log,
 	})
 	return t, nil

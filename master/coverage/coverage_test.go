@@ -205,7 +205,7 @@ func TestAnHourThatANewerVersionStoredIsLeftAlone(t *testing.T) {
 			h.report(0)
 		}
 		t.until("00:41", "web-1")
-		stream, err := t.js.Stream(t.Context(), natsd.StreamCoverage)
+		stream, err := t.js.Stream(t.Context(), wire.StreamCoverage)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -335,7 +335,7 @@ func TestAReportThatLeavesTheStreamIsForgotten(t *testing.T) {
 		other.fire("backup", hhmm(t, "00:00"), ledger.Fire{Outcome: ledger.Ran})
 		other.report(0)
 		t.want(table, "web-2", "backup", "expected 1, ran 1")
-		stream, err := t.js.Stream(t.Context(), natsd.StreamScheduleState)
+		stream, err := t.js.Stream(t.Context(), wire.StreamScheduleState)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,9 +6,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/wire"
+
 	"github.com/seed-c01c3da5/zester/master/coverage"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
-	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/peel"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -93,7 +94,7 @@ func TestTenThousandPeelsSendLessThanFortyReportsASecond(t *testing.T) {
 		t.sleepUntil("00:10")
 		sent := func() uint64 {
 			t.Helper()
-			info, err := t.js.Stream(t.Context(), natsd.StreamScheduleState)
+			info, err := t.js.Stream(t.Context(), wire.StreamScheduleState)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -15,9 +15,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// bindingBucket is the bucket with the [Binding] of each peel, by wire ID.
-const bindingBucket = "identities"
-
+// wire.BucketIdentities is the bucket with the [Binding] of each peel, by wire ID.
 // maxBindAttempts bounds the attempts to write a binding that other masters write too.
 const maxBindAttempts = 20
 
@@ -236,9 +234,9 @@ func (f *Feed) bindings(ctx context.Context) (jetstream.KeyValue, error) {
 	if err != nil {
 		return nil, err
 	}
-	kv, err := js.KeyValue(ctx, bindingBucket)
+	kv, err := js.KeyValue(ctx, wire.BucketIdentities)
 	if err != nil {
-		return nil, fmt.Errorf("cannot open the bucket %s: %w", bindingBucket, err)
+		return nil, fmt.Errorf("cannot open the bucket %s: %w", wire.BucketIdentities, err)
 	}
 	return kv, nil
 }
@@ -248,7 +246,7 @@ func (f *Feed) refreshBindings(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	if err := f.readBindings(ctx); err != nil {
-		return fmt.Errorf("cannot read the bucket %s: %w", bindingBucket, err)
+		return fmt.Errorf("cannot read the bucket %s: %w", wire.BucketIdentities, err)
 	}
 	return nil
 }
@@ -309,7 +307,7 @@ func (f *Feed) onBinding(e jetstream.KeyValueEntry) {
 	b := bound{revision: e.Revision()}
 	var err error
 	if b.Binding, err = decodeBinding(e.Key(), e.Value()); err != nil {
-		b.damaged = fmt.Errorf("the entry %s in the bucket %s cannot be read: %w", e.Key(), bindingBucket, err)
+		b.damaged = fmt.Errorf("the entry %s in the bucket %s cannot be read: %w", e.Key(), wire.BucketIdentities, err)
 	}
 	f.bound.known[e.Key()] = b
 }

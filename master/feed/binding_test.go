@@ -127,7 +127,7 @@ func TestADamagedBindingRefusesTheFactsOfOnePeel(t *testing.T) {
 		f, stop := t.master()
 		t.publish(h.facts(t))
 		t.wantKey(f, "web-01", h.key, "")
-		t.damage(bindingBucket, "web-01")
+		t.damage(wire.BucketIdentities, "web-01")
 		t.wantKey(f, "web-01", "", h.key) // no secrets are sealed to what nobody can read
 		thief := t.host("web-01")
 		t.publish(thief.facts(t))

@@ -106,12 +106,12 @@ func TestAStreamMadeAnewIsReadFromItsStart(t *testing.T) {
 		for i := range 20 {
 			t.facts(target.PeelID(fmt.Sprint("old", i)), nil)
 		}
-		s, err := t.js.Stream(t.Context(), streamName)
+		s, err := t.js.Stream(t.Context(), wire.StreamFacts)
 		if err != nil {
 			t.Fatal(err)
 		}
 		config := s.CachedInfo().Config
-		if err := t.js.DeleteStream(t.Context(), streamName); err != nil {
+		if err := t.js.DeleteStream(t.Context(), wire.StreamFacts); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
@@ -132,7 +132,7 @@ func TestAStreamMadeAnewIsReadFromItsStart(t *testing.T) {
 func TestAConsumerThatVanishesIsReplaced(t *testing.T) {
 	bubble(t, func(t *fleet) {
 		f, _ := t.start()
-		s, err := t.js.Stream(t.Context(), streamName)
+		s, err := t.js.Stream(t.Context(), wire.StreamFacts)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,16 +11,13 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
-// streamName is the stream with the newest facts of every peel.
-const streamName = "facts"
-
 const readTimeout = time.Minute // for all bindings
 
 // reader returns what follows the stream.
 func (f *Feed) reader(js jetstream.JetStream) *follow.Follower {
 	var r *follow.Follower
 	r = follow.New(follow.Options{
-		JetStream: js, Stream: streamName, Subject: wire.AllFacts, OnMessage: f.onFacts, OnRemoved: f.remove, Log: f.log,
+		JetStream: js, Stream: wire.StreamFacts, Subject: wire.AllFacts, OnMessage: f.onFacts, OnRemoved: f.remove, Log: f.log,
 		Check: func(ctx context.Context) error {
 			f.setSince(r.Health().Connected)
 			f.forgetOffline()

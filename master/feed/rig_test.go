@@ -115,7 +115,7 @@ func message(t testing.TB, w string, v any) *nats.Msg {
 
 func (t *fleet) purge(id target.PeelID) {
 	t.Helper()
-	s, err := t.js.Stream(t.Context(), streamName)
+	s, err := t.js.Stream(t.Context(), wire.StreamFacts)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,13 +15,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/wire"
+
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/settings/canon"
 )
 
 const (
-	bucketName = "masters"
 	interval   = 5 * time.Second
 	limit      = 5 * time.Second // for one read or write
 	enterLimit = time.Minute     // for Enter, when a large fleet reconnects to the bus
@@ -74,7 +75,7 @@ func (h *Heartbeat) Enter(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, enterLimit)
 	defer cancel()
 	var err error
-	if h.bucket, err = h.js.KeyValue(ctx, bucketName); err != nil {
+	if h.bucket, err = h.js.KeyValue(ctx, wire.BucketMasters); err != nil {
 		return fmt.Errorf("cannot take the name %s: %w", Name(h.owner), err)
 	}
 	var seen uint64 // the first heartbeat of another run

@@ -232,7 +232,7 @@ func (s *Service) Approved(ctx context.Context, user string, spec *job.Spec, id 
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", grants.ErrNotAllowed, err)
 	}
-	actions, err := records.Open[held.Action](ctx, s.o.JetStream, kvName, "action.", "the held action")
+	actions, err := records.Open[held.Action](ctx, s.o.JetStream, wire.BucketHeld, "action.", "the held action")
 	if err != nil {
 		return nil, err
 	}

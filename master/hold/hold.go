@@ -26,6 +26,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/wire"
+
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -41,7 +43,6 @@ import (
 )
 
 const (
-	kvName       = "held" // holds action.<ID> and peels.<ID>
 	servedAtOnce = 8
 )
 
@@ -80,10 +81,10 @@ func New(o Options) *Service {
 const openPause = time.Second
 
 func (s *Service) open(ctx context.Context) (err error) {
-	if s.actions, err = records.Open[held.Action](ctx, s.o.JetStream, kvName, "action.", "the held action"); err != nil {
+	if s.actions, err = records.Open[held.Action](ctx, s.o.JetStream, wire.BucketHeld, "action.", "the held action"); err != nil {
 		return err
 	}
-	s.peels, err = records.Open[[]target.PeelID](ctx, s.o.JetStream, kvName, "peels.", "the peels of the held action")
+	s.peels, err = records.Open[[]target.PeelID](ctx, s.o.JetStream, wire.BucketHeld, "peels.", "the peels of the held action")
 	return err
 }
 

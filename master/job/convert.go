@@ -34,7 +34,7 @@ func (s *Store) Convert(ctx context.Context) (skipped []error, err error) {
 		return nil, err
 	}
 	var jids []wire.JID
-	err = bucket.Read(ctx, s.js, jobsBucket, oldIndex+"*", func(key string, _ []byte) error {
+	err = bucket.Read(ctx, s.js, wire.BucketJobs, oldIndex+"*", func(key string, _ []byte) error {
 		jids = append(jids, wire.JID(strings.TrimPrefix(key, oldIndex)))
 		return nil
 	})

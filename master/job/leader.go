@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/wire"
+
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master/bucket"
@@ -42,7 +44,7 @@ func (s *Store) newestOfLeader(ctx context.Context, subject string) (m bucket.Me
 	if err != nil {
 		return m, err
 	}
-	answer, err := s.js.Conn().RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+returnsStream, q)
+	answer, err := s.js.Conn().RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+wire.KV(wire.BucketJobReturns), q)
 	if err != nil {
 		return m, err
 	}

@@ -18,7 +18,7 @@ import (
 // newestReturns reads the newest message of each subject, by subject. Subjects without a message are left out.
 func (s *Store) newestReturns(ctx context.Context, subjects []string) (map[string]bucket.Message, error) {
 	return retryTransient(ctx, func() (map[string]bucket.Message, error) {
-		return bucket.Newest(ctx, s.js.Conn(), returnsStream, subjects)
+		return bucket.Newest(ctx, s.js.Conn(), wire.KV(wire.BucketJobReturns), subjects)
 	})
 }
 
@@ -96,7 +96,7 @@ func Republished(msg *nats.Msg) StoredReturn {
 func (s *Store) Stored(ctx context.Context, jid wire.JID, got func(StoredReturn)) (err error) {
 	defer wrap(&err, "cannot read the returns of job %s", jid)
 	// A header of a peel that marks its return as deleted means nothing, so this does not read as a KV bucket does.
-	return bucket.Drain(ctx, s.js, returnsStream, jetstream.ConsumerConfig{
+	return bucket.Drain(ctx, s.js, wire.KV(wire.BucketJobReturns), jetstream.ConsumerConfig{
 		FilterSubject: returnPrefix + string(jid) + ".*", MaxRequestBatch: returnsAtOnce,
 	}, func(m jetstream.Msg, meta *jetstream.MsgMetadata) (more bool) {
 		got(StoredReturn{wire.Sender(m.Subject()), meta.Sequence.Stream, m.Data()})
@@ -120,7 +120,7 @@ func ReturnMessage(jid wire.JID, peel target.PeelID, data []byte) *nats.Msg {
 }
 
 // returnPrefix begins the subjects of the bucket.
-const returnPrefix = "$KV." + returnsBucket + "."
+const returnPrefix = "$KV." + wire.BucketJobReturns + "."
 
 // returnSubject is where a return is stored. Peels whose IDs have the same wire form share it, and are one peel on the bus.
 func returnSubject(jid wire.JID, peel target.PeelID) string {

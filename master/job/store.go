@@ -29,13 +29,8 @@ var (
 var errUndecodable = errors.New("the record cannot be decoded")
 
 const (
-	activeBucket  = "active"
-	jobsBucket    = "jobs"
-	returnsBucket = "job-returns"
-	returnsStream = "KV_" + returnsBucket
-	eventsStream  = "job-events"
-	recordPrefix  = "$KV." + jobsBucket + "."   // of the subjects of records of ended jobs
-	activePrefix  = "$KV." + activeBucket + "." // of the subjects of records of live jobs
+	recordPrefix = "$KV." + wire.BucketJobs + "."   // of the subjects of records of ended jobs
+	activePrefix = "$KV." + wire.BucketActive + "." // of the subjects of records of live jobs
 
 	inFlight = 32 // reads of one page at a time
 )
@@ -63,13 +58,13 @@ type Store struct {
 // connect with nats.ReconnectBufSize(-1).
 func NewStore(ctx context.Context, js jetstream.JetStream) (*Store, error) {
 	s := &Store{js: js}
-	for name, open := range map[string]*jetstream.KeyValue{activeBucket: &s.active, jobsBucket: &s.jobs} {
+	for name, open := range map[string]*jetstream.KeyValue{wire.BucketActive: &s.active, wire.BucketJobs: &s.jobs} {
 		var err error
 		if *open, err = js.KeyValue(ctx, name); err != nil {
 			return nil, fmt.Errorf("cannot open the bucket %s: %w", name, err)
 		}
 	}
-	for name, open := range map[string]*jetstream.Stream{"KV_" + activeBucket: &s.live, returnsStream: &s.returns, "KV_" + jobsBucket: &s.history, eventsStream: &s.events} {
+	for name, open := range map[string]*jetstream.Stream{wire.KV(wire.BucketActive): &s.live, wire.KV(wire.BucketJobReturns): &s.returns, wire.KV(wire.BucketJobs): &s.history, wire.StreamJobEvents: &s.events} {
 		var err error
 		if *open, err = js.Stream(ctx, name); err != nil {
 			return nil, fmt.Errorf("cannot open the stream %s: %w", name, err)
@@ -305,9 +300,9 @@ func (s *Store) ListLive(ctx context.Context) (live []Job, unreadable []error, e
 	defer wrap(&err, "cannot read the live jobs")
 	_, err = retryTransient(ctx, func() (struct{}, error) {
 		live, unreadable = nil, nil
-		return struct{}{}, bucket.Read(ctx, s.js, activeBucket, "*", func(key string, value []byte) error {
+		return struct{}{}, bucket.Read(ctx, s.js, wire.BucketActive, "*", func(key string, value []byte) error {
 			if j, err := decode(wire.JID(key), value); err != nil {
-				unreadable = append(unreadable, fmt.Errorf("cannot read the record %s of the bucket %s: %w", key, activeBucket, err))
+				unreadable = append(unreadable, fmt.Errorf("cannot read the record %s of the bucket %s: %w", key, wire.BucketActive, err))
 			} else {
 				live = append(live, j.Summary())
 			}

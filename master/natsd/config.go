@@ -8,40 +8,40 @@ import (
 )
 
 // rollout returns the configuration of the bucket that also says what the bus keeps.
-func rollout() jetstream.StreamConfig { return keyValue(BucketRollout, 10, 0) }
+func rollout() jetstream.StreamConfig { return keyValue(wire.BucketRollout, 10, 0) }
 
 func configs() []jetstream.StreamConfig {
-	settings := keyValue(BucketSettings, 1, 0)
+	settings := keyValue(wire.BucketSettings, 1, 0)
 	settings.AllowDirect = true
 	settings.RePublish = &jetstream.RePublish{Source: wire.SettingsKey("*"), Destination: wire.Settings("{{wildcard(1)}}")}
-	files := keyValue(BucketFiles, 1, 0) // without a limit in bytes: masters count the bytes before they write, see package blobs
-	files.AllowDirect = true             // what a key names never changes
-	jobs := keyValue(BucketJobs, 10, jobRetention)
+	files := keyValue(wire.BucketFiles, 1, 0) // without a limit in bytes: masters count the bytes before they write, see package blobs
+	files.AllowDirect = true                  // what a key names never changes
+	jobs := keyValue(wire.BucketJobs, 10, jobRetention)
 	bound(&jobs, 1<<30)
 	events := jobEvents()
 	bound(&events, 2<<30)
 	return []jetstream.StreamConfig{
 		settings,
 		files,
-		keyValue(BucketActive, 10, 0),
+		keyValue(wire.BucketActive, 10, 0),
 		jobs,
 		jobReturns(),
-		keyValue(BucketMasters, 1, liveness),
-		keyValue(BucketLeases, 1, liveness),
+		keyValue(wire.BucketMasters, 1, liveness),
+		keyValue(wire.BucketLeases, 1, liveness),
 		rollout(),
-		keyValue(BucketRevisions, 1, 0),
-		keyValue(BucketUsers, 1, 0),
-		keyValue(BucketEnroll, 1, 0),
-		keyValue(BucketIdentities, 1, 0),
-		keyValue(BucketTokens, 1, 0),
-		keyValue(BucketSchedules, 1, 0),
-		keyValue(BucketAlerts, 1, 0),
-		keyValue(BucketHeld, 1, jobRetention),
+		keyValue(wire.BucketRevisions, 1, 0),
+		keyValue(wire.BucketUsers, 1, 0),
+		keyValue(wire.BucketEnroll, 1, 0),
+		keyValue(wire.BucketIdentities, 1, 0),
+		keyValue(wire.BucketTokens, 1, 0),
+		keyValue(wire.BucketSchedules, 1, 0),
+		keyValue(wire.BucketAlerts, 1, 0),
+		keyValue(wire.BucketHeld, 1, jobRetention),
 		events,
-		lastPerSubject(StreamFacts, wire.AllFacts),
-		lastPerSubject(StreamApplied, wire.AllApplied),
-		lastPerSubject(StreamStates, wire.AllStateRuns),
-		lastPerSubject(StreamScheduleState, wire.AllScheduleStates),
+		lastPerSubject(wire.StreamFacts, wire.AllFacts),
+		lastPerSubject(wire.StreamApplied, wire.AllApplied),
+		lastPerSubject(wire.StreamStates, wire.AllStateRuns),
+		lastPerSubject(wire.StreamScheduleState, wire.AllScheduleStates),
 		coverageHours(),
 	}
 }
@@ -97,11 +97,11 @@ const maxReturnMessage = wire.MaxReturn + 4<<10
 // refuse a second such message, nor count or purge those of a peel. So a DEL is replaced: the token becomes several, which
 // are the subject of no job.
 func jobReturns() jetstream.StreamConfig {
-	c := keyValue(BucketJobReturns, 1, jobRetention)
-	published, stored := wire.ReturnOf("*", "*"), "$KV."+BucketJobReturns+".{{split(1,\x7f)}}.{{wildcard(2)}}"
+	c := keyValue(wire.BucketJobReturns, 1, jobRetention)
+	published, stored := wire.ReturnOf("*", "*"), "$KV."+wire.BucketJobReturns+".{{split(1,\x7f)}}.{{wildcard(2)}}"
 	c.Subjects = append(c.Subjects, published)
 	c.SubjectTransform = &jetstream.SubjectTransformConfig{Source: published, Destination: stored}
-	c.RePublish = &jetstream.RePublish{Source: "$KV." + BucketJobReturns + ".*.*", Destination: wire.StoredOf("{{wildcard(1)}}", "{{wildcard(2)}}")}
+	c.RePublish = &jetstream.RePublish{Source: "$KV." + wire.BucketJobReturns + ".*.*", Destination: wire.StoredOf("{{wildcard(1)}}", "{{wildcard(2)}}")}
 	c.AllowDirect, c.AllowRollup, c.AllowMsgTTL = true, false, false
 	c.DiscardNewPerSubject = true
 	c.MaxMsgSize = maxReturnMessage
@@ -112,7 +112,7 @@ func jobReturns() jetstream.StreamConfig {
 // jobEvents returns the configuration of the stream of the steps of jobs, and the queue of scheduled results.
 func jobEvents() jetstream.StreamConfig {
 	return jetstream.StreamConfig{
-		Name:       StreamJobEvents,
+		Name:       wire.StreamJobEvents,
 		Subjects:   []string{wire.DispatchOf("*"), wire.StatusOf("*"), wire.CancelOf("*"), wire.ScheduledOf("*", "*")},
 		MaxAge:     jobRetention,
 		Storage:    jetstream.FileStorage,
@@ -147,7 +147,7 @@ const (
 // It is bounded by its hours, each in one message: 840 MiB at most, and 14 MiB for 10,000 peels with 10 entries. A limit in bytes would
 // reserve that much of a small disk.
 func coverageHours() jetstream.StreamConfig {
-	c := lastPerSubject(StreamCoverage, CoverageSubject+"*")
+	c := lastPerSubject(wire.StreamCoverage, CoverageSubject+"*")
 	c.MaxAge, c.MaxMsgs, c.MaxMsgSize, c.Discard = coverageRetention, coverageHoursKept, wire.MaxMessage, jetstream.DiscardOld
 	return c
 }
@@ -158,7 +158,7 @@ const auditBytes = 1 << 30
 // auditLog returns the configuration of a stream of which nobody can remove an entry; the server refuses to change that.
 func auditLog(retention time.Duration) jetstream.StreamConfig {
 	return jetstream.StreamConfig{
-		Name:       StreamAudit,
+		Name:       wire.StreamAudit,
 		Subjects:   []string{"zester.audit.>"},
 		MaxAge:     retention,
 		MaxBytes:   auditBytes,

@@ -50,7 +50,7 @@ func Provision(ctx context.Context, js jetstream.JetStream, wanted bucket.Kept) 
 		return kept, err
 	}
 	if err := releaseSubjects(ctx, js); err != nil {
-		return kept, fmt.Errorf("cannot provision stream %s: %w", StreamJobEvents, err)
+		return kept, fmt.Errorf("cannot provision stream %s: %w", wire.StreamJobEvents, err)
 	}
 	return kept, provision(ctx, js, kept)
 }
@@ -71,7 +71,7 @@ func agree(ctx context.Context, js jetstream.JetStream, wanted bucket.Kept) (kep
 	if err != nil {
 		return kept, fmt.Errorf("cannot read what the bus keeps: %w", err)
 	}
-	kv, err := js.KeyValue(ctx, BucketRollout)
+	kv, err := js.KeyValue(ctx, wire.BucketRollout)
 	if err != nil {
 		return kept, fmt.Errorf("cannot read what the bus keeps: %w", err)
 	}
@@ -107,7 +107,7 @@ func readKept(ctx context.Context, kv jetstream.KeyValue) (kept bucket.Kept, rev
 
 // KeptNow returns what the bus keeps.
 func KeptNow(ctx context.Context, js jetstream.JetStream) (bucket.Kept, error) {
-	kv, err := js.KeyValue(ctx, BucketRollout)
+	kv, err := js.KeyValue(ctx, wire.BucketRollout)
 	if err != nil {
 		return bucket.Kept{}, fmt.Errorf("cannot read what the bus keeps: %w", err)
 	}
@@ -118,7 +118,7 @@ func KeptNow(ctx context.Context, js jetstream.JetStream) (bucket.Kept, error) {
 // Change stores what the bus keeps from now on, and changes all streams but the audit log to that, which takes [ChangeAudit]; 0 in
 // wanted means that a number stays. If it is interrupted, the next call or the next start of a master goes on.
 func Change(ctx context.Context, js jetstream.JetStream, wanted bucket.Kept) (bucket.Kept, error) {
-	kv, err := js.KeyValue(ctx, BucketRollout)
+	kv, err := js.KeyValue(ctx, wire.BucketRollout)
 	if err != nil {
 		return bucket.Kept{}, fmt.Errorf("cannot read what the bus keeps: %w", err)
 	}
@@ -196,7 +196,7 @@ const purgeTime = time.Minute
 // bucket job-returns captures the returns, and a subject belongs to one stream. Acknowledgements are no longer stored: the stored
 // ones are purged before their subject is released, so that an interrupted purge is repeated.
 func releaseSubjects(ctx context.Context, js jetstream.JetStream) error {
-	events, err := js.Stream(ctx, StreamJobEvents)
+	events, err := js.Stream(ctx, wire.StreamJobEvents)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return nil
 	}

@@ -93,7 +93,7 @@ func TestWhatPeelsFillIsBounded(t *testing.T) {
 func TestProvisioningAgainChangesNothing(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		js := b.JetStream(t)
-		if _, err := keyValue(t, js, natsd.BucketSettings).Put(t.Context(), "web-01", []byte("kept")); err != nil {
+		if _, err := keyValue(t, js, wire.BucketSettings).Put(t.Context(), "web-01", []byte("kept")); err != nil {
 			t.Fatal(err)
 		}
 		before := info(t, js, "KV_settings")
@@ -115,7 +115,7 @@ func TestAStreamOfAnEarlierVersionIsUpdatedInPlace(t *testing.T) {
 		if _, err := js.UpdateStream(t.Context(), old); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := keyValue(t, js, natsd.BucketJobs).Put(t.Context(), "k", []byte("kept")); err != nil {
+		if _, err := keyValue(t, js, wire.BucketJobs).Put(t.Context(), "k", []byte("kept")); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := natsd.Provision(t.Context(), js, bucket.Kept{}); err != nil {
@@ -161,7 +161,7 @@ func TestABusThatCannotBeChangedStaysAsItIs(t *testing.T) {
 		if after, err := natsd.KeptNow(t.Context(), js); err != nil || after != before {
 			t.Errorf("was %+v, is %+v, %v", before, after, err)
 		}
-		if c := info(t, js, natsd.StreamAudit).Config; c.MaxAge != natsd.AuditRetention || c.Replicas != 1 {
+		if c := info(t, js, wire.StreamAudit).Config; c.MaxAge != natsd.AuditRetention || c.Replicas != 1 {
 			t.Errorf("the audit log: %+v", c)
 		}
 	})
@@ -172,7 +172,7 @@ func TestReturnsMoveFromTheEventsOfAnEarlierVersionToTheirBucket(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		js := b.JetStream(t)
 		jid := wire.NewJID()
-		returns, events := info(t, js, "KV_job-returns").Config, info(t, js, natsd.StreamJobEvents).Config
+		returns, events := info(t, js, "KV_job-returns").Config, info(t, js, wire.StreamJobEvents).Config
 		for _, name := range []string{returns.Name, events.Name} {
 			if err := js.DeleteStream(t.Context(), name); err != nil {
 				t.Fatal(err)
@@ -187,7 +187,7 @@ func TestReturnsMoveFromTheEventsOfAnEarlierVersionToTheirBucket(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if _, err := keyValue(t, js, natsd.BucketJobReturns).Create(t.Context(), string(jid)+".a", []byte("copied")); err != nil {
+		if _, err := keyValue(t, js, wire.BucketJobReturns).Create(t.Context(), string(jid)+".a", []byte("copied")); err != nil {
 			t.Fatal(err)
 		}
 		for _, subject := range []string{wire.AckOf(jid, "a"), wire.AckOf(jid, "b"), wire.StatusOf(jid)} {
@@ -200,7 +200,7 @@ func TestReturnsMoveFromTheEventsOfAnEarlierVersionToTheirBucket(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if n := info(t, js, natsd.StreamJobEvents).State.Msgs; n != 1 {
+		if n := info(t, js, wire.StreamJobEvents).State.Msgs; n != 1 {
 			t.Errorf("job-events has %d messages, want the status alone", n)
 		}
 		if _, err := js.Publish(t.Context(), wire.AckOf(jid, "c"), nil); !errors.Is(err, jetstream.ErrNoStreamResponse) {
@@ -214,7 +214,7 @@ func TestReturnsMoveFromTheEventsOfAnEarlierVersionToTheirBucket(t *testing.T) {
 			t.Errorf("a return was stored in %+v, %v", ack, err)
 		}
 		for peel, want := range map[string]string{"a": "copied", "b": "first"} {
-			if e, err := keyValue(t, js, natsd.BucketJobReturns).Get(t.Context(), string(jid)+"."+peel); err != nil || string(e.Value()) != want {
+			if e, err := keyValue(t, js, wire.BucketJobReturns).Get(t.Context(), string(jid)+"."+peel); err != nil || string(e.Value()) != want {
 				t.Errorf("of %s there is %v, %v", peel, e, err)
 			}
 		}
@@ -250,9 +250,9 @@ func TestNoReturnRemovesAnother(t *testing.T) {
 func TestAStreamThatCannotBeUpdatedIsNamedAndLeftAlone(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		js := b.JetStream(t)
-		foreign := info(t, js, natsd.StreamFacts).Config
+		foreign := info(t, js, wire.StreamFacts).Config
 		foreign.Storage = jetstream.MemoryStorage
-		if err := js.DeleteStream(t.Context(), natsd.StreamFacts); err != nil {
+		if err := js.DeleteStream(t.Context(), wire.StreamFacts); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := js.CreateStream(t.Context(), foreign); err != nil {
@@ -265,7 +265,7 @@ func TestAStreamThatCannotBeUpdatedIsNamedAndLeftAlone(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "stream facts") || !strings.Contains(err.Error(), "storage") {
 			t.Errorf("got %v", err)
 		}
-		if got := info(t, js, natsd.StreamFacts); got.State.Msgs != 1 || got.Config.Storage != jetstream.MemoryStorage {
+		if got := info(t, js, wire.StreamFacts); got.State.Msgs != 1 || got.Config.Storage != jetstream.MemoryStorage {
 			t.Errorf("it was touched: %+v", got)
 		}
 	})
@@ -274,7 +274,7 @@ func TestAStreamThatCannotBeUpdatedIsNamedAndLeftAlone(t *testing.T) {
 func TestASubjectThatAnotherStreamHoldsIsNamed(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		js := b.JetStream(t)
-		if err := js.DeleteStream(t.Context(), natsd.StreamApplied); err != nil {
+		if err := js.DeleteStream(t.Context(), wire.StreamApplied); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "mine", Subjects: []string{"zester.settings.>"}}); err != nil {
@@ -329,7 +329,7 @@ func testCreationIsRepeated(t *testing.T, first string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := b.JetStream(t).DeleteStream(t.Context(), natsd.StreamFacts); err != nil {
+		if err := b.JetStream(t).DeleteStream(t.Context(), wire.StreamFacts); err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
@@ -337,7 +337,7 @@ func testCreationIsRepeated(t *testing.T, first string) {
 		if _, err := natsd.Provision(ctx, js, bucket.Kept{}); err != nil || !dropped[".STREAM.CREATE.facts"] {
 			t.Errorf("%v, dropped %v", err, dropped)
 		}
-		info(t, b.JetStream(t), natsd.StreamFacts)
+		info(t, b.JetStream(t), wire.StreamFacts)
 	})
 }
 
@@ -355,7 +355,7 @@ func TestMoreCopiesThanServersAreRefused(t *testing.T) {
 
 func TestWatchersHearThatAMasterIsGoneAndMayTakeItsLease(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
-		leases := keyValue(t, b.JetStream(t), natsd.BucketLeases)
+		leases := keyValue(t, b.JetStream(t), wire.BucketLeases)
 		if _, err := leases.Create(t.Context(), "reconciler", []byte("m1")); err != nil {
 			t.Fatal(err)
 		}
@@ -382,7 +382,7 @@ func TestWatchersHearThatAMasterIsGoneAndMayTakeItsLease(t *testing.T) {
 func TestAJobsMarkerMayEndByItself(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		js := b.JetStream(t)
-		active := keyValue(t, js, natsd.BucketActive)
+		active := keyValue(t, js, wire.BucketActive)
 		if _, err := active.Put(t.Context(), "j", nil); err != nil {
 			t.Fatal(err)
 		}

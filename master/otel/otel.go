@@ -47,7 +47,6 @@ const (
 )
 
 const (
-	streamName   = "job-events"
 	consumerName = "otel-spans"
 
 	maxBytes    = 4 << 20          // of the events of a batch
@@ -176,7 +175,7 @@ func (e *Exporter) open(ctx context.Context, js jetstream.JetStream) (*follower,
 	ctx, cancel := context.WithTimeout(ctx, busWait)
 	defer cancel()
 	f := &follower{Exporter: e}
-	rollout, err := js.KeyValue(ctx, "rollout")
+	rollout, err := js.KeyValue(ctx, wire.BucketRollout)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the key that proves origins: %w", err)
 	}
@@ -186,7 +185,7 @@ func (e *Exporter) open(ctx context.Context, js jetstream.JetStream) (*follower,
 	if f.store, err = job.NewStore(ctx, js); err != nil {
 		return nil, err
 	}
-	f.consumer, err = js.CreateOrUpdateConsumer(ctx, streamName, jetstream.ConsumerConfig{
+	f.consumer, err = js.CreateOrUpdateConsumer(ctx, wire.StreamJobEvents, jetstream.ConsumerConfig{
 		Durable:           consumerName,
 		FilterSubjects:    []string{wire.StatusOf("*"), wire.AllScheduled},
 		DeliverPolicy:     jetstream.DeliverNewPolicy,

@@ -117,7 +117,7 @@ func strangeReturn(subject string) string {
 	case tokens[0] != "$KV":
 		return tokens[0] + ".>"
 	case len(tokens) > keyTokens:
-		return "$KV.job-returns" + strings.Repeat(".*", len(tokens)-2)
+		return "$KV." + wire.BucketJobReturns + strings.Repeat(".*", len(tokens)-2)
 	}
 	return ""
 }

@@ -102,13 +102,13 @@ func New(o Options) *Trimmer {
 	}
 	t := &Trimmer{js: o.JetStream, live: o.Live, log: o.Log, refusals: loglimit.New(o.Log)}
 	t.streams = []*shared{
-		{name: "KV_job-returns", of: returnsOf, strange: strangeReturn, counted: map[string]time.Time{}},
-		{name: "job-events", filter: wire.SaidBy("*"), of: wire.SaidBy, strange: noneStrange, counted: map[string]time.Time{}},
+		{name: wire.KV(wire.BucketJobReturns), of: returnsOf, strange: strangeReturn, counted: map[string]time.Time{}},
+		{name: wire.StreamJobEvents, filter: wire.SaidBy("*"), of: wire.SaidBy, strange: noneStrange, counted: map[string]time.Time{}},
 	}
 	return t
 }
 
-func returnsOf(peel string) string { return "$KV.job-returns.*." + peel }
+func returnsOf(peel string) string { return wire.KVSubject(wire.BucketJobReturns, "*."+peel) }
 
 func noneStrange(string) string { return "" }
 

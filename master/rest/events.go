@@ -16,9 +16,7 @@ import (
 )
 
 const (
-	eventsID      = "job-events"
-	eventsStream  = "job-events"
-	returnsStream = "KV_job-returns"
+	eventsID = "job-events"
 
 	maxStreams     = 100 // at once
 	tokenStreams   = 10  // of them with one token

@@ -63,7 +63,7 @@ func (e *events) open(ctx context.Context, jid wire.JID) error {
 // findLast sets until and end. A job whose end was not recorded in the stream, such as a scheduled one, ends one step after
 // its last.
 func (e *events) findLast(ctx context.Context) error {
-	stream, err := e.r.JetStream.Stream(ctx, eventsStream)
+	stream, err := e.r.JetStream.Stream(ctx, wire.StreamJobEvents)
 	if err != nil {
 		return fmt.Errorf("cannot read the events of job %s: %w", e.job.JID, err)
 	}
@@ -122,7 +122,7 @@ func (e *events) run(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = sub.Unsubscribe() }() // fails where the connection is closed, which ends the subscription as well
-	steps, err := e.follow(ctx, eventsStream, wire.DispatchOf(e.job.JID), wire.CancelOf(e.job.JID), wire.StatusOf(e.job.JID))
+	steps, err := e.follow(ctx, wire.StreamJobEvents, wire.DispatchOf(e.job.JID), wire.CancelOf(e.job.JID), wire.StatusOf(e.job.JID))
 	if err != nil {
 		return err
 	}
@@ -149,7 +149,7 @@ func (e *events) pass(ctx context.Context, steps tail, acks <-chan *nats.Msg) (e
 			break
 		}
 		if returns.stop == nil && e.seen >= e.until {
-			if returns, err = e.follow(ctx, returnsStream, returnsOf(e.job.JID)); err != nil {
+			if returns, err = e.follow(ctx, wire.KV(wire.BucketJobReturns), returnsOf(e.job.JID)); err != nil {
 				break
 			}
 			defer returns.stop()
@@ -181,7 +181,7 @@ func (e *events) pass(ctx context.Context, steps tail, acks <-chan *nats.Msg) (e
 }
 
 // returnsOf returns the subject of the stored returns of a job.
-func returnsOf(jid wire.JID) string { return "$KV.job-returns." + string(jid) + ".*" }
+func returnsOf(jid wire.JID) string { return wire.KVSubject(wire.BucketJobReturns, string(jid)+".*") }
 
 // admitted returns an error if the token is not allowed to read the stream now, or if that cannot be checked.
 func (e *events) admitted(ctx context.Context) error {

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/wire"
+
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master/bucket"
@@ -20,7 +22,10 @@ const (
 // what a master that is ready can reach.
 const resultsConsumer = "schedule-results"
 
-var readyStreams = []string{"KV_active", "KV_jobs", "KV_job-returns", "KV_tokens", eventsStream, "facts"}
+var readyStreams = []string{
+	wire.KV(wire.BucketActive), wire.KV(wire.BucketJobs), wire.KV(wire.BucketJobReturns), wire.KV(wire.BucketTokens),
+	wire.StreamJobEvents, wire.StreamFacts,
+}
 
 // readiness checks whether the master can do its work: the bus answers and stores, the streams are there, have a leader
 // and refuse nothing, and the consumer of scheduled results has a leader.
@@ -74,7 +79,7 @@ func (r *readiness) ask(ctx context.Context) error {
 			return full.Err()
 		}
 	}
-	if _, err := r.js.Consumer(ctx, eventsStream, resultsConsumer); err != nil {
+	if _, err := r.js.Consumer(ctx, wire.StreamJobEvents, resultsConsumer); err != nil {
 		return fmt.Errorf("the consumer %s does not answer: %w", resultsConsumer, err)
 	}
 	return nil

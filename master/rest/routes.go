@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/seed-c01c3da5/zester/peel/wire"
+
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
@@ -17,7 +19,6 @@ import (
 	"github.com/seed-c01c3da5/zester/master/apiserver"
 	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
-	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/hold/held"
 	"github.com/seed-c01c3da5/zester/master/rest/actions"
 	"github.com/seed-c01c3da5/zester/master/rest/alerts"
@@ -196,7 +197,7 @@ func schemaName(t reflect.Type, hint string) string {
 // ask asks a service in the name of the caller. The service writes the audit log if the verb changes something.
 func (r *routes) ask(ctx context.Context, noun, verb string, question, answer any) error {
 	err := r.Questions.Ask(ctx, callerOf(ctx), noun, verb, question, answer)
-	if !grants.IsRead(verb) && api.CodeOf(err) != api.CodeUnavailable {
+	if !wire.Reads(verb) && api.CodeOf(err) != api.CodeUnavailable {
 		markRecorded(ctx)
 	}
 	return err

@@ -5,11 +5,12 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/seed-c01c3da5/zester/peel/wire"
+
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/apiserver"
-	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -44,7 +45,7 @@ func (r *routes) registerSync(a huma.API) {
 // changes something.
 func forward[A any](ctx context.Context, r *routes, verb string, question any) (*A, error) {
 	answer, err := apiserver.AskReconciler[A](ctx, r.Questions, callerOf(ctx), verb, question)
-	if !grants.IsRead(verb) && api.CodeOf(err) != api.CodeUnavailable {
+	if !wire.Reads(verb) && api.CodeOf(err) != api.CodeUnavailable {
 		markRecorded(ctx)
 	}
 	if err != nil {

@@ -33,7 +33,6 @@ import (
 )
 
 const (
-	streamName   = "job-events"
 	consumerName = "schedule-results"
 
 	atOnce        = 2       // batches that are stored at the same time
@@ -77,7 +76,7 @@ func New(o Options) *Consumer {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Consumer{o: o, log: o.Log, refusals: loglimit.New(o.Log), records: quota.NewAccount(o.JetStream, "KV_jobs")}
+	return &Consumer{o: o, log: o.Log, refusals: loglimit.New(o.Log), records: quota.NewAccount(o.JetStream, wire.KV(wire.BucketJobs))}
 }
 
 // Stats returns the counts.
@@ -176,7 +175,7 @@ func (c *Consumer) work(ctx context.Context, batches <-chan batch, key *settings
 func (c *Consumer) proofKey(ctx context.Context) (settings.ProofKey, error) {
 	ctx, cancel := context.WithTimeout(ctx, askWait)
 	defer cancel()
-	rollout, err := c.o.JetStream.KeyValue(ctx, "rollout")
+	rollout, err := c.o.JetStream.KeyValue(ctx, wire.BucketRollout)
 	if err != nil {
 		return settings.ProofKey{}, fmt.Errorf("cannot read the key that proves origins: %w", err)
 	}
@@ -186,7 +185,7 @@ func (c *Consumer) proofKey(ctx context.Context) (settings.ProofKey, error) {
 func (c *Consumer) consumer(ctx context.Context) (jetstream.Consumer, error) {
 	ctx, cancel := context.WithTimeout(ctx, askWait)
 	defer cancel()
-	return c.o.JetStream.CreateOrUpdateConsumer(ctx, streamName, jetstream.ConsumerConfig{
+	return c.o.JetStream.CreateOrUpdateConsumer(ctx, wire.StreamJobEvents, jetstream.ConsumerConfig{
 		Durable:       consumerName,
 		FilterSubject: wire.AllScheduled,
 		AckPolicy:     jetstream.AckExplicitPolicy,

@@ -58,7 +58,7 @@ type Verb struct {
 }
 
 // On returns a verb that f carries out. If Q has a method Check() error, a request that does not pass it is refused. An
-// empty message is the zero request. Verbs of [grants.IsRead] change nothing, all others do.
+// empty message is the zero request. Verbs of [wire.Reads] change nothing, all others do.
 func On[Q, A any](noun, verb string, f func(context.Context, *Call, Q) (A, error)) Verb {
 	carryOut := func(ctx context.Context, c *Call) (any, error) {
 		var q Q
@@ -72,7 +72,7 @@ func On[Q, A any](noun, verb string, f func(context.Context, *Call, Q) (A, error
 		return f(ctx, c, q)
 	}
 	return Verb{
-		noun: noun, verb: verb, subject: wire.API(noun, verb, "*"), changes: !grants.IsRead(verb), carryOut: carryOut,
+		noun: noun, verb: verb, subject: wire.API(noun, verb, "*"), changes: !wire.Reads(verb), carryOut: carryOut,
 	}
 }
 

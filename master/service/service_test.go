@@ -117,7 +117,7 @@ func TestTheAuditLogHasWhatWasDoneRefusedAndFailed(t *testing.T) {
 			Verbs: []service.Verb{
 				service.On("alert", "test", answer),
 				service.On("alert", "list", answer),
-				service.On("schedule", "file", answer).Read(),
+				service.On("schedule", "file", answer),
 			},
 		})
 		ann := b.Conn(t, grants.RoleOperator, "ann")

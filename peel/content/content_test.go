@@ -15,10 +15,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/wire"
+
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
-	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/settings/content"
 )
@@ -73,7 +74,7 @@ func must(t *testing.T, err error) {
 // put stores a content on the bus, as masters do.
 func (x *fixture) put(f content.File, sealed []byte) {
 	x.t.Helper()
-	kv, err := x.bus.JetStream(x.t).KeyValue(x.t.Context(), natsd.BucketFiles)
+	kv, err := x.bus.JetStream(x.t).KeyValue(x.t.Context(), wire.BucketFiles)
 	must(x.t, err)
 	for i, key := range f.Chunks() {
 		_, err := kv.Put(x.t.Context(), key, sealed[i*content.MaxChunk:min((i+1)*content.MaxChunk, len(sealed))])

@@ -15,7 +15,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
-	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel/outbox"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -115,7 +114,7 @@ func run(t *testing.T, o *outbox.Outbox, publish func(context.Context, outbox.It
 // stored returns the payloads of the stream of job events, which must be n messages.
 func stored(t *testing.T, b *natstest.Bus, n int) []wire.JID {
 	t.Helper()
-	stream, err := b.JetStream(t).Stream(t.Context(), natsd.StreamJobEvents)
+	stream, err := b.JetStream(t).Stream(t.Context(), wire.StreamJobEvents)
 	if err != nil {
 		t.Fatal(err)
 	}

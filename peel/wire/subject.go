@@ -49,7 +49,7 @@ func StateRunOf(peel string) string { return "zester.state." + peel }
 func ScheduleStateOf(peel string) string { return "zester.schedule.state." + peel }
 
 // SettingsKey returns the subject under which the settings bucket stores a peel's document.
-func SettingsKey(peel string) string { return "$KV.settings." + peel }
+func SettingsKey(peel string) string { return KVSubject(BucketSettings, peel) }
 
 // SettingsGet returns the subject on which a request reads the newest document of a peel from the stream.
 func SettingsGet(peel string) string { return "$JS.API.DIRECT.GET.KV_settings." + SettingsKey(peel) }

@@ -87,7 +87,7 @@ func (r *Runs) Failures() map[target.PeelID]string {
 }
 
 func (r *Runs) read(ctx context.Context) error {
-	consumer, err := r.js.OrderedConsumer(ctx, "job-events", jetstream.OrderedConsumerConfig{
+	consumer, err := r.js.OrderedConsumer(ctx, wire.StreamJobEvents, jetstream.OrderedConsumerConfig{
 		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: r.after + 1, FilterSubjects: []string{wire.ScheduledOf("*", "*")},
 	})
 	if err != nil {

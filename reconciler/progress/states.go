@@ -32,7 +32,7 @@ type stateRun struct {
 
 // RunStates reads the reports of the peels on their states, as Run reads those on their settings.
 func (p *Progress) RunStates(ctx context.Context, js jetstream.JetStream) error {
-	stream, err := js.Stream(ctx, "states")
+	stream, err := js.Stream(ctx, wire.StreamStates)
 	if err != nil {
 		return fmt.Errorf("cannot read the reports of the peels on their states: %w", err)
 	}

@@ -16,7 +16,6 @@ import (
 	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/bucket"
 	"github.com/seed-c01c3da5/zester/master/lease"
-	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
@@ -61,7 +60,7 @@ func (on *session) deleteSpent(ctx context.Context) error {
 
 // leadDeletes waits for the lease and removes entries until it is lost.
 func (on *session) leadDeletes(ctx context.Context) error {
-	leases, err := on.js.KeyValue(ctx, "leases")
+	leases, err := on.js.KeyValue(ctx, wire.BucketLeases)
 	if err != nil {
 		return fmt.Errorf("cannot open the bucket leases: %w", err)
 	}
@@ -253,7 +252,7 @@ func (on *session) reported(ctx context.Context, p *plan.Plan, e *plan.DeclaredE
 		}
 	}
 	slices.Sort(subjects)
-	reports, err := bucket.Newest(ctx, on.nc, natsd.StreamScheduleState, subjects)
+	reports, err := bucket.Newest(ctx, on.nc, wire.StreamScheduleState, subjects)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the reports on %s: %w", e.Entry.Name, err)
 	}

@@ -167,7 +167,7 @@ func (s *Service) Run(ctx context.Context, nc *nats.Conn, fleet *feed.Feed) erro
 		Record: on.audit.Write, Code: codeOf, Log: s.o.Log,
 		Verbs: []service.Verb{
 			service.On("schedule", "list", on.list),
-			service.On("schedule", "file", on.file).Read(),
+			service.On("schedule", "file", on.file),
 			change(on, "add", on.add),
 			change(on, "remove", on.remove),
 			change(on, "enable", on.enable),

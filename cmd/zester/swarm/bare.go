@@ -299,7 +299,7 @@ func (b *bus) publishContents(ctx context.Context) (cost, error) {
 	return b.rounds(ctx, b.r.o.Peels, func() error {
 		round++
 		key := fmt.Sprintf("bare%d.0", round)
-		if _, err := b.js.Publish(ctx, "$KV."+natsd.BucketFiles+"."+key, make([]byte, worker.ContentBytes)); err != nil {
+		if _, err := b.js.Publish(ctx, "$KV."+wire.BucketFiles+"."+key, make([]byte, worker.ContentBytes)); err != nil {
 			return err
 		}
 		document := make([]byte, 1200) // it names the content

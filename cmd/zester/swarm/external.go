@@ -7,12 +7,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/wire"
+
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/cmd/zester/swarm/worker"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
-	"github.com/seed-c01c3da5/zester/master/natsd"
 )
 
 // External is a bus that you run. It must be unused, because the master of the swarm leads there and its peels get settings.
@@ -77,7 +78,7 @@ func (r *run) onExternal(ctx context.Context, part func(context.Context) error) 
 func streams(ctx context.Context, js jetstream.JetStream) (names []string, err error) {
 	lister := js.StreamNames(ctx)
 	for name := range lister.Name() {
-		if name != natsd.StreamAudit {
+		if name != wire.StreamAudit {
 			names = append(names, name)
 		}
 	}

@@ -19,7 +19,6 @@ import (
 	"github.com/seed-c01c3da5/zester/master"
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
-	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
@@ -233,13 +232,13 @@ func (f *fleet) state(ctx context.Context, stream string) jetstream.StreamState 
 
 // returns returns the number of messages of the bucket job-returns.
 func (f *fleet) returns(ctx context.Context) int64 {
-	return int64(f.state(ctx, "KV_"+natsd.BucketJobReturns).Msgs)
+	return int64(f.state(ctx, wire.KV(wire.BucketJobReturns)).Msgs)
 }
 
 // restart stops the master with its bus, starts it at the same address, and waits until every peel has published its facts
 // again.
 func (f *fleet) restart(ctx context.Context) (float64, error) {
-	facts := func() int64 { return int64(f.state(ctx, natsd.StreamFacts).LastSeq) }
+	facts := func() int64 { return int64(f.state(ctx, wire.StreamFacts).LastSeq) }
 	before := facts()
 	if err := f.end(); err != nil {
 		return 0, err

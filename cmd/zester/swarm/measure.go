@@ -12,7 +12,6 @@ import (
 	"github.com/seed-c01c3da5/zester/cmd/zester/swarm/figures"
 	"github.com/seed-c01c3da5/zester/cmd/zester/swarm/host"
 	"github.com/seed-c01c3da5/zester/master/job"
-	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
@@ -148,12 +147,12 @@ func (f *fleet) disk(ctx context.Context) error {
 	if f.r.o.External != nil {
 		return nil
 	}
-	files, stored := host.DirSize(f.r.path("master")), f.state(ctx, "KV_"+natsd.BucketJobReturns).Bytes
+	files, stored := host.DirSize(f.r.path("master")), f.state(ctx, wire.KV(wire.BucketJobReturns)).Bytes
 	j, err := f.echo(ctx, "*", 1<<10)
 	if err != nil {
 		return err
 	}
-	files, stored = host.DirSize(f.r.path("master"))-files, f.state(ctx, "KV_"+natsd.BucketJobReturns).Bytes-stored
+	files, stored = host.DirSize(f.r.path("master"))-files, f.state(ctx, wire.KV(wire.BucketJobReturns)).Bytes-stored
 	if j.stored < f.r.o.Peels || stored == 0 {
 		return fmt.Errorf("%d of %d returns are stored, in %d bytes", j.stored, f.r.o.Peels, stored)
 	}

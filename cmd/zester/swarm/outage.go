@@ -4,8 +4,9 @@ import (
 	"context"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/wire"
+
 	"github.com/seed-c01c3da5/zester/master/api"
-	"github.com/seed-c01c3da5/zester/master/natsd"
 )
 
 // The entry of all peels while master and bus are away.
@@ -25,7 +26,7 @@ func (f *fleet) outage(ctx context.Context) error {
 	if err := pauseUntil(ctx, first.Add(beforehand)); err != nil {
 		return err
 	}
-	before := f.state(ctx, natsd.StreamScheduleState).LastSeq
+	before := f.state(ctx, wire.StreamScheduleState).LastSeq
 	if err := f.end(); err != nil {
 		return err
 	}
@@ -69,7 +70,7 @@ func (f *fleet) reports(ctx context.Context, before uint64) error {
 	if err := pauseUntil(ctx, time.Now().Add(f.r.o.Idle)); err != nil {
 		return err
 	}
-	after := f.state(ctx, natsd.StreamScheduleState)
+	after := f.state(ctx, wire.StreamScheduleState)
 	f.r.figure("reports of a peel on its schedule for the outage", "", float64(after.LastSeq-before)/float64(f.r.o.Peels))
 	f.r.figure("bytes of the newest report of a peel", "B", float64(after.Bytes)/float64(f.r.o.Peels))
 	return nil

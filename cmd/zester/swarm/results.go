@@ -13,7 +13,6 @@ import (
 	"github.com/seed-c01c3da5/zester/cmd/zester/swarm/figures"
 	"github.com/seed-c01c3da5/zester/cmd/zester/swarm/worker"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
-	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
@@ -62,7 +61,7 @@ func (f *fleet) waitingReports(ctx context.Context) error {
 		return err
 	}
 	defer nc.Close()
-	rollout, err := f.js.KeyValue(ctx, natsd.BucketRollout)
+	rollout, err := f.js.KeyValue(ctx, wire.BucketRollout)
 	if err != nil {
 		return err
 	}
@@ -132,7 +131,7 @@ func (b *bus) storeReports(ctx context.Context, role grants.Role) (float64, erro
 		return 0, err
 	}
 	defer nc.Close()
-	consumer, err := b.js.CreateConsumer(ctx, natsd.StreamJobEvents, jetstream.ConsumerConfig{FilterSubject: wire.AllScheduled, AckPolicy: jetstream.AckExplicitPolicy})
+	consumer, err := b.js.CreateConsumer(ctx, wire.StreamJobEvents, jetstream.ConsumerConfig{FilterSubject: wire.AllScheduled, AckPolicy: jetstream.AckExplicitPolicy})
 	if err != nil {
 		return 0, err
 	}
@@ -160,7 +159,7 @@ func (b *bus) storeReports(ctx context.Context, role grants.Role) (float64, erro
 func (b *bus) copyReport(m jetstream.Msg) (s storedReport) {
 	s.report = m
 	jid := string(wire.NewJID())
-	for i, key := range []string{natsd.BucketJobs + "." + jid, natsd.BucketJobReturns + "." + jid + "." + string(sender)} {
+	for i, key := range []string{wire.BucketJobs + "." + jid, wire.BucketJobReturns + "." + jid + "." + string(sender)} {
 		s.copies[i], _ = b.js.PublishAsync("$KV."+key, m.Data(), jetstream.WithExpectLastSequencePerSubject(0)) // nil: it could not be sent
 	}
 	return s

@@ -22,6 +22,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/wire"
+
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nkeys"
 	"golang.org/x/time/rate"
@@ -45,7 +47,6 @@ var (
 )
 
 const (
-	Bucket     = "enroll" // enrolled peels, join tokens, revoked sites, and the generation of the signing keys
 	peelPrefix = "peel."
 
 	// PeelLife is how long the credential of a peel that was enrolled is valid. Peels renew it every day, so that the
@@ -87,16 +88,16 @@ type Hosts struct {
 func Open(ctx context.Context, js jetstream.JetStream, o Options) (*Hosts, error) {
 	h := &Hosts{o: o, fleet: newSummary(js), anonymous: rate.NewLimiter(rate.Every(anonymousEvery), anonymousAtOnce)}
 	var err error
-	if h.peels, err = records.Open[credential.Enrolled](ctx, js, Bucket, peelPrefix, "the peel"); err != nil {
+	if h.peels, err = records.Open[credential.Enrolled](ctx, js, wire.BucketEnroll, peelPrefix, "the peel"); err != nil {
 		return nil, err
 	}
-	if h.masters, err = records.Open[credential.Site](ctx, js, Bucket, masterPrefix, "the master"); err != nil {
+	if h.masters, err = records.Open[credential.Site](ctx, js, wire.BucketEnroll, masterPrefix, "the master"); err != nil {
 		return nil, err
 	}
-	if h.sites, err = records.Open[credential.Site](ctx, js, Bucket, sitePrefix, "the site"); err != nil {
+	if h.sites, err = records.Open[credential.Site](ctx, js, wire.BucketEnroll, sitePrefix, "the site"); err != nil {
 		return nil, err
 	}
-	h.joins, err = records.Open[joinRecord](ctx, js, Bucket, joinPrefix, "the join token")
+	h.joins, err = records.Open[joinRecord](ctx, js, wire.BucketEnroll, joinPrefix, "the join token")
 	return h, err
 }
 

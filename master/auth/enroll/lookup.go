@@ -5,6 +5,8 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/seed-c01c3da5/zester/peel/wire"
+
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
@@ -33,7 +35,7 @@ type Register struct {
 // OpenRegister opens the bucket of enrolled peels, which has to exist. Dir is where the keys of the masters are, empty
 // for a master without them: it does not know peels whose credentials were made beside the keys, before their revocation.
 func OpenRegister(ctx context.Context, js jetstream.JetStream, dir string) (*Register, error) {
-	peels, err := records.Open[credential.Enrolled](ctx, js, Bucket, peelPrefix, "the peel")
+	peels, err := records.Open[credential.Enrolled](ctx, js, wire.BucketEnroll, peelPrefix, "the peel")
 	return &Register{peels, settings.NewStore(js), dir}, err
 }
 

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/wire"
+
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
@@ -48,7 +50,7 @@ func (s *summary) read(ctx context.Context) (ended map[string]credential.End, pe
 }
 
 func (s *summary) refresh(ctx context.Context) error {
-	stream, err := s.js.Stream(ctx, "KV_"+Bucket)
+	stream, err := s.js.Stream(ctx, wire.KV(wire.BucketEnroll))
 	if err != nil {
 		return err
 	}
@@ -63,9 +65,9 @@ func (s *summary) refresh(ctx context.Context) error {
 		return nil
 	}
 	var failed error
-	err = bucket.Drain(ctx, s.js, "KV_"+Bucket, jetstream.ConsumerConfig{
+	err = bucket.Drain(ctx, s.js, wire.KV(wire.BucketEnroll), jetstream.ConsumerConfig{
 		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: s.next,
-		FilterSubject: "$KV." + Bucket + "." + peelPrefix + ">", MaxRequestBatch: recordsAtOnce,
+		FilterSubject: "$KV." + wire.BucketEnroll + "." + peelPrefix + ">", MaxRequestBatch: recordsAtOnce,
 	}, func(m jetstream.Msg, _ *jetstream.MsgMetadata) (more bool) {
 		failed = s.take(m)
 		return failed == nil
@@ -80,7 +82,7 @@ func (s *summary) refresh(ctx context.Context) error {
 const recordsAtOnce = 64
 
 func (s *summary) take(m jetstream.Msg) error {
-	key := strings.TrimPrefix(m.Subject(), "$KV."+Bucket+"."+peelPrefix)
+	key := strings.TrimPrefix(m.Subject(), "$KV."+wire.BucketEnroll+"."+peelPrefix)
 	delete(s.pending, key)
 	if len(m.Data()) == 0 {
 		return nil // the record was removed

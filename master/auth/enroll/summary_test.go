@@ -6,9 +6,10 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/seed-c01c3da5/zester/peel/wire"
+
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/enroll"
-	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 )
@@ -18,7 +19,7 @@ func TestTheRecordsOfPeelsAreReadOnceEach(t *testing.T) {
 		const peels = 300
 		js := b.JetStream(t)
 		s := enroll.NewSummary(js)
-		kv, err := js.KeyValue(t.Context(), natsd.BucketEnroll)
+		kv, err := js.KeyValue(t.Context(), wire.BucketEnroll)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -19,7 +19,6 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
-	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
@@ -244,7 +243,7 @@ func (l live) populate(t *testing.T) {
 		request(t, lead.Conn, wire.SettingsKey(p), string(document(t, "peel-a")))
 		request(t, l.connect(t, grants.RolePeel, p).Conn, wire.Fact(p), "facts of "+p)
 	}
-	request(t, lead.Conn, "$KV."+natsd.BucketActive+"."+string(jid), "job")
+	request(t, lead.Conn, "$KV."+wire.BucketActive+"."+string(jid), "job")
 }
 
 // credsFile returns the path of a credential.

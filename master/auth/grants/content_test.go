@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
-	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/content"
@@ -15,7 +14,7 @@ import (
 // The server takes a literal * in a request as a pattern, so a peel reads what is stored for others. It is sealed.
 func TestAPeelThatReadsContentsOfOthersCannotOpenThem(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
-		kv := bucket(t, b.JetStream(t), natsd.BucketFiles)
+		kv := bucket(t, b.JetStream(t), wire.BucketFiles)
 		secret := []byte("the private key of peel-b")
 		own, ownSealed := content.Seal([]byte("of peel-a"), nil)
 		others, othersSealed := content.Seal(secret, []byte("a data key of sops"))
@@ -51,9 +50,9 @@ func TestAPeelThatReadsContentsOfOthersCannotOpenThem(t *testing.T) {
 func TestAPeelDoesNotReadOtherBucketsThroughTheGrantForContents(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		js := b.JetStream(t)
-		put(t, bucket(t, js, natsd.BucketSettings), "peel-b", []byte("of b"))
-		put(t, bucket(t, js, natsd.BucketFiles), "blob.0", []byte("first"))
-		put(t, bucket(t, js, natsd.BucketFiles), "blob.0", []byte("second"))
+		put(t, bucket(t, js, wire.BucketSettings), "peel-b", []byte("of b"))
+		put(t, bucket(t, js, wire.BucketFiles), "blob.0", []byte("first"))
+		put(t, bucket(t, js, wire.BucketFiles), "blob.0", []byte("second"))
 		nc := b.Conn(t, grants.RolePeel, "peel-a")
 		for _, body := range []string{
 			`{"seq":1}`, `{"last_by_subj":"$KV.settings.peel-b"}`, `{"next_by_subj":"$KV.>"}`, `{"seq":1,"batch":10}`, `{"multi_last":["$KV.>"]}`,

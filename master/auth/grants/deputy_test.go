@@ -12,7 +12,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
-	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings"
@@ -90,13 +89,13 @@ func stage(t *testing.T, b *natstest.Bus) (js jetstream.JetStream, results jetst
 	t.Helper()
 	js = b.JetStream(t)
 	for _, p := range []string{"peel-a", "peel-b"} {
-		put(t, bucket(t, js, natsd.BucketSettings), p, document(t, "peel-a"))
+		put(t, bucket(t, js, wire.BucketSettings), p, document(t, "peel-a"))
 		request(t, b.Conn(t, grants.RolePeel, p), wire.Fact(p), "facts of "+p)
 	}
-	put(t, bucket(t, js, natsd.BucketJobs), string(jid), []byte("job"))
-	put(t, bucket(t, js, natsd.BucketFiles), "blob.0", question(t))
+	put(t, bucket(t, js, wire.BucketJobs), string(jid), []byte("job"))
+	put(t, bucket(t, js, wire.BucketFiles), "blob.0", question(t))
 	request(t, b.Conn(t, grants.RolePeel, "peel-b"), wire.ScheduledOf(jid, "peel-b"), "result of b")
-	results, err := js.CreateConsumer(t.Context(), natsd.StreamJobEvents, jetstream.ConsumerConfig{
+	results, err := js.CreateConsumer(t.Context(), wire.StreamJobEvents, jetstream.ConsumerConfig{
 		Durable: "schedule-results", FilterSubject: wire.AllScheduled, AckPolicy: jetstream.AckExplicitPolicy,
 	})
 	if err != nil {

@@ -14,7 +14,6 @@ import (
 	"github.com/nats-io/nats.go/micro"
 
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
-	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings"
@@ -97,7 +96,7 @@ func request(t *testing.T, nc *nats.Conn, subject, body string) *nats.Msg {
 
 func TestAPeelGetsAndHearsItsOwnSettings(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
-		kv := bucket(t, b.JetStream(t), natsd.BucketSettings)
+		kv := bucket(t, b.JetStream(t), wire.BucketSettings)
 		put(t, kv, "peel-b", document(t, "peel-b"))
 		put(t, kv, "peel-a", document(t, "peel-a"))
 		nc := b.Conn(t, grants.RolePeel, "peel-a")
@@ -128,7 +127,7 @@ func TestAPeelGetsAndHearsItsOwnSettings(t *testing.T) {
 
 func TestAPeelCannotReadAnothersSettingsThroughItsOwnGet(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
-		kv := bucket(t, b.JetStream(t), natsd.BucketSettings)
+		kv := bucket(t, b.JetStream(t), wire.BucketSettings)
 		put(t, kv, "peel-a", []byte("of a"))
 		put(t, kv, "peel-b", []byte("of b"))
 		nc := b.Conn(t, grants.RolePeel, "peel-a")
@@ -149,12 +148,12 @@ func TestWhatAPeelSaysIsHeardAndStored(t *testing.T) {
 		operator := listen(t, b.Conn(t, grants.RoleOperator, "ann"), wire.ReturnOf("*", "*"))
 		nc := b.Conn(t, grants.RolePeel, "peel-a")
 		for subject, stream := range map[string]string{
-			wire.ReturnOf(jid, "peel-a"):    "KV_" + natsd.BucketJobReturns,
-			wire.ScheduledOf(jid, "peel-a"): natsd.StreamJobEvents,
-			wire.Fact("peel-a"):             natsd.StreamFacts,
-			wire.SettingsApplied("peel-a"):  natsd.StreamApplied,
-			wire.StateRunOf("peel-a"):       natsd.StreamStates,
-			wire.ScheduleStateOf("peel-a"):  natsd.StreamScheduleState,
+			wire.ReturnOf(jid, "peel-a"):    wire.KV(wire.BucketJobReturns),
+			wire.ScheduledOf(jid, "peel-a"): wire.StreamJobEvents,
+			wire.Fact("peel-a"):             wire.StreamFacts,
+			wire.SettingsApplied("peel-a"):  wire.StreamApplied,
+			wire.StateRunOf("peel-a"):       wire.StreamStates,
+			wire.ScheduleStateOf("peel-a"):  wire.StreamScheduleState,
 		} {
 			var ack struct{ Stream string }
 			if m := request(t, nc, subject, "x"); json.Unmarshal(m.Data, &ack) != nil || ack.Stream != stream {
@@ -308,7 +307,7 @@ func TestAnOperatorReadsAllFactsWithoutAMaster(t *testing.T) {
 // Peels whose IDs have one wire form are one party to the bus: only the document says for which of them it is.
 func TestSettingsOfAnIDWithTheSameWireFormAreRefused(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
-		put(t, bucket(t, b.JetStream(t), natsd.BucketSettings), target.PeelID("web.01").Wire(), document(t, "web.01"))
+		put(t, bucket(t, b.JetStream(t), wire.BucketSettings), target.PeelID("web.01").Wire(), document(t, "web.01"))
 		m := request(t, b.Conn(t, grants.RolePeel, "web_01"), wire.SettingsGet("web_01"), "")
 		if _, err := settings.Decode(m.Data, "web_01"); err == nil {
 			t.Error("web_01 took the settings of web.01")

@@ -78,12 +78,6 @@ func Tags(r Role, wireIDs ...string) []string {
 	return tags
 }
 
-// readVerbs are the verbs of the API that change nothing, whatever the noun.
-var readVerbs = []string{"list", "show", "status", "active", "returns", "history", "peels", "states", "diff", "plan", "explain"}
-
-// IsRead reports whether a verb of the API changes nothing, whatever its noun.
-func IsRead(verb string) bool { return slices.Contains(readVerbs, verb) }
-
 // Grants are the subjects that a role may use. The server refuses all others. Both lists of every role are non-empty,
 // because to NATS an empty list means everything. No role may publish to the reply subject of a message it receives
 // ("allow_responses" in NATS): whoever can have a message sent to itself with a reply of its choice could then publish
@@ -204,8 +198,13 @@ func limitedGrants() Grants {
 // showsSettings reports whether a subject answers with the settings of any peel, which limits do not narrow.
 func showsSettings(subject string) bool { return subject == wire.API("*", "diff", self) }
 
+// reads returns the subjects on which auditors ask. They do not read files of the config repo, because a file shows values
+// that other answers hide. The verb resolve has a subject of its own.
 func reads() (subjects []string) {
-	for _, verb := range readVerbs {
+	for _, verb := range wire.ReadVerbs {
+		if verb == "file" || verb == "resolve" {
+			continue
+		}
 		subjects = append(subjects, wire.API("*", verb, self))
 	}
 	return subjects

@@ -89,6 +89,9 @@ var subjects = map[string][]kind{
 	"Sender": nil, // names a sender, no subject
 
 	"NewInstance": nil, // names a process, no subject
+
+	"KV":        nil, // names a stream; decided in stores
+	"KVSubject": nil, // decided in stores
 }
 
 func answersOf(inbox func(string) string) func(wire.JID, string) string {

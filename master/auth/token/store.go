@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/wire"
+
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
@@ -29,9 +31,8 @@ var (
 )
 
 const (
-	tokensBucket = "tokens"
-	usedPrefix   = "used."
-	maxTokens    = 1000
+	usedPrefix = "used."
+	maxTokens  = 1000
 
 	// coarse is how exactly the last use is known: one write a token in this time.
 	coarse = 10 * time.Minute
@@ -57,11 +58,11 @@ type record struct {
 
 // Open opens the bucket, which has to exist.
 func Open(ctx context.Context, js jetstream.JetStream) (*Store, error) {
-	kv, err := js.KeyValue(ctx, tokensBucket)
+	kv, err := js.KeyValue(ctx, wire.BucketTokens)
 	if err != nil {
-		return nil, fmt.Errorf("cannot open the bucket %s: %w", tokensBucket, err)
+		return nil, fmt.Errorf("cannot open the bucket %s: %w", wire.BucketTokens, err)
 	}
-	all, err := records.Open[record](ctx, js, tokensBucket, "", "the token")
+	all, err := records.Open[record](ctx, js, wire.BucketTokens, "", "the token")
 	return &Store{js: js, kv: kv, all: records.NewCached(all), used: map[string]time.Time{}}, err
 }
 
@@ -259,14 +260,14 @@ func (t *Store) Unreadable(ctx context.Context) ([]string, error) {
 func (t *Store) read(ctx context.Context) (tokens []credential.Token, bad []string, err error) {
 	tokens = []credential.Token{}
 	used := map[string]time.Time{}
-	err = bucket.Read(ctx, t.js, tokensBucket, jetstream.AllKeys, func(key string, value []byte) error {
+	err = bucket.Read(ctx, t.js, wire.BucketTokens, jetstream.AllKeys, func(key string, value []byte) error {
 		if name, isUse := strings.CutPrefix(key, usedPrefix); isUse {
 			used[name], _ = time.Parse(time.RFC3339, string(value))
 			return nil
 		}
 		var r record
 		if err := canon.Unmarshal(value, &r); err != nil {
-			bad = append(bad, tokensBucket+"/"+key)
+			bad = append(bad, wire.BucketTokens+"/"+key)
 			return nil
 		}
 		tokens = append(tokens, r.Token)

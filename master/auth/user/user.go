@@ -17,6 +17,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seed-c01c3da5/zester/peel/wire"
+
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
@@ -32,8 +34,6 @@ var (
 	ErrInvalid  = errors.New("the user cannot be made")
 )
 
-const usersBucket = "users"
-
 // A Store has the people of a bus, in the bucket users. Methods may be called from several goroutines.
 type Store struct {
 	all *records.Cached[credential.User]
@@ -41,7 +41,7 @@ type Store struct {
 
 // Open opens the bucket, which has to exist.
 func Open(ctx context.Context, js jetstream.JetStream) (*Store, error) {
-	all, err := records.Open[credential.User](ctx, js, usersBucket, "", "the user")
+	all, err := records.Open[credential.User](ctx, js, wire.BucketUsers, "", "the user")
 	return &Store{records.NewCached(all)}, err
 }
 

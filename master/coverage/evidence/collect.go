@@ -24,7 +24,6 @@ import (
 	"github.com/seed-c01c3da5/zester/master/coverage/why"
 	"github.com/seed-c01c3da5/zester/master/feed"
 	"github.com/seed-c01c3da5/zester/master/job"
-	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/status"
@@ -111,7 +110,7 @@ func (c *Collector) each(ctx context.Context, f *Found, sources map[Source]func(
 // report reads the newest report of the peel.
 func (c *Collector) report(ctx context.Context, f *Found) error {
 	subject := wire.ScheduleStateOf(f.Peel.Wire())
-	found, err := bucket.Newest(ctx, c.JetStream.Conn(), natsd.StreamScheduleState, []string{subject})
+	found, err := bucket.Newest(ctx, c.JetStream.Conn(), wire.StreamScheduleState, []string{subject})
 	if err != nil {
 		return err
 	}

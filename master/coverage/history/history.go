@@ -25,6 +25,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/wire"
+
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master/bucket"
@@ -103,7 +105,7 @@ func (s *Store) Read(ctx context.Context, hours []int64, got func(hour int64, ce
 		for i, hour := range part {
 			subjects[i] = subjectOf(hour)
 		}
-		found, err := bucket.Newest(ctx, s.js.Conn(), natsd.StreamCoverage, subjects)
+		found, err := bucket.Newest(ctx, s.js.Conn(), wire.StreamCoverage, subjects)
 		if err != nil {
 			return nil, fmt.Errorf("cannot read the history of schedules: %w", err)
 		}
@@ -145,7 +147,7 @@ func (s *Store) Merge(ctx context.Context, hour int64, cells []Cell) (err error)
 func text(hour int64) string { return time.Unix(hour*3600, 0).UTC().Format("2006-01-02 15:04 UTC") }
 
 func (s *Store) merge(ctx context.Context, hour int64, cells []Cell) error {
-	stream, err := s.js.Stream(ctx, natsd.StreamCoverage)
+	stream, err := s.js.Stream(ctx, wire.StreamCoverage)
 	if err != nil {
 		return err
 	}

@@ -9,12 +9,13 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/seed-c01c3da5/zester/peel/wire"
+
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/coverage/join"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
-	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -135,7 +136,7 @@ func TestMastersOfAClusterMergeOneHour(t *testing.T) {
 		t.Fatal(err)
 	}
 	for hour := range int64(hours) {
-		m, err := js.Stream(t.Context(), natsd.StreamCoverage)
+		m, err := js.Stream(t.Context(), wire.StreamCoverage)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -161,7 +162,7 @@ func TestAnHourThatCannotBeReadIsLeftAlone(t *testing.T) {
 			if err := s.Merge(t.Context(), hour, fleet(1, 1)); !errors.Is(err, ErrUnreadable) {
 				t.Errorf("hour %d: %v", hour, err)
 			}
-			stream, err := js.Stream(t.Context(), natsd.StreamCoverage)
+			stream, err := js.Stream(t.Context(), wire.StreamCoverage)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -6,16 +6,17 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/wire"
+
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
-	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 )
 
 func TestKeysExpireInFakeTime(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
-		masters, err := b.JetStream(t).KeyValue(t.Context(), natsd.BucketMasters)
+		masters, err := b.JetStream(t).KeyValue(t.Context(), wire.BucketMasters)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -36,7 +37,7 @@ func TestKeysExpireInFakeTime(t *testing.T) {
 func TestConnectionsSurviveARestart(t *testing.T) {
 	check := func(t *testing.T, b *natstest.Bus, settle func(back <-chan struct{})) {
 		js := b.JetStream(t)
-		kv, err := js.KeyValue(t.Context(), natsd.BucketSettings)
+		kv, err := js.KeyValue(t.Context(), wire.BucketSettings)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -55,7 +56,7 @@ func TestConnectionsSurviveARestart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if kv, err = js.KeyValue(t.Context(), natsd.BucketSettings); err != nil {
+		if kv, err = js.KeyValue(t.Context(), wire.BucketSettings); err != nil {
 			t.Fatal(err)
 		}
 		if e, err := kv.Get(t.Context(), "web-01"); err != nil || string(e.Value()) != "before" {

@@ -1,4 +1,15 @@
-package natsd
+package wire
+
+import "slices"
+
+// ReadVerbs are the verbs of requests that change nothing, whatever their noun. Auditors may send them, clients repeat
+// them when no reply comes, and the audit log does not have them.
+var ReadVerbs = []string{
+	"list", "show", "status", "active", "returns", "history", "peels", "states", "diff", "plan", "explain", "file", "resolve",
+}
+
+// Reads reports whether a request with this verb changes nothing.
+func Reads(verb string) bool { return slices.Contains(ReadVerbs, verb) }
 
 // The buckets, with their keys and values. A peel in a key is its wire ID.
 const (
@@ -30,3 +41,9 @@ const (
 	StreamCoverage      = "coverage"       // what happened to the fires of schedules in each hour, for 35 days
 	StreamAudit         = "audit"          // entries of the audit log
 )
+
+// KV returns the name of the stream that holds a bucket.
+func KV(bucket string) string { return "KV_" + bucket }
+
+// KVSubject returns the subject under which a key of a bucket, or a pattern of keys, lies in its stream.
+func KVSubject(bucket, key string) string { return "$KV." + bucket + "." + key }
