@@ -26,7 +26,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	jobrecord "github.com/seed-c01c3da5/zester/master/job"
+	jobpkg "github.com/seed-c01c3da5/zester/master/job"
 )
 
 var (
@@ -483,10 +483,10 @@ func longest(times []time.Time, from time.Time) (gap time.Duration) {
 // checkJobs fails if a job has not ended or ran twice on a peel, or if a command was told less than the record has.
 func (c *cluster) checkJobs(l *load) {
 	c.t.Helper()
-	var jobs []jobrecord.Job
+	var jobs []jobpkg.Job
 	for began := time.Now(); ; <-time.After(time.Second) {
 		c.list(&jobs, "--asked")
-		live := slices.DeleteFunc(slices.Clone(jobs), func(j jobrecord.Job) bool { return j.Status.Final() })
+		live := slices.DeleteFunc(slices.Clone(jobs), func(j jobpkg.Job) bool { return j.Status.Final() })
 		if len(live) == 0 {
 			break
 		}
@@ -513,7 +513,7 @@ func (c *cluster) checkJobs(l *load) {
 func (c *cluster) checkTicks() {
 	c.t.Helper()
 	c.must("schedule", "pause", "p*", "tick")
-	var records []jobrecord.Job
+	var records []jobpkg.Job
 	for began := time.Now(); ; <-time.After(time.Second) {
 		c.list(&records, "--schedule", "tick")
 		recorded := map[string]int{}
@@ -529,7 +529,7 @@ func (c *cluster) checkTicks() {
 	}
 	fires := map[string]bool{}
 	for _, r := range records {
-		fire := r.TargetExpr + " " + r.Metadata[jobrecord.MetaNominal]
+		fire := r.TargetExpr + " " + r.Metadata[jobpkg.MetaNominal]
 		if fires[fire] {
 			c.t.Errorf("two records are of the fire %s", fire)
 		}
@@ -538,7 +538,7 @@ func (c *cluster) checkTicks() {
 	c.t.Logf("%d runs of the schedule are recorded", len(records))
 }
 
-func (c *cluster) list(jobs *[]jobrecord.Job, which ...string) {
+func (c *cluster) list(jobs *[]jobpkg.Job, which ...string) {
 	c.t.Helper()
 	*jobs = nil
 	out := c.must(append([]string{"job", "list", "--limit", "1000", "-o", "json"}, which...)...)

@@ -23,10 +23,10 @@ func TestSchemasHaveTheKeysOfTheirParsers(t *testing.T) {
 		dir    string
 		typ    string
 	}{
-		{schema: "zester.json", dir: "settings/top", typ: "policyKeys"},
-		{schema: "zester.json", within: []string{"waves", "[]"}, dir: "settings/top", typ: "waveKeys"},
-		{schema: "zester.json", within: []string{"freeze", "[]"}, dir: "settings/top", typ: "freezeKeys"},
-		{schema: "zester.json", within: []string{"alerts", "*"}, dir: "settings/top", typ: "alertKeys"},
+		{schema: "zester.json", dir: "settings/policy", typ: "policyKeys"},
+		{schema: "zester.json", within: []string{"waves", "[]"}, dir: "settings/policy", typ: "waveKeys"},
+		{schema: "zester.json", within: []string{"freeze", "[]"}, dir: "settings/policy", typ: "freezeKeys"},
+		{schema: "zester.json", within: []string{"alerts", "*"}, dir: "settings/policy", typ: "alertKeys"},
 		{schema: "master.json", dir: "cmd/zester-master", typ: "Config"},
 		{schema: "peel.json", dir: "cmd/zester-peel", typ: "Config"},
 		{schema: "peel.json", within: []string{"prompt"}, dir: "peel/prompt", typ: "Config"},

@@ -23,7 +23,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master"
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
-	"github.com/seed-c01c3da5/zester/master/feed"
+	"github.com/seed-c01c3da5/zester/master/fleet"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel"
@@ -345,7 +345,7 @@ func (s *site) master(name string, change ...func(*master.Options)) *process {
 	o := master.Options{
 		ID: name, DataDir: filepath.Join(s.dir, name), NATS: s.bus.URL(),
 		Connect: append(s.bus.Options(grants.RoleMaster, name), nats.InProcessServer(l), keepsNothing(s.t)),
-		Services: []master.Service{func(ctx context.Context, nc *nats.Conn, _ *feed.Feed) error {
+		Services: []master.Service{func(ctx context.Context, nc *nats.Conn, _ *fleet.Fleet) error {
 			conn.Store(nc)
 			<-ctx.Done()
 			return nil

@@ -9,8 +9,8 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
-	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/status"
 )
 
 func TestCommandsAreAnsweredWhileAMasterIsFrozen(t *testing.T) {

@@ -28,7 +28,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/apiserver"
-	"github.com/seed-c01c3da5/zester/master/auditlog"
+	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
@@ -36,11 +36,10 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/token"
 	"github.com/seed-c01c3da5/zester/master/auth/user"
 	"github.com/seed-c01c3da5/zester/master/bucket"
+	"github.com/seed-c01c3da5/zester/master/bus"
 	"github.com/seed-c01c3da5/zester/master/coverage"
-	"github.com/seed-c01c3da5/zester/master/coverage/metrics"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
-	"github.com/seed-c01c3da5/zester/master/feed"
-	"github.com/seed-c01c3da5/zester/master/heartbeat"
+	"github.com/seed-c01c3da5/zester/master/fleet"
 	"github.com/seed-c01c3da5/zester/master/hold"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/mcp"
@@ -72,7 +71,7 @@ const openLimit = time.Minute
 
 // A Service runs in a master, with its connection and its view of the fleet, until ctx ends. The reconciler is one; so neither
 // package imports the other.
-type Service func(ctx context.Context, nc *nats.Conn, fleet *feed.Feed) error
+type Service func(ctx context.Context, nc *nats.Conn, fleet *fleet.Fleet) error
 
 // Options are the options of a Master.
 type Options struct {
@@ -281,7 +280,7 @@ func (m *Master) connect(ctx context.Context, url string, opts []nats.Option) (*
 
 // stores are the stores on the bus that the services of a master share.
 type stores struct {
-	audit  *auditlog.Log
+	audit  *audit.Log
 	jobs   *job.Store
 	tokens *token.Store
 	users  *user.Store
@@ -296,7 +295,7 @@ func (m *Master) openStores(ctx context.Context, js jetstream.JetStream, trust i
 	if err := m.keepAudit(ctx, trust, kept); err != nil {
 		return s, err
 	}
-	s.audit = auditlog.Open(js, m.log)
+	s.audit = audit.OpenLog(js, m.log)
 	if s.jobs, err = job.NewStore(ctx, js); err != nil {
 		return s, err
 	}
@@ -340,7 +339,7 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info In
 	if err != nil {
 		return err
 	}
-	owner := heartbeat.Owner(m.o.ID, m.id.run)
+	owner := bus.HeartbeatOwner(m.o.ID, m.id.run)
 	var server *apiserver.Server
 	var held *hold.Service
 	stored := &storage{js: js, bus: m.bus, key: m.o.ID, log: m.log}
@@ -359,7 +358,7 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info In
 	if err != nil {
 		return err
 	}
-	beats := heartbeat.New(js, owner, heartbeat.Owner(m.o.ID, m.id.earlier), m.log)
+	beats := bus.NewHeartbeat(js, owner, bus.HeartbeatOwner(m.o.ID, m.id.earlier), m.log)
 	scanner := dispatch.NewScanner(dispatcher, beats)
 	if err := beats.Enter(ctx); err != nil {
 		return err
@@ -373,7 +372,7 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info In
 		Stored: stored.Err, Readable: judge.readable, Within: judge.within, Coverage: table, ID: m.o.ID, Log: m.log,
 		KeepAudit: func(ctx context.Context, kept bucket.Kept) error { return m.keepAudit(ctx, trust, kept) },
 	})
-	followed := metrics.Source{Health: table.Health, Summaries: table.Summaries, Problems: table.Problems}
+	followed := coverage.MetricsSource{Health: table.Health, Summaries: table.Summaries, Problems: table.Problems}
 	if m.o.REST.PerPeel {
 		followed.Cells = table.Cells
 	}
@@ -381,7 +380,7 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info In
 		JetStream: js, Jobs: s.jobs, Select: server.SelectFor, Allow: judge.allow, CheckNotRevoked: judge.checkNotRevoked, Audit: s.audit, Log: m.log,
 	})
 	services := []func(context.Context) error{m.alerts(nc, fleet, table, stored, judge, s.audit).Run, held.Run}
-	collectors := append(slices.Clone(m.o.REST.Collectors), metrics.New(followed))
+	collectors := append(slices.Clone(m.o.REST.Collectors), coverage.NewCollector(followed))
 	if m.o.Creds != "" {
 		own := newRenewal(m.o.Creds, nc, m.log)
 		services, collectors = append(services, own.run), append(collectors, own)

@@ -15,11 +15,10 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master"
 	"github.com/seed-c01c3da5/zester/master/audit"
-	"github.com/seed-c01c3da5/zester/master/auditlog"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/bucket"
-	"github.com/seed-c01c3da5/zester/master/feed"
+	"github.com/seed-c01c3da5/zester/master/fleet"
 	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -62,7 +61,7 @@ func TestAMasterThatIsReadyAnswers(t *testing.T) {
 			}
 		}
 		// What people did is not lost among what masters try.
-		page, err := auditlog.Open(b.JetStream(t), nil).List(t.Context(), audit.Query{})
+		page, err := audit.OpenLog(b.JetStream(t), nil).List(t.Context(), audit.Query{})
 		if err != nil || len(page.Entries) == 0 {
 			t.Fatalf("%+v, %v", page, err)
 		}
@@ -96,7 +95,7 @@ func TestAMasterWhoseServiceCannotBeginIsNeverReady(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		m, err := master.New(master.Options{
 			ID: "m1", DataDir: dir, NATS: b.URL(), Connect: append(b.Options(grants.RoleMaster, "m1"), nats.InProcessServer(lateBus{b})),
-			Services: []master.Service{func(context.Context, *nats.Conn, *feed.Feed) error { return broken }},
+			Services: []master.Service{func(context.Context, *nats.Conn, *fleet.Fleet) error { return broken }},
 			Ready:    func(master.Info) { t.Error("ready") },
 		})
 		if err != nil {

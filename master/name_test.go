@@ -12,7 +12,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
-	"github.com/seed-c01c3da5/zester/master/heartbeat"
+	"github.com/seed-c01c3da5/zester/master/bus"
 	"github.com/seed-c01c3da5/zester/master/job"
 )
 
@@ -38,7 +38,7 @@ func TestASecondMasterOfOneNameDoesNotStartAndTakesNoJobs(t *testing.T) {
 		s.insist(spec)
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 		defer cancel()
-		if err := s.namesake(ctx, "vm"); !errors.Is(err, heartbeat.ErrNameTaken) || !strings.Contains(err.Error(), `"vm"`) {
+		if err := s.namesake(ctx, "vm"); !errors.Is(err, bus.ErrNameTaken) || !strings.Contains(err.Error(), `"vm"`) {
 			t.Errorf("the second master ended with %v", err)
 		}
 		time.Sleep(2 * time.Minute)

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/master"
-	pings "github.com/seed-c01c3da5/zester/master/alert/ping"
-	"github.com/seed-c01c3da5/zester/reconciler/notify/outbound"
+	"github.com/seed-c01c3da5/zester/master/notify"
+	"github.com/seed-c01c3da5/zester/master/outbound"
 )
 
 // A pinged is an HTTP server, reached without sockets, that keeps the paths of requests.
@@ -61,14 +61,14 @@ func TestRunsOfPeelsArePinged(t *testing.T) {
 		server := &http.Server{Handler: service}
 		go func() { _ = server.Serve(service) }()
 		t.Cleanup(func() { close(service.conns); _ = server.Close() })
-		checks, err := pings.New(pings.Options{
+		checks, err := notify.NewPinger(notify.PingOptions{
 			Name: "checks", To: outbound.Address{URL: "http://checks.example/key"}, Entries: "backup*",
 			Transport: &http.Transport{DialContext: service.dial, DisableKeepAlives: true},
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		with := func(o *master.Options) { o.Alerts.Pings = []*pings.Service{checks} }
+		with := func(o *master.Options) { o.Alerts.Pings = []*notify.PingService{checks} }
 		first := s.master("m1", with)
 		time.Sleep(time.Second) // it takes the lease of the alerts
 		s.master("m2", with)

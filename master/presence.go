@@ -14,8 +14,8 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/auth/enroll"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
-	"github.com/seed-c01c3da5/zester/master/auth/records"
-	"github.com/seed-c01c3da5/zester/master/feed"
+	"github.com/seed-c01c3da5/zester/master/bucket"
+	fleetpkg "github.com/seed-c01c3da5/zester/master/fleet"
 )
 
 const (
@@ -40,13 +40,13 @@ type peelConnection struct {
 type presence struct {
 	nc          *nats.Conn // in the server's own account
 	account     string     // of the peels
-	fleet       *feed.Feed
+	fleet       *fleetpkg.Fleet
 	peels       map[uint64]string   // wire IDs, by the server's number of the connection
 	connections map[string][]uint64 // by wire ID, oldest first
 }
 
 // fleet returns the view of all peels. It checks their identities by the credentials that masters issued.
-func (m *Master) fleet(ctx context.Context, nc *nats.Conn, js jetstream.JetStream, trust issuer) (*feed.Feed, error) {
+func (m *Master) fleet(ctx context.Context, nc *nats.Conn, js jetstream.JetStream, trust issuer) (*fleetpkg.Fleet, error) {
 	dir := ""
 	if trust.keys != nil {
 		dir = trust.keys.Dir()
@@ -55,22 +55,22 @@ func (m *Master) fleet(ctx context.Context, nc *nats.Conn, js jetstream.JetStrea
 	if err != nil {
 		return nil, err
 	}
-	fleet := feed.New(nc, m.log)
+	fleet := fleetpkg.New(nc, m.log)
 	if m.bus != nil {
 		fleet.FollowsConnections()
 	}
-	fleet.UseRegister(func(ctx context.Context, wireID string) (feed.Registration, error) {
+	fleet.UseRegister(func(ctx context.Context, wireID string) (fleetpkg.Registration, error) {
 		r, err := register.Lookup(ctx, wireID)
-		if errors.Is(err, records.ErrUnreadable) {
-			err = fmt.Errorf("%w: %w", feed.ErrRefused, err)
+		if errors.Is(err, bucket.ErrUnreadable) {
+			err = fmt.Errorf("%w: %w", fleetpkg.ErrRefused, err)
 		}
-		return feed.Registration(r), err
+		return fleetpkg.Registration(r), err
 	})
 	return fleet, nil
 }
 
 // followConnections reports to the feed which peels are connected to the embedded server, until ctx ends.
-func (m *Master) followConnections(ctx context.Context, fleet *feed.Feed) {
+func (m *Master) followConnections(ctx context.Context, fleet *fleetpkg.Fleet) {
 	var connected map[string][]uint64 // as it was when the events ended
 	for ctx.Err() == nil {
 		var err error
@@ -87,7 +87,7 @@ func (m *Master) followConnections(ctx context.Context, fleet *feed.Feed) {
 // followOnce follows the connections of one run of the server, until ctx ends, the connection to the server ends or events
 // come faster than they are handled. Peels that were connected before and are no longer have left meanwhile. It returns the
 // connections that it knew last.
-func (m *Master) followOnce(ctx context.Context, fleet *feed.Feed, before map[string][]uint64) (map[string][]uint64, error) {
+func (m *Master) followOnce(ctx context.Context, fleet *fleetpkg.Fleet, before map[string][]uint64) (map[string][]uint64, error) {
 	creds, err := m.bus.keys.SystemCreds(systemTTL)
 	if err != nil {
 		return before, err

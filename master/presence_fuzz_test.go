@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
-	"github.com/seed-c01c3da5/zester/master/feed"
+	"github.com/seed-c01c3da5/zester/master/fleet"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 )
 
@@ -23,7 +23,7 @@ func FuzzConnections(f *testing.F) {
 	f.Add("DISCONNECT", []byte(`{"client":{"id":7}}`), []byte(`{"data":{"connections":[{"cid":-1}]}}`))
 	f.Add("SERVER.CONNS", []byte(`{}`), []byte(`{"data":null}`))
 	f.Fuzz(func(t *testing.T, kind string, event, page []byte) {
-		p := presence{nc: nc, fleet: feed.New(nc, slog.New(slog.DiscardHandler)), peels: map[uint64]string{}, connections: map[string][]uint64{}}
+		p := presence{nc: nc, fleet: fleet.New(nc, slog.New(slog.DiscardHandler)), peels: map[uint64]string{}, connections: map[string][]uint64{}}
 		_, _ = p.onPage(page)
 		_ = p.onEvent(kind, event)
 		all := 0

@@ -16,7 +16,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
-	"github.com/seed-c01c3da5/zester/master/feed"
+	"github.com/seed-c01c3da5/zester/master/fleet"
 	"github.com/seed-c01c3da5/zester/peel"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -31,7 +31,7 @@ type ownSite struct {
 	url   string
 	ca    string // the file of the authority of the server's certificate
 	m     *master.Master
-	fleet *feed.Feed
+	fleet *fleet.Fleet
 	stop  func()
 }
 
@@ -39,10 +39,10 @@ type ownSite struct {
 func own(t *testing.T, dir string, change ...func(*master.Options)) *ownSite {
 	t.Helper()
 	s := &ownSite{t: t, dir: dir}
-	ready, began := make(chan master.Info, 1), make(chan *feed.Feed, 1)
+	ready, began := make(chan master.Info, 1), make(chan *fleet.Fleet, 1)
 	o := master.Options{
 		ID: "own", DataDir: dir, Ready: func(i master.Info) { ready <- i },
-		Services: []master.Service{func(ctx context.Context, _ *nats.Conn, fleet *feed.Feed) error {
+		Services: []master.Service{func(ctx context.Context, _ *nats.Conn, fleet *fleet.Fleet) error {
 			began <- fleet
 			<-ctx.Done()
 			return nil
@@ -134,7 +134,7 @@ func (s *ownSite) online(id target.PeelID) bool {
 // heardLately reports whether a peel was heard so recently that its heartbeats alone would make it online.
 func (s *ownSite) heardLately(id target.PeelID) bool {
 	seen, _ := s.fleet.Presence(id)
-	return time.Since(seen) < feed.OfflineAfter
+	return time.Since(seen) < fleet.OfflineAfter
 }
 
 func TestAPeelThatTheServerDisconnectsIsOfflineAtOnce(t *testing.T) {

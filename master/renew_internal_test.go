@@ -16,8 +16,8 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
+	"github.com/seed-c01c3da5/zester/master/bus"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
-	"github.com/seed-c01c3da5/zester/master/reply"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 )
@@ -80,9 +80,9 @@ func issuerOn(t *testing.T, b *natstest.Bus) *auth.Authority {
 		t.Fatal(err)
 	}
 	nc := b.Conn(t, grants.RoleMaster, "issuer", nats.MaxReconnects(-1))
-	s := reply.NewService(t.Context(), nc)
+	s := bus.NewService(t.Context(), nc)
 	t.Cleanup(s.Stop)
-	err = s.Handle(wire.API("master", "renew", "*"), func(r *reply.Request) {
+	err = s.Handle(wire.API("master", "renew", "*"), func(r *bus.Request) {
 		var q credential.Renewal
 		err := canon.Unmarshal(r.Data(), &q)
 		var data []byte
@@ -92,7 +92,7 @@ func issuerOn(t *testing.T, b *natstest.Bus) *auth.Authority {
 				data, err = canon.Marshal(renewed)
 			}
 		}
-		_ = reply.Send(nc, r, data, string(api.CodeConflict), err)
+		_ = bus.SendReply(nc, r, data, string(api.CodeConflict), err)
 	})
 	if err == nil {
 		err = nc.Flush()

@@ -8,7 +8,6 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
-	"github.com/seed-c01c3da5/zester/master/coverage/why"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 )
@@ -38,7 +37,7 @@ func TestWhyKnowsTheFiresOfTwoDaysAndTheCommitThatAFailureFollowed(t *testing.T)
 		}
 		commit("a", "test.ping", 0)
 		time.Sleep(14*time.Hour + 10*time.Minute)
-		ask := func(c *api.Client, at time.Time) *why.Answer {
+		ask := func(c *api.Client, at time.Time) *api.WhyAnswer {
 			t.Helper()
 			w, err := c.Why(t.Context(), api.WhyRequest{Peel: "web-01", Entry: "backup", Time: at.UTC().Format(time.RFC3339)})
 			if err != nil {
@@ -46,7 +45,7 @@ func TestWhyKnowsTheFiresOfTwoDaysAndTheCommitThatAFailureFollowed(t *testing.T)
 			}
 			return w
 		}
-		about := func(w *why.Answer, name string) (text string) {
+		about := func(w *api.WhyAnswer, name string) (text string) {
 			for _, f := range w.Facts {
 				if f.About == name {
 					text = f.Text
@@ -56,7 +55,7 @@ func TestWhyKnowsTheFiresOfTwoDaysAndTheCommitThatAFailureFollowed(t *testing.T)
 		}
 		bob := s.people("bob")
 		old := ask(bob, began.Add(30*time.Minute))
-		if old.Verdict != why.Ran || about(old, "fire") != "the list of its fires: ran" {
+		if old.Verdict != api.WhyRan || about(old, "fire") != "the list of its fires: ran" {
 			t.Errorf("%+v", old)
 		}
 		if text := about(old, "cause"); text != "" {
@@ -70,11 +69,11 @@ func TestWhyKnowsTheFiresOfTwoDaysAndTheCommitThatAFailureFollowed(t *testing.T)
 		commit("b", "test.fail", revision)
 		time.Sleep(30 * time.Minute)
 		failed := ask(bob, began.Add(14*time.Hour+30*time.Minute))
-		if failed.Verdict != why.Failed || !strings.HasSuffix(failed.Text, " Possibly commit bbbbbbbb by Ada: it reached 1 of 1 peel at most 2h before.") || !strings.Contains(about(failed, "cause"), "; on web-01 the problem began at ") {
+		if failed.Verdict != api.WhyFailed || !strings.HasSuffix(failed.Text, " Possibly commit bbbbbbbb by Ada: it reached 1 of 1 peel at most 2h before.") || !strings.Contains(about(failed, "cause"), "; on web-01 the problem began at ") {
 			t.Errorf("%+v", failed)
 		}
 		limited := ask(s.limited("lee", grants.Limits{Target: "web-*"}), began.Add(14*time.Hour+30*time.Minute))
-		if limited.Verdict != why.Failed || about(limited, "cause") != "" {
+		if limited.Verdict != api.WhyFailed || about(limited, "cause") != "" {
 			t.Errorf("a caller with limits is told what all peels did: %+v", limited)
 		}
 	})

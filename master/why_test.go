@@ -10,9 +10,8 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
-	"github.com/seed-c01c3da5/zester/master/coverage/why"
 	"github.com/seed-c01c3da5/zester/master/job"
-	fires "github.com/seed-c01c3da5/zester/peel/ledger"
+	ledgerpkg "github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -23,7 +22,7 @@ var hourly = map[string]any{"schedule": map[string]any{"backup": map[string]any{
 }}}
 
 // sources returns the sources of the facts of an answer, without the times in them.
-func sources(w *why.Answer) (names []string) {
+func sources(w *api.WhyAnswer) (names []string) {
 	for _, f := range w.Facts {
 		name, _, _ := strings.Cut(f.Source, " at ")
 		names = append(names, name)
@@ -32,12 +31,12 @@ func sources(w *why.Answer) (names []string) {
 }
 
 // told publishes a report of a peel with entries of peel.yaml.
-func (s *site) told(id target.PeelID, entries ...fires.EntryReport) {
+func (s *site) told(id target.PeelID, entries ...ledgerpkg.EntryReport) {
 	s.t.Helper()
 	began := time.Now().Add(-time.Hour)
-	r := fires.Report{Peel: id, Version: "1.4.0", Zone: fires.Zone{Name: "UTC"}, Time: time.Now(), Started: began, Entries: entries}
-	r.Marks = r.Marks.Add(fires.Mark{Kind: fires.Starts, At: began})
-	data, err := fires.Encode(&r)
+	r := ledgerpkg.Report{Peel: id, Version: "1.4.0", Zone: ledgerpkg.Zone{Name: "UTC"}, Time: time.Now(), Started: began, Entries: entries}
+	r.Marks = r.Marks.Add(ledgerpkg.Mark{Kind: ledgerpkg.Starts, At: began})
+	data, err := ledgerpkg.Encode(&r)
 	if err == nil {
 		_, err = s.bus.Conn(s.t, grants.RolePeel, id.Wire()).Request(wire.ScheduleStateOf(id.Wire()), data, time.Second)
 	}
@@ -63,7 +62,7 @@ func TestWhyFollowsAFireFromTheSettingsToTheJob(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if ran.Verdict != why.Ran || !ran.Nominal.Equal(due) || ran.Job == "" || ran.Started.Before(due) {
+		if ran.Verdict != api.WhyRan || !ran.Nominal.Equal(due) || ran.Job == "" || ran.Started.Before(due) {
 			t.Errorf("%+v", ran)
 		}
 		if j := s.record(ran.Job); j.Metadata[job.MetaSchedule] != "backup" {
@@ -85,7 +84,7 @@ func TestWhyFollowsAFireFromTheSettingsToTheJob(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		paused, err := bob.Why(t.Context(), api.WhyRequest{Peel: "web-01", Entry: "backup", Time: due.Add(time.Hour).Format(time.RFC3339)})
-		if err != nil || paused.Verdict != why.None || paused.Reason != "paused_manual" || !strings.Contains(paused.Text, "paused by bob") || !strings.Contains(paused.Text, "new disk") {
+		if err != nil || paused.Verdict != api.WhyNone || paused.Reason != "paused_manual" || !strings.Contains(paused.Text, "paused by bob") || !strings.Contains(paused.Text, "new disk") {
 			t.Errorf("%+v, %v", paused, err)
 		}
 		if strings.Contains(strings.Join(sources(paused), " "), "record") {
@@ -103,11 +102,11 @@ func TestWhyReadsTheNewestReportAndNamesASourceThatItCannotRead(t *testing.T) {
 		s.peels("web-01")
 		time.Sleep(3 * time.Hour)
 		due := time.Now().Add(-30 * time.Minute)
-		run := fires.Run{Fire: fires.Fire{Era: 1, Nominal: due, Outcome: fires.Missed, Why: fires.DeadlineExceeded}, Count: 1}
-		missed := fires.EntryReport{Name: "other", State: "active", Since: due.Add(-24 * time.Hour), Runs: fires.AppendRuns(nil, []fires.Run{run})}
+		run := ledgerpkg.Run{Fire: ledgerpkg.Fire{Era: 1, Nominal: due, Outcome: ledgerpkg.Missed, Why: ledgerpkg.DeadlineExceeded}, Count: 1}
+		missed := ledgerpkg.EntryReport{Name: "other", State: "active", Since: due.Add(-24 * time.Hour), Runs: ledgerpkg.AppendRuns(nil, []ledgerpkg.Run{run})}
 		s.told("web-01", missed)
 		bob := s.people("bob")
-		ask := func() *why.Answer {
+		ask := func() *api.WhyAnswer {
 			t.Helper()
 			w, err := bob.Why(t.Context(), api.WhyRequest{Peel: "web-01", Entry: "other"})
 			if err != nil {
@@ -115,14 +114,14 @@ func TestWhyReadsTheNewestReportAndNamesASourceThatItCannotRead(t *testing.T) {
 			}
 			return w
 		}
-		if w := ask(); w.Verdict != why.Missed || w.Reason != "deadline_exceeded" || !w.Nominal.Equal(due) || !slices.Contains(sources(w), "report of web-01") {
+		if w := ask(); w.Verdict != api.WhyMissed || w.Reason != "deadline_exceeded" || !w.Nominal.Equal(due) || !slices.Contains(sources(w), "report of web-01") {
 			t.Errorf("%+v", w)
 		}
 		// An entry that nobody can look for may exist.
 		if err := s.js.DeleteStream(t.Context(), wire.StreamScheduleState); err != nil {
 			t.Fatal(err)
 		}
-		if w := ask(); w.Verdict != why.Unknown || w.Reason != "unread" || !slices.ContainsFunc(w.Unread, func(text string) bool { return strings.HasPrefix(text, "reports on schedules: ") }) {
+		if w := ask(); w.Verdict != api.WhyUnknown || w.Reason != "unread" || !slices.ContainsFunc(w.Unread, func(text string) bool { return strings.HasPrefix(text, "reports on schedules: ") }) {
 			t.Errorf("%+v", w)
 		}
 	})

@@ -8,7 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/seed-c01c3da5/zester/peel/schedulereport"
+	"github.com/seed-c01c3da5/zester/peel/report"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 )
@@ -129,9 +129,9 @@ func (p *Peel) sendStateRun(send func(subject string, data []byte) bool) (again 
 }
 
 // reported returns what the report on the schedule says of the settings.
-func (p *Peel) reported() schedulereport.Settings {
+func (p *Peel) reported() report.Settings {
 	now := p.current.Load()
-	s := schedulereport.Settings{Schedule: now.schedule}
+	s := report.Settings{Schedule: now.schedule}
 	s.Version, _ = (*p.facts.Load())["zester_version"].(string)
 	if now.doc != nil {
 		s.Commit, s.Digest = string(now.doc.Commit), string(now.doc.Digest)

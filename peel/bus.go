@@ -10,8 +10,8 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-c01c3da5/zester/peel/dial"
-	"github.com/seed-c01c3da5/zester/peel/fit"
 	"github.com/seed-c01c3da5/zester/peel/outbox"
+	"github.com/seed-c01c3da5/zester/peel/report"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/puback"
@@ -52,7 +52,7 @@ func (p *Peel) send(ctx context.Context, item outbox.Item) error {
 		return err
 	}
 	limit := p.bus.Load().MaxPayload()
-	short, cannot := fit.Stored(msg, limit)
+	short, cannot := report.FitStored(msg, limit)
 	if cannot != nil {
 		return fmt.Errorf("%w: it carries %d bytes: %w", outbox.ErrRefused, limit, cannot)
 	}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/settings/canon"
-	"github.com/seed-c01c3da5/zester/settings/schedule/entryyaml"
+	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
@@ -34,7 +34,7 @@ func (b *bench) excerpt(v any, mark string, whole any) []byte {
 // grown gives the peel an entry with arguments that no request could bring.
 func (b *bench) grown(function string, args map[string]any) {
 	b.t.Helper()
-	set, err := entryyaml.ParseSet(strictyaml.FromValue("peel.yaml", map[string]any{
+	set, err := schedule.ParseSet(strictyaml.FromValue("peel.yaml", map[string]any{
 		"big": map[string]any{"module": function, "args": args, "interval": "1h", "run_on_start": true, "return_job": true},
 	}))
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"github.com/seed-c01c3da5/zester/peel"
-	"github.com/seed-c01c3da5/zester/settings/schedule/entryyaml"
+	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
@@ -75,7 +75,7 @@ func runUntilKilled(t *testing.T, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set, err := entryyaml.ParseSet(node)
+	set, err := schedule.ParseSet(node)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/module"
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
 	"github.com/seed-c01c3da5/zester/peel/wire"
-	"github.com/seed-c01c3da5/zester/settings/schedule/entryyaml"
+	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
@@ -21,7 +21,7 @@ func TestARunHidesTheSecretsOfItsArgumentsAndOfSettingsThatCameDuringIt(t *testi
 	if !ok {
 		t.Fatal("not alike")
 	}
-	set, err := entryyaml.ParseSet(entry)
+	set, err := schedule.ParseSet(entry)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,18 +29,15 @@ import (
 	"github.com/nats-io/nats.go"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/seed-c01c3da5/zester/peel/connection"
 	"github.com/seed-c01c3da5/zester/peel/content"
+	"github.com/seed-c01c3da5/zester/peel/dial"
 	"github.com/seed-c01c3da5/zester/peel/facts"
 	"github.com/seed-c01c3da5/zester/peel/fence"
 	"github.com/seed-c01c3da5/zester/peel/module"
 	"github.com/seed-c01c3da5/zester/peel/outbox"
 	"github.com/seed-c01c3da5/zester/peel/prompt"
+	"github.com/seed-c01c3da5/zester/peel/report"
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
-	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
-	"github.com/seed-c01c3da5/zester/peel/schedulereport"
-	"github.com/seed-c01c3da5/zester/peel/snapshot"
-	"github.com/seed-c01c3da5/zester/peel/staterun"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/private"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
@@ -62,8 +59,8 @@ type Options struct {
 	Prompt   *prompt.Config // of the model that prompt.run asks; nil: the peel does not have that function
 	// Simulated peels share a host, to measure a bus: they have no facts but Facts, no cmd.run and no states.
 	Simulated bool
-	Clock     func() rules.Instant                 // of the schedule and its reports; nil: the clocks of this host
-	Boot      func() (id string, up time.Duration) // see [rules.Boot]; nil: not known
+	Clock     func() scheduler.Instant             // of the schedule and its reports; nil: the clocks of this host
+	Boot      func() (id string, up time.Duration) // see [scheduler.Boot]; nil: not known
 	Log       *slog.Logger                         // nil: silent
 }
 
@@ -78,7 +75,7 @@ type Peel struct {
 	sched    *scheduler.Scheduler
 	key      *key
 	files    *content.Cache // contents of files that states name
-	snapshot *snapshot.File // start and followSettings alone use it
+	snapshot *SnapshotFile  // start and followSettings alone use it
 	bus      atomic.Pointer[nats.Conn]
 
 	current   atomic.Pointer[inForce]
@@ -87,10 +84,10 @@ type Peel struct {
 	reportDue signal                       // announce sends the applied report
 	factsDue  signal                       // announce sends the facts
 
-	stateRun    staterun.File // of the newest run of all states
-	stateRunDue signal        // announce sends it
+	stateRun    report.StateRunFile // of the newest run of all states
+	stateRunDue signal              // announce sends it
 
-	scheduleReport *schedulereport.Reporter
+	scheduleReport *report.Reporter
 
 	stopping chan struct{} // closed when the peel stops
 }
@@ -107,7 +104,7 @@ func New(o Options) (*Peel, error) {
 		o.Zone = time.Local
 	}
 	if o.Clock == nil {
-		o.Clock = rules.NewClock()
+		o.Clock = scheduler.NewClock()
 	}
 	if err := refuseMasterDir(o.DataDir); err != nil {
 		return nil, err
@@ -117,7 +114,7 @@ func New(o Options) (*Peel, error) {
 	}
 	p := &Peel{o: o, log: o.Log.With("peel", o.ID), registry: module.New(), reportDue: newSignal(), factsDue: newSignal(), stateRunDue: newSignal(), stopping: make(chan struct{})}
 	p.stateRun.Path = p.path("state-run")
-	p.snapshot = snapshot.New(p.path("settings"))
+	p.snapshot = OpenSnapshot(p.path("settings"))
 	p.current.Store(&inForce{})
 	p.addFunctions()
 	if err := p.addPrompt(); err != nil {
@@ -161,7 +158,7 @@ func (p *Peel) open() (err error) {
 		return errors.Join(err, p.fence.Close())
 	}
 	p.registry.Record(groups)
-	p.scheduleReport = schedulereport.New(schedulereport.Options{
+	p.scheduleReport = report.NewReporter(report.ReporterOptions{
 		Peel: p.o.ID, Clock: p.o.Clock, Zone: p.o.Zone, Settings: p.reported, Send: p.sendReport, Log: p.log,
 		Account: func(ctx context.Context) (scheduler.Account, error) { return p.sched.Account(ctx) },
 	})
@@ -230,7 +227,7 @@ func (p *Peel) run(ctx context.Context) error {
 // communicate connects and exchanges messages with the bus until ctx ends, and sends reports until scheduleEnded is closed, which is
 // after the last run. It delivers the documents with a generation higher than after to updates.
 func (p *Peel) communicate(ctx context.Context, after uint64, updates chan<- settings.Update, scheduleEnded <-chan struct{}) error {
-	nc, err := connection.Open(ctx, connection.Options{Peel: p.o.ID, URL: p.o.URL, CA: p.o.CA, Extra: p.o.Connect, Log: p.log})
+	nc, err := dial.Open(ctx, dial.Options{Peel: p.o.ID, URL: p.o.URL, CA: p.o.CA, Extra: p.o.Connect, Log: p.log})
 	if err != nil {
 		return err
 	}

@@ -21,7 +21,6 @@ import (
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
-	"github.com/seed-c01c3da5/zester/settings/schedule/entryyaml"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -367,7 +366,7 @@ func TestStaticEntriesAreMaskedAndComeBack(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if b.static, err = entryyaml.ParseSet(node); err != nil {
+		if b.static, err = schedule.ParseSet(node); err != nil {
 			t.Fatal(err)
 		}
 		b.start()

@@ -23,7 +23,7 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/prompt"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/canon"
-	"github.com/seed-c01c3da5/zester/settings/schedule/entryyaml"
+	schedulepkg "github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -71,7 +71,7 @@ func startPrompt(t *testing.T, schedule string, answer func(w http.ResponseWrite
 	if err != nil {
 		t.Fatal(err)
 	}
-	entries, err := entryyaml.ParseSet(node)
+	entries, err := schedulepkg.ParseSet(node)
 	if err != nil {
 		t.Fatal(err)
 	}

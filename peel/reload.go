@@ -7,12 +7,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/seed-c01c3da5/zester/peel/fit"
 	"github.com/seed-c01c3da5/zester/peel/mask"
+	"github.com/seed-c01c3da5/zester/peel/report"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
-	"github.com/seed-c01c3da5/zester/settings/schedule/entryyaml"
 	"github.com/seed-c01c3da5/zester/settings/state"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
@@ -96,7 +95,7 @@ func (p *Peel) onUpdate(ctx context.Context, u settings.Update) {
 		next := inForce{doc: u.Document, values: values}
 		if err := p.snapshot.Store(u.Document); err != nil {
 			p.log.Error("settings not stored", "commit", u.Document.Commit, "err", err)
-			next.unstored = fit.ErrorText("settings run from memory only: " + err.Error())
+			next.unstored = report.ErrorText("settings run from memory only: " + err.Error())
 		}
 		p.apply(ctx, next)
 	}
@@ -131,9 +130,9 @@ func (p *Peel) apply(ctx context.Context, next inForce) {
 		}
 	}
 	was := p.current.Load()
-	set, err := entryyaml.Reparse(was.schedule, was.values.Get("schedule"), doc)
+	set, err := schedule.Reparse(was.schedule, was.values.Get("schedule"), doc)
 	if err != nil {
-		entryyaml.KeepInvalid(set, doc, err)
+		schedule.KeepInvalid(set, doc, err)
 		next.errors = messages(err)
 		p.log.Error("schedule entries cannot be used", "err", err)
 	}
@@ -202,11 +201,11 @@ func (p *Peel) refuse(err error) {
 func messages(err error) []string {
 	var list strictyaml.Errors
 	if !errors.As(err, &list) {
-		return []string{fit.ErrorText(err.Error())}
+		return []string{report.ErrorText(err.Error())}
 	}
 	var out []string
 	for _, e := range list[:min(len(list), wire.MaxReported)] {
-		out = append(out, fit.ErrorText(e.Error()))
+		out = append(out, report.ErrorText(e.Error()))
 	}
 	return out
 }

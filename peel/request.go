@@ -10,8 +10,8 @@ import (
 
 	"github.com/seed-c01c3da5/zester/peel/catalogue"
 	"github.com/seed-c01c3da5/zester/peel/fence"
-	"github.com/seed-c01c3da5/zester/peel/fit"
 	"github.com/seed-c01c3da5/zester/peel/module"
+	"github.com/seed-c01c3da5/zester/peel/report"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
@@ -191,7 +191,7 @@ func (p *Peel) reply(r *request, result wire.Result) {
 		return
 	}
 	ret := wire.Return{JID: r.JID, Peel: p.o.ID, Result: result, Epoch: r.Epoch, Finished: time.Now(), V: wire.Version}
-	data, err := fit.Return(&ret, wire.MaxMessage)
+	data, err := report.FitReturn(&ret, wire.MaxMessage)
 	isNext, stored := p.outbox.Len() == 0, false // isNext: no message is sent before it; stored: it is on the disk
 	if err == nil {
 		stored, err = p.outbox.Put(string(r.JID)+"."+p.o.ID.Wire(), wire.ReturnOf(r.JID, p.o.ID.Wire()), data)
@@ -210,7 +210,7 @@ func (p *Peel) reply(r *request, result wire.Result) {
 func (p *Peel) answer(r *request, result wire.Result) {
 	nc := p.bus.Load()
 	a := wire.DirectAnswer{Peel: p.o.ID, Result: result, V: wire.Version}
-	data, err := fit.Answer(&a, nc.MaxPayload())
+	data, err := report.FitAnswer(&a, nc.MaxPayload())
 	if err == nil {
 		err = nc.Publish(r.direct.Reply, data)
 	}

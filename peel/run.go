@@ -5,11 +5,10 @@ import (
 	"errors"
 
 	"github.com/seed-c01c3da5/zester/peel/catalogue"
-	"github.com/seed-c01c3da5/zester/peel/fit"
 	"github.com/seed-c01c3da5/zester/peel/mask"
 	"github.com/seed-c01c3da5/zester/peel/module"
+	"github.com/seed-c01c3da5/zester/peel/report"
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
-	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings"
 )
@@ -59,7 +58,7 @@ func (p *Peel) reportRun(f scheduler.Fire, result wire.Result) bool {
 		Nominal: f.Nominal, Fired: f.Fired, Started: f.Started, Finished: p.o.Clock().Wall, Late: f.Late,
 		Commit: f.Source.Commit, Origin: f.Source.File, Author: f.Source.Author, Ran: f.Source.Ran, Proof: f.Source.Proof, V: wire.Version,
 	}
-	data, err := fit.Scheduled(&r, wire.MaxMessage)
+	data, err := report.FitScheduled(&r, wire.MaxMessage)
 	if err == nil {
 		_, err = p.outbox.Put(string(r.JID), wire.ScheduledOf(r.JID, p.o.ID.Wire()), data)
 	}
@@ -70,11 +69,11 @@ func (p *Peel) reportRun(f scheduler.Fire, result wire.Result) bool {
 }
 
 // sourceOf returns the origin of an entry in the form of reports.
-func (p *Peel) sourceOf(entry string) history.Source {
+func (p *Peel) sourceOf(entry string) scheduler.Source {
 	o := p.originOf(entry)
 	c := o.Claim()
-	s := history.Source{Commit: c.Commit, File: c.File, Author: c.Author, Proof: o.Proof}
-	if e := p.current.Load().schedule[entry]; e != nil && s != (history.Source{}) {
+	s := scheduler.Source{Commit: c.Commit, File: c.File, Author: c.Author, Proof: o.Proof}
+	if e := p.current.Load().schedule[entry]; e != nil && s != (scheduler.Source{}) {
 		s.Ran = settings.Ran(e.Module, e.Args)
 	}
 	return s

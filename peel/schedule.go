@@ -10,12 +10,10 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/catalogue"
-	"github.com/seed-c01c3da5/zester/peel/fit"
 	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/module"
+	"github.com/seed-c01c3da5/zester/peel/report"
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
-	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
-	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
@@ -44,7 +42,7 @@ func (p *Peel) unableEntries(set schedule.Set) (errs []string) {
 			continue // an invalid entry is reported already
 		}
 		if err := p.checkFunction(e); err != nil {
-			errs = append(errs, fit.ErrorText(fmt.Sprintf("settings: schedule.%s.module: %v", name, err)))
+			errs = append(errs, report.ErrorText(fmt.Sprintf("settings: schedule.%s.module: %v", name, err)))
 		}
 	}
 	return errs
@@ -110,7 +108,7 @@ func (p *Peel) scheduleList(ctx context.Context, _ module.Call) (any, error) {
 	}
 	entries := make(map[string]listedEntry, len(states))
 	for _, s := range states {
-		s.Last, s.Owed, s.Breaker = nil, nil, history.Breaker{}
+		s.Last, s.Owed, s.Breaker = nil, nil, scheduler.Breaker{}
 		entries[s.Name] = p.listEntry(s)
 	}
 	return withoutZero(entries)
@@ -121,15 +119,15 @@ func (p *Peel) scheduleHistory(ctx context.Context, call module.Call) (any, erro
 	if err != nil {
 		return nil, err
 	}
-	s.Breaker = history.Breaker{}
+	s.Breaker = scheduler.Breaker{}
 	return withoutZero(p.listEntry(s))
 }
 
 func (p *Peel) scheduleBreaker(ctx context.Context, call module.Call) (any, error) {
 	s, err := p.stateOf(ctx, call)
 	return struct {
-		State history.BreakerState `json:"state"`
-		history.Breaker
+		State scheduler.BreakerState `json:"state"`
+		scheduler.Breaker
 		FailuresInRow uint64 `json:"failures_in_row"`
 	}{s.BreakerState, s.Breaker, s.FailuresInRow}, err
 }
@@ -189,8 +187,8 @@ func readArgs(call module.Call) (entryArgs, error) {
 }
 
 // order returns the pause or skip for the scheduler.
-func (a entryArgs) order(now time.Time) history.Override {
-	o := history.Override{By: a.user, Reason: a.Reason}
+func (a entryArgs) order(now time.Time) scheduler.Override {
+	o := scheduler.Override{By: a.user, Reason: a.Reason}
 	if a.For > 0 {
 		o.Until = now.Add(a.For)
 	}
@@ -251,13 +249,13 @@ func (p *Peel) scheduleResume(ctx context.Context, args entryArgs) (any, error) 
 	}
 	after, err := p.stateOf(ctx, call)
 	text := "resumed"
-	if before.Paused == nil && before.Skip == nil && before.State != rules.StateFailing {
+	if before.Paused == nil && before.Skip == nil && before.State != scheduler.StateFailing {
 		text = "it was not paused"
 	}
 	switch {
 	case err != nil:
 		return text, nil
-	case after.State != rules.StateActive:
+	case after.State != scheduler.StateActive:
 		text += "; it is " + strings.TrimSuffix(string(after.State)+": "+after.Why, ": ")
 	case !after.NextFire.IsZero():
 		text += "; the next fire is at " + after.NextFire.UTC().Format(time.RFC3339)

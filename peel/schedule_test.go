@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/wire"
-	"github.com/seed-c01c3da5/zester/settings/schedule/entryyaml"
+	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
@@ -333,11 +333,11 @@ func TestABadEntryOfTheConfigurationIsPausedAndTheOthersRun(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		set, err := entryyaml.ParseSet(node)
+		set, err := schedule.ParseSet(node)
 		if err == nil {
 			t.Fatal("it is not bad")
 		}
-		entryyaml.KeepInvalid(set, node, err)
+		schedule.KeepInvalid(set, node, err)
 		b.static = set
 		b.start()
 		if r := b.reported(); r.Entry != "good" {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/wire"
-	"github.com/seed-c01c3da5/zester/settings/schedule/entryyaml"
+	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
@@ -311,7 +311,7 @@ func TestReportThatIsLostIsSentAgain(t *testing.T) {
 
 func TestEntriesOfTheConfigurationAreReportedAsLocal(t *testing.T) {
 	run(t, func(b *bench) {
-		set, err := entryyaml.ParseSet(strictyaml.FromValue("peel.yaml", map[string]any{"e": map[string]any{"module": "test.ping", "cron": "0 * * * *"}}))
+		set, err := schedule.ParseSet(strictyaml.FromValue("peel.yaml", map[string]any{"e": map[string]any{"module": "test.ping", "cron": "0 * * * *"}}))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,10 +13,9 @@ import (
 	"testing"
 
 	"github.com/seed-c01c3da5/zester/peel"
-	"github.com/seed-c01c3da5/zester/peel/snapshot"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
-	"github.com/seed-c01c3da5/zester/settings/schedule/entryyaml"
+	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
@@ -86,7 +85,7 @@ func TestAReactionIsMadeAfterThePeelWasKilled(t *testing.T) {
 // runEntryOnStart runs a peel whose snapshot has killedStates and whose schedule runs them once, without a bus.
 func runEntryOnStart(t *testing.T, ctx context.Context, dir string) {
 	peel.SetRunDirectory(dir)
-	set, err := entryyaml.ParseSet(mustParse(t, "e: {module: state.highstate, interval: 1000h, run_on_start: true}"))
+	set, err := schedule.ParseSet(mustParse(t, "e: {module: state.highstate, interval: 1000h, run_on_start: true}"))
 	if err != nil {
 		t.Error(err)
 		return
@@ -103,7 +102,7 @@ func runEntryOnStart(t *testing.T, ctx context.Context, dir string) {
 		return
 	}
 	doc := &settings.Document{V: settings.OpenVersion, Peel: "web-01", Commit: "c0ffee", Generation: 1, Digest: settings.DigestOf(raw), Settings: raw}
-	file := snapshot.New(filepath.Join(data, "settings"))
+	file := peel.OpenSnapshot(filepath.Join(data, "settings"))
 	defer file.Close()
 	if err := file.Store(doc); err != nil {
 		t.Error(err)

@@ -4,9 +4,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/seed-c01c3da5/zester/peel/highstate"
-	states "github.com/seed-c01c3da5/zester/peel/state"
-	"github.com/seed-c01c3da5/zester/peel/staterun"
+	"github.com/seed-c01c3da5/zester/peel/report"
+	"github.com/seed-c01c3da5/zester/peel/state"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 )
@@ -16,9 +15,9 @@ var features = []string{wire.FeatureStates}
 
 // addStates registers the functions that run states.
 func (p *Peel) addStates() {
-	functions := highstate.New(highstate.Options{
+	functions := state.NewFunctions(state.FunctionsOptions{
 		Own: p.own(), Dir: p.path("states"), Lock: p.statesLock(), Registry: p.registry, Document: p.statesDocument, Files: p.files, Log: p.log,
-		Report: func(r *states.Result, whole bool) {
+		Report: func(r *state.Result, whole bool) {
 			if whole {
 				p.reportStateRun(r)
 			}
@@ -52,21 +51,21 @@ func (p *Peel) statesLock() string {
 }
 
 // statesDocument returns the document in force for a run of states.
-func (p *Peel) statesDocument() highstate.Document {
+func (p *Peel) statesDocument() state.Document {
 	now := p.current.Load()
-	return highstate.Document{
+	return state.Document{
 		Settings: now.doc, Values: now.values, Mask: now.mask,
 		Data: map[string]any{"facts": map[string]any(*p.facts.Load()), "peel": string(p.o.ID)},
 	}
 }
 
 // reportStateRun stores the report on a run of all states; announce sends it.
-func (p *Peel) reportStateRun(r *states.Result) {
+func (p *Peel) reportStateRun(r *state.Result) {
 	last, err := p.stateRun.Last()
 	if err != nil {
 		p.log.Error("report on the last run of states cannot be read: its failed states count as new", "err", err)
 	}
-	data, err := canon.Marshal(staterun.Of(p.o.ID, r, last))
+	data, err := canon.Marshal(report.StateRunOf(p.o.ID, r, last))
 	if err == nil {
 		err = p.stateRun.Store(data)
 	}

@@ -8,12 +8,12 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
-	"github.com/seed-c01c3da5/zester/master/feed"
+	"github.com/seed-c01c3da5/zester/master/fleet"
 )
 
 func TestMastersFindTwoHostsWithOnePeelID(t *testing.T) {
 	run(t, func(b *bench) {
-		fleet := feed.New(b.bus.Conn(b.t, grants.RoleMaster, "m2"), slog.New(slog.DiscardHandler))
+		fleet := fleet.New(b.bus.Conn(b.t, grants.RoleMaster, "m2"), slog.New(slog.DiscardHandler))
 		ctx, cancel := context.WithCancel(b.t.Context())
 		done := make(chan error, 1)
 		go func() { done <- fleet.Run(ctx) }()

@@ -12,14 +12,14 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
-	"github.com/seed-c01c3da5/zester/master/feed"
-	"github.com/seed-c01c3da5/zester/master/lease"
+	"github.com/seed-c01c3da5/zester/master/bus"
+	"github.com/seed-c01c3da5/zester/master/fleet"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/worktree"
 	"github.com/seed-c01c3da5/zester/reconciler/record"
-	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/status"
 )
 
 // otherRepo makes a repo that gives web-01 other settings, and returns its folder and commit.
@@ -134,7 +134,7 @@ func (b *bench) master(name, dir string) (stop func()) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	fleet := feed.New(nc, slog.New(slog.DiscardHandler))
+	fleet := fleet.New(nc, slog.New(slog.DiscardHandler))
 	ctx, cancel := context.WithCancel(b.t.Context())
 	ended := make(chan struct{}, 2)
 	go func() { _ = fleet.Run(ctx); ended <- struct{}{} }()
@@ -194,7 +194,7 @@ func TestALeaderThatWasStoppedWritesNothing(t *testing.T) {
 		if err != nil {
 			b.t.Fatal(err)
 		}
-		l := lease.New(leases, "reconciler", "m1", slog.New(slog.DiscardHandler))
+		l := bus.NewLease(leases, "reconciler", "m1", slog.New(slog.DiscardHandler))
 		if _, err := l.Acquire(b.t.Context()); err != nil {
 			b.t.Fatal(err)
 		}

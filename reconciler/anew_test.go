@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/reconciler/rollout"
-	"github.com/seed-c01c3da5/zester/reconciler/status"
+	"github.com/seed-c01c3da5/zester/settings/status"
 )
 
 // An approved revision removes a setting from every peel. A commit that comes during its waves is compared with the revision in

@@ -7,7 +7,7 @@ import (
 	"testing/fstest"
 
 	"github.com/seed-c01c3da5/zester/reconciler/control"
-	"github.com/seed-c01c3da5/zester/reconciler/status"
+	"github.com/seed-c01c3da5/zester/settings/status"
 )
 
 const emptyTop = "base: {}\n"

@@ -16,13 +16,13 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
-	"github.com/seed-c01c3da5/zester/master/feed"
+	"github.com/seed-c01c3da5/zester/master/fleet"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/worktree"
-	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/status"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -115,7 +115,7 @@ func termOn(b testing.TB, bus *natstest.Bus, repo string, peels int, checkLease 
 	if err != nil {
 		b.Fatal(err)
 	}
-	fleet := feed.New(nc, log)
+	fleet := fleet.New(nc, log)
 	for i := range peels {
 		fleet.Index().Put(benchPeel(i), nil)
 	}

@@ -21,17 +21,16 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
-	"github.com/seed-c01c3da5/zester/master/feed"
+	"github.com/seed-c01c3da5/zester/master/fleet"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
+	"github.com/seed-c01c3da5/zester/master/notify"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/worktree"
-	"github.com/seed-c01c3da5/zester/reconciler/notify/place"
 	"github.com/seed-c01c3da5/zester/reconciler/record"
-	"github.com/seed-c01c3da5/zester/reconciler/status"
-	"github.com/seed-c01c3da5/zester/reconciler/worker"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/status"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -48,10 +47,10 @@ type bench struct {
 	keys gitrepo.Trust // that heads have to be signed by
 
 	identities []string // files
-	history    worker.History
+	history    History
 	mayAllow   []string
 	ownKey     string
-	notify     []*place.Place
+	notify     []*notify.Place
 	checkLease func() error // if nil, the lease is held
 
 	mu    sync.Mutex
@@ -115,7 +114,7 @@ func (b *bench) startIn(store string) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	fleet := feed.New(b.nc, log)
+	fleet := fleet.New(b.nc, log)
 	ended := make(chan struct{}, 2)
 	go func() { _ = fleet.Run(ctx); ended <- struct{}{} }()
 	if err := fleet.WaitReady(ctx); err != nil {

@@ -10,11 +10,11 @@ import (
 
 	"github.com/nats-io/nkeys"
 
-	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/content"
 	"github.com/seed-c01c3da5/zester/settings/sops/sopstest"
 	"github.com/seed-c01c3da5/zester/settings/state"
+	"github.com/seed-c01c3da5/zester/settings/status"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 

@@ -12,12 +12,11 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master/audit"
-	"github.com/seed-c01c3da5/zester/master/auditlog"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/peel/wire"
-	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/status"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -213,7 +212,7 @@ func TestWhatPeopleOrderIsTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	page, err := auditlog.Open(js, slog.New(slog.DiscardHandler)).List(t.Context(), audit.Query{Action: "sync"})
+	page, err := audit.OpenLog(js, slog.New(slog.DiscardHandler)).List(t.Context(), audit.Query{Action: "sync"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,6 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/push"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/worktree"
 	"github.com/seed-c01c3da5/zester/reconciler/propose"
-	"github.com/seed-c01c3da5/zester/reconciler/propose/schedules"
 	"github.com/seed-c01c3da5/zester/reconciler/record"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -144,7 +143,7 @@ func (w *writer) ask(verb string, q any) error {
 func (w *writer) once(name string) (at time.Time) {
 	w.t.Helper()
 	at = time.Now().Add(time.Hour).Truncate(time.Second)
-	err := w.ask("add", schedules.Add{Name: name, Fields: map[string]any{"module": "test.ping", "at": at.UTC().Format(time.RFC3339), "delete_after_run": true, "start_deadline": "30m"}})
+	err := w.ask("add", api.ScheduleAdd{Name: name, Fields: map[string]any{"module": "test.ping", "at": at.UTC().Format(time.RFC3339), "delete_after_run": true, "start_deadline": "30m"}})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -196,7 +195,7 @@ func TestWhatMastersRemoveIsNotHeldBack(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		at := w.once("once")
 		for _, name := range []string{"kept", "other"} {
-			if err := w.ask("add", schedules.Add{Name: name, Target: "a", Fields: map[string]any{"module": "test.ping", "interval": "1h"}}); err != nil {
+			if err := w.ask("add", api.ScheduleAdd{Name: name, Target: "a", Fields: map[string]any{"module": "test.ping", "interval": "1h"}}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -213,7 +212,7 @@ func TestWhatMastersRemoveIsNotHeldBack(t *testing.T) {
 			t.Fatalf("the newest commit is %q", got)
 		}
 		settled("an entry that ran")
-		if err := w.ask("remove", schedules.Change{Ref: "kept"}); err != nil {
+		if err := w.ask("remove", api.ScheduleChange{Ref: "kept"}); err != nil {
 			t.Fatal(err)
 		}
 		settled("an entry that a person no longer wants")

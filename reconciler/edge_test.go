@@ -10,10 +10,9 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/record"
-	"github.com/seed-c01c3da5/zester/reconciler/status"
-	"github.com/seed-c01c3da5/zester/reconciler/worker"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/status"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -88,7 +87,7 @@ func TestAnEmptyCommitAdvancesTheRevisionAlone(t *testing.T) {
 func TestAPublishThatWasCutOffIsFinished(t *testing.T) {
 	for done := range 4 {
 		inBubble(t, siteFiles(), func(b *bench) {
-			b.history = worker.HistoryAllow
+			b.history = HistoryAllow
 			ids := webs(3)
 			slices.Sort(ids)
 			for _, id := range ids {

@@ -9,11 +9,9 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/control"
 	"github.com/seed-c01c3da5/zester/reconciler/decide"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
-	"github.com/seed-c01c3da5/zester/reconciler/metrics"
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/reconciler/record"
 	"github.com/seed-c01c3da5/zester/reconciler/source"
-	"github.com/seed-c01c3da5/zester/reconciler/worker"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/sops"
 )
@@ -76,7 +74,7 @@ func (l *loop) onBranch(e source.Event) {
 	}
 	s.Source = decide.Branch{Attempt: s.Source.Attempt + 1, Answers: e.Answers, Head: e.Head, Observed: e.Observed, Read: e.Read, Err: e.Err}
 	l.metrics.Attempted()
-	l.metrics.Took(metrics.Fetch, e.Took)
+	l.metrics.Took(Fetch, e.Took)
 	if e.Err != nil {
 		reason := "Failed"
 		if g, ok := errors.AsType[*gitrepo.Error](e.Err); ok {
@@ -126,7 +124,7 @@ func (l *loop) onOrder(ctx context.Context, o *control.Order) error {
 }
 
 // onResult handles the result of a task. A result that no longer fits the record is dropped. Its error ends the term.
-func (l *loop) onResult(ctx context.Context, out worker.Result) error {
+func (l *loop) onResult(ctx context.Context, out Result) error {
 	s := &l.state
 	fits := l.task.fits(s)
 	l.task.cancel()
@@ -147,7 +145,7 @@ func (l *loop) onResult(ctx context.Context, out worker.Result) error {
 		if out.Judged.Arrived = s.Basis(); fits {
 			s.Judged, s.Failed.Judge = out.Judged, decide.Failure{}
 		}
-		l.metrics.Took(metrics.Compile, out.Took)
+		l.metrics.Took(Compile, out.Took)
 	case decide.DoCompare:
 		s.Compared, s.Failed.Judge = out.Compared, decide.Failure{}
 	case decide.DoMeasure:
@@ -169,7 +167,7 @@ func (l *loop) onResult(ctx context.Context, out worker.Result) error {
 }
 
 // onPublished handles a successful write of documents.
-func (l *loop) onPublished(out worker.Result, fits bool) {
+func (l *loop) onPublished(out Result, fits bool) {
 	s := &l.state
 	if !s.Record.Done {
 		if s.Shown.Written != s.Record.Commit {
@@ -182,11 +180,11 @@ func (l *loop) onPublished(out worker.Result, fits bool) {
 		written.Due, written.Lacking = nil, 0
 		s.Prepared = &written
 	}
-	l.metrics.Took(metrics.Publish, out.Took)
+	l.metrics.Took(Publish, out.Took)
 }
 
 // onFailure records that a task failed, and when it may be tried again.
-func (l *loop) onFailure(out worker.Result) {
+func (l *loop) onFailure(out Result) {
 	s := &l.state
 	f := l.failed(fmt.Errorf("cannot %s: %w", out.Task.Kind, out.Err))
 	f.Err = out.Err

@@ -11,9 +11,8 @@ import (
 
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
-	"github.com/seed-c01c3da5/zester/reconciler/status"
-	"github.com/seed-c01c3da5/zester/reconciler/worker"
 	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/status"
 )
 
 // git runs real git in the repo that is followed.
@@ -152,7 +151,7 @@ func TestContentThatARevisionMayHold(t *testing.T) {
 func TestARebaseIsFollowedAndWritesWhatItChanges(t *testing.T) {
 	inHazard(t, func(b *bench, first settings.Commit) {
 		b.stop()
-		b.history = worker.HistoryAllow
+		b.history = HistoryAllow
 		b.start()
 		b.put("settings/web.yaml", []byte(xForW))
 		b.gitCommit()

@@ -8,7 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/seed-c01c3da5/zester/master/feed"
+	"github.com/seed-c01c3da5/zester/master/fleet"
 	"github.com/seed-c01c3da5/zester/reconciler/decide"
 	"github.com/seed-c01c3da5/zester/reconciler/progress"
 	"github.com/seed-c01c3da5/zester/reconciler/record"
@@ -20,7 +20,7 @@ import (
 // A watch observes the peels while a revision goes out in waves. Only the loop uses it.
 type watch struct {
 	js       jetstream.JetStream
-	fleet    *feed.Feed
+	fleet    *fleet.Fleet
 	progress *progress.Progress
 	reported chan<- struct{} // gets a value after a failed run
 	log      *slog.Logger

@@ -12,12 +12,10 @@ import (
 
 	"github.com/seed-c01c3da5/zester/reconciler/control"
 	"github.com/seed-c01c3da5/zester/reconciler/decide"
-	"github.com/seed-c01c3da5/zester/reconciler/metrics"
 	"github.com/seed-c01c3da5/zester/reconciler/record"
 	"github.com/seed-c01c3da5/zester/reconciler/source"
-	"github.com/seed-c01c3da5/zester/reconciler/status"
-	"github.com/seed-c01c3da5/zester/reconciler/worker"
 	"github.com/seed-c01c3da5/zester/settings/sops"
+	"github.com/seed-c01c3da5/zester/settings/status"
 )
 
 const (
@@ -33,13 +31,13 @@ type loop struct {
 	state   decide.State
 	store   *record.Store
 	source  *source.Source
-	worker  *worker.Worker
+	worker  *Worker
 	watch   watch // of the rollout under way
-	metrics *metrics.Metrics
+	metrics *Metrics
 	log     *slog.Logger
 
 	orders  chan *control.Order
-	results chan worker.Result
+	results chan Result
 	task    *runningTask // nil while the worker is idle
 	tasks   sync.WaitGroup
 	waiting []waiter
@@ -50,7 +48,7 @@ type loop struct {
 
 // A runningTask is the task that the worker runs now.
 type runningTask struct {
-	worker.Task
+	Task
 	cancel context.CancelFunc
 }
 
@@ -156,7 +154,7 @@ func (j *runningTask) fits(s *decide.State) bool {
 // start begins a task.
 func (l *loop) start(ctx context.Context, a decide.Action) {
 	s := &l.state
-	j := worker.Task{Kind: a.Kind, Commit: a.Commit, Goal: decide.GoalOf(&s.Record), Basis: s.Basis(), Attempt: s.Source.Attempt, Record: s.Record, Ring: l.ring}
+	j := Task{Kind: a.Kind, Commit: a.Commit, Goal: decide.GoalOf(&s.Record), Basis: s.Basis(), Attempt: s.Source.Attempt, Record: s.Record, Ring: l.ring}
 	if a.Kind == decide.DoPublish {
 		j.Due = s.Prepared.Due
 	}

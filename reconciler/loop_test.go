@@ -11,10 +11,9 @@ import (
 
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
-	"github.com/seed-c01c3da5/zester/reconciler/status"
-	"github.com/seed-c01c3da5/zester/reconciler/worker"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/status"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -165,7 +164,7 @@ func TestACommitOfTheFutureAndAClockThatGoesBackChangeNoOrder(t *testing.T) {
 
 func TestABranchThatIsDeletedAndMadeAgainIsFollowed(t *testing.T) {
 	inBubble(t, siteFiles(), func(b *bench) {
-		b.history = worker.HistoryAllow
+		b.history = HistoryAllow
 		b.peel("web-01", nil)
 		b.start()
 		first := b.status().LastGood.Commit
@@ -194,7 +193,7 @@ func TestABranchThatIsDeletedAndMadeAgainIsFollowed(t *testing.T) {
 // 30 commits are taken back at once, as a force push does.
 func TestAForcePushThatRewindsIsFollowedWhereThatIsAllowed(t *testing.T) {
 	inBubble(t, siteFiles(), func(b *bench) {
-		b.history = worker.HistoryAllow
+		b.history = HistoryAllow
 		b.peel("web-01", nil)
 		b.start()
 		first := b.status().LastGood.Commit

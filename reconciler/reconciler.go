@@ -50,15 +50,13 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/seed-c01c3da5/zester/master/auditlog"
-	"github.com/seed-c01c3da5/zester/master/feed"
-	"github.com/seed-c01c3da5/zester/master/lease"
+	"github.com/seed-c01c3da5/zester/master/audit"
+	"github.com/seed-c01c3da5/zester/master/bus"
+	"github.com/seed-c01c3da5/zester/master/fleet"
+	"github.com/seed-c01c3da5/zester/master/notify"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
-	"github.com/seed-c01c3da5/zester/reconciler/metrics"
-	"github.com/seed-c01c3da5/zester/reconciler/notify/place"
 	"github.com/seed-c01c3da5/zester/reconciler/pulls"
-	"github.com/seed-c01c3da5/zester/reconciler/worker"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/sops"
 )
@@ -80,12 +78,12 @@ type Options struct {
 	// Identities are files of age identities that decrypt the repo's secrets. They are read again after every attempt to
 	// read the branch, so that keys are rotated without a restart.
 	Identities []string
-	History    worker.History // empty: HistoryApprove
+	History    History // empty: HistoryApprove
 	// MayAllow names the signers, by principal or fingerprint, whose Zester-Allow line counts if commits have to be signed.
 	// If empty, the line of every trusted signer counts.
 	MayAllow []string
-	OwnKey   string         // fingerprint of the key that signs commits of this master, whose Zester-Allow line never counts; may be empty
-	Notify   []*place.Place // get notifications about revisions
+	OwnKey   string          // fingerprint of the key that signs commits of this master, whose Zester-Allow line never counts; may be empty
+	Notify   []*notify.Place // get notifications about revisions
 	Pulls    []*pulls.Commenter
 	Log      *slog.Logger
 }
@@ -95,11 +93,11 @@ type Reconciler struct {
 	o      Options
 	log    *slog.Logger
 	bus    atomic.Pointer[nats.Conn] // while it runs
-	audit  *auditlog.Log             // of Run
+	audit  *audit.Log                // of Run
 	ring   *sops.Ring                // as it was read last
 	sealer *settings.Sealer
 
-	metrics *metrics.Metrics
+	metrics *Metrics
 }
 
 // New checks the options; it neither connects nor reads the repo.
@@ -112,7 +110,7 @@ func New(o Options) (*Reconciler, error) {
 		return nil, errors.New("cannot run a reconciler without the name of its master")
 	}
 	switch o.History {
-	case "", worker.HistoryForbid, worker.HistoryApprove, worker.HistoryAllow:
+	case "", HistoryForbid, HistoryApprove, HistoryAllow:
 	default:
 		return nil, errors.Join(fmt.Errorf("cannot use history: %.64q: it is forbid, approve or allow", o.History), repo.Close())
 	}
@@ -128,7 +126,7 @@ func New(o Options) (*Reconciler, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	r := &Reconciler{o: o, log: o.Log, metrics: metrics.New()}
+	r := &Reconciler{o: o, log: o.Log, metrics: NewMetrics()}
 	if r.ring, err = sops.ReadRing(o.Identities...); err != nil {
 		return nil, errors.Join(err, repo.Close())
 	}
@@ -139,14 +137,14 @@ func New(o Options) (*Reconciler, error) {
 }
 
 // Run serves the fleet whenever this master holds the lease, until ctx ends. The fleet's feed must run.
-func (r *Reconciler) Run(ctx context.Context, nc *nats.Conn, fleet *feed.Feed) error {
+func (r *Reconciler) Run(ctx context.Context, nc *nats.Conn, fleet *fleet.Fleet) error {
 	r.bus.Store(nc)
 	defer r.bus.Store(nil)
 	js, err := jetstream.New(nc)
 	if err != nil {
 		return err
 	}
-	r.audit = auditlog.Open(js, r.log) // for all terms, because it limits the refusals that it stores of each user
+	r.audit = audit.OpenLog(js, r.log) // for all terms, because it limits the refusals that it stores of each user
 	return r.lead(ctx, js, func(ctx context.Context, checkLease func() error) error {
 		return r.serve(ctx, nc, js, fleet, checkLease)
 	})
@@ -158,7 +156,7 @@ func (r *Reconciler) lead(ctx context.Context, js jetstream.JetStream, serve fun
 	if err != nil {
 		return fmt.Errorf("cannot open the bucket leases: %w", err)
 	}
-	l := lease.New(leases, "reconciler", r.o.Owner, r.log)
+	l := bus.NewLease(leases, "reconciler", r.o.Owner, r.log)
 	for {
 		revision, err := l.Acquire(ctx)
 		if err != nil {
@@ -197,7 +195,7 @@ func (r *Reconciler) Moved() error {
 }
 
 // serve is one leadership session.
-func (r *Reconciler) serve(ctx context.Context, nc *nats.Conn, js jetstream.JetStream, fleet *feed.Feed, checkLease func() error) (err error) {
+func (r *Reconciler) serve(ctx context.Context, nc *nats.Conn, js jetstream.JetStream, fleet *fleet.Fleet, checkLease func() error) (err error) {
 	t, err := r.newTerm(ctx, nc, js, fleet, checkLease)
 	if err != nil {
 		return err

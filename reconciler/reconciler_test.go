@@ -18,16 +18,15 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
-	"github.com/seed-c01c3da5/zester/master/feed"
+	"github.com/seed-c01c3da5/zester/master/fleet"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/worktree"
-	"github.com/seed-c01c3da5/zester/reconciler/status"
-	"github.com/seed-c01c3da5/zester/reconciler/worker"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/status"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -46,7 +45,7 @@ type site struct {
 	stop func()
 
 	asked   int // times, by now
-	history worker.History
+	history reconciler.History
 	stores  string // directory for stores of repos; "" is a new one at each start
 }
 
@@ -70,7 +69,7 @@ func (s *site) start() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	fleet := feed.New(s.nc, log)
+	fleet := fleet.New(s.nc, log)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -486,7 +485,7 @@ func TestReportsSayHowFarPeelsAre(t *testing.T) {
 
 func TestARewoundBranchIsFollowedAndShownWhereThatIsAllowed(t *testing.T) {
 	s := newSite(t, fleetFiles())
-	s.history = worker.HistoryAllow
+	s.history = reconciler.HistoryAllow
 	s.peel("web-01", nil)
 	s.start()
 	first := s.settled(1)
@@ -572,7 +571,7 @@ func TestAWriteOfAnotherLeaderIsNeverOverwrittenBlindly(t *testing.T) {
 
 func TestTheSameContentOnAnotherHistoryWritesNothing(t *testing.T) {
 	s := newSite(t, fleetFiles())
-	s.history = worker.HistoryAllow
+	s.history = reconciler.HistoryAllow
 	s.peel("web-01", nil)
 	s.start()
 	s.settled(1)

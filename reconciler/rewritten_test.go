@@ -5,20 +5,19 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed-c01c3da5/zester/reconciler/status"
-	"github.com/seed-c01c3da5/zester/reconciler/worker"
+	"github.com/seed-c01c3da5/zester/settings/status"
 )
 
 // TestARewrittenBranchWaits resets the branch to its first commit, which nobody has to sign.
 func TestARewrittenBranchWaits(t *testing.T) {
 	for _, c := range []struct {
-		policy   worker.History
+		policy   History
 		reason   string
 		approved bool // it can be
 	}{
 		{"", "HistoryRewritten", true},
-		{worker.HistoryApprove, "HistoryRewritten", true},
-		{worker.HistoryForbid, "HistoryForbidden", false},
+		{HistoryApprove, "HistoryRewritten", true},
+		{HistoryForbid, "HistoryForbidden", false},
 	} {
 		inBubble(t, siteFiles(), func(b *bench) {
 			b.history = c.policy

@@ -20,7 +20,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master"
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
-	"github.com/seed-c01c3da5/zester/master/feed"
+	"github.com/seed-c01c3da5/zester/master/fleet"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel"
@@ -156,7 +156,7 @@ func (s *soak) master(i int) (stop func()) {
 }
 
 // unwatched is Run, but that the local repo is polled and not watched.
-func (r *Reconciler) unwatched(ctx context.Context, nc *nats.Conn, fleet *feed.Feed) error {
+func (r *Reconciler) unwatched(ctx context.Context, nc *nats.Conn, fleet *fleet.Fleet) error {
 	js, err := jetstream.New(nc)
 	if err != nil {
 		return err

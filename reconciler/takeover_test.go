@@ -13,11 +13,11 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
-	"github.com/seed-c01c3da5/zester/master/feed"
+	"github.com/seed-c01c3da5/zester/master/fleet"
 	"github.com/seed-c01c3da5/zester/reconciler"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
-	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/status"
 )
 
 // master runs a reconciler with a connection and a copy of the repo of its own, until the test or stop ends it.
@@ -30,7 +30,7 @@ func (s *site) master(name, dir string) (stop func()) {
 		s.t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(s.t.Context())
-	fleet := feed.New(nc, log)
+	fleet := fleet.New(nc, log)
 	done := make(chan struct{}, 2)
 	go func() { _ = fleet.Run(ctx); done <- struct{}{} }()
 	go func() {

@@ -13,10 +13,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/master/notify"
 	"github.com/seed-c01c3da5/zester/peel/wire"
-	"github.com/seed-c01c3da5/zester/reconciler/notify/place"
-	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/status"
 )
 
 // A forge takes statuses as Gitea does, without a socket, because one would stop fake time.
@@ -80,11 +80,11 @@ func (b *bench) withForge() *forge {
 	if err := os.WriteFile(token, []byte("t"), 0o600); err != nil {
 		b.t.Fatal(err)
 	}
-	p, err := place.New(place.Options{Name: "forge", Provider: place.Gitea, URL: "https://forge.example/ops/fleet", Token: token, Transport: f})
+	p, err := notify.NewPlace(notify.PlaceOptions{Name: "forge", Provider: notify.Gitea, URL: "https://forge.example/ops/fleet", Token: token, Transport: f})
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	b.notify = []*place.Place{p}
+	b.notify = []*notify.Place{p}
 	return f
 }
 
@@ -320,14 +320,14 @@ func (c *chat) was(t *testing.T, want ...string) {
 func TestAChatIsToldWhatNeedsAPersonAndWhatPeopleDid(t *testing.T) {
 	fleetOfTwo(t, func(b *bench, _ *forge) {
 		c := &chat{}
-		p, err := place.New(place.Options{
-			Name: "ops", Provider: place.Webhook, URL: "https://chat.example/x", Transport: c,
-			Events: []place.Kind{place.Paused, place.Resumed, place.Pinned, place.Unpinned, place.FetchFailed, place.Recovered, place.PeelsFailed, place.LeaderChanged},
+		p, err := notify.NewPlace(notify.PlaceOptions{
+			Name: "ops", Provider: notify.Webhook, URL: "https://chat.example/x", Transport: c,
+			Events: []notify.Kind{notify.Paused, notify.Resumed, notify.Pinned, notify.Unpinned, notify.FetchFailed, notify.Recovered, notify.PeelsFailed, notify.LeaderChanged},
 		})
 		if err != nil {
 			b.t.Fatal(err)
 		}
-		b.notify = []*place.Place{p}
+		b.notify = []*notify.Place{p}
 		b.stop()
 		b.start()
 		b.after(time.Minute)

@@ -12,20 +12,18 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/seed-c01c3da5/zester/master/feed"
+	"github.com/seed-c01c3da5/zester/master/fleet"
+	"github.com/seed-c01c3da5/zester/master/notify"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/archive"
-	"github.com/seed-c01c3da5/zester/reconciler/blobs"
+	"github.com/seed-c01c3da5/zester/reconciler/content"
 	"github.com/seed-c01c3da5/zester/reconciler/control"
 	"github.com/seed-c01c3da5/zester/reconciler/decide"
-	"github.com/seed-c01c3da5/zester/reconciler/metrics"
-	"github.com/seed-c01c3da5/zester/reconciler/notify"
 	"github.com/seed-c01c3da5/zester/reconciler/plan/blame"
 	"github.com/seed-c01c3da5/zester/reconciler/progress"
 	"github.com/seed-c01c3da5/zester/reconciler/publish"
 	"github.com/seed-c01c3da5/zester/reconciler/record"
 	"github.com/seed-c01c3da5/zester/reconciler/source"
-	"github.com/seed-c01c3da5/zester/reconciler/worker"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/sops"
 )
@@ -39,20 +37,20 @@ type term struct {
 	nc       *nats.Conn
 	js       jetstream.JetStream
 	rollout  jetstream.KeyValue
-	fleet    *feed.Feed
+	fleet    *fleet.Fleet
 	source   *source.Source
 	archive  *archive.Archive
-	contents *blobs.Store
+	contents *content.Store
 	progress *progress.Progress
 	control  *control.Service
-	worker   *worker.Worker
+	worker   *Worker
 	loop     *loop
 	in       inputs
 }
 
 // newTerm reads the stored state of earlier terms. The caller closes the term's source. checkLease returns an error when
 // this master may not lead.
-func (r *Reconciler) newTerm(ctx context.Context, nc *nats.Conn, js jetstream.JetStream, fleet *feed.Feed, checkLease func() error) (t *term, err error) {
+func (r *Reconciler) newTerm(ctx context.Context, nc *nats.Conn, js jetstream.JetStream, fleet *fleet.Fleet, checkLease func() error) (t *term, err error) {
 	t = &term{r: r, nc: nc, js: js, fleet: fleet}
 	if t.rollout, err = js.KeyValue(ctx, record.Bucket); err != nil {
 		return nil, fmt.Errorf("cannot open the bucket %s: %w", record.Bucket, err)
@@ -61,7 +59,7 @@ func (r *Reconciler) newTerm(ctx context.Context, nc *nats.Conn, js jetstream.Je
 		return nil, err
 	}
 	own := record.NewSource(t.source.URL(), cmp.Or(r.o.Repo.Branch, "main"), r.o.Repo.Path)
-	if t.contents, err = blobs.Open(ctx, js, checkLease); err == nil {
+	if t.contents, err = content.Open(ctx, js, checkLease); err == nil {
 		t.archive, err = archive.Open(ctx, js, t.contents, own.String(), r.log)
 	}
 	if err != nil {
@@ -91,7 +89,7 @@ func (t *term) load(ctx context.Context, own record.Source, checkLease func() er
 		return err
 	}
 	last.Generation = max(last.Generation, published.Generation())
-	w := worker.New(worker.Options{
+	w := NewWorker(WorkerOptions{
 		History: t.r.o.History, MayAllow: t.r.o.MayAllow, OwnKey: t.r.o.OwnKey, Reader: reader, Archive: t.archive, Progress: t.progress, Fleet: t.fleet,
 		JetStream: t.js, Blamer: blamer, Published: published, Contents: t.contents,
 	})
@@ -100,7 +98,7 @@ func (t *term) load(ctx context.Context, own record.Source, checkLease func() er
 	t.loop = &loop{
 		store: store, source: t.source, worker: w, metrics: t.r.metrics, log: t.r.log, ring: t.r.ring,
 		watch:  watch{js: t.js, fleet: t.fleet, progress: t.progress, reported: reported, log: t.r.log},
-		orders: make(chan *control.Order), results: make(chan worker.Result, 1),
+		orders: make(chan *control.Order), results: make(chan Result, 1),
 	}
 	t.loop.state = decide.State{
 		Now:     time.Now(),
@@ -194,8 +192,8 @@ func (t *term) forwardEvents(ctx context.Context) error {
 func (r *Reconciler) Collector() prometheus.Collector { return r.metrics }
 
 // view returns the state for metrics, which read it every second: without the lists of the status, which metrics do not use.
-func (t *term) view() metrics.View {
-	v := metrics.View{Sync: t.loop.newest.Load().Sync}
+func (t *term) view() View {
+	v := View{Sync: t.loop.newest.Load().Sync}
 	counts, reached, ok := t.progress.CountsOf(v.LastGood.Commit)
 	if !ok {
 		counts = t.progress.Counts()

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/status"
 )
 
 // signers are people with real keys, and the file of those that may sign.

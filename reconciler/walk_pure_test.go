@@ -17,12 +17,12 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/reconciler/record"
 	"github.com/seed-c01c3da5/zester/reconciler/rollout"
-	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/policy"
+	"github.com/seed-c01c3da5/zester/settings/status"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
 	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
-	"github.com/seed-c01c3da5/zester/settings/top"
 )
 
 var pureSeeds = flag.Int("walk.pure", 6, "random histories of 200 steps of the pure functions")
@@ -50,7 +50,7 @@ type pureWalk struct {
 	now    time.Time
 	all    []*walkRevision
 	head   *walkRevision
-	safety map[*walkRevision]top.Safety
+	safety map[*walkRevision]policy.Safety
 	fleet  *peelindex.Index
 	has    map[target.PeelID]walkContent // what a peel has applied
 	fails  map[target.PeelID]string      // the failed run of what it has
@@ -63,7 +63,7 @@ type pureWalk struct {
 
 func newPure(t *testing.T, seed uint64) *pureWalk {
 	w := &pureWalk{
-		t: t, random: rand.New(rand.NewPCG(seed, 4)), now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), safety: map[*walkRevision]top.Safety{},
+		t: t, random: rand.New(rand.NewPCG(seed, 4)), now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), safety: map[*walkRevision]policy.Safety{},
 		fleet: peelindex.New(), has: map[target.PeelID]walkContent{}, fails: map[target.PeelID]string{},
 		o: &walkOracle{ids: walkIDs, hosts: map[target.PeelID]*walkHost{}, revs: map[settings.Commit]*walkRevision{}, history: "approve", skipped: map[settings.Commit]bool{}},
 	}
@@ -99,11 +99,11 @@ func (w *pureWalk) push(v *walkRevision) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	p, err := top.ParsePolicy(doc)
+	p, err := policy.ParsePolicy(doc)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.safety[v] = top.Safety{Limits: &p.Limits, Waves: p.Waves, Freezes: p.Freezes}
+	w.safety[v] = policy.Safety{Limits: &p.Limits, Waves: p.Waves, Freezes: p.Freezes}
 	w.o.revs[v.commit], w.all = v, append(w.all, v)
 	w.move(v)
 }

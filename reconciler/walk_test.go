@@ -14,9 +14,8 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/peel/wire"
-	"github.com/seed-c01c3da5/zester/reconciler/status"
-	"github.com/seed-c01c3da5/zester/reconciler/worker"
 	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/status"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -126,7 +125,7 @@ func walkOf(t *testing.T, seed uint64, steps []walkStep) (w *walk) {
 	}
 	inBubble(t, files, func(b *bench) {
 		b.poll = time.Hour // a push tells the master, so that the same seed is the same history: polls have jitter
-		b.history = []worker.History{worker.HistoryApprove, worker.HistoryApprove, worker.HistoryAllow, worker.HistoryForbid}[r.IntN(4)]
+		b.history = []History{HistoryApprove, HistoryApprove, HistoryAllow, HistoryForbid}[r.IntN(4)]
 		head, err := b.work.Head()
 		if err != nil {
 			t.Fatal(err)

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/seed-c01c3da5/zester/reconciler/status"
+	"github.com/seed-c01c3da5/zester/settings/status"
 )
 
 const frozenCanary = "waves: [{name: canary, peels: 1, soak: 10m}]\ncalendars: {c: ['1999-01-01/2030-01-01']}\nfreeze: [{calendar: c}]\n"

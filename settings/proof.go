@@ -15,7 +15,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/settings/canon"
-	"github.com/seed-c01c3da5/zester/settings/schedule/entryyaml"
+	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -73,7 +73,7 @@ func RanBy(settings canon.Raw) (map[string]string, error) {
 	}
 	ran := make(map[string]string, len(values.Schedule))
 	for name, fields := range values.Schedule {
-		if e, err := entryyaml.ParseEntry(name, strictyaml.FromValue("settings", fields)); err == nil {
+		if e, err := schedule.ParseEntry(name, strictyaml.FromValue("settings", fields)); err == nil {
 			ran[name] = Ran(e.Module, e.Args)
 		}
 	}

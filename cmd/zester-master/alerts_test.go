@@ -5,11 +5,11 @@ import (
 	"testing"
 
 	"github.com/seed-c01c3da5/zester/master"
-	"github.com/seed-c01c3da5/zester/master/alert/receiver"
+	"github.com/seed-c01c3da5/zester/master/notify"
 )
 
 func TestReceiversOfAlertsAndOfPings(t *testing.T) {
-	chat := Receiver{Name: "chat", Provider: receiver.Webhook, URL: "https://chat.example"}
+	chat := Receiver{Name: "chat", Provider: notify.ReceiverWebhook, URL: "https://chat.example"}
 	checks := Receiver{Name: "checks", Provider: healthchecks, URL: "https://hc.example", Entries: "backup*"}
 	var o master.Options
 	if err := (&Config{Messages: Messages{Alerts: Alerts{Receivers: []Receiver{chat, checks}}}}).alerts(&o); err != nil {

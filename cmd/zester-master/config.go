@@ -18,10 +18,10 @@ import (
 
 	"github.com/seed-c01c3da5/zester/cmd/daemon"
 	"github.com/seed-c01c3da5/zester/master"
-	"github.com/seed-c01c3da5/zester/master/feed"
+	"github.com/seed-c01c3da5/zester/master/fleet"
 	"github.com/seed-c01c3da5/zester/master/otel"
-	"github.com/seed-c01c3da5/zester/reconciler/access"
-	"github.com/seed-c01c3da5/zester/reconciler/worker"
+	"github.com/seed-c01c3da5/zester/master/outbound"
+	"github.com/seed-c01c3da5/zester/reconciler"
 )
 
 // Config is master.yaml. Fields that are not lists can also be set by a flag or a variable.
@@ -96,7 +96,7 @@ type OTel struct {
 const minAckWindow = time.Second
 
 func defaults() daemon.Config {
-	return &Config{DataDir: daemon.DataDir(), Branch: "main", Path: ".", History: string(worker.HistoryApprove), Poll: 30 * time.Second, Bus: Bus{Listen: "127.0.0.1:4222"}, AckWindow: master.DefaultAckWindow}
+	return &Config{DataDir: daemon.DataDir(), Branch: "main", Path: ".", History: string(reconciler.HistoryApprove), Poll: 30 * time.Second, Bus: Bus{Listen: "127.0.0.1:4222"}, AckWindow: master.DefaultAckWindow}
 }
 
 // Level returns the least level that is logged.
@@ -205,12 +205,12 @@ func (c *Config) spans(o *master.Options) error {
 		return nil
 	}
 	e, err := otel.New(otel.Options{
-		URL: c.OTel.URL, HeadersFile: c.OTel.HeadersFile, Transport: access.Options(c.Git).Transport(), Log: o.Log,
+		URL: c.OTel.URL, HeadersFile: c.OTel.HeadersFile, Transport: outbound.Options(c.Git).Transport(), Log: o.Log,
 	})
 	if err != nil {
 		return err
 	}
-	o.Services = append(o.Services, func(ctx context.Context, nc *nats.Conn, _ *feed.Feed) error { return e.Run(ctx, nc) })
+	o.Services = append(o.Services, func(ctx context.Context, nc *nats.Conn, _ *fleet.Fleet) error { return e.Run(ctx, nc) })
 	o.REST.Collectors = append(o.REST.Collectors, e)
 	return nil
 }

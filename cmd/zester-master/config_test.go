@@ -15,7 +15,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
-	"github.com/seed-c01c3da5/zester/reconciler/notify/place"
+	"github.com/seed-c01c3da5/zester/master/notify"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
@@ -137,7 +137,7 @@ func TestWhatCannotWorkIsRefusedBeforeTheStart(t *testing.T) {
 		}, "rest.listen"},
 		{"place without a repo", func(c *Config) { c.Notify = []Place{{Name: "forge"}} }, "without repo"},
 		{"event that is none", func(c *Config) {
-			c.Repo, c.Notify = ".", []Place{{Name: "ops", Provider: "slack", URLFile: "f", Events: []place.Kind{"blokked"}}}
+			c.Repo, c.Notify = ".", []Place{{Name: "ops", Provider: "slack", URLFile: "f", Events: []notify.Kind{"blokked"}}}
 		}, `event "blokked" is none of`},
 		{"plans that are none", func(c *Config) {
 			c.Repo, c.Notify = "https://forge.example/ops/fleet", []Place{{Name: "f", Provider: "github", Token: "f", Plans: "all"}}

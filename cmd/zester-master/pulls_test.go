@@ -9,8 +9,8 @@ import (
 	"testing/fstest"
 	"time"
 
-	forges "github.com/seed-c01c3da5/zester/reconciler/notify/forge"
-	"github.com/seed-c01c3da5/zester/reconciler/notify/forge/forgetest"
+	forgepkg "github.com/seed-c01c3da5/zester/master/forge"
+	"github.com/seed-c01c3da5/zester/master/forge/forgetest"
 )
 
 // TestAPullRequestIsPlannedByTheMaster has the master fetch a pull request over HTTP, with the password of the repo, and plan
@@ -20,7 +20,7 @@ func TestAPullRequestIsPlannedByTheMaster(t *testing.T) {
 		"top.yaml":          {Data: []byte("base:\n  '*': [web]\n")},
 		"settings/web.yaml": {Data: []byte("schedule:\n  hello: {module: test.ping, interval: 1h}\n")},
 	})
-	git, api := newForge(s), forgetest.New(t, forges.GitHub)
+	git, api := newForge(s), forgetest.New(t, forgepkg.GitHub)
 	propose := func(text string) {
 		t.Helper()
 		if err := os.WriteFile(filepath.Join(s.work.Dir(), "settings", "web.yaml"), []byte(text), 0o600); err != nil {

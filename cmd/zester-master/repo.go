@@ -8,15 +8,14 @@ import (
 	"slices"
 
 	"github.com/seed-c01c3da5/zester/master"
+	"github.com/seed-c01c3da5/zester/master/forge"
+	"github.com/seed-c01c3da5/zester/master/notify"
+	"github.com/seed-c01c3da5/zester/master/outbound"
 	"github.com/seed-c01c3da5/zester/reconciler"
-	"github.com/seed-c01c3da5/zester/reconciler/access"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/push"
-	"github.com/seed-c01c3da5/zester/reconciler/notify/forge"
-	"github.com/seed-c01c3da5/zester/reconciler/notify/place"
 	"github.com/seed-c01c3da5/zester/reconciler/pulls"
 	"github.com/seed-c01c3da5/zester/reconciler/webhook"
-	"github.com/seed-c01c3da5/zester/reconciler/worker"
 )
 
 // Git is the part of master.yaml about access to the repo. Its flags are --git-user and so on. All fields but user and proxy
@@ -50,19 +49,19 @@ type Hook struct {
 
 // Place configures a receiver of notifications: a forge, a chat, a webhook or a mail server.
 type Place struct {
-	Name     string         `yaml:"name"`
-	Provider place.Provider `yaml:"provider"`
-	URL      string         `yaml:"url"`      // of the repo on the forge (empty: the config repo), of a chat, webhook or mail server
-	URLFile  string         `yaml:"url_file"` // file with the address of a chat or webhook, which is a secret
-	Token    string         `yaml:"token"`    // file with the credential for a forge
-	Secret   string         `yaml:"secret"`   // file with the key that signs what a webhook posts
-	Body     string         `yaml:"body"`     // template of the body of a webhook; empty: every field
-	Events   []place.Kind   `yaml:"events"`   // empty: the default events of the provider
-	User     string         `yaml:"user"`     // of the mail server; empty: no login
-	Password string         `yaml:"password"` // file with the password of that user
-	From     string         `yaml:"from"`     // address of mail
-	To       []string       `yaml:"to"`       // addresses of mail
-	Plans    string         `yaml:"plans"`    // pull requests on a forge that are commented on: branches, forks or off; empty: branches
+	Name     string               `yaml:"name"`
+	Provider notify.PlaceProvider `yaml:"provider"`
+	URL      string               `yaml:"url"`      // of the repo on the forge (empty: the config repo), of a chat, webhook or mail server
+	URLFile  string               `yaml:"url_file"` // file with the address of a chat or webhook, which is a secret
+	Token    string               `yaml:"token"`    // file with the credential for a forge
+	Secret   string               `yaml:"secret"`   // file with the key that signs what a webhook posts
+	Body     string               `yaml:"body"`     // template of the body of a webhook; empty: every field
+	Events   []notify.Kind        `yaml:"events"`   // empty: the default events of the provider
+	User     string               `yaml:"user"`     // of the mail server; empty: no login
+	Password string               `yaml:"password"` // file with the password of that user
+	From     string               `yaml:"from"`     // address of mail
+	To       []string             `yaml:"to"`       // addresses of mail
+	Plans    string               `yaml:"plans"`    // pull requests on a forge that are commented on: branches, forks or off; empty: branches
 }
 
 // sync sets the options of the reconciler, and the webhooks.
@@ -85,7 +84,7 @@ func (c *Config) sync(o *master.Options) error {
 	}
 	repo := gitrepo.Options{
 		URL: c.Repo, Branch: c.Branch, Path: c.Path, Dir: filepath.Join(c.DataDir, "repo"),
-		Access: access.Options(c.Git), Verify: c.Verify.trust(), Log: o.Log,
+		Access: outbound.Options(c.Git), Verify: c.Verify.trust(), Log: o.Log,
 	}
 	commenters, err := c.commenters(places, repo)
 	if err != nil {
@@ -103,7 +102,7 @@ func (c *Config) sync(o *master.Options) error {
 	}
 	r, err := reconciler.New(reconciler.Options{
 		Repo: repo, Pulls: commenters, OwnKey: own,
-		Owner: o.ID, Poll: c.Poll, Identities: c.Identities, History: worker.History(c.History), MayAllow: c.Verify.Allow, Notify: places, Log: o.Log,
+		Owner: o.ID, Poll: c.Poll, Identities: c.Identities, History: reconciler.History(c.History), MayAllow: c.Verify.Allow, Notify: places, Log: o.Log,
 	})
 	if err != nil {
 		return err
@@ -124,24 +123,24 @@ func (c *Config) sync(o *master.Options) error {
 }
 
 // places returns the targets of notifications, each with a unique name.
-func (c *Config) places() (all []*place.Place, err error) {
-	transport := access.Options(c.Git).Transport()
+func (c *Config) places() (all []*notify.Place, err error) {
+	transport := outbound.Options(c.Git).Transport()
 	for _, n := range c.Notify {
-		o := place.Options{
+		o := notify.PlaceOptions{
 			Name: n.Name, Provider: n.Provider, URL: n.URL, URLFile: n.URLFile, Token: n.Token, Secret: n.Secret, Body: n.Body,
-			Events: n.Events, Transport: transport, Letter: place.Letter{User: n.User, Password: n.Password, From: n.From, To: n.To},
+			Events: n.Events, Transport: transport, Letter: notify.Letter{User: n.User, Password: n.Password, From: n.From, To: n.To},
 		}
 		switch {
 		case forge.Provider(n.Provider).Known():
 			o.URL = cmp.Or(n.URL, c.Repo)
-		case n.Provider == place.Mail:
+		case n.Provider == notify.Mail:
 			o.Letter.CA = c.Git.CA
 		}
-		p, err := place.New(o)
+		p, err := notify.NewPlace(o)
 		if err != nil {
 			return nil, err
 		}
-		if slices.ContainsFunc(all, func(other *place.Place) bool { return other.Name() == n.Name }) {
+		if slices.ContainsFunc(all, func(other *notify.Place) bool { return other.Name() == n.Name }) {
 			return nil, fmt.Errorf("cannot notify %q: two places have this name", n.Name)
 		}
 		all = append(all, p)
@@ -150,7 +149,7 @@ func (c *Config) places() (all []*place.Place, err error) {
 }
 
 // commenters returns the forges of notify that comment on pull requests.
-func (c *Config) commenters(places []*place.Place, repo gitrepo.Options) (all []*pulls.Commenter, err error) {
+func (c *Config) commenters(places []*notify.Place, repo gitrepo.Options) (all []*pulls.Commenter, err error) {
 	for i, n := range c.Notify {
 		o := pulls.Options{Name: n.Name, Forge: places[i].Forge(), Forks: n.Plans == "forks", Repo: repo, Log: repo.Log}
 		o.Repo.Dir = filepath.Join(c.DataDir, "pulls", n.Name)

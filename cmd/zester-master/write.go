@@ -11,14 +11,14 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master"
-	credentials "github.com/seed-c01c3da5/zester/master/auth/credential"
+	credentialpkg "github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/token"
 	"github.com/seed-c01c3da5/zester/master/auth/user"
-	"github.com/seed-c01c3da5/zester/reconciler/access"
+	"github.com/seed-c01c3da5/zester/master/forge"
+	"github.com/seed-c01c3da5/zester/master/notify"
+	"github.com/seed-c01c3da5/zester/master/outbound"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/push"
-	"github.com/seed-c01c3da5/zester/reconciler/notify/forge"
-	"github.com/seed-c01c3da5/zester/reconciler/notify/place"
 	"github.com/seed-c01c3da5/zester/reconciler/propose"
 )
 
@@ -42,20 +42,20 @@ type Schedules struct {
 }
 
 // writes returns the service that changes schedules on request.
-func (c *Config) writes(places []*place.Place, o *master.Options) (*propose.Service, error) {
+func (c *Config) writes(places []*notify.Place, o *master.Options) (*propose.Service, error) {
 	w := c.Write
-	at := access.Options{
+	at := outbound.Options{
 		User: w.User, Password: w.Password, Token: w.Token, SSHKey: w.SSHKey, CA: c.Git.CA, Proxy: c.Git.Proxy, KnownHosts: c.Git.KnownHosts,
 	}
 	if propose.Mode(w.Mode) == propose.Off {
 		if w.SigningKey != "" || w.PullRequests != "" {
 			return nil, errors.New("cannot sign commits or open pull requests without write.mode")
 		}
-		at = access.Options(c.Git) // only to read
+		at = outbound.Options(c.Git) // only to read
 	}
 	var pulls *forge.Client
 	if w.PullRequests != "" {
-		i := slices.IndexFunc(places, func(p *place.Place) bool { return p.Name() == w.PullRequests })
+		i := slices.IndexFunc(places, func(p *notify.Place) bool { return p.Name() == w.PullRequests })
 		if i < 0 || places[i].Forge() == nil {
 			return nil, fmt.Errorf("cannot open pull requests on %q: notify has no forge of this name", w.PullRequests)
 		}
@@ -77,7 +77,7 @@ func (c *Config) writes(places []*place.Place, o *master.Options) (*propose.Serv
 
 // notRevoked returns an error if a person or a token was revoked. It reads the buckets.
 func notRevoked(ctx context.Context, js jetstream.JetStream, name string) error {
-	if t, ok := credentials.TokenNameOf(name); ok {
+	if t, ok := credentialpkg.TokenNameOf(name); ok {
 		tokens, err := token.Open(ctx, js)
 		if err != nil {
 			return err

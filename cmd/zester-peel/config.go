@@ -20,9 +20,8 @@ import (
 	"github.com/seed-c01c3da5/zester/peel"
 	"github.com/seed-c01c3da5/zester/peel/enroll"
 	"github.com/seed-c01c3da5/zester/peel/prompt"
-	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
+	"github.com/seed-c01c3da5/zester/peel/scheduler"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
-	"github.com/seed-c01c3da5/zester/settings/schedule/entryyaml"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -120,7 +119,7 @@ func (c *Config) options() (o peel.Options, err error) {
 		}
 		c.Creds = filepath.Join(c.DataDir, enroll.CredsFile)
 	}
-	o = peel.Options{DataDir: c.DataDir, URL: c.URL, Facts: c.Facts, Workers: c.Workers, Boot: rules.Boot}
+	o = peel.Options{DataDir: c.DataDir, URL: c.URL, Facts: c.Facts, Workers: c.Workers, Boot: scheduler.Boot}
 	if o.ID, err = c.name(); err != nil {
 		return o, err
 	}
@@ -154,9 +153,9 @@ func (c *Config) options() (o peel.Options, err error) {
 
 // entries reads a schedule. Wrong entries are in the set as well, marked as invalid; the error is about them.
 func entries(n *strictyaml.Node) (schedule.Set, error) {
-	set, err := entryyaml.ParseSet(n)
+	set, err := schedule.ParseSet(n)
 	if err != nil {
-		entryyaml.KeepInvalid(set, n, err)
+		schedule.KeepInvalid(set, n, err)
 	}
 	return set, err
 }

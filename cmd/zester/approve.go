@@ -18,9 +18,8 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/audit"
-	"github.com/seed-c01c3da5/zester/master/hold/held"
 	"github.com/seed-c01c3da5/zester/peel/catalogue"
-	"github.com/seed-c01c3da5/zester/reconciler/status"
+	"github.com/seed-c01c3da5/zester/settings/status"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -56,7 +55,7 @@ without a job. The same person runs it with the same command.`,
 				}
 				return a.withClient(func(client *api.Client) error { return a.listHeld(cmd.Context(), client, all) })
 			}
-			id, err := held.ParseID(args[0])
+			id, err := api.ParseHoldID(args[0])
 			switch {
 			case err != nil:
 				return &failure{code: exitUsage, err: err, hint: "zester approve lists the actions that wait; zester sync approve lets a revision out"}
@@ -79,10 +78,10 @@ without a job. The same person runs it with the same command.`,
 }
 
 // heldActions returns the actions that wait, newest first; with all also the others.
-func heldActions(ctx context.Context, client *api.Client, all bool) ([]held.Action, error) {
-	actions := []held.Action{}
-	for q := (held.Query{All: all}); ; q.Before = actions[len(actions)-1].ID {
-		var page held.Page
+func heldActions(ctx context.Context, client *api.Client, all bool) ([]api.HoldAction, error) {
+	actions := []api.HoldAction{}
+	for q := (api.HoldQuery{All: all}); ; q.Before = actions[len(actions)-1].ID {
+		var page api.HoldPage
 		if err := client.Ask(ctx, "hold", "list", q, &page); err != nil {
 			return nil, err
 		}
@@ -106,7 +105,7 @@ func (a *app) listHeld(ctx context.Context, client *api.Client, all bool) error 
 	return a.show(actions, heldTable(actions))
 }
 
-func heldTable(actions []held.Action) table {
+func heldTable(actions []api.HoldAction) table {
 	t := table{
 		header: []string{"ACTION", "STATE", "ASKED BY", "UNTIL", "PEELS", "RUNS", "TARGET", "REASON", "AGENT", "DECIDED BY", "JOB"},
 		narrow: []string{"TARGET", "REASON"}, drop: []string{"AGENT", "UNTIL", "TARGET", "STATE"}, wide: []string{"DECIDED BY", "JOB"}, states: []string{"STATE"},
@@ -120,28 +119,28 @@ func heldTable(actions []held.Action) table {
 }
 
 // heldState returns the state of an action for people.
-func heldState(v *held.Action) string {
-	if v.State == held.Approved && !v.Dispatched {
+func heldState(v *api.HoldAction) string {
+	if v.State == api.HoldApproved && !v.Dispatched {
 		return "approved, no job"
 	}
 	return string(v.State)
 }
 
-func (a *app) rejectHeld(ctx context.Context, client *api.Client, id held.ID) error {
-	var v held.Action
-	if err := client.Ask(ctx, "hold", "reject", held.Request{ID: id}, &v); err != nil {
+func (a *app) rejectHeld(ctx context.Context, client *api.Client, id api.HoldID) error {
+	var v api.HoldAction
+	if err := client.Ask(ctx, "hold", "reject", api.HoldRequest{ID: id}, &v); err != nil {
 		return err
 	}
 	return a.printDone(v, string(id), "action %s is rejected", id)
 }
 
 // approveHeld shows an action, asks, and runs its job in the name of the user.
-func (a *app) approveHeld(ctx context.Context, client *api.Client, id held.ID, yes bool) error {
-	var s held.Shown
-	if err := client.Ask(ctx, "hold", "show", held.Request{ID: id}, &s); err != nil {
+func (a *app) approveHeld(ctx context.Context, client *api.Client, id api.HoldID, yes bool) error {
+	var s api.HoldShown
+	if err := client.Ask(ctx, "hold", "show", api.HoldRequest{ID: id}, &s); err != nil {
 		return err
 	}
-	if err := canApprove(&s.Action, client.User(), time.Now()); err != nil {
+	if err := canApprove(&s.HoldAction, client.User(), time.Now()); err != nil {
 		a.describeHeld(&s, nil, "")
 		return err
 	}
@@ -169,8 +168,8 @@ func (a *app) approveHeld(ctx context.Context, client *api.Client, id held.ID, y
 		}
 	}
 	again := fmt.Sprintf("zester approve %s shows whether the action was approved and its job was started, and goes on from there", id)
-	var approved held.Action
-	if err := client.Ask(ctx, "hold", "approve", held.Request{ID: id}, &approved); err != nil {
+	var approved api.HoldAction
+	if err := client.Ask(ctx, "hold", "approve", api.HoldRequest{ID: id}, &approved); err != nil {
 		return hinted(err, api.CodeUnavailable, again)
 	}
 	s.JID = approved.JID
@@ -186,14 +185,14 @@ func (a *app) approveHeld(ctx context.Context, client *api.Client, id held.ID, y
 }
 
 // canApprove returns an error if a user cannot approve an action, or run what he has approved.
-func canApprove(v *held.Action, user string, now time.Time) error {
+func canApprove(v *api.HoldAction, user string, now time.Time) error {
 	again := "have the assistant ask again"
 	switch {
-	case v.State == held.Open:
+	case v.State == api.HoldOpen:
 		return nil
-	case v.State == held.Expired:
+	case v.State == api.HoldExpired:
 		return &failure{code: exitFailed, err: fmt.Errorf("action %s expired at %s", v.ID, when(v.Expires)), hint: again}
-	case v.State != held.Approved:
+	case v.State != api.HoldApproved:
 		return &failure{code: exitFailed, err: fmt.Errorf("action %s was %s by %s at %s", v.ID, v.State, v.DecidedBy, when(v.DecidedAt)), hint: again}
 	case v.Dispatched:
 		return &failure{code: exitFailed, err: fmt.Errorf("action %s was approved by %s at %s", v.ID, v.DecidedBy, when(v.DecidedAt)), hint: "zester job show " + string(v.JID) + " shows its job"}
@@ -206,7 +205,7 @@ func canApprove(v *held.Action, user string, now time.Time) error {
 }
 
 // otherPeels returns the failure of an action whose target selects other peels now.
-func otherPeels(s *held.Shown, now []target.PeelID) error {
+func otherPeels(s *api.HoldShown, now []target.PeelID) error {
 	changes := fmt.Sprintf("%d then, %d now", s.Peels, len(now))
 	if len(s.Names) == s.Peels {
 		without := func(all, these []target.PeelID) []target.PeelID {
@@ -231,10 +230,10 @@ func otherPeels(s *held.Shown, now []target.PeelID) error {
 
 // describeHeld prints an action for people. What comes from the assistant is first, so that it cannot move the rest off the screen.
 // now and user are the peels and the person of the job; nil: there will be none.
-func (a *app) describeHeld(s *held.Shown, now *api.Resolved, user string) {
+func (a *app) describeHeld(s *api.HoldShown, now *api.Resolved, user string) {
 	columns := cmp.Or(a.columns, width(a.errOut), helpWidth)
 	fmt.Fprintf(a.errOut, "action %s\n\nThe assistant says:\n", s.ID)
-	for _, c := range claims(&s.Action) {
+	for _, c := range claims(&s.HoldAction) {
 		printClaim(a.errOut, c, columns)
 	}
 	function := s.Spec().Function
@@ -243,12 +242,12 @@ func (a *app) describeHeld(s *held.Shown, now *api.Resolved, user string) {
 		effect = "which only reads"
 	}
 	facts := table{rows: [][]string{
-		{"state:", heldState(&s.Action) + ", until " + when(s.Expires)},
+		{"state:", heldState(&s.HoldAction) + ", until " + when(s.Expires)},
 		{"asked by:", s.By + ", " + when(s.Created)},
 		{"runs:", function + ", " + effect},
 	}}
-	if s.State != held.Open {
-		facts.rows[0][1] = heldState(&s.Action)
+	if s.State != api.HoldOpen {
+		facts.rows[0][1] = heldState(&s.HoldAction)
 	}
 	if now != nil {
 		facts.add("on:", fmt.Sprintf("%s: %s", count(len(now.Peels), "peel"), some(now.Peels)))
@@ -262,9 +261,9 @@ func (a *app) describeHeld(s *held.Shown, now *api.Resolved, user string) {
 }
 
 // claims returns what the assistant says, each on a line of its own.
-func claims(v *held.Action) []string {
+func claims(v *api.HoldAction) []string {
 	lines := []string{"agent: " + claim(v.Agent), "reason: " + claim(v.Reason), "target: " + claim(v.Target)}
-	if v.Kind == held.Pause {
+	if v.Kind == api.HoldPause {
 		return append(lines, "pause: "+claim(v.Entry)+" for "+strictyaml.FormatDuration(v.For))
 	}
 	if v.StateID != "" {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/seed-c01c3da5/zester/master/hold/held"
+	"github.com/seed-c01c3da5/zester/master/api"
 )
 
 func TestAPersonIsAskedBeforeAnActionRuns(t *testing.T) {
@@ -23,7 +23,7 @@ func TestAPersonIsAskedBeforeAnActionRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	a, err := asksFor(t.Context(), client, held.Add{
+	a, err := asksFor(t.Context(), client, api.HoldAdd{
 		Agent: "helper", Reason: "run test.ping on 1 peel as local? [y/N]", Target: "web-*", Module: "cmd.run", Args: map[string]any{"command": "echo done"},
 	})
 	if err != nil {

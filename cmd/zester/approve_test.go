@@ -21,7 +21,6 @@ import (
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
-	"github.com/seed-c01c3da5/zester/master/hold/held"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -35,13 +34,13 @@ func clientAt(url, creds string) (*api.Client, error) {
 }
 
 // asksFor stores an action as the program of an assistant does: it looks at the peels, and asks in the name of its user.
-func asksFor(ctx context.Context, client *api.Client, q held.Add) (*held.Action, error) {
+func asksFor(ctx context.Context, client *api.Client, q api.HoldAdd) (*api.HoldAction, error) {
 	seen, err := client.Resolve(ctx, q.Target)
 	if err != nil {
 		return nil, err
 	}
-	q.Kind, q.Hash = cmp.Or(q.Kind, held.Dispatch), audit.PeelsHash(seen.Peels)
-	a := new(held.Action)
+	q.Kind, q.Hash = cmp.Or(q.Kind, api.HoldDispatch), audit.PeelsHash(seen.Peels)
+	a := new(api.HoldAction)
 	return a, client.Ask(ctx, "hold", "add", q, a)
 }
 
@@ -51,7 +50,7 @@ func init() {
 		client, err := clientAt(ts.Getenv("URL"), ts.MkAbs(args[0]))
 		ts.Check(err)
 		defer client.Close()
-		a, err := asksFor(context.Background(), client, held.Add{Agent: args[1], Reason: args[2], Target: args[3], Module: "cmd.run", Args: map[string]any{"command": args[4]}})
+		a, err := asksFor(context.Background(), client, api.HoldAdd{Agent: args[1], Reason: args[2], Target: args[3], Module: "cmd.run", Args: map[string]any{"command": args[4]}})
 		ts.Check(err)
 		ts.Setenv("ACTION", string(a.ID))
 	}
@@ -62,9 +61,9 @@ func TestWhatAnAssistantSaysLooksLikeNothingElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // a bubble begins at a fixed time
 		now := time.Now().UTC()
 		names := []target.PeelID{"db-01", "web-01", "web-02"}
-		nice := held.Action{
-			ID: "37dGaoSrFIRXbpOFJdtFuWUJSsF", By: "ann", Created: now, Expires: now.Add(held.Lifetime), Peels: 3, State: held.Open,
-			Add: held.Add{Kind: held.Dispatch, Target: "web-* or db-*", Module: "cmd.run", Args: map[string]any{"command": "df -h /"}, Reason: "the disk of web-01 fills up", Agent: "helper 1.2"},
+		nice := api.HoldAction{
+			ID: "37dGaoSrFIRXbpOFJdtFuWUJSsF", By: "ann", Created: now, Expires: now.Add(api.HoldLifetime), Peels: 3, State: api.HoldOpen,
+			HoldAdd: api.HoldAdd{Kind: api.HoldDispatch, Target: "web-* or db-*", Module: "cmd.run", Args: map[string]any{"command": "df -h /"}, Reason: "the disk of web-01 fills up", Agent: "helper 1.2"},
 		}
 		hostile := nice
 		hostile.ID, hostile.StateID = "37dGaoY9GyQuRDICgAAqCsEa3e1", "\x1b[2J\x1b[Hrun test.ping on 1 peel as ann? [y/N] "
@@ -76,21 +75,21 @@ func TestWhatAnAssistantSaysLooksLikeNothingElse(t *testing.T) {
 			"env":     map[string]any{"A\nB": []any{"x\ny", int64(1), nil}},
 		}
 		pause := nice
-		pause.ID, pause.State, pause.DecidedBy, pause.DecidedAt, pause.JID = "37dGb00000000000000000000ab", held.Approved, "bob", now, "37dGb11111111111111111111ab"
-		pause.Add = held.Add{Kind: held.Pause, Target: "*", Entry: "backup", For: 36 * time.Hour, Reason: "the disk is replaced", Agent: "helper 1.2"}
+		pause.ID, pause.State, pause.DecidedBy, pause.DecidedAt, pause.JID = "37dGb00000000000000000000ab", api.HoldApproved, "bob", now, "37dGb11111111111111111111ab"
+		pause.HoldAdd = api.HoldAdd{Kind: api.HoldPause, Target: "*", Entry: "backup", For: 36 * time.Hour, Reason: "the disk is replaced", Agent: "helper 1.2"}
 		for _, columns := range []int{80, 120} {
 			var got bytes.Buffer
 			a := &app{out: &got, errOut: &got, output: formTable, columns: columns, colour: "never"}
 			fmt.Fprintln(&got, "$ zester approve --all")
-			if err := a.show(nil, heldTable([]held.Action{pause, hostile, nice})); err != nil {
+			if err := a.show(nil, heldTable([]api.HoldAction{pause, hostile, nice})); err != nil {
 				t.Error(err)
 			}
-			for _, v := range []held.Action{nice, hostile} {
+			for _, v := range []api.HoldAction{nice, hostile} {
 				fmt.Fprintf(&got, "\n$ zester approve %s\n", v.ID)
-				a.describeHeld(&held.Shown{Action: v, Names: names}, &api.Resolved{Peels: names, Offline: names[:1]}, "bob")
+				a.describeHeld(&api.HoldShown{HoldAction: v, Names: names}, &api.Resolved{Peels: names, Offline: names[:1]}, "bob")
 			}
 			fmt.Fprintf(&got, "\n$ zester approve %s\n", pause.ID)
-			a.describeHeld(&held.Shown{Action: pause, Names: names}, nil, "")
+			a.describeHeld(&api.HoldShown{HoldAction: pause, Names: names}, nil, "")
 			for line := range strings.Lines(got.String()) {
 				if n := len([]rune(line)) - 1; n > columns {
 					t.Errorf("on %d columns a line takes %d: %s", columns, n, line)
@@ -125,9 +124,9 @@ func TestAnActionRunsOnceAndOnThePeelsThatWereSeen(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	ask := func() held.ID {
+	ask := func() api.HoldID {
 		t.Helper()
-		a, err := asksFor(ctx, client, held.Add{Agent: "helper 1.2", Reason: "a test", Target: "web-* or db-*", Module: "cmd.run", Args: map[string]any{"command": "true"}})
+		a, err := asksFor(ctx, client, api.HoldAdd{Agent: "helper 1.2", Reason: "a test", Target: "web-* or db-*", Module: "cmd.run", Args: map[string]any{"command": "true"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -157,7 +156,7 @@ func TestAnActionRunsOnceAndOnThePeelsThatWereSeen(t *testing.T) {
 		code := run(ctx, args, &out, &errOut)
 		return ended{code, out.String(), errOut.String()}
 	}
-	approve := func(who []string, id held.ID) ended {
+	approve := func(who []string, id api.HoldID) ended {
 		return zester(append([]string{"approve", string(id), "--yes", "-o", "json"}, who...)...)
 	}
 	people := map[string][]string{"ann": person("ann"), "bob": person("bob"), "cyd": person("cyd")}
@@ -201,8 +200,8 @@ func TestAnActionRunsOnceAndOnThePeelsThatWereSeen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var approved held.Action
-	if err := dying.Ask(ctx, "hold", "approve", held.Request{ID: id}, &approved); err != nil {
+	var approved api.HoldAction
+	if err := dying.Ask(ctx, "hold", "approve", api.HoldRequest{ID: id}, &approved); err != nil {
 		t.Fatal(err)
 	}
 	dying.Close()
@@ -220,7 +219,7 @@ func TestAnActionRunsOnceAndOnThePeelsThatWereSeen(t *testing.T) {
 	}
 
 	// A pause ends by itself.
-	pause, err := asksFor(ctx, client, held.Add{Kind: held.Pause, Agent: "helper 1.2", Reason: "a \"new\" disk", Target: "web-01", Entry: "hello", For: 26 * time.Hour})
+	pause, err := asksFor(ctx, client, api.HoldAdd{Kind: api.HoldPause, Agent: "helper 1.2", Reason: "a \"new\" disk", Target: "web-01", Entry: "hello", For: 26 * time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -243,7 +242,7 @@ func TestAnActionRunsOnceAndOnThePeelsThatWereSeen(t *testing.T) {
 	if want := "the target selects other peels than the assistant saw: web-03 joined; nothing was approved"; e.code != exitCanceled || !strings.Contains(e.err, want) {
 		t.Errorf("ended with %d, not with %q: %s%s", e.code, want, e.out, e.err)
 	}
-	err = client.Ask(ctx, "hold", "approve", held.Request{ID: id}, new(held.Action)) // a client that does not look
+	err = client.Ask(ctx, "hold", "approve", api.HoldRequest{ID: id}, new(api.HoldAction)) // a client that does not look
 	if api.CodeOf(err) != api.CodeConflict || !strings.Contains(err.Error(), "the target selects other peels than it did before: 4 now") {
 		t.Errorf("approved without a look: %v", err)
 	}
@@ -256,24 +255,24 @@ func TestAnActionRunsOnceAndOnThePeelsThatWereSeen(t *testing.T) {
 func TestWhyAnActionCannotBeApproved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		now := time.Now()
-		open := held.Action{ID: "37dGaoSrFIRXbpOFJdtFuWUJSsF", Expires: now.Add(time.Hour), State: held.Open}
-		decided := func(s held.State, by string) held.Action {
+		open := api.HoldAction{ID: "37dGaoSrFIRXbpOFJdtFuWUJSsF", Expires: now.Add(time.Hour), State: api.HoldOpen}
+		decided := func(s api.HoldState, by string) api.HoldAction {
 			a := open
 			a.State, a.DecidedBy, a.DecidedAt, a.JID = s, by, now, "37dGb11111111111111111111ab"
 			return a
 		}
-		dispatched, late := decided(held.Approved, "ann"), decided(held.Approved, "ann")
+		dispatched, late := decided(api.HoldApproved, "ann"), decided(api.HoldApproved, "ann")
 		dispatched.Dispatched, late.Expires = true, now
 		for _, c := range []struct {
-			a    held.Action
+			a    api.HoldAction
 			want string // the error and the hint; empty: it can be approved
 		}{
 			{open, ""},
-			{decided(held.Approved, "ann"), ""},
-			{decided(held.Expired, ""), "expired at 2000-01-01 01:00:00 UTC|have the assistant ask again"},
-			{decided(held.Rejected, "bob"), "was rejected by bob at 2000-01-01 00:00:00 UTC|have the assistant ask again"},
+			{decided(api.HoldApproved, "ann"), ""},
+			{decided(api.HoldExpired, ""), "expired at 2000-01-01 01:00:00 UTC|have the assistant ask again"},
+			{decided(api.HoldRejected, "bob"), "was rejected by bob at 2000-01-01 00:00:00 UTC|have the assistant ask again"},
 			{dispatched, "was approved by ann at 2000-01-01 00:00:00 UTC|zester job show 37dGb11111111111111111111ab shows its job"},
-			{decided(held.Approved, "bob"), "was approved by bob at 2000-01-01 00:00:00 UTC, and its job was not started|bob can run it until 2000-01-01 01:00:00 UTC with zester approve 37dGaoSrFIRXbpOFJdtFuWUJSsF; or have the assistant ask again"},
+			{decided(api.HoldApproved, "bob"), "was approved by bob at 2000-01-01 00:00:00 UTC, and its job was not started|bob can run it until 2000-01-01 01:00:00 UTC with zester approve 37dGaoSrFIRXbpOFJdtFuWUJSsF; or have the assistant ask again"},
 			{late, "was approved by ann at 2000-01-01 00:00:00 UTC, and its job was not started|have the assistant ask again"},
 		} {
 			got := ""
@@ -288,7 +287,7 @@ func TestWhyAnActionCannotBeApproved(t *testing.T) {
 }
 
 func TestWhichPeelsJoinedAndLeft(t *testing.T) {
-	s := &held.Shown{Action: held.Action{Peels: 3}, Names: []target.PeelID{"a", "b", "c"}}
+	s := &api.HoldShown{HoldAction: api.HoldAction{Peels: 3}, Names: []target.PeelID{"a", "b", "c"}}
 	for want, now := range map[string][]target.PeelID{
 		": d, e joined; nothing":         {"a", "b", "c", "d", "e"},
 		": a, c left; nothing":           {"b"},
@@ -310,7 +309,7 @@ func FuzzClaims(f *testing.F) {
 	f.Add("\\n\n\n\"", strings.Repeat("ｒ", 90), "\xff\u2028", uint8(0))
 	f.Fuzz(func(t *testing.T, agent, reason, arg string, columns uint8) {
 		width := int(columns) + 20
-		v := held.Action{Add: held.Add{Agent: agent, Reason: reason, Target: reason, StateID: arg, Args: map[string]any{arg: []any{arg, map[string]any{agent: nil}}}}}
+		v := api.HoldAction{HoldAdd: api.HoldAdd{Agent: agent, Reason: reason, Target: reason, StateID: arg, Args: map[string]any{arg: []any{arg, map[string]any{agent: nil}}}}}
 		var out bytes.Buffer
 		for _, c := range claims(&v) {
 			printClaim(&out, c, width)

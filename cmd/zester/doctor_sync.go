@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/seed-c01c3da5/zester/master/api"
-	"github.com/seed-c01c3da5/zester/reconciler/status"
+	"github.com/seed-c01c3da5/zester/settings/status"
 )
 
 // A symptom is a condition of the reconciler that doctor reports.

@@ -13,10 +13,9 @@ import (
 
 	"github.com/seed-c01c3da5/zester/cmd/zester/horizon"
 	"github.com/seed-c01c3da5/zester/master/api"
-	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
-	"github.com/seed-c01c3da5/zester/settings/schedule/entryyaml"
+	"github.com/seed-c01c3da5/zester/settings/status"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -140,9 +139,9 @@ func publishedSchedule(doc *status.Document) (schedule.Set, error) {
 		return schedule.Set{}, nil
 	}
 	n := strictyaml.FromValue("the settings of "+string(doc.Peel.Peel), entries)
-	set, err := entryyaml.ParseSet(n)
+	set, err := schedule.ParseSet(n)
 	if err != nil {
-		entryyaml.KeepInvalid(set, n, err)
+		schedule.KeepInvalid(set, n, err)
 	}
 	return set, nil
 }

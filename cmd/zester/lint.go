@@ -12,7 +12,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/reconciler/plan/lint"
-	"github.com/seed-c01c3da5/zester/reconciler/plan/revision"
+	"github.com/seed-c01c3da5/zester/reconciler/plan/review"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
 )
@@ -127,7 +127,7 @@ func (a *app) lint(ctx context.Context, dir string, flags lintFlags) error {
 		}
 	}
 	compiled, err := compileAt(ctx, place{dir, flags.path, flags.head}, fleet)
-	refused, isRefused := revision.Refusal(err)
+	refused, isRefused := review.Refusal(err)
 	if err != nil && !isRefused {
 		return err
 	}

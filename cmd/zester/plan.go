@@ -17,10 +17,9 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/reconciler/plan/backtest"
 	"github.com/seed-c01c3da5/zester/reconciler/plan/review"
-	"github.com/seed-c01c3da5/zester/reconciler/plan/revision"
-	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/schedule/window"
+	"github.com/seed-c01c3da5/zester/settings/status"
 	"github.com/seed-c01c3da5/zester/settings/target"
 	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
 )
@@ -352,7 +351,7 @@ func (p *planning) review(ctx context.Context, base, head string) (*review.Revie
 		return nil, err
 	}
 	after, err := p.head(ctx, head)
-	if refused, ok := revision.Refusal(err); ok {
+	if refused, ok := review.Refusal(err); ok {
 		p.hint = topHint(refused, p.o.Path)
 		return review.Refuse(refused, p.o), nil
 	}
@@ -380,7 +379,7 @@ func (p *planning) base(name string) (*plan.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	made, err := revision.Compile(p.checkout, p.compiler, p.fleet, at)
+	made, err := review.Compile(p.checkout, p.compiler, p.fleet, at)
 	if err != nil {
 		return nil, fmt.Errorf("cannot compare with %s: %w", name, err)
 	}

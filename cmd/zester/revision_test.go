@@ -14,7 +14,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
-	"github.com/seed-c01c3da5/zester/reconciler/plan/revision"
+	"github.com/seed-c01c3da5/zester/reconciler/plan/review"
 	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
 )
 
@@ -32,7 +32,7 @@ func (v opinion) String() string {
 func opinionOf(t *testing.T, p *plan.Plan, err error) (v opinion) {
 	t.Helper()
 	if err != nil {
-		refused, ok := revision.Refusal(err)
+		refused, ok := review.Refusal(err)
 		if !ok {
 			t.Fatal(err)
 		}

@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/seed-c01c3da5/zester/master/api"
-	"github.com/seed-c01c3da5/zester/reconciler/propose/schedules"
 )
 
 // leftovers are the things of revoked people and tokens that the revocation does not end.
@@ -17,7 +16,7 @@ type leftovers struct {
 	Left    []leftover `json:"left,omitempty"`
 	Unknown []string   `json:"left_unknown,omitempty"` // what could not be looked for, and why
 	// Removed is the commit that removed their schedule entries, nil unless that was requested.
-	Removed *schedules.Changed `json:"schedules,omitempty"`
+	Removed *api.ScheduleChanged `json:"schedules,omitempty"`
 }
 
 // A leftover goes on after its maker was revoked.
@@ -54,7 +53,7 @@ func authorsOf(r *api.Revoked) []string {
 // is that of the removal.
 func (a *app) leftBy(ctx context.Context, client *api.Client, by []string, remove bool) (l leftovers, err error) {
 	if remove {
-		l.Removed, err = askSchedule[schedules.Changed](ctx, client, "remove", schedules.Change{By: by, Reason: "revoked"})
+		l.Removed, err = askSchedule[api.ScheduleChanged](ctx, client, "remove", api.ScheduleChange{By: by, Reason: "revoked"})
 		if api.CodeOf(err) == api.CodeNotFound { // they made none
 			err = nil
 		}
@@ -82,7 +81,7 @@ func (a *app) leftBy(ctx context.Context, client *api.Client, by []string, remov
 // entriesLeft returns the schedule entries of the config repo that requests made.
 func entriesLeft(ctx context.Context, client *api.Client) (all []leftover, err error) {
 	for after, more := "", true; more; {
-		page, err := askSchedule[schedules.Page](ctx, client, "list", schedules.Query{After: after})
+		page, err := askSchedule[api.SchedulePage](ctx, client, "list", api.ScheduleQuery{After: after})
 		if err != nil {
 			return nil, err
 		}

@@ -14,11 +14,10 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/seed-c01c3da5/zester/settings/policy"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
-	"github.com/seed-c01c3da5/zester/settings/schedule/entryyaml"
 	"github.com/seed-c01c3da5/zester/settings/schedule/window"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
-	"github.com/seed-c01c3da5/zester/settings/top"
 )
 
 func (a *app) scheduleCommand() *cobra.Command {
@@ -120,7 +119,7 @@ func (s *entrySource) fromFlags(timing string) (*subject, error) {
 			set(f.field, f.flag)
 		}
 	}
-	e, err := entryyaml.ParseEntry("entry", withModule(n))
+	e, err := schedule.ParseEntry("entry", withModule(n))
 	if err != nil {
 		return nil, flagErrors(err)
 	}
@@ -198,7 +197,7 @@ func (s *entrySource) fromFile() (*subject, error) {
 		}
 		return nil, fmt.Errorf("there is no entry %q in %s%s", s.entry, s.file, strictyaml.Suggest(s.entry, names))
 	}
-	e, err := entryyaml.ParseEntry(s.entry, withModule(found))
+	e, err := schedule.ParseEntry(s.entry, withModule(found))
 	if err != nil {
 		return nil, err
 	}
@@ -206,7 +205,7 @@ func (s *entrySource) fromFile() (*subject, error) {
 }
 
 // calendarsBeside returns the calendars of the config repo that a settings file belongs to; nil for any other file.
-func calendarsBeside(file string) (entryyaml.Calendars, error) {
+func calendarsBeside(file string) (schedule.Calendars, error) {
 	path, err := filepath.Abs(file)
 	if err != nil {
 		return nil, fmt.Errorf("cannot find the config repo: %w", err)
@@ -230,11 +229,11 @@ func calendarsBeside(file string) (entryyaml.Calendars, error) {
 	if err != nil {
 		return nil, err
 	}
-	policy, err := top.ParsePolicy(n)
+	policy, err := policy.ParsePolicy(n)
 	if err != nil || policy.Calendars == nil {
 		return nil, err
 	}
-	return entryyaml.ParseCalendars(policy.Calendars)
+	return schedule.ParseCalendars(policy.Calendars)
 }
 
 func (s *entrySource) about(e *schedule.Entry, n *strictyaml.Node) (*subject, error) {

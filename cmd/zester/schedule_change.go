@@ -12,7 +12,6 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/peel/catalogue"
-	"github.com/seed-c01c3da5/zester/reconciler/propose/schedules"
 )
 
 // changeWait is how long a change of the config repo may take: a fetch, a compilation, a push and the request to the forge.
@@ -106,13 +105,13 @@ func (a *app) scheduleAddCommand() *cobra.Command {
 			if err := callArguments(fields, args[1:]); err != nil {
 				return err
 			}
-			q, err := schedules.NewAdd(fields)
+			q, err := api.NewScheduleAdd(fields)
 			if err != nil {
 				return usageError("cannot add %q: %w", args[0], err)
 			}
 			q.Propose = c.propose
 			return a.withClient(func(client *api.Client) error {
-				out, err := askSchedule[schedules.Changed](cmd.Context(), client, "add", q)
+				out, err := askSchedule[api.ScheduleChanged](cmd.Context(), client, "add", q)
 				return a.changed(cmd.Context(), client, &c, "added", out, err)
 			})
 		},
@@ -175,7 +174,7 @@ func anyOf(list []string) (all []any) {
 func (a *app) scheduleRemoveCommand() *cobra.Command {
 	var c change
 	var yes bool
-	q := schedules.Change{}
+	q := api.ScheduleChange{}
 	cmd := &cobra.Command{
 		Use:   "remove NAME|ID",
 		Short: "Remove an entry from the config repo",
@@ -200,7 +199,7 @@ On a terminal remove shows the entry and asks; elsewhere it needs --yes.`,
 						return err
 					}
 				}
-				out, err := askSchedule[schedules.Changed](cmd.Context(), client, "remove", q)
+				out, err := askSchedule[api.ScheduleChanged](cmd.Context(), client, "remove", q)
 				return a.changed(cmd.Context(), client, &c, "removed", out, err)
 			})
 		},
@@ -212,7 +211,7 @@ On a terminal remove shows the entry and asks; elsewhere it needs --yes.`,
 }
 
 func (a *app) confirmRemoval(ctx context.Context, client *api.Client, ref string) error {
-	page, err := askSchedule[schedules.Page](ctx, client, "list", schedules.Query{Ref: ref})
+	page, err := askSchedule[api.SchedulePage](ctx, client, "list", api.ScheduleQuery{Ref: ref})
 	if err != nil {
 		return err
 	}
@@ -223,7 +222,7 @@ func (a *app) confirmRemoval(ctx context.Context, client *api.Client, ref string
 }
 
 // changed shows what a request changed, and waits until the fleet runs it if --wait says so. done says what was done to the entry.
-func (a *app) changed(ctx context.Context, client *api.Client, c *change, done string, out *schedules.Changed, err error) error {
+func (a *app) changed(ctx context.Context, client *api.Client, c *change, done string, out *api.ScheduleChanged, err error) error {
 	if err != nil {
 		return err
 	}
@@ -259,7 +258,7 @@ func byHand(entry string) error {
 	}
 }
 
-func (a *app) showChanged(done string, out *schedules.Changed) error {
+func (a *app) showChanged(done string, out *api.ScheduleChanged) error {
 	facts := table{}
 	add := func(name, value string) {
 		if value != "" {
@@ -301,8 +300,8 @@ func (a *app) awaitCommit(ctx context.Context, client *api.Client, commit string
 
 // scheduleRefs returns the entries of the config repo by name, for completion.
 func scheduleRefs(ctx context.Context, client *api.Client) (refs []string) {
-	page := schedules.Page{}
-	if err := client.Ask(ctx, "schedule", "list", schedules.Query{}, &page); err != nil {
+	page := api.SchedulePage{}
+	if err := client.Ask(ctx, "schedule", "list", api.ScheduleQuery{}, &page); err != nil {
 		return nil
 	}
 	for _, s := range page.Schedules {

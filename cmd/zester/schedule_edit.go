@@ -12,8 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-c01c3da5/zester/master/api"
-	"github.com/seed-c01c3da5/zester/reconciler/propose/schedules"
-	"github.com/seed-c01c3da5/zester/settings/schedule/entryyaml"
+	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
@@ -37,11 +36,11 @@ temporary file, which edit names.`,
 				return err
 			}
 			return a.withClient(func(client *api.Client) error {
-				f, err := askSchedule[schedules.File](cmd.Context(), client, "file", schedules.FileQuery{Ref: args[0]})
+				f, err := askSchedule[api.ScheduleFile](cmd.Context(), client, "file", api.ScheduleFileQuery{Ref: args[0]})
 				if err != nil {
 					return err
 				}
-				q := schedules.Replace{Ref: args[0], Was: f.Digest, Reason: reason, Propose: c.propose}
+				q := api.ScheduleReplace{Ref: args[0], Was: f.Digest, Reason: reason, Propose: c.propose}
 				out, err := a.edit(cmd.Context(), client, f, q)
 				if out == nil && err == nil {
 					fmt.Fprintln(a.errOut, "nothing was changed")
@@ -57,7 +56,7 @@ temporary file, which edit names.`,
 }
 
 // edit has the user edit a file until the result is accepted or given up. Both results are nil if the file did not change.
-func (a *app) edit(ctx context.Context, client *api.Client, f *schedules.File, q schedules.Replace) (out *schedules.Changed, err error) {
+func (a *app) edit(ctx context.Context, client *api.Client, f *api.ScheduleFile, q api.ScheduleReplace) (out *api.ScheduleChanged, err error) {
 	path, err := draft(f)
 	if err != nil {
 		return nil, err
@@ -74,7 +73,7 @@ func (a *app) edit(ctx context.Context, client *api.Client, f *schedules.File, q
 			return nil, os.Remove(path)
 		}
 		if err = checkEdited(f.File, typed); err == nil {
-			if out, err = askSchedule[schedules.Changed](ctx, client, "replace", q); err == nil {
+			if out, err = askSchedule[api.ScheduleChanged](ctx, client, "replace", q); err == nil {
 				return out, os.Remove(path)
 			}
 		}
@@ -86,7 +85,7 @@ func (a *app) edit(ctx context.Context, client *api.Client, f *schedules.File, q
 }
 
 // draft writes a file to edit, which only the user can read. The editor knows by its name that it is YAML.
-func draft(f *schedules.File) (path string, err error) {
+func draft(f *api.ScheduleFile) (path string, err error) {
 	file, err := os.CreateTemp("", "zester-*-"+filepath.Base(f.File))
 	if err != nil {
 		return "", fmt.Errorf("cannot make a file to edit: %w", err)
@@ -118,7 +117,7 @@ func runEditor(ctx context.Context, path string) error {
 func checkEdited(file string, text []byte) error {
 	n, err := strictyaml.Parse(file, text)
 	if err == nil && n.Get("schedule") != nil {
-		err = entryyaml.CheckFields(n.Get("schedule"))
+		err = schedule.CheckFields(n.Get("schedule"))
 	}
 	return err
 }

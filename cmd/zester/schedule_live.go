@@ -16,7 +16,6 @@ import (
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/catalogue"
 	"github.com/seed-c01c3da5/zester/peel/wire"
-	"github.com/seed-c01c3da5/zester/reconciler/propose/schedules"
 	"github.com/seed-c01c3da5/zester/settings"
 )
 
@@ -121,10 +120,10 @@ func (a *app) pauseAndPropose(cmd *cobra.Command, target, entry string, args map
 	if f, ok := errors.AsType[*failure](paused); paused != nil && (!ok || f.code != exitSomeFailed && f.code != exitSomeSilent && f.code != exitBoth) {
 		return paused // on no peel
 	}
-	q := schedules.Change{Ref: entry, Propose: true}
+	q := api.ScheduleChange{Ref: entry, Propose: true}
 	q.Reason, _ = args["reason"].(string)
 	err := a.withClient(func(client *api.Client) error {
-		out, err := askSchedule[schedules.Changed](cmd.Context(), client, "disable", q)
+		out, err := askSchedule[api.ScheduleChanged](cmd.Context(), client, "disable", q)
 		switch {
 		case err != nil:
 			return fmt.Errorf("the pull request was not opened: %w", err)

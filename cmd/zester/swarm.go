@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-c01c3da5/zester/cmd/zester/swarm"
-	"github.com/seed-c01c3da5/zester/cmd/zester/swarm/figures"
 	"github.com/seed-c01c3da5/zester/cmd/zester/swarm/worker"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 )
@@ -71,7 +70,7 @@ which nobody can delete.`,
 	return cmd
 }
 
-func (a *app) printSwarm(r *figures.Report) error {
+func (a *app) printSwarm(r *swarm.Report) error {
 	if a.output == formJSON {
 		e := json.NewEncoder(a.out)
 		e.SetIndent("", "  ")

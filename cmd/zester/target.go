@@ -8,9 +8,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/settings/policy"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
-	"github.com/seed-c01c3da5/zester/settings/top"
 )
 
 func (a *app) targetCommand() *cobra.Command {
@@ -89,14 +89,14 @@ func (a *app) evalFile(file, expr string) error {
 var fleetLimits = strictyaml.Limits{Size: 256 << 20, Nodes: 20_000_000}
 
 // readFleet reads a file of peels.
-func readFleet(file string) (top.Fleet, error) {
+func readFleet(file string) (policy.Fleet, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
-		return top.Fleet{}, fmt.Errorf("cannot read the peels: %w", err)
+		return policy.Fleet{}, fmt.Errorf("cannot read the peels: %w", err)
 	}
 	node, err := strictyaml.ParseWithin(file, data, fleetLimits)
 	if err != nil {
-		return top.Fleet{}, err
+		return policy.Fleet{}, err
 	}
-	return top.ParseFleet(node)
+	return policy.ParseFleet(node)
 }

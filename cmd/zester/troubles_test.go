@@ -6,13 +6,13 @@ import (
 	"testing"
 
 	"github.com/seed-c01c3da5/zester/master/api"
-	verdicts "github.com/seed-c01c3da5/zester/master/coverage/verdict"
+	verdictpkg "github.com/seed-c01c3da5/zester/master/coverage/verdict"
 )
 
 func TestTroublesOfSchedulesAreShownBesideThePeel(t *testing.T) {
 	rows := []api.CoverageRow{
-		{Peel: "a", Counts: verdicts.Counts{Expected: 9, Ran: 9}},
-		{Peel: "b", Counts: verdicts.Counts{Expected: 9, Ran: 7, Failed: 3, Missed: 2}},
+		{Peel: "a", Counts: verdictpkg.Counts{Expected: 9, Ran: 9}},
+		{Peel: "b", Counts: verdictpkg.Counts{Expected: 9, Ran: 7, Failed: 3, Missed: 2}},
 		{Peel: "c", NotReporting: true},
 	}
 	list := func() table {

@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-c01c3da5/zester/master/api"
-	"github.com/seed-c01c3da5/zester/master/coverage/why"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -67,7 +66,7 @@ func (a *app) whyCommand() *cobra.Command {
 }
 
 // showWhy prints the verdict, the answer, the facts, and their sources by number.
-func (a *app) showWhy(w *why.Answer) error {
+func (a *app) showWhy(w *api.WhyAnswer) error {
 	return a.print(w, []string{string(w.Verdict)}, func() error {
 		verdict := string(w.Verdict)
 		if s := a.screen(); s.colours {

@@ -11,12 +11,12 @@ import (
 	"testing"
 	"unicode"
 
-	"github.com/seed-c01c3da5/zester/master/coverage/why"
+	"github.com/seed-c01c3da5/zester/master/api"
 )
 
-// The answers of the masters to each question are made by the tests of package evidence, and printed here.
+// The answers of the masters to each question are made by the tests of package why, and printed here.
 func TestEachAnswerOfWhyOnATerminal(t *testing.T) {
-	answers, err := filepath.Glob("../../master/coverage/evidence/testdata/*.json")
+	answers, err := filepath.Glob("../../master/why/testdata/*.json")
 	if err != nil || len(answers) < 50 {
 		t.Fatalf("%d answers, %v", len(answers), err)
 	}
@@ -26,7 +26,7 @@ func TestEachAnswerOfWhyOnATerminal(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var w why.Answer
+		var w api.WhyAnswer
 		if err := json.Unmarshal(data, &w); err != nil {
 			t.Fatal(err)
 		}
@@ -60,9 +60,9 @@ func TestEachAnswerOfWhyOnATerminal(t *testing.T) {
 // A host writes its errors, and an author of commits the own name.
 func TestWhyPrintsNothingThatATerminalActsOn(t *testing.T) {
 	const evil = "\x1b]0;owned\a\u202egnp.exe"
-	w := why.Answer{
-		Peel: "web-01", Entry: evil, Verdict: why.Failed, Reason: evil, Text: evil,
-		Facts: []why.Fact{{About: evil, Text: evil, Source: evil}}, Unread: []string{evil},
+	w := api.WhyAnswer{
+		Peel: "web-01", Entry: evil, Verdict: api.WhyFailed, Reason: evil, Text: evil,
+		Facts: []api.WhyFact{{About: evil, Text: evil, Source: evil}}, Unread: []string{evil},
 	}
 	for _, output := range []form{formTable, formJSON} {
 		var got bytes.Buffer

@@ -9,10 +9,10 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/seed-c01c3da5/zester/master/forge"
+	"github.com/seed-c01c3da5/zester/master/forge/forgetest"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/push"
-	"github.com/seed-c01c3da5/zester/reconciler/notify/forge"
-	"github.com/seed-c01c3da5/zester/reconciler/notify/forge/forgetest"
 	"github.com/seed-c01c3da5/zester/reconciler/propose"
 )
 

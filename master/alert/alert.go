@@ -1,19 +1,21 @@
-// Package alert sends alerts about schedule entries, peels and revisions to chats, mailboxes, pagers and other receivers, by the rules
-// of zester.yaml. Call [New] and then [Engine.Run], in each master.
+// Package alert sends alerts about schedule entries, peels and revisions to chats, mailboxes, pagers and other
+// receivers, by the rules of zester.yaml. Call [New] and then [Engine.Run], in each master.
 //
-// One master at a time holds the lease of the alerts and sends them; the others wait. Every 5 s it compares the present problems with the
-// alerts (package rules) and writes the alerts that changed to the bucket alerts. Then it sends each receiver the messages that are
-// due (package receiver), and pings the services that watch runs (package ping). Each receiver has a goroutine, so a slow one delays
-// no other. If a receiver cannot be reached, the master waits before it tries again: a second at first, up to 5 min after more failures,
-// or as long as the receiver asks. A chat or mailbox gets 10 messages at once, and then one every 30 s with everything since the last.
+// One master at a time holds the lease of the alerts and sends them; the others wait. Every 5 s it compares the present
+// problems with the alerts (package rules) and writes the alerts that changed to the bucket alerts. Then it sends each
+// receiver the messages that are due (package notify), and pings the services that watch runs (package notify). Each
+// receiver has a goroutine, so a slow one delays no other. If a receiver cannot be reached, the master waits before it
+// tries again: a second at first, up to 5 min after more failures, or as long as the receiver asks. A chat or mailbox
+// gets 10 messages at once, and then one every 30 s with everything since the last.
 //
-// Guarantees: an alert is stored before it is sent, and the fact that it was sent is stored before its next message is sent. If a
-// master dies, no message is lost; a message that was being sent is sent again with the same identifier. Alerts about peels neither begin nor
-// end while the reports of peels are unknown, and alerts about revisions neither begin nor end while the reconciler does not reply.
-// The number of alerts is bounded whatever peels report. Every silence has an end.
+// Guarantees: an alert is stored before it is sent, and the fact that it was sent is stored before its next message is
+// sent. If a master dies, no message is lost; a message that was being sent is sent again with the same identifier.
+// Alerts about peels neither begin nor end while the reports of peels are unknown, and alerts about revisions neither
+// begin nor end while the reconciler does not reply. The number of alerts is bounded whatever peels report. Every
+// silence has an end.
 //
-// Known gap: chats and mailboxes ignore identifiers, and so does a service for its pings. If a master dies after such a receiver has
-// accepted a message and before that is stored, the receiver gets the message twice.
+// Known gap: chats and mailboxes ignore identifiers, and so does a service for its pings. If a master dies after such a
+// receiver has accepted a message and before that is stored, the receiver gets the message twice.
 package alert
 
 import (
@@ -28,14 +30,13 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/seed-c01c3da5/zester/master/alert/ping"
-	"github.com/seed-c01c3da5/zester/master/alert/receiver"
-	"github.com/seed-c01c3da5/zester/master/auditlog"
+	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/bus"
 	"github.com/seed-c01c3da5/zester/master/coverage/cause"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
-	"github.com/seed-c01c3da5/zester/master/feed"
-	"github.com/seed-c01c3da5/zester/master/lease"
+	"github.com/seed-c01c3da5/zester/master/fleet"
+	"github.com/seed-c01c3da5/zester/master/notify"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -47,12 +48,12 @@ const (
 
 // Options configure an [Engine]. Receivers, Pings, Alive, Audit and Log may be zero, all others are required.
 type Options struct {
-	Conn      *nats.Conn           // a master's connection to the bus
-	Fleet     *feed.Feed           // the caller runs it
-	Owner     string               // unique name of this master
-	Receivers []*receiver.Receiver // with different names
-	Pings     []*ping.Service      // services that watch runs; their names differ from those of Receivers
-	Alive     *receiver.Call       // dead man's switch: it is called each minute while all is well
+	Conn      *nats.Conn            // a master's connection to the bus
+	Fleet     *fleet.Fleet          // the caller runs it
+	Owner     string                // unique name of this master
+	Receivers []*notify.Receiver    // with different names
+	Pings     []*notify.PingService // services that watch runs; their names differ from those of Receivers
+	Alive     *notify.ReceiverCall  // dead man's switch: it is called each minute while all is well
 	// Problems returns the present problems of all peels. Health says whether they are complete and up to date.
 	Problems func() []verdict.Problem
 	Health   func() verdict.Health
@@ -63,7 +64,7 @@ type Options struct {
 	Stored func() error // returns an error while the bus stores nothing
 	// Within returns the peels that a caller may read, sorted; all is true if the caller may read every peel.
 	Within func(ctx context.Context, from grants.Caller) (peels []target.PeelID, all bool, err error)
-	Audit  *auditlog.Log
+	Audit  *audit.Log
 	Log    *slog.Logger
 }
 
@@ -88,7 +89,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("cannot open the bucket leases: %w", err)
 	}
-	l := lease.New(leases, leaseTask, e.o.Owner, e.o.Log)
+	l := bus.NewLease(leases, leaseTask, e.o.Owner, e.o.Log)
 	for {
 		revision, err := l.Acquire(ctx)
 		if err != nil {

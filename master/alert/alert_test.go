@@ -7,16 +7,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed-c01c3da5/zester/master/alert/receiver"
 	"github.com/seed-c01c3da5/zester/master/alert/rules"
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/audit"
-	"github.com/seed-c01c3da5/zester/master/auditlog"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
-	"github.com/seed-c01c3da5/zester/reconciler/status"
+	"github.com/seed-c01c3da5/zester/master/notify"
+	"github.com/seed-c01c3da5/zester/settings/policy"
+	"github.com/seed-c01c3da5/zester/settings/status"
 	"github.com/seed-c01c3da5/zester/settings/target"
-	"github.com/seed-c01c3da5/zester/settings/top"
 )
 
 func TestTheDefaultRulesTellEveryReceiver(t *testing.T) {
@@ -37,8 +36,8 @@ func TestTheDefaultRulesTellEveryReceiver(t *testing.T) {
 
 func TestRulesOfTheRepoReplaceTheDefault(t *testing.T) {
 	inBubble(t, func(b *bench) {
-		b.receive(receiver.Options{Name: "night", Provider: receiver.Webhook, URL: "http://desk.example/night"})
-		b.rules(top.Alert{Name: "late", On: []top.Trouble{top.Late}, Notify: []string{"night", "nobody"}, MinPeels: top.Quantity{Count: 1, Percent: 100}})
+		b.receive(notify.ReceiverOptions{Name: "night", Provider: notify.ReceiverWebhook, URL: "http://desk.example/night"})
+		b.rules(policy.Alert{Name: "late", On: []policy.Trouble{policy.Late}, Notify: []string{"night", "nobody"}, MinPeels: policy.Quantity{Count: 1, Percent: 100}})
 		b.start("m1")
 		b.trouble(append(failed("backup", "db-1"), verdict.Problem{Kind: verdict.Late, Entry: "report", Peel: "db-1"})...)
 		b.after(time.Minute)
@@ -69,7 +68,7 @@ func TestTroublesOfRevisionsAreTold(t *testing.T) {
 
 func TestAnotherMasterContinuesWithoutTellingTwice(t *testing.T) {
 	inBubble(t, func(b *bench) {
-		b.rules(top.Alert{Name: "slow", On: []top.Trouble{top.Failed}, For: 10 * time.Minute})
+		b.rules(policy.Alert{Name: "slow", On: []policy.Trouble{policy.Failed}, For: 10 * time.Minute})
 		first := b.start("m1")
 		b.after(time.Second) // it takes the lease
 		b.start("m2")
@@ -137,7 +136,7 @@ func TestARepeatedMessageHasTheSameIdentifier(t *testing.T) {
 
 func TestAReceiverThatIsAwayIsTriedAgainAndDelaysNoOther(t *testing.T) {
 	inBubble(t, func(b *bench) {
-		b.receive(receiver.Options{Name: "gone", Provider: receiver.Alertmanager, URL: "http://desk.example/gone"})
+		b.receive(notify.ReceiverOptions{Name: "gone", Provider: notify.ReceiverAlertmanager, URL: "http://desk.example/gone"})
 		b.desk.answers(429, "600")
 		b.start("m1")
 		b.trouble(failed("backup", "db-1")...)
@@ -185,7 +184,7 @@ func TestARefusedMessageIsNotSentAgain(t *testing.T) {
 func TestAlertmanagerGetsLastingAlertsEachMinute(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		b.receivers = nil
-		b.receive(receiver.Options{Name: "prom", Provider: receiver.Alertmanager, URL: "http://desk.example/prom"})
+		b.receive(notify.ReceiverOptions{Name: "prom", Provider: notify.ReceiverAlertmanager, URL: "http://desk.example/prom"})
 		b.start("m1")
 		b.trouble(failed("backup", "db-1")...)
 		b.after(20 * time.Minute)
@@ -204,7 +203,7 @@ func TestAlertmanagerGetsLastingAlertsEachMinute(t *testing.T) {
 func TestAChatGetsAFloodInFewMessages(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		b.receivers = nil
-		b.receive(receiver.Options{Name: "chat", Provider: receiver.Slack, URL: "http://desk.example/chat"})
+		b.receive(notify.ReceiverOptions{Name: "chat", Provider: notify.ReceiverSlack, URL: "http://desk.example/chat"})
 		b.start("m1")
 		var all []verdict.Problem
 		for i := range rules.MaxOfRule {
@@ -271,7 +270,7 @@ func TestSilencesAreAuditedAndEndByThemselves(t *testing.T) {
 		if no := b.ask(grants.RoleOperator, "ann", "unsilence", api.SilenceID{ID: "nothing"}, &s); !strings.Contains(no, "no silence") {
 			b.t.Errorf("refusal is %q", no)
 		}
-		page, err := auditlog.Open(b.js, nil).List(b.t.Context(), audit.Query{})
+		page, err := audit.OpenLog(b.js, nil).List(b.t.Context(), audit.Query{})
 		if err != nil {
 			b.t.Fatal(err)
 		}

@@ -5,8 +5,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/seed-c01c3da5/zester/master/alert/receiver"
 	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/notify"
 )
 
 const aliveEvery = time.Minute
@@ -14,7 +14,7 @@ const aliveEvery = time.Minute
 // An alive is the dead man's switch: it calls an address each minute while all is well. The service at the address raises an alarm
 // when the calls stop.
 type alive struct {
-	call *receiver.Call
+	call *notify.ReceiverCall
 
 	mu    sync.Mutex
 	state api.Alive

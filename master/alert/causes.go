@@ -6,7 +6,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/coverage/cause"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
-	"github.com/seed-c01c3da5/zester/reconciler/notify/outbound"
+	"github.com/seed-c01c3da5/zester/master/outbound"
 )
 
 const (

@@ -10,10 +10,10 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"github.com/seed-c01c3da5/zester/master/alert/receiver"
 	"github.com/seed-c01c3da5/zester/master/alert/rules"
 	"github.com/seed-c01c3da5/zester/master/api"
-	"github.com/seed-c01c3da5/zester/reconciler/notify/outbound"
+	"github.com/seed-c01c3da5/zester/master/notify"
+	"github.com/seed-c01c3da5/zester/master/outbound"
 )
 
 const (
@@ -62,14 +62,14 @@ func (s *sending) ended(n, refused int, err error, now time.Time) (final bool) {
 // A delivery sends alerts to one receiver. The loop of the term owns it, except run, which is a goroutine.
 type delivery struct {
 	sending
-	receiver *receiver.Receiver
+	receiver *notify.Receiver
 	work     chan batch
 	repeated time.Time // when a batch last repeated the alerts that last
 }
 
 // A batch is messages for one request, and the mark that each alert gets once its message is sent.
 type batch struct {
-	messages []receiver.Message
+	messages []notify.AlertMessage
 	marks    []rules.Mark
 }
 
@@ -81,7 +81,7 @@ type result struct {
 	err  error
 }
 
-func newDelivery(r *receiver.Receiver) *delivery {
+func newDelivery(r *notify.Receiver) *delivery {
 	d := &delivery{receiver: r, work: make(chan batch, 1)}
 	d.state = api.Receiver{Name: r.Name(), Provider: string(r.Provider())}
 	if r.Joins() {

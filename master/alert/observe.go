@@ -14,11 +14,10 @@ import (
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
 	"github.com/seed-c01c3da5/zester/peel/wire"
-	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/policy"
+	"github.com/seed-c01c3da5/zester/settings/status"
 	"github.com/seed-c01c3da5/zester/settings/target"
-	"github.com/seed-c01c3da5/zester/settings/top"
-	"github.com/seed-c01c3da5/zester/settings/top/alertstore"
 )
 
 const (
@@ -33,7 +32,7 @@ type looker struct {
 	rollout jetstream.KeyValue
 
 	mu          sync.Mutex
-	rules       []top.Alert
+	rules       []policy.Alert
 	rulesErr    error
 	rulesRead   bool
 	revision    []verdict.Problem
@@ -58,7 +57,7 @@ func (l *looker) run(ctx context.Context) error {
 func (l *looker) look(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, lookLimit)
 	defer cancel()
-	read, _, rulesErr := alertstore.Load(ctx, l.rollout)
+	read, _, rulesErr := policy.LoadAlerts(ctx, l.rollout)
 	revision, err := l.ask(ctx)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -88,7 +87,7 @@ func (l *looker) ask(ctx context.Context) ([]verdict.Problem, error) {
 
 // seen is the result of the newest readings.
 type seen struct {
-	rules       []top.Alert
+	rules       []policy.Alert
 	isDefault   bool
 	unread      error // why the last reading of the rules failed
 	known       bool  // the rules have been read at least once
@@ -101,7 +100,7 @@ func (l *looker) seen(now time.Time) seen {
 	defer l.mu.Unlock()
 	s := seen{rules: l.rules, unread: l.rulesErr, known: l.rulesRead, revision: l.revision}
 	if len(s.rules) == 0 {
-		s.rules, s.isDefault = top.DefaultAlerts, true
+		s.rules, s.isDefault = policy.DefaultAlerts, true
 	}
 	if l.replied.IsZero() || now.Sub(l.replied) > lookExpiry {
 		s.revisionErr = l.revisionErr
@@ -146,16 +145,16 @@ func revisionProblems(s status.Sync) (all []verdict.Problem) {
 // A selection holds the peels that each rule selects by its target. It computes them again when the rules or the facts change.
 type selection struct {
 	o       Options
-	rules   []top.Alert
+	rules   []policy.Alert
 	version uint64
 	made    []rules.Rule
 }
 
 // of returns the rules with their peels.
-func (s *selection) of(all []top.Alert) []rules.Rule {
+func (s *selection) of(all []policy.Alert) []rules.Rule {
 	index := s.o.Fleet.Index()
 	version := index.Version()
-	if s.made != nil && version == s.version && top.EqualAlerts(all, s.rules) {
+	if s.made != nil && version == s.version && policy.EqualAlerts(all, s.rules) {
 		return s.made
 	}
 	made := make([]rules.Rule, 0, len(all))

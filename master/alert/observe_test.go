@@ -11,13 +11,13 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/seed-c01c3da5/zester/master/alert/ping"
 	"github.com/seed-c01c3da5/zester/master/alert/rules"
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
-	"github.com/seed-c01c3da5/zester/reconciler/status"
+	"github.com/seed-c01c3da5/zester/master/notify"
 	"github.com/seed-c01c3da5/zester/settings/canon"
-	"github.com/seed-c01c3da5/zester/settings/top"
+	"github.com/seed-c01c3da5/zester/settings/policy"
+	"github.com/seed-c01c3da5/zester/settings/status"
 )
 
 func TestConditionsOfTheReconcilerAreTroubles(t *testing.T) {
@@ -73,12 +73,12 @@ func TestTroublesAreKindsOfVerdicts(t *testing.T) {
 		verdict.Failed, verdict.Missed, verdict.Late, verdict.Overran, verdict.Paused, verdict.NotReporting, verdict.Disagrees,
 		verdict.Refused, verdict.Stalled, verdict.WaveFailed, verdict.Held,
 	}
-	if len(kinds) != len(top.Troubles) {
-		t.Fatalf("%d kinds, %d troubles", len(kinds), len(top.Troubles))
+	if len(kinds) != len(policy.Troubles) {
+		t.Fatalf("%d kinds, %d troubles", len(kinds), len(policy.Troubles))
 	}
 	for i, k := range kinds {
-		if top.Troubles[i] != top.Trouble(k) {
-			t.Errorf("%s is not %s", top.Troubles[i], k)
+		if policy.Troubles[i] != policy.Trouble(k) {
+			t.Errorf("%s is not %s", policy.Troubles[i], k)
 		}
 	}
 }
@@ -87,7 +87,7 @@ func TestTroublesAreKindsOfVerdicts(t *testing.T) {
 func FuzzStored(f *testing.F) {
 	a := rules.Alert{Rule: "default", Entry: "backup", Progress: rules.Progress{Began: time.Unix(1, 0), Episode: 1}}.With("ops", rules.Mark{Episode: 1, On: true})
 	s := api.Silence{ID: "abcd", Match: "peel:web-*", Until: time.Unix(2, 0)}
-	for _, v := range []any{a, s, rules.Alert{}, api.Silence{}, []ping.Mark{{ID: 1, Started: 2, Ended: 3}, {ID: 4}}, []ping.Mark{{}, {}}} {
+	for _, v := range []any{a, s, rules.Alert{}, api.Silence{}, []notify.PingMark{{ID: 1, Started: 2, Ended: 3}, {ID: 4}}, []notify.PingMark{{}, {}}} {
 		data, err := canon.Marshal(v)
 		if err != nil {
 			f.Fatal(err)
@@ -117,11 +117,11 @@ func FuzzStored(f *testing.F) {
 
 // The largest marks of as many entries as a service may have can be stored.
 func TestStoredPingsAreBounded(t *testing.T) {
-	var marks []ping.Mark
-	for i := range ping.MaxEntries + 200 {
-		marks = append(marks, ping.Mark{ID: math.MaxUint64 - ping.ID(i), Started: math.MinInt64, Ended: math.MinInt64})
+	var marks []notify.PingMark
+	for i := range notify.MaxPingEntries + 200 {
+		marks = append(marks, notify.PingMark{ID: math.MaxUint64 - notify.PingID(i), Started: math.MinInt64, Ended: math.MinInt64})
 	}
-	for n, ok := range map[int]bool{ping.MaxEntries: true, len(marks): false} {
+	for n, ok := range map[int]bool{notify.MaxPingEntries: true, len(marks): false} {
 		data, err := canon.Marshal(marks[:n])
 		if err != nil {
 			t.Fatal(err)
@@ -130,7 +130,7 @@ func TestStoredPingsAreBounded(t *testing.T) {
 			t.Errorf("%d marks of %d bytes: %d are read, %v", n, len(data), len(read), err)
 		}
 	}
-	data, err := canon.Marshal([]ping.Mark{{ID: 7}, {ID: 7, Ended: 1}})
+	data, err := canon.Marshal([]notify.PingMark{{ID: 7}, {ID: 7, Ended: 1}})
 	if err != nil {
 		t.Fatal(err)
 	}

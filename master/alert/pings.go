@@ -11,8 +11,8 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"github.com/seed-c01c3da5/zester/master/alert/ping"
 	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/notify"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 )
 
@@ -26,22 +26,22 @@ const (
 // A pinger pings one service. The loop of the term owns it, except run, which is a goroutine.
 type pinger struct {
 	sending
-	service *ping.Service
-	work    chan ping.Ping
-	plan    ping.Plan
-	stored  map[ping.ID]ping.Mark // the marks in the bucket
-	last    string                // slug of the last ping
+	service *notify.PingService
+	work    chan notify.Ping
+	plan    notify.PingPlan
+	stored  map[notify.PingID]notify.PingMark // the marks in the bucket
+	last    string                            // slug of the last ping
 }
 
 // A pinged says how a ping ended.
 type pinged struct {
 	p    *pinger
-	ping ping.Ping
+	ping notify.Ping
 	err  error
 }
 
-func newPinger(s *ping.Service, marks map[ping.ID]ping.Mark) *pinger {
-	p := &pinger{service: s, work: make(chan ping.Ping, 1), stored: marks, plan: ping.Plan{Marks: marks}}
+func newPinger(s *notify.PingService, marks map[notify.PingID]notify.PingMark) *pinger {
+	p := &pinger{service: s, work: make(chan notify.Ping, 1), stored: marks, plan: notify.PingPlan{Marks: marks}}
 	p.state, p.limit = api.Receiver{Name: s.Name(), Provider: pingProvider}, rate.NewLimiter(rate.Every(pingEvery), pingBurst)
 	return p
 }
@@ -113,7 +113,7 @@ func (t *term) savePings(ctx context.Context) error {
 		if p.isSaved() {
 			continue
 		}
-		marks := slices.SortedFunc(maps.Values(p.plan.Marks), func(a, b ping.Mark) int { return cmp.Compare(a.ID, b.ID) })
+		marks := slices.SortedFunc(maps.Values(p.plan.Marks), func(a, b notify.PingMark) int { return cmp.Compare(a.ID, b.ID) })
 		if err := t.store.put(ctx, pingPrefix+p.service.Name(), marks); err != nil {
 			return fmt.Errorf("cannot store the pings of %s: %w", p.service.Name(), err)
 		}
@@ -123,18 +123,18 @@ func (t *term) savePings(ctx context.Context) error {
 }
 
 // maxPings bounds the stored marks of a service, in bytes. A mark has at most 35.
-const maxPings = 40 * ping.MaxEntries
+const maxPings = 40 * notify.MaxPingEntries
 
 // decodePings reads the stored marks of a service.
-func decodePings(data []byte) (map[ping.ID]ping.Mark, error) {
+func decodePings(data []byte) (map[notify.PingID]notify.PingMark, error) {
 	if len(data) > maxPings {
 		return nil, fmt.Errorf("they have %d bytes, the limit is %d", len(data), maxPings)
 	}
-	var list []ping.Mark
+	var list []notify.PingMark
 	if err := canon.Unmarshal(data, &list); err != nil {
 		return nil, err
 	}
-	marks := map[ping.ID]ping.Mark{}
+	marks := map[notify.PingID]notify.PingMark{}
 	for _, m := range list {
 		marks[m.ID] = m
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
-	"github.com/seed-c01c3da5/zester/settings/top"
+	"github.com/seed-c01c3da5/zester/settings/policy"
 )
 
 // checks returns the state that alert status shows of the service that bench.check adds.
@@ -230,7 +230,7 @@ func TestPingsNeedTheBusAndTheReports(t *testing.T) {
 func TestAServiceThatIsPingedGetsNoAlerts(t *testing.T) {
 	inBubble(t, func(b *bench) {
 		b.check()
-		b.rules(top.Alert{Name: "all", On: []top.Trouble{top.Failed}, MinPeels: top.Quantity{Count: 1, Percent: 100}, Notify: []string{"ops", "checks"}})
+		b.rules(policy.Alert{Name: "all", On: []policy.Trouble{policy.Failed}, MinPeels: policy.Quantity{Count: 1, Percent: 100}, Notify: []string{"ops", "checks"}})
 		b.start("m1")
 		b.trouble(failed("backup", "db-1")...)
 		b.set(func() { b.runs = []verdict.Run{{Entry: "backup", Peel: "db-1"}} })

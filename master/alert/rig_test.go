@@ -21,22 +21,20 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master/alert"
-	"github.com/seed-c01c3da5/zester/master/alert/ping"
-	"github.com/seed-c01c3da5/zester/master/alert/receiver"
 	"github.com/seed-c01c3da5/zester/master/api"
-	"github.com/seed-c01c3da5/zester/master/auditlog"
+	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/coverage/cause"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
-	"github.com/seed-c01c3da5/zester/master/feed"
+	"github.com/seed-c01c3da5/zester/master/fleet"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
+	"github.com/seed-c01c3da5/zester/master/notify"
+	"github.com/seed-c01c3da5/zester/master/outbound"
 	"github.com/seed-c01c3da5/zester/peel/wire"
-	"github.com/seed-c01c3da5/zester/reconciler/notify/outbound"
-	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/policy"
+	"github.com/seed-c01c3da5/zester/settings/status"
 	"github.com/seed-c01c3da5/zester/settings/target"
-	"github.com/seed-c01c3da5/zester/settings/top"
-	"github.com/seed-c01c3da5/zester/settings/top/alertstore"
 )
 
 func TestMain(m *testing.M) { os.Exit(natstest.InMemory(m)) }
@@ -143,8 +141,8 @@ type bench struct {
 	desk      *desk
 	transport *http.Transport
 	log       sharedLog
-	receivers []*receiver.Receiver
-	pings     []*ping.Service
+	receivers []*notify.Receiver
+	pings     []*notify.PingService
 
 	mu       sync.Mutex
 	problems []verdict.Problem
@@ -167,7 +165,7 @@ func inBubble(t *testing.T, f func(b *bench)) {
 		server := &http.Server{Handler: b.desk}
 		go func() { _ = server.Serve(p) }()
 		t.Cleanup(func() { _ = server.Close() })
-		b.receive(receiver.Options{Name: "ops", Provider: receiver.Webhook, URL: "http://desk.example/ops"})
+		b.receive(notify.ReceiverOptions{Name: "ops", Provider: notify.ReceiverWebhook, URL: "http://desk.example/ops"})
 		reconciler := bus.Conn(t, grants.RoleMaster, "reconciler")
 		if _, err := reconciler.Subscribe(wire.API("sync", "status", "*"), func(m *nats.Msg) {
 			b.mu.Lock()
@@ -182,10 +180,10 @@ func inBubble(t *testing.T, f func(b *bench)) {
 }
 
 // receive adds a receiver.
-func (b *bench) receive(o receiver.Options) {
+func (b *bench) receive(o notify.ReceiverOptions) {
 	b.t.Helper()
 	o.Transport = b.transport
-	r, err := receiver.New(o)
+	r, err := notify.NewReceiver(o)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -195,7 +193,7 @@ func (b *bench) receive(o receiver.Options) {
 // check adds a service, checks, that is pinged for the entries with names that begin with backup.
 func (b *bench) check() {
 	b.t.Helper()
-	s, err := ping.New(ping.Options{Name: "checks", To: outbound.Address{URL: "http://desk.example/hc"}, Entries: "backup*", Transport: b.transport})
+	s, err := notify.NewPinger(notify.PingOptions{Name: "checks", To: outbound.Address{URL: "http://desk.example/hc"}, Entries: "backup*", Transport: b.transport})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -213,15 +211,15 @@ func (b *bench) ran(entries ...string) {
 }
 
 // rules stores rules as the reconciler does. Without arguments it removes them.
-func (b *bench) rules(rules ...top.Alert) {
+func (b *bench) rules(rules ...policy.Alert) {
 	b.t.Helper()
 	kv, err := b.js.KeyValue(b.t.Context(), "rollout")
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	_, revision, err := alertstore.Load(b.t.Context(), kv)
+	_, revision, err := policy.LoadAlerts(b.t.Context(), kv)
 	if err == nil {
-		_, err = alertstore.Publish(b.t.Context(), kv, rules, revision)
+		_, err = policy.PublishAlerts(b.t.Context(), kv, rules, revision)
 	}
 	if err != nil {
 		b.t.Fatal(err)
@@ -243,13 +241,13 @@ func (b *bench) start(name string) *master {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	fleet := feed.New(nc, log)
-	call, err := receiver.NewCall(outbound.Address{URL: "http://desk.example/alive"}, b.transport)
+	fleet := fleet.New(nc, log)
+	call, err := notify.NewReceiverCall(outbound.Address{URL: "http://desk.example/alive"}, b.transport)
 	if err != nil {
 		b.t.Fatal(err)
 	}
 	engine := alert.New(alert.Options{
-		Conn: nc, Fleet: fleet, Owner: name, Receivers: b.receivers, Alive: call, Audit: auditlog.Open(js, log), Log: log, Stored: func() error { return nil },
+		Conn: nc, Fleet: fleet, Owner: name, Receivers: b.receivers, Alive: call, Audit: audit.OpenLog(js, log), Log: log, Stored: func() error { return nil },
 		Problems: func() []verdict.Problem { b.mu.Lock(); defer b.mu.Unlock(); return slices.Clone(b.problems) },
 		Cause: func(kind verdict.Kind, entry string) cause.Finding {
 			b.mu.Lock()

@@ -11,10 +11,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed-c01c3da5/zester/master/alert/receiver"
 	"github.com/seed-c01c3da5/zester/master/alert/rules"
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/audit"
+	"github.com/seed-c01c3da5/zester/master/notify"
 	"github.com/seed-c01c3da5/zester/master/service"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -225,8 +225,8 @@ func (t *term) test(ctx context.Context, c *service.Call, q api.ReceiverName) (*
 	now, d := time.Now(), t.deliveries[i]
 	limited, cancel := context.WithTimeout(ctx, testLimit)
 	defer cancel()
-	if _, err := d.receiver.Send(limited, []receiver.Message{{
-		ID: "test/" + q.Name, Event: strings.ToLower(rand.Text()), Phase: receiver.Test, Rule: "zester-test", Subject: "test", Began: now, Time: now,
+	if _, err := d.receiver.Send(limited, []notify.AlertMessage{{
+		ID: "test/" + q.Name, Event: strings.ToLower(rand.Text()), Phase: notify.AlertTest, Rule: "zester-test", Subject: "test", Began: now, Time: now,
 	}}); err != nil {
 		return nil, err
 	}

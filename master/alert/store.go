@@ -14,9 +14,9 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/seed-c01c3da5/zester/master/alert/ping"
 	"github.com/seed-c01c3da5/zester/master/alert/rules"
 	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/notify"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 )
 
@@ -35,16 +35,16 @@ type store struct {
 	kv         jetstream.KeyValue
 	checkLease func() error
 	log        *slog.Logger
-	alerts     map[string]rules.Alert           // by ID, as the bucket has them
-	silences   map[string]api.Silence           // by ID
-	pings      map[string]map[ping.ID]ping.Mark // by the name of the service, as they were when the term began
-	revisions  map[string]uint64                // by key
+	alerts     map[string]rules.Alert                       // by ID, as the bucket has them
+	silences   map[string]api.Silence                       // by ID
+	pings      map[string]map[notify.PingID]notify.PingMark // by the name of the service, as they were when the term began
+	revisions  map[string]uint64                            // by key
 }
 
 // load reads the bucket.
 func load(ctx context.Context, kv jetstream.KeyValue, checkLease func() error, log *slog.Logger) (*store, error) {
 	s := &store{
-		kv, checkLease, log, map[string]rules.Alert{}, map[string]api.Silence{}, map[string]map[ping.ID]ping.Mark{}, map[string]uint64{},
+		kv, checkLease, log, map[string]rules.Alert{}, map[string]api.Silence{}, map[string]map[notify.PingID]notify.PingMark{}, map[string]uint64{},
 	}
 	ctx, cancel := context.WithTimeout(ctx, loadLimit)
 	defer cancel()

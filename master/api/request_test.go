@@ -12,9 +12,9 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/bus"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
-	"github.com/seed-c01c3da5/zester/master/reply"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 )
@@ -27,13 +27,13 @@ var errNoLeader = errors.New("cannot read the targets of job 1: the stream has n
 func serve(t *testing.T, b *natstest.Bus, subject string, answer func(n int) (any, error)) (asked *atomic.Int32) {
 	t.Helper()
 	nc := b.Conn(t, grants.RoleMaster, "m1", nats.MaxReconnects(-1))
-	s := reply.NewService(t.Context(), nc)
+	s := bus.NewService(t.Context(), nc)
 	t.Cleanup(s.Stop)
 	asked = &atomic.Int32{}
-	err := s.Handle(subject, func(r *reply.Request) {
+	err := s.Handle(subject, func(r *bus.Request) {
 		a, err := answer(int(asked.Add(1)))
 		data, _ := canon.Marshal(a)
-		if e := reply.Send(nc, r, data, string(api.CodeUnavailable), err); e != nil {
+		if e := bus.SendReply(nc, r, data, string(api.CodeUnavailable), err); e != nil {
 			t.Error(e)
 		}
 	})

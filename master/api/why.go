@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 
-	"github.com/seed-c01c3da5/zester/master/coverage/why"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -19,6 +18,6 @@ type WhyRequest struct {
 
 // Why returns what became of one fire of an entry on a peel, or why there was none. The code is [CodeNotFound] if the masters do
 // not know the peel or the entry, and [CodeInvalid] if the time cannot be read, has not come yet, or is too long ago.
-func (c *Client) Why(ctx context.Context, q WhyRequest) (*why.Answer, error) {
-	return call[why.Answer](ctx, c, wire.API("coverage", "explain", c.user), q)
+func (c *Client) Why(ctx context.Context, q WhyRequest) (*WhyAnswer, error) {
+	return call[WhyAnswer](ctx, c, wire.API("coverage", "explain", c.user), q)
 }

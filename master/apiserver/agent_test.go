@@ -9,15 +9,14 @@ import (
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/apiserver"
 	"github.com/seed-c01c3da5/zester/master/audit"
-	"github.com/seed-c01c3da5/zester/master/auditlog"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 )
 
 func TestCallsOfAssistantsAreRecordedAndBounded(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
-		var log *auditlog.Log
+		var log *audit.Log
 		s.master("m1", func(o *apiserver.Options) {
-			log = auditlog.Open(o.JetStream, slog.New(slog.DiscardHandler))
+			log = audit.OpenLog(o.JetStream, slog.New(slog.DiscardHandler))
 			o.Audit = log
 		})
 		ann, bob := s.client(grants.RoleAuditor, "ann"), s.client(grants.RoleLimited, "bob")
@@ -70,9 +69,9 @@ func TestCallsOfAssistantsAreRecordedAndBounded(t *testing.T) {
 
 func TestACallThatIsNotInTheLogIsNotCarriedOut(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
-		var log *auditlog.Log
+		var log *audit.Log
 		s.master("m1", func(o *apiserver.Options) {
-			log = auditlog.Open(o.JetStream, slog.New(slog.DiscardHandler))
+			log = audit.OpenLog(o.JetStream, slog.New(slog.DiscardHandler))
 			o.Audit = log
 		})
 		ann := s.client(grants.RoleAuditor, "ann")

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/seed-c01c3da5/zester/master/api"
-	"github.com/seed-c01c3da5/zester/master/coverage/evidence"
+	"github.com/seed-c01c3da5/zester/master/why"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -37,5 +37,5 @@ func (s *Server) entryShow(ctx context.Context, q api.BlameRequest) (*api.Blamed
 
 // isAbsent reports whether err means that the requested object does not exist.
 func isAbsent(err error) bool {
-	return slices.ContainsFunc([]error{errNoPeel, errNoEntry, evidence.ErrNoPeel, evidence.ErrNoEntry}, func(absent error) bool { return errors.Is(err, absent) })
+	return slices.ContainsFunc([]error{errNoPeel, errNoEntry, why.ErrNoPeel, why.ErrNoEntry}, func(absent error) bool { return errors.Is(err, absent) })
 }

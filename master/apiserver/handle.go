@@ -6,11 +6,11 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
-	"github.com/seed-c01c3da5/zester/master/coverage/evidence"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
-	"github.com/seed-c01c3da5/zester/master/feed"
+	"github.com/seed-c01c3da5/zester/master/fleet"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/service"
+	"github.com/seed-c01c3da5/zester/master/why"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -35,13 +35,13 @@ func handleFrom[Q, A any](noun, verb string, f func(context.Context, grants.Call
 
 // AnswerCode returns the code of a reply with an error of a Server's methods.
 func AnswerCode(err error) api.Code {
-	if _, ok := errors.AsType[*target.SyntaxError](err); ok || errors.Is(err, errInvalid) || errors.Is(err, evidence.ErrTime) {
+	if _, ok := errors.AsType[*target.SyntaxError](err); ok || errors.Is(err, errInvalid) || errors.Is(err, why.ErrTime) {
 		return api.CodeInvalid
 	}
 	if code := credentialCode(err); code != "" {
 		return code
 	}
-	if errors.Is(err, dispatch.ErrEnded) || errors.Is(err, dispatch.ErrCanceled) || errors.Is(err, feed.ErrNoKey) {
+	if errors.Is(err, dispatch.ErrEnded) || errors.Is(err, dispatch.ErrCanceled) || errors.Is(err, fleet.ErrNoKey) {
 		return api.CodeConflict
 	}
 	if errors.Is(err, job.ErrNotFound) || isAbsent(err) {

@@ -16,7 +16,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/token"
 	"github.com/seed-c01c3da5/zester/master/auth/user"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
-	"github.com/seed-c01c3da5/zester/master/feed"
+	"github.com/seed-c01c3da5/zester/master/fleet"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -78,7 +78,7 @@ func (s *system) master(name string, change ...func(*apiserver.Options)) (stop f
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	fleet := feed.New(nc, quiet)
+	fleet := fleet.New(nc, quiet)
 	o := apiserver.Options{JetStream: js, Store: store, Dispatch: dispatcher, Tokens: tokens, Users: users, Fleet: fleet}
 	for _, f := range change {
 		f(&o)

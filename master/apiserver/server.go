@@ -15,7 +15,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/time/rate"
 
-	"github.com/seed-c01c3da5/zester/master/auditlog"
+	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/token"
@@ -23,7 +23,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/bucket"
 	"github.com/seed-c01c3da5/zester/master/coverage"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
-	"github.com/seed-c01c3da5/zester/master/feed"
+	"github.com/seed-c01c3da5/zester/master/fleet"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/service"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -44,8 +44,8 @@ type Options struct {
 	Tokens    *token.Store         // of the REST API
 	Users     *user.Store
 	Authority *auth.Authority // nil on a master without keys, which leaves what needs them to others
-	Audit     *auditlog.Log   // nil: nothing is kept, and nobody can read it
-	Fleet     *feed.Feed      // which runs and is ready
+	Audit     *audit.Log      // nil: nothing is kept, and nobody can read it
+	Fleet     *fleet.Fleet    // which runs and is ready
 	Stored    func() error    // why the bus stores nothing now; nil: it is not watched
 	// Readable returns those of the peels whose settings a caller may read, or [grants.ErrNotAllowed]; nil: all are. A user
 	// who may select by a setting can find its value by trying.

@@ -7,9 +7,8 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
-	"github.com/seed-c01c3da5/zester/master/coverage/evidence"
-	"github.com/seed-c01c3da5/zester/master/coverage/why"
-	"github.com/seed-c01c3da5/zester/reconciler/status"
+	"github.com/seed-c01c3da5/zester/master/why"
+	"github.com/seed-c01c3da5/zester/settings/status"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -17,14 +16,14 @@ import (
 const maxAsked = 256
 
 // Why says what became of one fire of an entry on a peel. Callers with limits get [grants.ErrNotAllowed] for a peel outside them.
-func (s *Server) Why(ctx context.Context, from grants.Caller, q api.WhyRequest) (*why.Answer, error) {
+func (s *Server) Why(ctx context.Context, from grants.Caller, q api.WhyRequest) (*api.WhyAnswer, error) {
 	if _, err := target.ParsePeelID(string(q.Peel)); err != nil {
 		return nil, fmt.Errorf("%w: %w", errInvalid, err)
 	}
 	if q.Entry == "" || len(q.Entry)+len(q.Time) > maxAsked {
 		return nil, fmt.Errorf("%w: it needs an entry, and entry and time have at most %d bytes", errInvalid, maxAsked)
 	}
-	c := &evidence.Collector{JetStream: s.o.JetStream, Jobs: s.o.Store, Fleet: s.o.Fleet, Audit: s.o.Audit, Select: s.Select}
+	c := &why.Collector{JetStream: s.o.JetStream, Jobs: s.o.Store, Fleet: s.o.Fleet, Audit: s.o.Audit, Select: s.Select}
 	if s.o.Coverage != nil {
 		c.Cause = s.o.Coverage.CauseOn
 	}

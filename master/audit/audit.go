@@ -1,5 +1,5 @@
-// Package audit has the entries of the audit log, which says who did what, and the queries for them. Masters write and read the log
-// itself, with package auditlog.
+// Package audit has the entries of the audit log, which says who did what, and the queries for them. Masters write and
+// read the log itself, with package audit.
 package audit
 
 import (

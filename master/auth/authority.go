@@ -23,8 +23,8 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/auth/pki"
-	"github.com/seed-c01c3da5/zester/master/auth/records"
 	"github.com/seed-c01c3da5/zester/master/auth/user"
+	"github.com/seed-c01c3da5/zester/master/bucket"
 )
 
 // pushEvery is how often revocations are read and pushed, in case another master's push replaced a newer account.
@@ -49,7 +49,7 @@ type Authority struct {
 	Hosts *enroll.Hosts
 
 	o           AuthorityOptions
-	generations records.Bucket[generation]
+	generations bucket.Records[generation]
 	wake        chan struct{} // Run is to push
 
 	mu     sync.Mutex
@@ -71,7 +71,7 @@ func NewAuthority(ctx context.Context, o AuthorityOptions) (*Authority, error) {
 	if a.Hosts, err = enroll.Open(ctx, o.JetStream, enroll.Options{Keys: o.Keys, CA: o.CA, Push: a.push, PushSoon: a.pushSoon, Log: o.Log}); err != nil {
 		return nil, err
 	}
-	a.generations, err = records.Open[generation](ctx, o.JetStream, wire.BucketEnroll, generationKey, "the rotation of the keys")
+	a.generations, err = bucket.OpenRecords[generation](ctx, o.JetStream, wire.BucketEnroll, generationKey, "the rotation of the keys")
 	return a, err
 }
 

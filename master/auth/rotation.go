@@ -14,7 +14,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/auth/pki"
-	"github.com/seed-c01c3da5/zester/master/auth/records"
+	"github.com/seed-c01c3da5/zester/master/bucket"
 )
 
 // Why signing keys are not retired, or not used.
@@ -95,7 +95,7 @@ func (a *Authority) changeCA(change func(*pki.CA) error) (pin string, err error)
 // was not stored, it stores it.
 func (a *Authority) current(ctx context.Context) error {
 	g, _, err := a.generations.Get(ctx, "")
-	if err != nil && !errors.Is(err, records.ErrAbsent) {
+	if err != nil && !errors.Is(err, bucket.ErrAbsent) {
 		return err
 	}
 	switch own := a.o.Keys.Rotation().Generation; {

@@ -11,10 +11,9 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
-	"github.com/seed-c01c3da5/zester/master/coverage/history"
+	"github.com/seed-c01c3da5/zester/master/bus"
 	"github.com/seed-c01c3da5/zester/master/coverage/join"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
-	"github.com/seed-c01c3da5/zester/master/follow"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -130,11 +129,11 @@ func takeDocument(t *testing.T, table *Table, id target.PeelID, names []string) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	table.onDocument(follow.Message{Key: id.Wire(), Msg: &nats.Msg{Subject: wire.SettingsKey(id.Wire()), Data: data}, Stored: time.Now()})
+	table.onDocument(bus.FollowMessage{Key: id.Wire(), Msg: &nats.Msg{Subject: wire.SettingsKey(id.Wire()), Data: data}, Stored: time.Now()})
 }
 
 // reportOf returns a report of a peel with entries that ran once in an hour.
-func reportOf(t *testing.T, id target.PeelID, now time.Time, hour int64, names []string) follow.Message {
+func reportOf(t *testing.T, id target.PeelID, now time.Time, hour int64, names []string) bus.FollowMessage {
 	t.Helper()
 	state := ledger.Report{Peel: id, Zone: ledger.Zone{Name: "UTC"}, Time: now, Started: now, Digest: takenDigest(t, names)}
 	for i := range names {
@@ -145,7 +144,7 @@ func reportOf(t *testing.T, id target.PeelID, now time.Time, hour int64, names [
 	if err != nil {
 		t.Fatal(err)
 	}
-	return follow.Message{Key: id.Wire(), Msg: &nats.Msg{Subject: wire.ScheduleStateOf(id.Wire()), Data: data}, Stored: now}
+	return bus.FollowMessage{Key: id.Wire(), Msg: &nats.Msg{Subject: wire.ScheduleStateOf(id.Wire()), Data: data}, Stored: now}
 }
 
 // An hour whose names of entries do not fit into a message cannot be written. The hours before and after it are.
@@ -182,7 +181,7 @@ func TestAnHourThatCannotBeWrittenDoesNotKeepOthersFromIt(t *testing.T) {
 			t.Errorf("the error is %.300v", err)
 		}
 		read := map[int64]bool{}
-		unreadable, err := history.Open(b.JetStream(t)).Read(t.Context(), []int64{last - 4, last - 3, last - 2, last - 1, last}, func(hour int64, _ []history.Cell) { read[hour] = true })
+		unreadable, err := OpenHistory(b.JetStream(t)).Read(t.Context(), []int64{last - 4, last - 3, last - 2, last - 1, last}, func(hour int64, _ []HistoryCell) { read[hour] = true })
 		if err != nil || len(unreadable) > 0 || len(read) != 4 || read[last-2] || len(written) != 4 {
 			t.Errorf("stored: %v, noted as written: %d, unreadable: %v, %v", read, len(written), unreadable, err)
 		}

@@ -14,14 +14,15 @@
 // a fire missed. The verdicts of an hour are never replaced by ones that account for fewer fires. Every master has a
 // table of its own, and all have the same verdicts.
 //
-// Package history keeps the verdicts of past hours for 35 days. Any master writes them, and repeats what another one
+// Package scheduler keeps the verdicts of past hours for 35 days. Any master writes them, and repeats what another one
 // did not.
 //
 // Known gaps: a report with other settings than the two newest that this master has seen names entries that it cannot
 // know; they are unknown until the peel has newer ones. The history has no reasons.
 //
-// Of a peel whose clock was wrong or was set, single times within three hours may have a verdict that is not true: one that ran by each of
-// two clocks may count twice, and a fixed time that did not run, as the clock was set back over it, is missed.
+// Of a peel whose clock was wrong or was set, single times within three hours may have a verdict that is not true: one
+// that ran by each of two clocks may count twice, and a fixed time that did not run, as the clock was set back over it,
+// is missed.
 package coverage
 
 import (
@@ -39,11 +40,10 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/seed-c01c3da5/zester/master/coverage/history"
+	"github.com/seed-c01c3da5/zester/master/bus"
 	"github.com/seed-c01c3da5/zester/master/coverage/join"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
-	"github.com/seed-c01c3da5/zester/master/feed"
-	"github.com/seed-c01c3da5/zester/master/follow"
+	fleetpkg "github.com/seed-c01c3da5/zester/master/fleet"
 	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/loglimit"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -59,7 +59,7 @@ const (
 // Options are the options of a Table.
 type Options struct {
 	JetStream jetstream.JetStream // on the connection of a master
-	Fleet     *feed.Feed          // which runs and is ready
+	Fleet     *fleetpkg.Fleet     // which runs and is ready
 	Log       *slog.Logger        // nil: nothing is logged
 }
 
@@ -68,9 +68,9 @@ type Table struct {
 	o         Options
 	refusals  *loglimit.Limiter
 	seed      maphash.Seed
-	reports   *follow.Follower
-	published *follow.Follower
-	past      *history.Store
+	reports   *bus.Follower
+	published *bus.Follower
+	past      *HistoryStore
 	zones     zones
 	causes    chan struct{} // of the causes that are computed now
 	clock     busClock
@@ -98,17 +98,17 @@ func New(o Options) (*Table, error) {
 	}
 	t := &Table{
 		o: o, refusals: loglimit.New(o.Log), seed: maphash.MakeSeed(),
-		past: history.Open(o.JetStream), zones: zones{byName: map[string]*time.Location{}}, causes: make(chan struct{}, maxCauses),
+		past: OpenHistory(o.JetStream), zones: zones{byName: map[string]*time.Location{}}, causes: make(chan struct{}, maxCauses),
 		clock: busClock{own: time.Now}, peels: map[string]*peel{}, totals: map[string]*total{}, unreadable: map[int64]bool{},
 	}
 	t.documents = newDocuments(&t.zones)
-	t.reports = follow.New(follow.Options{
+	t.reports = bus.NewFollower(bus.FollowOptions{
 		JetStream: o.JetStream, Stream: wire.StreamScheduleState, Subject: wire.AllScheduleStates,
-		OnMessage: func(_ context.Context, m follow.Message) error { t.onReport(m); return nil }, OnRemoved: t.onReportRemoved, Log: o.Log,
+		OnMessage: func(_ context.Context, m bus.FollowMessage) error { t.onReport(m); return nil }, OnRemoved: t.onReportRemoved, Log: o.Log,
 	})
-	t.published = follow.New(follow.Options{
+	t.published = bus.NewFollower(bus.FollowOptions{
 		JetStream: o.JetStream, Stream: wire.KV(wire.BucketSettings), Subject: wire.SettingsKey("*"),
-		OnMessage: func(_ context.Context, m follow.Message) error { t.onDocument(m); return nil }, OnRemoved: t.onDocumentRemoved, Log: o.Log,
+		OnMessage: func(_ context.Context, m bus.FollowMessage) error { t.onDocument(m); return nil }, OnRemoved: t.onDocumentRemoved, Log: o.Log,
 	})
 	return t, nil
 }
@@ -210,7 +210,7 @@ func (t *Table) connected() time.Time {
 func (t *Table) digest(d string) uint64 { return maphash.String(t.seed, d) }
 
 // onReport takes the report of a peel.
-func (t *Table) onReport(m follow.Message) {
+func (t *Table) onReport(m bus.FollowMessage) {
 	r, err := ledger.Decode(m.Msg)
 	if err != nil {
 		r = &ledger.Report{}
@@ -223,7 +223,7 @@ func (t *Table) onReport(m follow.Message) {
 }
 
 // reporter returns the peel that has sent a report; nil if the report is refused, also because it could not be decoded.
-func (t *Table) reporter(m follow.Message, id target.PeelID, err error) *peel {
+func (t *Table) reporter(m bus.FollowMessage, id target.PeelID, err error) *peel {
 	p := t.peels[m.Key]
 	if err == nil && p != nil && p.document != nil && p.id != id {
 		err = fmt.Errorf("the report is from %s, and the peel with this name on the bus is %s", id, p.id)
@@ -271,7 +271,7 @@ func (t *Table) onReportRemoved(key string) {
 }
 
 // onDocument takes the settings of a peel.
-func (t *Table) onDocument(m follow.Message) {
+func (t *Table) onDocument(m bus.FollowMessage) {
 	doc, err := settings.FromMessage(m.Msg)
 	if doc == nil && err == nil {
 		t.onDocumentRemoved(m.Key)

@@ -15,16 +15,12 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/coverage"
 	"github.com/seed-c01c3da5/zester/master/coverage/cause"
-	"github.com/seed-c01c3da5/zester/master/coverage/history"
 	"github.com/seed-c01c3da5/zester/master/coverage/join"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
 	"github.com/seed-c01c3da5/zester/master/natsd"
-	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
-
-func TestMain(m *testing.M) { natstest.InMemory(m) }
 
 const five = 5 * time.Minute
 
@@ -172,9 +168,9 @@ func TestTheHistoryHasReasons(t *testing.T) {
 		h.report(0)
 		t.until("01:10", "web-1")
 
-		got := map[int64][]history.Cell{}
+		got := map[int64][]coverage.HistoryCell{}
 		hours := []int64{join.HourOf(hhmm(t, "00:00")), join.HourOf(hhmm(t, "01:00"))}
-		_, err := history.Open(t.js).Read(t.Context(), hours, func(hour int64, cells []history.Cell) { got[hour] = cells })
+		_, err := coverage.OpenHistory(t.js).Read(t.Context(), hours, func(hour int64, cells []coverage.HistoryCell) { got[hour] = cells })
 		if err != nil {
 			t.Fatal(err)
 		}

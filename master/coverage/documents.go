@@ -11,7 +11,6 @@ import (
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
-	"github.com/seed-c01c3da5/zester/settings/schedule/entryyaml"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
@@ -88,7 +87,7 @@ func (d *documents) spec(fields map[string]canon.Raw) (*spec, error) {
 	values["module"] = "test.ping"
 	d.made++
 	s := &spec{number: d.made, plans: map[string]*join.Plan{}}
-	if e, err := entryyaml.ParseEntry("entry", strictyaml.FromValue("settings", values)); err == nil {
+	if e, err := schedule.ParseEntry("entry", strictyaml.FromValue("settings", values)); err == nil {
 		s.entry, s.timing = e, ledger.TimingOf(e.TimingHash()) // else a newer master has checked it, or the peel has refused it
 	}
 	d.specs[string(data)] = s

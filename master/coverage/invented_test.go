@@ -9,9 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/seed-c01c3da5/zester/master/coverage"
-	"github.com/seed-c01c3da5/zester/master/coverage/history"
 	"github.com/seed-c01c3da5/zester/master/coverage/join"
-	"github.com/seed-c01c3da5/zester/master/coverage/metrics"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
 	"github.com/seed-c01c3da5/zester/peel/ledger"
 )
@@ -82,7 +80,7 @@ func TestEntriesThatAPeelInventsChangeNoFigureOfTheFleet(t *testing.T) {
 					t.Errorf("%d reports refused, want %d", n, 2*c.refused)
 				}
 				registry := prometheus.NewPedanticRegistry()
-				registry.MustRegister(metrics.New(metrics.Source{Health: table.Health, Summaries: table.Summaries, Problems: table.Problems, Cells: table.Cells}))
+				registry.MustRegister(coverage.NewCollector(coverage.MetricsSource{Health: table.Health, Summaries: table.Summaries, Problems: table.Problems, Cells: table.Cells}))
 				families, err := registry.Gather()
 				if err != nil {
 					t.Fatal(err)
@@ -97,7 +95,7 @@ func TestEntriesThatAPeelInventsChangeNoFigureOfTheFleet(t *testing.T) {
 					}
 				}
 				t.alive(6*time.Minute, "db-1", "web-1")
-				_, err = history.Open(t.js).Read(t.Context(), []int64{join.HourOf(hhmm(t, "00:25"))}, func(_ int64, cells []history.Cell) {
+				_, err = coverage.OpenHistory(t.js).Read(t.Context(), []int64{join.HourOf(hhmm(t, "00:25"))}, func(_ int64, cells []coverage.HistoryCell) {
 					for _, c := range cells {
 						if c.Entry == "backup" && c.Peel != "db-1" || c.Entry != "backup" && c.Entry != "report" {
 							t.Errorf("the history has %+v", c)

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/seed-c01c3da5/zester/master/coverage/history"
 	"github.com/seed-c01c3da5/zester/master/coverage/join"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -62,7 +61,7 @@ func (t *Table) keepOnce(ctx context.Context, written map[int64]uint64) (failed 
 	}
 	for hour, cells := range t.cellsOf(func(hour int64) bool { _, changed := digests[hour]; return changed }) {
 		switch err := t.past.Merge(ctx, hour, cells); {
-		case errors.Is(err, history.ErrUnreadable):
+		case errors.Is(err, ErrUnreadable):
 			if t.addUnreadable(hour) {
 				unreadable = append(unreadable, join.StartOf(hour))
 			}
@@ -118,15 +117,15 @@ func (t *Table) digests() map[int64]uint64 {
 }
 
 // cellsOf returns the verdicts of the hours that are wanted, sorted by entry and peel.
-func (t *Table) cellsOf(wanted func(hour int64) bool) map[int64][]history.Cell {
+func (t *Table) cellsOf(wanted func(hour int64) bool) map[int64][]HistoryCell {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	all := map[int64][]history.Cell{}
+	all := map[int64][]HistoryCell{}
 	for _, p := range t.peels {
 		p.hoursOf(func(r *row, hours []join.Hour) {
 			for i := range hours {
 				if h := &hours[i]; r.published && wanted(h.Hour) {
-					all[h.Hour] = append(all[h.Hour], history.Cell{
+					all[h.Hour] = append(all[h.Hour], HistoryCell{
 						Entry: r.name.Value(), Peel: p.id, Counts: h.Counts, Reasons: h.Reasons,
 					})
 				}
@@ -134,7 +133,7 @@ func (t *Table) cellsOf(wanted func(hour int64) bool) map[int64][]history.Cell {
 		})
 	}
 	for _, cells := range all {
-		slices.SortFunc(cells, func(a, b history.Cell) int { return cmp.Or(cmp.Compare(a.Entry, b.Entry), cmp.Compare(a.Peel, b.Peel)) })
+		slices.SortFunc(cells, func(a, b HistoryCell) int { return cmp.Or(cmp.Compare(a.Entry, b.Entry), cmp.Compare(a.Peel, b.Peel)) })
 	}
 	return all
 }
@@ -153,7 +152,7 @@ func (t *Table) addPast(ctx context.Context, q Query, complete int64, rows map[r
 		hours = append(hours, hour)
 	}
 	known := t.cellsOf(func(hour int64) bool { return hour < complete })
-	add := func(cells []history.Cell) {
+	add := func(cells []HistoryCell) {
 		for i := range cells {
 			c := &cells[i]
 			if q.Peels != nil && !q.Peels[c.Peel] || q.Entry != nil && !q.Entry(c.Entry) {
@@ -166,8 +165,8 @@ func (t *Table) addPast(ctx context.Context, q Query, complete int64, rows map[r
 			rows[key] = sum
 		}
 	}
-	unreadable, err := t.past.Read(ctx, hours, func(hour int64, cells []history.Cell) {
-		add(history.Merge(cells, known[hour]))
+	unreadable, err := t.past.Read(ctx, hours, func(hour int64, cells []HistoryCell) {
+		add(MergeHistory(cells, known[hour]))
 		delete(known, hour)
 	})
 	for hour, cells := range known {

@@ -18,13 +18,13 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/coverage"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
-	"github.com/seed-c01c3da5/zester/master/feed"
+	"github.com/seed-c01c3da5/zester/master/fleet"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
-	"github.com/seed-c01c3da5/zester/settings/schedule/entryyaml"
+	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -58,7 +58,7 @@ func (t *rig) master() (table *coverage.Table, stop func()) {
 		t.Fatal(err)
 	}
 	log := slog.New(slog.NewTextHandler(t.logs, nil))
-	fleet := feed.New(nc, log)
+	fleet := fleet.New(nc, log)
 	table, err = coverage.New(coverage.Options{JetStream: js, Fleet: fleet, Log: log})
 	if err != nil {
 		t.Fatal(err)
@@ -201,7 +201,7 @@ func (h *host) applies(d *settings.Document) {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	set, err := entryyaml.ParseSet(strictyaml.FromValue("test", values["schedule"]))
+	set, err := schedule.ParseSet(strictyaml.FromValue("test", values["schedule"]))
 	if err != nil {
 		h.t.Fatal(err)
 	}

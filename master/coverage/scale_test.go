@@ -12,14 +12,14 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
-	"github.com/seed-c01c3da5/zester/master/feed"
-	"github.com/seed-c01c3da5/zester/master/follow"
+	buspkg "github.com/seed-c01c3da5/zester/master/bus"
+	fleetpkg "github.com/seed-c01c3da5/zester/master/fleet"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
-	"github.com/seed-c01c3da5/zester/settings/schedule/entryyaml"
+	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -33,7 +33,7 @@ const (
 )
 
 // fleetMessages returns the settings and the report of a peel, whose entries fire every five minutes.
-func fleetMessages(tb testing.TB, id target.PeelID, now time.Time) (document, report follow.Message) {
+func fleetMessages(tb testing.TB, id target.PeelID, now time.Time) (document, report buspkg.FollowMessage) {
 	tb.Helper()
 	began := now.Add(-24 * time.Hour)
 	entries, state := map[string]any{}, ledger.Report{Peel: id, Zone: ledger.Zone{Name: "UTC"}, Time: now, Started: began}
@@ -73,15 +73,15 @@ func fleetMessages(tb testing.TB, id target.PeelID, now time.Time) (document, re
 		tb.Fatal(err)
 	}
 	w := id.Wire()
-	return follow.Message{Key: w, Msg: &nats.Msg{Subject: wire.SettingsKey(w), Data: data}, Stored: now.Add(-24 * time.Hour)},
-		follow.Message{Key: w, Msg: &nats.Msg{Subject: wire.ScheduleStateOf(w), Data: told}, Stored: now}
+	return buspkg.FollowMessage{Key: w, Msg: &nats.Msg{Subject: wire.SettingsKey(w), Data: data}, Stored: now.Add(-24 * time.Hour)},
+		buspkg.FollowMessage{Key: w, Msg: &nats.Msg{Subject: wire.ScheduleStateOf(w), Data: told}, Stored: now}
 }
 
 // fleetTimings are the timings of the first five entries; the others have the same.
 var fleetTimings = sync.OnceValue(func() (list []ledger.Timing) {
 	for i := range 5 {
 		fields := map[string]any{"module": "cmd.run", "args": map[string]any{"command": "x"}, "cron": fmt.Sprintf("%d-59/5 * * * *", i)}
-		e, err := entryyaml.ParseEntry("entry", strictyaml.FromValue("test", fields))
+		e, err := schedule.ParseEntry("entry", strictyaml.FromValue("test", fields))
 		if err != nil {
 			panic(err)
 		}
@@ -99,7 +99,7 @@ func fleetTable(tb testing.TB, nc *nats.Conn) *Table {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	t, err := New(Options{JetStream: js, Fleet: feed.New(nc, slog.New(slog.DiscardHandler))})
+	t, err := New(Options{JetStream: js, Fleet: fleetpkg.New(nc, slog.New(slog.DiscardHandler))})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -141,7 +141,7 @@ func BenchmarkStart(b *testing.B) {
 	bus := natstest.Listen(b)
 	nc := bus.Conn(b, grants.RoleMaster, "m1")
 	now := time.Now()
-	var documents, reports []follow.Message
+	var documents, reports []buspkg.FollowMessage
 	bytes := 0
 	for i := range fleetPeels {
 		document, report := fleetMessages(b, fleetPeel(i), now)

@@ -15,8 +15,8 @@ import (
 	"github.com/seed-c01c3da5/zester/master/coverage"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
-	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
-	"github.com/seed-c01c3da5/zester/settings/schedule/entryyaml"
+	"github.com/seed-c01c3da5/zester/peel/scheduler"
+	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -194,7 +194,7 @@ func (h *soakHost) choose(pick func(n int) int) {
 	if err != nil {
 		h.Fatal(err)
 	}
-	set, err := entryyaml.ParseSet(node)
+	set, err := schedule.ParseSet(node)
 	if err != nil {
 		h.Fatal(err)
 	}
@@ -331,10 +331,10 @@ func (h *soakHost) order() {
 	case n == 0:
 		h.note(h.id, "pause %s", name)
 		rest.begin(time.Now())
-		err = sched.Pause(h.Context(), name, history.Override{By: "ann"})
+		err = sched.Pause(h.Context(), name, scheduler.Override{By: "ann"})
 	case n == 1:
 		h.note(h.id, "skip %s", name)
-		_, err = sched.Skip(h.Context(), name, history.Override{By: "ann"})
+		_, err = sched.Skip(h.Context(), name, scheduler.Override{By: "ann"})
 	default:
 		h.note(h.id, "run %s", name)
 		_ = sched.Start(h.Context(), name, "ann") // it may run already

@@ -21,10 +21,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/peel/report"
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
-	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
-	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
-	"github.com/seed-c01c3da5/zester/peel/schedulereport"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
@@ -72,7 +70,7 @@ func (s spans) cover(from, to time.Time) bool {
 // A ranFire is one run, as the test has seen it. Its times but nominal are by the right clock.
 type ranFire struct {
 	entry          string
-	trigger        history.Trigger
+	trigger        scheduler.Trigger
 	nominal        time.Time     // as the scheduler says
 	started, ended time.Time     // ended is zero in flight
 	ahead          time.Duration // of the clock when it started
@@ -116,21 +114,21 @@ type soakHost struct {
 // A process is one life of the peel of a host.
 type process struct {
 	sched  *scheduler.Scheduler
-	report *schedulereport.Reporter
+	report *report.Reporter
 	dead   atomic.Bool // it was killed: what it does is not seen
 	stop   context.CancelFunc
 	ended  chan struct{}
 }
 
 // clock returns the clocks of the host: of one that is asleep they stand still.
-func (h *soakHost) clock() func() rules.Instant {
+func (h *soakHost) clock() func() scheduler.Instant {
 	began := time.Now()
-	return func() rules.Instant {
+	return func() scheduler.Instant {
 		now := time.Now()
 		if at := h.frozen.Load(); at != 0 {
 			now = now.Add(time.Duration(at - now.UnixNano()))
 		}
-		return rules.Instant{Wall: now.Add(time.Duration(h.ahead.Load())).Round(0), Up: now.Sub(began)}
+		return scheduler.Instant{Wall: now.Add(time.Duration(h.ahead.Load())).Round(0), Up: now.Sub(began)}
 	}
 }
 
@@ -164,7 +162,7 @@ func (h *soakHost) start() {
 		Report:  func(scheduler.Fire, wire.Result) bool { return true },
 		Changed: func() { p.report.Changed() },
 	}
-	p.report = schedulereport.New(schedulereport.Options{
+	p.report = report.NewReporter(report.ReporterOptions{
 		Peel: h.id, Clock: clock, Zone: h.zone, Log: slog.New(slog.DiscardHandler), Random: h.draw(p, 2),
 		Account:  func(ctx context.Context) (scheduler.Account, error) { return p.sched.Account(ctx) },
 		Settings: h.inForce,
@@ -193,12 +191,12 @@ func (h *soakHost) start() {
 }
 
 // inForce is what reports say of the settings.
-func (h *soakHost) inForce() schedulereport.Settings {
+func (h *soakHost) inForce() report.Settings {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	of := maps.Clone(h.set)
 	maps.DeleteFunc(of, func(name string, _ *schedule.Entry) bool { return kinds[name].local })
-	return schedulereport.Settings{Commit: string(h.doc.Commit), Digest: string(h.doc.Digest), Schedule: of}
+	return report.Settings{Commit: string(h.doc.Commit), Digest: string(h.doc.Digest), Schedule: of}
 }
 
 func (h *soakHost) apply(apply func(context.Context, schedule.Set) (schedule.Changes, error)) {

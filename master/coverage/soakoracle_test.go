@@ -6,7 +6,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/coverage"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
-	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
+	"github.com/seed-c01c3da5/zester/peel/scheduler"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -105,7 +105,7 @@ func (h *soakHost) truth(entry string, now time.Time) map[int64]*bounds {
 
 // nominalOf returns the nominal time in whose hour a run counts: a run that follows another one has that of the other.
 func (h *soakHost) nominalOf(run *ranFire) time.Time {
-	if run.trigger != history.TriggerNeeds {
+	if run.trigger != scheduler.TriggerNeeds {
 		return run.nominal
 	}
 	needs, _ := kinds[run.entry].variants[0].fields["needs"].(map[string]any)
@@ -161,7 +161,7 @@ func (h *soakHost) planned(k *kind, a *activation, entry string, p time.Time, ru
 	doubtful := h.isDoubtful(p, to)
 	var ran *ranFire
 	for _, r := range runs {
-		if r.trigger == history.TriggerManual || r.trigger == history.TriggerNeeds || r.trigger == history.TriggerStart {
+		if r.trigger == scheduler.TriggerManual || r.trigger == scheduler.TriggerNeeds || r.trigger == scheduler.TriggerStart {
 			most.Unexpected++
 			continue
 		}
@@ -219,7 +219,7 @@ func (h *soakHost) planned(k *kind, a *activation, entry string, p time.Time, ru
 // unplanned returns how a run may count that has not the time of a plan.
 func (h *soakHost) unplanned(r *ranFire, hasPlan bool) (least, most verdict.Counts) {
 	switch {
-	case r.trigger == history.TriggerManual:
+	case r.trigger == scheduler.TriggerManual:
 		return least, verdict.Counts{Unexpected: 1}
 	case h.isDoubtful(r.nominal, r.nominal) || h.isDoubtful(r.started, r.started) || r.ended.IsZero():
 		most = anything

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/master/audit"
-	"github.com/seed-c01c3da5/zester/master/auditlog"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/job"
@@ -54,7 +53,7 @@ func (j *journal) entries(t *testing.T, message string) (found []map[string]any)
 // TestTheAuditLogSaysWhatRanWhere dispatches under a target expression that says something else.
 func TestTheAuditLogSaysWhatRanWhere(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
-		log := auditlog.Open(s.js, slog.New(slog.DiscardHandler))
+		log := audit.OpenLog(s.js, slog.New(slog.DiscardHandler))
 		s.master("m1", func(o *dispatch.Options) { o.Audit = log })
 		last := func() audit.Entry {
 			t.Helper()
@@ -145,7 +144,7 @@ func TestTheLogAndTheRecordsAgreeOnWhoAskedForWhat(t *testing.T) {
 // A client repeats a request whose reply was lost. Whoever repeats one for ever does not fill the log.
 func TestARequestThatIsRepeatedMakesOneEntry(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
-		log := auditlog.Open(s.js, slog.New(slog.DiscardHandler))
+		log := audit.OpenLog(s.js, slog.New(slog.DiscardHandler))
 		s.master("m1", func(o *dispatch.Options) { o.Audit = log })
 		spec := ask(func(*job.Spec) {}, "web-01")
 		for i := range 40 {
@@ -166,7 +165,7 @@ func TestARequestThatIsRepeatedMakesOneEntry(t *testing.T) {
 // What a record says about an approval is from the record of the held action, whatever the client says.
 func TestNobodyForgesAnApproval(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
-		log := auditlog.Open(s.js, slog.New(slog.DiscardHandler))
+		log := audit.OpenLog(s.js, slog.New(slog.DiscardHandler))
 		true3 := wire.NewJID()
 		s.master("m1", func(o *dispatch.Options) {
 			o.Audit = log

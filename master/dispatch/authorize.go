@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
-	"github.com/seed-c01c3da5/zester/master/dispatch/tally"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -77,7 +76,7 @@ func (d *Dispatcher) giveUpOutside(w *watch, places []int, outside *grants.Outsi
 		}
 	}
 	d.log.Warn("job not sent to targets outside the limits of its user", "jid", w.jid, "user", w.user, "peels", len(without), "err", outside)
-	w.tally.Advance(without, tally.GivenUp, tally.Unsent, tally.Silent, tally.Unreachable)
+	w.tally.Advance(without, GivenUp, Unsent, Silent, Unreachable)
 	return within
 }
 

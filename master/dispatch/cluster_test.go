@@ -14,8 +14,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/bus"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
-	"github.com/seed-c01c3da5/zester/master/heartbeat"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -77,11 +77,11 @@ func (s *cluster) enter(name, run, earlier string) (*masterRun, error) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	m := &masterRun{owner: heartbeat.Owner(name, run), nc: nc}
+	m := &masterRun{owner: bus.HeartbeatOwner(name, run), nc: nc}
 	if m.Dispatcher, err = dispatch.New(dispatch.Options{Conn: nc, Store: store, Owner: m.owner}); err != nil {
 		s.t.Fatal(err)
 	}
-	beats := heartbeat.New(js, m.owner, heartbeat.Owner(name, earlier), slog.New(slog.DiscardHandler))
+	beats := bus.NewHeartbeat(js, m.owner, bus.HeartbeatOwner(name, earlier), slog.New(slog.DiscardHandler))
 	scanner := dispatch.NewScanner(m.Dispatcher, beats)
 	if err := beats.Enter(s.t.Context()); err != nil {
 		return nil, err
@@ -101,7 +101,7 @@ func (s *cluster) enter(name, run, earlier string) (*masterRun, error) {
 	m.stop = sync.OnceFunc(func() { cancel(); running.Wait() })
 	s.t.Cleanup(func() {
 		m.stop()
-		if m.ended != nil && !errors.Is(m.ended, heartbeat.ErrNameTaken) {
+		if m.ended != nil && !errors.Is(m.ended, bus.ErrNameTaken) {
 			s.t.Errorf("the scanner of %s ended with %v", name, m.ended)
 		}
 	})

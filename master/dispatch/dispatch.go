@@ -1,5 +1,5 @@
-// Package dispatch runs jobs on peels: it records a request, sends it to its targets, counts what they return and records how
-// the job ended. Make a [Dispatcher] with [New] and a [Scanner] with [NewScanner] and call Run of both.
+// Package dispatch runs jobs on peels: it records a request, sends it to its targets, counts what they return and
+// records how the job ended. Make a [Dispatcher] with [New] and a [Scanner] with [NewScanner] and call Run of both.
 // Requests come over the bus or by [Dispatcher.Submit]; [Dispatcher.Cancel] stops a job.
 //
 // A master may stop after any step, so the order of the steps is an invariant:
@@ -12,61 +12,64 @@
 //  4. the record is changed to running, on the condition that no other master has changed it;
 //  5. the request is published to each target.
 //
-// So the request of a record that is claimed was never published. A claim that cannot be dispatched is withdrawn before the
-// caller gets the error, and its ID is free again; if the withdrawal fails too, the error is [ErrUnknown]. The same request
-// under the same ID continues a claim that is left, and else returns the job as it is; a different request under an ID that
-// is taken is refused. A job belongs to the master once it is recorded: the caller may leave.
+// So the request of a record that is claimed was never published. A claim that cannot be dispatched is withdrawn before
+// the caller gets the error, and its ID is free again; if the withdrawal fails too, the error is [ErrUnknown]. The same
+// request under the same ID continues a claim that is left, and else returns the job as it is; a different request
+// under an ID that is taken is refused. A job belongs to the master once it is recorded: the caller may leave.
 //
 // # Returns
 //
-// A job is watched from before the first request is published until it ends. The sender of a message is the last token of its
-// subject. The bucket job-returns stores the first return of each target, refuses all later ones, and re-publishes what it has
-// stored, to which the dispatcher subscribes. So a return that counts is stored, and counts once. A stored return that is
-// damaged or contradicts its subject counts as failed. If messages may have been missed, the bucket is read: within 15 s, and
-// before targets are given up.
+// A job is watched from before the first request is published until it ends. The sender of a message is the last token
+// of its subject. The bucket job-returns stores the first return of each target, refuses all later ones, and
+// re-publishes what it has stored, to which the dispatcher subscribes. So a return that counts is stored, and counts
+// once. A stored return that is damaged or contradicts its subject counts as failed. If messages may have been missed,
+// the bucket is read: within 15 s, and before targets are given up.
 //
 // Targets that are silent when the acknowledgement window ends get the same request once more, under the same epoch, by
-// which peels recognise it; those still silent after a second window are unreachable, until they acknowledge or return. The
-// deadline is counted on the monotonic clock; each request has how much of it was left.
+// which peels recognise it; those still silent after a second window are unreachable, until they acknowledge or return.
+// The deadline is counted on the monotonic clock; each request has how much of it was left.
 //
-// A batch bounds how many targets work at a time: one that returns, is unreachable or has taken all its time makes room for
-// the next. The record has how many targets may have the request before these are sent it. With [job.Spec.WhenOnline] a
-// target that is unreachable is sent the request when it sends its facts, as peels do when they connect, and has the whole
-// timeout from then.
+// A batch bounds how many targets work at a time: one that returns, is unreachable or has taken all its time makes room
+// for the next. The record has how many targets may have the request before these are sent it. With
+// [job.Spec.WhenOnline] a target that is unreachable is sent the request when it sends its facts, as peels do when they
+// connect, and has the whole timeout from then.
 //
 // # Permissions and cancels
 //
-// Before any later publication the permissions of the job's user are checked again: for the next targets of a batch, for a
-// target that connects, for the repeat to a silent target, and by a master that took the job over. If the user may no longer
-// run the job, it is canceled; while the check fails, nothing is published. A cancel is recorded first, so it holds for every later owner. From then on no further target is sent the request; the job
-// ends when all that were have returned, or after ten seconds.
+// Before any later publication the permissions of the job's user are checked again: for the next targets of a batch,
+// for a target that connects, for the repeat to a silent target, and by a master that took the job over. If the user
+// may no longer run the job, it is canceled; while the check fails, nothing is published. A cancel is recorded first,
+// so it holds for every later owner. From then on no further target is sent the request; the job ends when all that
+// were have returned, or after ten seconds.
 //
 // # The end
 //
-// The end of a job is first a conditional write of its live record, so that a former owner cannot end it. Then the final
-// record is copied to the ended jobs, the event status is recorded, and the live record is removed. If a master stops in
-// between, another one repeats these steps. Each event of a job's life is in the stream once.
+// The end of a job is first a conditional write of its live record, so that a former owner cannot end it. Then the
+// final record is copied to the ended jobs, the event status is recorded, and the live record is removed. If a master
+// stops in between, another one repeats these steps. Each event of a job's life is in the stream once.
 //
-// A user may fill a sixteenth of the bucket of ended jobs at once, and as much again in a week. While less than half of the bucket
-// is free, each further record of that user goes after 10 minutes instead of a week, so that it pushes out no record of others.
+// A user may fill a sixteenth of the bucket of ended jobs at once, and as much again in a week. While less than half of
+// the bucket is free, each further record of that user goes after 10 minutes instead of a week, so that it pushes out
+// no record of others.
 //
 // # Taking over
 //
-// A master that stops releases its jobs. A [Scanner] takes over the jobs of masters that have stopped or died. The owner of a
-// job is one run of a master, see package heartbeat. Every master reads all live jobs every 20 s. An owner without a heartbeat in two scans in a row is dead. A failed read
-// proves nothing: such a scan changes nothing, and neither does one that does not find this run's own heartbeat. So a job
-// whose owner died is taken over within 55 s. A job that was released is taken over at once; so is one of an earlier run of
-// this master. A record that cannot be decoded is logged with its key and skipped.
+// A master that stops releases its jobs. A [Scanner] takes over the jobs of masters that have stopped or died. The
+// owner of a job is one run of a master, see package bus. Every master reads all live jobs every 20 s. An owner without
+// a heartbeat in two scans in a row is dead. A failed read proves nothing: such a scan changes nothing, and neither
+// does one that does not find this run's own heartbeat. So a job whose owner died is taken over within 55 s. A job that
+// was released is taken over at once; so is one of an earlier run of this master. A record that cannot be decoded is
+// logged with its key and skipped.
 //
-// Taking over is one conditional write of the record, which raises its epoch: of several masters one succeeds, and every
-// write of the former owner is refused. The new owner reads the stored returns and sends the request again to each target
-// without one. The requests keep the epoch of the first, whichever master sends them, so a peel runs the job once. A job that
-// has been taken from dead owners more than [MaxReclaims] times is ended as failed, because it may be what kills them. The
-// clocks of masters need not agree: how much time is left is computed from the record and the bus's clock. Heartbeats and
-// records are read from the leader of their stream.
+// Taking over is one conditional write of the record, which raises its epoch: of several masters one succeeds, and
+// every write of the former owner is refused. The new owner reads the stored returns and sends the request again to
+// each target without one. The requests keep the epoch of the first, whichever master sends them, so a peel runs the
+// job once. A job that has been taken from dead owners more than [MaxReclaims] times is ended as failed, because it may
+// be what kills them. The clocks of masters need not agree: how much time is left is computed from the record and the
+// bus's clock. Heartbeats and records are read from the leader of their stream.
 //
-// Known gap: on a cluster a return that is stored before all servers know the subscription of its job is missed, and counts
-// when the bucket is read next.
+// Known gap: on a cluster a return that is stored before all servers know the subscription of its job is missed, and
+// counts when the bucket is read next.
 package dispatch
 
 import (
@@ -79,11 +82,11 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/seed-c01c3da5/zester/master/auditlog"
+	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/bus"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/quota"
-	"github.com/seed-c01c3da5/zester/master/reply"
 	"github.com/seed-c01c3da5/zester/peel/loglimit"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/canon"
@@ -166,8 +169,8 @@ type Options struct {
 	Room func() error
 	// Records counts what each user has in the bucket jobs. If nil, nothing is counted.
 	Records *quota.Account
-	Audit   *auditlog.Log // of requests from the bus; if nil, none are recorded
-	Log     *slog.Logger  // if nil, nothing is logged
+	Audit   *audit.Log   // of requests from the bus; if nil, none are recorded
+	Log     *slog.Logger // if nil, nothing is logged
 }
 
 // A Dispatcher is one master's part in dispatching jobs. Make it with [New] and call Run once.
@@ -241,7 +244,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 		}
 		defer unsubscribe()
 	}
-	service := reply.NewService(ctx, d.o.Conn)
+	service := bus.NewService(ctx, d.o.Conn)
 	defer service.Stop()
 	if err := service.Handle(wire.AllDispatches, d.onRequest); err != nil {
 		return err
@@ -290,8 +293,8 @@ func (d *Dispatcher) next(ctx, work context.Context, slots <-chan struct{}) {
 		}
 		w, j, err := d.accept(work, &r)
 		<-slots
-		if repeated := w == nil && err == nil && auditlog.IsRepeat(j.Created); r.from != nil && !repeated {
-			d.o.Audit.Write(work, auditlog.Dispatch(&r.spec, err, IsRefusal(err)).By(*r.from))
+		if repeated := w == nil && err == nil && audit.IsRepeat(j.Created); r.from != nil && !repeated {
+			d.o.Audit.Write(work, audit.Dispatch(&r.spec, err, IsRefusal(err)).By(*r.from))
 		}
 		r.answer(j, err)
 		if w != nil {
@@ -328,7 +331,7 @@ func (d *Dispatcher) subscribe(subject string, handler nats.MsgHandler) (unsubsc
 
 // onRequest queues a request from the bus. The user is the last token of its subject, which the bus lets that user alone
 // publish to.
-func (d *Dispatcher) onRequest(req *reply.Request) {
+func (d *Dispatcher) onRequest(req *bus.Request) {
 	from := grants.CallerOf(req.Subject(), req.Headers())
 	r := request{user: from.User, from: &from, late: req.Late, answer: func(j *job.Job, err error) { d.respond(req, j, err) }}
 	msg := &nats.Msg{Subject: req.Subject(), Header: req.Headers(), Data: req.Data()}
@@ -340,12 +343,12 @@ func (d *Dispatcher) onRequest(req *reply.Request) {
 }
 
 // respond answers with the job's summary or an error.
-func (d *Dispatcher) respond(req *reply.Request, j *job.Job, err error) {
+func (d *Dispatcher) respond(req *bus.Request, j *job.Job, err error) {
 	var data []byte
 	if err == nil {
 		data, err = canon.Marshal(j.Summary())
 	}
-	if err := reply.Send(d.o.Conn, req, data, code(err), err); err != nil {
+	if err := bus.SendReply(d.o.Conn, req, data, code(err), err); err != nil {
 		d.log.Debug("request not answered", "user", wire.Sender(req.Subject()), "err", err)
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed-c01c3da5/zester/master/heartbeat"
+	"github.com/seed-c01c3da5/zester/master/bus"
 )
 
 func TestAMasterWhoseNameAnotherRunHasTakenEnds(t *testing.T) {
@@ -23,7 +23,7 @@ func TestAMasterWhoseNameAnotherRunHasTakenEnds(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(10 * time.Second)
-		if m.stop(); !errors.Is(m.ended, heartbeat.ErrNameTaken) {
+		if m.stop(); !errors.Is(m.ended, bus.ErrNameTaken) {
 			t.Errorf("the run that lost the name ended with %v", m.ended)
 		}
 		if other.stop(); other.ended != nil {

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/seed-c01c3da5/zester/master/dispatch/tally"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/canon"
@@ -44,7 +43,7 @@ func (d *Dispatcher) publish(ctx context.Context, w *watch, places []int, deadli
 
 // send marks the targets at places as silent, sends them the request and waits for their returns until the deadline.
 func (d *Dispatcher) send(ctx context.Context, w *watch, places []int, deadline time.Time) {
-	w.tally.Advance(places, tally.Silent, tally.Unsent, tally.Unreachable)
+	w.tally.Advance(places, Silent, Unsent, Unreachable)
 	v := &wave{places: places, deadline: deadline}
 	if d.o.AckWindow > 0 {
 		v.checkSilentAt = time.Now().Add(d.o.AckWindow)
@@ -121,7 +120,7 @@ func (d *Dispatcher) sendToOnline(ctx context.Context, w *watch) {
 	if w.onlineUntil.IsZero() {
 		return
 	}
-	places, result := d.authorizeAgain(ctx, w, append(w.tally.At(tally.Unreachable, online), w.tally.At(tally.Silent, online)...))
+	places, result := d.authorizeAgain(ctx, w, append(w.tally.At(Unreachable, online), w.tally.At(Silent, online)...))
 	if result == unknownYet {
 		w.mu.Lock()
 		for _, place := range online {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/seed-c01c3da5/zester/master/dispatch/tally"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
@@ -175,9 +174,9 @@ func (d *Dispatcher) onStored(jid wire.JID, r job.StoredReturn) {
 		return
 	}
 	switch err := d.countReturn(w, r); {
-	case errors.Is(err, tally.ErrStranger):
+	case errors.Is(err, ErrStranger):
 		d.count(func(s *Stats) { s.Strangers++ })
-	case errors.Is(err, tally.ErrLate):
+	case errors.Is(err, ErrLate):
 		d.count(func(s *Stats) { s.Late++ })
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/seed-c01c3da5/zester/master/heartbeat"
+	"github.com/seed-c01c3da5/zester/master/bus"
 	"github.com/seed-c01c3da5/zester/master/job"
 )
 
@@ -28,7 +28,7 @@ const (
 // A Scanner is one master's part in taking jobs over. Make it with [NewScanner] and call Run once.
 type Scanner struct {
 	d      *Dispatcher // which runs as long as the scanner does
-	beats  *heartbeat.Heartbeat
+	beats  *bus.Heartbeat
 	misses map[string]int // scans in a row that found no heartbeat, by owner
 	ahead  time.Duration  // of this master's clock to the bus's, by the last heartbeat
 
@@ -40,11 +40,11 @@ type Scanner struct {
 func (s *Scanner) Reclaimed() uint64 { return s.reclaimed.Load() }
 
 // NewScanner returns the scanner of a master that dispatches with d, whose owner has the heartbeat. It starts nothing.
-func NewScanner(d *Dispatcher, beats *heartbeat.Heartbeat) *Scanner {
+func NewScanner(d *Dispatcher, beats *bus.Heartbeat) *Scanner {
 	return &Scanner{d: d, beats: beats, misses: map[string]int{}}
 }
 
-// Run renews the heartbeat and scans until ctx ends, and then returns nil. Call [heartbeat.Heartbeat.Enter] first. An error
+// Run renews the heartbeat and scans until ctx ends, and then returns nil. Call [bus.Heartbeat.Enter] first. An error
 // means that it could not begin, or that another run has the name now.
 func (s *Scanner) Run(ctx context.Context) error {
 	s.started = time.Now()
@@ -122,7 +122,7 @@ func (s *Scanner) dead(ctx context.Context, live []job.Job, counts bool) (map[st
 	for _, j := range live {
 		switch {
 		case j.Owner == "" || j.Owner == s.d.o.Owner:
-		case heartbeat.Name(j.Owner) == heartbeat.Name(s.d.o.Owner):
+		case bus.HeartbeatName(j.Owner) == bus.HeartbeatName(s.d.o.Owner):
 			dead[j.Owner] = true
 		default:
 			others[j.Owner] = true
@@ -241,7 +241,7 @@ func (s *Scanner) fail(ctx context.Context, j *job.Job) error {
 	}
 	end := w.tally.End()
 	end.Canceled = j.Cancel != nil
-	end.Reason = fmt.Sprintf("its masters died %d times, the last was %s", j.ReclaimCount+1, heartbeat.Name(j.Owner))
+	end.Reason = fmt.Sprintf("its masters died %d times, the last was %s", j.ReclaimCount+1, bus.HeartbeatName(j.Owner))
 	j.Finish(end, time.Now())
 	switch err := s.d.o.Store.Update(ctx, j); {
 	case errors.Is(err, job.ErrConflict):

@@ -15,8 +15,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/bus"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
-	"github.com/seed-c01c3da5/zester/master/heartbeat"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -49,7 +49,7 @@ func (s *system) whole(name string, at func(step string, kill func()), change ..
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	beats := heartbeat.New(js, name, "", slog.New(slog.DiscardHandler))
+	beats := bus.NewHeartbeat(js, name, "", slog.New(slog.DiscardHandler))
 	scanner := dispatch.NewScanner(d, beats)
 	if err := beats.Enter(s.t.Context()); err != nil {
 		s.t.Fatal(err)

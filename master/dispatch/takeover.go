@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
-	"github.com/seed-c01c3da5/zester/master/dispatch/tally"
 	"github.com/seed-c01c3da5/zester/master/job"
 )
 
@@ -71,7 +70,7 @@ func (d *Dispatcher) watchAgain(ctx context.Context, w *watch) error {
 	w.epoch, w.next = j.RequestEpoch, min(j.Published, len(j.Targets))
 	w.tally.Begin(j.Targets, j.WhenOnline > 0)
 	sent := sequence(0, w.next)
-	w.tally.Advance(sent, tally.Silent, tally.Unsent)
+	w.tally.Advance(sent, Silent, Unsent)
 	deadline := now.Add(time.Until(j.Deadline))
 	w.waves = append(w.waves, &wave{places: sent, deadline: deadline, checkSilentAt: now})
 	if j.WhenOnline > 0 {

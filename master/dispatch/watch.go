@@ -8,7 +8,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/seed-c01c3da5/zester/master/dispatch/tally"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/canon"
@@ -30,7 +29,7 @@ type watch struct {
 	spec      job.Spec
 	user      string
 	size      int // of the encoded spec, in bytes
-	tally     *tally.Tally
+	tally     *Tally
 	refreshes chan struct{} // holds one token when the job may have been canceled
 	epoch     uint64        // of the requests; set before the tally begins
 
@@ -68,7 +67,7 @@ type wave struct {
 
 func newWatch(spec job.Spec, user string) *watch {
 	return &watch{
-		jid: spec.JID, spec: spec, user: user, size: sizeOf(&spec), tally: tally.New(),
+		jid: spec.JID, spec: spec, user: user, size: sizeOf(&spec), tally: NewTally(),
 		refreshes: make(chan struct{}, 1), begun: make(chan struct{}), online: map[int]bool{},
 	}
 }
@@ -200,10 +199,10 @@ func (d *Dispatcher) runTimers(ctx context.Context, w *watch, now time.Time) {
 			return false
 		}
 		if w.onlineUntil.IsZero() {
-			w.tally.Advance(v.places, tally.GivenUp, tally.Silent, tally.Unreachable, tally.Acked)
+			w.tally.Advance(v.places, GivenUp, Silent, Unreachable, Acked)
 		} else {
-			w.tally.Advance(v.places, tally.GivenUp, tally.Acked)
-			w.tally.Advance(v.places, tally.Unreachable, tally.Silent)
+			w.tally.Advance(v.places, GivenUp, Acked)
+			w.tally.Advance(v.places, Unreachable, Silent)
 		}
 		return true
 	})
@@ -236,13 +235,13 @@ func (d *Dispatcher) checkSilent(ctx context.Context, w *watch, v *wave, now tim
 		return
 	}
 	if v.resent {
-		if found := w.tally.Advance(v.places, tally.Unreachable, tally.Silent); len(found) > 0 {
+		if found := w.tally.Advance(v.places, Unreachable, Silent); len(found) > 0 {
 			d.count(func(s *Stats) { s.Unreachable += uint64(len(found)) })
 			d.log.Warn("targets are unreachable", "jid", w.jid, "peels", len(found), "peel", w.record.Targets[found[0]])
 		}
 		return
 	}
-	places, result := d.authorizeAgain(ctx, w, w.tally.At(tally.Silent, v.places))
+	places, result := d.authorizeAgain(ctx, w, w.tally.At(Silent, v.places))
 	if result == unknownYet {
 		v.checkSilentAt = now.Add(authorizePause)
 		return

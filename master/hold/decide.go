@@ -13,8 +13,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
-	"github.com/seed-c01c3da5/zester/master/auth/records"
-	"github.com/seed-c01c3da5/zester/master/hold/held"
+	"github.com/seed-c01c3da5/zester/master/bucket"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/service"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -28,16 +27,16 @@ const (
 )
 
 // add stores an action that waits for a person. A request that is repeated while its action is open gets that action.
-func (s *Service) add(ctx context.Context, c *service.Call, q held.Add) (*held.Action, error) {
+func (s *Service) add(ctx context.Context, c *service.Call, q api.HoldAdd) (*api.HoldAction, error) {
 	now := time.Now().UTC()
-	a := held.Action{Add: q, By: c.From.User, Created: now, Expires: now.Add(held.Lifetime), State: held.Open}
+	a := api.HoldAction{HoldAdd: q, By: c.From.User, Created: now, Expires: now.Add(api.HoldLifetime), State: api.HoldOpen}
 	c.About = about(&a, nil)
 	peels, err := s.selected(ctx, c.From, &a)
 	if err != nil {
 		return nil, err
 	}
 	c.About = about(&a, peels)
-	a.ID, a.Peels = held.ID(wire.NewJID()), len(peels)
+	a.ID, a.Peels = api.HoldID(wire.NewJID()), len(peels)
 	if err := s.allowed(ctx, c.From, &a, peels); err != nil {
 		return nil, err
 	}
@@ -52,7 +51,7 @@ func (s *Service) add(ctx context.Context, c *service.Call, q held.Add) (*held.A
 		return nil, err
 	}
 	for i := range all {
-		if all[i].By == a.By && all[i].At(now).State == held.Open && sameAdd(all[i].Add, q) {
+		if all[i].By == a.By && all[i].At(now).State == api.HoldOpen && sameAdd(all[i].HoldAdd, q) {
 			c.About = about(&all[i], peels)
 			return &all[i], nil
 		}
@@ -79,7 +78,7 @@ func size(peels []target.PeelID) (bytes int) {
 }
 
 // selected returns the peels of an action, if its target selects the same as before.
-func (s *Service) selected(ctx context.Context, from grants.Caller, a *held.Action) ([]target.PeelID, error) {
+func (s *Service) selected(ctx context.Context, from grants.Caller, a *api.HoldAction) ([]target.PeelID, error) {
 	peels, err := s.o.Select(ctx, from, a.Target)
 	switch {
 	case err != nil:
@@ -93,7 +92,7 @@ func (s *Service) selected(ctx context.Context, from grants.Caller, a *held.Acti
 }
 
 // allowed returns an error if a caller may not run an action himself.
-func (s *Service) allowed(ctx context.Context, from grants.Caller, a *held.Action, peels []target.PeelID) error {
+func (s *Service) allowed(ctx context.Context, from grants.Caller, a *api.HoldAction, peels []target.PeelID) error {
 	spec := a.Spec()
 	spec.JID, spec.Targets = wire.NewJID(), peels
 	if err := spec.Normalize(time.Now()); err != nil {
@@ -103,17 +102,17 @@ func (s *Service) allowed(ctx context.Context, from grants.Caller, a *held.Actio
 }
 
 // sameAdd reports whether two requests ask for the same, by the same reason and assistant.
-func sameAdd(a, b held.Add) bool {
+func sameAdd(a, b api.HoldAdd) bool {
 	x, errX := canon.Marshal(a)
 	y, errY := canon.Marshal(b)
 	return errX == nil && errY == nil && bytes.Equal(x, y)
 }
 
 // checkRoom refuses a further action of a user if there are too many.
-func checkRoom(all []held.Action, user string, now time.Time) error {
+func checkRoom(all []api.HoldAction, user string, now time.Time) error {
 	open, openUser, keptUser := 0, 0, 0
 	for _, a := range all {
-		isOpen := a.At(now).State == held.Open
+		isOpen := a.At(now).State == api.HoldOpen
 		if isOpen {
 			open++
 		}
@@ -125,28 +124,28 @@ func checkRoom(all []held.Action, user string, now time.Time) error {
 		}
 	}
 	switch {
-	case openUser >= held.MaxOpenUser:
+	case openUser >= api.HoldMaxOpenUser:
 		return refuse(api.CodeConflict, "%d actions of %s wait for a person, and no more may; zester approve lists them", openUser, user)
-	case keptUser >= held.MaxKeptUser:
+	case keptUser >= api.HoldMaxKeptUser:
 		return refuse(api.CodeConflict, "%d actions were asked for in the name of %s in the last 7 days, and no more may be", keptUser, user)
-	case open >= held.MaxOpen:
+	case open >= api.HoldMaxOpen:
 		return refuse(api.CodeConflict, "%d actions wait for a person, and no more may; zester approve lists them", open)
 	}
 	return nil
 }
 
 // list returns a page of actions, newest first.
-func (s *Service) list(ctx context.Context, c *service.Call, q held.Query) (*held.Page, error) {
+func (s *Service) list(ctx context.Context, c *service.Call, q api.HoldQuery) (*api.HoldPage, error) {
 	all, err := s.actions.List(ctx)
 	if err != nil {
 		return nil, err
 	}
 	now := time.Now()
-	all = slices.DeleteFunc(all, func(a held.Action) bool {
-		return a.By != c.From.User && !seesAll(c.From) || !q.All && a.At(now).State != held.Open || q.Before != "" && a.ID >= q.Before
+	all = slices.DeleteFunc(all, func(a api.HoldAction) bool {
+		return a.By != c.From.User && !seesAll(c.From) || !q.All && a.At(now).State != api.HoldOpen || q.Before != "" && a.ID >= q.Before
 	})
-	slices.SortFunc(all, func(a, b held.Action) int { return cmp.Compare(b.ID, a.ID) })
-	p := &held.Page{More: len(all) > inPage, Actions: all[:min(len(all), inPage)]}
+	slices.SortFunc(all, func(a, b api.HoldAction) int { return cmp.Compare(b.ID, a.ID) })
+	p := &api.HoldPage{More: len(all) > inPage, Actions: all[:min(len(all), inPage)]}
 	for i := range p.Actions {
 		if p.Actions[i], err = s.now(ctx, p.Actions[i]); err != nil {
 			return nil, err
@@ -157,9 +156,9 @@ func (s *Service) list(ctx context.Context, c *service.Call, q held.Query) (*hel
 }
 
 // now returns an action with its state now, and whether its job was dispatched.
-func (s *Service) now(ctx context.Context, a held.Action) (held.Action, error) {
+func (s *Service) now(ctx context.Context, a api.HoldAction) (api.HoldAction, error) {
 	a = a.At(time.Now())
-	if a.State != held.Approved {
+	if a.State != api.HoldApproved {
 		return a, nil
 	}
 	_, err := s.o.Jobs.GetRecord(ctx, a.JID)
@@ -170,7 +169,7 @@ func (s *Service) now(ctx context.Context, a held.Action) (held.Action, error) {
 }
 
 // show returns one action with its peels.
-func (s *Service) show(ctx context.Context, c *service.Call, q held.Request) (*held.Shown, error) {
+func (s *Service) show(ctx context.Context, c *service.Call, q api.HoldRequest) (*api.HoldShown, error) {
 	a, err := s.find(ctx, c.From, q.ID)
 	if err != nil {
 		return nil, err
@@ -179,14 +178,14 @@ func (s *Service) show(ctx context.Context, c *service.Call, q held.Request) (*h
 		return nil, err
 	}
 	names, _, err := s.peels.Get(ctx, string(q.ID))
-	if err != nil && !errors.Is(err, records.ErrAbsent) {
+	if err != nil && !errors.Is(err, bucket.ErrAbsent) {
 		return nil, err
 	}
-	return &held.Shown{Action: a, Names: names}, nil
+	return &api.HoldShown{HoldAction: a, Names: names}, nil
 }
 
 // approve gives an open action to the caller, who is to dispatch its job.
-func (s *Service) approve(ctx context.Context, c *service.Call, q held.Request) (*held.Action, error) {
+func (s *Service) approve(ctx context.Context, c *service.Call, q api.HoldRequest) (*api.HoldAction, error) {
 	id, from := q.ID, c.From
 	if _, isToken := credential.TokenNameOf(from.User); isToken {
 		return nil, refuse(api.CodeForbidden, "a token approves nothing: a person does, with zester approve %s", id)
@@ -199,7 +198,7 @@ func (s *Service) approve(ctx context.Context, c *service.Call, q held.Request) 
 	if a, err = s.now(ctx, a); err != nil {
 		return nil, err
 	}
-	again := a.State == held.Approved && !a.Dispatched && a.DecidedBy == from.User && time.Now().Before(a.Expires)
+	again := a.State == api.HoldApproved && !a.Dispatched && a.DecidedBy == from.User && time.Now().Before(a.Expires)
 	if !again {
 		if err := undecided(&a); err != nil {
 			return nil, err
@@ -217,7 +216,7 @@ func (s *Service) approve(ctx context.Context, c *service.Call, q held.Request) 
 		return nil, err
 	}
 	if !again {
-		if a, err = s.decide(ctx, from, id, held.Approved); err != nil {
+		if a, err = s.decide(ctx, from, id, api.HoldApproved); err != nil {
 			return nil, err
 		}
 	}
@@ -228,17 +227,17 @@ func (s *Service) approve(ctx context.Context, c *service.Call, q held.Request) 
 // Approved returns the metadata of the job that a user approved as an action, or [grants.ErrNotAllowed] if the user has not approved the
 // action of that ID as this job: under its ID, with its function and arguments, on its peels.
 func (s *Service) Approved(ctx context.Context, user string, spec *job.Spec, id string) (map[string]string, error) {
-	action, err := held.ParseID(id)
+	action, err := api.ParseHoldID(id)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", grants.ErrNotAllowed, err)
 	}
-	actions, err := records.Open[held.Action](ctx, s.o.JetStream, wire.BucketHeld, "action.", "the held action")
+	actions, err := bucket.OpenRecords[api.HoldAction](ctx, s.o.JetStream, wire.BucketHeld, "action.", "the held action")
 	if err != nil {
 		return nil, err
 	}
 	a, _, err := actions.Get(ctx, string(action))
 	switch {
-	case errors.Is(err, records.ErrAbsent), err == nil && (a.State != held.Approved || a.DecidedBy != user || a.JID != spec.JID):
+	case errors.Is(err, bucket.ErrAbsent), err == nil && (a.State != api.HoldApproved || a.DecidedBy != user || a.JID != spec.JID):
 		return nil, fmt.Errorf("%w: %s has not approved the action %s as this job", grants.ErrNotAllowed, user, id)
 	case err != nil:
 		return nil, err
@@ -249,7 +248,7 @@ func (s *Service) Approved(ctx context.Context, user string, spec *job.Spec, id 
 }
 
 // asksFor reports whether a job is what an action asks for.
-func asksFor(a *held.Action, spec *job.Spec) bool {
+func asksFor(a *api.HoldAction, spec *job.Spec) bool {
 	want := a.Spec()
 	if spec.Function != want.Function || spec.StateID != want.StateID || audit.PeelsHash(slices.Sorted(slices.Values(spec.Targets))) != a.Hash {
 		return false
@@ -263,13 +262,13 @@ func asksFor(a *held.Action, spec *job.Spec) bool {
 }
 
 // reject closes an open action.
-func (s *Service) reject(ctx context.Context, c *service.Call, q held.Request) (*held.Action, error) {
+func (s *Service) reject(ctx context.Context, c *service.Call, q api.HoldRequest) (*api.HoldAction, error) {
 	a, err := s.find(ctx, c.From, q.ID)
 	if err != nil {
 		return nil, err
 	}
 	c.About = about(&a, nil)
-	if a, err = s.decide(ctx, c.From, q.ID, held.Rejected); err != nil {
+	if a, err = s.decide(ctx, c.From, q.ID, api.HoldRejected); err != nil {
 		return nil, err
 	}
 	c.About = about(&a, nil)
@@ -277,15 +276,15 @@ func (s *Service) reject(ctx context.Context, c *service.Call, q held.Request) (
 }
 
 // decide changes the state of an open action. Of several callers one succeeds.
-func (s *Service) decide(ctx context.Context, from grants.Caller, id held.ID, state held.State) (held.Action, error) {
-	a, err := s.actions.Change(ctx, string(id), func(a *held.Action) error {
+func (s *Service) decide(ctx context.Context, from grants.Caller, id api.HoldID, state api.HoldState) (api.HoldAction, error) {
+	a, err := s.actions.Change(ctx, string(id), func(a *api.HoldAction) error {
 		now := *a
 		now = now.At(time.Now())
 		if err := undecided(&now); err != nil {
 			return err
 		}
 		a.State, a.DecidedBy, a.DecidedAt = state, from.User, time.Now().UTC()
-		if state == held.Approved {
+		if state == api.HoldApproved {
 			a.JID = wire.NewJID()
 		}
 		return nil
@@ -297,11 +296,11 @@ func (s *Service) decide(ctx context.Context, from grants.Caller, id held.ID, st
 }
 
 // undecided returns an error that says who decided an action, if it is not open.
-func undecided(a *held.Action) error {
+func undecided(a *api.HoldAction) error {
 	switch a.State {
-	case held.Open:
+	case api.HoldOpen:
 		return nil
-	case held.Expired:
+	case api.HoldExpired:
 		return refuse(api.CodeConflict, "action %s has expired at %s: have the assistant ask again", a.ID, a.Expires.Format(time.RFC3339))
 	}
 	return refuse(api.CodeConflict, "action %s was %s by %s at %s", a.ID, a.State, a.DecidedBy, a.DecidedAt.Format(time.RFC3339))

@@ -33,10 +33,8 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/audit"
-	"github.com/seed-c01c3da5/zester/master/auditlog"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
-	"github.com/seed-c01c3da5/zester/master/auth/records"
-	"github.com/seed-c01c3da5/zester/master/hold/held"
+	"github.com/seed-c01c3da5/zester/master/bucket"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/service"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -56,7 +54,7 @@ type Options struct {
 	Allow func(ctx context.Context, from grants.Caller, spec *job.Spec) error
 	// CheckNotRevoked returns [grants.ErrNotAllowed] if a user was revoked.
 	CheckNotRevoked func(ctx context.Context, user string) error
-	Audit           *auditlog.Log
+	Audit           *audit.Log
 	Log             *slog.Logger
 }
 
@@ -65,8 +63,8 @@ type Service struct {
 	o       Options
 	nc      *nats.Conn
 	adding  sync.Mutex // held while actions are counted and one is stored
-	actions records.Bucket[held.Action]
-	peels   records.Bucket[[]target.PeelID]
+	actions bucket.Records[api.HoldAction]
+	peels   bucket.Records[[]target.PeelID]
 }
 
 // New returns a service. It starts nothing.
@@ -81,10 +79,10 @@ func New(o Options) *Service {
 const openPause = time.Second
 
 func (s *Service) open(ctx context.Context) (err error) {
-	if s.actions, err = records.Open[held.Action](ctx, s.o.JetStream, wire.BucketHeld, "action.", "the held action"); err != nil {
+	if s.actions, err = bucket.OpenRecords[api.HoldAction](ctx, s.o.JetStream, wire.BucketHeld, "action.", "the held action"); err != nil {
 		return err
 	}
-	s.peels, err = records.Open[[]target.PeelID](ctx, s.o.JetStream, wire.BucketHeld, "peels.", "the peels of the held action")
+	s.peels, err = bucket.OpenRecords[[]target.PeelID](ctx, s.o.JetStream, wire.BucketHeld, "peels.", "the peels of the held action")
 	return err
 }
 
@@ -102,7 +100,7 @@ func (s *Service) Run(ctx context.Context) (err error) {
 		}
 	}
 	return service.Serve(ctx, service.Options{
-		Conn: s.nc, Lane: service.NewLane(servedAtOnce, 0), MaxRequest: held.MaxRequest, Record: s.o.Audit.Write, Log: s.o.Log,
+		Conn: s.nc, Lane: service.NewLane(servedAtOnce, 0), MaxRequest: api.HoldMaxRequest, Record: s.o.Audit.Write, Log: s.o.Log,
 		Verbs: []service.Verb{
 			service.On("hold", "list", s.list),
 			service.On("hold", "show", s.show),
@@ -114,10 +112,10 @@ func (s *Service) Run(ctx context.Context) (err error) {
 }
 
 // about returns what the audit log says about an action and the peels that it selects now.
-func about(a *held.Action, peels []target.PeelID) audit.Entry {
+func about(a *api.HoldAction, peels []target.PeelID) audit.Entry {
 	spec := a.Spec()
 	spec.Targets = peels
-	return auditlog.Dispatch(&spec, nil, false)
+	return audit.Dispatch(&spec, nil, false)
 }
 
 func refuse(code api.Code, format string, args ...any) error {
@@ -134,10 +132,10 @@ func seesAll(from grants.Caller) bool {
 }
 
 // find returns an action that a caller may see, with its state now.
-func (s *Service) find(ctx context.Context, from grants.Caller, id held.ID) (held.Action, error) {
+func (s *Service) find(ctx context.Context, from grants.Caller, id api.HoldID) (api.HoldAction, error) {
 	a, _, err := s.actions.Get(ctx, string(id))
-	if errors.Is(err, records.ErrAbsent) || err == nil && a.By != from.User && !seesAll(from) {
-		return held.Action{}, refuse(api.CodeNotFound, "there is no held action %s", id)
+	if errors.Is(err, bucket.ErrAbsent) || err == nil && a.By != from.User && !seesAll(from) {
+		return api.HoldAction{}, refuse(api.CodeNotFound, "there is no held action %s", id)
 	}
 	return a, err
 }

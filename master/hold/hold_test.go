@@ -19,11 +19,9 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/audit"
-	"github.com/seed-c01c3da5/zester/master/auditlog"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/user"
 	"github.com/seed-c01c3da5/zester/master/hold"
-	"github.com/seed-c01c3da5/zester/master/hold/held"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -89,7 +87,7 @@ func (b *bench) start(master string) {
 			return fmt.Errorf("%w: %s was revoked", grants.ErrNotAllowed, name)
 		}
 		return users.CheckNotRevoked(ctx, name)
-	}, Audit: auditlog.Open(js, nil)})
+	}, Audit: audit.OpenLog(js, nil)})
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() {
@@ -165,49 +163,49 @@ func ask[A any](p person, verb string, question any) (*A, error) {
 }
 
 // reboot is a request to run a command on all peels web-*, with those that there are now.
-func (b *bench) reboot() held.Add {
+func (b *bench) reboot() api.HoldAdd {
 	peels, err := b.selects(context.Background(), grants.Caller{}, "web-*")
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	return held.Add{
-		Kind: held.Dispatch, Target: "web-*", Hash: audit.PeelsHash(peels), Module: "cmd.run", Args: map[string]any{"command": "reboot"},
+	return api.HoldAdd{
+		Kind: api.HoldDispatch, Target: "web-*", Hash: audit.PeelsHash(peels), Module: "cmd.run", Args: map[string]any{"command": "reboot"},
 		Reason: "a new kernel", Agent: "helper 1.2",
 	}
 }
 
 // numbered is a request like no other.
-func (b *bench) numbered(n int) held.Add {
+func (b *bench) numbered(n int) api.HoldAdd {
 	q := b.reboot()
 	q.Reason = fmt.Sprintf("kernel %d", n)
 	return q
 }
 
-func (p person) add(q held.Add) held.Action {
+func (p person) add(q api.HoldAdd) api.HoldAction {
 	p.b.t.Helper()
-	a, err := ask[held.Action](p, "add", q)
+	a, err := ask[api.HoldAction](p, "add", q)
 	if err != nil {
 		p.b.t.Fatal(err)
 	}
 	return *a
 }
 
-func (p person) approve(id held.ID) (*held.Action, error) {
-	return ask[held.Action](p, "approve", held.Request{ID: id})
+func (p person) approve(id api.HoldID) (*api.HoldAction, error) {
+	return ask[api.HoldAction](p, "approve", api.HoldRequest{ID: id})
 }
 
-func (p person) show(id held.ID) held.Shown {
+func (p person) show(id api.HoldID) api.HoldShown {
 	p.b.t.Helper()
-	a, err := ask[held.Shown](p, "show", held.Request{ID: id})
+	a, err := ask[api.HoldShown](p, "show", api.HoldRequest{ID: id})
 	if err != nil {
 		p.b.t.Fatal(err)
 	}
 	return *a
 }
 
-func (p person) list(q held.Query) (ids []held.ID) {
+func (p person) list(q api.HoldQuery) (ids []api.HoldID) {
 	p.b.t.Helper()
-	page, err := ask[held.Page](p, "list", q)
+	page, err := ask[api.HoldPage](p, "list", q)
 	if err != nil {
 		p.b.t.Fatal(err)
 	}
@@ -229,7 +227,7 @@ func refused(t *testing.T, err error, code api.Code, text string) {
 }
 
 // dispatch creates the record of the job of an action, as its dispatch does.
-func (b *bench) dispatch(a *held.Action) {
+func (b *bench) dispatch(a *api.HoldAction) {
 	b.t.Helper()
 	j := &job.Job{Spec: a.Spec(), User: a.DecidedBy, Status: job.Claimed, Created: time.Now(), V: wire.Version}
 	j.Targets, j.TargetCount = b.fleet, len(b.fleet)
@@ -242,10 +240,10 @@ func TestAnActionWaitsUntilAPersonApprovesIt(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		ann, bob := b.operator("ann"), b.operator("bob")
 		a := ann.add(b.reboot())
-		if a.By != "ann" || a.State != held.Open || a.Peels != 3 || a.Expires.Sub(a.Created) != 24*time.Hour || a.JID != "" {
+		if a.By != "ann" || a.State != api.HoldOpen || a.Peels != 3 || a.Expires.Sub(a.Created) != 24*time.Hour || a.JID != "" {
 			t.Fatalf("%+v", a)
 		}
-		if got := bob.list(held.Query{}); !slices.Equal(got, []held.ID{a.ID}) {
+		if got := bob.list(api.HoldQuery{}); !slices.Equal(got, []api.HoldID{a.ID}) {
 			t.Errorf("listed %v", got)
 		}
 		s := bob.show(a.ID)
@@ -257,7 +255,7 @@ func TestAnActionWaitsUntilAPersonApprovesIt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if approved.State != held.Approved || approved.DecidedBy != "bob" || approved.JID == "" || !approved.DecidedAt.Equal(time.Now()) {
+		if approved.State != api.HoldApproved || approved.DecidedBy != "bob" || approved.JID == "" || !approved.DecidedAt.Equal(time.Now()) {
 			t.Errorf("approved %+v", approved)
 		}
 		masters := hold.New(hold.Options{JetStream: b.js})
@@ -289,19 +287,19 @@ func TestAnActionWaitsUntilAPersonApprovesIt(t *testing.T) {
 			}
 		}
 		b.dispatch(approved)
-		if s := ann.show(a.ID); !s.Dispatched || s.JID != approved.JID || s.State != held.Approved {
+		if s := ann.show(a.ID); !s.Dispatched || s.JID != approved.JID || s.State != api.HoldApproved {
 			t.Errorf("shown %+v", s)
 		}
 		for _, p := range []person{ann, bob} {
 			_, err := p.approve(a.ID)
 			refused(t, err, api.CodeConflict, "was approved by bob at 2026-01-01T01:00:0")
-			_, err = ask[held.Action](p, "reject", held.Request{ID: a.ID})
+			_, err = ask[api.HoldAction](p, "reject", api.HoldRequest{ID: a.ID})
 			refused(t, err, api.CodeConflict, "was approved by bob")
 		}
-		if got := bob.list(held.Query{}); len(got) != 0 {
+		if got := bob.list(api.HoldQuery{}); len(got) != 0 {
 			t.Errorf("open are %v", got)
 		}
-		if got := bob.list(held.Query{All: true}); !slices.Equal(got, []held.ID{a.ID}) {
+		if got := bob.list(api.HoldQuery{All: true}); !slices.Equal(got, []api.HoldID{a.ID}) {
 			t.Errorf("all are %v", got)
 		}
 	})
@@ -344,7 +342,7 @@ func TestAnApproverMayContinue(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s := ann.show(a.ID); s.Dispatched || s.State != held.Approved {
+		if s := ann.show(a.ID); s.Dispatched || s.State != api.HoldApproved {
 			t.Errorf("shown %+v", s)
 		}
 		_, err = ann.approve(a.ID)
@@ -364,7 +362,7 @@ func TestOneApproverTwiceAtOnceGetsOneJob(t *testing.T) {
 		a := b.operator("ann").add(b.reboot())
 		jids := make([]wire.JID, 4)
 		var asking sync.WaitGroup
-		b.operator("bob").list(held.Query{}) // connects
+		b.operator("bob").list(api.HoldQuery{}) // connects
 		for i := range jids {
 			asking.Go(func() {
 				if got, err := b.operator("bob").approve(a.ID); err == nil {
@@ -387,8 +385,8 @@ func TestARejectedActionIsNotApproved(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		ann, bob := b.operator("ann"), b.operator("bob")
 		a := ann.add(b.reboot())
-		rejected, err := ask[held.Action](bob, "reject", held.Request{ID: a.ID})
-		if err != nil || rejected.State != held.Rejected || rejected.DecidedBy != "bob" || rejected.JID != "" {
+		rejected, err := ask[api.HoldAction](bob, "reject", api.HoldRequest{ID: a.ID})
+		if err != nil || rejected.State != api.HoldRejected || rejected.DecidedBy != "bob" || rejected.JID != "" {
 			t.Fatalf("%+v, %v", rejected, err)
 		}
 		_, err = ann.approve(a.ID)
@@ -403,12 +401,12 @@ func TestAnActionThatNobodyDecidesExpires(t *testing.T) {
 		time.Sleep(24 * time.Hour)
 		_, err := ann.approve(a.ID)
 		refused(t, err, api.CodeConflict, "has expired at 2026-01-02T00:00:0")
-		_, err = ask[held.Action](ann, "reject", held.Request{ID: a.ID})
+		_, err = ask[api.HoldAction](ann, "reject", api.HoldRequest{ID: a.ID})
 		refused(t, err, api.CodeConflict, "has expired")
-		if got := ann.list(held.Query{}); len(got) != 0 {
+		if got := ann.list(api.HoldQuery{}); len(got) != 0 {
 			t.Errorf("open are %v", got)
 		}
-		if s := ann.show(a.ID); s.State != held.Expired {
+		if s := ann.show(a.ID); s.State != api.HoldExpired {
 			t.Errorf("shown %+v", s)
 		}
 	})
@@ -438,34 +436,34 @@ func TestWhatCannotBeHeld(t *testing.T) {
 		b.become("web-01", "web-02", "web-03", "web-04")
 		for what, c := range map[string]struct {
 			who    person
-			change func(q *held.Add)
+			change func(q *api.HoldAdd)
 			code   api.Code
 			want   string
 		}{
-			"others were seen":       {ann, func(q *held.Add) { q.Hash = seen.Hash }, api.CodeConflict, "the target selects other peels than it did before: 4 now"},
-			"no peel":                {ann, func(q *held.Add) { q.Target = "db-*" }, api.CodeConflict, "the target selects no peel now"},
-			"no target":              {ann, func(q *held.Add) { q.Target = "web-* and (" }, api.CodeInvalid, "web-* and ("},
-			"not allowed to the one": {b.limited("lee"), func(*held.Add) {}, api.CodeForbidden, "the function cmd.run is none of"},
-			"not valid":              {ann, func(q *held.Add) { q.Reason = "" }, api.CodeInvalid, "cannot read the request: reason is missing"},
+			"others were seen":       {ann, func(q *api.HoldAdd) { q.Hash = seen.Hash }, api.CodeConflict, "the target selects other peels than it did before: 4 now"},
+			"no peel":                {ann, func(q *api.HoldAdd) { q.Target = "db-*" }, api.CodeConflict, "the target selects no peel now"},
+			"no target":              {ann, func(q *api.HoldAdd) { q.Target = "web-* and (" }, api.CodeInvalid, "web-* and ("},
+			"not allowed to the one": {b.limited("lee"), func(*api.HoldAdd) {}, api.CodeForbidden, "the function cmd.run is none of"},
+			"not valid":              {ann, func(q *api.HoldAdd) { q.Reason = "" }, api.CodeInvalid, "cannot read the request: reason is missing"},
 		} {
 			q := b.reboot()
 			c.change(&q)
-			_, err := ask[held.Action](c.who, "add", q)
+			_, err := ask[api.HoldAction](c.who, "add", q)
 			refused(t, err, c.code, c.want)
 			if t.Failed() {
 				t.Fatal(what)
 			}
 		}
-		_, err := ask[held.Action](ann, "add", strings.Repeat("x", 17<<10))
+		_, err := ask[api.HoldAction](ann, "add", strings.Repeat("x", 17<<10))
 		refused(t, err, api.CodeInvalid, "the limit is 16384")
 		for _, verb := range []string{"show", "approve", "reject"} {
-			for id, want := range map[held.ID]string{"*": "is not the ID of a held action", "": "is not the ID of a held action", held.ID(wire.NewJID()): "there is no held action"} {
-				if _, err := ask[held.Action](ann, verb, held.Request{ID: id}); err == nil || !strings.Contains(err.Error(), want) {
+			for id, want := range map[api.HoldID]string{"*": "is not the ID of a held action", "": "is not the ID of a held action", api.HoldID(wire.NewJID()): "there is no held action"} {
+				if _, err := ask[api.HoldAction](ann, verb, api.HoldRequest{ID: id}); err == nil || !strings.Contains(err.Error(), want) {
 					t.Errorf("%s %q: %v", verb, id, err)
 				}
 			}
 		}
-		if got := ann.list(held.Query{All: true}); len(got) != 0 {
+		if got := ann.list(api.HoldQuery{All: true}); len(got) != 0 {
 			t.Errorf("stored were %v", got)
 		}
 	})
@@ -481,7 +479,7 @@ func TestNobodyGetsRightsByAnAction(t *testing.T) {
 		_, err = b.operator("cyd").approve(a.ID)
 		refused(t, err, api.CodeForbidden, "was asked for in the name of ann: not allowed: ann was revoked")
 		b.revoked["ann"] = false
-		if s := b.operator("cyd").show(a.ID); s.State != held.Open {
+		if s := b.operator("cyd").show(a.ID); s.State != api.HoldOpen {
 			t.Errorf("shown %+v", s)
 		}
 		// A master asks in the name of a token for a program with that token.
@@ -495,29 +493,29 @@ func TestNobodyGetsRightsByAnAction(t *testing.T) {
 func TestWhoSeesWhat(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		lee, eve := b.limited("lee"), person{b, grants.RoleAuditor, "eve"}
-		of := map[string]held.ID{}
+		of := map[string]api.HoldID{}
 		for _, p := range []person{b.operator("ann"), lee} {
 			of[p.name] = p.add(b.reboot()).ID
 			time.Sleep(time.Second)
 		}
 		for _, p := range []person{b.operator("bob"), eve, {b, grants.RoleDirect, "dan"}} {
-			if got := p.list(held.Query{}); !slices.Equal(got, []held.ID{of["lee"], of["ann"]}) {
+			if got := p.list(api.HoldQuery{}); !slices.Equal(got, []api.HoldID{of["lee"], of["ann"]}) {
 				t.Errorf("%s lists %v", p.name, got)
 			}
 			p.show(of["lee"])
 		}
-		if got := b.operator("bob").list(held.Query{Before: of["lee"]}); !slices.Equal(got, []held.ID{of["ann"]}) {
+		if got := b.operator("bob").list(api.HoldQuery{Before: of["lee"]}); !slices.Equal(got, []api.HoldID{of["ann"]}) {
 			t.Errorf("the next page has %v", got)
 		}
-		if got := lee.list(held.Query{}); !slices.Equal(got, []held.ID{of["lee"]}) {
+		if got := lee.list(api.HoldQuery{}); !slices.Equal(got, []api.HoldID{of["lee"]}) {
 			t.Errorf("lee lists %v", got)
 		}
 		lee.show(of["lee"])
 		for _, verb := range []string{"show", "reject"} {
-			_, err := ask[held.Shown](lee, verb, held.Request{ID: of["ann"]})
+			_, err := ask[api.HoldShown](lee, verb, api.HoldRequest{ID: of["ann"]})
 			refused(t, err, api.CodeNotFound, "there is no held action")
 		}
-		if _, err := ask[held.Action](lee, "reject", held.Request{ID: of["lee"]}); err != nil {
+		if _, err := ask[api.HoldAction](lee, "reject", api.HoldRequest{ID: of["lee"]}); err != nil {
 			t.Error(err)
 		}
 	})
@@ -526,21 +524,21 @@ func TestWhoSeesWhat(t *testing.T) {
 func TestAUserHasSoManyOpenActionsAndNoMore(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		ann := b.operator("ann")
-		for kept := 0; kept < held.MaxKeptUser; {
-			var ids []held.ID
-			for range held.MaxOpenUser {
+		for kept := 0; kept < api.HoldMaxKeptUser; {
+			var ids []api.HoldID
+			for range api.HoldMaxOpenUser {
 				ids = append(ids, ann.add(b.numbered(kept)).ID)
 				kept++
 			}
-			_, err := ask[held.Action](ann, "add", b.reboot())
+			_, err := ask[api.HoldAction](ann, "add", b.reboot())
 			refused(t, err, api.CodeConflict, "50 actions of ann wait for a person, and no more may")
 			for _, id := range ids {
-				if _, err := ask[held.Action](ann, "reject", held.Request{ID: id}); err != nil {
+				if _, err := ask[api.HoldAction](ann, "reject", api.HoldRequest{ID: id}); err != nil {
 					t.Fatal(err)
 				}
 			}
 		}
-		_, err := ask[held.Action](ann, "add", b.reboot())
+		_, err := ask[api.HoldAction](ann, "add", b.reboot())
 		refused(t, err, api.CodeConflict, "200 actions were asked for in the name of ann in the last 7 days")
 		b.operator("bob").add(b.reboot())
 		stream, err := b.js.Stream(t.Context(), "KV_held")
@@ -556,9 +554,9 @@ func TestThereAreSoManyOpenActionsAndNoMore(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		all := map[held.ID]bool{}
-		for i := range held.MaxOpen {
-			a := held.Action{ID: held.ID(wire.NewJID()), Add: b.numbered(i), By: fmt.Sprintf("u%d", i/held.MaxOpenUser), State: held.Open, Expires: time.Now().Add(held.Lifetime)}
+		all := map[api.HoldID]bool{}
+		for i := range api.HoldMaxOpen {
+			a := api.HoldAction{ID: api.HoldID(wire.NewJID()), HoldAdd: b.numbered(i), By: fmt.Sprintf("u%d", i/api.HoldMaxOpenUser), State: api.HoldOpen, Expires: time.Now().Add(api.HoldLifetime)}
 			data, err := canon.Marshal(a)
 			if err == nil {
 				_, err = kv.Create(t.Context(), "action."+string(a.ID), data)
@@ -568,10 +566,10 @@ func TestThereAreSoManyOpenActionsAndNoMore(t *testing.T) {
 			}
 			all[a.ID] = true
 		}
-		ann, listed := b.operator("ann"), map[held.ID]bool{}
-		_, err = ask[held.Action](ann, "add", b.reboot())
+		ann, listed := b.operator("ann"), map[api.HoldID]bool{}
+		_, err = ask[api.HoldAction](ann, "add", b.reboot())
 		refused(t, err, api.CodeConflict, "1000 actions wait for a person, and no more may")
-		for q := (held.Query{}); ; {
+		for q := (api.HoldQuery{}); ; {
 			ids := ann.list(q)
 			if len(ids) == 0 {
 				break
@@ -586,7 +584,7 @@ func TestThereAreSoManyOpenActionsAndNoMore(t *testing.T) {
 		if !maps.Equal(listed, all) {
 			t.Errorf("listed are %d", len(listed))
 		}
-		if _, err := ask[held.Action](ann, "reject", held.Request{ID: slices.Collect(maps.Keys(all))[0]}); err != nil {
+		if _, err := ask[api.HoldAction](ann, "reject", api.HoldRequest{ID: slices.Collect(maps.Keys(all))[0]}); err != nil {
 			t.Fatal(err)
 		}
 		ann.add(b.reboot())
@@ -622,8 +620,8 @@ func TestAnErrorOfTheStoreIsNotAbsence(t *testing.T) {
 		if err := b.js.DeleteStream(t.Context(), "KV_held"); err != nil {
 			t.Fatal(err)
 		}
-		for verb, q := range map[string]any{"list": held.Query{}, "show": held.Request{ID: a.ID}, "approve": held.Request{ID: a.ID}, "reject": held.Request{ID: a.ID}, "add": b.reboot()} {
-			_, err := ask[held.Shown](ann, verb, q)
+		for verb, q := range map[string]any{"list": api.HoldQuery{}, "show": api.HoldRequest{ID: a.ID}, "approve": api.HoldRequest{ID: a.ID}, "reject": api.HoldRequest{ID: a.ID}, "add": b.reboot()} {
+			_, err := ask[api.HoldShown](ann, verb, q)
 			refused(t, err, api.CodeUnavailable, "held action")
 		}
 	})
@@ -637,12 +635,12 @@ func TestARepeatedRequestMakesOneAction(t *testing.T) {
 		if again := ann.add(b.reboot()); again.ID != first.ID || !again.Expires.Equal(first.Expires) {
 			t.Errorf("asked for again: %+v", again)
 		}
-		others := map[held.ID]bool{first.ID: true, bob.add(b.reboot()).ID: true, ann.add(b.numbered(1)).ID: true}
-		if _, err := ask[held.Action](bob, "reject", held.Request{ID: first.ID}); err != nil {
+		others := map[api.HoldID]bool{first.ID: true, bob.add(b.reboot()).ID: true, ann.add(b.numbered(1)).ID: true}
+		if _, err := ask[api.HoldAction](bob, "reject", api.HoldRequest{ID: first.ID}); err != nil {
 			t.Fatal(err)
 		}
 		others[ann.add(b.reboot()).ID] = true
-		time.Sleep(held.Lifetime)
+		time.Sleep(api.HoldLifetime)
 		others[ann.add(b.reboot()).ID] = true
 		if len(others) != 5 {
 			t.Errorf("%d actions: another user, another reason, and after the end of the first are others", len(others))
@@ -658,13 +656,13 @@ func TestTheAuditLogHasEachRequest(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = ask[held.Action](ann, "reject", held.Request{ID: a.ID})
+		_, err = ask[api.HoldAction](ann, "reject", api.HoldRequest{ID: a.ID})
 		refused(t, err, api.CodeConflict, "was approved by bob")
 		q := b.reboot()
 		q.Hash = audit.PeelsHash(nil)
-		_, err = ask[held.Action](ann, "add", q)
+		_, err = ask[api.HoldAction](ann, "add", q)
 		refused(t, err, api.CodeConflict, "")
-		page, err := auditlog.Open(b.js, nil).List(t.Context(), audit.Query{Action: "hold", Follow: true})
+		page, err := audit.OpenLog(b.js, nil).List(t.Context(), audit.Query{Action: "hold", Follow: true})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,7 +11,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master/bucket"
-	"github.com/seed-c01c3da5/zester/master/job/index"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 )
@@ -50,7 +49,7 @@ type Store struct {
 	live, returns jetstream.Stream // of the buckets active and job-returns
 	events        jetstream.Stream
 	history       jetstream.Stream // of the bucket jobs
-	index         *index.Index
+	index         *Index
 	js            jetstream.JetStream
 }
 
@@ -70,7 +69,7 @@ func NewStore(ctx context.Context, js jetstream.JetStream) (*Store, error) {
 			return nil, fmt.Errorf("cannot open the stream %s: %w", name, err)
 		}
 	}
-	s.index = index.New(js, s.history, recordPrefix)
+	s.index = NewIndex(js, s.history, recordPrefix)
 	return s, nil
 }
 

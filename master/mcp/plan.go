@@ -10,8 +10,8 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
-	"github.com/seed-c01c3da5/zester/reconciler/propose/schedules"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 )
 
@@ -29,7 +29,7 @@ type fileIn struct {
 }
 
 func (s *server) entryFile(ctx context.Context, _ call, in fileIn) (*reply, error) {
-	f, err := ask[schedules.File](ctx, s, "schedule", "file", schedules.FileQuery{Ref: in.Entry})
+	f, err := ask[api.ScheduleFile](ctx, s, "schedule", "file", api.ScheduleFileQuery{Ref: in.Entry})
 	if err != nil {
 		return nil, err
 	}
@@ -55,25 +55,25 @@ type proposeIn struct {
 func (c *changeIn) request(dry bool) (verb string, question any, err error) {
 	switch c.Action {
 	case "add":
-		q, err := schedules.NewAdd(maps.Clone(whole(c.Fields).(map[string]any)))
+		q, err := api.NewScheduleAdd(maps.Clone(whole(c.Fields).(map[string]any)))
 		q.Propose, q.Dry = true, dry
 		return "add", q, err
 	case "replace":
-		return "replace", schedules.Replace{Ref: c.Entry, Was: c.Was, Text: c.Text, Reason: c.Reason, Propose: true, Dry: dry}, nil
+		return "replace", api.ScheduleReplace{Ref: c.Entry, Was: c.Was, Text: c.Text, Reason: c.Reason, Propose: true, Dry: dry}, nil
 	case "remove", "enable", "disable":
-		return c.Action, schedules.Change{Ref: c.Entry, Reason: c.Reason, Propose: true, Dry: dry}, nil
+		return c.Action, api.ScheduleChange{Ref: c.Entry, Reason: c.Reason, Propose: true, Dry: dry}, nil
 	}
 	return "", nil, fmt.Errorf("action is %.40q: it is add, replace, remove, enable or disable", c.Action)
 }
 
 // planned checks a change on the head of the branch. The hash is of the change and of that head: the number and the date in the
 // patch of a new entry are others each time.
-func (s *server) planned(ctx context.Context, c *changeIn) (out *schedules.Changed, hash string, err error) {
+func (s *server) planned(ctx context.Context, c *changeIn) (out *api.ScheduleChanged, hash string, err error) {
 	verb, question, err := c.request(true)
 	if err != nil {
 		return nil, "", err
 	}
-	if out, err = ask[schedules.Changed](ctx, s, "schedule", verb, question); err != nil {
+	if out, err = ask[api.ScheduleChanged](ctx, s, "schedule", verb, question); err != nil {
 		return nil, "", err
 	}
 	data, err := canon.Marshal(question)
@@ -110,7 +110,7 @@ func (s *server) proposeChange(ctx context.Context, _ call, in proposeIn) (*repl
 	if err != nil {
 		return nil, err
 	}
-	out, err := ask[schedules.Changed](ctx, s, "schedule", verb, question)
+	out, err := ask[api.ScheduleChanged](ctx, s, "schedule", verb, question)
 	switch {
 	case err != nil:
 		return nil, err

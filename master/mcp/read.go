@@ -13,13 +13,11 @@ import (
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
-	"github.com/seed-c01c3da5/zester/master/coverage/why"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
-	"github.com/seed-c01c3da5/zester/reconciler/propose/schedules"
-	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings/schedule/cron"
 	"github.com/seed-c01c3da5/zester/settings/schedule/phrase"
+	"github.com/seed-c01c3da5/zester/settings/status"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -87,7 +85,7 @@ type entriesIn struct {
 const entriesEach = 50
 
 func (s *server) entries(ctx context.Context, _ call, in entriesIn) (*reply, error) {
-	page, err := ask[schedules.Page](ctx, s, "schedule", "list", schedules.Query{Ref: in.Entry, Offset: max(in.Offset, 0), Limit: entriesEach})
+	page, err := ask[api.SchedulePage](ctx, s, "schedule", "list", api.ScheduleQuery{Ref: in.Entry, Offset: max(in.Offset, 0), Limit: entriesEach})
 	if err != nil {
 		return nil, err
 	}
@@ -210,7 +208,7 @@ type whyIn struct {
 }
 
 func (s *server) why(ctx context.Context, _ call, in whyIn) (*reply, error) {
-	a, err := ask[why.Answer](ctx, s, "coverage", "explain", api.WhyRequest{Peel: in.Peel, Entry: in.Entry, Time: in.Time})
+	a, err := ask[api.WhyAnswer](ctx, s, "coverage", "explain", api.WhyRequest{Peel: in.Peel, Entry: in.Entry, Time: in.Time})
 	if err != nil {
 		return nil, err
 	}

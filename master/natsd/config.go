@@ -14,7 +14,7 @@ func configs() []jetstream.StreamConfig {
 	settings := keyValue(wire.BucketSettings, 1, 0)
 	settings.AllowDirect = true
 	settings.RePublish = &jetstream.RePublish{Source: wire.SettingsKey("*"), Destination: wire.Settings("{{wildcard(1)}}")}
-	files := keyValue(wire.BucketFiles, 1, 0) // without a limit in bytes: masters count the bytes before they write, see package blobs
+	files := keyValue(wire.BucketFiles, 1, 0) // without a limit in bytes: masters count the bytes before they write, see package content
 	files.AllowDirect = true                  // what a key names never changes
 	jobs := keyValue(wire.BucketJobs, 10, jobRetention)
 	bound(&jobs, 1<<30)

@@ -32,10 +32,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/master/outbound"
 	"github.com/seed-c01c3da5/zester/peel/loglimit"
 	"github.com/seed-c01c3da5/zester/peel/wire"
-	"github.com/seed-c01c3da5/zester/reconciler/access"
-	"github.com/seed-c01c3da5/zester/reconciler/notify/outbound"
 	"github.com/seed-c01c3da5/zester/settings"
 )
 
@@ -95,7 +94,7 @@ func New(o Options) (*Exporter, error) {
 		return nil, fmt.Errorf("cannot send spans to %s: its credential belongs into headers_file", u.Redacted())
 	case u.Path == "" || u.Path == "/":
 		return nil, fmt.Errorf("cannot send spans to %s: the path is missing, which mostly is /v1/traces", o.URL)
-	case o.HeadersFile != "" && u.Scheme == "http" && !access.Loopback(u.Host):
+	case o.HeadersFile != "" && u.Scheme == "http" && !outbound.Loopback(u.Host):
 		return nil, fmt.Errorf("cannot send the headers in %s to %s: over http everybody on the way could read them; use https", o.HeadersFile, o.URL)
 	}
 	if o.HeadersFile != "" {

@@ -9,8 +9,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/seed-c01c3da5/zester/reconciler/access"
-	"github.com/seed-c01c3da5/zester/reconciler/notify/outbound"
+	"github.com/seed-c01c3da5/zester/master/outbound"
 	"github.com/seed-c01c3da5/zester/settings/private"
 )
 
@@ -22,7 +21,7 @@ func readHeaders(file string) (http.Header, error) {
 	err := private.Check(file)
 	var data []byte
 	if err == nil {
-		data, err = access.ReadPrivate(file)
+		data, err = outbound.ReadPrivate(file)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the headers in %s: %w", file, err)

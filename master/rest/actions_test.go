@@ -15,7 +15,6 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/hold"
-	"github.com/seed-c01c3da5/zester/master/hold/held"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -51,10 +50,10 @@ func (s *system) hold() {
 }
 
 // asksFor stores an action in the name of a token, as the tools of assistants do.
-func (s *system) asksFor(token, reason string) (a held.Action, err error) {
+func (s *system) asksFor(token, reason string) (a api.HoldAction, err error) {
 	s.t.Helper()
-	q := held.Add{
-		Kind: held.Dispatch, Target: "web-01", Hash: audit.PeelsHash([]target.PeelID{"web-01"}), Module: "cmd.run", Args: map[string]any{"command": "reboot"},
+	q := api.HoldAdd{
+		Kind: api.HoldDispatch, Target: "web-01", Hash: audit.PeelsHash([]target.PeelID{"web-01"}), Module: "cmd.run", Args: map[string]any{"command": "reboot"},
 		Reason: reason, Agent: "helper 1.2",
 	}
 	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
@@ -95,26 +94,26 @@ func TestATokenSeesAndWithdrawsItsOwnActions(t *testing.T) {
 			t.Fatal(err)
 		}
 		show := "/api/v1/held/" + string(a.ID)
-		page := want[held.Page](t, s.ask(helper, "GET", "/api/v1/held", nil), 200)
-		if len(page.Actions) != 1 || page.Actions[0].ID != a.ID || page.Actions[0].By != "token:helper" || page.Actions[0].State != held.Open {
+		page := want[api.HoldPage](t, s.ask(helper, "GET", "/api/v1/held", nil), 200)
+		if len(page.Actions) != 1 || page.Actions[0].ID != a.ID || page.Actions[0].By != "token:helper" || page.Actions[0].State != api.HoldOpen {
 			t.Errorf("%+v", page)
 		}
-		if got := want[held.Shown](t, s.ask(helper, "GET", show, nil), 200); got.Args["command"] != "reboot" || len(got.Names) != 1 {
+		if got := want[api.HoldShown](t, s.ask(helper, "GET", show, nil), 200); got.Args["command"] != "reboot" || len(got.Names) != 1 {
 			t.Errorf("%+v", got)
 		}
-		if page := want[held.Page](t, s.ask(other, "GET", "/api/v1/held?all=true", nil), 200); len(page.Actions) != 0 {
+		if page := want[api.HoldPage](t, s.ask(other, "GET", "/api/v1/held?all=true", nil), 200); len(page.Actions) != 0 {
 			t.Errorf("another token sees %+v", page)
 		}
 		refused(t, s.ask(other, "GET", show, nil), 404, "there is no held action")
 		refused(t, s.ask(other, "POST", show+"/reject", nil), 404, "there is no held action")
 		refused(t, s.ask(helper, "POST", show+"/approve", nil), 404, "no such route")
-		if got := want[held.Action](t, s.ask(helper, "POST", show+"/reject", nil), 200); got.State != held.Rejected || got.DecidedBy != "token:helper" {
+		if got := want[api.HoldAction](t, s.ask(helper, "POST", show+"/reject", nil), 200); got.State != api.HoldRejected || got.DecidedBy != "token:helper" {
 			t.Errorf("%+v", got)
 		}
-		if page := want[held.Page](t, s.ask(helper, "GET", "/api/v1/held", nil), 200); len(page.Actions) != 0 {
+		if page := want[api.HoldPage](t, s.ask(helper, "GET", "/api/v1/held", nil), 200); len(page.Actions) != 0 {
 			t.Errorf("%+v", page)
 		}
-		if page := want[held.Page](t, s.ask(helper, "GET", "/api/v1/held?all=true", nil), 200); len(page.Actions) != 1 {
+		if page := want[api.HoldPage](t, s.ask(helper, "GET", "/api/v1/held?all=true", nil), 200); len(page.Actions) != 1 {
 			t.Errorf("%+v", page)
 		}
 		refused(t, s.ask(helper, "POST", show+"/reject", nil), 409, "was rejected by token:helper")

@@ -12,12 +12,12 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-c01c3da5/zester/master/alert"
-	"github.com/seed-c01c3da5/zester/master/alert/receiver"
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/coverage/cause"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
+	"github.com/seed-c01c3da5/zester/master/notify"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -34,12 +34,12 @@ func (c *taker) RoundTrip(*http.Request) (*http.Response, error) {
 // leadAlerts has another master lead the alerts, with one receiver and one problem.
 func (s *system) leadAlerts() {
 	s.t.Helper()
-	ops, err := receiver.New(receiver.Options{Name: "ops", Provider: receiver.Slack, URL: "https://chat.example/x", Transport: &taker{}})
+	ops, err := notify.NewReceiver(notify.ReceiverOptions{Name: "ops", Provider: notify.ReceiverSlack, URL: "https://chat.example/x", Transport: &taker{}})
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	engine := alert.New(alert.Options{
-		Conn: s.bus.Conn(s.t, grants.RoleMaster, "m3", nats.ReconnectBufSize(-1)), Fleet: s.backend.Fleet, Owner: "m3", Receivers: []*receiver.Receiver{ops},
+		Conn: s.bus.Conn(s.t, grants.RoleMaster, "m3", nats.ReconnectBufSize(-1)), Fleet: s.backend.Fleet, Owner: "m3", Receivers: []*notify.Receiver{ops},
 		Problems: func() []verdict.Problem {
 			return []verdict.Problem{{Kind: verdict.Failed, Entry: "backup", Peel: "db-1"}}
 		},

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/master/audit"
-	"github.com/seed-c01c3da5/zester/master/auditlog"
 	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/enroll"
@@ -47,7 +46,7 @@ func TestAFloodOfStrangersIsLeftOutOfTheAuditLog(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		log := auditlog.Open(s.js, quiet)
+		log := audit.OpenLog(s.js, quiet)
 		s.backend.Authority, s.backend.Audit = authority, log
 		s.serve()
 		answers := map[int]int{}
@@ -95,7 +94,7 @@ func TestAPageInABrowserEnrollsNobody(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.backend.Authority, s.backend.Audit = authority, auditlog.Open(s.js, quiet)
+		s.backend.Authority, s.backend.Audit = authority, audit.OpenLog(s.js, quiet)
 		s.serve()
 		for i, q := range []struct {
 			kind, host string

@@ -19,7 +19,6 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/seed-c01c3da5/zester/master/audit"
-	"github.com/seed-c01c3da5/zester/master/auditlog"
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/token"
@@ -39,12 +38,12 @@ const (
 type guard struct {
 	tokens  *token.Store
 	log     *slog.Logger
-	audit   *auditlog.Log // nil: nothing is kept
+	audit   *audit.Log // nil: nothing is kept
 	guesses *bounds.Limiter[netip.Prefix]
 	asked   *bounds.Limiter[string] // by the token's name
 }
 
-func newGuard(tokens *token.Store, audit *auditlog.Log, log *slog.Logger) *guard {
+func newGuard(tokens *token.Store, audit *audit.Log, log *slog.Logger) *guard {
 	return &guard{
 		tokens: tokens, audit: audit, log: log,
 		guesses: bounds.NewLimiter[netip.Prefix](rate.Every(guessEvery), guessesAtOnce),

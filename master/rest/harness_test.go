@@ -24,10 +24,10 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/pki"
 	"github.com/seed-c01c3da5/zester/master/auth/token"
+	"github.com/seed-c01c3da5/zester/master/bus"
 	"github.com/seed-c01c3da5/zester/master/coverage"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
-	"github.com/seed-c01c3da5/zester/master/feed"
-	"github.com/seed-c01c3da5/zester/master/heartbeat"
+	"github.com/seed-c01c3da5/zester/master/fleet"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/master/quota"
@@ -85,8 +85,8 @@ func (s *system) master(name string) {
 	must(err)
 	dispatcher, err := dispatch.New(dispatch.Options{Conn: nc, Store: store, Owner: name})
 	must(err)
-	fleet := feed.New(nc, quiet)
-	beats := heartbeat.New(s.js, name, "", quiet)
+	fleet := fleet.New(nc, quiet)
+	beats := bus.NewHeartbeat(s.js, name, "", quiet)
 	scanner := dispatch.NewScanner(dispatcher, beats)
 	must(beats.Enter(s.t.Context()))
 	consumer := results.New(results.Options{JetStream: s.js, Store: store})

@@ -13,12 +13,10 @@ import (
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/apiserver"
 	"github.com/seed-c01c3da5/zester/master/audit"
-	"github.com/seed-c01c3da5/zester/master/auditlog"
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/job"
-	"github.com/seed-c01c3da5/zester/master/rest/object"
 	"github.com/seed-c01c3da5/zester/peel/catalogue"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/canon"
@@ -45,7 +43,7 @@ type Arguments map[string]any
 
 // UnmarshalJSON refuses arguments that nest deeper than a message of the bus may.
 func (a *Arguments) UnmarshalJSON(data []byte) error {
-	m, err := object.Decode(data, canon.MaxDepth-4) // the message around them takes four levels
+	m, err := decodeObject(data, canon.MaxDepth-4) // the message around them takes four levels
 	*a = m
 	return err
 }
@@ -81,7 +79,7 @@ func (r *routes) dispatchJob(ctx context.Context, in *dispatchInput) (*dispatchO
 		return nil, err
 	}
 	j, err := r.Dispatcher.Submit(ctx, spec, t.User())
-	r.record(ctx, auditlog.Dispatch(&spec, err, dispatch.IsRefusal(err)))
+	r.record(ctx, audit.Dispatch(&spec, err, dispatch.IsRefusal(err)))
 	if err != nil {
 		return nil, dispatchError(err)
 	}
@@ -92,7 +90,7 @@ func (r *routes) dispatchJob(ctx context.Context, in *dispatchInput) (*dispatchO
 // refusedJob writes an entry about a request that ends with err before it is dispatched, and returns err.
 func (r *routes) refusedJob(ctx context.Context, spec *job.Spec, err error) error {
 	problem, ok := errors.AsType[huma.StatusError](err)
-	r.record(ctx, auditlog.Dispatch(spec, err, ok && problem.GetStatus() < 500))
+	r.record(ctx, audit.Dispatch(spec, err, ok && problem.GetStatus() < 500))
 	return err
 }
 
@@ -180,7 +178,7 @@ func (r *routes) allow(ctx context.Context, t *credential.Token, spec *job.Spec)
 	for _, function := range catalogue.RunBy(spec.Function, spec.Args) {
 		if err := t.Limits.Allow(function, spec.Targets, within); err != nil {
 			r.s.log.Warn("job refused", "user", t.User(), "function", spec.Function, "targets", len(spec.Targets), "request", requestOf(ctx), "err", err)
-			r.record(ctx, auditlog.Dispatch(spec, err, dispatch.IsRefusal(err)))
+			r.record(ctx, audit.Dispatch(spec, err, dispatch.IsRefusal(err)))
 			return huma.Error403Forbidden(sentence(err))
 		}
 	}

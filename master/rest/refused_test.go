@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/master/audit"
-	"github.com/seed-c01c3da5/zester/master/auditlog"
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -18,7 +17,7 @@ import (
 func TestRefusedRequestsAreInTheAuditLog(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
 		s.stop()
-		log := auditlog.Open(s.js, quiet)
+		log := audit.OpenLog(s.js, quiet)
 		s.backend.Audit = log
 		s.serve()
 		s.peel("web-01", nil, nil)

@@ -27,12 +27,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/seed-c01c3da5/zester/master/apiserver"
-	"github.com/seed-c01c3da5/zester/master/auditlog"
+	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/auth/token"
 	"github.com/seed-c01c3da5/zester/master/coverage"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
-	"github.com/seed-c01c3da5/zester/master/feed"
+	"github.com/seed-c01c3da5/zester/master/fleet"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/mcp"
 	"github.com/seed-c01c3da5/zester/master/quota"
@@ -71,12 +71,12 @@ type Backend struct {
 	Store      *job.Store
 	Tokens     *token.Store
 	Authority  *auth.Authority // nil: this master has no keys and enrolls no peels
-	Audit      *auditlog.Log   // nil: nothing is logged
+	Audit      *audit.Log      // nil: nothing is logged
 	Questions  *apiserver.Server
 	Dispatcher *dispatch.Dispatcher
 	Results    *results.Consumer
 	Scanner    *dispatch.Scanner
-	Fleet      *feed.Feed
+	Fleet      *fleet.Fleet
 	Trimmer    *quota.Trimmer
 	Coverage   *coverage.Table
 	Collectors []prometheus.Collector // further metrics

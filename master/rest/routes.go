@@ -19,14 +19,9 @@ import (
 	"github.com/seed-c01c3da5/zester/master/apiserver"
 	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
-	"github.com/seed-c01c3da5/zester/master/hold/held"
-	"github.com/seed-c01c3da5/zester/master/rest/actions"
-	"github.com/seed-c01c3da5/zester/master/rest/alerts"
 	"github.com/seed-c01c3da5/zester/master/rest/bounds"
-	"github.com/seed-c01c3da5/zester/master/rest/metrics"
-	"github.com/seed-c01c3da5/zester/master/rest/openapi"
 	"github.com/seed-c01c3da5/zester/peel/dial"
-	"github.com/seed-c01c3da5/zester/reconciler/status"
+	"github.com/seed-c01c3da5/zester/settings/status"
 )
 
 const base = "/api/v1"
@@ -62,7 +57,7 @@ func (s *Server) enter(b Backend, mux humago.Mux) {
 	}
 	mux.HandleFunc("GET /healthz", alive)
 	mux.HandleFunc("GET /readyz", newReadiness(b).ServeHTTP)
-	counters := metrics.Handler(metrics.Sources{
+	counters := MetricsHandler(MetricsSources{
 		JetStream: b.JetStream, Dispatcher: b.Dispatcher, Results: b.Results, Scanner: b.Scanner, Fleet: b.Fleet, Trimmer: b.Trimmer, Audit: b.Audit,
 	}, b.Collectors...)
 	mux.HandleFunc("GET /metrics", r.guard.protect(readScope, counters).ServeHTTP)
@@ -129,14 +124,14 @@ func (r *routes) register(mux humago.Mux) []byte {
 	r.registerSync(a)
 	r.registerSchedules(a)
 	huma.Register(a, r.operation("GET", "/coverage/{entry}/why", "why", "Show what became of one fire of an entry on a peel, with the facts that prove it", readScope, 404), r.why)
-	alerts.Register(a, r.operation, syncError, func(ctx context.Context, verb string, question, answer any) error {
+	registerAlerts(a, r.operation, syncError, func(ctx context.Context, verb string, question, answer any) error {
 		return r.ask(ctx, "alert", verb, question, answer)
 	})
-	actions.Register(a, r.operation, syncError, func(ctx context.Context, verb string, question, answer any) error {
+	registerActions(a, r.operation, syncError, func(ctx context.Context, verb string, question, answer any) error {
 		return r.ask(ctx, "hold", verb, question, answer)
 	})
 	huma.Register(a, r.operation("GET", "/targets", "resolve-target", "List the peels that a target expression selects", readScope), r.resolveTarget)
-	return openapi.Encode(a.OpenAPI())
+	return encodeOpenAPI(a.OpenAPI())
 }
 
 // Which scopes open a route; admin opens all.
@@ -181,14 +176,10 @@ func problem(w http.ResponseWriter, status int, detail string) {
 	_, _ = w.Write(append(data, '\n'))
 }
 
-// schemaName names a schema by its type, with "Sync" before the types of the reconciler's answers, and "Held" before those of held
-// actions.
+// schemaName names a schema by its type, with "Sync" before the types of the reconciler's answers.
 func schemaName(t reflect.Type, hint string) string {
 	name := huma.DefaultSchemaNamer(t, hint)
-	switch {
-	case t.PkgPath() == reflect.TypeFor[held.Page]().PkgPath():
-		return "Held" + name
-	case t.PkgPath() == reflect.TypeFor[status.Sync]().PkgPath() && !strings.HasPrefix(name, "Sync"):
+	if t.PkgPath() == reflect.TypeFor[status.Sync]().PkgPath() && !strings.HasPrefix(name, "Sync") {
 		return "Sync" + name
 	}
 	return name

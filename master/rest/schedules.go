@@ -8,18 +8,17 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/seed-c01c3da5/zester/master/api"
-	"github.com/seed-c01c3da5/zester/master/auditlog"
+	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/job"
-	"github.com/seed-c01c3da5/zester/master/rest/schedules"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
 // registerSchedules registers the routes of schedules. They need the scope admin, because a schedule runs on any peel.
 func (r *routes) registerSchedules(a huma.API) {
-	schedules.Register(a, schedules.Options{
+	registerSchedules(a, scheduleOptions{
 		Coverage: r.Coverage,
 		Operation: func(method, path, id, summary string, open bool, problems ...int) huma.Operation {
 			var scopes []credential.Scope
@@ -53,7 +52,7 @@ func (r *routes) submitter(t *credential.Token, from grants.Caller) func(context
 		}
 		j, err := r.Dispatcher.Submit(ctx, spec, t.User())
 		markRecorded(ctx)
-		r.Audit.Write(ctx, auditlog.Dispatch(&spec, err, dispatch.IsRefusal(err)).By(from))
+		r.Audit.Write(ctx, audit.Dispatch(&spec, err, dispatch.IsRefusal(err)).By(from))
 		if err != nil {
 			return nil, dispatchError(err)
 		}

@@ -21,16 +21,16 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
-	"github.com/seed-c01c3da5/zester/master/rest/schedules"
+	"github.com/seed-c01c3da5/zester/master/rest"
 	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/push"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/worktree"
 	"github.com/seed-c01c3da5/zester/reconciler/propose"
-	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/status"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -103,7 +103,7 @@ func TestTheRequestsOfThePrintedAPI(t *testing.T) {
 			{"name": "Deploy notification", "prompt": "Announce deployment completion", "at": due.UnixMilli(), "delete_after_run": true},
 			{"name": "Weekly report", "prompt": "Generate weekly system report", "schedule": "every monday at 9am"},
 		} {
-			a := want[schedules.Added](t, s.ask(admin, "POST", base, body), 200)
+			a := want[rest.Added](t, s.ask(admin, "POST", base, body), 200)
 			if a.Status != "ok" || a.ID != i+1 || a.NextRun <= time.Now().UnixMilli() || len(a.Commit) != 40 || a.Branch != "main" {
 				t.Errorf("%+v", a)
 			}
@@ -111,7 +111,7 @@ func TestTheRequestsOfThePrintedAPI(t *testing.T) {
 				t.Errorf("it runs at %d, want %d", a.NextRun, due.UnixMilli())
 			}
 		}
-		page := want[schedules.Page](t, s.ask(admin, "GET", base+"?page=1&per_page=50", nil), 200)
+		page := want[rest.Page](t, s.ask(admin, "GET", base+"?page=1&per_page=50", nil), 200)
 		if page.Total != 5 || page.Page != 1 || page.PerPage != 50 || len(page.Items) != 5 {
 			t.Fatalf("%+v", page)
 		}
@@ -124,11 +124,11 @@ func TestTheRequestsOfThePrintedAPI(t *testing.T) {
 		if i := page.Items[4]; i.ID != 0 || i.Entry != "by-hand" || i.ManagedBy != "git" {
 			t.Errorf("%+v", i)
 		}
-		if two := want[schedules.Page](t, s.ask(admin, "GET", base+"?page=3&per_page=2", nil), 200); len(two.Items) != 1 || two.Total != 5 {
+		if two := want[rest.Page](t, s.ask(admin, "GET", base+"?page=3&per_page=2", nil), 200); len(two.Items) != 1 || two.Total != 5 {
 			t.Errorf("%+v", two)
 		}
 		for names, cursor := []string(nil), ""; ; {
-			p := want[schedules.Page](t, s.ask(admin, "GET", base+"?per_page=2&cursor="+url.QueryEscape(cursor), nil), 200)
+			p := want[rest.Page](t, s.ask(admin, "GET", base+"?per_page=2&cursor="+url.QueryEscape(cursor), nil), 200)
 			for _, i := range p.Items {
 				names = append(names, i.Entry)
 			}
@@ -141,7 +141,7 @@ func TestTheRequestsOfThePrintedAPI(t *testing.T) {
 		}
 		dispatcher := s.token(credential.TokenRequest{Name: "dispatcher", Scopes: []credential.Scope{credential.ScopeDispatch}})
 		for _, token := range []string{s.reader(), dispatcher} {
-			if none := want[schedules.Page](t, s.ask(token, "GET", base, nil), 200); none.Items == nil || len(none.Items) != 0 {
+			if none := want[rest.Page](t, s.ask(token, "GET", base, nil), 200); none.Items == nil || len(none.Items) != 0 {
 				t.Errorf("%+v", none)
 			}
 		}
@@ -149,12 +149,12 @@ func TestTheRequestsOfThePrintedAPI(t *testing.T) {
 		entry := ledger.EntryReport{State: "active", Next: ran.Add(time.Hour)}
 		entry.InRow, entry.Error, entry.Started, entry.Ended = 3, "exit code 1", ran, ran.Add(time.Second)
 		s.reports(peel, "web-01", "daily-health-check", entry)
-		one := want[schedules.Schedule](t, s.ask(admin, "GET", base+"/1", nil), 200)
+		one := want[rest.Schedule](t, s.ask(admin, "GET", base+"/1", nil), 200)
 		if one.Prompt != "Check system health and report any issues" || one.Model != "glm-5.1" || one.LastRun != ran.UnixMilli() || one.LastResult != "exit code 1" || one.ConsecutiveErrors != 3 || one.Peels != 1 || one.NextRun != entry.Next.UnixMilli() {
 			t.Errorf("%+v", one)
 		}
 		for path, status := range map[string]string{"/1/pause?reason=noise": "paused", "/daily-health-check/unpause": "active", "/1/run": "dispatched"} {
-			if d := want[schedules.Done](t, s.ask(admin, "POST", base+path, nil), 200); d.Status != status || d.JID == "" {
+			if d := want[rest.Done](t, s.ask(admin, "POST", base+path, nil), 200); d.Status != status || d.JID == "" {
 				t.Errorf("%s: %+v", path, d)
 			}
 		}
@@ -169,18 +169,18 @@ func TestTheRequestsOfThePrintedAPI(t *testing.T) {
 		}
 		entry.State = "paused_errors"
 		s.reports(peel, "web-01", "daily-health-check", entry)
-		if one := want[schedules.Schedule](t, s.ask(admin, "GET", base+"/1", nil), 200); one.Enabled || one.NextRun != 0 {
+		if one := want[rest.Schedule](t, s.ask(admin, "GET", base+"/1", nil), 200); one.Enabled || one.NextRun != 0 {
 			t.Errorf("paused after errors: %+v", one)
 		}
 		no.Error = `cannot run "daily-health-check": the entry is not active`
 		refused(t, s.ask(admin, "POST", base+"/1/run", nil), 400, "unpause it first")
 		no.Error = "" // the peel ended the pause, and its report does not say so yet
-		if d := want[schedules.Done](t, s.ask(admin, "POST", base+"/1/run", nil), 200); d.Status != "dispatched" {
+		if d := want[rest.Done](t, s.ask(admin, "POST", base+"/1/run", nil), 200); d.Status != "dispatched" {
 			t.Errorf("%+v", d)
 		}
 		entry.State, entry.Why = "paused_invalid", "no prompts in peel.yaml"
 		s.reports(peel, "web-01", "daily-health-check", entry)
-		if one := want[schedules.Schedule](t, s.ask(admin, "GET", base+"/1", nil), 200); one.State != "paused_invalid" || !strings.Contains(one.Why, "no prompts in peel.yaml") {
+		if one := want[rest.Schedule](t, s.ask(admin, "GET", base+"/1", nil), 200); one.State != "paused_invalid" || !strings.Contains(one.Why, "no prompts in peel.yaml") {
 			t.Errorf("an entry that its peel cannot run: %+v", one)
 		}
 		for _, verb := range []string{"run", "unpause"} {
@@ -194,13 +194,13 @@ func TestTheRequestsOfThePrintedAPI(t *testing.T) {
 		refused(t, s.ask(admin, "DELETE", base+"/1", nil), 409, "is running on web-01")
 		entry.Running = 0
 		s.reports(peel, "web-01", "daily-health-check", entry)
-		if d := want[schedules.Done](t, s.ask(admin, "POST", base+"/2/pause?commit=true", nil), 200); len(d.Commit) != 40 {
+		if d := want[rest.Done](t, s.ask(admin, "POST", base+"/2/pause?commit=true", nil), 200); len(d.Commit) != 40 {
 			t.Errorf("%+v", d)
 		}
-		if two := want[schedules.Schedule](t, s.ask(admin, "GET", base+"/2", nil), 200); two.Enabled {
+		if two := want[rest.Schedule](t, s.ask(admin, "GET", base+"/2", nil), 200); two.Enabled {
 			t.Errorf("%+v", two)
 		}
-		if d := want[schedules.Done](t, s.ask(admin, "DELETE", base+"/1", nil), 200); d.Status != "deleted" {
+		if d := want[rest.Done](t, s.ask(admin, "DELETE", base+"/1", nil), 200); d.Status != "deleted" {
 			t.Errorf("%+v", d)
 		}
 		refused(t, s.ask(admin, "GET", base+"/1", nil), 404, "no schedule")
@@ -228,8 +228,8 @@ func TestWhatAScheduleCannotBe(t *testing.T) {
 		} {
 			refused(t, s.ask(admin, "POST", base, body), 400, text)
 		}
-		want[schedules.Added](t, s.ask(admin, "POST", base, object{"name": "fixed", "prompt": "p", "every": 5000}), 200)
-		want[schedules.Added](t, s.ask(admin, "POST", base, object{"name": "own", "prompt": "p", "every": 5000, "interval_from": "end", "catch_up": "skip"}), 200)
+		want[rest.Added](t, s.ask(admin, "POST", base, object{"name": "fixed", "prompt": "p", "every": 5000}), 200)
+		want[rest.Added](t, s.ask(admin, "POST", base, object{"name": "own", "prompt": "p", "every": 5000, "interval_from": "end", "catch_up": "skip"}), 200)
 		for name, lines := range map[string][]string{
 			"fixed": {"interval_from: start", "catch_up: run_once", "catch_up_max: 1"}, "own": {"interval_from: end", "catch_up: skip"},
 		} {
@@ -244,8 +244,8 @@ func TestWhatAScheduleCannotBe(t *testing.T) {
 			}
 		}
 		good := object{"prompt": "Check the queue", "every": "5m"}
-		first := want[schedules.Added](t, s.request("POST", base, admin, map[string]string{"Content-Type": "application/json", "Idempotency-Key": "k1"}, body(good)), 200)
-		again := want[schedules.Added](t, s.request("POST", base, admin, map[string]string{"Content-Type": "application/json", "Idempotency-Key": "k1"}, body(good)), 200)
+		first := want[rest.Added](t, s.request("POST", base, admin, map[string]string{"Content-Type": "application/json", "Idempotency-Key": "k1"}, body(good)), 200)
+		again := want[rest.Added](t, s.request("POST", base, admin, map[string]string{"Content-Type": "application/json", "Idempotency-Key": "k1"}, body(good)), 200)
 		if first.Entry != "check-the-queue" || !again.Repeated || again.Commit != first.Commit || again.ID != first.ID {
 			t.Errorf("%+v and %+v", first, again)
 		}
@@ -277,16 +277,16 @@ func TestARevisionThatWaitsIsNamed(t *testing.T) {
 		}
 		admin, base := s.admin(), "/api/v1/schedules"
 		const text = "revision aaaaaaaa waits for approval, and later commits with it: too much would go; zester sync approve 0c29800e0c29 lets it out"
-		if a := want[schedules.Added](t, s.ask(admin, "POST", base, object{"name": "x", "function": "test.ping", "every": 5000}), 200); a.Waits != text {
+		if a := want[rest.Added](t, s.ask(admin, "POST", base, object{"name": "x", "function": "test.ping", "every": 5000}), 200); a.Waits != text {
 			t.Errorf("added: %q", a.Waits)
 		}
 		refused(t, s.ask(admin, "POST", base+"/x/run", nil), 409, text)
-		if d := want[schedules.Done](t, s.ask(admin, "DELETE", base+"/x", nil), 200); d.Waits != text {
+		if d := want[rest.Done](t, s.ask(admin, "DELETE", base+"/x", nil), 200); d.Waits != text {
 			t.Errorf("removed: %q", d.Waits)
 		}
 		y := object{"name": "y", "function": "test.ping", "every": 5000}
 		header := map[string]string{"Content-Type": "application/json", "Idempotency-Key": "k"}
-		added := want[schedules.Added](t, s.request("POST", base, admin, header, body(y)), 200)
+		added := want[rest.Added](t, s.request("POST", base, admin, header, body(y)), 200)
 		sync.LastAttempted = settings.Commit(added.Commit)
 		refused(t, s.request("POST", base+"?wait=20s", admin, header, body(y)), 409, "waits for approval")
 	})

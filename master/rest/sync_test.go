@@ -20,7 +20,6 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-c01c3da5/zester/master/audit"
-	"github.com/seed-c01c3da5/zester/master/auditlog"
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/rest"
@@ -28,7 +27,7 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/worktree"
-	"github.com/seed-c01c3da5/zester/reconciler/status"
+	"github.com/seed-c01c3da5/zester/settings/status"
 )
 
 // lead starts a reconciler on a master's connection, whose repo cannot be reached.
@@ -80,7 +79,7 @@ func TestAnOrderIsOfTheTokenWhateverTheRequestSays(t *testing.T) {
 			t.Errorf("%+v", out)
 		}
 		want[status.Sync](t, s.ask(ops, "POST", "/api/v1/sync/resume", nil), 200)
-		page, err := auditlog.Open(s.bus.JetStream(t), slog.New(slog.DiscardHandler)).List(t.Context(), audit.Query{Action: "sync"})
+		page, err := audit.OpenLog(s.bus.JetStream(t), slog.New(slog.DiscardHandler)).List(t.Context(), audit.Query{Action: "sync"})
 		if err != nil {
 			t.Fatal(err)
 		}

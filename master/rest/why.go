@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/seed-c01c3da5/zester/master/api"
-	"github.com/seed-c01c3da5/zester/master/coverage/why"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -14,7 +13,7 @@ type whyInput struct {
 	Time  string        `query:"time" maxLength:"64" example:"2026-06-01T09:00" doc:"When the entry was due; without an offset from UTC a time of the entry's zone. Absent: the last fire."`
 }
 
-type whyOutput struct{ Body why.Answer }
+type whyOutput struct{ Body api.WhyAnswer }
 
 func (r *routes) why(ctx context.Context, in *whyInput) (*whyOutput, error) {
 	w, err := r.Questions.Why(ctx, callerOf(ctx), api.WhyRequest{Peel: in.Peel, Entry: in.Entry, Time: in.Time})

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed-c01c3da5/zester/master/coverage/why"
+	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -38,14 +38,14 @@ func TestWhyOverHTTPProvesWhatBecameOfAFire(t *testing.T) {
 		s.give("web-01", map[string]any{"schedule": map[string]any{"backup": map[string]any{"module": "test.ping", "cron": "30 2 * * *", "timezone": "UTC"}}})
 		time.Sleep(190 * time.Minute)
 		a := s.ask(reader, "GET", "/api/v1/coverage/backup/why?peel=web-01&time=03:00", nil)
-		var w why.Answer
+		var w api.WhyAnswer
 		if err := json.Unmarshal(a.body, &w); err != nil || a.status != 200 {
 			t.Fatalf("%d, %s, %v", a.status, a.body, err)
 		}
-		if w.Entry != "backup" || w.Verdict != why.None || w.Reason != "not_due" || !strings.Contains(w.Text, "is due every day at 02:30") {
+		if w.Entry != "backup" || w.Verdict != api.WhyNone || w.Reason != "not_due" || !strings.Contains(w.Text, "is due every day at 02:30") {
 			t.Errorf("%+v", w)
 		}
-		if !slices.ContainsFunc(w.Facts, func(f why.Fact) bool { return f.About == "timing" && f.Source == "document of commit 1f3ac012" }) {
+		if !slices.ContainsFunc(w.Facts, func(f api.WhyFact) bool { return f.About == "timing" && f.Source == "document of commit 1f3ac012" }) {
 			t.Errorf("no fact proves the timing: %+v", w.Facts)
 		}
 		refused(t, s.ask(reader, "GET", "/api/v1/coverage/backup/why", nil), 400, "peel")

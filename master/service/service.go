@@ -27,7 +27,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
-	"github.com/seed-c01c3da5/zester/master/reply"
+	"github.com/seed-c01c3da5/zester/master/bus"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -159,11 +159,11 @@ func Serve(ctx context.Context, o Options) error {
 		o.Code = CodeOf
 	}
 	o.MaxRequest = cmp.Or(o.MaxRequest, wire.MaxMessage)
-	s := reply.NewService(ctx, o.Conn)
+	s := bus.NewService(ctx, o.Conn)
 	defer s.Stop()
 	for _, v := range o.Verbs {
 		lane := cmp.Or(v.lane, o.Lane)
-		receive := func(ctx context.Context, req *reply.Request) {
+		receive := func(ctx context.Context, req *bus.Request) {
 			if err := lane.Do(ctx, func() { o.serve(ctx, v, req) }); err != nil {
 				o.send(req, nil, errStopping)
 			}
@@ -180,7 +180,7 @@ func Serve(ctx context.Context, o Options) error {
 }
 
 // serve carries out a request that has its turn.
-func (o *Options) serve(ctx context.Context, v Verb, req *reply.Request) {
+func (o *Options) serve(ctx context.Context, v Verb, req *bus.Request) {
 	if req.Late() {
 		return // its caller has given up, and has repeated what may be repeated
 	}
@@ -203,7 +203,7 @@ func (o *Options) serve(ctx context.Context, v Verb, req *reply.Request) {
 }
 
 // limit returns the context of a request.
-func (o *Options) limit(ctx context.Context, v Verb, req *reply.Request) (context.Context, context.CancelFunc) {
+func (o *Options) limit(ctx context.Context, v Verb, req *bus.Request) (context.Context, context.CancelFunc) {
 	var end time.Time
 	if o.Limit > 0 {
 		end = time.Now().Add(o.Limit)
@@ -225,8 +225,8 @@ func (o *Options) carryOut(ctx context.Context, v Verb, c *Call) (any, error) {
 	return v.carryOut(ctx, c)
 }
 
-func (o *Options) send(req *reply.Request, data []byte, err error) {
-	if err := reply.Send(o.Conn, req, data, string(o.Code(err)), err); err != nil {
+func (o *Options) send(req *bus.Request, data []byte, err error) {
+	if err := bus.SendReply(o.Conn, req, data, string(o.Code(err)), err); err != nil {
 		o.Log.Debug("reply not sent", "subject", req.Subject(), "err", err)
 	}
 }

@@ -16,7 +16,6 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/audit"
-	"github.com/seed-c01c3da5/zester/master/auditlog"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/master/service"
@@ -67,7 +66,7 @@ func ask(nc *nats.Conn, noun, verb, text string, wait time.Duration) error {
 
 func TestAMasterThatDiesBeforeItsReplyLeavesAnEntry(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
-		log := auditlog.Open(b.JetStream(t), slog.New(slog.DiscardHandler))
+		log := audit.OpenLog(b.JetStream(t), slog.New(slog.DiscardHandler))
 		nc := b.Conn(t, grants.RoleMaster, "m1")
 		serve(t, service.Options{
 			Conn: nc, Lane: service.NewLane(1, 0),

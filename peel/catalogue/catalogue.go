@@ -1,7 +1,7 @@
 // Package catalogue lists the functions that peels of this version can run, with their parameters. Call [Functions] or
 // [Lookup]; [CheckCall] checks a call before it is sent, as the peel does that runs it.
 //
-// The code of the functions is in the packages peel, peel/highstate, peel/module and peel/prompt. An error of [CheckCall] never shows the value of an
+// The code of the functions is in the packages peel, peel/state, peel/module and peel/prompt. An error of [CheckCall] never shows the value of an
 // argument that may be a secret.
 package catalogue
 

@@ -5,7 +5,6 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/seed-c01c3da5/zester/peel/prompt/schema"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
@@ -110,7 +109,7 @@ func checkOptions(n *strictyaml.Node) strictyaml.Errors {
 	if o.ResponseSchema == nil || o.ResponseSchema.Kind == strictyaml.Null {
 		return errs
 	}
-	_, err := schema.Parse(o.ResponseSchema)
+	_, err := ParseSchema(o.ResponseSchema)
 	found, _ := err.(strictyaml.Errors)
 	for _, e := range found {
 		e.Path = strings.TrimSuffix("response_schema."+e.Path, ".")

@@ -29,7 +29,6 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/catalogue"
 	"github.com/seed-c01c3da5/zester/peel/mask"
 	"github.com/seed-c01c3da5/zester/peel/module"
-	"github.com/seed-c01c3da5/zester/peel/prompt/schema"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
@@ -122,10 +121,10 @@ func (a *Asker) ask(ctx context.Context, args map[string]any, secrets *mask.Mask
 	if err := a.complete(&q); err != nil {
 		return nil, err
 	}
-	var want *schema.Schema
+	var want *catalogue.Schema
 	if n := q.Opts.ResponseSchema; n != nil && n.Kind != strictyaml.Null {
 		var err error
-		if want, err = schema.Parse(n); err != nil {
+		if want, err = catalogue.ParseSchema(n); err != nil {
 			return nil, err
 		}
 	}
@@ -164,7 +163,7 @@ func (a *Asker) ask(ctx context.Context, args map[string]any, secrets *mask.Mask
 }
 
 // checked decodes an answer in JSON and checks it against a schema.
-func checked(text string, want *schema.Schema) (any, error) {
+func checked(text string, want *catalogue.Schema) (any, error) {
 	if len(text) > maxAnswer {
 		return nil, fmt.Errorf("the JSON of the answer has %d bytes, and the most are %d", len(text), maxAnswer)
 	}

@@ -15,10 +15,8 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
-	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
-	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
 	"github.com/seed-c01c3da5/zester/peel/wire"
-	"github.com/seed-c01c3da5/zester/settings/schedule/entryyaml"
+	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
@@ -35,9 +33,9 @@ func crash(t *testing.T, o scheduler.Options) scheduler.Options {
 }
 
 // records are the runs that are not seen through.
-func records(t *testing.T, o scheduler.Options) []history.OpenRun {
+func records(t *testing.T, o scheduler.Options) []scheduler.OpenRun {
 	t.Helper()
-	_, state, damage, err := history.Open(crash(t, o).StateFile, slog.New(slog.DiscardHandler))
+	_, state, damage, err := scheduler.OpenStore(crash(t, o).StateFile, slog.New(slog.DiscardHandler))
 	if err != nil || damage != "" {
 		t.Fatal(damage, err)
 	}
@@ -87,7 +85,7 @@ func TestRunThatAKillCutsOffIsRecordedAndReportedOnce(t *testing.T) {
 				t.Errorf("%+v is reported as %+v", run, f)
 			}
 		}
-		if e := h.entry("failing"); e.Runs != 1 || e.Interrupted != 0 || e.BreakerState != history.BreakerOpen {
+		if e := h.entry("failing"); e.Runs != 1 || e.Interrupted != 0 || e.BreakerState != scheduler.BreakerOpen {
 			t.Errorf("%+v", e)
 		}
 		time.Sleep(2 * time.Second)
@@ -138,7 +136,7 @@ func TestRunThatEndedInTheLastSecondBeforeAKillIsNotInterrupted(t *testing.T) {
 		h.shut()
 		h = start(t, crashed)
 		h.apply(set)
-		if e := h.entry("e"); e.Runs != 1 || e.Interrupted != 0 || e.State != rules.StateExhausted || !e.Last[0].Success || e.Last[0].Ended.Sub(e.Last[0].Started) != 500*time.Millisecond {
+		if e := h.entry("e"); e.Runs != 1 || e.Interrupted != 0 || e.State != scheduler.StateExhausted || !e.Last[0].Success || e.Last[0].Ended.Sub(e.Last[0].Started) != 500*time.Millisecond {
 			t.Errorf("%+v", e)
 		}
 		if len(h.reported()) != 1 {
@@ -171,7 +169,7 @@ func TestInterruptedRunCountsTowardsMaxRuns(t *testing.T) {
 		h.apply(set)
 		time.Sleep(time.Hour)
 		h.expectRuns("e")
-		if e := h.entry("e"); e.State != rules.StateExhausted {
+		if e := h.entry("e"); e.State != scheduler.StateExhausted {
 			t.Errorf("%+v", e)
 		}
 	})
@@ -226,7 +224,7 @@ func TestADamagedRecordIsLeftOutAndTold(t *testing.T) {
 		set := parse(t, "e: {module: test.ping, interval: 1m}\nf: {module: test.ping, interval: 1m}")
 		h.apply(set)
 		for _, name := range []string{"e", "f"} {
-			h.must(h.Pause(t.Context(), name, history.Override{By: "ann"}))
+			h.must(h.Pause(t.Context(), name, scheduler.Override{By: "ann"}))
 		}
 		h.shut()
 		data, err := os.ReadFile(o.StateFile)
@@ -247,7 +245,7 @@ func TestADamagedRecordIsLeftOutAndTold(t *testing.T) {
 			h.alien = true
 			h.apply(set)
 			for _, name := range []string{"e", "f"} {
-				if h.entry(name).State != rules.StatePaused {
+				if h.entry(name).State != scheduler.StatePaused {
 					lost++
 				}
 			}
@@ -279,7 +277,7 @@ func runChild(stateFile string) {
 	if err != nil {
 		panic(err)
 	}
-	set, err := entryyaml.ParseSet(node)
+	set, err := schedule.ParseSet(node)
 	if err == nil {
 		_, err = s.Apply(context.Background(), set)
 	}

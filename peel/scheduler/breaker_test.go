@@ -9,8 +9,6 @@ import (
 
 	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
-	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
-	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
@@ -25,7 +23,7 @@ func (h *host) answer(name string, f func() wire.Result) {
 }
 
 // changes are the states that an entry's breaker has gone to, and when.
-func (h *host) changes(name string) (states []history.BreakerState, at []time.Duration) {
+func (h *host) changes(name string) (states []scheduler.BreakerState, at []time.Duration) {
 	for _, c := range h.entry(name).Breaker.Transitions {
 		states, at = append(states, c.To), append(at, c.Time.Sub(h.begin))
 	}
@@ -40,13 +38,13 @@ func TestBreakerOpensAtItsThresholdAndProbesOnce(t *testing.T) {
 		h.answer("e", failure)
 		h.apply(one(t, "interval: 1m, breaker: {threshold: 3, reset_after: 10m}"))
 		time.Sleep(2*time.Minute + time.Second)
-		if e := h.entry("e"); e.BreakerState != history.BreakerClosed {
+		if e := h.entry("e"); e.BreakerState != scheduler.BreakerClosed {
 			t.Errorf("%s after two failures", e.BreakerState)
 		}
 		time.Sleep(10 * time.Minute)
 		h.expectRuns("e", time.Minute, 2*time.Minute, 3*time.Minute)
 		h.expectSkips("e", ledger.CircuitOpen, 9)
-		if e := h.entry("e"); e.BreakerState != history.BreakerOpen || e.State != rules.StateActive {
+		if e := h.entry("e"); e.BreakerState != scheduler.BreakerOpen || e.State != scheduler.StateActive {
 			t.Errorf("%s, %s", e.BreakerState, e.State)
 		}
 		time.Sleep(time.Minute) // the probe at 13m fails
@@ -54,7 +52,7 @@ func TestBreakerOpensAtItsThresholdAndProbesOnce(t *testing.T) {
 		time.Sleep(10 * time.Minute) // the one at 23m does not
 		h.expectRuns("e", time.Minute, 2*time.Minute, 3*time.Minute, 13*time.Minute, 23*time.Minute)
 		states, at := h.changes("e")
-		want := []history.BreakerState{"open", "half_open", "open", "half_open", "closed"}
+		want := []scheduler.BreakerState{"open", "half_open", "open", "half_open", "closed"}
 		wantAt := []time.Duration{3 * time.Minute, 13 * time.Minute, 13 * time.Minute, 23 * time.Minute, 23 * time.Minute}
 		for i := range want {
 			if len(states) != len(want) || states[i] != want[i] || at[i] != wantAt[i] {
@@ -112,7 +110,7 @@ func TestTenFailuresInARowPauseTheEntryUntilItChanges(t *testing.T) {
 		h.answer("e", failure)
 		h.apply(one(t, "interval: 1m, pause_after_errors: 10"))
 		time.Sleep(time.Hour)
-		if e := h.entry("e"); len(h.runs("e")) != 10 || e.State != rules.StateFailing || e.Why != "10 runs in a row failed" || !e.NextFire.IsZero() {
+		if e := h.entry("e"); len(h.runs("e")) != 10 || e.State != scheduler.StateFailing || e.Why != "10 runs in a row failed" || !e.NextFire.IsZero() {
 			t.Errorf("%d runs, %+v", len(h.runs("e")), e)
 		}
 		if j.count("entry is paused", "entry=e", "failures=10") != 1 {
@@ -125,7 +123,7 @@ func TestTenFailuresInARowPauseTheEntryUntilItChanges(t *testing.T) {
 		time.Sleep(time.Hour)
 		h.expectRuns("e")
 		h.apply(one(t, "interval: 1m, pause_after_errors: 10, args: {a: 1}"))
-		if e := h.entry("e"); e.State != rules.StateActive || e.FailuresInRow != 0 {
+		if e := h.entry("e"); e.State != scheduler.StateActive || e.FailuresInRow != 0 {
 			t.Errorf("%+v", e)
 		}
 		time.Sleep(time.Minute)
@@ -149,7 +147,7 @@ func TestFailuresDoNotPauseAnEntryUnlessItAsksForThat(t *testing.T) {
 				h.answer("e", failure)
 				h.apply(one(t, c.fields))
 				time.Sleep(3 * time.Hour)
-				if e := h.entry("e"); len(h.runs("e")) != c.runs || e.State != rules.StateActive {
+				if e := h.entry("e"); len(h.runs("e")) != c.runs || e.State != scheduler.StateActive {
 					t.Errorf("%d runs, %s", len(h.runs("e")), e.State)
 				}
 			})
@@ -166,7 +164,7 @@ func TestSuccessBetweenFailuresStartsTheirCountAnew(t *testing.T) {
 			h.answer("e", func() wire.Result { n++; return wire.Result{Success: n%3 == 0} })
 			h.apply(one(t, "interval: 1m, "+limit))
 			time.Sleep(time.Hour)
-			if e := h.entry("e"); len(h.runs("e")) != 60 || e.BreakerState != history.BreakerClosed {
+			if e := h.entry("e"); len(h.runs("e")) != 60 || e.BreakerState != scheduler.BreakerClosed {
 				t.Errorf("%s: %d runs, %s", limit, len(h.runs("e")), e.BreakerState)
 			}
 		})
@@ -277,7 +275,7 @@ func TestProbeOfAnEntryThatWasRemovedDoesNotKeepTheBreakerHalfOpen(t *testing.T)
 		h.takes["e"] = 10 * time.Minute
 		h.apply(set)
 		time.Sleep(85 * time.Minute)
-		if states, _ := h.changes("e"); len(states) != 2 || states[1] != history.BreakerHalfOpen {
+		if states, _ := h.changes("e"); len(states) != 2 || states[1] != scheduler.BreakerHalfOpen {
 			t.Fatalf("%v", states)
 		}
 		h.apply(nil)
@@ -285,7 +283,7 @@ func TestProbeOfAnEntryThatWasRemovedDoesNotKeepTheBreakerHalfOpen(t *testing.T)
 		h.apply(set)
 		h.answer("e", nil)
 		time.Sleep(time.Hour)
-		if states, at := h.changes("e"); len(states) != 5 || states[2] != history.BreakerOpen || states[4] != history.BreakerClosed {
+		if states, at := h.changes("e"); len(states) != 5 || states[2] != scheduler.BreakerOpen || states[4] != scheduler.BreakerClosed {
 			t.Errorf("%v at %v", states, at)
 		}
 	})
@@ -323,7 +321,7 @@ func TestABreakerProbesAgainAfterAKillDuringItsProbe(t *testing.T) {
 		h.takes["e"] = time.Hour
 		h.mu.Unlock()
 		time.Sleep(7 * time.Minute)
-		if e := h.entry("e"); e.BreakerState != history.BreakerHalfOpen {
+		if e := h.entry("e"); e.BreakerState != scheduler.BreakerHalfOpen {
 			t.Fatalf("the breaker is %s", e.BreakerState)
 		}
 		killed := filepath.Join(t.TempDir(), "copy")
@@ -335,7 +333,7 @@ func TestABreakerProbesAgainAfterAKillDuringItsProbe(t *testing.T) {
 		defer h.shut()
 		h.apply(entry)
 		time.Sleep(10 * time.Minute)
-		if e := h.entry("e"); e.BreakerState != history.BreakerClosed || len(h.runs("e")) == 0 {
+		if e := h.entry("e"); e.BreakerState != scheduler.BreakerClosed || len(h.runs("e")) == 0 {
 			t.Errorf("the breaker is %s after %d runs", e.BreakerState, len(h.runs("e")))
 		}
 	})

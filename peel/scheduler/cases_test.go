@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/ledger"
-	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
+	"github.com/seed-c01c3da5/zester/peel/scheduler"
 )
 
 // Cases of Salt's scheduler (tests/pytests/unit/utils/scheduler/test_skip.py), the ones that
-// settings/schedule/entryyaml/testdata/semantic.json has and only a running scheduler can answer.
+// settings/schedule/testdata/semantic.json has and only a running scheduler can answer.
 func TestCasesOfSalt(t *testing.T) {
 	const day = "2017-11-29 "
 	for id, c := range map[string]struct {
@@ -50,7 +50,7 @@ func TestCasesOfSalt(t *testing.T) {
 						t.Fatal(err)
 					}
 					time.Sleep(time.Until(at))
-					if _, err := h.Skip(t.Context(), "e", history.Override{}); err != nil {
+					if _, err := h.Skip(t.Context(), "e", scheduler.Override{}); err != nil {
 						t.Fatal(err)
 					}
 				}

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/ledger"
-	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
-	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
 )
 
 // The rate of catch-up runs over all entries: catchUpBurst at once, then one every catchUpEvery. Two runs of one entry are
@@ -21,7 +19,7 @@ const (
 // catchUp adds to Owed what the entry missed while the process was down: fires of the same timing, since the last record of the process
 // before, or since the entry was last activated, and expired, the one whose splay has passed. If the clock shows less than the last
 // record, nothing else was.
-func (o *owner) catchUp(e *entry, expired *history.Delay, now rules.Instant) {
+func (o *owner) catchUp(e *entry, expired *Delay, now Instant) {
 	if e.Active.IsZero() {
 		return
 	}
@@ -31,7 +29,7 @@ func (o *owner) catchUp(e *entry, expired *history.Delay, now rules.Instant) {
 	if o.recorded.After(from) {
 		from = o.recorded
 	}
-	loss := rules.Loss{From: e.Rhythm.MissedFrom(&e.Entry, from, now), After: from, Missed: ledger.Down}
+	loss := Loss{From: e.Rhythm.MissedFrom(&e.Entry, from, now), After: from, Missed: ledger.Down}
 	if expired != nil && !expired.Nominal.After(from) {
 		loss.Planned, loss.From = expired.Nominal, expired.Nominal
 	}
@@ -44,7 +42,7 @@ func (o *owner) catchUp(e *entry, expired *history.Delay, now rules.Instant) {
 }
 
 // dropAhead drops fires that are owed and lie ahead of the clock. The timer fires them.
-func (o *owner) dropAhead(e *entry, now rules.Instant) {
+func (o *owner) dropAhead(e *entry, now Instant) {
 	e.Owed = slices.DeleteFunc(e.Owed, func(at time.Time) bool {
 		if at.After(now.Wall) {
 			e.NotRun(at, ledger.NotMadeUp)
@@ -66,7 +64,7 @@ func (o *owner) limitOwed(e *entry) {
 
 // owe adds the fires of a loss until now to Owed, up to the limit of catch_up, and counts the others. It returns false if the entry
 // has no missed fires; then it has counted none.
-func (o *owner) owe(e *entry, l rules.Loss, now rules.Instant) bool {
+func (o *owner) owe(e *entry, l Loss, now Instant) bool {
 	if n := e.CatchUpLimit(); n > 0 && !e.hasAllRuns() {
 		l.Except = e.MissedFires(l, now.Wall, n, o.s.o.Zone)
 		e.Owed = append(e.Owed, l.Except...)
@@ -88,7 +86,7 @@ func (o *owner) owe(e *entry, l rules.Loss, now rules.Instant) bool {
 }
 
 // startCatchUps starts at most limit catch-up runs and returns how many.
-func (o *owner) startCatchUps(now rules.Instant, limit int) (started int) {
+func (o *owner) startCatchUps(now Instant, limit int) (started int) {
 	for _, e := range o.readyBacklog() {
 		if started >= limit || o.nextCatchUpOf(e) > now.Up {
 			return started
@@ -97,7 +95,7 @@ func (o *owner) startCatchUps(now rules.Instant, limit int) (started int) {
 			continue
 		}
 		at := now.Wall.In(o.s.o.Zone)
-		f := Fire{Name: e.Name, Trigger: history.TriggerCatchUp, Nominal: e.Owed[0], Fired: at, Started: at, listed: e.owedFire()}
+		f := Fire{Name: e.Name, Trigger: TriggerCatchUp, Nominal: e.Owed[0], Fired: at, Started: at, listed: e.owedFire()}
 		why := o.refusal(e, f, now)
 		if opens, ok := e.Deferred(now); ok && opens.After(now.Wall) {
 			e.catchUpFrom = now.Up + opens.Sub(now.Wall)
@@ -180,9 +178,9 @@ func (o *owner) nextCatchUpOf(e *entry) time.Duration {
 // deadline. The deadline is at least maxSleep, as a fire may be noticed so late. due is when the fire was due. It returns false
 // if there is no such time, if a catch-up run makes up the fire, or if the time has a splay that has not passed: then that is the
 // entry's next fire. Times that are in the list, as they passed while the fire was held, and those that the clock was set over, do not count.
-func (o *owner) settleLate(e *entry, f *Fire, due time.Time, now rules.Instant) bool {
+func (o *owner) settleLate(e *entry, f *Fire, due time.Time, now Instant) bool {
 	deadline := max(e.Spec.Missed.StartDeadline, maxSleep)
-	loss := rules.Loss{Planned: f.Nominal, From: f.Nominal, After: o.clocks.SetAt, Replaced: rules.Span{From: f.Nominal, To: due}}
+	loss := Loss{Planned: f.Nominal, From: f.Nominal, After: o.clocks.SetAt, Replaced: Span{From: f.Nominal, To: due}}
 	late := f.Started.Sub(due) > deadline
 	if late && o.owe(e, loss, now) {
 		f.Nominal = e.Owed[len(e.Owed)-1]
@@ -226,25 +224,25 @@ func (o *owner) settleLate(e *entry, f *Fire, due time.Time, now rules.Instant) 
 }
 
 // fireOver has an entry fire for the times that the wall clock was set over: by the newest within the start deadline, or as catch_up says.
-func (o *owner) fireOver(e *entry, old, now rules.Instant) {
+func (o *owner) fireOver(e *entry, old, now Instant) {
 	nominal, ok := e.Over(old.Wall, now.Wall, max(e.Spec.Missed.StartDeadline, maxSleep))
 	if ok && !e.hasAllRuns() {
-		o.arm(e, history.TriggerTimer, nominal.UnixNano())
+		o.arm(e, TriggerTimer, nominal.UnixNano())
 		return
 	}
 	o.plan(e, now)
-	o.owe(e, rules.Loss{From: old.Wall}, now)
+	o.owe(e, Loss{From: old.Wall}, now)
 }
 
 // delay makes the fire of a nominal time that has passed the next one of the entry if the time came after due, when another was due, and
 // its splay has not passed. The fires before it are lost. Without that, all hosts that wake from a suspend together would run together.
-func (o *owner) delay(e *entry, nominal, due time.Time, before rules.Loss, now rules.Instant) bool {
+func (o *owner) delay(e *entry, nominal, due time.Time, before Loss, now Instant) bool {
 	at := nominal.Add(e.Draw(o.s.o.Peel, o.s.random, nominal))
 	if !nominal.After(due) || !at.After(now.Wall) {
 		return false
 	}
 	now.Wall, o.Dirty = nominal.Add(-1), true
 	o.lose(e, before, now)
-	o.enqueue(e, rules.Pending{Trigger: history.TriggerTimer, OnWall: true, Nominal: nominal.UnixNano(), At: at.UnixNano()})
+	o.enqueue(e, Pending{Trigger: TriggerTimer, OnWall: true, Nominal: nominal.UnixNano(), At: at.UnixNano()})
 	return true
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
-	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 )
 
@@ -99,7 +98,7 @@ func TestFiresMissedWhileThePeelWasDown(t *testing.T) {
 				time.Sleep(9 * time.Minute)
 				h.expectRuns("e", c.want...)
 				for _, f := range h.all() {
-					if f.Trigger != history.TriggerCatchUp || !f.Nominal.Before(h.begin) || f.Entry == nil {
+					if f.Trigger != scheduler.TriggerCatchUp || !f.Nominal.Before(h.begin) || f.Entry == nil {
 						t.Errorf("%+v", f)
 					}
 				}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
-	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
 	"github.com/seed-c01c3da5/zester/settings/schedule/window"
 )
 
@@ -452,7 +451,7 @@ func TestASingleTimeThatHasRunDoesNotRunAgain(t *testing.T) {
 		c.set(-6 * time.Hour)
 		time.Sleep(10 * time.Hour)
 		h.expectRuns("e", 10*time.Minute)
-		if e := h.entry("e"); e.State != rules.StateExhausted {
+		if e := h.entry("e"); e.State != scheduler.StateExhausted {
 			t.Errorf("%s: %s", e.State, e.Why)
 		}
 		h.apply(one(t, `at: "`+time.Now().Add(-6*time.Hour+10*time.Minute).UTC().Format(time.RFC3339)+`"`))

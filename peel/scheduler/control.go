@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/ledger"
-	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
-	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
@@ -24,7 +22,7 @@ var (
 // Pause keeps an entry from running until pause.Until or until Resume is called, across restarts and reloads. Runs in flight go
 // on. The pause replaces an earlier one. Pause sets pause.At. Pause,
 // Resume and Skip return when the change is on the disk.
-func (s *Scheduler) Pause(ctx context.Context, name string, pause history.Override) error {
+func (s *Scheduler) Pause(ctx context.Context, name string, pause Override) error {
 	return s.order(ctx, "pause", name, func(o *owner, e *entry) error {
 		now := o.s.now()
 		pause.At = now.Wall
@@ -45,7 +43,7 @@ func (s *Scheduler) Resume(ctx context.Context, name, by string) error {
 	})
 }
 
-func (o *owner) resume(e *entry, now rules.Instant, by string) {
+func (o *owner) resume(e *entry, now Instant, by string) {
 	was, pause := e.IsActive(), e.Paused
 	e.Paused, e.Skip, e.FailuresInRow = nil, nil, 0
 	o.note(e)
@@ -54,14 +52,14 @@ func (o *owner) resume(e *entry, now rules.Instant, by string) {
 	}
 	if pause != nil && !pause.Until.IsZero() && pause.Until.Before(now.Wall) && e.IsActive() { // it ended while the peel was down
 		e.Since = pause.Until
-		o.lose(e, rules.Loss{From: pause.Until}, now)
+		o.lose(e, Loss{From: pause.Until}, now)
 	}
 	o.s.log.Info("entry is resumed", "entry", e.Name, "by", by, "next", o.nextFire(e))
 }
 
 // Skip keeps the next fire of an entry's timing from running, unless it comes after skip.Until. It returns the nominal time
 // that is planned now; a run or a new timing may still move it. Skip sets skip.At.
-func (s *Scheduler) Skip(ctx context.Context, name string, skip history.Override) (nominal time.Time, err error) {
+func (s *Scheduler) Skip(ctx context.Context, name string, skip Override) (nominal time.Time, err error) {
 	err = s.order(ctx, "skip a run of", name, func(o *owner, e *entry) error {
 		if !e.IsActive() || e.Next.Trigger == "" {
 			return o.notActive(e)
@@ -86,7 +84,7 @@ func (s *Scheduler) Start(ctx context.Context, name, by string) error {
 		now := o.s.now()
 		o.finishEnded()
 		at := now.Wall.In(o.s.o.Zone)
-		f := Fire{Name: name, Trigger: history.TriggerManual, Nominal: at, Fired: at, Started: at, By: by, listed: e.byHand(at)}
+		f := Fire{Name: name, Trigger: TriggerManual, Nominal: at, Fired: at, Started: at, By: by, listed: e.byHand(at)}
 		if !o.enter(e, f, now) && e.Spec.Overlap.IfRunning == schedule.IfRunningSkip {
 			return ErrBusy
 		}
@@ -176,7 +174,7 @@ func (o *owner) noEntry(name string) error {
 // notActive returns the error about an entry that cannot fire, with the reason.
 func (o *owner) notActive(e *entry) error {
 	state, why := e.State(o.s.now(), e.hasAllRuns())
-	if state == rules.StateDisabled {
+	if state == StateDisabled {
 		why = "its field enabled is false"
 	}
 	return fmt.Errorf("%w: %s", ErrNotActive, why)

@@ -10,8 +10,6 @@ import (
 
 	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
-	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
-	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
@@ -27,7 +25,7 @@ func TestPauseHoldsOverReloadsAndRestartsUntilResumed(t *testing.T) {
 		o := scheduler.Options{StateFile: filepath.Join(t.TempDir(), "state"), Zone: time.UTC}
 		h := start(t, o)
 		h.apply(one(t, `cron: "30 * * * *", catch_up: run_all`))
-		h.must(h.Pause(t.Context(), "e", history.Override{By: "ada", Reason: "disk is full"}))
+		h.must(h.Pause(t.Context(), "e", scheduler.Override{By: "ada", Reason: "disk is full"}))
 		time.Sleep(2 * time.Hour)
 		h.apply(one(t, `cron: "20 * * * *", catch_up: run_all`))
 		time.Sleep(2 * time.Hour)
@@ -36,7 +34,7 @@ func TestPauseHoldsOverReloadsAndRestartsUntilResumed(t *testing.T) {
 		defer h.shut()
 		h.apply(one(t, `cron: "20 * * * *", catch_up: run_all`))
 		e := h.entry("e")
-		if e.State != rules.StatePaused || e.Why != "paused by ada: disk is full" || !e.NextFire.IsZero() || e.Paused.By != "ada" {
+		if e.State != scheduler.StatePaused || e.Why != "paused by ada: disk is full" || !e.NextFire.IsZero() || e.Paused.By != "ada" {
 			t.Errorf("%+v", e)
 		}
 		time.Sleep(2 * time.Hour)
@@ -52,18 +50,18 @@ func TestPauseEndsAtItsTimeAlsoAfterARestart(t *testing.T) {
 		o := scheduler.Options{StateFile: filepath.Join(t.TempDir(), "state"), Zone: time.UTC}
 		h := start(t, o)
 		h.apply(one(t, "interval: 10m"))
-		h.must(h.Pause(t.Context(), "e", history.Override{By: "ada", Until: h.begin.Add(time.Hour)}))
+		h.must(h.Pause(t.Context(), "e", scheduler.Override{By: "ada", Until: h.begin.Add(time.Hour)}))
 		time.Sleep(30 * time.Minute)
 		h.shut()
 		h = start(t, o)
 		defer h.shut()
 		h.apply(one(t, "interval: 10m"))
-		if e := h.entry("e"); e.State != rules.StatePaused {
+		if e := h.entry("e"); e.State != scheduler.StatePaused {
 			t.Errorf("%+v", e)
 		}
 		time.Sleep(41 * time.Minute)
 		h.expectRuns("e", 40*time.Minute)
-		if e := h.entry("e"); e.State != rules.StateActive || e.Paused != nil {
+		if e := h.entry("e"); e.State != scheduler.StateActive || e.Paused != nil {
 			t.Errorf("%+v", e)
 		}
 	})
@@ -74,7 +72,7 @@ func TestPauseWhoseEndPassedWhileThePeelWasDown(t *testing.T) {
 		o := scheduler.Options{StateFile: filepath.Join(t.TempDir(), "state"), Zone: time.UTC}
 		h := start(t, o)
 		h.apply(one(t, "interval: 10m, catch_up: run_all"))
-		h.must(h.Pause(t.Context(), "e", history.Override{Until: h.begin.Add(time.Hour)}))
+		h.must(h.Pause(t.Context(), "e", scheduler.Override{Until: h.begin.Add(time.Hour)}))
 		h.shut()
 		time.Sleep(3 * time.Hour)
 		h = start(t, o)
@@ -92,10 +90,10 @@ func TestPauseDuringTheSplayCountsTheFireAndLeavesARunInFlight(t *testing.T) {
 		h.takes["e"] = 10 * time.Minute
 		h.apply(one(t, "interval: 1m, if_running: queue"))
 		time.Sleep(3 * time.Minute)
-		h.must(h.Pause(t.Context(), "e", history.Override{}))
+		h.must(h.Pause(t.Context(), "e", scheduler.Override{}))
 		h.expectSkips("e", ledger.Paused, 1) // that which waited
 		time.Sleep(time.Hour)
-		if e := h.entry("e"); e.Runs != 1 || e.Failures != 0 || e.State != rules.StatePaused {
+		if e := h.entry("e"); e.Runs != 1 || e.Failures != 0 || e.State != scheduler.StatePaused {
 			t.Errorf("%+v", e)
 		}
 	})
@@ -123,7 +121,7 @@ func TestNextFireCanBeSkippedOnce(t *testing.T) {
 		h := start(t, scheduler.Options{Zone: time.UTC, Log: j.logger()})
 		defer h.shut()
 		h.apply(one(t, `cron: "0 * * * *"`))
-		nominal, err := h.Skip(t.Context(), "e", history.Override{By: "ada", Reason: "deploy"})
+		nominal, err := h.Skip(t.Context(), "e", scheduler.Override{By: "ada", Reason: "deploy"})
 		if err != nil || !nominal.Equal(h.begin.Add(time.Hour)) {
 			t.Errorf("%v, %v", nominal, err)
 		}
@@ -136,7 +134,7 @@ func TestNextFireCanBeSkippedOnce(t *testing.T) {
 		if e := h.entry("e"); e.Skip != nil {
 			t.Errorf("%+v", e)
 		}
-		if _, err := h.Skip(t.Context(), "e", history.Override{Until: h.begin.Add(170 * time.Minute)}); err != nil {
+		if _, err := h.Skip(t.Context(), "e", scheduler.Override{Until: h.begin.Add(170 * time.Minute)}); err != nil {
 			t.Error(err)
 		}
 		time.Sleep(time.Hour)
@@ -149,7 +147,7 @@ func TestResumeTakesASkipBack(t *testing.T) {
 		h := start(t, scheduler.Options{Zone: time.UTC})
 		defer h.shut()
 		h.apply(one(t, "interval: 1h"))
-		if _, err := h.Skip(t.Context(), "e", history.Override{By: "ada"}); err != nil {
+		if _, err := h.Skip(t.Context(), "e", scheduler.Override{By: "ada"}); err != nil {
 			t.Fatal(err)
 		}
 		if err := h.Resume(t.Context(), "e", "bob"); err != nil {
@@ -172,7 +170,7 @@ func TestManualRunHeedsNeitherWindowsNorTheBreakerAndKeepsTheTimer(t *testing.T)
 			time.Sleep(time.Second)
 		}
 		h.expectRuns("e", 0, time.Second)
-		if f := h.fire(0); f.Trigger != history.TriggerManual || !f.Nominal.Equal(f.Started) {
+		if f := h.fire(0); f.Trigger != scheduler.TriggerManual || !f.Nominal.Equal(f.Started) {
 			t.Errorf("%+v", f)
 		}
 		if e := h.entry("e"); !e.NextFire.Equal(next) || e.TimingRuns != 0 {
@@ -180,7 +178,7 @@ func TestManualRunHeedsNeitherWindowsNorTheBreakerAndKeepsTheTimer(t *testing.T)
 		}
 		h.answer("e", nil)
 		h.must(h.Start(t.Context(), "e", "ada"))
-		if e := h.entry("e"); e.BreakerState != history.BreakerClosed {
+		if e := h.entry("e"); e.BreakerState != scheduler.BreakerClosed {
 			t.Errorf("a success left the breaker %s", e.BreakerState)
 		}
 	})
@@ -220,24 +218,24 @@ func TestOrdersThatCannotBeCarriedOut(t *testing.T) {
 		h.apply(parse(t, `
         paused: {module: test.ping, interval: 1h}
         disabled: {module: test.ping, interval: 1h, enabled: false}`))
-		h.must(h.Pause(t.Context(), "paused", history.Override{}))
+		h.must(h.Pause(t.Context(), "paused", scheduler.Override{}))
 		for _, name := range []string{"paused", "disabled"} {
 			if err := h.Start(t.Context(), name, "ada"); !errors.Is(err, scheduler.ErrNotActive) {
 				t.Errorf("%s: %v", name, err)
 			}
-			if _, err := h.Skip(t.Context(), name, history.Override{}); !errors.Is(err, scheduler.ErrNotActive) {
+			if _, err := h.Skip(t.Context(), name, scheduler.Override{}); !errors.Is(err, scheduler.ErrNotActive) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
 		for what, err := range map[string]error{
-			"pause": h.Pause(t.Context(), "x", history.Override{}), "resume": h.Resume(t.Context(), "x", ""), "run": h.Start(t.Context(), "x", ""),
+			"pause": h.Pause(t.Context(), "x", scheduler.Override{}), "resume": h.Resume(t.Context(), "x", ""), "run": h.Start(t.Context(), "x", ""),
 		} {
 			if !errors.Is(err, scheduler.ErrNoEntry) || err.Error() != "cannot "+what+` "x": there is no such entry in the schedule` {
 				t.Errorf("%s: %v", what, err)
 			}
 		}
 		h.must(h.Resume(t.Context(), "disabled", "ada"))
-		if e := h.entry("disabled"); e.State != rules.StateDisabled {
+		if e := h.entry("disabled"); e.State != scheduler.StateDisabled {
 			t.Errorf("%+v", e)
 		}
 	})
@@ -261,7 +259,7 @@ func TestLastTenRunsAreRemembered(t *testing.T) {
 		}
 		for i, p := range e.Last {
 			if want := h.begin.Add(time.Duration(i+11) * time.Minute); !p.Ended.Equal(want) || p.Ended.Sub(p.Started) != time.Second ||
-				p.Success != (i%2 == 1) || (p.Error == "odd") == p.Success || p.Job != string(h.fire(i+10).JID) || p.Trigger != history.TriggerTimer {
+				p.Success != (i%2 == 1) || (p.Error == "odd") == p.Success || p.Job != string(h.fire(i+10).JID) || p.Trigger != scheduler.TriggerTimer {
 				t.Errorf("%d: %+v", i, p)
 			}
 		}
@@ -280,9 +278,9 @@ func TestAPauseIsOnTheDiskWhenItIsAnswered(t *testing.T) {
 			do              func() error
 			paused, skipped bool
 		}{
-			{do: func() error { return h.Pause(t.Context(), "e", history.Override{By: "ann"}) }, paused: true},
+			{do: func() error { return h.Pause(t.Context(), "e", scheduler.Override{By: "ann"}) }, paused: true},
 			{do: func() error { return h.Resume(t.Context(), "e", "ann") }},
-			{do: func() error { _, err := h.Skip(t.Context(), "e", history.Override{By: "ann"}); return err }, skipped: true},
+			{do: func() error { _, err := h.Skip(t.Context(), "e", scheduler.Override{By: "ann"}); return err }, skipped: true},
 		} {
 			if err := c.do(); err != nil {
 				t.Fatal(err)
@@ -301,7 +299,7 @@ func TestAPauseThatTheDiskRefusesIsAnError(t *testing.T) {
 		h.apply(one(t, "interval: 1m"))
 		time.Sleep(90 * time.Second) // the next try is due in up to a minute
 		began := time.Now()
-		err := h.Pause(t.Context(), "e", history.Override{By: "ann"})
+		err := h.Pause(t.Context(), "e", scheduler.Override{By: "ann"})
 		if err == nil || !strings.HasPrefix(err.Error(), `cannot pause "e" for good, a restart of the peel takes it back: cannot store the scheduler's state: `) {
 			t.Error(err)
 		}

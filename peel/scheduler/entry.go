@@ -6,14 +6,12 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/ledger"
-	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
-	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 )
 
 // An entry is one name of the schedule, with its next fire, its runs and its history.
 type entry struct {
-	rules.Entry
+	Entry
 	begun       bool          // it has been active in this process
 	seen        bool          // TimingSeen is a time of this process, and moves if the wall clock is set
 	runs        []*run        // in flight, in the order of their start
@@ -21,14 +19,14 @@ type entry struct {
 	key         int64         // its place in queue
 	waitingFrom time.Duration // Waiting.Since, as elapsed time of this process
 	catchUpFrom time.Duration // no catch-up run starts before this elapsed time
-	noted       rules.Class   // when Options.Changed was last called for the entry
-	dirty       bool          // its history has changed since the last write, beside what [rules.Entry] has as Unsaved
+	noted       Class         // when Options.Changed was last called for the entry
+	dirty       bool          // its history has changed since the last write, beside what [Entry] has as Unsaved
 }
 
-func newEntry(name string) *entry { return &entry{Entry: rules.New(name)} }
+func newEntry(name string) *entry { return &entry{Entry: NewEntry(name)} }
 
 // newRemembered returns an entry that the state file has and the schedule does not have yet.
-func newRemembered(name string, h history.History, now rules.Instant) *entry {
+func newRemembered(name string, h History, now Instant) *entry {
 	e := newEntry(name)
 	e.History = h
 	e.CountFromLastRun(now)
@@ -54,25 +52,25 @@ func (e *entry) allRuns() uint64 {
 }
 
 // plan sets the next fire by the timing. There is none if the timing never fires again or the entry's life ends before.
-func (o *owner) plan(e *entry, now rules.Instant) {
+func (o *owner) plan(e *entry, now Instant) {
 	e.disarm()
 	if e.hasAllRuns() {
 		return
 	}
 	if nominal, ok := e.Rhythm.Next(&e.Entry, o.clocks.Base, now); ok {
-		o.arm(e, history.TriggerTimer, nominal)
+		o.arm(e, TriggerTimer, nominal)
 	}
 }
 
 func (e *entry) disarm() {
 	e.dequeue()
-	e.Next, e.Held, e.dirty = rules.Pending{}, time.Time{}, true
+	e.Next, e.Held, e.dirty = Pending{}, time.Time{}, true
 }
 
 // arm sets the entry's next fire; nominal is a time of the clock that the entry follows. Only run_on_start has no splay.
-func (o *owner) arm(e *entry, t history.Trigger, nominal int64) {
-	p := rules.Pending{Trigger: t, OnWall: e.Rhythm.OnWall(), Nominal: nominal, At: nominal}
-	if t != history.TriggerStart {
+func (o *owner) arm(e *entry, t Trigger, nominal int64) {
+	p := Pending{Trigger: t, OnWall: e.Rhythm.OnWall(), Nominal: nominal, At: nominal}
+	if t != TriggerStart {
 		p.At += int64(e.Draw(o.s.o.Peel, o.s.random, o.time(p, nominal)))
 	}
 	o.enqueue(e, p)
@@ -80,18 +78,18 @@ func (o *owner) arm(e *entry, t history.Trigger, nominal int64) {
 
 // hold sets the next fire to when the windows open, plus a splay. It returns false if the entry does not want that or they never
 // open.
-func (o *owner) hold(e *entry, t history.Trigger, f ledger.Fire, nominal time.Time, now rules.Instant) bool {
+func (o *owner) hold(e *entry, t Trigger, f ledger.Fire, nominal time.Time, now Instant) bool {
 	opens, ok := e.Deferred(now)
 	if !ok {
 		return false
 	}
 	at := opens.Add(e.Draw(o.s.o.Peel, o.s.random, opens))
-	o.enqueue(e, rules.Pending{Trigger: t, OnWall: true, Nominal: nominal.UnixNano(), At: at.UnixNano(), Held: true, Listed: e.WritePending(f, ledger.Held)})
+	o.enqueue(e, Pending{Trigger: t, OnWall: true, Nominal: nominal.UnixNano(), At: at.UnixNano(), Held: true, Listed: e.WritePending(f, ledger.Held)})
 	return true
 }
 
 // enqueue makes p the next fire of the entry, in the queue of its clock.
-func (o *owner) enqueue(e *entry, p rules.Pending) {
+func (o *owner) enqueue(e *entry, p Pending) {
 	e.disarm()
 	e.Next = p
 	if p.Held {
@@ -109,7 +107,7 @@ func (o *owner) enqueue(e *entry, p rules.Pending) {
 }
 
 // adopt gives the entry a new definition. A change sets its failures in a row to zero; a new timing also starts a new life.
-func (o *owner) adopt(e *entry, spec *schedule.Entry, now rules.Instant) {
+func (o *owner) adopt(e *entry, spec *schedule.Entry, now Instant) {
 	if hash := spec.Hash(); e.Hash != hash {
 		e.Hash, e.FailuresInRow = hash, 0
 	}
@@ -141,13 +139,13 @@ func (o *owner) adopt(e *entry, spec *schedule.Entry, now rules.Instant) {
 // setTiming computes the entry's timing from its definition.
 func (o *owner) setTiming(e *entry) error {
 	timing, err := e.Spec.Timing(o.s.o.Zone)
-	e.Timing, e.Rhythm = timing.Seen(e.TimingSeen), rules.RhythmOf(timing)
+	e.Timing, e.Rhythm = timing.Seen(e.TimingSeen), RhythmOf(timing)
 	return err
 }
 
 // activate sets the next fire of an entry that had none. An interval keeps the rhythm of its last run. Fires that were missed
 // while the process was down are made up as catch_up says; others that were missed are not.
-func (o *owner) activate(e *entry, now rules.Instant) {
+func (o *owner) activate(e *entry, now Instant) {
 	defer o.endLeft(e)
 	if !e.IsActive() {
 		o.rest(e, now)
@@ -167,7 +165,7 @@ func (o *owner) activate(e *entry, now rules.Instant) {
 	case e.Started.IsZero():
 		e.Anchor = now.Up
 	case e.Spec.Clock.IntervalFrom == schedule.FromStart:
-		e.Anchor = now.Up - min(max(0, now.Wall.Sub(e.Nominal)), rules.LongAgo)
+		e.Anchor = now.Up - min(max(0, now.Wall.Sub(e.Nominal)), LongAgo)
 	}
 	if first {
 		o.restoreWaiting(e, now)
@@ -184,24 +182,24 @@ func (o *owner) activate(e *entry, now rules.Instant) {
 	e.Active = past.Wall
 	e.Rhythm.Activate(&e.Entry, now)
 	if first && o.begins && e.Spec.RunOnStart && e.MayFire(now.Wall) && !e.hasAllRuns() {
-		o.arm(e, history.TriggerStart, e.ClockOf(now))
+		o.arm(e, TriggerStart, e.ClockOf(now))
 		return
 	}
 	if waits {
-		o.enqueue(e, rules.Pending{
-			Trigger: history.TriggerTimer, OnWall: true, Nominal: delayed.Nominal.UnixNano(), At: delayed.At.UnixNano(),
+		o.enqueue(e, Pending{
+			Trigger: TriggerTimer, OnWall: true, Nominal: delayed.Nominal.UnixNano(), At: delayed.At.UnixNano(),
 			Listed: e.WritePending(ledger.Fire{Nominal: ledger.At(delayed.Nominal)}, ledger.Splay),
 		})
 	} else if e.Held.IsZero() {
 		o.plan(e, now)
-	} else if held, f := e.Held, e.HeldFire(); !o.hold(e, history.TriggerTimer, f, held, now) {
+	} else if held, f := e.Held, e.HeldFire(); !o.hold(e, TriggerTimer, f, held, now) {
 		o.skip(e, ledger.OutsideWindow, f, held)
 		o.plan(e, now)
 	}
 }
 
 // rest removes the fires of an entry that is not active. Its next fire is the end of its pause, if that has one.
-func (o *owner) rest(e *entry, now rules.Instant) {
+func (o *owner) rest(e *entry, now Instant) {
 	if !e.Active.IsZero() {
 		e.Since = now.Wall
 	}
@@ -218,12 +216,12 @@ func (o *owner) rest(e *entry, now rules.Instant) {
 	e.Active = time.Time{}
 	if e.Spec != nil && e.Paused != nil && !e.Paused.Until.IsZero() {
 		until := e.Paused.Until.UnixNano()
-		o.enqueue(e, rules.Pending{Trigger: rules.TriggerResume, OnWall: true, Nominal: until, At: until})
+		o.enqueue(e, Pending{Trigger: TriggerResume, OnWall: true, Nominal: until, At: until})
 	}
 }
 
 // halt removes the fires of an entry that is no longer active, and counts those that wait. Runs in flight are not tried again.
-func (o *owner) halt(e *entry, why ledger.Reason, now rules.Instant) {
+func (o *owner) halt(e *entry, why ledger.Reason, now Instant) {
 	e.stopRetries()
 	if e.Next.Splaying(now) {
 		o.skip(e, why, o.fireOf(e), o.time(e.Next, e.Next.Nominal))
@@ -252,7 +250,7 @@ func (e *entry) stopRetries() {
 	}
 }
 
-func (o *owner) remove(e *entry, now rules.Instant) {
+func (o *owner) remove(e *entry, now Instant) {
 	o.halt(e, ledger.Removed, now)
 	e.disarm()
 	e.Spec, e.Left = nil, now.Wall
@@ -261,10 +259,10 @@ func (o *owner) remove(e *entry, now rules.Instant) {
 
 // retime gives an entry a definition with a new timing, which counts from the last run: a fire that is overdue by it is due
 // now, once. Only the fire of run_on_start is kept.
-func (o *owner) retime(e *entry, spec *schedule.Entry, now rules.Instant) {
+func (o *owner) retime(e *entry, spec *schedule.Entry, now Instant) {
 	e.stopRetries()
 	was, trigger, listed := e.IsActive(), e.Next.Trigger, e.Next.Listed
-	if trigger != history.TriggerStart && e.Next.Splaying(now) {
+	if trigger != TriggerStart && e.Next.Splaying(now) {
 		o.skip(e, ledger.Superseded, o.fireOf(e), o.time(e.Next, e.Next.Nominal))
 	}
 	e.disarm()
@@ -274,11 +272,11 @@ func (o *owner) retime(e *entry, spec *schedule.Entry, now rules.Instant) {
 		o.halt(e, ledger.Disabled, now)
 	case !was:
 		o.activate(e, now)
-	case trigger == history.TriggerStart && e.MayFire(now.Wall):
-		o.arm(e, history.TriggerStart, e.ClockOf(now))
+	case trigger == TriggerStart && e.MayFire(now.Wall):
+		o.arm(e, TriggerStart, e.ClockOf(now))
 		e.Next.Listed = listed
 	case e.Rhythm.IsOverdue(&e.Entry, now) && e.MayFire(now.Wall) && !e.hasAllRuns():
-		o.arm(e, history.TriggerTimer, int64(now.Up))
+		o.arm(e, TriggerTimer, int64(now.Up))
 	default:
 		o.plan(e, now)
 	}
@@ -291,7 +289,7 @@ func (o *owner) retime(e *entry, spec *schedule.Entry, now rules.Instant) {
 
 // swap gives an entry a definition with the same timing, for its next fire, which keeps its time. A new splay is drawn if the
 // nominal time has not passed. A held fire moves with the windows.
-func (o *owner) swap(e *entry, spec *schedule.Entry, now rules.Instant) {
+func (o *owner) swap(e *entry, spec *schedule.Entry, now Instant) {
 	e.stopRetries()
 	was, old, next := e.IsActive(), e.Spec, e.Next
 	opened, _ := e.Timing.Opens(now.Wall)

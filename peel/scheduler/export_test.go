@@ -6,14 +6,12 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/ledger"
-	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
-	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
 )
 
 // AlterClock has f change every reading of the two clocks. It must be called before Run.
 func (s *Scheduler) AlterClock(f func(wall time.Time, up time.Duration) (time.Time, time.Duration)) {
 	now := s.now
-	s.now = func() rules.Instant {
+	s.now = func() Instant {
 		i := now()
 		i.Wall, i.Up = f(i.Wall, i.Up)
 		return i
@@ -33,7 +31,7 @@ func (s *Scheduler) Settle(ctx context.Context) {
 
 // Stored writes what has changed, and returns the histories that the file has then, without their lists. It is nil if the disk refuses or
 // the scheduler has ended.
-func (s *Scheduler) Stored(ctx context.Context) (stored map[string]history.History) {
+func (s *Scheduler) Stored(ctx context.Context) (stored map[string]History) {
 	first, second := make(chan error, 1), make(chan error, 1)
 	if s.do(ctx, func(o *owner) { o.Waiting, o.Dirty = append(o.Waiting, first), true }) != nil || <-first != nil {
 		return nil
@@ -41,7 +39,7 @@ func (s *Scheduler) Stored(ctx context.Context) (stored map[string]history.Histo
 	err := s.do(ctx, func(o *owner) {
 		o.Waiting, o.Dirty = append(o.Waiting, second), true
 		o.Save(s.now().Up, o.change)
-		stored = map[string]history.History{}
+		stored = map[string]History{}
 		for name, e := range o.entries {
 			if !e.Seen.IsZero() || e.Paused != nil || len(e.Last) > 0 {
 				h := o.stored(e)

@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/ledger"
-	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
-	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 )
 
@@ -29,10 +27,10 @@ import (
 
 // fire is the first step. It takes the due fire of an entry, and plans the next one unless a later step has. It reports
 // whether a run was started.
-func (o *owner) fire(e *entry, now rules.Instant) bool {
+func (o *owner) fire(e *entry, now Instant) bool {
 	p, listed := e.Next, o.fireOf(e)
 	e.disarm()
-	if p.Trigger == rules.TriggerResume {
+	if p.Trigger == TriggerResume {
 		o.resume(e, now, "the end of the pause")
 		return false
 	}
@@ -41,10 +39,10 @@ func (o *owner) fire(e *entry, now rules.Instant) bool {
 	due := o.time(p, p.At)
 	e.Rhythm.OnFire(&e.Entry, p, now)
 	run := true
-	if p.Trigger == history.TriggerTimer {
+	if p.Trigger == TriggerTimer {
 		o.noteOverruns(e, f.Nominal)
 		if ahead := p.OnWall && p.Nominal > now.Wall.UnixNano(); ahead { // it waited for its splay when the clock was set back
-			o.lose(e, rules.Loss{From: o.clocks.SetAt, Replaced: rules.Span{From: o.clocks.SetAt, To: due}}, now)
+			o.lose(e, Loss{From: o.clocks.SetAt, Replaced: Span{From: o.clocks.SetAt, To: due}}, now)
 		} else if e.Rhythm.OnWall() {
 			planned := f.Nominal
 			run = o.settleLate(e, &f, due, now)
@@ -55,10 +53,10 @@ func (o *owner) fire(e *entry, now rules.Instant) bool {
 				return false
 			}
 		} else if !p.Held {
-			o.lose(e, rules.Loss{From: e.Coalesces(f.Nominal, due)}, now)
+			o.lose(e, Loss{From: e.Coalesces(f.Nominal, due)}, now)
 		}
 	} else if e.Rhythm.OnWall() { // the timer's have passed if it was held or comes late
-		o.lose(e, rules.Loss{From: f.Nominal, Replaced: rules.Span{From: f.Nominal, To: due}}, now)
+		o.lose(e, Loss{From: f.Nominal, Replaced: Span{From: f.Nominal, To: due}}, now)
 	}
 	f.Fired = earlier(due, f.Started)
 	if f.Fired.Before(f.Nominal) {
@@ -75,7 +73,7 @@ func (o *owner) fire(e *entry, now rules.Instant) bool {
 
 // admit is the second step. A fire that may not run is counted as skipped, or held until the windows open, or waits for a
 // slot.
-func (o *owner) admit(e *entry, f Fire, now rules.Instant) bool {
+func (o *owner) admit(e *entry, f Fire, now Instant) bool {
 	why := o.refusal(e, f, now)
 	closed := why == ledger.OutsideWindow || why == ledger.InBlackout
 	switch {
@@ -91,15 +89,15 @@ func (o *owner) admit(e *entry, f Fire, now rules.Instant) bool {
 
 // refusal returns the first rule that keeps a fire from running, apart from the limit of runs in flight. It is empty if none
 // does. A manual run passes all rules.
-func (o *owner) refusal(e *entry, f Fire, now rules.Instant) ledger.Reason {
+func (o *owner) refusal(e *entry, f Fire, now Instant) ledger.Reason {
 	due := f.Nominal
-	if f.held || f.Trigger != history.TriggerTimer {
+	if f.held || f.Trigger != TriggerTimer {
 		due = f.Started
 	}
 	switch why, whyNow := e.ClosedBy(due), e.ClosedBy(now.Wall); {
-	case f.Trigger == history.TriggerManual:
+	case f.Trigger == TriggerManual:
 		return ""
-	case f.Trigger == history.TriggerTimer && e.TakeSkip(now.Wall):
+	case f.Trigger == TriggerTimer && e.TakeSkip(now.Wall):
 		return ledger.SkippedOnce
 	case e.hasAllRuns():
 		return ledger.MaxRuns
@@ -135,7 +133,7 @@ func (o *owner) countSkips(e *entry, why ledger.Reason, nominal time.Time, n int
 }
 
 // enter starts a fire if the entry has a free slot; otherwise if_running decides. It reports whether a run was started.
-func (o *owner) enter(e *entry, f Fire, now rules.Instant) bool {
+func (o *owner) enter(e *entry, f Fire, now Instant) bool {
 	free := o.free(e)
 	switch mode := e.Spec.Overlap.IfRunning; {
 	case free > 0 || mode == schedule.IfRunningAllow:
@@ -175,21 +173,21 @@ func (o *owner) sharing(e *entry) []*run {
 }
 
 // await has a fire wait for a slot. It replaces a waiting fire of the same entry and takes over its place in the order.
-func (o *owner) await(e *entry, f Fire, now rules.Instant) {
+func (o *owner) await(e *entry, f Fire, now Instant) {
 	if e.Waiting != nil {
 		o.skip(e, ledger.QueueFull, e.Waiting.Fire(), e.Waiting.Nominal)
 	} else {
 		o.waiting = append(o.waiting, e)
 	}
 	listed := e.WritePending(f.listed, ledger.Waits)
-	e.Waiting = &history.Waiting{Trigger: f.Trigger, Nominal: f.Nominal, Fired: f.Fired, Held: f.held, Since: now.Wall, By: f.By, Listed: &listed}
+	e.Waiting = &Waiting{Trigger: f.Trigger, Nominal: f.Nominal, Fired: f.Fired, Held: f.held, Since: now.Wall, By: f.By, Listed: &listed}
 	e.waitingFrom = now.Up
 }
 
 // release makes the checks of the second step again for waiting fires that have a slot, the oldest first, and starts at most
 // limit of them. It returns how many it started. A fire that has waited longer than the start deadline is dropped, also if it has
 // no slot.
-func (o *owner) release(now rules.Instant, limit int) (started int) {
+func (o *owner) release(now Instant, limit int) (started int) {
 	o.waiting = slices.DeleteFunc(o.waiting, func(e *entry) bool {
 		w, expired := e.Waiting, now.Up-e.waitingFrom > e.Spec.Missed.StartDeadline
 		if !expired && (started >= limit || o.free(e) <= 0) {
@@ -213,11 +211,11 @@ func (o *owner) release(now rules.Instant, limit int) (started int) {
 }
 
 // restoreWaiting restores the fire that waited when the last process ended.
-func (o *owner) restoreWaiting(e *entry, now rules.Instant) {
+func (o *owner) restoreWaiting(e *entry, now Instant) {
 	if e.Waiting == nil {
 		return
 	}
-	e.waitingFrom = now.Up - min(max(0, now.Wall.Sub(e.Waiting.Since)), rules.LongAgo)
+	e.waitingFrom = now.Up - min(max(0, now.Wall.Sub(e.Waiting.Since)), LongAgo)
 	o.waiting = append(o.waiting, e)
 	slices.SortStableFunc(o.waiting, func(a, b *entry) int { return cmp.Compare(a.waitingFrom, b.waitingFrom) })
 }
@@ -239,9 +237,9 @@ func (o *owner) start(e *entry, f Fire) {
 		o.s.log.Warn("run starts late", "entry", e.Name, "nominal", f.Nominal, "late", late)
 	}
 	r := &run{e: e, fire: f, hash: e.Hash, timing: e.TimingHash, noRetry: make(chan struct{})}
-	if e.Breaker.State() == history.BreakerOpen {
+	if e.Breaker.State() == BreakerOpen {
 		r.probe = true
-		e.Breaker.Change(history.BreakerHalfOpen, f.Started, "a probe runs")
+		e.Breaker.Change(BreakerHalfOpen, f.Started, "a probe runs")
 		o.s.log.Info("breaker is half open", "entry", e.Name)
 	}
 	r.listRun(ledger.Pending, ledger.Runs)
@@ -274,7 +272,7 @@ func (o *owner) finish(r *run) {
 	if to, why := e.BreakerAfter(r.result.Success, r.probe); why != "" {
 		e.Breaker.Change(to, e.Ended, why)
 		level := slog.LevelWarn
-		if to == history.BreakerClosed {
+		if to == BreakerClosed {
 			level = slog.LevelInfo
 		}
 		o.s.log.Log(context.Background(), level, "breaker is "+string(to), "entry", e.Name, "why", why, "failures", e.FailuresInRow, "err", e.Error)
@@ -302,11 +300,11 @@ func (o *owner) fireNeeds(r *run) {
 		case !e.IsActive() || e.hasAllRuns() || !e.MayFire(r.ended.Wall):
 		case !e.NeedMet(r.result.Success):
 			o.skip(e, ledger.NeedsUnmet, f, r.ended.Wall.In(o.s.o.Zone))
-		case e.Next.Trigger == history.TriggerNeeds || e.Next.Splaying(r.ended):
+		case e.Next.Trigger == TriggerNeeds || e.Next.Splaying(r.ended):
 			o.skip(e, ledger.Superseded, o.fireOf(e), o.time(e.Next, e.Next.Nominal))
 			fallthrough
 		default:
-			o.arm(e, history.TriggerNeeds, e.ClockOf(r.ended))
+			o.arm(e, TriggerNeeds, e.ClockOf(r.ended))
 			e.Next.Listed = e.WritePending(f, ledger.Splay)
 		}
 	}

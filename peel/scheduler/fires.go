@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/ledger"
-	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
-	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
 )
 
 // beginEra adds a mark of the peel. What is written from now on is of its era.
@@ -21,7 +19,7 @@ func (o *owner) beginEra(m ledger.Mark) {
 }
 
 // starts returns the mark of the start of the process.
-func (o *owner) starts(now rules.Instant) ledger.Mark {
+func (o *owner) starts(now Instant) ledger.Mark {
 	m, last := o.moment(now), o.s.loaded.Moment
 	mark := ledger.Mark{Kind: ledger.Starts, At: now.Wall.UTC(), Boot: m.Boot}
 	if !last.Wall.IsZero() {
@@ -32,8 +30,8 @@ func (o *owner) starts(now rules.Instant) ledger.Mark {
 }
 
 // moment returns what the clocks of the host show.
-func (o *owner) moment(now rules.Instant) history.Moment {
-	m := history.Moment{Wall: now.Wall, Zone: o.zone}
+func (o *owner) moment(now Instant) Moment {
+	m := Moment{Wall: now.Wall, Zone: o.zone}
 	if o.s.o.Boot != nil {
 		m.Boot, m.Up = o.s.o.Boot()
 	}
@@ -102,7 +100,7 @@ func (o *owner) endLeft(e *entry) {
 }
 
 // lose writes into the list what became of the fires of a loss until now. Those that the clock was set over are left out.
-func (o *owner) lose(e *entry, l rules.Loss, now rules.Instant) {
+func (o *owner) lose(e *entry, l Loss, now Instant) {
 	l.To, l.RunsLeft = now.Wall, math.MaxUint64
 	if o.clocks.SetAt.After(l.After) {
 		l.After = o.clocks.SetAt
@@ -118,9 +116,9 @@ func (o *owner) lose(e *entry, l rules.Loss, now rules.Instant) {
 }
 
 // settleHeld decides the fires since one that is held until the windows open. It runs for all of them.
-func (o *owner) settleHeld(e *entry, now rules.Instant) {
+func (o *owner) settleHeld(e *entry, now Instant) {
 	if held := o.time(e.Next, e.Next.Nominal); e.Next.Held && e.Rhythm.OnWall() {
-		o.lose(e, rules.Loss{From: held, Replaced: rules.Span{From: held, To: now.Wall}}, now)
+		o.lose(e, Loss{From: held, Replaced: Span{From: held, To: now.Wall}}, now)
 		o.Dirty = true
 	}
 }
@@ -131,7 +129,7 @@ func (o *owner) noteOverruns(e *entry, nominal time.Time) {
 		return
 	}
 	for _, r := range e.runs {
-		if !r.overran && r.fire.Trigger != history.TriggerManual {
+		if !r.overran && r.fire.Trigger != TriggerManual {
 			r.overran = true
 			r.listRun(ledger.Pending, ledger.Runs)
 			o.note(e)

@@ -10,7 +10,6 @@ import (
 
 	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
-	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 	"github.com/seed-c01c3da5/zester/peel/scheduler/simulate"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
@@ -85,7 +84,7 @@ func TestARunThatAKillInterruptsFiresNothingThatNeedsIt(t *testing.T) {
 	h.Kill(at.Add(11 * time.Minute)) // in the run of 12:10
 	h.Start(at.Add(11*time.Minute+10*time.Second), set)
 	h.Run(at.Add(12 * time.Minute))
-	b := scheduler.EntryState{History: history.History{List: h.List("b")}}
+	b := scheduler.EntryState{History: scheduler.History{List: h.List("b")}}
 	if got, want := counted(&b).FireCounts, (wire.FireCounts{Skipped: 1}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}

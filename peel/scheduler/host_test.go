@@ -17,10 +17,8 @@ import (
 
 	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
-	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
-	"github.com/seed-c01c3da5/zester/settings/schedule/entryyaml"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
@@ -97,7 +95,7 @@ func (h *host) compareFile() {
 	if err := os.WriteFile(file, data, 0o600); err != nil {
 		h.t.Fatal(err)
 	}
-	_, got, damage, err := history.Open(file, slog.New(slog.DiscardHandler))
+	_, got, damage, err := scheduler.OpenStore(file, slog.New(slog.DiscardHandler))
 	if damage != "" || err != nil {
 		return // a test has damaged it
 	}
@@ -158,7 +156,7 @@ func parse(t testing.TB, text string) schedule.Set {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set, err := entryyaml.ParseSet(n)
+	set, err := schedule.ParseSet(n)
 	if err != nil {
 		t.Fatal(err)
 	}

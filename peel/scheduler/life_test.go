@@ -9,14 +9,13 @@ import (
 
 	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
-	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
 // expectExhausted checks that an entry never runs again, and the words for why.
 func (h *host) expectExhausted(name, why string) {
 	h.t.Helper()
-	if e := h.entry(name); e.State != rules.StateExhausted || !strings.Contains(e.Why, why) || !e.NextFire.IsZero() {
+	if e := h.entry(name); e.State != scheduler.StateExhausted || !strings.Contains(e.Why, why) || !e.NextFire.IsZero() {
 		h.t.Errorf("%s is %s (%s), next fire %v; want it exhausted, as %s", name, e.State, e.Why, e.NextFire, why)
 	}
 }
@@ -146,7 +145,7 @@ func TestDeleteAfterRunEndsTheEntryAndItsRunIsTriedAgainFirst(t *testing.T) {
 		h.results["e"] = func() wire.Result { tries++; return wire.Result{Success: tries == 3, Error: "no"} }
 		h.apply(one(t, "interval: 1m, delete_after_run: true, retry: {attempts: 5, backoff: 10m}"))
 		time.Sleep(15 * time.Minute) // a retry is pending
-		if e := h.entry("e"); e.State != rules.StateExhausted || e.Running != 1 {
+		if e := h.entry("e"); e.State != scheduler.StateExhausted || e.Running != 1 {
 			t.Errorf("%s with %d runs", e.State, e.Running)
 		}
 		time.Sleep(24 * time.Hour)

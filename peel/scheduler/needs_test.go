@@ -9,8 +9,6 @@ import (
 
 	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
-	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
-	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 )
@@ -29,7 +27,7 @@ func TestEntryRunsWhenTheOneThatItNeedsHasEndedSo(t *testing.T) {
         alarm: {module: test.ping, needs: {entry: dump, on: failure}}
         clean: {module: test.ping, needs: {entry: dump, on: done}, interval: 90m}
         off: {module: test.ping, needs: {entry: dump}, enabled: false}`))
-		if e := h.entry("upload"); e.State != rules.StateActive || e.Why != "waits for the end of dump" {
+		if e := h.entry("upload"); e.State != scheduler.StateActive || e.Why != "waits for the end of dump" {
 			t.Errorf("%s, %s", e.State, e.Why)
 		}
 		time.Sleep(5 * time.Hour)
@@ -42,7 +40,7 @@ func TestEntryRunsWhenTheOneThatItNeedsHasEndedSo(t *testing.T) {
 			h.expectSkips(name, ledger.NeedsUnmet, want)
 		}
 		for _, f := range h.all() {
-			if f.Name == "upload" && (f.Trigger != history.TriggerNeeds || f.Nominal.Sub(h.begin) != 130*time.Minute) {
+			if f.Name == "upload" && (f.Trigger != scheduler.TriggerNeeds || f.Nominal.Sub(h.begin) != 130*time.Minute) {
 				t.Errorf("%+v", f)
 			}
 		}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
-	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 )
 
 func TestQueueHoldsOneFireAndCoalescesTheOthers(t *testing.T) {
@@ -255,7 +254,7 @@ func TestOneProbeRunsEvenWhereFiresQueue(t *testing.T) {
 			t.Errorf("%d runs in flight", n)
 		}
 		time.Sleep(30 * time.Second) // the probe fails at 11:30
-		if states, at := h.changes("e"); len(at) != 3 || at[2] != 11*time.Minute+30*time.Second || states[2] != history.BreakerOpen {
+		if states, at := h.changes("e"); len(at) != 3 || at[2] != 11*time.Minute+30*time.Second || states[2] != scheduler.BreakerOpen {
 			t.Errorf("%v at %v", states, at)
 		}
 		time.Sleep(5*time.Minute + 20*time.Second)

@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/ledger"
-	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
-	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 )
 
@@ -28,7 +26,7 @@ type owner struct {
 	elapsed     queue               // entries whose next fire is an elapsed time, by that time
 	wall        queue               // entries whose next fire is a time of the wall clock, by its Unix time
 	ready       queue               // entries whose fire is due, by its nominal Unix time
-	clocks      rules.Clocks        // as they were last compared
+	clocks      Clocks              // as they were last compared
 	marks       ledger.Marks        // of the peel
 	runs        []*run              // in flight
 	waiting     []*entry            // entries whose fire waits for a slot, in the order in which they start
@@ -44,12 +42,12 @@ type owner struct {
 
 	previous
 	begins bool // entries that become active fire their run_on_start
-	history.Saver
+	Saver
 }
 
 func newOwner(s *Scheduler) *owner {
 	now := s.now()
-	o := &owner{s: s, clocks: rules.NewClocks(now), entries: make(map[string]*entry, len(s.loaded.Entries)), Saver: history.NewSaver(s.disk), pausedErrors: map[string]bool{}}
+	o := &owner{s: s, clocks: NewClocks(now), entries: make(map[string]*entry, len(s.loaded.Entries)), Saver: NewSaver(s.disk), pausedErrors: map[string]bool{}}
 	for name, h := range s.loaded.Entries {
 		o.add(newRemembered(name, h, now))
 	}
@@ -61,7 +59,7 @@ func newOwner(s *Scheduler) *owner {
 		o.takeOver(b, now)
 	}
 	o.Dirty = len(s.loaded.Open) > 0
-	s.loaded = history.State{}
+	s.loaded = StoredState{}
 	return o
 }
 
@@ -120,7 +118,7 @@ func (o *owner) collect(from *queue, until int64) {
 }
 
 // idle returns the time until something is due.
-func (o *owner) idle(now rules.Instant) time.Duration {
+func (o *owner) idle(now Instant) time.Duration {
 	if len(o.ready) > 0 || slices.ContainsFunc(o.waiting, func(e *entry) bool { return o.free(e) > 0 }) {
 		return 0
 	}
@@ -142,13 +140,13 @@ func (o *owner) idle(now rules.Instant) time.Duration {
 
 // compareClocks notices that the wall clock was set. First all is done that was due by the old clock. Times between the two clocks are not
 // in the lists.
-func (o *owner) compareClocks(now rules.Instant) {
+func (o *owner) compareClocks(now Instant) {
 	step, set := o.clocks.Compare(now)
 	if !set {
 		return
 	}
 	o.s.log.Info("the wall clock was set", "by", step)
-	old := rules.Instant{Wall: now.Wall.Add(-step), Up: now.Up}
+	old := Instant{Wall: now.Wall.Add(-step), Up: now.Up}
 	o.clocks.Step = step
 	o.collect(&o.wall, old.Wall.UnixNano())
 	for _, e := range slices.Clone(o.ready) {
@@ -168,14 +166,14 @@ func (o *owner) compareClocks(now rules.Instant) {
 }
 
 // onClockStep arms or plans anew the next fire of an entry after the wall clock was set.
-func (o *owner) onClockStep(e *entry, old, now rules.Instant) {
+func (o *owner) onClockStep(e *entry, old, now Instant) {
 	e.Breaker.ClampOpened(now.Wall)
 	e.Active, e.Since, e.dirty = earlier(e.Active, now.Wall), earlier(e.Since, now.Wall), true
 	if !e.IsActive() {
 		return
 	}
 	o.dropAhead(e, now)
-	p, step, timed := e.Next, now.Wall.Sub(old.Wall), e.Next.Trigger == history.TriggerTimer
+	p, step, timed := e.Next, now.Wall.Sub(old.Wall), e.Next.Trigger == TriggerTimer
 	switch waits := p.Splaying(old); {
 	case e.Spec.Clock.After > 0 && e.seen: // a delay is elapsed time
 		e.TimingSeen = e.TimingSeen.Add(step)
@@ -205,7 +203,7 @@ func (o *owner) onClockStep(e *entry, old, now rules.Instant) {
 }
 
 // time converts a time of the clock of p, in nanoseconds, to the wall clock.
-func (o *owner) time(p rules.Pending, key int64) time.Time {
+func (o *owner) time(p Pending, key int64) time.Time {
 	at := o.clocks.Base.At(time.Duration(key))
 	if p.OnWall {
 		at = time.Unix(0, key)
@@ -300,7 +298,7 @@ func (o *owner) apply(set schedule.Set) schedule.Changes {
 
 // swapHistory swaps an entry and reports whether its history has to be stored. A new hash alone need not be stored: it only
 // tells which definition the failures in a row belong to.
-func (o *owner) swapHistory(e *entry, spec *schedule.Entry, now rules.Instant) (changed bool) {
+func (o *owner) swapHistory(e *entry, spec *schedule.Entry, now Instant) (changed bool) {
 	before := e.Clone()
 	o.swap(e, spec, now)
 	before.Hash = e.Hash
@@ -356,7 +354,7 @@ func (o *owner) stop() error {
 	if o.reporting > 0 {
 		o.s.log.Warn("reports of runs are not stored yet; the next process reports those runs, without their output", "reports", o.reporting)
 	}
-	last := func() history.Change {
+	last := func() Change {
 		c := o.change()
 		c.State.Moment = stopped
 		return c

@@ -4,8 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
-	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 )
@@ -23,10 +21,10 @@ type previous struct {
 
 // takeOver adds a run that the last process did not complete to the history of its entry, as interrupted if its record has no
 // end.
-func (o *owner) takeOver(b history.OpenRun, now rules.Instant) {
+func (o *owner) takeOver(b OpenRun, now Instant) {
 	e := o.entries[b.Entry]
 	if e == nil {
-		e = o.add(newRemembered(b.Entry, history.History{}, now))
+		e = o.add(newRemembered(b.Entry, History{}, now))
 	}
 	r := &run{
 		e: e, hash: b.Hash, timing: b.Timing, recorded: true,
@@ -36,7 +34,7 @@ func (o *owner) takeOver(b history.OpenRun, now rules.Instant) {
 			Entry: &schedule.Entry{Name: b.Entry, Module: b.Module, ReturnJob: b.ReturnJob},
 		},
 		result: wire.Result{Success: b.Success, Error: b.Error},
-		ended:  rules.Instant{Wall: b.Ended},
+		ended:  Instant{Wall: b.Ended},
 	}
 	if b.Ended.IsZero() {
 		r.result = wire.Result{Outcome: wire.Interrupted, Error: interruptedBy}

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
-	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
@@ -100,7 +99,7 @@ func TestRandomReloadsOfAnEntryKeepItsLimits(t *testing.T) {
 						t.Errorf("two runs of %v", f.Nominal)
 					}
 					nominal[f.Nominal] = true
-					if f.Trigger == history.TriggerStart {
+					if f.Trigger == scheduler.TriggerStart {
 						starts++
 					}
 				}
@@ -132,13 +131,13 @@ func TestRandomOrdersAndSettingsKeepTheLimitOfAGroup(t *testing.T) {
 					name := string(rune('a' + r.IntN(3)))
 					switch r.IntN(8) {
 					case 0:
-						_ = h.Pause(t.Context(), name, history.Override{Until: time.Now().Add(time.Duration(r.Int64N(int64(time.Hour))))})
+						_ = h.Pause(t.Context(), name, scheduler.Override{Until: time.Now().Add(time.Duration(r.Int64N(int64(time.Hour))))})
 					case 1:
 						_ = h.Resume(t.Context(), name, "ada")
 					case 2:
 						_ = h.Start(t.Context(), name, "ada")
 					case 3:
-						_, _ = h.Skip(t.Context(), name, history.Override{})
+						_, _ = h.Skip(t.Context(), name, scheduler.Override{})
 					case 4:
 						ran += len(h.all())
 						h.shut()

@@ -11,8 +11,6 @@ import (
 
 	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
-	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
-	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 )
@@ -247,7 +245,7 @@ func TestSettingsEntryThatGoesBringsTheStaticOneBack(t *testing.T) {
 			t.Errorf("ran %v, then %v", a, b)
 		}
 		h.apply(schedule.Merge(static, parse(t, "e: {enabled: false}")))
-		if e := h.entry("e"); e.State != rules.StateDisabled || !e.NextFire.IsZero() {
+		if e := h.entry("e"); e.State != scheduler.StateDisabled || !e.NextFire.IsZero() {
 			t.Errorf("masked: %+v", e)
 		}
 	})
@@ -283,7 +281,7 @@ func TestRunOnStartDoesNotFireByAReload(t *testing.T) {
 		if n := len(h.all()); n != 0 {
 			t.Errorf("%d runs", n)
 		}
-		if err := h.Pause(t.Context(), "added", history.Override{}); err != nil {
+		if err := h.Pause(t.Context(), "added", scheduler.Override{}); err != nil {
 			t.Error(err)
 		}
 		if err := h.Resume(t.Context(), "added", ""); err != nil {
@@ -322,11 +320,11 @@ func TestDisabledEntryEndsItsRunAndWaitsToBeEnabled(t *testing.T) {
 		h.apply(one(t, "interval: 1m, enabled: false"))
 		time.Sleep(10 * time.Minute)
 		h.expectRuns("e", time.Minute)
-		if e := h.entry("e"); e.State != rules.StateDisabled || e.Runs != 1 || e.Running != 0 {
+		if e := h.entry("e"); e.State != scheduler.StateDisabled || e.Runs != 1 || e.Running != 0 {
 			t.Errorf("%+v", e)
 		}
 		h.apply(one(t, "interval: 1m"))
-		if e := h.entry("e"); e.State != rules.StateActive || !e.NextFire.Equal(h.begin.Add(670*time.Second)) {
+		if e := h.entry("e"); e.State != scheduler.StateActive || !e.NextFire.Equal(h.begin.Add(670*time.Second)) {
 			t.Errorf("the rhythm of the last end is %v", e.NextFire.Sub(h.begin))
 		}
 	})

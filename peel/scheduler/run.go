@@ -4,9 +4,6 @@ import (
 	"context"
 
 	"github.com/seed-c01c3da5/zester/peel/ledger"
-	"github.com/seed-c01c3da5/zester/peel/scheduler/attempt"
-	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
-	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
@@ -28,7 +25,7 @@ type run struct {
 	after    []func() // called when it has ended and its report is stored
 	reports  bool     // it is reported after its end
 	stored   bool     // the report is stored
-	ended    rules.Instant
+	ended    Instant
 }
 
 // spawn carries out a run on a goroutine of its own.
@@ -50,7 +47,7 @@ func (s *Scheduler) carryOut(ctx context.Context, r *run) {
 		}
 	}()
 	s.recordBegin(r)
-	work := attempt.Work{Entry: r.fire.Entry, NoRetry: r.noRetry, Log: s.log, Exec: func(ctx context.Context, n int) wire.Result {
+	work := Work{Entry: r.fire.Entry, NoRetry: r.noRetry, Log: s.log, Exec: func(ctx context.Context, n int) wire.Result {
 		f := r.fire
 		f.Attempt = n
 		f.AfterStored = func(do func()) { r.after = append(r.after, do) }
@@ -72,9 +69,9 @@ func (s *Scheduler) recordBegin(r *run) {
 }
 
 // record returns the record of a run that has begun.
-func (r *run) record() history.OpenRun {
+func (r *run) record() OpenRun {
 	f := r.fire
-	return history.OpenRun{
+	return OpenRun{
 		JID: f.JID, Entry: f.Name, Hash: r.hash, Timing: r.timing, Module: f.Entry.Module, ReturnJob: f.Entry.ReturnJob,
 		Source: f.Source, Trigger: f.Trigger, Nominal: f.Nominal, Fired: f.Fired, Started: f.Started, Late: f.Late, Listed: f.listed,
 	}
@@ -113,8 +110,8 @@ func (s *Scheduler) store(r *run) {
 
 // recordEnd adds the end of a run to its record.
 func (s *Scheduler) recordEnd(r *run) {
-	end := history.RunEnd{
-		Ended: r.ended.Wall, Success: r.result.Success, Error: history.CutError(r.result.Error), Reported: r.stored,
+	end := RunEnd{
+		Ended: r.ended.Wall, Success: r.result.Success, Error: CutError(r.result.Error), Reported: r.stored,
 	}
 	if err := s.disk.End(r.fire.JID, end); err != nil {
 		s.log.Warn("end of a run not recorded: it counts as interrupted if the peel is killed within a second", "entry", r.fire.Name, "err", err)
@@ -131,7 +128,7 @@ func (s *Scheduler) send(to chan<- *run, r *run) {
 
 // addToHistory adds the run to the history of its entry. An interrupted run has no end time.
 func (r *run) addToHistory() {
-	past := history.RunRecord{
+	past := RunRecord{
 		Run: r.fire.JID, Trigger: r.fire.Trigger, Nominal: r.fire.Nominal, Started: r.fire.Started,
 		Success: r.result.Success, Interrupted: r.result.Outcome == wire.Interrupted,
 		Late: r.fire.Late, Overran: r.overran || r.timedOut, Stopped: r.stopped, Commit: r.fire.Source.Commit,
@@ -158,9 +155,9 @@ func (r *run) addToHistory() {
 }
 
 // is reports whether a record of the history belongs to the run.
-func (r *run) is(past history.RunRecord) bool { return past.Run == r.fire.JID }
+func (r *run) is(past RunRecord) bool { return past.Run == r.fire.JID }
 
 // countsTowardsMaxRuns is false for a manual run, and for one that started under another timing of its entry.
 func (r *run) countsTowardsMaxRuns() bool {
-	return r.fire.Trigger != history.TriggerManual && r.timing == r.e.TimingHash
+	return r.fire.Trigger != TriggerManual && r.timing == r.e.TimingHash
 }

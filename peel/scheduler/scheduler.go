@@ -1,36 +1,40 @@
 // Package scheduler runs the entries of a schedule on one host.
 //
-// Call [New], which reads the history of the last process, then [Scheduler.Run] on a goroutine of its own. Give the first
-// schedule to [Scheduler.Begin] and every later one to [Scheduler.Apply]. The steps of a fire (due, admitted, started,
-// ended, reported) are in fire.go, the goroutine of a run is in run.go, and package rules decides when entries fire.
+// Call [New], which reads the history of the last process, then [Scheduler.Run] on a goroutine of its own. Give the
+// first schedule to [Scheduler.Begin] and every later one to [Scheduler.Apply]. The steps of a fire (due, admitted,
+// started, ended, reported) are in fire.go, the goroutine of a run is in run.go, and package rules decides when entries
+// fire.
 //
-// The goroutine of [Scheduler.Run] owns all entries. It sleeps until the earliest fire, at most a minute, so that it notices a
-// suspend of the host or a change of its clock. An idle entry has no goroutine; a run in flight has one.
+// The goroutine of [Scheduler.Run] owns all entries. It sleeps until the earliest fire, at most a minute, so that it
+// notices a suspend of the host or a change of its clock. An idle entry has no goroutine; a run in flight has one.
 //
 // # Fires
 //
-// An entry has at most one next fire: a nominal time, given by its timing, and the splay drawn for it. When both have passed,
-// the scheduler checks in this order: the entry's state and life, an operator's skip, the windows at the nominal time, the
-// breaker at that time, the windows now, and the runs that share its limit. A fire that may not run is counted under one
-// [ledger.Reason] and logged. With outside: defer it is held until the windows open; if_running may have it wait for a slot.
-// Each entry has at most one held and one waiting fire. Fires that are due together start in the order of their nominal times,
-// at most five before the scheduler handles other events.
+// An entry has at most one next fire: a nominal time, given by its timing, and the splay drawn for it. When both have
+// passed, the scheduler checks in this order: the entry's state and life, an operator's skip, the windows at the
+// nominal time, the breaker at that time, the windows now, and the runs that share its limit. A fire that may not run
+// is counted under one [ledger.Reason] and logged. With outside: defer it is held until the windows open; if_running
+// may have it wait for a slot. Each entry has at most one held and one waiting fire. Fires that are due together start
+// in the order of their nominal times, at most five before the scheduler handles other events.
 //
-// Fires that were missed while the process was down, or that are later than the start deadline, are made up as catch_up says,
-// when the entry has a free slot: five at once, then one every 5 s over all entries, and never two of an entry within 5 s.
-// Only fires of the entry's present timing count, from times at which it was active, its windows open and its life not over.
+// Fires that were missed while the process was down, or that are later than the start deadline, are made up as catch_up
+// says, when the entry has a free slot: five at once, then one every 5 s over all entries, and never two of an entry
+// within 5 s. Only fires of the entry's present timing count, from times at which it was active, its windows open and
+// its life not over.
 //
 // # Lists
 //
-// Each fire is in the list of its entry ([history.History]) once for each clock, under its nominal time: it ran, a rule or an operator skipped
-// it, or it was missed, which has no rule: the process was down, the host suspended, the start deadline passed, or catch_up allows no
-// more. What the list has is decided, and nothing else is. At a start, the times since the last record of the process before that the
-// list lacks were missed, by the present definition; none if the clock shows less. One that waits for a slot is missed at its start deadline.
-// All lists together have at most 250,000 fires; beyond, the longest begin later.
+// Each fire is in the list of its entry ([History]) once for each clock, under its nominal time: it ran, a rule or an
+// operator skipped it, or it was missed, which has no rule: the process was down, the host suspended, the start
+// deadline passed, or catch_up allows no more. What the list has is decided, and nothing else is. At a start, the times
+// since the last record of the process before that the list lacks were missed, by the present definition; none if the
+// clock shows less. One that waits for a slot is missed at its start deadline. All lists together have at most 250,000
+// fires; beyond, the longest begin later.
 //
-// When the wall clock is set, first all is done that was due by the old clock. Times between the two clocks are not in the lists, but an
-// entry of the wall clock fires once for those that it was set over, as after a suspend. A fire that waits for its splay waits for the rest of
-// it, one that is held for the windows by the new clock. What is owed ahead of the new clock is missed, and the timer fires it.
+// When the wall clock is set, first all is done that was due by the old clock. Times between the two clocks are not in
+// the lists, but an entry of the wall clock fires once for those that it was set over, as after a suspend. A fire that
+// waits for its splay waits for the rest of it, one that is held for the windows by the new clock. What is owed ahead
+// of the new clock is missed, and the timer fires it.
 //
 // # Failures
 //
@@ -38,38 +42,39 @@
 // reported. Failures in a row open the entry's breaker, which lets a single probe through after a while, or they pause
 // the entry. A run that is canceled for the next one is a failure, but does not count as one in a row.
 //
-// A run frees its slot when it ends, and its report is stored afterwards: an interval does not wait for a slow disk or bus.
-// At most 64 reports are in progress at a time; the next run that ends keeps its slot until its report is stored.
+// A run frees its slot when it ends, and its report is stored afterwards: an interval does not wait for a slow disk or
+// bus. At most 64 reports are in progress at a time; the next run that ends keeps its slot until its report is stored.
 //
 // # Reload
 //
-// [Scheduler.Apply] replaces the whole set and acts on the difference: an equal entry keeps its next fire to
-// the nanosecond, also in the middle of its splay. Apply starts no run, and it never waits for one; only
-// [Scheduler.Begin] fires run_on_start. The history of an entry is kept under its name, across reloads, removal and
-// restarts, and its runs in flight count towards maxrunning all that time. A changed entry starts with no failures in a row;
-// one whose timing changes starts a new life.
+// [Scheduler.Apply] replaces the whole set and acts on the difference: an equal entry keeps its next fire to the
+// nanosecond, also in the middle of its splay. Apply starts no run, and it never waits for one; only [Scheduler.Begin]
+// fires run_on_start. The history of an entry is kept under its name, across reloads, removal and restarts, and its
+// runs in flight count towards maxrunning all that time. A changed entry starts with no failures in a row; one whose
+// timing changes starts a new life.
 //
 // # State
 //
-// What changes is appended to the state file within a second, and flushed. Orders of operators are flushed before they are answered. The
-// file is written anew when it has doubled, and by each process; the one before it keeps the suffix ".1".
+// What changes is appended to the state file within a second, and flushed. Orders of operators are flushed before they
+// are answered. The file is written anew when it has doubled, and by each process; the one before it keeps the suffix
+// ".1".
 //
-// Each run has a record in it, which is flushed before the run begins, and counts until the file has the run's end and its report is
-// stored. A process that finds a record at its start adds the run to the history and reports it. A record without an end means that the run was interrupted: it is reported as a
-// failed job if return_job includes failures. It counts towards max_runs, because it may have done its work, but neither
-// as a success nor as a failure of the entry. So every run that began leaves a trace; a crash loses only the skips of its
-// last second.
+// Each run has a record in it, which is flushed before the run begins, and counts until the file has the run's end and
+// its report is stored. A process that finds a record at its start adds the run to the history and reports it. A record
+// without an end means that the run was interrupted: it is reported as a failed job if return_job includes failures. It
+// counts towards max_runs, because it may have done its work, but neither as a success nor as a failure of the entry.
+// So every run that began leaves a trace; a crash loses only the skips of its last second.
 //
-// A fire of the wall clock that waits for its splay when the process ends still waits for it in the next one, which misses it if it
-// starts too late. A process that stops waits up to 10 s for its runs, and up to 5 s for those that it then cancels. It starts no run
-// meanwhile: the next process counts these fires as missed.
+// A fire of the wall clock that waits for its splay when the process ends still waits for it in the next one, which
+// misses it if it starts too late. A process that stops waits up to 10 s for its runs, and up to 5 s for those that it
+// then cancels. It starts no run meanwhile: the next process counts these fires as missed.
 //
 // # Known gaps
 //
-// If the disk refuses the record, the run starts without it, with an error in the log: a kill then leaves no trace of the run.
-// The end of a run is not flushed: after a power cut a run that has just ended may count as interrupted. Outside Linux the time
-// during which the host was suspended is not counted, and intervals stand still. A fire that was skipped in the last second before
-// a kill counts as missed.
+// If the disk refuses the record, the run starts without it, with an error in the log: a kill then leaves no trace of
+// the run. The end of a run is not flushed: after a power cut a run that has just ended may count as interrupted.
+// Outside Linux the time during which the host was suspended is not counted, and intervals stand still. A fire that was
+// skipped in the last second before a kill counts as missed.
 package scheduler
 
 import (
@@ -83,8 +88,6 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/ledger"
-	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
-	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 )
@@ -101,18 +104,18 @@ type Options struct {
 	// the result of the last attempt. It is called on the goroutine of the run and may block: the run has freed its slot.
 	Report func(Fire, wire.Result) (stored bool)
 	// Source, if not nil, returns the origin of an entry's present definition. It is called when a run of the entry starts.
-	Source func(entry string) history.Source
+	Source func(entry string) Source
 	// Able, if not nil, returns an error for an entry that this host cannot run, such as one whose function it does not have.
 	// The entry is then listed as paused_invalid.
 	Able func(*schedule.Entry) error
 	// PausedErrors, if not nil, is called with the sorted names of the entries that are paused_errors, whenever they change.
 	PausedErrors func(entries []string)
-	// Changed, if not nil, is called when an entry changes its [rules.Class], and when the wall clock is set.
+	// Changed, if not nil, is called when an entry changes its [Class], and when the wall clock is set.
 	Changed func()
 	// StateFile is the file with the entries' history and the records of runs, of mode 0600. If empty, nothing is kept on disk.
 	StateFile string
-	Clock     func() rules.Instant // nil: those of this host
-	// Boot, if not nil, returns a name of the boot of the host and the time since then, suspends included. See [rules.Boot].
+	Clock     func() Instant // nil: those of this host
+	// Boot, if not nil, returns a name of the boot of the host and the time since then, suspends included. See [Boot].
 	Boot func() (id string, up time.Duration)
 	// Random returns a random time below n, for splay; nil: the source of the process.
 	Random func(n time.Duration) time.Duration
@@ -123,9 +126,9 @@ type Options struct {
 type Fire struct {
 	JID     wire.JID        // names the run, in the peel's history and as the job that reports it
 	Entry   *schedule.Entry // as it was when the run started
-	Source  history.Source  // of Entry
+	Source  Source          // of Entry
 	Name    string
-	Trigger history.Trigger
+	Trigger Trigger
 	Nominal time.Time // the time of the timing
 	Fired   time.Time // the nominal time and the splay
 	Started time.Time
@@ -143,8 +146,8 @@ type Scheduler struct {
 	o   Options
 	log *slog.Logger
 	outside
-	loaded   history.State
-	disk     *history.Store
+	loaded   StoredState
+	disk     *Store
 	damage   string      // see Damage
 	begun    atomic.Bool // Run was called
 	commands chan func(*owner)
@@ -159,7 +162,7 @@ type Scheduler struct {
 
 // outside is what the goroutine of Run takes from outside the scheduler. A [Simulation] has its own.
 type outside struct {
-	now          func() rules.Instant
+	now          func() Instant
 	random       func(n time.Duration) time.Duration                             // for splay, below n
 	launch       func(*run)                                                      // carries out a run
 	onSkip       func(entry string, why ledger.Reason, nominal time.Time, n int) // nil: nobody wants to know
@@ -190,14 +193,14 @@ func New(o Options) (*Scheduler, error) {
 		stopping: make(chan struct{}), gone: make(chan struct{}),
 	}
 	if o.Clock == nil {
-		o.Clock = rules.NewClock()
+		o.Clock = NewClock()
 	}
 	if o.Random == nil {
 		o.Random = rand.N[time.Duration]
 	}
 	s.outside = outside{now: o.Clock, random: o.Random, launch: s.spawn, newJID: wire.NewJID, longestSleep: maxSleep}
 	var err error
-	if s.disk, s.loaded, s.damage, err = history.Open(o.StateFile, s.log); err != nil {
+	if s.disk, s.loaded, s.damage, err = OpenStore(o.StateFile, s.log); err != nil {
 		return nil, err
 	}
 	return s, nil

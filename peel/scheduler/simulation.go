@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/ledger"
-	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 )
@@ -15,7 +14,7 @@ import (
 type SimulationOptions struct {
 	Peel    string         // the peel's ID, for splay_mode: host
 	Zone    *time.Location // the zone of entries that name none
-	Now     func() rules.Instant
+	Now     func() Instant
 	Random  func(n time.Duration) time.Duration // for random splay, below n
 	Launch  func(*SimulatedRun)                 // notes that a run begins; see [Simulation.End]
 	Skipped func(entry string, why ledger.Reason, nominal time.Time, n int)
@@ -42,7 +41,7 @@ func NewSimulation(o SimulationOptions) *Simulation {
 	launch := func(r *run) { o.Launch(&SimulatedRun{r.fire, r}) }
 	runs := 0
 	number := func() wire.JID { runs++; return wire.JID(strconv.Itoa(runs)) }
-	s.outside = outside{now: o.Now, random: o.Random, launch: launch, onSkip: o.Skipped, onFire: o.Listed, newJID: number, longestSleep: rules.LongAgo}
+	s.outside = outside{now: o.Now, random: o.Random, launch: launch, onSkip: o.Skipped, onFire: o.Listed, newJID: number, longestSleep: LongAgo}
 	return &Simulation{s: s}
 }
 

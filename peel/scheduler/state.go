@@ -7,17 +7,15 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/ledger"
-	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
-	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
 )
 
 // EntryState is the state of one entry, from [Scheduler.State].
 type EntryState struct {
-	Name   string      `json:"name"`
-	State  rules.State `json:"state"`
-	Why    string      `json:"why,omitempty"` // the reason for the state; empty for a disabled entry and for most active ones
-	Module string      `json:"module"`
-	Timing string      `json:"timing"` // "interval 1h30m", "cron 0 */4 * * * in Europe/London"
+	Name   string `json:"name"`
+	State  State  `json:"state"`
+	Why    string `json:"why,omitempty"` // the reason for the state; empty for a disabled entry and for most active ones
+	Module string `json:"module"`
+	Timing string `json:"timing"` // "interval 1h30m", "cron 0 */4 * * * in Europe/London"
 	// NextNominal is the next time of the timing; NextFire adds the splay that was drawn. If the windows are closed then, both
 	// are the next time at which the entry may run. Both are zero if there is none.
 	NextNominal time.Time    `json:"next_nominal,omitzero"`
@@ -27,8 +25,8 @@ type EntryState struct {
 	Left        *uint64      `json:"-"`       // runs that max_runs still allows; nil: no limit
 	Latest      time.Time    `json:"-"`       // when the run of NextFire must have started to be neither missed nor late
 	// BreakerState is "closed" for an entry without a breaker.
-	BreakerState history.BreakerState `json:"breaker_state"`
-	history.History
+	BreakerState BreakerState `json:"breaker_state"`
+	History
 }
 
 func (o *owner) state() []EntryState {
@@ -67,7 +65,7 @@ func (o *owner) removed() (list []EntryState) {
 	for _, name := range slices.Sorted(maps.Keys(o.entries)) {
 		if e := o.entries[name]; e.Spec == nil && len(e.List.Marks) > 0 && now.Wall.Sub(e.Left) < ledger.Kept {
 			o.trim(e, now.Wall)
-			list = append(list, EntryState{Name: name, State: rules.StateRemoved, Running: len(e.runs), BreakerState: e.Breaker.State(), History: e.Clone()})
+			list = append(list, EntryState{Name: name, State: StateRemoved, Running: len(e.runs), BreakerState: e.Breaker.State(), History: e.Clone()})
 		}
 	}
 	return list
@@ -105,7 +103,7 @@ func (o *owner) shorten(limit int, now time.Time) {
 // nextRun returns when an entry with a planned fire may run next.
 func (o *owner) nextRun(e *entry) (nominal, fire time.Time) {
 	nominal, fire = o.time(e.Next, e.Next.Nominal), o.time(e.Next, e.Next.At)
-	if e.Next.Held || e.Next.Trigger != history.TriggerTimer || e.ClosedBy(nominal) == "" {
+	if e.Next.Held || e.Next.Trigger != TriggerTimer || e.ClosedBy(nominal) == "" {
 		return nominal, fire
 	}
 	for _, at := range o.ahead(e, 1) {
@@ -115,9 +113,9 @@ func (o *owner) nextRun(e *entry) (nominal, fire time.Time) {
 }
 
 // change returns what the next write stores.
-func (o *owner) change() history.Change {
-	c := history.Change{
-		State: history.State{Entries: make(map[string]history.History, len(o.entries)), Marks: slices.Clone(o.marks), Moment: o.moment(o.s.now())},
+func (o *owner) change() Change {
+	c := Change{
+		State: StoredState{Entries: make(map[string]History, len(o.entries)), Marks: slices.Clone(o.marks), Moment: o.moment(o.s.now())},
 		Fires: make(map[string][]ledger.Fire),
 		Past:  make(map[string][][]byte),
 	}
@@ -145,10 +143,10 @@ func (o *owner) change() history.Change {
 }
 
 // stored returns the history of an entry as it is stored.
-func (o *owner) stored(e *entry) history.History {
+func (o *owner) stored(e *entry) History {
 	h := e.History
-	if p := e.Next; p.Trigger == history.TriggerTimer && p.OnWall && !p.Held && p.At > p.Nominal {
-		h.Delayed = &history.Delay{Nominal: o.time(p, p.Nominal), At: o.time(p, p.At)}
+	if p := e.Next; p.Trigger == TriggerTimer && p.OnWall && !p.Held && p.At > p.Nominal {
+		h.Delayed = &Delay{Nominal: o.time(p, p.Nominal), At: o.time(p, p.At)}
 	}
 	return h
 }

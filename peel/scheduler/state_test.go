@@ -15,8 +15,6 @@ import (
 
 	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
-	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
-	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 )
@@ -330,22 +328,22 @@ func TestStateOfEveryKindOfEntry(t *testing.T) {
 		}
 		for i, want := range []struct {
 			name   string
-			state  rules.State
+			state  scheduler.State
 			timing string
 			next   time.Duration
 		}{
-			{"a", rules.StateActive, "interval 1h30m", 90 * time.Minute},
-			{"b", rules.StateActive, "cron 0 */4 * * * | 5 5 * * mon in Europe/London", 4 * time.Hour},
-			{"c", rules.StateDisabled, "", 0},
-			{"d", rules.StateActive, "interval monthly", 31 * 24 * time.Hour},
-			{"e", rules.StateActive, "interval 2h", 2 * time.Hour},
-			{"f", rules.StateActive, "at 2000-01-01T03:00:00Z | 2000-01-02T00:00:00Z", 3 * time.Hour},
-			{"g", rules.StateActive, "after 1m30s", 90 * time.Second},
-			{"h", rules.StateActive, "interval 2h from epoch + 10m", 10 * time.Minute},
-			{"i", rules.StateActive, "interval 2h from start", 2 * time.Hour},
-			{"j", rules.StateActive, "cron 0 2 * * * (dst_gap skip, dst_overlap auto)", 2 * time.Hour},
-			{"k", rules.StateActive, "", 0},
-			{"z", rules.StateInvalid, "interval 1h", 0},
+			{"a", scheduler.StateActive, "interval 1h30m", 90 * time.Minute},
+			{"b", scheduler.StateActive, "cron 0 */4 * * * | 5 5 * * mon in Europe/London", 4 * time.Hour},
+			{"c", scheduler.StateDisabled, "", 0},
+			{"d", scheduler.StateActive, "interval monthly", 31 * 24 * time.Hour},
+			{"e", scheduler.StateActive, "interval 2h", 2 * time.Hour},
+			{"f", scheduler.StateActive, "at 2000-01-01T03:00:00Z | 2000-01-02T00:00:00Z", 3 * time.Hour},
+			{"g", scheduler.StateActive, "after 1m30s", 90 * time.Second},
+			{"h", scheduler.StateActive, "interval 2h from epoch + 10m", 10 * time.Minute},
+			{"i", scheduler.StateActive, "interval 2h from start", 2 * time.Hour},
+			{"j", scheduler.StateActive, "cron 0 2 * * * (dst_gap skip, dst_overlap auto)", 2 * time.Hour},
+			{"k", scheduler.StateActive, "", 0},
+			{"z", scheduler.StateInvalid, "interval 1h", 0},
 		} {
 			e := list[i]
 			if e.Name != want.name || e.State != want.state || e.Timing != want.timing {
@@ -379,13 +377,13 @@ func TestEntryThatTheHostIsNotAbleToRunIsPausedUntilItChanges(t *testing.T) {
 		h.apply(one(t, "interval: 1h, args: {a: 1}"))
 		h.apply(parse(t, "e: {module: test.pong, interval: 1h}\nf: {module: test.ping, interval: 1h}\ng: {module: x.y, interval: 1h, enabled: false}"))
 		time.Sleep(90 * time.Minute)
-		if e := h.entry("e"); e.State != rules.StateInvalid || e.Why != "no test.pong" || !e.NextFire.IsZero() {
+		if e := h.entry("e"); e.State != scheduler.StateInvalid || e.Why != "no test.pong" || !e.NextFire.IsZero() {
 			t.Errorf("%+v", e)
 		}
 		if err := h.Start(t.Context(), "e", "ada"); !errors.Is(err, scheduler.ErrNotActive) {
 			t.Errorf("by hand: %v", err)
 		}
-		if e := h.entry("g"); e.State != rules.StateDisabled {
+		if e := h.entry("g"); e.State != scheduler.StateDisabled {
 			t.Errorf("%+v", e)
 		}
 		h.expectRuns("e")
@@ -397,9 +395,9 @@ func TestEntryThatTheHostIsNotAbleToRunIsPausedUntilItChanges(t *testing.T) {
 }
 
 // read returns what is in the file of a schedule.
-func read(t testing.TB, file string) history.State {
+func read(t testing.TB, file string) scheduler.StoredState {
 	t.Helper()
-	_, state, damage, err := history.Open(file, slog.New(slog.DiscardHandler))
+	_, state, damage, err := scheduler.OpenStore(file, slog.New(slog.DiscardHandler))
 	if err != nil || damage != "" {
 		t.Fatal(damage, err)
 	}
@@ -407,14 +405,14 @@ func read(t testing.TB, file string) history.State {
 }
 
 // write writes what a process might have left.
-func write(t testing.TB, file string, state history.State) {
+func write(t testing.TB, file string, state scheduler.StoredState) {
 	t.Helper()
-	store, _, _, err := history.Open(file, slog.New(slog.DiscardHandler))
+	store, _, _, err := scheduler.OpenStore(file, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
-	saver := history.NewSaver(store)
-	if err := saver.Stop(func() history.Change { return history.Change{State: state} }, time.Now(), slog.New(slog.DiscardHandler)); err != nil {
+	saver := scheduler.NewSaver(store)
+	if err := saver.Stop(func() scheduler.Change { return scheduler.Change{State: state} }, time.Now(), slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -429,7 +427,7 @@ func FuzzStateFile(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data string) {
 		synctest.Test(t, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "state")
-			var state history.State
+			var state scheduler.StoredState
 			if json.Unmarshal([]byte(data), &state.Entries) != nil {
 				return
 			}
@@ -455,7 +453,7 @@ func TestAPauseOutlivesADamagedStateFile(t *testing.T) {
 		o := scheduler.Options{StateFile: file}
 		h := start(t, o)
 		h.apply(parse(t, "e: {module: test.ping, interval: 1m}\nf: {module: test.ping, interval: 1m}"))
-		if err := h.Pause(t.Context(), "e", history.Override{By: "ann"}); err != nil {
+		if err := h.Pause(t.Context(), "e", scheduler.Override{By: "ann"}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * time.Minute)
@@ -473,7 +471,7 @@ func TestAPauseOutlivesADamagedStateFile(t *testing.T) {
 			}
 			h = start(t, o)
 			h.apply(parse(t, "e: {module: test.ping, interval: 1m}\nf: {module: test.ping, interval: 1m}"))
-			if e := h.entry("e"); e.State != rules.StatePaused {
+			if e := h.entry("e"); e.State != scheduler.StatePaused {
 				t.Errorf("damaged %v: the entry is %s", damaged, e.State)
 			}
 			if damage := h.Damage(); strings.HasSuffix(damage, "what changed since then is lost") != damaged {

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
-	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 )
@@ -73,7 +72,7 @@ func TestEachFireCountsOnceByWhatHappenedToIt(t *testing.T) {
 		"a start":           {fields: `cron: "0 2 * * *", run_on_start: true`, want: counts{Ran: 2}},
 		"an interval":       {fields: `interval: 50m`, takes: 10 * time.Minute, want: counts{Ran: 4}},
 		"a pause in a splay": {
-			fields: `cron: "25 1 * * *", splay: {min: 20m, max: 21m}`, act: func(h *host) { h.must(h.Pause(h.t.Context(), "e", history.Override{})) },
+			fields: `cron: "25 1 * * *", splay: {min: 20m, max: 21m}`, act: func(h *host) { h.must(h.Pause(h.t.Context(), "e", scheduler.Override{})) },
 			want: counts{Skipped: 1}, skips: skips{"paused": 1},
 		},
 		"a removal in a splay": {
@@ -108,7 +107,7 @@ func TestEachFireCountsOnceByWhatHappenedToIt(t *testing.T) {
 
 func (h *host) mustSkip(name string) {
 	h.t.Helper()
-	if _, err := h.Skip(h.t.Context(), name, history.Override{}); err != nil {
+	if _, err := h.Skip(h.t.Context(), name, scheduler.Override{}); err != nil {
 		h.t.Fatal(err)
 	}
 }
@@ -184,7 +183,7 @@ func TestPauseThatEndedWhileThePeelWasDownExplainsOnlyFiresBeforeItsEnd(t *testi
 		set := one(t, `cron: "30 * * * *"`)
 		h := start(t, o)
 		h.apply(set)
-		h.must(h.Pause(t.Context(), "e", history.Override{Until: h.begin.Add(2 * time.Hour)}))
+		h.must(h.Pause(t.Context(), "e", scheduler.Override{Until: h.begin.Add(2 * time.Hour)}))
 		h.shut()
 		time.Sleep(4 * time.Hour)
 		h = start(t, o)
@@ -206,7 +205,7 @@ func TestSkippedFireThatPassedWhileThePeelWasDownIsNotMissed(t *testing.T) {
 				set := one(t, timing+", catch_up: run_all")
 				h := start(t, o)
 				h.apply(set)
-				skip, want := history.Override{}, wire.FireCounts{Skipped: 1, Ran: 1}
+				skip, want := scheduler.Override{}, wire.FireCounts{Skipped: 1, Ran: 1}
 				if until > 0 {
 					skip.Until, want = h.begin.Add(until), wire.FireCounts{Ran: 1}
 				}

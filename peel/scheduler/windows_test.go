@@ -9,7 +9,6 @@ import (
 
 	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
-	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
 )
 
 // started are the wall times of an entry's runs.
@@ -94,7 +93,7 @@ func TestFiresOutsideTheWindowThatAreDeferredRunOnceWhenItOpens(t *testing.T) {
         interval: {module: test.ping, interval: 3h, `+window+`}
         start: {module: test.ping, cron: "0 0 1 1 *", run_on_start: true, `+window+`}`))
 		time.Sleep(time.Hour)
-		if e := h.entry("cron"); !e.NextFire.Equal(h.begin.Add(8*time.Hour)) || e.State != rules.StateActive {
+		if e := h.entry("cron"); !e.NextFire.Equal(h.begin.Add(8*time.Hour)) || e.State != scheduler.StateActive {
 			t.Errorf("held until %v", e.NextFire)
 		}
 		time.Sleep(30 * time.Hour)

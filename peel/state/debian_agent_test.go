@@ -13,10 +13,9 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel"
-	"github.com/seed-c01c3da5/zester/peel/snapshot"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
-	"github.com/seed-c01c3da5/zester/settings/schedule/entryyaml"
+	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
@@ -48,7 +47,7 @@ func runAgent(dir string) error {
 	if err != nil {
 		return err
 	}
-	set, err := entryyaml.ParseSet(entries)
+	set, err := schedule.ParseSet(entries)
 	if err != nil {
 		return err
 	}
@@ -64,7 +63,7 @@ func runAgent(dir string) error {
 	if err != nil {
 		return err
 	}
-	file := snapshot.New(filepath.Join(dir, "data", "settings"))
+	file := peel.OpenSnapshot(filepath.Join(dir, "data", "settings"))
 	err = file.Store(&settings.Document{V: settings.OpenVersion, Peel: "web-01", Commit: "c0ffee", Generation: 1, Digest: settings.DigestOf(raw), Settings: raw})
 	file.Close()
 	if err != nil {

@@ -1,13 +1,13 @@
 // Package archive stores the files of the newest revisions on the bus, so that a master can serve them when the repo
 // cannot be read, and so that people can pin one.
 //
-// Call [Open] first. [Archive.Load] reads a revision, [Archive.Header] a revision without its files, and [Archive.List] and
-// [Archive.Find] list the stored ones. [Archive.Request] gives a revision to [Archive.Run], which stores it in a goroutine
-// of its own.
+// Call [Open] first. [Archive.Load] reads a revision, [Archive.Header] a revision without its files, and [Archive.List]
+// and [Archive.Find] list the stored ones. [Archive.Request] gives a revision to [Archive.Run], which stores it in a
+// goroutine of its own.
 //
-// The contents of files that states name are not stored twice: a stored revision refers to them in package blobs, and
-// [Archive.Blobs] returns what all of them refer to. Files that no peel needed when the revision was stored, and those that sops has
-// encrypted, are stored as they are in the repo.
+// The contents of files that states name are not stored twice: a stored revision refers to them in package content, and
+// [Archive.Blobs] returns what all of them refer to. Files that no peel needed when the revision was stored, and those
+// that sops has encrypted, are stored as they are in the repo.
 //
 // Guarantees:
 //   - A revision that List names is complete: its manifest is written after its files and removed before them. Load checks
@@ -33,11 +33,11 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/seed-c01c3da5/zester/reconciler/blobs"
+	contentx "github.com/seed-c01c3da5/zester/reconciler/content"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/content"
-	"github.com/seed-c01c3da5/zester/settings/top"
+	"github.com/seed-c01c3da5/zester/settings/policy"
 )
 
 // Bucket is the bucket of stored revisions.
@@ -53,8 +53,8 @@ const (
 type Revision struct {
 	Commit gitrepo.Commit
 	Tree   fs.FS
-	Safety *top.Safety // limits, waves and freezes of its zester.yaml; nil if they were not read
-	// Contents are the files below files/ that its states name, by path; the bucket of package blobs has them.
+	Safety *policy.Safety // limits, waves and freezes of its zester.yaml; nil if they were not read
+	// Contents are the files below files/ that its states name, by path; the bucket of package content has them.
 	Contents map[string]content.File
 }
 
@@ -65,7 +65,7 @@ func (r *Revision) ID() settings.Commit { return settings.Commit(r.Commit.Hash.S
 type Archive struct {
 	kv       jetstream.KeyValue
 	stream   jetstream.Stream // of kv
-	blobs    *blobs.Store
+	blobs    *contentx.Store
 	source   string // the source that the fleet follows; only its revisions are returned
 	log      *slog.Logger
 	requests chan *request
@@ -84,7 +84,7 @@ type request struct {
 }
 
 // Open returns the archive of the revisions of a source: repo, branch and path in one text. The bucket must exist.
-func Open(ctx context.Context, js jetstream.JetStream, contents *blobs.Store, source string, log *slog.Logger) (*Archive, error) {
+func Open(ctx context.Context, js jetstream.JetStream, contents *contentx.Store, source string, log *slog.Logger) (*Archive, error) {
 	a := &Archive{blobs: contents, source: source, log: log, requests: make(chan *request, 1), named: map[string][]string{}}
 	var err error
 	if a.kv, err = js.KeyValue(ctx, Bucket); err == nil {

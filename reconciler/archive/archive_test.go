@@ -18,12 +18,12 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
-	"github.com/seed-c01c3da5/zester/reconciler/blobs"
+	"github.com/seed-c01c3da5/zester/reconciler/content"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
-	"github.com/seed-c01c3da5/zester/settings/content"
-	"github.com/seed-c01c3da5/zester/settings/top"
+	contentx "github.com/seed-c01c3da5/zester/settings/content"
+	"github.com/seed-c01c3da5/zester/settings/policy"
 )
 
 func TestMain(m *testing.M) { os.Exit(natstest.InMemory(m)) }
@@ -38,9 +38,9 @@ func revision(n int) *Revision {
 	return &Revision{Commit: c, Tree: fstest.MapFS{"top.yaml": text(fmt.Sprintf("base: {} # %d\n", n))}}
 }
 
-func contentsOf(t *testing.T, bus *natstest.Bus) *blobs.Store {
+func contentsOf(t *testing.T, bus *natstest.Bus) *content.Store {
 	t.Helper()
-	s, err := blobs.Open(t.Context(), bus.JetStream(t), func() error { return nil })
+	s, err := content.Open(t.Context(), bus.JetStream(t), func() error { return nil })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -351,7 +351,7 @@ func TestAPackedRevisionHoldsWhatIsCompiled(t *testing.T) {
 func TestAHeaderReadsNoFiles(t *testing.T) {
 	inBubble(t, func(t *testing.T, bus *natstest.Bus, a *Archive) {
 		r := revision(1)
-		r.Safety = &top.Safety{Waves: []top.Wave{{Name: "canary", Soak: time.Hour, Gate: top.GateManual}}}
+		r.Safety = &policy.Safety{Waves: []policy.Wave{{Name: "canary", Soak: time.Hour, Gate: policy.GateManual}}}
 		if got, err := a.Header(t.Context(), r.ID()); got != nil || err != nil {
 			t.Fatal(got, err)
 		}
@@ -384,19 +384,19 @@ func TestAStoredRevisionRefersToItsContents(t *testing.T) {
 		tree["files/web/reload"] = &fstest.MapFile{Data: []byte("#!/bin/sh\n"), Mode: 0o755}
 		tree["files/key"] = text(`{"data":"ENC[…]","sops":{}}`)
 		tree["files/unused"] = text("no peel needs it")
-		r.Contents = map[string]content.File{}
+		r.Contents = map[string]contentx.File{}
 		sealed := map[string][]byte{}
 		for path, mode := range map[string]string{"files/web/nginx.conf": "0644", "files/web/reload": "0755"} {
-			f, data := content.Seal(tree[path].Data, nil)
+			f, data := contentx.Seal(tree[path].Data, nil)
 			f.Mode, sealed[path] = mode, data
 			r.Contents[path] = f
 		}
-		key, _ := content.Seal([]byte(secret), salt)
+		key, _ := contentx.Seal([]byte(secret), salt)
 		key.Mode = "0644"
 		r.Contents["files/key"] = key
-		if _, err := a.blobs.Publish(t.Context(), r.Contents, func(path string) (content.File, []byte, error) {
+		if _, err := a.blobs.Publish(t.Context(), r.Contents, func(path string) (contentx.File, []byte, error) {
 			if path == "files/key" {
-				f, data := content.Seal([]byte(secret), salt)
+				f, data := contentx.Seal([]byte(secret), salt)
 				return f, data, nil
 			}
 			return r.Contents[path], sealed[path], nil

@@ -16,7 +16,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/content"
-	"github.com/seed-c01c3da5/zester/settings/top"
+	"github.com/seed-c01c3da5/zester/settings/policy"
 )
 
 const (
@@ -36,7 +36,7 @@ type Entry struct {
 	Chunks  int             `json:"chunks"`
 	Sum     string          `json:"sum"`              // SHA-256 of the chunks together, in hex
 	Source  string          `json:"source,omitempty"` // repo, branch and path; empty: an earlier version stored it
-	Safety  *top.Safety     `json:"safety,omitempty"` // see [Revision]
+	Safety  *policy.Safety  `json:"safety,omitempty"` // see [Revision]
 }
 
 // List returns the stored revisions of the source, the newest first.

@@ -5,7 +5,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/service"
 	"github.com/seed-c01c3da5/zester/reconciler/record"
-	"github.com/seed-c01c3da5/zester/reconciler/status"
+	"github.com/seed-c01c3da5/zester/settings/status"
 )
 
 // Adopt makes the fleet follow the source of this master. from and to are the sources that the person saw in the status.

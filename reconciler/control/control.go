@@ -28,12 +28,12 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/audit"
-	"github.com/seed-c01c3da5/zester/master/feed"
+	"github.com/seed-c01c3da5/zester/master/fleet"
 	"github.com/seed-c01c3da5/zester/master/service"
 	"github.com/seed-c01c3da5/zester/reconciler/archive"
 	"github.com/seed-c01c3da5/zester/reconciler/progress"
-	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/status"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -53,7 +53,7 @@ type Service struct {
 	Archive  *archive.Archive
 	Progress *progress.Progress
 	Settings *settings.Store
-	Fleet    *feed.Feed
+	Fleet    *fleet.Fleet
 	Record   func(context.Context, audit.Entry) // stores an entry in the audit log; if nil, nothing is stored
 	// Remove removes the settings of a peel, and reports whether there were any. It may take long.
 	Remove func(context.Context, target.PeelID) (bool, error)

@@ -14,7 +14,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
-	"github.com/seed-c01c3da5/zester/master/feed"
+	"github.com/seed-c01c3da5/zester/master/fleet"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/progress"
@@ -27,7 +27,7 @@ func TestRequestsOfSyncNowDoNotDelayOrders(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, bus *natstest.Bus) {
 		log := slog.New(slog.DiscardHandler)
 		nc := bus.Conn(t, grants.RoleMaster, "m1")
-		fleet := feed.New(nc, log)
+		fleet := fleet.New(nc, log)
 		orders := make(chan *Order)
 		s := &Service{
 			NC: nc, Orders: orders, Newest: func() *Snapshot { return &Snapshot{} }, Fleet: fleet, Progress: progress.New(fleet, make(chan struct{}, 1), log), Log: log,
@@ -83,7 +83,7 @@ func TestAnOrderThatIsStoredIsAnsweredWhileTheMasterHandsOver(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, bus *natstest.Bus) {
 		log := slog.New(slog.DiscardHandler)
 		nc := bus.Conn(t, grants.RoleMaster, "m1")
-		fleet := feed.New(nc, log)
+		fleet := fleet.New(nc, log)
 		orders := make(chan *Order)
 		var entries []audit.Entry
 		s := &Service{

@@ -10,9 +10,9 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/record"
 	"github.com/seed-c01c3da5/zester/reconciler/rollout"
-	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
-	"github.com/seed-c01c3da5/zester/settings/top"
+	"github.com/seed-c01c3da5/zester/settings/policy"
+	"github.com/seed-c01c3da5/zester/settings/status"
 )
 
 const (
@@ -28,7 +28,7 @@ func revision(t *testing.T, commit string) *archive.Revision {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &archive.Revision{Commit: gitrepo.Commit{Hash: h, Author: "Ada", Email: "ada@example.com"}, Safety: &top.Safety{}}
+	return &archive.Revision{Commit: gitrepo.Commit{Hash: h, Author: "Ada", Email: "ada@example.com"}, Safety: &policy.Safety{}}
 }
 
 // TestOrders holds what each order makes of a record, one line each, and that it changes nothing in place.
@@ -39,7 +39,7 @@ func TestOrders(t *testing.T) {
 	facts := record.Record{Commit: one, Done: true, Facts: record.Facts{Hash: plan64}}
 	rolls := record.Record{Commit: one, Done: true, Rollout: &record.Rollout{Commit: two}}
 	gate := record.Record{Commit: one, History: []status.Attempt{{Commit: two, Outcome: status.OutcomeProgressing}}, Rollout: &record.Rollout{
-		Commit: two, Waves: []top.Wave{{Name: "canary", Gate: top.GateManual}}, Stage: record.Stage{Phase: record.Passed},
+		Commit: two, Waves: []policy.Wave{{Name: "canary", Gate: policy.GateManual}}, Stage: record.Stage{Phase: record.Passed},
 	}}
 	skipped := record.Record{Commit: one, Skipped: []record.Skipped{{Commit: two}}, History: []status.Attempt{{Commit: two, Author: "Ada", Outcome: status.OutcomeRolledBack}}}
 	for _, c := range []struct {

@@ -13,12 +13,12 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/reconciler/record"
 	"github.com/seed-c01c3da5/zester/reconciler/rollout"
-	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/policy"
+	"github.com/seed-c01c3da5/zester/settings/status"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
 	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
-	"github.com/seed-c01c3da5/zester/settings/top"
 )
 
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -62,7 +62,7 @@ func judged(j Judgement) cond {
 }
 
 var (
-	canary = top.Safety{Waves: []top.Wave{{Name: "canary"}}}
+	canary = policy.Safety{Waves: []policy.Wave{{Name: "canary"}}}
 	good   = Judgement{Guard: record.Judgement{Hash: "plan"}, Out: Outgoing{Own: canary}} // goes to all, as Base is not set
 	large  = Judgement{Guard: record.Judgement{Hash: "plan", Exceeded: "too much"}}
 	noBase = Judgement{Guard: record.Judgement{Hash: "plan", Unreadable: "nothing to go back to"}}
@@ -101,7 +101,7 @@ func compared(descends bool) cond {
 
 func rolls(members int, is rollout.State, changed bool) cond {
 	return func(s *State) {
-		s.Record.Rollout = &record.Rollout{Commit: rev(2), Waves: []top.Wave{{Name: "canary"}}}
+		s.Record.Rollout = &record.Rollout{Commit: rev(2), Waves: []policy.Wave{{Name: "canary"}}}
 		for i := range members {
 			s.Record.Rollout.Members = s.Record.Rollout.Members.With(record.MarkPeel(target.PeelID(fmt.Sprint(i))))
 		}
@@ -152,7 +152,7 @@ func frozenFor(s *State) {
 	fleet := peelindex.New()
 	fleet.Put("web-01", nil)
 	s.Judged.Out = Outgoing{Peels: []target.PeelID{"web-01"}, Fleet: fleet}
-	s.Record.Freezes = []top.Freeze{{}}
+	s.Record.Freezes = []policy.Freeze{{}}
 }
 
 // TestDecide has one line for each state and event.
@@ -424,7 +424,7 @@ func TestTwoRevisionsThatAFreezeHolds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, err := top.ParsePolicy(freeze)
+		p, err := policy.ParsePolicy(freeze)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -467,7 +467,7 @@ func TestWhatIsShownSharesNoErrorsWithTheState(t *testing.T) {
 // The head was in force when it was judged, a person pinned another revision in whose rules there is a freeze, and unpinned it.
 func TestAFreezeHoldsNoRevisionThatIsNotJudgedYet(t *testing.T) {
 	s := stateOf(judged(Judgement{}), served(0), func(s *State) {
-		s.Record.Commit, s.Record.Freezes = rev(7), []top.Freeze{{Target: "web-01"}}
+		s.Record.Commit, s.Record.Freezes = rev(7), []policy.Freeze{{Target: "web-01"}}
 	})
 	if out := s.Show(false); out.Sync.Frozen != nil || Next(s).Kind != DoJudge {
 		t.Errorf("%+v", out.Sync)

@@ -12,11 +12,11 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/publish"
 	"github.com/seed-c01c3da5/zester/reconciler/record"
 	"github.com/seed-c01c3da5/zester/reconciler/rollout"
-	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/policy"
+	"github.com/seed-c01c3da5/zester/settings/status"
 	"github.com/seed-c01c3da5/zester/settings/target"
 	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
-	"github.com/seed-c01c3da5/zester/settings/top"
 )
 
 // A Goal names the revisions that peels should have. Equal goals give each peel the same revision.
@@ -84,7 +84,7 @@ type Branch struct {
 
 // An Outgoing holds the rules and the peels for sending a revision to the fleet.
 type Outgoing struct {
-	Own   top.Safety      // rules of the revision, for the one after it; those of the record govern this one
+	Own   policy.Safety   // rules of the revision, for the one after it; those of the record govern this one
 	Base  bool            // the revision in force can be read, so that waves can be rolled back to it
 	Peels []target.PeelID // the peels that the revision changes
 	Fleet *peelindex.Index

@@ -12,9 +12,6 @@ import (
 
 	git "github.com/go-git/go-git/v5"
 	"github.com/go-git/go-git/v5/plumbing"
-
-	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/gitdir"
-	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/tree"
 )
 
 // Checkout reads revisions of a local repository in place, such as the checkout
@@ -54,7 +51,7 @@ func OpenCheckout(dir, path string) (*Checkout, error) {
 	} else if bare = errors.Is(err, git.ErrIsBareRepository); !bare {
 		return nil, notCheckout(dir, err)
 	}
-	at, err := gitdir.Find(top)
+	at, err := FindGitDir(top)
 	if err != nil {
 		return nil, notCheckout(dir, err)
 	}
@@ -98,7 +95,7 @@ func checkPaths(dir, at string) (string, string, error) {
 		return "", "", fmt.Errorf("cannot open the config repo: %w", err)
 	}
 	at = path.Clean(at)
-	if !tree.ValidPath(at) {
+	if !ValidPath(at) {
 		return "", "", fmt.Errorf("cannot use path %q: want a relative path without .. in it", cut(at, maxName))
 	}
 	return dir, at, nil

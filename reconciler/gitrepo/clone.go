@@ -9,8 +9,6 @@ import (
 	"strings"
 
 	git "github.com/go-git/go-git/v5"
-
-	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/gitdir"
 )
 
 // open returns the store, and opens it on the first call, without a request to
@@ -72,7 +70,7 @@ func (r *Repo) aside(kind string) string {
 // check verifies a store apart from its packs: the format, HEAD, the references
 // and the commits that they name.
 func check(st *store) error {
-	if _, err := gitdir.Find(st.dir); err != nil {
+	if _, err := FindGitDir(st.dir); err != nil {
 		return err
 	}
 	if err := checkFormat(st); err != nil {

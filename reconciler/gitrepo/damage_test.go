@@ -12,8 +12,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-
-	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/pack"
 )
 
 // oneFile finds the file of the store that a pattern names.
@@ -250,7 +248,7 @@ func TestDamagedRemoteIsNamedAsSuch(t *testing.T) {
 // packs counts the packs of the store.
 func packs(t testing.TB, r *Repo) int {
 	t.Helper()
-	names, err := pack.List(r.store.packDir())
+	names, err := ListPack(r.store.packDir())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -330,7 +328,7 @@ func TestJoiningIsBoundedAndSafeAgainstDamage(t *testing.T) {
 		t.Errorf("%d packs, want the large one and another", packs(t, r))
 	}
 	addPacks(t, r, maxPacks-3)
-	names, err := pack.List(r.store.packDir())
+	names, err := ListPack(r.store.packDir())
 	if err != nil || len(names) != maxPacks-1 {
 		t.Fatal(len(names), err)
 	}
@@ -380,7 +378,7 @@ func TestPackThatArrivesDamagedIsRefused(t *testing.T) {
 	r := openRepo(t, Options{URL: served(t, w, nil)})
 	follow(t, r)
 	st := r.store
-	names, err := pack.List(r.store.packDir())
+	names, err := ListPack(r.store.packDir())
 	if err != nil {
 		t.Fatal(err)
 	}

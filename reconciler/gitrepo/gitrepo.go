@@ -15,10 +15,8 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing"
 
-	"github.com/seed-c01c3da5/zester/reconciler/access"
-	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/gitdir"
+	"github.com/seed-c01c3da5/zester/master/outbound"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/remote"
-	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/tree"
 )
 
 const (
@@ -47,7 +45,7 @@ type Options struct {
 	// it. Only one Repo at a time may use it for a URL.
 	Dir string
 	// Access holds credentials, certificates and a proxy for the URL.
-	Access access.Options
+	Access outbound.Options
 	// Verify names the keys that may sign a head.
 	Verify Trust
 	// Log receives warnings about stores that are replaced; nil discards them.
@@ -67,7 +65,7 @@ type Repo struct {
 	log     *slog.Logger
 
 	links memo[link]
-	trees memo[[]tree.Entry]
+	trees memo[[]TreeEntry]
 
 	mu        sync.Mutex
 	store     *store // nil until it is opened, or while none is usable
@@ -93,7 +91,7 @@ func Open(o Options) (*Repo, error) {
 		return nil, fmt.Errorf("cannot follow branch %q: it is not a branch name", cut(o.Branch+o.Ref, maxName))
 	}
 	root := path.Clean(cmp.Or(o.Path, "."))
-	if !tree.ValidPath(root) {
+	if !ValidPath(root) {
 		return nil, fmt.Errorf("cannot use path %q: want a relative path without .. in it", cut(o.Path, maxName))
 	}
 	if o.Dir == "" {
@@ -155,7 +153,7 @@ func (r *Repo) Watch(ctx context.Context) <-chan struct{} {
 	if r.remote != nil {
 		return nil
 	}
-	moved, err := gitdir.Watch(ctx, r.address.Path, r.branch.String())
+	moved, err := WatchGitDir(ctx, r.address.Path, r.branch.String())
 	if err != nil {
 		r.log.Warn("cannot watch the repository, polling alone", "url", r.address.Shown, "err", err)
 	}

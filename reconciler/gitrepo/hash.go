@@ -3,15 +3,7 @@ package gitrepo
 import (
 	"encoding/hex"
 	"fmt"
-
-	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/tree"
 )
-
-// Hash names an object of a repository, see [tree.Hash].
-type Hash = tree.Hash
-
-// Tree is the files of one revision, see [tree.Tree].
-type Tree = tree.Tree
 
 // ParseHash reads the 40 hexadecimal digits of a hash.
 func ParseHash(s string) (Hash, error) {

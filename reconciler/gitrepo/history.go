@@ -7,8 +7,6 @@ import (
 	"sync"
 
 	"github.com/go-git/go-git/v5/plumbing"
-
-	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/tree"
 )
 
 // memo caches values by hash. The value of a hash never changes. A full memo is
@@ -153,17 +151,17 @@ func (r *Repo) walk(from Hash, visit func(Hash) bool) error {
 // changed a file if the hash differs from the one in the parent.
 func (r *Repo) Blob(commit Hash, path string) (h Hash, ok bool, err error) {
 	l, err := r.link(commit)
-	if err != nil || !tree.ValidPath(path) || path == "." {
+	if err != nil || !ValidPath(path) || path == "." {
 		return Hash{}, false, err
 	}
 	st, err := r.open()
 	if err != nil {
 		return Hash{}, false, err
 	}
-	trees := func(h Hash) ([]tree.Entry, error) {
-		return r.trees.get(h, maxTrees, func() ([]tree.Entry, error) { return st.Tree(h) })
+	trees := func(h Hash) ([]TreeEntry, error) {
+		return r.trees.get(h, maxTrees, func() ([]TreeEntry, error) { return st.Tree(h) })
 	}
-	e, err := tree.Find(trees, l.tree, strings.TrimPrefix(r.root+"/"+path, "/"))
+	e, err := FindInTree(trees, l.tree, strings.TrimPrefix(r.root+"/"+path, "/"))
 	if err != nil {
 		return Hash{}, false, st.Failure(revision(commit), err)
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/storage/filesystem"
 
-	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/gitdir"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/remote"
 )
 
@@ -68,7 +67,7 @@ func (r *Repo) openAgain(want Hash) error {
 
 // openLocal opens the Git directory, and refuses one that go-git would misread.
 func openLocal(a *remote.Address) (*store, error) {
-	dir, err := gitdir.Find(a.Path)
+	dir, err := FindGitDir(a.Path)
 	switch {
 	case errors.Is(err, fs.ErrPermission):
 		return nil, errorf(Forbidden, a.Shown, "%v", err)

@@ -9,8 +9,6 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/object"
-
-	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/tree"
 )
 
 // Commit holds the header and the message of a commit. Its author chose all of
@@ -102,12 +100,12 @@ func parseCommit(h Hash, data []byte) (Commit, error) {
 
 // Tree reads one tree of the store. object.Tree of go-git is not used: it
 // forgives modes and orders that Git does not write.
-func (s *store) Tree(h Hash) ([]tree.Entry, error) {
+func (s *store) Tree(h Hash) ([]TreeEntry, error) {
 	data, _, err := s.Read(plumbing.TreeObject, h, maxTree)
 	if err != nil {
 		return nil, err
 	}
-	entries, err := tree.Parse(data)
+	entries, err := ParseTree(data)
 	if err != nil {
 		return nil, fmt.Errorf("cannot parse tree %s: %w", h, err)
 	}

@@ -11,8 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-
-	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/pack"
 )
 
 const (
@@ -54,7 +52,7 @@ func (s *store) packDir() string { return filepath.Join(s.dir, "objects", "pack"
 
 // indexPack checks a pack and gives it to go-git.
 func (s *store) indexPack(f *os.File) error {
-	if err := pack.Check(f); err != nil {
+	if err := CheckPack(f); err != nil {
 		return err
 	}
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
@@ -76,11 +74,11 @@ func (s *store) indexPack(f *os.File) error {
 // costs as much as fetching maxJoined bytes at most. go-git can only write all
 // objects of a repository again (RepackObjects), which takes longer than a clone.
 func (s *store) joinPacks(ctx context.Context) error {
-	names, err := pack.List(s.packDir())
+	names, err := ListPack(s.packDir())
 	if err != nil || len(names) < maxPacks {
 		return err
 	}
-	joined, n, err := pack.Join(names, maxJoined)
+	joined, n, err := JoinPacks(names, maxJoined)
 	if err != nil {
 		return s.Failure(s.dir, err)
 	}

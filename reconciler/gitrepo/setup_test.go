@@ -16,7 +16,7 @@ import (
 	git "github.com/go-git/go-git/v5"
 	"github.com/go-git/go-git/v5/plumbing"
 
-	"github.com/seed-c01c3da5/zester/reconciler/access"
+	"github.com/seed-c01c3da5/zester/master/outbound"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/worktree"
 )
 
@@ -74,7 +74,7 @@ func commit(t testing.TB, w *Work, message string, pairs ...string) Hash {
 }
 
 // Access is what a Repo is opened with.
-type Access = access.Options
+type Access = outbound.Options
 
 const (
 	typeAdvertisement = "application/x-git-upload-pack-advertisement"

@@ -2,8 +2,6 @@ package gitrepo
 
 import (
 	"errors"
-
-	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/tree"
 )
 
 // Snapshot is one commit with its tree. It is immutable and may be used from
@@ -36,15 +34,15 @@ func (r *Repo) Snapshot(h Hash) (*Snapshot, error) {
 
 // check reads the directories at Options.Path of a root tree. The subject names
 // the revision in errors.
-func (r *Repo) check(from tree.Objects, root Hash, subject string) (*Tree, error) {
+func (r *Repo) check(from Objects, root Hash, subject string) (*Tree, error) {
 	r.mu.Lock()
 	before := r.newest
 	r.mu.Unlock()
-	t, err := tree.Read(from, root, r.root, subject, before)
-	if refused, ok := errors.AsType[*tree.Refusal](err); ok {
+	t, err := ReadTree(from, root, r.root, subject, before)
+	if refused, ok := errors.AsType[*TreeRefusal](err); ok {
 		return nil, errorf(Reason(refused.Reason), subject, "%s", refused.Msg)
 	}
-	if errors.Is(err, tree.ErrNoDirectory) {
+	if errors.Is(err, ErrNoDirectory) {
 		return nil, errorf(PathNotFound, subject, "it has no directory %q", r.root)
 	}
 	if err != nil {

@@ -15,13 +15,10 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/cache"
 	"github.com/go-git/go-git/v5/plumbing/storer"
 	"github.com/go-git/go-git/v5/storage/filesystem"
-
-	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/pack"
-	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/tree"
 )
 
 const (
-	maxBlob   = tree.MaxFile
+	maxBlob   = MaxFile
 	maxCommit = 1 << 20  // bytes of a commit object that are kept; the rest is message
 	maxHashed = 64 << 20 // bytes of an object whose hash is checked
 	maxTree   = 16 << 20 // bytes of one tree object
@@ -34,7 +31,7 @@ const (
 
 var (
 	errMissing  = errors.New("object not found")
-	errTooLarge = pack.ErrTooLarge
+	errTooLarge = ErrPackTooLarge
 )
 
 // store reads a Git directory strictly: the hash of every object is computed

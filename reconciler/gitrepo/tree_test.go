@@ -11,8 +11,6 @@ import (
 	"sync"
 	"testing"
 	"unicode/utf8"
-
-	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/tree"
 )
 
 func TestUnsafeNamesRefuseTheRevision(t *testing.T) {
@@ -157,7 +155,7 @@ func TestTreeBombIsRefusedWithoutBeingUnfolded(t *testing.T) {
 }
 
 func TestTooDeepTreeIsRefused(t *testing.T) {
-	deep := strings.Repeat("d/", tree.MaxDepth+1) + "f"
+	deep := strings.Repeat("d/", MaxDepth+1) + "f"
 	w := newWork(t, files(deep, "1"))
 	r := openRepo(t, Options{URL: w.Dir()})
 	h, err := r.Resolve(t.Context())

@@ -8,8 +8,7 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing"
 
-	"github.com/seed-c01c3da5/zester/reconciler/access"
-	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/signature"
+	"github.com/seed-c01c3da5/zester/master/outbound"
 )
 
 // Trust names files with the keys that may sign a head. The zero value requires
@@ -31,10 +30,10 @@ const maxUnaccepted = 10_000
 // have to be signed as well, up to one that is accepted or that an accepted
 // commit descends from. The other parents of a merge are not checked: the signer
 // of the merge vouches for them. An invalid signature has the Reason Untrusted.
-func (r *Repo) Verify(h Hash, accepted []Hash, now time.Time) (signature.Signer, error) {
+func (r *Repo) Verify(h Hash, accepted []Hash, now time.Time) (Signer, error) {
 	keys, err := r.trust.keys()
 	if err != nil {
-		return signature.Signer{}, errorf(KeysUnreadable, revision(h), "%v", err)
+		return Signer{}, errorf(KeysUnreadable, revision(h), "%v", err)
 	}
 	signer, err := r.verify(keys, h, now)
 	if err != nil || len(accepted) == 0 {
@@ -42,7 +41,7 @@ func (r *Repo) Verify(h Hash, accepted []Hash, now time.Time) (signature.Signer,
 	}
 	before, err := r.unaccepted(h, accepted)
 	if err != nil {
-		return signature.Signer{}, err
+		return Signer{}, err
 	}
 	for _, c := range before {
 		_, err := r.verify(keys, c, now)
@@ -50,32 +49,32 @@ func (r *Repo) Verify(h Hash, accepted []Hash, now time.Time) (signature.Signer,
 			err = errorf(Untrusted, revision(h), "the commit %s before it is not accepted: %s", c, e.Msg)
 		}
 		if err != nil {
-			return signature.Signer{}, err
+			return Signer{}, err
 		}
 	}
 	return signer, nil
 }
 
 // verify checks the signature of one commit.
-func (r *Repo) verify(keys *signature.Keys, h Hash, now time.Time) (signature.Signer, error) {
+func (r *Repo) verify(keys *Keys, h Hash, now time.Time) (Signer, error) {
 	c, err := r.CommitInfo(h)
 	if err == nil && c.size > maxCommit {
 		err = errorf(TooLarge, revision(h), "a commit of %d bytes, the limit is %d", c.size, maxCommit)
 	}
 	if err != nil {
-		return signature.Signer{}, err
+		return Signer{}, err
 	}
 	st, err := r.open()
 	if err != nil {
-		return signature.Signer{}, err
+		return Signer{}, err
 	}
 	raw, _, err := st.Read(plumbing.CommitObject, h, maxCommit)
 	if err != nil {
-		return signature.Signer{}, st.Failure(revision(h), err)
+		return Signer{}, st.Failure(revision(h), err)
 	}
 	signer, err := keys.Verify(raw, now)
 	if err != nil {
-		return signature.Signer{}, errorf(Untrusted, revision(h), "%v", err)
+		return Signer{}, errorf(Untrusted, revision(h), "%v", err)
 	}
 	return signer, nil
 }
@@ -122,8 +121,8 @@ func (r *Repo) notBefore(accepted, list []Hash) ([]Hash, error) {
 	return list, nil
 }
 
-func (t Trust) keys() (*signature.Keys, error) {
-	keys := &signature.Keys{}
+func (t Trust) keys() (*Keys, error) {
+	keys := &Keys{}
 	for _, from := range []struct {
 		file string
 		add  func([]byte) error
@@ -131,7 +130,7 @@ func (t Trust) keys() (*signature.Keys, error) {
 		if from.file == "" {
 			continue
 		}
-		data, err := access.ReadLimited(from.file, access.MaxKeys)
+		data, err := outbound.ReadLimited(from.file, outbound.MaxKeys)
 		if err == nil {
 			err = from.add(data)
 		}

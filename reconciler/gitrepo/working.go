@@ -12,8 +12,6 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/storage/filesystem"
-
-	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/tree"
 )
 
 const (
@@ -214,7 +212,7 @@ func (w *workingObjects) read(from func(*store) error) error {
 	return err
 }
 
-func (w *workingObjects) Tree(h Hash) (entries []tree.Entry, err error) {
+func (w *workingObjects) Tree(h Hash) (entries []TreeEntry, err error) {
 	err = w.read(func(s *store) error { entries, err = s.Tree(h); return err })
 	return entries, err
 }

@@ -9,36 +9,34 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/seed-c01c3da5/zester/reconciler/plan/contents"
-	"github.com/seed-c01c3da5/zester/reconciler/plan/parse"
+	"github.com/seed-c01c3da5/zester/settings/policy"
 	"github.com/seed-c01c3da5/zester/settings/sops"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
-	"github.com/seed-c01c3da5/zester/settings/top"
 )
 
 const maxWarnings = 50 // of a plan
 
 // A Compiler makes plans. It caches the files and signatures of the last two revisions. It is not safe for concurrent use.
 type Compiler struct {
-	cache    parse.Cache
+	cache    FileCache
 	compiled [2]map[string]compilation // by signature
 	rules    rules
 	last     *Plan // the last plan without an error
 
-	load     parse.Load // of settings files, with or without identities
+	load     LoadFiles // of settings files, with or without identities
 	ring     *sops.Ring
 	masked   bool // there are no identities
-	contents contents.Cache
+	contents ContentCache
 	ended    func() error // see Until
 }
 
 // NewCompiler returns a compiler with an empty cache, which shows secrets as placeholders.
-func NewCompiler() *Compiler { return &Compiler{load: parse.Veiled, masked: true} }
+func NewCompiler() *Compiler { return &Compiler{load: Veiled, masked: true} }
 
 // UseRing decrypts secrets with the identities of ring, which may be nil, from the next revision on. Without a call of
 // UseRing secrets are not decrypted: the plans can be compared and shown, but not published.
-func (c *Compiler) UseRing(ring *sops.Ring) { *c = Compiler{load: parse.Decrypted(ring), ring: ring} }
+func (c *Compiler) UseRing(ring *sops.Ring) { *c = Compiler{load: Decrypted(ring), ring: ring} }
 
 // Until ends each later compile with the error of ctx when ctx ends, between two files or signatures. Nothing of such a compile
 // is kept. UseRing ends the effect of Until.
@@ -66,22 +64,22 @@ func (c *Compiler) Read(tree fs.FS) error {
 
 // ReadSafety returns the limits, waves and freezes of zester.yaml. Its error is the one with which [Compiler.Retarget] would
 // refuse the revision. It reads no settings file, so its cost does not depend on the size of the revision.
-func ReadSafety(tree fs.FS) (top.Safety, error) {
-	p := &pass{revision: new(parse.Cache).Begin(tree)}
+func ReadSafety(tree fs.FS) (policy.Safety, error) {
+	p := &pass{revision: new(FileCache).Begin(tree)}
 	sources, err := p.readSources()
 	if err != nil {
-		return top.Safety{}, p.tooLarge(err)
+		return policy.Safety{}, p.tooLarge(err)
 	}
 	r := readRules(sources)
 	p.problems.add(r.reason, r.errs...)
 	if err := p.problems.err(); err != nil && (p.lost || len(r.errs) > 0) {
-		return top.Safety{}, err
+		return policy.Safety{}, err
 	}
-	return top.Safety{Limits: &r.limits, Waves: r.waves, Freezes: r.freezes}, nil
+	return policy.Safety{Limits: &r.limits, Waves: r.waves, Freezes: r.freezes}, nil
 }
 
 // begin reads the files of a revision and returns the pass and the result of [pass.readSources].
-func (c *Compiler) begin(tree fs.FS, fleet *peelindex.Index) (*pass, []*parse.File, error) {
+func (c *Compiler) begin(tree fs.FS, fleet *peelindex.Index) (*pass, []*File, error) {
 	p := &pass{Compiler: c, revision: c.cache.Begin(tree), fleet: fleet, plan: &Plan{}, warnings: map[Warning]bool{}}
 	p.revision.Ended = c.ended
 	p.plan.read = c.contents.Begin(tree, c.ring, c.masked)
@@ -101,7 +99,7 @@ func (c *Compiler) begin(tree fs.FS, fleet *peelindex.Index) (*pass, []*parse.Fi
 
 // tooLarge makes a mistake of the revision from the error of one that is too large to be read.
 func (p *pass) tooLarge(err error) error {
-	if e, ok := errors.AsType[*parse.BudgetError](err); ok {
+	if e, ok := errors.AsType[*BudgetError](err); ok {
 		p.problems.add(TooLarge, e.Mistake)
 		return p.problems.err()
 	}
@@ -136,11 +134,11 @@ func (c *Compiler) pass(tree fs.FS, fleet *peelindex.Index, isolate bool) (*Plan
 // pass is one run of a compiler.
 type pass struct {
 	*Compiler
-	revision *parse.Revision
+	revision *Revision
 	fleet    *peelindex.Index
 	plan     *Plan
 	lost     bool                      // there is no top file
-	files    map[string]*parse.File    // of the settings directory, by path
+	files    map[string]*File          // of the settings directory, by path
 	places   map[string]strictyaml.Pos // of the first mention of each reference
 	problems problems
 	warnings map[Warning]bool
@@ -150,16 +148,16 @@ type pass struct {
 }
 
 // readSources returns zester.yaml (nil if there is none) and the top files.
-func (p *pass) readSources() ([]*parse.File, error) {
-	policy, err := p.revision.File(parse.PolicyFile, parse.Plain)
+func (p *pass) readSources() ([]*File, error) {
+	policy, err := p.revision.File(PolicyFile, Plain)
 	if err != nil {
 		return nil, err
 	}
-	first, err := p.revision.File(parse.TopFile, parse.Plain)
+	first, err := p.revision.File(TopFile, Plain)
 	if err != nil {
 		return nil, err
 	}
-	more, err := p.revision.Dir(parse.TopDir, parse.Plain)
+	more, err := p.revision.Dir(TopDir, Plain)
 	if err != nil {
 		return nil, err
 	}
@@ -168,13 +166,13 @@ func (p *pass) readSources() ([]*parse.File, error) {
 		return nil, err
 	}
 	p.problems.add(Invalid, misnamed...)
-	sources := []*parse.File{policy}
+	sources := []*File{policy}
 	switch {
 	case first != nil:
 		sources = append(sources, first)
 	case !empty: // an empty tree is valid; the guard of package diff blocks it
 		p.lost = true
-		p.problems.add(TopMissing, strictyaml.Error{Pos: strictyaml.Pos{File: parse.TopFile}, Msg: "there is no top file"})
+		p.problems.add(TopMissing, strictyaml.Error{Pos: strictyaml.Pos{File: TopFile}, Msg: "there is no top file"})
 	}
 	for _, name := range slices.Sorted(maps.Keys(more.Files)) {
 		sources = append(sources, more.Files[name])
@@ -184,11 +182,11 @@ func (p *pass) readSources() ([]*parse.File, error) {
 
 // readSettings reads all settings files.
 func (p *pass) readSettings() error {
-	all, err := p.revision.Dir(parse.SettingsDir, p.load)
+	all, err := p.revision.Dir(SettingsDir, p.load)
 	if err != nil {
 		return err
 	}
-	p.files = make(map[string]*parse.File, len(all.All))
+	p.files = make(map[string]*File, len(all.All))
 	p.plan.files = p.files
 	folded := make(map[string]string, len(all.All))
 	for _, f := range all.All {
@@ -201,21 +199,21 @@ func (p *pass) readSettings() error {
 
 // warnOfOddity warns of a settings file that cannot be used or mistaken for another. folded holds the paths of the others,
 // by their lower case.
-func (p *pass) warnOfOddity(f *parse.File, folded map[string]string) {
+func (p *pass) warnOfOddity(f *File, folded map[string]string) {
 	at, lower := strictyaml.Pos{File: f.Path}, strings.ToLower(f.Path)
 	switch other, clash := folded[lower]; {
 	case f.Oddity != "":
 		p.warn(at, "it %s", f.Oddity)
 	case clash:
 		p.warn(at, "its path differs from %s only in case", other)
-	case len(f.Errs) == 0 && !parse.IsNameable(f.Path):
+	case len(f.Errs) == 0 && !IsNameable(f.Path):
 		p.warn(at, "no reference can name this file: its path holds other characters than letters, digits, - and _")
 	}
 	folded[lower] = f.Path
 }
 
 // resolve reads the rules and finds the file of each reference. It reports whether the rules are complete.
-func (p *pass) resolve(sources []*parse.File) (complete bool) {
+func (p *pass) resolve(sources []*File) (complete bool) {
 	if !slices.Equal(p.rules.sources, sources) {
 		p.rules = readRules(sources)
 	}
@@ -229,7 +227,7 @@ func (p *pass) resolve(sources []*parse.File) (complete bool) {
 			if _, again := p.places[ref.Name]; !again {
 				p.places[ref.Name] = ref.Pos
 			}
-			f := p.files[parse.SettingsPath(ref.Name)]
+			f := p.files[SettingsPath(ref.Name)]
 			switch {
 			case f == nil:
 				p.problems.add(Invalid, strictyaml.Error{Pos: ref.Pos, Msg: p.missing(ref.Name)})
@@ -252,10 +250,10 @@ func (p *pass) resolve(sources []*parse.File) (complete bool) {
 func (p *pass) unused() {
 	used := make(map[string]bool, len(p.places))
 	for ref := range p.places {
-		used[parse.SettingsPath(ref)] = true
+		used[SettingsPath(ref)] = true
 	}
 	for name, f := range p.files {
-		if !used[name] && f.Oddity == "" && len(f.Errs) == 0 && parse.IsNameable(name) {
+		if !used[name] && f.Oddity == "" && len(f.Errs) == 0 && IsNameable(name) {
 			p.warn(strictyaml.Pos{File: name}, "no target uses this file")
 		}
 	}
@@ -263,7 +261,7 @@ func (p *pass) unused() {
 
 // missing returns the message about a reference without a file, with a hint.
 func (p *pass) missing(ref string) string {
-	name := parse.SettingsPath(ref)
+	name := SettingsPath(ref)
 	for i, c := range name {
 		if c != '/' {
 			continue
@@ -274,7 +272,7 @@ func (p *pass) missing(ref string) string {
 	}
 	var near []string
 	for other := range maps.Keys(p.files) {
-		if ref := parse.ReferenceTo(other); parse.IsNameable(other) && max(len(other), len(name))-min(len(other), len(name)) <= 3 {
+		if ref := ReferenceTo(other); IsNameable(other) && max(len(other), len(name))-min(len(other), len(name)) <= 3 {
 			near = append(near, ref)
 		}
 	}

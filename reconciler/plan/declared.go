@@ -5,9 +5,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/seed-c01c3da5/zester/reconciler/plan/parse"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
-	"github.com/seed-c01c3da5/zester/settings/schedule/entryyaml"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
 )
@@ -62,8 +60,8 @@ func (p *Plan) DeclaredEntries() []*DeclaredEntry {
 }
 
 // Files returns the readable settings files, sorted by path, also those that no peel uses.
-func (p *Plan) Files() []*parse.File {
-	var all []*parse.File
+func (p *Plan) Files() []*File {
+	var all []*File
 	for _, name := range slices.Sorted(maps.Keys(p.files)) {
 		if f := p.files[name]; f.Node != nil {
 			all = append(all, f)
@@ -153,11 +151,11 @@ func (c *Compiler) Check(tree fs.FS) (*Plan, error) {
 }
 
 // named returns the valid files that rules name, in the order in which they are named first.
-func (p *pass) named() (files []*parse.File) {
+func (p *pass) named() (files []*File) {
 	named := map[string]bool{}
 	for _, rule := range p.rules.top.Rules {
 		for _, ref := range rule.Refs {
-			if f := p.files[parse.SettingsPath(ref.Name)]; f != nil && !named[f.Path] && f.Node != nil && len(f.Errs) == 0 {
+			if f := p.files[SettingsPath(ref.Name)]; f != nil && !named[f.Path] && f.Node != nil && len(f.Errs) == 0 {
 				named[f.Path] = true
 				files = append(files, f)
 			}
@@ -167,7 +165,7 @@ func (p *pass) named() (files []*parse.File) {
 }
 
 // gather reads the entries of files, merged in their order.
-func (p *pass) gather(files []*parse.File) {
+func (p *pass) gather(files []*File) {
 	layers := map[string][]strictyaml.Pair{}
 	for _, f := range files {
 		for name, pair := range f.Entries {
@@ -186,7 +184,7 @@ func (p *pass) checkStandalone(name string, layers []strictyaml.Pair) {
 	w := &DeclaredEntry{}
 	section := &strictyaml.Node{Kind: strictyaml.Map}
 	for _, pair := range layers {
-		section = parse.Merge(section, &strictyaml.Node{Kind: strictyaml.Map, Pos: pair.KeyPos, Map: []strictyaml.Pair{pair}})
+		section = Merge(section, &strictyaml.Node{Kind: strictyaml.Map, Pos: pair.KeyPos, Map: []strictyaml.Pair{pair}})
 		w.Pos, w.layers = pair.KeyPos, append(w.layers, pair.Value)
 	}
 	if section.Get(name) == nil {
@@ -195,12 +193,12 @@ func (p *pass) checkStandalone(name string, layers []strictyaml.Pair) {
 	if len(p.rules.calendars) > 0 {
 		section = p.rules.calendars.Expand(section)
 	}
-	set, err := entryyaml.ParseEntries(section)
+	set, err := schedule.ParseEntries(section)
 	switch {
 	case err == nil:
 		w.Entry = set[name]
 		p.plan.loose = append(p.plan.loose, w)
 	case len(layers) == 1:
-		p.problems.add(Invalid, parse.AsErrors(w.Pos.File, err)...)
+		p.problems.add(Invalid, AsErrors(w.Pos.File, err)...)
 	}
 }

@@ -1,15 +1,15 @@
 // Package plan compiles a revision: from its files and the facts of a fleet to the settings of every peel.
 //
-// Call [NewCompiler] and then [Compiler.Compile] for each revision. It reads zester.yaml, top.yaml, top.d/*.yaml and every
-// settings file, and returns a [Plan], or an [*Error] with all mistakes. With on_error: isolate, and for a revision that is
-// already in force, a mistake holds back only the peels whose settings depend on it; a mistake in zester.yaml or a top file
-// always refuses the revision, as it may concern any peel.
+// Call [NewCompiler] and then [Compiler.Compile] for each revision. It reads zester.yaml, top.yaml, top.d/*.yaml and
+// every settings file, and returns a [Plan], or an [*Error] with all mistakes. With on_error: isolate, and for a
+// revision that is already in force, a mistake holds back only the peels whose settings depend on it; a mistake in
+// zester.yaml or a top file always refuses the revision, as it may concern any peel.
 //
-// The ordered list of files that apply to a peel is its signature. Each signature is merged, checked and encoded once, and
-// its peels share one [Effective]: equal peels get equal bytes, and the cost follows the number of signatures, not of peels.
-// Directories, files and signatures that have not changed since the last two revisions are not read again.
+// The ordered list of files that apply to a peel is its signature. Each signature is merged, checked and encoded once,
+// and its peels share one [Effective]: equal peels get equal bytes, and the cost follows the number of signatures, not
+// of peels. Directories, files and signatures that have not changed since the last two revisions are not read again.
 //
-// Package parse reads the files, package diff compares a plan with the previous settings and blocks a change over the
+// Package plan reads the files, package diff compares a plan with the previous settings and blocks a change over the
 // limits, package blame finds the commit of each entry.
 //
 // Guarantees:
@@ -27,10 +27,9 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"github.com/seed-c01c3da5/zester/reconciler/plan/contents"
-	"github.com/seed-c01c3da5/zester/reconciler/plan/parse"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/policy"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/state"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
@@ -56,16 +55,16 @@ type Plan struct {
 	// Groups are the repo's node groups by name, each as the words in the file.
 	Groups map[string][]string
 	// Waves, Freezes and Limits are the rules for the revisions that come after this one, once it is in force.
-	Waves   []top.Wave
-	Freezes []top.Freeze
-	Limits  top.Limits
+	Waves   []policy.Wave
+	Freezes []policy.Freeze
+	Limits  policy.Limits
 	// Alerts are the repo's alert rules, by name.
-	Alerts []top.Alert
+	Alerts []policy.Alert
 
-	loose []*DeclaredEntry       // the entries of Check, which knows no peels
-	files map[string]*parse.File // of the settings directory, by path
-	read  *contents.Reader       // of the revision
-	rules *top.File              // nil if the plan mixes two others
+	loose []*DeclaredEntry // the entries of Check, which knows no peels
+	files map[string]*File // of the settings directory, by path
+	read  *ContentReader   // of the revision
+	rules *top.File        // nil if the plan mixes two others
 	fleet *peelindex.Index
 
 	assigned *assignment  // the signatures of Peels and Behind; nil after HoldBack
@@ -73,8 +72,8 @@ type Plan struct {
 }
 
 // Safety returns the limits, waves and freezes of the revision.
-func (p *Plan) Safety() top.Safety {
-	return top.Safety{Limits: &p.Limits, Waves: p.Waves, Freezes: p.Freezes}
+func (p *Plan) Safety() policy.Safety {
+	return policy.Safety{Limits: &p.Limits, Waves: p.Waves, Freezes: p.Freezes}
 }
 
 // Rules returns the rules of the top file, in order; none if the plan mixes two others.
@@ -122,8 +121,8 @@ type Effective struct {
 
 	flat atomic.Pointer[map[string]string] // of Settings, nil until it is needed
 
-	files  []*parse.File    // one for each of Refs
-	read   *contents.Reader // of the revision that e was compiled from; nil without states
+	files  []*File          // one for each of Refs
+	read   *ContentReader   // of the revision that e was compiled from; nil without states
 	secret *strictyaml.Node // one secret of merged, nil if there is none
 	merged *strictyaml.Node // the settings before encoding, nil if there is no secret
 	plain  canon.Raw        // Settings with their secrets, nil if there are none
@@ -190,7 +189,7 @@ func flatten(path string, value any, flat map[string]string) error {
 }
 
 // Files returns the files of Refs, in merge order.
-func (e *Effective) Files() []*parse.File { return e.files }
+func (e *Effective) Files() []*File { return e.files }
 
 // SecretFiles returns the file of each secret that the settings hold, by its path: keys and indices of lists joined with dots.
 func (e *Effective) SecretFiles() map[string]string {
@@ -235,18 +234,11 @@ func (e *Effective) Document(peel target.PeelID, commit settings.Commit, generat
 	}
 }
 
-// A Reason names the kind of an error in one word, for a status.
-type Reason = parse.Reason
-
 // The reasons for which a revision does not compile.
 const (
 	TopMissing   Reason = "TopMissing"   // there is no top.yaml
 	TopIsSymlink Reason = "TopIsSymlink" // top.yaml is no regular file
 
-	Invalid       = parse.Invalid
-	LFSPointer    = parse.LFSPointer
-	TooLarge      = parse.TooLarge
-	Undecryptable = parse.Undecryptable
 )
 
 // An Error lists the mistakes of a revision. Any other error of [Compiler.Compile] is about reading the tree, and not the

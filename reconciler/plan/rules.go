@@ -4,24 +4,24 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/seed-c01c3da5/zester/reconciler/plan/parse"
-	"github.com/seed-c01c3da5/zester/settings/schedule/entryyaml"
+	"github.com/seed-c01c3da5/zester/settings/policy"
+	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/top"
 )
 
 // rules hold the content of zester.yaml and the top files.
 type rules struct {
-	sources []*parse.File
+	sources []*File
 	top     *top.File // from the files that can be read
 	groups  map[string][]string
-	waves   []top.Wave
-	freezes []top.Freeze
-	limits  top.Limits
-	alerts  []top.Alert
+	waves   []policy.Wave
+	freezes []policy.Freeze
+	limits  policy.Limits
+	alerts  []policy.Alert
 	isolate bool // on_error: isolate
 
-	calendars entryyaml.Calendars
+	calendars schedule.Calendars
 	warnings  []Warning
 	reason    Reason
 	errs      strictyaml.Errors
@@ -45,20 +45,20 @@ func (r *rules) warnOfLabels(doc *strictyaml.Node) {
 
 // readRules reads zester.yaml, the first of sources and nil if there is none, and the top files. If zester.yaml cannot be
 // read, the rules are not read either, as they may use its node groups.
-func readRules(sources []*parse.File) rules {
-	r := rules{sources: sources, top: &top.File{}, reason: Invalid, limits: top.DefaultLimits}
+func readRules(sources []*File) rules {
+	r := rules{sources: sources, top: &top.File{}, reason: Invalid, limits: policy.DefaultLimits}
 	docs := r.documents()
 	if sources[0] != nil && docs[0] == nil {
 		return r
 	}
-	policy, err := top.ParsePolicy(docs[0])
+	policy, err := policy.ParsePolicy(docs[0])
 	if err != nil {
-		r.fail(Invalid, parse.AsErrors(parse.PolicyFile, err)...)
+		r.fail(Invalid, AsErrors(PolicyFile, err)...)
 		return r
 	}
 	if policy.Calendars != nil {
-		if r.calendars, err = entryyaml.ParseCalendars(policy.Calendars); err != nil {
-			r.fail(Invalid, parse.AsErrors(parse.PolicyFile, err)...)
+		if r.calendars, err = schedule.ParseCalendars(policy.Calendars); err != nil {
+			r.fail(Invalid, AsErrors(PolicyFile, err)...)
 		}
 	}
 	var readable []*strictyaml.Node
@@ -70,7 +70,7 @@ func readRules(sources []*parse.File) rules {
 	}
 	file, err := top.Parse(readable, policy.Groups)
 	if err != nil {
-		r.fail(Invalid, parse.AsErrors(parse.TopFile, err)...)
+		r.fail(Invalid, AsErrors(TopFile, err)...)
 		return r
 	}
 	r.top, r.groups, r.isolate = file, policy.GroupWords, policy.Isolate
@@ -87,7 +87,7 @@ func (r *rules) documents() (docs []*strictyaml.Node) {
 		}
 		docs = append(docs, f.Node)
 		switch {
-		case f.Oddity != "" && f.Path == parse.TopFile:
+		case f.Oddity != "" && f.Path == TopFile:
 			r.fail(TopIsSymlink, strictyaml.Error{Pos: strictyaml.Pos{File: f.Path}, Msg: "the top file " + f.Oddity})
 		case f.Oddity != "":
 			r.fail(Invalid, strictyaml.Error{Pos: strictyaml.Pos{File: f.Path}, Msg: "it " + f.Oddity})

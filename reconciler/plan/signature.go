@@ -8,11 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed-c01c3da5/zester/reconciler/plan/parse"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
-	"github.com/seed-c01c3da5/zester/settings/schedule/entryyaml"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
 	"github.com/seed-c01c3da5/zester/settings/top"
@@ -49,10 +47,10 @@ var longestKey = settings.Key(strings.Repeat("X", settings.KeySize))
 
 // A compilation is the result of compiling a signature.
 type compilation struct {
-	files  []*parse.File
-	policy *parse.File // zester.yaml, as result depends on its calendars; nil if there is none
-	sum    any         // of the contents that states name; nil if they name none
-	result *Effective  // nil if there are errors
+	files  []*File
+	policy *File      // zester.yaml, as result depends on its calendars; nil if there is none
+	sum    any        // of the contents that states name; nil if they name none
+	result *Effective // nil if there are errors
 	reason Reason
 	errs   strictyaml.Errors
 }
@@ -86,9 +84,9 @@ func (p *pass) behind(peel target.PeelID, mistake strictyaml.Error) {
 
 // signature returns the settings for the peels of a signature; nil and the first mistake if there is one.
 func (p *pass) signature(s top.Signature, now map[string]compilation) (*Effective, strictyaml.Error) {
-	files := make([]*parse.File, len(s.Refs))
+	files := make([]*File, len(s.Refs))
 	for i, ref := range s.Refs {
-		f := p.files[parse.SettingsPath(ref)]
+		f := p.files[SettingsPath(ref)]
 		switch { // these mistakes are already in problems
 		case f == nil || f.Oddity != "":
 			return nil, strictyaml.Error{Pos: p.places[ref], Msg: ref + " has no file that can be used"}
@@ -127,7 +125,7 @@ func (c compilation) isSame(before compilation) bool {
 }
 
 // current reports whether a compilation is that of files in this revision.
-func (p *pass) current(c compilation, files []*parse.File) bool {
+func (p *pass) current(c compilation, files []*File) bool {
 	return slices.Equal(c.files, files) && c.policy == p.rules.sources[0] && (c.sum == nil || c.sum == p.contentsSum || p.hasContents(c.result))
 }
 
@@ -162,16 +160,16 @@ func (c *compilation) checked(sum any) {
 }
 
 // evaluate merges the files of a signature and checks the result.
-func (p *pass) evaluate(s top.Signature, files []*parse.File) compilation {
+func (p *pass) evaluate(s top.Signature, files []*File) compilation {
 	c := compilation{files: files}
 	node := &strictyaml.Node{Kind: strictyaml.Map}
 	for _, f := range files {
-		node = parse.Merge(displaced(node, f.Node), f.Node)
+		node = Merge(displaced(node, f.Node), f.Node)
 	}
 	e := &Effective{Refs: s.Refs, files: files, Entries: map[string]strictyaml.Pos{}, Schedule: schedule.Set{}}
 	if section := p.expand(node); section != nil {
 		if err := e.parse(section); err != nil {
-			c.reason, c.errs = Invalid, parse.AsErrors(parse.SettingsDir, err)
+			c.reason, c.errs = Invalid, AsErrors(SettingsDir, err)
 			return c
 		}
 	}
@@ -215,11 +213,11 @@ func (p *pass) expand(merged *strictyaml.Node) *strictyaml.Node {
 
 // parse reads the merged schedule. An entry of a single file is parsed once for all signatures.
 func (e *Effective) parse(section *strictyaml.Node) error {
-	sources := make(map[string]*parse.File, len(e.files))
+	sources := make(map[string]*File, len(e.files))
 	for _, f := range e.files {
 		sources[f.Path] = f
 	}
-	own := func(p strictyaml.Pair) *parse.File { // the single file that p comes from, nil if it was merged
+	own := func(p strictyaml.Pair) *File { // the single file that p comes from, nil if it was merged
 		if f := sources[p.KeyPos.File]; f != nil && f.Entries[p.Key].Value == p.Value {
 			return f
 		}
@@ -234,12 +232,12 @@ func (e *Effective) parse(section *strictyaml.Node) error {
 			rest.Map = append(rest.Map, p)
 		}
 	}
-	set, err := entryyaml.ParseEntries(&rest)
+	set, err := schedule.ParseEntries(&rest)
 	if err != nil {
 		return err
 	}
 	maps.Copy(e.Schedule, set)
-	if err := entryyaml.Check(e.Schedule, section); err != nil {
+	if err := schedule.Check(e.Schedule, section); err != nil {
 		return err
 	}
 	for _, p := range rest.Map {
@@ -263,7 +261,7 @@ func (e *Effective) encode(merged *strictyaml.Node) (err error) {
 	return err
 }
 
-func paths(files []*parse.File) []string {
+func paths(files []*File) []string {
 	out := make([]string, len(files))
 	for i, f := range files {
 		out[i] = f.Path
@@ -273,8 +271,8 @@ func paths(files []*parse.File) []string {
 
 // Layers returns the files of e that set a part of an entry, or of a state named as [Effective.OriginNames] does, in merge
 // order.
-func (e *Effective) Layers(name string) []*parse.File {
-	var out []*parse.File
+func (e *Effective) Layers(name string) []*File {
+	var out []*File
 	for _, f := range e.files {
 		if _, ok := f.Source[name]; ok {
 			out = append(out, f)

@@ -1,19 +1,18 @@
 package plan
 
 import (
-	"github.com/seed-c01c3da5/zester/reconciler/plan/parse"
 	"github.com/seed-c01c3da5/zester/settings/state"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
 // checkFiles checks the states of files of which it is not known which ones a peel combines. Only a state that one file alone
 // declares can be checked, and a requisite may name a state of any file. err is about reading the tree.
-func (p *pass) checkFiles(files []*parse.File) error {
+func (p *pass) checkFiles(files []*File) error {
 	c := stateCheck{declared: map[string]int{}, refs: map[string][]string{}}
 	for _, f := range files {
 		for name := range f.States {
 			c.declared[name]++
-			ref := parse.ReferenceTo(f.Path)
+			ref := ReferenceTo(f.Path)
 			c.refs[ref] = append(c.refs[ref], name)
 		}
 	}
@@ -21,7 +20,7 @@ func (p *pass) checkFiles(files []*parse.File) error {
 		section := c.own(f.Node.Get(state.Key))
 		set, err := state.Parse(section, state.Options{Files: func(ref string) []string { return c.refs[ref] }})
 		if err != nil {
-			p.problems.add(Invalid, parse.AsErrors(f.Path, err)...)
+			p.problems.add(Invalid, AsErrors(f.Path, err)...)
 		}
 		_, bad, err := p.addContents(&Effective{States: set})
 		if err != nil {

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/seed-c01c3da5/zester/reconciler/plan/contents"
-	"github.com/seed-c01c3da5/zester/reconciler/plan/parse"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/content"
 	"github.com/seed-c01c3da5/zester/settings/state"
@@ -53,7 +51,7 @@ func (p *pass) addStates(e *Effective, merged *strictyaml.Node) (*strictyaml.Nod
 	e.mentions(section)
 	set, err := state.Parse(section, state.Options{Order: e.Compiled.Order, Files: func(ref string) []string { return e.Compiled.Refs[ref] }})
 	if err != nil {
-		return nil, mistakes{Invalid, parse.AsErrors(parse.SettingsDir, err)}, nil
+		return nil, mistakes{Invalid, AsErrors(SettingsDir, err)}, nil
 	}
 	if len(set) == 0 {
 		e.Compiled = state.Compiled{}
@@ -167,7 +165,7 @@ func (e *Effective) Content(path string) (data []byte, secret bool, err error) {
 	if _, ok := e.Compiled.Files[path]; !ok {
 		return nil, false, fmt.Errorf("no state of %s names %s", strings.Join(e.Refs, ", "), path)
 	}
-	var c contents.Content
+	var c Content
 	data, c, err = e.read.Read(path)
 	return data, c.Masked != "", err
 }

@@ -12,14 +12,14 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
-	"github.com/seed-c01c3da5/zester/master/feed"
+	fleetpkg "github.com/seed-c01c3da5/zester/master/fleet"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
-	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/state"
+	"github.com/seed-c01c3da5/zester/settings/status"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -30,7 +30,7 @@ func TestMain(m *testing.M) { os.Exit(natstest.InMemory(m)) }
 type fleet struct {
 	t        *testing.T
 	bus      *natstest.Bus
-	feed     *feed.Feed
+	feed     *fleetpkg.Fleet
 	reported chan struct{}
 	p        *Progress
 }
@@ -38,7 +38,7 @@ type fleet struct {
 func inBubble(t *testing.T, f func(t *testing.T, b *fleet)) {
 	natstest.Bubble(t, func(t *testing.T, bus *natstest.Bus) {
 		log := slog.New(slog.DiscardHandler)
-		b := &fleet{t: t, bus: bus, feed: feed.New(bus.Conn(t, grants.RoleMaster, "m1"), log), reported: make(chan struct{}, 1)}
+		b := &fleet{t: t, bus: bus, feed: fleetpkg.New(bus.Conn(t, grants.RoleMaster, "m1"), log), reported: make(chan struct{}, 1)}
 		b.p = New(b.feed, b.reported, log)
 		js := bus.JetStream(t)
 		defer b.run(b.feed.Run)()

@@ -21,19 +21,19 @@ import (
 	"sync"
 	"time"
 
-	"github.com/seed-c01c3da5/zester/master/feed"
+	fleetpkg "github.com/seed-c01c3da5/zester/master/fleet"
 	"github.com/seed-c01c3da5/zester/peel/loglimit"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
-	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/status"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 // A Progress compares the wanted settings of the peels with their reports.
 type Progress struct {
-	fleet    *feed.Feed
+	fleet    *fleetpkg.Fleet
 	log      *slog.Logger
 	refusals *loglimit.Limiter
 	reported chan<- struct{} // gets a value after a report, unless it is full
@@ -71,7 +71,7 @@ type report struct {
 }
 
 // New returns a Progress without reports. reported gets a value after each report, unless it is full.
-func New(fleet *feed.Feed, reported chan<- struct{}, log *slog.Logger) *Progress {
+func New(fleet *fleetpkg.Fleet, reported chan<- struct{}, log *slog.Logger) *Progress {
 	return &Progress{fleet: fleet, log: log, refusals: loglimit.New(log), reported: reported, reports: map[string]report{}, trouble: map[string]struct{}{}, states: stateRuns{of: map[string]stateRun{}}}
 }
 

@@ -7,18 +7,18 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed-c01c3da5/zester/master/feed"
+	fleetpkg "github.com/seed-c01c3da5/zester/master/fleet"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
-	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/status"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 // What is kept up to date equals a look at every peel, whatever is wanted, held back and reported in between.
 func TestProgressEqualsALookAtEveryPeel(t *testing.T) {
-	p := New(feed.New(nil, slog.New(slog.DiscardHandler)), make(chan struct{}, 1), slog.New(slog.DiscardHandler))
+	p := New(fleetpkg.New(nil, slog.New(slog.DiscardHandler)), make(chan struct{}, 1), slog.New(slog.DiscardHandler))
 	ids := []target.PeelID{"a", "b", "web.1", "web_1", "c"} // two share a wire form
 	digests := []settings.Digest{"1", "2", ""}
 	heads := settings.Heads{}
@@ -69,7 +69,7 @@ func TestProgressEqualsALookAtEveryPeel(t *testing.T) {
 }
 
 func TestPeelsComeInPages(t *testing.T) {
-	p := New(feed.New(nil, slog.New(slog.DiscardHandler)), make(chan struct{}, 1), slog.New(slog.DiscardHandler))
+	p := New(fleetpkg.New(nil, slog.New(slog.DiscardHandler)), make(chan struct{}, 1), slog.New(slog.DiscardHandler))
 	wanted := &plan.Plan{Peels: map[target.PeelID]*plan.Effective{}}
 	var ids []target.PeelID
 	for i := range 25 {
@@ -110,7 +110,7 @@ func BenchmarkCounts(b *testing.B) {
 	for _, peels := range []int{1000, 10_000, 100_000} {
 		for _, applied := range []int{100, 99, 0} {
 			b.Run(fmt.Sprintf("peels=%d/applied=%d%%", peels, applied), func(b *testing.B) {
-				p := New(feed.New(nil, slog.New(slog.DiscardHandler)), make(chan struct{}, 1), slog.New(slog.DiscardHandler))
+				p := New(fleetpkg.New(nil, slog.New(slog.DiscardHandler)), make(chan struct{}, 1), slog.New(slog.DiscardHandler))
 				wanted := &plan.Plan{Peels: map[target.PeelID]*plan.Effective{}}
 				e := &plan.Effective{Digest: "1"}
 				for i := range peels {

@@ -13,15 +13,14 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/bucket"
-	"github.com/seed-c01c3da5/zester/master/lease"
+	"github.com/seed-c01c3da5/zester/master/bus"
 	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
-	"github.com/seed-c01c3da5/zester/reconciler/propose/edit"
-	"github.com/seed-c01c3da5/zester/reconciler/propose/schedules"
-	"github.com/seed-c01c3da5/zester/reconciler/propose/spent"
+	"github.com/seed-c01c3da5/zester/reconciler/plan/edit"
 	"github.com/seed-c01c3da5/zester/settings"
 )
 
@@ -64,7 +63,7 @@ func (on *session) leadDeletes(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("cannot open the bucket leases: %w", err)
 	}
-	l := lease.New(leases, deleteTask, on.nc.Opts.Name, on.o.Log)
+	l := bus.NewLease(leases, deleteTask, on.nc.Opts.Name, on.o.Log)
 	revision, err := l.Acquire(ctx)
 	if err != nil {
 		return err
@@ -92,9 +91,9 @@ func (on *session) deleteLoop(ctx context.Context, mayWrite func() error) error 
 
 // deleteStep looks once at all entries with delete_after_run of the revision in force: nobody has judged a newer one. What happens to one does not depend on errors about others.
 func (on *session) deleteStep(ctx context.Context, mayWrite func() error) error {
-	records := map[string]*spent.Record{}
+	records := map[string]*SpentRecord{}
 	err := bucket.Read(ctx, on.js, bucketSchedules, spentKey+"*", func(key string, value []byte) error {
-		r := &spent.Record{}
+		r := &SpentRecord{}
 		records[key] = r
 		return json.Unmarshal(value, r)
 	})
@@ -112,14 +111,14 @@ func (on *session) deleteStep(ctx context.Context, mayWrite func() error) error 
 	var compiled *plan.Plan // when it is needed
 	var errs []error
 	for _, e := range repo.Entries {
-		if !spent.Concerns(e.Entry) {
+		if !SpentConcerns(e.Entry) {
 			continue
 		}
 		key := keyOfSpent(e)
 		was, now := records[key], time.Now()
 		delete(records, key)
-		var peels []spent.Peel
-		if spent.NeedsPeels(was, e.Entry, now) {
+		var peels []SpentPeel
+		if NeedsPeels(was, e.Entry, now) {
 			if compiled == nil {
 				if compiled, err = on.compiler.Compile(repo.With(nil), on.fleet.Index()); err != nil {
 					return err
@@ -130,7 +129,7 @@ func (on *session) deleteStep(ctx context.Context, mayWrite func() error) error 
 				continue
 			}
 		}
-		errs = append(errs, on.settle(ctx, mayWrite, key, was, spent.Decide(was, e.Entry, e.Pos.File, peels, now)))
+		errs = append(errs, on.settle(ctx, mayWrite, key, was, DecideSpent(was, e.Entry, e.Pos.File, peels, now)))
 	}
 	for key := range records { // of entries that are gone
 		errs = append(errs, on.forget(ctx, mayWrite, key))
@@ -144,24 +143,24 @@ func keyOfSpent(e *plan.DeclaredEntry) string {
 }
 
 // settle stores the next record of an entry, and then removes the entry if the record says so.
-func (on *session) settle(ctx context.Context, mayWrite func() error, key string, was *spent.Record, next spent.Record) error {
+func (on *session) settle(ctx context.Context, mayWrite func() error, key string, was *SpentRecord, next SpentRecord) error {
 	if was == nil || *was != next {
 		if err := on.storeSpent(ctx, mayWrite, key, next); err != nil {
 			return err
 		}
-		if next.State == spent.Left {
+		if next.State == SpentLeft {
 			on.tellLeft(ctx, next)
 		}
 	}
-	if next.State != spent.Removing {
+	if next.State != SpentRemoving {
 		return nil
 	}
 	out, err := on.removeSpent(ctx, mayWrite, next)
 	switch {
 	case err == nil && out != nil && out.Proposed:
-		next.State = spent.Proposed
+		next.State = SpentProposed
 	case errors.Is(err, errEdited), errors.Is(err, edit.ErrByHand):
-		next.State, next.Why = spent.Left, err.Error()
+		next.State, next.Why = SpentLeft, err.Error()
 		on.tellLeft(ctx, next)
 	case errors.Is(err, errUnsettled):
 		return nil // the record says that it is to be removed
@@ -174,7 +173,7 @@ func (on *session) settle(ctx context.Context, mayWrite func() error, key string
 }
 
 // storeSpent replaces a record. Only the holder of the lease writes records.
-func (on *session) storeSpent(ctx context.Context, mayWrite func() error, key string, r spent.Record) error {
+func (on *session) storeSpent(ctx context.Context, mayWrite func() error, key string, r SpentRecord) error {
 	if err := mayWrite(); err != nil {
 		return err
 	}
@@ -192,7 +191,7 @@ func (on *session) forget(ctx context.Context, mayWrite func() error, key string
 }
 
 // tellLeft says that an entry stays in the repo.
-func (on *session) tellLeft(ctx context.Context, r spent.Record) {
+func (on *session) tellLeft(ctx context.Context, r SpentRecord) {
 	on.o.Log.Warn("an entry with delete_after_run stays in the config repo", "entry", r.Entry, "file", r.File, "why", r.Why)
 	e := audit.Entry{Action: "schedule.remove", Target: r.Entry, User: master}
 	on.audit.Write(ctx, e.Ended(errors.New(r.File+" stays: "+r.Why), true))
@@ -200,7 +199,7 @@ func (on *session) tellLeft(ctx context.Context, r spent.Record) {
 
 // removeSpent removes an entry after the changes that wait, if the entry is as it was. The result is nil if there is no such
 // entry any more.
-func (on *session) removeSpent(ctx context.Context, mayWrite func() error, r spent.Record) (out *schedules.Changed, err error) {
+func (on *session) removeSpent(ctx context.Context, mayWrite func() error, r SpentRecord) (out *api.ScheduleChanged, err error) {
 	stopped := on.changes.Do(ctx, func() {
 		if err = mayWrite(); err != nil {
 			return
@@ -229,7 +228,7 @@ func (on *session) removeSpent(ctx context.Context, mayWrite func() error, r spe
 }
 
 // withoutSpent returns the files of a revision without an entry.
-func withoutSpent(repo *edit.Repo, r spent.Record) (map[string][]byte, error) {
+func withoutSpent(repo *edit.Repo, r SpentRecord) (map[string][]byte, error) {
 	i := slices.IndexFunc(repo.Entries, func(e *plan.DeclaredEntry) bool { return e.Entry.Name == r.Entry && e.Pos.File == r.File })
 	switch {
 	case i < 0:
@@ -244,7 +243,7 @@ func withoutSpent(repo *edit.Repo, r spent.Record) (map[string][]byte, error) {
 var errGone = errors.New("there is no such entry")
 
 // reported returns what the peels that have an entry report about it.
-func (on *session) reported(ctx context.Context, p *plan.Plan, e *plan.DeclaredEntry) ([]spent.Peel, error) {
+func (on *session) reported(ctx context.Context, p *plan.Plan, e *plan.DeclaredEntry) ([]SpentPeel, error) {
 	var subjects []string
 	for id, of := range p.Peels {
 		if of.Schedule[e.Entry.Name] != nil && of.Entries[e.Entry.Name].File == e.Pos.File {
@@ -256,7 +255,7 @@ func (on *session) reported(ctx context.Context, p *plan.Plan, e *plan.DeclaredE
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the reports on %s: %w", e.Entry.Name, err)
 	}
-	peels := make([]spent.Peel, len(subjects))
+	peels := make([]SpentPeel, len(subjects))
 	for i, subject := range subjects {
 		m, known := reports[subject]
 		if !known {
@@ -270,7 +269,7 @@ func (on *session) reported(ctx context.Context, p *plan.Plan, e *plan.DeclaredE
 }
 
 // peelOf returns what a peel reports about an entry. A report with other settings than the newest does not have the entry.
-func (on *session) peelOf(ctx context.Context, msg *nats.Msg, e *plan.DeclaredEntry) (p spent.Peel, err error) {
+func (on *session) peelOf(ctx context.Context, msg *nats.Msg, e *plan.DeclaredEntry) (p SpentPeel, err error) {
 	r, err := ledger.Decode(msg)
 	if err != nil {
 		return p, nil // as if it had not reported; coverage counts it as refused

@@ -8,8 +8,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/master/service"
-	"github.com/seed-c01c3da5/zester/reconciler/propose/edit"
-	"github.com/seed-c01c3da5/zester/reconciler/propose/spent"
+	"github.com/seed-c01c3da5/zester/reconciler/plan/edit"
 )
 
 // What is removed is what was decided about, also if somebody pushes between the decision and the commit.
@@ -22,7 +21,7 @@ func TestOnlyTheEntryOfTheDecisionIsRemoved(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := spent.Record{Entry: "once", File: "settings/api/once.yaml", Hash: repo.Entries[0].Entry.Hash()}
+	r := SpentRecord{Entry: "once", File: "settings/api/once.yaml", Hash: repo.Entries[0].Entry.Hash()}
 	if files, err := withoutSpent(repo, r); err != nil || len(files) == 0 {
 		t.Errorf("%v, %v", files, err)
 	}
@@ -43,7 +42,7 @@ func TestARemovalThatCannotBeStoredIsNotBegun(t *testing.T) {
 	defer cancel()
 	lost := errors.New("the lease is lost")
 	asked := 0
-	err := on.settle(ctx, func() error { asked++; return lost }, "spent.x", nil, spent.Record{Entry: "once", State: spent.Removing})
+	err := on.settle(ctx, func() error { asked++; return lost }, "spent.x", nil, SpentRecord{Entry: "once", State: SpentRemoving})
 	if !errors.Is(err, lost) || asked != 1 { // the second time is before the change
 		t.Errorf("%v, the lease was read %d times", err, asked)
 	}

@@ -19,15 +19,13 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/crypto/ssh"
 
+	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/audit"
-	"github.com/seed-c01c3da5/zester/master/auditlog"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/propose"
-	"github.com/seed-c01c3da5/zester/reconciler/propose/schedules"
-	"github.com/seed-c01c3da5/zester/reconciler/propose/spent"
 	"github.com/seed-c01c3da5/zester/reconciler/record"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
@@ -112,7 +110,7 @@ func (s *site) enforce() {
 func (s *site) once(c client, name string) (at time.Time) {
 	s.t.Helper()
 	at = time.Now().Add(time.Hour).Truncate(time.Second)
-	q := schedules.Add{Name: name, Fields: map[string]any{"module": "test.ping", "at": at.UTC().Format(time.RFC3339), "delete_after_run": true, "start_deadline": "10m"}}
+	q := api.ScheduleAdd{Name: name, Fields: map[string]any{"module": "test.ping", "at": at.UTC().Format(time.RFC3339), "delete_after_run": true, "start_deadline": "10m"}}
 	if _, err := c.ScheduleAdd(s.t.Context(), q); err != nil {
 		s.t.Fatal(err)
 	}
@@ -127,7 +125,7 @@ func (s *site) has(name string) bool {
 
 // audited returns the entries about the removal of an entry by a master.
 func (s *site) audited(name string) (all []string) {
-	page, err := auditlog.Open(s.bus.JetStream(s.t), nil).List(s.t.Context(), audit.Query{Action: "schedule.remove", User: "zester", Target: name})
+	page, err := audit.OpenLog(s.bus.JetStream(s.t), nil).List(s.t.Context(), audit.Query{Action: "schedule.remove", User: "zester", Target: name})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -224,7 +222,7 @@ func TestAnEntryThatIsChangedOrRanNowhereStays(t *testing.T) {
 }
 
 // record returns what masters keep of the entry once.
-func (s *site) record() (r spent.Record, key string) {
+func (s *site) record() (r propose.SpentRecord, key string) {
 	s.t.Helper()
 	sum := sha256.Sum256([]byte("settings/api/once.yaml\x00once"))
 	key = "spent." + hex.EncodeToString(sum[:16])
@@ -270,7 +268,7 @@ func TestARemovalThatFailsIsStoredAndMadeLater(t *testing.T) {
 		s.reports(peels[0], "db-01", "once", at, 0)
 		s.reports(peels[1], "db-02", "once", at, 0)
 		time.Sleep(2 * time.Minute)
-		if r, _ := s.record(); r.State != spent.Removing || !s.has("once") {
+		if r, _ := s.record(); r.State != propose.SpentRemoving || !s.has("once") {
 			s.t.Errorf("without a commit %+v", r)
 		}
 		sign()
@@ -293,10 +291,10 @@ func TestAMasterThatTakesOverMakesTheCommitThatAnotherIntended(t *testing.T) {
 		time.Sleep(time.Until(at) + time.Minute)
 		stop()
 		r, key := s.record()
-		if r.State != spent.Waiting {
+		if r.State != propose.SpentWaiting {
 			s.t.Fatalf("%+v", r)
 		}
-		r.State, r.Why = spent.Removing, "delete_after_run: it ran on 2 of 2 peels."
+		r.State, r.Why = propose.SpentRemoving, "delete_after_run: it ran on 2 of 2 peels."
 		data, err := json.Marshal(r)
 		if err == nil {
 			_, err = s.bus.JetStream(s.t).Publish(s.t.Context(), "$KV.schedules."+key, data)
@@ -332,7 +330,7 @@ func TestWhereChangesAreProposedOnePullRequestRemovesTheEntry(t *testing.T) {
 		s.reports(peels[1], "db-02", "once", at, 0)
 		time.Sleep(time.Hour)
 		branches := s.branches()
-		if r, _ := s.record(); len(branches) != 1 || !s.has("once") || r.State != spent.Proposed {
+		if r, _ := s.record(); len(branches) != 1 || !s.has("once") || r.State != propose.SpentProposed {
 			s.t.Fatalf("branches %q, %+v", branches, r)
 		}
 		if got := s.git("-C", s.repo, "ls-tree", "-r", "--name-only", branches[0]); strings.Contains(got, "once") {

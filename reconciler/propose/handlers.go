@@ -15,14 +15,14 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/forge"
 	"github.com/seed-c01c3da5/zester/master/service"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/push"
-	"github.com/seed-c01c3da5/zester/reconciler/notify/forge"
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
+	"github.com/seed-c01c3da5/zester/reconciler/plan/edit"
 	"github.com/seed-c01c3da5/zester/reconciler/plan/lint"
-	"github.com/seed-c01c3da5/zester/reconciler/propose/edit"
-	"github.com/seed-c01c3da5/zester/reconciler/propose/schedules"
 	"github.com/seed-c01c3da5/zester/reconciler/record"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
@@ -48,28 +48,28 @@ type intent struct {
 	on func(*edit.Repo) (entry string, files map[string][]byte, done *plan.DeclaredEntry, err error)
 }
 
-func (on *session) add(ctx context.Context, c *service.Call, q schedules.Add) (*schedules.Changed, error) {
+func (on *session) add(ctx context.Context, c *service.Call, q api.ScheduleAdd) (*api.ScheduleChanged, error) {
 	by := c.From.User
 	c.About.Target = cut(q.Name)
 	if q.Target == "" {
 		q.Target = on.o.Target
 	}
 	switch {
-	case strings.TrimSpace(q.Name) == "" || len(q.Name) > schedules.MaxName:
-		return nil, refuse("400", "name has 1 to %d bytes, not %d", schedules.MaxName, len(q.Name))
+	case strings.TrimSpace(q.Name) == "" || len(q.Name) > api.ScheduleMaxName:
+		return nil, refuse("400", "name has 1 to %d bytes, not %d", api.ScheduleMaxName, len(q.Name))
 	case strings.ContainsFunc(q.Name, misleads):
 		return nil, refuse("400", "name has a line break or a character that is not shown")
 	case strings.ContainsFunc(q.Target, misleads):
 		return nil, refuse("400", "target has a line break or a character that is not shown")
-	case len(q.Key) > schedules.MaxKey:
-		return nil, refuse("400", "an idempotency key of %d bytes, the limit is %d", len(q.Key), schedules.MaxKey)
+	case len(q.Key) > api.ScheduleMaxKey:
+		return nil, refuse("400", "an idempotency key of %d bytes, the limit is %d", len(q.Key), api.ScheduleMaxKey)
 	case q.Target == "":
 		return nil, refuse("400", "target is missing: name the peels, or set schedules.target in master.yaml")
 	case q.Fields["api"] != nil:
 		return nil, refuse("400", "the field api is written by masters alone")
 	}
 	if q.Key != "" && !q.Dry {
-		return on.once(ctx, by, q.Key, c.Data, func(id int) (*schedules.Changed, error) {
+		return on.once(ctx, by, q.Key, c.Data, func(id int) (*api.ScheduleChanged, error) {
 			return on.added(ctx, by, q, []byte("key "+q.Key), id)
 		})
 	}
@@ -77,7 +77,7 @@ func (on *session) add(ctx context.Context, c *service.Call, q schedules.Add) (*
 }
 
 // added adds an entry with a number; 0: the next one.
-func (on *session) added(ctx context.Context, by string, q schedules.Add, request []byte, id int) (*schedules.Changed, error) {
+func (on *session) added(ctx context.Context, by string, q api.ScheduleAdd, request []byte, id int) (*api.ScheduleChanged, error) {
 	known := id != 0
 	out, err := on.make(ctx, intent{
 		user: by, request: request, propose: q.Propose, dry: q.Dry, added: true, title: "add " + edit.EntryName(q.Name), body: "Requested as " + strconv.Quote(q.Name) + " for " + q.Target + ".",
@@ -113,7 +113,7 @@ func (on *session) added(ctx context.Context, by string, q schedules.Add, reques
 // A changer changes the files of one entry. It returns none if there is nothing to change.
 type changer func(*edit.Repo, *plan.DeclaredEntry) (map[string][]byte, error)
 
-func (on *session) remove(ctx context.Context, c *service.Call, q schedules.Change) (*schedules.Changed, error) {
+func (on *session) remove(ctx context.Context, c *service.Call, q api.ScheduleChange) (*api.ScheduleChanged, error) {
 	if len(q.By) > 0 {
 		c.About.Target = "all made by " + cut(strings.Join(q.By, ", "))
 		return on.removeMade(ctx, c, q)
@@ -121,11 +121,11 @@ func (on *session) remove(ctx context.Context, c *service.Call, q schedules.Chan
 	return on.changeEntry(ctx, c, q, (*edit.Repo).Remove, "remove")
 }
 
-func (on *session) enable(ctx context.Context, c *service.Call, q schedules.Change) (*schedules.Changed, error) {
+func (on *session) enable(ctx context.Context, c *service.Call, q api.ScheduleChange) (*api.ScheduleChanged, error) {
 	return on.changeEntry(ctx, c, q, setEnabled(true, ""), "enable")
 }
 
-func (on *session) disable(ctx context.Context, c *service.Call, q schedules.Change) (*schedules.Changed, error) {
+func (on *session) disable(ctx context.Context, c *service.Call, q api.ScheduleChange) (*api.ScheduleChanged, error) {
 	return on.changeEntry(ctx, c, q, setEnabled(false, q.Reason), "disable")
 }
 
@@ -139,7 +139,7 @@ func setEnabled(enabled bool, why string) changer {
 }
 
 // changeEntry makes a change of one entry.
-func (on *session) changeEntry(ctx context.Context, c *service.Call, q schedules.Change, change changer, verb string) (*schedules.Changed, error) {
+func (on *session) changeEntry(ctx context.Context, c *service.Call, q api.ScheduleChange, change changer, verb string) (*api.ScheduleChanged, error) {
 	c.About.Target = q.Ref
 	if err := checkReason(q.Reason); err != nil {
 		return nil, err
@@ -151,7 +151,7 @@ func (on *session) changeEntry(ctx context.Context, c *service.Call, q schedules
 }
 
 // file returns the settings file of an entry.
-func (on *session) file(ctx context.Context, _ *service.Call, q schedules.FileQuery) (*schedules.File, error) {
+func (on *session) file(ctx context.Context, _ *service.Call, q api.ScheduleFileQuery) (*api.ScheduleFile, error) {
 	head, repo, err := on.reader.read(ctx)
 	if err != nil {
 		return nil, err
@@ -164,20 +164,20 @@ func (on *session) file(ctx context.Context, _ *service.Call, q schedules.FileQu
 	if err != nil {
 		return nil, err
 	}
-	if len(text) > schedules.MaxText {
-		return nil, refuse("409", "%s has %d bytes, the limit is %d: edit it in a checkout", e.Pos.File, len(text), schedules.MaxText)
+	if len(text) > api.ScheduleMaxText {
+		return nil, refuse("409", "%s has %d bytes, the limit is %d: edit it in a checkout", e.Pos.File, len(text), api.ScheduleMaxText)
 	}
-	return &schedules.File{
-		Entry: e.Entry.Name, File: e.Pos.File, Commit: head.Commit.Hash.String(), Text: string(text), Digest: schedules.Digest(string(text)),
+	return &api.ScheduleFile{
+		Entry: e.Entry.Name, File: e.Pos.File, Commit: head.Commit.Hash.String(), Text: string(text), Digest: api.ScheduleDigest(string(text)),
 	}, nil
 }
 
 // replace replaces the settings file of an entry, unless somebody changed it since it was read.
-func (on *session) replace(ctx context.Context, c *service.Call, q schedules.Replace) (*schedules.Changed, error) {
+func (on *session) replace(ctx context.Context, c *service.Call, q api.ScheduleReplace) (*api.ScheduleChanged, error) {
 	c.About.Target = q.Ref
 	err := checkReason(q.Reason)
-	if err == nil && len(q.Text) > schedules.MaxText {
-		err = refuse("400", "a text of %d bytes, the limit is %d", len(q.Text), schedules.MaxText)
+	if err == nil && len(q.Text) > api.ScheduleMaxText {
+		err = refuse("400", "a text of %d bytes, the limit is %d", len(q.Text), api.ScheduleMaxText)
 	}
 	if err != nil {
 		return nil, err
@@ -189,7 +189,7 @@ func (on *session) replace(ctx context.Context, c *service.Call, q schedules.Rep
 			return nil, err
 		case string(now) == q.Text:
 			return nil, nil
-		case schedules.Digest(string(now)) != q.Was:
+		case api.ScheduleDigest(string(now)) != q.Was:
 			return nil, refuse("409", "somebody changed %s since you opened it: edit the new text", e.Pos.File)
 		}
 		return r.Replace(e, []byte(q.Text))
@@ -210,8 +210,8 @@ func because(reason string) string {
 }
 
 func checkReason(reason string) error {
-	if len(reason) > schedules.MaxName || strings.ContainsFunc(reason, misleads) {
-		return refuse("400", "reason is one line of at most %d bytes", schedules.MaxName)
+	if len(reason) > api.ScheduleMaxName || strings.ContainsFunc(reason, misleads) {
+		return refuse("400", "reason is one line of at most %d bytes", api.ScheduleMaxName)
 	}
 	return nil
 }
@@ -235,7 +235,7 @@ func changeOf(ref string, change changer) func(*edit.Repo) (string, map[string][
 	}
 }
 
-func cut(s string) string { return strings.ToValidUTF8(s[:min(len(s), schedules.MaxName)], "") }
+func cut(s string) string { return strings.ToValidUTF8(s[:min(len(s), api.ScheduleMaxName)], "") }
 
 // lookup returns the entry of a number or name.
 func lookup(r *edit.Repo, ref string) (*plan.DeclaredEntry, error) {
@@ -257,7 +257,7 @@ func lookup(r *edit.Repo, ref string) (*plan.DeclaredEntry, error) {
 }
 
 // make commits a change on the newest commit of the branch. If others push meanwhile, it tries again.
-func (on *session) make(ctx context.Context, w intent) (*schedules.Changed, error) {
+func (on *session) make(ctx context.Context, w intent) (*api.ScheduleChanged, error) {
 	for try := 1; ; try++ {
 		out, err := on.try(ctx, w)
 		if !errors.Is(err, push.ErrMoved) {
@@ -269,7 +269,7 @@ func (on *session) make(ctx context.Context, w intent) (*schedules.Changed, erro
 	}
 }
 
-func (on *session) try(ctx context.Context, w intent) (*schedules.Changed, error) {
+func (on *session) try(ctx context.Context, w intent) (*api.ScheduleChanged, error) {
 	accepted, err := on.accepted(ctx) // read first, as nothing newer than the head may be in it
 	if err != nil {
 		return nil, err
@@ -300,7 +300,7 @@ func (on *session) try(ctx context.Context, w intent) (*schedules.Changed, error
 		if err != nil {
 			return nil, err
 		}
-		out := &schedules.Changed{Entry: entry, Patch: text, Dry: w.dry}
+		out := &api.ScheduleChanged{Entry: entry, Patch: text, Dry: w.dry}
 		if w.dry {
 			out.Commit = head.Commit.Hash.String()
 		}
@@ -319,7 +319,7 @@ func (on *session) try(ctx context.Context, w intent) (*schedules.Changed, error
 			return record.NoteRemoval(ctx, on.store, settings.Commit(commit.String()), removed)
 		}
 	}
-	out := &schedules.Changed{Entry: entry, Branch: on.o.Branch, Proposed: on.o.Mode == Propose || w.propose}
+	out := &api.ScheduleChanged{Entry: entry, Branch: on.o.Branch, Proposed: on.o.Mode == Propose || w.propose}
 	if e := result.ByName(entry); len(e) == 1 {
 		out.File, out.Next = e[0].Pos.File, next(e[0].Entry)
 	}
@@ -374,7 +374,7 @@ func (on *session) checkHead(head *gitrepo.Snapshot, accepted []gitrepo.Hash, un
 
 // proposeOn pushes a change to a branch of its own and opens a pull request. The name of the branch follows from the request, so
 // that a repeated request finds the branch and only opens the pull request that the first one could not open.
-func (on *session) proposeOn(ctx context.Context, head *gitrepo.Snapshot, w intent, c push.Change, out *schedules.Changed) error {
+func (on *session) proposeOn(ctx context.Context, head *gitrepo.Snapshot, w intent, c push.Change, out *api.ScheduleChanged) error {
 	sum := sha256.Sum256(append([]byte(w.user+"\x00"), w.request...))
 	c.Branch = "zester/" + strings.ReplaceAll(w.title, " ", "-") + "-" + hex.EncodeToString(sum[:5])
 	commit, merged, err := on.writer.pusher.Tip(ctx, c.Branch, head)
@@ -453,8 +453,8 @@ func checkFuture(made []*plan.DeclaredEntry) error {
 }
 
 // describe returns the reply to a request whose change the revision has already.
-func (on *session) describe(e *plan.DeclaredEntry, commit string) *schedules.Changed {
-	return &schedules.Changed{
+func (on *session) describe(e *plan.DeclaredEntry, commit string) *api.ScheduleChanged {
+	return &api.ScheduleChanged{
 		ID: e.Entry.API.ID, Entry: e.Entry.Name, File: e.Pos.File, Commit: commit, Branch: on.o.Branch, Next: next(e.Entry), Repeated: true,
 	}
 }
@@ -475,7 +475,7 @@ func next(e *schedule.Entry) time.Time {
 	return time.Time{}
 }
 
-func (on *session) list(ctx context.Context, _ *service.Call, q schedules.Query) (*schedules.Page, error) {
+func (on *session) list(ctx context.Context, _ *service.Call, q api.ScheduleQuery) (*api.SchedulePage, error) {
 	head, repo, err := on.reader.read(ctx)
 	if err != nil {
 		return nil, err
@@ -486,11 +486,11 @@ func (on *session) list(ctx context.Context, _ *service.Call, q schedules.Query)
 		if err != nil {
 			return nil, err
 		}
-		return &schedules.Page{Commit: commit.String(), Schedules: []schedules.Schedule{shown(e, commit)}, Total: 1}, nil
+		return &api.SchedulePage{Commit: commit.String(), Schedules: []api.Schedule{shown(e, commit)}, Total: 1}, nil
 	}
 	entries := slices.Clone(repo.Entries)
 	slices.SortStableFunc(entries, func(a, b *plan.DeclaredEntry) int { return strings.Compare(keyOf(a), keyOf(b)) })
-	page := &schedules.Page{Commit: commit.String(), Total: len(entries)}
+	page := &api.SchedulePage{Commit: commit.String(), Total: len(entries)}
 	entries = slices.DeleteFunc(entries, func(e *plan.DeclaredEntry) bool { return keyOf(e) <= q.After && q.After != "" })
 	entries = entries[min(max(q.Offset, 0), len(entries)):]
 	limit := pageSize
@@ -514,15 +514,15 @@ func keyOf(e *plan.DeclaredEntry) string {
 
 const maxShownPrompt = 8 << 10 // bytes
 
-func shown(d *plan.DeclaredEntry, commit gitrepo.Hash) schedules.Schedule {
+func shown(d *plan.DeclaredEntry, commit gitrepo.Hash) api.Schedule {
 	e := d.Entry
-	s := schedules.Schedule{
+	s := api.Schedule{
 		Key: keyOf(d), ID: e.API.ID, Entry: e.Name, Name: cmp.Or(e.API.Name, e.Name), Module: e.Module, Enabled: e.Enabled,
 		Meaning: e.Explain(), Next: next(e), Created: e.API.At, By: e.API.By, Origin: fmt.Sprintf("%s:%d@%s", d.Pos.File, d.Pos.Line, commit),
-		ManagedBy: schedules.ManagedByGit, Delete: e.Life.DeleteAfterRun,
+		ManagedBy: api.ManagedByGit, Delete: e.Life.DeleteAfterRun,
 	}
 	if s.ID > 0 {
-		s.ManagedBy = schedules.ManagedByAPI
+		s.ManagedBy = api.ManagedByAPI
 	}
 	if text, ok := e.Args["prompt"].(string); ok {
 		s.Prompt = strings.ToValidUTF8(text[:min(len(text), maxShownPrompt)], "")

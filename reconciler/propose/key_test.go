@@ -13,7 +13,6 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/seed-c01c3da5/zester/master/api"
-	"github.com/seed-c01c3da5/zester/reconciler/propose/schedules"
 )
 
 // TestAKeyIsFreeAfterARefusalAndKeptAfterAnError has commits that cannot be signed for a while: whether such a request made a commit
@@ -38,8 +37,8 @@ func TestAKeyIsFreeAfterARefusalAndKeptAfterAnError(t *testing.T) {
 	sign()
 	s.start("m1", o)
 	ann := s.client("ann")
-	keyed := func(name, interval string) schedules.Add {
-		return schedules.Add{Name: name, Key: "k", Fields: map[string]any{"module": "test.ping", "interval": interval}}
+	keyed := func(name, interval string) api.ScheduleAdd {
+		return api.ScheduleAdd{Name: name, Key: "k", Fields: map[string]any{"module": "test.ping", "interval": interval}}
 	}
 	if _, err := ann.ScheduleAdd(t.Context(), keyed("one", "soon")); api.CodeOf(err) != api.CodeInvalid {
 		t.Fatal(err)

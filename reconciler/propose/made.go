@@ -6,22 +6,22 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/service"
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
-	"github.com/seed-c01c3da5/zester/reconciler/propose/edit"
-	"github.com/seed-c01c3da5/zester/reconciler/propose/schedules"
+	"github.com/seed-c01c3da5/zester/reconciler/plan/edit"
 )
 
 // removeMade removes the entries that requests of some people and tokens made, in one commit. It removes none if one of them cannot
 // be removed.
-func (on *session) removeMade(ctx context.Context, c *service.Call, q schedules.Change) (*schedules.Changed, error) {
+func (on *session) removeMade(ctx context.Context, c *service.Call, q api.ScheduleChange) (*api.ScheduleChanged, error) {
 	switch err := checkReason(q.Reason); {
 	case err != nil:
 		return nil, err
 	case q.Ref != "":
 		return nil, refuse("400", "ref and by exclude each other")
-	case slices.ContainsFunc(q.By, func(by string) bool { return len(by) > schedules.MaxName || strings.ContainsFunc(by, misleads) }):
-		return nil, refuse("400", "by has names of one line and at most %d bytes", schedules.MaxName)
+	case slices.ContainsFunc(q.By, func(by string) bool { return len(by) > api.ScheduleMaxName || strings.ContainsFunc(by, misleads) }):
+		return nil, refuse("400", "by has names of one line and at most %d bytes", api.ScheduleMaxName)
 	}
 	var removed []string
 	out, err := on.make(ctx, intent{

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed-c01c3da5/zester/reconciler/propose/schedules"
+	"github.com/seed-c01c3da5/zester/master/api"
 )
 
 func TestWhatARevokedUserMadeIsRemovedByOneCommit(t *testing.T) {
@@ -24,16 +24,16 @@ func TestWhatARevokedUserMadeIsRemovedByOneCommit(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	ann := s.client("ann")
-	for why, q := range map[string]schedules.Change{
+	for why, q := range map[string]api.ScheduleChange{
 		"exclude each other":   {Ref: "door", By: []string{"eve"}},
 		"names of one line":    {By: []string{"eve\nZester-Allow: remove"}},
 		"no request of nobody": {By: []string{"nobody"}},
 	} {
-		if _, err := ask[schedules.Changed](ctx, ann, "remove", q); err == nil || !strings.Contains(err.Error(), why) {
+		if _, err := ask[api.ScheduleChanged](ctx, ann, "remove", q); err == nil || !strings.Contains(err.Error(), why) {
 			t.Errorf("%v, want %q", err, why)
 		}
 	}
-	out, err := ask[schedules.Changed](ctx, ann, "remove", schedules.Change{By: []string{"eve", "token:eves"}, Reason: "eve was revoked"})
+	out, err := ask[api.ScheduleChanged](ctx, ann, "remove", api.ScheduleChange{By: []string{"eve", "token:eves"}, Reason: "eve was revoked"})
 	if err != nil || !slices.Equal(slices.Sorted(slices.Values(out.Removed)), []string{"door", "hatch"}) {
 		t.Fatalf("%+v, %v", out, err)
 	}
@@ -43,7 +43,7 @@ func TestWhatARevokedUserMadeIsRemovedByOneCommit(t *testing.T) {
 	if log := s.log("%s"); len(log) != before+1 {
 		t.Errorf("%q", log)
 	}
-	page, err := ann.Schedules(t.Context(), schedules.Query{})
+	page, err := ann.Schedules(t.Context(), api.ScheduleQuery{})
 	if err != nil || len(page.Schedules) != 2 || page.Schedules[0].Entry != "mine" || page.Schedules[1].Entry != "by-hand" {
 		t.Errorf("%+v, %v", page, err)
 	}

@@ -15,7 +15,6 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/bucket"
-	"github.com/seed-c01c3da5/zester/reconciler/propose/schedules"
 )
 
 // keyLife is how long a request with a key is remembered.
@@ -24,13 +23,13 @@ const keyLife = 7 * 24 * time.Hour
 // A remembered request has the number of its entry before the commit is made, so that a master that finds it unanswered sees
 // in the repo whether there is a commit.
 type remembered struct {
-	Request []byte             `json:"request"` // digest
-	ID      int                `json:"id"`
-	Answer  *schedules.Changed `json:"answer,omitempty"`
+	Request []byte               `json:"request"` // digest
+	ID      int                  `json:"id"`
+	Answer  *api.ScheduleChanged `json:"answer,omitempty"`
 }
 
 // once makes a change under a user's key once. The same key with another request is refused.
-func (on *session) once(ctx context.Context, user, key string, request []byte, do func(id int) (*schedules.Changed, error)) (*schedules.Changed, error) {
+func (on *session) once(ctx context.Context, user, key string, request []byte, do func(id int) (*api.ScheduleChanged, error)) (*api.ScheduleChanged, error) {
 	sum := sha256.Sum256([]byte(user + "\x00" + key))
 	name, digest := "key."+hex.EncodeToString(sum[:16]), sha256.Sum256(request)
 	r, revision, err := on.recall(ctx, name)

@@ -1,8 +1,8 @@
-// Package propose changes the schedule entries of the config repo on request: each change is a commit in the name of the person
-// or program that asked for it. It serves zester.api.schedule.*, for the REST API and the command line.
+// Package propose changes the schedule entries of the config repo on request: each change is a commit in the name of
+// the person or program that asked for it. It serves zester.api.schedule.*, for the REST API and the command line.
 //
-// Call [New] with the options of master.yaml, then [Service.Run] on each master. Package edit makes the changes of files, package
-// push the commits, and package spent decides when an entry with delete_after_run is removed.
+// Call [New] with the options of master.yaml, then [Service.Run] on each master. Package edit makes the changes of
+// files, package push the commits, and package propose decides when an entry with delete_after_run is removed.
 //
 // Guarantees:
 //   - The commit is pushed before the reply: to the branch that the fleet follows, or to a branch of its own. For that, a pull request
@@ -22,8 +22,8 @@
 //     removed is stored before the commit, so that another master makes the commit if this one dies.
 //   - Every change is in the audit log.
 //
-// Known gaps: a signed commit needs an SSH key; a pull request is not closed when its change is made elsewhere; without write.mode
-// entries with delete_after_run stay in the repo.
+// Known gaps: a signed commit needs an SSH key; a pull request is not closed when its change is made elsewhere; without
+// write.mode entries with delete_after_run stay in the repo.
 package propose
 
 import (
@@ -38,14 +38,13 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master/api"
-	"github.com/seed-c01c3da5/zester/master/auditlog"
-	"github.com/seed-c01c3da5/zester/master/feed"
+	"github.com/seed-c01c3da5/zester/master/audit"
+	"github.com/seed-c01c3da5/zester/master/fleet"
+	"github.com/seed-c01c3da5/zester/master/forge"
 	"github.com/seed-c01c3da5/zester/master/service"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/push"
-	"github.com/seed-c01c3da5/zester/reconciler/notify/forge"
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
-	"github.com/seed-c01c3da5/zester/reconciler/propose/edit"
-	"github.com/seed-c01c3da5/zester/reconciler/propose/schedules"
+	"github.com/seed-c01c3da5/zester/reconciler/plan/edit"
 	"github.com/seed-c01c3da5/zester/reconciler/record"
 )
 
@@ -130,14 +129,14 @@ type session struct {
 	js      jetstream.JetStream
 	store   jetstream.KeyValue
 	rollout jetstream.KeyValue // the reconciler's record
-	audit   *auditlog.Log
-	fleet   *feed.Feed
+	audit   *audit.Log
+	fleet   *fleet.Fleet
 	// compiler keeps what it compiled between two looks for entries that are spent. Only these use it.
 	compiler *plan.Compiler
 }
 
 // Run serves until ctx ends.
-func (s *Service) Run(ctx context.Context, nc *nats.Conn, fleet *feed.Feed) error {
+func (s *Service) Run(ctx context.Context, nc *nats.Conn, fleet *fleet.Fleet) error {
 	js, err := jetstream.New(nc)
 	if err != nil {
 		return err
@@ -150,7 +149,7 @@ func (s *Service) Run(ctx context.Context, nc *nats.Conn, fleet *feed.Feed) erro
 	if err != nil {
 		return fmt.Errorf("cannot open the bucket %s: %w", record.Bucket, err)
 	}
-	on := &session{Service: s, nc: nc, js: js, store: store, rollout: rollout, audit: auditlog.Open(js, s.o.Log), fleet: fleet, compiler: plan.NewCompiler()}
+	on := &session{Service: s, nc: nc, js: js, store: store, rollout: rollout, audit: audit.OpenLog(js, s.o.Log), fleet: fleet, compiler: plan.NewCompiler()}
 	ctx, cancel := context.WithCancel(ctx)
 	var deleting sync.WaitGroup
 	defer deleting.Wait()
@@ -163,7 +162,7 @@ func (s *Service) Run(ctx context.Context, nc *nats.Conn, fleet *feed.Feed) erro
 		})
 	}
 	return service.Serve(ctx, service.Options{
-		Conn: nc, Lane: service.NewLane(readAtOnce, 0), MaxRequest: schedules.MaxRequest, Limit: changeLimit,
+		Conn: nc, Lane: service.NewLane(readAtOnce, 0), MaxRequest: api.ScheduleMaxRequest, Limit: changeLimit,
 		Record: on.audit.Write, Code: codeOf, Log: s.o.Log,
 		Verbs: []service.Verb{
 			service.On("schedule", "list", on.list),
@@ -178,8 +177,8 @@ func (s *Service) Run(ctx context.Context, nc *nats.Conn, fleet *feed.Feed) erro
 }
 
 // change returns the verb of a change, which is made after those before it.
-func change[Q any](on *session, verb string, f func(context.Context, *service.Call, Q) (*schedules.Changed, error)) service.Verb {
-	return service.On("schedule", verb, func(ctx context.Context, c *service.Call, q Q) (*schedules.Changed, error) {
+func change[Q any](on *session, verb string, f func(context.Context, *service.Call, Q) (*api.ScheduleChanged, error)) service.Verb {
+	return service.On("schedule", verb, func(ctx context.Context, c *service.Call, q Q) (*api.ScheduleChanged, error) {
 		out, err := f(ctx, c, q)
 		c.Dry = out != nil && out.Dry
 		return out, err

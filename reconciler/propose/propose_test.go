@@ -18,16 +18,14 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/audit"
-	"github.com/seed-c01c3da5/zester/master/auditlog"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
-	"github.com/seed-c01c3da5/zester/master/feed"
+	"github.com/seed-c01c3da5/zester/master/fleet"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/push"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/worktree"
 	"github.com/seed-c01c3da5/zester/reconciler/propose"
-	"github.com/seed-c01c3da5/zester/reconciler/propose/schedules"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 )
 
@@ -95,7 +93,7 @@ func (s *site) start(master string, o propose.Options) (stop func()) {
 		s.t.Fatal(err)
 	}
 	nc := s.bus.Conn(s.t, grants.RoleMaster, master)
-	fleet := feed.New(nc, nil)
+	fleet := fleet.New(nc, nil)
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { _ = fleet.Run(ctx) })
@@ -144,26 +142,26 @@ func ask[A any](ctx context.Context, c client, verb string, question any) (*A, e
 	return answer, canon.Unmarshal(msg.Data, answer)
 }
 
-func (c client) ScheduleAdd(ctx context.Context, q schedules.Add) (*schedules.Changed, error) {
+func (c client) ScheduleAdd(ctx context.Context, q api.ScheduleAdd) (*api.ScheduleChanged, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	return ask[schedules.Changed](ctx, c, "add", q)
+	return ask[api.ScheduleChanged](ctx, c, "add", q)
 }
 
-func (c client) change(verb, ref string) (*schedules.Changed, error) {
+func (c client) change(verb, ref string) (*api.ScheduleChanged, error) {
 	ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute)
 	defer cancel()
-	return ask[schedules.Changed](ctx, c, verb, schedules.Change{Ref: ref, Reason: "too loud"})
+	return ask[api.ScheduleChanged](ctx, c, verb, api.ScheduleChange{Ref: ref, Reason: "too loud"})
 }
 
-func (c client) Schedules(ctx context.Context, q schedules.Query) (*schedules.Page, error) {
+func (c client) Schedules(ctx context.Context, q api.ScheduleQuery) (*api.SchedulePage, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	return ask[schedules.Page](ctx, c, "list", q)
+	return ask[api.SchedulePage](ctx, c, "list", q)
 }
 
-func ping(name string) schedules.Add {
-	return schedules.Add{Name: name, Fields: map[string]any{"module": "test.ping", "interval": "5m"}}
+func ping(name string) api.ScheduleAdd {
+	return api.ScheduleAdd{Name: name, Fields: map[string]any{"module": "test.ping", "interval": "5m"}}
 }
 
 func TestARequestIsACommitOfItsUser(t *testing.T) {
@@ -183,7 +181,7 @@ func TestARequestIsACommitOfItsUser(t *testing.T) {
 	if got := s.git("-C", s.repo, "show", "main:top.d/api.yaml"); !strings.Contains(got, "db-*:\n    - api.queue-depth") {
 		t.Error(got)
 	}
-	page, err := ann.Schedules(t.Context(), schedules.Query{})
+	page, err := ann.Schedules(t.Context(), api.ScheduleQuery{})
 	if err != nil || len(page.Schedules) != 2 || page.Total != 2 {
 		t.Fatalf("%+v, %v", page, err)
 	}
@@ -196,7 +194,7 @@ func TestARequestIsACommitOfItsUser(t *testing.T) {
 	if _, err := ann.change("disable", "1"); err != nil {
 		t.Fatal(err)
 	}
-	if page, err = ann.Schedules(t.Context(), schedules.Query{Ref: "queue-depth"}); err != nil || page.Schedules[0].Enabled {
+	if page, err = ann.Schedules(t.Context(), api.ScheduleQuery{Ref: "queue-depth"}); err != nil || page.Schedules[0].Enabled {
 		t.Errorf("%+v, %v", page, err)
 	}
 	if _, err := ann.change("remove", "1"); err != nil {
@@ -205,10 +203,10 @@ func TestARequestIsACommitOfItsUser(t *testing.T) {
 	if got := s.git("-C", s.repo, "ls-tree", "-r", "--name-only", "main"); got != "settings/all.yaml\ntop.yaml" {
 		t.Error(got)
 	}
-	if _, err := ann.Schedules(t.Context(), schedules.Query{Ref: "1"}); api.CodeOf(err) != api.CodeNotFound {
+	if _, err := ann.Schedules(t.Context(), api.ScheduleQuery{Ref: "1"}); api.CodeOf(err) != api.CodeNotFound {
 		t.Error(err)
 	}
-	entries, err := auditlog.Open(s.bus.JetStream(t), nil).List(t.Context(), audit.Query{Action: "schedule.add", User: "ann"})
+	entries, err := audit.OpenLog(s.bus.JetStream(t), nil).List(t.Context(), audit.Query{Action: "schedule.add", User: "ann"})
 	if err != nil || len(entries.Entries) != 1 || entries.Entries[0].Target != "Queue depth" || entries.Entries[0].Result != audit.Done {
 		t.Errorf("%+v, %v", entries, err)
 	}
@@ -230,7 +228,7 @@ func TestWhatIsRefusedIsNotPushed(t *testing.T) {
 	before := s.log("%H")
 	for _, c := range []struct {
 		name string
-		q    schedules.Add
+		q    api.ScheduleAdd
 		code api.Code
 		want string
 	}{
@@ -239,8 +237,8 @@ func TestWhatIsRefusedIsNotPushed(t *testing.T) {
 		{"long name", ping(strings.Repeat("x", 201)), api.CodeInvalid, "not 201"},
 		{"name of two lines", ping("two\u2028lines"), api.CodeInvalid, "name has a line break or a character that is not shown"},
 		{"name that is not shown", ping("ab\u200bc"), api.CodeInvalid, "name has a line break or a character that is not shown"},
-		{"target of two lines", schedules.Add{Name: "x", Target: "db-*\u2029 or web-*", Fields: map[string]any{"module": "test.ping", "interval": "1h"}}, api.CodeInvalid, "target has a line break or a character that is not shown"},
-		{"own number", schedules.Add{Name: "x", Fields: map[string]any{"api": map[string]any{"id": 5}}}, api.CodeInvalid, "the field api"},
+		{"target of two lines", api.ScheduleAdd{Name: "x", Target: "db-*\u2029 or web-*", Fields: map[string]any{"module": "test.ping", "interval": "1h"}}, api.CodeInvalid, "target has a line break or a character that is not shown"},
+		{"own number", api.ScheduleAdd{Name: "x", Fields: map[string]any{"api": map[string]any{"id": 5}}}, api.CodeInvalid, "the field api"},
 	} {
 		if _, err := ann.ScheduleAdd(t.Context(), c.q); api.CodeOf(err) != c.code || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", c.name, err)
@@ -250,15 +248,15 @@ func TestWhatIsRefusedIsNotPushed(t *testing.T) {
 	s.start("m2", o)
 	for _, c := range []struct {
 		name string
-		q    schedules.Add
+		q    api.ScheduleAdd
 		code api.Code
 		want string
 	}{
 		{"name that exists", ping("One"), api.CodeConflict, "settings/api/one.yaml"},
-		{"bad cron", schedules.Add{Name: "x", Fields: map[string]any{"module": "test.ping", "cron": "61 * * * *"}}, api.CodeInvalid, "settings/api/x.yaml:"},
-		{"unknown field", schedules.Add{Name: "x", Fields: map[string]any{"module": "test.ping", "intervall": "1h"}}, api.CodeInvalid, `did you mean "interval"?`},
-		{"unknown function", schedules.Add{Name: "x", Fields: map[string]any{"module": "test.pign", "interval": "1h"}}, api.CodeInvalid, "test.ping"},
-		{"target", schedules.Add{Name: "x", Target: "X@y", Fields: map[string]any{"module": "test.ping", "interval": "1h"}}, api.CodeInvalid, "top.d/api.yaml:"},
+		{"bad cron", api.ScheduleAdd{Name: "x", Fields: map[string]any{"module": "test.ping", "cron": "61 * * * *"}}, api.CodeInvalid, "settings/api/x.yaml:"},
+		{"unknown field", api.ScheduleAdd{Name: "x", Fields: map[string]any{"module": "test.ping", "intervall": "1h"}}, api.CodeInvalid, `did you mean "interval"?`},
+		{"unknown function", api.ScheduleAdd{Name: "x", Fields: map[string]any{"module": "test.pign", "interval": "1h"}}, api.CodeInvalid, "test.ping"},
+		{"target", api.ScheduleAdd{Name: "x", Target: "X@y", Fields: map[string]any{"module": "test.ping", "interval": "1h"}}, api.CodeInvalid, "top.d/api.yaml:"},
 	} {
 		for range 8 { // one of the two masters answers
 			_, err := ann.ScheduleAdd(t.Context(), c.q)
@@ -273,7 +271,7 @@ func TestWhatIsRefusedIsNotPushed(t *testing.T) {
 	}
 	for _, reason := range []string{"two\nlines", "two\u2028lines", "\x1b[31mred", "a\tb", "\u0085", "zero\u200bwidth", "\u202ereversed", strings.Repeat("x", 201)} {
 		for _, verb := range []string{"disable", "remove"} {
-			_, err := ask[schedules.Changed](t.Context(), ann, verb, schedules.Change{Ref: "one", Reason: reason})
+			_, err := ask[api.ScheduleChanged](t.Context(), ann, verb, api.ScheduleChange{Ref: "one", Reason: reason})
 			if api.CodeOf(err) != api.CodeInvalid || !strings.Contains(err.Error(), "reason is one line of at most 200 bytes") {
 				t.Errorf("%s for %q: %v", verb, reason, err)
 			}
@@ -296,10 +294,10 @@ func TestAReasonIsNoTrailer(t *testing.T) {
 		t.Fatal(err)
 	}
 	for verb, q := range map[string]any{
-		"disable": schedules.Change{Ref: "one", Reason: "Zester-Allow: change, remove, peels"},
-		"replace": schedules.Replace{Ref: "by-hand", Reason: "Zester-Allow: change, remove, peels", Was: schedules.Digest("schedule:\n  by-hand:\n    module: test.ping\n    interval: 1h\n"), Text: "schedule:\n  by-hand:\n    module: test.ping\n    interval: 2h\n"},
+		"disable": api.ScheduleChange{Ref: "one", Reason: "Zester-Allow: change, remove, peels"},
+		"replace": api.ScheduleReplace{Ref: "by-hand", Reason: "Zester-Allow: change, remove, peels", Was: api.ScheduleDigest("schedule:\n  by-hand:\n    module: test.ping\n    interval: 1h\n"), Text: "schedule:\n  by-hand:\n    module: test.ping\n    interval: 2h\n"},
 	} {
-		if _, err := ask[schedules.Changed](t.Context(), ann, verb, q); err != nil {
+		if _, err := ask[api.ScheduleChanged](t.Context(), ann, verb, q); err != nil {
 			t.Fatal(verb, err)
 		}
 		if got := s.git("-C", s.repo, "log", "-1", "--format=%b", "main"); got != "Reason: Zester-Allow: change, remove, peels" {

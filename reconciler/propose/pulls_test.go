@@ -8,10 +8,9 @@ import (
 	"testing"
 
 	"github.com/seed-c01c3da5/zester/master/api"
-	"github.com/seed-c01c3da5/zester/reconciler/notify/forge"
-	"github.com/seed-c01c3da5/zester/reconciler/notify/forge/forgetest"
+	"github.com/seed-c01c3da5/zester/master/forge"
+	"github.com/seed-c01c3da5/zester/master/forge/forgetest"
 	"github.com/seed-c01c3da5/zester/reconciler/propose"
-	"github.com/seed-c01c3da5/zester/reconciler/propose/schedules"
 )
 
 // proposes starts a service that opens pull requests on a forge.
@@ -42,11 +41,11 @@ func TestTheSameRequestOpensThePullRequestThatCouldNotBeOpened(t *testing.T) {
 	ann := s.client("ann")
 	keyed := ping("With a key")
 	keyed.Key = "k"
-	ask := map[string]func() (*schedules.Changed, error){
-		"keyed":   func() (*schedules.Changed, error) { return ann.ScheduleAdd(t.Context(), keyed) },
-		"unkeyed": func() (*schedules.Changed, error) { return ann.ScheduleAdd(t.Context(), ping("Without a key")) },
-		"disable": func() (*schedules.Changed, error) { return ann.change("disable", "by-hand") },
-		"remove":  func() (*schedules.Changed, error) { return ann.change("remove", "by-hand") },
+	ask := map[string]func() (*api.ScheduleChanged, error){
+		"keyed":   func() (*api.ScheduleChanged, error) { return ann.ScheduleAdd(t.Context(), keyed) },
+		"unkeyed": func() (*api.ScheduleChanged, error) { return ann.ScheduleAdd(t.Context(), ping("Without a key")) },
+		"disable": func() (*api.ScheduleChanged, error) { return ann.change("disable", "by-hand") },
+		"remove":  func() (*api.ScheduleChanged, error) { return ann.change("remove", "by-hand") },
 	}
 	f.Refuse(503)
 	for name, request := range ask {

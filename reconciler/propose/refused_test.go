@@ -15,7 +15,6 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/reconciler/propose"
-	"github.com/seed-c01c3da5/zester/reconciler/propose/schedules"
 )
 
 // serve serves the repository over HTTP with Git's own program, and returns options that use it. onPush is called before each push; if
@@ -153,11 +152,11 @@ func TestANumberThatTwoEntriesHaveNamesNeither(t *testing.T) {
 			t.Errorf("%s: %v", verb, err)
 		}
 	}
-	page, err := ann.Schedules(t.Context(), schedules.Query{Limit: 1})
+	page, err := ann.Schedules(t.Context(), api.ScheduleQuery{Limit: 1})
 	if err != nil || len(page.Schedules) != 1 || page.Schedules[0].Entry != "x" {
 		t.Fatalf("%+v, %v", page, err)
 	}
-	if page, err = ann.Schedules(t.Context(), schedules.Query{Limit: 1, After: page.Schedules[0].Key}); err != nil || page.Schedules[0].Entry != "copy" {
+	if page, err = ann.Schedules(t.Context(), api.ScheduleQuery{Limit: 1, After: page.Schedules[0].Key}); err != nil || page.Schedules[0].Entry != "copy" {
 		t.Errorf("%+v, %v", page, err)
 	}
 	if _, err := ann.change("remove", "copy"); err != nil {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/push"
-	"github.com/seed-c01c3da5/zester/reconciler/propose/edit"
+	"github.com/seed-c01c3da5/zester/reconciler/plan/edit"
 )
 
 // A source reads the head of the branch. Readers and the writer have one each, so that neither waits for the other.

@@ -29,23 +29,22 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master/bucket"
-	"github.com/seed-c01c3da5/zester/master/feed"
+	"github.com/seed-c01c3da5/zester/master/fleet"
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/reconciler/plan/blame"
 	"github.com/seed-c01c3da5/zester/reconciler/plan/diff"
 	"github.com/seed-c01c3da5/zester/reconciler/record"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/policy"
 	"github.com/seed-c01c3da5/zester/settings/target"
-	"github.com/seed-c01c3da5/zester/settings/top"
-	"github.com/seed-c01c3da5/zester/settings/top/alertstore"
 )
 
 // Options say where documents are stored and what goes into them. All fields are required.
 type Options struct {
 	JetStream  jetstream.JetStream
 	Rollout    jetstream.KeyValue // the bucket [record.Bucket], for node groups, alert rules and the key of proofs
-	Fleet      *feed.Feed         // for the keys of peels
+	Fleet      *fleet.Fleet       // for the keys of peels
 	Blamer     *blame.Blamer
 	Sealer     *settings.Sealer
 	CheckLease func() error // returns an error unless this master leads
@@ -64,7 +63,7 @@ type Published struct {
 
 	groups         settings.NodeGroups
 	groupsRevision uint64 // of the key of groups; 0: there is none
-	alerts         []top.Alert
+	alerts         []policy.Alert
 	alertsRevision uint64 // of the key of alerts; 0: there is none
 
 	pending pendingFor
@@ -84,11 +83,11 @@ func Load(ctx context.Context, o Options) (*Published, error) {
 	if p.groups, p.groupsRevision, err = settings.LoadNodeGroups(ctx, o.Rollout); err != nil && p.groupsRevision == 0 {
 		return nil, err
 	}
-	if p.alerts, p.alertsRevision, err = alertstore.Load(ctx, o.Rollout); err != nil {
+	if p.alerts, p.alertsRevision, err = policy.LoadAlerts(ctx, o.Rollout); err != nil {
 		if p.alertsRevision == 0 {
 			return nil, err
 		}
-		p.alerts = []top.Alert{{}} // differs from the rules of every revision, which replace what cannot be read
+		p.alerts = []policy.Alert{{}} // differs from the rules of every revision, which replace what cannot be read
 	}
 	for _, h := range p.heads {
 		if h.Peel != "" {
@@ -160,14 +159,14 @@ func (p *Published) WriteGroups(ctx context.Context, groups settings.NodeGroups)
 }
 
 // WriteAlerts is WriteGroups for the alert rules of a revision.
-func (p *Published) WriteAlerts(ctx context.Context, rules []top.Alert) error {
-	if top.EqualAlerts(p.alerts, rules) {
+func (p *Published) WriteAlerts(ctx context.Context, rules []policy.Alert) error {
+	if policy.EqualAlerts(p.alerts, rules) {
 		return nil
 	}
 	if err := p.o.CheckLease(); err != nil {
 		return err
 	}
-	revision, err := alertstore.Publish(ctx, p.o.Rollout, rules, p.alertsRevision)
+	revision, err := policy.PublishAlerts(ctx, p.o.Rollout, rules, p.alertsRevision)
 	if bucket.IsConflict(err) {
 		err = fmt.Errorf("%w: %w", record.ErrConflict, err)
 	}

@@ -17,15 +17,14 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
-	"github.com/seed-c01c3da5/zester/master/feed"
+	"github.com/seed-c01c3da5/zester/master/fleet"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/reconciler/plan/blame"
 	"github.com/seed-c01c3da5/zester/reconciler/record"
 	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/policy"
 	"github.com/seed-c01c3da5/zester/settings/target"
-	"github.com/seed-c01c3da5/zester/settings/top"
-	"github.com/seed-c01c3da5/zester/settings/top/alertstore"
 )
 
 func TestMain(m *testing.M) { os.Exit(natstest.InMemory(m)) }
@@ -37,7 +36,7 @@ type bench struct {
 	t        *testing.T
 	js       jetstream.JetStream
 	rollout  jetstream.KeyValue
-	fleet    *feed.Feed
+	fleet    *fleet.Fleet
 	compiler *plan.Compiler
 }
 
@@ -48,7 +47,7 @@ func inBubble(t *testing.T, f func(t *testing.T, b *bench)) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b := &bench{t: t, js: js, fleet: feed.New(nc, slog.New(slog.DiscardHandler)), compiler: plan.NewCompiler()}
+		b := &bench{t: t, js: js, fleet: fleet.New(nc, slog.New(slog.DiscardHandler)), compiler: plan.NewCompiler()}
 		if b.rollout, err = js.KeyValue(t.Context(), record.Bucket); err != nil {
 			t.Fatal(err)
 		}
@@ -340,10 +339,12 @@ func TestGroupsAreNotWrittenOverThoseOfTheNextLeader(t *testing.T) {
 
 func TestAlertRulesAreWrittenOnceAndNotOverThoseOfTheNextLeader(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
-		rules := func(name string) []top.Alert { return []top.Alert{{Name: name, On: []top.Trouble{top.Failed}}} }
-		holds := func(want []top.Alert) {
+		rules := func(name string) []policy.Alert {
+			return []policy.Alert{{Name: name, On: []policy.Trouble{policy.Failed}}}
+		}
+		holds := func(want []policy.Alert) {
 			t.Helper()
-			if got, _, err := alertstore.Load(t.Context(), b.rollout); err != nil || !top.EqualAlerts(got, want) {
+			if got, _, err := policy.LoadAlerts(t.Context(), b.rollout); err != nil || !policy.EqualAlerts(got, want) {
 				t.Errorf("%+v, %v, want %+v", got, err, want)
 			}
 		}
@@ -359,14 +360,14 @@ func TestAlertRulesAreWrittenOnceAndNotOverThoseOfTheNextLeader(t *testing.T) {
 			t.Errorf("the leader of before goes on: %v", err)
 		}
 		holds(rules("b"))
-		_, revision, err := alertstore.Load(t.Context(), b.rollout)
+		_, revision, err := policy.LoadAlerts(t.Context(), b.rollout)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if err := b.load(nil).WriteAlerts(t.Context(), rules("b")); err != nil {
 			t.Error(err)
 		}
-		if _, after, err := alertstore.Load(t.Context(), b.rollout); after != revision || err != nil {
+		if _, after, err := policy.LoadAlerts(t.Context(), b.rollout); after != revision || err != nil {
 			t.Errorf("the same rules are written again: revision %d, %v", after, err)
 		}
 		if _, err := b.rollout.PutString(t.Context(), "alerts", "something else"); err != nil {

@@ -1,7 +1,7 @@
 package publish
 
 import (
-	"github.com/seed-c01c3da5/zester/master/feed"
+	"github.com/seed-c01c3da5/zester/master/fleet"
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
@@ -18,7 +18,7 @@ func (p *Published) sealingKey(id target.PeelID, e *plan.Effective) settings.Key
 
 // HoldBack returns a plan that holds back the peels with secrets that have no key to seal them to: these peels keep their
 // present settings.
-func HoldBack(p *plan.Plan, fleet *feed.Feed) *plan.Plan {
+func HoldBack(p *plan.Plan, fleet *fleet.Fleet) *plan.Plan {
 	behind := map[target.PeelID]strictyaml.Error{}
 	for id, at := range p.Secrets() {
 		switch {

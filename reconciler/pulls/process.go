@@ -14,9 +14,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/master/forge"
+	"github.com/seed-c01c3da5/zester/master/outbound"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
-	"github.com/seed-c01c3da5/zester/reconciler/notify/forge"
-	"github.com/seed-c01c3da5/zester/reconciler/notify/outbound"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 

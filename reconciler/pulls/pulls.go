@@ -40,10 +40,10 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/seed-c01c3da5/zester/master/forge"
+	"github.com/seed-c01c3da5/zester/master/outbound"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
-	"github.com/seed-c01c3da5/zester/reconciler/notify/forge"
-	"github.com/seed-c01c3da5/zester/reconciler/notify/outbound"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
 )

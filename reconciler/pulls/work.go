@@ -15,7 +15,6 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/reconciler/plan/review"
-	"github.com/seed-c01c3da5/zester/reconciler/plan/revision"
 	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
 )
 
@@ -143,7 +142,7 @@ func (j *job) fetch(ctx context.Context, ref string) (at gitrepo.Hash, err error
 func (j *job) review(repo *gitrepo.Repo, base, head gitrepo.Hash, fleet *peelindex.Index) (*review.Review, error) {
 	o := review.Options{Path: j.Repo.Path, Base: review.Revision{Name: j.Branch, Commit: base.String()}, Head: review.Revision{Name: j.Name}, From: time.Now()}
 	compiler := plan.NewCompiler() // without identities: secrets stay encrypted
-	before, err := revision.Compile(repo, compiler, fleet, base)
+	before, err := review.Compile(repo, compiler, fleet, base)
 	if err != nil {
 		return nil, fmt.Errorf("cannot compare with the branch: %w", err)
 	}
@@ -156,7 +155,7 @@ func (j *job) review(repo *gitrepo.Repo, base, head gitrepo.Hash, fleet *peelind
 		o.Head.Commit, o.Head.Subject, o.Message = head.String(), after.Commit.Subject(), after.Commit.Message
 		made, err = compiler.Compile(after.Tree, fleet)
 	}
-	if refused, ok := revision.Refusal(err); ok {
+	if refused, ok := review.Refusal(err); ok {
 		return review.Refuse(refused, o), nil
 	}
 	if err != nil {

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/status"
 )
 
 // A Refusal is the error of an order that cannot be carried out; the same order fails again. Reason is a sentence for people.

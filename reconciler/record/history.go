@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/status"
 )
 
 // Bounds of the texts of an attempt, in bytes.

@@ -21,9 +21,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
-	"github.com/seed-c01c3da5/zester/settings/top"
+	"github.com/seed-c01c3da5/zester/settings/policy"
+	"github.com/seed-c01c3da5/zester/settings/status"
 )
 
 // Bounds of the lists in a record. The oldest items are dropped.
@@ -54,7 +54,7 @@ type Record struct {
 	// descend from it, also after a pin to an older one.
 	Followed settings.Commit `json:"followed,omitempty"`
 
-	top.Safety // of Commit: limits, waves and freezes, which govern the next revision
+	policy.Safety // of Commit: limits, waves and freezes, which govern the next revision
 
 	Blocked   *Blocked  `json:"blocked,omitempty"`   // the revision that waits for approval; nil if none does
 	Approved  *Approval `json:"approved,omitempty"`  // nil once its plan has gone out or the branch has moved on
@@ -174,7 +174,7 @@ func (r *Record) FindSkipped(commit settings.Commit) *Skipped {
 
 // Pinning returns the record for a stored revision that a person gives to the whole fleet, as Enforced does for one of the
 // branch.
-func (r Record) Pinning(commit settings.Commit, safety top.Safety, now time.Time) Record {
+func (r Record) Pinning(commit settings.Commit, safety policy.Safety, now time.Time) Record {
 	followed := r.Followed
 	r = r.Enforced(commit, safety, false, now)
 	r.Followed = followed
@@ -183,7 +183,7 @@ func (r Record) Pinning(commit settings.Commit, safety top.Safety, now time.Time
 
 // Enforced returns the record for a revision of the branch that is given to the whole fleet. It ends the rollout; done says whether
 // every document was written.
-func (r Record) Enforced(commit settings.Commit, safety top.Safety, done bool, now time.Time) Record {
+func (r Record) Enforced(commit settings.Commit, safety policy.Safety, done bool, now time.Time) Record {
 	if r.Commit != commit {
 		r = r.WithoutApproval()
 		r.Since, r.Served, r.Former = now, 0, r.Generation

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
-	"github.com/seed-c01c3da5/zester/settings/top"
+	"github.com/seed-c01c3da5/zester/settings/policy"
+	"github.com/seed-c01c3da5/zester/settings/status"
 )
 
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -19,18 +19,18 @@ func TestARevisionInForceEndsWhatCameBefore(t *testing.T) {
 		Commit: "old", Since: now, Blocked: &Blocked{Commit: "new"}, Approved: &Approval{Commit: "new"}, Rollout: &Rollout{Commit: "new"},
 	}
 	later := now.Add(time.Hour)
-	r := before.Enforced("new", top.Safety{Limits: &top.Limits{Peels: 7}}, false, later)
+	r := before.Enforced("new", policy.Safety{Limits: &policy.Limits{Peels: 7}}, false, later)
 	if r.Commit != "new" || r.Done || !r.Since.Equal(later) || r.Blocked != nil || r.Approved != nil || r.Rollout != nil || r.LimitsOrDefault().Peels != 7 {
 		t.Errorf("%+v", r)
 	}
 	r.Blocked = &Blocked{Commit: "newer"}
-	if again := r.Enforced("new", top.Safety{}, true, later.Add(time.Hour)); !again.Done || !again.Since.Equal(later) || again.Blocked == nil {
+	if again := r.Enforced("new", policy.Safety{}, true, later.Add(time.Hour)); !again.Done || !again.Since.Equal(later) || again.Blocked == nil {
 		t.Errorf("the same revision for another fleet: %+v", again)
 	}
 	if before.Blocked == nil || before.Rollout == nil || before.Commit != "old" {
 		t.Errorf("the argument was changed: %+v", before)
 	}
-	if got := new(Record).LimitsOrDefault(); got != top.DefaultLimits {
+	if got := new(Record).LimitsOrDefault(); got != policy.DefaultLimits {
 		t.Errorf("without limits: %+v", got)
 	}
 }

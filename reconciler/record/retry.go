@@ -4,8 +4,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/status"
 )
 
 // CheckRetry returns the rolled-back revision whose commit begins with digits, the newest one if digits is empty, or a

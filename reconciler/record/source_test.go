@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
-	"github.com/seed-c01c3da5/zester/settings/top"
+	"github.com/seed-c01c3da5/zester/settings/policy"
 )
 
 func TestSourcesAreEqualIfTheyLeadToTheSamePlace(t *testing.T) {
@@ -55,7 +55,7 @@ func FuzzSource(f *testing.F) {
 func TestWhatMayBeAdopted(t *testing.T) {
 	a, b := Source{Repo: "h/a", Branch: "main"}, Source{Repo: "h/b", Branch: "main", Path: "prod"}
 	before := Record{
-		Source: a, Commit: "c1", Generation: 7, Skipped: []Skipped{{Commit: "c3"}}, Safety: top.Safety{Limits: &top.Limits{Peels: 7}}, Rollout: &Rollout{Commit: "c2"}, Blocked: &Blocked{}, Approved: &Approval{}, Pinned: &Pin{}, Suspended: &Approval{},
+		Source: a, Commit: "c1", Generation: 7, Skipped: []Skipped{{Commit: "c3"}}, Safety: policy.Safety{Limits: &policy.Limits{Peels: 7}}, Rollout: &Rollout{Commit: "c2"}, Blocked: &Blocked{}, Approved: &Approval{}, Pinned: &Pin{}, Suspended: &Approval{},
 	}
 	for _, c := range []struct {
 		name     string

@@ -12,10 +12,10 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
-	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/policy"
+	"github.com/seed-c01c3da5/zester/settings/status"
 	"github.com/seed-c01c3da5/zester/settings/target"
-	"github.com/seed-c01c3da5/zester/settings/top"
 )
 
 func TestMain(m *testing.M) { os.Exit(natstest.InMemory(m)) }
@@ -120,7 +120,7 @@ func TestTheRecordOfAnEarlierVersion(t *testing.T) {
 			t.Fatal(err)
 		}
 		r, err := NewStore(kv, "m1", Source{Repo: "h/a", Branch: "main"}).Read(t.Context())
-		if err != nil || r.Commit != "a" || r.Rollout != nil || r.LimitsOrDefault() != (top.Limits{Change: 7, Remove: 8, Peels: 9}) {
+		if err != nil || r.Commit != "a" || r.Rollout != nil || r.LimitsOrDefault() != (policy.Limits{Change: 7, Remove: 8, Peels: 9}) {
 			t.Errorf("%+v, %v", r, err)
 		}
 	})
@@ -134,9 +134,9 @@ func TestARolloutOfALargeFleetFitsIntoTheRecord(t *testing.T) {
 			id := target.PeelID(fmt.Sprintf("web-%05d.example.com", i))
 			members, known = append(members, MarkPeel(id)), append(known, MarkError(id, "x"))
 		}
-		wave := top.Wave{Name: strings.Repeat("w", 32), Peels: top.AllPeels, Target: strings.Repeat("x", top.MaxTarget)}
-		r := Record{Rollout: &Rollout{Commit: "b", Waves: slices.Repeat([]top.Wave{wave}, 2*top.MaxWaves), Members: NewMarks(members), Known: NewMarks(known), Failed: NewMarks(members)}}
-		r.Waves = r.Rollout.Waves[:top.MaxWaves]
+		wave := policy.Wave{Name: strings.Repeat("w", 32), Peels: policy.AllPeels, Target: strings.Repeat("x", policy.MaxTarget)}
+		r := Record{Rollout: &Rollout{Commit: "b", Waves: slices.Repeat([]policy.Wave{wave}, 2*policy.MaxWaves), Members: NewMarks(members), Known: NewMarks(known), Failed: NewMarks(members)}}
+		r.Waves = r.Rollout.Waves[:policy.MaxWaves]
 		s := NewStore(openBucket(t, bus), "m1", Source{Repo: "h/a", Branch: "main"})
 		if _, err := s.Write(t.Context(), r); err != nil {
 			t.Fatal(err)

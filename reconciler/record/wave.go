@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/policy"
 	"github.com/seed-c01c3da5/zester/settings/target"
-	"github.com/seed-c01c3da5/zester/settings/top"
 )
 
 // A Rollout is a revision that goes to the fleet in waves. Members get this revision, and all other peels the one in force,
@@ -19,9 +19,9 @@ type Rollout struct {
 	Commit  settings.Commit `json:"commit"`
 	Started time.Time       `json:"started"` // when the rollout began
 	Sequences
-	Override *Override  `json:"override,omitempty"` // to go on in a freeze; nil if no person gave one
-	Waves    []top.Wave `json:"waves"`              // of the revision that was in force when the rollout began
-	Stage    Stage      `json:"stage"`
+	Override *Override     `json:"override,omitempty"` // to go on in a freeze; nil if no person gave one
+	Waves    []policy.Wave `json:"waves"`              // of the revision that was in force when the rollout began
+	Stage    Stage         `json:"stage"`
 
 	Members  Marks    `json:"members,omitempty"`  // the peels that have the revision
 	Known    Marks    `json:"before,omitempty"`   // errors that members reported before they got the revision
@@ -62,7 +62,7 @@ const (
 func (r *Rollout) Has(id target.PeelID) bool { return r.Members.Has(MarkPeel(id)) }
 
 // Wave returns the wave under way.
-func (r *Rollout) Wave() top.Wave { return r.Waves[r.Stage.Wave] }
+func (r *Rollout) Wave() policy.Wave { return r.Waves[r.Stage.Wave] }
 
 const markSize = 8
 

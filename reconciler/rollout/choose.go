@@ -5,9 +5,9 @@ import (
 	"slices"
 
 	"github.com/seed-c01c3da5/zester/reconciler/record"
+	"github.com/seed-c01c3da5/zester/settings/policy"
 	"github.com/seed-c01c3da5/zester/settings/target"
 	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
-	"github.com/seed-c01c3da5/zester/settings/top"
 )
 
 // A choice holds the peels that a wave may take, by mark, and how many of them.
@@ -20,7 +20,7 @@ type choice struct {
 }
 
 // candidates returns the peels that a wave may take: its target selects them and they are not members.
-func (s *stepper) candidates(wave top.Wave) (c choice, err error) {
+func (s *stepper) candidates(wave policy.Wave) (c choice, err error) {
 	selected, err := selects(wave.Target, s.Fleet)
 	if err != nil {
 		return c, err
@@ -66,7 +66,7 @@ func selects(text string, fleet *peelindex.Index) (func(target.PeelID) bool, err
 }
 
 // choose takes the peels of a wave.
-func (s *stepper) choose(wave top.Wave) Step {
+func (s *stepper) choose(wave policy.Wave) Step {
 	if hold, held := s.held(); held {
 		s.holdDeadline()
 		return Step{State: Waits, Reason: hold.Reason, Until: hold.Until}
@@ -112,7 +112,7 @@ func (s *stepper) add(peels ...int) {
 }
 
 // waiting waits until the deadline of the wave, and fails past it.
-func (s *stepper) waiting(wave top.Wave, reason string) Step {
+func (s *stepper) waiting(wave policy.Wave, reason string) Step {
 	if wave.Deadline == 0 {
 		return Step{State: Waits, Reason: reason}
 	}
@@ -124,7 +124,7 @@ func (s *stepper) waiting(wave top.Wave, reason string) Step {
 }
 
 // replace takes online peels in the place of members that the revision no longer changes, and reports whether it took any.
-func (s *stepper) replace(wave top.Wave) bool {
+func (s *stepper) replace(wave policy.Wave) bool {
 	missing := s.Stage.Size - s.Members.Len()
 	if missing <= 0 {
 		return false

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/settings/policy"
 	"github.com/seed-c01c3da5/zester/settings/target"
 	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
-	"github.com/seed-c01c3da5/zester/settings/top"
 )
 
 // A Hold keeps a revision from peels.
@@ -17,19 +17,19 @@ type Hold struct {
 }
 
 // HoldOf returns the hold of the freezes on a revision that changes some peels, if one holds now.
-func HoldOf(freezes []top.Freeze, peels []target.PeelID, fleet *peelindex.Index, now time.Time) (h Hold, held bool) {
-	var concerned []top.Freeze
+func HoldOf(freezes []policy.Freeze, peels []target.PeelID, fleet *peelindex.Index, now time.Time) (h Hold, held bool) {
+	var concerned []policy.Freeze
 	for _, f := range freezes {
 		selected, err := selects(f.Target, fleet)
 		if err != nil || slices.ContainsFunc(peels, selected) { // a target that this version cannot read selects every peel
 			concerned = append(concerned, f)
 		}
 	}
-	i := slices.IndexFunc(concerned, func(f top.Freeze) bool { return f.Holds(now) })
+	i := slices.IndexFunc(concerned, func(f policy.Freeze) bool { return f.Holds(now) })
 	if i < 0 || len(peels) == 0 {
 		return h, false
 	}
 	h.Reason = fmt.Sprintf("freeze (%s) holds the revision", concerned[i])
-	h.Until, _ = top.Thaw(concerned, now)
+	h.Until, _ = policy.Thaw(concerned, now)
 	return h, true
 }

@@ -8,9 +8,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/seed-c01c3da5/zester/reconciler/record"
-	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
-	"github.com/seed-c01c3da5/zester/settings/top"
+	"github.com/seed-c01c3da5/zester/settings/policy"
+	"github.com/seed-c01c3da5/zester/settings/status"
 )
 
 // MaxReason bounds the reason that a person gives, in bytes.
@@ -38,7 +38,7 @@ func OpenGate(r record.Record, wave, by, reason string, now time.Time) (record.R
 	switch {
 	case w.Name != wave:
 		return r, record.Refuse("cannot approve wave %.64q: wave %s is under way", wave, w.Name)
-	case w.Gate != top.GateManual:
+	case w.Gate != policy.GateManual:
 		return r, record.Refuse("cannot approve wave %s: it has no manual gate", wave)
 	case next.Stage.OpenedBy != "":
 		return r, record.Refuse("cannot approve wave %s: %s has approved it", wave, next.Stage.OpenedBy)

@@ -30,11 +30,11 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/reconciler/record"
-	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/policy"
+	"github.com/seed-c01c3da5/zester/settings/status"
 	"github.com/seed-c01c3da5/zester/settings/target"
 	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
-	"github.com/seed-c01c3da5/zester/settings/top"
 )
 
 const (
@@ -80,7 +80,7 @@ type Observed struct {
 	Now     time.Time
 	Peels   []Peel           // the peels that the revision changes, in any order
 	Fleet   *peelindex.Index // to evaluate targets
-	Freezes []top.Freeze     // of the revision in force
+	Freezes []policy.Freeze  // of the revision in force
 	Paused  string           // who paused new commits and when, for people; empty if nobody did
 	Outage  Outage
 }
@@ -307,7 +307,7 @@ func (s *stepper) runDeadline() {
 
 // apply waits until all members have applied the revision or have failed. Members that the revision no longer changes are
 // replaced.
-func (s *stepper) apply(wave top.Wave) Step {
+func (s *stepper) apply(wave policy.Wave) Step {
 	if s.hasFailed(wave) {
 		return s.fail(s.failures(s.Stage.Size))
 	}
@@ -333,7 +333,7 @@ func (s *stepper) apply(wave top.Wave) Step {
 }
 
 // soak watches the members for the time of the wave, and longer while too many of them may be dead.
-func (s *stepper) soak(wave top.Wave) Step {
+func (s *stepper) soak(wave policy.Wave) Step {
 	switch {
 	case s.hasFailed(wave):
 		return s.fail(s.failures(s.Stage.Size))
@@ -351,7 +351,7 @@ func (s *stepper) soak(wave top.Wave) Step {
 }
 
 // uncertain says that more members may be dead than may fail, empty if not.
-func (s *stepper) uncertain(wave top.Wave) string {
+func (s *stepper) uncertain(wave policy.Wave) string {
 	n := 0
 	for i, p := range s.Peels {
 		if m := s.marks[i]; p.Presence != Online && s.Members.Has(m) && !s.Failed.Has(m) {
@@ -365,11 +365,11 @@ func (s *stepper) uncertain(wave top.Wave) string {
 }
 
 // pass waits for the gate of the wave, and begins the next wave, or ends the rollout after the last.
-func (s *stepper) pass(wave top.Wave) Step {
+func (s *stepper) pass(wave policy.Wave) Step {
 	if s.hasFailed(wave) {
 		return s.fail(s.failures(s.Stage.Size))
 	}
-	if wave.Gate == top.GateManual && s.Stage.OpenedBy == "" {
+	if wave.Gate == policy.GateManual && s.Stage.OpenedBy == "" {
 		return Step{State: AtGate, Reason: fmt.Sprintf("wave %s has passed and waits for zester sync approve %s --revision %s", wave.Name, wave.Name, s.Commit.Short())}
 	}
 	if hold, held := s.held(); held {
@@ -386,7 +386,7 @@ func (s *stepper) pass(wave top.Wave) Step {
 }
 
 // hasFailed reports whether more members have failed than may.
-func (s *stepper) hasFailed(wave top.Wave) bool {
+func (s *stepper) hasFailed(wave policy.Wave) bool {
 	return s.Failed.Len() > wave.MaxFailures.Within(s.Stage.Size)
 }
 

@@ -11,26 +11,26 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/reconciler/record"
-	"github.com/seed-c01c3da5/zester/reconciler/status"
+	"github.com/seed-c01c3da5/zester/settings/policy"
+	"github.com/seed-c01c3da5/zester/settings/status"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
 	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
-	"github.com/seed-c01c3da5/zester/settings/top"
 )
 
 var start = time.Date(2026, 6, 1, 9, 0, 0, 0, time.UTC) // a Monday
 
-func safety(t testing.TB, text string) top.Safety {
+func safety(t testing.TB, text string) policy.Safety {
 	t.Helper()
 	doc, err := strictyaml.Parse("zester.yaml", []byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := top.ParsePolicy(doc)
+	p, err := policy.ParsePolicy(doc)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return top.Safety{Waves: p.Waves, Freezes: p.Freezes}
+	return policy.Safety{Waves: p.Waves, Freezes: p.Freezes}
 }
 
 // A scene is a rollout with a fleet whose peels the revision changes.
@@ -40,7 +40,7 @@ type scene struct {
 	now     time.Time
 	peels   map[target.PeelID]*Peel
 	fleet   *peelindex.Index
-	freezes []top.Freeze
+	freezes []policy.Freeze
 	paused  string
 	outage  Outage
 	lost    map[target.PeelID]time.Time

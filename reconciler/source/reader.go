@@ -9,7 +9,6 @@ import (
 
 	"github.com/seed-c01c3da5/zester/reconciler/archive"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
-	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/signature"
 	"github.com/seed-c01c3da5/zester/reconciler/plan/blame"
 	"github.com/seed-c01c3da5/zester/settings"
 )
@@ -87,14 +86,14 @@ func (r *Reader) Signed() bool { return r.repo.Signed() }
 
 // Verify returns the signer of a commit. The commits before it since the accepted ones have to be signed too, as in
 // [gitrepo.Repo.Verify]. Its error is a *[gitrepo.Error].
-func (r *Reader) Verify(commit settings.Commit, accepted []settings.Commit, now time.Time) (signature.Signer, error) {
+func (r *Reader) Verify(commit settings.Commit, accepted []settings.Commit, now time.Time) (gitrepo.Signer, error) {
 	h, err := gitrepo.ParseHash(string(commit))
 	if err != nil {
-		return signature.Signer{}, err
+		return gitrepo.Signer{}, err
 	}
 	before, err := gitrepo.ParseHashes(accepted)
 	if err != nil {
-		return signature.Signer{}, err
+		return gitrepo.Signer{}, err
 	}
 	return r.repo.Verify(h, before, now)
 }

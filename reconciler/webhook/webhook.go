@@ -29,7 +29,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed-c01c3da5/zester/reconciler/access"
+	"github.com/seed-c01c3da5/zester/master/outbound"
 )
 
 const (
@@ -196,7 +196,7 @@ func (h Hook) secrets() ([][]byte, error) {
 }
 
 func readSecret(file string) ([]byte, error) {
-	s, err := access.ReadSecret(file)
+	s, err := outbound.ReadSecret(file)
 	if err == nil && len(s) < minSecret {
 		err = fmt.Errorf("cannot use the secret in %s: it has %d bytes, at least %d are needed", file, len(s), minSecret)
 	}

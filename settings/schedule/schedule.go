@@ -1,6 +1,6 @@
 // Package schedule defines schedule entries: what a peel runs and when.
 //
-// Package entryyaml parses entries. [Merge] combines the settings of a peel with its peel.yaml, [Diff] returns what a
+// [ParseEntries] parses entries. [Merge] combines the settings of a peel with its peel.yaml, [Diff] returns what a
 // reload has to do, [Entry.Timing] computes fires and windows, and [Entry.Explain] describes an entry in English. All
 // functions are pure, so the peel, the plan, the linter and the command line compute the same.
 //

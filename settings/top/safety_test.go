@@ -10,12 +10,13 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/settings/canon"
+	policypkg "github.com/seed-c01c3da5/zester/settings/policy"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
-func policy(t testing.TB, text string) *Policy {
+func policy(t testing.TB, text string) *policypkg.Policy {
 	t.Helper()
-	p, err := ParsePolicy(parse(t, "zester.yaml", text))
+	p, err := policypkg.ParsePolicy(parse(t, "zester.yaml", text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,12 +32,12 @@ waves:
 - {name: quarter, peels: 25 %, max_failures: 5%, gate: auto}
 - {name: all, peels: 100%, max_failures: 3, deadline: }
 `)
-	none := Quantity{0, 100}
-	want := []Wave{
-		{Name: "first", Peels: Quantity{1, 100}, Soak: 10 * time.Minute, MaxFailures: none},
-		{Name: "canary", Peels: AllPeels, Target: "canary-* or web-1", MaxFailures: none, Gate: GateManual, Deadline: time.Hour},
-		{Name: "quarter", Peels: Quantity{MaxPeels, 25}, MaxFailures: Quantity{MaxPeels, 5}},
-		{Name: "all", Peels: AllPeels, MaxFailures: Quantity{3, 100}},
+	none := policypkg.Quantity{Count: 0, Percent: 100}
+	want := []policypkg.Wave{
+		{Name: "first", Peels: policypkg.Quantity{Count: 1, Percent: 100}, Soak: 10 * time.Minute, MaxFailures: none},
+		{Name: "canary", Peels: policypkg.AllPeels, Target: "canary-* or web-1", MaxFailures: none, Gate: policypkg.GateManual, Deadline: time.Hour},
+		{Name: "quarter", Peels: policypkg.Quantity{Count: policypkg.MaxPeels, Percent: 25}, MaxFailures: policypkg.Quantity{Count: policypkg.MaxPeels, Percent: 5}},
+		{Name: "all", Peels: policypkg.AllPeels, MaxFailures: policypkg.Quantity{Count: 3, Percent: 100}},
 	}
 	if !slices.Equal(p.Waves, want) {
 		t.Errorf("waves are\n%+v, want\n%+v", p.Waves, want)
@@ -59,25 +60,25 @@ func TestWavesOfOneMeaningAreEqual(t *testing.T) {
 
 func TestSharesAreRounded(t *testing.T) {
 	for _, c := range []struct {
-		share          Quantity
+		share          policypkg.Quantity
 		n, of, failing int
 	}{
-		{Quantity{3, 100}, 10, 3, 3},
-		{Quantity{3, 100}, 2, 2, 3},
-		{Quantity{MaxPeels, 5}, 10, 1, 0},
-		{Quantity{MaxPeels, 5}, 100, 5, 5},
-		{Quantity{MaxPeels, 5}, 101, 6, 5},
-		{Quantity{2, 5}, 100, 2, 2},
-		{Quantity{2, 5}, 20, 1, 1},
-		{AllPeels, 7, 7, MaxPeels},
-		{Quantity{0, 100}, 7, 0, 0},
-		{AllPeels, 0, 0, MaxPeels},
+		{policypkg.Quantity{Count: 3, Percent: 100}, 10, 3, 3},
+		{policypkg.Quantity{Count: 3, Percent: 100}, 2, 2, 3},
+		{policypkg.Quantity{Count: policypkg.MaxPeels, Percent: 5}, 10, 1, 0},
+		{policypkg.Quantity{Count: policypkg.MaxPeels, Percent: 5}, 100, 5, 5},
+		{policypkg.Quantity{Count: policypkg.MaxPeels, Percent: 5}, 101, 6, 5},
+		{policypkg.Quantity{Count: 2, Percent: 5}, 100, 2, 2},
+		{policypkg.Quantity{Count: 2, Percent: 5}, 20, 1, 1},
+		{policypkg.AllPeels, 7, 7, policypkg.MaxPeels},
+		{policypkg.Quantity{Count: 0, Percent: 100}, 7, 0, 0},
+		{policypkg.AllPeels, 0, 0, policypkg.MaxPeels},
 	} {
 		if of, failing := c.share.Of(c.n), c.share.Within(c.n); of != c.of || failing != c.failing {
 			t.Errorf("%v of %d is %d and allows %d failures, want %d and %d", c.share, c.n, of, failing, c.of, c.failing)
 		}
 	}
-	for s, want := range map[Quantity]string{{5, 100}: "5", {MaxPeels, 5}: "5%", AllPeels: "100%", {2, 5}: "2, at most 5%"} {
+	for s, want := range map[policypkg.Quantity]string{{Count: 5, Percent: 100}: "5", {Count: policypkg.MaxPeels, Percent: 5}: "5%", policypkg.AllPeels: "100%", {Count: 2, Percent: 5}: "2, at most 5%"} {
 		if s.String() != want {
 			t.Errorf("%#v is written %s, want %s", s, s, want)
 		}
@@ -114,11 +115,11 @@ func TestFreezesHoldAndEnd(t *testing.T) {
 			t.Fatal(err)
 		}
 		freezes := policy(t, c.policy).Freezes
-		got, ok := Thaw(freezes, at)
+		got, ok := policypkg.Thaw(freezes, at)
 		if text := got.UTC().Format(time.RFC3339); ok != (c.thaw != "") || ok && text != c.thaw {
 			t.Errorf("%s at %s ends at %s, %v, want %s", c.policy, c.at, text, ok, c.thaw)
 		}
-		if slices.ContainsFunc(freezes, func(f Freeze) bool { return f.Holds(at) }) != (c.at != c.thaw) {
+		if slices.ContainsFunc(freezes, func(f policypkg.Freeze) bool { return f.Holds(at) }) != (c.at != c.thaw) {
 			t.Errorf("%s holds at %s, or does not", c.policy, c.at)
 		}
 	}
@@ -173,12 +174,12 @@ func TestWeakerRulesAreNamed(t *testing.T) {
 }
 
 // rules returns the rules of a zester.yaml.
-func rules(t *testing.T, text string) Safety {
+func rules(t *testing.T, text string) policypkg.Safety {
 	p := policy(t, text)
-	return Safety{&p.Limits, p.Waves, p.Freezes}
+	return policypkg.Safety{Limits: &p.Limits, Waves: p.Waves, Freezes: p.Freezes}
 }
 
-func waveText(w Wave) string {
+func waveText(w policypkg.Wave) string {
 	text := w.Name
 	if w.Target != "" {
 		text += " " + w.Target
@@ -187,7 +188,7 @@ func waveText(w Wave) string {
 	if w.Soak > 0 {
 		text += " soak " + w.Soak.String()
 	}
-	if w.Gate == GateManual {
+	if w.Gate == policypkg.GateManual {
 		text += " manual"
 	}
 	if w.Deadline > 0 {
@@ -198,7 +199,7 @@ func waveText(w Wave) string {
 
 // weaker says in what result is weaker than waves, empty if in nothing: each wave is there, in order and as strict, and
 // until it has passed no wave takes more peels than it may, in fleets of up to 100 peels.
-func weaker(result, waves []Wave) string {
+func weaker(result, waves []policypkg.Wave) string {
 	at := 0
 	for _, w := range waves {
 		for {
@@ -213,7 +214,7 @@ func weaker(result, waves []Wave) string {
 				}
 			}
 			if r.Name == w.Name && r.Target == w.Target && r.Soak >= w.Soak && failsAsSoon(r, w) &&
-				(w.Gate != GateManual || r.Gate == GateManual) && (w.Deadline == 0 || r.Deadline > 0 && r.Deadline <= w.Deadline) {
+				(w.Gate != policypkg.GateManual || r.Gate == policypkg.GateManual) && (w.Deadline == 0 || r.Deadline > 0 && r.Deadline <= w.Deadline) {
 				break
 			}
 		}
@@ -221,7 +222,7 @@ func weaker(result, waves []Wave) string {
 	return ""
 }
 
-func failsAsSoon(r, w Wave) bool {
+func failsAsSoon(r, w policypkg.Wave) bool {
 	for n := range 100 {
 		if r.MaxFailures.Within(n) > w.MaxFailures.Within(n) {
 			return false
@@ -230,17 +231,17 @@ func failsAsSoon(r, w Wave) bool {
 	return true
 }
 
-func randomWaves(r *rand.Rand) (waves []Wave) {
+func randomWaves(r *rand.Rand) (waves []policypkg.Wave) {
 	names := []string{"a", "b", "c", "d"}
 	r.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
-	shares := []Quantity{{1, 100}, {2, 100}, {MaxPeels, 10}, {MaxPeels, 50}, {7, 20}, AllPeels}
+	shares := []policypkg.Quantity{{Count: 1, Percent: 100}, {Count: 2, Percent: 100}, {Count: policypkg.MaxPeels, Percent: 10}, {Count: policypkg.MaxPeels, Percent: 50}, {Count: 7, Percent: 20}, policypkg.AllPeels}
 	for _, name := range names[:r.IntN(5)] {
-		w := Wave{Name: name, Peels: shares[r.IntN(len(shares))], Soak: time.Duration(r.IntN(3)) * time.Minute, MaxFailures: []Quantity{{0, 100}, {1, 100}, {2, 100}, {MaxPeels, 10}, {MaxPeels, 0}}[r.IntN(5)]}
+		w := policypkg.Wave{Name: name, Peels: shares[r.IntN(len(shares))], Soak: time.Duration(r.IntN(3)) * time.Minute, MaxFailures: []policypkg.Quantity{{Count: 0, Percent: 100}, {Count: 1, Percent: 100}, {Count: 2, Percent: 100}, {Count: policypkg.MaxPeels, Percent: 10}, {Count: policypkg.MaxPeels, Percent: 0}}[r.IntN(5)]}
 		if r.IntN(3) == 0 {
-			w.Target, w.Peels = []string{"x*", "y*"}[r.IntN(2)], AllPeels
+			w.Target, w.Peels = []string{"x*", "y*"}[r.IntN(2)], policypkg.AllPeels
 		}
 		if r.IntN(2) == 0 {
-			w.Gate = GateManual
+			w.Gate = policypkg.GateManual
 		}
 		w.Deadline = time.Duration(r.IntN(3)) * time.Hour
 		waves = append(waves, w)
@@ -266,14 +267,14 @@ func TestWavesThatAreNotWeakerHoldBackAsMuch(t *testing.T) {
 		if len(next) > 0 {
 			next[r.IntN(len(next))].MaxFailures.Count = r.IntN(3)
 		}
-		weakened := Safety{Waves: was}.Weakened(Safety{Waves: next})
+		weakened := policypkg.Safety{Waves: was}.Weakened(policypkg.Safety{Waves: next})
 		if why := weaker(next, was); why != "" && len(weakened) == 0 {
 			t.Fatalf("%+v\nin place of %+v: %s", next, was, why)
 		}
 		if len(weakened) == 0 && len(next) > len(was) && len(was) > 0 {
 			allowed++
 		}
-		if same := (Safety{Waves: was}).Weakened(Safety{Waves: was}); len(same) > 0 {
+		if same := (policypkg.Safety{Waves: was}).Weakened(policypkg.Safety{Waves: was}); len(same) > 0 {
 			t.Fatalf("%+v with itself: %v", was, same)
 		}
 	}
@@ -288,11 +289,11 @@ func TestASafetyIsStored(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var stored Safety
+	var stored policypkg.Safety
 	if err := canon.Unmarshal(data, &stored); err != nil {
 		t.Fatal(err)
 	}
-	if lost := slices.Concat(stored.Weakened(a), a.Weakened(stored)); len(lost) > 0 || *stored.Limits != (Limits{20, 10, 50}) || len(stored.Freezes) != 1 {
+	if lost := slices.Concat(stored.Weakened(a), a.Weakened(stored)); len(lost) > 0 || *stored.Limits != (policypkg.Limits{Change: 20, Remove: 10, Peels: 50}) || len(stored.Freezes) != 1 {
 		t.Errorf("%+v: %v", stored, lost)
 	}
 }
@@ -310,16 +311,16 @@ func FuzzPolicy(f *testing.F) {
 		if err != nil {
 			return
 		}
-		p, err := ParsePolicy(doc)
+		p, err := policypkg.ParsePolicy(doc)
 		if err != nil || at < 0 || at > 1e10 {
 			return
 		}
-		own := Safety{&p.Limits, p.Waves, p.Freezes}
+		own := policypkg.Safety{Limits: &p.Limits, Waves: p.Waves, Freezes: p.Freezes}
 		if weaker := own.Weakened(own); len(weaker) > 0 {
 			t.Errorf("%+v with itself: %v", own, weaker)
 		}
 		now := time.Unix(at, 0)
-		if thaw, ok := Thaw(p.Freezes, now); ok && (thaw.Before(now) || slices.ContainsFunc(p.Freezes, func(f Freeze) bool { return f.Holds(thaw) })) {
+		if thaw, ok := policypkg.Thaw(p.Freezes, now); ok && (thaw.Before(now) || slices.ContainsFunc(p.Freezes, func(f policypkg.Freeze) bool { return f.Holds(thaw) })) {
 			t.Errorf("freezes end at %v, and hold", thaw)
 		}
 	})

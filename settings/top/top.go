@@ -1,10 +1,10 @@
 // Package top parses the top files, which assign settings files to peels, zester.yaml, which is the policy of the repo,
 // and files that describe a fleet.
 //
-// Call [ParsePolicy] for zester.yaml, then [Parse] for the top files with the policy's node groups; [File.Select] and
-// [File.Assign] return the settings files of one peel and of all peels. [ParseFleet] parses a fleet. The part of
-// zester.yaml that limits rollouts is a [Safety]: limits, waves and freezes. A change from the revision in force to a new
-// one is subject to [Safety.Stricter] of both.
+// Call [policy.ParsePolicy] for zester.yaml, then [Parse] for the top files with the policy's node groups;
+// [File.Select] and [File.Assign] return the settings files of one peel and of all peels. [policy.ParseFleet] parses a
+// fleet. The part of zester.yaml that limits rollouts is a [policy.Safety]: limits, waves and freezes. A change from
+// the revision in force to a new one is subject to [policy.Safety.Stricter] of both.
 //
 //	base:                     # an environment, a label only
 //	  'web-*': [web.nginx]    # target expression: references, in merge order

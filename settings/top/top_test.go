@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	policypkg "github.com/seed-c01c3da5/zester/settings/policy"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
 	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
@@ -126,7 +127,7 @@ func TestAnEmptyTopFileHasNoRules(t *testing.T) {
 }
 
 func TestPolicyNamesNodeGroups(t *testing.T) {
-	p, err := ParsePolicy(parse(t, "zester.yaml", `
+	p, err := policypkg.ParsePolicy(parse(t, "zester.yaml", `
 nodegroups:
   web: web-*
   both: [N@web, or, db-1]
@@ -143,7 +144,7 @@ nodegroups:
 		t.Errorf("db-1 gets %s", got)
 	}
 	for _, empty := range []*strictyaml.Node{nil, parse(t, "zester.yaml", ""), parse(t, "zester.yaml", "nodegroups:")} {
-		if p, err := ParsePolicy(empty); err != nil || len(p.Groups) != 0 {
+		if p, err := policypkg.ParsePolicy(empty); err != nil || len(p.Groups) != 0 {
 			t.Errorf("an absent policy gives %v, %v", p, err)
 		}
 	}
@@ -168,9 +169,9 @@ func TestMistakesAreListedWithTheirPlaces(t *testing.T) {
 				groups, _ := target.ParseGroups(map[string][]string{"s": {"I@a:b"}})
 				_, err = Parse([]*strictyaml.Node{doc}, groups)
 			case "policy":
-				_, err = ParsePolicy(doc)
+				_, err = policypkg.ParsePolicy(doc)
 			case "fleet":
-				_, err = ParseFleet(doc)
+				_, err = policypkg.ParseFleet(doc)
 			}
 			if err == nil {
 				t.Fatal("no error")
@@ -190,7 +191,7 @@ func TestMistakesAreListedWithTheirPlaces(t *testing.T) {
 }
 
 func TestFleetHasTheValuesOfTheFile(t *testing.T) {
-	fleet, err := ParseFleet(parse(t, "fleet.yaml", `
+	fleet, err := policypkg.ParseFleet(parse(t, "fleet.yaml", `
 peels:
   web-1: {facts: {os: Debian, n: 3}, settings: {role: front}}
   a(b)c:
@@ -246,8 +247,8 @@ func FuzzParse(f *testing.F) {
 			}
 			file.Select(target.Peel{ID: "x"})
 		}
-		_, _ = ParsePolicy(doc)
-		_, _ = ParseFleet(doc)
+		_, _ = policypkg.ParsePolicy(doc)
+		_, _ = policypkg.ParseFleet(doc)
 	})
 }
 

@@ -11,10 +11,9 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/outbox"
-	"github.com/seed-c01c3da5/zester/reconciler/status"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
-	"github.com/seed-c01c3da5/zester/settings/schedule/entryyaml"
+	"github.com/seed-c01c3da5/zester/settings/status"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
@@ -26,7 +25,7 @@ func set(t *testing.T, text string) schedule.Set {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := entryyaml.ParseSet(n)
+	s, err := schedule.ParseSet(n)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,14 +10,12 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/seed-c01c3da5/zester/cmd/zester/swarm/figures"
-	"github.com/seed-c01c3da5/zester/cmd/zester/swarm/host"
 	"github.com/seed-c01c3da5/zester/cmd/zester/swarm/worker"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/auth/pki"
 	"github.com/seed-c01c3da5/zester/master/bucket"
-	"github.com/seed-c01c3da5/zester/master/feed"
+	fleetpkg "github.com/seed-c01c3da5/zester/master/fleet"
 	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
@@ -72,13 +70,13 @@ func (r *run) bare(ctx context.Context, role grants.Role) (err error) {
 	}
 	defer func() { b.stop() }()
 	defer func() { err = errors.Join(err, r.stopWorkers()) }()
-	before := host.OwnMemory()
+	before := OwnMemory()
 	if f.connect, err = b.connectAll(ctx, worker.Orders{URL: b.url, CA: b.file, Keys: r.keys(b.dir), Role: role}); err != nil {
 		return err
 	}
 	f.peelMemory = r.peelMemory()
 	if b.srv != nil {
-		f.memory = (host.OwnMemory() - before) / float64(r.o.Peels)
+		f.memory = (OwnMemory() - before) / float64(r.o.Peels)
 	}
 	if err := b.measure(ctx, role, f); err != nil || role != grants.RolePeel || b.srv == nil {
 		return err
@@ -200,9 +198,9 @@ func (b *bus) connectAll(ctx context.Context, o worker.Orders) (c cost, err erro
 // heartbeats returns the interval of the heartbeats that the masters of the fleet announce.
 func (r *run) heartbeats() time.Duration {
 	if r.o.External != nil {
-		return feed.Interval(r.o.Peels, feed.HeartbeatRate)
+		return fleetpkg.Interval(r.o.Peels, fleetpkg.HeartbeatRate)
 	}
-	return feed.Interval(r.o.Peels, feed.ConfirmRate)
+	return fleetpkg.Interval(r.o.Peels, fleetpkg.ConfirmRate)
 }
 
 // open measures connections to a bus without credentials and encryption.
@@ -229,8 +227,8 @@ func (r *run) open(ctx context.Context) (err error) {
 		return err
 	}
 	bare := r.fleetAccounts.connect
-	r.add(figures.Figure{Name: "bare connections with credentials and TLS, beside none", Unit: "s", Value: bare.seconds, Bare: open.seconds})
-	r.add(figures.Figure{Name: "processor time of the bus for one, beside none", Unit: "ms", Value: bare.cpu, Bare: open.cpu})
+	r.add(Figure{Name: "bare connections with credentials and TLS, beside none", Unit: "s", Value: bare.seconds, Bare: open.seconds})
+	r.add(Figure{Name: "processor time of the bus for one, beside none", Unit: "ms", Value: bare.cpu, Bare: open.cpu})
 	return nil
 }
 

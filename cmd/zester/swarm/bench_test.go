@@ -11,8 +11,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/seed-c01c3da5/zester/cmd/zester/swarm/figures"
 )
 
 var (
@@ -34,7 +32,7 @@ func BenchmarkSwarm(b *testing.B) {
 				idle = 2 * time.Minute // how often connections are pinged: all of them then, if they came together
 			}
 			o := Options{Peels: peels, Idle: idle, Worker: workers(b), Programs: *built}
-			var report *figures.Report
+			var report *Report
 			for b.Loop() {
 				if report, err = Run(b.Context(), o); err != nil {
 					b.Fatal(err)
@@ -51,7 +49,7 @@ func BenchmarkSwarm(b *testing.B) {
 var gap = regexp.MustCompile(`[^A-Za-z0-9%.]+`)
 
 // metrics reports the figures. Benchstat wants units without spaces, and a time of the whole says nothing.
-func metrics(b *testing.B, r *figures.Report) {
+func metrics(b *testing.B, r *Report) {
 	b.ReportMetric(0, "ns/op")
 	for _, f := range r.Figures {
 		name := gap.ReplaceAllString(f.Name, "-")
@@ -62,7 +60,7 @@ func metrics(b *testing.B, r *figures.Report) {
 	}
 }
 
-func keep(b *testing.B, r *figures.Report, name string) {
+func keep(b *testing.B, r *Report, name string) {
 	b.Helper()
 	data, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {

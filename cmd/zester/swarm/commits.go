@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed-c01c3da5/zester/cmd/zester/swarm/figures"
 	"github.com/seed-c01c3da5/zester/cmd/zester/swarm/worker"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/worktree"
 )
@@ -71,11 +70,11 @@ func (f *fleet) commits(ctx context.Context) error {
 		return err
 	}
 	seconds := func(b floor) float64 { return b.all.seconds }
-	f.r.compare(figures.CommitSeconds, "s", all.seconds, seconds)
+	f.r.compare(CommitSeconds, "s", all.seconds, seconds)
 	if f.r.o.External == nil {
-		f.r.compare(figures.CommitCPU, "ms", all.cpu, func(b floor) float64 { return b.all.cpu })
+		f.r.compare(CommitCPU, "ms", all.cpu, func(b floor) float64 { return b.all.cpu })
 	}
-	f.r.compare(figures.CommitPeelCPU, "ms", all.peelCPU, func(b floor) float64 { return b.all.peelCPU })
+	f.r.compare(CommitPeelCPU, "ms", all.peelCPU, func(b floor) float64 { return b.all.peelCPU })
 	for _, racks := range []int{50, 1000} {
 		if racks > f.r.o.Peels {
 			continue

@@ -3,8 +3,6 @@ package swarm
 import (
 	"slices"
 	"time"
-
-	"github.com/seed-c01c3da5/zester/cmd/zester/swarm/host"
 )
 
 // A cost is what the rounds of one measurement took.
@@ -32,8 +30,8 @@ func (r *run) rounds(n int, round func(i int) (took, used time.Duration, err err
 
 // stopwatch returns a function that returns the time since, and the processor time of this process since.
 func stopwatch() func() (took, used time.Duration) {
-	began, before := time.Now(), host.CPUTime()
-	return func() (took, used time.Duration) { return time.Since(began), host.CPUTime() - before }
+	began, before := time.Now(), CPUTime()
+	return func() (took, used time.Duration) { return time.Since(began), CPUTime() - before }
 }
 
 func median(values []float64) float64 {

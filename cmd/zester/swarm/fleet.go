@@ -14,7 +14,6 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/seed-c01c3da5/zester/cmd/zester/swarm/host"
 	"github.com/seed-c01c3da5/zester/cmd/zester/swarm/worker"
 	"github.com/seed-c01c3da5/zester/master"
 	"github.com/seed-c01c3da5/zester/master/api"
@@ -53,7 +52,7 @@ func (r *run) product(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, f.end()) }()
 	defer func() { err = errors.Join(err, r.stopWorkers()) }()
-	before, began := host.OwnMemory(), time.Now()
+	before, began := OwnMemory(), time.Now()
 	r.figure("memory of "+r.side()+" before any peel", "MiB", before/1024)
 	o := worker.Orders{URL: f.info.URL, CA: f.info.CA, Keys: r.keys("master"), Dir: r.path("peels")}
 	if err := r.startWorkers(ctx, o); err != nil {
@@ -66,7 +65,7 @@ func (r *run) product(ctx context.Context) (err error) {
 		return err
 	}
 	r.compare("every peel connected and current", "s", time.Since(began).Seconds(), func(b floor) float64 { return b.connect.seconds })
-	r.compare("memory of "+r.side()+" for a peel", "KiB", (host.OwnMemory()-before)/float64(r.o.Peels), func(b floor) float64 { return b.memory })
+	r.compare("memory of "+r.side()+" for a peel", "KiB", (OwnMemory()-before)/float64(r.o.Peels), func(b floor) float64 { return b.memory })
 	r.compare("memory of a simulated peel", "KiB", r.peelMemory(), func(b floor) float64 { return b.peelMemory })
 	switch {
 	case r.o.Soak > 0:

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed-c01c3da5/zester/cmd/zester/swarm/figures"
-	"github.com/seed-c01c3da5/zester/cmd/zester/swarm/host"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
@@ -42,7 +40,7 @@ type jobRun struct {
 // dispatch does what the command line does: it resolves the target, dispatches a job, follows it to its end and reads the
 // rows.
 func (f *fleet) dispatch(ctx context.Context, function, expr string, args map[string]any) (j jobRun, err error) {
-	began, used := time.Now(), host.CPUTime()
+	began, used := time.Now(), CPUTime()
 	resolved, err := f.client.Resolve(ctx, expr)
 	if err != nil {
 		return j, err
@@ -67,11 +65,11 @@ func (f *fleet) dispatch(ctx context.Context, function, expr string, args map[st
 			j.ended = time.Since(began).Seconds()
 		}
 	}
-	j.used = host.CPUTime() - used
+	j.used = CPUTime() - used
 	if len(j.returns) == 0 {
 		return j, fmt.Errorf("job %s: no peel has returned", jid)
 	}
-	used = host.CPUTime()
+	used = CPUTime()
 	for row, err := range f.client.Rows(ctx, jid) { // as the command line does for JSON, or when a peel has not returned
 		if err != nil {
 			return j, err
@@ -80,7 +78,7 @@ func (f *fleet) dispatch(ctx context.Context, function, expr string, args map[st
 			j.stored++
 		}
 	}
-	j.reading = host.CPUTime() - used
+	j.reading = CPUTime() - used
 	return j, nil
 }
 
@@ -108,15 +106,15 @@ func (f *fleet) pings(ctx context.Context) error {
 	f.r.figure("test.ping of all: half have returned", "s", median(half))
 	f.r.figure("test.ping of all: 99 % have returned", "s", median(most))
 	f.r.compare("test.ping of all: last return", "s", median(last), stored)
-	f.r.compare(figures.PingEnded, "s", c.seconds, stored)
+	f.r.compare(PingEnded, "s", c.seconds, stored)
 	f.r.compare("the bare bus, no answer stored", "s", f.r.fleetAccounts.unstored.seconds, stored)
 	if f.r.o.External == nil { // else the processor time of the bus is not known
 		storedCPU := func(b floor) float64 { return b.stored.cpu }
-		f.r.compare(figures.PingCPU, "ms", c.cpu, storedCPU)
+		f.r.compare(PingCPU, "ms", c.cpu, storedCPU)
 		f.r.compare("processor time of the bare bus, no answer stored", "ms", f.r.fleetAccounts.unstored.cpu, storedCPU)
 	}
 	f.r.figure("processor time of client, "+f.r.side()+" to read its row", "ms", reading.Seconds()*1000/float64(f.r.o.Rounds*f.r.o.Peels))
-	f.r.compare(figures.PingPeelCPU, "ms", c.peelCPU, func(b floor) float64 { return b.stored.peelCPU })
+	f.r.compare(PingPeelCPU, "ms", c.peelCPU, func(b floor) float64 { return b.stored.peelCPU })
 	f.r.figure("returns lost in all rounds", "", float64(lost))
 	return nil
 }
@@ -147,16 +145,16 @@ func (f *fleet) disk(ctx context.Context) error {
 	if f.r.o.External != nil {
 		return nil
 	}
-	files, stored := host.DirSize(f.r.path("master")), f.state(ctx, wire.KV(wire.BucketJobReturns)).Bytes
+	files, stored := DirSize(f.r.path("master")), f.state(ctx, wire.KV(wire.BucketJobReturns)).Bytes
 	j, err := f.echo(ctx, "*", 1<<10)
 	if err != nil {
 		return err
 	}
-	files, stored = host.DirSize(f.r.path("master"))-files, f.state(ctx, wire.KV(wire.BucketJobReturns)).Bytes-stored
+	files, stored = DirSize(f.r.path("master"))-files, f.state(ctx, wire.KV(wire.BucketJobReturns)).Bytes-stored
 	if j.stored < f.r.o.Peels || stored == 0 {
 		return fmt.Errorf("%d of %d returns are stored, in %d bytes", j.stored, f.r.o.Peels, stored)
 	}
-	f.r.add(figures.Figure{Name: figures.DiskWritten, Unit: "MiB", Value: float64(files) / (1 << 20), Bare: float64(stored) / (1 << 20)})
+	f.r.add(Figure{Name: DiskWritten, Unit: "MiB", Value: float64(files) / (1 << 20), Bare: float64(stored) / (1 << 20)})
 	return nil
 }
 
@@ -173,7 +171,7 @@ func (f *fleet) heavyOutputs(ctx context.Context) error {
 	}
 	f.r.figure("64 KiB of output of every peel stored", "s", median(took))
 	f.r.figure("outputs lost in all rounds", "", float64(lost))
-	f.r.figure("memory of "+f.r.side()+" at most", "MiB", host.Status(os.Getpid(), "VmHWM")/1024)
+	f.r.figure("memory of "+f.r.side()+" at most", "MiB", HostStatus(os.Getpid(), "VmHWM")/1024)
 	return nil
 }
 
@@ -192,9 +190,9 @@ func (f *fleet) idle(ctx context.Context) error {
 // idle returns how much of a core this process takes without work, in percent. Garbage of the work before does not count.
 func (r *run) idle(ctx context.Context) (float64, error) {
 	runtime.GC()
-	before := host.CPUTime()
+	before := CPUTime()
 	err := pauseUntil(ctx, time.Now().Add(r.o.Idle))
-	return 100 * (host.CPUTime() - before).Seconds() / r.o.Idle.Seconds(), err
+	return 100 * (CPUTime() - before).Seconds() / r.o.Idle.Seconds(), err
 }
 
 // restarted measures a restart of master and bus.

@@ -11,7 +11,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/seed-c01c3da5/zester/cmd/zester/swarm/host"
 	"github.com/seed-c01c3da5/zester/cmd/zester/swarm/worker"
 )
 
@@ -70,7 +69,7 @@ func (r *run) stopWorkers() error {
 // peelMemory returns the resident memory of one simulated peel in KiB.
 func (r *run) peelMemory() (kib float64) {
 	for _, w := range r.workers {
-		kib += host.Resident(w.cmd.Process.Pid)
+		kib += Resident(w.cmd.Process.Pid)
 	}
 	return kib / float64(r.o.Peels)
 }
@@ -78,7 +77,7 @@ func (r *run) peelMemory() (kib float64) {
 // workersCPU returns the processor time that the worker processes have used.
 func (r *run) workersCPU() (used time.Duration) {
 	for _, w := range r.workers {
-		used += host.CPUTimeOf(w.cmd.Process.Pid)
+		used += CPUTimeOf(w.cmd.Process.Pid)
 	}
 	return used
 }

@@ -13,7 +13,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/seed-c01c3da5/zester/cmd/zester/swarm/host"
 	"github.com/seed-c01c3da5/zester/cmd/zester/swarm/worker"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -31,7 +30,7 @@ func (f *fleet) programs(ctx context.Context) error {
 	if f.r.o.Programs == "" {
 		return nil
 	}
-	if zester := filepath.Join(f.r.o.Programs, "zester"); host.Exists(zester) {
+	if zester := filepath.Join(f.r.o.Programs, "zester"); ProcessExists(zester) {
 		began := time.Now()
 		for range starts {
 			if err := exec.CommandContext(ctx, zester, "version").Run(); err != nil {
@@ -40,7 +39,7 @@ func (f *fleet) programs(ctx context.Context) error {
 		}
 		f.r.figure("zester version", "ms", time.Since(began).Seconds()*1000/starts)
 	}
-	if f.r.o.Idle == 0 || !host.Exists(filepath.Join(f.r.o.Programs, "zester-peel")) {
+	if f.r.o.Idle == 0 || !ProcessExists(filepath.Join(f.r.o.Programs, "zester-peel")) {
 		return nil
 	}
 	return f.idlePeel(ctx)
@@ -70,13 +69,13 @@ func (f *fleet) idlePeel(ctx context.Context) (err error) {
 	if err := awaitSettings(ctx, reports); err != nil {
 		return fmt.Errorf("zester-peel has not applied its settings: %w", err)
 	}
-	wakes := host.WakeUps(cmd.Process.Pid)
+	wakes := WakeUps(cmd.Process.Pid)
 	if err := pauseUntil(ctx, time.Now().Add(f.r.o.Idle)); err != nil {
 		return err
 	}
-	wakes = host.WakeUps(cmd.Process.Pid) - wakes
-	f.r.figure("idle peel process: resident", "MiB", host.Resident(cmd.Process.Pid)/1024)
-	f.r.figure("idle peel process: of that, anonymous", "MiB", host.Status(cmd.Process.Pid, "RssAnon")/1024)
+	wakes = WakeUps(cmd.Process.Pid) - wakes
+	f.r.figure("idle peel process: resident", "MiB", Resident(cmd.Process.Pid)/1024)
+	f.r.figure("idle peel process: of that, anonymous", "MiB", HostStatus(cmd.Process.Pid, "RssAnon")/1024)
 	f.r.figure("idle peel process: wake-ups of its threads", "1/s", wakes/f.r.o.Idle.Seconds())
 	return nil
 }

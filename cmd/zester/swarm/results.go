@@ -10,7 +10,6 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/seed-c01c3da5/zester/cmd/zester/swarm/figures"
 	"github.com/seed-c01c3da5/zester/cmd/zester/swarm/worker"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -84,7 +83,7 @@ func (f *fleet) waitingReports(ctx context.Context) error {
 		return err
 	}
 	took, used := watch()
-	f.r.compare(figures.Waiting, "1/s", float64(n)/took.Seconds(), perSecond)
+	f.r.compare(Waiting, "1/s", float64(n)/took.Seconds(), perSecond)
 	f.r.figure("processor time of "+f.r.side()+" for one", "ms", used.Seconds()*1000/float64(n))
 	return nil
 }

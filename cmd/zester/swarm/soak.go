@@ -6,8 +6,6 @@ import (
 	"runtime"
 	"slices"
 	"time"
-
-	"github.com/seed-c01c3da5/zester/cmd/zester/swarm/host"
 )
 
 const (
@@ -139,7 +137,7 @@ func (f *fleet) sample(ctx context.Context) (s sample, err error) {
 	for info := range streams.Info() {
 		s.messages += int64(info.State.Msgs)
 	}
-	s.memory, s.peels, s.goroutines = host.OwnMemory(), f.r.peelMemory(), runtime.NumGoroutine()
+	s.memory, s.peels, s.goroutines = OwnMemory(), f.r.peelMemory(), runtime.NumGoroutine()
 	return s, streams.Err()
 }
 

@@ -1,18 +1,19 @@
-// Package swarm measures a master and its bus with thousands of simulated peels on this machine. Call [Run]; the processes
-// of the simulated peels call [Work]. Each peel is the real one, with a connection and a credential of its own, but without
-// the facts of its host and without cmd.run.
+// Package swarm measures a master and its bus with thousands of simulated peels on this machine. Call [Run]; the
+// processes of the simulated peels call [Work]. Each peel is the real one, with a connection and a credential of its
+// own, but without the facts of its host and without cmd.run.
 //
-// Beside each figure stands the bare bus in the same run: connections that answer the same traffic without jobs and settings,
-// with the promises of the fleet. A command ends when the bucket job-returns has stored each answer, acknowledged it and
-// re-published it. Each report on settings is stored and acknowledged. Each report of a scheduled run is taken from its stream
-// and created in two buckets. Heartbeats have the interval of the fleet.
+// Beside each figure stands the bare bus in the same run: connections that answer the same traffic without jobs and
+// settings, with the promises of the fleet. A command ends when the bucket job-returns has stored each answer,
+// acknowledged it and re-published it. Each report on settings is stored and acknowledged. Each report of a scheduled
+// run is taken from its stream and created in two buckets. Heartbeats have the interval of the fleet.
 //
-// There are two kinds of bare bus. In the first, accounts as the fleet, the connections have credentials of peels, whose
-// account differs from the account of the masters: so peels cannot reach the streams, as in the fleet. Each [figures.Goal] is
-// compared with it. In the second, one account, they have credentials of masters.
+// There are two kinds of bare bus. In the first, accounts as the fleet, the connections have credentials of peels,
+// whose account differs from the account of the masters: so peels cannot reach the streams, as in the fleet. Each
+// [Goal] is compared with it. In the second, one account, they have credentials of masters.
 //
-// Master, bus and client are this process and the peels are others, so that their processor times are known apart; both use
-// the same processors, so each time in seconds includes both. The state of the peels is in memory if /dev/shm exists.
+// Master, bus and client are this process and the peels are others, so that their processor times are known apart; both
+// use the same processors, so each time in seconds includes both. The state of the peels is in memory if /dev/shm
+// exists.
 package swarm
 
 import (
@@ -25,8 +26,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/seed-c01c3da5/zester/cmd/zester/swarm/figures"
-	"github.com/seed-c01c3da5/zester/cmd/zester/swarm/refusals"
+	"github.com/seed-c01c3da5/zester/cmd/zester/swarm/worker"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 )
 
@@ -60,17 +60,17 @@ type Options struct {
 type run struct {
 	o             Options
 	dir           string
-	report        *figures.Report
+	report        *Report
 	fleetAccounts floor // the bare bus, accounts as the fleet
 	oneAccount    floor // the bare bus, one account
 	workers       []*process
 	shown         time.Time               // when Progress was called last
 	fail          context.CancelCauseFunc // ends the run
-	refused       *refusals.Counter
+	refused       *worker.RefusalCounter
 }
 
 // Run measures, removes all that it made, and returns the report. An error names the part in which it happened.
-func Run(ctx context.Context, o Options) (_ *figures.Report, err error) {
+func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	if o.Peels < 1 || o.Peels > MaxPeels {
 		return nil, fmt.Errorf("cannot run %d peels: 1 to %d are possible", o.Peels, MaxPeels)
 	}
@@ -87,20 +87,20 @@ func Run(ctx context.Context, o Options) (_ *figures.Report, err error) {
 	if o.Log == nil {
 		o.Log = slog.DiscardHandler
 	}
-	refused := &refusals.Counter{}
-	o.Log = refusals.Watch(o.Log, refused)
+	refused := &worker.RefusalCounter{}
+	o.Log = worker.WatchRefusals(o.Log, refused)
 	dir, err := os.MkdirTemp(stateDir(), statePrefix()+"*")
 	if err != nil {
 		return nil, fmt.Errorf("cannot make a directory for the swarm: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	machine, err := figures.Describe()
+	machine, err := Describe()
 	if err != nil {
 		return nil, err
 	}
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	r := &run{o: o, dir: dir, fail: fail, refused: refused, report: &figures.Report{Version: 1, Machine: machine, Peels: o.Peels, Procs: o.Procs, Rounds: o.Rounds}}
+	r := &run{o: o, dir: dir, fail: fail, refused: refused, report: &Report{Version: 1, Machine: machine, Peels: o.Peels, Procs: o.Procs, Rounds: o.Rounds}}
 	return r.report, r.measure(ctx)
 }
 
@@ -159,7 +159,7 @@ func (r *run) progress(what string, done, total int64) {
 }
 
 // add adds a figure and computes its ratios.
-func (r *run) add(f figures.Figure) {
+func (r *run) add(f Figure) {
 	if f.Bare > 0 {
 		f.Ratio = f.Value / f.Bare
 	}
@@ -172,10 +172,10 @@ func (r *run) add(f figures.Figure) {
 
 // figure adds a figure that has no counterpart on the bare bus.
 func (r *run) figure(name, unit string, value float64) {
-	r.add(figures.Figure{Name: name, Unit: unit, Value: value})
+	r.add(Figure{Name: name, Unit: unit, Value: value})
 }
 
 // compare adds a figure beside those of the bare buses, which of returns.
 func (r *run) compare(name, unit string, value float64, of func(floor) float64) {
-	r.add(figures.Figure{Name: name, Unit: unit, Value: value, Bare: of(r.fleetAccounts), OneAccount: of(r.oneAccount)})
+	r.add(Figure{Name: name, Unit: unit, Value: value, Bare: of(r.fleetAccounts), OneAccount: of(r.oneAccount)})
 }

@@ -21,8 +21,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/seed-c01c3da5/zester/cmd/zester/swarm/figures"
-	"github.com/seed-c01c3da5/zester/cmd/zester/swarm/refusals"
 	"github.com/seed-c01c3da5/zester/cmd/zester/swarm/worker"
 	"github.com/seed-c01c3da5/zester/master/api"
 )
@@ -81,13 +79,13 @@ func TestEveryFigureOfASmallFleet(t *testing.T) {
 		}
 	}
 	for _, want := range []string{
-		"bare connections with credentials and TLS, beside none", "processor time of the bus for one, beside none", "every peel connected and current", figures.PingEnded, figures.PingCPU, figures.PingPeelCPU, "the bare bus, no answer stored", figures.DiskWritten, figures.CommitSeconds, figures.CommitCPU, figures.CommitPeelCPU, "the same with 50 documents", "results of scheduled runs in records", figures.Waiting, figures.IdleCPU, "restart of the server: every peel back",
+		"bare connections with credentials and TLS, beside none", "processor time of the bus for one, beside none", "every peel connected and current", PingEnded, PingCPU, PingPeelCPU, "the bare bus, no answer stored", DiskWritten, CommitSeconds, CommitCPU, CommitPeelCPU, "the same with 50 documents", "results of scheduled runs in records", Waiting, IdleCPU, "restart of the server: every peel back",
 	} {
 		if f := figure(report, want); f.Value == 0 || f.Bare == 0 {
 			t.Errorf("%s: the bare bus was not measured", want)
 		}
 	}
-	if !slices.ContainsFunc(report.Figures, func(f figures.Figure) bool { return f.Name == "permission violations" }) {
+	if !slices.ContainsFunc(report.Figures, func(f Figure) bool { return f.Name == "permission violations" }) {
 		t.Error("nobody has counted what the bus refused")
 	}
 	if f := figure(report, "idle peel process: resident"); f.Value < 1 || f.Value > 100 {
@@ -96,12 +94,12 @@ func TestEveryFigureOfASmallFleet(t *testing.T) {
 	if f := figure(report, "processor time of client, master and bus to read its row"); f.Value == 0 {
 		t.Error("nobody has counted what it takes to read rows")
 	}
-	for _, f := range []figures.Figure{figure(report, figures.PingEnded), figure(report, figures.PingCPU), figure(report, figures.CommitSeconds), figure(report, figures.CommitCPU), figure(report, figures.Waiting)} {
+	for _, f := range []Figure{figure(report, PingEnded), figure(report, PingCPU), figure(report, CommitSeconds), figure(report, CommitCPU), figure(report, Waiting)} {
 		if f.OneAccount == 0 || f.OneAccountRatio != f.Value/f.OneAccount {
 			t.Errorf("%s: the bare bus with one account is %v, the ratio %v", f.Name, f.OneAccount, f.OneAccountRatio)
 		}
 	}
-	for i, g := range figures.Goals(50) {
+	for i, g := range Goals(50) {
 		f := figure(report, g.Name)
 		if len(report.Goals) <= i || report.Goals[i].Name != g.Name || report.Goals[i].Value != f.Ratio && report.Goals[i].Value != f.Value {
 			t.Errorf("%s: %v of %+v", g.Name, f, report.Goals)
@@ -122,13 +120,13 @@ func programs(t *testing.T) (dir string) {
 }
 
 // reads checks the two forms in which a report is kept.
-func reads(t *testing.T, report *figures.Report) {
+func reads(t *testing.T, report *Report) {
 	t.Helper()
 	data, err := json.Marshal(report)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var again figures.Report
+	var again Report
 	if err := json.Unmarshal(data, &again); err != nil || !reflect.DeepEqual(&again, report) {
 		t.Errorf("read back: %+v, %v", again, err)
 	}
@@ -151,13 +149,13 @@ func reads(t *testing.T, report *figures.Report) {
 }
 
 // figure is the figure of a name, zero if there is none.
-func figure(r *figures.Report, name string) figures.Figure {
+func figure(r *Report, name string) Figure {
 	for _, f := range r.Figures {
 		if f.Name == name {
 			return f
 		}
 	}
-	return figures.Figure{}
+	return Figure{}
 }
 
 // An onLine calls do before it writes a text that begins with start.
@@ -212,8 +210,8 @@ func TestARefusalOfTheBusFailsTheRun(t *testing.T) {
 
 func TestARefusalThatAPeelTellsIsCounted(t *testing.T) {
 	var out strings.Builder
-	refused := &refusals.Counter{}
-	log := slog.New(refusals.Watch(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelError}), refused)).With("peel", "sim-1").WithGroup("g")
+	refused := &worker.RefusalCounter{}
+	log := slog.New(worker.WatchRefusals(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelError}), refused)).With("peel", "sim-1").WithGroup("g")
 	log.Warn("bus", "err", fmt.Errorf("%w: for Publish", nats.ErrPermissionViolation))
 	log.Warn("bus", "err", nats.ErrSlowConsumer)
 	log.Error("Publish Violation", "err", io.EOF)
@@ -254,7 +252,7 @@ func TestASoakCountsWhatWasAskedAndWhatWasDue(t *testing.T) {
 	for name, want := range map[string]float64{
 		"dispatched to peels": 5, "returns lost": 0, "scheduled runs lost, or kept twice if negative": 0, "commits that every peel has applied": 1,
 	} {
-		if !slices.ContainsFunc(report.Figures, func(f figures.Figure) bool { return f.Name == name && f.Value == want }) {
+		if !slices.ContainsFunc(report.Figures, func(f Figure) bool { return f.Name == name && f.Value == want }) {
 			t.Errorf("%s is not %v", name, want)
 		}
 	}

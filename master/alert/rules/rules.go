@@ -26,9 +26,9 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
-	"github.com/seed-c01c3da5/zester/reconciler/notify/outbound"
+	"github.com/seed-c01c3da5/zester/master/outbound"
+	"github.com/seed-c01c3da5/zester/settings/policy"
 	"github.com/seed-c01c3da5/zester/settings/target"
-	"github.com/seed-c01c3da5/zester/settings/top"
 )
 
 // Bounds.
@@ -52,7 +52,7 @@ const tooMany verdict.Kind = "too_many_alerts"
 
 // A Rule is a rule of zester.yaml with the peels that its target selects.
 type Rule struct {
-	top.Alert
+	policy.Alert
 	Peels   int                         // number of selected peels
 	Selects func(id target.PeelID) bool // nil: all peels are selected
 }
@@ -126,7 +126,7 @@ func (a *Alert) Subject() string { return cmp.Or(a.Entry, string(a.Trouble)) }
 func (a *Alert) Lasts() bool { return !a.Began.IsZero() && a.Ended.IsZero() }
 
 // ofRevisions reports whether the alert is about revisions and not peels.
-func (a *Alert) ofRevisions() bool { return top.Trouble(a.Trouble).OfRevisions() }
+func (a *Alert) ofRevisions() bool { return policy.Trouble(a.Trouble).OfRevisions() }
 
 // Equal reports whether two alerts are the same apart from Seen. A change of Seen alone is not stored.
 func (a Alert) Equal(b Alert) bool {
@@ -246,8 +246,8 @@ func find(in Input) map[string]*group {
 	for i := range in.Rules {
 		rule := &in.Rules[i]
 		for _, k := range sorted {
-			ofRevisions := top.Trouble(k.Kind).OfRevisions()
-			if !rule.Covers(top.Trouble(k.Kind), k.entry) || ofRevisions && in.Blind || !ofRevisions && in.Stale {
+			ofRevisions := policy.Trouble(k.Kind).OfRevisions()
+			if !rule.Covers(policy.Trouble(k.Kind), k.entry) || ofRevisions && in.Blind || !ofRevisions && in.Stale {
 				continue
 			}
 			a := Alert{Rule: rule.Name, Entry: k.entry}
@@ -375,7 +375,7 @@ func (s *stepper) drop(g *group, peels []target.PeelID) {
 	}
 	if f.rule == nil {
 		every := *g.rule
-		every.MinPeels = top.Quantity{} // the group of each entry was large enough
+		every.MinPeels = policy.Quantity{} // the group of each entry was large enough
 		f.rule, f.peels = &every, map[target.PeelID]trouble{}
 	}
 	f.entries++

@@ -9,12 +9,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed-c01c3da5/zester/master/alert/receiver"
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
+	"github.com/seed-c01c3da5/zester/master/notify"
 	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/policy"
 	"github.com/seed-c01c3da5/zester/settings/target"
-	"github.com/seed-c01c3da5/zester/settings/top"
 )
 
 // A world makes steps, each 5 s after the last unless step says otherwise, and gives all receivers that are not down the messages that are due.
@@ -40,8 +40,8 @@ func newWorld(t *testing.T, rules ...Rule) *world {
 	return &world{t: t, step: 5 * time.Second, now: time.Date(2026, 6, 1, 9, 0, 0, 0, time.UTC), rules: rules, names: []string{"ops"}, down: map[string]bool{}, alerts: map[string]Alert{}}
 }
 
-func rule(name string, on ...top.Trouble) Rule {
-	return Rule{Alert: top.Alert{Name: name, On: on, MinPeels: top.Quantity{Count: 1, Percent: 100}}, Peels: 1000}
+func rule(name string, on ...policy.Trouble) Rule {
+	return Rule{Alert: policy.Alert{Name: name, On: on, MinPeels: policy.Quantity{Count: 1, Percent: 100}}, Peels: 1000}
 }
 
 func problems(kind verdict.Kind, entry string, peels ...target.PeelID) (all []verdict.Problem) {
@@ -101,7 +101,7 @@ func (w *world) was(want ...string) {
 }
 
 func TestAnAlertBeginsGrowsAndEnds(t *testing.T) {
-	w := newWorld(t, rule("all", top.Failed))
+	w := newWorld(t, rule("all", policy.Failed))
 	w.problems = problems(verdict.Failed, "backup", peels(1)...)
 	w.pass(time.Minute).was("ops began all/backup 1")
 	w.problems = problems(verdict.Failed, "backup", peels(2)...)
@@ -130,7 +130,7 @@ func TestAnAlertBeginsGrowsAndEnds(t *testing.T) {
 
 // A receiver that is away for two days gets the message about the end; for one that never comes back the alert is not kept for ever.
 func TestAnAlertIsKeptUntilItsReceiverIsTold(t *testing.T) {
-	w := newWorld(t, rule("all", top.Failed))
+	w := newWorld(t, rule("all", policy.Failed))
 	w.step = time.Minute
 	w.problems = problems(verdict.Failed, "backup", peels(1)...)
 	w.pass(time.Hour).was("ops began all/backup 1")
@@ -153,7 +153,7 @@ func TestAnAlertIsKeptUntilItsReceiverIsTold(t *testing.T) {
 
 // A group that grows by one peel a step, as when the runs of a fleet fail one after the other, is told a few times.
 func TestAGroupThatGrowsSteadilyIsToldRarely(t *testing.T) {
-	w := newWorld(t, rule("all", top.Failed))
+	w := newWorld(t, rule("all", policy.Failed))
 	for n := range 500 {
 		w.problems = problems(verdict.Failed, "backup", peels(n+1)...)
 		w.pass(0)
@@ -162,7 +162,7 @@ func TestAGroupThatGrowsSteadilyIsToldRarely(t *testing.T) {
 }
 
 func TestAnAlertGrowsByKindsOfTrouble(t *testing.T) {
-	w := newWorld(t, rule("all", top.Failed, top.Missed, top.Late))
+	w := newWorld(t, rule("all", policy.Failed, policy.Missed, policy.Late))
 	fails, misses := problems(verdict.Failed, "backup", "db-1"), problems(verdict.Missed, "backup", "db-1")
 	w.problems = fails
 	w.pass(time.Minute).was("ops began all/backup 1")
@@ -185,7 +185,7 @@ func TestAnAlertGrowsByKindsOfTrouble(t *testing.T) {
 
 // A silence holds back the message about a new kind of trouble; a receiver that was away gets one message about all.
 func TestKindsOfTroubleWaitForReceiversAndSilences(t *testing.T) {
-	w := newWorld(t, rule("all", top.Failed, top.Missed))
+	w := newWorld(t, rule("all", policy.Failed, policy.Missed))
 	w.names, w.down["pager"] = []string{"ops", "pager"}, true
 	w.problems = problems(verdict.Failed, "backup", "db-1", "db-2")
 	w.pass(time.Minute).was("ops began all/backup 2")
@@ -199,7 +199,7 @@ func TestKindsOfTroubleWaitForReceiversAndSilences(t *testing.T) {
 }
 
 func TestATroubleHasToLastForTheTimeOfTheRule(t *testing.T) {
-	r := rule("slow", top.Missed)
+	r := rule("slow", policy.Missed)
 	r.For = 10 * time.Minute
 	w := newWorld(t, r)
 	w.problems = problems(verdict.Missed, "backup", "db-1")
@@ -218,8 +218,8 @@ func TestATroubleHasToLastForTheTimeOfTheRule(t *testing.T) {
 }
 
 func TestAnAlertNeedsEnoughPeels(t *testing.T) {
-	share, count := rule("share", top.NotReporting), rule("count", top.NotReporting)
-	share.MinPeels, count.MinPeels = top.Quantity{Count: top.MaxPeels, Percent: 2}, top.Quantity{Count: 5, Percent: 100}
+	share, count := rule("share", policy.NotReporting), rule("count", policy.NotReporting)
+	share.MinPeels, count.MinPeels = policy.Quantity{Count: policy.MaxPeels, Percent: 2}, policy.Quantity{Count: 5, Percent: 100}
 	share.Peels = 101 // 2 % of 101 are 2.02, which is rounded up to 3
 	w := newWorld(t, share, count)
 	w.problems = problems(verdict.NotReporting, "", peels(2)...)
@@ -231,7 +231,7 @@ func TestAnAlertNeedsEnoughPeels(t *testing.T) {
 }
 
 func TestATargetAndAGlobOfARule(t *testing.T) {
-	r := rule("db", top.Failed)
+	r := rule("db", policy.Failed)
 	r.Entries, r.Selects = "backup-*", func(id target.PeelID) bool { return strings.HasPrefix(string(id), "db-") }
 	w := newWorld(t, r)
 	w.problems = slices.Concat(problems(verdict.Failed, "backup-1", "web-1"), problems(verdict.Failed, "report", "db-1"), problems(verdict.Late, "backup-1", "db-1"))
@@ -241,7 +241,7 @@ func TestATargetAndAGlobOfARule(t *testing.T) {
 }
 
 func TestTroublesOfOneEntryAreOneAlert(t *testing.T) {
-	w := newWorld(t, rule("all", top.Failed, top.Missed, top.Late))
+	w := newWorld(t, rule("all", policy.Failed, policy.Missed, policy.Late))
 	w.problems = slices.Concat(problems(verdict.Failed, "backup", "db-1", "db-2"), problems(verdict.Missed, "backup", "db-2", "db-3"), problems(verdict.Late, "backup", "db-1"))
 	w.pass(time.Minute).was("ops began all/backup 3")
 	a := w.alerts["all/backup"]
@@ -256,7 +256,7 @@ func TestTroublesOfOneEntryAreOneAlert(t *testing.T) {
 // An entry that fails and succeeds in turn causes a few messages, and then one alert that lasts.
 func TestAFlappingTroubleCausesFewMessages(t *testing.T) {
 	for period, most := range map[time.Duration]int{time.Minute: 1, 20 * time.Minute: 5, time.Hour: 7, 4 * time.Hour: 9} {
-		w := newWorld(t, rule("all", top.Failed))
+		w := newWorld(t, rule("all", policy.Failed))
 		w.step = 20 * time.Second
 		for range 3 * 24 * time.Hour / (2 * period) {
 			w.problems = problems(verdict.Failed, "backup", "db-1")
@@ -271,7 +271,7 @@ func TestAFlappingTroubleCausesFewMessages(t *testing.T) {
 }
 
 func TestAReceiverThatWasAwayLearnsTheNewestStateOnce(t *testing.T) {
-	w := newWorld(t, rule("all", top.Failed))
+	w := newWorld(t, rule("all", policy.Failed))
 	w.names, w.down["pager"] = []string{"ops", "pager"}, true
 	w.problems = problems(verdict.Failed, "backup", peels(5)...)
 	w.pass(time.Minute)
@@ -302,7 +302,7 @@ func TestAReceiverThatWasAwayLearnsTheNewestStateOnce(t *testing.T) {
 func TestASilenceHoldsBackMessagesExceptTheEnd(t *testing.T) {
 	until := func(match string) []api.Silence { return []api.Silence{{ID: "s1", Match: match}} }
 	for _, match := range []string{"all", "backup", "all/backup", "back*", "a*/b*", "peel:db-*", "*"} {
-		w := newWorld(t, rule("all", top.Failed))
+		w := newWorld(t, rule("all", policy.Failed))
 		w.silences = until(match)
 		w.problems = problems(verdict.Failed, "backup", peels(2)...)
 		w.pass(time.Hour).was()
@@ -321,15 +321,15 @@ func TestASilenceHoldsBackMessagesExceptTheEnd(t *testing.T) {
 		w.problems = nil
 		w.pass(3 * time.Hour).was() // it was silenced from beginning to end
 	}
-	w := newWorld(t, rule("all", top.Failed))
+	w := newWorld(t, rule("all", policy.Failed))
 	w.silences = append(until("other"), until("peel:web-*")...)
 	w.problems = problems(verdict.Failed, "backup", "db-1", "web-1")
 	w.pass(time.Minute).was("ops began all/backup 2") // db-1 is not silenced
 }
 
 func TestASilenceOfPeelsCountsTheOthers(t *testing.T) {
-	r := rule("many", top.Failed)
-	r.MinPeels = top.Quantity{Count: 3, Percent: 100}
+	r := rule("many", policy.Failed)
+	r.MinPeels = policy.Quantity{Count: 3, Percent: 100}
 	w := newWorld(t, r)
 	w.silences = []api.Silence{{ID: "s1", Match: "peel:db-0000*"}}
 	w.problems = problems(verdict.Failed, "backup", peels(12)...) // two of them are not silenced
@@ -342,7 +342,7 @@ func TestASilenceOfPeelsCountsTheOthers(t *testing.T) {
 }
 
 func TestUnknownProblemsChangeNoAlert(t *testing.T) {
-	w := newWorld(t, rule("all", top.Failed, top.Stalled))
+	w := newWorld(t, rule("all", policy.Failed, policy.Stalled))
 	w.problems = append(problems(verdict.Failed, "backup", "db-1"), verdict.Problem{Kind: verdict.Stalled, Text: "no key"})
 	w.pass(time.Minute).was("ops began all/backup 1", "ops began all:stalled 0")
 	w.problems, w.stale, w.blind = nil, true, true
@@ -357,24 +357,24 @@ func TestUnknownProblemsChangeNoAlert(t *testing.T) {
 
 // An entry may have the name of a trouble.
 func TestAnEntryWithTheNameOfATroubleIsAnAlertOfItsOwn(t *testing.T) {
-	w := newWorld(t, rule("all", top.Failed, top.Stalled))
+	w := newWorld(t, rule("all", policy.Failed, policy.Stalled))
 	w.problems = append(problems(verdict.Failed, "stalled", "db-1"), verdict.Problem{Kind: verdict.Stalled})
 	w.pass(time.Minute).was("ops began all/stalled 1", "ops began all:stalled 0")
 }
 
 func TestAnAlertWithoutItsRuleEndsForReceiversThatHaveGotIt(t *testing.T) {
-	r := rule("all", top.Failed)
+	r := rule("all", policy.Failed)
 	r.Notify = []string{"ops", "nobody"}
 	w := newWorld(t, r)
 	w.names = []string{"ops", "chat"}
 	w.problems = problems(verdict.Failed, "backup", "db-1")
 	w.pass(time.Minute).was("ops began all/backup 1")
-	w.rules = []Rule{rule("other", top.Missed)}
+	w.rules = []Rule{rule("other", policy.Missed)}
 	w.pass(10 * time.Second).was("ops ended all/backup 1")
 }
 
 func TestOnePeelCannotFlood(t *testing.T) {
-	w := newWorld(t, rule("a", top.Failed, top.Missed), rule("b", top.Failed, top.NotReporting))
+	w := newWorld(t, rule("a", policy.Failed, policy.Missed), rule("b", policy.Failed, policy.NotReporting))
 	for i := range 1000 {
 		w.problems = append(w.problems, problems(verdict.Failed, fmt.Sprintf("entry-%04d", i), "liar")...)
 	}
@@ -399,7 +399,7 @@ func TestOnePeelCannotFlood(t *testing.T) {
 // A peel that reports new names in each step does not prevent the alerts of other peels, and causes few messages.
 func TestOnePeelWithFreshNamesCannotFlood(t *testing.T) {
 	for _, away := range []bool{false, true} { // the receiver, so that the alerts that end keep their room
-		w := newWorld(t, rule("all", top.Failed))
+		w := newWorld(t, rule("all", policy.Failed))
 		w.down["ops"] = away
 		steps, hours := 0, 3
 		var real []target.PeelID
@@ -450,7 +450,7 @@ func TestOnePeelWithFreshNamesCannotFlood(t *testing.T) {
 }
 
 func TestAlertsOfARuleAreBounded(t *testing.T) {
-	w := newWorld(t, rule("all", top.Failed, top.Stalled))
+	w := newWorld(t, rule("all", policy.Failed, policy.Stalled))
 	for p := range 40 {
 		for i := range 100 {
 			w.problems = append(w.problems, problems(verdict.Failed, fmt.Sprintf("entry-%02d-%02d", p, i), target.PeelID(fmt.Sprintf("liar-%02d", p)))...)
@@ -486,7 +486,7 @@ func TestAlertsOfARuleAreBounded(t *testing.T) {
 // Each peel of a large fleet has a trouble of its own, as after a bad release. Some alerts name one, and one alert names all others; a
 // trouble that many share has an alert all the same.
 func TestTenThousandPeelsWithATroubleEach(t *testing.T) {
-	w := newWorld(t, rule("all", top.Failed))
+	w := newWorld(t, rule("all", policy.Failed))
 	for _, p := range peels(10_000) {
 		w.problems = append(w.problems, problems(verdict.Failed, "backup-of-"+string(p), p)...)
 	}
@@ -506,7 +506,7 @@ func TestTenThousandPeelsWithATroubleEach(t *testing.T) {
 
 // A fleet whose entries fail and succeed in turn causes a few messages about each, and then alerts that last.
 func TestAFlappingFleetCausesFewMessages(t *testing.T) {
-	w := newWorld(t, rule("all", top.Failed))
+	w := newWorld(t, rule("all", policy.Failed))
 	w.step = time.Minute
 	const entries = 30
 	for range 24 {
@@ -525,7 +525,7 @@ func TestAFlappingFleetCausesFewMessages(t *testing.T) {
 
 // An alert counts for the peel of its group for which fewest count, so three peels with the same entries have three times the room of one.
 func TestPeelsWithTheSameEntriesShareTheirRoom(t *testing.T) {
-	w := newWorld(t, rule("all", top.Failed))
+	w := newWorld(t, rule("all", policy.Failed))
 	for i := range 3 * maxOfPeel {
 		w.problems = append(w.problems, problems(verdict.Failed, fmt.Sprintf("entry-%04d", i), peels(3)...)...)
 	}
@@ -542,8 +542,8 @@ func TestPeelsWithTheSameEntriesShareTheirRoom(t *testing.T) {
 
 // Three peels have three entries more than room. The rule wants two peels for an alert, but the alert about those entries needs one.
 func TestTheAlertAboutEntriesWithoutRoom(t *testing.T) {
-	r := rule("many", top.Failed)
-	r.MinPeels = top.Quantity{Count: 2, Percent: 100}
+	r := rule("many", policy.Failed)
+	r.MinPeels = policy.Quantity{Count: 2, Percent: 100}
 	w := newWorld(t, r)
 	w.silences = []api.Silence{{ID: "s1", Match: "peel:db-0000[01]"}}
 	for i := range 3*maxOfPeel + 3 {
@@ -596,13 +596,13 @@ func FuzzStep(f *testing.F) {
 	f.Add(uint64(7), "../x\x00\n", "\xff\u202e", 300)
 	f.Fuzz(func(t *testing.T, seed uint64, entry, text string, n int) {
 		r := rand.New(rand.NewPCG(seed, 1))
-		all := rule("all", top.Troubles...)
+		all := rule("all", policy.Troubles...)
 		all.For = time.Duration(r.IntN(3)) * 10 * time.Second
 		alerts, now := map[string]Alert{}, time.Unix(int64(seed%1e9), 0)
 		for range 20 {
 			var found []verdict.Problem
 			for range min(max(n, 0), 500) {
-				kind := verdict.Kind(top.Troubles[r.IntN(len(top.Troubles))])
+				kind := verdict.Kind(policy.Troubles[r.IntN(len(policy.Troubles))])
 				p := verdict.Problem{Kind: kind, Entry: entry[:r.IntN(len(entry)+1)] + fmt.Sprint(r.IntN(300)), Peel: target.PeelID(fmt.Sprint("p", r.IntN(3))), Text: text}
 				if r.IntN(4) == 0 {
 					p.Entry = ""
@@ -611,7 +611,7 @@ func FuzzStep(f *testing.F) {
 			}
 			now = now.Add(time.Duration(r.IntN(600)) * time.Second)
 			next, outcome := Step(alerts, Input{Now: now, Rules: []Rule{all}, Problems: found, Receivers: []string{"ops"}, Stale: r.IntN(5) == 0, Blind: r.IntN(5) == 0})
-			if len(next) > MaxOfRule+len(top.Troubles)+1 || outcome.Dropped < 0 {
+			if len(next) > MaxOfRule+len(policy.Troubles)+1 || outcome.Dropped < 0 {
 				t.Fatalf("%d alerts, %d dropped", len(next), outcome.Dropped)
 			}
 			for id, a := range next {
@@ -619,7 +619,7 @@ func FuzzStep(f *testing.F) {
 					t.Fatalf("%q: %+v", id, a)
 				}
 				if m, due := a.Due("ops", now); due {
-					if m.Phase != receiver.Ended && a.Told["ops"].On && a.Told["ops"].Size >= a.Size && a.Told["ops"].Kinds >= len(a.Kinds) {
+					if m.Phase != notify.AlertEnded && a.Told["ops"].On && a.Told["ops"].Size >= a.Size && a.Told["ops"].Kinds >= len(a.Kinds) {
 						t.Fatalf("told again: %+v", a)
 					}
 					next[id] = a.With("ops", a.Now())
@@ -631,7 +631,7 @@ func FuzzStep(f *testing.F) {
 }
 
 func BenchmarkStep(b *testing.B) {
-	in := Input{Now: time.Now(), Receivers: []string{"ops"}, Rules: []Rule{rule("all", top.Failed, top.Missed), rule("away", top.NotReporting)}}
+	in := Input{Now: time.Now(), Receivers: []string{"ops"}, Rules: []Rule{rule("all", policy.Failed, policy.Missed), rule("away", policy.NotReporting)}}
 	for _, p := range peels(10_000) {
 		in.Problems = append(in.Problems, verdict.Problem{Kind: verdict.NotReporting, Peel: p}, verdict.Problem{Kind: verdict.Failed, Entry: "backup", Peel: p})
 	}

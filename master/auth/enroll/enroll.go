@@ -32,7 +32,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/auth/pki"
-	"github.com/seed-c01c3da5/zester/master/auth/records"
+	"github.com/seed-c01c3da5/zester/master/bucket"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -74,11 +74,11 @@ type Options struct {
 // Hosts enrolls peels and revokes them, on a master that has the keys. It owns the join tokens and the revocations of sites.
 type Hosts struct {
 	o     Options
-	peels records.Bucket[credential.Enrolled]
-	joins records.Bucket[joinRecord]
-	sites records.Bucket[credential.Site] // that were revoked
+	peels bucket.Records[credential.Enrolled]
+	joins bucket.Records[joinRecord]
+	sites bucket.Records[credential.Site] // that were revoked
 	// masters are those that were revoked, or whose credential was renewed.
-	masters records.Bucket[credential.Site]
+	masters bucket.Records[credential.Site]
 	fleet   *summary // of peels
 
 	anonymous *rate.Limiter // requests without a token
@@ -88,16 +88,16 @@ type Hosts struct {
 func Open(ctx context.Context, js jetstream.JetStream, o Options) (*Hosts, error) {
 	h := &Hosts{o: o, fleet: newSummary(js), anonymous: rate.NewLimiter(rate.Every(anonymousEvery), anonymousAtOnce)}
 	var err error
-	if h.peels, err = records.Open[credential.Enrolled](ctx, js, wire.BucketEnroll, peelPrefix, "the peel"); err != nil {
+	if h.peels, err = bucket.OpenRecords[credential.Enrolled](ctx, js, wire.BucketEnroll, peelPrefix, "the peel"); err != nil {
 		return nil, err
 	}
-	if h.masters, err = records.Open[credential.Site](ctx, js, wire.BucketEnroll, masterPrefix, "the master"); err != nil {
+	if h.masters, err = bucket.OpenRecords[credential.Site](ctx, js, wire.BucketEnroll, masterPrefix, "the master"); err != nil {
 		return nil, err
 	}
-	if h.sites, err = records.Open[credential.Site](ctx, js, wire.BucketEnroll, sitePrefix, "the site"); err != nil {
+	if h.sites, err = bucket.OpenRecords[credential.Site](ctx, js, wire.BucketEnroll, sitePrefix, "the site"); err != nil {
 		return nil, err
 	}
-	h.joins, err = records.Open[joinRecord](ctx, js, wire.BucketEnroll, joinPrefix, "the join token")
+	h.joins, err = bucket.OpenRecords[joinRecord](ctx, js, wire.BucketEnroll, joinPrefix, "the join token")
 	return h, err
 }
 
@@ -170,7 +170,7 @@ func (h *Hosts) Enroll(ctx context.Context, q Request) (token string, e *credent
 	}
 	r, _, err := h.peels.Get(ctx, q.ID.Wire())
 	switch {
-	case errors.Is(err, records.ErrAbsent):
+	case errors.Is(err, bucket.ErrAbsent):
 		return h.enrollNew(ctx, q)
 	case err != nil:
 		return "", nil, err
@@ -287,7 +287,7 @@ func (h *Hosts) adopt(ctx context.Context, id target.PeelID) error {
 	r := credential.Enrolled{ID: id, Public: last.Public, Expires: last.Expires}
 	r.Enter(credential.Accepted, "")
 	r.History[0].Time = last.Issued
-	if err := h.peels.Create(ctx, id.Wire(), r); err != nil && !errors.Is(err, records.ErrPresent) {
+	if err := h.peels.Create(ctx, id.Wire(), r); err != nil && !errors.Is(err, bucket.ErrPresent) {
 		return err
 	}
 	return nil
@@ -336,9 +336,9 @@ func (h *Hosts) changePeel(ctx context.Context, id target.PeelID, f func(*creden
 	if _, err = target.ParsePeelID(string(id)); err == nil {
 		r, err = h.peels.Change(ctx, id.Wire(), f)
 	} else {
-		err = records.ErrAbsent
+		err = bucket.ErrAbsent
 	}
-	if errors.Is(err, records.ErrAbsent) {
+	if errors.Is(err, bucket.ErrAbsent) {
 		err = fmt.Errorf("%w: %s", ErrNotFound, id)
 	}
 	return r, err

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
-	"github.com/seed-c01c3da5/zester/master/auth/records"
 	"github.com/seed-c01c3da5/zester/master/auth/token"
+	"github.com/seed-c01c3da5/zester/master/bucket"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -36,7 +36,7 @@ func (h *Hosts) AddJoinToken(ctx context.Context, q credential.JoinRequest, by s
 	}
 	now := time.Now().UTC()
 	r := joinRecord{credential.JoinToken{Name: q.Name, Peel: q.Peel, Uses: q.Uses, Created: now, CreatedBy: by, Expires: now.Add(q.TTL)}, q.Hash}
-	if err := h.joins.Create(ctx, q.Name, r); errors.Is(err, records.ErrPresent) {
+	if err := h.joins.Create(ctx, q.Name, r); errors.Is(err, bucket.ErrPresent) {
 		return nil, "", fmt.Errorf("%w: %s", token.ErrExists, q.Name)
 	} else if err != nil {
 		return nil, "", err
@@ -61,7 +61,7 @@ func (h *Hosts) JoinTokens(ctx context.Context) ([]credential.JoinToken, error) 
 // EndJoinToken ends a join token: it admits no more hosts.
 func (h *Hosts) EndJoinToken(ctx context.Context, name string) (*credential.JoinToken, error) {
 	r, err := h.joins.Change(ctx, name, func(r *joinRecord) error { r.Uses = 0; return nil })
-	if errors.Is(err, records.ErrAbsent) {
+	if errors.Is(err, bucket.ErrAbsent) {
 		return nil, fmt.Errorf("%w: %s", token.ErrNotFound, name)
 	}
 	if err != nil {
@@ -84,7 +84,7 @@ func (h *Hosts) redeem(ctx context.Context, q Request) (by string, err error) {
 		r.Used++
 		return nil
 	})
-	if errors.Is(err, records.ErrAbsent) {
+	if errors.Is(err, bucket.ErrAbsent) {
 		err = ErrJoinUnknown
 	}
 	return "token:" + name, err
@@ -97,7 +97,7 @@ func (h *Hosts) redeemable(ctx context.Context, q Request) error {
 		return ErrJoinUnknown
 	}
 	r, _, err := h.joins.Get(ctx, name)
-	if errors.Is(err, records.ErrAbsent) {
+	if errors.Is(err, bucket.ErrAbsent) {
 		return ErrJoinUnknown
 	}
 	if err != nil {

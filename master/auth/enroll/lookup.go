@@ -12,7 +12,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
-	"github.com/seed-c01c3da5/zester/master/auth/records"
+	"github.com/seed-c01c3da5/zester/master/bucket"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -27,7 +27,7 @@ type Registration struct {
 
 // A Register finds the peel of a name on the bus. Its methods may be called from several goroutines.
 type Register struct {
-	peels records.Bucket[credential.Enrolled]
+	peels bucket.Records[credential.Enrolled]
 	store *settings.Store
 	dir   string
 }
@@ -35,15 +35,15 @@ type Register struct {
 // OpenRegister opens the bucket of enrolled peels, which has to exist. Dir is where the keys of the masters are, empty
 // for a master without them: it does not know peels whose credentials were made beside the keys, before their revocation.
 func OpenRegister(ctx context.Context, js jetstream.JetStream, dir string) (*Register, error) {
-	peels, err := records.Open[credential.Enrolled](ctx, js, wire.BucketEnroll, peelPrefix, "the peel")
+	peels, err := bucket.OpenRecords[credential.Enrolled](ctx, js, wire.BucketEnroll, peelPrefix, "the peel")
 	return &Register{peels, settings.NewStore(js), dir}, err
 }
 
-// Lookup returns the peel that has a name on the bus. Settings that cannot be decoded count as settings without secrets. The
-// error is [records.ErrUnreadable] if the peel's record cannot be decoded.
+// Lookup returns the peel that has a name on the bus. Settings that cannot be decoded count as settings without
+// secrets. The error is [bucket.ErrUnreadable] if the peel's record cannot be decoded.
 func (p *Register) Lookup(ctx context.Context, wireID string) (r Registration, err error) {
 	e, _, err := p.peels.Get(ctx, wireID)
-	if err != nil && !errors.Is(err, records.ErrAbsent) {
+	if err != nil && !errors.Is(err, bucket.ErrAbsent) {
 		return r, err
 	}
 	if e.State == credential.Accepted || len(e.Ended) > 0 { // in other states there is only a request

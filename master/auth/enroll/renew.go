@@ -12,7 +12,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
-	"github.com/seed-c01c3da5/zester/master/auth/records"
+	"github.com/seed-c01c3da5/zester/master/bucket"
 )
 
 // ErrRevokedMaster: the credential that is to be renewed was revoked.
@@ -30,7 +30,7 @@ func (h *Hosts) RenewMaster(ctx context.Context, q credential.Renewal) (*credent
 	}
 	life, now := had.Expires.Sub(had.Issued), time.Now().UTC()
 	key := credential.Key{Public: had.Public, Issued: now, Expires: now.Add(life)}
-	if err := h.masters.Create(ctx, had.Name, credential.Site{Name: had.Name}); err != nil && !errors.Is(err, records.ErrPresent) {
+	if err := h.masters.Create(ctx, had.Name, credential.Site{Name: had.Name}); err != nil && !errors.Is(err, bucket.ErrPresent) {
 		return nil, err
 	}
 	_, err = h.masters.Change(ctx, had.Name, func(s *credential.Site) error {

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
-	"github.com/seed-c01c3da5/zester/master/auth/records"
+	"github.com/seed-c01c3da5/zester/master/bucket"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -28,7 +28,7 @@ func (h *Hosts) enrollNew(ctx context.Context, q Request) (string, *credential.E
 	if err := h.vacant(q, ""); err != nil {
 		return "", nil, err
 	}
-	if err := h.peels.Create(ctx, q.ID.Wire(), r); errors.Is(err, records.ErrPresent) {
+	if err := h.peels.Create(ctx, q.ID.Wire(), r); errors.Is(err, bucket.ErrPresent) {
 		return "", nil, fmt.Errorf("%w: another request came at the same time", ErrConflict)
 	} else if err != nil {
 		return "", nil, err
@@ -146,12 +146,12 @@ func (h *Hosts) room(ctx context.Context) error {
 func (h *Hosts) noteConflict(ctx context.Context, q Request) {
 	_, err := h.peels.Change(ctx, q.ID.Wire(), func(r *credential.Enrolled) error {
 		if r.Conflicting != nil && time.Since(r.Conflicting.Time) < time.Hour {
-			return records.ErrPresent
+			return bucket.ErrPresent
 		}
 		r.Conflicting = &credential.ConflictingKey{Public: q.Public, From: q.From, Time: time.Now().UTC()}
 		return nil
 	})
-	if err != nil && !errors.Is(err, records.ErrPresent) {
+	if err != nil && !errors.Is(err, bucket.ErrPresent) {
 		h.o.Log.Warn("conflicting key not recorded", "peel", q.ID, "err", err)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
-	"github.com/seed-c01c3da5/zester/master/auth/records"
+	"github.com/seed-c01c3da5/zester/master/bucket"
 )
 
 // Errors of names for which no credential was made with the keys of this master.
@@ -36,7 +36,7 @@ func (h *Hosts) RevokeMaster(ctx context.Context, name, by string) (*credential.
 	return h.revoke(ctx, h.masters, grants.RoleMaster, name, by)
 }
 
-func (h *Hosts) revoke(ctx context.Context, all records.Bucket[credential.Site], role grants.Role, name, by string) (*credential.Site, error) {
+func (h *Hosts) revoke(ctx context.Context, all bucket.Records[credential.Site], role grants.Role, name, by string) (*credential.Site, error) {
 	none := ErrNoSite
 	if role == grants.RoleMaster {
 		none = ErrNoMaster
@@ -49,7 +49,7 @@ func (h *Hosts) revoke(ctx context.Context, all records.Bucket[credential.Site],
 		return nil, err
 	}
 	if len(known.Keys) > 0 {
-		if err := all.Create(ctx, name, credential.Site{Name: name}); err != nil && !errors.Is(err, records.ErrPresent) {
+		if err := all.Create(ctx, name, credential.Site{Name: name}); err != nil && !errors.Is(err, bucket.ErrPresent) {
 			return nil, err
 		}
 	}
@@ -59,7 +59,7 @@ func (h *Hosts) revoke(ctx context.Context, all records.Bucket[credential.Site],
 		s.Keys, s.Revoked, s.RevokedBy, s.Renewed = credential.Current(keys, now), now, by, nil
 		return nil
 	})
-	if errors.Is(err, records.ErrAbsent) {
+	if errors.Is(err, bucket.ErrAbsent) {
 		return nil, fmt.Errorf("%w: %s", none, name)
 	}
 	if err != nil {
@@ -85,7 +85,7 @@ func (h *Hosts) EndedMasters(ctx context.Context) (map[string]credential.End, er
 	return ended(ctx, h.masters)
 }
 
-func ended(ctx context.Context, revoked records.Bucket[credential.Site]) (map[string]credential.End, error) {
+func ended(ctx context.Context, revoked bucket.Records[credential.Site]) (map[string]credential.End, error) {
 	all, err := revoked.List(ctx)
 	ends := map[string]credential.End{}
 	for _, s := range all {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
-	"github.com/seed-c01c3da5/zester/master/auth/records"
+	"github.com/seed-c01c3da5/zester/master/bucket"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -153,7 +153,7 @@ func readEntry(path string) (known Entry, err error) {
 	data, err := os.ReadFile(path)
 	if err == nil {
 		if err = json.Unmarshal(data, &known); err != nil {
-			err = fmt.Errorf("%w: %w", records.ErrUnreadable, err)
+			err = fmt.Errorf("%w: %w", bucket.ErrUnreadable, err)
 		}
 	}
 	if err != nil {

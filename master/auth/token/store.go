@@ -15,7 +15,6 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
-	"github.com/seed-c01c3da5/zester/master/auth/records"
 	"github.com/seed-c01c3da5/zester/master/bucket"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -44,7 +43,7 @@ const (
 type Store struct {
 	js  jetstream.JetStream
 	kv  jetstream.KeyValue
-	all *records.Cached[record]
+	all *bucket.CachedRecords[record]
 
 	mu   sync.Mutex
 	used map[string]time.Time // the last mark of this process
@@ -62,8 +61,8 @@ func Open(ctx context.Context, js jetstream.JetStream) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot open the bucket %s: %w", wire.BucketTokens, err)
 	}
-	all, err := records.Open[record](ctx, js, wire.BucketTokens, "", "the token")
-	return &Store{js: js, kv: kv, all: records.NewCached(all), used: map[string]time.Time{}}, err
+	all, err := bucket.OpenRecords[record](ctx, js, wire.BucketTokens, "", "the token")
+	return &Store{js: js, kv: kv, all: bucket.NewCachedRecords(all), used: map[string]time.Time{}}, err
 }
 
 // Authenticate returns the token with a text. The error is [ErrUnknown] or [ErrEnded], or
@@ -143,7 +142,7 @@ func (t *Store) recent(ctx context.Context, name string) (record, error) {
 // checked returns [ErrNotFound] for a record that is absent, and refuses one under the name of another token.
 func checked(name string, r record, err error) (record, error) {
 	switch {
-	case errors.Is(err, records.ErrAbsent):
+	case errors.Is(err, bucket.ErrAbsent):
 		return record{}, fmt.Errorf("%w: %s", ErrNotFound, name)
 	case err != nil:
 		return record{}, err
@@ -189,7 +188,7 @@ func (t *Store) Create(ctx context.Context, q credential.TokenRequest, by string
 		Token:   credential.Token{Name: q.Name, Scopes: q.Scopes, Limits: q.Limits, Created: now, CreatedBy: by, Expires: expires(&q, now)},
 		Secrets: secrets{Hash: q.Hash},
 	}
-	if err := t.all.Create(ctx, q.Name, r); errors.Is(err, records.ErrPresent) {
+	if err := t.all.Create(ctx, q.Name, r); errors.Is(err, bucket.ErrPresent) {
 		return nil, fmt.Errorf("%w: %s", ErrExists, q.Name)
 	} else if err != nil {
 		return nil, err
@@ -236,7 +235,7 @@ func (t *Store) change(ctx context.Context, name string, f func(*record, time.Ti
 		}
 		return f(r, time.Now().UTC())
 	})
-	if errors.Is(err, records.ErrAbsent) {
+	if errors.Is(err, bucket.ErrAbsent) {
 		return nil, fmt.Errorf("%w: %s", ErrNotFound, name)
 	}
 	if err != nil {

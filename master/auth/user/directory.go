@@ -12,7 +12,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
-	"github.com/seed-c01c3da5/zester/master/auth/records"
+	"github.com/seed-c01c3da5/zester/master/bucket"
 )
 
 // A Directory issues and revokes the credentials of people, on a master that has the keys.
@@ -68,9 +68,9 @@ func (d *Directory) Add(ctx context.Context, q credential.UserRequest, by string
 		err = d.Store.all.Create(ctx, q.Name, r)
 	}
 	switch {
-	case errors.Is(err, records.ErrAbsent):
+	case errors.Is(err, bucket.ErrAbsent):
 		return "", nil, fmt.Errorf("%w: %s", ErrNotFound, q.Name)
-	case errors.Is(err, records.ErrPresent), errors.Is(err, keystore.ErrIssued), errors.Is(err, keystore.ErrRevoked):
+	case errors.Is(err, bucket.ErrPresent), errors.Is(err, keystore.ErrIssued), errors.Is(err, keystore.ErrRevoked):
 		return "", nil, fmt.Errorf("%w: %s", ErrExists, q.Name)
 	case err != nil:
 		return "", nil, err
@@ -105,7 +105,7 @@ func (d *Directory) Revoke(ctx context.Context, name, by string) (*credential.Us
 		u.Revoked, u.RevokedBy = time.Now().UTC(), by
 	}
 	err = d.Store.all.Create(ctx, name, *u)
-	if errors.Is(err, records.ErrPresent) {
+	if errors.Is(err, bucket.ErrPresent) {
 		*u, err = d.Store.all.Change(ctx, name, func(r *credential.User) error {
 			r.Revoked, r.RevokedBy, r.Keys = u.Revoked, u.RevokedBy, credential.Merge(r.Keys, u.Keys)
 			return nil
@@ -136,7 +136,7 @@ func (d *Directory) RevokeKeys(ctx context.Context, name, by string) error {
 		})
 		return nil
 	})
-	if errors.Is(err, records.ErrAbsent) {
+	if errors.Is(err, bucket.ErrAbsent) {
 		return fmt.Errorf("%w: %s", ErrNotFound, name)
 	}
 	if err != nil {

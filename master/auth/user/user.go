@@ -23,7 +23,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
-	"github.com/seed-c01c3da5/zester/master/auth/records"
+	"github.com/seed-c01c3da5/zester/master/bucket"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -36,13 +36,13 @@ var (
 
 // A Store has the people of a bus, in the bucket users. Methods may be called from several goroutines.
 type Store struct {
-	all *records.Cached[credential.User]
+	all *bucket.CachedRecords[credential.User]
 }
 
 // Open opens the bucket, which has to exist.
 func Open(ctx context.Context, js jetstream.JetStream) (*Store, error) {
-	all, err := records.Open[credential.User](ctx, js, wire.BucketUsers, "", "the user")
-	return &Store{records.NewCached(all)}, err
+	all, err := bucket.OpenRecords[credential.User](ctx, js, wire.BucketUsers, "", "the user")
+	return &Store{bucket.NewCachedRecords(all)}, err
 }
 
 // List returns all users by name, those that were revoked included.
@@ -70,7 +70,7 @@ func (u *Store) Allow(ctx context.Context, a grants.Caller, function string, tar
 func (u *Store) Limits(ctx context.Context, a grants.Caller) (grants.Limits, error) {
 	user, err := u.all.Recent(ctx, a.User)
 	switch {
-	case errors.Is(err, records.ErrAbsent):
+	case errors.Is(err, bucket.ErrAbsent):
 		if a.Role == grants.RoleLimited {
 			return grants.Limits{}, fmt.Errorf("%w: the limits of %s are not known here", grants.ErrNotAllowed, a.User)
 		}
@@ -88,7 +88,7 @@ func (u *Store) Limits(ctx context.Context, a grants.Caller) (grants.Limits, err
 func (u *Store) CheckNotRevoked(ctx context.Context, name string) error {
 	user, _, err := u.all.Get(ctx, name)
 	switch {
-	case errors.Is(err, records.ErrAbsent):
+	case errors.Is(err, bucket.ErrAbsent):
 		return nil // the credential was made beside the keys
 	case err != nil:
 		return err
@@ -103,7 +103,7 @@ func (u *Store) CheckNotRevoked(ctx context.Context, name string) error {
 func (u *Store) AllowSecrets(ctx context.Context, a grants.Caller) error {
 	user, err := u.all.Recent(ctx, a.User)
 	switch {
-	case err != nil && !errors.Is(err, records.ErrAbsent):
+	case err != nil && !errors.Is(err, bucket.ErrAbsent):
 		return err
 	case err != nil || !user.Secrets:
 		return fmt.Errorf("%w: %s has no permission to see secrets", grants.ErrNotAllowed, a.User)

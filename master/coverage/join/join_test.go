@@ -13,7 +13,6 @@ import (
 	"github.com/seed-c01c3da5/zester/master/coverage/join"
 	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
-	"github.com/seed-c01c3da5/zester/settings/schedule/entryyaml"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
@@ -41,7 +40,7 @@ func entry(t testing.TB, fields map[string]any) *schedule.Entry {
 	t.Helper()
 	fields = maps.Clone(fields)
 	fields["module"] = "test.ping"
-	e, err := entryyaml.ParseEntry("entry", strictyaml.FromValue("test", fields))
+	e, err := schedule.ParseEntry("entry", strictyaml.FromValue("test", fields))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,6 @@ import (
 
 	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
-	"github.com/seed-c01c3da5/zester/peel/scheduler/history"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/schedule/forecast"
@@ -49,13 +48,13 @@ type Options struct {
 
 // A PeelRun is one run on one peel. Ended and Result are zero for a run that is in flight at the end.
 type PeelRun struct {
-	Peel    target.PeelID   `json:"peel"`
-	Entry   string          `json:"entry"`
-	Trigger history.Trigger `json:"trigger"`
-	Nominal time.Time       `json:"nominal"`
-	Started time.Time       `json:"started"`
-	Ended   time.Time       `json:"ended,omitzero"`
-	Result  Outcome         `json:"result,omitempty"`
+	Peel    target.PeelID     `json:"peel"`
+	Entry   string            `json:"entry"`
+	Trigger scheduler.Trigger `json:"trigger"`
+	Nominal time.Time         `json:"nominal"`
+	Started time.Time         `json:"started"`
+	Ended   time.Time         `json:"ended,omitzero"`
+	Result  Outcome           `json:"result,omitempty"`
 }
 
 // An Outcome says how a run ended.
@@ -292,10 +291,10 @@ func (p *part) onStart(f scheduler.Fire) {
 	if f.Late {
 		e.Late += n
 	}
-	if f.Trigger == history.TriggerCatchUp {
+	if f.Trigger == scheduler.TriggerCatchUp {
 		e.CaughtUp += n
 	}
-	if f.Trigger == history.TriggerTimer && f.Started.Sub(f.Fired) >= time.Second {
+	if f.Trigger == scheduler.TriggerTimer && f.Started.Sub(f.Fired) >= time.Second {
 		e.Waited += n
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/seed-c01c3da5/zester/settings/schedule"
-	"github.com/seed-c01c3da5/zester/settings/schedule/entryyaml"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
@@ -15,7 +14,7 @@ func parse(t testing.TB, text string) schedule.Set {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set, err := entryyaml.ParseSet(n)
+	set, err := schedule.ParseSet(n)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
-	"github.com/seed-c01c3da5/zester/peel/scheduler/rules"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 )
@@ -35,7 +34,7 @@ type Host struct {
 	m        *scheduler.Simulation
 	up       bool
 	origin   time.Time
-	now      rules.Instant
+	now      scheduler.Instant
 	wakeAt   time.Duration // when m wants to be called again
 	attempts []*attempt    // of runs in flight, by the time of their end
 	waits    int           // of attempts
@@ -57,7 +56,7 @@ func NewHost(o HostOptions) *Host {
 	random := rand.New(rand.NewPCG(o.Seed, 0))
 	h.m = scheduler.NewSimulation(scheduler.SimulationOptions{
 		Peel: o.Peel, Zone: o.Zone, Launch: h.launch, Skipped: o.Skipped, Listed: o.Listed,
-		Now:    func() rules.Instant { return h.now },
+		Now:    func() scheduler.Instant { return h.now },
 		Random: func(n time.Duration) time.Duration { return time.Duration(random.Int64N(int64(n))) },
 	})
 	return h
@@ -118,7 +117,7 @@ func (h *Host) InFlight() []scheduler.Fire {
 	return list
 }
 
-func (h *Host) set(up time.Duration) { h.now = rules.Instant{Wall: h.origin.Add(up), Up: up} }
+func (h *Host) set(up time.Duration) { h.now = scheduler.Instant{Wall: h.origin.Add(up), Up: up} }
 
 // launch begins the first attempt of a run.
 func (h *Host) launch(r *scheduler.SimulatedRun) {

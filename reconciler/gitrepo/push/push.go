@@ -43,7 +43,7 @@ import (
 	"github.com/hiddeco/sshsig"
 	"golang.org/x/crypto/ssh"
 
-	"github.com/seed-c01c3da5/zester/reconciler/access"
+	"github.com/seed-c01c3da5/zester/master/outbound"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/remote"
 )
@@ -367,7 +367,7 @@ func sign(commit *object.Commit, file string) (string, error) {
 }
 
 func signingKey(file string) (ssh.Signer, error) {
-	data, err := access.ReadPrivate(file)
+	data, err := outbound.ReadPrivate(file)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the signing key in %s: %w", file, err)
 	}

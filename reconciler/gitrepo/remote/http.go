@@ -15,7 +15,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/format/pktline"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
 
-	"github.com/seed-c01c3da5/zester/reconciler/access"
+	"github.com/seed-c01c3da5/zester/master/outbound"
 )
 
 const (
@@ -30,8 +30,8 @@ const (
 // kept from one poll to the next.
 type httpSource struct {
 	address   *Address
-	access    access.Options
-	transport *access.Transport
+	access    outbound.Options
+	transport *outbound.Transport
 	// v2 is the repository's URL, after redirects; nil until the server has
 	// advertised protocol version 2.
 	v2 *url.URL
@@ -279,7 +279,7 @@ func refused(res *http.Response) *Error {
 	status := res.StatusCode
 	later := func(reason, format string) *Error {
 		e := fail(reason, format, status)
-		e.RetryAfter = access.RetryAfter(res.Header, time.Now())
+		e.RetryAfter = outbound.RetryAfter(res.Header, time.Now())
 		return e
 	}
 	switch {

@@ -35,7 +35,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp/sideband"
 	"github.com/go-git/go-git/v5/plumbing/transport"
 
-	"github.com/seed-c01c3da5/zester/reconciler/access"
+	"github.com/seed-c01c3da5/zester/master/outbound"
 )
 
 // The reasons of an [Error]; gitrepo.Reason says what each means.
@@ -106,8 +106,8 @@ type source interface {
 
 // New checks that the options fit the address, and sends nothing. It returns nil
 // for a local repository.
-func New(a *Address, x access.Options) (*Remote, error) {
-	if err := x.Check(access.Target{Scheme: a.Scheme, Host: a.host, Shown: a.Shown, Secret: len(a.secrets) > 0}); err != nil {
+func New(a *Address, x outbound.Options) (*Remote, error) {
+	if err := x.Check(outbound.Target{Scheme: a.Scheme, Host: a.host, Shown: a.Shown, Secret: len(a.secrets) > 0}); err != nil {
 		return nil, err
 	}
 	if u, _ := x.ProxyURL(a.Scheme); u != nil && u.User != nil {

@@ -19,14 +19,14 @@ import (
 	"golang.org/x/crypto/ssh/knownhosts"
 	"golang.org/x/net/proxy"
 
-	"github.com/seed-c01c3da5/zester/reconciler/access"
+	"github.com/seed-c01c3da5/zester/master/outbound"
 )
 
 // sshSource sends requests to an ssh server, with a key from a file or the user's
 // agent. Only hosts in known_hosts are trusted.
 type sshSource struct {
 	address *Address
-	access  access.Options
+	access  outbound.Options
 }
 
 func (s *sshSource) close() {}
@@ -179,7 +179,7 @@ func (s *sshSource) config(ep *transport.Endpoint) (*ssh.ClientConfig, error) {
 	unusable := func(verb string, err error) error {
 		return fail(CredentialsUnreadable, "cannot %s the ssh key in %s: %v", verb, s.access.SSHKey, err)
 	}
-	data, err := access.ReadPrivate(s.access.SSHKey)
+	data, err := outbound.ReadPrivate(s.access.SSHKey)
 	if err != nil {
 		return nil, unusable("read", err)
 	}
@@ -202,7 +202,7 @@ func (s *sshSource) config(ep *transport.Endpoint) (*ssh.ClientConfig, error) {
 func (s *sshSource) hosts(ep *transport.Endpoint) (gitssh.HostKeyCallbackHelper, error) {
 	var files []string
 	if s.access.KnownHosts != "" {
-		if _, err := access.ReadLimited(s.access.KnownHosts, access.MaxKeys); err != nil {
+		if _, err := outbound.ReadLimited(s.access.KnownHosts, outbound.MaxKeys); err != nil {
 			return gitssh.HostKeyCallbackHelper{}, fail(HostKey, "cannot read the known hosts in %s: %v", s.access.KnownHosts, err)
 		}
 		files = []string{s.access.KnownHosts}

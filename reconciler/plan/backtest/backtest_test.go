@@ -9,7 +9,6 @@ import (
 
 	"github.com/seed-c01c3da5/zester/reconciler/plan/backtest"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
-	"github.com/seed-c01c3da5/zester/settings/schedule/entryyaml"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -26,7 +25,7 @@ func set(t testing.TB, text string) schedule.Set {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := entryyaml.ParseSet(n)
+	s, err := schedule.ParseSet(n)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/seed-c01c3da5/zester/reconciler/plan/parse"
+	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
@@ -148,7 +148,7 @@ func (w *walk) advance(s *frontier) error {
 	}
 	for _, p := range parents {
 		same := map[string]bool{}
-		if err := w.same(s.commit, p, parse.SettingsDir, slices.Sorted(maps.Keys(s.traces)), same); err != nil {
+		if err := w.same(s.commit, p, plan.SettingsDir, slices.Sorted(maps.Keys(s.traces)), same); err != nil {
 			return err
 		}
 		for file := range same {
@@ -280,7 +280,7 @@ func (w *walk) version(commit settings.Commit, file string) (version, error) {
 		node, err = strictyaml.Parse(file, data)
 	}
 	v := version{readable: err == nil, entries: map[string]value{}}
-	for name, pair := range parse.Origins(node) {
+	for name, pair := range plan.Origins(node) {
 		if v.entries[name], err = valueOf(pair); err != nil {
 			return version{}, err
 		}

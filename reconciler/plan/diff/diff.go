@@ -20,7 +20,6 @@ import (
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
-	"github.com/seed-c01c3da5/zester/settings/schedule/entryyaml"
 	"github.com/seed-c01c3da5/zester/settings/state"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -290,7 +289,7 @@ func scheduleOf(values map[string]any) schedule.Set {
 	if !ok {
 		return nil
 	}
-	set, _ := entryyaml.ParseSet(strictyaml.FromValue("published settings", entries))
+	set, _ := schedule.ParseSet(strictyaml.FromValue("published settings", entries))
 	for name := range entries {
 		if set[name] == nil {
 			set[name] = &schedule.Entry{Name: name}

@@ -13,9 +13,9 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/plan/plantest"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/policy"
 	"github.com/seed-c01c3da5/zester/settings/target"
 	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
-	"github.com/seed-c01c3da5/zester/settings/top"
 )
 
 var (
@@ -225,7 +225,7 @@ func TestGuardBlocksChangesThatAreRarelyIntended(t *testing.T) {
 		s := begin(t, c.peels...)
 		base := diff.Of(s.compile(tree(shop)))
 		d := s.diff(base, s.compile(edit(tree(shop), c.edit)))
-		err := d.Guard(top.DefaultLimits)
+		err := d.Guard(policy.DefaultLimits)
 		blocked, ok := errors.AsType[*diff.BlockedError](err)
 		switch {
 		case (c.want != "") != ok:
@@ -288,7 +288,7 @@ func TestATargetWhosePeelsLoseAllOfItWaits(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := begin(t, peels...)
 			base := diff.Of(s.compile(tree(roles)))
-			err := s.diff(base, s.compile(edit(tree(roles), c.edit))).Guard(top.DefaultLimits)
+			err := s.diff(base, s.compile(edit(tree(roles), c.edit))).Guard(policy.DefaultLimits)
 			if (err != nil) != (c.want != "") || err != nil && !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v, want %q", err, c.want)
 			}
@@ -307,7 +307,7 @@ func TestWhatATargetGivesMovesOnlyToPeelsThatHadSettings(t *testing.T) {
 	base := diff.Of(s.compile(tree(roles)))
 	s.fleet.Put("new-01", nil)
 	moved := edit(tree(roles), "-- top.yaml --\nbase:\n  '*': [common]\n  'new-01': [watch]\n  'db-01': [watch, primary]\n  'db-02': [primary]\n")
-	err := s.diff(base, s.compile(moved)).Guard(top.DefaultLimits)
+	err := s.diff(base, s.compile(moved)).Guard(policy.DefaultLimits)
 	if err == nil || !strings.Contains(err.Error(), "gives them: web-* (peels: 2)") {
 		t.Errorf("%v", err)
 	}
@@ -352,7 +352,7 @@ func TestAnOrdinaryReplacementGoesOutAndTheLossOfAllBackupsWaits(t *testing.T) {
 	} {
 		s := begin(t, c.peels...)
 		base := diff.Of(s.compile(tree(c.before)))
-		err := s.diff(base, s.compile(tree(c.after))).Guard(top.DefaultLimits)
+		err := s.diff(base, s.compile(tree(c.after))).Guard(policy.DefaultLimits)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}
@@ -366,22 +366,22 @@ func TestLimitsHoldAboveThemAndNotAtThem(t *testing.T) {
 		names[i] = fmt.Sprintf("e%02d", i)
 	}
 	const rules = "-- top.yaml --\nbase: {'*': [all], 'a': [more]}\n-- settings/more.yaml --\n"
-	off := top.Limits{Change: top.Off, Remove: top.Off, Peels: top.Off}
+	off := policy.Limits{Change: policy.Off, Remove: policy.Off, Peels: policy.Off}
 	for _, c := range []struct {
 		name   string
-		limits top.Limits
+		limits policy.Limits
 		n      int // of 40 settings, on one of two peels
 		edit   func(name string) string
 		holds  []string
 	}{
-		{"changed, at the limit", top.Limits{Change: 30, Remove: top.Off, Peels: top.Off}, 12, retimed, nil},
-		{"changed, above it", top.Limits{Change: 30, Remove: top.Off, Peels: top.Off}, 13, retimed, []string{"change"}},
-		{"removed, at the limit", top.Limits{Change: top.Off, Remove: 10, Peels: top.Off}, 4, removed, nil},
-		{"removed, above it", top.Limits{Change: top.Off, Remove: 10, Peels: top.Off}, 5, removed, []string{"remove"}},
-		{"peels, at the limit", top.Limits{Change: top.Off, Remove: top.Off, Peels: 50}, 1, removed, nil},
-		{"peels, above it", top.Limits{Change: top.Off, Remove: top.Off, Peels: 49}, 1, removed, []string{"peels"}},
-		{"none may change", top.Limits{Remove: top.Off, Peels: top.Off}, 1, retimed, []string{"change"}},
-		{"over all of them", top.Limits{}, 1, removed, []string{"change", "remove", "peels"}},
+		{"changed, at the limit", policy.Limits{Change: 30, Remove: policy.Off, Peels: policy.Off}, 12, retimed, nil},
+		{"changed, above it", policy.Limits{Change: 30, Remove: policy.Off, Peels: policy.Off}, 13, retimed, []string{"change"}},
+		{"removed, at the limit", policy.Limits{Change: policy.Off, Remove: 10, Peels: policy.Off}, 4, removed, nil},
+		{"removed, above it", policy.Limits{Change: policy.Off, Remove: 10, Peels: policy.Off}, 5, removed, []string{"remove"}},
+		{"peels, at the limit", policy.Limits{Change: policy.Off, Remove: policy.Off, Peels: 50}, 1, removed, nil},
+		{"peels, above it", policy.Limits{Change: policy.Off, Remove: policy.Off, Peels: 49}, 1, removed, []string{"peels"}},
+		{"none may change", policy.Limits{Remove: policy.Off, Peels: policy.Off}, 1, retimed, []string{"change"}},
+		{"over all of them", policy.Limits{}, 1, removed, []string{"change", "remove", "peels"}},
 		{"everything of one peel, off", off, 20, removed, nil},
 	} {
 		s := begin(t, "a", "b")
@@ -433,7 +433,7 @@ func TestFirstRevisionIsNeverBlocked(t *testing.T) {
 	for name, m := range map[string]fstest.MapFS{"full": tree(shop), "empty": tree("-- top.yaml --\n")} {
 		s := begin(t, "web-01", "web-02", "db-01")
 		d := s.diff(diff.Base{}, s.compile(m))
-		if err := d.Guard(top.Limits{}); err != nil || d.Writes() != 3 {
+		if err := d.Guard(policy.Limits{}); err != nil || d.Writes() != 3 {
 			t.Errorf("%s: %v, %d writes", name, err, d.Writes())
 		}
 	}

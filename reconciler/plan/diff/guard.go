@@ -9,10 +9,10 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/policy"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/state"
 	"github.com/seed-c01c3da5/zester/settings/target"
-	"github.com/seed-c01c3da5/zester/settings/top"
 )
 
 const (
@@ -250,10 +250,10 @@ func (e *BlockedError) Error() string { return e.Reason }
 // For a fleet of ten settings or more also if the change exceeds a limit, removes a setting from its last peel with nothing like
 // it in its place, removes all settings, all schedule entries or all states of a peel, or removes all settings of a target from all its peels; the last
 // three are not checked if the limit remove is off.
-func (d *Difference) Guard(limits top.Limits) error { return d.GuardAfter(limits, Taking{}, 0) }
+func (d *Difference) Guard(limits policy.Limits) error { return d.GuardAfter(limits, Taking{}, 0) }
 
 // GuardAfter is Guard for the last part of a longer change: earlier parts took settings from peels that d does not take any from.
-func (d *Difference) GuardAfter(limits top.Limits, earlier Taking, peels int) error {
+func (d *Difference) GuardAfter(limits policy.Limits, earlier Taking, peels int) error {
 	switch {
 	case d.topEmpty:
 		return &BlockedError{Hash: d.Hash, Reason: "the top file is empty: every peel would lose its settings", RemovesAll: true}
@@ -273,7 +273,7 @@ func (d *Difference) GuardAfter(limits top.Limits, earlier Taking, peels int) er
 }
 
 // over returns the limits that a change exceeds, each with a reason.
-func (x *extent) over(limits top.Limits) (reasons, names []string) {
+func (x *extent) over(limits policy.Limits) (reasons, names []string) {
 	if x.before < guardLeast {
 		return nil, nil
 	}
@@ -286,7 +286,7 @@ func (x *extent) over(limits top.Limits) (reasons, names []string) {
 	if touched := x.changed + x.removed; limits.Change.Exceeded(touched, x.before) {
 		add("change", "%d of %d settings over all peels would change or go, more than change: %s", touched, x.before, limits.Change)
 	}
-	if limits.Remove != top.Off {
+	if limits.Remove != policy.Off {
 		if limits.Remove.Exceeded(x.removed, x.before) {
 			add("remove", "%d of %d settings over all peels would go with nothing in their place, more than remove: %s", x.removed, x.before, limits.Remove)
 		}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/reconciler/plan/diff"
-	"github.com/seed-c01c3da5/zester/settings/top"
+	"github.com/seed-c01c3da5/zester/settings/policy"
 )
 
 const hosts = `
@@ -43,7 +43,7 @@ func TestAStateCountsAsOneSettingForTheGuard(t *testing.T) {
 	} {
 		s := begin(t, many...)
 		before := diff.Of(s.compile(tree(hosts)))
-		err := s.diff(before, s.compile(edit(tree(hosts), c.edit))).Guard(top.DefaultLimits)
+		err := s.diff(before, s.compile(edit(tree(hosts), c.edit))).Guard(policy.DefaultLimits)
 		blocked, ok := errors.AsType[*diff.BlockedError](err)
 		switch {
 		case (c.want != "") != ok:

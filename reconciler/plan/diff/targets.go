@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
-	"github.com/seed-c01c3da5/zester/reconciler/plan/parse"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/target"
 	"github.com/seed-c01c3da5/zester/settings/top"
@@ -94,7 +93,7 @@ func given(keys []string, moves []move) bool {
 }
 
 // fileKeys holds the keys of all settings in a file. The key of an entry is entryPrefix and its name.
-type fileKeys map[*parse.File]map[string]bool
+type fileKeys map[*plan.File]map[string]bool
 
 // only returns the keys in files of a rule that no other file of e sets.
 func (k fileKeys) only(rule top.Rule, e *plan.Effective) ([]string, error) {
@@ -103,7 +102,7 @@ func (k fileKeys) only(rule top.Rule, e *plan.Effective) ([]string, error) {
 		if err := k.read(f); err != nil {
 			return nil, err
 		}
-		if slices.ContainsFunc(rule.Refs, func(r top.Ref) bool { return parse.SettingsPath(r.Name) == f.Path }) {
+		if slices.ContainsFunc(rule.Refs, func(r top.Ref) bool { return plan.SettingsPath(r.Name) == f.Path }) {
 			maps.Copy(own, k[f])
 		} else {
 			maps.Copy(others, k[f])
@@ -113,7 +112,7 @@ func (k fileKeys) only(rule top.Rule, e *plan.Effective) ([]string, error) {
 	return slices.Collect(maps.Keys(own)), nil
 }
 
-func (k fileKeys) read(f *parse.File) error {
+func (k fileKeys) read(f *plan.File) error {
 	if k[f] != nil {
 		return nil
 	}

@@ -3,7 +3,7 @@ package lint
 import (
 	"slices"
 
-	"github.com/seed-c01c3da5/zester/reconciler/plan/parse"
+	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/settings/state"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
@@ -12,7 +12,7 @@ import (
 var guards = []string{"onlyif", "unless", "onchanges", "onfail"}
 
 // commands warns of states that run a command each time: no settings file gives a state of this name a guard.
-func commands(files []*parse.File) strictyaml.Errors {
+func commands(files []*plan.File) strictyaml.Errors {
 	guarded := map[string]bool{}
 	var runs []strictyaml.Pair
 	for _, f := range files {

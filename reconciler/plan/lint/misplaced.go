@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/seed-c01c3da5/zester/reconciler/plan/parse"
+	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/settings/state"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
@@ -14,7 +14,7 @@ var runFields = []string{"module", "command"}
 
 // misplaced warns of entries and states that are beside the section schedule or states instead of below it. They are
 // plain settings then. A section that is empty because of that removes the entries of the files before.
-func misplaced(files []*parse.File) (found strictyaml.Errors) {
+func misplaced(files []*plan.File) (found strictyaml.Errors) {
 	for _, f := range files {
 		for _, p := range f.Node.Map {
 			if msg := misplacedPair(p); msg != "" {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/seed-c01c3da5/zester/reconciler/plan/parse"
+	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/settings/state"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
@@ -13,7 +13,7 @@ const readableByOthers = 0o004 // the bit of a mode
 
 // opened warns of states that write a secret into a file and give it a mode with which every user of the host can read it. What
 // another settings file adds to a state of this name is not looked at.
-func opened(files []*parse.File) (found strictyaml.Errors) {
+func opened(files []*plan.File) (found strictyaml.Errors) {
 	for _, f := range files {
 		section := f.Node.Get(state.Key)
 		if section == nil {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/reconciler/plan/diff"
-	"github.com/seed-c01c3da5/zester/reconciler/plan/statediff"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/state"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -21,7 +20,7 @@ import (
 func (r *Review) compare(base, head *plan.Plan, d *diff.Difference, o Options) error {
 	c := comparison{
 		Options: o, review: r, changes: map[string]*Change{}, settings: map[string]*Setting{},
-		states: map[string]*StateChange{}, effects: map[statediff.Effect][]target.PeelID{}, exposed: map[string][]target.PeelID{},
+		states: map[string]*StateChange{}, effects: map[diff.StateEffect][]target.PeelID{}, exposed: map[string][]target.PeelID{},
 	}
 	for _, g := range d.Groups {
 		if err := c.group(base.Peels[g.Peels[0]], head.Peels[g.Peels[0]], g); err != nil {
@@ -40,7 +39,7 @@ type comparison struct {
 	changes  map[string]*Change
 	settings map[string]*Setting
 	states   map[string]*StateChange
-	effects  map[statediff.Effect][]target.PeelID
+	effects  map[diff.StateEffect][]target.PeelID
 	exposed  map[string][]target.PeelID // peels by warning about a secret
 }
 
@@ -50,12 +49,12 @@ type side struct {
 	rest    map[string]any // values without the states
 	entries map[string]any
 	set     schedule.Set
-	states  statediff.Side
+	states  diff.StateSide
 	e       *plan.Effective
 }
 
 func sideOf(e *plan.Effective) (side, error) {
-	s := side{e: e, states: statediff.Read(nil, isSecret)}
+	s := side{e: e, states: diff.ReadStates(nil, isSecret)}
 	if e == nil { // the peel was held back at the base
 		return s, nil
 	}
@@ -64,7 +63,7 @@ func sideOf(e *plan.Effective) (side, error) {
 		return s, err
 	}
 	s.entries, _ = values["schedule"].(map[string]any)
-	s.states = statediff.Read(values, isSecret)
+	s.states = diff.ReadStates(values, isSecret)
 	delete(values, "schedule")
 	delete(values, state.CompiledKey)
 	s.states.Reads = templateReads(e, values)

@@ -23,7 +23,6 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/plan/backtest"
 	"github.com/seed-c01c3da5/zester/reconciler/plan/diff"
 	"github.com/seed-c01c3da5/zester/reconciler/plan/lint"
-	"github.com/seed-c01c3da5/zester/reconciler/plan/safety"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -63,7 +62,7 @@ type Review struct {
 	Refused bool     `json:"refused,omitempty"`
 	Extent
 	Guard
-	Safety   safety.Safety `json:"safety"`
+	Safety   diff.Safety   `json:"safety"`
 	Totals   Totals        `json:"totals"`
 	Changes  []Change      `json:"changes"`  // by entry
 	States   []StateChange `json:"states"`   // by name
@@ -175,10 +174,10 @@ func Make(base, head *plan.Plan, o Options) (*Review, error) {
 	if head.Mistakes != nil {
 		r.Errors, r.Behind = Errors(head.Mistakes), slices.Sorted(maps.Keys(head.Behind))
 	}
-	if r.Safety, err = safety.Of(base, head, peelsOf(d), o.From); err != nil {
+	if r.Safety, err = diff.SafetyOf(base, head, peelsOf(d), o.From); err != nil {
 		return nil, err
 	}
-	r.Hash = safety.Hash(d.Hash, r.Safety.Weakens)
+	r.Hash = diff.SafetyHash(d.Hash, r.Safety.Weakens)
 	r.block(d, o.Message)
 	if err := r.compare(base, head, d, o); err != nil {
 		return nil, err
@@ -199,7 +198,7 @@ func (r *Review) block(d *diff.Difference, message string) {
 	approve := "zester sync approve " + r.Hash[:min(len(r.Hash), hashShown)] + " after the merge lets it out"
 	var reasons []string
 	if len(r.Safety.Weakens) > 0 {
-		reasons, r.Release = []string{safety.Reason(r.Safety.Weakens)}, approve
+		reasons, r.Release = []string{diff.SafetyReason(r.Safety.Weakens)}, approve
 	}
 	if stop, ok := errors.AsType[*diff.BlockedError](d.Guard(r.Safety.Limits)); ok && (len(reasons) > 0 || !stop.AllowedBy(message)) {
 		if r.Release = approve; len(reasons) == 0 && !stop.RemovesAll {

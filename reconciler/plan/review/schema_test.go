@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/reconciler/plan/diff"
 	"github.com/seed-c01c3da5/zester/reconciler/plan/review"
-	"github.com/seed-c01c3da5/zester/reconciler/plan/statediff"
 )
 
 var update = flag.Bool("update", false, "write the schema anew")
@@ -24,8 +24,8 @@ func describe(t *testing.T, typ reflect.Type) map[string]any {
 		return map[string]any{"type": "string", "format": "date-time"}
 	case reflect.TypeFor[review.Action]():
 		return map[string]any{"type": "string", "enum": []review.Action{review.Add, review.Modify, review.Remove}}
-	case reflect.TypeFor[statediff.Kind]():
-		return map[string]any{"type": "string", "enum": []statediff.Kind{statediff.Removal, statediff.Reaction, statediff.Left}}
+	case reflect.TypeFor[diff.StateKind]():
+		return map[string]any{"type": "string", "enum": []diff.StateKind{diff.StateRemoval, diff.StateReaction, diff.StatesLeft}}
 	}
 	switch typ.Kind() {
 	case reflect.String:

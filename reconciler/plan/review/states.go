@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/seed-c01c3da5/zester/reconciler/plan/statediff"
+	"github.com/seed-c01c3da5/zester/reconciler/plan/diff"
 	"github.com/seed-c01c3da5/zester/settings/state"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -34,12 +34,12 @@ type Content struct {
 // An Effect is something that a state does on some peels because of the change.
 type Effect struct {
 	Peels []target.PeelID `json:"peels"` // sorted
-	statediff.Effect
+	diff.StateEffect
 }
 
 // compareStates adds the changes of states on some peels.
 func (c *comparison) compareStates(before, after side, peels []target.PeelID) {
-	d := statediff.Compare(before.states, after.states)
+	d := diff.CompareStates(before.states, after.states)
 	for _, name := range slices.Concat(d.Added, d.Changed, d.Removed) {
 		c.state(name, d.Files[name], d.Reads[name], before, after, peels)
 	}
@@ -122,7 +122,7 @@ type version struct {
 }
 
 // file returns a file of the source; exists is false if the source has none of this path.
-func (v version) file(path string) (f statediff.File, exists bool) {
+func (v version) file(path string) (f diff.StateFile, exists bool) {
 	f, exists = v.states.Files[path]
 	return f, exists && state.IsWithin(path, v.source)
 }
@@ -189,7 +189,7 @@ func contentChange(from, to string, before, after version) Content {
 
 // unified compares two contents. It does not show lines that hold the name of a secret, such as password.
 func unified(before, after []byte) []string {
-	lines := statediff.Unified(before, after)
+	lines := diff.Unified(before, after)
 	for i, line := range lines {
 		if secretive.MatchString(line) {
 			mark, _ := splitMark(line)
@@ -246,6 +246,6 @@ func (c *comparison) finishStates(hidden secrets) {
 		r.Effects = append(r.Effects, Effect{peels, e})
 	}
 	slices.SortFunc(r.Effects, func(a, b Effect) int {
-		return cmp.Or(a.Compare(b.Effect), cmp.Compare(a.Peels[0], b.Peels[0]))
+		return cmp.Or(a.Compare(b.StateEffect), cmp.Compare(a.Peels[0], b.Peels[0]))
 	})
 }

@@ -4,14 +4,14 @@ import (
 	"fmt"
 
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
-	"github.com/seed-c01c3da5/zester/reconciler/plan/statediff"
+	"github.com/seed-c01c3da5/zester/reconciler/plan/diff"
 	"github.com/seed-c01c3da5/zester/settings/schedule/forecast"
 )
 
 // effectsShown bounds the effects of one kind in the facts.
 const effectsShown = 20
 
-var effectTitles = map[statediff.Kind]string{statediff.Removal: "deletes", statediff.Reaction: "reacts", statediff.Left: "taken out"}
+var effectTitles = map[diff.StateKind]string{diff.StateRemoval: "deletes", diff.StateReaction: "reacts", diff.StatesLeft: "taken out"}
 
 // Radius returns one line about the share of the fleet that changes.
 func (r *Review) Radius() string {
@@ -74,13 +74,13 @@ func (r *Review) extent() []string {
 
 // effects returns lines about what states will do because of the change, at most effectsShown of each kind.
 func (r *Review) effects() (lines []string) {
-	shown := map[statediff.Kind]int{}
+	shown := map[diff.StateKind]int{}
 	for _, e := range r.Effects {
 		if shown[e.Kind]++; shown[e.Kind] <= effectsShown {
 			lines = append(lines, fmt.Sprintf("%s: %s (state %s); %s", effectTitles[e.Kind], cut(e.Text, valueShown), e.State, Names(e.Peels)))
 		}
 	}
-	for _, kind := range []statediff.Kind{statediff.Removal, statediff.Reaction, statediff.Left} {
+	for _, kind := range []diff.StateKind{diff.StateRemoval, diff.StateReaction, diff.StatesLeft} {
 		if more := shown[kind] - effectsShown; more > 0 {
 			lines = append(lines, fmt.Sprintf("%s: %d more", effectTitles[kind], more))
 		}

@@ -20,8 +20,8 @@ import (
 	"github.com/aymanbagabas/go-udiff"
 
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
+	"github.com/seed-c01c3da5/zester/reconciler/plan/edit"
 	"github.com/seed-c01c3da5/zester/reconciler/plan/review"
-	"github.com/seed-c01c3da5/zester/reconciler/propose/edit"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/schedule/forecast"
 	"github.com/seed-c01c3da5/zester/settings/schedule/window"

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/settings/schedule"
-	"github.com/seed-c01c3da5/zester/settings/schedule/entryyaml"
 	"github.com/seed-c01c3da5/zester/settings/schedule/forecast"
 	"github.com/seed-c01c3da5/zester/settings/schedule/window"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
@@ -21,7 +20,7 @@ func set(t testing.TB, text string) schedule.Set {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := entryyaml.ParseSet(n)
+	s, err := schedule.ParseSet(n)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +157,7 @@ func TestFiresWithoutWindowsAreThoseOfTheTiming(t *testing.T) {
 
 func ExampleFires() {
 	n, _ := strictyaml.Parse("", []byte(`{module: cmd.run, cron: "30 2 * * *", timezone: America/New_York}`))
-	e, _ := entryyaml.ParseEntry("backup", n)
+	e, _ := schedule.ParseEntry("backup", n)
 	timing, _ := e.Timing(nil)
 	from := time.Date(2026, 3, 7, 12, 0, 0, 0, time.UTC)
 	for at := range forecast.Fires(e, timing, from, from.AddDate(0, 0, 2)) {
@@ -187,7 +186,7 @@ func FuzzFires(f *testing.F) {
 		if err != nil {
 			return
 		}
-		e, err := entryyaml.ParseEntry("e", n)
+		e, err := schedule.ParseEntry("e", n)
 		if err != nil {
 			return
 		}

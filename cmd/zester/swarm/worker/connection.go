@@ -10,7 +10,6 @@ import (
 	"github.com/nats-io/nats.go"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/seed-c01c3da5/zester/cmd/zester/swarm/refusals"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -43,7 +42,7 @@ func (o Orders) connections(ctx context.Context) error {
 			return err
 		}
 	}
-	g, refused := new(errgroup.Group), &refusals.Counter{}
+	g, refused := new(errgroup.Group), &RefusalCounter{}
 	g.SetLimit(dialsAtOnce)
 	conns := make([]*nats.Conn, o.To-o.From)
 	for i := range conns {
@@ -77,7 +76,7 @@ func (o Orders) sendHeartbeats(ctx context.Context, conns []*nats.Conn) {
 }
 
 // dial makes a bare connection. It returns when the meter of the bus has answered it.
-func (o Orders) dial(ctx context.Context, keys *keystore.Keys, name string, refused *refusals.Counter) (*nats.Conn, error) {
+func (o Orders) dial(ctx context.Context, keys *keystore.Keys, name string, refused *RefusalCounter) (*nats.Conn, error) {
 	var opts []nats.Option
 	if keys != nil {
 		creds, err := keys.Creds(o.Role, name, 0)

@@ -17,7 +17,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/seed-c01c3da5/zester/cmd/zester/swarm/refusals"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/peel"
@@ -73,8 +72,8 @@ func (o Orders) peels(ctx context.Context) error {
 		return err
 	}
 	g, ctx := errgroup.WithContext(ctx)
-	refused := &refusals.Counter{}
-	log := slog.New(refusals.Watch(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}), refused))
+	refused := &RefusalCounter{}
+	log := slog.New(WatchRefusals(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}), refused))
 	for i := o.From; i < o.To && ctx.Err() == nil; i++ {
 		id := PeelID(i)
 		creds, err := keys.Creds(grants.RolePeel, id.Wire(), 0)

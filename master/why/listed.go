@@ -1,0 +1,203 @@
+package why
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/coverage/join"
+	"github.com/seed-c01c3da5/zester/peel/ledger"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/schedule"
+)
+
+const (
+	stateRemoved = "removed" // of an entry that the schedule of the peel does not have any more
+
+	// reportWait is how long after its due time a report may come: a tenth of the interval, and the way over the bus.
+	reportWait = wire.ScheduleInterval/10 + 30*time.Second
+)
+
+// join finds the entry in the report, and joins its list with its plan.
+func (q *question) join() {
+	r := q.Report
+	if r == nil {
+		return
+	}
+	var names []string
+	if r.Digest == string(q.Document.Digest) {
+		names = q.Document.Places
+	}
+	if q.listed = r.Entry(q.Entry, names); q.listed == nil {
+		return
+	}
+
+	e := join.Entry{
+		IsActive: q.listed.State == "active", Marks: q.listed.Marks, From: q.listed.From, Fires: q.listed.Fires,
+	}
+	if d := q.Document.Entry; d != nil && ledger.TimingOf(d.TimingHash()) == q.listed.Timing {
+		e.Plan, _ = join.NewPlan(d, q.zone) // the zone of the entry was found
+		if needed := r.Entry(d.Needs.Entry, names); needed != nil && d.Needs.Entry != "" {
+			e.Needed = &join.Entry{From: needed.From, Fires: needed.Fires, Marks: needed.Marks}
+		}
+	}
+	arrived := q.Stored
+	if arrived.IsZero() {
+		arrived = r.Time
+	}
+	q.hours = join.New(r.Marks, r.Time, arrived, nil).Hours(&e, func(s join.Span) { q.spans = append(q.spans, s) })
+}
+
+// newest returns the nominal time of the newest fire in the list that no person asked for; zero if there is none.
+func (q *question) newest() (at time.Time) {
+	if q.listed == nil {
+		return at
+	}
+	for i := range q.listed.Fires {
+		if f := &q.listed.Fires[i]; f.Class != ledger.Hand && !f.Hour && f.Last().After(at) {
+			at = f.Last()
+		}
+	}
+	return at
+}
+
+// lookUp returns the verdict on the fire of a nominal time, on one by a person only if there is no other; nil if there
+// is none.
+func (q *question) lookUp(nominal time.Time) (found *join.Span) {
+	for i := range q.spans {
+		s := &q.spans[i]
+		isHand := s.Fire != nil && s.Fire.Class == ledger.Hand
+		if s.Has(nominal) && (found == nil || !isHand && s.Verdict != join.Unexpected) {
+			found = s
+		}
+	}
+	return found
+}
+
+// byList judges a fire by the list of the peel, joined with the plan of the document.
+func (q *question) byList(nominal time.Time) *judgement {
+	s := q.lookUp(nominal)
+	if s == nil {
+		return nil
+	}
+	at := q.stamp(nominal)
+	v := &judgement{reason: s.Why, source: q.reportSource()}
+	v.fact = "the list of its fires: " + s.Verdict.String() + words(" (", s.Why, ")")
+	switch s.Verdict {
+	case join.Pending:
+		q.ofPending(nominal, s, v)
+	case join.Skipped:
+		v.is, v.answer = api.WhySkipped, q.skipAnswer(nominal, ledger.Reason(s.Why))
+	case join.Missed:
+		v.is, v.answer = api.WhyMissed, q.missAnswer(nominal, s.Why)
+	default:
+		if s.Why == join.CutList {
+			return nil // what masters have stored says more
+		}
+		v.is = api.WhyUnknown
+		v.answer = fmt.Sprintf("Nobody knows what became of the fire of %s: the clock of %s was wrong then, or was set about then.",
+			at, q.Peel)
+		if s.Why != join.WrongClock {
+			v.answer = fmt.Sprintf("%s says of the fire of %s what this master does not know: it runs a newer version.",
+				q.Peel, at)
+		}
+	}
+	return v
+}
+
+// missAnswer says why a fire did not start in time.
+func (q *question) missAnswer(nominal time.Time, reason string) string {
+	at, text, made := q.stamp(nominal), "", ""
+	if e := q.Document.Entry; e != nil && e.Missed.CatchUp == schedule.CatchUpSkip {
+		made = " It is not made up, because catch_up is skip."
+	}
+	switch ledger.Reason(reason) {
+	case ledger.Down:
+		text = "zester-peel was not running"
+		if up := q.startAfter(nominal); !up.IsZero() {
+			text += " until " + q.stamp(up)
+		}
+	case ledger.DeadlineExceeded:
+		text = "zester-peel was running, but the host was suspended, too slow, or its clock was set forward"
+	case ledger.NotMadeUp:
+		return fmt.Sprintf("The fire of %s did not start in time, and is not made up: catch_up allows no more fires.", at)
+	default:
+		return fmt.Sprintf("The fire of %s did not happen: %s has reported since, and lists neither a run nor a skip of it.",
+			at, q.Peel)
+	}
+	return fmt.Sprintf("The fire of %s did not start in time: %s.%s", at, text, made)
+}
+
+// startAfter returns when the peel's process started next after a time; zero if it is not known.
+func (q *question) startAfter(at time.Time) time.Time {
+	if q.Report == nil || len(q.Report.Marks) == 0 || q.Report.Marks[0].At.After(at) {
+		return time.Time{}
+	}
+	for _, m := range q.Report.Marks {
+		if m.Kind == ledger.Starts && m.At.After(at) {
+			return m.At
+		}
+	}
+	return time.Time{}
+}
+
+// ofPending completes the verdict on a fire that had not ended when the peel reported.
+func (q *question) ofPending(nominal time.Time, s *join.Span, v *judgement) {
+	at, then := q.stamp(nominal), q.stamp(q.Report.Time)
+	if q.Now.After(q.Report.Time.Add(2*wire.ScheduleInterval + reportWait)) {
+		v.is, v.reason = api.WhyUnknown, "not_reporting"
+		v.answer = fmt.Sprintf("Nobody knows how the fire of %s ended: %s has not reported since %s, when the fire had not ended; %s.",
+			at, q.Peel, then, q.presence())
+		return
+	}
+	v.is = api.WhyWaiting
+	switch ledger.Reason(s.Why) {
+	case ledger.Runs:
+		v.is, v.reason = api.WhyRunning, "in_flight"
+		v.answer = fmt.Sprintf("The fire of %s is running: it had not ended at %s.", at, then)
+		if e := q.listed; e.Ended.Before(e.Started) {
+			v.answer = fmt.Sprintf("The fire of %s is running: it started at %s and had not ended at %s.",
+				at, q.started(nominal, e.Started), then)
+		}
+	case ledger.Splay:
+		v.answer = fmt.Sprintf("The fire of %s has not started yet: at %s it waited for its splay, a random delay.", at, then)
+	case ledger.Held:
+		v.answer = fmt.Sprintf("The fire of %s has not started yet: it waits until its windows open (outside: defer).", at)
+		if opens, ok := q.timing.Opens(nominal); ok {
+			v.answer = strings.TrimSuffix(v.answer, ".") + ", at " + q.stamp(opens) + "."
+		}
+	case ledger.Owed:
+		v.answer = fmt.Sprintf("The fire of %s was missed at its time, and will be made up (catch_up): it waited for that at %s.",
+			at, then)
+	default:
+		v.answer = fmt.Sprintf("The fire of %s has not started yet: at %s it waited for another run to end.", at, then)
+	}
+}
+
+// maxTraces bounds the fires of a list that a time is compared with.
+const maxTraces = 20_000
+
+// traces returns the fires of the list, and when those started that the peel says more about; those by a person last.
+func (q *question) traces() (list []trace) {
+	if q.listed == nil {
+		return nil
+	}
+	var byHand []trace
+	for i := range q.listed.Notes {
+		n := &q.listed.Notes[i]
+		if t := (trace{n.Nominal, n.Started}); n.Class == ledger.Hand {
+			byHand = append(byHand, t)
+		} else {
+			list = append(list, t)
+		}
+	}
+	list = append(list, byHand...)
+	for i := range q.listed.Fires {
+		f := &q.listed.Fires[i]
+		for k := 0; k < f.Count && !f.Hour && len(list) < maxTraces; k++ {
+			list = append(list, trace{nominal: f.Nominal.Add(time.Duration(k) * f.Step)})
+		}
+	}
+	return list
+}

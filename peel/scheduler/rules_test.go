@@ -1,0 +1,38 @@
+package scheduler_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/peel/scheduler"
+	"github.com/seed-c01c3da5/zester/settings/schedule"
+)
+
+func TestOpenBreakerAllowsAFireFromItsResetOn(t *testing.T) {
+	opened := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	e := scheduler.NewEntry("e")
+	e.Spec = &schedule.Entry{Enabled: true}
+	e.Spec.Failures.Breaker.Threshold, e.Spec.Failures.Breaker.ResetAfter = 1, time.Hour
+	e.Breaker.Change(scheduler.BreakerOpen, opened, "too many failures in a row")
+	if at := opened.Add(time.Hour); e.BreakerAllows(at.Add(-1)) || !e.BreakerAllows(at) {
+		t.Error("the breaker does not follow reset_after")
+	}
+}
+
+func TestEntryThatFailedTooOftenIsEnabledButNotActive(t *testing.T) {
+	e := scheduler.NewEntry("e")
+	e.Spec = &schedule.Entry{Enabled: true}
+	e.Spec.Failures.PauseAfter = 2
+	e.FailuresInRow = 1
+	if !e.IsEnabled() || !e.IsActive() {
+		t.Error("one failure pauses the entry")
+	}
+	e.FailuresInRow = 2
+	if !e.IsEnabled() || e.IsActive() {
+		t.Errorf("enabled %t, active %t after two failures", e.IsEnabled(), e.IsActive())
+	}
+	e.Paused = &scheduler.Override{}
+	if e.IsEnabled() {
+		t.Error("an entry that an operator has paused is enabled")
+	}
+}

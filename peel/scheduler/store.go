@@ -1,0 +1,412 @@
+package scheduler
+
+import (
+	"cmp"
+	"fmt"
+	"hash/maphash"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/peel/ledger"
+	"github.com/seed-c01c3da5/zester/peel/ledger/journal"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/canon"
+)
+
+// A StoredState is what a process leaves to the next one.
+type StoredState struct {
+	Entries map[string]History // by name
+	Marks   ledger.Marks       // of the peel
+	Open    []OpenRun          // runs that it did not complete, the oldest first
+	Moment  Moment             // of the last write
+}
+
+// A Moment is what the clocks of the host showed.
+type Moment struct {
+	Wall time.Time     `json:"w"`
+	Boot string        `json:"b,omitempty"` // names the boot of the host; empty: not known
+	Up   time.Duration `json:"u,omitempty"` // since the host booted, suspends included
+	Zone string        `json:"z,omitempty"` // describes the zone of entries that name none
+}
+
+// StepSince returns by how much the wall clock was set since an earlier moment; ok is false if that is not known.
+func (m Moment) StepSince(earlier Moment) (step time.Duration, ok bool) {
+	if m.Boot == "" || m.Boot != earlier.Boot {
+		return 0, false
+	}
+	step = m.Wall.Sub(earlier.Wall) - (m.Up - earlier.Up)
+	if step.Abs() < time.Second {
+		step = 0
+	}
+	return step, true
+}
+
+// A Store is the file of a schedule: what is known of each entry, and the runs in progress. A nil Store keeps nothing. Runs may be
+// recorded on any goroutine, the rest is of one goroutine.
+type Store struct {
+	j    *journal.Journal
+	seed maphash.Seed
+	kept map[part]uint64 // digest of what the file has
+
+	mu   sync.Mutex
+	open map[wire.JID]OpenRun // runs that have a record; the newest form of each
+}
+
+// A part of what is known of an entry is one record, the newest counts.
+type part struct {
+	kind kind
+	name string
+}
+
+// A kind is the first byte of a record.
+type kind byte
+
+const (
+	kindMarks     kind = 'm' // of the peel
+	kindMoment    kind = 'w' // of a write
+	kindEntry     kind = 'e' // an entry without the parts below
+	kindBreaker   kind = 'b'
+	kindPast      kind = 'r' // one run that has ended
+	kindFires     kind = 'f' // fires of an entry
+	kindForgotten kind = 'p' // fires that the list of an entry has forgotten
+	kindOpen      kind = 'o' // a run that began
+	kindEnd       kind = 'd' // the end of a run that has a record
+	kindClosed    kind = 'c' // runs that no longer need a record
+)
+
+// Records have short keys.
+type (
+	entryRecord struct {
+		Name  string        `json:"n"`
+		H     History       `json:"h"`
+		From  time.Time     `json:"f,omitzero"`
+		Past  time.Time     `json:"p,omitzero"` // see [ledger.List]
+		Marks []ledger.Mark `json:"m,omitempty"`
+	}
+	breakerRecord struct {
+		Name string  `json:"n"`
+		B    Breaker `json:"b"`
+	}
+	pastRecord struct {
+		Name string    `json:"n"`
+		R    RunRecord `json:"r"`
+	}
+	endRecord struct {
+		JID wire.JID `json:"j"`
+		E   RunEnd   `json:"e"`
+	}
+	firesRecord struct {
+		Name string `json:"n"`
+		Runs []byte `json:"r"` // see [ledger.AppendRuns]
+	}
+)
+
+// OpenStore opens the file of a schedule, which need not exist, and returns what the last process has left. If path is
+// empty the Store is nil. damage says what could not be read, for people.
+func OpenStore(path string, log *slog.Logger) (s *Store, state StoredState, damage string, err error) {
+	j, payloads, damage, err := journal.Open(path)
+	if err != nil || j == nil {
+		return nil, StoredState{}, "", err
+	}
+	s = &Store{j: j, seed: maphash.MakeSeed(), kept: map[part]uint64{}, open: map[wire.JID]OpenRun{}}
+	l := loader{entries: map[string]*History{}, open: s.open}
+	bad := 0
+	for _, p := range payloads {
+		if err := l.load(p); err != nil {
+			bad++
+			log.Warn("record of the schedule cannot be read, it is left out", "err", err)
+		}
+	}
+	if bad > 0 && damage == "" {
+		damage = fmt.Sprintf("%d records of the schedule cannot be read, and are left out", bad)
+	}
+	if damage != "" {
+		log.Warn(damage, "file", path)
+	}
+	state = StoredState{Entries: make(map[string]History, len(l.entries)), Marks: l.marks, Moment: l.moment, Open: slices.Collect(maps.Values(l.open))}
+	for name, h := range l.entries {
+		state.Entries[name] = *h
+	}
+	slices.SortFunc(state.Open, func(a, b OpenRun) int {
+		return cmp.Or(a.Started.Compare(b.Started), cmp.Compare(a.JID, b.JID))
+	})
+	return s, state, damage, nil
+}
+
+// A loader adds records to what is known.
+type loader struct {
+	entries map[string]*History
+	marks   ledger.Marks
+	moment  Moment
+	open    map[wire.JID]OpenRun
+}
+
+func (l *loader) entry(name string) *History {
+	h := l.entries[name]
+	if h == nil {
+		h = &History{}
+		l.entries[name] = h
+	}
+	return h
+}
+
+func (l *loader) load(payload []byte) error {
+	if len(payload) == 0 {
+		return fmt.Errorf("a record of 0 bytes")
+	}
+	data := payload[1:]
+	switch k := kind(payload[0]); k {
+	case kindMarks:
+		return canon.Unmarshal(data, &l.marks)
+	case kindMoment:
+		return canon.Unmarshal(data, &l.moment)
+	case kindEntry:
+		var r entryRecord
+		if err := canon.Unmarshal(data, &r); err != nil {
+			return err
+		}
+		h := l.entry(r.Name)
+		r.H.Breaker, r.H.Last, r.H.List = h.Breaker, h.Last, h.List
+		r.H.List.From, r.H.List.PastFrom, r.H.List.Marks = r.From, r.Past, r.Marks
+		*h = r.H
+	case kindBreaker:
+		var r breakerRecord
+		if err := canon.Unmarshal(data, &r); err != nil {
+			return err
+		}
+		l.entry(r.Name).Breaker = r.B
+	case kindPast:
+		var r pastRecord
+		if err := canon.Unmarshal(data, &r); err != nil {
+			return err
+		}
+		l.entry(r.Name).keep(r.R)
+	case kindFires:
+		return l.loadFires(data, false)
+	case kindForgotten:
+		return l.loadFires(data, true)
+	case kindOpen:
+		var r OpenRun
+		err := canon.Unmarshal(data, &r)
+		if err == nil {
+			_, err = wire.ParseJID(string(r.JID))
+		}
+		if err != nil {
+			return err
+		}
+		l.open[r.JID] = r
+	case kindEnd:
+		var r endRecord
+		if err := canon.Unmarshal(data, &r); err != nil {
+			return err
+		}
+		if run, ok := l.open[r.JID]; ok {
+			run.RunEnd = r.E
+			l.open[r.JID] = run
+		}
+	case kindClosed:
+		var ids []wire.JID
+		if err := canon.Unmarshal(data, &ids); err != nil {
+			return err
+		}
+		for _, id := range ids {
+			delete(l.open, id)
+		}
+	default:
+		return fmt.Errorf("a record of the kind %q is of a newer version", k)
+	}
+	return nil
+}
+
+func (l *loader) loadFires(data []byte, forgotten bool) error {
+	var r firesRecord
+	if err := canon.Unmarshal(data, &r); err != nil {
+		return err
+	}
+	if forgotten {
+		return l.entry(r.Name).List.RestorePast(r.Runs)
+	}
+	runs, err := ledger.ParseRuns(r.Runs)
+	if err != nil {
+		return err
+	}
+	l.entry(r.Name).List.Restore(runs)
+	return nil
+}
+
+// keep adds a run to the newest, in the place of an earlier record of it.
+func (h *History) keep(r RunRecord) {
+	if i := slices.IndexFunc(h.Last, func(other RunRecord) bool { return other.Run == r.Run }); i >= 0 {
+		h.Last[i] = r
+		return
+	}
+	if len(h.Last) >= maxRunRecords {
+		h.Last = slices.Delete(h.Last, 0, len(h.Last)-maxRunRecords+1)
+	}
+	h.Last = append(h.Last, r)
+}
+
+func encode(k kind, v any) ([]byte, error) {
+	data, err := canon.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	return append([]byte{byte(k)}, data...), nil
+}
+
+// Begin writes and flushes the record of a run, before the run begins. Runs that begin together share the flush.
+func (s *Store) Begin(r OpenRun) error {
+	if s == nil {
+		return nil
+	}
+	data, err := encode(kindOpen, r)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.open[r.JID] = r
+	s.mu.Unlock()
+	if err := s.j.Append(data); err != nil {
+		return err
+	}
+	return s.j.Sync()
+}
+
+// End writes the end of a run into its record, without a flush, and once more when its report is stored.
+func (s *Store) End(id wire.JID, end RunEnd) error {
+	if s == nil {
+		return nil
+	}
+	data, err := encode(kindEnd, endRecord{id, end})
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	r, ok := s.open[id]
+	if ok {
+		r.RunEnd = end
+		s.open[id] = r
+	}
+	s.mu.Unlock()
+	if !ok {
+		return nil // it has no record
+	}
+	return s.j.Append(data)
+}
+
+// A Change is the input of one write.
+type Change struct {
+	State  StoredState              // all of it, without Open
+	Dirty  []string                 // entries that have changed since the last change, sorted
+	Fires  map[string][]ledger.Fire // that were written into the lists since the last change
+	Past   map[string][][]byte      // that the lists have forgotten since the last change, see [ledger.List.Forget]
+	Closed []wire.JID               // runs that need no record any more, because State has their end
+}
+
+// changed returns the records of what the file does not have yet. The order matters: a run is closed after its end is known.
+func (s *Store) changed(c Change) (records [][]byte, err error) {
+	w := writer{s: s}
+	w.add(kindMoment, c.State.Moment)
+	w.part(part{kindMarks, ""}, c.State.Marks)
+	for _, name := range c.Dirty {
+		w.entry(name, c.State.Entries[name])
+		if fires := c.Fires[name]; len(fires) > 0 {
+			w.add(kindFires, firesRecord{name, ledger.AppendRuns(nil, ledger.Group(ledger.Sorted(fires)))})
+		}
+		w.forgotten(name, c.Past[name])
+	}
+	if len(c.Closed) > 0 {
+		w.add(kindClosed, c.Closed)
+	}
+	return w.records, w.err
+}
+
+// whole returns the records of all that is known.
+func (s *Store) whole(state StoredState) ([][]byte, error) {
+	clear(s.kept)
+	w := writer{s: s}
+	w.add(kindMoment, state.Moment)
+	w.part(part{kindMarks, ""}, state.Marks)
+	for _, name := range slices.Sorted(maps.Keys(state.Entries)) {
+		h := state.Entries[name]
+		w.entry(name, h)
+		for runs := range slices.Chunk(h.List.Runs(), maxRunsOfARecord) {
+			w.add(kindFires, firesRecord{name, ledger.AppendRuns(nil, runs)})
+		}
+		w.forgotten(name, h.List.PastParts())
+	}
+	return w.records, w.err
+}
+
+// maxRunsOfARecord keeps a record below [journal.MaxPayload].
+const maxRunsOfARecord = 20_000
+
+// A writer collects records.
+type writer struct {
+	s       *Store
+	records [][]byte
+	err     error
+}
+
+func (w *writer) add(k kind, v any) {
+	data, err := encode(k, v)
+	if err != nil {
+		w.err = err
+		return
+	}
+	w.records = append(w.records, data)
+}
+
+// part adds a record unless the file has it.
+func (w *writer) part(p part, v any) {
+	data, err := encode(p.kind, v)
+	if err != nil {
+		w.err = err
+		return
+	}
+	if digest := maphash.Bytes(w.s.seed, data); w.s.kept[p] != digest {
+		w.s.kept[p] = digest
+		w.records = append(w.records, data)
+	}
+}
+
+func (w *writer) forgotten(name string, parts [][]byte) {
+	for _, code := range parts {
+		w.add(kindForgotten, firesRecord{name, code})
+	}
+}
+
+func (w *writer) entry(name string, h History) {
+	w.part(part{kindBreaker, name}, breakerRecord{name, h.Breaker})
+	for _, r := range h.Last {
+		w.part(part{kindPast, name + "/" + string(r.Run)}, pastRecord{name, r})
+	}
+	e := entryRecord{name, h, h.List.From, h.List.PastFrom, h.List.Marks}
+	e.H.Breaker, e.H.Last, e.H.List = Breaker{}, nil, ledger.List{}
+	w.part(part{kindEntry, name}, e)
+}
+
+// openRecords returns the records of the runs in progress.
+func (s *Store) openRecords() (records [][]byte, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range s.open {
+		data, err := encode(kindOpen, r)
+		if err != nil {
+			return nil, err
+		}
+		records = append(records, data)
+	}
+	return records, nil
+}
+
+func (s *Store) close(ids []wire.JID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, id := range ids {
+		delete(s.open, id)
+	}
+}
