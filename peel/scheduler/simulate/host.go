@@ -78,6 +78,7 @@ func (h *Host) Kill(at time.Time) {
 	for _, a := range h.attempts {
 		h.o.Ended(a.Fire, wire.Result{Outcome: wire.Interrupted}, h.now.Wall)
 	}
+	h.set(at.Sub(h.origin) - 1) // what is due at that time is missed
 	h.m.Kill()
 	h.up, h.attempts, h.waits = false, nil, 0
 }
