@@ -7,6 +7,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/canon"
@@ -56,7 +57,7 @@ func TestTheNextLeaderIsWaitedFor(t *testing.T) {
 	atSite(t, func(t *testing.T, s *site) {
 		s.master("m1")
 		bob := s.people("bob")
-		if _, err := bob.SyncStatus(t.Context()); err == nil || !strings.Contains(err.Error(), "no master runs with a config repo") {
+		if _, err := api.SyncStatus.Ask(t.Context(), bob, api.None{}); err == nil || !strings.Contains(err.Error(), "no master runs with a config repo") {
 			t.Errorf("where nobody ever led: %v", err)
 		}
 		leases, err := s.js.KeyValue(t.Context(), "leases")
@@ -66,7 +67,7 @@ func TestTheNextLeaderIsWaitedFor(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := bob.SyncStatus(t.Context()); err == nil || strings.Contains(err.Error(), "config repo") {
+		if _, err := api.SyncStatus.Ask(t.Context(), bob, api.None{}); err == nil || strings.Contains(err.Error(), "config repo") {
 			t.Errorf("where a leader has just died: %v", err)
 		}
 		if _, err = leases.Put(t.Context(), "reconciler", []byte("m0")); err != nil {
@@ -85,7 +86,7 @@ func TestTheNextLeaderIsWaitedFor(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		if found, err := bob.SyncStatus(t.Context()); err != nil || found.Branch != "main" {
+		if found, err := api.SyncStatus.Ask(t.Context(), bob, api.None{}); err != nil || found.Branch != "main" {
 			t.Errorf("the next leader was not waited for: %+v, %v", found, err)
 		}
 	})

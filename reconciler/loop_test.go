@@ -123,7 +123,7 @@ func TestTroubleWithTheBusIsNotOneOfTheBranch(t *testing.T) {
 		head := b.commit("x", map[string]string{"settings/web.yaml": xForW})
 		b.bus.Stop(b.t)
 		b.after(2 * time.Minute)
-		out := b.term.control.Status()
+		out := *b.term.control.Status()
 		if c := conditionOf(out, status.Ready); out.Is(status.FetchFailed) || out.Is(status.Stalled) || c.Status || c.Reason != "PublishFailed" || out.Observed != head {
 			t.Errorf("without the bus: %+v", out)
 		}

@@ -223,13 +223,13 @@ func (s *soak) commit(m int) {
 		s.t.Fatal(err)
 	}
 	for range 120 {
-		status, err := s.client.SyncStatus(s.t.Context())
+		status, err := api.SyncStatus.Ask(s.t.Context(), s.client, api.None{})
 		if err == nil && string(status.LastGood.Commit) == h.String() && status.Counts.Applied == len(s.ids) {
 			return
 		}
 		time.Sleep(time.Second)
 	}
-	status, err := s.client.SyncStatus(s.t.Context())
+	status, err := api.SyncStatus.Ask(s.t.Context(), s.client, api.None{})
 	s.t.Fatalf("minute %d: not everywhere after two minutes: %+v, %v", m, status, err)
 }
 

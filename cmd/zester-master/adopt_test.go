@@ -8,6 +8,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 )
@@ -65,7 +66,7 @@ func TestAFleetIsAdopted(t *testing.T) {
 		t.Errorf("nothing was written after it was adopted\n%s", status)
 	}
 	c := s.client()
-	status, err := c.SyncStatus(s.ctx())
+	status, err := api.SyncStatus.Ask(s.ctx(), c, api.None{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -175,7 +175,7 @@ func (s *site) settled() {
 	s.t.Helper()
 	c := s.client()
 	for ctx := s.ctx(); ; <-time.After(lookAgain) {
-		status, err := c.SyncNow(ctx)
+		status, err := api.SyncNow.Ask(ctx, c, api.None{})
 		if err != nil && api.CodeOf(err) != api.CodeUnavailable {
 			s.t.Fatal(err)
 		}

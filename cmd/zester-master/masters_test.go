@@ -66,7 +66,7 @@ func TestMastersShareABus(t *testing.T) {
 // leader returns who leads, by its own answer, and who does not.
 func (s *site) leader(c *api.Client, masters map[string]*process) (leader, follower string) {
 	s.t.Helper()
-	status, err := c.SyncStatus(s.ctx())
+	status, err := api.SyncStatus.Ask(s.ctx(), c, api.None{})
 	if err != nil {
 		s.t.Fatal(err)
 	}

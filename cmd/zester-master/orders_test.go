@@ -90,11 +90,11 @@ func (s *site) push(creds string) {
 	}
 	defer c.Close()
 	for range 200 {
-		if _, err := c.SyncResume(s.t.Context()); api.CodeOf(err) != api.CodeConflict {
+		if _, err := api.SyncResume.Ask(s.t.Context(), c, api.None{}); api.CodeOf(err) != api.CodeConflict {
 			s.t.Fatal(err)
 		}
 	}
-	if _, err := c.SyncPause(s.t.Context()); err != nil {
+	if _, err := api.SyncPause.Ask(s.t.Context(), c, api.None{}); err != nil {
 		s.t.Fatal(err)
 	}
 	page, err := s.client().AuditList(s.ctx(), audit.Query{User: "mia", Limit: 500})
@@ -133,7 +133,7 @@ func TestDecisionsAboutWavesAndFreezesAreInTheAuditLog(t *testing.T) {
 	order(1, "approve", "canary")
 	order(0, "approve", next, "--override-freeze", reason)
 	for deadline := s.ctx(); ; {
-		if got, err := s.client().SyncStatus(deadline); err != nil {
+		if got, err := api.SyncStatus.Ask(deadline, s.client(), api.None{}); err != nil {
 			t.Fatal(err)
 		} else if got.Rollout != nil && got.Rollout.State == "gate" {
 			break

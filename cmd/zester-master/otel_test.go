@@ -10,6 +10,7 @@ import (
 	"testing/fstest"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 )
 
@@ -73,7 +74,7 @@ func TestACollectorReceivesJobsAndRuns(t *testing.T) {
 		}
 	}
 	run := next("often")
-	head, err := s.client().SyncStatus(s.ctx())
+	head, err := api.SyncStatus.Ask(s.ctx(), s.client(), api.None{})
 	if err != nil || run["zester.peel"] != "web-01" || run["zester.entry"] != "often" || run["zester.commit"] != string(head.LastGood.Commit) || run["parent"] != "" {
 		t.Errorf("%v, %v", run, err)
 	}

@@ -99,7 +99,7 @@ func (a *app) listHeld(ctx context.Context, client *api.Client, all bool) error 
 	if len(actions) == 0 {
 		fmt.Fprintln(a.errOut, "no action waits for a person")
 	}
-	if s, err := client.SyncStatus(ctx); err == nil && s.Blocked != "" { // it is not known without a reconciler
+	if s, err := api.SyncStatus.Ask(ctx, client, api.None{}); err == nil && s.Blocked != "" { // it is not known without a reconciler
 		fmt.Fprintf(a.errOut, "revision %s waits for zester sync approve %s\n", s.LastAttempted.Short(), status.ShortHash(s.Blocked))
 	}
 	return a.show(actions, heldTable(actions))

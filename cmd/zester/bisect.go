@@ -72,11 +72,11 @@ func (a *app) bisect(ctx context.Context, client *api.Client, expr, entry string
 			hint: "only runs of entries with return_job are recorded, for 7 days: zester schedule history TARGET ENTRY asks the peels for their last runs",
 		}
 	}
-	attempts, err := client.SyncHistory(ctx)
+	tried, err := attempts(ctx, client)
 	if err != nil {
 		fmt.Fprintln(a.errOut, "warning: the revisions that went out are not known:", plain(err.Error()))
 	}
-	return a.showBisect(bisect.Find(entry, runs, attempts))
+	return a.showBisect(bisect.Find(entry, runs, tried))
 }
 
 // selected returns the peels of an expression. Auditors may ask for them too.

@@ -15,6 +15,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/catalogue"
+	"github.com/seed-c01c3da5/zester/settings/status"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -222,7 +223,7 @@ func entriesOf(ctx context.Context, client *api.Client, peel string) []string {
 	if err != nil {
 		return nil
 	}
-	doc, err := client.SyncDocument(ctx, id)
+	doc, err := api.SyncDiff.Ask(ctx, client, status.DocumentRequest{Peel: id})
 	if err != nil {
 		return nil
 	}
@@ -230,11 +231,11 @@ func entriesOf(ctx context.Context, client *api.Client, peel string) []string {
 }
 
 func revisions(ctx context.Context, client *api.Client) (commits []string) {
-	attempts, err := client.SyncHistory(ctx)
+	tried, err := attempts(ctx, client)
 	if err != nil {
 		return nil
 	}
-	for _, at := range attempts {
+	for _, at := range tried {
 		if c := at.Commit.Short() + "\t" + plain(at.Message); !slices.Contains(commits, c) {
 			commits = append(commits, c)
 		}

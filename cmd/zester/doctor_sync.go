@@ -65,7 +65,7 @@ func conditionLine(c status.Condition) string { return fmt.Sprintf("%s: %s", c.T
 
 // settings checks the reconciler, paused entries and the reports of peels.
 func (d *doctor) settings(ctx context.Context, client *api.Client) {
-	s, err := client.SyncStatus(ctx)
+	s, err := api.SyncStatus.Ask(ctx, client, api.None{})
 	if err != nil {
 		d.found("settings", warning, "set repo: in the configuration of a master", "%v", err)
 		return

@@ -88,7 +88,7 @@ func (a *app) knownFleet(ctx context.Context, client *api.Client, args []string)
 	if f.Schedules, err = wantedSchedules(ctx, client, f.Peels); err != nil {
 		return f, err
 	}
-	if f.Sync, err = client.SyncStatus(ctx); err != nil {
+	if f.Sync, err = api.SyncStatus.Ask(ctx, client, api.None{}); err != nil {
 		return f, err
 	}
 	if f.Credentials, err = client.Credentials(ctx); err != nil {
@@ -112,7 +112,7 @@ func wantedSchedules(ctx context.Context, client *api.Client, peels []status.Pee
 		}
 		asked[p.Wanted] = true
 		g.Go(func() error {
-			doc, err := client.SyncDocument(ctx, p.Peel)
+			doc, err := api.SyncDiff.Ask(ctx, client, status.DocumentRequest{Peel: p.Peel})
 			if api.CodeOf(err) == api.CodeNotFound {
 				return nil // nothing was written for it yet
 			}

@@ -58,7 +58,7 @@ with zester approve.`,
 
 // serveMCP serves one assistant until it ends the session.
 func (a *app) serveMCP(ctx context.Context, client *api.Client, in io.Reader, o mcp.Options) error {
-	o.Ask, o.Dispatch, o.Guide, o.Version = client.Ask, client.Dispatch, guide.Pages, built().Version
+	o.Asker, o.Dispatch, o.Guide, o.Version = client, client.Dispatch, guide.Pages, built().Version
 	o.Resolve = func(ctx context.Context, expr string) ([]target.PeelID, error) {
 		r, err := client.Resolve(ctx, expr)
 		if err != nil {

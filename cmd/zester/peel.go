@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/settings/status"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -91,7 +92,7 @@ A peel that is online needs --force, and is back when it next publishes its
 facts. remove needs a master that follows a repo.`,
 		Args: words("ID of a peel"),
 		RunE: a.onPeel(func(cmd *cobra.Command, client *api.Client, id target.PeelID, _ []string) error {
-			if err := client.RemovePeel(cmd.Context(), id, force); err != nil {
+			if _, err := api.SyncRemove.Ask(cmd.Context(), client, status.RemoveRequest{Peel: id, Force: force}); err != nil {
 				return hinted(err, api.CodeConflict, fmt.Sprintf(
 					"zester peel remove %s --force removes it until it publishes its facts again, zester peel decommission %[1]s for good", id))
 			}

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/settings/status"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -60,7 +61,7 @@ func decommission(ctx context.Context, client *api.Client, id target.PeelID) (*d
 	if d.Revoked, err = revokePeel(ctx, client, id); err != nil {
 		return nil, err
 	}
-	switch err := client.RemovePeel(ctx, id, true); {
+	switch _, err := api.SyncRemove.Ask(ctx, client, status.RemoveRequest{Peel: id, Force: true}); {
 	case err == nil:
 		d.Removed = true
 	case api.CodeOf(err) != api.CodeNotFound:

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
@@ -280,7 +281,7 @@ func (a *app) inForce(ctx context.Context) settings.Commit {
 		return ""
 	}
 	defer client.Close()
-	s, err := client.SyncStatus(ctx)
+	s, err := api.SyncStatus.Ask(ctx, client, api.None{})
 	if err != nil {
 		return ""
 	}

@@ -108,7 +108,7 @@ func silencesLeft(ctx context.Context, client *api.Client) (all []leftover, err 
 
 // holdsLeft returns what people decided about revisions and what holds now.
 func holdsLeft(ctx context.Context, client *api.Client) (all []leftover, err error) {
-	s, err := client.SyncStatus(ctx)
+	s, err := api.SyncStatus.Ask(ctx, client, api.None{})
 	if err != nil {
 		return nil, err
 	}
@@ -118,11 +118,11 @@ func holdsLeft(ctx context.Context, client *api.Client) (all []leftover, err err
 	if p := s.Pinned; p != nil {
 		all = append(all, leftover{"pin", p.Commit.Short(), p.By, "zester sync unpin"})
 	}
-	attempts, err := client.SyncHistory(ctx)
+	tried, err := attempts(ctx, client)
 	if err != nil {
 		return nil, err
 	}
-	for _, t := range attempts {
+	for _, t := range tried {
 		for _, given := range t.Approvals {
 			if given.What == "freeze" && !t.Outcome.Final() {
 				all = append(all, leftover{"override", "of a freeze for " + t.Commit.Short(), given.By, "zester sync pause"})

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -27,7 +28,7 @@ func (a *app) syncStatusCommand() *cobra.Command {
 		Short: "Show the revision in force, problems, and how many peels run it",
 		Args:  words(),
 		RunE: a.online(func(cmd *cobra.Command, client *api.Client, _ []string) error {
-			s, err := client.SyncStatus(cmd.Context())
+			s, err := api.SyncStatus.Ask(cmd.Context(), client, api.None{})
 			if err != nil {
 				return err
 			}
@@ -51,7 +52,7 @@ as sync status. The exit code is 1 if the branch cannot be read or its newest
 commit is refused. It does not wait for the peels: sync wait does.`,
 		Args: words(),
 		RunE: a.online(func(cmd *cobra.Command, client *api.Client, _ []string) error {
-			s, err := client.SyncNow(cmd.Context())
+			s, err := api.SyncNow.Ask(cmd.Context(), client, api.None{})
 			if err != nil {
 				return err
 			}
@@ -234,7 +235,16 @@ outcome is applied, rejected, blocked by the guard, superseded by another
 revision, or rolled back. BEGAN is the time of the attempt, TOOK the time until
 the outcome. BY and REASON name the people who approved or pinned a revision,
 opened a gate or overrode a freeze, and why. A stored revision can be pinned.`,
-		(*api.Client).SyncHistory, historyTable)
+		func(c *api.Client, ctx context.Context) ([]status.Attempt, error) { return attempts(ctx, c) }, historyTable)
+}
+
+// attempts returns the revisions that were tried, the newest first.
+func attempts(ctx context.Context, client *api.Client) ([]status.Attempt, error) {
+	h, err := api.SyncHistory.Ask(ctx, client, api.None{})
+	if err != nil {
+		return nil, err
+	}
+	return h.Attempts, nil
 }
 
 func syncPeelsTable(peels []status.Peel) table {

@@ -1,14 +1,12 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"github.com/seed-c01c3da5/zester/master/api"
-	"github.com/seed-c01c3da5/zester/settings/status"
 )
 
 func (a *app) syncAdoptCommand() *cobra.Command {
@@ -27,7 +25,7 @@ sync approve. A rollout or pin ends, a pause stays, and older revisions can no
 longer be pinned. --dry-run only prints the sources.`,
 		Args: words(),
 		RunE: a.online(func(cmd *cobra.Command, client *api.Client, _ []string) error {
-			s, err := client.SyncStatus(cmd.Context())
+			s, err := api.SyncStatus.Ask(cmd.Context(), client, api.None{})
 			if err != nil {
 				return err
 			}
@@ -41,9 +39,7 @@ longer be pinned. --dry-run only prints the sources.`,
 			if dryRun {
 				return nil
 			}
-			return a.steerWith(cmd.Context(), client, func(ctx context.Context, c *api.Client) (*status.Sync, error) {
-				return c.SyncAdopt(ctx, *s.Adopt)
-			})
+			return steerWith(cmd.Context(), a, client, api.SyncAdopt, *s.Adopt)
 		}),
 	}
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print the old and the new source, and do nothing")

@@ -50,7 +50,7 @@ sync history and the audit log record the person and the reason.`,
 				}
 				q.Override, q.Reason = true, override
 			}
-			err := a.steer(cmd, func(ctx context.Context, c *api.Client) (*status.Sync, error) { return c.SyncApprove(ctx, q) })
+			err := steer(a, cmd, api.SyncApprove, q)
 			return hinted(err, api.CodeConflict, "zester sync status shows what waits, and the command that approves it")
 		},
 	}
@@ -74,7 +74,7 @@ rolled back all the same. New peels, and peels whose facts change, get settings
 of the revision in force.`,
 		Args: words(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.steer(cmd, func(ctx context.Context, c *api.Client) (*status.Sync, error) { return c.SyncPause(ctx) })
+			return steer(a, cmd, api.SyncPause, api.None{})
 		},
 	}
 }
@@ -85,7 +85,7 @@ func (a *app) syncResumeCommand() *cobra.Command {
 		Short: "Let new commits go to the fleet again",
 		Args:  words(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.steer(cmd, func(ctx context.Context, c *api.Client) (*status.Sync, error) { return c.SyncResume(ctx) })
+			return steer(a, cmd, api.SyncResume, api.None{})
 		},
 	}
 }
@@ -106,9 +106,7 @@ With --until-newer the pin ends with the first descendant of the pinned commit
 that was not on the branch when the fleet was pinned, and was not rolled back.`,
 		Args: words("commit, or the beginning of its hash"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.steer(cmd, func(ctx context.Context, c *api.Client) (*status.Sync, error) {
-				return c.SyncPin(ctx, args[0], untilNewer)
-			})
+			return steer(a, cmd, api.SyncPin, status.PinRequest{Revision: args[0], UntilNewer: untilNewer})
 		},
 	}
 	cmd.Flags().BoolVar(&untilNewer, "until-newer", false, "end the pin when a newer commit comes")
@@ -125,7 +123,7 @@ the branch, which goes out like any new commit, or nothing new, because that
 commit was rolled back or new commits are paused. --dry-run only prints that.`,
 		Args: words(),
 		RunE: a.online(func(cmd *cobra.Command, client *api.Client, _ []string) error {
-			s, err := client.SyncStatus(cmd.Context())
+			s, err := api.SyncStatus.Ask(cmd.Context(), client, api.None{})
 			if err != nil {
 				return err
 			}
@@ -137,7 +135,7 @@ commit was rolled back or new commits are paused. --dry-run only prints that.`,
 			if dryRun {
 				return nil
 			}
-			return a.steerWith(cmd.Context(), client, func(ctx context.Context, c *api.Client) (*status.Sync, error) { return c.SyncUnpin(ctx) })
+			return steerWith(cmd.Context(), a, client, api.SyncUnpin, api.None{})
 		}),
 	}
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print what the fleet would get, and do nothing")
@@ -177,21 +175,22 @@ must be the newest commit of the branch. While a revision is pinned, or new
 commits are paused, retry is refused.`,
 		Args: atMost(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.steer(cmd, func(ctx context.Context, c *api.Client) (*status.Sync, error) {
-				return c.SyncRetry(ctx, strings.Join(args, ""))
-			})
+			return steer(a, cmd, api.SyncRetry, status.RetryRequest{Revision: strings.Join(args, "")})
 		},
 	}
 }
 
+// An order is a request to the master that leads, which replies with the status after it.
+type order[Q any] = api.Endpoint[Q, status.Sync]
+
 // steer connects and calls steerWith.
-func (a *app) steer(cmd *cobra.Command, ask func(context.Context, *api.Client) (*status.Sync, error)) error {
-	return a.withClient(func(client *api.Client) error { return a.steerWith(cmd.Context(), client, ask) })
+func steer[Q any](a *app, cmd *cobra.Command, o order[Q], q Q) error {
+	return a.withClient(func(client *api.Client) error { return steerWith(cmd.Context(), a, client, o, q) })
 }
 
-// steerWith sends an order to the reconciler and prints the status after it. It fails only if the order is not carried out.
-func (a *app) steerWith(ctx context.Context, client *api.Client, ask func(context.Context, *api.Client) (*status.Sync, error)) error {
-	s, err := ask(ctx, client)
+// steerWith sends an order and prints the status after it. It fails only if the order is not carried out.
+func steerWith[Q any](ctx context.Context, a *app, client *api.Client, o order[Q], q Q) error {
+	s, err := o.Ask(ctx, client, q)
 	if err != nil {
 		return err
 	}

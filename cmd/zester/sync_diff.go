@@ -68,7 +68,7 @@ difference, and 3 if the peel does not reply.`,
 }
 
 func (a *app) diffPeel(ctx context.Context, client *api.Client, id target.PeelID) error {
-	doc, err := client.SyncDocument(ctx, id)
+	doc, err := api.SyncDiff.Ask(ctx, client, status.DocumentRequest{Peel: id})
 	if err != nil {
 		return err
 	}

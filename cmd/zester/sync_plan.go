@@ -22,7 +22,7 @@ this command: a revision that waits for the end of a pin or pause has no plan
 yet. zester plan in a checkout compares any two revisions.`,
 		Args: atMost(1),
 		RunE: a.online(func(cmd *cobra.Command, client *api.Client, args []string) error {
-			p, err := client.SyncPlan(cmd.Context(), strings.Join(args, ""))
+			p, err := api.SyncPlan.Ask(cmd.Context(), client, status.PlanRequest{Revision: strings.Join(args, "")})
 			if err != nil {
 				return hinted(err, api.CodeNotFound, "zester sync status shows the newest commit and the revision in force")
 			}

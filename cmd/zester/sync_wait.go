@@ -85,9 +85,9 @@ func (a *app) waitForSync(ctx context.Context, client *api.Client, w *waiting, g
 // awaitGoal returns the state that ended the wait, and the failure if the goal was not reached. It first makes the master read the
 // branch, so that it waits for a commit that was just pushed. It goes on while no master replies, because another may take over.
 func (a *app) awaitGoal(ctx context.Context, client *api.Client, w *waiting, g goal) (reached *status.Sync, failed, err error) {
-	ask, last := (*api.Client).SyncNow, "no master has replied"
+	ask, last := api.SyncNow, "no master has replied"
 	for pause := askInterval; ; pause = min(pause*3/2, maxAskInterval) {
-		s, err := ask(client, ctx)
+		s, err := ask.Ask(ctx, client, api.None{})
 		switch {
 		case err == nil:
 			if done, failed := g.reached(s); done {
@@ -96,7 +96,7 @@ func (a *app) awaitGoal(ctx context.Context, client *api.Client, w *waiting, g g
 			}
 			last = g.missing(s)
 			w.show(g.bar(s), last)
-			ask = (*api.Client).SyncStatus
+			ask = api.SyncStatus
 		case ctx.Err() != nil: // the time is over
 		case api.CodeOf(err) == api.CodeUnavailable:
 			last = err.Error()

@@ -31,11 +31,11 @@ func (t *term) serve(ctx context.Context) error {
 	return service.Serve(ctx, service.Options{
 		Conn: t.o.Conn, Lane: service.NewLane(servedAtOnce, 0), MaxRequest: maxRequest, Record: t.o.Audit.Write, Log: t.o.Log,
 		Verbs: []service.Verb{
-			service.On("alert", "list", t.list),
-			service.On("alert", "status", t.status),
-			service.On("alert", "silence", t.silence),
-			service.On("alert", "unsilence", t.unsilence),
-			service.On("alert", "test", t.test),
+			service.OnNamed("alert", "list", t.list),
+			service.OnNamed("alert", "status", t.status),
+			service.OnNamed("alert", "silence", t.silence),
+			service.OnNamed("alert", "unsilence", t.unsilence),
+			service.OnNamed("alert", "test", t.test),
 		},
 	})
 }

@@ -83,9 +83,12 @@ func call[A any](ctx context.Context, c *Client, subject string, question any) (
 	return a, nil
 }
 
-// Ask sends a request to a service of masters and decodes the reply into answer. It is for services whose types other packages
-// have. Without a deadline of ctx it waits 15 s.
+// Ask sends a request and decodes the reply into answer. Without a deadline of ctx it waits 15 s, and at most 150 s for an
+// order to the master that leads. Use it by [Endpoint.Ask].
 func (c *Client) Ask(ctx context.Context, noun, verb string, question, answer any) error {
+	if noun == SyncStatus.Noun {
+		return c.askLeader(ctx, verb, question, answer)
+	}
 	return c.ask(ctx, wire.API(noun, verb, c.user), question, answer)
 }
 

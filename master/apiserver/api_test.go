@@ -431,7 +431,7 @@ func TestWithoutAMasterTheAnswerSaysSo(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "no master answers") {
 			t.Errorf("%v", err)
 		}
-		_, err = c.SyncStatus(t.Context())
+		_, err = api.SyncStatus.Ask(t.Context(), c, api.None{})
 		wantCode(t, err, api.CodeUnavailable)
 		if err == nil || !strings.HasPrefix(err.Error(), "no settings service answers") {
 			t.Errorf("%v", err)
@@ -536,10 +536,10 @@ func TestSyncIsAskedWhereItIsServed(t *testing.T) {
 			return status.PeelsPage{Peels: all[from:to], More: to < len(all)}
 		})
 		c := s.client(grants.RoleOperator, "alice")
-		if st, err := c.SyncStatus(t.Context()); err != nil || st.Branch != "main" {
+		if st, err := api.SyncStatus.Ask(t.Context(), c, api.None{}); err != nil || st.Branch != "main" {
 			t.Errorf("%+v, %v", st, err)
 		}
-		if st, err := c.SyncNow(t.Context()); err != nil || st.Branch != "now" {
+		if st, err := api.SyncNow.Ask(t.Context(), c, api.None{}); err != nil || st.Branch != "now" {
 			t.Errorf("%+v, %v", st, err)
 		}
 		if peels, err := c.SyncPeels(t.Context()); err != nil || len(peels) != 1200 || peels[1199].Peel != "p1199" {

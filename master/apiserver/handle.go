@@ -27,7 +27,7 @@ func handle[Q, A any](noun, verb string, f func(context.Context, Q) (A, error)) 
 
 // handleFrom makes a verb of a function from caller and request to reply. The stores check requests.
 func handleFrom[Q, A any](noun, verb string, f func(context.Context, grants.Caller, Q) (A, error)) service.Verb {
-	return service.On(noun, verb, func(ctx context.Context, c *service.Call, q Q) (A, error) {
+	return service.OnNamed(noun, verb, func(ctx context.Context, c *service.Call, q Q) (A, error) {
 		c.About = about(q)
 		return f(ctx, c.From, q)
 	}).Unchecked()

@@ -12,21 +12,18 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/canon"
 )
 
-// AskReconciler sends a request to the reconciler that leads, on this master or another, and returns its reply. It is [Server.Ask]
-// for the noun sync; the code of an error is [api.CodeConflict] for a command that is refused.
-func AskReconciler[A any](ctx context.Context, s *Server, from grants.Caller, verb string, question any) (*A, error) {
-	a := new(A)
-	if err := s.Ask(ctx, from, "sync", verb, question, a); err != nil {
-		return nil, err
-	}
-	return a, nil
+// For returns an asker in the name of a user whom this master has authenticated. Masters see and record the user as one
+// who asks on the bus. Requests wait until their context ends. Errors are [*api.Error]; the code is
+// [api.CodeUnavailable] if no master serves the request, or none replied in time.
+func (s *Server) For(from grants.Caller) api.Asker { return &asker{s, from} }
+
+type asker struct {
+	s    *Server
+	from grants.Caller
 }
 
-// Ask sends a request to a service of the config repo, of alerts or of held actions, on this master or another, and decodes its reply into
-// answer. The request is made for the user in from, whom this master has authenticated: the name is the last token of the subject, as for a person on the
-// bus, and is stored in the history and the audit log. It waits until ctx ends. Errors are [*api.Error]; the code is
-// [api.CodeUnavailable] if no master serves it, or none replied in time.
-func (s *Server) Ask(ctx context.Context, from grants.Caller, noun, verb string, question, answer any) error {
+// Ask sends a request to a service of the config repo, of alerts or of held actions.
+func (a *asker) Ask(ctx context.Context, noun, verb string, question, answer any) error {
 	leader, absent := "the reconciler", ""
 	switch noun {
 	case "alert":
@@ -38,12 +35,13 @@ func (s *Server) Ask(ctx context.Context, from grants.Caller, noun, verb string,
 	if err != nil {
 		return &api.Error{Code: api.CodeInvalid, Msg: "cannot ask " + leader + ": " + err.Error(), Err: err}
 	}
-	msg, err := s.nc.RequestMsgWithContext(ctx, &nats.Msg{Subject: wire.API(noun, verb, from.User), Header: from.Header(), Data: data})
+	q := &nats.Msg{Subject: wire.API(noun, verb, a.from.User), Header: a.from.Header(), Data: data}
+	msg, err := a.s.nc.RequestMsgWithContext(ctx, q)
 	switch {
 	case errors.Is(err, nats.ErrNoResponders) && absent != "":
 		return &api.Error{Code: api.CodeUnavailable, Msg: absent}
 	case errors.Is(err, nats.ErrNoResponders):
-		return s.noLeader(ctx)
+		return a.s.noLeader(ctx)
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, nats.ErrTimeout):
 		return &api.Error{Code: api.CodeUnavailable, Msg: leader + " did not reply in time; an order may have been carried out, as its status shows"}
 	case err != nil:

@@ -40,7 +40,7 @@ func (s *Server) Why(ctx context.Context, from grants.Caller, q api.WhyRequest) 
 		}
 	}
 	c.History = func(ctx context.Context) ([]status.Attempt, error) {
-		h, err := AskReconciler[status.History](ctx, s, from, "history", nil)
+		h, err := api.SyncHistory.Ask(ctx, s.For(from), api.None{})
 		if err != nil {
 			return nil, err
 		}

@@ -102,11 +102,11 @@ func (s *Service) Run(ctx context.Context) (err error) {
 	return service.Serve(ctx, service.Options{
 		Conn: s.nc, Lane: service.NewLane(servedAtOnce, 0), MaxRequest: api.HoldMaxRequest, Record: s.o.Audit.Write, Log: s.o.Log,
 		Verbs: []service.Verb{
-			service.On("hold", "list", s.list),
-			service.On("hold", "show", s.show),
-			service.On("hold", "add", s.add),
-			service.On("hold", "approve", s.approve),
-			service.On("hold", "reject", s.reject),
+			service.OnNamed("hold", "list", s.list),
+			service.OnNamed("hold", "show", s.show),
+			service.OnNamed("hold", "add", s.add),
+			service.OnNamed("hold", "approve", s.approve),
+			service.OnNamed("hold", "reject", s.reject),
 		},
 	})
 }

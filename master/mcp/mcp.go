@@ -28,6 +28,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/job"
@@ -51,8 +52,7 @@ tell the person the ID and do not try to get around it by smaller steps.`
 
 // Options say in whose name a server works and what it allows.
 type Options struct {
-	// Ask sends a request to a service of masters in the name of the owner, and decodes the reply.
-	Ask func(ctx context.Context, noun, verb string, question, answer any) error
+	api.Asker // asks in the name of the owner
 	// Resolve returns the peels that an expression selects for the owner, sorted.
 	Resolve func(ctx context.Context, expr string) ([]target.PeelID, error)
 	// Dispatch starts a job in the name of the owner.

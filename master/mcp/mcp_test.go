@@ -19,6 +19,16 @@ var tools = []string{
 	"entry_file", "plan_change", "propose_change", "target_preview", "dispatch", "pause",
 }
 
+// gone is a bus that carries nothing but calls to the audit log.
+type gone struct{}
+
+func (gone) Ask(_ context.Context, noun, _ string, _, _ any) error {
+	if noun == "agent" {
+		return nil
+	}
+	return errors.New("the bus is gone")
+}
+
 // FuzzArguments calls tools with any arguments while the bus is gone for all but the audit log. Each call has a result, and no job is
 // dispatched, because no target selects a peel.
 func FuzzArguments(f *testing.F) {
@@ -29,15 +39,9 @@ func FuzzArguments(f *testing.F) {
 	} {
 		f.Add(uint8(i), args)
 	}
-	gone := errors.New("the bus is gone")
 	server := mcp.New(mcp.Options{
 		Act: true, Guide: fstest.MapFS{"repo.md": {Data: []byte("# Repo")}},
-		Ask: func(_ context.Context, noun, _ string, _, _ any) error {
-			if noun == "agent" {
-				return nil
-			}
-			return gone
-		},
+		Asker:    gone{},
 		Resolve:  func(context.Context, string) ([]target.PeelID, error) { return nil, nil },
 		Dispatch: func(context.Context, job.Spec) (*job.Job, error) { panic("a job without peels") },
 	})

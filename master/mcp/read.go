@@ -17,7 +17,6 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/schedule/cron"
 	"github.com/seed-c01c3da5/zester/settings/schedule/phrase"
-	"github.com/seed-c01c3da5/zester/settings/status"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -61,7 +60,7 @@ func (s *server) fleetStatus(ctx context.Context, _ call, _ none) (*reply, error
 			failures++
 		}
 	}
-	sync, err := ask[status.Sync](ctx, s, "sync", "status", nil)
+	sync, err := api.SyncStatus.Ask(ctx, s, api.None{})
 	part("sync", sync, err)
 	c, err := ask[api.Coverage](ctx, s, "coverage", "list", api.CoverageRequest{})
 	if err == nil {
@@ -248,7 +247,7 @@ func (s *server) jobGet(ctx context.Context, _ call, in jobIn) (*reply, error) {
 }
 
 func (s *server) syncHistory(ctx context.Context, _ call, _ none) (*reply, error) {
-	h, err := ask[status.History](ctx, s, "sync", "history", nil)
+	h, err := api.SyncHistory.Ask(ctx, s, api.None{})
 	if err != nil {
 		return nil, err
 	}

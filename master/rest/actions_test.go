@@ -58,7 +58,7 @@ func (s *system) asksFor(token, reason string) (a api.HoldAction, err error) {
 	}
 	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
 	defer cancel()
-	err = s.backend.Questions.Ask(ctx, grants.Caller{User: "token:" + token}, "hold", "add", q, &a)
+	err = s.backend.Questions.For(grants.Caller{User: "token:" + token}).Ask(ctx, "hold", "add", q, &a)
 	return a, err
 }
 

@@ -16,9 +16,7 @@ func (r *routes) assistants() http.Handler {
 		t, from := tokenOf(q.Context()), callerOf(q.Context())
 		o = *r.s.o.MCP
 		o.Has, o.Dispatch = t.Has, r.submitter(t, from)
-		o.Ask = func(ctx context.Context, noun, verb string, question, answer any) error {
-			return r.Questions.Ask(ctx, from, noun, verb, question, answer)
-		}
+		o.Asker = r.Questions.For(from)
 		o.Resolve = func(ctx context.Context, expr string) ([]target.PeelID, error) {
 			return r.Questions.SelectFor(ctx, from, expr)
 		}

@@ -125,10 +125,10 @@ func (r *routes) register(mux humago.Mux) []byte {
 	r.registerSchedules(a)
 	huma.Register(a, r.operation("GET", "/coverage/{entry}/why", "why", "Show what became of one fire of an entry on a peel, with the facts that prove it", readScope, 404), r.why)
 	registerAlerts(a, r.operation, syncError, func(ctx context.Context, verb string, question, answer any) error {
-		return r.ask(ctx, "alert", verb, question, answer)
+		return r.Ask(ctx, "alert", verb, question, answer)
 	})
 	registerActions(a, r.operation, syncError, func(ctx context.Context, verb string, question, answer any) error {
-		return r.ask(ctx, "hold", verb, question, answer)
+		return r.Ask(ctx, "hold", verb, question, answer)
 	})
 	huma.Register(a, r.operation("GET", "/targets", "resolve-target", "List the peels that a target expression selects", readScope), r.resolveTarget)
 	return encodeOpenAPI(a.OpenAPI())
@@ -185,9 +185,9 @@ func schemaName(t reflect.Type, hint string) string {
 	return name
 }
 
-// ask asks a service in the name of the caller. The service writes the audit log if the verb changes something.
-func (r *routes) ask(ctx context.Context, noun, verb string, question, answer any) error {
-	err := r.Questions.Ask(ctx, callerOf(ctx), noun, verb, question, answer)
+// Ask asks a service in the name of the caller. The service writes the audit log if the verb changes something.
+func (r *routes) Ask(ctx context.Context, noun, verb string, question, answer any) error {
+	err := r.Questions.For(callerOf(ctx)).Ask(ctx, noun, verb, question, answer)
 	if !wire.Reads(verb) && api.CodeOf(err) != api.CodeUnavailable {
 		markRecorded(ctx)
 	}

@@ -45,8 +45,7 @@ type scheduleOptions struct {
 	// Operation describes a route that needs the scope admin, or any other if open is set.
 	Operation func(method, path, id, summary string, open bool, problems ...int) huma.Operation
 	IsAdmin   func(context.Context) bool
-	// Ask sends a request to a service of masters in the name of the caller, and decodes the reply.
-	Ask func(ctx context.Context, noun, verb string, question, answer any) error
+	api.Asker // asks in the name of the caller
 	// Submit dispatches a job in the name of the caller and writes the audit log.
 	Submit func(ctx context.Context, spec job.Spec) (*job.Job, error)
 	// Returns reads the targets of a job and what they returned.
@@ -303,17 +302,16 @@ func (o scheduleOptions) wait(ctx context.Context, commit string, limit time.Dur
 	ctx, cancel := context.WithTimeout(ctx, min(limit, maxWait))
 	defer cancel()
 	for asked := false; ; asked = true {
-		verb := "status"
+		ask := api.SyncStatus
 		if !asked {
-			verb = "now" // read the branch at once
+			ask = api.SyncNow // reads the branch at once
 		}
-		var s status.Sync
-		err := o.Ask(ctx, "sync", verb, nil, &s)
+		s, err := ask.Ask(ctx, o, api.None{})
 		if err == nil && string(s.LastGood.Commit) == commit && s.Is(status.Ready) {
 			return nil
 		}
 		if err == nil && string(s.LastAttempted) == commit && s.Blocked != "" {
-			return huma.Error409Conflict("the commit " + commit + " was made; " + waits(&s))
+			return huma.Error409Conflict("the commit " + commit + " was made; " + waits(s))
 		}
 		select {
 		case <-ctx.Done():
@@ -330,11 +328,11 @@ const statusTime = 2 * time.Second
 func (o scheduleOptions) waiting(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, statusTime)
 	defer cancel()
-	var s status.Sync
-	if err := o.Ask(ctx, "sync", "status", nil, &s); err != nil || s.Blocked == "" {
+	s, err := api.SyncStatus.Ask(ctx, o, api.None{})
+	if err != nil || s.Blocked == "" {
 		return ""
 	}
-	return waits(&s)
+	return waits(s)
 }
 
 func waits(s *status.Sync) string {

@@ -32,9 +32,7 @@ func (r *routes) registerSchedules(a huma.API) {
 			return op
 		},
 		IsAdmin: func(ctx context.Context) bool { return tokenOf(ctx).Has(credential.ScopeAdmin) },
-		Ask: func(ctx context.Context, noun, verb string, question, answer any) error {
-			return r.ask(ctx, noun, verb, question, answer)
-		},
+		Asker:   r,
 		Submit: func(ctx context.Context, spec job.Spec) (*job.Job, error) {
 			return r.submitter(tokenOf(ctx), callerOf(ctx))(ctx, spec)
 		},

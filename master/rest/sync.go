@@ -10,7 +10,6 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/seed-c01c3da5/zester/master/api"
-	"github.com/seed-c01c3da5/zester/master/apiserver"
 	"github.com/seed-c01c3da5/zester/settings/status"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -20,7 +19,7 @@ const leaderAgain = 5
 
 // registerSync registers the routes of the settings service. This master forwards requests to the master that leads.
 func (r *routes) registerSync(a huma.API) {
-	huma.Register(a, r.operation("GET", "/sync", "sync-status", "Show the revision in force, conditions, and how many peels run it", readScope), r.syncStatus)
+	huma.Register(a, r.operation("GET", "/sync", "sync-status", "Show the revision in force, conditions, and how many peels run it", readScope), r.bare(api.SyncStatus))
 	huma.Register(a, r.operation("GET", "/sync/peels", "sync-peels", "List how far each peel is with the revision in force", readScope), r.syncPeels)
 	huma.Register(a, r.operation("GET", "/sync/states", "sync-states", "List what the newest run of the states of each peel has found", readScope), r.syncStates)
 	huma.Register(a, r.operation("GET", "/sync/history", "sync-history", "List the revisions that were tried, newest first", readScope), r.syncHistory)
@@ -33,23 +32,22 @@ func (r *routes) registerSync(a huma.API) {
 	const refused = http.StatusConflict
 	withBody := []int{refused, 408, 413, 415}
 	huma.Register(a, order("approve", "Let the revision that waits for approval go out", withBody...), r.syncApprove)
-	huma.Register(a, order("pause", "Keep new commits from the fleet", refused), r.bare("pause"))
-	huma.Register(a, order("resume", "Let new commits go to the fleet again", refused), r.bare("resume"))
+	huma.Register(a, order("pause", "Keep new commits from the fleet", refused), r.bare(api.SyncPause))
+	huma.Register(a, order("resume", "Let new commits go to the fleet again", refused), r.bare(api.SyncResume))
 	huma.Register(a, order("pin", "Hold the fleet at a revision that was served before", withBody...), r.syncPin)
-	huma.Register(a, order("unpin", "Follow the branch again after a pin", refused), r.bare("unpin"))
+	huma.Register(a, order("unpin", "Follow the branch again after a pin", refused), r.bare(api.SyncUnpin))
 	huma.Register(a, order("retry", "Try a revision again that was rolled back", withBody...), r.syncRetry)
 	huma.Register(a, order("now", "Read the branch at once, and wait until that has ended"), r.syncNow)
 }
 
-// forward sends a request to the leading reconciler, in the name of the token. The reconciler writes the audit log if the verb
-// changes something.
-func forward[A any](ctx context.Context, r *routes, verb string, question any) (*A, error) {
-	answer, err := apiserver.AskReconciler[A](ctx, r.Questions, callerOf(ctx), verb, question)
-	if !wire.Reads(verb) && api.CodeOf(err) != api.CodeUnavailable {
-		markRecorded(ctx)
-	}
+// forward sends a request to the master that leads, in the name of the token.
+func forward[Q, A any](ctx context.Context, r *routes, e api.Endpoint[Q, A], q Q) (*A, error) {
+	answer, err := e.Ask(ctx, r, q)
 	if err != nil {
 		return nil, syncError(err)
+	}
+	if !wire.Reads(e.Verb) {
+		r.s.log.Info("order given over REST", "verb", e.Verb, "user", tokenOf(ctx).User(), "request", requestOf(ctx))
 	}
 	return answer, nil
 }
@@ -69,30 +67,23 @@ func syncError(err error) error {
 
 type syncOutput struct{ Body status.Sync }
 
-func (r *routes) syncStatus(ctx context.Context, _ *struct{}) (*syncOutput, error) {
-	return r.order(ctx, "status", nil)
-}
-
-// order sends a command whose reply is the status.
-func (r *routes) order(ctx context.Context, verb string, question any) (*syncOutput, error) {
-	s, err := forward[status.Sync](ctx, r, verb, question)
+// order sends a request whose reply is the status.
+func order[Q any](ctx context.Context, r *routes, e api.Endpoint[Q, status.Sync], q Q) (*syncOutput, error) {
+	s, err := forward(ctx, r, e, q)
 	if err != nil {
 		return nil, err
-	}
-	if verb != "status" {
-		r.s.log.Info("order given over REST", "verb", verb, "user", tokenOf(ctx).User(), "request", requestOf(ctx))
 	}
 	return &syncOutput{*s}, nil
 }
 
-// bare returns the handler of a command without a body.
-func (r *routes) bare(verb string) func(context.Context, *struct{}) (*syncOutput, error) {
-	return func(ctx context.Context, _ *struct{}) (*syncOutput, error) { return r.order(ctx, verb, nil) }
+// bare returns the handler of a request without fields.
+func (r *routes) bare(e api.Endpoint[api.None, status.Sync]) func(context.Context, *struct{}) (*syncOutput, error) {
+	return func(ctx context.Context, _ *struct{}) (*syncOutput, error) { return order(ctx, r, e, api.None{}) }
 }
 
 // syncNow replies 503 while the remote limits requests; it can be repeated later.
 func (r *routes) syncNow(ctx context.Context, _ *struct{}) (*syncOutput, error) {
-	out, err := r.order(ctx, "now", nil)
+	out, err := order(ctx, r, api.SyncNow, api.None{})
 	if p, ok := errors.AsType[huma.StatusError](err); ok && p.GetStatus() == http.StatusConflict {
 		return nil, unavailable(err)
 	}
@@ -112,7 +103,7 @@ type SyncPeelsPage struct {
 type syncPeelsOutput struct{ Body SyncPeelsPage }
 
 func (r *routes) syncPeels(ctx context.Context, in *syncPeelsInput) (*syncPeelsOutput, error) {
-	page, err := forward[status.PeelsPage](ctx, r, "peels", status.PeelsRequest{After: in.Cursor})
+	page, err := forward(ctx, r, api.SyncPeels, status.PeelsRequest{After: in.Cursor})
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +126,7 @@ type SyncStatesPage struct {
 type syncStatesOutput struct{ Body SyncStatesPage }
 
 func (r *routes) syncStates(ctx context.Context, in *syncPeelsInput) (*syncStatesOutput, error) {
-	page, err := forward[status.StatesPage](ctx, r, "states", status.PeelsRequest{After: in.Cursor})
+	page, err := forward(ctx, r, api.SyncStates, status.PeelsRequest{After: in.Cursor})
 	if err != nil {
 		return nil, err
 	}
@@ -152,7 +143,7 @@ func (r *routes) syncStates(ctx context.Context, in *syncPeelsInput) (*syncState
 type syncHistoryOutput struct{ Body status.History }
 
 func (r *routes) syncHistory(ctx context.Context, _ *struct{}) (*syncHistoryOutput, error) {
-	h, err := forward[status.History](ctx, r, "history", nil)
+	h, err := forward(ctx, r, api.SyncHistory, api.None{})
 	if err != nil {
 		return nil, err
 	}
@@ -169,7 +160,7 @@ type syncPlanInput struct {
 type syncPlanOutput struct{ Body status.Plan }
 
 func (r *routes) syncPlan(ctx context.Context, in *syncPlanInput) (*syncPlanOutput, error) {
-	p, err := forward[status.Plan](ctx, r, "plan", status.PlanRequest{Revision: in.Revision})
+	p, err := forward(ctx, r, api.SyncPlan, status.PlanRequest{Revision: in.Revision})
 	if err != nil {
 		return nil, err
 	}
@@ -190,7 +181,7 @@ func (r *routes) syncApprove(ctx context.Context, in *syncApproveInput) (*syncOu
 	if (in.Body.Hash == "") == (in.Body.Wave == "") {
 		return nil, huma.Error400BadRequest("give either the hash of a plan or the name of a wave")
 	}
-	return r.order(ctx, "approve", status.ApproveRequest{
+	return order(ctx, r, api.SyncApprove, status.ApproveRequest{
 		Hash: in.Body.Hash, Wave: in.Body.Wave, Override: in.Body.OverrideFreeze, Reason: in.Body.Reason, Revision: in.Body.Revision,
 	})
 }
@@ -203,7 +194,7 @@ type syncPinInput struct {
 }
 
 func (r *routes) syncPin(ctx context.Context, in *syncPinInput) (*syncOutput, error) {
-	return r.order(ctx, "pin", status.PinRequest{Revision: in.Body.Revision, UntilNewer: in.Body.UntilNewer})
+	return order(ctx, r, api.SyncPin, status.PinRequest{Revision: in.Body.Revision, UntilNewer: in.Body.UntilNewer})
 }
 
 type syncRetryInput struct {
@@ -217,5 +208,5 @@ func (r *routes) syncRetry(ctx context.Context, in *syncRetryInput) (*syncOutput
 	if in.Body != nil {
 		q.Revision = in.Body.Revision
 	}
-	return r.order(ctx, "retry", q)
+	return order(ctx, r, api.SyncRetry, q)
 }

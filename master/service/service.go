@@ -59,7 +59,12 @@ type Verb struct {
 
 // On returns a verb that f carries out. If Q has a method Check() error, a request that does not pass it is refused. An
 // empty message is the zero request. Verbs of [wire.Reads] change nothing, all others do.
-func On[Q, A any](noun, verb string, f func(context.Context, *Call, Q) (A, error)) Verb {
+func On[Q, A any](e api.Endpoint[Q, A], f func(context.Context, *Call, Q) (*A, error)) Verb {
+	return OnNamed(e.Noun, e.Verb, f)
+}
+
+// OnNamed is [On] for a request that package api does not declare yet.
+func OnNamed[Q, A any](noun, verb string, f func(context.Context, *Call, Q) (A, error)) Verb {
 	carryOut := func(ctx context.Context, c *Call) (any, error) {
 		var q Q
 		err := decode(c, &q)

@@ -71,7 +71,7 @@ func TestAMasterThatDiesBeforeItsReplyLeavesAnEntry(t *testing.T) {
 		serve(t, service.Options{
 			Conn: nc, Lane: service.NewLane(1, 0),
 			Record: func(ctx context.Context, e audit.Entry) { log.Write(ctx, e); nc.Close() },
-			Verbs:  []service.Verb{service.On("alert", "test", agree)},
+			Verbs:  []service.Verb{service.OnNamed("alert", "test", agree)},
 		})
 		ann := b.Conn(t, grants.RoleOperator, "ann")
 		if err := ask(ann, "alert", "test", "ops", 10*time.Second); !errors.Is(err, nats.ErrTimeout) {
@@ -114,9 +114,9 @@ func TestTheAuditLogHasWhatWasDoneRefusedAndFailed(t *testing.T) {
 				entries = append(entries, fmt.Sprintf("%s %s %s", e.Action, e.Target, e.Result))
 			},
 			Verbs: []service.Verb{
-				service.On("alert", "test", answer),
-				service.On("alert", "list", answer),
-				service.On("schedule", "file", answer),
+				service.OnNamed("alert", "test", answer),
+				service.OnNamed("alert", "list", answer),
+				service.OnNamed("schedule", "file", answer),
 			},
 		})
 		ann := b.Conn(t, grants.RoleOperator, "ann")
@@ -170,7 +170,7 @@ func TestALaneBoundsRequestsAndForgetsThoseOfCallersThatLeft(t *testing.T) {
 			return none{}, ctx.Err()
 		}
 		serve(t, service.Options{Conn: nc, Lane: lane, Verbs: []service.Verb{
-			service.On("alert", "test", carryOut), service.On("alert", "list", carryOut),
+			service.OnNamed("alert", "test", carryOut), service.OnNamed("alert", "list", carryOut),
 		}})
 		ann := b.Conn(t, grants.RoleOperator, "ann")
 		for _, q := range []struct {
@@ -221,7 +221,7 @@ func TestAServiceThatStopsRefusesWhatWaitsTooLong(t *testing.T) {
 			return none{}, ctx.Err()
 		}
 		stop := serve(t, service.Options{
-			Conn: nc, Lane: service.NewLane(1, 9), Verbs: []service.Verb{service.On("alert", "test", carryOut)},
+			Conn: nc, Lane: service.NewLane(1, 9), Verbs: []service.Verb{service.OnNamed("alert", "test", carryOut)},
 		})
 		ann := b.Conn(t, grants.RoleOperator, "ann")
 		results := make(chan error, 3)
@@ -254,7 +254,7 @@ func FuzzRequest(f *testing.F) {
 		f.Add(data)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		v := service.On("alert", "test", func(_ context.Context, _ *service.Call, q question) (question, error) {
+		v := service.OnNamed("alert", "test", func(_ context.Context, _ *service.Call, q question) (question, error) {
 			return q, q.Check()
 		})
 		if err := v.Try(t.Context(), data); err != nil && api.CodeOf(err) != api.CodeInvalid {

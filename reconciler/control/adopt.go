@@ -13,7 +13,7 @@ func Adopt(from, to string) Change {
 	return func(r record.Record, s Seen) (record.Record, error) { return r.Adopted(from, to, s.Source) }
 }
 
-func (s *Service) adopt(ctx context.Context, c *service.Call, q status.Adoption) (status.Sync, error) {
+func (s *Service) adopt(ctx context.Context, c *service.Call, q status.Adoption) (*status.Sync, error) {
 	c.About.Target = q.To
 	out, err := s.do(ctx, NewOrder("adopt", c.From.User, true, Adopt(q.From, q.To)), orderLimit)
 	if err != nil {

@@ -73,50 +73,47 @@ func (s *Service) Run(ctx context.Context) error {
 	return service.Serve(ctx, service.Options{
 		Conn: s.NC, Lane: service.NewLane(servedAtOnce, 0), Record: s.Record, Log: s.Log,
 		Verbs: []service.Verb{
-			service.On("sync", "status", s.status),
-			service.On("sync", "history", s.history),
-			service.On("sync", "peels", s.peels),
-			service.On("sync", "states", s.states),
-			service.On("sync", "diff", s.document),
-			service.On("sync", "plan", s.plan),
-			service.On("sync", "now", s.now).In(service.NewLane(nowAtOnce, 0)),
-			service.On("sync", "approve", s.approve),
-			service.On("sync", "pause", s.pause),
-			service.On("sync", "resume", s.resume),
-			service.On("sync", "pin", s.pin),
-			service.On("sync", "unpin", s.unpin),
-			service.On("sync", "retry", s.retry),
-			service.On("sync", "adopt", s.adopt),
-			service.On("sync", "remove", s.remove),
+			service.On(api.SyncStatus, s.status),
+			service.On(api.SyncHistory, s.history),
+			service.On(api.SyncPeels, s.peels),
+			service.On(api.SyncStates, s.states),
+			service.On(api.SyncDiff, s.document),
+			service.On(api.SyncPlan, s.plan),
+			service.On(api.SyncNow, s.now).In(service.NewLane(nowAtOnce, 0)),
+			service.On(api.SyncApprove, s.approve),
+			service.On(api.SyncPause, s.pause),
+			service.On(api.SyncResume, s.resume),
+			service.On(api.SyncPin, s.pin),
+			service.On(api.SyncUnpin, s.unpin),
+			service.On(api.SyncRetry, s.retry),
+			service.On(api.SyncAdopt, s.adopt),
+			service.On(api.SyncRemove, s.remove),
 		},
 	})
 }
 
-// none is a request without fields.
-type none struct{}
-
 // do gives an order to the loop, and returns the status when the consequences are complete or limit has passed.
-func (s *Service) do(ctx context.Context, o *Order, limit time.Duration) (status.Sync, error) {
+func (s *Service) do(ctx context.Context, o *Order, limit time.Duration) (*status.Sync, error) {
 	taken, cancel := context.WithTimeout(ctx, nowLimit)
 	defer cancel()
 	select {
 	case s.Orders <- o:
 	case <-taken.Done():
-		return status.Sync{}, errHandover
+		return nil, errHandover
 	}
 	select {
 	case err := <-o.accepted:
 		if err != nil {
-			return status.Sync{}, err
+			return nil, err
 		}
 	case <-taken.Done():
 		select {
 		case err := <-o.accepted: // both at the same time
 			if err != nil {
-				return status.Sync{}, err
+				return nil, err
 			}
 		default:
-			return status.Sync{}, errHandover
+			return nil, errHandover
 		}
 	}
 	late := time.NewTimer(limit)
@@ -128,7 +125,7 @@ func (s *Service) do(ctx context.Context, o *Order, limit time.Duration) (status
 	case <-taken.Done():
 	}
 	if limit == nowLimit {
-		return status.Sync{}, errHandover
+		return nil, errHandover
 	}
 	return s.Status(), nil // the order is stored, also if this master hands over
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/service"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/archive"
@@ -44,29 +45,30 @@ type Carried struct {
 }
 
 // Status returns the present status.
-func (s *Service) Status() status.Sync {
+func (s *Service) Status() *status.Sync {
 	sync := s.Newest().Sync
 	sync.Counts, sync.HostCounts = s.Progress.Counts(), s.Progress.HostCounts()
 	sync.PausedErrors = s.Progress.PausedErrors(pausedShown)
 	sync.Duplicates = s.Fleet.Duplicates()
 	sync.Duplicates = sync.Duplicates[:min(len(sync.Duplicates), duplicatesShown)]
 	sync.Outdated = s.Progress.Outdated(outdatedShown)
-	return sync
+	return &sync
 }
 
-func (s *Service) status(context.Context, *service.Call, none) (status.Sync, error) {
+func (s *Service) status(context.Context, *service.Call, api.None) (*status.Sync, error) {
 	return s.Status(), nil
 }
 
-func (s *Service) history(ctx context.Context, _ *service.Call, _ none) (h status.History, err error) {
+func (s *Service) history(ctx context.Context, _ *service.Call, _ api.None) (*status.History, error) {
 	all, err := s.Archive.List(ctx)
 	if err != nil {
-		return h, err
+		return nil, err
 	}
 	stored := map[settings.Commit]bool{}
 	for _, e := range all {
 		stored[e.Commit] = true
 	}
+	h := &status.History{}
 	for _, a := range s.Newest().Attempts {
 		a.Stored = stored[a.Commit]
 		h.Attempts = append(h.Attempts, a)
@@ -74,81 +76,84 @@ func (s *Service) history(ctx context.Context, _ *service.Call, _ none) (h statu
 	return h, nil
 }
 
-func (s *Service) peels(_ context.Context, _ *service.Call, q status.PeelsRequest) (status.PeelsPage, error) {
-	return s.Progress.Page(q.After, pageOfPeels), nil
+func (s *Service) peels(_ context.Context, _ *service.Call, q status.PeelsRequest) (*status.PeelsPage, error) {
+	page := s.Progress.Page(q.After, pageOfPeels)
+	return &page, nil
 }
 
 // maxStates bounds an answer of sync.states, in bytes: the bus takes 1 MiB, and one peel has at most 200 KiB.
 const maxStates = 512 << 10
 
 // states answers with as many peels as an answer has room for.
-func (s *Service) states(_ context.Context, _ *service.Call, q status.PeelsRequest) (status.StatesPage, error) {
+func (s *Service) states(_ context.Context, _ *service.Call, q status.PeelsRequest) (*status.StatesPage, error) {
 	page, ok := s.Progress.States(q.After, pageOfPeels)
 	if !ok && s.Newest().Sync.LastGood.Commit != "" {
-		return page, errStatesUnread
+		return nil, errStatesUnread
 	}
 	size := 0
 	for i := range page.Peels {
 		data, err := canon.Marshal(page.Peels[i])
 		if err != nil {
-			return page, err
+			return nil, err
 		}
 		if size += len(data) + 1; size > maxStates && i > 0 {
 			page.Peels, page.More = page.Peels[:i], true
 			break
 		}
 	}
-	return page, nil
+	return &page, nil
 }
 
 // plan compiles nothing: a revision that waits because of a pin or a pause has no plan yet.
 func (s *Service) plan(_ context.Context, _ *service.Call, q status.PlanRequest) (*status.Plan, error) {
 	newest := s.Newest()
-	return planOf(s.Status(), []*Judged{newest.Judged, newest.Facts}, q.Revision)
+	return planOf(*s.Status(), []*Judged{newest.Judged, newest.Facts}, q.Revision)
 }
 
 // document answers with the stored document of a peel.
-func (s *Service) document(ctx context.Context, _ *service.Call, q status.DocumentRequest) (d status.Document, err error) {
+func (s *Service) document(ctx context.Context, _ *service.Call, q status.DocumentRequest) (*status.Document, error) {
 	id, err := target.ParsePeelID(string(q.Peel))
 	if err != nil {
-		return d, record.Refuse("%v", err)
+		return nil, record.Refuse("%v", err)
 	}
 	doc, _, err := s.Settings.Get(ctx, id)
 	if err == nil && doc == nil {
 		err = record.Refuse("no settings were given to %s", id)
 	}
 	if err != nil {
-		return d, err
+		return nil, err
 	}
 	values, err := doc.Values()
 	if err != nil {
-		return d, err
+		return nil, err
 	}
-	return status.Document{Peel: s.Progress.Peel(id), Commit: doc.Commit, Digest: doc.Digest, Settings: values, Origins: doc.Origins}, nil
+	return &status.Document{
+		Peel: s.Progress.Peel(id), Commit: doc.Commit, Digest: doc.Digest, Settings: values, Origins: doc.Origins,
+	}, nil
 }
 
 // now has the branch read at once.
-func (s *Service) now(ctx context.Context, c *service.Call, _ none) (status.Sync, error) {
+func (s *Service) now(ctx context.Context, c *service.Call, _ api.None) (*status.Sync, error) {
 	return s.do(ctx, NewOrder("now", c.From.User, true, nil), nowLimit)
 }
 
-func (s *Service) pause(ctx context.Context, c *service.Call, _ none) (status.Sync, error) {
+func (s *Service) pause(ctx context.Context, c *service.Call, _ api.None) (*status.Sync, error) {
 	return s.order(ctx, c, "pause", false, Pause(c.From.User))
 }
 
-func (s *Service) resume(ctx context.Context, c *service.Call, _ none) (status.Sync, error) {
+func (s *Service) resume(ctx context.Context, c *service.Call, _ api.None) (*status.Sync, error) {
 	return s.order(ctx, c, "resume", true, Resume())
 }
 
-func (s *Service) unpin(ctx context.Context, c *service.Call, _ none) (status.Sync, error) {
+func (s *Service) unpin(ctx context.Context, c *service.Call, _ api.None) (*status.Sync, error) {
 	return s.order(ctx, c, "unpin", true, Unpin())
 }
 
-func (s *Service) order(ctx context.Context, c *service.Call, verb string, read bool, change Change) (status.Sync, error) {
+func (s *Service) order(ctx context.Context, c *service.Call, verb string, read bool, change Change) (*status.Sync, error) {
 	return s.do(ctx, NewOrder(verb, c.From.User, read, change), orderLimit)
 }
 
-func (s *Service) approve(ctx context.Context, c *service.Call, q status.ApproveRequest) (status.Sync, error) {
+func (s *Service) approve(ctx context.Context, c *service.Call, q status.ApproveRequest) (*status.Sync, error) {
 	by := c.From.User
 	switch {
 	case q.Wave != "":
@@ -204,7 +209,7 @@ func reasonOf(q status.ApproveRequest) string {
 	return ": " + q.Reason
 }
 
-func (s *Service) retry(ctx context.Context, c *service.Call, q status.RetryRequest) (status.Sync, error) {
+func (s *Service) retry(ctx context.Context, c *service.Call, q status.RetryRequest) (*status.Sync, error) {
 	c.About.Target = q.Revision
 	var commit settings.Commit
 	sync, err := s.order(ctx, c, "retry", false, func(r record.Record, seen Seen) (next record.Record, err error) {
@@ -220,7 +225,7 @@ func (s *Service) retry(ctx context.Context, c *service.Call, q status.RetryRequ
 }
 
 // pin finds the revision before it gives the order to the loop. It reads the files only if the archive does not have them.
-func (s *Service) pin(ctx context.Context, c *service.Call, q status.PinRequest) (out status.Sync, err error) {
+func (s *Service) pin(ctx context.Context, c *service.Call, q status.PinRequest) (out *status.Sync, err error) {
 	c.About.Target = q.Revision
 	commit, err := s.stored(ctx, q.Revision)
 	if err != nil {
@@ -279,7 +284,7 @@ func (s *Service) stored(ctx context.Context, digits string) (settings.Commit, e
 
 // remove deletes the data of a peel: first its facts, so that it gets no settings again, then its settings and its report.
 // After an error the same command removes the rest.
-func (s *Service) remove(ctx context.Context, c *service.Call, q status.RemoveRequest) (out status.Sync, err error) {
+func (s *Service) remove(ctx context.Context, c *service.Call, q status.RemoveRequest) (out *status.Sync, err error) {
 	c.About.Target = string(q.Peel)
 	id, err := target.ParsePeelID(string(q.Peel))
 	if err != nil {

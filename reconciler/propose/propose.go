@@ -165,8 +165,8 @@ func (s *Service) Run(ctx context.Context, nc *nats.Conn, fleet *fleet.Fleet) er
 		Conn: nc, Lane: service.NewLane(readAtOnce, 0), MaxRequest: api.ScheduleMaxRequest, Limit: changeLimit,
 		Record: on.audit.Write, Code: codeOf, Log: s.o.Log,
 		Verbs: []service.Verb{
-			service.On("schedule", "list", on.list),
-			service.On("schedule", "file", on.file),
+			service.OnNamed("schedule", "list", on.list),
+			service.OnNamed("schedule", "file", on.file),
 			change(on, "add", on.add),
 			change(on, "remove", on.remove),
 			change(on, "enable", on.enable),
@@ -178,11 +178,12 @@ func (s *Service) Run(ctx context.Context, nc *nats.Conn, fleet *fleet.Fleet) er
 
 // change returns the verb of a change, which is made after those before it.
 func change[Q any](on *session, verb string, f func(context.Context, *service.Call, Q) (*api.ScheduleChanged, error)) service.Verb {
-	return service.On("schedule", verb, func(ctx context.Context, c *service.Call, q Q) (*api.ScheduleChanged, error) {
+	changed := func(ctx context.Context, c *service.Call, q Q) (*api.ScheduleChanged, error) {
 		out, err := f(ctx, c, q)
 		c.Dry = out != nil && out.Dry
 		return out, err
-	}).In(on.changes)
+	}
+	return service.OnNamed("schedule", verb, changed).In(on.changes)
 }
 
 // A refusal is a final error with its code.

@@ -76,7 +76,7 @@ func (s *session) watch(ctx context.Context, isDone func(*status.Sync) (bool, er
 	defer cancel()
 	var last *status.Sync
 	for {
-		sync, err := s.client.SyncStatus(ctx)
+		sync, err := api.SyncStatus.Ask(ctx, s.client, api.None{})
 		if err == nil {
 			last = sync
 			if done, err := isDone(sync); done || err != nil {
@@ -286,7 +286,7 @@ func (s *session) applyState(ctx context.Context) error {
 }
 
 func (s *session) commitMistake(ctx context.Context, c commits) error {
-	before, err := s.client.SyncStatus(ctx)
+	before, err := api.SyncStatus.Ask(ctx, s.client, api.None{})
 	if err != nil {
 		return err
 	}

@@ -212,7 +212,7 @@ func (f *fleet) converged(ctx context.Context) error {
 		return err
 	}
 	return f.until(ctx, "converged", int64(f.r.o.Peels), func() int64 {
-		s, err := f.client.SyncStatus(ctx)
+		s, err := api.SyncStatus.Ask(ctx, f.client, api.None{})
 		if err != nil || string(s.LastGood.Commit) != head.String() {
 			return 0
 		}
