@@ -81,8 +81,8 @@ without a job. The same person runs it with the same command.`,
 func heldActions(ctx context.Context, client *api.Client, all bool) ([]api.HoldAction, error) {
 	actions := []api.HoldAction{}
 	for q := (api.HoldQuery{All: all}); ; q.Before = actions[len(actions)-1].ID {
-		var page api.HoldPage
-		if err := client.Ask(ctx, "hold", "list", q, &page); err != nil {
+		page, err := api.HoldList.Ask(ctx, client, q)
+		if err != nil {
 			return nil, err
 		}
 		if actions = append(actions, page.Actions...); !page.More || len(page.Actions) == 0 {
@@ -127,8 +127,8 @@ func heldState(v *api.HoldAction) string {
 }
 
 func (a *app) rejectHeld(ctx context.Context, client *api.Client, id api.HoldID) error {
-	var v api.HoldAction
-	if err := client.Ask(ctx, "hold", "reject", api.HoldRequest{ID: id}, &v); err != nil {
+	v, err := api.HoldReject.Ask(ctx, client, api.HoldRequest{ID: id})
+	if err != nil {
 		return err
 	}
 	return a.printDone(v, string(id), "action %s is rejected", id)
@@ -136,12 +136,12 @@ func (a *app) rejectHeld(ctx context.Context, client *api.Client, id api.HoldID)
 
 // approveHeld shows an action, asks, and runs its job in the name of the user.
 func (a *app) approveHeld(ctx context.Context, client *api.Client, id api.HoldID, yes bool) error {
-	var s api.HoldShown
-	if err := client.Ask(ctx, "hold", "show", api.HoldRequest{ID: id}, &s); err != nil {
+	s, err := api.HoldShow.Ask(ctx, client, api.HoldRequest{ID: id})
+	if err != nil {
 		return err
 	}
 	if err := canApprove(&s.HoldAction, client.User(), time.Now()); err != nil {
-		a.describeHeld(&s, nil, "")
+		a.describeHeld(s, nil, "")
 		return err
 	}
 	now, err := client.Resolve(ctx, s.Target)
@@ -149,18 +149,18 @@ func (a *app) approveHeld(ctx context.Context, client *api.Client, id api.HoldID
 		return err
 	}
 	if audit.PeelsHash(now.Peels) != s.Hash {
-		a.describeHeld(&s, nil, "")
-		return otherPeels(&s, now.Peels)
+		a.describeHeld(s, nil, "")
+		return otherPeels(s, now.Peels)
 	}
 	if !yes && !a.canAsk() {
 		if a.output == formTable || a.output == formWide {
-			a.describeHeld(&s, now, client.User())
+			a.describeHeld(s, now, client.User())
 		} else if err := a.print(s, []string{string(id)}, nil); err != nil {
 			return err
 		}
 		return usageError("cannot approve without --yes: there is no terminal to ask a question")
 	}
-	a.describeHeld(&s, now, client.User())
+	a.describeHeld(s, now, client.User())
 	if !yes {
 		question := fmt.Sprintf("run %s on %s as %s?", s.Spec().Function, count(len(now.Peels), "peel"), client.User())
 		if err := a.ask(question, &failure{code: exitCanceled, err: errors.New("nothing was approved"), hint: "zester approve " + string(id) + " --reject rejects it"}); err != nil {
@@ -168,8 +168,8 @@ func (a *app) approveHeld(ctx context.Context, client *api.Client, id api.HoldID
 		}
 	}
 	again := fmt.Sprintf("zester approve %s shows whether the action was approved and its job was started, and goes on from there", id)
-	var approved api.HoldAction
-	if err := client.Ask(ctx, "hold", "approve", api.HoldRequest{ID: id}, &approved); err != nil {
+	approved, err := api.HoldApprove.Ask(ctx, client, api.HoldRequest{ID: id})
+	if err != nil {
 		return hinted(err, api.CodeUnavailable, again)
 	}
 	s.JID = approved.JID

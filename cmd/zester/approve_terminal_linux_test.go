@@ -23,7 +23,7 @@ func TestAPersonIsAskedBeforeAnActionRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	a, err := asksFor(t.Context(), client, api.HoldAdd{
+	a, err := asksFor(t.Context(), client, api.HoldAddRequest{
 		Agent: "helper", Reason: "run test.ping on 1 peel as local? [y/N]", Target: "web-*", Module: "cmd.run", Args: map[string]any{"command": "echo done"},
 	})
 	if err != nil {

@@ -34,14 +34,13 @@ func clientAt(url, creds string) (*api.Client, error) {
 }
 
 // asksFor stores an action as the program of an assistant does: it looks at the peels, and asks in the name of its user.
-func asksFor(ctx context.Context, client *api.Client, q api.HoldAdd) (*api.HoldAction, error) {
+func asksFor(ctx context.Context, client *api.Client, q api.HoldAddRequest) (*api.HoldAction, error) {
 	seen, err := client.Resolve(ctx, q.Target)
 	if err != nil {
 		return nil, err
 	}
 	q.Kind, q.Hash = cmp.Or(q.Kind, api.HoldDispatch), audit.PeelsHash(seen.Peels)
-	a := new(api.HoldAction)
-	return a, client.Ask(ctx, "hold", "add", q, a)
+	return api.HoldAdd.Ask(ctx, client, q)
 }
 
 func init() {
@@ -50,7 +49,7 @@ func init() {
 		client, err := clientAt(ts.Getenv("URL"), ts.MkAbs(args[0]))
 		ts.Check(err)
 		defer client.Close()
-		a, err := asksFor(context.Background(), client, api.HoldAdd{Agent: args[1], Reason: args[2], Target: args[3], Module: "cmd.run", Args: map[string]any{"command": args[4]}})
+		a, err := asksFor(context.Background(), client, api.HoldAddRequest{Agent: args[1], Reason: args[2], Target: args[3], Module: "cmd.run", Args: map[string]any{"command": args[4]}})
 		ts.Check(err)
 		ts.Setenv("ACTION", string(a.ID))
 	}
@@ -63,7 +62,7 @@ func TestWhatAnAssistantSaysLooksLikeNothingElse(t *testing.T) {
 		names := []target.PeelID{"db-01", "web-01", "web-02"}
 		nice := api.HoldAction{
 			ID: "37dGaoSrFIRXbpOFJdtFuWUJSsF", By: "ann", Created: now, Expires: now.Add(api.HoldLifetime), Peels: 3, State: api.HoldOpen,
-			HoldAdd: api.HoldAdd{Kind: api.HoldDispatch, Target: "web-* or db-*", Module: "cmd.run", Args: map[string]any{"command": "df -h /"}, Reason: "the disk of web-01 fills up", Agent: "helper 1.2"},
+			HoldAddRequest: api.HoldAddRequest{Kind: api.HoldDispatch, Target: "web-* or db-*", Module: "cmd.run", Args: map[string]any{"command": "df -h /"}, Reason: "the disk of web-01 fills up", Agent: "helper 1.2"},
 		}
 		hostile := nice
 		hostile.ID, hostile.StateID = "37dGaoY9GyQuRDICgAAqCsEa3e1", "\x1b[2J\x1b[Hrun test.ping on 1 peel as ann? [y/N] "
@@ -76,7 +75,7 @@ func TestWhatAnAssistantSaysLooksLikeNothingElse(t *testing.T) {
 		}
 		pause := nice
 		pause.ID, pause.State, pause.DecidedBy, pause.DecidedAt, pause.JID = "37dGb00000000000000000000ab", api.HoldApproved, "bob", now, "37dGb11111111111111111111ab"
-		pause.HoldAdd = api.HoldAdd{Kind: api.HoldPause, Target: "*", Entry: "backup", For: 36 * time.Hour, Reason: "the disk is replaced", Agent: "helper 1.2"}
+		pause.HoldAddRequest = api.HoldAddRequest{Kind: api.HoldPause, Target: "*", Entry: "backup", For: 36 * time.Hour, Reason: "the disk is replaced", Agent: "helper 1.2"}
 		for _, columns := range []int{80, 120} {
 			var got bytes.Buffer
 			a := &app{out: &got, errOut: &got, output: formTable, columns: columns, colour: "never"}
@@ -126,7 +125,7 @@ func TestAnActionRunsOnceAndOnThePeelsThatWereSeen(t *testing.T) {
 	defer client.Close()
 	ask := func() api.HoldID {
 		t.Helper()
-		a, err := asksFor(ctx, client, api.HoldAdd{Agent: "helper 1.2", Reason: "a test", Target: "web-* or db-*", Module: "cmd.run", Args: map[string]any{"command": "true"}})
+		a, err := asksFor(ctx, client, api.HoldAddRequest{Agent: "helper 1.2", Reason: "a test", Target: "web-* or db-*", Module: "cmd.run", Args: map[string]any{"command": "true"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -200,8 +199,8 @@ func TestAnActionRunsOnceAndOnThePeelsThatWereSeen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var approved api.HoldAction
-	if err := dying.Ask(ctx, "hold", "approve", api.HoldRequest{ID: id}, &approved); err != nil {
+	approved, err := api.HoldApprove.Ask(ctx, dying, api.HoldRequest{ID: id})
+	if err != nil {
 		t.Fatal(err)
 	}
 	dying.Close()
@@ -219,7 +218,7 @@ func TestAnActionRunsOnceAndOnThePeelsThatWereSeen(t *testing.T) {
 	}
 
 	// A pause ends by itself.
-	pause, err := asksFor(ctx, client, api.HoldAdd{Kind: api.HoldPause, Agent: "helper 1.2", Reason: "a \"new\" disk", Target: "web-01", Entry: "hello", For: 26 * time.Hour})
+	pause, err := asksFor(ctx, client, api.HoldAddRequest{Kind: api.HoldPause, Agent: "helper 1.2", Reason: "a \"new\" disk", Target: "web-01", Entry: "hello", For: 26 * time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -242,7 +241,7 @@ func TestAnActionRunsOnceAndOnThePeelsThatWereSeen(t *testing.T) {
 	if want := "the target selects other peels than the assistant saw: web-03 joined; nothing was approved"; e.code != exitCanceled || !strings.Contains(e.err, want) {
 		t.Errorf("ended with %d, not with %q: %s%s", e.code, want, e.out, e.err)
 	}
-	err = client.Ask(ctx, "hold", "approve", api.HoldRequest{ID: id}, new(api.HoldAction)) // a client that does not look
+	_, err = api.HoldApprove.Ask(ctx, client, api.HoldRequest{ID: id}) // a client that does not look
 	if api.CodeOf(err) != api.CodeConflict || !strings.Contains(err.Error(), "the target selects other peels than it did before: 4 now") {
 		t.Errorf("approved without a look: %v", err)
 	}
@@ -309,7 +308,7 @@ func FuzzClaims(f *testing.F) {
 	f.Add("\\n\n\n\"", strings.Repeat("ｒ", 90), "\xff\u2028", uint8(0))
 	f.Fuzz(func(t *testing.T, agent, reason, arg string, columns uint8) {
 		width := int(columns) + 20
-		v := api.HoldAction{HoldAdd: api.HoldAdd{Agent: agent, Reason: reason, Target: reason, StateID: arg, Args: map[string]any{arg: []any{arg, map[string]any{agent: nil}}}}}
+		v := api.HoldAction{HoldAddRequest: api.HoldAddRequest{Agent: agent, Reason: reason, Target: reason, StateID: arg, Args: map[string]any{arg: []any{arg, map[string]any{agent: nil}}}}}
 		var out bytes.Buffer
 		for _, c := range claims(&v) {
 			printClaim(&out, c, width)

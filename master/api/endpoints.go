@@ -28,6 +28,15 @@ var (
 	SyncRemove  = Endpoint[status.RemoveRequest, status.Sync]{"sync", "remove"} // of what is stored of a peel
 )
 
+// Requests about actions that an assistant asked for and that wait for a person.
+var (
+	HoldList    = Endpoint[HoldQuery, HoldPage]{"hold", "list"} // the newest first
+	HoldShow    = Endpoint[HoldRequest, HoldShown]{"hold", "show"}
+	HoldAdd     = Endpoint[HoldAddRequest, HoldAction]{"hold", "add"}
+	HoldApprove = Endpoint[HoldRequest, HoldAction]{"hold", "approve"} // the caller is to dispatch the job
+	HoldReject  = Endpoint[HoldRequest, HoldAction]{"hold", "reject"}
+)
+
 // An Endpoint is a request of the API with a Q, which is answered with an A. Its verb says whether it changes anything:
 // see [wire.Reads].
 type Endpoint[Q, A any] struct {

@@ -1,7 +1,7 @@
-// File held.go has actions that an assistant asked for and that wait for a person: [HoldAdd] asks for one, [HoldAction]
+// File held.go has actions that an assistant asked for and that wait for a person: [HoldAddRequest] asks for one, [HoldAction]
 // is its record. The requests are zester.api.hold.add, list, show, approve and reject; package hold serves them.
 //
-// What a [HoldAdd] says is a claim of a program that may have been misled by what it read. It is bounded, but it may
+// What a [HoldAddRequest] says is a claim of a program that may have been misled by what it read. It is bounded, but it may
 // look like anything: show it escaped, and apart from what masters have found out.
 
 package api
@@ -23,7 +23,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// Bounds of a [HoldAdd]. What a person has to read before deciding is short.
+// Bounds of a [HoldAddRequest]. What a person has to read before deciding is short.
 const (
 	HoldMaxTarget = 2 << 10 // bytes of the expression
 	HoldMaxArgs   = 4 << 10 // bytes of the encoded arguments
@@ -77,8 +77,8 @@ const (
 	HoldExpired  HoldState = "expired" // nobody decided in time
 )
 
-// A HoldAdd asks for an action. All of it is what the assistant says.
-type HoldAdd struct {
+// A HoldAddRequest asks for an action. All of it is what the assistant says.
+type HoldAddRequest struct {
 	Kind   HoldKind `json:"kind"`
 	Target string   `json:"target"` // an expression
 	// Hash is [audit.PeelsHash] of the peels that the assistant has seen the target select. If it selects others now, the request is
@@ -96,7 +96,7 @@ type HoldAdd struct {
 // A HoldAction is the record of an action.
 type HoldAction struct {
 	ID HoldID `json:"id"`
-	HoldAdd
+	HoldAddRequest
 	By        string    `json:"by"` // the user in whose name the assistant asked, from the subject of the request
 	Created   time.Time `json:"created"`
 	Expires   time.Time `json:"expires"`
@@ -141,7 +141,7 @@ type HoldShown struct {
 }
 
 // Check checks a request against the bounds.
-func (q *HoldAdd) Check() error {
+func (q *HoldAddRequest) Check() error {
 	for _, text := range []struct {
 		name, value string
 		most        int
@@ -162,7 +162,7 @@ func (q *HoldAdd) Check() error {
 	return fmt.Errorf("kind is %.40q: it is dispatch or pause", string(q.Kind))
 }
 
-func (q *HoldAdd) checkDispatch() error {
+func (q *HoldAddRequest) checkDispatch() error {
 	switch {
 	case q.Module == "":
 		return errors.New("module is missing: the function to run")
@@ -205,7 +205,7 @@ func isBinary(value any) bool {
 	return false
 }
 
-func (q *HoldAdd) checkPause() error {
+func (q *HoldAddRequest) checkPause() error {
 	if q.Module != "" || q.StateID != "" || len(q.Args) > 0 {
 		return errors.New("module, state_id and args are of a dispatch, not of a pause")
 	}

@@ -27,9 +27,9 @@ const (
 )
 
 // add stores an action that waits for a person. A request that is repeated while its action is open gets that action.
-func (s *Service) add(ctx context.Context, c *service.Call, q api.HoldAdd) (*api.HoldAction, error) {
+func (s *Service) add(ctx context.Context, c *service.Call, q api.HoldAddRequest) (*api.HoldAction, error) {
 	now := time.Now().UTC()
-	a := api.HoldAction{HoldAdd: q, By: c.From.User, Created: now, Expires: now.Add(api.HoldLifetime), State: api.HoldOpen}
+	a := api.HoldAction{HoldAddRequest: q, By: c.From.User, Created: now, Expires: now.Add(api.HoldLifetime), State: api.HoldOpen}
 	c.About = about(&a, nil)
 	peels, err := s.selected(ctx, c.From, &a)
 	if err != nil {
@@ -51,7 +51,7 @@ func (s *Service) add(ctx context.Context, c *service.Call, q api.HoldAdd) (*api
 		return nil, err
 	}
 	for i := range all {
-		if all[i].By == a.By && all[i].At(now).State == api.HoldOpen && sameAdd(all[i].HoldAdd, q) {
+		if all[i].By == a.By && all[i].At(now).State == api.HoldOpen && sameAdd(all[i].HoldAddRequest, q) {
 			c.About = about(&all[i], peels)
 			return &all[i], nil
 		}
@@ -102,7 +102,7 @@ func (s *Service) allowed(ctx context.Context, from grants.Caller, a *api.HoldAc
 }
 
 // sameAdd reports whether two requests ask for the same, by the same reason and assistant.
-func sameAdd(a, b api.HoldAdd) bool {
+func sameAdd(a, b api.HoldAddRequest) bool {
 	x, errX := canon.Marshal(a)
 	y, errY := canon.Marshal(b)
 	return errX == nil && errY == nil && bytes.Equal(x, y)

@@ -102,11 +102,11 @@ func (s *Service) Run(ctx context.Context) (err error) {
 	return service.Serve(ctx, service.Options{
 		Conn: s.nc, Lane: service.NewLane(servedAtOnce, 0), MaxRequest: api.HoldMaxRequest, Record: s.o.Audit.Write, Log: s.o.Log,
 		Verbs: []service.Verb{
-			service.OnNamed("hold", "list", s.list),
-			service.OnNamed("hold", "show", s.show),
-			service.OnNamed("hold", "add", s.add),
-			service.OnNamed("hold", "approve", s.approve),
-			service.OnNamed("hold", "reject", s.reject),
+			service.On(api.HoldList, s.list),
+			service.On(api.HoldShow, s.show),
+			service.On(api.HoldAdd, s.add),
+			service.On(api.HoldApprove, s.approve),
+			service.On(api.HoldReject, s.reject),
 		},
 	})
 }

@@ -163,25 +163,25 @@ func ask[A any](p person, verb string, question any) (*A, error) {
 }
 
 // reboot is a request to run a command on all peels web-*, with those that there are now.
-func (b *bench) reboot() api.HoldAdd {
+func (b *bench) reboot() api.HoldAddRequest {
 	peels, err := b.selects(context.Background(), grants.Caller{}, "web-*")
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	return api.HoldAdd{
+	return api.HoldAddRequest{
 		Kind: api.HoldDispatch, Target: "web-*", Hash: audit.PeelsHash(peels), Module: "cmd.run", Args: map[string]any{"command": "reboot"},
 		Reason: "a new kernel", Agent: "helper 1.2",
 	}
 }
 
 // numbered is a request like no other.
-func (b *bench) numbered(n int) api.HoldAdd {
+func (b *bench) numbered(n int) api.HoldAddRequest {
 	q := b.reboot()
 	q.Reason = fmt.Sprintf("kernel %d", n)
 	return q
 }
 
-func (p person) add(q api.HoldAdd) api.HoldAction {
+func (p person) add(q api.HoldAddRequest) api.HoldAction {
 	p.b.t.Helper()
 	a, err := ask[api.HoldAction](p, "add", q)
 	if err != nil {
@@ -436,15 +436,15 @@ func TestWhatCannotBeHeld(t *testing.T) {
 		b.become("web-01", "web-02", "web-03", "web-04")
 		for what, c := range map[string]struct {
 			who    person
-			change func(q *api.HoldAdd)
+			change func(q *api.HoldAddRequest)
 			code   api.Code
 			want   string
 		}{
-			"others were seen":       {ann, func(q *api.HoldAdd) { q.Hash = seen.Hash }, api.CodeConflict, "the target selects other peels than it did before: 4 now"},
-			"no peel":                {ann, func(q *api.HoldAdd) { q.Target = "db-*" }, api.CodeConflict, "the target selects no peel now"},
-			"no target":              {ann, func(q *api.HoldAdd) { q.Target = "web-* and (" }, api.CodeInvalid, "web-* and ("},
-			"not allowed to the one": {b.limited("lee"), func(*api.HoldAdd) {}, api.CodeForbidden, "the function cmd.run is none of"},
-			"not valid":              {ann, func(q *api.HoldAdd) { q.Reason = "" }, api.CodeInvalid, "cannot read the request: reason is missing"},
+			"others were seen":       {ann, func(q *api.HoldAddRequest) { q.Hash = seen.Hash }, api.CodeConflict, "the target selects other peels than it did before: 4 now"},
+			"no peel":                {ann, func(q *api.HoldAddRequest) { q.Target = "db-*" }, api.CodeConflict, "the target selects no peel now"},
+			"no target":              {ann, func(q *api.HoldAddRequest) { q.Target = "web-* and (" }, api.CodeInvalid, "web-* and ("},
+			"not allowed to the one": {b.limited("lee"), func(*api.HoldAddRequest) {}, api.CodeForbidden, "the function cmd.run is none of"},
+			"not valid":              {ann, func(q *api.HoldAddRequest) { q.Reason = "" }, api.CodeInvalid, "cannot read the request: reason is missing"},
 		} {
 			q := b.reboot()
 			c.change(&q)
@@ -556,7 +556,7 @@ func TestThereAreSoManyOpenActionsAndNoMore(t *testing.T) {
 		}
 		all := map[api.HoldID]bool{}
 		for i := range api.HoldMaxOpen {
-			a := api.HoldAction{ID: api.HoldID(wire.NewJID()), HoldAdd: b.numbered(i), By: fmt.Sprintf("u%d", i/api.HoldMaxOpenUser), State: api.HoldOpen, Expires: time.Now().Add(api.HoldLifetime)}
+			a := api.HoldAction{ID: api.HoldID(wire.NewJID()), HoldAddRequest: b.numbered(i), By: fmt.Sprintf("u%d", i/api.HoldMaxOpenUser), State: api.HoldOpen, Expires: time.Now().Add(api.HoldLifetime)}
 			data, err := canon.Marshal(a)
 			if err == nil {
 				_, err = kv.Create(t.Context(), "action."+string(a.ID), data)

@@ -56,7 +56,7 @@ type dispatchIn struct {
 }
 
 func (s *server) dispatch(ctx context.Context, c call, in dispatchIn) (*reply, error) {
-	return s.act(ctx, api.HoldAdd{
+	return s.act(ctx, api.HoldAddRequest{
 		Kind: api.HoldDispatch, Target: in.Target, Hash: in.Hash, Module: in.Function, StateID: in.ID, Args: whole(in.Args).(map[string]any), Reason: in.Reason, Agent: c.agent,
 	}, in.Expect)
 }
@@ -75,7 +75,7 @@ func (s *server) pause(ctx context.Context, c call, in pauseIn) (*reply, error) 
 	if err != nil {
 		return nil, fmt.Errorf("for: %w", err)
 	}
-	return s.act(ctx, api.HoldAdd{Kind: api.HoldPause, Target: in.Target, Hash: in.Hash, Entry: in.Entry, For: d, Reason: in.Reason, Agent: c.agent}, in.Expect)
+	return s.act(ctx, api.HoldAddRequest{Kind: api.HoldPause, Target: in.Target, Hash: in.Hash, Entry: in.Entry, For: d, Reason: in.Reason, Agent: c.agent}, in.Expect)
 }
 
 // whole makes integers of the numbers without a fraction in arguments, as on the command line.
@@ -99,7 +99,7 @@ func whole(v any) any {
 
 // act does an action if the target still selects the peels that the assistant has seen. It holds the action if they are too many,
 // together with those of the last hour.
-func (s *server) act(ctx context.Context, q api.HoldAdd, expect int) (*reply, error) {
+func (s *server) act(ctx context.Context, q api.HoldAddRequest, expect int) (*reply, error) {
 	if err := q.Check(); err != nil {
 		return nil, err
 	}
@@ -111,14 +111,14 @@ func (s *server) act(ctx context.Context, q api.HoldAdd, expect int) (*reply, er
 		return nil, err
 	}
 	if !s.acted.take(s.owner, peels, s.Limit, time.Now()) {
-		a, err := ask[api.HoldAction](ctx, s, "hold", "add", q)
+		a, err := api.HoldAdd.Ask(ctx, s, q)
 		if err != nil {
 			return nil, err
 		}
 		return &reply{said: fmt.Sprintf("Nothing was done: assistants may act on at most %d peels in an hour. The action %s on %d peels waits until %s for a person, who decides with: zester approve %s",
 			s.Limit, a.ID, len(peels), a.Expires.UTC().Format("2006-01-02 15:04 MST"), a.ID)}, nil
 	}
-	action := api.HoldAction{HoldAdd: q, JID: wire.NewJID()}
+	action := api.HoldAction{HoldAddRequest: q, JID: wire.NewJID()}
 	spec := action.Spec()
 	spec.Targets = peels
 	delete(spec.Metadata, job.MetaAskedBy) // the owner asks, and nobody else has approved it

@@ -50,16 +50,15 @@ func (s *system) hold() {
 }
 
 // asksFor stores an action in the name of a token, as the tools of assistants do.
-func (s *system) asksFor(token, reason string) (a api.HoldAction, err error) {
+func (s *system) asksFor(token, reason string) (*api.HoldAction, error) {
 	s.t.Helper()
-	q := api.HoldAdd{
+	q := api.HoldAddRequest{
 		Kind: api.HoldDispatch, Target: "web-01", Hash: audit.PeelsHash([]target.PeelID{"web-01"}), Module: "cmd.run", Args: map[string]any{"command": "reboot"},
 		Reason: reason, Agent: "helper 1.2",
 	}
 	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
 	defer cancel()
-	err = s.backend.Questions.For(grants.Caller{User: "token:" + token}).Ask(ctx, "hold", "add", q, &a)
-	return a, err
+	return api.HoldAdd.Ask(ctx, s.backend.Questions.For(grants.Caller{User: "token:" + token}), q)
 }
 
 const rejectHeld = "/api/v1/held/{id}/reject"
