@@ -38,7 +38,7 @@ longer if it came and went before.
 Below the alerts are the silences, with their IDs.`,
 		Args: words(),
 		RunE: a.online(func(cmd *cobra.Command, client *api.Client, _ []string) error {
-			answer, err := client.AlertList(cmd.Context(), q)
+			answer, err := api.AlertList.Ask(cmd.Context(), client, q)
 			if err != nil {
 				return hinted(err, api.CodeUnavailable, noAlertLeader)
 			}
@@ -119,7 +119,7 @@ has not got yet, and of healthchecks the number of pings. A receiver that cannot
 be reached is tried again after pauses of up to 5 minutes.`,
 		Args: words(),
 		RunE: a.online(func(cmd *cobra.Command, client *api.Client, _ []string) error {
-			s, err := client.AlertStatus(cmd.Context())
+			s, err := api.AlertReceivers.Ask(cmd.Context(), client, api.None{})
 			if err != nil {
 				return hinted(err, api.CodeUnavailable, noAlertLeader)
 			}
@@ -193,7 +193,7 @@ The person and the reason are in the audit log.`,
 				return usageError("cannot silence %q without a reason: give --reason", q.Match)
 			}
 			return a.withClient(func(client *api.Client) error {
-				s, err := client.Silence(cmd.Context(), q)
+				s, err := api.AlertSilence.Ask(cmd.Context(), client, q)
 				if err != nil {
 					return hinted(err, api.CodeUnavailable, noAlertLeader)
 				}
@@ -216,7 +216,7 @@ func (a *app) warnMatchesNothing(ctx context.Context, client *api.Client, match 
 		return
 	}
 	names := map[string]bool{}
-	alerts, err := client.AlertList(ctx, api.AlertsRequest{})
+	alerts, err := api.AlertList.Ask(ctx, client, api.AlertsRequest{})
 	if err != nil {
 		return
 	}
@@ -245,7 +245,7 @@ func (a *app) alertUnsilenceCommand() *cobra.Command {
 		Short: "End a silence",
 		Args:  words("ID of the silence"),
 		RunE: a.online(func(cmd *cobra.Command, client *api.Client, args []string) error {
-			s, err := client.Unsilence(cmd.Context(), args[0])
+			s, err := api.AlertUnsilence.Ask(cmd.Context(), client, api.SilenceID{ID: args[0]})
 			if err != nil {
 				return hinted(err, api.CodeUnavailable, noAlertLeader)
 			}
@@ -266,7 +266,7 @@ alerts, and says whether the receiver has taken it. The message says that it is
 a test.`,
 		Args: words("receiver"),
 		RunE: a.online(func(cmd *cobra.Command, client *api.Client, args []string) error {
-			r, err := client.AlertTest(cmd.Context(), args[0])
+			r, err := api.AlertTest.Ask(cmd.Context(), client, api.ReceiverName{Name: args[0]})
 			if err != nil {
 				return hinted(err, api.CodeUnavailable, "zester alert status shows the receivers; their addresses and secrets are in master.yaml")
 			}
@@ -280,7 +280,7 @@ a test.`,
 
 // silences returns the IDs of the silences, for completion.
 func silences(ctx context.Context, client *api.Client) (ids []string) {
-	answer, err := client.AlertList(ctx, api.AlertsRequest{})
+	answer, err := api.AlertList.Ask(ctx, client, api.AlertsRequest{})
 	if err != nil {
 		return nil
 	}
@@ -292,7 +292,7 @@ func silences(ctx context.Context, client *api.Client) (ids []string) {
 
 // alertIDs returns the IDs of the alerts, for completion.
 func alertIDs(ctx context.Context, client *api.Client) (ids []string) {
-	answer, err := client.AlertList(ctx, api.AlertsRequest{})
+	answer, err := api.AlertList.Ask(ctx, client, api.AlertsRequest{})
 	if err != nil {
 		return nil
 	}
@@ -304,7 +304,7 @@ func alertIDs(ctx context.Context, client *api.Client) (ids []string) {
 
 // receivers returns the names of the receivers, for completion.
 func receivers(ctx context.Context, client *api.Client) (names []string) {
-	s, err := client.AlertStatus(ctx)
+	s, err := api.AlertReceivers.Ask(ctx, client, api.None{})
 	if err != nil {
 		return nil
 	}

@@ -96,7 +96,7 @@ func entriesLeft(ctx context.Context, client *api.Client) (all []leftover, err e
 }
 
 func silencesLeft(ctx context.Context, client *api.Client) (all []leftover, err error) {
-	alerts, err := client.AlertList(ctx, api.AlertsRequest{})
+	alerts, err := api.AlertList.Ask(ctx, client, api.AlertsRequest{})
 	if err != nil {
 		return nil, err
 	}

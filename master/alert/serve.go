@@ -31,11 +31,11 @@ func (t *term) serve(ctx context.Context) error {
 	return service.Serve(ctx, service.Options{
 		Conn: t.o.Conn, Lane: service.NewLane(servedAtOnce, 0), MaxRequest: maxRequest, Record: t.o.Audit.Write, Log: t.o.Log,
 		Verbs: []service.Verb{
-			service.OnNamed("alert", "list", t.list),
-			service.OnNamed("alert", "status", t.status),
-			service.OnNamed("alert", "silence", t.silence),
-			service.OnNamed("alert", "unsilence", t.unsilence),
-			service.OnNamed("alert", "test", t.test),
+			service.On(api.AlertList, t.list),
+			service.On(api.AlertReceivers, t.status),
+			service.On(api.AlertSilence, t.silence),
+			service.On(api.AlertUnsilence, t.unsilence),
+			service.On(api.AlertTest, t.test),
 		},
 	})
 }
@@ -93,7 +93,7 @@ func within(alerts []api.Alert, groups map[string][]target.PeelID, readable []ta
 	return seen
 }
 
-func (t *term) status(ctx context.Context, _ *service.Call, _ struct{}) (*api.AlertStatus, error) {
+func (t *term) status(ctx context.Context, _ *service.Call, _ api.None) (*api.AlertStatus, error) {
 	s := &api.AlertStatus{Owner: t.o.Owner, Since: t.since.UTC(), Alive: t.alive.seen(), Receivers: []api.Receiver{}}
 	err := t.ask(ctx, func(context.Context) {
 		s.Rules, s.Default, s.Stale = len(t.seen.rules), t.seen.isDefault, t.stale

@@ -1,11 +1,9 @@
 package api
 
 import (
-	"context"
 	"time"
 
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
-	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -119,29 +117,4 @@ type Alive struct {
 	Called time.Time `json:"called,omitzero"` // when a call last succeeded
 	Held   string    `json:"held,omitempty"`  // why the address is not called now
 	Error  string    `json:"error,omitempty"` // of the last call
-}
-
-// AlertList returns the alerts and silences.
-func (c *Client) AlertList(ctx context.Context, q AlertsRequest) (*AlertsAnswer, error) {
-	return call[AlertsAnswer](ctx, c, wire.API("alert", "list", c.user), q)
-}
-
-// AlertStatus returns the state of the receivers.
-func (c *Client) AlertStatus(ctx context.Context) (*AlertStatus, error) {
-	return call[AlertStatus](ctx, c, wire.API("alert", "status", c.user), nil)
-}
-
-// Silence keeps alerts from being sent.
-func (c *Client) Silence(ctx context.Context, q SilenceRequest) (*Silence, error) {
-	return call[Silence](ctx, c, wire.API("alert", "silence", c.user), q)
-}
-
-// Unsilence ends a silence and returns it.
-func (c *Client) Unsilence(ctx context.Context, id string) (*Silence, error) {
-	return call[Silence](ctx, c, wire.API("alert", "unsilence", c.user), SilenceID{id})
-}
-
-// AlertTest sends a test message to a receiver and returns its state afterwards.
-func (c *Client) AlertTest(ctx context.Context, name string) (*Receiver, error) {
-	return call[Receiver](ctx, c, wire.API("alert", "test", c.user), ReceiverName{name})
 }

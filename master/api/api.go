@@ -1,5 +1,5 @@
-// Package api is the client of the masters, for programs of people. Call [Connect], then a method of [Client] for each request.
-// The server is package apiserver.
+// Package api is the client of the masters, for programs of people. Call [Connect], then Ask of an endpoint such as
+// [SyncPin], or a method of [Client]. Package service serves the endpoints, package apiserver the other requests.
 //
 // A request is a message on a subject whose last token is the name of the caller; the bus lets nobody use the name of another.
 // Any master replies. Lists come in pages of at most half a message of the bus, unless one element is larger.

@@ -37,6 +37,15 @@ var (
 	HoldReject  = Endpoint[HoldRequest, HoldAction]{"hold", "reject"}
 )
 
+// Requests to the master that leads the alerts.
+var (
+	AlertList      = Endpoint[AlertsRequest, AlertsAnswer]{"alert", "list"}
+	AlertReceivers = Endpoint[None, AlertStatus]{"alert", "status"}
+	AlertSilence   = Endpoint[SilenceRequest, Silence]{"alert", "silence"}
+	AlertUnsilence = Endpoint[SilenceID, Silence]{"alert", "unsilence"}
+	AlertTest      = Endpoint[ReceiverName, Receiver]{"alert", "test"} // replies with the state after the message
+)
+
 // An Endpoint is a request of the API with a Q, which is answered with an A. Its verb says whether it changes anything:
 // see [wire.Reads].
 type Endpoint[Q, A any] struct {

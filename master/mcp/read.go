@@ -68,7 +68,7 @@ func (s *server) fleetStatus(ctx context.Context, _ call, _ none) (*reply, error
 	} else {
 		part("scheduled_runs", nil, err)
 	}
-	alerts, err := ask[api.AlertsAnswer](ctx, s, "alert", "list", api.AlertsRequest{})
+	alerts, err := api.AlertList.Ask(ctx, s, api.AlertsRequest{})
 	part("alerts", alerts, err)
 	if failures == len(data) {
 		return nil, fmt.Errorf("nothing is known of the fleet: %w", err)
