@@ -132,8 +132,8 @@ func (h *soakHost) clock() func() scheduler.Instant {
 	}
 }
 
-// draw returns a source of random times for a process. What is drawn at a moment does not depend on what was drawn before, as the scheduler
-// goes through its entries in no order when the clock is set.
+// draw returns a source of random times for a process. What is drawn at a moment does not depend on what was drawn before, as runs that
+// end at one moment do so in no order.
 func (h *soakHost) draw(p *process, source uint64) func(time.Duration) time.Duration {
 	return func(n time.Duration) time.Duration {
 		if p.dead.Load() {

@@ -2,8 +2,10 @@ package scheduler_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -164,6 +166,38 @@ func TestWallClockSetForwardByTenMinutes(t *testing.T) {
 			t.Error("the step is not in the log")
 		}
 	})
+}
+
+// Two lives with the same source of random times have the same splays after a step of the clock.
+func TestEntriesDrawTheirSplaysInOneOrderAfterAStepOfTheClock(t *testing.T) {
+	var text strings.Builder
+	for i := range 20 {
+		fmt.Fprintf(&text, "e%02d: {module: test.ping, cron: \"30 * * * *\", splay: 20m}\n", i)
+	}
+	var lives [2][]time.Time
+	for i := range lives {
+		synctest.Test(t, func(t *testing.T) {
+			random := rand.New(rand.NewPCG(1, 0))
+			draw := func(n time.Duration) time.Duration { return time.Duration(random.Int64N(int64(n))) }
+			var c tamper
+			h := c.host(t, scheduler.Options{Zone: time.UTC, Random: draw})
+			defer h.shut()
+			h.apply(parse(t, text.String()))
+			time.Sleep(10 * time.Minute)
+			c.set(-4 * time.Hour)
+			time.Sleep(time.Minute)
+			states, err := h.State(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, s := range states {
+				lives[i] = append(lives[i], s.NextFire)
+			}
+		})
+	}
+	if len(lives[0]) != 20 || !slices.EqualFunc(lives[0], lives[1], time.Time.Equal) {
+		t.Errorf("one life fires at\n%v, the other at\n%v", lives[0], lives[1])
+	}
 }
 
 func TestWallClockSetForwardByFourHoursRunsEachCronEntryOnceOrNotAtAll(t *testing.T) {

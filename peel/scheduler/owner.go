@@ -154,14 +154,17 @@ func (o *owner) compareClocks(now Instant) {
 			o.fire(e, old)
 		}
 	}
-	for _, e := range o.entries {
-		o.settleHeld(e, old)
+	names := slices.Sorted(maps.Keys(o.entries)) // in an order, as entries draw splays
+	for _, name := range names {
+		o.settleHeld(o.entries[name], old)
 	}
 	o.beginEra(ledger.Mark{Kind: ledger.Clock, At: now.Wall.UTC(), Old: old.Wall.UTC(), Step: step})
 	o.clocks.Step, o.clocks.SetAt = 0, now.Wall
 	o.Dirty, o.changed = true, true // masters have to know at once whether the clock is right
-	for name := range o.set {
-		o.onClockStep(o.entries[name], old, now)
+	for _, name := range names {
+		if o.set[name] != nil {
+			o.onClockStep(o.entries[name], old, now)
+		}
 	}
 }
 
