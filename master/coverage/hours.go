@@ -23,7 +23,7 @@ var reasons = []string{
 	string(ledger.OtherReason), join.Unaccounted, join.WrongClock, join.CutList, join.NoReport, join.ByHand, join.Repeated, join.NotPlanned,
 	string(ledger.AlreadyRunning), string(ledger.QueueFull), string(ledger.Superseded), string(ledger.OutsideWindow),
 	string(ledger.InBlackout), string(ledger.CircuitOpen), string(ledger.NeedsUnmet), string(ledger.SkippedOnce),
-	string(ledger.MaxRuns), string(ledger.Paused), string(ledger.Disabled), string(ledger.Removed), string(ledger.ClockSet),
+	string(ledger.MaxRuns), string(ledger.Paused), string(ledger.Disabled), string(ledger.Removed),
 	string(ledger.Down), string(ledger.DeadlineExceeded), string(ledger.NotMadeUp), "",
 }
 

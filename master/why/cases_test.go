@@ -508,7 +508,6 @@ var fireCases = []fireCase{
 		w.did("2026-11-22T17:00", "schedule.skip", `entry="backup" reason="new \"disk\""`)
 	}},
 	{"max_runs", api.WhySkipped, "max_runs", func(w *world) { w.timed(nightly + ", max_runs: 22"); w.skipped(ledger.MaxRuns) }},
-	{"clock_set", api.WhySkipped, "clock_set", func(w *world) { w.skipped(ledger.ClockSet) }},
 	{"paused", api.WhySkipped, "paused", func(w *world) {
 		w.timed(nightly + ", if_running: queue")
 		w.skipped(ledger.Paused)

@@ -44,8 +44,6 @@ func (q *question) skipWords(nominal time.Time, reason ledger.Reason) string {
 		return "the entry was paused while the fire waited" + By(q.Acts, "schedule.pause", nominal)
 	case ledger.Disabled:
 		return "the entry was disabled while the fire waited"
-	case ledger.ClockSet:
-		return "the clock of the host was set forward over it"
 	case ledger.Removed:
 		return "the entry was removed from the schedule while the fire waited"
 	}

@@ -85,7 +85,6 @@ const (
 	Paused         Reason = "paused"       // the entry was paused while the fire waited, as for the reasons below
 	Disabled       Reason = "disabled"
 	Removed        Reason = "removed"
-	ClockSet       Reason = "clock_set" // the wall clock was set over its nominal time
 )
 
 // Why a fire was missed.
@@ -105,7 +104,7 @@ const OtherReason Reason = "other"
 var reasons = []Reason{
 	"", Runs, Splay, Held, Waits, Owed,
 	AlreadyRunning, QueueFull, Superseded, OutsideWindow, InBlackout, CircuitOpen, NeedsUnmet, SkippedOnce, MaxRuns,
-	Paused, Disabled, Removed, ClockSet,
+	Paused, Disabled, Removed,
 	Down, DeadlineExceeded, NotMadeUp, OtherReason,
 }
 

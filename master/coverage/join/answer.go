@@ -26,7 +26,6 @@ func (j *joiner) alone(l listed) {
 		j.say(l.times, Unexpected, ByHand, l.run)
 	case l.run.Class == ledger.Hand:
 	case l.run.Outcome == ledger.Missed && j.clocks[l.era].isWrong:
-	case l.run.Why == ledger.ClockSet: // no host has lived these times
 	default:
 		j.outcome(l, func(times) {})
 	}
