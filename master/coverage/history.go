@@ -288,7 +288,7 @@ func appendRanges(data []byte, numbers []int) []byte {
 }
 
 // decode returns the cells of an hour, sorted by entry and peel. The error is [ErrUnreadable] if the bytes are not an hour of this
-// version.
+// version, or have an entry on a peel twice.
 func decode(data []byte) ([]HistoryCell, error) {
 	if len(data) == 0 || data[0] != version {
 		return nil, ErrUnreadable
@@ -315,6 +315,12 @@ func decode(data []byte) ([]HistoryCell, error) {
 		return nil, ErrUnreadable
 	}
 	slices.SortStableFunc(cells, compare)
+
+	for i := 1; i < len(cells); i++ {
+		if compare(cells[i-1], cells[i]) == 0 {
+			return nil, ErrUnreadable
+		}
+	}
 	return cells, nil
 }
 

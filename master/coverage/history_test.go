@@ -58,6 +58,21 @@ func TestAnHourIsReadAsItWasWritten(t *testing.T) {
 	}
 }
 
+func TestAnHourWithAnEntryOnAPeelTwiceIsDamaged(t *testing.T) {
+	cell := HistoryCell{Entry: "backup", Peel: "web-01", Counts: verdict.Counts{Expected: 1, Ran: 1}}
+	other := cell
+	other.Counts.Failed = 1
+	for name, cells := range map[string][]HistoryCell{"with other counts": {cell, other}, "behind another entry": {cell, {Entry: "a", Peel: "web-01"}, cell}} {
+		data, err := encode(cells)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := decode(data); !errors.Is(err, ErrUnreadable) {
+			t.Errorf("%s: %v, %v", name, got, err)
+		}
+	}
+}
+
 func TestADayOfTenThousandPeelsTakesLessThan20MB(t *testing.T) {
 	data, err := encode(fleet(10_000, 10))
 	if err != nil {
@@ -193,8 +208,10 @@ func FuzzDecode(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if !slices.IsSortedFunc(cells, compare) {
-			t.Fatal("not sorted")
+		for i := 1; i < len(cells); i++ {
+			if compare(cells[i-1], cells[i]) >= 0 {
+				t.Fatal("not sorted, or twice")
+			}
 		}
 	})
 }
