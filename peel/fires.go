@@ -15,8 +15,8 @@ const maxTold = 2000
 
 // A toldFires is the data of schedule.fires.
 type toldFires struct {
-	Since time.Time  `json:"since"` // the list is complete since; an earlier fire may be missing from it
-	Fires []toldFire `json:"fires"` // by era and nominal time
+	Since time.Time  `json:"since,omitzero"` // the list is complete since; an earlier fire may be missing from it
+	Fires []toldFire `json:"fires"`          // by era and nominal time
 }
 
 // A toldFire is one fire, or several that are equal in everything but their nominal times.

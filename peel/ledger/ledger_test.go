@@ -96,6 +96,30 @@ func TestAListForgetsWhatIsOlderThanTwoDays(t *testing.T) {
 	}
 }
 
+// An entry that is active for the first time after its host has had it for days has all its fires since then, and not since before.
+func TestAListThatNeverBeganIsCompleteFromNoTime(t *testing.T) {
+	var l List
+	marks := Marks{}.Add(Mark{Kind: Starts, At: noon.Add(-240 * time.Hour)})
+	for i := range 10 {
+		l.Forget(marks, noon.Add(time.Duration(i-10)*24*time.Hour))
+	}
+	if !l.From.IsZero() || !l.PastFrom.IsZero() {
+		t.Errorf("it is complete from %v on, with what it has forgotten from %v on", l.From, l.PastFrom)
+	}
+	l.From = noon
+	l.Forget(marks, noon)
+	if _, since, err := l.Between(noon.Add(-time.Hour), noon); !since.Equal(noon) || err != nil {
+		t.Errorf("it tells since %v, %v", since, err)
+	}
+	for len(marks) < MaxMarks {
+		marks = marks.Add(Mark{Kind: Clock, At: noon})
+	}
+	l = List{}
+	if l.Forget(marks, noon); !l.From.IsZero() {
+		t.Errorf("with all marks it is complete from %v on", l.From)
+	}
+}
+
 func TestTheOldestMarksGo(t *testing.T) {
 	var marks Marks
 	var l List

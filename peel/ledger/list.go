@@ -15,7 +15,7 @@ const maxSingle = 120
 
 // A List has the fires of one entry and its marks. The zero value is empty. Its methods must not be called at the same time.
 type List struct {
-	From     time.Time // the list has all fires since
+	From     time.Time // the list has all fires since; zero: the entry has never been active
 	PastFrom time.Time // [List.Between] has all fires since; zero: since From
 	Marks    []Mark    // when the entry began to be active or to rest, the oldest first
 	eras     []era     // by number
@@ -269,7 +269,7 @@ func (l *List) Len() (n int) {
 func (l *List) Forget(peel Marks, now time.Time) (code []byte) {
 	first := now.Add(-Kept).Truncate(time.Hour)
 	was := l.From
-	if len(peel) > 0 && len(peel) >= MaxMarks && peel[0].At.After(l.From) {
+	if !was.IsZero() && len(peel) >= MaxMarks && peel[0].At.After(was) {
 		l.From = At(peel[0].At)
 	}
 	return l.forget(peel, was, first, now)
@@ -281,7 +281,7 @@ func (l *List) Shorten(peel Marks, now time.Time) (code []byte) {
 }
 
 func (l *List) forget(peel Marks, was, first, now time.Time) (code []byte) {
-	if l.From.Before(first) {
+	if !was.IsZero() && l.From.Before(first) {
 		l.From = At(first)
 	}
 	var oldest uint32

@@ -69,7 +69,7 @@ func (l *List) forgetPast(now time.Time) {
 	for len(l.past) > 0 && l.past[0].last < first.Unix() {
 		l.dropPart()
 	}
-	if l.PastFrom.Before(first) {
+	if !l.PastFrom.IsZero() && l.PastFrom.Before(first) {
 		l.PastFrom = At(first)
 	}
 }
