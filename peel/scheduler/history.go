@@ -5,9 +5,10 @@
 // begins, [Store.End] adds its end, [History.Record] adds it to the history of its entry, and a [Saver] writes what has
 // changed.
 //
-// All is in one file, to which records are appended; package journal says what a crash and a damage leave of it. The
-// newest record of an entry, of its breaker and of a run counts; fires add up to the list of their entry, and those
-// that it has forgotten to its past. A run that began has a record until the file has its end in the history.
+// All is in one file, to which records are appended; package journal says what a crash and a damage leave of it. An
+// entry has several records, so that a run writes only what it has changed. The newest record of each kind counts;
+// fires add up to the list of their entry, and those that it has forgotten to its past. A run that began has a record
+// until the file has its end in the history.
 //
 // Known gap: the end of a run is written without a flush, so that a power cut may make a run that has just ended count
 // as interrupted.
@@ -27,6 +28,21 @@ import (
 // History is the stored state of an entry. Times of events that have not happened are zero.
 type History struct {
 	Identity
+	Orders
+	Progress
+	Breaker Breaker     `json:"breaker,omitzero"`
+	Last    []RunRecord `json:"last,omitempty"` // runs that ended, the newest last
+	List    ledger.List `json:"-"`              // what became of each fire
+}
+
+// Orders are what operators have ordered.
+type Orders struct {
+	Paused *Override `json:"paused,omitempty"`
+	Skip   *Override `json:"skip,omitempty"` // of the next fire
+}
+
+// Progress is how far the fires and runs of an entry have come.
+type Progress struct {
 	Counts
 	Nominal   time.Time   `json:"nominal,omitzero"`   // of the last fire, also of one that did not run
 	Held      time.Time   `json:"held,omitzero"`      // nominal time of the next fire, if it is held until the windows open
@@ -39,11 +55,6 @@ type History struct {
 	Succeeded time.Time   `json:"succeeded,omitzero"` // end of the last run that succeeded
 	Job       string      `json:"job,omitempty"`      // of the last run that succeeded and was reported
 	Error     string      `json:"error,omitempty"`    // of the last run that ended; empty if it succeeded
-	Breaker   Breaker     `json:"breaker,omitzero"`
-	Paused    *Override   `json:"paused,omitempty"`
-	Skip      *Override   `json:"skip,omitempty"` // of the next fire
-	Last      []RunRecord `json:"last,omitempty"` // runs that ended, the newest last
-	List      ledger.List `json:"-"`              // what became of each fire
 	Took      ledger.Took `json:"took,omitzero"`
 }
 

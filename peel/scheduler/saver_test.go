@@ -26,7 +26,7 @@ func TestRunsAreClosedAfterAWriteThatFailedOnce(t *testing.T) {
 	s.Dirty, s.Settled = true, []wire.JID{id}
 	save := func(up time.Duration) error {
 		s.Save(up, func() Change {
-			return Change{State: StoredState{Entries: map[string]History{"e": {Counts: Counts{Runs: 1}}}}, Dirty: []string{"e"}}
+			return Change{State: StoredState{Entries: map[string]History{"e": {Progress: Progress{Counts: Counts{Runs: 1}}}}}, Dirty: []string{"e"}}
 		})
 		err := <-s.Saved
 		s.After(err, time.Unix(7, 0), log)

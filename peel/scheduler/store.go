@@ -67,7 +67,9 @@ type kind byte
 const (
 	kindMarks     kind = 'm' // of the peel
 	kindMoment    kind = 'w' // of a write
+	kindHost      kind = 'h' // boot and zone of a moment
 	kindEntry     kind = 'e' // an entry without the parts below
+	kindProgress  kind = 'n' // of an entry
 	kindBreaker   kind = 'b'
 	kindPast      kind = 'r' // one run that has ended
 	kindFires     kind = 'f' // fires of an entry
@@ -79,12 +81,21 @@ const (
 
 // Records have short keys.
 type (
+	hostRecord struct {
+		Boot string `json:"b,omitempty"`
+		Zone string `json:"z,omitempty"`
+	}
 	entryRecord struct {
-		Name  string        `json:"n"`
-		H     History       `json:"h"`
-		From  time.Time     `json:"f,omitzero"`
-		Past  time.Time     `json:"p,omitzero"` // see [ledger.List]
-		Marks []ledger.Mark `json:"m,omitempty"`
+		Name   string        `json:"n"`
+		I      Identity      `json:"i"`
+		Orders Orders        `json:"o,omitzero"`
+		From   time.Time     `json:"f,omitzero"`
+		Past   time.Time     `json:"p,omitzero"` // see [ledger.List]
+		Marks  []ledger.Mark `json:"m,omitempty"`
+	}
+	progressRecord struct {
+		Name string   `json:"n"`
+		P    Progress `json:"p"`
 	}
 	breakerRecord struct {
 		Name string  `json:"n"`
@@ -162,63 +173,65 @@ func (l *loader) load(payload []byte) error {
 	case kindMarks:
 		return canon.Unmarshal(data, &l.marks)
 	case kindMoment:
-		return canon.Unmarshal(data, &l.moment)
+		return read(data, func(m Moment) { l.moment.Wall, l.moment.Up = m.Wall, m.Up })
+	case kindHost:
+		return read(data, func(r hostRecord) { l.moment.Boot, l.moment.Zone = r.Boot, r.Zone })
 	case kindEntry:
-		var r entryRecord
-		if err := canon.Unmarshal(data, &r); err != nil {
-			return err
-		}
-		h := l.entry(r.Name)
-		r.H.Breaker, r.H.Last, r.H.List = h.Breaker, h.Last, h.List
-		r.H.List.From, r.H.List.PastFrom, r.H.List.Marks = r.From, r.Past, r.Marks
-		*h = r.H
+		return read(data, func(r entryRecord) {
+			h := l.entry(r.Name)
+			h.Identity, h.Orders = r.I, r.Orders
+			h.List.From, h.List.PastFrom, h.List.Marks = r.From, r.Past, r.Marks
+		})
+	case kindProgress:
+		return read(data, func(r progressRecord) { l.entry(r.Name).Progress = r.P })
 	case kindBreaker:
-		var r breakerRecord
-		if err := canon.Unmarshal(data, &r); err != nil {
-			return err
-		}
-		l.entry(r.Name).Breaker = r.B
+		return read(data, func(r breakerRecord) { l.entry(r.Name).Breaker = r.B })
 	case kindPast:
-		var r pastRecord
-		if err := canon.Unmarshal(data, &r); err != nil {
-			return err
-		}
-		l.entry(r.Name).keep(r.R)
+		return read(data, func(r pastRecord) { l.entry(r.Name).keep(r.R) })
 	case kindFires:
 		return l.loadFires(data, false)
 	case kindForgotten:
 		return l.loadFires(data, true)
 	case kindOpen:
-		var r OpenRun
-		err := canon.Unmarshal(data, &r)
-		if err == nil {
-			_, err = wire.ParseJID(string(r.JID))
-		}
-		if err != nil {
-			return err
-		}
-		l.open[r.JID] = r
+		return l.loadOpen(data)
 	case kindEnd:
-		var r endRecord
-		if err := canon.Unmarshal(data, &r); err != nil {
-			return err
-		}
-		if run, ok := l.open[r.JID]; ok {
-			run.RunEnd = r.E
-			l.open[r.JID] = run
-		}
+		return read(data, func(r endRecord) {
+			if run, ok := l.open[r.JID]; ok {
+				run.RunEnd = r.E
+				l.open[r.JID] = run
+			}
+		})
 	case kindClosed:
-		var ids []wire.JID
-		if err := canon.Unmarshal(data, &ids); err != nil {
-			return err
-		}
-		for _, id := range ids {
-			delete(l.open, id)
-		}
+		return read(data, func(ids []wire.JID) {
+			for _, id := range ids {
+				delete(l.open, id)
+			}
+		})
 	default:
 		return fmt.Errorf("a record of the kind %q is of a newer version", k)
 	}
+}
+
+// read calls use with a record.
+func read[T any](data []byte, use func(T)) error {
+	var r T
+	if err := canon.Unmarshal(data, &r); err != nil {
+		return err
+	}
+	use(r)
 	return nil
+}
+
+func (l *loader) loadOpen(data []byte) error {
+	var r OpenRun
+	err := canon.Unmarshal(data, &r)
+	if err == nil {
+		_, err = wire.ParseJID(string(r.JID))
+	}
+	if err == nil {
+		l.open[r.JID] = r
+	}
+	return err
 }
 
 func (l *loader) loadFires(data []byte, forgotten bool) error {
@@ -309,7 +322,7 @@ type Change struct {
 // changed returns the records of what the file does not have yet. The order matters: a run is closed after its end is known.
 func (s *Store) changed(c Change) (records [][]byte, err error) {
 	w := writer{s: s}
-	w.add(kindMoment, c.State.Moment)
+	w.moment(c.State.Moment)
 	w.part(part{kindMarks, ""}, c.State.Marks)
 	for _, name := range c.Dirty {
 		w.entry(name, c.State.Entries[name])
@@ -328,7 +341,7 @@ func (s *Store) changed(c Change) (records [][]byte, err error) {
 func (s *Store) whole(state StoredState) ([][]byte, error) {
 	clear(s.kept)
 	w := writer{s: s}
-	w.add(kindMoment, state.Moment)
+	w.moment(state.Moment)
 	w.part(part{kindMarks, ""}, state.Marks)
 	for _, name := range slices.Sorted(maps.Keys(state.Entries)) {
 		h := state.Entries[name]
@@ -373,6 +386,11 @@ func (w *writer) part(p part, v any) {
 	}
 }
 
+func (w *writer) moment(m Moment) {
+	w.part(part{kindHost, ""}, hostRecord{m.Boot, m.Zone})
+	w.add(kindMoment, Moment{Wall: m.Wall, Up: m.Up})
+}
+
 func (w *writer) forgotten(name string, parts [][]byte) {
 	for _, code := range parts {
 		w.add(kindForgotten, firesRecord{name, code})
@@ -384,9 +402,10 @@ func (w *writer) entry(name string, h History) {
 	for _, r := range h.Last {
 		w.part(part{kindPast, name + "/" + string(r.Run)}, pastRecord{name, r})
 	}
-	e := entryRecord{name, h, h.List.From, h.List.PastFrom, h.List.Marks}
-	e.H.Breaker, e.H.Last, e.H.List = Breaker{}, nil, ledger.List{}
-	w.part(part{kindEntry, name}, e)
+	// A crash may leave the first of the two alone. The progress of a new timing then goes with the old timing, so
+	// that the next process sees that the timing is new.
+	w.part(part{kindProgress, name}, progressRecord{name, h.Progress})
+	w.part(part{kindEntry, name}, entryRecord{name, h.Identity, h.Orders, h.List.From, h.List.PastFrom, h.List.Marks})
 }
 
 // openRecords returns the records of the runs in progress.
