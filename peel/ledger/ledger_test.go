@@ -169,14 +169,15 @@ func TestWhatANewerVersionWritesIsOther(t *testing.T) {
 
 func TestBadRunsAreRefused(t *testing.T) {
 	for name, b := range map[string][]byte{
-		"cut":             {0x80},
-		"no code":         {2},
-		"no count":        {2, 3, 60},
-		"too many":        {2, 3, 1, 0xff, 0xff, 0xff, 1},
-		"no step":         {2, 3, 0, 5},
-		"back in time":    {4, 2, 1, 2},
-		"an era before":   {2, eraMark, 1, eraMark},
-		"beyond all time": {0xfe, 0xff, 0xff, 0xff, 0xff, 0x1f, 2},
+		"cut":              {0x80},
+		"no code":          {2},
+		"no count":         {2, 3, 60},
+		"too many":         {2, 3, 1, 0xff, 0xff, 0xff, 1},
+		"no step":          {2, 3, 0, 5},
+		"back in time":     {4, 2, 1, 2},
+		"an era before":    {2, eraMark, 1, eraMark},
+		"beyond all time":  {0xfe, 0xff, 0xff, 0xff, 0xff, 0x1f, 2},
+		"an end beyond it": {2, 3, 0xff, 0xff, 0xff, 0xff, 0x0f, 10},
 	} {
 		if runs, err := ParseRuns(b); err == nil {
 			t.Errorf("%s: %v", name, runs)

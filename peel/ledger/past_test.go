@@ -71,3 +71,24 @@ func TestThePastOfAnEntryIsBounded(t *testing.T) {
 		t.Errorf("it tells all since %v, the first is of %v", since, runs[0].Nominal)
 	}
 }
+
+// Of an hour that is kept as numbers the list cannot tell a part: it tells all of it, up to its last fire.
+func TestAPartOfAnHourThatIsKeptAsNumbersIsToldWhole(t *testing.T) {
+	l := List{From: noon}
+	for i := range 180 {
+		l.Put(ran(1, noon.Add(time.Duration(i)*10*time.Second)))
+	}
+	for _, c := range []struct {
+		from, to time.Duration
+		want     int
+	}{{-time.Hour, -time.Second, 0}, {-time.Hour, 0, 180}, {20 * time.Minute, time.Hour, 180}, {30 * time.Minute, time.Hour, 0}} {
+		runs, _, err := l.Between(noon.Add(c.from), noon.Add(c.to))
+		n := 0
+		for _, r := range runs {
+			n += r.Count
+		}
+		if err != nil || n != c.want {
+			t.Errorf("from %v to %v it tells %d fires, want %d; %v", c.from, c.to, n, c.want, err)
+		}
+	}
+}

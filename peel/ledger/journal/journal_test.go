@@ -87,8 +87,8 @@ func TestAFileThatIsCutAnywhereHasTheRecordsBeforeTheCut(t *testing.T) {
 		if err := j.Append([]byte("next")); err != nil {
 			t.Fatal(err)
 		}
-		if _, got, _ := open(t, path); !slices.Equal(got, append(slices.Clone(sample[:whole]), "next")) {
-			t.Errorf("cut at %d, then a record more: %q", cut, got)
+		if _, got, damage := open(t, path); !slices.Equal(got, append(slices.Clone(sample[:whole]), "next")) || damage != "" {
+			t.Errorf("cut at %d, then a record more: %q, damage %q", cut, got, damage)
 		}
 	}
 }
