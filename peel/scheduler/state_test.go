@@ -284,6 +284,26 @@ func TestForgottenAreTheEntriesThatLeftLongestAgo(t *testing.T) {
 	})
 }
 
+func TestAnEntryThatWasRemovedIsToldOfForTwoDays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := start(t, scheduler.Options{Zone: time.UTC})
+		defer h.shut()
+		h.apply(one(t, "interval: 1h"))
+		time.Sleep(time.Hour)
+		h.apply(nil)
+		for _, want := range []int{1, 0} {
+			time.Sleep(47 * time.Hour) // then 94 hours
+			a, err := h.Account(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := a.Removed; len(got) != want || want > 0 && (got[0].Name != "e" || got[0].State != scheduler.StateRemoved) {
+				t.Errorf("%v after the removal it tells of %d entries, want %d", time.Since(h.begin)-time.Hour, len(got), want)
+			}
+		}
+	})
+}
+
 func nameOf(i int) string {
 	return "entry-" + string(rune('a'+i/676%26)) + string(rune('a'+i/26%26)) + string(rune('a'+i%26))
 }
