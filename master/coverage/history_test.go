@@ -194,6 +194,21 @@ func TestAnHourThatCannotBeReadIsLeftAlone(t *testing.T) {
 	})
 }
 
+// A verdict that this version does not know has no word.
+func TestAnHourWithAnUnknownVerdictCannotBeRead(t *testing.T) {
+	cells := fleet(1, 1)
+	for n, unreadable := range map[join.Verdict]bool{join.Unexpected: false, join.Unexpected + 1: true} {
+		cells[0].Reasons = []join.Reason{{Verdict: n, Why: "new", N: 1}}
+		data, err := encode(cells)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := decode(data); errors.Is(err, ErrUnreadable) != unreadable {
+			t.Errorf("verdict %d: %v", n, err)
+		}
+	}
+}
+
 // Bytes of any kind are refused, or are an hour that can be written again.
 func FuzzDecode(f *testing.F) {
 	for _, cells := range [][]HistoryCell{nil, fleet(1, 1), fleet(5, 3)} {
