@@ -207,6 +207,32 @@ func TestALaneBoundsRequestsAndForgetsThoseOfCallersThatLeft(t *testing.T) {
 	})
 }
 
+func TestAVerbWithItsOwnLaneWaitsForNoOther(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		wait := func(context.Context, *service.Call, question) (none, error) {
+			time.Sleep(10 * time.Second)
+			return none{}, nil
+		}
+		serve(t, service.Options{
+			Conn: b.Conn(t, grants.RoleMaster, "m1"), Lane: service.NewLane(1, 0),
+			Verbs: []service.Verb{
+				service.OnNamed("alert", "test", wait),
+				service.OnNamed("alert", "list", agree).In(service.NewLane(1, 0)),
+			},
+		})
+		ann := b.Conn(t, grants.RoleOperator, "ann")
+		done := make(chan error)
+		go func() { done <- ask(ann, "alert", "test", "x", time.Minute) }()
+		time.Sleep(time.Second)
+		if err := ask(ann, "alert", "list", "x", time.Second); err != nil {
+			t.Error(err)
+		}
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // A master that lost its lease answers nothing more, and refuses what still waits.
 func TestAServiceThatStopsRefusesWhatWaitsTooLong(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
