@@ -175,6 +175,36 @@ func TestTheChainGoesOnAfterAllEntriesWereRemovedByAge(t *testing.T) {
 	})
 }
 
+// A master that was away while entries were written, and removed by their age, goes on with those that are left.
+func TestEntriesThatWereRemovedBeforeTheyWereCheckedAreNoGap(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		if err := natsd.ChangeAudit(t.Context(), keeper(t, b), bucket.Kept{Replicas: 1, Audit: time.Hour}); err != nil {
+			t.Fatal(err)
+		}
+		l := open(t, b)
+		watch := func() audit.Status {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			if err := l.Run(ctx); err != nil {
+				t.Error(err)
+			}
+			return l.Status()
+		}
+		l.Write(t.Context(), done("job.dispatch", "checked", "ann"))
+		if s := watch(); s.Head.Seq != 1 || s.Gaps != 0 {
+			t.Errorf("%+v", s)
+		}
+		l.Write(t.Context(), done("job.dispatch", "removed", "ann"))
+		time.Sleep(5 * time.Hour)
+		for range 2 {
+			l.Write(t.Context(), done("job.dispatch", "left", "ann"))
+		}
+		if s := watch(); s.Head.Seq != 4 || s.Gaps != 0 {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
 // A user whom masters let do everything he asks cannot push out what others did.
 // Whoever may do everything could dispatch jobs until entries are left out, and then make a user.
 func TestManyJobsDoNotHideWhatElseAUserDoes(t *testing.T) {
