@@ -32,6 +32,12 @@ func TestDocumentProvesTheClaimsOfItsOrigins(t *testing.T) {
 			t.Errorf("%s: the map that peels share was changed", entry)
 		}
 	}
+	proof := key.Prove("web-01", "ab", settings.Claim{Commit: "cd", File: "e"})
+	for entry, c := range map[string]settings.Claim{"a": {Commit: "bcd", File: "e"}, "ab": {Commit: "c", File: "de"}} {
+		if key.Proves(proof, "web-01", entry, c) {
+			t.Errorf("a proof is also one of %s and %+v, where its texts begin elsewhere", entry, c)
+		}
+	}
 	if other := (settings.ProofKey{2}); d.ProvenBy != key.ID() || d.ProvenBy == other.ID() {
 		t.Errorf("proven by %q", d.ProvenBy)
 	}
