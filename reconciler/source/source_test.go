@@ -98,6 +98,32 @@ func TestALookThatFailedKeepsTheHead(t *testing.T) {
 	})
 }
 
+// A fetch that is to repair the store is due until it has succeeded.
+func TestAStoreIsRepairedAfterALookThatFailed(t *testing.T) {
+	inRepo(t, func(t *testing.T, s *Source, work *worktree.Work, ended func() Event) {
+		ended()
+		if err := os.Rename(work.Dir(), work.Dir()+".away"); err != nil {
+			t.Fatal(err)
+		}
+		s.Request(Damaged)
+		for _, repaired := range []bool{false, true} {
+			e := ended()
+			s.mu.Lock()
+			due := s.again
+			s.mu.Unlock()
+			if due == repaired || (e.Err == nil) != repaired {
+				t.Errorf("a fetch is due: %v, after %+v", due, e)
+			}
+			if repaired {
+				return
+			}
+			if err := os.Rename(work.Dir()+".away", work.Dir()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
 // TestARemoteThatAsksForAPauseGetsTheRequestsOfAPerson holds that a hint and the poll wait for as long as the remote says, and
 // that an order waits for 5 s.
 func TestARemoteThatAsksForAPauseGetsTheRequestsOfAPerson(t *testing.T) {
