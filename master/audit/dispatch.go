@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seed-c01c3da5/zester/settings/private"
+
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/catalogue"
 	"github.com/seed-c01c3da5/zester/settings/state"
@@ -66,14 +68,10 @@ func entryArgs(spec *job.Spec) string {
 	return strings.Join(parts, " ")
 }
 
-// secretNames are parts of the names of arguments whose values are hidden.
-var secretNames = []string{"password", "passwd", "passphrase", "secret", "token", "credential", "private_key", "api_key", "apikey"}
-
 // redacted returns an argument's value with possible secrets hidden, at any depth: values of environment variables, of other
-// arguments of states that may hold secrets, such as stdin and content, and of arguments whose name contains one of secretNames.
+// arguments of states that may hold secrets, such as stdin and content, and of arguments whose name looks secret.
 func redacted(name string, value any) any {
-	lower := strings.ToLower(name)
-	if name != "env" && state.MaySecret(name) || slices.ContainsFunc(secretNames, func(s string) bool { return strings.Contains(lower, s) }) {
+	if name != "env" && state.MaySecret(name) || private.LooksSecret(name) {
 		return redactedMark
 	}
 	switch value := value.(type) {

@@ -3,8 +3,5 @@ package mcp
 // Text is the text of a result with data.
 func Text(said string, data any) string { return (&reply{said, data}).text() }
 
-// Masked is masked.
-func Masked(s string) string { return masked(s) }
-
 // Depth is depth.
 func Depth(text []byte) int { return depth(text) }

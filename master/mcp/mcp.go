@@ -26,6 +26,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/settings/private"
+
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/seed-c01c3da5/zester/master/api"
@@ -118,7 +120,7 @@ func add[In any](s *server, m *sdk.Server, scope credential.Scope, name, doc str
 	}, func(ctx context.Context, req *sdk.CallToolRequest, in In) (*sdk.CallToolResult, any, error) {
 		out, err := run(ctx, call{tool: name, agent: agentOf(req)}, in)
 		if err != nil {
-			return nil, nil, errors.New(escaped(masked(err.Error())))
+			return nil, nil, errors.New(escaped(private.Hide(err.Error())))
 		}
 		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: out.text()}}}, nil, nil
 	})
@@ -190,7 +192,7 @@ func (s *server) record(ctx context.Context, req *sdk.CallToolRequest) error {
 // failed returns an error as the result of a tool, which an assistant can read.
 func failed(err error) *sdk.CallToolResult {
 	r := &sdk.CallToolResult{}
-	r.SetError(errors.New(escaped(masked(err.Error()))))
+	r.SetError(errors.New(escaped(private.Hide(err.Error()))))
 	return r
 }
 

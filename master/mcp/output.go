@@ -5,11 +5,12 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/seed-c01c3da5/zester/settings/private"
 )
 
 // maxData bounds the data of peels and of the repo in a result, in bytes.
@@ -94,46 +95,18 @@ func escaped(s string) string {
 	return b.String()
 }
 
-// hiddenText stands for what looks like a secret. Peels replace the secrets of their settings by fingerprints themselves; this is for
-// secrets that zester does not know of, such as a key in a file that a command prints.
-const hiddenText = "(hidden)"
-
-var (
-	secretName = regexp.MustCompile(`(?i)passw|passphrase|secret|token|credential|api_?key|private_?key|authorization`)
-	secretText = []*regexp.Regexp{
-		regexp.MustCompile(`(?s)-----BEGIN [A-Z0-9 ]*(?:PRIVATE KEY|SEED|CREDENTIALS|NATS USER JWT)[A-Z0-9 ]*-----.*?(?:-----+END [A-Z0-9 ]*-----+|$)`),
-		regexp.MustCompile(`AGE-SECRET-KEY-1[0-9A-Z]+`),
-		regexp.MustCompile(`\bS[ACNOUX][A-Z2-7]{56}\b`),
-		regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*`),
-		regexp.MustCompile(`\b(?:ghp|gho|ghs|github_pat|glpat|xox[abprs]|sk|AKIA)[-_A-Z0-9][A-Za-z0-9_-]{12,}`),
-	}
-	// assigned is NAME=VALUE or NAME: VALUE with a name of secretName; also Authorization: Bearer VALUE. A colon without a space is
-	// none: token:ci is the name of a user.
-	assigned = regexp.MustCompile(`(?i)([\w.-]*(?:passw|passphrase|secret|token|credential|api_?key|private_?key|authorization)[\w.-]*(?:["']?\s*=\s*|["']\s*:\s*|:\s+)(?:bearer |basic )?)("[^"]*"|'[^']*'|[^\s"',;&]+)`)
-	inURL    = regexp.MustCompile(`(://[^\s/:@]*:)[^\s/@]+@`)
-)
-
-// masked returns a text without what looks like a secret.
-func masked(s string) string {
-	for _, re := range secretText {
-		s = re.ReplaceAllString(s, hiddenText)
-	}
-	s = inURL.ReplaceAllString(s, "${1}"+hiddenText+"@")
-	return assigned.ReplaceAllString(s, "${1}"+hiddenText)
-}
-
 // maskedValue masks the texts in a value of JSON, and all that has the name of a secret. A number named tokens is a count.
 func maskedValue(name string, v any) any {
-	secret := secretName.MatchString(name)
+	secret := private.LooksSecret(name)
 	switch v := v.(type) {
 	case string:
 		if v != "" && secret {
-			return hiddenText
+			return private.Hidden
 		}
-		return masked(v)
+		return private.Hide(v)
 	case json.Number, float64:
-		if secret && !strings.Contains(strings.ToLower(name), "token") {
-			return hiddenText
+		if secret && !private.IsCount(name) {
+			return private.Hidden
 		}
 	case []any:
 		for i := range v {
@@ -146,7 +119,7 @@ func maskedValue(name string, v any) any {
 			if secret {
 				below = name
 			}
-			shown[masked(key)] = maskedValue(below, value)
+			shown[private.Hide(key)] = maskedValue(below, value)
 		}
 		return shown
 	}

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"unicode"
 
+	"github.com/seed-c01c3da5/zester/settings/private"
+
 	"github.com/seed-c01c3da5/zester/master/mcp"
 )
 
@@ -49,13 +51,13 @@ func TestWhatLooksLikeASecretIsHidden(t *testing.T) {
 		"password=hunter2 user=ada":                                  "password=(hidden) user=ada",
 		`DB_PASSWORD: "two words" x`:                                 "DB_PASSWORD: (hidden) x",
 		"Authorization: Bearer abc.def":                              "Authorization: Bearer (hidden)",
-		"https://ada:hunter2@example.com/x":                          "https://ada:(hidden)@example.com/x",
+		"https://ada:hunter2@example.com/x":                          "https://(hidden)@example.com/x",
 		"AGE-SECRET-KEY-1QQPQ":                                       "(hidden)",
 		"SUACSSL3UAHUDXKFSNVUZRF5UHPMWZ6BFDTJ7M6USDXIEDNPPQYYYCU3VY": "(hidden)",
 		"by token:ci, 3 tokens left":                                 "by token:ci, 3 tokens left",
 		"compass: north":                                             "compass: north",
 	} {
-		if got := mcp.Masked(in); got != want {
+		if got := private.Hide(in); got != want {
 			t.Errorf("%q: %q, want %q", in, got, want)
 		}
 	}

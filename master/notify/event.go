@@ -2,10 +2,11 @@ package notify
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/seed-c01c3da5/zester/settings/private"
 
 	"github.com/seed-c01c3da5/zester/master/forge"
 	"github.com/seed-c01c3da5/zester/master/outbound"
@@ -157,9 +158,7 @@ func (e Event) bounded() Event {
 		*text = Clean(*text)
 	}
 	for _, name := range []*string{&e.By, &e.Revision.Author} {
-		// The user of a program is token:NAME, which is no credential.
-		program := programUser.FindString(*name)
-		*name = program + Clean(strings.TrimPrefix(*name, program))
+		*name = Clean(*name)
 	}
 	var details []string
 	for i, line := range e.Details {
@@ -173,16 +172,7 @@ func (e Event) bounded() Event {
 	return e
 }
 
-// credentials matches credentials in texts: the user part of a URL, the value of a parameter or header whose name names a
-// secret, a private key of age, an encrypted value.
-var credentials = regexp.MustCompile(`(?i)(://)[^\s/@]*(@)|` +
-	`\b([a-z0-9_.-]*(?:passw(?:or)?d|passphrase|secret|token|api[_-]?key|authorization|credential)s?["']?\s*[:=]\s*(?:bearer |basic )?)("[^"]*"|'[^']*'|[^\s,;&]+)|` +
-	`AGE-SECRET-KEY-[A-Z0-9-]+|ENC\[[^\]]*\]`)
-
-// programUser matches the user of a program that a text begins with, and the space behind it.
-var programUser = regexp.MustCompile(`^token:[A-Za-z0-9_-]{1,64}( |$)`)
-
 // Clean returns text as one line of at most 600 bytes with credentials hidden.
 func Clean(text string) string {
-	return outbound.Line(credentials.ReplaceAllString(outbound.Line(text, 2*maxText), "${1}${3}(hidden)${2}"), maxText)
+	return outbound.Line(private.Hide(outbound.Line(text, 2*maxText)), maxText)
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/seed-c01c3da5/zester/settings/private"
+
 	"github.com/seed-c01c3da5/zester/settings/sops"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
@@ -17,32 +19,7 @@ const (
 	minShaped = 15
 )
 
-// shapes are patterns of secrets that are found in any value.
-var shapes = []struct {
-	name string
-	text *regexp.Regexp
-}{
-	{"a private key", regexp.MustCompile(`-----BEGIN ([A-Z0-9]+ )*PRIVATE KEY( BLOCK)?-----`)},
-	{"an identity of age", regexp.MustCompile(`\bAGE-SECRET-KEY-(PQ-)?1[0-9A-Z]{40,}`)},
-	{"a seed of NATS", regexp.MustCompile(`\bS[AUNOCX][A-Z2-7]{56}\b`)},
-	{"a token of zester", regexp.MustCompile(`\bzester\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]{43}\b`)},
-	{"an access key of AWS", regexp.MustCompile(`\b(AKIA|ASIA)[0-9A-Z]{16}\b`)},
-	{"a token of GitHub", regexp.MustCompile(`\b(gh[pousr]_[A-Za-z0-9]{36,}|github_pat_\w{22,})`)},
-	{"a token of GitLab", regexp.MustCompile(`\bgl(pat|ptt|dt|rt|cbt|soat)-[\w-]{20,}`)},
-	{"a token of Slack", regexp.MustCompile(`\bxox[abeoprs]-[\w-]{10,}`)},
-	{"a key of Stripe", regexp.MustCompile(`\b[rs]k_live_[0-9A-Za-z]{16,}`)},
-	{"a key of Google", regexp.MustCompile(`\bAIza[\w-]{35}`)},
-	{"a token of Vault", regexp.MustCompile(`\bhv[sbr]\.[\w-]{24,}`)},
-	{"a token of npm", regexp.MustCompile(`\bnpm_[A-Za-z0-9]{36}\b`)},
-	{"a signed token (JWT)", regexp.MustCompile(`\beyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]{8,}`)},
-}
-
 var (
-	// secretive matches the end of a name, with words separated by "_"; its last group is "s" for a plural.
-	secretive = regexp.MustCompile(`(passw(or)?d|(^|_)(passphrase|pass|secret|psk|token|auth_?token|(access|api|auth|encryption|master|preshared|private|secret|signing)_?key))(s?)$`)
-	camel     = regexp.MustCompile(`([a-z0-9])([A-Z])`)
-	separator = strings.NewReplacer("-", "_", ".", "_", " ", "_")
-
 	inURL = regexp.MustCompile(`://[^/\s:@]*:([^/\s@]+)@`)
 	// elsewhere matches a reference to a secret, an encrypted text, or a word that is no secret.
 	elsewhere = regexp.MustCompile(`(?s)\$\{|\$\(|\{\{|^\$[A-Za-z_]\w*$|^<.*>$|^(/|\./|\.\./|~/)[\w./@-]*$|^[a-z][a-z0-9+.-]*:/|^(arn|cmd|env|file|keyring|op|ref|secret|vault):` +
@@ -59,15 +36,15 @@ const (
 	secrets
 )
 
+// namingOf leaves out credentials, which have a user and an address beside what is secret, and that has its own name.
 func namingOf(key string) naming {
-	m := secretive.FindStringSubmatch(strings.ToLower(separator.Replace(camel.ReplaceAllString(key, "${1}_$2"))))
 	switch {
-	case m == nil:
+	case !private.LooksSecret(key), strings.HasSuffix(strings.ToLower(key), "credentials"):
 		return plain
-	case m[len(m)-1] == "":
-		return secret
+	case strings.HasSuffix(key, "s") && !strings.HasSuffix(key, "ss"):
+		return secrets
 	}
-	return secrets
+	return secret
 }
 
 // Secrets returns the warnings about values that look like secrets in plain text, in the order of files. A warning shows no
@@ -152,9 +129,9 @@ func (s *search) pair(p strictyaml.Pair, path string, in naming) {
 // secret and it is no reference.
 func looksLike(text string, named bool) string {
 	text = strings.TrimSpace(text)
-	for _, s := range shapes {
-		if len(text) >= minShaped && s.text.MatchString(text) {
-			return s.name
+	if len(text) >= minShaped {
+		if shape := private.Shape(text); shape != "" {
+			return shape
 		}
 	}
 	for _, m := range inURL.FindAllStringSubmatch(text, -1) {

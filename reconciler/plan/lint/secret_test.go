@@ -57,6 +57,7 @@ func TestSecretsInPlainText(t *testing.T) {
 		{"the name of a secret", "secret_name: web-tls-2026", "", ""},
 		{"its file", "password_file: db-password", "", ""},
 		{"how long it lasts", "token_ttl: 86400000", "", ""},
+		{"the user of credentials", "credentials: {user: postgres}", "", ""},
 		{"a number of tokens", "max_tokens: 128000", "", ""},
 		{"a public key", "public_key: ssh-ed25519", "", ""},
 		{"a bypass", "bypass: everything", "", ""},

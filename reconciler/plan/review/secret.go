@@ -3,24 +3,19 @@ package review
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
-)
 
-// secretive matches names of values that are not shown; counting matches the exceptions, which are numbers such as max_tokens.
-var (
-	secretive = regexp.MustCompile(`(?i)passw|passphrase|secret|token|credential|api_?key|private_?key|_pat$|^pw$`)
-	counting  = regexp.MustCompile(`(?i)[a-z]_tokens$`)
+	"github.com/seed-c01c3da5/zester/settings/private"
 )
 
 // secrets numbers the values that are not shown, so that a changed value is visible and equal values are equal. A number is
 // used because the hash of a short value could be found by trying all values.
 type secrets map[string]int
 
-// conceal replaces values that are encrypted, and values whose name, or the name of a value around them, is secretive.
+// conceal replaces values that are encrypted, and values whose name, or the name of a value around them, looks secret.
 func (s secrets) conceal(name string, v Value) Value {
-	hide := secretive.MatchString(name)
+	hide := private.LooksSecret(name)
 	return Value{Before: s.value(name, v.Before, hide), After: s.value(name, v.After, hide)}
 }
 
@@ -31,7 +26,7 @@ func (s secrets) value(name string, v any, hide bool) any {
 	case map[string]any:
 		out := make(map[string]any, len(v))
 		for _, name := range slices.Sorted(maps.Keys(v)) {
-			out[name] = s.value(name, v[name], hide || secretive.MatchString(name))
+			out[name] = s.value(name, v[name], hide || private.LooksSecret(name))
 		}
 		return out
 	case []any:
@@ -43,7 +38,7 @@ func (s secrets) value(name string, v any, hide bool) any {
 	case string:
 		hide = hide || strings.HasPrefix(v, "ENC[")
 	default: // a number
-		hide = hide && !counting.MatchString(name)
+		hide = hide && !private.IsCount(name)
 	}
 	if !hide {
 		return v

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seed-c01c3da5/zester/settings/private"
+
 	"github.com/seed-c01c3da5/zester/reconciler/plan/diff"
 	"github.com/seed-c01c3da5/zester/settings/state"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
@@ -163,13 +165,13 @@ func (s *StateChange) addText(v Value) {
 	s.Contents = append(s.Contents, Content{"content", unified([]byte(before), []byte(after))})
 }
 
-// contentChange compares the file from at the base with the file to at the head. A content whose path is secretive is not
+// contentChange compares the file from at the base with the file to at the head. A content whose path names a secret is not
 // shown.
 func contentChange(from, to string, before, after version) Content {
 	old, had := before.file(from)
 	now, has := after.file(to)
 	switch {
-	case old.Secret || now.Secret || secretive.MatchString(from) || secretive.MatchString(to):
+	case old.Secret || now.Secret || private.NamesSecret(from) || private.NamesSecret(to):
 		return Content{to, []string{"secret, not shown"}}
 	case had && has && old.SHA256 == now.SHA256 && old.Mode != now.Mode:
 		return Content{to, []string{fmt.Sprintf("mode: %s → %s", old.Mode, now.Mode)}}
@@ -191,7 +193,7 @@ func contentChange(from, to string, before, after version) Content {
 func unified(before, after []byte) []string {
 	lines := diff.Unified(before, after)
 	for i, line := range lines {
-		if secretive.MatchString(line) {
+		if private.NamesSecret(line) {
 			mark, _ := splitMark(line)
 			lines[i] = string(mark) + "(a line that may hold a secret, not shown)"
 		}
