@@ -16,9 +16,24 @@ const (
 	catchUpBurst = 5
 )
 
-// catchUp adds to Owed what the entry missed while the process was down: fires of the same timing, since the last record of the process
-// before, or since the entry was last activated, and expired, the one whose splay has passed. If the clock shows less than the last
-// record, nothing else was.
+// unlistedSince returns the time after which the list of the process before may lack fires that were due: a minute
+// before its last record. A wake starts at most five runs and writes them; others that were due with them start at
+// the next wake. Nothing is looked for before that process started, or before the clock was set.
+func unlistedSince(marks ledger.Marks, recorded time.Time) time.Time {
+	if recorded.IsZero() {
+		return time.Time{}
+	}
+	since := recorded.Add(-maxSleep)
+	if n := len(marks); n > 0 && marks[n-1].At.After(since) {
+		return marks[n-1].At
+	}
+	return since
+}
+
+// catchUp adds to Owed what the entry missed while the process was down: fires of the same timing that the list
+// lacks since about the last record of the process before, or since the entry was last activated. expired is the
+// fire whose splay has passed, nil if there is none. If the clock shows less than the last record, nothing was
+// missed.
 func (o *owner) catchUp(e *entry, expired *Delay, now Instant) {
 	if e.Active.IsZero() {
 		return
@@ -26,11 +41,11 @@ func (o *owner) catchUp(e *entry, expired *Delay, now Instant) {
 	o.dropAhead(e, now)
 	o.missNeeds(e)
 	from := e.Active
-	if o.recorded.After(from) {
-		from = o.recorded
+	if o.unlisted.After(from) {
+		from = o.unlisted
 	}
 	loss := Loss{From: e.Rhythm.MissedFrom(&e.Entry, from, now), After: from, Missed: ledger.Down}
-	if expired != nil && !expired.Nominal.After(from) {
+	if expired != nil && (!expired.Nominal.After(from) || e.Has(expired.Nominal)) {
 		loss.Planned, loss.From = expired.Nominal, expired.Nominal
 	}
 	if at, ok := e.SkipSince(loss, now.Wall); ok {
@@ -187,6 +202,7 @@ func (o *owner) settleLate(e *entry, f *Fire, due time.Time, now Instant) bool {
 		return false
 	}
 	first, n := f.Nominal, 1 // that a newer one replaces
+	passed := 0              // that are in the list, as they passed before this fire could run
 	if late {
 		o.countSkips(e, ledger.DeadlineExceeded, f.Nominal, 1)
 		n = 0
@@ -195,7 +211,13 @@ func (o *owner) settleLate(e *entry, f *Fire, due time.Time, now Instant) bool {
 		if !e.MayFire(t) {
 			break
 		}
-		if !t.After(o.clocks.SetAt) || late && t.Before(f.Started.Add(-deadline)) || e.Has(t) {
+		if !t.After(o.clocks.SetAt) || late && t.Before(f.Started.Add(-deadline)) {
+			continue
+		}
+		if e.Has(t) {
+			if e.wasSkipped(t) {
+				passed++
+			}
 			continue
 		}
 		if n == 0 {
@@ -203,8 +225,8 @@ func (o *owner) settleLate(e *entry, f *Fire, due time.Time, now Instant) bool {
 		}
 		f.Nominal, n = t.In(o.s.o.Zone), n+1
 	}
-	if n > 1 {
-		o.countSkips(e, ledger.Superseded, first, n-1)
+	if n+passed > 1 {
+		o.countSkips(e, ledger.Superseded, first, n+passed-1)
 	}
 	switch {
 	case n == 0:

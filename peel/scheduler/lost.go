@@ -66,6 +66,16 @@ func (e *Entry) has(at time.Time, is func(ledger.Outcome) bool) bool {
 	return false
 }
 
+// wasSkipped reports whether the list says that a fire of the timing was skipped in the present era.
+func (e *Entry) wasSkipped(at time.Time) bool {
+	for era, outcome := range e.List.Outcomes(ledger.Timer, at) {
+		if era == e.Peel.Era() && outcome == ledger.Skipped {
+			return true
+		}
+	}
+	return false
+}
+
 // TakeDelayed returns the fire that waited for its splay when the last process ended, nil if there is none or its time has not come.
 // waits says that it still does.
 func (e *Entry) TakeDelayed(now time.Time) (d *Delay, waits bool) {

@@ -53,7 +53,8 @@ func newOwner(s *Scheduler) *owner {
 	}
 	o.zone = describe(s.o.Zone, now.Wall.UTC().Year())
 	o.otherZone = s.loaded.Moment.Zone != "" && s.loaded.Moment.Zone != o.zone
-	o.marks, o.recorded = s.loaded.Marks, s.loaded.Moment.Wall
+	o.marks = s.loaded.Marks
+	o.unlisted = unlistedSince(s.loaded.Marks, s.loaded.Moment.Wall)
 	o.beginEra(o.starts(now))
 	for _, b := range s.loaded.Open {
 		o.takeOver(b, now)

@@ -109,6 +109,9 @@ func (h *Host) Run(until time.Time) {
 // started again.
 func (h *Host) List(entry string) ledger.List { return h.m.List(entry) }
 
+// Now returns the time of the host.
+func (h *Host) Now() time.Time { return h.now.Wall }
+
 // InFlight returns the runs that have not ended.
 func (h *Host) InFlight() []scheduler.Fire {
 	list := make([]scheduler.Fire, len(h.attempts))
