@@ -16,12 +16,12 @@ func TestNamesOfSecrets(t *testing.T) {
 	const plain = `user username name path passage compass bypass pattern patch key keys public_key public_keys ssh_key_name
 		token_ttl token_url token_endpoint password_file password_policy secret_name secret_path token_count passwd_max_length
 		tokenTimeout credentials_dir monkey keyboard turkey spwd pwned patron`
-	for _, name := range strings.Fields(secret) {
+	for name := range strings.FieldsSeq(secret) {
 		if !private.LooksSecret(name) {
 			t.Errorf("%s does not look secret", name)
 		}
 	}
-	for _, name := range strings.Fields(plain) {
+	for name := range strings.FieldsSeq(plain) {
 		if private.LooksSecret(name) {
 			t.Errorf("%s looks secret", name)
 		}
