@@ -18,11 +18,16 @@
 // did not.
 //
 // Known gaps: a report with other settings than the two newest that this master has seen names entries that it cannot
-// know; they are unknown until the peel has newer ones. The history has no reasons.
+// know; they are unknown until the peel has newer ones.
 //
 // Of a peel whose clock was wrong or was set, single times within three hours may have a verdict that is not true: one
 // that ran by each of two clocks may count twice, and a fixed time that did not run, as the clock was set back over it,
 // is missed.
+//
+// A report does not say by how much the clock was wrong before its host booted. So a master that starts after
+// such a boot counts nothing for the hours before it, unless the history has them. One that had reports of
+// that time keeps its counts. Example: the clock is set to 5 h ahead at 23:40, the host boots at 00:55 with
+// the right time. A master that starts at 01:30 has no verdicts on the fires of 22:00.
 package coverage
 
 import (

@@ -39,6 +39,11 @@ var knowns = []known{
 	{"single times near one at which a clock was wrong or was set have verdicts that are not true", func(l lie) bool {
 		return l.host.badClock && l.host.isDoubtful(l.hour.Add(-3*time.Hour), l.hour.Add(time.Hour))
 	}},
+	// A report does not say by how much a clock was wrong before its host booted. A master that had reports of
+	// that time knows it.
+	{"a master that starts later lacks the hours before a boot of a host whose clock was set", func(l lie) bool {
+		return l.about == "masters differ" && l.host.badClock && l.hour.Before(l.host.booted)
+	}},
 	{"an entry that settings remove and add again loses the verdicts of before in the table", func(l lie) bool {
 		return kinds[l.entry].comes && (l.about == "less than before" || l.about == "masters differ")
 	}},
