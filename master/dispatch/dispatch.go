@@ -180,7 +180,7 @@ type Dispatcher struct {
 	refusals *loglimit.Limiter
 	inbox
 	requests chan request
-	resumed  chan *job.Job // from the scanner: jobs that this master has taken over
+	resumed  chan *watch   // from the scanner: of jobs that this master has taken over
 	answers  chan struct{} // closed when it has subscribed to requests
 	counts   counters
 	started  time.Time
@@ -227,7 +227,7 @@ func New(o Options) (*Dispatcher, error) {
 	}
 	return &Dispatcher{
 		o: o, log: o.Log, refusals: loglimit.New(o.Log), inbox: newInbox(),
-		requests: make(chan request, acceptQueue), resumed: make(chan *job.Job), answers: make(chan struct{}),
+		requests: make(chan request, acceptQueue), resumed: make(chan *watch), answers: make(chan struct{}),
 		maxLive: MaxLive, maxLiveBytes: MaxLiveBytes, watches: map[wire.JID]*watch{}, waiting: map[wire.JID]*watch{}, counts: counters{stats: newStats()},
 		clustered: func() bool { return o.Conn.ConnectedClusterName() != "" },
 	}, nil
@@ -262,8 +262,8 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
-		case j := <-d.resumed:
-			working.Go(func() { d.takeOver(ctx, work, j) })
+		case w := <-d.resumed:
+			working.Go(func() { d.takeOver(ctx, work, w) })
 		case slots <- struct{}{}:
 			working.Go(func() { d.next(ctx, work, slots) })
 		}

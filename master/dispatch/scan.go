@@ -82,6 +82,9 @@ func (s *Scanner) Run(ctx context.Context) error {
 // scan reads all live jobs once and takes over those without an owner. Only a scan that counts misses can find that an owner
 // is dead.
 func (s *Scanner) scan(ctx context.Context, counts bool) {
+	if ctx.Err() != nil {
+		return // this master stops, and would take back what it releases
+	}
 	live, unreadable, err := s.d.o.Store.ListLive(ctx)
 	if err != nil {
 		s.d.log.Warn("live jobs not read, nothing is taken over", "err", err)
@@ -198,10 +201,18 @@ func (s *Scanner) reclaim(ctx context.Context, listed *job.Job) error {
 	}
 	s.reclaimed.Add(1)
 	s.d.log.Info("job reclaimed", "jid", j.JID, "from", from, "status", j.Status, "epoch", j.Epoch, "reclaims", j.ReclaimCount)
+	w := newWatch(j.Spec, j.User)
+	w.record = j
+	// Enter the watch before it is handed over: the next scan takes over what nobody watches.
+	if _, first := s.d.enter(w); !first {
+		return nil
+	}
 	select {
-	case s.d.resumed <- j:
+	case s.d.resumed <- w:
 		return nil
 	case <-ctx.Done():
+		w.setResult(nil, ctx.Err())
+		s.d.forget(w)
 		return ctx.Err()
 	}
 }

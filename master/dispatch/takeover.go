@@ -14,14 +14,9 @@ const released = "zester.master.released"
 
 // takeOver continues a job whose owner this master has just become, with a raised epoch: a claim is dispatched with the time
 // that it has left, a running job is watched.
-func (d *Dispatcher) takeOver(ctx, work context.Context, j *job.Job) {
-	w, first := d.enter(newWatch(j.Spec, j.User))
-	if !first {
-		return
-	}
-	w.record = j
+func (d *Dispatcher) takeOver(ctx, work context.Context, w *watch) {
 	var err error
-	if j.Status == job.Claimed {
+	if w.record.Status == job.Claimed {
 		err = d.beginAgain(work, w)
 	} else {
 		err = d.watchAgain(work, w)
@@ -29,7 +24,7 @@ func (d *Dispatcher) takeOver(ctx, work context.Context, j *job.Job) {
 	w.setResult(w.record, err)
 	if err != nil {
 		d.forget(w) // the next scan finds it, because its owner does not watch it
-		d.log.Warn("job not continued yet", "jid", j.JID, "err", err)
+		d.log.Warn("job not continued yet", "jid", w.jid, "err", err)
 		return
 	}
 	d.watch(ctx, work, w)
