@@ -148,7 +148,11 @@ func (o *owner) setTiming(e *entry) error {
 func (o *owner) activate(e *entry, now Instant) {
 	defer o.endLeft(e)
 	if !e.IsActive() {
-		o.rest(e, now)
+		why := ledger.Disabled
+		if e.Paused != nil {
+			why = ledger.Paused
+		}
+		o.rest(e, why, now)
 		return
 	}
 	e.dirty = true
@@ -198,17 +202,11 @@ func (o *owner) activate(e *entry, now Instant) {
 	}
 }
 
-// rest removes the fires of an entry that is not active. Its next fire is the end of its pause, if that has one.
-func (o *owner) rest(e *entry, now Instant) {
+// rest removes the fires of an entry that is not active. why says what keeps it from firing. Its next fire is the
+// end of its pause, if that has one.
+func (o *owner) rest(e *entry, why ledger.Reason, now Instant) {
 	if !e.Active.IsZero() {
 		e.Since = now.Wall
-	}
-	why := ledger.Disabled
-	if e.Paused != nil {
-		why = ledger.Paused
-	}
-	if e.Spec == nil {
-		why = ledger.Removed
 	}
 	e.MarkRests(now.Wall, why)
 	e.DropStored(why, false)
@@ -231,7 +229,7 @@ func (o *owner) halt(e *entry, why ledger.Reason, now Instant) {
 		o.skip(e, why, e.Waiting.Fire(), e.Waiting.Nominal)
 		o.noLongerWaits(e)
 	}
-	o.rest(e, now)
+	o.rest(e, why, now)
 }
 
 func (o *owner) noLongerWaits(e *entry) {

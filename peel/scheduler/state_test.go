@@ -300,6 +300,11 @@ func TestAnEntryThatWasRemovedIsToldOfForTwoDays(t *testing.T) {
 			if got := a.Removed; len(got) != want || want > 0 && (got[0].Name != "e" || got[0].State != scheduler.StateRemoved) {
 				t.Errorf("%v after the removal it tells of %d entries, want %d", time.Since(h.begin)-time.Hour, len(got), want)
 			}
+			for _, e := range a.Removed {
+				if mark := e.List.Marks[len(e.List.Marks)-1]; mark.Kind != ledger.Rests || mark.Why != ledger.Removed {
+					t.Errorf("its list ends with the mark %+v", mark)
+				}
+			}
 		}
 	})
 }
