@@ -13,7 +13,7 @@ import (
 // Alerts are the options of alerts. Give all masters the same.
 type Alerts struct {
 	Receivers []*notify.Receiver    // with different names
-	Pings     []*notify.PingService // services that watch runs; their names differ from those of Receivers
+	Pings     []*notify.PingService // services that watch runs; no name is also in Receivers
 	Alive     *notify.ReceiverCall  // dead man's switch, called each minute while all is well; nil: there is none
 }
 

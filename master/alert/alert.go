@@ -52,7 +52,7 @@ type Options struct {
 	Fleet     *fleet.Fleet          // the caller runs it
 	Owner     string                // unique name of this master
 	Receivers []*notify.Receiver    // with different names
-	Pings     []*notify.PingService // services that watch runs; their names differ from those of Receivers
+	Pings     []*notify.PingService // services that watch runs; no name is also in Receivers
 	Alive     *notify.ReceiverCall  // dead man's switch: it is called each minute while all is well
 	// Problems returns the present problems of all peels. Health says whether they are complete and up to date.
 	Problems func() []verdict.Problem

@@ -20,9 +20,8 @@
 // Known gaps: a report with other settings than the two newest that this master has seen names entries that it cannot
 // know; they are unknown until the peel has newer ones.
 //
-// Of a peel whose clock was wrong or was set, single times within three hours may have a verdict that is not true: one
-// that ran by each of two clocks may count twice, and a fixed time that did not run, as the clock was set back over it,
-// is missed.
+// Of a peel whose clock was wrong or was set, single fires within three hours may have a verdict that is not true: one
+// that ran by each of two clocks may count twice, others may be missed or unknown although they ran.
 //
 // A report does not say by how much the clock was wrong before its host booted. So a master that starts after
 // such a boot counts nothing for the hours before it, unless the history has them. One that had reports of

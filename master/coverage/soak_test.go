@@ -35,7 +35,6 @@ type known struct {
 
 // knowns are what masters say wrongly today. The list is to become empty.
 var knowns = []known{
-	// A fixed time does not run again for three hours after the clock was set back, even if it has not run.
 	{"single times near one at which a clock was wrong or was set have verdicts that are not true", func(l lie) bool {
 		return l.host.badClock && l.host.isDoubtful(l.hour.Add(-3*time.Hour), l.hour.Add(time.Hour))
 	}},

@@ -1,5 +1,5 @@
 // File host.go reads what processes of this host use of its processors and memory. [CPUTime] and [OwnMemory] are those
-// of this process; [CPUTimeOf], [Resident] and [HostStatus] are those of others.
+// of this process; [CPUTimeOf], [Resident] and [HostStatus] return those of other processes.
 
 package swarm
 
