@@ -46,7 +46,8 @@ func within(ctx context.Context, limit time.Duration) (context.Context, context.
 
 // request sends a request and returns the reply. It ends as soon as the bus refuses the subject, and at the latest with ctx.
 //
-//   - A request that reached no master is sent again for 4 s, and while the connection to the bus is away until ctx ends.
+//   - A request that reached no master is sent again for 4 s. While the connection to the bus is away it is sent again
+//     until ctx ends, and the 4 s begin when the connection is back.
 //   - A request with a repeatable verb is sent again if no reply comes: the master that received it may have died or be frozen.
 //   - A request with a repeatable verb is sent again for 15 s if the reply has [CodeUnavailable]: the bus may elect a leader, which
 //     takes up to 10 s. If no other reply comes, the newest of these is returned: a full disk lasts longer.
@@ -164,7 +165,8 @@ func (q *exchange) judge(a attempt) (pause time.Duration, more bool) {
 		return pause, q.repeatable && time.Now().Before(q.busy)
 	case errors.Is(a.err, nats.ErrNoResponders):
 		return unsentPause, q.open > 0 || time.Now().Before(q.unsent)
-	case errors.Is(a.err, nats.ErrReconnectBufExceeded): // the connection is away
+	case errors.Is(a.err, nats.ErrReconnectBufExceeded): // the connection is away; masters may be back later than it is
+		q.unsent = time.Now().Add(unsentWait)
 		return unsentPause, true
 	}
 	return 0, false

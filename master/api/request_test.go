@@ -26,7 +26,7 @@ var errNoLeader = errors.New("cannot read the targets of job 1: the stream has n
 // serve makes a master that answers each request on a subject with what answer returns for it; n counts them from 1.
 func serve(t *testing.T, b *natstest.Bus, subject string, answer func(n int) (any, error)) (asked *atomic.Int32) {
 	t.Helper()
-	nc := b.Conn(t, grants.RoleMaster, "m1", nats.MaxReconnects(-1))
+	nc := b.Conn(t, grants.RoleMaster, "m1", nats.ReconnectWait(2*time.Second), nats.ReconnectJitter(0, 0))
 	s := bus.NewService(t.Context(), nc)
 	t.Cleanup(s.Stop)
 	asked = &atomic.Int32{}
@@ -102,13 +102,14 @@ func TestAReadThatMeetsNoLeaderForLongFails(t *testing.T) {
 	})
 }
 
-// The client's server is away for a moment between two requests of one command.
+// The client's server is away for a moment between two requests of one command. The client tries to connect each
+// 250 ms, and the master each 2 s: the client is back at most 250 ms after the start, the master 900 ms after it.
 func TestARequestWaitsForTheConnection(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		asked := serve(t, b, wire.API("token", "create", "*"), func(int) (any, error) { return struct{}{}, nil })
 		c := person(t, b)
 		b.Stop(t)
-		time.AfterFunc(6*time.Second, func() { b.Start(t) })
+		time.AfterFunc(5100*time.Millisecond, func() { b.Start(t) })
 		time.Sleep(time.Second) // the client knows it
 		if err := c.Ask(t.Context(), "token", "create", nil, &struct{}{}); err != nil || asked.Load() != 1 {
 			t.Errorf("asked %d times: %v", asked.Load(), err)
