@@ -26,11 +26,10 @@ type Saver struct {
 	// Memory is since when the disk has refused to write; zero: it has not.
 	Memory time.Time
 
-	store   *Store
-	saving  bool
-	next    time.Duration  // when the next write may begin, as elapsed time
-	closing []wire.JID     // runs that the write in progress closes
-	told    []chan<- error // of the write in progress; they have room for the result
+	store  *Store
+	saving bool
+	next   time.Duration  // when the next write may begin, as elapsed time
+	told   []chan<- error // of the write in progress; they have room for the result
 }
 
 // NewSaver returns a Saver of a store. If that is nil, nothing is stored. The first write writes the file anew, so that the last process
@@ -54,15 +53,15 @@ func (s *Saver) Save(up time.Duration, changed func() Change) {
 	go func() { s.Saved <- write() }()
 }
 
-// write returns the function that writes a change. It encodes at once, and leaves the disk to the function.
+// write returns the function that writes a change. It encodes at once, and leaves the disk to the function. Settled
+// runs are closed in memory at once: if the write fails, the next one writes the file anew, without them.
 func (s *Saver) write(c Change) func() error {
-	c.Closed = s.Settled
-	s.closing, s.Settled = s.Settled, nil
+	c.Closed, s.Settled = s.Settled, nil
+	s.store.close(c.Closed)
 	whole := s.Whole || s.store.j.IsLarge()
 	encode := s.store.changed
 	if whole {
 		encode = func(c Change) ([][]byte, error) { return s.store.whole(c.State) }
-		s.store.close(c.Closed)
 	}
 	s.Whole = false
 	records, err := encode(c)
@@ -74,9 +73,6 @@ func (s *Saver) write(c Change) func() error {
 		default:
 			if err = s.store.j.Append(records...); err == nil {
 				err = s.store.j.Sync()
-			}
-			if err == nil {
-				s.store.close(c.Closed)
 			}
 		}
 		if err != nil {
@@ -102,13 +98,11 @@ func (s *Saver) After(err error, now time.Time, log *slog.Logger) {
 		s.Memory = time.Time{}
 	} else {
 		s.Dirty, s.next = true, s.next+saveAgain
-		s.Settled = append(s.closing, s.Settled...)
 		if s.Memory.IsZero() {
 			s.Memory = now
 		}
 		log.Error("history of runs is in memory only", "err", err)
 	}
-	s.closing = nil
 	s.tell(err)
 }
 
