@@ -107,6 +107,21 @@ func TestFiresMissedWhileThePeelWasDown(t *testing.T) {
 	}
 }
 
+// Twenty fires are made up in 100 s, in which the entry is due twice. A run of a missed fire is not the entry's newest.
+func TestACatchUpRunLeavesTheNewestNominalTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		set := one(t, `cron: "* * * * *", catch_up: run_all`)
+		h := down(t, set, 90*time.Second, 20*time.Minute, set)
+		defer h.shut()
+		time.Sleep(119 * time.Second)
+		synctest.Wait()
+		newest, want := h.Stored(t.Context())["e"].Nominal, h.begin.Add(90*time.Second)
+		if last := h.all()[len(h.all())-1]; !newest.Equal(want) || last.Trigger != scheduler.TriggerCatchUp {
+			t.Errorf("the newest nominal time is %v, want %v; the last run is %+v", newest, want, last)
+		}
+	})
+}
+
 func TestFirstStartCatchesNothingUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(24 * time.Hour)

@@ -3,6 +3,7 @@ package scheduler_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"maps"
 	"os"
 	"runtime"
@@ -158,6 +159,22 @@ func TestTimeoutEndsAHungRunAndFreesTheSlot(t *testing.T) {
 		h.expectRuns("e", time.Minute, time.Minute+90*time.Second+time.Minute)
 		if e := h.entry("e"); e.Error != "timed out after 1m30s: signal: killed" || e.Failures != 1 {
 			t.Errorf("%+v", e)
+		}
+	})
+}
+
+func TestARunThatSucceedsAsItsTimeoutPassesHasSucceeded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		runs := 0
+		work := scheduler.Work{Log: slog.New(slog.DiscardHandler), Exec: func(ctx context.Context, _ int) wire.Result {
+			runs++
+			<-ctx.Done()
+			return wire.Result{Success: true}
+		}}
+		work.Entry = one(t, "interval: 1h, timeout: 90s, retry: {attempts: 2, backoff: 1s}")["e"]
+		out, timedOut := work.Do(t.Context())
+		if !out.Success || out.Error != "" || timedOut || runs != 1 {
+			t.Errorf("%+v after %d runs, timed out: %t", out, runs, timedOut)
 		}
 	})
 }

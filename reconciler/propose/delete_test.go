@@ -63,6 +63,16 @@ func (s *site) say(nc *nats.Conn, subject string, v any) {
 // reports has a peel report an entry that started at a time, zero: never, and took a second. With running set it is to be tried again.
 func (s *site) reports(nc *nats.Conn, id target.PeelID, name string, started time.Time, running int) {
 	s.t.Helper()
+	e := ledger.EntryReport{State: "exhausted"}
+	if e.Running = running; !started.IsZero() {
+		e.Started, e.Ended = started, started.Add(time.Second)
+	}
+	s.reportsEntry(nc, id, name, e)
+}
+
+// reportsEntry has a peel report on the only entry of its settings.
+func (s *site) reportsEntry(nc *nats.Conn, id target.PeelID, name string, e ledger.EntryReport) {
+	s.t.Helper()
 	raw, err := canon.Marshal(map[string]any{"schedule": map[string]any{name: map[string]any{"module": "test.ping"}}})
 	if err != nil {
 		s.t.Fatal(err)
@@ -74,10 +84,6 @@ func (s *site) reports(nc *nats.Conn, id target.PeelID, name string, started tim
 	}
 	if err != nil {
 		s.t.Fatal(err)
-	}
-	e := ledger.EntryReport{State: "exhausted"}
-	if e.Running = running; !started.IsZero() {
-		e.Started, e.Ended = started, started.Add(time.Second)
 	}
 	r := ledger.Report{Peel: id, Digest: string(d.Digest), Time: time.Now(), Started: time.Now(), Entries: []ledger.EntryReport{e}}
 	if data, err = ledger.Encode(&r); err == nil {
@@ -185,6 +191,23 @@ func TestAnEntryIsRemovedWhenNoPeelCanStartItAnyMore(t *testing.T) {
 		time.Sleep(5 * time.Minute)
 		if s.has("once") {
 			s.t.Error("no peel can start it any more, and it is still there")
+		}
+	})
+}
+
+// The process of db-02 was killed during the run: the run has no end.
+func TestAnInterruptedRunIsNoRunOfAnEntryThatIsToBeRemoved(t *testing.T) {
+	inBubble(t, func(s *site, peels [2]*nats.Conn) {
+		s.start("m1", s.options())
+		at := s.once(s.client("ann"), "once")
+		time.Sleep(time.Until(at) + 5*time.Second)
+		s.reports(peels[0], "db-01", "once", at, 0)
+		interrupted := ledger.EntryReport{State: "waiting"}
+		interrupted.Started = at
+		s.reportsEntry(peels[1], "db-02", "once", interrupted)
+		time.Sleep(5 * time.Minute)
+		if !s.has("once") {
+			s.t.Error("removed although db-02 can still run it")
 		}
 	})
 }
