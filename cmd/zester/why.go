@@ -19,16 +19,18 @@ windows, breaker, pauses, the report of the peel, and the run with its job. If
 the fire is part of a problem that lasts, it names the commit that the problem
 followed, or says that none explains it.
 
-The list of a peel's fires goes back 48 hours, and records of jobs a week. Of
-earlier fires masters have the verdicts for 35 days: how many fires of the entry
-on the peel ran, failed, were skipped or missed in each hour, and why. They tell
-what became of a fire if all fires of its hour came to the same end; else the
-verdict is unknown, and the numbers are shown.
+The list of a peel's fires goes back 48 hours, and records of jobs a week. For
+an earlier fire why runs schedule.fires on the peel, which keeps its fires for
+7 days: a job in your name. Of older ones, and if the peel is away, masters have
+the verdicts for 35 days: how many fires of the entry on the peel ran, failed,
+were skipped or missed in each hour, and why. They tell what became of a fire if
+all fires of its hour came to the same end; else the verdict is unknown, and the
+numbers are shown.
 
 TIME is when the entry was due, or when the run started: 2026-11-23T02:30 or,
 for the last such time, 02:30, as the clocks of the entry's zone show it; or
 with the offset from UTC, 2026-11-23T02:30:00Z. Without TIME it is the last
-fire. The peel need not be online.
+fire.
 
 Verdicts: ran, late, overran, running, failed, skipped, missed, waiting (it is
 due, and may still start), unknown, and none if there was no fire at that time.

@@ -6,8 +6,12 @@ import (
 	"slices"
 
 	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/dispatch"
+	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/why"
+	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/status"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -46,9 +50,34 @@ func (s *Server) Why(ctx context.Context, from grants.Caller, q api.WhyRequest) 
 		}
 		return h.Attempts, nil
 	}
+	c.Ask = func(ctx context.Context, spec job.Spec) (*wire.Return, error) { return s.ask(ctx, from, spec) }
 	found, err := c.Collect(ctx, q.Peel, q.Entry, q.Time)
 	if err != nil {
 		return nil, err
 	}
 	return found.Explain()
+}
+
+// ask runs a job on one peel in the name of a caller, who may read what it returns, and waits for the return until
+// ctx ends.
+func (s *Server) ask(ctx context.Context, from grants.Caller, spec job.Spec) (*wire.Return, error) {
+	id := spec.Targets[0]
+	returned, err := s.nc.SubscribeSync(wire.StoredOf(spec.JID, id.Wire()))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = returned.Unsubscribe() }() // fails only on a closed connection
+	if err := s.nc.FlushWithContext(ctx); err != nil {
+		return nil, err
+	}
+	_, err = s.o.Dispatch.Submit(ctx, spec, from.User)
+	s.o.Audit.Write(ctx, audit.Dispatch(&spec, err, dispatch.IsRefusal(err)).By(from))
+	if err != nil {
+		return nil, err
+	}
+	msg, err := returned.NextMsgWithContext(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("%s did not return job %s: %w", id, spec.JID, err)
+	}
+	return job.ReadReturn(spec.JID, id, msg.Data), nil
 }

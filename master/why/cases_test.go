@@ -75,6 +75,7 @@ type world struct {
 const (
 	before = "2026-11-22T02:30"
 	night  = "2026-11-23T02:30"
+	old    = "2026-11-20T02:30" // before the list of the report begins
 )
 
 func newWorld(t testing.TB) *world {
@@ -108,6 +109,12 @@ func newWorld(t testing.TB) *world {
 	w.e.Notes[0].Outcome = ledger.Ran
 
 	return w
+}
+
+// asked has the peel tell fires of the question of [old], when it was asked.
+func (w *world) asked(fires ...ledger.Fire) {
+	w.Time = old
+	w.Asked = &Asked{Since: at(w.t, "2026-11-16T08:00"), Fires: ledger.Group(fires), Job: "20261123080000123456"}
 }
 
 // answer explains the fire, with the report as a master decodes it.
@@ -262,7 +269,7 @@ func (w *world) began(when string) {
 
 // stored asks for a night that the report does not have any more, of which masters have stored verdicts.
 func (w *world) stored(c verdict.Counts, reasons ...join.Reason) {
-	w.Time = "2026-11-20T02:30"
+	w.Time = old
 	hour := join.HourOf(at(w.t, w.Time))
 	w.Past = &Past{Hour: hour, Stored: true, Verdicts: &join.Hour{Hour: hour, Counts: c, Reasons: reasons}}
 }
@@ -385,7 +392,7 @@ var fireCases = []fireCase{
 		w.pending(ledger.Waits)
 		w.Report.Time = at(w.t, "2026-11-23T05:00")
 	}},
-	{"too_old", api.WhyUnknown, "too_old", func(w *world) { w.Time = "2026-11-20T02:30" }},
+	{"too_old", api.WhyUnknown, "too_old", func(w *world) { w.Time = old }},
 	{"list_begins_later", api.WhyUnknown, "too_old", func(w *world) {
 		w.list()
 		w.e.From, w.Time = at(w.t, "2026-11-23T05:00"), night
@@ -431,6 +438,27 @@ var fireCases = []fireCase{
 	{"stored_but_the_report_has_it", api.WhyRan, "", func(w *world) {
 		w.stored(verdict.Counts{Expected: 1, Missed: 1}, down)
 		w.Past.Hour, w.Time = join.HourOf(at(w.t, night)), night
+	}},
+
+	{"asked_ran", api.WhyRan, "", func(w *world) {
+		w.stored(verdict.Counts{Expected: 1, Missed: 1}, down)
+		w.asked(ledger.Fire{Nominal: at(w.t, old), Outcome: ledger.Ran})
+	}},
+	{"asked_failed_by_hand", api.WhyFailed, "", func(w *world) {
+		w.asked(ledger.Fire{Nominal: at(w.t, old).Add(time.Minute), Outcome: ledger.Failed, Class: ledger.Hand})
+		w.Time = "2026-11-20T02:31"
+	}},
+	{"asked_missed", api.WhyMissed, "down", func(w *world) {
+		w.asked(ledger.Fire{Nominal: at(w.t, old), Outcome: ledger.Missed, Why: ledger.Down})
+	}},
+	{"asked_and_it_is_away", api.WhyUnknown, "too_old", func(w *world) {
+		w.Presence.Online, w.Time = false, old
+		w.Unread = []Unread{{SourcePeel, "it is away, and was last heard at Mon 2026-11-23 07:59:40 GMT"}}
+	}},
+	{"asked_without_it", api.WhyUnknown, "not_counted", func(w *world) { w.asked() }},
+	{"asked_without_it_but_stored", api.WhyMissed, "down", func(w *world) {
+		w.stored(verdict.Counts{Expected: 1, Missed: 1}, down)
+		w.asked()
 	}},
 
 	{"paused_perhaps", api.WhyUnknown, "unread", func(w *world) {

@@ -50,6 +50,8 @@ type Collector struct {
 	Select func(ctx context.Context, expr string) ([]target.PeelID, error)
 	// History returns the revisions that were tried, the newest first.
 	History func(ctx context.Context) ([]status.Attempt, error)
+	// Ask runs a job on one peel and waits for its return; nil: peels are not asked.
+	Ask func(ctx context.Context, spec job.Spec) (*wire.Return, error)
 	// Cause returns which commit explains a problem of an entry, and since when the peel has it; zero: it does not. nil: causes are not
 	// for the caller.
 	Cause func(peel target.PeelID, entry string, kind verdict.Kind) (cause.Finding, time.Time, error)
@@ -68,6 +70,7 @@ func (c *Collector) Collect(ctx context.Context, peel target.PeelID, entry, text
 		return nil, fmt.Errorf("%w: %q has never told its facts%s", ErrNoPeel, peel, strictyaml.Suggest(string(peel), c.ids()))
 	}
 	c.each(ctx, f, map[Source]func(context.Context, *Found) error{SourceJobs: c.jobs, SourceAudit: c.acts})
+	c.each(ctx, f, map[Source]func(context.Context, *Found) error{SourcePeel: c.ask})
 	c.each(ctx, f, map[Source]func(context.Context, *Found) error{SourceHistory: c.past})
 	c.each(ctx, f, map[Source]func(context.Context, *Found) error{SourceCause: c.cause})
 	return f, nil

@@ -5,9 +5,10 @@
 // [Found.Explain] is a pure function from what was found to the answer: a verdict, a reason, and the facts, each with
 // its source.
 //
-// A fire is looked up in this order: its run in the peel's list or in the record of its job; what the list, joined with
-// the plan, says otherwise; pauses, windows and life of the entry; for fires that are older than the list the verdicts
-// that masters have stored of the hour.
+// A fire is looked up in this order: its run in the peel's list or in the record of its job; what the list, joined
+// with the plan, says otherwise; for fires that are older than the list, which goes back 48 hours, what the peel
+// tells when it is asked, of 7 days; pauses, windows and life of the entry; the verdicts that masters have stored of
+// the hour.
 //
 // Guarantees: what a source does not say is not in the answer, and a source that could not be read is named and never
 // taken for one that knows nothing; each read is bounded in size and time.
@@ -16,7 +17,7 @@
 // change of its entry is unknown; verdicts on an hour have no times, and prove what became of one fire only if all
 // fires of the entry in its hour came to the same end; the names of calendars are not in documents, which have their
 // days; the audit log names the first five peels of a job, so a pause of more peels counts if the target of the job
-// selects the peel now.
+// selects the peel now; a peel that is asked does not tell by which of its clocks an old fire was due.
 package why
 
 import (
@@ -62,6 +63,7 @@ type Found struct {
 	Revisions []status.Attempt // that were tried, the newest first
 	Jobs      []job.Job        // records of runs of the entry on the peel, and of the job that the report names
 	Acts      []Act            // of operators on the entry, the oldest first
+	Asked     *Asked           // what the peel has told of older fires; nil: it was not asked, or did not answer
 	Past      *Past            // what masters have stored of the hour of the fire; nil: it was not needed, or could not be read
 	Cause     *Cause           // nil: the fire is not part of a problem that lasts
 	Unread    []Unread         // the sources that could not be read, or not far enough
@@ -78,6 +80,7 @@ const (
 	SourceJobs      Source = "records of jobs"
 	SourceAudit     Source = "audit log"
 	SourceHistory   Source = "stored counts of hours"
+	SourcePeel      Source = "fires of 7 days that the peel keeps"
 	SourceCause     Source = "causes of problems"
 )
 
@@ -145,6 +148,7 @@ type question struct {
 	*Found
 	listed   *ledger.EntryReport // of the entry; nil: the report does not have it
 	spans    []join.Span         // the verdicts on all fires of the list
+	told     []join.Span         // the verdicts on fires that the peel was asked for
 	hours    []join.Hour         // the same by hour
 	timing   schedule.Timing     // zero: unknown
 	hasClock bool                // the timing is known and gives fires on the wall clock
@@ -209,7 +213,9 @@ func (f *Found) prepare() *question {
 		}
 	}
 	q.join()
-
+	if q.Asked != nil {
+		q.told = join.Told(q.Asked.Fires)
+	}
 	return q
 }
 

@@ -62,11 +62,18 @@ func (q *question) newest() (at time.Time) {
 	return at
 }
 
-// lookUp returns the verdict on the fire of a nominal time, on one by a person only if there is no other; nil if there
-// is none.
-func (q *question) lookUp(nominal time.Time) (found *join.Span) {
-	for i := range q.spans {
-		s := &q.spans[i]
+// lookUp returns the verdict on the fire of a nominal time and its source, on one by a person only if there is no
+// other; nil if there is none. What the peel was asked for counts for fires that its report lacks.
+func (q *question) lookUp(nominal time.Time) (found *join.Span, source string) {
+	if found = find(q.spans, nominal); found != nil {
+		return found, q.reportSource()
+	}
+	return find(q.told, nominal), q.askedSource()
+}
+
+func find(spans []join.Span, nominal time.Time) (found *join.Span) {
+	for i := range spans {
+		s := &spans[i]
 		isHand := s.Fire != nil && s.Fire.Class == ledger.Hand
 		if s.Has(nominal) && (found == nil || !isHand && s.Verdict != join.Unexpected) {
 			found = s
@@ -77,12 +84,12 @@ func (q *question) lookUp(nominal time.Time) (found *join.Span) {
 
 // byList judges a fire by the list of the peel, joined with the plan of the document.
 func (q *question) byList(nominal time.Time) *judgement {
-	s := q.lookUp(nominal)
+	s, source := q.lookUp(nominal)
 	if s == nil {
 		return nil
 	}
 	at := q.stamp(nominal)
-	v := &judgement{reason: s.Why, source: q.reportSource()}
+	v := &judgement{reason: s.Why, source: source}
 	v.fact = "the list of its fires: " + s.Verdict.String() + words(" (", s.Why, ")")
 	switch s.Verdict {
 	case join.Pending:
@@ -192,12 +199,24 @@ func (q *question) traces() (list []trace) {
 			list = append(list, t)
 		}
 	}
+	for i := range q.told {
+		if s := &q.told[i]; s.Fire.Class == ledger.Hand {
+			byHand = append(byHand, tracesOf(s.Fire, maxTraces)...)
+		} else {
+			list = append(list, tracesOf(s.Fire, maxTraces-len(list))...)
+		}
+	}
 	list = append(list, byHand...)
 	for i := range q.listed.Fires {
-		f := &q.listed.Fires[i]
-		for k := 0; k < f.Count && !f.Hour && len(list) < maxTraces; k++ {
-			list = append(list, trace{nominal: f.Nominal.Add(time.Duration(k) * f.Step)})
-		}
+		list = append(list, tracesOf(&q.listed.Fires[i], maxTraces-len(list))...)
+	}
+	return list
+}
+
+// tracesOf returns the fires of a run, the first ones of more than most.
+func tracesOf(run *ledger.Run, most int) (list []trace) {
+	for k := 0; k < min(run.Count, most) && !run.Hour; k++ {
+		list = append(list, trace{nominal: run.Nominal.Add(time.Duration(k) * run.Step)})
 	}
 	return list
 }

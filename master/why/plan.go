@@ -192,6 +192,10 @@ func (q *question) notListed(nominal time.Time) *judgement {
 	case q.listed == nil && !isOther:
 		v.is, v.reason, v.fact = api.WhyNone, "not_in_schedule", "it has no entry of this name"
 		v.answer = fmt.Sprintf("%s is not in the schedule of %s: the peel reports its entries, and this is not one of them.", q.Entry, q.Peel)
+	case q.Asked.has(nominal):
+		v.reason, v.source = "not_counted", q.askedSource()
+		v.answer = fmt.Sprintf("%s keeps its fires since %s, and has none of %s at %s.",
+			q.Peel, q.stamp(q.Asked.Since), q.Entry, at)
 	case q.listed != nil && nominal.Before(q.oldest()):
 		v.reason, v.fact = "too_old", "it has the fires since "+q.stamp(q.oldest())
 		records := "no job records it"

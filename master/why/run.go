@@ -27,9 +27,9 @@ type run struct {
 
 // runOf returns what is known of the run of a nominal time.
 func (q *question) runOf(nominal time.Time) (r run) {
-	s := q.lookUp(nominal)
+	s, source := q.lookUp(nominal)
 	if s != nil && (s.Verdict == join.Ran || s.Verdict == join.Unexpected) {
-		r.listed, r.source = s, q.reportSource()
+		r.listed, r.source = s, source
 	}
 	if s != nil && s.Fire != nil {
 		for i := range q.listed.Notes {

@@ -33,19 +33,46 @@ func (j *joiner) alone(l listed) {
 
 // outcome emits what the peel says of fires. It calls lacks with those that are missed by a peel that cannot know that.
 func (j *joiner) outcome(l listed, lacks func(times)) {
-	why := string(l.run.Why)
-	switch l.run.Outcome {
-	case ledger.Ran, ledger.Failed, ledger.Interrupted:
-		j.say(l.times, Ran, why, l.run)
-	case ledger.Skipped:
-		j.say(l.times, Skipped, why, l.run)
-	case ledger.Pending:
-		j.say(l.times, Pending, why, l.run)
-	case ledger.Missed:
+	v, why := verdictOf(l.run)
+	if v == Missed {
 		j.missed(l, lacks)
-	default:
-		j.say(l.times, Unknown, string(ledger.OtherReason), l.run)
+		return
 	}
+	j.say(l.times, v, why, l.run)
+}
+
+// verdictOf returns what the peel says of fires, and why.
+func verdictOf(run *ledger.Run) (v Verdict, why string) {
+	switch run.Outcome {
+	case ledger.Ran, ledger.Failed, ledger.Interrupted:
+		v = Ran
+	case ledger.Skipped:
+		v = Skipped
+	case ledger.Pending:
+		v = Pending
+	case ledger.Missed:
+		v = Missed
+	default:
+		return Unknown, string(ledger.OtherReason)
+	}
+	return v, string(run.Why)
+}
+
+// Told returns the verdicts on fires that a peel has told outside of its reports. They are compared with no plan, and
+// their clocks are not known.
+func Told(runs []ledger.Run) (spans []Span) {
+	for i := range runs {
+		l := listed{times: timesOf(&runs[i]), run: &runs[i]}
+		v, why := verdictOf(l.run)
+		if l.run.Class == ledger.Hand {
+			if !l.hasRun() {
+				continue
+			}
+			v, why = Unexpected, ByHand
+		}
+		spans = append(spans, Span{times: l.times, Verdict: v, Why: why, Fire: l.run, Hour: l.run.Hour})
+	}
+	return spans
 }
 
 // missed emits fires that the peel gives as missed.
