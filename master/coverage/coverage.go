@@ -262,7 +262,7 @@ func (t *Table) onReportRemoved(key string) {
 	if p == nil {
 		return
 	}
-	t.release(p.rows, nil)
+	t.release(p, nil)
 	next := newPeel()
 	next.id, next.document, next.wanted, next.stored = p.id, p.document, p.wanted, p.stored
 	next.arrivals, next.former, next.revision = p.arrivals, p.former, p.revision
@@ -308,7 +308,7 @@ func (t *Table) onDocumentRemoved(key string) {
 		return
 	}
 	if p.document = nil; p.arrived == 0 {
-		t.release(p.rows, nil)
+		t.release(p, nil)
 		delete(t.peels, key)
 		return
 	}
@@ -317,7 +317,7 @@ func (t *Table) onDocumentRemoved(key string) {
 
 // err returns why the table gives no verdicts; nil if it does.
 func (t *Table) err() error {
-	h := t.Health()
+	h := t.Feed()
 	switch {
 	case !h.Ready:
 		return errors.New("this master has not read all reports of peels yet")
@@ -327,13 +327,19 @@ func (t *Table) err() error {
 	return nil
 }
 
-// Health returns how far the reports behind all verdicts are known.
-func (t *Table) Health() verdict.Health {
+// Feed is [Table.Health] without what is counted over all peels, and the errors of the history.
+func (t *Table) Feed() (h verdict.Health) {
 	published, reports := t.published.Health(), t.reports.Health()
-	h := verdict.Health{Ready: published.Ready && reports.Ready, Behind: reports.Behind}
+	h.Ready, h.Behind = published.Ready && reports.Ready, reports.Behind
 	if h.Behind.IsZero() || !published.Behind.IsZero() && published.Behind.Before(h.Behind) {
 		h.Behind = published.Behind
 	}
+	return h
+}
+
+// Health returns how far the reports behind all verdicts are known.
+func (t *Table) Health() verdict.Health {
+	h := t.Feed()
 	h.Peels, h.Reporting = t.Count(nil)
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -350,7 +356,7 @@ func (t *Table) Health() verdict.Health {
 // absent reports whether a peel with a schedule does not report: it is offline, or its report is overdue. connected is
 // since when the present connection to the bus is used: before that nothing could arrive.
 func (t *Table) absent(p *peel, now, connected time.Time) bool {
-	if _, online := t.o.Fleet.Presence(p.id); !online && !t.o.Fleet.Unknown(p.id) {
+	if t.o.Fleet.Silent(p.id) {
 		return true
 	}
 	last := p.arrived

@@ -138,7 +138,6 @@ type taking struct {
 
 // takeEntries makes the rows of a report, with the verdicts on its fires.
 func (t *Table) takeEntries(p *peel, entries map[string]*ledger.EntryReport, report *join.Report, known taking) {
-	before := p.rows
 	var rows []row
 	var hours [][]join.Hour
 	var tooks []took
@@ -164,7 +163,13 @@ func (t *Table) takeEntries(p *peel, entries map[string]*ledger.EntryReport, rep
 			all = t.unreported(p, spec, one.was, known.judged)
 		}
 		if now.published {
-			if total := t.total(one.name, wasPublished); !known.first || !t.isReading() {
+			total := t.total(one.name, wasPublished)
+			if wasPublished {
+				total.replace(one.was, all)
+			} else {
+				total.replace(nil, all)
+			}
+			if !known.first || !t.isReading() {
 				total.gain(one.was, all)
 				if one.e != nil && !known.first {
 					total.ran(tookOf(one.e), one.took)
@@ -179,7 +184,7 @@ func (t *Table) takeEntries(p *peel, entries map[string]*ledger.EntryReport, rep
 			tooks = append(tooks, one.took)
 		}
 	}
-	t.release(before, rows)
+	t.release(p, rows)
 	p.rows, p.hours, p.lists.took = append(make([]row, 0, len(rows)), rows...), pack(hours), packTook(tooks)
 }
 
@@ -289,7 +294,9 @@ func (t *Table) away(p *peel, now time.Time) {
 		after := plan.Away(verdicts[i], join.Absence{
 			Next: int64(r.next), Judged: max(p.judged, since), Now: now.Unix(),
 		})
-		t.total(r.name.Value(), true).gain(verdicts[i], after)
+		total := t.total(r.name.Value(), true)
+		total.replace(verdicts[i], after)
+		total.gain(verdicts[i], after)
 		verdicts[i] = after
 	}
 	p.judged, p.hours = now.Unix()-int64(join.Margin/time.Second), pack(verdicts)

@@ -240,7 +240,7 @@ func (p *peel) adopt(t *Table, names []string) {
 			rows, hours, tooks = append(rows, row{name: unique.Make(name)}), append(hours, nil), append(tooks, took{})
 		}
 		if r := &rows[len(rows)-1]; !r.published {
-			t.total(name, false)
+			t.total(name, false).replace(nil, hours[len(hours)-1])
 			r.published = true
 		}
 	}
@@ -249,6 +249,6 @@ func (p *peel) adopt(t *Table, names []string) {
 			add(i)
 		}
 	}
-	t.release(p.rows, rows)
+	t.release(p, rows)
 	p.rows, p.hours, p.lists.took = append(make([]row, 0, len(rows)), rows...), pack(hours), packTook(tooks)
 }

@@ -39,7 +39,7 @@ const (
 type Row struct {
 	Cell       // of ByPeelAndEntry; else only Entry or Peel, and Counts
 	Peels  int // that have the entry now
-	Absent int // of them, do not report
+	Absent int // of them, do not report; not in rows by entry without Query.Peels
 	// Disagrees says of a row by peel what is not as masters expect on the peel or with one of its entries; empty: nothing.
 	Disagrees string
 }
@@ -123,6 +123,9 @@ func (t *Table) Rows(ctx context.Context, q Query) (list []Row, unread []time.Ti
 
 // present returns the rows of the table.
 func (t *Table) present(q Query) map[rowKey]Row {
+	if q.By == ByEntry && q.Peels == nil {
+		return t.summed(q)
+	}
 	now, connected, first := t.clock.now(), t.connected(), join.HourOf(q.Since)
 	t.mu.Lock()
 	defer t.mu.Unlock()

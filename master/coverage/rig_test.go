@@ -293,6 +293,9 @@ func (h *host) send() {
 func (t *rig) want(table *coverage.Table, id target.PeelID, entry, want string) {
 	t.Helper()
 	synctest.Wait()
+	if err := table.CheckSums(); err != nil {
+		t.Error(err)
+	}
 	cells, _, err := table.Rows(t.Context(), coverage.Query{Peels: map[target.PeelID]bool{id: true}, By: coverage.ByPeelAndEntry})
 	if err != nil {
 		t.Error(err)
@@ -337,6 +340,9 @@ func text(c verdict.Counts) string {
 func (t *rig) problems(table *coverage.Table, want ...string) {
 	t.Helper()
 	synctest.Wait()
+	if err := table.CheckSums(); err != nil {
+		t.Error(err)
+	}
 	got := []string{}
 	for _, p := range table.Problems() {
 		got = append(got, strings.Join(strings.Fields(fmt.Sprint(p.Kind, " ", p.Entry, " ", p.Peel)), " "))

@@ -32,13 +32,13 @@ const (
 	maxPerEntry  = 120 // bytes of memory: 12 MB for 100,000 entries
 )
 
-// fleetMessages returns the settings and the report of a peel, whose entries fire every five minutes.
-func fleetMessages(tb testing.TB, id target.PeelID, now time.Time) (document, report buspkg.FollowMessage) {
+// fleetMessages returns the settings and the report of a peel, whose n entries fire every five minutes.
+func fleetMessages(tb testing.TB, id target.PeelID, now time.Time, n int) (document, report buspkg.FollowMessage) {
 	tb.Helper()
 	began := now.Add(-24 * time.Hour)
 	entries, state := map[string]any{}, ledger.Report{Peel: id, Zone: ledger.Zone{Name: "UTC"}, Time: now, Started: began}
 	state.Marks = state.Marks.Add(ledger.Mark{Kind: ledger.Starts, At: ledger.At(began)})
-	for i := range fleetEntries {
+	for i := range n {
 		name := fmt.Sprintf("entry-%02d", i)
 		entries[name] = map[string]any{"module": "cmd.run", "args": map[string]any{"command": "run " + string(id)}, "cron": fmt.Sprintf("%d-59/5 * * * *", i%5)}
 		next := now.Truncate(five).Add(time.Duration(i%5) * time.Minute)
@@ -120,7 +120,7 @@ func TestAHundredThousandEntriesTakeLessThan12MB(t *testing.T) {
 		}
 		before := heap()
 		for i := range fleetPeels / 5 {
-			document, report := fleetMessages(t, fleetPeel(i), now)
+			document, report := fleetMessages(t, fleetPeel(i), now, fleetEntries)
 			table.onDocument(document)
 			table.onReport(report)
 		}
@@ -144,7 +144,7 @@ func BenchmarkStart(b *testing.B) {
 	var documents, reports []buspkg.FollowMessage
 	bytes := 0
 	for i := range fleetPeels {
-		document, report := fleetMessages(b, fleetPeel(i), now)
+		document, report := fleetMessages(b, fleetPeel(i), now, fleetEntries)
 		documents, reports = append(documents, document), append(reports, report)
 		bytes += len(document.Msg.Data) + len(report.Msg.Data)
 	}
@@ -169,7 +169,7 @@ func BenchmarkProblems(b *testing.B) {
 	table := fleetTable(b, bus.Conn(b, grants.RoleMaster, "m1"))
 	now := time.Now()
 	for i := range fleetPeels {
-		document, report := fleetMessages(b, fleetPeel(i), now)
+		document, report := fleetMessages(b, fleetPeel(i), now, fleetEntries)
 		table.onDocument(document)
 		table.onReport(report)
 	}

@@ -16,7 +16,7 @@ import (
 func TestASlowCauseDoesNotKeepReportsWaiting(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		table, now := fleetTable(t, b.Conn(t, grants.RoleMaster, "m1")), time.Now()
-		document, report := fleetMessages(t, fleetPeel(1), now)
+		document, report := fleetMessages(t, fleetPeel(1), now, fleetEntries)
 		table.onDocument(document)
 		table.onReport(report)
 		called := false
@@ -30,7 +30,7 @@ func TestASlowCauseDoesNotKeepReportsWaiting(t *testing.T) {
 				return cause.Finding{}
 			}
 			table.mu.Unlock()
-			document, report := fleetMessages(t, fleetPeel(1), now.Add(time.Minute))
+			document, report := fleetMessages(t, fleetPeel(1), now.Add(time.Minute), fleetEntries)
 			table.onDocument(document)
 			table.onReport(report)
 			return cause.Finding{}

@@ -268,6 +268,9 @@ type cellKey struct {
 
 // hoursOf returns what a table counts in each hour of a span.
 func (s *soak) hoursOf(table *coverage.Table, from, until int64) (map[cellKey]verdict.Counts, error) {
+	if err := table.CheckSums(); err != nil {
+		return nil, err
+	}
 	all, later := map[cellKey]verdict.Counts{}, map[cellKey]verdict.Counts{}
 	for hour := until; hour >= from; hour-- {
 		cells, err := table.Cells(coverage.Query{Since: time.Unix(hour*3600, 0)})

@@ -11,7 +11,8 @@ import (
 
 // A total is what happened to one entry on all peels since the table knows them.
 type total struct {
-	peels     int // that have the entry; without one the total is forgotten
+	peels     int                      // that have the entry; without one the total is forgotten
+	hours     map[int64]verdict.Counts // of these peels now, by hour; they decrease when a peel goes
 	counts    verdict.Counts
 	skips     map[string]uint64
 	durations []uint64
@@ -23,31 +24,13 @@ type total struct {
 func (t *Table) total(name string, known bool) *total {
 	all := t.totals[name]
 	if all == nil {
-		all = &total{skips: map[string]uint64{}, durations: make([]uint64, len(verdict.DurationBounds))}
+		all = &total{hours: map[int64]verdict.Counts{}, skips: map[string]uint64{}, durations: make([]uint64, len(verdict.DurationBounds))}
 		t.totals[name] = all
 	}
 	if !known {
 		all.peels++
 	}
 	return all
-}
-
-// release forgets the rows before that are not in now.
-func (t *Table) release(before, now []row) {
-	for _, r := range before {
-		if !r.published {
-			continue
-		}
-		name := r.name.Value()
-		if _, still := slices.BinarySearchFunc(now, name, compareName); still {
-			continue
-		}
-		if all := t.totals[name]; all.peels > 1 {
-			all.peels--
-		} else {
-			delete(t.totals, name)
-		}
-	}
 }
 
 const (

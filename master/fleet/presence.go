@@ -104,6 +104,24 @@ func (f *Fleet) Unknown(id target.PeelID) bool {
 	if known, ok := f.ids[w]; ok && known != id || f.onlineLocked(s) {
 		return false
 	}
+	return f.unknownLocked(s)
+}
+
+// Silent reports whether a peel is known to be offline: it is not online, and the feed has listened for long enough.
+func (f *Fleet) Silent(id target.PeelID) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	w := id.Wire()
+	s := f.seen[w]
+	if known, ok := f.ids[w]; ok && known != id {
+		return true
+	}
+	return !f.onlineLocked(s) && !f.unknownLocked(s)
+}
+
+// unknownLocked reports whether the feed has listened for too short a time to know if a peel that is not online is
+// offline.
+func (f *Fleet) unknownLocked(s *seen) bool {
 	knownAfter := Interval(len(f.ids), HeartbeatRate)
 	if f.connections {
 		knownAfter = wire.MinHeartbeat

@@ -1,0 +1,46 @@
+package coverage
+
+import (
+	"testing"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
+)
+
+// largeTable returns a table with 10,000 peels of 20 entries each, as if all reports had been read.
+func largeTable(b *testing.B) *Table {
+	b.Helper()
+	bus := natstest.Listen(b)
+	table := fleetTable(b, bus.Conn(b, grants.RoleMaster, "m1"))
+	now := time.Now()
+	for i := range fleetPeels {
+		document, report := fleetMessages(b, fleetPeel(i), now, 20)
+		table.onDocument(document)
+		table.onReport(report)
+	}
+	b.ReportAllocs()
+	b.ResetTimer()
+	return table
+}
+
+// BenchmarkRows is what GET /coverage without a target takes.
+func BenchmarkRows(b *testing.B) {
+	table := largeTable(b)
+	q := Query{Since: time.Now().Add(-24 * time.Hour)}
+	for b.Loop() {
+		if rows := table.present(q); len(rows) != 20 {
+			b.Fatal(len(rows))
+		}
+	}
+}
+
+// BenchmarkHealth is what each step of the alerts takes beside the problems.
+func BenchmarkHealth(b *testing.B) {
+	table := largeTable(b)
+	for b.Loop() {
+		if h := table.Health(); h.Peels != fleetPeels {
+			b.Fatal(h.Peels)
+		}
+	}
+}
