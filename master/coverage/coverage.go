@@ -75,6 +75,7 @@ type Table struct {
 	reports   *bus.Follower
 	published *bus.Follower
 	past      *HistoryStore
+	pastSums  pastSums
 	zones     zones
 	causes    chan struct{} // of the causes that are computed now
 	clock     busClock
@@ -102,7 +103,8 @@ func New(o Options) (*Table, error) {
 	}
 	t := &Table{
 		o: o, refusals: loglimit.New(o.Log), seed: maphash.MakeSeed(),
-		past: OpenHistory(o.JetStream), zones: zones{byName: map[string]*time.Location{}}, causes: make(chan struct{}, maxCauses),
+		past: OpenHistory(o.JetStream), pastSums: pastSums{hours: map[int64]pastSum{}},
+		zones: zones{byName: map[string]*time.Location{}}, causes: make(chan struct{}, maxCauses),
 		clock: busClock{own: time.Now}, peels: map[string]*peel{}, totals: map[string]*total{}, unreadable: map[int64]bool{},
 	}
 	t.documents = newDocuments(&t.zones)
@@ -136,6 +138,15 @@ func (t *Table) Run(ctx context.Context) error {
 		case <-t.reports.Ready():
 		}
 		t.keep(ctx)
+		return nil
+	})
+	g.Go(func() error {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-t.reports.Ready():
+		}
+		t.sumPast(ctx)
 		return nil
 	})
 	g.Go(func() error {

@@ -20,6 +20,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 const five = 5 * time.Minute
@@ -148,6 +149,13 @@ func TestHoursThatReportsDoNotRepeatAreInTheHistory(t *testing.T) {
 		table, _ = t.master()
 		t.alive(0, "web-1")
 		t.want(table, "web-1", "backup", "expected 17, ran 17")
+		for _, q := range []coverage.Query{{}, {Peels: map[target.PeelID]bool{"web-1": true}}} {
+			hours, _, err := table.Hours(t.Context(), q)
+			n := len(hours)
+			if err != nil || n < 18 || hours[n-1].Ran != 1 || hours[n-17].Ran != 1 || hours[n-18].Ran != 0 {
+				t.Errorf("%+v, %v", hours[max(0, len(hours)-19):], err)
+			}
+		}
 		if h := table.Health(); h.HistoryError != "" {
 			t.Error(h.HistoryError)
 		}
@@ -228,6 +236,13 @@ func TestAnHourThatANewerVersionStoredIsLeftAlone(t *testing.T) {
 		rows, unread, err := table.Rows(t.Context(), coverage.Query{})
 		if err != nil || !slices.Equal(unread, []time.Time{hour}) || len(rows) != 1 || rows[0].Counts.Ran != 5 {
 			t.Errorf("%+v, unread %v, %v", rows, unread, err)
+		}
+		for _, q := range []coverage.Query{{}, {Peels: map[target.PeelID]bool{"web-1": true}}} {
+			hours, unread, err := table.Hours(t.Context(), q)
+			isUnread := slices.Equal(unread, []time.Time{hour})
+			if n := len(hours); err != nil || !isUnread || n != 35*24+1 || hours[n-1].Ran+hours[n-2].Ran != 5 {
+				t.Errorf("%d hours, unread %v, %v", len(hours), unread, err)
+			}
 		}
 	})
 }

@@ -145,34 +145,53 @@ func (t *Table) complete(now time.Time) int64 {
 	return max(t.firstHour, join.HourOf(now)-maxHours+2)
 }
 
-// addPast adds the verdicts of hours before complete to rows, and returns the hours whose stored verdicts cannot be read.
+// addPast adds the verdicts of hours before complete to rows, and returns the hours whose stored verdicts cannot be
+// read.
 func (t *Table) addPast(ctx context.Context, q Query, complete int64, rows map[rowKey]Row) (unread []time.Time, err error) {
-	var hours []int64
-	for hour := join.HourOf(q.Since); hour < complete; hour++ {
-		hours = append(hours, hour)
+	add := func(entry string, id target.PeelID, counts verdict.Counts) {
+		key := q.By.key(entry, id)
+		sum := rows[key]
+		sum.Entry, sum.Peel = key.entry, key.peel
+		sum.Counts.Add(counts)
+		rows[key] = sum
 	}
-	known := t.cellsOf(func(hour int64) bool { return hour < complete })
-	add := func(cells []HistoryCell) {
+	hours, unread := t.summedPast(q, complete, func(_ int64, entry string, counts verdict.Counts) {
+		add(entry, "", counts)
+	})
+	damaged, err := t.eachPast(ctx, hours, func(_ int64, cells []HistoryCell) {
 		for i := range cells {
-			c := &cells[i]
-			if q.Peels != nil && !q.Peels[c.Peel] || q.Entry != nil && !q.Entry(c.Entry) {
-				continue
+			if c := &cells[i]; q.selects(c) {
+				add(c.Entry, c.Peel, c.Counts)
 			}
-			key := q.By.key(c.Entry, c.Peel)
-			sum := rows[key]
-			sum.Entry, sum.Peel = key.entry, key.peel
-			sum.Counts.Add(c.Counts)
-			rows[key] = sum
 		}
+	})
+	return append(unread, damaged...), err
+}
+
+// selects reports whether a query is about a cell of the history.
+func (q *Query) selects(c *HistoryCell) bool {
+	return (q.Peels == nil || q.Peels[c.Peel]) && (q.Entry == nil || q.Entry(c.Entry))
+}
+
+// eachPast calls visit with the cells of each of the hours that the history or the table has, and returns the hours
+// whose stored verdicts cannot be read. Of these visit gets what the table has.
+func (t *Table) eachPast(
+	ctx context.Context, hours []int64, visit func(hour int64, cells []HistoryCell),
+) (unread []time.Time, err error) {
+	if len(hours) == 0 {
+		return nil, nil
 	}
+	wanted := map[int64]bool{}
+	for _, hour := range hours {
+		wanted[hour] = true
+	}
+	known := t.cellsOf(func(hour int64) bool { return wanted[hour] })
 	unreadable, err := t.past.Read(ctx, hours, func(hour int64, cells []HistoryCell) {
-		add(MergeHistory(cells, known[hour]))
+		visit(hour, MergeHistory(cells, known[hour]))
 		delete(known, hour)
 	})
 	for hour, cells := range known {
-		if slices.Contains(hours, hour) {
-			add(cells)
-		}
+		visit(hour, cells)
 	}
 	for _, hour := range unreadable {
 		unread = append(unread, join.StartOf(hour))

@@ -5,17 +5,10 @@ package coverage
 
 import (
 	"slices"
-	"time"
 
 	"github.com/seed-c01c3da5/zester/master/coverage/join"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
 )
-
-// An HourSum has the verdicts on the fires of one hour of UTC, of all entries and peels that were asked for.
-type HourSum struct {
-	Hour time.Time // its beginning
-	verdict.Counts
-}
 
 // replace changes the sums of an entry as the verdicts of a peel on it are replaced. Both lists are sorted by hour.
 func (all *total) replace(before, after []join.Hour) {
@@ -69,27 +62,6 @@ func (t *Table) summed(q Query) map[rowKey]Row {
 		rows[key] = Row{Cell: Cell{Entry: name, Counts: all.since(first)}, Peels: all.peels}
 	}
 	return rows
-}
-
-// hourly returns the verdicts of the table on all peels by hour since first, oldest first; match selects entries, nil
-// all.
-func (t *Table) hourly(first int64, match func(entry string) bool) map[int64]verdict.Counts {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	hours := map[int64]verdict.Counts{}
-	for name, all := range t.totals {
-		if match != nil && !match(name) {
-			continue
-		}
-		for hour, counts := range all.hours {
-			if hour >= first {
-				sum := hours[hour]
-				sum.Add(counts)
-				hours[hour] = sum
-			}
-		}
-	}
-	return hours
 }
 
 // release forgets the rows of a peel that are not in now. The hours of the peel are still those of its rows.

@@ -24,7 +24,11 @@ type total struct {
 func (t *Table) total(name string, known bool) *total {
 	all := t.totals[name]
 	if all == nil {
-		all = &total{hours: map[int64]verdict.Counts{}, skips: map[string]uint64{}, durations: make([]uint64, len(verdict.DurationBounds))}
+		all = &total{
+			hours:     map[int64]verdict.Counts{},
+			skips:     map[string]uint64{},
+			durations: make([]uint64, len(verdict.DurationBounds)),
+		}
 		t.totals[name] = all
 	}
 	if !known {
