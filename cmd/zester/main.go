@@ -193,7 +193,7 @@ func (a *app) root() *cobra.Command {
 		a.scheduleCommand(), a.cronCommand(),
 		a.coverageCommand(), a.whyCommand(),
 		a.lintCommand(), a.blameCommand(), a.bisectCommand(),
-		a.planCommand(), a.simulateCommand(), a.horizonCommand(),
+		a.planCommand(), a.simulateCommand(), a.horizonCommand(), a.importCommand(),
 		a.syncCommand(), a.stateCommand(), a.alertCommand(), a.approveCommand(),
 		a.authCommand(),
 		a.contextCommand(),

@@ -10,5 +10,7 @@ var Pages embed.FS
 
 // Topics returns the names of the pages in the order in which a newcomer reads them.
 func Topics() []string {
-	return []string{"repo", "review", "schedules", "states", "jobs", "peels", "alerts", "running", "api", "assistants"}
+	return []string{
+		"repo", "review", "schedules", "states", "jobs", "peels", "alerts", "running", "api", "assistants", "cron",
+	}
 }

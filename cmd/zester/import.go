@@ -1,0 +1,107 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-c01c3da5/zester/cmd/zester/movein"
+)
+
+const crontabManual = `crontab turns tables of cron into a settings file, which it prints. - is standard
+input. Each line becomes an entry, or a comment that says why it does not.
+
+A table has a column with the user, as /etc/crontab and the files of /etc/cron.d
+have, unless --user names whose table it is. The tables of users, which are in
+/var/spool/cron, are of the user of their name.
+
+The times of each entry are compared with those at which the cronie daemon starts
+the job: the next 100, and those around the next two changes of the clock, in
+two zones if the table names none. An entry whose times differ is not printed.
+
+The exit code is 2 if a line became no entry. zester guide cron has the rules.`
+
+func (a *app) importCommand() *cobra.Command {
+	var user string
+	crontab := &cobra.Command{
+		Use:   "crontab FILE…",
+		Short: "Turn tables of cron into a settings file",
+		Long:  crontabManual,
+		Args: func(_ *cobra.Command, files []string) error {
+			if len(files) == 0 {
+				return usageError("which tables? Write zester import crontab /etc/crontab /etc/cron.d/*")
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, files []string) error { return a.importCrontabs(files, user) },
+	}
+	crontab.Flags().StringVar(&user, "user", "", "`NAME` of the user whose tables these are")
+	return group("import", "Move in from other programs", crontab)
+}
+
+func (a *app) importCrontabs(files []string, user string) error {
+	tables := make([]movein.Table, len(files))
+	for i, file := range files {
+		text, err := readTable(file)
+		if err != nil {
+			return err
+		}
+		tables[i] = movein.Table{Name: file, Text: text, User: user}
+		if user == "" {
+			tables[i].User = ownerOf(file)
+		}
+	}
+	imported, err := movein.Crontabs(tables, time.Now())
+	if err != nil {
+		return err
+	}
+	if _, err := a.out.Write(imported.Settings); err != nil {
+		return err
+	}
+	for _, r := range imported.Rows {
+		fmt.Fprintf(a.errOut, "%s:%d: %s\n  %s\n", r.File, r.Line, r.Reason, r.Text)
+	}
+	fmt.Fprintf(a.errOut, "%d entries, %d times compared, 0 differ; %d lines not imported\n",
+		imported.Entries, imported.Times, len(imported.Rows))
+	if len(imported.Rows) > 0 {
+		return &failure{code: exitSomeFailed}
+	}
+	return nil
+}
+
+// ownerOf returns the user of a table in /var/spool/cron, empty for other files.
+func ownerOf(file string) string {
+	full, err := filepath.Abs(file)
+	if err != nil {
+		return ""
+	}
+	switch dir, name := filepath.Split(full); dir {
+	case "/var/spool/cron/", "/var/spool/cron/crontabs/", "/var/spool/cron/tabs/":
+		return name
+	}
+	return ""
+}
+
+// maxTable is how much of a table is read, one byte more than package crontab accepts.
+const maxTable = 1<<20 + 1
+
+func readTable(file string) (string, error) {
+	in := io.Reader(os.Stdin)
+	if file != "-" {
+		f, err := os.Open(file)
+		if err != nil {
+			return "", err
+		}
+		defer f.Close()
+		in = f
+	}
+	text, err := io.ReadAll(io.LimitReader(in, maxTable))
+	if err != nil {
+		return "", fmt.Errorf("cannot read %s: %w", file, err)
+	}
+	return string(text), nil
+}

@@ -1,0 +1,283 @@
+// Package movein turns tables of cron into settings, with a proof that the times are the same. Call [Crontabs].
+//
+// Each line becomes an entry, or a [Row] that says why it does not. The proof reads the written settings as a peel
+// reads them, and compares the times of each entry with those at which the cronie daemon starts the job (package
+// crontab). An entry whose times differ is not written.
+//
+// Known gaps: cron starts a job while its earlier run goes on, and an entry does not, unless it has if_running: allow.
+// Mail of output is not sent; MAILTO is written as a comment.
+package movein
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/seed-c01c3da5/zester/settings/schedule"
+	"github.com/seed-c01c3da5/zester/settings/schedule/cron"
+	"github.com/seed-c01c3da5/zester/settings/schedule/crontab"
+	"github.com/seed-c01c3da5/zester/settings/schedule/window"
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
+)
+
+// A Table is the text of a table of cron.
+type Table struct {
+	Name string // of its file, for comments and messages
+	Text string
+	User string // whose table it is; empty if its lines name their user
+}
+
+// A Row is a line that became no entry.
+type Row struct {
+	File   string
+	Line   int
+	Text   string
+	Reason string
+}
+
+// Imported is what became of tables.
+type Imported struct {
+	Settings []byte // a settings file
+	Entries  int
+	Times    int // that were compared and are equal
+	Rows     []Row
+}
+
+// Crontabs turns tables into one settings file. now is where the proof begins.
+func Crontabs(tables []Table, now time.Time) (Imported, error) {
+	w := writer{names: map[string]bool{}, entries: &yaml.Node{Kind: yaml.MappingNode}}
+	for _, t := range tables {
+		jobs, refused, err := crontab.Parse(t.Text, t.User)
+		if err != nil {
+			return Imported{}, fmt.Errorf("cannot read %s: %w", t.Name, err)
+		}
+		first := len(w.rows)
+		for _, r := range refused {
+			w.rows = append(w.rows, Row{t.Name, r.Line, r.Text, "cron does not run this line: " + r.Reason})
+		}
+		for _, j := range jobs {
+			compared, err := w.add(t, j, now)
+			if err != nil {
+				w.rows = append(w.rows, Row{t.Name, j.Line, j.Text, err.Error()})
+				continue
+			}
+			w.times += compared
+		}
+		slices.SortStableFunc(w.rows[first:], func(a, b Row) int { return a.Line - b.Line })
+	}
+	text, err := w.file(tables)
+	return Imported{text, len(w.names), w.times, w.rows}, err
+}
+
+// A writer collects the entries of a settings file.
+type writer struct {
+	names   map[string]bool
+	entries *yaml.Node
+	times   int
+	rows    []Row
+}
+
+// add writes the entry of a job if its times are those of the job, and returns how many were compared.
+func (w *writer) add(t Table, j crontab.Job, now time.Time) (int, error) {
+	if j.Reboot {
+		return 0, errors.New("no entry runs when a host starts; keep the line, or write a unit of systemd")
+	}
+	if !utf8.ValidString(j.Text) {
+		return 0, errors.New("the line is not UTF-8")
+	}
+	fields, err := fieldsOf(j, now)
+	if err != nil {
+		return 0, err
+	}
+	name := w.name(j.Command)
+	entry, err := parse(name, fields)
+	if err != nil {
+		return 0, err
+	}
+	compared, err := prove(entry, j, now)
+	if err != nil {
+		return 0, err
+	}
+	w.names[name] = true
+	key := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: name, HeadComment: comment(t, j)}
+	w.entries.Content = append(w.entries.Content, key, fields)
+	return compared, nil
+}
+
+func comment(t Table, j crontab.Job) string {
+	lines := append(printable(j.Comment), fmt.Sprintf("%s:%d", printable([]string{t.Name})[0], j.Line))
+	if j.MailTo != "" {
+		lines = append(lines, "cron mailed the output to "+printable([]string{j.MailTo})[0]+"; see zester guide alerts")
+	}
+	return "# " + strings.Join(lines, "\n# ")
+}
+
+// printable returns lines without control characters, which would end a comment.
+func printable(lines []string) []string {
+	out := make([]string, len(lines))
+	for i, line := range lines {
+		out[i] = strings.Map(func(r rune) rune {
+			if unicode.IsControl(r) || r == utf8.RuneError || r == '\u2028' || r == '\u2029' || r == '\ufeff' {
+				return '?'
+			}
+			return r
+		}, line)
+	}
+	return out
+}
+
+// name returns a new name for an entry: the program that the command starts.
+func (w *writer) name(command string) string {
+	base := "job"
+	for word := range strings.FieldsSeq(command) {
+		word = path.Base(strings.Trim(word, `"'();&`))
+		if strings.Contains(word, "=") || strings.ContainsAny(word, "[]{}!$") || commonWords[word] {
+			continue
+		}
+		word = strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(word, ".sh"), ".py"), ".pl")
+		if word = strings.Trim(strings.Map(nameRune, word), "-."); word != "" {
+			base = word[:min(len(word), 100)]
+			break
+		}
+	}
+	name := base
+	for n := 2; w.names[name]; n++ {
+		name = fmt.Sprintf("%s-%d", base, n)
+	}
+	return name
+}
+
+// commonWords begin a command and say nothing about it.
+var commonWords = map[string]bool{
+	"cd": true, "test": true, "exec": true, "sh": true, "bash": true, "nice": true, "ionice": true, "env": true,
+	"flock": true, "if": true, "then": true, "sleep": true, "sudo": true, "command": true, "timeout": true,
+	"chronic": true, "nohup": true, "-n": true, "-x": true, "-c": true, "-lc": true, "-v": true, "/": true, ".": true,
+}
+
+func nameRune(r rune) rune {
+	switch {
+	case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', strings.ContainsRune("_.-", r):
+		return r
+	}
+	return '-'
+}
+
+// fieldsOf returns the entry of a job.
+func fieldsOf(j crontab.Job, now time.Time) (*yaml.Node, error) {
+	fields := &yaml.Node{Kind: yaml.MappingNode}
+	expr, err := expression(j.Times)
+	if err != nil {
+		return nil, err
+	}
+	parsed, _, err := cron.Parse(expr)
+	if err != nil {
+		return nil, err
+	}
+	set(fields, "module", "cmd.run")
+	set(fields, "args", arguments(j))
+	set(fields, "cron", expr)
+	if j.Zone != "" {
+		zone, err := window.Zone(j.Zone)
+		if err != nil {
+			return nil, fmt.Errorf("CRON_TZ: %w", err)
+		}
+		set(fields, "timezone", j.Zone)
+		// The daemon makes up for no time of a zone that is not its host's.
+		if _, end := now.In(zone).ZoneBounds(); !end.IsZero() && !parsed.Wild() {
+			set(fields, "dst_gap", string(cron.GapSkip))
+			set(fields, "dst_overlap", string(cron.RepeatBoth))
+		}
+	}
+	if delay := delay(j); delay > 0 {
+		set(fields, "splay", strictyaml.FormatDuration(delay))
+		set(fields, "splay_mode", string(schedule.SplayHost))
+	}
+	return fields, nil
+}
+
+// expression returns the five fields as they are written, or listed if package cron refuses a step that is too large.
+func expression(t crontab.Times) (string, error) {
+	if _, _, err := cron.Parse(t.Text); err == nil {
+		return t.Text, nil
+	}
+	_, _, err := cron.Parse(t.List())
+	return t.List(), err
+}
+
+// delay returns the longest delay of a start. The daemon chooses it once for each host.
+func delay(j crontab.Job) time.Duration {
+	minutes := j.Delay
+	if j.Times.Spread > 0 {
+		minutes += j.Times.Spread + 1
+	}
+	return time.Duration(minutes) * time.Minute
+}
+
+func arguments(j crontab.Job) *yaml.Node {
+	args := &yaml.Node{Kind: yaml.MappingNode}
+	set(args, "command", j.Command)
+	set(args, "user", j.User)
+	for _, v := range []struct{ argument, value string }{
+		{"shell", j.Env["SHELL"]},
+		{"cwd", j.Env["HOME"]},
+		{"stdin", j.Stdin},
+	} {
+		if v.value != "" {
+			set(args, v.argument, v.value)
+		}
+	}
+	if len(j.Env) > 0 {
+		set(args, "env", j.Env)
+	}
+	return args
+}
+
+// set appends a key with its value to a map.
+func set(fields *yaml.Node, key string, value any) {
+	node, ok := value.(*yaml.Node)
+	if !ok {
+		node = new(yaml.Node)
+		if err := node.Encode(value); err != nil {
+			panic(err) // texts and maps of texts have an encoding
+		}
+	}
+	fields.Content = append(fields.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: key}, node)
+}
+
+// file returns the settings file.
+func (w *writer) file(tables []Table) ([]byte, error) {
+	var b bytes.Buffer
+	for _, t := range tables {
+		fmt.Fprintf(&b, "# From %s.\n", printable([]string{t.Name})[0])
+	}
+	if len(w.names) > 0 {
+		text, err := encode("schedule", w.entries)
+		if err != nil {
+			return nil, err
+		}
+		b.Write(text)
+	}
+	for _, r := range w.rows {
+		lines := printable([]string{r.File, r.Reason, r.Text})
+		fmt.Fprintf(&b, "# not imported: %s:%d: %s\n#   %s\n", lines[0], r.Line, lines[1], lines[2])
+	}
+	return b.Bytes(), nil
+}
+
+func encode(key string, value *yaml.Node) ([]byte, error) {
+	var b bytes.Buffer
+	enc := yaml.NewEncoder(&b)
+	enc.SetIndent(2)
+	doc := &yaml.Node{Kind: yaml.MappingNode}
+	set(doc, key, value)
+	err := errors.Join(enc.Encode(doc), enc.Close())
+	return b.Bytes(), err
+}
