@@ -2,10 +2,10 @@ package main
 
 import (
 	"fmt"
-	"runtime/debug"
 
 	"github.com/seed-c01c3da5/zester/cmd/zester/guide"
 	"github.com/seed-c01c3da5/zester/master/mcp"
+	"github.com/seed-c01c3da5/zester/peel/build"
 )
 
 // options returns the options of /mcp, nil if it is not served.
@@ -18,9 +18,6 @@ func (c MCP) options() (*mcp.Options, error) {
 	case !c.Serve:
 		return nil, nil
 	}
-	o := &mcp.Options{Act: c.Allow != "", Limit: c.Limit, Guide: guide.Pages}
-	if info, ok := debug.ReadBuildInfo(); ok {
-		o.Version = info.Main.Version
-	}
-	return o, nil
+	version := build.Read().Version
+	return &mcp.Options{Act: c.Allow != "", Limit: c.Limit, Guide: guide.Pages, Version: version}, nil
 }

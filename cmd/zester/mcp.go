@@ -13,6 +13,7 @@ import (
 	"github.com/seed-c01c3da5/zester/cmd/zester/guide"
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/mcp"
+	"github.com/seed-c01c3da5/zester/peel/build"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -58,7 +59,7 @@ with zester approve.`,
 
 // serveMCP serves one assistant until it ends the session.
 func (a *app) serveMCP(ctx context.Context, client *api.Client, in io.Reader, o mcp.Options) error {
-	o.Asker, o.Dispatch, o.Guide, o.Version = client, client.Dispatch, guide.Pages, built().Version
+	o.Asker, o.Dispatch, o.Guide, o.Version = client, client.Dispatch, guide.Pages, build.Read().Version
 	o.Resolve = func(ctx context.Context, expr string) ([]target.PeelID, error) {
 		r, err := client.Resolve(ctx, expr)
 		if err != nil {

@@ -2,40 +2,42 @@ package main
 
 import (
 	"fmt"
-	"runtime/debug"
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed-c01c3da5/zester/peel/build"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
 // version is the data of `zester version`.
 type version struct {
-	Version  string `json:"version"`
-	Go       string `json:"go"`
-	Protocol int    `json:"protocol"` // of the messages between masters and peels
+	build.Info
+	Protocol int `json:"protocol"` // of the messages between masters and peels
 }
 
 func (a *app) versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
-		Short: "Print the version",
+		Short: "Print the version, and the commit that it was built from",
 		Args:  words(),
 		RunE: func(*cobra.Command, []string) error {
-			v := built()
+			v := version{Info: build.Read(), Protocol: wire.Version}
 			return a.print(v, []string{v.Version}, func() error {
-				_, err := fmt.Fprintf(a.out, "zester %s, %s, protocol %d\n", v.Version, v.Go, v.Protocol)
+				_, err := fmt.Fprintln(a.out, v)
 				return err
 			})
 		},
 	}
 }
 
-// built returns the version of this program.
-func built() version {
-	v := version{Version: "unknown", Protocol: wire.Version}
-	if info, ok := debug.ReadBuildInfo(); ok {
-		v.Version, v.Go = info.Main.Version, info.GoVersion
+// String returns the version in one line. A part that the build does not know is left out.
+func (v version) String() string {
+	line := "zester " + v.Version
+	if v.Commit != "" {
+		line += ", commit " + v.Commit
 	}
-	return v
+	if v.Date != "" {
+		line += " of " + v.Date
+	}
+	return fmt.Sprintf("%s, %s, protocol %d", line, v.Go, v.Protocol)
 }

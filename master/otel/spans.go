@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"runtime/debug"
 	"strconv"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/outbound"
 	"github.com/seed-c01c3da5/zester/master/results"
+	"github.com/seed-c01c3da5/zester/peel/build"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -76,10 +76,7 @@ const (
 
 // request returns the JSON of a request with spans.
 func request(spans []span) export {
-	version := "unknown"
-	if info, ok := debug.ReadBuildInfo(); ok {
-		version = info.Main.Version
-	}
+	version := build.Read().Version
 	return export{[]resourceSpans{{
 		Resource:   resource{[]attribute{text("service.name", "zester"), text("service.version", version)}},
 		ScopeSpans: []scopeSpans{{scope{"zester"}, spans}},

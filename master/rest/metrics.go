@@ -5,7 +5,6 @@ package rest
 import (
 	"context"
 	"net/http"
-	"runtime/debug"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -20,6 +19,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/fleet"
 	"github.com/seed-c01c3da5/zester/master/quota"
 	"github.com/seed-c01c3da5/zester/master/results"
+	"github.com/seed-c01c3da5/zester/peel/build"
 )
 
 var (
@@ -73,11 +73,8 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	count := func(d *prometheus.Desc, n uint64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), labels...)
 	}
-	version, goVersion := "unknown", "unknown"
-	if info, ok := debug.ReadBuildInfo(); ok {
-		version, goVersion = info.Main.Version, info.GoVersion
-	}
-	ch <- prometheus.MustNewConstMetric(buildInfo, prometheus.GaugeValue, 1, version, goVersion)
+	this := build.Read()
+	ch <- prometheus.MustNewConstMetric(buildInfo, prometheus.GaugeValue, 1, this.Version, this.Go)
 	s := c.Dispatcher.Stats()
 	for status, n := range s.Ended {
 		count(jobsTotal, n, string(status))

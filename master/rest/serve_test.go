@@ -17,7 +17,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"runtime/debug"
 	"strings"
 	"testing"
 	"time"
@@ -28,6 +27,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/pki"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/rest"
+	"github.com/seed-c01c3da5/zester/peel/build"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
@@ -184,8 +184,8 @@ func TestMetricsCountWhatHappened(t *testing.T) {
 
 // buildInfo is the metric that has the versions of this program.
 func buildInfo() string {
-	info, _ := debug.ReadBuildInfo()
-	return fmt.Sprintf("zester_build_info{goversion=%q,version=%q}", info.GoVersion, info.Main.Version)
+	this := build.Read()
+	return fmt.Sprintf("zester_build_info{goversion=%q,version=%q}", this.Go, this.Version)
 }
 
 // writePair puts a new certificate for 127.0.0.1 and its key into two files and returns it.

@@ -19,7 +19,7 @@
 //	ipv4, ipv6      addresses, sorted, without loopback and link-local ones
 //	virtual         hypervisor or container engine as gopsutil names it: "kvm", "docker"; "physical" for none
 //	machine_id      /etc/machine-id, which does not change with the host's name
-//	zester_version  version of the peel's program, as "zester version" prints it: "v1.2.0"; "(devel)" if it has none
+//	zester_version  version of the peel's program, as "zester version" prints it: "0.2.0"; "(devel)" if it has none
 //
 // Known gap: only Linux has all of them.
 package facts
@@ -31,13 +31,13 @@ import (
 	"net/netip"
 	"os"
 	"runtime"
-	"runtime/debug"
 	"slices"
 	"strings"
 
 	"github.com/shirou/gopsutil/v4/host"
 	"github.com/shirou/gopsutil/v4/mem"
 
+	"github.com/seed-c01c3da5/zester/peel/build"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -66,9 +66,7 @@ func Collect(ctx context.Context, static target.Facts) (target.Facts, error) {
 	set("kernel_release", release)
 	set("virtual", virtual(ctx))
 	set("machine_id", firstLine("/etc/machine-id"))
-	if info, ok := debug.ReadBuildInfo(); ok {
-		set("zester_version", info.Main.Version)
-	}
+	set("zester_version", build.Read().Version)
 	if m, err := mem.VirtualMemoryWithContext(ctx); err == nil {
 		f["mem_mb"] = int64(m.Total >> 20)
 	}
