@@ -1,10 +1,17 @@
 // Package build says which build of zester a program is. Call [Read].
 package build
 
-import "runtime/debug"
+import (
+	"cmp"
+	"runtime/debug"
+)
 
-// release is the version that .ci/package gives to the linker; empty in other builds.
-var release string
+// Values that .ci/package gives to the linker; empty in other builds, of which Go says what it knows.
+var (
+	release string // the version
+	commit  string
+	date    string
+)
 
 // Info describes the build of this program. Fields that the build does not know are empty, apart from Version.
 type Info struct {
@@ -18,33 +25,25 @@ type Info struct {
 func Read() Info {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
-		return of(release, &debug.BuildInfo{})
+		info = &debug.BuildInfo{}
 	}
-	return of(release, info)
+	return Info{Version: release, Commit: commit, Date: date}.or(info)
 }
 
-func of(release string, info *debug.BuildInfo) Info {
-	i := Info{Version: release, Go: info.GoVersion}
-	if i.Version == "" {
-		i.Version = info.Main.Version
+// or returns i with what info knows in the place of empty fields.
+func (i Info) or(info *debug.BuildInfo) Info {
+	set := map[string]string{}
+	for _, s := range info.Settings {
+		set[s.Key] = s.Value
 	}
-	if i.Version == "" {
-		i.Version = "(devel)"
+	commit := set["vcs.revision"]
+	if set["vcs.modified"] == "true" {
+		commit += "+dirty"
 	}
 
-	changed := false
-	for _, s := range info.Settings {
-		switch s.Key {
-		case "vcs.revision":
-			i.Commit = s.Value
-		case "vcs.time":
-			i.Date = s.Value
-		case "vcs.modified":
-			changed = s.Value == "true"
-		}
-	}
-	if changed {
-		i.Commit += "+dirty"
-	}
+	i.Version = cmp.Or(i.Version, info.Main.Version, "(devel)")
+	i.Commit = cmp.Or(i.Commit, commit)
+	i.Date = cmp.Or(i.Date, set["vcs.time"])
+	i.Go = info.GoVersion
 	return i
 }

@@ -14,7 +14,7 @@ func TestTheVersionOfAPackageIsThatOfTheLinker(t *testing.T) {
 			{Key: "vcs.modified", Value: "true"},
 		},
 	}
-	got := of("0.2.0", info)
+	got := Info{Version: "0.2.0"}.or(info)
 	want := Info{
 		Version: "0.2.0", Commit: "07a7f4d1cc3a003a85afc312e0386da9be694b83+dirty", Date: "2026-11-24T22:49:06Z", Go: "go1.26.0",
 	}
@@ -22,10 +22,15 @@ func TestTheVersionOfAPackageIsThatOfTheLinker(t *testing.T) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 
-	if got := of("", info).Version; got != info.Main.Version {
+	stamped := Info{Version: "0.2.0", Commit: "4536270", Date: "2026-11-20T00:00:00Z"}
+	if got := stamped.or(info); got.Commit != stamped.Commit || got.Date != stamped.Date {
+		t.Errorf("a package has commit and date %+v, want those of the linker", got)
+	}
+
+	if got := (Info{}).or(info).Version; got != info.Main.Version {
 		t.Errorf("without a version of a package the version is %q, want that of Go", got)
 	}
-	if got := of("", &debug.BuildInfo{}); got != (Info{Version: "(devel)"}) {
+	if got := (Info{}).or(&debug.BuildInfo{}); got != (Info{Version: "(devel)"}) {
 		t.Errorf("%+v", got)
 	}
 }
