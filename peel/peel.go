@@ -23,6 +23,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -61,22 +62,24 @@ type Options struct {
 	Simulated bool
 	Clock     func() scheduler.Instant             // of the schedule and its reports; nil: the clocks of this host
 	Boot      func() (id string, up time.Duration) // see [scheduler.Boot]; nil: not known
+	Replace   <-chan struct{}                      // a value asks Run to return [ErrReplaced] when nothing runs; nil: nobody does
 	Log       *slog.Logger                         // nil: silent
 }
 
 // A Peel is the agent. Make it with [New] and call Run once.
 type Peel struct {
-	o        Options
-	log      *slog.Logger
-	registry *module.Registry
-	fence    *fence.Fence
-	pending  pendingRequests
-	outbox   *outbox.Outbox
-	sched    *scheduler.Scheduler
-	key      *key
-	files    *content.Cache // contents of files that states name
-	snapshot *SnapshotFile  // start and followSettings alone use it
-	bus      atomic.Pointer[nats.Conn]
+	o         Options
+	log       *slog.Logger
+	registry  *module.Registry
+	fence     *fence.Fence
+	pending   pendingRequests
+	receiving sync.Mutex // held while a request is handled, and while the peel decides to make room for another program
+	outbox    *outbox.Outbox
+	sched     *scheduler.Scheduler
+	key       *key
+	files     *content.Cache // contents of files that states name
+	snapshot  *SnapshotFile  // start and followSettings alone use it
+	bus       atomic.Pointer[nats.Conn]
 
 	current   atomic.Pointer[inForce]
 	facts     atomic.Pointer[target.Facts] // the newest
@@ -205,11 +208,14 @@ func (p *Peel) collect(ctx context.Context) (changed bool, err error) {
 }
 
 func (p *Peel) run(ctx context.Context) error {
+	ctx, leave := context.WithCancelCause(ctx)
+	defer leave(nil)
 	defer context.AfterFunc(ctx, func() { close(p.stopping) })()
 	if _, err := p.collect(ctx); err != nil {
 		return err
 	}
 	p.log.Info("secrets are sealed to the key of this peel", "key", p.key.public)
+	running := ctx
 	g, ctx := errgroup.WithContext(ctx)
 	scheduleEnded := make(chan struct{})
 	g.Go(func() error {
@@ -221,7 +227,12 @@ func (p *Peel) run(ctx context.Context) error {
 	updates := make(chan settings.Update)
 	g.Go(func() error { p.followSettings(ctx, updates); return nil })
 	g.Go(func() error { return p.communicate(ctx, after, updates, scheduleEnded) })
-	return g.Wait()
+	g.Go(func() error { p.awaitReplace(ctx, leave); return nil })
+	err := g.Wait()
+	if err == nil && context.Cause(running) == ErrReplaced {
+		return ErrReplaced
+	}
+	return err
 }
 
 // communicate connects and exchanges messages with the bus until ctx ends, and sends reports until scheduleEnded is closed, which is

@@ -40,6 +40,13 @@ func (p *pendingRequests) add(r *request) bool {
 	return true
 }
 
+// empty reports whether every accepted request has a reply.
+func (p *pendingRequests) empty() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.requests) == 0
+}
+
 // start returns the context for the work of a request; ok is false if the request is finished.
 func (p *pendingRequests) start(ctx context.Context, r *request) (work context.Context, ok bool) {
 	p.mu.Lock()

@@ -39,14 +39,23 @@ func (p *Peel) serveRequests(ctx context.Context, in *incoming) {
 		case <-ctx.Done():
 			return
 		case msg := <-in.people:
-			p.onDirect(msg, pool)
+			p.handle(ctx, func() { p.onDirect(msg, pool) })
 		case msg := <-in.masters:
 			if msg.Subject == wire.Cmd(p.o.ID.Wire()) {
-				p.onRequest(msg, pool)
+				p.handle(ctx, func() { p.onRequest(msg, pool) })
 			} else {
 				p.onCancel(msg)
 			}
 		}
+	}
+}
+
+// handle handles a request, unless the peel has decided to stop since: masters send a request without an acknowledgement again.
+func (p *Peel) handle(ctx context.Context, do func()) {
+	p.receiving.Lock()
+	defer p.receiving.Unlock()
+	if ctx.Err() == nil {
+		do()
 	}
 }
 

@@ -8,6 +8,8 @@
 // SIGTERM and SIGINT stop the daemon in order; a second one ends the process at once. SIGHUP reads the configuration again
 // and applies the log level; other changes need a restart. The exit code is 0 after a stop by a signal, 1 after an error of
 // the daemon or its configuration, and 64 for wrong flags.
+//
+// SIGUSR1 asks a peel to start the program that is now at the path of its own, in its place, when no command runs.
 package daemon
 
 import (
@@ -52,7 +54,12 @@ type Daemon struct {
 	Flaws error
 	// Run runs the daemon until ctx ends. It calls ready once, when the daemon does its work.
 	Run func(ctx context.Context, ready func()) error
+	// Replace, if not nil, gets a value on SIGUSR1: Run then returns ErrReplace at a moment at which it interrupts nothing.
+	Replace chan<- struct{}
 }
+
+// ErrReplace is the error of a daemon that makes room for the program that is now at the path of its own.
+var ErrReplace = errors.New("another program takes the place of this one")
 
 // Main runs the program with the arguments in os.Args and returns the exit code. The names of its environment variables begin
 // with env. defaults returns a configuration with the default values.
@@ -76,6 +83,9 @@ func (p *program) main() int {
 	hups := make(chan os.Signal, 1)
 	signal.Notify(hups, syscall.SIGHUP)
 	defer signal.Stop(hups)
+	replaces := make(chan os.Signal, 1)
+	signal.Notify(replaces, syscall.SIGUSR1)
+	defer signal.Stop(replaces)
 
 	cfg := p.defaults()
 	check, err := load(p.args, p.prefix, cfg)
@@ -102,11 +112,12 @@ func (p *program) main() int {
 	if d.Flaws != nil {
 		log.Error("parts of the configuration are wrong and not used", "err", d.Flaws)
 	}
-	return p.run(d, hups, log)
+	return p.run(d, hups, replaces, log)
 }
 
 // run runs d until it ends, and stops it on a signal.
-func (p *program) run(d Daemon, hups <-chan os.Signal, log *slog.Logger) int {
+func (p *program) run(d Daemon, hups, replaces <-chan os.Signal, log *slog.Logger) int {
+	path := ownPath(log)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	done := make(chan error, 1)
@@ -115,7 +126,12 @@ func (p *program) run(d Daemon, hups <-chan os.Signal, log *slog.Logger) int {
 		select {
 		case <-hups:
 			p.reload(log)
+		case <-replaces:
+			askToReplace(d, log)
 		case err := <-done:
+			if errors.Is(err, ErrReplace) {
+				err = becomeNext(path, log)
+			}
 			return p.end(err)
 		case <-ctx.Done():
 			stop() // the next signal ends the process

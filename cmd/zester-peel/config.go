@@ -88,6 +88,8 @@ func (c *Config) Prepare(log *slog.Logger) (d daemon.Daemon, err error) {
 	if o.Prompt != nil { // without its key the rest works
 		d.Flaws = errors.Join(d.Flaws, o.Prompt.CheckKey())
 	}
+	replace := make(chan struct{}, 1)
+	o.Replace, d.Replace = replace, replace
 	d.Name = "peel " + string(o.ID)
 	d.Run = func(ctx context.Context, ready func()) error {
 		p, err := peel.New(o)
@@ -107,7 +109,10 @@ func (c *Config) Prepare(log *slog.Logger) (d daemon.Daemon, err error) {
 		}
 		ready()
 		g.Go(func() error { return p.Run(ctx) })
-		return g.Wait()
+		if err := g.Wait(); !errors.Is(err, peel.ErrReplaced) {
+			return err
+		}
+		return daemon.ErrReplace
 	}
 	return d, nil
 }

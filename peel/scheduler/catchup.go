@@ -106,7 +106,7 @@ func (o *owner) startCatchUps(now Instant, limit int) (started int) {
 		if started >= limit || o.nextCatchUpOf(e) > now.Up {
 			return started
 		}
-		if o.free(e) <= 0 { // another entry of its group has just started
+		if !o.mayStart(e) { // another entry of its group has just started
 			continue
 		}
 		at := now.Wall.In(o.s.o.Zone)
@@ -176,7 +176,7 @@ func (e *entry) hasSince(f ledger.Fire) bool {
 // readyBacklog returns the entries that have missed fires and a free slot, in the order in which they run.
 func (o *owner) readyBacklog() []*entry {
 	o.backlog = slices.DeleteFunc(o.backlog, func(e *entry) bool { return len(e.Owed) == 0 })
-	list := slices.DeleteFunc(slices.Clone(o.backlog), func(e *entry) bool { return o.free(e) <= 0 })
+	list := slices.DeleteFunc(slices.Clone(o.backlog), func(e *entry) bool { return !o.mayStart(e) })
 	slices.SortFunc(list, func(a, b *entry) int {
 		return cmp.Or(cmp.Compare(a.catchUpFrom, b.catchUpFrom), a.Owed[0].Compare(b.Owed[0]),
 			strings.Compare(a.Name, b.Name))

@@ -136,6 +136,8 @@ func (o *owner) countSkips(e *entry, why ledger.Reason, nominal time.Time, n int
 func (o *owner) enter(e *entry, f Fire, now Instant) bool {
 	free := o.free(e)
 	switch mode := e.Spec.Overlap.IfRunning; {
+	case o.quiet && (free > 0 || mode == schedule.IfRunningAllow):
+		o.await(e, f, now)
 	case free > 0 || mode == schedule.IfRunningAllow:
 		o.start(e, f)
 		return true
@@ -157,6 +159,9 @@ var errReplaced = errors.New("the next run takes its place")
 
 // free returns how many more runs the entry may have. It is negative after the limit was lowered.
 func (o *owner) free(e *entry) int { return e.Spec.Overlap.MaxRunning - len(o.sharing(e)) }
+
+// mayStart reports whether a run of the entry that waits may start.
+func (o *owner) mayStart(e *entry) bool { return !o.quiet && o.free(e) > 0 }
 
 // sharing returns the runs in flight that share the entry's limit, in the order of their start.
 func (o *owner) sharing(e *entry) []*run {
@@ -190,7 +195,7 @@ func (o *owner) await(e *entry, f Fire, now Instant) {
 func (o *owner) release(now Instant, limit int) (started int) {
 	o.waiting = slices.DeleteFunc(o.waiting, func(e *entry) bool {
 		w, expired := e.Waiting, now.Up-e.waitingFrom > e.Spec.Missed.StartDeadline
-		if !expired && (started >= limit || o.free(e) <= 0) {
+		if !expired && (started >= limit || !o.mayStart(e)) {
 			return false
 		}
 		e.Waiting = nil

@@ -40,6 +40,8 @@ type owner struct {
 
 	reporting int // runs that have ended and whose report is being stored
 
+	quiet bool // no run starts: fires wait for a slot
+
 	previous
 	begins bool // entries that become active fire their run_on_start
 	Saver
@@ -120,7 +122,7 @@ func (o *owner) collect(from *queue, until int64) {
 
 // idle returns the time until something is due.
 func (o *owner) idle(now Instant) time.Duration {
-	if len(o.ready) > 0 || slices.ContainsFunc(o.waiting, func(e *entry) bool { return o.free(e) > 0 }) {
+	if len(o.ready) > 0 || slices.ContainsFunc(o.waiting, func(e *entry) bool { return o.mayStart(e) }) {
 		return 0
 	}
 	wait := o.s.longestSleep
