@@ -62,8 +62,9 @@ type Options struct {
 	Simulated bool
 	Clock     func() scheduler.Instant             // of the schedule and its reports; nil: the clocks of this host
 	Boot      func() (id string, up time.Duration) // see [scheduler.Boot]; nil: not known
-	Replace   <-chan struct{}                      // a value asks Run to return [ErrReplaced] when nothing runs; nil: nobody does
-	Log       *slog.Logger                         // nil: silent
+	// Replace: a value asks Run to return [ErrReplaced] when nothing runs; nil: nobody does.
+	Replace <-chan struct{}
+	Log     *slog.Logger // nil: silent
 }
 
 // A Peel is the agent. Make it with [New] and call Run once.
@@ -73,7 +74,7 @@ type Peel struct {
 	registry  *module.Registry
 	fence     *fence.Fence
 	pending   pendingRequests
-	receiving sync.Mutex // held while a request is handled, and while the peel decides to make room for another program
+	receiving sync.Mutex // held while a request is handled, and while leaveIfIdle decides
 	outbox    *outbox.Outbox
 	sched     *scheduler.Scheduler
 	key       *key

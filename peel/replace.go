@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// ErrReplaced is the error of [Peel.Run] after a value was received from Options.Replace: nothing runs, and the caller has to
-// start the program that takes this one's place.
+// ErrReplaced is the error of [Peel.Run] after a value was received from Options.Replace: nothing runs, and the caller
+// has to start the program that takes this one's place.
 var ErrReplaced = errors.New("the peel has made room for another program")
 
 const (
@@ -39,7 +39,7 @@ func (p *Peel) untilIdle(ctx context.Context, leave context.CancelCauseFunc) {
 		hold := time.Since(began) >= replaceHold
 		if hold && !held {
 			held = true
-			p.log.Warn("commands have run for an hour without a break: entries that are due wait until the new program runs")
+			p.log.Warn("commands have run for an hour without a break: due entries wait until the new program runs")
 		}
 		if p.leaveIfIdle(ctx, hold, leave) {
 			return

@@ -50,7 +50,8 @@ func (p *Peel) serveRequests(ctx context.Context, in *incoming) {
 	}
 }
 
-// handle handles a request, unless the peel has decided to stop since: masters send a request without an acknowledgement again.
+// handle handles a request, unless the peel has decided to stop since. Masters send a request without an
+// acknowledgement again.
 func (p *Peel) handle(ctx context.Context, do func()) {
 	p.receiving.Lock()
 	defer p.receiving.Unlock()

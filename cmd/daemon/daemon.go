@@ -54,7 +54,8 @@ type Daemon struct {
 	Flaws error
 	// Run runs the daemon until ctx ends. It calls ready once, when the daemon does its work.
 	Run func(ctx context.Context, ready func()) error
-	// Replace, if not nil, gets a value on SIGUSR1: Run then returns ErrReplace at a moment at which it interrupts nothing.
+	// Replace, if not nil, gets a value on SIGUSR1: Run then returns ErrReplace at a moment at which that interrupts
+	// nothing.
 	Replace chan<- struct{}
 }
 

@@ -13,7 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ownPath returns the path by which this process was started, as it is read at the start: later another program can be there.
+// ownPath returns the path by which this process was started. It is read at the start: later another program can be
+// there.
 func ownPath(log *slog.Logger) string {
 	path, err := exec.LookPath(os.Args[0])
 	if err == nil {
@@ -37,8 +38,9 @@ func askToReplace(d Daemon, log *slog.Logger) {
 	}
 }
 
-// becomeNext starts the program at path with the arguments and the environment of this one, and the same process ID. It returns
-// only if it cannot. The next program has SIGUSR1 ignored until it listens for it, so that one in between cannot end it.
+// becomeNext starts the program at path with the arguments and the environment of this one, and the same process ID.
+// It returns only if it cannot. The next program has SIGUSR1 ignored until it listens for it, so that one in between
+// cannot end it.
 func becomeNext(path string, log *slog.Logger) error {
 	log.Info("starting the program that is now here", "path", path)
 	var now unix.Timespec

@@ -6,7 +6,7 @@ import (
 	"runtime/debug"
 )
 
-// Values that .ci/package gives to the linker; empty in other builds, of which Go says what it knows.
+// Values that .ci/package gives to the linker; empty in other builds, about which Go knows something.
 var (
 	release string // the version
 	commit  string

@@ -9,10 +9,10 @@ import (
 // handover is how far away the next fire must be when a process makes room for the next one.
 const handover = 500 * time.Millisecond
 
-// Quiet keeps runs from starting, if none is in flight and none is due within half a second, and reports whether that was so.
-// With force runs do not start in any case, and it reports whether none is in flight. Fires that become due wait for a slot,
-// on the disk too, until [Scheduler.Loud] is called or the next process starts them. The error is [ErrStopped] or the error of
-// ctx.
+// Quiet keeps runs from starting, if none is in flight and none is due within half a second, and reports whether that
+// was so. With force runs do not start in any case, and it reports whether none is in flight. Fires that become due
+// wait for a slot, on the disk too, until [Scheduler.Loud] is called or the next process starts them. The error is
+// [ErrStopped] or the error of ctx.
 func (s *Scheduler) Quiet(ctx context.Context, force bool) (idle bool, err error) {
 	err = s.do(ctx, func(o *owner) {
 		idle = len(o.runs)+o.reporting == 0
