@@ -149,6 +149,9 @@ func (w *world) files() {
 	if w.maybe() {
 		w.add("owned", fmt.Sprintf("file.managed: {path: %s/owned, content: x, user: ztacct}", w.dir), "zt-acct", "")
 	}
+	if w.maybe() { // the package may have made it
+		w.add("account", "user.present: {name: ztacct, system: true, comment: zt}", "zt-acct", "")
+	}
 }
 
 // commands adds commands with effects.

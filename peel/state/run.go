@@ -206,7 +206,7 @@ func (x *run) state(ctx context.Context, s *state.State) *Outcome {
 		o.Result, o.Reason = Skipped, reason
 	case unknown != "":
 		o.Result, o.Comment = Unknown, unknown
-		x.doubt(s)
+		x.doubt(ctx, s)
 	default:
 		x.attempts(ctx, s, o)
 	}
@@ -314,7 +314,7 @@ func (x *run) once(run context.Context, s *state.State, o *Outcome) {
 		o.Result, o.Reason = Skipped, Canceled
 	case x.q.Test && errors.As(err, &unknown):
 		o.Result, o.Comment, o.Changes, o.Cause = Unknown, unknown.Why, nil, ""
-		x.doubt(s)
+		x.doubt(ctx, s)
 	default:
 		if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
 			err = fmt.Errorf("%w: %w", cause, err)
@@ -324,14 +324,12 @@ func (x *run) once(run context.Context, s *state.State, o *Outcome) {
 }
 
 // doubt notes what may become of the host because a state is unknown.
-func (x *run) doubt(s *state.State) {
+func (x *run) doubt(ctx context.Context, s *state.State) {
 	if !strings.HasPrefix(s.Function, "file.") && !strings.HasPrefix(s.Function, "cron.") {
 		if !strings.HasPrefix(s.Function, "service.") {
 			x.world.Unknowable()
 		}
-		for _, name := range s.Packages() {
-			x.world.ReplacePackage(name)
-		}
+		x.packages.Doubt(ctx, s.Packages())
 		return
 	}
 	for _, p := range s.Paths() {

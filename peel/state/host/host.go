@@ -63,6 +63,7 @@ type World struct {
 	reread bool            // a planned step has systemd read its units
 
 	packages   map[string]string // versions; empty: removed
+	removed    map[string]string // package by path, of the packages that planned steps remove
 	unknowable bool
 	doubts     map[string]string // paths of which nobody knows what becomes of them, and why
 }
@@ -77,7 +78,11 @@ type planned struct {
 
 // New returns the host as it is.
 func New() *World {
-	return &World{files: map[string]planned{}, users: map[string]User{}, groups: map[string]Group{}, units: map[string]Unit{}, unread: map[string]bool{}, packages: map[string]string{}, doubts: map[string]string{}}
+	return &World{
+		files: map[string]planned{}, users: map[string]User{}, groups: map[string]Group{},
+		units: map[string]Unit{}, unread: map[string]bool{},
+		packages: map[string]string{}, removed: map[string]string{}, doubts: map[string]string{},
+	}
 }
 
 // MayShow reports whether results may show the texts.
@@ -131,15 +136,6 @@ func Environment() []string {
 	}
 	return list
 }
-
-// Package returns the version that planned steps give a package, empty if they remove it.
-func (w *World) Package(name string) (version string, planned bool) {
-	version, planned = w.packages[name]
-	return version, planned
-}
-
-// SetPackage plans the version of a package.
-func (w *World) SetPackage(name, version string) { w.packages[name] = version }
 
 // Unknowable notes that a planned step has effects that nobody can predict, such as those of a command.
 func (w *World) Unknowable() { w.unknowable = true }

@@ -3,6 +3,7 @@
 package host
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -50,5 +51,32 @@ func TestAPlannedOwnerReadsNoContent(t *testing.T) {
 	w.SetInfo(name, info)
 	if data, err := w.Read(name, 100); err != nil || string(data) != "other" {
 		t.Errorf("%q, %v", data, err)
+	}
+}
+
+// The scripts of a package make accounts, of which its lists say nothing.
+func TestAnAccountThatAPlannedPackageMayMakeIsUnknown(t *testing.T) {
+	ctx := t.Context()
+	w := New()
+	w.RemovePackage("zt-old", PackageFiles{}, true)
+	if u, err := w.User(ctx, "zt-nobody"); err != nil || u.Exists {
+		t.Errorf("no package comes: %+v, %v", u, err)
+	}
+	w.SetPackage("zt-new", "1.0")
+	_, errUser := w.User(ctx, "zt-nobody")
+	_, errGroup := w.Group(ctx, "zt-nobody")
+	for kind, err := range map[string]error{"user": errUser, "group": errGroup} {
+		want := "there is no " + kind + ` "zt-nobody" on this host; ` +
+			"a package such as zt-new, which would be installed, may bring it"
+		if _, ok := errors.AsType[*UnknownError](err); !ok || err.Error() != want {
+			t.Errorf("%s: %v, want %s", kind, err, want)
+		}
+	}
+	if u, err := w.User(ctx, "root"); err != nil || !u.Exists {
+		t.Errorf("an account that is there: %+v, %v", u, err)
+	}
+	w.SetUser(User{Name: "zt-nobody", Exists: true})
+	if u, err := w.User(ctx, "zt-nobody"); err != nil || !u.Exists {
+		t.Errorf("an account that a step makes: %+v, %v", u, err)
 	}
 }

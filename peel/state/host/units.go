@@ -48,12 +48,9 @@ func (w *World) Unit(u Unit) Unit {
 
 // RemovedWith returns the package that brought a unit and that planned steps remove, empty if there is none.
 func (w *World) RemovedWith(u Unit) string {
-	for name, version := range w.packages {
-		if version != "" || u.Fragment == "" {
-			continue
-		}
-		paths := packagePaths(name)
-		if slices.Contains(paths, u.Fragment) || slices.Contains(paths, strings.TrimPrefix(u.Fragment, "/usr")) {
+	for _, p := range []string{u.Fragment, strings.TrimPrefix(u.Fragment, "/usr")} {
+		name := w.removed[p]
+		if version, planned := w.packages[name]; planned && version == "" {
 			return name
 		}
 	}
@@ -104,7 +101,9 @@ func UnitPaths(steps []Step) (paths []string) {
 }
 
 // isBelow reports whether a path is a directory or below it.
-func isBelow(name, dir string) bool { return name == dir || strings.HasPrefix(name, dir+"/") }
+func isBelow(name, dir string) bool {
+	return name == dir || strings.HasPrefix(name, strings.TrimSuffix(dir, "/")+"/")
+}
 
 // SetUnread notes paths of units that changed since systemd read its units.
 func (w *World) SetUnread(paths ...string) {

@@ -3,7 +3,7 @@
 package pkg
 
 import (
-	"slices"
+	"reflect"
 	"testing"
 )
 
@@ -15,7 +15,7 @@ func TestTheLinesOfASimulation(t *testing.T) {
 		"Remv exim4 [4.96-15]\n":                                      {remove: true, name: "exim4", from: "4.96-15"},
 		"Purg exim4 [4.96-15]\n":                                      {remove: true, purge: true, name: "exim4", from: "4.96-15"},
 	} {
-		if got, ok := parseEffect(line); !ok || got != want {
+		if got, ok := parseEffect(line); !ok || !reflect.DeepEqual(got, want) {
 			t.Errorf("%q is %+v, want %+v", line, got, want)
 		}
 	}
@@ -29,7 +29,7 @@ func TestTheLinesOfASimulation(t *testing.T) {
 func TestASimulation(t *testing.T) {
 	out := "Inst a (1 x [all])\nInst b (2 x [all])\nConf c (3 x [all])\nConf a (1 x [all])\nConf b (2 x [all])\n"
 	want := []effect{{name: "a", to: "1"}, {name: "b", to: "2"}, {name: "c", to: "3", setUp: true}}
-	if got := parseEffects(out); !slices.Equal(got, want) {
+	if got := parseEffects(out); !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v", got)
 	}
 }
@@ -66,7 +66,7 @@ func TestTheTableOfDnf(t *testing.T) {
 		{name: "zt-d", to: "1.0-1"},
 		{name: "zt-c", from: "1.0-1", remove: true},
 	}
-	if got := parseTable(table); !slices.Equal(got, want) {
+	if got := parseTable(table); !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v", got)
 	}
 	for _, c := range []struct {

@@ -86,6 +86,8 @@ type effect struct {
 	setUp    bool // it is unpacked already
 	name     string
 	from, to string // versions, empty if there is none or it is not given
+
+	files host.PackageFiles // in test mode, of a package that goes or gets another version
 }
 
 // errNotInLists is wrapped by the error about a package or version that the lists do not have.
@@ -102,6 +104,8 @@ type tool interface {
 	refresh(ctx context.Context) error
 	isStale() bool
 	upgrades(ctx context.Context) ([]effect, error)
+	// files returns the files of an installed package, and if the effect removes it all of host.PackageFiles.
+	files(ctx context.Context, e effect) (host.PackageFiles, error)
 	repository(a *state.PkgRepoManaged, key []byte) (repository, error)
 	// has reports whether an installed version is the wanted one.
 	has(installed, version string) bool
@@ -291,7 +295,13 @@ func (m *Manager) effects(ctx context.Context, t transaction) ([]effect, error) 
 		v, planned := m.world.Package(e.name)
 		return planned && v == e.to || e.setUp && !t.has(e.name)
 	})
-	return effects, t.refuse(effects)
+	if err := t.refuse(effects); err != nil {
+		return nil, err
+	}
+	if m.test {
+		err = m.addFiles(ctx, effects)
+	}
+	return effects, err
 }
 
 // refuse returns an error if packages would be removed that the transaction does not name.
@@ -336,11 +346,11 @@ func stepsOf(effects []effect, apply func(ctx context.Context) error) []host.Ste
 // predict plans the effect.
 func (e effect) predict(w *host.World) {
 	if e.remove {
-		w.RemovePackage(e.name, e.purge)
+		w.RemovePackage(e.name, e.files, e.purge)
 		return
 	}
 	if e.from != "" {
-		w.ReplacePackage(e.name)
+		w.ReplacePackage(e.name, e.files)
 	}
 	w.SetPackage(e.name, e.to)
 }
