@@ -299,12 +299,8 @@ func (m *Master) openStores(ctx context.Context, js jetstream.JetStream, trust i
 	if s.jobs, err = job.NewStore(ctx, js); err != nil {
 		return s, err
 	}
-	skipped, err := s.jobs.Convert(ctx)
-	if err != nil {
+	if err := s.jobs.RemoveStrayTargets(ctx); err != nil {
 		return s, err
-	}
-	for _, err := range skipped {
-		m.log.Warn("job of an earlier version skipped", "err", err)
 	}
 	if s.tokens, err = token.Open(ctx, js); err != nil {
 		return s, err

@@ -236,3 +236,12 @@ func (s *cluster) ended(jid wire.JID, want job.Status) *job.Job {
 	}
 	return j
 }
+
+// returned says who has returned for a job by the bucket job-returns, in the order of storing.
+func (s *cluster) returned(jid wire.JID) (peels []string) {
+	s.t.Helper()
+	if err := s.store.Stored(s.t.Context(), jid, func(r job.StoredReturn) { peels = append(peels, r.Sender) }); err != nil {
+		s.t.Fatal(err)
+	}
+	return peels
+}

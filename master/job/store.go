@@ -25,8 +25,6 @@ var (
 	ErrIncomplete = errors.New("the job has been claimed, but not all its targets are stored")
 )
 
-var errUndecodable = errors.New("the record cannot be decoded")
-
 const (
 	recordPrefix = "$KV." + wire.BucketJobs + "."   // of the subjects of records of ended jobs
 	activePrefix = "$KV." + wire.BucketActive + "." // of the subjects of records of live jobs
@@ -47,7 +45,6 @@ func wrap(err *error, format string, args ...any) {
 type Store struct {
 	active, jobs  jetstream.KeyValue
 	live, returns jetstream.Stream // of the buckets active and job-returns
-	events        jetstream.Stream
 	history       jetstream.Stream // of the bucket jobs
 	index         *Index
 	js            jetstream.JetStream
@@ -63,10 +60,12 @@ func NewStore(ctx context.Context, js jetstream.JetStream) (*Store, error) {
 			return nil, fmt.Errorf("cannot open the bucket %s: %w", name, err)
 		}
 	}
-	for name, open := range map[string]*jetstream.Stream{wire.KV(wire.BucketActive): &s.live, wire.KV(wire.BucketJobReturns): &s.returns, wire.KV(wire.BucketJobs): &s.history, wire.StreamJobEvents: &s.events} {
+	for name, open := range map[string]*jetstream.Stream{
+		wire.BucketActive: &s.live, wire.BucketJobReturns: &s.returns, wire.BucketJobs: &s.history,
+	} {
 		var err error
-		if *open, err = js.Stream(ctx, name); err != nil {
-			return nil, fmt.Errorf("cannot open the stream %s: %w", name, err)
+		if *open, err = js.Stream(ctx, wire.KV(name)); err != nil {
+			return nil, fmt.Errorf("cannot open the stream of the bucket %s: %w", name, err)
 		}
 	}
 	s.index = NewIndex(js, s.history, recordPrefix)
@@ -280,10 +279,10 @@ func encode(j *Job) ([]byte, error) {
 func decode(jid wire.JID, data []byte) (*Job, error) {
 	j := new(Job)
 	if err := canon.Unmarshal(data, j); err != nil {
-		return nil, fmt.Errorf("%w: %w", errUndecodable, err)
+		return nil, fmt.Errorf("the record cannot be decoded: %w", err)
 	}
 	if j.JID != jid {
-		return nil, fmt.Errorf("%w: it is of job %q", errUndecodable, j.JID)
+		return nil, fmt.Errorf("the record cannot be decoded: it is of job %q", j.JID)
 	}
 	j.heads, j.TargetHeads = j.TargetHeads, nil
 	if j.Deadline.IsZero() && !j.Scheduled() {

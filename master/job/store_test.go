@@ -171,6 +171,30 @@ func TestManyTargetsAreStoredOnce(t *testing.T) {
 	})
 }
 
+// A master stops between the removal of a record and that of its targets.
+func TestTargetsWithoutARecordAreRemoved(t *testing.T) {
+	bubble(t, func(t *testing.T, s *job.Store, js jetstream.JetStream) {
+		gone, live := create(t, s, claim(fleet(501)...)), create(t, s, claim(fleet(502)...))
+		stream, err := js.Stream(t.Context(), "KV_active")
+		if err == nil {
+			err = stream.Purge(t.Context(), jetstream.WithPurgeSubject("$KV.active."+string(gone.JID)))
+		}
+		if err == nil {
+			err = s.RemoveStrayTargets(t.Context())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = stream.GetLastMsgForSubject(t.Context(), "$KV.active.targets."+string(gone.JID)+".0")
+		if !errors.Is(err, jetstream.ErrMsgNotFound) {
+			t.Errorf("targets without a record: %v", err)
+		}
+		if j, err := s.Get(t.Context(), live.JID); err != nil || len(j.Targets) != 502 {
+			t.Errorf("targets of a live job: %+v, %v", j, err)
+		}
+	})
+}
+
 func TestARecordIsKeptAsLongAfterAJobThatTookLong(t *testing.T) {
 	const retention = 2 * time.Hour // a week, in short
 	bubble(t, func(t *testing.T, s *job.Store, js jetstream.JetStream) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -142,4 +143,28 @@ func (s *Store) targetsFrom(ctx context.Context, j *Job, id target.PeelID) (ids 
 // targetsKey returns the key of a chunk. Its number may be a wildcard.
 func targetsKey[T int | string](jid wire.JID, n T) string {
 	return targetsPrefix + string(jid) + "." + fmt.Sprint(n)
+}
+
+// RemoveStrayTargets removes targets without a record, which a master has left that stopped between two writes. The
+// targets of a job are stored after its record, so those of a job that is created meanwhile are newer.
+func (s *Store) RemoveStrayTargets(ctx context.Context) (err error) {
+	defer wrap(&err, "cannot remove targets without a job")
+	info, err := s.live.Info(ctx, jetstream.WithSubjectFilter(activePrefix+targetsPrefix+"*.0"))
+	if err != nil {
+		return err
+	}
+	live, err := s.LiveIDs(ctx)
+	if err != nil {
+		return err
+	}
+	for subject := range info.State.Subjects {
+		jid := wire.JID(strings.TrimSuffix(strings.TrimPrefix(subject, activePrefix+targetsPrefix), ".0"))
+		if live[jid] {
+			continue
+		}
+		if err := purge(ctx, s.live, activePrefix+targetsKey(jid, "*"), info.State.LastSeq); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -48,9 +47,6 @@ func Provision(ctx context.Context, js jetstream.JetStream, wanted bucket.Kept) 
 	})
 	if err != nil {
 		return kept, err
-	}
-	if err := releaseSubjects(ctx, js); err != nil {
-		return kept, fmt.Errorf("cannot provision stream %s: %w", wire.StreamJobEvents, err)
 	}
 	return kept, provision(ctx, js, kept)
 }
@@ -187,38 +183,6 @@ func repeatUntilFormed(ctx context.Context, attempt func(context.Context) error)
 			return err
 		}
 	}
-}
-
-// purgeTime bounds how long the server takes to purge the acknowledgements of a week.
-const purgeTime = time.Minute
-
-// releaseSubjects removes the subjects of returns and acknowledgements from the stream job-events of an earlier version. The
-// bucket job-returns captures the returns, and a subject belongs to one stream. Acknowledgements are no longer stored: the stored
-// ones are purged before their subject is released, so that an interrupted purge is repeated.
-func releaseSubjects(ctx context.Context, js jetstream.JetStream) error {
-	events, err := js.Stream(ctx, wire.StreamJobEvents)
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	c := events.CachedInfo().Config
-	acks, returns := wire.AckOf("*", "*"), wire.ReturnOf("*", "*")
-	if slices.Contains(c.Subjects, acks) {
-		purging, cancel := context.WithTimeout(ctx, purgeTime)
-		defer cancel()
-		if err := events.Purge(purging, jetstream.WithPurgeSubject(acks)); err != nil {
-			return err
-		}
-	}
-	kept := slices.DeleteFunc(slices.Clone(c.Subjects), func(s string) bool { return s == acks || s == returns })
-	if len(kept) == len(c.Subjects) {
-		return nil
-	}
-	c.Subjects = kept
-	_, err = js.UpdateStream(ctx, c)
-	return err
 }
 
 // The server's codes for a stream whose limits exceed the disk, and for one that needs more servers than are there.

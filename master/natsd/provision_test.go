@@ -2,7 +2,6 @@ package natsd_test
 
 import (
 	"context"
-	"errors"
 	"reflect"
 	"strings"
 	"testing"
@@ -163,60 +162,6 @@ func TestABusThatCannotBeChangedStaysAsItIs(t *testing.T) {
 		}
 		if c := info(t, js, wire.StreamAudit).Config; c.MaxAge != natsd.AuditRetention || c.Replicas != 1 {
 			t.Errorf("the audit log: %+v", c)
-		}
-	})
-}
-
-// The streams of version d022634: job-events captured the returns and the acknowledgements, and masters copied the returns.
-func TestReturnsMoveFromTheEventsOfAnEarlierVersionToTheirBucket(t *testing.T) {
-	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
-		js := b.JetStream(t)
-		jid := wire.NewJID()
-		returns, events := info(t, js, "KV_job-returns").Config, info(t, js, wire.StreamJobEvents).Config
-		for _, name := range []string{returns.Name, events.Name} {
-			if err := js.DeleteStream(t.Context(), name); err != nil {
-				t.Fatal(err)
-			}
-		}
-		returns.Subjects, returns.SubjectTransform, returns.RePublish = []string{"$KV.job-returns.>"}, nil, nil
-		returns.Discard, returns.DiscardNewPerSubject, returns.MaxMsgSize = jetstream.DiscardOld, false, -1
-		returns.AllowRollup, returns.AllowMsgTTL = true, true
-		events.Subjects = append(events.Subjects, wire.ReturnOf("*", "*"), wire.AckOf("*", "*"))
-		for _, c := range []jetstream.StreamConfig{returns, events} {
-			if _, err := js.CreateStream(t.Context(), c); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if _, err := keyValue(t, js, wire.BucketJobReturns).Create(t.Context(), string(jid)+".a", []byte("copied")); err != nil {
-			t.Fatal(err)
-		}
-		for _, subject := range []string{wire.AckOf(jid, "a"), wire.AckOf(jid, "b"), wire.StatusOf(jid)} {
-			if _, err := js.Publish(t.Context(), subject, nil); err != nil {
-				t.Fatal(err)
-			}
-		}
-		for range 2 { // which may be cut and repeated
-			if _, err := natsd.Provision(t.Context(), js, bucket.Kept{}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if n := info(t, js, wire.StreamJobEvents).State.Msgs; n != 1 {
-			t.Errorf("job-events has %d messages, want the status alone", n)
-		}
-		if _, err := js.Publish(t.Context(), wire.AckOf(jid, "c"), nil); !errors.Is(err, jetstream.ErrNoStreamResponse) {
-			t.Errorf("an acknowledgement was stored: %v", err)
-		}
-		if _, err := js.Publish(t.Context(), wire.ReturnOf(jid, "a"), []byte("second")); err == nil {
-			t.Error("a second return of a peel was stored")
-		}
-		ack, err := js.Publish(t.Context(), wire.ReturnOf(jid, "b"), []byte("first"))
-		if err != nil || ack.Stream != "KV_job-returns" {
-			t.Errorf("a return was stored in %+v, %v", ack, err)
-		}
-		for peel, want := range map[string]string{"a": "copied", "b": "first"} {
-			if e, err := keyValue(t, js, wire.BucketJobReturns).Get(t.Context(), string(jid)+"."+peel); err != nil || string(e.Value()) != want {
-				t.Errorf("of %s there is %v, %v", peel, e, err)
-			}
 		}
 	})
 }
