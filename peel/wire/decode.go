@@ -95,7 +95,7 @@ func DecodeStateRun(msg *nats.Msg) (StateRun, error) {
 		err = CheckPeel(msg.Subject, r.Peel, r.V)
 	}
 	if err == nil && !r.isWithinLimits() {
-		err = fmt.Errorf("cannot accept %s: a number below 0, more than 10 results, or a text that is too long", msg.Subject)
+		err = fmt.Errorf("cannot accept %s: a number below 0, or a text that is too long", msg.Subject)
 	}
 	return r, err
 }
@@ -115,7 +115,7 @@ func (r *StateRun) isWithinLimits() bool {
 			return false
 		}
 	}
-	return r.Canceled >= 0 && len(r.Counts) <= 10 &&
+	return r.Canceled >= 0 &&
 		len(r.Commit) <= 64 && len(r.Digest) <= 64 && !slices.ContainsFunc(r.Owed, long)
 }
 

@@ -232,12 +232,12 @@ const FeatureStates = "states"
 // A StateRun is a peel's report on its newest run of all its states. A run of some states has none: it does not say how the host
 // is as a whole.
 type StateRun struct {
-	Peel   target.PeelID  `json:"peel_id"`
-	Commit string         `json:"commit"` // of the document that was run
-	Digest string         `json:"digest"`
-	Test   bool           `json:"test"`   // the run predicted and changed nothing
-	Time   time.Time      `json:"time"`   // when the run began
-	Counts map[string]int `json:"counts"` // of states by result
+	Peel   target.PeelID `json:"peel_id"`
+	Commit string        `json:"commit"` // of the document that was run
+	Digest string        `json:"digest"`
+	Test   bool          `json:"test"`   // the run predicted and changed nothing
+	Time   time.Time     `json:"time"`   // when the run began
+	Counts counts        `json:"counts"` // of states by result
 	// Canceled is how many states the run did not reach, because it was canceled. They are in Counts as skipped.
 	Canceled int `json:"canceled,omitempty"`
 	// States are those that changed, would change, failed or are unknown, at most MaxReported: failed ones

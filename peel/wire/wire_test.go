@@ -139,6 +139,22 @@ func TestTheListsOfReportsAreBoundedBeforeTheyAreDecoded(t *testing.T) {
 	}
 }
 
+func TestTheCountsOfARunOfStatesAreBoundedBeforeTheyAreDecoded(t *testing.T) {
+	const n = 200_000
+	counts := []byte{0xdf, 0, n >> 16, n >> 8 & 0xff, n & 0xff}
+	for i := range n {
+		counts = append(counts, 0xa3, byte(i>>16), byte(i>>8), byte(i), 1)
+	}
+	msg := message(t, wire.StateRunOf("p"), map[string]any{"peel_id": "p", "counts": canon.Raw(counts)})
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err := wire.DecodeStateRun(msg)
+	runtime.ReadMemStats(&after)
+	if took := (after.TotalAlloc - before.TotalAlloc) >> 20; err == nil || !strings.Contains(err.Error(), "200000 results, the limit is 10") || took > 4 {
+		t.Errorf("%d MB of memory were taken, and the error is %v", took, err)
+	}
+}
+
 func FuzzDecode(f *testing.F) {
 	jid := wire.NewJID()
 	f.Add(wire.ReturnOf(jid, "web-01"), message(f, "", wire.Return{JID: jid, Peel: "web-01"}).Data)
