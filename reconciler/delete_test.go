@@ -143,7 +143,7 @@ func (w *writer) ask(verb string, q any) error {
 func (w *writer) once(name string) (at time.Time) {
 	w.t.Helper()
 	at = time.Now().Add(time.Hour).Truncate(time.Second)
-	err := w.ask("add", api.ScheduleAdd{Name: name, Fields: map[string]any{"module": "test.ping", "at": at.UTC().Format(time.RFC3339), "delete_after_run": true, "start_deadline": "30m"}})
+	err := w.ask("add", api.ScheduleAddRequest{Name: name, Fields: map[string]any{"module": "test.ping", "at": at.UTC().Format(time.RFC3339), "delete_after_run": true, "start_deadline": "30m"}})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -195,7 +195,7 @@ func TestWhatMastersRemoveIsNotHeldBack(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		at := w.once("once")
 		for _, name := range []string{"kept", "other"} {
-			if err := w.ask("add", api.ScheduleAdd{Name: name, Target: "a", Fields: map[string]any{"module": "test.ping", "interval": "1h"}}); err != nil {
+			if err := w.ask("add", api.ScheduleAddRequest{Name: name, Target: "a", Fields: map[string]any{"module": "test.ping", "interval": "1h"}}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -79,7 +79,7 @@ func TestNoMasterCommitsForAPersonOnACommitThatIsNotAccepted(t *testing.T) {
 		good := s.record().Commit
 		bad := s.push(evil)
 		time.Sleep(2 * time.Minute)
-		err := s.ask("add", api.ScheduleAdd{Name: "uptime", Fields: map[string]any{"module": "test.ping", "interval": "5m"}})
+		err := s.ask("add", api.ScheduleAddRequest{Name: "uptime", Fields: map[string]any{"module": "test.ping", "interval": "5m"}})
 		if err == nil || !strings.Contains(err.Error(), "the newest commit is not accepted: ") || !strings.Contains(err.Error(), "it has none") {
 			s.t.Errorf("the request was answered with %v", err)
 		}
@@ -122,7 +122,7 @@ func TestACommitThatIsNotAcceptedCannotDeclareAnEntrySpent(t *testing.T) {
 		s.master("m1")
 		s.peel("a")
 		time.Sleep(2 * time.Minute)
-		if err := s.ask("add", api.ScheduleAdd{Name: "ok", Fields: map[string]any{"module": "test.ping", "interval": "5s"}}); err != nil {
+		if err := s.ask("add", api.ScheduleAddRequest{Name: "ok", Fields: map[string]any{"module": "test.ping", "interval": "5s"}}); err != nil {
 			s.t.Fatal(err)
 		}
 		time.Sleep(5 * time.Minute)

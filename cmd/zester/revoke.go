@@ -53,7 +53,7 @@ func authorsOf(r *api.Revoked) []string {
 // is that of the removal.
 func (a *app) leftBy(ctx context.Context, client *api.Client, by []string, remove bool) (l leftovers, err error) {
 	if remove {
-		l.Removed, err = askSchedule[api.ScheduleChanged](ctx, client, "remove", api.ScheduleChange{By: by, Reason: "revoked"})
+		l.Removed, err = askSchedule(ctx, client, api.ScheduleRemove, api.ScheduleChange{By: by, Reason: "revoked"})
 		if api.CodeOf(err) == api.CodeNotFound { // they made none
 			err = nil
 		}
@@ -81,7 +81,7 @@ func (a *app) leftBy(ctx context.Context, client *api.Client, by []string, remov
 // entriesLeft returns the schedule entries of the config repo that requests made.
 func entriesLeft(ctx context.Context, client *api.Client) (all []leftover, err error) {
 	for after, more := "", true; more; {
-		page, err := askSchedule[api.SchedulePage](ctx, client, "list", api.ScheduleQuery{After: after})
+		page, err := askSchedule(ctx, client, api.ScheduleList, api.ScheduleQuery{After: after})
 		if err != nil {
 			return nil, err
 		}

@@ -36,11 +36,11 @@ func (c *change) check() error {
 }
 
 // askSchedule sends a request to the service that changes the schedules of the config repo.
-func askSchedule[A any](ctx context.Context, client *api.Client, verb string, question any) (*A, error) {
+func askSchedule[Q, A any](ctx context.Context, client *api.Client, e api.Endpoint[Q, A], q Q) (*A, error) {
 	ctx, cancel := context.WithTimeout(ctx, changeWait)
 	defer cancel()
-	a := new(A)
-	if err := client.Ask(ctx, "schedule", verb, question, a); err != nil {
+	a, err := e.Ask(ctx, client, q)
+	if err != nil {
 		err = hinted(err, api.CodeNotFound, "zester schedule list '*' shows the entries that peels have")
 		return nil, hinted(err, api.CodeUnavailable, "a master with a config repo answers; if it was only slow, look for the commit before you ask again")
 	}
@@ -111,7 +111,7 @@ func (a *app) scheduleAddCommand() *cobra.Command {
 			}
 			q.Propose = c.propose
 			return a.withClient(func(client *api.Client) error {
-				out, err := askSchedule[api.ScheduleChanged](cmd.Context(), client, "add", q)
+				out, err := askSchedule(cmd.Context(), client, api.ScheduleAdd, q)
 				return a.changed(cmd.Context(), client, &c, "added", out, err)
 			})
 		},
@@ -199,7 +199,7 @@ On a terminal remove shows the entry and asks; elsewhere it needs --yes.`,
 						return err
 					}
 				}
-				out, err := askSchedule[api.ScheduleChanged](cmd.Context(), client, "remove", q)
+				out, err := askSchedule(cmd.Context(), client, api.ScheduleRemove, q)
 				return a.changed(cmd.Context(), client, &c, "removed", out, err)
 			})
 		},
@@ -211,7 +211,7 @@ On a terminal remove shows the entry and asks; elsewhere it needs --yes.`,
 }
 
 func (a *app) confirmRemoval(ctx context.Context, client *api.Client, ref string) error {
-	page, err := askSchedule[api.SchedulePage](ctx, client, "list", api.ScheduleQuery{Ref: ref})
+	page, err := askSchedule(ctx, client, api.ScheduleList, api.ScheduleQuery{Ref: ref})
 	if err != nil {
 		return err
 	}
@@ -300,8 +300,8 @@ func (a *app) awaitCommit(ctx context.Context, client *api.Client, commit string
 
 // scheduleRefs returns the entries of the config repo by name, for completion.
 func scheduleRefs(ctx context.Context, client *api.Client) (refs []string) {
-	page := api.SchedulePage{}
-	if err := client.Ask(ctx, "schedule", "list", api.ScheduleQuery{}, &page); err != nil {
+	page, err := api.ScheduleList.Ask(ctx, client, api.ScheduleQuery{})
+	if err != nil {
 		return nil
 	}
 	for _, s := range page.Schedules {

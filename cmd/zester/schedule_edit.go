@@ -36,11 +36,11 @@ temporary file, which edit names.`,
 				return err
 			}
 			return a.withClient(func(client *api.Client) error {
-				f, err := askSchedule[api.ScheduleFile](cmd.Context(), client, "file", api.ScheduleFileQuery{Ref: args[0]})
+				f, err := askSchedule(cmd.Context(), client, api.ScheduleFile, api.ScheduleFileQuery{Ref: args[0]})
 				if err != nil {
 					return err
 				}
-				q := api.ScheduleReplace{Ref: args[0], Was: f.Digest, Reason: reason, Propose: c.propose}
+				q := api.ScheduleReplaceRequest{Ref: args[0], Was: f.Digest, Reason: reason, Propose: c.propose}
 				out, err := a.edit(cmd.Context(), client, f, q)
 				if out == nil && err == nil {
 					fmt.Fprintln(a.errOut, "nothing was changed")
@@ -56,7 +56,7 @@ temporary file, which edit names.`,
 }
 
 // edit has the user edit a file until the result is accepted or given up. Both results are nil if the file did not change.
-func (a *app) edit(ctx context.Context, client *api.Client, f *api.ScheduleFile, q api.ScheduleReplace) (out *api.ScheduleChanged, err error) {
+func (a *app) edit(ctx context.Context, client *api.Client, f *api.ScheduleText, q api.ScheduleReplaceRequest) (out *api.ScheduleChanged, err error) {
 	path, err := draft(f)
 	if err != nil {
 		return nil, err
@@ -73,7 +73,7 @@ func (a *app) edit(ctx context.Context, client *api.Client, f *api.ScheduleFile,
 			return nil, os.Remove(path)
 		}
 		if err = checkEdited(f.File, typed); err == nil {
-			if out, err = askSchedule[api.ScheduleChanged](ctx, client, "replace", q); err == nil {
+			if out, err = askSchedule(ctx, client, api.ScheduleReplace, q); err == nil {
 				return out, os.Remove(path)
 			}
 		}
@@ -85,7 +85,7 @@ func (a *app) edit(ctx context.Context, client *api.Client, f *api.ScheduleFile,
 }
 
 // draft writes a file to edit, which only the user can read. The editor knows by its name that it is YAML.
-func draft(f *api.ScheduleFile) (path string, err error) {
+func draft(f *api.ScheduleText) (path string, err error) {
 	file, err := os.CreateTemp("", "zester-*-"+filepath.Base(f.File))
 	if err != nil {
 		return "", fmt.Errorf("cannot make a file to edit: %w", err)

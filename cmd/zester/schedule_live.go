@@ -123,7 +123,7 @@ func (a *app) pauseAndPropose(cmd *cobra.Command, target, entry string, args map
 	q := api.ScheduleChange{Ref: entry, Propose: true}
 	q.Reason, _ = args["reason"].(string)
 	err := a.withClient(func(client *api.Client) error {
-		out, err := askSchedule[api.ScheduleChanged](cmd.Context(), client, "disable", q)
+		out, err := askSchedule(cmd.Context(), client, api.ScheduleDisable, q)
 		switch {
 		case err != nil:
 			return fmt.Errorf("the pull request was not opened: %w", err)

@@ -6,50 +6,73 @@ package api
 import (
 	"context"
 
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/settings/status"
 )
 
 // Requests to the master that leads, about the config repo and how far the fleet is with it.
 var (
-	SyncStatus  = Endpoint[None, status.Sync]{"sync", "status"}
-	SyncHistory = Endpoint[None, status.History]{"sync", "history"} // the newest first
-	SyncPeels   = Endpoint[status.PeelsRequest, status.PeelsPage]{"sync", "peels"}
-	SyncStates  = Endpoint[status.PeelsRequest, status.StatesPage]{"sync", "states"}
-	SyncDiff    = Endpoint[status.DocumentRequest, status.Document]{"sync", "diff"}
-	SyncPlan    = Endpoint[status.PlanRequest, status.Plan]{"sync", "plan"} // 404: that revision does not wait
-	SyncNow     = Endpoint[None, status.Sync]{"sync", "now"}                // replies when the branch has been read
-	SyncApprove = Endpoint[status.ApproveRequest, status.Sync]{"sync", "approve"}
-	SyncPause   = Endpoint[None, status.Sync]{"sync", "pause"}
-	SyncResume  = Endpoint[None, status.Sync]{"sync", "resume"}
-	SyncPin     = Endpoint[status.PinRequest, status.Sync]{"sync", "pin"}
-	SyncUnpin   = Endpoint[None, status.Sync]{"sync", "unpin"}
-	SyncRetry   = Endpoint[status.RetryRequest, status.Sync]{"sync", "retry"}
-	SyncAdopt   = Endpoint[status.Adoption, status.Sync]{"sync", "adopt"}       // as the status shows it
-	SyncRemove  = Endpoint[status.RemoveRequest, status.Sync]{"sync", "remove"} // of what is stored of a peel
+	SyncStatus  = Endpoint[None, status.Sync]{"sync", "status", nil}
+	SyncHistory = Endpoint[None, status.History]{"sync", "history", nil} // the newest first
+	SyncPeels   = Endpoint[status.PeelsRequest, status.PeelsPage]{"sync", "peels", nil}
+	SyncStates  = Endpoint[status.PeelsRequest, status.StatesPage]{"sync", "states", nil}
+	SyncDiff    = Endpoint[status.DocumentRequest, status.Document]{"sync", "diff", nil}
+	SyncPlan    = Endpoint[status.PlanRequest, status.Plan]{"sync", "plan", nil} // 404: that revision does not wait
+	SyncNow     = Endpoint[None, status.Sync]{"sync", "now", nil}                // replies once the branch is read
+	SyncApprove = Endpoint[status.ApproveRequest, status.Sync]{"sync", "approve", nil}
+	SyncPause   = Endpoint[None, status.Sync]{"sync", "pause", nil}
+	SyncResume  = Endpoint[None, status.Sync]{"sync", "resume", nil}
+	SyncPin     = Endpoint[status.PinRequest, status.Sync]{"sync", "pin", nil}
+	SyncUnpin   = Endpoint[None, status.Sync]{"sync", "unpin", nil}
+	SyncRetry   = Endpoint[status.RetryRequest, status.Sync]{"sync", "retry", nil}
+	SyncAdopt   = Endpoint[status.Adoption, status.Sync]{"sync", "adopt", nil}       // as the status shows it
+	SyncRemove  = Endpoint[status.RemoveRequest, status.Sync]{"sync", "remove", nil} // of what is stored of a peel
 )
 
 // Requests about actions that an assistant asked for and that wait for a person.
 var (
-	HoldList    = Endpoint[HoldQuery, HoldPage]{"hold", "list"} // the newest first
-	HoldShow    = Endpoint[HoldRequest, HoldShown]{"hold", "show"}
-	HoldAdd     = Endpoint[HoldAddRequest, HoldAction]{"hold", "add"}
-	HoldApprove = Endpoint[HoldRequest, HoldAction]{"hold", "approve"} // the caller is to dispatch the job
-	HoldReject  = Endpoint[HoldRequest, HoldAction]{"hold", "reject"}
+	HoldList    = Endpoint[HoldQuery, HoldPage]{"hold", "list", nil} // the newest first
+	HoldShow    = Endpoint[HoldRequest, HoldShown]{"hold", "show", nil}
+	HoldAdd     = Endpoint[HoldAddRequest, HoldAction]{"hold", "add", nil}
+	HoldApprove = Endpoint[HoldRequest, HoldAction]{"hold", "approve", nil} // the caller is to dispatch the job
+	HoldReject  = Endpoint[HoldRequest, HoldAction]{"hold", "reject", nil}
 )
 
 // Requests to the master that leads the alerts.
 var (
-	AlertList      = Endpoint[AlertsRequest, AlertsAnswer]{"alert", "list"}
-	AlertReceivers = Endpoint[None, AlertStatus]{"alert", "status"}
-	AlertSilence   = Endpoint[SilenceRequest, Silence]{"alert", "silence"}
-	AlertUnsilence = Endpoint[SilenceID, Silence]{"alert", "unsilence"}
-	AlertTest      = Endpoint[ReceiverName, Receiver]{"alert", "test"} // replies with the state after the message
+	AlertList      = Endpoint[AlertsRequest, AlertsAnswer]{"alert", "list", nil}
+	AlertReceivers = Endpoint[None, AlertStatus]{"alert", "status", nil}
+	AlertSilence   = Endpoint[SilenceRequest, Silence]{"alert", "silence", nil}
+	AlertUnsilence = Endpoint[SilenceID, Silence]{"alert", "unsilence", nil}
+	AlertTest      = Endpoint[ReceiverName, Receiver]{"alert", "test", nil} // replies with the state after the message
+)
+
+// Requests to the master that leads, about the schedule entries of the config repo. All but list and file make a
+// commit, or a branch with one.
+var (
+	ScheduleList    = Endpoint[ScheduleQuery, SchedulePage]{"schedule", "list", nil}
+	ScheduleFile    = Endpoint[ScheduleFileQuery, ScheduleText]{"schedule", "file", nil}
+	ScheduleAdd     = Endpoint[ScheduleAddRequest, ScheduleChanged]{"schedule", "add", nil}
+	ScheduleRemove  = Endpoint[ScheduleChange, ScheduleChanged]{"schedule", "remove", nil}
+	ScheduleEnable  = Endpoint[ScheduleChange, ScheduleChanged]{"schedule", "enable", nil}
+	ScheduleDisable = Endpoint[ScheduleChange, ScheduleChanged]{"schedule", "disable", nil}
+	ScheduleReplace = Endpoint[ScheduleReplaceRequest, ScheduleChanged]{"schedule", "replace", nil}
 )
 
 // An Endpoint is a request of the API with a Q, which is answered with an A. Its verb says whether it changes anything:
 // see [wire.Reads].
 type Endpoint[Q, A any] struct {
 	Noun, Verb string
+	HTTP       *Route // nil: only programs on the bus send it
+}
+
+// A Route says how programs send a request over HTTP.
+type Route struct {
+	Path    string // method and path, such as POST /sync/pin
+	ID      string // of the operation in the OpenAPI document
+	Summary string
+	Scopes  []credential.Scope // a token needs one of them, or admin
+	Codes   []int              // statuses of errors, beside those that all routes have
 }
 
 // None is a request without fields.

@@ -24,8 +24,8 @@ const namedBy = 40
 //   - schedule, the timing in English.
 //
 // Exactly one timing is required. NewAdd changes fields.
-func NewScheduleAdd(fields map[string]any) (q ScheduleAdd, err error) {
-	q = ScheduleAdd{Name: take(fields, "name"), Target: take(fields, "target"), Fields: fields}
+func NewScheduleAdd(fields map[string]any) (q ScheduleAddRequest, err error) {
+	q = ScheduleAddRequest{Name: take(fields, "name"), Target: take(fields, "target"), Fields: fields}
 	function, prompt := take(fields, "function"), fields["prompt"]
 	switch {
 	case function != "" && fields["module"] != nil:

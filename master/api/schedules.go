@@ -19,8 +19,8 @@ const (
 	ScheduleMaxText    = 128 << 10 // bytes of a file that is replaced
 )
 
-// A ScheduleAdd adds an entry.
-type ScheduleAdd struct {
+// A ScheduleAddRequest adds an entry.
+type ScheduleAddRequest struct {
 	Name   string         `json:"name"`             // for people; the entry's name is made from it
 	Target string         `json:"target,omitempty"` // empty: the default of the master
 	Fields map[string]any `json:"fields"`           // of the entry, as in a settings file
@@ -38,7 +38,7 @@ type ScheduleChange struct {
 	By      []string `json:"by,omitempty"`
 	Reason  string   `json:"reason,omitempty"`
 	Propose bool     `json:"propose,omitempty"`
-	Dry     bool     `json:"dry,omitempty"` // as in [ScheduleAdd]
+	Dry     bool     `json:"dry,omitempty"` // as in [ScheduleAddRequest]
 }
 
 // A ScheduleFileQuery asks for the settings file of an entry.
@@ -46,24 +46,24 @@ type ScheduleFileQuery struct {
 	Ref string `json:"ref"` // number or entry name
 }
 
-// A ScheduleFile is the settings file of an entry at the head of the branch.
-type ScheduleFile struct {
+// A ScheduleText is the settings file of an entry at the head of the branch.
+type ScheduleText struct {
 	Entry  string `json:"entry"`
 	File   string `json:"file"`
 	Commit string `json:"commit"`
 	Text   string `json:"text"`
-	Digest string `json:"digest"` // of Text, for a [ScheduleReplace]
+	Digest string `json:"digest"` // of Text, for a [ScheduleReplaceRequest]
 }
 
-// A ScheduleReplace replaces the settings file of an entry. Only its entries may differ.
-type ScheduleReplace struct {
+// A ScheduleReplaceRequest replaces the settings file of an entry. Only its entries may differ.
+type ScheduleReplaceRequest struct {
 	Ref string `json:"ref"` // number or entry name
 	// Was is the digest of the text that was edited. If the file has another one by now, the request is refused.
 	Was     string `json:"was"`
 	Text    string `json:"text"`
 	Reason  string `json:"reason,omitempty"`
 	Propose bool   `json:"propose,omitempty"`
-	Dry     bool   `json:"dry,omitempty"` // as in [ScheduleAdd]
+	Dry     bool   `json:"dry,omitempty"` // as in [ScheduleAddRequest]
 }
 
 // ScheduleDigest returns the digest of a file's text.

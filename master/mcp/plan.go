@@ -29,7 +29,7 @@ type fileIn struct {
 }
 
 func (s *server) entryFile(ctx context.Context, _ call, in fileIn) (*reply, error) {
-	f, err := ask[api.ScheduleFile](ctx, s, "schedule", "file", api.ScheduleFileQuery{Ref: in.Entry})
+	f, err := api.ScheduleFile.Ask(ctx, s, api.ScheduleFileQuery{Ref: in.Entry})
 	if err != nil {
 		return nil, err
 	}
@@ -51,39 +51,58 @@ type proposeIn struct {
 	Hash string `json:"hash" jsonschema:"as plan_change has shown it"`
 }
 
-// request returns the verb and the request of a change.
-func (c *changeIn) request(dry bool) (verb string, question any, err error) {
+// A request is a change of the config repo that can be asked for.
+type request struct {
+	verb     string
+	question any
+	ask      func(context.Context, api.Asker) (*api.ScheduleChanged, error)
+}
+
+func requestOf[Q any](e api.Endpoint[Q, api.ScheduleChanged], q Q) *request {
+	return &request{e.Verb, q, func(ctx context.Context, by api.Asker) (*api.ScheduleChanged, error) {
+		return e.Ask(ctx, by, q)
+	}}
+}
+
+// request returns the request for a change.
+func (c *changeIn) request(dry bool) (*request, error) {
+	change := api.ScheduleChange{Ref: c.Entry, Reason: c.Reason, Propose: true, Dry: dry}
 	switch c.Action {
-	case "add":
+	case api.ScheduleAdd.Verb:
 		q, err := api.NewScheduleAdd(maps.Clone(whole(c.Fields).(map[string]any)))
 		q.Propose, q.Dry = true, dry
-		return "add", q, err
-	case "replace":
-		return "replace", api.ScheduleReplace{Ref: c.Entry, Was: c.Was, Text: c.Text, Reason: c.Reason, Propose: true, Dry: dry}, nil
-	case "remove", "enable", "disable":
-		return c.Action, api.ScheduleChange{Ref: c.Entry, Reason: c.Reason, Propose: true, Dry: dry}, nil
+		return requestOf(api.ScheduleAdd, q), err
+	case api.ScheduleReplace.Verb:
+		q := api.ScheduleReplaceRequest{Ref: c.Entry, Was: c.Was, Text: c.Text, Reason: c.Reason, Propose: true, Dry: dry}
+		return requestOf(api.ScheduleReplace, q), nil
+	case api.ScheduleRemove.Verb:
+		return requestOf(api.ScheduleRemove, change), nil
+	case api.ScheduleEnable.Verb:
+		return requestOf(api.ScheduleEnable, change), nil
+	case api.ScheduleDisable.Verb:
+		return requestOf(api.ScheduleDisable, change), nil
 	}
-	return "", nil, fmt.Errorf("action is %.40q: it is add, replace, remove, enable or disable", c.Action)
+	return nil, fmt.Errorf("action is %.40q: it is add, replace, remove, enable or disable", c.Action)
 }
 
 // planned checks a change on the head of the branch. The hash is of the change and of that head: the number and the date in the
 // patch of a new entry are others each time.
 func (s *server) planned(ctx context.Context, c *changeIn) (out *api.ScheduleChanged, hash string, err error) {
-	verb, question, err := c.request(true)
+	r, err := c.request(true)
 	if err != nil {
 		return nil, "", err
 	}
-	if out, err = ask[api.ScheduleChanged](ctx, s, "schedule", verb, question); err != nil {
+	if out, err = r.ask(ctx, s); err != nil {
 		return nil, "", err
 	}
-	data, err := canon.Marshal(question)
+	data, err := canon.Marshal(r.question)
 	if err != nil {
 		return nil, "", err
 	}
 	if !out.Dry && !out.Repeated {
 		return nil, "", errors.New("the masters are older than this program, and cannot plan a change")
 	}
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%s", out.Commit, verb, data))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%s", out.Commit, r.verb, data))
 	return out, hex.EncodeToString(sum[:]), nil
 }
 
@@ -106,11 +125,11 @@ func (s *server) proposeChange(ctx context.Context, _ call, in proposeIn) (*repl
 	if hash != in.Hash {
 		return nil, errors.New("nothing was proposed: this is not the change of that hash, or the branch has moved since; look at plan_change again")
 	}
-	verb, question, err := in.request(false)
+	r, err := in.request(false)
 	if err != nil {
 		return nil, err
 	}
-	out, err := ask[api.ScheduleChanged](ctx, s, "schedule", verb, question)
+	out, err := r.ask(ctx, s)
 	switch {
 	case err != nil:
 		return nil, err

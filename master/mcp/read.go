@@ -84,7 +84,7 @@ type entriesIn struct {
 const entriesEach = 50
 
 func (s *server) entries(ctx context.Context, _ call, in entriesIn) (*reply, error) {
-	page, err := ask[api.SchedulePage](ctx, s, "schedule", "list", api.ScheduleQuery{Ref: in.Entry, Offset: max(in.Offset, 0), Limit: entriesEach})
+	page, err := api.ScheduleList.Ask(ctx, s, api.ScheduleQuery{Ref: in.Entry, Offset: max(in.Offset, 0), Limit: entriesEach})
 	if err != nil {
 		return nil, err
 	}

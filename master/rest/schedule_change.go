@@ -81,11 +81,11 @@ func (o scheduleOptions) add(ctx context.Context, in *addInput) (*addOutput, err
 	}
 	promised(q.Fields)
 	q.Key = in.Key
-	var out api.ScheduleChanged
-	if err := o.Ask(ctx, "schedule", "add", q, &out); err != nil {
+	out, err := api.ScheduleAdd.Ask(ctx, o, q)
+	if err != nil {
 		return nil, scheduleProblem(err)
 	}
-	if err := byHand(&out); err != nil {
+	if err := byHand(out); err != nil {
 		return nil, err
 	}
 	if wait > 0 && !out.Proposed {
@@ -151,7 +151,7 @@ func (o scheduleOptions) remove(ctx context.Context, in *idInput) (*doneOutput, 
 	if f.Running > 0 {
 		return nil, huma.Error409Conflict(fmt.Sprintf("%s is running on %s", s.Entry, peels(f)))
 	}
-	return o.change(ctx, "remove", "deleted", api.ScheduleChange{Ref: in.ID})
+	return o.change(ctx, api.ScheduleRemove, "deleted", api.ScheduleChange{Ref: in.ID})
 }
 
 func peels(f *facts) string {
@@ -173,33 +173,40 @@ func listed(peels []target.PeelID) string {
 	return b.String()
 }
 
+// A changeEndpoint changes an entry that exists.
+type changeEndpoint = api.Endpoint[api.ScheduleChange, api.ScheduleChanged]
+
 // change makes a change of an entry in the repo.
-func (o scheduleOptions) change(ctx context.Context, verb, done string, q api.ScheduleChange) (*doneOutput, error) {
-	var out api.ScheduleChanged
-	if err := o.Ask(ctx, "schedule", verb, q, &out); err != nil {
+func (o scheduleOptions) change(
+	ctx context.Context, e changeEndpoint, done string, q api.ScheduleChange,
+) (*doneOutput, error) {
+	out, err := e.Ask(ctx, o, q)
+	if err != nil {
 		return nil, scheduleProblem(err)
 	}
-	if err := byHand(&out); err != nil {
+	if err := byHand(out); err != nil {
 		return nil, err
 	}
 	return &doneOutput{Done{Status: done, Commit: out.Commit, URL: out.URL, Waits: o.waiting(ctx)}}, nil
 }
 
 func (o scheduleOptions) pause(ctx context.Context, in *pauseInput) (*doneOutput, error) {
-	return o.hold(ctx, in, "disable", "schedule.pause", "paused")
+	return o.hold(ctx, in, api.ScheduleDisable, "schedule.pause", "paused")
 }
 
 func (o scheduleOptions) unpause(ctx context.Context, in *pauseInput) (*doneOutput, error) {
-	return o.hold(ctx, in, "enable", "schedule.resume", "active")
+	return o.hold(ctx, in, api.ScheduleEnable, "schedule.resume", "active")
 }
 
-func (o scheduleOptions) hold(ctx context.Context, in *pauseInput, verb, function, done string) (*doneOutput, error) {
+func (o scheduleOptions) hold(
+	ctx context.Context, in *pauseInput, e changeEndpoint, function, done string,
+) (*doneOutput, error) {
 	s, f, err := o.find(ctx, in.ID)
 	if err != nil {
 		return nil, err
 	}
 	if in.Commit {
-		return o.change(ctx, verb, done, api.ScheduleChange{Ref: in.ID, Reason: in.Reason})
+		return o.change(ctx, e, done, api.ScheduleChange{Ref: in.ID, Reason: in.Reason})
 	}
 	args := map[string]any{"entry": s.Entry}
 	if in.Reason != "" && function == "schedule.pause" {

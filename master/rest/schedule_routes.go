@@ -146,9 +146,9 @@ func (o scheduleOptions) list(ctx context.Context, in *scheduleListInput) (*page
 	if !o.IsAdmin(ctx) {
 		return out, nil
 	}
-	var page api.SchedulePage
 	q := api.ScheduleQuery{After: in.Cursor, Offset: (out.Body.Page - 1) * out.Body.PerPage, Limit: out.Body.PerPage}
-	if err := o.Ask(ctx, "schedule", "list", q, &page); err != nil {
+	page, err := api.ScheduleList.Ask(ctx, o, q)
+	if err != nil {
 		return nil, scheduleProblem(err)
 	}
 	facts, err := o.facts(page.Schedules)
@@ -185,8 +185,8 @@ func (o scheduleOptions) find(ctx context.Context, id string) (*api.Schedule, *f
 	if n, err := strconv.Atoi(id); !validID(id) || err == nil && n < 1 {
 		return nil, nil, huma.Error400BadRequest(fmt.Sprintf("%.100q is neither the number nor the name of a schedule", id))
 	}
-	var page api.SchedulePage
-	if err := o.Ask(ctx, "schedule", "list", api.ScheduleQuery{Ref: id}, &page); err != nil {
+	page, err := api.ScheduleList.Ask(ctx, o, api.ScheduleQuery{Ref: id})
+	if err != nil {
 		return nil, nil, scheduleProblem(err)
 	}
 	if len(page.Schedules) != 1 {

@@ -116,7 +116,7 @@ func (s *site) enforce() {
 func (s *site) once(c client, name string) (at time.Time) {
 	s.t.Helper()
 	at = time.Now().Add(time.Hour).Truncate(time.Second)
-	q := api.ScheduleAdd{Name: name, Fields: map[string]any{"module": "test.ping", "at": at.UTC().Format(time.RFC3339), "delete_after_run": true, "start_deadline": "10m"}}
+	q := api.ScheduleAddRequest{Name: name, Fields: map[string]any{"module": "test.ping", "at": at.UTC().Format(time.RFC3339), "delete_after_run": true, "start_deadline": "10m"}}
 	if _, err := c.ScheduleAdd(s.t.Context(), q); err != nil {
 		s.t.Fatal(err)
 	}

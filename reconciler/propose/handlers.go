@@ -48,7 +48,7 @@ type intent struct {
 	on func(*edit.Repo) (entry string, files map[string][]byte, done *plan.DeclaredEntry, err error)
 }
 
-func (on *session) add(ctx context.Context, c *service.Call, q api.ScheduleAdd) (*api.ScheduleChanged, error) {
+func (on *session) add(ctx context.Context, c *service.Call, q api.ScheduleAddRequest) (*api.ScheduleChanged, error) {
 	by := c.From.User
 	c.About.Target = cut(q.Name)
 	if q.Target == "" {
@@ -77,7 +77,7 @@ func (on *session) add(ctx context.Context, c *service.Call, q api.ScheduleAdd) 
 }
 
 // added adds an entry with a number; 0: the next one.
-func (on *session) added(ctx context.Context, by string, q api.ScheduleAdd, request []byte, id int) (*api.ScheduleChanged, error) {
+func (on *session) added(ctx context.Context, by string, q api.ScheduleAddRequest, request []byte, id int) (*api.ScheduleChanged, error) {
 	known := id != 0
 	out, err := on.make(ctx, intent{
 		user: by, request: request, propose: q.Propose, dry: q.Dry, added: true, title: "add " + edit.EntryName(q.Name), body: "Requested as " + strconv.Quote(q.Name) + " for " + q.Target + ".",
@@ -151,7 +151,7 @@ func (on *session) changeEntry(ctx context.Context, c *service.Call, q api.Sched
 }
 
 // file returns the settings file of an entry.
-func (on *session) file(ctx context.Context, _ *service.Call, q api.ScheduleFileQuery) (*api.ScheduleFile, error) {
+func (on *session) file(ctx context.Context, _ *service.Call, q api.ScheduleFileQuery) (*api.ScheduleText, error) {
 	head, repo, err := on.reader.read(ctx)
 	if err != nil {
 		return nil, err
@@ -167,13 +167,13 @@ func (on *session) file(ctx context.Context, _ *service.Call, q api.ScheduleFile
 	if len(text) > api.ScheduleMaxText {
 		return nil, refuse("409", "%s has %d bytes, the limit is %d: edit it in a checkout", e.Pos.File, len(text), api.ScheduleMaxText)
 	}
-	return &api.ScheduleFile{
+	return &api.ScheduleText{
 		Entry: e.Entry.Name, File: e.Pos.File, Commit: head.Commit.Hash.String(), Text: string(text), Digest: api.ScheduleDigest(string(text)),
 	}, nil
 }
 
 // replace replaces the settings file of an entry, unless somebody changed it since it was read.
-func (on *session) replace(ctx context.Context, c *service.Call, q api.ScheduleReplace) (*api.ScheduleChanged, error) {
+func (on *session) replace(ctx context.Context, c *service.Call, q api.ScheduleReplaceRequest) (*api.ScheduleChanged, error) {
 	c.About.Target = q.Ref
 	err := checkReason(q.Reason)
 	if err == nil && len(q.Text) > api.ScheduleMaxText {

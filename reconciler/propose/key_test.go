@@ -37,8 +37,8 @@ func TestAKeyIsFreeAfterARefusalAndKeptAfterAnError(t *testing.T) {
 	sign()
 	s.start("m1", o)
 	ann := s.client("ann")
-	keyed := func(name, interval string) api.ScheduleAdd {
-		return api.ScheduleAdd{Name: name, Key: "k", Fields: map[string]any{"module": "test.ping", "interval": interval}}
+	keyed := func(name, interval string) api.ScheduleAddRequest {
+		return api.ScheduleAddRequest{Name: name, Key: "k", Fields: map[string]any{"module": "test.ping", "interval": interval}}
 	}
 	if _, err := ann.ScheduleAdd(t.Context(), keyed("one", "soon")); api.CodeOf(err) != api.CodeInvalid {
 		t.Fatal(err)

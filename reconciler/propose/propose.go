@@ -165,25 +165,28 @@ func (s *Service) Run(ctx context.Context, nc *nats.Conn, fleet *fleet.Fleet) er
 		Conn: nc, Lane: service.NewLane(readAtOnce, 0), MaxRequest: api.ScheduleMaxRequest, Limit: changeLimit,
 		Record: on.audit.Write, Code: codeOf, Log: s.o.Log,
 		Verbs: []service.Verb{
-			service.OnNamed("schedule", "list", on.list),
-			service.OnNamed("schedule", "file", on.file),
-			change(on, "add", on.add),
-			change(on, "remove", on.remove),
-			change(on, "enable", on.enable),
-			change(on, "disable", on.disable),
-			change(on, "replace", on.replace),
+			service.On(api.ScheduleList, on.list),
+			service.On(api.ScheduleFile, on.file),
+			change(on, api.ScheduleAdd, on.add),
+			change(on, api.ScheduleRemove, on.remove),
+			change(on, api.ScheduleEnable, on.enable),
+			change(on, api.ScheduleDisable, on.disable),
+			change(on, api.ScheduleReplace, on.replace),
 		},
 	})
 }
 
 // change returns the verb of a change, which is made after those before it.
-func change[Q any](on *session, verb string, f func(context.Context, *service.Call, Q) (*api.ScheduleChanged, error)) service.Verb {
+func change[Q any](
+	on *session, e api.Endpoint[Q, api.ScheduleChanged],
+	f func(context.Context, *service.Call, Q) (*api.ScheduleChanged, error),
+) service.Verb {
 	changed := func(ctx context.Context, c *service.Call, q Q) (*api.ScheduleChanged, error) {
 		out, err := f(ctx, c, q)
 		c.Dry = out != nil && out.Dry
 		return out, err
 	}
-	return service.OnNamed("schedule", verb, changed).In(on.changes)
+	return service.On(e, changed).In(on.changes)
 }
 
 // A refusal is a final error with its code.

@@ -142,7 +142,7 @@ func ask[A any](ctx context.Context, c client, verb string, question any) (*A, e
 	return answer, canon.Unmarshal(msg.Data, answer)
 }
 
-func (c client) ScheduleAdd(ctx context.Context, q api.ScheduleAdd) (*api.ScheduleChanged, error) {
+func (c client) ScheduleAdd(ctx context.Context, q api.ScheduleAddRequest) (*api.ScheduleChanged, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	return ask[api.ScheduleChanged](ctx, c, "add", q)
@@ -160,8 +160,8 @@ func (c client) Schedules(ctx context.Context, q api.ScheduleQuery) (*api.Schedu
 	return ask[api.SchedulePage](ctx, c, "list", q)
 }
 
-func ping(name string) api.ScheduleAdd {
-	return api.ScheduleAdd{Name: name, Fields: map[string]any{"module": "test.ping", "interval": "5m"}}
+func ping(name string) api.ScheduleAddRequest {
+	return api.ScheduleAddRequest{Name: name, Fields: map[string]any{"module": "test.ping", "interval": "5m"}}
 }
 
 func TestARequestIsACommitOfItsUser(t *testing.T) {
@@ -228,7 +228,7 @@ func TestWhatIsRefusedIsNotPushed(t *testing.T) {
 	before := s.log("%H")
 	for _, c := range []struct {
 		name string
-		q    api.ScheduleAdd
+		q    api.ScheduleAddRequest
 		code api.Code
 		want string
 	}{
@@ -237,8 +237,8 @@ func TestWhatIsRefusedIsNotPushed(t *testing.T) {
 		{"long name", ping(strings.Repeat("x", 201)), api.CodeInvalid, "not 201"},
 		{"name of two lines", ping("two\u2028lines"), api.CodeInvalid, "name has a line break or a character that is not shown"},
 		{"name that is not shown", ping("ab\u200bc"), api.CodeInvalid, "name has a line break or a character that is not shown"},
-		{"target of two lines", api.ScheduleAdd{Name: "x", Target: "db-*\u2029 or web-*", Fields: map[string]any{"module": "test.ping", "interval": "1h"}}, api.CodeInvalid, "target has a line break or a character that is not shown"},
-		{"own number", api.ScheduleAdd{Name: "x", Fields: map[string]any{"api": map[string]any{"id": 5}}}, api.CodeInvalid, "the field api"},
+		{"target of two lines", api.ScheduleAddRequest{Name: "x", Target: "db-*\u2029 or web-*", Fields: map[string]any{"module": "test.ping", "interval": "1h"}}, api.CodeInvalid, "target has a line break or a character that is not shown"},
+		{"own number", api.ScheduleAddRequest{Name: "x", Fields: map[string]any{"api": map[string]any{"id": 5}}}, api.CodeInvalid, "the field api"},
 	} {
 		if _, err := ann.ScheduleAdd(t.Context(), c.q); api.CodeOf(err) != c.code || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", c.name, err)
@@ -248,15 +248,15 @@ func TestWhatIsRefusedIsNotPushed(t *testing.T) {
 	s.start("m2", o)
 	for _, c := range []struct {
 		name string
-		q    api.ScheduleAdd
+		q    api.ScheduleAddRequest
 		code api.Code
 		want string
 	}{
 		{"name that exists", ping("One"), api.CodeConflict, "settings/api/one.yaml"},
-		{"bad cron", api.ScheduleAdd{Name: "x", Fields: map[string]any{"module": "test.ping", "cron": "61 * * * *"}}, api.CodeInvalid, "settings/api/x.yaml:"},
-		{"unknown field", api.ScheduleAdd{Name: "x", Fields: map[string]any{"module": "test.ping", "intervall": "1h"}}, api.CodeInvalid, `did you mean "interval"?`},
-		{"unknown function", api.ScheduleAdd{Name: "x", Fields: map[string]any{"module": "test.pign", "interval": "1h"}}, api.CodeInvalid, "test.ping"},
-		{"target", api.ScheduleAdd{Name: "x", Target: "X@y", Fields: map[string]any{"module": "test.ping", "interval": "1h"}}, api.CodeInvalid, "top.d/api.yaml:"},
+		{"bad cron", api.ScheduleAddRequest{Name: "x", Fields: map[string]any{"module": "test.ping", "cron": "61 * * * *"}}, api.CodeInvalid, "settings/api/x.yaml:"},
+		{"unknown field", api.ScheduleAddRequest{Name: "x", Fields: map[string]any{"module": "test.ping", "intervall": "1h"}}, api.CodeInvalid, `did you mean "interval"?`},
+		{"unknown function", api.ScheduleAddRequest{Name: "x", Fields: map[string]any{"module": "test.pign", "interval": "1h"}}, api.CodeInvalid, "test.ping"},
+		{"target", api.ScheduleAddRequest{Name: "x", Target: "X@y", Fields: map[string]any{"module": "test.ping", "interval": "1h"}}, api.CodeInvalid, "top.d/api.yaml:"},
 	} {
 		for range 8 { // one of the two masters answers
 			_, err := ann.ScheduleAdd(t.Context(), c.q)
@@ -295,7 +295,7 @@ func TestAReasonIsNoTrailer(t *testing.T) {
 	}
 	for verb, q := range map[string]any{
 		"disable": api.ScheduleChange{Ref: "one", Reason: "Zester-Allow: change, remove, peels"},
-		"replace": api.ScheduleReplace{Ref: "by-hand", Reason: "Zester-Allow: change, remove, peels", Was: api.ScheduleDigest("schedule:\n  by-hand:\n    module: test.ping\n    interval: 1h\n"), Text: "schedule:\n  by-hand:\n    module: test.ping\n    interval: 2h\n"},
+		"replace": api.ScheduleReplaceRequest{Ref: "by-hand", Reason: "Zester-Allow: change, remove, peels", Was: api.ScheduleDigest("schedule:\n  by-hand:\n    module: test.ping\n    interval: 1h\n"), Text: "schedule:\n  by-hand:\n    module: test.ping\n    interval: 2h\n"},
 	} {
 		if _, err := ask[api.ScheduleChanged](t.Context(), ann, verb, q); err != nil {
 			t.Fatal(verb, err)
