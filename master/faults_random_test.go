@@ -177,7 +177,7 @@ func (c *chaos) ask(people *api.Client) wire.JID {
 	if cancel >= 0 {
 		c.work.Go(func() {
 			time.Sleep(cancel)
-			_, _ = people.JobCancel(c.t.Context(), spec.JID) // which may be too late, or find nobody
+			_, _ = api.JobCancel.Ask(c.t.Context(), people, api.JobRequest{JID: spec.JID}) // which may be too late, or find nobody
 		})
 	}
 	return spec.JID

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -264,7 +265,7 @@ func TestAJobIsCanceledAtEveryMoment(t *testing.T) {
 				s.at(m, func() {
 					go func() {
 						defer close(asked)
-						_, canceled = people.JobCancel(t.Context(), spec.JID)
+						_, canceled = api.JobCancel.Ask(t.Context(), people, api.JobRequest{JID: spec.JID})
 					}()
 				})
 				s.insist(spec)

@@ -26,13 +26,13 @@ func TestCommandsAreAnsweredWhileAMasterIsFrozen(t *testing.T) {
 		var jids []wire.JID
 		for range 10 {
 			spec := ping("a", "b")
-			if _, err := bob.Dispatch(t.Context(), spec); err != nil {
+			if _, err := api.JobDispatch.Ask(t.Context(), bob, spec); err != nil {
 				t.Error(err)
 				failed++
 				continue
 			}
 			jids = append(jids, spec.JID)
-			if _, err := bob.JobShow(t.Context(), spec.JID); err != nil {
+			if _, err := api.JobShow.Ask(t.Context(), bob, api.JobRequest{JID: spec.JID}); err != nil {
 				t.Error(err)
 				failed++
 			}

@@ -95,7 +95,7 @@ func TestTargetsDoNotShowSettingsOutsideTheLimitsOfACaller(t *testing.T) {
 		if r, err := within.Resolve(t.Context(), "*"); err != nil || len(r.Peels) != 2 {
 			t.Errorf("without settings: %+v, %v", r, err)
 		}
-		if _, err := within.Explain(t.Context(), "I@pin:42"); api.CodeOf(err) != api.CodeForbidden {
+		if _, err := api.TargetExplain.Ask(t.Context(), within, api.ExplainRequest{Expr: "I@pin:42"}); api.CodeOf(err) != api.CodeForbidden {
 			t.Errorf("lee has it explained: %v, %v", api.CodeOf(err), err)
 		}
 		if _, err := never.Resolve(t.Context(), "I@pin:42"); api.CodeOf(err) != api.CodeForbidden {
@@ -117,7 +117,7 @@ func TestARevokedPersonWhomAMasterRemembersStartsNothing(t *testing.T) {
 		lee := s.limited("lee", grants.Limits{})
 		spec := job.Spec{Function: "test.ping", Targets: []target.PeelID{"web-01"}, TargetExpr: "web-01"}
 		spec.JID = wire.NewJID()
-		if _, err := lee.Dispatch(t.Context(), spec); err != nil {
+		if _, err := api.JobDispatch.Ask(t.Context(), lee, spec); err != nil {
 			t.Fatal(err)
 		}
 		elsewhere, err := auth.NewAuthority(t.Context(), auth.AuthorityOptions{
@@ -130,7 +130,7 @@ func TestARevokedPersonWhomAMasterRemembersStartsNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		spec.JID = wire.NewJID()
-		if _, err := lee.Dispatch(t.Context(), spec); api.CodeOf(err) != api.CodeForbidden {
+		if _, err := api.JobDispatch.Ask(t.Context(), lee, spec); api.CodeOf(err) != api.CodeForbidden {
 			t.Errorf("%v", err)
 		}
 	})
@@ -145,7 +145,7 @@ func TestThePromptOfALimitedCallerReadsOnlyWithinTheLimits(t *testing.T) {
 			spec := job.Spec{JID: wire.NewJID(), Function: "prompt.run", Targets: []target.PeelID{"web-01"}, TargetExpr: "web-01", Args: map[string]any{
 				"prompt": "Well?", "context": []any{map[string]any{"function": function}},
 			}}
-			if _, err := lee.Dispatch(t.Context(), spec); api.CodeOf(err) != code {
+			if _, err := api.JobDispatch.Ask(t.Context(), lee, spec); api.CodeOf(err) != code {
 				t.Errorf("%s: %v", function, err)
 			}
 		}
@@ -210,14 +210,14 @@ func TestAJobSaysWhatItRunsOnAndNotWhatItsClientSays(t *testing.T) {
 		} {
 			time.Sleep(time.Second) // IDs of jobs sort by time
 			spec := job.Spec{JID: wire.NewJID(), Function: "test.ping", Targets: c.targets, TargetExpr: c.says}
-			answer, err := c.by.Dispatch(t.Context(), spec)
+			answer, err := api.JobDispatch.Ask(t.Context(), c.by, spec)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if again, err := c.by.Dispatch(t.Context(), spec); err != nil || again.Target != c.want { // its reply was lost
+			if again, err := api.JobDispatch.Ask(t.Context(), c.by, spec); err != nil || again.Target != c.want { // its reply was lost
 				t.Errorf("%s: repeated: %v, %+v", c.says, err, again)
 			}
-			page, err := bob.JobList(t.Context(), job.Query{Limit: 1})
+			page, err := api.JobList.Ask(t.Context(), bob, job.Query{Limit: 1})
 			if err != nil || len(page.Jobs) != 1 {
 				t.Fatalf("%v, %+v", err, page)
 			}

@@ -27,7 +27,7 @@ func TestWhyAsksThePeelForAFireThatItsReportLacks(t *testing.T) {
 		bob := s.people("bob")
 		ask := func() *api.WhyAnswer {
 			t.Helper()
-			w, err := bob.Why(t.Context(), api.WhyRequest{Peel: "web-01", Entry: "backup", Time: due.Format(time.RFC3339)})
+			w, err := api.CoverageExplain.Ask(t.Context(), bob, api.WhyRequest{Peel: "web-01", Entry: "backup", Time: due.Format(time.RFC3339)})
 			if err != nil {
 				t.Fatal(err)
 			}

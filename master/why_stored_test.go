@@ -39,7 +39,7 @@ func TestWhyKnowsTheFiresOfTwoDaysAndTheCommitThatAFailureFollowed(t *testing.T)
 		time.Sleep(14*time.Hour + 10*time.Minute)
 		ask := func(c *api.Client, at time.Time) *api.WhyAnswer {
 			t.Helper()
-			w, err := c.Why(t.Context(), api.WhyRequest{Peel: "web-01", Entry: "backup", Time: at.UTC().Format(time.RFC3339)})
+			w, err := api.CoverageExplain.Ask(t.Context(), c, api.WhyRequest{Peel: "web-01", Entry: "backup", Time: at.UTC().Format(time.RFC3339)})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -58,7 +58,7 @@ func TestWhyFollowsAFireFromTheSettingsToTheJob(t *testing.T) {
 		bob := s.people("bob")
 		due := began.Truncate(time.Hour).Add(30 * time.Minute)
 
-		ran, err := bob.Why(t.Context(), api.WhyRequest{Peel: "web-01", Entry: "backup", Time: "00:30"})
+		ran, err := api.CoverageExplain.Ask(t.Context(), bob, api.WhyRequest{Peel: "web-01", Entry: "backup", Time: "00:30"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -79,11 +79,11 @@ func TestWhyFollowsAFireFromTheSettingsToTheJob(t *testing.T) {
 
 		// A pause is known from the audit log.
 		spec := job.Spec{JID: wire.NewJID(), Function: "schedule.pause", Args: map[string]any{"entry": "backup", "reason": "new disk"}, Targets: []target.PeelID{"web-01"}, TargetExpr: "web-01"}
-		if _, err := bob.Dispatch(t.Context(), spec); err != nil {
+		if _, err := api.JobDispatch.Ask(t.Context(), bob, spec); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Hour)
-		paused, err := bob.Why(t.Context(), api.WhyRequest{Peel: "web-01", Entry: "backup", Time: due.Add(time.Hour).Format(time.RFC3339)})
+		paused, err := api.CoverageExplain.Ask(t.Context(), bob, api.WhyRequest{Peel: "web-01", Entry: "backup", Time: due.Add(time.Hour).Format(time.RFC3339)})
 		if err != nil || paused.Verdict != api.WhyNone || paused.Reason != "paused_manual" || !strings.Contains(paused.Text, "paused by bob") || !strings.Contains(paused.Text, "new disk") {
 			t.Errorf("%+v, %v", paused, err)
 		}
@@ -108,7 +108,7 @@ func TestWhyReadsTheNewestReportAndNamesASourceThatItCannotRead(t *testing.T) {
 		bob := s.people("bob")
 		ask := func() *api.WhyAnswer {
 			t.Helper()
-			w, err := bob.Why(t.Context(), api.WhyRequest{Peel: "web-01", Entry: "other"})
+			w, err := api.CoverageExplain.Ask(t.Context(), bob, api.WhyRequest{Peel: "web-01", Entry: "other"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -165,7 +165,7 @@ func TestWhyAnswersWithinTheLimitsOfTheCaller(t *testing.T) {
 			{bob, "web-01", "", "", api.CodeInvalid, "it needs an entry, and entry and time have at most 256 bytes"},
 			{bob, "web-01", strings.Repeat("x", 257), "", api.CodeInvalid, "it needs an entry"},
 		} {
-			_, err := c.who.Why(t.Context(), api.WhyRequest{Peel: c.peel, Entry: c.entry, Time: c.time})
+			_, err := api.CoverageExplain.Ask(t.Context(), c.who, api.WhyRequest{Peel: c.peel, Entry: c.entry, Time: c.time})
 			if code := api.CodeOf(err); code != c.code || c.text != "" && !strings.Contains(err.Error(), c.text) {
 				t.Errorf("%s asks about %.20s on %s at %q: %s, %v", c.who.User(), c.entry, c.peel, c.time, code, err)
 			}

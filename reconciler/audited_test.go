@@ -39,14 +39,23 @@ func TestWhatPeopleDoIsInTheAuditLog(t *testing.T) {
 			result         audit.Result
 			do             func(context.Context, *api.Client) error
 		}{
-			{"job.dispatch", "host-1 or gone", 2, audit.Done, func(ctx context.Context, c *api.Client) error { _, err := c.Dispatch(ctx, spec); return err }},
-			{"job.cancel", "", 0, audit.Done, func(ctx context.Context, c *api.Client) error { _, err := c.JobCancel(ctx, spec.JID); return err }},
+			{"job.dispatch", "host-1 or gone", 2, audit.Done, func(ctx context.Context, c *api.Client) error {
+				_, err := api.JobDispatch.Ask(ctx, c, spec)
+				return err
+			}},
+			{"job.cancel", "", 0, audit.Done, func(ctx context.Context, c *api.Client) error {
+				_, err := api.JobCancel.Ask(ctx, c, api.JobRequest{JID: spec.JID})
+				return err
+			}},
 			{"token.create", "ci", 0, audit.Done, func(ctx context.Context, c *api.Client) error { _, _, err := c.TokenCreate(ctx, q); return err }},
 			{"token.create", "ci", 0, audit.Refused, func(ctx context.Context, c *api.Client) error { _, _, err := c.TokenCreate(ctx, q); return err }},
 			{"token.rotate", "ci", 0, audit.Done, func(ctx context.Context, c *api.Client) error { _, _, err := c.TokenRotate(ctx, q); return err }},
-			{"token.revoke", "ci", 0, audit.Done, func(ctx context.Context, c *api.Client) error { _, err := c.TokenRevoke(ctx, "ci"); return err }},
+			{"token.revoke", "ci", 0, audit.Done, func(ctx context.Context, c *api.Client) error {
+				_, err := api.TokenRevoke.Ask(ctx, c, api.TokenName{Name: "ci"})
+				return err
+			}},
 			{"peel.rekey", "host-1", 0, audit.Refused, func(ctx context.Context, c *api.Client) error {
-				_, err := c.PeelRekey(ctx, api.PeelKey{Peel: "host-1", Key: "X"})
+				_, err := api.PeelRekey.Ask(ctx, c, api.PeelKey{Peel: "host-1", Key: "X"})
 				return err
 			}},
 		} {
@@ -54,7 +63,7 @@ func TestWhatPeopleDoIsInTheAuditLog(t *testing.T) {
 			if err := did.do(t.Context(), s.client); (err == nil) != (did.result == audit.Done) {
 				t.Fatalf("%s: %v", did.action, err)
 			}
-			page, err := s.client.AuditList(t.Context(), audit.Query{Action: did.action})
+			page, err := api.AuditList.Ask(t.Context(), s.client, audit.Query{Action: did.action})
 			if err != nil || len(page.Entries) == 0 {
 				t.Errorf("%s: not in the log, %v", did.action, err)
 				continue

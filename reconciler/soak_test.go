@@ -236,11 +236,11 @@ func (s *soak) commit(m int) {
 func (s *soak) dispatch() {
 	s.t.Helper()
 	spec := job.Spec{JID: wire.NewJID(), Function: "test.ping", Targets: s.ids, TargetExpr: "*", Timeout: time.Minute}
-	if _, err := s.client.Dispatch(s.t.Context(), spec); err != nil {
+	if _, err := api.JobDispatch.Ask(s.t.Context(), s.client, spec); err != nil {
 		s.t.Fatal(err)
 	}
 	for range 90 {
-		j, err := s.client.JobShow(s.t.Context(), spec.JID)
+		j, err := api.JobShow.Ask(s.t.Context(), s.client, api.JobRequest{JID: spec.JID})
 		if err == nil && j.Status.Final() {
 			s.asked, s.answered = s.asked+len(s.ids), s.answered+j.SuccessCount
 			return
@@ -277,7 +277,7 @@ func (s *soak) count() {
 	}
 	seen := map[due]int{}
 	for q := (job.Query{Schedule: "report", Limit: 500}); ; {
-		page, err := s.client.JobList(s.t.Context(), q)
+		page, err := api.JobList.Ask(s.t.Context(), s.client, q)
 		if err != nil {
 			s.t.Fatal(err)
 		}

@@ -70,7 +70,7 @@ func TestAFleetIsAdopted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	page, err := c.AuditList(s.ctx(), audit.Query{User: "mia"})
+	page, err := api.AuditList.Ask(s.ctx(), c, audit.Query{User: "mia"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -154,17 +154,17 @@ func (s *site) answers(c *api.Client) {
 	if _, err := c.Resolve(ctx, "*"); err != nil {
 		t.Error(err)
 	}
-	if _, err := c.JobList(ctx, job.Query{}); err != nil {
+	if _, err := api.JobList.Ask(ctx, c, job.Query{}); err != nil {
 		t.Error(err)
 	}
 	if _, err := c.Peels(ctx, ""); err != nil {
 		t.Error(err)
 	}
-	_, err := c.JobShow(ctx, wire.NewJID())
+	_, err := api.JobShow.Ask(ctx, c, api.JobRequest{JID: wire.NewJID()})
 	if api.CodeOf(err) != api.CodeNotFound {
 		t.Error(err)
 	}
-	_, err = c.Dispatch(ctx, job.Spec{JID: wire.NewJID(), Function: "test.ping"})
+	_, err = api.JobDispatch.Ask(ctx, c, job.Spec{JID: wire.NewJID(), Function: "test.ping"})
 	if api.CodeOf(err) != api.CodeInvalid {
 		t.Error(err)
 	}
@@ -283,7 +283,7 @@ func (s *site) stale(entry string) (n int) {
 func (s *site) runs(entry string, n int) []job.Job {
 	s.t.Helper()
 	for c, ctx := s.client(), s.ctx(); ; {
-		page, err := c.JobList(ctx, job.Query{Schedule: entry})
+		page, err := api.JobList.Ask(ctx, c, job.Query{Schedule: entry})
 		if err != nil {
 			s.t.Fatal(err)
 		}

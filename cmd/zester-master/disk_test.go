@@ -93,7 +93,7 @@ func TestAFullDiskIsSeenAndOutlasted(t *testing.T) {
 	c := s.client()
 	for _, id := range peels {
 		for ctx := s.ctx(); ; <-time.After(lookAgain) {
-			if p, err := c.Peel(ctx, id); err == nil && p.Online {
+			if p, err := api.PeelShow.Ask(ctx, c, api.PeelRequest{Peel: id}); err == nil && p.Online {
 				break
 			} else if ctx.Err() != nil {
 				t.Fatal(err)
@@ -105,7 +105,7 @@ func TestAFullDiskIsSeenAndOutlasted(t *testing.T) {
 	var accepted []wire.JID
 	ask := func(function string, args map[string]any) error {
 		spec := job.Spec{JID: wire.NewJID(), Function: function, Args: args, Targets: peels, TargetExpr: "*", Timeout: patience}
-		_, err := c.Dispatch(s.ctx(), spec)
+		_, err := api.JobDispatch.Ask(s.ctx(), c, spec)
 		if err == nil {
 			accepted = append(accepted, spec.JID)
 		}
@@ -168,7 +168,8 @@ func TestAFullDiskIsSeenAndOutlasted(t *testing.T) {
 	t.Logf("a job was accepted %v after there was room", time.Since(began).Round(time.Millisecond))
 	for _, jid := range accepted {
 		s.final(c, jid)
-		if j, err := c.JobShow(s.ctx(), jid); err != nil || j.Status != job.Complete || j.ReturnCount != len(peels) {
+		j, err := api.JobShow.Ask(s.ctx(), c, api.JobRequest{JID: jid})
+		if err != nil || j.Status != job.Complete || j.ReturnCount != len(peels) {
 			t.Errorf("%s was accepted: %+v, %v", jid, j, err)
 		}
 		for row, err := range c.Rows(s.ctx(), jid) {
@@ -185,7 +186,7 @@ func TestAFullDiskIsSeenAndOutlasted(t *testing.T) {
 func (s *site) final(c *api.Client, jid wire.JID) {
 	s.t.Helper()
 	for ctx := s.ctx(); ; <-time.After(lookAgain) {
-		j, err := c.JobShow(ctx, jid)
+		j, err := api.JobShow.Ask(ctx, c, api.JobRequest{JID: jid})
 		if err != nil {
 			s.t.Fatal(err)
 		}

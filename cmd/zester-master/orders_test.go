@@ -62,7 +62,7 @@ func TestOrdersAboutTheRepoAreInTheAuditLog(t *testing.T) {
 		"sync.retry 0123456789 refused": 1,
 	}
 	c := s.client()
-	page, err := c.AuditList(s.ctx(), audit.Query{User: "mia"})
+	page, err := api.AuditList.Ask(s.ctx(), c, audit.Query{User: "mia"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +97,7 @@ func (s *site) push(creds string) {
 	if _, err := api.SyncPause.Ask(s.t.Context(), c, api.None{}); err != nil {
 		s.t.Fatal(err)
 	}
-	page, err := s.client().AuditList(s.ctx(), audit.Query{User: "mia", Limit: 500})
+	page, err := api.AuditList.Ask(s.ctx(), s.client(), audit.Query{User: "mia", Limit: 500})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -143,7 +143,7 @@ func TestDecisionsAboutWavesAndFreezesAreInTheAuditLog(t *testing.T) {
 	got, want := map[string]int{}, map[string]int{
 		"sync.now  done": 1, "sync.approve gate canary refused": 1, "sync.approve freeze " + next + ": " + reason + " done": 1, "sync.approve gate canary of " + next + ": fine done": 1,
 	}
-	page, err := s.client().AuditList(s.ctx(), audit.Query{User: "mia"})
+	page, err := api.AuditList.Ask(s.ctx(), s.client(), audit.Query{User: "mia"})
 	if err != nil {
 		t.Fatal(err)
 	}

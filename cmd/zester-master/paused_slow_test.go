@@ -45,7 +45,7 @@ func TestAMasterThatSleepsLongerThanItsHeartbeatEndsNothingTwice(t *testing.T) {
 	for s.dispatch(c, "web-01", "test.ping").Owner[:3] != "m1/" { // it works again
 	}
 
-	j, err := c.JobShow(s.ctx(), asked[len(asked)-1])
+	j, err := api.JobShow.Ask(s.ctx(), c, api.JobRequest{JID: asked[len(asked)-1]})
 	if err != nil || !strings.HasPrefix(j.Owner, "bus/") || j.Status != job.Complete || j.ReclaimCount != 1 || j.ReturnCount != 1 {
 		t.Errorf("%+v, %v", j, err)
 	}
@@ -71,7 +71,7 @@ func (s *site) hangOn(c *api.Client, master string) (asked []wire.JID) {
 	s.t.Helper()
 	for range 60 {
 		jid := wire.NewJID()
-		j, err := c.Dispatch(s.ctx(), job.Spec{
+		j, err := api.JobDispatch.Ask(s.ctx(), c, job.Spec{
 			JID: jid, Function: "cmd.run", Targets: []target.PeelID{"web-01"}, TargetExpr: "web-01", Timeout: 2 * patience,
 			Args: map[string]any{"command": fmt.Sprintf("echo %s >> %s; while [ -e %s ]; do sleep 0.1; done", jid, s.path("marks"), s.path("hold"))},
 		})

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
@@ -13,7 +14,7 @@ func TestAPeelThatIsKilledIsOfflineAtOnce(t *testing.T) {
 	c := s.client()
 	s.kill()
 	for {
-		p, err := c.Peel(s.ctx(), "web-01")
+		p, err := api.PeelShow.Ask(s.ctx(), c, api.PeelRequest{Peel: "web-01"})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -153,7 +153,7 @@ func (s *site) written() uint64 {
 // dispatch runs a function on a peel and returns the job as it was accepted.
 func (s *site) dispatch(c *api.Client, peel target.PeelID, function string) *job.Job {
 	s.t.Helper()
-	j, err := c.Dispatch(s.ctx(), job.Spec{
+	j, err := api.JobDispatch.Ask(s.ctx(), c, job.Spec{
 		JID: wire.NewJID(), Function: function, Targets: []target.PeelID{peel}, TargetExpr: string(peel), Timeout: patience,
 	})
 	if err != nil {

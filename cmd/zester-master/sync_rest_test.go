@@ -10,6 +10,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
@@ -121,7 +122,7 @@ func TestProgramsOrderTheReconcilerThroughAnyMaster(t *testing.T) {
 		t.Errorf("%d %v: %s", code, err, answer)
 	}
 
-	page, err := s.client().AuditList(s.ctx(), audit.Query{User: "token:ops"})
+	page, err := api.AuditList.Ask(s.ctx(), s.client(), audit.Query{User: "token:ops"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -86,7 +86,7 @@ func auditEntries(ctx context.Context, client *api.Client, q audit.Query, limit 
 	entries := []audit.Entry{}
 	for {
 		q.Limit = limit - len(entries)
-		page, err := client.AuditList(ctx, q)
+		page, err := api.AuditList.Ask(ctx, client, q)
 		if err != nil {
 			return nil, err
 		}
@@ -111,7 +111,7 @@ func (a *app) followAudit(ctx context.Context, client *api.Client, q audit.Query
 		}
 		more := false
 		if entries = nil; ctx.Err() == nil {
-			page, err := client.AuditList(ctx, q)
+			page, err := api.AuditList.Ask(ctx, client, q)
 			if err != nil {
 				return err
 			}

@@ -88,7 +88,7 @@ func verifyAudit(ctx context.Context, client *api.Client, known audit.Head) (*ch
 // auditLines calls got for each entry after the given one, as it is stored.
 func auditLines(ctx context.Context, client *api.Client, after uint64, got func(audit.Line) error) error {
 	for q := (audit.Query{Lines: true, After: after}); ; {
-		page, err := client.AuditList(ctx, q)
+		page, err := api.AuditList.Ask(ctx, client, q)
 		if err != nil {
 			return err
 		}

@@ -106,7 +106,7 @@ zester auth user revoke revokes people, zester auth peel revoke peels, and
 zester auth master revoke masters.`,
 		Args: words("name of the site"),
 		RunE: a.online(func(cmd *cobra.Command, client *api.Client, args []string) error {
-			s, err := client.SiteRevoke(cmd.Context(), args[0])
+			s, err := api.SiteRevoke.Ask(cmd.Context(), client, api.SiteName{Name: args[0]})
 			if err != nil {
 				return hinted(err, api.CodeNotFound, "a master knows the sites that zester auth issue site has made in its data directory")
 			}
@@ -154,7 +154,7 @@ the keys itself can always make another credential: against that only new keys
 help, zester auth rotate keys and then zester auth retire keys.`,
 		Args: words("name of the master"),
 		RunE: a.online(func(cmd *cobra.Command, client *api.Client, args []string) error {
-			s, err := client.MasterRevoke(cmd.Context(), args[0])
+			s, err := api.MasterRevoke.Ask(cmd.Context(), client, api.SiteName{Name: args[0]})
 			if err != nil {
 				return hinted(err, api.CodeNotFound, "zester auth master list shows the masters that have a credential of zester auth issue")
 			}

@@ -16,7 +16,9 @@ import (
 
 func (a *app) userCommand() *cobra.Command {
 	return group("user", "Manage the credentials of people", a.userAddCommand(),
-		listCommand(a, "list", "List people with a credential", "", (*api.Client).UserList, usersTable), a.userRevokeCommand())
+		listCommand(a, cobra.Command{Use: "list", Short: "List people with a credential"},
+			api.UserList, func(r *api.UsersAnswer) []credential.User { return r.Users }, usersTable),
+		a.userRevokeCommand())
 }
 
 // userLife is how long a person's credential is valid by default.
@@ -125,7 +127,7 @@ freezes, each with the command that ends it. With --schedules it removes the
 entries by one commit in your name.`,
 		Args: words("name"),
 		RunE: a.online(func(cmd *cobra.Command, client *api.Client, args []string) error {
-			r, err := client.UserRevoke(cmd.Context(), api.RevokeRequest{Name: args[0], Keep: keep})
+			r, err := api.UserRevoke.Ask(cmd.Context(), client, api.RevokeRequest{Name: args[0], Keep: keep})
 			if err != nil {
 				return hinted(err, api.CodeConflict, "--keep revokes only the person; everything that the person made stays valid, also your own credential")
 			}

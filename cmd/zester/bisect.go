@@ -105,7 +105,7 @@ func (a *app) recordedRuns(ctx context.Context, client *api.Client, entry string
 		q.Target = peels[0]
 	}
 	for {
-		page, err := client.JobList(ctx, q)
+		page, err := api.JobList.Ask(ctx, client, q)
 		if err != nil {
 			return nil, err
 		}

@@ -30,7 +30,7 @@ func (a *app) blameCommand() *cobra.Command {
 		Long:  blameManual,
 		Args:  words("ID of a peel", "name of a schedule entry or state"),
 		RunE: a.onPeel(func(cmd *cobra.Command, client *api.Client, id target.PeelID, words []string) error {
-			b, err := client.Blame(cmd.Context(), id, words[0])
+			b, err := api.EntryShow.Ask(cmd.Context(), client, api.BlameRequest{Peel: id, Entry: words[0]})
 			if err != nil {
 				return hinted(err, api.CodeNotFound, "zester schedule list "+string(id)+" shows its entries, zester "+string(id)+" state.show its states")
 			}

@@ -21,7 +21,7 @@ func (a *app) busShowCommand() *cobra.Command {
 		Short: "Show the number of copies, and the retention of the audit log",
 		Args:  words(),
 		RunE: a.online(func(cmd *cobra.Command, client *api.Client, _ []string) error {
-			kept, err := client.BusShow(cmd.Context())
+			kept, err := api.BusShow.Ask(cmd.Context(), client, api.None{})
 			if err != nil {
 				return err
 			}
@@ -53,14 +53,14 @@ than a shorter retention. So set asks first; without a terminal it needs --yes.`
 			if wanted == (bucket.Kept{}) {
 				return usageError("zester bus set needs --replicas or --audit-retention")
 			}
-			now, err := client.BusShow(cmd.Context())
+			now, err := api.BusShow.Ask(cmd.Context(), client, api.None{})
 			if err != nil {
 				return err
 			}
 			if err := a.confirmKept(*now, wanted.Or(*now), yes); err != nil {
 				return err
 			}
-			kept, err := client.BusSet(cmd.Context(), wanted)
+			kept, err := api.BusSet.Ask(cmd.Context(), client, wanted)
 			if err != nil {
 				return err
 			}

@@ -207,7 +207,7 @@ func peelIDs(ctx context.Context, client *api.Client) (ids []string) {
 }
 
 func newestJobs(ctx context.Context, client *api.Client) (jids []string) {
-	page, err := client.JobList(ctx, job.Query{NoReads: true, Limit: 20})
+	page, err := api.JobList.Ask(ctx, client, job.Query{NoReads: true, Limit: 20})
 	if err != nil {
 		return nil
 	}

@@ -141,18 +141,20 @@ func (a *app) online(do func(*cobra.Command, *api.Client, []string) error) func(
 	}
 }
 
-// listCommand returns a command that prints the reply to a request as a table.
-func listCommand[T any](a *app, use, short, long string, ask func(*api.Client, context.Context) ([]T, error), rows func([]T) table) *cobra.Command {
-	return &cobra.Command{
-		Use: use, Short: short, Long: long, Args: words(),
-		RunE: a.online(func(cmd *cobra.Command, client *api.Client, _ []string) error {
-			all, err := ask(client, cmd.Context())
-			if err != nil {
-				return err
-			}
-			return a.show(all, rows(all))
-		}),
-	}
+// listCommand returns a command that prints the list in the reply to a request as a table.
+func listCommand[A, T any](
+	a *app, cmd cobra.Command, e api.Endpoint[api.None, A], list func(*A) []T, rows func([]T) table,
+) *cobra.Command {
+	cmd.Args = words()
+	cmd.RunE = a.online(func(cmd *cobra.Command, client *api.Client, _ []string) error {
+		reply, err := e.Ask(cmd.Context(), client, api.None{})
+		if err != nil {
+			return err
+		}
+		all := list(reply)
+		return a.show(all, rows(all))
+	})
+	return &cmd
 }
 
 // onPeel is like online, for a command whose first argument is the ID of a peel. do gets the arguments after the ID.

@@ -248,7 +248,7 @@ func (a *app) runJob(ctx context.Context, client *api.Client, spec job.Spec) err
 		return err
 	}
 	if a.dispatching.async {
-		j, err := client.Dispatch(ctx, spec)
+		j, err := api.JobDispatch.Ask(ctx, client, spec)
 		if err != nil {
 			return err
 		}
@@ -262,7 +262,7 @@ func (a *app) runJob(ctx context.Context, client *api.Client, spec job.Spec) err
 		return err
 	}
 	defer follower.Close()
-	if _, err := client.Dispatch(ctx, spec); err != nil {
+	if _, err := api.JobDispatch.Ask(ctx, client, spec); err != nil {
 		return err
 	}
 	fmt.Fprintf(a.errOut, "job %s on %s: %s\n", spec.JID, count(len(spec.Targets), "peel"), some(spec.Targets))

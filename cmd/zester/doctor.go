@@ -252,7 +252,7 @@ func (d *doctor) ending(check, what string, ends time.Time, next string) {
 // master checks the master that replies, and everything that it knows.
 func (d *doctor) master(ctx context.Context, client *api.Client) {
 	asked := time.Now()
-	h, err := client.Health(ctx)
+	h, err := api.MasterShow.Ask(ctx, client, api.None{})
 	took := time.Since(asked)
 	if err != nil {
 		d.found("master", broken, failureOf(err).hint, "%v", err)

@@ -19,13 +19,15 @@ import (
 
 func (a *app) joinTokenCommand() *cobra.Command {
 	return group("join-token", "Manage the tokens with which hosts join without approval", a.joinCreateCommand(),
-		listCommand(a, "list", "List join tokens", "", (*api.Client).JoinList, joinTokensTable), a.joinRevokeCommand())
+		listCommand(a, cobra.Command{Use: "list", Short: "List join tokens"},
+			api.JoinList, func(r *api.JoinTokensAnswer) []credential.JoinToken { return r.Tokens }, joinTokensTable),
+		a.joinRevokeCommand())
 }
 
 func (a *app) authPeelCommand() *cobra.Command {
 	return group("peel", "Approve hosts that ask to join, and revoke peels", a.enrollListCommand(), a.enrollShowCommand(),
-		a.enrollApproveCommand(), a.enrollEndCommand("reject", "Reject a peel that waits for approval", (*api.Client).EnrollReject),
-		a.enrollEndCommand("revoke", "Revoke the credential of a peel and disconnect it", (*api.Client).EnrollRevoke))
+		a.enrollApproveCommand(), a.enrollEndCommand("reject", "Reject a peel that waits for approval", api.EnrollReject),
+		a.enrollEndCommand("revoke", "Revoke the credential of a peel and disconnect it", api.EnrollRevoke))
 }
 
 func (a *app) enrollListCommand() *cobra.Command {
@@ -93,13 +95,16 @@ func (a *app) enrollShowCommand() *cobra.Command {
 func (a *app) enrolled(cmd *cobra.Command, wanted func(*credential.Enrolled) bool) (peels []credential.Enrolled, err error) {
 	peels = []credential.Enrolled{}
 	err = a.withClient(func(client *api.Client) error {
-		all, err := client.EnrollList(cmd.Context())
-		for i := range all {
-			if wanted(&all[i]) {
-				peels = append(peels, all[i])
+		all, err := api.EnrollList.Ask(cmd.Context(), client, api.None{})
+		if err != nil {
+			return err
+		}
+		for i := range all.Peels {
+			if wanted(&all.Peels[i]) {
+				peels = append(peels, all.Peels[i])
 			}
 		}
-		return err
+		return nil
 	})
 	return peels, err
 }
@@ -120,7 +125,7 @@ Without --key, approve shows the key and asks; it fails if there is no terminal.
 					return err
 				}
 			}
-			e, err := client.EnrollApprove(cmd.Context(), api.EnrollName{ID: target.PeelID(args[0]), Public: key})
+			e, err := api.EnrollApprove.Ask(cmd.Context(), client, api.EnrollName{ID: target.PeelID(args[0]), Public: key})
 			return a.enrollDone(e, err)
 		}),
 	}
@@ -130,15 +135,15 @@ Without --key, approve shows the key and asks; it fails if there is no terminal.
 
 // pendingKey returns the key that waits for approval, after the user has compared it.
 func (a *app) pendingKey(ctx context.Context, client *api.Client, id string) (string, error) {
-	peels, err := client.EnrollList(ctx)
+	all, err := api.EnrollList.Ask(ctx, client, api.None{})
 	if err != nil {
 		return "", err
 	}
-	i := slices.IndexFunc(peels, func(e credential.Enrolled) bool { return string(e.ID) == id && e.State == credential.Pending })
+	i := slices.IndexFunc(all.Peels, func(e credential.Enrolled) bool { return string(e.ID) == id && e.State == credential.Pending })
 	if i < 0 {
 		return "", &failure{code: exitFailed, err: fmt.Errorf("no peel %q waits for approval", id), hint: "zester auth peel list --state pending shows the hosts that wait"}
 	}
-	e := peels[i]
+	e := all.Peels[i]
 	what := fmt.Sprintf("%s waits with the key %s, from %s.", e.ID, e.Public, cmp.Or(e.From, "an unknown address"))
 	return e.Public, a.compareKey(what, fmt.Sprintf("zester auth peel approve %s --key %s", e.ID, e.Public))
 }
@@ -154,13 +159,15 @@ func (a *app) compareKey(what, command string) error {
 }
 
 // enrollEndCommand returns a command that rejects or revokes a peel.
-func (a *app) enrollEndCommand(name, short string, end func(*api.Client, context.Context, api.EnrollName) (*credential.Enrolled, error)) *cobra.Command {
+func (a *app) enrollEndCommand(
+	name, short string, end api.Endpoint[api.EnrollName, credential.Enrolled],
+) *cobra.Command {
 	return &cobra.Command{
 		Use:   name + " PEEL",
 		Short: short,
 		Args:  words("peel"),
 		RunE: a.online(func(cmd *cobra.Command, client *api.Client, args []string) error {
-			e, err := end(client, cmd.Context(), api.EnrollName{ID: target.PeelID(args[0])})
+			e, err := end.Ask(cmd.Context(), client, api.EnrollName{ID: target.PeelID(args[0])})
 			return a.enrollDone(e, err)
 		}),
 	}
@@ -229,7 +236,7 @@ func (a *app) joinRevokeCommand() *cobra.Command {
 		Short: "Revoke a join token",
 		Args:  words("name"),
 		RunE: a.online(func(cmd *cobra.Command, client *api.Client, args []string) error {
-			t, err := client.JoinRevoke(cmd.Context(), args[0])
+			t, err := api.JoinRevoke.Ask(cmd.Context(), client, api.TokenName{Name: args[0]})
 			if err != nil {
 				return err
 			}

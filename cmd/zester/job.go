@@ -71,7 +71,7 @@ func (a *app) listJobs(cmd *cobra.Command, client *api.Client, q job.Query, limi
 	jobs := []job.Job{}
 	for {
 		q.Limit = limit - len(jobs)
-		page, err := client.JobList(cmd.Context(), q)
+		page, err := api.JobList.Ask(cmd.Context(), client, q)
 		if err != nil {
 			return err
 		}
@@ -157,7 +157,7 @@ func (a *app) onJob(use, short, long string, do func(context.Context, *api.Clien
 func (a *app) jobShowCommand() *cobra.Command {
 	return a.onJob("show", "Show a job, who or what started it, and the returns", "",
 		func(ctx context.Context, client *api.Client, jid wire.JID) error {
-			j, err := client.JobShow(ctx, jid)
+			j, err := api.JobShow.Ask(ctx, client, api.JobRequest{JID: jid})
 			if err != nil {
 				return err
 			}
@@ -175,7 +175,7 @@ func (a *app) jobShowCommand() *cobra.Command {
 func (a *app) jobReturnsCommand() *cobra.Command {
 	cmd := a.onJob("returns", "Show what the peels of a job returned", "",
 		func(ctx context.Context, client *api.Client, jid wire.JID) error {
-			j, err := client.JobShow(ctx, jid)
+			j, err := api.JobShow.Ask(ctx, client, api.JobRequest{JID: jid})
 			if err != nil {
 				return err
 			}

@@ -47,7 +47,7 @@ func findJob(ctx context.Context, client *api.Client, word string) (wire.JID, er
 	if err != nil {
 		return "", noJob(word)
 	}
-	page, err := client.JobList(ctx, job.Query{Before: before, Limit: 2})
+	page, err := api.JobList.Ask(ctx, client, job.Query{Before: before, Limit: 2})
 	if err != nil {
 		return "", err
 	}
@@ -81,7 +81,7 @@ const sameSecond = 50
 func findLast(ctx context.Context, client *api.Client) (wire.JID, error) {
 	q := job.Query{User: client.User(), Asked: true, Limit: sameSecond}
 	for range maxPages {
-		page, err := client.JobList(ctx, q)
+		page, err := api.JobList.Ask(ctx, client, q)
 		switch {
 		case err != nil:
 			return "", err

@@ -16,7 +16,7 @@ func (a *app) jobActiveCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "active", Short: "List the jobs that have not ended, newest first", Args: words(),
 		RunE: a.online(func(cmd *cobra.Command, client *api.Client, _ []string) error {
-			active, err := client.JobActive(cmd.Context())
+			active, err := api.JobActive.Ask(cmd.Context(), client, api.None{})
 			if err != nil {
 				return err
 			}
@@ -34,7 +34,7 @@ func (a *app) jobWatchCommand() *cobra.Command {
 new one. Its exit code is that of the dispatch. Any number of people may watch a
 job.`,
 		func(ctx context.Context, client *api.Client, jid wire.JID) error {
-			j, err := client.JobShow(ctx, jid)
+			j, err := api.JobShow.Ask(ctx, client, api.JobRequest{JID: jid})
 			if err != nil {
 				return err
 			}
@@ -61,7 +61,7 @@ recorded; the job ends soon after. After a timeout processes may still run:
 cancel stops them on the peels that have not returned. The exit code is 1 if the
 job has ended with all its returns, or if somebody else has canceled it.`,
 		func(ctx context.Context, client *api.Client, jid wire.JID) error {
-			j, err := client.JobCancel(ctx, jid)
+			j, err := api.JobCancel.Ask(ctx, client, api.JobRequest{JID: jid})
 			if err != nil {
 				return err
 			}
@@ -108,7 +108,7 @@ func checked(cmd *cobra.Command, check func(changed func(string) bool) error) *c
 
 // again returns the job that repeats another one on the peels that did not succeed.
 func (a *app) again(ctx context.Context, client *api.Client, jid wire.JID) (job.Spec, error) {
-	j, err := client.JobShow(ctx, jid)
+	j, err := api.JobShow.Ask(ctx, client, api.JobRequest{JID: jid})
 	if err != nil {
 		return job.Spec{}, err
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/cmd/zester/guide"
 	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/mcp"
 	"github.com/seed-c01c3da5/zester/peel/build"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -59,7 +60,10 @@ with zester approve.`,
 
 // serveMCP serves one assistant until it ends the session.
 func (a *app) serveMCP(ctx context.Context, client *api.Client, in io.Reader, o mcp.Options) error {
-	o.Asker, o.Dispatch, o.Guide, o.Version = client, client.Dispatch, guide.Pages, build.Read().Version
+	o.Asker, o.Guide, o.Version = client, guide.Pages, build.Read().Version
+	o.Dispatch = func(ctx context.Context, spec job.Spec) (*job.Job, error) {
+		return api.JobDispatch.Ask(ctx, client, spec)
+	}
 	o.Resolve = func(ctx context.Context, expr string) ([]target.PeelID, error) {
 		r, err := client.Resolve(ctx, expr)
 		if err != nil {

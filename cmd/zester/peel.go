@@ -34,7 +34,7 @@ func (a *app) peelCommand() *cobra.Command {
 		Short: "Show a peel with its facts",
 		Args:  words("ID of a peel"),
 		RunE: a.onPeel(func(cmd *cobra.Command, client *api.Client, id target.PeelID, _ []string) error {
-			peel, err := client.Peel(cmd.Context(), id)
+			peel, err := api.PeelShow.Ask(cmd.Context(), client, api.PeelRequest{Peel: id})
 			if err != nil {
 				return err
 			}
@@ -57,7 +57,7 @@ Without --key, rekey shows the key and asks; it fails if there is no terminal.`,
 		Args: words("ID of a peel"),
 		RunE: a.onPeel(func(cmd *cobra.Command, client *api.Client, id target.PeelID, _ []string) error {
 			if key == "" {
-				peel, err := client.Peel(cmd.Context(), id)
+				peel, err := api.PeelShow.Ask(cmd.Context(), client, api.PeelRequest{Peel: id})
 				if err != nil {
 					return err
 				}
@@ -69,7 +69,7 @@ Without --key, rekey shows the key and asks; it fails if there is no terminal.`,
 					return err
 				}
 			}
-			peel, err := client.PeelRekey(cmd.Context(), api.PeelKey{Peel: id, Key: key})
+			peel, err := api.PeelRekey.Ask(cmd.Context(), client, api.PeelKey{Peel: id, Key: key})
 			if err != nil {
 				return err
 			}

@@ -69,11 +69,11 @@ func decommission(ctx context.Context, client *api.Client, id target.PeelID) (*d
 	case !d.Revoked:
 		return nil, err
 	}
-	tokens, err := client.JoinList(ctx)
+	tokens, err := api.JoinList.Ask(ctx, client, api.None{})
 	if err != nil {
 		return nil, err
 	}
-	for _, t := range tokens {
+	for _, t := range tokens.Tokens {
 		if fits, _ := path.Match(t.Peel, string(id)); fits && t.Uses > 0 {
 			d.JoinTokens = append(d.JoinTokens, t.Name)
 		}
@@ -84,12 +84,12 @@ func decommission(ctx context.Context, client *api.Client, id target.PeelID) (*d
 // revokePeel revokes the credential of a peel, or rejects its key that waits for approval. It returns false if there is
 // neither.
 func revokePeel(ctx context.Context, client *api.Client, id target.PeelID) (bool, error) {
-	_, err := client.EnrollRevoke(ctx, api.EnrollName{ID: id})
+	_, err := api.EnrollRevoke.Ask(ctx, client, api.EnrollName{ID: id})
 	switch api.CodeOf(err) {
 	case api.CodeNotFound:
 		return false, nil
 	case api.CodeConflict: // a host without a credential asks for the ID
-		_, err = client.EnrollReject(ctx, api.EnrollName{ID: id})
+		_, err = api.EnrollReject.Ask(ctx, client, api.EnrollName{ID: id})
 	}
 	return err == nil, err
 }

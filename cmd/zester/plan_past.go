@@ -34,7 +34,7 @@ func (a *app) measure(ctx context.Context, client *api.Client, names []string, p
 		q.Schedule = names[0]
 	}
 	for read := 0; ; {
-		page, err := client.JobList(ctx, q)
+		page, err := api.JobList.Ask(ctx, client, q)
 		if err != nil {
 			return err
 		}

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"context"
-
 	"github.com/spf13/cobra"
 
 	"github.com/seed-c01c3da5/zester/master/api"
@@ -21,7 +19,7 @@ masters that have the keys. If rotate is interrupted nobody is locked out: run
 it again.`,
 		Args: words("word keys or ca"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.rotation(cmd, api.RotateRequest{What: api.Rotatable(args[0])}, (*api.Client).Rotate, "replaced; the former stay valid until zester auth retire "+args[0])
+			return a.rotation(cmd, api.RotateRequest{What: api.Rotatable(args[0])}, api.AuthRotate, "replaced; the former stay valid until zester auth retire "+args[0])
 		},
 	}
 }
@@ -38,19 +36,21 @@ nobody can check whether every peel knows the new one.`,
 		Args: words("word keys or ca"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q.What = api.Rotatable(args[0])
-			return a.rotation(cmd, q, (*api.Client).Retire, "the former are no longer valid")
+			return a.rotation(cmd, q, api.AuthRetire, "the former are no longer valid")
 		},
 	}
 	cmd.Flags().BoolVar(&q.Force, "force", false, "retire keys although credentials of the former keys are in use: they stop working")
 	return cmd
 }
 
-func (a *app) rotation(cmd *cobra.Command, q api.RotateRequest, do func(*api.Client, context.Context, api.RotateRequest) (*api.RotateAnswer, error), done string) error {
+func (a *app) rotation(
+	cmd *cobra.Command, q api.RotateRequest, e api.Endpoint[api.RotateRequest, api.RotateAnswer], done string,
+) error {
 	if q.What != api.RotateKeys && q.What != api.RotateCA {
 		return usageError("cannot replace %q: it is keys or ca", q.What)
 	}
 	return a.withClient(func(client *api.Client) error {
-		answer, err := do(client, cmd.Context(), q)
+		answer, err := e.Ask(cmd.Context(), client, q)
 		if err != nil {
 			return err
 		}

@@ -230,12 +230,13 @@ remove removes them.` + troubleManual, Args: words(),
 }
 
 func (a *app) syncHistoryCommand() *cobra.Command {
-	return listCommand(a, "history", "Show the last revisions and their outcomes", `history shows the last 50 attempts to publish a revision, the newest first. The
+	return listCommand(a, cobra.Command{
+		Use: "history", Short: "Show the last revisions and their outcomes", Long: `history shows the last 50 attempts to publish a revision, the newest first. The
 outcome is applied, rejected, blocked by the guard, superseded by another
 revision, or rolled back. BEGAN is the time of the attempt, TOOK the time until
 the outcome. BY and REASON name the people who approved or pinned a revision,
 opened a gate or overrode a freeze, and why. A stored revision can be pinned.`,
-		func(c *api.Client, ctx context.Context) ([]status.Attempt, error) { return attempts(ctx, c) }, historyTable)
+	}, api.SyncHistory, func(h *status.History) []status.Attempt { return h.Attempts }, historyTable)
 }
 
 // attempts returns the revisions that were tried, the newest first.

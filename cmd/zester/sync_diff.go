@@ -204,7 +204,7 @@ func askPeel(ctx context.Context, client *api.Client, id target.PeelID, function
 		return err
 	}
 	defer follower.Close()
-	if _, err := client.Dispatch(ctx, spec); err != nil {
+	if _, err := api.JobDispatch.Ask(ctx, client, spec); err != nil {
 		return err
 	}
 	for event, err := range follower.Events(ctx) {

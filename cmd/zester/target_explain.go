@@ -58,7 +58,7 @@ func (a *app) explainLive(cmd *cobra.Command, expr string) (*explained, error) {
 		return nil, err
 	}
 	defer client.Close()
-	e, err := client.Explain(cmd.Context(), expr)
+	e, err := api.TargetExplain.Ask(cmd.Context(), client, api.ExplainRequest{Expr: expr})
 	if err != nil {
 		return nil, err
 	}

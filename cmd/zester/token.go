@@ -15,7 +15,9 @@ import (
 
 func (a *app) tokenCommand() *cobra.Command {
 	return group("token", "Manage the tokens with which programs use the REST API",
-		a.tokenCreateCommand(), listCommand(a, "list", "List tokens, who made them and when they were used", "", (*api.Client).TokenList, tokensTable),
+		a.tokenCreateCommand(),
+		listCommand(a, cobra.Command{Use: "list", Short: "List tokens, who made them and when they were used"},
+			api.TokenList, func(r *api.TokensAnswer) []credential.Token { return r.Tokens }, tokensTable),
 		a.tokenRotateCommand(), a.tokenRevokeCommand())
 }
 
@@ -95,7 +97,7 @@ with the command that ends it. With --schedules it removes the entries by one
 commit in your name.`,
 		Args: words("name"),
 		RunE: a.online(func(cmd *cobra.Command, client *api.Client, args []string) error {
-			t, err := client.TokenRevoke(cmd.Context(), args[0])
+			t, err := api.TokenRevoke.Ask(cmd.Context(), client, api.TokenName{Name: args[0]})
 			if err != nil {
 				return err
 			}

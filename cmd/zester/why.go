@@ -55,7 +55,7 @@ func (a *app) whyCommand() *cobra.Command {
 			if len(words) > 1 {
 				q.Time = words[1]
 			}
-			w, err := client.Why(cmd.Context(), q)
+			w, err := api.CoverageExplain.Ask(cmd.Context(), client, q)
 			switch {
 			case err == nil:
 				return a.showWhy(w)

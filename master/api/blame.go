@@ -1,9 +1,6 @@
 package api
 
 import (
-	"context"
-
-	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -20,10 +17,4 @@ type Blamed struct {
 	Entry string        `json:"entry"` // "state:NAME" for a state
 	settings.Origin
 	Revision settings.Commit `json:"revision"` // of the newest settings of the peel
-}
-
-// Blame returns the commit that last changed a schedule entry or state of a peel. The peel need not be online. The code is
-// [CodeNotFound] for one that its settings do not have; those of peel.yaml are unknown to Git.
-func (c *Client) Blame(ctx context.Context, peel target.PeelID, entry string) (*Blamed, error) {
-	return call[Blamed](ctx, c, wire.API("entry", "show", c.user), BlameRequest{Peel: peel, Entry: entry})
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/dial"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/canon"
-	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 const (
@@ -74,22 +73,19 @@ func (c *Client) User() string { return c.user }
 // Close ends the connection.
 func (c *Client) Close() { c.nc.Close() }
 
-// call sends a request on a subject and decodes the reply into a new A.
-func call[A any](ctx context.Context, c *Client, subject string, question any) (*A, error) {
-	a := new(A)
-	if err := c.ask(ctx, subject, question, a); err != nil {
-		return nil, err
-	}
-	return a, nil
-}
-
-// Ask sends a request and decodes the reply into answer. Without a deadline of ctx it waits 15 s, and at most 150 s for an
-// order to the master that leads. Use it by [Endpoint.Ask].
+// Ask sends a request and decodes the reply into answer. Without a deadline of ctx it waits 15 s, 30 s for the reply to
+// a dispatch, and at most 150 s for an order to the master that leads. Use it by [Endpoint.Ask].
 func (c *Client) Ask(ctx context.Context, noun, verb string, question, answer any) error {
+	subject := Subject(noun, verb, c.user)
 	if noun == SyncStatus.Noun {
 		return c.askLeader(ctx, verb, question, answer)
 	}
-	return c.ask(ctx, wire.API(noun, verb, c.user), question, answer)
+	if subject == wire.Dispatch(c.user) {
+		limited, cancel := within(ctx, dispatchWait)
+		defer cancel()
+		ctx = limited
+	}
+	return c.ask(ctx, subject, question, answer)
 }
 
 func (c *Client) ask(ctx context.Context, subject string, question, answer any) error {
@@ -119,7 +115,7 @@ func (c *Client) ask(ctx context.Context, subject string, question, answer any) 
 func (c *Client) Resolve(ctx context.Context, expr string) (*Resolved, error) {
 	all := &Resolved{}
 	for q := (ResolveRequest{Expr: expr}); ; q.After = all.Peels[len(all.Peels)-1] {
-		a, err := call[Resolved](ctx, c, wire.Resolve(c.user), q)
+		a, err := TargetResolve.Ask(ctx, c, q)
 		if err != nil {
 			return nil, err
 		}
@@ -131,49 +127,13 @@ func (c *Client) Resolve(ctx context.Context, expr string) (*Resolved, error) {
 	}
 }
 
-// Explain explains a target expression, with the number of peels that each part selects.
-func (c *Client) Explain(ctx context.Context, expr string) (*Explained, error) {
-	return call[Explained](ctx, c, wire.API("target", "explain", c.user), ExplainRequest{Expr: expr})
-}
-
 // NodeGroups returns the names of the node groups of the fleet, sorted.
 func (c *Client) NodeGroups(ctx context.Context) ([]string, error) {
-	e, err := call[Explained](ctx, c, wire.API("target", "explain", c.user), ExplainRequest{Expr: "*", Groups: true})
+	e, err := TargetExplain.Ask(ctx, c, ExplainRequest{Expr: "*", Groups: true})
 	if err != nil {
 		return nil, err
 	}
 	return e.Groups, nil
-}
-
-// Dispatch starts a job, whose ID the caller has made, and returns its record without targets and arguments. The job does not
-// depend on the caller's connection. The request is repeated, which cannot run the job twice.
-// Without a deadline of ctx it waits 30 s.
-func (c *Client) Dispatch(ctx context.Context, spec job.Spec) (*job.Job, error) {
-	ctx, cancel := within(ctx, dispatchWait)
-	defer cancel()
-	return call[job.Job](ctx, c, wire.Dispatch(c.user), spec)
-}
-
-// JobList returns a page of jobs, newest first.
-func (c *Client) JobList(ctx context.Context, q job.Query) (*job.Page, error) {
-	return call[job.Page](ctx, c, wire.API("job", "list", c.user), q)
-}
-
-// JobShow returns a job with its arguments, and its targets if there are at most 500; [Client.Rows] lists all.
-func (c *Client) JobShow(ctx context.Context, jid wire.JID) (*job.Job, error) {
-	return call[job.Job](ctx, c, wire.API("job", "show", c.user), JobRequest{JID: jid})
-}
-
-// JobActive returns the jobs that have not ended.
-func (c *Client) JobActive(ctx context.Context) (*ActiveJobs, error) {
-	return call[ActiveJobs](ctx, c, wire.API("job", "active", c.user), nil)
-}
-
-// JobCancel requests the end of a job and returns its record with that request; the job ends soon after. For a job that has ended
-// without all returns, the record has a final status, and the peels still get the request to stop. The code is [CodeConflict] if
-// the job has ended with all returns or is being canceled; the text says which.
-func (c *Client) JobCancel(ctx context.Context, jid wire.JID) (*job.Job, error) {
-	return call[job.Job](ctx, c, wire.API("job", "cancel", c.user), JobRequest{JID: jid})
 }
 
 // Rows yields the targets of a job by ID, each with what it returned so far. After an error nothing more comes.
@@ -204,7 +164,7 @@ func (c *Client) EndedRows(ctx context.Context, jid wire.JID) iter.Seq2[job.Row,
 }
 
 func (c *Client) rowsPage(ctx context.Context, q JobRequest) (*job.RowsPage, error) {
-	return call[job.RowsPage](ctx, c, wire.API("job", "returns", c.user), q)
+	return JobReturns.Ask(ctx, c, q)
 }
 
 // rows yields the rows of all pages.
@@ -241,7 +201,7 @@ func (c *Client) PeelsWithFacts(ctx context.Context, expr string) ([]Peel, error
 func (c *Client) peels(ctx context.Context, q PeelsRequest) ([]Peel, error) {
 	all := []Peel{}
 	for ; ; q.After = all[len(all)-1].ID {
-		page, err := call[PeelsPage](ctx, c, wire.API("peel", "list", c.user), q)
+		page, err := PeelList.Ask(ctx, c, q)
 		if err != nil {
 			return nil, err
 		}
@@ -249,9 +209,4 @@ func (c *Client) peels(ctx context.Context, q PeelsRequest) ([]Peel, error) {
 			return all, nil
 		}
 	}
-}
-
-// Peel returns one peel with its facts.
-func (c *Client) Peel(ctx context.Context, id target.PeelID) (*Peel, error) {
-	return call[Peel](ctx, c, wire.API("peel", "show", c.user), PeelRequest{Peel: id})
 }

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
-	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -68,7 +67,7 @@ func (c *Client) Coverage(ctx context.Context, q CoverageRequest) (*Coverage, er
 		if q.After = last.Entry; q.ByPeel {
 			q.After = string(last.Peel)
 		}
-		return call[Coverage](ctx, c, wire.API("coverage", "list", c.user), q)
+		return CoverageList.Ask(ctx, c, q)
 	})
 }
 
@@ -76,7 +75,7 @@ func (c *Client) Coverage(ctx context.Context, q CoverageRequest) (*Coverage, er
 func (c *Client) CoverageEntry(ctx context.Context, q CoverageEntryRequest) (*Coverage, error) {
 	return allRows(func(last CoverageRow) (*Coverage, error) {
 		q.After = last.Peel
-		return call[Coverage](ctx, c, wire.API("coverage", "show", c.user), q)
+		return CoverageShow.Ask(ctx, c, q)
 	})
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
-	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
 // A CredentialsRequest requests a page of credentials: those after the first Skip.
@@ -22,7 +21,7 @@ type CredentialsPage struct {
 func (c *Client) Credentials(ctx context.Context) ([]credential.Held, error) {
 	all := []credential.Held{}
 	for {
-		page, err := call[CredentialsPage](ctx, c, wire.API("credential", "list", c.user), CredentialsRequest{Skip: len(all)})
+		page, err := CredentialList.Ask(ctx, c, CredentialsRequest{Skip: len(all)})
 		if err != nil {
 			return nil, err
 		}

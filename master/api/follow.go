@@ -104,7 +104,7 @@ func (f *Follower) Events(ctx context.Context) iter.Seq2[Event, error] {
 					continue
 				}
 			case <-look.C:
-				j, err := f.c.JobShow(ctx, f.jid)
+				j, err := JobShow.Ask(ctx, f.c, JobRequest{JID: f.jid})
 				if code := CodeOf(err); code == CodeNotFound || code == CodeDenied {
 					yield(Event{}, err)
 					return
@@ -134,7 +134,7 @@ func (f *Follower) catchUp(ctx context.Context, yield func(Event, error) bool) (
 			return false
 		}
 	}
-	j, err := f.c.JobShow(ctx, f.jid)
+	j, err := JobShow.Ask(ctx, f.c, JobRequest{JID: f.jid})
 	if err != nil {
 		yield(Event{}, err)
 		return false

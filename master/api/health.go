@@ -1,7 +1,6 @@
 package api
 
 import (
-	"context"
 	"crypto/x509"
 	"errors"
 	"time"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/bucket"
-	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
 // Health is the state of one master's host and of the bus.
@@ -22,11 +20,6 @@ type Health struct {
 	// Unreadable are the keys of people and tokens whose records cannot be decoded.
 	Unreadable []string `json:"unreadable,omitempty"`
 	Storage    string   `json:"storage,omitempty"` // why the bus stores nothing now; empty: it does
-}
-
-// Health returns the clock of a master and its streams.
-func (c *Client) Health(ctx context.Context) (*Health, error) {
-	return call[Health](ctx, c, wire.API("master", "show", c.user), struct{}{})
 }
 
 // Certificate returns the certificate of the server, nil if the connection is not encrypted.

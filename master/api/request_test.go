@@ -76,7 +76,7 @@ func TestAReadThatMeetsNoLeaderIsRepeated(t *testing.T) {
 		if err := c.Ask(t.Context(), "token", "create", nil, &struct{}{}); api.CodeOf(err) != api.CodeUnavailable || changed.Load() != 1 {
 			t.Errorf("what must not be done twice was asked for %d times: %v", changed.Load(), err)
 		}
-		if _, err := c.JobList(t.Context(), job.Query{}); err != nil {
+		if _, err := api.JobList.Ask(t.Context(), c, job.Query{}); err != nil {
 			t.Errorf("after %d requests: %v", asked.Load(), err)
 		}
 		if n := asked.Load(); n > 10 {
@@ -92,7 +92,7 @@ func TestAReadThatMeetsNoLeaderForLongFails(t *testing.T) {
 		c, began := person(t, b), time.Now()
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		defer cancel()
-		_, err := c.JobList(ctx, job.Query{})
+		_, err := api.JobList.Ask(ctx, c, job.Query{})
 		if took := time.Since(began); took < 10*time.Second || took > 18*time.Second {
 			t.Errorf("it gave up after %v", took)
 		}

@@ -1,8 +1,6 @@
 package api
 
 import (
-	"context"
-
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
@@ -46,14 +44,3 @@ const (
 	MadeUser       MadeKind = "user"
 	MadeCredential MadeKind = "credential" // one more for a user whom somebody else made
 )
-
-// UserRevoke ends all credentials of a person for good, has the bus cut the connections that use them, cancels the open
-// jobs and, unless q.Keep is set, ends what the person made.
-func (c *Client) UserRevoke(ctx context.Context, q RevokeRequest) (*Revoked, error) {
-	return call[Revoked](ctx, c, wire.API("user", "revoke", c.user), q)
-}
-
-// TokenRevoke ends a token for good, within a second on every master, and cancels its open jobs.
-func (c *Client) TokenRevoke(ctx context.Context, name string) (*TokenRevoked, error) {
-	return call[TokenRevoked](ctx, c, wire.API("token", "revoke", c.user), TokenName{name})
-}

@@ -1,10 +1,7 @@
 package api
 
 import (
-	"context"
-
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
-	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
 // Rotatable is a secret of the masters that can be replaced while the fleet works.
@@ -27,14 +24,4 @@ type RotateAnswer struct {
 	What     Rotatable            `json:"what"`
 	Rotation *credential.Rotation `json:"rotation,omitempty"` // of keys
 	Pin      string               `json:"pin,omitempty"`      // of the authority
-}
-
-// Rotate makes new secrets; the former ones stay valid until Retire.
-func (c *Client) Rotate(ctx context.Context, q RotateRequest) (*RotateAnswer, error) {
-	return call[RotateAnswer](ctx, c, wire.API("auth", "rotate", c.user), q)
-}
-
-// Retire ends the former secrets.
-func (c *Client) Retire(ctx context.Context, q RotateRequest) (*RotateAnswer, error) {
-	return call[RotateAnswer](ctx, c, wire.API("auth", "retire", c.user), q)
 }

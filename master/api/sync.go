@@ -59,7 +59,7 @@ func (c *Client) askLeader(ctx context.Context, verb string, question, answer an
 		if e, ok := errors.AsType[*Error](err); !ok || e.Code != CodeUnavailable || e.Msg != absent {
 			return err
 		}
-		h, err := c.Health(ctx)
+		h, err := MasterShow.Ask(ctx, c, None{})
 		switch {
 		case err == nil && !h.Led:
 			return fail(CodeUnavailable, nil, "no settings service answers: no master runs with a config repo")

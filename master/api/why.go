@@ -1,9 +1,6 @@
 package api
 
 import (
-	"context"
-
-	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -14,10 +11,4 @@ type WhyRequest struct {
 	// Time is when the entry was due, or when the run started: 2026-11-23T02:30:00Z, or without the offset from UTC a time of
 	// the entry's zone, such as 2026-11-23T02:30, or 02:30 for the last such time. Empty: the last fire.
 	Time string `json:"time,omitempty"`
-}
-
-// Why returns what became of one fire of an entry on a peel, or why there was none. The code is [CodeNotFound] if the masters do
-// not know the peel or the entry, and [CodeInvalid] if the time cannot be read, has not come yet, or is too long ago.
-func (c *Client) Why(ctx context.Context, q WhyRequest) (*WhyAnswer, error) {
-	return call[WhyAnswer](ctx, c, wire.API("coverage", "explain", c.user), q)
 }

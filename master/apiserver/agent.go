@@ -44,16 +44,16 @@ func (a *agents) allow(user string) bool {
 
 // recordCall writes a call of an assistant into the audit log under the name of the caller. If it returns an error, the call is not in
 // the log, and must not be carried out.
-func (s *Server) recordCall(ctx context.Context, from grants.Caller, c audit.Call) (struct{}, error) {
+func (s *Server) recordCall(ctx context.Context, from grants.Caller, c audit.Call) (*api.None, error) {
 	e, err := c.Entry()
 	if err != nil {
-		return struct{}{}, fmt.Errorf("%w: %w", errInvalid, err)
+		return nil, fmt.Errorf("%w: %w", errInvalid, err)
 	}
 	if !s.agents.allow(from.User) {
-		return struct{}{}, &api.Error{Code: api.CodeConflict, Msg: fmt.Sprintf("%s has used up %d calls of tools, and gets one more every %v: wait", from.User, callsAtOnce, callEvery)}
+		return nil, &api.Error{Code: api.CodeConflict, Msg: fmt.Sprintf("%s has used up %d calls of tools, and gets one more every %v: wait", from.User, callsAtOnce, callEvery)}
 	}
 	if err := s.o.Audit.Record(ctx, e.By(from)); err != nil {
-		return struct{}{}, &api.Error{Code: api.CodeUnavailable, Msg: "the call is not in the audit log: " + err.Error(), Err: err}
+		return nil, &api.Error{Code: api.CodeUnavailable, Msg: "the call is not in the audit log: " + err.Error(), Err: err}
 	}
-	return struct{}{}, nil
+	return &api.None{}, nil
 }

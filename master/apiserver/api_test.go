@@ -80,7 +80,7 @@ func TestAnExpressionIsExplained(t *testing.T) {
 		s.peel("web-01", target.Facts{"os": "debian"}, nil)
 		s.peel("db-01", target.Facts{"os": "debian"}, nil)
 		c := s.client(grants.RoleAuditor, "bob")
-		e, err := c.Explain(t.Context(), "N@front and G@oss:debian")
+		e, err := api.TargetExplain.Ask(t.Context(), c, api.ExplainRequest{Expr: "N@front and G@oss:debian"})
 		if err != nil || e.Total != 2 || e.Parsed != "N@front and G@oss:debian" || len(e.Explanation.Parts) != 2 {
 			t.Fatalf("%+v, %v", e, err)
 		}
@@ -92,7 +92,7 @@ func TestAnExpressionIsExplained(t *testing.T) {
 			t.Errorf("the node groups are %q, %v", groups, err)
 		}
 		for _, expr := range []string{"web-* and", "a" + strings.Repeat(" or a", peelindex.MaxExplained)} {
-			_, err = c.Explain(t.Context(), expr)
+			_, err = api.TargetExplain.Ask(t.Context(), c, api.ExplainRequest{Expr: expr})
 			wantCode(t, err, api.CodeInvalid)
 		}
 	})
@@ -111,11 +111,11 @@ func TestPeelsAreListedAndShown(t *testing.T) {
 		if peels, err = c.Peels(t.Context(), "web*"); err != nil || len(peels) != 1 {
 			t.Errorf("%+v, %v", peels, err)
 		}
-		p, err := c.Peel(t.Context(), "web-01")
+		p, err := api.PeelShow.Ask(t.Context(), c, api.PeelRequest{Peel: "web-01"})
 		if err != nil || p.Facts["os"] != "debian" || !p.Online {
 			t.Errorf("%+v, %v", p, err)
 		}
-		_, err = c.Peel(t.Context(), "gone")
+		_, err = api.PeelShow.Ask(t.Context(), c, api.PeelRequest{Peel: "gone"})
 		wantCode(t, err, api.CodeNotFound)
 	})
 }
@@ -207,14 +207,14 @@ func TestAJobIsDispatchedFollowedAndShown(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer f.Close()
-		if j, err := c.Dispatch(t.Context(), spec); err != nil || j.Status != job.Running || j.User != "alice" {
+		if j, err := api.JobDispatch.Ask(t.Context(), c, spec); err != nil || j.Status != job.Running || j.User != "alice" {
 			t.Fatalf("%+v, %v", j, err)
 		}
 		returns, _, ended, err := collect(t.Context(), f)
 		if err != nil || !slices.Equal(returns, ids) || ended == nil || ended.Status != job.Partial || ended.ReturnCount != 2 {
 			t.Errorf("%v, %+v, %v", returns, ended, err)
 		}
-		j, err := c.JobShow(t.Context(), spec.JID)
+		j, err := api.JobShow.Ask(t.Context(), c, api.JobRequest{JID: spec.JID})
 		if err != nil || j.Args["text"] != "a" || len(j.Targets) != 3 || j.Status != job.Partial {
 			t.Errorf("%+v, %v", j, err)
 		}
@@ -228,15 +228,15 @@ func TestAJobIsDispatchedFollowedAndShown(t *testing.T) {
 		if !slices.Equal(states, []job.RowState{job.RowOK, job.RowMissing, job.RowOK}) {
 			t.Errorf("%v", states)
 		}
-		page, err := c.JobList(t.Context(), job.Query{User: "alice", Target: "quiet"})
+		page, err := api.JobList.Ask(t.Context(), c, job.Query{User: "alice", Target: "quiet"})
 		if err != nil || len(page.Jobs) != 1 || page.Jobs[0].JID != spec.JID {
 			t.Errorf("%+v, %v", page, err)
 		}
-		_, err = c.JobList(t.Context(), job.Query{Status: "done"})
+		_, err = api.JobList.Ask(t.Context(), c, job.Query{Status: "done"})
 		wantCode(t, err, api.CodeInvalid)
-		_, err = c.JobList(t.Context(), job.Query{Before: "nonsense"})
+		_, err = api.JobList.Ask(t.Context(), c, job.Query{Before: "nonsense"})
 		wantCode(t, err, api.CodeInvalid)
-		_, err = c.JobShow(t.Context(), wire.NewJID())
+		_, err = api.JobShow.Ask(t.Context(), c, api.JobRequest{JID: wire.NewJID()})
 		wantCode(t, err, api.CodeNotFound)
 	})
 }
@@ -251,7 +251,7 @@ func TestWhatAFollowerMissedComesAtTheEnd(t *testing.T) {
 		}
 		c := s.client(grants.RoleOperator, "alice")
 		spec := job.Spec{JID: wire.NewJID(), Function: "test.ping", Targets: ids}
-		if _, err := c.Dispatch(t.Context(), spec); err != nil {
+		if _, err := api.JobDispatch.Ask(t.Context(), c, spec); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
@@ -277,7 +277,7 @@ func TestTargetsThatAreOfflineAreUnreachable(t *testing.T) {
 		s.master("m1")
 		c := s.client(grants.RoleOperator, "alice")
 		spec := job.Spec{JID: wire.NewJID(), Function: "test.ping", Targets: []target.PeelID{"fast", "gone", "slow"}, Timeout: 5 * time.Minute}
-		if _, err := c.Dispatch(t.Context(), spec); err != nil {
+		if _, err := api.JobDispatch.Ask(t.Context(), c, spec); err != nil {
 			t.Fatal(err)
 		}
 		check := func(when string, want ...job.RowState) {
@@ -323,7 +323,7 @@ func TestAFollowerHearsADamagedReturnAsAFailedOne(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer f.Close()
-		if _, err := c.Dispatch(t.Context(), spec); err != nil {
+		if _, err := api.JobDispatch.Ask(t.Context(), c, spec); err != nil {
 			t.Fatal(err)
 		}
 		began, failed := time.Now(), 0
@@ -360,7 +360,7 @@ func TestLeavingAFollowerLeavesTheJob(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := c.Dispatch(t.Context(), spec); err != nil {
+		if _, err := api.JobDispatch.Ask(t.Context(), c, spec); err != nil {
 			t.Fatal(err)
 		}
 		ctx, interrupt := context.WithTimeout(t.Context(), 3*time.Second)
@@ -370,7 +370,7 @@ func TestLeavingAFollowerLeavesTheJob(t *testing.T) {
 		}
 		f.Close()
 		time.Sleep(time.Minute)
-		if j, err := c.JobShow(t.Context(), spec.JID); err != nil || j.Status != job.Complete {
+		if j, err := api.JobShow.Ask(t.Context(), c, api.JobRequest{JID: spec.JID}); err != nil || j.Status != job.Complete {
 			t.Errorf("%+v, %v", j, err)
 		}
 	})
@@ -381,7 +381,7 @@ func TestWhatIsNotAllowedIsKnownAtOnce(t *testing.T) {
 		s.master("m1")
 		c := s.client(grants.RoleAuditor, "eve")
 		began := time.Now()
-		_, err := c.Dispatch(t.Context(), job.Spec{JID: wire.NewJID(), Function: "test.ping", Targets: []target.PeelID{"a"}})
+		_, err := api.JobDispatch.Ask(t.Context(), c, job.Spec{JID: wire.NewJID(), Function: "test.ping", Targets: []target.PeelID{"a"}})
 		wantCode(t, err, api.CodeDenied)
 		if took := time.Since(began); took > time.Second {
 			t.Errorf("after %v", took)
@@ -451,7 +451,7 @@ func TestDispatchWaitsForAMasterThatIsAboutToCome(t *testing.T) {
 			time.Sleep(400 * time.Millisecond)
 			s.master("m2")
 		}()
-		j, err := c.Dispatch(t.Context(), job.Spec{JID: wire.NewJID(), Function: "test.ping", Targets: []target.PeelID{"a"}})
+		j, err := api.JobDispatch.Ask(t.Context(), c, job.Spec{JID: wire.NewJID(), Function: "test.ping", Targets: []target.PeelID{"a"}})
 		if err != nil || j.Owner != "m2" {
 			t.Errorf("%+v, %v", j, err)
 		}
@@ -468,7 +468,7 @@ func TestQuestionsWaitForAMasterThatIsAboutToCome(t *testing.T) {
 			time.Sleep(3 * time.Second)
 			s.master("m1")
 		}()
-		if jobs, err := c.JobActive(t.Context()); err != nil || len(jobs.Jobs) != 0 {
+		if jobs, err := api.JobActive.Ask(t.Context(), c, api.None{}); err != nil || len(jobs.Jobs) != 0 {
 			t.Errorf("%+v, %v", jobs, err)
 		}
 		<-started
@@ -491,7 +491,7 @@ func TestTheKeysOfAllJobsAreReadBeforeAnybodyAsks(t *testing.T) {
 		s.master("m1")
 		synctest.Wait()
 		before := readings
-		page, err := s.client(grants.RoleOperator, "alice").JobList(t.Context(), job.Query{})
+		page, err := api.JobList.Ask(t.Context(), s.client(grants.RoleOperator, "alice"), job.Query{})
 		synctest.Wait()
 		if err != nil || len(page.Jobs) != 1 || before == 0 || readings != before {
 			t.Errorf("%+v, %v after %d readings, %d of them before it was asked for", page, err, readings, before)
@@ -624,17 +624,17 @@ func TestAnotherSealingKeyOfAPeelIsApprovedByAnOperator(t *testing.T) {
 			synctest.Wait()
 		}
 		c := s.client(grants.RoleOperator, "ada")
-		p, err := c.Peel(t.Context(), "web-01")
+		p, err := api.PeelShow.Ask(t.Context(), c, api.PeelRequest{Peel: "web-01"})
 		if err != nil || p.Key != keys[0] || p.PendingKey != keys[1] {
 			t.Fatalf("%+v, %v", p, err)
 		}
-		_, err = s.client(grants.RoleAuditor, "eve").PeelRekey(t.Context(), api.PeelKey{Peel: "web-01", Key: keys[1]})
+		_, err = api.PeelRekey.Ask(t.Context(), s.client(grants.RoleAuditor, "eve"), api.PeelKey{Peel: "web-01", Key: keys[1]})
 		wantCode(t, err, api.CodeDenied)
-		_, err = c.PeelRekey(t.Context(), api.PeelKey{Peel: "web-01", Key: keys[0]})
+		_, err = api.PeelRekey.Ask(t.Context(), c, api.PeelKey{Peel: "web-01", Key: keys[0]})
 		wantCode(t, err, api.CodeConflict)
-		_, err = c.PeelRekey(t.Context(), api.PeelKey{Peel: "gone", Key: keys[1]})
+		_, err = api.PeelRekey.Ask(t.Context(), c, api.PeelKey{Peel: "gone", Key: keys[1]})
 		wantCode(t, err, api.CodeNotFound)
-		if p, err = c.PeelRekey(t.Context(), api.PeelKey{Peel: "web-01", Key: keys[1]}); err != nil || p.Key != keys[1] || p.PendingKey != "" {
+		if p, err = api.PeelRekey.Ask(t.Context(), c, api.PeelKey{Peel: "web-01", Key: keys[1]}); err != nil || p.Key != keys[1] || p.PendingKey != "" {
 			t.Errorf("%+v, %v", p, err)
 		}
 	})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -57,7 +58,7 @@ func TestReadsOfAJobDoNotReadAllItsTargets(t *testing.T) {
 				}
 			}
 			check("the record", 0, func() error {
-				shown, err := c.JobShow(t.Context(), j.JID)
+				shown, err := api.JobShow.Ask(t.Context(), c, api.JobRequest{JID: j.JID})
 				if err == nil && (shown.TargetCount != n || len(shown.Targets) != 0) {
 					t.Errorf("the job shows %d of %d targets, counted %d", len(shown.Targets), n, shown.TargetCount)
 				}

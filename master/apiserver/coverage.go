@@ -25,15 +25,16 @@ const (
 
 func (s *Server) coverageVerbs() []service.Verb {
 	return []service.Verb{
-		handleFrom("coverage", "list", s.Coverage),
-		handleFrom("coverage", "show", s.CoverageEntry),
-		handle("coverage", "status", s.coverageStatus),
+		handleFrom(api.CoverageList, s.Coverage),
+		handleFrom(api.CoverageShow, s.CoverageEntry),
+		handle(api.CoverageStatus, s.coverageStatus),
 	}
 }
 
 // coverageStatus returns how far this master knows the reports of peels.
-func (s *Server) coverageStatus(context.Context, struct{}) (verdict.Health, error) {
-	return s.o.Coverage.Health(), nil
+func (s *Server) coverageStatus(context.Context, api.None) (*verdict.Health, error) {
+	health := s.o.Coverage.Health()
+	return &health, nil
 }
 
 // Coverage returns a page of what happened to the fires of schedules, on the peels within the limits of the caller.

@@ -13,24 +13,24 @@ import (
 func (s *Server) enrollVerbs() []service.Verb {
 	a := s.o.Authority
 	return []service.Verb{
-		handle("enroll", "list", func(ctx context.Context, _ struct{}) (*api.EnrolledAnswer, error) {
+		handle(api.EnrollList, func(ctx context.Context, _ api.None) (*api.EnrolledAnswer, error) {
 			all, err := a.Hosts.List(ctx)
 			return &api.EnrolledAnswer{Peels: all}, err
 		}),
-		handleFrom("enroll", "approve", func(ctx context.Context, from grants.Caller, q api.EnrollName) (*credential.Enrolled, error) {
+		handleFrom(api.EnrollApprove, func(ctx context.Context, from grants.Caller, q api.EnrollName) (*credential.Enrolled, error) {
 			return a.Hosts.Approve(ctx, q.ID, q.Public, from.User)
 		}),
-		handleFrom("enroll", "reject", func(ctx context.Context, from grants.Caller, q api.EnrollName) (*credential.Enrolled, error) {
+		handleFrom(api.EnrollReject, func(ctx context.Context, from grants.Caller, q api.EnrollName) (*credential.Enrolled, error) {
 			return a.Hosts.Reject(ctx, q.ID, from.User)
 		}),
-		handleFrom("enroll", "revoke", func(ctx context.Context, from grants.Caller, q api.EnrollName) (*credential.Enrolled, error) {
+		handleFrom(api.EnrollRevoke, func(ctx context.Context, from grants.Caller, q api.EnrollName) (*credential.Enrolled, error) {
 			return a.Hosts.Revoke(ctx, q.ID, from.User)
 		}),
-		handle("join", "list", func(ctx context.Context, _ struct{}) (*api.JoinTokensAnswer, error) {
+		handle(api.JoinList, func(ctx context.Context, _ api.None) (*api.JoinTokensAnswer, error) {
 			all, err := a.Hosts.JoinTokens(ctx)
 			return &api.JoinTokensAnswer{Tokens: all}, err
 		}),
-		handleFrom("join", "create", func(ctx context.Context, from grants.Caller, q credential.JoinRequest) (*api.JoinAdded, error) {
+		handleFrom(api.JoinCreate, func(ctx context.Context, from grants.Caller, q credential.JoinRequest) (*api.JoinAdded, error) {
 			t, pin, err := a.Hosts.AddJoinToken(ctx, q, from.User)
 			if err == nil {
 				err = s.endIfRevoked(ctx, from, api.MadeJoinToken, q.Name)
@@ -40,7 +40,7 @@ func (s *Server) enrollVerbs() []service.Verb {
 			}
 			return &api.JoinAdded{Token: *t, Pin: pin}, nil
 		}),
-		handleFrom("join", "revoke", func(ctx context.Context, _ grants.Caller, q api.TokenName) (*credential.JoinToken, error) {
+		handleFrom(api.JoinRevoke, func(ctx context.Context, _ grants.Caller, q api.TokenName) (*credential.JoinToken, error) {
 			return a.Hosts.EndJoinToken(ctx, q.Name)
 		}),
 	}

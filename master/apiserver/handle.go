@@ -21,13 +21,15 @@ var errInvalid = errors.New("the request is not valid")
 var errNoPeel = errors.New("no such peel")
 
 // handle is handleFrom for requests that do not depend on the caller.
-func handle[Q, A any](noun, verb string, f func(context.Context, Q) (A, error)) service.Verb {
-	return handleFrom(noun, verb, func(ctx context.Context, _ grants.Caller, q Q) (A, error) { return f(ctx, q) })
+func handle[Q, A any](e api.Endpoint[Q, A], f func(context.Context, Q) (*A, error)) service.Verb {
+	return handleFrom(e, func(ctx context.Context, _ grants.Caller, q Q) (*A, error) { return f(ctx, q) })
 }
 
 // handleFrom makes a verb of a function from caller and request to reply. The stores check requests.
-func handleFrom[Q, A any](noun, verb string, f func(context.Context, grants.Caller, Q) (A, error)) service.Verb {
-	return service.OnNamed(noun, verb, func(ctx context.Context, c *service.Call, q Q) (A, error) {
+func handleFrom[Q, A any](
+	e api.Endpoint[Q, A], f func(context.Context, grants.Caller, Q) (*A, error),
+) service.Verb {
+	return service.On(e, func(ctx context.Context, c *service.Call, q Q) (*A, error) {
 		c.About = about(q)
 		return f(ctx, c.From, q)
 	}).Unchecked()

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/bucket"
 )
 
-func (s *Server) health(ctx context.Context, _ struct{}) (*api.Health, error) {
+func (s *Server) health(ctx context.Context, _ api.None) (*api.Health, error) {
 	h := &api.Health{Audit: s.o.Audit.Status()}
 	if s.o.Stored != nil {
 		if err := s.o.Stored(); err != nil {

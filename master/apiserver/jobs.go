@@ -74,7 +74,7 @@ func (s *Server) jobCancel(ctx context.Context, from grants.Caller, q api.JobReq
 }
 
 // jobActive reads the records of the jobs that have not ended, newest first, as many as fit into a reply.
-func (s *Server) jobActive(ctx context.Context, _ struct{}) (*api.ActiveJobs, error) {
+func (s *Server) jobActive(ctx context.Context, _ api.None) (*api.ActiveJobs, error) {
 	live, unreadable, err := s.o.Store.ListLive(ctx)
 	if err != nil {
 		return nil, err

@@ -56,12 +56,12 @@ func TestWhatARevokedPersonMakesMeanwhileIsEnded(t *testing.T) {
 			t.Log(what)
 			wantCode(t, f(), api.CodeForbidden)
 		}
-		tokens, err := boss.TokenList(t.Context())
-		if err != nil || len(tokens) != 2 || tokens[0].Revoked.IsZero() || tokens[1].Revoked.IsZero() {
-			t.Errorf("%+v, %v", tokens, err)
+		held, err := api.TokenList.Ask(t.Context(), boss, api.None{})
+		if err != nil || len(held.Tokens) != 2 || held.Tokens[0].Revoked.IsZero() || held.Tokens[1].Revoked.IsZero() {
+			t.Errorf("%+v, %v", held, err)
 		}
-		users, err := boss.UserList(t.Context())
-		if err != nil || len(users) != 2 || users[0].Name != "friend" || users[0].Revoked.IsZero() {
+		users, err := api.UserList.Ask(t.Context(), boss, api.None{})
+		if err != nil || len(users.Users) != 2 || users.Users[0].Name != "friend" || users.Users[0].Revoked.IsZero() {
 			t.Errorf("%+v, %v", users, err)
 		}
 		joins, err := authority.Hosts.JoinTokens(t.Context())
@@ -102,7 +102,7 @@ func TestJobsThatADispatcherCanceledAreListed(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Second) // so long a master remembers permissions
-		r, err := boss.UserRevoke(t.Context(), api.RevokeRequest{Name: "mallory"})
+		r, err := api.UserRevoke.Ask(t.Context(), boss, api.RevokeRequest{Name: "mallory"})
 		if err != nil || !slices.Equal(r.Jobs, slices.Sorted(slices.Values([]wire.JID{batch.JID, again.JID}))) {
 			t.Errorf("%+v, %v", r, err)
 		}
@@ -121,7 +121,7 @@ func TestAJobThatWasAllowedBeforeItsUserWasRevokedDoesNotRun(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
 		boss, mallory := s.client(grants.RoleOperator, "boss"), s.client(grants.RoleOperator, "mallory")
 		revoke := sync.OnceFunc(func() {
-			r, err := boss.UserRevoke(t.Context(), api.RevokeRequest{Name: "mallory"})
+			r, err := api.UserRevoke.Ask(t.Context(), boss, api.RevokeRequest{Name: "mallory"})
 			if err != nil || len(r.Jobs) > 0 {
 				t.Errorf("%+v, %v", r, err)
 			}
@@ -133,7 +133,7 @@ func TestAJobThatWasAllowedBeforeItsUserWasRevokedDoesNotRun(t *testing.T) {
 		s.user(boss, "mallory")
 		var ran atomic.Bool
 		s.peel("web-01", nil, func(*nats.Conn, wire.Request) { ran.Store(true) })
-		_, err := mallory.Dispatch(t.Context(), pings("web-01"))
+		_, err := api.JobDispatch.Ask(t.Context(), mallory, pings("web-01"))
 		wantCode(t, err, api.CodeForbidden)
 		time.Sleep(time.Minute)
 		if ran.Load() {
@@ -195,15 +195,15 @@ func TestWhoHasLimitsCancelsHisOwnJobsAlone(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		_, err := lee.JobCancel(t.Context(), other.JID)
+		_, err := api.JobCancel.Ask(t.Context(), lee, api.JobRequest{JID: other.JID})
 		wantCode(t, err, api.CodeForbidden)
 		if j, err := s.store.Get(t.Context(), other.JID); err != nil || j.Cancel != nil || j.Status.Final() {
 			t.Errorf("%+v, %v", j, err)
 		}
-		if _, err := lee.JobCancel(t.Context(), own.JID); err != nil {
+		if _, err := api.JobCancel.Ask(t.Context(), lee, api.JobRequest{JID: own.JID}); err != nil {
 			t.Error(err)
 		}
-		if _, err := boss.JobCancel(t.Context(), other.JID); err != nil {
+		if _, err := api.JobCancel.Ask(t.Context(), boss, api.JobRequest{JID: other.JID}); err != nil {
 			t.Error(err)
 		}
 	})
@@ -225,12 +225,12 @@ func TestATokenThatARevokedPersonRotatedEnds(t *testing.T) {
 		if _, _, err := mallory.TokenRotate(t.Context(), credential.TokenRequest{Name: "rotated", TTL: time.Hour}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := boss.UserRevoke(t.Context(), api.RevokeRequest{Name: "mallory"}); err != nil {
+		if _, err := api.UserRevoke.Ask(t.Context(), boss, api.RevokeRequest{Name: "mallory"}); err != nil {
 			t.Fatal(err)
 		}
-		tokens, err := boss.TokenList(t.Context())
-		if err != nil || len(tokens) != 2 || !tokens[0].Revoked.IsZero() || tokens[1].Revoked.IsZero() {
-			t.Errorf("%+v, %v", tokens, err)
+		held, err := api.TokenList.Ask(t.Context(), boss, api.None{})
+		if err != nil || len(held.Tokens) != 2 || !held.Tokens[0].Revoked.IsZero() || held.Tokens[1].Revoked.IsZero() {
+			t.Errorf("%+v, %v", held, err)
 		}
 	})
 }
@@ -253,20 +253,20 @@ func TestADamagedRecordDoesNotKeepOthersInForce(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if _, err := boss.UserRevoke(t.Context(), api.RevokeRequest{Name: "lim"}); err != nil {
+		if _, err := api.UserRevoke.Ask(t.Context(), boss, api.RevokeRequest{Name: "lim"}); err != nil {
 			t.Fatal(err)
 		}
 		if len(pushed) == 0 {
 			t.Error("the bus was not told")
 		}
-		users, err := boss.UserList(t.Context())
-		if err != nil || len(users) != 1 || users[0].Revoked.IsZero() {
+		users, err := api.UserList.Ask(t.Context(), boss, api.None{})
+		if err != nil || len(users.Users) != 1 || users.Users[0].Revoked.IsZero() {
 			t.Errorf("%+v, %v", users, err)
 		}
-		if _, err := boss.TokenList(t.Context()); err != nil {
+		if _, err := api.TokenList.Ask(t.Context(), boss, api.None{}); err != nil {
 			t.Error(err)
 		}
-		h, err := boss.Health(t.Context())
+		h, err := api.MasterShow.Ask(t.Context(), boss, api.None{})
 		if err != nil || !slices.Equal(h.Unreadable, []string{"users/zz", "tokens/zz"}) {
 			t.Errorf("%+v, %v", h, err)
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/apiserver"
 	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
@@ -106,7 +107,7 @@ func TestTheOpenJobsOfARevokedTokenAreCanceled(t *testing.T) {
 			}
 			jobs[user] = spec.JID
 		}
-		ended, err := ada.TokenRevoke(t.Context(), "ci")
+		ended, err := api.TokenRevoke.Ask(t.Context(), ada, api.TokenName{Name: "ci"})
 		if err != nil || !slices.Equal(ended.Jobs, []wire.JID{jobs["token:ci"]}) {
 			t.Fatalf("%+v, %v; want %v", ended, err, jobs)
 		}

@@ -28,10 +28,10 @@ func (s *Server) rotateVerbs() []service.Verb {
 		}
 	}
 	return []service.Verb{
-		handleFrom("auth", "rotate", do(func(ctx context.Context, _ api.RotateRequest) (*credential.Rotation, error) {
+		handleFrom(api.AuthRotate, do(func(ctx context.Context, _ api.RotateRequest) (*credential.Rotation, error) {
 			return a.RotateKeys(ctx)
 		}, a.RotateCA)),
-		handleFrom("auth", "retire", do(func(ctx context.Context, q api.RotateRequest) (*credential.Rotation, error) {
+		handleFrom(api.AuthRetire, do(func(ctx context.Context, q api.RotateRequest) (*credential.Rotation, error) {
 			return a.RetireKeys(ctx, q.Force)
 		}, a.RetireCA)),
 	}

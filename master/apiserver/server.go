@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/time/rate"
 
+	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
@@ -26,7 +27,6 @@ import (
 	"github.com/seed-c01c3da5/zester/master/fleet"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/service"
-	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -103,33 +103,33 @@ func (s *Server) Run(ctx context.Context) error {
 
 func (s *Server) verbs() []service.Verb {
 	verbs := []service.Verb{
-		handleFrom("target", "resolve", s.Resolve).At(wire.AllResolves),
-		handleFrom("target", "explain", s.explain),
-		handle("job", "list", s.JobList),
-		handle("job", "show", s.JobShow),
-		handle("job", "returns", s.JobReturns),
-		handle("job", "active", s.jobActive),
-		handleFrom("job", "cancel", s.jobCancel),
-		handleFrom("peel", "list", s.PeelList),
-		handle("peel", "show", s.peelShow),
-		handleFrom("peel", "rekey", s.rekey),
-		handle("master", "show", s.health),
-		handle("bus", "show", s.busShow),
-		handle("entry", "show", s.entryShow),
-		handleFrom("coverage", "explain", s.Why),
-		handleFrom("token", "list", s.tokenList),
-		handleFrom("token", "create", s.tokenCreate),
-		handleFrom("token", "rotate", s.tokenRotate),
-		handleFrom("token", "revoke", s.tokenRevoke),
+		handleFrom(api.TargetResolve, s.Resolve),
+		handleFrom(api.TargetExplain, s.explain),
+		handle(api.JobList, s.JobList),
+		handle(api.JobShow, s.JobShow),
+		handle(api.JobReturns, s.JobReturns),
+		handle(api.JobActive, s.jobActive),
+		handleFrom(api.JobCancel, s.jobCancel),
+		handleFrom(api.PeelList, s.PeelList),
+		handle(api.PeelShow, s.peelShow),
+		handleFrom(api.PeelRekey, s.rekey),
+		handle(api.MasterShow, s.health),
+		handle(api.BusShow, s.busShow),
+		handle(api.EntryShow, s.entryShow),
+		handleFrom(api.CoverageExplain, s.Why),
+		handleFrom(api.TokenList, s.tokenList),
+		handleFrom(api.TokenCreate, s.tokenCreate),
+		handleFrom(api.TokenRotate, s.tokenRotate),
+		handleFrom(api.TokenRevoke, s.tokenRevoke),
 	}
 	if s.o.Audit != nil {
-		verbs = append(verbs, handleFrom("agent", "record", s.recordCall).Read(), handle("audit", "list", s.o.Audit.List))
+		verbs = append(verbs, handleFrom(api.AgentRecord, s.recordCall).Read(), handle(api.AuditList, s.o.Audit.List))
 	}
 	if s.o.Coverage != nil {
 		verbs = append(verbs, s.coverageVerbs()...)
 	}
 	if s.o.Authority != nil {
-		verbs = append(verbs, handleFrom("bus", "set", s.busSet))
+		verbs = append(verbs, handleFrom(api.BusSet, s.busSet))
 		verbs = append(verbs, s.userVerbs()...)
 		verbs = append(verbs, s.enrollVerbs()...)
 		verbs = append(verbs, s.rotateVerbs()...)

@@ -16,7 +16,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/user"
 )
 
-func (s *Server) tokenList(ctx context.Context, _ grants.Caller, _ struct{}) (*api.TokensAnswer, error) {
+func (s *Server) tokenList(ctx context.Context, _ grants.Caller, _ api.None) (*api.TokensAnswer, error) {
 	all, err := s.o.Tokens.List(ctx)
 	return &api.TokensAnswer{Tokens: all}, err
 }

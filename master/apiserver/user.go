@@ -11,18 +11,18 @@ import (
 
 func (s *Server) userVerbs() []service.Verb {
 	return []service.Verb{
-		handleFrom("user", "list", s.userList),
-		handleFrom("user", "add", s.userAdd),
-		handleFrom("user", "revoke", s.userRevoke),
-		handleFrom("site", "revoke", s.siteRevoke),
-		handle("master", "renew", s.o.Authority.Hosts.RenewMaster).Read(),
-		handleFrom("master", "revoke", s.masterRevoke),
+		handleFrom(api.UserList, s.userList),
+		handleFrom(api.UserAdd, s.userAdd),
+		handleFrom(api.UserRevoke, s.userRevoke),
+		handleFrom(api.SiteRevoke, s.siteRevoke),
+		handle(api.MasterRenew, s.o.Authority.Hosts.RenewMaster).Read(),
+		handleFrom(api.MasterRevoke, s.masterRevoke),
 
-		handle("credential", "list", s.credentialList),
+		handle(api.CredentialList, s.credentialList),
 	}
 }
 
-func (s *Server) userList(ctx context.Context, _ grants.Caller, _ struct{}) (*api.UsersAnswer, error) {
+func (s *Server) userList(ctx context.Context, _ grants.Caller, _ api.None) (*api.UsersAnswer, error) {
 	all, err := s.o.Authority.Users.List(ctx)
 	return &api.UsersAnswer{Users: all}, err
 }

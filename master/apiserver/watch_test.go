@@ -31,7 +31,7 @@ func TestWhoWatchesLaterSeesEveryReturnOnce(t *testing.T) {
 		slow("p2", time.Hour)
 		alice, bob := s.client(grants.RoleOperator, "alice"), s.client(grants.RoleOperator, "bob")
 		spec := job.Spec{JID: wire.NewJID(), Function: "test.ping", Targets: ids, Timeout: 20 * time.Second}
-		if _, err := alice.Dispatch(t.Context(), spec); err != nil {
+		if _, err := api.JobDispatch.Ask(t.Context(), alice, spec); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(3 * time.Second)
@@ -124,29 +124,29 @@ func TestACancelIsOfTheOneWhoAsksAndAnsweredOnce(t *testing.T) {
 		s.peel("p0", nil, nil)
 		alice, bob := s.client(grants.RoleOperator, "alice"), s.client(grants.RoleOperator, "bob")
 		spec := job.Spec{JID: wire.NewJID(), Function: "test.ping", Targets: []target.PeelID{"p0"}, Timeout: time.Minute}
-		if _, err := alice.Dispatch(t.Context(), spec); err != nil {
+		if _, err := api.JobDispatch.Ask(t.Context(), alice, spec); err != nil {
 			t.Fatal(err)
 		}
-		if a, err := bob.JobActive(t.Context()); err != nil || len(a.Jobs) != 1 || a.Jobs[0].JID != spec.JID || a.Total != 1 {
+		if a, err := api.JobActive.Ask(t.Context(), bob, api.None{}); err != nil || len(a.Jobs) != 1 || a.Jobs[0].JID != spec.JID || a.Total != 1 {
 			t.Errorf("%+v, %v", a, err)
 		}
-		if j, err := bob.JobCancel(t.Context(), spec.JID); err != nil || j.Cancel == nil || j.Cancel.By != "bob" || j.User != "alice" {
+		if j, err := api.JobCancel.Ask(t.Context(), bob, api.JobRequest{JID: spec.JID}); err != nil || j.Cancel == nil || j.Cancel.By != "bob" || j.User != "alice" {
 			t.Errorf("%+v, %v", j, err)
 		}
-		_, err := alice.JobCancel(t.Context(), spec.JID)
+		_, err := api.JobCancel.Ask(t.Context(), alice, api.JobRequest{JID: spec.JID})
 		wantCode(t, err, api.CodeConflict)
-		_, err = alice.JobCancel(t.Context(), wire.NewJID())
+		_, err = api.JobCancel.Ask(t.Context(), alice, api.JobRequest{JID: wire.NewJID()})
 		wantCode(t, err, api.CodeNotFound)
-		_, err = s.client(grants.RoleAuditor, "eve").JobCancel(t.Context(), spec.JID)
+		_, err = api.JobCancel.Ask(t.Context(), s.client(grants.RoleAuditor, "eve"), api.JobRequest{JID: spec.JID})
 		wantCode(t, err, api.CodeDenied)
 		time.Sleep(30 * time.Second)
 		synctest.Wait()
-		if j, err := bob.JobShow(t.Context(), spec.JID); err != nil || j.Status != job.Canceled {
+		if j, err := api.JobShow.Ask(t.Context(), bob, api.JobRequest{JID: spec.JID}); err != nil || j.Status != job.Canceled {
 			t.Errorf("%+v, %v", j, err)
 		}
-		_, err = alice.JobCancel(t.Context(), spec.JID)
+		_, err = api.JobCancel.Ask(t.Context(), alice, api.JobRequest{JID: spec.JID})
 		wantCode(t, err, api.CodeConflict)
-		if a, err := bob.JobActive(t.Context()); err != nil || len(a.Jobs) != 0 {
+		if a, err := api.JobActive.Ask(t.Context(), bob, api.None{}); err != nil || len(a.Jobs) != 0 {
 			t.Errorf("%+v, %v", a, err)
 		}
 	})

@@ -183,7 +183,7 @@ func (s *server) record(ctx context.Context, req *sdk.CallToolRequest) error {
 	if refused != nil {
 		entry.Refused = refused.Error()
 	}
-	if err := s.Ask(ctx, "agent", "record", entry, &struct{}{}); err != nil {
+	if _, err := api.AgentRecord.Ask(ctx, s, entry); err != nil {
 		return errors.Join(refused, fmt.Errorf("the call is not carried out, because it cannot be recorded in the audit log: %w", err))
 	}
 	return refused

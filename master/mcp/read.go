@@ -13,7 +13,6 @@ import (
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
-	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/schedule/cron"
 	"github.com/seed-c01c3da5/zester/settings/schedule/phrase"
@@ -42,15 +41,6 @@ func (s *server) addRead(m *sdk.Server) {
 // none are the arguments of a tool that has none.
 type none struct{}
 
-// ask sends a request and returns the reply as data.
-func ask[A any](ctx context.Context, s *server, noun, verb string, question any) (*A, error) {
-	a := new(A)
-	if err := s.Ask(ctx, noun, verb, question, a); err != nil {
-		return nil, err
-	}
-	return a, nil
-}
-
 // fleetStatus asks several services. What one cannot say does not hide the others.
 func (s *server) fleetStatus(ctx context.Context, _ call, _ none) (*reply, error) {
 	data, failures := map[string]any{}, 0
@@ -62,7 +52,7 @@ func (s *server) fleetStatus(ctx context.Context, _ call, _ none) (*reply, error
 	}
 	sync, err := api.SyncStatus.Ask(ctx, s, api.None{})
 	part("sync", sync, err)
-	c, err := ask[api.Coverage](ctx, s, "coverage", "list", api.CoverageRequest{})
+	c, err := api.CoverageList.Ask(ctx, s, api.CoverageRequest{})
 	if err == nil {
 		part("scheduled_runs", map[string]any{"since": c.From, "peels": c.Peels, "reporting": c.Reporting, "total": c.Total}, nil)
 	} else {
@@ -101,7 +91,7 @@ type entryIn struct {
 }
 
 func (s *server) nextFires(ctx context.Context, _ call, in entryIn) (*reply, error) {
-	c, err := ask[api.Coverage](ctx, s, "coverage", "show", api.CoverageEntryRequest{Entry: in.Entry, Target: in.Target})
+	c, err := api.CoverageShow.Ask(ctx, s, api.CoverageEntryRequest{Entry: in.Entry, Target: in.Target})
 	if err != nil {
 		return nil, err
 	}
@@ -156,7 +146,7 @@ func (s *server) explain(ctx context.Context, _ call, in explainIn) (*reply, err
 		}
 		return &reply{data: found}, nil
 	}
-	e, err := ask[api.Explained](ctx, s, "target", "explain", api.ExplainRequest{Expr: in.Target})
+	e, err := api.TargetExplain.Ask(ctx, s, api.ExplainRequest{Expr: in.Target})
 	if err != nil {
 		return nil, err
 	}
@@ -193,7 +183,7 @@ func (s *server) coverage(ctx context.Context, _ call, in coverageIn) (*reply, e
 	if !since.IsZero() && time.Since(since) > longest {
 		return nil, fmt.Errorf("since is %s: verdicts are kept for 35d", in.Since)
 	}
-	c, err := ask[api.Coverage](ctx, s, "coverage", "list", api.CoverageRequest{Target: in.Target, Entry: in.Entry, Since: since, ByPeel: in.ByPeel})
+	c, err := api.CoverageList.Ask(ctx, s, api.CoverageRequest{Target: in.Target, Entry: in.Entry, Since: since, ByPeel: in.ByPeel})
 	if err != nil {
 		return nil, err
 	}
@@ -207,7 +197,7 @@ type whyIn struct {
 }
 
 func (s *server) why(ctx context.Context, _ call, in whyIn) (*reply, error) {
-	a, err := ask[api.WhyAnswer](ctx, s, "coverage", "explain", api.WhyRequest{Peel: in.Peel, Entry: in.Entry, Time: in.Time})
+	a, err := api.CoverageExplain.Ask(ctx, s, api.WhyRequest{Peel: in.Peel, Entry: in.Entry, Time: in.Time})
 	if err != nil {
 		return nil, err
 	}
@@ -226,11 +216,11 @@ func (s *server) jobGet(ctx context.Context, _ call, in jobIn) (*reply, error) {
 	if _, err := wire.ParseJID(string(in.JID)); err != nil {
 		return nil, err
 	}
-	j, err := ask[job.Job](ctx, s, "job", "show", api.JobRequest{JID: in.JID})
+	j, err := api.JobShow.Ask(ctx, s, api.JobRequest{JID: in.JID})
 	if err != nil {
 		return nil, err
 	}
-	page, err := ask[job.RowsPage](ctx, s, "job", "returns", api.JobRequest{JID: in.JID, After: in.After})
+	page, err := api.JobReturns.Ask(ctx, s, api.JobRequest{JID: in.JID, After: in.After})
 	if err != nil {
 		return nil, err
 	}
@@ -260,7 +250,7 @@ type blameIn struct {
 }
 
 func (s *server) blame(ctx context.Context, _ call, in blameIn) (*reply, error) {
-	b, err := ask[api.Blamed](ctx, s, "entry", "show", api.BlameRequest{Peel: in.Peel, Entry: in.Entry})
+	b, err := api.EntryShow.Ask(ctx, s, api.BlameRequest{Peel: in.Peel, Entry: in.Entry})
 	if err != nil {
 		return nil, err
 	}
@@ -285,7 +275,7 @@ func (s *server) auditSearch(ctx context.Context, _ call, in auditIn) (*reply, e
 	q := audit.Query{
 		User: in.User, Action: in.Action, Target: in.Target, Result: audit.Result(in.Result), Since: since, Before: in.Before, Limit: min(max(in.Limit, 0), 100),
 	}
-	page, err := ask[audit.Page](ctx, s, "audit", "list", q)
+	page, err := api.AuditList.Ask(ctx, s, q)
 	if err != nil {
 		return nil, err
 	}

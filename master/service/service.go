@@ -60,11 +60,6 @@ type Verb struct {
 // On returns a verb that f carries out. If Q has a method Check() error, a request that does not pass it is refused. An
 // empty message is the zero request. Verbs of [wire.Reads] change nothing, all others do.
 func On[Q, A any](e api.Endpoint[Q, A], f func(context.Context, *Call, Q) (*A, error)) Verb {
-	return OnNamed(e.Noun, e.Verb, f)
-}
-
-// OnNamed is [On] for a request that package api does not declare yet.
-func OnNamed[Q, A any](noun, verb string, f func(context.Context, *Call, Q) (A, error)) Verb {
 	carryOut := func(ctx context.Context, c *Call) (any, error) {
 		var q Q
 		err := decode(c, &q)
@@ -77,19 +72,14 @@ func OnNamed[Q, A any](noun, verb string, f func(context.Context, *Call, Q) (A, 
 		return f(ctx, c, q)
 	}
 	return Verb{
-		noun: noun, verb: verb, subject: wire.API(noun, verb, "*"), changes: !wire.Reads(verb), carryOut: carryOut,
+		noun: e.Noun, verb: e.Verb, subject: api.Subject(e.Noun, e.Verb, "*"), changes: !wire.Reads(e.Verb),
+		carryOut: carryOut,
 	}
 }
 
 // In returns the verb with a lane of its own, in place of [Options.Lane].
 func (v Verb) In(l *Lane) Verb {
 	v.lane = l
-	return v
-}
-
-// At returns the verb with subjects of its own, in place of those of [wire.API].
-func (v Verb) At(subject string) Verb {
-	v.subject = subject
 	return v
 }
 

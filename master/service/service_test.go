@@ -50,7 +50,11 @@ func serve(t *testing.T, o service.Options) (stop func()) {
 	return stop
 }
 
-func agree(context.Context, *service.Call, question) (none, error) { return none{}, nil }
+func agree(context.Context, *service.Call, question) (*none, error) { return &none{}, nil }
+
+func on[Q, A any](noun, verb string, f func(context.Context, *service.Call, Q) (*A, error)) service.Verb {
+	return service.On(api.Endpoint[Q, A]{Noun: noun, Verb: verb}, f)
+}
 
 func ask(nc *nats.Conn, noun, verb, text string, wait time.Duration) error {
 	data, err := canon.Marshal(question{text})
@@ -71,7 +75,7 @@ func TestAMasterThatDiesBeforeItsReplyLeavesAnEntry(t *testing.T) {
 		serve(t, service.Options{
 			Conn: nc, Lane: service.NewLane(1, 0),
 			Record: func(ctx context.Context, e audit.Entry) { log.Write(ctx, e); nc.Close() },
-			Verbs:  []service.Verb{service.OnNamed("alert", "test", agree)},
+			Verbs:  []service.Verb{on("alert", "test", agree)},
 		})
 		ann := b.Conn(t, grants.RoleOperator, "ann")
 		if err := ask(ann, "alert", "test", "ops", 10*time.Second); !errors.Is(err, nats.ErrTimeout) {
@@ -114,9 +118,9 @@ func TestTheAuditLogHasWhatWasDoneRefusedAndFailed(t *testing.T) {
 				entries = append(entries, fmt.Sprintf("%s %s %s", e.Action, e.Target, e.Result))
 			},
 			Verbs: []service.Verb{
-				service.OnNamed("alert", "test", answer),
-				service.OnNamed("alert", "list", answer),
-				service.OnNamed("schedule", "file", answer),
+				on("alert", "test", answer),
+				on("alert", "list", answer),
+				on("schedule", "file", answer),
 			},
 		})
 		ann := b.Conn(t, grants.RoleOperator, "ann")
@@ -160,17 +164,17 @@ func TestALaneBoundsRequestsAndForgetsThoseOfCallersThatLeft(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		var done []string
 		nc, lane := b.Conn(t, grants.RoleMaster, "m1"), service.NewLane(1, 3)
-		carryOut := func(ctx context.Context, _ *service.Call, q question) (none, error) {
+		carryOut := func(ctx context.Context, _ *service.Call, q question) (*none, error) {
 			select {
 			case <-time.After(10 * time.Second):
 				done = append(done, q.Text)
 			case <-ctx.Done():
 				done = append(done, q.Text+" was cut off")
 			}
-			return none{}, ctx.Err()
+			return &none{}, ctx.Err()
 		}
 		serve(t, service.Options{Conn: nc, Lane: lane, Verbs: []service.Verb{
-			service.OnNamed("alert", "test", carryOut), service.OnNamed("alert", "list", carryOut),
+			on("alert", "test", carryOut), on("alert", "list", carryOut),
 		}})
 		ann := b.Conn(t, grants.RoleOperator, "ann")
 		for _, q := range []struct {
@@ -209,15 +213,15 @@ func TestALaneBoundsRequestsAndForgetsThoseOfCallersThatLeft(t *testing.T) {
 
 func TestAVerbWithItsOwnLaneWaitsForNoOther(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
-		wait := func(context.Context, *service.Call, question) (none, error) {
+		wait := func(context.Context, *service.Call, question) (*none, error) {
 			time.Sleep(10 * time.Second)
-			return none{}, nil
+			return &none{}, nil
 		}
 		serve(t, service.Options{
 			Conn: b.Conn(t, grants.RoleMaster, "m1"), Lane: service.NewLane(1, 0),
 			Verbs: []service.Verb{
-				service.OnNamed("alert", "test", wait),
-				service.OnNamed("alert", "list", agree).In(service.NewLane(1, 0)),
+				on("alert", "test", wait),
+				on("alert", "list", agree).In(service.NewLane(1, 0)),
 			},
 		})
 		ann := b.Conn(t, grants.RoleOperator, "ann")
@@ -238,16 +242,16 @@ func TestAServiceThatStopsRefusesWhatWaitsTooLong(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		var done []string
 		nc := b.Conn(t, grants.RoleMaster, "m1")
-		carryOut := func(ctx context.Context, _ *service.Call, q question) (none, error) {
+		carryOut := func(ctx context.Context, _ *service.Call, q question) (*none, error) {
 			select {
 			case <-time.After(1500 * time.Millisecond):
 				done = append(done, q.Text)
 			case <-ctx.Done():
 			}
-			return none{}, ctx.Err()
+			return &none{}, ctx.Err()
 		}
 		stop := serve(t, service.Options{
-			Conn: nc, Lane: service.NewLane(1, 9), Verbs: []service.Verb{service.OnNamed("alert", "test", carryOut)},
+			Conn: nc, Lane: service.NewLane(1, 9), Verbs: []service.Verb{on("alert", "test", carryOut)},
 		})
 		ann := b.Conn(t, grants.RoleOperator, "ann")
 		results := make(chan error, 3)
@@ -280,8 +284,8 @@ func FuzzRequest(f *testing.F) {
 		f.Add(data)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		v := service.OnNamed("alert", "test", func(_ context.Context, _ *service.Call, q question) (question, error) {
-			return q, q.Check()
+		v := on("alert", "test", func(_ context.Context, _ *service.Call, q question) (*question, error) {
+			return &q, q.Check()
 		})
 		if err := v.Try(t.Context(), data); err != nil && api.CodeOf(err) != api.CodeInvalid {
 			t.Errorf("%v has the code %q", err, api.CodeOf(err))

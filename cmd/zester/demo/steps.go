@@ -122,7 +122,7 @@ func (s *session) ask(ctx context.Context, expr, function string, args map[strin
 	}
 	defer follower.Close()
 	spec := job.Spec{JID: jid, Function: function, Args: args, Targets: resolved.Peels, TargetExpr: expr, Timeout: waitLimit}
-	if _, err := s.client.Dispatch(ctx, spec); err != nil {
+	if _, err := api.JobDispatch.Ask(ctx, s.client, spec); err != nil {
 		return nil, err
 	}
 	returns := map[target.PeelID]*wire.Return{}
@@ -214,7 +214,7 @@ func (s *session) scheduledRun(ctx context.Context, c commits) error {
 	ctx, cancel := context.WithTimeout(ctx, waitLimit)
 	defer cancel()
 	for {
-		page, err := s.client.JobList(ctx, job.Query{Schedule: c.entry, Limit: 1})
+		page, err := api.JobList.Ask(ctx, s.client, job.Query{Schedule: c.entry, Limit: 1})
 		if err != nil {
 			return err
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
@@ -52,7 +53,7 @@ func (f *fleet) dispatch(ctx context.Context, function, expr string, args map[st
 	}
 	defer follower.Close()
 	spec := job.Spec{JID: jid, Function: function, Args: args, Targets: resolved.Peels, TargetExpr: expr, Timeout: jobTimeout}
-	if _, err := f.client.Dispatch(ctx, spec); err != nil {
+	if _, err := api.JobDispatch.Ask(ctx, f.client, spec); err != nil {
 		return j, err
 	}
 	for event, err := range follower.Events(ctx) {
