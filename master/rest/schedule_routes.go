@@ -131,7 +131,7 @@ type (
 	pageOutput        struct{ Body Page }
 	oneOutput         struct{ Body Schedule }
 	scheduleListInput struct {
-		Page    int `query:"page" minimum:"1" default:"1"`
+		Page    int `query:"page" minimum:"1" maximum:"100000" default:"1"`
 		PerPage int `query:"per_page" minimum:"1" maximum:"200" default:"50"`
 		// Cursor is better than Page while entries come and go: no entry is listed twice or left out.
 		Cursor string `query:"cursor" maxLength:"2000" doc:"The next of the page before, instead of page."`

@@ -124,6 +124,7 @@ func TestTheRequestsOfThePrintedAPI(t *testing.T) {
 		if i := page.Items[4]; i.ID != 0 || i.Entry != "by-hand" || i.ManagedBy != "git" {
 			t.Errorf("%+v", i)
 		}
+		want[object](t, s.ask(admin, "GET", base+"?page=9223372036854775807", nil), 400) // times per_page it is below 0
 		if two := want[rest.Page](t, s.ask(admin, "GET", base+"?page=3&per_page=2", nil), 200); len(two.Items) != 1 || two.Total != 5 {
 			t.Errorf("%+v", two)
 		}

@@ -84,6 +84,14 @@ func TestACredentialOfAFileIsSentAndReplacedWithoutARestart(t *testing.T) {
 	header.Store("Basic eC1hY2Nlc3MtdG9rZW46aHVudGVyMw==") // hunter3
 	_, err := r.Resolve(t.Context())
 	wantReason(t, err, AuthenticationFailed)
+	if !strings.Contains(err.Error(), "the server refuses the configured credentials (status 401)") {
+		t.Error(err)
+	}
+	_, err = openRepo(t, Options{URL: url}).Resolve(t.Context())
+	wantReason(t, err, AuthenticationFailed)
+	if !strings.Contains(err.Error(), "the server asks for credentials (status 401)") {
+		t.Error(err)
+	}
 	rewrite(t, secret, "hunter3")
 	h := commit(t, w, "two", "a", "2")
 	if s, _ = follow(t, r); s.Commit.Hash != h {

@@ -241,7 +241,7 @@ func (s *httpSource) do(ctx context.Context, method string, to *url.URL, service
 	}
 	_, _ = io.CopyN(io.Discard, res.Body, 4<<10) // a short body lets the connection be used again
 	_ = res.Body.Close()
-	return nil, refused(res)
+	return nil, refused(res, req.Header.Get("Authorization") != "")
 }
 
 // authorize adds the configured credential to a request, unless a redirect led
@@ -275,7 +275,8 @@ func (s *httpSource) redirect(req *http.Request, via []*http.Request) error {
 	return nil
 }
 
-func refused(res *http.Response) *Error {
+// refused returns the error of a response that is none of Git; withCredentials says that the request had some.
+func refused(res *http.Response, withCredentials bool) *Error {
 	status := res.StatusCode
 	later := func(reason, format string) *Error {
 		e := fail(reason, format, status)
@@ -286,6 +287,8 @@ func refused(res *http.Response) *Error {
 	case status == http.StatusOK:
 		return fail(NotGit, "the server does not answer in the Git protocol but with %.80q",
 			res.Header.Get("Content-Type"))
+	case status == http.StatusUnauthorized && withCredentials:
+		return fail(AuthenticationFailed, "the server refuses the configured credentials (status %d)", status)
 	case status == http.StatusUnauthorized, status == http.StatusProxyAuthRequired:
 		return fail(AuthenticationFailed, "the server asks for credentials (status %d)", status)
 	case status == http.StatusForbidden && res.Header.Get("X-RateLimit-Remaining") != "0":
