@@ -31,6 +31,7 @@ type operation struct {
 		Content map[string]struct{ Schema any }
 	}
 	Security []map[string][]string
+	Tags     []string
 }
 
 func (s *system) document() document {
@@ -43,6 +44,39 @@ func (s *system) document() document {
 	whole := want[map[string]any](s.t, a, 200)
 	d.schemas = whole["components"].(object)["schemas"].(object)
 	return d
+}
+
+// Generators of clients need an address, and name what they make by the tags.
+func TestTheDocumentHasWhatGeneratorsAskFor(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		whole := want[object](t, s.ask("", "GET", "/api/v1/openapi.json", nil), 200)
+		for part, want := range map[string]string{
+			"servers": `[{"description":"the master that sent this document","url":"/"}]`,
+			"info": `{"description":"Run functions on peels, and see what they return.",` +
+				`"license":{"identifier":"Apache-2.0","name":"Apache License 2.0"},"title":"zester","version":"1"}`,
+		} {
+			if got, err := json.Marshal(whole[part]); err != nil || string(got) != want {
+				t.Errorf("%s is %s, %v", part, got, err)
+			}
+		}
+		d := s.document()
+		for path, operations := range d.Paths {
+			for method, op := range operations {
+				if len(op.Tags) != 1 || !strings.HasPrefix(path, "/api/v1/"+op.Tags[0]) {
+					t.Errorf("%s %s has the tags %q", method, path, op.Tags)
+				}
+			}
+		}
+		for name, fields := range map[string][]string{
+			"Job": {"status"}, "Row": {"state"}, "HoldAction": {"kind", "state"}, "SyncPeel": {"state"},
+		} {
+			for _, field := range fields {
+				if d.schemas[name].(object)["properties"].(object)[field].(object)["enum"] == nil {
+					t.Errorf("the document does not name the words of %s of %s", field, name)
+				}
+			}
+		}
+	})
 }
 
 // TestTheDocumentTellsEveryRouteAndItsScopes compares it with the table that the deny matrix tries.
@@ -350,6 +384,9 @@ func (d *document) differs(schema, value any, at string) (wrong []string) {
 		}
 	case string:
 		kind = "string"
+		if words, ok := s["enum"].([]any); ok && !slices.Contains(words, value) {
+			wrong = append(wrong, fmt.Sprintf("%s is %s, not one of %v", at, v, words))
+		}
 	case bool:
 		kind = "boolean"
 	case float64:

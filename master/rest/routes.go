@@ -99,7 +99,11 @@ func (r *routes) register(mux humago.Mux) []byte {
 	config := huma.Config{
 		OpenAPI: &huma.OpenAPI{
 			OpenAPI: "3.1.0",
-			Info:    &huma.Info{Title: "zester", Version: "1", Description: "Run functions on peels, and see what they return."},
+			Info: &huma.Info{
+				Title: "zester", Version: "1", Description: "Run functions on peels, and see what they return.",
+				License: &huma.License{Name: "Apache License 2.0", Identifier: "Apache-2.0"},
+			},
+			Servers: []*huma.Server{{URL: "/", Description: "the master that sent this document"}},
 			Components: &huma.Components{Schemas: huma.NewMapRegistry("#/components/schemas/", schemaName), SecuritySchemes: map[string]*huma.SecurityScheme{
 				"token": {Type: "http", Scheme: "bearer", Description: "A token of `zester auth token create`; the scopes are read, dispatch, sync, admin and mcp."},
 			}},
@@ -144,8 +148,9 @@ var (
 
 // operation describes a route. problems are its error statuses beside those that all routes have.
 func (r *routes) operation(method, path, id, summary string, scopes []credential.Scope, problems ...int) huma.Operation {
+	noun, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	op := huma.Operation{
-		Method: method, Path: base + path, OperationID: id, Summary: summary, MaxBodyBytes: maxBody, BodyReadTimeout: bodyTime,
+		Tags: []string{noun}, Method: method, Path: base + path, OperationID: id, Summary: summary, MaxBodyBytes: maxBody, BodyReadTimeout: bodyTime,
 		Errors: append([]int{400, 401, 403, 429, 503}, problems...),
 	}
 	for _, scope := range append(slices.Clone(scopes), credential.ScopeAdmin) {
