@@ -1,6 +1,7 @@
 package cmd_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"go/ast"
 	"go/parser"
@@ -44,6 +45,38 @@ func TestSchemasHaveTheKeysOfTheirParsers(t *testing.T) {
 		}
 		structs := structsOf(t, filepath.Join("..", c.dir))
 		compareKeys(t, c.schema, schema, structs, c.typ)
+	}
+}
+
+// A validator reads one file. It has no address from which it could load another.
+func TestEverySchemaStandsAlone(t *testing.T) {
+	read := func(name string) (schema map[string]any) {
+		t.Helper()
+		data, err := os.ReadFile(name)
+		if err == nil && bytes.Contains(data, []byte(`"$ref"`)) {
+			t.Errorf("%s refers to another schema", name)
+		}
+		if err == nil {
+			err = json.Unmarshal(data, &schema)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return schema
+	}
+	dir := filepath.Join("..", "examples", "schema")
+	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
+	if err != nil || len(files) < 7 {
+		t.Fatal(files, err)
+	}
+	for _, name := range files {
+		read(name)
+	}
+	entry := read(filepath.Join(dir, "entry.json"))
+	delete(entry, "$schema")
+	delete(entry, "title")
+	if inlined := below(below(read(filepath.Join(dir, "peel.json")), "schedule"), "*"); !reflect.DeepEqual(inlined, entry) {
+		t.Error("an entry in peel.json is not as in entry.json: copy that, without $schema and title")
 	}
 }
 
