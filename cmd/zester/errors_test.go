@@ -42,8 +42,8 @@ func TestErrorsNameTheValueAndWhatToDo(t *testing.T) {
 		{"web-01 test.pnig", exitUsage, `no such function "test.pnig"; did you mean "test.ping"?` + "\nhint: zester '*' sys.list_functions prints what peels can run; a newer function needs a newer zester"},
 		{"jbo", exitUsage, `there is no function to run on "jbo"; did you mean "job"?` + "\nHELP zester"},
 		{"cron next 61", exitFailed, `cannot use "61": `},
-		{"cron next --when tuseday", exitFailed, `cannot use --when "tuseday": "tuseday" is not understood; did you mean "tuesday"?`},
-		{"cron next tuseday", exitFailed, `cannot use "tuseday": "tuseday" is not understood; did you mean "tuesday"?`},
+		{"cron next --when tuseday", exitFailed, `cannot use --when "tuseday": column 1: "tuseday" is not understood; did you mean "tuesday"?`},
+		{"cron next tuseday", exitFailed, `cannot use "tuseday": column 1: "tuseday" is not understood; did you mean "tuesday"?`},
 		{"cron next daily --zone Europe/Londn", exitFailed, `cannot use --zone: zone "Europe/Londn" is unknown; name an IANA zone such as Europe/London (timedatectl list-timezones prints them)`},
 		{"cron next daily --since 1h", exitUsage, `unknown flag: --since; did you mean "--from"?` + "\nHELP zester cron next"},
 		{"sync wait --wait 10s", exitUsage, `unknown flag: --wait; did you mean "--timeout"?` + "\nHELP zester sync wait"},
@@ -123,7 +123,7 @@ func TestErrorsNameTheValueAndWhatToDo(t *testing.T) {
 		{"lint --peel-config none", exitFailed, "cannot read the peel's configuration: open none: no such file or directory"},
 		{"mcp --allow all", exitUsage, `cannot allow "all": --allow is dispatch, or is left out` + "\nHELP zester mcp"},
 		{"mcp --limit 0", exitUsage, "cannot hold actions on more than 0 peels: --limit is 1 or more\nHELP zester mcp"},
-		{"guide x", exitUsage, `the guide has no page "x"; the pages are repo, review, schedules, states, jobs, peels, alerts, running, api, assistants` + "\nHELP zester guide"},
+		{"guide x", exitUsage, `the guide has no page "x"; the pages are repo, review, schedules, states, jobs, peels, alerts, running, api, assistants, cron` + "\nHELP zester guide"},
 		{"lint " + dir, exitFailed, "cannot open the config repo: lstat " + dir + ": no such file or directory"},
 	} {
 		args := strings.Fields(c.typed)

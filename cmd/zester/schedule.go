@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/settings/policy"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
+	"github.com/seed-c01c3da5/zester/settings/schedule/phrase"
 	"github.com/seed-c01c3da5/zester/settings/schedule/window"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
@@ -110,7 +111,11 @@ func (s *entrySource) fromFlags(timing string) (*subject, error) {
 		if flag == timing && s.expression != "" {
 			at.File = strconv.Quote(s.expression)
 		}
-		value := &strictyaml.Node{Kind: strictyaml.String, Pos: at, Value: s.flags.Lookup(flag).Value.String()}
+		text := s.flags.Lookup(flag).Value.String()
+		if flag == "when" {
+			text = phrase.Dated(text, time.Now())
+		}
+		value := &strictyaml.Node{Kind: strictyaml.String, Pos: at, Value: text}
 		n.Map = append(n.Map, strictyaml.Pair{Key: field, KeyPos: at, Value: value})
 	}
 	set(timing, timing)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/peel/catalogue"
+	"github.com/seed-c01c3da5/zester/settings/schedule/phrase"
 )
 
 // changeWait is how long a change of the config repo may take: a fetch, a compilation, a push and the request to the forge.
@@ -97,6 +98,9 @@ func (a *app) scheduleAddCommand() *cobra.Command {
 				if flag := cmd.Flags().Lookup(f.flag); flag.Changed {
 					fields[f.field] = flag.Value.String()
 				}
+			}
+			if text, ok := fields["schedule"].(string); ok {
+				fields["schedule"] = phrase.Dated(text, time.Now())
 			}
 			if deleteAfterRun {
 				fields["delete_after_run"] = true

@@ -530,7 +530,7 @@ func shown(d *plan.DeclaredEntry, commit gitrepo.Hash) api.Schedule {
 	s.Model, _ = e.Args["model"].(string)
 	switch c := e.Clock; {
 	case len(c.Cron) > 0:
-		s.Type, s.Cron = "cron", c.Cron[0].Text
+		s.Type, s.Cron = "cron", c.Cron[0].String()
 	case len(c.At) > 0:
 		s.Type, s.At = "at", c.At[0]
 	case c.After > 0:

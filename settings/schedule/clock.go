@@ -21,7 +21,7 @@ func (c Clock) String() string {
 	case len(c.Cron) > 0:
 		texts := make([]string, len(c.Cron))
 		for i, x := range c.Cron {
-			texts[i] = x.Text
+			texts[i] = x.String()
 		}
 		text = "cron " + strings.Join(texts, " | ")
 		if gap, repeat := c.Changes.Gap, c.Changes.Repeat; gap != cron.GapRun || repeat != cron.RepeatAuto {

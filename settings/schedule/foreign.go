@@ -2,8 +2,6 @@ package schedule
 
 import (
 	"fmt"
-	"regexp"
-	"strings"
 
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
@@ -41,21 +39,4 @@ func foreign(pair strictyaml.Pair) string {
 		return fmt.Sprintf("write interval: %d%s", n, unit)
 	}
 	return foreignFields[pair.Key]
-}
-
-// oneTime matches phrases for a single run.
-var oneTime = regexp.MustCompile(`(?i)^\s*(in\s+(\d+|an?|half|one|two|three|five|ten)\b|tomorrow\b|today\b|tonight\b|next\s|once\b|now\b)`)
-
-// delay matches a phrase for a single run after a delay in one unit.
-var delay = regexp.MustCompile(`(?i)^\s*in\s+(\d{1,6})\s*(s|m|h|d|w)(ec|econd|in|inute|our|r|ay|eek)?s?\s*$`)
-
-// once returns the advice how to write a phrase for a single run, or "" for other phrases.
-func once(text string) string {
-	if m := delay.FindStringSubmatch(text); m != nil {
-		return fmt.Sprintf("; a phrase is for what repeats, so write after: %s%s for once", m[1], strings.ToLower(m[2]))
-	}
-	if oneTime.MatchString(text) {
-		return "; a phrase is for what repeats: for once write at: 2026-06-01T09:00:00+01:00, or after: 2h for a delay"
-	}
-	return ""
 }

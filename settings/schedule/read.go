@@ -124,7 +124,7 @@ func (p *parser) when(n *strictyaml.Node) {
 	}
 	t, err := phrase.Parse(s)
 	if err != nil {
-		p.refuse(n.Pos, "when %.80q: %v%s", s, err, once(s))
+		p.refuse(n.Pos, "when %.80q: %v", s, err)
 		return
 	}
 	p.entry.Clock.When = s
@@ -134,9 +134,35 @@ func (p *parser) when(n *strictyaml.Node) {
 	if t.Interval > 0 {
 		p.period(n, t.Interval)
 	}
-	for _, text := range t.Cron {
-		p.expression(n.Pos, text)
+	if t.After > 0 {
+		p.delayed(n, t.After)
 	}
+	for _, text := range t.Cron {
+		p.narrowed(n.Pos, text, t.Days)
+	}
+}
+
+func (p *parser) delayed(n *strictyaml.Node, after time.Duration) {
+	if after > MaxInterval {
+		p.refuse(n.Pos, "%v is too long; the longest delay is 10 years (3650d)", n.Value)
+		return
+	}
+	p.entry.Clock.After = after
+}
+
+// narrowed adds an expression that fires on some of its days.
+func (p *parser) narrowed(at strictyaml.Pos, text string, days cron.Days) {
+	p.expression(at, text)
+	last := len(p.entry.Clock.Cron) - 1
+	if last < 0 || days == (cron.Days{}) {
+		return
+	}
+	narrowed, err := p.entry.Clock.Cron[last].On(days)
+	if err != nil {
+		p.refuse(at, "%v", err)
+		return
+	}
+	p.entry.Clock.Cron[last] = narrowed
 }
 
 func (p *parser) instants(n *strictyaml.Node) {

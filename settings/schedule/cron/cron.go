@@ -41,13 +41,16 @@ type spec struct {
 	wild bool
 	// either: neither day field starts with *, so a day matches if either field does.
 	either bool
+	only   Days
 }
 
 // Compare orders expressions by what they match, not by their text; 0 means that both always fire at the same times.
 func (e Expr) Compare(o Expr) int {
 	a, b := e.spec, o.spec
 	return cmp.Or(cmp.Compare(a.minute, b.minute), cmp.Compare(a.hour, b.hour), cmp.Compare(a.dom, b.dom),
-		cmp.Compare(a.month, b.month), cmp.Compare(a.dow, b.dow), compareBool(a.wild, b.wild), compareBool(a.either, b.either))
+		cmp.Compare(a.month, b.month), cmp.Compare(a.dow, b.dow),
+		compareBool(a.wild, b.wild), compareBool(a.either, b.either),
+		a.only.compare(b.only))
 }
 
 func compareBool(a, b bool) int {
@@ -60,7 +63,8 @@ func compareBool(a, b bool) int {
 	return -1
 }
 
-// Append appends 20 bytes that are equal for two expressions if and only if [Expr.Compare] returns 0.
+// Append appends 20 bytes, or 24 of an expression that [Expr.On] has narrowed. They are equal for two expressions if
+// and only if [Expr.Compare] returns 0.
 func (e Expr) Append(b []byte) []byte {
 	s := e.spec
 	b = binary.BigEndian.AppendUint64(b, s.minute)
@@ -68,10 +72,14 @@ func (e Expr) Append(b []byte) []byte {
 	b = binary.BigEndian.AppendUint32(b, s.dom)
 	b = binary.BigEndian.AppendUint16(b, s.month)
 	b = append(b, s.dow, 0)
-	for i, set := range []bool{s.wild, s.either} {
+	narrowed := s.only != Days{}
+	for i, set := range []bool{s.wild, s.either, narrowed} {
 		if set {
 			b[len(b)-1] |= 1 << i
 		}
+	}
+	if narrowed {
+		b = s.only.append(b)
 	}
 	return b
 }

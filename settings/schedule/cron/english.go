@@ -31,7 +31,10 @@ func (e Expr) English() string {
 	if s.month != allMonths {
 		text += " in " + spoken(uint64(s.month), 1, 12, func(m int) string { return time.Month(m).String() })
 	}
-	return text
+	if s.only.LastDay && s.only.Weeks == 0 && !s.only.Alternate {
+		text = strings.TrimPrefix(text, "every day ")
+	}
+	return text + s.only.english()
 }
 
 const (

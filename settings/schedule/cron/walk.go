@@ -8,8 +8,12 @@ import (
 // possible reports whether any day matches. Within 28 years without a skipped leap year every date falls on every
 // weekday.
 func (s spec) possible() bool {
-	const year2001, year2029 = 11323, 21550 // days since 1970
-	_, ok := s.match(year2001*minutesPerDay, year2029*minutesPerDay)
+	begin, end := int64(11323), int64(21550) // the first days of 2001 and 2029, since 1970
+	if year := s.only.Year; year != 0 {
+		begin = time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC).Unix() / (24 * 60 * 60)
+		end = begin + 366
+	}
+	_, ok := s.match(begin*minutesPerDay, end*minutesPerDay)
 	return ok
 }
 
@@ -22,7 +26,7 @@ func (s spec) match(from, to int64) (int64, bool) {
 	first := day - int64(dom-1)
 	for first*minutesPerDay < to {
 		length := daysIn(year, month)
-		if s.month>>month&1 != 0 {
+		if s.month>>month&1 != 0 && (s.only.Year == 0 || s.only.Year == year) {
 			for days := s.days(first, length) >> dom << dom; days != 0; days &= days - 1 {
 				d := first + int64(bits.TrailingZeros32(days)) - 1
 				if m, ok := s.inDay(max(0, from-d*minutesPerDay)); ok {
@@ -48,7 +52,7 @@ func (s spec) days(first int64, length int) uint32 {
 	if s.either {
 		days = s.dom | byWeekday
 	}
-	return days & (1<<(length+1) - 2)
+	return days & s.only.of(first, length)
 }
 
 // inDay returns the first matching minute of a day at or after from.

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/seed-c01c3da5/zester/settings/schedule/cron"
 )
 
 const minutesPerDay = 24 * 60
@@ -18,6 +20,10 @@ type fires struct{ minute, hour string }
 
 // timing returns the timing that the clauses mean together.
 func (m *meaning) timing() (Timing, error) {
+	m.biweekly()
+	if err := m.leaveOut(); err != nil {
+		return Timing{}, err
+	}
 	if d, ok := m.interval(); ok {
 		if !m.bare() {
 			return Timing{}, fmt.Errorf("every %d %ss is an interval that does not follow the wall clock; only a zone may stand beside it", m.count, m.unit)
@@ -25,7 +31,11 @@ func (m *meaning) timing() (Timing, error) {
 		return Timing{Interval: d}, nil
 	}
 	switch {
-	case m.unit == none && m.bare():
+	case m.only.Year != 0:
+		if err := m.once(); err != nil {
+			return Timing{}, err
+		}
+	case m.unit == none && m.bare() && m.only == (cron.Days{}):
 		return Timing{}, errors.New("it does not say when; write it like \"every monday at 9am\"")
 	case m.startOf == hour && m.hours != nil:
 		return Timing{}, errors.New("a range of hours has a start already")
@@ -40,7 +50,7 @@ func (m *meaning) timing() (Timing, error) {
 	if err != nil {
 		return Timing{}, err
 	}
-	var t Timing
+	t := Timing{Days: m.only}
 	for _, f := range hours {
 		t.Cron = append(t.Cron, f.minute+" "+f.hour+" "+days)
 	}
@@ -51,7 +61,9 @@ func (m *meaning) timing() (Timing, error) {
 func (m *meaning) bare() bool {
 	rest := *m
 	rest.unit, rest.count, rest.zone = none, 0, ""
-	return rest.weekdays|rest.dates|rest.months|rest.minutes == 0 && len(rest.times) == 0 && rest.hours == nil && rest.startOf == none
+	noDays := rest.only == (cron.Days{}) && rest.weekdays|rest.dates|rest.months == 0
+	noTimes := rest.minutes == 0 && len(rest.times) == 0 && rest.hours == nil
+	return noDays && noTimes && rest.startOf == none
 }
 
 // interval returns the period if no cron expression can express it.
@@ -76,6 +88,9 @@ func (m *meaning) interval() (time.Duration, bool) {
 // days returns the fields day of month, month and day of week.
 func (m *meaning) days() (string, error) {
 	dates, months, weekdays := list(m.dates, 1, 31), list(m.months, 1, 12), list(m.weekdays, 0, 6)
+	if m.only.LastDay && (dates != "*" || weekdays != "*") {
+		return "", errors.New("the last day of the month and other days do not go together; write two entries")
+	}
 	if dates != "*" && weekdays != "*" {
 		return "", errors.New("a date and a weekday together mean either of them; write two entries")
 	}
@@ -103,7 +118,7 @@ func (m *meaning) days() (string, error) {
 				months = "1"
 			}
 		}
-		if dates == "*" && weekdays == "*" {
+		if dates == "*" && weekdays == "*" && !m.only.LastDay {
 			dates = "1"
 		}
 	case m.unit == year:
@@ -177,8 +192,8 @@ func (m *meaning) byHour() []int {
 	return m.hours.times(1, func(minute, i int) bool { return minutes>>minute&1 != 0 && i/60%every == 0 })
 }
 
-// byMinute returns the fires in the range of hours for a period of minutes. Whole hours keep the field */n, which follows
-// elapsed time where daylight saving begins or ends.
+// byMinute returns the fires in the range of hours for a period of minutes. Whole hours keep the field */n, which
+// follows elapsed time where daylight saving begins or ends.
 func (m *meaning) byMinute() []fires {
 	start := 0
 	if m.startOf == minute {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
@@ -11,6 +12,8 @@ import (
 type parser struct {
 	words   []word
 	at      int
+	bare    bool // the last time of day was a number alone
+	half    byte // of the day: 'a' or 'p' for times without am and pm, 0 if the phrase does not say
 	meaning meaning
 }
 
@@ -37,12 +40,26 @@ func (p *parser) unknown() error {
 	if p.done() {
 		return fmt.Errorf("the phrase ends too early, after %q", p.words[len(p.words)-1].written)
 	}
+	if err := p.counting(); err != nil {
+		return err
+	}
 	w := p.words[p.at]
-	return fmt.Errorf("%q is not understood%s", w.written, strictyaml.Suggest(w.low, vocabulary()))
+	near := strictyaml.Suggest(w.low, vocabulary())
+	if near == "" {
+		near = "; the nearest phrase is " + strconv.Quote(nearest(p.words))
+	}
+	return fmt.Errorf("column %d: %q is not understood%s", w.column, w.written, near)
 }
 
 func (p *parser) clause() error {
+	if is, err := p.counted(); is {
+		return err
+	}
 	switch {
+	case p.at == 0 && p.take("once"):
+		return nil
+	case p.take("except", "excluding", "but"):
+		return p.except()
 	case p.take(",", "and"):
 		if p.done() {
 			return p.unknown()
@@ -63,19 +80,33 @@ func (p *parser) clause() error {
 			return p.times()
 		}
 	}
+	if c, ok := clockOf(p.peek(1)); ok && c.bare && p.peek(0) == "from" && slices.Contains(rangeWords, p.peek(2)) {
+		p.at++
+		return p.times()
+	}
 	p.take("on", "in", "from")
 	return p.value()
 }
 
 // every parses what follows "every": a period or days.
 func (p *parser) every() error {
+	if p.peek(0) == "second" && isWeekday(p.peek(1)) && p.peek(2) != "of" {
+		p.at++
+		return p.alternate()
+	}
+	if is, err := p.partOfHour(); is {
+		return err
+	}
 	if p.take("other") {
+		if isWeekday(p.peek(0)) {
+			return p.alternate()
+		}
 		if units[p.peek(0)] == none {
 			return p.unknown()
 		}
 		return p.period(2)
 	}
-	if units[p.peek(0)] != none && !(p.peek(0) == "second" && p.peek(1) == "of") {
+	if units[p.peek(0)] != none && !(p.peek(0) == "second" && (p.peek(1) == "of" || isWeekday(p.peek(1)))) {
 		return p.period(1)
 	}
 	if n, ok := numberOf(p.peek(0)); ok && units[p.peek(1)] != none {
@@ -117,6 +148,11 @@ func (p *parser) ofTheMonth() {
 // value parses a clause that needs no word before it: a zone, days, dates, months, minutes or a time.
 func (p *parser) value() error {
 	p.take("the")
+	for _, form := range []func() (bool, error){p.nth, p.fullDate, p.partOfDay} {
+		if is, err := form(); is {
+			return err
+		}
+	}
 	w := p.peek(0)
 	switch {
 	case p.done():
@@ -133,10 +169,10 @@ func (p *parser) value() error {
 	case units[w] == day:
 		p.at++
 		return p.list(&p.meaning.dates, p.numeral(1, 31))
-	case w == "weekday" || w == "weekdays":
-		p.meaning.weekdays |= 0b0111110
+	case slices.Contains([]string{"weekday", "weekdays", "workday", "workdays"}, w):
+		p.meaning.weekdays |= workdays
 	case w == "weekend" || w == "weekends":
-		p.meaning.weekdays |= 0b1000001
+		p.meaning.weekdays |= weekend
 	default:
 		return p.named()
 	}
@@ -154,6 +190,9 @@ func (p *parser) named() error {
 	}
 	if _, ok := p.date(); ok {
 		return p.list(&p.meaning.dates, p.date)
+	}
+	if p.quarterAhead() != 0 {
+		return p.times()
 	}
 	if c, ok := clockOf(p.peek(0)); ok && (!c.bare || p.peek(1) == "am" || p.peek(1) == "pm") {
 		return p.times()
@@ -178,7 +217,7 @@ func (p *parser) adverb() error {
 	if p.meaning.unit != none {
 		return fmt.Errorf("%q is a second period; the first is every %s", w.written, p.meaning.unit)
 	}
-	p.meaning.unit, p.meaning.count = adverbs[w.low], 1
+	p.meaning.unit, p.meaning.count = adverbs[w.low], max(1, adverbCounts[w.low])
 	p.at++
 	return nil
 }
@@ -218,6 +257,9 @@ func (p *parser) month() (int, bool)   { return monthOf(p.peek(0)) }
 // date parses "second" as a date; every and period have parsed it before where it is a unit.
 func (p *parser) date() (int, bool) { return dateOf(p.peek(0)) }
 
+// rangeWords stand between the two ends of a range.
+var rangeWords = []string{"to", "-", "through", "thru", "until", "till"}
+
 // list parses "a, b and c" and "a to b" into a mask.
 func (p *parser) list(mask *uint64, read item) error {
 	for first := true; ; first = false {
@@ -236,7 +278,7 @@ func (p *parser) list(mask *uint64, read item) error {
 		written := p.words[p.at].written
 		p.at++
 		high := low
-		if p.take("to", "-", "through", "thru", "until", "till") {
+		if p.take(rangeWords...) {
 			var err error
 			if high, err = p.end(mask, read); err != nil {
 				return err
@@ -294,7 +336,9 @@ func (p *parser) times() error {
 		if !first {
 			p.take("at")
 		}
-		if _, ok := clockOf(p.peek(0)); !ok || !first && p.number(0) && units[p.peek(1)] != none {
+		_, isClock := clockOf(p.peek(0))
+		isPeriod := p.number(0) && units[p.peek(1)] != none
+		if !isClock && p.quarterAhead() == 0 || !first && isPeriod {
 			if first {
 				return p.unknown()
 			}
@@ -305,7 +349,7 @@ func (p *parser) times() error {
 		if err != nil {
 			return err
 		}
-		if p.take("to", "-", "until", "till", "through") {
+		if p.take(rangeWords...) {
 			return p.to(from)
 		}
 		p.meaning.times = append(p.meaning.times, from)
@@ -324,7 +368,11 @@ func (p *parser) between() error {
 }
 
 func (p *parser) to(from int) error {
+	begin := p.bare
 	to, err := p.time()
+	if begin && p.bare && to <= from && from <= minutesPerDay/2 && to <= minutesPerDay/2 {
+		to += minutesPerDay / 2 // 9 to 5
+	}
 	switch {
 	case err != nil:
 		return err
@@ -339,11 +387,14 @@ func (p *parser) to(from int) error {
 
 // time parses one time of day, with the am, pm, noon, midnight or o'clock after its number.
 func (p *parser) time() (int, error) {
+	shift := p.quarter()
 	c, ok := clockOf(p.peek(0))
 	if !ok {
 		return 0, p.unknown()
 	}
 	p.at++
+	c.half = max(c.half, p.half)
+	p.bare = false
 	switch {
 	case c.half != 0:
 	case p.take("am", "a.m."):
@@ -356,8 +407,13 @@ func (p *parser) time() (int, error) {
 		c.half = 'a'
 	default:
 		p.take("o'clock")
+		if half := p.ofDay(); half != 0 {
+			c.half = half
+		}
+		p.bare = c.bare && c.half == 0
 	}
-	return c.minutes()
+	at, err := c.minutes()
+	return (at + shift + minutesPerDay) % minutesPerDay, err
 }
 
 // starting parses where the steps of a period begin.

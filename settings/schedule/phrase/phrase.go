@@ -14,6 +14,10 @@
 //	hours    between 8am and 6pm, 8am to 5pm
 //	start    starting at minute 1, starting at hour 8, starting at day 3
 //	zone     in Europe/London, UTC
+//	counts   twice a day, 4 times an hour, once a week
+//	weeks    last friday of the month, first and third monday, last day of the month, every other tuesday
+//	except   every day except sunday, every month but august
+//	once     on 3 January 2027 at 14:00, 2027-01-03 at noon, in 2 hours
 //
 // Days without times mean midnight; days with hours mean every full hour of them. The hour at the end of a range of
 // hours belongs to it for a period of an hour or more ("every hour, 8am to 5pm" runs at 17:00), but not for a period of
@@ -23,19 +27,27 @@
 // the next larger unit (90 minutes, 27 hours, 2 weeks), becomes an interval and allows no other clause than a zone.
 // Periods of days ("every 2 days") start again on the first of each month.
 //
-// Known gap: phrases are English, and only for runs that repeat.
+// Every other week is counted from Monday 5 January 1970. A number alone is an hour of 24, but "between 9 and 5" and
+// "9 to 5" end in the afternoon. [Dated] replaces tomorrow and other words that count from today.
+//
+// Known gap: phrases are English.
 package phrase
 
 import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/seed-c01c3da5/zester/settings/schedule/cron"
 )
 
-// Timing is the meaning of a phrase: either Cron expressions of five fields, each of which fires, or an Interval.
+// Timing is the meaning of a phrase: either Cron expressions of five fields, each of which fires, or an Interval, or a
+// delay After an entry was first seen.
 type Timing struct {
 	Cron     []string
+	Days     cron.Days // to which all of the expressions are narrowed
 	Interval time.Duration
+	After    time.Duration
 	Zone     string // as written in the phrase; not looked up
 }
 
@@ -50,6 +62,9 @@ func Parse(text string) (Timing, error) {
 	p := parser{words: split(text)}
 	if len(p.words) == 0 {
 		return Timing{}, errors.New("the phrase is empty; write it like \"every monday at 9am\"")
+	}
+	if after, ok := p.delay(); ok {
+		return Timing{After: after}, nil
 	}
 	for !p.done() {
 		if err := p.clause(); err != nil {
@@ -92,6 +107,9 @@ type meaning struct {
 	start    int  // first value of startOf in steps of the period
 	startOf  unit // none if the phrase has no start
 	zone     string
+	only     cron.Days // the days that the phrase keeps
+
+	exceptWeekdays, exceptMonths uint64
 }
 
 // span is a part of the day, from and to in minutes since midnight. It goes over midnight if to is not above from.

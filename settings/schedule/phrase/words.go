@@ -7,50 +7,76 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 )
 
 // word is one word of a phrase, as written and in lower case.
-type word struct{ written, low string }
+type word struct {
+	written, low string
+	column       int // in characters, from 1
+}
 
 var numberWithUnit = regexp.MustCompile(`^([0-9]+)([a-z]+)$`)
+
+var isoDate = regexp.MustCompile(`^[0-9]{4}-[0-9]{2}-[0-9]{2}$`)
 
 // split returns the words of a phrase. Commas, and dashes inside a word, are words too. A number with a unit (15m)
 // becomes two words.
 func split(text string) []word {
 	var words []word
-	for field := range strings.FieldsSeq(text) {
+	column := 1
+	for i, field := range strings.FieldsFunc(text, unicode.IsSpace) {
+		if i == 0 {
+			column += utf8.RuneCountInString(text[:strings.Index(text, field)])
+		}
+		at := strings.Index(text, field)
+		text = text[at+len(field):]
+		if i > 0 {
+			column += at
+		}
+		begin := column
+		column += utf8.RuneCountInString(field)
 		for i, part := range strings.Split(field, ",") {
 			if i > 0 {
-				words = append(words, word{",", ","})
+				words = append(words, word{",", ",", begin - 1})
 			}
-			switch low := strings.ToLower(part); {
-			case part == "":
-			case strings.Contains(part, "/"):
-				words = append(words, word{part, low}) // a zone
-			case strings.Contains(part, "-") && len(part) > 1:
-				for j, side := range strings.Split(part, "-") {
-					if j > 0 {
-						words = append(words, word{part, "-"})
-					}
-					words = appendWord(words, side)
-				}
-			default:
-				words = appendWord(words, part)
-			}
+			words = appendPart(words, part, begin)
+			begin += utf8.RuneCountInString(part) + 1
 		}
 	}
 	return words
 }
 
-func appendWord(words []word, part string) []word {
+// appendPart appends what stands between two commas or blanks.
+func appendPart(words []word, part string, column int) []word {
+	low := strings.ToLower(part)
+	switch {
+	case part == "":
+		return words
+	case strings.Contains(part, "/"), isoDate.MatchString(part): // a zone, or a date
+		return append(words, word{part, low, column})
+	case strings.Contains(part, "-") && len(part) > 1:
+		for j, side := range strings.Split(part, "-") {
+			if j > 0 {
+				words = append(words, word{part, "-", column})
+			}
+			words = appendWord(words, side, column)
+		}
+		return words
+	}
+	return appendWord(words, part, column)
+}
+
+func appendWord(words []word, part string, column int) []word {
 	low := strings.ToLower(part)
 	if m := numberWithUnit.FindStringSubmatch(low); m != nil && units[m[2]] != none && !strings.HasSuffix(part, "M") { // M could mean months
-		return append(words, word{part, m[1]}, word{part, m[2]})
+		return append(words, word{part, m[1], column}, word{part, m[2], column})
 	}
 	if part == "" {
 		return words
 	}
-	return append(words, word{part, low})
+	return append(words, word{part, low, column})
 }
 
 var units = map[string]unit{
@@ -62,8 +88,13 @@ var units = map[string]unit{
 }
 
 var adverbs = map[string]unit{
-	"hourly": hour, "daily": day, "weekly": week, "monthly": month, "yearly": year, "annually": year,
+	"hourly": hour, "daily": day, "nightly": day, "weekly": week, "biweekly": week, "fortnightly": week,
+	"monthly":   month,
+	"quarterly": month, "yearly": year, "annually": year,
 }
+
+// adverbCounts has the units in the period of an adverb, if it is not one.
+var adverbCounts = map[string]int{"biweekly": 2, "fortnightly": 2, "quarterly": 3}
 
 var numbers = []string{"zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"}
 
@@ -72,6 +103,7 @@ var ordinals = []string{"", "first", "second", "third", "fourth", "fifth", "sixt
 // vocabulary returns the long words of phrases, for suggestions.
 func vocabulary() []string {
 	words := []string{"every", "between", "starting", "weekday", "weekdays", "weekend", "noon", "midnight"}
+	words = append(words, "except", "twice")
 	words = append(words, ordinals[1:]...)
 	for _, known := range []map[string]unit{units, adverbs} {
 		for w := range known {
@@ -188,4 +220,40 @@ func (c clock) minutes() (int, error) {
 		return (c.hour%12+12)*60 + c.minute, nil
 	}
 	return c.hour*60 + c.minute, nil
+}
+
+// yearOf parses a year of four digits.
+func yearOf(w string) (int, bool) {
+	if len(w) != 4 || strings.Trim(w, "0123456789") != "" {
+		return 0, false
+	}
+	n, err := strconv.Atoi(w)
+	return n, err == nil
+}
+
+// shapes are phrases that a person finds in an error.
+var shapes = []string{
+	"every monday at 9am", "every 15 minutes between 8am and 6pm", "on the 1st and 15th at noon",
+	"every weekday at 18:00",
+	"last friday of the month at 17:00", "last day of the month at 23:30", "every other tuesday at 9am", "twice a day",
+	"every hour on weekends", "every 3 months on the 2nd at 1am", "every day except sunday at 9am",
+	"on 3 January 2027 at 14:00",
+	"in 2 hours", "every 90 minutes", "every day in january and july at 12:30", "first monday of the month at 9am",
+}
+
+// nearest returns the shape that has most of the words.
+func nearest(words []word) string {
+	found, most := shapes[0], 0
+	for _, shape := range shapes {
+		n := 0
+		for _, w := range words {
+			if slices.Contains(strings.Fields(strings.ToLower(shape)), w.low) {
+				n++
+			}
+		}
+		if n > most {
+			found, most = shape, n
+		}
+	}
+	return found
 }

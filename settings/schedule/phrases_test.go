@@ -1,0 +1,127 @@
+package schedule_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/settings/schedule"
+	"github.com/seed-c01c3da5/zester/settings/schedule/phrase"
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
+)
+
+// TestPhrasesFire has shapes of phrases with their first two times after Saturday 28 November 2026, 10:00 UTC. A phrase
+// for one run has one time.
+func TestPhrasesFire(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 28, 10, 0, 0, 0, time.UTC)
+	for _, c := range []struct{ text, first, second string }{
+		{"on 3 January 2027 at 14:00", "Sun 2027-01-03 14:00", ""},
+		{"on January 3, 2027 at 2pm", "Sun 2027-01-03 14:00", ""},
+		{"on jan 3rd 2027 at noon", "Sun 2027-01-03 12:00", ""},
+		{"2027-01-03 at 14:00", "Sun 2027-01-03 14:00", ""},
+		{"on 2027-01-03", "Sun 2027-01-03 00:00", ""},
+		{"at 14:00 on 3 January 2027", "Sun 2027-01-03 14:00", ""},
+		{"once on 3 January 2027 at 9am", "Sun 2027-01-03 09:00", ""},
+		{"on 3 January 2027 at 9am and 5pm", "Sun 2027-01-03 09:00", "Sun 2027-01-03 17:00"},
+		{"on the 3rd January 2027 at 9am", "Sun 2027-01-03 09:00", ""},
+		{"in 2 hours", "Sat 2026-11-28 12:00", ""},
+		{"in 90 minutes", "Sat 2026-11-28 11:30", ""},
+		{"in half an hour", "Sat 2026-11-28 10:30", ""},
+		{"in an hour", "Sat 2026-11-28 11:00", ""},
+		{"in 3 days", "Tue 2026-12-01 10:00", ""},
+		{"in 1 hour and 30 minutes", "Sat 2026-11-28 11:30", ""},
+		{"in 2 weeks", "Sat 2026-12-12 10:00", ""},
+		{"tomorrow at 9am", "Sun 2026-11-29 09:00", ""},
+		{"tomorrow", "Sun 2026-11-29 00:00", ""},
+		{"today at 18:00", "Sat 2026-11-28 18:00", ""},
+		{"next friday at 10am", "Fri 2026-12-04 10:00", ""},
+		{"on next monday at noon", "Mon 2026-11-30 12:00", ""},
+		{"in 3 days at 9am", "Tue 2026-12-01 09:00", ""},
+		{"the day after tomorrow at noon", "Mon 2026-11-30 12:00", ""},
+		{"last friday of the month", "Fri 2026-12-25 00:00", "Fri 2027-01-29 00:00"},
+		{"last friday of the month at 17:00", "Fri 2026-12-25 17:00", "Fri 2027-01-29 17:00"},
+		{"first monday of the month at 9am", "Mon 2026-12-07 09:00", "Mon 2027-01-04 09:00"},
+		{"the second tuesday of each month at 3:30am", "Tue 2026-12-08 03:30", "Tue 2027-01-12 03:30"},
+		{"third thursday in november", "Thu 2027-11-18 00:00", "Thu 2028-11-16 00:00"},
+		{"first and third monday of the month at 8am", "Mon 2026-12-07 08:00", "Mon 2026-12-21 08:00"},
+		{"last sunday of march at 1am", "Sun 2027-03-28 01:00", "Sun 2028-03-26 01:00"},
+		{"1st friday of january and july at noon", "Fri 2027-01-01 12:00", "Fri 2027-07-02 12:00"},
+		{"fifth wednesday of the month at 6am", "Wed 2026-12-30 06:00", "Wed 2027-03-31 06:00"},
+		{"last day of the month at 23:30", "Mon 2026-11-30 23:30", "Thu 2026-12-31 23:30"},
+		{"on the last day of every month", "Mon 2026-11-30 00:00", "Thu 2026-12-31 00:00"},
+		{"last day of february at noon", "Sun 2027-02-28 12:00", "Tue 2028-02-29 12:00"},
+		{"every other tuesday", "Tue 2026-12-08 00:00", "Tue 2026-12-22 00:00"},
+		{"every other monday at 8am", "Mon 2026-12-07 08:00", "Mon 2026-12-21 08:00"},
+		{"every second friday at 8am", "Fri 2026-12-11 08:00", "Fri 2026-12-25 08:00"},
+		{"every second tuesday of the month at 8am", "Tue 2026-12-08 08:00", "Tue 2027-01-12 08:00"},
+		{"every 2 weeks on tuesday at 9am", "Tue 2026-12-08 09:00", "Tue 2026-12-22 09:00"},
+		{"biweekly on monday at 7am", "Mon 2026-12-07 07:00", "Mon 2026-12-21 07:00"},
+		{"every other week on friday at 18:00", "Fri 2026-12-11 18:00", "Fri 2026-12-25 18:00"},
+		{"twice a day", "Sat 2026-11-28 12:00", "Sun 2026-11-29 00:00"},
+		{"three times a day", "Sat 2026-11-28 16:00", "Sun 2026-11-29 00:00"},
+		{"4 times a day", "Sat 2026-11-28 12:00", "Sat 2026-11-28 18:00"},
+		{"once a day at 6am", "Sun 2026-11-29 06:00", "Mon 2026-11-30 06:00"},
+		{"once a week on sunday", "Sun 2026-11-29 00:00", "Sun 2026-12-06 00:00"},
+		{"once a month at 4am", "Tue 2026-12-01 04:00", "Fri 2027-01-01 04:00"},
+		{"twice an hour", "Sat 2026-11-28 10:30", "Sat 2026-11-28 11:00"},
+		{"four times an hour", "Sat 2026-11-28 10:15", "Sat 2026-11-28 10:30"},
+		{"once an hour", "Sat 2026-11-28 11:00", "Sat 2026-11-28 12:00"},
+		{"quarterly at 6am", "Fri 2027-01-01 06:00", "Thu 2027-04-01 06:00"},
+		{"every quarter at 6am", "Fri 2027-01-01 06:00", "Thu 2027-04-01 06:00"},
+		{"every half hour", "Sat 2026-11-28 10:30", "Sat 2026-11-28 11:00"},
+		{"every quarter of an hour", "Sat 2026-11-28 10:15", "Sat 2026-11-28 10:30"},
+		{"every quarter hour on sundays", "Sun 2026-11-29 00:00", "Sun 2026-11-29 00:15"},
+		{"nightly at 2am", "Sun 2026-11-29 02:00", "Mon 2026-11-30 02:00"},
+		{"every night at 2am", "Sun 2026-11-29 02:00", "Mon 2026-11-30 02:00"},
+		{"every morning at 7", "Sun 2026-11-29 07:00", "Mon 2026-11-30 07:00"},
+		{"every evening at 8", "Sat 2026-11-28 20:00", "Sun 2026-11-29 20:00"},
+		{"at 9 in the morning on mondays", "Mon 2026-11-30 09:00", "Mon 2026-12-07 09:00"},
+		{"every day at 6 in the evening", "Sat 2026-11-28 18:00", "Sun 2026-11-29 18:00"},
+		{"at half past nine on weekdays", "Mon 2026-11-30 09:30", "Tue 2026-12-01 09:30"},
+		{"every day at quarter to six pm", "Sat 2026-11-28 17:45", "Sun 2026-11-29 17:45"},
+		{"quarter past 8 every day", "Sun 2026-11-29 08:15", "Mon 2026-11-30 08:15"},
+		{"every 15 minutes on weekdays between 9 and 5", "Mon 2026-11-30 09:00", "Mon 2026-11-30 09:15"},
+		{"every hour from 9 to 5", "Sat 2026-11-28 11:00", "Sat 2026-11-28 12:00"},
+		{"every 30 minutes from 10 to 6 on saturdays", "Sat 2026-11-28 10:30", "Sat 2026-11-28 11:00"},
+		{"every day except sunday at 9am", "Mon 2026-11-30 09:00", "Tue 2026-12-01 09:00"},
+		{"every weekday except friday at 6pm", "Mon 2026-11-30 18:00", "Tue 2026-12-01 18:00"},
+		{"every month except august on the 1st at 9am", "Tue 2026-12-01 09:00", "Fri 2027-01-01 09:00"},
+		{"every hour but not on weekends", "Mon 2026-11-30 00:00", "Mon 2026-11-30 01:00"},
+		{"every day except december at noon", "Sat 2026-11-28 12:00", "Sun 2026-11-29 12:00"},
+		{"on workdays at 7:15", "Mon 2026-11-30 07:15", "Tue 2026-12-01 07:15"},
+		{"every january 1st at 00:05", "Fri 2027-01-01 00:05", "Sat 2028-01-01 00:05"},
+		{"every 5th of the month at 3am", "Sat 2026-12-05 03:00", "Tue 2027-01-05 03:00"},
+		{"25 december at noon", "Fri 2026-12-25 12:00", "Sat 2027-12-25 12:00"},
+		{"noon on sundays", "Sun 2026-11-29 12:00", "Sun 2026-12-06 12:00"},
+		{"every minute on sundays between 2am and 3am", "Sun 2026-11-29 02:00", "Sun 2026-11-29 02:01"},
+		{"last friday of the month at 17:00 in Europe/London", "Fri 2026-12-25 17:00", "Fri 2027-01-29 17:00"},
+	} {
+		doc, err := strictyaml.Parse("f", []byte("e: {module: test.ping, when: '"+phrase.Dated(c.text, now)+"'}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		entry, err := schedule.ParseEntry("e", doc.Get("e"))
+		if err != nil {
+			t.Errorf("%q: %v", c.text, err)
+			continue
+		}
+		timing, err := entry.Timing(time.UTC)
+		if err != nil {
+			t.Fatal(err)
+		}
+		timing = timing.Seen(now)
+		var got [2]string
+		at := now
+		for i := range got {
+			next, ok := timing.Next(at)
+			if !ok {
+				break
+			}
+			got[i] = next.UTC().Format("Mon 2006-01-02 15:04")
+			at = next
+		}
+		if got != [2]string{c.first, c.second} {
+			t.Errorf("%q fires at %q, want %q and %q", c.text, got, c.first, c.second)
+		}
+	}
+}
