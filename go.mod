@@ -6,6 +6,7 @@ require (
 	filippo.io/age v1.3.1
 	github.com/ProtonMail/go-crypto v1.1.6
 	github.com/RoaringBitmap/roaring/v2 v2.30.0
+	github.com/a-h/templ v0.3.977
 	github.com/aymanbagabas/go-udiff v0.4.1
 	github.com/coreos/go-systemd/v22 v22.7.0
 	github.com/danielgtaylor/huma/v2 v2.37.2

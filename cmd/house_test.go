@@ -137,7 +137,7 @@ func readHouse(t *testing.T) *house {
 		if e.IsDir() && (e.Name() == "testdata" || strings.HasPrefix(e.Name(), ".") && e.Name() != "..") {
 			return fs.SkipDir
 		}
-		if e.IsDir() || !strings.HasSuffix(name, ".go") {
+		if e.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_templ.go") { // templ writes those
 			return nil
 		}
 		return h.read(strings.TrimPrefix(filepath.ToSlash(name), "../"))

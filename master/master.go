@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -47,6 +48,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/quota"
 	"github.com/seed-c01c3da5/zester/master/rest"
 	"github.com/seed-c01c3da5/zester/master/results"
+	"github.com/seed-c01c3da5/zester/master/session"
 	"github.com/seed-c01c3da5/zester/peel/dial"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -106,6 +108,17 @@ type REST struct {
 	// Collectors are metrics of the Services, which /metrics shows beside those of the master.
 	Collectors []prometheus.Collector
 	PerPeel    bool // the gauges of entries have a label for each peel
+	Console    Console
+}
+
+// Console are the options of the pages for browsers, which are served where REST is. The zero value serves them.
+type Console struct {
+	Off      bool
+	Fleet    string         // the name of the fleet on pages; empty: zester
+	Host     string         // HOST or HOST:PORT for browsers, beside the names of the certificate; empty: none
+	Zone     *time.Location // of times on pages; nil: UTC
+	Proxies  []netip.Prefix // whose X-Forwarded-For is believed
+	Sessions session.Options
 }
 
 // Info describes a master that is ready.
@@ -116,11 +129,12 @@ type Info struct {
 
 // A Master is one master. Make it with [New] and call Run once.
 type Master struct {
-	o   Options
-	log *slog.Logger
-	ca  func() (*pki.CA, error) // the one authority of all listeners
-	id  *identity               // set by Run
-	bus *ownBus                 // set by Run; nil: the server is elsewhere
+	o       Options
+	log     *slog.Logger
+	ca      func() (*pki.CA, error) // the one authority of all listeners
+	id      *identity               // set by Run
+	bus     *ownBus                 // set by Run; nil: the server is elsewhere
+	address string                  // HOST:PORT of REST, set by Run; empty: it is not served
 }
 
 // New checks the options. It starts nothing.
@@ -160,8 +174,13 @@ func (m *Master) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	listener, err := web.Listen()
+	if err != nil {
+		return err
+	}
+	m.address = m.reachable(listener.Addr())
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return web.Run(ctx) })
+	g.Go(func() error { return web.Serve(ctx, listener) })
 	g.Go(func() error { return m.run(ctx, web.Open) })
 	return g.Wait()
 }
@@ -280,10 +299,11 @@ func (m *Master) connect(ctx context.Context, url string, opts []nats.Option) (*
 
 // stores are the stores on the bus that the services of a master share.
 type stores struct {
-	audit  *audit.Log
-	jobs   *job.Store
-	tokens *token.Store
-	users  *user.Store
+	audit    *audit.Log
+	jobs     *job.Store
+	tokens   *token.Store
+	users    *user.Store
+	sessions *session.Store
 }
 
 // openStores makes or updates the buckets and streams, and opens them.
@@ -305,7 +325,10 @@ func (m *Master) openStores(ctx context.Context, js jetstream.JetStream, trust i
 	if s.tokens, err = token.Open(ctx, js); err != nil {
 		return s, err
 	}
-	s.users, err = user.Open(ctx, js)
+	if s.users, err = user.Open(ctx, js); err != nil {
+		return s, err
+	}
+	s.sessions, err = session.Open(ctx, js, s.users, s.tokens, m.o.REST.Console.Sessions)
 	return s, err
 }
 
@@ -366,6 +389,7 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info In
 	server = apiserver.New(apiserver.Options{
 		JetStream: js, Store: s.jobs, Dispatch: dispatcher, Tokens: s.tokens, Users: s.users, Authority: authority, Audit: s.audit, Fleet: fleet,
 		Stored: stored.Err, Readable: judge.readable, Within: judge.within, Coverage: table, ID: m.o.ID, Log: m.log,
+		Sessions: s.sessions, Console: m.consoleAddress(),
 		KeepAudit: func(ctx context.Context, kept bucket.Kept) error { return m.keepAudit(ctx, trust, kept) },
 	})
 	followed := coverage.MetricsSource{Health: table.Health, Summaries: table.Summaries, Problems: table.Problems}
@@ -385,6 +409,7 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info In
 		JetStream: js, Store: s.jobs, Tokens: s.tokens, Authority: authority, Audit: s.audit, Questions: server,
 		Dispatcher: dispatcher, Results: results.New(results.Options{JetStream: js, Store: s.jobs, Log: m.log}), Scanner: scanner, Fleet: fleet,
 		Trimmer: quota.New(quota.Options{JetStream: js, Live: s.jobs.LiveIDs, Log: m.log}), Coverage: table, Stored: stored.Err, Collectors: collectors,
+		Console: m.console(s, server),
 	})
 }
 

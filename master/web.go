@@ -1,11 +1,16 @@
 package master
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"net"
+	"net/http"
+	"os"
 
+	"github.com/seed-c01c3da5/zester/master/apiserver"
 	"github.com/seed-c01c3da5/zester/master/auth/pki"
+	"github.com/seed-c01c3da5/zester/master/console"
 	"github.com/seed-c01c3da5/zester/master/rest"
 )
 
@@ -34,13 +39,58 @@ func (m *Master) checkREST() error {
 			return err
 		}
 	}
+	if err := o.Console.Sessions.Check(); err != nil {
+		return err
+	}
 	_, err := rest.New(rest.Options{Listen: o.Listen, TLS: config})
 	return err
 }
 
+// reachable returns the HOST:PORT by which clients reach a listener. One that listens on all addresses is reached by
+// the first of [Options.Names], else by the name of the host.
+func (m *Master) reachable(a net.Addr) string {
+	host, port, err := net.SplitHostPort(a.String())
+	if err != nil {
+		return ""
+	}
+	if ip := net.ParseIP(host); ip == nil || !ip.IsUnspecified() {
+		return a.String()
+	}
+	if len(m.o.Names) > 0 {
+		return net.JoinHostPort(m.o.Names[0], port)
+	}
+	name, err := os.Hostname()
+	if err != nil {
+		return ""
+	}
+	return net.JoinHostPort(name, port)
+}
+
+// consoleAddress returns the HOST:PORT of the console, empty if it is not served.
+func (m *Master) consoleAddress() string {
+	if m.o.REST.Console.Off {
+		return ""
+	}
+	return m.address
+}
+
+// console returns the handler of pages, nil if they are not served.
+func (m *Master) console(s stores, server *apiserver.Server) http.Handler {
+	o := m.o.REST.Console
+	if o.Off || m.address == "" {
+		return nil
+	}
+	return console.New(console.Options{
+		Sessions: s.sessions, For: server.For, Audit: s.audit, Fleet: cmp.Or(o.Fleet, "zester"), Zone: o.Zone,
+		Proxies: o.Proxies, Log: m.log,
+	})
+}
+
 // web returns the REST server. Without a certificate in the options, the authority in the data directory signs one.
 func (m *Master) web() (*rest.Server, error) {
-	o := rest.Options{Listen: m.o.REST.Listen, Hooks: m.o.REST.Hooks, MCP: m.o.REST.MCP, Log: m.log}
+	o := rest.Options{
+		Listen: m.o.REST.Listen, Host: m.o.REST.Console.Host, Hooks: m.o.REST.Hooks, MCP: m.o.REST.MCP, Log: m.log,
+	}
 	host, _, err := net.SplitHostPort(o.Listen)
 	if err != nil {
 		return nil, err

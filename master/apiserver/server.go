@@ -27,6 +27,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/fleet"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/service"
+	"github.com/seed-c01c3da5/zester/master/session"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -55,6 +56,8 @@ type Options struct {
 	// KeepAudit changes the audit log to what the bus keeps; needed with Authority.
 	KeepAudit func(context.Context, bucket.Kept) error
 	Coverage  *coverage.Table // which runs; nil: nobody can ask for it
+	Sessions  *session.Store  // logins of the console; nil: nobody logs in
+	Console   string          // HOST:PORT at which this master serves the console; empty: it serves none
 	ID        string          // of the master
 	Log       *slog.Logger    // nil: nothing is logged
 }
@@ -124,6 +127,9 @@ func (s *Server) verbs() []service.Verb {
 	}
 	if s.o.Audit != nil {
 		verbs = append(verbs, handleFrom(api.AgentRecord, s.recordCall).Read(), handle(api.AuditList, s.o.Audit.List))
+	}
+	if s.o.Sessions != nil {
+		verbs = append(verbs, s.sessionVerbs()...)
 	}
 	if s.o.Coverage != nil {
 		verbs = append(verbs, s.coverageVerbs()...)

@@ -40,6 +40,7 @@ type Entry struct {
 	User     string      `json:"user"`
 	Role     grants.Role `json:"role,omitempty"`   // "" for tokens and masters
 	From     string      `json:"from,omitempty"`   // address of the host that asked
+	Via      grants.Via  `json:"via,omitempty"`    // the service of the master that passed the request on
 	Action   string      `json:"action"`           // noun.verb, such as job.dispatch
 	Target   string      `json:"target,omitempty"` // a target expression, or the name of what it is about
 	Function string      `json:"function,omitempty"`
@@ -59,7 +60,8 @@ type Entry struct {
 
 // By returns the entry with the caller of a request, as the bus authenticated it.
 func (e Entry) By(a grants.Caller) Entry {
-	e.User, e.Role, e.From = a.User, a.Role, a.From
+	e.User, e.Role = a.User, a.Role
+	e.From, e.Via = a.From, a.Via
 	return e
 }
 

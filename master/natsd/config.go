@@ -34,6 +34,7 @@ func configs() []jetstream.StreamConfig {
 		keyValue(wire.BucketEnroll, 1, 0),
 		keyValue(wire.BucketIdentities, 1, 0),
 		keyValue(wire.BucketTokens, 1, 0),
+		keyValue(wire.BucketSessions, 1, sessionRetention),
 		keyValue(wire.BucketSchedules, 1, 0),
 		keyValue(wire.BucketAlerts, 1, 0),
 		keyValue(wire.BucketHeld, 1, jobRetention),

@@ -14,9 +14,10 @@ import (
 )
 
 const (
-	jobRetention = 7 * 24 * time.Hour // as of held actions, which name their jobs
-	liveness     = 15 * time.Second   // a master or lease that is not renewed expires after this
-	duplicates   = 2 * time.Minute    // in which a message with a known Nats-Msg-Id is not stored again
+	sessionRetention = 25 * time.Hour     // more than the longest session
+	jobRetention     = 7 * 24 * time.Hour // as of held actions, which name their jobs
+	liveness         = 15 * time.Second   // a master or lease that is not renewed expires after this
+	duplicates       = 2 * time.Minute    // in which a message with a known Nats-Msg-Id is not stored again
 )
 
 // AuditRetention is how long entries of the audit log are kept by default.

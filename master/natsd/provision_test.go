@@ -54,6 +54,7 @@ func TestEveryStreamKeepsWhatItMust(t *testing.T) {
 			"KV_revisions":   {1, 0, false},
 			"KV_files":       {1, 0, true},
 			"KV_tokens":      {1, 0, false},
+			"KV_sessions":    {1, 25 * time.Hour, false},
 			"KV_alerts":      {1, 0, false},
 			"job-events":     {16, week, true},
 			"facts":          {1, 0, true},

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/mcp"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -14,6 +15,7 @@ func (r *routes) assistants() http.Handler {
 	scopes := []credential.Scope{credential.ScopeRead, credential.ScopeDispatch, credential.ScopeAdmin, credential.ScopeMCP}
 	return r.guard.protect(scopes, mcp.Handler(func(q *http.Request) (o mcp.Options, owner string) {
 		t, from := tokenOf(q.Context()), callerOf(q.Context())
+		from.Via = grants.ViaMCP
 		o = *r.s.o.MCP
 		o.Has, o.Dispatch = t.Has, r.submitter(t, from)
 		o.Asker = r.Questions.For(from)

@@ -90,7 +90,7 @@ func (g *guard) forbid(r *http.Request, t *credential.Token, why string) *denial
 	g.log.Warn("token lacks the scope", "request", requestOf(r.Context()), "user", t.User(), "path", r.URL.Path)
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		host, _, _ := net.SplitHostPort(r.RemoteAddr)
-		g.refused(r, grants.Caller{User: t.User(), From: host}, why)
+		g.refused(r, grants.Caller{User: t.User(), From: host, Via: grants.ViaREST}, why)
 	}
 	return &denial{http.StatusForbidden, why, nil}
 }
@@ -194,7 +194,7 @@ func markRecorded(ctx context.Context) {
 // callerOf returns the caller of an admitted request.
 func callerOf(ctx context.Context) grants.Caller {
 	host, _, _ := net.SplitHostPort(remoteOf(ctx))
-	return grants.Caller{User: tokenOf(ctx).User(), From: host}
+	return grants.Caller{User: tokenOf(ctx).User(), From: host, Via: grants.ViaREST}
 }
 
 // remoteOf returns the HOST:PORT that an admitted request came from.

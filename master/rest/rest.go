@@ -1,5 +1,5 @@
-// Package rest serves the HTTP API of a master to programs with a bearer token. Call [New], then [Server.Run], and [Server.Open] once
-// the master is connected to the bus.
+// Package rest serves the HTTP API of a master to programs with a bearer token. Call [New], then [Server.Serve], and
+// [Server.Open] once the master is connected to the bus.
 //
 // A request is checked in a fixed order. First the token: an unknown or ended one is refused, and only these failures are limited
 // for each address, so they lock out no valid token. Then the number of requests of the token, then the scope of the route. Only
@@ -59,6 +59,7 @@ const (
 // Options are the options of a Server.
 type Options struct {
 	Listen string       // HOST:PORT; port 0: one that the kernel chooses
+	Host   string       // a name by which browsers reach the console, beside those of the certificate; empty: none
 	TLS    *tls.Config  // has a certificate
 	Hooks  http.Handler // answers /hooks/{name}; nil: there are none
 	MCP    *mcp.Options // of /mcp, without the caller; nil: assistants are not served
@@ -80,10 +81,11 @@ type Backend struct {
 	Trimmer    *quota.Trimmer
 	Coverage   *coverage.Table
 	Collectors []prometheus.Collector // further metrics
+	Console    http.Handler           // answers all other paths; nil: there are no pages
 	Stored     func() error           // returns an error while the bus stores nothing; nil: not checked
 }
 
-// A Server serves the HTTP API. Make it with [New] and call Run once. Until Open is called it answers /healthz only.
+// A Server serves the HTTP API. Make it with [New] and call Serve once. Until Open is called it answers /healthz only.
 type Server struct {
 	o       Options
 	log     *slog.Logger
@@ -116,17 +118,17 @@ func (s *Server) Open(b Backend) { s.answer(s.open(b)) }
 
 func (s *Server) answer(h http.Handler) { s.handler.Store(&h) }
 
-// Run listens and serves until ctx ends; requests in progress then have 5 s. An error means that it could not listen.
-func (s *Server) Run(ctx context.Context) error {
+// Listen listens on the address of the options.
+func (s *Server) Listen() (net.Listener, error) {
 	l, err := net.Listen("tcp", s.o.Listen)
 	if err != nil {
-		return fmt.Errorf("cannot serve REST: %w", err)
+		return nil, fmt.Errorf("cannot serve REST: %w", err)
 	}
 	s.log.Info("REST is served", "listen", l.Addr().String())
-	return s.Serve(ctx, l)
+	return l, nil
 }
 
-// Serve is Run on a TCP listener, which it closes.
+// Serve serves on a TCP listener, which it closes, until ctx ends; requests in progress then have 5 s.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	return s.serveBy(ctx, l, func(srv *http.Server, l net.Listener) error { return srv.ServeTLS(l, "", "") })
 }

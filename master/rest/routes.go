@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"reflect"
 	"slices"
@@ -37,7 +38,7 @@ type routes struct {
 func (s *Server) open(b Backend) http.Handler {
 	mux := http.NewServeMux()
 	s.enter(b, mux)
-	return described(mux)
+	return described(mux, s.pages(b.Console))
 }
 
 // enter registers all routes.
@@ -63,12 +64,32 @@ func (s *Server) enter(b Backend, mux humago.Mux) {
 	mux.HandleFunc("GET /metrics", r.guard.protect(readScope, counters).ServeHTTP)
 }
 
-// described answers requests without a route with a problem.
-func described(mux *http.ServeMux) http.Handler {
+// pages returns the handler of the console, for requests that name this listener: a name that another site has chosen would
+// be of the same origin as that site. It returns nil if there is no console.
+func (s *Server) pages(console http.Handler) http.Handler {
+	if console == nil {
+		return nil
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.TLS != nil && (s.o.Host == "" || r.Host != s.o.Host) && !isListener(s.o.TLS, r.Host) {
+			problem(w, http.StatusMisdirectedRequest,
+				fmt.Sprintf("this listener is not %.100q: use a name or an address of its certificate", r.Host))
+			return
+		}
+		console.ServeHTTP(w, r)
+	})
+}
+
+// described answers requests without a route by pages, and those to the API with a problem. pages may be nil.
+func described(mux *http.ServeMux, pages http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h, pattern := mux.Handler(r)
 		if pattern != "" {
 			mux.ServeHTTP(w, r)
+			return
+		}
+		if pages != nil && !strings.HasPrefix(r.URL.Path, "/api/") && !strings.HasPrefix(r.URL.Path, "/hooks/") {
+			pages.ServeHTTP(w, r)
 			return
 		}
 		found := refusal{header: http.Header{}}

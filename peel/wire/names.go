@@ -28,6 +28,7 @@ const (
 	BucketSchedules  = "schedules"   // last: the highest number of a schedule; key.<digest>: a request that was made with a key; removed.<commit>: entries that a commit of a master removes
 	BucketAlerts     = "alerts"      // alert.<hash>: an alert; silence.<id>: a silence; ping.<receiver>: the runs that it was told of
 	BucketHeld       = "held"        // action.<id>: what an assistant asked for and a person decides; peels.<id>: its peels
+	BucketSessions   = "sessions"    // session.<hash>: a login of the console; code.<user>: a one-time code for one
 	BucketTokens     = "tokens"      // token of the REST API; used.<token>: the time of its last use
 )
 

@@ -179,17 +179,25 @@ const factsGet = "$JS.API.DIRECT.GET.facts"
 // recordCall records what an assistant does in the name of its owner. It adds an entry to the audit log, and nothing else.
 var recordCall = wire.API("agent", "record", self)
 
+// ownSessions are the requests for a login of the console, and for its end. Masters end the sessions of the caller alone,
+// except for operators.
+var ownSessions = []string{wire.API("session", "create", self), wire.API("session", "end", self)}
+
 func auditorGrants() Grants {
-	return Grants{Publish: append(reads(), recordCall), Subscribe: []string{RoleAuditor.Inbox(self) + ".>"}, Subscriptions: personSubscriptions}
+	publish := append(reads(), recordCall)
+	publish = append(publish, ownSessions...)
+	subscribe := []string{RoleAuditor.Inbox(self) + ".>"}
+	return Grants{Publish: publish, Subscribe: subscribe, Subscriptions: personSubscriptions}
 }
 
 // limitedGrants leave out the settings of any peel, and every verb that changes more than a job: what could widen the
 // limits, such as a token, and what concerns the whole fleet. They approve no held action: so an assistant with a limited
 // credential of its own cannot approve what it asked for, even if it can run commands.
 func limitedGrants() Grants {
+	publish := append(slices.DeleteFunc(reads(), showsSettings), wire.Dispatch(self), wire.Resolve(self),
+		wire.API("job", "cancel", self), wire.API("hold", "add", self), wire.API("hold", "reject", self), recordCall)
 	return Grants{
-		Publish: append(slices.DeleteFunc(reads(), showsSettings), wire.Dispatch(self), wire.Resolve(self), wire.API("job", "cancel", self),
-			wire.API("hold", "add", self), wire.API("hold", "reject", self), recordCall),
+		Publish:       append(publish, ownSessions...),
 		Subscribe:     operatorGrants(RoleLimited).Subscribe,
 		Subscriptions: personSubscriptions,
 	}

@@ -1,0 +1,56 @@
+// File session.go has the logins of the console: sessions of browsers, and one-time codes for them.
+
+package api
+
+import (
+	"time"
+
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
+)
+
+// Requests about logins of the console. Any master answers.
+var (
+	// SessionCreate makes a one-time code for the caller, who has to be a person.
+	SessionCreate = Endpoint[None, SessionCode]{"session", "create", nil}
+	SessionList   = Endpoint[None, SessionsAnswer]{"session", "list", nil}
+	SessionEnd    = Endpoint[SessionEndRequest, SessionsEnded]{"session", "end", nil}
+)
+
+// A SessionCode logs a browser in once, as the person who asked for it.
+type SessionCode struct {
+	Code string    `json:"code"`
+	Ends time.Time `json:"ends"`
+	// Address is the HOST:PORT at which the master that made the code serves the console; empty: it serves none.
+	Address string `json:"address,omitempty"`
+}
+
+// A Session is a login of a browser.
+type Session struct {
+	ID         string             `json:"id"`   // names the session; it opens nothing
+	User       string             `json:"user"` // a person, or token:NAME
+	Role       grants.Role        `json:"role"`
+	Scopes     []credential.Scope `json:"scopes,omitempty"` // of the token that began it; nil: a person did
+	From       string             `json:"from"`             // address of the browser
+	Agent      string             `json:"agent,omitempty"`  // the browser, as it calls itself
+	Began      time.Time          `json:"began"`
+	Seen       time.Time          `json:"seen"` // the last request, to a minute
+	Ends       time.Time          `json:"ends"` // at the latest
+	BreakGlass bool               `json:"break_glass,omitempty"`
+}
+
+// SessionsAnswer is the sessions of the caller, for operators those of everybody, the newest first.
+type SessionsAnswer struct {
+	Sessions []Session `json:"sessions"`
+}
+
+// SessionEndRequest ends one session, or all sessions of a user. Only operators end those of others.
+type SessionEndRequest struct {
+	ID   string `json:"id,omitempty"`
+	User string `json:"user,omitempty"` // all of this user; ID is then empty
+}
+
+// SessionsEnded says how many sessions were ended.
+type SessionsEnded struct {
+	Ended int `json:"ended"`
+}

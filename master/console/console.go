@@ -1,0 +1,338 @@
+// Package console serves the pages of a master to browsers. Call [New]; the result is an [http.Handler] for all paths
+// that REST leaves.
+//
+// # How a page is added
+//
+//  1. Package view: a file NAME.go with the struct of the page and the function that makes it of a query and an
+//     [api.Asker]. The struct is also the answer to ?format=json.
+//  2. Package page: a file NAME.templ with the component of the struct, whose parts are in page.Region. A test compares
+//     it with testdata/NAME.html; go test -update writes that.
+//  3. Here: an entry in a list of routes such as [fleetPages], in a file of its own for each group of pages. The guard
+//     asks for the noun and the verb of the entry before the page is made, and for each request that the page sends.
+//
+// # Guarantees
+//
+// A request is checked in a fixed order: its origin, the session of its cookie, the rate of the session, then the
+// request that the page or form sends, by [session.May]. Cookies open pages, bearer tokens open /api/v1, and neither
+// opens the other's. GET changes nothing. Every answer has the headers of [secure]. Every order runs in the name of the
+// session's user, and the service that carries it out writes the audit log.
+package console
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/a-h/templ"
+	"golang.org/x/time/rate"
+
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/audit"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/console/page"
+	"github.com/seed-c01c3da5/zester/master/rest/bounds"
+	"github.com/seed-c01c3da5/zester/master/session"
+)
+
+const (
+	pageTime          = 10 * time.Second
+	requestsPerSecond = 20 // of a session
+	requestsAtOnce    = 60
+	guessEvery        = 6 * time.Second // wrong logins of an address
+	guessesAtOnce     = 10
+	maxForm           = 256 << 10 // bytes
+)
+
+// Options are what the console is made of. Sessions and For are required.
+type Options struct {
+	Sessions *session.Store
+	For      func(grants.Caller) api.Asker // sends requests in the name of a caller
+	Audit    *audit.Log                    // nil: nothing is kept
+	Fleet    string                        // the name of the fleet
+	Zone     *time.Location                // of all times; nil: UTC
+	Proxies  []netip.Prefix                // whose X-Forwarded-For is believed
+	Log      *slog.Logger                  // nil: nothing is logged
+}
+
+// A Console serves pages. Make it with [New]. It may serve several requests at a time.
+type Console struct {
+	o       Options
+	mux     *http.ServeMux
+	origin  *http.CrossOriginProtection
+	guesses *bounds.Limiter[netip.Prefix]
+	asked   *bounds.Limiter[string] // by the session's ID
+}
+
+// New returns a console. It starts nothing.
+func New(o Options) *Console {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Zone == nil {
+		o.Zone = time.UTC
+	}
+	c := &Console{
+		o: o, mux: http.NewServeMux(), origin: http.NewCrossOriginProtection(),
+		guesses: bounds.NewLimiter[netip.Prefix](rate.Every(guessEvery), guessesAtOnce),
+		asked:   bounds.NewLimiter[string](requestsPerSecond, requestsAtOnce),
+	}
+	c.mux.HandleFunc("GET /assets/{hash}/{name}", serveAsset)
+	c.mux.HandleFunc("GET /login", c.showLogin)
+	c.mux.HandleFunc("POST /login", c.login)
+	c.mux.HandleFunc("POST /logout", c.within(c.logout))
+	for _, r := range slices.Concat(fleetPages, dataPages) {
+		c.mux.HandleFunc("GET "+r.path, c.within(func(v *visit) { c.show(v, r) }))
+	}
+	c.mux.HandleFunc("GET /", c.within(c.missing))
+	return c
+}
+
+// A route is a page.
+type route struct {
+	path       string // a pattern of [http.ServeMux]
+	name       string // of the page, see [page.Frame]
+	nav        string // the word of the navigation
+	noun, verb string // of the request that a session has to be allowed; "": every session is
+	show       func(*visit) (*shown, error)
+}
+
+// shown is the content of a page.
+type shown struct {
+	title  string
+	crumbs []page.Link
+	body   templ.Component
+	data   any // the answer to ?format=json
+	status int // 0: 200
+}
+
+// A visit is a request of a browser with a session.
+type visit struct {
+	w       http.ResponseWriter
+	r       *http.Request
+	session *api.Session
+	ask     api.Asker // in the name of the session, within [session.May]
+	request string    // ID of the request
+}
+
+// may reports whether the session may send a request. Pages leave out what it may not.
+func (v *visit) may(noun, verb string) bool { return session.May(v.session, noun, verb) }
+
+// query returns a parameter of the query, at most 256 bytes of it.
+func (v *visit) query(name string) string { return audit.Bounded(v.r.URL.Query().Get(name), 256) }
+
+// guarded sends the requests of a session that it may send.
+type guarded struct {
+	api.Asker
+	session *api.Session
+}
+
+// Ask refuses what the session may not do: the bus does not, as the master sends the request.
+func (g guarded) Ask(ctx context.Context, noun, verb string, question, answer any) error {
+	if !session.May(g.session, noun, verb) {
+		return forbidden(g.session, noun, verb)
+	}
+	return g.Asker.Ask(ctx, noun, verb, question, answer)
+}
+
+func forbidden(s *api.Session, noun, verb string) error {
+	msg := s.User + " may not do " + noun + "." + verb + ": the role is " + roleName(s)
+	return &api.Error{Code: api.CodeForbidden, Msg: msg}
+}
+
+// roleName returns what people call the role of a session.
+func roleName(s *api.Session) string {
+	if s.Scopes == nil {
+		return string(s.Role)
+	}
+	var scopes []string
+	for _, scope := range s.Scopes {
+		scopes = append(scopes, string(scope))
+	}
+	return "token with " + strings.Join(scopes, ", ")
+}
+
+// ServeHTTP answers a request.
+func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	secure(w.Header())
+	if err := c.origin.Check(r); err != nil {
+		c.plain(w, r, http.StatusForbidden, "this request came from another site: "+err.Error())
+		return
+	}
+	changes := r.Method != http.MethodGet && r.Method != http.MethodHead
+	if changes && r.Header.Get("Origin") == "" && r.Header.Get("Sec-Fetch-Site") == "" {
+		c.plain(w, r, http.StatusForbidden, "this request names no origin: use a browser, or /api/v1 with a token")
+		return
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	c.mux.ServeHTTP(w, r)
+}
+
+// show writes a page, the parts of it that ?part= names, or its data as JSON.
+func (c *Console) show(v *visit, r route) {
+	if r.noun != "" && !v.may(r.noun, r.verb) {
+		c.fail(v, r, forbidden(v.session, r.noun, r.verb))
+		return
+	}
+	s, err := r.show(v)
+	switch {
+	case err != nil:
+		c.fail(v, r, err)
+	case v.r.URL.Query().Get("format") == "json":
+		writeJSON(v.w, http.StatusOK, s.data)
+	default:
+		c.write(v, r, s)
+	}
+}
+
+func writeJSON(w http.ResponseWriter, status int, data any) {
+	text, err := json.Marshal(data)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(append(text, '\n'))
+}
+
+// frame returns what stands around a page.
+func (c *Console) frame(v *visit, r route, s *shown) page.Frame {
+	f := page.Frame{
+		Name: r.name, Nav: r.nav, Title: s.title, Crumbs: s.crumbs, Fleet: c.o.Fleet, User: v.session.User,
+		Role: roleName(v.session), Theme: theme(v.r), Keys: keysOn(v.r),
+	}
+	if v.session.BreakGlass {
+		f.Banner = "You use the credential of a master's data directory, which is for emergencies. " +
+			"What you do is recorded under the name " + v.session.User + "."
+	}
+	return f
+}
+
+func (c *Console) env() page.Env {
+	return page.Env{
+		Now: time.Now(), Zone: c.o.Zone, CSS: assetPath("console.css"), JS: assetPath("console.js"),
+		Icons: assetPath("icons.svg"), Mark: assetPath("favicon.svg"),
+	}
+}
+
+// write renders a page.
+func (c *Console) write(v *visit, r route, s *shown) {
+	var out bytes.Buffer
+	layout := page.Layout(c.frame(v, r, s))
+	ctx := templ.WithChildren(page.With(v.r.Context(), c.env()), s.body)
+	if err := layout.Render(ctx, &out); err != nil {
+		c.o.Log.Error("page not rendered", "page", r.name, "request", v.request, "err", err)
+		http.Error(v.w, "the page could not be made; request "+v.request, http.StatusInternalServerError)
+		return
+	}
+	text := out.Bytes()
+	if parts := v.query("part"); parts != "" {
+		text = cut(text, strings.Split(parts, ","))
+	}
+	sum := sha256.Sum256(text)
+	tag := `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`
+	h := v.w.Header()
+	h.Set("Etag", tag)
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	if s.status == 0 && v.r.Header.Get("If-None-Match") == tag {
+		v.w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	if s.status != 0 {
+		v.w.WriteHeader(s.status)
+	}
+	_, _ = v.w.Write(text)
+}
+
+// cut returns the parts of a page with these names. Comments of [page.Region] mark them; texts cannot, as < is escaped.
+func cut(text []byte, names []string) []byte {
+	var parts []byte
+	for _, name := range names {
+		_, rest, found := bytes.Cut(text, []byte("<!--part "+name+"-->"))
+		part, _, ended := bytes.Cut(rest, []byte("<!--/part "+name+"-->"))
+		if found && ended {
+			parts = append(parts, part...)
+		}
+	}
+	return parts
+}
+
+// statusOf returns the status of an answer for an error of a service.
+func statusOf(err error) int {
+	switch api.CodeOf(err) {
+	case api.CodeInvalid:
+		return http.StatusBadRequest
+	case api.CodeForbidden:
+		return http.StatusForbidden
+	case api.CodeNotFound:
+		return http.StatusNotFound
+	case api.CodeConflict:
+		return http.StatusConflict
+	}
+	return http.StatusServiceUnavailable
+}
+
+var headlines = map[int]string{
+	http.StatusBadRequest: "This address has a value that cannot be read",
+	http.StatusForbidden:  "You may not do this",
+	http.StatusNotFound:   "There is no such thing",
+	http.StatusConflict:   "It is not as it was shown",
+}
+
+// fail writes a page about an error.
+func (c *Console) fail(v *visit, r route, err error) {
+	status := statusOf(err)
+	if errors.Is(err, context.Canceled) {
+		return // nobody waits for the answer
+	}
+	c.failWith(v, r, status, err.Error())
+}
+
+func (c *Console) failWith(v *visit, r route, status int, detail string) {
+	if status >= http.StatusInternalServerError {
+		c.o.Log.Warn("page not made", "page", r.name, "request", v.request, "err", detail)
+	}
+	if !wantsHTML(v.r) {
+		writeProblem(v.w, status, detail)
+		return
+	}
+	headline, ok := headlines[status]
+	if !ok {
+		headline = "This page cannot be made now"
+	}
+	f := c.frame(v, r, &shown{title: headline})
+	v.w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	v.w.WriteHeader(status)
+	_ = page.Problem(f, headline, detail, v.request).Render(page.With(v.r.Context(), c.env()), v.w)
+}
+
+// missing answers a path without a page.
+func (c *Console) missing(v *visit) {
+	if v.r.URL.Path == "/" {
+		http.Redirect(v.w, v.r, "/peels", http.StatusSeeOther)
+		return
+	}
+	c.failWith(v, route{name: "missing"}, http.StatusNotFound, "No page has the address "+v.r.URL.Path+".")
+}
+
+// wantsHTML reports whether the answer is for a browser's window.
+func wantsHTML(r *http.Request) bool {
+	return strings.Contains(r.Header.Get("Accept"), "text/html") && r.URL.Query().Get("format") != "json"
+}
+
+// writeProblem writes a problem of RFC 9457.
+func writeProblem(w http.ResponseWriter, status int, detail string) {
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(status)
+	text, _ := json.Marshal(map[string]any{"title": http.StatusText(status), "status": status, "detail": detail})
+	_, _ = w.Write(append(text, '\n'))
+}

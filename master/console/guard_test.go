@@ -1,0 +1,231 @@
+package console_test
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
+)
+
+// everybody are the sessions that are tried, in the order of the columns of the tables below.
+var everybody = []string{"nobody", "eve", "lee", "ann", "ci"}
+
+// gets has the expected status of each page as nobody, an auditor, a limited operator, an operator and a token.
+var gets = []struct {
+	path string
+	want [5]int
+}{
+	{"/peels", [5]int{303, 200, 200, 200, 200}},
+	{"/peels?target=web-01", [5]int{303, 200, 200, 200, 200}},
+	{"/peels?target=web-01+and", [5]int{303, 400, 400, 400, 400}},
+	{"/nothing", [5]int{303, 404, 404, 404, 404}},
+	{"/login", [5]int{200, 200, 200, 200, 200}},
+}
+
+func TestEachPageAsEverybody(t *testing.T) {
+	f := theFleet(t)
+	for column, name := range everybody {
+		b := f.browse(t)
+		if name != "nobody" {
+			b = f.login(t, name)
+		}
+		for _, g := range gets {
+			if got := b.get(g.path); got.status != g.want[column] {
+				t.Errorf("%s as %s: %d, want %d\n%s", g.path, name, got.status, g.want[column], got.body)
+			}
+		}
+	}
+	t.Run("the list of peels", func(t *testing.T) {
+		got := f.login(t, "eve").get("/peels")
+		got.has(t, `data-testid="page-peels"`, `data-id="web-01"`, "<h1>2 peels</h1>", `aria-current="page"`)
+		f.login(t, "eve").get("/peels?format=json").has(t, `"id":"web-02"`)
+		if part := f.login(t, "eve").get("/peels?part=peels"); strings.Contains(part.body, "<html") || !strings.Contains(part.body, "web-01") {
+			t.Errorf("the part: %s", part.body)
+		}
+	})
+	t.Run("requests of other sites", func(t *testing.T) { otherSites(t, f) })
+	t.Run("logins", func(t *testing.T) { logins(t, f) })
+	t.Run("headers", func(t *testing.T) { headers(t, f) })
+	t.Run("ends", func(t *testing.T) { ends(t, f) })
+	t.Run("guesses", func(t *testing.T) { guesses(t, f) })
+}
+
+// otherSites holds that no other site can act by a session, and that a link of another site arrives.
+func otherSites(t *testing.T, f *fleet) {
+	b := f.login(t, "ann")
+	for i, try := range []struct {
+		method string
+		header map[string]string
+		want   int
+	}{
+		{"GET", map[string]string{"Host": "evil.example"}, http.StatusMisdirectedRequest},
+		{"GET", map[string]string{"Host": f.address}, http.StatusOK},
+		{"POST", map[string]string{"Sec-Fetch-Site": "cross-site"}, http.StatusForbidden},
+		{"POST", map[string]string{"Sec-Fetch-Site": "same-site"}, http.StatusForbidden},
+		{"POST", map[string]string{"Origin": "https://evil.example"}, http.StatusForbidden},
+		{"POST", map[string]string{"Origin": "null"}, http.StatusForbidden},
+		{"POST", nil, http.StatusForbidden},
+		{"GET", map[string]string{"Authorization": "Bearer " + f.token}, http.StatusUnauthorized},
+		{"PUT", map[string]string{"Sec-Fetch-Site": "same-origin"}, http.StatusMethodNotAllowed},
+	} {
+		path := "/peels"
+		if try.method == http.MethodPost {
+			path = "/logout"
+		}
+		if got := b.send(try.method, path, url.Values{}, try.header); got.status != try.want {
+			t.Errorf("%d: %s with %v: %d, want %d", i, try.method, try.header, got.status, try.want)
+		}
+	}
+	if got := b.get("/api/v1/peels"); got.status != http.StatusUnauthorized {
+		t.Errorf("the cookie opens the API: %d", got.status)
+	}
+
+	link := map[string]string{"Sec-Fetch-Site": "cross-site"}
+	first := f.browse(t).send("GET", "/peels?target=web-01", nil, link)
+	if first.status != http.StatusOK {
+		t.Errorf("a link of another site: %d", first.status)
+	}
+	first.has(t, `http-equiv="refresh"`, `content="0;url=/peels?again=1&amp;target=web-01"`)
+	if again := f.browse(t).send("GET", "/peels?again=1&target=web-01", nil, link); again.status != http.StatusSeeOther {
+		t.Errorf("the second time: %d", again.status)
+	}
+}
+
+func logins(t *testing.T, f *fleet) {
+	b := f.browse(t)
+	got := b.get("/peels?target=web-01")
+	if at := got.header.Get("Location"); at != "/login?next=%2Fpeels%3Ftarget%3Dweb-01" {
+		t.Errorf("nobody is led to %s", at)
+	}
+	b.get(got.header.Get("Location")).has(t, `name="next" value="/peels?target=web-01"`)
+	for next, want := range map[string]string{
+		"/jobs": "/jobs", "": "/", "//evil.example/": "/", "https://evil.example": "/", `/\evil.example`: "/", "jobs": "/",
+		"/\tjobs": "/", "/%2f/evil.example": "/%2f/evil.example",
+	} {
+		got := b.post("/login", url.Values{"token": {f.token}, "next": {next}})
+		if at := got.header.Get("Location"); got.status != http.StatusSeeOther || at != want {
+			t.Errorf("next %q leads to %q, %d", next, at, got.status)
+		}
+	}
+
+	code := f.code(t, f.people["ann"]).Code
+	one, two := f.browse(t), f.browse(t)
+	if got := one.post("/login", url.Values{"code": {code}}); got.status != http.StatusSeeOther {
+		t.Errorf("the code: %d", got.status)
+	}
+	if got := two.post("/login", url.Values{"code": {code}}); got.status != http.StatusUnprocessableEntity {
+		t.Errorf("the code once more: %d", got.status)
+	}
+
+	// A cookie that somebody else has put into the browser is not the session after a login.
+	planted := f.login(t, "eve").cookie()
+	victim := f.browse(t)
+	victim.plant(planted)
+	if got := victim.post("/login", url.Values{"code": {f.code(t, f.people["ann"]).Code}}); got.status != http.StatusSeeOther {
+		t.Errorf("login: %d", got.status)
+	}
+	if victim.cookie() == planted {
+		t.Error("the session after a login has the cookie from before it")
+	}
+	thief := f.browse(t)
+	thief.plant(planted)
+	thief.lockedOut("the session of the planted cookie")
+}
+
+func headers(t *testing.T, f *fleet) {
+	b := f.login(t, "ann")
+	for _, path := range []string{"/peels", "/login", "/nothing", "/assets/x/y"} {
+		got := b.get(path)
+		for name, want := range map[string]string{
+			"Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+				"form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
+			"X-Content-Type-Options": "nosniff", "Referrer-Policy": "same-origin", "Cache-Control": "no-store",
+			"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin",
+		} {
+			if got.header.Get(name) != want {
+				t.Errorf("%s: %s is %q", path, name, got.header.Get(name))
+			}
+		}
+		for _, refused := range []string{"style=", "<style", "onclick", "<script>"} {
+			if strings.Contains(got.body, refused) {
+				t.Errorf("%s has %s", path, refused)
+			}
+		}
+	}
+	set := f.browse(t).post("/login", url.Values{"token": {f.token}}).header.Get("Set-Cookie")
+	for _, want := range []string{"__Host-zester=", "HttpOnly", "Secure", "SameSite=Strict", "Path=/"} {
+		if !strings.Contains(set, want) {
+			t.Errorf("the cookie lacks %s: %s", want, set)
+		}
+	}
+}
+
+// ends holds that an end of sessions holds within a second.
+func ends(t *testing.T, f *fleet) {
+	b := f.login(t, "eve")
+	if _, err := api.SessionEnd.Ask(t.Context(), f.people["eve"], api.SessionEndRequest{User: "eve"}); err != nil {
+		t.Fatal(err)
+	}
+	other := f.login(t, "eve")
+	if got := other.post("/logout", url.Values{}); got.status != http.StatusSeeOther {
+		t.Errorf("logout: %d", got.status)
+	}
+	text, _, err := f.local.TokenCreate(t.Context(), credential.TokenRequest{Name: "short", Scopes: []credential.Scope{credential.ScopeRead}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	short := f.browse(t)
+	short.post("/login", url.Values{"token": {text}})
+	if got := short.get("/peels"); got.status != http.StatusOK {
+		t.Errorf("the token's session: %d", got.status)
+	}
+	if _, err := api.TokenRevoke.Ask(t.Context(), f.local, api.TokenName{Name: "short"}); err != nil {
+		t.Fatal(err)
+	}
+	for name, b := range map[string]*browser{"ended": b, "logged out": other, "revoked": short} {
+		b.lockedOut(name)
+	}
+}
+
+// lockedOut waits until a session has ended.
+func (b *browser) lockedOut(which string) {
+	b.t.Helper()
+	b.f.until(b.t, "the end of the session: "+which, func(context.Context) bool {
+		return b.get("/peels").status == http.StatusSeeOther
+	})
+}
+
+// guesses is the last, as it uses up the guesses of the address.
+func guesses(t *testing.T, f *fleet) {
+	b := f.login(t, "ann")
+	guess := f.browse(t)
+	last := 0
+	for range 30 {
+		last = guess.post("/login", url.Values{"token": {"zester.ci." + strings.Repeat("x", 43)}}).status
+	}
+	if last != http.StatusTooManyRequests {
+		t.Errorf("the thirtieth guess: %d", last)
+	}
+	if got := b.get("/peels"); got.status != http.StatusOK {
+		t.Errorf("a session of the same address: %d", got.status)
+	}
+}
+
+func (b *browser) cookie() string {
+	u := &url.URL{Scheme: "https", Host: b.f.address, Path: "/"}
+	for _, c := range b.client.Jar.Cookies(u) {
+		if c.Name == "__Host-zester" {
+			return c.Value
+		}
+	}
+	return ""
+}
+
+func (b *browser) plant(value string) {
+	u := &url.URL{Scheme: "https", Host: b.f.address, Path: "/"}
+	b.client.Jar.SetCookies(u, []*http.Cookie{{Name: "__Host-zester", Value: value, Path: "/", Secure: true}})
+}

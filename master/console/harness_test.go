@@ -1,0 +1,312 @@
+package console_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/seed-c01c3da5/zester/master"
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/auth/keystore"
+	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
+	"github.com/seed-c01c3da5/zester/peel"
+	"github.com/seed-c01c3da5/zester/reconciler"
+	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
+	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/worktree"
+	"github.com/seed-c01c3da5/zester/settings/status"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+func TestMain(m *testing.M) { os.Exit(natstest.InMemory(m)) }
+
+// patience is how long a test waits for what has to come.
+const patience = time.Minute
+
+// repo is what the config repo of the tests has.
+var repo = fstest.MapFS{
+	"top.yaml": {Data: []byte("base:\n  '*': [all]\n")},
+	"settings/all.yaml": {Data: []byte("schedule:\n  hello:\n    module: test.echo\n    args: {text: hello}\n" +
+		"    interval: 1h\n    run_on_start: true\n    return_job: true\n")},
+}
+
+var ada = worktree.Author{Name: "Ada", Email: "ada@example.com"}
+
+// A fleet is a master with its bus and reconciler, two peels, and people. It uses real sockets.
+type fleet struct {
+	dir     string
+	address string // of REST
+	bus     string
+	work    *worktree.Work
+	keys    *keystore.Keys
+	local   *api.Client // as the operator of the master's host
+	people  map[string]*api.Client
+	token   string // of the scope dispatch
+}
+
+// theFleet is shared by the tests that leave it as it is.
+func theFleet(t *testing.T) *fleet {
+	t.Helper()
+	f := &fleet{dir: t.TempDir(), people: map[string]*api.Client{}}
+	var err error
+	if f.work, err = worktree.Init(filepath.Join(f.dir, "repo"), repo, "The beginning", ada); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	g, ctx := errgroup.WithContext(ctx)
+	t.Cleanup(func() {
+		cancel()
+		if err := g.Wait(); err != nil && !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	})
+	f.master(t, ctx, g)
+	for _, id := range []target.PeelID{"web-01", "web-02"} {
+		f.peel(t, ctx, g, id)
+	}
+	f.settle(t)
+	f.enter(t)
+	return f
+}
+
+func (f *fleet) master(t *testing.T, ctx context.Context, g *errgroup.Group) {
+	t.Helper()
+	data := filepath.Join(f.dir, "master")
+	o := gitrepo.Options{URL: f.work.Dir(), Dir: filepath.Join(data, "repo")}
+	r, err := reconciler.New(reconciler.Options{Repo: o, Owner: "m1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ready := make(chan master.Info, 1)
+	m, err := master.New(master.Options{
+		ID: "m1", DataDir: data, Services: []master.Service{r.Run}, REST: master.REST{Listen: "127.0.0.1:0"},
+		Ready: func(i master.Info) { ready <- i },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.Go(func() error { return m.Run(ctx) })
+	select {
+	case <-ctx.Done():
+		t.Fatal(context.Cause(ctx))
+	case info := <-ready:
+		f.bus = info.URL
+	}
+	if f.keys, err = keystore.Open(keystore.Dir(data)); err != nil {
+		t.Fatal(err)
+	}
+	info, err := api.ReadRunInfo(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.local = f.connect(t, []byte(info.Creds))
+	code := f.code(t, f.local)
+	f.address = code.Address
+}
+
+func (f *fleet) ca() string { return filepath.Join(f.dir, "master", "tls", "ca.crt") }
+
+func (f *fleet) connect(t *testing.T, creds []byte) *api.Client {
+	t.Helper()
+	c, err := api.Connect(api.ClientOptions{URL: f.bus, Creds: creds, CA: f.ca()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+func (f *fleet) peel(t *testing.T, ctx context.Context, g *errgroup.Group, id target.PeelID) {
+	t.Helper()
+	creds, err := f.keys.Creds(grants.RolePeel, id.Wire(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := peel.New(peel.Options{
+		ID: id, DataDir: filepath.Join(f.dir, string(id)), URL: f.bus, CA: f.ca(),
+		Connect: []nats.Option{nats.UserCredentialBytes(creds)},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.Go(func() error { return p.Run(ctx) })
+}
+
+// settle waits until both peels run what Git says.
+func (f *fleet) settle(t *testing.T) {
+	t.Helper()
+	f.until(t, "two peels with their settings", func(ctx context.Context) bool {
+		page, err := api.SyncPeels.Ask(ctx, f.local, status.PeelsRequest{})
+		applied := 0
+		if err == nil {
+			for _, p := range page.Peels {
+				if p.State == status.Applied {
+					applied++
+				}
+			}
+		}
+		return applied == 2
+	})
+}
+
+// until asks again until ok returns true.
+func (f *fleet) until(t *testing.T, what string, ok func(context.Context) bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for !ok(ctx) {
+		select {
+		case <-ctx.Done():
+			t.Fatalf("never came: %s", what)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// enter makes the people: ann is an operator, lee is limited to web-01 and test.*, eve is an auditor.
+func (f *fleet) enter(t *testing.T) {
+	t.Helper()
+	for _, q := range []credential.UserRequest{
+		{Name: "ann", Role: grants.RoleOperator},
+		{Name: "lee", Role: grants.RoleOperator, Limits: grants.Limits{Target: "web-01", Functions: []string{"test.*"}}},
+		{Name: "eve", Role: grants.RoleAuditor},
+	} {
+		creds, _, err := f.local.UserAdd(t.Context(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.people[q.Name] = f.connect(t, creds)
+	}
+	var err error
+	f.token, _, err = f.local.TokenCreate(t.Context(), credential.TokenRequest{
+		Name: "ci", Scopes: []credential.Scope{credential.ScopeRead, credential.ScopeDispatch},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (f *fleet) code(t *testing.T, c *api.Client) *api.SessionCode {
+	t.Helper()
+	code, err := api.SessionCreate.Ask(t.Context(), c, api.None{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return code
+}
+
+// A browser has cookies, and sends what browsers send.
+type browser struct {
+	t      *testing.T
+	f      *fleet
+	client *http.Client
+}
+
+// browse returns a browser without a session.
+func (f *fleet) browse(t *testing.T) *browser {
+	t.Helper()
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := natstest.HTTPS(t, f.ca())
+	client.Jar = jar
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &browser{t, f, client}
+}
+
+// login returns a browser in which a person is logged in.
+func (f *fleet) login(t *testing.T, name string) *browser {
+	t.Helper()
+	b := f.browse(t)
+	form := url.Values{"token": {f.token}}
+	if name != "ci" {
+		form = url.Values{"code": {f.code(t, f.people[name]).Code}}
+	}
+	if got := b.post("/login", form); got.status != http.StatusSeeOther {
+		t.Fatalf("the login of %s: %d\n%s", name, got.status, got.body)
+	}
+	return b
+}
+
+// An answer is what a browser got.
+type answer struct {
+	status int
+	header http.Header
+	body   string
+}
+
+func (b *browser) get(path string) answer { return b.send(http.MethodGet, path, nil, nil) }
+
+func (b *browser) post(path string, form url.Values) answer {
+	return b.send(http.MethodPost, path, form, map[string]string{"Origin": "https://" + b.f.address, "Sec-Fetch-Site": "same-origin"})
+}
+
+// send sends a request with the headers that a browser adds. A header that is empty here is left out.
+func (b *browser) send(method, path string, form url.Values, header map[string]string) answer {
+	b.t.Helper()
+	var body io.Reader
+	if form != nil {
+		body = strings.NewReader(form.Encode())
+	}
+	r, err := http.NewRequestWithContext(b.t.Context(), method, "https://"+b.f.address+path, body)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	r.Header.Set("Accept", "text/html")
+	if form != nil {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	for name, value := range header {
+		if name == "Host" {
+			r.Host = value
+		}
+		r.Header.Set(name, value)
+	}
+	resp, err := b.client.Do(r)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var text bytes.Buffer
+	if _, err := text.ReadFrom(resp.Body); err != nil {
+		b.t.Fatal(err)
+	}
+	return answer{resp.StatusCode, resp.Header, text.String()}
+}
+
+// has checks that an answer has all of some texts.
+func (a answer) has(t *testing.T, texts ...string) {
+	t.Helper()
+	for _, text := range texts {
+		if !strings.Contains(a.body, text) {
+			t.Errorf("the answer lacks %q:\n%s", text, a.body)
+		}
+	}
+}
+
+// field returns the value of a field of the form in an answer.
+func (a answer) field(t *testing.T, name string) string {
+	t.Helper()
+	m := regexp.MustCompile(fmt.Sprintf(`name="%s" value="([^"]*)"`, regexp.QuoteMeta(name))).FindStringSubmatch(a.body)
+	if m == nil {
+		t.Fatalf("the form has no field %s:\n%s", name, a.body)
+	}
+	return m[1]
+}

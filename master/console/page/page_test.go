@@ -1,0 +1,105 @@
+package page_test
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/a-h/templ"
+
+	"github.com/seed-c01c3da5/zester/master/console/page"
+	"github.com/seed-c01c3da5/zester/master/console/view"
+	"github.com/seed-c01c3da5/zester/settings/status"
+)
+
+var update = flag.Bool("update", false, "write the pages as they are to testdata")
+
+var now = time.Date(2026, 11, 24, 14, 32, 0, 0, time.UTC)
+
+// render returns a component as HTML, at a fixed time.
+func render(t *testing.T, c templ.Component) string {
+	t.Helper()
+	var out bytes.Buffer
+	env := page.Env{Now: now, CSS: "/assets/0/console.css", JS: "/assets/0/console.js", Icons: "/assets/0/icons.svg", Mark: "/assets/0/favicon.svg"}
+	if err := c.Render(page.With(context.Background(), env), &out); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+// golden compares a component with its file in testdata. Each tag there begins a line.
+func golden(t *testing.T, name string, c templ.Component) {
+	t.Helper()
+	got := strings.ReplaceAll(render(t, c), "><", ">\n<") + "\n"
+	file := filepath.Join("testdata", name+".html")
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s is not as in testdata; go test -update writes it:\n%s", name, got)
+	}
+}
+
+func TestPages(t *testing.T) {
+	frame := page.Frame{Name: "peels", Nav: "peels", Title: "Peels", Fleet: "shops", User: "ada", Role: "operator", Keys: true}
+	peels := &view.Peels{Total: 2, Rows: []view.PeelRow{
+		{ID: "web-01", Online: true, LastSeen: now.Add(-4 * time.Second), State: status.Applied, Commit: "4e1f9c7a0"},
+		{ID: "web-02", LastSeen: now.Add(-3 * time.Hour)},
+	}}
+	for name, c := range map[string]templ.Component{
+		"layout":       page.Layout(frame),
+		"peels":        page.Peels(peels, true),
+		"peels-empty":  page.Peels(&view.Peels{}, false),
+		"login":        page.Login(page.SignIn{Fleet: "shops", Next: "/jobs", Refused: "It is not known."}),
+		"part-error":   page.Region(page.Part{Name: "jobs", Heading: "Jobs", Error: "the bus is away", Request: "Q7", Stale: now}),
+		"part-empty":   page.Region(page.Part{Name: "jobs", Heading: "Jobs", Empty: "Jobs are listed here.", Command: "zester '*' test.ping"}),
+		"page-problem": page.Problem(frame, "There is no such thing", "no job has this ID", "Q7"),
+	} {
+		t.Run(name, func(t *testing.T) { golden(t, name, c) })
+	}
+}
+
+// TestTextsStayText holds that nothing that people, hosts or programs write becomes part of a page.
+func TestTextsStayText(t *testing.T) {
+	const evil = `"><script>alert(1)</script><!--part x-->` + "'\x1b[31m\u202e"
+	frame := page.Frame{Name: "peels", Title: evil, Fleet: evil, User: evil, Role: evil, Banner: evil, Crumbs: []page.Link{{Text: evil, Href: "javascript:alert(1)"}}}
+	for name, c := range map[string]templ.Component{
+		"layout":  page.Layout(frame),
+		"login":   page.Login(page.SignIn{Fleet: evil, Next: evil, Refused: evil}),
+		"peels":   page.Peels(&view.Peels{Target: evil, Total: 1, Rows: []view.PeelRow{{ID: evil, Commit: evil}}}, true),
+		"problem": page.Problem(frame, evil, evil, evil),
+		"again":   page.Again(evil),
+	} {
+		got := render(t, c)
+		for _, refused := range []string{"<script>", "javascript:", "<!--part x"} {
+			if strings.Contains(got, refused) {
+				t.Errorf("%s has %q:\n%s", name, refused, got)
+			}
+		}
+	}
+	if got := page.Visible("a\tb\n\x1b[31m\u202e\x00"); got != "a\tb\n"+`\x1b[31m\u202e\x00` {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestNumbersAreReadable(t *testing.T) {
+	for n, want := range map[int]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567", -1000: "-1,000"} {
+		if got := page.Number(n); got != want {
+			t.Errorf("%d: %s", n, got)
+		}
+	}
+	if page.Plural(1, "peel") != "1 peel" || page.Plural(2000, "peel") != "2,000 peels" {
+		t.Error("plural")
+	}
+}

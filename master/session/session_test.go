@@ -1,0 +1,334 @@
+package session_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nkeys"
+
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/auth/keystore"
+	"github.com/seed-c01c3da5/zester/master/auth/token"
+	"github.com/seed-c01c3da5/zester/master/auth/user"
+	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
+	"github.com/seed-c01c3da5/zester/master/session"
+)
+
+func TestMain(m *testing.M) { os.Exit(natstest.InMemory(m)) }
+
+var (
+	ann     = grants.Caller{User: "ann", Role: grants.RoleOperator}
+	eve     = grants.Caller{User: "eve", Role: grants.RoleAuditor}
+	firefox = session.Browser{From: "192.0.2.7", Agent: "Firefox"}
+)
+
+// A master has the stores of one master.
+type master struct {
+	*session.Store
+	users  *user.Store
+	tokens *token.Store
+}
+
+func open(t *testing.T, b *natstest.Bus) master {
+	t.Helper()
+	js := b.JetStream(t)
+	users, err := user.Open(t.Context(), js)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tokens, err := token.Open(t.Context(), js)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := session.Open(t.Context(), js, users, tokens, session.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return master{all, users, tokens}
+}
+
+// login logs a caller in by a code.
+func (m master) login(t *testing.T, from grants.Caller) (cookie string) {
+	t.Helper()
+	code, err := m.Code(t.Context(), from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cookie, _, err = m.Redeem(t.Context(), code.Code, firefox)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cookie
+}
+
+// opens checks what a cookie opens: the session of user, or want.
+func (m master) opens(t *testing.T, cookie, user string, want error) {
+	t.Helper()
+	n, err := m.Authenticate(t.Context(), cookie, true)
+	if !errors.Is(err, want) {
+		t.Errorf("the cookie gets %v, want %v", err, want)
+	} else if err == nil && n.User != user {
+		t.Errorf("the session is of %s, want %s", n.User, user)
+	}
+}
+
+func TestACodeOpensOneSessionWithinAMinute(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		m := open(t, b)
+		code, err := m.Code(t.Context(), ann)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var opened, refused int
+		var mu sync.Mutex
+		var browsers sync.WaitGroup
+		for range 8 {
+			browsers.Go(func() {
+				_, n, err := m.Redeem(t.Context(), code.Code, firefox)
+				mu.Lock()
+				defer mu.Unlock()
+				switch {
+				case err == nil && n.User == "ann" && n.Role == grants.RoleOperator:
+					opened++
+				case errors.Is(err, session.ErrUnknown):
+					refused++
+				default:
+					t.Errorf("%+v, %v", n, err)
+				}
+			})
+		}
+		browsers.Wait()
+		if opened != 1 || refused != 7 {
+			t.Errorf("%d browsers are in, and %d were refused", opened, refused)
+		}
+
+		late, err := m.Code(t.Context(), ann)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		if _, _, err := m.Redeem(t.Context(), late.Code, firefox); !errors.Is(err, session.ErrUnknown) {
+			t.Errorf("a code of a minute ago: %v", err)
+		}
+		for _, guess := range []string{"", "ann", "ann.", "ann." + strings.Repeat("A", 43), "*.x", "token:ci.x", code.Code} {
+			if _, _, err := m.Redeem(t.Context(), guess, firefox); !errors.Is(err, session.ErrUnknown) {
+				t.Errorf("%q: %v", guess, err)
+			}
+		}
+	})
+}
+
+func TestOnlyPeopleGetCodes(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		m := open(t, b)
+		for _, from := range []grants.Caller{
+			{User: "web-1", Role: grants.RolePeel},
+			{User: "m1", Role: grants.RoleMaster},
+			{User: "site", Role: grants.RoleSite},
+			{User: "token:ci"},
+			{User: "token:ci", Role: grants.RoleOperator},
+			{User: "ann"},
+			{User: "lee", Role: grants.RoleLimited}, // whose limits are not known
+		} {
+			if _, err := m.Code(t.Context(), from); !errors.Is(err, grants.ErrNotAllowed) {
+				t.Errorf("%+v: %v", from, err)
+			}
+		}
+	})
+}
+
+func TestASessionEndsWithoutRequestsAndAfterItsLifetime(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		m := open(t, b)
+		idle, busy := m.login(t, ann), m.login(t, ann)
+		for range 12 * 4 {
+			m.opens(t, busy, "ann", nil)
+			// A page that refreshes itself is no activity.
+			_, _ = m.Authenticate(t.Context(), idle, false)
+			time.Sleep(15 * time.Minute)
+		}
+		m.opens(t, idle, "", session.ErrEnded)
+		m.opens(t, busy, "", session.ErrEnded)
+		m.opens(t, "guess", "", session.ErrUnknown)
+		m.opens(t, strings.Repeat("A", 43), "", session.ErrUnknown)
+	})
+}
+
+func TestAnEndHoldsOnAnotherMasterWithinASecond(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		m, other := open(t, b), open(t, b)
+		keys, err := keystore.Open(t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		one, two := m.login(t, ann), m.login(t, ann)
+		tokens, people := tokenSession(t, m), m.login(t, eve)
+		for cookie, user := range map[string]string{one: "ann", two: "ann", tokens: "token:ci", people: "eve"} {
+			other.opens(t, cookie, user, nil)
+		}
+
+		if err := m.Logout(t.Context(), one); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		other.opens(t, one, "", session.ErrUnknown)
+		other.opens(t, two, "ann", nil)
+
+		if _, err := m.End(t.Context(), ann, api.SessionEndRequest{User: "ann"}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := m.tokens.Revoke(t.Context(), "ci", "ann"); err != nil {
+			t.Fatal(err)
+		}
+		d := user.Directory{Store: m.users, Keys: keys, Push: func(context.Context) error { return nil }}
+		key, err := nkeys.CreateUser()
+		if err != nil {
+			t.Fatal(err)
+		}
+		public, err := key.PublicKey()
+		if err != nil {
+			t.Fatal(err)
+		}
+		q := credential.UserRequest{Name: "eve", Role: grants.RoleAuditor, Public: public}
+		if _, _, err := d.Add(t.Context(), q, "ann"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := d.Revoke(t.Context(), "eve", "ann"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		other.opens(t, two, "", session.ErrUnknown)
+		other.opens(t, tokens, "", session.ErrEnded)
+		other.opens(t, people, "", session.ErrEnded)
+	})
+}
+
+func tokenSession(t *testing.T, m master) (cookie string) {
+	t.Helper()
+	text, hash := credential.NewSecret("ci")
+	q := credential.TokenRequest{Name: "ci", Hash: hash, Scopes: []credential.Scope{credential.ScopeDispatch}}
+	if _, err := m.tokens.Create(t.Context(), q, "ann"); err != nil {
+		t.Fatal(err)
+	}
+	cookie, n, err := m.ByToken(t.Context(), text, firefox)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n.User != "token:ci" || n.Role != grants.RoleLimited {
+		t.Errorf("%+v", n)
+	}
+	return cookie
+}
+
+func TestAUserHasTwentySessions(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		m := open(t, b)
+		first := m.login(t, ann)
+		for range 20 {
+			time.Sleep(time.Second)
+			m.login(t, ann)
+		}
+		all, err := m.List(t.Context(), "ann")
+		if err != nil || len(all) != 20 {
+			t.Errorf("%d sessions, %v", len(all), err)
+		}
+		time.Sleep(time.Second)
+		m.opens(t, first, "", session.ErrUnknown)
+	})
+}
+
+func TestOnlyOperatorsEndSessionsOfOthers(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		m := open(t, b)
+		m.login(t, ann)
+		m.login(t, eve)
+		all, err := m.List(t.Context(), "ann")
+		if err != nil || len(all) != 1 {
+			t.Fatal(all, err)
+		}
+		byID, byUser := api.SessionEndRequest{ID: all[0].ID}, api.SessionEndRequest{User: "ann"}
+		admin := grants.Caller{User: "token:ci", Role: grants.RoleOperator}
+		for i, try := range []struct {
+			from grants.Caller
+			q    api.SessionEndRequest
+			want error
+		}{
+			{eve, byUser, grants.ErrNotAllowed},
+			{eve, byID, session.ErrNotFound},
+			{admin, byUser, grants.ErrNotAllowed},
+			{eve, api.SessionEndRequest{User: "eve"}, nil},
+			{ann, byID, nil},
+			{ann, byID, session.ErrNotFound},
+		} {
+			if _, err := m.End(t.Context(), try.from, try.q); !errors.Is(err, try.want) {
+				t.Errorf("%d: %v, want %v", i, err, try.want)
+			}
+		}
+	})
+}
+
+func TestTheBucketHasNoCookie(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		m := open(t, b)
+		code, err := m.Code(t.Context(), ann)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kv, err := b.JetStream(t).KeyValue(t.Context(), "sessions")
+		if err != nil {
+			t.Fatal(err)
+		}
+		contents := func() (text string) {
+			keys, err := kv.Keys(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, key := range keys {
+				e, err := kv.Get(t.Context(), key)
+				if err != nil {
+					t.Fatal(err)
+				}
+				text += fmt.Sprintf("%s %s\n", key, e.Value())
+			}
+			return text
+		}
+		if _, random, _ := strings.Cut(code.Code, "."); strings.Contains(contents(), random) {
+			t.Error("the bucket has the code")
+		}
+		cookie, _, err := m.Redeem(t.Context(), code.Code, firefox)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if stored := contents(); strings.Contains(stored, cookie) || !strings.Contains(stored, "session.") {
+			t.Errorf("the bucket has %s", stored)
+		}
+	})
+}
+
+// FuzzCookies holds that no text but a cookie opens a session.
+func FuzzCookies(f *testing.F) {
+	b := natstest.Listen(f)
+	js := b.JetStream(f)
+	all, err := session.Open(f.Context(), js, nil, nil, session.Options{})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add("")
+	f.Add(strings.Repeat("A", 43))
+	f.Fuzz(func(t *testing.T, cookie string) {
+		if _, err := all.Authenticate(t.Context(), cookie, true); !errors.Is(err, session.ErrUnknown) {
+			t.Errorf("%q: %v", cookie, err)
+		}
+		if _, _, err := all.Redeem(t.Context(), cookie, firefox); !errors.Is(err, session.ErrUnknown) {
+			t.Errorf("%q: %v", cookie, err)
+		}
+	})
+}
