@@ -22,10 +22,12 @@ type asker struct {
 	from grants.Caller
 }
 
-// Ask sends a request to a service of the config repo, of alerts or of held actions.
+// Ask sends a request to the masters, this one among them.
 func (a *asker) Ask(ctx context.Context, noun, verb string, question, answer any) error {
-	leader, absent := "the reconciler", ""
+	leader, absent := "a master", "no master answers just now"
 	switch noun {
+	case "sync", "schedule":
+		leader, absent = "the reconciler", ""
 	case "alert":
 		leader, absent = "the master that leads the alerts", "no master leads the alerts just now"
 	case "hold":
@@ -35,7 +37,7 @@ func (a *asker) Ask(ctx context.Context, noun, verb string, question, answer any
 	if err != nil {
 		return &api.Error{Code: api.CodeInvalid, Msg: "cannot ask " + leader + ": " + err.Error(), Err: err}
 	}
-	q := &nats.Msg{Subject: wire.API(noun, verb, a.from.User), Header: a.from.Header(), Data: data}
+	q := &nats.Msg{Subject: api.Subject(noun, verb, a.from.User), Header: a.from.Header(), Data: data}
 	msg, err := a.s.nc.RequestMsgWithContext(ctx, q)
 	switch {
 	case errors.Is(err, nats.ErrNoResponders) && absent != "":
