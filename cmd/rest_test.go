@@ -83,7 +83,7 @@ func TestTheGuideToModelsRunsAsPrinted(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	for _, want := range []string{"You asked: What is a peel?", "You asked: Is anything wrong with this host? Begin with OK or PROBLEM.", "name: mango", "You asked: Tell a joke about schedules.", "prompt_sha256: "} {
+	for _, want := range []string{"You asked: What is a peel?", "You asked: Is anything wrong with this host? Begin with OK or PROBLEM.", "web-01:\n    answer:\n      name: mango", "You asked: Tell a joke about schedules.", "prompt_sha256: "} {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}

@@ -123,7 +123,7 @@ ask: {prompt: Check the disks., opts: {system: Be brief.}, interval: 1h, run_on_
 `, func(w http.ResponseWriter, asked string) { answers(w, "The disks are fine, says "+modelKey) })
 	r, err := wire.DecodeScheduled(b.hear(wire.AllScheduled))
 	data, _ := r.Data.(map[string]any)
-	if err != nil || !r.Success || r.Entry != "ask" || r.Function != "prompt.run" || data["text"] != "The disks are fine, says •••" || r.JID == "" {
+	if err != nil || !r.Success || r.Entry != "ask" || r.Function != "prompt.run" || data["answer"] != "The disks are fine, says •••" || r.JID == "" {
 		t.Errorf("%+v, %v", r, err)
 	}
 	if len(b.sent) != 1 || !strings.Contains(b.sent[0], `{"role":"system","content":"Be brief."},{"role":"user","content":"Check the disks."}`) {

@@ -130,7 +130,7 @@ func FuzzDecodeJSON(f *testing.F) {
 		if err != nil {
 			return
 		}
-		n, err := canon.Normalize(map[string]any{"json": v})
+		n, err := canon.Normalize(map[string]any{"answer": v})
 		if err != nil {
 			t.Fatalf("%v cannot be sent: %v", v, err)
 		}

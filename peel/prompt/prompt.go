@@ -68,11 +68,10 @@ func New(o Options) (*Asker, error) {
 	return &Asker{c: o.Config, read: o.Read, client: client, limits: &limits{file: o.File, requests: o.Config.MaxRequests, cost: o.Config.MaxCost}}, nil
 }
 
-// An Answer is the data of a result.
+// An Answer is the data of a result. People see its keys in their order, and so the answer first.
 type Answer struct {
-	Text             string  `json:"text,omitempty"`      // without opts.response_schema
+	Answer           any     `json:"answer"`              // a text, or the value that opts.response_schema asks for
 	Truncated        bool    `json:"truncated,omitempty"` // the text had more than 256 KiB
-	JSON             any     `json:"json,omitempty"`      // with opts.response_schema
 	Model            string  `json:"model"`               // as the server names it, else as it was asked for
 	PromptTokens     int64   `json:"prompt_tokens,omitempty"`
 	CompletionTokens int64   `json:"completion_tokens,omitempty"`
@@ -144,17 +143,18 @@ func (a *Asker) ask(ctx context.Context, args map[string]any, secrets *mask.Mask
 	shown, _ := secrets.Result(wire.Result{Data: q.Prompt}).Data.(string)
 	sum := sha256.Sum256([]byte(shown))
 	answer := &Answer{
-		Text: r.text, Model: cmp.Or(r.model, q.Model), PromptTokens: r.promptTokens, CompletionTokens: r.completionTokens, Cost: a.c.cost(r), FinishReason: r.finish,
+		Answer: r.text, Model: cmp.Or(r.model, q.Model), PromptTokens: r.promptTokens, CompletionTokens: r.completionTokens, Cost: a.c.cost(r), FinishReason: r.finish,
 		Duration: time.Since(start).Round(time.Millisecond).String(), Requests: sent, PromptHash: hex.EncodeToString(sum[:]),
 	}
 	switch {
 	case r.finish == "length" && want != nil:
 		return answer, fmt.Errorf("the answer ended after max_tokens %d, before its JSON was complete", *q.Opts.MaxTokens)
 	case want != nil:
-		if answer.JSON, err = checked(r.text, want); err != nil {
+		value, err := checked(r.text, want)
+		if err != nil {
 			return answer, err
 		}
-		answer.Text = ""
+		answer.Answer = value
 	}
 	if q.FailIf != "" && failIf.MatchString(r.text) {
 		return answer, fmt.Errorf("the answer matches fail_if %q", q.FailIf)
@@ -206,8 +206,8 @@ func (a *Asker) complete(q *catalogue.PromptCall) error {
 // cutText cuts the text in the data of a result to its first bytes. The text is masked before, because a cut could split a secret.
 func cutText(data any) any {
 	m, _ := data.(map[string]any)
-	if text, _ := m["text"].(string); len(text) > maxAnswer {
-		m["text"], m["truncated"] = strings.ToValidUTF8(text[:maxAnswer], ""), true
+	if text, _ := m["answer"].(string); len(text) > maxAnswer {
+		m["answer"], m["truncated"] = strings.ToValidUTF8(text[:maxAnswer], ""), true
 	}
 	return data
 }

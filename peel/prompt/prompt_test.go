@@ -147,7 +147,7 @@ func TestAModelIsAskedAndItsAnswerReturned(t *testing.T) {
 	m.config.Models, m.config.Prices = []string{"small", "large"}, prompt.Prices{Input: 1, Output: 10}
 	r := m.call(map[string]any{"prompt": "How are the disks?", "model": "large", "opts": map[string]any{"system": "Be brief.", "temperature": 0.5, "max_tokens": int64(7)}})
 	want := map[string]any{
-		"text": "Fine.", "model": "small-2026", "prompt_tokens": int64(12), "completion_tokens": int64(3), "finish_reason": "stop", "requests": int64(1),
+		"answer": "Fine.", "model": "small-2026", "prompt_tokens": int64(12), "completion_tokens": int64(3), "finish_reason": "stop", "requests": int64(1),
 		"cost": 0.000042, "prompt_sha256": fmt.Sprintf("%x", sha256.Sum256([]byte("How are the disks?"))),
 	}
 	for name, value := range want {
@@ -268,7 +268,7 @@ func TestResultsOfFunctionsGoAlongAsData(t *testing.T) {
 func TestTheHashOfAPromptIsThatOfItsMaskedText(t *testing.T) {
 	m := newModel(t, says("You said hunter22."))
 	r := m.call(map[string]any{"prompt": "My password is hunter22."}, module.Secret{Plain: "hunter22", Shown: "•••1234"})
-	if want := fmt.Sprintf("%x", sha256.Sum256([]byte("My password is •••1234."))); data(r)["prompt_sha256"] != want || data(r)["text"] != "You said •••1234." {
+	if want := fmt.Sprintf("%x", sha256.Sum256([]byte("My password is •••1234."))); data(r)["prompt_sha256"] != want || data(r)["answer"] != "You said •••1234." {
 		t.Errorf("%+v, want the hash %s", r, want)
 	}
 	if sent := fmt.Sprint(m.requests[0]["messages"]); !strings.Contains(sent, "My password is hunter22.") {
@@ -356,7 +356,7 @@ func TestARequestIsRepeatedWhileTheServerIsBusy(t *testing.T) {
 	busy := writes(429, `{"error": {"message": "slow down"}}`, "Retry-After", "0")
 	down := writes(503, "", "Retry-After", time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat))
 	m := newModel(t, busy, down, writes(500, "", "Retry-After", "0"), says("Fine."))
-	if r := m.call(ask); !r.Success || data(r)["requests"] != int64(4) || data(r)["text"] != "Fine." {
+	if r := m.call(ask); !r.Success || data(r)["requests"] != int64(4) || data(r)["answer"] != "Fine." {
 		t.Errorf("%+v", r)
 	}
 	m = newModel(t, busy)
@@ -427,7 +427,7 @@ func TestAnAnswerThatMatchesFailIfFails(t *testing.T) {
 	m := newModel(t, says("The state is CRITICAL."))
 	for pattern, fails := range map[string]bool{"CRITICAL|DOWN": true, "^CRITICAL": false, "(?i)critical": true} {
 		r := m.call(map[string]any{"prompt": "Well?", "fail_if": pattern})
-		if r.Success == fails || data(r)["text"] != "The state is CRITICAL." || fails && !strings.Contains(r.Error, "the answer matches fail_if ") {
+		if r.Success == fails || data(r)["answer"] != "The state is CRITICAL." || fails && !strings.Contains(r.Error, "the answer matches fail_if ") {
 			t.Errorf("%s: %+v", pattern, r)
 		}
 	}
@@ -452,8 +452,8 @@ func TestAnAnswerInJSONIsCheckedAgainstItsSchema(t *testing.T) {
 	} {
 		m := newModel(t, says(text))
 		r := m.call(map[string]any{"prompt": "Well?", "opts": opts})
-		answer, _ := data(r)["json"].(map[string]any)
-		_, hasText := data(r)["text"]
+		answer, _ := data(r)["answer"].(map[string]any)
+		_, hasText := data(r)["answer"].(string)
 		switch {
 		case want == "" && (!r.Success || answer["severity"] != "low" || answer["n"] != int64(3) && answer["n"] != 3.0 || hasText):
 			t.Errorf("%q: %+v", text, r)
@@ -473,7 +473,7 @@ func TestAnAnswerThatMaxTokensCutIsNoJSON(t *testing.T) {
 	cut := writes(200, `{"choices": [{"message": {"content": "{}"}, "finish_reason": "length"}]}`)
 	m := newModel(t, cut)
 	r := m.call(map[string]any{"prompt": "Well?", "opts": map[string]any{"response_schema": map[string]any{}}})
-	if r.Success || r.Error != "the answer ended after max_tokens 1024, before its JSON was complete" || data(r)["text"] != "{}" {
+	if r.Success || r.Error != "the answer ended after max_tokens 1024, before its JSON was complete" || data(r)["answer"] != "{}" {
 		t.Errorf("%+v", r)
 	}
 	if r := m.call(ask); !r.Success || data(r)["finish_reason"] != "length" || data(r)["model"] != "small" {
@@ -484,7 +484,7 @@ func TestAnAnswerThatMaxTokensCutIsNoJSON(t *testing.T) {
 func TestALongTextIsCutAfterItsSecretsAreMasked(t *testing.T) {
 	m := newModel(t, says(strings.Repeat("a", 256<<10-8)+key[:30]+"hunter22"))
 	r := m.call(ask, module.Secret{Plain: "hunter22", Shown: "•••"})
-	text, _ := data(r)["text"].(string)
+	text, _ := data(r)["answer"].(string)
 	if !r.Success || data(r)["truncated"] != true || len(text) > 256<<10 || strings.TrimLeft(text, "a") != "••" {
 		t.Errorf("ends with %q, %v", text[len(text)-20:], r.Error)
 	}
@@ -526,7 +526,7 @@ func TestTheKeyIsInNoResult(t *testing.T) {
 		}
 	}
 	json := newModel(t, says(`{"`+key+`": ["`+key+`", "x"]}`)).call(map[string]any{"prompt": "Well?", "opts": map[string]any{"response_schema": map[string]any{}}})
-	if got := fmt.Sprint(data(json)["json"]); got != "map[•••:[••• x]]" {
+	if got := fmt.Sprint(data(json)["answer"]); got != "map[•••:[••• x]]" {
 		t.Errorf("JSON %s", got)
 	}
 }
