@@ -46,7 +46,7 @@ func (apt) inventory(ctx context.Context) (*inventory, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot list the packages: %w", err)
 	}
-	i := &inventory{versions: map[string]string{}, provided: map[string]bool{}, leftover: map[string]bool{}}
+	i := newInventory()
 	lines := bufio.NewScanner(bytes.NewReader(out))
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
@@ -57,7 +57,7 @@ func (apt) inventory(ctx context.Context) (*inventory, error) {
 		if len(f) != 5 || f[0] != "installed" {
 			continue
 		}
-		i.versions[f[1]], i.versions[f[1]+":"+f[2]] = f[3], f[3]
+		i.add(f[1], f[1]+":"+f[2], f[3])
 		for p := range strings.SplitSeq(f[4], ",") {
 			name, _, _ := strings.Cut(strings.TrimSpace(p), " ")
 			i.provided[name] = true

@@ -21,7 +21,7 @@ func (dnf) inventory(ctx context.Context) (*inventory, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot list the packages: %w", err)
 	}
-	i := &inventory{versions: map[string]string{}, provided: map[string]bool{}}
+	i := newInventory()
 	for line := range strings.Lines(string(out)) {
 		f := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
 		if len(f) < 4 {
@@ -31,7 +31,7 @@ func (dnf) inventory(ctx context.Context) (*inventory, error) {
 		if f[2] != "0" {
 			version = f[2] + ":" + version
 		}
-		i.versions[f[0]], i.versions[f[0]+"."+f[1]] = version, version
+		i.add(f[0], f[0]+"."+f[1], version)
 		for _, name := range f[4:] {
 			i.provided[name] = true
 		}

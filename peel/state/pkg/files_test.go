@@ -3,6 +3,7 @@
 package pkg
 
 import (
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -95,6 +96,20 @@ func TestTheFilesOfAnRPMPackage(t *testing.T) {
 	}
 	if _, err := (dnf{}).files(t.Context(), effect{name: "zt-no-such"}); err == nil {
 		t.Error("a package that rpm does not have has no files")
+	}
+}
+
+func TestThePackagesOfAnRPMHostAreListedOnce(t *testing.T) {
+	rpmHost(t, map[string]string{"zt-a": "/opt/zt-a\n", "zt-b.c": "/opt/zt-b\n"})
+	i, err := dnf{}.inventory(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := i.plain(); !maps.Equal(got, map[string]string{"zt-a": "1-1", "zt-b.c": "1-1"}) {
+		t.Errorf("%v", got)
+	}
+	if i.versions["zt-a.noarch"] != "1-1" {
+		t.Errorf("a name with its architecture: %v", i.versions)
 	}
 }
 

@@ -48,9 +48,23 @@ func New(w *host.World, test bool) *Manager {
 
 // An inventory is what a host has installed.
 type inventory struct {
-	versions map[string]string // by name, and by name with architecture
-	provided map[string]bool   // names that installed packages provide
-	leftover map[string]bool   // packages that are removed and have configuration files
+	versions  map[string]string // by name, and by name with architecture
+	qualified map[string]bool   // names with architecture
+	provided  map[string]bool   // names that installed packages provide
+	leftover  map[string]bool   // packages that are removed and have configuration files
+}
+
+func newInventory() *inventory {
+	return &inventory{
+		versions: map[string]string{}, qualified: map[string]bool{},
+		provided: map[string]bool{}, leftover: map[string]bool{},
+	}
+}
+
+// add adds a package by its name, and by its name with architecture.
+func (i *inventory) add(name, qualified, version string) {
+	i.versions[name], i.versions[qualified] = version, version
+	i.qualified[qualified] = true
 }
 
 // A transaction is what the package manager is asked for.

@@ -4,7 +4,6 @@ package pkg
 
 import (
 	"context"
-	"strings"
 
 	"github.com/seed-c01c3da5/zester/peel/state/host"
 )
@@ -15,13 +14,18 @@ func List(ctx context.Context) (map[string]string, error) {
 	if err := m.read(ctx); err != nil {
 		return nil, err
 	}
-	list := make(map[string]string, len(m.now.versions)/2)
-	for name, version := range m.now.versions {
-		if !strings.Contains(name, ":") { // names with an architecture are given as well
+	return m.now.plain(), nil
+}
+
+// plain returns the versions of the packages by their names without an architecture.
+func (i *inventory) plain() map[string]string {
+	list := make(map[string]string, len(i.versions)/2)
+	for name, version := range i.versions {
+		if !i.qualified[name] {
 			list[name] = version
 		}
 	}
-	return list, nil
+	return list
 }
 
 // Versions returns the installed versions of packages, empty of one that is not installed.
