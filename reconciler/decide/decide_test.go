@@ -258,6 +258,11 @@ func TestDecide(t *testing.T) {
 		{"a wave ends, and the fleet changes", stateOf(head(2), rolls(1, rollout.Passed, true), judged(good), served(0), facts), DoStep, ""},
 		{"a wave soaks, and the fleet changes", stateOf(head(2), rolls(1, rollout.Soaks, false), judged(good), served(0), facts), DoPrepare, headInForce},
 		{"the branch goes back in waves, and new commits are paused", stateOf(rolls(1, rollout.Soaks, false), paused, judged(good), served(0)), DoNothing, updatesPaused},
+		{
+			"pinned until newer, and the head is that of the pin",
+			stateOf(head(2), pinned(true), change(func(r *record.Record) { r.Pinned.Head = rev(2) }), compared(true), served(0)),
+			DoNothing, revisionPinned,
+		},
 		{"pinned until newer, and the head comes back to the pinned commit", stateOf(pinned(true), change(func(r *record.Record) { r.Pinned.Head = rev(3) }), compared(true), served(0)), DoNothing, revisionPinned},
 		{"the branch goes back in waves", stateOf(rolls(1, rollout.Soaks, false), judged(good)), DoEnforce, ""},
 
