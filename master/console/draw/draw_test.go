@@ -1,0 +1,113 @@
+package draw
+
+import (
+	"encoding/xml"
+	"flag"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+var update = flag.Bool("update", false, "write the pictures of testdata anew")
+
+var noon = time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
+
+// badDay is a day on which a commit makes an entry fail.
+func badDay() *Day {
+	d := &Day{Now: noon.Add(152 * time.Minute)}
+	for i := range 25 {
+		h := Hour{At: noon.Add(time.Duration(i-22) * time.Hour), Expected: 66_000, Ran: 66_000}
+		d.Hours = append(d.Hours, h)
+	}
+	d.Hours[22].Failed, d.Hours[23].Failed, d.Hours[24].Failed = 41, 231, 124
+	d.Hours[12].Missed, d.Hours[12].Ran = 4, 65_996
+	d.Hours[24].Expected, d.Hours[24].Ran, d.Hours[24].Unknown = 35_146, 35_072, 74
+	for i := range 12 {
+		d.Ahead = append(d.Ahead, Ahead{At: noon.Add(time.Duration(i+3) * time.Hour), Expected: 60_000 + uint64(i)*1000})
+	}
+	d.Commits = []Commit{
+		{Name: "c07d1aa", Steps: []Step{{noon.Add(-20 * time.Hour), 1}}},
+		{Name: "77aa0f2", State: Refused, Steps: []Step{{At: noon.Add(-90 * time.Minute)}}},
+		{Name: "4e1f9c7", State: Suspect, Steps: []Step{{noon.Add(2 * time.Minute), .03}, {noon.Add(40 * time.Minute), .25}}},
+	}
+	return d
+}
+
+// good returns a lane of hourly runs.
+func good(hours int, every int) *Lane {
+	l := &Lane{Now: noon, Until: noon.Add(12 * time.Hour), Words: `"all" ran`}
+	for i := range hours {
+		h := Hour{At: noon.Add(time.Duration(i-hours+1) * time.Hour)}
+		if i%every == 0 {
+			h.Expected, h.Ran = 10, 10
+		}
+		l.Hours = append(l.Hours, h)
+	}
+	return l
+}
+
+func TestPicturesAreAsBefore(t *testing.T) {
+	failing := good(24, 1)
+	failing.Hours[20].Failed, failing.Hours[21].Failed = 3, 10
+	failing.Changed = []time.Time{noon.Add(-4 * time.Hour)}
+	rare := good(24, 12)
+	rare.Hours[12].Ran, rare.Hours[12].Missed, rare.Next = 8, 2, []time.Time{noon.Add(6 * time.Hour)}
+	days := &Day{Now: noon}
+	for i := range 35 {
+		days.Hours = append(days.Hours, Hour{At: noon.AddDate(0, 0, i-34).Truncate(24 * time.Hour), Expected: 5, Ran: 5})
+	}
+	for name, got := range map[string]string{
+		"day":          badDay().SVG(),
+		"days":         days.SVG(),
+		"lane-failing": failing.SVG(),
+		"lane-rare":    rare.SVG(),
+		"meter":        Meter{{"f-fail", "failing", 38}, {"f-late", "missed", 0}, {"m-ok", "as Git says", 9962}}.SVG(),
+	} {
+		file := filepath.Join("testdata", name+".svg")
+		if *update {
+			if err := os.WriteFile(file, []byte(got+"\n"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(file)
+		if err != nil || string(want) != got+"\n" {
+			t.Errorf("%s is not as in %s (%v); see it, then go test -update:\n%s", name, file, err, got)
+		}
+	}
+}
+
+// The policy of the console allows no styles in a picture, and a browser reads only what is well formed.
+func TestPicturesHaveNoStyleAndAreWellFormed(t *testing.T) {
+	d := badDay()
+	d.Commits[0].Name = `<script>"&`
+	for _, svg := range []string{d.SVG(), (&Lane{Words: `<b>"`}).SVG(), (&Day{}).SVG(), good(3, 1).SVG()} {
+		for _, bad := range []string{"style=", "<style", "<script", " on"} {
+			if strings.Contains(strings.ReplaceAll(svg, " on its", ""), bad) {
+				t.Errorf("the picture has %q: %s", bad, svg)
+			}
+		}
+		read := xml.NewDecoder(strings.NewReader(svg))
+		for {
+			if _, err := read.Token(); err == io.EOF {
+				break
+			} else if err != nil {
+				t.Fatalf("%v in %s", err, svg)
+			}
+		}
+	}
+}
+
+// One failure among many thousand runs is seen, and does not look like a disaster.
+func TestOneFailureIsAThinBar(t *testing.T) {
+	d := &Day{Now: noon, Hours: []Hour{{At: noon.Add(-time.Hour), Expected: 1e6, Ran: 1e6, Failed: 1}, {At: noon}}}
+	if svg := d.SVG(); !strings.Contains(svg, `<path class="p-fail" d="M0.06 0v10h0.88v-10z"/>`) {
+		t.Errorf("no bar of a tenth: %s", svg)
+	}
+	d.Hours[1].Failed = 1e6
+	if svg := d.SVG(); !strings.Contains(svg, `M0.06 0v3.85h0.88v-3.85z`) {
+		t.Errorf("no bar of 2 px: %s", svg)
+	}
+}
