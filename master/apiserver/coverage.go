@@ -28,6 +28,8 @@ func (s *Server) coverageVerbs() []service.Verb {
 		handleFrom(api.CoverageList, s.Coverage),
 		handleFrom(api.CoverageShow, s.CoverageEntry),
 		handle(api.CoverageStatus, s.coverageStatus),
+		handleFrom(api.ProblemList, s.Problems),
+		handleFrom(api.TimelineShow, s.Timeline),
 	}
 }
 

@@ -71,6 +71,7 @@ type Server struct {
 	answering chan struct{} // closed when all that is asked is listened for
 	targets   selector
 	agents    agents
+	findings  findings
 }
 
 // New returns a server. It starts nothing.

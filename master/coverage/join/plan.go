@@ -155,3 +155,20 @@ func (p *Plan) compute(list []times, from, until int64) []times {
 	}
 	return list
 }
+
+// Count returns how many times of the plan are in [from, until), which is at most a day. Those of an interval depend on
+// runs: they are counted as if the first had been at the Unix epoch.
+func (p *Plan) Count(from, until time.Time) (n int64) {
+	first, end := from.Unix(), until.Unix()
+	if p.kind() != exact {
+		if step := p.interval(); step > 0 {
+			return (end-1)/step - (first-1)/step
+		}
+		return 0
+	}
+	c := p.between(first-1, end-1)
+	for _, t := range c.rest {
+		n += t.before(end) - t.before(first)
+	}
+	return n
+}

@@ -1,8 +1,9 @@
-// Package verdict has the types in which masters say what happened to the fires of schedules. It has no logic, so that coverage,
+// Package verdict has the types in which masters say what happened to the fires of schedules. It has no logic but their order, so that coverage,
 // alerts and metrics share them without importing each other.
 package verdict
 
 import (
+	"slices"
 	"time"
 
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -28,6 +29,12 @@ const (
 	Stalled    Kind = "stalled"     // no revision can be published until a person changes something
 	WaveFailed Kind = "wave_failed" // the newest revision was rolled back
 	Held       Kind = "held"        // the newest revision waits for a person or a date: an approval, gate, pin, pause or freeze
+)
+
+// The kinds of problems with states, for the console: what the newest run of all states of a peel has found.
+const (
+	StateFailed Kind = "state_failed" // a state failed
+	Drifted     Kind = "drifted"      // the host was changed by hand
 )
 
 // A Problem is what is wrong with one entry on one peel now, or with a peel as a whole.
@@ -112,4 +119,19 @@ type Health struct {
 	HistoryError string    `json:"history_error,omitempty"`
 	// HistoryUnread is how many stored hours this master could not add to, because they are damaged or of a newer version.
 	HistoryUnread int `json:"history_unread,omitempty"`
+}
+
+// ranks are the kinds of problems, the worst first. The kinds state_failed and drifted are those of hosts and their
+// states.
+var ranks = []Kind{
+	Failed, Missed, Refused, Stalled, WaveFailed, Paused, Late, Overran, StateFailed, Drifted, Disagrees, NotReporting, Held,
+}
+
+// Rank orders problems: a lower number is worse. An entry that a person paused comes last.
+func Rank(k Kind, byHand bool) int {
+	i := slices.Index(ranks, k)
+	if byHand || i < 0 {
+		return len(ranks)
+	}
+	return i
 }

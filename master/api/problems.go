@@ -1,0 +1,83 @@
+package api
+
+import (
+	"time"
+
+	"github.com/seed-c01c3da5/zester/master/coverage/cause"
+	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// Requests about the whole fleet, answered from sums.
+var (
+	ProblemList  = Endpoint[ProblemsRequest, Problems]{"problem", "list", nil} // the worst first
+	TimelineShow = Endpoint[TimelineRequest, Timeline]{"timeline", "show", nil}
+)
+
+// ProblemsRequest requests what is wrong now.
+type ProblemsRequest struct {
+	Target string `json:"target,omitempty"` // expression; empty: all peels
+}
+
+// Problems is what is wrong with the schedules of the fleet now.
+type Problems struct {
+	Master    string               `json:"master"` // whose table it is from
+	Now       time.Time            `json:"now"`    // by the clock of the master
+	Peels     int                  `json:"peels"`  // with a schedule
+	Reporting int                  `json:"reporting"`
+	Well      int                  `json:"well"`     // peels without a problem
+	By        map[verdict.Kind]int `json:"by"`       // the others, each by the worst kind that it has
+	Problems  []Problem            `json:"problems"` // the first [MaxProblems], the worst first
+	More      int                  `json:"more,omitempty"`
+}
+
+// MaxProblems bounds [Problems].
+const MaxProblems = 100
+
+// A Problem is one kind of problem with one entry, on all peels that have it.
+type Problem struct {
+	Class  verdict.Kind    `json:"class"`
+	Entry  string          `json:"entry,omitempty"`   // empty: with peels as a whole, or with a revision
+	ByHand bool            `json:"by_hand,omitempty"` // of paused: a person paused the entry
+	Peels  int             `json:"peels"`
+	Since  time.Time       `json:"since,omitzero"` // when it began on the first of them
+	Text   string          `json:"text,omitempty"` // of the peel on which it began first
+	Names  []target.PeelID `json:"names,omitempty"`
+	// Finding is the commit that explains the problem. Callers with limits do not get it, as it counts runs of all peels.
+	Finding *cause.Finding `json:"finding,omitempty"`
+}
+
+// TimelineRequest requests what should have run, by hour.
+type TimelineRequest struct {
+	Target  string    `json:"target,omitempty"` // expression; empty: all peels
+	Entry   string    `json:"entry,omitempty"`  // glob; empty: all entries
+	Since   time.Time `json:"since,omitzero"`   // the whole hour of UTC counts; zero: a day ago
+	Entries []string  `json:"entries,omitempty"`
+}
+
+// MaxTimelineEntries bounds the entries of which one answer has the hours.
+const MaxTimelineEntries = 40
+
+// A Timeline is what should have run and did, hour by hour, and what is planned.
+type Timeline struct {
+	Master string          `json:"master"`
+	From   time.Time       `json:"from"`
+	Now    time.Time       `json:"now"`
+	Hours  []TimelineHour  `json:"hours"` // from the oldest to the present one
+	Ahead  []TimelineAhead `json:"ahead"` // the next twelve
+	// Entries are the hours of the entries that were named in the request.
+	Entries map[string][]TimelineHour `json:"entries,omitempty"`
+	Unread  []time.Time               `json:"unread,omitempty"` // as in [Coverage]
+}
+
+// A TimelineHour has the fires of one hour of UTC.
+type TimelineHour struct {
+	At time.Time `json:"at"`
+	verdict.Counts
+}
+
+// A TimelineAhead has the fires that are planned in an hour to come.
+type TimelineAhead struct {
+	At       time.Time `json:"at"`
+	Expected uint64    `json:"expected"`
+}

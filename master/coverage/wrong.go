@@ -1,0 +1,160 @@
+package coverage
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// maxSample bounds the peels that a [Group] names.
+const maxSample = 5
+
+// A Group is one kind of problem with one entry, on all peels that have it.
+type Group struct {
+	Kind   verdict.Kind
+	Entry  string          // empty: with peels as a whole
+	ByHand bool            // of [verdict.Paused]: a person paused the entry
+	Peels  int             // with the problem
+	Since  time.Time       // when it began on the first of them
+	Text   string          // of the peel on which it began first
+	Sample []target.PeelID // the first by name
+}
+
+// A groupKey identifies a group.
+type groupKey struct {
+	kind   verdict.Kind
+	entry  string
+	byHand bool
+}
+
+// rank orders problems, the worst first.
+func (k groupKey) rank() int { return verdict.Rank(k.kind, k.byHand) }
+
+// Wrong is what is wrong with the fleet now.
+type Wrong struct {
+	Groups []Group              // the worst first; those of more peels before others of the same kind
+	Peels  map[verdict.Kind]int // each peel counts in the worst kind that it has
+	Well   int                  // peels with a schedule and without a problem
+}
+
+// Wrong returns what is wrong with some peels; nil: with all. The error is [ErrBehind] if the table gives no verdicts.
+func (t *Table) Wrong(peels map[target.PeelID]bool) (w Wrong, err error) {
+	if err := t.err(); err != nil {
+		return w, fmt.Errorf("%w: %w", ErrBehind, err)
+	}
+	now, connected := t.clock.now(), t.connected()
+	groups := map[groupKey]*Group{}
+	w.Peels = map[verdict.Kind]int{}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, p := range t.peels {
+		if !p.hasSchedule() || peels != nil && !peels[p.id] {
+			continue
+		}
+		worst, isWell := groupKey{}, true
+		for _, problem := range t.problemsOf(p, now, connected) {
+			key := groupKey{problem.Kind, problem.Entry, problem.Kind == verdict.Paused && p.isPausedByHand(problem.Entry)}
+			if groups[key] == nil {
+				groups[key] = &Group{Kind: key.kind, Entry: key.entry, ByHand: key.byHand}
+			}
+			groups[key].add(&problem)
+			if isWell || key.rank() < worst.rank() {
+				worst, isWell = key, false
+			}
+		}
+		if isWell {
+			w.Well++
+		} else {
+			w.Peels[worst.kind]++
+		}
+	}
+	for _, key := range slices.SortedFunc(maps.Keys(groups), func(a, b groupKey) int {
+		return cmp.Or(
+			cmp.Compare(a.rank(), b.rank()),
+			cmp.Compare(groups[b].Peels, groups[a].Peels),
+			cmp.Compare(a.entry, b.entry),
+		)
+	}) {
+		w.Groups = append(w.Groups, *groups[key])
+	}
+	return w, nil
+}
+
+// isPausedByHand reports whether a person paused an entry on the peel.
+func (p *peel) isPausedByHand(entry string) bool {
+	i, found := slices.BinarySearchFunc(p.rows, entry, compareName)
+	return found && p.rows[i].state.String() == "paused_manual"
+}
+
+// add counts a problem of one more peel.
+func (g *Group) add(p *verdict.Problem) {
+	if g.Peels == 0 || p.Since.Before(g.Since) {
+		g.Since, g.Text = p.Since, p.Text
+	}
+	g.Peels++
+	i, _ := slices.BinarySearch(g.Sample, p.Peel)
+	if i < maxSample {
+		g.Sample = slices.Insert(g.Sample, i, p.Peel)
+		g.Sample = g.Sample[:min(len(g.Sample), maxSample)]
+	}
+}
+
+// Ahead returns how many runs of the entries that match accepts are planned in each of the next hours, the first of
+// which begins after the present one; nil: of all. Windows, delays and needs are not applied.
+func (t *Table) Ahead(hours int, match func(entry string) bool) []HourSum {
+	now := t.clock.now()
+	from := now.Truncate(time.Hour).Add(time.Hour)
+	list := make([]HourSum, hours)
+	for i := range list {
+		list[i].Hour = from.Add(time.Duration(i) * time.Hour)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for key, peels := range t.planned(match) {
+		plan := t.documents.plan(key.spec, key.zone)
+		if plan == nil || !key.spec.entry.Enabled {
+			continue
+		}
+		for i := range list {
+			list[i].Expected += uint64(plan.Count(list[i].Hour, list[i].Hour.Add(time.Hour))) * uint64(peels)
+		}
+	}
+	return list
+}
+
+// A plannedKey is a timing in a zone.
+type plannedKey struct {
+	spec *spec
+	zone string
+}
+
+// planned returns how many peels have each timing. The caller holds the lock.
+func (t *Table) planned(match func(entry string) bool) map[plannedKey]int {
+	documents := map[*document]map[string]int{}
+	for _, p := range t.peels {
+		if p.document == nil {
+			continue
+		}
+		if documents[p.document] == nil {
+			documents[p.document] = map[string]int{}
+		}
+		documents[p.document][p.zone.Value()]++
+	}
+	timings := map[plannedKey]int{}
+	for d, zones := range documents {
+		for i, name := range d.names {
+			if d.specs[i].entry == nil || match != nil && !match(name) {
+				continue
+			}
+			for zone, peels := range zones {
+				timings[plannedKey{d.specs[i], zone}] += peels
+			}
+		}
+	}
+	return timings
+}
