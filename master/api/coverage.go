@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/master/coverage/cause"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -52,6 +53,8 @@ type CoverageRow struct {
 	// Cause says which commit explains that runs of the entry fail or are missed now, or why the one that seems to does not.
 	// Only rows of an entry have it, for callers without limits.
 	Cause string `json:"cause,omitempty"`
+	// Finding is the same as a record: the commit, and the runs with and without it.
+	Finding *cause.Finding `json:"finding,omitempty"`
 
 	// The rest is of one entry on one peel.
 	State       string    `json:"state,omitempty"` // active, disabled, paused_manual, paused_errors, paused_invalid, exhausted

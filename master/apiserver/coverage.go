@@ -12,6 +12,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/coverage"
+	"github.com/seed-c01c3da5/zester/master/coverage/cause"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
 	"github.com/seed-c01c3da5/zester/master/service"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -76,10 +77,13 @@ func (s *Server) addCauses(ctx context.Context, from grants.Caller, rows []api.C
 			return err
 		}
 		if r.Failed > 0 {
-			r.Cause = s.cause(verdict.Failed, r.Entry)
+			r.Finding = s.cause(verdict.Failed, r.Entry)
 		}
-		if r.Missed > 0 && r.Cause == "" {
-			r.Cause = s.cause(verdict.Missed, r.Entry)
+		if r.Missed > 0 && r.Finding == nil {
+			r.Finding = s.cause(verdict.Missed, r.Entry)
+		}
+		if r.Finding != nil {
+			r.Cause = r.Finding.Text
 		}
 		if found++; found == coverageCauses {
 			break
@@ -88,12 +92,12 @@ func (s *Server) addCauses(ctx context.Context, from grants.Caller, rows []api.C
 	return nil
 }
 
-// cause returns which commit explains a problem of an entry, in words; empty if there is no commit to name.
-func (s *Server) cause(kind verdict.Kind, entry string) string {
+// cause returns which commit explains a problem of an entry; nil if there is no commit to name.
+func (s *Server) cause(kind verdict.Kind, entry string) *cause.Finding {
 	if f := s.o.Coverage.Cause(kind, entry); f.Commit != "" {
-		return f.Text
+		return &f
 	}
-	return ""
+	return nil
 }
 
 // CoverageEntry returns a page of what happened to the fires of one entry on each peel within the limits of the caller.

@@ -44,3 +44,23 @@ func BenchmarkHealth(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkAhead is the plan of the next twelve hours.
+func BenchmarkAhead(b *testing.B) {
+	table := largeTable(b)
+	for b.Loop() {
+		if ahead := table.Ahead(12, nil); ahead[0].Expected != 20*12*fleetPeels {
+			b.Fatal(ahead[0])
+		}
+	}
+}
+
+// BenchmarkHours is a day of the fleet by the hour.
+func BenchmarkHours(b *testing.B) {
+	table := largeTable(b)
+	for b.Loop() {
+		if hours := table.hourly(0, Query{}); len(hours) < 24 {
+			b.Fatal(len(hours))
+		}
+	}
+}

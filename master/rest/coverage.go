@@ -42,3 +42,33 @@ func (r *routes) coverageEntry(ctx context.Context, in *coverageEntryInput) (*co
 	}
 	return &coverageOutput{*c}, nil
 }
+
+type problemsInput struct {
+	Target string `query:"target" maxLength:"65536" doc:"Expression that selects the peels; absent: all."`
+}
+
+type problemsOutput struct{ Body api.Problems }
+
+func (r *routes) problems(ctx context.Context, in *problemsInput) (*problemsOutput, error) {
+	p, err := r.Questions.Problems(ctx, callerOf(ctx), api.ProblemsRequest{Target: in.Target})
+	if err != nil {
+		return nil, answerError(err)
+	}
+	return &problemsOutput{*p}, nil
+}
+
+type timelineInput struct {
+	Target string    `query:"target" maxLength:"65536" doc:"Expression that selects the peels; absent: all."`
+	Entry  string    `query:"entry" maxLength:"256" doc:"Glob of the entries; absent: all."`
+	Since  time.Time `query:"since" doc:"Fires since this hour of UTC, up to 35 days ago; absent: a day ago."`
+}
+
+type timelineOutput struct{ Body api.Timeline }
+
+func (r *routes) timeline(ctx context.Context, in *timelineInput) (*timelineOutput, error) {
+	t, err := r.Questions.Timeline(ctx, callerOf(ctx), api.TimelineRequest{Target: in.Target, Entry: in.Entry, Since: in.Since})
+	if err != nil {
+		return nil, answerError(err)
+	}
+	return &timelineOutput{*t}, nil
+}

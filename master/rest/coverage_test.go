@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
 	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings"
@@ -62,6 +63,30 @@ func TestCoverageIsPagedByEntryAndByPeel(t *testing.T) {
 			if strings.Join(got, ", ") != strings.Join(rows, ", ") || c.Master != "m1" || c.Total.Unknown == 0 {
 				t.Errorf("%s: rows %q of %s, total %v; want %q", path, got, c.Master, c.Total, rows)
 			}
+		}
+	})
+}
+
+func TestTheHoursAndTheProblemsOfTheFleet(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		reader := s.reader()
+		s.schedule("web-01", "backup")
+		s.schedule("db-01", "vacuum")
+		time.Sleep(16 * time.Minute) // of which nobody reports
+
+		all := want[api.Timeline](s.t, s.ask(reader, "GET", "/api/v1/timeline/hours", nil), 200)
+		last := all.Hours[len(all.Hours)-1]
+		if len(all.Hours) != 25 || last.Expected == 0 || len(all.Ahead) != 12 || all.Ahead[0].Expected != 24 {
+			t.Errorf("%+v", all)
+		}
+		one := want[api.Timeline](s.t, s.ask(reader, "GET", "/api/v1/timeline/hours?entry=back*&since="+last.At.Format(time.RFC3339), nil), 200)
+		if len(one.Hours) != 1 || one.Hours[0].Expected*2 != last.Expected || one.Ahead[0].Expected != 12 {
+			t.Errorf("%+v", one)
+		}
+		wrong := want[api.Problems](s.t, s.ask(reader, "GET", "/api/v1/problems", nil), 200)
+		if len(wrong.Problems) != 1 || wrong.Problems[0].Class != verdict.NotReporting || wrong.Problems[0].Peels != 2 ||
+			wrong.Problems[0].Finding == nil || wrong.By[verdict.NotReporting] != 2 || wrong.Reporting != 0 {
+			t.Errorf("%+v", wrong)
 		}
 	})
 }

@@ -78,8 +78,10 @@ func (d *Day) SVG() string {
 		return ""
 	}
 	var c canvas
-	c.put(`<svg class="plot" height="%d" role="img" aria-labelledby="day-title day-desc" data-testid="strip">`, dayHeight)
-	c.put(`<title id="day-title">Expected and actual runs</title><desc id="day-desc">%s</desc>`, text(d.Words()))
+	c.put(`<svg class="plot" height="%d" role="img" aria-labelledby="day-title day-desc" data-testid="strip">`,
+		dayHeight)
+	c.put(`<title id="day-title">Expected and actual runs</title>`)
+	c.put(`<desc id="day-desc">%s</desc>`, text(d.Words()))
 	d.suspect(&c)
 	d.grid(&c)
 	d.ribbon(&c)
@@ -171,7 +173,7 @@ func (d *Day) inner(c *canvas, top, tall int) {
 		top, tall, d.columns())
 }
 
-// column returns the place of a time in columns, at most that of now.
+// column returns the place of a time in columns. Times after now have the place of now.
 func (d *Day) column(at time.Time) float64 {
 	if at.After(d.Now) {
 		at = d.Now
@@ -302,7 +304,8 @@ func (d *Day) flags(c *canvas) {
 	slices.SortStableFunc(shown, func(x, y Commit) int { return x.Steps[0].At.Compare(y.Steps[0].At) })
 	shown = shown[max(0, len(shown)-maxFlags):]
 	for i, k := range shown {
-		x, class, y, word := a.at(k.Steps[0].At), "", 22-15*(i%2), k.Name
+		x, y := a.at(k.Steps[0].At), 22-15*(i%2)
+		class, word := "", k.Name
 		switch k.State {
 		case Suspect:
 			class = " bad"

@@ -86,7 +86,7 @@ func (l *Lane) marks(c *canvas, a axis) {
 func mark(c *canvas, class, x string) {
 	switch class {
 	case "e-fail", "e-failb":
-		c.put(`<svg class="mk" x="%s%%" y="50%%"><path class="%s" d="M-5 -5L5 5M5 -5L-5 5"/></svg>`, x, "mk-fail "+class)
+		c.put(`<svg class="mk" x="%s%%" y="50%%"><path class="mk-fail %s" d="M-5 -5L5 5M5 -5L-5 5"/></svg>`, x, class)
 	case "e-miss", "e-part":
 		c.put(`<svg class="mk" x="%s%%" y="50%%"><path class="%s" d="M0 -6L6 5H-6z"/></svg>`, x, class)
 	case "e-unk":
