@@ -43,7 +43,8 @@ type Problem struct {
 	Since  time.Time       `json:"since,omitzero"` // when it began on the first of them
 	Text   string          `json:"text,omitempty"` // of the peel on which it began first
 	Names  []target.PeelID `json:"names,omitempty"`
-	// Finding is the commit that explains the problem. Callers with limits do not get it, as it counts runs of all peels.
+	// Finding is the commit that explains the problem. It counts runs of all peels, so callers with
+	// limits do not get it.
 	Finding *cause.Finding `json:"finding,omitempty"`
 }
 
@@ -55,19 +56,19 @@ type TimelineRequest struct {
 	Entries []string  `json:"entries,omitempty"`
 }
 
-// MaxTimelineEntries bounds the entries of which one answer has the hours.
+// MaxTimelineEntries bounds [TimelineRequest.Entries].
 const MaxTimelineEntries = 40
 
-// A Timeline is what should have run and did, hour by hour, and what is planned.
+// A Timeline has the fires of each hour, and those that are planned.
 type Timeline struct {
 	Master string          `json:"master"`
 	From   time.Time       `json:"from"`
 	Now    time.Time       `json:"now"`
 	Hours  []TimelineHour  `json:"hours"` // from the oldest to the present one
 	Ahead  []TimelineAhead `json:"ahead"` // the next twelve
-	// Entries are the hours of the entries that were named in the request.
+	// Entries has the hours of each entry in the request.
 	Entries map[string][]TimelineHour `json:"entries,omitempty"`
-	Unread  []time.Time               `json:"unread,omitempty"` // as in [Coverage]
+	Unread  []time.Time               `json:"unread,omitempty"` // as in Coverage
 }
 
 // A TimelineHour has the fires of one hour of UTC.

@@ -75,8 +75,8 @@ func (s *Server) Problems(ctx context.Context, from grants.Caller, q api.Problem
 	if err != nil {
 		return nil, err
 	}
-	a := &api.Problems{Master: s.o.ID, Now: time.Now().UTC(), Well: wrong.Well, By: wrong.Peels, Problems: []api.Problem{}}
-	a.Peels = wrong.Well
+	a := &api.Problems{Master: s.o.ID, Now: time.Now().UTC(), By: wrong.Peels, Problems: []api.Problem{}}
+	a.Well, a.Peels = wrong.Well, wrong.Well
 	for _, n := range wrong.Peels {
 		a.Peels += n
 	}
@@ -85,7 +85,8 @@ func (s *Server) Problems(ctx context.Context, from grants.Caller, q api.Problem
 	for i := range wrong.Groups[:len(wrong.Groups)-a.More] {
 		g := &wrong.Groups[i]
 		p := api.Problem{
-			Class: g.Kind, Entry: g.Entry, ByHand: g.ByHand, Peels: g.Peels, Since: g.Since, Text: g.Text, Names: g.Sample,
+			Class: g.Kind, Entry: g.Entry, ByHand: g.ByHand,
+			Peels: g.Peels, Since: g.Since, Text: g.Text, Names: g.Sample,
 		}
 		if i < problemCauses && !isLimited && g.Kind != verdict.Disagrees && g.Kind != verdict.Paused {
 			if err := ctx.Err(); err != nil {

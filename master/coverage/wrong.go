@@ -58,7 +58,8 @@ func (t *Table) Wrong(peels map[target.PeelID]bool) (w Wrong, err error) {
 		}
 		worst, isWell := groupKey{}, true
 		for _, problem := range t.problemsOf(p, now, connected) {
-			key := groupKey{problem.Kind, problem.Entry, problem.Kind == verdict.Paused && p.isPausedByHand(problem.Entry)}
+			byHand := problem.Kind == verdict.Paused && p.isPausedByHand(problem.Entry)
+			key := groupKey{problem.Kind, problem.Entry, byHand}
 			if groups[key] == nil {
 				groups[key] = &Group{Kind: key.kind, Entry: key.entry, ByHand: key.byHand}
 			}
@@ -104,8 +105,8 @@ func (g *Group) add(p *verdict.Problem) {
 	}
 }
 
-// Ahead returns how many runs of the entries that match accepts are planned in each of the next hours, the first of
-// which begins after the present one; nil: of all. Windows, delays and needs are not applied.
+// Ahead counts the planned runs of each of the next hours. The first of them begins when the present hour ends. If
+// match is nil, all entries count. Windows, delays and needs are not applied.
 func (t *Table) Ahead(hours int, match func(entry string) bool) []HourSum {
 	now := t.clock.now()
 	from := now.Truncate(time.Hour).Add(time.Hour)

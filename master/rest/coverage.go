@@ -66,7 +66,8 @@ type timelineInput struct {
 type timelineOutput struct{ Body api.Timeline }
 
 func (r *routes) timeline(ctx context.Context, in *timelineInput) (*timelineOutput, error) {
-	t, err := r.Questions.Timeline(ctx, callerOf(ctx), api.TimelineRequest{Target: in.Target, Entry: in.Entry, Since: in.Since})
+	q := api.TimelineRequest{Target: in.Target, Entry: in.Entry, Since: in.Since}
+	t, err := r.Questions.Timeline(ctx, callerOf(ctx), q)
 	if err != nil {
 		return nil, answerError(err)
 	}

@@ -79,7 +79,8 @@ func TestTheHoursAndTheProblemsOfTheFleet(t *testing.T) {
 		if len(all.Hours) != 25 || last.Expected == 0 || len(all.Ahead) != 12 || all.Ahead[0].Expected != 24 {
 			t.Errorf("%+v", all)
 		}
-		one := want[api.Timeline](s.t, s.ask(reader, "GET", "/api/v1/timeline/hours?entry=back*&since="+last.At.Format(time.RFC3339), nil), 200)
+		path := "/api/v1/timeline/hours?entry=back*&since=" + last.At.Format(time.RFC3339)
+		one := want[api.Timeline](s.t, s.ask(reader, "GET", path, nil), 200)
 		if len(one.Hours) != 1 || one.Hours[0].Expected*2 != last.Expected || one.Ahead[0].Expected != 12 {
 			t.Errorf("%+v", one)
 		}

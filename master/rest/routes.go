@@ -146,8 +146,10 @@ func (r *routes) register(mux humago.Mux) []byte {
 	huma.Register(a, r.operation("GET", "/peels", "list-peels", "List peels", readScope), r.listPeels)
 	huma.Register(a, r.operation("GET", "/coverage", "coverage", "Count the fires of schedules by what happened to them", readScope), r.coverage)
 	huma.Register(a, r.operation("GET", "/coverage/{entry}", "coverage-entry", "The same of one entry on each peel", readScope, 404), r.coverageEntry)
-	huma.Register(a, r.operation("GET", "/problems", "problems", "List what is wrong with schedules now, the worst first", readScope), r.problems)
-	huma.Register(a, r.operation("GET", "/timeline/hours", "timeline", "Count the fires of schedules by the hour, and those to come", readScope), r.timeline)
+	huma.Register(a, r.operation("GET", "/problems", "problems",
+		"List what is wrong with schedules now, the worst first", readScope), r.problems)
+	huma.Register(a, r.operation("GET", "/timeline/hours", "timeline",
+		"Count the fires of schedules by the hour, and those to come", readScope), r.timeline)
 	r.registerSync(a)
 	r.registerSchedules(a)
 	huma.Register(a, r.operation("GET", "/coverage/{entry}/why", "why", "Show what became of one fire of an entry on a peel, with the facts that prove it", readScope, 404), r.why)

@@ -124,7 +124,8 @@ type Health struct {
 // ranks are the kinds of problems, the worst first. The kinds state_failed and drifted are those of hosts and their
 // states.
 var ranks = []Kind{
-	Failed, Missed, Refused, Stalled, WaveFailed, Paused, Late, Overran, StateFailed, Drifted, Disagrees, NotReporting, Held,
+	Failed, Missed, Refused, Stalled, WaveFailed, Paused, Late, Overran,
+	StateFailed, Drifted, Disagrees, NotReporting, Held,
 }
 
 // Rank orders problems: a lower number is worse. An entry that a person paused comes last.
