@@ -250,6 +250,23 @@ func TestTheFeaturesOfAReportAreBounded(t *testing.T) {
 	}
 }
 
+func TestTheTextsOfAReportOnSettingsAreBounded(t *testing.T) {
+	of := func(n int) []string { return []string{strings.Repeat("a", n)} }
+	for what, a := range map[string]struct{ longest, longer wire.Applied }{
+		"an error":       {wire.Applied{Errors: of(512)}, wire.Applied{Errors: of(513)}},
+		"a paused entry": {wire.Applied{PausedErrors: of(128)}, wire.Applied{PausedErrors: of(129)}},
+		"a feature":      {wire.Applied{Features: of(128)}, wire.Applied{Features: of(129)}},
+	} {
+		for applied, isAccepted := range map[*wire.Applied]bool{&a.longest: true, &a.longer: false} {
+			applied.Peel = "web-1"
+			_, err := wire.DecodeApplied(message(t, wire.SettingsApplied("web-1"), *applied))
+			if (err == nil) != isAccepted || err != nil && !strings.Contains(err.Error(), what) {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+	}
+}
+
 func TestANegativeNumberOfMissingContentsIsRefused(t *testing.T) {
 	for _, n := range []int{-1, 0, 3} {
 		data, err := canon.Marshal(wire.Applied{Peel: "web-1", MissingContents: n, V: wire.Version})
