@@ -85,6 +85,19 @@ bin: {file.absent: {path: DIR/app/binary}}`
 	}
 }
 
+func TestAPathThatARunChangedTwiceIsPutBackAsItWasBeforeTheRun(t *testing.T) {
+	h := newHost(t)
+	name := h.dir + "/conf"
+	must(t, os.WriteFile(name, []byte("first\n"), 0o600))
+	h.wants(h.run(`
+one: {file.line: {path: DIR/conf, line: second}}
+two: {file.line: {path: DIR/conf, line: third}}`, false), "one: changed intended", "two: changed intended")
+	restored, err := h.r.Restore(t.Context(), name, 0)
+	if data, _ := os.ReadFile(name); err != nil || string(data) != "first\n" || len(restored) != 1 {
+		t.Errorf("%q after %+v, %v", data, restored, err)
+	}
+}
+
 func TestWhatIsKeptIsBounded(t *testing.T) {
 	h := newHost(t)
 	replace := func(size int) {
