@@ -8,7 +8,8 @@
 //   - the tools that change the fleet exist only if the owner allows them, and an action waits for a person if the owner's assistants
 //     would otherwise have acted on more peels than the limit within an hour;
 //   - before a call is carried out it is in the audit log, with the person and the program; a call that cannot be recorded is refused;
-//   - what comes from peels and the repo is marked as such, escaped, bounded, and without what looks like a secret.
+//   - what comes from peels and the repo is marked as such, escaped, bounded, and without what looks like a secret. So
+//     tools return texts and have no output schema: structured content has no place for the mark.
 //
 // Arguments are bounded before they are decoded. A failed request is an error of the tool; the server goes on.
 //
