@@ -98,6 +98,17 @@ two: {file.line: {path: DIR/conf, line: third}}`, false), "one: changed intended
 	}
 }
 
+// Somebody has made a copy of a run by hand.
+func TestADirectoryThatIsNoRunDoesNotKeepStatesFromRunning(t *testing.T) {
+	h := newHost(t)
+	must(t, os.MkdirAll(h.dir+"/.state/kept/7", 0o700))
+	must(t, os.WriteFile(h.dir+"/f", []byte("x"), 0o600))
+	h.wants(h.run("f: {file.absent: {path: DIR/f}}", false), "f: changed intended")
+	if kept, err := h.r.Kept(); err != nil || len(kept) != 1 || kept[0].Run != 1 {
+		t.Errorf("%+v, %v", kept, err)
+	}
+}
+
 func TestWhatIsKeptIsBounded(t *testing.T) {
 	h := newHost(t)
 	replace := func(size int) {

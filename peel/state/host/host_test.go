@@ -80,3 +80,19 @@ func TestAnAccountThatAPlannedPackageMayMakeIsUnknown(t *testing.T) {
 		t.Errorf("an account that a step makes: %+v, %v", u, err)
 	}
 }
+
+func TestAUserWhomAPlannedStepRemovesHasNoMainGroup(t *testing.T) {
+	w := New()
+	w.SetUser(User{Name: "root"})
+	w.SetUser(User{Name: "zt-new", Exists: true, GID: 1234})
+	of, err := w.MainGroups()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if gid, ok := of["root"]; ok {
+		t.Errorf("the removed user has the group %d", gid)
+	}
+	if of["zt-new"] != 1234 {
+		t.Errorf("the new user has the group %d", of["zt-new"])
+	}
+}
