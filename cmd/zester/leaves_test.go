@@ -129,7 +129,7 @@ func offers(cmd *cobra.Command, name string) bool {
 
 // What a command prints, and whether it can be given as data, is listed here once more on purpose.
 func TestOutputFlagsAreOnlyWhereThereIsOutput(t *testing.T) {
-	silent := []string{"peel remove", "audit export", "auth issue", "auth export", "context add", "context use", "context rm", "guide", "demo", "mcp"}
+	silent := []string{"peel remove", "audit export", "auth issue", "auth export", "context add", "context use", "context rm", "guide", "demo", "mcp", "console"}
 	offline := []string{
 		"schedule explain", "cron next", "lint", "auth issue", "auth export", "context add", "context use", "context list",
 		"context show", "context rm", "guide", "demo", "swarm", "version",

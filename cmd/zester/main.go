@@ -197,7 +197,7 @@ func (a *app) root() *cobra.Command {
 		a.syncCommand(), a.stateCommand(), a.alertCommand(), a.approveCommand(),
 		a.authCommand(),
 		a.contextCommand(),
-		a.auditCommand(), a.mcpCommand(), a.guideCommand(),
+		a.auditCommand(), a.consoleCommand(), a.mcpCommand(), a.guideCommand(),
 		a.doctorCommand(), a.busCommand(),
 		a.demoCommand(),
 		a.swarmCommand(),

@@ -89,9 +89,15 @@ func New(o Options) *Console {
 	c.mux.HandleFunc("GET /login", c.showLogin)
 	c.mux.HandleFunc("POST /login", c.login)
 	c.mux.HandleFunc("POST /logout", c.within(c.logout))
-	for _, r := range slices.Concat(fleetPages, dataPages) {
+	for _, r := range slices.Concat(fleetPages, jobPages, systemPages, dataPages) {
 		c.mux.HandleFunc("GET "+r.path, c.within(func(v *visit) { c.show(v, r) }))
 	}
+	for _, o := range slices.Concat(jobOrders, systemOrders) {
+		c.handleOrder(o)
+	}
+	c.mux.HandleFunc("POST /jobs/new", c.within(c.dispatchJob))
+	c.mux.HandleFunc("POST /me", c.within(c.saveMe))
+	c.mux.HandleFunc("POST /logout-all", c.within(c.logoutAll))
 	c.mux.HandleFunc("GET /", c.within(c.missing))
 	return c
 }

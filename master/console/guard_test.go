@@ -22,6 +22,25 @@ var gets = []struct {
 	{"/peels", [5]int{303, 200, 200, 200, 200}},
 	{"/peels?target=web-01", [5]int{303, 200, 200, 200, 200}},
 	{"/peels?target=web-01+and", [5]int{303, 400, 400, 400, 400}},
+	{"/peels/web-01", [5]int{303, 200, 200, 200, 200}},
+	{"/peels/nothing", [5]int{303, 404, 404, 404, 404}},
+	{"/jobs", [5]int{303, 200, 200, 200, 200}},
+	{"/jobs?who=schedules", [5]int{303, 200, 200, 200, 200}},
+	{"/jobs?status=odd", [5]int{303, 400, 400, 400, 400}},
+	{"/jobs/new", [5]int{303, 403, 200, 200, 200}},
+	{"/jobs/new?target=web-01&function=test.ping", [5]int{303, 403, 200, 200, 200}},
+	{"/jobs/nothing", [5]int{303, 404, 404, 404, 404}},
+	{"/jobs/2abcdefghijklmnopqrstuvwxyz", [5]int{303, 404, 404, 404, 404}},
+	{"/commits", [5]int{303, 200, 200, 200, 200}},
+	{"/commits/0000000", [5]int{303, 404, 404, 404, 404}},
+	{"/sync/pause", [5]int{303, 403, 403, 200, 403}},
+	{"/system", [5]int{303, 200, 200, 200, 200}},
+	{"/system/access", [5]int{303, 200, 200, 200, 200}},
+	{"/system/audit", [5]int{303, 200, 200, 200, 200}},
+	{"/system/audit?before=x", [5]int{303, 400, 400, 400, 400}},
+	{"/system/access/tokens/ci/revoke", [5]int{303, 403, 403, 200, 403}},
+	{"/system/access/sessions/x/end", [5]int{303, 200, 200, 200, 200}},
+	{"/me", [5]int{303, 200, 200, 200, 200}},
 	{"/nothing", [5]int{303, 404, 404, 404, 404}},
 	{"/login", [5]int{200, 200, 200, 200, 200}},
 }
@@ -47,6 +66,9 @@ func TestEachPageAsEverybody(t *testing.T) {
 			t.Errorf("the part: %s", part.body)
 		}
 	})
+	t.Run("orders", func(t *testing.T) { eachOrder(t, f) })
+	t.Run("a job", func(t *testing.T) { aJob(t, f) })
+	t.Run("a pause", func(t *testing.T) { aPause(t, f) })
 	t.Run("requests of other sites", func(t *testing.T) { otherSites(t, f) })
 	t.Run("logins", func(t *testing.T) { logins(t, f) })
 	t.Run("headers", func(t *testing.T) { headers(t, f) })

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/console/page"
 	"github.com/seed-c01c3da5/zester/master/console/view"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -9,6 +10,7 @@ import (
 // fleetPages are the pages about peels.
 var fleetPages = []route{
 	{path: "/peels", name: "peels", nav: "peels", noun: "peel", verb: "list", show: showPeels},
+	{path: "/peels/{id}", name: "peel", nav: "peels", noun: "peel", verb: "show", show: showPeel},
 }
 
 func showPeels(v *visit) (*shown, error) {
@@ -17,4 +19,17 @@ func showPeels(v *visit) (*shown, error) {
 		return nil, err
 	}
 	return &shown{title: "Peels", body: page.Peels(all, v.may("job", "dispatch")), data: all}, nil
+}
+
+func showPeel(v *visit) (*shown, error) {
+	id, err := target.ParsePeelID(v.r.PathValue("id"))
+	if err != nil {
+		return nil, &api.Error{Code: api.CodeNotFound, Msg: err.Error(), Err: err}
+	}
+	p, err := view.PeelOf(v.r.Context(), v.ask, id)
+	if err != nil {
+		return nil, err
+	}
+	crumbs := []page.Link{{Text: "Peels", Href: "/peels"}, {Text: string(id), Code: true}}
+	return &shown{title: string(id), crumbs: crumbs, body: page.Peel(p, v.may("job", "dispatch")), data: p}, nil
 }

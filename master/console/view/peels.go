@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/status"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -53,4 +54,22 @@ func PeelsOf(ctx context.Context, by api.Asker, expr string, after target.PeelID
 		v.Next = v.Rows[len(v.Rows)-1].ID
 	}
 	return v, nil
+}
+
+// Peel is one peel.
+type Peel struct {
+	Peel api.Peel        `json:"peel"`
+	Jobs Extra[job.Page] `json:"jobs"` // its newest
+}
+
+// recentJobs is how many jobs the page of a peel has.
+const recentJobs = 20
+
+// PeelOf returns a peel with its facts.
+func PeelOf(ctx context.Context, by api.Asker, id target.PeelID) (*Peel, error) {
+	p, err := api.PeelShow.Ask(ctx, by, api.PeelRequest{Peel: id})
+	if err != nil {
+		return nil, err
+	}
+	return &Peel{Peel: *p, Jobs: ask(ctx, by, api.JobList, job.Query{Target: id, Limit: recentJobs})}, nil
 }

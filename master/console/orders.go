@@ -1,0 +1,91 @@
+package console
+
+import (
+	"net/http"
+
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/audit"
+	"github.com/seed-c01c3da5/zester/master/console/page"
+)
+
+// An order is a page that asks for a confirmation, and what is done then.
+type order struct {
+	path       string
+	name, nav  string // of the page
+	noun, verb string // of the request that is sent
+	form       func(*visit) (*page.Form, error)
+	run        func(*visit) (next string, err error) // next is the path of what was made
+}
+
+// errTyped: the confirmation does not have the text that the form names.
+var errTyped = &api.Error{Code: api.CodeInvalid, Msg: "the text to confirm is not as shown"}
+
+func (c *Console) handleOrder(o order) {
+	c.mux.HandleFunc("GET "+o.path, c.within(func(v *visit) { c.askFirst(v, o, nil) }))
+	c.mux.HandleFunc("POST "+o.path, c.within(func(v *visit) { c.carryOut(v, o) }))
+}
+
+func (o order) route() route { return route{path: o.path, name: o.name, nav: o.nav} }
+
+// askFirst shows the form. After a refusal it has what was filled in, and why it was refused.
+func (c *Console) askFirst(v *visit, o order, refused error) {
+	if !v.may(o.noun, o.verb) {
+		c.fail(v, o.route(), forbidden(v.session, o.noun, o.verb))
+		return
+	}
+	f, err := o.form(v)
+	if err != nil {
+		c.fail(v, o.route(), err)
+		return
+	}
+	s := &shown{title: f.Title, crumbs: []page.Link{{Text: "Back", Href: f.Back}}}
+	if refused != nil {
+		f.Refused = refused.Error()
+		s.status = refusal(refused)
+		for i := range f.Fields {
+			f.Fields[i].Value = v.r.PostFormValue(f.Fields[i].Name)
+		}
+	}
+	s.body = page.Confirm(*f)
+	c.write(v, o.route(), s)
+}
+
+// refusal returns the status of a form whose order was refused.
+func refusal(err error) int {
+	if status := statusOf(err); status != http.StatusBadRequest {
+		return status
+	}
+	return http.StatusUnprocessableEntity
+}
+
+// carryOut sends an order. What a role may not do is in the audit log.
+func (c *Console) carryOut(v *visit, o order) {
+	if !v.may(o.noun, o.verb) {
+		c.refuse(v, o.noun, o.verb)
+		return
+	}
+	f, err := o.form(v)
+	if err != nil {
+		c.fail(v, o.route(), err)
+		return
+	}
+	if f.Typed != "" && v.r.PostFormValue("typed") != f.Typed {
+		c.askFirst(v, o, errTyped)
+		return
+	}
+	next, err := o.run(v)
+	if err != nil {
+		c.o.Log.Info("order refused", "request", v.request, "user", v.session.User, "order", o.path, "err", err)
+		c.askFirst(v, o, err)
+		return
+	}
+	http.Redirect(v.w, v.r, next, http.StatusSeeOther)
+}
+
+// refuse answers an order that the session may not send.
+func (c *Console) refuse(v *visit, noun, verb string) {
+	err := forbidden(v.session, noun, verb)
+	refused := audit.Entry{Action: noun + "." + verb, Target: audit.Bounded(v.r.URL.Path, 256)}.Ended(err, true)
+	c.record(v.r, c.caller(v), refused)
+	c.fail(v, route{name: "refused"}, err)
+}

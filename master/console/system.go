@@ -1,0 +1,218 @@
+package console
+
+import (
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/audit"
+	"github.com/seed-c01c3da5/zester/master/console/page"
+	"github.com/seed-c01c3da5/zester/master/console/view"
+	"github.com/seed-c01c3da5/zester/settings/status"
+)
+
+// systemPages are the pages about commits, the masters, access and the reader.
+var systemPages = []route{
+	{path: "/commits", name: "commits", nav: "commits", noun: "sync", verb: "history", show: showCommits},
+	{path: "/commits/{sha}", name: "commit", nav: "commits", noun: "sync", verb: "history", show: showCommit},
+	{path: "/system", name: "system", nav: "system", noun: "master", verb: "show", show: showSystem},
+	{path: "/system/access", name: "access", nav: "system", noun: "user", verb: "list", show: showAccess},
+	{path: "/system/audit", name: "audit", nav: "system", noun: "audit", verb: "list", show: showAudit},
+	{path: "/me", name: "me", show: showMe},
+}
+
+var systemOrders = []order{
+	syncOrder("pause", "Pause the sync?", "new commits wait until somebody resumes", api.SyncPause),
+	syncOrder("resume", "Resume the sync?", "commits that waited go out", api.SyncResume),
+	syncOrder("now", "Read the branch now?", "the branch is read at once", api.SyncNow),
+	syncOrder("unpin", "End the pin?", "the newest commit of the branch goes out", api.SyncUnpin),
+	{
+		path: "/commits/{sha}/pin", name: "commit-pin", nav: "commits", noun: "sync", verb: "pin", form: pinForm,
+		run: func(v *visit) (string, error) {
+			_, err := api.SyncPin.Ask(v.r.Context(), v.ask, status.PinRequest{Revision: v.r.PathValue("sha")})
+			return "/commits", err
+		},
+	},
+	{
+		path: "/commits/{sha}/retry", name: "commit-retry", nav: "commits", noun: "sync", verb: "retry",
+		form: retryForm,
+		run: func(v *visit) (string, error) {
+			_, err := api.SyncRetry.Ask(v.r.Context(), v.ask, status.RetryRequest{Revision: v.r.PathValue("sha")})
+			return "/commits", err
+		},
+	},
+	{
+		path: "/system/access/sessions/{id}/end", name: "session-end", nav: "system", noun: "session", verb: "end",
+		form: endForm,
+		run: func(v *visit) (string, error) {
+			_, err := api.SessionEnd.Ask(v.r.Context(), v.ask, api.SessionEndRequest{ID: v.r.PathValue("id")})
+			return "/me", err
+		},
+	},
+	{
+		path: "/system/access/tokens/{name}/revoke", name: "token-revoke", nav: "system", noun: "token", verb: "revoke",
+		form: revokeForm,
+		run: func(v *visit) (string, error) {
+			_, err := api.TokenRevoke.Ask(v.r.Context(), v.ask, api.TokenName{Name: v.r.PathValue("name")})
+			return "/system/access", err
+		},
+	},
+}
+
+// syncOrder is an order to the master that leads, without parameters.
+func syncOrder(verb, title, effect string, e api.Endpoint[api.None, status.Sync]) order {
+	return order{
+		path: "/sync/" + verb, name: "sync-" + verb, nav: "commits", noun: "sync", verb: verb,
+		form: func(v *visit) (*page.Form, error) {
+			return &page.Form{
+				Title:  title,
+				What:   [][2]string{{"effect", effect}, {"who sees it", "the audit log, as " + v.session.User}},
+				Button: title[:len(title)-1], Back: "/commits", Command: "zester sync " + verb,
+			}, nil
+		},
+		run: func(v *visit) (string, error) {
+			_, err := e.Ask(v.r.Context(), v.ask, api.None{})
+			return "/commits", err
+		},
+	}
+}
+
+func pinForm(v *visit) (*page.Form, error) {
+	c, err := view.CommitOf(v.r.Context(), v.ask, v.r.PathValue("sha"))
+	if err != nil {
+		return nil, err
+	}
+	short := page.Short(string(c.Attempt.Commit))
+	return &page.Form{
+		Title: "Go back to " + short + "?", Typed: short, Button: "Go back to " + short, Hard: true,
+		What: [][2]string{
+			{"changes", "the whole fleet gets this revision at once"},
+			{"waits", "new commits, until somebody ends the pin"},
+			{"who sees it", "the audit log, as " + v.session.User},
+		},
+		Back: "/commits/" + string(c.Attempt.Commit), Command: "zester sync pin " + short,
+	}, nil
+}
+
+func retryForm(v *visit) (*page.Form, error) {
+	c, err := view.CommitOf(v.r.Context(), v.ask, v.r.PathValue("sha"))
+	if err != nil {
+		return nil, err
+	}
+	short := page.Short(string(c.Attempt.Commit))
+	return &page.Form{
+		Title: "Try " + short + " again?", Button: "Try it again",
+		What: [][2]string{{"effect", "the revision that was rolled back goes out again, from its first wave"}},
+		Back: "/commits/" + string(c.Attempt.Commit), Command: "zester sync retry " + short,
+	}, nil
+}
+
+func endForm(v *visit) (*page.Form, error) {
+	return &page.Form{
+		Title: "End this session?", Button: "End the session", Hard: true, Back: "/me",
+		What: [][2]string{
+			{"session", v.r.PathValue("id")},
+			{"effect", "its browser has to sign in again, within a second"},
+		},
+	}, nil
+}
+
+func revokeForm(v *visit) (*page.Form, error) {
+	name := v.r.PathValue("name")
+	return &page.Form{
+		Title: "Revoke the token " + name + "?", Typed: name, Button: "Revoke " + name, Hard: true,
+		Back: "/system/access",
+		What: [][2]string{
+			{"ends", "the token, its sessions and its open jobs, within a second"},
+			{"who sees it", "the audit log, as " + v.session.User},
+		},
+		Command: "zester auth token revoke " + name,
+	}, nil
+}
+
+func showCommits(v *visit) (*shown, error) {
+	all, err := view.CommitsOf(v.r.Context(), v.ask)
+	if err != nil {
+		return nil, err
+	}
+	return &shown{title: "Commits", body: page.Commits(all, v.may), data: all}, nil
+}
+
+func showCommit(v *visit) (*shown, error) {
+	c, err := view.CommitOf(v.r.Context(), v.ask, v.r.PathValue("sha"))
+	if err != nil {
+		return nil, err
+	}
+	crumbs := []page.Link{{Text: "Commits", Href: "/commits"}, {Text: page.Short(string(c.Attempt.Commit)), Code: true}}
+	return &shown{title: "Commit", crumbs: crumbs, body: page.CommitPage(c, v.may), data: c}, nil
+}
+
+func showSystem(v *visit) (*shown, error) {
+	s, err := view.SystemOf(v.r.Context(), v.ask)
+	if err != nil {
+		return nil, err
+	}
+	return &shown{title: "System", body: page.System(s), data: s}, nil
+}
+
+func showAccess(v *visit) (*shown, error) {
+	a := view.AccessOf(v.r.Context(), v.ask)
+	return &shown{title: "Access", body: page.Access(a, v.session.User, v.may), data: a}, nil
+}
+
+func showAudit(v *visit) (*shown, error) {
+	q := audit.Query{User: v.query("user"), Action: v.query("action")}
+	if before := v.query("before"); before != "" {
+		var err error
+		if q.Before, err = strconv.ParseUint(before, 10, 64); err != nil {
+			return nil, invalid("cannot read before=%s: want the number of an entry", before)
+		}
+	}
+	a, err := view.AuditOf(v.r.Context(), v.ask, q)
+	if err != nil {
+		return nil, err
+	}
+	return &shown{title: "Audit log", body: page.Audit(a), data: a}, nil
+}
+
+func showMe(v *visit) (*shown, error) {
+	all := view.AccessOf(v.r.Context(), v.ask).Sessions
+	if all.Value != nil {
+		own := all.Value.Sessions[:0:0]
+		for _, s := range all.Value.Sessions {
+			if s.User == v.session.User {
+				own = append(own, s)
+			}
+		}
+		all.Value.Sessions = own
+	}
+	body := page.Me(v.session, all, theme(v.r), keysOn(v.r))
+	return &shown{title: "Me", body: body, data: v.session}, nil
+}
+
+// saveMe keeps the reader's wishes in cookies of this browser.
+func (c *Console) saveMe(v *visit) {
+	keys := "on"
+	if v.r.PostFormValue("keys") == "" {
+		keys = "off"
+	}
+	for name, value := range map[string]string{themeCookie: v.r.PostFormValue("theme"), keysCookie: keys} {
+		http.SetCookie(v.w, &http.Cookie{
+			Name: name, Value: url.QueryEscape(audit.Bounded(value, 16)), Path: "/", MaxAge: 365 * 24 * 3600,
+			HttpOnly: true, Secure: v.r.TLS != nil, SameSite: http.SameSiteStrictMode,
+		})
+	}
+	http.Redirect(v.w, v.r, "/me", http.StatusSeeOther)
+}
+
+// logoutAll ends all sessions of the user.
+func (c *Console) logoutAll(v *visit) {
+	_, err := api.SessionEnd.Ask(v.r.Context(), v.ask, api.SessionEndRequest{User: v.session.User})
+	if err != nil {
+		c.fail(v, route{name: "me"}, err)
+		return
+	}
+	setCookie(v.w, v.r, "")
+	http.Redirect(v.w, v.r, "/login", http.StatusSeeOther)
+}

@@ -1,0 +1,120 @@
+package view
+
+import (
+	"context"
+	"strings"
+
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/audit"
+	"github.com/seed-c01c3da5/zester/settings/status"
+)
+
+// Commits are the newest commits of the config repo, and what became of them.
+type Commits struct {
+	Attempts []status.Attempt   `json:"attempts"`
+	Sync     Extra[status.Sync] `json:"-"`
+}
+
+// CommitsOf returns the commits that the master that leads knows.
+func CommitsOf(ctx context.Context, by api.Asker) (*Commits, error) {
+	history, err := api.SyncHistory.Ask(ctx, by, api.None{})
+	if err != nil {
+		return nil, err
+	}
+	attempts := history.Attempts[:min(Rows, len(history.Attempts))]
+	return &Commits{Attempts: attempts, Sync: ask(ctx, by, api.SyncStatus, api.None{})}, nil
+}
+
+// Commit is one commit, and how it goes out.
+type Commit struct {
+	Attempt status.Attempt  `json:"attempt"`
+	InForce bool            `json:"in_force"`
+	Rollout *status.Rollout `json:"rollout,omitempty"` // while it goes out in waves
+	Counts  *status.Counts  `json:"counts,omitempty"`  // of the revision in force
+}
+
+// CommitOf returns the newest attempt with a commit whose first digits are hash.
+func CommitOf(ctx context.Context, by api.Asker, hash string) (*Commit, error) {
+	all, err := CommitsOf(ctx, by)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range all.Attempts {
+		if len(hash) < status.MinRevision || !strings.HasPrefix(string(a.Commit), hash) {
+			continue
+		}
+		v := &Commit{Attempt: a}
+		if s := all.Sync.Value; s != nil {
+			v.InForce = s.LastGood.Commit == a.Commit
+			if s.Rollout != nil && s.Rollout.Commit == a.Commit {
+				v.Rollout = s.Rollout
+			}
+			if v.InForce {
+				v.Counts = &s.Counts
+			}
+		}
+		return v, nil
+	}
+	return nil, &api.Error{Code: api.CodeNotFound, Msg: "no commit of the history begins with " + hash}
+}
+
+// System is the state of the masters and of their bus.
+type System struct {
+	Health  api.Health         `json:"health"`
+	Sync    Extra[status.Sync] `json:"sync"`
+	Problem string             `json:"problem,omitempty"` // the worst; empty: none is known
+}
+
+// SystemOf returns it.
+func SystemOf(ctx context.Context, by api.Asker) (*System, error) {
+	h, err := api.MasterShow.Ask(ctx, by, api.None{})
+	if err != nil {
+		return nil, err
+	}
+	v := &System{Health: *h, Sync: ask(ctx, by, api.SyncStatus, api.None{})}
+	switch {
+	case h.Storage != "":
+		v.Problem = "The bus stores nothing: " + h.Storage
+	case len(h.Unreadable) > 0:
+		v.Problem = "Records of people or tokens cannot be read"
+	case !h.Led:
+		v.Problem = "No master leads the config repo"
+	}
+	for _, s := range h.Streams {
+		if v.Problem == "" && s.Full() > 0.9 {
+			v.Problem = "The stream " + s.Name + " is almost full"
+		}
+	}
+	return v, nil
+}
+
+// Access is who may do what.
+type Access struct {
+	Users    Extra[api.UsersAnswer]    `json:"users"`
+	Tokens   Extra[api.TokensAnswer]   `json:"tokens"`
+	Sessions Extra[api.SessionsAnswer] `json:"sessions"`
+}
+
+// AccessOf returns people, tokens and sessions, each without the others if it cannot be read.
+func AccessOf(ctx context.Context, by api.Asker) *Access {
+	return &Access{
+		Users: ask(ctx, by, api.UserList, api.None{}), Tokens: ask(ctx, by, api.TokenList, api.None{}),
+		Sessions: ask(ctx, by, api.SessionList, api.None{}),
+	}
+}
+
+// Audit is a page of the audit log.
+type Audit struct {
+	Query audit.Query `json:"query"`
+	Page  audit.Page  `json:"page"`
+}
+
+// AuditOf returns the entries of a query.
+func AuditOf(ctx context.Context, by api.Asker, q audit.Query) (*Audit, error) {
+	q.Limit = Rows
+	page, err := api.AuditList.Ask(ctx, by, q)
+	if err != nil {
+		return nil, err
+	}
+	return &Audit{Query: q, Page: *page}, nil
+}
