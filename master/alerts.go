@@ -1,6 +1,8 @@
 package master
 
 import (
+	"slices"
+
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-c01c3da5/zester/master/alert"
@@ -15,6 +17,11 @@ type Alerts struct {
 	Receivers []*notify.Receiver    // with different names
 	Pings     []*notify.PingService // services that watch runs; no name is also in Receivers
 	Alive     *notify.ReceiverCall  // dead man's switch, called each minute while all is well; nil: there is none
+}
+
+// isPinged reports whether a service watches the runs of an entry.
+func (a *Alerts) isPinged(entry string) bool {
+	return slices.ContainsFunc(a.Pings, func(s *notify.PingService) bool { return s.Has(entry) })
 }
 
 // alerts returns the engine that sends alerts while this master leads them.

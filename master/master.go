@@ -382,7 +382,7 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info In
 	if err := beats.Enter(ctx); err != nil {
 		return err
 	}
-	table, err := coverage.New(coverage.Options{JetStream: js, Fleet: fleet, Log: m.log})
+	table, err := coverage.New(coverage.Options{JetStream: js, Fleet: fleet, Log: m.log, Noted: m.o.Alerts.isPinged})
 	if err != nil {
 		return err
 	}

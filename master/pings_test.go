@@ -80,7 +80,7 @@ func TestRunsOfPeelsArePinged(t *testing.T) {
 		s.give("db-1", map[string]any{"schedule": map[string]any{
 			"backup": good, "backup-bad": bad, "backup-long": entry("5", "test.sleep", map[string]any{"duration": "40m"}), "report": good,
 		}})
-		s.give("web-1", map[string]any{"schedule": map[string]any{"backup": good}})
+		s.give("web-1", map[string]any{"schedule": map[string]any{"backup": good, "backup-often": entry("1,2,3", "test.ping", nil)}})
 		want := func(after time.Duration, paths ...string) {
 			t.Helper()
 			time.Sleep(after)
@@ -89,9 +89,11 @@ func TestRunsOfPeelsArePinged(t *testing.T) {
 				t.Errorf("%s: pinged %q, want %q", time.Now().UTC().Format("15:04"), got, paths)
 			}
 		}
-		want(35*time.Minute, "/key/backup-bad-db-1/3", "/key/backup-db-1/0", "/key/backup-long-db-1/start", "/key/backup-web-1/0")
+		want(35*time.Minute, "/key/backup-bad-db-1/3", "/key/backup-db-1/0", "/key/backup-long-db-1/start",
+			"/key/backup-often-web-1/0", "/key/backup-often-web-1/0", "/key/backup-often-web-1/0", "/key/backup-web-1/0")
 		first.kill()
 		want(25*time.Minute, "/key/backup-long-db-1/0")
-		want(35*time.Minute, "/key/backup-bad-db-1/3", "/key/backup-db-1/0", "/key/backup-long-db-1/start", "/key/backup-web-1/0")
+		want(35*time.Minute, "/key/backup-bad-db-1/3", "/key/backup-db-1/0", "/key/backup-long-db-1/start",
+			"/key/backup-often-web-1/0", "/key/backup-often-web-1/0", "/key/backup-often-web-1/0", "/key/backup-web-1/0")
 	})
 }

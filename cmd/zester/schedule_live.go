@@ -15,6 +15,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/catalogue"
+	"github.com/seed-c01c3da5/zester/peel/scheduler"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings"
 )
@@ -252,6 +253,21 @@ func (e *entryView) state() string {
 	return text
 }
 
+// lastFire returns when the last run started that no person asked for; if a person asked for all that are known, when the
+// last one started.
+func (e *entryView) lastFire() time.Time {
+	i := len(e.Last) - 1
+	if e.Running > 0 || i < 0 || !e.Last[i].Started.Equal(e.Started) {
+		return e.Started
+	}
+	for _, run := range slices.Backward(e.Last) {
+		if run.Trigger != string(scheduler.TriggerManual) {
+			return run.Started
+		}
+	}
+	return e.Started
+}
+
 // from returns the source of an entry: file and line, commit and author.
 func (e *entryView) from() string {
 	if e.Origin == "" {
@@ -278,7 +294,7 @@ func viewList(data []byte, s screen) (string, error) {
 		for _, n := range e.Skips {
 			skipped += n
 		}
-		list.add(name, e.state(), clock(e.NextFire), clock(e.Started), fmt.Sprint(e.Runs), fmt.Sprint(e.Failures), fmt.Sprint(e.FailuresInRow), fmt.Sprint(skipped), e.Timing, e.Why, e.from())
+		list.add(name, e.state(), clock(e.NextFire), clock(e.lastFire()), fmt.Sprint(e.Runs), fmt.Sprint(e.Failures), fmt.Sprint(e.FailuresInRow), fmt.Sprint(skipped), e.Timing, e.Why, e.from())
 	}
 	return list.text(s)
 }

@@ -120,3 +120,23 @@ func TestTheExamplesHaveNoFaults(t *testing.T) {
 		}
 	}
 }
+
+// A run by hand is not the last run of a schedule.
+func TestTheLastRunInAListIsNotOneByHand(t *testing.T) {
+	fire := time.Date(2026, 6, 1, 9, 0, 0, 0, time.UTC)
+	timed, byHand := pastView{Trigger: "interval", Started: fire}, pastView{Trigger: "manual", Started: fire.Add(time.Hour)}
+	for _, c := range []struct {
+		entry entryView
+		want  time.Time
+	}{
+		{entryView{Started: fire, Last: []pastView{timed}}, fire},
+		{entryView{Started: byHand.Started, Last: []pastView{timed, byHand}}, fire},
+		{entryView{Started: byHand.Started, Last: []pastView{byHand}}, byHand.Started},
+		{entryView{Started: fire.Add(2 * time.Hour), Running: 1, Last: []pastView{timed, byHand}}, fire.Add(2 * time.Hour)},
+		{entryView{}, time.Time{}},
+	} {
+		if got := c.entry.lastFire(); !got.Equal(c.want) {
+			t.Errorf("%+v: %v, want %v", c.entry, got, c.want)
+		}
+	}
+}

@@ -65,6 +65,8 @@ type Options struct {
 	JetStream jetstream.JetStream // on the connection of a master
 	Fleet     *fleetpkg.Fleet     // which runs and is ready
 	Log       *slog.Logger        // nil: nothing is logged
+	// Noted reports whether [Table.Runs] gives all runs of an entry that reports note; nil: it gives only the newest.
+	Noted func(entry string) bool
 }
 
 // A Table has the verdicts on the fires of the whole fleet. Its methods may be called from several goroutines.

@@ -141,7 +141,7 @@ func (t *Table) takeEntries(p *peel, entries map[string]*ledger.EntryReport, rep
 	var rows []row
 	var hours [][]join.Hour
 	var tooks []took
-	p.problems, p.uncomputed.n = nil, 0
+	p.problems, p.uncomputed.n, p.noted = nil, 0, nil
 	for _, one := range p.items(entries) {
 		now := newRow(&one)
 		spec := p.document.spec(one.name)
@@ -179,6 +179,7 @@ func (t *Table) takeEntries(p *peel, entries map[string]*ledger.EntryReport, rep
 		now.name = unique.Make(one.name)
 		rows, hours = append(rows, now), append(hours, all)
 		if one.e != nil {
+			t.note(p, one.name, one.e)
 			tooks = append(tooks, tookOf(one.e))
 		} else {
 			tooks = append(tooks, one.took)
@@ -266,13 +267,14 @@ func newRow(one *item) (n row) {
 		return n
 	}
 	n.next, n.succeeded, n.since, n.state = seconds(e.Next), seconds(e.Succeeded), seconds(e.Since), stateOf(e.State)
-	n.started, n.ended, n.is = seconds(e.Started), seconds(e.Ended), n.is.with(running, e.Running > 0)
-	n.exit = exitOf(e.Ended.Equal(e.Succeeded), e.Error)
+	last := lastFire(e)
+	n.started, n.ended, n.is = seconds(last.Started), seconds(last.Ended), n.is.with(running, e.Running > 0)
+	n.exit = exitOf(last.Ended.Equal(last.Succeeded), last.Error)
 	if n.state == 0 {
 		n.state = state(len(states) - 1)
 	}
-	if e.Why != "" || e.Error != "" || e.InRow > 0 {
-		n.detail = &detail{why: e.Why, err: e.Error, inRow: e.InRow}
+	if e.Why != "" || last.Error != "" || e.InRow > 0 {
+		n.detail = &detail{why: e.Why, err: last.Error, inRow: e.InRow}
 	}
 	return n
 }

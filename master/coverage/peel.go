@@ -44,6 +44,8 @@ type peel struct {
 		first unique.Handle[string]
 	}
 
+	noted map[string][]verdict.Ended // by entry, see [Options]
+
 	arrived int64 // of the newest report; 0: none
 	offset  int64 // of the peel's clock when the newest report was made
 	memory  int64 // since when the peel's disk has refused its lists; 0: it has not

@@ -3,12 +3,15 @@ package coverage
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
+	"github.com/seed-c01c3da5/zester/peel/ledger"
 )
 
 // Runs returns the newest runs of the entries that match accepts, by entry and peel: one of each peel that has the entry in its
-// settings, also if it has never reported a run. Entries of peel.yaml are not among them. Ask [Table.Health] first.
+// settings, also if it has never reported a run. Entries of peel.yaml are not among them, and runs by hand are left out as far as
+// reports note the runs before them. Ask [Table.Health] first.
 func (t *Table) Runs(match func(entry string) bool) []verdict.Run {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -27,14 +30,67 @@ func (t *Table) Runs(match func(entry string) bool) []verdict.Run {
 				continue
 			}
 			run := verdict.Run{
-				Entry: name, Peel: p.id, Started: at(int64(r.started)), Ended: at(int64(r.ended)), Failed: r.exit != 0, Running: r.is&running != 0,
+				Entry: name, Peel: p.id, Started: at(int64(r.started)), Ended: at(int64(r.ended)),
+				Failed: r.exit != 0, Exit: exitCode(r.exit), Running: r.is&running != 0,
 			}
-			if r.exit != noExit {
-				run.Exit = int(r.exit)
+			for _, e := range p.noted[name] {
+				if e.At.Before(run.Ended) {
+					run.Before = append(run.Before, e)
+				}
 			}
 			list = append(list, run)
 		}
 	}
 	slices.SortFunc(list, func(a, b verdict.Run) int { return cmp.Or(cmp.Compare(a.Entry, b.Entry), cmp.Compare(a.Peel, b.Peel)) })
 	return list
+}
+
+// exitCode returns the exit code of a row's field exit; 0 if there was none.
+func exitCode(exit uint8) int {
+	if exit == noExit {
+		return 0
+	}
+	return int(exit)
+}
+
+// lastFire returns how the last run went that no person asked for, if a run by hand followed it and the report notes it;
+// else how the last run went.
+func lastFire(e *ledger.EntryReport) ledger.RunState {
+	last := e.RunState
+	if n := len(e.Notes); n == 0 || e.Notes[n-1].Class != ledger.Hand || !e.Notes[n-1].Started.Equal(e.Started) {
+		return last
+	}
+	for _, n := range slices.Backward(e.Notes) {
+		if n.Class == ledger.Hand || n.Ended().IsZero() {
+			continue
+		}
+		last.Started, last.Ended, last.Error = n.Started, n.Ended(), n.Error
+		if last.Succeeded = (time.Time{}); n.Outcome == ledger.Ran {
+			last.Succeeded = n.Ended()
+		}
+		return last
+	}
+	return last
+}
+
+// note keeps the runs of an entry that a report notes, in the order of their ends, without those by hand.
+func (t *Table) note(p *peel, name string, e *ledger.EntryReport) {
+	if t.o.Noted == nil || !t.o.Noted(name) {
+		return
+	}
+	var list []verdict.Ended
+	for i := range e.Notes {
+		n := &e.Notes[i]
+		if n.Class == ledger.Hand || n.Ended().IsZero() {
+			continue
+		}
+		exit := exitOf(n.Outcome == ledger.Ran, n.Error)
+		ended := n.Ended().Truncate(time.Second).UTC()
+		list = append(list, verdict.Ended{At: ended, Failed: exit != 0, Exit: exitCode(exit)})
+	}
+	slices.SortStableFunc(list, func(a, b verdict.Ended) int { return a.At.Compare(b.At) })
+	if p.noted == nil {
+		p.noted = map[string][]verdict.Ended{}
+	}
+	p.noted[name] = list
 }

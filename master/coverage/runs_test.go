@@ -1,13 +1,41 @@
 package coverage_test
 
 import (
-	"slices"
+	"reflect"
 	"testing"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/master/coverage"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
 	"github.com/seed-c01c3da5/zester/peel/ledger"
 )
+
+// A run by hand says nothing of the schedule: it is no last fire, and hides none.
+func TestARunByHandIsNotTheLastFire(t *testing.T) {
+	bubble(t, func(t *rig) {
+		table, _ := t.master()
+		host := t.host("web-1", t.document("web-1", map[string]map[string]any{"backup": cron("*/5 * * * *")}))
+		t.until("00:31", "web-1")
+		host.ran("backup", "00:05", "00:25", five)
+		host.fire("backup", hhmm(t, "00:25"), ledger.Fire{Outcome: ledger.Failed})
+		host.fire("backup", hhmm(t, "00:27"), ledger.Fire{Outcome: ledger.Ran, Class: ledger.Hand})
+		e := host.entry("backup")
+		e.Started, e.Ended, e.Succeeded, e.Error = hhmm(t, "00:27"), hhmm(t, "00:28"), hhmm(t, "00:28"), ""
+		failed := ledger.Note{Nominal: hhmm(t, "00:25"), Outcome: ledger.Failed, Started: hhmm(t, "00:25"), Took: time.Second, Error: "exit status 3"}
+		byHand := ledger.Note{Nominal: hhmm(t, "00:27"), Class: ledger.Hand, Outcome: ledger.Ran, Started: hhmm(t, "00:27"), Took: time.Minute}
+		e.Notes = []ledger.Note{failed, byHand}
+		host.report(0)
+
+		want := verdict.Run{Entry: "backup", Peel: "web-1", Started: hhmm(t, "00:25"), Ended: hhmm(t, "00:25:01"), Failed: true, Exit: 3}
+		if runs := table.Runs(func(string) bool { return true }); !reflect.DeepEqual(runs, []verdict.Run{want}) {
+			t.Errorf("runs are %+v, want %+v", runs, want)
+		}
+		cells, err := table.Cells(coverage.Query{})
+		if err != nil || len(cells) != 1 || cells[0].Error != "exit status 3" || !cells[0].Ended.Equal(want.Ended) {
+			t.Errorf("%+v, %v", cells, err)
+		}
+	})
+}
 
 func TestRunsAreTheNewestOfEachEntryInTheSettings(t *testing.T) {
 	bubble(t, func(t *rig) {
@@ -31,7 +59,7 @@ func TestRunsAreTheNewestOfEachEntryInTheSettings(t *testing.T) {
 		}
 		asked := 0
 		runs := table.Runs(func(entry string) bool { asked++; return entry != "report" })
-		if !slices.Equal(runs, want) {
+		if !reflect.DeepEqual(runs, want) {
 			t.Errorf("runs are %+v, want %+v", runs, want)
 		}
 		if asked != 3 {

@@ -116,6 +116,14 @@ type Note struct {
 	By      string        `json:"by,omitempty"` // the operator who ran it
 }
 
+// Ended returns when the run ended; zero if it was interrupted, or if the note is of no run.
+func (n *Note) Ended() time.Time {
+	if n.Started.IsZero() || n.Outcome != Ran && n.Outcome != Failed {
+		return time.Time{}
+	}
+	return n.Started.Add(n.Took)
+}
+
 // TookBounds are the upper bounds of the histogram of durations in a [Took].
 var TookBounds = [...]time.Duration{
 	100 * time.Millisecond, time.Second, 5 * time.Second, 15 * time.Second, time.Minute, 5 * time.Minute, 15 * time.Minute, time.Hour, 6 * time.Hour,

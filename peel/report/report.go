@@ -130,7 +130,7 @@ func notes(runs []scheduler.RunRecord) (list []ledger.Note) {
 			n.Outcome = ledger.Ran
 		}
 		if !r.Interrupted {
-			n.Took = r.Ended.Sub(r.Started)
+			n.Took = utc(r.Ended).Sub(n.Started) // so that the end is that of the RunState
 		}
 		list = append(list, n)
 	}

@@ -59,6 +59,14 @@ type Run struct {
 	Failed  bool      // the run that ended last failed
 	Exit    int       // its exit code, from 1 to 254; 0: it succeeded, or failed without an exit code
 	Running bool      // a run is in flight
+	Before  []Ended   // runs that ended before Ended and that the report notes, the oldest first
+}
+
+// Ended is a run that has ended.
+type Ended struct {
+	At     time.Time // in whole seconds
+	Failed bool
+	Exit   int // as in [Run]
 }
 
 // Counts are numbers of fires by verdict. Every expected fire is in exactly one of Ran, Skipped, Missed and Unknown once it is
