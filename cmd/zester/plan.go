@@ -41,7 +41,8 @@ taken out: what these made stays on the host. It changes nothing.
 last 30 days, with the durations of recorded runs: fires that come while the run
 before is in flight, fires in blackouts, other entries of the peel that run at
 the same time, and the load by the minute. Runs of entries with return_job are
-recorded, for 7 days; it says for how many. It reads the records of the live
+recorded, for 7 days; it says for how many. Of other entries it takes what their
+peels have counted of all their runs, which is about right. It asks the live
 fleet, also with --facts.
 
 --base and --head are revisions as for git rev-parse. The default base is HEAD.

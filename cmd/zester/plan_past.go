@@ -3,6 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
+	"math"
+	"slices"
 	"time"
 
 	"github.com/seed-c01c3da5/zester/master/api"
@@ -22,8 +25,9 @@ func (a *app) testPast(ctx context.Context, r *review.Review, p *planning, lengt
 	return r.Test(p.before, p.after, past)
 }
 
-// measure sets the durations of entries, from the records of their runs that succeeded, and since when there are records. It
-// reads at most maxRuns records, the newest first.
+// measure sets the durations of entries, from the records of their runs that succeeded, and since when there are
+// records. It reads at most maxRuns records, the newest first. Entries without records have what their peels have
+// counted.
 func (a *app) measure(ctx context.Context, client *api.Client, names []string, past *backtest.Past) error {
 	took := map[string][]time.Duration{}
 	for _, name := range names {
@@ -60,6 +64,31 @@ func (a *app) measure(ctx context.Context, client *api.Client, names []string, p
 	}
 	for name, runs := range took {
 		past.Durations[name] = backtest.DurationsOf(runs)
+	}
+	return countedRuns(ctx, client, past.Durations)
+}
+
+// countedRuns sets the durations of entries without records to what peels have counted.
+func countedRuns(ctx context.Context, client *api.Client, durations map[string]backtest.Durations) error {
+	lacks := func(entry string) bool {
+		d, wanted := durations[entry]
+		return wanted && d.Runs == 0
+	}
+	if !slices.ContainsFunc(slices.Collect(maps.Keys(durations)), lacks) {
+		return nil
+	}
+	c, err := client.Coverage(ctx, api.CoverageRequest{Target: "*", Since: time.Now()})
+	if err != nil {
+		return err
+	}
+	for i := range c.Rows {
+		took := &c.Rows[i].Took
+		if took.Runs == 0 || !lacks(c.Rows[i].Entry) {
+			continue
+		}
+		durations[c.Rows[i].Entry] = backtest.Durations{
+			Runs: int(min(took.Runs, math.MaxInt32)), Median: took.AtMost(50), P95: took.AtMost(95), Counted: true,
+		}
 	}
 	return nil
 }

@@ -31,10 +31,11 @@ The peels and their facts are those of the live fleet, or those of --facts: a
 file of peels as for target eval --file.
 
 Runs succeed. They take as long as the median of the recorded runs of the last
-30 days in the live fleet: those with return_job. Other runs take 1m, also with
---facts, unless --took says otherwise:
+30 days in the live fleet: those with return_job. Those of other entries take
+about as long as half of the runs that their peels have counted. Entries that
+never ran take 1m, and so do all with --facts, unless --took says otherwise:
 
-  --took 5m --took backup=2h      backup takes 2h; entries without records 5m
+  --took 5m --took backup=2h      backup takes 2h; entries that never ran 5m
 
 A timeout of the entry counts. Every peel starts at --from with an empty
 history.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/coverage/cause"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
+	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -55,6 +56,9 @@ type CoverageRow struct {
 	Cause string `json:"cause,omitempty"`
 	// Finding is the same as a record: the commit, and the runs with and without it.
 	Finding *cause.Finding `json:"finding,omitempty"`
+	// Took is how long the runs of an entry took, on all hosts of the row, since these count. Rows by peel have none, nor
+	// have rows by entry of a request without a target.
+	Took ledger.Took `json:"took,omitzero"`
 
 	// The rest is of one entry on one peel.
 	State       string    `json:"state,omitempty"` // active, disabled, paused_manual, paused_errors, paused_invalid, exhausted

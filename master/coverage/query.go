@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/coverage/join"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
+	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -40,6 +41,9 @@ type Row struct {
 	Cell       // of ByPeelAndEntry; else only Entry or Peel, and Counts
 	Peels  int // that have the entry now
 	Absent int // of them, do not report; not in rows by entry without Query.Peels
+	// Took is how long the runs of an entry took on these peels, as long as their hosts have counted. Rows by peel have
+	// none, nor have rows by entry without Query.Peels.
+	Took ledger.Took
 	// Disagrees says of a row by peel what is not as masters expect on the peel or with one of its entries; empty: nothing.
 	Disagrees string
 }
@@ -138,8 +142,10 @@ func (t *Table) present(q Query) map[rowKey]Row {
 		if p.hasSchedule() && t.absent(p, now, connected) {
 			absent = 1
 		}
+		tooks, place := unpackTook(p.lists.took, len(p.rows)), -1
 		p.hoursOf(func(r *row, hours []join.Hour) {
 			name := r.name.Value()
+			place++
 			if q.Entry != nil && !q.Entry(name) || q.By == ByEntry && !r.published {
 				return
 			}
@@ -160,6 +166,9 @@ func (t *Table) present(q Query) map[rowKey]Row {
 			}
 			if q.By == ByPeelAndEntry {
 				sum.describe(r)
+			}
+			if q.By != ByPeel {
+				tooks[place].addTo(&sum.Took)
 			}
 			rows[key] = sum
 		})

@@ -8,6 +8,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/coverage"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
 	"github.com/seed-c01c3da5/zester/peel/ledger"
+	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 // A run by hand says nothing of the schedule: it is no last fire, and hides none.
@@ -76,6 +77,33 @@ func TestRunsAreTheNewestOfEachEntryInTheSettings(t *testing.T) {
 		two.report(0)
 		if r := table.Runs(func(entry string) bool { return entry == "backup" })[1]; r.Failed || r.Running || !r.Ended.Equal(started.Truncate(time.Second)) {
 			t.Errorf("%+v", r)
+		}
+	})
+}
+
+// How long runs took is added up over the peels that have the entry.
+func TestHowLongTheRunsOfAnEntryTook(t *testing.T) {
+	bubble(t, func(t *rig) {
+		table, _ := t.master()
+		entries := map[string]map[string]any{"backup": cron("*/5 * * * *")}
+		one, two := t.host("web-1", t.document("web-1", entries)), t.host("web-2", t.document("web-2", entries))
+		hostile := t.host("web-3", t.document("web-3", entries))
+		t.until("00:31", "web-1", "web-2", "web-3")
+		one.entry("backup").Took.Add(2 * time.Second)
+		one.entry("backup").Took.Add(7 * time.Hour)
+		two.entry("backup").Took.Add(30 * time.Second)
+		hostile.entry("backup").Took = ledger.Took{UpTo: make([]uint64, len(ledger.TookBounds)), Runs: 1 << 40, Sum: 1 << 62}
+		for _, h := range []*host{one, two, hostile} {
+			h.report(0)
+		}
+		rows, _, err := table.Rows(t.Context(), coverage.Query{Since: time.Now(), Peels: map[target.PeelID]bool{"web-1": true, "web-2": true, "web-3": true}})
+		want := ledger.Took{UpTo: []uint64{0, 0, 1, 1, 2, 2, 2, 2, 2}, Runs: 3, Sum: 7*time.Hour + 32*time.Second}
+		if err != nil || len(rows) != 1 || !reflect.DeepEqual(rows[0].Took, want) {
+			t.Errorf("%+v, %v", rows, err)
+		}
+		rows, _, err = table.Rows(t.Context(), coverage.Query{Since: time.Now(), By: coverage.ByPeel})
+		if err != nil || len(rows) != 3 || rows[0].Took.Runs != 0 {
+			t.Errorf("%+v, %v", rows, err)
 		}
 	})
 }

@@ -68,6 +68,29 @@ func unpackTook(data []byte, n int) []took {
 	return list
 }
 
+// addTo adds the runs to those of other peels. Numbers that would overflow are left out: a peel may report any.
+func (t *took) addTo(all *ledger.Took) {
+	runs := uint64(0)
+	for _, n := range t.runs {
+		if runs += n; n > math.MaxInt32 {
+			return
+		}
+	}
+	if runs == 0 || t.sum > math.MaxInt64-all.Sum {
+		return
+	}
+	if all.UpTo == nil {
+		all.UpTo = make([]uint64, len(ledger.TookBounds))
+	}
+	upTo := uint64(0)
+	for i := range all.UpTo {
+		upTo += t.runs[i]
+		all.UpTo[i] += upTo
+	}
+	all.Runs += runs
+	all.Sum += t.sum
+}
+
 // What a peel cannot have run between two reports is not added: its numbers could make the totals of the fleet overflow.
 const (
 	maxNewRuns = 1 << 24

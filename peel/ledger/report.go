@@ -149,6 +149,22 @@ func (t *Took) Add(took time.Duration) {
 	t.UpTo, t.Runs, t.Sum = upTo, t.Runs+1, t.Sum+took
 }
 
+// AtMost returns a duration that about percent of 100 runs did not exceed: runs are taken to be spread evenly between
+// two of [TookBounds]. It is at most the last of these.
+func (t *Took) AtMost(percent uint64) time.Duration {
+	rank := (t.Runs*percent + 99) / 100
+	below, before := uint64(0), time.Duration(0)
+	for i, n := range t.UpTo {
+		limit := TookBounds[i]
+		if n >= rank && n > below {
+			share := float64(rank-below) / float64(n-below)
+			return before + time.Duration(share*float64(limit-before))
+		}
+		below, before = max(n, below), limit
+	}
+	return before
+}
+
 // Encode encodes a report as a message. It does not check the size, see [MaxReport].
 func Encode(r *Report) ([]byte, error) {
 	r.V = reportVersion

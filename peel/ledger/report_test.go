@@ -131,3 +131,28 @@ func FuzzDecode(f *testing.F) {
 		_, _ = Decode(&nats.Msg{Subject: wire.ScheduleStateOf("p1"), Data: data})
 	})
 }
+
+// Runs are spread evenly between two bounds of the histogram.
+func TestHowLongMostRunsTook(t *testing.T) {
+	var none, took Took
+	if got := none.AtMost(95); got != 0 {
+		t.Errorf("no run took at most %v", got)
+	}
+	for range 90 {
+		took.Add(3 * time.Second)
+	}
+	for range 10 {
+		took.Add(40 * time.Second)
+	}
+	for percent, want := range map[uint64]time.Duration{45: 3 * time.Second, 90: 5 * time.Second, 95: 37500 * time.Millisecond, 100: time.Minute} {
+		if got := took.AtMost(percent); got != want {
+			t.Errorf("%d of 100 runs took at most %v, want %v", percent, got, want)
+		}
+	}
+	for range 900 {
+		took.Add(7 * time.Hour)
+	}
+	if got := took.AtMost(50); got != TookBounds[len(TookBounds)-1] {
+		t.Errorf("half of the runs took at most %v, and most took 7 h", got)
+	}
+}

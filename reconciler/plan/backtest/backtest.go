@@ -7,7 +7,8 @@
 //
 // The package is pure. It ignores the lives of entries, so that an entry that is to begin tomorrow is tested too.
 //
-// Known gaps: an entry that was never recorded has no duration, and its overlaps are not known. Fires are compared without
+// Known gaps: of an entry without records the durations are estimates from what its peels have counted, and of one that never
+// ran there is none, so that its overlaps are not known. Fires are compared without
 // splay; only the load has it. Other entries are those of the first peel with the change.
 package backtest
 
@@ -57,6 +58,7 @@ type Past struct {
 type Durations struct {
 	Runs        int
 	Median, P95 time.Duration
+	Counted     bool // no run was recorded: peels have counted them, so that Median and P95 are about right
 }
 
 // DurationsOf returns the median and the 95th percentile of runs.
@@ -89,6 +91,8 @@ type Entry struct {
 	Runs   int     `json:"recorded_runs"`
 	Median float64 `json:"median_seconds"` // of the recorded runs
 	P95    float64 `json:"p95_seconds"`
+	// Counted: no run was recorded. The runs are those that peels have counted, and Median and P95 are about right.
+	Counted bool `json:"counted,omitempty"`
 	// Overlaps are fires that come while maxrunning runs are in flight, if each takes P95; IfRunning says what becomes of them.
 	Overlaps  int                `json:"overlaps"`
 	IfRunning schedule.IfRunning `json:"if_running"`
@@ -151,7 +155,7 @@ func Of(changes []Change, past Past) (*Result, error) {
 func (p *Past) entry(c Change) (Entry, error) {
 	took := p.Durations[c.Entry]
 	e := Entry{
-		Entry: c.Entry, Peels: len(c.Peels), Runs: took.Runs, Median: seconds(took.Median), P95: seconds(took.P95),
+		Entry: c.Entry, Peels: len(c.Peels), Runs: took.Runs, Median: seconds(took.Median), P95: seconds(took.P95), Counted: took.Counted,
 		IfRunning: c.After.Overlap.IfRunning, Beside: []Pair{},
 	}
 	before, _, err := p.fires(c.Before)

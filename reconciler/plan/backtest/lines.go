@@ -55,9 +55,13 @@ func (e *Entry) line() string {
 		noun = "peel"
 	}
 	parts := []string{fmt.Sprintf("%s on %d %s: %d fires each, %d before", e.Entry, e.Peels, noun, e.Fires, e.Before)}
-	if e.Runs == 0 {
+	switch {
+	case e.Runs == 0:
 		parts = append(parts, "no run is recorded")
-	} else {
+	case e.Counted:
+		parts = append(parts, fmt.Sprintf("a run takes about %s, and 95 of 100 at most about %s, as the peels have counted",
+			length(e.Median), length(e.P95)))
+	default:
 		parts = append(parts, fmt.Sprintf("a run takes %s, and 95 of 100 at most %s", length(e.Median), length(e.P95)))
 	}
 	if e.Overlaps > 0 {
