@@ -70,11 +70,11 @@ func (p *Peel) reportRun(f scheduler.Fire, result wire.Result) bool {
 
 // sourceOf returns the origin of an entry in the form of reports.
 func (p *Peel) sourceOf(entry string) scheduler.Source {
-	o := p.originOf(entry)
+	now, o := p.current.Load(), p.originOf(entry)
 	c := o.Claim()
 	s := scheduler.Source{Commit: c.Commit, File: c.File, Author: c.Author, Proof: o.Proof}
-	if e := p.current.Load().schedule[entry]; e != nil && s != (scheduler.Source{}) {
-		s.Ran = settings.Ran(e.Module, e.Args)
+	if e := now.schedule[entry]; e != nil && s != (scheduler.Source{}) {
+		s.Ran, s.Generation = settings.Ran(e.Module, e.Args), now.doc.Generation
 	}
 	return s
 }

@@ -38,7 +38,7 @@ func TestPeelReportsWhatHappenedToItsFires(t *testing.T) {
 		b.start()
 		digest := b.give(1, `
 schedule:
-  good: {module: test.ping, interval: 1m}
+  beat: {module: test.ping, interval: 1m}
   bad: {module: cmd.run, args: {argv: [/nonexistent]}, cron: "*/10 * * * *"}`)
 		time.Sleep(time.Hour + 12*time.Minute)
 		r := b.scheduleState()
@@ -51,6 +51,9 @@ schedule:
 		bad, good := r.Entries[0], r.Entries[1]
 		if n := number(&bad, ledger.Failed); n < 6 || bad.InRow != uint64(n) || bad.Error == "" || len(bad.Notes) < 6 || bad.Notes[0].Error == "" {
 			t.Errorf("%+v", bad)
+		}
+		if n := good.Notes[0]; n.Commit != "beef" || n.Generation != 1 {
+			t.Errorf("the note of a run has not its settings: %+v", n)
 		}
 		if n := number(&good, ledger.Ran); n < 60 || number(&good, ledger.Failed) > 0 || len(good.Fires) > 3 || good.Took.Runs != uint64(n) {
 			t.Errorf("%+v", good)

@@ -221,19 +221,32 @@ func TestTheDoctorShowsTheFirstErrorsOfPeels(t *testing.T) {
 	}
 }
 
+func TestTheDoctorShowsPeelsThatReportLessThanADay(t *testing.T) {
+	since := time.Date(2026, 6, 1, 9, 0, 0, 0, time.UTC)
+	troubles := troublesIn([]api.CoverageRow{
+		{Peel: "db-01"}, {Peel: "web-01", From: since.Add(-time.Hour)}, {Peel: "web-02", From: since.Add(7 * time.Hour)},
+	}, since)
+	d := doctor{}
+	d.disagree(&troubles)
+	want := "1 of 3 report less than the fires of a day: web-02: since " + when(since.Add(7*time.Hour))
+	if f := d.Findings; len(f) != 1 || f[0].State != warning || f[0].Detail != want {
+		t.Errorf("%+v, want %s", f, want)
+	}
+}
+
 func TestTheDoctorShowsPeelsThatDisagree(t *testing.T) {
 	rows := []api.CoverageRow{{Peel: "db-01"}}
 	for n := range 5 {
 		rows = append(rows, api.CoverageRow{Peel: target.PeelID(fmt.Sprintf("web-%02d", n)), Disagrees: "disk: it has refused the lists"})
 	}
-	troubles := troublesIn(rows)
+	troubles := troublesIn(rows, time.Time{})
 	d := doctor{}
 	d.disagree(&troubles)
 	if f := d.Findings; len(f) != 1 || f[0].State != warning || f[0].Detail != "5 of 6 disagree: web-00: disk: it has refused the lists; "+
 		"web-01: disk: it has refused the lists; web-02: disk: it has refused the lists; and 2 more peels" {
 		t.Errorf("%+v", f)
 	}
-	troubles = troublesIn(rows[:1])
+	troubles = troublesIn(rows[:1], time.Time{})
 	d.disagree(&troubles)
 	if len(d.Findings) != 1 {
 		t.Errorf("without one: %+v", d.Findings[1:])

@@ -22,6 +22,7 @@ type scheduleTroubles struct {
 	failed, missed, away int      // peels
 	peels                int      // with a schedule
 	disagree             []string // peels whose clock, zone, document or disk is not what masters expect, with the reason
+	short                []string // peels whose reports lack fires of the last day, with the time since which they have all
 	err                  error    // why it is not known
 }
 
@@ -33,16 +34,19 @@ func troublesOf(ctx context.Context, client *api.Client) scheduleTroubles {
 	if err != nil {
 		return scheduleTroubles{err: err}
 	}
-	return troublesIn(c.Rows)
+	return troublesIn(c.Rows, time.Now().Add(-troubleTime))
 }
 
-// troublesIn counts the problems in rows of peels.
-func troublesIn(rows []api.CoverageRow) scheduleTroubles {
+// troublesIn counts the problems in rows of peels with the fires since a time.
+func troublesIn(rows []api.CoverageRow, since time.Time) scheduleTroubles {
 	t := scheduleTroubles{of: map[target.PeelID]string{}, peels: len(rows)}
 	for _, r := range rows {
 		var wrong []string
 		if r.Disagrees != "" {
 			t.disagree = append(t.disagree, fmt.Sprintf("%s: %s", r.Peel, cut(r.Disagrees, errorShown)))
+		}
+		if r.From.After(since) {
+			t.short = append(t.short, fmt.Sprintf("%s: since %s", r.Peel, when(r.From)))
 		}
 		if r.NotReporting {
 			t.away++
@@ -119,15 +123,24 @@ func (d *doctor) schedules(ctx context.Context, client *api.Client) {
 	d.disagree(&t)
 }
 
-// disagree shows the first peels whose fires masters cannot judge as their settings say, or that would lose what they tell of them.
+// disagree shows the first peels whose fires masters cannot judge as their settings say, or that would lose what they
+// tell of them, and those that tell of less than a day.
 func (d *doctor) disagree(t *scheduleTroubles) {
-	if len(t.disagree) == 0 {
-		return
+	for _, found := range []struct {
+		peels      []string
+		what, hint string
+	}{
+		{t.disagree, "disagree", "zester coverage --by peel -o json has all of them"},
+		{t.short, "report less than the fires of a day", "its starts and set clocks are too many, or its entries: " +
+			"zester schedule fires PEEL ENTRY asks the peel itself"},
+	} {
+		if len(found.peels) == 0 {
+			continue
+		}
+		text := strings.Join(found.peels[:min(len(found.peels), errorsShown)], "; ")
+		if more := len(found.peels) - errorsShown; more > 0 {
+			text += fmt.Sprintf("; and %s", count(more, "more peel"))
+		}
+		d.found("schedules", warning, found.hint, "%d of %d %s: %s", len(found.peels), t.peels, found.what, text)
 	}
-	shown := t.disagree[:min(len(t.disagree), errorsShown)]
-	text := strings.Join(shown, "; ")
-	if more := len(t.disagree) - len(shown); more > 0 {
-		text += fmt.Sprintf("; and %s", count(more, "more peel"))
-	}
-	d.found("schedules", warning, "zester coverage --by peel -o json has all of them", "%d of %d disagree: %s", len(t.disagree), t.peels, text)
 }

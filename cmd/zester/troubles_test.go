@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	verdictpkg "github.com/seed-c01c3da5/zester/master/coverage/verdict"
@@ -18,7 +19,7 @@ func TestTroublesOfSchedulesAreShownBesideThePeel(t *testing.T) {
 	list := func() table {
 		return table{header: []string{"PEEL", "ONLINE"}, rows: [][]string{{"a", "yes"}, {"b", "yes"}, {"c", "no"}}}
 	}
-	some := troublesIn(rows)
+	some := troublesIn(rows, time.Time{})
 	if got, want := some.String(), "fires missed on 1 peel, runs failed on 1 peel, no report on 1 peel in the last day"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
@@ -26,7 +27,7 @@ func TestTroublesOfSchedulesAreShownBesideThePeel(t *testing.T) {
 	if !slices.Equal(got.header, []string{"PEEL", "ONLINE", "SCHEDULE"}) || got.rows[0][2] != "" || got.rows[1][2] != "2 missed, 3 failed" || got.rows[2][2] != "not reporting" {
 		t.Errorf("%q %q", got.header, got.rows)
 	}
-	none := troublesIn(rows[:1])
+	none := troublesIn(rows[:1], time.Time{})
 	if got := none.addTo(list()); len(got.header) != 2 || none.String() != "" {
 		t.Errorf("nothing is wrong: %q, %q", got.header, none)
 	}

@@ -51,6 +51,8 @@ type CoverageRow struct {
 	NotReporting bool `json:"not_reporting,omitempty"` // the peel is away, or its report is overdue
 	// Disagrees says of a row by peel what is not as masters expect: its clock, zone, document or disk, or the timing of an entry.
 	Disagrees string `json:"disagrees,omitempty"`
+	// From says of a row by peel that its newest report lacks fires before this time; absent: it goes back 48 hours.
+	From time.Time `json:"from,omitzero"`
 	// Cause says which commit explains that runs of the entry fail or are missed now, or why the one that seems to does not.
 	// Only rows of an entry have it, for callers without limits.
 	Cause string `json:"cause,omitempty"`

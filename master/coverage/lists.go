@@ -58,6 +58,12 @@ func (t *Table) report(p *peel, r *ledger.Report, stored time.Time) {
 	if refused > 0 {
 		t.refuseEntries(p, p.id.Wire(), refused)
 	}
+	p.from = 0
+	for i := range r.Entries {
+		if e := &r.Entries[i]; isCut(e, r.Time) && e.From.After(r.Time.Add(time.Hour-ledger.Kept)) {
+			p.from = max(p.from, e.From.Unix())
+		}
+	}
 	if t.isReading() {
 		t.firstHour = max(t.firstHour, firstHour(r, of))
 	}
@@ -68,13 +74,16 @@ func (t *Table) report(p *peel, r *ledger.Report, stored time.Time) {
 func firstHour(r *ledger.Report, of *join.Report) int64 {
 	hour := of.Oldest()
 	for i := range r.Entries {
-		e := &r.Entries[i]
-		isCut := len(e.Marks) == 0 || e.From.After(e.Marks[0].At.Add(time.Second))
-		if from := join.HourOf(e.From.Add(time.Hour - 1)); isCut && !e.From.After(r.Time) {
-			hour = max(hour, from)
+		if e := &r.Entries[i]; isCut(e, r.Time) {
+			hour = max(hour, join.HourOf(e.From.Add(time.Hour-1)))
 		}
 	}
 	return hour
+}
+
+// isCut reports whether the list of an entry begins later than the entry did.
+func isCut(e *ledger.EntryReport, made time.Time) bool {
+	return (len(e.Marks) == 0 || e.From.After(e.Marks[0].At.Add(time.Second))) && !e.From.After(made)
 }
 
 // named returns the entries of a report by name, and how many are refused: a report names entries of the document by

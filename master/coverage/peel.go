@@ -49,6 +49,7 @@ type peel struct {
 	arrived int64 // of the newest report; 0: none
 	offset  int64 // of the peel's clock when the newest report was made
 	memory  int64 // since when the peel's disk has refused its lists; 0: it has not
+	from    int64 // since when the newest report has all fires, if it lacks some of the last 47 hours; 0: it has all
 	judged  int64 // up to when fires were judged of a peel that does not report, or that reports lists
 	lists   lists
 }

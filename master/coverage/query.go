@@ -46,6 +46,7 @@ type Row struct {
 	Took ledger.Took
 	// Disagrees says of a row by peel what is not as masters expect on the peel or with one of its entries; empty: nothing.
 	Disagrees string
+	From      time.Time // of a row by peel: its newest report lacks fires before it; zero: it goes back as far as reports do
 }
 
 // A Cell is one entry on one peel, as the peel reported it, with the verdicts.
@@ -153,7 +154,7 @@ func (t *Table) present(q Query) map[rowKey]Row {
 			sum := rows[key]
 			sum.Entry, sum.Peel = key.entry, key.peel
 			if q.By == ByPeel && sum.Peels == 0 && absent == 0 {
-				sum.Disagrees = t.disagrees(p)
+				sum.Disagrees, sum.From = t.disagrees(p), at(p.from)
 			}
 			if q.By != ByPeel || sum.Peels == 0 {
 				sum.Peels++

@@ -107,3 +107,30 @@ func TestHowLongTheRunsOfAnEntryTook(t *testing.T) {
 		}
 	})
 }
+
+// A report that was cut says since when it has all fires. One of an entry that is new is not cut.
+func TestAPeelThatReportsLessThanItsFires(t *testing.T) {
+	bubble(t, func(t *rig) {
+		table, _ := t.master()
+		host := t.host("web-1", t.document("web-1", map[string]map[string]any{"backup": cron("*/5 * * * *"), "report": cron("0 0 * * *")}))
+		t.until("00:31", "web-1")
+		from := func() time.Time {
+			t.Helper()
+			host.report(0)
+			rows, _, err := table.Rows(t.Context(), coverage.Query{Since: time.Now(), By: coverage.ByPeel})
+			if err != nil || len(rows) != 1 {
+				t.Fatalf("%+v, %v", rows, err)
+			}
+			return rows[0].From
+		}
+		_ = host.entry("backup")
+		if got := from(); !got.IsZero() {
+			t.Errorf("a new peel lacks fires before %v", got)
+		}
+		cut := hhmm(t, "00:20")
+		host.lists["backup"].Marks[0].At, host.lists["backup"].From = hhmm(t, "00:10"), cut
+		if got := from(); !got.Equal(cut) {
+			t.Errorf("the report lacks fires before %v, want %v", got, cut)
+		}
+	})
+}

@@ -625,6 +625,12 @@ var fireCases = []fireCase{
 			Began: at(w.t, "2026-11-23T02:28"), Ended: at(w.t, "2026-11-23T02:31:20"),
 		}}, w.Revisions...)
 	}},
+	{"generation_before", api.WhyFailed, "", func(w *world) {
+		w.ran(night, "exit status 3")
+		w.e.Notes[0].Generation = uint64(at(w.t, "2026-11-23T02:28").UnixMilli())
+		w.Document.Written = at(w.t, "2026-11-23T02:31:30")
+	}},
+	{"generation_now", api.WhyRan, "", func(w *world) { w.e.Notes[0].Generation = uint64(w.Document.Written.UnixMilli()) }},
 	{"in_peel_yaml", api.WhyRan, "", func(w *world) {
 		w.Document = Document{Commit: w.Document.Commit, Written: w.Document.Written, Names: []string{"other"}}
 		w.e.Name = "backup"

@@ -2,6 +2,7 @@ package why
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -91,6 +92,7 @@ func (q *question) addSettings(at, nominal time.Time) {
 	default:
 		q.add("document", q.documentSource(), "the newest settings of %s (generation %d) were written at %s%s", q.Peel, d.Written.UnixMilli(), q.stamp(d.Written), q.applied())
 	}
+	q.addGeneration(nominal)
 	if q.listed != nil && q.listed.Name != "" && q.listed.State != stateRemoved {
 		q.add("document", q.reportSource(), "the entry is in peel.yaml of the host, not in Git")
 	}
@@ -118,6 +120,19 @@ func (q *question) addSettings(at, nominal time.Time) {
 			text += "; the settings of the peel were written after that time, so they may have been others then"
 		}
 		q.add("revision", "history of revisions", "%s", text)
+	}
+}
+
+// addGeneration adds which settings of the peel were in force when the fire ran.
+func (q *question) addGeneration(nominal time.Time) {
+	r := q.runOf(nominal)
+	switch {
+	case nominal.IsZero() || r.generation == 0:
+	case r.generation == uint64(q.Document.Written.UnixMilli()):
+		q.add("document", q.reportSource(), "the run had these settings, of generation %d", r.generation)
+	default:
+		q.add("document", q.reportSource(), "the run had others, of generation %d, which were written at %s",
+			r.generation, q.stamp(time.UnixMilli(int64(min(r.generation, math.MaxInt64)))))
 	}
 }
 

@@ -20,6 +20,7 @@ type run struct {
 	jid            wire.JID
 	started, ended time.Time
 	commit         string // that had last changed the entry when the run started
+	generation     uint64 // of the settings then; 0: it is not known
 	error, by      string
 	trigger        scheduler.Trigger
 	source         string
@@ -38,6 +39,7 @@ func (q *question) runOf(nominal time.Time) (r run) {
 				continue
 			}
 			r.started, r.ended, r.jid = n.Started, n.Started.Add(n.Took), n.Job
+			r.generation = n.Generation
 			r.commit, r.error, r.by = n.Commit, oneLineFact(n.Error), oneLineFact(n.By)
 		}
 	}

@@ -115,13 +115,14 @@ type RunRecord struct {
 	Success bool      `json:"success"`
 	// Interrupted marks a run during which the peel died: it is not known how far the run came.
 	Interrupted bool      `json:"interrupted,omitempty"`
-	Era         uint32    `json:"era,omitempty"`     // of the fire in the list
-	Listed      time.Time `json:"listed,omitzero"`   // its nominal time in the list
-	By          string    `json:"by,omitempty"`      // who ran it by hand
-	Late        bool      `json:"late,omitempty"`    // it started later than the entry wants
-	Overran     bool      `json:"overran,omitempty"` // it was in flight when the next fire was due, or ended by its timeout
-	Stopped     bool      `json:"stopped,omitempty"` // it was canceled because the peel was stopped
-	Commit      string    `json:"commit,omitempty"`  // that had last changed the entry when it started
+	Era         uint32    `json:"era,omitempty"`        // of the fire in the list
+	Listed      time.Time `json:"listed,omitzero"`      // its nominal time in the list
+	By          string    `json:"by,omitempty"`         // who ran it by hand
+	Late        bool      `json:"late,omitempty"`       // it started later than the entry wants
+	Overran     bool      `json:"overran,omitempty"`    // it was in flight when the next fire was due, or ended by its timeout
+	Stopped     bool      `json:"stopped,omitempty"`    // it was canceled because the peel was stopped
+	Commit      string    `json:"commit,omitempty"`     // that had last changed the entry when it started
+	Generation  uint64    `json:"generation,omitempty"` // of the settings then
 	Error       string    `json:"error,omitempty"`
 	Job         string    `json:"job,omitempty"` // Run, once its report is stored
 }

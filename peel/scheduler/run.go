@@ -132,6 +132,7 @@ func (r *run) addToHistory() {
 		Run: r.fire.JID, Trigger: r.fire.Trigger, Nominal: r.fire.Nominal, Started: r.fire.Started,
 		Success: r.result.Success, Interrupted: r.result.Outcome == wire.Interrupted,
 		Late: r.fire.Late, Overran: r.overran || r.timedOut, Stopped: r.stopped, Commit: r.fire.Source.Commit,
+		Generation: r.fire.Source.Generation,
 		Era: r.fire.listed.Era, Listed: r.fire.listed.Nominal, By: r.fire.By,
 	}
 	if !past.Success {

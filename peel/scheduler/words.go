@@ -54,7 +54,9 @@ type Source struct {
 	File   string // file:line at that commit
 	Author string // of that commit
 	Ran    string // what the entry runs, see settings.Ran
-	Proof  string // by which masters recognise the other fields as theirs
+	Proof  string // by which masters recognise the fields above as theirs
+
+	Generation uint64 // of the settings
 }
 
 // Class returns the class of the fires that a trigger makes.
