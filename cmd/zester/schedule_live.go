@@ -253,8 +253,8 @@ func (e *entryView) state() string {
 	return text
 }
 
-// lastFire returns when the last run started that no person asked for; if a person asked for all that are known, when the
-// last one started.
+// lastFire returns when the last run started that no person asked for; if a person asked for all that are known, when
+// the last one started.
 func (e *entryView) lastFire() time.Time {
 	i := len(e.Last) - 1
 	if e.Running > 0 || i < 0 || !e.Last[i].Started.Equal(e.Started) {

@@ -58,8 +58,8 @@ type CoverageRow struct {
 	Cause string `json:"cause,omitempty"`
 	// Finding is the same as a record: the commit, and the runs with and without it.
 	Finding *cause.Finding `json:"finding,omitempty"`
-	// Took is how long the runs of an entry took, on all hosts of the row, since these count. Rows by peel have none, nor
-	// have rows by entry of a request without a target.
+	// Took is how long the runs of an entry took, on all hosts of the row, since these count. Rows by peel have none,
+	// nor have rows by entry of a request without a target.
 	Took ledger.Took `json:"took,omitzero"`
 
 	// The rest is of one entry on one peel.

@@ -148,7 +148,8 @@ func (s *Server) coverage(ctx context.Context, from grants.Caller, expr string, 
 
 func coverageRow(r coverage.Row) api.CoverageRow {
 	row := api.CoverageRow{
-		Entry: r.Entry, Peel: r.Peel, Counts: r.Counts, NotReporting: r.Peel != "" && r.Absent > 0, Disagrees: r.Disagrees, Took: r.Took, From: r.From,
+		Entry: r.Entry, Peel: r.Peel, Counts: r.Counts, NotReporting: r.Peel != "" && r.Absent > 0, Disagrees: r.Disagrees,
+		Took: r.Took, From: r.From,
 		State: r.State, Why: r.Why, Error: r.Error, Next: r.Next, LastSuccess: r.Succeeded,
 	}
 	if r.Peel == "" {

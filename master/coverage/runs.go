@@ -9,9 +9,9 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/ledger"
 )
 
-// Runs returns the newest runs of the entries that match accepts, by entry and peel: one of each peel that has the entry in its
-// settings, also if it has never reported a run. Entries of peel.yaml are not among them, and runs by hand are left out as far as
-// reports note the runs before them. Ask [Table.Health] first.
+// Runs returns the newest runs of the entries that match accepts, by entry and peel: one of each peel that has the
+// entry in its settings, also if it has never reported a run. Entries of peel.yaml are not among them, and runs by
+// hand are left out as far as reports note the runs before them. Ask [Table.Health] first.
 func (t *Table) Runs(match func(entry string) bool) []verdict.Run {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -53,8 +53,8 @@ func exitCode(exit uint8) int {
 	return int(exit)
 }
 
-// lastFire returns how the last run went that no person asked for, if a run by hand followed it and the report notes it;
-// else how the last run went.
+// lastFire returns how the last run went that no person asked for, if a run by hand followed it and the report notes
+// it; else how the last run went.
 func lastFire(e *ledger.EntryReport) ledger.RunState {
 	last := e.RunState
 	if n := len(e.Notes); n == 0 || e.Notes[n-1].Class != ledger.Hand || !e.Notes[n-1].Started.Equal(e.Started) {

@@ -9,8 +9,8 @@
 // Healthchecks.
 //
 // Guarantees: a request carries the slug and one of these words, and no output or error of a run. At most 1,000 pairs
-// of an entry and a peel are pinged, the runs of a pair in the order of their ends; runs by hand are not. When a pair is pinged for the first
-// time, runs that ended more than 15 minutes ago are not pinged.
+// of an entry and a peel are pinged, the runs of a pair in the order of their ends; runs by hand are not. When a pair
+// is pinged for the first time, runs that ended more than 15 minutes ago are not pinged.
 //
 // Known gaps: masters know of runs by the reports of peels, which come within 5 s when something goes wrong or is well
 // again, else every 10 minutes. So a ping may be up to 11 minutes late, and a start is pinged only if the run is in

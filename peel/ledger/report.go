@@ -111,11 +111,11 @@ type Note struct {
 	Took    time.Duration `json:"took,omitempty"`
 	Job     wire.JID      `json:"job,omitempty"`
 	Commit  string        `json:"commit,omitempty"` // that had last changed the entry when the run started
-	// Generation is that of the settings in force when the run started; 0: the entry is of peel.yaml.
+	// Generation of the settings in force when the run started; 0: the entry is of peel.yaml.
 	Generation uint64 `json:"g,omitempty"`
-	Error   string        `json:"error,omitempty"`  // head of it
-	Stopped bool          `json:"stopped,omitempty"`
-	By      string        `json:"by,omitempty"` // the operator who ran it
+	Error      string `json:"error,omitempty"` // head of it
+	Stopped    bool   `json:"stopped,omitempty"`
+	By         string `json:"by,omitempty"` // the operator who ran it
 }
 
 // Ended returns when the run ended; zero if it was interrupted, or if the note is of no run.

@@ -121,7 +121,8 @@ func notes(runs []scheduler.RunRecord) (list []ledger.Note) {
 	for _, r := range newest[:min(len(newest), ledger.MaxNotes)] {
 		n := ledger.Note{
 			Era: r.Era, Class: r.Trigger.Class(), Nominal: r.Listed, Outcome: ledger.Failed, Started: utc(r.Started),
-			Job: wire.JID(r.Job), Commit: r.Commit, Generation: r.Generation, Error: cut(r.Error), Stopped: r.Stopped, By: cut(r.By),
+			Job: wire.JID(r.Job), Commit: r.Commit, Generation: r.Generation,
+			Error: cut(r.Error), Stopped: r.Stopped, By: cut(r.By),
 		}
 		switch {
 		case r.Interrupted:
@@ -130,7 +131,7 @@ func notes(runs []scheduler.RunRecord) (list []ledger.Note) {
 			n.Outcome = ledger.Ran
 		}
 		if !r.Interrupted {
-			n.Took = utc(r.Ended).Sub(n.Started) // so that the end is that of the RunState
+			n.Took = utc(r.Ended).Sub(n.Started) // so that the end is the same as in the RunState
 		}
 		list = append(list, n)
 	}

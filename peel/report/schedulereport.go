@@ -5,9 +5,9 @@
 // into a message.
 //
 // A report is sent within 10 s after each connect, within 5 s after a change, and else every 10 minutes ± 10 %; there
-// are at least 5 s between two. One that the stream does not confirm is made anew and sent again. Each has all fires of
-// 48 hours, so a lost report loses nothing: coverage shows the last day, and has it whole also after a day without a bus.
-// A report of 20 entries takes 2 to 6 KB. [EncodeSchedule] shortens the lists of one that is too large.
+// are at least 5 s between two. One that the stream does not confirm is made anew and sent again. Each has all fires
+// of 48 hours, so a lost report loses nothing: coverage shows the last day, and has it whole also after a day without
+// a bus. A report of 20 entries takes 2 to 6 KB. [EncodeSchedule] shortens the lists of one that is too large.
 
 package report
 

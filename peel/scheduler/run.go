@@ -133,7 +133,7 @@ func (r *run) addToHistory() {
 		Success: r.result.Success, Interrupted: r.result.Outcome == wire.Interrupted,
 		Late: r.fire.Late, Overran: r.overran || r.timedOut, Stopped: r.stopped, Commit: r.fire.Source.Commit,
 		Generation: r.fire.Source.Generation,
-		Era: r.fire.listed.Era, Listed: r.fire.listed.Nominal, By: r.fire.By,
+		Era:        r.fire.listed.Era, Listed: r.fire.listed.Nominal, By: r.fire.By,
 	}
 	if !past.Success {
 		past.Error = r.result.Error

@@ -7,9 +7,9 @@
 //
 // The package is pure. It ignores the lives of entries, so that an entry that is to begin tomorrow is tested too.
 //
-// Known gaps: of an entry without records the durations are estimates from what its peels have counted, and of one that never
-// ran there is none, so that its overlaps are not known. Fires are compared without
-// splay; only the load has it. Other entries are those of the first peel with the change.
+// Known gaps: of an entry without records the durations are estimates from what its peels have counted, and of one
+// that never ran there is none, so that its overlaps are not known. Fires are compared without splay; only the load
+// has it. Other entries are those of the first peel with the change.
 package backtest
 
 import (
@@ -155,7 +155,8 @@ func Of(changes []Change, past Past) (*Result, error) {
 func (p *Past) entry(c Change) (Entry, error) {
 	took := p.Durations[c.Entry]
 	e := Entry{
-		Entry: c.Entry, Peels: len(c.Peels), Runs: took.Runs, Median: seconds(took.Median), P95: seconds(took.P95), Counted: took.Counted,
+		Entry: c.Entry, Peels: len(c.Peels), Runs: took.Runs, Median: seconds(took.Median), P95: seconds(took.P95),
+		Counted:   took.Counted,
 		IfRunning: c.After.Overlap.IfRunning, Beside: []Pair{},
 	}
 	before, _, err := p.fires(c.Before)

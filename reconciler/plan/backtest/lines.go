@@ -59,8 +59,8 @@ func (e *Entry) line() string {
 	case e.Runs == 0:
 		parts = append(parts, "no run is recorded")
 	case e.Counted:
-		parts = append(parts, fmt.Sprintf("a run takes about %s, and 95 of 100 at most about %s, as the peels have counted",
-			length(e.Median), length(e.P95)))
+		text := "a run takes about %s, and 95 of 100 at most about %s, as the peels have counted"
+		parts = append(parts, fmt.Sprintf(text, length(e.Median), length(e.P95)))
 	default:
 		parts = append(parts, fmt.Sprintf("a run takes %s, and 95 of 100 at most %s", length(e.Median), length(e.P95)))
 	}
