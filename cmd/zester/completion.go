@@ -28,6 +28,7 @@ var fixedValues = map[string][]string{
 	"by": {"entry", "peel"}, "role": {"operator", "direct", "auditor"}, "ROLE": {"peel", "operator", "direct", "auditor", "master", "site"},
 	"scope": {"read", "dispatch", "sync", "admin"}, "state": {"pending", "accepted", "rejected", "revoked"},
 	"status": strings.Split(strings.ReplaceAll(statuses, " or ", ", "), ", "), "keys|ca": {"keys", "ca"}, "TOPIC": guide.Topics(),
+	"FIELD": fieldNames(),
 }
 
 // namedValues holds the placeholders whose values a flag takes, by flag.

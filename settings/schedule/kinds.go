@@ -129,7 +129,7 @@ func days(name string, into func(*Entry) *window.Days) field {
 
 // object returns a field that holds a map with the given keys.
 func object(name string, required []string, keys ...field) field {
-	return field{name: name, schema: closed(keys), set: func(p *parser, n *strictyaml.Node) {
+	return field{name: name, schema: closed(name+".", keys), set: func(p *parser, n *strictyaml.Node) {
 		if n.Kind != strictyaml.Map {
 			p.refuse(n.Pos, "%s", n.Mismatch("a map of "+strings.Join(names(keys), " and ")))
 			return

@@ -193,7 +193,7 @@ func (p *parser) read(pair strictyaml.Pair) {
 			p.refuse(pair.KeyPos, "unknown field; %s", hint)
 			return
 		}
-		p.refuse(pair.KeyPos, "unknown field%s", strictyaml.Suggest(pair.Key, names(fields)))
+		p.refuse(pair.KeyPos, "unknown field%s", strictyaml.SuggestKey(pair.Key, names(fields)))
 		return
 	}
 	if pair.Value.Kind == strictyaml.Null {

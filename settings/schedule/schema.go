@@ -58,11 +58,12 @@ func oneOrMore(s *Schema, most int) *Schema {
 }
 
 // closed returns the schema of a map with these fields and no others. Null is allowed, as it removes a field when files
-// are merged; no field is required.
-func closed(fields []field) *Schema {
+// are merged; no field is required. The names in the reference begin with above.
+func closed(above string, fields []field) *Schema {
 	s := &Schema{Type: "object", Properties: make(map[string]*Schema), Additional: false}
 	for _, f := range fields {
 		value := anyOf(f.schema, &Schema{Type: "null"})
+		value.Description = about(above + f.name)
 		s.Properties[f.name] = value
 		if f.alias != "" {
 			s.Properties[f.alias] = value
@@ -74,7 +75,7 @@ func closed(fields []field) *Schema {
 // LayerSchema returns the schema of the map under the key `schedule` of one file. It accepts everything that
 // [CheckFields] accepts.
 func LayerSchema() *Schema {
-	entry := closed(fields)
+	entry := closed("", fields)
 	entry.Type = []string{"object", "null"}
 	return &Schema{Type: []string{"object", "null"}, Names: matching(namePattern), Additional: entry, MaxProps: MaxEntries}
 }

@@ -99,7 +99,7 @@ raw: [q]
 func TestDecodeRefusesWithPathPositionAndMend(t *testing.T) {
 	for text, want := range map[string]string{
 		"intervall: 1h":                   `f.yaml:1:1: intervall: unknown key; did you mean "interval"?`,
-		"hidden: x":                       `f.yaml:1:1: hidden: unknown key`,
+		"hidden: x":                       `f.yaml:1:1: hidden: unknown key; the nearest of 15 keys are inner, name, on`,
 		"interval: 30":                    `f.yaml:1:11: interval: must be a duration like 90s, 5m or 1d12h, not a whole number (30); write 30s for seconds, 30m for minutes`,
 		"interval: \"30\"":                `f.yaml:1:11: interval: cannot parse duration "30": 30 has no unit; write 30s for seconds, 30m for minutes`,
 		"interval: -5m":                   `f.yaml:1:11: interval: cannot parse duration "-5m"; write it like 90s, 5m or 1d12h`,
@@ -127,7 +127,7 @@ func TestDecodeRefusesWithPathPositionAndMend(t *testing.T) {
 		"inner: {size: 1}":                `f.yaml:1:9: inner.size: unknown key; the keys are batch`,
 		"inner: 3":                        `f.yaml:1:8: inner: must be a map, not a whole number (3)`,
 		"[a]":                             `f.yaml:1:1: must be a map, not a list`,
-		"zzz: 1\nname: 1":                 "f.yaml:1:1: zzz: unknown key\nf.yaml:2:7: name: must be a string, not a whole number (1); put it in quotes",
+		"zzz: 1\nname: 1":                 "f.yaml:1:1: zzz: unknown key; the nearest of 15 keys are on, any, raw\nf.yaml:2:7: name: must be a string, not a whole number (1); put it in quotes",
 		"name: ~\ninterval: 0\ninner: ~ ": ``,
 	} {
 		var c config

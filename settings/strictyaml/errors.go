@@ -3,6 +3,7 @@ package strictyaml
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -72,14 +73,28 @@ func Suggest(name string, known []string) string {
 	return fmt.Sprintf("; did you mean %q?", best)
 }
 
-// SuggestKey is [Suggest] for a key of a map. If no known key is similar and there are at most 8, it lists them.
+// SuggestKey is [Suggest] for a key of a map. If no known key is similar it lists them, or the nearest three of more
+// than eight.
 func SuggestKey(name string, known []string) string {
-	const most = 8
+	const most, few = 8, 3
 	text := Suggest(name, known)
-	if text != "" || len(known) == 0 || len(known) > most {
+	switch {
+	case text != "" || len(known) == 0:
 		return text
+	case len(known) <= most:
+		return "; the keys are " + strings.Join(known, ", ")
 	}
-	return "; the keys are " + strings.Join(known, ", ")
+
+	distance := make(map[string]int, len(known))
+	for _, k := range known {
+		distance[k] = math.MaxInt
+		if d, ok := spelling.Distance(strings.ToLower(name), strings.ToLower(k), len(name)+len(k)); ok {
+			distance[k] = d
+		}
+	}
+	nearest := slices.Clone(known)
+	slices.SortStableFunc(nearest, func(a, b string) int { return cmp.Compare(distance[a], distance[b]) })
+	return fmt.Sprintf("; the nearest of %d keys are %s", len(known), strings.Join(nearest[:few], ", "))
 }
 
 // abbreviated returns the only known name that begins with the same letter as short and contains all letters of short in
