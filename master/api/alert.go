@@ -42,7 +42,7 @@ const (
 
 // AlertsRequest requests the alerts.
 type AlertsRequest struct {
-	Ended bool `json:"ended,omitempty"` // also those that ended within a day
+	Ended bool `json:"ended,omitempty" query:"ended" doc:"Also alerts that ended within a day."`
 }
 
 // AlertsAnswer is all alerts, by ID, and all silences, by their end.
@@ -76,12 +76,12 @@ type SilenceRequest struct {
 
 // SilenceID names a silence.
 type SilenceID struct {
-	ID string `json:"id"`
+	ID string `json:"id" path:"id" maxLength:"64" doc:"ID of a silence."`
 }
 
 // ReceiverName names a receiver.
 type ReceiverName struct {
-	Name string `json:"name"`
+	Name string `json:"name" path:"name" maxLength:"64" doc:"Name of a receiver in master.yaml."`
 }
 
 // A Receiver is the state of one receiver of alerts on the master that leads them.

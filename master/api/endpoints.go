@@ -17,39 +17,101 @@ import (
 
 // Requests to the master that leads, about the config repo and how far the fleet is with it.
 var (
-	SyncStatus  = Endpoint[None, status.Sync]{"sync", "status", nil}
-	SyncHistory = Endpoint[None, status.History]{"sync", "history", nil} // the newest first
-	SyncPeels   = Endpoint[status.PeelsRequest, status.PeelsPage]{"sync", "peels", nil}
-	SyncStates  = Endpoint[status.PeelsRequest, status.StatesPage]{"sync", "states", nil}
-	SyncDiff    = Endpoint[status.DocumentRequest, status.Document]{"sync", "diff", nil}
-	SyncPlan    = Endpoint[status.PlanRequest, status.Plan]{"sync", "plan", nil} // 404: that revision does not wait
-	SyncNow     = Endpoint[None, status.Sync]{"sync", "now", nil}                // replies once the branch is read
-	SyncApprove = Endpoint[status.ApproveRequest, status.Sync]{"sync", "approve", nil}
-	SyncPause   = Endpoint[None, status.Sync]{"sync", "pause", nil}
-	SyncResume  = Endpoint[None, status.Sync]{"sync", "resume", nil}
-	SyncPin     = Endpoint[status.PinRequest, status.Sync]{"sync", "pin", nil}
-	SyncUnpin   = Endpoint[None, status.Sync]{"sync", "unpin", nil}
-	SyncRetry   = Endpoint[status.RetryRequest, status.Sync]{"sync", "retry", nil}
-	SyncAdopt   = Endpoint[status.Adoption, status.Sync]{"sync", "adopt", nil}       // as the status shows it
-	SyncRemove  = Endpoint[status.RemoveRequest, status.Sync]{"sync", "remove", nil} // of what is stored of a peel
+	SyncStatus = Endpoint[None, status.Sync]{"sync", "status", &Route{
+		Path: "GET /sync", ID: "sync-status", Scopes: read,
+		Summary: "Show the revision in force, conditions, and how many peels run it",
+	}}
+	SyncHistory = Endpoint[None, status.History]{"sync", "history", &Route{
+		Path: "GET /sync/history", ID: "sync-history", Scopes: read,
+		Summary: "List the revisions that were tried, newest first",
+	}}
+	SyncPeels = Endpoint[status.PeelsRequest, status.PeelsPage]{"sync", "peels", &Route{
+		Path: "GET /sync/peels", ID: "sync-peels", Scopes: read,
+		Summary: "List how far each peel is with the revision in force",
+	}}
+	SyncStates = Endpoint[status.PeelsRequest, status.StatesPage]{"sync", "states", &Route{
+		Path: "GET /sync/states", ID: "sync-states", Scopes: read,
+		Summary: "List what the newest run of the states of each peel has found",
+	}}
+	SyncDiff = Endpoint[status.DocumentRequest, status.Document]{"sync", "diff", nil}
+	// SyncPlan has the code [CodeNotFound] if that revision does not wait.
+	SyncPlan = Endpoint[status.PlanRequest, status.Plan]{"sync", "plan", &Route{
+		Path: "GET /sync/plan", ID: "sync-plan", Scopes: read, Codes: []int{404},
+		Summary: "Show what the revision that waits would change",
+	}}
+	SyncNow = Endpoint[None, status.Sync]{"sync", "now", &Route{
+		Path: "POST /sync/now", ID: "sync-now", Scopes: order,
+		Summary: "Read the branch at once, and wait until that has ended",
+	}}
+	SyncApprove = Endpoint[status.ApproveRequest, status.Sync]{"sync", "approve", &Route{
+		Path: "POST /sync/approve", ID: "sync-approve", Scopes: order, Codes: []int{409, 408, 413, 415},
+		Summary: "Let the revision that waits for approval go out",
+	}}
+	SyncPause = Endpoint[None, status.Sync]{"sync", "pause", &Route{
+		Path: "POST /sync/pause", ID: "sync-pause", Scopes: order, Codes: []int{409},
+		Summary: "Keep new commits from the fleet",
+	}}
+	SyncResume = Endpoint[None, status.Sync]{"sync", "resume", &Route{
+		Path: "POST /sync/resume", ID: "sync-resume", Scopes: order, Codes: []int{409},
+		Summary: "Let new commits go to the fleet again",
+	}}
+	SyncPin = Endpoint[status.PinRequest, status.Sync]{"sync", "pin", &Route{
+		Path: "POST /sync/pin", ID: "sync-pin", Scopes: order, Codes: []int{409, 408, 413, 415},
+		Summary: "Hold the fleet at a revision that was served before",
+	}}
+	SyncUnpin = Endpoint[None, status.Sync]{"sync", "unpin", &Route{
+		Path: "POST /sync/unpin", ID: "sync-unpin", Scopes: order, Codes: []int{409},
+		Summary: "Follow the branch again after a pin",
+	}}
+	SyncRetry = Endpoint[status.RetryRequest, status.Sync]{"sync", "retry", &Route{
+		Path: "POST /sync/retry", ID: "sync-retry", Scopes: order, Codes: []int{409, 408, 413, 415},
+		Summary: "Try a revision again that was rolled back",
+	}}
+	SyncAdopt  = Endpoint[status.Adoption, status.Sync]{"sync", "adopt", nil}       // as the status shows it
+	SyncRemove = Endpoint[status.RemoveRequest, status.Sync]{"sync", "remove", nil} // of what is stored of a peel
 )
 
 // Requests about actions that an assistant asked for and that wait for a person.
 var (
-	HoldList    = Endpoint[HoldQuery, HoldPage]{"hold", "list", nil} // the newest first
-	HoldShow    = Endpoint[HoldRequest, HoldShown]{"hold", "show", nil}
+	HoldList = Endpoint[HoldQuery, HoldPage]{"hold", "list", &Route{
+		Path: "GET /held", ID: "list-held-actions", Scopes: either,
+		Summary: "List the actions of this token that wait for a person",
+	}}
+	HoldShow = Endpoint[HoldRequest, HoldShown]{"hold", "show", &Route{
+		Path: "GET /held/{id}", ID: "show-held-action", Scopes: either, Codes: []int{404},
+		Summary: "Show an action of this token, its state and its job",
+	}}
 	HoldAdd     = Endpoint[HoldAddRequest, HoldAction]{"hold", "add", nil}
 	HoldApprove = Endpoint[HoldRequest, HoldAction]{"hold", "approve", nil} // the caller is to dispatch the job
-	HoldReject  = Endpoint[HoldRequest, HoldAction]{"hold", "reject", nil}
+	HoldReject  = Endpoint[HoldRequest, HoldAction]{"hold", "reject", &Route{
+		Path: "POST /held/{id}/reject", ID: "reject-held-action", Scopes: dispatch, Codes: []int{404, 409},
+		Summary: "Withdraw an action of this token",
+	}}
 )
 
 // Requests to the master that leads the alerts.
 var (
-	AlertList      = Endpoint[AlertsRequest, AlertsAnswer]{"alert", "list", nil}
-	AlertReceivers = Endpoint[None, AlertStatus]{"alert", "status", nil}
-	AlertSilence   = Endpoint[SilenceRequest, Silence]{"alert", "silence", nil}
-	AlertUnsilence = Endpoint[SilenceID, Silence]{"alert", "unsilence", nil}
-	AlertTest      = Endpoint[ReceiverName, Receiver]{"alert", "test", nil} // replies with the state after the message
+	AlertList = Endpoint[AlertsRequest, AlertsAnswer]{"alert", "list", &Route{
+		Path: "GET /alerts", ID: "list-alerts", Scopes: read,
+		Summary: "List alerts and silences",
+	}}
+	AlertReceivers = Endpoint[None, AlertStatus]{"alert", "status", &Route{
+		Path: "GET /alerts/status", ID: "alert-status", Scopes: read,
+		Summary: "Show which receivers get alerts",
+	}}
+	AlertSilence = Endpoint[SilenceRequest, Silence]{"alert", "silence", &Route{
+		Path: "POST /alerts/silences", ID: "silence-alerts", Scopes: order, Codes: []int{408, 413, 415},
+		Summary: "Keep alerts from being sent for a time",
+	}}
+	AlertUnsilence = Endpoint[SilenceID, Silence]{"alert", "unsilence", &Route{
+		Path: "POST /alerts/silences/{id}/end", ID: "end-silence", Scopes: order, Codes: []int{404},
+		Summary: "End a silence",
+	}}
+	// AlertTest replies with the state after the message.
+	AlertTest = Endpoint[ReceiverName, Receiver]{"alert", "test", &Route{
+		Path: "POST /alerts/receivers/{name}/test", ID: "test-receiver", Scopes: order, Codes: []int{404},
+		Summary: "Send a test message to a receiver",
+	}}
 )
 
 // Requests to the master that leads, about the schedule entries of the config repo. All but list and file make a
@@ -67,22 +129,45 @@ var (
 // Requests about targets and jobs, which any master answers. A request may be repeated: a job is dispatched once, by its
 // ID, which the caller makes.
 var (
-	TargetResolve = Endpoint[ResolveRequest, Resolved]{"target", "resolve", nil}
+	TargetResolve = Endpoint[ResolveRequest, Resolved]{"target", "resolve", &Route{
+		Path: "GET /targets", ID: "resolve-target", Scopes: read,
+		Summary: "List the peels that a target expression selects",
+	}}
 	TargetExplain = Endpoint[ExplainRequest, Explained]{"target", "explain", nil}
-	JobDispatch   = Endpoint[job.Spec, job.Job]{"job", "dispatch", nil} // replies with a summary once the job is published
-	JobList       = Endpoint[job.Query, job.Page]{"job", "list", nil}   // the newest first
-	JobActive     = Endpoint[None, ActiveJobs]{"job", "active", nil}    // those that have not ended
-	JobShow       = Endpoint[JobRequest, job.Job]{"job", "show", nil}   // with targets if there are at most 500
-	JobReturns    = Endpoint[JobRequest, job.RowsPage]{"job", "returns", nil}
+	// JobDispatch replies with a summary of the job once the job is published.
+	JobDispatch = Endpoint[job.Spec, job.Job]{"job", "dispatch", &Route{
+		Path: "POST /jobs", ID: "dispatch-job", Scopes: dispatch, Codes: []int{408, 409, 413, 415}, Accepted: true,
+		Summary: "Run a function on the peels that a target selects",
+	}}
+	JobList = Endpoint[job.Query, job.Page]{"job", "list", &Route{
+		Path: "GET /jobs", ID: "list-jobs", Scopes: read,
+		Summary: "List jobs, newest first",
+	}}
+	JobActive = Endpoint[None, ActiveJobs]{"job", "active", nil} // those that have not ended
+	// JobShow replies with the arguments, and with the targets if there are at most 500.
+	JobShow = Endpoint[JobRequest, job.Job]{"job", "show", &Route{
+		Path: "GET /jobs/{jid}", ID: "show-job", Scopes: either, Codes: []int{404},
+		Summary: "Show a job",
+	}}
+	JobReturns = Endpoint[JobRequest, job.RowsPage]{"job", "returns", &Route{
+		Path: "GET /jobs/{jid}/returns", ID: "job-returns", Scopes: either, Codes: []int{404},
+		Summary: "List the targets of a job with what they returned",
+	}}
 	// JobCancel replies with the record that has the request; the job ends soon after. For a job that has ended without
 	// all returns, the record has a final status, and the peels still get the request to stop. The code is
 	// [CodeConflict] if the job has ended with all returns or is being canceled; the text says which.
-	JobCancel = Endpoint[JobRequest, job.Job]{"job", "cancel", nil}
+	JobCancel = Endpoint[JobRequest, job.Job]{"job", "cancel", &Route{
+		Path: "POST /jobs/{jid}/cancel", ID: "cancel-job", Scopes: dispatch, Codes: []int{404, 409}, Accepted: true,
+		Summary: "Stop a job",
+	}}
 )
 
 // Requests about peels, their entries, and masters, which any master answers.
 var (
-	PeelList  = Endpoint[PeelsRequest, PeelsPage]{"peel", "list", nil}
+	PeelList = Endpoint[PeelsRequest, PeelsPage]{"peel", "list", &Route{
+		Path: "GET /peels", ID: "list-peels", Scopes: read,
+		Summary: "List peels",
+	}}
 	PeelShow  = Endpoint[PeelRequest, Peel]{"peel", "show", nil} // with its facts
 	PeelRekey = Endpoint[PeelKey, Peel]{"peel", "rekey", nil}    // approves the sealing key that waits
 	// EntryShow replies with the commit that last changed a schedule entry or state. The peel need not be online. The
@@ -95,13 +180,30 @@ var (
 
 // Requests about what became of the fires of schedules, which any master answers from its own table.
 var (
-	CoverageList   = Endpoint[CoverageRequest, Coverage]{"coverage", "list", nil}
-	CoverageShow   = Endpoint[CoverageEntryRequest, Coverage]{"coverage", "show", nil}
+	CoverageList = Endpoint[CoverageRequest, Coverage]{"coverage", "list", &Route{
+		Path: "GET /coverage", ID: "coverage", Scopes: read,
+		Summary: "Count the fires of schedules by what happened to them",
+	}}
+	CoverageShow = Endpoint[CoverageEntryRequest, Coverage]{"coverage", "show", &Route{
+		Path: "GET /coverage/{entry}", ID: "coverage-entry", Scopes: read, Codes: []int{404},
+		Summary: "The same of one entry on each peel",
+	}}
 	CoverageStatus = Endpoint[None, verdict.Health]{"coverage", "status", nil}
 	// CoverageExplain replies with what became of one fire, or why there was none. The code is [CodeNotFound] if the
 	// masters do not know the peel or the entry, and [CodeInvalid] if the time cannot be read, has not come yet, or is
 	// too long ago.
-	CoverageExplain = Endpoint[WhyRequest, WhyAnswer]{"coverage", "explain", nil}
+	CoverageExplain = Endpoint[WhyRequest, WhyAnswer]{"coverage", "explain", &Route{
+		Path: "GET /coverage/{entry}/why", ID: "why", Scopes: read, Codes: []int{404},
+		Summary: "Show what became of one fire of an entry on a peel, with the facts that prove it",
+	}}
+	ProblemList = Endpoint[ProblemsRequest, Problems]{"problem", "list", &Route{
+		Path: "GET /problems", ID: "problems", Scopes: read,
+		Summary: "List what is wrong with schedules now, the worst first",
+	}}
+	TimelineShow = Endpoint[TimelineRequest, Timeline]{"timeline", "show", &Route{
+		Path: "GET /timeline/hours", ID: "timeline", Scopes: read,
+		Summary: "Count the fires of schedules by the hour, and those to come",
+	}}
 )
 
 // Requests about the audit log, which any master answers.
@@ -153,7 +255,17 @@ type Route struct {
 	Summary string
 	Scopes  []credential.Scope // a token needs one of them, or admin
 	Codes   []int              // statuses of errors, beside those that all routes have
+	// Accepted: a success is answered with 202, because what was asked for goes on.
+	Accepted bool
 }
+
+// Scopes of tokens.
+var (
+	read     = []credential.Scope{credential.ScopeRead}
+	dispatch = []credential.Scope{credential.ScopeDispatch}
+	order    = []credential.Scope{credential.ScopeSync}
+	either   = []credential.Scope{credential.ScopeRead, credential.ScopeDispatch}
+)
 
 // None is a request or a reply without fields.
 type None struct{}

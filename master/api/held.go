@@ -112,8 +112,10 @@ type HoldAction struct {
 
 // A HoldQuery asks for actions, newest first.
 type HoldQuery struct {
-	All    bool   `json:"all,omitempty"`    // also those that are no longer open
-	Before HoldID `json:"before,omitempty"` // the page begins after this action, which need not exist
+	// All: also those that are no longer open.
+	All bool `json:"all,omitempty" query:"all" doc:"Also actions that were decided or have expired in the last 7 days."`
+	// The page begins after the action Before, which need not exist.
+	Before HoldID `json:"before,omitempty" query:"before" maxLength:"27" doc:"Only actions older than the one with this ID: the last of the previous page."`
 }
 
 // A HoldPage is actions without their arguments, newest first.
@@ -124,7 +126,7 @@ type HoldPage struct {
 
 // A HoldRequest names an action to show, approve or reject.
 type HoldRequest struct {
-	ID HoldID `json:"id"`
+	ID HoldID `json:"id" path:"id" maxLength:"27" doc:"ID of a held action."`
 }
 
 // Check returns an error if the ID has not the form of one.

@@ -8,12 +8,6 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// Requests about the whole fleet, answered from sums.
-var (
-	ProblemList  = Endpoint[ProblemsRequest, Problems]{"problem", "list", nil} // the worst first
-	TimelineShow = Endpoint[TimelineRequest, Timeline]{"timeline", "show", nil}
-)
-
 // ProblemsRequest requests what is wrong now.
 type ProblemsRequest struct {
 	Target string `json:"target,omitempty"` // expression; empty: all peels

@@ -135,40 +135,30 @@ func (r *routes) register(mux humago.Mux) []byte {
 	}
 	a := humago.New(mux, config)
 	a.UseMiddleware(r.guard.middleware)
-	huma.Register(a, r.operation("POST", "/jobs", "dispatch-job", "Run a function on the peels that a target selects",
-		dispatchScope, 408, 409, 413, 415), r.dispatchJob)
-	huma.Register(a, r.operation("GET", "/jobs", "list-jobs", "List jobs, newest first", readScope), r.listJobs)
-	huma.Register(a, r.operation("GET", "/jobs/{jid}", "show-job", "Show a job", eitherScope, 404), r.showJob)
-	huma.Register(a, r.operation("GET", "/jobs/{jid}/returns", "job-returns", "List the targets of a job with what they returned",
-		eitherScope, 404), r.jobReturns)
-	huma.Register(a, r.operation("POST", "/jobs/{jid}/cancel", "cancel-job", "Stop a job", dispatchScope, 404, 409), r.cancelJob)
+	huma.Register(a, r.over(api.JobDispatch.HTTP), r.dispatchJob)
+	huma.Register(a, r.over(api.JobList.HTTP), r.listJobs)
+	huma.Register(a, r.over(api.JobShow.HTTP), r.showJob)
+	huma.Register(a, r.over(api.JobReturns.HTTP), r.jobReturns)
+	huma.Register(a, r.over(api.JobCancel.HTTP), r.cancelJob)
 	huma.Register(a, r.eventsOperation(), r.jobEvents)
-	huma.Register(a, r.operation("GET", "/peels", "list-peels", "List peels", readScope), r.listPeels)
-	huma.Register(a, r.operation("GET", "/coverage", "coverage", "Count the fires of schedules by what happened to them", readScope), r.coverage)
-	huma.Register(a, r.operation("GET", "/coverage/{entry}", "coverage-entry", "The same of one entry on each peel", readScope, 404), r.coverageEntry)
-	huma.Register(a, r.operation("GET", "/problems", "problems",
-		"List what is wrong with schedules now, the worst first", readScope), r.problems)
-	huma.Register(a, r.operation("GET", "/timeline/hours", "timeline",
-		"Count the fires of schedules by the hour, and those to come", readScope), r.timeline)
+	huma.Register(a, r.over(api.PeelList.HTTP), r.listPeels)
+	huma.Register(a, r.over(api.TargetResolve.HTTP), r.resolveTarget)
+	huma.Register(a, r.over(api.CoverageList.HTTP), r.coverage)
+	huma.Register(a, r.over(api.CoverageShow.HTTP), r.coverageEntry)
+	huma.Register(a, r.over(api.CoverageExplain.HTTP), r.why)
+	huma.Register(a, r.over(api.ProblemList.HTTP), r.problems)
+	huma.Register(a, r.over(api.TimelineShow.HTTP), r.timeline)
 	r.registerSync(a)
 	r.registerSchedules(a)
-	huma.Register(a, r.operation("GET", "/coverage/{entry}/why", "why", "Show what became of one fire of an entry on a peel, with the facts that prove it", readScope, 404), r.why)
-	registerAlerts(a, r.operation, syncError, func(ctx context.Context, verb string, question, answer any) error {
-		return r.Ask(ctx, "alert", verb, question, answer)
-	})
-	registerActions(a, r.operation, syncError, func(ctx context.Context, verb string, question, answer any) error {
-		return r.Ask(ctx, "hold", verb, question, answer)
-	})
-	huma.Register(a, r.operation("GET", "/targets", "resolve-target", "List the peels that a target expression selects", readScope), r.resolveTarget)
+	r.registerAlerts(a)
+	r.registerActions(a)
 	return encodeOpenAPI(a.OpenAPI())
 }
 
 // Which scopes open a route; admin opens all.
 var (
-	readScope     = []credential.Scope{credential.ScopeRead}
-	dispatchScope = []credential.Scope{credential.ScopeDispatch}
-	syncScope     = []credential.Scope{credential.ScopeSync}
-	eitherScope   = []credential.Scope{credential.ScopeRead, credential.ScopeDispatch}
+	readScope   = []credential.Scope{credential.ScopeRead}
+	eitherScope = []credential.Scope{credential.ScopeRead, credential.ScopeDispatch}
 )
 
 // operation describes a route. problems are its error statuses beside those that all routes have.

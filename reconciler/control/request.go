@@ -68,7 +68,7 @@ func (s *Service) history(ctx context.Context, _ *service.Call, _ api.None) (*st
 	for _, e := range all {
 		stored[e.Commit] = true
 	}
-	h := &status.History{}
+	h := &status.History{Attempts: []status.Attempt{}}
 	for _, a := range s.Newest().Attempts {
 		a.Stored = stored[a.Commit]
 		h.Attempts = append(h.Attempts, a)

@@ -1,0 +1,78 @@
+// File route.go makes routes of the declarations in package api: [route] where programs send the request as it is,
+// [routeAs] where its fields are others over HTTP, and [routes.over] alone where this master answers in another way.
+
+package rest
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+)
+
+// leaderAgain is the Retry-After while no master leads, in seconds: how often masters try to take the lease.
+const leaderAgain = 5
+
+type output[A any] struct{ Body A }
+
+// route registers an endpoint. The fields of Q have the tags of parameters.
+func route[Q, A any](r *routes, a huma.API, e api.Endpoint[Q, A]) {
+	routeAs(r, a, e, func(in *Q) (Q, error) { return *in, nil })
+}
+
+// routeAs registers an endpoint whose request is made of an I.
+func routeAs[I, Q, A any](r *routes, a huma.API, e api.Endpoint[Q, A], request func(*I) (Q, error)) {
+	huma.Register(a, r.over(e.HTTP), func(ctx context.Context, in *I) (*output[A], error) {
+		q, err := request(in)
+		if err != nil {
+			return nil, err
+		}
+		reply, err := forward(ctx, r, e, q)
+		if err != nil {
+			return nil, err
+		}
+		return &output[A]{*reply}, nil
+	})
+}
+
+// over describes the operation of a route.
+func (r *routes) over(to *api.Route) huma.Operation {
+	method, path, _ := strings.Cut(to.Path, " ")
+	op := r.operation(method, path, to.ID, to.Summary, to.Scopes, to.Codes...)
+	if method == http.MethodPost && !to.Accepted {
+		op.DefaultStatus = http.StatusOK
+	}
+	return op
+}
+
+// forward sends a request to a service of masters, in the name of the token.
+func forward[Q, A any](ctx context.Context, r *routes, e api.Endpoint[Q, A], q Q) (*A, error) {
+	reply, err := e.Ask(ctx, r, q)
+	if err != nil {
+		return nil, forwardProblem(err, e.HTTP)
+	}
+	if !wire.Reads(e.Verb) {
+		r.s.log.Info("order given over REST", "noun", e.Noun, "verb", e.Verb, "user", tokenOf(ctx).User(),
+			"request", requestOf(ctx))
+	}
+	return reply, nil
+}
+
+// forwardProblem returns the problem for an error of a service. A conflict that its route does not declare passes: the
+// same request may succeed later.
+func forwardProblem(err error, to *api.Route) error {
+	switch code := api.CodeOf(err); {
+	case code == api.CodeInvalid:
+		return huma.Error400BadRequest(sentence(err))
+	case code == api.CodeNotFound:
+		return huma.Error404NotFound(sentence(err))
+	case code == api.CodeConflict && slices.Contains(to.Codes, http.StatusConflict):
+		return huma.Error409Conflict(sentence(err))
+	}
+	return huma.ErrorWithHeaders(huma.Error503ServiceUnavailable(sentence(err)), retryAfter(leaderAgain))
+}
