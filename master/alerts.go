@@ -29,5 +29,6 @@ func (m *Master) alerts(nc *nats.Conn, fleet *fleet.Fleet, table *coverage.Table
 	return alert.New(alert.Options{
 		Conn: nc, Fleet: fleet, Owner: m.o.ID, Receivers: m.o.Alerts.Receivers, Pings: m.o.Alerts.Pings, Alive: m.o.Alerts.Alive,
 		Problems: table.Problems, Health: table.Feed, Runs: table.Runs, Cause: table.Cause, Stored: stored.Err, Within: j.within, Audit: log, Log: m.log,
+		Metrics: m.o.Metrics,
 	})
 }

@@ -48,6 +48,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/quota"
 	"github.com/seed-c01c3da5/zester/master/rest"
 	"github.com/seed-c01c3da5/zester/master/results"
+	"github.com/seed-c01c3da5/zester/master/service"
 	"github.com/seed-c01c3da5/zester/master/session"
 	"github.com/seed-c01c3da5/zester/peel/dial"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -95,7 +96,9 @@ type Options struct {
 	Services  []Service
 	Alerts    Alerts
 	Ready     func(Info) // called once, when requests are answered; Services may still be starting
-	Log       *slog.Logger
+	// Metrics are of requests, also of those that the Services reply to. If nil, the master makes them.
+	Metrics *service.Metrics
+	Log     *slog.Logger
 }
 
 // REST are the options of the HTTP API. The zero value serves none.
@@ -147,6 +150,9 @@ func New(o Options) (*Master, error) {
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Metrics == nil {
+		o.Metrics = service.NewMetrics()
 	}
 	m := &Master{o: o, log: o.Log.With("master", o.ID)}
 	m.ca = sync.OnceValues(func() (*pki.CA, error) { return pki.Open(filepath.Join(o.DataDir, "tls")) })
@@ -388,7 +394,8 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info In
 	}
 	server = apiserver.New(apiserver.Options{
 		JetStream: js, Store: s.jobs, Dispatch: dispatcher, Tokens: s.tokens, Users: s.users, Authority: authority, Audit: s.audit, Fleet: fleet,
-		Stored: stored.Err, Readable: judge.readable, Within: judge.within, Coverage: table, ID: m.o.ID, Log: m.log,
+		Stored: stored.Err, Readable: judge.readable, Within: judge.within, Coverage: table, ID: m.o.ID,
+		Log: m.log, Metrics: m.o.Metrics,
 		Sessions: s.sessions, Console: m.consoleAddress(),
 		KeepAudit: func(ctx context.Context, kept bucket.Kept) error { return m.keepAudit(ctx, trust, kept) },
 	})
@@ -398,9 +405,10 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info In
 	}
 	held = hold.New(hold.Options{
 		JetStream: js, Jobs: s.jobs, Select: server.SelectFor, Allow: judge.allow, CheckNotRevoked: judge.checkNotRevoked, Audit: s.audit, Log: m.log,
+		Metrics: m.o.Metrics,
 	})
 	services := []func(context.Context) error{m.alerts(nc, fleet, table, stored, judge, s.audit).Run, held.Run}
-	collectors := append(slices.Clone(m.o.REST.Collectors), coverage.NewCollector(followed))
+	collectors := append(slices.Clone(m.o.REST.Collectors), m.o.Metrics, coverage.NewCollector(followed))
 	if m.o.Creds != "" {
 		own := newRenewal(m.o.Creds, nc, m.log)
 		services, collectors = append(services, own.run), append(collectors, own)

@@ -54,6 +54,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/bus"
 	"github.com/seed-c01c3da5/zester/master/fleet"
 	"github.com/seed-c01c3da5/zester/master/notify"
+	"github.com/seed-c01c3da5/zester/master/service"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/reconciler/pulls"
@@ -85,6 +86,7 @@ type Options struct {
 	OwnKey   string          // fingerprint of the key that signs commits of this master, whose Zester-Allow line never counts; may be empty
 	Notify   []*notify.Place // get notifications about revisions
 	Pulls    []*pulls.Commenter
+	Metrics  *service.Metrics // of requests; nil: nothing is counted
 	Log      *slog.Logger
 }
 

@@ -108,7 +108,8 @@ func (t *term) load(ctx context.Context, own record.Source, checkLease func() er
 	t.loop.show()
 	t.control = &control.Service{
 		NC: t.nc, JS: t.js, Orders: t.loop.orders, Newest: t.loop.newest.Load, Archive: t.archive, Progress: t.progress,
-		Settings: settings.NewStore(t.js), Fleet: t.fleet, Record: t.r.audit.Write, Remove: w.Remove, Read: w.Read, Log: t.r.log,
+		Settings: settings.NewStore(t.js), Fleet: t.fleet, Record: t.r.audit.Write, Remove: w.Remove, Read: w.Read,
+		Log: t.r.log, Metrics: t.r.o.Metrics,
 	}
 	return nil
 }

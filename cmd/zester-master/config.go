@@ -21,6 +21,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/fleet"
 	"github.com/seed-c01c3da5/zester/master/otel"
 	"github.com/seed-c01c3da5/zester/master/outbound"
+	"github.com/seed-c01c3da5/zester/master/service"
 	"github.com/seed-c01c3da5/zester/reconciler"
 )
 
@@ -153,6 +154,7 @@ func (c *Config) Flags(fs *flag.FlagSet) {
 // Prepare checks the configuration as a whole.
 func (c *Config) Prepare(log *slog.Logger) (d daemon.Daemon, err error) {
 	o := master.Options{
+		Metrics: service.NewMetrics(),
 		DataDir: c.DataDir, NATS: c.NATS, Replicas: c.Replicas, Audit: c.Audit, AckWindow: c.AckWindow,
 		REST: master.REST{Listen: c.REST.Listen, Cert: c.REST.Cert, Key: c.REST.Key, PerPeel: c.PerPeel}, Log: log,
 	}

@@ -102,7 +102,7 @@ func (c *Config) sync(o *master.Options) error {
 	}
 	r, err := reconciler.New(reconciler.Options{
 		Repo: repo, Pulls: commenters, OwnKey: own,
-		Owner: o.ID, Poll: c.Poll, Identities: c.Identities, History: reconciler.History(c.History), MayAllow: c.Verify.Allow, Notify: places, Log: o.Log,
+		Owner: o.ID, Poll: c.Poll, Identities: c.Identities, History: reconciler.History(c.History), MayAllow: c.Verify.Allow, Notify: places, Log: o.Log, Metrics: o.Metrics,
 	})
 	if err != nil {
 		return err

@@ -63,7 +63,8 @@ func (c *Config) writes(places []*notify.Place, o *master.Options) (*propose.Ser
 	}
 	s, err := propose.New(propose.Options{
 		Mode: propose.Mode(w.Mode), Path: c.Path, Branch: c.Branch, Forge: pulls, Domain: w.MailDomain,
-		Target: c.Schedules.Target, Max: cmp.Or(c.Schedules.Max, propose.DefaultMax), Check: notRevoked, Log: o.Log,
+		Target: c.Schedules.Target, Max: cmp.Or(c.Schedules.Max, propose.DefaultMax), Check: notRevoked,
+		Log: o.Log, Metrics: o.Metrics,
 		Write: push.Options{
 			Repo:      gitrepo.Options{URL: c.Repo, Branch: c.Branch, Dir: filepath.Join(c.DataDir, "write"), Access: at, Verify: c.Verify.trust(), Log: o.Log},
 			Committer: push.Person{Name: "zester", Email: "zester@" + cmp.Or(w.MailDomain, propose.DefaultDomain)}, Key: w.SigningKey,

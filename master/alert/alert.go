@@ -37,6 +37,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
 	"github.com/seed-c01c3da5/zester/master/fleet"
 	"github.com/seed-c01c3da5/zester/master/notify"
+	"github.com/seed-c01c3da5/zester/master/service"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -63,9 +64,10 @@ type Options struct {
 	Cause  func(kind verdict.Kind, entry string) cause.Finding
 	Stored func() error // returns an error while the bus stores nothing
 	// Within returns the peels that a caller may read, sorted; all is true if the caller may read every peel.
-	Within func(ctx context.Context, from grants.Caller) (peels []target.PeelID, all bool, err error)
-	Audit  *audit.Log
-	Log    *slog.Logger
+	Within  func(ctx context.Context, from grants.Caller) (peels []target.PeelID, all bool, err error)
+	Audit   *audit.Log
+	Metrics *service.Metrics // of requests; nil: nothing is counted
+	Log     *slog.Logger
 }
 
 // An Engine sends the alerts while its master holds the lease of the alerts.

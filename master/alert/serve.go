@@ -30,6 +30,7 @@ const (
 func (t *term) serve(ctx context.Context) error {
 	return service.Serve(ctx, service.Options{
 		Conn: t.o.Conn, Lane: service.NewLane(servedAtOnce, 0), MaxRequest: maxRequest, Record: t.o.Audit.Write, Log: t.o.Log,
+		Metrics: t.o.Metrics,
 		Verbs: []service.Verb{
 			service.On(api.AlertList, t.list),
 			service.On(api.AlertReceivers, t.status),

@@ -55,11 +55,12 @@ type Options struct {
 	Within func(ctx context.Context, from grants.Caller) (peels []target.PeelID, all bool, err error)
 	// KeepAudit changes the audit log to what the bus keeps; needed with Authority.
 	KeepAudit func(context.Context, bucket.Kept) error
-	Coverage  *coverage.Table // which runs; nil: nobody can ask for it
-	Sessions  *session.Store  // logins of the console; nil: nobody logs in
-	Console   string          // HOST:PORT at which this master serves the console; empty: it serves none
-	ID        string          // of the master
-	Log       *slog.Logger    // nil: nothing is logged
+	Coverage  *coverage.Table  // which runs; nil: nobody can ask for it
+	Sessions  *session.Store   // logins of the console; nil: nobody logs in
+	Console   string           // HOST:PORT at which this master serves the console; empty: it serves none
+	ID        string           // of the master
+	Metrics   *service.Metrics // of requests; nil: nothing is counted
+	Log       *slog.Logger     // nil: nothing is logged
 }
 
 // A Server serves requests about targets, jobs, peels and credentials. Make it with [New] and call Run once. Its other methods may be
@@ -97,7 +98,7 @@ func (s *Server) Run(ctx context.Context) error {
 	})
 	err := service.Serve(ctx, service.Options{
 		Conn: s.nc, Verbs: s.verbs(), Lane: service.NewLane(answerAtOnce, answerQueue), Record: s.o.Audit.Write, Code: AnswerCode,
-		Ready: func() { close(s.answering) }, Log: s.log,
+		Ready: func() { close(s.answering) }, Log: s.log, Metrics: s.o.Metrics,
 	})
 	if ctx.Err() != nil {
 		return nil

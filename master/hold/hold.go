@@ -55,6 +55,7 @@ type Options struct {
 	// CheckNotRevoked returns [grants.ErrNotAllowed] if a user was revoked.
 	CheckNotRevoked func(ctx context.Context, user string) error
 	Audit           *audit.Log
+	Metrics         *service.Metrics // of requests; nil: nothing is counted
 	Log             *slog.Logger
 }
 
@@ -101,6 +102,7 @@ func (s *Service) Run(ctx context.Context) (err error) {
 	}
 	return service.Serve(ctx, service.Options{
 		Conn: s.nc, Lane: service.NewLane(servedAtOnce, 0), MaxRequest: api.HoldMaxRequest, Record: s.o.Audit.Write, Log: s.o.Log,
+		Metrics: s.o.Metrics,
 		Verbs: []service.Verb{
 			service.On(api.HoldList, s.list),
 			service.On(api.HoldShow, s.show),

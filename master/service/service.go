@@ -141,7 +141,9 @@ type Options struct {
 	// Code returns the code of an error; if nil, it is [CodeOf].
 	Code  func(error) api.Code
 	Ready func() // called when all subscriptions have been made; may be nil
-	Log   *slog.Logger
+	// Metrics count the requests; if nil, nothing is counted.
+	Metrics *Metrics
+	Log     *slog.Logger
 }
 
 // Serve serves the verbs in the queue group of the masters until ctx ends, and returns when all requests have their
@@ -185,7 +187,9 @@ func (o *Options) serve(ctx context.Context, v Verb, req *bus.Request) {
 		From: grants.CallerOf(req.Subject(), req.Headers()), Data: req.Data(),
 		subject: req.Subject(), header: req.Headers(), unchecked: v.unchecked,
 	}
+	began := time.Now()
 	answer, err := o.carryOut(ctx, v, c)
+	took := time.Since(began)
 	if v.changes && !c.Dry && o.Record != nil {
 		c.About.Action = v.noun + "." + v.verb
 		o.Record(ctx, c.About.Ended(err, o.Code(err) != api.CodeUnavailable).By(c.From))
@@ -194,6 +198,7 @@ func (o *Options) serve(ctx context.Context, v Verb, req *bus.Request) {
 	if err == nil {
 		data, err = canon.Marshal(answer)
 	}
+	o.Metrics.count(v, o.Code(err), took)
 	o.send(req, data, err)
 }
 

@@ -5,12 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/nats-io/nats.go"
 
@@ -289,6 +293,38 @@ func FuzzRequest(f *testing.F) {
 		})
 		if err := v.Try(t.Context(), data); err != nil && api.CodeOf(err) != api.CodeInvalid {
 			t.Errorf("%v has the code %q", err, api.CodeOf(err))
+		}
+	})
+}
+
+func TestEachRequestIsCountedWithTheCodeOfItsReply(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		metrics := service.NewMetrics()
+		wait := func(context.Context, *service.Call, question) (*none, error) {
+			time.Sleep(5 * time.Second)
+			return &none{}, nil
+		}
+		serve(t, service.Options{
+			Conn: b.Conn(t, grants.RoleMaster, "m1"), Lane: service.NewLane(1, 9), Metrics: metrics,
+			Verbs: []service.Verb{on("alert", "test", wait), on("alert", "list", agree)},
+		})
+		ann := b.Conn(t, grants.RoleOperator, "ann")
+		for _, text := range []string{"x", "x", ""} {
+			_ = ask(ann, "alert", "test", text, time.Minute)
+		}
+		registry := prometheus.NewPedanticRegistry()
+		registry.MustRegister(metrics)
+		shown := httptest.NewRecorder()
+		promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(shown, httptest.NewRequest("GET", "/", nil))
+		for _, line := range []string{
+			`zester_requests_total{code="200",noun="alert",verb="test"} 2`,
+			`zester_requests_total{code="400",noun="alert",verb="test"} 1`,
+			`zester_request_duration_seconds_sum{noun="alert",verb="test"} 10`,
+			`zester_request_duration_seconds_count{noun="alert",verb="test"} 3`,
+		} {
+			if !strings.Contains(shown.Body.String(), line+"\n") {
+				t.Errorf("the metrics lack %s:\n%s", line, shown.Body)
+			}
 		}
 	})
 }

@@ -58,8 +58,9 @@ type Service struct {
 	// Remove removes the settings of a peel, and reports whether there were any. It may take long.
 	Remove func(context.Context, target.PeelID) (bool, error)
 	// Read reads a revision from the repo or the archive, nil if neither has it. It may take long.
-	Read func(context.Context, settings.Commit) (*archive.Revision, error)
-	Log  *slog.Logger
+	Read    func(context.Context, settings.Commit) (*archive.Revision, error)
+	Metrics *service.Metrics // of requests; nil: nothing is counted
+	Log     *slog.Logger
 }
 
 var (
@@ -72,6 +73,7 @@ var (
 func (s *Service) Run(ctx context.Context) error {
 	return service.Serve(ctx, service.Options{
 		Conn: s.NC, Lane: service.NewLane(servedAtOnce, 0), Record: s.Record, Log: s.Log,
+		Metrics: s.Metrics,
 		Verbs: []service.Verb{
 			service.On(api.SyncStatus, s.status),
 			service.On(api.SyncHistory, s.history),

@@ -75,8 +75,9 @@ type Options struct {
 	Target string        // of entries that name none; empty: a request has to name one
 	Max    int           // entries that requests may have made, at a time
 	// Check returns an error if a user was revoked; it may be nil.
-	Check func(ctx context.Context, js jetstream.JetStream, user string) error
-	Log   *slog.Logger
+	Check   func(ctx context.Context, js jetstream.JetStream, user string) error
+	Metrics *service.Metrics // of requests; nil: nothing is counted
+	Log     *slog.Logger
 }
 
 // A Service answers zester.api.schedule.*.
@@ -163,7 +164,7 @@ func (s *Service) Run(ctx context.Context, nc *nats.Conn, fleet *fleet.Fleet) er
 	}
 	return service.Serve(ctx, service.Options{
 		Conn: nc, Lane: service.NewLane(readAtOnce, 0), MaxRequest: api.ScheduleMaxRequest, Limit: changeLimit,
-		Record: on.audit.Write, Code: codeOf, Log: s.o.Log,
+		Record: on.audit.Write, Code: codeOf, Log: s.o.Log, Metrics: s.o.Metrics,
 		Verbs: []service.Verb{
 			service.On(api.ScheduleList, on.list),
 			service.On(api.ScheduleFile, on.file),
