@@ -44,6 +44,8 @@ var (
 		{"GET", "/api/v1/peels", []credential.Scope{read}, nil},
 		{"GET", "/api/v1/targets?expr=*", []credential.Scope{read}, nil},
 		{"GET", "/api/v1/coverage", []credential.Scope{read}, nil},
+		{"GET", "/api/v1/problems", []credential.Scope{read}, nil},
+		{"GET", "/api/v1/timeline/hours", []credential.Scope{read}, nil},
 		{"GET", "/api/v1/coverage/{entry}", []credential.Scope{read}, nil},
 		{"GET", "/api/v1/coverage/{entry}/why?peel=web-01", []credential.Scope{read}, nil},
 		{"GET", "/metrics", []credential.Scope{read}, nil},

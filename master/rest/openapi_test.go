@@ -223,7 +223,9 @@ func (s *system) provoke(check func(method, path string, a answer)) {
 	check("POST", cancel, s.ask(admin, "POST", at(cancel, ended), nil))
 	check("POST", cancel, s.ask(admin, "POST", at(cancel, wire.NewJID()), nil))
 	s.schedule("web-01", "backup")
-	for _, path := range []string{jobs, "/api/v1/peels", "/api/v1/targets", "/api/v1/coverage"} {
+	for _, path := range []string{
+		jobs, "/api/v1/peels", "/api/v1/targets", "/api/v1/coverage", "/api/v1/problems", "/api/v1/timeline/hours",
+	} {
 		ask := path
 		if path == "/api/v1/targets" {
 			ask += "?expr=L@web-01,web-09"
@@ -239,6 +241,8 @@ func (s *system) provoke(check func(method, path string, a answer)) {
 	}
 	all := []struct{ method, path, denied string }{
 		{"GET", "/api/v1/coverage", runner},
+		{"GET", "/api/v1/problems", runner},
+		{"GET", "/api/v1/timeline/hours", runner},
 		{"GET", entry, runner},
 		{"POST", jobs, reader},
 		{"GET", jobs, runner},
