@@ -1,0 +1,149 @@
+package page_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/a-h/templ"
+
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/audit"
+	"github.com/seed-c01c3da5/zester/master/console/page"
+	"github.com/seed-c01c3da5/zester/master/console/view"
+	"github.com/seed-c01c3da5/zester/master/coverage/cause"
+	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
+	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/status"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// hoursUntilNow are the hours of a day in which n runs were expected each.
+func hoursUntilNow(n uint64) (list []api.TimelineHour) {
+	for i := range 25 {
+		at := now.Truncate(time.Hour).Add(time.Duration(i-24) * time.Hour)
+		list = append(list, api.TimelineHour{At: at, Counts: verdict.Counts{Expected: n, Ran: n}})
+	}
+	return list
+}
+
+// aTimeline is a day in which the last hours failed.
+func aTimeline(entries ...string) *api.Timeline {
+	t := &api.Timeline{Master: "m1", Now: now, From: now.Add(-24 * time.Hour), Hours: hoursUntilNow(66_000), Entries: map[string][]api.TimelineHour{}}
+	t.Hours[23].Failed, t.Hours[24].Failed = 231, 124
+	for i := range 12 {
+		t.Ahead = append(t.Ahead, api.TimelineAhead{At: now.Truncate(time.Hour).Add(time.Duration(i+1) * time.Hour), Expected: 66_000})
+	}
+	for _, e := range entries {
+		t.Entries[e] = hoursUntilNow(10)
+	}
+	return t
+}
+
+// badNow is a fleet in which a commit makes an entry fail.
+func badNow() *view.Now {
+	finding := &cause.Finding{Word: cause.Likely, Commit: "4e1f9c7a0", Text: "likely commit 4e1f9c7a: 396 of 396 runs fail with it, 0 of 4650 without"}
+	fleet := &api.Problems{
+		Master: "m1", Now: now, Peels: 10_000, Reporting: 9_943, Well: 9_901, By: map[verdict.Kind]int{verdict.Failed: 38, verdict.NotReporting: 57, verdict.Missed: 4},
+	}
+	return &view.Now{
+		State: view.FleetFail, Fleet: fleet,
+		Problems: []api.Problem{
+			{Class: verdict.Failed, Entry: "price_sync", Peels: 38, Since: now.Add(-100 * time.Minute), Text: "exit status 1", Names: []target.PeelID{"pos-0412", "pos-0433"}, Finding: finding},
+			{Class: verdict.Missed, Entry: "backup", Peels: 4, Since: now.Add(-12 * time.Hour), Text: "the peel was down"},
+			{Class: verdict.NotReporting, Peels: 57, Since: now.Add(-41 * time.Minute), Text: "it is offline"},
+		},
+		Day:     view.Extra[api.Timeline]{Value: aTimeline()},
+		History: view.Extra[status.History]{Value: &status.History{Attempts: []status.Attempt{{Commit: "4e1f9c7a0", Began: now.Add(-2 * time.Hour)}, {Commit: "77aa0f2b1", Outcome: status.OutcomeRejected, Began: now.Add(-4 * time.Hour)}}}},
+		Alerts:  view.Extra[api.AlertsAnswer]{Value: &api.AlertsAnswer{Alerts: []api.Alert{{Rule: "failed", Subject: "price_sync", State: api.AlertFiring, Peels: 38, Since: now.Add(-90 * time.Minute)}}}},
+		Waiting: []view.Waiting{{Kind: "gate", What: "The gate after wave canary", More: "38 peels fail", Href: "/commits/4e1f9c7a0"}},
+		Audit:   view.Extra[audit.Page]{Value: &audit.Page{Entries: []audit.Entry{{Time: now.Add(-3 * time.Minute), User: "ada", Action: "job.dispatch", Target: "edge-*", Result: "ok"}}}},
+	}
+}
+
+func aPageOfLanes(n int) *view.Timeline {
+	v := &view.Timeline{Query: view.TimelineQuery{Span: "24h"}, Total: n, All: api.Coverage{Peels: 10_000}}
+	var names []string
+	for i := range n {
+		name := fmt.Sprintf("entry-with-a-name-%03d", i)
+		names = append(names, name)
+		v.All.Rows = append(v.All.Rows, api.CoverageRow{Entry: name, Peels: 10_000, Counts: verdict.Counts{Expected: 240, Ran: 240}})
+	}
+	v.All.Rows[0].Failed = 3
+	v.Rows = v.All.Rows[:min(n, api.MaxTimelineEntries)]
+	v.Hours = aTimeline(names...)
+	v.Hours.Entries[names[0]][24].Failed = 3
+	return v
+}
+
+func anEntry(rows int) *view.Entry {
+	v := &view.Entry{
+		Name: "price_sync", Hours: view.Extra[api.Timeline]{Value: aTimeline("price_sync")}, Problems: badNow().Problems[:1], Coverage: &api.Coverage{},
+		Blame: view.Extra[api.Blamed]{Value: &api.Blamed{Origin: settings.Origin{Commit: "4e1f9c7a0", Author: "Ada <ada@example.com>"}}},
+	}
+	for i := range rows {
+		v.Coverage.Rows = append(v.Coverage.Rows, api.CoverageRow{
+			Peel: target.PeelID(fmt.Sprintf("pos-%04d", i)), Counts: verdict.Counts{Expected: 147, Ran: 147, Failed: uint64(i % 2)},
+			Error: strings.Repeat("e", i%2*20), Next: now.Add(time.Hour),
+		})
+	}
+	return v
+}
+
+func TestPagesAboutRuns(t *testing.T) {
+	well := &view.Now{State: view.FleetOk, Fleet: &api.Problems{Peels: 2, Well: 2}, Day: view.Extra[api.Timeline]{Error: "too slow"}, Alerts: view.Extra[api.AlertsAnswer]{Error: "too slow"}}
+	for name, c := range map[string]templ.Component{
+		"now":         page.Now(badNow(), "Q7"),
+		"now-well":    page.Now(well, "Q7"),
+		"now-unknown": page.Now(&view.Now{State: view.FleetUnknown, Doubt: "no master leads", Day: well.Day, Alerts: well.Alerts}, "Q7"),
+		"timeline":    page.Timeline(aPageOfLanes(2)),
+		"entry":       page.Entry(anEntry(3)),
+		"why":         page.Why(&api.WhyAnswer{Peel: "db-12", Entry: "backup", Verdict: "missed", Text: "It was due at 02:30.", Facts: []api.WhyFact{{About: "timing", Text: "daily at 02:30", Source: "document"}}, Unread: []string{"the audit log"}}),
+		"alerts":      page.Alerts(&view.Alerts{AlertsAnswer: badNow().Alerts.Value, Status: view.Extra[api.AlertStatus]{Value: &api.AlertStatus{Receivers: []api.Receiver{{Name: "oncall", Provider: "webhook"}}}}}, "Q7"),
+		"approvals":   page.Approvals(&view.Approvals{Waiting: badNow().Waiting, Missing: []string{"held actions: too slow"}}),
+	} {
+		t.Run(name, func(t *testing.T) { golden(t, name, c) })
+	}
+}
+
+// The pages of 10,000 peels with 20 entries each have at most 100 lines and 40 lanes. The bounds are those of the budget.
+func TestPagesOfALargeFleetStaySmall(t *testing.T) {
+	bad := badNow()
+	for i := range 100 {
+		p := bad.Problems[i%3]
+		p.Entry = fmt.Sprintf("entry-%02d", i)
+		bad.Problems = append(bad.Problems, p)
+	}
+	for name, c := range map[string]templ.Component{
+		"now": page.Now(bad, "Q7"), "timeline": page.Timeline(aPageOfLanes(200)), "entry": page.Entry(anEntry(100)),
+	} {
+		got := render(t, c)
+		nodes := strings.Count(got, "<") - strings.Count(got, "</")
+		t.Logf("%s: %d bytes, %d nodes", name, len(got), nodes)
+		if len(got) > 100<<10 || nodes > 1500 {
+			t.Errorf("%s has %d bytes and %d nodes", name, len(got), nodes)
+		}
+	}
+}
+
+func TestTextsOfRunsStayText(t *testing.T) {
+	const evil = `"><script>alert(1)</script><!--part x-->` + "'\x1b[31m\u202e"
+	v := badNow()
+	for i := range v.Problems {
+		v.Problems[i].Entry, v.Problems[i].Text, v.Problems[i].Names = evil, evil, []target.PeelID{evil}
+	}
+	v.Problems[0].Finding.Text, v.Problems[0].Finding.Commit = evil, evil
+	v.History.Value.Attempts[0].Commit = evil
+	v.Waiting[0].What, v.Waiting[0].More, v.Waiting[0].Href, v.Doubt = evil, evil, "javascript:alert(1)", evil
+	lanes := aPageOfLanes(2)
+	lanes.Rows[0].Entry, lanes.Query.Target = evil, evil[:40]
+	for name, c := range map[string]templ.Component{"now": page.Now(v, evil), "timeline": page.Timeline(lanes)} {
+		got := render(t, c)
+		for _, refused := range []string{"<script>", "javascript:", "<!--part x", " style=", "\x1b"} {
+			if strings.Contains(got, refused) {
+				t.Errorf("%s has %q", name, refused)
+			}
+		}
+	}
+}

@@ -1,0 +1,297 @@
+package page
+
+import (
+	"context"
+	"net/url"
+	"strconv"
+
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/console/draw"
+	"github.com/seed-c01c3da5/zester/master/console/view"
+	"github.com/seed-c01c3da5/zester/master/coverage/cause"
+	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
+	"github.com/seed-c01c3da5/zester/settings/status"
+)
+
+// A kindLook is how a class of problems is shown.
+type kindLook struct {
+	tone Tone
+	word string // on its chip
+	one  string // what an entry does on peels
+}
+
+var kindLooks = map[verdict.Kind]kindLook{
+	verdict.Failed:       {Fail, "failing", "fails on"},
+	verdict.Missed:       {Late, "missed", "did not run on"},
+	verdict.Refused:      {Fail, "refused", ""},
+	verdict.Stalled:      {Fail, "stalled", ""},
+	verdict.WaveFailed:   {Fail, "rolled back", ""},
+	verdict.Paused:       {Pause, "paused", "is paused on"},
+	verdict.Late:         {Late, "late", "started late on"},
+	verdict.Overran:      {Late, "overran", "overran on"},
+	verdict.StateFailed:  {Fail, "states fail", ""},
+	verdict.Drifted:      {Drift, "by hand", ""},
+	verdict.Disagrees:    {Late, "disagrees", "disagrees on"},
+	verdict.NotReporting: {Silent, "not reporting", ""},
+	verdict.Held:         {Wait, "waits", ""},
+}
+
+// ProblemTone returns the colour of a class of problems.
+func ProblemTone(k verdict.Kind) Tone { return kindLooks[k].tone }
+
+// problemWord returns the word of a class of problems.
+func problemWord(k verdict.Kind) string { return kindLooks[k].word }
+
+// problemTail says what is wrong, after the name of the entry if there is one.
+func problemTail(p *api.Problem) string {
+	if p.Entry != "" {
+		return " " + kindLooks[p.Class].one + " " + Plural(p.Peels, "peel")
+	}
+	switch p.Class {
+	case verdict.NotReporting:
+		return counted(p.Peels, "peel does not report", "peels do not report")
+	case verdict.Disagrees:
+		return counted(p.Peels, "peel is not as masters expect", "peels are not as masters expect")
+	case verdict.StateFailed:
+		return counted(p.Peels, "host has states that fail", "hosts have states that fail")
+	case verdict.Drifted:
+		return counted(p.Peels, "host was changed by hand", "hosts were changed by hand")
+	case verdict.Refused:
+		return "The newest commit is refused"
+	case verdict.Stalled:
+		return "No commit can go out"
+	case verdict.WaveFailed:
+		return "The newest commit was rolled back"
+	case verdict.Held:
+		return "The newest commit waits for a person"
+	}
+	return string(p.Class)
+}
+
+func counted(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return Number(n) + " " + many
+}
+
+// certainty says how certain a cause is.
+func certainty(f *cause.Finding) string {
+	if f == nil || f.Word == cause.None || f.Commit == "" {
+		return "No commit explains it"
+	}
+	if f.Word == cause.Likely {
+		return "Likely cause: "
+	}
+	return "Possible cause: "
+}
+
+func hasCommit(f *cause.Finding) bool { return f != nil && f.Word != cause.None && f.Commit != "" }
+
+// causeWord is the value of data-cause.
+func causeWord(f *cause.Finding) string {
+	if f == nil {
+		return string(cause.None)
+	}
+	return string(f.Word)
+}
+
+// leadTone returns the shape beside the verdict.
+func leadTone(s view.FleetState) Tone {
+	switch s {
+	case view.FleetOk:
+		return Ok
+	case view.FleetFail:
+		return Fail
+	case view.FleetLate:
+		return Late
+	}
+	return Silent
+}
+
+// calm is the verdict without a problem.
+func calm(v *view.Now) string {
+	switch {
+	case v.State == view.FleetUnknown:
+		return "It is not known whether the fleet is well"
+	case v.Fleet == nil || v.Fleet.Peels == 0:
+		return "No peel has a schedule yet"
+	}
+	return "All " + Plural(v.Fleet.Peels, "peel") + " do what Git says"
+}
+
+// DayOf returns the day of the fleet as a picture.
+func DayOf(ctx context.Context, v *view.Now) *draw.Day {
+	d := &draw.Day{Zone: env(ctx).Zone}
+	if v.Day.Value == nil {
+		return d
+	}
+	d.Now = v.Day.Value.Now
+	d.Hours = hoursOf(v.Day.Value.Hours)
+	for _, h := range v.Day.Value.Ahead {
+		d.Ahead = append(d.Ahead, draw.Ahead{At: h.At, Expected: h.Expected})
+	}
+	if v.History.Value == nil {
+		return d
+	}
+	suspect := v.Suspect()
+	for i := len(v.History.Value.Attempts) - 1; i >= 0; i-- {
+		a := &v.History.Value.Attempts[i]
+		k := draw.Commit{Name: Visible(Short(string(a.Commit))), Steps: []draw.Step{{At: a.Began, Share: 1}}}
+		switch {
+		case suspect != nil && suspect.Commit == a.Commit:
+			k.State = draw.Suspect
+		case a.Outcome == status.OutcomeRejected:
+			k.State = draw.Refused
+		}
+		d.Commits = append(d.Commits, k)
+	}
+	return d
+}
+
+func hoursOf(hours []api.TimelineHour) (list []draw.Hour) {
+	for _, h := range hours {
+		list = append(list, draw.Hour{
+			At: h.At, Expected: h.Expected, Ran: h.Ran, Failed: h.Failed, Missed: h.Missed, Unknown: h.Unknown,
+		})
+	}
+	return list
+}
+
+// tallyOrder is the order of the classes of peels.
+var tallyOrder = []verdict.Kind{
+	verdict.Failed, verdict.Missed, verdict.Paused, verdict.Late, verdict.Overran, verdict.Disagrees, verdict.NotReporting,
+}
+
+// peelsMeter returns the peels by their worst problem.
+func peelsMeter(p *api.Problems) (m draw.Meter) {
+	for _, kind := range tallyOrder {
+		m = append(m, draw.Piece{Class: "f-" + meterTone(kind), Word: problemWord(kind), N: p.By[kind]})
+	}
+	return append(m, draw.Piece{Class: "m-ok", Word: "well", N: p.Well})
+}
+
+// meterTone returns the class of a piece of a meter.
+func meterTone(k verdict.Kind) string {
+	switch t := ProblemTone(k); t {
+	case Pause, Wait:
+		return string(Silent)
+	default:
+		return string(t)
+	}
+}
+
+func entryHref(name string) string { return "/entries/" + url.PathEscape(name) }
+
+// laneOf returns the lane of an entry.
+func laneOf(v *api.Timeline, row *api.CoverageRow) *draw.Lane {
+	l := &draw.Lane{Now: v.Now, Hours: hoursOf(v.Entries[row.Entry])}
+	l.Until = v.Now.Add(v.Now.Sub(v.From) / 8)
+	if row.Finding != nil && hasCommit(row.Finding) {
+		l.Words = Visible(row.Entry + ": " + row.Finding.Text)
+		return l
+	}
+	l.Words = Visible(row.Entry) + ": " + draw.Count(row.Ran) + " of " + draw.Count(row.Expected) + " ran, " + draw.Count(row.Failed) +
+		" failed, " + draw.Count(row.Missed) + " missed, " + draw.Count(row.Unknown) + " unknown"
+	return l
+}
+
+// rowTrouble says what is wrong with an entry, and its colour; empty if nothing is.
+func rowTrouble(r *api.CoverageRow) (Tone, string) {
+	switch {
+	case r.Failed > 0:
+		return Fail, draw.Count(r.Failed) + " failed"
+	case r.Missed > 0:
+		return Late, draw.Count(r.Missed) + " missed"
+	case r.Unknown > 0:
+		return Silent, draw.Count(r.Unknown) + " unknown"
+	}
+	return Ok, ""
+}
+
+// timelineAnswer is the headline of the timeline.
+func timelineAnswer(v *view.Timeline) string {
+	var failed, missed, unknown int
+	for i := range v.All.Rows {
+		switch t, _ := rowTrouble(&v.All.Rows[i]); t {
+		case Fail:
+			failed++
+		case Late:
+			missed++
+		case Silent:
+			unknown++
+		}
+	}
+	if failed+missed+unknown == 0 {
+		return "All that should have run did"
+	}
+	return counted(failed, "entry failed", "entries failed") + ", " + Number(missed) + " missed runs, " +
+		Number(unknown) + " are partly unknown"
+}
+
+// timelineHref returns the address of a timeline with another order, span or page.
+func timelineHref(q view.TimelineQuery, span, sort string, skip int) string {
+	values := url.Values{}
+	for key, value := range map[string]string{"target": q.Target, "entry": q.Entry, "span": span, "sort": sort} {
+		if value != "" {
+			values.Set(key, value)
+		}
+	}
+	if skip > 0 {
+		values.Set("cursor", strconv.Itoa(skip))
+	}
+	if len(values) == 0 {
+		return "/timeline"
+	}
+	return "/timeline?" + values.Encode()
+}
+
+// whyHref returns the address of the page about one fire.
+func whyHref(entry, peel string) string {
+	return entryHref(entry) + "/why?peel=" + url.QueryEscape(peel)
+}
+
+// entryTone returns how an entry is on a peel.
+func entryTone(r *api.CoverageRow) (Tone, string) {
+	if r.NotReporting {
+		return Silent, "not reporting"
+	}
+	if tone, word := rowTrouble(r); word != "" {
+		return tone, word
+	}
+	if r.State != "" && r.State != "active" {
+		return Pause, r.State
+	}
+	return Ok, "ran"
+}
+
+// alertTone returns how an alert is shown.
+func alertTone(state string) Tone {
+	switch state {
+	case api.AlertFiring:
+		return Fail
+	case api.AlertWaiting:
+		return Wait
+	}
+	return Ok
+}
+
+func alertsAnswer(v *view.Alerts) string {
+	n := 0
+	for i := range v.Alerts {
+		if v.Alerts[i].State == api.AlertFiring {
+			n++
+		}
+	}
+	if n == 0 {
+		return "No alert is firing"
+	}
+	return counted(n, "alert is firing", "alerts are firing")
+}
+
+func approvalsAnswer(v *view.Approvals) string {
+	if len(v.Waiting) == 0 {
+		return "Nothing waits for a person"
+	}
+	return counted(len(v.Waiting), "thing waits for a person", "things wait for a person")
+}

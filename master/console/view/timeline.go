@@ -1,0 +1,155 @@
+package view
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// A TimelineQuery says which lanes a timeline has.
+type TimelineQuery struct {
+	Target string
+	Entry  string // glob
+	Span   string // 6h, 24h, 7d or 35d; empty: 24h
+	Sort   string // trouble or name; empty: trouble
+	Skip   int    // lanes of the pages before
+}
+
+// Spans are the spans of a timeline, the shortest first.
+var Spans = []string{"6h", "24h", "7d", "35d"}
+
+var spanOf = map[string]time.Duration{
+	"6h": 6 * time.Hour, "24h": 24 * time.Hour, "7d": 7 * 24 * time.Hour, "35d": 35 * 24 * time.Hour,
+}
+
+// Timeline is what should have run, entry by entry.
+type Timeline struct {
+	Query TimelineQuery     `json:"-"`
+	Hours *api.Timeline     `json:"timeline"`
+	Rows  []api.CoverageRow `json:"entries"` // of this page
+	Total int               `json:"total"`
+	Next  int               `json:"-"` // lanes before the next page; 0: this is the last
+	All   api.Coverage      `json:"-"`
+}
+
+// TimelineOf returns a page of lanes.
+func TimelineOf(ctx context.Context, by api.Asker, q TimelineQuery) (*Timeline, error) {
+	if spanOf[q.Span] == 0 {
+		q.Span = "24h"
+	}
+	since := time.Now().Add(-spanOf[q.Span])
+	all, err := api.CoverageList.Ask(ctx, by, api.CoverageRequest{Target: q.Target, Entry: q.Entry, Since: since})
+	if err != nil {
+		return nil, err
+	}
+	v := &Timeline{Query: q, Total: len(all.Rows), All: *all}
+	if q.Sort != "name" {
+		slices.SortStableFunc(all.Rows, func(a, b api.CoverageRow) int {
+			return cmp.Or(
+				cmp.Compare(b.Failed, a.Failed), cmp.Compare(b.Missed, a.Missed), cmp.Compare(b.Unknown, a.Unknown),
+			)
+		})
+	}
+	first := min(max(q.Skip, 0), len(all.Rows))
+	v.Rows = all.Rows[first:min(first+api.MaxTimelineEntries, len(all.Rows))]
+	if first+len(v.Rows) < len(all.Rows) {
+		v.Next = first + len(v.Rows)
+	}
+	request := api.TimelineRequest{Target: q.Target, Entry: q.Entry, Since: since}
+	for _, r := range v.Rows {
+		request.Entries = append(request.Entries, r.Entry)
+	}
+	v.Hours, err = api.TimelineShow.Ask(ctx, by, request)
+	return v, err
+}
+
+// Entry is one entry: its day, and what became of it on each peel.
+type Entry struct {
+	Name     string              `json:"entry"`
+	Hours    Extra[api.Timeline] `json:"timeline"`
+	Problems []api.Problem       `json:"problems"`
+	Total    int                 `json:"total"`
+	Coverage *api.Coverage       `json:"coverage"`
+	Blame    Extra[api.Blamed]   `json:"-"`
+	Next     target.PeelID       `json:"next,omitempty"` // cursor of the next page
+}
+
+// EntryOf returns an entry with a page of its peels: those in trouble first.
+func EntryOf(ctx context.Context, by api.Asker, name string, after target.PeelID) (*Entry, error) {
+	c, err := api.CoverageShow.Ask(ctx, by, api.CoverageEntryRequest{Entry: name, After: after})
+	if err != nil {
+		return nil, err
+	}
+	v := &Entry{Name: name, Coverage: c, Total: len(c.Rows), Problems: []api.Problem{}}
+	if len(c.Rows) > Rows {
+		c.Rows = c.Rows[:Rows]
+		c.More = true
+	}
+	if c.More {
+		v.Next = c.Rows[len(c.Rows)-1].Peel
+	}
+	v.Hours = ask(ctx, by, api.TimelineShow, api.TimelineRequest{Entries: []string{name}})
+	if len(c.Rows) > 0 {
+		v.Blame = ask(ctx, by, api.EntryShow, api.BlameRequest{Peel: c.Rows[0].Peel, Entry: name})
+	}
+	if p := ask(ctx, by, api.ProblemList, api.ProblemsRequest{}); p.Value != nil {
+		for _, one := range p.Value.Problems {
+			if one.Entry == name {
+				v.Problems = append(v.Problems, one)
+			}
+		}
+	}
+	return v, nil
+}
+
+// WhyOf returns what became of one fire.
+func WhyOf(ctx context.Context, by api.Asker, q api.WhyRequest) (*api.WhyAnswer, error) {
+	return api.CoverageExplain.Ask(ctx, by, q)
+}
+
+// Alerts are the alerts, silences and receivers.
+type Alerts struct {
+	*api.AlertsAnswer
+	Status Extra[api.AlertStatus] `json:"status"`
+}
+
+// AlertsOf returns all alerts of the last day.
+func AlertsOf(ctx context.Context, by api.Asker) (*Alerts, error) {
+	a, err := api.AlertList.Ask(ctx, by, api.AlertsRequest{Ended: true})
+	if err != nil {
+		return nil, err
+	}
+	order := []string{api.AlertFiring, api.AlertWaiting, api.AlertEnded}
+	slices.SortStableFunc(a.Alerts, func(x, y api.Alert) int {
+		return cmp.Or(cmp.Compare(slices.Index(order, x.State), slices.Index(order, y.State)), y.Since.Compare(x.Since))
+	})
+	return &Alerts{a, ask(ctx, by, api.AlertReceivers, api.None{})}, nil
+}
+
+// Approvals is what waits for a person.
+type Approvals struct {
+	Waiting []Waiting        `json:"waiting"`
+	Held    []api.HoldAction `json:"held"`
+	Missing []string         `json:"missing,omitempty"` // why a source could not be read
+}
+
+// ApprovalsOf returns what waits, the oldest first.
+func ApprovalsOf(ctx context.Context, by api.Asker) *Approvals {
+	held := ask(ctx, by, api.HoldList, api.HoldQuery{})
+	sync := ask(ctx, by, api.SyncStatus, api.None{})
+	enrolled := ask(ctx, by, api.EnrollList, api.None{})
+	v := &Approvals{Waiting: waitingOf(sync.Value, held.Value, enrolled.Value), Held: []api.HoldAction{}}
+	if held.Value != nil {
+		v.Held = held.Value.Actions
+	}
+	for _, missing := range []string{held.Error, sync.Error, enrolled.Error} {
+		if missing != "" {
+			v.Missing = append(v.Missing, missing)
+		}
+	}
+	return v
+}
