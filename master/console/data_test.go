@@ -24,10 +24,10 @@ var dataGets = []struct {
 	{"/entries/hello", [5]int{303, 200, 200, 200, 200}, `data-testid="coverage-row"`},
 	{"/entries/nothing", [5]int{303, 404, 404, 404, 404}, ""},
 	{"/entries/hello/why?peel=web-01", [5]int{303, 200, 200, 200, 200}, `data-testid="why-answer"`},
-	{"/entries/hello/why?peel=web-99", [5]int{303, 404, 404, 404, 404}, ""},
+	{"/entries/hello/why?peel=web-99", [5]int{303, 404, 403, 404, 404}, ""},
 	{"/alerts", [5]int{303, 200, 200, 200, 200}, `data-testid="page-alerts"`},
 	{"/approvals", [5]int{303, 200, 200, 200, 200}, `data-testid="page-approvals"`},
-	{"/?format=json", [5]int{303, 200, 200, 200, 200}, `"state":`},
+	{"/?format=json", [5]int{401, 200, 200, 200, 200}, `"state":`},
 }
 
 func TestPagesAboutRuns(t *testing.T) {
@@ -62,7 +62,7 @@ func TestPagesAboutRuns(t *testing.T) {
 func failing(t *testing.T, f *fleet) {
 	b := f.login(t, "eve")
 	b.get("/").has(t, `data-state="ok"`, "All 2 peels do what Git says")
-	bad := []byte("schedule:\n  sync:\n    command: exit 1\n    interval: 2s\n")
+	bad := []byte(string(repo["settings/all.yaml"].Data) + "  sync:\n    module: cmd.run\n    args: {command: exit 1}\n    interval: 2s\n")
 	commit, err := f.work.Commit("Sync prices", map[string][]byte{"settings/all.yaml": bad}, ada)
 	if err != nil {
 		t.Fatal(err)
@@ -71,6 +71,12 @@ func failing(t *testing.T, f *fleet) {
 		t.Fatal(err)
 	}
 	began := time.Now()
+	defer func() {
+		if t.Failed() {
+			s, err := api.SyncStatus.Ask(context.Background(), f.local, api.None{})
+			t.Logf("%+v, %v", s, err)
+		}
+	}()
 	f.until(t, "a problem", func(ctx context.Context) bool {
 		p, err := api.ProblemList.Ask(ctx, f.local, api.ProblemsRequest{})
 		return err == nil && len(p.Problems) > 0 && p.Problems[0].Class == verdict.Failed

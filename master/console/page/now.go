@@ -2,6 +2,7 @@ package page
 
 import (
 	"context"
+	"fmt"
 	"net/url"
 	"strconv"
 
@@ -160,7 +161,8 @@ func hoursOf(hours []api.TimelineHour) (list []draw.Hour) {
 
 // tallyOrder is the order of the classes of peels.
 var tallyOrder = []verdict.Kind{
-	verdict.Failed, verdict.Missed, verdict.Paused, verdict.Late, verdict.Overran, verdict.Disagrees, verdict.NotReporting,
+	verdict.Failed, verdict.Missed, verdict.Paused, verdict.Late, verdict.Overran,
+	verdict.Disagrees, verdict.NotReporting,
 }
 
 // peelsMeter returns the peels by their worst problem.
@@ -191,8 +193,9 @@ func laneOf(v *api.Timeline, row *api.CoverageRow) *draw.Lane {
 		l.Words = Visible(row.Entry + ": " + row.Finding.Text)
 		return l
 	}
-	l.Words = Visible(row.Entry) + ": " + draw.Count(row.Ran) + " of " + draw.Count(row.Expected) + " ran, " + draw.Count(row.Failed) +
-		" failed, " + draw.Count(row.Missed) + " missed, " + draw.Count(row.Unknown) + " unknown"
+	l.Words = fmt.Sprintf("%s: %s of %s ran, %s failed, %s missed, %s unknown",
+		Visible(row.Entry), draw.Count(row.Ran), draw.Count(row.Expected),
+		draw.Count(row.Failed), draw.Count(row.Missed), draw.Count(row.Unknown))
 	return l
 }
 

@@ -127,7 +127,8 @@ func ofSync(s *status.Sync) (list []api.Problem) {
 		kind, is := ofCondition[c.Type]
 		known := slices.ContainsFunc(list, func(p api.Problem) bool { return p.Class == kind })
 		if is && c.Status && !known {
-			list = append(list, api.Problem{Class: kind, Since: c.LastTransitionTime, Text: cmp.Or(c.Message, c.Reason)})
+			p := api.Problem{Class: kind, Since: c.LastTransitionTime, Text: cmp.Or(c.Message, c.Reason)}
+			list = append(list, p)
 		}
 	}
 	for state, kind := range map[status.HostState]verdict.Kind{
@@ -167,7 +168,9 @@ func waitingOf(s *status.Sync, held *api.HoldPage, enrolled *api.EnrolledAnswer)
 	if enrolled != nil {
 		for _, p := range enrolled.Peels {
 			if p.State == "pending" {
-				list = append(list, Waiting{Kind: "enroll", ID: string(p.ID), What: string(p.ID) + " asks to join", More: "from " + p.From, Href: "/approvals"})
+				w := Waiting{Kind: "enroll", ID: string(p.ID), Href: "/approvals"}
+				w.What, w.More = string(p.ID)+" asks to join", "from "+p.From
+				list = append(list, w)
 			}
 		}
 	}
@@ -178,20 +181,24 @@ func waitingOf(s *status.Sync, held *api.HoldPage, enrolled *api.EnrolledAnswer)
 // ofHolds returns what revisions wait for.
 func ofHolds(s *status.Sync) (list []Waiting) {
 	commit := "/commits/" + string(s.LastAttempted)
+	add := func(w Waiting, what, more, href string) {
+		w.What, w.More, w.Href = what, more, href
+		list = append(list, w)
+	}
 	if s.Blocked != "" {
-		list = append(list, Waiting{Kind: "plan", ID: s.Blocked, What: "The plan of a commit", More: string(s.LastAttempted), Href: commit})
+		add(Waiting{Kind: "plan", ID: s.Blocked}, "The plan of a commit", string(s.LastAttempted), commit)
 	}
 	if s.Facts != nil {
-		list = append(list, Waiting{Kind: "facts", ID: s.Facts.Hash, What: "New facts of peels", More: s.Facts.Reason, Href: "/commits"})
+		add(Waiting{Kind: "facts", ID: s.Facts.Hash}, "New facts of peels", s.Facts.Reason, "/commits")
 	}
 	if r := s.Rollout; r != nil && r.State == "gate" {
-		list = append(list, Waiting{Kind: "gate", ID: r.Name, What: "The gate after wave " + r.Name, More: r.Reason, Since: r.Started, Href: commit})
+		add(Waiting{Kind: "gate", ID: r.Name, Since: r.Started}, "The gate after wave "+r.Name, r.Reason, commit)
 	}
 	if s.Frozen != nil {
-		list = append(list, Waiting{Kind: "freeze", What: "A freeze holds a commit", More: s.Frozen.String(), Href: commit})
+		add(Waiting{Kind: "freeze"}, "A freeze holds a commit", s.Frozen.String(), commit)
 	}
 	if s.Adopt != nil {
-		list = append(list, Waiting{Kind: "adopt", What: "The fleet follows another repo", More: s.Adopt.To, Href: "/commits"})
+		add(Waiting{Kind: "adopt"}, "The fleet follows another repo", s.Adopt.To, "/commits")
 	}
 	return list
 }
