@@ -169,6 +169,7 @@ func (s *session) startMaster(ctx context.Context, daemons *errgroup.Group) erro
 	ready := make(chan master.Info, 1)
 	m, err := master.New(master.Options{
 		ID: "demo", DataDir: s.path("master"), Log: log, Services: []master.Service{r.Run},
+		REST:  master.REST{Listen: "127.0.0.1:0"}, // for zester console
 		Ready: func(i master.Info) { ready <- i },
 	})
 	if err != nil {
@@ -241,5 +242,6 @@ func (s *session) sayHowToReach() {
 	s.say("  %s '*' cmd.run command='uname -sr'\n", s.o.Zester)
 	s.say("  %s job list\n", s.o.Zester)
 	s.say("  %s coverage --by peel\n", s.o.Zester)
+	s.say("  %s console\n", s.o.Zester)
 	s.say("\nedit and commit in %s to see what changes\n", s.work.Dir())
 }

@@ -311,5 +311,5 @@ func TestKeepRunsTheDemoUntilItIsInterrupted(t *testing.T) {
 		t.Errorf("%v after:\n%s", err, text)
 	}
 	expect(t, text, `^all of it took`, `^everything goes on until Ctrl-C`,
-		`^  export ZESTER_DATA_DIR=/.*/master$`, `^  zester sync status$`, `^  zester '\*' cmd\.run `, `^  zester coverage --by peel$`)
+		`^  export ZESTER_DATA_DIR=/.*/master$`, `^  zester sync status$`, `^  zester '\*' cmd\.run `, `^  zester coverage --by peel$`, `^  zester console$`)
 }
