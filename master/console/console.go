@@ -95,6 +95,7 @@ func New(o Options) *Console {
 	for _, o := range slices.Concat(jobOrders, systemOrders) {
 		c.handleOrder(o)
 	}
+	c.mux.HandleFunc("GET /search", c.within(search))
 	c.mux.HandleFunc("POST /jobs/new", c.within(c.dispatchJob))
 	c.mux.HandleFunc("POST /me", c.within(c.saveMe))
 	c.mux.HandleFunc("POST /logout-all", c.within(c.logoutAll))

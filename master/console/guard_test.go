@@ -66,6 +66,16 @@ func TestEachPageAsEverybody(t *testing.T) {
 			t.Errorf("the part: %s", part.body)
 		}
 	})
+	t.Run("search", func(t *testing.T) {
+		for q, want := range map[string]string{
+			"web-01": "/peels/web-01", "2abcdefghijklmnopqrstuvwxyz": "/jobs/2abcdefghijklmnopqrstuvwxyz",
+			"web-*": "/peels?target=web-%2A", "": "/peels?target=",
+		} {
+			if at := f.login(t, "eve").get("/search?q=" + url.QueryEscape(q)).header.Get("Location"); at != want {
+				t.Errorf("%q leads to %s, want %s", q, at, want)
+			}
+		}
+	})
 	t.Run("orders", func(t *testing.T) { eachOrder(t, f) })
 	t.Run("a job", func(t *testing.T) { aJob(t, f) })
 	t.Run("a pause", func(t *testing.T) { aPause(t, f) })

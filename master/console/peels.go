@@ -1,9 +1,13 @@
 package console
 
 import (
+	"net/http"
+	"net/url"
+
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/console/page"
 	"github.com/seed-c01c3da5/zester/master/console/view"
+	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -32,4 +36,18 @@ func showPeel(v *visit) (*shown, error) {
 	}
 	crumbs := []page.Link{{Text: "Peels", Href: "/peels"}, {Text: string(id), Code: true}}
 	return &shown{title: string(id), crumbs: crumbs, body: page.Peel(p, v.may("job", "dispatch")), data: p}, nil
+}
+
+// search leads to the job, commit or peel of a name, else to the peels that it selects as a target.
+func search(v *visit) {
+	q := v.query("q")
+	at := "/peels?target=" + url.QueryEscape(q)
+	if _, err := wire.ParseJID(q); err == nil {
+		at = "/jobs/" + q
+	} else if _, err := view.CommitOf(v.r.Context(), v.ask, q); err == nil {
+		at = "/commits/" + q
+	} else if _, err := api.PeelShow.Ask(v.r.Context(), v.ask, api.PeelRequest{Peel: target.PeelID(q)}); err == nil {
+		at = "/peels/" + url.PathEscape(q)
+	}
+	http.Redirect(v.w, v.r, at, http.StatusSeeOther)
 }
