@@ -12,9 +12,14 @@ import (
 
 	"github.com/a-h/templ"
 
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/console/page"
 	"github.com/seed-c01c3da5/zester/master/console/view"
+	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/status"
+	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 var update = flag.Bool("update", false, "write the pages as they are to testdata")
@@ -80,6 +85,16 @@ func TestTextsStayText(t *testing.T) {
 		"peels":   page.Peels(&view.Peels{Target: evil, Total: 1, Rows: []view.PeelRow{{ID: evil, Commit: evil}}}, true),
 		"problem": page.Problem(frame, evil, evil, evil),
 		"again":   page.Again(evil),
+		"confirm": page.Confirm(page.Form{Title: evil, What: [][2]string{{evil, evil}}, Typed: evil, Back: evil, Refused: evil}),
+		"job":     page.Job(&view.Job{Job: evilJob(evil), Groups: []view.Result{{Lines: []string{evil}, Peels: []target.PeelID{evil}}}}, true),
+		"jobs":    page.Jobs(&view.Jobs{Who: evil, Jobs: []job.Job{evilJob(evil)}}, true),
+		"peel":    page.Peel(&view.Peel{Peel: api.Peel{ID: evil, Facts: target.Facts{evil: evil}}}, true),
+		"commits": page.Commits(&view.Commits{Attempts: []status.Attempt{{Commit: evil, Author: evil, Message: evil, Reason: evil}}}, all),
+		"audit": page.Audit(&view.Audit{
+			Query: audit.Query{User: evil, Action: evil},
+			Page:  audit.Page{Entries: []audit.Entry{{User: evil, From: evil, Action: evil, Target: evil, Args: evil, Reason: evil}}},
+		}),
+		"me": page.Me(&api.Session{User: evil}, view.Extra[api.SessionsAnswer]{Value: &api.SessionsAnswer{Sessions: []api.Session{{ID: evil, User: evil, From: evil, Agent: evil}}}}, "", true),
 	} {
 		got := render(t, c)
 		for _, refused := range []string{"<script>", "javascript:", "<!--part x"} {
@@ -91,6 +106,17 @@ func TestTextsStayText(t *testing.T) {
 	if got := page.Visible("a\tb\n\x1b[31m\u202e\x00"); got != "a\tb\n"+`\x1b[31m\u202e\x00` {
 		t.Errorf("%q", got)
 	}
+}
+
+func all(string, string) bool { return true }
+
+// evilJob has a text wherever people, programs and hosts can write.
+func evilJob(evil string) job.Job {
+	j := job.Job{Target: evil, User: evil}
+	j.Function, j.StateID, j.JID = evil, evil, wire.JID(evil)
+	j.Args = map[string]any{evil: evil}
+	j.Metadata = map[string]string{job.MetaReason: evil, job.MetaAgent: evil}
+	return j
 }
 
 func TestNumbersAreReadable(t *testing.T) {
