@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/seed-c01c3da5/zester/settings/salt"
 	"github.com/seed-c01c3da5/zester/settings/state"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
@@ -21,7 +22,14 @@ func CheckCall(function, id string, args map[string]any) error {
 		for i, f := range functions {
 			names[i] = f.Name
 		}
-		return fmt.Errorf("no such function %.100q%s", function, strictyaml.Suggest(function, names))
+		near := salt.Hint(salt.Command, function)
+		if near == "" {
+			near = salt.Hint(salt.Function, function)
+		}
+		if near == "" {
+			near = strictyaml.Suggest(function, names)
+		}
+		return fmt.Errorf("no such function %.100q%s", function, near)
 	}
 	args, err := f.Arguments(id, args)
 	if err != nil {
@@ -109,6 +117,11 @@ func (f Function) known(key string) string {
 	names := make([]string, len(f.Params))
 	for i, p := range f.Params {
 		names[i] = p.Name
+	}
+	for _, kind := range []salt.Kind{salt.Option, salt.Argument} {
+		if hint := salt.Hint(kind, key); hint != "" {
+			return hint
+		}
 	}
 	if s := strictyaml.Suggest(key, names); s != "" {
 		return s

@@ -16,6 +16,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/salt"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/sops"
 	"github.com/seed-c01c3da5/zester/settings/state"
@@ -203,6 +204,13 @@ func (r *Revision) add(d *Dir, below string, e fs.DirEntry, load LoadFiles) erro
 	if why := unsafeCharacter(e.Name()); why != "" {
 		f := &File{Path: below}
 		f.refuse(Invalid, strictyaml.Pos{File: Printable(below)}, fmt.Sprintf("the name %q has %s", e.Name(), why))
+		d.add(e.Name(), f)
+		return nil
+	}
+	if e.Type().IsRegular() && path.Ext(below) == ".sls" {
+		f := &File{Path: below}
+		f.refuse(Invalid, strictyaml.Pos{File: below}, "an .sls file of Salt does nothing here; "+
+			"zester guide salt says what to write")
 		d.add(e.Name(), f)
 		return nil
 	}
@@ -397,6 +405,9 @@ func (f *File) checkStates() {
 	for _, p := range f.Node.Map {
 		if p.Key == state.CompiledKey {
 			f.refuse(Invalid, p.KeyPos, state.CompiledKey+" is reserved: the compiler writes it")
+		}
+		if why := salt.Misplaced(p, state.FunctionNames()); why != "" {
+			f.refuse(Invalid, p.KeyPos, p.Key+": "+why)
 		}
 	}
 	section := f.Node.Get(state.Key)

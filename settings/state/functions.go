@@ -80,7 +80,7 @@ func init() {
 
 // Functions returns all functions, sorted by name.
 func Functions() []Function {
-	names := functionNames()
+	names := FunctionNames()
 	all := make([]Function, len(names))
 	for i, name := range names {
 		all[i] = catalogue[name]
@@ -88,7 +88,7 @@ func Functions() []Function {
 	return all
 }
 
-func functionNames() []string { return slices.Sorted(maps.Keys(catalogue)) }
+func FunctionNames() []string { return slices.Sorted(maps.Keys(catalogue)) }
 
 func isModule(name string) bool {
 	for f := range catalogue {
@@ -101,7 +101,7 @@ func isModule(name string) bool {
 
 // functionsOf returns the functions of a module, sorted.
 func functionsOf(module string) []string {
-	return slices.DeleteFunc(functionNames(), func(f string) bool { return !strings.HasPrefix(f, module+".") })
+	return slices.DeleteFunc(FunctionNames(), func(f string) bool { return !strings.HasPrefix(f, module+".") })
 }
 
 // Ownership is who owns a file and what its mode is. Empty fields leave what an existing file has.

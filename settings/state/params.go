@@ -34,7 +34,7 @@ func Single(function string, args map[string]any) (Set, error) {
 	at := strictyaml.Pos{File: function}
 	f, ok := catalogue[function]
 	if !ok {
-		return nil, strictyaml.Errors{{Pos: at, Msg: "there is no such function" + strictyaml.Suggest(function, functionNames())}}
+		return nil, strictyaml.Errors{{Pos: at, Msg: "there is no such function" + strictyaml.Suggest(function, FunctionNames())}}
 	}
 	n := strictyaml.FromValue(function, args)
 	s := &State{Function: function, Args: f.make(), written: n}

@@ -8,7 +8,7 @@ import (
 
 // The arguments of a function by itself come from people and from schedules.
 func FuzzSingle(f *testing.F) {
-	for _, function := range functionNames() {
+	for _, function := range FunctionNames() {
 		f.Add(function, "{name: a, path: /a/b, content: x, vars: {a: 1}, template: true}")
 	}
 	f.Add("file.managed", "{path: [/a], content: null, check: ['{}'], mode: '0644'}")

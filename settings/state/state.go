@@ -321,6 +321,7 @@ func (r *reader) decode(n *strictyaml.Node, into any, below string) bool {
 	err := strictyaml.Decode(n, into)
 	list, _ := errors.AsType[strictyaml.Errors](err)
 	for _, e := range list {
+		e.Msg += saltHint(n, e)
 		if e.Path != "" {
 			e.Path = "." + e.Path
 		}
@@ -413,7 +414,7 @@ func (r *reader) retry(retry *Retry, at strictyaml.Pos) {
 func (r *reader) function(s *State, p strictyaml.Pair, complete bool) {
 	f, ok := catalogue[p.Key]
 	if !ok {
-		r.refuse(p.KeyPos, "", "there is no function %s%s", p.Key, strictyaml.Suggest(p.Key, functionNames()))
+		r.refuse(p.KeyPos, "", "there is no function %s%s", p.Key, nearFunction(p.Key))
 		return
 	}
 	s.Function, s.Args = p.Key, f.make()

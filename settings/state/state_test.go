@@ -352,3 +352,29 @@ func BenchmarkParse(b *testing.B) {
 		}
 	}
 }
+
+// TestWordsOfSalt types what somebody who knows Salt writes.
+func TestWordsOfSalt(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"x: {pkg.installed: [{name: nginx}, {version: '1'}]}": "; Salt writes a list here: write one map, {name: …, version: …}",
+		"x: {pkg.installed: {pkgs: [curl, git]}}":             "what pkgs is in Salt is here names",
+		"x: {service.running: {name: x}, watch: [{pkg: y}]}":  "; Salt writes the module too: write the name of the state, y",
+		"x: {file.managed: {path: /x, contents: a}}":          "; what contents is in Salt is here content",
+		"x: {cmd.run: {command: a, runas: b}}":                "what runas is in Salt is here user",
+		"x: {file.append: {text: a}}":                         "there is no function file.append; what file.append is in Salt is here file.line",
+		"x: {pkg.latest: {}, listen: [y]}":                    "unknown key; what listen is in Salt is here watch: a service restarts once, at its place",
+		"x: {pkg.latest: {}, order: 1}":                       "unknown key; what order is in Salt is here nothing: states run in the order of the files; require changes it",
+		"/x: {file.managed: {content: '{% if a %}', template: true}}": "content:1:1: Jinja is not evaluated here; write {{#name}}…{{/name}}, " +
+			"or begin the template with {{! raw }} if the text is meant",
+	} {
+		doc, err := strictyaml.Parse("f.yaml", []byte("states: {"+text+"}"))
+		if err != nil {
+			t.Fatal(text, err)
+		}
+		err = CheckFields(doc.Get("states"))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+}

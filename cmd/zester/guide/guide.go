@@ -12,6 +12,6 @@ var Pages embed.FS
 func Topics() []string {
 	return []string{
 		"repo", "review", "schedules", "entry", "states", "jobs", "peels", "alerts", "running", "api",
-		"console", "assistants", "trouble", "cron",
+		"console", "assistants", "trouble", "cron", "salt",
 	}
 }

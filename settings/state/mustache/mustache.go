@@ -1,11 +1,11 @@
-// Package mustache renders templates of a strict dialect of mustache. Call [Parse] once and [Template.Render] for each set
-// of data.
+// Package mustache renders templates of a strict dialect of mustache. Call [Parse] once and [Template.Render] for each
+// set of data.
 //
-// The dialect has variables ({{a.b}}, {{.}}), sections ({{#a}}…{{/a}}, {{^a}}…{{/a}}), comments ({{! …}}) and three filters:
-// {{a | json}}, {{a | shell}} and {{a | join ", "}}. A section repeats its body for each element of a list. It renders its
-// body once for true, for a number, for text and for a map, with the map's keys as names. If the body uses @key or @value,
-// it renders once for each pair of the map, in the order of the keys. false, null, empty text, an empty list and an empty
-// map count as false.
+// The dialect has variables ({{a.b}}, {{.}}), sections ({{#a}}…{{/a}}, {{^a}}…{{/a}}), comments ({{! …}}) and three
+// filters: {{a | json}}, {{a | shell}} and {{a | join ", "}}. A section repeats its body for each element of a list.
+// It renders its body once for true, for a number, for text and for a map, with the map's keys as names. If the body
+// uses @key or @value, it renders once for each pair of the map, in the order of the keys. false, null, empty text, an
+// empty list and an empty map count as false.
 //
 // Guarantees:
 //   - A name that the data does not have is an error with its line and column, never empty text. {{#a?}} and {{^a?}} treat a
@@ -17,14 +17,17 @@
 //
 // A value of the data may be a [Secret]. Render reports whether the output depends on one.
 //
-// Lines that hold one section tag or comment and nothing else leave no line in the output, as in mustache. Partials, set
-// delimiters, lambdas and the two forms without escaping ({{{a}}}, {{&a}}) do not exist; Parse refuses them by name.
+// Lines that hold one section tag or comment and nothing else leave no line in the output, as in mustache. Partials,
+// set delimiters, lambdas and the two forms without escaping ({{{a}}}, {{&a}}) do not exist; Parse refuses them by
+// name. It refuses statements of Jinja too, unless the template begins with {{! raw }}.
 package mustache
 
 import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/seed-c01c3da5/zester/settings/salt"
 )
 
 // Limits of a template.
@@ -82,6 +85,11 @@ func Parse(name, text string) (*Template, error) {
 	if !utf8.ValidString(text) {
 		return nil, &Error{name, 1, 1, "the template is not UTF-8 text"}
 	}
+	if at, found := salt.Jinja(text); found && !strings.HasPrefix(text, rawMark) {
+		line, column := place(text, at)
+		return nil, &Error{name, line, column, "Jinja is not evaluated here; write {{#name}}…{{/name}}, " +
+			"or begin the template with " + rawMark + " if the text is meant"}
+	}
 	p := &parser{name: name, text: text, line: 1, column: 1}
 	nodes, err := p.run()
 	if err != nil {
@@ -90,8 +98,17 @@ func Parse(name, text string) (*Template, error) {
 	return &Template{name, nodes}, nil
 }
 
-// Names returns the names of variables and sections, as lists of their parts, in the order of the text. A name in a section may
-// be one of the section's value, so a section stands for all that its value holds.
+// rawMark begins a template whose text has statements of Jinja on purpose, for a program that reads them.
+const rawMark = "{{! raw }}"
+
+// place returns line and column of a byte.
+func place(text string, at int) (line, column int) {
+	before := text[:at]
+	return strings.Count(before, "\n") + 1, utf8.RuneCountInString(before[strings.LastIndex(before, "\n")+1:]) + 1
+}
+
+// Names returns the names of variables and sections, as lists of their parts, in the order of the text. A name in a
+// section may be one of the section's value, so a section stands for all that its value holds.
 func (t *Template) Names() (names [][]string) {
 	var collect func([]node)
 	collect = func(nodes []node) {
