@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/seed-c01c3da5/zester/settings/schedule/cron"
+	"github.com/seed-c01c3da5/zester/settings/schedule/crontab"
 )
 
 // Packages are the packages of a state: one by name, or several.
@@ -210,7 +210,7 @@ type CronPresent struct {
 	Name    string            `yaml:"name" doc:"name of the file in /etc/cron.d"`
 	Command string            `yaml:"command" doc:"command that cron runs"`
 	User    string            `yaml:"user" doc:"user to run as; default: root"`
-	Cron    string            `yaml:"cron" doc:"the times, such as \"30 2 * * *\""`
+	Cron    string            `yaml:"cron" doc:"the times, such as \"30 2 * * *\" or @reboot"`
 	Env     map[string]string `yaml:"env" doc:"variables of the crontab"`
 }
 
@@ -237,10 +237,8 @@ func (a *CronPresent) check(complete bool) []problem {
 	}
 	if a.Cron == "" {
 		c.missing("cron", "give the time, such as \"30 2 * * *\"")
-	} else if _, zone, err := cron.Parse(a.Cron); err != nil {
+	} else if err := crontab.Check(a.Cron); err != nil {
 		c.add("cron", "%v", err)
-	} else if zone != "" {
-		c.add("cron", "the cron daemon of a host has no zones")
 	}
 	for name, value := range a.Env {
 		if !cronVariable.MatchString(name) || strings.ContainsAny(value, "\r\n\x00") {

@@ -221,3 +221,31 @@ func BenchmarkFires(b *testing.B) {
 		crontab.Daemon{Host: time.UTC}.Fires(jobs[0].Times, from, from.AddDate(20, 0, 0), 100)
 	}
 }
+
+func TestTimesOfAHost(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"0 0 30 2 *":            "it never fires: no month that it names has such a day",
+		"0 0 30 2 1":            "",
+		"0 0 29 2 *":            "",
+		"30 2 * * mon-fri":      "",
+		"@reboot":               "",
+		"@daily":                "",
+		"*/90 * * * *":          "",
+		"0 0 ? * MON-FRI":       `day of month "?": "?" is no number or name of this field`,
+		"5/15 * * * *":          `minute "5/15": a step needs * or a range before it; for every 15 from 5 on write 5-59/15`,
+		"@every 5m":             `there is no @every 5m; there are @reboot, @hourly, @daily, @midnight, @weekly, @monthly, @yearly and @annually, in lower case`,
+		"CRON_TZ=UTC 0 0 * * *": "the cron daemon of a host has no zones",
+		"0 0 * * * root":        `"root" follows the five fields`,
+		"0~9 * * * *":           "Debian's cron has no random minute; name the minute",
+		"0 0 * *":               "five fields are needed, minute hour day-of-month month day-of-week, and there are 4",
+	} {
+		got := ""
+		if err := crontab.Check(text); err != nil {
+			got = err.Error()
+		}
+		if got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}

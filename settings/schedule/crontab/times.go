@@ -1,6 +1,7 @@
 package crontab
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -43,6 +44,43 @@ var columns = [5]field{
 var special = map[string]string{
 	"@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *", "@monthly": "0 0 1 * *", "@weekly": "0 0 * * 0",
 	"@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@hourly": "0 * * * *",
+}
+
+// Check reports whether the daemons of hosts, cronie and the cron of Debian, accept the text as the times of a job:
+// five fields, or a word such as @reboot. A random minute is an error, because Debian's does not know it.
+func Check(text string) error {
+	if strings.HasPrefix(text, "@") {
+		_, _, err := named(text)
+		return err
+	}
+	if strings.HasPrefix(text, "CRON_TZ=") || strings.HasPrefix(text, "TZ=") {
+		return errors.New("the cron daemon of a host has no zones")
+	}
+	t, rest, err := parseTimes(text)
+	switch {
+	case err != nil:
+		return err
+	case rest != "":
+		return fmt.Errorf("%.40q follows the five fields", rest)
+	case strings.Contains(text, "~"):
+		return errors.New("Debian's cron has no random minute; name the minute")
+	case !t.possible():
+		return errors.New("it never fires: no month that it names has such a day")
+	}
+	return nil
+}
+
+// possible reports whether any month has one of the days. If one field of days is enough, a weekday always comes.
+func (t Times) possible() bool {
+	if !t.both {
+		return true
+	}
+	for month, length := range [13]int{1: 31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31} {
+		if t.month.has(month) && t.day&(1<<(length+1)-1) != 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // named reads a word such as @daily, in lower case as the daemon does.
