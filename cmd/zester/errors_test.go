@@ -123,7 +123,7 @@ func TestErrorsNameTheValueAndWhatToDo(t *testing.T) {
 		{"lint --peel-config none", exitFailed, "cannot read the peel's configuration: open none: no such file or directory"},
 		{"mcp --allow all", exitUsage, `cannot allow "all": --allow is dispatch, or is left out` + "\nHELP zester mcp"},
 		{"mcp --limit 0", exitUsage, "cannot hold actions on more than 0 peels: --limit is 1 or more\nHELP zester mcp"},
-		{"guide x", exitUsage, `the guide has no page "x"; the pages are repo, review, schedules, states, jobs, peels, alerts, running, api, assistants, cron, salt` + "\nHELP zester guide"},
+		{"guide x", exitUsage, `the guide has no page "x"; the pages are repo, review, schedules, entry, states, jobs, peels, alerts, running, api, assistants, trouble, cron, salt` + "\nHELP zester guide"},
 		{"lint " + dir, exitFailed, "cannot open the config repo: lstat " + dir + ": no such file or directory"},
 	} {
 		args := strings.Fields(c.typed)
