@@ -48,11 +48,11 @@ func (p *Peel) announce(ctx context.Context, nc *nats.Conn) {
 			p.outbox.Kick()
 			_, _ = p.collect(ctx) // fails only at the end of ctx
 			due = unconfirmed{facts: true, applied: true, stateRun: due.stateRun}
-		case <-p.reportDue:
+		case <-p.due.report:
 			due.applied = true
-		case <-p.stateRunDue:
+		case <-p.due.stateRun:
 			due.stateRun = true
-		case <-p.factsDue:
+		case <-p.due.facts:
 			due.facts = true
 		case <-retry.C:
 		case <-collect.C:

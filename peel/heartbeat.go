@@ -67,7 +67,7 @@ func (p *Peel) sendHeartbeats(ctx context.Context, nc *nats.Conn) {
 		next.Reset(jitter(min(b.Every, interval.duration(now))) - time.Since(now))
 		if n := p.outbox.Dropped(); n != dropped {
 			dropped = n
-			p.reportDue.raise()
+			p.due.report.raise()
 		}
 	}
 }

@@ -82,14 +82,12 @@ type Peel struct {
 	snapshot  *SnapshotFile  // start and followSettings alone use it
 	bus       atomic.Pointer[nats.Conn]
 
-	current   atomic.Pointer[inForce]
-	facts     atomic.Pointer[target.Facts] // the newest
-	paused    atomic.Pointer[[]string]     // names of the entries that are paused_errors
-	reportDue signal                       // announce sends the applied report
-	factsDue  signal                       // announce sends the facts
+	current atomic.Pointer[inForce]
+	facts   atomic.Pointer[target.Facts] // the newest
+	paused  atomic.Pointer[[]string]     // names of the entries that are paused_errors
 
-	stateRun    report.StateRunFile // of the newest run of all states
-	stateRunDue signal              // announce sends it
+	stateRun report.StateRunFile                      // of the newest run of all states
+	due      struct{ report, facts, stateRun signal } // what announce is to send
 
 	scheduleReport *report.Reporter
 
@@ -116,7 +114,10 @@ func New(o Options) (*Peel, error) {
 	if err := private.Make(o.DataDir); err != nil {
 		return nil, err
 	}
-	p := &Peel{o: o, log: o.Log.With("peel", o.ID), registry: module.New(), reportDue: newSignal(), factsDue: newSignal(), stateRunDue: newSignal(), stopping: make(chan struct{})}
+	p := &Peel{o: o, log: o.Log.With("peel", o.ID), registry: module.New(), stopping: make(chan struct{})}
+	p.due.report = newSignal()
+	p.due.facts = newSignal()
+	p.due.stateRun = newSignal()
 	p.stateRun.Path = p.path("state-run")
 	p.snapshot = OpenSnapshot(p.path("settings"))
 	p.current.Store(&inForce{})
@@ -167,7 +168,7 @@ func (p *Peel) open() (err error) {
 		Account: func(ctx context.Context) (scheduler.Account, error) { return p.sched.Account(ctx) },
 	})
 	if p.key, err = openKey(p.path("key")); err == nil {
-		p.files, err = content.New(p.path("contents"), p.reportDue.raise, p.log)
+		p.files, err = content.New(p.path("contents"), p.due.report.raise, p.log)
 	}
 	if err == nil {
 		p.outbox, err = outbox.Open(p.path("outbox"), p.log)

@@ -115,7 +115,7 @@ func (p *Peel) storeAgain() {
 // replace puts next in force and makes the reports on it due.
 func (p *Peel) replace(next inForce) {
 	p.current.Store(&next)
-	p.reportDue.raise()
+	p.due.report.raise()
 	p.scheduleReport.Changed()
 }
 
@@ -190,7 +190,7 @@ func (p *Peel) confirm(generation uint64) {
 func (p *Peel) refuse(err error) {
 	p.log.Error("settings refused", "err", err)
 	if errors.Is(err, settings.ErrOtherKey) {
-		p.factsDue.raise() // masters have another key of this peel
+		p.due.facts.raise() // masters have another key of this peel
 	}
 	next := *p.current.Load()
 	next.errors = messages(err)
@@ -214,7 +214,7 @@ func messages(err error) []string {
 func (p *Peel) onPausedErrors(entries []string) {
 	entries = entries[:min(len(entries), wire.MaxReported)]
 	p.paused.Store(&entries)
-	p.reportDue.raise()
+	p.due.report.raise()
 }
 
 // applied returns the report on the settings in force.

@@ -73,5 +73,5 @@ func (p *Peel) reportStateRun(r *state.Result) {
 		p.log.Error("run of states not reported", "err", err)
 		return
 	}
-	p.stateRunDue.raise()
+	p.due.stateRun.raise()
 }

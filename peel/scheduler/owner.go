@@ -34,9 +34,11 @@ type owner struct {
 	nextCatchUp time.Duration       // rate limiter of catch-up runs: one every catchUpEvery, of which catchUpBurst may start early
 	needed      map[string][]*entry // entries by the entry that they need
 
-	pausedErrors  map[string]bool // entries that are paused_errors
-	pausedChanged bool            // since the last call of Options.PausedErrors
-	changed       bool            // an entry has changed its class since the last call of Options.Changed
+	pausedErrors map[string]bool // entries that are paused_errors
+	changed      struct {
+		paused  bool // entries that are paused_errors, since the last call of Options.PausedErrors
+		classes bool // the class of an entry, since the last call of Options.Changed
+	}
 
 	reporting int // runs that have ended and whose report is being stored
 
@@ -163,7 +165,7 @@ func (o *owner) compareClocks(now Instant) {
 	}
 	o.beginEra(ledger.Mark{Kind: ledger.Clock, At: now.Wall.UTC(), Old: old.Wall.UTC(), Step: step})
 	o.clocks.Step, o.clocks.SetAt = 0, now.Wall
-	o.Dirty, o.changed = true, true // masters have to know at once whether the clock is right
+	o.Dirty, o.changed.classes = true, true // masters have to know at once whether the clock is right
 	for _, name := range names {
 		if o.set[name] != nil {
 			o.onClockStep(o.entries[name], old, now)
@@ -221,13 +223,13 @@ func (o *owner) time(p Pending, key int64) time.Time {
 func (o *owner) note(e *entry) {
 	e.dirty = true
 	if class := e.Class(); class != e.noted {
-		e.noted, o.changed = class, true
+		e.noted, o.changed.classes = class, true
 	}
 	paused := e.IsEnabled() && e.Failing()
 	if paused == o.pausedErrors[e.Name] {
 		return
 	}
-	o.pausedChanged = true
+	o.changed.paused = true
 	if paused {
 		o.pausedErrors[e.Name] = true
 	} else {
@@ -237,13 +239,13 @@ func (o *owner) note(e *entry) {
 
 // notify calls Options.PausedErrors if the list has changed, and Options.Changed if an entry has changed its class.
 func (o *owner) notify() {
-	if o.pausedChanged && o.s.o.PausedErrors != nil {
+	if o.changed.paused && o.s.o.PausedErrors != nil {
 		o.s.o.PausedErrors(slices.Sorted(maps.Keys(o.pausedErrors)))
 	}
-	if o.changed && o.s.o.Changed != nil {
+	if o.changed.classes && o.s.o.Changed != nil {
 		o.s.o.Changed()
 	}
-	o.pausedChanged, o.changed = false, false
+	o.changed.paused, o.changed.classes = false, false
 }
 
 // begin is apply for the first schedule of a process.
