@@ -58,7 +58,7 @@ func (a *app) console(ctx context.Context, onlyPrint bool) error {
 	if code.Address == "" {
 		return &failure{
 			code: exitFailed, err: errors.New("the master that replied serves no console"),
-			hint: "give it an address with rest.listen in master.yaml, and leave console.serve as it is",
+			hint: "give it an address with rest.listen in master.yaml",
 		}
 	}
 	if onlyPrint {

@@ -123,7 +123,8 @@ func TestErrorsNameTheValueAndWhatToDo(t *testing.T) {
 		{"lint --peel-config none", exitFailed, "cannot read the peel's configuration: open none: no such file or directory"},
 		{"mcp --allow all", exitUsage, `cannot allow "all": --allow is dispatch, or is left out` + "\nHELP zester mcp"},
 		{"mcp --limit 0", exitUsage, "cannot hold actions on more than 0 peels: --limit is 1 or more\nHELP zester mcp"},
-		{"guide x", exitUsage, `the guide has no page "x"; the pages are repo, review, schedules, entry, states, jobs, peels, alerts, running, api, assistants, trouble, cron, salt` + "\nHELP zester guide"},
+		{"guide x", exitUsage, `the guide has no page "x"; the pages are repo, review, schedules, entry, states, jobs, peels, alerts, running, api, console, assistants, trouble, cron, salt` + "\nHELP zester guide"},
+		{"import crontab", exitUsage, "which tables? Write zester import crontab /etc/crontab /etc/cron.d/*\nHELP zester import crontab"},
 		{"lint " + dir, exitFailed, "cannot open the config repo: lstat " + dir + ": no such file or directory"},
 	} {
 		args := strings.Fields(c.typed)
@@ -142,12 +143,14 @@ func TestErrorsNameTheValueAndWhatToDo(t *testing.T) {
 	}
 }
 
-// The texts of errors that no test makes: they need a failing disk, a terminal or a fault in the middle of a command.
+// The texts of errors that no test makes: they need a failing disk, a terminal, a desktop or a fault in the middle of a
+// command.
 var _ = []string{
 	"cannot read the certificates of the bus", "cannot find your configuration directory", "cannot read your configuration",
 	"cannot write your configuration", "cannot print all of it", "nothing was approved", "nothing was removed", "cannot make a file to edit", "cannot read what the editor saved", "none of the newest jobs is yours",
 	"cannot find the config repo", "cannot read the calendars", "cannot read the sealed secrets of the peel", "could not be run",
 	"not the result of a run of states", "failed on", "cannot compare with",
+	"cannot serve the console", "no desktop", "and an entry would run at",
 }
 
 // Each text of an error that this command makes itself is in a test: in the tables of this file or of hints_test.go, or in a

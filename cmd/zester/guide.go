@@ -16,8 +16,8 @@ func (a *app) guideCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "guide [TOPIC [FIELD]]",
 		Short: "Print a page of the guide",
-		Long: "guide prints a page of the guide as Markdown. Without a topic it lists them. The page\n" +
-			"entry describes each field of a schedule entry; FIELD prints one of them.",
+		Long: "guide prints a page of the guide as Markdown. Without a topic it lists them.\n" +
+			"The page entry describes each field of a schedule entry; FIELD prints one.",
 		Args: atMost(2),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {

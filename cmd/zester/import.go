@@ -12,16 +12,18 @@ import (
 	"github.com/seed-c01c3da5/zester/cmd/zester/movein"
 )
 
-const crontabManual = `crontab turns tables of cron into a settings file, which it prints. - is standard
-input. Each line becomes an entry, or a comment that says why it does not.
+const crontabManual = `crontab turns tables of cron into a settings file, which it prints. - is
+standard input. Each line becomes an entry, or a comment that says why it does
+not.
 
 A table has a column with the user, as /etc/crontab and the files of /etc/cron.d
 have, unless --user names whose table it is. The tables of users, which are in
 /var/spool/cron, are of the user of their name.
 
-The times of each entry are compared with those at which the cronie daemon starts
-the job: the next 100, and those around the next two changes of the clock, in
-two zones if the table names none. An entry whose times differ is not printed.
+The times of each entry are compared with those at which the cronie daemon
+starts the job: the next 100, and those around the next two changes of the
+clock, in two zones if the table names none. An entry whose times differ is not
+printed.
 
 The exit code is 2 if a line became no entry. zester guide cron has the rules.`
 
