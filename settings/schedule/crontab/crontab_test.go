@@ -237,7 +237,7 @@ func TestTimesOfAHost(t *testing.T) {
 		"@every 5m":             `there is no @every 5m; there are @reboot, @hourly, @daily, @midnight, @weekly, @monthly, @yearly and @annually, in lower case`,
 		"CRON_TZ=UTC 0 0 * * *": "the cron daemon of a host has no zones",
 		"0 0 * * * root":        `"root" follows the five fields`,
-		"0~9 * * * *":           "Debian's cron has no random minute; name the minute",
+		"0~9 * * * *":           "there is no random minute in Debian's cron; name the minute",
 		"0 0 * *":               "five fields are needed, minute hour day-of-month month day-of-week, and there are 4",
 	} {
 		got := ""

@@ -63,7 +63,7 @@ func Check(text string) error {
 	case rest != "":
 		return fmt.Errorf("%.40q follows the five fields", rest)
 	case strings.Contains(text, "~"):
-		return errors.New("Debian's cron has no random minute; name the minute")
+		return errors.New("there is no random minute in Debian's cron; name the minute")
 	case !t.possible():
 		return errors.New("it never fires: no month that it names has such a day")
 	}
