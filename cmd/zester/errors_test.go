@@ -124,6 +124,7 @@ func TestErrorsNameTheValueAndWhatToDo(t *testing.T) {
 		{"mcp --allow all", exitUsage, `cannot allow "all": --allow is dispatch, or is left out` + "\nHELP zester mcp"},
 		{"mcp --limit 0", exitUsage, "cannot hold actions on more than 0 peels: --limit is 1 or more\nHELP zester mcp"},
 		{"guide x", exitUsage, `the guide has no page "x"; the pages are repo, review, schedules, entry, states, jobs, peels, alerts, running, api, console, assistants, trouble, cron, salt` + "\nHELP zester guide"},
+		{"guide jobs x", exitUsage, "the page jobs has no fields: zester guide jobs\nHELP zester guide"},
 		{"import crontab", exitUsage, "which tables? Write zester import crontab /etc/crontab /etc/cron.d/*\nHELP zester import crontab"},
 		{"lint " + dir, exitFailed, "cannot open the config repo: lstat " + dir + ": no such file or directory"},
 	} {
@@ -150,7 +151,7 @@ var _ = []string{
 	"cannot write your configuration", "cannot print all of it", "nothing was approved", "nothing was removed", "cannot make a file to edit", "cannot read what the editor saved", "none of the newest jobs is yours",
 	"cannot find the config repo", "cannot read the calendars", "cannot read the sealed secrets of the peel", "could not be run",
 	"not the result of a run of states", "failed on", "cannot compare with",
-	"cannot serve the console", "no desktop", "and an entry would run at",
+	"cannot serve the console", "no desktop", "the master that replied serves no console", ", and an entry would run at",
 }
 
 // Each text of an error that this command makes itself is in a test: in the tables of this file or of hints_test.go, or in a

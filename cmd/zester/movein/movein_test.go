@@ -133,3 +133,14 @@ func FuzzCrontabs(f *testing.F) {
 		}
 	})
 }
+
+func TestALineThatIsNotUTF8BecomesNoEntry(t *testing.T) {
+	t.Parallel()
+	got, err := Crontabs([]Table{{Name: "table", Text: "0 3 * * * echo \xff\n", User: "root"}}, time.Date(2026, 3, 1, 0, 0, 30, 0, time.UTC))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Entries != 0 || len(got.Rows) != 1 || got.Rows[0].Reason != "the line is not UTF-8" {
+		t.Errorf("%d entries and the rows %v, want one row that says why", got.Entries, got.Rows)
+	}
+}

@@ -57,17 +57,18 @@ func rpmHost(t *testing.T, packages map[string]string) {
 	write(".rpmmacros", macros)
 	call("rpm", "--initdb")
 	for name, files := range packages {
-		spec := "Name: " + name + "\nVersion: 1\nRelease: 1\nSummary: x\nLicense: x\nBuildArch: noarch\n%description\nx\n%install\n"
+		var spec strings.Builder
+		spec.WriteString("Name: " + name + "\nVersion: 1\nRelease: 1\nSummary: x\nLicense: x\nBuildArch: noarch\n%description\nx\n%install\n")
 		for line := range strings.Lines(files) {
 			f := strings.Fields(line)
 			p := "%{buildroot}" + f[len(f)-1]
 			if f[0] == "%dir" {
-				spec += "mkdir -p " + p + "\n"
+				spec.WriteString("mkdir -p " + p + "\n")
 			} else {
-				spec += "mkdir -p $(dirname " + p + "); echo x > " + p + "\n"
+				spec.WriteString("mkdir -p $(dirname " + p + "); echo x > " + p + "\n")
 			}
 		}
-		write(name+".spec", spec+"%files\n"+files)
+		write(name+".spec", spec.String()+"%files\n"+files)
 		call("rpmbuild", "-bb", filepath.Join(home, name+".spec"))
 		call("rpm", "--install", "--justdb", "--nodeps", filepath.Join(home, "noarch", name+"-1-1.noarch.rpm"))
 	}
