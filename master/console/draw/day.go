@@ -135,8 +135,10 @@ func (d *Day) Words() string {
 	for _, k := range d.Commits {
 		if k.State == Suspect && len(k.Steps) > 0 {
 			last := k.Steps[len(k.Steps)-1]
-			fmt.Fprintf(&b, " Commit %s reached the first peels at %s, and has reached %d %% of its peels.",
-				k.Name, d.clock(k.Steps[0].At, "15:04"), int(last.Share*100+.5))
+			fmt.Fprintf(&b, " Commit %s began to go out at %s.", k.Name, d.clock(k.Steps[0].At, "15:04"))
+			if last.Share < 1 {
+				fmt.Fprintf(&b, " It has reached %d %% of its peels.", int(last.Share*100+.5))
+			}
 		}
 	}
 	return b.String()

@@ -121,7 +121,8 @@ func calm(v *view.Now) string {
 	return "All " + Plural(v.Fleet.Peels, "peel") + " do what Git says"
 }
 
-// DayOf returns the day of the fleet as a picture.
+// DayOf returns the day of the fleet as a picture. The history of commits does not have the waves of a rollout, so the
+// ribbon of a commit has one step, at the time when it began to go out.
 func DayOf(ctx context.Context, v *view.Now) *draw.Day {
 	d := &draw.Day{Zone: env(ctx).Zone}
 	if v.Day.Value == nil {

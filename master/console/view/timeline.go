@@ -78,7 +78,7 @@ type Entry struct {
 	Next     target.PeelID       `json:"next,omitempty"` // cursor of the next page
 }
 
-// EntryOf returns an entry with a page of its peels: those in trouble first.
+// EntryOf returns an entry with a page of its peels, by name.
 func EntryOf(ctx context.Context, by api.Asker, name string, after target.PeelID) (*Entry, error) {
 	c, err := api.CoverageShow.Ask(ctx, by, api.CoverageEntryRequest{Entry: name, After: after})
 	if err != nil {
