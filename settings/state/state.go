@@ -321,7 +321,10 @@ func (r *reader) decode(n *strictyaml.Node, into any, below string) bool {
 	err := strictyaml.Decode(n, into)
 	list, _ := errors.AsType[strictyaml.Errors](err)
 	for _, e := range list {
-		e.Msg += saltHint(n, e)
+		if hint := saltHint(n, e); hint != "" {
+			mistake, _, _ := strings.Cut(e.Msg, ";") // without the nearest keys
+			e.Msg = mistake + hint
+		}
 		if e.Path != "" {
 			e.Path = "." + e.Path
 		}
