@@ -24,6 +24,8 @@ var gets = []struct {
 	{"/peels?target=web-01+and", [5]int{303, 400, 400, 400, 400}},
 	{"/peels/web-01", [5]int{303, 200, 200, 200, 200}},
 	{"/peels/nothing", [5]int{303, 404, 404, 404, 404}},
+	{"/states", [5]int{303, 200, 200, 200, 200}},
+	{"/states?cursor=web-01", [5]int{303, 200, 200, 200, 200}},
 	{"/jobs", [5]int{303, 200, 200, 200, 200}},
 	{"/jobs?who=schedules", [5]int{303, 200, 200, 200, 200}},
 	{"/jobs?status=odd", [5]int{303, 400, 400, 400, 400}},

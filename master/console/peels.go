@@ -15,6 +15,15 @@ import (
 var fleetPages = []route{
 	{path: "/peels", name: "peels", nav: "peels", noun: "peel", verb: "list", show: showPeels},
 	{path: "/peels/{id}", name: "peel", nav: "peels", noun: "peel", verb: "show", show: showPeel},
+	{path: "/states", name: "states", nav: "states", noun: "sync", verb: "states", show: showStates},
+}
+
+func showStates(v *visit) (*shown, error) {
+	all, err := view.StatesOf(v.r.Context(), v.ask, target.PeelID(v.query("cursor")))
+	if err != nil {
+		return nil, err
+	}
+	return &shown{title: "States", body: page.States(all), data: all}, nil
 }
 
 func showPeels(v *visit) (*shown, error) {

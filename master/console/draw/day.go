@@ -53,6 +53,8 @@ type Step struct {
 	Share float64
 }
 
+const labelWidth = 9 // of the name of a commit, percent of the width of a day
+
 // Places of the parts of a day, in pixels from its top.
 const (
 	dayHeight   = 288
@@ -305,6 +307,7 @@ func (d *Day) flags(c *canvas) {
 	}
 	slices.SortStableFunc(shown, func(x, y Commit) int { return x.Steps[0].At.Compare(y.Steps[0].At) })
 	shown = shown[max(0, len(shown)-maxFlags):]
+	labelled := [2]float64{-labelWidth, -labelWidth} // where the last label of each row is
 	for i, k := range shown {
 		x, y := a.at(k.Steps[0].At), 22-15*(i%2)
 		class, word := "", k.Name
@@ -324,7 +327,11 @@ func (d *Day) flags(c *canvas) {
 		}
 		c.put(`<line class="pin%s" x1="%s%%" x2="%[2]s%%" y1="%d" y2="%d"/>`, class, num(x), y+4, bottom)
 		c.put(`<circle class="dot%s" cx="%s%%" cy="%d" r="4.5"/>`, class, num(x), y)
-		c.put(`<text class="flag%s" x="%s%%" dx="%d"%s y="%d">%s</text>`, class, num(x), side, anchor, y+4, text(word))
+		if k.State == Suspect || x-labelled[i%2] >= labelWidth {
+			labelled[i%2] = x
+			c.put(`<text class="flag%s" x="%s%%" dx="%d"%s y="%d">%s</text>`,
+				class, num(x), side, anchor, y+4, text(word))
+		}
 	}
 }
 
@@ -332,5 +339,9 @@ func (d *Day) flags(c *canvas) {
 func (d *Day) now(c *canvas) {
 	x := num(d.axis().at(d.Now))
 	c.put(`<line class="now" x1="%s%%" x2="%[1]s%%" y1="12" y2="%d"/>`, x, dayBottom)
-	c.put(`<text class="ax-now" x="%s%%" dx="7" y="26">now, %s</text>`, x, d.clock(d.Now, "15:04"))
+	aside := `dx="7"`
+	if d.axis().at(d.Now) > 90 {
+		aside = `dx="-7" text-anchor="end"`
+	}
+	c.put(`<text class="ax-now" x="%s%%" %s y="26">now, %s</text>`, x, aside, d.clock(d.Now, "15:04"))
 }

@@ -62,7 +62,23 @@ func TestPages(t *testing.T) {
 		{ID: "web-01", Online: true, LastSeen: now.Add(-4 * time.Second), State: status.Applied, Commit: "4e1f9c7a0"},
 		{ID: "web-02", LastSeen: now.Add(-3 * time.Hour)},
 	}}
+	states := &view.States{
+		Counts: status.HostCounts{status.HostClean: 8, status.HostDrifted: 1, status.HostFailed: 1},
+		Peels: []status.States{
+			{Peel: "web-01", State: status.HostDrifted, Test: true, Time: now.Add(-time.Hour), Commit: "4e1f9c7a0", Results: []status.StateResult{
+				{State: "motd", Result: "would_change", Cause: "drift"},
+				{State: "a", Result: "would_change"},
+				{State: "b", Result: "would_change"},
+				{State: "c", Result: "would_change"},
+			}},
+			{Peel: "web-02", State: status.HostFailed, Time: now, Results: []status.StateResult{{State: "nginx", Result: "failed", Error: "<b>no"}}},
+			{Peel: "web-03", State: status.HostNever},
+		},
+		Next: "web-03",
+	}
 	for name, c := range map[string]templ.Component{
+		"states":       page.States(states),
+		"states-empty": page.States(&view.States{}),
 		"layout":       page.Layout(frame),
 		"peels":        page.Peels(peels, true),
 		"peels-empty":  page.Peels(&view.Peels{}, false),
@@ -79,17 +95,33 @@ func TestPages(t *testing.T) {
 func TestTextsStayText(t *testing.T) {
 	const evil = `"><script>alert(1)</script><!--part x-->` + "'\x1b[31m\u202e"
 	frame := page.Frame{Name: "peels", Title: evil, Fleet: evil, User: evil, Role: evil, Banner: evil, Crumbs: []page.Link{{Text: evil, Href: "javascript:alert(1)"}}}
+	states := &view.States{
+		Counts: status.HostCounts{status.HostClean: 8, status.HostDrifted: 1, status.HostFailed: 1},
+		Peels: []status.States{
+			{Peel: "web-01", State: status.HostDrifted, Test: true, Time: now.Add(-time.Hour), Commit: "4e1f9c7a0", Results: []status.StateResult{
+				{State: "motd", Result: "would_change", Cause: "drift"},
+				{State: "a", Result: "would_change"},
+				{State: "b", Result: "would_change"},
+				{State: "c", Result: "would_change"},
+			}},
+			{Peel: "web-02", State: status.HostFailed, Time: now, Results: []status.StateResult{{State: "nginx", Result: "failed", Error: "<b>no"}}},
+			{Peel: "web-03", State: status.HostNever},
+		},
+		Next: "web-03",
+	}
 	for name, c := range map[string]templ.Component{
-		"layout":  page.Layout(frame),
-		"login":   page.Login(page.SignIn{Fleet: evil, Next: evil, Refused: evil}),
-		"peels":   page.Peels(&view.Peels{Target: evil, Total: 1, Rows: []view.PeelRow{{ID: evil, Commit: evil}}}, true),
-		"problem": page.Problem(frame, evil, evil, evil),
-		"again":   page.Again(evil),
-		"confirm": page.Confirm(page.Form{Title: evil, What: [][2]string{{evil, evil}}, Typed: evil, Back: evil, Refused: evil}),
-		"job":     page.Job(&view.Job{Job: evilJob(evil), Groups: []view.Result{{Lines: []string{evil}, Peels: []target.PeelID{evil}}}}, true),
-		"jobs":    page.Jobs(&view.Jobs{Who: evil, Jobs: []job.Job{evilJob(evil)}}, true),
-		"peel":    page.Peel(&view.Peel{Peel: api.Peel{ID: evil, Facts: target.Facts{evil: evil}}}, true),
-		"commits": page.Commits(&view.Commits{Attempts: []status.Attempt{{Commit: evil, Author: evil, Message: evil, Reason: evil}}}, all),
+		"states":       page.States(states),
+		"states-empty": page.States(&view.States{}),
+		"layout":       page.Layout(frame),
+		"login":        page.Login(page.SignIn{Fleet: evil, Next: evil, Refused: evil}),
+		"peels":        page.Peels(&view.Peels{Target: evil, Total: 1, Rows: []view.PeelRow{{ID: evil, Commit: evil}}}, true),
+		"problem":      page.Problem(frame, evil, evil, evil),
+		"again":        page.Again(evil),
+		"confirm":      page.Confirm(page.Form{Title: evil, What: [][2]string{{evil, evil}}, Typed: evil, Back: evil, Refused: evil}),
+		"job":          page.Job(&view.Job{Job: evilJob(evil), Groups: []view.Result{{Lines: []string{evil}, Peels: []target.PeelID{evil}}}}, true),
+		"jobs":         page.Jobs(&view.Jobs{Who: evil, Jobs: []job.Job{evilJob(evil)}}, true),
+		"peel":         page.Peel(&view.Peel{Peel: api.Peel{ID: evil, Facts: target.Facts{evil: evil}}}, true),
+		"commits":      page.Commits(&view.Commits{Attempts: []status.Attempt{{Commit: evil, Author: evil, Message: evil, Reason: evil}}}, all),
 		"audit": page.Audit(&view.Audit{
 			Query: audit.Query{User: evil, Action: evil},
 			Page:  audit.Page{Entries: []audit.Entry{{User: evil, From: evil, Action: evil, Target: evil, Args: evil, Reason: evil}}},
