@@ -125,7 +125,7 @@ func Peels(v *view.Peels, dispatch bool) templ.Component {
 					return templ_7745c5c3_Err
 				}
 				if v.Target == "" {
-					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 9, "<p>Peels that joined are listed here. None has yet.</p><p class=\"soft\"><code>zester enroll token</code> prints the command that lets a host join.</p>")
+					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 9, "<p>Peels that joined are listed here. None has yet.</p><p class=\"soft\"><code>zester auth join-token create</code> prints the command that lets a host join.</p>")
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}
