@@ -1,0 +1,148 @@
+//go:build ui
+
+package console_test
+
+import (
+	"context"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/job"
+)
+
+// A sight is a page with the values of data-testid that it has.
+type sight struct{ path, name, ids string }
+
+// sights are all pages of the fleet of the tests. COMMIT is its first commit, JID a job.
+var sights = []sight{
+	{"/", "now", "verdict part strip problems* peel-grid audit-tail"},
+	{"/timeline", "timeline", "target lanes lane"},
+	{"/entries/hello", "entry", "strip coverage-row"},
+	{"/entries/hello/why?peel=web-01", "why", "why-verdict why-answer facts"},
+	{"/commits", "commits", "commit"},
+	{"/commits/COMMIT", "commit", "part"},
+	{"/commits/COMMIT/pin", "commit-pin", "confirm confirm-text confirm-go"},
+	{"/peels", "peels", "peel total"},
+	{"/peels/web-01", "peel", "part"},
+	{"/states", "states", "part"},
+	{"/jobs?who=all", "jobs", "job act-dispatch"},
+	{"/jobs/JID", "job", "return-group"},
+	{"/jobs/new?target=*&function=test.ping", "job-new", "preview preview-count confirm-go"},
+	{"/alerts", "alerts", "part"},
+	{"/approvals", "approvals", "part"},
+	{"/system", "system", "part"},
+	{"/system/access", "access", "part"},
+	{"/system/audit", "audit", "part"},
+	{"/me", "me", "part"},
+}
+
+// everywhere are the values of data-testid of all pages.
+const everywhere = "nav-now nav-timeline nav-commits nav-peels nav-states nav-jobs nav-alerts nav-approvals nav-system live who search"
+
+// TestBrowser looks at all pages with a real browser.
+func TestBrowser(t *testing.T) {
+	c := startChrome(t)
+	f := theFleet(t)
+	f.until(t, "a report of each peel", func(ctx context.Context) bool {
+		p, err := api.ProblemList.Ask(ctx, f.local, api.ProblemsRequest{})
+		return err == nil && p.Well == 2
+	})
+	f.until(t, "a master that leads the alerts", func(ctx context.Context) bool {
+		_, err := api.AlertList.Ask(ctx, f.local, api.AlertsRequest{})
+		return err == nil
+	})
+	if axeCore(t) == "" {
+		t.Log("axe-core is left out: AXE names no file")
+	}
+	at := f.places(t)
+	for _, l := range looks {
+		t.Run(l.String(), func(t *testing.T) {
+			b := c.tab(t, f, l, nil)
+			b.login("ann", l)
+			for _, s := range sights {
+				b.look(s, at.Replace(s.path), l)
+			}
+		})
+	}
+}
+
+// places names the things that paths of sights have.
+func (f *fleet) places(t *testing.T) *strings.Replacer {
+	t.Helper()
+	var jid string
+	f.until(t, "a job", func(ctx context.Context) bool {
+		page, err := api.JobList.Ask(ctx, f.local, job.Query{})
+		if err != nil || len(page.Jobs) == 0 {
+			return false
+		}
+		jid = string(page.Jobs[0].JID)
+		return true
+	})
+	history, err := api.SyncHistory.Ask(t.Context(), f.local, api.None{})
+	if err != nil || len(history.Attempts) == 0 {
+		t.Fatalf("no commit: %v", err)
+	}
+	return strings.NewReplacer("COMMIT", string(history.Attempts[0].Commit), "JID", jid)
+}
+
+// look opens a page and holds what is true of each.
+func (b *tab) look(s sight, path string, l look) {
+	b.t.Helper()
+	b.open(path)
+	if name := eval[string](b, `document.body.dataset.testid`); name != "page-"+s.name {
+		b.t.Errorf("%s is %s, want page-%s", path, name, s.name)
+	}
+	ids := eval[[]string](b, `[...document.querySelectorAll("[data-testid]")].map((e) => e.dataset.testid)`)
+	for _, id := range strings.Fields(everywhere + " " + s.ids) {
+		if id, optional := strings.CutSuffix(id, "*"); !optional && !slices.Contains(ids, id) {
+			b.t.Errorf("%s has no data-testid=%s", path, id)
+		}
+	}
+	if wide := eval[int64](b, `document.documentElement.scrollWidth`); wide > l.width {
+		b.t.Errorf("%s is %d px wide on a screen of %d px: %s", path, wide, l.width, b.widest())
+	}
+	if n := eval[int](b, `document.querySelectorAll("h1").length`); n != 1 {
+		b.t.Errorf("%s has %d headlines", path, n)
+	}
+	if faults := b.takeFaults(); len(faults) > 0 {
+		b.t.Errorf("%s: %q", path, faults)
+	}
+	if axe := axeCore(b.t); axe != "" {
+		eval[chromedp.Void](b, axe)
+		for _, violation := range eval[[]string](b, axeRun, chromedp.EvalAwaitPromise) {
+			b.t.Errorf("%s: axe-core: %s", path, violation)
+		}
+	}
+}
+
+// axeRun is one line for each violation, with the first elements.
+const axeRun = `axe.run(document, {resultTypes: ["violations"]}).then((r) => r.violations.map((v) =>
+	v.id + " (" + v.help + "): " + v.nodes.slice(0, 3).map((n) => n.html.slice(0, 200) + " " +
+	n.any.concat(n.all).map((c) => c.message).join(" ")).join(" | ")))`
+
+// axeCore returns the script whose file the variable AXE names: axe.min.js of the package axe-core of npm, under its own
+// license (MPL-2.0). It is empty without the variable.
+func axeCore(t *testing.T) string {
+	t.Helper()
+	file := os.Getenv("AXE")
+	if file == "" {
+		return ""
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// widest names elements that are wider than the screen.
+func (b *tab) widest() string {
+	b.t.Helper()
+	return eval[string](b, `[...document.querySelectorAll("body *")].filter((e) => e.getBoundingClientRect().right > innerWidth + 1)
+		.slice(0, 5).map((e) => e.tagName + "." + e.className).join(" ")`)
+}
