@@ -69,6 +69,26 @@ func TestBrowser(t *testing.T) {
 			}
 		})
 	}
+	f.commit(t, "Say hello louder", "  louder:\n    module: test.echo\n    args: {text: HELLO}\n    interval: 1h\n")
+	t.Run("a roll-back with the keyboard", func(t *testing.T) { rollBack(t, c, f, looks[0]) })
+	t.Run("a roll-back without scripts", func(t *testing.T) { rollBack(t, c, f, look{width: 390, noScript: true}) })
+}
+
+// commit adds entries to the settings of all peels, and waits until the commit is in force.
+func (f *fleet) commit(t *testing.T, message, entries string) {
+	t.Helper()
+	all := append(slices.Clone(repo["settings/all.yaml"].Data), entries...)
+	commit, err := f.work.Commit(message, map[string][]byte{"settings/all.yaml": all}, ada)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := api.SyncNow.Ask(t.Context(), f.local, api.None{}); err != nil {
+		t.Fatal(err)
+	}
+	f.until(t, "the commit in force", func(ctx context.Context) bool {
+		s, err := api.SyncStatus.Ask(ctx, f.local, api.None{})
+		return err == nil && string(s.LastGood.Commit) == commit.String()
+	})
 }
 
 // places names the things that paths of sights have.
