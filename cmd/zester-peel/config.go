@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
@@ -22,6 +21,7 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/prompt"
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
+	"github.com/seed-c01c3da5/zester/settings/schedule/zoneinfo"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -132,7 +132,7 @@ func (c *Config) options() (o peel.Options, err error) {
 		return o, fmt.Errorf("cannot run %d workers: at least 1 is needed", c.Workers)
 	}
 	if c.Timezone != "" {
-		if o.Zone, err = time.LoadLocation(c.Timezone); err != nil {
+		if o.Zone, err = zoneinfo.Load(c.Timezone); err != nil {
 			return o, fmt.Errorf("cannot use schedule_timezone %q: %w", c.Timezone, err)
 		}
 	}

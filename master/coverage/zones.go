@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/ledger"
+	"github.com/seed-c01c3da5/zester/settings/schedule/zoneinfo"
 )
 
 // maxZones bounds the zones that are remembered. Peels name them, and the world has some 600.
@@ -33,7 +34,7 @@ func (z *zones) location(name string) *time.Location {
 	if len(z.byName) == maxZones {
 		clear(z.byName)
 	}
-	l, err := time.LoadLocation(name)
+	l, err := zoneinfo.Load(name)
 	if err != nil {
 		l = nil
 	}

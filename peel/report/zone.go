@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/seed-c01c3da5/zester/settings/schedule/zoneinfo"
 )
 
 // ZoneName returns the IANA name of a zone. That of the host comes from its configuration; it is "Local" if that has no name.
@@ -42,7 +44,7 @@ func hostZone(root string, now time.Time) string {
 	}
 	if text, err := os.ReadFile(filepath.Join(root, "etc/timezone")); err == nil {
 		name := strings.TrimSpace(string(text))
-		if named, err := time.LoadLocation(name); err == nil && name != "" && areSame(zone, named, now) {
+		if named, err := zoneinfo.Load(name); err == nil && name != "" && areSame(zone, named, now) {
 			return name
 		}
 	}

@@ -1,9 +1,7 @@
 package schedule
 
 import (
-	"os/exec"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -122,15 +120,5 @@ func TestSplayNeverReachesTheNextCronFire(t *testing.T) {
 	interval := timing(t, "{interval: 1h}")
 	if got := interval.SplayBound(nominal, 5*time.Hour); got != 5*time.Hour {
 		t.Errorf("an interval: %v", got)
-	}
-}
-
-func TestZonesAreBuiltIn(t *testing.T) {
-	out, err := exec.Command("go", "list", "-deps", ".").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(string(out), "\ntime/tzdata\n") {
-		t.Error("a host without zoneinfo knows no zone: time/tzdata is not linked")
 	}
 }

@@ -6,7 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
-	_ "time/tzdata"
+
+	"github.com/seed-c01c3da5/zester/settings/schedule/zoneinfo"
 )
 
 // caseFile is testdata/cron.json: cases of other schedulers, each with its source, and runs recorded
@@ -88,7 +89,7 @@ func in(t testing.TB, text, zone string) (clocked, bool) {
 		}
 		return clocked{}, false
 	}
-	loc, err := time.LoadLocation(zone)
+	loc, err := zoneinfo.Load(zone)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	robfig "github.com/robfig/cron/v3"
+
+	"github.com/seed-c01c3da5/zester/settings/schedule/zoneinfo"
 )
 
 // firesIn gives the fires in (from, until] as local wall times with their offset.
@@ -203,7 +205,7 @@ func FuzzNext(f *testing.F) {
 		if err != nil || from < -1e11 || from > 1e11 {
 			return
 		}
-		loc, err := time.LoadLocation(zones[int(zone)%len(zones)])
+		loc, err := zoneinfo.Load(zones[int(zone)%len(zones)])
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -271,7 +273,7 @@ func BenchmarkNext(b *testing.B) {
 
 func BenchmarkNeverWithin50Years(b *testing.B) {
 	e := Expr{spec: spec{minute: 1, hour: 1, dom: 1 << 30, month: 1 << 2, dow: 0x7F}}
-	zone, err := time.LoadLocation("America/New_York")
+	zone, err := zoneinfo.Load("America/New_York")
 	if err != nil {
 		b.Fatal(err)
 	}

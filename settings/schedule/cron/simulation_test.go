@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/seed-c01c3da5/zester/settings/schedule/zoneinfo"
 )
 
 // simulated is an expression for a simulation that shares nothing with Next: it looks at the text in every
@@ -305,7 +307,7 @@ var zonesByName = make(map[string]*time.Location)
 func zoneOf(t testing.TB, name string) *time.Location {
 	t.Helper()
 	if zonesByName[name] == nil {
-		zone, err := time.LoadLocation(name)
+		zone, err := zoneinfo.Load(name)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 	"time"
-	_ "time/tzdata"
 
 	"github.com/seed-c01c3da5/zester/settings/schedule/crontab"
+	"github.com/seed-c01c3da5/zester/settings/schedule/zoneinfo"
 )
 
 // TestFiresAreThoseOfTheDaemon compares with runs that were recorded from crond of cronie 1.7.2.
@@ -37,7 +37,7 @@ func TestFiresAreThoseOfTheDaemon(t *testing.T) {
 		if err := json.Unmarshal(c.Expect, &want); err != nil {
 			t.Fatal(err)
 		}
-		zone, err := time.LoadLocation(c.Zone)
+		zone, err := zoneinfo.Load(c.Zone)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -73,7 +73,7 @@ func instant(t *testing.T, text string) time.Time {
 // and one that is repeated comes twice.
 func TestAJobWithItsOwnZone(t *testing.T) {
 	t.Parallel()
-	zone, err := time.LoadLocation("Europe/Berlin")
+	zone, err := zoneinfo.Load("Europe/Berlin")
 	if err != nil {
 		t.Fatal(err)
 	}

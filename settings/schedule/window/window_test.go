@@ -7,12 +7,13 @@ import (
 	"strings"
 	"testing"
 	"time"
-	_ "time/tzdata"
+
+	"github.com/seed-c01c3da5/zester/settings/schedule/zoneinfo"
 )
 
 func location(t testing.TB, name string) *time.Location {
 	t.Helper()
-	zone, err := time.LoadLocation(name)
+	zone, err := zoneinfo.Load(name)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,8 @@ import (
 	"strings"
 	"sync"
 	"time"
-	_ "time/tzdata" // a host without zoneinfo still knows every zone
+
+	"github.com/seed-c01c3da5/zester/settings/schedule/zoneinfo"
 )
 
 // loaded caches zones by name, because loading one is slow. It holds only zones that exist, so it is bounded.
@@ -26,7 +27,7 @@ func Zone(name string) (*time.Location, error) {
 	case !isZoneName(name):
 		return nil, fmt.Errorf("%.64q is not an IANA zone name; write it like Europe/London", name)
 	}
-	zone, err := time.LoadLocation(name)
+	zone, err := zoneinfo.Load(name)
 	if err != nil {
 		return nil, fmt.Errorf("zone %q is unknown; name an IANA zone such as Europe/London (timedatectl list-timezones prints them)", name)
 	}
