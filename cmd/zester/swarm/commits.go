@@ -54,6 +54,10 @@ func (f *fleet) settle(ctx context.Context, message string, c content) error {
 
 // commits measures commits that change the settings of one peel, of each hundredth, and of all.
 func (f *fleet) commits(ctx context.Context) error {
+	// The measurement before has left a file on every peel.
+	if err := f.settle(ctx, "The fleet without files", content{}); err != nil {
+		return err
+	}
 	one, err := f.commit(ctx, 1, func(round int) content { return content{one: round} })
 	if err != nil {
 		return err
@@ -91,18 +95,19 @@ func (f *fleet) commits(ctx context.Context) error {
 	return nil
 }
 
-// commit makes a commit in each round, which changes n peels, and waits until all of them have reported it as applied.
+// commit makes a commit in each round, which changes n peels, and waits until as many have reported it as applied.
 func (f *fleet) commit(ctx context.Context, n int, change func(round int) content) (cost, error) {
 	if err := f.converged(ctx); err != nil {
 		return cost{}, err
 	}
 	return f.r.rounds(n, func(round int) (took, used time.Duration, err error) {
 		message := fmt.Sprintf("Change %d peels, round %d", n, round)
-		if _, err := f.work.Commit(message, change(round+1).files(), author); err != nil {
+		commit, err := f.work.Commit(message, change(round+1).files(), author)
+		if err != nil {
 			return 0, 0, err
 		}
-		watch, before := stopwatch(), f.applied.Load()
-		if err := f.until(ctx, "applied", before+int64(n), f.applied.Load); err != nil {
+		watch := stopwatch()
+		if err := f.applied(ctx, "applied", commit.String(), n); err != nil {
 			return 0, 0, err
 		}
 		took, used = watch()

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net/url"
 	"strconv"
-	"sync/atomic"
 	"testing/fstest"
 	"time"
 
@@ -37,7 +36,7 @@ type fleet struct {
 	nc     *nats.Conn                 // with the permissions of a master
 	js     jetstream.JetStream
 
-	applied atomic.Int64 // reports of peels that settings are applied
+	current appliedReports
 }
 
 // product measures the fleet.
@@ -58,7 +57,11 @@ func (r *run) product(ctx context.Context) (err error) {
 	if err := r.startWorkers(ctx, o); err != nil {
 		return err
 	}
-	if err := f.until(ctx, "applied", int64(r.o.Peels), f.applied.Load); err != nil {
+	head, err := f.work.Head()
+	if err != nil {
+		return err
+	}
+	if err := f.applied(ctx, "applied", head.String(), r.o.Peels); err != nil {
 		return err
 	}
 	if err := f.converged(ctx); err != nil {
@@ -140,7 +143,7 @@ func (f *fleet) locate() (err error) {
 	return err
 }
 
-// listen connects as a person and as a master, and counts the reports of peels that settings are applied.
+// listen connects as a person and as a master, and receives the reports of peels on their settings.
 func (f *fleet) listen() (err error) {
 	if err := f.locate(); err != nil {
 		return err
@@ -161,7 +164,7 @@ func (f *fleet) listen() (err error) {
 	if f.js, err = jetstream.New(f.nc); err != nil {
 		return err
 	}
-	sub, err := f.nc.Subscribe(wire.AllApplied, func(*nats.Msg) { f.applied.Add(1) })
+	sub, err := f.nc.Subscribe(wire.AllApplied, f.current.onReport)
 	if err != nil {
 		return err
 	}
@@ -203,6 +206,11 @@ func (f *fleet) until(ctx context.Context, what string, n int64, count func() in
 		case <-time.After(min(max(time.Millisecond, 10*time.Since(began)), 50*time.Millisecond)):
 		}
 	}
+}
+
+// applied waits until n peels have reported a commit as applied.
+func (f *fleet) applied(ctx context.Context, what string, commit string, n int) error {
+	return f.until(ctx, what, int64(n), func() int64 { return f.current.count(commit) })
 }
 
 // converged waits until the master reports that every peel has applied the newest commit.
