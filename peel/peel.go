@@ -53,7 +53,7 @@ type Options struct {
 	CA       string         // file with the certificates that the bus is checked by, see package dial
 	Own      []string       // files beside DataDir that the peel needs, such as its credential; states do not remove them
 	Connect  []nats.Option  // the credential and other options of the connection
-	Schedule schedule.Set   // static entries; an entry of the settings replaces that of the same name
+	Schedule schedule.Set   // static entries; an entry of the settings replaces the one with the same name
 	Facts    target.Facts   // static facts; they replace facts of the host
 	Zone     *time.Location // of entries without a time zone; nil: the host's
 	Workers  int            // requests that change the host and run at once; 0: 1

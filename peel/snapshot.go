@@ -7,7 +7,7 @@
 // The file begins with a header. Documents follow, each after its length and its CRC-32C in big endian; the last that
 // can be read is the newest. A process writes a file of its own under another name, renames it over the old one once it
 // is on the disk, and appends to it until it is full or a write fails: then it begins another. So nothing is ever
-// appended to what a crash or a full disk has left. The file of an earlier version is one document and nothing else.
+// appended to what a crash or a full disk has left. The file of an earlier version is one document alone.
 
 package peel
 

@@ -186,7 +186,7 @@ func blockStyle(n *yaml.Node) {
 	}
 }
 
-// harmless reports whether a terminal shows r and does nothing else.
+// harmless reports whether all that a terminal does with r is to show it.
 func harmless(r rune) bool {
 	return r == '\n' || r == '\t' || !unicode.IsControl(r) && !unicode.Is(unicode.Bidi_Control, r)
 }

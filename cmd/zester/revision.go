@@ -57,8 +57,8 @@ func compileAt(ctx context.Context, p place, fleet *peelindex.Index) (compiled *
 	return plan.NewCompiler().Compile(s.Tree, fleet)
 }
 
-// hasTop returns the error of a compiler if the working tree has no top file. Of a wrong directory, such as /, it reads
-// nothing else.
+// hasTop returns the error of a compiler if the working tree has no top file. It reads nothing but the top file,
+// because a wrong directory, such as /, may be large.
 func (p place) hasTop() error {
 	if p.head != "" {
 		return nil

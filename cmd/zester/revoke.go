@@ -49,8 +49,8 @@ func authorsOf(r *api.Revoked) []string {
 	return by
 }
 
-// leftBy finds what people and tokens left, after they were revoked, and removes their schedule entries if remove is set. An error
-// is that of the removal.
+// leftBy finds what people and tokens left, after they were revoked, and removes their schedule entries if remove is
+// set. An error says that the removal failed.
 func (a *app) leftBy(ctx context.Context, client *api.Client, by []string, remove bool) (l leftovers, err error) {
 	if remove {
 		l.Removed, err = askSchedule(ctx, client, api.ScheduleRemove, api.ScheduleChange{By: by, Reason: "revoked"})

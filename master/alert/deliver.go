@@ -184,7 +184,7 @@ func (t *term) delivered(ctx context.Context, r result) error {
 	return t.save(ctx)
 }
 
-// pause returns how long to wait after a number of failures in a row, of which err is the last.
+// pause returns how long to wait after a number of failures in a row. err is the last of them.
 func pause(failures int, err error) time.Duration {
 	if e, ok := errors.AsType[*outbound.Error](err); ok && e.After > 0 {
 		return e.After

@@ -100,7 +100,7 @@ func (s *store) take(entry jetstream.KeyValueEntry) {
 	}
 }
 
-// decodeAlert decodes a stored alert. The key must be that of its ID.
+// decodeAlert decodes a stored alert. The key must belong to its ID.
 func decodeAlert(key string, data []byte) (a rules.Alert, err error) {
 	if len(data) > maxStored {
 		return a, fmt.Errorf("it has %d bytes, the limit is %d", len(data), maxStored)
@@ -114,7 +114,7 @@ func decodeAlert(key string, data []byte) (a rules.Alert, err error) {
 	return a, nil
 }
 
-// decodeSilence decodes a stored silence. The key must be that of its ID.
+// decodeSilence decodes a stored silence. The key must belong to its ID.
 func decodeSilence(key string, data []byte) (s api.Silence, err error) {
 	if len(data) > maxStored {
 		return s, fmt.Errorf("it has %d bytes, the limit is %d", len(data), maxStored)

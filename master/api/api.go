@@ -5,8 +5,9 @@
 // A request is a message on a subject whose last token is the name of the caller; the bus lets nobody use the name of another.
 // Any master replies. Lists come in pages of at most half a message of the bus, unless one element is larger.
 //
-// Guarantees: every error is an [*Error] with a [Code], except that of a canceled context; a request that the bus refuses fails at
-// once, not at its timeout; a request that changes nothing is repeated if the master that received it does not reply.
+// Guarantees: every error is an [*Error] with a [Code], except for a canceled context; a request that the bus refuses
+// fails at once, not at its timeout; a request that changes nothing is repeated if the master that received it does not
+// reply.
 //
 // Known gap: the records of jobs bring their store, package job, into a client.
 package api

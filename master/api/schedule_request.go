@@ -70,7 +70,7 @@ func take(fields map[string]any, key string) string {
 	return text
 }
 
-// timing turns the timing of a request into that of an entry.
+// timing turns the timing of a request into the timing of an entry.
 func timing(fields map[string]any) error {
 	named := 0
 	for _, key := range []string{"cron", "every", "interval", "at", "schedule", "when", "after"} {

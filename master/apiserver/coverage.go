@@ -20,7 +20,7 @@ import (
 
 const (
 	coverageInPage  = 400 // rows; one with the longest names and texts takes 1 KiB
-	coverageCauses  = 10  // rows of a page with a cause, each of which takes the runs of all peels
+	coverageCauses  = 10  // rows of a page with a cause: each takes the runs of all peels
 	coverageDefault = 24 * time.Hour
 )
 

@@ -6,7 +6,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/api"
 )
 
-// credentialsInPage bounds a page of credentials, each of which takes at most 400 bytes.
+// credentialsInPage bounds a page of credentials. Each takes at most 400 bytes.
 const credentialsInPage = 1000
 
 func (s *Server) credentialList(ctx context.Context, q api.CredentialsRequest) (*api.CredentialsPage, error) {

@@ -8,15 +8,15 @@
 //
 // Guarantees: only masters can write to the log; the server refuses to remove or change an entry, and masters have no
 // permission to change, purge, restore or delete the stream. Each entry has the digest of the one before it: a master
-// that writes names the place that it expects, so that of several masters one is next. An entry is stored before the
-// caller gets its reply. An entry that cannot be stored is written in full to the log of the process. Entries are
-// removed by age, or, if the stream is full, oldest first.
+// that writes names the place that it expects, so one of several masters is next. An entry is stored before the caller
+// gets its reply. An entry that cannot be stored is written in full to the log of the process. Entries are removed by
+// age, or, if the stream is full, oldest first.
 //
-// A user could push the entries of others out of the log. So of each user 20 refusals are stored at once and then one a
+// A user could push the entries of others out of the log. So 20 refusals of each user are stored at once and then one a
 // second, and 1,000 other entries about each noun (job, user, token) at once and then five a second: by many jobs
 // nobody has it left out that he made a user. Once the log is 80 % full, a user who has a quarter of it gets one entry
 // about each noun a minute. What is left out is counted in the next entry of the user, which comes after ten seconds at
-// most if the user does nothing else.
+// most, even if the user does nothing.
 //
 // Known gaps: the limits are those of one master, and the quarter is of all; a master that stops forgets what it left
 // out in the last ten seconds. The chain shows that an entry was replaced or removed in the middle; who keeps no head

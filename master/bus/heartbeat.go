@@ -57,7 +57,7 @@ type Beat struct {
 // Ahead returns how far the clock of the master is ahead of the bus's.
 func (b *Beat) Ahead() time.Duration { return b.Time.Sub(b.created) }
 
-// A Heartbeat is that of one run of a master.
+// A Heartbeat belongs to one run of a master.
 type Heartbeat struct {
 	js      jetstream.JetStream
 	owner   string

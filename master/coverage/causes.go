@@ -72,7 +72,7 @@ func (p *peel) arrival(entry string) (a arrival, known bool) {
 }
 
 // arrivalOf returns the arrival of the commit that had last changed an entry when it ran; known is false if the peel has got another one
-// since, and this table did not see it come. An empty commit is that of the document.
+// since, and this table did not see it come. An empty commit stands for the commit of the document.
 func (p *peel) arrivalOf(entry string, commit settings.Commit) (a arrival, known bool) {
 	a, known = p.arrival(entry)
 	if !known || commit == "" || a.source.Value().commit == commit {

@@ -70,7 +70,7 @@ func (t *Table) report(p *peel, r *ledger.Report, stored time.Time) {
 	t.takeEntries(p, entries, of, taking{first, judged})
 }
 
-// firstHour returns the first hour of which a report has all fires.
+// firstHour returns the first hour whose fires a report has completely.
 func firstHour(r *ledger.Report, of *join.Report) int64 {
 	hour := of.Oldest()
 	for i := range r.Entries {

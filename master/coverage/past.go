@@ -138,7 +138,7 @@ func (t *Table) cellsOf(wanted func(hour int64) bool) map[int64][]HistoryCell {
 	return all
 }
 
-// complete returns the first hour of which this table has the verdicts on all peels. Earlier ones are in the history.
+// complete returns the first hour for which this table has the verdicts on all peels. Earlier ones are in the history.
 func (t *Table) complete(now time.Time) int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -97,7 +97,7 @@ type detail struct {
 // A state is the state of an entry in a report.
 type state uint8
 
-// states are the words of a [state]. Others are "other", and "" is that of an entry that the report does not have.
+// states are the words of a [state]. Others are "other", and "" stands for an entry that the report does not have.
 var states = []string{"", stateActive, "disabled", "paused_manual", "paused_errors", "paused_invalid", "exhausted", "other"}
 
 // stateActive is the state of an entry that fires.

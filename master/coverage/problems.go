@@ -75,8 +75,8 @@ func lostSince(newest time.Time, spans []join.Span) (p verdict.Problem, is bool)
 	return p, true
 }
 
-// failing returns the problem of the failures since the last success. The commit is that of the first run that failed
-// by itself.
+// failing returns the problem of the failures since the last success. The commit is the one of the first run that
+// failed by itself.
 func failing(e *ledger.EntryReport, spans []join.Span) (p verdict.Problem, is bool) {
 	hasFailed := func(s *join.Span) bool {
 		return s.Verdict == join.Ran && s.Fire.Class != ledger.Hand && s.Fire.Outcome != ledger.Ran
@@ -120,7 +120,7 @@ func failing(e *ledger.EntryReport, spans []join.Span) (p verdict.Problem, is bo
 	case cause == nil:
 	case isStopped || oldest.IsZero() || cause.Nominal.Equal(oldest):
 		p.Commit, p.Explained = cause.Commit, false
-	default: // the commit of a later failure is not that of the first one
+	default: // a later failure may have another commit than the first one
 		p.Explained = false
 	}
 	return p, true

@@ -187,7 +187,8 @@ type Dispatcher struct {
 	maxLive  int
 	// maxLiveBytes bounds liveBytes.
 	maxLiveBytes int
-	// clustered reports whether the bus may have several servers, of which one may store a return and another not deliver it.
+	// clustered reports whether the bus may have several servers. Then one may store a return that another does not
+	// deliver.
 	clustered func() bool
 	reached   func(step) // in tests: called at each step
 

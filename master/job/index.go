@@ -147,7 +147,7 @@ func (x *Index) read(ctx context.Context) error {
 	return nil
 }
 
-// mergeLocked adds IDs, of which almost all are newer than the others. Caller must hold mu.
+// mergeLocked adds IDs. Almost all are newer than those that are there. Caller must hold mu.
 func (x *Index) mergeLocked(read []indexed) {
 	if len(read) == 0 {
 		return

@@ -18,7 +18,7 @@
 //   - the bucket active has no job whose end was reported, and the bucket jobs no job that has not ended;
 //   - a record that says claimed was never published to any peel, so that a claim can be dispatched again;
 //   - every return of a peel that a final record counts is in the bucket job-returns;
-//   - a key that could not be read is an error and never an absent key: absent is [ErrNotFound] and nothing else.
+//   - a key that could not be read is an error and never an absent key: only [ErrNotFound] means absent.
 //
 // Records are read from the leader of the stream, because decisions depend on them.
 package job

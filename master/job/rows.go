@@ -99,8 +99,8 @@ type sizedRow struct {
 	size int
 }
 
-// readRows reads targets of a job that follow each other, in one request to the bus. Place is that
-// of the first of them among the job's targets.
+// readRows reads targets of a job that follow each other, in one request to the bus. Place is the index of the first of
+// them among the job's targets.
 func (s *Store) readRows(ctx context.Context, j *Job, ids []target.PeelID, place int) ([]sizedRow, error) {
 	keys := make([]string, len(ids))
 	for i, id := range ids {

@@ -15,9 +15,9 @@ const (
 	maxMessageDepth = 64
 )
 
-// Messages returns a reader of the messages in r, each of which is a line. The SDK ends the session at a message that is too large or
-// nests too deep. So such a message is replaced by a request of the same ID for a method that does not exist, which the SDK
-// refuses; a message without an ID is dropped.
+// Messages returns a reader of the messages in r. Each message is a line. The SDK ends the session at a message that is
+// too large or nests too deep. So such a message is replaced by a request of the same ID for a method that does not
+// exist, which the SDK refuses; a message without an ID is dropped.
 func Messages(r io.Reader) io.ReadCloser {
 	return &messages{from: bufio.NewReaderSize(r, 64<<10)}
 }

@@ -156,7 +156,8 @@ func coverageHours() jetstream.StreamConfig {
 // auditBytes bounds the audit log on disk: some four million entries.
 const auditBytes = 1 << 30
 
-// auditLog returns the configuration of a stream of which nobody can remove an entry; the server refuses to change that.
+// auditLog returns the configuration of a stream from which nobody can remove an entry. The server refuses to change
+// that.
 func auditLog(retention time.Duration) jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name:       wire.StreamAudit,

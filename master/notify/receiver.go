@@ -173,7 +173,7 @@ func (r *Receiver) post(ctx context.Context, path, kind string, value any, secre
 	return err
 }
 
-// A ReceiverCall is an address that gets requests without content, such as that of a dead man's switch.
+// A ReceiverCall is an address that gets requests without content, such as a dead man's switch.
 type ReceiverCall struct {
 	to     outbound.Address
 	client *outbound.Client

@@ -236,7 +236,7 @@ func (f *follower) countWaiting(ctx context.Context) error {
 // later. If ctx ends, the others go to another master.
 func (f *follower) send(ctx context.Context, events []jetstream.Msg) {
 	var spans []span
-	var read []jetstream.Msg // their spans are in spans, and nowhere else
+	var read []jetstream.Msg // their spans are in spans alone
 	for i, m := range events {
 		of, err := f.spansOf(ctx, m)
 		if err != nil {

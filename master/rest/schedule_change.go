@@ -231,8 +231,8 @@ const (
 	lookAgain     = 100 * time.Millisecond
 )
 
-// ask runs a function of the scheduler on the peels of an entry. The error is that of the peels, if none did what it was asked to:
-// they know what they do now, and reports only what was. It is nil if that is not known in time.
+// ask runs a function of the scheduler on the peels of an entry. The error comes from the peels, if none did what it
+// was asked to: they know what they do now, and reports only what was. It is nil if that is not known in time.
 func (o scheduleOptions) ask(ctx context.Context, f *facts, function string, args map[string]any, done string) (*doneOutput, error) {
 	if f.invalid != "" && f.usable == 0 {
 		return nil, huma.Error409Conflict(f.invalid)

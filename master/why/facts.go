@@ -52,7 +52,7 @@ func (q *question) addFacts(f fire, v *judgement, w *api.WhyAnswer) {
 	q.addNext(w)
 }
 
-// clockTolerance is how far the clock of a peel may be from that of the bus, the way of a report included.
+// clockTolerance is how far the clocks of a peel and of the bus may be apart, including the time that a report takes.
 const clockTolerance = time.Minute
 
 // clockOff returns how far the clock of the peel is ahead of the clock of the bus, 0 below clockTolerance.

@@ -49,7 +49,7 @@ type Function struct {
 	ReadOnly bool     `json:"read_only"`
 	Doc      string   `json:"doc"` // one line
 	Params   []Param  `json:"params,omitempty"`
-	oneOf    []string // parameters of which a call has one
+	oneOf    []string // parameters that exclude each other: a call has one
 }
 
 // Parameters of functions of the schedule.

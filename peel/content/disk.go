@@ -19,7 +19,7 @@ import (
 const (
 	keepUnused = 7 * 24 * time.Hour // how long a content stays that no document in force names
 	maxUnused  = content.MaxPeel    // bytes of those contents together
-	touchEvery = 24 * time.Hour     // the time of the last use, which is that of the file's change, is this exact
+	touchEvery = 24 * time.Hour     // the time of the last use, kept as the file's modification time, is this exact
 )
 
 // errDamaged marks a stored content whose bytes have another hash than its name.
@@ -50,7 +50,7 @@ func openDir(dir string) (stored map[string]int64, err error) {
 	return stored, nil
 }
 
-// isBlob reports whether a file name is that of a stored content: a SHA-256 in hex.
+// isBlob reports whether a file name names a stored content: a SHA-256 in hex.
 func isBlob(name string) bool {
 	sum, err := hex.DecodeString(name)
 	return err == nil && len(sum) == sha256.Size && strings.ToLower(name) == name

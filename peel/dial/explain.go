@@ -122,8 +122,8 @@ func explainTLS(err error, checkedBy string) (what, hint string) {
 	return "", ""
 }
 
-// replaced returns a text with new in place of old, of which upper and lower case do not count. Without old in the text, new
-// replaces all from the client's prefix on.
+// replaced returns a text with new in place of old, whose case does not count. Without old in the text, new replaces
+// all from the client's prefix on.
 func replaced(text, old, new string) string {
 	for i := range len(text) - len(old) + 1 { // by bytes: some letters are longer in lower case
 		if strings.EqualFold(text[i:i+len(old)], old) {

@@ -178,7 +178,7 @@ func (l *List) Has(number uint32, class Class, nominal time.Time) bool {
 	})
 }
 
-// Pending returns the fire of a class and a nominal time that is pending, that of the newest era if there are several.
+// Pending returns the pending fire of a class and a nominal time: the one of the newest era if there are several.
 func (l *List) Pending(class Class, nominal time.Time) (f Fire, ok bool) {
 	for i := len(l.eras) - 1; i >= 0; i-- {
 		if f, ok := l.Find(l.eras[i].number, class, nominal); ok && f.Outcome == Pending {

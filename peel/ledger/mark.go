@@ -23,8 +23,8 @@ type Mark struct {
 	Why    Reason `json:"w,omitempty"` // the entry rests
 	By     string `json:"b,omitempty"` // the operator who paused it
 	Boot   string `json:"o,omitempty"` // Starts: a name of the boot of the host
-	// Old is the last moment that the old clock is known to have shown: for Clock the moment before it was set, for Starts that of
-	// the last record; zero if there is none.
+	// Old is the last moment that the old clock is known to have shown: for Clock the moment before it was set, for
+	// Starts the moment of the last record; zero if there is none.
 	Old time.Time `json:"l,omitzero"`
 	// Step is by how much the clock was set. Of Starts it is known only if Known says so: the host did not boot since the last record.
 	Step  time.Duration `json:"s,omitempty"`

@@ -112,7 +112,7 @@ func Open(dir string, log *slog.Logger) (*Outbox, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("cannot open the outbox: %w", err)
 	}
-	names, err := os.ReadDir(dir) // in their order, which is that of the numbers
+	names, err := os.ReadDir(dir) // in the order of their numbers
 	if err != nil {
 		return nil, fmt.Errorf("cannot open the outbox: %w", err)
 	}

@@ -14,8 +14,7 @@ import (
 
 // The steps of a fire, in the order of this file. All run on the goroutine of Run.
 //
-//  1. due: [owner.fire] takes the fire from the queue. A late fire of the wall clock is merged with newer ones, of which
-//     the newest waits for its splay, or dropped.
+//  1. due: [owner.fire] takes the fire from the queue. A late fire of the wall clock is dropped, or merged with newer ones; the newest of them waits for its splay.
 //  2. admitted: [owner.admit] makes the checks of [owner.refusal] in their order: an operator's skip, the number of runs, the
 //     windows at the nominal time, the breaker, the windows now. Then [owner.enter] looks for a free slot.
 //  3. started: [owner.start] takes the entry's present definition and starts the goroutine of the run (run.go), which records

@@ -31,7 +31,7 @@ type owner struct {
 	runs        []*run              // in flight
 	waiting     []*entry            // entries whose fire waits for a slot, in the order in which they start
 	backlog     []*entry            // entries with catch-up runs due
-	nextCatchUp time.Duration       // rate limiter of catch-up runs: one every catchUpEvery, of which catchUpBurst may start early
+	nextCatchUp time.Duration       // rate limiter of catch-up runs: one every catchUpEvery; catchUpBurst of them may start early
 	needed      map[string][]*entry // entries by the entry that they need
 
 	pausedErrors map[string]bool // entries that are paused_errors

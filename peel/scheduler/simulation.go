@@ -21,8 +21,8 @@ type SimulationOptions struct {
 	Listed  func(entry string, f ledger.Fire) // is told what is written into the list of an entry; nil: nobody is
 }
 
-// A Simulation is the scheduler of one peel without goroutines, clock and files. The code that decides when entries fire is that
-// of [Scheduler.Run]. Its methods return at once, and must not be called at the same time.
+// A Simulation is the scheduler of one peel without goroutines, clock and files. It decides when entries fire by the
+// same code as [Scheduler.Run]. Its methods return at once, and must not be called at the same time.
 type Simulation struct {
 	s     *Scheduler
 	owner *owner // nil: the process is down

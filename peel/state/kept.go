@@ -214,7 +214,7 @@ func (k *keeper) makeRoom(more int64) (fits bool, err error) {
 	return true, nil
 }
 
-// keptRuns returns the numbers of the runs of which something is kept, oldest first.
+// keptRuns returns the numbers of the runs that something is kept of, oldest first.
 func keptRuns(dir string) (runs []int, err error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -87,7 +87,7 @@ func isFailure(r Reason) bool {
 	return slices.Contains([]Reason{RequireFailed, FailHard, Canceled}, r)
 }
 
-// changed returns the first state of names that changed or would change, and the first of which that is not known.
+// changed returns the first state of names that changed or would change, and the first for which that is not known.
 func (x *run) changed(names []string) (changed, doubtful string) {
 	for _, name := range names {
 		switch d := x.done[name]; {

@@ -274,7 +274,7 @@ func timeoutOf(s *state.State) time.Duration {
 	return stateTimeout
 }
 
-// underWay returns the context of the steps of a state, which outlives that of the run.
+// underWay returns the context of the steps of a state, which outlives the context of the run.
 func underWay(run context.Context, s *state.State) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(run))
 	if strings.HasPrefix(s.Function, "pkg.") {

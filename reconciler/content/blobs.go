@@ -35,8 +35,8 @@ const (
 	callLimit = 5 * time.Second // for one answer of the bus
 
 	keyPrefix = "$KV." + content.Bucket + "."
-	// unused is the last part of the key that says since when nothing names a content. Its value is empty, its time is that of the
-	// message.
+	// unused is the last part of the key that says since when nothing names a content. Its value is empty; the time is
+	// the time of the message.
 	unused = "unused"
 )
 

@@ -71,8 +71,8 @@ func Resume() Change {
 	}
 }
 
-// Approve lets the blocked revision go out once, or what new facts take, if the hash of its plan begins with that of the
-// request.
+// Approve lets the blocked revision go out once, or what new facts take, if the hash of its plan begins with the hash
+// in the request.
 func Approve(q status.ApproveRequest, by string) Change {
 	return func(r record.Record, s Seen) (record.Record, error) {
 		if len(q.Hash) >= status.MinHash && r.Facts.Waits() && strings.HasPrefix(r.Facts.Hash, q.Hash) {

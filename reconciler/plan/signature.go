@@ -124,7 +124,7 @@ func (c compilation) isSame(before compilation) bool {
 	return c.result != nil && before.result != nil && c.result.Digest == before.result.Digest && slices.Equal(c.files, before.files) && c.policy == before.policy
 }
 
-// current reports whether a compilation is that of files in this revision.
+// current reports whether a compilation was made from files as they are in this revision.
 func (p *pass) current(c compilation, files []*File) bool {
 	return slices.Equal(c.files, files) && c.policy == p.rules.sources[0] && (c.sum == nil || c.sum == p.contentsSum || p.hasContents(c.result))
 }

@@ -5,8 +5,8 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
-// checkFiles checks the states of files of which it is not known which ones a peel combines. Only a state that one file alone
-// declares can be checked, and a requisite may name a state of any file. err is about reading the tree.
+// checkFiles checks the states of files when it is not known which files a peel combines. Only a state that one file
+// alone declares can be checked, and a requisite may name a state of any file. err is about reading the tree.
 func (p *pass) checkFiles(files []*File) error {
 	c := stateCheck{declared: map[string]int{}, refs: map[string][]string{}}
 	for _, f := range files {

@@ -420,7 +420,7 @@ func pushError(err error) error {
 	return err
 }
 
-// author returns the person of a user name; that of a token is token:NAME.
+// author returns the person of a user name; a token's name is token:NAME.
 func (on *session) author(user string) push.Person {
 	return push.Person{Name: user, Email: strings.ReplaceAll(user, ":", "+") + "@" + cmp.Or(on.o.Domain, DefaultDomain)}
 }

@@ -1,8 +1,8 @@
 // Package record stores the state of the reconciler across leadership sessions: the revision in force, the one that waits
 // or goes out in waves, the orders of people, and the history of revisions.
 //
-// Call [NewStore] and [Store.Read] first, then the methods of [Record], each of which returns a changed copy or an answer,
-// and [Store.Write] to store the copy.
+// Call [NewStore] and [Store.Read] first, then the methods of [Record], which return a changed copy or an answer, and
+// [Store.Write] to store the copy.
 //
 // Guarantees:
 //   - Methods of Record change nothing in place, do no I/O and read no clock: time is an argument.

@@ -160,7 +160,7 @@ func (g *graph) checkCycles() (errs strictyaml.Errors) {
 	return errs
 }
 
-// cycle is the error about states each of which needs the next.
+// cycle is the error about states that each need the next.
 func (g *graph) cycle(members []int) strictyaml.Error {
 	first := g.states[members[0]]
 	names := make([]string, 0, len(members)+1)
@@ -250,7 +250,7 @@ func ownerOf(a Arguments) (user, group string) {
 	return "", ""
 }
 
-// connectUnlessReverse puts the state that of has under name before the state after, unless it comes after it.
+// connectUnlessReverse puts the state that has the name before the state after, unless it comes after it.
 func (g *graph) connectUnlessReverse(of map[string]int, name string, after int) {
 	if before, ok := of[name]; ok && name != "" && before != after && !g.comesBefore(after, before) {
 		g.connect(before, after)

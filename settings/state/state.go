@@ -456,7 +456,8 @@ func (r *reader) function(s *State, p strictyaml.Pair, complete bool) {
 	}
 }
 
-// at returns the position of a value below n, and of one in it if it is a list; that of the state if it is not known.
+// at returns the position of a value below n, and of one in it if it is a list; the position of the state if it is not
+// known.
 func (s *State) at(n *strictyaml.Node, key string, index int) strictyaml.Pos {
 	value := n.Get(key)
 	switch {

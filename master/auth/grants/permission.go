@@ -8,7 +8,7 @@
 // with the streams, a peel could aim the server's answer to a bad request at an API and so delete a bucket. Therefore the
 // streams are in the account of the masters alone. [Exports] and [Imports] pass exactly the subjects of the table between the
 // accounts: as services to masters, as streams from them. People of [RoleDirect] send requests to peels by a service, too;
-// a peel may answer there once and publish nothing else.
+// a peel may answer there once, which is all that it may publish.
 //
 // Guarantees: the table is the only source of what the signing keys grant; a test tries every subject, bucket, stream and
 // call as every role. Limits are checked by masters at each dispatch.
@@ -35,7 +35,7 @@ const (
 	RoleAuditor  Role = "auditor"  // reads
 	RoleMaster   Role = "master"   // masters and the reconciler
 	// RoleSite is a server at a site that connects the peels of the site to the bus as a leaf node. Its credential names
-	// the peels, is valid in their account, and grants what they may publish and subscribe to, nothing else.
+	// the peels, is valid in their account, and grants exactly what they may publish and subscribe to.
 	RoleSite Role = "site"
 )
 
@@ -176,7 +176,7 @@ func operatorGrants(r Role) Grants {
 // factsGet reads from the stream of facts, by sequence and in batches, so that a target resolves without a master.
 const factsGet = "$JS.API.DIRECT.GET.facts"
 
-// recordCall records what an assistant does in the name of its owner. It adds an entry to the audit log, and nothing else.
+// recordCall records what an assistant does in the name of its owner. It only adds an entry to the audit log.
 var recordCall = wire.API("agent", "record", self)
 
 // ownSessions are the requests for a login of the console, and for its end. Masters end the sessions of the caller alone,

@@ -62,8 +62,8 @@ func (k *Keys) Trust() Trust {
 	return t
 }
 
-// Issue signs a JWT for a user key made elsewhere, of which only the public half is given. For a peel the name is
-// the wire form of its ID, for others 1 to 64 characters of [A-Za-z0-9_-]. A ttl of 0 gives a JWT that does not end.
+// Issue signs a JWT for a user key that was made elsewhere. It needs the public half alone. For a peel the name is the
+// wire form of its ID, for others 1 to 64 characters of [A-Za-z0-9_-]. A ttl of 0 gives a JWT that does not end.
 func (k *Keys) Issue(role grants.Role, name, public string, ttl time.Duration) (string, error) {
 	return k.issue(role, name, public, ttl)
 }

@@ -127,8 +127,8 @@ func (c clocks) doubtful(slack, until int64) periods {
 }
 
 // isMissed reports whether the peel knows that nothing ran at a time that it gives as missed in a right era: the host
-// slept in the era, or a process was down between its last record and the start of the next one. It returns also the
-// last time of which the same is known.
+// slept in the era, or a process was down between its last record and the start of the next one. It also returns the
+// last time for which this is known.
 func (c clocks) isMissed(era int, at int64) (is bool, last int64) {
 	if at >= c[era].first {
 		return true, 1<<62 - 1

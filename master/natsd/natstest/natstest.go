@@ -158,7 +158,7 @@ var timers struct {
 }
 
 // dropTimers empties the pool of timers. A timer belongs to the bubble in which it was made and must not be used outside of it. If
-// the pool is empty, it saves the collections, each of which takes as long as a small test.
+// the pool is empty, it saves the collections: each takes as long as a small test.
 func dropTimers() {
 	for range 2 {
 		if timers.localSize.Load()+timers.victimSize.Load() > 0 {

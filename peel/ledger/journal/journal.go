@@ -5,7 +5,8 @@
 //
 // A record is 12 bytes and a payload: two bytes that each record begins with, the length of the payload, a checksum of the length,
 // and one of the payload. A file that ends within a record was cut by a crash: the rest is removed. A record whose checksum is wrong
-// is skipped, and [Open] says so. A file of which no record can be read is not used; the one before it, with the suffix ".1", is.
+// is skipped, and [Open] says so. A file without a record that can be read is not used; the one before it, with the
+// suffix ".1", is.
 //
 // Rewrite leaves the old file under the name with ".1". A crash leaves the old file or the new one.
 //
@@ -164,7 +165,8 @@ func (j *Journal) open() (err error) {
 	return err
 }
 
-// Append writes records, all or none of them. They survive the end of the process at once, and that of the host after [Journal.Sync].
+// Append writes records, all or none of them. They survive the end of the process at once, and the end of the host
+// after [Journal.Sync].
 func (j *Journal) Append(payloads ...[]byte) error {
 	if j == nil || len(payloads) == 0 {
 		return nil

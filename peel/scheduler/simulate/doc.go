@@ -12,5 +12,5 @@
 // Peels with the same schedule do the same at the same time if no entry has a splay: one of them is simulated for all.
 //
 // Known gaps: commands of operators, changes of the schedule and entries of peel.yaml are not simulated, and neither is the load of
-// a host, which makes runs slower. All hosts are in one zone; it is that of entries without a zone.
+// a host, which makes runs slower. All hosts are in one zone, which entries without a zone use.
 package simulate

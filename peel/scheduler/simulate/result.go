@@ -28,7 +28,7 @@ type Entry struct {
 	Name        string
 	Peels       int
 	Takes       time.Duration // assumed of each attempt
-	Runs        uint64        // that begin, of which are:
+	Runs        uint64        // that begin; among them:
 	Late        uint64        // begun more than late_after late
 	CaughtUp    uint64        // of fires that were missed
 	Waited      uint64        // begun a second or more after their time, because they waited for a run to end

@@ -239,8 +239,8 @@ func inParent(name string, f func(d *safefs.Dir, base string) error) error {
 	return f(d, base)
 }
 
-// plan returns the steps from what a path is now to the wanted file. mode is that of a new file; if the content is secret and
-// the state names no mode, a new file is the owner's alone, and an old one is not open to others.
+// plan returns the steps from what a path is now to the wanted file. mode is the mode of a new file; if the content is
+// secret and the state names no mode, a new file is the owner's alone, and an old one is not open to others.
 func (f *wanted) plan(w *host.World, info safefs.Info, mode uint32) ([]host.Step, error) {
 	want := f.attributes.over(info, mode)
 	if f.secret && f.attributes.mode == nil {

@@ -65,7 +65,7 @@ type World struct {
 	packages   map[string]string // versions; empty: removed
 	removed    map[string]string // package by path, of the packages that planned steps remove
 	unknowable bool
-	doubts     map[string]string // paths of which nobody knows what becomes of them, and why
+	doubts     map[string]string // paths whose state after the run is not known, and why
 }
 
 // planned is a file as planned steps leave it.
@@ -73,7 +73,7 @@ type planned struct {
 	info    safefs.Info
 	content []byte
 	unknown bool // the content is not known
-	asIs    bool // the content is that of the host
+	asIs    bool // the content is the one that the host has
 }
 
 // New returns the host as it is.
@@ -169,7 +169,7 @@ func (w *World) planned(name string) string {
 	return name
 }
 
-// overlaid returns the planned state of a path: its own, or that of a directory above it that was removed or made.
+// overlaid returns the planned state of a path: its own, or the one of a directory above it that was removed or made.
 func (w *World) overlaid(name string) (planned, bool) {
 	if p, ok := w.files[name]; ok {
 		return p, true

@@ -78,7 +78,7 @@ func (w *World) planUnitFile(u *Unit) {
 	}
 }
 
-// fileNames returns the names that the file of a unit can have: its own, and that of its template.
+// fileNames returns the names that the file of a unit can have: its own, and the name of its template.
 func (u *Unit) fileNames() []string {
 	names := []string{u.Name}
 	if base, _, ok := strings.Cut(u.Name, "@"); ok {

@@ -50,10 +50,10 @@ func CanJoin(a, b state.Arguments) bool {
 	return false
 }
 
-// Join plans one transaction for several states, of which each pair can be joined. [Manager.Plan] then gives each its steps;
-// the first that is applied runs the transaction. If the transaction fails, each state is tried alone and judged by what is
-// installed then. Join returns the states that have something to do; none if a plan for all is not possible, and each is
-// planned alone.
+// Join plans one transaction for several states. Each two of them can be joined. [Manager.Plan] then gives each its
+// steps; the first that is applied runs the transaction. If the transaction fails, each state is tried alone and judged
+// by what is installed then. Join returns the states that have something to do; none if a plan for all is not possible,
+// and each is planned alone.
 func (m *Manager) Join(ctx context.Context, states []state.Arguments) (pending []state.Arguments) {
 	m.joint = nil
 	if m.read(ctx) != nil {
@@ -114,7 +114,7 @@ func (m *Manager) share(all transaction, pending []state.Arguments, effects []ef
 	return changing
 }
 
-// alone runs the transaction of one state after that of all failed.
+// alone runs the transaction of one state after the transaction of all failed.
 func (m *Manager) alone(ctx context.Context, t transaction, effects []effect, failed error) error {
 	if m.holds(ctx, t, effects) {
 		return nil

@@ -23,7 +23,7 @@ type Attributes struct {
 	ModeOnly bool   // nobody else gets in by an access list
 }
 
-// Extended attributes with the access list of a file, and that of new files in a directory.
+// Extended attributes with the access list of a file, and with the one of new files in a directory.
 const (
 	accessList  = "system.posix_acl_access"
 	defaultList = "system.posix_acl_default"

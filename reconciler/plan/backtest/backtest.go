@@ -108,7 +108,7 @@ type Pair struct {
 	Fires int    `json:"fires"`
 }
 
-// Load is that of the changed entries alone, on all their peels.
+// Load counts the changed entries alone, on all their peels.
 type Load struct {
 	Before Peaks `json:"before"`
 	After  Peaks `json:"after"`

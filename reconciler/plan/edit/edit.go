@@ -324,7 +324,7 @@ func (r *Repo) SetEnabled(e *plan.DeclaredEntry, enabled bool, why string) (map[
 	})
 }
 
-// lines returns the lines of an entry's file, the index of its key, and that of the first line behind it.
+// lines returns the lines of an entry's file, the index of its key, and the index of the first line behind it.
 func (r *Repo) lines(e *plan.DeclaredEntry) (lines []string, key, end int, err error) {
 	data, err := fs.ReadFile(r.fs, e.Pos.File)
 	if err != nil {

@@ -4,7 +4,7 @@
 // The delays are those of splay_mode: host: each peel has the same delay at every fire. Intervals from the epoch with the same
 // length also get different phases. Other intervals count from the runs of each peel, which begin at different times already.
 //
-// The load before and after is that of package forecast, and that after is computed from the changed files. Only lines of the
+// Package forecast computes the load before and after; the one after comes from the changed files. Only lines of the
 // entries change. An entry whose lines cannot be changed one by one is left as it is and named in [Proposal.ByHand].
 package spread
 
@@ -33,7 +33,7 @@ import (
 type Options struct {
 	Entries  string           // a glob for the names of entries
 	Within   time.Duration    // the longest delay
-	Forecast forecast.Options // the time of which the load counts
+	Forecast forecast.Options // the time whose load counts
 }
 
 // A Proposal is a change of a config repo.
@@ -169,7 +169,7 @@ func fits(e *schedule.Entry, t schedule.Timing, d time.Duration, o Options) bool
 	return true
 }
 
-// choose returns the shortest delays of which the peak is nearly as low as of longer ones; none if no delay lowers the peak.
+// choose returns the shortest delays whose peak is nearly as low as with longer ones; none if no delay lowers the peak.
 func choose(groups []forecast.Group, refs []ref, o Options, before float64) ([]Entry, error) {
 	type try struct {
 		entries []Entry

@@ -41,8 +41,8 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/schedule/cron"
 )
 
-// Timing is the meaning of a phrase: either Cron expressions of five fields, each of which fires, or an Interval, or a
-// delay After an entry was first seen.
+// Timing is the meaning of a phrase: either Cron expressions of five fields, which all fire, or an Interval, or a delay
+// After an entry was first seen.
 type Timing struct {
 	Cron     []string
 	Days     cron.Days // to which all of the expressions are narrowed

@@ -40,7 +40,7 @@ type renderer struct {
 // A scope is the value of a section.
 type scope struct {
 	value any
-	pair  bool // value is that of a pair of a map, under key
+	pair  bool // value belongs to a pair of a map, under key
 	key   string
 }
 
