@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -77,7 +78,7 @@ func (d dnf) simulate(ctx context.Context, t transaction) ([]effect, error) {
 		}
 		return nil, err
 	}
-	effects := parseTable(string(out))
+	effects := t.name(parseTable(string(out)))
 	now, err := d.inventory(ctx)
 	if err != nil {
 		return nil, err
@@ -88,6 +89,17 @@ func (d dnf) simulate(ctx context.Context, t transaction) ([]effect, error) {
 		}
 	}
 	return effects, nil
+}
+
+// name gives effects the names that the transaction has for their packages: with the architecture, if it has that.
+func (t transaction) name(effects []effect) []effect {
+	names := t.names()
+	for i, e := range effects {
+		if full := e.name + "." + e.arch; slices.Contains(names, full) {
+			effects[i].name = full
+		}
+	}
+	return effects
 }
 
 // parseTable reads the table of a transaction: titles such as "Installing:" and below each lines with name, architecture,
@@ -116,9 +128,9 @@ func parseTable(out string) (effects []effect) {
 		}
 		switch word {
 		case "Installing", "Upgrading", "Downgrading", "Reinstalling":
-			effects = append(effects, effect{name: f[0], to: f[2]})
+			effects = append(effects, effect{name: f[0], arch: f[1], to: f[2]})
 		case "Removing":
-			effects = append(effects, effect{name: f[0], from: f[2], remove: true})
+			effects = append(effects, effect{name: f[0], arch: f[1], from: f[2], remove: true})
 		}
 	}
 	return effects

@@ -60,11 +60,11 @@ Operation aborted.
 
 func TestTheTableOfDnf(t *testing.T) {
 	want := []effect{
-		{name: "zt-b", to: "1.0-1"},
-		{name: "zt-with-a-very-long-name-that-wraps-the-line-of-the-table", to: "1:1.0-1"},
-		{name: "zt-a", to: "2.0-1"},
-		{name: "zt-d", to: "1.0-1"},
-		{name: "zt-c", from: "1.0-1", remove: true},
+		{name: "zt-b", arch: "noarch", to: "1.0-1"},
+		{name: "zt-with-a-very-long-name-that-wraps-the-line-of-the-table", arch: "noarch", to: "1:1.0-1"},
+		{name: "zt-a", arch: "noarch", to: "2.0-1"},
+		{name: "zt-d", arch: "noarch", to: "1.0-1"},
+		{name: "zt-c", arch: "noarch", from: "1.0-1", remove: true},
 	}
 	if got := parseTable(table); !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v", got)
@@ -76,6 +76,37 @@ func TestTheTableOfDnf(t *testing.T) {
 		if got := (dnf{}).has(c.installed, c.version); got != c.want {
 			t.Errorf("%+v is %v", c, got)
 		}
+	}
+}
+
+// twoArchitectures is what dnf says to "remove zt-x.i686" on a host that has zt-x of two architectures.
+const twoArchitectures = `Dependencies resolved.
+================================================================================
+ Package                Arch        Version             Repository         Size
+================================================================================
+Removing:
+ zt-x                   i686        1.0-1               @zt                0
+
+Transaction Summary
+`
+
+func TestAPackageOfDnfIsNamedWithItsArchitecture(t *testing.T) {
+	remove := func(names ...string) (transaction, []effect) {
+		t := transaction{verb: "remove"}
+		for _, name := range names {
+			t.packages = append(t.packages, wanted{name: name})
+		}
+		return t, t.name(parseTable(twoArchitectures))
+	}
+	for _, name := range []string{"zt-x.i686", "zt-x"} {
+		one, effects := remove(name)
+		if err := one.refuse(effects); err != nil || effects[0].name != name {
+			t.Errorf("remove %s: %+v %v", name, effects, err)
+		}
+	}
+	other, effects := remove("zt-x.x86_64")
+	if other.refuse(effects) == nil {
+		t.Error("a package goes of which the state names the other architecture")
 	}
 }
 

@@ -149,11 +149,17 @@ func (d dnf) files(ctx context.Context, e effect) (files host.PackageFiles, err 
 
 // shared returns those of a package's directories that another package has too.
 func (d dnf) shared(ctx context.Context, name string, directories []string) (shared []string, err error) {
-	owners, err := d.query(ctx, `%{NAME}\n`, append([]string{"--file"}, directories...)...)
+	owners, err := d.query(ctx, `%{NAME}\t%{NAME}.%{ARCH}\n`, append([]string{"--file"}, directories...)...)
 	if err != nil {
 		return nil, err
 	}
-	others := slices.DeleteFunc(strings.Fields(owners), func(owner string) bool { return owner == name })
+	var others []string
+	for line := range strings.Lines(owners) {
+		plain, full, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
+		if plain != name && full != name {
+			others = append(others, full)
+		}
+	}
 	slices.Sort(others)
 	if others = slices.Compact(others); len(others) == 0 {
 		return nil, nil

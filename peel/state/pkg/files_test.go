@@ -91,6 +91,10 @@ func TestTheFilesOfAnRPMPackage(t *testing.T) {
 	if !slices.Equal(files.Paths, want.Paths) || !slices.Equal(files.Copies, want.Copies) || !slices.Equal(files.Shared, want.Shared) || files.Kept != nil {
 		t.Errorf("%+v, want %+v", files, want)
 	}
+	full, err := dnf{}.files(t.Context(), effect{name: "zt-a.noarch", remove: true})
+	if err != nil || !slices.Equal(full.Paths, want.Paths) || !slices.Equal(full.Shared, want.Shared) {
+		t.Errorf("by the name with architecture: %+v, %v", full, err)
+	}
 	files, err = dnf{}.files(t.Context(), effect{name: "zt-b"})
 	if err != nil || !slices.Equal(files.Paths, []string{"/opt/zt", "/opt/zt/b"}) || files.Shared != nil {
 		t.Errorf("%+v, %v", files, err)

@@ -99,6 +99,7 @@ type effect struct {
 	purge    bool // its configuration files too
 	setUp    bool // it is unpacked already
 	name     string
+	arch     string // as dnf gives it
 	from, to string // versions, empty if there is none or it is not given
 
 	files host.PackageFiles // in test mode, of a package that goes or gets another version
