@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"reflect"
 )
 
 // Patterns are those of all routes of a server.
@@ -34,3 +35,6 @@ func EventID(id string) (string, error) {
 	p, err := parsePosition(id)
 	return p.String(), err
 }
+
+// FillLists makes lists of an answer that are nil empty ones.
+func FillLists(answer any) { fillLists(reflect.ValueOf(answer)) }

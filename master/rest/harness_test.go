@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -345,7 +346,31 @@ func (s *system) do(req *http.Request) answer {
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	s.checkLists(req, data)
 	return answer{resp.StatusCode, resp.Header, data}
+}
+
+var isNull = regexp.MustCompile(`"([a-z_]+)":null`)
+
+// checkLists has an error if an answer has null for a field that the document calls a list.
+func (s *system) checkLists(req *http.Request, data []byte) {
+	s.t.Helper()
+	found := isNull.FindAllSubmatch(data, -1)
+	if found == nil {
+		return
+	}
+	lists := map[string]bool{}
+	for _, schema := range s.document().schemas {
+		properties, _ := schema.(object)["properties"].(object)
+		for name, p := range properties {
+			lists[name] = lists[name] || p.(object)["type"] == "array"
+		}
+	}
+	for _, m := range found {
+		if lists[string(m[1])] {
+			s.t.Errorf("%s %s: null for a list: %.2000s", req.Method, req.URL, data)
+		}
+	}
 }
 
 // want reads an answer with that status as a T.

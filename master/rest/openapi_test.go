@@ -15,8 +15,11 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
+	"github.com/seed-c01c3da5/zester/master/rest"
 	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/status"
 )
 
 // document is what the tests need of OpenAPI.
@@ -77,6 +80,41 @@ func TestTheDocumentHasWhatGeneratorsAskFor(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A client need not ask whether a list is there. That the document is right is checked by every request of these tests.
+func TestNoListIsNull(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		for name, schema := range s.document().schemas {
+			if text, err := json.Marshal(schema); err != nil || strings.Contains(string(text), `"null"`) {
+				t.Errorf("%s: %s, %v", name, text, err)
+			}
+		}
+		s.hold()
+		s.lead("m2")
+		s.leadAlerts()
+		admin := s.admin()
+		for _, r := range everyRoute { // of a fleet without peels
+			if r.method == "GET" && !strings.Contains(r.path, "/events") {
+				s.ask(admin, r.method, r.path, nil)
+				time.Sleep(time.Second) // as many as a token may ask
+			}
+		}
+	})
+}
+
+func TestAnAnswerOfAServiceHasAllItsLists(t *testing.T) {
+	for want, answer := range map[string]any{
+		`{"actions":[]}`:        &api.HoldPage{},
+		`{"Raw":null}`:          &struct{ Raw json.RawMessage }{},
+		`"conditions":[]`:       &status.Sync{},
+		`"groups":[{"peels":[]`: &status.Plan{Change: &status.Change{Groups: []status.Group{{}}}},
+	} {
+		rest.FillLists(answer)
+		if text, err := json.Marshal(answer); err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("%s, want %s in it: %v", text, want, err)
+		}
+	}
 }
 
 // TestTheDocumentTellsEveryRouteAndItsScopes compares it with the table that the deny matrix tries.

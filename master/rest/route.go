@@ -6,6 +6,7 @@ package rest
 import (
 	"context"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -56,6 +57,7 @@ func forward[Q, A any](ctx context.Context, r *routes, e api.Endpoint[Q, A], q Q
 	if err != nil {
 		return nil, forwardProblem(err, e.HTTP)
 	}
+	fillLists(reflect.ValueOf(reply))
 	if !wire.Reads(e.Verb) {
 		r.s.log.Info("order given over REST", "noun", e.Noun, "verb", e.Verb, "user", tokenOf(ctx).User(),
 			"request", requestOf(ctx))

@@ -44,9 +44,6 @@ func (r *routes) syncPeels(ctx context.Context, in *syncPeelsInput) (*syncPeelsO
 		return nil, err
 	}
 	out := &syncPeelsOutput{Body: SyncPeelsPage{Peels: page.Peels}}
-	if out.Body.Peels == nil {
-		out.Body.Peels = []status.Peel{}
-	}
 	if n := len(page.Peels); page.More && n > 0 {
 		out.Body.Next = page.Peels[n-1].Peel
 	}
@@ -67,9 +64,6 @@ func (r *routes) syncStates(ctx context.Context, in *syncPeelsInput) (*syncState
 		return nil, err
 	}
 	out := &syncStatesOutput{Body: SyncStatesPage{Peels: page.Peels}}
-	if out.Body.Peels == nil {
-		out.Body.Peels = []status.States{}
-	}
 	if n := len(page.Peels); page.More && n > 0 {
 		out.Body.Next = page.Peels[n-1].Peel
 	}
