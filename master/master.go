@@ -392,11 +392,15 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info In
 	if err != nil {
 		return err
 	}
+	pages, err := m.consoleAddress()
+	if err != nil {
+		return err
+	}
 	server = apiserver.New(apiserver.Options{
 		JetStream: js, Store: s.jobs, Dispatch: dispatcher, Tokens: s.tokens, Users: s.users, Authority: authority, Audit: s.audit, Fleet: fleet,
 		Stored: stored.Err, Readable: judge.readable, Within: judge.within, Coverage: table, ID: m.o.ID,
 		Log: m.log, Metrics: m.o.Metrics,
-		Sessions: s.sessions, Console: m.consoleAddress(),
+		Sessions: s.sessions, Console: pages,
 		KeepAudit: func(ctx context.Context, kept bucket.Kept) error { return m.keepAudit(ctx, trust, kept) },
 	})
 	followed := coverage.MetricsSource{Health: table.Health, Summaries: table.Summaries, Problems: table.Problems}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 
+	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/apiserver"
 	"github.com/seed-c01c3da5/zester/master/auth/pki"
 	"github.com/seed-c01c3da5/zester/master/console"
@@ -17,6 +18,9 @@ import (
 // checkREST checks the options of REST before anything is started or written.
 func (m *Master) checkREST() error {
 	o := m.o.REST
+	if err := o.Console.Sessions.Check(); err != nil {
+		return err
+	}
 	if (o.Cert == "") != (o.Key == "") {
 		return errors.New("cannot serve REST with a certificate and no key, or with a key and no certificate")
 	}
@@ -38,9 +42,6 @@ func (m *Master) checkREST() error {
 		if config, err = pki.FromFiles(o.Cert, o.Key, m.log); err != nil {
 			return err
 		}
-	}
-	if err := o.Console.Sessions.Check(); err != nil {
-		return err
 	}
 	_, err := rest.New(rest.Options{Listen: o.Listen, TLS: config})
 	return err
@@ -66,12 +67,22 @@ func (m *Master) reachable(a net.Addr) string {
 	return net.JoinHostPort(name, port)
 }
 
-// consoleAddress returns the HOST:PORT of the console, empty if it is not served.
-func (m *Master) consoleAddress() string {
-	if m.o.REST.Console.Off {
-		return ""
+// consoleAddress returns where the console is served. Its Address is empty if it is not.
+func (m *Master) consoleAddress() (at api.SessionCode, err error) {
+	if m.o.REST.Console.Off || m.address == "" {
+		return at, nil
 	}
-	return m.address
+	at.Address = m.address
+	at.Host = m.o.REST.Console.Host
+	if m.o.REST.Cert != "" {
+		return at, nil
+	}
+	ca, err := m.ca()
+	if err != nil {
+		return at, err
+	}
+	at.CA = string(ca.Bundle())
+	return at, nil
 }
 
 // console returns the handler of pages, nil if they are not served.

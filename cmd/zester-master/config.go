@@ -63,8 +63,9 @@ type Bus struct {
 
 // Web is the part of master.yaml about what is served over HTTP.
 type Web struct {
-	REST REST `yaml:"rest"` // the REST API
-	MCP  MCP  `yaml:"mcp"`  // assistants
+	REST    REST    `yaml:"rest"`    // the REST API
+	Console Console `yaml:"console"` // pages for browsers
+	MCP     MCP     `yaml:"mcp"`     // assistants
 }
 
 // MCP is the part of master.yaml about assistants. Its flags are --mcp-serve and so on.
@@ -76,7 +77,7 @@ type MCP struct {
 
 // REST is the part of master.yaml about HTTP. Its flags are --rest-listen and so on.
 type REST struct {
-	Listen string `yaml:"listen"` // HOST:PORT; empty: REST is off
+	Listen string `yaml:"listen"` // HOST:PORT, or off; empty: on loopback, at a port that the kernel chooses
 	Cert   string `yaml:"cert"`   // file with the certificate; empty: one that the master's own CA signs
 	Key    string `yaml:"key"`    // file with its key
 }
@@ -97,7 +98,11 @@ type OTel struct {
 const minAckWindow = time.Second
 
 func defaults() daemon.Config {
-	return &Config{DataDir: daemon.DataDir(), Branch: "main", Path: ".", History: string(reconciler.HistoryApprove), Poll: 30 * time.Second, Bus: Bus{Listen: "127.0.0.1:4222"}, AckWindow: master.DefaultAckWindow}
+	return &Config{
+		DataDir: daemon.DataDir(), Branch: "main", Path: ".", History: string(reconciler.HistoryApprove),
+		Poll: 30 * time.Second, Bus: Bus{Listen: "127.0.0.1:4222"}, Web: Web{Console: Console{Serve: true}},
+		AckWindow: master.DefaultAckWindow,
+	}
 }
 
 // Level returns the least level that is logged.
@@ -139,9 +144,10 @@ func (c *Config) Flags(fs *flag.FlagSet) {
 	fs.StringVar(&c.History, "history", c.History, "`POLICY` for a branch that is rewritten: forbid, approve or allow")
 	daemon.DurationVar(fs, &c.Audit, "audit-retention", "keep the audit log of a new bus for `TIME`; on another bus a master that is given another time ends")
 	daemon.DurationVar(fs, &c.AckWindow, "ack-window", "send a request again to targets that are silent for `TIME`; 0: never")
-	fs.StringVar(&c.REST.Listen, "rest-listen", c.REST.Listen, "serve REST on `HOST:PORT`")
+	fs.StringVar(&c.REST.Listen, "rest-listen", c.REST.Listen, "serve REST on `HOST:PORT`, or off")
 	fs.StringVar(&c.REST.Cert, "rest-cert", c.REST.Cert, "use the certificate in `FILE` for REST")
 	fs.StringVar(&c.REST.Key, "rest-key", c.REST.Key, "read the certificate's key from `FILE`")
+	c.Console.flags(fs)
 	fs.BoolVar(&c.MCP.Serve, "mcp-serve", c.MCP.Serve, "serve tools for assistants at /mcp of the REST address")
 	fs.StringVar(&c.MCP.Allow, "mcp-allow", c.MCP.Allow, "let assistants `DO` more than read and propose: dispatch")
 	fs.IntVar(&c.MCP.Limit, "mcp-limit", c.MCP.Limit, "hold actions of assistants on more than `N` peels in an hour (default: 10)")
@@ -156,7 +162,7 @@ func (c *Config) Prepare(log *slog.Logger) (d daemon.Daemon, err error) {
 	o := master.Options{
 		Metrics: service.NewMetrics(),
 		DataDir: c.DataDir, NATS: c.NATS, Replicas: c.Replicas, Audit: c.Audit, AckWindow: c.AckWindow,
-		REST: master.REST{Listen: c.REST.Listen, Cert: c.REST.Cert, Key: c.REST.Key, PerPeel: c.PerPeel}, Log: log,
+		REST: master.REST{Listen: c.REST.configured(), Cert: c.REST.Cert, Key: c.REST.Key, PerPeel: c.PerPeel}, Log: log,
 	}
 	if c.Audit != 0 && c.Audit < 24*time.Hour {
 		return d, fmt.Errorf("cannot keep the audit log for %v: the least is 1d", c.Audit)
@@ -185,9 +191,14 @@ func (c *Config) Prepare(log *slog.Logger) (d daemon.Daemon, err error) {
 	if o.REST.MCP, err = c.MCP.options(); err != nil {
 		return d, err
 	}
+	if o.REST.Console, err = c.console(); err != nil {
+		return d, err
+	}
 	if _, err := master.New(o); err != nil {
 		return d, err
 	}
+	// What others reach was checked with the address that is configured, so that no webhook waits on loopback.
+	o.REST.Listen = cmp.Or(o.REST.Listen, c.REST.onLoopback())
 	return daemon.Daemon{Name: "master " + o.ID, Run: func(ctx context.Context, ready func()) error {
 		o.Ready = func(master.Info) { ready() }
 		m, err := master.New(o)

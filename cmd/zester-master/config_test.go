@@ -16,6 +16,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/notify"
+	"github.com/seed-c01c3da5/zester/master/session"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
@@ -44,7 +45,9 @@ func TestTheExampleNamesEveryField(t *testing.T) {
 		}
 		if part := field; part.Kind() == reflect.Struct {
 			for j := range part.NumField() {
-				if inner := part.Type().Field(j).Tag.Get("yaml"); node.Get(name).Get(inner) == nil || !part.Field(j).IsZero() {
+				inner := part.Type().Field(j).Tag.Get("yaml")
+				told := fmt.Sprintf("Default: %v\n  %s:", part.Field(j), inner)
+				if node.Get(name).Get(inner) == nil || !part.Field(j).IsZero() && !strings.Contains(string(text), told) {
 					t.Errorf("%s.%s is not in the example, or has a default that it does not tell", name, inner)
 				}
 			}
@@ -165,6 +168,22 @@ func TestWhatCannotWorkIsRefusedBeforeTheStart(t *testing.T) {
 		{"headers that are not there", func(c *Config) {
 			c.OTel = OTel{"https://collector.example/v1/traces", "/nowhere/headers"}
 		}, "/nowhere/headers"},
+		{"console that is no URL", func(c *Config) { c.Console.URL = "zester.example.com" }, `"zester.example.com"`},
+		{"console below a path", func(c *Config) { c.Console.URL = "https://a.example/z" }, "want https and a host"},
+		{"console over http", func(c *Config) { c.Console.URL = "http://zester.example.com" }, "want https and a host"},
+		{"zone that is none", func(c *Config) { c.Console.Zone = "Europe/Nowhere" }, "Europe/Nowhere"},
+		{"zone of the host", func(c *Config) { c.Console.Zone = "Local" }, "want the name of a zone"},
+		{"proxy that is no network", func(c *Config) { c.Console.Proxies = []string{"10.0.0.1"} }, `"10.0.0.1" in con`},
+		{"name of a fleet", func(c *Config) { c.Console.Name = strings.Repeat("a", 41) }, "the most is 40"},
+		{"sessions of a minute", func(c *Config) { c.Console.Idle = time.Minute }, "the least is 5m"},
+		{"sessions of a week", func(c *Config) { c.Console.Lifetime = 7 * 24 * time.Hour }, "the most is 24h"},
+		{"webhook on loopback", func(c *Config) {
+			c.REST.Listen, c.Repo = "", "https://forge.example/ops/fleet"
+			c.Hooks = []Hook{{"fleet", "github", "", []string{"f"}}}
+		}, "rest.listen"},
+		{"certificate without REST", func(c *Config) {
+			c.REST = REST{"off", "/nowhere/cert", "/nowhere/key"}
+		}, "without an address"},
 		{"no data directory", func(c *Config) { c.DataDir = "" }, "data directory"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -236,5 +255,45 @@ func TestTheUnitStartsThisProgram(t *testing.T) {
 	}
 	if *config != "/etc/zester/master.yaml" || c.DataDir != "/var/lib/"+service["StateDirectory"] {
 		t.Errorf("configuration %s, data directory %s", *config, c.DataDir)
+	}
+}
+
+func TestTheConsoleOfAConfiguration(t *testing.T) {
+	cfg := defaults().(*Config)
+	cfg.Repo = "git@forge.example:ops/shops.git"
+	o, err := cfg.console()
+	if err != nil || o.Off || o.Fleet != "shops" || o.Host != "" || o.Zone != time.UTC {
+		t.Errorf("%+v, %v", o, err)
+	}
+
+	cfg.Console = Console{
+		Serve: true, Name: "Shops of Kent", URL: "https://Zester.example.com:443/", Zone: "Europe/London",
+		Proxies: []string{"10.1.2.3/8", "::1/128"}, Idle: time.Hour, Lifetime: 8 * time.Hour,
+	}
+	o, err = cfg.console()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.Fleet != "Shops of Kent" || o.Host != "zester.example.com" || o.Zone.String() != "Europe/London" {
+		t.Errorf("%+v", o)
+	}
+	if fmt.Sprint(o.Proxies) != "[10.0.0.0/8 ::1/128]" {
+		t.Errorf("%v", o.Proxies)
+	}
+	if want := (session.Options{Idle: time.Hour, Lifetime: 8 * time.Hour}); o.Sessions != want {
+		t.Errorf("%+v, want %+v", o.Sessions, want)
+	}
+	for repo, want := range map[string]string{
+		"": "", ".": "", "../..": "", "/srv/fleet": "fleet", "https://forge.example/ops/fleet.git": "fleet",
+		"https://forge.example/": "forge.example", "examples/fleet": "fleet",
+	} {
+		if got := lastWord(repo); got != want {
+			t.Errorf("the last word of %q is %q, want %q", repo, got, want)
+		}
+	}
+	for listen, want := range map[string]string{"": "127.0.0.1:0", "off": "", "0.0.0.0:8440": "127.0.0.1:0"} {
+		if got := (REST{Listen: listen}).onLoopback(); got != want {
+			t.Errorf("rest.listen %q: on loopback at %q, want %q", listen, got, want)
+		}
 	}
 }

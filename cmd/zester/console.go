@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httputil"
+	"net/netip"
 	"net/url"
 	"os"
 	"os/exec"
@@ -58,15 +59,18 @@ func (a *app) console(ctx context.Context, onlyPrint bool) error {
 	if code.Address == "" {
 		return &failure{
 			code: exitFailed, err: errors.New("the master that replied serves no console"),
-			hint: "give it an address with rest.listen in master.yaml",
+			hint: "its master.yaml says rest.listen: off, or console.serve: false",
 		}
 	}
 	if onlyPrint {
-		fmt.Fprintf(a.out, "https://%s/login#%s\n", code.Address, code.Code)
+		fmt.Fprintf(a.out, "https://%s/login#%s\n", cmp.Or(code.Host, code.Address), code.Code)
 		return nil
 	}
+	if err := a.checkReachable(code.Address, o.URL); err != nil {
+		return err
+	}
 
-	roots, err := consoleRoots(o)
+	roots, err := consoleRoots(o, code)
 	if err != nil {
 		return err
 	}
@@ -101,19 +105,60 @@ func newConsoleHost(a net.Addr) string {
 	return "z-" + strings.ToLower(rand.Text()[:16]) + ".localhost:" + port
 }
 
-// consoleRoots returns the authorities by which the master is checked, which are those of the bus; nil: the system's.
-func consoleRoots(o api.ClientOptions) (*x509.CertPool, error) {
-	if o.CA == "" {
-		return dial.Roots(o.Creds)
-	}
-	text, err := os.ReadFile(o.CA)
+// hostOfURL returns the HOST:PORT of a URL.
+func hostOfURL(text string) string {
+	u, err := url.Parse(text)
 	if err != nil {
-		return nil, fmt.Errorf("cannot read the certificates of the bus: %w", err)
+		return ""
 	}
+	return u.Host
+}
+
+// checkReachable returns an error if this host cannot reach the console of a master of the bus.
+func (a *app) checkReachable(console, bus string) error {
+	if !isLoopback(console) || a.isBesideMaster(bus) {
+		return nil
+	}
+	return &failure{
+		code: exitFailed, err: fmt.Errorf("the master serves the console on its own host alone, at %s", console),
+		hint: "run zester console there, or give it an address with rest.listen in master.yaml",
+	}
+}
+
+// isBesideMaster reports whether a master of the bus at a URL runs on this host.
+func (a *app) isBesideMaster(bus string) bool {
+	info, err := api.ReadRunInfo(a.connect.dataDir)
+	return err == nil && info.URL == bus || isLoopback(hostOfURL(bus))
+}
+
+// isLoopback reports whether only programs of this host reach a HOST:PORT.
+func isLoopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		host = address
+	}
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
+}
+
+// consoleRoots returns the authorities by which the master is checked: the one that the code names, which came over the
+// bus, else those of the system and of the bus.
+func consoleRoots(o api.ClientOptions, code *api.SessionCode) (*x509.CertPool, error) {
 	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM(text) {
-		return nil, fmt.Errorf("cannot read the certificates of the bus: %s has none", o.CA)
+	if roots.AppendCertsFromPEM([]byte(code.CA)) {
+		return roots, nil
 	}
+	if system, err := x509.SystemCertPool(); err == nil {
+		roots = system
+	}
+	text := o.Creds
+	if o.CA != "" {
+		var err error
+		if text, err = os.ReadFile(o.CA); err != nil {
+			return nil, fmt.Errorf("cannot read the certificates of the bus: %w", err)
+		}
+	}
+	roots.AppendCertsFromPEM(text)
 	return roots, nil
 }
 

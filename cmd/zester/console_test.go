@@ -100,3 +100,29 @@ func TestConsoleSignsABrowserIn(t *testing.T) {
 		t.Errorf("it ended with %d", code)
 	}
 }
+
+func TestLoopbackIsThisHostAlone(t *testing.T) {
+	for address, want := range map[string]bool{
+		"127.0.0.1:8440": true, "[::1]:8440": true, "localhost:4222": true, "127.0.0.1": true,
+		"10.0.0.1:8440": false, "zester.example.com:8440": false, "": false, "[::]:8440": false,
+	} {
+		if got := isLoopback(address); got != want {
+			t.Errorf("%q: %v, want %v", address, got, want)
+		}
+	}
+	a := &app{connect: connection{dataDir: t.TempDir()}}
+	err := a.checkReachable("127.0.0.1:40123", "tls://bus.example.com:4222")
+	if err == nil || err.Error() != "the master serves the console on its own host alone, at 127.0.0.1:40123" {
+		t.Errorf("from another host: %v", err)
+	}
+	for console, bus := range map[string]string{
+		"10.0.0.1:8440": "tls://10.0.0.1:4222", "127.0.0.1:8440": "tls://127.0.0.1:4222",
+	} {
+		if err := a.checkReachable(console, bus); err != nil {
+			t.Errorf("the console at %s beside the bus at %s: %v", console, bus, err)
+		}
+	}
+	if got := hostOfURL("tls://bus.example.com:4222"); got != "bus.example.com:4222" {
+		t.Errorf("the host of the URL is %q", got)
+	}
+}

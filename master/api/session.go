@@ -23,6 +23,10 @@ type SessionCode struct {
 	Ends time.Time `json:"ends"`
 	// Address is the HOST:PORT at which the master that made the code serves the console; empty: it serves none.
 	Address string `json:"address,omitempty"`
+	// Host is the HOST or HOST:PORT at which browsers open the console, if a proxy leads there; empty: Address.
+	Host string `json:"host,omitempty"`
+	// CA has the certificates by which the one at Address is checked; empty: those of the system and of the bus.
+	CA string `json:"ca,omitempty"`
 }
 
 // A Session is a login of a browser.

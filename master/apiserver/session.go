@@ -22,7 +22,9 @@ func (s *Server) sessionCreate(ctx context.Context, c *service.Call, _ api.None)
 	if err != nil {
 		return nil, err
 	}
-	code.Address = s.o.Console
+	code.Address = s.o.Console.Address
+	code.Host = s.o.Console.Host
+	code.CA = s.o.Console.CA
 	return code, nil
 }
 
