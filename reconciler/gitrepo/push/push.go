@@ -22,23 +22,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
-	"maps"
-	"os"
-	"path"
-	"slices"
 	"strings"
 	"time"
 
-	"github.com/go-git/go-billy/v5"
-	git "github.com/go-git/go-git/v5"
 	"github.com/go-git/go-git/v5/plumbing"
-	"github.com/go-git/go-git/v5/plumbing/filemode"
 	"github.com/go-git/go-git/v5/plumbing/format/packfile"
 	"github.com/go-git/go-git/v5/plumbing/object"
-	"github.com/go-git/go-git/v5/plumbing/storer"
-	"github.com/go-git/go-git/v5/storage/filesystem"
 	"github.com/go-git/go-git/v5/storage/memory"
 	"github.com/hiddeco/sshsig"
 	"golang.org/x/crypto/ssh"
@@ -200,22 +189,6 @@ func (p *Pusher) Tip(ctx context.Context, branch string, base *gitrepo.Snapshot)
 	return tip, err == nil && merged, nil // a commit that is not in the store is not part of base
 }
 
-// localTip returns the commit of a branch in a repository on this host, zero if there is no such branch.
-func localTip(dir string, ref plumbing.ReferenceName) (gitrepo.Hash, error) {
-	repo, err := git.PlainOpenWithOptions(dir, &git.PlainOpenOptions{EnableDotGitCommonDir: true})
-	if err != nil {
-		return gitrepo.Hash{}, err
-	}
-	at, err := storer.ResolveReference(repo.Storer, ref)
-	switch {
-	case errors.Is(err, plumbing.ErrReferenceNotFound):
-		return gitrepo.Hash{}, nil
-	case err != nil:
-		return gitrepo.Hash{}, err
-	}
-	return gitrepo.Hash(at.Hash()), nil
-}
-
 func (p *Pusher) push(ctx context.Context, u remote.Update, b *builder) error {
 	if p.remote == nil {
 		if err := pushLocally(ctx, p.address.Path, u, b.made); err != nil {
@@ -250,76 +223,6 @@ func (p *Pusher) follows(ctx context.Context, u remote.Update, tip plumbing.Hash
 	}
 	is, err := p.repo.IsAncestor(gitrepo.Hash(u.New), gitrepo.Hash(tip))
 	return err == nil && is
-}
-
-// pushLocally stores the objects in a repository on this host, and then moves the reference if it is still where it was. As git
-// does, it holds the file NAME.lock of the reference meanwhile.
-func pushLocally(ctx context.Context, dir string, u remote.Update, made *memory.Storage) (err error) {
-	repo, err := git.PlainOpenWithOptions(dir, &git.PlainOpenOptions{EnableDotGitCommonDir: true})
-	if err != nil {
-		return err
-	}
-	config, err := repo.Config()
-	if err != nil {
-		return err
-	}
-	if head, err := repo.Reference(plumbing.HEAD, false); err == nil && !config.Core.IsBare && head.Target() == u.Ref {
-		return errors.New("the branch is checked out there, and the files would no longer fit it: use a bare repository")
-	}
-	for _, o := range made.Objects {
-		if _, err := repo.Storer.SetEncodedObject(o); err != nil {
-			return err
-		}
-	}
-	files := repo.Storer.(*filesystem.Storage).Filesystem()
-	name := u.Ref.String()
-	lock, err := lockRef(ctx, files, name+".lock")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, files.Remove(name+".lock"))
-		}
-	}()
-	at, err := localTip(dir, u.Ref)
-	if err == nil && at != gitrepo.Hash(u.Old) {
-		err = ErrMoved
-	}
-	if err == nil {
-		_, err = io.WriteString(lock, u.New.String()+"\n")
-	}
-	if file, ok := lock.(interface{ Sync() error }); ok && err == nil {
-		err = file.Sync()
-	}
-	if err = errors.Join(err, lock.Close()); err != nil {
-		return err
-	}
-	return files.Rename(name+".lock", name)
-}
-
-// lockWait is how long another program may hold the lock of a reference, and lockPause the time between two tries to get it.
-const (
-	lockWait  = time.Second
-	lockPause = 10 * time.Millisecond
-)
-
-// lockRef creates the lock of a reference.
-func lockRef(ctx context.Context, files billy.Filesystem, name string) (billy.File, error) {
-	for end := time.Now().Add(lockWait); ; {
-		lock, err := files.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o666)
-		if err == nil || !errors.Is(err, fs.ErrExist) {
-			return lock, err
-		}
-		if time.Now().After(end) {
-			return nil, fmt.Errorf("another program holds %s; if none runs, remove that file", name)
-		}
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(lockPause):
-		}
-	}
 }
 
 // commit stores the commit object.
@@ -385,165 +288,6 @@ func Fingerprint(file string) (string, error) {
 		return "", err
 	}
 	return ssh.FingerprintSHA256(key.PublicKey()), nil
-}
-
-// A builder makes the objects of a commit.
-type builder struct {
-	from   *gitrepo.Tree
-	made   *memory.Storage
-	hashes []plumbing.Hash // of made
-}
-
-func (b *builder) store(encode func(plumbing.EncodedObject) error) (plumbing.Hash, error) {
-	o := b.made.NewEncodedObject()
-	if err := encode(o); err != nil {
-		return plumbing.ZeroHash, err
-	}
-	h, err := b.made.SetEncodedObject(o)
-	if !slices.Contains(b.hashes, h) {
-		b.hashes = append(b.hashes, h)
-	}
-	return h, err
-}
-
-// changes are the changes below one directory: files of it, and changes below its directories.
-type changes struct {
-	files map[string][]byte
-	dirs  map[string]*changes
-}
-
-func split(files map[string][]byte) *changes {
-	top := &changes{map[string][]byte{}, map[string]*changes{}}
-	for name, content := range files {
-		at := top
-		dir, base := path.Split(name)
-		for part := range strings.SplitSeq(strings.Trim(dir, "/"), "/") {
-			if part == "" {
-				continue
-			}
-			if at.dirs[part] == nil {
-				at.dirs[part] = &changes{map[string][]byte{}, map[string]*changes{}}
-			}
-			at = at.dirs[part]
-		}
-		at.files[base] = content
-	}
-	return top
-}
-
-// tree stores the tree of a directory with its changes, and returns the zero hash for an empty one. was is the present hash of
-// the directory, zero if there is none.
-func (b *builder) tree(dir string, was gitrepo.Hash, c *changes) (plumbing.Hash, error) {
-	entries := map[string]object.TreeEntry{}
-	if !was.IsZero() {
-		var err error
-		if entries, err = b.entries(dir, was); err != nil {
-			return plumbing.ZeroHash, err
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(c.dirs)) {
-		old, there := entries[name]
-		if there && old.Mode != filemode.Dir {
-			return plumbing.ZeroHash, fmt.Errorf("%s is not a directory", path.Join(dir, name))
-		}
-		h, err := b.tree(path.Join(dir, name), gitrepo.Hash(old.Hash), c.dirs[name])
-		if err != nil {
-			return plumbing.ZeroHash, err
-		}
-		delete(entries, name)
-		if !h.IsZero() {
-			entries[name] = object.TreeEntry{Name: name, Mode: filemode.Dir, Hash: h}
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(c.files)) {
-		content := c.files[name]
-		old, there := entries[name]
-		if there && old.Mode != filemode.Regular && old.Mode != filemode.Executable {
-			return plumbing.ZeroHash, fmt.Errorf("%s is not a regular file", path.Join(dir, name))
-		}
-		if delete(entries, name); content == nil {
-			continue
-		}
-		h, err := b.store(func(o plumbing.EncodedObject) error { return blob(o, content) })
-		if err != nil {
-			return plumbing.ZeroHash, err
-		}
-		entries[name] = object.TreeEntry{Name: name, Mode: filemode.Regular, Hash: h}
-	}
-	if len(entries) == 0 {
-		return plumbing.ZeroHash, nil
-	}
-	return b.store(treeOf(entries).Encode)
-}
-
-func blob(o plumbing.EncodedObject, content []byte) error {
-	o.SetType(plumbing.BlobObject)
-	w, err := o.Writer()
-	if err == nil {
-		_, err = w.Write(content)
-	}
-	if err != nil {
-		return err
-	}
-	return w.Close()
-}
-
-func treeOf(entries map[string]object.TreeEntry) *object.Tree {
-	t := &object.Tree{}
-	for _, e := range entries {
-		t.Entries = append(t.Entries, e)
-	}
-	sortName := func(e object.TreeEntry) string { // Git sorts a directory as if its name ended in a slash
-		if e.Mode == filemode.Dir {
-			return e.Name + "/"
-		}
-		return e.Name
-	}
-	slices.SortFunc(t.Entries, func(a, b object.TreeEntry) int { return strings.Compare(sortName(a), sortName(b)) })
-	return t
-}
-
-// entries lists a directory of the base. It checks that the same tree can be written again.
-func (b *builder) entries(dir string, was gitrepo.Hash) (map[string]object.TreeEntry, error) {
-	list, err := b.from.ReadDir(dir)
-	if err != nil {
-		return nil, err
-	}
-	entries := map[string]object.TreeEntry{}
-	for _, d := range list {
-		info, err := d.Info()
-		if err != nil {
-			return nil, err
-		}
-		h, ok := info.Sys().(gitrepo.Hash)
-		if !ok {
-			return nil, fmt.Errorf("%s has no hash", path.Join(dir, d.Name()))
-		}
-		entries[d.Name()] = object.TreeEntry{Name: d.Name(), Mode: modeOf(info.Mode()), Hash: plumbing.Hash(h)}
-	}
-	o := &plumbing.MemoryObject{}
-	if err := treeOf(entries).Encode(o); err != nil {
-		return nil, err
-	}
-	if o.Hash() != plumbing.Hash(was) {
-		return nil, fmt.Errorf("the directory %s has entries that cannot be written again as they are, such as one of an outdated mode", dir)
-	}
-	return entries, nil
-}
-
-func modeOf(m fs.FileMode) filemode.FileMode {
-	switch {
-	case m.IsDir():
-		return filemode.Dir
-	case m&fs.ModeSymlink != 0:
-		return filemode.Symlink
-	case m&fs.ModeIrregular != 0:
-		return filemode.Submodule
-	case m&0o111 != 0:
-		return filemode.Executable
-	default:
-		return filemode.Regular
-	}
 }
 
 // IsRefused reports whether an error of [Pusher.Commit] is final: the server does not allow the push, or the change cannot be made.
