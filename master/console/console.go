@@ -92,7 +92,7 @@ func New(o Options) *Console {
 	for _, r := range slices.Concat(fleetPages, jobPages, systemPages, dataPages) {
 		c.mux.HandleFunc("GET "+r.path, c.within(func(v *visit) { c.show(v, r) }))
 	}
-	for _, o := range slices.Concat(jobOrders, systemOrders) {
+	for _, o := range slices.Concat(jobOrders, systemOrders, approvalOrders) {
 		c.handleOrder(o)
 	}
 	c.mux.HandleFunc("GET /search", c.within(search))

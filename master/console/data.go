@@ -22,6 +22,7 @@ var dataPages = []route{
 
 func showNow(v *visit) (*shown, error) {
 	now := view.NowOf(v.r.Context(), v.ask)
+	v.linkWaiting(now.Waiting)
 	title := "Now"
 	if worst := now.Worst(); worst != nil {
 		title = strings.TrimSpace(worst.Entry + " " + string(worst.Class))
@@ -75,5 +76,6 @@ func showAlerts(v *visit) (*shown, error) {
 
 func showApprovals(v *visit) (*shown, error) {
 	all := view.ApprovalsOf(v.r.Context(), v.ask)
+	v.linkWaiting(all.Waiting)
 	return &shown{title: "Approvals", body: page.Approvals(all), data: all}, nil
 }

@@ -20,6 +20,12 @@ type order struct {
 // errTyped: the confirmation does not have the text that the form names.
 var errTyped = &api.Error{Code: api.CodeInvalid, Msg: "the text to confirm is not as shown"}
 
+// errSeen: the form was about something else than there is now.
+var errSeen = &api.Error{Code: api.CodeConflict, Msg: "it has changed since it was shown: look at it again"}
+
+// seen stands for what was shown when the form was made.
+func (v *visit) seen() string { return v.r.PostFormValue("seen") }
+
 func (c *Console) handleOrder(o order) {
 	c.mux.HandleFunc("GET "+o.path, c.within(func(v *visit) { c.askFirst(v, o, nil) }))
 	c.mux.HandleFunc("POST "+o.path, c.within(func(v *visit) { c.carryOut(v, o) }))
@@ -42,8 +48,10 @@ func (c *Console) askFirst(v *visit, o order, refused error) {
 	if refused != nil {
 		f.Refused = refused.Error()
 		s.status = refusal(refused)
-		for i := range f.Fields {
-			f.Fields[i].Value = v.r.PostFormValue(f.Fields[i].Name)
+		for i, field := range f.Fields {
+			if field.Kind != "hidden" {
+				f.Fields[i].Value = v.r.PostFormValue(field.Name)
+			}
 		}
 	}
 	s.body = page.Confirm(*f)
@@ -67,6 +75,10 @@ func (c *Console) carryOut(v *visit, o order) {
 	f, err := o.form(v)
 	if err != nil {
 		c.fail(v, o.route(), err)
+		return
+	}
+	if f.Seen != v.seen() {
+		c.askFirst(v, o, errSeen)
 		return
 	}
 	if f.Typed != "" && v.r.PostFormValue("typed") != f.Typed {

@@ -19,6 +19,11 @@ type Form struct {
 	Back    string // the path of the page without the action
 	Command string // the same on the command line
 	Refused string // why it was refused; empty: it was not
+	// Seen stands for what the page shows. The order is refused if that is other by then.
+	Seen  string
+	Claim [][2]string // what an assistant says, which may be wrong
+	Other *Link       // to another decision; nil: there is none
+	// A form without a Button offers Other alone.
 }
 
 // A Field is a value that a form sends.
@@ -27,8 +32,8 @@ type Field struct {
 	Kind                     string // hidden, text, lines or code; empty: text
 }
 
-// argLines writes arguments as name=JSON, one a line.
-func argLines(args map[string]any) string {
+// ArgLines writes arguments as name=JSON, one a line.
+func ArgLines(args map[string]any) string {
 	var lines []string
 	for _, name := range slices.Sorted(maps.Keys(args)) {
 		value, err := json.Marshal(args[name])

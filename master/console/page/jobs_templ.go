@@ -956,7 +956,7 @@ func rowTone(s job.RowState) Tone {
 
 // argsOf returns the arguments of a job by name, as text.
 func argsOf(j job.Job) (args []Link) {
-	for _, line := range strings.Split(argLines(j.Args), "\n") {
+	for _, line := range strings.Split(ArgLines(j.Args), "\n") {
 		if name, value, ok := strings.Cut(line, "="); ok {
 			args = append(args, Link{Text: name, Href: value})
 		}

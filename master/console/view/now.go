@@ -3,6 +3,7 @@ package view
 import (
 	"cmp"
 	"context"
+	"net/url"
 	"slices"
 	"time"
 
@@ -156,7 +157,8 @@ func waitingOf(s *status.Sync, held *api.HoldPage, enrolled *api.EnrolledAnswer)
 	list := []Waiting{}
 	if held != nil {
 		for _, a := range held.Actions {
-			w := Waiting{Kind: "held", ID: string(a.ID), Since: a.Created, Href: "/approvals"}
+			w := Waiting{Kind: "held", ID: string(a.ID), Since: a.Created}
+			w.Href = "/approvals/held/" + w.ID + "/approve"
 			w.What = "An assistant asks for " + cmp.Or(a.Module, "a pause of "+a.Entry)
 			w.More = a.Agent + ", for " + a.By + ": " + a.Reason
 			list = append(list, w)
@@ -168,7 +170,8 @@ func waitingOf(s *status.Sync, held *api.HoldPage, enrolled *api.EnrolledAnswer)
 	if enrolled != nil {
 		for _, p := range enrolled.Peels {
 			if p.State == "pending" {
-				w := Waiting{Kind: "enroll", ID: string(p.ID), Href: "/approvals"}
+				w := Waiting{Kind: "enroll", ID: string(p.ID)}
+				w.Href = "/approvals/enroll/" + url.PathEscape(w.ID) + "/approve"
 				w.What, w.More = string(p.ID)+" asks to join", "from "+p.From
 				list = append(list, w)
 			}
@@ -186,19 +189,21 @@ func ofHolds(s *status.Sync) (list []Waiting) {
 		list = append(list, w)
 	}
 	if s.Blocked != "" {
-		add(Waiting{Kind: "plan", ID: s.Blocked}, "The plan of a commit", string(s.LastAttempted), commit)
+		add(Waiting{Kind: "plan", ID: s.Blocked}, "The plan of a commit", string(s.LastAttempted), commit+"/approve")
 	}
 	if s.Facts != nil {
-		add(Waiting{Kind: "facts", ID: s.Facts.Hash}, "New facts of peels", s.Facts.Reason, "/commits")
+		add(Waiting{Kind: "facts", ID: s.Facts.Hash}, "New facts of peels", s.Facts.Reason, "/sync/facts")
 	}
 	if r := s.Rollout; r != nil && r.State == "gate" {
-		add(Waiting{Kind: "gate", ID: r.Name, Since: r.Started}, "The gate after wave "+r.Name, r.Reason, commit)
+		gate := Waiting{Kind: "gate", ID: r.Name, Since: r.Started}
+		add(gate, "The gate after wave "+r.Name, r.Reason, "/commits/"+string(r.Commit)+"/gate")
 	}
 	if s.Frozen != nil {
-		add(Waiting{Kind: "freeze"}, "A freeze holds a commit", s.Frozen.String(), commit)
+		held := "/commits/" + string(s.Frozen.Commit) + "/freeze"
+		add(Waiting{Kind: "freeze"}, "A freeze holds a commit", s.Frozen.String(), held)
 	}
 	if s.Adopt != nil {
-		add(Waiting{Kind: "adopt"}, "The fleet follows another repo", s.Adopt.To, "/commits")
+		add(Waiting{Kind: "adopt"}, "The fleet follows another repo", s.Adopt.To, "/sync/adopt")
 	}
 	return list
 }
