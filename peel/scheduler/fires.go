@@ -1,7 +1,6 @@
 package scheduler
 
 import (
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -99,14 +98,15 @@ func (o *owner) endLeft(e *entry) {
 	}
 }
 
-// lose writes into the list what became of the fires of a loss until now. Those that the clock was set over are left out.
+// lose writes into the list what became of the fires of a loss until now. Those that the clock was set over are left
+// out. An entry with max_runs has fires until its last run: a fire that was missed is no run.
 func (o *owner) lose(e *entry, l Loss, now Instant) {
-	l.To, l.RunsLeft = now.Wall, math.MaxUint64
+	if e.hasAllRuns() {
+		return
+	}
+	l.To = now.Wall
 	if o.clocks.SetAt.After(l.After) {
 		l.After = o.clocks.SetAt
-	}
-	if limit := e.MaxRuns(); limit > 0 {
-		l.RunsLeft = limit - min(limit, e.allRuns())
 	}
 	if l.Missed == "" {
 		l.Missed = ledger.DeadlineExceeded

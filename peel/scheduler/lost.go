@@ -14,7 +14,6 @@ type Loss struct {
 	After    time.Time     // and after this
 	Replaced Span          // of fires that were due together with one that took their place
 	Except   []time.Time   // nominal times of fires that may still run
-	RunsLeft uint64        // runs that the timing may still give the entry
 	Missed   ledger.Reason // why those were missed that no rule explains
 }
 
@@ -32,15 +31,8 @@ func (e *Entry) Lose(l Loss) {
 		list = slices.Insert(list, 0, l.Planned)
 	}
 	for _, at := range list {
-		if l.RunsLeft == 0 { // it would never have fired
-			return
-		}
-		why := e.whyLost(at, l)
-		if why.IsMissed() {
-			l.RunsLeft--
-		}
 		if !slices.ContainsFunc(l.Except, at.Equal) {
-			e.NotRun(at, why)
+			e.NotRun(at, e.whyLost(at, l))
 		}
 	}
 }

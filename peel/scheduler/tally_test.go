@@ -138,7 +138,8 @@ func TestFiresMissedWhileThePeelWasDownCountWhenItStarts(t *testing.T) {
 		"windows":                    {before: hourly + `only_between: "00:00-02:00"`, ran: 1, missed: 1, skips: skips{"outside_window": 2}},
 		"a life that begins":         {before: hourly + `not_before: "2000-01-01T03:00:00Z"`, missed: 1},
 		"a life that ends":           {before: hourly + `until: "2000-01-01T02:00:00Z"`, ran: 1, missed: 1},
-		"the last of its runs":       {before: hourly + `max_runs: 2`, ran: 1, missed: 1},
+		"one run is left":            {before: hourly + `max_runs: 2`, ran: 1, missed: 3},
+		"no run is left":             {before: hourly + `max_runs: 1`, ran: 1},
 		"a fire in its splay":        {before: `cron: "35 0 * * *", splay: {min: 10m, max: 11m}`, missed: 1},
 		"one that was run just then": {before: `cron: "35 0 * * *"`, ran: 1},
 	} {
