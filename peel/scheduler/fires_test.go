@@ -4,6 +4,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -240,6 +241,41 @@ func TestTheLongestListIsShortened(t *testing.T) {
 		}
 		if n := counted(&calm).Ran; n != 24 || !calm.List.From.Equal(h.begin) {
 			t.Errorf("the calm one has %d fires since %v", n, calm.List.From)
+		}
+	})
+}
+
+// A report that is made in the moment in which the host wakes has the fires of the suspend. Else masters take their
+// times for missed, and the report after it does not take back what it accounts for.
+func TestAnAccountAfterASuspendHasTheFiresThatWereDue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c tamper
+		h := c.host(t, scheduler.Options{Zone: time.UTC})
+		defer h.shut()
+		h.takes["interval"], h.takes["hourly"] = time.Minute, time.Minute
+		h.apply(parse(t, bothKinds))
+		time.Sleep(10*time.Minute + 30*time.Second)
+		c.suspend(150 * time.Minute)
+
+		a, err := h.Account(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		want := map[string]string{
+			"interval": "01:00 pending, 02:00 missed",
+			"hourly":   "00:30 missed, 01:30 missed, 02:30 pending",
+			"daily":    "02:00 pending",
+		}
+		for _, e := range a.Entries {
+			var got []string
+			for f := range e.List.All() {
+				got = append(got, f.Nominal.Format("15:04 ")+f.Outcome.String())
+			}
+			slices.Sort(got)
+			if text := strings.Join(got, ", "); text != want[e.Name] {
+				t.Errorf("%s: %s, want %s", e.Name, text, want[e.Name])
+			}
 		}
 	})
 }

@@ -286,9 +286,16 @@ type Account struct {
 	Memory  time.Time    // since when the disk has refused the lists; zero: it has not
 }
 
-// Account returns the account of the schedule, its lists included. Its errors are those of [Scheduler.State].
+// Account returns the account of the schedule, its lists included. The lists have all fires that are due, also those of
+// a suspend from which the host has just woken. Its errors are those of [Scheduler.State].
 func (s *Scheduler) Account(ctx context.Context) (a Account, err error) {
-	err = s.do(ctx, func(o *owner) { a = Account{slices.Clone(o.marks), o.state(), o.removed(), o.Memory} })
+	err = s.do(ctx, func(o *owner) {
+		o.wake()
+		for len(o.ready) > 0 {
+			o.wake()
+		}
+		a = Account{slices.Clone(o.marks), o.state(), o.removed(), o.Memory}
+	})
 	if err != nil {
 		return a, fmt.Errorf("cannot list the schedule: %w", err)
 	}
