@@ -54,10 +54,8 @@ func (elapsed) OnEnd(e *Entry, end Instant) bool {
 func (elapsed) IsOverdue(e *Entry, now Instant) bool { return e.Anchor+e.period(now) <= now.Up }
 
 func (elapsed) MissedFrom(e *Entry, from time.Time, now Instant) time.Time {
-	base := e.Active
-	if !e.Started.IsZero() {
-		base = now.Wall.Add(e.Anchor - now.Up)
-	}
+	base := now.Wall.Add(e.Anchor - now.Up)
+
 	return elapsed{}.alignedStart(e, later(base, e.Nominal), from, 0)
 }
 

@@ -166,8 +166,8 @@ func (o *owner) activate(e *entry, now Instant) {
 		e.Seen = now.Wall
 	}
 	switch {
-	case e.Started.IsZero():
-		e.Anchor = now.Up
+	case e.Started.IsZero(): // else a host that restarts more often than the interval would never run the entry
+		e.Anchor = now.Up - min(max(0, now.Wall.Sub(e.Since)), LongAgo)
 	case e.Spec.Clock.IntervalFrom == schedule.FromStart:
 		e.Anchor = now.Up - min(max(0, now.Wall.Sub(e.Nominal)), LongAgo)
 	}

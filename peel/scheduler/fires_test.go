@@ -1,6 +1,7 @@
 package scheduler_test
 
 import (
+	"fmt"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -116,6 +117,38 @@ func TestMissedTimesOfAnIntervalKeepToItsLastFire(t *testing.T) {
 		for f := range new(h.entry("e").List).All() {
 			if f.Nominal.Minute()%10 != 0 {
 				t.Errorf("%v is %s", f.Nominal, f.Outcome)
+			}
+		}
+	})
+}
+
+// A host that restarts more often than the interval of an entry that never ran fires it one interval after it was
+// activated, and lists each interval that it missed.
+func TestTheFirstIntervalGoesOnOverRestarts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := scheduler.Options{StateFile: filepath.Join(t.TempDir(), "state"), Zone: time.UTC}
+		set := parse(t, `
+        end: {module: test.ping, interval: 1h}
+        start: {module: test.ping, interval: 1h, interval_from: start}`)
+		began := time.Now()
+		h := start(t, o)
+		h.apply(set)
+		for _, down := range []time.Duration{5 * time.Minute, 70 * time.Minute, 5 * time.Minute} { // 00:45, 01:25 and 03:15
+			time.Sleep(40 * time.Minute)
+			h.shut()
+			time.Sleep(down)
+			h = start(t, o)
+			h.apply(set)
+		}
+		defer h.shut()
+		for _, name := range []string{"end", "start"} {
+			var got []string
+			for f := range new(h.entry(name).List).All() {
+				got = append(got, fmt.Sprint(f.Nominal.Sub(began), " ", f.Outcome))
+			}
+			want := []string{"1h0m0s ran", "2h0m0s missed", "3h0m0s ran"}
+			if !slices.Equal(got, want) {
+				t.Errorf("%s: %q, want %q", name, got, want)
 			}
 		}
 	})
