@@ -144,6 +144,7 @@ func (w *world) files() {
 			"file.absent: {path: %s}",
 			"file.line: {path: %s, line: port = 2, match: '^port'}",
 			"file.block: {path: %s, content: block, marker: m}",
+			"file.replace: {path: %s, pattern: '^(port) = [0-9]$', repl: '${1} = 33'}",
 		), path), requires, "")
 	}
 	if w.maybe() {
@@ -253,6 +254,34 @@ func (w *world) services() {
 	w.units["zt-daemon"] = value
 }
 
+// worldKeys are SSH keys; nobody has their private parts.
+var worldKeys = []string{
+	"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f",
+	"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIB8eHRwbGhkYFxYVFBMSERAPDg0MCwoJCAcGBQQDAgEA",
+}
+
+// edits adds states that change parts of files: keys of a user, names of hosts, what starts at boot.
+func (w *world) edits() {
+	if w.maybe() {
+		w.add("login", "user.present: {name: ztlogin}", "", "")
+	}
+	if w.maybe() {
+		if w.maybe() {
+			w.before = append(w.before, "useradd --create-home ztlogin; mkdir ~ztlogin/.ssh; echo '"+w.one(worldKeys...)+" old' > ~ztlogin/.ssh/authorized_keys; chown -R ztlogin: ~ztlogin/.ssh")
+		}
+		function := w.one("ssh_auth.present", "ssh_auth.absent")
+		w.add("keys", fmt.Sprintf("%s: {user: ztlogin, keys: ['%s new']}", function, w.one(worldKeys...)), "login", "")
+	}
+	if w.maybe() {
+		w.before = append(w.before, w.one("true", "echo '10.9.8.7 zt-db' >> /etc/hosts", "echo '10.9.8.6 zt-db zt-old' >> /etc/hosts"))
+		w.add("names", "host.present: {names: [zt-db, zt-cache], ip: 10.9.8.7}", "", "")
+	}
+	if w.systemd && w.maybe() {
+		w.before = append(w.before, w.one("systemctl enable cron", "systemctl disable cron"))
+		w.add("boot", w.one("service.enabled", "service.disabled")+": {name: cron}", "", "")
+	}
+}
+
 // newWorld makes a host anew and returns its states.
 func newWorld(t *testing.T, seed uint64, h *fixture) *world {
 	t.Helper()
@@ -265,6 +294,7 @@ func newWorld(t *testing.T, seed uint64, h *fixture) *world {
 	w.trees()
 	w.services()
 	w.secrets()
+	w.edits()
 	if w.r.IntN(4) == 0 {
 		w.before = append(w.before, "rm -rf /var/lib/apt/lists/*") // test mode does not know new packages
 	}
@@ -275,6 +305,8 @@ apt-get -qq update
 apt-get -qq -y purge zt-site zt-acct zt-daemon
 rm -rf /etc/zt-site /usr/bin/zt-tool /etc/systemd/system/zt-*
 userdel ztacct 2> /dev/null || true
+userdel --remove ztlogin 2> /dev/null || true
+touch /etc/hosts; sed -i /zt-/d /etc/hosts
 test ! -e /run/systemd/system || systemctl daemon-reload`)
 	for _, c := range w.before {
 		sh(t, "%s", strings.ReplaceAll(c, "%", "%%"))

@@ -36,6 +36,14 @@ func (x *run) plan(ctx context.Context, s *state.State, react bool) ([]host.Step
 		return file.Line(x.world, a)
 	case *state.FileBlock:
 		return file.Block(ctx, x.world, a, x.inputs(s))
+	case *state.FileReplace:
+		return file.Replace(x.world, a)
+	case *state.SSHAuthPresent:
+		return file.Keys(ctx, x.world, a)
+	case *state.SSHAuthAbsent:
+		return file.KeysMissing(ctx, x.world, a)
+	case *state.HostPresent:
+		return file.Host(x.world, a)
 	case *state.CronPresent:
 		return file.Cron(ctx, x.world, a)
 	case *state.CronAbsent:
@@ -46,6 +54,10 @@ func (x *run) plan(ctx context.Context, s *state.State, react bool) ([]host.Step
 		return x.services.Running(ctx, a, react)
 	case *state.ServiceDead:
 		return x.services.Dead(ctx, a)
+	case *state.ServiceEnabled:
+		return x.services.AtBoot(ctx, a.Name, true)
+	case *state.ServiceDisabled:
+		return x.services.AtBoot(ctx, a.Name, false)
 	case *state.UserPresent:
 		return account.UserPresent(ctx, x.world, a)
 	case *state.UserAbsent:

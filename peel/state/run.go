@@ -182,6 +182,10 @@ func newRun(r *Runner, q Request, m *memory) *run {
 			units = append(units, state.UnitName(a.Name))
 		case *state.ServiceDead:
 			units = append(units, state.UnitName(a.Name))
+		case *state.ServiceEnabled:
+			units = append(units, state.UnitName(a.Name))
+		case *state.ServiceDisabled:
+			units = append(units, state.UnitName(a.Name))
 		}
 	}
 	x := &run{Runner: r, q: q, memory: m, world: w, packages: pkg.New(w, q.Test), services: service.New(w, units), done: map[string]*Outcome{}}

@@ -38,7 +38,6 @@ func Words() []Word { return slices.Clone(words) }
 var words = []Word{
 	{Function, "file.append", "file.line"},
 	{Function, "file.prepend", "file.line"},
-	{Function, "file.replace", "file.line with match, or file.managed of the whole file"},
 	{Function, "file.keyvalue", "file.line with match"},
 	{Function, "file.comment", "file.line with match"},
 	{Function, "file.uncomment", "file.line with match"},
@@ -51,8 +50,6 @@ var words = []Word{
 	{Function, "pkg.purged", "pkg.removed with purge: true"},
 	{Function, "pkg.uptodate", "a schedule entry that runs cmd.run: apt-get -y upgrade"},
 	{Function, "pkgrepo.absent", "file.absent of the file of the repository"},
-	{Function, "service.enabled", "service.running with enable: true"},
-	{Function, "service.disabled", "service.dead with enable: false"},
 	{Function, "cmd.wait", "cmd.run with onchanges"},
 	{Function, "cmd.watch", "cmd.run with onchanges"},
 	{Function, "cmd.script", "file.managed for the script and cmd.run"},

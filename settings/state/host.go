@@ -205,6 +205,38 @@ func (a *ServiceDead) check(complete bool) []problem {
 	return c.problems
 }
 
+// ServiceEnabled holds the arguments of service.enabled.
+type ServiceEnabled struct {
+	Name string `yaml:"name" doc:"name of the unit"`
+}
+
+func (a *ServiceEnabled) setMain(name string) { setDefault(&a.Name, name) }
+func (a *ServiceEnabled) owns() []resource {
+	return []resource{{"start at boot of", UnitName(a.Name), false}}
+}
+
+func (a *ServiceEnabled) check(complete bool) []problem {
+	c := checks{complete: complete}
+	c.unit(a.Name)
+	return c.problems
+}
+
+// ServiceDisabled holds the arguments of service.disabled.
+type ServiceDisabled struct {
+	Name string `yaml:"name" doc:"name of the unit"`
+}
+
+func (a *ServiceDisabled) setMain(name string) { setDefault(&a.Name, name) }
+func (a *ServiceDisabled) owns() []resource {
+	return []resource{{"start at boot of", UnitName(a.Name), false}}
+}
+
+func (a *ServiceDisabled) check(complete bool) []problem {
+	c := checks{complete: complete}
+	c.unit(a.Name)
+	return c.problems
+}
+
 // CronPresent holds the arguments of cron.present, which is a file in /etc/cron.d.
 type CronPresent struct {
 	Name    string            `yaml:"name" doc:"name of the file in /etc/cron.d"`

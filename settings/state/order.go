@@ -246,6 +246,10 @@ func ownerOf(a Arguments) (user, group string) {
 		return a.User, ""
 	case *CronPresent:
 		return a.User, ""
+	case *SSHAuthPresent:
+		return a.User, ""
+	case *SSHAuthAbsent:
+		return a.User, ""
 	}
 	return "", ""
 }

@@ -18,9 +18,21 @@ import (
 // errNoText: file.line and file.block change text only.
 var errNoText = errors.New("the file is not UTF-8 text")
 
-// edit plans a new text of the file f, which keeps its owner, and its mode if f names none. A missing file is made with 0644,
-// unless change leaves it empty.
+// edit plans a new text of the file f, as [newText] does. The directory of the file must be there.
 func edit(w *host.World, f wanted, change func(lines []string) ([]string, error)) ([]host.Step, error) {
+	steps, err := newText(w, f, 0o644, change)
+	if err != nil || len(steps) == 0 {
+		return nil, err
+	}
+	if _, err := parents(w, f.path, false, attributes{}); err != nil {
+		return nil, err
+	}
+	return steps, nil
+}
+
+// newText plans a new text of the file f. A file that is there keeps its owner, and also its mode unless f has one. A new
+// file gets the mode. It is not made if change leaves it empty.
+func newText(w *host.World, f wanted, mode uint32, change func(lines []string) ([]string, error)) ([]host.Step, error) {
 	name := f.path
 	info, err := w.Stat(name)
 	if err != nil {
@@ -47,10 +59,7 @@ func edit(w *host.World, f wanted, change func(lines []string) ([]string, error)
 	if info.Kind == safefs.Absent && len(f.content) == 0 {
 		return nil, nil
 	}
-	if _, err := parents(w, name, false, attributes{}); err != nil {
-		return nil, err
-	}
-	return f.plan(w, info, 0o644)
+	return f.plan(w, info, mode)
 }
 
 // split returns the lines of a text with their line breaks.

@@ -187,7 +187,7 @@ func (m *Manager) Dead(ctx context.Context, a *state.ServiceDead) ([]host.Step, 
 	if u.Active != "inactive" && u.Active != "failed" && m.own != (OwnCall{"stop", u.Name}) {
 		steps = append(steps, m.step("stop", u, func(u *host.Unit) { u.Active, u.Sub = "inactive", "dead" }))
 	}
-	if a.Enable != nil && slices.Contains([]string{"enabled", "enabled-runtime", "alias", "indirect"}, u.Enabled) {
+	if a.Enable != nil && startsAtBoot(u) {
 		step, err := m.enable(u, false)
 		if err != nil {
 			return nil, err
@@ -202,6 +202,30 @@ func (m *Manager) Dead(ctx context.Context, a *state.ServiceDead) ([]host.Step, 
 	}
 	return steps, nil
 }
+
+// AtBoot plans service.enabled and service.disabled.
+func (m *Manager) AtBoot(ctx context.Context, name string, on bool) ([]host.Step, error) {
+	u, err := m.planned(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case !u.Exists():
+		return nil, fmt.Errorf("there is no unit %s on this host", u.Name)
+	case u.Load == "masked" && on:
+		return nil, fmt.Errorf("the unit %s is masked; 'systemctl unmask %s' allows to enable it", u.Name, u.Name)
+	case on && isEnabled(u), !on && !startsAtBoot(u):
+		return nil, nil
+	}
+	step, err := m.enable(u, on)
+	if err != nil {
+		return nil, err
+	}
+	return m.afterReload(u, []host.Step{step}), nil
+}
+
+// startsAtBoot reports whether something of systemd starts a unit at boot, also if that does not last.
+func startsAtBoot(u host.Unit) bool { return isEnabled(u) || u.Enabled == "enabled-runtime" }
 
 // step is one call of systemctl for a unit.
 func (m *Manager) step(verb string, u host.Unit, effect func(*host.Unit)) host.Step {

@@ -91,6 +91,8 @@ func removal(name string, v state.Value) string {
 		return "removes /etc/cron.d/" + main
 	case "group.absent":
 		return "removes the group " + main
+	case "ssh_auth.absent":
+		return "removes SSH keys of the user " + main
 	case "user.absent":
 		text := "removes the user " + main
 		if is("remove_home") {
