@@ -417,11 +417,15 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info In
 		own := newRenewal(m.o.Creds, nc, m.log)
 		services, collectors = append(services, own.run), append(collectors, own)
 	}
+	var browsers http.Handler
+	if c := m.console(nc, s, server); c != nil {
+		browsers, services = c, append(services, c.Run)
+	}
 	return m.work(ctx, nc, info, stored, services, open, rest.Backend{
 		JetStream: js, Store: s.jobs, Tokens: s.tokens, Authority: authority, Audit: s.audit, Questions: server,
 		Dispatcher: dispatcher, Results: results.New(results.Options{JetStream: js, Store: s.jobs, Log: m.log}), Scanner: scanner, Fleet: fleet,
 		Trimmer: quota.New(quota.Options{JetStream: js, Live: s.jobs.LiveIDs, Log: m.log}), Coverage: table, Stored: stored.Err, Collectors: collectors,
-		Console: m.console(s, server),
+		Console: browsers,
 	})
 }
 

@@ -5,8 +5,9 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
-	"net/http"
 	"os"
+
+	"github.com/nats-io/nats.go"
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/apiserver"
@@ -85,14 +86,14 @@ func (m *Master) consoleAddress() (at api.SessionCode, err error) {
 	return at, nil
 }
 
-// console returns the handler of pages, nil if they are not served.
-func (m *Master) console(s stores, server *apiserver.Server) http.Handler {
+// console returns the pages, nil if they are not served.
+func (m *Master) console(nc *nats.Conn, s stores, server *apiserver.Server) *console.Console {
 	o := m.o.REST.Console
 	if o.Off || m.address == "" {
 		return nil
 	}
 	return console.New(console.Options{
-		Sessions: s.sessions, For: server.For, Audit: s.audit, Fleet: cmp.Or(o.Fleet, "zester"), Zone: o.Zone,
+		Conn: nc, Sessions: s.sessions, For: server.For, Audit: s.audit, Fleet: cmp.Or(o.Fleet, "zester"), Zone: o.Zone,
 		Proxies: o.Proxies, Log: m.log,
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
@@ -83,8 +84,11 @@ type tab struct {
 	f   *fleet
 	ctx context.Context
 
+	close func() // closes the tab
+
 	mu     sync.Mutex // guards what follows
 	faults []string
+	asked  []string // paths of requests since the last navigation
 }
 
 // tab opens an empty tab. With another, it shares the cookies of that.
@@ -94,11 +98,11 @@ func (c chrome) tab(t *testing.T, f *fleet, l look, beside *tab) *tab {
 	if beside != nil {
 		parent, options = beside.ctx, nil
 	}
-	ctx, cancel := chromedp.NewContext(parent, options...)
+	ctx, leave := chromedp.NewContext(parent, options...)
+	t.Cleanup(leave)
+	ctx, cancel := context.WithTimeout(ctx, patience*3)
 	t.Cleanup(cancel)
-	ctx, cancel = context.WithTimeout(ctx, patience*3)
-	t.Cleanup(cancel)
-	b := &tab{t: t, f: f, ctx: ctx}
+	b := &tab{t: t, f: f, ctx: ctx, close: leave}
 	if err := chromedp.Listen(ctx, b.onEvent); err != nil {
 		t.Fatal(err)
 	}
@@ -134,6 +138,11 @@ func (b *tab) onEvent(event any) {
 		if e.Entry.Level == log.EntryLevelError || e.Entry.Level == log.EntryLevelWarning {
 			fault = "log: " + e.Entry.Text + " " + e.Entry.URL
 		}
+	case *network.EventRequestWillBeSent:
+		if e.Type == network.ResourceTypeDocument {
+			b.asked = nil
+		}
+		b.asked = append(b.asked, strings.TrimPrefix(e.Request.URL, "https://"+b.f.address))
 	case *network.EventResponseReceived:
 		if e.Response.Status >= http.StatusBadRequest {
 			fault = fmt.Sprintf("status %d: %s", e.Response.Status, e.Response.URL)
@@ -155,6 +164,34 @@ func (b *tab) takeFaults() []string {
 	faults := b.faults
 	b.faults = nil
 	return faults
+}
+
+// askedSinceOpened returns the paths of the requests since the last navigation.
+func (b *tab) askedSinceOpened() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.asked)
+}
+
+// takeAsked is askedSinceOpened, which forgets what it returns.
+func (b *tab) takeAsked() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	asked := b.asked
+	b.asked = nil
+	return asked
+}
+
+// until waits until an expression in the page is true.
+func (b *tab) until(expression string) {
+	b.t.Helper()
+	for !eval[bool](b, "Boolean("+expression+")") {
+		select {
+		case <-b.ctx.Done():
+			b.t.Fatalf("never true: %s; faults: %q", expression, b.takeFaults())
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
 }
 
 func (b *tab) run(actions ...chromedp.Action[chromedp.Void]) {

@@ -16,6 +16,11 @@
 // request that the page or form sends, by [session.May]. Cookies open pages, bearer tokens open /api/v1, and neither
 // opens the other's. GET changes nothing. Every answer has the headers of [secure]. Every order runs in the name of the
 // session's user, and the service that carries it out writes the audit log.
+//
+// # While one looks on
+//
+// One tab of a browser follows /events, which names the parts that changed; package live knows them. Each visible tab
+// then asks for those of its page by ?part=. So a new part needs its sources in package live, which a test holds.
 package console
 
 import (
@@ -33,11 +38,13 @@ import (
 	"time"
 
 	"github.com/a-h/templ"
+	"github.com/nats-io/nats.go"
 	"golang.org/x/time/rate"
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/console/live"
 	"github.com/seed-c01c3da5/zester/master/console/page"
 	"github.com/seed-c01c3da5/zester/master/rest/bounds"
 	"github.com/seed-c01c3da5/zester/master/session"
@@ -52,8 +59,9 @@ const (
 	maxForm           = 256 << 10 // bytes
 )
 
-// Options are what the console is made of. Sessions and For are required.
+// Options are what the console is made of. Conn, Sessions and For are required.
 type Options struct {
+	Conn     *nats.Conn // the bus of the master
 	Sessions *session.Store
 	For      func(grants.Caller) api.Asker // sends requests in the name of a caller
 	Audit    *audit.Log                    // nil: nothing is kept
@@ -63,14 +71,19 @@ type Options struct {
 	Log      *slog.Logger                  // nil: nothing is logged
 }
 
-// A Console serves pages. Make it with [New]. It may serve several requests at a time.
+// A Console serves pages. Make it with [New], and call Run beside. It may serve several requests at a time.
 type Console struct {
 	o       Options
 	mux     *http.ServeMux
 	origin  *http.CrossOriginProtection
 	guesses *bounds.Limiter[netip.Prefix]
 	asked   *bounds.Limiter[string] // by the session's ID
+	streams *bounds.Counter
+	live    *live.Watch
 }
+
+// watcher is in whose name a console asks what changed.
+var watcher = grants.Caller{User: "console", Role: grants.RoleAuditor, Via: grants.ViaConsole}
 
 // New returns a console. It starts nothing.
 func New(o Options) *Console {
@@ -84,7 +97,10 @@ func New(o Options) *Console {
 		o: o, mux: http.NewServeMux(), origin: http.NewCrossOriginProtection(),
 		guesses: bounds.NewLimiter[netip.Prefix](rate.Every(guessEvery), guessesAtOnce),
 		asked:   bounds.NewLimiter[string](requestsPerSecond, requestsAtOnce),
+		streams: bounds.NewCounter(maxStreams),
+		live:    live.New(live.Options{Conn: o.Conn, Ask: o.For(watcher)}),
 	}
+	c.mux.HandleFunc("GET /events", c.events)
 	c.mux.HandleFunc("GET /assets/{hash}/{name}", serveAsset)
 	c.mux.HandleFunc("GET /login", c.showLogin)
 	c.mux.HandleFunc("POST /login", c.login)

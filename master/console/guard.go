@@ -79,29 +79,35 @@ func keysOn(r *http.Request) bool {
 // within calls serve with the session of a request. A browser without one is led to the login.
 func (c *Console) within(serve func(*visit)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		v := &visit{w: w, r: r, request: w.Header().Get("X-Request-Id")}
-		if _, given := bounds.Bearer(r); given {
-			c.plain(w, r, http.StatusUnauthorized, "bearer tokens open /api/v1, and pages are opened by a login")
-			return
-		}
 		ctx, cancel := context.WithTimeout(r.Context(), pageTime)
 		defer cancel()
-		v.r = r.WithContext(ctx)
-		s, err := c.o.Sessions.Authenticate(ctx, cookieOf(r), !refreshes(r))
-		if err != nil {
-			c.turnAway(v, err)
-			return
+		if v, ok := c.enter(w, r.WithContext(ctx)); ok {
+			serve(v)
 		}
-		bounds.Trust(ctx)
-		if !c.asked.Allow(s.ID) {
-			w.Header().Set("Retry-After", "1")
-			c.plain(w, r, http.StatusTooManyRequests, "this session has sent too many requests: wait a second")
-			return
-		}
-		v.session = s
-		v.ask = guarded{c.o.For(c.caller(v)), s}
-		serve(v)
 	}
+}
+
+// enter returns the visit of a request with a session. It answers any other request.
+func (c *Console) enter(w http.ResponseWriter, r *http.Request) (v *visit, ok bool) {
+	v = &visit{w: w, r: r, request: w.Header().Get("X-Request-Id")}
+	if _, given := bounds.Bearer(r); given {
+		c.plain(w, r, http.StatusUnauthorized, "bearer tokens open /api/v1, and pages are opened by a login")
+		return nil, false
+	}
+	s, err := c.o.Sessions.Authenticate(r.Context(), cookieOf(r), !refreshes(r))
+	if err != nil {
+		c.turnAway(v, err)
+		return nil, false
+	}
+	bounds.Trust(r.Context())
+	if !c.asked.Allow(s.ID) {
+		w.Header().Set("Retry-After", "1")
+		c.plain(w, r, http.StatusTooManyRequests, "this session has sent too many requests: wait a second")
+		return nil, false
+	}
+	v.session = s
+	v.ask = guarded{c.o.For(c.caller(v)), s}
+	return v, true
 }
 
 // caller returns the caller of the requests of a session.

@@ -83,6 +83,7 @@ func TestEachPageAsEverybody(t *testing.T) {
 	t.Run("a pause", func(t *testing.T) { aPause(t, f) })
 	t.Run("requests of other sites", func(t *testing.T) { otherSites(t, f) })
 	t.Run("logins", func(t *testing.T) { logins(t, f) })
+	t.Run("streams", func(t *testing.T) { streams(t, f) })
 	t.Run("headers", func(t *testing.T) { headers(t, f) })
 	t.Run("ends", func(t *testing.T) { ends(t, f) })
 	t.Run("guesses", func(t *testing.T) { guesses(t, f) })

@@ -72,10 +72,13 @@ func TestBrowser(t *testing.T) {
 	f.commit(t, "Say hello louder", "  louder:\n    module: test.echo\n    args: {text: HELLO}\n    interval: 1h\n")
 	t.Run("a roll-back with the keyboard", func(t *testing.T) { rollBack(t, c, f, looks[0]) })
 	t.Run("a roll-back without scripts", func(t *testing.T) { rollBack(t, c, f, look{width: 390, noScript: true}) })
+	t.Run("live", func(t *testing.T) { liveParts(t, c, f) })
+	t.Run("keys", func(t *testing.T) { keys(t, c, f) })
+	t.Run("a fleet that fails while one looks on", func(t *testing.T) { lookingOn(t, c, f) })
 }
 
 // commit adds entries to the settings of all peels, and waits until the commit is in force.
-func (f *fleet) commit(t *testing.T, message, entries string) {
+func (f *fleet) commit(t *testing.T, message, entries string) string {
 	t.Helper()
 	all := append(slices.Clone(repo["settings/all.yaml"].Data), entries...)
 	commit, err := f.work.Commit(message, map[string][]byte{"settings/all.yaml": all}, ada)
@@ -89,6 +92,7 @@ func (f *fleet) commit(t *testing.T, message, entries string) {
 		s, err := api.SyncStatus.Ask(ctx, f.local, api.None{})
 		return err == nil && string(s.LastGood.Commit) == commit.String()
 	})
+	return commit.String()
 }
 
 // places names the things that paths of sights have.

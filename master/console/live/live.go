@@ -1,0 +1,338 @@
+// Package live notices what changes on a fleet while browsers look at pages of it. Run a [Watch] with the master; each
+// stream of a browser enters it and waits for new versions of the parts of pages, which [Versions.Parts] names.
+//
+// Guarantees: a change of what a part shows gives the part a new version within a second after a master knows of it;
+// where reports of all peels change it, as the day of the fleet, within 10 s.
+// Nothing is asked and nothing is subscribed to while no stream is open.
+//
+// A version is new once more two seconds after the last change, because a message is seen here before the services that
+// store it and answer for it have worked it in.
+package live
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+)
+
+const (
+	tick     = 500 * time.Millisecond
+	askEvery = 4 // ticks between two requests for problems and the state of the sync
+	askTime  = 2 * time.Second
+	settle   = 2 * time.Second
+	calm     = 10 * time.Second // between versions of the reports of peels, which come all the time
+)
+
+// A source is something that parts of pages are made of.
+type source int
+
+// The sources.
+const (
+	problems  source = iota // what is wrong with schedules
+	schedules               // reports of peels on their schedules
+	commits                 // the reconciler
+	fleet                   // other reports of peels
+	jobs
+	auditLog
+	alerts
+	held
+	hosts  // enrollments
+	access // people and tokens, and ends of sessions
+	sources
+)
+
+// madeOf are the sources of each part of a page, by its name. Parts with one name on several pages have the sources of
+// all.
+var madeOf = map[string][]source{
+	"alerts":    {alerts},
+	"audit":     {auditLog},
+	"commits":   {commits},
+	"coverage":  {schedules, problems},
+	"day":       {schedules, commits},
+	"facts":     {fleet, schedules},
+	"jobs":      {jobs},
+	"lanes":     {schedules},
+	"nav":       {problems, commits, jobs, alerts, held, hosts},
+	"peels":     {problems, fleet},
+	"problems":  {problems, commits},
+	"progress":  {jobs},
+	"receivers": {alerts},
+	"repo":      {commits},
+	"returns":   {jobs},
+	"sessions":  {access},
+	"silences":  {alerts},
+	"states":    {fleet, commits},
+	"streams":   {commits},
+	"tally":     {fleet, commits},
+	"tokens":    {access},
+	"users":     {access},
+	"verdict":   {problems, commits},
+	"waiting":   {held, commits, hosts},
+}
+
+// Versions are the versions of all sources. Equal versions mean that nothing has changed.
+type Versions [sources]uint64
+
+// Parts returns the versions of the parts of pages by name. Versions of one master can be compared for equality alone.
+func (v Versions) Parts() map[string]uint64 {
+	parts := make(map[string]uint64, len(madeOf))
+	for name := range madeOf {
+		parts[name] = v.Of(name)
+	}
+	return parts
+}
+
+// Of returns the version of a part; 0: there is no part of that name.
+func (v Versions) Of(part string) (version uint64) {
+	for _, s := range madeOf[part] {
+		version += v[s]
+	}
+	return version
+}
+
+// Access is the version of people, tokens and ended sessions.
+func (v Versions) Access() uint64 { return v[access] }
+
+// ErrStopped: the master stops.
+var ErrStopped = errors.New("the master stops")
+
+// Options are what a watch needs. All are required.
+type Options struct {
+	Conn *nats.Conn
+	Ask  api.Asker // as somebody who may read problems and the state of the sync
+}
+
+// A Watch knows the versions of parts. Make it with [New]; its methods may be called from several goroutines.
+type Watch struct {
+	o       Options
+	counts  [sources]atomic.Uint64 // of messages and of new answers
+	wake    chan struct{}          // has a value when the first stream enters
+	stopped chan struct{}          // closed when Run returns
+
+	mu       sync.Mutex // guards what follows
+	streams  int
+	versions Versions
+	changed  chan struct{} // closed at the next change
+}
+
+// New returns a watch. It starts nothing.
+func New(o Options) *Watch {
+	w := &Watch{o: o, wake: make(chan struct{}, 1), stopped: make(chan struct{}), changed: make(chan struct{})}
+	for s := range w.versions {
+		w.versions[s] = uint64(time.Now().UnixMilli()) // so that those of another master differ
+	}
+	return w
+}
+
+// Enter counts a stream, until leave is called.
+func (w *Watch) Enter() (leave func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.streams++
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+	return func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.streams--
+	}
+}
+
+// Now returns the versions, and whether they are kept up: whether a stream is open.
+func (w *Watch) Now() (v Versions, kept bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.versions, w.streams > 0
+}
+
+// Wait returns the versions once they differ from those that were seen. Its error is [ErrStopped] or the error of ctx.
+func (w *Watch) Wait(ctx context.Context, seen Versions) (Versions, error) {
+	for {
+		w.mu.Lock()
+		now, changed := w.versions, w.changed
+		w.mu.Unlock()
+		if now != seen {
+			return now, nil
+		}
+		select {
+		case <-changed:
+		case <-w.stopped:
+			return now, ErrStopped
+		case <-ctx.Done():
+			return now, ctx.Err()
+		}
+	}
+}
+
+// Run watches while streams are open, until ctx ends.
+func (w *Watch) Run(ctx context.Context) error {
+	defer close(w.stopped)
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-w.wake:
+		}
+		if err := w.watch(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// watch subscribes to what changes parts, and makes new versions until no stream is open.
+func (w *Watch) watch(ctx context.Context) error {
+	for s, subjects := range heard {
+		for _, subject := range subjects {
+			sub, err := w.o.Conn.Subscribe(subject, func(m *nats.Msg) {
+				if matters(m) {
+					w.counts[s].Add(1)
+				}
+			})
+			if err != nil {
+				return fmt.Errorf("cannot watch %s: %w", subject, err)
+			}
+			defer func() { _ = sub.Unsubscribe() }() // fails where the connection is closed, which ends it as well
+		}
+	}
+	state := watching{seed: maphash.MakeSeed()}
+	for s := range state.counts {
+		w.counts[s].Add(1) // nobody watched until now
+	}
+	ticker := time.NewTicker(tick)
+	defer ticker.Stop()
+	for n := 0; ; n++ {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+		if _, kept := w.Now(); !kept {
+			return nil
+		}
+		// Reports make problems at once, and the time that passes without a report does.
+		if n%askEvery == 0 || state.hasReports(w.counts[schedules].Load(), time.Now()) {
+			w.note(problems, &state, w.problems(ctx))
+		}
+		if n%askEvery == 0 {
+			w.note(commits, &state, w.sync(ctx))
+		}
+		w.renew(&state, time.Now())
+	}
+}
+
+// heard are the subjects of the messages that change sources.
+var heard = map[source][]string{
+	schedules: {wire.ScheduleStateOf("*")},
+	fleet:     {wire.Fact("*"), wire.SettingsApplied("*"), wire.StateRunOf("*")},
+	jobs:      {wire.DispatchOf("*"), wire.StatusOf("*"), wire.StoredOf("*", "*")},
+	auditLog:  {"zester.audit.>"},
+	alerts:    {wire.KVSubject(wire.BucketAlerts, ">")},
+	held:      {wire.KVSubject(wire.BucketHeld, ">")},
+	hosts:     {wire.KVSubject(wire.BucketEnroll, ">")},
+	access: {
+		wire.KVSubject(wire.BucketUsers, ">"), wire.KVSubject(wire.BucketTokens, ">"),
+		wire.KVSubject(wire.BucketSessions, "session.*"),
+	},
+}
+
+// matters reports whether a message changes what pages show: the time of a token's or session's last use does not.
+func matters(m *nats.Msg) bool {
+	if strings.HasPrefix(m.Subject, wire.KVSubject(wire.BucketSessions, "")) {
+		return m.Header.Get("KV-Operation") != ""
+	}
+	return !strings.HasPrefix(m.Subject, wire.KVSubject(wire.BucketTokens, "used."))
+}
+
+// watching is what a watch remembers while streams are open.
+type watching struct {
+	seed    maphash.Seed
+	answers [sources]uint64    // hashes
+	counts  [sources]uint64    // when the version was made
+	made    [sources]time.Time // when the version was made
+	again   [sources]time.Time // when the version is new once more; zero: it is not
+
+	reports    uint64    // reports of peels on schedules that were counted
+	reportedAt time.Time // when the last of them came
+}
+
+// hasReports reports whether peels have reported within the time that reports need to be worked in.
+func (s *watching) hasReports(reports uint64, now time.Time) bool {
+	if reports != s.reports {
+		s.reports, s.reportedAt = reports, now
+	}
+	return now.Sub(s.reportedAt) < settle
+}
+
+// note counts an answer if it differs from the one before.
+func (w *Watch) note(s source, state *watching, answer []byte) {
+	sum := maphash.Bytes(state.seed, answer)
+	if sum != state.answers[s] {
+		state.answers[s] = sum
+		w.counts[s].Add(1)
+	}
+}
+
+// renew makes new versions of the sources that changed, and tells all who wait.
+func (w *Watch) renew(state *watching, now time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	before := w.versions
+	for s := range w.versions {
+		count := w.counts[s].Load()
+		switch {
+		case source(s) == schedules && now.Sub(state.made[s]) < calm:
+		case count != state.counts[s]:
+			state.counts[s] = count
+			state.made[s] = now
+			state.again[s] = now.Add(settle)
+			w.versions[s]++
+		case !state.again[s].IsZero() && !now.Before(state.again[s]):
+			state.again[s] = time.Time{}
+			w.versions[s]++
+		}
+	}
+	if w.versions != before {
+		close(w.changed)
+		w.changed = make(chan struct{})
+	}
+}
+
+// problems returns what is wrong, without the times of the answer. An error is an answer as well, because pages show
+// it.
+func (w *Watch) problems(ctx context.Context) []byte {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	p, err := api.ProblemList.Ask(ctx, w.o.Ask, api.ProblemsRequest{})
+	if err != nil {
+		return []byte(err.Error())
+	}
+	p.Master, p.Now = "", time.Time{}
+	text, _ := json.Marshal(p)
+	return text
+}
+
+// sync returns the state of the reconciler, without the time of its last reading of the branch.
+func (w *Watch) sync(ctx context.Context) []byte {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	s, err := api.SyncStatus.Ask(ctx, w.o.Ask, api.None{})
+	if err != nil {
+		return []byte(err.Error())
+	}
+	s.Read = time.Time{}
+	text, _ := json.Marshal(s)
+	return text
+}
