@@ -245,3 +245,16 @@ func BenchmarkRuns(b *testing.B) {
 		}
 	}
 }
+
+// The clock goes back within an hour that is kept as numbers: those up to its newest fire stay known.
+func TestAnEarlierFireLeavesTheNewestOfItsHour(t *testing.T) {
+	var l List
+	for i := range maxSingle + 1 {
+		l.Put(ran(1, noon.Add(time.Duration(i)*20*time.Second)))
+	}
+	newest := noon.Add(maxSingle * 20 * time.Second)
+	l.Put(ran(1, noon.Add(time.Second)))
+	if !l.Has(1, Timer, newest) || l.Has(1, Timer, newest.Add(time.Second)) {
+		t.Errorf("of the hour there are the numbers %+v", l.Runs())
+	}
+}

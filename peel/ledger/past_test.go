@@ -92,3 +92,17 @@ func TestAPartOfAnHourThatIsKeptAsNumbersIsToldWhole(t *testing.T) {
 		}
 	}
 }
+
+// A part has fires of two settings of the clock, and the last in its order is not the newest.
+func TestAPartIsKeptAsLongAsItsNewestFire(t *testing.T) {
+	newest := noon.Add(-KeptPast + 12*time.Hour)
+	parts := AppendRuns(nil, []Run{{Fire: ran(1, newest), Count: 1}, {Fire: ran(2, newest.Add(-48*time.Hour)), Count: 1}})
+	l := List{From: noon.Add(-Kept), PastFrom: noon.Add(-30 * 24 * time.Hour)}
+	if err := l.RestorePast(parts); err != nil {
+		t.Fatal(err)
+	}
+	l.Forget(Marks{}.Add(Mark{Kind: Starts, At: noon.Add(-30 * 24 * time.Hour)}), noon)
+	if runs, _, err := l.Between(newest, newest); err != nil || len(runs) != 1 {
+		t.Errorf("%v, %v", runs, err)
+	}
+}

@@ -65,6 +65,9 @@ func TestMessagesAreSentOnceInOrderAcrossRestarts(t *testing.T) {
 	put(t, o, "b")
 	o = open(t, dir)
 	put(t, o, "c")
+	if again := open(t, dir); again.Held() != 0 || again.Len() != 3 {
+		t.Errorf("of messages in two files %d count as held in memory", again.Held())
+	}
 	if got := drained(t, o); !slices.Equal(got, []string{"a", "b", "c"}) {
 		t.Errorf("sent %v", got)
 	}
@@ -301,4 +304,31 @@ func BenchmarkPutAndSend(b *testing.B) {
 		}
 		_ = o.Run(ctx, func(context.Context, Item) error { cancel(); return nil })
 	}
+}
+
+// Failures in a row make the pauses longer. A message that is sent ends the row.
+func TestPausesAreShortAgainAfterASuccess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := open(t, t.TempDir())
+		put(t, o, "a")
+		put(t, o, "b")
+		ctx, cancel := context.WithCancel(t.Context())
+		var failed []time.Time
+		err := o.Run(ctx, func(_ context.Context, i Item) error {
+			if i.MsgID == "a" && len(failed) == 10 {
+				return nil
+			}
+			failed = append(failed, time.Now())
+			if len(failed) == 12 {
+				cancel()
+			}
+			return errors.New("the bus is away")
+		})
+		if err != context.Canceled {
+			t.Fatal(err)
+		}
+		if wait := failed[11].Sub(failed[10]); wait > time.Second {
+			t.Errorf("the first pause after a success took %v", wait)
+		}
+	})
 }

@@ -1,6 +1,7 @@
 package scheduler_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -34,5 +35,18 @@ func TestEntryThatFailedTooOftenIsEnabledButNotActive(t *testing.T) {
 	e.Paused = &scheduler.Override{}
 	if e.IsEnabled() {
 		t.Error("an entry that an operator has paused is enabled")
+	}
+}
+
+// A list says since when which timing holds, so that masters know what was due.
+func TestANewTimingIsMarked(t *testing.T) {
+	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	e := scheduler.NewEntry("e")
+	for i, hash := range []string{strings.Repeat("1", 64), strings.Repeat("1", 64), strings.Repeat("2", 64)} {
+		e.TimingHash = hash
+		e.MarkBegins(at.Add(time.Duration(i)*time.Hour), false)
+	}
+	if m := e.List.Marks; len(m) != 2 || !m[1].At.Equal(at.Add(2*time.Hour)) || m[0].Timing == m[1].Timing {
+		t.Errorf("%+v", m)
 	}
 }

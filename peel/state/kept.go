@@ -145,7 +145,6 @@ func (k *keeper) store(e Kept, content []byte) error {
 	}
 	k.seen++
 	k.total += int64(len(content))
-	k.runs[len(k.runs)-1].size += int64(len(content))
 	e.Run = k.run
 	if e.Kind == "file" {
 		e.File = strconv.Itoa(k.seen)

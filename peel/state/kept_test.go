@@ -141,12 +141,25 @@ func TestWhatIsKeptIsBounded(t *testing.T) {
 	if got := sizes(); len(got) != maxKept/maxKeptFile || slices.Min(got) != maxKeptFile {
 		t.Errorf("of large files: %v", got)
 	}
+	must(t, os.MkdirAll(h.dir+"/large", 0o755))
+	for i := range maxKept/maxKeptFile + 2 {
+		must(t, os.WriteFile(fmt.Sprintf("%s/large/%d", h.dir, i), nil, 0o600))
+		must(t, os.Truncate(fmt.Sprintf("%s/large/%d", h.dir, i), maxKeptFile))
+	}
+	h.run("f: {file.absent: {path: DIR/large}}", false)
+	total := int64(0)
+	for _, size := range sizes() {
+		total += size
+	}
+	if total != maxKept {
+		t.Errorf("of one run with many large files %d bytes are kept", total)
+	}
 	must(t, os.MkdirAll(h.dir+"/many", 0o755))
 	for i := range maxKeptFiles + 10 {
 		must(t, os.WriteFile(fmt.Sprintf("%s/many/%d", h.dir, i), nil, 0o600))
 	}
 	h.run("f: {file.absent: {path: DIR/many}}", false)
-	if kept, err := h.r.Kept(); err != nil || kept[0].Path != h.dir+"/many" || len(kept) > maxKeptFiles+8 {
+	if kept, err := h.r.Kept(); err != nil || kept[0].Path != h.dir+"/many" || len(kept) > maxKeptFiles+maxKept/maxKeptFile+1 {
 		t.Errorf("of many files %d are kept, %v", len(kept), err)
 	}
 	if _, err := os.Stat(h.dir + "/many"); err == nil {

@@ -571,3 +571,70 @@ x: {cmd.run: {command: "true"}, onchanges: [a]}`
 	must(t, os.WriteFile(h.dir+"/files/a", []byte("new"), 0o644))
 	h.wants(h.run(text, false), "a: changed intended", "c: unchanged", "t: unchanged", "x: changed intended")
 }
+
+// What is stored of a reaction is about one change, and goes with the state.
+func TestWhatWasDoneForAnEarlierChangeIsForgotten(t *testing.T) {
+	m := newMemory()
+	m.act("service", "stamp")
+	m.owe("file", []string{"service"})
+	if m.Acted["service"] != "" || !slices.Equal(m.Owed["service"], []string{"file"}) {
+		t.Errorf("a new change: %+v", m)
+	}
+	m.act("service", "stamp")
+	if !m.settle("service") || len(m.Acted)+len(m.Owed) != 0 {
+		t.Errorf("settled: %+v", m)
+	}
+	m.act("service", "stamp")
+	if m.settle("service") || len(m.Acted) != 0 {
+		t.Errorf("settled with nothing owed: %+v", m)
+	}
+	m.begin("gone")
+	m.begin("stays")
+	m.keep(Request{Set: state.Set{{Name: "stays"}}})
+	if _, begun := m.Begun["gone"]; begun || m.Begun["stays"] != 1 {
+		t.Errorf("kept: %+v", m.Begun)
+	}
+}
+
+// A state that does not run because another failed is no failure of its own.
+func TestFailHardIsOfAStateThatFails(t *testing.T) {
+	h := newHost(t)
+	r := h.run("a: {cmd.run: {command: 'false'}}\nb: {cmd.run: {command: 'true'}, require: [a], failhard: true}\nc: {cmd.run: {command: 'true'}}", false)
+	h.wants(r, "a: failed intended", "b: skipped require_failed", "c: changed intended")
+}
+
+// A reaction that is made later is to the commit that it was owed for.
+func TestTheCauseOfALateReactionIsItsCommit(t *testing.T) {
+	h := newHost(t)
+	text := func(content string) string {
+		return "a: {file.managed: {path: DIR/a, content: " + content + "}}\nb: {cmd.run: {command: 'test ! -e DIR/broken'}, onchanges: [a]}"
+	}
+	h.wants(h.run(text("one"), false), "a: changed intended", "b: changed intended")
+	must(t, os.WriteFile(h.dir+"/broken", nil, 0o600))
+	h.wants(h.run(text("two"), false), "a: changed intended", "b: failed intended")
+	must(t, os.Remove(h.dir+"/broken"))
+	h.wants(h.run(text("two"), false), "a: unchanged", "b: changed intended")
+}
+
+// A state that names the file that it is in depends on the others there.
+func TestAStateDoesNotReactToItself(t *testing.T) {
+	h := newHost(t)
+	q := Request{Set: h.set("a: {file.managed: {path: DIR/a, content: x}}\nb: {cmd.run: {command: 'true'}, onchanges: [a]}")}
+	q.Set[1].OnChanges = []string{"file:f"}
+	q.Files = func(string) []string { return []string{"a", "b"} }
+	x := newRun(h.r, q, newMemory())
+	if !slices.Equal(x.reactors["a"], []string{"b"}) || len(x.reactors["b"]) != 0 {
+		t.Errorf("%v", x.reactors)
+	}
+}
+
+// What a state that cannot be used would make is not known, so that all below its paths stays.
+func TestAllBelowAStateThatCannotBeUsedStays(t *testing.T) {
+	h := newHost(t)
+	x := newRun(h.r, Request{OthersBroken: []state.Broken{{Name: "new", Paths: []string{"/srv/app"}}}}, newMemory())
+	for name, want := range map[string]bool{"/srv/app": true, "/srv/app/a/b": true, "/srv": true, "/srv/apple": false} {
+		if x.owned(name) != want {
+			t.Errorf("%s: %v", name, !want)
+		}
+	}
+}

@@ -487,3 +487,14 @@ func TestAnApprovalOfFactsForgetsWhatTheyTook(t *testing.T) {
 		t.Errorf("%+v", a.Next.Facts)
 	}
 }
+
+// The documents that are written later have a higher generation than the one that is noted as served.
+func TestTheGenerationOfTheLastDocumentIsNoted(t *testing.T) {
+	s := stateOf(judged(good), undone, served(0))
+	for generation, want := range map[uint64]uint64{0: 1, 7: 7} {
+		s.Record.Generation = generation
+		if a := Next(s); a.Kind != DoFinish || a.Next.Served != want || !a.Next.Done {
+			t.Errorf("generation %d: %s, served %d", generation, a.Kind, a.Next.Served)
+		}
+	}
+}

@@ -85,6 +85,8 @@ func TestWhenAnEntryIsRemoved(t *testing.T) {
 		}
 		if needs := propose.NeedsPeels(c.was, e, c.now); c.want == propose.SpentRemoving && c.was.State == propose.SpentWaiting && !needs {
 			t.Errorf("%s: its peels are not read", c.name)
+		} else if needs && c.was.Hash != e.Hash() {
+			t.Errorf("%s: its peels are read, and what they say is not about this entry", c.name)
 		}
 	}
 }

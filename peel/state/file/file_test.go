@@ -345,6 +345,7 @@ func TestLines(t *testing.T) {
 		{"after a last line without a break", "a\nb", "line: c", "a\nb\nc\n"},
 		{"is there", "a\nc\nb", "line: c", "a\nc\nb"},
 		{"replaces", "x=1\ny=2\nx=3\n", "line: x=9, match: '^x='", "x=9\ny=2\n"},
+		{"is right already, and does not match", "x=1\nPort 2022\n", "line: Port 2022, match: '^Port 22$'", "x=1\nPort 2022\n"},
 		{"is right already", "y\nx=9\n", "line: x=9, match: '^x='", "y\nx=9\n"},
 		{"after", "[a]\n[b]\n", "line: k, after: '\\[a\\]'", "[a]\nk\n[b]\n"},
 		{"before", "[a]\n[b]\n", "line: k, before: '\\[b\\]'", "[a]\nk\n[b]\n"},

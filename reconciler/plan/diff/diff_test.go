@@ -359,6 +359,32 @@ func TestAnOrdinaryReplacementGoesOutAndTheLossOfAllBackupsWaits(t *testing.T) {
 	}
 }
 
+// What was taken within a day before counts: settings, and peels that lose none now.
+func TestEarlierLossesCountForTheLimits(t *testing.T) {
+	names := []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"}
+	s := begin(t, "a", "b")
+	m := tree("-- top.yaml --\nbase: {'*': [all], 'a': [more]}\n-- settings/more.yaml --\n{}\n" + entriesOf(names...))
+	fewer := edit(m, "-- settings/more.yaml --\nschedule: {a: null}\n")
+	d := s.diff(diff.Of(s.compile(m)), s.compile(fewer)) // takes 1 of 20 settings, from 1 of 2 peels
+	for _, c := range []struct {
+		limits  policy.Limits
+		earlier diff.Taking
+		peels   int
+		holds   bool
+	}{
+		{policy.Limits{Change: policy.Off, Remove: policy.Off, Peels: 50}, diff.Taking{}, 0, false},
+		{policy.Limits{Change: policy.Off, Remove: policy.Off, Peels: 50}, diff.Taking{}, 1, true},
+		{policy.Limits{Change: policy.Off, Remove: 10, Peels: policy.Off}, diff.Taking{Touched: 1, Removed: 1}, 0, false},
+		{policy.Limits{Change: policy.Off, Remove: 10, Peels: policy.Off}, diff.Taking{Touched: 2, Removed: 2}, 0, true},
+		{policy.Limits{Change: 10, Remove: policy.Off, Peels: policy.Off}, diff.Taking{Touched: 2}, 0, true},
+		{policy.Limits{Change: 10, Remove: policy.Off, Peels: policy.Off}, diff.Taking{Touched: 1}, 0, false},
+	} {
+		if err := d.GuardAfter(c.limits, c.earlier, c.peels); (err != nil) != c.holds {
+			t.Errorf("%+v after %+v and %d peels: %v", c.limits, c.earlier, c.peels, err)
+		}
+	}
+}
+
 // TestLimitsHoldAboveThemAndNotAtThem changes so many of 20 entries on one peel, or takes them from it.
 func TestLimitsHoldAboveThemAndNotAtThem(t *testing.T) {
 	names := make([]string, 20)
