@@ -2,6 +2,7 @@ package dispatch_test
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/seed-c01c3da5/zester/master/dispatch"
@@ -9,6 +10,30 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
+
+// A target that is unreachable may connect while the job waits for such targets, and is no failure then.
+func TestUnreachableTargetsFailWhenNobodyWaitsForThem(t *testing.T) {
+	count := dispatch.NewTally()
+	count.Begin([]target.PeelID{"a", "b", "c"}, true)
+	all := []int{0, 1, 2}
+	count.Advance(all, dispatch.Silent, dispatch.Unsent)
+	count.Advance(all, dispatch.Unreachable, dispatch.Silent)
+	batch := &job.Batch{Size: 10}
+	if free, failures := count.Capacity(batch); free != 10 || failures != 0 {
+		t.Errorf("while they are waited for: %d free, %d failures", free, failures)
+	}
+	count.Acknowledge(0)
+	if _, waits := count.Working(); !waits || !slices.Equal(count.At(dispatch.Acked, all), []int{0}) {
+		t.Error("one that was unreachable has the request, and is not waited for")
+	}
+	count.GiveUpUnreachable(map[int]bool{1: true})
+	if up := count.At(dispatch.GivenUp, all); !slices.Equal(up, []int{2}) {
+		t.Errorf("given up are %v", up)
+	}
+	if free, failures := count.Capacity(batch); free != 9 || failures != 2 {
+		t.Errorf("afterwards: %d free, %d failures", free, failures)
+	}
+}
 
 func TestEachTargetCountsOnceAndNoneAfterTheEnd(t *testing.T) {
 	count := dispatch.NewTally()

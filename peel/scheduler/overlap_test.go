@@ -84,6 +84,28 @@ func TestFireThatWaitsSurvivesARestart(t *testing.T) {
 	})
 }
 
+// The start deadline is about the wait for a run, and not about the splay before it.
+func TestFireWaitsOverARestartFromWhenItWasDue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := scheduler.Options{StateFile: filepath.Join(t.TempDir(), "state"), Zone: time.UTC}
+		set := parse(t, `
+        long: {module: test.ping, interval: 5m, max_runs: 1, if_running: queue, group: g}
+        e: {module: test.ping, cron: "10 0 * * *", splay: {min: 50m, max: 51m}, if_running: queue, group: g, start_deadline: 30m}`)
+		h := start(t, o)
+		h.takes["long"] = 10 * time.Hour
+		h.apply(set)
+		time.Sleep(75 * time.Minute)
+		if w := h.entry("e").Waiting; w == nil {
+			t.Fatal("it does not wait")
+		}
+		h.shut()
+		h = start(t, o)
+		defer h.shut()
+		h.apply(set)
+		h.expectRuns("e", 0)
+	})
+}
+
 func TestFireThatWaitedTooLongOverARestartIsDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := scheduler.Options{StateFile: filepath.Join(t.TempDir(), "state"), Zone: time.UTC}

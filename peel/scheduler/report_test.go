@@ -14,7 +14,11 @@ func TestIntervalDoesNotWaitForASlowReport(t *testing.T) {
 		defer h.shut()
 		h.store = func(scheduler.Fire) bool { time.Sleep(5 * time.Second); return true }
 		h.apply(one(t, "interval: 2s, return_job: true"))
-		time.Sleep(8500 * time.Millisecond)
+		time.Sleep(7500 * time.Millisecond)
+		if e := h.entry("e"); e.Last[0].Job == "" || e.Job != "" {
+			t.Errorf("the job of the first run is taken for that of the newest success: %+v", e)
+		}
+		time.Sleep(time.Second)
 		h.expectRuns("e", 2*time.Second, 4*time.Second, 6*time.Second, 8*time.Second)
 		e := h.entry("e")
 		if e.Runs != 4 || e.Running != 0 || e.Skips != nil {

@@ -411,6 +411,24 @@ func TestManyFailuresAreCountedAndSomeNamed(t *testing.T) {
 	}
 }
 
+// Members have the revision already, so that a freeze of them alone holds no wave.
+func TestAFreezeOfMembersHoldsNoNewPeels(t *testing.T) {
+	const waves = "waves: [{name: a, peels: 1}, {name: b, peels: 2}]\nfreeze: [{calendar: mon, only_between: 08:00-10:00, targets: 'L@%s'}]"
+	order := newScene(t, fmt.Sprintf(waves, "p0"), 4).order()
+	for member, want := range []string{"1 of 2", "freeze"} {
+		s := newScene(t, fmt.Sprintf(waves, order[member]), 4)
+		s.wait(time.Hour)
+		s.want(Waits, "0 of 1", 0)
+		s.apply(0)
+		s.now = start
+		if member == 0 {
+			s.want(Waits, want, 0, 1)
+		} else {
+			s.want(Passed, want, 0)
+		}
+	}
+}
+
 func TestPauseAndFreezeHoldNewPeels(t *testing.T) {
 	s := newScene(t, "waves: [{name: a, peels: 1, deadline: 30m}, {name: b, peels: 2}]\nfreeze: [{calendar: mon, only_between: 08:00-10:00, targets: 'p*'}]", 4)
 	s.want(Waits, "freeze (mon, between 08:00-10:00 UTC, of p*) holds the revision")
