@@ -251,7 +251,6 @@ func (s *Scanner) fail(ctx context.Context, j *job.Job) error {
 		return err
 	}
 	end := w.tally.End()
-	end.Canceled = j.Cancel != nil
 	end.Reason = fmt.Sprintf("its masters died %d times, the last was %s", j.ReclaimCount+1, bus.HeartbeatName(j.Owner))
 	j.Finish(end, time.Now())
 	switch err := s.d.o.Store.Update(ctx, j); {

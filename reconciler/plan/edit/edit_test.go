@@ -10,7 +10,9 @@ import (
 	"testing/fstest"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/reconciler/plan/edit"
+	"github.com/seed-c01c3da5/zester/reconciler/plan/plantest"
 )
 
 var at = time.Date(2026, 11, 23, 9, 0, 0, 0, time.UTC)
@@ -252,4 +254,30 @@ func FuzzAdd(f *testing.F) {
 			t.Errorf("%d entries", len(after.Entries))
 		}
 	})
+}
+
+// Masters look each minute for entries that are to be removed. What they compiled before they do not read again.
+func TestARevisionIsCompiledFromWhatWasReadBefore(t *testing.T) {
+	tree := plantest.WithHashes(fstest.MapFS{
+		"top.yaml":               {Data: []byte("base: {'*': [api.once]}\n")},
+		"settings/api/once.yaml": {Data: []byte("schedule:\n  once: {module: test.ping, at: 2026-11-23T09:00:00Z, delete_after_run: true, api: {id: 1}}\n")},
+	})
+	repo, err := edit.Read(tree)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, fleet := plan.NewCompiler(), plantest.Fleet("web-01")
+	var first *plan.Plan
+	for range 2 {
+		*tree.Reads = 0
+		p, err := c.Compile(repo.With(nil), fleet)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if first == nil {
+			first = p
+		} else if *tree.Reads != 0 || p.Peels["web-01"] != first.Peels["web-01"] {
+			t.Errorf("%d files are read again", *tree.Reads)
+		}
+	}
 }
