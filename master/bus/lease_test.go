@@ -230,3 +230,25 @@ func TestALeaseIsNotHeldAfterTheMachineWasSuspended(t *testing.T) {
 		t.Error("the lease counts as held")
 	}
 }
+
+// A holder whose lease another has taken ends with its next renewal, and leaves the lease to the other.
+func TestALeaseThatAnotherHasTakenEnds(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		l := leaseOf(t, b, "m1")
+		revision, err := l.Acquire(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.kv.Put(t.Context(), l.task, []byte("m2 and a text")); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		err = l.Serve(t.Context(), revision, func(ctx context.Context) error { <-ctx.Done(); return nil })
+		if took := time.Since(began); !errors.Is(err, errTaken) || took > renewEvery+time.Second {
+			t.Errorf("it ended after %v with %v", took, err)
+		}
+		if e, err := l.kv.Get(t.Context(), l.task); err != nil || string(e.Value()) != "m2 and a text" {
+			t.Errorf("the lease of the other: %v", err)
+		}
+	})
+}
