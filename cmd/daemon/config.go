@@ -75,13 +75,18 @@ func load(args []string, env prefix, cfg Config) (check bool, err error) {
 	if fs.NArg() > 0 {
 		return false, &usageError{fmt.Errorf("cannot use the argument %q: there are flags only", fs.Arg(0))}
 	}
-	if *path == "" {
-		return check, nil
+	return check, addFile(fs, *path, env, args, cfg)
+}
+
+// addFile reads the configuration file, if there is one, in whose place values of the environment and the flags stay.
+func addFile(fs *flag.FlagSet, path string, env prefix, args []string, cfg Config) error {
+	if path == "" {
+		return nil
 	}
-	if err := readFile(*path, cfg); err != nil {
-		return false, err
+	if err := readFile(path, cfg); err != nil {
+		return err
 	}
-	return check, scan(fs, env, args) // again, because the file may have replaced values of the environment and the flags
+	return scan(fs, env, args) // again, because the file may have replaced values of the environment and the flags
 }
 
 // flags returns the flags of cfg, with --config and --check.
@@ -100,6 +105,9 @@ func (p *program) help() {
 		"Flags win over variables, and both over the file.\n\n", p.name, p.prefix.variable("data-dir"))
 	fs.SetOutput(p.out)
 	fs.PrintDefaults()
+	for _, c := range p.commands {
+		fmt.Fprintf(p.out, "\n%s %s %s [flags]\n    %s\n", p.name, c.Name, c.Argument, c.About)
+	}
 }
 
 // scan sets flags from the environment and then from args.

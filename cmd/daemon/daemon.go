@@ -63,9 +63,12 @@ type Daemon struct {
 var ErrReplace = errors.New("another program takes the place of this one")
 
 // Main runs the program with the arguments in os.Args and returns the exit code. The names of its environment variables begin
-// with env. defaults returns a configuration with the default values.
-func Main(name, env string, defaults func() Config) int {
-	p := program{name: name, prefix: prefix(env), args: os.Args[1:], defaults: defaults, out: os.Stdout, errOut: os.Stderr}
+// with env. defaults returns a configuration with the default values. The first argument can be the name of a command.
+func Main(name, env string, defaults func() Config, commands ...Command) int {
+	p := program{
+		name: name, prefix: prefix(env), args: os.Args[1:], defaults: defaults, commands: commands,
+		out: os.Stdout, errOut: os.Stderr,
+	}
 	return p.main()
 }
 
@@ -75,11 +78,18 @@ type program struct {
 	prefix      prefix
 	args        []string
 	defaults    func() Config
+	commands    []Command
 	out, errOut io.Writer
 	level       slog.LevelVar
 }
 
 func (p *program) main() int {
+	for _, c := range p.commands {
+		if len(p.args) > 0 && p.args[0] == c.Name {
+			name := p.name + " " + c.Name
+			return c.run(&program{name: name, prefix: p.prefix, args: p.args[1:], out: p.out, errOut: p.errOut})
+		}
+	}
 	// An early SIGHUP must not end the process.
 	hups := make(chan os.Signal, 1)
 	signal.Notify(hups, syscall.SIGHUP)

@@ -1,5 +1,5 @@
 // Command zester-master runs one master. It also runs a bus, unless --nats names one, and with --repo the reconciler of a
-// config repo.
+// config repo. The commands backup and restore copy what a master knows to a file and back.
 package main
 
 import (
@@ -13,5 +13,5 @@ func main() {
 	if pulls.IsWorker() {
 		os.Exit(pulls.Work(os.Stdin, os.Stdout))
 	}
-	os.Exit(daemon.Main("zester-master", "ZESTER_", defaults))
+	os.Exit(daemon.Main("zester-master", "ZESTER_", defaults, backupCommand(), restoreCommand()))
 }

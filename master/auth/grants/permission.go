@@ -248,7 +248,24 @@ func AuditKeeper() Grants {
 	return Grants{Publish: []string{"$JS.API.STREAM.INFO.audit", "$JS.API.STREAM.UPDATE.audit"}, Subscribe: []string{KeeperInbox + ".>"}}
 }
 
-// KeeperInbox begins the subjects on which a party with [AuditKeeper] gets replies.
+// Archiver returns the permissions to read all streams as a whole, for a backup. No signing key grants them.
+func Archiver() Grants {
+	return Grants{
+		Publish:   []string{"$JS.API.STREAM.NAMES", "$JS.API.STREAM.SNAPSHOT.*", "$JS.SNAPSHOT.ACK.>"},
+		Subscribe: []string{KeeperInbox + ".>"},
+	}
+}
+
+// Restorer returns the permissions to make streams from a backup, also the audit log. The server refuses to replace
+// a stream that exists. No signing key grants them.
+func Restorer() Grants {
+	return Grants{
+		Publish:   []string{"$JS.API.STREAM.NAMES", "$JS.API.STREAM.RESTORE.*", "$JS.SNAPSHOT.RESTORE.>"},
+		Subscribe: []string{KeeperInbox + ".>"},
+	}
+}
+
+// KeeperInbox begins the subjects on which a party with [AuditKeeper], [Archiver] or [Restorer] gets replies.
 const KeeperInbox = "_INBOX_KEEPER"
 
 // Inbox returns the prefix of the subjects on which a party gets answers, for [nats.CustomInboxPrefix].

@@ -148,6 +148,16 @@ func (k *Keys) KeeperCreds(ttl time.Duration) ([]byte, error) {
 	return k.accountCreds(accountFile(grants.RoleMaster), ttl, grants.AuditKeeper())
 }
 
+// ArchiverCreds returns a credential with [grants.Archiver].
+func (k *Keys) ArchiverCreds(ttl time.Duration) ([]byte, error) {
+	return k.accountCreds(accountFile(grants.RoleMaster), ttl, grants.Archiver())
+}
+
+// RestorerCreds returns a credential with [grants.Restorer].
+func (k *Keys) RestorerCreds(ttl time.Duration) ([]byte, error) {
+	return k.accountCreds(accountFile(grants.RoleMaster), ttl, grants.Restorer())
+}
+
 // accountCreds returns a credential that the key of an account in file signs. Without grants it may use the whole account.
 func (k *Keys) accountCreds(file string, ttl time.Duration, may grants.Grants) ([]byte, error) {
 	creds, err := k.signByAccount(file, ttl, may)

@@ -1,0 +1,200 @@
+package backup
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-c01c3da5/zester/master/bucket"
+	"github.com/seed-c01c3da5/zester/master/natsd"
+	"github.com/seed-c01c3da5/zester/settings/private"
+)
+
+// Restore restores an archive into an empty data directory, and its streams to a bus without streams. It calls open
+// twice: it reads the archive to its end before it writes anything. A data directory that has the keys of the archive
+// and nothing else counts as empty, so that a restore that did not reach the bus can be repeated. Replicas is the
+// number of copies of each stream; 0: as many as there were, and 1 on the embedded server. It starts no master.
+func Restore(ctx context.Context, b Bus, replicas int, open func() (io.Reader, error)) (Manifest, error) {
+	m, files, err := readAll(open)
+	if err != nil {
+		return m, fmt.Errorf("cannot use the backup: %w", err)
+	}
+	if b.NATS == "" {
+		replicas = 1
+	}
+	if err := placeFiles(b.DataDir, files); err != nil {
+		return m, fmt.Errorf("cannot restore the keys to %s: %w", b.DataDir, err)
+	}
+	if err := restoreStreams(ctx, b, replicas, open); err != nil {
+		if b.NATS == "" {
+			err = errors.Join(err, os.RemoveAll(b.store()))
+		}
+		return m, err
+	}
+	return m, nil
+}
+
+// readAll checks an archive, and returns the contents of its files by their paths in the data directory.
+func readAll(open func() (io.Reader, error)) (m Manifest, files map[string][]byte, err error) {
+	r, err := open()
+	if err != nil {
+		return m, nil, err
+	}
+	files = map[string][]byte{}
+	var names []Part
+	m, err = read(r, func(m Manifest) error {
+		names = m.Files
+		return nil
+	}, func(i int, r io.Reader) error {
+		if i >= len(names) {
+			_, err := io.Copy(io.Discard, r)
+			return err
+		}
+		data, err := io.ReadAll(r)
+		files[names[i].Name] = data
+		return err
+	})
+	return m, files, err
+}
+
+// placeFiles writes files below a data directory, which has none or exactly these.
+func placeFiles(dataDir string, files map[string][]byte) error {
+	if err := private.Make(dataDir); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(dataDir)
+	if err != nil {
+		return err
+	}
+	if len(entries) > 0 {
+		return sameFiles(dataDir, entries, files)
+	}
+	tmp, err := os.MkdirTemp(dataDir, ".restore-*")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(tmp)
+	for name, data := range files {
+		path := filepath.Join(tmp, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			return err
+		}
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			return err
+		}
+	}
+	for _, folder := range folders {
+		err := os.Rename(filepath.Join(tmp, folder), filepath.Join(dataDir, folder))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// sameFiles returns an error if a data directory has other files than these.
+func sameFiles(dataDir string, entries []fs.DirEntry, files map[string][]byte) error {
+	for _, e := range entries {
+		if !slices.Contains(folders, e.Name()) {
+			return fmt.Errorf("it is not empty: it has %s; name an empty directory with --data-dir", e.Name())
+		}
+	}
+	for name, data := range files {
+		now, err := os.ReadFile(filepath.Join(dataDir, filepath.FromSlash(name)))
+		if err != nil || !bytes.Equal(now, data) {
+			return fmt.Errorf("it is not empty, and its %s is not the one of the backup; "+
+				"name an empty directory with --data-dir", name)
+		}
+	}
+	return nil
+}
+
+func restoreStreams(ctx context.Context, b Bus, replicas int, open func() (io.Reader, error)) error {
+	to, err := b.open()
+	if err != nil {
+		return err
+	}
+	defer to.close()
+	nc, err := to.restorer()
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	if err := checkEmpty(ctx, nc); err != nil {
+		return err
+	}
+	if err := loadStreams(ctx, nc, replicas, open); err != nil {
+		return err
+	}
+	if replicas == 0 {
+		return nil
+	}
+	return keep(ctx, to, replicas)
+}
+
+func checkEmpty(ctx context.Context, nc *nats.Conn) error {
+	names, err := streamNames(ctx, nc)
+	if err != nil {
+		return err
+	}
+	if len(names) > 0 {
+		return fmt.Errorf("cannot restore to this bus, which has the streams %s: "+
+			"stop its masters, and empty the stores of its servers", strings.Join(names, ", "))
+	}
+	return nil
+}
+
+func loadStreams(ctx context.Context, nc *nats.Conn, replicas int, open func() (io.Reader, error)) error {
+	r, err := open()
+	if err != nil {
+		return err
+	}
+	var m Manifest
+	_, err = read(r, func(read Manifest) error {
+		m = read
+		return nil
+	}, func(i int, r io.Reader) error {
+		if i < len(m.Files) {
+			_, err := io.Copy(io.Discard, r)
+			return err
+		}
+		s := m.Streams[i-len(m.Files)]
+		if replicas > 0 {
+			s.Config.Replicas = replicas
+		}
+		if err := load(ctx, nc, s, r); err != nil {
+			return fmt.Errorf("cannot restore the stream %s: %w", s.Name, err)
+		}
+		return nil
+	})
+	return err
+}
+
+// keep stores how many copies the bus keeps, if that changes.
+func keep(ctx context.Context, to *openBus, replicas int) error {
+	nc, err := to.master()
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return err
+	}
+	kept, err := natsd.KeptNow(ctx, js)
+	if err != nil || kept.Replicas == replicas {
+		return err
+	}
+	_, err = natsd.Change(ctx, js, bucket.Kept{Replicas: replicas})
+	return err
+}
