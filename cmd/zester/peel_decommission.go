@@ -3,12 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
-	"path"
 
 	"github.com/spf13/cobra"
 
 	"github.com/seed-c01c3da5/zester/master/api"
-	"github.com/seed-c01c3da5/zester/settings/status"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -25,15 +23,6 @@ which a host of this ID can join with a new key, the jobs that ran on the host,
 and the data directory on the host, which you can delete.
 
 Another host can get the ID: it joins with a key of its own, which you approve.`
-
-// A decommissioned is the result for one peel.
-type decommissioned struct {
-	Peel    target.PeelID `json:"peel"`
-	Revoked bool          `json:"revoked"` // false: the masters know no credential of the peel
-	Removed bool          `json:"removed"` // false: the masters had no facts and no settings of the peel
-	// JoinTokens are the names of the tokens with which a host of this ID can still join.
-	JoinTokens []string `json:"join_tokens"`
-}
 
 func (a *app) peelDecommissionCommand() *cobra.Command {
 	return &cobra.Command{
@@ -54,47 +43,16 @@ func (a *app) peelDecommissionCommand() *cobra.Command {
 	}
 }
 
-// decommission revokes first: a peel with a valid credential would publish its facts again.
-func decommission(ctx context.Context, client *api.Client, id target.PeelID) (*decommissioned, error) {
-	d := &decommissioned{Peel: id, JoinTokens: []string{}}
-	var err error
-	if d.Revoked, err = revokePeel(ctx, client, id); err != nil {
-		return nil, err
+func decommission(ctx context.Context, client *api.Client, id target.PeelID) (*api.Decommissioned, error) {
+	d, err := api.Decommission(ctx, client, id)
+	if err == nil || d == nil || d.Removed {
+		return d, err
 	}
-	switch _, err := api.SyncRemove.Ask(ctx, client, status.RemoveRequest{Peel: id, Force: true}); {
-	case err == nil:
-		d.Removed = true
-	case api.CodeOf(err) != api.CodeNotFound:
-		return nil, &failure{code: exitFailed, err: err, hint: fmt.Sprintf("no credential of %s is valid now; run zester peel decommission %[1]s again to remove the rest", id)}
-	case !d.Revoked:
-		return nil, err
-	}
-	tokens, err := api.JoinList.Ask(ctx, client, api.None{})
-	if err != nil {
-		return nil, err
-	}
-	for _, t := range tokens.Tokens {
-		if fits, _ := path.Match(t.Peel, string(id)); fits && t.Uses > 0 {
-			d.JoinTokens = append(d.JoinTokens, t.Name)
-		}
-	}
-	return d, nil
+	const again = "no credential of %s is valid now; run zester peel decommission %[1]s again to remove the rest"
+	return nil, &failure{code: exitFailed, err: err, hint: fmt.Sprintf(again, id)}
 }
 
-// revokePeel revokes the credential of a peel, or rejects its key that waits for approval. It returns false if there is
-// neither.
-func revokePeel(ctx context.Context, client *api.Client, id target.PeelID) (bool, error) {
-	_, err := api.EnrollRevoke.Ask(ctx, client, api.EnrollName{ID: id})
-	switch api.CodeOf(err) {
-	case api.CodeNotFound:
-		return false, nil
-	case api.CodeConflict: // a host without a credential asks for the ID
-		_, err = api.EnrollReject.Ask(ctx, client, api.EnrollName{ID: id})
-	}
-	return err == nil, err
-}
-
-func (a *app) describeDecommissioned(d *decommissioned) error {
+func (a *app) describeDecommissioned(d *api.Decommissioned) error {
 	say := func(format string, args ...any) { fmt.Fprintln(a.out, plain(fmt.Sprintf(format, args...))) }
 	if d.Revoked {
 		say("%s is revoked: its key is never accepted again", d.Peel)

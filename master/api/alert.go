@@ -1,6 +1,7 @@
 package api
 
 import (
+	"path"
 	"time"
 
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
@@ -65,6 +66,16 @@ type Silence struct {
 	By     string    `json:"by"`
 	Reason string    `json:"reason"`
 	Time   time.Time `json:"time"` // when it began
+}
+
+// SilenceMatches reports whether the glob of a silence matches the ID of an alert, its rule or its subject.
+func SilenceMatches(match, id, rule, subject string) bool {
+	for _, text := range []string{id, rule, subject} {
+		if ok, _ := path.Match(match, text); ok {
+			return true
+		}
+	}
+	return false
 }
 
 // SilenceRequest requests a silence.

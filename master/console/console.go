@@ -108,7 +108,7 @@ func New(o Options) *Console {
 	for _, r := range slices.Concat(fleetPages, jobPages, systemPages, dataPages) {
 		c.mux.HandleFunc("GET "+r.path, c.within(func(v *visit) { c.show(v, r) }))
 	}
-	for _, o := range slices.Concat(jobOrders, systemOrders, approvalOrders) {
+	for _, o := range allOrders() {
 		c.handleOrder(o)
 	}
 	c.mux.HandleFunc("GET /search", c.within(search))
@@ -142,8 +142,9 @@ type visit struct {
 	w       http.ResponseWriter
 	r       *http.Request
 	session *api.Session
-	ask     api.Asker // in the name of the session, within [session.May]
-	request string    // ID of the request
+	ask     api.Asker  // in the name of the session, within [session.May]
+	request string     // ID of the request
+	made    *page.Form // what an order has made and the answer shows once; nil: nothing
 }
 
 // may reports whether the session may send a request. Pages leave out what it may not.
@@ -251,7 +252,9 @@ func (c *Console) env() page.Env {
 func (c *Console) write(v *visit, r route, s *shown) {
 	var out bytes.Buffer
 	layout := page.Layout(c.frame(v, r, s))
-	ctx := templ.WithChildren(page.With(v.r.Context(), c.env()), s.body)
+	env := c.env()
+	env.May = v.may
+	ctx := templ.WithChildren(page.With(v.r.Context(), env), s.body)
 	if err := layout.Render(ctx, &out); err != nil {
 		c.o.Log.Error("page not rendered", "page", r.name, "request", v.request, "err", err)
 		http.Error(v.w, "the page could not be made; request "+v.request, http.StatusInternalServerError)

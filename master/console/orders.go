@@ -2,6 +2,7 @@ package console
 
 import (
 	"net/http"
+	"slices"
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/audit"
@@ -15,6 +16,13 @@ type order struct {
 	noun, verb string // of the request that is sent
 	form       func(*visit) (*page.Form, error)
 	run        func(*visit) (next string, err error) // next is the path of what was made
+}
+
+// allOrders are the orders of all pages.
+func allOrders() []order {
+	return slices.Concat(
+		jobOrders, systemOrders, approvalOrders, entryOrders(), alertOrders, peelOrders, accessOrders,
+	)
 }
 
 // errTyped: the confirmation does not have the text that the form names.
@@ -89,6 +97,11 @@ func (c *Console) carryOut(v *visit, o order) {
 	if err != nil {
 		c.o.Log.Info("order refused", "request", v.request, "user", v.session.User, "order", o.path, "err", err)
 		c.askFirst(v, o, err)
+		return
+	}
+	if v.made != nil {
+		back := []page.Link{{Text: "Back", Href: v.made.Back}}
+		c.write(v, o.route(), &shown{title: v.made.Title, crumbs: back, body: page.Confirm(*v.made)})
 		return
 	}
 	http.Redirect(v.w, v.r, next, http.StatusSeeOther)

@@ -18,7 +18,7 @@ func (s *stepper) silence(a *Alert, g *group, peels []target.PeelID) (loud int, 
 	for _, silence := range s.Silences {
 		if _, is := strings.CutPrefix(silence.Match, peelPrefix); is {
 			ofPeels = append(ofPeels, silence)
-		} else if Matches(silence.Match, a) {
+		} else if api.SilenceMatches(silence.Match, a.ID(), a.Rule, a.Subject()) {
 			a.Silence = silence.ID
 		}
 	}
@@ -47,16 +47,6 @@ func CheckMatch(match string) error {
 		return fmt.Errorf("%.60q is not a glob like 'backups/*', 'backup-db' or 'peel:web-*' of at most %d bytes", match, api.MaxSilenceMatch)
 	}
 	return nil
-}
-
-// Matches reports whether a glob matches the ID of an alert, its rule or its subject.
-func Matches(match string, a *Alert) bool {
-	for _, text := range []string{a.ID(), a.Rule, a.Subject()} {
-		if ok, _ := path.Match(match, text); ok {
-			return true
-		}
-	}
-	return false
 }
 
 func matchesPeel(match string, id target.PeelID) bool {

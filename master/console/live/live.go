@@ -62,6 +62,7 @@ var madeOf = map[string][]source{
 	"day":       {schedules, commits},
 	"facts":     {fleet, schedules},
 	"jobs":      {jobs},
+	"join":      {hosts},
 	"lanes":     {schedules},
 	"nav":       {problems, commits, jobs, alerts, held, hosts},
 	"peels":     {problems, fleet},

@@ -21,6 +21,8 @@ import (
 
 // An Env is what all components of a page need.
 type Env struct {
+	// May reports whether the reader may send a request. Pages leave out what the reader may not; nil: all of it.
+	May   func(noun, verb string) bool
 	Now   time.Time
 	Zone  *time.Location // of all times on the page
 	CSS   string         // path of the style sheet
@@ -191,4 +193,10 @@ func Ago(ctx context.Context, t time.Time) string {
 	default:
 		return strconv.Itoa(int(d/(24*time.Hour))) + " d ago"
 	}
+}
+
+// may reports whether the reader may send a request.
+func may(ctx context.Context, noun, verb string) bool {
+	e := env(ctx)
+	return e.May != nil && e.May(noun, verb)
 }

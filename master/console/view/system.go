@@ -90,16 +90,17 @@ func SystemOf(ctx context.Context, by api.Asker) (*System, error) {
 
 // Access is who may do what.
 type Access struct {
-	Users    Extra[api.UsersAnswer]    `json:"users"`
-	Tokens   Extra[api.TokensAnswer]   `json:"tokens"`
-	Sessions Extra[api.SessionsAnswer] `json:"sessions"`
+	Users    Extra[api.UsersAnswer]      `json:"users"`
+	Tokens   Extra[api.TokensAnswer]     `json:"tokens"`
+	Join     Extra[api.JoinTokensAnswer] `json:"join"`
+	Sessions Extra[api.SessionsAnswer]   `json:"sessions"`
 }
 
 // AccessOf returns people, tokens and sessions, each without the others if it cannot be read.
 func AccessOf(ctx context.Context, by api.Asker) *Access {
 	return &Access{
 		Users: ask(ctx, by, api.UserList, api.None{}), Tokens: ask(ctx, by, api.TokenList, api.None{}),
-		Sessions: ask(ctx, by, api.SessionList, api.None{}),
+		Join: ask(ctx, by, api.JoinList, api.None{}), Sessions: ask(ctx, by, api.SessionList, api.None{}),
 	}
 }
 

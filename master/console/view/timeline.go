@@ -153,3 +153,36 @@ func ApprovalsOf(ctx context.Context, by api.Asker) *Approvals {
 	}
 	return v
 }
+
+// EntryPeels returns the peels of a target, all for an empty one, that have an entry.
+func EntryPeels(ctx context.Context, by api.Asker, entry, expr string) (peels []target.PeelID, err error) {
+	q := api.CoverageEntryRequest{Entry: entry, Target: expr}
+	for {
+		page, err := api.CoverageShow.Ask(ctx, by, q)
+		if err != nil {
+			return nil, err
+		}
+		for i := range page.Rows {
+			peels = append(peels, page.Rows[i].Peel)
+		}
+		if !page.More || len(page.Rows) == 0 {
+			slices.Sort(peels)
+			return peels, nil
+		}
+		q.After = peels[len(peels)-1]
+	}
+}
+
+// Silenced returns the IDs of the alerts of the last day that a silence would keep from being sent.
+func Silenced(ctx context.Context, by api.Asker, match string) (ids []string, err error) {
+	all, err := api.AlertList.Ask(ctx, by, api.AlertsRequest{Ended: true})
+	if err != nil {
+		return nil, err
+	}
+	for i := range all.Alerts {
+		if a := &all.Alerts[i]; api.SilenceMatches(match, a.ID, a.Rule, a.Subject) {
+			ids = append(ids, a.ID)
+		}
+	}
+	return ids, nil
+}

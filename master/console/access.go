@@ -1,0 +1,241 @@
+package console
+
+import (
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/console/page"
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// peelOrders are the pages that remove peels.
+var peelOrders = []order{
+	{
+		path: "/peels/{id}/decommission", name: "peel-decommission", nav: "peels", noun: "sync", verb: "remove",
+		form: decommissionForm, run: decommission,
+	},
+}
+
+// accessOrders are the pages that make and end credentials. A secret is shown once, in the answer to the form.
+var accessOrders = []order{
+	{
+		path: "/system/access/users/{name}/revoke", name: "user-revoke", nav: "system", noun: "user", verb: "revoke",
+		form: revokeUserForm, run: revokeUser,
+	},
+	{
+		path: "/system/access/tokens/new", name: "token-new", nav: "system", noun: "token", verb: "create",
+		form: newTokenForm, run: newToken,
+	},
+	{
+		path: "/system/access/join/new", name: "join-new", nav: "system", noun: "join", verb: "create",
+		form: newJoinForm, run: newJoin,
+	},
+	{
+		path: "/system/access/join/{name}/revoke", name: "join-revoke", nav: "system", noun: "join", verb: "revoke",
+		form: revokeJoinForm, run: revokeJoin,
+	},
+}
+
+func decommissionForm(v *visit) (*page.Form, error) {
+	id := v.r.PathValue("id")
+	p, err := api.PeelShow.Ask(v.r.Context(), v.ask, api.PeelRequest{Peel: target.PeelID(id)})
+	if err != nil {
+		return nil, err
+	}
+	state := "it is offline"
+	if p.Online {
+		state = "it is online: stop zester-peel on the host first"
+	}
+	return &page.Form{
+		Title: "Remove " + id + " for good?", Typed: id, Button: "Remove " + id, Hard: true,
+		What: [][2]string{
+			{"now", state},
+			{"ends", "its credential: its key is never accepted again"},
+			{"removed", "its facts, its settings and its last report"},
+			{"stays", "its data directory on the host, and its jobs, for 7 days"},
+			{"who sees it", "the audit log, as " + v.session.User},
+		},
+		Back: "/peels/" + url.PathEscape(id), Command: "zester peel decommission " + shellWord(id),
+	}, nil
+}
+
+func decommission(v *visit) (string, error) {
+	_, err := api.Decommission(v.r.Context(), v.ask, target.PeelID(v.r.PathValue("id")))
+	return "/peels", err
+}
+
+func revokeUserForm(v *visit) (*page.Form, error) {
+	all, err := api.UserList.Ask(v.r.Context(), v.ask, api.None{})
+	if err != nil {
+		return nil, err
+	}
+	name := v.r.PathValue("name")
+	for i := range all.Users {
+		if all.Users[i].Name == name {
+			return &page.Form{
+				Title: "Revoke " + name + "?", Typed: name, Button: "Revoke " + name, Hard: true,
+				Back: "/system/access",
+				What: [][2]string{
+					{"ends", "all credentials and sessions of " + name + ", within a second, and open jobs"},
+					{"also ends", "tokens, join tokens, credentials and users that " + name + " made"},
+					{"stays", "what is in the config repo: schedule entries, silences, pins and pauses"},
+					{"who sees it", "the audit log, as " + v.session.User},
+				},
+				Command: "zester auth user revoke " + shellWord(name),
+			}, nil
+		}
+	}
+	return nil, &api.Error{Code: api.CodeNotFound, Msg: "there is no person " + strconv.Quote(name)}
+}
+
+func revokeUser(v *visit) (string, error) {
+	_, err := api.UserRevoke.Ask(v.r.Context(), v.ask, api.RevokeRequest{Name: v.r.PathValue("name")})
+	return "/system/access", err
+}
+
+// shownOnce makes the answer to a form show a secret, which is stored nowhere.
+func (v *visit) shownOnce(title, word, secret string) {
+	v.made = &page.Form{
+		Title: title, Back: "/system/access",
+		What: [][2]string{
+			{word, secret},
+			{"copy it", "it is shown only here and only now; masters keep a digest of it"},
+		},
+	}
+}
+
+func newTokenForm(v *visit) (*page.Form, error) {
+	return &page.Form{
+		Title: "Make a token for a program?", Button: "Make it", Back: "/system/access",
+		What: [][2]string{
+			{"opens", "the REST API and this console, as far as its scopes and limits say; it approves nothing"},
+			{"who sees it", "the audit log, as " + v.session.User},
+		},
+		Fields: []page.Field{
+			{Name: "name", Label: "Name", Kind: "code"},
+			{Name: "scopes", Label: "Scopes", Value: "read", Kind: "code", Hint: "of read, dispatch, sync, admin, mcp"},
+			{Name: "ttl", Label: "Ends after", Value: "90d", Kind: "code", Hint: "such as 90d; empty: it does not end"},
+			{Name: "target", Label: "Peels", Kind: "code", Hint: "a target that it may use; empty: all"},
+			{Name: "functions", Label: "Functions", Kind: "code", Hint: "globs, such as test.*, cmd.run; empty: all"},
+		},
+		Command: "zester auth token create NAME --scope SCOPES --ttl TIME",
+	}, nil
+}
+
+// listOf returns the words between commas.
+func listOf(text string) (list []string) {
+	for word := range strings.SplitSeq(text, ",") {
+		if word = strings.TrimSpace(word); word != "" {
+			list = append(list, word)
+		}
+	}
+	return list
+}
+
+// timeOf returns a duration of a form; empty: 0.
+func (v *visit) timeOf(name string) (d time.Duration, err error) {
+	text := strings.TrimSpace(v.field(name))
+	if text == "" {
+		return 0, nil
+	}
+	if d, err = strictyaml.ParseDuration(text); err != nil {
+		return 0, invalid("%s: %v", name, err)
+	}
+	return d, nil
+}
+
+func newToken(v *visit) (string, error) {
+	ends, err := v.timeOf("ttl")
+	if err != nil {
+		return "", err
+	}
+	q := credential.TokenRequest{
+		Name: strings.TrimSpace(v.field("name")), TTL: ends,
+		Limits: grants.Limits{Target: strings.TrimSpace(v.field("target")), Functions: listOf(v.field("functions"))},
+	}
+	for _, scope := range listOf(v.field("scopes")) {
+		q.Scopes = append(q.Scopes, credential.Scope(scope))
+	}
+	var text string
+	text, q.Hash = credential.NewSecret(q.Name)
+	if _, err := api.TokenCreate.Ask(v.r.Context(), v.ask, q); err != nil {
+		return "", err
+	}
+	v.shownOnce("The token "+q.Name+" is made", "token", text)
+	return "", nil
+}
+
+func newJoinForm(v *visit) (*page.Form, error) {
+	return &page.Form{
+		Title: "Make a code with which hosts join?", Button: "Make it", Back: "/system/access",
+		What: [][2]string{
+			{"lets in", "each host that has it, without an approval, under an ID that the glob matches"},
+			{"who sees it", "the audit log, as " + v.session.User},
+		},
+		Fields: []page.Field{
+			{Name: "name", Label: "Name", Kind: "code"},
+			{Name: "peel", Label: "IDs", Kind: "code", Hint: "a glob, such as web-*"},
+			{Name: "uses", Label: "Hosts", Value: "1", Kind: "code", Hint: "how many may join"},
+			{Name: "ttl", Label: "Ends after", Value: "1h", Kind: "code", Hint: "such as 1h or 7d"},
+		},
+		Command: "zester auth join-token create --peel GLOB --uses N --ttl TIME",
+	}, nil
+}
+
+func newJoin(v *visit) (string, error) {
+	ends, err := v.timeOf("ttl")
+	if err != nil {
+		return "", err
+	}
+	uses, err := strconv.Atoi(strings.TrimSpace(v.field("uses")))
+	if err != nil {
+		return "", invalid("cannot let %q hosts join: want a number, such as 10", v.field("uses"))
+	}
+	q := credential.JoinRequest{
+		Name: strings.TrimSpace(v.field("name")), Peel: strings.TrimSpace(v.field("peel")), Uses: uses, TTL: ends,
+	}
+	var text string
+	text, q.Hash = credential.NewSecret(q.Name)
+	a, err := api.JoinCreate.Ask(v.r.Context(), v.ask, q)
+	if err != nil {
+		return "", err
+	}
+	if a.Pin != "" {
+		text += "." + a.Pin
+	}
+	v.shownOnce("The code "+q.Name+" is made", "code", text)
+	return "", nil
+}
+
+func revokeJoinForm(v *visit) (*page.Form, error) {
+	all, err := api.JoinList.Ask(v.r.Context(), v.ask, api.None{})
+	if err != nil {
+		return nil, err
+	}
+	name := v.r.PathValue("name")
+	for _, t := range all.Tokens {
+		if t.Name == name {
+			return &page.Form{
+				Title: "Revoke the code " + name + "?", Typed: name, Button: "Revoke " + name, Hard: true,
+				What: [][2]string{
+					{"ends", "no host joins with it any more"},
+					{"stays", page.Plural(t.Used, "host") + " that joined with it"},
+					{"who sees it", "the audit log, as " + v.session.User},
+				},
+				Back: "/system/access", Command: "zester auth join-token revoke " + shellWord(name),
+			}, nil
+		}
+	}
+	return nil, &api.Error{Code: api.CodeNotFound, Msg: "there is no code " + strconv.Quote(name)}
+}
+
+func revokeJoin(v *visit) (string, error) {
+	_, err := api.JoinRevoke.Ask(v.r.Context(), v.ask, api.TokenName{Name: v.r.PathValue("name")})
+	return "/system/access", err
+}
