@@ -282,6 +282,32 @@ func (w *world) edits() {
 	}
 }
 
+// system adds states for parts of the host that are no files.
+func (w *world) system() {
+	if w.maybe() {
+		w.before = append(w.before, w.one("true", "echo 'net.ipv4.ip_forward = 7' > /etc/sysctl.d/99-zester.conf"))
+		now, err := os.ReadFile("/proc/sys/net/ipv4/ip_forward") // hosts of tests may not change it
+		if err == nil {
+			w.add("forward", fmt.Sprintf("sysctl.present: {name: net.ipv4.ip_forward, value: '%s'}", strings.TrimSpace(string(now))), "", "")
+		}
+	}
+	if _, err := os.Stat("/usr/share/zoneinfo/Europe/Berlin"); err == nil && w.maybe() {
+		w.before = append(w.before, w.one("true", "ln -sf /usr/share/zoneinfo/UTC /etc/localtime", "rm -f /etc/localtime; cp /usr/share/zoneinfo/UTC /etc/localtime"), w.one("rm -f /etc/timezone", "echo UTC > /etc/timezone"))
+		w.add("zone", "timezone.system: {name: Europe/Berlin}", "", "")
+	}
+	if w.maybe() {
+		w.before = append(w.before, w.one("true", fmt.Sprintf("mkdir %s/mnt; mount -t tmpfs none %[1]s/mnt", w.dir)), w.one("true", "echo 'none\t"+w.dir+"/mnt\ttmpfs\tro\t0\t0' >> /etc/fstab"))
+		w.add("mnt", fmt.Sprintf("mount.mounted: {name: %s/mnt, device: none, fstype: tmpfs, opts: [size=1m], makedir: true, persist: %s}", w.dir, w.one("true", "false")), "", "")
+		if w.maybe() {
+			w.add("in-mnt", fmt.Sprintf("file.managed: {path: %s/mnt/f, content: x}", w.dir), "mnt", "")
+		}
+	}
+	if w.maybe() {
+		w.before = append(w.before, w.one("true", "echo zt-ask zt-ask/kind string old | debconf-set-selections"))
+		w.add("ask", "debconf.set: {name: zt-ask, content: \"zt-ask/kind string "+w.one("old", "new")+"\\nzt-ask/word password x y\\n\"}", "", "")
+	}
+}
+
 // newWorld makes a host anew and returns its states.
 func newWorld(t *testing.T, seed uint64, h *fixture) *world {
 	t.Helper()
@@ -295,6 +321,7 @@ func newWorld(t *testing.T, seed uint64, h *fixture) *world {
 	w.services()
 	w.secrets()
 	w.edits()
+	w.system()
 	if w.r.IntN(4) == 0 {
 		w.before = append(w.before, "rm -rf /var/lib/apt/lists/*") // test mode does not know new packages
 	}
@@ -306,8 +333,12 @@ apt-get -qq -y purge zt-site zt-acct zt-daemon
 rm -rf /etc/zt-site /usr/bin/zt-tool /etc/systemd/system/zt-*
 userdel ztacct 2> /dev/null || true
 userdel --remove ztlogin 2> /dev/null || true
+echo PURGE | debconf-communicate zt-ask > /dev/null
+touch /etc/fstab; sed -i /tmpfs/d /etc/fstab
+rm -f /etc/sysctl.d/99-zester.conf
 touch /etc/hosts; sed -i /zt-/d /etc/hosts
 test ! -e /run/systemd/system || systemctl daemon-reload`)
+	t.Cleanup(func() { sh(t, "umount -q %s/mnt || true", w.dir) })
 	for _, c := range w.before {
 		sh(t, "%s", strings.ReplaceAll(c, "%", "%%"))
 	}

@@ -323,12 +323,7 @@ func (k *keeper) restore(e Kept, content []byte) error {
 		return err
 	}
 	if e.Kind == "link" {
-		if info.Kind == safefs.File {
-			if err := d.RemoveAll(base); err != nil {
-				return err
-			}
-		}
-		return d.Symlink(base, e.Target)
+		return d.Symlink(base, e.Target, safefs.File)
 	}
 	staged, err := d.Stage(base, content, attributes)
 	if err != nil {

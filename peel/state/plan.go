@@ -15,6 +15,7 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/state/file"
 	"github.com/seed-c01c3da5/zester/peel/state/host"
 	"github.com/seed-c01c3da5/zester/peel/state/pkg"
+	"github.com/seed-c01c3da5/zester/peel/state/system"
 	"github.com/seed-c01c3da5/zester/settings/state"
 )
 
@@ -42,6 +43,14 @@ func (x *run) plan(ctx context.Context, s *state.State, react bool) ([]host.Step
 		return file.Keys(ctx, x.world, a)
 	case *state.SSHAuthAbsent:
 		return file.KeysMissing(ctx, x.world, a)
+	case *state.SysctlPresent:
+		return system.KernelParameter(x.world, a)
+	case *state.TimezoneSystem:
+		return system.Zone(ctx, x.world, a)
+	case *state.MountMounted:
+		return system.Mount(ctx, x.world, a)
+	case *state.DebconfSet:
+		return system.Answers(ctx, x.world, a, s.HasSecret("content"))
 	case *state.HostPresent:
 		return file.Host(x.world, a)
 	case *state.CronPresent:

@@ -69,6 +69,10 @@ func init() {
 	register[HostPresent]("host.present", "name", "Have names with an address in /etc/hosts.", false)
 	register[ServiceEnabled]("service.enabled", "name", "Have a service start at boot.", false)
 	register[ServiceDisabled]("service.disabled", "name", "Have a service not start at boot.", false)
+	register[SysctlPresent]("sysctl.present", "name", "Have a value of a kernel parameter, also after a boot.", false)
+	register[TimezoneSystem]("timezone.system", "name", "Have the time zone of the host.", false)
+	register[MountMounted]("mount.mounted", "name", "Have a file system mounted, also after a boot.", false)
+	register[DebconfSet]("debconf.set", "name", "Have answers to the questions of a Debian package.", false)
 	register[PkgInstalled]("pkg.installed", "name", "Have packages installed.", false)
 	register[PkgLatest]("pkg.latest", "name", "Have packages installed in their newest version.", false)
 	register[PkgRemoved]("pkg.removed", "name", "Have packages removed.", false)
@@ -225,6 +229,7 @@ type FileSymlink struct {
 	Path     string `yaml:"path" doc:"path of the link"`
 	Target   string `yaml:"target" doc:"path that the link points to"`
 	MakeDirs bool   `yaml:"makedirs" doc:"make missing directories above the link"`
+	Force    bool   `yaml:"force" doc:"replace a file that is in the place of the link; a directory is never replaced"`
 }
 
 func (a *FileSymlink) setMain(name string) { setDefault(&a.Path, name) }

@@ -4,6 +4,7 @@ package file
 
 import (
 	"net/netip"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -168,5 +169,24 @@ func TestNamesWithAddresses(t *testing.T) {
 		if strings.Join(again, "") != strings.Join(got, "") {
 			t.Errorf("%s %s is changed again: %q", c.ip, c.names, again)
 		}
+	}
+}
+
+func TestALinkReplacesAFileIfItIsForced(t *testing.T) {
+	dir := temp(t)
+	put(t, dir+"/link", "a file")
+	must(t, os.Mkdir(dir+"/dir", 0o755))
+
+	a := &state.FileSymlink{Path: dir + "/link", Target: "elsewhere"}
+	if _, err := Link(host.New(), a); err == nil || !strings.Contains(err.Error(), "force: true replaces it by the link") {
+		t.Errorf("a file is replaced: %v", err)
+	}
+	a.Force = true
+	applied(t, func(w *host.World) ([]host.Step, error) { return Link(w, a) })
+	if target, err := os.Readlink(dir + "/link"); err != nil || target != "elsewhere" {
+		t.Errorf("the link points to %q: %v", target, err)
+	}
+	if _, err := Link(host.New(), &state.FileSymlink{Path: dir + "/dir", Target: "x", Force: true}); err == nil {
+		t.Error("a directory is replaced")
 	}
 }

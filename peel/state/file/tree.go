@@ -155,6 +155,9 @@ func Link(w *host.World, a *state.FileSymlink) ([]host.Step, error) {
 	switch {
 	case info.Kind == safefs.Symlink && info.Target == a.Target:
 		return nil, nil
+	case info.Kind == safefs.File && a.Force:
+	case info.Kind == safefs.File:
+		return nil, fmt.Errorf("%s is %s; force: true replaces it by the link", a.Path, info.Kind)
 	case info.Kind != safefs.Absent && info.Kind != safefs.Symlink:
 		return nil, fmt.Errorf("%s is %s, which a link never replaces", a.Path, info.Kind)
 	}
@@ -172,7 +175,9 @@ func Link(w *host.World, a *state.FileSymlink) ([]host.Step, error) {
 			if err := w.KeepOld(a.Path); err != nil {
 				return err
 			}
-			return inParent(a.Path, func(d *safefs.Dir, base string) error { return d.Symlink(base, a.Target) })
+			return inParent(a.Path, func(d *safefs.Dir, base string) error {
+				return d.Symlink(base, a.Target, info.Kind)
+			})
 		},
 		Predict: func(w *host.World) {
 			w.SetFile(a.Path, safefs.Info{Kind: safefs.Symlink, Mode: 0o777, Target: a.Target}, nil)

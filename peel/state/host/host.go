@@ -62,6 +62,9 @@ type World struct {
 	unread map[string]bool // paths of units that changed since systemd read its units
 	reread bool            // a planned step has systemd read its units
 
+	mounted map[string]bool   // paths where planned steps mount file systems
+	answers map[string]string // of debconf that planned steps give, by question
+
 	packages   map[string]string // versions; empty: removed
 	removed    map[string]string // package by path, of the packages that planned steps remove
 	unknowable bool
@@ -81,6 +84,7 @@ func New() *World {
 	return &World{
 		files: map[string]planned{}, users: map[string]User{}, groups: map[string]Group{},
 		units: map[string]Unit{}, unread: map[string]bool{},
+		mounted: map[string]bool{}, answers: map[string]string{},
 		packages: map[string]string{}, removed: map[string]string{}, doubts: map[string]string{},
 	}
 }
@@ -123,7 +127,8 @@ func spellings(name string) []string {
 
 // Planned reports whether the World differs, or may differ, from the host.
 func (w *World) Planned() bool {
-	return w.unknowable || len(w.files)+len(w.users)+len(w.groups)+len(w.units)+len(w.packages)+len(w.doubts) > 0
+	accounts := len(w.users) + len(w.groups)
+	return w.unknowable || accounts+len(w.files)+len(w.units)+len(w.packages)+len(w.doubts)+len(w.answers) > 0
 }
 
 // Environment returns the variables that programs of states get.

@@ -213,14 +213,15 @@ func (d *Dir) Mkdir(name string, a Attributes) error {
 	return d.sync()
 }
 
-// Symlink makes a symbolic link, or changes the target of one.
-func (d *Dir) Symlink(name, target string) error {
+// Symlink makes a symbolic link, or changes the target of one. over is the kind of another file that the link may
+// replace.
+func (d *Dir) Symlink(name, target string, over Kind) error {
 	temp := d.temp(name)
 	if err := unix.Symlinkat(target, d.fd, temp); err != nil {
 		return d.fail("make the link", name, err)
 	}
 	now, err := d.Stat(name)
-	if err == nil && now.Kind != Absent && now.Kind != Symlink {
+	if err == nil && now.Kind != Absent && now.Kind != Symlink && now.Kind != over {
 		err = d.fail("make the link", name, fmt.Errorf("there is %s", now.Kind))
 	}
 	if err == nil {

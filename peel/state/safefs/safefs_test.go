@@ -283,7 +283,7 @@ func TestDevicesAndPipesAreNotOpened(t *testing.T) {
 	if _, err := d.Read("fifo", 10); err == nil || !strings.Contains(err.Error(), "it is a device, socket or pipe") {
 		t.Errorf("a pipe is read: %v", err)
 	}
-	if err := d.Symlink("fifo", "x"); err == nil {
+	if err := d.Symlink("fifo", "x", Absent); err == nil {
 		t.Error("a link replaces a pipe")
 	}
 	if _, err := d.Read("none", 10); !errors.Is(err, fs.ErrNotExist) {
@@ -293,8 +293,8 @@ func TestDevicesAndPipesAreNotOpened(t *testing.T) {
 	if _, err := d.Read("large", 10); err == nil || !strings.Contains(err.Error(), "more than 10 bytes") {
 		t.Errorf("a large file: %v", err)
 	}
-	must(t, d.Symlink("link", "one"))
-	must(t, d.Symlink("link", "two"))
+	must(t, d.Symlink("link", "one", Absent))
+	must(t, d.Symlink("link", "two", Absent))
 	if info, err := d.Stat("link"); err != nil || info.Kind != Symlink || info.Target != "two" {
 		t.Errorf("the link is %+v, %v", info, err)
 	}
