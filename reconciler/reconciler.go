@@ -153,33 +153,18 @@ func (r *Reconciler) Run(ctx context.Context, nc *nats.Conn, fleet *fleet.Fleet)
 }
 
 // lead runs serve whenever this master holds the lease, until ctx ends. checkLease returns an error once it does not.
-func (r *Reconciler) lead(ctx context.Context, js jetstream.JetStream, serve func(ctx context.Context, checkLease func() error) error) error {
-	leases, err := js.KeyValue(ctx, wire.BucketLeases)
-	if err != nil {
-		return fmt.Errorf("cannot open the bucket leases: %w", err)
-	}
-	l := bus.NewLease(leases, "reconciler", r.o.Owner, r.log)
-	for {
-		revision, err := l.Acquire(ctx)
-		if err != nil {
-			return err
-		}
-		r.log.Info("reconciler starts", "owner", r.o.Owner)
-		err = l.Serve(ctx, revision, func(ctx context.Context) error { return serve(ctx, l.Check) })
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		r.log.Warn("reconciler stops", "err", err)
-		pause := time.Second
-		if errors.Is(err, errOtherSource) {
-			pause = yieldPause
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(pause):
-		}
-	}
+func (r *Reconciler) lead(
+	ctx context.Context, js jetstream.JetStream, serve func(ctx context.Context, checkLease func() error) error,
+) error {
+	return bus.Lead(ctx, js, bus.Task{
+		Name: "reconciler", Owner: r.o.Owner, Log: r.log,
+		Pause: func(err error) time.Duration {
+			if errors.Is(err, errOtherSource) {
+				return yieldPause
+			}
+			return time.Second
+		},
+	}, serve)
 }
 
 // Moved reports that the branch may have moved. The master that holds the lease reads it at once, but not before the time

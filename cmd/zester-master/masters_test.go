@@ -25,7 +25,7 @@ func TestMastersShareABus(t *testing.T) {
 	c := s.client()
 
 	leader, follower := s.leader(c, masters)
-	if masters[follower].wrote("reconciler starts") {
+	if masters[follower].wrote(`"leads":"reconciler"`) {
 		t.Fatal("two masters lead")
 	}
 	for owners := map[string]bool{}; !owners["m1"] || !owners["m2"] || !owners["bus"]; {
@@ -40,7 +40,7 @@ func TestMastersShareABus(t *testing.T) {
 	}
 	masters[leader].end()
 	s.endLease()
-	masters[follower].waitFor("reconciler starts")
+	masters[follower].waitFor(`"leads":"reconciler"`)
 	s.settled()
 	if after := s.written(); after != before {
 		t.Errorf("%d writes by the takeover", after-before)
@@ -59,7 +59,7 @@ func TestMastersShareABus(t *testing.T) {
 	masters[leader] = s.daemon("zester-master", "--nats", s.url(), "--creds", s.path(leader+".creds"), "--data-dir", leader, "--repo", "fleet")
 	masters[leader].waitFor("master is ready")
 	masters[follower].stop()
-	masters[leader].waitFor("reconciler starts")
+	masters[leader].waitFor(`"leads":"reconciler"`)
 	s.settled()
 }
 

@@ -244,7 +244,7 @@ func scrapeEverything(t *testing.T) string {
 		"settings/all.yaml": {Data: []byte("schedule:\n  backup: {module: test.ping, interval: 1s}\n")},
 	})
 	address := fmt.Sprintf("127.0.0.1:%d", natstest.Reserve(t, 1)[0])
-	s.daemon("zester-master", "--data-dir", "master", "--listen", "127.0.0.1:0", "--rest-listen", address, "--repo", "fleet", "--poll", "1h").waitFor("reconciler starts")
+	s.daemon("zester-master", "--data-dir", "master", "--listen", "127.0.0.1:0", "--rest-listen", address, "--repo", "fleet", "--poll", "1h").waitFor(`"leads":"reconciler"`)
 	s.daemon("zester-peel", "--id", "web-01", "--data-dir", "peel", "--url", s.url(), "--creds", s.issue(grants.RolePeel, "web-01")).waitFor("settings applied")
 	token := strings.TrimSpace(s.zester(0, "auth", "token", "create", "prometheus", "--scope", "read"))
 	w := web{t, natstest.HTTPS(t, s.path("master/tls/ca.crt")), "https://" + address, token}

@@ -52,7 +52,7 @@ func TestACollectorReceivesJobsAndRuns(t *testing.T) {
 	t.Cleanup(collector.Close)
 	s.write("headers", "X-Key: k3y\n")
 	s.write("master.yaml", "data_dir: master\nlisten: 127.0.0.1:0\nrepo: fleet\notel: {url: "+collector.URL+"/v1/traces, headers_file: headers}\n")
-	s.daemon("zester-master", "--config", "master.yaml").waitFor("reconciler starts")
+	s.daemon("zester-master", "--config", "master.yaml").waitFor(`"leads":"reconciler"`)
 	s.daemon("zester-peel", "--id", "web-01", "--data-dir", "peel", "--url", s.url(), "--creds", s.issue(grants.RolePeel, "web-01")).waitFor("settings applied")
 	limit := time.After(patience)
 	next := func(name string) map[string]string {

@@ -85,7 +85,7 @@ func TestProgramsOrderTheReconcilerThroughAnyMaster(t *testing.T) {
 	address := natstest.Reserve(t, 2)
 	listen := func(i int) string { return fmt.Sprintf("127.0.0.1:%d", address[i]) }
 	s.daemon("zester-master", "--id", "m1", "--data-dir", "master", "--listen", "127.0.0.1:0", "--rest-listen", listen(0), "--repo", "fleet", "--poll", "1h").
-		waitFor("reconciler starts")
+		waitFor(`"leads":"reconciler"`)
 	s.daemon("zester-peel", "--id", "web-01", "--data-dir", "peel", "--url", s.url(), "--creds", s.issue(grants.RolePeel, "web-01")).waitFor("settings applied")
 	s.settled()
 	s.daemon("zester-master", "--nats", s.url(), "--creds", s.issue(grants.RoleMaster, "m2"), "--data-dir", "m2", "--rest-listen", listen(1), "--repo", "fleet", "--poll", "1h").

@@ -20,12 +20,8 @@ package alert
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"time"
-
-	"github.com/seed-c01c3da5/zester/peel/wire"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -43,7 +39,6 @@ import (
 
 const (
 	leaseTask = "alerts" // in the bucket leases
-	leadAgain = time.Second
 	stepEvery = 5 * time.Second
 )
 
@@ -87,27 +82,6 @@ func (e *Engine) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	leases, err := js.KeyValue(ctx, wire.BucketLeases)
-	if err != nil {
-		return fmt.Errorf("cannot open the bucket leases: %w", err)
-	}
-	l := bus.NewLease(leases, leaseTask, e.o.Owner, e.o.Log)
-	for {
-		revision, err := l.Acquire(ctx)
-		if err != nil {
-			return err
-		}
-		err = l.Serve(ctx, revision, func(ctx context.Context) error { return e.lead(ctx, js, l.Check) })
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if !errors.Is(err, context.Canceled) {
-			e.o.Log.Warn("this master no longer leads the alerts", "err", err)
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(leadAgain):
-		}
-	}
+	return bus.Lead(ctx, js, bus.Task{Name: leaseTask, Owner: e.o.Owner, Log: e.o.Log},
+		func(ctx context.Context, check func() error) error { return e.lead(ctx, js, check) })
 }

@@ -1,7 +1,6 @@
 // File lease.go lets one master at a time lead a task: the reconciler, or the alerts.
 //
-// Call [NewLease], [Lease.Acquire] and then [Lease.Serve], which runs a function for as long as the lease is held. Call
-// [Lease.Check] before each write of that function.
+// Call [Lead] with a function. It runs whenever this master holds the lease of its task.
 //
 // Guarantees: a holder stops before another can begin, also after the machine was suspended or the bus was away. If the
 // answer to a write is lost, the holder recognises its own write by a random text of its session.
@@ -21,6 +20,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
 // The bucket lets a key live for 15 s. A holder renews every 5 s, again each second where that fails, and gives up when
@@ -46,21 +47,78 @@ type Lease struct {
 	renewed time.Time // when the last write of the key that succeeded was sent
 }
 
+// A Task is what one master at a time does.
+type Task struct {
+	Name  string // the key in the bucket of leases
+	Owner string // this run of the master; no other run has the same
+	Log   *slog.Logger
+	// Pause returns how long this master does not ask for the lease after a term has ended with an error; nil: a
+	// second.
+	Pause func(err error) time.Duration
+}
+
+const leadAgain = time.Second
+
+// Lead runs a function whenever this master holds the lease of a task, until ctx ends, and returns ctx's error. The
+// function has to end with its context, and to call check before each write: its error says that the lease may be lost.
+func Lead(
+	ctx context.Context, js jetstream.JetStream, t Task, run func(ctx context.Context, check func() error) error,
+) error {
+	for {
+		err := t.term(ctx, js, run)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		pause := leadAgain
+		if t.Pause != nil {
+			pause = t.Pause(err)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pause):
+		}
+	}
+}
+
+// term waits for the lease and runs a function until the lease is lost or the function returns.
+func (t Task) term(ctx context.Context, js jetstream.JetStream, run func(context.Context, func() error) error) error {
+	leases, err := js.KeyValue(ctx, wire.BucketLeases)
+	if err != nil {
+		err = fmt.Errorf("cannot open the bucket %s: %w", wire.BucketLeases, err)
+		t.Log.Warn("cannot ask for the lease", "task", t.Name, "err", err)
+		return err
+	}
+	l := NewLease(leases, t.Name, t.Owner, t.Log)
+	revision, err := l.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	t.Log.Info("lease acquired", "leads", t.Name, "owner", t.Owner)
+	err = l.Serve(ctx, revision, func(ctx context.Context) error { return run(ctx, l.Check) })
+	if ctx.Err() == nil {
+		t.Log.Warn("lease given up", "led", t.Name, "err", err)
+	}
+	return err
+}
+
 // NewLease returns the lease of a task, in a bucket whose keys live for 15 s. Owner names this master.
 func NewLease(kv jetstream.KeyValue, task, owner string, log *slog.Logger) *Lease {
 	return &Lease{kv: kv, task: task, owner: owner, log: log}
 }
 
-// Check returns an error unless the lease was renewed in the last 10 s. It sends no request, so call it before each write.
+// Check returns an error unless the lease was renewed in the last 10 s. It sends no request, so call it before each
+// write.
 func (l *Lease) Check() error {
 	if age := l.age(); age >= giveUpAfter {
-		return fmt.Errorf("the lease of %s was not renewed in %s, %s is the most", l.task, age.Round(time.Second), giveUpAfter)
+		return fmt.Errorf("the lease of %s was not renewed in %s, %s is the most", l.task, age.Round(time.Second),
+			giveUpAfter)
 	}
 	return nil
 }
 
-// age returns how long ago the key was last written: the larger value of two clocks, as the monotonic clock stops while the
-// machine is suspended.
+// age returns how long ago the key was last written: the larger value of two clocks, as the monotonic clock stops while
+// the machine is suspended.
 func (l *Lease) age() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -147,8 +205,8 @@ func (l *Lease) renew(ctx context.Context, revision uint64) (uint64, error) {
 	return 0, err
 }
 
-// ours reports whether this session wrote the key, also by a write whose answer was lost. The owner alone does not prove
-// it, as another process may have the same name.
+// ours reports whether this session wrote the key, also by a write whose answer was lost. The owner alone does not
+// prove it, as another process may have the same name.
 func (l *Lease) ours(ctx context.Context) (revision uint64, ok bool) {
 	ctx, cancel := context.WithTimeout(ctx, renewLimit)
 	defer cancel()
@@ -159,8 +217,8 @@ func (l *Lease) ours(ctx context.Context) (revision uint64, ok bool) {
 	return entry.Revision(), true
 }
 
-// release removes the key if this session wrote it last, so that another master can begin at once. An interrupted renewal
-// may have written it after revision.
+// release removes the key if this session wrote it last, so that another master can begin at once. An interrupted
+// renewal may have written it after revision.
 func (l *Lease) release(ctx context.Context, revision uint64) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()

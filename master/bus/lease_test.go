@@ -252,3 +252,65 @@ func TestALeaseThatAnotherHasTakenEnds(t *testing.T) {
 		}
 	})
 }
+
+// The second master leads once the first one's term has ended, and the first asks again only after its pause.
+func TestTheTermOfALeaderEndsWithItsFunction(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		errFull := errors.New("the disk is full")
+		began := time.Now()
+		terms := make(chan string, 8)
+		lead := func(owner string, pause time.Duration) {
+			js, err := jetstream.New(b.Conn(t, grants.RoleMaster, owner, nats.ReconnectBufSize(-1)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			task := Task{Name: "alerts", Owner: owner, Log: slog.New(slog.DiscardHandler)}
+			task.Pause = func(err error) time.Duration {
+				if !errors.Is(err, errFull) {
+					t.Errorf("the term of %s ended with %v", owner, err)
+				}
+				return pause
+			}
+			ended := make(chan error, 1)
+			ctx, stop := context.WithCancel(t.Context())
+			t.Cleanup(func() {
+				stop()
+				if err := <-ended; !errors.Is(err, context.Canceled) {
+					t.Errorf("%s ended with %v", owner, err)
+				}
+			})
+			go func() {
+				ended <- Lead(ctx, js, task, func(ctx context.Context, check func() error) error {
+					if err := check(); err != nil {
+						t.Errorf("%s begins without the lease: %v", owner, err)
+					}
+					terms <- owner
+					select {
+					case <-ctx.Done():
+						return ctx.Err()
+					case <-time.After(time.Minute):
+						return errFull
+					}
+				})
+			}()
+			synctest.Wait()
+		}
+		lead("m1", time.Hour)
+		lead("m2", 2*time.Hour)
+
+		for _, want := range []struct {
+			owner string
+			after time.Duration
+		}{
+			{"m1", 0},
+			{"m2", time.Minute},
+			{"m1", time.Hour + time.Minute},
+		} {
+			got := <-terms
+			late := time.Since(began) - want.after
+			if got != want.owner || late < 0 || late > 2*renewEvery {
+				t.Errorf("%s leads %v after the begin, want %s after %v", got, time.Since(began), want.owner, want.after)
+			}
+		}
+	})
+}

@@ -28,8 +28,7 @@ const (
 	deleteTask  = "schedules"      // in the bucket leases
 	deletePause = time.Minute      // between two looks at the entries with delete_after_run
 	deleteAgain = 10 * time.Minute // after a look that failed
-	leadAgain   = time.Second
-	spentKey    = "spent." // and a digest, in the bucket schedules
+	spentKey    = "spent."         // and a digest, in the bucket schedules
 )
 
 // master is the author of commits that no person asked for.
@@ -43,32 +42,7 @@ func (on *session) deleteSpent(ctx context.Context) error {
 	if err := on.fleet.WaitReady(ctx); err != nil { // else peels would be missing
 		return err
 	}
-	for {
-		err := on.leadDeletes(ctx)
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		on.o.Log.Warn("this master does not remove entries with delete_after_run now", "err", err)
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(leadAgain):
-		}
-	}
-}
-
-// leadDeletes waits for the lease and removes entries until it is lost.
-func (on *session) leadDeletes(ctx context.Context) error {
-	leases, err := on.js.KeyValue(ctx, wire.BucketLeases)
-	if err != nil {
-		return fmt.Errorf("cannot open the bucket leases: %w", err)
-	}
-	l := bus.NewLease(leases, deleteTask, on.nc.Opts.Name, on.o.Log)
-	revision, err := l.Acquire(ctx)
-	if err != nil {
-		return err
-	}
-	return l.Serve(ctx, revision, func(ctx context.Context) error { return on.deleteLoop(ctx, l.Check) })
+	return bus.Lead(ctx, on.js, bus.Task{Name: deleteTask, Owner: on.nc.Opts.Name, Log: on.o.Log}, on.deleteLoop)
 }
 
 func (on *session) deleteLoop(ctx context.Context, mayWrite func() error) error {
