@@ -61,6 +61,15 @@ func (l *List) era(number uint32) *era {
 	return &l.eras[i]
 }
 
+// DoubtBefore makes the list complete only since a time: fires of before may have been lost. Those that it has stay.
+func (l *List) DoubtBefore(at time.Time) {
+	if l.From.IsZero() {
+		return
+	}
+	l.From = At(at)
+	l.PastFrom = time.Time{}
+}
+
 // Put adds a fire, in the place of the one with the same era, class and nominal time.
 func (l *List) Put(f Fire) {
 	e, p := l.era(f.Era), packed{f.Nominal.Unix(), f.code()}

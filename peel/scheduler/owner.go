@@ -53,6 +53,9 @@ func newOwner(s *Scheduler) *owner {
 	now := s.now()
 	o := &owner{s: s, clocks: NewClocks(now), entries: make(map[string]*entry, len(s.loaded.Entries)), Saver: NewSaver(s.disk), pausedErrors: map[string]bool{}}
 	for name, h := range s.loaded.Entries {
+		if s.damage != "" { // what is left out may have been fires of any entry
+			h.List.DoubtBefore(now.Wall)
+		}
 		o.add(newRemembered(name, h, now))
 	}
 	o.zone = describe(s.o.Zone, now.Wall.UTC().Year())
