@@ -24,8 +24,8 @@ func (a *app) bisectCommand() *cobra.Command {
 		Use:   "bisect TARGET ENTRY",
 		Short: "Show after which commit an entry began to fail",
 		Long: `bisect reads the recorded runs of an entry on the peels of a target, and shows
-after which commit the entry began to fail. It runs nothing: each run has
-already tested the commit that last changed the entry at that time.
+after which commit the entry began to fail. It does not run the entry: each run
+has already tested the commit that last changed the entry at that time.
 
 A commit is named if the entry began to fail within 2 hours, or two of its
 periods, after it, on at least 80 % of the peels with failures. It is likely if
@@ -35,7 +35,9 @@ possible. If runs fail and succeed in turns, or other peels with the commit are
 well, bisect says so and names none.
 
 The records have the runs of entries with return_job, for 7 days. With
-return_job: failures they have the failed ones only.
+return_job: failures they have the failed ones only. Of another entry, bisect
+asks the peels: they know the commits of its newest 10 runs, and the outcomes of
+those in 7 days. That runs schedule.history and schedule.fires as jobs.
 
 -o json prints:
   {"entry": …, "verdict": "commit" or "no_commit" or "flapping" or "before"
@@ -67,9 +69,14 @@ func (a *app) bisect(ctx context.Context, client *api.Client, expr, entry string
 		return err
 	}
 	if len(runs) == 0 {
+		if runs, err = rememberedRuns(ctx, client, expr, entry, peels); err != nil {
+			return fmt.Errorf("no run of %q is recorded, and the peels cannot be asked: %w", entry, err)
+		}
+	}
+	if len(runs) == 0 {
 		return &failure{
-			code: exitFailed, err: fmt.Errorf("no run of %q is recorded on %s", entry, some(peels)),
-			hint: "only runs of entries with return_job are recorded, for 7 days: zester schedule history TARGET ENTRY asks the peels for their last runs",
+			code: exitFailed, err: fmt.Errorf("no run of %q is known on %s", entry, some(peels)),
+			hint: "runs of entries with return_job are recorded for 7 days, and peels know the runs of other entries: zester coverage --entry NAME --by peel shows who has the entry",
 		}
 	}
 	tried, err := attempts(ctx, client)
@@ -187,5 +194,9 @@ func (a *app) bisectText(r *bisect.Result) error {
 const maxBetween = 5
 
 func runLine(r *bisect.Run) string {
-	return fmt.Sprintf("%s on %s, job %s", when(r.Started), r.Peel, r.Job)
+	text := when(r.Started) + " on " + string(r.Peel)
+	if r.Job != "" {
+		text += ", job " + string(r.Job)
+	}
+	return text
 }

@@ -198,7 +198,25 @@ func (e liveEntry) drifts(name string) (all []drift) {
 
 // askPeel runs a function on one peel and reads what it returns.
 func askPeel(ctx context.Context, client *api.Client, id target.PeelID, function string, args map[string]any, into any) error {
-	spec := job.Spec{JID: wire.NewJID(), TargetExpr: "L@" + string(id), Targets: []target.PeelID{id}, Function: function, Args: args, Timeout: job.DefaultTimeout}
+	replied := false
+	spec := job.Spec{TargetExpr: "L@" + string(id), Targets: []target.PeelID{id}, Function: function, Args: args}
+	err := askPeels(ctx, client, spec, func(r *wire.Return) error {
+		replied = true
+		if !r.Success {
+			return &failure{code: exitSomeFailed, err: fmt.Errorf("%s failed on %s: %s", function, id, r.Error), hint: "zester " + string(id) + " " + function + " shows the same"}
+		}
+		return throughJSON(textual(r.Data), into)
+	})
+	if err == nil && !replied {
+		return silent(id, "does not reply")
+	}
+	return err
+}
+
+// askPeels runs a function on the targets of spec, which has neither an ID nor a timeout, and calls onReturn with each
+// return until all have replied or were given up.
+func askPeels(ctx context.Context, client *api.Client, spec job.Spec, onReturn func(*wire.Return) error) error {
+	spec.JID, spec.Timeout = wire.NewJID(), job.DefaultTimeout
 	follower, err := client.Follow(spec.JID, spec.Targets)
 	if err != nil {
 		return err
@@ -208,16 +226,17 @@ func askPeel(ctx context.Context, client *api.Client, id target.PeelID, function
 		return err
 	}
 	for event, err := range follower.Events(ctx) {
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
-		case event.Return != nil && event.Return.Success:
-			return throughJSON(textual(event.Return.Data), into)
-		case event.Return != nil:
-			return &failure{code: exitSomeFailed, err: fmt.Errorf("%s failed on %s: %s", function, id, event.Return.Error), hint: "zester " + string(id) + " " + function + " shows the same"}
+		}
+		if event.Return == nil {
+			continue
+		}
+		if err := onReturn(event.Return); err != nil {
+			return err
 		}
 	}
-	return silent(id, "does not reply")
+	return nil
 }
 
 // silent returns the failure of a command that needs a peel which is offline or does not reply.

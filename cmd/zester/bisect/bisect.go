@@ -25,7 +25,7 @@ import (
 type Run struct {
 	Peel    target.PeelID   `json:"peel"`
 	Started time.Time       `json:"started"`
-	Job     wire.JID        `json:"job"`
+	Job     wire.JID        `json:"job,omitempty"`    // empty: it has no record
 	Commit  settings.Commit `json:"commit,omitempty"` // that last changed the entry; empty: not known
 	Good    bool            `json:"-"`
 	Author  string          `json:"-"` // of the commit, as the next

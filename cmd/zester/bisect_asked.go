@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/cmd/zester/bisect"
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/peel/ledger"
+	"github.com/seed-c01c3da5/zester/peel/scheduler"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// rememberedEntry is what bisect needs of an entry in schedule.history.
+type rememberedEntry struct {
+	Last   []scheduler.RunRecord `json:"last"`
+	Commit string                `json:"commit"` // that last changed the entry
+	Origin string                `json:"origin"`
+	Author string                `json:"author"`
+}
+
+// runs returns the runs that a peel remembers with their commits.
+func (e *rememberedEntry) runs(id target.PeelID) (runs []bisect.Run) {
+	for i := range e.Last {
+		past := &e.Last[i]
+		r := bisect.Run{
+			Peel: id, Started: past.Started, Nominal: past.Nominal, Job: wire.JID(past.Job),
+			Commit: settings.Commit(past.Commit), Good: past.Success,
+		}
+		if past.Commit == e.Commit {
+			r.Author = e.Author
+			r.File = e.Origin
+		}
+		runs = append(runs, r)
+	}
+	return runs
+}
+
+// rememberedRuns asks peels for the runs of an entry. They remember the newest ten with their commits, and the outcomes
+// of those before for 7 days. A peel that does not have the entry has no runs.
+func rememberedRuns(ctx context.Context, client *api.Client, expr, entry string, peels []target.PeelID) ([]bisect.Run, error) {
+	var runs []bisect.Run
+	oldest := map[target.PeelID]time.Time{} // nominal time of the first run with its commit
+	spec := job.Spec{TargetExpr: expr, Targets: peels, Function: "schedule.history", Args: map[string]any{"entry": entry}}
+	err := askPeels(ctx, client, spec, func(r *wire.Return) error {
+		var e rememberedEntry
+		if !r.Success {
+			return nil
+		}
+		if err := throughJSON(textual(r.Data), &e); err != nil {
+			return err
+		}
+		if len(e.Last) > 0 {
+			oldest[r.Peel] = ledger.At(e.Last[0].Nominal)
+		}
+		runs = append(runs, e.runs(r.Peel)...)
+		return nil
+	})
+	if err != nil || len(runs) == 0 {
+		return nil, err
+	}
+	spec.Function = "schedule.fires"
+	err = askPeels(ctx, client, spec, func(r *wire.Return) error {
+		var told ledger.Told
+		if !r.Success {
+			return nil
+		}
+		if err := throughJSON(textual(r.Data), &told); err != nil {
+			return err
+		}
+		list, err := told.Runs()
+		if err != nil {
+			return err
+		}
+		runs = append(runs, runsBefore(r.Peel, list, oldest[r.Peel], maxRuns-len(runs))...)
+		return nil
+	})
+	return runs, err
+}
+
+// runsBefore returns the fires of a peel with nominal times before a time that have run, at most most. Their commits are
+// not known, and they count as started when they were due.
+func runsBefore(id target.PeelID, list []ledger.Run, before time.Time, most int) (runs []bisect.Run) {
+	for i := range list {
+		f := &list[i]
+		isGood := f.Outcome == ledger.Ran
+		if f.Hour || !isGood && f.Outcome != ledger.Failed && f.Outcome != ledger.Interrupted {
+			continue
+		}
+		at := f.Nominal
+		for n := 0; n < f.Count && at.Before(before) && len(runs) < most; n++ {
+			runs = append(runs, bisect.Run{Peel: id, Started: at, Nominal: at, Good: isGood})
+			at = at.Add(f.Step)
+		}
+	}
+	return runs
+}
