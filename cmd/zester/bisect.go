@@ -69,14 +69,16 @@ func (a *app) bisect(ctx context.Context, client *api.Client, expr, entry string
 		return err
 	}
 	if len(runs) == 0 {
-		if runs, err = rememberedRuns(ctx, client, expr, entry, peels); err != nil {
+		ask := job.Spec{TargetExpr: expr, Targets: peels, Args: map[string]any{"entry": entry}}
+		if runs, err = rememberedRuns(ctx, client, ask); err != nil {
 			return fmt.Errorf("no run of %q is recorded, and the peels cannot be asked: %w", entry, err)
 		}
 	}
 	if len(runs) == 0 {
 		return &failure{
 			code: exitFailed, err: fmt.Errorf("no run of %q is known on %s", entry, some(peels)),
-			hint: "runs of entries with return_job are recorded for 7 days, and peels know the runs of other entries: zester coverage --entry NAME --by peel shows who has the entry",
+			hint: "runs of entries with return_job are recorded for 7 days, and peels know the runs of other entries: " +
+				"zester coverage --entry NAME --by peel shows who has the entry",
 		}
 	}
 	tried, err := attempts(ctx, client)

@@ -39,12 +39,12 @@ func (e *rememberedEntry) runs(id target.PeelID) (runs []bisect.Run) {
 	return runs
 }
 
-// rememberedRuns asks peels for the runs of an entry. They remember the newest ten with their commits, and the outcomes
-// of those before for 7 days. A peel that does not have the entry has no runs.
-func rememberedRuns(ctx context.Context, client *api.Client, expr, entry string, peels []target.PeelID) ([]bisect.Run, error) {
+// rememberedRuns asks the targets of spec for the runs of the entry that its arguments name. Peels remember the newest
+// ten with their commits, and the outcomes of those before for 7 days. A peel without the entry has no runs.
+func rememberedRuns(ctx context.Context, client *api.Client, spec job.Spec) ([]bisect.Run, error) {
 	var runs []bisect.Run
 	oldest := map[target.PeelID]time.Time{} // nominal time of the first run with its commit
-	spec := job.Spec{TargetExpr: expr, Targets: peels, Function: "schedule.history", Args: map[string]any{"entry": entry}}
+	spec.Function = "schedule.history"
 	err := askPeels(ctx, client, spec, func(r *wire.Return) error {
 		var e rememberedEntry
 		if !r.Success {
@@ -81,8 +81,8 @@ func rememberedRuns(ctx context.Context, client *api.Client, expr, entry string,
 	return runs, err
 }
 
-// runsBefore returns the fires of a peel with nominal times before a time that have run, at most most. Their commits are
-// not known, and they count as started when they were due.
+// runsBefore returns the fires of a peel with nominal times before a time that have run, at most most. Their commits
+// are not known, and they count as started when they were due.
 func runsBefore(id target.PeelID, list []ledger.Run, before time.Time, most int) (runs []bisect.Run) {
 	for i := range list {
 		f := &list[i]

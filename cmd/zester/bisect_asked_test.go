@@ -18,7 +18,8 @@ func TestFiresThatRanCountAsRunsWithoutACommit(t *testing.T) {
 	}
 	list := []ledger.Run{
 		run(0, ledger.Ran, 2), run(20*time.Minute, ledger.Skipped, 1), run(30*time.Minute, ledger.Interrupted, 1),
-		run(40*time.Minute, ledger.Missed, 1), run(50*time.Minute, ledger.Failed, 5), run(2*time.Hour, ledger.Pending, 1),
+		run(40*time.Minute, ledger.Missed, 1), run(50*time.Minute, ledger.Failed, 5),
+		run(2*time.Hour, ledger.Pending, 1),
 	}
 	hour := run(-time.Hour, ledger.Ran, 200)
 	hour.Hour = true

@@ -43,8 +43,10 @@ likely or possible, or why the one that seems to does not; zester bisect shows
 the runs.
 
 --by peel adds the entries of each peel up; with the name of one entry it shows
-the entry on each peel, with its state. A master that has not read all reports
-gives no verdicts. The exit code is 2 if a fire was missed or a run failed.`,
+the entry on each peel, with its state. Below the table it then names the peels
+whose clock, zone, settings or timing are not what masters expect: their fires
+are not compared with the plan. A master that has not read all reports gives no
+verdicts. The exit code is 2 if a fire was missed or a run failed.`,
 		Args: atMost(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
@@ -143,6 +145,10 @@ func (a *app) printCoverage(c *api.Coverage, q coverageQuery) error {
 		for _, r := range c.Rows {
 			if r.Cause != "" {
 				fmt.Fprintf(a.out, "%s: %s\n", plain(r.Entry), plain(r.Cause))
+			}
+			if r.Disagrees != "" {
+				const line = "%s disagrees with Git or the master: %s\n"
+				fmt.Fprintf(a.out, line, plain(string(r.Peel)), plain(r.Disagrees))
 			}
 		}
 		fmt.Fprintln(a.out, coverageSource(c))

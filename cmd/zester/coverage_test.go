@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -23,5 +24,21 @@ func TestWhatTheCountsOfCoverageLack(t *testing.T) {
 		if got != c.want {
 			t.Errorf("%s\nwant %s", got, c.want)
 		}
+	}
+}
+
+// A row by peel has the reason in a line below the table, as it is longer than a column.
+func TestCoverageNamesThePeelsThatDisagree(t *testing.T) {
+	var out strings.Builder
+	a := &app{out: &out, output: formTable, columns: 80, colour: "never"}
+	c := &api.Coverage{Master: "m1", Peels: 2, Reporting: 2, Rows: []api.CoverageRow{
+		{Peel: "web-01"}, {Peel: "web-02", Disagrees: "clock: it is 5m0s ahead"},
+	}}
+	if err := a.printCoverage(c, coverageQuery{by: "peel"}); err != nil {
+		t.Fatal(err)
+	}
+	const want = "\nweb-02 disagrees with Git or the master: clock: it is 5m0s ahead\n"
+	if !strings.Contains(out.String(), want) || strings.Count(out.String(), "disagrees") != 1 {
+		t.Errorf("it prints\n%s", &out)
 	}
 }

@@ -74,9 +74,11 @@ func TestAPeelWhoseDiskRefusesItsListsDisagrees(t *testing.T) {
 		h.state.Memory = hhmm(t, "00:00")
 		h.report(0)
 		t.problems(table, "disagrees web-1")
-		rows, _, err := table.Rows(t.Context(), coverage.Query{By: coverage.ByPeel})
-		if err != nil || len(rows) != 1 || !strings.HasPrefix(rows[0].Disagrees, "disk: it has refused the lists of fires since 20") {
-			t.Errorf("%+v %v", rows, err)
+		for _, by := range []coverage.By{coverage.ByPeel, coverage.ByPeelAndEntry} {
+			rows, _, err := table.Rows(t.Context(), coverage.Query{By: by})
+			if err != nil || len(rows) != 1 || !strings.HasPrefix(rows[0].Disagrees, "disk: it has refused the lists of fires since 20") {
+				t.Errorf("%+v %v", rows, err)
+			}
 		}
 		h.state.Memory = time.Time{}
 		h.report(0)

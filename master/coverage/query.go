@@ -44,7 +44,7 @@ type Row struct {
 	// Took is how long the runs of an entry took on these peels, as long as their hosts have counted. Rows by peel have
 	// none, nor have rows by entry without Query.Peels.
 	Took ledger.Took
-	// Disagrees says of a row by peel what is not as masters expect on the peel or with one of its entries; empty: nothing.
+	// Disagrees says of a row by peel what is not as masters expect on the peel or with its entry; empty: nothing.
 	Disagrees string
 	From      time.Time // of a row by peel: its newest report lacks fires before it; zero: it goes back as far as reports do
 }
@@ -154,7 +154,10 @@ func (t *Table) present(q Query) map[rowKey]Row {
 			sum := rows[key]
 			sum.Entry, sum.Peel = key.entry, key.peel
 			if q.By == ByPeel && sum.Peels == 0 && absent == 0 {
-				sum.Disagrees, sum.From = t.disagrees(p), at(p.from)
+				sum.Disagrees, sum.From = t.disagrees(p, ""), at(p.from)
+			}
+			if q.By == ByPeelAndEntry && absent == 0 {
+				sum.Disagrees = t.disagrees(p, name)
 			}
 			if q.By != ByPeel || sum.Peels == 0 {
 				sum.Peels++
@@ -177,15 +180,18 @@ func (t *Table) present(q Query) map[rowKey]Row {
 	return rows
 }
 
-// disagrees returns what is not as masters expect on a peel or with the first of its entries.
-func (t *Table) disagrees(p *peel) string {
-	text := p.disagreement(t)
+// disagrees returns what is not as masters expect on a peel or with one of its entries; with the first one that
+// disagrees if the name is empty.
+func (t *Table) disagrees(p *peel, entry string) string {
+	if text := p.disagreement(t); text != "" {
+		return text
+	}
 	for _, problem := range p.problems {
-		if text == "" && problem.Kind == verdict.Disagrees {
-			text = problem.Entry + ": " + problem.Text
+		if problem.Kind == verdict.Disagrees && (entry == "" || entry == problem.Entry) {
+			return problem.Entry + ": " + problem.Text
 		}
 	}
-	return text
+	return ""
 }
 
 // describe adds what an entry is like on a peel.
