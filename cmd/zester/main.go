@@ -192,7 +192,7 @@ func (a *app) root() *cobra.Command {
 		a.targetCommand(),
 		a.scheduleCommand(), a.cronCommand(),
 		a.coverageCommand(), a.whyCommand(),
-		a.lintCommand(), a.blameCommand(), a.bisectCommand(),
+		a.initCommand(), a.lintCommand(), a.blameCommand(), a.bisectCommand(),
 		a.planCommand(), a.simulateCommand(), a.horizonCommand(), a.importCommand(),
 		a.syncCommand(), a.stateCommand(), a.alertCommand(), a.approveCommand(),
 		a.authCommand(),
