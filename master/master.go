@@ -334,7 +334,9 @@ func (m *Master) openStores(ctx context.Context, js jetstream.JetStream, trust i
 	if s.users, err = user.Open(ctx, js); err != nil {
 		return s, err
 	}
-	s.sessions, err = session.Open(ctx, js, s.users, s.tokens, m.o.REST.Console.Sessions)
+	sessions := m.o.REST.Console.Sessions
+	sessions.Log = m.log
+	s.sessions, err = session.Open(ctx, js, s.users, s.tokens, sessions)
 	return s, err
 }
 

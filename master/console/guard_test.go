@@ -82,6 +82,7 @@ func TestEachPageAsEverybody(t *testing.T) {
 	t.Run("a job", func(t *testing.T) { aJob(t, f) })
 	t.Run("a pause", func(t *testing.T) { aPause(t, f) })
 	t.Run("requests of other sites", func(t *testing.T) { otherSites(t, f) })
+	t.Run("break-glass", func(t *testing.T) { breakGlass(t, f) })
 	t.Run("logins", func(t *testing.T) { logins(t, f) })
 	t.Run("streams", func(t *testing.T) { streams(t, f) })
 	t.Run("headers", func(t *testing.T) { headers(t, f) })
@@ -127,6 +128,20 @@ func otherSites(t *testing.T, f *fleet) {
 	first.has(t, `http-equiv="refresh"`, `content="0;url=/peels?again=1&amp;target=web-01"`)
 	if again := f.browse(t).send("GET", "/peels?again=1&target=web-01", nil, link); again.status != http.StatusSeeOther {
 		t.Errorf("the second time: %d", again.status)
+	}
+}
+
+// breakGlass holds that the credential of the master's host is marked on pages and in the audit log.
+func breakGlass(t *testing.T, f *fleet) {
+	b := f.browse(t)
+	code := url.Values{"code": {f.code(t, f.local).Code}}
+	if got := b.post("/login", code); got.status != http.StatusSeeOther {
+		t.Fatalf("%d\n%s", got.status, got.body)
+	}
+	b.get("/peels").has(t, "which is for emergencies")
+	b.get("/system/audit?user=local&action=session.begin").has(t, "break_glass=true")
+	if got := f.browse(t).post("/login", code); got.status != http.StatusUnprocessableEntity {
+		t.Errorf("the code a second time: %d", got.status)
 	}
 }
 

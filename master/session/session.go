@@ -17,6 +17,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -64,6 +65,7 @@ const (
 type Options struct {
 	Idle     time.Duration // without a request; 0: [DefaultIdle]
 	Lifetime time.Duration // at most; 0: [DefaultLife]
+	Log      *slog.Logger  // nil: nothing is logged
 }
 
 // Check returns an error if a time is out of bounds.
@@ -107,6 +109,9 @@ func Open(
 	}
 	if o.Lifetime == 0 {
 		o.Lifetime = DefaultLife
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
 	}
 
 	kv, err := js.KeyValue(ctx, wire.BucketSessions)
@@ -252,10 +257,17 @@ func (s *Store) Authenticate(ctx context.Context, cookie string, activity bool) 
 		return nil, err
 	}
 	if activity && now.Sub(n.Seen) >= coarse {
-		// If the session has ended meanwhile, or the bucket cannot be written, it stays as it is.
-		_, _ = s.sessions.Change(ctx, key, func(n *api.Session) error { n.Seen = now.UTC(); return nil })
+		s.noteRequest(ctx, key, &n, now)
 	}
 	return &n, nil
+}
+
+// noteRequest stores the time of a request. If that fails the session goes on, and ends as if there had been no request.
+func (s *Store) noteRequest(ctx context.Context, key string, n *api.Session, now time.Time) {
+	_, err := s.sessions.Change(ctx, key, func(n *api.Session) error { n.Seen = now.UTC(); return nil })
+	if err != nil && !errors.Is(err, bucket.ErrAbsent) { // absent: it has ended meanwhile
+		s.o.Log.Warn("last request of a session not stored", "session", n.ID, "user", n.User, "err", err)
+	}
 }
 
 // checkOwner returns [ErrEnded] if the user or the token of a session has ended.

@@ -1,9 +1,11 @@
 package session_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"strings"
 	"sync"
@@ -20,6 +22,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/user"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/master/session"
+	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
 func TestMain(m *testing.M) { os.Exit(natstest.InMemory(m)) }
@@ -78,6 +81,39 @@ func (m master) opens(t *testing.T, cookie, user string, want error) {
 	} else if err == nil && n.User != user {
 		t.Errorf("the session is of %s, want %s", n.User, user)
 	}
+}
+
+// TestARequestThatIsNotNotedIsLogged seals the bucket: its session goes on, and somebody learns why it ends early.
+func TestARequestThatIsNotNotedIsLogged(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		m := open(t, b)
+		js := b.JetStream(t)
+		var logged bytes.Buffer
+		all, err := session.Open(t.Context(), js, m.users, m.tokens, session.Options{
+			Log: slog.New(slog.NewTextHandler(&logged, nil)),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		cookie := m.login(t, ann)
+		stream, err := js.Stream(t.Context(), "KV_"+wire.BucketSessions)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := stream.CachedInfo().Config
+		c.Sealed = true
+		if _, err := js.UpdateStream(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Minute)
+		if _, err := all.Authenticate(t.Context(), cookie, true); err != nil {
+			t.Fatal(err)
+		}
+		if text := logged.String(); !strings.Contains(text, "last request of a session not stored") ||
+			!strings.Contains(text, "user=ann") || strings.Contains(text, cookie) {
+			t.Errorf("the log says %q", text)
+		}
+	})
 }
 
 func TestACodeOpensOneSessionWithinAMinute(t *testing.T) {
