@@ -80,6 +80,7 @@ func TestEachPageAsEverybody(t *testing.T) {
 	})
 	t.Run("orders", func(t *testing.T) { eachOrder(t, f) })
 	t.Run("a job", func(t *testing.T) { aJob(t, f) })
+	t.Run("a long result", func(t *testing.T) { aLongResult(t, f) })
 	t.Run("a pause", func(t *testing.T) { aPause(t, f) })
 	t.Run("requests of other sites", func(t *testing.T) { otherSites(t, f) })
 	t.Run("break-glass", func(t *testing.T) { breakGlass(t, f) })

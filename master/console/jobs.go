@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -55,7 +56,11 @@ func showJob(v *visit) (*shown, error) {
 	if err != nil {
 		return nil, &api.Error{Code: api.CodeNotFound, Msg: err.Error(), Err: err}
 	}
-	j, err := view.JobOf(v.r.Context(), v.ask, jid)
+	from, err := strconv.Atoi(cmp.Or(v.query("from"), "0"))
+	if err != nil {
+		return nil, invalid("cannot read from=%s: want the number of a line", v.query("from"))
+	}
+	j, err := view.JobOf(v.r.Context(), v.ask, jid, view.Window{Result: v.query("group"), From: from})
 	if err != nil {
 		return nil, err
 	}

@@ -262,7 +262,8 @@ func (s *Store) Authenticate(ctx context.Context, cookie string, activity bool) 
 	return &n, nil
 }
 
-// noteRequest stores the time of a request. If that fails the session goes on, and ends as if there had been no request.
+// noteRequest stores the time of a request. If that fails the session goes on, and ends as if there had been no
+// request.
 func (s *Store) noteRequest(ctx context.Context, key string, n *api.Session, now time.Time) {
 	_, err := s.sessions.Change(ctx, key, func(n *api.Session) error { n.Seen = now.UTC(); return nil })
 	if err != nil && !errors.Is(err, bucket.ErrAbsent) { // absent: it has ended meanwhile

@@ -122,7 +122,7 @@ func TestTextsStayText(t *testing.T) {
 			Back: evil, Refused: evil, Command: evil, Button: evil, Other: &page.Link{Text: evil, Href: "javascript:alert(1)"},
 			Fields: []page.Field{{Name: evil, Label: evil, Value: evil, Hint: evil}, {Name: evil, Value: evil, Kind: "lines"}},
 		}),
-		"job":     page.Job(&view.Job{Job: evilJob(evil), Groups: []view.Result{{Lines: []string{evil}, Peels: []target.PeelID{evil}}}}, true),
+		"job":     page.Job(&view.Job{Job: evilJob(evil), Groups: []view.Result{{ID: evil, Total: 9, Lines: []string{evil}, Peels: []target.PeelID{evil}}}}, true),
 		"jobs":    page.Jobs(&view.Jobs{Who: evil, Jobs: []job.Job{evilJob(evil)}}, true),
 		"peel":    page.Peel(&view.Peel{Peel: api.Peel{ID: evil, Facts: target.Facts{evil: evil}}}, true),
 		"commits": page.Commits(&view.Commits{Attempts: []status.Attempt{{Commit: evil, Author: evil, Message: evil, Reason: evil}}}, all),

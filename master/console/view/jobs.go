@@ -2,6 +2,8 @@ package view
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -47,21 +49,34 @@ type Job struct {
 	Groups []Result `json:"groups"`
 	Rows   int      `json:"rows"` // targets that Groups are made of
 	More   bool     `json:"more"` // there are further targets
+	// Left is how many further groups there are: a page has at most [Rows].
+	Left int `json:"left,omitempty"`
 }
 
 // A Result is an equal result of some targets.
 type Result struct {
+	ID    string          `json:"id"` // names the result in the job
 	State job.RowState    `json:"state"`
+	From  int             `json:"from,omitempty"` // index of the first of Lines
 	Lines []string        `json:"lines,omitempty"`
-	Cut   int             `json:"cut,omitempty"` // lines that were left out
+	Total int             `json:"total,omitempty"` // lines
 	Peels []target.PeelID `json:"peels"`
 }
 
-// maxLines is how many lines of a result a page has.
-const maxLines = 500
+// resultID is how many bytes of a digest are the ID of a result.
+const resultID = 8
+
+// MaxLines is how many lines of results a page has.
+const MaxLines = 500
+
+// A Window selects lines of results. The zero value selects the first lines of all results.
+type Window struct {
+	Result string // its ID; empty: all results
+	From   int    // its first line that is shown, from 0
+}
 
 // JobOf returns a job. Its groups are made of the first thousand of its targets.
-func JobOf(ctx context.Context, by api.Asker, jid wire.JID) (*Job, error) {
+func JobOf(ctx context.Context, by api.Asker, jid wire.JID, w Window) (*Job, error) {
 	j, err := api.JobShow.Ask(ctx, by, api.JobRequest{JID: jid})
 	if err != nil {
 		return nil, err
@@ -70,7 +85,31 @@ func JobOf(ctx context.Context, by api.Asker, jid wire.JID) (*Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Job{Job: *j, Groups: groups(page.Rows), Rows: len(page.Rows), More: page.More}, nil
+	v := &Job{Job: *j, Rows: len(page.Rows), More: page.More}
+	v.Groups, v.Left = within(groups(page.Rows), w)
+	return v, nil
+}
+
+// within returns the groups and lines of a window, and how many groups it leaves out. Together they have at most
+// [MaxLines] lines.
+func within(all []Result, w Window) (shown []Result, left int) {
+	if w.Result != "" {
+		all = slices.DeleteFunc(all, func(r Result) bool { return r.ID != w.Result })
+	}
+	if left = max(0, len(all)-Rows); left > 0 {
+		all = all[:Rows]
+	}
+	room := MaxLines
+	for i := range all {
+		r := &all[i]
+		if w.Result != "" {
+			r.From = min(max(0, w.From), len(r.Lines))
+		}
+		r.Lines = r.Lines[r.From:]
+		r.Lines = r.Lines[:min(room, len(r.Lines))]
+		room -= len(r.Lines)
+	}
+	return all, left
 }
 
 // groups puts equal results together: failures first, then the larger groups.
@@ -84,11 +123,10 @@ func groups(rows []job.Row) []Result {
 		if !known {
 			at = len(all)
 			byText[key] = at
-			g := Result{State: r.State, Lines: lines}
-			if len(lines) > maxLines {
-				g.Lines, g.Cut = lines[:maxLines], len(lines)-maxLines
-			}
-			all = append(all, g)
+			sum := sha256.Sum256([]byte(key))
+			all = append(all, Result{
+				ID: hex.EncodeToString(sum[:resultID]), State: r.State, Lines: lines, Total: len(lines),
+			})
 		}
 		all[at].Peels = append(all[at].Peels, r.Peel)
 	}
