@@ -402,11 +402,14 @@ func TestAClaimOfADeadMasterIsDispatched(t *testing.T) {
 		if err := spec.Normalize(time.Now()); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.store.Create(t.Context(), job.FromDispatch(spec, "alice", "m0/1", time.Now())); err != nil {
+		claim := job.FromDispatch(spec, "alice", "m0/1", time.Now())
+		if err := s.store.Create(t.Context(), claim); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(bound + 5*time.Second)
-		s.ended(spec.JID, job.Complete)
+		if j := s.ended(spec.JID, job.Complete); claim.Revision == 0 || j.RequestEpoch <= claim.Revision {
+			t.Errorf("the request has the epoch %d, and m0 may have sent one of %d", j.RequestEpoch, claim.Revision)
+		}
 	})
 }
 
