@@ -24,7 +24,7 @@ func (x *run) connect() {
 			x.watch[name] = append(x.watch[name], s.Name)
 		}
 	}
-	for _, b := range slices.Concat(x.q.Broken, x.q.OthersBroken) {
+	for _, b := range x.q.Broken {
 		for _, name := range x.expand(b.Before, b.Name) {
 			x.require[name] = append(x.require[name], b.Name)
 		}
