@@ -138,19 +138,30 @@ func (p *Published) Remove(ctx context.Context, id target.PeelID) error {
 	return nil
 }
 
+// replace writes a key of the bucket [record.Bucket] if this master leads. The error wraps [record.ErrConflict] if another master has
+// written the key since it was read.
+func (p *Published) replace(write func() (revision uint64, err error)) (uint64, error) {
+	if err := p.o.CheckLease(); err != nil {
+		return 0, err
+	}
+
+	revision, err := write()
+	if bucket.IsConflict(err) {
+		err = fmt.Errorf("%w: %w", record.ErrConflict, err)
+	}
+
+	return revision, err
+}
+
 // WriteGroups stores the node groups of a revision for all masters, unless they are stored. The error is
 // [record.ErrConflict] if another master has written them.
 func (p *Published) WriteGroups(ctx context.Context, groups settings.NodeGroups) error {
 	if maps.EqualFunc(p.groups, groups, slices.Equal) {
 		return nil
 	}
-	if err := p.o.CheckLease(); err != nil {
-		return err
-	}
-	revision, err := settings.PublishNodeGroups(ctx, p.o.Rollout, groups, p.groupsRevision)
-	if bucket.IsConflict(err) {
-		err = fmt.Errorf("%w: %w", record.ErrConflict, err)
-	}
+	revision, err := p.replace(func() (uint64, error) {
+		return settings.PublishNodeGroups(ctx, p.o.Rollout, groups, p.groupsRevision)
+	})
 	if err != nil {
 		return err
 	}
@@ -163,13 +174,9 @@ func (p *Published) WriteAlerts(ctx context.Context, rules []policy.Alert) error
 	if policy.EqualAlerts(p.alerts, rules) {
 		return nil
 	}
-	if err := p.o.CheckLease(); err != nil {
-		return err
-	}
-	revision, err := policy.PublishAlerts(ctx, p.o.Rollout, rules, p.alertsRevision)
-	if bucket.IsConflict(err) {
-		err = fmt.Errorf("%w: %w", record.ErrConflict, err)
-	}
+	revision, err := p.replace(func() (uint64, error) {
+		return policy.PublishAlerts(ctx, p.o.Rollout, rules, p.alertsRevision)
+	})
 	if err != nil {
 		return err
 	}
