@@ -2,9 +2,12 @@
 
 package account
 
-import "slices"
+import (
+	"slices"
+	"testing"
 
-import "testing"
+	"github.com/seed-c01c3da5/zester/peel/state/host"
+)
 
 func TestNumbersOfNewAccounts(t *testing.T) {
 	used := func(numbers ...uint32) func(uint32) bool {
@@ -30,5 +33,26 @@ func TestNumbersOfNewAccounts(t *testing.T) {
 	}
 	if n, err := free("ZT", false, func(uint32) bool { return false }); err == nil {
 		t.Errorf("all are taken, and %d is given", n)
+	}
+}
+
+// userdel removes the group of a user's name if it is the user's main group and of nobody else.
+func TestWhichGroupGoesWithItsUser(t *testing.T) {
+	const gid = 64321 // that no user of the host has
+	for name, c := range map[string]struct {
+		group host.Group
+		goes  bool
+	}{
+		"without members":   {host.Group{Exists: true, Name: "zt-u", GID: gid}, true},
+		"of the user alone": {host.Group{Exists: true, Name: "zt-u", GID: gid, Members: []string{"zt-u"}}, true},
+		"of others too":     {host.Group{Exists: true, Name: "zt-u", GID: gid, Members: []string{"zt-u", "zt-v"}}, false},
+		"not the main one":  {host.Group{Exists: true, Name: "zt-u", GID: gid + 1}, false},
+		"not there":         {host.Group{Name: "zt-u", GID: gid}, false},
+	} {
+		w := host.New()
+		w.SetGroup(c.group)
+		if goes, err := goesWithUser(t.Context(), w, host.User{Exists: true, Name: "zt-u", GID: gid}); goes != c.goes || err != nil {
+			t.Errorf("%s: %v, %v", name, goes, err)
+		}
 	}
 }

@@ -349,6 +349,8 @@ func TestLines(t *testing.T) {
 		{"is right already", "y\nx=9\n", "line: x=9, match: '^x='", "y\nx=9\n"},
 		{"after", "[a]\n[b]\n", "line: k, after: '\\[a\\]'", "[a]\nk\n[b]\n"},
 		{"before", "[a]\n[b]\n", "line: k, before: '\\[b\\]'", "[a]\nk\n[b]\n"},
+		{"before the first of two", "[b]\n[b]\n", "line: k, before: '\\[b\\]'", "k\n[b]\n[b]\n"},
+		{"after the last of two", "[a]\n[a]\n", "line: k, after: '\\[a\\]'", "[a]\n[a]\nk\n"},
 		{"absent by match", "a\nb1\nb2\n", "match: '^b', absent: true", "a\n"},
 		{"absent by text", "a\nb\n", "line: b, absent: true", "a\n"},
 		{"a new file", "", "line: a", "a\n"},
