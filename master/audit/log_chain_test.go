@@ -216,6 +216,9 @@ func TestManyJobsDoNotHideWhatElseAUserDoes(t *testing.T) {
 		if err := l.Record(t.Context(), done("job.dispatch", "more", "mob")); err == nil {
 			t.Error("an entry that is left out is said to be stored")
 		}
+		if err := l.Record(t.Context(), done("job.cancel", "more", "mob")); err == nil {
+			t.Error("each action about jobs has a share of its own")
+		}
 		if err := l.Record(t.Context(), done("user.add", "eve", "mob")); err != nil {
 			t.Error(err)
 		}

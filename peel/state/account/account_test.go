@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/seed-c01c3da5/zester/peel/state/host"
+	"github.com/seed-c01c3da5/zester/settings/state"
 )
 
 func TestNumbersOfNewAccounts(t *testing.T) {
@@ -53,6 +54,21 @@ func TestWhichGroupGoesWithItsUser(t *testing.T) {
 		w.SetGroup(c.group)
 		if goes, err := goesWithUser(t.Context(), w, host.User{Exists: true, Name: "zt-u", GID: gid}); goes != c.goes || err != nil {
 			t.Errorf("%s: %v, %v", name, goes, err)
+		}
+	}
+}
+
+// A new user gets a group of the same number.
+func TestTheNumberOfAUserIsThatOfNoOtherGroup(t *testing.T) {
+	for _, system := range []bool{false, true} {
+		w, a := host.New(), &state.UserPresent{Name: "zt-u", System: system}
+		first, err := freeUser(w, a, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.SetGroup(host.Group{Exists: true, Name: "zt-g", GID: first})
+		if n, err := freeUser(w, a, false); n == first || err != nil {
+			t.Errorf("system %v: %d is the number of a group, %v", system, n, err)
 		}
 	}
 }
