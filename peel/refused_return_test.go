@@ -73,6 +73,11 @@ func TestAReturnWaitsWhileTheStreamIsFull(t *testing.T) {
 				if b.stored(r.JID) != nil {
 					t.Fatal("the stream was not full")
 				}
+				b.drain()
+				behind := b.ask(wire.Request{Function: "test.ping", Epoch: 1})
+				if acks, returns := b.answersTo(behind.JID); acks != 1 || returns != 0 {
+					t.Errorf("a request whose return waits behind another one is answered by %d acks and %d returns", acks, returns)
+				}
 				if _, err := js.UpdateStream(b.t.Context(), c); err != nil {
 					t.Fatal(err)
 				}
