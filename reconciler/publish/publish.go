@@ -138,8 +138,8 @@ func (p *Published) Remove(ctx context.Context, id target.PeelID) error {
 	return nil
 }
 
-// replace writes a key of the bucket [record.Bucket] if this master leads. The error wraps [record.ErrConflict] if another master has
-// written the key since it was read.
+// replace writes a key of the bucket [record.Bucket], and checks the lease before.
+// A conflict of writes wraps [record.ErrConflict].
 func (p *Published) replace(write func() (revision uint64, err error)) (uint64, error) {
 	if err := p.o.CheckLease(); err != nil {
 		return 0, err
