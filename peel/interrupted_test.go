@@ -62,3 +62,29 @@ func TestAJobInterruptedByTheEndOfThePeelIsReturnedAsInterrupted(t *testing.T) {
 		}
 	})
 }
+
+// The result is in memory alone when the peel is killed, because the disk has refused it and the bus is away.
+func TestAJobWhoseResultAKillLosesIsReturnedAsInterrupted(t *testing.T) {
+	run(t, func(b *bench) {
+		network := b.mute()
+		b.start()
+		b.breakOutbox()
+		network.lost.Store(true)
+		job := b.ask(wire.Request{Function: "test.ping", Epoch: 3})
+		time.Sleep(time.Minute)
+		killed := filepath.Join(t.TempDir(), "killed") // what a kill leaves on the disk
+		if err := os.CopyFS(killed, os.DirFS(b.dir)); err != nil {
+			t.Fatal(err)
+		}
+		b.stop()
+		b.drain()
+		b.dir, b.options = killed, nil
+		if err := os.Chmod(filepath.Join(killed, "key"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		b.start()
+		if r := b.returned(); r.JID != job.JID || r.Outcome != wire.Interrupted {
+			t.Errorf("%+v", r)
+		}
+	})
+}
