@@ -38,10 +38,8 @@ func (a *app) initCommand() *cobra.Command {
 		Use:   "init DIR",
 		Short: "Make the files of a new config repo",
 		Long:  initManual,
-		Example: `  zester init fleet
-  zester init fleet --forge gitlab`,
-		Args: words("directory of the new config repo"),
-		RunE: func(_ *cobra.Command, args []string) error { return a.initRepo(args[0], forge) },
+		Args:  words("directory of the new config repo"),
+		RunE:  func(_ *cobra.Command, args []string) error { return a.initRepo(args[0], forge) },
 	}
 	cmd.Flags().StringVar(&forge, "forge", "", "`NAME`: github, gitlab or forgejo (default: by the remote)")
 	return cmd

@@ -106,6 +106,7 @@ import crontab /etc/crontab /etc/cron.d/* > settings/cron/base.yaml
 import crontab --user deploy /var/spool/cron/crontabs/deploy
 import crontab --user deploy -             # standard input`},
 
+	"init":   {0, "init fleet\ninit fleet --forge gitlab"},
 	"lint":   {flagOutput, "lint\nlint --facts peels.yaml --strict fleet"},
 	"blame":  {asks, `blame web-01 backup`},
 	"why":    {asks | flagColour, "why web-01 backup\nwhy web-01 backup 02:30\nwhy web-01 backup 2026-11-23T02:30 -o json"},
