@@ -105,7 +105,10 @@ func writeImage(name, version, file string, dirs []string) error {
 		list.Manifests = append(list.Manifests, d)
 	}
 
-	inner := i.addJSON(typeIndex, list)
+	inner, err := i.addJSON(typeIndex, list)
+	if err != nil {
+		return err
+	}
 	inner.Annotations = map[string]string{"org.opencontainers.image.ref.name": version}
 	outer := index{SchemaVersion: 2, MediaType: typeIndex, Manifests: []descriptor{inner}}
 	return i.write(file, outer)
@@ -121,7 +124,10 @@ func (i *image) addPlatform(dir string) (descriptor, error) {
 		return descriptor{}, fmt.Errorf("cannot read the authorities that the image trusts: %w", err)
 	}
 
-	plain := i.layer(program, roots)
+	plain, err := i.layer(program, roots)
+	if err != nil {
+		return descriptor{}, err
+	}
 	var zipped bytes.Buffer
 	w := gzip.NewWriter(&zipped)
 	if _, err := w.Write(plain); err != nil {
@@ -133,13 +139,17 @@ func (i *image) addPlatform(dir string) (descriptor, error) {
 
 	on := platform{Architecture: filepath.Base(dir), OS: "linux"}
 	config := imageConfig{platform: on, Created: i.made, Config: i.container(), RootFS: rootFS{"layers", []string{digest(plain)}}}
-	d := i.addJSON(typeManifest, manifest{
+	described, err := i.addJSON(typeConfig, config)
+	if err != nil {
+		return descriptor{}, err
+	}
+	d, err := i.addJSON(typeManifest, manifest{
 		SchemaVersion: 2, MediaType: typeManifest,
-		Config: i.addJSON(typeConfig, config),
+		Config: described,
 		Layers: []descriptor{i.add(typeLayer, zipped.Bytes())},
 	})
 	d.Platform = &on
-	return d, nil
+	return d, err
 }
 
 func (i *image) data() string {
@@ -169,7 +179,7 @@ func (i *image) container() containerConfig {
 }
 
 // layer returns the tar of the one layer.
-func (i *image) layer(program, roots []byte) []byte {
+func (i *image) layer(program, roots []byte) ([]byte, error) {
 	owner := 0
 	if i.name != "zester-peel" {
 		owner = nonRoot
@@ -202,12 +212,12 @@ func (i *image) add(mediaType string, data []byte) descriptor {
 	return descriptor{MediaType: mediaType, Digest: d, Size: len(data)}
 }
 
-func (i *image) addJSON(mediaType string, v any) descriptor {
+func (i *image) addJSON(mediaType string, v any) (descriptor, error) {
 	data, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // the types above have no value that JSON lacks
+		return descriptor{}, err
 	}
-	return i.add(mediaType, data)
+	return i.add(mediaType, data), nil
 }
 
 func (i *image) write(file string, top index) error {
@@ -228,14 +238,19 @@ func (i *image) write(file string, top index) error {
 	for _, d := range digests {
 		t.file("blobs/"+strings.Replace(d, ":", "/", 1), 0o644, i.blobs[d])
 	}
-	return os.WriteFile(file, t.bytes(), 0o644)
+	data, err := t.bytes()
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, data, 0o644)
 }
 
-// An archive is a tar in memory, in which every time is made.
+// An archive is a tar in memory, in which every time is made. After an error it takes nothing.
 type archive struct {
 	buf  bytes.Buffer
 	w    *tar.Writer
 	made time.Time
+	err  error // the first one
 }
 
 func (a *archive) dir(name string, mode fs.FileMode, owner int) {
@@ -252,17 +267,21 @@ func (a *archive) add(h tar.Header, data []byte) {
 	}
 	h.ModTime = a.made
 	h.Format = tar.FormatPAX
-	if err := a.w.WriteHeader(&h); err != nil {
-		panic(err) // names and sizes are those above, and a buffer takes all
+	if a.err != nil {
+		return
 	}
-	if _, err := a.w.Write(data); err != nil {
-		panic(err)
+	if a.err = a.w.WriteHeader(&h); a.err == nil {
+		_, a.err = a.w.Write(data)
+	}
+	if a.err != nil {
+		a.err = fmt.Errorf("cannot write %s: %w", h.Name, a.err)
 	}
 }
 
-func (a *archive) bytes() []byte {
-	if err := a.w.Close(); err != nil {
-		panic(err)
+// bytes ends the archive and returns it.
+func (a *archive) bytes() ([]byte, error) {
+	if a.err == nil {
+		a.err = a.w.Close()
 	}
-	return a.buf.Bytes()
+	return a.buf.Bytes(), a.err
 }

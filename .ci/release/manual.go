@@ -25,6 +25,7 @@ func printManual(out io.Writer, program, summary string) error {
 func manual(name, summary, help string) string {
 	usage, text, _ := strings.Cut(help, "\n\n")
 	about, flags, _ := strings.Cut(text, "\n\n")
+	flags, commands, _ := strings.Cut(flags, "\n\n")
 
 	var page strings.Builder
 	fmt.Fprintf(&page, ".TH %s 8\n.SH NAME\n%s \\- %s\n", strings.ToUpper(name), name, roff(summary))
@@ -37,6 +38,17 @@ func manual(name, summary, help string) string {
 			continue
 		}
 		fmt.Fprintln(&page, roff(line))
+	}
+	if commands != "" {
+		fmt.Fprintln(&page, ".SH COMMANDS")
+	}
+	for line := range strings.Lines(commands) {
+		switch {
+		case strings.HasPrefix(line, " "):
+			fmt.Fprintln(&page, roff(line))
+		case strings.TrimSpace(line) != "":
+			fmt.Fprintf(&page, ".TP\n.B %s\n", roff(line))
+		}
 	}
 	fmt.Fprintf(&page, ".SH FILES\n.TP\n.I /etc/zester/%s.yaml\n", strings.TrimPrefix(name, "zester-"))
 	fmt.Fprintf(&page, "the configuration; all fields are explained in /usr/share/doc/%s/%s.yaml\n", name,
