@@ -167,10 +167,20 @@ func lookingOn(t *testing.T, c chrome, f *fleet) {
 	if state := eval[string](b, `document.querySelector("[data-testid=verdict]").dataset.state`); state != "fail" {
 		t.Errorf("the verdict is %s", state)
 	}
+	f.inTrouble(t, c)
+}
+
+// inTrouble looks at the pages of a fleet in trouble.
+func (f *fleet) inTrouble(t *testing.T, c chrome) {
 	at := f.places(t)
-	for _, s := range sights {
-		if s.name == "now" || s.name == "entry" || s.name == "timeline" || s.name == "commits" {
-			b.look(s, at.Replace(s.path), looks[0])
+	for _, l := range looks {
+		b := c.tab(t, f, l, nil)
+		b.login("ann", l)
+		for _, s := range []sight{
+			{"/", "now", "verdict suspect problem"}, {"/entries/sync", "entry", "problem coverage-row"},
+			{"/timeline", "timeline", "lane"}, {"/commits", "commits", "commit"}, {"/jobs?who=all", "jobs", "job"},
+		} {
+			b.look(s, at.Replace(s.path), l)
 		}
 	}
 }

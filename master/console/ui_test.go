@@ -4,7 +4,9 @@ package console_test
 
 import (
 	"context"
+	"flag"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -39,6 +41,23 @@ var sights = []sight{
 	{"/system/access", "access", "part"},
 	{"/system/audit", "audit", "part"},
 	{"/me", "me", "part"},
+}
+
+var pictures = flag.String("pictures", "", "folder for pictures of all pages, empty: none are made")
+
+// picture writes a picture of the whole page, if -pictures asks for it.
+func (b *tab) picture(name string) {
+	b.t.Helper()
+	if *pictures == "" {
+		return
+	}
+	png, err := chromedp.Run(b.ctx, chromedp.FullScreenshot(100))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(*pictures, name+".png"), png, 0o644); err != nil {
+		b.t.Fatal(err)
+	}
 }
 
 // everywhere are the values of data-testid of all pages.
@@ -136,6 +155,7 @@ func (b *tab) look(s sight, path string, l look) {
 	if faults := b.takeFaults(); len(faults) > 0 {
 		b.t.Errorf("%s: %q", path, faults)
 	}
+	b.picture(s.name + "-" + l.String())
 	if axe := axeCore(b.t); axe != "" {
 		eval[chromedp.Void](b, axe)
 		for _, violation := range eval[[]string](b, axeRun, chromedp.EvalAwaitPromise) {
