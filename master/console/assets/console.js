@@ -193,7 +193,7 @@ function help() {
     ...Object.entries(pages).map(([key, name]) => ["g " + key, document.querySelector(`[data-testid=nav-${name}]`)?.dataset.word]),
   ];
   const box = document.createElement("dialog");
-  box.className = "keys";
+  box.className = "help";
   box.dataset.testid = "keys";
   box.setAttribute("aria-label", "Keys");
   const list = box.appendChild(document.createElement("dl"));

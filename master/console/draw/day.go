@@ -3,6 +3,7 @@ package draw
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -116,9 +117,8 @@ func (d *Day) clock(at time.Time, layout string) string {
 	return at.In(cmp.Or(d.Zone, time.UTC)).Format(layout)
 }
 
-// Words says in one or more sentences what the day shows.
-func (d *Day) Words() string {
-	var sum, worst Hour
+// sum returns the sum of all hours, and the hour with the most trouble.
+func (d *Day) sum() (sum, worst Hour) {
 	for _, h := range d.Hours {
 		sum.Expected, sum.Ran, sum.Failed = sum.Expected+h.Expected, sum.Ran+h.Ran, sum.Failed+h.Failed
 		sum.Missed, sum.Unknown = sum.Missed+h.Missed, sum.Unknown+h.Unknown
@@ -126,10 +126,25 @@ func (d *Day) Words() string {
 			worst = h
 		}
 	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s runs were expected since %s, and %s ran: %s failed, %s missed, %s unknown.",
+	return sum, worst
+}
+
+// Total says in one sentence how much ran; it is empty without hours.
+func (d *Day) Total() string {
+	if len(d.Hours) == 0 {
+		return ""
+	}
+	sum, _ := d.sum()
+	return fmt.Sprintf("%s runs were expected since %s, and %s ran: %s failed, %s missed, %s unknown.",
 		Count(sum.Expected), d.clock(d.Hours[0].At, "Mon 15:04"), Count(sum.Ran),
 		Count(sum.Failed), Count(sum.Missed), Count(sum.Unknown))
+}
+
+// Words says in one or more sentences what the day shows.
+func (d *Day) Words() string {
+	_, worst := d.sum()
+	var b strings.Builder
+	b.WriteString(d.Total())
 	if n := worst.Failed + worst.Missed; n > 0 {
 		fmt.Fprintf(&b, " The worst hour began at %s: %s failed, %s missed.",
 			d.clock(worst.At, "15:04"), Count(worst.Failed), Count(worst.Missed))
@@ -307,9 +322,9 @@ func (d *Day) flags(c *canvas) {
 	}
 	slices.SortStableFunc(shown, func(x, y Commit) int { return x.Steps[0].At.Compare(y.Steps[0].At) })
 	shown = shown[max(0, len(shown)-maxFlags):]
-	labelled := [2]float64{-labelWidth, -labelWidth} // where the last label of each row is
+	now, labelled := a.at(d.Now), [2]float64{-labelWidth, -labelWidth} // where the last label of each row is
 	for i, k := range shown {
-		x, y := a.at(k.Steps[0].At), 22-15*(i%2)
+		x, row := a.at(k.Steps[0].At), i%2
 		class, word := "", k.Name
 		switch k.State {
 		case Suspect:
@@ -317,22 +332,34 @@ func (d *Day) flags(c *canvas) {
 		case Refused:
 			class, word = " hollow", k.Name+" refused"
 		}
-		bottom := ribbonTop + ribbonTall
+		y, bottom := 22-15*row, ribbonTop+ribbonTall
 		if k.State == Suspect {
 			bottom = dayBottom
 		}
+		// The present time has its label on the right of its line.
 		side, anchor := 9, ""
-		if x > 50 && k.State != Suspect {
+		if now-x < labelWidth || x > 50 && k.State != Suspect {
 			side, anchor = -9, ` text-anchor="end"`
 		}
 		c.put(`<line class="pin%s" x1="%s%%" x2="%[2]s%%" y1="%d" y2="%d"/>`, class, num(x), y+4, bottom)
 		c.put(`<circle class="dot%s" cx="%s%%" cy="%d" r="4.5"/>`, class, num(x), y)
-		if k.State == Suspect || x-labelled[i%2] >= labelWidth {
-			labelled[i%2] = x
+		if k.State == Suspect || x-labelled[row] >= labelWidth && !isNearSuspect(shown, i, a) {
+			labelled[row] = x
 			c.put(`<text class="flag%s" x="%s%%" dx="%d"%s y="%d">%s</text>`,
 				class, num(x), side, anchor, y+4, text(word))
 		}
 	}
+}
+
+// isNearSuspect reports whether the label of a commit would touch that of a suspect in the same row.
+func isNearSuspect(shown []Commit, i int, a axis) bool {
+	x := a.at(shown[i].Steps[0].At)
+	for j, k := range shown {
+		if k.State == Suspect && j%2 == i%2 && math.Abs(a.at(k.Steps[0].At)-x) < labelWidth {
+			return true
+		}
+	}
+	return false
 }
 
 // now draws the present time.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"strconv"
+	"strings"
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/console/draw"
@@ -229,8 +230,17 @@ func timelineAnswer(v *view.Timeline) string {
 	if failed+missed+unknown == 0 {
 		return "All that should have run did"
 	}
-	return counted(failed, "entry failed", "entries failed") + ", " + Number(missed) + " missed runs, " +
-		Number(unknown) + " are partly unknown"
+	var words []string
+	if failed > 0 {
+		words = append(words, counted(failed, "entry failed", "entries failed"))
+	}
+	if missed > 0 {
+		words = append(words, counted(missed, "entry missed runs", "entries missed runs"))
+	}
+	if unknown > 0 {
+		words = append(words, counted(unknown, "entry is partly unknown", "entries are partly unknown"))
+	}
+	return strings.Join(words, ", ")
 }
 
 // timelineHref returns the address of a timeline with another order, span or page.
