@@ -177,8 +177,11 @@ func (f *fleet) inTrouble(t *testing.T, c chrome) {
 		b := c.tab(t, f, l, nil)
 		b.login("ann", l)
 		for _, s := range []sight{
-			{"/", "now", "verdict suspect problem"}, {"/entries/sync", "entry", "problem coverage-row"},
-			{"/timeline", "timeline", "lane"}, {"/commits", "commits", "commit"}, {"/jobs?who=all", "jobs", "job"},
+			{"/", "now", "verdict suspect problem"},
+			{"/entries/sync", "entry", "problem coverage-row"},
+			{"/timeline", "timeline", "lane"},
+			{"/commits", "commits", "commit"},
+			{"/jobs?who=all", "jobs", "job"},
 		} {
 			b.look(s, at.Replace(s.path), l)
 		}

@@ -351,7 +351,7 @@ func (d *Day) flags(c *canvas) {
 	}
 }
 
-// isNearSuspect reports whether the label of a commit would touch that of a suspect in the same row.
+// isNearSuspect reports whether the label of a commit would touch the label of a suspect in the same row.
 func isNearSuspect(shown []Commit, i int, a axis) bool {
 	x := a.at(shown[i].Steps[0].At)
 	for j, k := range shown {

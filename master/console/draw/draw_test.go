@@ -111,3 +111,27 @@ func TestOneFailureIsAThinBar(t *testing.T) {
 		t.Errorf("no bar of 2 px: %s", svg)
 	}
 }
+
+// TestTheLabelOfASuspectTouchesNoOther has commits shortly before the present time, whose label is on the right of it.
+func TestTheLabelOfASuspectTouchesNoOther(t *testing.T) {
+	now := time.Date(2026, 11, 24, 14, 30, 0, 0, time.UTC)
+	d := Day{Now: now}
+	for i := range 24 {
+		d.Hours = append(d.Hours, Hour{At: now.Truncate(time.Hour).Add(time.Duration(i-23) * time.Hour), Expected: 1})
+		d.Ahead = append(d.Ahead, Ahead{At: now.Truncate(time.Hour).Add(time.Duration(i+1) * time.Hour), Expected: 1})
+	}
+	for i, name := range []string{"older", "other", "suspect"} {
+		k := Commit{Name: name, Steps: []Step{{At: now.Add(time.Duration(i-3) * time.Minute), Share: 1}}}
+		if name == "suspect" {
+			k.State = Suspect
+		}
+		d.Commits = append(d.Commits, k)
+	}
+	svg := d.SVG()
+	if strings.Contains(svg, ">older<") {
+		t.Error("a commit in the row of the suspect has a label")
+	}
+	if !strings.Contains(svg, `text-anchor="end" y="26">suspect<`) {
+		t.Errorf("the label of the suspect is not on the left:\n%s", svg)
+	}
+}
