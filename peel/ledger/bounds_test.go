@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"slices"
 	"testing"
 	"time"
 )
@@ -41,5 +42,16 @@ func TestAClockThatIsBehindAtAStartWasSetBack(t *testing.T) {
 		if got := m.Shift(era); got != want {
 			t.Errorf("since era %d the clock was set by %v, want %v", era, got, want)
 		}
+	}
+}
+
+// Of a fire that was written twice, the last form counts.
+func TestSortedFiresHaveTheLastForm(t *testing.T) {
+	noon := time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
+	fire := Fire{Era: 1, Nominal: noon, Outcome: Pending, Why: Runs}
+	ended := Fire{Era: 1, Nominal: noon, Outcome: Failed}
+	hand := Fire{Era: 1, Nominal: noon, Class: Hand, Outcome: Ran}
+	if got := Sorted([]Fire{fire, hand, ended}); !slices.Equal(got, []Fire{ended, hand}) {
+		t.Errorf("%v", got)
 	}
 }

@@ -1,6 +1,10 @@
 package join_test
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/seed-c01c3da5/zester/master/coverage/join"
+)
 
 // What fires of a wrong clock answer, and what they do not.
 func TestAFireOfAnotherClock(t *testing.T) {
@@ -39,5 +43,50 @@ func TestAFireOfAnotherClock(t *testing.T) {
 		},
 	} {
 		t.Run(s.name, s.run)
+	}
+}
+
+// Bounds to the second, and of hours that a list only counts.
+func TestABoundOfTheJoin(t *testing.T) {
+	dense := fields{"interval": "10s", "interval_from": "epoch"}
+	denseByDay := fields{"interval": "10s", "interval_from": "epoch", "only_between": "11:30-13:00"}
+	for _, s := range []scene{
+		{
+			name: "numbers of an hour: one that the peel cannot know as missed lacks", fields: dense,
+			begins: "10:59:59", made: "12:01", marks: "starts 00:00, boots 11:30 11:40",
+			fires: "11:00 hour 299 ran, era 2, 11:10 missed down, 12:00 ran",
+			want:  "11:00 299 ran, 11:00 61 missed unaccounted, 12:00 ran",
+		},
+		{
+			name: "numbers of an hour: closed times lack first", fields: denseByDay, begins: "10:59:59", made: "12:01",
+			fires: "11:00 hour 100 ran, 12:00 ran",
+			want:  "11:00 100 ran, 11:00 180 skipped outside_window, 11:00 80 missed unaccounted, 12:00 ran",
+		},
+		{
+			name: "interval from the start: two intervals less a second", fields: fields{"interval": "20m", "interval_from": "start"},
+			fires: "10:20:01 ran, 11:00 ran", want: "10:20:01 ran, 10:40:01 missed unaccounted, 11:00 ran",
+		},
+		{
+			name: "interval from the end: of 13 hours", fields: fields{"interval": "13h"}, begins: "00:00", made: "1+11:01",
+			want: "02:01 missed unaccounted",
+		},
+		{name: "after: due less than the slack ago", fields: fields{"after": "59m30s"}},
+		{
+			name: "a process that starts in the second in which the entry begins", marks: "starts 00:00, boots 09:50 10:00:01",
+			fields: fields{"cron": "0 12 * * *", "run_on_start": true},
+		},
+	} {
+		t.Run(s.name, s.run)
+	}
+}
+
+// Of a peel that is away, hours are kept as long as reports keep them.
+func TestHoursOfAPeelThatIsAwayAreForgotten(t *testing.T) {
+	now := day.Unix()
+	hour := now / 3600
+	before := []join.Hour{{Hour: hour - join.Kept}, {Hour: hour - join.Kept + 1}}
+	got := plan(t, quarter).Away(before, join.Absence{Judged: now, Now: now})
+	if len(got) != 1 || got[0].Hour != hour-join.Kept+1 {
+		t.Errorf("it keeps %v of %v", got, before)
 	}
 }
