@@ -58,6 +58,7 @@ func TestDecisions(t *testing.T) {
 			}
 		}
 	}
+	t.Run("a patch", func(t *testing.T) { aPatch(t, f) })
 	t.Run("a held action", func(t *testing.T) { aHeldAction(t, f) })
 	t.Run("a host that asks to join", func(t *testing.T) { aHostThatAsks(t, f) })
 	t.Run("a plan and a gate", func(t *testing.T) { aPlanAndAGate(t, f) })

@@ -24,6 +24,11 @@ var actionGets = []struct {
 	{"/entries/hello/skip", [5]int{303, 403, 200, 200, 200}},
 	{"/entries/nothing/run", [5]int{303, 403, 404, 404, 404}},
 	{"/entries/hello/run?target=web-01+and", [5]int{303, 403, 400, 400, 400}},
+	{"/entries/new", [5]int{303, 403, 403, 200, 403}},
+	{"/entries/hello/edit", [5]int{303, 403, 403, 200, 403}},
+	{"/entries/hello/remove", [5]int{303, 403, 403, 200, 403}},
+	{"/entries/nothing/edit", [5]int{303, 403, 403, 404, 403}},
+	{"/entries/nothing/remove", [5]int{303, 403, 403, 404, 403}},
 	{"/alerts/silence", [5]int{303, 403, 403, 200, 403}},
 	{"/alerts/silence?match=failed", [5]int{303, 403, 403, 200, 403}},
 	{"/alerts/silences/nothing/end", [5]int{303, 403, 403, 404, 403}},
@@ -38,7 +43,7 @@ var actionGets = []struct {
 }
 
 func TestActions(t *testing.T) {
-	f := theFleet(t)
+	f := aWritableFleet(t)
 	f.until(t, "a report of each peel", func(ctx context.Context) bool {
 		p, err := api.ProblemList.Ask(ctx, f.local, api.ProblemsRequest{})
 		return err == nil && p.Well == 2
@@ -67,6 +72,7 @@ func TestActions(t *testing.T) {
 	t.Run("a pause of an entry", func(t *testing.T) { aPauseOfAnEntry(t, f) })
 	t.Run("a silence", func(t *testing.T) { aSilence(t, f) })
 	t.Run("secrets that are shown once", func(t *testing.T) { shownOnce(t, f) })
+	t.Run("commits", func(t *testing.T) { commitsOfEntries(t, f) })
 	t.Run("ends", func(t *testing.T) { endsOfAccess(t, f) })
 }
 

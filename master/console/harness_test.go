@@ -10,6 +10,7 @@ import (
 	"net/http/cookiejar"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -29,7 +30,9 @@ import (
 	"github.com/seed-c01c3da5/zester/peel"
 	"github.com/seed-c01c3da5/zester/reconciler"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
+	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/push"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/worktree"
+	"github.com/seed-c01c3da5/zester/reconciler/propose"
 	"github.com/seed-c01c3da5/zester/settings/status"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -54,20 +57,49 @@ type fleet struct {
 	address string // of REST
 	bus     string
 	work    *worktree.Work
+	repo    string       // that the fleet follows
+	mode    propose.Mode // of changes that masters make in it
 	keys    *keystore.Keys
 	local   *api.Client // as the operator of the master's host
 	people  map[string]*api.Client
 	token   string // of the scope dispatch
 }
 
-// theFleet is shared by the tests that leave it as it is.
+// theFleet is shared by the tests that leave it as it is. Its masters may not write to its repo.
 func theFleet(t *testing.T) *fleet {
+	t.Helper()
+	f := newFleet(t)
+	f.repo = f.work.Dir()
+	f.start(t)
+	return f
+}
+
+// aWritableFleet follows a bare repo, to which its masters push.
+func aWritableFleet(t *testing.T) *fleet {
+	t.Helper()
+	f := newFleet(t)
+	f.repo = filepath.Join(f.dir, "fleet.git")
+	f.mode = propose.Direct
+	if out, err := exec.Command("git", "clone", "-q", "--bare", f.work.Dir(), f.repo).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	f.start(t)
+	return f
+}
+
+func newFleet(t *testing.T) *fleet {
 	t.Helper()
 	f := &fleet{dir: t.TempDir(), people: map[string]*api.Client{}}
 	var err error
 	if f.work, err = worktree.Init(filepath.Join(f.dir, "repo"), repo, "The beginning", ada); err != nil {
 		t.Fatal(err)
 	}
+	return f
+}
+
+// start runs the master and the peels until the test ends.
+func (f *fleet) start(t *testing.T) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	g, ctx := errgroup.WithContext(ctx)
 	t.Cleanup(func() {
@@ -82,20 +114,29 @@ func theFleet(t *testing.T) *fleet {
 	}
 	f.settle(t)
 	f.enter(t)
-	return f
 }
 
 func (f *fleet) master(t *testing.T, ctx context.Context, g *errgroup.Group) {
 	t.Helper()
 	data := filepath.Join(f.dir, "master")
-	o := gitrepo.Options{URL: f.work.Dir(), Dir: filepath.Join(data, "repo")}
+	o := gitrepo.Options{URL: f.repo, Dir: filepath.Join(data, "repo")}
 	r, err := reconciler.New(reconciler.Options{Repo: o, Owner: "m1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	writes, err := propose.New(propose.Options{
+		Mode: f.mode, Branch: "main", Path: ".", Max: 10, Domain: "example.com",
+		Write: push.Options{
+			Repo:      gitrepo.Options{URL: f.repo, Dir: filepath.Join(data, "write")},
+			Committer: push.Person{Name: "zester", Email: "zester@example.com"},
+		},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ready := make(chan master.Info, 1)
 	m, err := master.New(master.Options{
-		ID: "m1", DataDir: data, Services: []master.Service{r.Run}, REST: master.REST{Listen: "127.0.0.1:0"},
+		ID: "m1", DataDir: data, Services: []master.Service{r.Run, writes.Run}, REST: master.REST{Listen: "127.0.0.1:0"},
 		Ready: func(i master.Info) { ready <- i },
 	})
 	if err != nil {

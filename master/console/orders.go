@@ -16,12 +16,14 @@ type order struct {
 	noun, verb string // of the request that is sent
 	form       func(*visit) (*page.Form, error)
 	run        func(*visit) (next string, err error) // next is the path of what was made
+	// previews: the form that was filled in first shows what it leads to, and is then sent once more.
+	previews bool
 }
 
 // allOrders are the orders of all pages.
 func allOrders() []order {
 	return slices.Concat(
-		jobOrders, systemOrders, approvalOrders, entryOrders(), alertOrders, peelOrders, accessOrders,
+		jobOrders, systemOrders, approvalOrders, entryOrders(), changeOrders, alertOrders, peelOrders, accessOrders,
 	)
 }
 
@@ -53,6 +55,9 @@ func (c *Console) askFirst(v *visit, o order, refused error) {
 		return
 	}
 	s := &shown{title: f.Title, crumbs: []page.Link{{Text: "Back", Href: f.Back}}}
+	if f.Refused != "" {
+		s.status = http.StatusUnprocessableEntity
+	}
 	if refused != nil {
 		f.Refused = refused.Error()
 		s.status = refusal(refused)
@@ -83,6 +88,10 @@ func (c *Console) carryOut(v *visit, o order) {
 	f, err := o.form(v)
 	if err != nil {
 		c.fail(v, o.route(), err)
+		return
+	}
+	if o.previews && (v.seen() == "" || f.Refused != "") {
+		c.askFirst(v, o, nil)
 		return
 	}
 	if f.Seen != v.seen() {

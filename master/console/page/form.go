@@ -22,6 +22,7 @@ type Form struct {
 	// Seen stands for what the page shows. The order is refused if that is other by then.
 	Seen  string
 	Claim [][2]string // what an assistant says, which may be wrong
+	Diff  string      // the commit that it leads to; empty: none is shown
 	Other *Link       // to another decision; nil: there is none
 	// A form without a Button offers Other alone.
 }

@@ -118,7 +118,7 @@ func TestTextsStayText(t *testing.T) {
 		"problem":      page.Problem(frame, evil, evil, evil),
 		"again":        page.Again(evil),
 		"confirm": page.Confirm(page.Form{
-			Title: evil, What: [][2]string{{evil, evil}}, Claim: [][2]string{{evil, evil}}, Seen: evil, Typed: evil,
+			Title: evil, Diff: evil, What: [][2]string{{evil, evil}}, Claim: [][2]string{{evil, evil}}, Seen: evil, Typed: evil,
 			Back: evil, Refused: evil, Command: evil, Button: evil, Other: &page.Link{Text: evil, Href: "javascript:alert(1)"},
 			Fields: []page.Field{{Name: evil, Label: evil, Value: evil, Hint: evil}, {Name: evil, Value: evil, Kind: "lines"}},
 		}),
