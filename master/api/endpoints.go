@@ -168,8 +168,12 @@ var (
 		Path: "GET /peels", ID: "list-peels", Scopes: read,
 		Summary: "List peels",
 	}}
-	PeelShow  = Endpoint[PeelRequest, Peel]{"peel", "show", nil} // with its facts
-	PeelRekey = Endpoint[PeelKey, Peel]{"peel", "rekey", nil}    // approves the sealing key that waits
+	// PeelShow replies with the facts of the peel.
+	PeelShow = Endpoint[PeelRequest, Peel]{"peel", "show", &Route{
+		Path: "GET /peels/{id}", ID: "show-peel", Scopes: read, Codes: []int{404},
+		Summary: "Show a peel with its facts",
+	}}
+	PeelRekey = Endpoint[PeelKey, Peel]{"peel", "rekey", nil} // approves the sealing key that waits
 	// EntryShow replies with the commit that last changed a schedule entry or state. The peel need not be online. The
 	// code is [CodeNotFound] for one that its settings do not have; those of peel.yaml are unknown to Git.
 	EntryShow  = Endpoint[BlameRequest, Blamed]{"entry", "show", nil}

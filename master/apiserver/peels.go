@@ -56,7 +56,8 @@ func (s *Server) peel(id target.PeelID) api.Peel {
 	}
 }
 
-func (s *Server) peelShow(_ context.Context, q api.PeelRequest) (*api.Peel, error) {
+// PeelShow returns a peel with its facts.
+func (s *Server) PeelShow(_ context.Context, q api.PeelRequest) (*api.Peel, error) {
 	facts, ok := s.o.Fleet.Index().Get(q.Peel)
 	if !ok {
 		return nil, fmt.Errorf("%w: %q has never told its facts", errNoPeel, q.Peel)

@@ -36,6 +36,18 @@ func (r *routes) listPeels(ctx context.Context, in *peelsInput) (*peelsOutput, e
 	return out, nil
 }
 
+type peelInput struct {
+	ID target.PeelID `path:"id" maxLength:"128" doc:"ID of a peel."`
+}
+
+func (r *routes) showPeel(ctx context.Context, in *peelInput) (*output[api.Peel], error) {
+	p, err := r.Questions.PeelShow(ctx, api.PeelRequest{Peel: in.ID})
+	if err != nil {
+		return nil, answerError(err)
+	}
+	return &output[api.Peel]{*p}, nil
+}
+
 type targetsInput struct {
 	Expr   string        `query:"expr" required:"true" minLength:"1" maxLength:"65536" example:"web-* and not L@web-03" doc:"The expression."`
 	Cursor target.PeelID `query:"cursor" maxLength:"128" doc:"The next of the page before."`

@@ -42,6 +42,7 @@ var (
 		{"GET", "/api/v1/jobs/{jid}/events", []credential.Scope{read}, nil},
 		{"POST", "/api/v1/jobs/{jid}/cancel", nil, nil},
 		{"GET", "/api/v1/peels", []credential.Scope{read}, nil},
+		{"GET", "/api/v1/peels/{id}", []credential.Scope{read}, nil},
 		{"GET", "/api/v1/targets?expr=*", []credential.Scope{read}, nil},
 		{"GET", "/api/v1/coverage", []credential.Scope{read}, nil},
 		{"GET", "/api/v1/problems", []credential.Scope{read}, nil},

@@ -272,6 +272,8 @@ func (s *system) provoke(check func(method, path string, a answer)) {
 	}
 	check("GET", entry, s.ask(reader, "GET", "/api/v1/coverage/backup", nil))
 	check("GET", entry, s.ask(reader, "GET", "/api/v1/coverage/none", nil))
+	check("GET", "/api/v1/peels/{id}", s.ask(reader, "GET", "/api/v1/peels/web-01", nil))
+	check("GET", "/api/v1/peels/{id}", s.ask(reader, "GET", "/api/v1/peels/db-09", nil))
 	why := "/api/v1/coverage/{entry}/why"
 	s.give("web-01", map[string]any{"schedule": map[string]any{"backup": map[string]any{"module": "test.ping", "cron": "30 2 * * *"}}})
 	for _, question := range []string{"backup/why?peel=web-01", "backup/why?peel=web-01&time=noon", "bakcup/why?peel=web-01", "backup/why?peel=web-09"} {
@@ -289,6 +291,7 @@ func (s *system) provoke(check func(method, path string, a answer)) {
 		{"GET", events, runner},
 		{"POST", cancel, runner},
 		{"GET", "/api/v1/peels", runner},
+		{"GET", "/api/v1/peels/{id}", runner},
 		{"GET", "/api/v1/targets", runner},
 		{"GET", why, runner},
 		{"GET", "/api/v1/sync", runner},

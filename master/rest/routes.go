@@ -142,6 +142,7 @@ func (r *routes) register(mux humago.Mux) []byte {
 	huma.Register(a, r.over(api.JobCancel.HTTP), r.cancelJob)
 	huma.Register(a, r.eventsOperation(), r.jobEvents)
 	huma.Register(a, r.over(api.PeelList.HTTP), r.listPeels)
+	huma.Register(a, r.over(api.PeelShow.HTTP), r.showPeel)
 	huma.Register(a, r.over(api.TargetResolve.HTTP), r.resolveTarget)
 	huma.Register(a, r.over(api.CoverageList.HTTP), r.coverage)
 	huma.Register(a, r.over(api.CoverageShow.HTTP), r.coverageEntry)
