@@ -43,6 +43,8 @@ func (x *run) plan(ctx context.Context, s *state.State, react bool) ([]host.Step
 		return file.Keys(ctx, x.world, a)
 	case *state.SSHAuthAbsent:
 		return file.KeysMissing(ctx, x.world, a)
+	case *state.GitLatest:
+		return x.git.Latest(ctx, a)
 	case *state.SysctlPresent:
 		return system.KernelParameter(x.world, a)
 	case *state.TimezoneSystem:
@@ -81,6 +83,18 @@ func (x *run) plan(ctx context.Context, s *state.State, react bool) ([]host.Step
 		return x.packages.Repository(ctx, a, x.inputs(s))
 	}
 	return nil, fmt.Errorf("this peel cannot do %s", s.Function)
+}
+
+// program runs a program as a user.
+func (x *run) program(ctx context.Context, user string, env map[string]string, argv ...string) (string, error) {
+	end, err := x.o.Exec(ctx, Command{Argv: argv, Env: env, User: user})
+	if err == nil && end.Code != 0 {
+		err = fmt.Errorf("it ended with %d: %.2000s", end.Code, strings.TrimSpace(end.Output))
+	}
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", strings.Join(argv, " "), err)
+	}
+	return end.Output, nil
 }
 
 // inputs returns what the file of a state is made from.
@@ -170,6 +184,8 @@ func (x *run) paths(s *state.State) []string {
 	switch a := s.Args.(type) {
 	case *state.PkgRepoManaged:
 		all = append(all, pkg.RepositoryPaths(a)...)
+	case *state.GitLatest:
+		x.trees = append(x.trees, a.Path)
 	case *state.FileRecurse:
 		names, err := x.o.Files.Tree(a.Source)
 		if err != nil {

@@ -34,6 +34,7 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/state/host"
 	"github.com/seed-c01c3da5/zester/peel/state/pkg"
 	"github.com/seed-c01c3da5/zester/peel/state/service"
+	"github.com/seed-c01c3da5/zester/peel/state/system"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/state"
 )
@@ -167,6 +168,7 @@ type run struct {
 	joined     int                 // the index of the first state that is not among those whose packages are planned together
 	again      bool                // this is not the first attempt of the state
 	hardFailed bool
+	git        *system.Git
 	noted      hash.Hash       // of the contents that the last plan wanted
 	owns       map[string]bool // the paths that states own and those above them; nil until it is needed
 	trees      []string        // directories in which states own everything
@@ -189,6 +191,7 @@ func newRun(r *Runner, q Request, m *memory) *run {
 		}
 	}
 	x := &run{Runner: r, q: q, memory: m, world: w, packages: pkg.New(w, q.Test), services: service.New(w, units), done: map[string]*Outcome{}}
+	x.git = system.NewGit(w, x.program)
 	x.connect()
 	return x
 }

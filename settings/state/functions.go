@@ -73,6 +73,7 @@ func init() {
 	register[TimezoneSystem]("timezone.system", "name", "Have the time zone of the host.", false)
 	register[MountMounted]("mount.mounted", "name", "Have a file system mounted, also after a boot.", false)
 	register[DebconfSet]("debconf.set", "name", "Have answers to the questions of a Debian package.", false)
+	register[GitLatest]("git.latest", "path", "Have a clone of a Git repository with a revision checked out.", false)
 	register[PkgInstalled]("pkg.installed", "name", "Have packages installed.", false)
 	register[PkgLatest]("pkg.latest", "name", "Have packages installed in their newest version.", false)
 	register[PkgRemoved]("pkg.removed", "name", "Have packages removed.", false)

@@ -246,6 +246,8 @@ func ownerOf(a Arguments) (user, group string) {
 		return a.User, ""
 	case *CronPresent:
 		return a.User, ""
+	case *GitLatest:
+		return a.User, ""
 	case *SSHAuthPresent:
 		return a.User, ""
 	case *SSHAuthAbsent:

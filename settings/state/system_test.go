@@ -53,6 +53,11 @@ func TestStatesOfTheSystemThatAreRefused(t *testing.T) {
 		{"/a: {mount.mounted: {device: a b, fstype: b}}", "mount.mounted: the directory, the device, the type and the options have no blanks and no backslash"},
 		{"/a: {mount.mounted: {device: -a, fstype: b}}", "mount.mounted.device: a device and a type do not begin with -"},
 		{"/a: {mount.mounted: {device: a, fstype: b, opts: ['a,b']}}", "mount.mounted.opts: each element is one option"},
+		{"/a: {git.latest: {url: x}}", `git.latest.path: "/a" is too near the root to be removed or cleaned`},
+		{"/a/b: {git.latest: {}}", "git.latest: url is missing: give the address of the repository"},
+		{"/a/b: {git.latest: {url: '--upload-pack=x'}}", `git.latest.url: "--upload-pack=x" is not an address that git clones`},
+		{"/a/b: {git.latest: {url: 'ext::sh -c x'}}", `git.latest.url: "ext::sh -c x" is not an address that git clones`},
+		{"/a/b: {git.latest: {url: 'https://x/y', rev: -x}}", `git.latest.rev: "-x" is not a branch, tag or commit`},
 		{"a: {debconf.set: {}}", "debconf.set: content is missing: give the answers"},
 		{"a: {debconf.set: {content: x}}", "debconf.set.content: a line is no answer: write the question, its type and its value"},
 	} {
