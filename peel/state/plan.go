@@ -141,7 +141,7 @@ func (x *run) join(ctx context.Context, states state.Set) int {
 
 // isPlain reports whether a state runs for sure if the states before it do, and in any way that they do.
 func (x *run) isPlain(s *state.State, before state.Set) bool {
-	if len(s.OnlyIf)+len(s.Unless)+len(s.OnChanges)+len(s.OnFail) > 0 || s.Timeout != 0 || s.Retry != nil || s.FailHard {
+	if len(s.OnlyIf)+len(s.Unless)+len(x.onchanges[s.Name])+len(s.OnFail) > 0 || s.Timeout != 0 || s.Retry != nil || s.FailHard {
 		return false
 	}
 	for _, name := range slices.Concat(x.require[s.Name], x.watch[s.Name]) {

@@ -16,12 +16,15 @@ func (x *run) connect() {
 	for _, s := range all {
 		x.require[s.Name] = append(x.require[s.Name], x.expand(s.Require, s.Name)...)
 		x.watch[s.Name] = append(x.watch[s.Name], x.expand(s.Watch, s.Name)...)
-		x.onchanges[s.Name] = x.expand(s.OnChanges, s.Name)
+		x.onchanges[s.Name] = append(x.onchanges[s.Name], x.expand(s.OnChanges, s.Name)...)
 		for _, name := range x.expand(s.RequireIn, s.Name) {
 			x.require[name] = append(x.require[name], s.Name)
 		}
 		for _, name := range x.expand(s.WatchIn, s.Name) {
 			x.watch[name] = append(x.watch[name], s.Name)
+		}
+		for _, name := range x.expand(s.OnChangesIn, s.Name) {
+			x.onchanges[name] = append(x.onchanges[name], s.Name)
 		}
 	}
 	for _, b := range x.q.Broken {
@@ -69,7 +72,7 @@ func (x *run) mayRun(s *state.State) (reason Reason, unknown string) {
 	if len(s.OnFail) > 0 && !slices.ContainsFunc(x.expand(s.OnFail, s.Name), func(n string) bool { d := x.done[n]; return d != nil && d.Result == Failed }) {
 		return OnFailUnmet, ""
 	}
-	if len(s.OnChanges) > 0 && len(x.memory.Owed[s.Name]) == 0 {
+	if len(x.onchanges[s.Name])+len(s.OnChanges) > 0 && len(x.memory.Owed[s.Name]) == 0 {
 		changed, doubtful := x.changed(x.onchanges[s.Name])
 		switch {
 		case changed != "":

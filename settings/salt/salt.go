@@ -87,7 +87,6 @@ var words = []Word{
 	{Argument, "use", "the arguments, written again"},
 	{Argument, "order", "nothing: states run in the order of the files; require changes it"},
 	{Argument, "failhard", "require"},
-	{Argument, "onchanges_in", "onchanges in the other state"},
 	{Argument, "watch_any", "watch: any change is enough"},
 	{Argument, "require_any", "require"},
 	{Argument, "fire_event", "nothing: zester state status has what changed"},

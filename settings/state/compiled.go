@@ -103,7 +103,7 @@ type Broken struct {
 	Name     string
 	Function string   // empty if it has none
 	Paths    []string // that it may own: each absolute path in its name and arguments
-	Before   []string // of its require_in and watch_in
+	Before   []string // of its require_in, watch_in and onchanges_in
 	Err      error
 }
 
@@ -153,7 +153,7 @@ func brokenState(p strictyaml.Pair, bad strictyaml.Errors) Broken {
 	b := Broken{Name: p.Key, Function: functionIn(p.Value), Err: bad.Err()}
 	addPaths(&b.Paths, &strictyaml.Node{Kind: strictyaml.String, Value: p.Key})
 	addPaths(&b.Paths, p.Value)
-	for _, field := range []string{"require_in", "watch_in"} {
+	for _, field := range []string{"require_in", "watch_in", "onchanges_in"} {
 		list := p.Value.Get(field)
 		if list == nil {
 			continue

@@ -12,7 +12,7 @@ type GitLatest struct {
 }
 
 var (
-	gitURL = regexp.MustCompile(`^((https?|ssh|git|file)://[^\s\x00-\x1f]+|[A-Za-z0-9_.-]+@[A-Za-z0-9.-]+:[^\s\x00-\x1f]+|/[^\s\x00-\x1f]+)$`)
+	gitURL = regexp.MustCompile(`^((https?|ssh|git|file)://|[A-Za-z0-9_.-]+@[A-Za-z0-9.-]+:|/)[^\s\x00-\x1f]+$`)
 	gitRev = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/+-]{0,199}$`)
 )
 

@@ -64,6 +64,7 @@ func (s Set) graph(known map[string]bool, files func(ref string) []string) (*gra
 			{"onfail", x.OnFail, false},
 			{"require_in", x.RequireIn, true},
 			{"watch_in", x.WatchIn, true},
+			{"onchanges_in", x.OnChangesIn, true},
 		} {
 			for n, name := range list.names {
 				at := x.at(x.fields, list.field, n)

@@ -21,7 +21,7 @@ func (s Set) Required(names []string, files func(ref string) []string) map[strin
 	needs := map[string][]string{}
 	for _, x := range s {
 		needs[x.Name] = append(needs[x.Name], expand(slices.Concat(x.Require, x.Watch, x.OnChanges, x.OnFail))...)
-		for _, name := range expand(slices.Concat(x.RequireIn, x.WatchIn)) {
+		for _, name := range expand(slices.Concat(x.RequireIn, x.WatchIn, x.OnChangesIn)) {
 			needs[name] = append(needs[name], x.Name)
 		}
 	}

@@ -61,6 +61,8 @@ type Fields struct {
 	RequireIn []string `yaml:"require_in"` // states that get this one into their require
 	WatchIn   []string `yaml:"watch_in"`   // states that get this one into their watch
 
+	OnChangesIn []string `yaml:"onchanges_in"` // states that get this one into their onchanges
+
 	OnlyIf   []string      `yaml:"onlyif"` // shell commands, or one; all must end with 0
 	Unless   []string      `yaml:"unless"` // shell commands, or one; none may end with 0
 	Retry    *Retry        `yaml:"retry"`
@@ -385,7 +387,13 @@ func (r *reader) fields(s *State, fields []strictyaml.Pair, at strictyaml.Pos) {
 		field string
 		names []string
 	}{
-		{"require", s.Require}, {"watch", s.Watch}, {"onchanges", s.OnChanges}, {"onfail", s.OnFail}, {"require_in", s.RequireIn}, {"watch_in", s.WatchIn},
+		{"require", s.Require},
+		{"watch", s.Watch},
+		{"onchanges", s.OnChanges},
+		{"onfail", s.OnFail},
+		{"require_in", s.RequireIn},
+		{"watch_in", s.WatchIn},
+		{"onchanges_in", s.OnChangesIn},
 	} {
 		for i, name := range list.names {
 			if name == s.Name {

@@ -54,7 +54,7 @@ func IsWithin(file, source string) bool {
 }
 
 // requisites are the fields of a state that name other states.
-var requisites = []string{"require", "watch", "onchanges", "onfail", "require_in", "watch_in"}
+var requisites = []string{"require", "watch", "onchanges", "onfail", "require_in", "watch_in", "onchanges_in"}
 
 // WithoutRequisites returns a state of a settings file without the names in its requisites for which drop returns true.
 func WithoutRequisites(n *strictyaml.Node, drop func(name string) bool) *strictyaml.Node {

@@ -19,8 +19,8 @@ import (
 // A Program runs a program as a user and returns its output; one that ends with another code than 0 is an error.
 type Program func(ctx context.Context, user string, env map[string]string, argv ...string) (string, error)
 
-// Git knows the commits of remote repositories during one run, so that a run sees one commit of each. It is not safe for
-// concurrent use.
+// Git knows the commits of remote repositories during one run, so that a run sees one commit of each. It is not safe
+// for concurrent use.
 type Git struct {
 	world   *host.World
 	program Program

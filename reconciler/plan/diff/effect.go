@@ -136,7 +136,7 @@ func reactions(before, after StateSide, d StateDifference) (all []StateEffect) {
 		for _, to := range append(after.members(v.Fields["watch"]), after.members(v.Fields["onchanges"])...) {
 			note(name, to)
 		}
-		for _, reacts := range after.members(v.Fields["watch_in"]) {
+		for _, reacts := range append(after.members(v.Fields["watch_in"]), after.members(v.Fields["onchanges_in"])...) {
 			note(reacts, name)
 		}
 	}

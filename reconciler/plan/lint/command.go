@@ -29,6 +29,12 @@ func commands(files []*plan.File) strictyaml.Errors {
 			if command.Get("creates") != nil || enabled != nil && enabled.Value == false || slices.ContainsFunc(guards, func(g string) bool { return p.Value.Get(g) != nil }) {
 				guarded[p.Key] = true
 			}
+			if list := p.Value.Get("onchanges_in"); list != nil {
+				for _, n := range list.List {
+					name, _ := n.Value.(string)
+					guarded[name] = true
+				}
+			}
 		}
 	}
 	var found strictyaml.Errors

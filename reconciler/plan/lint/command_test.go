@@ -25,6 +25,7 @@ func TestACommandWithoutAGuardIsAWarning(t *testing.T) {
 		{"{cmd.run: {command: x, creates: /etc/x}}", "", ""},
 		{"{cmd.run: {command: x}}", "states: {c: {unless: test -e /x}}", ""},
 		{"{cmd.run: {command: x}}", "states: {d: {cmd.run: {command: x}, unless: test -e /x}}", warning},
+		{"{cmd.run: {command: x}}", "states: {q: {pkg.latest: {}, onchanges_in: [c]}}", ""},
 		{"{pkg.installed: {}}", "", ""},
 	} {
 		p, err := plan.NewCompiler().Check(fstest.MapFS{
