@@ -21,10 +21,12 @@ func (x *run) converge(ctx, work context.Context, s *state.State, o *Outcome) er
 	if err != nil {
 		return err
 	}
+	x.world.TakeWarnings()
 	steps, err := x.plan(ctx, s, react)
 	if err != nil {
 		return err
 	}
+	o.Comment = x.world.TakeWarnings()
 	if doubt != "" && len(steps) == 0 {
 		return &host.UnknownError{Why: doubt}
 	}
@@ -41,7 +43,7 @@ func (x *run) converge(ctx, work context.Context, s *state.State, o *Outcome) er
 		if err := x.apply(ctx, work, s, steps, react, o); err != nil {
 			return err
 		}
-		o.Result, o.Comment = Changed, x.packages.Aside()
+		o.Result, o.Comment = Changed, both(o.Comment, x.packages.Aside())
 	}
 	if x.q.Test {
 		return nil
@@ -51,6 +53,14 @@ func (x *run) converge(ctx, work context.Context, s *state.State, o *Outcome) er
 		return x.memory.save() // it owes the reaction until the unit has another stamp
 	}
 	return x.settle(s)
+}
+
+// both returns two comments as one. Each may be empty.
+func both(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return a + "; " + b
 }
 
 // predict lays the steps over the world.

@@ -228,3 +228,30 @@ func killWhen(t *testing.T, until func(h *fixture) bool) {
 	}
 	h.wants(h.run(two, false), "conf: unchanged", "once: unchanged")
 }
+
+func TestInHostWarningsOfServices(t *testing.T) {
+	needsSystemd(t)
+	h := newHost(t)
+	const both = "dbus: {service.running: {enable: true}}\ntypo: {service.dead: {name: zt-typo}}"
+	r := h.run(both, false)
+	h.wants(r, "dbus: unchanged", "typo: unchanged")
+	for i, want := range []string{"the unit dbus.service is static: its file has no section [Install]", "there is no unit zt-typo.service on this host"} {
+		if got := r.States[i].Comment; !strings.Contains(got, want) {
+			t.Errorf("the comment is %q, want %s", got, want)
+		}
+	}
+	if shown := r.Brief().States; len(shown) != 2 {
+		t.Errorf("an answer shows %+v", shown)
+	}
+
+	unit(t, "own", "")
+	for _, function := range []string{"enabled", "disabled"} {
+		text := "own: {service." + function + ": {}}"
+		h.wants(h.run(text, true), "own: would_change intended")
+		h.wants(h.run(text, false), "own: changed intended")
+		h.wants(h.run(text, false), "own: unchanged")
+		if out, _ := exec.Command("systemctl", "is-enabled", "own").Output(); strings.TrimSpace(string(out)) != function {
+			t.Errorf("systemctl says %s", out)
+		}
+	}
+}

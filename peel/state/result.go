@@ -87,12 +87,12 @@ type Result struct {
 // Success reports whether no state failed.
 func (r *Result) Success() bool { return r.Counts[Failed] == 0 }
 
-// Brief returns the result without unchanged and skipped states.
+// Brief returns the result without skipped states, and without those that are unchanged and have no comment.
 func (r *Result) Brief() *Result {
 	out := *r
 	out.States = []Outcome{}
 	for _, o := range r.States {
-		if o.Result != Unchanged && o.Result != Skipped {
+		if o.Result != Skipped && (o.Result != Unchanged || o.Comment != "") {
 			out.States = append(out.States, o)
 		}
 	}

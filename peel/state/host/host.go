@@ -62,6 +62,8 @@ type World struct {
 	unread map[string]bool // paths of units that changed since systemd read its units
 	reread bool            // a planned step has systemd read its units
 
+	warnings []string // of the state that is planned
+
 	mounted map[string]bool   // paths where planned steps mount file systems
 	answers map[string]string // of debconf that planned steps give, by question
 

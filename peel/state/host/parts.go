@@ -3,9 +3,26 @@
 package host
 
 import (
+	"fmt"
 	"os"
+	"slices"
 	"strings"
 )
+
+// Warn notes what people should know about a state, although it does not fail. Nothing is noted twice.
+func (w *World) Warn(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	if !slices.Contains(w.warnings, text) {
+		w.warnings = append(w.warnings, text)
+	}
+}
+
+// TakeWarnings returns the warnings since the last call, with semicolons between them.
+func (w *World) TakeWarnings() string {
+	text := strings.Join(w.warnings, "; ")
+	w.warnings = nil
+	return text
+}
 
 // IsMounted reports whether a file system is mounted at a path, which has no blanks.
 func (w *World) IsMounted(name string) bool {

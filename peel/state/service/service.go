@@ -113,11 +113,7 @@ func (m *Manager) Running(ctx context.Context, a *state.ServiceRunning, react bo
 	}
 	var steps []host.Step
 	if a.Enable != nil && *a.Enable != isEnabled(u) {
-		step, err := m.enable(u, *a.Enable)
-		if err != nil {
-			return nil, err
-		}
-		steps = append(steps, step)
+		steps = m.enable(u, *a.Enable)
 	}
 	switch {
 	case !u.IsRunning():
@@ -166,15 +162,18 @@ func isEnabled(u host.Unit) bool {
 	return slices.Contains([]string{"enabled", "alias", "indirect"}, u.Enabled)
 }
 
-// enable plans to enable or disable a unit.
-func (m *Manager) enable(u host.Unit, on bool) (host.Step, error) {
+// enable plans to enable or disable a unit. One that cannot be enabled is started by others, or not at all: that is a
+// warning.
+func (m *Manager) enable(u host.Unit, on bool) []host.Step {
 	if !on {
-		return m.step("disable", u, func(u *host.Unit) { u.Enabled = "disabled" }), nil
+		return []host.Step{m.step("disable", u, func(u *host.Unit) { u.Enabled = "disabled" })}
 	}
-	if slices.Contains([]string{"static", "transient"}, u.Enabled) {
-		return host.Step{}, fmt.Errorf("the unit %s is %s: its file has no section [Install], so it cannot be enabled; leave enable out", u.Name, u.Enabled)
+	if slices.Contains([]string{"static", "transient", "generated"}, u.Enabled) {
+		m.world.Warn("the unit %s is %s: its file has no section [Install], so it cannot be enabled; leave enable out",
+			u.Name, u.Enabled)
+		return nil
 	}
-	return m.step("enable", u, func(u *host.Unit) { u.Enabled = "enabled" }), nil
+	return []host.Step{m.step("enable", u, func(u *host.Unit) { u.Enabled = "enabled" })}
 }
 
 // Dead plans service.dead.
@@ -183,16 +182,15 @@ func (m *Manager) Dead(ctx context.Context, a *state.ServiceDead) ([]host.Step, 
 	if err != nil {
 		return nil, err
 	}
+	if !u.Exists() {
+		m.world.Warn("there is no unit %s on this host", u.Name)
+	}
 	var steps []host.Step
 	if u.Active != "inactive" && u.Active != "failed" && m.own != (OwnCall{"stop", u.Name}) {
 		steps = append(steps, m.step("stop", u, func(u *host.Unit) { u.Active, u.Sub = "inactive", "dead" }))
 	}
 	if a.Enable != nil && startsAtBoot(u) {
-		step, err := m.enable(u, false)
-		if err != nil {
-			return nil, err
-		}
-		steps = append(steps, step)
+		steps = append(steps, m.enable(u, false)...)
 	}
 	if a.Mask && u.Enabled != "masked" {
 		steps = append(steps, m.step("mask", u, func(u *host.Unit) { u.Load, u.Enabled = "masked", "masked" }))
@@ -217,11 +215,7 @@ func (m *Manager) AtBoot(ctx context.Context, name string, on bool) ([]host.Step
 	case on && isEnabled(u), !on && !startsAtBoot(u):
 		return nil, nil
 	}
-	step, err := m.enable(u, on)
-	if err != nil {
-		return nil, err
-	}
-	return m.afterReload(u, []host.Step{step}), nil
+	return m.afterReload(u, m.enable(u, on)), nil
 }
 
 // startsAtBoot reports whether something of systemd starts a unit at boot, also if that does not last.
