@@ -11,7 +11,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 )
 
-// TestTheTourRunsAsPrinted types README's tour into a shell, in a directory and on a port of the test's own.
+// TestTheTourRunsAsPrinted types the tour of the guide into a shell, in a directory and on a port of the test's own.
 func TestTheTourRunsAsPrinted(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -20,7 +20,7 @@ func TestTheTourRunsAsPrinted(t *testing.T) {
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Skip("curl is not installed")
 	}
-	script := goBuild(t) + typedBlocks(t, "../README.md", "Ten minutes")
+	script := goBuild(t) + typedBlocks(t, "zester/guide/tour.md", "Ten minutes")
 	dir := t.TempDir()
 	typed := strings.NewReplacer("14222", freePort(t), "14440", freePort(t)).Replace(script)
 	bash := exec.CommandContext(t.Context(), "bash", "-e", "-c", typed)

@@ -118,8 +118,8 @@ func TestReadmeIsShort(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := bytes.Count(text, []byte("\n")); n > 250 {
-		t.Errorf("README has %d lines, want at most 250", n)
+	if n := bytes.Count(text, []byte("\n")); n > 150 {
+		t.Errorf("README has %d lines, want at most 150", n)
 	}
 	for _, link := range regexp.MustCompile(`\]\(([^)#]+)`).FindAllSubmatch(text, -1) {
 		if _, err := os.Stat(filepath.Join("../..", string(link[1]))); err != nil {

@@ -11,7 +11,7 @@ var Pages embed.FS
 // Topics returns the names of the pages in the order in which a newcomer reads them.
 func Topics() []string {
 	return []string{
-		"repo", "review", "schedules", "entry", "states", "jobs", "peels", "alerts", "running", "backup", "api",
+		"tour", "repo", "review", "schedules", "entry", "states", "jobs", "peels", "alerts", "running", "backup", "api",
 		"console", "assistants", "trouble", "cron", "salt",
 	}
 }
