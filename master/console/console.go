@@ -79,6 +79,7 @@ type Console struct {
 	guesses *bounds.Limiter[netip.Prefix]
 	asked   *bounds.Limiter[string] // by the session's ID
 	streams *bounds.Counter
+	kept    kept
 	live    *live.Watch
 }
 
@@ -125,6 +126,7 @@ type route struct {
 	name       string // of the page, see [page.Frame]
 	nav        string // the word of the navigation
 	noun, verb string // of the request that a session has to be allowed; "": every session is
+	shared     bool   // its parts are the same for all sessions that may do the same
 	show       func(*visit) (*shown, error)
 }
 
@@ -206,6 +208,10 @@ func (c *Console) show(v *visit, r route) {
 		c.fail(v, r, forbidden(v.session, r.noun, r.verb))
 		return
 	}
+	if place := c.keep(v, r); place != nil {
+		c.showKept(v, r, place)
+		return
+	}
 	s, err := r.show(v)
 	switch {
 	case err != nil:
@@ -248,8 +254,15 @@ func (c *Console) env() page.Env {
 	}
 }
 
-// write renders a page.
+// write renders a page and sends it.
 func (c *Console) write(v *visit, r route, s *shown) {
+	if text := c.render(v, r, s); text != nil {
+		c.send(v, text, s.status)
+	}
+}
+
+// render returns a page or parts of one. If it cannot be made it answers the visit and returns nil.
+func (c *Console) render(v *visit, r route, s *shown) []byte {
 	var out bytes.Buffer
 	layout := page.Layout(c.frame(v, r, s))
 	env := c.env()
@@ -258,23 +271,27 @@ func (c *Console) write(v *visit, r route, s *shown) {
 	if err := layout.Render(ctx, &out); err != nil {
 		c.o.Log.Error("page not rendered", "page", r.name, "request", v.request, "err", err)
 		http.Error(v.w, "the page could not be made; request "+v.request, http.StatusInternalServerError)
-		return
+		return nil
 	}
-	text := out.Bytes()
 	if parts := v.query("part"); parts != "" {
-		text = cut(text, strings.Split(parts, ","))
+		return append([]byte{}, cut(out.Bytes(), strings.Split(parts, ","))...)
 	}
+	return out.Bytes()
+}
+
+// send sends a page or parts of one, unless the browser has them. Status 0 is 200.
+func (c *Console) send(v *visit, text []byte, status int) {
 	sum := sha256.Sum256(text)
 	tag := `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`
 	h := v.w.Header()
 	h.Set("Etag", tag)
 	h.Set("Content-Type", "text/html; charset=utf-8")
-	if s.status == 0 && v.r.Header.Get("If-None-Match") == tag {
+	if status == 0 && v.r.Header.Get("If-None-Match") == tag {
 		v.w.WriteHeader(http.StatusNotModified)
 		return
 	}
-	if s.status != 0 {
-		v.w.WriteHeader(s.status)
+	if status != 0 {
+		v.w.WriteHeader(status)
 	}
 	_, _ = v.w.Write(text)
 }

@@ -12,8 +12,11 @@ import (
 
 // dataPages are the pages about what should have run: Now, Timeline, entries, Alerts and Approvals.
 var dataPages = []route{
-	{path: "/{$}", name: "now", nav: "now", noun: "problem", verb: "list", show: showNow},
-	{path: "/timeline", name: "timeline", nav: "timeline", noun: "timeline", verb: "show", show: showTimeline},
+	{path: "/{$}", name: "now", nav: "now", noun: "problem", verb: "list", shared: true, show: showNow},
+	{
+		path: "/timeline", name: "timeline", nav: "timeline", noun: "timeline", verb: "show", shared: true,
+		show: showTimeline,
+	},
 	{path: "/entries/{entry}", name: "entry", nav: "timeline", noun: "coverage", verb: "show", show: showEntry},
 	{path: "/entries/{entry}/why", name: "why", nav: "timeline", noun: "coverage", verb: "explain", show: showWhy},
 	{path: "/alerts", name: "alerts", nav: "alerts", noun: "alert", verb: "list", show: showAlerts},

@@ -63,6 +63,14 @@ func streams(t *testing.T, f *fleet) {
 		}
 	}
 
+	before := b.get("/?part=audit").body
+	if _, err := api.SyncNow.Ask(t.Context(), f.local, api.None{}); err != nil {
+		t.Fatal(err)
+	}
+	f.until(t, "a part with the new entry of the audit log", func(context.Context) bool {
+		return b.get("/?part=audit").body != before
+	})
+
 	for range 3 {
 		b.listen()
 	}

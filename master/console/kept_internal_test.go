@@ -1,0 +1,48 @@
+package console
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+func TestPartsOfOneVersionAreMadeOnce(t *testing.T) {
+	var k kept
+	now := time.Now()
+	key := keptKey{"/?part=day", "auditor", 7}
+	var made atomic.Int64
+	text := func() []byte { made.Add(1); return []byte("day") }
+	if k.at(key, now).make(func() []byte { return nil }) != nil {
+		t.Error("a text that could not be made")
+	}
+
+	var wait sync.WaitGroup
+	for range 10 {
+		wait.Go(func() {
+			if got := string(k.at(key, now).make(text)); got != "day" {
+				t.Errorf("the text is %q", got)
+			}
+		})
+	}
+	wait.Wait()
+	if n := made.Load(); n != 1 {
+		t.Errorf("ten visits make the text %d times", n)
+	}
+	for i, other := range []keptKey{{"/?part=day", "operator", 7}, {"/?part=day", "auditor", 8}, {"/?part=nav", "auditor", 7}} {
+		k.at(other, now).make(text)
+		if n := made.Load(); n != int64(i)+2 {
+			t.Errorf("%v has the text of another key", other)
+		}
+	}
+	k.at(key, now.Add(keptTime)).make(text)
+	if n := made.Load(); n != 5 {
+		t.Errorf("an old text is used: %d were made", n)
+	}
+	for i := range 2 * maxKept {
+		k.at(keptKey{version: uint64(i)}, now)
+	}
+	if len(k.texts) > maxKept {
+		t.Errorf("%d texts are kept", len(k.texts))
+	}
+}
