@@ -14,6 +14,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -142,7 +143,7 @@ func (r *report) fold(id target.PeelID, text string) {
 
 // printGroups prints equal returns once, the largest group of peels first.
 func (r *report) printGroups() {
-	slices.SortStableFunc(r.groups, func(a, b *equalReturns) int { return len(b.peels) - len(a.peels) })
+	sorting.Stable(r.groups, func(a, b *equalReturns) int { return len(b.peels) - len(a.peels) })
 	for _, g := range r.groups {
 		slices.Sort(g.peels)
 		names := make([]string, len(g.peels))

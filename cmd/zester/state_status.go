@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 	"github.com/seed-c01c3da5/zester/settings/status"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -148,7 +149,7 @@ func statesTable(peels []status.States) table {
 		header: []string{"PEEL", "STATE", "RUN", "AGE", "COMMIT", "STATES", "DIGEST", "WANTED", "WHAT"}, states: []string{"STATE"},
 		narrow: []string{"WHAT"}, drop: []string{"COMMIT", "STATES"}, wide: []string{"DIGEST", "WANTED"},
 	}
-	sorted := slices.SortedStableFunc(slices.Values(peels), func(x, y status.States) int {
+	sorted := sorting.Values(slices.Values(peels), func(x, y status.States) int {
 		return cmp.Compare(slices.Index(hostRanks, x.State), slices.Index(hostRanks, y.State))
 	})
 	for _, s := range sorted {

@@ -7,6 +7,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/coverage/cause"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
 	"github.com/seed-c01c3da5/zester/master/outbound"
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 )
 
 const (
@@ -52,7 +53,7 @@ func (c *causes) tell(problems []verdict.Problem, now time.Time) {
 			due = append(due, s)
 		}
 	}
-	slices.SortStableFunc(due, func(a, b subject) int { return c.known[a].due.Compare(c.known[b].due) })
+	sorting.Stable(due, func(a, b subject) int { return c.known[a].due.Compare(c.known[b].due) })
 	for _, s := range due[:min(causesEach, len(due))] {
 		*c.known[s] = known{c.text(s), now.Add(causeLasts)}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/notify"
 	"github.com/seed-c01c3da5/zester/master/outbound"
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 )
 
 const (
@@ -142,7 +143,7 @@ func (t *term) due(d *delivery, now time.Time) (b batch, due int, repeats bool) 
 			b.messages, b.marks = append(b.messages, m), append(b.marks, a.Now())
 		}
 	}
-	slices.SortStableFunc(told, func(x, y string) int { return changed(t.alerts[x]).Compare(changed(t.alerts[y])) })
+	sorting.Stable(told, func(x, y string) int { return changed(t.alerts[x]).Compare(changed(t.alerts[y])) })
 	most := atOnce
 	if d.receiver.Joins() {
 		most = len(told)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -14,6 +13,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/notify"
 	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 )
 
 const (
@@ -113,7 +113,7 @@ func (t *term) savePings(ctx context.Context) error {
 		if p.isSaved() {
 			continue
 		}
-		marks := slices.SortedFunc(maps.Values(p.plan.Marks), func(a, b notify.PingMark) int { return cmp.Compare(a.ID, b.ID) })
+		marks := sorting.Values(maps.Values(p.plan.Marks), func(a, b notify.PingMark) int { return cmp.Compare(a.ID, b.ID) })
 		if err := t.store.put(ctx, pingPrefix+p.service.Name(), marks); err != nil {
 			return fmt.Errorf("cannot store the pings of %s: %w", p.service.Name(), err)
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/notify"
 	"github.com/seed-c01c3da5/zester/master/service"
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -59,7 +60,7 @@ func (t *term) list(ctx context.Context, c *service.Call, q api.AlertsRequest) (
 				}
 			}
 		}
-		a.Silences = slices.SortedFunc(maps.Values(t.store.silences), func(x, y api.Silence) int { return cmp.Or(x.Until.Compare(y.Until), cmp.Compare(x.ID, y.ID)) })
+		a.Silences = sorting.Values(maps.Values(t.store.silences), func(x, y api.Silence) int { return cmp.Or(x.Until.Compare(y.Until), cmp.Compare(x.ID, y.ID)) })
 		a.Stale, a.Dropped = t.stale, t.outcome.Dropped
 	}); err != nil {
 		return nil, err

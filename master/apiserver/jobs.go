@@ -10,6 +10,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -83,6 +84,6 @@ func (s *Server) jobActive(ctx context.Context, _ api.None) (*api.ActiveJobs, er
 		s.log.Warn("live job not listed", "err", err)
 	}
 	live = slices.DeleteFunc(live, func(j job.Job) bool { return j.Status.Final() })
-	slices.SortFunc(live, func(a, b job.Job) int { return strings.Compare(string(b.JID), string(a.JID)) })
+	sorting.Func(live, func(a, b job.Job) int { return strings.Compare(string(b.JID), string(a.JID)) })
 	return &api.ActiveJobs{Total: len(live), Jobs: append([]job.Job{}, live[:min(len(live), maxActive)]...)}, nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -70,7 +71,7 @@ func (a *Authority) Held(ctx context.Context) (all []credential.Held, err error)
 	for name, keys := range renewed { // of masters whose first credential another copy of the keys made
 		all = appendNewest(all, credential.Held{Role: grants.RoleMaster, Name: name}, credential.Current(keys, now))
 	}
-	slices.SortFunc(all, func(a, b credential.Held) int {
+	sorting.Func(all, func(a, b credential.Held) int {
 		return cmp.Or(strings.Compare(string(a.Role), string(b.Role)), strings.Compare(a.Name, b.Name))
 	})
 	return all, nil

@@ -19,6 +19,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 )
 
 // Options are the options of [Write].
@@ -80,7 +81,7 @@ func takeStreams(ctx context.Context, nc *nats.Conn, root *os.Root) ([]Stream, e
 		return nil, err
 	}
 	names = slices.DeleteFunc(names, func(name string) bool { return slices.Contains(short, name) })
-	slices.SortFunc(names, func(a, b string) int { return cmp.Or(cmp.Compare(order(a), order(b)), cmp.Compare(a, b)) })
+	sorting.Func(names, func(a, b string) int { return cmp.Or(cmp.Compare(order(a), order(b)), cmp.Compare(a, b)) })
 	var all []Stream
 	for _, name := range names {
 		s, err := takeStream(ctx, nc, root, name)

@@ -12,6 +12,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -176,7 +177,7 @@ func ordered(commits map[source]map[target.PeelID]time.Time) (list []cause.Commi
 	for from, reached := range commits {
 		list = append(list, cause.Commit{Hash: from.commit, Author: from.author, Changed: true, Reached: reached})
 	}
-	slices.SortFunc(list, func(a, b cause.Commit) int {
+	sorting.Func(list, func(a, b cause.Commit) int {
 		return cmp.Or(cmp.Compare(len(b.Reached), len(a.Reached)), cmp.Compare(a.Hash, b.Hash))
 	})
 	return list

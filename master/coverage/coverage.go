@@ -52,6 +52,7 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/loglimit"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -392,7 +393,7 @@ func (t *Table) Problems() []verdict.Problem {
 	for _, p := range t.peels {
 		list = append(list, t.problemsOf(p, now, connected)...)
 	}
-	slices.SortFunc(list, func(a, b verdict.Problem) int {
+	sorting.Func(list, func(a, b verdict.Problem) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Entry, b.Entry), cmp.Compare(a.Peel, b.Peel))
 	})
 	t.problems = list

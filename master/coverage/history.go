@@ -34,6 +34,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/coverage/join"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
 	"github.com/seed-c01c3da5/zester/master/natsd"
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -314,7 +315,7 @@ func decode(data []byte) ([]HistoryCell, error) {
 	if d.damaged {
 		return nil, ErrUnreadable
 	}
-	slices.SortStableFunc(cells, compare)
+	sorting.Stable(cells, compare)
 
 	for i := 1; i < len(cells); i++ {
 		if compare(cells[i-1], cells[i]) == 0 {

@@ -23,6 +23,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -146,7 +147,7 @@ func bounded(all []verdict.Summary) (kept []verdict.Summary, more int) {
 		}
 	}
 	if len(kept) > MaxMetricEntries {
-		slices.SortStableFunc(kept, func(a, b verdict.Summary) int {
+		sorting.Stable(kept, func(a, b verdict.Summary) int {
 			return cmp.Or(cmp.Compare(sum(b.States), sum(a.States)), strings.Compare(a.Entry, b.Entry))
 		})
 		kept = kept[:MaxMetricEntries]
@@ -174,7 +175,7 @@ func commonReasons(all []verdict.Summary) map[string]bool {
 			}
 		}
 	}
-	names := slices.SortedFunc(maps.Keys(entries), func(a, b string) int {
+	names := sorting.Values(maps.Keys(entries), func(a, b string) int {
 		return cmp.Or(cmp.Compare(entries[b], entries[a]), strings.Compare(a, b))
 	})
 	common := map[string]bool{}

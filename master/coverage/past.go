@@ -5,11 +5,11 @@ import (
 	"context"
 	"errors"
 	"hash/maphash"
-	"slices"
 	"time"
 
 	"github.com/seed-c01c3da5/zester/master/coverage/join"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -72,7 +72,7 @@ func (t *Table) keepOnce(ctx context.Context, written map[int64]uint64) (failed 
 		written[hour] = digests[hour]
 	}
 	if len(unreadable) > 0 {
-		slices.SortFunc(unreadable, time.Time.Compare)
+		sorting.Func(unreadable, time.Time.Compare)
 		t.o.Log.Warn("hours in the history of schedules are left as they are: they are damaged, or a newer version wrote them",
 			"first", unreadable[0], "last", unreadable[len(unreadable)-1], "hours", len(unreadable))
 	}
@@ -133,7 +133,7 @@ func (t *Table) cellsOf(wanted func(hour int64) bool) map[int64][]HistoryCell {
 		})
 	}
 	for _, cells := range all {
-		slices.SortFunc(cells, func(a, b HistoryCell) int { return cmp.Or(cmp.Compare(a.Entry, b.Entry), cmp.Compare(a.Peel, b.Peel)) })
+		sorting.Func(cells, func(a, b HistoryCell) int { return cmp.Or(cmp.Compare(a.Entry, b.Entry), cmp.Compare(a.Peel, b.Peel)) })
 	}
 	return all
 }

@@ -6,12 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"time"
 
 	"github.com/seed-c01c3da5/zester/master/coverage/join"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
 	"github.com/seed-c01c3da5/zester/peel/ledger"
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -81,7 +81,7 @@ func (t *Table) Cells(q Query) ([]Cell, error) {
 }
 
 func sorted(rows map[rowKey]Row) []Row {
-	return slices.SortedFunc(maps.Values(rows), func(a, b Row) int {
+	return sorting.Values(maps.Values(rows), func(a, b Row) int {
 		return cmp.Or(cmp.Compare(a.Entry, b.Entry), cmp.Compare(a.Peel, b.Peel))
 	})
 }

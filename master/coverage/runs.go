@@ -7,6 +7,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
 	"github.com/seed-c01c3da5/zester/peel/ledger"
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 )
 
 // Runs returns the newest runs of the entries that match accepts, by entry and peel: one of each peel that has the
@@ -41,7 +42,7 @@ func (t *Table) Runs(match func(entry string) bool) []verdict.Run {
 			list = append(list, run)
 		}
 	}
-	slices.SortFunc(list, func(a, b verdict.Run) int { return cmp.Or(cmp.Compare(a.Entry, b.Entry), cmp.Compare(a.Peel, b.Peel)) })
+	sorting.Func(list, func(a, b verdict.Run) int { return cmp.Or(cmp.Compare(a.Entry, b.Entry), cmp.Compare(a.Peel, b.Peel)) })
 	return list
 }
 
@@ -88,7 +89,7 @@ func (t *Table) note(p *peel, name string, e *ledger.EntryReport) {
 		ended := n.Ended().Truncate(time.Second).UTC()
 		list = append(list, verdict.Ended{At: ended, Failed: exit != 0, Exit: exitCode(exit)})
 	}
-	slices.SortStableFunc(list, func(a, b verdict.Ended) int { return a.At.Compare(b.At) })
+	sorting.Stable(list, func(a, b verdict.Ended) int { return a.At.Compare(b.At) })
 	if p.noted == nil {
 		p.noted = map[string][]verdict.Ended{}
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -74,7 +75,7 @@ func (t *Table) Wrong(peels map[target.PeelID]bool) (w Wrong, err error) {
 			w.Peels[worst.kind]++
 		}
 	}
-	for _, key := range slices.SortedFunc(maps.Keys(groups), func(a, b groupKey) int {
+	for _, key := range sorting.Values(maps.Keys(groups), func(a, b groupKey) int {
 		return cmp.Or(
 			cmp.Compare(a.rank(), b.rank()),
 			cmp.Compare(groups[b].Peels, groups[a].Peels),

@@ -18,6 +18,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/service"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -144,7 +145,7 @@ func (s *Service) list(ctx context.Context, c *service.Call, q api.HoldQuery) (*
 	all = slices.DeleteFunc(all, func(a api.HoldAction) bool {
 		return a.By != c.From.User && !seesAll(c.From) || !q.All && a.At(now).State != api.HoldOpen || q.Before != "" && a.ID >= q.Before
 	})
-	slices.SortFunc(all, func(a, b api.HoldAction) int { return cmp.Compare(b.ID, a.ID) })
+	sorting.Func(all, func(a, b api.HoldAction) int { return cmp.Compare(b.ID, a.ID) })
 	p := &api.HoldPage{More: len(all) > inPage, Actions: all[:min(len(all), inPage)]}
 	for i := range p.Actions {
 		if p.Actions[i], err = s.now(ctx, p.Actions[i]); err != nil {

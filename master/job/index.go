@@ -17,6 +17,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/bucket"
 	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 )
 
 const (
@@ -155,7 +156,7 @@ func (x *Index) mergeLocked(read []indexed) {
 	from, _ := slices.BinarySearchFunc(x.entries, slices.MinFunc(read, byID), byID)
 	x.entries = append(x.entries, read...)
 	tail := x.entries[from:]
-	slices.SortStableFunc(tail, byID) // of one ID the last is the newest write
+	sorting.Stable(tail, byID) // of one ID the last is the newest write
 	kept := tail[:0]
 	for i, e := range tail {
 		if i+1 == len(tail) || tail[i+1].id != e.id {

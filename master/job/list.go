@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/peel/catalogue"
 	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -103,7 +104,7 @@ func (s *Store) older(ctx context.Context, before wire.JID, n int) (jids []wire.
 			jids = append(jids, jid)
 		}
 	}
-	slices.SortFunc(jids, func(a, b wire.JID) int { return cmp.Compare(b, a) })
+	sorting.Func(jids, func(a, b wire.JID) int { return cmp.Compare(b, a) })
 	jids = slices.Compact(jids)
 	return jids[:min(n, len(jids))], live, nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/schedule/cron"
 	"github.com/seed-c01c3da5/zester/settings/schedule/phrase"
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -105,7 +106,7 @@ func (s *server) nextFires(ctx context.Context, _ call, in entryIn) (*reply, err
 	for i, r := range c.Rows {
 		fires[i] = fire{r.Peel, r.Next, r.State, r.Why}
 	}
-	slices.SortStableFunc(fires, func(a, b fire) int { return a.Next.Compare(b.Next) })
+	sorting.Stable(fires, func(a, b fire) int { return a.Next.Compare(b.Next) })
 	return &reply{said: pageOf(len(fires), c.More), data: fires}, nil
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/forge"
 	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 	"github.com/seed-c01c3da5/zester/settings/status"
 )
 
@@ -190,7 +191,7 @@ func groups(failing []status.Peel) (lines []string) {
 	for text := range members {
 		texts = append(texts, text)
 	}
-	slices.SortFunc(texts, func(a, b string) int {
+	sorting.Func(texts, func(a, b string) int {
 		if d := len(members[b]) - len(members[a]); d != 0 {
 			return d
 		}

@@ -37,6 +37,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
 	"github.com/seed-c01c3da5/zester/master/outbound"
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -136,7 +137,7 @@ func (s *PingService) Plan(runs []verdict.Run, marks map[PingID]PingMark, now ti
 		slugs[slug] = r
 		p.add(slug, r, marks, now)
 	}
-	slices.SortStableFunc(p.Due, func(a, b Ping) int { return strings.Compare(a.Slug, b.Slug) })
+	sorting.Stable(p.Due, func(a, b Ping) int { return strings.Compare(a.Slug, b.Slug) })
 	return p
 }
 

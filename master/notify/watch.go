@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/forge"
 	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 	"github.com/seed-c01c3da5/zester/settings/status"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -182,7 +183,7 @@ func (f Fleet) withErrors() []status.Peel {
 			all = append(all, status.Peel{Peel: id, Errors: errs})
 		}
 	}
-	slices.SortFunc(all, func(a, b status.Peel) int { return cmp.Compare(a.Peel, b.Peel) })
+	sorting.Func(all, func(a, b status.Peel) int { return cmp.Compare(a.Peel, b.Peel) })
 	return all
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/bucket"
 	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 )
 
 const (
@@ -135,7 +136,7 @@ func heaviest(held map[string]amount) []string {
 		a := held[peel]
 		return max(float64(a.messages)/float64(total.messages), float64(a.bytes)/float64(total.bytes))
 	}
-	peels := slices.SortedFunc(maps.Keys(held), func(a, b string) int {
+	peels := sorting.Values(maps.Keys(held), func(a, b string) int {
 		return cmp.Or(cmp.Compare(weight(b), weight(a)), cmp.Compare(a, b))
 	})
 	return slices.DeleteFunc(peels, func(peel string) bool { return weight(peel)*parts <= 1 })

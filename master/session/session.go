@@ -33,6 +33,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/bucket"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 )
 
 // Errors of logins. A browser learns these alone.
@@ -365,7 +366,7 @@ func (s *Store) of(ctx context.Context, user string) ([]keyed, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot list the sessions: %w", err)
 	}
-	slices.SortFunc(all, func(a, b keyed) int { return b.session.Began.Compare(a.session.Began) })
+	sorting.Func(all, func(a, b keyed) int { return b.session.Began.Compare(a.session.Began) })
 	return all, nil
 }
 

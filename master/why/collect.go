@@ -26,6 +26,7 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 	"github.com/seed-c01c3da5/zester/settings/status"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -104,7 +105,7 @@ func (c *Collector) each(ctx context.Context, f *Found, sources map[Source]func(
 			f.Unread = append(f.Unread, Unread{source, (*err).Error()})
 		}
 	}
-	slices.SortFunc(f.Unread, func(a, b Unread) int { return strings.Compare(string(a.Source), string(b.Source)) })
+	sorting.Func(f.Unread, func(a, b Unread) int { return strings.Compare(string(a.Source), string(b.Source)) })
 }
 
 // report reads the newest report of the peel.
@@ -217,7 +218,7 @@ func (f *Found) addJob(j *job.Job) {
 		return
 	}
 	f.Jobs = append(f.Jobs, *j)
-	slices.SortFunc(f.Jobs, func(a, b job.Job) int { return nominalOf(&b).Compare(nominalOf(&a)) })
+	sorting.Func(f.Jobs, func(a, b job.Job) int { return nominalOf(&b).Compare(nominalOf(&a)) })
 }
 
 // about returns the time in question, zero if the last fire is meant and its time is unknown, and the jobs that the report names.

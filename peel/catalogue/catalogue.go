@@ -8,6 +8,8 @@ package catalogue
 import (
 	"slices"
 	"strings"
+
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 )
 
 // A Type is what the value of a parameter must be, in words that complete "must be …".
@@ -67,7 +69,7 @@ func sorted(all []Function) []Function {
 	for i := range all {
 		byName[i] = &all[i]
 	}
-	slices.SortFunc(byName, func(a, b *Function) int { return strings.Compare(a.Name, b.Name) })
+	sorting.Func(byName, func(a, b *Function) int { return strings.Compare(a.Name, b.Name) })
 	out := make([]Function, len(all))
 	for i, f := range byName {
 		out[i] = *f

@@ -9,11 +9,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/seed-c01c3da5/zester/settings/content"
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 )
 
 const (
@@ -148,7 +148,7 @@ func tidy(dir string, isWanted func(blob string) bool, now time.Time) (removed [
 
 // surplus returns the leftovers to remove.
 func surplus(unused []*leftover, now time.Time) (gone []*leftover) {
-	slices.SortFunc(unused, func(a, b *leftover) int { return cmp.Or(b.used.Compare(a.used), cmp.Compare(a.blob, b.blob)) })
+	sorting.Func(unused, func(a, b *leftover) int { return cmp.Or(b.used.Compare(a.used), cmp.Compare(a.blob, b.blob)) })
 	var bytes int64
 	for _, l := range unused {
 		if bytes += l.size; now.Sub(l.used) > keepUnused || bytes > maxUnused {

@@ -38,6 +38,7 @@ import (
 	"github.com/shirou/gopsutil/v4/mem"
 
 	"github.com/seed-c01c3da5/zester/peel/build"
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -100,7 +101,7 @@ func addresses() (ipv4, ipv6 []any) {
 			sorted = append(sorted, p.Addr().Unmap())
 		}
 	}
-	slices.SortFunc(sorted, netip.Addr.Compare)
+	sorting.Func(sorted, netip.Addr.Compare)
 	for _, a := range slices.Compact(sorted) {
 		if a.Is4() {
 			ipv4 = append(ipv4, a.String())

@@ -5,6 +5,8 @@ import (
 	"iter"
 	"slices"
 	"time"
+
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 )
 
 // Kept is for how long a list keeps a fire.
@@ -239,7 +241,7 @@ func (l *List) Runs() (list []Run) {
 		for _, f := range fires {
 			of = append(of, Run{Fire: f, Count: 1})
 		}
-		slices.SortStableFunc(of, func(a, b Run) int { return a.Nominal.Compare(b.Nominal) })
+		sorting.Stable(of, func(a, b Run) int { return a.Nominal.Compare(b.Nominal) })
 		list = append(list, of...)
 	}
 	return list

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 )
 
 // A Run is a number of fires of one entry and one era that differ in their nominal times only.
@@ -42,7 +44,7 @@ const (
 func Sorted(fires []Fire) []Fire {
 	list := slices.Clone(fires)
 	slices.Reverse(list)
-	slices.SortStableFunc(list, compareFires)
+	sorting.Stable(list, compareFires)
 	return slices.CompactFunc(list, func(a, b Fire) bool { return compareFires(a, b) == 0 })
 }
 

@@ -2,8 +2,9 @@ package ledger
 
 import (
 	"fmt"
-	"slices"
 	"time"
+
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 )
 
 // maxTold is how many runs of fires a [Told] has; of more it has the newest.
@@ -37,7 +38,7 @@ func (l *List) Tell(from, to time.Time) (Told, error) {
 	}
 	told := Told{Since: since, Fires: []ToldFire{}}
 	if more := len(runs) - maxTold; more > 0 {
-		slices.SortStableFunc(runs, func(a, b Run) int { return a.Nominal.Compare(b.Nominal) })
+		sorting.Stable(runs, func(a, b Run) int { return a.Nominal.Compare(b.Nominal) })
 		runs = runs[more:]
 		told.Since = runs[0].Nominal
 	}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/peel/module"
 	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
@@ -60,7 +61,7 @@ func New(secrets []module.Secret) *Mask {
 	if len(m.secrets) == 0 {
 		return nil
 	}
-	slices.SortStableFunc(m.secrets, func(a, b module.Secret) int { return cmp.Compare(len(b.Plain), len(a.Plain)) })
+	sorting.Stable(m.secrets, func(a, b module.Secret) int { return cmp.Compare(len(b.Plain), len(a.Plain)) })
 	var pairs []string
 	for _, s := range m.secrets {
 		pairs = append(pairs, s.Plain, s.Shown)

@@ -11,6 +11,7 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -109,7 +110,7 @@ func notes(runs []scheduler.RunRecord) (list []ledger.Note) {
 	isWell := func(r scheduler.RunRecord) bool { return r.Success && !r.Late && !r.Overran }
 	newest := slices.Clone(runs)
 	slices.Reverse(newest)
-	slices.SortStableFunc(newest, func(a, b scheduler.RunRecord) int {
+	sorting.Stable(newest, func(a, b scheduler.RunRecord) int {
 		switch {
 		case isWell(a) == isWell(b):
 			return 0
@@ -135,7 +136,7 @@ func notes(runs []scheduler.RunRecord) (list []ledger.Note) {
 		}
 		list = append(list, n)
 	}
-	slices.SortStableFunc(list, func(a, b ledger.Note) int { return a.Started.Compare(b.Started) })
+	sorting.Stable(list, func(a, b ledger.Note) int { return a.Started.Compare(b.Started) })
 	return list
 }
 
@@ -169,7 +170,7 @@ func shorten(r *ledger.Report, bytes int) error {
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(len(r.Entries[b].Runs), len(r.Entries[a].Runs)) })
+	sorting.Func(order, func(a, b int) int { return cmp.Compare(len(r.Entries[b].Runs), len(r.Entries[a].Runs)) })
 	for _, i := range order {
 		e := &r.Entries[i]
 		if bytes <= 0 {

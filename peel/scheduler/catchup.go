@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/ledger"
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 )
 
 // The rate of catch-up runs over all entries: catchUpBurst at once, then one every catchUpEvery. Two runs of one entry are
@@ -177,7 +178,7 @@ func (e *entry) hasSince(f ledger.Fire) bool {
 func (o *owner) readyBacklog() []*entry {
 	o.backlog = slices.DeleteFunc(o.backlog, func(e *entry) bool { return len(e.Owed) == 0 })
 	list := slices.DeleteFunc(slices.Clone(o.backlog), func(e *entry) bool { return !o.mayStart(e) })
-	slices.SortFunc(list, func(a, b *entry) int {
+	sorting.Func(list, func(a, b *entry) int {
 		return cmp.Or(cmp.Compare(a.catchUpFrom, b.catchUpFrom), a.Owed[0].Compare(b.Owed[0]),
 			strings.Compare(a.Name, b.Name))
 	})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 )
 
 // The steps of a fire, in the order of this file. All run on the goroutine of Run.
@@ -221,7 +222,7 @@ func (o *owner) restoreWaiting(e *entry, now Instant) {
 	}
 	e.waitingFrom = now.Up - min(max(0, now.Wall.Sub(e.Waiting.Since)), LongAgo)
 	o.waiting = append(o.waiting, e)
-	slices.SortStableFunc(o.waiting, func(a, b *entry) int { return cmp.Compare(a.waitingFrom, b.waitingFrom) })
+	sorting.Stable(o.waiting, func(a, b *entry) int { return cmp.Compare(a.waitingFrom, b.waitingFrom) })
 }
 
 // start is the third step. It runs the entry's present definition, even if the fire has waited since an older one.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 )
 
 const (
@@ -331,7 +332,7 @@ func (o *owner) forget() {
 		return
 	}
 	o.Whole = true // what was forgotten is no longer in the file
-	slices.SortFunc(left, func(a, b *entry) int { return a.Left.Compare(b.Left) })
+	sorting.Func(left, func(a, b *entry) int { return a.Left.Compare(b.Left) })
 	for _, e := range left[:len(left)-maxRemembered] {
 		delete(o.entries, e.Name)
 	}

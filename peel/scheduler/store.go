@@ -14,6 +14,7 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/ledger/journal"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 )
 
 // A StoredState is what a process leaves to the next one.
@@ -141,7 +142,7 @@ func OpenStore(path string, log *slog.Logger) (s *Store, state StoredState, dama
 	for name, h := range l.entries {
 		state.Entries[name] = *h
 	}
-	slices.SortFunc(state.Open, func(a, b OpenRun) int {
+	sorting.Func(state.Open, func(a, b OpenRun) int {
 		return cmp.Or(a.Started.Compare(b.Started), cmp.Compare(a.JID, b.JID))
 	})
 	return s, state, damage, nil

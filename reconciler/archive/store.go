@@ -17,6 +17,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/content"
 	"github.com/seed-c01c3da5/zester/settings/policy"
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 )
 
 const (
@@ -76,7 +77,7 @@ func (a *Archive) listAll(ctx context.Context) ([]Entry, error) {
 			all = append(all, *e)
 		}
 	}
-	slices.SortFunc(all, func(a, b Entry) int { return cmp.Or(b.Stored.Compare(a.Stored), cmp.Compare(a.Commit, b.Commit)) })
+	sorting.Func(all, func(a, b Entry) int { return cmp.Or(b.Stored.Compare(a.Stored), cmp.Compare(a.Commit, b.Commit)) })
 	return all, nil
 }
 

@@ -16,6 +16,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 )
 
 // Limits of one tree.
@@ -152,7 +153,7 @@ func (b *builder) build(h Hash, path string, depth int) (*dir, error) {
 			return nil, err
 		}
 	}
-	slices.SortFunc(entries, func(a, b TreeEntry) int { return strings.Compare(a.Name, b.Name) })
+	sorting.Func(entries, func(a, b TreeEntry) int { return strings.Compare(a.Name, b.Name) })
 	for i := 1; i < len(entries); i++ {
 		if name := entries[i].Name; name == entries[i-1].Name {
 			return nil, b.refuse(unsafePath, path, "has the name %q twice", name)

@@ -16,7 +16,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
+
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 )
 
 const (
@@ -80,7 +81,7 @@ func ListPack(dir string) ([]string, error) {
 			sizes[name] = info.Size()
 		}
 	}
-	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(sizes[a], sizes[b]) })
+	sorting.Func(names, func(a, b string) int { return cmp.Compare(sizes[a], sizes[b]) })
 	return names, err
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/settings/policy"
 	"github.com/seed-c01c3da5/zester/settings/sops"
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
 )
@@ -285,7 +286,7 @@ func (p *pass) warn(at strictyaml.Pos, format string, args ...any) {
 }
 
 func (p *pass) sortedWarnings() []Warning {
-	all := slices.SortedFunc(maps.Keys(p.warnings), func(a, b Warning) int {
+	all := sorting.Values(maps.Keys(p.warnings), func(a, b Warning) int {
 		if c := a.Pos.Compare(b.Pos); c != 0 {
 			return c
 		}

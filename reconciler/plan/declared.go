@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/seed-c01c3da5/zester/settings/schedule"
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
 )
@@ -94,7 +95,7 @@ func (p *Plan) UncheckedFiles() []string {
 }
 
 func sortDeclared(all []*DeclaredEntry) {
-	slices.SortFunc(all, func(a, b *DeclaredEntry) int {
+	sorting.Func(all, func(a, b *DeclaredEntry) int {
 		if c := a.Pos.Compare(b.Pos); c != 0 {
 			return c
 		}

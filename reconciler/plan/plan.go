@@ -23,7 +23,6 @@ package plan
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -31,6 +30,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/policy"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 	"github.com/seed-c01c3da5/zester/settings/state"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -290,7 +290,7 @@ func (p *problems) err() *Error {
 	for one := range p.all {
 		e.Errors = append(e.Errors, one)
 	}
-	slices.SortFunc(e.Errors, func(a, b strictyaml.Error) int {
+	sorting.Func(e.Errors, func(a, b strictyaml.Error) int {
 		if c := a.Pos.Compare(b.Pos); c != 0 {
 			return c
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 	"github.com/seed-c01c3da5/zester/settings/status"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -94,7 +95,7 @@ func (p *Progress) PausedErrors(most int) (list []status.PausedEntries) {
 			list = append(list, status.PausedEntries{Peel: r.Peel, Entries: r.PausedErrors})
 		}
 	}
-	slices.SortFunc(list, func(a, b status.PausedEntries) int { return cmp.Compare(a.Peel, b.Peel) })
+	sorting.Func(list, func(a, b status.PausedEntries) int { return cmp.Compare(a.Peel, b.Peel) })
 	return list[:min(len(list), most)]
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/plan/edit"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/schedule/forecast"
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 )
 
 const (
@@ -271,7 +272,7 @@ func (on *session) list(ctx context.Context, _ *service.Call, q api.ScheduleQuer
 		return &api.SchedulePage{Commit: commit.String(), Schedules: []api.Schedule{shown(e, commit)}, Total: 1}, nil
 	}
 	entries := slices.Clone(repo.Entries)
-	slices.SortStableFunc(entries, func(a, b *plan.DeclaredEntry) int { return strings.Compare(keyOf(a), keyOf(b)) })
+	sorting.Stable(entries, func(a, b *plan.DeclaredEntry) int { return strings.Compare(keyOf(a), keyOf(b)) })
 	page := &api.SchedulePage{Commit: commit.String(), Total: len(entries)}
 	entries = slices.DeleteFunc(entries, func(e *plan.DeclaredEntry) bool { return keyOf(e) <= q.After && q.After != "" })
 	entries = entries[min(max(q.Offset, 0), len(entries)):]

@@ -45,6 +45,7 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
 	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
 )
 
@@ -199,7 +200,7 @@ func (s *session) poll(ctx context.Context) {
 // order returns the pull requests by number, beginning after the last planned one, so that a pull request that changes all
 // the time does not delay the others.
 func (s *session) order(pulls []forge.Pull) []forge.Pull {
-	all := slices.SortedFunc(slices.Values(pulls), func(a, b forge.Pull) int { return cmp.Compare(a.Number, b.Number) })
+	all := sorting.Values(slices.Values(pulls), func(a, b forge.Pull) int { return cmp.Compare(a.Number, b.Number) })
 	first := slices.IndexFunc(all, func(p forge.Pull) bool { return p.Number > s.last })
 	if first < 0 {
 		return all

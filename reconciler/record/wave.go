@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/policy"
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -119,7 +120,7 @@ func (m Marks) Without(mark Mark) Marks {
 
 // NewMarks returns the set of marks, which it sorts.
 func NewMarks(marks []Mark) Marks {
-	slices.SortFunc(marks, func(a, b Mark) int { return bytes.Compare(a[:], b[:]) })
+	sorting.Func(marks, func(a, b Mark) int { return bytes.Compare(a[:], b[:]) })
 	var m Marks
 	for _, mark := range slices.Compact(marks) {
 		m = append(m, mark[:]...)

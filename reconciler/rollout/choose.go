@@ -2,10 +2,10 @@ package rollout
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/seed-c01c3da5/zester/reconciler/record"
 	"github.com/seed-c01c3da5/zester/settings/policy"
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 	"github.com/seed-c01c3da5/zester/settings/target"
 	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
 )
@@ -41,7 +41,7 @@ func (s *stepper) candidates(wave policy.Wave) (c choice, err error) {
 			c.unknown = c.unknown || p.Presence == Unknown
 		}
 	}
-	slices.SortFunc(c.online, s.byMark)
+	sorting.Func(c.online, s.byMark)
 	members := s.Members.Len()
 	most := max(wave.Peels.Of(online), members)
 	c.size = min(most, members+len(c.online))

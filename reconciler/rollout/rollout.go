@@ -32,6 +32,7 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/record"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/policy"
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 	"github.com/seed-c01c3da5/zester/settings/status"
 	"github.com/seed-c01c3da5/zester/settings/target"
 	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
@@ -199,7 +200,7 @@ func (s *stepper) noteFailures() {
 		}
 	}
 	var failed []record.Mark
-	for _, i := range slices.SortedFunc(maps.Keys(texts), s.byMark) {
+	for _, i := range sorting.Values(maps.Keys(texts), s.byMark) {
 		failed = append(failed, s.marks[i])
 		if len(s.Failures) < maxFailures {
 			s.Failures = append(slices.Clip(s.Failures), record.Cut(string(s.Peels[i].ID)+": "+texts[i], maxFailure))

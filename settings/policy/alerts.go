@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -131,7 +132,7 @@ func readAlerts(n *strictyaml.Node, groups target.Groups) (rules []Alert, errs s
 		rule.Name, rule.Pos = p.Key, p.KeyPos
 		rules, errs = append(rules, rule), append(errs, r.errs...)
 	}
-	slices.SortFunc(rules, func(a, b Alert) int { return strings.Compare(a.Name, b.Name) })
+	sorting.Func(rules, func(a, b Alert) int { return strings.Compare(a.Name, b.Name) })
 	return rules, errs
 }
 

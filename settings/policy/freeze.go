@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/settings/schedule/window"
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -257,6 +258,6 @@ func (r *freezeReader) hours(n *strictyaml.Node) (hours []window.Hours) {
 	if n != nil && len(r.errs) == 0 && (len(hours) == 0 || len(hours) > maxHours) {
 		r.refuse(n, ".only_between", fmt.Sprintf("must be a window or a list of at most %d windows", maxHours))
 	}
-	slices.SortFunc(hours, window.Hours.Compare)
+	sorting.Func(hours, window.Hours.Compare)
 	return slices.Compact(hours)
 }

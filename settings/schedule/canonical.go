@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/settings/schedule/cron"
 	"github.com/seed-c01c3da5/zester/settings/schedule/window"
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 )
 
 // Canonical returns bytes that are equal for two entries if and only if the entries are equal: same name, same function,
@@ -104,7 +105,7 @@ func (b *canonical) clock(c Clock) {
 	b.instants(c.At...)
 	exprs := c.Cron
 	if len(exprs) > 1 {
-		exprs = slices.CompactFunc(slices.SortedFunc(slices.Values(exprs), cron.Expr.Compare),
+		exprs = slices.CompactFunc(sorting.Values(slices.Values(exprs), cron.Expr.Compare),
 			func(x, y cron.Expr) bool { return x.Compare(y) == 0 })
 	}
 	b.number(int64(len(exprs)))

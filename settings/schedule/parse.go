@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
@@ -219,7 +220,7 @@ func (p *parser) oneOf(fields []string, what, why string) {
 			set = append(set, pair)
 		}
 	}
-	slices.SortStableFunc(set, func(a, b strictyaml.Pair) int { return a.KeyPos.Compare(b.KeyPos) })
+	sorting.Stable(set, func(a, b strictyaml.Pair) int { return a.KeyPos.Compare(b.KeyPos) })
 	for i := 1; i < len(set); i++ {
 		first, second := set[0], set[i]
 		msg := fmt.Sprintf("both %s (%s) and %s (%s) are set; %s", first.Key, first.KeyPos, second.Key, second.KeyPos, why)

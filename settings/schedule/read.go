@@ -9,6 +9,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/schedule/cron"
 	"github.com/seed-c01c3da5/zester/settings/schedule/phrase"
 	"github.com/seed-c01c3da5/zester/settings/schedule/window"
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
@@ -171,7 +172,7 @@ func (p *parser) instants(n *strictyaml.Node) {
 			p.entry.Clock.At = append(p.entry.Clock.At, at)
 		}
 	}
-	slices.SortFunc(p.entry.Clock.At, time.Time.Compare)
+	sorting.Func(p.entry.Clock.At, time.Time.Compare)
 	p.entry.Clock.At = slices.Compact(p.entry.Clock.At)
 }
 
@@ -225,7 +226,7 @@ func (p *parser) hours(n *strictyaml.Node) {
 		}
 		*hours = append(*hours, h)
 	}
-	slices.SortFunc(*hours, window.Hours.Compare)
+	sorting.Func(*hours, window.Hours.Compare)
 	*hours = slices.Compact(*hours)
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 	"github.com/seed-c01c3da5/zester/settings/spelling"
 )
 
@@ -48,7 +49,7 @@ func (e Errors) Err() error {
 		return nil
 	}
 	out := slices.Clone(e)
-	slices.SortStableFunc(out, func(a, b Error) int {
+	sorting.Stable(out, func(a, b Error) int {
 		return cmp.Or(a.Pos.Compare(b.Pos), cmp.Compare(a.Path, b.Path), cmp.Compare(a.Msg, b.Msg))
 	})
 	out = slices.Compact(out)
@@ -93,7 +94,7 @@ func SuggestKey(name string, known []string) string {
 		}
 	}
 	nearest := slices.Clone(known)
-	slices.SortStableFunc(nearest, func(a, b string) int { return cmp.Compare(distance[a], distance[b]) })
+	sorting.Stable(nearest, func(a, b string) int { return cmp.Compare(distance[a], distance[b]) })
 	return fmt.Sprintf("; the nearest of %d keys are %s", len(known), strings.Join(nearest[:few], ", "))
 }
 

@@ -23,6 +23,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
 	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
@@ -197,7 +198,7 @@ func (f *File) Assign(ix *peelindex.Index) (signatures []Signature, selects []bo
 
 // join merges signatures with equal references; different rules can result in the same list.
 func join(all []Signature) []Signature {
-	slices.SortFunc(all, func(a, b Signature) int {
+	sorting.Func(all, func(a, b Signature) int {
 		return cmp.Or(slices.Compare(a.Refs, b.Refs), cmp.Compare(a.Peels[0], b.Peels[0]))
 	})
 	var joined []Signature

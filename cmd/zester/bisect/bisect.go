@@ -17,6 +17,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/coverage/cause"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 	"github.com/seed-c01c3da5/zester/settings/status"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -89,9 +90,9 @@ const flaps = 3
 // Find returns what the records of an entry show. There is at least one run; attempts are the revisions that went out, in any order.
 func Find(entry string, runs []Run, attempts []status.Attempt) *Result {
 	runs = slices.Clone(runs)
-	slices.SortStableFunc(runs, func(a, b Run) int { return cmp.Or(a.Started.Compare(b.Started), cmp.Compare(a.Job, b.Job)) })
+	sorting.Stable(runs, func(a, b Run) int { return cmp.Or(a.Started.Compare(b.Started), cmp.Compare(a.Job, b.Job)) })
 	s := search{byPeel: map[target.PeelID][]Run{}, attempts: slices.Clone(attempts)}
-	slices.SortStableFunc(s.attempts, func(a, b status.Attempt) int { return a.Began.Compare(b.Began) })
+	sorting.Stable(s.attempts, func(a, b status.Attempt) int { return a.Began.Compare(b.Began) })
 	for _, r := range runs {
 		s.byPeel[r.Peel] = append(s.byPeel[r.Peel], r)
 	}
@@ -159,7 +160,7 @@ func (s *search) peels() (peels []Peel) {
 		}
 		peels = append(peels, p)
 	}
-	slices.SortFunc(peels, func(a, b Peel) int { return cmp.Compare(a.Peel, b.Peel) })
+	sorting.Func(peels, func(a, b Peel) int { return cmp.Compare(a.Peel, b.Peel) })
 	return peels
 }
 

@@ -23,6 +23,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/schedule/forecast"
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 	"github.com/seed-c01c3da5/zester/settings/status"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -137,8 +138,8 @@ func Look(f Fleet) (*Horizon, error) {
 			return nil, err
 		}
 	}
-	slices.SortFunc(l.out.Peels, func(a, b Peel) int { return cmp.Compare(a.Peel, b.Peel) })
-	slices.SortStableFunc(l.out.Entries, func(a, b Entry) int {
+	sorting.Func(l.out.Peels, func(a, b Peel) int { return cmp.Compare(a.Peel, b.Peel) })
+	sorting.Stable(l.out.Entries, func(a, b Entry) int {
 		return cmp.Or(cmp.Compare(a.Entry, b.Entry), cmp.Compare(b.Peels, a.Peels))
 	})
 	l.stale()
@@ -302,7 +303,7 @@ func (l *look) credentials() {
 			l.out.Credentials = append(l.out.Credentials, Credential{Kind: "token", Name: t.Name, Ends: t.Expires, Then: "masters refuse it over HTTP"})
 		}
 	}
-	slices.SortStableFunc(l.out.Credentials, func(a, b Credential) int {
+	sorting.Stable(l.out.Credentials, func(a, b Credential) int {
 		return cmp.Or(a.Ends.Compare(b.Ends), strings.Compare(a.Kind, b.Kind), strings.Compare(a.Name, b.Name))
 	})
 }

@@ -13,7 +13,6 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -25,6 +24,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/schedule/cron"
 	"github.com/seed-c01c3da5/zester/settings/schedule/crontab"
 	"github.com/seed-c01c3da5/zester/settings/schedule/window"
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
@@ -71,7 +71,7 @@ func Crontabs(tables []Table, now time.Time) (Imported, error) {
 			}
 			w.times += compared
 		}
-		slices.SortStableFunc(w.rows[first:], func(a, b Row) int { return a.Line - b.Line })
+		sorting.Stable(w.rows[first:], func(a, b Row) int { return a.Line - b.Line })
 	}
 	text, err := w.file(tables)
 	return Imported{text, len(w.names), w.times, w.rows}, err

@@ -28,6 +28,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
 	"github.com/seed-c01c3da5/zester/master/outbound"
 	"github.com/seed-c01c3da5/zester/settings/policy"
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -174,7 +175,7 @@ func Step(before map[string]Alert, in Input) (map[string]Alert, Outcome) {
 		}
 	}
 	fresh := slices.DeleteFunc(slices.Collect(maps.Keys(s.found)), func(id string) bool { _, known := before[id]; return known })
-	slices.SortFunc(fresh, func(a, b string) int { // if there is not room for all, the largest groups matter most
+	sorting.Func(fresh, func(a, b string) int { // if there is not room for all, the largest groups matter most
 		return cmp.Or(len(s.found[b].peels)-len(s.found[a].peels), strings.Compare(a, b))
 	})
 	for _, id := range fresh {
@@ -241,7 +242,7 @@ func find(in Input) map[string]*group {
 		k := kind{p.Kind, p.Entry}
 		kinds[k] = append(kinds[k], p)
 	}
-	sorted := slices.SortedFunc(maps.Keys(kinds), func(a, b kind) int { return cmp.Or(strings.Compare(a.entry, b.entry), cmp.Compare(a.Kind, b.Kind)) })
+	sorted := sorting.Values(maps.Keys(kinds), func(a, b kind) int { return cmp.Or(strings.Compare(a.entry, b.entry), cmp.Compare(a.Kind, b.Kind)) })
 	found := map[string]*group{}
 	for i := range in.Rules {
 		rule := &in.Rules[i]

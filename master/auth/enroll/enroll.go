@@ -33,6 +33,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/auth/pki"
 	"github.com/seed-c01c3da5/zester/master/bucket"
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -237,7 +238,7 @@ func (h *Hosts) Roots() []byte {
 // List returns all peels that were enrolled or asked to be, by ID.
 func (h *Hosts) List(ctx context.Context) ([]credential.Enrolled, error) {
 	all, err := h.peels.List(ctx)
-	slices.SortFunc(all, func(a, b credential.Enrolled) int { return strings.Compare(string(a.ID), string(b.ID)) })
+	sorting.Func(all, func(a, b credential.Enrolled) int { return strings.Compare(string(a.ID), string(b.ID)) })
 	return all, err
 }
 

@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/token"
 	"github.com/seed-c01c3da5/zester/master/bucket"
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -54,7 +54,7 @@ func (h *Hosts) JoinTokens(ctx context.Context) ([]credential.JoinToken, error) 
 	for i, r := range records {
 		all[i] = r.JoinToken
 	}
-	slices.SortFunc(all, func(a, b credential.JoinToken) int { return strings.Compare(a.Name, b.Name) })
+	sorting.Func(all, func(a, b credential.JoinToken) int { return strings.Compare(a.Name, b.Name) })
 	return all, err
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -17,6 +16,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/bucket"
 	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -282,7 +282,7 @@ func listed(tokens []credential.Token, used map[string]time.Time) []credential.T
 	for i := range tokens {
 		tokens[i].LastUsed = used[tokens[i].Name]
 	}
-	slices.SortFunc(tokens, func(a, b credential.Token) int { return strings.Compare(a.Name, b.Name) })
+	sorting.Func(tokens, func(a, b credential.Token) int { return strings.Compare(a.Name, b.Name) })
 	return tokens
 }
 

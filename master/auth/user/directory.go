@@ -13,6 +13,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/bucket"
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 )
 
 // A Directory issues and revokes the credentials of people, on a master that has the keys.
@@ -173,6 +174,6 @@ func withIssued(dir string, users []credential.User) ([]credential.User, error) 
 		}
 		users[i].Keys = credential.Merge(users[i].Keys, known.Keys)
 	}
-	slices.SortFunc(users, func(a, b credential.User) int { return strings.Compare(a.Name, b.Name) })
+	sorting.Func(users, func(a, b credential.User) int { return strings.Compare(a.Name, b.Name) })
 	return users, err
 }

@@ -14,7 +14,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -24,6 +23,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/bucket"
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -48,7 +48,7 @@ func Open(ctx context.Context, js jetstream.JetStream) (*Store, error) {
 // List returns all users by name, those that were revoked included.
 func (u *Store) List(ctx context.Context) ([]credential.User, error) {
 	all, err := u.all.List(ctx)
-	slices.SortFunc(all, func(a, b credential.User) int { return strings.Compare(a.Name, b.Name) })
+	sorting.Func(all, func(a, b credential.User) int { return strings.Compare(a.Name, b.Name) })
 	return all, err
 }
 

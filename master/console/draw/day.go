@@ -4,9 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 	"time"
+
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 )
 
 // A Day is the day of the fleet: what should have run, what did, what will, and which commits reached its peels. The
@@ -320,7 +321,7 @@ func (d *Day) flags(c *canvas) {
 			shown = append(shown, k)
 		}
 	}
-	slices.SortStableFunc(shown, func(x, y Commit) int { return x.Steps[0].At.Compare(y.Steps[0].At) })
+	sorting.Stable(shown, func(x, y Commit) int { return x.Steps[0].At.Compare(y.Steps[0].At) })
 	shown = shown[max(0, len(shown)-maxFlags):]
 	now, labelled := a.at(d.Now), [2]float64{-labelWidth, -labelWidth} // where the last label of each row is
 	for i, k := range shown {

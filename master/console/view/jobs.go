@@ -11,6 +11,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -130,7 +131,7 @@ func groups(rows []job.Row) []Result {
 		}
 		all[at].Peels = append(all[at].Peels, r.Peel)
 	}
-	slices.SortStableFunc(all, func(a, b Result) int {
+	sorting.Stable(all, func(a, b Result) int {
 		if a.failed() != b.failed() {
 			if a.failed() {
 				return -1

@@ -11,6 +11,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/coverage/cause"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 	"github.com/seed-c01c3da5/zester/settings/status"
 )
 
@@ -68,7 +69,7 @@ func NowOf(ctx context.Context, by api.Asker) *Now {
 	} else {
 		v.Doubt = cmp.Or(v.Doubt, v.Sync.Error)
 	}
-	slices.SortStableFunc(v.Problems, func(a, b api.Problem) int {
+	sorting.Stable(v.Problems, func(a, b api.Problem) int {
 		return cmp.Compare(verdict.Rank(a.Class, a.ByHand), verdict.Rank(b.Class, b.ByHand))
 	})
 	v.Waiting = waitingOf(v.Sync.Value, v.Held.Value, v.Enrolled.Value)
@@ -177,7 +178,7 @@ func waitingOf(s *status.Sync, held *api.HoldPage, enrolled *api.EnrolledAnswer)
 			}
 		}
 	}
-	slices.SortStableFunc(list, func(a, b Waiting) int { return a.Since.Compare(b.Since) })
+	sorting.Stable(list, func(a, b Waiting) int { return a.Since.Compare(b.Since) })
 	return list
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -48,7 +49,7 @@ func TimelineOf(ctx context.Context, by api.Asker, q TimelineQuery) (*Timeline, 
 	}
 	v := &Timeline{Query: q, Total: len(all.Rows), All: *all}
 	if q.Sort != "name" {
-		slices.SortStableFunc(all.Rows, func(a, b api.CoverageRow) int {
+		sorting.Stable(all.Rows, func(a, b api.CoverageRow) int {
 			return cmp.Or(
 				cmp.Compare(b.Failed, a.Failed), cmp.Compare(b.Missed, a.Missed), cmp.Compare(b.Unknown, a.Unknown),
 			)
@@ -124,7 +125,7 @@ func AlertsOf(ctx context.Context, by api.Asker) (*Alerts, error) {
 		return nil, err
 	}
 	order := []string{api.AlertFiring, api.AlertWaiting, api.AlertEnded}
-	slices.SortStableFunc(a.Alerts, func(x, y api.Alert) int {
+	sorting.Stable(a.Alerts, func(x, y api.Alert) int {
 		return cmp.Or(cmp.Compare(slices.Index(order, x.State), slices.Index(order, y.State)), y.Since.Compare(x.Since))
 	})
 	return &Alerts{a, ask(ctx, by, api.AlertReceivers, api.None{})}, nil

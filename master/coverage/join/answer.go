@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/seed-c01c3da5/zester/peel/ledger"
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 )
 
 const hourSeconds = 3600
@@ -171,10 +172,10 @@ func (m *merger) unmix(f *fires) (hours []listed) {
 			list = append(list, l.with(l.take(1)))
 		}
 	}
-	slices.SortStableFunc(list, func(a, b listed) int {
+	sorting.Stable(list, func(a, b listed) int {
 		return cmp.Or(cmp.Compare(a.first, b.first), cmp.Compare(m.rank(&a), m.rank(&b)))
 	})
-	slices.SortStableFunc(hours, func(a, b listed) int { return cmp.Compare(a.first, b.first) })
+	sorting.Stable(hours, func(a, b listed) int { return cmp.Compare(a.first, b.first) })
 	f.list, f.mixed = f.list[:0], false
 	for _, l := range list {
 		if n := len(f.list); n > 0 && f.list[n-1].first == l.first {
@@ -308,7 +309,7 @@ func (m *merger) number(hours []listed) {
 	for _, l := range hours {
 		planned -= m.numbered(l, max(planned, 0), m.begins <= first)
 	}
-	spans := slices.SortedFunc(maps.Keys(lacks), func(a, b Span) int {
+	spans := sorting.Values(maps.Keys(lacks), func(a, b Span) int {
 		harm := func(s Span) int { return slices.Index(lackOrder, s.Verdict) }
 		return cmp.Or(cmp.Compare(harm(a), harm(b)), cmp.Compare(a.Why, b.Why))
 	})

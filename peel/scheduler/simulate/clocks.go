@@ -9,6 +9,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/schedule/cron"
 	"github.com/seed-c01c3da5/zester/settings/schedule/forecast"
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 )
 
 // A ClockChange is the effect of a change of clocks, as to daylight saving, on an entry with fixed times: some of its wall times are
@@ -44,7 +45,7 @@ func ClockChanges(groups []forecast.Group, from, until time.Time, zone *time.Loc
 			}
 		}
 	}
-	slices.SortFunc(list, func(a, b ClockChange) int {
+	sorting.Func(list, func(a, b ClockChange) int {
 		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Entry, b.Entry), cmp.Compare(a.Zone, b.Zone), slices.Compare(a.Wall, b.Wall))
 	})
 	return list, nil

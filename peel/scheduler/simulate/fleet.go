@@ -19,6 +19,7 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/schedule/forecast"
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -157,13 +158,13 @@ func (f *fleet) prepare(groups []forecast.Group) {
 			f.jobs = append(f.jobs, job{id, 1, g.Schedule, f.merge(alone)})
 		}
 	}
-	slices.SortFunc(f.jobs, func(a, b job) int { return cmp.Compare(a.peel, b.peel) })
+	sorting.Func(f.jobs, func(a, b job) int { return cmp.Compare(a.peel, b.peel) })
 }
 
 // merge returns the times within the simulation in which a peel is down: its own and those of all.
 func (f *fleet) merge(alone []Span) []Span {
 	all := slices.Concat(f.Outages, alone)
-	slices.SortFunc(all, func(a, b Span) int { return a.From.Compare(b.From) })
+	sorting.Func(all, func(a, b Span) int { return a.From.Compare(b.From) })
 	var list []Span
 	for _, s := range all {
 		if s.From.Before(f.From) {

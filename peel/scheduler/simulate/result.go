@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/ledger"
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -173,7 +174,7 @@ func (f *fleet) worst(sum, inFlight []uint32) (list []Minute) {
 			}
 		}
 		c := list[i].Contributions
-		slices.SortStableFunc(c, func(a, b Contribution) int { return cmp.Compare(b.Runs, a.Runs) })
+		sorting.Stable(c, func(a, b Contribution) int { return cmp.Compare(b.Runs, a.Runs) })
 		list[i].Contributions = c[:min(len(c), maxContributions)]
 	}
 	return list

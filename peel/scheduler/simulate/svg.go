@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 )
 
 // Sizes of a drawing in pixels.
@@ -21,7 +23,7 @@ const (
 
 // SVG draws the load of the fleet, and below it one row for each of the 40 entries with the most runs: the darker, the more runs.
 func (r *Result) SVG(w io.Writer) error {
-	entries := slices.SortedStableFunc(slices.Values(r.Entries), func(a, b Entry) int { return cmp.Compare(b.Runs, a.Runs) })
+	entries := sorting.Values(slices.Values(r.Entries), func(a, b Entry) int { return cmp.Compare(b.Runs, a.Runs) })
 	entries = entries[:min(len(entries), svgRows)]
 	columns := min(len(r.Hours), svgWidth)
 	var b strings.Builder

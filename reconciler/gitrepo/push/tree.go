@@ -14,6 +14,7 @@ import (
 	"github.com/go-git/go-git/v5/storage/memory"
 
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 )
 
 // A builder makes the objects of a commit.
@@ -128,7 +129,7 @@ func treeOf(entries map[string]object.TreeEntry) *object.Tree {
 		}
 		return e.Name
 	}
-	slices.SortFunc(t.Entries, func(a, b object.TreeEntry) int { return strings.Compare(sortName(a), sortName(b)) })
+	sorting.Func(t.Entries, func(a, b object.TreeEntry) int { return strings.Compare(sortName(a), sortName(b)) })
 	return t
 }
 

@@ -24,6 +24,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/schedule/forecast"
 	"github.com/seed-c01c3da5/zester/settings/schedule/window"
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -143,7 +144,7 @@ func Of(changes []Change, past Past) (*Result, error) {
 		}
 		r.Entries = append(r.Entries, e)
 	}
-	slices.SortStableFunc(r.Entries, func(a, b Entry) int { return strings.Compare(a.Entry, b.Entry) })
+	sorting.Stable(r.Entries, func(a, b Entry) int { return strings.Compare(a.Entry, b.Entry) })
 	var err error
 	if r.Load.Before, err = past.peaks(changes, func(c Change) *schedule.Entry { return c.Before }); err != nil {
 		return nil, err
@@ -264,7 +265,7 @@ func (p *Past) beside(c Change, fires []time.Time) ([]Pair, error) {
 			pairs = append(pairs, Pair{name, n})
 		}
 	}
-	slices.SortStableFunc(pairs, func(a, b Pair) int { return cmp.Compare(b.Fires, a.Fires) })
+	sorting.Stable(pairs, func(a, b Pair) int { return cmp.Compare(b.Fires, a.Fires) })
 	return pairs[:min(maxPairs, len(pairs))], nil
 }
 

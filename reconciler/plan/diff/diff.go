@@ -20,6 +20,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 	"github.com/seed-c01c3da5/zester/settings/state"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -276,7 +277,7 @@ func sorted(changed map[change]*Group) []*Group {
 	for _, g := range all {
 		slices.Sort(g.Peels)
 	}
-	return slices.SortedFunc(maps.Values(all), func(a, b *Group) int { return cmp.Compare(a.Peels[0], b.Peels[0]) })
+	return sorting.Values(maps.Values(all), func(a, b *Group) int { return cmp.Compare(a.Peels[0], b.Peels[0]) })
 }
 
 // noSettings is the digest of empty settings, which a peel has that no rule matches.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 	"github.com/seed-c01c3da5/zester/settings/state"
 )
 
@@ -45,7 +46,7 @@ func effects(before, after StateSide, d StateDifference) (all []StateEffect) {
 			all = append(all, StateEffect{StatesLeft, name, "what " + old.Function + " made stays on the host"})
 		}
 	}
-	slices.SortFunc(all, StateEffect.Compare)
+	sorting.Func(all, StateEffect.Compare)
 	return all
 }
 

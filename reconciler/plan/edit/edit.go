@@ -24,6 +24,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
@@ -151,7 +152,7 @@ func (r *Repo) Add(n New) (entry string, files map[string][]byte, err error) {
 // written returns a settings file with one entry.
 func written(comment, name string, fields map[string]any) ([]byte, error) {
 	entry := &yaml.Node{Kind: yaml.MappingNode}
-	keys := slices.SortedFunc(maps.Keys(fields), func(a, b string) int {
+	keys := sorting.Values(maps.Keys(fields), func(a, b string) int {
 		ia, ib := slices.Index(fieldOrder, a), slices.Index(fieldOrder, b)
 		if ia < 0 {
 			ia = len(fieldOrder)
@@ -219,7 +220,7 @@ func (r *Repo) top(change func(refs map[string][]reference)) ([]byte, error) {
 		if len(list) == 0 {
 			continue
 		}
-		slices.SortFunc(list, func(a, b reference) int { return strings.Compare(a.ref, b.ref) })
+		sorting.Func(list, func(a, b reference) int { return strings.Compare(a.ref, b.ref) })
 		key, err := yaml.Marshal(expr)
 		if err != nil {
 			return nil, err

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 )
 
 // With returns the revision with other contents of files; nil removes a file.
@@ -92,7 +94,7 @@ func (o overlay) ReadDir(dir string) ([]fs.DirEntry, error) {
 			list, err = append(list, node{first, int64(len(content)), deeper}), nil
 		}
 	}
-	slices.SortFunc(list, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	sorting.Func(list, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	return list, err
 }
 

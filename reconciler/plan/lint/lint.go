@@ -20,6 +20,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/schedule/forecast"
 	"github.com/seed-c01c3da5/zester/settings/schedule/window"
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
@@ -114,7 +115,7 @@ func (l *Linter) Check(entries []*plan.DeclaredEntry) strictyaml.Errors {
 		}
 		found = append(found, l.entries[at]...)
 	}
-	slices.SortStableFunc(found, func(a, b strictyaml.Error) int { return a.Pos.Compare(b.Pos) })
+	sorting.Stable(found, func(a, b strictyaml.Error) int { return a.Pos.Compare(b.Pos) })
 	return slices.Compact(found)
 }
 
@@ -132,7 +133,7 @@ func (l *Linter) Unknown(entries []*plan.DeclaredEntry) strictyaml.Errors {
 			found = append(found, c.found...)
 		}
 	}
-	slices.SortStableFunc(found, func(a, b strictyaml.Error) int { return a.Pos.Compare(b.Pos) })
+	sorting.Stable(found, func(a, b strictyaml.Error) int { return a.Pos.Compare(b.Pos) })
 	return slices.Compact(found)
 }
 

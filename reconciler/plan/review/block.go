@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -48,7 +49,7 @@ func (r *Review) Blocks() []Block {
 		b.Settings = append(b.Settings, s)
 	}
 	blocks := make([]Block, 0, len(all))
-	for _, b := range slices.SortedFunc(maps.Values(all), func(a, b *Block) int {
+	for _, b := range sorting.Values(maps.Values(all), func(a, b *Block) int {
 		return cmp.Or(cmp.Compare(len(b.Peels), len(a.Peels)), slices.Compare(a.Peels, b.Peels))
 	}) {
 		blocks = append(blocks, *b)

@@ -12,6 +12,7 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/reconciler/plan/diff"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 	"github.com/seed-c01c3da5/zester/settings/state"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -182,14 +183,14 @@ func (c *comparison) finish() {
 		slices.Sort(change.Peels)
 		r.Changes = append(r.Changes, *change)
 	}
-	slices.SortFunc(r.Changes, func(a, b Change) int {
+	sorting.Func(r.Changes, func(a, b Change) int {
 		return cmp.Or(strings.Compare(a.Entry, b.Entry), cmp.Compare(a.Peels[0], b.Peels[0]))
 	})
 	for _, s := range c.settings {
 		slices.Sort(s.Peels)
 		r.Settings = append(r.Settings, *s)
 	}
-	slices.SortFunc(r.Settings, func(a, b Setting) int {
+	sorting.Func(r.Settings, func(a, b Setting) int {
 		return cmp.Or(strings.Compare(a.Key, b.Key), cmp.Compare(a.Peels[0], b.Peels[0]))
 	})
 	slices.Sort(r.Touched)

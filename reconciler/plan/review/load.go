@@ -11,6 +11,7 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/schedule/forecast"
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -68,7 +69,7 @@ func Groups(p *plan.Plan) []forecast.Group {
 		members[e] = append(members[e], id)
 	}
 	groups := make([]forecast.Group, 0, len(members))
-	for _, e := range slices.SortedFunc(maps.Keys(members), func(a, b *plan.Effective) int {
+	for _, e := range sorting.Values(maps.Keys(members), func(a, b *plan.Effective) int {
 		return slices.Compare(a.Refs, b.Refs)
 	}) {
 		slices.Sort(members[e])

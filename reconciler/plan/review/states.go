@@ -11,6 +11,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/private"
 
 	"github.com/seed-c01c3da5/zester/reconciler/plan/diff"
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 	"github.com/seed-c01c3da5/zester/settings/state"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -235,7 +236,7 @@ func (c *comparison) finishStates(hidden secrets) {
 		slices.Sort(s.Peels)
 		r.States = append(r.States, *s)
 	}
-	slices.SortFunc(r.States, func(a, b StateChange) int {
+	sorting.Func(r.States, func(a, b StateChange) int {
 		return cmp.Or(strings.Compare(a.State, b.State), cmp.Compare(a.Peels[0], b.Peels[0]))
 	})
 	for _, s := range r.States {
@@ -247,7 +248,7 @@ func (c *comparison) finishStates(hidden secrets) {
 		slices.Sort(peels)
 		r.Effects = append(r.Effects, Effect{peels, e})
 	}
-	slices.SortFunc(r.Effects, func(a, b Effect) int {
+	sorting.Func(r.Effects, func(a, b Effect) int {
 		return cmp.Or(a.Compare(b.StateEffect), cmp.Compare(a.Peels[0], b.Peels[0]))
 	})
 }

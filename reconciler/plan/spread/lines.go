@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
@@ -156,7 +157,7 @@ func (c *changes) apply() (map[string][]byte, error) {
 			return nil, err
 		}
 		lines := strings.Split(string(data), "\n")
-		slices.SortFunc(list, func(a, b change) int { return b.from - a.from }) // the last of a line first
+		sorting.Func(list, func(a, b change) int { return b.from - a.from }) // the last of a line first
 		for _, ch := range list {
 			lines[ch.line] = lines[ch.line][:ch.from] + ch.text + lines[ch.line][ch.to:]
 		}

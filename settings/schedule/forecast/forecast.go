@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/settings/schedule"
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -144,7 +145,7 @@ func Make(groups []Group, o Options) (*Forecast, error) {
 			}
 		}
 	}
-	slices.SortStableFunc(f.Entries, func(a, b Entry) int { return cmp.Compare(b.Runs, a.Runs) })
+	sorting.Stable(f.Entries, func(a, b Entry) int { return cmp.Compare(b.Runs, a.Runs) })
 	return f, nil
 }
 
@@ -156,7 +157,7 @@ func (f *Forecast) findWorst() {
 			order = append(order, i)
 		}
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(f.Minutes[b], f.Minutes[a]) })
+	sorting.Stable(order, func(a, b int) int { return cmp.Compare(f.Minutes[b], f.Minutes[a]) })
 	for _, i := range order[:min(worstMinutes, len(order))] {
 		f.Worst = append(f.Worst, Minute{At: f.From.Add(time.Duration(i) * time.Minute), Runs: f.Minutes[i]})
 	}
@@ -210,7 +211,7 @@ func gather(groups []Group, from time.Time) ([]*load, error) {
 			keys = append(keys, key)
 		}
 	}
-	slices.SortFunc(keys, func(a, b string) int {
+	sorting.Func(keys, func(a, b string) int {
 		return cmp.Or(strings.Compare(loads[a].entry.Name, loads[b].entry.Name), strings.Compare(a, b))
 	})
 	sorted := make([]*load, len(keys))

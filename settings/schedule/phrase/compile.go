@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"maps"
 	"math/bits"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/seed-c01c3da5/zester/settings/schedule/cron"
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 )
 
 const minutesPerDay = 24 * 60
@@ -234,7 +234,7 @@ func group(times []int) []fires {
 		byMinutes[minutes] |= 1 << hour
 	}
 	found := make([]fires, 0, len(byMinutes))
-	for _, minutes := range slices.SortedFunc(maps.Keys(byMinutes), func(a, b uint64) int {
+	for _, minutes := range sorting.Values(maps.Keys(byMinutes), func(a, b uint64) int {
 		return bits.TrailingZeros64(byMinutes[a]) - bits.TrailingZeros64(byMinutes[b])
 	}) {
 		found = append(found, fires{list(minutes, 0, 59), list(byMinutes[minutes], 0, 23)})

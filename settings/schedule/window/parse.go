@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 )
 
 // Hours is a part of the day, [From, To) in minutes from midnight. It goes over midnight if To is not above From.
@@ -102,7 +104,7 @@ func (d *Days) Add(text string) error {
 		return fmt.Errorf("%q ends before it starts", text)
 	}
 	d.Dates = append(d.Dates, Dates{dayOf(from), dayOf(to)})
-	slices.SortFunc(d.Dates, func(a, b Dates) int { return cmp.Or(a.First-b.First, a.Last-b.Last) })
+	sorting.Func(d.Dates, func(a, b Dates) int { return cmp.Or(a.First-b.First, a.Last-b.Last) })
 	d.Dates = slices.Compact(d.Dates)
 	return nil
 }
@@ -117,7 +119,7 @@ func (d *Days) addTimes(first, last string) error {
 		return fmt.Errorf("%q ends before it starts", first+"/"+last)
 	}
 	d.Times = append(d.Times, Times{from.UTC(), to.UTC()})
-	slices.SortFunc(d.Times, func(a, b Times) int { return cmp.Or(a.From.Compare(b.From), a.To.Compare(b.To)) })
+	sorting.Func(d.Times, func(a, b Times) int { return cmp.Or(a.From.Compare(b.From), a.To.Compare(b.To)) })
 	d.Times = slices.Compact(d.Times)
 	return nil
 }

@@ -17,6 +17,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 )
 
 // Rules are the windows of an entry. The zero Rules are always open.
@@ -141,7 +143,7 @@ func (r Rules) edges(day int, zone *time.Location) []time.Time {
 			edges = append(edges, end)
 		}
 	}
-	slices.SortFunc(edges, time.Time.Compare)
+	sorting.Func(edges, time.Time.Compare)
 	return edges
 }
 

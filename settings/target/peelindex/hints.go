@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/RoaringBitmap/roaring/v2"
 
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 	"github.com/seed-c01c3da5/zester/settings/spelling"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -206,7 +206,7 @@ func (t *tree) scalars() map[string]uint64 {
 // common returns the most frequent values of a node as text, each with the number of its peels.
 func (t *tree) common() []string {
 	all := t.scalars()
-	texts := slices.SortedFunc(maps.Keys(all), func(a, b string) int {
+	texts := sorting.Values(maps.Keys(all), func(a, b string) int {
 		return cmp.Or(cmp.Compare(all[b], all[a]), strings.Compare(a, b))
 	})
 	var list []string

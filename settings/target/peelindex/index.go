@@ -17,6 +17,7 @@ import (
 
 	"github.com/RoaringBitmap/roaring/v2"
 
+	"github.com/seed-c01c3da5/zester/settings/sorting"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -265,7 +266,7 @@ func (ix *Index) sorted() []uint32 {
 	for _, slot := range ix.slots {
 		order = append(order, slot)
 	}
-	slices.SortFunc(order, ix.byID)
+	sorting.Func(order, ix.byID)
 	ix.order.Store(&order)
 	return order
 }
@@ -280,7 +281,7 @@ func (ix *Index) ids(b *roaring.Bitmap) []target.PeelID {
 	ids := make([]target.PeelID, 0, n)
 	if n < len(ix.slots)/8 {
 		slots := b.ToArray()
-		slices.SortFunc(slots, ix.byID)
+		sorting.Func(slots, ix.byID)
 		for _, slot := range slots {
 			ids = append(ids, ix.peels[slot].ID)
 		}
