@@ -25,10 +25,24 @@ func (a *Alerts) isPinged(entry string) bool {
 }
 
 // alerts returns the engine that sends alerts while this master leads them.
-func (m *Master) alerts(nc *nats.Conn, fleet *fleet.Fleet, table *coverage.Table, stored *storage, j judge, log *audit.Log) *alert.Engine {
+func (m *Master) alerts(nc *nats.Conn, fleet *fleet.Fleet, table *coverage.Table, stored *storage, j judge,
+	log *audit.Log,
+) *alert.Engine {
 	return alert.New(alert.Options{
-		Conn: nc, Fleet: fleet, Owner: m.o.ID, Receivers: m.o.Alerts.Receivers, Pings: m.o.Alerts.Pings, Alive: m.o.Alerts.Alive,
-		Problems: table.Problems, Health: table.Feed, Runs: table.Runs, Cause: table.Cause, Stored: stored.Err, Within: j.within, Audit: log, Log: m.log,
-		Metrics: m.o.Metrics,
+		Conn:      nc,
+		Fleet:     fleet,
+		Owner:     m.o.ID,
+		Receivers: m.o.Alerts.Receivers,
+		Pings:     m.o.Alerts.Pings,
+		Alive:     m.o.Alerts.Alive,
+		Problems:  table.Problems,
+		Health:    table.Feed,
+		Runs:      table.Runs,
+		Cause:     table.Cause,
+		Stored:    stored.Err,
+		Within:    j.within,
+		Audit:     log,
+		Log:       m.log,
+		Metrics:   m.o.Metrics,
 	})
 }

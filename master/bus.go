@@ -15,8 +15,8 @@ import (
 	"github.com/seed-c01c3da5/zester/master/natsd"
 )
 
-// An ownBus is the embedded server of a master. It can be restarted while the master runs; its in-process connections go
-// to the server that runs at that time.
+// An ownBus is the embedded server of a master. It can be restarted while the master runs; its in-process connections
+// go to the server that runs at that time.
 type ownBus struct {
 	keys *keystore.Keys
 	url  string
@@ -121,7 +121,8 @@ func (b *ownBus) room(log *slog.Logger) error {
 	if stuck == "" {
 		return nil
 	}
-	log.Warn("bus is started again, because a stream has stored nothing since its disk was full", "dir", b.opts.Dir, "free_mib", free>>20, "err", stuck)
+	log.Warn("bus is started again, because a stream has stored nothing since its disk was full", "dir", b.opts.Dir,
+		"free_mib", free>>20, "err", stuck)
 	b.end()
 	return b.start()
 }

@@ -12,9 +12,9 @@ import (
 
 const runIDLength = 12
 
-// An identity distinguishes one run of a master from all others. The file run.id in the data directory holds the ID of the
-// newest run, by which the next run recognises the jobs that it left. The file is locked while the run lives, so an ID that
-// a run finds there belongs to a run that has ended.
+// An identity distinguishes one run of a master from all others. The file run.id in the data directory holds the ID of
+// the newest run, by which the next run recognises the jobs that it left. The file is locked while the run lives, so an
+// ID that a run finds there belongs to a run that has ended.
 type identity struct {
 	run, earlier string // earlier is empty in a new data directory
 	file         *os.File
@@ -26,7 +26,8 @@ func newIdentity(dir string) (*identity, error) {
 		return nil, fmt.Errorf("cannot begin to run: %w", err)
 	}
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		return nil, errors.Join(fmt.Errorf("cannot run in the data directory %s: another master uses it (%w)", dir, err), f.Close())
+		return nil, errors.Join(fmt.Errorf("cannot run in the data directory %s: another master uses it (%w)", dir,
+			err), f.Close())
 	}
 	id := &identity{run: rand.Text()[:runIDLength], file: f}
 	earlier, err := io.ReadAll(io.LimitReader(f, runIDLength))

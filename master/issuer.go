@@ -38,7 +38,10 @@ func (m *Master) externalIssuer() (issuer, error) {
 	if err != nil {
 		return issuer{}, err
 	}
-	return issuer{keys: keys, update: func(ctx context.Context, account string) error { return m.updateExternal(ctx, keys, account) }}, nil
+	return issuer{
+		keys:   keys,
+		update: func(ctx context.Context, account string) error { return m.updateExternal(ctx, keys, account) },
+	}, nil
 }
 
 // claimsUpdate is the subject on which servers with a resolver of their own accept the JWT of an account.
@@ -47,8 +50,8 @@ const (
 	updateLimit  = 5 * time.Second
 )
 
-// updateExternal sends the JWT of an account to an external server. It uses a connection of its own in the system account, to which
-// nothing else in a master has access.
+// updateExternal sends the JWT of an account to an external server. It uses a connection of its own in the system
+// account, to which nothing else in a master has access.
 func (m *Master) updateExternal(ctx context.Context, keys *keystore.Keys, account string) error {
 	creds, err := keys.SystemCreds(time.Minute)
 	if err != nil {
@@ -86,11 +89,13 @@ func (m *Master) connectOnce(creds []byte, inbox string) (*nats.Conn, error) {
 		opts, url = append(opts, nats.InProcessServer(m.bus)), embedded
 	}
 	opts = append(append(opts, m.o.Connect...),
-		nats.UserCredentialBytes(creds), nats.Name("master "+m.o.ID+" issuer"), nats.NoReconnect(), nats.CustomInboxPrefix(inbox), dial.Encrypted())
+		nats.UserCredentialBytes(creds), nats.Name("master "+m.o.ID+" issuer"), nats.NoReconnect(),
+		nats.CustomInboxPrefix(inbox), dial.Encrypted())
 	return nats.Connect(url, opts...)
 }
 
-// keepAudit changes how long the bus keeps the audit log, and in how many copies. A master without the keys leaves the log as it is.
+// keepAudit changes how long the bus keeps the audit log, and in how many copies. A master without the keys leaves the
+// log as it is.
 func (m *Master) keepAudit(ctx context.Context, i issuer, kept bucket.Kept) error {
 	if i.keys == nil {
 		return nil

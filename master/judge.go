@@ -22,8 +22,8 @@ type judge struct {
 	selects func(ctx context.Context, expr string) ([]target.PeelID, error)
 }
 
-// allow returns [grants.ErrNotAllowed] if a caller may not run what spec says on its targets. A call of prompt.run runs other
-// functions too.
+// allow returns [grants.ErrNotAllowed] if a caller may not run what spec says on its targets. A call of prompt.run runs
+// other functions too.
 func (j judge) allow(ctx context.Context, from grants.Caller, spec *job.Spec) error {
 	for _, function := range catalogue.RunBy(spec.Function, spec.Args) {
 		if err := j.allowOne(ctx, from, function, spec); err != nil {
@@ -71,8 +71,8 @@ func (j judge) checkNotRevoked(ctx context.Context, user string) error {
 	return j.users.CheckNotRevoked(ctx, user)
 }
 
-// readable returns the peels whose settings a caller may read: for an auditor all, for others the peels on which they may run
-// settings.get. The error is [grants.ErrNotAllowed] if the caller may run it on no peel.
+// readable returns the peels whose settings a caller may read: for an auditor all, for others the peels on which they
+// may run settings.get. The error is [grants.ErrNotAllowed] if the caller may run it on no peel.
 func (j judge) readable(ctx context.Context, from grants.Caller, peels []target.PeelID) ([]target.PeelID, error) {
 	if from.Role == grants.RoleAuditor {
 		return peels, nil

@@ -25,8 +25,8 @@ const (
 	followAgain     = time.Second     // between two tries to follow the connections
 )
 
-// maxConnections bounds the connections of one peel to the embedded server. A peel has one, and for some minutes a second
-// where the server has not noticed the end of the first.
+// maxConnections bounds the connections of one peel to the embedded server. A peel has one, and for some minutes a
+// second where the server has not noticed the end of the first.
 const maxConnections = 4
 
 // A peelConnection describes a connection in the server's events and in its list.
@@ -46,7 +46,9 @@ type presence struct {
 }
 
 // fleet returns the view of all peels. It checks their identities by the credentials that masters issued.
-func (m *Master) fleet(ctx context.Context, nc *nats.Conn, js jetstream.JetStream, trust issuer) (*fleetpkg.Fleet, error) {
+func (m *Master) fleet(ctx context.Context, nc *nats.Conn, js jetstream.JetStream,
+	trust issuer,
+) (*fleetpkg.Fleet, error) {
 	dir := ""
 	if trust.keys != nil {
 		dir = trust.keys.Dir()
@@ -84,10 +86,12 @@ func (m *Master) followConnections(ctx context.Context, fleet *fleetpkg.Fleet) {
 	}
 }
 
-// followOnce follows the connections of one run of the server, until ctx ends, the connection to the server ends or events
-// come faster than they are handled. Peels that were connected before and are no longer have left meanwhile. It returns the
-// connections that it knew last.
-func (m *Master) followOnce(ctx context.Context, fleet *fleetpkg.Fleet, before map[string][]uint64) (map[string][]uint64, error) {
+// followOnce follows the connections of one run of the server, until ctx ends, the connection to the server ends or
+// events come faster than they are handled. Peels that were connected before and are no longer have left meanwhile. It
+// returns the connections that it knew last.
+func (m *Master) followOnce(ctx context.Context, fleet *fleetpkg.Fleet,
+	before map[string][]uint64,
+) (map[string][]uint64, error) {
 	creds, err := m.bus.keys.SystemCreds(systemTTL)
 	if err != nil {
 		return before, err
@@ -100,8 +104,15 @@ func (m *Master) followOnce(ctx context.Context, fleet *fleetpkg.Fleet, before m
 		return before, fmt.Errorf("cannot connect to the server's own account: %w", err)
 	}
 	defer func() { nc.Close(); <-closed }()
-	p := presence{nc: nc, account: m.bus.keys.PeelAccount(), fleet: fleet, peels: map[uint64]string{}, connections: map[string][]uint64{}}
-	events, err := nc.SubscribeSync("$SYS.ACCOUNT." + p.account + ".*") // before the list, so that no connection is missed
+	p := presence{
+		nc:          nc,
+		account:     m.bus.keys.PeelAccount(),
+		fleet:       fleet,
+		peels:       map[uint64]string{},
+		connections: map[string][]uint64{},
+	}
+	// before the list, so that no connection is missed
+	events, err := nc.SubscribeSync("$SYS.ACCOUNT." + p.account + ".*")
 	if err != nil {
 		return before, err
 	}
@@ -132,7 +143,8 @@ func (p *presence) follow(ctx context.Context, events *nats.Subscription) error 
 	}
 }
 
-// onEvent handles an event of the server. An event that cannot be decoded is left out: heartbeats show the peel all the same.
+// onEvent handles an event of the server. An event that cannot be decoded is left out: heartbeats show the peel all the
+// same.
 func (p *presence) onEvent(kind string, data []byte) error {
 	var event struct {
 		Client peelConnection `json:"client"`
@@ -196,7 +208,8 @@ func (p *presence) add(connection uint64, token string) error {
 	oldest := p.connections[peel][0]
 	p.remove(oldest)
 	// The server ignores this request unless it has a reply subject.
-	return p.nc.PublishRequest("$SYS.REQ.SERVER."+p.nc.ConnectedServerId()+".KICK", p.nc.NewInbox(), fmt.Appendf(nil, `{"cid":%d}`, oldest))
+	return p.nc.PublishRequest("$SYS.REQ.SERVER."+p.nc.ConnectedServerId()+".KICK", p.nc.NewInbox(),
+		fmt.Appendf(nil, `{"cid":%d}`, oldest))
 }
 
 func (p *presence) remove(connection uint64) {

@@ -25,9 +25,9 @@ const (
 	renewAnswer = 10 * time.Second
 )
 
-// A renewal keeps the credential of a master from ending. It asks the masters that have the keys for a new JWT, with a proof of its own
-// key, and writes it into the file, from which the connection reads it when the bus ends the former one. A credential without an end is
-// left as it is.
+// A renewal keeps the credential of a master from ending. It asks the masters that have the keys for a new JWT, with a
+// proof of its own key, and writes it into the file, from which the connection reads it when the bus ends the former
+// one. A credential without an end is left as it is.
 type renewal struct {
 	file string
 	nc   *nats.Conn

@@ -14,7 +14,8 @@ import (
 )
 
 const (
-	// reserve is how many bytes the disk of the embedded server has to have free: with less, jobs are refused before a write fails.
+	// reserve is how many bytes the disk of the embedded server has to have free: with less, jobs are refused before a
+	// write fails.
 	reserve = 64 << 20
 
 	storageEvery = 3 * time.Second  // between two looks at the disk of the embedded server
@@ -24,9 +25,9 @@ const (
 	probeSize    = 8 << 10          // bytes: more than the last block of a full file has room for
 )
 
-// A storage checks whether the bus stores what masters write. For the embedded server it reads the free space of the disk,
-// and starts the server again if a stream is stuck. To an external server it writes a probe, which lives for 15 s in the
-// bucket masters under a key that nothing reads.
+// A storage checks whether the bus stores what masters write. For the embedded server it reads the free space of the
+// disk, and starts the server again if a stream is stuck. To an external server it writes a probe, which lives for 15 s
+// in the bucket masters under a key that nothing reads.
 type storage struct {
 	js  jetstream.JetStream
 	bus *ownBus // nil: the server is external
@@ -46,7 +47,8 @@ func (s *storage) Err() error {
 		return s.err
 	}
 	if age := time.Since(s.stored); age > storedWithin {
-		return fmt.Errorf("the bus has stored nothing of this master for %s: its servers are away or have no quorum", age.Round(time.Second))
+		return fmt.Errorf("the bus has stored nothing of this master for %s: its servers are away or have no quorum",
+			age.Round(time.Second))
 	}
 	return nil
 }
@@ -95,13 +97,15 @@ func (s *storage) run(ctx context.Context) {
 	}
 }
 
-// probe writes to an external server. Its error is a refusal by the server. A probe without a reply is none, until [storage.Err] finds
-// that none was stored for 10 s: a server of a cluster that is cut off answers what it knows, and stores nothing.
+// probe writes to an external server. Its error is a refusal by the server. A probe without a reply is none, until
+// [storage.Err] finds that none was stored for 10 s: a server of a cluster that is cut off answers what it knows, and
+// stores nothing.
 func (s *storage) probe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, probeLimit)
 	defer cancel()
 	sent := time.Now()
-	_, err := s.js.Publish(ctx, wire.KVSubject(wire.BucketMasters, "probe."+s.key), make([]byte, probeSize), jetstream.WithRetryAttempts(0))
+	_, err := s.js.Publish(ctx, wire.KVSubject(wire.BucketMasters, "probe."+s.key), make([]byte, probeSize),
+		jetstream.WithRetryAttempts(0))
 	if _, refused := errors.AsType[*jetstream.APIError](err); refused {
 		return fmt.Errorf("the server of the bus does not store: %w", err)
 	}

@@ -30,8 +30,8 @@ func (s signal) raise() {
 // unconfirmed are the reports that the peel has to send, because they changed or the stream has not confirmed them.
 type unconfirmed struct{ facts, applied, stateRun bool }
 
-// announce sends facts and the applied report after every connect, the report on the newest run of states once after a start, and
-// each again when it changes or was not confirmed.
+// announce sends facts and the applied report after every connect, the report on the newest run of states once after a
+// start, and each again when it changes or was not confirmed.
 func (p *Peel) announce(ctx context.Context, nc *nats.Conn) {
 	connected := nc.StatusChanged(nats.CONNECTED)
 	defer nc.RemoveStatusListener(connected)
@@ -39,7 +39,8 @@ func (p *Peel) announce(ctx context.Context, nc *nats.Conn) {
 	defer retry.Stop()
 	collect := time.NewTimer(jitter(factsInterval))
 	defer collect.Stop()
-	due := unconfirmed{facts: true, applied: true, stateRun: true} // the run before a restart may not have been confirmed
+	// the run before a restart may not have been confirmed
+	due := unconfirmed{facts: true, applied: true, stateRun: true}
 	for {
 		select {
 		case <-ctx.Done():
@@ -73,9 +74,17 @@ func jitter(d time.Duration) time.Duration { return d*9/10 + rand.N(d/5) }
 // sendDue sends what is due and reports whether the stream has confirmed all of it.
 func (p *Peel) sendDue(ctx context.Context, due *unconfirmed) bool {
 	if due.facts {
-		data, err := wire.Facts{Peel: p.o.ID, Facts: *p.facts.Load(), Key: p.key.public, Proof: p.keyProof(), V: wire.Version}.Encode()
+		data, err := wire.Facts{
+			Peel:  p.o.ID,
+			Facts: *p.facts.Load(),
+			Key:   p.key.public,
+			Proof: p.keyProof(),
+			V:     wire.Version,
+		}.Encode()
 		if err != nil {
-			p.log.Error("facts not sent, masters would refuse them; those that they have stay in force: make facts in peel.yaml fewer or shorter", "err", err)
+			p.log.Error(
+				"facts not sent, masters would refuse them; those that they have stay in force: make facts in peel.yaml fewer or shorter", "err", err,
+			)
 		}
 		due.facts = err == nil && !p.sendReport(ctx, wire.Fact(p.o.ID.Wire()), data)
 	}
@@ -87,7 +96,9 @@ func (p *Peel) sendDue(ctx context.Context, due *unconfirmed) bool {
 		due.applied = err == nil && !p.sendReport(ctx, wire.SettingsApplied(p.o.ID.Wire()), data)
 	}
 	if due.stateRun {
-		due.stateRun = p.sendStateRun(func(subject string, data []byte) bool { return p.sendReport(ctx, subject, data) })
+		due.stateRun = p.sendStateRun(func(subject string, data []byte) bool {
+			return p.sendReport(ctx, subject, data)
+		})
 	}
 	return *due == unconfirmed{}
 }

@@ -30,10 +30,10 @@ func (p *Peel) publish(subject string, v any) {
 	}
 }
 
-// send publishes an item of the outbox, cut if it is too large for this bus. An item of another peel is refused: this one had another
-// ID before, whose subjects the bus denies without a reply. The stream drops a second copy of the report of a
-// scheduled run by its message ID. A return has no message ID, which another peel could guess and use first; its stream keeps
-// the first message of each subject.
+// send publishes an item of the outbox, cut if it is too large for this bus. An item of another peel is refused: this
+// one had another ID before, whose subjects the bus denies without a reply. The stream drops a second copy of the
+// report of a scheduled run by its message ID. A return has no message ID, which another peel could guess and use
+// first; its stream keeps the first message of each subject.
 func (p *Peel) send(ctx context.Context, item outbox.Item) error {
 	if !strings.HasSuffix(item.Subject, "."+p.o.ID.Wire()) {
 		return fmt.Errorf("%w: it is from the time before the peel became %s", outbox.ErrRefused, p.o.ID)
@@ -67,12 +67,13 @@ const (
 	wrongSequence = 10071 // the subject has a message that is stored for good
 )
 
-// expectedSequence is the header that lets a stream store a message only if the last one of its subject has that sequence.
+// expectedSequence is the header that lets a stream store a message only if the last one of its subject has that
+// sequence.
 const expectedSequence = "Nats-Expected-Last-Subject-Sequence"
 
-// publishReturn publishes a return. It returns nil if the stream has a return of this peel, this one or an earlier one. A
-// stream refuses a message with the same code if it is full and if it has a return, which on a cluster may not be stored for
-// good yet. So after a refusal the return is published on the condition that there is none.
+// publishReturn publishes a return. It returns nil if the stream has a return of this peel, this one or an earlier one.
+// A stream refuses a message with the same code if it is full and if it has a return, which on a cluster may not be
+// stored for good yet. So after a refusal the return is published on the condition that there is none.
 func (p *Peel) publishReturn(ctx context.Context, msg *nats.Msg) error {
 	err := p.publishAcked(ctx, msg)
 	if e, ok := errors.AsType[*streamError](err); !ok || e.code != storeFailed {
@@ -96,7 +97,8 @@ func (e *streamError) Error() string {
 	return fmt.Sprintf("cannot publish %s: %s (%d)", e.subject, e.description, e.code)
 }
 
-// finishReturn records in the fence that masters have stored a return. A return that was on the disk is recorded already.
+// finishReturn records in the fence that masters have stored a return. A return that was on the disk is recorded
+// already.
 func (p *Peel) finishReturn(msg *nats.Msg) {
 	if wire.IsScheduled(msg.Subject) {
 		return

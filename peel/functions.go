@@ -50,9 +50,10 @@ func (p *Peel) settingsItems(context.Context, module.Call) (any, error) {
 	return settingsResult{revision: now.revision(), Settings: values}, nil
 }
 
-// settingsGet returns one value. A missing key is a failure, so that it cannot be taken for an empty value. The bus keeps the
-// result with the job, and everybody who may see jobs can read it. So the result has secrets only if the request has a key, and only
-// sealed to that key. Before a master sends such a request it checks that the user may see secrets.
+// settingsGet returns one value. A missing key is a failure, so that it cannot be taken for an empty value. The bus
+// keeps the result with the job, and everybody who may see jobs can read it. So the result has secrets only if the
+// request has a key, and only sealed to that key. Before a master sends such a request it checks that the user may see
+// secrets.
 func (p *Peel) settingsGet(_ context.Context, call module.Call) (any, error) {
 	now := p.current.Load()
 	key, _ := call.Args["key"].(string)

@@ -21,8 +21,8 @@ type heartbeatInterval struct {
 	at        time.Time // when it was announced; zero: never
 }
 
-// duration returns the interval in force. Without an announcement that is the shortest, which masters of earlier versions
-// expect.
+// duration returns the interval in force. Without an announcement that is the shortest, which masters of earlier
+// versions expect.
 func (i heartbeatInterval) duration(now time.Time) time.Duration {
 	if i.at.IsZero() || now.Sub(i.at) >= intervalExpiry {
 		return wire.MinHeartbeat
@@ -35,8 +35,9 @@ func (i heartbeatInterval) needsRefresh(now time.Time) bool {
 	return i.at.IsZero() || now.Sub(i.at) >= intervalRefresh
 }
 
-// sendHeartbeats sends heartbeats until ctx ends: one within 30 s after each connect, then one in each interval ± 10 %. The first
-// after a connect asks masters for the interval, and so does every one while the announced interval is too old.
+// sendHeartbeats sends heartbeats until ctx ends: one within 30 s after each connect, then one in each interval ± 10 %.
+// The first after a connect asks masters for the interval, and so does every one while the announced interval is too
+// old.
 func (p *Peel) sendHeartbeats(ctx context.Context, nc *nats.Conn) {
 	connected := nc.StatusChanged(nats.CONNECTED)
 	defer nc.RemoveStatusListener(connected)
@@ -72,7 +73,8 @@ func (p *Peel) sendHeartbeats(ctx context.Context, nc *nats.Conn) {
 	}
 }
 
-// requestInterval sends a heartbeat as a request and returns the interval that a master announces. ok is false if none does.
+// requestInterval sends a heartbeat as a request and returns the interval that a master announces. ok is false if none
+// does.
 func (p *Peel) requestInterval(ctx context.Context, nc *nats.Conn, b wire.Beat) (interval time.Duration, ok bool) {
 	ctx, cancel := context.WithTimeout(ctx, ackTimeout)
 	defer cancel()

@@ -1,16 +1,17 @@
-// Package peel is the agent of one host. Make a [Peel] with [New] and call [Peel.Run]: it connects to the bus, accepts settings and
-// requests, runs them and reports.
+// Package peel is the agent of one host. Make a [Peel] with [New] and call [Peel.Run]: it connects to the bus, accepts
+// settings and requests, runs them and reports.
 //
-// A peel works without the bus. Its schedule runs from the moment it starts, from the static entries of its configuration and
-// the snapshot of the last document that it accepted. Until the bus has confirmed that document, all its reports are marked
-// stale. A new document is checked, stored in the snapshot, and applied as a difference: an entry that did not change keeps its
-// timer to the nanosecond. A reload never waits for a running command.
+// A peel works without the bus. Its schedule runs from the moment it starts, from the static entries of its
+// configuration and the snapshot of the last document that it accepted. Until the bus has confirmed that document, all
+// its reports are marked stale. A new document is checked, stored in the snapshot, and applied as a difference: an
+// entry that did not change keeps its timer to the nanosecond. A reload never waits for a running command.
 //
-// Each dispatched job runs at most once for each epoch: the fence records the job on the disk before it runs. The result of a
-// finished run stays in the outbox, on the disk, until the stream has acknowledged it.
+// Each dispatched job runs at most once for each epoch: the fence records the job on the disk before it runs. The
+// result of a finished run stays in the outbox, on the disk, until the stream has acknowledged it.
 //
-// Settings with secrets come sealed to a key that the peel has made and that never leaves its host. The peel opens them in memory;
-// its snapshot stays sealed. What it shows, logs, stores or reports has a fingerprint in the place of each secret.
+// Settings with secrets come sealed to a key that the peel has made and that never leaves its host. The peel opens them
+// in memory; its snapshot stays sealed. What it shows, logs, stores or reports has a fingerprint in the place of each
+// secret.
 //
 // Known gap: in the output of commands a secret is replaced only in the forms that package mask names.
 package peel
@@ -47,11 +48,12 @@ import (
 
 // Options configure a peel. ID, DataDir and URL are required.
 type Options struct {
-	ID       target.PeelID
-	DataDir  string         // key, snapshot, contents of files, fence, outbox and scheduler state; made with mode 0700
-	URL      string         // of the servers of the bus, separated by commas
-	CA       string         // file with the certificates that the bus is checked by, see package dial
-	Own      []string       // files beside DataDir that the peel needs, such as its credential; states do not remove them
+	ID      target.PeelID
+	DataDir string // key, snapshot, contents of files, fence, outbox and scheduler state; made with mode 0700
+	URL     string // of the servers of the bus, separated by commas
+	CA      string // file with the certificates that the bus is checked by, see package dial
+	// files beside DataDir that the peel needs, such as its credential; states do not remove them
+	Own      []string
 	Connect  []nats.Option  // the credential and other options of the connection
 	Schedule schedule.Set   // static entries; an entry of the settings replaces the one with the same name
 	Facts    target.Facts   // static facts; they replace facts of the host
@@ -149,8 +151,8 @@ func refuseMasterDir(dir string) error {
 	return nil
 }
 
-// open opens the peel's files. The fence is first: it stays locked until Run ends, and keeps a second process from the other
-// files.
+// open opens the peel's files. The fence is first: it stays locked until Run ends, and keeps a second process from the
+// other files.
 func (p *Peel) open() (err error) {
 	if p.fence, err = fence.Open(p.path("fence")); err != nil {
 		return err
@@ -175,9 +177,18 @@ func (p *Peel) open() (err error) {
 	}
 	if err == nil {
 		p.sched, err = scheduler.New(scheduler.Options{
-			Peel: string(p.o.ID), Zone: p.o.Zone, StateFile: p.path("schedule"), Clock: p.o.Clock, Boot: p.o.Boot, Log: p.o.Log,
-			Exec: p.runEntry, Report: p.reportRun, Source: p.sourceOf, Able: p.checkFunction, PausedErrors: p.onPausedErrors,
-			Changed: p.scheduleReport.Changed,
+			Peel:         string(p.o.ID),
+			Zone:         p.o.Zone,
+			StateFile:    p.path("schedule"),
+			Clock:        p.o.Clock,
+			Boot:         p.o.Boot,
+			Log:          p.o.Log,
+			Exec:         p.runEntry,
+			Report:       p.reportRun,
+			Source:       p.sourceOf,
+			Able:         p.checkFunction,
+			PausedErrors: p.onPausedErrors,
+			Changed:      p.scheduleReport.Changed,
 		})
 	}
 	if err != nil {
@@ -188,8 +199,8 @@ func (p *Peel) open() (err error) {
 
 func (p *Peel) path(name string) string { return filepath.Join(p.o.DataDir, name) }
 
-// Run runs the schedule, keeps connected and serves requests until ctx ends. Running functions then get a bounded time, and results
-// that cannot be sent stay in the outbox. Run can be called once.
+// Run runs the schedule, keeps connected and serves requests until ctx ends. Running functions then get a bounded time,
+// and results that cannot be sent stay in the outbox. Run can be called once.
 func (p *Peel) Run(ctx context.Context) error {
 	err := p.run(ctx)
 	p.outbox.Close()
@@ -237,9 +248,11 @@ func (p *Peel) run(ctx context.Context) error {
 	return err
 }
 
-// communicate connects and exchanges messages with the bus until ctx ends, and sends reports until scheduleEnded is closed, which is
-// after the last run. It delivers the documents with a generation higher than after to updates.
-func (p *Peel) communicate(ctx context.Context, after uint64, updates chan<- settings.Update, scheduleEnded <-chan struct{}) error {
+// communicate connects and exchanges messages with the bus until ctx ends, and sends reports until scheduleEnded is
+// closed, which is after the last run. It delivers the documents with a generation higher than after to updates.
+func (p *Peel) communicate(ctx context.Context, after uint64, updates chan<- settings.Update,
+	scheduleEnded <-chan struct{},
+) error {
 	nc, err := dial.Open(ctx, dial.Options{Peel: p.o.ID, URL: p.o.URL, CA: p.o.CA, Extra: p.o.Connect, Log: p.log})
 	if err != nil {
 		return err

@@ -21,8 +21,8 @@ type pending struct {
 	finished bool                    // a reply was sent or is about to be
 }
 
-// pendingRequests are the accepted requests without a reply, and the jobs that were canceled. Each request gets one reply, by the
-// caller for which finish returns true or to which cancel returns the request.
+// pendingRequests are the accepted requests without a reply, and the jobs that were canceled. Each request gets one
+// reply, by the caller for which finish returns true or to which cancel returns the request.
 type pendingRequests struct {
 	mu       sync.Mutex
 	requests []*request // at most some hundred: the queues and the readers bound them
@@ -77,8 +77,8 @@ func (p *pendingRequests) finishLocked(r *request) bool {
 	return true
 }
 
-// cancel stops the work of a job and keeps it from starting. It returns the requests that had not started: the caller replies to
-// them. A request that had started is replied to when its work ends.
+// cancel stops the work of a job and keeps it from starting. It returns the requests that had not started: the caller
+// replies to them. A request that had started is replied to when its work ends.
 func (p *pendingRequests) cancel(jid wire.JID) (notStarted []*request) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

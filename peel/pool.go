@@ -17,7 +17,8 @@ const (
 	maxReaders  = 64 // read-only requests that run at once, of masters and of people each
 )
 
-// incoming are received messages. Those of masters and of people are apart, so that neither can fill the queue of the other.
+// incoming are received messages. Those of masters and of people are apart, so that neither can fill the queue of the
+// other.
 type incoming struct {
 	masters, people chan *nats.Msg
 	subscriptions   []*nats.Subscription
@@ -27,7 +28,11 @@ type incoming struct {
 func (p *Peel) subscribe(nc *nats.Conn) (*incoming, error) {
 	in := &incoming{masters: make(chan *nats.Msg, 4*queueLength), people: make(chan *nats.Msg, queueLength)}
 	id := p.o.ID.Wire()
-	for subject, to := range map[string]chan *nats.Msg{wire.Cmd(id): in.masters, wire.AllCancels: in.masters, wire.Direct(id, "*"): in.people} {
+	for subject, to := range map[string]chan *nats.Msg{
+		wire.Cmd(id):         in.masters,
+		wire.AllCancels:      in.masters,
+		wire.Direct(id, "*"): in.people,
+	} {
 		sub, err := nc.ChanSubscribe(subject, to)
 		if err != nil {
 			return nil, fmt.Errorf("cannot listen for requests: %w", err)
@@ -44,8 +49,8 @@ func (in *incoming) close() {
 	}
 }
 
-// A workerPool runs requests. Those of masters and of people have queues of their own, so that neither can fill the queues of
-// the other.
+// A workerPool runs requests. Those of masters and of people have queues of their own, so that neither can fill the
+// queues of the other.
 type workerPool struct {
 	masters, people queues
 	workers         sync.WaitGroup
@@ -59,11 +64,13 @@ type queues struct {
 	prompts  chan *request  // requests that ask a model, which can take minutes
 }
 
-// newWorkerPool starts workers for requests that change the host, one for requests that change the schedule, and one for prompts.
+// newWorkerPool starts workers for requests that change the host, one for requests that change the schedule, and one
+// for prompts.
 func newWorkerPool(workers int, run func(*request)) *workerPool {
 	w := &workerPool{run: run}
 	for _, q := range []*queues{&w.masters, &w.people} {
-		q.host, q.schedule, q.prompts = make(chan *request, queueLength), make(chan *request, queueLength), make(chan *request, queueLength)
+		q.host, q.schedule, q.prompts = make(chan *request, queueLength), make(chan *request,
+			queueLength), make(chan *request, queueLength)
 		q.readers.SetLimit(maxReaders)
 	}
 	w.workers.Go(func() { w.work(w.masters.schedule, w.people.schedule) })

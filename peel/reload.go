@@ -16,14 +16,15 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
-// The functions of this file stand in the order in which a document passes them. followSettings receives it; onUpdate opens and
-// stores it; apply parses its schedule and hands that to the scheduler; applied describes it in the report that announce sends.
+// The functions of this file stand in the order in which a document passes them. followSettings receives it; onUpdate
+// opens and stores it; apply parses its schedule and hands that to the scheduler; applied describes it in the report
+// that announce sends.
 
 // storeRetry is the pause between attempts to store a document that the disk refused.
 const storeRetry = 10 * time.Second
 
-// inForce is the newest document that the peel accepted, with its schedule and mask and how it was applied. An inForce never changes:
-// start and followSettings alone put another one into Peel.current, and everybody reads it there.
+// inForce is the newest document that the peel accepted, with its schedule and mask and how it was applied. An inForce
+// never changes: start and followSettings alone put another one into Peel.current, and everybody reads it there.
 type inForce struct {
 	doc    *settings.Document // nil before the first
 	values *strictyaml.Node   // of doc, nil before the first
@@ -55,8 +56,8 @@ func (p *Peel) start(ctx context.Context) (generation uint64) {
 	return doc.Generation
 }
 
-// followSettings handles updates of the peel's settings until ctx ends. If the disk refuses a document, it stores it later, for the
-// last time when ctx ends.
+// followSettings handles updates of the peel's settings until ctx ends. If the disk refuses a document, it stores it
+// later, for the last time when ctx ends.
 func (p *Peel) followSettings(ctx context.Context, updates <-chan settings.Update) {
 	var retry <-chan time.Time
 	for {
@@ -76,8 +77,8 @@ func (p *Peel) followSettings(ctx context.Context, updates <-chan settings.Updat
 	}
 }
 
-// onUpdate handles one update. A new document is stored before it is applied, so that a restart never goes back behind what the
-// peel has reported.
+// onUpdate handles one update. A new document is stored before it is applied, so that a restart never goes back behind
+// what the peel has reported.
 func (p *Peel) onUpdate(ctx context.Context, u settings.Update) {
 	switch {
 	case u.Refused != nil:
@@ -119,8 +120,8 @@ func (p *Peel) replace(next inForce) {
 	p.scheduleReport.Changed()
 }
 
-// apply puts next in force: it parses the schedule, merges it with the static entries and gives it to the scheduler. Entries that
-// this build cannot use are reported and paused.
+// apply puts next in force: it parses the schedule, merges it with the static entries and gives it to the scheduler.
+// Entries that this build cannot use are reported and paused.
 func (p *Peel) apply(ctx context.Context, next inForce) {
 	doc := strictyaml.FromValue("settings", nil)
 	if next.values != nil {
@@ -151,13 +152,14 @@ func (p *Peel) apply(ctx context.Context, next inForce) {
 	}
 	if c := next.changes; next.doc != nil {
 		p.log.Info("settings applied", "commit", next.doc.Commit, "generation", next.doc.Generation,
-			"started", len(c.Added), "stopped", len(c.Removed), "changed", len(c.Retimed)+len(c.Swapped), "kept", len(c.Kept))
+			"started", len(c.Added), "stopped", len(c.Removed), "changed", len(c.Retimed)+len(c.Swapped),
+			"kept", len(c.Kept))
 	}
 	p.replace(next)
 }
 
-// wantContents makes the peel fetch the contents of files that settings name, and returns what is wrong with the settings. If they
-// cannot be read, the peel keeps what it wanted before.
+// wantContents makes the peel fetch the contents of files that settings name, and returns what is wrong with the
+// settings. If they cannot be read, the peel keeps what it wanted before.
 func (p *Peel) wantContents(values *strictyaml.Node) []string {
 	compiled, err := compiledStates(values)
 	if err != nil {
@@ -177,8 +179,8 @@ func compiledStates(values *strictyaml.Node) (state.Compiled, error) {
 	return state.ReadCompiled(map[string]any{state.CompiledKey: added.Reveal()})
 }
 
-// confirm marks the settings in force as the newest on the bus if they have that generation. If the newest document was refused,
-// they have an older one.
+// confirm marks the settings in force as the newest on the bus if they have that generation. If the newest document was
+// refused, they have an older one.
 func (p *Peel) confirm(generation uint64) {
 	if next := *p.current.Load(); next.stale && next.doc.Generation == generation {
 		next.stale = false

@@ -15,9 +15,9 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
-// The functions of this file stand in the order in which a request passes them. serveRequests receives it; onRequest or onDirect
-// checks it; admit records a job's request in the fence; accept puts it into the worker pool; execute runs it; reply stores the
-// result in the outbox, which sends it; finish records in the fence that the result is stored.
+// The functions of this file stand in the order in which a request passes them. serveRequests receives it; onRequest or
+// onDirect checks it; admit records a job's request in the fence; accept puts it into the worker pool; execute runs it;
+// reply stores the result in the outbox, which sends it; finish records in the fence that the result is stored.
 
 // A request asks this peel to run a function, for a job or directly for a person.
 type request struct {
@@ -28,9 +28,9 @@ type request struct {
 	pending
 }
 
-// serveRequests handles requests until ctx ends, then waits for those that run. A read-only function runs at once; one that
-// changes the host waits for a worker. Functions that change the schedule have a worker of their own, so that an entry can be
-// paused behind a command that hangs, and so have prompts, which can take minutes and change nothing.
+// serveRequests handles requests until ctx ends, then waits for those that run. A read-only function runs at once; one
+// that changes the host waits for a worker. Functions that change the schedule have a worker of their own, so that an
+// entry can be paused behind a command that hangs, and so have prompts, which can take minutes and change nothing.
 func (p *Peel) serveRequests(ctx context.Context, in *incoming) {
 	pool := newWorkerPool(max(1, p.o.Workers), func(r *request) { p.execute(ctx, r) })
 	defer pool.close()
@@ -78,8 +78,8 @@ func (p *Peel) onRequest(msg *nats.Msg, pool *workerPool) {
 	}
 }
 
-// onDirect handles a request that a person sent without a master. It is sent once, so the fence need not know it; its record there
-// would replace the record of a job.
+// onDirect handles a request that a person sent without a master. It is sent once, so the fence need not know it; its
+// record there would replace the record of a job.
 func (p *Peel) onDirect(msg *nats.Msg, pool *workerPool) {
 	req, user, err := wire.DecodeDirect(msg)
 	if err != nil {
@@ -94,18 +94,23 @@ func (p *Peel) onDirect(msg *nats.Msg, pool *workerPool) {
 	case req.V > wire.Version:
 		p.reply(r, versionTooNew(req.V))
 	case catalogue.AsksForSecrets(req.Args):
-		p.reply(r, failure("a direct request gets no secrets, because no master has checked whether %s may see them: send it through a master", user))
+		p.reply(
+			r, failure(
+				"a direct request gets no secrets, because no master has checked whether %s may see them: send it through a master", user,
+			),
+		)
 	default:
 		p.accept(r, pool)
 	}
 }
 
-// admit records the request in the fence and then acknowledges it. It reports whether the request is to run. The record is on
-// the disk before an acknowledgement or a return leaves.
+// admit records the request in the fence and then acknowledges it. It reports whether the request is to run. The record
+// is on the disk before an acknowledgement or a return leaves.
 func (p *Peel) admit(r *request) bool {
 	verdict, err := p.fence.Admit(r.JID, r.Epoch)
 	if err != nil {
-		p.log.Error("request refused, it could not be recorded", "jid", r.JID, "epoch", r.Epoch, "user", r.User, "err", err)
+		p.log.Error("request refused, it could not be recorded", "jid", r.JID, "epoch", r.Epoch, "user", r.User,
+			"err", err)
 		p.reply(r, rejection("%v", err))
 		return false
 	}
@@ -132,7 +137,13 @@ var verdictMessages = map[fence.Verdict]string{
 const ackDelay = 500 * time.Millisecond
 
 func (p *Peel) acknowledge(jid wire.JID, epoch uint64) {
-	p.publish(wire.AckOf(jid, p.o.ID.Wire()), wire.Ack{JID: jid, Peel: p.o.ID, Epoch: epoch, Time: time.Now(), V: wire.Version})
+	p.publish(wire.AckOf(jid, p.o.ID.Wire()), wire.Ack{
+		JID:   jid,
+		Peel:  p.o.ID,
+		Epoch: epoch,
+		Time:  time.Now(),
+		V:     wire.Version,
+	})
 }
 
 // accept starts or queues a request, or replies why it cannot.
@@ -146,8 +157,8 @@ func (p *Peel) accept(r *request, pool *workerPool) {
 	}
 }
 
-// onCancel handles the cancel of a job, which every peel receives. Only masters may publish it, but a peel could direct an
-// answer of the server to the subject, so the message is checked.
+// onCancel handles the cancel of a job, which every peel receives. Only masters may publish it, but a peel could direct
+// an answer of the server to the subject, so the message is checked.
 func (p *Peel) onCancel(msg *nats.Msg) {
 	event, err := wire.DecodeCancel(msg)
 	if err != nil {
@@ -175,7 +186,12 @@ func (p *Peel) execute(ctx context.Context, r *request) {
 		result = rejection("the job's deadline passed before the work could start")
 	default:
 		result = p.call(work, r.Function, module.Call{
-			ID: r.ID, Args: r.Args, User: r.User, JID: r.JID, StartBefore: r.startBefore, AfterStored: func(do func()) { after = append(after, do) },
+			ID:          r.ID,
+			Args:        r.Args,
+			User:        r.User,
+			JID:         r.JID,
+			StartBefore: r.startBefore,
+			AfterStored: func(do func()) { after = append(after, do) },
 		}, nil)
 		switch {
 		case result.Success:
@@ -193,8 +209,8 @@ func (p *Peel) execute(ctx context.Context, r *request) {
 	}
 }
 
-// reply stores the result of a job in the outbox, which sends it until the stream has acknowledged it. The result of a direct
-// request is sent at once. Neither waits for the bus: the worker is free for the next request.
+// reply stores the result of a job in the outbox, which sends it until the stream has acknowledged it. The result of a
+// direct request is sent at once. Neither waits for the bus: the worker is free for the next request.
 func (p *Peel) reply(r *request, result wire.Result) {
 	if r.direct != nil {
 		p.answer(r, result)
@@ -231,12 +247,15 @@ func (p *Peel) answer(r *request, result wire.Result) {
 // finish records in the fence that the result of a job is stored.
 func (p *Peel) finish(jid wire.JID, epoch uint64) {
 	if err := p.fence.Finish(jid, epoch); err != nil {
-		p.log.Warn("end of a job not recorded: after a restart it may be returned again as interrupted, which masters ignore", "jid", jid, "err", err)
+		p.log.Warn(
+			"end of a job not recorded: after a restart it may be returned again as interrupted, which masters ignore",
+			"jid", jid, "err", err,
+		)
 	}
 }
 
-// returnInterrupted returns the jobs that the last process did not finish. If the outbox already has the return of a job, the
-// job is returned twice, and masters keep the first return.
+// returnInterrupted returns the jobs that the last process did not finish. If the outbox already has the return of a
+// job, the job is returned twice, and masters keep the first return.
 func (p *Peel) returnInterrupted() {
 	for _, a := range p.fence.Unfinished() {
 		p.log.Warn("job was interrupted", "jid", a.JID, "epoch", a.Epoch)

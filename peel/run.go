@@ -16,8 +16,8 @@ import (
 // errStopped is the cause of the end of a run of states when the peel stops.
 var errStopped = errors.New("the peel was stopped")
 
-// runEntry calls the function of an entry for the scheduler. When the peel stops, the scheduler gives runs some time; a run of states
-// begins no further state in this time.
+// runEntry calls the function of an entry for the scheduler. When the peel stops, the scheduler gives runs some time; a
+// run of states begins no further state in this time.
 func (p *Peel) runEntry(ctx context.Context, f scheduler.Fire) wire.Result {
 	args := f.Entry.CallArgs()
 	if catalogue.RunsStates(f.Entry.Module) {
@@ -34,15 +34,16 @@ func (p *Peel) runEntry(ctx context.Context, f scheduler.Fire) wire.Result {
 		}()
 		ctx = work
 	}
-	result := p.call(ctx, f.Entry.Module, module.Call{Args: args, JID: f.JID, AfterStored: f.AfterStored}, mask.OfArgs(f.Entry.Args, args))
+	result := p.call(ctx, f.Entry.Module, module.Call{Args: args, JID: f.JID, AfterStored: f.AfterStored},
+		mask.OfArgs(f.Entry.Args, args))
 	if !result.Success && errors.Is(context.Cause(ctx), errStopped) {
 		result.Outcome, result.Error = wire.Interrupted, errStopped.Error()
 	}
 	return result
 }
 
-// call runs a function and masks its result: the secrets in the arguments of the call, and the secrets in the settings when it
-// began and when it ended.
+// call runs a function and masks its result: the secrets in the arguments of the call, and the secrets in the settings
+// when it began and when it ended.
 func (p *Peel) call(ctx context.Context, name string, c module.Call, args *mask.Mask) wire.Result {
 	m := args.With(p.current.Load().mask)
 	c.Secrets = m.Secrets() // the function masks before it cuts its output, which could split a secret
@@ -53,10 +54,24 @@ func (p *Peel) call(ctx context.Context, name string, c module.Call, args *mask.
 // reportRun puts the report of a scheduled run into the outbox and reports whether it is stored.
 func (p *Peel) reportRun(f scheduler.Fire, result wire.Result) bool {
 	r := wire.ScheduledResult{
-		JID: f.JID, Peel: p.o.ID, Entry: f.Name, Trigger: wire.Trigger(f.Trigger),
-		Function: f.Entry.Module, Args: f.Entry.Args, Result: result,
-		Nominal: f.Nominal, Fired: f.Fired, Started: f.Started, Finished: p.o.Clock().Wall, Late: f.Late,
-		Commit: f.Source.Commit, Origin: f.Source.File, Author: f.Source.Author, Ran: f.Source.Ran, Proof: f.Source.Proof, V: wire.Version,
+		JID:      f.JID,
+		Peel:     p.o.ID,
+		Entry:    f.Name,
+		Trigger:  wire.Trigger(f.Trigger),
+		Function: f.Entry.Module,
+		Args:     f.Entry.Args,
+		Result:   result,
+		Nominal:  f.Nominal,
+		Fired:    f.Fired,
+		Started:  f.Started,
+		Finished: p.o.Clock().Wall,
+		Late:     f.Late,
+		Commit:   f.Source.Commit,
+		Origin:   f.Source.File,
+		Author:   f.Source.Author,
+		Ran:      f.Source.Ran,
+		Proof:    f.Source.Proof,
+		V:        wire.Version,
 	}
 	data, err := report.FitScheduled(&r, wire.MaxMessage)
 	if err == nil {
@@ -79,7 +94,8 @@ func (p *Peel) sourceOf(entry string) scheduler.Source {
 	return s
 }
 
-// originOf returns the commit, file and author of an entry of the settings in force, zero for an entry of the configuration.
+// originOf returns the commit, file and author of an entry of the settings in force, zero for an entry of the
+// configuration.
 func (p *Peel) originOf(entry string) settings.Origin {
 	if doc := p.current.Load().doc; doc != nil {
 		return doc.Origins[entry]

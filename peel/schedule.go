@@ -100,7 +100,8 @@ func (p *Peel) listEntry(s scheduler.EntryState) listedEntry {
 	return entry
 }
 
-// scheduleList leaves out histories and breakers, which have functions of their own, so that a thousand entries fit into one result.
+// scheduleList leaves out histories and breakers, which have functions of their own, so that a thousand entries fit
+// into one result.
 func (p *Peel) scheduleList(ctx context.Context, _ module.Call) (any, error) {
 	states, err := p.sched.State(ctx)
 	if err != nil {
@@ -150,7 +151,8 @@ func named(states []scheduler.EntryState, name string) (scheduler.EntryState, er
 		for _, s := range states {
 			names = append(names, s.Name)
 		}
-		return scheduler.EntryState{}, fmt.Errorf("%w: %q%s", scheduler.ErrNoEntry, name, strictyaml.Suggest(name, names))
+		return scheduler.EntryState{}, fmt.Errorf("%w: %q%s", scheduler.ErrNoEntry, name,
+			strictyaml.Suggest(name, names))
 	}
 	return states[i], nil
 }

@@ -29,8 +29,8 @@ const (
 	header     = "zsettings1\n"
 	recordHead = 4 + 4 // bytes before a document: length and checksum
 
-	// maxSize is the size in bytes from which on a file gets no further document. It bounds how much of replaced documents stays
-	// on the disk.
+	// maxSize is the size in bytes from which on a file gets no further document. It bounds how much of replaced
+	// documents stays on the disk.
 	maxSize = 64 << 10
 )
 
@@ -61,8 +61,8 @@ func (f *SnapshotFile) Load(id target.PeelID) (*settings.Document, error) {
 	return settings.Decode(data, id)
 }
 
-// lastRecord returns the document of the last record that can be read, nil if there is none. A crash can leave part of another
-// record after it.
+// lastRecord returns the document of the last record that can be read, nil if there is none. A crash can leave part of
+// another record after it.
 func lastRecord(data []byte) (document []byte) {
 	for len(data) >= recordHead {
 		length := int64(binary.BigEndian.Uint32(data))
@@ -84,7 +84,8 @@ func appendRecord(data, document []byte) []byte {
 	return append(data, document...)
 }
 
-// Store makes a document the newest. After an error the newest is the document before or this one, and Store can be called again.
+// Store makes a document the newest. After an error the newest is the document before or this one, and Store can be
+// called again.
 func (f *SnapshotFile) Store(doc *settings.Document) error {
 	document, err := doc.Encode()
 	if err == nil {
@@ -130,7 +131,8 @@ func (f *SnapshotFile) begin(document []byte) error {
 		err = os.Rename(file.Name(), f.path)
 	}
 	if err == nil {
-		err = syncDir(filepath.Dir(f.path)) // else a crash could bring the old file back, and lose what is appended to this one
+		// else a crash could bring the old file back, and lose what is appended to this one
+		err = syncDir(filepath.Dir(f.path))
 	}
 	if err != nil {
 		return errors.Join(err, file.Close())

@@ -16,7 +16,13 @@ var features = []string{wire.FeatureStates}
 // addStates registers the functions that run states.
 func (p *Peel) addStates() {
 	functions := state.NewFunctions(state.FunctionsOptions{
-		Own: p.own(), Dir: p.path("states"), Lock: p.statesLock(), Registry: p.registry, Document: p.statesDocument, Files: p.files, Log: p.log,
+		Own:      p.own(),
+		Dir:      p.path("states"),
+		Lock:     p.statesLock(),
+		Registry: p.registry,
+		Document: p.statesDocument,
+		Files:    p.files,
+		Log:      p.log,
 		Report: func(r *state.Result, whole bool) {
 			if whole {
 				p.reportStateRun(r)

@@ -7,8 +7,8 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
 )
 
-// publishContents stores the contents that the opened revisions name and the bus lacks, before the documents that name them. The
-// caller holds mu.
+// publishContents stores the contents that the opened revisions name and the bus lacks, before the documents that name
+// them. The caller holds mu.
 func (w *Worker) publishContents(ctx context.Context) error {
 	for _, c := range w.opened {
 		if _, err := w.o.Contents.Publish(ctx, c.Plan.Contents(), c.Plan.Sealed); err != nil {
@@ -18,8 +18,8 @@ func (w *Worker) publishContents(ctx context.Context) error {
 	return nil
 }
 
-// SweepContents removes contents that nothing names for a day, and returns their number. Then it stores those of the opened
-// revisions that the bus has lost. It may be called beside Do.
+// SweepContents removes contents that nothing names for a day, and returns their number. Then it stores those of the
+// opened revisions that the bus has lost. It may be called beside Do.
 func (w *Worker) SweepContents(ctx context.Context) (removed int, err error) {
 	removed, err = w.o.Contents.Sweep(ctx, w.namedContents)
 	if err != nil {

@@ -72,7 +72,14 @@ func (l *loop) onBranch(e source.Event) {
 	if s.Shown.Reading = e.Began; e.Began {
 		return
 	}
-	s.Source = decide.Branch{Attempt: s.Source.Attempt + 1, Answers: e.Answers, Head: e.Head, Observed: e.Observed, Read: e.Read, Err: e.Err}
+	s.Source = decide.Branch{
+		Attempt:  s.Source.Attempt + 1,
+		Answers:  e.Answers,
+		Head:     e.Head,
+		Observed: e.Observed,
+		Read:     e.Read,
+		Err:      e.Err,
+	}
 	l.metrics.Attempted()
 	l.metrics.Took(Fetch, e.Took)
 	if e.Err != nil {
@@ -99,7 +106,13 @@ func (l *loop) onRing(ring *sops.Ring) {
 func (l *loop) onOrder(ctx context.Context, o *control.Order) error {
 	s := &l.state
 	if o.Change != nil {
-		next, err := o.Change(s.Record, control.Seen{Now: time.Now(), Owner: s.Owner, Head: s.Source.Head, Source: s.Own, Frozen: decide.FrozenOf(s)})
+		next, err := o.Change(s.Record, control.Seen{
+			Now:    time.Now(),
+			Owner:  s.Owner,
+			Head:   s.Source.Head,
+			Source: s.Own,
+			Frozen: decide.FrozenOf(s),
+		})
 		if err == nil {
 			err = l.put(ctx, next)
 		}
@@ -129,7 +142,8 @@ func (l *loop) onResult(ctx context.Context, out Result) error {
 	fits := l.task.fits(s)
 	l.task.cancel()
 	l.task = nil
-	if _, conflict := errors.AsType[*settings.ConflictError](out.Err); conflict || errors.Is(out.Err, record.ErrConflict) {
+	if _, conflict := errors.AsType[*settings.ConflictError](out.Err); conflict ||
+		errors.Is(out.Err, record.ErrConflict) {
 		return out.Err
 	}
 	if out.Err != nil {

@@ -18,10 +18,11 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// facts returns what new facts take from peels, compared with the stored documents: next is nil without a rollout. If they
-// take more than the limits, together with what they took within a day before, the peels whose settings would change or go
-// keep them until a person approves that. What waits keeps waiting until a person approves it or it is undone, also if it is
-// within the limits later. While an approved change is written, all others wait to be judged after it.
+// facts returns what new facts take from peels, compared with the stored documents: next is nil without a rollout. If
+// they take more than the limits, together with what they took within a day before, the peels whose settings would
+// change or go keep them until a person approves that. What waits keeps waiting until a person approves it or it is
+// undone, also if it is within the limits later. While an approved change is written, all others wait to be judged
+// after it.
 func (w *Worker) facts(ctx context.Context, r *record.Record, base, next *plan.Plan) (decide.Facts, error) {
 	f := decide.Facts{}
 	f.Taken = r.Facts.Taken
@@ -71,7 +72,9 @@ func taking(d *diff.Difference) iter.Seq2[*diff.Group, target.PeelID] {
 type settingsOf = map[target.PeelID]*plan.Effective
 
 // hold fills in f with the changes of d that wait: all but those that a person has approved.
-func (w *Worker) hold(ctx context.Context, f *decide.Facts, r *record.Record, d *diff.Difference, wanted settingsOf) error {
+func (w *Worker) hold(ctx context.Context, f *decide.Facts, r *record.Record, d *diff.Difference,
+	wanted settingsOf,
+) error {
 	f.Reason, f.Keep = r.Facts.Reason, map[target.PeelID]bool{}
 	waiting := settingsOf{}
 	var shown, peels []record.Mark
@@ -95,10 +98,10 @@ func (w *Worker) hold(ctx context.Context, f *decide.Facts, r *record.Record, d 
 	return nil
 }
 
-// settled returns the settings of the peels that have what the revision of the record gave them for their facts at the time of
-// writing, and reports whether one of them has other settings now. Documents that the record's revision has yet to replace are
-// left out, unless a change of their peel waits: the guard has judged this revision. Those of a revision that was rolled back
-// are always left out, as it has to go.
+// settled returns the settings of the peels that have what the revision of the record gave them for their facts at the
+// time of writing, and reports whether one of them has other settings now. Documents that the record's revision has yet
+// to replace are left out, unless a change of their peel waits: the guard has judged this revision. Those of a revision
+// that was rolled back are always left out, as it has to go.
 func (w *Worker) settled(r *record.Record, base, next *plan.Plan) (wanted settingsOf, differ bool) {
 	wanted = settingsOf{}
 	heads := w.o.Published.Heads()
@@ -129,8 +132,8 @@ func replaces(r *record.Record, held settings.Held) bool {
 	return held.Generation > r.Served && (held.Commit != r.Commit || held.Generation <= r.Former)
 }
 
-// sumOf returns what facts took within a day before beside what a difference takes, and from how many peels from which the
-// difference removes nothing.
+// sumOf returns what facts took within a day before beside what a difference takes, and from how many peels from which
+// the difference removes nothing.
 func sumOf(losses map[record.Mark]record.DatedLoss, d *diff.Difference) (sum diff.Taking, peels int) {
 	now := map[record.Mark]record.Loss{}
 	for g, id := range taking(d) {
@@ -148,9 +151,11 @@ func sumOf(losses map[record.Mark]record.DatedLoss, d *diff.Difference) (sum dif
 	return sum, peels
 }
 
-// bringsAlong returns why facts wait whose change a difference would bring to the peels, empty if none do. plans are those of
-// the revision in force and of the rollout.
-func (w *Worker) bringsAlong(ctx context.Context, r *record.Record, plans [2]*plan.Plan, d *diff.Difference) (string, error) {
+// bringsAlong returns why facts wait whose change a difference would bring to the peels, empty if none do. plans are
+// those of the revision in force and of the rollout.
+func (w *Worker) bringsAlong(ctx context.Context, r *record.Record, plans [2]*plan.Plan,
+	d *diff.Difference,
+) (string, error) {
 	if plans[0] == nil || r.Rollout != nil && plans[1] == nil {
 		return "", nil
 	}

@@ -10,20 +10,31 @@ import (
 )
 
 var (
-	leader          = describe("sync_leader", "1 on the master that leads the reconciler, 0 on the others.")
-	lastSuccess     = describe("sync_last_success_timestamp_seconds", "When the branch was last read, in seconds since 1970.")
-	inForce         = describe("sync_in_force_timestamp_seconds", "When the revision in force was put in force, in seconds since 1970.")
-	revision        = describe("sync_revision_info", "1 for each revision: observed on the branch, attempted last, in_force, and pinned.", "role", "commit")
+	leader      = describe("sync_leader", "1 on the master that leads the reconciler, 0 on the others.")
+	lastSuccess = describe("sync_last_success_timestamp_seconds",
+		"When the branch was last read, in seconds since 1970.")
+	inForce = describe("sync_in_force_timestamp_seconds",
+		"When the revision in force was put in force, in seconds since 1970.")
+	revision = describe("sync_revision_info",
+		"1 for each revision: observed on the branch, attempted last, in_force, and pinned.", "role", "commit")
 	upToDate        = describe("sync_up_to_date", "1 while the newest commit that was read on the branch is in force.")
 	generation      = describe("sync_generation", "Generation of the newest document.")
-	conditionMetric = describe("sync_condition", "1 for each condition of zester sync status that is true, 0 for the others.", "type")
-	wave            = describe("sync_rollout_wave", "The wave that is under way, from 1; 0 while no revision goes out in waves.")
-	peels           = describe("peels", "Peels by how far they are with what they are to run: applied, pending, failed, offline. They add up to the fleet.", "state")
-	statePeels      = describe("state_peels", "Peels with states by what their newest run of all of them found: clean, drifted, pending, failed, unknown, never (no run), other_settings (run with other settings than wanted).", "state")
+	conditionMetric = describe("sync_condition",
+		"1 for each condition of zester sync status that is true, 0 for the others.", "type")
+	wave = describe("sync_rollout_wave",
+		"The wave that is under way, from 1; 0 while no revision goes out in waves.")
+	peels = describe(
+		"peels",
+		"Peels by how far they are with what they are to run: applied, pending, failed, offline. They add up to the fleet.", "state",
+	)
+	statePeels = describe("state_peels",
+		"Peels with states by what their newest run of all of them found: clean, drifted, pending, failed, unknown, never (no run), other_settings (run with other settings than wanted).", "state")
 )
 
 // gauges are the descriptions of all gauges.
-var gauges = []*prometheus.Desc{leader, lastSuccess, inForce, revision, upToDate, generation, conditionMetric, wave, peels, statePeels}
+var gauges = []*prometheus.Desc{
+	leader, lastSuccess, inForce, revision, upToDate, generation, conditionMetric, wave, peels, statePeels,
+}
 
 func describe(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc("zester_"+name, help, labels, nil)
@@ -100,7 +111,12 @@ func gaugesOf(s *status.Sync) (all []prometheus.Metric) {
 	for _, p := range []struct {
 		state status.State
 		n     int
-	}{{status.Applied, s.Counts.Applied}, {status.Pending, s.Counts.Pending}, {status.Failed, s.Counts.Failed}, {status.Offline, s.Counts.Offline}} {
+	}{
+		{status.Applied, s.Counts.Applied},
+		{status.Pending, s.Counts.Pending},
+		{status.Failed, s.Counts.Failed},
+		{status.Offline, s.Counts.Offline},
+	} {
 		add(peels, float64(p.n), string(p.state))
 	}
 	for _, state := range status.HostStates {

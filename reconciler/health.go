@@ -51,7 +51,11 @@ func (w *watch) follow(ctx context.Context, r *record.Rollout) {
 		defer close(ended)
 		_ = runs.Run(ctx) // until cancel
 	}()
-	w.commit, w.runs, w.late, w.lost, w.outage = r.Commit, runs, map[target.PeelID]time.Time{}, map[target.PeelID]time.Time{}, rollout.Outage{}
+	w.commit = r.Commit
+	w.runs = runs
+	w.late = map[target.PeelID]time.Time{}
+	w.lost = map[target.PeelID]time.Time{}
+	w.outage = rollout.Outage{}
 	w.stop = func() { cancel(); <-ended }
 }
 
@@ -68,7 +72,13 @@ func (w *watch) observe(r *record.Record, p *decide.Prepared, now time.Time) rol
 			continue
 		}
 		view := w.progress.View(id)
-		peel := rollout.Peel{ID: id, Applied: view.Applied && r.Rollout.Has(id), Errors: view.Errors, Report: view.Sequence, Run: failed[id]}
+		peel := rollout.Peel{
+			ID:      id,
+			Applied: view.Applied && r.Rollout.Has(id),
+			Errors:  view.Errors,
+			Report:  view.Sequence,
+			Run:     failed[id],
+		}
 		peel.State = w.progress.NewFailure(id, e.Digest, r.Rollout.States)
 		switch _, online := w.fleet.Presence(id); {
 		case online:
@@ -89,7 +99,8 @@ func (w *watch) observe(r *record.Record, p *decide.Prepared, now time.Time) rol
 	return o
 }
 
-// since returns for how long a peel has been in a state, and records the beginning in began. is says whether it is in it now.
+// since returns for how long a peel has been in a state, and records the beginning in began. is says whether it is in
+// it now.
 func since(began map[target.PeelID]time.Time, id target.PeelID, now time.Time, is bool) time.Duration {
 	if !is {
 		delete(began, id)

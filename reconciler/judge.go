@@ -21,12 +21,12 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/status"
 )
 
-// History is the policy for a branch that moves to a commit which does not descend from the last revision that was sent to
-// the fleet.
+// History is the policy for a branch that moves to a commit which does not descend from the last revision that was sent
+// to the fleet.
 type History string
 
-// The policies. The repo cannot set one, only the master's configuration: a person with the right to force-push can commit as
-// well.
+// The policies. The repo cannot set one, only the master's configuration: a person with the right to force-push can
+// commit as well.
 const (
 	HistoryForbid  History = "forbid"  // the revision is refused, and cannot be approved
 	HistoryApprove History = "approve" // the revision waits for approval; the default
@@ -34,10 +34,12 @@ const (
 )
 
 // errForbidden: the branch moved to a commit that does not descend from the last revision.
-var errForbidden = errors.New("history: forbid in this master's configuration refuses that; move the branch back, or choose a revision with zester sync pin")
+var errForbidden = errors.New(
+	"history: forbid in this master's configuration refuses that; move the branch back, or choose a revision with zester sync pin",
+)
 
-// judge verifies, compiles and compares a commit, and returns whether it may go to the fleet. An error is not the fault of
-// the commit.
+// judge verifies, compiles and compares a commit, and returns whether it may go to the fleet. An error is not the fault
+// of the commit.
 func (w *Worker) judge(ctx context.Context, j Task) (*decide.Judgement, error) {
 	out := &decide.Judgement{Commit: j.Commit, Made: j.Basis, Attempt: j.Attempt}
 	signer, err := w.verify(out, &j.Record)
@@ -67,17 +69,27 @@ func (w *Worker) judge(ctx context.Context, j Task) (*decide.Judgement, error) {
 		}
 	}
 	if out.Refused != nil && out.Refused.Kind == status.SourceVerified {
-		out.Signed = status.Condition{Type: status.SourceVerified, Reason: out.Refused.Reason, Message: err.Error(), ObservedRevision: j.Commit}
+		out.Signed = status.Condition{
+			Type:             status.SourceVerified,
+			Reason:           out.Refused.Reason,
+			Message:          err.Error(),
+			ObservedRevision: j.Commit,
+		}
 	}
 	out.Info = w.o.Reader.Info(j.Commit)
 	out.Passed = w.o.Reader.Passed(j.Commit, j.Record.HasTried)
 	return out, nil
 }
 
-// refusal converts an error to the refusal of a revision, and returns nil if the error is not the fault of the revision.
+// refusal converts an error to the refusal of a revision, and returns nil if the error is not the fault of the
+// revision.
 func refusal(err error) *decide.Refused {
 	if bad, ok := errors.AsType[*plan.Error](err); ok {
-		out := &decide.Refused{Kind: status.CompileFailed, Reason: string(bad.Reason), Where: bad.Errors[0].Pos.String()}
+		out := &decide.Refused{
+			Kind:   status.CompileFailed,
+			Reason: string(bad.Reason),
+			Where:  bad.Errors[0].Pos.String(),
+		}
 		for _, e := range bad.Errors {
 			out.Messages = append(out.Messages, e.Error())
 		}
@@ -98,8 +110,8 @@ func refusal(err error) *decide.Refused {
 	return out
 }
 
-// verify returns the signer of a commit, if the commits since the last revision are signed too. Its error refuses the commit. A revision that was sent before stays in force, as it
-// was accepted with the keys at that time.
+// verify returns the signer of a commit, if the commits since the last revision are signed too. Its error refuses the
+// commit. A revision that was sent before stays in force, as it was accepted with the keys at that time.
 func (w *Worker) verify(out *decide.Judgement, r *record.Record) (signer gitrepo.Signer, err error) {
 	if !w.o.Reader.Signed() {
 		return signer, nil
@@ -108,7 +120,8 @@ func (w *Worker) verify(out *decide.Judgement, r *record.Record) (signer gitrepo
 	signer, err = w.o.Reader.Verify(out.Commit, r.Sent(), time.Now())
 	switch e, _ := errors.AsType[*gitrepo.Error](err); {
 	case err == nil:
-		c.Status, c.Reason, c.Message = true, "Signed", fmt.Sprintf("by %s with the key %s", signer.Principal, signer.Fingerprint)
+		c.Status, c.Reason, c.Message = true, "Signed", fmt.Sprintf("by %s with the key %s", signer.Principal,
+			signer.Fingerprint)
 	case r.IsSent(out.Commit) && e != nil:
 		c.Reason, c.Message = string(e.Reason), err.Error()+"; it stays in force, as it was accepted before"
 	default:
@@ -118,14 +131,15 @@ func (w *Worker) verify(out *decide.Judgement, r *record.Record) (signer gitrepo
 	return signer, nil
 }
 
-// mayAllow reports whether the Zester-Allow line of a commit counts. It depends on the signer, unless commits need not be
-// signed. A master signs what others ask for, so its own key allows nothing.
+// mayAllow reports whether the Zester-Allow line of a commit counts. It depends on the signer, unless commits need not
+// be signed. A master signs what others ask for, so its own key allows nothing.
 func (w *Worker) mayAllow(signer gitrepo.Signer) bool {
 	names := w.o.MayAllow
 	if w.o.OwnKey != "" && signer.Fingerprint == w.o.OwnKey {
 		return false
 	}
-	return !w.o.Reader.Signed() || len(names) == 0 || slices.Contains(names, signer.Principal) || slices.Contains(names, signer.Fingerprint)
+	return !w.o.Reader.Signed() || len(names) == 0 || slices.Contains(names, signer.Principal) ||
+		slices.Contains(names, signer.Fingerprint)
 }
 
 // guard compares a plan with the settings that peels have, and fills in the judgement.
@@ -155,7 +169,9 @@ func (w *Worker) guard(ctx context.Context, out *decide.Judgement, j Task, p *pl
 		g.Weakened, g.Hash = diff.SafetyReason(weakens), diff.SafetyHash(g.Hash, weakens)
 	}
 	if r.Commit != "" && base == nil && len(r.Waves) > 0 {
-		g.Unreadable = fmt.Sprintf("the revision in force, %s, cannot be read or compiled, so no wave can go back to it: approved, this one goes to all peels at once", r.Commit.Short())
+		g.Unreadable = fmt.Sprintf(
+			"the revision in force, %s, cannot be read or compiled, so no wave can go back to it: approved, this one goes to all peels at once", r.Commit.Short(),
+		)
 	}
 	exceeded, err := w.exceeded(ctx, j, from, extent, p)
 	if err != nil {
@@ -187,9 +203,11 @@ func (w *Worker) guard(ctx context.Context, out *decide.Judgement, j Task, p *pl
 	return nil
 }
 
-// exceeded returns how a change d from a base to a plan exceeds the limits in force, nil if it does not. The entries that masters
-// removed since the revision in force, by their own notes, do not count.
-func (w *Worker) exceeded(ctx context.Context, j Task, from diff.Base, d *diff.Difference, p *plan.Plan) (*diff.BlockedError, error) {
+// exceeded returns how a change d from a base to a plan exceeds the limits in force, nil if it does not. The entries
+// that masters removed since the revision in force, by their own notes, do not count.
+func (w *Worker) exceeded(ctx context.Context, j Task, from diff.Base, d *diff.Difference,
+	p *plan.Plan,
+) (*diff.BlockedError, error) {
 	limits := j.Record.LimitsOrDefault()
 	exceeded, ok := errors.AsType[*diff.BlockedError](d.Guard(limits))
 	if !ok {
@@ -228,8 +246,8 @@ func (w *Worker) outgoing(base, p *plan.Plan, d *diff.Difference) decide.Outgoin
 	return out
 }
 
-// inForce returns the plans of the revision in force and of the rollout under way; nil for a plan that does not exist, or
-// whose revision is lost or no longer compiles. An error of the bus or of the disk is returned.
+// inForce returns the plans of the revision in force and of the rollout under way; nil for a plan that does not exist,
+// or whose revision is lost or no longer compiles. An error of the bus or of the disk is returned.
 func (w *Worker) inForce(ctx context.Context, j Task) (base, next *plan.Plan, err error) {
 	plans := [2]*plan.Plan{}
 	for i, commit := range j.Record.Sent() {
@@ -238,7 +256,8 @@ func (w *Worker) inForce(ctx context.Context, j Task) (base, next *plan.Plan, er
 			break
 		}
 		if err != nil {
-			return nil, nil, fmt.Errorf("cannot read revision %s, with which the newest one is compared: %w", commit.Short(), err)
+			return nil, nil, fmt.Errorf("cannot read revision %s, with which the newest one is compared: %w",
+				commit.Short(), err)
 		}
 		plans[i] = c.Plan
 	}
@@ -249,7 +268,8 @@ func (w *Worker) inForce(ctx context.Context, j Task) (base, next *plan.Plan, er
 func isUnreadable(err error) bool {
 	_, bad := errors.AsType[*plan.Error](err)
 	e, git := errors.AsType[*gitrepo.Error](err)
-	return bad || errors.Is(err, errLost) || git && (e.Reason == gitrepo.PathNotFound || e.Reason == gitrepo.UnsafePath || e.Reason == gitrepo.TooLarge)
+	return bad || errors.Is(err, errLost) ||
+		git && (e.Reason == gitrepo.PathNotFound || e.Reason == gitrepo.UnsafePath || e.Reason == gitrepo.TooLarge)
 }
 
 // rewritten describes how the history of the branch was rewritten, empty if it was not or HistoryAllow permits it. Its
@@ -286,15 +306,16 @@ func (w *Worker) ancestry(r *record.Record, head settings.Commit) (c status.Cond
 		return c, err
 	}
 	c.Status, c.Reason = true, "ForcePushed"
-	c.Message = fmt.Sprintf("the branch moved from %s to %s, which does not come after it", r.Commit.Short(), head.Short())
+	c.Message = fmt.Sprintf("the branch moved from %s to %s, which does not come after it", r.Commit.Short(),
+		head.Short())
 	if back, err := w.o.Reader.Descends(r.Commit, head); err == nil && back {
 		c.Reason = "Rewound"
 	}
 	return c, nil
 }
 
-// hashOfRewrite returns a hash of a plan and of the two revisions. So an approval of the same change does not count if the
-// branch was not rewritten, or was rewritten to another commit.
+// hashOfRewrite returns a hash of a plan and of the two revisions. So an approval of the same change does not count if
+// the branch was not rewritten, or was rewritten to another commit.
 func hashOfRewrite(from, to settings.Commit, plan string) string {
 	sum := sha256.Sum256([]byte(string(from) + " " + string(to) + " " + plan))
 	return hex.EncodeToString(sum[:])

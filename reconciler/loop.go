@@ -154,7 +154,15 @@ func (j *runningTask) fits(s *decide.State) bool {
 // start begins a task.
 func (l *loop) start(ctx context.Context, a decide.Action) {
 	s := &l.state
-	j := Task{Kind: a.Kind, Commit: a.Commit, Goal: decide.GoalOf(&s.Record), Basis: s.Basis(), Attempt: s.Source.Attempt, Record: s.Record, Ring: l.ring}
+	j := Task{
+		Kind:    a.Kind,
+		Commit:  a.Commit,
+		Goal:    decide.GoalOf(&s.Record),
+		Basis:   s.Basis(),
+		Attempt: s.Source.Attempt,
+		Record:  s.Record,
+		Ring:    l.ring,
+	}
 	if a.Kind == decide.DoPublish {
 		j.Due = s.Prepared.Due
 	}
@@ -185,10 +193,12 @@ func (l *loop) onWritten(kind decide.Kind, before record.Record) {
 	s, r := &l.state, &l.state.Record
 	switch kind {
 	case decide.DoRefuse:
-		l.log.Error("revision refused, the last good one stays in force", "commit", s.Judged.Commit, "reason", s.Judged.Refused.Reason, "err", s.Judged.Refused.Message())
+		l.log.Error("revision refused, the last good one stays in force", "commit", s.Judged.Commit,
+			"reason", s.Judged.Refused.Reason, "err", s.Judged.Refused.Message())
 		l.metrics.Failed(s.Judged.Refused.Reason)
 	case decide.DoBlock:
-		l.log.Error("revision waits for approval", "commit", r.Blocked.Commit, "plan", r.Blocked.Hash, "reason", r.Blocked.Reason)
+		l.log.Error("revision waits for approval", "commit", r.Blocked.Commit, "plan", r.Blocked.Hash,
+			"reason", r.Blocked.Reason)
 		l.metrics.Failed(r.Blocked.Kind)
 	case decide.DoFreeze:
 		l.log.Warn("a freeze holds the revision", "commit", s.Judged.Commit, "reason", r.LastAttempt().Reason)
@@ -202,11 +212,13 @@ func (l *loop) onWritten(kind decide.Kind, before record.Record) {
 		l.log.Info(message, "commit", s.Judged.Commit, "author", s.Judged.Info.Author, "plan", s.Judged.Guard.Hash)
 	case decide.DoNoteFacts:
 		if f := &r.Facts; f.Waits() {
-			l.log.Error("what new facts take waits for approval", "commit", r.Commit, "plan", f.Hash, "peels", f.Peels.Len(), "reason", f.Reason)
+			l.log.Error("what new facts take waits for approval", "commit", r.Commit, "plan", f.Hash,
+				"peels", f.Peels.Len(), "reason", f.Reason)
 			l.metrics.Failed(status.FactsChanged)
 		}
 	case decide.DoStep:
-		if stage, was := r.Rollout.Stage, before.Rollout.Stage; stage.Size > 0 && (stage.Wave != was.Wave || stage.Size != was.Size) {
+		if stage, was := r.Rollout.Stage, before.Rollout.Stage; stage.Size > 0 &&
+			(stage.Wave != was.Wave || stage.Size != was.Size) {
 			l.log.Info("wave begins", "commit", r.Rollout.Commit, "wave", r.Rollout.Wave().Name, "peels", stage.Size)
 		}
 	case decide.DoReleasePin:
@@ -236,7 +248,11 @@ func (l *loop) put(ctx context.Context, next record.Record) error {
 }
 
 func (l *loop) failed(err error) decide.Failure {
-	return decide.Failure{Err: err, Cause: l.state.Cause(), Until: time.Now().Add(tryAgainAfter + rand.N(tryAgainAfter))}
+	return decide.Failure{
+		Err:   err,
+		Cause: l.state.Cause(),
+		Until: time.Now().Add(tryAgainAfter + rand.N(tryAgainAfter)),
+	}
 }
 
 // show makes a new snapshot for other goroutines.

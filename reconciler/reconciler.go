@@ -1,8 +1,8 @@
-// Package reconciler brings the revisions of a config repo to the peels: it follows one branch, compiles each revision for
-// the fleet, publishes the documents that changed, and follows which peel has applied them.
+// Package reconciler brings the revisions of a config repo to the peels: it follows one branch, compiles each revision
+// for the fleet, publishes the documents that changed, and follows which peel has applied them.
 //
-// Call [New] and then [Reconciler.Run], in each master. The master that holds the lease leads; the others wait. A term is one
-// leadership session. It starts from the record and the documents on the bus, never from memory.
+// Call [New] and then [Reconciler.Run], in each master. The master that holds the lease leads; the others wait. A term
+// is one leadership session. It starts from the record and the documents on the bus, never from memory.
 //
 //	source    goroutine: polls, watches and fetches the branch    ──▶ event ─┐
 //	control   requests of people: each order a pure function      ──▶ order ─┤
@@ -11,9 +11,9 @@
 //	fleet     facts and keys have changed                         ──▶ ───────┤    │             or begin a task
 //	progress  reports of peels about settings and runs            ──▶ ───────┘    └─▶ conditions ─▶ status
 //
-// Read package decide first: a pure function returns the next action, and why. loop.go carries it out: it writes the record,
-// by compare-and-set, or begins a task of package worker, and then waits for the next event, which events.go handles. The
-// status is computed from the same state. term.go starts everything.
+// Read package decide first: a pure function returns the next action, and why. loop.go carries it out: it writes the
+// record, by compare-and-set, or begins a task of package worker, and then waits for the next event, which events.go
+// handles. The status is computed from the same state. term.go starts everything.
 //
 // Guarantees:
 //   - The loop never waits for the network, the disk or a compile. An order is in force after one write of the record. A task
@@ -33,10 +33,10 @@
 //   - Secrets are decrypted only in memory. Documents hold them sealed to one peel each.
 //
 // Known gaps: the condition HistoryRewritten is lost when another master takes the lead. A write of the record whose
-// acknowledgement is lost ends the term; the next one begins from the stored record. What facts change after a revision was judged, and before all of its
-// documents are written, goes out with it. Facts are not compared with the targets of the former plan, so that a target which
-// loses all its peels counts by the settings that leave their last peel. A member of a failed wave gets the revision in force
-// for its new facts, whatever they take.
+// acknowledgement is lost ends the term; the next one begins from the stored record. What facts change after a revision
+// was judged, and before all of its documents are written, goes out with it. Facts are not compared with the targets of
+// the former plan, so that a target which loses all its peels counts by the settings that leave their last peel. A
+// member of a failed wave gets the revision in force for its new facts, whatever they take.
 package reconciler
 
 import (
@@ -62,8 +62,8 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/sops"
 )
 
-// A master that follows another source than the fleet holds the lease for yieldAfter, so that people can adopt the fleet, and
-// tries again after yieldPause: a master whose source fits tries at least once in it.
+// A master that follows another source than the fleet holds the lease for yieldAfter, so that people can adopt the
+// fleet, and tries again after yieldPause: a master whose source fits tries at least once in it.
 const (
 	yieldAfter = 50 * time.Second
 	yieldPause = 6 * time.Second
@@ -76,18 +76,19 @@ type Options struct {
 	Repo  gitrepo.Options
 	Owner string        // names this master in the lease; unique
 	Poll  time.Duration // interval at which the branch is read, ± 10 %; 0: 30 s
-	// Identities are files of age identities that decrypt the repo's secrets. They are read again after every attempt to
-	// read the branch, so that keys are rotated without a restart.
+	// Identities are files of age identities that decrypt the repo's secrets. They are read again after every attempt
+	// to read the branch, so that keys are rotated without a restart.
 	Identities []string
 	History    History // empty: HistoryApprove
-	// MayAllow names the signers, by principal or fingerprint, whose Zester-Allow line counts if commits have to be signed.
-	// If empty, the line of every trusted signer counts.
+	// MayAllow names the signers, by principal or fingerprint, whose Zester-Allow line counts if commits have to be
+	// signed. If empty, the line of every trusted signer counts.
 	MayAllow []string
-	OwnKey   string          // fingerprint of the key that signs commits of this master, whose Zester-Allow line never counts; may be empty
-	Notify   []*notify.Place // get notifications about revisions
-	Pulls    []*pulls.Commenter
-	Metrics  *service.Metrics // of requests; nil: nothing is counted
-	Log      *slog.Logger
+	// fingerprint of the key that signs commits of this master, whose Zester-Allow line never counts; may be empty
+	OwnKey  string
+	Notify  []*notify.Place // get notifications about revisions
+	Pulls   []*pulls.Commenter
+	Metrics *service.Metrics // of requests; nil: nothing is counted
+	Log     *slog.Logger
 }
 
 // A Reconciler serves one repo to one fleet.
@@ -114,10 +115,15 @@ func New(o Options) (*Reconciler, error) {
 	switch o.History {
 	case "", HistoryForbid, HistoryApprove, HistoryAllow:
 	default:
-		return nil, errors.Join(fmt.Errorf("cannot use history: %.64q: it is forbid, approve or allow", o.History), repo.Close())
+		return nil, errors.Join(fmt.Errorf("cannot use history: %.64q: it is forbid, approve or allow", o.History),
+			repo.Close())
 	}
 	if len(o.MayAllow) > 0 && o.Repo.Verify == (gitrepo.Trust{}) {
-		return nil, errors.Join(errors.New("cannot use verify.allow without verify.ssh or verify.openpgp: commits need not be signed, so no signer is known"), repo.Close())
+		return nil, errors.Join(
+			errors.New(
+				"cannot use verify.allow without verify.ssh or verify.openpgp: commits need not be signed, so no signer is known",
+			), repo.Close(),
+		)
 	}
 	if o.Poll == 0 {
 		o.Poll = 30 * time.Second
@@ -167,8 +173,8 @@ func (r *Reconciler) lead(
 	}, serve)
 }
 
-// Moved reports that the branch may have moved. The master that holds the lease reads it at once, but not before the time
-// that the remote named. A new term reads the branch anyway.
+// Moved reports that the branch may have moved. The master that holds the lease reads it at once, but not before the
+// time that the remote named. A new term reads the branch anyway.
 func (r *Reconciler) Moved() error {
 	const cannot = "cannot pass on that the branch moved"
 	nc := r.bus.Load()
@@ -182,7 +188,9 @@ func (r *Reconciler) Moved() error {
 }
 
 // serve is one leadership session.
-func (r *Reconciler) serve(ctx context.Context, nc *nats.Conn, js jetstream.JetStream, fleet *fleet.Fleet, checkLease func() error) (err error) {
+func (r *Reconciler) serve(ctx context.Context, nc *nats.Conn, js jetstream.JetStream, fleet *fleet.Fleet,
+	checkLease func() error,
+) (err error) {
 	t, err := r.newTerm(ctx, nc, js, fleet, checkLease)
 	if err != nil {
 		return err

@@ -48,9 +48,11 @@ type term struct {
 	in       inputs
 }
 
-// newTerm reads the stored state of earlier terms. The caller closes the term's source. checkLease returns an error when
-// this master may not lead.
-func (r *Reconciler) newTerm(ctx context.Context, nc *nats.Conn, js jetstream.JetStream, fleet *fleet.Fleet, checkLease func() error) (t *term, err error) {
+// newTerm reads the stored state of earlier terms. The caller closes the term's source. checkLease returns an error
+// when this master may not lead.
+func (r *Reconciler) newTerm(ctx context.Context, nc *nats.Conn, js jetstream.JetStream, fleet *fleet.Fleet,
+	checkLease func() error,
+) (t *term, err error) {
 	t = &term{r: r, nc: nc, js: js, fleet: fleet}
 	if t.rollout, err = js.KeyValue(ctx, record.Bucket); err != nil {
 		return nil, fmt.Errorf("cannot open the bucket %s: %w", record.Bucket, err)
@@ -90,8 +92,17 @@ func (t *term) load(ctx context.Context, own record.Source, checkLease func() er
 	}
 	last.Generation = max(last.Generation, published.Generation())
 	w := NewWorker(WorkerOptions{
-		History: t.r.o.History, MayAllow: t.r.o.MayAllow, OwnKey: t.r.o.OwnKey, Reader: reader, Archive: t.archive, Progress: t.progress, Fleet: t.fleet,
-		JetStream: t.js, Blamer: blamer, Published: published, Contents: t.contents,
+		History:   t.r.o.History,
+		MayAllow:  t.r.o.MayAllow,
+		OwnKey:    t.r.o.OwnKey,
+		Reader:    reader,
+		Archive:   t.archive,
+		Progress:  t.progress,
+		Fleet:     t.fleet,
+		JetStream: t.js,
+		Blamer:    blamer,
+		Published: published,
+		Contents:  t.contents,
 	})
 	t.worker = w
 	t.in = inputs{fleet: t.fleet.Watch(ctx), reported: reported, branch: make(chan branchEvent)}
@@ -101,9 +112,14 @@ func (t *term) load(ctx context.Context, own record.Source, checkLease func() er
 		orders: make(chan *control.Order), results: make(chan Result, 1),
 	}
 	t.loop.state = decide.State{
-		Now:     time.Now(),
-		Session: decide.Session{Owner: t.r.o.Owner, Own: own, Repo: t.source.URL(), YieldAt: time.Now().Add(yieldAfter)},
-		Record:  last, RepublishAt: time.Now().Add(republishEvery),
+		Now: time.Now(),
+		Session: decide.Session{
+			Owner:   t.r.o.Owner,
+			Own:     own,
+			Repo:    t.source.URL(),
+			YieldAt: time.Now().Add(yieldAfter),
+		},
+		Record: last, RepublishAt: time.Now().Add(republishEvery),
 	}
 	t.loop.show()
 	t.control = &control.Service{
@@ -114,8 +130,8 @@ func (t *term) load(ctx context.Context, own record.Source, checkLease func() er
 	return nil
 }
 
-// run runs the term from the stored state until ctx ends or another master leads. moved has a value when a local repo may
-// have changed.
+// run runs the term from the stored state until ctx ends or another master leads. moved has a value when a local repo
+// may have changed.
 func (t *term) run(ctx context.Context, moved <-chan struct{}) error {
 	hints, err := t.nc.Subscribe(wire.BranchMoved, func(*nats.Msg) { t.source.Request(source.Hint) })
 	if err != nil {
@@ -162,8 +178,8 @@ func (t *term) sweepContents(ctx context.Context) error {
 	}
 }
 
-// forwardEvents passes events of the source to the loop. After each attempt it reads the identities again, so that keys are
-// rotated without a restart.
+// forwardEvents passes events of the source to the loop. After each attempt it reads the identities again, so that keys
+// are rotated without a restart.
 func (t *term) forwardEvents(ctx context.Context) error {
 	for {
 		var e branchEvent
@@ -192,7 +208,8 @@ func (t *term) forwardEvents(ctx context.Context) error {
 // Collector returns the metrics of the reconciler. While another master leads, it has no gauge but zester_sync_leader.
 func (r *Reconciler) Collector() prometheus.Collector { return r.metrics }
 
-// view returns the state for metrics, which read it every second: without the lists of the status, which metrics do not use.
+// view returns the state for metrics, which read it every second: without the lists of the status, which metrics do not
+// use.
 func (t *term) view() View {
 	v := View{Sync: t.loop.newest.Load().Sync}
 	counts, reached, ok := t.progress.CountsOf(v.LastGood.Commit)
@@ -211,7 +228,12 @@ func (t *term) observe() notify.Observation {
 	if !ok {
 		return o
 	}
-	o.Fleet = notify.Fleet{Commit: o.Sync.LastGood.Commit, Counts: counts, Reached: reached, Errors: t.progress.Errors()}
+	o.Fleet = notify.Fleet{
+		Commit:  o.Sync.LastGood.Commit,
+		Counts:  counts,
+		Reached: reached,
+		Errors:  t.progress.Errors(),
+	}
 	if counts.Failed+counts.Pending > 0 {
 		o.Fleet.Failing, o.Fleet.Late = t.progress.Troubled(maxFailing)
 	}

@@ -41,10 +41,11 @@ import (
 // OwnKey are required.
 type WorkerOptions struct {
 	History History // empty: HistoryApprove
-	// MayAllow names the signers, by principal or fingerprint, whose Zester-Allow line counts if commits have to be signed.
-	// If empty, the line of every trusted signer counts.
-	MayAllow  []string
-	OwnKey    string // fingerprint of the key that signs commits of this master, whose Zester-Allow line never counts; may be empty
+	// MayAllow names the signers, by principal or fingerprint, whose Zester-Allow line counts if commits have to be
+	// signed. If empty, the line of every trusted signer counts.
+	MayAllow []string
+	// fingerprint of the key that signs commits of this master, whose Zester-Allow line never counts; may be empty
+	OwnKey    string
 	Reader    *source.Reader
 	Archive   *archive.Archive
 	Progress  *progress.Progress
@@ -139,10 +140,15 @@ func (w *Worker) Read(ctx context.Context, commit settings.Commit) (*archive.Rev
 	return w.o.Reader.Revision(ctx, commit)
 }
 
-// measure returns the newest sequences of the streams with runs, reports and runs of states. Later messages count for a rollout.
+// measure returns the newest sequences of the streams with runs, reports and runs of states. Later messages count for a
+// rollout.
 func (w *Worker) measure(ctx context.Context, commit settings.Commit) (*decide.Measurement, error) {
 	m := &decide.Measurement{Commit: commit}
-	for stream, sequence := range map[string]*uint64{"job-events": &m.Sequence, "applied": &m.Reports, "states": &m.States} {
+	for stream, sequence := range map[string]*uint64{
+		"job-events": &m.Sequence,
+		"applied":    &m.Reports,
+		"states":     &m.States,
+	} {
 		s, err := w.o.JetStream.Stream(ctx, stream)
 		if err != nil {
 			return nil, fmt.Errorf("cannot read the newest sequence of the stream %s: %w", stream, err)
@@ -208,7 +214,9 @@ func (w *Worker) prepare(ctx context.Context, j Task) (*decide.Prepared, error) 
 }
 
 // watched returns, for each member, the entries that the revision adds or changes: their runs show whether it works.
-func (w *Worker) watched(ctx context.Context, p *decide.Prepared, r *record.Rollout) (map[target.PeelID]progress.Entries, error) {
+func (w *Worker) watched(ctx context.Context, p *decide.Prepared,
+	r *record.Rollout,
+) (map[target.PeelID]progress.Entries, error) {
 	difference, err := diff.Make(diff.Of(p.Base.Plan), p.Next.Plan)
 	if err != nil {
 		return nil, err
@@ -259,8 +267,8 @@ func share(p, mixed *plan.Plan, of func(target.PeelID) bool) map[target.PeelID]*
 // errLost is followed by the commit of a revision that went to the fleet.
 var errLost = errors.New("neither the repo nor the archive has revision")
 
-// compile returns a revision that was sent, compiled for the present fleet. A mistake in it holds back only the peels that
-// depend on it.
+// compile returns a revision that was sent, compiled for the present fleet. A mistake in it holds back only the peels
+// that depend on it.
 func (w *Worker) compile(ctx context.Context, commit settings.Commit, changes uint64) (decide.Compiled, error) {
 	known := w.opened[commit]
 	if r := w.judged.Revision; r != nil && r.ID() == commit {

@@ -1,18 +1,18 @@
-// Package settings defines the document with the settings of one peel and sends it from the masters to the peel through a
-// KV bucket.
+// Package settings defines the document with the settings of one peel and sends it from the masters to the peel through
+// a KV bucket.
 //
 // A master makes a [Store] with [NewStore] and calls [Store.Publish]; [Store.Load] returns what the bucket has. A peel
 // makes a [Watch] with [NewWatch] and calls [Watch.Run]. Both use [Document.Encode] and [Decode].
 //
-// A [Document] has a header (its peel, the commit and generation of the write, the origin of each schedule entry) and the
-// canonical bytes of the settings. The digest covers these bytes only, so peels with equal settings have equal digests,
-// and a peel's document is written only if its digest changes. The bytes have a keyed fingerprint in place of each
-// secret. A document with secrets also contains the whole settings sealed to the peel, so readers of the bus see that a
-// secret changed but not the secret. The documents of a peel are ordered by generation, not by the stream's sequence,
-// because a restored bucket starts again at 1.
+// A [Document] has a header (its peel, the commit and generation of the write, the origin of each schedule entry) and
+// the canonical bytes of the settings. The digest covers these bytes only, so peels with equal settings have equal
+// digests, and a peel's document is written only if its digest changes. The bytes have a keyed fingerprint in place of
+// each secret. A document with secrets also contains the whole settings sealed to the peel, so readers of the bus see
+// that a secret changed but not the secret. The documents of a peel are ordered by generation, not by the stream's
+// sequence, because a restored bucket starts again at 1.
 //
-// Known gap: [NextGeneration] follows the masters' wall clocks; after a bucket is lost, a clock that is behind publishes
-// documents that peels drop as older.
+// Known gap: [NextGeneration] follows the masters' wall clocks; after a bucket is lost, a clock that is behind
+// publishes documents that peels drop as older.
 package settings
 
 import (
@@ -51,8 +51,9 @@ const StateOrigin = "state:"
 
 // An Origin is the place of a schedule entry or a state in the config repo and its last change.
 type Origin struct {
-	File   string    `json:"file"`            // the settings file that was changed last
-	Files  []string  `json:"files,omitempty"` // of a state: all settings files that contribute, in merge order, if there are several
+	File string `json:"file"` // the settings file that was changed last
+	// of a state: all settings files that contribute, in merge order, if there are several
+	Files  []string  `json:"files,omitempty"`
 	Line   int       `json:"line"`
 	Commit Commit    `json:"commit"`          // the commit that last changed the entry
 	Author string    `json:"author"`          // the commit's author, "Name <email>"
@@ -62,15 +63,17 @@ type Origin struct {
 
 // A Document is the settings of one peel.
 type Document struct {
-	V          int               `json:"v"`
-	Peel       target.PeelID     `json:"peel"`
-	Commit     Commit            `json:"commit"`     // the revision that was in force at the write
-	Generation uint64            `json:"generation"` // grows with every write: max(last + 1, wall clock in ms)
-	Digest     Digest            `json:"digest"`
-	Settings   canon.Raw         `json:"settings"`            // a canonical map, with secrets masked
-	Sealed     *Sealed           `json:"sealed,omitempty"`    // the settings with their secrets, nil if there are none
-	Origins    map[string]Origin `json:"origins,omitempty"`   // by schedule entry, and by [StateOrigin] and the name of a state
-	ProvenBy   string            `json:"proven_by,omitempty"` // the ID of the [ProofKey] of the origins' proofs; empty without proofs
+	V          int           `json:"v"`
+	Peel       target.PeelID `json:"peel"`
+	Commit     Commit        `json:"commit"`     // the revision that was in force at the write
+	Generation uint64        `json:"generation"` // grows with every write: max(last + 1, wall clock in ms)
+	Digest     Digest        `json:"digest"`
+	Settings   canon.Raw     `json:"settings"`         // a canonical map, with secrets masked
+	Sealed     *Sealed       `json:"sealed,omitempty"` // the settings with their secrets, nil if there are none
+	// by schedule entry, and by [StateOrigin] and the name of a state
+	Origins map[string]Origin `json:"origins,omitempty"`
+	// the ID of the [ProofKey] of the origins' proofs; empty without proofs
+	ProvenBy string `json:"proven_by,omitempty"`
 }
 
 // DigestOf returns the digest of canonical settings.
@@ -104,8 +107,8 @@ func (e *DecodeError) Error() string {
 // Unwrap returns the reason.
 func (e *DecodeError) Unwrap() error { return e.Err }
 
-// Decode decodes the document of a peel and checks its peel, schema version and digest. The result shares no memory with
-// data. The error is a [*DecodeError].
+// Decode decodes the document of a peel and checks its peel, schema version and digest. The result shares no memory
+// with data. The error is a [*DecodeError].
 func Decode(data []byte, peel target.PeelID) (*Document, error) {
 	d, err := decode(data)
 	if err == nil && d.Peel != peel {

@@ -19,7 +19,9 @@ type NodeGroups map[string][]string
 
 // PublishNodeGroups replaces the stored node groups, whose KV revision must still be the given one, and returns the new
 // revision. bucket.IsConflict is true of the error if another master has written them.
-func PublishNodeGroups(ctx context.Context, rollout jetstream.KeyValue, groups NodeGroups, revision uint64) (uint64, error) {
+func PublishNodeGroups(ctx context.Context, rollout jetstream.KeyValue, groups NodeGroups,
+	revision uint64,
+) (uint64, error) {
 	data, err := canon.Marshal(groups)
 	if err == nil {
 		revision, err = rollout.Update(ctx, groupsKey, data, revision)
@@ -30,8 +32,8 @@ func PublishNodeGroups(ctx context.Context, rollout jetstream.KeyValue, groups N
 	return revision, nil
 }
 
-// LoadNodeGroups returns the stored node groups and their KV revision, 0 if there are none. If it returns an error and a
-// revision other than 0, the stored bytes are invalid and may be replaced.
+// LoadNodeGroups returns the stored node groups and their KV revision, 0 if there are none. If it returns an error and
+// a revision other than 0, the stored bytes are invalid and may be replaced.
 func LoadNodeGroups(ctx context.Context, rollout jetstream.KeyValue) (groups NodeGroups, revision uint64, err error) {
 	entry, err := rollout.Get(ctx, groupsKey)
 	if errors.Is(err, jetstream.ErrKeyNotFound) {

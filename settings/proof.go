@@ -31,7 +31,8 @@ type Claim struct {
 	Ran    string // what the entry runs, see [Ran]
 }
 
-// Claim returns the origin for a report, with texts truncated to [MaxClaim] and without Ran. It is zero for the zero Origin.
+// Claim returns the origin for a report, with texts truncated to [MaxClaim] and without Ran. It is zero for the zero
+// Origin.
 func (o Origin) Claim() Claim {
 	c := Claim{Commit: string(o.Commit), Author: cutText(o.Author)}
 	if o.File != "" {
@@ -40,7 +41,8 @@ func (o Origin) Claim() Claim {
 	return c
 }
 
-// Ran identifies a function with arguments, as an entry has them without its secrets. Only calls that are equal have an equal text.
+// Ran identifies a function with arguments, as an entry has them without its secrets. Only calls that are equal have an
+// equal text.
 func Ran(function string, args map[string]any) string {
 	if args == nil {
 		args = map[string]any{}
@@ -53,8 +55,8 @@ func Ran(function string, args map[string]any) string {
 	return function + ":" + hex.EncodeToString(sum[:16])
 }
 
-// Runs reports whether the claim is about a call of a function with arguments. Without arguments it is also about a call that has
-// some, because a peel that was restarted during a run does not know them.
+// Runs reports whether the claim is about a call of a function with arguments. Without arguments it is also about a
+// call that has some, because a peel that was restarted during a run does not know them.
 func (c *Claim) Runs(function string, args map[string]any) bool {
 	if len(args) > 0 {
 		return c.Ran == Ran(function, args)
@@ -63,7 +65,8 @@ func (c *Claim) Runs(function string, args map[string]any) bool {
 	return found && claimed == function
 }
 
-// RanBy returns what the schedule entries of a document's settings run, by name. It leaves out entries that cannot be read.
+// RanBy returns what the schedule entries of a document's settings run, by name. It leaves out entries that cannot be
+// read.
 func RanBy(settings canon.Raw) (map[string]string, error) {
 	var values struct {
 		Schedule map[string]any `json:"schedule"`
@@ -87,9 +90,9 @@ func cutText(text string) string {
 	return strings.ToValidUTF8(text[:MaxClaim-len("…")], "") + "…"
 }
 
-// A ProofKey proves the origin of an entry. The reconciler puts proofs into documents, peels return them in reports, and
-// masters verify them, so a peel cannot report an author for anything but the entry that the author wrote. The key is in a bucket that only
-// masters can read.
+// A ProofKey proves the origin of an entry. The reconciler puts proofs into documents, peels return them in reports,
+// and masters verify them, so a peel cannot report an author for anything but the entry that the author wrote. The key
+// is in a bucket that only masters can read.
 type ProofKey [32]byte
 
 const proofKeyName = "origin.key"
@@ -138,7 +141,8 @@ func (k *ProofKey) Proves(proof string, peel target.PeelID, entry string, c Clai
 	return hmac.Equal([]byte(proof), []byte(k.Prove(peel, entry, c)))
 }
 
-// ProveOrigins adds proofs to the document's origins; ran is of [RanBy]. It replaces the map, which other documents may share.
+// ProveOrigins adds proofs to the document's origins; ran is of [RanBy]. It replaces the map, which other documents may
+// share.
 func (d *Document) ProveOrigins(key *ProofKey, ran map[string]string) {
 	proven := make(map[string]Origin, len(d.Origins))
 	for entry, o := range d.Origins {

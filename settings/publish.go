@@ -39,7 +39,8 @@ type ConflictError struct {
 }
 
 func (e *ConflictError) Error() string {
-	return fmt.Sprintf("cannot publish the settings of %s: another master wrote them (%d peels in all)", e.Peels[0], len(e.Peels))
+	return fmt.Sprintf("cannot publish the settings of %s: another master wrote them (%d peels in all)", e.Peels[0],
+		len(e.Peels))
 }
 
 // An UnfitError names a peel whose document is too large, the first one of all.
@@ -53,13 +54,14 @@ func (e *UnfitError) Error() string { return e.Err.Error() }
 func (e *UnfitError) Unwrap() error { return e.Err }
 
 // Publish stores documents, up to 512 at a time, each only if the key still has the revision of the write. It returns
-// the new revisions of all documents that are known to be stored, also together with an error. If the outcome of a put is
-// unknown (the connection or the server failed), Publish reads the key before it repeats the put, so nothing is stored
-// twice.
+// the new revisions of all documents that are known to be stored, also together with an error. If the outcome of a put
+// is unknown (the connection or the server failed), Publish reads the key before it repeats the put, so nothing is
+// stored twice.
 //
-// After the first conflict or error Publish sends nothing more and waits for the pending puts. A document that is too large does
-// not keep the others from their peels: its error, an [*UnfitError], is returned when all are stored. The error of a conflict
-// is a [*ConflictError]. Publish takes the next write only when it can send it, so writes can make documents on demand.
+// After the first conflict or error Publish sends nothing more and waits for the pending puts. A document that is too
+// large does not keep the others from their peels: its error, an [*UnfitError], is returned when all are stored. The
+// error of a conflict is a [*ConflictError]. Publish takes the next write only when it can send it, so writes can make
+// documents on demand.
 func (s *Store) Publish(ctx context.Context, writes iter.Seq[Write]) (map[target.PeelID]uint64, error) {
 	nc := s.js.Conn()
 	inbox := nc.NewInbox()
@@ -67,7 +69,14 @@ func (s *Store) Publish(ctx context.Context, writes iter.Seq[Write]) (map[target
 	if err != nil {
 		return nil, fmt.Errorf("cannot publish settings: %w", err)
 	}
-	p := publisher{store: s, nc: nc, inbox: inbox + ".", acks: acks, pending: map[string]*put{}, stored: map[target.PeelID]uint64{}}
+	p := publisher{
+		store:   s,
+		nc:      nc,
+		inbox:   inbox + ".",
+		acks:    acks,
+		pending: map[string]*put{},
+		stored:  map[target.PeelID]uint64{},
+	}
 	for w := range writes {
 		if len(p.pending) == publishWindow || p.bytes > publishBytes {
 			p.wait(ctx, publishWindow/2) // half of them, as each wait flushes the connection
@@ -203,7 +212,8 @@ func (p *publisher) onAck(ctx context.Context, msg *nats.Msg) {
 		p.fail(fmt.Errorf("cannot read the acknowledgement of the settings of %s: %w", w.peel, err))
 	case ack.Error == nil:
 		p.stored[w.peel] = ack.Sequence
-	case ack.Error.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence || ack.Error.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant:
+	case ack.Error.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence ||
+		ack.Error.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant:
 		p.compare(ctx, w)
 	case ack.Error.Code == 503: // no leader now; it stays pending until resolve
 		p.add(token, w)
@@ -242,7 +252,8 @@ func (p *publisher) compare(ctx context.Context, w *put) {
 // abandon drops all pending puts.
 func (p *publisher) abandon(err error) {
 	if w := slices.Collect(maps.Values(p.pending)); len(w) > 0 {
-		p.fail(fmt.Errorf("cannot tell whether the settings of %s were stored (%d peels in all): %w", w[0].peel, len(w), err))
+		p.fail(fmt.Errorf("cannot tell whether the settings of %s were stored (%d peels in all): %w", w[0].peel,
+			len(w), err))
 	}
 	clear(p.pending)
 	p.bytes = 0

@@ -10,7 +10,8 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// A Key is the public X25519 key of a peel, in the text form of NATS ("X…"). Only the peel can open what is sealed to it.
+// A Key is the public X25519 key of a peel, in the text form of NATS ("X…"). Only the peel can open what is sealed to
+// it.
 type Key string
 
 // KeySize is the length of a [Key] in characters.
@@ -25,7 +26,8 @@ const SealOverhead = 512
 // ParseKey checks the key that a peel reports.
 func ParseKey(text string) (Key, error) {
 	if len(text) != KeySize || !nkeys.IsValidPublicCurveKey(text) {
-		return "", fmt.Errorf("cannot use %.60q as the key of a peel: want a public X25519 key, X and %d characters", text, KeySize-1)
+		return "", fmt.Errorf("cannot use %.60q as the key of a peel: want a public X25519 key, X and %d characters",
+			text, KeySize-1)
 	}
 	return Key(text), nil
 }
@@ -97,7 +99,8 @@ func (d *Document) open(opener nkeys.KeyPair) (canon.Raw, error) {
 		return nil, err
 	}
 	if string(d.Sealed.To) != own {
-		return nil, fmt.Errorf("%w: they are sealed to the key %.60s, and this peel's is %s", ErrOtherKey, d.Sealed.To, own)
+		return nil, fmt.Errorf("%w: they are sealed to the key %.60s, and this peel's is %s", ErrOtherKey, d.Sealed.To,
+			own)
 	}
 	data, err := opener.Open(d.Sealed.Box, string(d.Sealed.From))
 	if err != nil {

@@ -26,8 +26,8 @@ type Held struct {
 	Digest     Digest
 	Commit     Commit
 	Generation uint64
-	// Revision is the stream's sequence of the last write or deletion of the key, which the next write has to name. 0 if
-	// the key was never written.
+	// Revision is the stream's sequence of the last write or deletion of the key, which the next write has to name. 0
+	// if the key was never written.
 	Revision uint64
 	SealedTo Key    // empty if the document has no secrets
 	ProvenBy string // the ID of the [ProofKey] of the document's proofs
@@ -154,8 +154,13 @@ func head(header nats.Header, subject string, data []byte, revision uint64) Held
 		return Held{Revision: revision, Err: err}
 	}
 	return Held{
-		Peel: d.Peel, Digest: d.Digest, Commit: d.Commit, Generation: d.Generation, Revision: revision, SealedTo: d.SealedTo(),
-		ProvenBy: d.ProvenBy,
+		Peel:       d.Peel,
+		Digest:     d.Digest,
+		Commit:     d.Commit,
+		Generation: d.Generation,
+		Revision:   revision,
+		SealedTo:   d.SealedTo(),
+		ProvenBy:   d.ProvenBy,
 	}
 }
 

@@ -39,9 +39,9 @@ type WatchOptions struct {
 	Log   *slog.Logger
 }
 
-// A Watch is the peel's access to the settings bucket. It subscribes to the subject on which the stream re-publishes the
-// peel's key. It also gets the key at the start, after every reconnect and after a gap in the sequence. The subscription
-// starts before the get, so no document is lost between the two; the highest generation wins.
+// A Watch is the peel's access to the settings bucket. It subscribes to the subject on which the stream re-publishes
+// the peel's key. It also gets the key at the start, after every reconnect and after a gap in the sequence. The
+// subscription starts before the get, so no document is lost between the two; the highest generation wins.
 //
 // The server sends replies to any subject that a requester names, so another peel can have a reply sent to this one.
 // Watch therefore accepts only messages with the key of this peel in the server's header and in the document.
@@ -62,9 +62,9 @@ func NewWatch(o WatchOptions) *Watch {
 	return &Watch{o: o, generation: o.After, lookup: make(chan struct{}, 1), updated: make(chan struct{}, 1)}
 }
 
-// Run calls deliver for one update at a time: documents in the order of their generations, and only the newest of several
-// that arrive during a call. It returns nil when ctx ends, or an error when the connection is closed for good. All its
-// goroutines have ended then.
+// Run calls deliver for one update at a time: documents in the order of their generations, and only the newest of
+// several that arrive during a call. It returns nil when ctx ends, or an error when the connection is closed for good.
+// All its goroutines have ended then.
 func (w *Watch) Run(ctx context.Context, deliver func(context.Context, Update)) error {
 	sub, err := w.o.Conn.SubscribeSync(liveSubject(w.o.Peel))
 	if err != nil {
@@ -149,7 +149,8 @@ func (w *Watch) onMessage(msg *nats.Msg) {
 
 // check returns an error unless the bucket's stream sent the message for this peel's key.
 func (w *Watch) check(msg *nats.Msg) error {
-	if stream, key := msg.Header.Get("Nats-Stream"), msg.Header.Get("Nats-Subject"); stream != bucketStream || key != keySubject(w.o.Peel) {
+	if stream, key := msg.Header.Get("Nats-Stream"), msg.Header.Get("Nats-Subject"); stream != bucketStream ||
+		key != keySubject(w.o.Peel) {
 		return fmt.Errorf("the message on %s comes from %q in the stream %q", msg.Subject, key, stream)
 	}
 	return nil
@@ -176,7 +177,8 @@ func (w *Watch) offer(msg *nats.Msg, current bool) {
 	case current && d.Generation == w.generation:
 		w.queueLocked(Update{Confirmed: d.Generation})
 	case d.Generation < w.generation:
-		w.o.Log.Warn("dropped older settings", "peel", w.o.Peel, "commit", d.Commit, "generation", d.Generation, "have", w.generation)
+		w.o.Log.Warn("dropped older settings", "peel", w.o.Peel, "commit", d.Commit, "generation", d.Generation,
+			"have", w.generation)
 	}
 }
 

@@ -88,8 +88,8 @@ type image struct {
 	blobs         map[string][]byte // by digest
 }
 
-// writeImage writes an OCI archive with the program called name in each of dirs, whose last names are architectures of Go.
-// All times are SOURCE_DATE_EPOCH.
+// writeImage writes an OCI archive with the program called name in each of dirs, whose last names are architectures of
+// Go. All times are SOURCE_DATE_EPOCH.
 func writeImage(name, version, file string, dirs []string) error {
 	epoch, err := strconv.ParseInt(os.Getenv("SOURCE_DATE_EPOCH"), 10, 64)
 	if err != nil {
@@ -138,7 +138,12 @@ func (i *image) addPlatform(dir string) (descriptor, error) {
 	}
 
 	on := platform{Architecture: filepath.Base(dir), OS: "linux"}
-	config := imageConfig{platform: on, Created: i.made, Config: i.container(), RootFS: rootFS{"layers", []string{digest(plain)}}}
+	config := imageConfig{
+		platform: on,
+		Created:  i.made,
+		Config:   i.container(),
+		RootFS:   rootFS{"layers", []string{digest(plain)}},
+	}
 	described, err := i.addJSON(typeConfig, config)
 	if err != nil {
 		return descriptor{}, err
@@ -184,7 +189,8 @@ func (i *image) layer(program, roots []byte) ([]byte, error) {
 	if i.name != "zester-peel" {
 		owner = nonRoot
 	}
-	passwd := fmt.Sprintf("root:x:0:0:root:/root:/sbin/nologin\nzester:x:%d:%[1]d:zester:%s:/sbin/nologin\n", nonRoot, i.data())
+	passwd := fmt.Sprintf("root:x:0:0:root:/root:/sbin/nologin\nzester:x:%d:%[1]d:zester:%s:/sbin/nologin\n", nonRoot,
+		i.data())
 	group := fmt.Sprintf("root:x:0:\nzester:x:%d:\n", nonRoot)
 
 	t := &archive{made: i.made}

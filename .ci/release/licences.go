@@ -27,7 +27,9 @@ var licences = []struct{ name, phrase string }{
 }
 
 // refused are phrases of licences that ask for more than a notice of a program that is linked.
-var refused = []string{"GNU GENERAL PUBLIC LICENSE", "GNU LESSER GENERAL PUBLIC LICENSE", "GNU AFFERO GENERAL PUBLIC LICENSE"}
+var refused = []string{
+	"GNU GENERAL PUBLIC LICENSE", "GNU LESSER GENERAL PUBLIC LICENSE", "GNU AFFERO GENERAL PUBLIC LICENSE",
+}
 
 // classify returns the licences whose texts are in text.
 func classify(text string) ([]string, error) {
@@ -99,7 +101,8 @@ func modulesOf(programs []string) ([][2]string, error) {
 		}
 		for _, m := range info.Deps {
 			if m.Replace != nil {
-				return nil, fmt.Errorf("%s is replaced by %s: a release is built from what the module names", m.Path, m.Replace.Path)
+				return nil, fmt.Errorf("%s is replaced by %s: a release is built from what the module names", m.Path,
+					m.Replace.Path)
 			}
 			versions[m.Path] = m.Version
 		}

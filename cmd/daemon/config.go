@@ -25,8 +25,8 @@ func (e *usageError) Error() string { return e.err.Error() }
 
 func (e *usageError) Unwrap() error { return e.err }
 
-// A ValueError is an error about the value of a flag. The hint on standard error says where the value was set: as a flag, as a
-// variable or in the file.
+// A ValueError is an error about the value of a flag. The hint on standard error says where the value was set: as a
+// flag, as a variable or in the file.
 type ValueError struct {
 	Flag string
 	Err  error
@@ -50,7 +50,8 @@ func (p *program) source(name string) string {
 	}
 	file := cmp.Or(*path, os.Getenv(p.prefix.variable("config")))
 	if data, err := os.ReadFile(file); err == nil {
-		if node, err := strictyaml.Parse(file, data); err == nil && node.Get(strings.ReplaceAll(name, "-", "_")) != nil {
+		if node, err := strictyaml.Parse(file, data); err == nil &&
+			node.Get(strings.ReplaceAll(name, "-", "_")) != nil {
 			return "the file " + file
 		}
 	}
@@ -65,8 +66,8 @@ func (p prefix) variable(name string) string {
 	return string(p) + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
 }
 
-// load sets the values in cfg from the file named by --config or the variable of that flag, from the environment and from args. check is
-// true with --check. The error is [flag.ErrHelp] for --help, and a *usageError for wrong flags.
+// load sets the values in cfg from the file named by --config or the variable of that flag, from the environment and
+// from args. check is true with --check. The error is [flag.ErrHelp] for --help, and a *usageError for wrong flags.
 func load(args []string, env prefix, cfg Config) (check bool, err error) {
 	fs, path := flags(cfg, &check)
 	if err := scan(fs, env, args); err != nil {

@@ -1,13 +1,14 @@
-// Package daemon has what zester-master and zester-peel share: configuration, logs, systemd notifications and signals. Call
-// [Main] from the main function.
+// Package daemon has what zester-master and zester-peel share: configuration, logs, systemd notifications and signals.
+// Call [Main] from the main function.
 //
 // The configuration is read from a file, then from the environment, then from flags; the last value wins. Every flag
-// --some-name can be given as a variable: ZESTER_SOME_NAME of a master, ZESTER_PEEL_SOME_NAME of a peel. The command zester
-// reads the names of masters too; a peel must not, because a shell in which somebody works with a fleet has them.
+// --some-name can be given as a variable: ZESTER_SOME_NAME of a master, ZESTER_PEEL_SOME_NAME of a peel. The command
+// zester reads the names of masters too; a peel must not, because a shell in which somebody works with a fleet has
+// them.
 //
-// SIGTERM and SIGINT stop the daemon in order; a second one ends the process at once. SIGHUP reads the configuration again
-// and applies the log level; other changes need a restart. The exit code is 0 after a stop by a signal, 1 after an error of
-// the daemon or its configuration, and 64 for wrong flags.
+// SIGTERM and SIGINT stop the daemon in order; a second one ends the process at once. SIGHUP reads the configuration
+// again and applies the log level; other changes need a restart. The exit code is 0 after a stop by a signal, 1 after
+// an error of the daemon or its configuration, and 64 for wrong flags.
 //
 // SIGUSR1 asks a peel to start the program that is now at the path of its own, in its place, when no command runs.
 package daemon
@@ -62,8 +63,9 @@ type Daemon struct {
 // ErrReplace is the error of a daemon that makes room for the program that is now at the path of its own.
 var ErrReplace = errors.New("another program takes the place of this one")
 
-// Main runs the program with the arguments in os.Args and returns the exit code. The names of its environment variables begin
-// with env. defaults returns a configuration with the default values. The first argument can be the name of a command.
+// Main runs the program with the arguments in os.Args and returns the exit code. The names of its environment variables
+// begin with env. defaults returns a configuration with the default values. The first argument can be the name of a
+// command.
 func Main(name, env string, defaults func() Config, commands ...Command) int {
 	p := program{
 		name: name, prefix: prefix(env), args: os.Args[1:], defaults: defaults, commands: commands,
@@ -164,7 +166,8 @@ func (p *program) reload(log *slog.Logger) {
 		return
 	}
 	p.level.Set(again.Level())
-	log.Info("configuration read again: the log level is applied, other changes need a restart", "log_level", again.Level())
+	log.Info("configuration read again: the log level is applied, other changes need a restart",
+		"log_level", again.Level())
 }
 
 func (p *program) end(err error) int {
@@ -201,7 +204,11 @@ func notify(log *slog.Logger, state string) {
 func (p *program) logger() *slog.Logger {
 	if f, ok := p.errOut.(*os.File); ok {
 		if st, err := f.Stat(); err == nil && st.Mode()&os.ModeCharDevice != 0 {
-			return slog.New(tint.NewTextHandler(f, &tint.Options{Level: &p.level, ReplaceAttr: explain, NoColor: os.Getenv("NO_COLOR") != ""}))
+			return slog.New(tint.NewTextHandler(f, &tint.Options{
+				Level:       &p.level,
+				ReplaceAttr: explain,
+				NoColor:     os.Getenv("NO_COLOR") != "",
+			}))
 		}
 	}
 	return slog.New(slog.NewJSONHandler(p.errOut, &slog.HandlerOptions{Level: &p.level, ReplaceAttr: explain}))
@@ -215,8 +222,8 @@ func explain(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// DataDir returns the default data directory: /var/lib/zester for root, else zester in the user's state directory (XDG Base
-// Directory Specification).
+// DataDir returns the default data directory: /var/lib/zester for root, else zester in the user's state directory (XDG
+// Base Directory Specification).
 func DataDir() string {
 	if os.Geteuid() == 0 {
 		return "/var/lib/zester"

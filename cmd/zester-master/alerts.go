@@ -31,15 +31,16 @@ type Address struct {
 type Receiver struct {
 	Name     string                  `yaml:"name"`
 	Provider notify.ReceiverProvider `yaml:"provider"`
-	URL      string                  `yaml:"url"`      // of a chat, webhook, Alertmanager, mail server or Healthchecks; of PagerDuty outside the United States
-	URLFile  string                  `yaml:"url_file"` // file with the address of a chat, webhook or Healthchecks, which is a secret
-	Key      string                  `yaml:"key"`      // file with the routing key of PagerDuty
-	Secret   string                  `yaml:"secret"`   // file with the key that signs what a webhook gets
-	User     string                  `yaml:"user"`     // of the mail server; empty: no login
-	Password string                  `yaml:"password"` // file with the password of that user
-	From     string                  `yaml:"from"`     // address of mail
-	To       []string                `yaml:"to"`       // addresses of mail
-	Entries  string                  `yaml:"entries"`  // glob of the entries that healthchecks watches
+	// of a chat, webhook, Alertmanager, mail server or Healthchecks; of PagerDuty outside the United States
+	URL      string   `yaml:"url"`
+	URLFile  string   `yaml:"url_file"` // file with the address of a chat, webhook or Healthchecks, which is a secret
+	Key      string   `yaml:"key"`      // file with the routing key of PagerDuty
+	Secret   string   `yaml:"secret"`   // file with the key that signs what a webhook gets
+	User     string   `yaml:"user"`     // of the mail server; empty: no login
+	Password string   `yaml:"password"` // file with the password of that user
+	From     string   `yaml:"from"`     // address of mail
+	To       []string `yaml:"to"`       // addresses of mail
+	Entries  string   `yaml:"entries"`  // glob of the entries that healthchecks watches
 }
 
 // healthchecks is the provider of a service that is pinged when entries run. It gets no alerts.
@@ -50,7 +51,12 @@ func (r Receiver) pings(transport http.RoundTripper) (*notify.PingService, error
 	if r.Key != "" || r.Secret != "" || r.User != "" || r.Password != "" || r.From != "" || len(r.To) > 0 {
 		return nil, fmt.Errorf("cannot send pings to %q: healthchecks has url or url_file, and entries", r.Name)
 	}
-	return notify.NewPinger(notify.PingOptions{Name: r.Name, To: outbound.Address{URL: r.URL, File: r.URLFile}, Entries: r.Entries, Transport: transport})
+	return notify.NewPinger(notify.PingOptions{
+		Name:      r.Name,
+		To:        outbound.Address{URL: r.URL, File: r.URLFile},
+		Entries:   r.Entries,
+		Transport: transport,
+	})
 }
 
 // alerts sets the options of alerts. They use the certificates and the proxy under git, as notifications do.
@@ -71,11 +77,20 @@ func (c *Config) alerts(o *master.Options) error {
 			continue
 		}
 		if r.Entries != "" {
-			return fmt.Errorf("cannot send alerts to %q: entries is for healthchecks; rules in zester.yaml say which alerts it gets", r.Name)
+			return fmt.Errorf(
+				"cannot send alerts to %q: entries is for healthchecks; rules in zester.yaml say which alerts it gets",
+				r.Name,
+			)
 		}
 		options := notify.ReceiverOptions{
-			Name: r.Name, Provider: r.Provider, URL: r.URL, URLFile: r.URLFile, Key: r.Key, Secret: r.Secret, Transport: transport,
-			Letter: notify.Letter{User: r.User, Password: r.Password, From: r.From, To: r.To},
+			Name:      r.Name,
+			Provider:  r.Provider,
+			URL:       r.URL,
+			URLFile:   r.URLFile,
+			Key:       r.Key,
+			Secret:    r.Secret,
+			Transport: transport,
+			Letter:    notify.Letter{User: r.User, Password: r.Password, From: r.From, To: r.To},
 		}
 		if r.Provider == notify.ReceiverMail {
 			options.Letter.CA = c.Git.CA
@@ -90,7 +105,10 @@ func (c *Config) alerts(o *master.Options) error {
 		return nil
 	}
 	var err error
-	if o.Alerts.Alive, err = notify.NewReceiverCall(outbound.Address{URL: c.Alerts.Alive.URL, File: c.Alerts.Alive.URLFile}, transport); err != nil {
+	if o.Alerts.Alive, err = notify.NewReceiverCall(outbound.Address{
+		URL:  c.Alerts.Alive.URL,
+		File: c.Alerts.Alive.URLFile,
+	}, transport); err != nil {
 		return fmt.Errorf("cannot use alerts.alive: %w", err)
 	}
 	return nil

@@ -43,8 +43,9 @@ type Config struct {
 	History   string    `yaml:"history"`   // forbid, approve or allow a rewritten branch
 	Hooks     []Hook    `yaml:"hooks"`     // webhooks by which forges announce pushes
 	Messages
-	LogLevel slog.Level    `yaml:"log_level"`       // debug, info, warn or error; read again on SIGHUP
-	Audit    time.Duration `yaml:"audit_retention"` // how long the audit log of a new bus is kept; 0: as the bus has, 400d on a new one
+	LogLevel slog.Level `yaml:"log_level"` // debug, info, warn or error; read again on SIGHUP
+	// how long the audit log of a new bus is kept; 0: as the bus has, 400d on a new one
+	Audit time.Duration `yaml:"audit_retention"`
 	// AckWindow is how long a target may be silent before its request is sent again, once; 0: it is not sent again.
 	AckWindow time.Duration `yaml:"ack_window"`
 	// Identities are files with age identities, which decrypt the secrets of the repo.
@@ -53,11 +54,12 @@ type Config struct {
 
 // Bus is the part of master.yaml about the embedded server, or the external one.
 type Bus struct {
-	Listen   string `yaml:"listen"`   // HOST:PORT of the embedded server; port 0: the kernel chooses
-	Names    string `yaml:"names"`    // names by which other hosts reach the embedded server, separated by commas
-	NATS     string `yaml:"nats"`     // URL of an external server to use in place of the embedded one
-	Creds    string `yaml:"creds"`    // file with this master's credential for the external server
-	CA       string `yaml:"ca"`       // file with the CA certificates for the external server; empty: the ones in creds, else the system's
+	Listen string `yaml:"listen"` // HOST:PORT of the embedded server; port 0: the kernel chooses
+	Names  string `yaml:"names"`  // names by which other hosts reach the embedded server, separated by commas
+	NATS   string `yaml:"nats"`   // URL of an external server to use in place of the embedded one
+	Creds  string `yaml:"creds"`  // file with this master's credential for the external server
+	// file with the CA certificates for the external server; empty: the ones in creds, else the system's
+	CA       string `yaml:"ca"`
 	Replicas int    `yaml:"replicas"` // of every bucket and stream on a new cluster; 0: as the bus has, 1 on a new one
 }
 
@@ -110,59 +112,85 @@ func (c *Config) Level() slog.Level { return c.LogLevel }
 
 // Flags binds the flags of zester-master.
 func (c *Config) Flags(fs *flag.FlagSet) {
-	fs.StringVar(&c.ID, "id", c.ID, "the master's `NAME`, unique among masters (default: the name in the credential, else the host name)")
+	fs.StringVar(
+		&c.ID, "id", c.ID,
+		"the master's `NAME`, unique among masters (default: the name in the credential, else the host name)",
+	)
 	fs.StringVar(&c.DataDir, "data-dir", c.DataDir, "keep keys, buckets and the copy of the repo in `DIR`")
 	fs.StringVar(&c.Repo, "repo", c.Repo, "apply the config repo at `URL` (or path) to the fleet")
 	fs.StringVar(&c.Branch, "branch", c.Branch, "follow the branch `NAME`")
 	fs.StringVar(&c.Path, "path", c.Path, "the `DIR` in the repo that counts as its root")
 	daemon.DurationVar(fs, &c.Poll, "poll", "read the branch every `TIME`, ± 10 %")
 	fs.StringVar(&c.Listen, "listen", c.Listen, "`HOST:PORT` of the embedded server; port 0: the kernel chooses")
-	fs.StringVar(&c.Names, "names", c.Names, "`NAMES` by which other hosts reach the embedded server, separated by commas")
-	fs.StringVar(&c.NATS, "nats", c.NATS, "use the external server at `URL`; two masters need one to take over from each other")
+	fs.StringVar(&c.Names, "names", c.Names,
+		"`NAMES` by which other hosts reach the embedded server, separated by commas")
+	fs.StringVar(&c.NATS, "nats", c.NATS,
+		"use the external server at `URL`; two masters need one to take over from each other")
 	fs.StringVar(&c.Creds, "creds", c.Creds, "read the credential for the external server from `FILE`")
 	fs.StringVar(&c.CA, "ca", c.CA, "check the external server with the CA certificates in `FILE`")
-	fs.IntVar(&c.Replicas, "replicas", c.Replicas, "keep `N` copies of every bucket and stream on a new cluster; on another bus a master that is given another number ends")
+	fs.IntVar(&c.Replicas, "replicas", c.Replicas,
+		"keep `N` copies of every bucket and stream on a new cluster; on another bus a master that is given another number ends")
 	fs.StringVar(&c.Git.User, "git-user", c.Git.User, "reach the repo over https as the user `NAME`")
-	fs.StringVar(&c.Git.Password, "git-password", c.Git.Password, "reach the repo over https with the password or token in `FILE`")
+	fs.StringVar(&c.Git.Password, "git-password", c.Git.Password,
+		"reach the repo over https with the password or token in `FILE`")
 	fs.StringVar(&c.Git.Token, "git-token", c.Git.Token, "reach the repo over https with the bearer token in `FILE`")
 	fs.StringVar(&c.Git.CA, "git-ca", c.Git.CA, "also trust the CA certificates in `FILE` for the repo's server")
 	fs.StringVar(&c.Git.Proxy, "git-proxy", c.Git.Proxy, "reach the repo through the proxy at `URL`")
 	fs.StringVar(&c.Git.SSHKey, "git-ssh-key", c.Git.SSHKey, "reach the repo over ssh with the private key in `FILE`")
 	fs.StringVar(&c.Git.KnownHosts, "git-known-hosts", c.Git.KnownHosts, "trust the ssh hosts in `FILE`")
-	fs.StringVar(&c.Verify.SSH, "verify-ssh", c.Verify.SSH, "accept only commits that are signed by the allowed signers in `FILE`")
-	fs.StringVar(&c.Verify.OpenPGP, "verify-openpgp", c.Verify.OpenPGP, "accept only commits that are signed with the OpenPGP keys in `FILE`")
-	fs.StringVar(&c.Write.Mode, "write-mode", c.Write.Mode, "make the commits for schedules of the API in `MODE`: direct or propose")
-	fs.StringVar(&c.Write.MailDomain, "write-mail-domain", c.Write.MailDomain, "write authors of these commits as NAME@`DOMAIN`")
-	fs.StringVar(&c.Write.SigningKey, "write-signing-key", c.Write.SigningKey, "sign these commits with the SSH key in `FILE`")
+	fs.StringVar(&c.Verify.SSH, "verify-ssh", c.Verify.SSH,
+		"accept only commits that are signed by the allowed signers in `FILE`")
+	fs.StringVar(&c.Verify.OpenPGP, "verify-openpgp", c.Verify.OpenPGP,
+		"accept only commits that are signed with the OpenPGP keys in `FILE`")
+	fs.StringVar(&c.Write.Mode, "write-mode", c.Write.Mode,
+		"make the commits for schedules of the API in `MODE`: direct or propose")
+	fs.StringVar(&c.Write.MailDomain, "write-mail-domain", c.Write.MailDomain,
+		"write authors of these commits as NAME@`DOMAIN`")
+	fs.StringVar(&c.Write.SigningKey, "write-signing-key", c.Write.SigningKey,
+		"sign these commits with the SSH key in `FILE`")
 	fs.StringVar(&c.Write.User, "write-user", c.Write.User, "push over https as the user `NAME`")
-	fs.StringVar(&c.Write.Password, "write-password", c.Write.Password, "push over https with the password or token in `FILE`")
+	fs.StringVar(&c.Write.Password, "write-password", c.Write.Password,
+		"push over https with the password or token in `FILE`")
 	fs.StringVar(&c.Write.Token, "write-token", c.Write.Token, "push over https with the bearer token in `FILE`")
 	fs.StringVar(&c.Write.SSHKey, "write-ssh-key", c.Write.SSHKey, "push over ssh with the private key in `FILE`")
-	fs.StringVar(&c.Write.PullRequests, "write-pull-requests", c.Write.PullRequests, "open pull requests on the forge `NAME` of notify")
-	fs.StringVar(&c.Schedules.Target, "schedules-target", c.Schedules.Target, "give schedules of the API that name no target to `TARGET`")
-	fs.IntVar(&c.Schedules.Max, "schedules-max", c.Schedules.Max, "allow `N` schedules of the API at a time (default: 1000)")
+	fs.StringVar(&c.Write.PullRequests, "write-pull-requests", c.Write.PullRequests,
+		"open pull requests on the forge `NAME` of notify")
+	fs.StringVar(&c.Schedules.Target, "schedules-target", c.Schedules.Target,
+		"give schedules of the API that name no target to `TARGET`")
+	fs.IntVar(&c.Schedules.Max, "schedules-max", c.Schedules.Max,
+		"allow `N` schedules of the API at a time (default: 1000)")
 	fs.StringVar(&c.History, "history", c.History, "`POLICY` for a branch that is rewritten: forbid, approve or allow")
-	daemon.DurationVar(fs, &c.Audit, "audit-retention", "keep the audit log of a new bus for `TIME`; on another bus a master that is given another time ends")
-	daemon.DurationVar(fs, &c.AckWindow, "ack-window", "send a request again to targets that are silent for `TIME`; 0: never")
+	daemon.DurationVar(fs, &c.Audit, "audit-retention",
+		"keep the audit log of a new bus for `TIME`; on another bus a master that is given another time ends")
+	daemon.DurationVar(fs, &c.AckWindow, "ack-window",
+		"send a request again to targets that are silent for `TIME`; 0: never")
 	fs.StringVar(&c.REST.Listen, "rest-listen", c.REST.Listen, "serve REST on `HOST:PORT`, or off")
 	fs.StringVar(&c.REST.Cert, "rest-cert", c.REST.Cert, "use the certificate in `FILE` for REST")
 	fs.StringVar(&c.REST.Key, "rest-key", c.REST.Key, "read the certificate's key from `FILE`")
 	c.Console.flags(fs)
 	fs.BoolVar(&c.MCP.Serve, "mcp-serve", c.MCP.Serve, "serve tools for assistants at /mcp of the REST address")
 	fs.StringVar(&c.MCP.Allow, "mcp-allow", c.MCP.Allow, "let assistants `DO` more than read and propose: dispatch")
-	fs.IntVar(&c.MCP.Limit, "mcp-limit", c.MCP.Limit, "hold actions of assistants on more than `N` peels in an hour (default: 10)")
+	fs.IntVar(&c.MCP.Limit, "mcp-limit", c.MCP.Limit,
+		"hold actions of assistants on more than `N` peels in an hour (default: 10)")
 	fs.BoolVar(&c.PerPeel, "metrics-per-peel", c.PerPeel, "give metrics of entries a label for each peel")
-	fs.StringVar(&c.OTel.URL, "otel-url", c.OTel.URL, "send spans of jobs and runs to the collector of OpenTelemetry at `URL`")
-	fs.StringVar(&c.OTel.HeadersFile, "otel-headers-file", c.OTel.HeadersFile, "send the headers in `FILE` to that collector")
+	fs.StringVar(&c.OTel.URL, "otel-url", c.OTel.URL,
+		"send spans of jobs and runs to the collector of OpenTelemetry at `URL`")
+	fs.StringVar(&c.OTel.HeadersFile, "otel-headers-file", c.OTel.HeadersFile,
+		"send the headers in `FILE` to that collector")
 	fs.TextVar(&c.LogLevel, "log-level", c.LogLevel, "log from `LEVEL` on: debug, info, warn, error")
 }
 
 // Prepare checks the configuration as a whole.
 func (c *Config) Prepare(log *slog.Logger) (d daemon.Daemon, err error) {
 	o := master.Options{
-		Metrics: service.NewMetrics(),
-		DataDir: c.DataDir, NATS: c.NATS, Replicas: c.Replicas, Audit: c.Audit, AckWindow: c.AckWindow,
-		REST: master.REST{Listen: c.REST.configured(), Cert: c.REST.Cert, Key: c.REST.Key, PerPeel: c.PerPeel}, Log: log,
+		Metrics:   service.NewMetrics(),
+		DataDir:   c.DataDir,
+		NATS:      c.NATS,
+		Replicas:  c.Replicas,
+		Audit:     c.Audit,
+		AckWindow: c.AckWindow,
+		REST:      master.REST{Listen: c.REST.configured(), Cert: c.REST.Cert, Key: c.REST.Key, PerPeel: c.PerPeel},
+		Log:       log,
 	}
 	if c.Audit != 0 && c.Audit < 24*time.Hour {
 		return d, fmt.Errorf("cannot keep the audit log for %v: the least is 1d", c.Audit)
@@ -171,7 +199,8 @@ func (c *Config) Prepare(log *slog.Logger) (d daemon.Daemon, err error) {
 	case c.AckWindow == 0:
 		o.AckWindow = -1
 	case c.AckWindow < minAckWindow:
-		return d, fmt.Errorf("cannot send requests again after %v: the least is %v, and 0 turns it off", c.AckWindow, minAckWindow)
+		return d, fmt.Errorf("cannot send requests again after %v: the least is %v, and 0 turns it off", c.AckWindow,
+			minAckWindow)
 	}
 	if err := c.bus(&o); err != nil {
 		return d, err
@@ -223,7 +252,9 @@ func (c *Config) spans(o *master.Options) error {
 	if err != nil {
 		return err
 	}
-	o.Services = append(o.Services, func(ctx context.Context, nc *nats.Conn, _ *fleet.Fleet) error { return e.Run(ctx, nc) })
+	o.Services = append(o.Services, func(ctx context.Context, nc *nats.Conn, _ *fleet.Fleet) error {
+		return e.Run(ctx, nc)
+	})
 	o.REST.Collectors = append(o.REST.Collectors, e)
 	return nil
 }
@@ -235,14 +266,19 @@ func (c *Config) bus(o *master.Options) error {
 	}
 	if c.NATS != "" {
 		if c.Creds == "" {
-			return errors.New("cannot use an external server without a credential: set creds to the file with this master's credential")
+			return errors.New(
+				"cannot use an external server without a credential: set creds to the file with this master's credential",
+			)
 		}
 		o.Creds = c.Creds
 		o.CA = cmp.Or(c.CA, c.Creds)
 		return nil
 	}
 	if c.Replicas > 1 {
-		return fmt.Errorf("cannot keep %d replicas on the embedded server, which is a single one: set nats to the URL of a cluster", c.Replicas)
+		return fmt.Errorf(
+			"cannot keep %d replicas on the embedded server, which is a single one: set nats to the URL of a cluster",
+			c.Replicas,
+		)
 	}
 	host, port, err := net.SplitHostPort(c.Listen)
 	if err != nil {

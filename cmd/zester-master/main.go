@@ -1,5 +1,5 @@
-// Command zester-master runs one master. It also runs a bus, unless --nats names one, and with --repo the reconciler of a
-// config repo. The commands backup and restore copy what a master knows to a file and back.
+// Command zester-master runs one master. It also runs a bus, unless --nats names one, and with --repo the reconciler of
+// a config repo. The commands backup and restore copy what a master knows to a file and back.
 package main
 
 import (

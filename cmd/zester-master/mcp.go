@@ -14,7 +14,8 @@ func (c MCP) options() (*mcp.Options, error) {
 	case c.Allow != "" && c.Allow != "dispatch":
 		return nil, fmt.Errorf("cannot allow assistants %q: mcp.allow is dispatch, or empty", c.Allow)
 	case c.Limit < 0:
-		return nil, fmt.Errorf("cannot hold actions on more than %d peels: mcp.limit is 1 or more, or 0 for %d", c.Limit, mcp.DefaultLimit)
+		return nil, fmt.Errorf("cannot hold actions on more than %d peels: mcp.limit is 1 or more, or 0 for %d",
+			c.Limit, mcp.DefaultLimit)
 	case !c.Serve:
 		return nil, nil
 	}

@@ -18,8 +18,8 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/webhook"
 )
 
-// Git is the part of master.yaml about access to the repo. Its flags are --git-user and so on. All fields but user and proxy
-// are paths of files.
+// Git is the part of master.yaml about access to the repo. Its flags are --git-user and so on. All fields but user and
+// proxy are paths of files.
 type Git struct {
 	User       string `yaml:"user"`        // for basic authentication; empty: a name that forges accept with a token
 	Password   string `yaml:"password"`    // with the password or token of the user
@@ -51,17 +51,19 @@ type Hook struct {
 type Place struct {
 	Name     string               `yaml:"name"`
 	Provider notify.PlaceProvider `yaml:"provider"`
-	URL      string               `yaml:"url"`      // of the repo on the forge (empty: the config repo), of a chat, webhook or mail server
-	URLFile  string               `yaml:"url_file"` // file with the address of a chat or webhook, which is a secret
-	Token    string               `yaml:"token"`    // file with the credential for a forge
-	Secret   string               `yaml:"secret"`   // file with the key that signs what a webhook posts
-	Body     string               `yaml:"body"`     // template of the body of a webhook; empty: every field
-	Events   []notify.Kind        `yaml:"events"`   // empty: the default events of the provider
-	User     string               `yaml:"user"`     // of the mail server; empty: no login
-	Password string               `yaml:"password"` // file with the password of that user
-	From     string               `yaml:"from"`     // address of mail
-	To       []string             `yaml:"to"`       // addresses of mail
-	Plans    string               `yaml:"plans"`    // pull requests on a forge that are commented on: branches, forks or off; empty: branches
+	// of the repo on the forge (empty: the config repo), of a chat, webhook or mail server
+	URL      string        `yaml:"url"`
+	URLFile  string        `yaml:"url_file"` // file with the address of a chat or webhook, which is a secret
+	Token    string        `yaml:"token"`    // file with the credential for a forge
+	Secret   string        `yaml:"secret"`   // file with the key that signs what a webhook posts
+	Body     string        `yaml:"body"`     // template of the body of a webhook; empty: every field
+	Events   []notify.Kind `yaml:"events"`   // empty: the default events of the provider
+	User     string        `yaml:"user"`     // of the mail server; empty: no login
+	Password string        `yaml:"password"` // file with the password of that user
+	From     string        `yaml:"from"`     // address of mail
+	To       []string      `yaml:"to"`       // addresses of mail
+	// pull requests on a forge that are commented on: branches, forks or off; empty: branches
+	Plans string `yaml:"plans"`
 }
 
 // sync sets the options of the reconciler, and the webhooks.
@@ -101,8 +103,17 @@ func (c *Config) sync(o *master.Options) error {
 		}
 	}
 	r, err := reconciler.New(reconciler.Options{
-		Repo: repo, Pulls: commenters, OwnKey: own,
-		Owner: o.ID, Poll: c.Poll, Identities: c.Identities, History: reconciler.History(c.History), MayAllow: c.Verify.Allow, Notify: places, Log: o.Log, Metrics: o.Metrics,
+		Repo:       repo,
+		Pulls:      commenters,
+		OwnKey:     own,
+		Owner:      o.ID,
+		Poll:       c.Poll,
+		Identities: c.Identities,
+		History:    reconciler.History(c.History),
+		MayAllow:   c.Verify.Allow,
+		Notify:     places,
+		Log:        o.Log,
+		Metrics:    o.Metrics,
 	})
 	if err != nil {
 		return err
@@ -127,8 +138,16 @@ func (c *Config) places() (all []*notify.Place, err error) {
 	transport := outbound.Options(c.Git).Transport()
 	for _, n := range c.Notify {
 		o := notify.PlaceOptions{
-			Name: n.Name, Provider: n.Provider, URL: n.URL, URLFile: n.URLFile, Token: n.Token, Secret: n.Secret, Body: n.Body,
-			Events: n.Events, Transport: transport, Letter: notify.Letter{User: n.User, Password: n.Password, From: n.From, To: n.To},
+			Name:      n.Name,
+			Provider:  n.Provider,
+			URL:       n.URL,
+			URLFile:   n.URLFile,
+			Token:     n.Token,
+			Secret:    n.Secret,
+			Body:      n.Body,
+			Events:    n.Events,
+			Transport: transport,
+			Letter:    notify.Letter{User: n.User, Password: n.Password, From: n.From, To: n.To},
 		}
 		switch {
 		case forge.Provider(n.Provider).Known():

@@ -22,20 +22,23 @@ import (
 	"github.com/seed-c01c3da5/zester/reconciler/propose"
 )
 
-// Write is the part of master.yaml about commits that the master makes on request. Its flags are --write-mode and so on. Keys,
-// password and token are read from files. The CA certificates, the proxy and the known hosts are those under git.
+// Write is the part of master.yaml about commits that the master makes on request. Its flags are --write-mode and so
+// on. Keys, password and token are read from files. The CA certificates, the proxy and the known hosts are those under
+// git.
 type Write struct {
-	Mode         string `yaml:"mode"`          // direct or propose; empty: requests are answered with a patch
-	MailDomain   string `yaml:"mail_domain"`   // of the mail addresses of authors, NAME@DOMAIN; empty: zester.invalid
-	SigningKey   string `yaml:"signing_key"`   // file with the SSH key that signs commits; empty: they are not signed
-	User         string `yaml:"user"`          // for basic authentication
-	Password     string `yaml:"password"`      // file with the password or token of the user
-	Token        string `yaml:"token"`         // file with a bearer token
-	SSHKey       string `yaml:"ssh_key"`       // file with a private key
-	PullRequests string `yaml:"pull_requests"` // name of the forge under notify that gets the pull requests; empty: none are opened
+	Mode       string `yaml:"mode"`        // direct or propose; empty: requests are answered with a patch
+	MailDomain string `yaml:"mail_domain"` // of the mail addresses of authors, NAME@DOMAIN; empty: zester.invalid
+	SigningKey string `yaml:"signing_key"` // file with the SSH key that signs commits; empty: they are not signed
+	User       string `yaml:"user"`        // for basic authentication
+	Password   string `yaml:"password"`    // file with the password or token of the user
+	Token      string `yaml:"token"`       // file with a bearer token
+	SSHKey     string `yaml:"ssh_key"`     // file with a private key
+	// name of the forge under notify that gets the pull requests; empty: none are opened
+	PullRequests string `yaml:"pull_requests"`
 }
 
-// Schedules is the part of master.yaml about schedules made by requests. Its flags are --schedules-target and --schedules-max.
+// Schedules is the part of master.yaml about schedules made by requests. Its flags are --schedules-target and
+// --schedules-max.
 type Schedules struct {
 	Target string `yaml:"target"` // target of schedules without one; empty: each request must name one
 	Max    int    `yaml:"max"`    // most schedules made by requests that may exist at a time; 0: 1000
@@ -45,7 +48,13 @@ type Schedules struct {
 func (c *Config) writes(places []*notify.Place, o *master.Options) (*propose.Service, error) {
 	w := c.Write
 	at := outbound.Options{
-		User: w.User, Password: w.Password, Token: w.Token, SSHKey: w.SSHKey, CA: c.Git.CA, Proxy: c.Git.Proxy, KnownHosts: c.Git.KnownHosts,
+		User:       w.User,
+		Password:   w.Password,
+		Token:      w.Token,
+		SSHKey:     w.SSHKey,
+		CA:         c.Git.CA,
+		Proxy:      c.Git.Proxy,
+		KnownHosts: c.Git.KnownHosts,
 	}
 	if propose.Mode(w.Mode) == propose.Off {
 		if w.SigningKey != "" || w.PullRequests != "" {
@@ -66,8 +75,16 @@ func (c *Config) writes(places []*notify.Place, o *master.Options) (*propose.Ser
 		Target: c.Schedules.Target, Max: cmp.Or(c.Schedules.Max, propose.DefaultMax), Check: notRevoked,
 		Log: o.Log, Metrics: o.Metrics,
 		Write: push.Options{
-			Repo:      gitrepo.Options{URL: c.Repo, Branch: c.Branch, Dir: filepath.Join(c.DataDir, "write"), Access: at, Verify: c.Verify.trust(), Log: o.Log},
-			Committer: push.Person{Name: "zester", Email: "zester@" + cmp.Or(w.MailDomain, propose.DefaultDomain)}, Key: w.SigningKey,
+			Repo: gitrepo.Options{
+				URL:    c.Repo,
+				Branch: c.Branch,
+				Dir:    filepath.Join(c.DataDir, "write"),
+				Access: at,
+				Verify: c.Verify.trust(),
+				Log:    o.Log,
+			},
+			Committer: push.Person{Name: "zester", Email: "zester@" + cmp.Or(w.MailDomain, propose.DefaultDomain)},
+			Key:       w.SigningKey,
 		},
 	})
 	if err != nil {

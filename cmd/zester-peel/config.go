@@ -28,26 +28,36 @@ import (
 
 // Config is peel.yaml. All fields but prompt, facts and schedule can also be set by a flag or a variable.
 type Config struct {
-	ID       string           `yaml:"id"`                // the peel's name; empty: the host's name
-	DataDir  string           `yaml:"data_dir"`          // where the peel keeps its files
-	URL      string           `yaml:"url"`               // of the bus; several are separated by commas
-	Creds    string           `yaml:"creds"`             // file with the peel's credential, which is read at every connect
-	Join     string           `yaml:"join"`              // [TOKEN@]HOST:PORT of a master that issues the credential; empty: creds is used
-	CA       string           `yaml:"ca"`                // file with the CA certificates for the bus; empty: the ones that came with the credential, else the system's
-	Timezone string           `yaml:"schedule_timezone"` // IANA zone for entries that name none; empty: the host's
-	Workers  int              `yaml:"workers"`           // number of requests that change the host and run at the same time
-	LogLevel slog.Level       `yaml:"log_level"`         // debug, info, warn or error; read again on SIGHUP
-	Prompt   prompt.Config    `yaml:"prompt"`            // the model that prompt.run asks; without a url the peel does not have that function
-	Facts    map[string]any   `yaml:"facts"`             // added to the facts of the host; they replace facts with the same name
-	Schedule *strictyaml.Node `yaml:"schedule"`          // entries that run unless the settings have an entry with the same name
+	ID      string `yaml:"id"`       // the peel's name; empty: the host's name
+	DataDir string `yaml:"data_dir"` // where the peel keeps its files
+	URL     string `yaml:"url"`      // of the bus; several are separated by commas
+	// file with the peel's credential, which is read at every connect
+	Creds string `yaml:"creds"`
+	// [TOKEN@]HOST:PORT of a master that issues the credential; empty: creds is used
+	Join string `yaml:"join"`
+	// file with the CA certificates for the bus; empty: the ones that came with the credential, else the system's
+	CA       string `yaml:"ca"`
+	Timezone string `yaml:"schedule_timezone"` // IANA zone for entries that name none; empty: the host's
+	// number of requests that change the host and run at the same time
+	Workers  int        `yaml:"workers"`
+	LogLevel slog.Level `yaml:"log_level"` // debug, info, warn or error; read again on SIGHUP
+	// the model that prompt.run asks; without a url the peel does not have that function
+	Prompt   prompt.Config    `yaml:"prompt"`
+	Facts    map[string]any   `yaml:"facts"`    // added to the facts of the host; they replace facts with the same name
+	Schedule *strictyaml.Node `yaml:"schedule"` // entries that run unless the settings have an entry with the same name
 }
 
 func defaults() daemon.Config {
-	return &Config{DataDir: dataDir(daemon.DataDir()), URL: "tls://127.0.0.1:4222", Workers: 1, Prompt: prompt.Default()}
+	return &Config{
+		DataDir: dataDir(daemon.DataDir()),
+		URL:     "tls://127.0.0.1:4222",
+		Workers: 1,
+		Prompt:  prompt.Default(),
+	}
 }
 
-// dataDir returns the default data directory: the master's default with the suffix "-peel". If the master's default has the
-// files of a peel and none of a master, as with earlier versions, the peel keeps it.
+// dataDir returns the default data directory: the master's default with the suffix "-peel". If the master's default has
+// the files of a peel and none of a master, as with earlier versions, the peel keeps it.
 func dataDir(master string) string {
 	has := func(name string) bool {
 		_, err := os.Lstat(filepath.Join(master, name))
@@ -68,14 +78,17 @@ func (c *Config) Flags(set *flag.FlagSet) {
 	set.StringVar(&c.DataDir, "data-dir", c.DataDir, "keep the peel's files in `DIR`")
 	set.StringVar(&c.URL, "url", c.URL, "connect to the bus at `URL`; several are separated by commas")
 	set.StringVar(&c.Creds, "creds", c.Creds, "read the peel's credential from `FILE`")
-	set.StringVar(&c.Join, "join", c.Join, "get the credential from the master at `[TOKEN@]HOST:PORT`, and renew it there")
+	set.StringVar(&c.Join, "join", c.Join,
+		"get the credential from the master at `[TOKEN@]HOST:PORT`, and renew it there")
 	set.StringVar(&c.CA, "ca", c.CA, "check the bus with the CA certificates in `FILE`")
-	set.StringVar(&c.Timezone, "schedule-timezone", c.Timezone, "`ZONE` of schedule entries that name none (default: the host's)")
+	set.StringVar(&c.Timezone, "schedule-timezone", c.Timezone,
+		"`ZONE` of schedule entries that name none (default: the host's)")
 	set.IntVar(&c.Workers, "workers", c.Workers, "run up to `N` requests that change the host at the same time")
 	set.TextVar(&c.LogLevel, "log-level", c.LogLevel, "log from `LEVEL` on: debug, info, warn, error")
 }
 
-// Prepare checks the configuration as a whole. Wrong entries of the schedule are paused and returned as Flaws; the others run.
+// Prepare checks the configuration as a whole. Wrong entries of the schedule are paused and returned as Flaws; the
+// others run.
 func (c *Config) Prepare(log *slog.Logger) (d daemon.Daemon, err error) {
 	o, err := c.options()
 	if err != nil {
@@ -166,10 +179,12 @@ func entries(n *strictyaml.Node) (schedule.Set, error) {
 }
 
 // genericNames are names that many hosts have.
-var genericNames = []string{"localhost", "localhost.localdomain", "localhost4", "localhost6", "ip6-localhost", "(none)", ""}
+var genericNames = []string{
+	"localhost", "localhost.localdomain", "localhost4", "localhost6", "ip6-localhost", "(none)", "",
+}
 
-// name returns the peel's ID. If there is a credential, it must have the same name, because the bus refuses messages under
-// another one.
+// name returns the peel's ID. If there is a credential, it must have the same name, because the bus refuses messages
+// under another one.
 func (c *Config) name() (target.PeelID, error) {
 	name := c.ID
 	if name == "" {
@@ -195,8 +210,8 @@ func (c *Config) name() (target.PeelID, error) {
 	return id, err
 }
 
-// credential returns an option that reads the file at every connect: a new credential needs no restart, and a missing one is
-// waited for. [nats.UserCredentials] does not wait.
+// credential returns an option that reads the file at every connect: a new credential needs no restart, and a missing
+// one is waited for. [nats.UserCredentials] does not wait.
 func credential(file string) nats.Option {
 	return func(o *nats.Options) error {
 		o.UserJWT = func() (string, error) {

@@ -18,7 +18,8 @@ import (
 
 func (a *app) alertCommand() *cobra.Command {
 	return group("alert", "Show and silence alerts about schedules, peels and revisions",
-		a.alertListCommand(), a.alertStatusCommand(), a.alertSilenceCommand(), a.alertUnsilenceCommand(), a.alertTestCommand())
+		a.alertListCommand(), a.alertStatusCommand(), a.alertSilenceCommand(), a.alertUnsilenceCommand(),
+		a.alertTestCommand())
 }
 
 // noAlertLeader is the hint of a request that no master answers.
@@ -73,7 +74,11 @@ func (a *app) showAlerts(answer *api.AlertsAnswer) error {
 			fmt.Fprintf(a.errOut, "alerts about schedules may be old: %s\n", plain(answer.Stale))
 		}
 		if answer.Dropped > 0 {
-			fmt.Fprintf(a.errOut, "%d troubles of peels share alerts named too_many_alerts, as there are too many for one alert each\n", answer.Dropped)
+			fmt.Fprintf(
+				a.errOut,
+				"%d troubles of peels share alerts named too_many_alerts, as there are too many for one alert each\n",
+				answer.Dropped,
+			)
 		}
 		return nil
 	})
@@ -81,8 +86,13 @@ func (a *app) showAlerts(answer *api.AlertsAnswer) error {
 
 func alertsTable(alerts []api.Alert) table {
 	t := table{
-		header: []string{"ALERT", "STATE", "TROUBLE", "PEELS", "SINCE", "SILENCE", "NAMES", "TEXT", "ENDED", "NOT SENT TO"}, states: []string{"STATE"},
-		narrow: []string{"TEXT", "NAMES"}, drop: []string{"NAMES", "SILENCE", "SINCE"}, wide: []string{"ENDED", "NOT SENT TO"},
+		header: []string{
+			"ALERT", "STATE", "TROUBLE", "PEELS", "SINCE", "SILENCE", "NAMES", "TEXT", "ENDED", "NOT SENT TO",
+		},
+		states: []string{"STATE"},
+		narrow: []string{"TEXT", "NAMES"},
+		drop:   []string{"NAMES", "SILENCE", "SINCE"},
+		wide:   []string{"ENDED", "NOT SENT TO"},
 	}
 	for _, v := range alerts {
 		troubles := make([]string, len(v.Troubles))
@@ -96,13 +106,18 @@ func alertsTable(alerts []api.Alert) table {
 		for i, n := range v.Names {
 			names[i] = string(n)
 		}
-		t.add(v.ID, v.State, strings.Join(troubles, ","), peels, clock(v.Since), v.Silence, strings.Join(names, ","), v.Text, clock(v.Ended), strings.Join(v.Waits, ","))
+		t.add(v.ID, v.State, strings.Join(troubles, ","), peels, clock(v.Since), v.Silence, strings.Join(names, ","),
+			v.Text, clock(v.Ended), strings.Join(v.Waits, ","))
 	}
 	return t
 }
 
 func silencesTable(silences []api.Silence) table {
-	t := table{header: []string{"SILENCE", "MATCH", "UNTIL", "BY", "REASON"}, narrow: []string{"REASON"}, drop: []string{"BY"}}
+	t := table{
+		header: []string{"SILENCE", "MATCH", "UNTIL", "BY", "REASON"},
+		narrow: []string{"REASON"},
+		drop:   []string{"BY"},
+	}
 	for _, s := range silences {
 		t.add(s.ID, s.Match, clock(s.Until), s.By, s.Reason)
 	}
@@ -137,8 +152,14 @@ func (a *app) alertStatusText(s *api.AlertStatus) error {
 	if s.Default {
 		rules = "the default ones: zester.yaml has none"
 	}
-	facts := table{rows: [][]string{{"leads:", s.Owner + " since " + when(s.Since)}, {"rules:", rules}, {"firing:", strconv.Itoa(s.Firing)}}}
-	for _, trouble := range []struct{ name, text string }{{"schedules:", s.Stale}, {"revisions:", s.Revision}, {"not stored:", s.Storage}} {
+	facts := table{
+		rows: [][]string{
+			{"leads:", s.Owner + " since " + when(s.Since)}, {"rules:", rules}, {"firing:", strconv.Itoa(s.Firing)},
+		},
+	}
+	for _, trouble := range []struct{ name, text string }{
+		{"schedules:", s.Stale}, {"revisions:", s.Revision}, {"not stored:", s.Storage},
+	} {
 		if trouble.text != "" {
 			facts.add(trouble.name, plain(trouble.text))
 		}
@@ -156,13 +177,19 @@ func (a *app) alertStatusText(s *api.AlertStatus) error {
 	if err := facts.print(a.out, screen{width: a.screen().width}); err != nil {
 		return err
 	}
-	t := table{header: []string{"RECEIVER", "PROVIDER", "WAITING", "SENT", "LAST SENT", "NEXT TRY", "ERROR", "REFUSED"}, narrow: []string{"ERROR"}, drop: []string{"NEXT TRY", "LAST SENT"}, wide: []string{"REFUSED"}}
+	t := table{
+		header: []string{"RECEIVER", "PROVIDER", "WAITING", "SENT", "LAST SENT", "NEXT TRY", "ERROR", "REFUSED"},
+		narrow: []string{"ERROR"},
+		drop:   []string{"NEXT TRY", "LAST SENT"},
+		wide:   []string{"REFUSED"},
+	}
 	for _, r := range s.Receivers {
 		problem := r.Error
 		if len(r.Unknown) > 0 {
 			problem = "named by the rules " + strings.Join(r.Unknown, ", ") + ": " + problem
 		}
-		t.add(r.Name, r.Provider, strconv.Itoa(r.Waiting), strconv.FormatUint(r.Sent, 10), clock(r.Success), clock(r.Again), problem, strconv.FormatUint(r.Refused, 10))
+		t.add(r.Name, r.Provider, strconv.Itoa(r.Waiting), strconv.FormatUint(r.Sent, 10), clock(r.Success),
+			clock(r.Again), problem, strconv.FormatUint(r.Refused, 10))
 	}
 	if len(t.rows) == 0 {
 		fmt.Fprintln(a.errOut, "no receivers: list chats, mailboxes or pagers under alerts.receivers in master.yaml")
@@ -210,7 +237,8 @@ The person and the reason are in the audit log.`,
 	return cmd
 }
 
-// warnMatchesNothing says it if a silence matches no alert and no entry that masters know now. It may be for a later one.
+// warnMatchesNothing says it if a silence matches no alert and no entry that masters know now. It may be for a later
+// one.
 func (a *app) warnMatchesNothing(ctx context.Context, client *api.Client, match string) {
 	if strings.HasPrefix(match, "peel:") {
 		return
@@ -236,7 +264,8 @@ func (a *app) warnMatchesNothing(ctx context.Context, client *api.Client, match 
 			return
 		}
 	}
-	fmt.Fprintf(a.errOut, "no alert and no entry that is known now matches %s%s\n", plain(match), strictyaml.Suggest(match, slices.Sorted(maps.Keys(names))))
+	fmt.Fprintf(a.errOut, "no alert and no entry that is known now matches %s%s\n", plain(match),
+		strictyaml.Suggest(match, slices.Sorted(maps.Keys(names))))
 }
 
 func (a *app) alertUnsilenceCommand() *cobra.Command {
@@ -268,7 +297,8 @@ a test.`,
 		RunE: a.online(func(cmd *cobra.Command, client *api.Client, args []string) error {
 			r, err := api.AlertTest.Ask(cmd.Context(), client, api.ReceiverName{Name: args[0]})
 			if err != nil {
-				return hinted(err, api.CodeUnavailable, "zester alert status shows the receivers; their addresses and secrets are in master.yaml")
+				return hinted(err, api.CodeUnavailable,
+					"zester alert status shows the receivers; their addresses and secrets are in master.yaml")
 			}
 			return a.print(r, []string{r.Name}, func() error {
 				_, err := fmt.Fprintf(a.out, "%s has taken the test message\n", r.Name)

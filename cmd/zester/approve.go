@@ -58,7 +58,11 @@ without a job. The same person runs it with the same command.`,
 			id, err := api.ParseHoldID(args[0])
 			switch {
 			case err != nil:
-				return &failure{code: exitUsage, err: err, hint: "zester approve lists the actions that wait; zester sync approve lets a revision out"}
+				return &failure{
+					code: exitUsage,
+					err:  err,
+					hint: "zester approve lists the actions that wait; zester sync approve lets a revision out",
+				}
 			case reject && yes, all:
 				return usageError("--reject, --yes and --all do not go together: one action is approved or rejected")
 			}
@@ -99,21 +103,29 @@ func (a *app) listHeld(ctx context.Context, client *api.Client, all bool) error 
 	if len(actions) == 0 {
 		fmt.Fprintln(a.errOut, "no action waits for a person")
 	}
-	if s, err := api.SyncStatus.Ask(ctx, client, api.None{}); err == nil && s.Blocked != "" { // it is not known without a reconciler
-		fmt.Fprintf(a.errOut, "revision %s waits for zester sync approve %s\n", s.LastAttempted.Short(), status.ShortHash(s.Blocked))
+	// it is not known without a reconciler
+	if s, err := api.SyncStatus.Ask(ctx, client, api.None{}); err == nil && s.Blocked != "" {
+		fmt.Fprintf(a.errOut, "revision %s waits for zester sync approve %s\n", s.LastAttempted.Short(),
+			status.ShortHash(s.Blocked))
 	}
 	return a.show(actions, heldTable(actions))
 }
 
 func heldTable(actions []api.HoldAction) table {
 	t := table{
-		header: []string{"ACTION", "STATE", "ASKED BY", "UNTIL", "PEELS", "RUNS", "TARGET", "REASON", "AGENT", "DECIDED BY", "JOB"},
-		narrow: []string{"TARGET", "REASON"}, drop: []string{"AGENT", "UNTIL", "TARGET", "STATE"}, wide: []string{"DECIDED BY", "JOB"}, states: []string{"STATE"},
+		header: []string{
+			"ACTION", "STATE", "ASKED BY", "UNTIL", "PEELS", "RUNS", "TARGET", "REASON", "AGENT", "DECIDED BY", "JOB",
+		},
+		narrow: []string{"TARGET", "REASON"},
+		drop:   []string{"AGENT", "UNTIL", "TARGET", "STATE"},
+		wide:   []string{"DECIDED BY", "JOB"},
+		states: []string{"STATE"},
 		legend: "TARGET, REASON and AGENT are what the assistant says.",
 	}
 	for i := range actions {
 		v := &actions[i]
-		t.add(string(v.ID), heldState(v), v.By, clock(v.Expires), strconv.Itoa(v.Peels), v.Spec().Function, claim(v.Target), claim(v.Reason), claim(v.Agent), v.DecidedBy, string(v.JID))
+		t.add(string(v.ID), heldState(v), v.By, clock(v.Expires), strconv.Itoa(v.Peels), v.Spec().Function,
+			claim(v.Target), claim(v.Reason), claim(v.Agent), v.DecidedBy, string(v.JID))
 	}
 	return t
 }
@@ -163,11 +175,17 @@ func (a *app) approveHeld(ctx context.Context, client *api.Client, id api.HoldID
 	a.describeHeld(s, now, client.User())
 	if !yes {
 		question := fmt.Sprintf("run %s on %s as %s?", s.Spec().Function, count(len(now.Peels), "peel"), client.User())
-		if err := a.ask(question, &failure{code: exitCanceled, err: errors.New("nothing was approved"), hint: "zester approve " + string(id) + " --reject rejects it"}); err != nil {
+		if err := a.ask(question, &failure{
+			code: exitCanceled,
+			err:  errors.New("nothing was approved"),
+			hint: "zester approve " + string(id) + " --reject rejects it",
+		}); err != nil {
 			return err
 		}
 	}
-	again := fmt.Sprintf("zester approve %s shows whether the action was approved and its job was started, and goes on from there", id)
+	again := fmt.Sprintf(
+		"zester approve %s shows whether the action was approved and its job was started, and goes on from there", id,
+	)
 	approved, err := api.HoldApprove.Ask(ctx, client, api.HoldRequest{ID: id})
 	if err != nil {
 		return hinted(err, api.CodeUnavailable, again)
@@ -191,17 +209,35 @@ func canApprove(v *api.HoldAction, user string, now time.Time) error {
 	case v.State == api.HoldOpen:
 		return nil
 	case v.State == api.HoldExpired:
-		return &failure{code: exitFailed, err: fmt.Errorf("action %s expired at %s", v.ID, when(v.Expires)), hint: again}
+		return &failure{
+			code: exitFailed,
+			err:  fmt.Errorf("action %s expired at %s", v.ID, when(v.Expires)),
+			hint: again,
+		}
 	case v.State != api.HoldApproved:
-		return &failure{code: exitFailed, err: fmt.Errorf("action %s was %s by %s at %s", v.ID, v.State, v.DecidedBy, when(v.DecidedAt)), hint: again}
+		return &failure{
+			code: exitFailed,
+			err:  fmt.Errorf("action %s was %s by %s at %s", v.ID, v.State, v.DecidedBy, when(v.DecidedAt)),
+			hint: again,
+		}
 	case v.Dispatched:
-		return &failure{code: exitFailed, err: fmt.Errorf("action %s was approved by %s at %s", v.ID, v.DecidedBy, when(v.DecidedAt)), hint: "zester job show " + string(v.JID) + " shows its job"}
+		return &failure{
+			code: exitFailed,
+			err:  fmt.Errorf("action %s was approved by %s at %s", v.ID, v.DecidedBy, when(v.DecidedAt)),
+			hint: "zester job show " + string(v.JID) + " shows its job",
+		}
 	case v.DecidedBy == user && now.Before(v.Expires):
 		return nil
 	case now.Before(v.Expires):
-		again = fmt.Sprintf("%s can run it until %s with zester approve %s; or have the assistant ask again", v.DecidedBy, when(v.Expires), v.ID)
+		again = fmt.Sprintf("%s can run it until %s with zester approve %s; or have the assistant ask again",
+			v.DecidedBy, when(v.Expires), v.ID)
 	}
-	return &failure{code: exitFailed, err: fmt.Errorf("action %s was approved by %s at %s, and its job was not started", v.ID, v.DecidedBy, when(v.DecidedAt)), hint: again}
+	return &failure{
+		code: exitFailed,
+		err: fmt.Errorf("action %s was approved by %s at %s, and its job was not started", v.ID, v.DecidedBy,
+			when(v.DecidedAt)),
+		hint: again,
+	}
 }
 
 // otherPeels returns the failure of an action whose target selects other peels now.
@@ -209,7 +245,10 @@ func otherPeels(s *api.HoldShown, now []target.PeelID) error {
 	changes := fmt.Sprintf("%d then, %d now", s.Peels, len(now))
 	if len(s.Names) == s.Peels {
 		without := func(all, these []target.PeelID) []target.PeelID {
-			return slices.DeleteFunc(slices.Clone(all), func(id target.PeelID) bool { _, is := slices.BinarySearch(these, id); return is })
+			return slices.DeleteFunc(slices.Clone(all), func(id target.PeelID) bool {
+				_, is := slices.BinarySearch(these, id)
+				return is
+			})
 		}
 		var parts []string
 		for _, c := range []struct {
@@ -223,13 +262,14 @@ func otherPeels(s *api.HoldShown, now []target.PeelID) error {
 		changes = strings.Join(parts, "; ")
 	}
 	return &failure{
-		code: exitCanceled, err: fmt.Errorf("the target selects other peels than the assistant saw: %s; nothing was approved", changes),
+		code: exitCanceled,
+		err:  fmt.Errorf("the target selects other peels than the assistant saw: %s; nothing was approved", changes),
 		hint: "zester approve " + string(s.ID) + " --reject rejects it; the assistant can ask again",
 	}
 }
 
-// describeHeld prints an action for people. What comes from the assistant is first, so that it cannot move the rest off the screen.
-// now and user are the peels and the person of the job; nil: there will be none.
+// describeHeld prints an action for people. What comes from the assistant is first, so that it cannot move the rest off
+// the screen. now and user are the peels and the person of the job; nil: there will be none.
 func (a *app) describeHeld(s *api.HoldShown, now *api.Resolved, user string) {
 	columns := cmp.Or(a.columns, width(a.errOut), helpWidth)
 	fmt.Fprintf(a.errOut, "action %s\n\nThe assistant says:\n", s.ID)
@@ -275,8 +315,9 @@ func claims(v *api.HoldAction) []string {
 	return lines
 }
 
-// claim returns a value from a program that nobody trusts, as JSON on one line. Characters that are not printed as themselves, that are
-// written from right to left, which moves their neighbours, or that pile up on others become escapes.
+// claim returns a value from a program that nobody trusts, as JSON on one line. Characters that are not printed as
+// themselves, that are written from right to left, which moves their neighbours, or that pile up on others become
+// escapes.
 func claim(v any) string {
 	var text strings.Builder
 	if err := encode(&text, v, "", ""); err != nil {
@@ -310,11 +351,12 @@ func claimed(text string) string {
 
 // isRightToLeft reports whether a character is in a block of scripts that are written from right to left.
 func isRightToLeft(r rune) bool {
-	return r >= 0x590 && r <= 0x8ff || r >= 0xfb1d && r <= 0xfdff || r >= 0xfe70 && r <= 0xfeff || r >= 0x10800 && r <= 0x10fff || r >= 0x1e800 && r <= 0x1efff
+	return r >= 0x590 && r <= 0x8ff || r >= 0xfb1d && r <= 0xfdff || r >= 0xfe70 && r <= 0xfeff ||
+		r >= 0x10800 && r <= 0x10fff || r >= 0x1e800 && r <= 0x1efff
 }
 
-// printClaim prints a line of claims so that each line of the terminal begins with |. A character beyond ASCII may be two columns
-// wide. A line ends after an escaped newline.
+// printClaim prints a line of claims so that each line of the terminal begins with |. A character beyond ASCII may be
+// two columns wide. A line ends after an escaped newline.
 func printClaim(w io.Writer, text string, columns int) {
 	const margin, more = "  | ", "  |   "
 	line, room := margin, columns-len(margin)
@@ -342,7 +384,8 @@ func heldIDs(ctx context.Context, client *api.Client) (ids []string) {
 	}
 	for i := range actions {
 		v := &actions[i]
-		ids = append(ids, fmt.Sprintf("%s\t%s on %s, asked by %s", v.ID, v.Spec().Function, count(v.Peels, "peel"), v.By))
+		ids = append(ids, fmt.Sprintf("%s\t%s on %s, asked by %s", v.ID, v.Spec().Function, count(v.Peels, "peel"),
+			v.By))
 	}
 	return ids
 }

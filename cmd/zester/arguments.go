@@ -17,15 +17,18 @@ import (
 // argument matches key=value and key:=yaml. It does not match "echo a=b", where the text before = is not a name.
 var argument = regexp.MustCompile(`(?s)^([A-Za-z_][A-Za-z0-9_.-]*)(:?)=(.*)$`)
 
-// parseArguments parses the words after the function: key=value, key:=<yaml>, key=@file, and other words, which are the job's ID
-// argument, such as the command of cmd.run. Only a function whose positional argument is a list takes several of them.
+// parseArguments parses the words after the function: key=value, key:=<yaml>, key=@file, and other words, which are the
+// job's ID argument, such as the command of cmd.run. Only a function whose positional argument is a list takes several
+// of them.
 func parseArguments(function string, words []string) (id string, args map[string]any, err error) {
 	args = map[string]any{}
 	for _, w := range words {
 		match := argument.FindStringSubmatch(w)
 		if match == nil {
 			if id != "" && !takesList(function) {
-				return "", nil, usageError("cannot use the argument %q: there is already %q; write others as key=value", w, id)
+				return "", nil, usageError(
+					"cannot use the argument %q: there is already %q; write others as key=value", w, id,
+				)
 			}
 			id = strings.TrimPrefix(id+" "+w, " ")
 			continue
@@ -49,7 +52,9 @@ func parseArguments(function string, words []string) (id string, args map[string
 // takesList reports whether the positional argument of a function is a list.
 func takesList(function string) bool {
 	f, _ := catalogue.Lookup(function)
-	return slices.ContainsFunc(f.Params, func(p catalogue.Param) bool { return p.Positional && p.Type == catalogue.Strings })
+	return slices.ContainsFunc(f.Params, func(p catalogue.Param) bool {
+		return p.Positional && p.Type == catalogue.Strings
+	})
 }
 
 func structure(key, value string) (any, error) {
@@ -84,8 +89,8 @@ func scalar(value string) (any, error) {
 	return value, nil
 }
 
-// fileContent returns the content of a file: a string if it is UTF-8, else bytes. It reads no more than one byte beyond the
-// limit of a request, because the file may be endless.
+// fileContent returns the content of a file: a string if it is UTF-8, else bytes. It reads no more than one byte beyond
+// the limit of a request, because the file may be endless.
 func fileContent(path string) (any, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -97,7 +102,10 @@ func fileContent(path string) (any, error) {
 	case err != nil:
 		return nil, fmt.Errorf("cannot read the argument's file: %w", err)
 	case len(data) > job.MaxArgs:
-		return nil, usageError("cannot use the argument's file %s: it has more than %d bytes, the limit of all arguments of a job", path, job.MaxArgs)
+		return nil, usageError(
+			"cannot use the argument's file %s: it has more than %d bytes, the limit of all arguments of a job", path,
+			job.MaxArgs,
+		)
 	case utf8.Valid(data):
 		return string(data), nil
 	}

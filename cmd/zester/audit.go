@@ -153,8 +153,13 @@ func (a *app) showAudit(entries []audit.Entry) error {
 
 func auditTable(entries []audit.Entry) table {
 	t := table{
-		header: []string{"TIME", "USER", "FROM", "ACTION", "ABOUT", "PEELS", "RESULT", "JOB", "WHY", "ROLE", "AGENT", "SEQ"}, states: []string{"RESULT"},
-		narrow: []string{"ABOUT", "WHY"}, drop: []string{"FROM", "PEELS", "WHY", "JOB"}, wide: []string{"ROLE", "AGENT", "SEQ"},
+		header: []string{
+			"TIME", "USER", "FROM", "ACTION", "ABOUT", "PEELS", "RESULT", "JOB", "WHY", "ROLE", "AGENT", "SEQ",
+		},
+		states: []string{"RESULT"},
+		narrow: []string{"ABOUT", "WHY"},
+		drop:   []string{"FROM", "PEELS", "WHY", "JOB"},
+		wide:   []string{"ROLE", "AGENT", "SEQ"},
 	}
 	for i := range entries {
 		e := &entries[i]
@@ -190,7 +195,8 @@ func leftOut(e *audit.Entry) string {
 	return strconv.Itoa(e.LeftOut) + " before it not recorded"
 }
 
-// peelsOf returns the peels that an entry names and the number of the others, or its target expression if it names none.
+// peelsOf returns the peels that an entry names and the number of the others, or its target expression if it names
+// none.
 func peelsOf(e *audit.Entry) string {
 	if len(e.Peels) == 0 {
 		return e.Target

@@ -114,9 +114,11 @@ func (a *app) showChain(c *chain) error {
 	case c.Entries == 0:
 		_, err = fmt.Fprintln(a.out, "the audit log is empty")
 	case c.Total > 0:
-		_, err = fmt.Fprintf(a.out, "%s; entries %d to %d; the newest is %s\n", count(c.Total, "gap"), c.First, c.Head.Seq, c.Head)
+		_, err = fmt.Fprintf(a.out, "%s; entries %d to %d; the newest is %s\n", count(c.Total, "gap"), c.First,
+			c.Head.Seq, c.Head)
 	default:
-		_, err = fmt.Fprintf(a.out, "entries %d to %d, each follows the one before it; the newest is %s\n", c.First, c.Head.Seq, c.Head)
+		_, err = fmt.Fprintf(a.out, "entries %d to %d, each follows the one before it; the newest is %s\n", c.First,
+			c.Head.Seq, c.Head)
 	}
 	return err
 }

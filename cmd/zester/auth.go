@@ -82,7 +82,8 @@ master's host. A master reads the file whenever it connects. zester doctor warns
 			return nil
 		},
 	}
-	durationVar(issue.Flags(), &c.ttl, "ttl", 0, "`TIME` until the credential expires; 0 for never (default: 90d for a master, else never)")
+	durationVar(issue.Flags(), &c.ttl, "ttl", 0,
+		"`TIME` until the credential expires; 0 for never (default: 90d for a master, else never)")
 	issue.Flags().StringSliceVar(&peels, "peels", nil, "`IDS` of the peels of a site")
 	issue.Flags().StringVar(&file, "out", "", "`FILE` to write to")
 	issue.Flags().BoolVar(&c.again, "again", false, "issue another one if NAME has one already")
@@ -108,7 +109,8 @@ zester auth master revoke masters.`,
 		RunE: a.online(func(cmd *cobra.Command, client *api.Client, args []string) error {
 			s, err := api.SiteRevoke.Ask(cmd.Context(), client, api.SiteName{Name: args[0]})
 			if err != nil {
-				return hinted(err, api.CodeNotFound, "a master knows the sites that zester auth issue site has made in its data directory")
+				return hinted(err, api.CodeNotFound,
+					"a master knows the sites that zester auth issue site has made in its data directory")
 			}
 			return a.printDone(s, s.Name, "site %s is revoked", s.Name)
 		}),
@@ -156,7 +158,8 @@ help, zester auth rotate keys and then zester auth retire keys.`,
 		RunE: a.online(func(cmd *cobra.Command, client *api.Client, args []string) error {
 			s, err := api.MasterRevoke.Ask(cmd.Context(), client, api.SiteName{Name: args[0]})
 			if err != nil {
-				return hinted(err, api.CodeNotFound, "zester auth master list shows the masters that have a credential of zester auth issue")
+				return hinted(err, api.CodeNotFound,
+					"zester auth master list shows the masters that have a credential of zester auth issue")
 			}
 			return a.printDone(s, s.Name, "master %s is revoked", s.Name)
 		}),
@@ -263,9 +266,17 @@ func (a *app) issue(c issueRequest) ([]byte, error) {
 	_, err = keystore.Register(dir, keystore.Entry{Role: c.role, ID: c.id, Keys: []credential.Key{entry}}, c.again)
 	switch {
 	case errors.Is(err, keystore.ErrIssued):
-		return nil, &failure{code: exitFailed, err: err, hint: "--again issues another one; both are valid until they expire"}
+		return nil, &failure{
+			code: exitFailed,
+			err:  err,
+			hint: "--again issues another one; both are valid until they expire",
+		}
 	case errors.Is(err, keystore.ErrTaken):
-		return nil, &failure{code: exitFailed, err: err, hint: "the bus does not tell '.' from '_': choose an ID that differs in another character"}
+		return nil, &failure{
+			code: exitFailed,
+			err:  err,
+			hint: "the bus does not tell '.' from '_': choose an ID that differs in another character",
+		}
 	case err != nil:
 		return nil, err
 	}
@@ -273,8 +284,8 @@ func (a *app) issue(c issueRequest) ([]byte, error) {
 	return append(creds, roots...), err
 }
 
-// authority returns the CA certificates to put into a new credential: from the file of --ca, else from the embedded bus in
-// the data directory, else nil.
+// authority returns the CA certificates to put into a new credential: from the file of --ca, else from the embedded bus
+// in the data directory, else nil.
 func (c *connection) authority() ([]byte, error) {
 	file := c.ca
 	if file == "" {
@@ -314,11 +325,13 @@ func (c issueRequest) sign(keys *keystore.Keys, public string) (string, error) {
 	return keys.Issue(c.role, c.id, public, c.ttl)
 }
 
-// beginCredential creates a temporary file for a credential, before the credential is issued: an unwritable path must not use
-// up the name. endCredential replaces the file at path by it, with mode 0600.
+// beginCredential creates a temporary file for a credential, before the credential is issued: an unwritable path must
+// not use up the name. endCredential replaces the file at path by it, with mode 0600.
 func beginCredential(path string) (*renameio.PendingFile, error) {
 	if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {
-		return nil, usageError("cannot write the credential to %s: it is not a plain file; without --out it is printed", path)
+		return nil, usageError(
+			"cannot write the credential to %s: it is not a plain file; without --out it is printed", path,
+		)
 	}
 	f, err := renameio.TempFile(filepath.Dir(path), path)
 	if err != nil {

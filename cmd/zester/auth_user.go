@@ -63,7 +63,8 @@ within the limits. Nobody may otherwise.`,
 				}
 				creds, u, err := client.UserAdd(cmd.Context(), q)
 				if err != nil {
-					return hinted(err, api.CodeConflict, "--again issues another credential to a person who was not revoked; else choose another name")
+					return hinted(err, api.CodeConflict,
+						"--again issues another credential to a person who was not revoked; else choose another name")
 				}
 				if err := endCredential(out, append(creds, roots...)); err != nil {
 					return err
@@ -76,7 +77,8 @@ within the limits. Nobody may otherwise.`,
 	f.StringVar(&role, "role", string(grants.RoleOperator), "`ROLE` of the person: operator, direct or auditor")
 	durationVar(f, &q.TTL, "ttl", userLife, "`TIME` until it expires; 0 for never")
 	f.StringVar(&q.Limits.Target, "limit-target", "", "dispatch only to peels that the `EXPRESSION` selects")
-	f.StringSliceVar(&q.Limits.Functions, "limit-function", nil, "dispatch only functions that match one of the `GLOBS`, such as test.*")
+	f.StringSliceVar(&q.Limits.Functions, "limit-function", nil,
+		"dispatch only functions that match one of the `GLOBS`, such as test.*")
 	f.BoolVar(&q.Secrets, "secrets", false, "permit the person to see secrets (settings.get --show-secrets)")
 	f.StringVar(&file, "out", "", "`FILE` to write to (default: NAME.creds)")
 	f.BoolVar(&q.Again, "again", false, "issue another one if NAME has one already")
@@ -98,11 +100,17 @@ func (a *app) authority() ([]byte, error) {
 
 func usersTable(users []credential.User) table {
 	t := table{
-		header: []string{"NAME", "STATE", "ROLE", "LIMITS", "SECRETS", "MADE BY", "MADE", "ENDS", "KEYS", "REVOKED", "REVOKED BY"}, states: []string{"STATE"},
-		narrow: []string{"LIMITS"}, drop: []string{"MADE", "MADE BY", "SECRETS", "ENDS"}, wide: []string{"KEYS", "REVOKED", "REVOKED BY"},
+		header: []string{
+			"NAME", "STATE", "ROLE", "LIMITS", "SECRETS", "MADE BY", "MADE", "ENDS", "KEYS", "REVOKED", "REVOKED BY",
+		},
+		states: []string{"STATE"},
+		narrow: []string{"LIMITS"},
+		drop:   []string{"MADE", "MADE BY", "SECRETS", "ENDS"},
+		wide:   []string{"KEYS", "REVOKED", "REVOKED BY"},
 	}
 	for _, u := range users {
-		t.add(u.Name, u.State(time.Now()), string(u.Role), limitsOf(u.Limits), yesNo(u.Secrets), u.CreatedBy, clock(u.Created), clock(u.Expires()),
+		t.add(u.Name, u.State(time.Now()), string(u.Role), limitsOf(u.Limits), yesNo(u.Secrets), u.CreatedBy,
+			clock(u.Created), clock(u.Expires()),
 			fmt.Sprint(len(u.Keys)), clock(u.Revoked), u.RevokedBy)
 	}
 	return t
@@ -129,7 +137,8 @@ entries by one commit in your name.`,
 		RunE: a.online(func(cmd *cobra.Command, client *api.Client, args []string) error {
 			r, err := api.UserRevoke.Ask(cmd.Context(), client, api.RevokeRequest{Name: args[0], Keep: keep})
 			if err != nil {
-				return hinted(err, api.CodeConflict, "--keep revokes only the person; everything that the person made stays valid, also your own credential")
+				return hinted(err, api.CodeConflict,
+					"--keep revokes only the person; everything that the person made stays valid, also your own credential")
 			}
 			l, failed := a.leftBy(cmd.Context(), client, authorsOf(r), remove)
 			err = a.print(struct {

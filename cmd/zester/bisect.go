@@ -104,7 +104,9 @@ func selected(ctx context.Context, client *api.Client, expr string) (ids []targe
 }
 
 // recordedRuns returns the records of the runs of an entry on some peels, newest first, at most maxRuns.
-func (a *app) recordedRuns(ctx context.Context, client *api.Client, entry string, peels []target.PeelID) (runs []bisect.Run, err error) {
+func (a *app) recordedRuns(ctx context.Context, client *api.Client, entry string,
+	peels []target.PeelID,
+) (runs []bisect.Run, err error) {
 	wanted := map[target.PeelID]bool{}
 	for _, id := range peels {
 		wanted[id] = true
@@ -140,8 +142,13 @@ func recordedRun(j *job.Job) (r bisect.Run, ok bool) {
 		return r, false
 	}
 	r = bisect.Run{
-		Peel: j.Targets[0], Started: j.Created, Job: j.JID, Commit: settings.Commit(j.Metadata[job.MetaCommit]), Good: j.Status == job.Complete,
-		Author: j.Metadata[job.MetaAuthor], File: j.Metadata[job.MetaFile],
+		Peel:    j.Targets[0],
+		Started: j.Created,
+		Job:     j.JID,
+		Commit:  settings.Commit(j.Metadata[job.MetaCommit]),
+		Good:    j.Status == job.Complete,
+		Author:  j.Metadata[job.MetaAuthor],
+		File:    j.Metadata[job.MetaFile],
 	}
 	if nominal, err := time.Parse(time.RFC3339Nano, j.Metadata[job.MetaNominal]); err == nil {
 		r.Nominal = nominal
@@ -176,7 +183,8 @@ func (a *app) bisectText(r *bisect.Result) error {
 	for _, p := range r.Peels {
 		runs += p.Good + p.Bad
 	}
-	facts.add("records:", fmt.Sprintf("%s of %s, from %s to %s", count(runs, "run"), count(len(r.Peels), "peel"), when(r.From), when(r.Until)))
+	facts.add("records:", fmt.Sprintf("%s of %s, from %s to %s", count(runs, "run"), count(len(r.Peels), "peel"),
+		when(r.From), when(r.Until)))
 	if err := facts.print(a.out, screen{bare: a.noHeaders}); err != nil {
 		return err
 	}
@@ -186,7 +194,8 @@ func (a *app) bisectText(r *bisect.Result) error {
 	}
 	for _, c := range slices.Backward(r.Commits) {
 		author, _, _ := strings.Cut(c.Author, " <")
-		commits.add(c.Commit.Short(), clock(c.First), clock(c.Last), fmt.Sprint(c.Good), fmt.Sprint(c.Bad), fmt.Sprint(c.Peels), author, c.File)
+		commits.add(c.Commit.Short(), clock(c.First), clock(c.Last), fmt.Sprint(c.Good), fmt.Sprint(c.Bad),
+			fmt.Sprint(c.Peels), author, c.File)
 	}
 	fmt.Fprintln(a.out)
 	return a.printTable(commits)

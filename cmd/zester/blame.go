@@ -32,7 +32,9 @@ func (a *app) blameCommand() *cobra.Command {
 		RunE: a.onPeel(func(cmd *cobra.Command, client *api.Client, id target.PeelID, words []string) error {
 			b, err := api.EntryShow.Ask(cmd.Context(), client, api.BlameRequest{Peel: id, Entry: words[0]})
 			if err != nil {
-				return hinted(err, api.CodeNotFound, "zester schedule list "+string(id)+" shows its entries, zester "+string(id)+" state.show its states")
+				return hinted(err, api.CodeNotFound,
+					"zester schedule list "+string(id)+" shows its entries, zester "+string(id)+
+						" state.show its states")
 			}
 			return a.showBlame(b)
 		}),

@@ -81,7 +81,8 @@ func (a *app) confirmKept(now, wanted bucket.Kept, yes bool) error {
 	case wanted.Replicas < now.Replicas:
 		lost = fmt.Sprintf("keep %d copies of each stream in place of %d", wanted.Replicas, now.Replicas)
 	case wanted.Audit < now.Audit:
-		lost = fmt.Sprintf("remove entries of the audit log after %s in place of %s", duration(wanted.Audit), duration(now.Audit))
+		lost = fmt.Sprintf("remove entries of the audit log after %s in place of %s", duration(wanted.Audit),
+			duration(now.Audit))
 	}
 	if lost == "" || yes {
 		return nil

@@ -21,7 +21,8 @@ func (m *colourMode) Set(s string) error {
 	return nil
 }
 
-// colours reports whether states and changes are printed in colour: on a terminal, unless NO_COLOR or --color says otherwise.
+// colours reports whether states and changes are printed in colour: on a terminal, unless NO_COLOR or --color says
+// otherwise.
 func (a *app) colours() bool {
 	if a.colour == "auto" || a.colour == "" {
 		return a.columns > 0 && os.Getenv("NO_COLOR") == ""

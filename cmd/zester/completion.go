@@ -24,22 +24,34 @@ const completionTimeout = time.Second
 
 // fixedValues holds the values of flags and arguments that are the same in every fleet, by flag or placeholder.
 var fixedValues = map[string][]string{
-	"color": {"auto", "always", "never"}, "only": {"failed", "missing"}, "result": {"done", "refused", "failed"},
-	"by": {"entry", "peel"}, "role": {"operator", "direct", "auditor"}, "ROLE": {"peel", "operator", "direct", "auditor", "master", "site"},
-	"scope": {"read", "dispatch", "sync", "admin"}, "state": {"pending", "accepted", "rejected", "revoked"},
-	"status": strings.Split(strings.ReplaceAll(statuses, " or ", ", "), ", "), "keys|ca": {"keys", "ca"}, "TOPIC": guide.Topics(),
-	"FIELD": fieldNames(),
+	"color":   {"auto", "always", "never"},
+	"only":    {"failed", "missing"},
+	"result":  {"done", "refused", "failed"},
+	"by":      {"entry", "peel"},
+	"role":    {"operator", "direct", "auditor"},
+	"ROLE":    {"peel", "operator", "direct", "auditor", "master", "site"},
+	"scope":   {"read", "dispatch", "sync", "admin"},
+	"state":   {"pending", "accepted", "rejected", "revoked"},
+	"status":  strings.Split(strings.ReplaceAll(statuses, " or ", ", "), ", "),
+	"keys|ca": {"keys", "ca"},
+	"TOPIC":   guide.Topics(),
+	"FIELD":   fieldNames(),
 }
 
 // namedValues holds the placeholders whose values a flag takes, by flag.
 var namedValues = map[string]string{
-	"target": "TARGET", "limit-target": "TARGET", "commit": "REVISION", "revision": "REVISION", "function": "FUNCTION", "context": "CONTEXT",
+	"target":       "TARGET",
+	"limit-target": "TARGET",
+	"commit":       "REVISION",
+	"revision":     "REVISION",
+	"function":     "FUNCTION",
+	"context":      "CONTEXT",
 }
 
 var placeholder = regexp.MustCompile(`[A-Za-z|]+`)
 
-// addCompletion adds completion of arguments and flags to cmd and its subcommands. Without a master nothing of the fleet is
-// offered.
+// addCompletion adds completion of arguments and flags to cmd and its subcommands. Without a master nothing of the
+// fleet is offered.
 func (a *app) addCompletion(cmd *cobra.Command) {
 	for _, c := range cmd.Commands() {
 		a.addCompletion(c)
@@ -51,7 +63,9 @@ func (a *app) addCompletion(cmd *cobra.Command) {
 	if strings.HasPrefix(pathOf(cmd), "context ") && len(names) > 0 && cmd.Name() != "add" {
 		names[0] = "CONTEXT"
 	}
-	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string,
+		word string,
+	) ([]cobra.Completion, cobra.ShellCompDirective) {
 		name := ""
 		switch {
 		case !cmd.HasParent():
@@ -75,7 +89,9 @@ func (a *app) addCompletion(cmd *cobra.Command) {
 		default:
 			return // a file, or free text
 		}
-		_ = cmd.RegisterFlagCompletionFunc(f.Name, func(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		_ = cmd.RegisterFlagCompletionFunc(f.Name, func(cmd *cobra.Command, args []string,
+			word string,
+		) ([]cobra.Completion, cobra.ShellCompDirective) {
 			return a.values(cmd, name, nil, word)
 		})
 	})
@@ -93,7 +109,9 @@ func dispatchPlaceholder(args []string) string {
 }
 
 // values returns the values of a placeholder that begin with a word.
-func (a *app) values(cmd *cobra.Command, name string, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func (a *app) values(cmd *cobra.Command, name string, args []string,
+	word string,
+) ([]cobra.Completion, cobra.ShellCompDirective) {
 	a.connect.flags = cmd.Flags()
 	directive := cobra.ShellCompDirectiveNoFileComp
 	all := fixedValues[name]
@@ -119,7 +137,9 @@ func (a *app) values(cmd *cobra.Command, name string, args []string, word string
 	case "JID":
 		all = append([]string{lastJob + "\tyour newest job"}, a.offered(cmd, newestJobs)...)
 	case "ENTRY":
-		all = a.offered(cmd, func(ctx context.Context, client *api.Client) []string { return entriesOf(ctx, client, args[0]) })
+		all = a.offered(cmd, func(ctx context.Context, client *api.Client) []string {
+			return entriesOf(ctx, client, args[0])
+		})
 	case "NAME|ID":
 		all = a.offered(cmd, scheduleRefs)
 	case "ACTION":
@@ -137,7 +157,9 @@ func (a *app) values(cmd *cobra.Command, name string, args []string, word string
 			all = formsOf(leaves[path].flags)
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(all), func(v string) bool { return !strings.HasPrefix(v, word) || plain(v) != v }), directive
+	return slices.DeleteFunc(slices.Clone(all), func(v string) bool {
+		return !strings.HasPrefix(v, word) || plain(v) != v
+	}), directive
 }
 
 // targetWords returns the IDs of peels, and the node groups if the word can begin one.

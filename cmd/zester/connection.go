@@ -26,8 +26,8 @@ type connection struct {
 	flags *pflag.FlagSet // of the command that runs
 }
 
-// applyContext fills in the URL of the context, unless a URL or a data directory was given. The credential and CA of the
-// context are used only if none was given by --creds, --ca or their variables.
+// applyContext fills in the URL of the context, unless a URL or a data directory was given. The credential and CA of
+// the context are used only if none was given by --creds, --ca or their variables.
 func (c *connection) applyContext() error {
 	named := c.given("context")
 	if named && c.given("url") {
@@ -79,7 +79,9 @@ func (a *app) bus() (api.ClientOptions, error) {
 		return api.ClientOptions{}, err
 	}
 	if strings.HasPrefix(c.url, "http") {
-		return api.ClientOptions{}, usageError("cannot connect to %s: a bus is at tls://HOST:PORT; http is for programs that use the REST API with a token", c.url)
+		return api.ClientOptions{}, usageError(
+			"cannot connect to %s: a bus is at tls://HOST:PORT; http is for programs that use the REST API with a token", c.url,
+		)
 	}
 	if c.url != "" && c.creds == "" {
 		return api.ClientOptions{}, usageError("cannot connect to %s without a credential: give --creds FILE", c.url)
@@ -99,7 +101,11 @@ func (a *app) bus() (api.ClientOptions, error) {
 
 	creds, err := os.ReadFile(c.creds)
 	if err != nil {
-		return api.ClientOptions{}, &failure{code: exitDenied, err: fmt.Errorf("cannot read the credential: %w", err), hint: hintCredential}
+		return api.ClientOptions{}, &failure{
+			code: exitDenied,
+			err:  fmt.Errorf("cannot read the credential: %w", err),
+			hint: hintCredential,
+		}
 	}
 	o.Creds = creds
 	return o, nil
@@ -126,7 +132,8 @@ func localBus(dataDir string) (api.ClientOptions, error) {
 // systemDataDir is the data directory of a master that is installed as a service.
 const systemDataDir = "/var/lib/zester"
 
-// dataDir returns the default data directory: the one of the service where this user can use its master, else the user's own.
+// dataDir returns the default data directory: the one of the service where this user can use its master, else the
+// user's own.
 func dataDir(system string) string {
 	if _, err := api.ReadRunInfo(system); err == nil {
 		return system
@@ -158,7 +165,8 @@ func listCommand[A, T any](
 }
 
 // onPeel is like online, for a command whose first argument is the ID of a peel. do gets the arguments after the ID.
-func (a *app) onPeel(do func(*cobra.Command, *api.Client, target.PeelID, []string) error) func(*cobra.Command, []string) error {
+func (a *app) onPeel(do func(*cobra.Command, *api.Client, target.PeelID, []string) error) func(*cobra.Command,
+	[]string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		id, err := target.ParsePeelID(args[0])
 		if err != nil {

@@ -92,7 +92,9 @@ func (c *clientConfig) find(name string) (*busContext, error) {
 	found, ok := c.Contexts[name]
 	if !ok {
 		return nil, &failure{
-			code: exitUsage, err: fmt.Errorf("there is no context %q%s", name, strictyaml.Suggest(name, slices.Collect(maps.Keys(c.Contexts)))),
+			code: exitUsage,
+			err: fmt.Errorf("there is no context %q%s", name,
+				strictyaml.Suggest(name, slices.Collect(maps.Keys(c.Contexts)))),
 			hint: "zester context list shows all",
 		}
 	}
@@ -100,7 +102,8 @@ func (c *clientConfig) find(name string) (*busContext, error) {
 }
 
 func (a *app) contextCommand() *cobra.Command {
-	return group("context", "Manage connection contexts", a.contextAddCommand(), a.contextListCommand(), a.contextUseCommand(), a.contextShowCommand(), a.contextRmCommand())
+	return group("context", "Manage connection contexts", a.contextAddCommand(), a.contextListCommand(),
+		a.contextUseCommand(), a.contextShowCommand(), a.contextRmCommand())
 }
 
 func (a *app) contextAddCommand() *cobra.Command {
@@ -115,7 +118,10 @@ zester context use. A name that exists is refused unless --force is given.`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			name := args[0]
 			if !validContext.MatchString(name) || name == localContext {
-				return usageError("cannot name a context %q: use letters, digits, '.', '_' and '-', and not the name %s", name, localContext)
+				return usageError(
+					"cannot name a context %q: use letters, digits, '.', '_' and '-', and not the name %s", name,
+					localContext,
+				)
 			}
 			c, err := readConfig()
 			if err != nil {
@@ -125,7 +131,11 @@ zester context use. A name that exists is refused unless --force is given.`,
 				c.Contexts = map[string]busContext{}
 			}
 			if old, exists := c.Contexts[name]; exists && !force {
-				return &failure{code: exitFailed, err: fmt.Errorf("the context %s exists: it is %s", name, old.URL), hint: "--force replaces it"}
+				return &failure{
+					code: exitFailed,
+					err:  fmt.Errorf("the context %s exists: it is %s", name, old.URL),
+					hint: "--force replaces it",
+				}
 			}
 			if c.Contexts[name], err = a.connect.context(); err != nil {
 				return err

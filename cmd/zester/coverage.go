@@ -89,7 +89,12 @@ func (a *app) showCoverage(ctx context.Context, client *api.Client, q coverageQu
 	if q.isOneEntry() {
 		c, err = client.CoverageEntry(ctx, api.CoverageEntryRequest{Target: q.target, Entry: q.entry, Since: since})
 	} else {
-		c, err = client.Coverage(ctx, api.CoverageRequest{Target: q.target, Entry: q.entry, Since: since, ByPeel: q.by == "peel"})
+		c, err = client.Coverage(ctx, api.CoverageRequest{
+			Target: q.target,
+			Entry:  q.entry,
+			Since:  since,
+			ByPeel: q.by == "peel",
+		})
 	}
 	if err != nil {
 		return err
@@ -113,7 +118,11 @@ func (a *app) showCoverage(ctx context.Context, client *api.Client, q coverageQu
 
 // noSuchEntry returns the failure of a command about entries that no selected peel has. It suggests one that they have.
 func noSuchEntry(ctx context.Context, client *api.Client, q coverageQuery) error {
-	f := &failure{code: exitNoTarget, err: fmt.Errorf("no selected peel has the entry %q", q.entry), hint: "zester coverage lists the entries"}
+	f := &failure{
+		code: exitNoTarget,
+		err:  fmt.Errorf("no selected peel has the entry %q", q.entry),
+		hint: "zester coverage lists the entries",
+	}
 	all, err := client.Coverage(ctx, api.CoverageRequest{Target: q.target, Since: time.Now().Add(-q.since)})
 	if err != nil {
 		return f
@@ -160,12 +169,19 @@ func (a *app) printCoverage(c *api.Coverage, q coverageQuery) error {
 func coverageSource(c *api.Coverage) string {
 	text := fmt.Sprintf("fires since %s, by the table of master %s", clock(c.From), plain(c.Master))
 	if away := c.Peels - c.Reporting; away > 0 {
-		text += fmt.Sprintf("\n%d of %s not report: their fires are unknown until they do", away, count(c.Peels, "peel")+does(away))
+		text += fmt.Sprintf("\n%d of %s not report: their fires are unknown until they do", away,
+			count(c.Peels, "peel")+does(away))
 	} else {
 		text += ": all peels report"
 	}
 	if n := len(c.Unread); n > 0 {
-		text += fmt.Sprintf("\nnot complete: the master cannot read the stored counts of %s from %s on;\nthey are damaged, or a newer version wrote them", count(n, "hour"), clock(c.Unread[0]))
+		text += fmt.Sprintf(
+			"\nnot complete: the master cannot read the stored counts of %s from %s on;\nthey are damaged, or a newer version wrote them", count(
+				n, "hour",
+			), clock(
+				c.Unread[0],
+			),
+		)
 	}
 	return text
 }
@@ -181,8 +197,14 @@ func does(n int) string {
 // coverageTable is the table of verdicts. Zeros are left empty, so that what is wrong can be seen.
 func coverageTable(rows []api.CoverageRow, q coverageQuery) table {
 	t := table{
-		header: []string{"ENTRY", "PEELS", "STATE", "EXPECTED", "RAN", "FAILED", "LATE", "SKIPPED", "MISSED", "UNKNOWN", "OVERRAN", "UNEXPECTED", "LAST SUCCESS", "WHY"},
-		wide:   []string{"OVERRAN", "UNEXPECTED", "LAST SUCCESS", "WHY"}, narrow: []string{"ENTRY", "PEEL"}, drop: []string{"LATE", "SKIPPED"}, states: []string{"STATE"},
+		header: []string{
+			"ENTRY", "PEELS", "STATE", "EXPECTED", "RAN", "FAILED", "LATE", "SKIPPED", "MISSED", "UNKNOWN", "OVERRAN",
+			"UNEXPECTED", "LAST SUCCESS", "WHY",
+		},
+		wide:   []string{"OVERRAN", "UNEXPECTED", "LAST SUCCESS", "WHY"},
+		narrow: []string{"ENTRY", "PEEL"},
+		drop:   []string{"LATE", "SKIPPED"},
+		states: []string{"STATE"},
 	}
 	left := []string{"STATE", "LAST SUCCESS", "WHY"}
 	if q.by == "peel" {
@@ -211,7 +233,9 @@ func coverageTable(rows []api.CoverageRow, q coverageQuery) table {
 
 // counts are the cells of verdicts; without fires they are empty.
 func counts(c api.CoverageRow) (cells []string) {
-	for i, n := range []uint64{c.Expected, c.Ran, c.Failed, c.Late, c.Skipped, c.Missed, c.Unknown, c.Overran, c.Unexpected} {
+	for i, n := range []uint64{
+		c.Expected, c.Ran, c.Failed, c.Late, c.Skipped, c.Missed, c.Unknown, c.Overran, c.Unexpected,
+	} {
 		if cells = append(cells, ""); n > 0 || i == 0 {
 			cells[i] = strconv.FormatUint(n, 10)
 		}

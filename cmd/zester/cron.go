@@ -59,7 +59,8 @@ func (a *app) cronCommand() *cobra.Command {
 // typed sets --cron, or --when if the expression is a phrase.
 func (s *entrySource) typed(expression string) error {
 	flag := "cron"
-	if first := []rune(expression + " ")[0]; unicode.IsLetter(first) && !strings.HasPrefix(expression, "TZ=") && !strings.HasPrefix(expression, "CRON_TZ=") {
+	if first := []rune(expression + " ")[0]; unicode.IsLetter(first) && !strings.HasPrefix(expression, "TZ=") &&
+		!strings.HasPrefix(expression, "CRON_TZ=") {
 		flag = "when"
 	}
 	s.expression = expression
@@ -111,7 +112,8 @@ func (f *nextFlags) span() (span, error) {
 			return span{}, err
 		}
 		if asked.until.Before(asked.from) {
-			return span{}, usageError("cannot list fires up to %s: that is before %s", f.until, asked.from.Format(time.RFC3339))
+			return span{}, usageError("cannot list fires up to %s: that is before %s", f.until,
+				asked.from.Format(time.RFC3339))
 		}
 	}
 	if f.n < 1 || f.n > maxFires {

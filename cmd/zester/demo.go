@@ -49,7 +49,8 @@ peels of --peel. They run their schedules on this machine.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&o.Repo, "repo", "", "use a clone of the config repo at `PATH`")
-	flags.StringSliceVar(&peels, "peel", nil, "run a peel with the `ID`; may be given several times (default: web-01, web-02 and db-01)")
+	flags.StringSliceVar(&peels, "peel", nil,
+		"run a peel with the `ID`; may be given several times (default: web-01, web-02 and db-01)")
 	flags.BoolVar(&o.Keep, "keep", false, "leave everything running at the end, until Ctrl-C")
 	flags.BoolVarP(&verbose, "verbose", "v", false, "show the daemons' logs on stderr")
 	return cmd
@@ -59,7 +60,10 @@ peels of --peel. They run their schedules on this machine.`,
 func demoPeels(names []string, repo string) (peels []target.PeelID, err error) {
 	isWeb := func(name string) bool { return strings.HasPrefix(name, "web-") }
 	if len(names) > 0 && repo == "" && !slices.ContainsFunc(names, isWeb) {
-		return nil, usageError("cannot run the demo with --peel %s: its changes are for web-*, so one peel needs such an ID", strings.Join(names, ","))
+		return nil, usageError(
+			"cannot run the demo with --peel %s: its changes are for web-*, so one peel needs such an ID",
+			strings.Join(names, ","),
+		)
 	}
 	wires := map[string]bool{}
 	for _, name := range names {

@@ -20,7 +20,9 @@ const directAtOnce = 64
 func (d *dispatching) checkDirect() error {
 	switch {
 	case d.async || d.wait != 0 || d.batch != "" || d.whenOnline != 0 || d.reason != "":
-		return usageError("--direct makes no job: it does not go with --async, --wait, --batch, --when-online and --reason")
+		return usageError(
+			"--direct makes no job: it does not go with --async, --wait, --batch, --when-online and --reason",
+		)
 	case d.timeout > wire.MaxDirect:
 		return usageError("cannot wait for %s: with --direct --timeout is at most %s", d.timeout, wire.MaxDirect)
 	}
@@ -62,8 +64,8 @@ func (a *app) runDirect(ctx context.Context, client *api.Client, spec job.Spec) 
 	})
 }
 
-// askAll prints the replies as they come. It returns a row for each target, in their order, when each has replied or was
-// given up.
+// askAll prints the replies as they come. It returns a row for each target, in their order, when each has replied or
+// was given up.
 func (r *report) askAll(ctx context.Context, client *api.Client, spec job.Spec) ([]job.Row, error) {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(directAtOnce)
@@ -97,14 +99,23 @@ func (r *report) askAll(ctx context.Context, client *api.Client, spec job.Spec) 
 // askOne returns an error only if asking the other peels is useless too.
 func askOne(ctx context.Context, client *api.Client, id target.PeelID, spec job.Spec) (job.Row, error) {
 	row := job.Row{Peel: id, State: job.RowMissing}
-	result, err := client.Direct(ctx, id, wire.DirectRequest{Function: spec.Function, ID: spec.StateID, Args: spec.Args, TimeLeft: spec.Timeout})
+	result, err := client.Direct(ctx, id, wire.DirectRequest{
+		Function: spec.Function,
+		ID:       spec.StateID,
+		Args:     spec.Args,
+		TimeLeft: spec.Timeout,
+	})
 	switch {
 	case err == nil:
 		row.Return = &wire.Return{Peel: id, Result: *result}
 		row.State = job.StateOf(job.Complete, row.Return)
 	case errors.Is(err, api.ErrNotConnected), errors.Is(err, api.ErrNoAnswer):
 	case api.CodeOf(err) == api.CodeDenied:
-		return row, &failure{code: exitDenied, err: err, hint: "--direct needs a credential of the role direct: zester auth issue direct <name>"}
+		return row, &failure{
+			code: exitDenied,
+			err:  err,
+			hint: "--direct needs a credential of the role direct: zester auth issue direct <name>",
+		}
 	default:
 		return row, err
 	}

@@ -40,7 +40,8 @@ func (d *dispatching) choose(peels []target.PeelID, seeded bool) ([]target.PeelI
 	}
 	if d.expect > 0 && len(peels) != d.expect {
 		return nil, &failure{
-			code: exitCanceled, err: fmt.Errorf("%s selected, --expect is %d: nothing was run", count(len(peels), "peel"), d.expect),
+			code: exitCanceled,
+			err:  fmt.Errorf("%s selected, --expect is %d: nothing was run", count(len(peels), "peel"), d.expect),
 			hint: "--dry-run prints the peels",
 		}
 	}
@@ -87,8 +88,8 @@ func (a *app) dispatchTo(cmd *cobra.Command, client *api.Client, words []string,
 	return a.countUnknown(err)
 }
 
-// countUnknown adds the peels that a target names and nobody knows to the failure of a command. They count as peels that did
-// not answer, because a script would take a mistyped name for success.
+// countUnknown adds the peels that a target names and nobody knows to the failure of a command. They count as peels
+// that did not answer, because a script would take a mistyped name for success.
 func (a *app) countUnknown(err error) error {
 	if len(a.dispatching.unknown) == 0 {
 		return err
@@ -180,7 +181,8 @@ func nobodyMatches(expr string) error {
 	return &failure{code: exitNoTarget, err: fmt.Errorf("no peel matches %q", expr), hint: hint}
 }
 
-// resolveOnline asks a master to resolve an expression, and if none replies resolves it here, from the facts on the bus.
+// resolveOnline asks a master to resolve an expression, and if none replies resolves it here, from the facts on the
+// bus.
 func (a *app) resolveOnline(ctx context.Context, client *api.Client, expr string) (*api.Resolved, error) {
 	resolved, err := client.Resolve(ctx, expr)
 	if api.CodeOf(err) != api.CodeUnavailable {
@@ -190,7 +192,9 @@ func (a *app) resolveOnline(ctx context.Context, client *api.Client, expr string
 	if e != nil {
 		return nil, errors.Join(err, e)
 	}
-	fmt.Fprintln(a.errOut, "no master replies: these are the peels with facts on the bus; it is not known which are online")
+	fmt.Fprintln(
+		a.errOut, "no master replies: these are the peels with facts on the bus; it is not known which are online",
+	)
 	return alone, nil
 }
 
@@ -219,8 +223,13 @@ func (a *app) confirm(spec *job.Spec) error {
 	if a.dispatching.yes || len(spec.Targets) < many || !a.canAsk() {
 		return nil
 	}
-	question := fmt.Sprintf("run %s on %s: %s?", plain(spec.Function), count(len(spec.Targets), "peel"), some(spec.Targets))
-	return a.ask(question, &failure{code: exitCanceled, err: errors.New("nothing was run"), hint: "--yes skips the question"})
+	question := fmt.Sprintf("run %s on %s: %s?", plain(spec.Function), count(len(spec.Targets), "peel"),
+		some(spec.Targets))
+	return a.ask(question, &failure{
+		code: exitCanceled,
+		err:  errors.New("nothing was run"),
+		hint: "--yes skips the question",
+	})
 }
 
 // canAsk reports whether stdin and stderr are terminals, so that a question can be answered.

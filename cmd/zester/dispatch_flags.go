@@ -72,7 +72,8 @@ func (v *viewing) flags(fs *pflag.FlagSet) {
 
 // following adds the flags of every command that dispatches.
 func (d *dispatching) following(fs *pflag.FlagSet) {
-	durationVar(fs, &d.timeout, "timeout", 0, "`TIME` after which a peel that has not returned is missing (default: 60s, 10m for states, 3m for prompt.run)")
+	durationVar(fs, &d.timeout, "timeout", 0,
+		"`TIME` after which a peel that has not returned is missing (default: 60s, 10m for states, 3m for prompt.run)")
 	durationVar(fs, &d.wait, "wait", 0, "stop waiting after `TIME`; the job goes on (default: wait for its end)")
 	fs.BoolVar(&d.async, "async", false, "print the job ID and do not wait")
 	d.viewing.flags(fs)
@@ -81,7 +82,8 @@ func (d *dispatching) following(fs *pflag.FlagSet) {
 func (d *dispatching) flags(fs *pflag.FlagSet) {
 	d.following(fs)
 	fs.StringVar(&d.batch, "batch", "", "run on at most `N` peels at a time, or on a percentage such as 10%")
-	fs.IntVar(&d.maxFailures, "max-failures", 0, "with --batch: start no more peels once `N` have failed (default: go on)")
+	fs.IntVar(&d.maxFailures, "max-failures", 0,
+		"with --batch: start no more peels once `N` have failed (default: go on)")
 	durationVar(fs, &d.whenOnline, "when-online", 0, "also run on offline peels that come back within `TIME`")
 	fs.StringVar(&d.reason, "reason", "", "`REASON` to record")
 	fs.BoolVar(&d.test, "test", false, "pass test=true: functions that know it only say what they would do")
@@ -94,8 +96,10 @@ func (d *dispatching) choice(fs *pflag.FlagSet) {
 	fs.IntVar(&d.subset, "subset", 0, "run on `N` of the peels, chosen at random")
 	fs.Uint64Var(&d.seed, "seed", 0, "with --subset: `SEED` of the random choice, to repeat it")
 	fs.BoolVar(&d.dryRun, "dry-run", false, "print the selected peels and run nothing")
-	fs.BoolVar(&d.direct, "direct", false, "ask the peels without a master and without a job record; needs a credential of the role direct")
-	fs.BoolVar(&d.secrets.show, "show-secrets", false, "with settings.get: print secrets; needs the permission --secrets of zester auth user add")
+	fs.BoolVar(&d.direct, "direct", false,
+		"ask the peels without a master and without a job record; needs a credential of the role direct")
+	fs.BoolVar(&d.secrets.show, "show-secrets", false,
+		"with settings.get: print secrets; needs the permission --secrets of zester auth user add")
 }
 
 // timeoutOf returns how long the returns of a function are waited for.
@@ -107,11 +111,14 @@ func (d *dispatching) timeoutOf(function string) time.Duration {
 func (d *dispatching) check(changed func(string) bool) error {
 	switch {
 	case changed("timeout") && (d.timeout < job.MinTimeout || d.timeout > job.MaxTimeout):
-		return usageError("cannot wait for %s: --timeout is between %s and %s", d.timeout, job.MinTimeout, job.MaxTimeout)
+		return usageError("cannot wait for %s: --timeout is between %s and %s", d.timeout, job.MinTimeout,
+			job.MaxTimeout)
 	case d.whenOnline > job.MaxWhenOnline:
-		return usageError("cannot wait %s for offline peels: --when-online is at most %s", d.whenOnline, job.MaxWhenOnline)
+		return usageError("cannot wait %s for offline peels: --when-online is at most %s", d.whenOnline,
+			job.MaxWhenOnline)
 	case len(d.reason) > job.MaxMetadataText:
-		return usageError("cannot record a reason of %d bytes: --reason takes at most %d", len(d.reason), job.MaxMetadataText)
+		return usageError("cannot record a reason of %d bytes: --reason takes at most %d", len(d.reason),
+			job.MaxMetadataText)
 	case d.async && (d.wait != 0 || d.group || d.only != ""):
 		return usageError("--async prints no returns: it does not go with --wait, --group and --only")
 	case d.maxFailures != 0 && d.batch == "":
@@ -120,7 +127,9 @@ func (d *dispatching) check(changed func(string) bool) error {
 		return usageError("--seed needs --subset: it repeats the random choice of --subset")
 	}
 	if d.secrets.show && (d.direct || d.async) {
-		return usageError("--show-secrets needs a master to check the permission, and waits for the returns: it does not go with --direct and --async")
+		return usageError(
+			"--show-secrets needs a master to check the permission, and waits for the returns: it does not go with --direct and --async",
+		)
 	}
 	if err := d.checkCounts(changed); err != nil {
 		return err
@@ -145,7 +154,8 @@ func (d *dispatching) checkCounts(changed func(string) bool) error {
 		{"when-online", d.whenOnline > 0, d.whenOnline},
 	} {
 		if changed(f.name) && !f.valid {
-			return usageError("cannot use --%s %v: it is more than 0; without the flag there is no such limit", f.name, f.value)
+			return usageError("cannot use --%s %v: it is more than 0; without the flag there is no such limit", f.name,
+				f.value)
 		}
 	}
 	if changed("batch") {

@@ -137,7 +137,10 @@ func (d *doctor) examine(ctx context.Context) {
 	began := time.Now()
 	client, err := api.Connect(bus)
 	if err != nil {
-		d.found("bus", broken, "is the address right, does a server listen there, and does the network let you through?", "%v", err)
+		d.found(
+			"bus", broken, "is the address right, does a server listen there, and does the network let you through?",
+			"%v", err,
+		)
 		return
 	}
 	defer client.Close()
@@ -261,7 +264,11 @@ func (d *doctor) master(ctx context.Context, client *api.Client) {
 	d.found("master", sound, "", "answers after %s", took.Round(time.Millisecond))
 	d.clock(h.Time.Sub(asked.Add(took/2)), took/2)
 	if h.Storage != "" {
-		d.found("storage", broken, "make room on the disk of the bus; then restart the server, unless it is embedded in a master", "%s", h.Storage)
+		d.found(
+			"storage", broken,
+			"make room on the disk of the bus; then restart the server, unless it is embedded in a master", "%s",
+			h.Storage,
+		)
 	}
 	for i := range h.Streams {
 		d.stream(&h.Streams[i])
@@ -269,7 +276,8 @@ func (d *doctor) master(ctx context.Context, client *api.Client) {
 	d.copies(h.Streams)
 	d.auditLog(&h.Audit)
 	if len(h.Unreadable) > 0 {
-		d.found("records", broken, "upgrade this master if another one is newer; else revoke what the key names, and make it again under another name",
+		d.found("records", broken,
+			"upgrade this master if another one is newer; else revoke what the key names, and make it again under another name",
 			"%s cannot be decoded: nobody can use what they stand for", strings.Join(h.Unreadable, ", "))
 	}
 	d.settings(ctx, client)
@@ -291,7 +299,9 @@ func (d *doctor) masters(all []credential.Held) {
 	for _, h := range all {
 		if h.Role == grants.RoleMaster && !h.Expires.IsZero() && h.Expires.Sub(d.now) < endsSoon {
 			d.ending("masters", "the credential belongs to the master "+h.Name, h.Expires,
-				fmt.Sprintf("zester auth issue master %s --again makes one for creds of its master.yaml; if the master is gone, zester auth master revoke %s", h.Name, h.Name))
+				fmt.Sprintf(
+					"zester auth issue master %s --again makes one for creds of its master.yaml; if the master is gone, zester auth master revoke %s", h.Name, h.Name,
+				))
 		}
 	}
 }
@@ -300,7 +310,10 @@ func (d *doctor) masters(all []credential.Held) {
 func (d *doctor) auditLog(s *audit.Status) {
 	switch {
 	case s.Gaps > 0:
-		d.found("audit log", broken, "zester audit verify shows all of them: somebody with the credential of a master wrote to the log or removed entries", "%s; %d in all", s.First, s.Gaps)
+		d.found(
+			"audit log", broken,
+			"zester audit verify shows all of them: somebody with the credential of a master wrote to the log or removed entries", "%s; %d in all", s.First, s.Gaps,
+		)
 	case s.Head.Seq > 0:
 		d.found("audit log", sound, "", "each entry follows the one before it; the newest is %s", s.Head)
 	}
@@ -328,20 +341,30 @@ func (d *doctor) peels(peels []api.Peel) {
 		}
 	}
 	if len(duplicates) > 0 {
-		d.found("peel IDs", broken, "give one of the two hosts another ID: both run every job", "two processes are connected as %s", some(duplicates))
+		d.found("peel IDs", broken, "give one of the two hosts another ID: both run every job",
+			"two processes are connected as %s", some(duplicates))
 	}
 	if len(rekeyed) > 0 {
-		d.found("sealing keys", warning, "compare the key with the one in the host's log: zester peel rekey", "secrets stay sealed to the former key of %s, which has another key now", some(rekeyed))
+		d.found("sealing keys", warning, "compare the key with the one in the host's log: zester peel rekey",
+			"secrets stay sealed to the former key of %s, which has another key now", some(rekeyed))
 	}
 	if len(unsigned) > 0 {
-		d.found("sealing keys", warning, "upgrade zester-peel there", "no secrets can be sealed to %s: its credential has not signed its key", some(unsigned))
+		d.found("sealing keys", warning, "upgrade zester-peel there",
+			"no secrets can be sealed to %s: its credential has not signed its key", some(unsigned))
 	}
 	if away > 0 {
 		d.found("peels", warning, "zester peel list shows which", "%d of %d are offline", away, len(peels))
 		return
 	}
 	if unheard > 0 {
-		d.found("peels", sound, "", "%d of %d are online; the master has just started and does not know about the others yet", len(peels)-unheard, len(peels))
+		d.found(
+			"peels", sound, "",
+			"%d of %d are online; the master has just started and does not know about the others yet", len(
+				peels,
+			)-unheard, len(
+				peels,
+			),
+		)
 		return
 	}
 	d.found("peels", sound, "", "all %d are online", len(peels))
@@ -371,7 +394,8 @@ const (
 func (d *doctor) copies(all []bucket.Usage) {
 	alone := slices.DeleteFunc(slices.Clone(all), func(s bucket.Usage) bool { return !s.Clustered || s.Copies > 1 })
 	if len(alone) > 0 {
-		d.found("copies", warning, "zester bus set --replicas 3", "the bus is a cluster, and there is a single copy of %s: the loss of one server can stop everything",
+		d.found("copies", warning, "zester bus set --replicas 3",
+			"the bus is a cluster, and there is a single copy of %s: the loss of one server can stop everything",
 			count(len(alone), "stream"))
 	}
 }
@@ -381,7 +405,8 @@ func (d *doctor) stream(s *bucket.Usage) {
 	full := fmt.Sprintf("is %.0f %% full: %d messages, %d MiB", s.Full()*100, s.Messages, s.Bytes>>20)
 	switch {
 	case s.Behind > 0:
-		d.found(check, broken, "check the servers of the cluster", "%d of its %d copies are offline or behind", s.Behind, s.Copies)
+		d.found(check, broken, "check the servers of the cluster", "%d of its %d copies are offline or behind",
+			s.Behind, s.Copies)
 	case s.Err() != nil:
 		d.found(check, broken, hintLiveJobs, "%s; it refuses more, so peels keep their returns and try again", full)
 	case s.Refuses && s.Full() >= notTrimmed:

@@ -18,11 +18,15 @@ type symptom struct {
 
 // symptoms holds every condition. Those without a state are never reported.
 var symptoms = map[status.Type]symptom{
-	status.Ready:              {false, broken, "zester sync status"},
-	status.Reconciling:        {},
-	status.Stalled:            {true, broken, "trying again does not help: correct the cause in the message, then zester sync now"},
-	status.FetchFailed:        {true, warning, "zester sync now tries again at once"},
-	status.CompileFailed:      {true, broken, "zester lint in a checkout shows all mistakes; a commit that corrects them goes out by itself"},
+	status.Ready:       {false, broken, "zester sync status"},
+	status.Reconciling: {},
+	status.Stalled: {
+		true, broken, "trying again does not help: correct the cause in the message, then zester sync now",
+	},
+	status.FetchFailed: {true, warning, "zester sync now tries again at once"},
+	status.CompileFailed: {
+		true, broken, "zester lint in a checkout shows all mistakes; a commit that corrects them goes out by itself",
+	},
 	status.GuardBlocked:       {true, warning, "zester sync plan shows what waits"},
 	status.Suspended:          {true, warning, "zester sync resume after a pause, zester sync unpin after a pin"},
 	status.RolloutProgressing: {},
@@ -77,11 +81,13 @@ func (d *doctor) settings(ctx context.Context, client *api.Client) {
 	}
 	for _, state := range []status.HostState{status.HostFailed, status.HostDrifted} {
 		if n := s.HostCounts[state]; n > 0 {
-			d.found("states", warning, "zester state status names the peels and the states", "%s on %s", state, count(n, "peel"))
+			d.found("states", warning, "zester state status names the peels and the states", "%s on %s", state,
+				count(n, "peel"))
 		}
 	}
 	if len(s.Outdated) > 0 {
-		d.found("states", warning, "upgrade zester-peel there, or keep its states from the peel in top.yaml", "%s", outdatedLine(s.Outdated))
+		d.found("states", warning, "upgrade zester-peel there, or keep its states from the peel in top.yaml", "%s",
+			outdatedLine(s.Outdated))
 	}
 	peels, err := client.SyncPeels(ctx)
 	if err != nil {
@@ -123,5 +129,6 @@ func (d *doctor) applied(peels []status.Peel) {
 	if more := wrong - errorsShown; more > 0 {
 		shown = append(shown, fmt.Sprintf("and %d more peels", more))
 	}
-	d.found("applied settings", warning, "zester sync peels shows all of them", "%d of %d report errors: %s", wrong, all, strings.Join(shown, "; "))
+	d.found("applied settings", warning, "zester sync peels shows all of them", "%d of %d report errors: %s", wrong,
+		all, strings.Join(shown, "; "))
 }

@@ -25,8 +25,10 @@ func (a *app) joinTokenCommand() *cobra.Command {
 }
 
 func (a *app) authPeelCommand() *cobra.Command {
-	return group("peel", "Approve hosts that ask to join, and revoke peels", a.enrollListCommand(), a.enrollShowCommand(),
-		a.enrollApproveCommand(), a.enrollEndCommand("reject", "Reject a peel that waits for approval", api.EnrollReject),
+	return group("peel", "Approve hosts that ask to join, and revoke peels", a.enrollListCommand(),
+		a.enrollShowCommand(),
+		a.enrollApproveCommand(), a.enrollEndCommand("reject", "Reject a peel that waits for approval",
+			api.EnrollReject),
 		a.enrollEndCommand("revoke", "Revoke the credential of a peel and disconnect it", api.EnrollRevoke))
 }
 
@@ -37,7 +39,9 @@ func (a *app) enrollListCommand() *cobra.Command {
 		Short: "List peels that joined or wait for approval",
 		Args:  words(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			peels, err := a.enrolled(cmd, func(e *credential.Enrolled) bool { return state == "" || string(e.State) == state })
+			peels, err := a.enrolled(cmd, func(e *credential.Enrolled) bool {
+				return state == "" || string(e.State) == state
+			})
 			if err != nil {
 				return err
 			}
@@ -56,7 +60,8 @@ func enrolledTable(peels []credential.Enrolled) table {
 	for _, e := range peels {
 		last, conflict := e.History[len(e.History)-1], ""
 		if e.Conflicting != nil {
-			conflict = "another key from " + cmp.Or(e.Conflicting.From, "an unknown address") + " at " + when(e.Conflicting.Time)
+			conflict = "another key from " + cmp.Or(e.Conflicting.From, "an unknown address") + " at " +
+				when(e.Conflicting.Time)
 		}
 		t.add(string(e.ID), string(e.State), clock(last.Time), last.By, clock(e.Expires), conflict, e.From, e.Public)
 	}
@@ -74,7 +79,11 @@ func (a *app) enrollShowCommand() *cobra.Command {
 				return err
 			}
 			if len(peels) == 0 {
-				return &failure{code: exitFailed, err: fmt.Errorf("no master knows the credential of a peel %q", args[0]), hint: "zester auth peel list shows all peels that joined"}
+				return &failure{
+					code: exitFailed,
+					err:  fmt.Errorf("no master knows the credential of a peel %q", args[0]),
+					hint: "zester auth peel list shows all peels that joined",
+				}
 			}
 			e := peels[0]
 			return a.print(e, []string{string(e.ID)}, func() error {
@@ -84,7 +93,9 @@ func (a *app) enrollShowCommand() *cobra.Command {
 				}
 				fmt.Fprintf(a.out, "%s is %s, with the key %s\n", e.ID, e.State, e.Public)
 				if e.Conflicting != nil {
-					fmt.Fprintf(a.out, "a host with another key, %s, asked for the same ID from %s at %s\n", e.Conflicting.Public, cmp.Or(e.Conflicting.From, "an unknown address"), when(e.Conflicting.Time))
+					fmt.Fprintf(a.out, "a host with another key, %s, asked for the same ID from %s at %s\n",
+						e.Conflicting.Public, cmp.Or(e.Conflicting.From, "an unknown address"),
+						when(e.Conflicting.Time))
 				}
 				return a.printTable(t)
 			})
@@ -92,7 +103,9 @@ func (a *app) enrollShowCommand() *cobra.Command {
 	}
 }
 
-func (a *app) enrolled(cmd *cobra.Command, wanted func(*credential.Enrolled) bool) (peels []credential.Enrolled, err error) {
+func (a *app) enrolled(cmd *cobra.Command,
+	wanted func(*credential.Enrolled) bool,
+) (peels []credential.Enrolled, err error) {
 	peels = []credential.Enrolled{}
 	err = a.withClient(func(client *api.Client) error {
 		all, err := api.EnrollList.Ask(cmd.Context(), client, api.None{})
@@ -125,11 +138,13 @@ Without --key, approve shows the key and asks; it fails if there is no terminal.
 					return err
 				}
 			}
-			e, err := api.EnrollApprove.Ask(cmd.Context(), client, api.EnrollName{ID: target.PeelID(args[0]), Public: key})
+			e, err := api.EnrollApprove.Ask(cmd.Context(),
+				client, api.EnrollName{ID: target.PeelID(args[0]), Public: key})
 			return a.enrollDone(e, err)
 		}),
 	}
-	cmd.Flags().StringVar(&key, "key", "", "`KEY` to approve, as the log of the host shows it (default: show the key and ask)")
+	cmd.Flags().StringVar(&key, "key", "",
+		"`KEY` to approve, as the log of the host shows it (default: show the key and ask)")
 	return cmd
 }
 
@@ -139,23 +154,37 @@ func (a *app) pendingKey(ctx context.Context, client *api.Client, id string) (st
 	if err != nil {
 		return "", err
 	}
-	i := slices.IndexFunc(all.Peels, func(e credential.Enrolled) bool { return string(e.ID) == id && e.State == credential.Pending })
+	i := slices.IndexFunc(all.Peels, func(e credential.Enrolled) bool {
+		return string(e.ID) == id && e.State == credential.Pending
+	})
 	if i < 0 {
-		return "", &failure{code: exitFailed, err: fmt.Errorf("no peel %q waits for approval", id), hint: "zester auth peel list --state pending shows the hosts that wait"}
+		return "", &failure{
+			code: exitFailed,
+			err:  fmt.Errorf("no peel %q waits for approval", id),
+			hint: "zester auth peel list --state pending shows the hosts that wait",
+		}
 	}
 	e := all.Peels[i]
 	what := fmt.Sprintf("%s waits with the key %s, from %s.", e.ID, e.Public, cmp.Or(e.From, "an unknown address"))
 	return e.Public, a.compareKey(what, fmt.Sprintf("zester auth peel approve %s --key %s", e.ID, e.Public))
 }
 
-// compareKey asks the user whether the log of the host shows the key described in what. The hint of its error is the command
-// that names the key, and so does not ask.
+// compareKey asks the user whether the log of the host shows the key described in what. The hint of its error is the
+// command that names the key, and so does not ask.
 func (a *app) compareKey(what, command string) error {
 	hint := "compare the key with the one in the log of the host, then run " + command
 	if !a.canAsk() {
-		return &failure{code: exitUsage, err: errors.New("cannot approve a key without --key: there is no terminal to ask a question"), hint: hint}
+		return &failure{
+			code: exitUsage,
+			err:  errors.New("cannot approve a key without --key: there is no terminal to ask a question"),
+			hint: hint,
+		}
 	}
-	return a.ask(what+" Does the log of the host show this key?", &failure{code: exitCanceled, err: errors.New("nothing was approved"), hint: hint})
+	return a.ask(what+" Does the log of the host show this key?", &failure{
+		code: exitCanceled,
+		err:  errors.New("nothing was approved"),
+		hint: hint,
+	})
 }
 
 // enrollEndCommand returns a command that rejects or revokes a peel.
@@ -192,7 +221,9 @@ admits hosts whose IDs match --peel, as many as --uses says.`,
 		Args: words(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if q.Peel == "" {
-				return usageError("zester auth join-token create needs --peel, a glob for the IDs of the hosts: --peel 'web-*'")
+				return usageError(
+					"zester auth join-token create needs --peel, a glob for the IDs of the hosts: --peel 'web-*'",
+				)
 			}
 			if q.Name == "" {
 				q.Name = strings.ToLower(rand.Text()[:8])
@@ -207,7 +238,8 @@ admits hosts whose IDs match --peel, as many as --uses says.`,
 					credential.JoinToken
 				}{text, *t}
 				return a.print(v, []string{text}, func() error {
-					fmt.Fprintf(a.errOut, "join token %s admits %s of %s and expires %s; it is shown only once\n", t.Name, count(t.Uses, "host"), t.Peel, when(t.Expires))
+					fmt.Fprintf(a.errOut, "join token %s admits %s of %s and expires %s; it is shown only once\n",
+						t.Name, count(t.Uses, "host"), t.Peel, when(t.Expires))
 					_, err := fmt.Fprintln(a.out, text)
 					return err
 				})

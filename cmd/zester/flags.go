@@ -37,7 +37,9 @@ func fromInstant(text string) (time.Time, error) {
 func instant(flag, text string) (time.Time, error) {
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return time.Time{}, usageError("cannot use --%s %q: write date, time and offset from UTC like 2026-06-01T09:00:00+01:00", flag, text)
+		return time.Time{}, usageError(
+			"cannot use --%s %q: write date, time and offset from UTC like 2026-06-01T09:00:00+01:00", flag, text,
+		)
 	}
 	return at, nil
 }

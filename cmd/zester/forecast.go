@@ -197,7 +197,11 @@ func (a *app) forecastTables(f *forecast.Forecast, out forecastAnswer) error {
 		}
 		worst.add(m.At.Format(layout), forecast.Number(m.Runs), strings.Join(shares, ", "))
 	}
-	entries := table{header: []string{"ENTRY", "PEELS", "RUNS/DAY", "PEAK", "SPREAD", "BY", "MEANING"}, narrow: []string{"MEANING"}, drop: []string{"BY", "SPREAD"}}
+	entries := table{
+		header: []string{"ENTRY", "PEELS", "RUNS/DAY", "PEAK", "SPREAD", "BY", "MEANING"},
+		narrow: []string{"MEANING"},
+		drop:   []string{"BY", "SPREAD"},
+	}
 	for i, e := range out.Entries {
 		entries.add(e.Entry, fmt.Sprint(e.Peels), forecast.Number(e.RunsPerDay), forecast.Number(e.Peak),
 			f.Entries[i].Spread.Round(time.Second).String(), string(e.SpreadBy), e.Explanation)

@@ -66,5 +66,6 @@ func (a *app) formerLeaf(cmd *cobra.Command, now string, l leaf) {
 
 // deprecated prints the new name of a command.
 func (a *app) deprecated(cmd *cobra.Command, now string) {
-	fmt.Fprintf(a.errOut, "%s is deprecated and goes away with the next release: use zester %s\n", strings.TrimSpace(cmd.CommandPath()), now)
+	fmt.Fprintf(a.errOut, "%s is deprecated and goes away with the next release: use zester %s\n",
+		strings.TrimSpace(cmd.CommandPath()), now)
 }

@@ -24,7 +24,8 @@ func (a *app) guideCommand() *cobra.Command {
 				return a.listGuide()
 			}
 			if !slices.Contains(guide.Topics(), args[0]) {
-				return usageError("the guide has no page %q; the pages are %s", args[0], strings.Join(guide.Topics(), ", "))
+				return usageError("the guide has no page %q; the pages are %s", args[0],
+					strings.Join(guide.Topics(), ", "))
 			}
 			if len(args) == 2 {
 				return a.showField(args[0], args[1])

@@ -104,7 +104,9 @@ func (a *app) knownFleet(ctx context.Context, client *api.Client, args []string)
 }
 
 // wantedSchedules returns the entries of the wanted settings of peels. Peels with equal settings cost one request.
-func wantedSchedules(ctx context.Context, client *api.Client, peels []status.Peel) (map[settings.Digest]schedule.Set, error) {
+func wantedSchedules(ctx context.Context, client *api.Client,
+	peels []status.Peel,
+) (map[settings.Digest]schedule.Set, error) {
 	all, asked := map[settings.Digest]schedule.Set{}, map[settings.Digest]bool{}
 	var mu sync.Mutex
 	g, ctx := errgroup.WithContext(ctx)
@@ -187,7 +189,12 @@ func horizonCounts(h *horizon.Horizon) string {
 	for _, s := range []struct {
 		state horizon.State
 		text  string
-	}{{horizon.Runs, "run all their entries"}, {horizon.Partly, "run some"}, {horizon.Older, "run older settings"}, {horizon.Nothing, "run nothing"}} {
+	}{
+		{horizon.Runs, "run all their entries"},
+		{horizon.Partly, "run some"},
+		{horizon.Older, "run older settings"},
+		{horizon.Nothing, "run nothing"},
+	} {
 		if n := h.Counts[s.state]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, s.text))
 		}
@@ -209,7 +216,9 @@ func variants(h *horizon.Horizon) string {
 
 func horizonEntries(h *horizon.Horizon) table {
 	t := table{
-		header: []string{"ENTRY", "PEELS", "RUNS EACH", "LAST RUN", "STOPS"}, narrow: []string{"STOPS"}, drop: []string{"LAST RUN"},
+		header: []string{"ENTRY", "PEELS", "RUNS EACH", "LAST RUN", "STOPS"},
+		narrow: []string{"STOPS"},
+		drop:   []string{"LAST RUN"},
 	}
 	for _, e := range h.Entries {
 		runs := fmt.Sprint(e.Runs)
@@ -223,7 +232,12 @@ func horizonEntries(h *horizon.Horizon) table {
 
 // horizonPeels returns the first peels that do not run everything.
 func horizonPeels(h *horizon.Horizon) table {
-	t := table{header: []string{"PEEL", "STATE", "COMMIT", "WHY"}, narrow: []string{"WHY"}, drop: []string{"COMMIT"}, states: []string{"STATE"}}
+	t := table{
+		header: []string{"PEEL", "STATE", "COMMIT", "WHY"},
+		narrow: []string{"WHY"},
+		drop:   []string{"COMMIT"},
+		states: []string{"STATE"},
+	}
 	left := 0
 	for _, p := range h.Peels {
 		switch {

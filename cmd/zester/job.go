@@ -18,11 +18,13 @@ import (
 
 func (a *app) jobCommand() *cobra.Command {
 	return group("job", "Show jobs and what peels returned, cancel and retry them",
-		a.jobListCommand(), a.jobActiveCommand(), a.jobShowCommand(), a.jobReturnsCommand(), a.jobWatchCommand(), a.jobCancelCommand(), a.jobRetryCommand())
+		a.jobListCommand(), a.jobActiveCommand(), a.jobShowCommand(), a.jobReturnsCommand(), a.jobWatchCommand(),
+		a.jobCancelCommand(), a.jobRetryCommand())
 }
 
 // statuses lists every status for messages.
-var statuses = fmt.Sprintf("%s, %s, %s, %s, %s, %s, %s or %s", job.Pending, job.Claimed, job.Running, job.Complete, job.Partial,
+var statuses = fmt.Sprintf("%s, %s, %s, %s, %s, %s, %s or %s", job.Pending, job.Claimed, job.Running, job.Complete,
+	job.Partial,
 	job.Timeout, job.Failed, job.Canceled)
 
 func (a *app) jobListCommand() *cobra.Command {
@@ -95,8 +97,11 @@ const shortJID = 9
 func jobsTable(jobs []job.Job) table {
 	t := table{
 		header: []string{"JID", "CREATED", "FUNCTION", "TARGET", "STATUS", "OK", "USER"},
-		narrow: []string{"FUNCTION", "TARGET", "ENTRY"}, drop: []string{"USER", "ENTRY", "CREATED"}, short: shortJID, states: []string{"STATUS"},
-		wide: []string{"OWNER", "UPDATED", "TOOK", "RETURNED", "REASON"},
+		narrow: []string{"FUNCTION", "TARGET", "ENTRY"},
+		drop:   []string{"USER", "ENTRY", "CREATED"},
+		short:  shortJID,
+		states: []string{"STATUS"},
+		wide:   []string{"OWNER", "UPDATED", "TOOK", "RETURNED", "REASON"},
 	}
 	scheduled := slices.ContainsFunc(jobs, func(j job.Job) bool { return j.Scheduled() })
 	if scheduled {
@@ -104,11 +109,15 @@ func jobsTable(jobs []job.Job) table {
 	}
 	t.header = append(t.header, t.wide...)
 	for _, j := range jobs {
-		cells := []string{string(j.JID), clock(j.Created), j.Function, j.Target, string(j.Status), fmt.Sprintf("%d/%d", j.SuccessCount, j.TargetCount), j.User}
+		cells := []string{
+			string(j.JID), clock(j.Created), j.Function, j.Target, string(j.Status),
+			fmt.Sprintf("%d/%d", j.SuccessCount, j.TargetCount), j.User,
+		}
 		if scheduled {
 			cells = append(cells, j.Metadata[job.MetaSchedule])
 		}
-		t.add(append(cells, j.Owner, clock(j.Updated), took(&j), fmt.Sprintf("%d/%d", j.ReturnCount, j.TargetCount), j.Metadata[job.MetaReason])...)
+		t.add(append(cells, j.Owner, clock(j.Updated), took(&j), fmt.Sprintf("%d/%d", j.ReturnCount, j.TargetCount),
+			j.Metadata[job.MetaReason])...)
 	}
 	return t
 }
@@ -245,9 +254,13 @@ func (a *app) describe(j *job.Job) {
 	line("agent", claimed(j.Metadata[job.MetaAgent]))
 	line("retry of", j.Metadata[metaRetryOf])
 	if j.Cancel != nil {
-		line("canceled", strings.TrimSuffix(fmt.Sprintf("by %s, %s: %s", j.Cancel.By, when(j.Cancel.Time), j.Cancel.Reason), ": "))
+		line("canceled", strings.TrimSuffix(fmt.Sprintf("by %s, %s: %s", j.Cancel.By, when(j.Cancel.Time),
+			j.Cancel.Reason), ": "))
 	}
-	for _, key := range []string{job.MetaSchedule, job.MetaTrigger, job.MetaCommit, job.MetaFile, job.MetaAuthor, job.MetaNominal, job.MetaFailedReason} {
+	for _, key := range []string{
+		job.MetaSchedule, job.MetaTrigger, job.MetaCommit, job.MetaFile, job.MetaAuthor, job.MetaNominal,
+		job.MetaFailedReason,
+	} {
 		line(strings.ReplaceAll(key, "_", " "), j.Metadata[key])
 	}
 }

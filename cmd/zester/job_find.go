@@ -29,7 +29,8 @@ func checkJobWord(word string) error {
 		return nil
 	}
 	if _, err := wire.ParseJID(word); err != nil {
-		return usageError("%w; a job is named by its ID, by %d or more characters of its beginning, or by %q", err, minJID, lastJob)
+		return usageError("%w; a job is named by its ID, by %d or more characters of its beginning, or by %q", err,
+			minJID, lastJob)
 	}
 	return nil
 }
@@ -64,7 +65,9 @@ func findJob(ctx context.Context, client *api.Client, word string) (wire.JID, er
 		return wire.JID(found[0]), nil
 	}
 	return "", &failure{
-		code: exitFailed, err: fmt.Errorf("several jobs begin with %s: %s", word, strings.Join(found, ", ")), hint: "type more of the ID",
+		code: exitFailed,
+		err:  fmt.Errorf("several jobs begin with %s: %s", word, strings.Join(found, ", ")),
+		hint: "type more of the ID",
 	}
 }
 
@@ -94,9 +97,16 @@ func findLast(ctx context.Context, client *api.Client) (wire.JID, error) {
 			}
 			return last.JID, nil
 		case !page.More:
-			return "", &api.Error{Code: api.CodeNotFound, Msg: fmt.Sprintf("no such job: %s has started none", client.User())}
+			return "", &api.Error{
+				Code: api.CodeNotFound,
+				Msg:  fmt.Sprintf("no such job: %s has started none", client.User()),
+			}
 		}
 		q.Before = page.Next
 	}
-	return "", &failure{code: exitFailed, err: errors.New("none of the newest jobs is yours"), hint: "zester job list --user " + client.User() + " searches all jobs"}
+	return "", &failure{
+		code: exitFailed,
+		err:  errors.New("none of the newest jobs is yours"),
+		hint: "zester job list --user " + client.User() + " searches all jobs",
+	}
 }

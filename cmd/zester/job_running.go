@@ -48,7 +48,8 @@ job.`,
 			defer follower.Close()
 			return a.follow(ctx, client, follower, newReport(a, jid, j.Function, j.TargetCount))
 		})
-	durationVar(cmd.Flags(), &a.dispatching.wait, "wait", 0, "stop watching after `TIME` (default: at the end of the job)")
+	durationVar(cmd.Flags(), &a.dispatching.wait, "wait", 0,
+		"stop watching after `TIME` (default: at the end of the job)")
 	a.dispatching.viewing.flags(cmd.Flags())
 	return checked(cmd, a.dispatching.checkCounts)
 }
@@ -114,7 +115,9 @@ func (a *app) again(ctx context.Context, client *api.Client, jid wire.JID) (job.
 	}
 	if !j.Status.Final() {
 		return job.Spec{}, &failure{
-			code: exitFailed, err: fmt.Errorf("cannot retry job %s: it is %s", jid, j.Status), hint: "zester job cancel " + string(jid) + " stops it",
+			code: exitFailed,
+			err:  fmt.Errorf("cannot retry job %s: it is %s", jid, j.Status),
+			hint: "zester job cancel " + string(jid) + " stops it",
 		}
 	}
 	var targets []target.PeelID
@@ -127,10 +130,19 @@ func (a *app) again(ctx context.Context, client *api.Client, jid wire.JID) (job.
 		}
 	}
 	if len(targets) == 0 {
-		return job.Spec{}, &failure{code: exitNoTarget, err: fmt.Errorf("cannot retry job %s: no peel failed or was missing", jid), hint: "zester job returns " + string(jid) + " shows what they returned"}
+		return job.Spec{}, &failure{
+			code: exitNoTarget,
+			err:  fmt.Errorf("cannot retry job %s: no peel failed or was missing", jid),
+			hint: "zester job returns " + string(jid) + " shows what they returned",
+		}
 	}
 	return job.Spec{
-		JID: wire.NewJID(), Function: j.Function, StateID: j.StateID, Args: j.Args, Targets: targets, TargetExpr: j.TargetExpr,
-		Metadata: map[string]string{metaRetryOf: string(jid)},
+		JID:        wire.NewJID(),
+		Function:   j.Function,
+		StateID:    j.StateID,
+		Args:       j.Args,
+		Targets:    targets,
+		TargetExpr: j.TargetExpr,
+		Metadata:   map[string]string{metaRetryOf: string(jid)},
 	}, nil
 }

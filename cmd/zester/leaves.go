@@ -21,7 +21,8 @@ const (
 	flagOutput                     // --output
 	flagHeaders                    // --no-headers
 	flagColour                     // --color
-	formsWide                      // not a flag: --output has the form wide, because a table has more columns or can be cut
+	// not a flag: --output has the form wide, because a table has more columns or can be cut
+	formsWide
 
 	onBus      = flagURL | flagContext | flagCA | flagDir
 	asks       = onBus | flagOutput                   // asks a master and prints data
@@ -80,17 +81,26 @@ schedule add reboot --function cmd.run reboot --at 2026-12-01T03:00:00Z`},
 	"schedule list":    {listStates, "schedule list web-01\nschedule list '*' -o json"},
 	"schedule next":    {listsShort, "schedule next web-01\nschedule next web-01 backup -n 3"},
 	"schedule history": {listStates, `schedule history web-01 backup`},
-	"schedule fires":   {listStates, "schedule fires web-01 backup\nschedule fires web-01 backup --from 2026-11-20T00:00:00Z"},
+	"schedule fires": {
+		listStates, "schedule fires web-01 backup\nschedule fires web-01 backup --from 2026-11-20T00:00:00Z",
+	},
 	"schedule breaker": {listsShort, `schedule breaker web-01 backup`},
 	"schedule run":     {asks, `schedule run 'web-*' backup`},
 	"schedule pause": {asks, `
 schedule pause 'web-*' backup --for 2h --reason 'new disk'
 schedule pause '*' backup --for 2d --propose`},
-	"schedule resume":   {asks, `schedule resume 'web-*' backup`},
-	"schedule skip":     {asks, `schedule skip web-01 backup`},
-	"schedule explain":  {flagOutput, "schedule explain --cron '30 2 * * mon-fri'\nschedule explain --file settings/db/backup.yaml --entry backup"},
-	"schedule forecast": {asks | flagHeaders | formsWide, "schedule forecast . --for 7d\nschedule forecast . --facts peels.yaml -o json"},
-	"schedule spread":   {asks, "schedule spread . --entry 'backup*'\nschedule spread . --entry '*' --facts peels.yaml --within 30m"},
+	"schedule resume": {asks, `schedule resume 'web-*' backup`},
+	"schedule skip":   {asks, `schedule skip web-01 backup`},
+	"schedule explain": {
+		flagOutput,
+		"schedule explain --cron '30 2 * * mon-fri'\nschedule explain --file settings/db/backup.yaml --entry backup",
+	},
+	"schedule forecast": {
+		asks | flagHeaders | formsWide, "schedule forecast . --for 7d\nschedule forecast . --facts peels.yaml -o json",
+	},
+	"schedule spread": {
+		asks, "schedule spread . --entry 'backup*'\nschedule spread . --entry '*' --facts peels.yaml --within 30m",
+	},
 	"cron next": {flagOutput | flagHeaders, `
 cron next '30 2 * * mon-fri' --zone Europe/London
 cron next 'every monday at 9am' -n 3
@@ -106,10 +116,12 @@ import crontab /etc/crontab /etc/cron.d/* > settings/cron/base.yaml
 import crontab --user deploy /var/spool/cron/crontabs/deploy
 import crontab --user deploy -             # standard input`},
 
-	"init":   {0, "init fleet\ninit fleet --forge gitlab"},
-	"lint":   {flagOutput, "lint\nlint --facts peels.yaml --strict fleet"},
-	"blame":  {asks, `blame web-01 backup`},
-	"why":    {asks | flagColour, "why web-01 backup\nwhy web-01 backup 02:30\nwhy web-01 backup 2026-11-23T02:30 -o json"},
+	"init":  {0, "init fleet\ninit fleet --forge gitlab"},
+	"lint":  {flagOutput, "lint\nlint --facts peels.yaml --strict fleet"},
+	"blame": {asks, `blame web-01 backup`},
+	"why": {
+		asks | flagColour, "why web-01 backup\nwhy web-01 backup 02:30\nwhy web-01 backup 2026-11-23T02:30 -o json",
+	},
 	"bisect": {listsShort, "bisect web-01 backup\nbisect 'web-*' backup -o json"},
 	"plan": {asks | flagColour, `
 plan                           # what is not committed yet
@@ -147,18 +159,27 @@ state status -o json           # with the states that changed or failed`},
 	"sync retry":   {asks, `sync retry`},
 	"sync adopt":   {asks, `sync adopt --dry-run`},
 
-	"alert list":      {listStates, "alert list\nalert list --ended -o wide"},
-	"alert status":    {lists, `alert status`},
-	"alert silence":   {asks, "alert silence 'backup*' --for 2h --reason 'new disk'\nalert silence 'peel:db-*' --for 1d --reason 'data centre moves'"},
+	"alert list":   {listStates, "alert list\nalert list --ended -o wide"},
+	"alert status": {lists, `alert status`},
+	"alert silence": {
+		asks,
+		"alert silence 'backup*' --for 2h --reason 'new disk'\nalert silence 'peel:db-*' --for 1d --reason 'data centre moves'",
+	},
 	"alert unsilence": {asks, `alert unsilence 7h2k4qma`},
 	"alert test":      {asks, `alert test oncall`},
 
-	"approve": {listStates, "approve\napprove 37dGaoSrFIRXbpOFJdtFuWUJSsF\napprove 37dGaoSrFIRXbpOFJdtFuWUJSsF --reject"},
+	"approve": {
+		listStates, "approve\napprove 37dGaoSrFIRXbpOFJdtFuWUJSsF\napprove 37dGaoSrFIRXbpOFJdtFuWUJSsF --reject",
+	},
 
-	"auth user add":          {asks, "auth user add ada\nauth user add lee --limit-target 'web-*' --limit-function 'test.*'"},
-	"auth user list":         {listStates, `auth user list`},
-	"auth user revoke":       {asks, `auth user revoke lee`},
-	"auth peel list":         {listStates, "auth peel list --state pending\nauth peel list -o wide         # also addresses and keys"},
+	"auth user add": {
+		asks, "auth user add ada\nauth user add lee --limit-target 'web-*' --limit-function 'test.*'",
+	},
+	"auth user list":   {listStates, `auth user list`},
+	"auth user revoke": {asks, `auth user revoke lee`},
+	"auth peel list": {
+		listStates, "auth peel list --state pending\nauth peel list -o wide         # also addresses and keys",
+	},
 	"auth peel show":         {listStates, `auth peel show db-01`},
 	"auth peel approve":      {asks, `auth peel approve db-01`},
 	"auth peel reject":       {asks, `auth peel reject db-01`},
@@ -173,10 +194,13 @@ state status -o json           # with the states that changed or failed`},
 	"auth site revoke":       {asks, `auth site revoke berlin`},
 	"auth master list":       {listsShort, `auth master list`},
 	"auth master revoke":     {asks, `auth master revoke m9`},
-	"auth issue":             {flagCA | flagDir, "auth issue peel web-01 --out web-01.creds\nauth issue site berlin --peels web-01,web-02 --out site.creds"},
-	"auth export":            {flagDir, "auth export --nats-conf --tls-cert bus.crt --tls-key bus.key"},
-	"auth rotate":            {asks, `auth rotate keys`},
-	"auth retire":            {asks, `auth retire keys`},
+	"auth issue": {
+		flagCA | flagDir,
+		"auth issue peel web-01 --out web-01.creds\nauth issue site berlin --peels web-01,web-02 --out site.creds",
+	},
+	"auth export": {flagDir, "auth export --nats-conf --tls-cert bus.crt --tls-key bus.key"},
+	"auth rotate": {asks, `auth rotate keys`},
+	"auth retire": {asks, `auth retire keys`},
 
 	"context add":  {flagURL | flagCA, `context add prod --url tls://bus.example:4222 --creds ada.creds --use`},
 	"context use":  {0, "context use prod\ncontext use local              # the master on this host"},
@@ -184,7 +208,9 @@ state status -o json           # with the states that changed or failed`},
 	"context show": {flagOutput, "context show\ncontext show prod -o json"},
 	"context rm":   {0, `context rm prod`},
 
-	"audit list":   {listStates, "audit list --user ada --since 12h\naudit list --action sync --result refused --follow"},
+	"audit list": {
+		listStates, "audit list --user ada --since 12h\naudit list --action sync --result refused --follow",
+	},
 	"audit verify": {asks, "audit verify\naudit verify -o json"},
 	"audit export": {onBus, "audit export\naudit export --after 4711     # what was added since"},
 	"doctor":       {asks | flagColour, `doctor`},
@@ -196,8 +222,8 @@ state status -o json           # with the states that changed or failed`},
 	"version":      {flagOutput, "version\nversion -o json"},
 }
 
-// Annotations of flags. Help lists shared flags below a command's own. Ignored flags do nothing: earlier versions accepted
-// them with every command. Help hides them, and using one prints a warning.
+// Annotations of flags. Help lists shared flags below a command's own. Ignored flags do nothing: earlier versions
+// accepted them with every command. Help hides them, and using one prints a warning.
 const (
 	sharedFlag  = "shared"
 	ignoredFlag = "ignored"
@@ -246,7 +272,8 @@ func (a *app) addShared(own *pflag.FlagSet, which shared, annotation string) {
 		all.StringVar(&c.creds, "creds", os.Getenv("ZESTER_CREDS"), "`FILE` with your credential")
 	}
 	if which&flagContext != 0 {
-		all.StringVar(&c.name, "context", os.Getenv("ZESTER_CONTEXT"), "`NAME` of the context to use (see zester context)")
+		all.StringVar(&c.name, "context", os.Getenv("ZESTER_CONTEXT"),
+			"`NAME` of the context to use (see zester context)")
 	}
 	if which&flagCA != 0 {
 		all.StringVar(&c.ca, "ca", os.Getenv("ZESTER_CA"), "`FILE` with the CA certificates of the bus")

@@ -80,10 +80,12 @@ func (a *app) lintCommand() *cobra.Command {
 		RunE:  func(cmd *cobra.Command, args []string) error { return a.lint(cmd.Context(), append(args, ".")[0], f) },
 	}
 	factsFlag(cmd.Flags(), &f.facts, "")
-	cmd.Flags().StringVar(&f.path, "path", "", "`DIR` below the repo with the files of the fleet, as --path of zester-master")
+	cmd.Flags().StringVar(&f.path, "path", "",
+		"`DIR` below the repo with the files of the fleet, as --path of zester-master")
 	cmd.Flags().StringVar(&f.head, "head", "", "`REVISION` to check (default: the working tree)")
 	cmd.Flags().BoolVar(&f.strict, "strict", false, "treat warnings as errors")
-	cmd.Flags().StringVar(&f.peelConfig, "peel-config", "", "`FILE` peel.yaml, to warn of entries that the repo replaces")
+	cmd.Flags().StringVar(&f.peelConfig, "peel-config", "",
+		"`FILE` peel.yaml, to warn of entries that the repo replaces")
 	return cmd
 }
 

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// A listing prints the targets of a job as data, one at a time, so that its memory does not depend on their number. In the
-// forms for people it prints nothing.
+// A listing prints the targets of a job as data, one at a time, so that its memory does not depend on their number. In
+// the forms for people it prints nothing.
 type listing struct {
 	a     *app
 	head  any    // an object with at least one field, printed before the list

@@ -1,8 +1,8 @@
-// Command zester is the command line: it connects to a master over the bus and prints the replies. It also runs the demo and
-// the swarm.
+// Command zester is the command line: it connects to a master over the bus and prints the replies. It also runs the
+// demo and the swarm.
 //
-// Data goes to stdout, everything else to stderr. Control characters in texts of peels and repos are printed as escapes, so
-// that a terminal does not act on them. `zester --help` lists the exit codes.
+// Data goes to stdout, everything else to stderr. Control characters in texts of peels and repos are printed as
+// escapes, so that a terminal does not act on them. `zester --help` lists the exit codes.
 package main
 
 import (
@@ -224,7 +224,8 @@ func helpArgs(help *cobra.Command, args []string) error {
 	return err
 }
 
-// flagError rewrites an error of the flag parser: it says which values the flag takes, or which flag has a similar name.
+// flagError rewrites an error of the flag parser: it says which values the flag takes, or which flag has a similar
+// name.
 func flagError(cmd *cobra.Command, err error) error {
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		return fmt.Errorf("%w%s", err, nearFlag(cmd, unknown))
@@ -234,7 +235,9 @@ func flagError(cmd *cobra.Command, err error) error {
 		return err
 	}
 	takes := map[string]string{
-		"int": "a whole number", "uint64": "a whole number, 0 or more", "duration": "a time with its unit, such as 90s or 1h30m; the units are ms, s, m, h, d and w",
+		"int":      "a whole number",
+		"uint64":   "a whole number, 0 or more",
+		"duration": "a time with its unit, such as 90s or 1h30m; the units are ms, s, m, h, d and w",
 	}[bad.GetFlag().Value.Type()]
 	if cause := errors.Unwrap(bad); takes == "" && cause != nil {
 		takes = strings.TrimPrefix(cause.Error(), "it is ")
@@ -262,8 +265,8 @@ func nearFlag(cmd *cobra.Command, unknown *pflag.NotExistError) string {
 // sameUse names flags of some commands, and the flags of the same use that others have.
 var sameUse = map[string]string{"wait": "timeout", "timeout": "wait", "since": "from", "last": "since", "yes": "key"}
 
-// flagHint returns the hint for a shell command without quotes, whose flags are parsed as flags of zester; empty for other
-// errors.
+// flagHint returns the hint for a shell command without quotes, whose flags are parsed as flags of zester; empty for
+// other errors.
 func (a *app) flagHint(cmd *cobra.Command, err error) string {
 	unknown, _ := errors.AsType[*pflag.NotExistError](err)
 	i := slices.Index(a.typed, "cmd.run")

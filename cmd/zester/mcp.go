@@ -40,7 +40,9 @@ with zester approve.`,
 		Args: words(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f, ok := cmd.InOrStdin().(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-				return usageError("stdin is a terminal: the program of an assistant starts zester mcp and sends requests there; zester guide assistants shows how")
+				return usageError(
+					"stdin is a terminal: the program of an assistant starts zester mcp and sends requests there; zester guide assistants shows how",
+				)
 			}
 			if allow != "" && allow != "dispatch" {
 				return usageError("cannot allow %q: --allow is dispatch, or is left out", allow)

@@ -46,8 +46,8 @@ func (f *form) Set(s string) error {
 	return fmt.Errorf("it is %s", strings.Join(forms, ", "))
 }
 
-// A sink remembers the first error of its writes, so that truncated output is reported. A closed pipe is not an error: the
-// reader has read enough.
+// A sink remembers the first error of its writes, so that truncated output is reported. A closed pipe is not an error:
+// the reader has read enough.
 type sink struct {
 	io.Writer
 	err error
@@ -138,7 +138,8 @@ func encode(w io.Writer, v any, prefix, indent string) error {
 	return err
 }
 
-// escapeControls escapes U+007F to U+009F, which JSON allows and terminals act on, and characters that change the direction of text.
+// escapeControls escapes U+007F to U+009F, which JSON allows and terminals act on, and characters that change the
+// direction of text.
 func escapeControls(doc []byte) []byte {
 	control := func(r rune) bool { return r >= 0x7f && r <= 0x9f || unicode.Is(unicode.Bidi_Control, r) }
 	if bytes.IndexFunc(doc, control) < 0 {
@@ -174,8 +175,8 @@ func encodeYAML(w io.Writer, v any) error {
 	return enc.Close()
 }
 
-// blockStyle removes the flow style and the quotes that come from JSON. The encoder adds necessary quotes itself, except for
-// text that begins with white space.
+// blockStyle removes the flow style and the quotes that come from JSON. The encoder adds necessary quotes itself,
+// except for text that begins with white space.
 func blockStyle(n *yaml.Node) {
 	n.Style = 0
 	if strings.HasPrefix(n.Value, "\n") || strings.HasPrefix(n.Value, " ") {
@@ -191,8 +192,8 @@ func harmless(r rune) bool {
 	return r == '\n' || r == '\t' || !unicode.IsControl(r) && !unicode.Is(unicode.Bidi_Control, r)
 }
 
-// plain returns text of peels and repos for a terminal. Control characters other than newline and tab, characters that change
-// the direction of text, and bytes that are not UTF-8 become escapes.
+// plain returns text of peels and repos for a terminal. Control characters other than newline and tab, characters that
+// change the direction of text, and bytes that are not UTF-8 become escapes.
 func plain(s string) string {
 	if utf8.ValidString(s) && strings.IndexFunc(s, func(r rune) bool { return !harmless(r) }) < 0 {
 		return s

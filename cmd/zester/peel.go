@@ -41,7 +41,8 @@ func (a *app) peelCommand() *cobra.Command {
 			return a.print(peel, []string{string(peel.ID)}, func() error { return encodeYAML(a.out, peel) })
 		}),
 	}
-	return group("peel", "Show the peels of the fleet, and remove those that are gone", list, show, a.peelFactsCommand(), a.peelRekeyCommand(), a.peelRemoveCommand(), a.peelDecommissionCommand())
+	return group("peel", "Show the peels of the fleet, and remove those that are gone", list, show,
+		a.peelFactsCommand(), a.peelRekeyCommand(), a.peelRemoveCommand(), a.peelDecommissionCommand())
 }
 
 func (a *app) peelRekeyCommand() *cobra.Command {
@@ -62,9 +63,14 @@ Without --key, rekey shows the key and asks; it fails if there is no terminal.`,
 					return err
 				}
 				if key = peel.PendingKey; key == "" {
-					return &failure{code: exitFailed, err: fmt.Errorf("no sealing key of %s waits for approval", id), hint: "zester peel list shows which keys wait"}
+					return &failure{
+						code: exitFailed,
+						err:  fmt.Errorf("no sealing key of %s waits for approval", id),
+						hint: "zester peel list shows which keys wait",
+					}
 				}
-				what := fmt.Sprintf("%s has the sealing key %s, and its secrets are sealed to %s.", id, key, cmp.Or(peel.Key, "none yet"))
+				what := fmt.Sprintf("%s has the sealing key %s, and its secrets are sealed to %s.", id, key,
+					cmp.Or(peel.Key, "none yet"))
 				if err := a.compareKey(what, fmt.Sprintf("zester peel rekey %s --key %s", id, key)); err != nil {
 					return err
 				}
@@ -76,7 +82,8 @@ Without --key, rekey shows the key and asks; it fails if there is no terminal.`,
 			return a.printDone(peel, string(id), "the secrets of %s are sealed to %s from now on", id, peel.Key)
 		}),
 	}
-	cmd.Flags().StringVar(&key, "key", "", "sealing `KEY` to approve, as the log of the host shows it (default: show the key and ask)")
+	cmd.Flags().StringVar(&key, "key", "",
+		"sealing `KEY` to approve, as the log of the host shows it (default: show the key and ask)")
 	return cmd
 }
 
@@ -92,7 +99,8 @@ A peel that is online needs --force, and is back when it next publishes its
 facts. remove needs a master that follows a repo.`,
 		Args: words("ID of a peel"),
 		RunE: a.onPeel(func(cmd *cobra.Command, client *api.Client, id target.PeelID, _ []string) error {
-			if _, err := api.SyncRemove.Ask(cmd.Context(), client, status.RemoveRequest{Peel: id, Force: force}); err != nil {
+			if _, err := api.SyncRemove.Ask(cmd.Context(),
+				client, status.RemoveRequest{Peel: id, Force: force}); err != nil {
 				return hinted(err, api.CodeConflict, fmt.Sprintf(
 					"zester peel remove %s --force removes it until it publishes its facts again, zester peel decommission %[1]s for good", id))
 			}

@@ -31,8 +31,8 @@ func presence(p *api.Peel) string {
 	return online
 }
 
-// listPeelsWide adds columns from the facts of each peel, and its commit if a master follows a repo. AGE is the time since
-// the last heartbeat.
+// listPeelsWide adds columns from the facts of each peel, and its commit if a master follows a repo. AGE is the time
+// since the last heartbeat.
 func (a *app) listPeelsWide(ctx context.Context, client *api.Client, expr string) error {
 	peels, err := client.PeelsWithFacts(ctx, expr)
 	if err != nil {
@@ -52,8 +52,9 @@ func (a *app) listPeelsWide(ctx context.Context, client *api.Client, expr string
 // peelsTable returns a table of peels. Columns of -o wide need peels with facts.
 func peelsTable(peels []api.Peel, commits map[target.PeelID]settings.Commit) table {
 	t := table{
-		header: []string{"PEEL", "ONLINE", "LAST SEEN", "AGE", "VERSION", "OS", "ADDRESS", "COMMIT"}, states: []string{"ONLINE"},
-		wide: []string{"AGE", "VERSION", "OS", "ADDRESS", "COMMIT"},
+		header: []string{"PEEL", "ONLINE", "LAST SEEN", "AGE", "VERSION", "OS", "ADDRESS", "COMMIT"},
+		states: []string{"ONLINE"},
+		wide:   []string{"AGE", "VERSION", "OS", "ADDRESS", "COMMIT"},
 	}
 	for _, p := range peels {
 		since := ""

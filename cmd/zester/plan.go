@@ -171,7 +171,8 @@ func (a *app) planCommand() *cobra.Command {
 	factsFlag(flags, &f.facts, " (default: the live fleet)")
 	flags.StringVar(&f.peelConfig, "peel-config", "", "`FILE` peel.yaml, to warn of entries that the repo replaces")
 	fromFlag(flags, &f.from, "of the merge")
-	durationVar(flags, &f.past, "backtest", 0, "also compute what the changed entries would have done in the last `TIME`")
+	durationVar(flags, &f.past, "backtest", 0,
+		"also compute what the changed entries would have done in the last `TIME`")
 	zoneFlag(flags, &f.zone)
 	return cmd
 }
@@ -180,7 +181,8 @@ func (a *app) planCommand() *cobra.Command {
 func (f planFlags) options() (o review.Options, err error) {
 	o.Path = f.path
 	if f.past != 0 && (f.past < backtest.MinPast || f.past > backtest.MaxPast) {
-		return o, usageError("cannot use --backtest %s: it is between %s and %s", duration(f.past), duration(backtest.MinPast), duration(backtest.MaxPast))
+		return o, usageError("cannot use --backtest %s: it is between %s and %s", duration(f.past),
+			duration(backtest.MinPast), duration(backtest.MaxPast))
 	}
 	if o.Static, err = staticEntries(f.peelConfig); err != nil {
 		return o, err
@@ -288,7 +290,8 @@ func (a *app) inForce(ctx context.Context) settings.Commit {
 	return s.LastGood.Commit
 }
 
-// outdated returns the peels of a list whose zester-peel does not understand states, none if the live fleet cannot be asked.
+// outdated returns the peels of a list whose zester-peel does not understand states, none if the live fleet cannot be
+// asked.
 func (a *app) outdated(ctx context.Context, withStates []target.PeelID) []target.PeelID {
 	if len(withStates) == 0 {
 		return nil
@@ -305,8 +308,8 @@ func (a *app) outdated(ctx context.Context, withStates []target.PeelID) []target
 	return withoutFeature(all, withStates)
 }
 
-// withoutFeature returns the peels of a sorted list whose reports do not say that they understand states. Peels without a
-// report are left out.
+// withoutFeature returns the peels of a sorted list whose reports do not say that they understand states. Peels without
+// a report are left out.
 func withoutFeature(all []status.Peel, withStates []target.PeelID) (peels []target.PeelID) {
 	for _, p := range all {
 		_, has := slices.BinarySearch(withStates, p.Peel)
@@ -437,7 +440,8 @@ func (p *planning) compareHistory(name string, head gitrepo.Hash) {
 // compareFleet notes that the live fleet runs another revision than the base.
 func (p *planning) compareFleet(c settings.Commit) {
 	if c != "" && string(c) != p.o.Base.Commit {
-		p.note("the fleet runs %s, and %s is another revision: --base %[1]s compares with what the fleet runs", c.Short(), p.o.Base.Name)
+		p.note("the fleet runs %s, and %s is another revision: --base %[1]s compares with what the fleet runs",
+			c.Short(), p.o.Base.Name)
 	}
 }
 

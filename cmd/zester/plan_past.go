@@ -16,9 +16,16 @@ import (
 
 // testPast adds what the changed entries would have done in the past to a review.
 func (a *app) testPast(ctx context.Context, r *review.Review, p *planning, length time.Duration) error {
-	past := backtest.Past{From: p.o.From.Add(-length), Until: p.o.From, Zone: p.o.Zone, Durations: map[string]backtest.Durations{}}
+	past := backtest.Past{
+		From:      p.o.From.Add(-length),
+		Until:     p.o.From,
+		Zone:      p.o.Zone,
+		Durations: map[string]backtest.Durations{},
+	}
 	if names := r.Measured(p.after); len(names) > 0 {
-		if err := a.withClient(func(client *api.Client) error { return a.measure(ctx, client, names, &past) }); err != nil {
+		if err := a.withClient(func(client *api.Client) error {
+			return a.measure(ctx, client, names, &past)
+		}); err != nil {
 			return err
 		}
 	}

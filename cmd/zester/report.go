@@ -34,8 +34,8 @@ type answer struct {
 	Status job.Status `json:"status"`
 }
 
-// A report prints the returns of a job, for people as they come. It stores which peels have returned. It stores what they
-// returned only with --group, and equal returns once.
+// A report prints the returns of a job, for people as they come. It stores which peels have returned. It stores what
+// they returned only with --group, and equal returns once.
 type report struct {
 	a        *app
 	jid      wire.JID
@@ -58,14 +58,22 @@ type equalReturns struct {
 }
 
 func newReport(a *app, jid wire.JID, function string, targets int) *report {
-	r := &report{a: a, jid: jid, function: function, targets: targets, progress: newProgress(a.errOut), heard: map[target.PeelID]bool{}}
+	r := &report{
+		a:        a,
+		jid:      jid,
+		function: function,
+		targets:  targets,
+		progress: newProgress(a.errOut),
+		heard:    map[target.PeelID]bool{},
+	}
 	r.showProgress()
 	return r
 }
 
 func (r *report) showProgress() {
 	if r.progress.width > 0 {
-		r.progress.show("%d of %s returned, %d failed, %d silent", r.returned, count(r.targets, "peel"), r.failed, r.targets-len(r.heard))
+		r.progress.show("%d of %s returned, %d failed, %d silent", r.returned, count(r.targets, "peel"), r.failed,
+			r.targets-len(r.heard))
 	}
 }
 
@@ -80,7 +88,11 @@ func (r *report) take(e api.Event) (err error) {
 			r.returned++
 		}
 		r.heard[e.Peel] = true
-		row := job.Row{Peel: e.Peel, State: job.StateOf(job.Running, e.Return), Return: r.a.dispatching.secrets.open(e.Return)}
+		row := job.Row{
+			Peel:   e.Peel,
+			State:  job.StateOf(job.Running, e.Return),
+			Return: r.a.dispatching.secrets.open(e.Return),
+		}
 		if row.State != job.RowOK {
 			r.failed++
 		}
@@ -160,8 +172,8 @@ func (r *report) end(ctx context.Context, client *api.Client) error {
 	return r.finish(client.EndedRows(ctx, r.jid))
 }
 
-// finish prints the rows that were not printed before, and returns the failure with the exit code of the job. It reads the
-// rows only if it needs them.
+// finish prints the rows that were not printed before, and returns the failure with the exit code of the job. It reads
+// the rows only if it needs them.
 func (r *report) finish(rows iter.Seq2[job.Row, error]) error {
 	absent, late := map[job.RowState][]target.PeelID{}, 0
 	list := listing{a: r.a, head: answer{JID: r.jid, Status: r.ended.Status}, field: "targets"}
@@ -198,8 +210,8 @@ func (r *report) finish(rows iter.Seq2[job.Row, error]) error {
 	return jobFailure(r.ended.Status, r.failed+len(absent[job.RowSkipped]), len(absent[job.RowMissing])+late)
 }
 
-// listed prints a row after the end of a job, unless it was printed when the return came. A return that came after the end
-// was not printed.
+// listed prints a row after the end of a job, unless it was printed when the return came. A return that came after the
+// end was not printed.
 func (r *report) listed(list *listing, row job.Row) error {
 	people := r.a.output == formTable || r.a.output == formWide
 	switch {

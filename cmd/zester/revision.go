@@ -21,12 +21,17 @@ type place struct {
 	head string // a revision; empty: the working tree
 }
 
-// snapshot reads a revision as a master does. If revision is empty it reads the commit that Git would make of the working tree.
+// snapshot reads a revision as a master does. If revision is empty it reads the commit that Git would make of the
+// working tree.
 func snapshot(ctx context.Context, c *gitrepo.Checkout, revision string) (*gitrepo.Snapshot, error) {
 	if revision == "" {
 		s, err := c.Working(ctx)
 		if errors.Is(err, gitrepo.ErrNoGit) {
-			err = &failure{code: exitFailed, err: err, hint: "install git; zester lint and zester plan read a commit without it: --head REVISION"}
+			err = &failure{
+				code: exitFailed,
+				err:  err,
+				hint: "install git; zester lint and zester plan read a commit without it: --head REVISION",
+			}
 		}
 		return s, err
 	}

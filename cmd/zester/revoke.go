@@ -61,7 +61,9 @@ func (a *app) leftBy(ctx context.Context, client *api.Client, by []string, remov
 	var found [3][]leftover
 	var failed [3]error
 	var all sync.WaitGroup
-	for i, find := range []func(context.Context, *api.Client) ([]leftover, error){entriesLeft, silencesLeft, holdsLeft} {
+	for i, find := range []func(context.Context, *api.Client) ([]leftover, error){
+		entriesLeft, silencesLeft, holdsLeft,
+	} {
 		all.Go(func() { found[i], failed[i] = find(ctx, client) })
 	}
 	all.Wait()
@@ -125,7 +127,9 @@ func holdsLeft(ctx context.Context, client *api.Client) (all []leftover, err err
 	for _, t := range tried {
 		for _, given := range t.Approvals {
 			if given.What == "freeze" && !t.Outcome.Final() {
-				all = append(all, leftover{"override", "of a freeze for " + t.Commit.Short(), given.By, "zester sync pause"})
+				all = append(all, leftover{
+					"override", "of a freeze for " + t.Commit.Short(), given.By, "zester sync pause",
+				})
 			}
 		}
 	}
@@ -137,7 +141,15 @@ func (a *app) printLeft(l leftovers) {
 	if r := l.Removed; r != nil {
 		switch {
 		case r.Patch != "":
-			fmt.Fprintf(a.errOut, "%s: the master may not write to the config repo; this patch removes what was to be removed:\n%s", plain(r.Entry), plain(r.Patch))
+			fmt.Fprintf(
+				a.errOut,
+				"%s: the master may not write to the config repo; this patch removes what was to be removed:\n%s",
+				plain(
+					r.Entry,
+				), plain(
+					r.Patch,
+				),
+			)
 		case r.Proposed:
 			fmt.Fprintf(a.errOut, "branch %s removes %s when somebody merges it\n", plain(r.Branch), plain(r.Entry))
 		default:
@@ -145,7 +157,8 @@ func (a *app) printLeft(l leftovers) {
 		}
 	}
 	for _, f := range l.Left {
-		fmt.Fprintf(a.errOut, "the %s %s, made by %s, goes on; to end it: %s\n", f.Kind, plain(f.Name), plain(f.By), plain(f.End))
+		fmt.Fprintf(a.errOut, "the %s %s, made by %s, goes on; to end it: %s\n", f.Kind, plain(f.Name), plain(f.By),
+			plain(f.End))
 	}
 	for _, why := range l.Unknown {
 		fmt.Fprintf(a.errOut, "not looked for: %s\n", plain(why))

@@ -19,7 +19,8 @@ masters that have the keys. If rotate is interrupted nobody is locked out: run
 it again.`,
 		Args: words("word keys or ca"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.rotation(cmd, api.RotateRequest{What: api.Rotatable(args[0])}, api.AuthRotate, "replaced; the former stay valid until zester auth retire "+args[0])
+			return a.rotation(cmd, api.RotateRequest{What: api.Rotatable(args[0])}, api.AuthRotate,
+				"replaced; the former stay valid until zester auth retire "+args[0])
 		},
 	}
 }
@@ -39,7 +40,8 @@ nobody can check whether every peel knows the new one.`,
 			return a.rotation(cmd, q, api.AuthRetire, "the former are no longer valid")
 		},
 	}
-	cmd.Flags().BoolVar(&q.Force, "force", false, "retire keys although credentials of the former keys are in use: they stop working")
+	cmd.Flags().BoolVar(&q.Force, "force", false,
+		"retire keys although credentials of the former keys are in use: they stop working")
 	return cmd
 }
 

@@ -49,7 +49,9 @@ type entrySource struct {
 var timingFlags = []string{"cron", "when", "interval", "at"}
 
 // fieldFlags are the other flags that fill a field.
-var fieldFlags = []struct{ field, flag string }{{"timezone", "zone"}, {"dst_gap", "dst-gap"}, {"dst_overlap", "dst-overlap"}}
+var fieldFlags = []struct{ field, flag string }{
+	{"timezone", "zone"}, {"dst_gap", "dst-gap"}, {"dst_overlap", "dst-overlap"},
+}
 
 func (s *entrySource) addFlags(flags *pflag.FlagSet) {
 	s.flags = flags
@@ -144,8 +146,8 @@ func flagErrors(err error) error {
 	return errors.New(strings.Join(lines, "\n"))
 }
 
-// flagProblem returns the flag of an error, or the expression that was typed without one, and what is wrong with it. Messages
-// about an expression begin with its kind and the expression itself.
+// flagProblem returns the flag of an error, or the expression that was typed without one, and what is wrong with it.
+// Messages about an expression begin with its kind and the expression itself.
 func flagProblem(e strictyaml.Error) string {
 	at := e.Pos.String()
 	for _, kind := range []string{"cron", "when"} {
@@ -159,8 +161,8 @@ func flagProblem(e strictyaml.Error) string {
 	return at + ": " + e.Msg
 }
 
-// withModule adds a module to an entry without one, so that it can be parsed. An entry may have its module in another settings
-// file.
+// withModule adds a module to an entry without one, so that it can be parsed. An entry may have its module in another
+// settings file.
 func withModule(n *strictyaml.Node) *strictyaml.Node {
 	if n.Kind != strictyaml.Map {
 		return n

@@ -15,7 +15,8 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/schedule/phrase"
 )
 
-// changeWait is how long a change of the config repo may take: a fetch, a compilation, a push and the request to the forge.
+// changeWait is how long a change of the config repo may take: a fetch, a compilation, a push and the request to the
+// forge.
 const changeWait = 150 * time.Second
 
 // A change holds the flags of commands that change the config repo.
@@ -31,7 +32,9 @@ func (c *change) flags(cmd *cobra.Command) {
 
 func (c *change) check() error {
 	if c.propose && c.wait > 0 {
-		return usageError("--wait does not go with --propose: peels run a proposed change only after somebody has merged it")
+		return usageError(
+			"--wait does not go with --propose: peels run a proposed change only after somebody has merged it",
+		)
 	}
 	return nil
 }
@@ -43,7 +46,8 @@ func askSchedule[Q, A any](ctx context.Context, client *api.Client, e api.Endpoi
 	a, err := e.Ask(ctx, client, q)
 	if err != nil {
 		err = hinted(err, api.CodeNotFound, "zester schedule list '*' shows the entries that peels have")
-		return nil, hinted(err, api.CodeUnavailable, "a master with a config repo answers; if it was only slow, look for the commit before you ask again")
+		return nil, hinted(err, api.CodeUnavailable,
+			"a master with a config repo answers; if it was only slow, look for the commit before you ask again")
 	}
 	return a, nil
 }
@@ -221,12 +225,20 @@ func (a *app) confirmRemoval(ctx context.Context, client *api.Client, ref string
 	}
 	s := page.Schedules[0]
 	origin, _, _ := strings.Cut(s.Origin, "@")
-	question := fmt.Sprintf("%s: %s, %s\nremove %s from the config repo?", plain(origin), plain(s.Module), plain(s.Meaning), plain(s.Entry))
-	return a.ask(question, &failure{code: exitCanceled, err: errors.New("nothing was removed"), hint: "--yes skips the question"})
+	question := fmt.Sprintf("%s: %s, %s\nremove %s from the config repo?", plain(origin), plain(s.Module),
+		plain(s.Meaning), plain(s.Entry))
+	return a.ask(question, &failure{
+		code: exitCanceled,
+		err:  errors.New("nothing was removed"),
+		hint: "--yes skips the question",
+	})
 }
 
-// changed shows what a request changed, and waits until the fleet runs it if --wait says so. done says what was done to the entry.
-func (a *app) changed(ctx context.Context, client *api.Client, c *change, done string, out *api.ScheduleChanged, err error) error {
+// changed shows what a request changed, and waits until the fleet runs it if --wait says so. done says what was done to
+// the entry.
+func (a *app) changed(ctx context.Context, client *api.Client, c *change, done string, out *api.ScheduleChanged,
+	err error,
+) error {
 	if err != nil {
 		return err
 	}
@@ -257,7 +269,8 @@ func (a *app) changed(ctx context.Context, client *api.Client, c *change, done s
 // byHand is the failure of a change that the master may not make.
 func byHand(entry string) error {
 	return &failure{
-		code: exitFailed, err: fmt.Errorf("the change of %s was not made: the master may not write to the config repo", entry),
+		code: exitFailed,
+		err:  fmt.Errorf("the change of %s was not made: the master may not write to the config repo", entry),
 		hint: "save the patch and apply it with git apply, commit and push; or set write.mode in master.yaml",
 	}
 }
@@ -295,7 +308,8 @@ func (a *app) awaitCommit(ctx context.Context, client *api.Client, commit string
 	defer cancel()
 	line := newProgress(a.errOut)
 	defer line.clear()
-	_, failure, err := a.awaitGoal(ctx, client, &waiting{line: line, began: time.Now()}, goal{revision: commit, timeout: limit})
+	_, failure, err := a.awaitGoal(ctx, client,
+		&waiting{line: line, began: time.Now()}, goal{revision: commit, timeout: limit})
 	if err != nil {
 		return err
 	}

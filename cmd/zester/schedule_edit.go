@@ -55,8 +55,11 @@ temporary file, which edit names.`,
 	return cmd
 }
 
-// edit has the user edit a file until the result is accepted or given up. Both results are nil if the file did not change.
-func (a *app) edit(ctx context.Context, client *api.Client, f *api.ScheduleText, q api.ScheduleReplaceRequest) (out *api.ScheduleChanged, err error) {
+// edit has the user edit a file until the result is accepted or given up. Both results are nil if the file did not
+// change.
+func (a *app) edit(ctx context.Context, client *api.Client, f *api.ScheduleText,
+	q api.ScheduleReplaceRequest,
+) (out *api.ScheduleChanged, err error) {
 	path, err := draft(f)
 	if err != nil {
 		return nil, err

@@ -42,8 +42,11 @@ func (a *app) liveCommands() []*cobra.Command {
 		{function: "schedule.list", short: "List the entries of peels, their state and next times"},
 		{function: "schedule.history", short: "Show the counters of an entry and its last runs", entry: true},
 		{
-			function: "schedule.fires", short: "Show what became of each fire of an entry in 7 days", entry: true, options: []string{"from", "to"},
-			long: "Fires that are alike and equally far apart are one row, with their number.",
+			function: "schedule.fires",
+			short:    "Show what became of each fire of an entry in 7 days",
+			entry:    true,
+			options:  []string{"from", "to"},
+			long:     "Fires that are alike and equally far apart are one row, with their number.",
 		},
 		{function: "schedule.breaker", short: "Show the state of an entry's breaker and its changes", entry: true},
 		{
@@ -51,7 +54,11 @@ func (a *app) liveCommands() []*cobra.Command {
 			long: "It ignores windows and the breaker, but neither a pause nor maxrunning.",
 		},
 		{
-			function: "schedule.pause", short: "Keep an entry from firing", entry: true, options: []string{"reason", "for"}, propose: true,
+			function: "schedule.pause",
+			short:    "Keep an entry from firing",
+			entry:    true,
+			options:  []string{"reason", "for"},
+			propose:  true,
 			long: `Runs in flight go on. The pause outlasts restarts and commits; it ends with
 schedule resume, or after the time of --for.
 
@@ -63,8 +70,11 @@ on every peel that has it. If nobody merges it, the pause ends after --for.`,
 			long: "It also takes back a skip. Fires during the pause are not made up.",
 		},
 		{
-			function: "schedule.skip", short: "Skip the next fire of an entry", entry: true, options: []string{"reason", "for"},
-			long: "With --for it skips the fire only if it comes within that time.",
+			function: "schedule.skip",
+			short:    "Skip the next fire of an entry",
+			entry:    true,
+			options:  []string{"reason", "for"},
+			long:     "With --for it skips the fire only if it comes within that time.",
 		},
 	} {
 		commands = append(commands, a.liveCommand(c))
@@ -112,13 +122,15 @@ those of zester TARGET ` + c.function + `.`,
 	return cmd
 }
 
-// pauseAndPropose pauses an entry on a target for a time, and requests the change of the config repo that makes it last.
+// pauseAndPropose pauses an entry on a target for a time, and requests the change of the config repo that makes it
+// last.
 func (a *app) pauseAndPropose(cmd *cobra.Command, target, entry string, args map[string]any) error {
 	if args["for"] == nil {
 		return usageError("--propose needs --for: the pause ends by itself if nobody merges the pull request")
 	}
 	paused := a.callSchedule(cmd, target, "schedule.pause", args)
-	if f, ok := errors.AsType[*failure](paused); paused != nil && (!ok || f.code != exitSomeFailed && f.code != exitSomeSilent && f.code != exitBoth) {
+	if f, ok := errors.AsType[*failure](paused); paused != nil &&
+		(!ok || f.code != exitSomeFailed && f.code != exitSomeSilent && f.code != exitBoth) {
 		return paused // on no peel
 	}
 	q := api.ScheduleChange{Ref: entry, Propose: true}
@@ -133,7 +145,8 @@ func (a *app) pauseAndPropose(cmd *cobra.Command, target, entry string, args map
 		case !out.Proposed:
 			fmt.Fprintf(a.errOut, "no pull request is needed: the config repo disables %s already\n", entry)
 		default:
-			fmt.Fprintf(a.errOut, "proposed on branch %s: %s\n", out.Branch, plain(cmp.Or(out.URL, "open a pull request for it")))
+			fmt.Fprintf(a.errOut, "proposed on branch %s: %s\n", out.Branch,
+				plain(cmp.Or(out.URL, "open a pull request for it")))
 		}
 		return nil
 	})
@@ -165,9 +178,15 @@ func (a *app) callSchedule(cmd *cobra.Command, target, function string, args map
 
 // views holds the functions whose results are printed as tables.
 var views = map[string]func([]byte, screen) (string, error){
-	"schedule.list": viewList, "schedule.next": viewNext, "schedule.history": viewHistory, "schedule.breaker": viewBreaker,
-	"schedule.fires": viewFires,
-	"state.show":     viewStates, "state.last": viewLast, "state.kept": viewKept, "state.restore": viewKept,
+	"schedule.list":    viewList,
+	"schedule.next":    viewNext,
+	"schedule.history": viewHistory,
+	"schedule.breaker": viewBreaker,
+	"schedule.fires":   viewFires,
+	"state.show":       viewStates,
+	"state.last":       viewLast,
+	"state.kept":       viewKept,
+	"state.restore":    viewKept,
 }
 
 // viewed returns a result for people, indented: as the table of the function, or else as text.
@@ -285,8 +304,13 @@ func viewList(data []byte, s screen) (string, error) {
 		return "no entries", nil
 	}
 	list := table{
-		header: []string{"ENTRY", "STATE", "NEXT", "LAST", "RUNS", "FAILED", "IN A ROW", "SKIPPED", "TIMING", "WHY", "FROM"}, states: []string{"STATE"},
-		narrow: []string{"TIMING", "WHY", "FROM"}, drop: []string{"FROM", "RUNS", "LAST", "WHY", "TIMING"}, wide: []string{"IN A ROW", "SKIPPED"},
+		header: []string{
+			"ENTRY", "STATE", "NEXT", "LAST", "RUNS", "FAILED", "IN A ROW", "SKIPPED", "TIMING", "WHY", "FROM",
+		},
+		states: []string{"STATE"},
+		narrow: []string{"TIMING", "WHY", "FROM"},
+		drop:   []string{"FROM", "RUNS", "LAST", "WHY", "TIMING"},
+		wide:   []string{"IN A ROW", "SKIPPED"},
 	}
 	for _, name := range slices.Sorted(maps.Keys(entries)) {
 		e := entries[name]
@@ -294,7 +318,8 @@ func viewList(data []byte, s screen) (string, error) {
 		for _, n := range e.Skips {
 			skipped += n
 		}
-		list.add(name, e.state(), clock(e.NextFire), clock(e.lastFire()), fmt.Sprint(e.Runs), fmt.Sprint(e.Failures), fmt.Sprint(e.FailuresInRow), fmt.Sprint(skipped), e.Timing, e.Why, e.from())
+		list.add(name, e.state(), clock(e.NextFire), clock(e.lastFire()), fmt.Sprint(e.Runs), fmt.Sprint(e.Failures),
+			fmt.Sprint(e.FailuresInRow), fmt.Sprint(skipped), e.Timing, e.Why, e.from())
 	}
 	return list.text(s)
 }
@@ -370,7 +395,11 @@ func viewFires(data []byte, s screen) (string, error) {
 		return "", err
 	}
 	facts := table{rows: [][]string{{"complete since:", when(told.Since)}}}
-	list := table{header: []string{"NOMINAL", "LAST", "FIRES", "TRIGGER", "OUTCOME", "WHY"}, states: []string{"OUTCOME"}, drop: []string{"WHY", "TRIGGER"}}
+	list := table{
+		header: []string{"NOMINAL", "LAST", "FIRES", "TRIGGER", "OUTCOME", "WHY"},
+		states: []string{"OUTCOME"},
+		drop:   []string{"WHY", "TRIGGER"},
+	}
 	for _, f := range slices.Backward(told.Fires) {
 		why := []string{f.Why, "", ""}
 		if f.Late {
@@ -379,7 +408,8 @@ func viewFires(data []byte, s screen) (string, error) {
 		if f.Overran {
 			why[2] = "overran"
 		}
-		list.add(when(f.Nominal), when(f.Last), fmt.Sprint(f.Count), f.Class, f.Outcome, strings.Join(slices.DeleteFunc(why, func(w string) bool { return w == "" }), ", "))
+		list.add(when(f.Nominal), when(f.Last), fmt.Sprint(f.Count), f.Class, f.Outcome,
+			strings.Join(slices.DeleteFunc(why, func(w string) bool { return w == "" }), ", "))
 	}
 	return joined(facts, list, s)
 }

@@ -38,7 +38,8 @@ fires of an expression, or of an entry in a file, without a master.`,
 }
 
 // formerNextFlags are the flags of cron next that do not go with a target.
-var formerNextFlags = append([]string{"from", "until", "zone", "dst-gap", "dst-overlap", "file", "entry"}, timingFlags...)
+var formerNextFlags = append([]string{"from", "until", "zone", "dst-gap", "dst-overlap", "file", "entry"},
+	timingFlags...)
 
 // liveNext asks the peels of a target.
 func (a *app) liveNext(cmd *cobra.Command, words []string, n int) error {
@@ -56,7 +57,9 @@ func (a *app) liveNext(cmd *cobra.Command, words []string, n int) error {
 	}
 	for _, name := range formerNextFlags {
 		if cmd.Flags().Changed(name) {
-			return usageError("--%s does not go with the target %q: the entries are those of its peels; zester cron next takes --%[1]s", name, words[0])
+			return usageError(
+				"--%s does not go with the target %q: the entries are those of its peels; zester cron next takes --%[1]s", name, words[0],
+			)
 		}
 	}
 	if cmd.Flags().Changed("number") {

@@ -11,8 +11,8 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/canon"
 )
 
-// secretive implements --show-secrets. Its key is made for one job and never leaves this process, so nobody else can read the
-// return that the bus stores.
+// secretive implements --show-secrets. Its key is made for one job and never leaves this process, so nobody else can
+// read the return that the bus stores.
 type secretive struct {
 	show   bool
 	opener *settings.Opener

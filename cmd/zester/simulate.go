@@ -113,7 +113,8 @@ func (a *app) simulateCommand() *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.VarP(simulateForm{&a.output}, "output", "o", "output `FORMAT`: "+strings.Join(append(formsOf(prints), string(formSVG)), ", "))
+	flags.VarP(simulateForm{&a.output}, "output", "o",
+		"output `FORMAT`: "+strings.Join(append(formsOf(prints), string(formSVG)), ", "))
 	factsFlag(flags, &f.facts, " (default: the live fleet)")
 	fromFlag(flags, &f.from, "of the beginning")
 	flags.StringVar(&f.length, "for", "7d", "`TIME` to simulate, up to 366d")
@@ -134,7 +135,8 @@ func (f *simulateFlags) options() (o simulate.Options, err error) {
 		return o, usageError("cannot use --for: %w", err)
 	}
 	if o.For < time.Minute || o.For > simulate.MaxFor || o.For%time.Minute != 0 {
-		return o, usageError("cannot use --for %s: it is between 1m and %dd, in whole minutes", f.length, simulate.MaxFor/(24*time.Hour))
+		return o, usageError("cannot use --for %s: it is between 1m and %dd, in whole minutes", f.length,
+			simulate.MaxFor/(24*time.Hour))
 	}
 	o.Zone = time.Local
 	if f.zone != "" {
@@ -156,7 +158,9 @@ func (f *simulateFlags) options() (o simulate.Options, err error) {
 func (f *simulateFlags) span(flag, value, text string, o simulate.Options) (s simulate.Span, err error) {
 	from, to, ok := strings.Cut(text, "..")
 	if !ok {
-		return s, usageError("cannot use --%s %q: it has no FROM..TO, such as 2026-06-01T22:00:00Z..2026-06-02T06:00:00Z", flag, value)
+		return s, usageError(
+			"cannot use --%s %q: it has no FROM..TO, such as 2026-06-01T22:00:00Z..2026-06-02T06:00:00Z", flag, value,
+		)
 	}
 	if s.From, err = instant(flag, from); err != nil {
 		return s, err
@@ -168,13 +172,16 @@ func (f *simulateFlags) span(flag, value, text string, o simulate.Options) (s si
 	case !s.From.Before(s.Until):
 		return s, usageError("cannot use --%s %q: its end is not after its beginning", flag, value)
 	case !s.From.Before(until) || !s.Until.After(o.From):
-		return s, usageError("cannot use --%s %q: the simulation is from %s to %s", flag, value, o.From.Format(time.RFC3339), until.Format(time.RFC3339))
+		return s, usageError("cannot use --%s %q: the simulation is from %s to %s", flag, value,
+			o.From.Format(time.RFC3339), until.Format(time.RFC3339))
 	}
 	return s, nil
 }
 
 // spansAway parses --away. Each peel must be one of the fleet.
-func (f *simulateFlags) spansAway(o simulate.Options, groups []forecast.Group) (map[target.PeelID][]simulate.Span, error) {
+func (f *simulateFlags) spansAway(o simulate.Options,
+	groups []forecast.Group,
+) (map[target.PeelID][]simulate.Span, error) {
 	var known []string
 	for _, g := range groups {
 		for _, id := range g.Peels {
@@ -186,10 +193,12 @@ func (f *simulateFlags) spansAway(o simulate.Options, groups []forecast.Group) (
 	for _, value := range f.away {
 		peel, text, ok := strings.Cut(value, "=")
 		if !ok {
-			return nil, usageError("cannot use --away %q: it is PEEL=FROM..TO; --outage FROM..TO is of all peels", value)
+			return nil, usageError("cannot use --away %q: it is PEEL=FROM..TO; --outage FROM..TO is of all peels",
+				value)
 		}
 		if _, found := slices.BinarySearch(known, peel); !found {
-			return nil, usageError("cannot use --away %q: no peel of the fleet is %s%s", value, peel, strictyaml.Suggest(peel, known))
+			return nil, usageError("cannot use --away %q: no peel of the fleet is %s%s", value, peel,
+				strictyaml.Suggest(peel, known))
 		}
 		s, err := f.span("away", value, text, o)
 		if err != nil {
@@ -212,7 +221,9 @@ func entriesIn(groups []forecast.Group) []string {
 }
 
 // takes parses --took, which overrides measured durations. Each entry must be in the schedules.
-func (f *simulateFlags) takes(names []string, measured map[string]time.Duration) (func(entry string) time.Duration, error) {
+func (f *simulateFlags) takes(names []string,
+	measured map[string]time.Duration,
+) (func(entry string) time.Duration, error) {
 	byEntry, byDefault := maps.Clone(measured), defaultTook
 	for _, value := range f.took {
 		entry, text, ok := strings.Cut(value, "=")
@@ -227,7 +238,8 @@ func (f *simulateFlags) takes(names []string, measured map[string]time.Duration)
 		case !ok:
 			byDefault = d
 		case !slices.Contains(names, entry):
-			return nil, usageError("cannot use --took %q: no peel has an entry %s%s", value, entry, strictyaml.Suggest(entry, names))
+			return nil, usageError("cannot use --took %q: no peel has an entry %s%s", value, entry,
+				strictyaml.Suggest(entry, names))
 		default:
 			byEntry[entry] = d
 			delete(measured, entry)

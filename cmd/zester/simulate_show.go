@@ -78,8 +78,11 @@ type clockChange struct {
 	Fires []time.Time `json:"fires"`
 }
 
-// simulationOf returns a result as data. measured has the entries whose durations are known, zone is the name of its zone.
-func simulationOf(r *simulate.Result, changes []simulate.ClockChange, measured map[string]time.Duration, zone string) simulation {
+// simulationOf returns a result as data. measured has the entries whose durations are known, zone is the name of its
+// zone.
+func simulationOf(r *simulate.Result, changes []simulate.ClockChange, measured map[string]time.Duration,
+	zone string,
+) simulation {
 	out := simulation{
 		From: r.From, Until: r.Until, Zone: zone, Peels: r.Peels,
 		Hours: []simulatedHour{}, Worst: []simulatedMinute{}, Entries: []simulatedEntry{}, Changes: []clockChange{},
@@ -97,9 +100,22 @@ func simulationOf(r *simulate.Result, changes []simulate.ClockChange, measured m
 	}
 	for _, e := range r.Entries {
 		s := simulatedEntry{
-			Entry: e.Name, Peels: e.Peels, Takes: e.Takes.Seconds(), Runs: e.Runs, Late: e.Late, CaughtUp: e.CaughtUp,
-			Interrupted: e.Interrupted, Cut: e.Cut, Overran: e.Overran, Missed: e.Missed, Overlaps: e.Overlaps(), Waited: e.Waited,
-			Skipped: map[ledger.Reason]simulatedSkip{}, Peak: e.Peak, PeakAt: e.PeakAt, Hours: e.Hours,
+			Entry:       e.Name,
+			Peels:       e.Peels,
+			Takes:       e.Takes.Seconds(),
+			Runs:        e.Runs,
+			Late:        e.Late,
+			CaughtUp:    e.CaughtUp,
+			Interrupted: e.Interrupted,
+			Cut:         e.Cut,
+			Overran:     e.Overran,
+			Missed:      e.Missed,
+			Overlaps:    e.Overlaps(),
+			Waited:      e.Waited,
+			Skipped:     map[ledger.Reason]simulatedSkip{},
+			Peak:        e.Peak,
+			PeakAt:      e.PeakAt,
+			Hours:       e.Hours,
 		}
 		_, s.Measured = measured[e.Name]
 		for why, skips := range e.Skips {
@@ -108,7 +124,14 @@ func simulationOf(r *simulate.Result, changes []simulate.ClockChange, measured m
 		out.Entries = append(out.Entries, s)
 	}
 	for _, c := range changes {
-		at := clockChange{At: c.At, Zone: c.Zone, Shift: c.Shift.Seconds(), Entry: c.Entry, Wall: c.Wall, Fires: c.Fires}
+		at := clockChange{
+			At:    c.At,
+			Zone:  c.Zone,
+			Shift: c.Shift.Seconds(),
+			Entry: c.Entry,
+			Wall:  c.Wall,
+			Fires: c.Fires,
+		}
 		if at.Zone == time.Local.String() {
 			at.Zone = zone
 		}
@@ -123,8 +146,12 @@ func simulationOf(r *simulate.Result, changes []simulate.ClockChange, measured m
 // simulationTables prints a simulation for people. Tables without rows are left out.
 func (a *app) simulationTables(out simulation) error {
 	const layout = "2006-01-02 15:04"
-	fmt.Fprintf(a.out, "%s, %d runs from %s to %s, %s\n", count(out.Peels, "peel"), out.Runs, out.From.Format(layout), out.Until.Format(layout), plain(out.Zone))
-	worst := table{header: []string{"WORST MINUTE", "RUNS", "IN FLIGHT", "MOST OF THEM"}, narrow: []string{"MOST OF THEM"}}
+	fmt.Fprintf(a.out, "%s, %d runs from %s to %s, %s\n", count(out.Peels, "peel"), out.Runs, out.From.Format(layout),
+		out.Until.Format(layout), plain(out.Zone))
+	worst := table{
+		header: []string{"WORST MINUTE", "RUNS", "IN FLIGHT", "MOST OF THEM"},
+		narrow: []string{"MOST OF THEM"},
+	}
 	for _, m := range out.Worst {
 		var shares []string
 		for _, s := range m.Entries {
@@ -133,8 +160,10 @@ func (a *app) simulationTables(out simulation) error {
 		worst.add(m.At.Format(layout), fmt.Sprint(m.Runs), fmt.Sprint(m.InFlight), strings.Join(shares, ", "))
 	}
 	entries := table{
-		header: []string{"ENTRY", "PEELS", "TAKES", "RUNS", "PEAK", "MISSED", "CAUGHT UP", "OVERLAPS", "SKIPPED", "LATE", "CUT"},
-		drop:   []string{"CUT", "LATE", "TAKES", "PEELS"},
+		header: []string{
+			"ENTRY", "PEELS", "TAKES", "RUNS", "PEAK", "MISSED", "CAUGHT UP", "OVERLAPS", "SKIPPED", "LATE", "CUT",
+		},
+		drop: []string{"CUT", "LATE", "TAKES", "PEELS"},
 	}
 	skips := table{header: []string{"SKIPPED", "REASON", "FIRES", "FIRST", "PEEL"}, drop: []string{"PEEL"}}
 	for _, e := range out.Entries {
@@ -159,7 +188,8 @@ func (a *app) simulationTables(out simulation) error {
 		for i, at := range c.Fires {
 			fires[i] = at.Format("15:04 -07:00")
 		}
-		clocks.add(c.At.Format("2006-01-02 ")+c.Zone, c.Entry, strings.Join(c.Wall, ", ")+what, strings.Join(fires, ", "))
+		clocks.add(c.At.Format("2006-01-02 ")+c.Zone, c.Entry, strings.Join(c.Wall, ", ")+what,
+			strings.Join(fires, ", "))
 	}
 	for _, t := range []table{worst, entries, skips, clocks} {
 		if len(t.rows) == 0 {

@@ -91,7 +91,9 @@ func (a *app) spread(ctx context.Context, dir string, f spreadFlags) error {
 }
 
 // proposeAt proposes a change of the working tree of a repo.
-func proposeAt(ctx context.Context, dir string, fleet *peelindex.Index, o spread.Options) (p *spread.Proposal, err error) {
+func proposeAt(ctx context.Context, dir string, fleet *peelindex.Index,
+	o spread.Options,
+) (p *spread.Proposal, err error) {
 	c, err := gitrepo.OpenDirectory(dir, "")
 	if err != nil {
 		return nil, err
@@ -132,22 +134,31 @@ func peakOf(f *forecast.Forecast) (m peakMinute) {
 }
 
 func (a *app) showSpread(p *spread.Proposal) error {
-	out := spreadAnswer{Before: peakOf(p.Before), After: peakOf(p.After), Entries: []spreadEntry{}, ByHand: append([]string{}, p.ByHand...), Patch: p.Patch}
+	out := spreadAnswer{
+		Before:  peakOf(p.Before),
+		After:   peakOf(p.After),
+		Entries: []spreadEntry{},
+		ByHand:  append([]string{}, p.ByHand...),
+		Patch:   p.Patch,
+	}
 	var names []string
 	for _, e := range p.Entries {
 		out.Entries = append(out.Entries, spreadEntry{e.Name, e.Splay.Seconds(), e.Phase.Seconds()})
 		names = append(names, e.Name)
 	}
 	for _, at := range p.ByHand {
-		fmt.Fprintf(a.errOut, "warning: %s: the entry stays as it is: its lines cannot be changed one by one\n", plain(at))
+		fmt.Fprintf(a.errOut, "warning: %s: the entry stays as it is: its lines cannot be changed one by one\n",
+			plain(at))
 	}
 	return a.print(out, names, func() error {
 		const layout = "2006-01-02 15:04"
 		if p.Patch == "" {
-			_, err := fmt.Fprintf(a.out, "at most %s runs begin in a minute, %s: no delay lowers that\n", forecast.Number(out.Before.Runs), out.Before.At.Format(layout))
+			_, err := fmt.Fprintf(a.out, "at most %s runs begin in a minute, %s: no delay lowers that\n",
+				forecast.Number(out.Before.Runs), out.Before.At.Format(layout))
 			return err
 		}
-		fmt.Fprintf(a.out, "before: at most %s runs begin in a minute, %s\n", forecast.Number(out.Before.Runs), out.Before.At.Format(layout))
+		fmt.Fprintf(a.out, "before: at most %s runs begin in a minute, %s\n", forecast.Number(out.Before.Runs),
+			out.Before.At.Format(layout))
 		fmt.Fprintf(a.out, "after:  at most %s, %s\n\n", forecast.Number(out.After.Runs), out.After.At.Format(layout))
 		patch := p.Patch
 		if a.columns > 0 {

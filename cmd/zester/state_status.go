@@ -141,13 +141,17 @@ func hostCountLine(c status.HostCounts) string {
 
 // hostRanks order host states for people: what needs them comes first.
 var hostRanks = []status.HostState{
-	status.HostFailed, status.HostDrifted, status.HostUnknown, status.HostPending, status.HostOther, status.HostNever, status.HostClean,
+	status.HostFailed, status.HostDrifted, status.HostUnknown, status.HostPending, status.HostOther, status.HostNever,
+	status.HostClean,
 }
 
 func statesTable(peels []status.States) table {
 	t := table{
-		header: []string{"PEEL", "STATE", "RUN", "AGE", "COMMIT", "STATES", "DIGEST", "WANTED", "WHAT"}, states: []string{"STATE"},
-		narrow: []string{"WHAT"}, drop: []string{"COMMIT", "STATES"}, wide: []string{"DIGEST", "WANTED"},
+		header: []string{"PEEL", "STATE", "RUN", "AGE", "COMMIT", "STATES", "DIGEST", "WANTED", "WHAT"},
+		states: []string{"STATE"},
+		narrow: []string{"WHAT"},
+		drop:   []string{"COMMIT", "STATES"},
+		wide:   []string{"DIGEST", "WANTED"},
 	}
 	sorted := sorting.Values(slices.Values(peels), func(x, y status.States) int {
 		return cmp.Compare(slices.Index(hostRanks, x.State), slices.Index(hostRanks, y.State))
@@ -164,7 +168,8 @@ func statesTable(peels []status.States) table {
 		for _, n := range s.Counts {
 			total += n
 		}
-		t.add(string(s.Peel), string(s.State), run, since, s.Commit.Short(), fmt.Sprint(total), shortDigest(s.Digest), shortDigest(s.Wanted), resultsLine(s))
+		t.add(string(s.Peel), string(s.State), run, since, s.Commit.Short(), fmt.Sprint(total), shortDigest(s.Digest),
+			shortDigest(s.Wanted), resultsLine(s))
 	}
 	return t
 }

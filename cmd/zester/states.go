@@ -83,7 +83,8 @@ func viewRun(data []byte, s screen) (string, error) {
 	}
 	b.WriteString(countsLine(r.Counts) + "\n")
 	if len(r.Owed) > 0 {
-		fmt.Fprintf(&b, "%s still to be made by the next run: %s\n", count(len(r.Owed), "reaction"), plain(strings.Join(r.Owed, ", ")))
+		fmt.Fprintf(&b, "%s still to be made by the next run: %s\n", count(len(r.Owed), "reaction"),
+			plain(strings.Join(r.Owed, ", ")))
 	}
 	return b.String(), nil
 }
@@ -95,7 +96,8 @@ func viewLast(data []byte, s screen) (string, error) {
 		return "", err
 	}
 	text, err := viewRun(data, s)
-	return fmt.Sprintf("%s, commit %s, took %s\n", when(r.Time), cmp.Or(r.Commit.Short(), "-"), duration(r.Duration.Round(time.Millisecond))) + text, err
+	return fmt.Sprintf("%s, commit %s, took %s\n", when(r.Time), cmp.Or(r.Commit.Short(), "-"),
+		duration(r.Duration.Round(time.Millisecond))) + text, err
 }
 
 // maxStateName is the width of the column of names; longer ones move what is after them.

@@ -56,13 +56,17 @@ which nobody can delete.`,
 	}
 	flags := cmd.Flags()
 	flags.IntVar(&o.Peels, "peels", 1000, "simulate `N` peels")
-	flags.StringVar(&url, "connect", "", "measure the unused bus at `URL`, with the keys in --data-dir and the CA certificates in --ca")
+	flags.StringVar(&url, "connect", "",
+		"measure the unused bus at `URL`, with the keys in --data-dir and the CA certificates in --ca")
 	flags.IntVar(&o.Procs, "procs", 0, "run the peels in `N` processes (default: one for every 2500)")
 	flags.IntVar(&o.Rounds, "rounds", 5, "measure each dispatch and commit `N` times and take the median")
 	durationVar(flags, &o.Idle, "idle", 10*time.Second, "`TIME` to watch the idle master")
-	durationVar(flags, &o.Soak, "soak", 0, "instead run commits, dispatches, schedules and restarts for `TIME`, and count what is lost")
-	flags.IntVar(&o.Outputs, "outputs", 0, "instead run a function with 64 KiB of output on every peel `N` times, and count what is lost")
-	durationVar(flags, &o.Outage, "outage", 0, "instead stop master and bus for `TIME`, and count what they know of the fires in it")
+	durationVar(flags, &o.Soak, "soak", 0,
+		"instead run commits, dispatches, schedules and restarts for `TIME`, and count what is lost")
+	flags.IntVar(&o.Outputs, "outputs", 0,
+		"instead run a function with 64 KiB of output on every peel `N` times, and count what is lost")
+	durationVar(flags, &o.Outage, "outage", 0,
+		"instead stop master and bus for `TIME`, and count what they know of the fires in it")
 	cmd.AddCommand(&cobra.Command{
 		Use: "peels", Hidden: true, Args: words(),
 		RunE: func(cmd *cobra.Command, _ []string) error { return worker.Work(cmd.Context(), os.Stdin) },

@@ -18,8 +18,10 @@ import (
 
 func (a *app) syncCommand() *cobra.Command {
 	return group("sync", "Show which revision the fleet runs, and control rollouts",
-		a.syncStatusCommand(), a.syncNowCommand(), a.syncWaitCommand(), a.syncPeelsCommand(), a.syncDiffCommand(), a.syncHistoryCommand(),
-		a.syncApproveCommand(), a.syncPauseCommand(), a.syncResumeCommand(), a.syncPinCommand(), a.syncUnpinCommand(), a.syncRetryCommand(), a.syncAdoptCommand(), a.syncPlanCommand())
+		a.syncStatusCommand(), a.syncNowCommand(), a.syncWaitCommand(), a.syncPeelsCommand(), a.syncDiffCommand(),
+		a.syncHistoryCommand(),
+		a.syncApproveCommand(), a.syncPauseCommand(), a.syncResumeCommand(), a.syncPinCommand(), a.syncUnpinCommand(),
+		a.syncRetryCommand(), a.syncAdoptCommand(), a.syncPlanCommand())
 }
 
 func (a *app) syncStatusCommand() *cobra.Command {
@@ -99,16 +101,20 @@ func (a *app) describeSync(s *status.Sync) {
 		line("since", fmt.Sprintf("%s, for %s", when(s.LastGood.Since), age(time.Since(s.LastGood.Since))))
 	}
 	if p := s.Pinned; p != nil {
-		line("pinned", fmt.Sprintf("%s by %s, %s%s", p.Commit.Short(), p.By, when(p.Time), map[bool]string{true: ", until a newer commit comes"}[p.UntilNewer]))
+		line("pinned", fmt.Sprintf("%s by %s, %s%s", p.Commit.Short(), p.By, when(p.Time),
+			map[bool]string{true: ", until a newer commit comes"}[p.UntilNewer]))
 	}
 	if s.Blocked != "" {
-		line("waits", fmt.Sprintf("%s for zester sync approve %s --revision %[1]s", s.LastAttempted.Short(), status.ShortHash(s.Blocked)))
+		line("waits", fmt.Sprintf("%s for zester sync approve %s --revision %[1]s", s.LastAttempted.Short(),
+			status.ShortHash(s.Blocked)))
 	}
 	if f := s.Facts; f != nil {
-		line("facts", fmt.Sprintf("%s would change by new facts, which waits for zester sync approve %s", count(f.Peels, "peel"), status.ShortHash(f.Hash)))
+		line("facts", fmt.Sprintf("%s would change by new facts, which waits for zester sync approve %s",
+			count(f.Peels, "peel"), status.ShortHash(f.Hash)))
 	}
 	if f := s.Frozen; f != nil && (s.Rollout == nil || s.Rollout.Commit != f.Commit) {
-		line("frozen", fmt.Sprintf("%s: %s; zester sync approve %[1]s --override-freeze REASON lets it out", f.Commit.Short(), f))
+		line("frozen", fmt.Sprintf("%s: %s; zester sync approve %[1]s --override-freeze REASON lets it out",
+			f.Commit.Short(), f))
 	}
 	if s.Rollout != nil {
 		line("rollout", rolloutLine(s.Rollout))
@@ -125,7 +131,8 @@ func (a *app) describeSync(s *status.Sync) {
 		line("outdated", outdatedLine(s.Outdated))
 	}
 	for _, c := range s.Conditions {
-		if c.Status && c.Type != status.Ready && c.Type != status.RolloutProgressing && c.Type != status.Frozen || c.Reason == "WaveFailed" || c.Type == status.SourceVerified {
+		if c.Status && c.Type != status.Ready && c.Type != status.RolloutProgressing && c.Type != status.Frozen ||
+			c.Reason == "WaveFailed" || c.Type == status.SourceVerified {
 			text := trouble(c)
 			if first, _, _ := strings.Cut(c.Message, "\n"); slices.Contains(s.Errors, first) {
 				text = c.Reason // the errors follow
@@ -212,13 +219,16 @@ func pausedTexts(entries []string) (texts []string) {
 
 func (a *app) syncPeelsCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "peels", Short: "Show which revision each peel runs", Long: `peels shows the newest commit that changed the settings of each peel
+		Use:   "peels",
+		Short: "Show which revision each peel runs",
+		Long: `peels shows the newest commit that changed the settings of each peel
 (CHANGED BY; a later commit left them as they are), the time since its newest
 settings were written if it does not run them yet (LAG), and the number of
 entries that its last reload started (+), changed (~), stopped (-) and kept (=).
 A stale peel runs its snapshot, which the bus has not confirmed. A
 decommissioned peel has no facts, but its settings are still stored: zester peel
-remove removes them.` + troubleManual, Args: words(),
+remove removes them.` + troubleManual,
+		Args: words(),
 		RunE: a.online(func(cmd *cobra.Command, client *api.Client, _ []string) error {
 			peels, err := client.SyncPeels(cmd.Context())
 			if err != nil {
@@ -231,7 +241,9 @@ remove removes them.` + troubleManual, Args: words(),
 
 func (a *app) syncHistoryCommand() *cobra.Command {
 	return listCommand(a, cobra.Command{
-		Use: "history", Short: "Show the last revisions and their outcomes", Long: `history shows the last 50 attempts to publish a revision, the newest first. The
+		Use:   "history",
+		Short: "Show the last revisions and their outcomes",
+		Long: `history shows the last 50 attempts to publish a revision, the newest first. The
 outcome is applied, rejected, blocked by the guard, superseded by another
 revision, or rolled back. BEGAN is the time of the attempt, TOOK the time until
 the outcome. BY and REASON name the people who approved or pinned a revision,
@@ -250,9 +262,14 @@ func attempts(ctx context.Context, client *api.Client) ([]status.Attempt, error)
 
 func syncPeelsTable(peels []status.Peel) table {
 	t := table{
-		header: []string{"PEEL", "STATE", "ONLINE", "CHANGED BY", "LAG", "RELOAD", "REPORTED", "DIGEST", "WANTED", "ERRORS"}, states: []string{"STATE", "ONLINE"},
-		narrow: []string{"ERRORS"}, drop: []string{"RELOAD", "CHANGED BY"}, legend: "CHANGED BY: the newest commit that changed the settings of the peel\nRELOAD: + started, ~ changed, - stopped, = kept",
-		wide: []string{"REPORTED", "DIGEST", "WANTED"},
+		header: []string{
+			"PEEL", "STATE", "ONLINE", "CHANGED BY", "LAG", "RELOAD", "REPORTED", "DIGEST", "WANTED", "ERRORS",
+		},
+		states: []string{"STATE", "ONLINE"},
+		narrow: []string{"ERRORS"},
+		drop:   []string{"RELOAD", "CHANGED BY"},
+		legend: "CHANGED BY: the newest commit that changed the settings of the peel\nRELOAD: + started, ~ changed, - stopped, = kept",
+		wide:   []string{"REPORTED", "DIGEST", "WANTED"},
 	}
 	for _, p := range peels {
 		lag, state := "", string(p.State)
@@ -276,7 +293,8 @@ func syncPeelsTable(peels []status.Peel) table {
 			state += ", outdated"
 		}
 		t.add(string(p.Peel), state, yesNo(p.Online), p.Commit.Short(), lag,
-			fmt.Sprintf("+%d ~%d -%d =%d", p.Started, p.Changed, p.Stopped, p.Kept), clock(p.Reported), shortDigest(p.Digest), shortDigest(p.Wanted),
+			fmt.Sprintf("+%d ~%d -%d =%d", p.Started, p.Changed, p.Stopped, p.Kept), clock(p.Reported),
+			shortDigest(p.Digest), shortDigest(p.Wanted),
 			strings.Join(slices.Concat(p.Errors, pausedTexts(p.PausedErrors)), "; "))
 	}
 	return t
@@ -287,15 +305,21 @@ func shortDigest(d settings.Digest) string { return string(d[:min(len(d), 8)]) }
 
 func historyTable(attempts []status.Attempt) table {
 	t := table{
-		header: []string{"REVISION", "OUTCOME", "BEGAN", "TOOK", "STORED", "AUTHOR", "BY", "MASTER", "MESSAGE", "REASON"}, states: []string{"OUTCOME"},
-		narrow: []string{"AUTHOR", "BY", "MESSAGE", "REASON"}, drop: []string{"BY", "TOOK", "AUTHOR", "STORED"}, wide: []string{"MASTER"},
+		header: []string{
+			"REVISION", "OUTCOME", "BEGAN", "TOOK", "STORED", "AUTHOR", "BY", "MASTER", "MESSAGE", "REASON",
+		},
+		states: []string{"OUTCOME"},
+		narrow: []string{"AUTHOR", "BY", "MESSAGE", "REASON"},
+		drop:   []string{"BY", "TOOK", "AUTHOR", "STORED"},
+		wide:   []string{"MASTER"},
 	}
 	for _, at := range attempts {
 		took := ""
 		if !at.Ended.IsZero() {
 			took = duration(at.Ended.Sub(at.Began).Round(time.Millisecond))
 		}
-		t.add(at.Commit.Short(), string(at.Outcome), clock(at.Began), took, yesNo(at.Stored), at.Author, at.By, at.Master, at.Message, reasonsOf(at))
+		t.add(at.Commit.Short(), string(at.Outcome), clock(at.Began), took, yesNo(at.Stored), at.Author, at.By,
+			at.Master, at.Message, reasonsOf(at))
 	}
 	return t
 }
@@ -324,9 +348,14 @@ func notOut(s *status.Sync) *failure {
 		word = "was rolled back"
 	case s.Blocked != "":
 		word = "waits for approval"
-		hint = fmt.Sprintf("zester sync approve %s lets it out; zester sync plan shows what it does", status.ShortHash(s.Blocked))
+		hint = fmt.Sprintf("zester sync approve %s lets it out; zester sync plan shows what it does",
+			status.ShortHash(s.Blocked))
 	}
-	return &failure{code: exitFailed, err: fmt.Errorf("revision %s %s:\n%s", s.LastAttempted.Short(), word, strings.Join(s.Errors, "\n")), hint: hint}
+	return &failure{
+		code: exitFailed,
+		err:  fmt.Errorf("revision %s %s:\n%s", s.LastAttempted.Short(), word, strings.Join(s.Errors, "\n")),
+		hint: hint,
+	}
 }
 
 // refused reports whether the newest commit does not go out to the fleet.

@@ -31,7 +31,10 @@ longer be pinned. --dry-run only prints the sources.`,
 			}
 			if s.Adopt == nil {
 				return &failure{
-					code: exitFailed, err: errors.New("cannot adopt: the master that leads follows the same repo, branch and path as the fleet"),
+					code: exitFailed,
+					err: errors.New(
+						"cannot adopt: the master that leads follows the same repo, branch and path as the fleet",
+					),
 					hint: "change repo, branch or path of all masters, and restart them",
 				}
 			}

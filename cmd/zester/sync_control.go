@@ -51,12 +51,15 @@ sync history and the audit log record the person and the reason.`,
 				q.Override, q.Reason = true, override
 			}
 			err := steer(a, cmd, api.SyncApprove, q)
-			return hinted(err, api.CodeConflict, "zester sync status shows what waits, and the command that approves it")
+			return hinted(err, api.CodeConflict,
+				"zester sync status shows what waits, and the command that approves it")
 		},
 	}
-	cmd.Flags().StringVar(&override, "override-freeze", "", "release the commit from the freeze, with this `REASON` to record")
+	cmd.Flags().StringVar(&override, "override-freeze", "",
+		"release the commit from the freeze, with this `REASON` to record")
 	cmd.Flags().StringVar(&reason, "reason", "", "`REASON` to record, one line")
-	cmd.Flags().StringVar(&revision, "revision", "", "`COMMIT` that may go on, or the beginning of its hash (default: any)")
+	cmd.Flags().StringVar(&revision, "revision", "",
+		"`COMMIT` that may go on, or the beginning of its hash (default: any)")
 	cmd.MarkFlagsMutuallyExclusive("override-freeze", "reason")
 	return cmd
 }
@@ -152,11 +155,18 @@ func afterPin(s *status.Sync) string {
 	case s.Observed == s.Pinned.Commit:
 		text = fmt.Sprintf("%s stays, as it is the newest commit of %s", pinned, s.Branch)
 	case s.Is(status.HeadSkipped):
-		return fmt.Sprintf("%s stays: %s, the newest commit of %s, was rolled back; zester sync retry %[2]s tries it again", pinned, head, s.Branch)
+		return fmt.Sprintf(
+			"%s stays: %s, the newest commit of %s, was rolled back; zester sync retry %[2]s tries it again", pinned,
+			head, s.Branch,
+		)
 	case s.Paused != nil:
-		return fmt.Sprintf("%s stays: %s has paused new commits; after zester sync resume %s follows, the newest commit of %s", pinned, s.Paused.By, head, s.Branch)
+		return fmt.Sprintf(
+			"%s stays: %s has paused new commits; after zester sync resume %s follows, the newest commit of %s",
+			pinned, s.Paused.By, head, s.Branch,
+		)
 	default:
-		text = fmt.Sprintf("from %s to %s, the newest commit of %s, held to the limits and in waves as a new commit", pinned, head, s.Branch)
+		text = fmt.Sprintf("from %s to %s, the newest commit of %s, held to the limits and in waves as a new commit",
+			pinned, head, s.Branch)
 	}
 	if s.Is(status.FetchFailed) {
 		text += fmt.Sprintf("; the branch cannot be read and was last read %s", when(s.Read))

@@ -182,7 +182,12 @@ type liveEntry struct {
 func (e liveEntry) drifts(name string) (all []drift) {
 	path := "schedule:" + name
 	if e.Source == "peel.yaml" {
-		all = append(all, drift{Path: path, Kind: driftStatic, Live: e.Timing, Why: "it is an entry of the host's peel.yaml"})
+		all = append(all, drift{
+			Path: path,
+			Kind: driftStatic,
+			Live: e.Timing,
+			Why:  "it is an entry of the host's peel.yaml",
+		})
 	}
 	switch e.State {
 	case "paused_manual", "paused_errors":
@@ -197,13 +202,19 @@ func (e liveEntry) drifts(name string) (all []drift) {
 }
 
 // askPeel runs a function on one peel and reads what it returns.
-func askPeel(ctx context.Context, client *api.Client, id target.PeelID, function string, args map[string]any, into any) error {
+func askPeel(ctx context.Context, client *api.Client, id target.PeelID, function string, args map[string]any,
+	into any,
+) error {
 	replied := false
 	spec := job.Spec{TargetExpr: "L@" + string(id), Targets: []target.PeelID{id}, Function: function, Args: args}
 	err := askPeels(ctx, client, spec, func(r *wire.Return) error {
 		replied = true
 		if !r.Success {
-			return &failure{code: exitSomeFailed, err: fmt.Errorf("%s failed on %s: %s", function, id, r.Error), hint: "zester " + string(id) + " " + function + " shows the same"}
+			return &failure{
+				code: exitSomeFailed,
+				err:  fmt.Errorf("%s failed on %s: %s", function, id, r.Error),
+				hint: "zester " + string(id) + " " + function + " shows the same",
+			}
 		}
 		return throughJSON(textual(r.Data), into)
 	})
@@ -241,7 +252,11 @@ func askPeels(ctx context.Context, client *api.Client, spec job.Spec, onReturn f
 
 // silent returns the failure of a command that needs a peel which is offline or does not reply.
 func silent(id target.PeelID, what string) error {
-	return &failure{code: exitSomeSilent, err: fmt.Errorf("%s %s", id, what), hint: "zester peel show " + string(id) + " shows when it was last online"}
+	return &failure{
+		code: exitSomeSilent,
+		err:  fmt.Errorf("%s %s", id, what),
+		hint: "zester peel show " + string(id) + " shows when it was last online",
+	}
 }
 
 func throughJSON(v, into any) error {

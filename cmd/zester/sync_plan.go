@@ -24,7 +24,8 @@ yet. zester plan in a checkout compares any two revisions.`,
 		RunE: a.online(func(cmd *cobra.Command, client *api.Client, args []string) error {
 			p, err := api.SyncPlan.Ask(cmd.Context(), client, status.PlanRequest{Revision: strings.Join(args, "")})
 			if err != nil {
-				return hinted(err, api.CodeNotFound, "zester sync status shows the newest commit and the revision in force")
+				return hinted(err, api.CodeNotFound,
+					"zester sync status shows the newest commit and the revision in force")
 			}
 			return a.print(p, []string{string(p.Commit)}, func() error {
 				a.describePlan(p)
@@ -47,12 +48,18 @@ func (a *app) describePlan(p *status.Plan) {
 	}
 	c := p.Change
 	if c == nil {
-		fmt.Fprintf(a.out, "it has not been compiled yet; zester plan --base %s --head %s in a checkout shows what it changes\n", p.Base.Short(), p.Commit.Short())
+		fmt.Fprintf(
+			a.out,
+			"it has not been compiled yet; zester plan --base %s --head %s in a checkout shows what it changes\n",
+			p.Base.Short(), p.Commit.Short(),
+		)
 		return
 	}
-	fmt.Fprintf(a.out, "it changes %s; of %s %d are removed and %d changed, %d are added\n", count(c.Peels, "peel"), entries(c.Before), c.Removed, c.Changed, c.Added)
+	fmt.Fprintf(a.out, "it changes %s; of %s %d are removed and %d changed, %d are added\n", count(c.Peels, "peel"),
+		entries(c.Before), c.Removed, c.Changed, c.Added)
 	if c.StatesAdded+c.StatesChanged+c.StatesRemoved > 0 {
-		fmt.Fprintf(a.out, "of its states %d are removed and %d changed, %d are added\n", c.StatesRemoved, c.StatesChanged, c.StatesAdded)
+		fmt.Fprintf(a.out, "of its states %d are removed and %d changed, %d are added\n", c.StatesRemoved,
+			c.StatesChanged, c.StatesAdded)
 	}
 	for _, g := range c.Groups {
 		fmt.Fprintln(a.out, "  "+plain(groupLine(g)))

@@ -42,7 +42,10 @@ Exit codes:
 		Args: words(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !hashBeginning.MatchString(g.revision) {
-				return usageError("cannot wait for revision %q: write the hash of a commit, or 4 or more digits of its beginning", g.revision)
+				return usageError(
+					"cannot wait for revision %q: write the hash of a commit, or 4 or more digits of its beginning",
+					g.revision,
+				)
 			}
 			if g.timeout <= 0 {
 				return usageError("cannot use --timeout %s: it is more than 0", g.timeout)
@@ -64,11 +67,13 @@ Exit codes:
 	}
 	durationVar(cmd.Flags(), &g.timeout, "timeout", 5*time.Minute, "`TIME` to wait at most")
 	cmd.Flags().IntVar(&g.peels, "peels", 0, "also wait until there are at least `N` peels")
-	cmd.Flags().StringVar(&g.revision, "revision", "", "`COMMIT` to wait for, or the beginning of its hash (default: the newest)")
+	cmd.Flags().StringVar(&g.revision, "revision", "",
+		"`COMMIT` to wait for, or the beginning of its hash (default: the newest)")
 	return cmd
 }
 
-// maxAskInterval is the time between two requests of a long wait. For each request the master reads the state of all peels.
+// maxAskInterval is the time between two requests of a long wait. For each request the master reads the state of all
+// peels.
 const maxAskInterval = time.Second
 
 var hashBeginning = regexp.MustCompile(`^([0-9a-f]{4,64})?$`)
@@ -82,9 +87,12 @@ func (a *app) waitForSync(ctx context.Context, client *api.Client, w *waiting, g
 	return cmp.Or(a.showReached(s, failed), failed)
 }
 
-// awaitGoal returns the state that ended the wait, and the failure if the goal was not reached. It first makes the master read the
-// branch, so that it waits for a commit that was just pushed. It goes on while no master replies, because another may take over.
-func (a *app) awaitGoal(ctx context.Context, client *api.Client, w *waiting, g goal) (reached *status.Sync, failed, err error) {
+// awaitGoal returns the state that ended the wait, and the failure if the goal was not reached. It first makes the
+// master read the branch, so that it waits for a commit that was just pushed. It goes on while no master replies,
+// because another may take over.
+func (a *app) awaitGoal(ctx context.Context, client *api.Client, w *waiting,
+	g goal,
+) (reached *status.Sync, failed, err error) {
 	ask, last := api.SyncNow, "no master has replied"
 	for pause := askInterval; ; pause = min(pause*3/2, maxAskInterval) {
 		s, err := ask.Ask(ctx, client, api.None{})
@@ -185,7 +193,8 @@ func (g goal) missing(s *status.Sync) string {
 	case wanted == "":
 		parts = append(parts, fmt.Sprintf("the branch cannot be read, %s is in force", s.LastGood.Commit.Short()))
 	case g.revision != "" && !known(s.LastAttempted) && !known(s.Observed):
-		parts = append(parts, fmt.Sprintf("revision %s is neither in force nor the newest of %s, which is %s", g.revision, s.Branch, s.Observed.Short()))
+		parts = append(parts, fmt.Sprintf("revision %s is neither in force nor the newest of %s, which is %s",
+			g.revision, s.Branch, s.Observed.Short()))
 	default:
 		parts = append(parts, fmt.Sprintf("%s is not in force yet", settings.Commit(wanted).Short()))
 	}
@@ -221,8 +230,8 @@ func (g goal) wants(c status.Counts) string {
 	return line
 }
 
-// unreadable holds the reasons for an unreadable branch that end a wait, with a hint for each. A [status.Stalled] reconciler
-// ends it too. Other errors, such as a timeout, may be temporary.
+// unreadable holds the reasons for an unreadable branch that end a wait, with a hint for each. A [status.Stalled]
+// reconciler ends it too. Other errors, such as a timeout, may be temporary.
 var unreadable = map[string]string{
 	"RefNotFound":           "push the branch, or name another: branch: of the master's configuration",
 	"NotFound":              "is the address right? repo: of the master's configuration; a private repo also needs a credential, below git:",
@@ -261,7 +270,10 @@ func (g goal) reached(s *status.Sync) (bool, error) {
 		return true, f
 	}
 	if r := s.Rollout; r != nil && r.State == status.AllAway && strings.HasPrefix(string(r.Commit), wanted) {
-		return true, &failure{code: exitSomeSilent, err: fmt.Errorf("revision %s waits: %s", r.Commit.Short(), r.Reason)}
+		return true, &failure{
+			code: exitSomeSilent,
+			err:  fmt.Errorf("revision %s waits: %s", r.Commit.Short(), r.Reason),
+		}
 	}
 	return false, nil
 }

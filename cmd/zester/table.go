@@ -127,8 +127,8 @@ func (c *column) cell(i int, colours bool) string {
 	return text + space
 }
 
-// fit returns the columns that fit into a line. It shortens the first column and cuts text down to readable, then leaves out
-// columns, then cuts text down to least. Columns that are neither in narrow nor in drop are printed in full.
+// fit returns the columns that fit into a line. It shortens the first column and cuts text down to readable, then
+// leaves out columns, then cuts text down to least. Columns that are neither in narrow nor in drop are printed in full.
 func (t table) fit(columns []*column, line int) []*column {
 	if first := columns[0]; t.short > 0 && !t.cutTo(columns, readable, line) {
 		first.full = min(first.full, t.short)
@@ -143,8 +143,8 @@ func (t table) fit(columns []*column, line int) []*column {
 	return columns
 }
 
-// cutTo narrows the widest of the columns that may be cut until a line fits, but none below the least width. It starts at
-// their full width, and reports whether the line fits.
+// cutTo narrows the widest of the columns that may be cut until a line fits, but none below the least width. It starts
+// at their full width, and reports whether the line fits.
 func (t table) cutTo(columns []*column, least, line int) bool {
 	excess := -columnGap - line
 	for _, c := range columns {

@@ -92,7 +92,9 @@ func explainFile(file, expr string) (*explained, error) {
 		return nil, err
 	}
 	return &explained{
-		selection{expr, index.Select(e)}, api.Explained{Parsed: e.String(), Total: index.Len(), Explanation: *explanation},
+		selection{
+			expr, index.Select(e),
+		}, api.Explained{Parsed: e.String(), Total: index.Len(), Explanation: *explanation},
 	}, nil
 }
 
@@ -132,7 +134,8 @@ func addParts(rows *table, e *target.Explanation, depth int) (notes []string) {
 	rows.add(strings.Repeat("  ", depth)+cmp.Or(e.Term, string(e.Op)), strconv.Itoa(e.Peels), e.Means)
 	name := partText(e)
 	if e.Excludes > 0 {
-		notes = append(notes, fmt.Sprintf("%s alone excludes %s: %s", name, count(e.Excludes, "peel"), ids(e.Excluded, e.Excludes)))
+		notes = append(notes, fmt.Sprintf("%s alone excludes %s: %s", name, count(e.Excludes, "peel"),
+			ids(e.Excluded, e.Excludes)))
 	}
 	for _, hint := range e.Hints {
 		notes = append(notes, fmt.Sprintf("%s: %s", name, hint))

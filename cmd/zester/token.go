@@ -49,17 +49,20 @@ admin does everything. --limit-target and --limit-function limit dispatch.`,
 			return a.withClient(func(client *api.Client) error {
 				text, t, err := client.TokenCreate(cmd.Context(), q)
 				if err != nil {
-					return hinted(err, api.CodeConflict, "zester auth token rotate replaces the secret of a token that is not revoked; else choose another name")
+					return hinted(err, api.CodeConflict,
+						"zester auth token rotate replaces the secret of a token that is not revoked; else choose another name")
 				}
 				return a.printSecret(text, t)
 			})
 		},
 	}
 	f := cmd.Flags()
-	f.StringSliceVar(&scopes, "scope", []string{string(credential.ScopeRead)}, "`SCOPES` of the token: read, dispatch, sync, admin, mcp")
+	f.StringSliceVar(&scopes, "scope", []string{string(credential.ScopeRead)},
+		"`SCOPES` of the token: read, dispatch, sync, admin, mcp")
 	durationVar(f, &q.TTL, "ttl", tokenLife, "`TIME` until it expires; 0 for never")
 	f.StringVar(&q.Limits.Target, "limit-target", "", "run functions only on peels that the `EXPRESSION` selects")
-	f.StringSliceVar(&q.Limits.Functions, "limit-function", nil, "run only functions that match one of the `GLOBS`, such as test.*")
+	f.StringSliceVar(&q.Limits.Functions, "limit-function", nil,
+		"run only functions that match one of the `GLOBS`, such as test.*")
 	return cmd
 }
 
@@ -120,11 +123,18 @@ commit in your name.`,
 
 func tokensTable(tokens []credential.Token) table {
 	t := table{
-		header: []string{"NAME", "STATE", "SCOPES", "LIMITS", "MADE BY", "ENDS", "LAST USED", "MADE", "ROTATED", "REVOKED", "REVOKED BY"}, states: []string{"STATE"},
-		narrow: []string{"SCOPES", "LIMITS"}, drop: []string{"MADE BY", "LAST USED", "ENDS"}, wide: []string{"MADE", "ROTATED", "REVOKED", "REVOKED BY"},
+		header: []string{
+			"NAME", "STATE", "SCOPES", "LIMITS", "MADE BY", "ENDS", "LAST USED", "MADE", "ROTATED", "REVOKED",
+			"REVOKED BY",
+		},
+		states: []string{"STATE"},
+		narrow: []string{"SCOPES", "LIMITS"},
+		drop:   []string{"MADE BY", "LAST USED", "ENDS"},
+		wide:   []string{"MADE", "ROTATED", "REVOKED", "REVOKED BY"},
 	}
 	for _, token := range tokens {
-		t.add(token.Name, token.State(time.Now()), scopesOf(&token), limitsOf(token.Limits), token.CreatedBy, clock(token.Expires), clock(token.LastUsed),
+		t.add(token.Name, token.State(time.Now()), scopesOf(&token), limitsOf(token.Limits), token.CreatedBy,
+			clock(token.Expires), clock(token.LastUsed),
 			clock(token.Created), clock(token.Rotated), clock(token.Revoked), token.RevokedBy)
 	}
 	return t

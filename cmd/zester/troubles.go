@@ -19,11 +19,12 @@ const (
 // scheduleTroubles counts peels by the problem in their schedules.
 type scheduleTroubles struct {
 	of                   map[target.PeelID]string
-	failed, missed, away int      // peels
-	peels                int      // with a schedule
-	disagree             []string // peels whose clock, zone, document or disk is not what masters expect, with the reason
-	short                []string // peels whose reports lack fires of the last day, with the time since which they have all
-	err                  error    // why it is not known
+	failed, missed, away int // peels
+	peels                int // with a schedule
+	// peels whose clock, zone, document or disk is not what masters expect, with the reason
+	disagree []string
+	short    []string // peels whose reports lack fires of the last day, with the time since which they have all
+	err      error    // why it is not known
 }
 
 // troublesOf asks the masters for the verdicts on the fires of each peel.
@@ -118,7 +119,8 @@ func (t scheduleTroubles) addTo(list table) table {
 func (d *doctor) schedules(ctx context.Context, client *api.Client) {
 	t := troublesOf(ctx, client)
 	if text := t.String(); text != "" {
-		d.found("schedules", warning, "zester coverage --by peel names the peels, zester why shows one fire", "%s", text)
+		d.found("schedules", warning, "zester coverage --by peel names the peels, zester why shows one fire", "%s",
+			text)
 	}
 	d.disagree(&t)
 }

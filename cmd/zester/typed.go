@@ -35,7 +35,8 @@ func (a *app) spec(cmd *cobra.Command, words []string) (job.Spec, error) {
 		}
 		spec.TargetExpr = "*"
 	} else if words = words[1:]; len(words) == 0 {
-		return spec, unlikeZester(spec.TargetExpr, "there is no function to run on %q%s", spec.TargetExpr, strictyaml.Suggest(spec.TargetExpr, firstWords(cmd)))
+		return spec, unlikeZester(spec.TargetExpr, "there is no function to run on %q%s", spec.TargetExpr,
+			strictyaml.Suggest(spec.TargetExpr, firstWords(cmd)))
 	}
 	if spec.Function = words[0]; !strings.Contains(spec.Function, ".") {
 		return spec, unlikeZester(spec.TargetExpr, "cannot run %q on %q: a function is module.function%s",
@@ -101,7 +102,10 @@ func (a *app) checkCall(spec *job.Spec) error {
 
 // noTarget returns the error for a function that changes hosts and has no target.
 func noTarget(words []string) error {
-	f := &failure{code: exitUsage, err: fmt.Errorf("no target for %s: it changes hosts, so it needs a target", words[0])}
+	f := &failure{
+		code: exitUsage,
+		err:  fmt.Errorf("no target for %s: it changes hosts, so it needs a target", words[0]),
+	}
 	swapped := slices.Clone(words)
 	if len(words) > 2 && couldBeTarget(words[1]) {
 		swapped[0], swapped[1] = words[1], words[0]
@@ -112,8 +116,8 @@ func noTarget(words []string) error {
 	return f
 }
 
-// refusePeelAfter refuses a function without a target before the ID of a peel: zester test.echo web-01 would print web-01 on
-// every peel.
+// refusePeelAfter refuses a function without a target before the ID of a peel: zester test.echo web-01 would print
+// web-01 on every peel.
 func (a *app) refusePeelAfter(ctx context.Context, client *api.Client, words []string) error {
 	if !functionFirst(words) {
 		return nil
@@ -139,8 +143,8 @@ func functionFirst(words []string) bool {
 	return first && len(words) > 1 && !argument.MatchString(words[1])
 }
 
-// refuseExpressionAfter refuses a function without a target before a target expression, or before a word that the function
-// does not take. It asks no master.
+// refuseExpressionAfter refuses a function without a target before a target expression, or before a word that the
+// function does not take. It asks no master.
 func refuseExpressionAfter(words []string) error {
 	if !functionFirst(words) {
 		return nil
@@ -160,7 +164,8 @@ func targetAfter(words []string, what string) error {
 	swapped := slices.Clone(words)
 	swapped[0], swapped[1] = words[1], words[0]
 	f := &failure{code: exitUsage, err: fmt.Errorf("%q after %s is %s: nothing was run", words[1], words[0], what)}
-	f.hint = fmt.Sprintf("did you mean %s? For every peel write %s", commandLine(swapped), commandLine(slices.Insert(slices.Clone(words), 0, "*")))
+	f.hint = fmt.Sprintf("did you mean %s? For every peel write %s", commandLine(swapped),
+		commandLine(slices.Insert(slices.Clone(words), 0, "*")))
 	return f
 }
 
@@ -188,7 +193,8 @@ func refuseFileNames(words []string) error {
 		return nil
 	}
 	return &failure{
-		code: exitUsage, err: fmt.Errorf("%q, %q and other words before %s are files of this directory: the shell has replaced a pattern by them",
+		code: exitUsage,
+		err: fmt.Errorf("%q, %q and other words before %s are files of this directory: the shell has replaced a pattern by them",
 			words[0], words[1], words[function]),
 		hint: fmt.Sprintf("quote the target: %s", commandLine(append([]string{"*"}, words[function:]...))),
 	}

@@ -55,7 +55,8 @@ type Options struct {
 	Health   func() verdict.Health
 	// Runs returns the newest runs of entries, by entry and peel. It is called only if there are Pings.
 	Runs func(match func(entry string) bool) []verdict.Run
-	// Cause returns the commit that explains the problems of a kind with an entry, or with whole peels if entry is empty.
+	// Cause returns the commit that explains the problems of a kind with an entry, or with whole peels if entry is
+	// empty.
 	Cause  func(kind verdict.Kind, entry string) cause.Finding
 	Stored func() error // returns an error while the bus stores nothing
 	// Within returns the peels that a caller may read, sorted; all is true if the caller may read every peel.

@@ -11,8 +11,8 @@ import (
 
 const aliveEvery = time.Minute
 
-// An alive is the dead man's switch: it calls an address each minute while all is well. The service at the address raises an alarm
-// when the calls stop.
+// An alive is the dead man's switch: it calls an address each minute while all is well. The service at the address
+// raises an alarm when the calls stop.
 type alive struct {
 	call *notify.ReceiverCall
 
@@ -20,8 +20,11 @@ type alive struct {
 	state api.Alive
 }
 
-// run calls the address until ctx ends. It reads wellness in the loop of the term, by ask, so the calls stop if that loop hangs.
-func (a *alive) run(ctx context.Context, ask func(context.Context, func(context.Context)) error, wellness func() string) error {
+// run calls the address until ctx ends. It reads wellness in the loop of the term, by ask, so the calls stop if that
+// loop hangs.
+func (a *alive) run(ctx context.Context, ask func(context.Context, func(context.Context)) error,
+	wellness func() string,
+) error {
 	tick := time.NewTicker(aliveEvery)
 	defer tick.Stop()
 	for {

@@ -11,13 +11,15 @@ import (
 )
 
 const (
-	causeLasts = time.Minute // age at which a cause is computed again; that takes time, as it compares the runs of all peels
-	causesEach = 5           // causes computed in one step
-	maxReason  = 110         // bytes of the reason or error in a text that has a cause as well, so that both fit
+	// age at which a cause is computed again; that takes time, as it compares the runs of all peels
+	causeLasts = time.Minute
+	causesEach = 5   // causes computed in one step
+	maxReason  = 110 // bytes of the reason or error in a text that has a cause as well, so that both fit
 )
 
-// causes adds to each problem the commit that explains it. A step computes the causes that have been due for the longest time, so
-// every cause is computed in its turn, however many problems there are and however many begin in each step.
+// causes adds to each problem the commit that explains it. A step computes the causes that have been due for the
+// longest time, so every cause is computed in its turn, however many problems there are and however many begin in each
+// step.
 type causes struct {
 	of    func(verdict.Kind, string) cause.Finding
 	known map[subject]*known // one for each problem of the last step that may have a cause
@@ -72,11 +74,13 @@ func (c *causes) tell(problems []verdict.Problem, now time.Time) {
 
 // hasCause reports whether a commit may explain a kind of problem.
 func hasCause(kind verdict.Kind) bool {
-	return slices.Contains([]verdict.Kind{verdict.Failed, verdict.Missed, verdict.Late, verdict.Overran, verdict.NotReporting}, kind)
+	return slices.Contains([]verdict.Kind{
+		verdict.Failed, verdict.Missed, verdict.Late, verdict.Overran, verdict.NotReporting,
+	}, kind)
 }
 
-// text returns a sentence about the commit that explains a problem, or about one that seems to and does not. It is empty if no
-// commit is known.
+// text returns a sentence about the commit that explains a problem, or about one that seems to and does not. It is
+// empty if no commit is known.
 func (c *causes) text(s subject) string {
 	if f := c.of(s.kind, s.entry); f.Commit != "" {
 		return f.Text

@@ -38,8 +38,8 @@ func (s *sending) isFree(now time.Time) bool {
 	return !s.busy && !now.Before(s.state.Again) && (s.limit == nil || s.limit.AllowN(now, 1))
 }
 
-// ended notes the end of a request: n messages were sent, then err happened. It reports whether the receiver refused the next messages
-// for good; refused is their number.
+// ended notes the end of a request: n messages were sent, then err happened. It reports whether the receiver refused
+// the next messages for good; refused is their number.
 func (s *sending) ended(n, refused int, err error, now time.Time) (final bool) {
 	s.busy = false
 	state := &s.state
@@ -124,8 +124,8 @@ func (t *term) deliver(now time.Time) {
 	}
 }
 
-// due returns the messages for a receiver, the oldest first, the number of alerts with a message due, and whether the messages repeat
-// alerts. An alert that is not stored yet has no message in the batch.
+// due returns the messages for a receiver, the oldest first, the number of alerts with a message due, and whether the
+// messages repeat alerts. An alert that is not stored yet has no message in the batch.
 func (t *term) due(d *delivery, now time.Time) (b batch, due int, repeats bool) {
 	name := d.receiver.Name()
 	repeats = d.receiver.Forgets() && now.Sub(d.repeated) >= repeatEvery
@@ -164,7 +164,8 @@ func changed(a rules.Alert) time.Time {
 	return a.Ended
 }
 
-// delivered notes and stores which messages a receiver has got. A message that it refused for good counts as one it has got.
+// delivered notes and stores which messages a receiver has got. A message that it refused for good counts as one it has
+// got.
 func (t *term) delivered(ctx context.Context, r result) error {
 	refused := 1
 	if r.d.receiver.Joins() || r.d.receiver.Forgets() {

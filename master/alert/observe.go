@@ -127,7 +127,8 @@ func revisionProblems(s status.Sync) (all []verdict.Problem) {
 	}
 	for _, c := range s.Conditions {
 		switch {
-		case c.Type == status.CompileFailed && c.Status, c.Type == status.SourceVerified && !c.Status, c.Type == status.GuardBlocked && c.Status && s.Blocked == "" && c.Reason != status.FactsChanged:
+		case c.Type == status.CompileFailed && c.Status, c.Type == status.SourceVerified && !c.Status,
+			c.Type == status.GuardBlocked && c.Status && s.Blocked == "" && c.Reason != status.FactsChanged:
 			add(verdict.Refused, c)
 		case c.Type == status.Stalled && c.Status:
 			add(verdict.Stalled, c)
@@ -142,7 +143,8 @@ func revisionProblems(s status.Sync) (all []verdict.Problem) {
 	return all
 }
 
-// A selection holds the peels that each rule selects by its target. It computes them again when the rules or the facts change.
+// A selection holds the peels that each rule selects by its target. It computes them again when the rules or the facts
+// change.
 type selection struct {
 	o       Options
 	rules   []policy.Alert

@@ -42,7 +42,10 @@ type pinged struct {
 
 func newPinger(s *notify.PingService, marks map[notify.PingID]notify.PingMark) *pinger {
 	p := &pinger{service: s, work: make(chan notify.Ping, 1), stored: marks, plan: notify.PingPlan{Marks: marks}}
-	p.state, p.limit = api.Receiver{Name: s.Name(), Provider: pingProvider}, rate.NewLimiter(rate.Every(pingEvery), pingBurst)
+	p.state, p.limit = api.Receiver{
+		Name:     s.Name(),
+		Provider: pingProvider,
+	}, rate.NewLimiter(rate.Every(pingEvery), pingBurst)
 	return p
 }
 
@@ -77,8 +80,8 @@ func (t *term) plan(now time.Time) {
 	}
 }
 
-// ping gives each service that is free its next ping. While the marks of earlier pings cannot be stored it gives none, as another
-// master would repeat them.
+// ping gives each service that is free its next ping. While the marks of earlier pings cannot be stored it gives none,
+// as another master would repeat them.
 func (t *term) ping(now time.Time) {
 	for _, p := range t.pingers {
 		if len(p.plan.Due) == 0 || !p.isSaved() || !p.isFree(now) {
@@ -113,7 +116,9 @@ func (t *term) savePings(ctx context.Context) error {
 		if p.isSaved() {
 			continue
 		}
-		marks := sorting.Values(maps.Values(p.plan.Marks), func(a, b notify.PingMark) int { return cmp.Compare(a.ID, b.ID) })
+		marks := sorting.Values(maps.Values(p.plan.Marks), func(a, b notify.PingMark) int {
+			return cmp.Compare(a.ID, b.ID)
+		})
 		if err := t.store.put(ctx, pingPrefix+p.service.Name(), marks); err != nil {
 			return fmt.Errorf("cannot store the pings of %s: %w", p.service.Name(), err)
 		}

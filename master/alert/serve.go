@@ -30,8 +30,12 @@ const (
 // serve answers zester.api.alert.* until ctx ends.
 func (t *term) serve(ctx context.Context) error {
 	return service.Serve(ctx, service.Options{
-		Conn: t.o.Conn, Lane: service.NewLane(servedAtOnce, 0), MaxRequest: maxRequest, Record: t.o.Audit.Write, Log: t.o.Log,
-		Metrics: t.o.Metrics,
+		Conn:       t.o.Conn,
+		Lane:       service.NewLane(servedAtOnce, 0),
+		MaxRequest: maxRequest,
+		Record:     t.o.Audit.Write,
+		Log:        t.o.Log,
+		Metrics:    t.o.Metrics,
 		Verbs: []service.Verb{
 			service.On(api.AlertList, t.list),
 			service.On(api.AlertReceivers, t.status),
@@ -60,7 +64,9 @@ func (t *term) list(ctx context.Context, c *service.Call, q api.AlertsRequest) (
 				}
 			}
 		}
-		a.Silences = sorting.Values(maps.Values(t.store.silences), func(x, y api.Silence) int { return cmp.Or(x.Until.Compare(y.Until), cmp.Compare(x.ID, y.ID)) })
+		a.Silences = sorting.Values(maps.Values(t.store.silences), func(x, y api.Silence) int {
+			return cmp.Or(x.Until.Compare(y.Until), cmp.Compare(x.ID, y.ID))
+		})
 		a.Stale, a.Dropped = t.stale, t.outcome.Dropped
 	}); err != nil {
 		return nil, err
@@ -75,13 +81,16 @@ func (t *term) list(ctx context.Context, c *service.Call, q api.AlertsRequest) (
 	return a, nil
 }
 
-// within returns the alerts for a caller with limits: without the alerts and the names of peels that are not in readable, which is
-// sorted.
+// within returns the alerts for a caller with limits: without the alerts and the names of peels that are not in
+// readable, which is sorted.
 func within(alerts []api.Alert, groups map[string][]target.PeelID, readable []target.PeelID) []api.Alert {
 	seen := alerts[:0]
 	for _, v := range alerts {
 		if v.Peels > 0 {
-			group := slices.DeleteFunc(slices.Clone(groups[v.ID]), func(p target.PeelID) bool { _, may := slices.BinarySearch(readable, p); return !may })
+			group := slices.DeleteFunc(slices.Clone(groups[v.ID]), func(p target.PeelID) bool {
+				_, may := slices.BinarySearch(readable, p)
+				return !may
+			})
 			if len(group) == 0 {
 				continue
 			}
@@ -157,19 +166,30 @@ func (t *term) silence(ctx context.Context, c *service.Call, q api.SilenceReques
 	case q.For > api.MaxSilence:
 		return nil, refuse("cannot silence %q for %v: 30d is the longest", q.Match, q.For)
 	case strings.TrimSpace(q.Reason) == "" || len(q.Reason) > api.MaxSilenceReason:
-		return nil, refuse("cannot silence %q: a silence needs a reason of at most %d bytes", q.Match, api.MaxSilenceReason)
+		return nil, refuse("cannot silence %q: a silence needs a reason of at most %d bytes", q.Match,
+			api.MaxSilenceReason)
 	}
 	if err := rules.CheckMatch(q.Match); err != nil {
 		return nil, refuse("cannot silence: %v", err)
 	}
 	now := time.Now().UTC().Truncate(time.Second)
 	s := api.Silence{
-		ID: strings.ToLower(rand.Text()[:8]), Match: q.Match, Until: now.Add(q.For), By: c.From.User, Reason: audit.Bounded(q.Reason, api.MaxSilenceReason), Time: now,
+		ID:     strings.ToLower(rand.Text()[:8]),
+		Match:  q.Match,
+		Until:  now.Add(q.For),
+		By:     c.From.User,
+		Reason: audit.Bounded(q.Reason, api.MaxSilenceReason),
+		Time:   now,
 	}
 	var err error
 	asked := t.ask(ctx, func(ctx context.Context) {
 		if len(t.store.silences) >= maxSilences {
-			err = &api.Error{Code: api.CodeConflict, Msg: fmt.Sprintf("cannot silence %q: there are %d silences, which is the limit; end one with zester alert unsilence", q.Match, maxSilences)}
+			err = &api.Error{
+				Code: api.CodeConflict,
+				Msg: fmt.Sprintf(
+					"cannot silence %q: there are %d silences, which is the limit; end one with zester alert unsilence", q.Match, maxSilences,
+				),
+			}
 			return
 		}
 		if err = t.store.put(ctx, silencePrefix+s.ID, s); err != nil {
@@ -191,7 +211,10 @@ func (t *term) unsilence(ctx context.Context, c *service.Call, q api.SilenceID) 
 	asked := t.ask(ctx, func(ctx context.Context) {
 		known, ok := t.store.silences[q.ID]
 		if !ok {
-			err = &api.Error{Code: api.CodeNotFound, Msg: fmt.Sprintf("there is no silence %.40q; zester alert list shows those there are", q.ID)}
+			err = &api.Error{
+				Code: api.CodeNotFound,
+				Msg:  fmt.Sprintf("there is no silence %.40q; zester alert list shows those there are", q.ID),
+			}
 			return
 		}
 		if err = t.store.remove(ctx, silencePrefix+q.ID); err == nil {
@@ -206,11 +229,14 @@ func (t *term) unsilence(ctx context.Context, c *service.Call, q api.SilenceID) 
 	return s, nil
 }
 
-// test sends a test message to a receiver at once, whatever else is being sent to it, and returns the state of the receiver.
+// test sends a test message to a receiver at once, whatever else is being sent to it, and returns the state of the
+// receiver.
 func (t *term) test(ctx context.Context, c *service.Call, q api.ReceiverName) (*api.Receiver, error) {
 	c.About.Target = q.Name
 	if t.hasPinger(q.Name) {
-		return nil, refuse("cannot send a test message to %q: it watches the runs of entries and gets no messages; zester alert status shows whether it can be reached", q.Name)
+		return nil, refuse(
+			"cannot send a test message to %q: it watches the runs of entries and gets no messages; zester alert status shows whether it can be reached", q.Name,
+		)
 	}
 	i := slices.IndexFunc(t.deliveries, func(d *delivery) bool { return d.receiver.Name() == q.Name })
 	if i < 0 {
@@ -222,13 +248,22 @@ func (t *term) test(ctx context.Context, c *service.Call, q api.ReceiverName) (*
 		if len(names) == 0 {
 			have = "it has none"
 		}
-		return nil, &api.Error{Code: api.CodeNotFound, Msg: fmt.Sprintf("master.yaml of %s has no receiver %.40q; %s", t.o.Owner, q.Name, have)}
+		return nil, &api.Error{
+			Code: api.CodeNotFound,
+			Msg:  fmt.Sprintf("master.yaml of %s has no receiver %.40q; %s", t.o.Owner, q.Name, have),
+		}
 	}
 	now, d := time.Now(), t.deliveries[i]
 	limited, cancel := context.WithTimeout(ctx, testLimit)
 	defer cancel()
 	if _, err := d.receiver.Send(limited, []notify.AlertMessage{{
-		ID: "test/" + q.Name, Event: strings.ToLower(rand.Text()), Phase: notify.AlertTest, Rule: "zester-test", Subject: "test", Began: now, Time: now,
+		ID:      "test/" + q.Name,
+		Event:   strings.ToLower(rand.Text()),
+		Phase:   notify.AlertTest,
+		Rule:    "zester-test",
+		Subject: "test",
+		Began:   now,
+		Time:    now,
 	}}); err != nil {
 		return nil, err
 	}

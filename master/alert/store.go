@@ -29,22 +29,27 @@ const (
 	markerTime    = time.Hour // for which the bucket keeps the marker of a removed key
 )
 
-// A store holds a copy of the bucket alerts. Only the master that leads writes to the bucket. If another one does, the next write of a
-// key is a conflict, and the term ends.
+// A store holds a copy of the bucket alerts. Only the master that leads writes to the bucket. If another one does, the
+// next write of a key is a conflict, and the term ends.
 type store struct {
 	kv         jetstream.KeyValue
 	checkLease func() error
 	log        *slog.Logger
-	alerts     map[string]rules.Alert                       // by ID, as the bucket has them
-	silences   map[string]api.Silence                       // by ID
-	pings      map[string]map[notify.PingID]notify.PingMark // by the name of the service, as they were when the term began
-	revisions  map[string]uint64                            // by key
+	alerts     map[string]rules.Alert // by ID, as the bucket has them
+	silences   map[string]api.Silence // by ID
+	// by the name of the service, as they were when the term began
+	pings     map[string]map[notify.PingID]notify.PingMark
+	revisions map[string]uint64 // by key
 }
 
 // load reads the bucket.
 func load(ctx context.Context, kv jetstream.KeyValue, checkLease func() error, log *slog.Logger) (*store, error) {
 	s := &store{
-		kv, checkLease, log, map[string]rules.Alert{}, map[string]api.Silence{}, map[string]map[notify.PingID]notify.PingMark{}, map[string]uint64{},
+		kv, checkLease, log,
+		map[string]rules.Alert{},
+		map[string]api.Silence{},
+		map[string]map[notify.PingID]notify.PingMark{},
+		map[string]uint64{},
 	}
 	ctx, cancel := context.WithTimeout(ctx, loadLimit)
 	defer cancel()
@@ -69,8 +74,8 @@ func load(ctx context.Context, kv jetstream.KeyValue, checkLease func() error, l
 	}
 }
 
-// take adds one value of the bucket. It logs a value that it cannot decode, and leaves it in the bucket: a newer version may have
-// written it.
+// take adds one value of the bucket. It logs a value that it cannot decode, and leaves it in the bucket: a newer
+// version may have written it.
 func (s *store) take(entry jetstream.KeyValueEntry) {
 	if entry.Operation() != jetstream.KeyValuePut {
 		return

@@ -18,8 +18,8 @@ import (
 	"github.com/seed-c01c3da5/zester/master/bucket"
 )
 
-// A term is the time during which this master holds the lease of the alerts. Its loop owns all state. Other goroutines read and change
-// it by functions that the loop runs, see [term.ask].
+// A term is the time during which this master holds the lease of the alerts. Its loop owns all state. Other goroutines
+// read and change it by functions that the loop runs, see [term.ask].
 type term struct {
 	o          Options
 	since      time.Time
@@ -42,7 +42,13 @@ type term struct {
 
 // lead reads the stored alerts and sends alerts until ctx ends or another master writes to the bucket.
 func (e *Engine) lead(ctx context.Context, js jetstream.JetStream, checkLease func() error) error {
-	t := &term{o: e.o, since: time.Now(), calls: make(chan func(context.Context)), selection: selection{o: e.o}, causes: causes{of: e.o.Cause}}
+	t := &term{
+		o:         e.o,
+		since:     time.Now(),
+		calls:     make(chan func(context.Context)),
+		selection: selection{o: e.o},
+		causes:    causes{of: e.o.Cause},
+	}
 	kv, err := js.KeyValue(ctx, wire.BucketAlerts)
 	if err != nil {
 		return fmt.Errorf("cannot open the bucket %s: %w", wire.BucketAlerts, err)
@@ -168,12 +174,14 @@ func (t *term) staleness() string {
 	return ""
 }
 
-// save stores the alerts and the marks of pings. It returns an error only if another master has written them, which ends the term.
+// save stores the alerts and the marks of pings. It returns an error only if another master has written them, which
+// ends the term.
 func (t *term) save(ctx context.Context) error {
 	return t.stored(errors.Join(t.store.save(ctx, t.alerts), t.savePings(ctx)))
 }
 
-// stored notes the error of a write for alert status. It returns the error only if it is a conflict or the lease is lost.
+// stored notes the error of a write for alert status. It returns the error only if it is a conflict or the lease is
+// lost.
 func (t *term) stored(err error) error {
 	if bucket.IsConflict(err) || t.store.checkLease() != nil {
 		return fmt.Errorf("another master leads the alerts: %w", errors.Join(err, t.store.checkLease()))
@@ -204,12 +212,25 @@ func (t *term) endSilences(ctx context.Context, now time.Time) error {
 // view returns an alert as the API shows it.
 func (t *term) view(a rules.Alert) api.Alert {
 	v := api.Alert{
-		ID: a.ID(), Rule: a.Rule, Subject: a.Subject(), State: api.AlertFiring, Troubles: a.Troubles, Peels: a.Peels, Names: a.Names, Text: a.Text,
-		Since: a.Began, Began: a.Began, Ended: a.Ended, Silence: a.Silence,
+		ID:       a.ID(),
+		Rule:     a.Rule,
+		Subject:  a.Subject(),
+		State:    api.AlertFiring,
+		Troubles: a.Troubles,
+		Peels:    a.Peels,
+		Names:    a.Names,
+		Text:     a.Text,
+		Since:    a.Began,
+		Began:    a.Began,
+		Ended:    a.Ended,
+		Silence:  a.Silence,
 	}
 	switch {
 	case !a.Waits.IsZero():
-		v.State, v.Since, v.Began, v.Ended = api.AlertWaiting, a.Waits, time.Time{}, time.Time{}
+		v.State = api.AlertWaiting
+		v.Since = a.Waits
+		v.Began = time.Time{}
+		v.Ended = time.Time{}
 	case !a.Ended.IsZero():
 		v.State = api.AlertEnded
 	}

@@ -52,8 +52,8 @@ type AlertsAnswer struct {
 	Silences []Silence `json:"silences,omitempty"`
 	// Stale says why the verdicts about schedules are not known now; alerts about them neither begin nor end meanwhile.
 	Stale string `json:"stale,omitempty"`
-	// Dropped is the number of troubles of peels without an alert of their own: there are too many about one peel, or in all.
-	// Alerts with the subject too_many_alerts name the peels.
+	// Dropped is the number of troubles of peels without an alert of their own: there are too many about one peel, or
+	// in all. Alerts with the subject too_many_alerts name the peels.
 	Dropped int `json:"dropped,omitempty"`
 }
 
@@ -97,9 +97,10 @@ type ReceiverName struct {
 
 // A Receiver is the state of one receiver of alerts on the master that leads them.
 type Receiver struct {
-	Name     string    `json:"name"`
-	Provider string    `json:"provider"`
-	Waiting  int       `json:"waiting"`              // alerts whose newest state, or runs that it has not been told of yet
+	Name     string `json:"name"`
+	Provider string `json:"provider"`
+	// alerts whose newest state, or runs that it has not been told of yet
+	Waiting  int       `json:"waiting"`
 	Sent     uint64    `json:"sent"`                 // messages or pings since the master leads
 	Refused  uint64    `json:"refused,omitempty"`    // messages that it refused for good, as its answer said
 	Failures int       `json:"failures,omitempty"`   // in a row

@@ -19,8 +19,9 @@ const (
 	factsAtOnce = 256
 )
 
-// ResolveAlone does the same as [Client.Resolve] without a master: it evaluates the expression in this process, with the newest facts of each peel
-// in the stream facts. It knows no node groups and no settings, and not which peels are online.
+// ResolveAlone does the same as [Client.Resolve] without a master: it evaluates the expression in this process, with
+// the newest facts of each peel in the stream facts. It knows no node groups and no settings, and not which peels are
+// online.
 func (c *Client) ResolveAlone(ctx context.Context, expr string) (*Resolved, error) {
 	e, err := target.Parse(expr, target.Options{})
 	if err == nil && e.UsesSettings() {

@@ -2,8 +2,8 @@
 // [SyncPin]: endpoints.go declares all requests of the API. The methods of [Client] are for what takes several requests,
 // such as all pages of a list, or makes a secret first. Package service serves endpoints.
 //
-// A request is a message on a subject whose last token is the name of the caller; the bus lets nobody use the name of another.
-// Any master replies. Lists come in pages of at most half a message of the bus, unless one element is larger.
+// A request is a message on a subject whose last token is the name of the caller; the bus lets nobody use the name of
+// another. Any master replies. Lists come in pages of at most half a message of the bus, unless one element is larger.
 //
 // Guarantees: every error is an [*Error] with a [Code], except for a canceled context; a request that the bus refuses
 // fails at once, not at its timeout; a request that changes nothing is repeated if the master that received it does not
@@ -31,7 +31,8 @@ type Resolved struct {
 	Peels   []target.PeelID `json:"peels"`
 	Total   int             `json:"total"`             // peels on all pages
 	Offline []target.PeelID `json:"offline,omitempty"` // the peels in Peels that are known to be offline
-	Unknown []target.PeelID `json:"unknown,omitempty"` // named by L@, but no peel of this ID has ever told its facts; on the first page
+	// named by L@, but no peel of this ID has ever told its facts; on the first page
+	Unknown []target.PeelID `json:"unknown,omitempty"`
 	More    bool            `json:"more,omitempty"`
 }
 
@@ -70,10 +71,13 @@ type PeelsRequest struct {
 
 // A Peel is one peel as masters know it.
 type Peel struct {
-	ID       target.PeelID `json:"id"`
-	Online   bool          `json:"online"`             // a message came in the last three intervals of its heartbeats, 90 s in a small fleet, and it has not disconnected since
-	Unknown  bool          `json:"unknown,omitempty"`  // no heartbeat yet, and the master that answers has listened for less than one interval
-	LastSeen time.Time     `json:"last_seen,omitzero"` // zero: never since the master that answers began
+	ID target.PeelID `json:"id"`
+	// a message came in the last three intervals of its heartbeats, 90 s in a small fleet, and it has not disconnected
+	// since
+	Online bool `json:"online"`
+	// no heartbeat yet, and the master that answers has listened for less than one interval
+	Unknown  bool      `json:"unknown,omitempty"`
+	LastSeen time.Time `json:"last_seen,omitzero"` // zero: never since the master that answers began
 	// Duplicate: two processes are connected under this ID, and both run each request.
 	Duplicate bool   `json:"duplicate,omitempty"`
 	Key       string `json:"sealing_key,omitempty"` // to which its secrets are sealed

@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// backlogBytes bounds the received messages that wait to be read. A job of 10,000 peels with 64 KiB of output each is
-	// twenty times that, and a person may read it in a pager.
+	// backlogBytes bounds the received messages that wait to be read. A job of 10,000 peels with 64 KiB of output each
+	// is twenty times that, and a person may read it in a pager.
 	backlogBytes = 32 << 20
 	// messageBytes is what a message takes beside its data, from above.
 	messageBytes = 1 << 10

@@ -16,23 +16,26 @@ import (
 )
 
 const (
-	connectWait   = 5 * time.Second // for the greeting of one server, which needs no leader; then the next server is tried
+	// for the greeting of one server, which needs no leader; then the next server is tried
+	connectWait   = 5 * time.Second
 	reconnectWait = 250 * time.Millisecond
-	answerWait    = 15 * time.Second // for a reply, if the caller sets no deadline; an election of the bus takes up to 10 s
-	dispatchWait  = 30 * time.Second // the same for the reply to a dispatch
+	// for a reply, if the caller sets no deadline; an election of the bus takes up to 10 s
+	answerWait   = 15 * time.Second
+	dispatchWait = 30 * time.Second // the same for the reply to a dispatch
 )
 
 // ClientOptions are the address of the bus and the credential of the user.
 type ClientOptions struct {
 	URL   string
 	Creds []byte // content of a .creds file; it has the name of the user
-	CA    string // file with the certificates by which the bus is checked; empty: those in Creds, else those of the system
+	// file with the certificates by which the bus is checked; empty: those in Creds, else those of the system
+	CA string
 	// Connect are further options of the connection.
 	Connect []nats.Option
 }
 
-// A Client sends requests to masters as one user. Its methods may be called from several goroutines. Their errors are [*Error],
-// except those of a canceled context.
+// A Client sends requests to masters as one user. Its methods may be called from several goroutines. Their errors are
+// [*Error], except those of a canceled context.
 type Client struct {
 	nc      *nats.Conn
 	user    string
@@ -46,7 +49,10 @@ func Connect(o ClientOptions) (*Client, error) {
 		return nil, fail(CodeDenied, err, "cannot use the credential")
 	}
 	d := newDenials()
-	opts := []nats.Option{nats.Name("zester"), nats.Timeout(connectWait), nats.MaxReconnects(-1), nats.ReconnectWait(reconnectWait), dial.Pinged(dial.ServicePing)}
+	opts := []nats.Option{
+		nats.Name("zester"), nats.Timeout(connectWait), nats.MaxReconnects(-1), nats.ReconnectWait(reconnectWait),
+		dial.Pinged(dial.ServicePing),
+	}
 	roots, err := dial.Roots(o.Creds)
 	if err != nil {
 		return nil, fail(CodeDenied, err, "cannot use the credential")
@@ -94,7 +100,8 @@ func (c *Client) ask(ctx context.Context, subject string, question, answer any) 
 		return fail(CodeInvalid, err, "cannot ask %s", subject)
 	}
 	if limit := c.nc.MaxPayload(); int64(len(data)) > limit {
-		return fail(CodeInvalid, nil, "cannot ask %s: the request takes %d bytes, the bus carries %d", subject, len(data), limit)
+		return fail(CodeInvalid, nil, "cannot ask %s: the request takes %d bytes, the bus carries %d", subject,
+			len(data), limit)
 	}
 	ctx, cancel := within(ctx, answerWait)
 	defer cancel()
@@ -119,7 +126,8 @@ func (c *Client) Resolve(ctx context.Context, expr string) (*Resolved, error) {
 		if err != nil {
 			return nil, err
 		}
-		all.Peels, all.Offline, all.Unknown = append(all.Peels, a.Peels...), append(all.Offline, a.Offline...), append(all.Unknown, a.Unknown...)
+		all.Peels, all.Offline, all.Unknown = append(all.Peels, a.Peels...), append(all.Offline,
+			a.Offline...), append(all.Unknown, a.Unknown...)
 		all.Total = len(all.Peels)
 		if !a.More || len(a.Peels) == 0 {
 			return all, nil
@@ -141,8 +149,8 @@ func (c *Client) Rows(ctx context.Context, jid wire.JID) iter.Seq2[job.Row, erro
 	return rows(jid, func(q JobRequest) (*job.RowsPage, error) { return c.rowsPage(ctx, q) })
 }
 
-// EndedRows is Rows for a job that has ended, as the caller knows. A master that reads an older record, from a copy that lags, is
-// asked again for 15 s; then the iteration ends with an error.
+// EndedRows is Rows for a job that has ended, as the caller knows. A master that reads an older record, from a copy
+// that lags, is asked again for 15 s; then the iteration ends with an error.
 func (c *Client) EndedRows(ctx context.Context, jid wire.JID) iter.Seq2[job.Row, error] {
 	return rows(jid, func(q JobRequest) (*job.RowsPage, error) {
 		for giveUp := time.Now().Add(answerWait); ; {

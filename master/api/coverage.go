@@ -36,8 +36,8 @@ type Coverage struct {
 	Reporting int            `json:"reporting"`
 	Rows      []CoverageRow  `json:"rows"`
 	Total     verdict.Counts `json:"total"` // of all pages
-	// Unread are hours of UTC whose stored counts the master cannot read: they are damaged, or a newer version wrote them. What the
-	// master does not know from reports is not in the rows.
+	// Unread are hours of UTC whose stored counts the master cannot read: they are damaged, or a newer version wrote
+	// them. What the master does not know from reports is not in the rows.
 	Unread []time.Time `json:"unread,omitempty"`
 	More   bool        `json:"more,omitempty"`
 }
@@ -49,12 +49,13 @@ type CoverageRow struct {
 	Peels int           `json:"peels,omitempty"` // that have the entry now
 	verdict.Counts
 	NotReporting bool `json:"not_reporting,omitempty"` // the peel is away, or its report is overdue
-	// Disagrees says of a row by peel what is not as masters expect: its clock, zone, document or disk, or the timing of an entry.
+	// Disagrees says of a row by peel what is not as masters expect: its clock, zone, document or disk, or the timing
+	// of an entry.
 	Disagrees string `json:"disagrees,omitempty"`
 	// From says of a row by peel that its newest report lacks fires before this time; absent: it goes back 48 hours.
 	From time.Time `json:"from,omitzero"`
-	// Cause says which commit explains that runs of the entry fail or are missed now, or why the one that seems to does not.
-	// Only rows of an entry have it, for callers without limits.
+	// Cause says which commit explains that runs of the entry fail or are missed now, or why the one that seems to does
+	// not. Only rows of an entry have it, for callers without limits.
 	Cause string `json:"cause,omitempty"`
 	// Finding is the same as a record: the commit, and the runs with and without it.
 	Finding *cause.Finding `json:"finding,omitempty"`
@@ -63,7 +64,8 @@ type CoverageRow struct {
 	Took ledger.Took `json:"took,omitzero"`
 
 	// The rest is of one entry on one peel.
-	State       string    `json:"state,omitempty"` // active, disabled, paused_manual, paused_errors, paused_invalid, exhausted
+	// active, disabled, paused_manual, paused_errors, paused_invalid, exhausted
+	State       string    `json:"state,omitempty"`
 	Why         string    `json:"why,omitempty"`   // of the state
 	Error       string    `json:"error,omitempty"` // head of the error of the last run
 	Next        time.Time `json:"next,omitzero"`

@@ -9,8 +9,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// denials cancels requests that the bus refuses. The bus reports a refusal as an error of the connection that quotes the
-// subject.
+// denials cancels requests that the bus refuses. The bus reports a refusal as an error of the connection that quotes
+// the subject.
 type denials struct {
 	mu      sync.Mutex
 	next    int

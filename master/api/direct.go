@@ -18,8 +18,8 @@ var (
 )
 
 // Direct requests that one peel runs a function, without a master and without a record, and returns its answer within
-// q.TimeLeft. A function that takes longer goes on, and its result is lost. The error wraps [ErrNotConnected] or [ErrNoAnswer]
-// if the peel does not answer. It needs a credential of the role direct.
+// q.TimeLeft. A function that takes longer goes on, and its result is lost. The error wraps [ErrNotConnected] or
+// [ErrNoAnswer] if the peel does not answer. It needs a credential of the role direct.
 func (c *Client) Direct(ctx context.Context, id target.PeelID, q wire.DirectRequest) (*wire.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, q.TimeLeft)
 	defer cancel()
@@ -29,7 +29,8 @@ func (c *Client) Direct(ctx context.Context, id target.PeelID, q wire.DirectRequ
 		return nil, fail(CodeInvalid, err, "cannot ask %s", id)
 	}
 	if limit := c.nc.MaxPayload(); int64(len(data)) > limit {
-		return nil, fail(CodeInvalid, nil, "cannot ask %s: the request takes %d bytes, the bus carries %d", id, len(data), limit)
+		return nil, fail(CodeInvalid, nil, "cannot ask %s: the request takes %d bytes, the bus carries %d", id,
+			len(data), limit)
 	}
 	subject := wire.Direct(id.Wire(), c.user)
 	msg, err := c.requestDirect(ctx, id, data)
@@ -48,8 +49,8 @@ func (c *Client) Direct(ctx context.Context, id target.PeelID, q wire.DirectRequ
 	return &a.Result, nil
 }
 
-// requestDirect sends a direct request and waits for the answer on a subject made for it. Where nothing listens, the error
-// is [nats.ErrNoResponders]; where the credential may not ask directly, it wraps [nats.ErrPermissionViolation].
+// requestDirect sends a direct request and waits for the answer on a subject made for it. Where nothing listens, the
+// error is [nats.ErrNoResponders]; where the credential may not ask directly, it wraps [nats.ErrPermissionViolation].
 func (c *Client) requestDirect(ctx context.Context, id target.PeelID, data []byte) (*nats.Msg, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -60,7 +61,8 @@ func (c *Client) requestDirect(ctx context.Context, id target.PeelID, data []byt
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = sub.Unsubscribe() }() // fails where the connection is closed, which ends the subscription as well
+	// fails where the connection is closed, which ends the subscription as well
+	defer func() { _ = sub.Unsubscribe() }()
 	if err := c.nc.PublishRequest(subject, answer, data); err != nil {
 		return nil, err
 	}

@@ -126,8 +126,8 @@ var (
 	ScheduleReplace = Endpoint[ScheduleReplaceRequest, ScheduleChanged]{"schedule", "replace", nil}
 )
 
-// Requests about targets and jobs, which any master answers. A request may be repeated: a job is dispatched once, by its
-// ID, which the caller makes.
+// Requests about targets and jobs, which any master answers. A request may be repeated: a job is dispatched once, by
+// its ID, which the caller makes.
 var (
 	TargetResolve = Endpoint[ResolveRequest, Resolved]{"target", "resolve", &Route{
 		Path: "GET /targets", ID: "resolve-target", Scopes: read,
@@ -285,7 +285,8 @@ func Subject(noun, verb, user string) string {
 	return wire.API(noun, verb, user)
 }
 
-// An Asker sends a request to the masters in the name of one user, and decodes the reply into answer. A [Client] is one.
+// An Asker sends a request to the masters in the name of one user, and decodes the reply into answer. A [Client] is
+// one.
 type Asker interface {
 	Ask(ctx context.Context, noun, verb string, question, answer any) error
 }

@@ -30,7 +30,9 @@ type JoinAdded struct {
 }
 
 // JoinCreate makes a join token and returns its text, with the pin of the masters at its end. q.Hash is ignored.
-func (c *Client) JoinCreate(ctx context.Context, q credential.JoinRequest) (text string, t *credential.JoinToken, err error) {
+func (c *Client) JoinCreate(ctx context.Context,
+	q credential.JoinRequest,
+) (text string, t *credential.JoinToken, err error) {
 	text, q.Hash = credential.NewSecret(q.Name)
 	a, err := JoinCreate.Ask(ctx, c, q)
 	if err != nil {

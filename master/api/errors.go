@@ -58,7 +58,8 @@ func fail(code Code, err error, format string, args ...any) *Error {
 // connectError has [CodeDenied] if the bus refuses the credential, else [CodeUnreachable]: the bus is away, or its
 // certificate is not accepted.
 func connectError(o ClientOptions, err error) error {
-	if errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) || errors.Is(err, nats.ErrAuthRevoked) ||
+	if errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) ||
+		errors.Is(err, nats.ErrAuthRevoked) ||
 		errors.Is(err, nats.ErrAccountAuthExpired) {
 		return refusedCredential(o, err)
 	}
@@ -77,7 +78,9 @@ func refusedCredential(o ClientOptions, err error) error {
 	}
 	return fail(CodeDenied, &dial.BusError{
 		What: "it ended at " + ends.UTC().Format(time.RFC3339), Err: err,
-		Hint: fmt.Sprintf("have another made: zester auth user add %s --again, or on the host that holds the keys zester auth issue <role> %[1]s --again", name),
+		Hint: fmt.Sprintf(
+			"have another made: zester auth user add %s --again, or on the host that holds the keys zester auth issue <role> %[1]s --again", name,
+		),
 	}, "the bus at %s refuses the credential of %s", o.URL, name)
 }
 
@@ -96,7 +99,8 @@ func requestError(subject string, err error) error {
 	return fail(CodeUnreachable, dial.Explain(err, ""), "cannot ask %s", subject)
 }
 
-// ReplyError returns the error of a service's reply, nil if the reply has none. An error of several lines is in the data.
+// ReplyError returns the error of a service's reply, nil if the reply has none. An error of several lines is in the
+// data.
 func ReplyError(msg *nats.Msg) error {
 	if code := msg.Header.Get(micro.ErrorCodeHeader); code != "" {
 		return &Error{Code: Code(code), Msg: cmp.Or(string(msg.Data), msg.Header.Get(micro.ErrorHeader))}

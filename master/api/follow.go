@@ -21,8 +21,9 @@ const (
 
 // An Event is an ack, a return or the end of a job: exactly one of Acked, Return and Ended is set.
 type Event struct {
-	Peel   target.PeelID // of an ack or a return
-	Acked  bool          // the peel has the request; acks are not stored, so only those that arrive while following are events
+	Peel target.PeelID // of an ack or a return
+	// the peel has the request; acks are not stored, so only those that arrive while following are events
+	Acked  bool
 	Return *wire.Return
 	Ended  *job.Job // the final record, without targets and arguments; nothing follows
 }
@@ -40,7 +41,13 @@ type Follower struct {
 
 // Follow subscribes to the events of a job; call it before Dispatch. The caller ends it with Close.
 func (c *Client) Follow(jid wire.JID, targets []target.PeelID) (*Follower, error) {
-	f := &Follower{c: c, jid: jid, targets: make(map[string]target.PeelID, len(targets)), acked: map[string]bool{}, heard: newBacklog()}
+	f := &Follower{
+		c:       c,
+		jid:     jid,
+		targets: make(map[string]target.PeelID, len(targets)),
+		acked:   map[string]bool{},
+		heard:   newBacklog(),
+	}
 	for _, id := range targets {
 		f.targets[id.Wire()] = id
 	}
@@ -59,8 +66,8 @@ func (c *Client) Follow(jid wire.JID, targets []target.PeelID) (*Follower, error
 	return f, nil
 }
 
-// Watch subscribes to the events of a job that was dispatched before, by any user. The events begin with the stored returns. The
-// caller ends it with Close.
+// Watch subscribes to the events of a job that was dispatched before, by any user. The events begin with the stored
+// returns. The caller ends it with Close.
 func (c *Client) Watch(jid wire.JID) (*Follower, error) {
 	f, err := c.Follow(jid, nil)
 	if err == nil {
@@ -77,8 +84,8 @@ func (f *Follower) Close() {
 	f.heard.end()
 }
 
-// Events yields events until the job has ended, each return once: when it is stored, or at the end if its message was lost. It
-// ends with an error if the end of the job cannot be read, also with the error of ctx.
+// Events yields events until the job has ended, each return once: when it is stored, or at the end if its message was
+// lost. It ends with an error if the end of the job cannot be read, also with the error of ctx.
 func (f *Follower) Events(ctx context.Context) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		if f.behind && !f.catchUp(ctx, yield) {
@@ -193,7 +200,8 @@ func (f *Follower) finish(ctx context.Context, ended *job.Job, yield func(Event,
 		}
 	}
 	if f.lacks(ended) {
-		yield(Event{}, fail(CodeUnavailable, errors.New("some returns could not be read"), "cannot show all of job %s", f.jid))
+		yield(Event{}, fail(CodeUnavailable, errors.New("some returns could not be read"), "cannot show all of job %s",
+			f.jid))
 		return
 	}
 	yield(Event{Ended: ended}, nil)

@@ -1,8 +1,9 @@
-// File held.go has actions that an assistant asked for and that wait for a person: [HoldAddRequest] asks for one, [HoldAction]
-// is its record. The requests are zester.api.hold.add, list, show, approve and reject; package hold serves them.
+// File held.go has actions that an assistant asked for and that wait for a person: [HoldAddRequest] asks for one,
+// [HoldAction] is its record. The requests are zester.api.hold.add, list, show, approve and reject; package hold serves
+// them.
 //
-// What a [HoldAddRequest] says is a claim of a program that may have been misled by what it read. It is bounded, but it may
-// look like anything: show it escaped, and apart from what masters have found out.
+// What a [HoldAddRequest] says is a claim of a program that may have been misled by what it read. It is bounded, but it
+// may look like anything: show it escaped, and apart from what masters have found out.
 
 package api
 
@@ -81,8 +82,8 @@ const (
 type HoldAddRequest struct {
 	Kind   HoldKind `json:"kind"`
 	Target string   `json:"target"` // an expression
-	// Hash is [audit.PeelsHash] of the peels that the assistant has seen the target select. If it selects others now, the request is
-	// refused.
+	// Hash is [audit.PeelsHash] of the peels that the assistant has seen the target select. If it selects others now,
+	// the request is refused.
 	Hash    string         `json:"hash"`
 	Module  string         `json:"module,omitempty"`   // the function; of a dispatch alone, as the next two
 	StateID string         `json:"state_id,omitempty"` // its argument without a name
@@ -138,7 +139,8 @@ func (q *HoldRequest) Check() error {
 // HoldShown is one action with its peels.
 type HoldShown struct {
 	HoldAction
-	// Names are the peels that the target selected when the action was asked for. They are missing if they are too many.
+	// Names are the peels that the target selected when the action was asked for. They are missing if they are too
+	// many.
 	Names []target.PeelID `json:"names,omitempty"`
 }
 
@@ -180,7 +182,11 @@ func (q *HoldAddRequest) checkDispatch() error {
 		return fmt.Errorf("args cannot be encoded: %w", err)
 	}
 	if len(data) > HoldMaxArgs {
-		return fmt.Errorf("args take %d bytes, and an action that waits for a person may have %d: nobody would read them; put a long text into the config repo", len(data), HoldMaxArgs)
+		return fmt.Errorf(
+			"args take %d bytes, and an action that waits for a person may have %d: nobody would read them; put a long text into the config repo", len(
+				data,
+			), HoldMaxArgs,
+		)
 	}
 	if isBinary(q.Args) {
 		return errors.New("args have binary data, which nobody can read")
@@ -217,8 +223,8 @@ func (q *HoldAddRequest) checkPause() error {
 	return checkLine("entry", q.Entry, HoldMaxEntry)
 }
 
-// checkLine refuses a text that is empty, too long, or not one line: what breaks a line, moves the cursor of a terminal, or changes
-// the direction of text.
+// checkLine refuses a text that is empty, too long, or not one line: what breaks a line, moves the cursor of a
+// terminal, or changes the direction of text.
 func checkLine(name, text string, most int) error {
 	switch {
 	case strings.TrimSpace(text) == "":
@@ -252,7 +258,12 @@ func (a HoldAction) At(now time.Time) HoldAction {
 func (a *HoldAction) Spec() job.Spec {
 	s := job.Spec{
 		JID: a.JID, Function: a.Module, Args: a.Args, StateID: a.StateID, TargetExpr: a.Target,
-		Metadata: map[string]string{job.MetaReason: a.Reason, job.MetaAskedBy: a.By, job.MetaAgent: a.Agent, job.MetaHeld: string(a.ID)},
+		Metadata: map[string]string{
+			job.MetaReason:  a.Reason,
+			job.MetaAskedBy: a.By,
+			job.MetaAgent:   a.Agent,
+			job.MetaHeld:    string(a.ID),
+		},
 	}
 	if a.Kind == HoldPause {
 		s.Function = "schedule.pause"

@@ -18,7 +18,8 @@ const (
 	unsentWait  = 4 * time.Second        // for a master: one may be about to start
 	unsentPause = 200 * time.Millisecond // before a request that reached no master is sent again
 
-	// A request that was answered with CodeUnavailable is sent again after 250 ms, and then after twice as long each time, up to 2 s.
+	// A request that was answered with CodeUnavailable is sent again after 250 ms, and then after twice as long each
+	// time, up to 2 s.
 	busyPause    = 250 * time.Millisecond
 	maxBusyPause = 2 * time.Second
 
@@ -44,7 +45,8 @@ func within(ctx context.Context, limit time.Duration) (context.Context, context.
 	return context.WithTimeout(ctx, limit)
 }
 
-// request sends a request and returns the reply. It ends as soon as the bus refuses the subject, and at the latest with ctx.
+// request sends a request and returns the reply. It ends as soon as the bus refuses the subject, and at the latest with
+// ctx.
 //
 //   - A request that reached no master is sent again for 4 s. While the connection to the bus is away it is sent again
 //     until ctx ends, and the 4 s begin when the connection is back.
@@ -75,10 +77,11 @@ type exchange struct {
 	data       []byte
 	repeatable bool
 	ended      chan attempt
-	open       int           // requests that wait for a reply
-	unsent     time.Time     // until when a request that reaches no master is sent again
-	busy       time.Time     // until when a request that was answered with CodeUnavailable is sent again; zero: none was
-	pause      time.Duration // before the next request after a reply with CodeUnavailable
+	open       int       // requests that wait for a reply
+	unsent     time.Time // until when a request that reaches no master is sent again
+	// until when a request that was answered with CodeUnavailable is sent again; zero: none was
+	busy  time.Time
+	pause time.Duration // before the next request after a reply with CodeUnavailable
 }
 
 // An attempt is one request that has ended.
@@ -152,7 +155,8 @@ func (q *exchange) send(ctx context.Context) {
 	}
 }
 
-// judge reports whether an attempt is not final, and how long to wait before the next one if no other waits for a reply.
+// judge reports whether an attempt is not final, and how long to wait before the next one if no other waits for a
+// reply.
 func (q *exchange) judge(a attempt) (pause time.Duration, more bool) {
 	switch {
 	case a.unavailable():

@@ -14,8 +14,8 @@ type RevokeRequest struct {
 // Revoked is a revoked person, with all that the revocation ended.
 type Revoked struct {
 	credential.User
-	// Made are the tokens, join tokens, users and credentials that the person made, and those that these users made. They
-	// have ended, unless Kept says that they were left in force.
+	// Made are the tokens, join tokens, users and credentials that the person made, and those that these users made.
+	// They have ended, unless Kept says that they were left in force.
 	Made []Made     `json:"made,omitempty"`
 	Kept bool       `json:"kept,omitempty"`
 	Jobs []wire.JID `json:"jobs,omitempty"` // canceled jobs that were open when the revocation began, or later

@@ -19,8 +19,8 @@ const runFile = "run.json"
 // maxRunInfo bounds the file in bytes.
 const maxRunInfo = 64 << 10
 
-// RunInfo says how to reach a master that runs on this host, with the credential of an operator. Users who can read it can
-// dispatch jobs.
+// RunInfo says how to reach a master that runs on this host, with the credential of an operator. Users who can read it
+// can dispatch jobs.
 type RunInfo struct {
 	URL   string `json:"url"`
 	CA    string `json:"ca,omitempty"` // path of a file with certificates
@@ -55,8 +55,8 @@ func writeSecret(path string, data []byte) error {
 }
 
 // ReadRunInfo reads run.json in a data directory. The error is [fs.ErrNotExist] if there is none; a file that others
-// may read or write is refused, and one that they could put there: it names the bus that gets the commands. Root reads the
-// file of a master that runs as another user ([private.CheckRead]).
+// may read or write is refused, and one that they could put there: it names the bus that gets the commands. Root reads
+// the file of a master that runs as another user ([private.CheckRead]).
 func ReadRunInfo(dir string) (RunInfo, error) {
 	path := filepath.Join(dir, runFile)
 	info, err := readRunInfo(path)

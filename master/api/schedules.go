@@ -34,7 +34,8 @@ type ScheduleAddRequest struct {
 // A ScheduleChange removes, enables or disables an entry.
 type ScheduleChange struct {
 	Ref string `json:"ref"` // number or entry name
-	// By removes, in place of Ref, all entries that requests of these people and tokens ("token:NAME") made, in one commit.
+	// By removes, in place of Ref, all entries that requests of these people and tokens ("token:NAME") made, in one
+	// commit.
 	By      []string `json:"by,omitempty"`
 	Reason  string   `json:"reason,omitempty"`
 	Propose bool     `json:"propose,omitempty"`
@@ -82,13 +83,14 @@ type ScheduleChanged struct {
 	// Proposed: the branch is not the one that the fleet follows, so the change waits for a merge.
 	Proposed bool   `json:"proposed,omitempty"`
 	URL      string `json:"url,omitempty"` // of the pull request; empty if the master knows no forge
-	// Patch is the change, if the master may not write to the repo or the request was dry. There is no commit of it then: git apply
-	// applies it.
+	// Patch is the change, if the master may not write to the repo or the request was dry. There is no commit of it
+	// then: git apply applies it.
 	Patch   string    `json:"patch,omitempty"`
 	Dry     bool      `json:"dry,omitempty"` // nothing was committed, as requested; Commit is the head of the branch
 	Next    time.Time `json:"next_run,omitzero"`
 	Removed []string  `json:"removed,omitempty"` // the entries that a [ScheduleChange] of several people removed
-	// Repeated: there was nothing to commit, as the repo has the change. Mostly an earlier request with the same key made it.
+	// Repeated: there was nothing to commit, as the repo has the change. Mostly an earlier request with the same key
+	// made it.
 	Repeated bool `json:"repeated,omitempty"`
 }
 

@@ -12,8 +12,9 @@ import (
 )
 
 const (
-	syncWait   = 150 * time.Second // for an attempt to fetch, compile and publish
-	leaderWait = 20 * time.Second  // for the next leader: the lease of a dead one ends after 15 s, and others try every 5 s
+	syncWait = 150 * time.Second // for an attempt to fetch, compile and publish
+	// for the next leader: the lease of a dead one ends after 15 s, and others try every 5 s
+	leaderWait = 20 * time.Second
 )
 
 // SyncPeels returns, for each peel, whether it has applied the current revision.
@@ -44,8 +45,8 @@ func (c *Client) SyncStates(ctx context.Context) ([]status.States, error) {
 	}
 }
 
-// askLeader sends a request to the master that leads. If none replies because the leader has just died, it waits for the
-// next. It waits longer for the consequences of an order.
+// askLeader sends a request to the master that leads. If none replies because the leader has just died, it waits for
+// the next. It waits longer for the consequences of an order.
 func (c *Client) askLeader(ctx context.Context, verb string, question, answer any) error {
 	if !wire.Reads(verb) {
 		limited, cancel := context.WithTimeout(ctx, syncWait)

@@ -22,8 +22,8 @@ type UserAdded struct {
 	JWT  string          `json:"jwt"`
 }
 
-// UserAdd makes a key for a person, has a master sign it, and returns the content of a .creds file. The secret half of the key is
-// sent nowhere. q.Public is ignored.
+// UserAdd makes a key for a person, has a master sign it, and returns the content of a .creds file. The secret half of
+// the key is sent nowhere. q.Public is ignored.
 func (c *Client) UserAdd(ctx context.Context, q credential.UserRequest) (creds []byte, u *credential.User, err error) {
 	key, err := credential.MakeKey()
 	if err != nil {

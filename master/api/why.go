@@ -8,7 +8,7 @@ import (
 type WhyRequest struct {
 	Peel  target.PeelID `json:"peel"`
 	Entry string        `json:"entry"`
-	// Time is when the entry was due, or when the run started: 2026-11-23T02:30:00Z, or without the offset from UTC a time of
-	// the entry's zone, such as 2026-11-23T02:30, or 02:30 for the last such time. Empty: the last fire.
+	// Time is when the entry was due, or when the run started: 2026-11-23T02:30:00Z, or without the offset from UTC a
+	// time of the entry's zone, such as 2026-11-23T02:30, or 02:30 for the last such time. Empty: the last fire.
 	Time string `json:"time,omitempty"`
 }

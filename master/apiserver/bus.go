@@ -19,8 +19,8 @@ func (s *Server) busShow(ctx context.Context, _ api.None) (*bucket.Kept, error) 
 	return &kept, err
 }
 
-// busSet changes what the bus keeps, on a master that has the keys: only with them can the audit log be changed. A request that is
-// repeated changes nothing more.
+// busSet changes what the bus keeps, on a master that has the keys: only with them can the audit log be changed. A
+// request that is repeated changes nothing more.
 func (s *Server) busSet(ctx context.Context, _ grants.Caller, wanted bucket.Kept) (*bucket.Kept, error) {
 	ctx, cancel := context.WithTimeout(ctx, busLimit)
 	defer cancel()

@@ -59,8 +59,8 @@ func (s *Server) Coverage(ctx context.Context, from grants.Caller, q api.Coverag
 	return a, err
 }
 
-// addCauses adds which commits explain the problems of entries, to the first rows with problems. What a cause counts is of all
-// peels, so callers with limits get none.
+// addCauses adds which commits explain the problems of entries, to the first rows with problems. What a cause counts is
+// of all peels, so callers with limits get none.
 func (s *Server) addCauses(ctx context.Context, from grants.Caller, rows []api.CoverageRow) error {
 	if s.o.Within != nil {
 		if _, all, err := s.o.Within(ctx, from); err != nil || !all {
@@ -101,8 +101,14 @@ func (s *Server) cause(kind verdict.Kind, entry string) *cause.Finding {
 }
 
 // CoverageEntry returns a page of what happened to the fires of one entry on each peel within the limits of the caller.
-func (s *Server) CoverageEntry(ctx context.Context, from grants.Caller, q api.CoverageEntryRequest) (*api.Coverage, error) {
-	query := coverage.Query{Since: q.Since, Entry: func(name string) bool { return name == q.Entry }, By: coverage.ByPeelAndEntry}
+func (s *Server) CoverageEntry(ctx context.Context, from grants.Caller,
+	q api.CoverageEntryRequest,
+) (*api.Coverage, error) {
+	query := coverage.Query{
+		Since: q.Since,
+		Entry: func(name string) bool { return name == q.Entry },
+		By:    coverage.ByPeelAndEntry,
+	}
 	a, err := s.coverage(ctx, from, q.Target, query, string(q.After))
 	if err == nil && len(a.Rows) == 0 && q.After == "" {
 		return nil, fmt.Errorf("%w: no selected peel has the entry %.256q", errNoEntry, q.Entry)
@@ -110,7 +116,9 @@ func (s *Server) CoverageEntry(ctx context.Context, from grants.Caller, q api.Co
 	return a, err
 }
 
-func (s *Server) coverage(ctx context.Context, from grants.Caller, expr string, q coverage.Query, after string) (*api.Coverage, error) {
+func (s *Server) coverage(ctx context.Context, from grants.Caller, expr string, q coverage.Query,
+	after string,
+) (*api.Coverage, error) {
 	now := time.Now().UTC()
 	if q.Since.IsZero() {
 		q.Since = now.Add(-coverageDefault)
@@ -123,7 +131,13 @@ func (s *Server) coverage(ctx context.Context, from grants.Caller, expr string, 
 	if err != nil {
 		return nil, err
 	}
-	a := &api.Coverage{Master: s.o.ID, From: q.Since.UTC().Truncate(time.Hour), Now: now, Rows: []api.CoverageRow{}, Unread: unread}
+	a := &api.Coverage{
+		Master: s.o.ID,
+		From:   q.Since.UTC().Truncate(time.Hour),
+		Now:    now,
+		Rows:   []api.CoverageRow{},
+		Unread: unread,
+	}
 	a.Peels, a.Reporting = s.o.Coverage.Count(q.Peels)
 	key := func(r *coverage.Row) string {
 		if q.By == coverage.ByEntry {
@@ -148,9 +162,18 @@ func (s *Server) coverage(ctx context.Context, from grants.Caller, expr string, 
 
 func coverageRow(r coverage.Row) api.CoverageRow {
 	row := api.CoverageRow{
-		Entry: r.Entry, Peel: r.Peel, Counts: r.Counts, NotReporting: r.Peel != "" && r.Absent > 0, Disagrees: r.Disagrees,
-		Took: r.Took, From: r.From,
-		State: r.State, Why: r.Why, Error: r.Error, Next: r.Next, LastSuccess: r.Succeeded,
+		Entry:        r.Entry,
+		Peel:         r.Peel,
+		Counts:       r.Counts,
+		NotReporting: r.Peel != "" && r.Absent > 0,
+		Disagrees:    r.Disagrees,
+		Took:         r.Took,
+		From:         r.From,
+		State:        r.State,
+		Why:          r.Why,
+		Error:        r.Error,
+		Next:         r.Next,
+		LastSuccess:  r.Succeeded,
 	}
 	if r.Peel == "" {
 		row.Peels = r.Peels

@@ -17,20 +17,28 @@ func (s *Server) enrollVerbs() []service.Verb {
 			all, err := a.Hosts.List(ctx)
 			return &api.EnrolledAnswer{Peels: all}, err
 		}),
-		handleFrom(api.EnrollApprove, func(ctx context.Context, from grants.Caller, q api.EnrollName) (*credential.Enrolled, error) {
+		handleFrom(api.EnrollApprove, func(ctx context.Context, from grants.Caller,
+			q api.EnrollName,
+		) (*credential.Enrolled, error) {
 			return a.Hosts.Approve(ctx, q.ID, q.Public, from.User)
 		}),
-		handleFrom(api.EnrollReject, func(ctx context.Context, from grants.Caller, q api.EnrollName) (*credential.Enrolled, error) {
+		handleFrom(api.EnrollReject, func(ctx context.Context, from grants.Caller,
+			q api.EnrollName,
+		) (*credential.Enrolled, error) {
 			return a.Hosts.Reject(ctx, q.ID, from.User)
 		}),
-		handleFrom(api.EnrollRevoke, func(ctx context.Context, from grants.Caller, q api.EnrollName) (*credential.Enrolled, error) {
+		handleFrom(api.EnrollRevoke, func(ctx context.Context, from grants.Caller,
+			q api.EnrollName,
+		) (*credential.Enrolled, error) {
 			return a.Hosts.Revoke(ctx, q.ID, from.User)
 		}),
 		handle(api.JoinList, func(ctx context.Context, _ api.None) (*api.JoinTokensAnswer, error) {
 			all, err := a.Hosts.JoinTokens(ctx)
 			return &api.JoinTokensAnswer{Tokens: all}, err
 		}),
-		handleFrom(api.JoinCreate, func(ctx context.Context, from grants.Caller, q credential.JoinRequest) (*api.JoinAdded, error) {
+		handleFrom(api.JoinCreate, func(ctx context.Context, from grants.Caller,
+			q credential.JoinRequest,
+		) (*api.JoinAdded, error) {
 			t, pin, err := a.Hosts.AddJoinToken(ctx, q, from.User)
 			if err == nil {
 				err = s.endIfRevoked(ctx, from, api.MadeJoinToken, q.Name)
@@ -40,7 +48,9 @@ func (s *Server) enrollVerbs() []service.Verb {
 			}
 			return &api.JoinAdded{Token: *t, Pin: pin}, nil
 		}),
-		handleFrom(api.JoinRevoke, func(ctx context.Context, _ grants.Caller, q api.TokenName) (*credential.JoinToken, error) {
+		handleFrom(api.JoinRevoke, func(ctx context.Context, _ grants.Caller,
+			q api.TokenName,
+		) (*credential.JoinToken, error) {
 			return a.Hosts.EndJoinToken(ctx, q.Name)
 		}),
 	}

@@ -15,7 +15,8 @@ import (
 // errNoEntry: the settings of the peel have no schedule entry or state of this name.
 var errNoEntry = errors.New("no such entry")
 
-// entryShow reads the origin of a schedule entry or a state from the peel's document. Of the same name it prefers the entry.
+// entryShow reads the origin of a schedule entry or a state from the peel's document. Of the same name it prefers the
+// entry.
 func (s *Server) entryShow(ctx context.Context, q api.BlameRequest) (*api.Blamed, error) {
 	if _, err := target.ParsePeelID(string(q.Peel)); err != nil {
 		return nil, fmt.Errorf("%w: %w", errInvalid, err)
@@ -37,5 +38,7 @@ func (s *Server) entryShow(ctx context.Context, q api.BlameRequest) (*api.Blamed
 
 // isAbsent reports whether err means that the requested object does not exist.
 func isAbsent(err error) bool {
-	return slices.ContainsFunc([]error{errNoPeel, errNoEntry, why.ErrNoPeel, why.ErrNoEntry}, func(absent error) bool { return errors.Is(err, absent) })
+	return slices.ContainsFunc([]error{
+		errNoPeel, errNoEntry, why.ErrNoPeel, why.ErrNoEntry,
+	}, func(absent error) bool { return errors.Is(err, absent) })
 }

@@ -37,7 +37,8 @@ func handleFrom[Q, A any](
 
 // AnswerCode returns the code of a reply with an error of a Server's methods.
 func AnswerCode(err error) api.Code {
-	if _, ok := errors.AsType[*target.SyntaxError](err); ok || errors.Is(err, errInvalid) || errors.Is(err, why.ErrTime) {
+	if _, ok := errors.AsType[*target.SyntaxError](err); ok || errors.Is(err, errInvalid) ||
+		errors.Is(err, why.ErrTime) {
 		return api.CodeInvalid
 	}
 	if code := credentialCode(err); code != "" {

@@ -39,8 +39,8 @@ func (s *Server) health(ctx context.Context, _ api.None) (*api.Health, error) {
 	return h, nil
 }
 
-// led reports whether a master holds the lease of the reconciler, or held it less than 15 s ago, when the bucket still has the
-// marker of the ended lease.
+// led reports whether a master holds the lease of the reconciler, or held it less than 15 s ago, when the bucket still
+// has the marker of the ended lease.
 func (s *Server) led(ctx context.Context) (bool, error) {
 	leases, err := s.o.JetStream.Stream(ctx, wire.KV(wire.BucketLeases))
 	if err == nil {

@@ -44,7 +44,10 @@ func (a *asker) Ask(ctx context.Context, noun, verb string, question, answer any
 	case errors.Is(err, nats.ErrNoResponders):
 		return a.s.noLeader(ctx)
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, nats.ErrTimeout):
-		return &api.Error{Code: api.CodeUnavailable, Msg: leader + " did not reply in time; an order may have been carried out, as its status shows"}
+		return &api.Error{
+			Code: api.CodeUnavailable,
+			Msg:  leader + " did not reply in time; an order may have been carried out, as its status shows",
+		}
 	case err != nil:
 		return &api.Error{Code: api.CodeUnavailable, Msg: "cannot ask " + leader + ": " + err.Error(), Err: err}
 	}
@@ -52,7 +55,11 @@ func (a *asker) Ask(ctx context.Context, noun, verb string, question, answer any
 		return err
 	}
 	if err := canon.Unmarshal(msg.Data, answer); err != nil {
-		return &api.Error{Code: api.CodeUnavailable, Msg: "cannot read the reply of " + leader + ": " + err.Error(), Err: err}
+		return &api.Error{
+			Code: api.CodeUnavailable,
+			Msg:  "cannot read the reply of " + leader + ": " + err.Error(),
+			Err:  err,
+		}
 	}
 	return nil
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
-// userRevoke ends a person's credentials, then what the person made, then the open jobs of all of them. Each step may be
-// repeated: revoking again does what an earlier try left undone.
+// userRevoke ends a person's credentials, then what the person made, then the open jobs of all of them. Each step may
+// be repeated: revoking again does what an earlier try left undone.
 func (s *Server) userRevoke(ctx context.Context, from grants.Caller, q api.RevokeRequest) (*api.Revoked, error) {
 	made, err := s.madeBy(ctx, q.Name)
 	if err != nil {
@@ -26,7 +26,10 @@ func (s *Server) userRevoke(ctx context.Context, from grants.Caller, q api.Revok
 	}
 	for _, m := range made {
 		if !q.Keep && m.Kind == api.MadeUser && m.Name == from.User {
-			return nil, fmt.Errorf("%w: revoking %s would revoke %s too, whom %s made; keep what %s made, or have somebody else revoke", errRevokesCaller, q.Name, from.User, m.By, q.Name)
+			return nil, fmt.Errorf(
+				"%w: revoking %s would revoke %s too, whom %s made; keep what %s made, or have somebody else revoke",
+				errRevokesCaller, q.Name, from.User, m.By, q.Name,
+			)
 		}
 	}
 	before, errBefore := s.o.Store.LiveIDs(ctx)
@@ -51,7 +54,8 @@ func (s *Server) userRevoke(ctx context.Context, from grants.Caller, q api.Revok
 	jobs, errJobs := s.cancelJobs(ctx, from, users, before, "its user was revoked")
 	r.Jobs = jobs
 	if err := errors.Join(errBus, err, errBefore, errJobs); err != nil {
-		return nil, fmt.Errorf("%s is revoked, but not everything that had to end with it; revoke again: %w", u.Name, err)
+		return nil, fmt.Errorf("%s is revoked, but not everything that had to end with it; revoke again: %w", u.Name,
+			err)
 	}
 	return r, nil
 }
@@ -142,9 +146,11 @@ func (s *Server) madeBy(ctx context.Context, name string) (made []api.Made, err 
 	return made, nil
 }
 
-// cancelJobs cancels the open jobs of some users. It returns those that are canceled, by ID, also if a dispatcher noticed
-// the revocation first. before are the live jobs from before the revocation: such a job may have ended since.
-func (s *Server) cancelJobs(ctx context.Context, from grants.Caller, users map[string]bool, before map[wire.JID]bool, reason string) (canceled []wire.JID, err error) {
+// cancelJobs cancels the open jobs of some users. It returns those that are canceled, by ID, also if a dispatcher
+// noticed the revocation first. before are the live jobs from before the revocation: such a job may have ended since.
+func (s *Server) cancelJobs(ctx context.Context, from grants.Caller, users map[string]bool, before map[wire.JID]bool,
+	reason string,
+) (canceled []wire.JID, err error) {
 	now, err := s.o.Store.LiveIDs(ctx)
 	if err != nil {
 		return nil, err
@@ -162,7 +168,9 @@ func (s *Server) cancelJobs(ctx context.Context, from grants.Caller, users map[s
 }
 
 // cancelJob cancels an open job of one of the users. It reports whether the job is canceled, also by another request.
-func (s *Server) cancelJob(ctx context.Context, from grants.Caller, users map[string]bool, jid wire.JID, reason string) (canceled bool, err error) {
+func (s *Server) cancelJob(ctx context.Context, from grants.Caller, users map[string]bool, jid wire.JID,
+	reason string,
+) (canceled bool, err error) {
 	j, err := s.o.Store.GetRecord(ctx, jid)
 	switch {
 	case errors.Is(err, job.ErrNotFound):
@@ -195,13 +203,14 @@ func (s *Server) tokenRevoke(ctx context.Context, from grants.Caller, q api.Toke
 	s.log.Info("token revoked", "token", t.Name, "user", from.User)
 	jobs, err := s.cancelJobs(ctx, from, map[string]bool{t.User(): true}, before, "its token was revoked")
 	if err = errors.Join(errBefore, err); err != nil {
-		return nil, fmt.Errorf("the token %s is revoked, but not all of its jobs are canceled; revoke again: %w", t.Name, err)
+		return nil, fmt.Errorf("the token %s is revoked, but not all of its jobs are canceled; revoke again: %w",
+			t.Name, err)
 	}
 	return &api.TokenRevoked{Token: *t, Jobs: jobs}, nil
 }
 
-// endIfRevoked ends the credential that the caller has just made, if the caller was revoked meanwhile or that cannot be read. A
-// revocation is stored before it looks for what the person made, so either it or this check finds everything.
+// endIfRevoked ends the credential that the caller has just made, if the caller was revoked meanwhile or that cannot be
+// read. A revocation is stored before it looks for what the person made, so either it or this check finds everything.
 func (s *Server) endIfRevoked(ctx context.Context, from grants.Caller, kind api.MadeKind, name string) error {
 	err := s.o.Users.CheckNotRevoked(ctx, from.User)
 	if err == nil {

@@ -13,7 +13,9 @@ import (
 
 func (s *Server) rotateVerbs() []service.Verb {
 	a := s.o.Authority
-	do := func(keys func(context.Context, api.RotateRequest) (*credential.Rotation, error), ca func() (string, error)) func(context.Context, grants.Caller, api.RotateRequest) (*api.RotateAnswer, error) {
+	do := func(keys func(context.Context, api.RotateRequest) (*credential.Rotation, error),
+		ca func() (string, error),
+	) func(context.Context, grants.Caller, api.RotateRequest) (*api.RotateAnswer, error) {
 		return func(ctx context.Context, _ grants.Caller, q api.RotateRequest) (answer *api.RotateAnswer, err error) {
 			answer = &api.RotateAnswer{What: q.What}
 			switch q.What {

@@ -23,8 +23,8 @@ const (
 	documentsOnce = 32               // read at a time
 )
 
-// A selector evaluates expressions on the live fleet. Facts are always current in the index. Node groups and settings are read when
-// an expression uses them, and only if they have changed.
+// A selector evaluates expressions on the live fleet. Facts are always current in the index. Node groups and settings
+// are read when an expression uses them, and only if they have changed.
 type selector struct {
 	js    jetstream.JetStream
 	index *peelindex.Index
@@ -158,9 +158,11 @@ func (s *selector) load(ctx context.Context) error {
 	return nil
 }
 
-// read returns settings that are not loaded, by digest. It reads equal settings of several peels once, and leaves out deleted
-// documents.
-func (s *selector) read(ctx context.Context, heads settings.Heads, loaded map[target.PeelID]settings.Digest) (map[settings.Digest]map[string]any, error) {
+// read returns settings that are not loaded, by digest. It reads equal settings of several peels once, and leaves out
+// deleted documents.
+func (s *selector) read(ctx context.Context, heads settings.Heads,
+	loaded map[target.PeelID]settings.Digest,
+) (map[settings.Digest]map[string]any, error) {
 	wanted := map[settings.Digest]target.PeelID{}
 	for _, head := range heads {
 		if head.Peel != "" && loaded[head.Peel] != head.Digest {

@@ -1,9 +1,9 @@
-// Package apiserver serves the requests of programs over the bus; package api has the requests, the replies and the client. Make a
-// [Server] with [New] and call Run once.
+// Package apiserver serves the requests of programs over the bus; package api has the requests, the replies and the
+// client. Make a [Server] with [New] and call Run once.
 //
-// Guarantees: the name of the caller is the last token of the subject, which the bus enforces; any master can reply, because all
-// masters read the same buckets and streams; a change is in the audit log before its reply; a master that stops replies to all
-// requests that have reached it. The queue of waiting requests is bounded.
+// Guarantees: the name of the caller is the last token of the subject, which the bus enforces; any master can reply,
+// because all masters read the same buckets and streams; a change is in the audit log before its reply; a master that
+// stops replies to all requests that have reached it. The queue of waiting requests is bounded.
 package apiserver
 
 import (
@@ -48,8 +48,8 @@ type Options struct {
 	Audit     *audit.Log      // nil: nothing is kept, and nobody can read it
 	Fleet     *fleet.Fleet    // which runs and is ready
 	Stored    func() error    // why the bus stores nothing now; nil: it is not watched
-	// Readable returns those of the peels whose settings a caller may read, or [grants.ErrNotAllowed]; nil: all are. A user
-	// who may select by a setting can find its value by trying.
+	// Readable returns those of the peels whose settings a caller may read, or [grants.ErrNotAllowed]; nil: all are. A
+	// user who may select by a setting can find its value by trying.
 	Readable func(ctx context.Context, from grants.Caller, peels []target.PeelID) ([]target.PeelID, error)
 	// Within returns the peels within the limits of a caller, sorted; all is true without limits. nil: nobody has any.
 	Within func(ctx context.Context, from grants.Caller) (peels []target.PeelID, all bool, err error)
@@ -63,8 +63,8 @@ type Options struct {
 	Log       *slog.Logger     // nil: nothing is logged
 }
 
-// A Server serves requests about targets, jobs, peels and credentials. Make it with [New] and call Run once. Its other methods may be
-// called without Run, from several goroutines; [AnswerCode] returns the kind of their errors.
+// A Server serves requests about targets, jobs, peels and credentials. Make it with [New] and call Run once. Its other
+// methods may be called without Run, from several goroutines; [AnswerCode] returns the kind of their errors.
 type Server struct {
 	o         Options
 	nc        *nats.Conn
@@ -81,24 +81,34 @@ func New(o Options) *Server {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	return &Server{
-		o: o, nc: o.JetStream.Conn(), log: o.Log, answering: make(chan struct{}), agents: agents{byUser: map[string]*rate.Limiter{}},
-		targets: selector{js: o.JetStream, index: o.Fleet.Index(), store: settings.NewStore(o.JetStream)},
+		o:         o,
+		nc:        o.JetStream.Conn(),
+		log:       o.Log,
+		answering: make(chan struct{}),
+		agents:    agents{byUser: map[string]*rate.Limiter{}},
+		targets:   selector{js: o.JetStream, index: o.Fleet.Index(), store: settings.NewStore(o.JetStream)},
 	}
 }
 
-// Run serves requests in the queue group of the masters until ctx ends, and then returns nil. An error means that it could not
-// subscribe.
+// Run serves requests in the queue group of the masters until ctx ends, and then returns nil. An error means that it
+// could not subscribe.
 func (s *Server) Run(ctx context.Context) error {
 	var listing sync.WaitGroup
 	defer listing.Wait()
 	listing.Go(func() {
-		// The first list reads the keys of all jobs. It is done now, so that no request waits for it. If it fails, the next
-		// list repeats it.
+		// The first list reads the keys of all jobs. It is done now, so that no request waits for it. If it fails, the
+		// next list repeats it.
 		_, _ = s.o.Store.List(ctx, job.Query{Limit: 1})
 	})
 	err := service.Serve(ctx, service.Options{
-		Conn: s.nc, Verbs: s.verbs(), Lane: service.NewLane(answerAtOnce, answerQueue), Record: s.o.Audit.Write, Code: AnswerCode,
-		Ready: func() { close(s.answering) }, Log: s.log, Metrics: s.o.Metrics,
+		Conn:    s.nc,
+		Verbs:   s.verbs(),
+		Lane:    service.NewLane(answerAtOnce, answerQueue),
+		Record:  s.o.Audit.Write,
+		Code:    AnswerCode,
+		Ready:   func() { close(s.answering) },
+		Log:     s.log,
+		Metrics: s.o.Metrics,
 	})
 	if ctx.Err() != nil {
 		return nil
@@ -145,6 +155,6 @@ func (s *Server) verbs() []service.Verb {
 	return verbs
 }
 
-// Answering is closed when the server has subscribed to all requests. The bus has processed that once it has replied to a later
-// request on the same connection.
+// Answering is closed when the server has subscribed to all requests. The bus has processed that once it has replied to
+// a later request on the same connection.
 func (s *Server) Answering() <-chan struct{} { return s.answering }

@@ -11,7 +11,8 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// resolvedInPage is how many peels a page has, so that with IDs of the greatest length, each twice, it stays under 512 KiB.
+// resolvedInPage is how many peels a page has, so that with IDs of the greatest length, each twice, it stays under 512
+// KiB.
 const resolvedInPage = 1500
 
 // page cuts what follows after from sorted IDs, at most n of them.
@@ -30,14 +31,16 @@ func (s *Server) Select(ctx context.Context, expr string) ([]target.PeelID, erro
 	return ids, err
 }
 
-// SelectFor returns the peels that an expression selects for a caller, sorted. If the expression uses settings, only peels whose
-// settings the caller may read are selected.
+// SelectFor returns the peels that an expression selects for a caller, sorted. If the expression uses settings, only
+// peels whose settings the caller may read are selected.
 func (s *Server) SelectFor(ctx context.Context, from grants.Caller, expr string) ([]target.PeelID, error) {
 	_, ids, err := s.selectFor(ctx, from, expr)
 	return ids, err
 }
 
-func (s *Server) selectFor(ctx context.Context, from grants.Caller, expr string) (*target.Expr, []target.PeelID, error) {
+func (s *Server) selectFor(ctx context.Context, from grants.Caller,
+	expr string,
+) (*target.Expr, []target.PeelID, error) {
 	e, ids, err := s.targets.selected(ctx, expr)
 	if err != nil || s.o.Readable == nil || !e.UsesSettings() {
 		return e, ids, err
@@ -81,7 +84,8 @@ func (s *Server) explain(ctx context.Context, from grants.Caller, q api.ExplainR
 		all := s.targets.index.IDs() // the explanation counts over the whole fleet
 		readable, err := s.o.Readable(ctx, from, all)
 		if err == nil && len(readable) < len(all) {
-			err = fmt.Errorf("%w: it counts peels whose settings are outside the limits of %s", grants.ErrNotAllowed, from.User)
+			err = fmt.Errorf("%w: it counts peels whose settings are outside the limits of %s", grants.ErrNotAllowed,
+				from.User)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("cannot explain an expression over settings (I@, J@): %w", err)

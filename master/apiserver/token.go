@@ -32,7 +32,9 @@ func (s *Server) checkLimits(ctx context.Context, l grants.Limits) error {
 	return nil
 }
 
-func (s *Server) tokenCreate(ctx context.Context, from grants.Caller, q credential.TokenRequest) (*credential.Token, error) {
+func (s *Server) tokenCreate(ctx context.Context, from grants.Caller,
+	q credential.TokenRequest,
+) (*credential.Token, error) {
 	if err := s.checkLimits(ctx, q.Limits); err != nil {
 		return nil, err
 	}
@@ -41,12 +43,15 @@ func (s *Server) tokenCreate(ctx context.Context, from grants.Caller, q credenti
 		err = s.endIfRevoked(ctx, from, api.MadeToken, q.Name)
 	}
 	if err == nil {
-		s.log.Info("token created", "token", t.Name, "user", from.User, "scopes", t.Scopes, "target", t.Limits.Target, "functions", t.Limits.Functions, "ends", t.Expires)
+		s.log.Info("token created", "token", t.Name, "user", from.User, "scopes", t.Scopes, "target", t.Limits.Target,
+			"functions", t.Limits.Functions, "ends", t.Expires)
 	}
 	return t, err
 }
 
-func (s *Server) tokenRotate(ctx context.Context, from grants.Caller, q credential.TokenRequest) (*credential.Token, error) {
+func (s *Server) tokenRotate(ctx context.Context, from grants.Caller,
+	q credential.TokenRequest,
+) (*credential.Token, error) {
 	t, err := s.o.Tokens.Rotate(ctx, q, from.User)
 	if err == nil {
 		err = s.endIfRevoked(ctx, from, api.MadeToken, q.Name)
@@ -64,10 +69,13 @@ func credentialCode(err error) api.Code {
 		return api.CodeForbidden
 	case errors.Is(err, token.ErrInvalid), errors.Is(err, user.ErrInvalid), errors.Is(err, enroll.ErrInvalid):
 		return api.CodeInvalid
-	case errors.Is(err, token.ErrNotFound), errors.Is(err, user.ErrNotFound), errors.Is(err, enroll.ErrNotFound), errors.Is(err, enroll.ErrNoSite), errors.Is(err, enroll.ErrNoMaster):
+	case errors.Is(err, token.ErrNotFound), errors.Is(err, user.ErrNotFound), errors.Is(err, enroll.ErrNotFound),
+		errors.Is(err, enroll.ErrNoSite), errors.Is(err, enroll.ErrNoMaster):
 		return api.CodeNotFound
-	case errors.Is(err, errRevokesCaller), errors.Is(err, token.ErrExists), errors.Is(err, user.ErrExists), errors.Is(err, enroll.ErrConflict), errors.Is(err, enroll.ErrRejected),
-		errors.Is(err, pki.ErrFormer), errors.Is(err, keystore.ErrCutShort), errors.Is(err, pki.ErrNoFormer), errors.Is(err, enroll.ErrRevokedMaster), errors.Is(err, auth.ErrBehind), errors.Is(err, auth.ErrStale):
+	case errors.Is(err, errRevokesCaller), errors.Is(err, token.ErrExists), errors.Is(err, user.ErrExists),
+		errors.Is(err, enroll.ErrConflict), errors.Is(err, enroll.ErrRejected),
+		errors.Is(err, pki.ErrFormer), errors.Is(err, keystore.ErrCutShort), errors.Is(err, pki.ErrNoFormer),
+		errors.Is(err, enroll.ErrRevokedMaster), errors.Is(err, auth.ErrBehind), errors.Is(err, auth.ErrStale):
 		return api.CodeConflict
 	}
 	return ""

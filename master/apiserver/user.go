@@ -42,7 +42,8 @@ func (s *Server) userAdd(ctx context.Context, from grants.Caller, q credential.U
 	if err != nil {
 		return nil, err
 	}
-	s.log.Info("credential made", "user", u.Name, "role", u.Role, "by", from.User, "target", u.Limits.Target, "functions", u.Limits.Functions, "ends", u.Expires())
+	s.log.Info("credential made", "user", u.Name, "role", u.Role, "by", from.User, "target", u.Limits.Target,
+		"functions", u.Limits.Functions, "ends", u.Expires())
 	return &api.UserAdded{User: *u, JWT: token}, nil
 }
 

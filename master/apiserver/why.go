@@ -19,7 +19,8 @@ import (
 // maxAsked bounds the entry and the time of a [api.WhyRequest] in bytes.
 const maxAsked = 256
 
-// Why says what became of one fire of an entry on a peel. Callers with limits get [grants.ErrNotAllowed] for a peel outside them.
+// Why says what became of one fire of an entry on a peel. Callers with limits get [grants.ErrNotAllowed] for a peel
+// outside them.
 func (s *Server) Why(ctx context.Context, from grants.Caller, q api.WhyRequest) (*api.WhyAnswer, error) {
 	if _, err := target.ParsePeelID(string(q.Peel)); err != nil {
 		return nil, fmt.Errorf("%w: %w", errInvalid, err)

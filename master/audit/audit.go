@@ -22,7 +22,8 @@ const (
 	Done    Result = "done"
 	Refused Result = "refused" // not allowed, not valid, or in conflict with what is
 	Failed  Result = "failed"  // the action failed, or the outcome is unknown
-	// Asked is of a [Call] alone: it is recorded before anything is done. What came of it is in the entries of the actions.
+	// Asked is of a [Call] alone: it is recorded before anything is done. What came of it is in the entries of the
+	// actions.
 	Asked Result = "asked"
 )
 
@@ -34,8 +35,9 @@ const (
 
 // An Entry is one action of a user, done or attempted.
 type Entry struct {
-	Seq      uint64      `json:"seq"`            // sequence in the log; 0 before it is stored
-	Prev     string      `json:"prev,omitempty"` // digest of the entry before it, see [Head]; empty if there is none any more
+	Seq uint64 `json:"seq"` // sequence in the log; 0 before it is stored
+	// digest of the entry before it, see [Head]; empty if there is none any more
+	Prev     string      `json:"prev,omitempty"`
 	Time     time.Time   `json:"time"`
 	User     string      `json:"user"`
 	Role     grants.Role `json:"role,omitempty"`   // "" for tokens and masters
@@ -51,11 +53,12 @@ type Entry struct {
 	// PeelsHash is the SHA-256 in hex of the sorted IDs of all peels, each followed by a newline.
 	PeelsHash string `json:"peels_hash,omitempty"`
 	// Agent is the assistant's program that asked for the action in the name of the user, as it calls itself.
-	Agent   string `json:"agent,omitempty"`
-	Held    string `json:"held,omitempty"` // ID of the held action
-	Result  Result `json:"result"`
-	Reason  string `json:"reason,omitempty"`   // why it was not done
-	LeftOut int    `json:"left_out,omitempty"` // entries of the user before this one that were not kept, because they were too many
+	Agent  string `json:"agent,omitempty"`
+	Held   string `json:"held,omitempty"` // ID of the held action
+	Result Result `json:"result"`
+	Reason string `json:"reason,omitempty"` // why it was not done
+	// entries of the user before this one that were not kept, because they were too many
+	LeftOut int `json:"left_out,omitempty"`
 }
 
 // By returns the entry with the caller of a request, as the bus authenticated it.
@@ -65,7 +68,8 @@ func (e Entry) By(a grants.Caller) Entry {
 	return e
 }
 
-// Ended returns the entry with the result of the action. If refused is true, an error means [Refused], otherwise [Failed].
+// Ended returns the entry with the result of the action. If refused is true, an error means [Refused], otherwise
+// [Failed].
 func (e Entry) Ended(err error, refused bool) Entry {
 	switch {
 	case err == nil:

@@ -55,7 +55,8 @@ const (
 	countEvery = 10 * time.Second
 )
 
-// A Log is the audit log of a bus. Methods may be called from several goroutines; Write, Record and Run on a nil one do nothing.
+// A Log is the audit log of a bus. Methods may be called from several goroutines; Write, Record and Run on a nil one do
+// nothing.
 type Log struct {
 	js   jetstream.JetStream
 	log  *slog.Logger
@@ -81,8 +82,8 @@ func (l *Log) Write(ctx context.Context, e Entry) { _ = l.Record(ctx, e) }
 // errLeftOut: the user has had more entries stored than are kept of one user.
 var errLeftOut = errors.New("too many entries of this user were stored lately")
 
-// Record stores an entry with the current time. It returns when the entry is stored, or after 5 s. It stores the entry also if ctx has
-// ended. The error says why the entry is not in the log.
+// Record stores an entry with the current time. It returns when the entry is stored, or after 5 s. It stores the entry
+// also if ctx has ended. The error says why the entry is not in the log.
 func (l *Log) Record(ctx context.Context, e Entry) error {
 	if l == nil {
 		return nil
@@ -117,8 +118,10 @@ func (l *Log) write(ctx context.Context, e *Entry) error {
 	bound(e)
 	err := l.store(ctx, e)
 	if err != nil {
-		l.log.Error("audit entry not stored", "user", e.User, "role", e.Role, "from", e.From, "action", e.Action, "target", e.Target,
-			"function", e.Function, "args", e.Args, "jid", e.JID, "count", e.Count, "peels", e.Peels, "peels_hash", e.PeelsHash,
+		l.log.Error("audit entry not stored", "user", e.User, "role", e.Role, "from", e.From, "action", e.Action,
+			"target", e.Target,
+			"function", e.Function, "args", e.Args, "jid", e.JID, "count", e.Count, "peels", e.Peels,
+			"peels_hash", e.PeelsHash,
 			"agent", e.Agent, "held", e.Held, "result", e.Result, "reason", e.Reason, "left_out", e.LeftOut, "err", err)
 	}
 	return err
@@ -126,7 +129,9 @@ func (l *Log) write(ctx context.Context, e *Entry) error {
 
 // bound limits an entry to less than 8 KiB, and to more if its texts are full of characters that JSON escapes.
 func bound(e *Entry) {
-	for _, text := range []*string{&e.Target, &e.Reason, &e.Function, &e.PeelsHash, &e.Agent, &e.Held, (*string)(&e.JID)} {
+	for _, text := range []*string{
+		&e.Target, &e.Reason, &e.Function, &e.PeelsHash, &e.Agent, &e.Held, (*string)(&e.JID),
+	} {
 		*text = Bounded(*text, maxText)
 	}
 	e.Args = Bounded(e.Args, maxArgs)
@@ -183,7 +188,8 @@ func (l *Log) store(ctx context.Context, e *Entry) error {
 	}
 }
 
-// append publishes an entry once, as the one after the newest. If an earlier try under the same ID was stored, the bus drops this one.
+// append publishes an entry once, as the one after the newest. If an earlier try under the same ID was stored, the bus
+// drops this one.
 func (l *Log) append(ctx context.Context, id string, e *Entry) error {
 	if l.head == nil {
 		head, err := l.newest(ctx)
@@ -231,8 +237,8 @@ func (l *Log) newest(ctx context.Context) (Head, error) {
 	return HeadOf(Line{Seq: last, Text: string(msg.Data)}), nil
 }
 
-// repeats is how long after a job was made a repeated request for it writes the entry again, in case the master that made the job died
-// before it did. For twice as long the bus drops an entry that it has.
+// repeats is how long after a job was made a repeated request for it writes the entry again, in case the master that
+// made the job died before it did. For twice as long the bus drops an entry that it has.
 const repeats = time.Minute
 
 // IsRepeat reports whether the request for a job that was made at a time needs no entry any more.

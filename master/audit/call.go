@@ -18,8 +18,9 @@ const (
 	MaxCallArgs = 1 << 10
 )
 
-// A Call is a request to zester.api.agent.record: before an assistant's call of a tool is carried out, it is recorded under the name of
-// the person or token in whose name the assistant works. All of it is what the program of the assistant says.
+// A Call is a request to zester.api.agent.record: before an assistant's call of a tool is carried out, it is recorded
+// under the name of the person or token in whose name the assistant works. All of it is what the program of the
+// assistant says.
 type Call struct {
 	Tool  string `json:"tool"`
 	Args  string `json:"args,omitempty"`
@@ -34,7 +35,8 @@ func (c *Call) Entry() (Entry, error) {
 		name, value string
 		most        int
 	}{{"tool", c.Tool, MaxTool}, {"agent", c.Agent, MaxAgent}} {
-		if text.value == "" || len(text.value) > text.most || !utf8.ValidString(text.value) || strings.ContainsFunc(text.value, hidden) {
+		if text.value == "" || len(text.value) > text.most || !utf8.ValidString(text.value) ||
+			strings.ContainsFunc(text.value, hidden) {
 			return Entry{}, fmt.Errorf("%s is one line of 1 to %d bytes", text.name, text.most)
 		}
 	}
@@ -54,8 +56,8 @@ func AgentName(name, version string) string { return oneLine(name+" "+version, M
 // ToolName makes a name for [Call.Tool] of what an assistant calls, which need not be the name of a tool.
 func ToolName(name string) string { return oneLine(name, MaxTool) }
 
-// oneLine returns a text on one line, without characters that do not show, of at most the given number of bytes. It is "unknown" if
-// nothing is left.
+// oneLine returns a text on one line, without characters that do not show, of at most the given number of bytes. It is
+// "unknown" if nothing is left.
 func oneLine(text string, most int) string {
 	text = strings.Map(func(r rune) rune {
 		if r == utf8.RuneError || hidden(r) {

@@ -10,15 +10,15 @@ import (
 	"strings"
 )
 
-// A Line is an entry as the bus stores it: JSON on one line. [Entry.Seq] and [Entry.Prev] in it make the log a chain, which anybody can
-// check with SHA-256 alone.
+// A Line is an entry as the bus stores it: JSON on one line. [Entry.Seq] and [Entry.Prev] in it make the log a chain,
+// which anybody can check with SHA-256 alone.
 type Line struct {
 	Seq  uint64 `json:"seq"`
 	Text string `json:"text"`
 }
 
-// A Head is the place of an entry and the digest of its line. Who keeps it elsewhere can later prove that the entry and all before it
-// are still those of then. The zero value stands before the first entry of a log.
+// A Head is the place of an entry and the digest of its line. Who keeps it elsewhere can later prove that the entry and
+// all before it are still those of then. The zero value stands before the first entry of a log.
 type Head struct {
 	Seq    uint64 `json:"seq"`
 	Digest string `json:"digest"` // SHA-256 of the line in hex; empty if it is not known
@@ -32,7 +32,9 @@ func ParseHead(text string) (Head, error) {
 	place, digest, _ := strings.Cut(text, ":")
 	seq, err := strconv.ParseUint(place, 10, 64)
 	if sum, errSum := hex.DecodeString(digest); err != nil || seq == 0 || errSum != nil || len(sum) != sha256.Size {
-		return Head{}, fmt.Errorf("cannot read %.100q: want the number of an entry, a colon and its digest, as zester audit verify prints them", text)
+		return Head{}, fmt.Errorf(
+			"cannot read %.100q: want the number of an entry, a colon and its digest, as zester audit verify prints them", text,
+		)
 	}
 	return Head{seq, strings.ToLower(digest)}, nil
 }
@@ -43,7 +45,8 @@ func HeadOf(l Line) Head {
 	return Head{l.Seq, hex.EncodeToString(sum[:])}
 }
 
-// Check returns an error if a line does not follow h. If h has no digest, its entry is gone, and only the place is checked.
+// Check returns an error if a line does not follow h. If h has no digest, its entry is gone, and only the place is
+// checked.
 func (h Head) Check(l Line) error {
 	var e struct {
 		Seq  uint64 `json:"seq"`
@@ -57,7 +60,9 @@ func (h Head) Check(l Line) error {
 	case e.Seq != l.Seq:
 		return fmt.Errorf("entry %d says that it is entry %d", l.Seq, e.Seq)
 	case (h.Digest != "" || h.Seq == 0) && e.Prev != h.Digest:
-		return fmt.Errorf("entry %d does not follow entry %d: one of them was not written by a master, or was replaced", l.Seq, h.Seq)
+		return fmt.Errorf(
+			"entry %d does not follow entry %d: one of them was not written by a master, or was replaced", l.Seq, h.Seq,
+		)
 	}
 	return nil
 }

@@ -29,8 +29,14 @@ const (
 // [audit.Entry.Ended]. The entry has the targets, the function with its arguments, and the job's ID.
 func Dispatch(spec *job.Spec, err error, refused bool) Entry {
 	e := Entry{
-		Action: ActionDispatch, Target: spec.TargetExpr, Function: spec.Function, Args: entryArgs(spec), JID: spec.JID, Count: len(spec.Targets),
-		Agent: spec.Metadata[job.MetaAgent], Held: spec.Metadata[job.MetaHeld],
+		Action:   ActionDispatch,
+		Target:   spec.TargetExpr,
+		Function: spec.Function,
+		Args:     entryArgs(spec),
+		JID:      spec.JID,
+		Count:    len(spec.Targets),
+		Agent:    spec.Metadata[job.MetaAgent],
+		Held:     spec.Metadata[job.MetaHeld],
 	}
 	if catalogue.AsksForSecrets(spec.Args) {
 		e.Action = actionSecrets
@@ -45,8 +51,8 @@ func Dispatch(spec *job.Spec, err error, refused bool) Entry {
 	return e.Ended(err, refused)
 }
 
-// entryArgs writes the arguments of a job as NAME=JSON. Each value is cut to entryValue bytes, so that a long one leaves
-// room for the others, and values that may be secret are hidden.
+// entryArgs writes the arguments of a job as NAME=JSON. Each value is cut to entryValue bytes, so that a long one
+// leaves room for the others, and values that may be secret are hidden.
 func entryArgs(spec *job.Spec) string {
 	args := maps.Clone(spec.Args)
 	if args == nil {
@@ -68,8 +74,8 @@ func entryArgs(spec *job.Spec) string {
 	return strings.Join(parts, " ")
 }
 
-// redacted returns an argument's value with possible secrets hidden, at any depth: values of environment variables, of other
-// arguments of states that may hold secrets, such as stdin and content, and of arguments whose name looks secret.
+// redacted returns an argument's value with possible secrets hidden, at any depth: values of environment variables, of
+// other arguments of states that may hold secrets, such as stdin and content, and of arguments whose name looks secret.
 func redacted(name string, value any) any {
 	if name != "env" && state.MaySecret(name) || private.LooksSecret(name) {
 		return redactedMark

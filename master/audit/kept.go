@@ -46,7 +46,8 @@ type account struct {
 	isCrowded      bool      // then
 }
 
-// limits are for the entries about one noun, so that a user who dispatches many jobs cannot have it left out that he made a user.
+// limits are for the entries about one noun, so that a user who dispatches many jobs cannot have it left out that he
+// made a user.
 type limits struct{ entries, crowded *rate.Limiter }
 
 // of returns the limits for an entry.
@@ -54,13 +55,17 @@ func (a *account) of(e *Entry) *limits {
 	noun, _, _ := strings.Cut(e.Action, ".")
 	l := a.nouns[noun]
 	if l == nil {
-		l = &limits{entries: rate.NewLimiter(rate.Every(entryEvery), entriesAtOnce), crowded: rate.NewLimiter(rate.Every(crowdedEvery), 1)}
+		l = &limits{
+			entries: rate.NewLimiter(rate.Every(entryEvery), entriesAtOnce),
+			crowded: rate.NewLimiter(rate.Every(crowdedEvery), 1),
+		}
 		a.nouns[noun] = l
 	}
 	return l
 }
 
-// keeps reports whether an entry is to be stored, and sets its LeftOut. crowded reports whether the user has more than the share.
+// keeps reports whether an entry is to be stored, and sets its LeftOut. crowded reports whether the user has more than
+// the share.
 func (k *kept) keeps(e *Entry, now time.Time, crowded func() bool) bool {
 	k.mu.Lock()
 	a := k.account(e.User)
@@ -115,8 +120,8 @@ func (k *kept) stored(user string, bytes int) {
 	a.entries, a.bytes = a.entries+1, a.bytes+int64(bytes)
 }
 
-// omitted returns an entry for each user whose last entries were left out. more reports whether one must wait, because its user has
-// too much of the log.
+// omitted returns an entry for each user whose last entries were left out. more reports whether one must wait, because
+// its user has too much of the log.
 func (k *kept) omitted(now time.Time) (entries []Entry, more bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -130,15 +135,21 @@ func (k *kept) omitted(now time.Time) (entries []Entry, more bool) {
 			continue
 		}
 		entries = append(entries, Entry{
-			User: a.last.User, Role: a.last.Role, From: a.last.From, Action: ActionOmitted, Target: a.last.Action, Result: a.last.Result, LeftOut: a.leftOut,
+			User:    a.last.User,
+			Role:    a.last.Role,
+			From:    a.last.From,
+			Action:  ActionOmitted,
+			Target:  a.last.Action,
+			Result:  a.last.Result,
+			LeftOut: a.leftOut,
 		})
 		a.leftOut = 0
 	}
 	return entries, more
 }
 
-// crowded reports whether the log is nearly full and the user of an entry has more than his share of it. The bus counts the entries of
-// the user, and this process knows how long they are.
+// crowded reports whether the log is nearly full and the user of an entry has more than his share of it. The bus counts
+// the entries of the user, and this process knows how long they are.
 func (l *Log) crowded(ctx context.Context, e *Entry) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeLimit)
 	defer cancel()

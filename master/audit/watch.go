@@ -20,7 +20,8 @@ func (l *Log) Status() Status {
 	return l.status
 }
 
-// Run checks that each entry follows the one before it, from 1,000 entries before its start. It returns nil when ctx ends.
+// Run checks that each entry follows the one before it, from 1,000 entries before its start. It returns nil when ctx
+// ends.
 func (l *Log) Run(ctx context.Context) error {
 	if l == nil {
 		return nil

@@ -1,5 +1,6 @@
-// Package auth joins what a master with the keys does about credentials: people, hosts, the rotation of the keys, and pushing
-// all of it to the servers. Call [NewAuthority], then [Authority.Run]; people are [Authority.Users], hosts [Authority.Hosts].
+// Package auth joins what a master with the keys does about credentials: people, hosts, the rotation of the keys, and
+// pushing all of it to the servers. Call [NewAuthority], then [Authority.Run]; people are [Authority.Users], hosts
+// [Authority.Hosts].
 //
 // Each piece of state has one owner below this package: keystore, grants, enroll, token, user and pki.
 //
@@ -42,8 +43,8 @@ type AuthorityOptions struct {
 	Log     *slog.Logger
 }
 
-// An Authority issues and revokes credentials, on a master that has the keys. Several may work on one bus with copies of
-// the same keys: what is revoked is read from the buckets, so none undoes what another has revoked.
+// An Authority issues and revokes credentials, on a master that has the keys. Several may work on one bus with copies
+// of the same keys: what is revoked is read from the buckets, so none undoes what another has revoked.
 type Authority struct {
 	Users *user.Directory
 	Hosts *enroll.Hosts
@@ -68,10 +69,17 @@ func NewAuthority(ctx context.Context, o AuthorityOptions) (*Authority, error) {
 	}
 	a := &Authority{o: o, wake: make(chan struct{}, 1), pushed: map[grants.Role]bool{}, dirty: o.Keys.Dirty()}
 	a.Users = &user.Directory{Store: users, Keys: o.Keys, Push: a.push}
-	if a.Hosts, err = enroll.Open(ctx, o.JetStream, enroll.Options{Keys: o.Keys, CA: o.CA, Push: a.push, PushSoon: a.pushSoon, Log: o.Log}); err != nil {
+	if a.Hosts, err = enroll.Open(ctx, o.JetStream, enroll.Options{
+		Keys:     o.Keys,
+		CA:       o.CA,
+		Push:     a.push,
+		PushSoon: a.pushSoon,
+		Log:      o.Log,
+	}); err != nil {
 		return nil, err
 	}
-	a.generations, err = bucket.OpenRecords[generation](ctx, o.JetStream, wire.BucketEnroll, generationKey, "the rotation of the keys")
+	a.generations, err = bucket.OpenRecords[generation](ctx, o.JetStream, wire.BucketEnroll, generationKey,
+		"the rotation of the keys")
 	return a, err
 }
 

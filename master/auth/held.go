@@ -14,9 +14,10 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// Held returns the newest credential of each party of the bus that was not revoked, by role and name. One that has expired is
-// only in it if the peel can renew it. Peels that enroll are known from their records, all others from the records of people
-// and the register beside the keys: what was made with another copy of the keys is missing until it is renewed.
+// Held returns the newest credential of each party of the bus that was not revoked, by role and name. One that has
+// expired is only in it if the peel can renew it. Peels that enroll are known from their records, all others from the
+// records of people and the register beside the keys: what was made with another copy of the keys is missing until it
+// is renewed.
 func (a *Authority) Held(ctx context.Context) (all []credential.Held, err error) {
 	now := time.Now()
 	users, err := a.Users.List(ctx)
@@ -36,7 +37,12 @@ func (a *Authority) Held(ctx context.Context) (all []credential.Held, err error)
 	for _, e := range peels {
 		known[e.ID] = e.State == credential.Accepted || e.State == credential.Revoked
 		if e.State == credential.Accepted {
-			all = append(all, credential.Held{Role: grants.RolePeel, Name: string(e.ID), Expires: e.Expires, Renews: e.Enrolls()})
+			all = append(all, credential.Held{
+				Role:    grants.RolePeel,
+				Name:    string(e.ID),
+				Expires: e.Expires,
+				Renews:  e.Enrolls(),
+			})
 		}
 	}
 	ended, err := a.ends(ctx)

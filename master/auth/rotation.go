@@ -20,7 +20,9 @@ import (
 // Why signing keys are not retired, or not used.
 var (
 	ErrBehind = errors.New("credentials of the former signing keys are in use")
-	ErrStale  = errors.New("the keys of this master are older than the last rotation: copy them from the master that rotated them")
+	ErrStale  = errors.New(
+		"the keys of this master are older than the last rotation: copy them from the master that rotated them",
+	)
 )
 
 // generationKey is where the bucket says how often the signing keys were rotated.
@@ -30,8 +32,8 @@ type generation struct {
 	N int `json:"n"`
 }
 
-// RotateKeys makes new signing keys, which Run pushes to the servers. Credentials of the former keys stay valid. Copies of the keys
-// on other masters have to be replaced.
+// RotateKeys makes new signing keys, which Run pushes to the servers. Credentials of the former keys stay valid. Copies
+// of the keys on other masters have to be replaced.
 func (a *Authority) RotateKeys(ctx context.Context) (*credential.Rotation, error) {
 	if err := a.current(ctx); err != nil {
 		return nil, err
@@ -48,8 +50,8 @@ func (a *Authority) RotateKeys(ctx context.Context) (*credential.Rotation, error
 	return &r, nil
 }
 
-// RetireKeys ends all credentials of the former keys. Unless force is set, it returns [ErrBehind], with names, if credentials in
-// use were not issued again.
+// RetireKeys ends all credentials of the former keys. Unless force is set, it returns [ErrBehind], with names, if
+// credentials in use were not issued again.
 func (a *Authority) RetireKeys(ctx context.Context, force bool) (*credential.Rotation, error) {
 	if err := a.current(ctx); err != nil {
 		return nil, err
@@ -64,7 +66,8 @@ func (a *Authority) RetireKeys(ctx context.Context, force bool) (*credential.Rot
 			return nil, err
 		}
 		if len(behind) > 0 {
-			return nil, fmt.Errorf("%w: %d, of %s", ErrBehind, len(behind), strings.Join(behind[:min(len(behind), 10)], ", "))
+			return nil, fmt.Errorf("%w: %d, of %s", ErrBehind, len(behind),
+				strings.Join(behind[:min(len(behind), 10)], ", "))
 		}
 	}
 	if err := a.o.Keys.Retire(); err != nil {
@@ -91,8 +94,8 @@ func (a *Authority) changeCA(change func(*pki.CA) error) (pin string, err error)
 	return a.o.CA.Pin(), nil
 }
 
-// current returns [ErrStale] if another master has rotated the keys since they were copied. If these keys were rotated and that
-// was not stored, it stores it.
+// current returns [ErrStale] if another master has rotated the keys since they were copied. If these keys were rotated
+// and that was not stored, it stores it.
 func (a *Authority) current(ctx context.Context) error {
 	g, _, err := a.generations.Get(ctx, "")
 	if err != nil && !errors.Is(err, bucket.ErrAbsent) {
@@ -165,7 +168,10 @@ func (a *Authority) behind(ctx context.Context, at time.Time) (names []string, e
 			return nil, err
 		}
 		for _, entry := range entries {
-			entry.Keys = slices.DeleteFunc(entry.Keys, func(k credential.Key) bool { _, revoked := ended[k.Public]; return revoked })
+			entry.Keys = slices.DeleteFunc(entry.Keys, func(k credential.Key) bool {
+				_, revoked := ended[k.Public]
+				return revoked
+			})
 			if old(entry.Keys, at) && (r != grants.RolePeel || !known[entry.ID]) {
 				names = append(names, string(r)+" "+entry.ID)
 			}

@@ -1,8 +1,9 @@
-// Package bucket reads the content of a KV bucket or a stream once. Call [Read] for the values of a bucket, [Drain] for the messages
-// of a stream. [IsConflict] tells refused compare-and-set writes from other errors, and [Usages] returns how full the streams are.
+// Package bucket reads the content of a KV bucket or a stream once. Call [Read] for the values of a bucket, [Drain] for
+// the messages of a stream. [IsConflict] tells refused compare-and-set writes from other errors, and [Usages] returns
+// how full the streams are.
 //
-// Guarantees: a reading that is not complete is an error; if nothing comes for 5 s the reading ends with an error, unless the
-// server says that the remaining messages were removed; nothing is left behind on the server.
+// Guarantees: a reading that is not complete is an error; if nothing comes for 5 s the reading ends with an error,
+// unless the server says that the remaining messages were removed; nothing is left behind on the server.
 package bucket
 
 import (
@@ -19,14 +20,16 @@ import (
 // atOnce is how many values are requested in advance. A return may have half a MiB.
 const atOnce = 64
 
-// operationHeader has the value in which a key was deleted, as the client writes it. The server has a header of its own,
-// [jetstream.MarkerReasonHeader], for a value that has expired.
+// operationHeader has the value in which a key was deleted, as the client writes it. The server has a header of its
+// own, [jetstream.MarkerReasonHeader], for a value that has expired.
 const operationHeader = "KV-Operation"
 
-// Read calls got for the newest value of each key of a KV bucket that matches, a subject with wildcards, in the order in
-// which they were stored. Deleted keys are left out. It returns the first error of got unchanged. The caller adds to other
-// errors what was read.
-func Read(ctx context.Context, js jetstream.JetStream, name, keys string, got func(key string, value []byte) error) error {
+// Read calls got for the newest value of each key of a KV bucket that matches, a subject with wildcards, in the order
+// in which they were stored. Deleted keys are left out. It returns the first error of got unchanged. The caller adds to
+// other errors what was read.
+func Read(ctx context.Context, js jetstream.JetStream, name, keys string,
+	got func(key string, value []byte) error,
+) error {
 	prefix := "$KV." + name + "."
 	var failed error
 	err := Drain(ctx, js, "KV_"+name, jetstream.ConsumerConfig{
@@ -49,10 +52,15 @@ const (
 	forgotten   = time.Minute           // after which the server removes the consumer of a reader that is gone
 )
 
-// Drain calls got for the messages of a stream that a consumer selects, until there are no more or got returns false. c says
-// which messages, and in MaxRequestBatch how many are requested in advance.
-func Drain(ctx context.Context, js jetstream.JetStream, stream string, c jetstream.ConsumerConfig, got func(jetstream.Msg, *jetstream.MsgMetadata) (more bool)) error {
-	c.AckPolicy, c.MemoryStorage, c.Replicas, c.InactiveThreshold = jetstream.AckNonePolicy, true, 1, forgotten
+// Drain calls got for the messages of a stream that a consumer selects, until there are no more or got returns false. c
+// says which messages, and in MaxRequestBatch how many are requested in advance.
+func Drain(ctx context.Context, js jetstream.JetStream, stream string, c jetstream.ConsumerConfig,
+	got func(jetstream.Msg, *jetstream.MsgMetadata) (more bool),
+) error {
+	c.AckPolicy = jetstream.AckNonePolicy
+	c.MemoryStorage = true
+	c.Replicas = 1
+	c.InactiveThreshold = forgotten
 	consumer, err := js.CreateConsumer(ctx, stream, c)
 	if err != nil {
 		return err

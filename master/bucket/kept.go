@@ -8,7 +8,8 @@ import (
 
 // Kept is what a bus keeps of all that masters store. It is stored on the bus, so that all masters agree.
 type Kept struct {
-	Replicas int           `json:"replicas"`        // copies of every bucket and stream: 1 on a single server, 3 on a cluster
+	// copies of every bucket and stream: 1 on a single server, 3 on a cluster
+	Replicas int           `json:"replicas"`
 	Audit    time.Duration `json:"audit_retention"` // after which entries of the audit log are removed
 }
 

@@ -27,8 +27,8 @@ type Message struct {
 	Sequence uint64
 }
 
-// Newest reads the newest message of each subject of a stream that allows direct reading. Subjects without a message are
-// missing in the result. It takes one request, unless the messages are large.
+// Newest reads the newest message of each subject of a stream that allows direct reading. Subjects without a message
+// are missing in the result. It takes one request, unless the messages are large.
 func Newest(ctx context.Context, nc *nats.Conn, stream string, subjects []string) (map[string]Message, error) {
 	found := make(map[string]Message, len(subjects))
 	for part := range slices.Chunk(subjects, answerSubjects) {
@@ -38,7 +38,10 @@ func Newest(ctx context.Context, nc *nats.Conn, stream string, subjects []string
 				return nil, err
 			}
 			before := len(part)
-			part = slices.DeleteFunc(slices.Clone(part), func(subject string) bool { _, ok := found[subject]; return ok })
+			part = slices.DeleteFunc(slices.Clone(part), func(subject string) bool {
+				_, ok := found[subject]
+				return ok
+			})
 			if !more || len(part) == before {
 				break // what is left is not there, or not to be read
 			}
@@ -48,7 +51,9 @@ func Newest(ctx context.Context, nc *nats.Conn, stream string, subjects []string
 }
 
 // ask puts what the server answers at once into found, and reports whether there is more.
-func ask(ctx context.Context, nc *nats.Conn, stream string, subjects []string, found map[string]Message) (more bool, err error) {
+func ask(ctx context.Context, nc *nats.Conn, stream string, subjects []string,
+	found map[string]Message,
+) (more bool, err error) {
 	question, err := json.Marshal(map[string]any{"multi_last": subjects, "max_bytes": answerBytes})
 	if err != nil {
 		return false, err
@@ -108,8 +113,8 @@ func gather(ctx context.Context, answers <-chan *nats.Msg, found map[string]Mess
 	}
 }
 
-// ServerHeader returns the value that the server has given a header. A peel may have put any header into its message; what the
-// server adds comes behind.
+// ServerHeader returns the value that the server has given a header. A peel may have put any header into its message;
+// what the server adds comes behind.
 func ServerHeader(h nats.Header, key string) string {
 	values := h[key]
 	if len(values) == 0 {

@@ -91,8 +91,8 @@ func (b *Records[T]) Put(ctx context.Context, r T) error {
 // succeeds while others change the record all the time.
 const changeTries = 500
 
-// Change calls f with a record and stores the result. If another master changed the record meanwhile, it calls f again with
-// the changed record.
+// Change calls f with a record and stores the result. If another master changed the record meanwhile, it calls f again
+// with the changed record.
 func (b *Records[T]) Change(ctx context.Context, name string, f func(*T) error) (r T, err error) {
 	for range changeTries {
 		var revision uint64

@@ -47,11 +47,12 @@ type FollowOptions struct {
 	JetStream jetstream.JetStream
 	Stream    string
 	Subject   string // which messages of the stream; the last token is the wildcard
-	// OnMessage is called for each message, and OnRemoved for each key that has none any more, on the goroutine of Run. After an
-	// error the message is read again.
+	// OnMessage is called for each message, and OnRemoved for each key that has none any more, on the goroutine of Run.
+	// After an error the message is read again.
 	OnMessage func(context.Context, FollowMessage) error
 	OnRemoved func(key string)
-	// Check is called there before each reading and each comparison with the stream. After an error the follower tries again.
+	// Check is called there before each reading and each comparison with the stream. After an error the follower tries
+	// again.
 	Check func(context.Context) error
 	Log   *slog.Logger
 }
@@ -91,8 +92,8 @@ func (f *Follower) Health() FollowHealth {
 // Ready is closed when all messages that were stored at the start were read.
 func (f *Follower) Ready() <-chan struct{} { return f.ready }
 
-// Run follows the stream until ctx ends, and then returns nil. Errors of the bus are logged and retried, except that a closed
-// connection is returned as an error.
+// Run follows the stream until ctx ends, and then returns nil. Errors of the bus are logged and retried, except that a
+// closed connection is returned as an error.
 func (f *Follower) Run(ctx context.Context) error {
 	r := reader{f: f, known: map[string]int{}}
 	nc := f.o.JetStream.Conn()
@@ -168,7 +169,8 @@ type reader struct {
 	f       *Follower
 	next    uint64    // the sequence to read next
 	created time.Time // of the stream that next belongs to
-	// pass counts the readings from the start of the stream. At the end of a pass, keys without a message in it are removed.
+	// pass counts the readings from the start of the stream. At the end of a pass, keys without a message in it are
+	// removed.
 	pass  int
 	whole bool           // the pass has not ended yet
 	known map[string]int // the last pass with a message, by key
@@ -360,14 +362,16 @@ func (r *reader) check(ctx context.Context, stream jetstream.Stream) error {
 	case r.wasReplaced(info):
 		return errReadOn
 	case r.next == before.next && r.next <= before.last:
-		return fmt.Errorf("cannot read the stream %s: stopped before sequence %d of %d", r.f.o.Stream, r.next, before.last)
+		return fmt.Errorf("cannot read the stream %s: stopped before sequence %d of %d", r.f.o.Stream, r.next,
+			before.last)
 	case keys.stream == keys.known:
 		r.last.differs = mismatch{}
 		return nil
 	case r.next <= info.State.LastSeq || keys == before.differs:
 		return nil
 	default:
-		// All is read, and subjects were deleted from the stream. If a pass does not remove the mismatch, there is no second one.
+		// All is read, and subjects were deleted from the stream. If a pass does not remove the mismatch, there is no
+		// second one.
 		r.last.differs = keys
 		r.readAll(r.created)
 		return errReadOn

@@ -72,9 +72,9 @@ func NewHeartbeat(js jetstream.JetStream, owner, earlier string, log *slog.Logge
 	return &Heartbeat{js: js, owner: owner, earlier: earlier, log: log}
 }
 
-// Enter takes the master's name, so that no other run has it while this one lives. Call it before jobs are dispatched. A name
-// that the previous run on the same data directory left is taken at once. A name whose holder is unknown is taken when its
-// heartbeat has expired, within 15 s; if that holder renews it, the error is [ErrNameTaken].
+// Enter takes the master's name, so that no other run has it while this one lives. Call it before jobs are dispatched.
+// A name that the previous run on the same data directory left is taken at once. A name whose holder is unknown is
+// taken when its heartbeat has expired, within 15 s; if that holder renews it, the error is [ErrNameTaken].
 func (h *Heartbeat) Enter(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, enterLimit)
 	defer cancel()
@@ -103,8 +103,8 @@ func (h *Heartbeat) Enter(ctx context.Context) error {
 	}
 }
 
-// Run renews the heartbeat until ctx ends, and then returns nil. The error is [ErrNameTaken]. The last heartbeat expires by
-// itself: jobs that could not be released are then found as those of a master that died.
+// Run renews the heartbeat until ctx ends, and then returns nil. The error is [ErrNameTaken]. The last heartbeat
+// expires by itself: jobs that could not be released are then found as those of a master that died.
 func (h *Heartbeat) Run(ctx context.Context) error {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()

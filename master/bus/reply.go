@@ -36,7 +36,8 @@ func SendReply(nc *nats.Conn, to Receiver, data []byte, code string, err error) 
 	answer.Data = data
 	limit := nc.MaxPayload()
 	if err == nil && int64(len(data)) > limit {
-		code, err = CodeTooLarge, fmt.Errorf("the answer takes %d bytes, the bus carries %d: ask for less", len(data), limit)
+		code, err = CodeTooLarge, fmt.Errorf("the answer takes %d bytes, the bus carries %d: ask for less", len(data),
+			limit)
 	}
 	if err != nil {
 		answer.Data = nil
@@ -52,8 +53,8 @@ func SendReply(nc *nats.Conn, to Receiver, data []byte, code string, err error) 
 	return nc.PublishMsg(answer)
 }
 
-// WaitForHandlers waits until the handlers of subscriptions that have just ended have received all messages that the server sent
-// before it learned of the end, or until limit has passed.
+// WaitForHandlers waits until the handlers of subscriptions that have just ended have received all messages that the
+// server sent before it learned of the end, or until limit has passed.
 func WaitForHandlers(nc *nats.Conn, limit time.Duration) {
 	handed := make(chan struct{})
 	err := nc.FlushTimeout(limit)

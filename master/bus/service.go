@@ -38,15 +38,16 @@ func (r *Request) Reply() string { return r.msg.Reply }
 // Until returns until when the caller waits; zero if it did not say.
 func (r *Request) Until() time.Time { return r.until }
 
-// Late reports whether the caller has given up. A late request that waited in a queue must not be carried out: its caller may have
-// repeated it.
+// Late reports whether the caller has given up. A late request that waited in a queue must not be carried out: its
+// caller may have repeated it.
 func (r *Request) Late() bool { return !r.until.IsZero() && time.Now().After(r.until) }
 
-// A Service serves subjects in the queue group of the masters. Make it with [NewService], then call Handle or HandleEach for each
-// subject, and Stop once.
+// A Service serves subjects in the queue group of the masters. Make it with [NewService], then call Handle or
+// HandleEach for each subject, and Stop once.
 //
-// It subscribes by itself, because the service framework of NATS only drains its subscriptions: one that is drained while the
-// connection is away comes back with the connection, on the server alone, and swallows its share of the requests until the next time.
+// It subscribes by itself, because the service framework of NATS only drains its subscriptions: one that is drained
+// while the connection is away comes back with the connection, on the server alone, and swallows its share of the
+// requests until the next time.
 type Service struct {
 	nc   *nats.Conn
 	subs []*nats.Subscription
@@ -77,8 +78,8 @@ func (s *Service) Handle(subject string, handler func(*Request)) error {
 	return nil
 }
 
-// HandleEach serves a subject with a goroutine for each request, as many at once as slots has room for; one more is refused. The
-// context of the handler ends 2 s after Stop was called.
+// HandleEach serves a subject with a goroutine for each request, as many at once as slots has room for; one more is
+// refused. The context of the handler ends 2 s after Stop was called.
 func (s *Service) HandleEach(subject string, slots chan struct{}, handler func(context.Context, *Request)) error {
 	return s.Handle(subject, func(r *Request) {
 		if !s.begin(slots, func() { handler(s.work, r) }) {
@@ -102,8 +103,8 @@ func (s *Service) begin(slots chan struct{}, do func()) bool {
 	}
 }
 
-// Leave ends the subscriptions. It returns when the handlers have received all requests that the server sent before it learned of
-// that, or after 2 s.
+// Leave ends the subscriptions. It returns when the handlers have received all requests that the server sent before it
+// learned of that, or after 2 s.
 func (s *Service) Leave() {
 	if s.nc.IsConnected() {
 		for _, sub := range s.subs {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A busClock tells the time by the clock of the bus, by which the times of reports are: the wall clock of a master may be wrong, and
-// it may be set.
+// A busClock tells the time by the clock of the bus, by which the times of reports are: the wall clock of a master may
+// be wrong, and it may be set.
 type busClock struct {
 	own func() time.Time // the wall clock of this master, used until the first report arrives
 

@@ -28,10 +28,12 @@ type arrival struct {
 	at     uint32 // Unix seconds; 0: not known, as it was before this table began
 }
 
-// arrivalsOf returns the arrivals of the entries of a new document, in the order of its names, and those that they replace. A commit
-// that comes back, as a wave is rolled back, does not arrive again. The first document that the
-// table reads of a peel tells the time only of entries that the revision of its write has changed.
-func (p *peel) arrivalsOf(doc *settings.Document, s *document, stored time.Time) (list []arrival, former map[string]arrival) {
+// arrivalsOf returns the arrivals of the entries of a new document, in the order of its names, and those that they
+// replace. A commit that comes back, as a wave is rolled back, does not arrive again. The first document that the table
+// reads of a peel tells the time only of entries that the revision of its write has changed.
+func (p *peel) arrivalsOf(doc *settings.Document, s *document,
+	stored time.Time,
+) (list []arrival, former map[string]arrival) {
 	list = make([]arrival, len(s.names))
 	for i, name := range s.names {
 		o := doc.Origins[name]
@@ -72,8 +74,8 @@ func (p *peel) arrival(entry string) (a arrival, known bool) {
 	return p.arrivals[i], true
 }
 
-// arrivalOf returns the arrival of the commit that had last changed an entry when it ran; known is false if the peel has got another one
-// since, and this table did not see it come. An empty commit stands for the commit of the document.
+// arrivalOf returns the arrival of the commit that had last changed an entry when it ran; known is false if the peel
+// has got another one since, and this table did not see it come. An empty commit stands for the commit of the document.
 func (p *peel) arrivalOf(entry string, commit settings.Commit) (a arrival, known bool) {
 	a, known = p.arrival(entry)
 	if !known || commit == "" || a.source.Value().commit == commit {
@@ -83,19 +85,22 @@ func (p *peel) arrivalOf(entry string, commit settings.Commit) (a arrival, known
 	return a, known && a.source.Value().commit == commit
 }
 
-// maxCauses bounds the causes that are computed at the same time: each takes the hours of all peels that have the entry.
+// maxCauses bounds the causes that are computed at the same time: each takes the hours of all peels that have the
+// entry.
 const maxCauses = 2
 
-// Cause returns which commit explains a problem of an entry, on all peels that have it; without an entry, which commit explains that
-// peels do not report. Ask [Table.Health] first. Runs are known by the hour, so a commit is likely once an hour has passed with it.
-// It waits while [maxCauses] others are computed. Reports are taken in meanwhile.
+// Cause returns which commit explains a problem of an entry, on all peels that have it; without an entry, which commit
+// explains that peels do not report. Ask [Table.Health] first. Runs are known by the hour, so a commit is likely once
+// an hour has passed with it. It waits while [maxCauses] others are computed. Reports are taken in meanwhile.
 func (t *Table) Cause(kind verdict.Kind, entry string) cause.Finding {
 	return t.causeBy(cause.Of, kind, entry)
 }
 
-// CauseOn is Cause for a problem that a peel has now, and returns since when it has it; zero: it does not. The error is [ErrBehind] if
-// the table gives no verdicts.
-func (t *Table) CauseOn(id target.PeelID, entry string, kind verdict.Kind) (f cause.Finding, since time.Time, err error) {
+// CauseOn is Cause for a problem that a peel has now, and returns since when it has it; zero: it does not. The error is
+// [ErrBehind] if the table gives no verdicts.
+func (t *Table) CauseOn(id target.PeelID, entry string,
+	kind verdict.Kind,
+) (f cause.Finding, since time.Time, err error) {
 	if err := t.err(); err != nil {
 		return f, since, fmt.Errorf("%w: %w", ErrBehind, err)
 	}
@@ -106,7 +111,8 @@ func (t *Table) CauseOn(id target.PeelID, entry string, kind verdict.Kind) (f ca
 	}
 	t.mu.Unlock()
 	for _, problem := range t.problemsOf(&p, t.clock.now(), t.connected()) {
-		if problem.Kind == kind && problem.Entry == entry && problem.Peel == id && (since.IsZero() || problem.Since.Before(since)) {
+		if problem.Kind == kind && problem.Entry == entry && problem.Peel == id &&
+			(since.IsZero() || problem.Since.Before(since)) {
 			since = problem.Since
 		}
 	}
@@ -116,7 +122,9 @@ func (t *Table) CauseOn(id target.PeelID, entry string, kind verdict.Kind) (f ca
 	return t.Cause(kind, entry), since, nil
 }
 
-func (t *Table) causeBy(of func(cause.Problem, []cause.Commit) cause.Finding, kind verdict.Kind, entry string) cause.Finding {
+func (t *Table) causeBy(of func(cause.Problem, []cause.Commit) cause.Finding, kind verdict.Kind,
+	entry string,
+) cause.Finding {
 	t.causes <- struct{}{}
 	defer func() { <-t.causes }()
 	return of(t.suspects(kind, entry))
@@ -158,8 +166,8 @@ func (t *Table) suspects(kind verdict.Kind, entry string) (cause.Problem, []caus
 	return problem, ordered(commits)
 }
 
-// having returns copies of the peels that have an entry; without one, of all. Reports and documents replace the slices of a peel and
-// never change them, so a copy may share them.
+// having returns copies of the peels that have an entry; without one, of all. Reports and documents replace the slices
+// of a peel and never change them, so a copy may share them.
 func (t *Table) having(entry string) []peel {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -183,8 +191,11 @@ func ordered(commits map[source]map[target.PeelID]time.Time) (list []cause.Commi
 	return list
 }
 
-// evidence returns what is known of a problem on one peel, and the problem; ok is false if nothing is, or if it is explained already.
-func (t *Table) evidence(p *peel, kind verdict.Kind, entry string, now, connected time.Time) (one cause.Peel, found verdict.Problem, ok bool) {
+// evidence returns what is known of a problem on one peel, and the problem; ok is false if nothing is, or if it is
+// explained already.
+func (t *Table) evidence(p *peel, kind verdict.Kind, entry string,
+	now, connected time.Time,
+) (one cause.Peel, found verdict.Problem, ok bool) {
 	one.ID = p.id
 	if !p.hasSchedule() || entry != "" && t.absent(p, now, connected) {
 		return one, found, false

@@ -30,14 +30,11 @@
 package coverage
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"hash/maphash"
 	"log/slog"
-	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -52,7 +49,6 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/loglimit"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings"
-	"github.com/seed-c01c3da5/zester/settings/sorting"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -105,19 +101,34 @@ func New(o Options) (*Table, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	t := &Table{
-		o: o, refusals: loglimit.New(o.Log), seed: maphash.MakeSeed(),
-		past: OpenHistory(o.JetStream), pastSums: pastSums{hours: map[int64]pastSum{}},
-		zones: zones{byName: map[string]*time.Location{}}, causes: make(chan struct{}, maxCauses),
-		clock: busClock{own: time.Now}, peels: map[string]*peel{}, totals: map[string]*total{}, unreadable: map[int64]bool{},
+		o:          o,
+		refusals:   loglimit.New(o.Log),
+		seed:       maphash.MakeSeed(),
+		past:       OpenHistory(o.JetStream),
+		pastSums:   pastSums{hours: map[int64]pastSum{}},
+		zones:      zones{byName: map[string]*time.Location{}},
+		causes:     make(chan struct{}, maxCauses),
+		clock:      busClock{own: time.Now},
+		peels:      map[string]*peel{},
+		totals:     map[string]*total{},
+		unreadable: map[int64]bool{},
 	}
 	t.documents = newDocuments(&t.zones)
 	t.reports = bus.NewFollower(bus.FollowOptions{
-		JetStream: o.JetStream, Stream: wire.StreamScheduleState, Subject: wire.AllScheduleStates,
-		OnMessage: func(_ context.Context, m bus.FollowMessage) error { t.onReport(m); return nil }, OnRemoved: t.onReportRemoved, Log: o.Log,
+		JetStream: o.JetStream,
+		Stream:    wire.StreamScheduleState,
+		Subject:   wire.AllScheduleStates,
+		OnMessage: func(_ context.Context, m bus.FollowMessage) error { t.onReport(m); return nil },
+		OnRemoved: t.onReportRemoved,
+		Log:       o.Log,
 	})
 	t.published = bus.NewFollower(bus.FollowOptions{
-		JetStream: o.JetStream, Stream: wire.KV(wire.BucketSettings), Subject: wire.SettingsKey("*"),
-		OnMessage: func(_ context.Context, m bus.FollowMessage) error { t.onDocument(m); return nil }, OnRemoved: t.onDocumentRemoved, Log: o.Log,
+		JetStream: o.JetStream,
+		Stream:    wire.KV(wire.BucketSettings),
+		Subject:   wire.SettingsKey("*"),
+		OnMessage: func(_ context.Context, m bus.FollowMessage) error { t.onDocument(m); return nil },
+		OnRemoved: t.onDocumentRemoved,
+		Log:       o.Log,
 	})
 	return t, nil
 }
@@ -278,7 +289,10 @@ func (t *Table) onReportRemoved(key string) {
 	}
 	t.release(p, nil)
 	next := newPeel()
-	next.id, next.document, next.wanted, next.stored = p.id, p.document, p.wanted, p.stored
+	next.id = p.id
+	next.document = p.document
+	next.wanted = p.wanted
+	next.stored = p.stored
 	next.arrivals, next.former, next.revision = p.arrivals, p.former, p.revision
 	if next.document == nil {
 		delete(t.peels, key)
@@ -302,7 +316,8 @@ func (t *Table) onDocument(m bus.FollowMessage) {
 		s, err = t.documents.of(doc)
 	}
 	if err != nil {
-		t.refusals.Warn(m.Key+" settings", "settings of a peel cannot be read, its fires are not checked", "peel", m.Key, "err", err)
+		t.refusals.Warn(m.Key+" settings", "settings of a peel cannot be read, its fires are not checked", "peel",
+			m.Key, "err", err)
 		return
 	}
 	p := t.peels[m.Key]
@@ -339,148 +354,6 @@ func (t *Table) err() error {
 		return fmt.Errorf("this master has not read all reports of peels since %s", h.Behind.UTC().Format(time.RFC3339))
 	}
 	return nil
-}
-
-// Feed is [Table.Health] without what is counted over all peels, and the errors of the history.
-func (t *Table) Feed() (h verdict.Health) {
-	published, reports := t.published.Health(), t.reports.Health()
-	h.Ready, h.Behind = published.Ready && reports.Ready, reports.Behind
-	if h.Behind.IsZero() || !published.Behind.IsZero() && published.Behind.Before(h.Behind) {
-		h.Behind = published.Behind
-	}
-	return h
-}
-
-// Health returns how far the reports behind all verdicts are known.
-func (t *Table) Health() verdict.Health {
-	h := t.Feed()
-	h.Peels, h.Reporting = t.Count(nil)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	h.Refused, h.HistoryUnread = t.refused, len(t.unreadable)
-	if t.historyErr != nil {
-		h.HistoryError = t.historyErr.Error()
-	}
-	for _, p := range t.peels {
-		h.Entries += len(p.rows)
-	}
-	return h
-}
-
-// absent reports whether a peel with a schedule does not report: it is offline, or its report is overdue. connected is
-// since when the present connection to the bus is used: before that nothing could arrive.
-func (t *Table) absent(p *peel, now, connected time.Time) bool {
-	if t.o.Fleet.Silent(p.id) {
-		return true
-	}
-	last := p.arrived
-	if last == 0 {
-		last = p.stored
-	}
-	return min(now.Sub(at(last)), time.Since(connected)) > overdueAfter
-}
-
-// Problems returns what is wrong now, sorted by kind, entry and peel. Ask [Table.Health] first: a table that is behind
-// returns what it returned before, so that no problem begins or ends because of it.
-func (t *Table) Problems() []verdict.Problem {
-	now, connected, behind := t.clock.now(), t.connected(), t.err() != nil
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if behind {
-		return slices.Clone(t.problems)
-	}
-	var list []verdict.Problem
-	for _, p := range t.peels {
-		list = append(list, t.problemsOf(p, now, connected)...)
-	}
-	sorting.Func(list, func(a, b verdict.Problem) int {
-		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Entry, b.Entry), cmp.Compare(a.Peel, b.Peel))
-	})
-	t.problems = list
-	return slices.Clone(list)
-}
-
-// problemsOf returns what is wrong with a peel. Of one that does not report nothing else is known.
-func (t *Table) problemsOf(p *peel, now, connected time.Time) []verdict.Problem {
-	if !p.hasSchedule() {
-		return nil
-	}
-	if t.absent(p, now, connected) {
-		return []verdict.Problem{t.notReporting(p)}
-	}
-	list := p.problems
-	if text := p.disagreement(t); text != "" {
-		since := at(p.arrived)
-		if p.isStale() {
-			since = at(p.stored)
-		}
-		list = append(slices.Clip(list), verdict.Problem{Kind: verdict.Disagrees, Peel: p.id, Since: since, Text: text})
-	}
-	return list
-}
-
-func (t *Table) notReporting(p *peel) verdict.Problem {
-	seen, online := t.o.Fleet.Presence(p.id)
-	problem := verdict.Problem{Kind: verdict.NotReporting, Peel: p.id, Since: at(p.arrived)}
-	switch {
-	case p.arrived == 0:
-		problem.Since, problem.Text = at(p.stored), "it has never reported on its schedule: it may run an older version"
-	case online:
-		problem.Text = "it is connected, but its last report on its schedule is from " + problem.Since.Format(time.RFC3339)
-	default:
-		problem.Text, problem.Explained = "it is offline", true
-	}
-	if !online && seen.After(problem.Since) {
-		problem.Since = seen.UTC().Truncate(time.Second)
-	}
-	return problem
-}
-
-// Summaries returns each entry over all peels, by name. Ask [Table.Health] first.
-func (t *Table) Summaries() []verdict.Summary {
-	now, connected := t.clock.now(), t.connected()
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	all := make(map[string]*verdict.Summary, len(t.totals))
-	for name, have := range t.totals {
-		all[name] = &verdict.Summary{
-			Entry: name, Counts: have.counts, Skips: maps.Clone(have.skips), States: map[string]int{}, Problems: map[verdict.Kind]int{},
-			Durations: slices.Clone(have.durations), Sum: have.sum, Runs: have.runs,
-		}
-	}
-	never := map[string]bool{}
-	for _, p := range t.peels {
-		for i := range p.rows {
-			r := &p.rows[i]
-			name := r.name.Value()
-			s := all[name]
-			if r.state == 0 || !r.published {
-				continue
-			}
-			s.States[r.state.String()]++
-			if r.succeeded == 0 {
-				never[name] = true
-			} else if succeeded := at(int64(r.succeeded)); s.LastSuccess.IsZero() || succeeded.Before(s.LastSuccess) {
-				s.LastSuccess = succeeded
-			}
-			if next := at(int64(r.next)); r.next > 0 && (s.NextFire.IsZero() || next.Before(s.NextFire)) {
-				s.NextFire = next
-			}
-		}
-		for _, problem := range t.problemsOf(p, now, connected) {
-			if s := all[problem.Entry]; s != nil && p.publishes(problem.Entry) {
-				s.Problems[problem.Kind]++
-			}
-		}
-	}
-	for name := range never {
-		all[name].LastSuccess = time.Time{}
-	}
-	list := make([]verdict.Summary, 0, len(all))
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		list = append(list, *all[name])
-	}
-	return list
 }
 
 // hoursOf calls visit for each entry of a peel with its verdicts, which are valid only during the call.

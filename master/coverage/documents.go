@@ -88,7 +88,8 @@ func (d *documents) spec(fields map[string]canon.Raw) (*spec, error) {
 	d.made++
 	s := &spec{number: d.made, plans: map[string]*join.Plan{}}
 	if e, err := schedule.ParseEntry("entry", strictyaml.FromValue("settings", values)); err == nil {
-		s.entry, s.timing = e, ledger.TimingOf(e.TimingHash()) // else a newer master has checked it, or the peel has refused it
+		// else a newer master has checked it, or the peel has refused it
+		s.entry, s.timing = e, ledger.TimingOf(e.TimingHash())
 	}
 	d.specs[string(data)] = s
 	return s, nil

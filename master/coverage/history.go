@@ -81,7 +81,8 @@ func MergeHistory(have, more []HistoryCell) []HistoryCell {
 			all, more = append(all, more[0]), more[1:]
 		default:
 			best := have[0]
-			if n := cmp.Or(cmp.Compare(more[0].accounted(), best.accounted()), cmp.Compare(more[0].Counts.Expected, best.Counts.Expected)); n > 0 {
+			if n := cmp.Or(cmp.Compare(more[0].accounted(), best.accounted()),
+				cmp.Compare(more[0].Counts.Expected, best.Counts.Expected)); n > 0 {
 				best = more[0]
 			}
 			all, have, more = append(all, best), have[1:], more[1:]
@@ -99,9 +100,11 @@ func OpenHistory(js jetstream.JetStream) *HistoryStore { return &HistoryStore{js
 // subjectOf returns the subject of an hour.
 func subjectOf(hour int64) string { return natsd.CoverageSubject + strconv.FormatInt(hour, 10) }
 
-// Read calls got for each of the hours that is stored, and returns those of them that cannot be read. Hours are counted since the
-// Unix epoch.
-func (s *HistoryStore) Read(ctx context.Context, hours []int64, got func(hour int64, cells []HistoryCell)) (unreadable []int64, err error) {
+// Read calls got for each of the hours that is stored, and returns those of them that cannot be read. Hours are counted
+// since the Unix epoch.
+func (s *HistoryStore) Read(ctx context.Context, hours []int64,
+	got func(hour int64, cells []HistoryCell),
+) (unreadable []int64, err error) {
 	for part := range slices.Chunk(hours, 48) { // which bounds the memory for a month
 		subjects := make([]string, len(part))
 		for i, hour := range part {
@@ -126,8 +129,8 @@ func (s *HistoryStore) Read(ctx context.Context, hours []int64, got func(hour in
 	return unreadable, nil
 }
 
-// Merge adds cells, sorted by entry and peel, to an hour. It writes nothing if the hour has them already, or if what is stored of the
-// hour cannot be read; then the error is [ErrUnreadable].
+// Merge adds cells, sorted by entry and peel, to an hour. It writes nothing if the hour has them already, or if what is
+// stored of the hour cannot be read; then the error is [ErrUnreadable].
 func (s *HistoryStore) Merge(ctx context.Context, hour int64, cells []HistoryCell) (err error) {
 	for range attempts {
 		if err = s.merge(ctx, hour, cells); !bucket.IsConflict(err) {
@@ -178,8 +181,8 @@ func (s *HistoryStore) merge(ctx context.Context, hour int64, cells []HistoryCel
 	return err
 }
 
-// version is the first byte of an encoded hour. The order of [verdict.Counts.Numbers], and the numbers of [join.Verdict], are part of
-// it.
+// version is the first byte of an encoded hour. The order of [verdict.Counts.Numbers], and the numbers of
+// [join.Verdict], are part of it.
 const version = 2
 
 // encode returns the bytes of an hour, whose cells are sorted by entry and peel.
@@ -288,8 +291,8 @@ func appendRanges(data []byte, numbers []int) []byte {
 	return append(binary.AppendUvarint(data, uint64(count)), ranges...)
 }
 
-// decode returns the cells of an hour, sorted by entry and peel. The error is [ErrUnreadable] if the bytes are not an hour of this
-// version, or have an entry on a peel twice.
+// decode returns the cells of an hour, sorted by entry and peel. The error is [ErrUnreadable] if the bytes are not an
+// hour of this version, or have an entry on a peel twice.
 func decode(data []byte) ([]HistoryCell, error) {
 	if len(data) == 0 || data[0] != version {
 		return nil, ErrUnreadable
@@ -363,7 +366,8 @@ func (d *decoder) entry(cells []HistoryCell, peels []target.PeelID) []HistoryCel
 		for ranges := d.number(); ranges > 0 && !d.damaged; ranges-- {
 			gap, length := d.number(), d.number()
 			first := next + gap
-			if gap > uint64(len(peels)) || length > uint64(len(peels)) || first+length > uint64(len(peels)) || len(cells) > maxCells {
+			if gap > uint64(len(peels)) || length > uint64(len(peels)) || first+length > uint64(len(peels)) ||
+				len(cells) > maxCells {
 				d.data, d.damaged = nil, true
 				return nil
 			}

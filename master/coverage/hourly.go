@@ -1,5 +1,5 @@
-// File hourly.go sums verdicts by hour: for the newest hours from the table, for earlier ones from the history, which is
-// read once in the background. Call [Table.Hours].
+// File hourly.go sums verdicts by hour: for the newest hours from the table, for earlier ones from the history, which
+// is read once in the background. Call [Table.Hours].
 
 package coverage
 

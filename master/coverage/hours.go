@@ -20,7 +20,8 @@ const (
 
 // reasons are the reasons of verdicts, by their number. Others are kept as the first.
 var reasons = []string{
-	string(ledger.OtherReason), join.Unaccounted, join.WrongClock, join.CutList, join.NoReport, join.ByHand, join.Repeated, join.NotPlanned,
+	string(ledger.OtherReason), join.Unaccounted, join.WrongClock, join.CutList, join.NoReport, join.ByHand,
+	join.Repeated, join.NotPlanned,
 	string(ledger.AlreadyRunning), string(ledger.QueueFull), string(ledger.Superseded), string(ledger.OutsideWindow),
 	string(ledger.InBlackout), string(ledger.CircuitOpen), string(ledger.NeedsUnmet), string(ledger.SkippedOnce),
 	string(ledger.MaxRuns), string(ledger.Paused), string(ledger.Disabled), string(ledger.Removed),

@@ -106,7 +106,8 @@ func (t *Table) named(p *peel, r *ledger.Report) (entries map[string]*ledger.Ent
 		switch {
 		case name == "" && doc == nil:
 			continue // its document is not known
-		case name == "", entries[name] != nil, e.Name != "" && doc.spec(name) != nil, e.State == removed && !p.publishes(name):
+		case name == "", entries[name] != nil, e.Name != "" && doc.spec(name) != nil,
+			e.State == removed && !p.publishes(name):
 			refused++
 			continue
 		}

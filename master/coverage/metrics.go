@@ -41,19 +41,27 @@ const other = "other"
 var metricStates = []string{"active", "disabled", "paused_manual", "paused_errors", "paused_invalid", "exhausted"}
 
 // kinds are the problems of entries. Those of peels as a whole are in zester_coverage_peels.
-var kinds = []verdict.Kind{verdict.Missed, verdict.Failed, verdict.Late, verdict.Overran, verdict.Paused, verdict.Disagrees}
+var kinds = []verdict.Kind{
+	verdict.Missed, verdict.Failed, verdict.Late, verdict.Overran, verdict.Paused, verdict.Disagrees,
+}
 
 var (
-	ready      = describe("coverage_ready", "1 while all reports of peels on their schedules are known. At 0 the metrics of entries are absent.")
-	peels      = describe("coverage_peels", "Peels with a schedule by whether their newest report is on time: reporting or not_reporting.", "state")
-	refused    = describe("coverage_reports_refused_total", "Reports on schedules that were not taken, or not in whole: unreadable, beyond the limits, in the name of another peel, or with entries that the settings of the peel do not have.")
-	disagrees  = describe("coverage_disagreeing_peels", "Peels whose clock, zone or settings are not what masters expect; their fires are not judged.")
-	leftOut    = describe("coverage_left_out", "Entries without metrics, as there are more than 10,000 or the name is no UTF-8; with metrics_per_peel also pairs of an entry and a peel beyond 100,000.")
-	expected   = describe("entry_expected_total", "Fires of an entry that were due, on all peels.", "entry")
-	runs       = describe("entry_runs_total", "Runs of an entry by result: ok or failed.", "entry", "result")
-	late       = describe("entry_late_total", "Runs of an entry that started more than late_after late.", "entry")
-	missed     = describe("entry_missed_total", "Fires of an entry that did not start in time.", "entry")
-	skipped    = describe("entry_skipped_total", "Fires of an entry that a rule or an operator kept from running, by reason.", "entry", "reason")
+	ready = describe("coverage_ready",
+		"1 while all reports of peels on their schedules are known. At 0 the metrics of entries are absent.")
+	peels = describe("coverage_peels",
+		"Peels with a schedule by whether their newest report is on time: reporting or not_reporting.", "state")
+	refused = describe("coverage_reports_refused_total",
+		"Reports on schedules that were not taken, or not in whole: unreadable, beyond the limits, in the name of another peel, or with entries that the settings of the peel do not have.")
+	disagrees = describe("coverage_disagreeing_peels",
+		"Peels whose clock, zone or settings are not what masters expect; their fires are not judged.")
+	leftOut = describe("coverage_left_out",
+		"Entries without metrics, as there are more than 10,000 or the name is no UTF-8; with metrics_per_peel also pairs of an entry and a peel beyond 100,000.")
+	expected = describe("entry_expected_total", "Fires of an entry that were due, on all peels.", "entry")
+	runs     = describe("entry_runs_total", "Runs of an entry by result: ok or failed.", "entry", "result")
+	late     = describe("entry_late_total", "Runs of an entry that started more than late_after late.", "entry")
+	missed   = describe("entry_missed_total", "Fires of an entry that did not start in time.", "entry")
+	skipped  = describe("entry_skipped_total",
+		"Fires of an entry that a rule or an operator kept from running, by reason.", "entry", "reason")
 	metricTook = describe("entry_duration_seconds", "How long the runs of an entry took.", "entry")
 )
 
@@ -88,16 +96,24 @@ func NewCollector(s MetricsSource) *Collector {
 	}
 	with := func(label string) []string { return append(slices.Clone(entry), label) }
 	return &Collector{s, gauges{
-		inState:   describe("entry_peels", "Peels that have an entry, by the state of the entry.", with("state")...),
-		problems:  describe("entry_problems", "Peels on which something is wrong with an entry now, by problem: missed, failed, late, overran, paused or disagrees.", with("problem")...),
-		succeeded: describe("entry_last_success_timestamp_seconds", "End of the last successful run of an entry on the peel where it is the oldest, in seconds since 1970; 0: a peel has never had one.", entry...),
-		next:      describe("entry_next_fire_timestamp_seconds", "When an entry is due next on any peel, in seconds since 1970.", entry...),
+		inState: describe("entry_peels", "Peels that have an entry, by the state of the entry.", with("state")...),
+		problems: describe("entry_problems",
+			"Peels on which something is wrong with an entry now, by problem: missed, failed, late, overran, paused or disagrees.", with(
+				"problem",
+			)...),
+		succeeded: describe("entry_last_success_timestamp_seconds",
+			"End of the last successful run of an entry on the peel where it is the oldest, in seconds since 1970; 0: a peel has never had one.", entry...),
+		next: describe("entry_next_fire_timestamp_seconds",
+			"When an entry is due next on any peel, in seconds since 1970.", entry...),
 	}}
 }
 
 // Describe implements [prometheus.Collector].
 func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{ready, peels, refused, disagrees, leftOut, expected, runs, late, missed, skipped, c.inState, c.problems, c.succeeded, c.next, metricTook} {
+	for _, d := range []*prometheus.Desc{
+		ready, peels, refused, disagrees, leftOut, expected, runs, late, missed, skipped, c.inState, c.problems,
+		c.succeeded, c.next, metricTook,
+	} {
 		ch <- d
 	}
 }
@@ -136,8 +152,8 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	gauge(ch, leftOut, float64(more))
 }
 
-// bounded returns the summaries that get metrics, and how many others there are. Entries that most peels have come first: one peel
-// with names of its own does not push out what the fleet has in common.
+// bounded returns the summaries that get metrics, and how many others there are. Entries that most peels have come
+// first: one peel with names of its own does not push out what the fleet has in common.
 // A label cannot have a name that is no UTF-8.
 func bounded(all []verdict.Summary) (kept []verdict.Summary, more int) {
 	kept = make([]verdict.Summary, 0, len(all))

@@ -21,8 +21,8 @@ const (
 	maxHours = join.Kept + 1
 )
 
-// keep writes the verdicts that have changed to the history, until ctx ends. What is not written when a master stops is in the
-// reports, so that the next one writes it.
+// keep writes the verdicts that have changed to the history, until ctx ends. What is not written when a master stops is
+// in the reports, so that the next one writes it.
 func (t *Table) keep(ctx context.Context) {
 	written := map[int64]uint64{} // digest of the verdicts, by hour
 	every := time.NewTicker(keepEvery)
@@ -49,8 +49,8 @@ func (t *Table) keep(ctx context.Context) {
 	}
 }
 
-// keepOnce writes the hours whose digest is not in written. An hour that this master cannot read is left as it is; whoever wrote it,
-// such as a master of a newer version, has the verdicts too.
+// keepOnce writes the hours whose digest is not in written. An hour that this master cannot read is left as it is;
+// whoever wrote it, such as a master of a newer version, has the verdicts too.
 func (t *Table) keepOnce(ctx context.Context, written map[int64]uint64) (failed error) {
 	digests := t.digests()
 	var unreadable []time.Time
@@ -133,7 +133,9 @@ func (t *Table) cellsOf(wanted func(hour int64) bool) map[int64][]HistoryCell {
 		})
 	}
 	for _, cells := range all {
-		sorting.Func(cells, func(a, b HistoryCell) int { return cmp.Or(cmp.Compare(a.Entry, b.Entry), cmp.Compare(a.Peel, b.Peel)) })
+		sorting.Func(cells, func(a, b HistoryCell) int {
+			return cmp.Or(cmp.Compare(a.Entry, b.Entry), cmp.Compare(a.Peel, b.Peel))
+		})
 	}
 	return all
 }
@@ -147,7 +149,9 @@ func (t *Table) complete(now time.Time) int64 {
 
 // addPast adds the verdicts of hours before complete to rows, and returns the hours whose stored verdicts cannot be
 // read.
-func (t *Table) addPast(ctx context.Context, q Query, complete int64, rows map[rowKey]Row) (unread []time.Time, err error) {
+func (t *Table) addPast(ctx context.Context, q Query, complete int64,
+	rows map[rowKey]Row,
+) (unread []time.Time, err error) {
 	add := func(entry string, id target.PeelID, counts verdict.Counts) {
 		key := q.By.key(entry, id)
 		sum := rows[key]

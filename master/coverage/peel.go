@@ -66,7 +66,8 @@ type row struct {
 	started   uint32
 	ended     uint32
 	state     state
-	published bool // the settings of the peel have the entry, or had it since this row was made; only such rows count for the fleet
+	// the settings of the peel have the entry, or had it since this row was made; only such rows count for the fleet
+	published bool
 	is        condition
 	exit      uint8 // of the run that ended: 0 if it succeeded, its exit code, or noExit
 }
@@ -98,7 +99,9 @@ type detail struct {
 type state uint8
 
 // states are the words of a [state]. Others are "other", and "" stands for an entry that the report does not have.
-var states = []string{"", stateActive, "disabled", "paused_manual", "paused_errors", "paused_invalid", "exhausted", "other"}
+var states = []string{
+	"", stateActive, "disabled", "paused_manual", "paused_errors", "paused_invalid", "exhausted", "other",
+}
 
 // stateActive is the state of an entry that fires.
 const stateActive = "active"
@@ -117,7 +120,8 @@ func (p *peel) clockIsWrong() bool {
 
 // isStale reports whether the peel reported other settings than those that it should have had for a while.
 func (p *peel) isStale() bool {
-	return p.arrived > 0 && p.document != nil && p.has != p.wanted && p.arrived > p.stored+int64(documentGrace.Seconds())
+	return p.arrived > 0 && p.document != nil && p.has != p.wanted &&
+		p.arrived > p.stored+int64(documentGrace.Seconds())
 }
 
 // publishes reports whether an entry counts for the fleet: a peel may claim any other.
@@ -142,7 +146,8 @@ func (p *peel) disagreement(t *Table) string {
 	}
 	if p.memory != 0 {
 		since := at(p.memory).Format(time.RFC3339)
-		return "disk: it has refused the lists of fires since " + since + "; a restart of the peel loses what happened since"
+		return "disk: it has refused the lists of fires since " + since +
+			"; a restart of the peel loses what happened since"
 	}
 	zone := p.zone.Value()
 	isNamed := zone != "" && zone != "Local"

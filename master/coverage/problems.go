@@ -100,7 +100,9 @@ func failing(e *ledger.EntryReport, spans []join.Span) (p verdict.Problem, is bo
 		p.Text = "interrupted: the process of the peel ended"
 	}
 
-	oldest, _ := firstAfter(good.at, spans, func(s *join.Span) bool { return hasFailed(s) && s.Fire.Outcome == ledger.Failed })
+	oldest, _ := firstAfter(good.at, spans, func(s *join.Span) bool {
+		return hasFailed(s) && s.Fire.Outcome == ledger.Failed
+	})
 	var cause *ledger.Note // the first run that failed by itself, as far as the peel says more about it
 	isStopped := false     // the first run that failed did not by itself
 	for i := range e.Notes {

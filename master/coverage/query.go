@@ -46,7 +46,8 @@ type Row struct {
 	Took ledger.Took
 	// Disagrees says of a row by peel what is not as masters expect on the peel or with its entry; empty: nothing.
 	Disagrees string
-	From      time.Time // of a row by peel: its newest report lacks fires before it; zero: it goes back as far as reports do
+	// of a row by peel: its newest report lacks fires before it; zero: it goes back as far as reports do
+	From time.Time
 }
 
 // A Cell is one entry on one peel, as the peel reported it, with the verdicts.
@@ -66,8 +67,8 @@ type Cell struct {
 	InRow     uint64         // failures in a row
 }
 
-// Cells returns the entries that a query selects on each peel, sorted by entry and peel. The error is [ErrBehind] if the table gives
-// no verdicts.
+// Cells returns the entries that a query selects on each peel, sorted by entry and peel. The error is [ErrBehind] if
+// the table gives no verdicts.
 func (t *Table) Cells(q Query) ([]Cell, error) {
 	if err := t.err(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrBehind, err)
@@ -102,8 +103,9 @@ func (b By) key(entry string, id target.PeelID) rowKey {
 	return rowKey{entry, id}
 }
 
-// Rows returns what a query selects, sorted by entry and peel, and the hours whose stored verdicts this master cannot read: they are
-// not in the rows, beyond what the table has of them. The error is [ErrBehind] if the table gives no verdicts.
+// Rows returns what a query selects, sorted by entry and peel, and the hours whose stored verdicts this master cannot
+// read: they are not in the rows, beyond what the table has of them. The error is [ErrBehind] if the table gives no
+// verdicts.
 func (t *Table) Rows(ctx context.Context, q Query) (list []Row, unread []time.Time, err error) {
 	if err := t.err(); err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", ErrBehind, err)

@@ -42,7 +42,9 @@ func (t *Table) Runs(match func(entry string) bool) []verdict.Run {
 			list = append(list, run)
 		}
 	}
-	sorting.Func(list, func(a, b verdict.Run) int { return cmp.Or(cmp.Compare(a.Entry, b.Entry), cmp.Compare(a.Peel, b.Peel)) })
+	sorting.Func(list, func(a, b verdict.Run) int {
+		return cmp.Or(cmp.Compare(a.Entry, b.Entry), cmp.Compare(a.Peel, b.Peel))
+	})
 	return list
 }
 

@@ -91,7 +91,8 @@ func (t *took) addTo(all *ledger.Took) {
 	all.Sum += t.sum
 }
 
-// What a peel cannot have run between two reports is not added: its numbers could make the totals of the fleet overflow.
+// What a peel cannot have run between two reports is not added: its numbers could make the totals of the fleet
+// overflow.
 const (
 	maxNewRuns = 1 << 24
 	maxRunTime = 7 * 24 * time.Hour // of these runs, on average

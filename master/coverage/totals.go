@@ -52,7 +52,8 @@ func (all *total) addSkips(reason string, n uint64) {
 // gained returns by how much the verdicts have grown, hour by hour.
 func gained(before, after []join.Hour) (sum verdict.Counts) {
 	for _, h := range after {
-		i, found := slices.BinarySearchFunc(before, h.Hour, func(h join.Hour, hour int64) int { return cmp.Compare(h.Hour, hour) })
+		i, found := slices.BinarySearchFunc(before,
+			h.Hour, func(h join.Hour, hour int64) int { return cmp.Compare(h.Hour, hour) })
 		if !found {
 			sum.Add(h.Counts)
 			continue

@@ -56,7 +56,8 @@ func (d *Dispatcher) check(ctx context.Context, r *request) error {
 	}
 	err := d.allow(ctx, r)
 	if err != nil {
-		d.log.Warn("job refused", "jid", r.spec.JID, "user", r.user, "function", r.spec.Function, "targets", len(r.spec.Targets), "err", err)
+		d.log.Warn("job refused", "jid", r.spec.JID, "user", r.user, "function", r.spec.Function,
+			"targets", len(r.spec.Targets), "err", err)
 	} else {
 		err = d.o.Room()
 	}
@@ -77,8 +78,8 @@ func (d *Dispatcher) allow(ctx context.Context, r *request) error {
 	return nil
 }
 
-// vouch replaces what a request from the bus says about its approval by what the record of the held action says. The reason and the
-// agent of any other job are what its client says.
+// vouch replaces what a request from the bus says about its approval by what the record of the held action says. The
+// reason and the agent of any other job are what its client says.
 func (d *Dispatcher) vouch(ctx context.Context, r *request) error {
 	action := r.spec.Metadata[job.MetaHeld]
 	r.spec.Metadata = job.OwnMetadata(r.spec.Metadata)
@@ -86,7 +87,8 @@ func (d *Dispatcher) vouch(ctx context.Context, r *request) error {
 		return nil
 	}
 	if d.o.Approved == nil {
-		return fmt.Errorf("cannot run job %s: %w: nobody approved the action %.40q", r.spec.JID, grants.ErrNotAllowed, action)
+		return fmt.Errorf("cannot run job %s: %w: nobody approved the action %.40q", r.spec.JID, grants.ErrNotAllowed,
+			action)
 	}
 	approved, err := d.o.Approved(ctx, r.user, &r.spec, action)
 	if err != nil {
@@ -155,7 +157,8 @@ func (d *Dispatcher) dispatch(ctx context.Context, w *watch, r *request) (j *job
 		return nil, false, fmt.Errorf("%w (this master has %d, the limit)", ErrTooManyLive, d.maxLive)
 	}
 	if bytes > d.maxLiveBytes {
-		return nil, false, fmt.Errorf("%w (with this one their requests take %d bytes, the limit is %d)", ErrTooManyLive, bytes, d.maxLiveBytes)
+		return nil, false, fmt.Errorf("%w (with this one their requests take %d bytes, the limit is %d)",
+			ErrTooManyLive, bytes, d.maxLiveBytes)
 	}
 	j = job.FromDispatch(r.spec, r.user, d.o.Owner, time.Now())
 	if d.selects(ctx, r) {
@@ -191,8 +194,9 @@ func (d *Dispatcher) dispatch(ctx context.Context, w *watch, r *request) (j *job
 	return w.record, true, nil
 }
 
-// selects reports whether the expression of a request selects exactly its targets. The caller of Submit has selected them by it. A
-// client of the bus may say anything, and a fleet that has changed since is shown by the names of the targets.
+// selects reports whether the expression of a request selects exactly its targets. The caller of Submit has selected
+// them by it. A client of the bus may say anything, and a fleet that has changed since is shown by the names of the
+// targets.
 func (d *Dispatcher) selects(ctx context.Context, r *request) bool {
 	if r.spec.TargetExpr == "" || r.from == nil {
 		return r.spec.TargetExpr != ""
@@ -230,8 +234,8 @@ func (d *Dispatcher) resume(ctx context.Context, r *request) (j *job.Job, known 
 	return j, true, nil
 }
 
-// begin takes a claim from its record to its first requests, whose targets have so much time. A claim that was canceled is
-// ready to be ended instead. The error is [grants.ErrNotAllowed] if the job's user was revoked.
+// begin takes a claim from its record to its first requests, whose targets have so much time. A claim that was canceled
+// is ready to be ended instead. The error is [grants.ErrNotAllowed] if the job's user was revoked.
 func (d *Dispatcher) begin(ctx context.Context, w *watch, j *job.Job, limit time.Duration) error {
 	if j.Epoch == 0 {
 		j.Epoch = j.Revision

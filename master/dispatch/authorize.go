@@ -25,9 +25,9 @@ const (
 	refused               // the job is being canceled
 )
 
-// authorizeAgain decides whether targets may be sent the request now: since the dispatch the user of the job may have been
-// revoked or been given other limits. It returns the places of the targets that may be sent to, and gives up targets that
-// are outside the limits now. If the user may not run the job at all, the job is canceled.
+// authorizeAgain decides whether targets may be sent the request now: since the dispatch the user of the job may have
+// been revoked or been given other limits. It returns the places of the targets that may be sent to, and gives up
+// targets that are outside the limits now. If the user may not run the job at all, the job is canceled.
 func (d *Dispatcher) authorizeAgain(ctx context.Context, w *watch, places []int) ([]int, permission) {
 	if d.o.Allow == nil || len(places) == 0 {
 		return places, permitted
@@ -75,7 +75,8 @@ func (d *Dispatcher) giveUpOutside(w *watch, places []int, outside *grants.Outsi
 			within = append(within, place)
 		}
 	}
-	d.log.Warn("job not sent to targets outside the limits of its user", "jid", w.jid, "user", w.user, "peels", len(without), "err", outside)
+	d.log.Warn("job not sent to targets outside the limits of its user", "jid", w.jid, "user", w.user,
+		"peels", len(without), "err", outside)
 	w.tally.Advance(without, GivenUp, Unsent, Silent, Unreachable)
 	return within
 }

@@ -10,10 +10,10 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
-// Cancel records that user wants a job to stop, for a reason that may be empty, and sends the cancel to its peels and to its
-// owner, whichever master that is. It returns the record with the cancel: the job ends by itself, soon after. A job that has
-// ended without all its returns may still run on peels: these get the cancel, and its record stays as it is. The error is
-// [job.ErrNotFound], [ErrEnded] or [ErrCanceled] where there is nothing to cancel.
+// Cancel records that user wants a job to stop, for a reason that may be empty, and sends the cancel to its peels and
+// to its owner, whichever master that is. It returns the record with the cancel: the job ends by itself, soon after. A
+// job that has ended without all its returns may still run on peels: these get the cancel, and its record stays as it
+// is. The error is [job.ErrNotFound], [ErrEnded] or [ErrCanceled] where there is nothing to cancel.
 func (d *Dispatcher) Cancel(ctx context.Context, jid wire.JID, user, reason string) (*job.Job, error) {
 	j, err := d.markCanceled(ctx, jid, job.Cancel{By: user, Reason: reason})
 	if errors.Is(err, job.ErrNotFound) {
@@ -38,8 +38,8 @@ func (d *Dispatcher) Cancel(ctx context.Context, jid wire.JID, user, reason stri
 	return j, nil
 }
 
-// markCanceled writes the cancel into the record, unless that is final. With an error it returns the job too if peels may not
-// have received an earlier cancel.
+// markCanceled writes the cancel into the record, unless that is final. With an error it returns the job too if peels
+// may not have received an earlier cancel.
 func (d *Dispatcher) markCanceled(ctx context.Context, jid wire.JID, c job.Cancel) (*job.Job, error) {
 	for {
 		j, err := d.o.Store.GetRecord(ctx, jid)
@@ -53,7 +53,8 @@ func (d *Dispatcher) markCanceled(ctx context.Context, jid wire.JID, c job.Cance
 		case j.Status.Final():
 			return j, nil
 		case j.Cancel != nil:
-			return j, fmt.Errorf("%w: %s canceled it at %s", ErrCanceled, j.Cancel.By, j.Cancel.Time.UTC().Format(time.RFC3339))
+			return j, fmt.Errorf("%w: %s canceled it at %s", ErrCanceled, j.Cancel.By,
+				j.Cancel.Time.UTC().Format(time.RFC3339))
 		}
 		c.Time = time.Now()
 		j.Cancel, j.Updated = &c, c.Time

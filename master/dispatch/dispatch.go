@@ -93,9 +93,9 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// MaxLive is how many jobs that have not ended one master dispatches, and MaxLiveBytes how many bytes their requests may take,
-// encoded. They bound the bucket active, which has no other limit and keeps ten revisions of a record: a master fills at most
-// 2.5 GiB of it. Jobs that are taken over count, and are never refused.
+// MaxLive is how many jobs that have not ended one master dispatches, and MaxLiveBytes how many bytes their requests
+// may take, encoded. They bound the bucket active, which has no other limit and keeps ten revisions of a record: a
+// master fills at most 2.5 GiB of it. Jobs that are taken over count, and are never refused.
 const (
 	MaxLive      = 10_000
 	MaxLiveBytes = 256 << 20
@@ -108,15 +108,16 @@ const shortHistory = 10 * time.Minute
 const DefaultAckWindow = 5 * time.Second
 
 const (
-	acceptAtOnce  = 32               // requests in progress
-	acceptQueue   = 256              // requests that wait
-	pendingBytes  = 256 << 20        // of cancels and facts that wait for their handler
-	handOverWait  = 2 * time.Second  // for requests that reached this master before the bus knew that it stops
-	selectLimit   = 2 * time.Second  // for the peels that the expression of a request selects
-	listenLimit   = 5 * time.Second  // for the bus to accept the subscriptions of a job
-	replayLimit   = 30 * time.Second // for one reading of all returns of a job
-	withdrawLimit = 3 * time.Second  // for the withdrawal of a claim that could not be dispatched, for which its caller waits
-	stopGrace     = 5 * time.Second  // for jobs to be released when the master stops, and for one request to the bus
+	acceptAtOnce = 32               // requests in progress
+	acceptQueue  = 256              // requests that wait
+	pendingBytes = 256 << 20        // of cancels and facts that wait for their handler
+	handOverWait = 2 * time.Second  // for requests that reached this master before the bus knew that it stops
+	selectLimit  = 2 * time.Second  // for the peels that the expression of a request selects
+	listenLimit  = 5 * time.Second  // for the bus to accept the subscriptions of a job
+	replayLimit  = 30 * time.Second // for one reading of all returns of a job
+	// for the withdrawal of a claim that could not be dispatched, for which its caller waits
+	withdrawLimit = 3 * time.Second
+	stopGrace     = 5 * time.Second // for jobs to be released when the master stops, and for one request to the bus
 )
 
 // Errors of requests, beside those of the [job.Store].
@@ -128,7 +129,9 @@ var (
 	ErrBusy      = errors.New("too many requests are waiting")
 	errStopping  = errors.New("this master is stopping, repeat the request")
 	// ErrTooManyLive: this master has [MaxLive] jobs that have not ended, or their requests take [MaxLiveBytes].
-	ErrTooManyLive = errors.New("too many jobs have not ended: wait for some to end, or cancel some that `zester job active` lists")
+	ErrTooManyLive = errors.New(
+		"too many jobs have not ended: wait for some to end, or cancel some that `zester job active` lists",
+	)
 	// ErrUnknown: the job may run, because it could be neither dispatched nor withdrawn.
 	ErrUnknown = errors.New("whether the job runs is not known")
 )
@@ -149,21 +152,22 @@ type Options struct {
 	Conn  *nats.Conn // of a master, with a reconnect buffer of -1
 	Store *job.Store
 	Owner string // this run of the master; no other run has the same
-	// AckWindow is how long a target may be silent before it gets its request once more: 0 means [DefaultAckWindow], and
-	// with a negative one no request is sent again.
+	// AckWindow is how long a target may be silent before it gets its request once more: 0 means [DefaultAckWindow],
+	// and with a negative one no request is sent again.
 	AckWindow time.Duration
 	// Allow authorizes requests from the bus; its error is [grants.ErrNotAllowed] if one is not allowed. Before later
-	// publications of a job it is called again with the targets in question, and the Caller has the user's name alone. If
-	// nil, all requests are allowed.
+	// publications of a job it is called again with the targets in question, and the Caller has the user's name alone.
+	// If nil, all requests are allowed.
 	Allow func(ctx context.Context, from grants.Caller, spec *job.Spec) error
-	// Select returns the peels that an expression selects for the caller of a request from the bus, sorted. If nil, no expression is
-	// taken for what it selects.
+	// Select returns the peels that an expression selects for the caller of a request from the bus, sorted. If nil, no
+	// expression is taken for what it selects.
 	Select func(ctx context.Context, from grants.Caller, expr string) ([]target.PeelID, error)
-	// CheckNotRevoked returns [grants.ErrNotAllowed] if the user of a job was revoked. It is called when the claim is stored,
-	// before the first publication, and must see every revocation that was stored before. If nil, no user was revoked.
+	// CheckNotRevoked returns [grants.ErrNotAllowed] if the user of a job was revoked. It is called when the claim is
+	// stored, before the first publication, and must see every revocation that was stored before. If nil, no user was
+	// revoked.
 	CheckNotRevoked func(ctx context.Context, user string) error
-	// Approved returns the metadata of a job that its user approved as the held action with an ID, or [grants.ErrNotAllowed]. If nil,
-	// no action was approved.
+	// Approved returns the metadata of a job that its user approved as the held action with an ID, or
+	// [grants.ErrNotAllowed]. If nil, no action was approved.
 	Approved func(ctx context.Context, user string, spec *job.Spec, action string) (map[string]string, error)
 	// Room returns an error while the bus stores nothing: then no job begins. If nil, there is always room.
 	Room func() error
@@ -227,15 +231,25 @@ func New(o Options) (*Dispatcher, error) {
 		o.CheckNotRevoked = func(context.Context, string) error { return nil }
 	}
 	return &Dispatcher{
-		o: o, log: o.Log, refusals: loglimit.New(o.Log), inbox: newInbox(),
-		requests: make(chan request, acceptQueue), resumed: make(chan *watch), answers: make(chan struct{}),
-		maxLive: MaxLive, maxLiveBytes: MaxLiveBytes, watches: map[wire.JID]*watch{}, waiting: map[wire.JID]*watch{}, counts: counters{stats: newStats()},
-		clustered: func() bool { return o.Conn.ConnectedClusterName() != "" },
+		o:            o,
+		log:          o.Log,
+		refusals:     loglimit.New(o.Log),
+		inbox:        newInbox(),
+		requests:     make(chan request, acceptQueue),
+		resumed:      make(chan *watch),
+		answers:      make(chan struct{}),
+		maxLive:      MaxLive,
+		maxLiveBytes: MaxLiveBytes,
+		watches:      map[wire.JID]*watch{},
+		waiting:      map[wire.JID]*watch{},
+		counts:       counters{stats: newStats()},
+		clustered:    func() bool { return o.Conn.ConnectedClusterName() != "" },
 	}, nil
 }
 
-// Run answers zester.dispatch.* as a member of the masters' queue group and watches the jobs that it has dispatched, until ctx
-// ends; then it releases its jobs, which takes 5 s at most, and returns nil. An error means that it could not begin.
+// Run answers zester.dispatch.* as a member of the masters' queue group and watches the jobs that it has dispatched,
+// until ctx ends; then it releases its jobs, which takes 5 s at most, and returns nil. An error means that it could not
+// begin.
 func (d *Dispatcher) Run(ctx context.Context) error {
 	d.started = time.Now()
 	for subject, handler := range map[string]nats.MsgHandler{wire.AllCancels: d.onCancel, wire.AllFacts: d.onFacts} {
@@ -278,11 +292,12 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	return nil
 }
 
-// Answering is closed when the dispatcher has subscribed to requests. The bus has processed that once it has replied to a later flush
-// of the same connection.
+// Answering is closed when the dispatcher has subscribed to requests. The bus has processed that once it has replied to
+// a later flush of the same connection.
 func (d *Dispatcher) Answering() <-chan struct{} { return d.answers }
 
-// next waits for a request, dispatches its job and watches it. It gives its slot back when the job is published or refused.
+// next waits for a request, dispatches its job and watches it. It gives its slot back when the job is published or
+// refused.
 func (d *Dispatcher) next(ctx, work context.Context, slots <-chan struct{}) {
 	select {
 	case <-ctx.Done():
@@ -330,11 +345,16 @@ func (d *Dispatcher) subscribe(subject string, handler nats.MsgHandler) (unsubsc
 	return func() { _ = sub.Unsubscribe() }, err
 }
 
-// onRequest queues a request from the bus. The user is the last token of its subject, which the bus lets that user alone
-// publish to.
+// onRequest queues a request from the bus. The user is the last token of its subject, which the bus lets that user
+// alone publish to.
 func (d *Dispatcher) onRequest(req *bus.Request) {
 	from := grants.CallerOf(req.Subject(), req.Headers())
-	r := request{user: from.User, from: &from, late: req.Late, answer: func(j *job.Job, err error) { d.respond(req, j, err) }}
+	r := request{
+		user:   from.User,
+		from:   &from,
+		late:   req.Late,
+		answer: func(j *job.Job, err error) { d.respond(req, j, err) },
+	}
 	msg := &nats.Msg{Subject: req.Subject(), Header: req.Headers(), Data: req.Data()}
 	if err := wire.Decode(msg, &r.spec); err != nil {
 		r.answer(nil, fmt.Errorf("%w: %w", ErrInvalid, err))
@@ -367,8 +387,8 @@ func code(err error) string {
 	return "503"
 }
 
-// Submit requests a job as user and returns its record once it is published, or as it is if it was requested before. The job
-// goes on if ctx ends. Run must be running.
+// Submit requests a job as user and returns its record once it is published, or as it is if it was requested before.
+// The job goes on if ctx ends. Run must be running.
 func (d *Dispatcher) Submit(ctx context.Context, spec job.Spec, user string) (*job.Job, error) {
 	type answer struct {
 		job *job.Job

@@ -11,8 +11,8 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/canon"
 )
 
-// publish sends the job's request to the targets at places, with the deadline of their returns. A target to which it could
-// not be sent is one that stays silent.
+// publish sends the job's request to the targets at places, with the deadline of their returns. A target to which it
+// could not be sent is one that stays silent.
 func (d *Dispatcher) publish(ctx context.Context, w *watch, places []int, deadline time.Time) {
 	data, err := canon.Marshal(wire.Request{
 		JID: w.jid, Function: w.spec.Function, ID: w.spec.StateID, Args: w.spec.Args, User: w.user,
@@ -37,7 +37,8 @@ func (d *Dispatcher) publish(ctx context.Context, w *watch, places []int, deadli
 		err = e
 	}
 	if err != nil {
-		d.log.Warn("request not sent to all targets", "jid", w.jid, "unsent", unsent, "targets", len(places), "err", err)
+		d.log.Warn("request not sent to all targets", "jid", w.jid, "unsent", unsent, "targets", len(places),
+			"err", err)
 	}
 }
 
@@ -68,15 +69,16 @@ func sequence(from, to int) []int {
 	return places
 }
 
-// sendMore sends the request to the next targets of a batch, as many as its size allows. The record says that they may have
-// the request before they are sent it. It returns false if the job is no longer watched from here.
+// sendMore sends the request to the next targets of a batch, as many as its size allows. The record says that they may
+// have the request before they are sent it. It returns false if the job is no longer watched from here.
 func (d *Dispatcher) sendMore(ctx context.Context, w *watch) (ours bool) {
 	if w.spec.Batch == nil || w.next == len(w.record.Targets) {
 		return true
 	}
 	free, failures := w.tally.Capacity(w.spec.Batch)
 	if most := w.spec.Batch.MaxFailures; most > 0 && failures >= most {
-		d.log.Warn("job stops after too many failures", "jid", w.jid, "failures", failures, "skipped", len(w.record.Targets)-w.next)
+		d.log.Warn("job stops after too many failures", "jid", w.jid, "failures", failures,
+			"skipped", len(w.record.Targets)-w.next)
 		w.tally.Halt()
 		return true
 	}
@@ -110,8 +112,8 @@ func (d *Dispatcher) sendMore(ctx context.Context, w *watch) (ours bool) {
 	return true
 }
 
-// sendToOnline sends the request to unreachable and silent targets that have connected. They have the whole timeout from
-// now, so the wave that they were in waits for them no longer.
+// sendToOnline sends the request to unreachable and silent targets that have connected. They have the whole timeout
+// from now, so the wave that they were in waits for them no longer.
 func (d *Dispatcher) sendToOnline(ctx context.Context, w *watch) {
 	w.mu.Lock()
 	online := slices.Collect(maps.Keys(w.online))
@@ -133,6 +135,7 @@ func (d *Dispatcher) sendToOnline(ctx context.Context, w *watch) {
 	}
 	slices.Sort(places)
 	w.removeFromWaves(places)
-	d.log.Info("job sent to targets that have connected", "jid", w.jid, "peels", len(places), "peel", w.record.Targets[places[0]])
+	d.log.Info("job sent to targets that have connected", "jid", w.jid, "peels", len(places),
+		"peel", w.record.Targets[places[0]])
 	d.send(ctx, w, places, time.Now().Add(w.spec.Timeout))
 }

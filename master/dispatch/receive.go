@@ -12,8 +12,9 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
-// maxPending and maxPendingBytes bound the acknowledgements and returns that wait to be counted. Further ones are dropped; then the
-// watch of the job reads the bucket. The limit in bytes is for returns: of the largest, maxPending would take 32 GiB.
+// maxPending and maxPendingBytes bound the acknowledgements and returns that wait to be counted. Further ones are
+// dropped; then the watch of the job reads the bucket. The limit in bytes is for returns: of the largest, maxPending
+// would take 32 GiB.
 const (
 	maxPending      = 1 << 16
 	maxPendingBytes = 256 << 20
@@ -29,7 +30,11 @@ type inbox struct {
 }
 
 func newInbox() inbox {
-	return inbox{messages: make(chan *nats.Msg, maxPending), queue: make(chan *nats.Msg, maxPending), maxBytes: maxPendingBytes}
+	return inbox{
+		messages: make(chan *nats.Msg, maxPending),
+		queue:    make(chan *nats.Msg, maxPending),
+		maxBytes: maxPendingBytes,
+	}
 }
 
 // take moves messages into the queue, and drops those that it has no room for, until ctx ends.
@@ -92,10 +97,10 @@ func (d *Dispatcher) countMissed(ctx context.Context, w *watch) {
 }
 
 // missesReturns reports whether the bucket has more returns of a job than were counted, and than at the last time. In a
-// cluster a server that stops leading the stream of the bucket, or loses its route to this master's server, may have stored a
-// return and not re-published it, and no connection notices. A single server re-publishes to a queue in memory as it stores;
-// what a subscriber misses of that has cost it its connection or was dropped by its client, which countGaps sees. Returns of
-// peels that are no targets are stored as well.
+// cluster a server that stops leading the stream of the bucket, or loses its route to this master's server, may have
+// stored a return and not re-published it, and no connection notices. A single server re-publishes to a queue in memory
+// as it stores; what a subscriber misses of that has cost it its connection or was dropped by its client, which
+// countGaps sees. Returns of peels that are no targets are stored as well.
 func (d *Dispatcher) missesReturns(ctx context.Context, w *watch) bool {
 	counted, waits := w.tally.Working()
 	if !waits {
@@ -112,8 +117,8 @@ func (d *Dispatcher) missesReturns(ctx context.Context, w *watch) bool {
 	return more
 }
 
-// replay counts the returns that are in the bucket, except those that were counted before. It retries until it has read all
-// or ctx ends.
+// replay counts the returns that are in the bucket, except those that were counted before. It retries until it has read
+// all or ctx ends.
 func (d *Dispatcher) replay(ctx context.Context, w *watch) error {
 	return d.retry(ctx, w.jid, func() error { return d.countStored(ctx, w) })
 }

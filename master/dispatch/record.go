@@ -28,7 +28,8 @@ func (d *Dispatcher) reread(ctx context.Context, w *watch) error {
 	}
 	if stored.Owner != d.o.Owner || stored.Epoch != w.record.Epoch {
 		d.count(func(s *Stats) { s.Fenced++ })
-		d.log.Warn("job belongs to another master", "jid", w.jid, "epoch", stored.Epoch, "owner", stored.Owner, "status", stored.Status)
+		d.log.Warn("job belongs to another master", "jid", w.jid, "epoch", stored.Epoch, "owner", stored.Owner,
+			"status", stored.Status)
 		return errLost
 	}
 	stored.Targets = w.record.Targets // they never change
@@ -39,8 +40,8 @@ func (d *Dispatcher) reread(ctx context.Context, w *watch) error {
 	return nil
 }
 
-// write changes the record of a watched job. If another master has changed the record meanwhile, for a cancel, change is
-// applied to the newer one. The errors of reread mean that the record is not written.
+// write changes the record of a watched job. If another master has changed the record meanwhile, for a cancel, change
+// is applied to the newer one. The errors of reread mean that the record is not written.
 func (d *Dispatcher) write(ctx context.Context, w *watch, change func(*job.Job)) error {
 	for {
 		j := *w.record
@@ -110,15 +111,16 @@ func (d *Dispatcher) finalize(ctx context.Context, w *watch) {
 	d.at(stepEnded)
 	j := w.record
 	d.count(func(s *Stats) { s.addEnded(j) })
-	d.log.Info("job ended", "jid", j.JID, "status", j.Status, "returned", end.Returned, "succeeded", end.Succeeded, "targets", end.Targets)
+	d.log.Info("job ended", "jid", j.JID, "status", j.Status, "returned", end.Returned, "succeeded", end.Succeeded,
+		"targets", end.Targets)
 	if j.Live { // else another master has concluded it
 		_ = d.retry(ctx, j.JID, func() error { return d.conclude(ctx, j) })
 	}
 }
 
-// conclude moves a live job whose record is final to the ended jobs and records the event of its end. The order matters: a
-// reader that does not find the job in the bucket active finds it in the bucket jobs, and until the event is recorded every
-// master finds the job among the live ones. It may be repeated, by any master.
+// conclude moves a live job whose record is final to the ended jobs and records the event of its end. The order
+// matters: a reader that does not find the job in the bucket active finds it in the bucket jobs, and until the event is
+// recorded every master finds the job among the live ones. It may be repeated, by any master.
 func (d *Dispatcher) conclude(ctx context.Context, j *job.Job) error {
 	if err := d.o.Store.Archive(ctx, j, d.historyOf(ctx, j)); err != nil {
 		return err
@@ -135,8 +137,8 @@ func (d *Dispatcher) conclude(ctx context.Context, j *job.Job) error {
 	return nil
 }
 
-// historyOf returns how long the record of an ended job is kept: 0 for as long as the bucket keeps all, [shortHistory] if its user
-// has used up a share of the bucket.
+// historyOf returns how long the record of an ended job is kept: 0 for as long as the bucket keeps all, [shortHistory]
+// if its user has used up a share of the bucket.
 func (d *Dispatcher) historyOf(ctx context.Context, j *job.Job) time.Duration {
 	if d.o.Records == nil {
 		return 0
@@ -147,6 +149,7 @@ func (d *Dispatcher) historyOf(ctx context.Context, j *job.Job) time.Duration {
 	if d.o.Records.Admit(j.User, sizeOf(&j.Spec)) {
 		return 0
 	}
-	d.refusals.Warn("history of "+j.User, "records of ended jobs are kept for 10 minutes: their user has used up a share of the bucket", "user", j.User)
+	d.refusals.Warn("history of "+j.User,
+		"records of ended jobs are kept for 10 minutes: their user has used up a share of the bucket", "user", j.User)
 	return shortHistory
 }

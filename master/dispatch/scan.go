@@ -79,8 +79,8 @@ func (s *Scanner) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// scan reads all live jobs once and takes over those without an owner. Only a scan that counts misses can find that an owner
-// is dead.
+// scan reads all live jobs once and takes over those without an owner. Only a scan that counts misses can find that an
+// owner is dead.
 func (s *Scanner) scan(ctx context.Context, counts bool) {
 	if ctx.Err() != nil {
 		return // this master stops, and would take back what it releases
@@ -118,8 +118,8 @@ func (s *Scanner) orphaned(j *job.Job, dead map[string]bool) bool {
 	return dead[j.Owner]
 }
 
-// dead returns the owners of live jobs that are dead: earlier runs of this master and, in a scan that counts misses, owners
-// that were missed in enough scans. After an error no miss is counted.
+// dead returns the owners of live jobs that are dead: earlier runs of this master and, in a scan that counts misses,
+// owners that were missed in enough scans. After an error no miss is counted.
 func (s *Scanner) dead(ctx context.Context, live []job.Job, counts bool) (map[string]bool, error) {
 	others, dead := map[string]bool{}, map[string]bool{}
 	for _, j := range live {
@@ -160,15 +160,17 @@ func (s *Scanner) dead(ctx context.Context, live []job.Job, counts bool) (map[st
 	return dead, nil
 }
 
-// reclaim makes this master the owner of a job that no master watches, and continues the job. If the record has changed since
-// it was listed, nothing happens. A claim without all its targets is withdrawn: no caller was told that the job runs.
+// reclaim makes this master the owner of a job that no master watches, and continues the job. If the record has changed
+// since it was listed, nothing happens. A claim without all its targets is withdrawn: no caller was told that the job
+// runs.
 func (s *Scanner) reclaim(ctx context.Context, listed *job.Job) error {
 	j, err := s.d.o.Store.Get(ctx, listed.JID)
 	switch {
 	case errors.Is(err, job.ErrNotFound):
 		return nil
 	case errors.Is(err, job.ErrIncomplete) && listed.Status == job.Claimed:
-		s.d.log.Warn("claim withdrawn, because not all its targets were stored", "jid", listed.JID, "owner", listed.Owner)
+		s.d.log.Warn("claim withdrawn, because not all its targets were stored", "jid", listed.JID,
+			"owner", listed.Owner)
 		ctx, cancel := context.WithTimeout(ctx, withdrawLimit)
 		defer cancel()
 		return s.d.o.Store.Withdraw(ctx, listed)
@@ -200,7 +202,8 @@ func (s *Scanner) reclaim(ctx context.Context, listed *job.Job) error {
 		return err
 	}
 	s.reclaimed.Add(1)
-	s.d.log.Info("job reclaimed", "jid", j.JID, "from", from, "status", j.Status, "epoch", j.Epoch, "reclaims", j.ReclaimCount)
+	s.d.log.Info("job reclaimed", "jid", j.JID, "from", from, "status", j.Status, "epoch", j.Epoch,
+		"reclaims", j.ReclaimCount)
 	w := newWatch(j.Spec, j.User)
 	w.record = j
 	// Enter the watch before it is handed over: the next scan takes over what nobody watches.
@@ -217,22 +220,23 @@ func (s *Scanner) reclaim(ctx context.Context, listed *job.Job) error {
 	}
 }
 
-// setDeadline converts the deadline of a job from the clock of the master that wrote its record to this master's, whose time
-// is now. The record has how much time was left when it was written, and the bus when that was.
+// setDeadline converts the deadline of a job from the clock of the master that wrote its record to this master's, whose
+// time is now. The record has how much time was left when it was written, and the bus when that was.
 func (s *Scanner) setDeadline(j *job.Job, now time.Time) {
 	left := j.Deadline.Sub(j.Updated) - now.Add(-s.ahead).Sub(j.Written)
 	if j.Cancel != nil && j.Cancel.Time.Equal(j.Updated) {
 		left = time.Until(j.Deadline) // Updated is on the clock of the master that canceled it; the job ends soon
 	}
 	if deadline := now.Add(left); deadline.Sub(j.Deadline).Abs() > sameClock {
-		s.d.log.Warn("the clock of a job's owner differs", "jid", j.JID, "owner", j.Owner, "by", j.Deadline.Sub(deadline).Round(sameClock))
+		s.d.log.Warn("the clock of a job's owner differs", "jid", j.JID, "owner", j.Owner,
+			"by", j.Deadline.Sub(deadline).Round(sameClock))
 		j.Deadline = deadline
 	}
 	j.Updated = now
 }
 
-// mayBeRepeated reports whether a job is a claim that this run of the master could not dispatch, so that its caller got an
-// error. The caller may repeat the request until the deadline; meanwhile no master dispatches the claim.
+// mayBeRepeated reports whether a job is a claim that this run of the master could not dispatch, so that its caller got
+// an error. The caller may repeat the request until the deadline; meanwhile no master dispatches the claim.
 func (s *Scanner) mayBeRepeated(j *job.Job) bool {
 	return j.Status == job.Claimed && j.Cancel == nil && !j.Created.Before(s.started) && time.Now().Before(j.Deadline)
 }

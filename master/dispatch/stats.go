@@ -17,11 +17,13 @@ type Stats struct {
 	Resent      uint64                // requests sent again because their target was silent
 	Unreachable uint64                // targets that stayed silent after that
 	Strangers   uint64                // acks and returns from peels that were no targets
-	Forged      uint64                // acks that were dropped and returns that counted as failed, because they were damaged or contradicted their subject
-	Late        uint64                // returns that came while their job ended
-	Retried     uint64                // writes that were tried again
-	Fenced      uint64                // times that a job belonged to another master
-	Took        Durations             // of the jobs that ended, from record to end
+	// acks that were dropped and returns that counted as failed, because they were damaged or contradicted their
+	// subject
+	Forged  uint64
+	Late    uint64    // returns that came while their job ended
+	Retried uint64    // writes that were tried again
+	Fenced  uint64    // times that a job belonged to another master
+	Took    Durations // of the jobs that ended, from record to end
 }
 
 // Durations are a histogram.

@@ -12,8 +12,8 @@ import (
 // released is the subject on which a master that stops announces that it has released jobs. The message is empty.
 const released = "zester.master.released"
 
-// takeOver continues a job whose owner this master has just become, with a raised epoch: a claim is dispatched with the time
-// that it has left, a running job is watched.
+// takeOver continues a job whose owner this master has just become, with a raised epoch: a claim is dispatched with the
+// time that it has left, a running job is watched.
 func (d *Dispatcher) takeOver(ctx, work context.Context, w *watch) {
 	var err error
 	if w.record.Status == job.Claimed {
@@ -30,8 +30,8 @@ func (d *Dispatcher) takeOver(ctx, work context.Context, w *watch) {
 	d.watch(ctx, work, w)
 }
 
-// beginAgain dispatches a claim that another master left, and ends it if its deadline has passed. A claim under the ID of
-// an ended job is withdrawn: its end would replace the record of that job.
+// beginAgain dispatches a claim that another master left, and ends it if its deadline has passed. A claim under the ID
+// of an ended job is withdrawn: its end would replace the record of that job.
 func (d *Dispatcher) beginAgain(ctx context.Context, w *watch) error {
 	if err := d.o.Store.Confirm(ctx, w.record); err != nil {
 		return err
@@ -58,8 +58,8 @@ func (d *Dispatcher) beginAgain(ctx context.Context, w *watch) error {
 	return err
 }
 
-// watchAgain continues the watch of a job that runs. Every return is in the bucket. Targets without one are sent the request
-// again under its epoch, by which those that have it recognise it.
+// watchAgain continues the watch of a job that runs. Every return is in the bucket. Targets without one are sent the
+// request again under its epoch, by which those that have it recognise it.
 func (d *Dispatcher) watchAgain(ctx context.Context, w *watch) error {
 	j, now := w.record, time.Now()
 	w.epoch, w.next = j.RequestEpoch, min(j.Published, len(j.Targets))

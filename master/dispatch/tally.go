@@ -217,7 +217,8 @@ func (t *Tally) Signal() {
 	}
 }
 
-// Capacity returns how many more targets may be sent the request of a batch now, and how many targets have failed for good.
+// Capacity returns how many more targets may be sent the request of a batch now, and how many targets have failed for
+// good.
 func (t *Tally) Capacity(b *job.Batch) (free, failures int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -250,5 +251,11 @@ func (t *Tally) End() job.End {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.closed = true
-	return job.End{Targets: len(t.progress), Returned: t.counts[Returned], Succeeded: t.succeeded, Stopped: t.stopped, LastReturn: t.last}
+	return job.End{
+		Targets:    len(t.progress),
+		Returned:   t.counts[Returned],
+		Succeeded:  t.succeeded,
+		Stopped:    t.stopped,
+		LastReturn: t.last,
+	}
 }

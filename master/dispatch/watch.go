@@ -14,12 +14,12 @@ import (
 )
 
 const (
-	// cancelGrace is how long the targets of a canceled job may take to return. Peels kill a process that ignores SIGTERM
-	// after 5 s.
+	// cancelGrace is how long the targets of a canceled job may take to return. Peels kill a process that ignores
+	// SIGTERM after 5 s.
 	cancelGrace = 10 * time.Second
 
-	// refreshEvery is how often a job's owner reads its record: it may have missed a cancel, or a take-over while its process
-	// was paused.
+	// refreshEvery is how often a job's owner reads its record: it may have missed a cancel, or a take-over while its
+	// process was paused.
 	refreshEvery = 15 * time.Second
 )
 
@@ -119,8 +119,8 @@ func (w *watch) removeFromWaves(places []int) {
 	w.waves = slices.DeleteFunc(w.waves, func(v *wave) bool { return len(v.places) == 0 })
 }
 
-// nextTimer returns the earliest time at which runTimers has something to do, zero if there is none. It is called after every
-// return, so it allocates nothing.
+// nextTimer returns the earliest time at which runTimers has something to do, zero if there is none. It is called after
+// every return, so it allocates nothing.
 func (w *watch) nextTimer() (first time.Time) {
 	first = earlier(earlier(w.onlineUntil, w.stopAt), w.authorizeAt)
 	for _, v := range w.waves {
@@ -250,12 +250,14 @@ func (d *Dispatcher) checkSilent(ctx context.Context, w *watch, v *wave, now tim
 	if len(places) > 0 {
 		v.checkSilentAt = now.Add(d.o.AckWindow)
 		d.count(func(s *Stats) { s.Resent += uint64(len(places)) })
-		d.log.Warn("job sent again to silent targets", "jid", w.jid, "peels", len(places), "peel", w.record.Targets[places[0]])
+		d.log.Warn("job sent again to silent targets", "jid", w.jid, "peels", len(places),
+			"peel", w.record.Targets[places[0]])
 		d.publish(ctx, w, places, v.deadline)
 	}
 }
 
-// refresh reads the record and reports whether the job is still watched from here. An error of the store changes nothing.
+// refresh reads the record and reports whether the job is still watched from here. An error of the store changes
+// nothing.
 func (d *Dispatcher) refresh(ctx context.Context, w *watch) (ours bool) {
 	d.countMissed(ctx, w)
 	switch err := d.reread(ctx, w); {
@@ -279,8 +281,8 @@ func (d *Dispatcher) stopSending(ctx context.Context, w *watch) {
 	}
 }
 
-// release ends the ownership of a job, so that another master takes it over at once. If that cannot be written the job is
-// taken over when this master's heartbeat has ended.
+// release ends the ownership of a job, so that another master takes it over at once. If that cannot be written the job
+// is taken over when this master's heartbeat has ended.
 func (d *Dispatcher) release(ctx context.Context, w *watch) {
 	err := d.persist(ctx, w, func(j *job.Job) { j.Owner, j.Updated = "", time.Now() })
 	if err != nil {

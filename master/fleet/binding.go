@@ -47,7 +47,8 @@ var (
 )
 
 // UseRegister sets the function that looks up the registration of a peel. Call it before Run; without it no peel is
-// registered. If lookup returns [ErrRefused], the facts of the peel are refused; after any other error the feed retries.
+// registered. If lookup returns [ErrRefused], the facts of the peel are refused; after any other error the feed
+// retries.
 func (f *Fleet) UseRegister(lookup func(ctx context.Context, wireID string) (Registration, error)) {
 	f.lookup = lookup
 }
@@ -90,8 +91,8 @@ func (f *Fleet) PendingKey(id target.PeelID) string {
 	return ""
 }
 
-// admit checks the facts of a peel against its registration and binds its key. An error other than [ErrRefused] is an error of
-// the store: the facts are neither accepted nor refused.
+// admit checks the facts of a peel against its registration and binds its key. An error other than [ErrRefused] is an
+// error of the store: the facts are neither accepted nor refused.
 func (f *Fleet) admit(ctx context.Context, facts wire.Facts) error {
 	w := facts.Peel.Wire()
 	for range maxBindAttempts {
@@ -118,7 +119,8 @@ func (f *Fleet) admit(ctx context.Context, facts wire.Facts) error {
 			return err
 		}
 	}
-	return fmt.Errorf("cannot bind the key of %s: masters changed it in each of %d attempts", facts.Peel, maxBindAttempts)
+	return fmt.Errorf("cannot bind the key of %s: masters changed it in each of %d attempts", facts.Peel,
+		maxBindAttempts)
 }
 
 // bindingAfter returns the binding of a peel after its facts.
@@ -132,10 +134,12 @@ func (f *Fleet) bindingAfter(ctx context.Context, now Binding, facts wire.Facts)
 		registered = now.ID
 	}
 	if registered != "" && registered != facts.Peel {
-		return now, fmt.Errorf("%w: the facts are from %s, and the peel with this wire ID is %s", ErrRefused, facts.Peel, registered)
+		return now, fmt.Errorf("%w: the facts are from %s, and the peel with this wire ID is %s", ErrRefused,
+			facts.Peel, registered)
 	}
 	if now.ID != facts.Peel {
-		now = Binding{ID: facts.Peel, By: "first use", Since: time.Now().UTC()} // the name was bound to a peel that is not registered
+		// the name was bound to a peel that is not registered
+		now = Binding{ID: facts.Peel, By: "first use", Since: time.Now().UTC()}
 	}
 	next := Binding{ID: facts.Peel, Key: facts.Key, Since: time.Now().UTC()}
 	if len(r.Keys) > 0 {
@@ -144,7 +148,8 @@ func (f *Fleet) bindingAfter(ctx context.Context, now Binding, facts wire.Facts)
 	if signer := facts.Signer(r.Keys); signer != "" {
 		next.Identity, next.By = signer, "peel"
 	}
-	again := next.By == "peel" && now.Identity != "" && next.Identity != now.Identity && slices.Contains(r.Ended, now.Identity)
+	again := next.By == "peel" && now.Identity != "" && next.Identity != now.Identity &&
+		slices.Contains(r.Ended, now.Identity)
 	switch {
 	case facts.Key == "" || facts.Key == now.Key:
 		return now, nil
@@ -192,8 +197,8 @@ func (f *Fleet) bind(ctx context.Context, w string, revision uint64, next Bindin
 	return nil
 }
 
-// ApproveKey binds the key in the newest facts of a peel. The person by has compared it with the key on the host. The error is
-// [ErrNoKey] if the facts have another key or this one is bound already.
+// ApproveKey binds the key in the newest facts of a peel. The person by has compared it with the key on the host. The
+// error is [ErrNoKey] if the facts have another key or this one is bound already.
 func (f *Fleet) ApproveKey(ctx context.Context, id target.PeelID, key, by string) error {
 	if err := f.refreshBindings(ctx); err != nil {
 		return err

@@ -54,8 +54,8 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
 )
 
-// factsEvery is the least time between two changes of the facts of one peel that wake watchers. The index has the newest
-// facts at any time.
+// factsEvery is the least time between two changes of the facts of one peel that wake watchers. The index has the
+// newest facts at any time.
 const factsEvery = 10 * time.Second
 
 // A Fleet keeps the index of a fleet. Its methods may be called from several goroutines.
@@ -123,9 +123,9 @@ func (f *Fleet) isReady() bool {
 // Refused returns the number of messages that were refused since New.
 func (f *Fleet) Refused() uint64 { return f.refused.Load() }
 
-// Watch returns a channel that receives after the index or a key has changed, once for all changes since the last receive.
-// The facts of one peel wake it every 10 s at most, so that no peel keeps the watchers busy: those that change again before
-// wake it when the 10 s are over. It stops when ctx ends; the channel is not closed.
+// Watch returns a channel that receives after the index or a key has changed, once for all changes since the last
+// receive. The facts of one peel wake it every 10 s at most, so that no peel keeps the watchers busy: those that change
+// again before wake it when the 10 s are over. It stops when ctx ends; the channel is not closed.
 func (f *Fleet) Watch(ctx context.Context) <-chan struct{} {
 	c := make(chan struct{}, 1)
 	f.mu.Lock()
@@ -139,8 +139,8 @@ func (f *Fleet) Watch(ctx context.Context) <-chan struct{} {
 	return c
 }
 
-// Run follows the fleet until ctx ends, and then returns nil. Errors of the bus are logged and retried, except that a closed
-// connection is returned as an error.
+// Run follows the fleet until ctx ends, and then returns nil. Errors of the bus are logged and retried, except that a
+// closed connection is returned as an error.
 func (f *Fleet) Run(ctx context.Context) error {
 	js, err := jetstream.New(f.nc)
 	if err != nil {
@@ -193,7 +193,10 @@ func (f *Fleet) put(wireID string, facts wire.Facts) {
 	pending := facts.Key != "" && facts.Key != f.bound.known[wireID].Key
 	f.mu.Unlock()
 	if pending {
-		f.refusals.Warn(wireID+" key", "the sealing key of a peel is not the bound one, or is not signed: its secrets are not sealed to it", "peel", facts.Peel, "key", facts.Key)
+		f.refusals.Warn(
+			wireID+" key",
+			"the sealing key of a peel is not the bound one, or is not signed: its secrets are not sealed to it", "peel", facts.Peel, "key", facts.Key,
+		)
 	}
 	if renamed && before != facts.Peel { // the earlier ID was removed, or never registered
 		changed = f.index.Remove(before) || changed

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// OfflineAfter is how long a peel counts as online after its last message if its heartbeats have the shortest interval:
-	// [missedHeartbeats] of them.
+	// OfflineAfter is how long a peel counts as online after its last message if its heartbeats have the shortest
+	// interval: [missedHeartbeats] of them.
 	OfflineAfter = missedHeartbeats * wire.MinHeartbeat
 
 	missedHeartbeats = 3
@@ -50,8 +50,8 @@ func (f *Fleet) seenLocked(wireID string) *seen {
 	return s
 }
 
-// every returns the interval that the feed announces. All masters of a bus count the peels of one stream, so they announce
-// the same interval, unless one of them is still reading.
+// every returns the interval that the feed announces. All masters of a bus count the peels of one stream, so they
+// announce the same interval, unless one of them is still reading.
 func (f *Fleet) every() time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -91,11 +91,12 @@ func (f *Fleet) Gone(id target.PeelID) bool {
 
 // onlineLocked reports whether a peel is online. A peel that connects sends a heartbeat within the shortest interval.
 func (f *Fleet) onlineLocked(s *seen) bool {
-	return s != nil && !s.last.IsZero() && s.last.After(s.left) && time.Since(s.last) < missedHeartbeats*max(s.instances.every, wire.MinHeartbeat)
+	return s != nil && !s.last.IsZero() && s.last.After(s.left) &&
+		time.Since(s.last) < missedHeartbeats*max(s.instances.every, wire.MinHeartbeat)
 }
 
-// Unknown reports whether the feed has listened for too short a time to know if a silent peel is online: shorter than one
-// interval. If the server reports connections, less time is enough.
+// Unknown reports whether the feed has listened for too short a time to know if a silent peel is online: shorter than
+// one interval. If the server reports connections, less time is enough.
 func (f *Fleet) Unknown(id target.PeelID) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -176,8 +177,8 @@ func (f *Fleet) markSeenLocked(wireID string, at time.Time) {
 	}
 }
 
-// onHeartbeat records that a peel is online, logs if a second process uses its ID, and replies with the interval of heartbeats
-// if the peel requests it.
+// onHeartbeat records that a peel is online, logs if a second process uses its ID, and replies with the interval of
+// heartbeats if the peel requests it.
 func (f *Fleet) onHeartbeat(msg *nats.Msg, at time.Time) {
 	beat, ok := wire.DecodeHeartbeat(msg)
 	if !ok {
@@ -193,7 +194,9 @@ func (f *Fleet) onHeartbeat(msg *nats.Msg, at time.Time) {
 	}
 	f.mu.Unlock()
 	if alternates {
-		f.log.Error("two processes are connected under one peel ID, and both run what masters send: give one of them an ID of its own", "peel", wireID)
+		f.log.Error(
+			"two processes are connected under one peel ID, and both run what masters send: give one of them an ID of its own", "peel", wireID,
+		)
 	}
 	if msg.Reply != "" && f.isReady() { // else the peels are not counted yet
 		f.announce(msg)

@@ -17,7 +17,12 @@ const readTimeout = time.Minute // for all bindings
 func (f *Fleet) reader(js jetstream.JetStream) *bus.Follower {
 	var r *bus.Follower
 	r = bus.NewFollower(bus.FollowOptions{
-		JetStream: js, Stream: wire.StreamFacts, Subject: wire.AllFacts, OnMessage: f.onFacts, OnRemoved: f.remove, Log: f.log,
+		JetStream: js,
+		Stream:    wire.StreamFacts,
+		Subject:   wire.AllFacts,
+		OnMessage: f.onFacts,
+		OnRemoved: f.remove,
+		Log:       f.log,
 		Check: func(ctx context.Context) error {
 			f.setSince(r.Health().Connected)
 			f.forgetOffline()

@@ -15,8 +15,8 @@ const (
 	duplicateFor = 2 * missedHeartbeats
 )
 
-// instances are the processes that sent heartbeats under one peel ID, the newest last. A peel that restarts becomes a new
-// process, so a heartbeat of an earlier process shows that two share the ID.
+// instances are the processes that sent heartbeats under one peel ID, the newest last. A peel that restarts becomes a
+// new process, so a heartbeat of an earlier process shows that two share the ID.
 type instances struct {
 	recent     []string
 	alternated time.Time     // when an earlier process last sent a heartbeat after a later one
@@ -48,8 +48,8 @@ func (i *instances) duplicate(now time.Time) bool {
 	return !i.alternated.IsZero() && now.Sub(i.alternated) < duplicateFor*i.every
 }
 
-// Duplicate reports whether heartbeats of two processes under the ID of a peel alternated in the last six intervals, which is
-// three minutes for a small fleet. Both processes run each request.
+// Duplicate reports whether heartbeats of two processes under the ID of a peel alternated in the last six intervals,
+// which is three minutes for a small fleet. Both processes run each request.
 func (f *Fleet) Duplicate(id target.PeelID) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

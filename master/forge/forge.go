@@ -1,13 +1,13 @@
-// Package forge is a client for the API of one repository on GitHub, GitLab, Gitea or Forgejo: the status of a commit, the
-// open pull requests for a branch, and comments on them. Begin with [New].
+// Package forge is a client for the API of one repository on GitHub, GitLab, Gitea or Forgejo: the status of a commit,
+// the open pull requests for a branch, and comments on them. Begin with [New].
 //
-// Guarantees: a comment is found by a marker in its text and by its author. [Client.FindComment] returns only comments of the
-// token's user, so no other user can cause a comment to be replaced by writing the marker first. The number of pull requests
-// and comments that are read, and the bytes of each answer, are bounded.
+// Guarantees: a comment is found by a marker in its text and by its author. [Client.FindComment] returns only comments
+// of the token's user, so no other user can cause a comment to be replaced by writing the marker first. The number of
+// pull requests and comments that are read, and the bytes of each answer, are bounded.
 //
-// The token comes from a file that is read for each request, so that it can be replaced without a restart. It is sent only to
-// the host of the repository's URL (for github.com to api.github.com), and only over https, or over http to this machine.
-// Errors have the type [outbound.Error].
+// The token comes from a file that is read for each request, so that it can be replaced without a restart. It is sent
+// only to the host of the repository's URL (for github.com to api.github.com), and only over https, or over http to
+// this machine. Errors have the type [outbound.Error].
 //
 // Known gap: the installation token of a GitHub App cannot read the user that it belongs to, so it can set statuses but
 // not comment.
@@ -131,7 +131,9 @@ func (c *Client) call(ctx context.Context, method string, at *url.URL, in, out a
 		return err
 	}
 	if err := json.Unmarshal(answer, out); err != nil {
-		return &outbound.Error{Err: errors.New("its answer is not the JSON of this API: " + outbound.Line(err.Error(), 200))}
+		return &outbound.Error{
+			Err: errors.New("its answer is not the JSON of this API: " + outbound.Line(err.Error(), 200)),
+		}
 	}
 	return nil
 }
@@ -139,7 +141,11 @@ func (c *Client) call(ctx context.Context, method string, at *url.URL, in, out a
 // SetStatus sets the status of a commit. Setting the same status again changes nothing.
 func (c *Client) SetStatus(ctx context.Context, s Status) error {
 	f := c.shape
-	body := map[string]string{f.fields[0]: f.states[s.State], f.fields[1]: s.Name, f.fields[2]: outbound.Line(s.Description, f.description)}
+	body := map[string]string{
+		f.fields[0]: f.states[s.State],
+		f.fields[1]: s.Name,
+		f.fields[2]: outbound.Line(s.Description, f.description),
+	}
 	if f.branch {
 		body["ref"] = s.Branch
 	}
@@ -152,7 +158,8 @@ func (c *Client) SetStatus(ctx context.Context, s Status) error {
 
 // isSet reports whether GitLab refused a status because the commit has it already.
 func isSet(err error) bool {
-	return outbound.HasStatus(err, http.StatusBadRequest) && bytes.Contains([]byte(err.Error()), []byte("Cannot transition status"))
+	return outbound.HasStatus(err, http.StatusBadRequest) &&
+		bytes.Contains([]byte(err.Error()), []byte("Cannot transition status"))
 }
 
 // User returns the ID of the user of the token.
@@ -208,9 +215,11 @@ func (l *list[T]) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// each calls f with the entries of a list, page by page, until f returns false, a page has no new entries, or after 25 pages.
-// all is false in the last case.
-func each[T any](ctx context.Context, c *Client, at *url.URL, query url.Values, paged bool, id func(T) int64, f func(T) bool) (all bool, err error) {
+// each calls f with the entries of a list, page by page, until f returns false, a page has no new entries, or after 25
+// pages. all is false in the last case.
+func each[T any](ctx context.Context, c *Client, at *url.URL, query url.Values, paged bool, id func(T) int64,
+	f func(T) bool,
+) (all bool, err error) {
 	var last []int64
 	for n := 1; n <= maxPages; n++ {
 		var entries list[T]

@@ -81,8 +81,8 @@ type author struct {
 	ID int64 `json:"id"`
 }
 
-// FindComment returns the ID of the first comment of a user on a pull request whose text begins with marker, 0 if there is
-// none. If there are more comments than it reads, it returns an error instead of 0.
+// FindComment returns the ID of the first comment of a user on a pull request whose text begins with marker, 0 if there
+// is none. If there are more comments than it reads, it returns an error instead of 0.
 func (c *Client) FindComment(ctx context.Context, number int, user int64, marker string) (found int64, err error) {
 	query := c.shape.filter("")
 	for key := range query {
@@ -95,12 +95,13 @@ func (c *Client) FindComment(ctx context.Context, number int, user int64, marker
 		query.Set("order_by", "created_at")
 	}
 	id := func(m comment) int64 { return m.ID }
-	all, err := each(ctx, c, c.api.JoinPath(c.shape.comments(number)...), query, c.shape.paged, id, func(m comment) bool {
-		if m.User.ID+m.Author.ID == user && user != 0 && strings.HasPrefix(m.Body, marker) {
-			found = m.ID
-		}
-		return found == 0
-	})
+	all, err := each(ctx, c, c.api.JoinPath(c.shape.comments(number)...), query, c.shape.paged,
+		id, func(m comment) bool {
+			if m.User.ID+m.Author.ID == user && user != 0 && strings.HasPrefix(m.Body, marker) {
+				found = m.ID
+			}
+			return found == 0
+		})
 	if err == nil && !all {
 		err = &outbound.Error{Err: fmt.Errorf("pull request %d has more comments than are read", number), Final: true}
 	}
@@ -127,11 +128,17 @@ func (c *Client) EditComment(ctx context.Context, number int, id int64, body str
 // A NewPull is a pull request to open, from one branch of the repository into another.
 type NewPull struct{ Branch, Into, Title, Body string }
 
-// OpenPull opens a pull request and returns the address of its page. If one is open for the branch, it returns that one's.
+// OpenPull opens a pull request and returns the address of its page. If one is open for the branch, it returns that
+// one's.
 func (c *Client) OpenPull(ctx context.Context, p NewPull) (page string, err error) {
 	body := map[string]string{"title": p.Title, "head": p.Branch, "base": p.Into, "body": p.Body}
 	if c.o.Provider == GitLab {
-		body = map[string]string{"title": p.Title, "source_branch": p.Branch, "target_branch": p.Into, "description": p.Body}
+		body = map[string]string{
+			"title":         p.Title,
+			"source_branch": p.Branch,
+			"target_branch": p.Into,
+			"description":   p.Body,
+		}
 	}
 	var made pull
 	err = c.call(ctx, http.MethodPost, c.api.JoinPath(c.shape.pulls), body, &made)

@@ -9,9 +9,9 @@ import (
 
 // A shape describes the API of one kind of forge.
 //
-// Sources: GitHub REST 2022-11-28 "Create a commit status", "List pull requests", "Issue comments", "Get the authenticated
-// user"; GitLab "Commits API, set commit pipeline status", "Merge requests API", "Notes API", "Users API"; Gitea and
-// Forgejo swagger, repoCreateStatus, repoListPullRequests, issueGetComments, userGetCurrent.
+// Sources: GitHub REST 2022-11-28 "Create a commit status", "List pull requests", "Issue comments", "Get the
+// authenticated user"; GitLab "Commits API, set commit pipeline status", "Merge requests API", "Notes API", "Users
+// API"; Gitea and Forgejo swagger, repoCreateStatus, repoListPullRequests, issueGetComments, userGetCurrent.
 type shape struct {
 	description int // bytes of the description of a status
 	states      map[State]string
@@ -40,7 +40,13 @@ var shapes = map[Provider]shape{
 		},
 		repository: githubRepository, pulls: "pulls",
 		filter: func(branch string) url.Values {
-			return url.Values{"state": {"open"}, "base": {branch}, "sort": {"updated"}, "direction": {"desc"}, "per_page": {pageSize}}
+			return url.Values{
+				"state":     {"open"},
+				"base":      {branch},
+				"sort":      {"updated"},
+				"direction": {"desc"},
+				"per_page":  {pageSize},
+			}
 		},
 		comments: issueComments, comment: issueComment, edit: http.MethodPatch, paged: true, head: "pull",
 	},
@@ -50,11 +56,19 @@ var shapes = map[Provider]shape{
 		authorize:  func(h http.Header, token string) { h.Set("PRIVATE-TOKEN", token) },
 		repository: gitlabRepository, pulls: "merge_requests",
 		filter: func(branch string) url.Values {
-			return url.Values{"state": {"opened"}, "target_branch": {branch}, "order_by": {"updated_at"}, "sort": {"desc"}, "per_page": {pageSize}}
+			return url.Values{
+				"state":         {"opened"},
+				"target_branch": {branch},
+				"order_by":      {"updated_at"},
+				"sort":          {"desc"},
+				"per_page":      {pageSize},
+			}
 		},
 		comments: func(number int) []string { return []string{"merge_requests", decimal(number), "notes"} },
-		comment:  func(number int, id string) []string { return []string{"merge_requests", decimal(number), "notes", id} },
-		edit:     http.MethodPut, paged: true, head: "merge-requests",
+		comment: func(number int, id string) []string {
+			return []string{"merge_requests", decimal(number), "notes", id}
+		},
+		edit: http.MethodPut, paged: true, head: "merge-requests",
 	},
 	Gitea: {
 		description: 255, fields: [3]string{"state", "context", "description"},

@@ -30,7 +30,13 @@ const (
 // add stores an action that waits for a person. A request that is repeated while its action is open gets that action.
 func (s *Service) add(ctx context.Context, c *service.Call, q api.HoldAddRequest) (*api.HoldAction, error) {
 	now := time.Now().UTC()
-	a := api.HoldAction{HoldAddRequest: q, By: c.From.User, Created: now, Expires: now.Add(api.HoldLifetime), State: api.HoldOpen}
+	a := api.HoldAction{
+		HoldAddRequest: q,
+		By:             c.From.User,
+		Created:        now,
+		Expires:        now.Add(api.HoldLifetime),
+		State:          api.HoldOpen,
+	}
 	c.About = about(&a, nil)
 	peels, err := s.selected(ctx, c.From, &a)
 	if err != nil {
@@ -60,14 +66,16 @@ func (s *Service) add(ctx context.Context, c *service.Call, q api.HoldAddRequest
 	if err := checkRoom(all, c.From.User, now); err != nil {
 		return nil, err
 	}
-	if err := s.peels.Create(ctx, string(a.ID), names); err != nil { // before the action, which is not without them then
+	// before the action, which is not without them then
+	if err := s.peels.Create(ctx, string(a.ID), names); err != nil {
 		return nil, err
 	}
 	if err := s.actions.Create(ctx, string(a.ID), a); err != nil {
 		return nil, err
 	}
 	c.About = about(&a, peels)
-	s.o.Log.Info("action waits for a person", "action", a.ID, "kind", a.Kind, "peels", a.Peels, "by", a.By, "agent", a.Agent)
+	s.o.Log.Info("action waits for a person", "action", a.ID, "kind", a.Kind, "peels", a.Peels, "by", a.By,
+		"agent", a.Agent)
 	return &a, nil
 }
 
@@ -87,7 +95,8 @@ func (s *Service) selected(ctx context.Context, from grants.Caller, a *api.HoldA
 	case len(peels) == 0:
 		return nil, refuse(api.CodeConflict, "the target selects no peel now")
 	case audit.PeelsHash(peels) != a.Hash:
-		return nil, refuse(api.CodeConflict, "the target selects other peels than it did before: %d now; look at them again", len(peels))
+		return nil, refuse(api.CodeConflict,
+			"the target selects other peels than it did before: %d now; look at them again", len(peels))
 	}
 	return peels, nil
 }
@@ -126,11 +135,14 @@ func checkRoom(all []api.HoldAction, user string, now time.Time) error {
 	}
 	switch {
 	case openUser >= api.HoldMaxOpenUser:
-		return refuse(api.CodeConflict, "%d actions of %s wait for a person, and no more may; zester approve lists them", openUser, user)
+		return refuse(api.CodeConflict,
+			"%d actions of %s wait for a person, and no more may; zester approve lists them", openUser, user)
 	case keptUser >= api.HoldMaxKeptUser:
-		return refuse(api.CodeConflict, "%d actions were asked for in the name of %s in the last 7 days, and no more may be", keptUser, user)
+		return refuse(api.CodeConflict,
+			"%d actions were asked for in the name of %s in the last 7 days, and no more may be", keptUser, user)
 	case open >= api.HoldMaxOpen:
-		return refuse(api.CodeConflict, "%d actions wait for a person, and no more may; zester approve lists them", open)
+		return refuse(api.CodeConflict, "%d actions wait for a person, and no more may; zester approve lists them",
+			open)
 	}
 	return nil
 }
@@ -143,7 +155,8 @@ func (s *Service) list(ctx context.Context, c *service.Call, q api.HoldQuery) (*
 	}
 	now := time.Now()
 	all = slices.DeleteFunc(all, func(a api.HoldAction) bool {
-		return a.By != c.From.User && !seesAll(c.From) || !q.All && a.At(now).State != api.HoldOpen || q.Before != "" && a.ID >= q.Before
+		return a.By != c.From.User && !seesAll(c.From) || !q.All && a.At(now).State != api.HoldOpen ||
+			q.Before != "" && a.ID >= q.Before
 	})
 	sorting.Func(all, func(a, b api.HoldAction) int { return cmp.Compare(b.ID, a.ID) })
 	p := &api.HoldPage{More: len(all) > inPage, Actions: all[:min(len(all), inPage)]}
@@ -225,25 +238,28 @@ func (s *Service) approve(ctx context.Context, c *service.Call, q api.HoldReques
 	return &a, nil
 }
 
-// Approved returns the metadata of the job that a user approved as an action, or [grants.ErrNotAllowed] if the user has not approved the
-// action of that ID as this job: under its ID, with its function and arguments, on its peels.
+// Approved returns the metadata of the job that a user approved as an action, or [grants.ErrNotAllowed] if the user has
+// not approved the action of that ID as this job: under its ID, with its function and arguments, on its peels.
 func (s *Service) Approved(ctx context.Context, user string, spec *job.Spec, id string) (map[string]string, error) {
 	action, err := api.ParseHoldID(id)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", grants.ErrNotAllowed, err)
 	}
-	actions, err := bucket.OpenRecords[api.HoldAction](ctx, s.o.JetStream, wire.BucketHeld, "action.", "the held action")
+	actions, err := bucket.OpenRecords[api.HoldAction](ctx, s.o.JetStream, wire.BucketHeld, "action.",
+		"the held action")
 	if err != nil {
 		return nil, err
 	}
 	a, _, err := actions.Get(ctx, string(action))
 	switch {
-	case errors.Is(err, bucket.ErrAbsent), err == nil && (a.State != api.HoldApproved || a.DecidedBy != user || a.JID != spec.JID):
+	case errors.Is(err, bucket.ErrAbsent),
+		err == nil && (a.State != api.HoldApproved || a.DecidedBy != user || a.JID != spec.JID):
 		return nil, fmt.Errorf("%w: %s has not approved the action %s as this job", grants.ErrNotAllowed, user, id)
 	case err != nil:
 		return nil, err
 	case !asksFor(&a, spec):
-		return nil, fmt.Errorf("%w: the action %s asks for another function, other arguments or other peels", grants.ErrNotAllowed, id)
+		return nil, fmt.Errorf("%w: the action %s asks for another function, other arguments or other peels",
+			grants.ErrNotAllowed, id)
 	}
 	return a.Spec().Metadata, nil
 }
@@ -251,7 +267,8 @@ func (s *Service) Approved(ctx context.Context, user string, spec *job.Spec, id 
 // asksFor reports whether a job is what an action asks for.
 func asksFor(a *api.HoldAction, spec *job.Spec) bool {
 	want := a.Spec()
-	if spec.Function != want.Function || spec.StateID != want.StateID || audit.PeelsHash(slices.Sorted(slices.Values(spec.Targets))) != a.Hash {
+	if spec.Function != want.Function || spec.StateID != want.StateID ||
+		audit.PeelsHash(slices.Sorted(slices.Values(spec.Targets))) != a.Hash {
 		return false
 	}
 	if len(spec.Args) == 0 && len(want.Args) == 0 {
@@ -277,7 +294,9 @@ func (s *Service) reject(ctx context.Context, c *service.Call, q api.HoldRequest
 }
 
 // decide changes the state of an open action. Of several callers one succeeds.
-func (s *Service) decide(ctx context.Context, from grants.Caller, id api.HoldID, state api.HoldState) (api.HoldAction, error) {
+func (s *Service) decide(ctx context.Context, from grants.Caller, id api.HoldID,
+	state api.HoldState,
+) (api.HoldAction, error) {
 	a, err := s.actions.Change(ctx, string(id), func(a *api.HoldAction) error {
 		now := *a
 		now = now.At(time.Now())
@@ -302,7 +321,9 @@ func undecided(a *api.HoldAction) error {
 	case api.HoldOpen:
 		return nil
 	case api.HoldExpired:
-		return refuse(api.CodeConflict, "action %s has expired at %s: have the assistant ask again", a.ID, a.Expires.Format(time.RFC3339))
+		return refuse(api.CodeConflict, "action %s has expired at %s: have the assistant ask again", a.ID,
+			a.Expires.Format(time.RFC3339))
 	}
-	return refuse(api.CodeConflict, "action %s was %s by %s at %s", a.ID, a.State, a.DecidedBy, a.DecidedAt.Format(time.RFC3339))
+	return refuse(api.CodeConflict, "action %s was %s by %s at %s", a.ID, a.State, a.DecidedBy,
+		a.DecidedAt.Format(time.RFC3339))
 }

@@ -1,8 +1,8 @@
-// Package hold keeps actions that an assistant asked for until a person decides. Call [New], then [Service.Run] on each master; package
-// held has the requests.
+// Package hold keeps actions that an assistant asked for until a person decides. Call [New], then [Service.Run] on each
+// master; package held has the requests.
 //
-// The service runs nothing. An approved action gets the ID of a job, and the client of the approver dispatches that job with the
-// approver's own credential, on the peels that the approver has seen.
+// The service runs nothing. An approved action gets the ID of a job, and the client of the approver dispatches that job
+// with the approver's own credential, on the peels that the approver has seen.
 //
 // Guarantees:
 //   - The name of the caller is the last token of the subject, which the bus enforces. The name of the assistant is a claim.
@@ -14,8 +14,8 @@
 //   - Each request that changes something is in the audit log before its reply.
 //   - A user sees the actions that were asked for in his name; operators and auditors see all.
 //
-// Known gap: the bounds on the number of actions are exact on one master; masters that store at the same time may exceed them by one
-// each.
+// Known gap: the bounds on the number of actions are exact on one master; masters that store at the same time may
+// exceed them by one each.
 package hold
 
 import (
@@ -76,14 +76,17 @@ func New(o Options) *Service {
 	return &Service{o: o, nc: o.JetStream.Conn()}
 }
 
-// openPause is the time between two attempts to open the buckets: a bus that is away for a moment must not end the master.
+// openPause is the time between two attempts to open the buckets: a bus that is away for a moment must not end the
+// master.
 const openPause = time.Second
 
 func (s *Service) open(ctx context.Context) (err error) {
-	if s.actions, err = bucket.OpenRecords[api.HoldAction](ctx, s.o.JetStream, wire.BucketHeld, "action.", "the held action"); err != nil {
+	if s.actions, err = bucket.OpenRecords[api.HoldAction](ctx, s.o.JetStream, wire.BucketHeld, "action.",
+		"the held action"); err != nil {
 		return err
 	}
-	s.peels, err = bucket.OpenRecords[[]target.PeelID](ctx, s.o.JetStream, wire.BucketHeld, "peels.", "the peels of the held action")
+	s.peels, err = bucket.OpenRecords[[]target.PeelID](ctx, s.o.JetStream, wire.BucketHeld, "peels.",
+		"the peels of the held action")
 	return err
 }
 
@@ -101,8 +104,12 @@ func (s *Service) Run(ctx context.Context) (err error) {
 		}
 	}
 	return service.Serve(ctx, service.Options{
-		Conn: s.nc, Lane: service.NewLane(servedAtOnce, 0), MaxRequest: api.HoldMaxRequest, Record: s.o.Audit.Write, Log: s.o.Log,
-		Metrics: s.o.Metrics,
+		Conn:       s.nc,
+		Lane:       service.NewLane(servedAtOnce, 0),
+		MaxRequest: api.HoldMaxRequest,
+		Record:     s.o.Audit.Write,
+		Log:        s.o.Log,
+		Metrics:    s.o.Metrics,
 		Verbs: []service.Verb{
 			service.On(api.HoldList, s.list),
 			service.On(api.HoldShow, s.show),

@@ -24,9 +24,9 @@ type Ended struct {
 }
 
 // CreateEnded stores the records and returns of jobs, all at once, and calls done for each of them from this goroutine.
-// Records and returns that exist stay, so the call can be repeated. A return is stored only after its record. done gets nil
-// when both are stored; [ErrExists] if a job of another peel or a dispatched job has the ID;
-// [ErrTooLarge]; or an error that leaves the outcome unknown. ctx needs a deadline.
+// Records and returns that exist stay, so the call can be repeated. A return is stored only after its record. done gets
+// nil when both are stored; [ErrExists] if a job of another peel or a dispatched job has the ID; [ErrTooLarge]; or an
+// error that leaves the outcome unknown. ctx needs a deadline.
 func (s *Store) CreateEnded(ctx context.Context, all []Ended, done func(i int, err error)) {
 	c := creation{store: s, all: all, nc: s.js.Conn(), answers: make(chan *nats.Msg, 2*len(all)), open: len(all)}
 	c.done = func(i int, err error) {

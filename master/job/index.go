@@ -25,8 +25,8 @@ const (
 	indexWait   = 60 * time.Second // for the first reading, of all keys
 )
 
-// An Index reads the IDs of the records of a bucket when it is called, from where it stopped: the first call takes a few
-// seconds for a million records, each later one reads what was written since. It takes 32 bytes for each record.
+// An Index reads the IDs of the records of a bucket when it is called, from where it stopped: the first call takes a
+// few seconds for a million records, each later one reads what was written since. It takes 32 bytes for each record.
 type Index struct {
 	js      jetstream.JetStream
 	stream  jetstream.Stream   // of the bucket
@@ -107,7 +107,11 @@ func (x *Index) current(info *jetstream.StreamInfo) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if !info.Created.Equal(x.created) || info.State.LastSeq+1 < x.next {
-		x.entries, x.created, x.next, x.first = nil, info.Created, 1, 0 // the stream was made or restored
+		x.entries = nil
+		x.created = info.Created
+		x.next = 1
+		x.first = 0
+		// the stream was made or restored
 	}
 	if info.State.FirstSeq > x.first {
 		x.first = info.State.FirstSeq

@@ -1,17 +1,17 @@
-// Package job stores the records of jobs: each is one function that runs on a list of peels. Call [NewStore], then [Store.Create]
-// for a job to start, [Store.Update] for each change, and [Store.Archive] and [Store.Remove] when it has ended. [Store.Get],
-// [Store.Rows] and [Store.List] read jobs.
+// Package job stores the records of jobs: each is one function that runs on a list of peels. Call [NewStore], then
+// [Store.Create] for a job to start, [Store.Update] for each change, and [Store.Archive] and [Store.Remove] when it has
+// ended. [Store.Get], [Store.Rows] and [Store.List] read jobs.
 //
 // A record begins as claimed and ends in one of the final states; [End.Status] is the only place that decides which.
-// A live job is in the bucket active, where its record does not expire. Each write there is conditional on the revision of
-// the one before; a master with another revision gets [ErrConflict]. The revision of the claim is the job's first epoch, by
-// which peels distinguish requests of an earlier owner from those of a later one; it only rises. A job that has ended is in the
-// bucket jobs for a week, as runs of schedules are. First its live record gets a final status; then the record is copied
-// ([Store.Archive]) and removed from the bucket active ([Store.Remove]). Readers look in the
+// A live job is in the bucket active, where its record does not expire. Each write there is conditional on the revision
+// of the one before; a master with another revision gets [ErrConflict]. The revision of the claim is the job's first
+// epoch, by which peels distinguish requests of an earlier owner from those of a later one; it only rises. A job that
+// has ended is in the bucket jobs for a week, as runs of schedules are. First its live record gets a final status; then
+// the record is copied ([Store.Archive]) and removed from the bucket active ([Store.Remove]). Readers look in the
 // bucket active first, then in jobs, so they find every job.
 //
-// The earlier revisions of a live record go with it: of an ended job the bucket jobs has the last one alone. How its status changed is
-// in the stream job-events, for a week.
+// The earlier revisions of a live record go with it: of an ended job the bucket jobs has the last one alone. How its
+// status changed is in the stream job-events, for a week.
 //
 // Four invariants hold for every record:
 //
@@ -113,7 +113,8 @@ const (
 	MetaAgent  = "agent"  // the assistant's program that asked for it, as it calls itself
 )
 
-// Keys of [Spec.Metadata] that a client can ask for: masters take them from the record of the held action, or drop them.
+// Keys of [Spec.Metadata] that a client can ask for: masters take them from the record of the held action, or drop
+// them.
 const (
 	MetaHeld    = "held"     // the held action that was approved
 	MetaAskedBy = "asked_by" // the user in whose name the assistant asked, if another approved the job
@@ -138,8 +139,8 @@ const SourceSchedule = "schedule"
 // A Job is one record. Its JSON is what `job show` prints.
 type Job struct {
 	Spec
-	// Target is what a master says about the targets: the expression of the request if it selected exactly these peels when the job was
-	// recorded, else the first five of them and how many more there are.
+	// Target is what a master says about the targets: the expression of the request if it selected exactly these peels
+	// when the job was recorded, else the first five of them and how many more there are.
 	Target string `json:"target,omitempty"`
 	// TargetCount is the number of targets. [Spec.Targets] itself is absent from listings and from answers and
 	// events about a job with many targets.
@@ -172,11 +173,11 @@ type Job struct {
 
 // Sending says how far the requests of a job were sent.
 type Sending struct {
-	// RequestEpoch is the epoch in the requests, whichever master sends them, so that a peel runs the job once. It is zero
-	// until the job runs.
+	// RequestEpoch is the epoch in the requests, whichever master sends them, so that a peel runs the job once. It is
+	// zero until the job runs.
 	RequestEpoch uint64 `json:"request_epoch,omitempty"`
-	// Published is how many of the targets, in their order, may have been sent the request. It is stored before they are
-	// sent.
+	// Published is how many of the targets, in their order, may have been sent the request. It is stored before they
+	// are sent.
 	Published int       `json:"published,omitempty"`
 	Sent      time.Time `json:"sent,omitzero"` // when Published was stored last
 }
@@ -185,8 +186,8 @@ type Sending struct {
 type Totals struct {
 	ReturnCount  int `json:"return_count"`
 	SuccessCount int `json:"success_count"`
-	// LastReturn is the sequence in the bucket job-returns of the newest return that counts. Later returns came after the end.
-	// It is zero if none counts, and in records of earlier versions.
+	// LastReturn is the sequence in the bucket job-returns of the newest return that counts. Later returns came after
+	// the end. It is zero if none counts, and in records of earlier versions.
 	LastReturn uint64 `json:"last_return,omitempty"`
 }
 

@@ -7,8 +7,8 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
-// MarshalJSON writes durations as text, in the form that requests have. In MessagePack, the form of stored records and of
-// messages on the bus, they are numbers.
+// MarshalJSON writes durations as text, in the form that requests have. In MessagePack, the form of stored records and
+// of messages on the bus, they are numbers.
 func (j Job) MarshalJSON() ([]byte, error) {
 	type plain Job
 	return wire.Unescaped(struct {

@@ -14,8 +14,9 @@ import (
 	"github.com/seed-c01c3da5/zester/master/bucket"
 )
 
-// askLeader adds to stored what the leader of the stream of returns has under keys of a job. On a cluster the other reads may be served
-// by a copy that lags behind the record of the job, and a return that is not seen would be called missing.
+// askLeader adds to stored what the leader of the stream of returns has under keys of a job. On a cluster the other
+// reads may be served by a copy that lags behind the record of the job, and a return that is not seen would be called
+// missing.
 func (s *Store) askLeader(ctx context.Context, j *Job, keys []string, stored map[string]bucket.Message) error {
 	info, err := retryTransient(ctx, func() (*jetstream.StreamInfo, error) {
 		return s.returns.Info(ctx, jetstream.WithSubjectFilter(returnSubject(j.JID, "*")))
@@ -36,7 +37,8 @@ func (s *Store) askLeader(ctx context.Context, j *Job, keys []string, stored map
 	return nil
 }
 
-// newestOfLeader reads the newest message of a subject from the leader of the stream of returns. The library asks any copy.
+// newestOfLeader reads the newest message of a subject from the leader of the stream of returns. The library asks any
+// copy.
 func (s *Store) newestOfLeader(ctx context.Context, subject string) (m bucket.Message, err error) {
 	q, err := json.Marshal(struct {
 		Last string `json:"last_by_subj"`

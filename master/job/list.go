@@ -25,9 +25,10 @@ type Query struct {
 	Schedule string        `json:"schedule,omitempty"` // name of the schedule entry that made it
 	Commit   string        `json:"commit,omitempty"`   // that last changed the entry, or the beginning of its hash
 	Asked    bool          `json:"asked,omitempty"`    // leave out runs of schedules
-	NoReads  bool          `json:"no_reads,omitempty"` // leave out requested jobs whose function only reads, such as schedule.list
-	Before   wire.JID      `json:"before,omitempty"`   // older than this one
-	Limit    int           `json:"limit,omitempty"`    // jobs in a page; 0 means 50, 500 is the most
+	// leave out requested jobs whose function only reads, such as schedule.list
+	NoReads bool     `json:"no_reads,omitempty"`
+	Before  wire.JID `json:"before,omitempty"` // older than this one
+	Limit   int      `json:"limit,omitempty"`  // jobs in a page; 0 means 50, 500 is the most
 }
 
 // A Page is some jobs, newest first. The next page is that before Next; it may be empty although More is set, when
@@ -90,13 +91,17 @@ func (s *Store) List(ctx context.Context, q Query) (page *Page, err error) {
 	return page, nil
 }
 
-// older returns the n newest IDs of jobs before one, the newest first, and which jobs live; before may be empty. The live
-// jobs are read first, so that one that ends meanwhile is not missed.
-func (s *Store) older(ctx context.Context, before wire.JID, n int) (jids []wire.JID, live map[wire.JID]bool, err error) {
+// older returns the n newest IDs of jobs before one, the newest first, and which jobs live; before may be empty. The
+// live jobs are read first, so that one that ends meanwhile is not missed.
+func (s *Store) older(ctx context.Context, before wire.JID,
+	n int,
+) (jids []wire.JID, live map[wire.JID]bool, err error) {
 	if live, err = s.LiveIDs(ctx); err != nil {
 		return nil, nil, err
 	}
-	if jids, err = retryTransient(ctx, func() ([]wire.JID, error) { return s.index.Older(ctx, before, n) }); err != nil {
+	if jids, err = retryTransient(ctx, func() ([]wire.JID, error) {
+		return s.index.Older(ctx, before, n)
+	}); err != nil {
 		return nil, nil, err
 	}
 	for jid := range live {
@@ -156,8 +161,8 @@ func (s *Store) readJobs(ctx context.Context, jids []wire.JID, live map[wire.JID
 	return jobs, g.Wait()
 }
 
-// isRead reports whether the job was requested and its function only reads. A run of a schedule is a result, whatever its
-// function.
+// isRead reports whether the job was requested and its function only reads. A run of a schedule is a result, whatever
+// its function.
 func (j *Job) isRead() bool {
 	f, _ := catalogue.Lookup(j.Function)
 	return f.ReadOnly && !j.Scheduled()

@@ -17,8 +17,8 @@ const (
 	writeInFlight = jetstream.JSErrCodeStreamWrongLastSequenceConstant
 )
 
-// retryTransient repeats a request while no server answers, as on a cluster until a stream that lost its leader has another,
-// and while another master writes to the same subject.
+// retryTransient repeats a request while no server answers, as on a cluster until a stream that lost its leader has
+// another, and while another master writes to the same subject.
 func retryTransient[T any](ctx context.Context, request func() (T, error)) (T, error) {
 	for began := time.Now(); ; {
 		got, err := request()

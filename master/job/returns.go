@@ -22,16 +22,25 @@ func (s *Store) newestReturns(ctx context.Context, subjects []string) (map[strin
 	})
 }
 
-// ReadReturn decodes the stored return of a target. The bus stores whatever a peel publishes first, and nothing after it. A
-// return that is damaged or contradicts its subject is read as a failed one whose error says so.
+// ReadReturn decodes the stored return of a target. The bus stores whatever a peel publishes first, and nothing after
+// it. A return that is damaged or contradicts its subject is read as a failed one whose error says so.
 func ReadReturn(jid wire.JID, id target.PeelID, data []byte) *wire.Return {
 	receipt, err := ReadReceipt(jid, id, data)
 	if err != nil {
-		return &wire.Return{JID: jid, Peel: id, Result: wire.Result{Error: "the return is damaged: " + err.Error()}, V: wire.Version}
+		return &wire.Return{
+			JID:    jid,
+			Peel:   id,
+			Result: wire.Result{Error: "the return is damaged: " + err.Error()},
+			V:      wire.Version,
+		}
 	}
 	r := new(wire.Return)
 	if err := canon.Unmarshal(data, r); err != nil {
-		result := wire.Result{Success: receipt.Success, Outcome: receipt.Outcome, Error: "the data of the return is damaged: " + err.Error()}
+		result := wire.Result{
+			Success: receipt.Success,
+			Outcome: receipt.Outcome,
+			Error:   "the data of the return is damaged: " + err.Error(),
+		}
 		return &wire.Return{JID: jid, Peel: id, Result: result, V: wire.Version}
 	}
 	return r
@@ -122,7 +131,8 @@ func ReturnMessage(jid wire.JID, peel target.PeelID, data []byte) *nats.Msg {
 // returnPrefix begins the subjects of the bucket.
 const returnPrefix = "$KV." + wire.BucketJobReturns + "."
 
-// returnSubject is where a return is stored. Peels whose IDs have the same wire form share it, and are one peel on the bus.
+// returnSubject is where a return is stored. Peels whose IDs have the same wire form share it, and are one peel on the
+// bus.
 func returnSubject(jid wire.JID, peel target.PeelID) string {
 	return returnPrefix + string(jid) + "." + peel.Wire()
 }

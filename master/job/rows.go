@@ -13,8 +13,9 @@ type RowState string
 
 // The states of a target: the first two while its job runs, the others when it has returned or the job has ended.
 const (
-	RowWaiting     RowState = "waiting"     // it has not returned yet
-	RowUnreachable RowState = "unreachable" // it has not returned yet and is offline; the API of a master sets it, a [Store] does not
+	RowWaiting RowState = "waiting" // it has not returned yet
+	// it has not returned yet and is offline; the API of a master sets it, a [Store] does not
+	RowUnreachable RowState = "unreachable"
 	RowOK          RowState = "ok"
 	RowFailed      RowState = "failed"
 	RowMissing     RowState = "missing"  // it did not return in time
@@ -77,7 +78,8 @@ func (s *Store) Rows(ctx context.Context, jid wire.JID, after target.PeelID) (pa
 			return nil, err
 		}
 		for _, row := range rows {
-			if bytes += rowBytes + len(row.Peel) + row.size; len(page.Rows) == rowsInPage || len(page.Rows) > 0 && bytes > pageBytes {
+			if bytes += rowBytes + len(row.Peel) + row.size; len(page.Rows) == rowsInPage ||
+				len(page.Rows) > 0 && bytes > pageBytes {
 				page.More = true
 				return page, nil
 			}
@@ -142,8 +144,8 @@ func isLate(j *Job, m *bucket.Message) bool {
 	return m.Sequence > j.LastReturn
 }
 
-// StateOf returns the state of a target that was sent the request of a job with that status; r is what it returned, nil if
-// it has not.
+// StateOf returns the state of a target that was sent the request of a job with that status; r is what it returned, nil
+// if it has not.
 func StateOf(status Status, r *wire.Return) RowState {
 	switch {
 	case r != nil && r.Success:

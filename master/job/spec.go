@@ -37,8 +37,8 @@ const (
 	MaxWhenOnline   = 24 * time.Hour
 	MaxBatched      = 72 * time.Hour // the longest that a job in batches may take
 
-	// DefaultTimeout is the time to wait for returns if the spec has none; StatesTimeout is the same for functions that run
-	// states.
+	// DefaultTimeout is the time to wait for returns if the spec has none; StatesTimeout is the same for functions that
+	// run states.
 	DefaultTimeout = 60 * time.Second
 	StatesTimeout  = 10 * time.Minute
 	PromptTimeout  = 3 * time.Minute // a peel gives a model 2 minutes unless its peel.yaml says otherwise
@@ -60,9 +60,10 @@ type Spec struct {
 	Args     map[string]any `json:"args,omitempty"`
 	StateID  string         `json:"state_id,omitempty"` // the bare positional argument
 	// Targets are sorted, each once.
-	Targets    []target.PeelID   `json:"targets,omitempty"`
-	TargetExpr string            `json:"target_expr,omitempty"` // what selected the targets, as the client says; see [Job.Target]
-	Timeout    time.Duration     `json:"timeout"`               // how long returns are waited for
+	Targets []target.PeelID `json:"targets,omitempty"`
+	// what selected the targets, as the client says; see [Job.Target]
+	TargetExpr string            `json:"target_expr,omitempty"`
+	Timeout    time.Duration     `json:"timeout"` // how long returns are waited for
 	Metadata   map[string]string `json:"metadata,omitempty"`
 
 	Batch *Batch `json:"batch,omitempty"` // nil: all targets at once
@@ -121,7 +122,8 @@ func (s *Spec) checkSending() error {
 		return nil
 	}
 	if s.Batch.Size < 1 || s.Batch.MaxFailures < 0 {
-		return fmt.Errorf("its batches of %d targets and its limit of %d failures are not numbers of targets", s.Batch.Size, s.Batch.MaxFailures)
+		return fmt.Errorf("its batches of %d targets and its limit of %d failures are not numbers of targets",
+			s.Batch.Size, s.Batch.MaxFailures)
 	}
 	batches := (len(s.Targets) + s.Batch.Size - 1) / s.Batch.Size
 	if most := MaxBatched / s.Timeout; time.Duration(batches) > most {
@@ -201,11 +203,12 @@ func (s *Spec) ownMetadata() map[string]string {
 	return own
 }
 
-// SameIntent reports whether two normalised specs are the same request, repeated, and not two jobs under one ID. Targets that
-// an expression selected are not compared, because the fleet may have changed between the requests.
+// SameIntent reports whether two normalised specs are the same request, repeated, and not two jobs under one ID.
+// Targets that an expression selected are not compared, because the fleet may have changed between the requests.
 func (s *Spec) SameIntent(o *Spec) bool {
 	if s.JID != o.JID || s.Function != o.Function || s.StateID != o.StateID || s.TargetExpr != o.TargetExpr ||
-		s.Timeout != o.Timeout || s.WhenOnline != o.WhenOnline || !sameBatch(s.Batch, o.Batch) || !maps.Equal(s.ownMetadata(), o.ownMetadata()) {
+		s.Timeout != o.Timeout || s.WhenOnline != o.WhenOnline || !sameBatch(s.Batch, o.Batch) ||
+		!maps.Equal(s.ownMetadata(), o.ownMetadata()) {
 		return false
 	}
 	if s.TargetExpr == "" && !slices.Equal(s.Targets, o.Targets) {

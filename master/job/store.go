@@ -20,8 +20,8 @@ var (
 	ErrNotFound = errors.New("no such job")
 	ErrExists   = errors.New("the job exists")
 	ErrConflict = errors.New("another master has changed the job")
-	// ErrIncomplete: not all targets of a claim are stored. Its master was stopped before it stored them, or is storing them.
-	// Such a claim cannot be dispatched by another master.
+	// ErrIncomplete: not all targets of a claim are stored. Its master was stopped before it stored them, or is storing
+	// them. Such a claim cannot be dispatched by another master.
 	ErrIncomplete = errors.New("the job has been claimed, but not all its targets are stored")
 )
 
@@ -40,8 +40,8 @@ func wrap(err *error, format string, args ...any) {
 }
 
 // A Store keeps the records of live jobs in the bucket active, those of ended jobs in the bucket jobs, returns in the
-// bucket job-returns and events in the stream job-events. It makes no decision on cached data. Its methods may be called
-// from several goroutines.
+// bucket job-returns and events in the stream job-events. It makes no decision on cached data. Its methods may be
+// called from several goroutines.
 type Store struct {
 	active, jobs  jetstream.KeyValue
 	live, returns jetstream.Stream // of the buckets active and job-returns
@@ -77,8 +77,8 @@ func NewStore(ctx context.Context, js jetstream.JetStream) (*Store, error) {
 // [Store.Withdraw] removes it.
 func (s *Store) Create(ctx context.Context, j *Job) (err error) {
 	defer wrap(&err, "cannot create job %s", j.JID)
-	// The record is written before the targets, so that one master alone writes these. An ended job is looked for last: it
-	// is in the bucket jobs before it leaves the bucket active.
+	// The record is written before the targets, so that one master alone writes these. An ended job is looked for last:
+	// it is in the bucket jobs before it leaves the bucket active.
 	data, err := encode(j)
 	if err != nil {
 		return err
@@ -96,9 +96,9 @@ func (s *Store) Create(ctx context.Context, j *Job) (err error) {
 	return s.Confirm(ctx, j)
 }
 
-// Confirm returns nil if no ended job has the ID of a claim that is stored. Else it withdraws the claim, and the error is
-// [ErrExists]. A claim that this process did not create itself must be confirmed before it is dispatched, and before it is
-// ended, because [Store.Archive] replaces the record of an ended job.
+// Confirm returns nil if no ended job has the ID of a claim that is stored. Else it withdraws the claim, and the error
+// is [ErrExists]. A claim that this process did not create itself must be confirmed before it is dispatched, and before
+// it is ended, because [Store.Archive] replaces the record of an ended job.
 func (s *Store) Confirm(ctx context.Context, j *Job) error {
 	switch _, err := entry(ctx, s.jobs, string(j.JID)); {
 	case errors.Is(err, jetstream.ErrKeyNotFound):
@@ -134,8 +134,8 @@ func (s *Store) Update(ctx context.Context, j *Job) (err error) {
 }
 
 // storedAnyway returns the revision of a write that returned an error if the record is stored: the acknowledgement may
-// have been lost, and a repeated write is then refused. Records hold the time and owner of their write, so no other master
-// writes the same bytes. If the record is not stored, it returns the error.
+// have been lost, and a repeated write is then refused. Records hold the time and owner of their write, so no other
+// master writes the same bytes. If the record is not stored, it returns the error.
 func (s *Store) storedAnyway(ctx context.Context, jid wire.JID, data []byte, failed error) (uint64, error) {
 	e, err := s.active.Get(ctx, string(jid))
 	if err == nil && bytes.Equal(e.Value(), data) {
@@ -144,10 +144,10 @@ func (s *Store) storedAnyway(ctx context.Context, jid wire.JID, data []byte, fai
 	return 0, failed
 }
 
-// Archive copies the final record of a live job and its targets, which j must have, to the bucket jobs. It may be repeated,
-// by any master. A record there stays if its epoch is not lower: it is the same record, or the record of a later job with the
-// same ID, which may exist if this one was removed from the bucket by age or size. With a lifetime, what it adds goes when that ends;
-// with 0, when the bucket removes it. Call [Store.Remove] next.
+// Archive copies the final record of a live job and its targets, which j must have, to the bucket jobs. It may be
+// repeated, by any master. A record there stays if its epoch is not lower: it is the same record, or the record of a
+// later job with the same ID, which may exist if this one was removed from the bucket by age or size. With a lifetime,
+// what it adds goes when that ends; with 0, when the bucket removes it. Call [Store.Remove] next.
 func (s *Store) Archive(ctx context.Context, j *Job, lifetime time.Duration) (err error) {
 	defer wrap(&err, "cannot archive the ended job %s", j.JID)
 	data, err := encode(j)
@@ -176,8 +176,8 @@ func (s *Store) Archive(ctx context.Context, j *Job, lifetime time.Duration) (er
 	return err
 }
 
-// Remove takes the final record of a job and its targets out of the bucket active. A claim that was made under the same ID
-// since j was read stays.
+// Remove takes the final record of a job and its targets out of the bucket active. A claim that was made under the same
+// ID since j was read stays.
 func (s *Store) Remove(ctx context.Context, j *Job) (err error) {
 	defer wrap(&err, "cannot remove job %s from the live jobs", j.JID)
 	err = purge(ctx, s.live, activePrefix+string(j.JID), j.Revision)
@@ -199,8 +199,8 @@ func orElse(err, is, known error) error {
 	return err
 }
 
-// Get reads a record with all its targets. If there is no record the error is [ErrNotFound]. With [ErrIncomplete] it returns
-// the record without its targets.
+// Get reads a record with all its targets. If there is no record the error is [ErrNotFound]. With [ErrIncomplete] it
+// returns the record without its targets.
 func (s *Store) Get(ctx context.Context, jid wire.JID) (j *Job, err error) {
 	defer wrap(&err, "cannot read job %s", jid)
 	if j, err = s.get(ctx, jid); err != nil {
@@ -221,9 +221,9 @@ func (s *Store) GetRecord(ctx context.Context, jid wire.JID) (j *Job, err error)
 	return s.get(ctx, jid)
 }
 
-// withTargets calls read with a record, to read the targets that are stored beside it. It does so once more if targets are
-// missing beside the record of a live job: the job may have ended meanwhile, and then record and targets are in the bucket
-// jobs.
+// withTargets calls read with a record, to read the targets that are stored beside it. It does so once more if targets
+// are missing beside the record of a live job: the job may have ended meanwhile, and then record and targets are in the
+// bucket jobs.
 func (s *Store) withTargets(ctx context.Context, j *Job, read func(*Job) error) error {
 	err := read(j)
 	if !errors.Is(err, ErrIncomplete) || !j.Live {
@@ -236,8 +236,8 @@ func (s *Store) withTargets(ctx context.Context, j *Job, read func(*Job) error) 
 	return read(again)
 }
 
-// get looks for a record among the live jobs, then among the ended ones. In this order none is missed, because a job that
-// ends is in the second bucket before it leaves the first.
+// get looks for a record among the live jobs, then among the ended ones. In this order none is missed, because a job
+// that ends is in the second bucket before it leaves the first.
 func (s *Store) get(ctx context.Context, jid wire.JID) (*Job, error) {
 	if _, err := wire.ParseJID(string(jid)); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNotFound, err)
@@ -300,7 +300,8 @@ func (s *Store) ListLive(ctx context.Context) (live []Job, unreadable []error, e
 		live, unreadable = nil, nil
 		return struct{}{}, bucket.Read(ctx, s.js, wire.BucketActive, "*", func(key string, value []byte) error {
 			if j, err := decode(wire.JID(key), value); err != nil {
-				unreadable = append(unreadable, fmt.Errorf("cannot read the record %s of the bucket %s: %w", key, wire.BucketActive, err))
+				unreadable = append(unreadable,
+					fmt.Errorf("cannot read the record %s of the bucket %s: %w", key, wire.BucketActive, err))
 			} else {
 				live = append(live, j.Summary())
 			}
@@ -310,8 +311,8 @@ func (s *Store) ListLive(ctx context.Context) (live []Job, unreadable []error, e
 	return live, unreadable, err
 }
 
-// LiveIDs returns the IDs of the jobs in the bucket active, and of claims that were withdrawn within the last hour. It reads
-// keys alone, so it has the job of a record that cannot be decoded.
+// LiveIDs returns the IDs of the jobs in the bucket active, and of claims that were withdrawn within the last hour. It
+// reads keys alone, so it has the job of a record that cannot be decoded.
 func (s *Store) LiveIDs(ctx context.Context) (map[wire.JID]bool, error) {
 	stored, err := subjects(ctx, s.live, activePrefix+"*")
 	if err != nil {

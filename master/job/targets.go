@@ -36,9 +36,11 @@ func headsOf(j *Job) []target.PeelID {
 	return heads
 }
 
-// storeTargets stores the targets of a job that has many. A chunk with other targets under the key of one is replaced if its
-// revision is at most replace; else the error is [ErrConflict].
-func (s *Store) storeTargets(ctx context.Context, to jetstream.KeyValue, j *Job, replace uint64, o ...jetstream.KVCreateOpt) error {
+// storeTargets stores the targets of a job that has many. A chunk with other targets under the key of one is replaced
+// if its revision is at most replace; else the error is [ErrConflict].
+func (s *Store) storeTargets(ctx context.Context, to jetstream.KeyValue, j *Job, replace uint64,
+	o ...jetstream.KVCreateOpt,
+) error {
 	if j.TargetCount <= inlineTargets {
 		return nil
 	}
@@ -52,7 +54,9 @@ func (s *Store) storeTargets(ctx context.Context, to jetstream.KeyValue, j *Job,
 	return nil
 }
 
-func storeChunk(ctx context.Context, to jetstream.KeyValue, key string, chunk []target.PeelID, replace uint64, o []jetstream.KVCreateOpt) error {
+func storeChunk(ctx context.Context, to jetstream.KeyValue, key string, chunk []target.PeelID, replace uint64,
+	o []jetstream.KVCreateOpt,
+) error {
 	data, err := canon.Marshal(chunk)
 	if err != nil {
 		return err
@@ -110,8 +114,8 @@ func (s *Store) readTargets(ctx context.Context, j *Job) (all []target.PeelID, e
 // enough is how many targets a page of rows may need: the one before it, its own, and the one after it.
 const enough = rowsInPage + 2
 
-// targetsFrom returns the targets that are not before id, enough of them at most, with the place of the first in the job.
-// It reads only the chunks that hold them.
+// targetsFrom returns the targets that are not before id, enough of them at most, with the place of the first in the
+// job. It reads only the chunks that hold them.
 func (s *Store) targetsFrom(ctx context.Context, j *Job, id target.PeelID) (ids []target.PeelID, place int, err error) {
 	if len(j.Targets) < j.TargetCount && j.heads == nil { // an old record does not say where its chunks begin
 		if j.Targets, err = s.readTargets(ctx, j); err != nil {

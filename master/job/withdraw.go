@@ -15,9 +15,9 @@ const (
 	markLife      = time.Hour              // of the mark of a withdrawn claim: no write is in flight for longer
 )
 
-// Withdraw removes the record of a job whose requests were never published, so that its ID is free again. Earlier writes of
-// the record may be stored, lost or in flight: once Withdraw has returned nil, none is stored any later. It repeats until ctx
-// ends. The error is [ErrConflict] if the record has another owner now, or is final.
+// Withdraw removes the record of a job whose requests were never published, so that its ID is free again. Earlier
+// writes of the record may be stored, lost or in flight: once Withdraw has returned nil, none is stored any later. It
+// repeats until ctx ends. The error is [ErrConflict] if the record has another owner now, or is final.
 func (s *Store) Withdraw(ctx context.Context, j *Job) error {
 	for {
 		err := s.withdraw(ctx, j)
@@ -35,9 +35,9 @@ func (s *Store) Withdraw(ctx context.Context, j *Job) error {
 	}
 }
 
-// withdraw replaces the newest message of the record with a mark of deletion, on the condition that it still is the newest.
-// The server then refuses writes in flight, because they expect the message that was replaced. The targets that are older
-// than the mark go; those of a later claim are newer.
+// withdraw replaces the newest message of the record with a mark of deletion, on the condition that it still is the
+// newest. The server then refuses writes in flight, because they expect the message that was replaced. The targets that
+// are older than the mark go; those of a later claim are newer.
 func (s *Store) withdraw(ctx context.Context, j *Job) error {
 	subject := activePrefix + string(j.JID)
 	newest, err := s.live.GetLastMsgForSubject(ctx, subject)
@@ -62,7 +62,8 @@ func (s *Store) withdraw(ctx context.Context, j *Job) error {
 	mark := &nats.Msg{Subject: subject, Header: nats.Header{
 		"KV-Operation": {"PURGE"}, jetstream.MsgRollup: {jetstream.MsgRollupSubject},
 	}}
-	ack, err := s.js.PublishMsg(ctx, mark, jetstream.WithExpectLastSequencePerSubject(last), jetstream.WithMsgTTL(markLife))
+	ack, err := s.js.PublishMsg(ctx, mark, jetstream.WithExpectLastSequencePerSubject(last),
+		jetstream.WithMsgTTL(markLife))
 	if err == nil && j.TargetCount > inlineTargets {
 		err = purge(ctx, s.live, activePrefix+targetsKey(j.JID, "*"), ack.Sequence)
 	}

@@ -20,10 +20,13 @@ import (
 // addAct adds the tools that change the fleet.
 func (s *server) addAct(m *sdk.Server) {
 	act := credential.ScopeDispatch
-	add(s, m, act, "target_preview", "Show which peels a target expression selects, with their number and hash, which dispatch and pause need. Changes nothing.", s.preview)
-	add(s, m, act, "dispatch", "Run a function on the peels that target_preview has shown. It is refused if the target selects other peels by now. "+
-		"On many peels it waits for a person.", s.dispatch)
-	add(s, m, act, "pause", "Pause a schedule entry for a time on the peels that target_preview has shown. On many peels it waits for a person.", s.pause)
+	add(s, m, act, "target_preview",
+		"Show which peels a target expression selects, with their number and hash, which dispatch and pause need. Changes nothing.", s.preview)
+	add(s, m, act, "dispatch",
+		"Run a function on the peels that target_preview has shown. It is refused if the target selects other peels by now. "+
+			"On many peels it waits for a person.", s.dispatch)
+	add(s, m, act, "pause",
+		"Pause a schedule entry for a time on the peels that target_preview has shown. On many peels it waits for a person.", s.pause)
 }
 
 type previewIn struct {
@@ -40,7 +43,8 @@ func (s *server) preview(ctx context.Context, _ call, in previewIn) (*reply, err
 	}
 	said := fmt.Sprintf("The target selects %d peels. hash: %s", len(peels), audit.PeelsHash(peels))
 	if len(peels) > s.Limit {
-		said += fmt.Sprintf("\nThat is above the limit of %d in an hour: an action on them waits for a person.", s.Limit)
+		said += fmt.Sprintf("\nThat is above the limit of %d in an hour: an action on them waits for a person.",
+			s.Limit)
 	}
 	return &reply{said: said, data: peels[:min(len(peels), maxShownPeels)]}, nil
 }
@@ -57,7 +61,14 @@ type dispatchIn struct {
 
 func (s *server) dispatch(ctx context.Context, c call, in dispatchIn) (*reply, error) {
 	return s.act(ctx, api.HoldAddRequest{
-		Kind: api.HoldDispatch, Target: in.Target, Hash: in.Hash, Module: in.Function, StateID: in.ID, Args: whole(in.Args).(map[string]any), Reason: in.Reason, Agent: c.agent,
+		Kind:    api.HoldDispatch,
+		Target:  in.Target,
+		Hash:    in.Hash,
+		Module:  in.Function,
+		StateID: in.ID,
+		Args:    whole(in.Args).(map[string]any),
+		Reason:  in.Reason,
+		Agent:   c.agent,
 	}, in.Expect)
 }
 
@@ -75,7 +86,15 @@ func (s *server) pause(ctx context.Context, c call, in pauseIn) (*reply, error) 
 	if err != nil {
 		return nil, fmt.Errorf("for: %w", err)
 	}
-	return s.act(ctx, api.HoldAddRequest{Kind: api.HoldPause, Target: in.Target, Hash: in.Hash, Entry: in.Entry, For: d, Reason: in.Reason, Agent: c.agent}, in.Expect)
+	return s.act(ctx, api.HoldAddRequest{
+		Kind:   api.HoldPause,
+		Target: in.Target,
+		Hash:   in.Hash,
+		Entry:  in.Entry,
+		For:    d,
+		Reason: in.Reason,
+		Agent:  c.agent,
+	}, in.Expect)
 }
 
 // whole makes integers of the numbers without a fraction in arguments, as on the command line.
@@ -97,8 +116,8 @@ func whole(v any) any {
 	return v
 }
 
-// act does an action if the target still selects the peels that the assistant has seen. It holds the action if they are too many,
-// together with those of the last hour.
+// act does an action if the target still selects the peels that the assistant has seen. It holds the action if they are
+// too many, together with those of the last hour.
 func (s *server) act(ctx context.Context, q api.HoldAddRequest, expect int) (*reply, error) {
 	if err := q.Check(); err != nil {
 		return nil, err
@@ -115,8 +134,10 @@ func (s *server) act(ctx context.Context, q api.HoldAddRequest, expect int) (*re
 		if err != nil {
 			return nil, err
 		}
-		return &reply{said: fmt.Sprintf("Nothing was done: assistants may act on at most %d peels in an hour. The action %s on %d peels waits until %s for a person, who decides with: zester approve %s",
-			s.Limit, a.ID, len(peels), a.Expires.UTC().Format("2006-01-02 15:04 MST"), a.ID)}, nil
+		return &reply{
+			said: fmt.Sprintf("Nothing was done: assistants may act on at most %d peels in an hour. The action %s on %d peels waits until %s for a person, who decides with: zester approve %s",
+				s.Limit, a.ID, len(peels), a.Expires.UTC().Format("2006-01-02 15:04 MST"), a.ID),
+		}, nil
 	}
 	action := api.HoldAction{HoldAddRequest: q, JID: wire.NewJID()}
 	spec := action.Spec()
@@ -125,7 +146,8 @@ func (s *server) act(ctx context.Context, q api.HoldAddRequest, expect int) (*re
 	delete(spec.Metadata, job.MetaHeld)
 	j, err := s.Dispatch(ctx, spec)
 	if err != nil {
-		return nil, fmt.Errorf("job %s on %d peels: %w; job_get shows whether it was started", spec.JID, len(peels), err)
+		return nil, fmt.Errorf("job %s on %d peels: %w; job_get shows whether it was started", spec.JID, len(peels),
+			err)
 	}
 	return &reply{said: fmt.Sprintf("Job %s runs on %d peels. job_get shows what they return.", j.JID, len(peels))}, nil
 }

@@ -19,8 +19,8 @@ type acted struct {
 
 func newActed() *acted { return &acted{byOwner: map[string]map[target.PeelID]time.Time{}} }
 
-// take adds peels, unless an owner's assistants would then have acted on more than limit peels within an hour. It reports whether
-// they were added.
+// take adds peels, unless an owner's assistants would then have acted on more than limit peels within an hour. It
+// reports whether they were added.
 func (a *acted) take(owner string, peels []target.PeelID, limit int, now time.Time) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -18,12 +18,14 @@ const (
 
 type optionsKey struct{}
 
-// Handler serves assistants over streamable HTTP. options returns those of a request whose token was checked, and the name of the
-// token. There are no sessions: each request stands alone and may go to any master, so a token that was revoked ends at once. A
-// request that a browser makes for a page of another site is refused.
+// Handler serves assistants over streamable HTTP. options returns those of a request whose token was checked, and the
+// name of the token. There are no sessions: each request stands alone and may go to any master, so a token that was
+// revoked ends at once. A request that a browser makes for a page of another site is refused.
 func Handler(options func(*http.Request) (o Options, owner string)) http.Handler {
 	calls, acted := bounds.NewCounter(maxCalls), newActed()
-	h := sdk.NewStreamableHTTPHandler(func(r *http.Request) *sdk.Server { return New(r.Context().Value(optionsKey{}).(Options)) }, &sdk.StreamableHTTPOptions{
+	h := sdk.NewStreamableHTTPHandler(func(r *http.Request) *sdk.Server {
+		return New(r.Context().Value(optionsKey{}).(Options))
+	}, &sdk.StreamableHTTPOptions{
 		Stateless: true, JSONResponse: true, MaxRequestBodyBytes: maxBody, PropagateRequestCancellation: true,
 	})
 	return http.NewCrossOriginProtection().Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -1,8 +1,8 @@
-// Package mcp offers zester to assistants as tools of the Model Context Protocol. [New] makes a server for one person or token; package
-// main of cmd/zester runs it over stdio, and [NewHandler] serves it over HTTP on a master.
+// Package mcp offers zester to assistants as tools of the Model Context Protocol. [New] makes a server for one person
+// or token; package main of cmd/zester runs it over stdio, and [NewHandler] serves it over HTTP on a master.
 //
-// An assistant reads what peels and the config repo say, and any of it may be written to mislead it. So it has no more rights than its
-// owner, and fewer by default:
+// An assistant reads what peels and the config repo say, and any of it may be written to mislead it. So it has no more
+// rights than its owner, and fewer by default:
 //   - every request goes to a service of masters in the name of the owner, whose credential the bus checks; the tools of this package add
 //     limits and take none away;
 //   - the tools that change the fleet exist only if the owner allows them, and an action waits for a person if the owner's assistants
@@ -13,8 +13,9 @@
 //
 // Arguments are bounded before they are decoded. A failed request is an error of the tool; the server goes on.
 //
-// Known gaps: the peels of the last hour are counted by each master for itself, and over stdio by each process; changes are of schedule entries alone, and a
-// plan shows the patch, not what each peel gains; there is no forecast of the load; a secret is hidden only if it looks like one.
+// Known gaps: the peels of the last hour are counted by each master for itself, and over stdio by each process; changes
+// are of schedule entries alone, and a plan shows the patch, not what each peel gains; there is no forecast of the
+// load; a secret is hidden only if it looks like one.
 package mcp
 
 import (
@@ -38,7 +39,8 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// DefaultLimit is the number of peels on which the assistants of an owner may act within an hour without waiting for a person.
+// DefaultLimit is the number of peels on which the assistants of an owner may act within an hour without waiting for a
+// person.
 const DefaultLimit = 10
 
 // Bounds of calls.
@@ -60,7 +62,8 @@ type Options struct {
 	Resolve func(ctx context.Context, expr string) ([]target.PeelID, error)
 	// Dispatch starts a job in the name of the owner.
 	Dispatch func(ctx context.Context, spec job.Spec) (*job.Job, error)
-	// Has reports whether the owner's token has a scope. nil: the owner is a person, whose rights the bus and the masters know.
+	// Has reports whether the owner's token has a scope. nil: the owner is a person, whose rights the bus and the
+	// masters know.
 	Has     func(credential.Scope) bool
 	Guide   fs.FS // pages NAME.md
 	Act     bool  // offer the tools that change the fleet
@@ -108,7 +111,9 @@ func New(o Options) *sdk.Server {
 var schemas = sdk.NewSchemaCache()
 
 // add adds a tool whose arguments are an In. It is left out if the owner's token lacks the scope.
-func add[In any](s *server, m *sdk.Server, scope credential.Scope, name, doc string, run func(ctx context.Context, c call, in In) (*reply, error)) {
+func add[In any](s *server, m *sdk.Server, scope credential.Scope, name, doc string,
+	run func(ctx context.Context, c call, in In) (*reply, error),
+) {
 	if s.Has != nil && !s.Has(scope) {
 		return
 	}
@@ -117,7 +122,11 @@ func add[In any](s *server, m *sdk.Server, scope credential.Scope, name, doc str
 	s.tools[name] = argumentsOf(reflect.TypeFor[In]())
 	sdk.AddTool(m, &sdk.Tool{
 		Name: name, Description: doc,
-		Annotations: &sdk.ToolAnnotations{ReadOnlyHint: scope == credential.ScopeRead, DestructiveHint: &acts, OpenWorldHint: &no},
+		Annotations: &sdk.ToolAnnotations{
+			ReadOnlyHint:    scope == credential.ScopeRead,
+			DestructiveHint: &acts,
+			OpenWorldHint:   &no,
+		},
 	}, func(ctx context.Context, req *sdk.CallToolRequest, in In) (*sdk.CallToolResult, any, error) {
 		out, err := run(ctx, call{tool: name, agent: agentOf(req)}, in)
 		if err != nil {
@@ -146,9 +155,11 @@ func (s *server) guard(next sdk.MethodHandler) sdk.MethodHandler {
 			return failed(err), nil
 		}
 		result, err := next(ctx, method, req)
-		if r, ok := result.(*sdk.CallToolResult); ok && r.IsError && r.GetError() != nil && strings.HasPrefix(r.GetError().Error(), invalidArguments) {
+		if r, ok := result.(*sdk.CallToolResult); ok && r.IsError && r.GetError() != nil &&
+			strings.HasPrefix(r.GetError().Error(), invalidArguments) {
 			name := called.Params.Name
-			return failed(fmt.Errorf("%w; the arguments of %s are: %s", r.GetError(), name, strings.Join(s.tools[name], ", "))), nil
+			return failed(fmt.Errorf("%w; the arguments of %s are: %s", r.GetError(), name,
+				strings.Join(s.tools[name], ", "))), nil
 		}
 		return result, err
 	}
@@ -171,11 +182,17 @@ func argumentsOf(t reflect.Type) []string {
 // record writes the call into the audit log. The error says why the call must not be carried out.
 func (s *server) record(ctx context.Context, req *sdk.CallToolRequest) error {
 	name, args := req.Params.Name, req.Params.Arguments
-	entry := audit.Call{Tool: audit.ToolName(name), Agent: agentOf(req), Args: audit.Bounded(shownArgs(args), audit.MaxCallArgs)}
+	entry := audit.Call{
+		Tool:  audit.ToolName(name),
+		Agent: agentOf(req),
+		Args:  audit.Bounded(shownArgs(args), audit.MaxCallArgs),
+	}
 	var refused error
 	switch {
 	case s.tools[name] == nil:
-		refused = fmt.Errorf("there is no tool %.64q here: its name is wrong, or the credential or zester mcp does not allow it", name)
+		refused = fmt.Errorf(
+			"there is no tool %.64q here: its name is wrong, or the credential or zester mcp does not allow it", name,
+		)
 	case len(args) > maxArgs:
 		refused = fmt.Errorf("the arguments have %d bytes, the limit is %d", len(args), maxArgs)
 	case depth(args) > maxDepth:
@@ -185,7 +202,9 @@ func (s *server) record(ctx context.Context, req *sdk.CallToolRequest) error {
 		entry.Refused = refused.Error()
 	}
 	if _, err := api.AgentRecord.Ask(ctx, s, entry); err != nil {
-		return errors.Join(refused, fmt.Errorf("the call is not carried out, because it cannot be recorded in the audit log: %w", err))
+		return errors.Join(
+			refused, fmt.Errorf("the call is not carried out, because it cannot be recorded in the audit log: %w", err),
+		)
 	}
 	return refused
 }

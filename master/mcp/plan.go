@@ -18,10 +18,13 @@ import (
 // addPlan adds the tools that propose changes of the schedule entries of the config repo.
 func (s *server) addPlan(m *sdk.Server) {
 	admin := credential.ScopeAdmin
-	add(s, m, admin, "entry_file", "Show the settings file of a schedule entry, to change it with plan_change and propose_change.", s.entryFile)
-	add(s, m, admin, "plan_change", "Check a change of a schedule entry in the config repo, and show it as a patch, with its hash. "+
-		"What lint refuses is refused with its messages. Changes nothing.", s.planChange)
-	add(s, m, admin, "propose_change", "Open a pull request with a change that plan_change has shown. It never changes the branch that the fleet follows.", s.proposeChange)
+	add(s, m, admin, "entry_file",
+		"Show the settings file of a schedule entry, to change it with plan_change and propose_change.", s.entryFile)
+	add(s, m, admin, "plan_change",
+		"Check a change of a schedule entry in the config repo, and show it as a patch, with its hash. "+
+			"What lint refuses is refused with its messages. Changes nothing.", s.planChange)
+	add(s, m, admin, "propose_change",
+		"Open a pull request with a change that plan_change has shown. It never changes the branch that the fleet follows.", s.proposeChange)
 }
 
 type fileIn struct {
@@ -73,7 +76,14 @@ func (c *changeIn) request(dry bool) (*request, error) {
 		q.Propose, q.Dry = true, dry
 		return requestOf(api.ScheduleAdd, q), err
 	case api.ScheduleReplace.Verb:
-		q := api.ScheduleReplaceRequest{Ref: c.Entry, Was: c.Was, Text: c.Text, Reason: c.Reason, Propose: true, Dry: dry}
+		q := api.ScheduleReplaceRequest{
+			Ref:     c.Entry,
+			Was:     c.Was,
+			Text:    c.Text,
+			Reason:  c.Reason,
+			Propose: true,
+			Dry:     dry,
+		}
 		return requestOf(api.ScheduleReplace, q), nil
 	case api.ScheduleRemove.Verb:
 		return requestOf(api.ScheduleRemove, change), nil
@@ -85,8 +95,8 @@ func (c *changeIn) request(dry bool) (*request, error) {
 	return nil, fmt.Errorf("action is %.40q: it is add, replace, remove, enable or disable", c.Action)
 }
 
-// planned checks a change on the head of the branch. The hash is of the change and of that head: the number and the date in the
-// patch of a new entry are others each time.
+// planned checks a change on the head of the branch. The hash is of the change and of that head: the number and the
+// date in the patch of a new entry are others each time.
 func (s *server) planned(ctx context.Context, c *changeIn) (out *api.ScheduleChanged, hash string, err error) {
 	r, err := c.request(true)
 	if err != nil {
@@ -123,7 +133,9 @@ func (s *server) proposeChange(ctx context.Context, _ call, in proposeIn) (*repl
 		return nil, err
 	}
 	if hash != in.Hash {
-		return nil, errors.New("nothing was proposed: this is not the change of that hash, or the branch has moved since; look at plan_change again")
+		return nil, errors.New(
+			"nothing was proposed: this is not the change of that hash, or the branch has moved since; look at plan_change again",
+		)
 	}
 	r, err := in.request(false)
 	if err != nil {
@@ -134,7 +146,10 @@ func (s *server) proposeChange(ctx context.Context, _ call, in proposeIn) (*repl
 	case err != nil:
 		return nil, err
 	case out.Patch != "":
-		return &reply{said: "The master may not write to the config repo (write.mode in master.yaml). A person can apply this patch with git apply.", data: out}, nil
+		return &reply{
+			said: "The master may not write to the config repo (write.mode in master.yaml). A person can apply this patch with git apply.",
+			data: out,
+		}, nil
 	case out.Commit == "" || !out.Proposed:
 		return &reply{said: "There was nothing to propose.", data: out}, nil
 	}

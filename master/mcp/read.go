@@ -24,16 +24,24 @@ import (
 // addRead adds the tools that change nothing.
 func (s *server) addRead(m *sdk.Server) {
 	read := credential.ScopeRead
-	add(s, m, read, "fleet_status", "Show the state of the fleet: the revision in force and its conditions, how many peels have applied it, "+
-		"what became of scheduled runs in the last day, and the alerts that last.", s.fleetStatus)
-	add(s, m, read, "entries", "List schedule entries of the config repo: timing in English, function, next run, file and line.", s.entries)
-	add(s, m, read, "next_fires", "Show when a schedule entry runs next on each peel, and its state there.", s.nextFires)
-	add(s, m, read, "explain", "Explain a target expression (which peels it selects), a cron expression, or an English timing. "+
-		"Give exactly one of them.", s.explain)
-	add(s, m, read, "coverage", "Count the expected runs of schedule entries by what became of them: ran, failed, late, skipped, missed, unknown.", s.coverage)
-	add(s, m, read, "why", "Say what became of one scheduled run on one peel, or why there was none, with the facts that prove it.", s.why)
+	add(s, m, read, "fleet_status",
+		"Show the state of the fleet: the revision in force and its conditions, how many peels have applied it, "+
+			"what became of scheduled runs in the last day, and the alerts that last.", s.fleetStatus)
+	add(s, m, read, "entries",
+		"List schedule entries of the config repo: timing in English, function, next run, file and line.", s.entries)
+	add(s, m, read, "next_fires", "Show when a schedule entry runs next on each peel, and its state there.",
+		s.nextFires)
+	add(s, m, read, "explain",
+		"Explain a target expression (which peels it selects), a cron expression, or an English timing. "+
+			"Give exactly one of them.", s.explain)
+	add(s, m, read, "coverage",
+		"Count the expected runs of schedule entries by what became of them: ran, failed, late, skipped, missed, unknown.", s.coverage)
+	add(s, m, read, "why",
+		"Say what became of one scheduled run on one peel, or why there was none, with the facts that prove it.", s.why)
 	add(s, m, read, "job_get", "Show a job and what its peels returned.", s.jobGet)
-	add(s, m, read, "sync_history", "List the revisions of the config repo that were sent to the fleet, newest first, with their outcome.", s.syncHistory)
+	add(s, m, read, "sync_history",
+		"List the revisions of the config repo that were sent to the fleet, newest first, with their outcome.",
+		s.syncHistory)
 	add(s, m, read, "blame", "Show the commit that last changed a schedule entry or state of a peel.", s.blame)
 	add(s, m, read, "audit_search", "Search the audit log: who did what, newest first.", s.auditSearch)
 	add(s, m, read, "docs", "Read a page of the guide of zester. Without a page, list them.", s.docs)
@@ -55,7 +63,12 @@ func (s *server) fleetStatus(ctx context.Context, _ call, _ none) (*reply, error
 	part("sync", sync, err)
 	c, err := api.CoverageList.Ask(ctx, s, api.CoverageRequest{})
 	if err == nil {
-		part("scheduled_runs", map[string]any{"since": c.From, "peels": c.Peels, "reporting": c.Reporting, "total": c.Total}, nil)
+		part("scheduled_runs", map[string]any{
+			"since":     c.From,
+			"peels":     c.Peels,
+			"reporting": c.Reporting,
+			"total":     c.Total,
+		}, nil)
 	} else {
 		part("scheduled_runs", nil, err)
 	}
@@ -75,7 +88,8 @@ type entriesIn struct {
 const entriesEach = 50
 
 func (s *server) entries(ctx context.Context, _ call, in entriesIn) (*reply, error) {
-	page, err := api.ScheduleList.Ask(ctx, s, api.ScheduleQuery{Ref: in.Entry, Offset: max(in.Offset, 0), Limit: entriesEach})
+	page, err := api.ScheduleList.Ask(ctx,
+		s, api.ScheduleQuery{Ref: in.Entry, Offset: max(in.Offset, 0), Limit: entriesEach})
 	if err != nil {
 		return nil, err
 	}
@@ -184,7 +198,8 @@ func (s *server) coverage(ctx context.Context, _ call, in coverageIn) (*reply, e
 	if !since.IsZero() && time.Since(since) > longest {
 		return nil, fmt.Errorf("since is %s: verdicts are kept for 35d", in.Since)
 	}
-	c, err := api.CoverageList.Ask(ctx, s, api.CoverageRequest{Target: in.Target, Entry: in.Entry, Since: since, ByPeel: in.ByPeel})
+	c, err := api.CoverageList.Ask(ctx,
+		s, api.CoverageRequest{Target: in.Target, Entry: in.Entry, Since: since, ByPeel: in.ByPeel})
 	if err != nil {
 		return nil, err
 	}
@@ -274,7 +289,13 @@ func (s *server) auditSearch(ctx context.Context, _ call, in auditIn) (*reply, e
 		return nil, err
 	}
 	q := audit.Query{
-		User: in.User, Action: in.Action, Target: in.Target, Result: audit.Result(in.Result), Since: since, Before: in.Before, Limit: min(max(in.Limit, 0), 100),
+		User:   in.User,
+		Action: in.Action,
+		Target: in.Target,
+		Result: audit.Result(in.Result),
+		Since:  since,
+		Before: in.Before,
+		Limit:  min(max(in.Limit, 0), 100),
 	}
 	page, err := api.AuditList.Ask(ctx, s, q)
 	if err != nil {

@@ -13,9 +13,13 @@ func rollout() jetstream.StreamConfig { return keyValue(wire.BucketRollout, 10, 
 func configs() []jetstream.StreamConfig {
 	settings := keyValue(wire.BucketSettings, 1, 0)
 	settings.AllowDirect = true
-	settings.RePublish = &jetstream.RePublish{Source: wire.SettingsKey("*"), Destination: wire.Settings("{{wildcard(1)}}")}
-	files := keyValue(wire.BucketFiles, 1, 0) // without a limit in bytes: masters count the bytes before they write, see package content
-	files.AllowDirect = true                  // what a key names never changes
+	settings.RePublish = &jetstream.RePublish{
+		Source:      wire.SettingsKey("*"),
+		Destination: wire.Settings("{{wildcard(1)}}"),
+	}
+	// without a limit in bytes: masters count the bytes before they write, see package content
+	files := keyValue(wire.BucketFiles, 1, 0)
+	files.AllowDirect = true // what a key names never changes
 	jobs := keyValue(wire.BucketJobs, 10, jobRetention)
 	bound(&jobs, 1<<30)
 	events := jobEvents()
@@ -47,9 +51,10 @@ func configs() []jetstream.StreamConfig {
 	}
 }
 
-// keyValue returns the configuration of a KV bucket as the client library would make it, except that reads go to the leader of the
-// stream: on a cluster a direct get may be served by a copy that lags, and masters decide by these values who owns a job. Values
-// may have a lifetime of their own. In a bucket in which all values expire, the server sends watchers a marker when a key expires.
+// keyValue returns the configuration of a KV bucket as the client library would make it, except that reads go to the
+// leader of the stream: on a cluster a direct get may be served by a copy that lags, and masters decide by these values
+// who owns a job. Values may have a lifetime of their own. In a bucket in which all values expire, the server sends
+// watchers a marker when a key expires.
 func keyValue(name string, history int64, ttl time.Duration) jetstream.StreamConfig {
 	c := jetstream.StreamConfig{
 		Name:              "KV_" + name,
@@ -74,15 +79,15 @@ func keyValue(name string, history int64, ttl time.Duration) jetstream.StreamCon
 	return c
 }
 
-// maxPerSubject is the number of copies of a peel's report on one scheduled run that are kept: a peel sends a report again if it
-// was not acknowledged.
+// maxPerSubject is the number of copies of a peel's report on one scheduled run that are kept: a peel sends a report
+// again if it was not acknowledged.
 const maxPerSubject = 16
 
 // maxMessages bounds the number of messages in a stream of jobs: each takes about 350 bytes of memory.
 const maxMessages = 4_000_000
 
-// bound limits a stream on disk and in memory. A full stream removes its oldest messages; otherwise it would refuse new ones, and so
-// every new job.
+// bound limits a stream on disk and in memory. A full stream removes its oldest messages; otherwise it would refuse new
+// ones, and so every new job.
 func bound(c *jetstream.StreamConfig, bytes int64) {
 	c.MaxBytes, c.MaxMsgs, c.Discard = bytes, maxMessages, jetstream.DiscardOld
 }
@@ -90,19 +95,22 @@ func bound(c *jetstream.StreamConfig, bytes int64) {
 // maxReturnMessage bounds a message of the bucket job-returns: a return with its headers.
 const maxReturnMessage = wire.MaxReturn + 4<<10
 
-// jobReturns captures the first return of each peel for a job, from the peel itself, and re-publishes it once it is stored.
-// It refuses later ones. A return that could remove others, or give itself a lifetime, would break that: rollups and TTLs
-// are not allowed, so nothing is ever put into or deleted from this bucket.
+// jobReturns captures the first return of each peel for a job, from the peel itself, and re-publishes it once it is
+// stored. It refuses later ones. A return that could remove others, or give itself a lifetime, would break that:
+// rollups and TTLs are not allowed, so nothing is ever put into or deleted from this bucket.
 //
-// A peel may put any token in place of a JID. The server keeps no index of subjects with the character DEL: it would neither
-// refuse a second such message, nor count or purge those of a peel. So a DEL is replaced: the token becomes several, which
-// are the subject of no job.
+// A peel may put any token in place of a JID. The server keeps no index of subjects with the character DEL: it would
+// neither refuse a second such message, nor count or purge those of a peel. So a DEL is replaced: the token becomes
+// several, which are the subject of no job.
 func jobReturns() jetstream.StreamConfig {
 	c := keyValue(wire.BucketJobReturns, 1, jobRetention)
 	published, stored := wire.ReturnOf("*", "*"), "$KV."+wire.BucketJobReturns+".{{split(1,\x7f)}}.{{wildcard(2)}}"
 	c.Subjects = append(c.Subjects, published)
 	c.SubjectTransform = &jetstream.SubjectTransformConfig{Source: published, Destination: stored}
-	c.RePublish = &jetstream.RePublish{Source: "$KV." + wire.BucketJobReturns + ".*.*", Destination: wire.StoredOf("{{wildcard(1)}}", "{{wildcard(2)}}")}
+	c.RePublish = &jetstream.RePublish{
+		Source:      "$KV." + wire.BucketJobReturns + ".*.*",
+		Destination: wire.StoredOf("{{wildcard(1)}}", "{{wildcard(2)}}"),
+	}
 	c.AllowDirect, c.AllowRollup, c.AllowMsgTTL = true, false, false
 	c.DiscardNewPerSubject = true
 	c.MaxMsgSize = maxReturnMessage
@@ -144,12 +152,15 @@ const (
 	coverageHoursKept = int64(coverageRetention/time.Hour) + 1
 )
 
-// coverageHours returns the configuration of the stream with what happened in each hour. Masters replace an hour until all is known.
-// It is bounded by its hours, each in one message: 840 MiB at most, and 14 MiB for 10,000 peels with 10 entries. A limit in bytes would
-// reserve that much of a small disk.
+// coverageHours returns the configuration of the stream with what happened in each hour. Masters replace an hour until
+// all is known. It is bounded by its hours, each in one message: 840 MiB at most, and 14 MiB for 10,000 peels with 10
+// entries. A limit in bytes would reserve that much of a small disk.
 func coverageHours() jetstream.StreamConfig {
 	c := lastPerSubject(wire.StreamCoverage, CoverageSubject+"*")
-	c.MaxAge, c.MaxMsgs, c.MaxMsgSize, c.Discard = coverageRetention, coverageHoursKept, wire.MaxMessage, jetstream.DiscardOld
+	c.MaxAge = coverageRetention
+	c.MaxMsgs = coverageHoursKept
+	c.MaxMsgSize = wire.MaxMessage
+	c.Discard = jetstream.DiscardOld
 	return c
 }
 

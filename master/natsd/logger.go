@@ -19,8 +19,8 @@ func Refused(r slog.Record) bool {
 		(strings.Contains(r.Message, "Publish Violation") || strings.Contains(r.Message, "Subscription Violation"))
 }
 
-// logger writes the log of the server. Notices are about its internals and so have the level Debug. A fatal error is kept for
-// [Server.Start].
+// logger writes the log of the server. Notices are about its internals and so have the level Debug. A fatal error is
+// kept for [Server.Start].
 type logger struct {
 	log      *slog.Logger
 	refusals *loglimit.Limiter // by host and kind
@@ -57,8 +57,8 @@ func (l *logger) Errorf(format string, v ...any) {
 	l.log.Error(text)
 }
 
-// hostOf returns the host at the beginning of a line about a connection, without the port, which differs each time; empty for other
-// lines.
+// hostOf returns the host at the beginning of a line about a connection, without the port, which differs each time;
+// empty for other lines.
 func hostOf(text string) string {
 	address, _, _ := strings.Cut(strings.TrimPrefix(text, "bus: "), " ")
 	host, _, _ := net.SplitHostPort(address)

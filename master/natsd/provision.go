@@ -35,11 +35,11 @@ func (e *DisagreementError) Error() string {
 		e.Stored.Replicas, e.Stored.Audit, e.Wanted.Replicas, e.Wanted.Audit)
 }
 
-// Provision creates missing buckets and streams and updates the configuration of the others, with as many copies of each as the
-// bus keeps, and returns what it keeps. On a new bus wanted decides that; 0 in it means 1 copy and [AuditRetention]. On any other
-// bus a number in wanted that differs is a [*DisagreementError], and nothing is changed: see [Change]. Several masters may call
-// Provision at the same time, and at every start. It never lowers a limit of a stream. Other errors name the stream and the reason of
-// the server.
+// Provision creates missing buckets and streams and updates the configuration of the others, with as many copies of
+// each as the bus keeps, and returns what it keeps. On a new bus wanted decides that; 0 in it means 1 copy and
+// [AuditRetention]. On any other bus a number in wanted that differs is a [*DisagreementError], and nothing is changed:
+// see [Change]. Several masters may call Provision at the same time, and at every start. It never lowers a limit of a
+// stream. Other errors name the stream and the reason of the server.
 func Provision(ctx context.Context, js jetstream.JetStream, wanted bucket.Kept) (bucket.Kept, error) {
 	var kept bucket.Kept
 	err := repeatUntilFormed(ctx, func(ctx context.Context) (err error) {
@@ -112,8 +112,9 @@ func KeptNow(ctx context.Context, js jetstream.JetStream) (bucket.Kept, error) {
 	return kept, err
 }
 
-// Change stores what the bus keeps from now on, and changes all streams but the audit log to that, which takes [ChangeAudit]; 0 in
-// wanted means that a number stays. If it is interrupted, the next call or the next start of a master goes on.
+// Change stores what the bus keeps from now on, and changes all streams but the audit log to that, which takes
+// [ChangeAudit]; 0 in wanted means that a number stays. If it is interrupted, the next call or the next start of a
+// master goes on.
 func Change(ctx context.Context, js jetstream.JetStream, wanted bucket.Kept) (bucket.Kept, error) {
 	kv, err := js.KeyValue(ctx, wire.BucketRollout)
 	if err != nil {
@@ -146,7 +147,9 @@ func Change(ctx context.Context, js jetstream.JetStream, wanted bucket.Kept) (bu
 func provision(ctx context.Context, js jetstream.JetStream, kept bucket.Kept) error {
 	for _, c := range configs() {
 		c.Replicas = kept.Replicas
-		if err := repeatUntilFormed(ctx, func(ctx context.Context) error { return createOrUpdate(ctx, js, c) }); err != nil {
+		if err := repeatUntilFormed(ctx, func(ctx context.Context) error {
+			return createOrUpdate(ctx, js, c)
+		}); err != nil {
 			return fmt.Errorf("cannot provision stream %s: %w", c.Name, err)
 		}
 	}
@@ -162,9 +165,9 @@ const (
 	peersLimit = 30 * time.Second
 )
 
-// repeatUntilFormed calls attempt until it returns within [attemptLimit] or ctx ends, and for [peersLimit] as long as the cluster says
-// that servers are missing. A newly formed cluster may never answer a request to create a stream, and knows of a server only some
-// seconds after that is ready.
+// repeatUntilFormed calls attempt until it returns within [attemptLimit] or ctx ends, and for [peersLimit] as long as
+// the cluster says that servers are missing. A newly formed cluster may never answer a request to create a stream, and
+// knows of a server only some seconds after that is ready.
 func repeatUntilFormed(ctx context.Context, attempt func(context.Context) error) error {
 	for began := time.Now(); ; {
 		limited, cancel := context.WithTimeout(ctx, attemptLimit)
@@ -195,15 +198,16 @@ const (
 // leastBytes is the smallest limit of a stream on a small disk.
 const leastBytes = 64 << 20
 
-// createOrUpdate creates first, so that masters that start together do not conflict. On a small disk the limit of a stream is
-// halved until it fits, and once more to leave room for the next stream. If the disk is smaller than the limits of the existing
-// streams, the server refuses every change; an existing stream then keeps its configuration.
+// createOrUpdate creates first, so that masters that start together do not conflict. On a small disk the limit of a
+// stream is halved until it fits, and once more to leave room for the next stream. If the disk is smaller than the
+// limits of the existing streams, the server refuses every change; an existing stream then keeps its configuration.
 func createOrUpdate(ctx context.Context, js jetstream.JetStream, c jetstream.StreamConfig) error {
 	least := int64(leastBytes)
 	if old, err := js.Stream(ctx, c.Name); err == nil {
 		now := old.CachedInfo().Config
 		c.AllowMsgTTL = c.AllowMsgTTL || now.AllowMsgTTL // the server refuses to turn it off
-		// Another master may have another version, or was started when the disk was larger: messages must not go for that.
+		// Another master may have another version, or was started when the disk was larger: messages must not go for
+		// that.
 		c.MaxBytes, c.MaxMsgs = higher(c.MaxBytes, now.MaxBytes), higher(c.MaxMsgs, now.MaxMsgs)
 		least = max(least, now.MaxBytes)
 	}

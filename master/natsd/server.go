@@ -1,8 +1,8 @@
-// Package natsd runs the embedded NATS server with JetStream, and makes the buckets and streams of zester on any server. Call [New]
-// and [Server.Start] for the embedded server, and [Provision] for the buckets and streams.
+// Package natsd runs the embedded NATS server with JetStream, and makes the buckets and streams of zester on any
+// server. Call [New] and [Server.Start] for the embedded server, and [Provision] for the buckets and streams.
 //
-// Guarantees: the server refuses connections without a credential of its operator ([Trust]); it listens with TLS only, on loopback
-// by default; Provision creates missing streams, updates changed ones, and never deletes one.
+// Guarantees: the server refuses connections without a credential of its operator ([Trust]); it listens with TLS only,
+// on loopback by default; Provision creates missing streams, updates changed ones, and never deletes one.
 //
 // No other package imports the code of the server.
 package natsd
@@ -30,8 +30,8 @@ import (
 const (
 	startTimeout = 30 * time.Second
 
-	// authTimeout is long enough for thousands of peels that reconnect at once and wait for the check of their JWTs. After the
-	// default of 2 s the server closes their connections, and they connect again.
+	// authTimeout is long enough for thousands of peels that reconnect at once and wait for the check of their JWTs.
+	// After the default of 2 s the server closes their connections, and they connect again.
 	authTimeout = 30 * time.Second
 )
 
@@ -98,7 +98,8 @@ func New(o Options) (*Server, error) {
 		opts.Port = server.RANDOM_PORT
 	}
 	if o.TLS != nil {
-		opts.TLS, opts.TLSConfig, opts.TLSTimeout = true, gate(o.TLS, handshakesEach*runtime.GOMAXPROCS(0)), authTimeout.Seconds()
+		opts.TLS, opts.TLSConfig, opts.TLSTimeout = true, gate(o.TLS,
+			handshakesEach*runtime.GOMAXPROCS(0)), authTimeout.Seconds()
 	}
 	if err := loadTrust(opts, o.Trust); err != nil {
 		return nil, fmt.Errorf("cannot set up the bus: %w", err)
@@ -106,14 +107,16 @@ func New(o Options) (*Server, error) {
 	return &Server{opts: opts, log: newLogger(o.Log)}, nil
 }
 
-// forFiles is the number of open files that are kept for other uses than connections to the bus: files of the streams and of the
-// repo, and connections to REST.
+// forFiles is the number of open files that are kept for other uses than connections to the bus: files of the streams
+// and of the repo, and connections to REST.
 const forFiles = 2048
 
-// maxConnections bounds the connections, so that many of them leave files to the streams: a stream without one loses messages. It is 0, the default of 65,536, if the process may open more files.
+// maxConnections bounds the connections, so that many of them leave files to the streams: a stream without one loses
+// messages. It is 0, the default of 65,536, if the process may open more files.
 func maxConnections() int {
 	var files syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil || files.Cur > server.DEFAULT_MAX_CONNECTIONS+forFiles {
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil ||
+		files.Cur > server.DEFAULT_MAX_CONNECTIONS+forFiles {
 		return 0
 	}
 	return int(files.Cur - min(files.Cur/4, forFiles))
@@ -146,8 +149,8 @@ func loadTrust(opts *server.Options, t Trust) error {
 	return nil
 }
 
-// Start starts the server and returns when it accepts connections and has opened the stored streams. After an error nothing runs.
-// Call it once.
+// Start starts the server and returns when it accepts connections and has opened the stored streams. After an error
+// nothing runs. Call it once.
 func (s *Server) Start() error {
 	err := os.MkdirAll(s.opts.StoreDir, 0o700)
 	if err == nil {
@@ -176,8 +179,8 @@ func (s *Server) Start() error {
 	return nil
 }
 
-// lock reserves the store for this process until the file is closed. The server itself does not lock it, and opens it before it
-// notices that its port is in use.
+// lock reserves the store for this process until the file is closed. The server itself does not lock it, and opens it
+// before it notices that its port is in use.
 func lock(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -201,7 +204,8 @@ func (s *Server) URL() string {
 // [nats.InProcessServer]; the URL is then ignored. Such a connection authenticates like all others.
 func (s *Server) InProcessConn() (net.Conn, error) { return s.srv.InProcessConn() }
 
-// Update replaces the JWT of an account. The server closes connections whose credentials it revokes at once; others stay.
+// Update replaces the JWT of an account. The server closes connections whose credentials it revokes at once; others
+// stay.
 func (s *Server) Update(token string) error {
 	claims, err := jwt.DecodeAccountClaims(token)
 	if err != nil {
@@ -221,9 +225,9 @@ func (s *Server) Update(token string) error {
 	return nil
 }
 
-// Stuck returns the server's log line about a stream that stores no further message, empty if there is none. A stream whose
-// file could not be written, or that met the limit for all streams, refuses every later message until the server is
-// restarted, even if the disk has room again.
+// Stuck returns the server's log line about a stream that stores no further message, empty if there is none. A stream
+// whose file could not be written, or that met the limit for all streams, refuses every later message until the server
+// is restarted, even if the disk has room again.
 func (s *Server) Stuck() string {
 	s.log.mu.Lock()
 	defer s.log.mu.Unlock()

@@ -76,7 +76,8 @@ func (d *delivery) take() (e Event, ok bool) {
 	}
 	e, d.queue = d.queue[0], d.queue[1:]
 	if d.dropped > 0 {
-		e.Details = append(slices.Clone(e.Details), fmt.Sprintf("%d earlier notifications were dropped, as they could not be delivered in time", d.dropped))
+		e.Details = append(slices.Clone(e.Details),
+			fmt.Sprintf("%d earlier notifications were dropped, as they could not be delivered in time", d.dropped))
 		d.dropped = 0
 	}
 	return e, true
@@ -97,7 +98,8 @@ func (d *delivery) run(ctx context.Context) error {
 			return ctx.Err()
 		case <-d.wake:
 		}
-		if d.known == nil && len(d.s.newest()) > 0 && !d.loadKnown(ctx) { // for a new place, outcomes are needed to find the newest
+		// for a new place, outcomes are needed to find the newest
+		if d.known == nil && len(d.s.newest()) > 0 && !d.loadKnown(ctx) {
 			continue
 		}
 		for d.maySend() && d.sendOutcome(ctx) {
@@ -124,7 +126,9 @@ func (d *delivery) loadKnown(ctx context.Context) bool {
 
 // skipOld marks all outcomes but the newest ones as delivered.
 func (d *delivery) skipOld() {
-	due := slices.DeleteFunc(slices.Clone(d.s.newest()), func(o outcome) bool { return !o.isDue(d.known) || !d.place.Wants(o.Kind) })
+	due := slices.DeleteFunc(slices.Clone(d.s.newest()), func(o outcome) bool {
+		return !o.isDue(d.known) || !d.place.Wants(o.Kind)
+	})
 	for _, o := range due[:max(0, len(due)-catchUp)] {
 		d.known[o.Revision.Commit] = o.mark
 	}
@@ -135,8 +139,8 @@ func (d *delivery) maySend() bool {
 	return !time.Now().Before(d.notBefore) && (d.limit == nil || d.limit.Tokens() >= 1)
 }
 
-// sendOutcome sends the oldest outcome that the place lacks, and reports whether to call it again. An outcome that the place
-// does not want counts as delivered.
+// sendOutcome sends the oldest outcome that the place lacks, and reports whether to call it again. An outcome that the
+// place does not want counts as delivered.
 func (d *delivery) sendOutcome(ctx context.Context) bool {
 	if d.known == nil {
 		return false
@@ -196,7 +200,8 @@ func (d *delivery) send(ctx context.Context, e Event) error {
 	if ctx.Err() != nil {
 		return err
 	}
-	d.s.Log.Warn("place not notified", "place", d.place.Name(), "event", e.Kind, "commit", e.Revision.Commit, "err", err)
+	d.s.Log.Warn("place not notified", "place", d.place.Name(), "event", e.Kind, "commit", e.Revision.Commit,
+		"err", err)
 	if known, ok := errors.AsType[*outbound.Error](err); ok && known.Final {
 		d.failures = 0
 		return err

@@ -54,12 +54,24 @@ var quiet = []Kind{Progressing, Superseded}
 
 // titles are the titles of events; %s is the revision.
 var titles = map[Kind]string{
-	Progressing: "%s goes to the fleet", Blocked: "%s waits for approval", Rejected: "%s is refused", WaveFailed: "%s was rolled back",
-	Completed: "%s is applied", Incomplete: "%s is not applied on every peel", Superseded: "%s was superseded",
-	FetchFailed: "the branch cannot be read", Stalled: "no revision can be published", Recovered: "the branch is read again",
-	Gate: "%s waits at a gate", Frozen: "%s waits for the end of a freeze",
-	Pinned: "the fleet is pinned to %s", Unpinned: "the pin has ended", Paused: "new revisions are paused", Resumed: "new revisions are followed again",
-	LeaderChanged: "another master leads", PeelsFailed: "peels fail with %s",
+	Progressing:   "%s goes to the fleet",
+	Blocked:       "%s waits for approval",
+	Rejected:      "%s is refused",
+	WaveFailed:    "%s was rolled back",
+	Completed:     "%s is applied",
+	Incomplete:    "%s is not applied on every peel",
+	Superseded:    "%s was superseded",
+	FetchFailed:   "the branch cannot be read",
+	Stalled:       "no revision can be published",
+	Recovered:     "the branch is read again",
+	Gate:          "%s waits at a gate",
+	Frozen:        "%s waits for the end of a freeze",
+	Pinned:        "the fleet is pinned to %s",
+	Unpinned:      "the pin has ended",
+	Paused:        "new revisions are paused",
+	Resumed:       "new revisions are followed again",
+	LeaderChanged: "another master leads",
+	PeelsFailed:   "peels fail with %s",
 }
 
 // A Revision is a commit of the branch.

@@ -59,7 +59,9 @@ func newMailbox(server string, l Letter) (*mailbox, error) {
 	m := &mailbox{host: u.Hostname(), implicit: u.Scheme == "smtps", letter: l}
 	m.port = cmp.Or(u.Port(), map[bool]string{true: "465", false: "587"}[m.implicit])
 	if (l.User == "") != (l.Password == "") {
-		return nil, errors.New("user and password belong together: the user of the mail server, and the file with the password")
+		return nil, errors.New(
+			"user and password belong together: the user of the mail server, and the file with the password",
+		)
 	}
 	if m.from, err = mail.ParseAddress(l.From); err != nil {
 		return nil, fmt.Errorf("its from %.100q is no address of mail", l.From)
@@ -105,14 +107,17 @@ func (m *mailbox) send(ctx context.Context, text Text) error {
 	}
 	if err != nil {
 		answer, ok := errors.AsType[*textproto.Error](err)
-		return &outbound.Error{Err: shortened("the mail server does not take the message", err), Final: ok && answer.Code/100 == 5}
+		return &outbound.Error{
+			Err:   shortened("the mail server does not take the message", err),
+			Final: ok && answer.Code/100 == 5,
+		}
 	}
 	_ = c.Quit() // the message is delivered
 	return nil
 }
 
-// dial connects and begins TLS. Without TLS it uses only a server on this machine, and no password. The connection is closed
-// when ctx ends.
+// dial connects and begins TLS. Without TLS it uses only a server on this machine, and no password. The connection is
+// closed when ctx ends.
 func (m *mailbox) dial(ctx context.Context) (*smtp.Client, func(), error) {
 	roots, err := outbound.Roots(m.letter.CA)
 	if err != nil {
@@ -141,7 +146,8 @@ func (m *mailbox) dial(ctx context.Context) (*smtp.Client, func(), error) {
 	return c, stop, nil
 }
 
-// A capped connection bounds the bytes that are read: the answers of a server are kept in memory and may have any length.
+// A capped connection bounds the bytes that are read: the answers of a server are kept in memory and may have any
+// length.
 type capped struct {
 	net.Conn
 	left int // bytes
@@ -186,10 +192,12 @@ func (m *mailbox) login(c *smtp.Client) error {
 	case slices.Contains(all, "LOGIN"):
 		auth = &loginAuth{user: m.letter.User, password: password}
 	default:
-		return fmt.Errorf("the mail server offers none of the logins PLAIN and LOGIN, but %q", outbound.Line(mechanisms, 100))
+		return fmt.Errorf("the mail server offers none of the logins PLAIN and LOGIN, but %q",
+			outbound.Line(mechanisms, 100))
 	}
 	if err := c.Auth(auth); err != nil {
-		return errors.New(strings.ReplaceAll(shortened("the mail server refuses the login", err).Error(), password, "(hidden)"))
+		return errors.New(strings.ReplaceAll(shortened("the mail server refuses the login", err).Error(), password,
+			"(hidden)"))
 	}
 	return nil
 }

@@ -94,7 +94,8 @@ func (m AlertMessage) lines() (lines []string) {
 	}
 	span := "since " + alertTimestamp(m.Began)
 	if !m.Ended.IsZero() {
-		span = fmt.Sprintf("from %s to %s (%s)", alertTimestamp(m.Began), alertTimestamp(m.Ended), m.Ended.Sub(m.Began).Round(time.Second))
+		span = fmt.Sprintf("from %s to %s (%s)", alertTimestamp(m.Began), alertTimestamp(m.Ended),
+			m.Ended.Sub(m.Began).Round(time.Second))
 	}
 	return append(lines, span, "alert: "+m.ID)
 }
@@ -162,8 +163,19 @@ func (r *Receiver) page(ctx context.Context, m AlertMessage) error {
 		event.Action = "resolve"
 	} else {
 		event.Payload = &payload{
-			Summary: outbound.Line(m.Title(), 1000), Source: "zester", Severity: "error", Timestamp: alertTimestamp(m.Time), Component: m.Subject, Group: m.Rule,
-			Details: map[string]any{"alert": m.ID, "peels": m.Peels, "first_peels": m.Names, "text": outbound.Line(m.Text, maxAlertText), "since": alertTimestamp(m.Began)},
+			Summary:   outbound.Line(m.Title(), 1000),
+			Source:    "zester",
+			Severity:  "error",
+			Timestamp: alertTimestamp(m.Time),
+			Component: m.Subject,
+			Group:     m.Rule,
+			Details: map[string]any{
+				"alert":       m.ID,
+				"peels":       m.Peels,
+				"first_peels": m.Names,
+				"text":        outbound.Line(m.Text, maxAlertText),
+				"since":       alertTimestamp(m.Began),
+			},
 		}
 	}
 	if m.Phase == AlertTest {
@@ -224,8 +236,12 @@ func (r *Receiver) event(ctx context.Context, m AlertMessage) error {
 		Content string `json:"datacontenttype"`
 		Data    data   `json:"data"`
 	}{
-		"1.0", m.Event, "/zester/alerts", "zester.alert." + string(m.Phase), alertTimestamp(m.Time), m.ID, "application/json",
-		data{m.Rule, m.Subject, m.Troubles, m.Peels, m.Names, m.Title(), outbound.Line(m.Text, maxAlertText), m.Began.UTC(), m.Ended.UTC()},
+		"1.0", m.Event, "/zester/alerts", "zester.alert." + string(m.Phase), alertTimestamp(m.Time), m.ID,
+		"application/json",
+		data{
+			m.Rule, m.Subject, m.Troubles, m.Peels, m.Names, m.Title(), outbound.Line(m.Text, maxAlertText),
+			m.Began.UTC(), m.Ended.UTC(),
+		},
 	})
 }
 

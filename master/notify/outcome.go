@@ -28,8 +28,8 @@ type outcome struct {
 	attempt string // part of the mark: the attempt
 }
 
-// isDue reports whether a place lacks the outcome. A success is final until the commit is tried again. That a commit was
-// superseded is sent only after a message that it was pending.
+// isDue reports whether a place lacks the outcome. A success is final until the commit is tried again. That a commit
+// was superseded is sent only after a message that it was pending.
 func (o *outcome) isDue(known delivered) bool {
 	before, heard := known[o.Revision.Commit]
 	switch {
@@ -87,7 +87,8 @@ func (w *watcher) ended(o *outcome) {
 	}
 }
 
-// attempted fills in the event about an attempt that is not in force. detail is part of the mark, so a new detail is sent.
+// attempted fills in the event about an attempt that is not in force. detail is part of the mark, so a new detail is
+// sent.
 func attempted(e *Event, a status.Attempt, s status.Sync) (detail string) {
 	switch a.Outcome {
 	case status.OutcomeProgressing:
@@ -96,7 +97,8 @@ func attempted(e *Event, a status.Attempt, s status.Sync) (detail string) {
 			e.Text = fmt.Sprintf("wave %d of %d (%s)", r.Wave, r.Waves, r.Name)
 			e.Counts = r.Counts
 			if r.State == gateState {
-				e.Kind, e.Text, e.Command = Gate, e.Text+" has passed and waits for approval", "zester sync approve "+r.Name
+				e.Kind, e.Text, e.Command = Gate, e.Text+" has passed and waits for approval", "zester sync approve "+
+					r.Name
 			}
 			return e.Text
 		}
@@ -109,7 +111,9 @@ func attempted(e *Event, a status.Attempt, s status.Sync) (detail string) {
 		e.Kind, e.State, e.Text = Blocked, forge.Pending, "waits for approval: "+a.Reason
 		if s.Blocked != "" && s.LastAttempted == a.Commit {
 			e.Command = "zester sync approve " + status.ShortHash(s.Blocked)
-			e.Details = []string{"plan " + s.Blocked + "; its hash changes when the fleet does, and zester sync status shows the newest"}
+			e.Details = []string{
+				"plan " + s.Blocked + "; its hash changes when the fleet does, and zester sync status shows the newest",
+			}
 		}
 	case status.OutcomeSuperseded:
 		e.Kind, e.State, e.Text = Superseded, forge.Canceled, "superseded "+a.Reason

@@ -44,7 +44,8 @@ import (
 const (
 	// MaxPingEntries bounds the pairs of an entry and a peel that a service is pinged about.
 	MaxPingEntries = 1000
-	// recent is the age up to which a run is pinged when its entry is pinged for the first time. Reports are at most 11 minutes apart.
+	// recent is the age up to which a run is pinged when its entry is pinged for the first time. Reports are at most 11
+	// minutes apart.
 	recent        = 15 * time.Minute
 	maxPingAnswer = 64 << 10 // bytes
 )
@@ -69,7 +70,8 @@ var pingName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,40}$`)
 // NewPinger checks the options; no file is read and nothing is sent.
 func NewPinger(o PingOptions) (*PingService, error) {
 	if !pingName.MatchString(o.Name) {
-		return nil, fmt.Errorf(`cannot send pings to %.60q: want a name of 1 to 40 letters, digits, "_" and "-"`, o.Name)
+		return nil, fmt.Errorf(`cannot send pings to %.60q: want a name of 1 to 40 letters, digits, "_" and "-"`,
+			o.Name)
 	}
 	err := o.To.Check()
 	if _, bad := path.Match(o.Entries, ""); o.Entries == "" || bad != nil {
@@ -120,18 +122,20 @@ type PingPlan struct {
 	Problem string              // why some entries are not pinged; empty: all are
 }
 
-// Plan returns the pings that are due. runs are the newest runs of all entries that the service has, sorted by entry and peel. marks are
-// those of the last plan; Plan does not change them.
+// Plan returns the pings that are due. runs are the newest runs of all entries that the service has, sorted by entry
+// and peel. marks are those of the last plan; Plan does not change them.
 func (s *PingService) Plan(runs []verdict.Run, marks map[PingID]PingMark, now time.Time) PingPlan {
 	p := PingPlan{Marks: map[PingID]PingMark{}}
 	slugs := map[string]verdict.Run{}
 	if len(runs) > MaxPingEntries {
-		p.Problem = fmt.Sprintf("%s matches %d pairs of an entry and a peel, and only the first %d are pinged", s.o.Entries, len(runs), MaxPingEntries)
+		p.Problem = fmt.Sprintf("%s matches %d pairs of an entry and a peel, and only the first %d are pinged",
+			s.o.Entries, len(runs), MaxPingEntries)
 	}
 	for _, r := range runs[:min(MaxPingEntries, len(runs))] {
 		slug := slugOf(r)
 		if other, taken := slugs[slug]; taken {
-			p.Problem = fmt.Sprintf("%s of %s is not pinged: it has the slug of %s of %s, which is %s", r.Entry, r.Peel, other.Entry, other.Peel, slug)
+			p.Problem = fmt.Sprintf("%s of %s is not pinged: it has the slug of %s of %s, which is %s", r.Entry,
+				r.Peel, other.Entry, other.Peel, slug)
 			continue
 		}
 		slugs[slug] = r
@@ -141,8 +145,8 @@ func (s *PingService) Plan(runs []verdict.Run, marks map[PingID]PingMark, now ti
 	return p
 }
 
-// Next returns the ping to send after one for slug, in the order of slugs and then from the start, so that each entry has its turn
-// however many pings of others are due. At least one ping must be due.
+// Next returns the ping to send after one for slug, in the order of slugs and then from the start, so that each entry
+// has its turn however many pings of others are due. At least one ping must be due.
 func (p *PingPlan) Next(slug string) Ping {
 	i := slices.IndexFunc(p.Due, func(d Ping) bool { return d.Slug > slug })
 	return p.Due[max(i, 0)]
@@ -211,8 +215,8 @@ func slugOf(r verdict.Run) string {
 	}, strings.ToLower(r.Entry+"-"+string(r.Peel)))
 }
 
-// Send sends a ping. Its error has the type [outbound.Error]. The error is final if the service will not accept this ping later either,
-// such as one for a slug that it does not know.
+// Send sends a ping. Its error has the type [outbound.Error]. The error is final if the service will not accept this
+// ping later either, such as one for a slug that it does not know.
 func (s *PingService) Send(ctx context.Context, p Ping) error {
 	_, err := s.client.Post(ctx, outbound.Post{To: s.o.To, Path: "/" + p.Slug + "/" + p.Word}, maxPingAnswer)
 	if err == nil {

@@ -43,8 +43,8 @@ var providers = []PlaceProvider{GitHub, GitLab, Gitea, Slack, Teams, Mail, Webho
 type PlaceOptions struct {
 	Name     string // letters, digits, "_" and "-"; a forge shows the status as zester/NAME
 	Provider PlaceProvider
-	// URL is the page of the repository on the forge, the address of a chat or webhook for messages, or smtp://HOST:PORT or
-	// smtps://HOST:PORT of a mail server.
+	// URL is the page of the repository on the forge, the address of a chat or webhook for messages, or
+	// smtp://HOST:PORT or smtps://HOST:PORT of a mail server.
 	URL     string
 	URLFile string // file with the address of a chat or webhook, for an address that holds a key
 	Token   string // file with the credential for a forge
@@ -106,7 +106,12 @@ func (p *Place) check() (err error) {
 	case o.Provider == Mail && o.URLFile != "", isForge && o.URLFile != "":
 		return errors.New("url_file is for slack, teams and webhooks")
 	case isForge:
-		p.forge, err = forge.New(forge.Options{Provider: forge.Provider(o.Provider), URL: o.URL, Token: o.Token, Transport: o.Transport})
+		p.forge, err = forge.New(forge.Options{
+			Provider:  forge.Provider(o.Provider),
+			URL:       o.URL,
+			Token:     o.Token,
+			Transport: o.Transport,
+		})
 		return err
 	case o.Provider == Mail:
 		p.mailbox, err = newMailbox(o.URL, o.Letter)
@@ -196,7 +201,11 @@ func (p *Place) send(ctx context.Context, e Event) error {
 		return p.post(ctx, func() ([]byte, error) { return fill(p.o.Body, e) }, p.o.Secret)
 	}
 	return p.forge.SetStatus(ctx, forge.Status{
-		Commit: string(e.Revision.Commit), Branch: e.Branch, Name: "zester/" + p.o.Name, State: e.State, Description: e.Text,
+		Commit:      string(e.Revision.Commit),
+		Branch:      e.Branch,
+		Name:        "zester/" + p.o.Name,
+		State:       e.State,
+		Description: e.Text,
 	})
 }
 

@@ -43,12 +43,26 @@ func fill(template string, e Event) ([]byte, error) {
 		template = everyField
 	}
 	values := map[string]string{
-		"event": string(e.Kind), "title": e.Title(), "text": e.Text, "details": strings.Join(e.Details, "\n"), "state": string(e.State),
-		"commit": string(e.Revision.Commit), "short": fmt.Sprintf("%.7s", e.Revision.Commit), "branch": e.Branch,
-		"author": e.Revision.Author, "subject": e.Revision.Subject, "where": e.Where, "command": e.Command, "by": e.By,
-		"time": e.Time.UTC().Format(time.RFC3339), "peels": strconv.Itoa(e.Counts.Peels), "applied": strconv.Itoa(e.Counts.Applied),
-		"failed": strconv.Itoa(e.Counts.Failed), "offline": strconv.Itoa(e.Counts.Offline),
-		"seconds": strconv.FormatFloat(e.Took.Seconds(), 'f', 3, 64), "$": "$",
+		"event":   string(e.Kind),
+		"title":   e.Title(),
+		"text":    e.Text,
+		"details": strings.Join(e.Details, "\n"),
+		"state":   string(e.State),
+		"commit":  string(e.Revision.Commit),
+		"short":   fmt.Sprintf("%.7s", e.Revision.Commit),
+		"branch":  e.Branch,
+		"author":  e.Revision.Author,
+		"subject": e.Revision.Subject,
+		"where":   e.Where,
+		"command": e.Command,
+		"by":      e.By,
+		"time":    e.Time.UTC().Format(time.RFC3339),
+		"peels":   strconv.Itoa(e.Counts.Peels),
+		"applied": strconv.Itoa(e.Counts.Applied),
+		"failed":  strconv.Itoa(e.Counts.Failed),
+		"offline": strconv.Itoa(e.Counts.Offline),
+		"seconds": strconv.FormatFloat(e.Took.Seconds(), 'f', 3, 64),
+		"$":       "$",
 	}
 	unknown := ""
 	out := []byte(os.Expand(template, func(name string) string {
@@ -97,9 +111,9 @@ func slackMessage(m Text) ([]byte, error) {
 
 const teamsText = 16_000 // bytes; Teams takes messages of 28 KB
 
-// teamsMessage returns the body of a request to a workflow of Teams, or to an incoming webhook of the older kind. Source:
-// "Create incoming webhooks with workflows", "Adaptive Cards schema 1.4". It uses text runs, as a text block would interpret
-// Markdown.
+// teamsMessage returns the body of a request to a workflow of Teams, or to an incoming webhook of the older kind.
+// Source: "Create incoming webhooks with workflows", "Adaptive Cards schema 1.4". It uses text runs, as a text block
+// would interpret Markdown.
 func teamsMessage(m Text) ([]byte, error) {
 	type run struct {
 		Type   string `json:"type"`
@@ -118,7 +132,12 @@ func teamsMessage(m Text) ([]byte, error) {
 		}
 		body = append(body, line{"RichTextBlock", []run{{Type: "TextRun", Text: l}}})
 	}
-	card := map[string]any{"$schema": "http://adaptivecards.io/schemas/adaptive-card.json", "type": "AdaptiveCard", "version": "1.4", "body": body}
+	card := map[string]any{
+		"$schema": "http://adaptivecards.io/schemas/adaptive-card.json",
+		"type":    "AdaptiveCard",
+		"version": "1.4",
+		"body":    body,
+	}
 	return json.Marshal(map[string]any{"type": "message", "attachments": []any{
 		map[string]any{"contentType": "application/vnd.microsoft.card.adaptive", "contentUrl": nil, "content": card},
 	}})

@@ -34,7 +34,9 @@ const (
 	ReceiverWebhook      ReceiverProvider = "webhook"      // CloudEvents 1.0, structured JSON
 )
 
-var receiverProviders = []ReceiverProvider{ReceiverSlack, ReceiverTeams, ReceiverMail, ReceiverPagerDuty, ReceiverAlertmanager, ReceiverWebhook}
+var receiverProviders = []ReceiverProvider{
+	ReceiverSlack, ReceiverTeams, ReceiverMail, ReceiverPagerDuty, ReceiverAlertmanager, ReceiverWebhook,
+}
 
 // pagerDutyURL receives events of accounts in the United States; others set url.
 const pagerDutyURL = "https://events.pagerduty.com/v2/enqueue"
@@ -47,8 +49,8 @@ const maxReceiverAnswer = 64 << 10
 type ReceiverOptions struct {
 	Name     string // letters, digits, "_" and "-"
 	Provider ReceiverProvider
-	// URL is the address of a chat or webhook, of Alertmanager without /api/v2/alerts, of PagerDuty's events (if empty, the
-	// one for accounts in the United States), or smtp://HOST:PORT or smtps://HOST:PORT of a mail server.
+	// URL is the address of a chat or webhook, of Alertmanager without /api/v2/alerts, of PagerDuty's events (if empty,
+	// the one for accounts in the United States), or smtp://HOST:PORT or smtps://HOST:PORT of a mail server.
 	URL     string
 	URLFile string // file with the address, for an address that holds a key
 	Key     string // file with the routing key of an integration of PagerDuty
@@ -71,7 +73,8 @@ var receiverName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,40}$`)
 // NewReceiver checks the options; no file is read and nothing is sent.
 func NewReceiver(o ReceiverOptions) (*Receiver, error) {
 	if !receiverName.MatchString(o.Name) {
-		return nil, fmt.Errorf(`cannot send alerts to %.60q: want a name of 1 to 40 letters, digits, "_" and "-"`, o.Name)
+		return nil, fmt.Errorf(`cannot send alerts to %.60q: want a name of 1 to 40 letters, digits, "_" and "-"`,
+			o.Name)
 	}
 	r := &Receiver{o: o, to: outbound.Address{URL: o.URL, File: o.URLFile}, client: outbound.New(o.Transport)}
 	if err := r.check(); err != nil {
@@ -93,7 +96,12 @@ func (r *Receiver) check() (err error) {
 		return errors.New("a secret is for webhooks")
 	case r.isText():
 		if r.place, err = NewPlace(PlaceOptions{
-			Name: o.Name, Provider: PlaceProvider(o.Provider), URL: o.URL, URLFile: o.URLFile, Letter: o.Letter, Transport: o.Transport,
+			Name:      o.Name,
+			Provider:  PlaceProvider(o.Provider),
+			URL:       o.URL,
+			URLFile:   o.URLFile,
+			Letter:    o.Letter,
+			Transport: o.Transport,
 		}); err != nil {
 			return errors.Unwrap(err) // it begins with the name as well
 		}
@@ -169,7 +177,14 @@ func (r *Receiver) post(ctx context.Context, path, kind string, value any, secre
 	if err != nil {
 		return &outbound.Error{Err: err, Final: true}
 	}
-	_, err = r.client.Post(ctx, outbound.Post{To: r.to, Path: path, Type: kind, Body: body, Key: r.o.Secret, Secrets: secrets}, maxReceiverAnswer)
+	_, err = r.client.Post(ctx, outbound.Post{
+		To:      r.to,
+		Path:    path,
+		Type:    kind,
+		Body:    body,
+		Key:     r.o.Secret,
+		Secrets: secrets,
+	}, maxReceiverAnswer)
 	return err
 }
 

@@ -92,13 +92,19 @@ func (w *watcher) outage(seen Observation, now time.Time) []Event {
 		}
 		w.notices.Outage = kind
 		return []Event{{
-			Kind: kind, Revision: inForce(seen.Sync), Text: c.Message, Where: c.Where,
-			Details: []string{"since " + timestamp(w.notices.Since) + "; the revision in force stays"}, Command: "zester sync status",
+			Kind:     kind,
+			Revision: inForce(seen.Sync),
+			Text:     c.Message,
+			Where:    c.Where,
+			Details:  []string{"since " + timestamp(w.notices.Since) + "; the revision in force stays"},
+			Command:  "zester sync status",
 		}}
 	case reported != "" && !stalled.Status && !fetch.Status && !seen.Sync.Read.IsZero():
 		took := now.Sub(w.notices.Since)
 		w.notices.Outage, w.notices.Since = "", time.Time{}
-		return []Event{{Kind: Recovered, Revision: inForce(seen.Sync), Text: "it could not be read for " + roughly(took)}}
+		return []Event{
+			{Kind: Recovered, Revision: inForce(seen.Sync), Text: "it could not be read for " + roughly(took)},
+		}
 	}
 	return nil
 }
@@ -119,13 +125,24 @@ func pins(before, seen Observation, now time.Time) (all []Event) {
 	was, is := before.Sync.Pinned, seen.Sync.Pinned
 	switch {
 	case is != nil && (was == nil || *was != *is):
-		e := Event{Kind: Pinned, Revision: Revision{Commit: is.Commit}, By: is.By, Text: "new revisions wait for zester sync unpin", Command: "zester sync unpin"}
+		e := Event{
+			Kind:     Pinned,
+			Revision: Revision{Commit: is.Commit},
+			By:       is.By,
+			Text:     "new revisions wait for zester sync unpin",
+			Command:  "zester sync unpin",
+		}
 		if is.UntilNewer {
 			e.Text += ", or for a newer commit"
 		}
 		all = append(all, e)
 	case is == nil && was != nil:
-		e := Event{Kind: Unpinned, Revision: Revision{Commit: was.Commit}, By: by(seen.Order, "unpin", now), Text: "the fleet follows the branch again"}
+		e := Event{
+			Kind:     Unpinned,
+			Revision: Revision{Commit: was.Commit},
+			By:       by(seen.Order, "unpin", now),
+			Text:     "the fleet follows the branch again",
+		}
 		if e.By == "" && was.UntilNewer {
 			e.Text += ": a newer commit came"
 		}
@@ -139,7 +156,9 @@ func pauses(before, seen Observation, now time.Time) []Event {
 	was, is := before.Sync.Paused, seen.Sync.Paused
 	switch {
 	case is != nil && was == nil:
-		return []Event{{Kind: Paused, By: is.By, Text: "new revisions wait for zester sync resume", Command: "zester sync resume"}}
+		return []Event{
+			{Kind: Paused, By: is.By, Text: "new revisions wait for zester sync resume", Command: "zester sync resume"},
+		}
 	case was != nil && is == nil:
 		return []Event{{Kind: Resumed, By: by(seen.Order, "resume", now), Text: "the fleet follows the branch again"}}
 	}
@@ -187,7 +206,8 @@ func (f Fleet) withErrors() []status.Peel {
 	return all
 }
 
-// failed returns an event about peels with new errors, once the revision in force was applied or reported as incomplete.
+// failed returns an event about peels with new errors, once the revision in force was applied or reported as
+// incomplete.
 func (w *watcher) failed(seen Observation, now time.Time) []Event {
 	f, fleet := &w.failing, seen.Fleet
 	if fleet.Commit == "" || len(seen.Attempts) == 0 {
@@ -223,8 +243,13 @@ func (w *watcher) failed(seen Observation, now time.Time) []Event {
 	}
 	f.known, f.first, f.sent = errs, time.Time{}, now
 	return []Event{{
-		Kind: PeelsFailed, Revision: inForce(seen.Sync), Counts: fleet.Counts, Details: groups(fresh), Command: "zester sync peels",
-		Text: fmt.Sprintf("%s; %d report an error that they did not report before", portion(fleet.Counts), len(fresh)),
+		Kind:     PeelsFailed,
+		Revision: inForce(seen.Sync),
+		Counts:   fleet.Counts,
+		Details:  groups(fresh),
+		Command:  "zester sync peels",
+		Text: fmt.Sprintf("%s; %d report an error that they did not report before", portion(fleet.Counts),
+			len(fresh)),
 	}}
 }
 

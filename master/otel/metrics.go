@@ -3,9 +3,14 @@ package otel
 import "github.com/prometheus/client_golang/prometheus"
 
 var (
-	spansTotal = prometheus.NewDesc("zester_otel_spans_total", "Spans by what became of them: sent, refused (by the collector), expired (not taken for a day), left_out (a job had more than 10,000 runs) or unreadable.", []string{"result"}, nil)
-	failures   = prometheus.NewDesc("zester_otel_requests_failed_total", "Requests that the collector did not answer, or not with success.", nil, nil)
-	waiting    = prometheus.NewDesc("zester_otel_waiting", "Ended jobs and reports whose spans no master has sent yet; the same on every master.", nil, nil)
+	spansTotal = prometheus.NewDesc("zester_otel_spans_total",
+		"Spans by what became of them: sent, refused (by the collector), expired (not taken for a day), left_out (a job had more than 10,000 runs) or unreadable.", []string{
+			"result",
+		}, nil)
+	failures = prometheus.NewDesc("zester_otel_requests_failed_total",
+		"Requests that the collector did not answer, or not with success.", nil, nil)
+	waiting = prometheus.NewDesc("zester_otel_waiting",
+		"Ended jobs and reports whose spans no master has sent yet; the same on every master.", nil, nil)
 )
 
 // Describe implements [prometheus.Collector].

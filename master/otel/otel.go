@@ -1,8 +1,9 @@
-// Package otel sends a span for each ended job and each run to a collector of OpenTelemetry, over OTLP/HTTP with JSON. Call [New],
-// then [Exporter.Run] in each master that has a collector.
+// Package otel sends a span for each ended job and each run to a collector of OpenTelemetry, over OTLP/HTTP with JSON.
+// Call [New], then [Exporter.Run] in each master that has a collector.
 //
-// A dispatched job is a span, and the run on each of its targets a span below it. A run of a schedule is a span of its own, with
-// entry, commit and peel. Arguments and results are never sent; of the error of a run the first 256 bytes are.
+// A dispatched job is a span, and the run on each of its targets a span below it. A run of a schedule is a span of its
+// own, with entry, commit and peel. Arguments and results are never sent; of the error of a run the first 256 bytes
+// are.
 //
 // Guarantees:
 //   - Jobs never wait for the collector. Masters read ended jobs from the stream job-events, with one durable consumer for all
@@ -13,8 +14,8 @@
 //     memory is bounded: a master holds [MaxBatch] events at a time, the others wait in the stream. Dropped spans are counted.
 //   - Commit, file and author of a run are sent only where the report proves them, as in job records.
 //
-// Known gaps: returns that come after the end of their job have no span. A peel that reports a run under the ID of another job adds
-// its span to the trace of that job; the span has the name of that peel.
+// Known gaps: returns that come after the end of their job have no span. A peel that reports a run under the ID of
+// another job adds its span to the trace of that job; the span has the name of that peel.
 package otel
 
 import (
@@ -84,18 +85,24 @@ type counts struct {
 	waiting                                     atomic.Uint64 // events
 }
 
-// New checks the options. It starts nothing. The file of headers must be readable, so that a mistake in it shows at the start.
+// New checks the options. It starts nothing. The file of headers must be readable, so that a mistake in it shows at the
+// start.
 func New(o Options) (*Exporter, error) {
 	u, err := url.Parse(o.URL)
 	switch {
 	case err != nil, u.Host == "", u.Scheme != "http" && u.Scheme != "https", u.Fragment != "":
-		return nil, fmt.Errorf("cannot send spans to %q: want an http or https URL such as https://otel.example.com:4318/v1/traces", o.URL)
+		return nil, fmt.Errorf(
+			"cannot send spans to %q: want an http or https URL such as https://otel.example.com:4318/v1/traces", o.URL,
+		)
 	case u.User != nil:
 		return nil, fmt.Errorf("cannot send spans to %s: its credential belongs into headers_file", u.Redacted())
 	case u.Path == "" || u.Path == "/":
 		return nil, fmt.Errorf("cannot send spans to %s: the path is missing, which mostly is /v1/traces", o.URL)
 	case o.HeadersFile != "" && u.Scheme == "http" && !outbound.Loopback(u.Host):
-		return nil, fmt.Errorf("cannot send the headers in %s to %s: over http everybody on the way could read them; use https", o.HeadersFile, o.URL)
+		return nil, fmt.Errorf(
+			"cannot send the headers in %s to %s: over http everybody on the way could read them; use https",
+			o.HeadersFile, o.URL,
+		)
 	}
 	if o.HeadersFile != "" {
 		if _, err := readHeaders(o.HeadersFile); err != nil {
@@ -108,8 +115,8 @@ func New(o Options) (*Exporter, error) {
 	return &Exporter{o: o, host: u.Host, client: outbound.New(o.Transport), failures: loglimit.New(o.Log)}, nil
 }
 
-// Run sends spans until ctx ends, and then returns nil. Jobs that end before the first call of any master have no spans. Errors of
-// the bus are logged and tried again; a closed connection is an error.
+// Run sends spans until ctx ends, and then returns nil. Jobs that end before the first call of any master have no
+// spans. Errors of the bus are logged and tried again; a closed connection is an error.
 func (e *Exporter) Run(ctx context.Context, nc *nats.Conn) error {
 	js, err := jetstream.New(nc)
 	if err != nil {
@@ -232,15 +239,16 @@ func (f *follower) countWaiting(ctx context.Context) error {
 	return nil
 }
 
-// send sends the spans of events and acknowledges each event after its last span. An event whose spans cannot be read comes again
-// later. If ctx ends, the others go to another master.
+// send sends the spans of events and acknowledges each event after its last span. An event whose spans cannot be read
+// comes again later. If ctx ends, the others go to another master.
 func (f *follower) send(ctx context.Context, events []jetstream.Msg) {
 	var spans []span
 	var read []jetstream.Msg // their spans are in spans alone
 	for i, m := range events {
 		of, err := f.spansOf(ctx, m)
 		if err != nil {
-			f.failures.Warn("bus", "spans wait: the returns of a job cannot be read", "subject", m.Subject(), "err", err)
+			f.failures.Warn("bus", "spans wait: the returns of a job cannot be read", "subject", m.Subject(), "err",
+				err)
 			_ = m.NakWithDelay(lastPause)
 		} else {
 			spans, read = append(spans, of...), append(read, m)
@@ -264,8 +272,8 @@ func (f *follower) send(ctx context.Context, events []jetstream.Msg) {
 	}
 }
 
-// deliver posts spans until they are taken, refused or too old. It returns false if ctx ends first. Meanwhile it tells the bus that
-// this master still works on the open events.
+// deliver posts spans until they are taken, refused or too old. It returns false if ctx ends first. Meanwhile it tells
+// the bus that this master still works on the open events.
 func (f *follower) deliver(ctx context.Context, spans []span, open []jetstream.Msg) bool {
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		if spans = f.dropExpired(spans); len(spans) == 0 {
@@ -284,13 +292,15 @@ func (f *follower) deliver(ctx context.Context, spans []span, open []jetstream.M
 		failure, _ := errors.AsType[*outbound.Error](err)
 		if failure != nil && failure.Final && failure.Status != 0 {
 			f.counts.refused.Add(uint64(len(spans)))
-			f.failures.Warn("refused", "spans dropped: the collector refuses them", "collector", f.host, "spans", len(spans), "err", err)
+			f.failures.Warn("refused", "spans dropped: the collector refuses them", "collector", f.host, "spans",
+				len(spans), "err", err)
 			return true
 		}
 		if failure != nil {
 			pause = max(pause, failure.After)
 		}
-		f.failures.Warn("collector", "spans wait: the collector did not take them", "collector", f.host, "wait", pause, "err", err)
+		f.failures.Warn("collector", "spans wait: the collector did not take them", "collector", f.host, "wait",
+			pause, "err", err)
 		for rest := pause; rest > 0; rest -= lastPause { // a server may ask for an hour
 			for _, m := range open {
 				_ = m.InProgress()

@@ -36,8 +36,11 @@ func readHeaders(file string) (http.Header, error) {
 		}
 		name, value, found := strings.Cut(line, ":")
 		value = strings.TrimSpace(value)
-		if !found || !isToken(name) || value == "" || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r > '~' }) {
-			return nil, fmt.Errorf("cannot read the headers in %s:%d: want NAME: VALUE, such as Authorization: Bearer TOKEN", file, n)
+		if !found || !isToken(name) || value == "" ||
+			strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r > '~' }) {
+			return nil, fmt.Errorf(
+				"cannot read the headers in %s:%d: want NAME: VALUE, such as Authorization: Bearer TOKEN", file, n,
+			)
 		}
 		h.Add(name, value)
 	}
@@ -55,7 +58,8 @@ func isToken(s string) bool {
 	})
 }
 
-// post sends spans in one request. It returns how many of them the collector refused and dropped while it took the others.
+// post sends spans in one request. It returns how many of them the collector refused and dropped while it took the
+// others.
 func (e *Exporter) post(ctx context.Context, spans []span) (refused uint64, err error) {
 	body, err := json.Marshal(request(spans))
 	if err != nil {
@@ -82,8 +86,8 @@ func (e *Exporter) post(ctx context.Context, spans []span) (refused uint64, err 
 	return readAnswer(answer, len(spans))
 }
 
-// readAnswer returns how many of the spans the answer of a collector refuses. An answer that is not one of a collector is an error:
-// a proxy or a portal may have given it.
+// readAnswer returns how many of the spans the answer of a collector refuses. An answer that is not one of a collector
+// is an error: a proxy or a portal may have given it.
 func readAnswer(data []byte, spans int) (refused uint64, err error) {
 	var answer struct {
 		PartialSuccess struct {

@@ -107,11 +107,17 @@ func traceOf(jid wire.JID) string                  { return idOf(16, "trace", st
 func jobSpan(jid wire.JID) string                  { return idOf(8, "job", string(jid)) }
 func runSpan(jid wire.JID, p target.PeelID) string { return idOf(8, "run", string(jid), string(p)) }
 
-// newSpan returns a span without a parent. A span does not end before its start, which clocks of different hosts may suggest.
+// newSpan returns a span without a parent. A span does not end before its start, which clocks of different hosts may
+// suggest.
 func newSpan(jid wire.JID, id, name string, start, end time.Time) span {
 	from := nanoseconds(start)
 	return span{
-		TraceID: traceOf(jid), SpanID: id, Name: outbound.Line(name, maxText), Kind: kindInternal, Start: from, End: max(from, nanoseconds(end)),
+		TraceID:    traceOf(jid),
+		SpanID:     id,
+		Name:       outbound.Line(name, maxText),
+		Kind:       kindInternal,
+		Start:      from,
+		End:        max(from, nanoseconds(end)),
 		Attributes: []attribute{text("zester.jid", string(jid))},
 	}
 }
@@ -136,7 +142,8 @@ func (s *span) fail(why string) {
 	s.Status = spanStatus{statusError, outbound.Line(why, maxText)}
 }
 
-// spansOf returns the spans of an event. Events that cannot be read have none. The error says that the bus did not answer.
+// spansOf returns the spans of an event. Events that cannot be read have none. The error says that the bus did not
+// answer.
 func (f *follower) spansOf(ctx context.Context, m jetstream.Msg) ([]span, error) {
 	meta, err := m.Metadata()
 	if err != nil {
@@ -217,11 +224,13 @@ func jobSpanOf(j *job.Job) span {
 	s.add("zester.user", j.User)
 	s.add("zester.target", j.Target)
 	s.add("zester.status", string(j.Status))
-	s.Attributes = append(s.Attributes, number("zester.targets", j.TargetCount), number("zester.returned", j.ReturnCount), number("zester.succeeded", j.SuccessCount))
+	s.Attributes = append(s.Attributes, number("zester.targets", j.TargetCount),
+		number("zester.returned", j.ReturnCount), number("zester.succeeded", j.SuccessCount))
 	if j.Status != job.Complete {
 		why := j.Metadata[job.MetaFailedReason]
 		if why == "" {
-			why = strconv.Itoa(j.ReturnCount) + " of " + strconv.Itoa(j.TargetCount) + " targets returned, " + strconv.Itoa(j.SuccessCount) + " succeeded"
+			why = strconv.Itoa(j.ReturnCount) + " of " + strconv.Itoa(j.TargetCount) + " targets returned, " +
+				strconv.Itoa(j.SuccessCount) + " succeeded"
 		}
 		s.fail(why)
 	}

@@ -80,7 +80,9 @@ func (x Options) Check(t Target) error {
 	case secret && t.Secret:
 		return fmt.Errorf("cannot use a password or token for %s beside the one in its URL", t.Shown)
 	case secret && t.Scheme == "http" && !Loopback(t.Host):
-		return fmt.Errorf("cannot use a password or token for %s: over http everybody on the way could read it; use https", t.Shown)
+		return fmt.Errorf(
+			"cannot use a password or token for %s: over http everybody on the way could read it; use https", t.Shown,
+		)
 	case x.CA != "" && t.Scheme != "https":
 		return fmt.Errorf("cannot use certificates for %s: it is not reached over https", t.Shown)
 	case (x.SSHKey != "" || x.KnownHosts != "") && t.Scheme != "ssh":
@@ -118,7 +120,8 @@ func (x Options) ProxyURL(scheme string) (*url.URL, error) {
 		schemes = []string{"socks5", "socks5h"}
 	}
 	if !slices.Contains(schemes, u.Scheme) {
-		return nil, fmt.Errorf("cannot use the proxy %s over %s: want %s", u.Redacted(), scheme, strings.Join(schemes, ", "))
+		return nil, fmt.Errorf("cannot use the proxy %s over %s: want %s", u.Redacted(), scheme,
+			strings.Join(schemes, ", "))
 	}
 	return u, nil
 }
@@ -164,7 +167,8 @@ func ReadPrivate(file string) ([]byte, error) {
 	info, err := os.Stat(file)
 	if err == nil {
 		if perm := info.Mode().Perm(); perm&0o027 != 0 {
-			return nil, fmt.Errorf("its mode is %#o, so that others can read or change it; run chmod 600 %s", perm, file)
+			return nil, fmt.Errorf("its mode is %#o, so that others can read or change it; run chmod 600 %s", perm,
+				file)
 		}
 	}
 	return ReadLimited(file, maxSecret) // if Stat failed, this fails as well

@@ -1,9 +1,9 @@
 // Package outbound sends HTTP requests to servers outside the fleet: forges, chats and webhooks. Begin with [New], then
 // call [Client.Do].
 //
-// Guarantees: a request ends after 20 s. No redirect is followed, so a credential goes only to the host of the URL. An answer
-// is read up to a limit. Errors have the type [Error]; they hold neither the address, which may hold a key, nor the secrets
-// of the request, and are one line of at most a few hundred bytes.
+// Guarantees: a request ends after 20 s. No redirect is followed, so a credential goes only to the host of the URL. An
+// answer is read up to a limit. Errors have the type [Error]; they hold neither the address, which may hold a key, nor
+// the secrets of the request, and are one line of at most a few hundred bytes.
 package outbound
 
 import (
@@ -55,8 +55,8 @@ func New(transport http.RoundTripper) *Client {
 	}}
 }
 
-// Do sends a request and returns the body of the answer. It is an error if the body has more than most bytes, or if the status
-// is not from 200 to 299; in the latter case the body is returned as well. No error shows one of secrets.
+// Do sends a request and returns the body of the answer. It is an error if the body has more than most bytes, or if the
+// status is not from 200 to 299; in the latter case the body is returned as well. No error shows one of secrets.
 func (c *Client) Do(req *http.Request, most int64, secrets ...string) ([]byte, error) {
 	req.Header.Set("User-Agent", "zester")
 	res, err := c.http.Do(req)
@@ -81,13 +81,17 @@ func (c *Client) Do(req *http.Request, most int64, secrets ...string) ([]byte, e
 func refused(res *http.Response, body []byte, secrets []string) *Error {
 	status := res.StatusCode
 	e := &Error{Status: status, Final: isFinal(status), After: RetryAfter(res.Header, time.Now())}
-	e.Err = masked(fmt.Errorf("it answers with status %d: %s%s", status, Line(hidden(string(body), secrets), maxShown), hint(status)), secrets) // hidden before it is cut, which may be within a secret
+	// hidden before it is cut, which may be within a secret
+	e.Err = masked(fmt.Errorf("it answers with status %d: %s%s", status, Line(hidden(string(body), secrets), maxShown),
+		hint(status)), secrets)
 	return e
 }
 
 // isFinal reports whether a status refuses the content of the request. Other errors may end, as credentials can change.
 func isFinal(status int) bool {
-	return slices.Contains([]int{http.StatusBadRequest, http.StatusGone, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity}, status)
+	return slices.Contains([]int{
+		http.StatusBadRequest, http.StatusGone, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity,
+	}, status)
 }
 
 func hint(status int) string {
@@ -136,8 +140,8 @@ func masked(err error, secrets []string) error {
 	return &maskedError{text, err}
 }
 
-// Line returns text as one line of at most most bytes, without control characters and characters that change the direction
-// of writing.
+// Line returns text as one line of at most most bytes, without control characters and characters that change the
+// direction of writing.
 func Line(text string, most int) string {
 	cut := len(text) > 4*most
 	text = strings.Map(func(r rune) rune {

@@ -18,9 +18,10 @@ const (
 	sweepWait = time.Hour          // between removals of peels that have their whole share again
 )
 
-// An Account limits what a master stores for each peel in a bucket whose keys do not name the peel. Call [Account.Refresh],
-// then [Account.Admit] for each message. A peel may use a sixteenth of the bucket at once, and as much again within a week.
-// Beyond that its messages are refused while less than half of the bucket is free. An Account is safe for concurrent use.
+// An Account limits what a master stores for each peel in a bucket whose keys do not name the peel. Call
+// [Account.Refresh], then [Account.Admit] for each message. A peel may use a sixteenth of the bucket at once, and as
+// much again within a week. Beyond that its messages are refused while less than half of the bucket is free. An Account
+// is safe for concurrent use.
 type Account struct {
 	js     jetstream.JetStream
 	stream string
@@ -62,8 +63,8 @@ func (a *Account) Refresh(ctx context.Context) error {
 	return nil
 }
 
-// Admit reports whether a message of a peel may be stored, and counts it if so. All messages are admitted until the first
-// [Account.Refresh].
+// Admit reports whether a message of a peel may be stored, and counts it if so. All messages are admitted until the
+// first [Account.Refresh].
 func (a *Account) Admit(peel string, bytes int) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -84,7 +85,8 @@ func (a *Account) Admit(peel string, bytes int) bool {
 	return true
 }
 
-// costLocked returns how long it takes until the part of a share that a message uses is available again. Caller must hold mu.
+// costLocked returns how long it takes until the part of a share that a message uses is available again. Caller must
+// hold mu.
 func (a *Account) costLocked(bytes uint64) time.Duration {
 	taken := 0.0
 	if a.share.messages > 0 {

@@ -20,8 +20,8 @@ const (
 	parts      = 16  // a peel's share of a stream is 1/16
 	sampleSize = 128 // consecutive messages in a sample
 
-	// countPause is how long the messages of a peel are not counted again, for each message that was counted. Counting takes
-	// about 4 µs for each.
+	// countPause is how long the messages of a peel are not counted again, for each message that was counted. Counting
+	// takes about 4 µs for each.
 	countPause = 100 * time.Microsecond
 )
 
@@ -43,9 +43,9 @@ func shareOf(c *jetstream.StreamConfig) amount {
 	return amount{uint64(max(c.MaxMsgs, 0)) / parts, uint64(max(c.MaxBytes, 0)) / parts}
 }
 
-// checkShares samples a crowded stream that has got messages since the last time, and purges what peels have beyond their
-// shares, and all messages under subjects of no job that the sample has found. It counts the messages of at most one peel in each
-// row of the sample. After a purge the stream's cached state is new.
+// checkShares samples a crowded stream that has got messages since the last time, and purges what peels have beyond
+// their shares, and all messages under subjects of no job that the sample has found. It counts the messages of at most
+// one peel in each row of the sample. After a purge the stream's cached state is new.
 func (t *Trimmer) checkShares(ctx context.Context, s *shared, stream jetstream.Stream) error {
 	state := stream.CachedInfo().State
 	if state.LastSeq == s.sampled || state.Msgs == 0 {
@@ -63,7 +63,10 @@ func (t *Trimmer) checkShares(ctx context.Context, s *shared, stream jetstream.S
 		if err != nil {
 			return err
 		}
-		heavy := slices.DeleteFunc(heaviest(held), func(peel string) bool { _, counted := s.counted[peel]; return counted })
+		heavy := slices.DeleteFunc(heaviest(held), func(peel string) bool {
+			_, counted := s.counted[peel]
+			return counted
+		})
 		if len(heavy) == 0 {
 			continue
 		}
@@ -75,8 +78,11 @@ func (t *Trimmer) checkShares(ctx context.Context, s *shared, stream jetstream.S
 	return nil
 }
 
-// sample returns what each peel has of some messages in a row, and patterns of the subjects among them that are of no job.
-func (t *Trimmer) sample(ctx context.Context, s *shared, from uint64) (held map[string]amount, strange map[string]bool, err error) {
+// sample returns what each peel has of some messages in a row, and patterns of the subjects among them that are of no
+// job.
+func (t *Trimmer) sample(ctx context.Context, s *shared,
+	from uint64,
+) (held map[string]amount, strange map[string]bool, err error) {
 	held, strange = map[string]amount{}, map[string]bool{}
 	n := 0
 	err = t.read(ctx, s, s.filter, from, sampleSize, func(m jetstream.Msg, _ uint64) (more bool) {
@@ -95,13 +101,16 @@ func (t *Trimmer) sample(ctx context.Context, s *shared, from uint64) (held map[
 }
 
 // purgeStrange purges all messages whose subjects match one of the patterns.
-func (t *Trimmer) purgeStrange(ctx context.Context, s *shared, stream jetstream.Stream, patterns map[string]bool) error {
+func (t *Trimmer) purgeStrange(ctx context.Context, s *shared, stream jetstream.Stream,
+	patterns map[string]bool,
+) error {
 	for pattern := range patterns {
 		if err := stream.Purge(ctx, jetstream.WithPurgeSubject(pattern)); err != nil {
 			return err
 		}
 		t.removed.Add(1)
-		t.refusals.Warn(s.name, "messages under subjects of no job purged, the stream is crowded", "stream", s.name, "subjects", pattern)
+		t.refusals.Warn(s.name, "messages under subjects of no job purged, the stream is crowded", "stream",
+			s.name, "subjects", pattern)
 	}
 	if len(patterns) == 0 {
 		return nil
@@ -110,8 +119,8 @@ func (t *Trimmer) purgeStrange(ctx context.Context, s *shared, stream jetstream.
 	return err
 }
 
-// strangeReturn returns a pattern of the subjects like one that is no key of job-returns, empty if it is a key. Peels can make
-// such subjects with JIDs that are wildcards or hold the character DEL.
+// strangeReturn returns a pattern of the subjects like one that is no key of job-returns, empty if it is a key. Peels
+// can make such subjects with JIDs that are wildcards or hold the character DEL.
 func strangeReturn(subject string) string {
 	tokens := strings.Split(subject, ".")
 	switch {
@@ -126,7 +135,8 @@ func strangeReturn(subject string) string {
 // keyTokens is how many tokens a key of job-returns has as a subject.
 const keyTokens = 4
 
-// heaviest returns the peels that have more than a sixteenth of a sample's messages or bytes, those with the most first.
+// heaviest returns the peels that have more than a sixteenth of a sample's messages or bytes, those with the most
+// first.
 func heaviest(held map[string]amount) []string {
 	var total amount
 	for _, a := range held {
@@ -158,7 +168,8 @@ func (t *Trimmer) checkPeel(ctx context.Context, s *shared, stream jetstream.Str
 		return err
 	}
 	t.removed.Add(1)
-	t.refusals.Warn(peel, "surplus of a peel purged, the stream is crowded", "peel", peel, "stream", s.name, "kept", keep)
+	t.refusals.Warn(peel, "surplus of a peel purged, the stream is crowded", "peel", peel, "stream", s.name, "kept",
+		keep)
 	_, err = stream.Info(ctx)
 	return err
 }
@@ -194,8 +205,14 @@ func kept(sizes []uint64, share amount) (keep uint64, over bool) {
 }
 
 // read calls got with the headers of messages, from a sequence on, until it returns false.
-func (t *Trimmer) read(ctx context.Context, s *shared, filter string, from uint64, batch int, got func(m jetstream.Msg, seq uint64) (more bool)) error {
+func (t *Trimmer) read(ctx context.Context, s *shared, filter string, from uint64, batch int,
+	got func(m jetstream.Msg, seq uint64) (more bool),
+) error {
 	return bucket.Drain(ctx, t.js, s.name, jetstream.ConsumerConfig{
-		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: max(from, 1), FilterSubject: filter, HeadersOnly: true, MaxRequestBatch: batch,
+		DeliverPolicy:   jetstream.DeliverByStartSequencePolicy,
+		OptStartSeq:     max(from, 1),
+		FilterSubject:   filter,
+		HeadersOnly:     true,
+		MaxRequestBatch: batch,
 	}, func(m jetstream.Msg, meta *jetstream.MsgMetadata) (more bool) { return got(m, meta.Sequence.Stream) })
 }

@@ -1,23 +1,24 @@
 // Package quota keeps the streams to which all peels write from filling up, and one peel from taking the room of all.
 //
-// Call [New] and [Trimmer.Run] in every master: a Trimmer purges messages. An [Account] limits what masters store for a peel
-// in a bucket where the server cannot count by peel.
+// Call [New] and [Trimmer.Run] in every master: a Trimmer purges messages. An [Account] limits what masters store for a
+// peel in a bucket where the server cannot count by peel.
 //
-// A stream that refuses messages when it is full (job-returns) is trimmed: at 80 % of its messages or bytes the oldest are
-// purged down to 70 %. Returns of live jobs stay: those before the first of them go by sequence, those between them one by
-// one, at about 75 µs each. If live jobs alone hold more than 70 %, the stream fills up and then refuses returns, which the
-// peels keep in their outboxes and send again; /readyz and zester doctor report it from 95 % on. A purge depends on the state
-// of the stream alone, so several masters may purge at once, without a lease.
+// A stream that refuses messages when it is full (job-returns) is trimmed: at 80 % of its messages or bytes the oldest
+// are purged down to 70 %. Returns of live jobs stay: those before the first of them go by sequence, those between them
+// one by one, at about 75 µs each. If live jobs alone hold more than 70 %, the stream fills up and then refuses
+// returns, which the peels keep in their outboxes and send again; /readyz and zester doctor report it from 95 % on. A
+// purge depends on the state of the stream alone, so several masters may purge at once, without a lease.
 //
 // A peel's share is a sixteenth of a stream, in messages and in bytes. While less than half of a stream is used, every
 // peel may take more. In one that is more than half full, each look reads the sizes and subjects of 128 of the newest
 // messages and of 128 in a row from a random place. The messages of a peel that has more than a sixteenth of either are
-// counted by the server, and if it has more than its share, its oldest are purged down to half of it, returns of live jobs
-// included. Nothing is kept in memory for each message.
+// counted by the server, and if it has more than its share, its oldest are purged down to half of it, returns of live
+// jobs included. Nothing is kept in memory for each message.
 //
 // # Room while no master runs
 //
-// Nothing is trimmed then. A stream of 4,000,000 messages takes at most 1.4 GB of the server's memory, about 350 B a message.
+// Nothing is trimmed then. A stream of 4,000,000 messages takes at most 1.4 GB of the server's memory, about 350 B a
+// message.
 //
 //   - job-returns gets only the returns of jobs that were already sent: masters store those of scheduled runs.
 //     Above 80 % it has room for 800,000 messages and 819 MiB: a job of 10,000 targets with 64 KiB each takes 625 MiB. A
@@ -64,8 +65,8 @@ const (
 // Options are the dependencies of a Trimmer.
 type Options struct {
 	JetStream jetstream.JetStream
-	// Live returns the IDs of all jobs that have not ended, those with undecodable records included: their returns are kept
-	// too. If it returns an error, no return is purged.
+	// Live returns the IDs of all jobs that have not ended, those with undecodable records included: their returns are
+	// kept too. If it returns an error, no return is purged.
 	Live func(ctx context.Context) (map[wire.JID]bool, error)
 	Log  *slog.Logger // nil: nothing is logged
 }
@@ -103,7 +104,13 @@ func New(o Options) *Trimmer {
 	t := &Trimmer{js: o.JetStream, live: o.Live, log: o.Log, refusals: loglimit.New(o.Log)}
 	t.streams = []*shared{
 		{name: wire.KV(wire.BucketJobReturns), of: returnsOf, strange: strangeReturn, counted: map[string]time.Time{}},
-		{name: wire.StreamJobEvents, filter: wire.SaidBy("*"), of: wire.SaidBy, strange: noneStrange, counted: map[string]time.Time{}},
+		{
+			name:    wire.StreamJobEvents,
+			filter:  wire.SaidBy("*"),
+			of:      wire.SaidBy,
+			strange: noneStrange,
+			counted: map[string]time.Time{},
+		},
 	}
 	return t
 }
@@ -179,8 +186,8 @@ func (t *Trimmer) trim(ctx context.Context, s *shared, stream jetstream.Stream) 
 	}
 }
 
-// plan walks over the oldest messages until it has found enough to purge. The state of the stream is read before the live
-// jobs are: a return of a job that began later is not walked over.
+// plan walks over the oldest messages until it has found enough to purge. The state of the stream is read before the
+// live jobs are: a return of a job that began later is not walked over.
 func (t *Trimmer) plan(ctx context.Context, s *shared, stream jetstream.Stream) (*cut, error) {
 	info, err := stream.Info(ctx)
 	if err != nil {
@@ -274,7 +281,8 @@ func (c *cut) enough() bool { return c.excess.none() }
 // partial reports whether the walk has ended early.
 func (c *cut) partial() bool { return !c.enough() && len(c.subjects) == purgesEach }
 
-// add takes the next message of the walk, whose subject has its job's ID as third token, and reports whether the walk goes on.
+// add takes the next message of the walk, whose subject has its job's ID as third token, and reports whether the walk
+// goes on.
 func (c *cut) add(subject string, seq, size uint64) (more bool) {
 	if seq > c.last {
 		return false

@@ -12,7 +12,9 @@ import (
 
 // assistants serves /mcp. The tools that a request may call depend on the scopes of its token.
 func (r *routes) assistants() http.Handler {
-	scopes := []credential.Scope{credential.ScopeRead, credential.ScopeDispatch, credential.ScopeAdmin, credential.ScopeMCP}
+	scopes := []credential.Scope{
+		credential.ScopeRead, credential.ScopeDispatch, credential.ScopeAdmin, credential.ScopeMCP,
+	}
 	return r.guard.protect(scopes, mcp.Handler(func(q *http.Request) (o mcp.Options, owner string) {
 		t, from := tokenOf(q.Context()), callerOf(q.Context())
 		from.Via = grants.ViaMCP

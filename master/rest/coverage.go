@@ -36,7 +36,8 @@ type coverageEntryInput struct {
 }
 
 func (r *routes) coverageEntry(ctx context.Context, in *coverageEntryInput) (*coverageOutput, error) {
-	c, err := r.Questions.CoverageEntry(ctx, callerOf(ctx), api.CoverageEntryRequest{Entry: in.Entry, Target: in.Target, Since: in.Since, After: in.Cursor})
+	c, err := r.Questions.CoverageEntry(ctx,
+		callerOf(ctx), api.CoverageEntryRequest{Entry: in.Entry, Target: in.Target, Since: in.Since, After: in.Cursor})
 	if err != nil {
 		return nil, answerError(err)
 	}

@@ -19,8 +19,8 @@ import (
 	"github.com/seed-c01c3da5/zester/master/rest/bounds"
 )
 
-// Limits of hosts that request enrollment, which are not authenticated. A host sends a request every ten seconds at most, but a
-// whole site may share one address; for IPv6 that is a network of 64 bits.
+// Limits of hosts that request enrollment, which are not authenticated. A host sends a request every ten seconds at
+// most, but a whole site may share one address; for IPv6 that is a network of 64 bits.
 const (
 	maxEnroll      = 8 << 10 // bytes
 	joinsAtOnce    = 200
@@ -38,9 +38,9 @@ type Enrolled struct {
 	CA      string    `json:"ca,omitempty"` // certificates by which the host checks masters, in PEM
 }
 
-// enroll answers hosts that request a credential. They have no token of the API; the authority checks the request. A page in
-// a browser on such a host can send no such request: browsers send JSON to another site only with its consent, and the
-// listener refuses a request for a host name that is not its own.
+// enroll answers hosts that request a credential. They have no token of the API; the authority checks the request. A
+// page in a browser on such a host can send no such request: browsers send JSON to another site only with its consent,
+// and the listener refuses a request for a host name that is not its own.
 func (r *routes) enroll() http.HandlerFunc {
 	joins := bounds.NewLimiter[netip.Prefix](joinsPerSecond, joinsAtOnce)
 	strangers := bounds.NewLimiter[netip.Prefix](strangersPerSecond, strangersAtOnce)
@@ -49,12 +49,16 @@ func (r *routes) enroll() http.HandlerFunc {
 			problem(w, http.StatusNotFound, "this master has no keys, and enrolls nobody; ask another")
 			return
 		}
-		if kind, _, err := mime.ParseMediaType(req.Header.Get("Content-Type")); err != nil || kind != "application/json" {
-			problem(w, http.StatusUnsupportedMediaType, fmt.Sprintf("the request is %.100q, want Content-Type: application/json", req.Header.Get("Content-Type")))
+		if kind, _, err := mime.ParseMediaType(req.Header.Get("Content-Type")); err != nil ||
+			kind != "application/json" {
+			problem(w, http.StatusUnsupportedMediaType,
+				fmt.Sprintf("the request is %.100q, want Content-Type: application/json",
+					req.Header.Get("Content-Type")))
 			return
 		}
 		if !isListener(r.s.o.TLS, req.Host) {
-			problem(w, http.StatusMisdirectedRequest, fmt.Sprintf("this listener is not %.100q: use a name or an address of its certificate", req.Host))
+			problem(w, http.StatusMisdirectedRequest,
+				fmt.Sprintf("this listener is not %.100q: use a name or an address of its certificate", req.Host))
 			return
 		}
 		text, err := io.ReadAll(http.MaxBytesReader(w, req.Body, maxEnroll))
@@ -69,7 +73,8 @@ func (r *routes) enroll() http.HandlerFunc {
 		}
 		q.From, _, _ = net.SplitHostPort(req.RemoteAddr)
 		// A valid join token comes first: others of the same address cannot keep its host out.
-		if source := bounds.Source(req.RemoteAddr); !r.Authority.Hosts.Joins(req.Context(), q) && !(joins.Allow(source) && (q.Token != "" || strangers.Allow(source))) {
+		if source := bounds.Source(req.RemoteAddr); !r.Authority.Hosts.Joins(req.Context(), q) &&
+			!(joins.Allow(source) && (q.Token != "" || strangers.Allow(source))) {
 			w.Header().Set("Retry-After", "10")
 			problem(w, http.StatusTooManyRequests, "too many requests to be enrolled came from your address")
 			return
@@ -101,7 +106,8 @@ func isListener(c *tls.Config, header string) bool {
 
 // auditEnroll writes accepted and refused hosts to the audit log. Waiting hosts repeat their requests and are left out.
 func (r *routes) auditEnroll(req *http.Request, q *enroll.Request, e *credential.Enrolled, err error) {
-	if errors.Is(err, enroll.ErrPending) && len(e.History) > 0 && time.Since(e.History[len(e.History)-1].Time) > time.Second {
+	if errors.Is(err, enroll.ErrPending) && len(e.History) > 0 &&
+		time.Since(e.History[len(e.History)-1].Time) > time.Second {
 		return
 	}
 	entry := audit.Entry{Action: "enroll.ask", Target: string(q.ID), User: "host", From: q.From}

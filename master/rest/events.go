@@ -44,15 +44,18 @@ func (r *routes) eventsOperation() huma.Operation {
 		"its schedule there are `return` and `status` alone. An answer of 204 says that nothing comes after Last-Event-ID. After an ID of an earlier version, which is " +
 		"one number, all returns are sent again."
 	op.Responses = map[string]*huma.Response{
-		"200": {Description: "The events", Content: map[string]*huma.MediaType{"text/event-stream": {Schema: &huma.Schema{Type: huma.TypeString}}}},
+		"200": {
+			Description: "The events",
+			Content:     map[string]*huma.MediaType{"text/event-stream": {Schema: &huma.Schema{Type: huma.TypeString}}},
+		},
 		"204": {Description: "The job has ended, and there are no more events"},
 	}
 	op.DefaultStatus = http.StatusOK
 	return op
 }
 
-// A position is the ID of an event: the sequences of the last sent step, in the stream job-events, and of the last sent return, in
-// the stream of the bucket job-returns; 0 means none.
+// A position is the ID of an event: the sequences of the last sent step, in the stream job-events, and of the last sent
+// return, in the stream of the bucket job-returns; 0 means none.
 type position struct{ step, returned uint64 }
 
 func (p position) String() string { return fmt.Sprintf("%d-%d", p.step, p.returned) }
@@ -88,10 +91,13 @@ func (r *routes) jobEvents(ctx context.Context, in *eventsInput) (*huma.StreamRe
 	if e.job.Status.Final() && e.after.step == e.end {
 		return &huma.StreamResponse{Body: func(c huma.Context) { c.SetStatus(http.StatusNoContent) }}, nil
 	}
-	slots := []bounds.Slot{{Key: tokenOf(ctx).Name, Most: tokenStreams}, {Key: bounds.Source(remoteOf(ctx)), Most: addressStreams}}
+	slots := []bounds.Slot{
+		{Key: tokenOf(ctx).Name, Most: tokenStreams}, {Key: bounds.Source(remoteOf(ctx)), Most: addressStreams},
+	}
 	if !r.streams.Enter(slots...) {
 		return nil, huma.ErrorWithHeaders(huma.Error429TooManyRequests(fmt.Sprintf(
-			"too many streams of events are open: %d are the most with one token, %d from one address, %d in all", tokenStreams, addressStreams, maxStreams)), retryAfter(10))
+			"too many streams of events are open: %d are the most with one token, %d from one address, %d in all",
+			tokenStreams, addressStreams, maxStreams)), retryAfter(10))
 	}
 	return &huma.StreamResponse{Body: func(c huma.Context) {
 		defer r.streams.Leave(slots...)

@@ -19,8 +19,8 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// events is one stream of events to one client. It reads the stored steps and then the returns, from the beginning of the job, and
-// skips those that the client has.
+// events is one stream of events to one client. It reads the stored steps and then the returns, from the beginning of
+// the job, and skips those that the client has.
 type events struct {
 	r       *routes
 	job     *job.Job // as last read
@@ -60,8 +60,8 @@ func (e *events) open(ctx context.Context, jid wire.JID) error {
 	return nil
 }
 
-// findLast sets until and end. A job whose end was not recorded in the stream, such as a scheduled one, ends one step after
-// its last.
+// findLast sets until and end. A job whose end was not recorded in the stream, such as a scheduled one, ends one step
+// after its last.
 func (e *events) findLast(ctx context.Context) error {
 	stream, err := e.r.JetStream.Stream(ctx, wire.StreamJobEvents)
 	if err != nil {
@@ -95,7 +95,8 @@ type tail struct {
 
 // follow reads a stream until stop is called.
 func (e *events) follow(ctx context.Context, stream string, subjects ...string) (tail, error) {
-	consumer, err := e.r.JetStream.OrderedConsumer(ctx, stream, jetstream.OrderedConsumerConfig{FilterSubjects: subjects, InactiveThreshold: forgotten})
+	consumer, err := e.r.JetStream.OrderedConsumer(ctx,
+		stream, jetstream.OrderedConsumerConfig{FilterSubjects: subjects, InactiveThreshold: forgotten})
 	if err != nil {
 		return tail{}, err
 	}
@@ -121,8 +122,10 @@ func (e *events) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = sub.Unsubscribe() }() // fails where the connection is closed, which ends the subscription as well
-	steps, err := e.follow(ctx, wire.StreamJobEvents, wire.DispatchOf(e.job.JID), wire.CancelOf(e.job.JID), wire.StatusOf(e.job.JID))
+	// fails where the connection is closed, which ends the subscription as well
+	defer func() { _ = sub.Unsubscribe() }()
+	steps, err := e.follow(ctx, wire.StreamJobEvents, wire.DispatchOf(e.job.JID), wire.CancelOf(e.job.JID),
+		wire.StatusOf(e.job.JID))
 	if err != nil {
 		return err
 	}
@@ -193,7 +196,8 @@ func (e *events) admitted(ctx context.Context) error {
 	return err
 }
 
-// refresh reads the record again, unless it was final, and finds the last step: the bus may have removed the former one.
+// refresh reads the record again, unless it was final, and finds the last step: the bus may have removed the former
+// one.
 func (e *events) refresh(ctx context.Context) error {
 	j := e.job
 	if !j.Status.Final() {
@@ -212,8 +216,8 @@ func (e *events) refresh(ctx context.Context) error {
 	return nil
 }
 
-// endIfOver sends the end once all steps and all returns that the record counts were read. All of them are stored before the end
-// of the job; one that cannot be read was removed since.
+// endIfOver sends the end once all steps and all returns that the record counts were read. All of them are stored
+// before the end of the job; one that cannot be read was removed since.
 func (e *events) endIfOver() error {
 	if !e.job.Status.Final() || e.seen < e.until || e.returned < e.job.ReturnCount && !e.still {
 		return nil

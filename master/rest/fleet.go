@@ -69,7 +69,9 @@ func (r *routes) resolveTarget(ctx context.Context, in *targetsInput) (*targetsO
 	if err != nil {
 		return nil, answerError(err)
 	}
-	out := &targetsOutput{Body: TargetsPage{Peels: page.Peels, Total: page.Total, Offline: page.Offline, Unknown: page.Unknown}}
+	out := &targetsOutput{
+		Body: TargetsPage{Peels: page.Peels, Total: page.Total, Offline: page.Offline, Unknown: page.Unknown},
+	}
 	if out.Body.Peels == nil {
 		out.Body.Peels = []target.PeelID{}
 	}

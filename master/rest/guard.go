@@ -25,8 +25,8 @@ import (
 	"github.com/seed-c01c3da5/zester/master/rest/bounds"
 )
 
-// How many requests are answered. Guesses are unknown tokens from one address, which for IPv6 is a network of 64 bits; past
-// the limit they are refused with 429.
+// How many requests are answered. Guesses are unknown tokens from one address, which for IPv6 is a network of 64 bits;
+// past the limit they are refused with 429.
 const (
 	requestsPerSecond = 20
 	requestsAtOnce    = 40
@@ -58,12 +58,15 @@ type denial struct {
 	header http.Header // nil: none
 }
 
-// admit returns the token of a request if it has one of the scopes. The token is checked before anything is limited, so that
-// wrong tokens never lock out a valid one from the same address.
+// admit returns the token of a request if it has one of the scopes. The token is checked before anything is limited, so
+// that wrong tokens never lock out a valid one from the same address.
 func (g *guard) admit(r *http.Request, scopes []credential.Scope) (*credential.Token, *denial) {
 	text, given := bounds.Bearer(r)
 	if !given {
-		return nil, &denial{http.StatusUnauthorized, "a bearer token is needed in the header Authorization", http.Header{"Www-Authenticate": {`Bearer realm="zester"`}}}
+		return nil, &denial{
+			http.StatusUnauthorized, "a bearer token is needed in the header Authorization",
+			http.Header{"Www-Authenticate": {`Bearer realm="zester"`}},
+		}
 	}
 	t, err := g.tokens.Authenticate(r.Context(), text)
 	switch {
@@ -74,7 +77,10 @@ func (g *guard) admit(r *http.Request, scopes []credential.Scope) (*credential.T
 		return nil, &denial{http.StatusServiceUnavailable, "tokens cannot be checked now", retryAfter(1)}
 	}
 	if !g.asked.Allow(t.Name) {
-		return nil, &denial{http.StatusTooManyRequests, "the token is limited to " + strconv.Itoa(requestsPerSecond) + " requests a second", retryAfter(1)}
+		return nil, &denial{
+			http.StatusTooManyRequests,
+			"the token is limited to " + strconv.Itoa(requestsPerSecond) + " requests a second", retryAfter(1),
+		}
 	}
 	if t.IsAssistant() && !slices.Contains(scopes, credential.ScopeMCP) {
 		return nil, g.forbid(r, t, "the token is for an assistant: its scope mcp opens /mcp alone")
@@ -101,15 +107,21 @@ func (g *guard) refused(r *http.Request, from grants.Caller, why string) {
 	g.audit.Write(r.Context(), e.Ended(errors.New(why), true).By(from))
 }
 
-// refuse denies a request whose token is not valid. An unknown token takes one of the guesses of its address; with none left
-// the answer is 429, and the log gets no line, so that guessing costs one hash and one read. A token that has ended is no
-// guess.
+// refuse denies a request whose token is not valid. An unknown token takes one of the guesses of its address; with none
+// left the answer is 429, and the log gets no line, so that guessing costs one hash and one read. A token that has
+// ended is no guess.
 func (g *guard) refuse(r *http.Request, err error) *denial {
 	if errors.Is(err, token.ErrUnknown) && !g.guesses.Allow(bounds.Source(r.RemoteAddr)) {
-		return &denial{http.StatusTooManyRequests, "the token is unknown, and too many unknown tokens came from your address", retryAfter(int(guessEvery / time.Second))}
+		return &denial{
+			http.StatusTooManyRequests, "the token is unknown, and too many unknown tokens came from your address",
+			retryAfter(int(guessEvery / time.Second)),
+		}
 	}
 	g.log.Warn("token refused", "request", requestOf(r.Context()), "from", r.RemoteAddr, "path", r.URL.Path, "err", err)
-	return &denial{http.StatusUnauthorized, err.Error(), http.Header{"Www-Authenticate": {`Bearer realm="zester", error="invalid_token"`}}}
+	return &denial{
+		http.StatusUnauthorized, err.Error(),
+		http.Header{"Www-Authenticate": {`Bearer realm="zester", error="invalid_token"`}},
+	}
 }
 
 func anyOf(scopes []credential.Scope) string {
@@ -179,8 +191,8 @@ type (
 	tokenKey   struct{}
 	remoteKey  struct{}
 	requestKey struct{}
-	// recordedKey has an atomic.Bool: the request has an entry in the audit log, or a service that was asked to change something has
-	// written one.
+	// recordedKey has an atomic.Bool: the request has an entry in the audit log, or a service that was asked to change
+	// something has written one.
 	recordedKey struct{}
 )
 

@@ -38,7 +38,8 @@ type NewJob struct {
 	Metadata   map[string]string `json:"metadata,omitempty" doc:"Kept in the record."`
 }
 
-// Arguments are the arguments of a function. Numbers without a fraction or an exponent are integers, as on the command line.
+// Arguments are the arguments of a function. Numbers without a fraction or an exponent are integers, as on the command
+// line.
 type Arguments map[string]any
 
 // UnmarshalJSON refuses arguments that nest deeper than a message of the bus may.
@@ -83,7 +84,8 @@ func (r *routes) dispatchJob(ctx context.Context, in *dispatchInput) (*dispatchO
 	if err != nil {
 		return nil, dispatchError(err)
 	}
-	r.s.log.Info("job accepted over REST", "jid", j.JID, "user", j.User, "function", j.Function, "targets", j.TargetCount, "request", requestOf(ctx))
+	r.s.log.Info("job accepted over REST", "jid", j.JID, "user", j.User, "function", j.Function,
+		"targets", j.TargetCount, "request", requestOf(ctx))
 	return accepted(j), nil
 }
 
@@ -112,8 +114,9 @@ func (r *routes) selectTargets(ctx context.Context, n *NewJob, spec *job.Spec) (
 	return nil
 }
 
-// repeated returns the job of an earlier request with the same ID. It does not resolve the target again, because the fleet may have
-// changed. The job is nil if it does not exist or was never dispatched; spec then gets the targets of the earlier request. A different request under the ID, or one of another user, is a conflict.
+// repeated returns the job of an earlier request with the same ID. It does not resolve the target again, because the
+// fleet may have changed. The job is nil if it does not exist or was never dispatched; spec then gets the targets of
+// the earlier request. A different request under the ID, or one of another user, is a conflict.
 func (r *routes) repeated(ctx context.Context, spec *job.Spec) (*job.Job, error) {
 	j, err := r.Store.Get(ctx, spec.JID)
 	if errors.Is(err, job.ErrNotFound) {
@@ -140,7 +143,13 @@ func (r *routes) repeated(ctx context.Context, spec *job.Spec) (*job.Job, error)
 // spec returns the job of the request, without its targets.
 func (n *NewJob) spec() (job.Spec, error) {
 	spec := job.Spec{
-		JID: n.JID, Function: n.Function, Args: n.Args, StateID: n.StateID, TargetExpr: n.Target, Batch: n.Batch, Metadata: job.OwnMetadata(n.Metadata),
+		JID:        n.JID,
+		Function:   n.Function,
+		Args:       n.Args,
+		StateID:    n.StateID,
+		TargetExpr: n.Target,
+		Batch:      n.Batch,
+		Metadata:   job.OwnMetadata(n.Metadata),
 	}
 	if spec.JID == "" {
 		spec.JID = wire.NewJID()
@@ -177,7 +186,8 @@ func (r *routes) allow(ctx context.Context, t *credential.Token, spec *job.Spec)
 	}
 	for _, function := range catalogue.RunBy(spec.Function, spec.Args) {
 		if err := t.Limits.Allow(function, spec.Targets, within); err != nil {
-			r.s.log.Warn("job refused", "user", t.User(), "function", spec.Function, "targets", len(spec.Targets), "request", requestOf(ctx), "err", err)
+			r.s.log.Warn("job refused", "user", t.User(), "function", spec.Function, "targets", len(spec.Targets),
+				"request", requestOf(ctx), "err", err)
 			r.record(ctx, audit.Dispatch(spec, err, dispatch.IsRefusal(err)))
 			return huma.Error403Forbidden(sentence(err))
 		}
@@ -220,8 +230,16 @@ type listOutput struct{ Body JobsPage }
 
 func (r *routes) listJobs(ctx context.Context, in *listInput) (*listOutput, error) {
 	page, err := r.Questions.JobList(ctx, job.Query{
-		Function: in.Function, User: in.User, Status: in.Status, Target: in.Target, Schedule: in.Schedule, Commit: in.Commit,
-		Asked: in.Asked, NoReads: in.NoReads, Before: in.Cursor, Limit: in.Limit,
+		Function: in.Function,
+		User:     in.User,
+		Status:   in.Status,
+		Target:   in.Target,
+		Schedule: in.Schedule,
+		Commit:   in.Commit,
+		Asked:    in.Asked,
+		NoReads:  in.NoReads,
+		Before:   in.Cursor,
+		Limit:    in.Limit,
 	})
 	if err != nil {
 		return nil, answerError(err)
@@ -309,14 +327,16 @@ func (r *routes) cancelJob(ctx context.Context, in *jobInput) (*jobOutput, error
 		}
 	}
 	j, err := r.Dispatcher.Cancel(ctx, in.JID, t.User(), "")
-	r.record(ctx, audit.Entry{Action: "job.cancel", JID: in.JID}.Ended(err, apiserver.AnswerCode(err) != api.CodeUnavailable))
+	r.record(ctx, audit.Entry{Action: "job.cancel", JID: in.JID}.Ended(err,
+		apiserver.AnswerCode(err) != api.CodeUnavailable))
 	switch {
 	case errors.Is(err, dispatch.ErrEnded), errors.Is(err, dispatch.ErrCanceled):
 		return nil, huma.Error409Conflict(sentence(err))
 	case err != nil:
 		return nil, answerError(err)
 	}
-	r.s.log.Info("cancel accepted over REST", "jid", j.JID, "user", t.User(), "function", j.Function, "targets", j.TargetCount, "request", requestOf(ctx))
+	r.s.log.Info("cancel accepted over REST", "jid", j.JID, "user", t.User(), "function", j.Function,
+		"targets", j.TargetCount, "request", requestOf(ctx))
 	return &jobOutput{j.Summary()}, nil
 }
 

@@ -26,22 +26,29 @@ var (
 	jobsTotal    = describe("jobs_total", "Jobs that this master saw to their end, by how they ended.", "status")
 	jobSeconds   = describe("job_duration_seconds", "How long jobs took that this master saw to their end.")
 	reclaims     = describe("orphans_reclaimed_total", "Jobs that this master took over from others.")
-	unreachables = describe("dispatch_unreachable_total", "Targets that stayed silent after their request was sent again.")
-	refusedJobs  = describe("dispatch_refused_total", "Requests for a job that made none.")
-	resent       = describe("dispatch_resent_total", "Requests that were sent again because their target was silent.")
-	stored       = describe("dispatch_returns_stored_total", "Returns that this master stored.")
-	retried      = describe("dispatch_retried_total", "Writes about jobs that this master tried again.")
-	fenced       = describe("dispatch_fenced_total", "Jobs that this master let go because another had taken them over.")
+	unreachables = describe("dispatch_unreachable_total",
+		"Targets that stayed silent after their request was sent again.")
+	refusedJobs = describe("dispatch_refused_total", "Requests for a job that made none.")
+	resent      = describe("dispatch_resent_total", "Requests that were sent again because their target was silent.")
+	stored      = describe("dispatch_returns_stored_total", "Returns that this master stored.")
+	retried     = describe("dispatch_retried_total", "Writes about jobs that this master tried again.")
+	fenced      = describe("dispatch_fenced_total",
+		"Jobs that this master let go because another had taken them over.")
 	resultsTotal = describe("schedule_results_total", "Reports of scheduled runs, by what became of them.", "result")
-	factsRefused = describe("facts_refused_total", "Facts of peels that were not taken, because they are beyond the limits, unreadable or speak for another.")
-	dropped      = describe("replies_dropped_total", "Acks and returns that this master did not count, by why.", "reason")
-	surplus      = describe("surplus_removed_total", "How often this master removed what a peel had put into a crowded stream beyond its share.")
+	factsRefused = describe("facts_refused_total",
+		"Facts of peels that were not taken, because they are beyond the limits, unreadable or speak for another.")
+	dropped = describe("replies_dropped_total", "Acks and returns that this master did not count, by why.",
+		"reason")
+	surplus = describe("surplus_removed_total",
+		"How often this master removed what a peel had put into a crowded stream beyond its share.")
 	heldMessages = describe("stream_messages", "Messages in a stream.", "stream")
 	heldBytes    = describe("stream_bytes", "Bytes in a stream.", "stream")
 	mostMessages = describe("stream_messages_limit", "Messages that a stream may have, where it has a limit.", "stream")
 	mostBytes    = describe("stream_bytes_limit", "Bytes that a stream may have, where it has a limit.", "stream")
-	auditEntries = describe("audit_sequence", "Number of the newest entry of the audit log that this master has checked.")
-	auditGaps    = describe("audit_gaps_total", "Entries of the audit log that do not follow the one before them, which this master has found.")
+	auditEntries = describe("audit_sequence",
+		"Number of the newest entry of the audit log that this master has checked.")
+	auditGaps = describe("audit_gaps_total",
+		"Entries of the audit log that do not follow the one before them, which this master has found.")
 	busUp        = describe("bus_connected", "Whether the connection to the bus stands.")
 	busReconnect = describe("bus_reconnects_total", "How often the connection to the bus was made again.")
 	busMessages  = describe("bus_messages_total", "Messages on the connection to the bus.", "direction")
@@ -89,7 +96,12 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	count(reclaims, c.Scanner.Reclaimed())
 	r := c.Results.Stats()
 	for result, n := range map[string]uint64{
-		"stored": r.Stored, "undecodable": r.Undecodable, "foreign": r.Foreign, "future": r.Future, "surplus": r.Surplus, "retried": r.Retried,
+		"stored":      r.Stored,
+		"undecodable": r.Undecodable,
+		"foreign":     r.Foreign,
+		"future":      r.Future,
+		"surplus":     r.Surplus,
+		"retried":     r.Retried,
 	} {
 		count(resultsTotal, n, result)
 	}
@@ -146,7 +158,8 @@ func (c collector) collectStreams(ch chan<- prometheus.Metric) {
 // MetricsHandler serves the metrics of the sources, of the process, and those of further collectors.
 func MetricsHandler(s MetricsSources, further ...prometheus.Collector) http.Handler {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collector{s}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	registry.MustRegister(collector{s}, collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	registry.MustRegister(further...)
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4, DisableCompression: true})
 }

@@ -19,7 +19,11 @@ var textDurations = map[string][]string{"Job": {"timeout", "when_online"}, "Retu
 
 // enums are the fields that have one of a few words, by schema.
 var enums = map[string]map[string][]any{
-	"Job": {"status": {job.Pending, job.Claimed, job.Running, job.Complete, job.Partial, job.Timeout, job.Failed, job.Canceled}},
+	"Job": {
+		"status": {
+			job.Pending, job.Claimed, job.Running, job.Complete, job.Partial, job.Timeout, job.Failed, job.Canceled,
+		},
+	},
 	"Row": {"state": {
 		job.RowWaiting, job.RowUnreachable, job.RowOK, job.RowFailed, job.RowMissing, job.RowRejected, job.RowCanceled,
 		job.RowSkipped,
@@ -40,7 +44,11 @@ func encodeOpenAPI(o *huma.OpenAPI) []byte {
 	for name, fields := range textDurations {
 		for _, field := range fields {
 			old := schemas[name].Properties[field]
-			schemas[name].Properties[field] = &huma.Schema{Type: huma.TypeString, Description: old.Description, Examples: []any{"1m30s"}}
+			schemas[name].Properties[field] = &huma.Schema{
+				Type:        huma.TypeString,
+				Description: old.Description,
+				Examples:    []any{"1m30s"},
+			}
 		}
 	}
 	for name, fields := range enums {

@@ -1,15 +1,15 @@
 // Package rest serves the HTTP API of a master to programs with a bearer token. Call [New], then [Server.Serve], and
 // [Server.Open] once the master is connected to the bus.
 //
-// A request is checked in a fixed order. First the token: an unknown or ended one is refused, and only these failures are limited
-// for each address, so they lock out no valid token. Then the number of requests of the token, then the scope of the route. Only
-// then the request itself is read, and before a job is dispatched its function and every target are checked against the limits of
-// the token. The user of a job is "token:<name>", whatever the request says.
+// A request is checked in a fixed order. First the token: an unknown or ended one is refused, and only these failures
+// are limited for each address, so they lock out no valid token. Then the number of requests of the token, then the
+// scope of the route. Only then the request itself is read, and before a job is dispatched its function and every
+// target are checked against the limits of the token. The user of a job is "token:<name>", whatever the request says.
 //
-// Guarantees: a revoked token opens nothing a second later, open streams of events included; headers, bodies, times, requests,
-// streams and connections are bounded; every error is a problem of RFC 9457, and every answer has the ID under which the
-// request is logged. [Server.Document] is made from the types of the handlers. The listener speaks TLS 1.3, on loopback too: any
-// user of the host can listen on a port that the master has left, and would receive tokens.
+// Guarantees: a revoked token opens nothing a second later, open streams of events included; headers, bodies, times,
+// requests, streams and connections are bounded; every error is a problem of RFC 9457, and every answer has the ID
+// under which the request is logged. [Server.Document] is made from the types of the handlers. The listener speaks TLS
+// 1.3, on loopback too: any user of the host can listen on a port that the master has left, and would receive tokens.
 package rest
 
 import (
@@ -180,7 +180,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 			s.log.Error("request panicked", "request", id, "method", r.Method, "path", r.URL.Path, "err", v)
 			panic(http.ErrAbortHandler)
 		}
-		s.log.Debug("request", "request", id, "method", r.Method, "path", r.URL.Path, "from", r.RemoteAddr, "took", time.Since(began))
+		s.log.Debug("request", "request", id, "method", r.Method, "path", r.URL.Path, "from", r.RemoteAddr,
+			"took", time.Since(began))
 	}()
 	(*s.handler.Load()).ServeHTTP(w, r.WithContext(withRequest(r.Context(), id)))
 }

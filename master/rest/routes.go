@@ -59,13 +59,19 @@ func (s *Server) enter(b Backend, mux humago.Mux) {
 	mux.HandleFunc("GET /healthz", alive)
 	mux.HandleFunc("GET /readyz", newReadiness(b).ServeHTTP)
 	counters := MetricsHandler(MetricsSources{
-		JetStream: b.JetStream, Dispatcher: b.Dispatcher, Results: b.Results, Scanner: b.Scanner, Fleet: b.Fleet, Trimmer: b.Trimmer, Audit: b.Audit,
+		JetStream:  b.JetStream,
+		Dispatcher: b.Dispatcher,
+		Results:    b.Results,
+		Scanner:    b.Scanner,
+		Fleet:      b.Fleet,
+		Trimmer:    b.Trimmer,
+		Audit:      b.Audit,
 	}, b.Collectors...)
 	mux.HandleFunc("GET /metrics", r.guard.protect(readScope, counters).ServeHTTP)
 }
 
-// pages returns the handler of the console, for requests that name this listener: a name that another site has chosen would
-// be of the same origin as that site. It returns nil if there is no console.
+// pages returns the handler of the console, for requests that name this listener: a name that another site has chosen
+// would be of the same origin as that site. It returns nil if there is no console.
 func (s *Server) pages(console http.Handler) http.Handler {
 	if console == nil {
 		return nil
@@ -125,9 +131,16 @@ func (r *routes) register(mux humago.Mux) []byte {
 				License: &huma.License{Name: "Apache License 2.0", Identifier: "Apache-2.0"},
 			},
 			Servers: []*huma.Server{{URL: "/", Description: "the master that sent this document"}},
-			Components: &huma.Components{Schemas: huma.NewMapRegistry("#/components/schemas/", schemaName), SecuritySchemes: map[string]*huma.SecurityScheme{
-				"token": {Type: "http", Scheme: "bearer", Description: "A token of `zester auth token create`; the scopes are read, dispatch, sync, admin and mcp."},
-			}},
+			Components: &huma.Components{
+				Schemas: huma.NewMapRegistry("#/components/schemas/", schemaName),
+				SecuritySchemes: map[string]*huma.SecurityScheme{
+					"token": {
+						Type:        "http",
+						Scheme:      "bearer",
+						Description: "A token of `zester auth token create`; the scopes are read, dispatch, sync, admin and mcp.",
+					},
+				},
+			},
 		},
 		Formats:                      huma.DefaultFormats,
 		DefaultFormat:                "application/json",
@@ -163,11 +176,19 @@ var (
 )
 
 // operation describes a route. problems are its error statuses beside those that all routes have.
-func (r *routes) operation(method, path, id, summary string, scopes []credential.Scope, problems ...int) huma.Operation {
+func (r *routes) operation(method, path, id, summary string, scopes []credential.Scope,
+	problems ...int,
+) huma.Operation {
 	noun, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	op := huma.Operation{
-		Tags: []string{noun}, Method: method, Path: base + path, OperationID: id, Summary: summary, MaxBodyBytes: maxBody, BodyReadTimeout: bodyTime,
-		Errors: append([]int{400, 401, 403, 429, 503}, problems...),
+		Tags:            []string{noun},
+		Method:          method,
+		Path:            base + path,
+		OperationID:     id,
+		Summary:         summary,
+		MaxBodyBytes:    maxBody,
+		BodyReadTimeout: bodyTime,
+		Errors:          append([]int{400, 401, 403, 429, 503}, problems...),
 	}
 	for _, scope := range append(slices.Clone(scopes), credential.ScopeAdmin) {
 		op.Security = append(op.Security, map[string][]string{"token": {string(scope)}})

@@ -94,16 +94,25 @@ func (o scheduleOptions) add(ctx context.Context, in *addInput) (*addOutput, err
 		}
 	}
 	return &addOutput{Added{
-		Status: "ok", ID: out.ID, NextRun: millis(out.Next), Entry: out.Entry, File: out.File, Commit: out.Commit, Branch: out.Branch,
-		Proposed: out.Proposed, URL: out.URL, Repeated: out.Repeated, Waits: o.waiting(ctx),
+		Status:   "ok",
+		ID:       out.ID,
+		NextRun:  millis(out.Next),
+		Entry:    out.Entry,
+		File:     out.File,
+		Commit:   out.Commit,
+		Branch:   out.Branch,
+		Proposed: out.Proposed,
+		URL:      out.URL,
+		Repeated: out.Repeated,
+		Waits:    o.waiting(ctx),
 	}}, nil
 }
 
 // madeUpFor is how long after its time an entry with at still runs, unless the request says otherwise.
 const madeUpFor = 24 * time.Hour
 
-// promised sets what the API promises beside the fields of a request: every is a fixed interval, and a run that was missed while a
-// peel was down is made up, once.
+// promised sets what the API promises beside the fields of a request: every is a fixed interval, and a run that was
+// missed while a peel was down is made up, once.
 func promised(fields map[string]any) {
 	if fields["interval"] != nil && fields["interval_from"] == nil {
 		fields["interval_from"] = string(schedule.FromStart)
@@ -122,7 +131,10 @@ func byHand(out *api.ScheduleChanged) error {
 	if out.Patch == "" {
 		return nil
 	}
-	return huma.Error409Conflict("the master may not write to the config repo (write.mode in master.yaml): apply this patch with git apply\n" + out.Patch)
+	return huma.Error409Conflict(
+		"the master may not write to the config repo (write.mode in master.yaml): apply this patch with git apply\n" +
+			out.Patch,
+	)
 }
 
 // Done says what was done.
@@ -221,7 +233,8 @@ func (o scheduleOptions) run(ctx context.Context, in *idInput) (*doneOutput, err
 		return nil, err
 	}
 	if !s.Enabled {
-		return nil, huma.Error400BadRequest(s.Entry + " is paused in the config repo: unpause it with commit=true first")
+		return nil, huma.Error400BadRequest(s.Entry +
+			" is paused in the config repo: unpause it with commit=true first")
 	}
 	return o.ask(ctx, f, "schedule.run", map[string]any{"entry": s.Entry}, "dispatched")
 }
@@ -233,7 +246,9 @@ const (
 
 // ask runs a function of the scheduler on the peels of an entry. The error comes from the peels, if none did what it
 // was asked to: they know what they do now, and reports only what was. It is nil if that is not known in time.
-func (o scheduleOptions) ask(ctx context.Context, f *facts, function string, args map[string]any, done string) (*doneOutput, error) {
+func (o scheduleOptions) ask(ctx context.Context, f *facts, function string, args map[string]any,
+	done string,
+) (*doneOutput, error) {
 	if f.invalid != "" && f.usable == 0 {
 		return nil, huma.Error409Conflict(f.invalid)
 	}
@@ -284,7 +299,9 @@ func scheduleRefusal(rows []job.Row) error {
 }
 
 // dispatch runs a function of the scheduler on the peels that report the entry.
-func (o scheduleOptions) dispatch(ctx context.Context, f *facts, function string, args map[string]any, done string) (*doneOutput, error) {
+func (o scheduleOptions) dispatch(ctx context.Context, f *facts, function string, args map[string]any,
+	done string,
+) (*doneOutput, error) {
 	if len(f.peels) == 0 {
 		text := "no peel reports the entry: the commit is not applied yet, or its target selects none"
 		if waits := o.waiting(ctx); waits != "" {
@@ -292,7 +309,14 @@ func (o scheduleOptions) dispatch(ctx context.Context, f *facts, function string
 		}
 		return nil, huma.Error409Conflict(text)
 	}
-	j, err := o.Submit(ctx, job.Spec{JID: wire.NewJID(), Function: function, Args: args, Targets: f.peels, TargetExpr: "L@" + listed(f.peels), Timeout: jobTime})
+	j, err := o.Submit(ctx, job.Spec{
+		JID:        wire.NewJID(),
+		Function:   function,
+		Args:       args,
+		Targets:    f.peels,
+		TargetExpr: "L@" + listed(f.peels),
+		Timeout:    jobTime,
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -59,11 +59,16 @@ func registerSchedules(a huma.API, o scheduleOptions) {
 		op.DefaultStatus = http.StatusOK
 		return op
 	}
-	huma.Register(a, post("/schedules", "add-schedule", "Add a schedule entry to the config repo", 408, 413, 415), o.add)
-	huma.Register(a, o.Operation(http.MethodGet, "/schedules", "list-schedules", "List the schedule entries of the config repo; empty without the scope admin", true), o.list)
-	huma.Register(a, o.Operation(http.MethodGet, "/schedules/{id}", "show-schedule", "Show a schedule entry, by its number or name", false, 404), o.show)
-	huma.Register(a, o.Operation(http.MethodDelete, "/schedules/{id}", "remove-schedule", "Remove a schedule entry from the config repo", false, 404, 409), o.remove)
-	huma.Register(a, post("/schedules/{id}/pause", "pause-schedule", "Pause a schedule entry on its peels, or in the config repo", 404), o.pause)
+	huma.Register(a, post("/schedules", "add-schedule", "Add a schedule entry to the config repo", 408, 413, 415),
+		o.add)
+	huma.Register(a, o.Operation(http.MethodGet, "/schedules", "list-schedules",
+		"List the schedule entries of the config repo; empty without the scope admin", true), o.list)
+	huma.Register(a, o.Operation(http.MethodGet, "/schedules/{id}", "show-schedule",
+		"Show a schedule entry, by its number or name", false, 404), o.show)
+	huma.Register(a, o.Operation(http.MethodDelete, "/schedules/{id}", "remove-schedule",
+		"Remove a schedule entry from the config repo", false, 404, 409), o.remove)
+	huma.Register(a, post("/schedules/{id}/pause", "pause-schedule",
+		"Pause a schedule entry on its peels, or in the config repo", 404), o.pause)
 	huma.Register(a, post("/schedules/{id}/unpause", "unpause-schedule", "End a pause", 404), o.unpause)
 	huma.Register(a, post("/schedules/{id}/run", "run-schedule", "Run a schedule entry now on its peels", 404), o.run)
 }
@@ -142,7 +147,9 @@ type (
 )
 
 func (o scheduleOptions) list(ctx context.Context, in *scheduleListInput) (*pageOutput, error) {
-	out := &pageOutput{Body: Page{Items: []Schedule{}, Page: max(in.Page, 1), PerPage: min(max(in.PerPage, 1), maxPerPage)}}
+	out := &pageOutput{
+		Body: Page{Items: []Schedule{}, Page: max(in.Page, 1), PerPage: min(max(in.PerPage, 1), maxPerPage)},
+	}
 	if !o.IsAdmin(ctx) {
 		return out, nil
 	}
@@ -183,7 +190,8 @@ func validID(id string) bool {
 // find returns one entry and what its peels report.
 func (o scheduleOptions) find(ctx context.Context, id string) (*api.Schedule, *facts, error) {
 	if n, err := strconv.Atoi(id); !validID(id) || err == nil && n < 1 {
-		return nil, nil, huma.Error400BadRequest(fmt.Sprintf("%.100q is neither the number nor the name of a schedule", id))
+		return nil, nil, huma.Error400BadRequest(fmt.Sprintf("%.100q is neither the number nor the name of a schedule",
+			id))
 	}
 	page, err := api.ScheduleList.Ask(ctx, o, api.ScheduleQuery{Ref: id})
 	if err != nil {
@@ -219,9 +227,16 @@ func (o scheduleOptions) facts(list []api.Schedule) (map[string]*facts, error) {
 	if len(list) == 0 || o.Coverage.Health().Peels == 0 {
 		return all, nil
 	}
-	cells, err := o.Coverage.Cells(coverage.Query{Entry: func(name string) bool { return all[name] != nil }, Since: time.Now()})
+	cells, err := o.Coverage.Cells(coverage.Query{
+		Entry: func(name string) bool { return all[name] != nil },
+		Since: time.Now(),
+	})
 	if errors.Is(err, coverage.ErrBehind) {
-		return nil, &api.Error{Code: api.CodeUnavailable, Msg: "the reports of peels are not known now: " + err.Error(), Err: err}
+		return nil, &api.Error{
+			Code: api.CodeUnavailable,
+			Msg:  "the reports of peels are not known now: " + err.Error(),
+			Err:  err,
+		}
 	}
 	if err != nil {
 		return nil, err
@@ -247,7 +262,8 @@ func (f *facts) add(e *coverage.Cell) {
 	}
 	f.ConsecutiveErrors = max(f.ConsecutiveErrors, e.InRow)
 	if e.State == stateInvalid {
-		f.State, f.invalid = e.State, fmt.Sprintf("%s cannot run %s: %s", e.Peel, e.Entry, cmp.Or(e.Why, "it lacks its function or its zone"))
+		f.State, f.invalid = e.State, fmt.Sprintf("%s cannot run %s: %s", e.Peel, e.Entry,
+			cmp.Or(e.Why, "it lacks its function or its zone"))
 		f.Why = f.invalid
 	} else {
 		f.usable++
@@ -272,9 +288,24 @@ func (f *facts) add(e *coverage.Cell) {
 
 func shown(s *api.Schedule, f *facts) Schedule {
 	out := Schedule{
-		ID: s.ID, Name: s.Name, Entry: s.Entry, Type: s.Type, Cron: s.Cron, Interval: s.Interval, At: millis(s.At), Meaning: s.Meaning,
-		Function: s.Module, Prompt: s.Prompt, Model: s.Model, Enabled: s.Enabled, NextRun: millis(s.Next), CreatedAt: millis(s.Created),
-		UserUUID: s.By, Origin: s.Origin, ManagedBy: s.ManagedBy, DeleteAfter: s.Delete,
+		ID:          s.ID,
+		Name:        s.Name,
+		Entry:       s.Entry,
+		Type:        s.Type,
+		Cron:        s.Cron,
+		Interval:    s.Interval,
+		At:          millis(s.At),
+		Meaning:     s.Meaning,
+		Function:    s.Module,
+		Prompt:      s.Prompt,
+		Model:       s.Model,
+		Enabled:     s.Enabled,
+		NextRun:     millis(s.Next),
+		CreatedAt:   millis(s.Created),
+		UserUUID:    s.By,
+		Origin:      s.Origin,
+		ManagedBy:   s.ManagedBy,
+		DeleteAfter: s.Delete,
 	}
 	if f == nil {
 		return out
@@ -315,7 +346,8 @@ func (o scheduleOptions) wait(ctx context.Context, commit string, limit time.Dur
 		}
 		select {
 		case <-ctx.Done():
-			return huma.Error503ServiceUnavailable("the commit " + commit + " was made, and the fleet has not applied it yet")
+			return huma.Error503ServiceUnavailable("the commit " + commit +
+				" was made, and the fleet has not applied it yet")
 		case <-time.After(waitEvery):
 		}
 	}

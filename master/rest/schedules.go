@@ -27,7 +27,9 @@ func (r *routes) registerSchedules(a huma.API) {
 			}
 			op := r.operation(method, path, id, summary, scopes, problems...)
 			if open { // every token may ask
-				op.Errors = slices.DeleteFunc(op.Errors, func(status int) bool { return status == http.StatusForbidden })
+				op.Errors = slices.DeleteFunc(op.Errors, func(status int) bool {
+					return status == http.StatusForbidden
+				})
 			}
 			return op
 		},

@@ -24,8 +24,8 @@ func (b *batch) nakAll() {
 // A batcher hands batches to workers. It holds one batch, which grows until a worker takes it.
 type batcher chan batch
 
-// add adds a report. It waits while the batch is full and every worker is busy. If ctx ends meanwhile, the reports of the
-// batch are delivered again. Only one goroutine may call it.
+// add adds a report. It waits while the batch is full and every worker is busy. If ctx ends meanwhile, the reports of
+// the batch are delivered again. Only one goroutine may call it.
 func (c batcher) add(ctx context.Context, m jetstream.Msg) {
 	var b batch
 	select {

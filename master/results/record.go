@@ -38,8 +38,8 @@ func (e *refusalError) Unwrap() error { return e.err }
 // maxText bounds the words of a report that become part of its record, in bytes.
 const maxText = 512
 
-// Read makes the job of a report and its return. An error says that the report cannot be used. now is the master's clock. Commit, file
-// and author are in the job only if key proves them.
+// Read makes the job of a report and its return. An error says that the report cannot be used. now is the master's
+// clock. Commit, file and author are in the job only if key proves them.
 func Read(m jetstream.Msg, now time.Time, key *settings.ProofKey) (job.Ended, error) {
 	r, err := decode(&nats.Msg{Subject: m.Subject(), Header: m.Headers(), Data: m.Data()}, now)
 	if err != nil {
@@ -55,17 +55,28 @@ func Read(m jetstream.Msg, now time.Time, key *settings.ProofKey) (job.Ended, er
 // decode reads a report; its errors are refusals.
 func decode(msg *nats.Msg, now time.Time) (wire.ScheduledResult, error) {
 	if len(msg.Data) > job.MaxReturn {
-		return wire.ScheduledResult{}, &refusalError{undecodable, fmt.Errorf("%d bytes, the limit is %d", len(msg.Data), job.MaxReturn)}
+		return wire.ScheduledResult{}, &refusalError{
+			undecodable, fmt.Errorf("%d bytes, the limit is %d", len(msg.Data), job.MaxReturn),
+		}
 	}
 	r, err := wire.DecodeScheduled(msg)
 	if err != nil {
 		return r, &refusalError{undecodable, err}
 	}
 	for _, word := range [...]struct{ name, text string }{
-		{"entry", r.Entry}, {"function", r.Function}, {"trigger", string(r.Trigger)}, {"commit", r.Commit}, {"origin", r.Origin}, {"author", r.Author}, {"ran", r.Ran}, {"proof", r.Proof},
+		{"entry", r.Entry},
+		{"function", r.Function},
+		{"trigger", string(r.Trigger)},
+		{"commit", r.Commit},
+		{"origin", r.Origin},
+		{"author", r.Author},
+		{"ran", r.Ran},
+		{"proof", r.Proof},
 	} {
 		if len(word.text) > maxText {
-			return r, &refusalError{undecodable, fmt.Errorf("its %s takes %d bytes, the limit is %d", word.name, len(word.text), maxText)}
+			return r, &refusalError{
+				undecodable, fmt.Errorf("its %s takes %d bytes, the limit is %d", word.name, len(word.text), maxText),
+			}
 		}
 	}
 	if r.Entry == "" || r.Function == "" {
@@ -84,8 +95,8 @@ const (
 	unprovenUser = "(unproven)" // the user where a report names an origin without a proof of it
 )
 
-// userOf returns the user of a report's job: the author of the entry. It clears the commit, file and author of the report
-// unless its proof says that the document of its peel had them for what the peel ran.
+// userOf returns the user of a report's job: the author of the entry. It clears the commit, file and author of the
+// report unless its proof says that the document of its peel had them for what the peel ran.
 func userOf(r *wire.ScheduledResult, key *settings.ProofKey) string {
 	claim := settings.Claim{Commit: r.Commit, File: r.Origin, Author: r.Author, Ran: r.Ran}
 	proven := key.Proves(r.Proof, r.Peel, r.Entry, claim) && claim.Runs(r.Function, r.Args)
@@ -97,7 +108,8 @@ func userOf(r *wire.ScheduledResult, key *settings.ProofKey) string {
 		return unprovenUser
 	case r.Author == "":
 		return localUser
-	case !strings.Contains(r.Author, " <"): // an author in Git has an address; this name may be the user of a credential
+	// an author in Git has an address; this name may be the user of a credential
+	case !strings.Contains(r.Author, " <"):
 		return r.Author + " <>"
 	}
 	return r.Author
@@ -110,10 +122,19 @@ func record(r *wire.ScheduledResult, now time.Time, key *settings.ProofKey) *job
 	metadata[job.MetaSource], metadata[job.MetaSchedule] = job.SourceSchedule, r.Entry
 	j := &job.Job{
 		Spec: job.Spec{
-			JID: r.JID, Function: r.Function, Args: r.Args, Targets: []target.PeelID{r.Peel}, TargetExpr: string(r.Peel),
-			Metadata: metadata,
+			JID:        r.JID,
+			Function:   r.Function,
+			Args:       r.Args,
+			Targets:    []target.PeelID{r.Peel},
+			TargetExpr: string(r.Peel),
+			Metadata:   metadata,
 		},
-		Target: string(r.Peel), TargetCount: 1, Created: r.Started, User: user, Totals: job.Totals{ReturnCount: 1}, V: wire.Version,
+		Target:      string(r.Peel),
+		TargetCount: 1,
+		Created:     r.Started,
+		User:        user,
+		Totals:      job.Totals{ReturnCount: 1},
+		V:           wire.Version,
 	}
 	if j.Created.IsZero() {
 		j.Created = now

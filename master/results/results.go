@@ -9,9 +9,9 @@
 //   - One peel cannot push out the records of others: beyond its share of the bucket jobs ([quota.Account]) a report is
 //     refused while less than half of the bucket is free.
 //
-// A report is also refused if it cannot be decoded, contradicts its subject, has times in the far future, is too large, or
-// names a job of another peel. Refused reports are counted by reason, logged once a minute for each peel, not delivered
-// again, and stay in the stream.
+// A report is also refused if it cannot be decoded, contradicts its subject, has times in the far future, is too large,
+// or names a job of another peel. Refused reports are counted by reason, logged once a minute for each peel, not
+// delivered again, and stay in the stream.
 package results
 
 import (
@@ -76,7 +76,12 @@ func New(o Options) *Consumer {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Consumer{o: o, log: o.Log, refusals: loglimit.New(o.Log), records: quota.NewAccount(o.JetStream, wire.KV(wire.BucketJobs))}
+	return &Consumer{
+		o:        o,
+		log:      o.Log,
+		refusals: loglimit.New(o.Log),
+		records:  quota.NewAccount(o.JetStream, wire.KV(wire.BucketJobs)),
+	}
 }
 
 // Stats returns the counts.
@@ -126,12 +131,13 @@ func (c *Consumer) consume(ctx context.Context) error {
 	batches, ended := make(batcher, 1), make(chan error, 1)
 	stopping, stop := context.WithCancel(ctx)
 	defer stop()
-	consuming, err := consumer.Consume(func(m jetstream.Msg) { batches.add(stopping, m) }, jetstream.PullMaxBytes(fetched), jetstream.ConsumeErrHandler(func(_ jetstream.ConsumeContext, err error) {
-		select {
-		case ended <- err:
-		default:
-		}
-	}))
+	consuming, err := consumer.Consume(func(m jetstream.Msg) { batches.add(stopping, m) },
+		jetstream.PullMaxBytes(fetched), jetstream.ConsumeErrHandler(func(_ jetstream.ConsumeContext, err error) {
+			select {
+			case ended <- err:
+			default:
+			}
+		}))
 	if err != nil {
 		return fmt.Errorf("cannot use the consumer %s: %w", consumerName, err)
 	}
@@ -267,7 +273,11 @@ func (c *Consumer) admit(m jetstream.Msg) error {
 		return nil
 	}
 	if !c.records.Admit(wire.Sender(m.Subject()), len(m.Data())) {
-		return &refusalError{surplus, errors.New("the peel has used up its share of the records of jobs, of which less than half is free")}
+		return &refusalError{
+			surplus, errors.New(
+				"the peel has used up its share of the records of jobs, of which less than half is free",
+			),
+		}
 	}
 	return nil
 }
@@ -283,5 +293,6 @@ func (c *Consumer) refuse(m jetstream.Msg, e *refusalError) {
 	default:
 		c.counts.undecodable.Add(1)
 	}
-	c.refusals.Warn(wire.Sender(m.Subject()), "scheduled result refused", "subject", m.Subject(), "reason", e.reason, "err", e.err)
+	c.refusals.Warn(wire.Sender(m.Subject()), "scheduled result refused", "subject", m.Subject(), "reason",
+		e.reason, "err", e.err)
 }

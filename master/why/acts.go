@@ -162,7 +162,8 @@ func (a *Act) lasts(at time.Time) bool {
 	return err != nil || at.Before(a.Time.Add(d))
 }
 
-// By names the operator of the newest act with a function before a time, and the reason, after ": "; empty if none is known.
+// By names the operator of the newest act with a function before a time, and the reason, after ": "; empty if none is
+// known.
 func By(list []Act, function string, at time.Time) string {
 	for i := len(list) - 1; i >= 0; i-- {
 		if act := &list[i]; act.Function == function && act.Unsure == "" && !act.Time.After(at) {
@@ -207,7 +208,9 @@ func (a *Act) String() string {
 	case a.Likely:
 		text += fmt.Sprintf(" (%d peels, which the log does not name)", a.Count)
 	case a.Unsure != "":
-		text += fmt.Sprintf(" (%d peels, which the log does not name; it is not known whether this one was among them)", a.Count)
+		text += fmt.Sprintf(
+			" (%d peels, which the log does not name; it is not known whether this one was among them)", a.Count,
+		)
 	}
 	return text
 }

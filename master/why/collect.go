@@ -37,11 +37,12 @@ const (
 	readWait       = 2500 * time.Millisecond // for each source
 	jobPages       = 3                       // of 2,000 records
 	mostFoundFacts = 50                      // records of runs
-	jobsAfter      = 4 * time.Hour           // how long after its time a run may start and still be found by its record alone
+	// how long after its time a run may start and still be found by its record alone
+	jobsAfter = 4 * time.Hour
 )
 
-// A Collector reads the sources. Its fields are required except Audit and History, without which nothing is said about acts of
-// operators and revisions.
+// A Collector reads the sources. Its fields are required except Audit and History, without which nothing is said about
+// acts of operators and revisions.
 type Collector struct {
 	JetStream jetstream.JetStream
 	Jobs      *job.Store
@@ -53,8 +54,8 @@ type Collector struct {
 	History func(ctx context.Context) ([]status.Attempt, error)
 	// Ask runs a job on one peel and waits for its return; nil: peels are not asked.
 	Ask func(ctx context.Context, spec job.Spec) (*wire.Return, error)
-	// Cause returns which commit explains a problem of an entry, and since when the peel has it; zero: it does not. nil: causes are not
-	// for the caller.
+	// Cause returns which commit explains a problem of an entry, and since when the peel has it; zero: it does not.
+	// nil: causes are not for the caller.
 	Cause func(peel target.PeelID, entry string, kind verdict.Kind) (cause.Finding, time.Time, error)
 }
 
@@ -67,8 +68,10 @@ func (c *Collector) Collect(ctx context.Context, peel target.PeelID, entry, text
 	c.each(ctx, f, map[Source]func(context.Context, *Found) error{
 		SourceReport: c.report, SourceDocument: c.document, SourceRevisions: c.revisions,
 	})
-	if !known && f.Report == nil && f.Document.Commit == "" && !f.isUnread(SourceReport) && !f.isUnread(SourceDocument) {
-		return nil, fmt.Errorf("%w: %q has never told its facts%s", ErrNoPeel, peel, strictyaml.Suggest(string(peel), c.ids()))
+	if !known && f.Report == nil && f.Document.Commit == "" && !f.isUnread(SourceReport) &&
+		!f.isUnread(SourceDocument) {
+		return nil, fmt.Errorf("%w: %q has never told its facts%s", ErrNoPeel, peel,
+			strictyaml.Suggest(string(peel), c.ids()))
 	}
 	c.each(ctx, f, map[Source]func(context.Context, *Found) error{SourceJobs: c.jobs, SourceAudit: c.acts})
 	c.each(ctx, f, map[Source]func(context.Context, *Found) error{SourcePeel: c.ask})
@@ -147,7 +150,11 @@ func (c *Collector) document(ctx context.Context, f *Found) error {
 		set, _ = schedule.ParseSet(strictyaml.FromValue("the settings of "+string(f.Peel), entries))
 	}
 	f.Document = Document{
-		Commit: doc.Commit, Digest: doc.Digest, Written: time.UnixMilli(int64(doc.Generation)).UTC(), Entry: set[f.Entry], Origin: doc.Origins[f.Entry],
+		Commit:  doc.Commit,
+		Digest:  doc.Digest,
+		Written: time.UnixMilli(int64(doc.Generation)).UTC(),
+		Entry:   set[f.Entry],
+		Origin:  doc.Origins[f.Entry],
 	}
 	if f.Document.Places, err = doc.Entries(); err != nil {
 		return err
@@ -208,20 +215,24 @@ func (c *Collector) search(ctx context.Context, f *Found, at time.Time) error {
 		}
 		query.Before = page.Next
 	}
-	return fmt.Errorf("only those of jobs that began after %s were searched", query.Before.Time().UTC().Format(time.RFC3339))
+	return fmt.Errorf("only those of jobs that began after %s were searched",
+		query.Before.Time().UTC().Format(time.RFC3339))
 }
 
 // addJob adds a record if it is of the entry on the peel and not there yet; the newest run comes first.
 func (f *Found) addJob(j *job.Job) {
 	same := func(other job.Job) bool { return other.JID == j.JID }
-	if j.Metadata[job.MetaSchedule] != f.Entry || !j.Scheduled() || !slices.Equal(j.Targets, []target.PeelID{f.Peel}) || slices.ContainsFunc(f.Jobs, same) || len(f.Jobs) >= mostFoundFacts {
+	if j.Metadata[job.MetaSchedule] != f.Entry || !j.Scheduled() ||
+		!slices.Equal(j.Targets, []target.PeelID{f.Peel}) || slices.ContainsFunc(f.Jobs, same) ||
+		len(f.Jobs) >= mostFoundFacts {
 		return
 	}
 	f.Jobs = append(f.Jobs, *j)
 	sorting.Func(f.Jobs, func(a, b job.Job) int { return nominalOf(&b).Compare(nominalOf(&a)) })
 }
 
-// about returns the time in question, zero if the last fire is meant and its time is unknown, and the jobs that the report names.
+// about returns the time in question, zero if the last fire is meant and its time is unknown, and the jobs that the
+// report names.
 func (f *Found) about() (at time.Time, named []wire.JID, err error) {
 	q := f.prepare()
 	at = q.newest()
@@ -251,15 +262,16 @@ func (c *Collector) past(ctx context.Context, f *Found) error {
 		return nil // the question is not valid, or has no time
 	}
 	p := &Past{Hour: at.Unix() / 3600}
-	unreadable, err := coverage.OpenHistory(c.JetStream).Read(ctx, []int64{p.Hour}, func(_ int64, cells []coverage.HistoryCell) {
-		p.Stored = true
-		i, found := slices.BinarySearchFunc(cells, f, func(c coverage.HistoryCell, f *Found) int {
-			return cmp.Or(cmp.Compare(c.Entry, f.Entry), cmp.Compare(c.Peel, f.Peel))
+	unreadable, err := coverage.OpenHistory(c.JetStream).Read(ctx,
+		[]int64{p.Hour}, func(_ int64, cells []coverage.HistoryCell) {
+			p.Stored = true
+			i, found := slices.BinarySearchFunc(cells, f, func(c coverage.HistoryCell, f *Found) int {
+				return cmp.Or(cmp.Compare(c.Entry, f.Entry), cmp.Compare(c.Peel, f.Peel))
+			})
+			if found {
+				p.Verdicts = &join.Hour{Hour: p.Hour, Counts: cells[i].Counts, Reasons: cells[i].Reasons}
+			}
 		})
-		if found {
-			p.Verdicts = &join.Hour{Hour: p.Hour, Counts: cells[i].Counts, Reasons: cells[i].Reasons}
-		}
-	})
 	switch {
 	case err != nil:
 		return err
@@ -271,7 +283,12 @@ func (c *Collector) past(ctx context.Context, f *Found) error {
 }
 
 // problems are the verdicts that are part of a problem while it lasts.
-var problems = map[api.WhyVerdict]verdict.Kind{api.WhyFailed: verdict.Failed, api.WhyMissed: verdict.Missed, api.WhyLate: verdict.Late, api.WhyOverran: verdict.Overran}
+var problems = map[api.WhyVerdict]verdict.Kind{
+	api.WhyFailed:  verdict.Failed,
+	api.WhyMissed:  verdict.Missed,
+	api.WhyLate:    verdict.Late,
+	api.WhyOverran: verdict.Overran,
+}
 
 // cause asks which commit explains the problem that the fire is part of.
 func (c *Collector) cause(_ context.Context, f *Found) error {
@@ -293,7 +310,12 @@ func (c *Collector) cause(_ context.Context, f *Found) error {
 // acts reads what operators did to the entry.
 func (c *Collector) acts(ctx context.Context, f *Found) (err error) {
 	if c.Audit != nil {
-		f.Acts, err = ReadActs(ctx, c.Audit, ActQuery{Peel: f.Peel, Entry: f.Entry, Since: f.Now.Add(-maxBack), Select: c.Select})
+		f.Acts, err = ReadActs(ctx, c.Audit, ActQuery{
+			Peel:   f.Peel,
+			Entry:  f.Entry,
+			Since:  f.Now.Add(-maxBack),
+			Select: c.Select,
+		})
 	}
 	return err
 }

@@ -28,8 +28,8 @@ func (q *question) oldest() time.Time {
 	return q.listed.From
 }
 
-// verdictsOf returns the verdicts on the hour of a time: those of the list, if it has only the number of the fires, or those that
-// masters have stored. They are nil if there are none.
+// verdictsOf returns the verdicts on the hour of a time: those of the list, if it has only the number of the fires, or
+// those that masters have stored. They are nil if there are none.
 func (q *question) verdictsOf(at time.Time) (h *join.Hour, source string) {
 	hour := join.HourOf(at)
 	if q.isOlder(at) {
@@ -57,15 +57,19 @@ type end struct {
 	reason string
 }
 
-// byCounts judges a fire by the verdicts on its hour. They prove its end only if there are as many as the timing asks for, and all are
-// equal.
+// byCounts judges a fire by the verdicts on its hour. They prove its end only if there are as many as the timing asks
+// for, and all are equal.
 func (q *question) byCounts(nominal time.Time) *judgement {
 	h, source := q.verdictsOf(nominal)
 	if h == nil {
 		return nil
 	}
 	at := "the fire of " + q.stamp(nominal)
-	v := &judgement{is: api.WhyUnknown, source: source, fact: fmt.Sprintf("fires of %s on %s in that hour: %s", q.Entry, q.Peel, countWords(h))}
+	v := &judgement{
+		is:     api.WhyUnknown,
+		source: source,
+		fact:   fmt.Sprintf("fires of %s on %s in that hour: %s", q.Entry, q.Peel, countWords(h)),
+	}
 	ends, due := endsOf(h), q.dueIn(h.Hour)
 	switch {
 	case q.isOlder(nominal) && q.since().After(nominal):
@@ -74,10 +78,14 @@ func (q *question) byCounts(nominal time.Time) *judgement {
 			q.Entry, q.Peel, q.stamp(nominal), q.stamp(q.since()))
 	case len(ends) == 0 || h.Expected+h.Pending < due:
 		v.reason = "not_counted"
-		v.answer = fmt.Sprintf("It is not known what became of %s: %d were due in its hour, and masters have counted fewer.", at, due)
+		v.answer = fmt.Sprintf(
+			"It is not known what became of %s: %d were due in its hour, and masters have counted fewer.", at, due,
+		)
 	case len(ends) > 1:
 		v.reason = "one_of_several"
-		v.answer = fmt.Sprintf("It is not known what became of %s alone: those of its hour came to different ends, and only their numbers are kept.", at)
+		v.answer = fmt.Sprintf(
+			"It is not known what became of %s alone: those of its hour came to different ends, and only their numbers are kept.", at,
+		)
 	default:
 		v.is, v.reason = ends[0].is, ends[0].reason
 		v.answer = q.endAnswer(nominal, ends[0], h)
@@ -96,7 +104,8 @@ func (q *question) endAnswer(nominal time.Time, e end, h *join.Hour) string {
 	case api.WhyLate:
 		return at + " ran and succeeded, but started late."
 	case api.WhyOverran:
-		return at + " ran and succeeded, but took too long: it went on until the next one was due, or its timeout ended it."
+		return at +
+			" ran and succeeded, but took too long: it went on until the next one was due, or its timeout ended it."
 	case api.WhyFailed:
 		return at + " ran and failed. The error is not stored."
 	case api.WhySkipped:
@@ -106,7 +115,8 @@ func (q *question) endAnswer(nominal time.Time, e end, h *join.Hour) string {
 	case api.WhyWaiting:
 		return at + " had not ended."
 	}
-	return fmt.Sprintf("Nobody knows what became of the fire of %s: %s has never reported it.", q.stamp(nominal), q.Peel)
+	return fmt.Sprintf("Nobody knows what became of the fire of %s: %s has never reported it.", q.stamp(nominal),
+		q.Peel)
 }
 
 // endsOf returns the different ends of the fires of an hour.
@@ -127,7 +137,11 @@ func endsOf(h *join.Hour) (ends []end) {
 	add(h.Ran-min(h.Failed, h.Ran), ran)
 	add(h.Failed, end{is: api.WhyFailed})
 	add(h.Pending, end{api.WhyWaiting, "pending"})
-	is := map[join.Verdict]api.WhyVerdict{join.Skipped: api.WhySkipped, join.Missed: api.WhyMissed, join.Unknown: api.WhyUnknown}
+	is := map[join.Verdict]api.WhyVerdict{
+		join.Skipped: api.WhySkipped,
+		join.Missed:  api.WhyMissed,
+		join.Unknown: api.WhyUnknown,
+	}
 	for _, r := range h.Reasons {
 		if is[r.Verdict] != "" {
 			add(r.N, end{is[r.Verdict], r.Why})
@@ -148,7 +162,8 @@ func (q *question) dueIn(hour int64) (n uint64) {
 }
 
 func (q *question) storedSource() string {
-	return "verdicts that masters have stored of the hour from " + join.StartOf(q.Past.Hour).In(q.zone).Format("2006-01-02 15:04 MST")
+	return "verdicts that masters have stored of the hour from " +
+		join.StartOf(q.Past.Hour).In(q.zone).Format("2006-01-02 15:04 MST")
 }
 
 // countWords describes the verdicts on an hour.

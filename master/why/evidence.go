@@ -64,9 +64,10 @@ type Found struct {
 	Jobs      []job.Job        // records of runs of the entry on the peel, and of the job that the report names
 	Acts      []Act            // of operators on the entry, the oldest first
 	Asked     *Asked           // what the peel has told of older fires; nil: it was not asked, or did not answer
-	Past      *Past            // what masters have stored of the hour of the fire; nil: it was not needed, or could not be read
-	Cause     *Cause           // nil: the fire is not part of a problem that lasts
-	Unread    []Unread         // the sources that could not be read, or not far enough
+	// what masters have stored of the hour of the fire; nil: it was not needed, or could not be read
+	Past   *Past
+	Cause  *Cause   // nil: the fire is not part of a problem that lasts
+	Unread []Unread // the sources that could not be read, or not far enough
 }
 
 // A Source is where facts come from.
@@ -188,8 +189,10 @@ func (f *Found) Explain() (*api.WhyAnswer, error) {
 func (f *Found) question() (*question, error) {
 	q := f.prepare()
 	complete := !f.isUnread(SourceReport) && !f.isUnread(SourceDocument) && !f.isUnread(SourceHistory)
-	if complete && f.Document.Entry == nil && q.listed == nil && len(f.Jobs) == 0 && (f.Past == nil || f.Past.Verdicts == nil) {
-		return nil, fmt.Errorf("%w: neither the settings nor the reports of %s have a schedule entry %.256q%s", ErrNoEntry, f.Peel, f.Entry, strictyaml.Suggest(f.Entry, f.names()))
+	if complete && f.Document.Entry == nil && q.listed == nil && len(f.Jobs) == 0 &&
+		(f.Past == nil || f.Past.Verdicts == nil) {
+		return nil, fmt.Errorf("%w: neither the settings nor the reports of %s have a schedule entry %.256q%s",
+			ErrNoEntry, f.Peel, f.Entry, strictyaml.Suggest(f.Entry, f.names()))
 	}
 	return q, nil
 }
@@ -242,9 +245,11 @@ func (q *question) fire() (fire, *judgement, error) {
 	}
 	switch first := m.First(); {
 	case first.After(q.Now):
-		return fire{}, nil, fmt.Errorf("%w %s: it has not come yet; zester schedule next %s %s lists what comes", ErrTime, q.stamp(first), q.Peel, q.Entry)
+		return fire{}, nil, fmt.Errorf("%w %s: it has not come yet; zester schedule next %s %s lists what comes",
+			ErrTime, q.stamp(first), q.Peel, q.Entry)
 	case q.Now.Sub(first) > maxBack:
-		return fire{}, nil, fmt.Errorf("%w %s: masters know what became of fires for 35 days; the earliest time is %s", ErrTime, q.stamp(first), q.stamp(q.Now.Add(-maxBack)))
+		return fire{}, nil, fmt.Errorf("%w %s: masters know what became of fires for 35 days; the earliest time is %s",
+			ErrTime, q.stamp(first), q.stamp(q.Now.Add(-maxBack)))
 	}
 	if at, note, ok := q.due(m); ok {
 		return fire{at, m, note}, nil, nil
@@ -277,14 +282,23 @@ func (q *question) last() (time.Time, *judgement) {
 	case q.isUnread(SourceReport):
 		return at, q.unreadReport("when it was last due")
 	case q.listed == nil:
-		return at, &judgement{is: api.WhyUnknown, reason: "never_reported", answer: fmt.Sprintf("%s has not reported on %s, so masters do not know when it was last due.", q.Peel, q.Entry)}
+		return at, &judgement{
+			is:     api.WhyUnknown,
+			reason: "never_reported",
+			answer: fmt.Sprintf("%s has not reported on %s, so masters do not know when it was last due.", q.Peel,
+				q.Entry),
+		}
 	}
 	return at, &judgement{is: api.WhyNone, reason: "not_due_yet", answer: text}
 }
 
 // unreadReport returns the verdict without the report of the peel, which could not be read.
 func (q *question) unreadReport(what string) *judgement {
-	return &judgement{is: api.WhyUnknown, reason: "unread", answer: fmt.Sprintf("The report of %s on its schedule could not be read, so it is not known %s.", q.Peel, what)}
+	return &judgement{
+		is:     api.WhyUnknown,
+		reason: "unread",
+		answer: fmt.Sprintf("The report of %s on its schedule could not be read, so it is not known %s.", q.Peel, what),
+	}
 }
 
 // since returns when the entry got its present timing and state on the peel; zero if that is unknown.
@@ -295,8 +309,8 @@ func (q *question) since() time.Time {
 	return q.listed.Since
 }
 
-// due returns the nominal time of the fire at a moment: by the timing, or because a run or a skip is known. note says why it is
-// another time than the one in question.
+// due returns the nominal time of the fire at a moment: by the timing, or because a run or a skip is known. note says
+// why it is another time than the one in question.
 func (q *question) due(m Moment) (at time.Time, note string, ok bool) {
 	known := q.known()
 	for _, instant := range m.At {
@@ -314,7 +328,8 @@ func (q *question) due(m Moment) (at time.Time, note string, ok bool) {
 	for _, instant := range m.At {
 		for _, k := range known {
 			if in(k.started, instant, m.Span) {
-				return k.nominal, fmt.Sprintf("the run that started at %s was due at %s", q.stamp(k.started), q.stamp(k.nominal)), true
+				return k.nominal, fmt.Sprintf("the run that started at %s was due at %s", q.stamp(k.started),
+					q.stamp(k.nominal)), true
 			}
 		}
 	}
@@ -329,7 +344,8 @@ func (q *question) due(m Moment) (at time.Time, note string, ok bool) {
 	_, offset := m.Gap.At.Add(-time.Second).Zone()
 	for _, moved := range []time.Time{wall.Add(-time.Duration(offset) * time.Second), m.Gap.At} {
 		if at, ok := FireIn(q.timing, moved, m.Span); ok && q.movedBy(m) {
-			return at, fmt.Sprintf("the clocks skip %s, and dst_gap has moved the fire to %s", m.Wall, q.stamp(at)), true
+			return at, fmt.Sprintf("the clocks skip %s, and dst_gap has moved the fire to %s", m.Wall,
+				q.stamp(at)), true
 		}
 	}
 	return at, "", false

@@ -44,10 +44,13 @@ func (q *question) addFacts(f fire, v *judgement, w *api.WhyAnswer) {
 		q.add("peel", "presence", "%s", q.presence())
 	}
 	if q.Report != nil && !q.Report.Started.IsZero() {
-		q.add("process", q.reportSource(), "zester-peel %s has run since %s", oneLineFact(q.Report.Version), q.stamp(q.Report.Started))
+		q.add("process", q.reportSource(), "zester-peel %s has run since %s", oneLineFact(q.Report.Version),
+			q.stamp(q.Report.Started))
 	}
 	if off := q.clockOff(); off != 0 {
-		q.add("clock", q.reportSource(), "the peel's clock is %s %s that of the bus: the report came at %s", strictyaml.FormatDuration(off.Abs()), map[bool]string{true: "ahead of", false: "behind"}[off > 0], q.stamp(q.Stored))
+		q.add("clock", q.reportSource(), "the peel's clock is %s %s that of the bus: the report came at %s",
+			strictyaml.FormatDuration(off.Abs()), map[bool]string{true: "ahead of", false: "behind"}[off > 0],
+			q.stamp(q.Stored))
 	}
 	q.addNext(w)
 }
@@ -88,26 +91,35 @@ func (q *question) addSettings(at, nominal time.Time) {
 	switch {
 	case d.Commit == "":
 	case d.Entry == nil:
-		q.add("document", q.documentSource(), "the newest settings of %s, written at %s, do not have %s", q.Peel, q.stamp(d.Written), q.Entry)
+		q.add("document", q.documentSource(), "the newest settings of %s, written at %s, do not have %s", q.Peel,
+			q.stamp(d.Written), q.Entry)
 	default:
-		q.add("document", q.documentSource(), "the newest settings of %s (generation %d) were written at %s%s", q.Peel, d.Written.UnixMilli(), q.stamp(d.Written), q.applied())
+		q.add("document", q.documentSource(), "the newest settings of %s (generation %d) were written at %s%s", q.Peel,
+			d.Written.UnixMilli(), q.stamp(d.Written), q.applied())
 	}
 	q.addGeneration(nominal)
 	if q.listed != nil && q.listed.Name != "" && q.listed.State != stateRemoved {
 		q.add("document", q.reportSource(), "the entry is in peel.yaml of the host, not in Git")
 	}
 	if o := d.Origin; o.Commit != "" {
-		q.add("entry", q.documentSource(), "last changed in %s:%d by %s at %s, with commit %s", o.File, o.Line, oneLineFact(o.Author), q.stamp(o.Time), o.Commit.Short())
+		q.add("entry", q.documentSource(), "last changed in %s:%d by %s at %s, with commit %s", o.File, o.Line,
+			oneLineFact(o.Author), q.stamp(o.Time), o.Commit.Short())
 	}
 	if at.IsZero() {
 		return
 	}
 	others := ""
 	if r := takenBack(q.Revisions, at); r != nil {
-		text := fmt.Sprintf("commit %s was on its way to the fleet then; it had begun at %s, and was rolled back at %s", r.Commit.Short(), q.stamp(r.Began), q.stamp(r.Ended))
+		text := fmt.Sprintf(
+			"commit %s was on its way to the fleet then; it had begun at %s, and was rolled back at %s",
+			r.Commit.Short(), q.stamp(r.Began), q.stamp(r.Ended),
+		)
 		if q.runOf(nominal).commit == string(r.Commit) {
 			others = " on other peels"
-			text = fmt.Sprintf("the run had commit %s, which the peel got before others from %s on, and which was rolled back at %s", r.Commit.Short(), q.stamp(r.Began), q.stamp(r.Ended))
+			text = fmt.Sprintf(
+				"the run had commit %s, which the peel got before others from %s on, and which was rolled back at %s",
+				r.Commit.Short(), q.stamp(r.Began), q.stamp(r.Ended),
+			)
 		}
 		if r.Reason != "" {
 			text += ": " + r.Reason
@@ -115,7 +127,8 @@ func (q *question) addSettings(at, nominal time.Time) {
 		q.add("rollout", "history of revisions", "%s", oneLineFact(text))
 	}
 	if r := inForce(q.Revisions, at); r != nil {
-		text := fmt.Sprintf("commit %s was in force%s then; it had begun to go out at %s", r.Commit.Short(), others, q.stamp(r.Began))
+		text := fmt.Sprintf("commit %s was in force%s then; it had begun to go out at %s", r.Commit.Short(), others,
+			q.stamp(r.Began))
 		if d.Commit != "" && d.Written.After(at) {
 			text += "; the settings of the peel were written after that time, so they may have been others then"
 		}
@@ -287,7 +300,8 @@ func (q *question) causeOf(nominal time.Time) *Cause {
 // addCause adds which commit the problem followed, or that none explains it.
 func (q *question) addCause(nominal time.Time) {
 	if c := q.causeOf(nominal); c != nil {
-		q.add("cause", fmt.Sprintf("reports and settings of all peels with %s", q.Entry), "%s; on %s the problem began at %s",
+		q.add("cause", fmt.Sprintf("reports and settings of all peels with %s", q.Entry),
+			"%s; on %s the problem began at %s",
 			oneLineFact(c.Text), q.Peel, q.stamp(c.Since))
 	}
 }

@@ -128,7 +128,8 @@ func (q *question) missAnswer(nominal time.Time, reason string) string {
 	case ledger.DeadlineExceeded:
 		text = "zester-peel was running, but the host was suspended, too slow, or its clock was set forward"
 	case ledger.NotMadeUp:
-		return fmt.Sprintf("The fire of %s did not start in time, and is not made up: catch_up allows no more fires.", at)
+		return fmt.Sprintf("The fire of %s did not start in time, and is not made up: catch_up allows no more fires.",
+			at)
 	default:
 		return fmt.Sprintf("The fire of %s did not happen: %s has reported since, and lists neither a run nor a skip of it.",
 			at, q.Peel)
@@ -168,9 +169,11 @@ func (q *question) ofPending(nominal time.Time, s *join.Span, v *judgement) {
 				at, q.started(nominal, e.Started), then)
 		}
 	case ledger.Splay:
-		v.answer = fmt.Sprintf("The fire of %s has not started yet: at %s it waited for its splay, a random delay.", at, then)
+		v.answer = fmt.Sprintf("The fire of %s has not started yet: at %s it waited for its splay, a random delay.",
+			at, then)
 	case ledger.Held:
-		v.answer = fmt.Sprintf("The fire of %s has not started yet: it waits until its windows open (outside: defer).", at)
+		v.answer = fmt.Sprintf("The fire of %s has not started yet: it waits until its windows open (outside: defer).",
+			at)
 		if opens, ok := q.timing.Opens(nominal); ok {
 			v.answer = strings.TrimSuffix(v.answer, ".") + ", at " + q.stamp(opens) + "."
 		}

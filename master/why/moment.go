@@ -69,13 +69,16 @@ func ParseMoment(text string, zone *time.Location, now time.Time) (Moment, error
 		}
 		today := now.In(zone)
 		for back := range 3 { // today, or yesterday, or the day before if yesterday's clocks skipped the time
-			m := momentOf(time.Date(today.Year(), today.Month(), today.Day()-back, wall.Hour(), wall.Minute(), wall.Second(), 0, time.UTC), form.span, zone)
+			m := momentOf(time.Date(today.Year(), today.Month(), today.Day()-back, wall.Hour(), wall.Minute(),
+				wall.Second(), 0, time.UTC), form.span, zone)
 			if len(m.At) > 0 && !m.At[0].After(now) {
 				return m, nil
 			}
 		}
 	}
-	return Moment{}, fmt.Errorf("%.40q: write it like 2026-06-01T09:00, 09:00 or 2026-06-01T09:00:00+01:00; without an offset it is a time of the entry's zone", text)
+	return Moment{}, fmt.Errorf(
+		"%.40q: write it like 2026-06-01T09:00, 09:00 or 2026-06-01T09:00:00+01:00; without an offset it is a time of the entry's zone", text,
+	)
 }
 
 // WallForm is the form of [Moment.Wall].
@@ -93,7 +96,8 @@ func momentOf(wall time.Time, span time.Duration, zone *time.Location) Moment {
 	}
 	if len(m.At) == 0 {
 		_, before := wall.Add(-26 * time.Hour).In(zone).Zone()
-		// With the offset of before, the instant is as far behind the change as the wall time is behind the start of the gap.
+		// With the offset of before, the instant is as far behind the change as the wall time is behind the start of
+		// the gap.
 		start, _ := wall.Add(-time.Duration(before) * time.Second).In(zone).ZoneBounds()
 		m.Gap = gapAt(start, zone)
 	}

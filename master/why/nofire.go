@@ -24,18 +24,26 @@ func (q *question) noFire(m Moment) *judgement {
 	switch {
 	case e.Clock.IsZero() && e.Needs.Entry != "":
 		v.reason, v.fact = "needs", "it runs when "+e.Needs.Entry+" has ended, and has no timing of its own"
-		v.answer = fmt.Sprintf("There was no fire at %s: %s runs only after %s, and no source names a run then.", m.Wall, q.Entry, e.Needs.Entry)
+		v.answer = fmt.Sprintf("There was no fire at %s: %s runs only after %s, and no source names a run then.",
+			m.Wall, q.Entry, e.Needs.Entry)
 	case !q.hasClock:
 		return q.byStartOr(at, q.followsRuns(m, e))
 	case len(m.At) == 0:
-		v.reason, v.fact = "clock_gap", fmt.Sprintf("the clocks of %s skip %s, and dst_gap is %s", q.zoneName, m.Wall, e.Clock.Changes.Gap)
-		v.answer = fmt.Sprintf("There was no fire at %s: the clocks of %s skip that time. %s", m.Wall, q.zoneName, q.around(at))
+		v.reason, v.fact = "clock_gap", fmt.Sprintf("the clocks of %s skip %s, and dst_gap is %s", q.zoneName, m.Wall,
+			e.Clock.Changes.Gap)
+		v.answer = fmt.Sprintf("There was no fire at %s: the clocks of %s skip that time. %s", m.Wall, q.zoneName,
+			q.around(at))
 	case q.isOtherOf(m):
-		v.reason, v.fact = "clock_repeat", fmt.Sprintf("the clocks of %s show %s twice, and dst_overlap is %s", q.zoneName, m.Wall, e.Clock.Changes.Repeat)
-		v.answer = fmt.Sprintf("There was no fire at %s: that time comes twice, and the entry fires only at the other one. %s", q.stamp(at), q.around(at))
+		v.reason, v.fact = "clock_repeat", fmt.Sprintf("the clocks of %s show %s twice, and dst_overlap is %s",
+			q.zoneName, m.Wall, e.Clock.Changes.Repeat)
+		v.answer = fmt.Sprintf(
+			"There was no fire at %s: that time comes twice, and the entry fires only at the other one. %s",
+			q.stamp(at), q.around(at),
+		)
 	default:
 		v.reason, v.fact = "not_due", "not due at "+q.stamp(at)
-		v.answer = fmt.Sprintf("There was no fire at %s: %s is due %s. %s", q.stamp(at), q.Entry, q.clockWords(e), q.around(at))
+		v.answer = fmt.Sprintf("There was no fire at %s: %s is due %s. %s", q.stamp(at), q.Entry, q.clockWords(e),
+			q.around(at))
 	}
 	return v
 }
@@ -52,8 +60,14 @@ func (q *question) byStartOr(at time.Time, v *judgement) *judgement {
 func (q *question) noEntry(at time.Time) *judgement {
 	if q.listed != nil {
 		return &judgement{
-			is: api.WhyNone, reason: "not_due", source: q.reportSource(), fact: "no fire at " + q.stamp(at) + " is named",
-			answer: fmt.Sprintf("No source names a fire of %s at %s. The entry is not in Git, so masters do not know its timing.", q.Entry, q.stamp(at)),
+			is:     api.WhyNone,
+			reason: "not_due",
+			source: q.reportSource(),
+			fact:   "no fire at " + q.stamp(at) + " is named",
+			answer: fmt.Sprintf(
+				"No source names a fire of %s at %s. The entry is not in Git, so masters do not know its timing.",
+				q.Entry, q.stamp(at),
+			),
 		}
 	}
 	if h, source := q.verdictsOf(at); h != nil {
@@ -64,9 +78,19 @@ func (q *question) noEntry(at time.Time) *judgement {
 		}
 	}
 	if len(q.Unread) > 0 {
-		return &judgement{is: api.WhyUnknown, reason: "unread", answer: fmt.Sprintf("Not all sources could be read, so it is not known whether %s has %s.", q.Peel, q.Entry)}
+		return &judgement{
+			is:     api.WhyUnknown,
+			reason: "unread",
+			answer: fmt.Sprintf("Not all sources could be read, so it is not known whether %s has %s.", q.Peel,
+				q.Entry),
+		}
 	}
-	v := &judgement{is: api.WhyNone, reason: "not_in_schedule", answer: fmt.Sprintf("%s is not in the schedule of %s now; only records of earlier runs name it.", q.Entry, q.Peel)}
+	v := &judgement{
+		is:     api.WhyNone,
+		reason: "not_in_schedule",
+		answer: fmt.Sprintf("%s is not in the schedule of %s now; only records of earlier runs name it.", q.Entry,
+			q.Peel),
+	}
 	if q.Document.Commit != "" {
 		v.source, v.fact = q.documentSource(), "the newest settings do not have it"
 	}
@@ -76,14 +100,18 @@ func (q *question) noEntry(at time.Time) *judgement {
 // followsRuns judges a time at which an entry was not due whose fires count from its runs.
 func (q *question) followsRuns(m Moment, e *schedule.Entry) *judgement {
 	v := &judgement{is: api.WhyNone, reason: "not_due", source: q.documentSource(), fact: e.Clock.String()}
-	v.answer = fmt.Sprintf("There was no fire at %s: no list and no job names one. %s is due %s, so its times follow from its runs.", m.Wall, q.Entry, q.clockWords(e))
+	v.answer = fmt.Sprintf(
+		"There was no fire at %s: no list and no job names one. %s is due %s, so its times follow from its runs.",
+		m.Wall, q.Entry, q.clockWords(e),
+	)
 	if at := q.newest(); !at.IsZero() {
 		v.answer += fmt.Sprintf(" It was last due at %s.", q.stamp(at))
 	}
 	return v
 }
 
-// isOtherOf reports whether the clocks of the zone show the time twice, and the entry fires only at the other of the two.
+// isOtherOf reports whether the clocks of the zone show the time twice, and the entry fires only at the other of the
+// two.
 func (q *question) isOtherOf(m Moment) bool {
 	twin, twice := Twin(m.At[0], q.zone)
 	if !twice {

@@ -14,7 +14,9 @@ import (
 
 // judge returns what became of the fire of a nominal time, by the first source that says it.
 func (q *question) judge(nominal time.Time) *judgement {
-	for _, f := range []func(time.Time) *judgement{q.byRun, q.byList, q.byPause, q.byCounts, q.byStart, q.byLife, q.byWindow, q.byAge} {
+	for _, f := range []func(time.Time) *judgement{
+		q.byRun, q.byList, q.byPause, q.byCounts, q.byStart, q.byLife, q.byWindow, q.byAge,
+	} {
 		if v := f(nominal); v != nil {
 			return v
 		}
@@ -27,7 +29,8 @@ func (q *question) byPause(nominal time.Time) *judgement {
 	if act := q.pauseAt(nominal); act != nil && act.Unsure == "" {
 		return &judgement{
 			is: api.WhyNone, reason: string(scheduler.StatePaused), source: act.Source(), fact: act.String(),
-			answer: fmt.Sprintf("There was no fire at %s: %s had been paused by %s at %s%s.", q.stamp(nominal), q.Entry, act.User, q.stamp(act.Time), act.Because()),
+			answer: fmt.Sprintf("There was no fire at %s: %s had been paused by %s at %s%s.", q.stamp(nominal),
+				q.Entry, act.User, q.stamp(act.Time), act.Because()),
 		}
 	}
 	return q.stopped(nominal)
@@ -45,17 +48,28 @@ func (q *question) stopped(at time.Time) *judgement {
 		return nil
 	}
 	since := "since " + q.stamp(q.listed.Since)
-	v := &judgement{is: api.WhyNone, reason: q.listed.State, source: q.reportSource(), fact: fmt.Sprintf("the entry is %s %s", q.listed.State, since)}
+	v := &judgement{
+		is:     api.WhyNone,
+		reason: q.listed.State,
+		source: q.reportSource(),
+		fact:   fmt.Sprintf("the entry is %s %s", q.listed.State, since),
+	}
 	cause := oneLineFact(q.listed.Why)
 	switch scheduler.State(q.listed.State) {
 	case scheduler.StateDisabled:
 		return q.disabled(q.reportSource())
 	case scheduler.StatePaused:
-		v.answer = fmt.Sprintf("%s does not fire: it is %s, %s. zester schedule resume %s %[1]s ends the pause.", q.Entry, cmp.Or(cause, "paused by an operator"), since, q.Peel)
+		v.answer = fmt.Sprintf("%s does not fire: it is %s, %s. zester schedule resume %s %[1]s ends the pause.",
+			q.Entry, cmp.Or(cause, "paused by an operator"), since, q.Peel)
 	case scheduler.StateFailing:
-		v.answer = fmt.Sprintf("%s does not fire: %s, and pause_after_errors has paused it %s. zester schedule resume %s %[1]s lets it fire again.", q.Entry, cmp.Or(cause, "its runs failed"), since, q.Peel)
+		v.answer = fmt.Sprintf(
+			"%s does not fire: %s, and pause_after_errors has paused it %s. zester schedule resume %s %[1]s lets it fire again.", q.Entry, cmp.Or(
+				cause, "its runs failed",
+			), since, q.Peel,
+		)
 	case scheduler.StateInvalid:
-		v.answer = fmt.Sprintf("%s does not fire: this host cannot run it: %s.", q.Entry, cmp.Or(cause, "the entry is invalid"))
+		v.answer = fmt.Sprintf("%s does not fire: this host cannot run it: %s.", q.Entry,
+			cmp.Or(cause, "the entry is invalid"))
 	case scheduler.StateExhausted:
 		v.answer = fmt.Sprintf("%s does not fire any more: %s.", q.Entry, cmp.Or(cause, "it has no fire ahead"))
 	default:
@@ -77,15 +91,22 @@ func (q *question) byStart(nominal time.Time) *judgement {
 	if since.IsZero() || !since.After(nominal) {
 		return nil
 	}
-	v := &judgement{is: api.WhyNone, reason: "not_in_schedule", source: q.documentSource(), fact: "the settings with this entry were written at " + q.stamp(since)}
+	v := &judgement{
+		is:     api.WhyNone,
+		reason: "not_in_schedule",
+		source: q.documentSource(),
+		fact:   "the settings with this entry were written at " + q.stamp(since),
+	}
 	if q.listed != nil {
 		v.source, v.fact = q.reportSource(), "the entry has had its present timing and state since "+q.stamp(since)
 	}
-	v.answer = fmt.Sprintf("%s was not in the schedule of %s at %s as it is now: it has been so since %s.", q.Entry, q.Peel, q.stamp(nominal), q.stamp(since))
+	v.answer = fmt.Sprintf("%s was not in the schedule of %s at %s as it is now: it has been so since %s.", q.Entry,
+		q.Peel, q.stamp(nominal), q.stamp(since))
 	if pause := q.pauseAt(nominal); pause != nil { // an unsure one, which may be why the present state is so young
 		v.is, v.reason, v.source, v.fact = api.WhyUnknown, "unread", pause.Source(), pause.String()
 		v.answer = fmt.Sprintf("It is not known whether %s was paused on %s at %s: %s had run %s on %s, and whether that selected %[2]s cannot be told: %[7]s.",
-			q.Entry, q.Peel, q.stamp(nominal), pause.User, pause.Function, oneLineFact(pause.Target), oneLineFact(pause.Unsure))
+			q.Entry, q.Peel, q.stamp(nominal), pause.User, pause.Function, oneLineFact(pause.Target),
+			oneLineFact(pause.Unsure))
 	}
 	return v
 }
@@ -104,7 +125,10 @@ func (q *question) byWindow(nominal time.Time) *judgement {
 	if line == "" {
 		return nil
 	}
-	v := &judgement{source: q.documentSource(), fact: fmt.Sprintf("its windows were closed at %s (%s)", q.stamp(nominal), line)}
+	v := &judgement{
+		source: q.documentSource(),
+		fact:   fmt.Sprintf("its windows were closed at %s (%s)", q.stamp(nominal), line),
+	}
 	if e.Windows.Outside != schedule.OutsideDefer {
 		v.is, v.reason = api.WhySkipped, string(q.timing.Window(nominal))
 		v.answer = q.skipAnswer(nominal, ledger.Reason(v.reason))
@@ -113,7 +137,8 @@ func (q *question) byWindow(nominal time.Time) *judgement {
 	opens, ok := q.timing.Opens(nominal)
 	if ok && opens.After(q.Now) {
 		v.is, v.reason = api.WhyWaiting, "held"
-		v.answer = fmt.Sprintf("The fire of %s is held until the windows open at %s: they are closed now (%s).", q.stamp(nominal), q.stamp(opens), line)
+		v.answer = fmt.Sprintf("The fire of %s is held until the windows open at %s: they are closed now (%s).",
+			q.stamp(nominal), q.stamp(opens), line)
 		return v
 	}
 	return nil
@@ -146,15 +171,25 @@ func (q *question) byAge(nominal time.Time) *judgement {
 	}
 	if q.Report == nil {
 		return &judgement{
-			is: api.WhyUnknown, reason: "never_reported", source: "reports on schedules", fact: fmt.Sprintf("there is none of %s", q.Peel),
-			answer: fmt.Sprintf("%s has never reported on its schedule, so nobody knows what became of the fire of %s; %s.", q.Peel, at, q.presence()),
+			is:     api.WhyUnknown,
+			reason: "never_reported",
+			source: "reports on schedules",
+			fact:   fmt.Sprintf("there is none of %s", q.Peel),
+			answer: fmt.Sprintf(
+				"%s has never reported on its schedule, so nobody knows what became of the fire of %s; %s.", q.Peel,
+				at, q.presence(),
+			),
 		}
 	}
 	latest := q.latest(nominal)
 	if !q.Report.Time.Before(latest) {
 		return nil
 	}
-	v := &judgement{is: api.WhyUnknown, source: q.reportSource(), fact: "it is older than the latest start of the fire, " + q.stamp(latest)}
+	v := &judgement{
+		is:     api.WhyUnknown,
+		source: q.reportSource(),
+		fact:   "it is older than the latest start of the fire, " + q.stamp(latest),
+	}
 	due := q.Report.Time.Add(wire.ScheduleInterval + reportWait)
 	switch {
 	case q.Now.Before(latest) && q.Now.Before(due):
@@ -191,7 +226,10 @@ func (q *question) notListed(nominal time.Time) *judgement {
 	switch {
 	case q.listed == nil && !isOther:
 		v.is, v.reason, v.fact = api.WhyNone, "not_in_schedule", "it has no entry of this name"
-		v.answer = fmt.Sprintf("%s is not in the schedule of %s: the peel reports its entries, and this is not one of them.", q.Entry, q.Peel)
+		v.answer = fmt.Sprintf(
+			"%s is not in the schedule of %s: the peel reports its entries, and this is not one of them.", q.Entry,
+			q.Peel,
+		)
 	case q.Asked.has(nominal):
 		v.reason, v.source = "not_counted", q.askedSource()
 		v.answer = fmt.Sprintf("%s keeps its fires since %s, and has none of %s at %s.",
@@ -206,10 +244,13 @@ func (q *question) notListed(nominal time.Time) *judgement {
 			at, q.Peel, q.stamp(q.oldest()), records, q.notStored())
 	case isOther:
 		v.reason, v.fact = "other_settings", "the peel runs the settings of commit "+short(q.Report.Commit)
-		v.answer = fmt.Sprintf("%s runs other settings than the masters have for it, and lists no fire at %s.", q.Peel, at)
+		v.answer = fmt.Sprintf("%s runs other settings than the masters have for it, and lists no fire at %s.", q.Peel,
+			at)
 	case q.isUnread(SourceAudit):
 		v.reason = "unread"
-		v.answer = fmt.Sprintf("%s lists no fire at %s, and the audit log, which would name a pause, could not be read.", q.Peel, at)
+		v.answer = fmt.Sprintf(
+			"%s lists no fire at %s, and the audit log, which would name a pause, could not be read.", q.Peel, at,
+		)
 	default:
 		v.reason, v.answer = "not_counted", fmt.Sprintf("%s does not list a fire at %s.", q.Peel, at)
 	}

@@ -35,7 +35,8 @@ func (q *question) runOf(nominal time.Time) (r run) {
 	if s != nil && s.Fire != nil {
 		for i := range q.listed.Notes {
 			n := &q.listed.Notes[i]
-			if n.Era != s.Fire.Era || n.Class != s.Fire.Class || n.Nominal.Unix() != nominal.Unix() || n.Started.IsZero() {
+			if n.Era != s.Fire.Era || n.Class != s.Fire.Class || n.Nominal.Unix() != nominal.Unix() ||
+				n.Started.IsZero() {
 				continue
 			}
 			r.started, r.ended, r.jid = n.Started, n.Started.Add(n.Took), n.Job
@@ -118,7 +119,8 @@ var triggers = map[scheduler.Trigger]string{
 // runWords has the sentences on the times of a run, and why it ran.
 func (q *question) runWords(nominal time.Time, r *run) (text string) {
 	if !r.started.IsZero() {
-		text = fmt.Sprintf(" It started at %s and took %s.", q.started(nominal, r.started), took(r.ended.Sub(r.started)))
+		text = fmt.Sprintf(" It started at %s and took %s.", q.started(nominal, r.started),
+			took(r.ended.Sub(r.started)))
 	}
 	text += triggers[r.trigger]
 	if s := r.listed; s != nil && s.Why == join.Repeated {

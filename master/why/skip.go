@@ -31,11 +31,15 @@ func (q *question) skipWords(nominal time.Time, reason ledger.Reason) string {
 		if line := q.closedBy(nominal); line != "" {
 			return "its windows were closed (" + line + ")"
 		}
-		return map[ledger.Reason]string{ledger.OutsideWindow: "its windows were closed", ledger.InBlackout: "it was in a blackout"}[reason]
+		return map[ledger.Reason]string{
+			ledger.OutsideWindow: "its windows were closed",
+			ledger.InBlackout:    "it was in a blackout",
+		}[reason]
 	case ledger.CircuitOpen:
 		return "the breaker was open" + breakerWords(e)
 	case ledger.NeedsUnmet:
-		return fmt.Sprintf("%s did not end with %s, as needs wants", cmp.Or(e.Needs.Entry, "the other entry"), e.Needs.On)
+		return fmt.Sprintf("%s did not end with %s, as needs wants", cmp.Or(e.Needs.Entry, "the other entry"),
+			e.Needs.On)
 	case ledger.SkippedOnce:
 		return "an operator skipped it" + By(q.Acts, "schedule.skip", nominal)
 	case ledger.MaxRuns:
@@ -52,7 +56,8 @@ func (q *question) skipWords(nominal time.Time, reason ledger.Reason) string {
 
 func breakerWords(e *schedule.Entry) string {
 	if b := e.Failures.Breaker; b.Threshold > 0 {
-		return fmt.Sprintf(": after %d failures in a row nothing runs for %s", b.Threshold, strictyaml.FormatDuration(b.ResetAfter))
+		return fmt.Sprintf(": after %d failures in a row nothing runs for %s", b.Threshold,
+			strictyaml.FormatDuration(b.ResetAfter))
 	}
 	return " after failures in a row"
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
-// CheckCall returns an error if there is no such function or its arguments are wrong; a peel of this version refuses such a
-// call. id is the positional argument, empty if there is none.
+// CheckCall returns an error if there is no such function or its arguments are wrong; a peel of this version refuses
+// such a call. id is the positional argument, empty if there is none.
 func CheckCall(function, id string, args map[string]any) error {
 	f, ok := Lookup(function)
 	if !ok {
@@ -65,8 +65,8 @@ func (f Function) Arguments(id string, args map[string]any) (map[string]any, err
 	return all, nil
 }
 
-// Check compares arguments by name with the parameters. A null counts as absent. The error is a [strictyaml.Errors], which
-// names the function and each wrong argument.
+// Check compares arguments by name with the parameters. A null counts as absent. The error is a [strictyaml.Errors],
+// which names the function and each wrong argument.
 func (f Function) Check(args map[string]any) error {
 	var errs strictyaml.Errors
 	for _, key := range slices.Sorted(maps.Keys(args)) {
@@ -86,12 +86,18 @@ func (f Function) Check(args map[string]any) error {
 	}
 	for _, p := range f.Params {
 		if p.Required && args[p.Name] == nil {
-			errs = append(errs, strictyaml.Error{Pos: strictyaml.Pos{File: f.Name}, Msg: fmt.Sprintf("argument %s is missing: %s", p.Name, p.Doc)})
+			errs = append(errs, strictyaml.Error{
+				Pos: strictyaml.Pos{File: f.Name},
+				Msg: fmt.Sprintf("argument %s is missing: %s", p.Name, p.Doc),
+			})
 		}
 	}
 	has := func(name string) bool { return args[name] != nil }
 	if len(errs) == 0 && len(f.oneOf) > 0 && !slices.ContainsFunc(f.oneOf, has) {
-		errs = append(errs, strictyaml.Error{Pos: strictyaml.Pos{File: f.Name}, Msg: "give " + strings.Join(f.oneOf, " or ")})
+		errs = append(errs, strictyaml.Error{
+			Pos: strictyaml.Pos{File: f.Name},
+			Msg: "give " + strings.Join(f.oneOf, " or "),
+		})
 	}
 	return errs.Err()
 }

@@ -1,8 +1,8 @@
 // Package catalogue lists the functions that peels of this version can run, with their parameters. Call [Functions] or
 // [Lookup]; [CheckCall] checks a call before it is sent, as the peel does that runs it.
 //
-// The code of the functions is in the packages peel, peel/state, peel/module and peel/prompt. An error of [CheckCall] never shows the value of an
-// argument that may be a secret.
+// The code of the functions is in the packages peel, peel/state, peel/module and peel/prompt. An error of [CheckCall]
+// never shows the value of an argument that may be a secret.
 package catalogue
 
 import (
@@ -36,8 +36,8 @@ type Param struct {
 	Name     string `json:"name"`
 	Type     Type   `json:"type"`
 	Required bool   `json:"required,omitempty"`
-	// Positional: it may be given as the ID of a request instead, a list with commas or spaces between its elements. A function
-	// has one such parameter at most.
+	// Positional: it may be given as the ID of a request instead, a list with commas or spaces between its elements. A
+	// function has one such parameter at most.
 	Positional bool   `json:"positional,omitempty"`
 	Doc        string `json:"doc"`
 }
@@ -86,26 +86,56 @@ var otherFunctions = []Function{
 			{Name: "command", Type: String, Positional: true, Doc: "text that the shell runs"},
 			{Name: "argv", Type: Strings, Doc: "program and arguments, run without a shell, instead of command"},
 			{Name: "shell", Type: String, Doc: "program that runs command as `SHELL -c COMMAND`; default /bin/sh"},
-			{Name: "timeout", Type: Duration, Doc: "after this long the process group gets SIGTERM and, 5 s later, SIGKILL; default: no limit"},
-			{Name: "env", Type: StringMap, Doc: "environment variables, added to PATH, HOME, USER, LOGNAME, LANG, LANGUAGE, LC_* and TZ; no others are passed on"},
+			{
+				Name: "timeout",
+				Type: Duration,
+				Doc:  "after this long the process group gets SIGTERM and, 5 s later, SIGKILL; default: no limit",
+			},
+			{
+				Name: "env",
+				Type: StringMap,
+				Doc:  "environment variables, added to PATH, HOME, USER, LOGNAME, LANG, LANGUAGE, LC_* and TZ; no others are passed on",
+			},
 			{Name: "cwd", Type: String, Doc: "directory to run in, an absolute path; default: the user's home, else /"},
 			{Name: "user", Type: String, Doc: "name or number of the user to run as; default: the peel's"},
 			{Name: "stdin", Type: String, Doc: "standard input; default: empty"},
-			{Name: "max_output", Type: Integer, Doc: "bytes kept of stdout and of stderr each, up to 458752; default 262144"},
+			{
+				Name: "max_output",
+				Type: Integer,
+				Doc:  "bytes kept of stdout and of stderr each, up to 458752; default 262144",
+			},
 		},
 	},
 	{
 		Name: "facts.get", ReadOnly: true, Doc: "One fact of the host.",
-		Params: []Param{{Name: "key", Type: String, Required: true, Positional: true, Doc: "name of the fact; keys of a path are separated by colons"}},
+		Params: []Param{
+			{
+				Name:       "key",
+				Type:       String,
+				Required:   true,
+				Positional: true,
+				Doc:        "name of the fact; keys of a path are separated by colons",
+			},
+		},
 	},
 	{Name: "facts.items", ReadOnly: true, Doc: "All facts of the host."},
 	{
-		Name: Prompt, Needs: "prompt in peel.yaml", Doc: "Ask a model, which gets a text and has no tools; it succeeds if the answer is complete and as asked.",
+		Name:  Prompt,
+		Needs: "prompt in peel.yaml",
+		Doc:   "Ask a model, which gets a text and has no tools; it succeeds if the answer is complete and as asked.",
 		Params: []Param{
 			{Name: "prompt", Type: String, Required: true, Positional: true, Doc: "what to ask, up to 262144 bytes"},
 			{Name: "model", Type: String, Doc: "name of a model that peel.yaml allows; default: model in peel.yaml"},
-			{Name: "opts", Type: Answering, Doc: "system: what the model is told first; temperature: 0 to 2; max_tokens: of the answer; response_schema: JSON Schema of the answer, which is then JSON"},
-			{Name: "context", Type: Calls, Doc: "read-only functions of this peel whose results the model gets as data"},
+			{
+				Name: "opts",
+				Type: Answering,
+				Doc:  "system: what the model is told first; temperature: 0 to 2; max_tokens: of the answer; response_schema: JSON Schema of the answer, which is then JSON",
+			},
+			{
+				Name: "context",
+				Type: Calls,
+				Doc:  "read-only functions of this peel whose results the model gets as data",
+			},
 			{Name: "fail_if", Type: Regexp, Doc: "an answer that matches is a failure"},
 		},
 	},
@@ -122,8 +152,10 @@ var otherFunctions = []Function{
 		},
 	},
 	{
-		Name: "schedule.history", ReadOnly: true, Doc: "What is remembered of an entry: counters, last times and its last 10 runs.",
-		Params: []Param{scheduleEntry},
+		Name:     "schedule.history",
+		ReadOnly: true,
+		Doc:      "What is remembered of an entry: counters, last times and its last 10 runs.",
+		Params:   []Param{scheduleEntry},
 	},
 	{Name: "schedule.list", ReadOnly: true, Doc: "The schedule's entries with their state and next times."},
 	{
@@ -134,32 +166,62 @@ var otherFunctions = []Function{
 		},
 	},
 	{
-		Name: "schedule.pause", Doc: "Keep an entry from firing, until it is resumed or for a while; runs in flight go on.",
-		Params: []Param{scheduleEntry, scheduleReason, {Name: "for", Type: Duration, Doc: "how long; default: until it is resumed"}},
+		Name: "schedule.pause",
+		Doc:  "Keep an entry from firing, until it is resumed or for a while; runs in flight go on.",
+		Params: []Param{
+			scheduleEntry, scheduleReason, {Name: "for", Type: Duration, Doc: "how long; default: until it is resumed"},
+		},
 	},
 	{
-		Name: "schedule.resume", Doc: "End the pause of an entry, also one that came of failures, and take back a skip.",
+		Name:   "schedule.resume",
+		Doc:    "End the pause of an entry, also one that came of failures, and take back a skip.",
 		Params: []Param{scheduleEntry},
 	},
 	{
-		Name: "schedule.run", Doc: "Start an entry now, whatever its windows and its breaker say, and not wait for its end.",
+		Name:   "schedule.run",
+		Doc:    "Start an entry now, whatever its windows and its breaker say, and not wait for its end.",
 		Params: []Param{scheduleEntry},
 	},
 	{
 		Name: "schedule.skip", Doc: "Do not run the next fire of an entry's timing.",
-		Params: []Param{scheduleEntry, scheduleReason, {Name: "for", Type: Duration, Doc: "do run it if it comes later than this; default: whenever it comes"}},
+		Params: []Param{
+			scheduleEntry, scheduleReason, {
+				Name: "for",
+				Type: Duration,
+				Doc:  "do run it if it comes later than this; default: whenever it comes",
+			},
+		},
 	},
 	{
-		Name: "settings.get", ReadOnly: true, Doc: "One value of the settings in force, and the commit of the peel's document, which need not have changed the value.",
+		Name:     "settings.get",
+		ReadOnly: true,
+		Doc:      "One value of the settings in force, and the commit of the peel's document, which need not have changed the value.",
 		Params: []Param{
-			{Name: "key", Type: String, Required: true, Positional: true, Doc: "name of the value; keys of a path are separated by colons"},
-			{Name: SecretsTo, Type: String, Doc: "public X25519 key to which the value is sealed with its secrets; --show-secrets makes one"},
+			{
+				Name:       "key",
+				Type:       String,
+				Required:   true,
+				Positional: true,
+				Doc:        "name of the value; keys of a path are separated by colons",
+			},
+			{
+				Name: SecretsTo,
+				Type: String,
+				Doc:  "public X25519 key to which the value is sealed with its secrets; --show-secrets makes one",
+			},
 		},
 	},
 	{Name: "settings.items", ReadOnly: true, Doc: "All settings in force, and the commit of the peel's document."},
 	{
 		Name: "sys.doc", ReadOnly: true, Doc: "What functions do and the arguments that they take.",
-		Params: []Param{{Name: "function", Type: String, Positional: true, Doc: "name of a function, or a module such as cmd; default: all"}},
+		Params: []Param{
+			{
+				Name:       "function",
+				Type:       String,
+				Positional: true,
+				Doc:        "name of a function, or a module such as cmd; default: all",
+			},
+		},
 	},
 	{Name: "sys.list_functions", ReadOnly: true, Doc: "The names of the functions that the peel can run."},
 	{
@@ -182,8 +244,8 @@ func RunsStates(name string) bool {
 	return slices.ContainsFunc(stateRuns, func(f Function) bool { return f.Name == name })
 }
 
-// SecretsTo is the argument that requests secrets: the public key to which the peel seals its answer. Masters accept it only
-// from people with the permission.
+// SecretsTo is the argument that requests secrets: the public key to which the peel seals its answer. Masters accept it
+// only from people with the permission.
 const SecretsTo = "secrets_to"
 
 // AsksForSecrets reports whether arguments request secrets.
@@ -197,7 +259,8 @@ func Functions() []Function { return slices.Clone(functions) }
 
 // Lookup finds a function by its full name, such as "test.ping".
 func Lookup(name string) (Function, bool) {
-	i, ok := slices.BinarySearchFunc(functions, name, func(f Function, name string) int { return strings.Compare(f.Name, name) })
+	i, ok := slices.BinarySearchFunc(functions,
+		name, func(f Function, name string) int { return strings.Compare(f.Name, name) })
 	if !ok {
 		return Function{}, false
 	}

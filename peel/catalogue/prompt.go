@@ -40,8 +40,8 @@ type PromptCall struct {
 	FailIf  string        `yaml:"fail_if"`
 }
 
-// RunBy returns the names of the functions that a call runs: its own, and those of its context. Who may not run one of them may
-// not make the call.
+// RunBy returns the names of the functions that a call runs: its own, and those of its context. Who may not run one of
+// them may not make the call.
 func RunBy(function string, args map[string]any) []string {
 	names := []string{function}
 	calls, _ := args["context"].([]any)
@@ -101,10 +101,18 @@ func checkOptions(n *strictyaml.Node) strictyaml.Errors {
 	}
 	var errs strictyaml.Errors
 	if t := o.Temperature; t != nil && !(*t >= 0 && *t <= 2) {
-		errs = append(errs, strictyaml.Error{Pos: n.Pos, Path: "temperature", Msg: fmt.Sprintf("must be from 0 to 2, not %v", *t)})
+		errs = append(errs, strictyaml.Error{
+			Pos:  n.Pos,
+			Path: "temperature",
+			Msg:  fmt.Sprintf("must be from 0 to 2, not %v", *t),
+		})
 	}
 	if m := o.MaxTokens; m != nil && *m < 1 {
-		errs = append(errs, strictyaml.Error{Pos: n.Pos, Path: "max_tokens", Msg: fmt.Sprintf("must be 1 or more, not %d", *m)})
+		errs = append(errs, strictyaml.Error{
+			Pos:  n.Pos,
+			Path: "max_tokens",
+			Msg:  fmt.Sprintf("must be 1 or more, not %d", *m),
+		})
 	}
 	if o.ResponseSchema == nil || o.ResponseSchema.Kind == strictyaml.Null {
 		return errs

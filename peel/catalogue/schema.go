@@ -108,7 +108,8 @@ func (p *parser) refuse(n *strictyaml.Node, path, format string, args ...any) {
 func (p *parser) schema(n *strictyaml.Node, path string, depth int) *Schema {
 	if p.left--; p.left < 0 || depth < 0 {
 		if p.left == -1 || depth < 0 {
-			p.refuse(n, path, "the schema is too large: it may have %d subschemas, nested %d deep", MaxSchemas, maxDepth)
+			p.refuse(n, path, "the schema is too large: it may have %d subschemas, nested %d deep", MaxSchemas,
+				maxDepth)
 		}
 		return nil
 	}
@@ -174,7 +175,8 @@ func (p *parser) types(s *Schema, n *strictyaml.Node, path string) {
 	for _, n := range n.Elements() {
 		name, ok := n.Value.(string)
 		if !ok || !slices.Contains(typeNames, name) {
-			p.refuse(n, join(path, "type"), "must be one of %s, not %.40q", strings.Join(typeNames, ", "), fmt.Sprint(n.Value))
+			p.refuse(n, join(path, "type"), "must be one of %s, not %.40q", strings.Join(typeNames, ", "),
+				fmt.Sprint(n.Value))
 		}
 		s.types = append(s.types, name)
 	}
@@ -206,8 +208,8 @@ func join(path, name string) string {
 	return path + "." + name
 }
 
-// Check returns an error if a value does not match the schema. It names the first place that does not. The value has the types nil,
-// bool, int64, float64, string, []any and map[string]any.
+// Check returns an error if a value does not match the schema. It names the first place that does not. The value has
+// the types nil, bool, int64, float64, string, []any and map[string]any.
 func (s *Schema) Check(v any) error { return s.check("the answer", v) }
 
 func (s *Schema) check(at string, v any) error {

@@ -17,7 +17,8 @@ var (
 // stateRuns are the functions that run states.
 var stateRuns = append(singleStates(), []Function{
 	{
-		Name: "state.apply", Doc: "Bring the host to its states: those of some settings files and what they require, or all.",
+		Name: "state.apply",
+		Doc:  "Bring the host to its states: those of some settings files and what they require, or all.",
 		Params: []Param{
 			{Name: "refs", Type: Strings, Positional: true, Doc: "settings files, such as web.nginx; default: all"},
 			stateTest, stateFull,
@@ -28,20 +29,30 @@ var stateRuns = append(singleStates(), []Function{
 
 // stateReads are the functions that show states and their results, or change what is stored about them, and run none.
 var stateReads = []Function{
-	{Name: "state.kept", ReadOnly: true, Doc: "What the host keeps of files that states replaced or removed, newest first."},
+	{
+		Name:     "state.kept",
+		ReadOnly: true,
+		Doc:      "What the host keeps of files that states replaced or removed, newest first.",
+	},
 	{Name: "state.last", ReadOnly: true, Doc: "The result of the newest run of states, in full."},
 	{
-		Name: "state.restore", Doc: "Put back a file or directory that states replaced or removed; state.kept lists what can be.",
+		Name: "state.restore",
+		Doc:  "Put back a file or directory that states replaced or removed; state.kept lists what can be.",
 		Params: []Param{
 			{Name: "path", Type: String, Required: true, Positional: true, Doc: "path of the file or directory"},
 			{Name: "run", Type: Integer, Doc: "number of the run before which it was so; default: the newest"},
 		},
 	},
 	{
-		Name: "state.settle", Doc: "Count the reaction that a state owes as made, and its command that was cut off twice as ended.",
+		Name:   "state.settle",
+		Doc:    "Count the reaction that a state owes as made, and its command that was cut off twice as ended.",
 		Params: []Param{{Name: "state", Type: String, Required: true, Positional: true, Doc: "name of the state"}},
 	},
-	{Name: "state.show", ReadOnly: true, Doc: "The states of the host in the order in which they run, and where they come from."},
+	{
+		Name:     "state.show",
+		ReadOnly: true,
+		Doc:      "The states of the host in the order in which they run, and where they come from.",
+	},
 }
 
 var unitName = Param{Name: "name", Type: String, Required: true, Positional: true, Doc: "name of the unit"}
@@ -53,15 +64,26 @@ var hostFunctions = []Function{
 		Params: []Param{{Name: "path", Type: String, Required: true, Positional: true, Doc: "path of the file"}},
 	},
 	{Name: "pkg.list", ReadOnly: true, Doc: "The installed packages with their versions."},
-	{Name: "pkg.upgrades", ReadOnly: true, Doc: "What an upgrade of all packages would do, by the lists of packages that the host has."},
 	{
-		Name: "pkg.version", ReadOnly: true, Doc: "The installed version of a package, empty if it is not installed; of several by name.",
-		Params: []Param{{Name: "names", Type: Strings, Required: true, Positional: true, Doc: "names of packages"}},
+		Name:     "pkg.upgrades",
+		ReadOnly: true,
+		Doc:      "What an upgrade of all packages would do, by the lists of packages that the host has.",
+	},
+	{
+		Name:     "pkg.version",
+		ReadOnly: true,
+		Doc:      "The installed version of a package, empty if it is not installed; of several by name.",
+		Params:   []Param{{Name: "names", Type: Strings, Required: true, Positional: true, Doc: "names of packages"}},
 	},
 	{Name: "service.reload", Doc: "Have a service read its configuration again.", Params: []Param{unitName}},
 	{Name: "service.restart", Doc: "Stop and start a service.", Params: []Param{unitName}},
 	{Name: "service.start", Doc: "Start a service.", Params: []Param{unitName}},
-	{Name: "service.status", ReadOnly: true, Doc: "Whether a service runs and starts at boot.", Params: []Param{unitName}},
+	{
+		Name:     "service.status",
+		ReadOnly: true,
+		Doc:      "Whether a service runs and starts at boot.",
+		Params:   []Param{unitName},
+	},
 	{Name: "service.stop", Doc: "Stop a service.", Params: []Param{unitName}},
 }
 
@@ -73,7 +95,12 @@ func singleStates() (functions []Function) {
 		}
 		function := Function{Name: f.Name, Doc: f.Doc}
 		for _, p := range f.Params() {
-			function.Params = append(function.Params, Param{Name: p.Name, Type: typeOf(p.Type), Positional: p.Name == f.Main, Doc: p.Doc})
+			function.Params = append(function.Params, Param{
+				Name:       p.Name,
+				Type:       typeOf(p.Type),
+				Positional: p.Name == f.Main,
+				Doc:        p.Doc,
+			})
 		}
 		function.Params = append(function.Params, stateTest)
 		functions = append(functions, function)

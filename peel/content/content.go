@@ -1,6 +1,6 @@
-// Package content keeps the contents of files that a peel's settings name: it fetches them from the bus in the background and
-// stores them on the disk, sealed. Open a [Cache] with [New], tell it with [Cache.Want] what the document in force names, run
-// [Cache.Run] with a connection, and read with [Cache.Read].
+// Package content keeps the contents of files that a peel's settings name: it fetches them from the bus in the
+// background and stores them on the disk, sealed. Open a [Cache] with [New], tell it with [Cache.Want] what the
+// document in force names, run [Cache.Run] with a connection, and read with [Cache.Read].
 //
 // Guarantees:
 //   - Read returns exactly the content that the settings describe, or an error: both hashes are checked at each reading. A stored
@@ -31,8 +31,8 @@ import (
 const (
 	readLimit = 30 * time.Second // how long the reads of a run wait together for contents that have not arrived
 
-	// All peels of a fleet get a document at the same moment. A peel that lacks more than largeBytes of what it names waits for a
-	// random time, at most largeSpread, before it fetches them.
+	// All peels of a fleet get a document at the same moment. A peel that lacks more than largeBytes of what it names
+	// waits for a random time, at most largeSpread, before it fetches them.
 	largeBytes  = 256 << 10
 	largeSpread = 10 * time.Second
 )
@@ -53,8 +53,8 @@ type Cache struct {
 	failed  error                   // of the newest attempt to fetch, nil if it succeeded
 }
 
-// New opens the cache in a directory, and makes the directory if it does not exist. changed is called after Run has changed the
-// number that [Cache.Missing] returns.
+// New opens the cache in a directory, and makes the directory if it does not exist. changed is called after Run has
+// changed the number that [Cache.Missing] returns.
 func New(dir string, changed func(), log *slog.Logger) (*Cache, error) {
 	c := &Cache{
 		dir: dir, changed: changed, log: loglimit.New(log), due: make(chan struct{}, 1),
@@ -115,8 +115,8 @@ func (c *Cache) Missing() (n int) {
 	return n
 }
 
-// A Budget bounds how long the reads of one run wait together, 30 s, so that a bus without many contents does not hold up a run for
-// each of them. The zero value is a whole one. It is not safe for concurrent use.
+// A Budget bounds how long the reads of one run wait together, 30 s, so that a bus without many contents does not hold
+// up a run for each of them. The zero value is a whole one. It is not safe for concurrent use.
 type Budget struct{ spent time.Duration }
 
 // wait waits until arrived is closed. It returns false if the budget or ctx ended first.
@@ -134,8 +134,9 @@ func (b *Budget) wait(ctx context.Context, arrived <-chan struct{}) bool {
 	return false
 }
 
-// Read returns the content of a file that a document names: the document in force, or an earlier one that a run still uses. path
-// is the file's name in the config repo, for errors. If the content has not arrived, Read waits for it while the budget lasts.
+// Read returns the content of a file that a document names: the document in force, or an earlier one that a run still
+// uses. path is the file's name in the config repo, for errors. If the content has not arrived, Read waits for it while
+// the budget lasts.
 func (c *Cache) Read(ctx context.Context, b *Budget, path string, f content.File) ([]byte, error) {
 	defer c.endAsk(&f)
 	for damaged := false; ; {
@@ -160,8 +161,8 @@ func (c *Cache) Read(ctx context.Context, b *Budget, path string, f content.File
 	}
 }
 
-// ask reports whether a content is on the disk. If it is not, Run fetches it until [Cache.endAsk], and arrived is closed when it
-// may have come.
+// ask reports whether a content is on the disk. If it is not, Run fetches it until [Cache.endAsk], and arrived is
+// closed when it may have come.
 func (c *Cache) ask(f *content.File) (here bool, arrived <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -25,8 +25,8 @@ const (
 // errDamaged marks a stored content whose bytes have another hash than its name.
 var errDamaged = errors.New("its bytes have changed on the disk")
 
-// openDir makes the directory if it does not exist, returns the sizes of the stored contents by blob, and removes everything else:
-// a process that was killed leaves unfinished files.
+// openDir makes the directory if it does not exist, returns the sizes of the stored contents by blob, and removes
+// everything else: a process that was killed leaves unfinished files.
 func openDir(dir string) (stored map[string]int64, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -72,7 +72,8 @@ func read(dir string, f content.File) ([]byte, error) {
 	return nil, err // of the settings: another attempt to fetch it gives the same bytes
 }
 
-// store puts the sealed content that parts returns, one after the other until nil, on the disk, unless it is another content.
+// store puts the sealed content that parts returns, one after the other until nil, on the disk, unless it is another
+// content.
 func store(dir string, f content.File, parts func() ([]byte, error)) (err error) {
 	file, err := os.OpenFile(filepath.Join(dir, f.Blob+".new"), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -95,7 +96,8 @@ func store(dir string, f content.File, parts func() ([]byte, error)) (err error)
 		}
 	}
 	if want, _ := hex.DecodeString(f.Blob); size != f.SealedSize() || !bytes.Equal(sum.Sum(nil), want) {
-		return errors.Join(fmt.Errorf("the bus has other bytes under its key: %d of them, with the SHA-256 %x", size, sum.Sum(nil)), file.Close())
+		return errors.Join(fmt.Errorf("the bus has other bytes under its key: %d of them, with the SHA-256 %x", size,
+			sum.Sum(nil)), file.Close())
 	}
 	if err := errors.Join(file.Sync(), file.Close()); err != nil {
 		return err
@@ -114,8 +116,8 @@ type leftover struct {
 	used time.Time
 }
 
-// tidy removes stored contents that are not wanted and were not used for a week, and more if those take too much space. It records
-// that the others are in use. It returns the removed ones.
+// tidy removes stored contents that are not wanted and were not used for a week, and more if those take too much space.
+// It records that the others are in use. It returns the removed ones.
 func tidy(dir string, isWanted func(blob string) bool, now time.Time) (removed []string, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -148,7 +150,9 @@ func tidy(dir string, isWanted func(blob string) bool, now time.Time) (removed [
 
 // surplus returns the leftovers to remove.
 func surplus(unused []*leftover, now time.Time) (gone []*leftover) {
-	sorting.Func(unused, func(a, b *leftover) int { return cmp.Or(b.used.Compare(a.used), cmp.Compare(a.blob, b.blob)) })
+	sorting.Func(unused, func(a, b *leftover) int {
+		return cmp.Or(b.used.Compare(a.used), cmp.Compare(a.blob, b.blob))
+	})
 	var bytes int64
 	for _, l := range unused {
 		if bytes += l.size; now.Sub(l.used) > keepUnused || bytes > maxUnused {

@@ -23,8 +23,8 @@ const (
 	tidyEvery  = 24 * time.Hour
 )
 
-// Run fetches missing contents until ctx ends. It tries again after a failure, with growing pauses, and when the connection comes
-// back. It never waits for other parts of the peel.
+// Run fetches missing contents until ctx ends. It tries again after a failure, with growing pauses, and when the
+// connection comes back. It never waits for other parts of the peel.
 func (c *Cache) Run(ctx context.Context, nc *nats.Conn) {
 	connected := nc.StatusChanged(nats.CONNECTED)
 	defer nc.RemoveStatusListener(connected)
@@ -113,8 +113,8 @@ func fetch(ctx context.Context, nc *nats.Conn, dir string, f content.File) error
 	return nil
 }
 
-// get reads one chunk from the stream. The server sends the same reply to any subject that a requester names, so the reply must
-// name the key.
+// get reads one chunk from the stream. The server sends the same reply to any subject that a requester names, so the
+// reply must name the key.
 func get(ctx context.Context, nc *nats.Conn, key string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, getTimeout)
 	defer cancel()

@@ -25,12 +25,13 @@ import (
 const (
 	dialTimeout = 2 * time.Second // for a TCP connection to one address
 
-	// handshakeTimeout is how long a server may take for its first messages. A server to which thousands of peels come back
-	// at once answers in order, late. A peel that left after two seconds would cost it another TLS handshake for nothing.
+	// handshakeTimeout is how long a server may take for its first messages. A server to which thousands of peels come
+	// back at once answers in order, late. A peel that left after two seconds would cost it another TLS handshake for
+	// nothing.
 	handshakeTimeout = 30 * time.Second
 
-	// documentQueue is how many received documents of settings may wait to be read. If there are more, the peel asks for the
-	// newest. The client's default is 65,536, which takes half a megabyte on every host.
+	// documentQueue is how many received documents of settings may wait to be read. If there are more, the peel asks
+	// for the newest. The client's default is 65,536, which takes half a megabyte on every host.
 	documentQueue = 16
 )
 
@@ -43,8 +44,9 @@ type Options struct {
 	Log   *slog.Logger
 }
 
-// Open returns a connection after the first attempt to connect, whether or not that succeeded. If ctx ends, attempts end;
-// an established connection stays until it is closed. The error is a [dial.BusError] where the client's error is known.
+// Open returns a connection after the first attempt to connect, whether or not that succeeded. If ctx ends, attempts
+// end; an established connection stays until it is closed. The error is a [dial.BusError] where the client's error is
+// known.
 func Open(ctx context.Context, o Options) (*nats.Conn, error) {
 	d := &dialer{}
 	context.AfterFunc(ctx, d.abort)
@@ -60,7 +62,9 @@ func Open(ctx context.Context, o Options) (*nats.Conn, error) {
 		nats.Name(string(o.Peel)),
 		nats.CustomInboxPrefix(wire.Inbox(o.Peel.Wire())),
 		nats.RetryOnFailedConnect(true),
-		nats.SetCustomDialer(dialFunc(func(network, address string) (net.Conn, error) { return d.dial(ctx, network, address) })),
+		nats.SetCustomDialer(dialFunc(func(network, address string) (net.Conn, error) {
+			return d.dial(ctx, network, address)
+		})),
 		nats.Timeout(handshakeTimeout),
 		nats.MaxReconnects(-1),
 		nats.IgnoreAuthErrorAbort(),

@@ -1,5 +1,6 @@
-// Package dial has the options with which every program connects to the bus, and the errors of a connection in plain words. Give
-// [nats.Connect] the option [CheckedBy], and [Encrypted] as the last one; [Explain] and [LogError] word what goes wrong.
+// Package dial has the options with which every program connects to the bus, and the errors of a connection in plain
+// words. Give [nats.Connect] the option [CheckedBy], and [Encrypted] as the last one; [Explain] and [LogError] word
+// what goes wrong.
 //
 // Guarantees: nothing is sent to a server without TLS 1.3, or without a certificate of a trusted authority.
 package dial
@@ -19,10 +20,10 @@ import (
 )
 
 // Encrypted makes a connection use TLS 1.3 and refuses a server without it, on loopback as elsewhere: any user of this
-// host can listen on a port that the bus has left, and a program that poses as the bus commands the host. The client sends
-// nothing to a refused server and ignores the further servers that any server announces: they come before TLS, and a long
-// list of wrong ones would keep a peel from the right one for hours. So all servers of a cluster have to be in the URL.
-// Encrypted has to be the last option. A connection to a server in this process needs no TLS.
+// host can listen on a port that the bus has left, and a program that poses as the bus commands the host. The client
+// sends nothing to a refused server and ignores the further servers that any server announces: they come before TLS,
+// and a long list of wrong ones would keep a peel from the right one for hours. So all servers of a cluster have to be
+// in the URL. Encrypted has to be the last option. A connection to a server in this process needs no TLS.
 func Encrypted() nats.Option {
 	return func(o *nats.Options) error {
 		if o.InProcessServer != nil {
@@ -42,15 +43,16 @@ func Encrypted() nats.Option {
 	}
 }
 
-// ServicePing is the time between two pings of a master and of a person's program: whoever is connected to a server that is frozen, or
-// whose host is cut off, leaves it for another one after 6 s, while a request that was under way is still repeated.
+// ServicePing is the time between two pings of a master and of a person's program: whoever is connected to a server
+// that is frozen, or whose host is cut off, leaves it for another one after 6 s, while a request that was under way is
+// still repeated.
 const ServicePing = 2 * time.Second
 
 // PeelPing is the same of a peel, ± 10 %: there may be ten thousand.
 const PeelPing = 30 * time.Second
 
-// Pinged makes a connection ping its server at that interval. If the server answers none of two pings the client closes the connection
-// and tries the next server. Without it a client waits for six minutes.
+// Pinged makes a connection ping its server at that interval. If the server answers none of two pings the client closes
+// the connection and tries the next server. Without it a client waits for six minutes.
 func Pinged(every time.Duration) nats.Option {
 	return func(o *nats.Options) error {
 		o.PingInterval, o.MaxPingsOut = every, 2
@@ -64,8 +66,9 @@ const (
 	certificateMark = "-----BEGIN CERTIFICATE-----"
 )
 
-// Roots returns the certificates in a text of PEM blocks, and ignores other blocks. For a credential without certificates it
-// returns nil, which means the certificates of the system; for any other text without certificates, an error.
+// Roots returns the certificates in a text of PEM blocks, and ignores other blocks. For a credential without
+// certificates it returns nil, which means the certificates of the system; for any other text without certificates, an
+// error.
 func Roots(text []byte) (*x509.CertPool, error) {
 	pool := x509.NewCertPool()
 	switch {
@@ -87,14 +90,15 @@ var (
 	errNoRoots   = errors.New("the file to check it by is not there")
 )
 
-// IsImpostor reports whether err means that the program at the address of the bus is not the bus: it does not use TLS, has no
-// trusted certificate, or is no NATS server. The client of the bus calls no handler for these errors.
+// IsImpostor reports whether err means that the program at the address of the bus is not the bus: it does not use TLS,
+// has no trusted certificate, or is no NATS server. The client of the bus calls no handler for these errors.
 func IsImpostor(err error) bool {
-	return errors.Is(err, nats.ErrSecureConnWanted) || errors.Is(err, nats.ErrTLS) || errors.Is(err, errUnchecked) || errors.Is(err, nats.ErrNoInfoReceived)
+	return errors.Is(err, nats.ErrSecureConnWanted) || errors.Is(err, nats.ErrTLS) || errors.Is(err, errUnchecked) ||
+		errors.Is(err, nats.ErrNoInfoReceived)
 }
 
-// CheckedBy makes a connection check the server's certificate by the [Roots] in a file, which is read at every attempt. If
-// file is empty, the certificates of the system are used.
+// CheckedBy makes a connection check the server's certificate by the [Roots] in a file, which is read at every attempt.
+// If file is empty, the certificates of the system are used.
 func CheckedBy(file string) nats.Option {
 	return func(o *nats.Options) error {
 		if file == "" {

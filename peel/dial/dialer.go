@@ -12,8 +12,8 @@ type dialFunc func(network, address string) (net.Conn, error)
 // Dial is called for every attempt to connect.
 func (f dialFunc) Dial(network, address string) (net.Conn, error) { return f(network, address) }
 
-// A dialer makes the connection's sockets and can abort the attempt to connect. A silent server would keep the client waiting
-// for [handshakeTimeout].
+// A dialer makes the connection's sockets and can abort the attempt to connect. A silent server would keep the client
+// waiting for [handshakeTimeout].
 type dialer struct {
 	mu          sync.Mutex
 	socket      net.Conn // the newest; nil before the first

@@ -35,7 +35,10 @@ var explanations = []struct {
 	{nats.ErrAuthorization, "the bus refuses the credential (authorization violation)", hintCredential},
 	{nats.ErrAuthExpired, "the credential has ended", hintCredential},
 	{nats.ErrAuthRevoked, "the credential was revoked", hintCredential},
-	{nats.ErrAccountAuthExpired, "the account of the credential has ended", "zester auth export prints the accounts for the server again"},
+	{
+		nats.ErrAccountAuthExpired, "the account of the credential has ended",
+		"zester auth export prints the accounts for the server again",
+	},
 	{nats.ErrReconnectBufExceeded, "the bus is away", hintAway},
 	{nats.ErrConnectionReconnecting, "the bus is away", hintAway},
 	{nats.ErrDisconnected, "the bus is away", hintAway},
@@ -43,12 +46,27 @@ var explanations = []struct {
 	{nats.ErrConnectionClosed, "the connection to the bus is closed", hintAway},
 	{nats.ErrConnectionDraining, "the connection to the bus is being closed", hintAway},
 	{nats.ErrNoServers, "no server of the bus can be reached", hintAway},
-	{nats.ErrHeadersNotSupported, "the bus was not reached yet, or its server is too old", "wait until the bus is reached; a server of your own has to be nats-server 2.11 or newer"},
-	{nats.ErrNoInfoReceived, "what listens there is no NATS server", "the bus listens at another port than REST: is the address right?"},
-	{nats.ErrNkeysNotSupported, "the server knows no credentials of zester", "zester auth export prints the configuration for a nats-server"},
+	{
+		nats.ErrHeadersNotSupported, "the bus was not reached yet, or its server is too old",
+		"wait until the bus is reached; a server of your own has to be nats-server 2.11 or newer",
+	},
+	{
+		nats.ErrNoInfoReceived, "what listens there is no NATS server",
+		"the bus listens at another port than REST: is the address right?",
+	},
+	{
+		nats.ErrNkeysNotSupported, "the server knows no credentials of zester",
+		"zester auth export prints the configuration for a nats-server",
+	},
 	{nats.ErrMaxPayload, "the message is larger than the bus carries", "raise max_payload of its servers"},
-	{nats.ErrMaxConnectionsExceeded, "the bus has as many connections as it takes", "raise max_connections of its servers, or end some connections"},
-	{nats.ErrMaxAccountConnectionsExceeded, "the bus has as many connections of this role as it takes", "end some connections"},
+	{
+		nats.ErrMaxConnectionsExceeded, "the bus has as many connections as it takes",
+		"raise max_connections of its servers, or end some connections",
+	},
+	{
+		nats.ErrMaxAccountConnectionsExceeded, "the bus has as many connections of this role as it takes",
+		"end some connections",
+	},
 	{nats.ErrMaxSubscriptionsExceeded, "the connection has as many subscriptions as the bus takes", ""},
 	{nats.ErrSlowConsumer, "messages came faster than they were read, and some were lost", ""},
 	{nats.ErrPermissionViolation, "the credential does not allow it", hintCredential},
@@ -70,16 +88,20 @@ const (
 		"if they are the right ones, another program has the master's port"
 )
 
-// Explain returns an error of the bus client or of TLS, wrapped or not, as a [*BusError] in plain words. It returns other
-// errors unchanged. checkedBy is the file with the certificates that the server is checked by; if empty, they are the
-// system's.
+// Explain returns an error of the bus client or of TLS, wrapped or not, as a [*BusError] in plain words. It returns
+// other errors unchanged. checkedBy is the file with the certificates that the server is checked by; if empty, they are
+// the system's.
 func Explain(err error, checkedBy string) error {
 	if _, ok := errors.AsType[*BusError](err); ok || err == nil {
 		return err
 	}
 	text := err.Error()
 	if what, hint := explainTLS(err, checkedBy); what != "" {
-		return &BusError{What: before(text, "nats: tls error", "tls: ", "x509: ", "http: ") + what, Hint: hint, Err: err}
+		return &BusError{
+			What: before(text, "nats: tls error", "tls: ", "x509: ", "http: ") + what,
+			Hint: hint,
+			Err:  err,
+		}
 	}
 	for _, e := range explanations {
 		if errors.Is(err, e.err) {
@@ -95,7 +117,8 @@ func explainTLS(err error, checkedBy string) (what, hint string) {
 		checkedBy = "this system's certificates"
 	}
 	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
-		return "the server's certificate is not signed by an authority in " + checkedBy + ", so nothing was sent to it", hintAuthority
+		return "the server's certificate is not signed by an authority in " + checkedBy +
+			", so nothing was sent to it", hintAuthority
 	}
 	if e, ok := errors.AsType[x509.HostnameError](err); ok {
 		names := append([]string{}, e.Certificate.DNSNames...)
@@ -106,7 +129,8 @@ func explainTLS(err error, checkedBy string) (what, hint string) {
 			"use one of its names, or add this one to names in master.yaml"
 	}
 	if e, ok := errors.AsType[x509.CertificateInvalidError](err); ok {
-		return "the server's certificate is not valid: " + e.Error(), "are the clocks right? A master that is started again makes a new certificate"
+		return "the server's certificate is not valid: " +
+			e.Error(), "are the clocks right? A master that is started again makes a new certificate"
 	}
 	header, ok := errors.AsType[tls.RecordHeaderError](err)
 	if string(header.RecordHeader[:]) == "INFO " && !errors.Is(err, nats.ErrTLS) { // a bus says first what it is

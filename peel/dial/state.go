@@ -16,14 +16,15 @@ import (
 
 const maxPause = 30 * time.Second // without jitter
 
-// A state records whether the servers accept the peel. It logs why they do not and chooses the pause before the next attempt.
-// Methods may be called from several goroutines.
+// A state records whether the servers accept the peel. It logs why they do not and chooses the pause before the next
+// attempt. Methods may be called from several goroutines.
 type state struct {
-	ca           string // file with the certificates that servers are checked by
-	log          *slog.Logger
-	refusals     atomic.Int64              // of the credential, in a row
-	conn         atomic.Pointer[nats.Conn] // nil before the first attempt to connect has ended
-	hasConnected atomic.Bool               // before the first connection the client calls no handler for a refused credential
+	ca       string // file with the certificates that servers are checked by
+	log      *slog.Logger
+	refusals atomic.Int64              // of the credential, in a row
+	conn     atomic.Pointer[nats.Conn] // nil before the first attempt to connect has ended
+	// before the first connection the client calls no handler for a refused credential
+	hasConnected atomic.Bool
 
 	mu       sync.Mutex
 	warnings *loglimit.Limiter // one a minute for each error
@@ -45,12 +46,13 @@ func (s *state) onError(err error) {
 }
 
 func isAuthError(err error) bool {
-	return errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) || errors.Is(err, nats.ErrAuthRevoked) ||
+	return errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) ||
+		errors.Is(err, nats.ErrAuthRevoked) ||
 		errors.Is(err, nats.ErrAccountAuthExpired)
 }
 
-// onUnreachable logs why no server can be reached, unless the attempt before failed for the same reason. Errors that onError
-// logged before are logged again after it.
+// onUnreachable logs why no server can be reached, unless the attempt before failed for the same reason. Errors that
+// onError logged before are logged again after it.
 func (s *state) onUnreachable(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -66,8 +68,8 @@ func (s *state) onConnected() {
 	s.hasConnected.Store(true)
 }
 
-// pause returns how long to wait after all servers were tried. If they are away, the pause is short and random, because the
-// whole fleet waits for them. If they refuse the credential, it doubles: a second later they will hardly accept it.
+// pause returns how long to wait after all servers were tried. If they are away, the pause is short and random, because
+// the whole fleet waits for them. If they refuse the credential, it doubles: a second later they will hardly accept it.
 func (s *state) pause(int) time.Duration {
 	if nc := s.conn.Load(); nc != nil {
 		switch err := nc.LastError(); {

@@ -5,11 +5,11 @@
 // peel.creds and peel.nk with mode 0600, and ca.crt with the certificates that the bus is checked against. Files that
 // other users can read or write are refused and not repaired, because others may have read them already.
 //
-// The host identifies the master by the pin in its join token, which is the hash of the authority that signs the masters'
-// certificates, or by given certificates. All requests use TLS, on loopback too, because any user of the host can listen
-// on a port that the master has closed. Until it is accepted, the peel sends a request every ten seconds. It renews the
-// credential every day. The reply also contains the master's certificates, so a peel knows the new authority after a
-// rotation.
+// The host identifies the master by the pin in its join token, which is the hash of the authority that signs the
+// masters' certificates, or by given certificates. All requests use TLS, on loopback too, because any user of the host
+// can listen on a port that the master has closed. Until it is accepted, the peel sends a request every ten seconds. It
+// renews the credential every day. The reply also contains the master's certificates, so a peel knows the new authority
+// after a rotation.
 //
 // Known gap: a peel that is off during a whole rotation has to be enrolled again.
 package enroll
@@ -63,8 +63,9 @@ type Options struct {
 	ID      target.PeelID
 	DataDir string
 	Join    string // [TOKEN@]HOST:PORT of a master's HTTP
-	CA      string // file with the certificates that the master's is checked against; if empty, the pin or the system's certificates
-	Log     *slog.Logger
+	// file with the certificates that the master's is checked against; if empty, the pin or the system's certificates
+	CA  string
+	Log *slog.Logger
 }
 
 // Pins reports whether a join token contains the pin of its master's authority. If so, the authority's certificates are
@@ -175,7 +176,9 @@ func Private(path string) error {
 		return err
 	}
 	if perm := info.Mode().Perm(); perm&0o077 != 0 {
-		return fmt.Errorf("cannot use %s: it is open to others (mode %04o): run chmod go= %s, or if others may have read what is in it, remove that and enroll again", path, perm, path)
+		return fmt.Errorf(
+			"cannot use %s: it is open to others (mode %04o): run chmod go= %s, or if others may have read what is in it, remove that and enroll again", path, perm, path,
+		)
 	}
 	return nil
 }
@@ -279,7 +282,10 @@ func (j *Joiner) request(ctx context.Context) error {
 		return err
 	}
 	body, err := json.Marshal(map[string]string{
-		"id": string(j.o.ID), "public": j.public, "proof": base64.RawURLEncoding.EncodeToString(proof), "token": j.token,
+		"id":     string(j.o.ID),
+		"public": j.public,
+		"proof":  base64.RawURLEncoding.EncodeToString(proof),
+		"token":  j.token,
 	})
 	if err != nil {
 		return err
@@ -345,7 +351,9 @@ func (j *Joiner) store(a reply) error {
 	}
 	if j.pins {
 		if !x509.NewCertPool().AppendCertsFromPEM([]byte(a.CA)) {
-			return errors.New("cannot use the credential that the master issued: the reply has no certificates of the master")
+			return errors.New(
+				"cannot use the credential that the master issued: the reply has no certificates of the master",
+			)
 		}
 		if err := renameio.WriteFile(j.path(CAFile), []byte(a.CA), 0o644); err != nil {
 			return fmt.Errorf("cannot store the master's certificates: %w", err)

@@ -1,9 +1,9 @@
 // Package facts collects facts about a host, by which targets such as G@os:debian select peels. Call [Collect].
 //
-// Facts come from files, system calls and the addresses of interfaces. Collect uses no network and runs no program, so a
-// broken resolver does not delay a peel. A fact that cannot be collected is absent. Values that often change while the
-// host runs, such as free memory or the load, are not facts, because each changed fact makes the reconciler select the
-// settings of the peel again.
+// Facts come from files, system calls and the addresses of interfaces. Collect uses no network and runs no program, so
+// a broken resolver does not delay a peel. A fact that cannot be collected is absent. Values that often change while
+// the host runs, such as free memory or the load, are not facts, because each changed fact makes the reconciler select
+// the settings of the peel again.
 //
 //	os              distribution ID of os-release: "debian", "ubuntu", "rocky"; elsewhere the kernel's name
 //	os_family       "debian", "redhat", "suse", "arch", "alpine", …: the distribution from which os is derived, else os
@@ -42,8 +42,8 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// Collect returns the facts of the host. A static fact replaces the host's fact of the same name, or removes it if it is
-// null. Values have the types that package canon decodes. The error is ctx's.
+// Collect returns the facts of the host. A static fact replaces the host's fact of the same name, or removes it if it
+// is null. Values have the types that package canon decodes. The error is ctx's.
 func Collect(ctx context.Context, static target.Facts) (target.Facts, error) {
 	f := target.Facts{
 		"kernel": runtime.GOOS,

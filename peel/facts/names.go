@@ -17,8 +17,8 @@ func readNames() names {
 	return namesOf(name, string(hosts))
 }
 
-// namesOf returns the names of a host. The full name is the first name of the first line of hosts, the text of /etc/hosts,
-// that has the host's name.
+// namesOf returns the names of a host. The full name is the first name of the first line of hosts, the text of
+// /etc/hosts, that has the host's name.
 func namesOf(name, hosts string) names {
 	n := names{fqdn: name}
 	n.host, _, _ = strings.Cut(name, ".")

@@ -20,8 +20,8 @@ var families = map[string]string{
 	"gentoo": "gentoo",
 }
 
-// readRelease reads os-release(5). It does not use gopsutil, which without /etc/lsb-release runs the script lsb_release;
-// that takes longer than all other facts.
+// readRelease reads os-release(5). It does not use gopsutil, which without /etc/lsb-release runs the script
+// lsb_release; that takes longer than all other facts.
 func readRelease() release {
 	for _, file := range []string{"/etc/os-release", "/usr/lib/os-release"} {
 		if data, err := os.ReadFile(file); err == nil {

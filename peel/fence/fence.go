@@ -1,11 +1,11 @@
-// Package fence ensures that a peel runs each job at most once per epoch, across crashes. Call [Open], then [Fence.Admit]
-// before each run and [Fence.Finish] after its result is stored.
+// Package fence ensures that a peel runs each job at most once per epoch, across crashes. Call [Open], then
+// [Fence.Admit] before each run and [Fence.Finish] after its result is stored.
 //
 // A master repeats a request if it receives no acknowledgement, a master that takes over a job repeats it too, and the
-// bus may deliver a message twice. The fence therefore records the highest admitted epoch of each job. An equal epoch is a
-// duplicate, a lower one comes from a master that no longer owns the job, and a higher one runs. Admit returns [Accept]
-// only after the record is on the disk, so every run is recorded before it starts. A crash between the two loses a run,
-// which the master sees as a missing return; it never repeats one.
+// bus may deliver a message twice. The fence therefore records the highest admitted epoch of each job. An equal epoch
+// is a duplicate, a lower one comes from a master that no longer owns the job, and a higher one runs. Admit returns
+// [Accept] only after the record is on the disk, so every run is recorded before it starts. A crash between the two
+// loses a run, which the master sees as a missing return; it never repeats one.
 //
 // After a crash [Fence.Unfinished] lists the jobs that were interrupted: admitted jobs without a stored result.
 //
@@ -16,18 +16,18 @@
 //
 // The file has a header and slots of equal size for twice the capacity. A slot is job, kind, number and checksum, or
 // zeros if it is free. The file has its full length from the start, so a truncated file is recognised.
-// An admission writes the next slot and flushes it. The end of a job writes a slot without a flush: if the host loses it,
-// the job is listed as unfinished, although its result is stored. A full file is replaced by a new one with the current
-// records.
-// If only the last used slot is unreadable, the peel or the host crashed during that write: the job was not admitted, and
-// the next admission overwrites the slot. Every other unreadable slot is damage: records of admitted jobs are lost.
+// An admission writes the next slot and flushes it. The end of a job writes a slot without a flush: if the host loses
+// it, the job is listed as unfinished, although its result is stored. A full file is replaced by a new one with the
+// current records.
+// If only the last used slot is unreadable, the peel or the host crashed during that write: the job was not admitted,
+// and the next admission overwrites the slot. Every other unreadable slot is damage: records of admitted jobs are lost.
 //
 // # Damage
 //
 // A damaged file is copied to a file of its own, and its readable records are kept. The fence also records a floor:
-// unknown jobs that were created before the damage was found, or up to [Skew] later by a clock that is ahead, are refused
-// with [ErrDamaged], because they may have run. Jobs created later run, so a peel recovers by itself. A missing file means
-// a new peel.
+// unknown jobs that were created before the damage was found, or up to [Skew] later by a clock that is ahead, are
+// refused with [ErrDamaged], because they may have run. Jobs created later run, so a peel recovers by itself. A missing
+// file means a new peel.
 //
 // A lock file keeps a second process from using the same fence.
 //
@@ -97,13 +97,15 @@ func Open(path string) (*Fence, error) {
 		f.damage = fmt.Errorf("%w: %w; the file is kept as %s, unknown jobs made before %s are refused",
 			ErrDamaged, found.damage, t.aside(), f.floor.Add(Skew).UTC().Format(time.RFC3339))
 		if err := f.table.replace(f.records()); err != nil {
-			return nil, errors.Join(fmt.Errorf("cannot replace the damaged record of admitted jobs: %w", err), t.close())
+			return nil, errors.Join(fmt.Errorf("cannot replace the damaged record of admitted jobs: %w", err),
+				t.close())
 		}
 	}
 	return f, nil
 }
 
-// Damage returns the damage that Open found in the file and the place of the copy, or nil. The error wraps [ErrDamaged].
+// Damage returns the damage that Open found in the file and the place of the copy, or nil. The error wraps
+// [ErrDamaged].
 func (f *Fence) Damage() error { return f.damage }
 
 // Close releases the file.
@@ -113,8 +115,9 @@ func (f *Fence) Close() error {
 	return f.table.close()
 }
 
-// Admit decides whether a request for a job may run. If it returns Accept, the admission is on the disk. It returns Refuse
-// and an error if the disk refused the record or the job may have run before ([ErrDamaged]); nothing has changed then.
+// Admit decides whether a request for a job may run. If it returns Accept, the admission is on the disk. It returns
+// Refuse and an error if the disk refused the record or the job may have run before ([ErrDamaged]); nothing has changed
+// then.
 func (f *Fence) Admit(jid wire.JID, epoch uint64) (Verdict, error) {
 	if _, err := wire.ParseJID(string(jid)); err != nil {
 		return Refuse, fmt.Errorf("cannot admit a job: %w", err)
@@ -128,7 +131,8 @@ func (f *Fence) Admit(jid wire.JID, epoch uint64) (Verdict, error) {
 	case ok && epoch < known:
 		return Stale, nil
 	case !ok && !f.floor.IsZero() && jid.Time().Before(f.floor.Add(Skew)):
-		return Refuse, fmt.Errorf("cannot admit job %s: %w after it was made, so it may have run already", jid, ErrDamaged)
+		return Refuse, fmt.Errorf("cannot admit job %s: %w after it was made, so it may have run already", jid,
+			ErrDamaged)
 	}
 	r := record{kind: unfinished, jid: jid, number: epoch}
 	if err := f.store(r); err != nil {

@@ -113,7 +113,10 @@ func openTable(path string) (*table, content, error) {
 		return nil, content{}, err
 	}
 	if err := syscall.Flock(int(t.lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		return nil, content{}, errors.Join(fmt.Errorf("another process uses %s: zester-peel already runs with this data directory (%w)", path, err), t.lock.Close())
+		return nil, content{}, errors.Join(
+			fmt.Errorf("another process uses %s: zester-peel already runs with this data directory (%w)", path, err),
+			t.lock.Close(),
+		)
 	}
 	c, err := t.read()
 	if err != nil {

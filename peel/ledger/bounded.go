@@ -6,7 +6,8 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/canon"
 )
 
-// The lists of a report are decoded up to their bounds only: an element that takes one byte in a message may take 700 bytes of memory.
+// The lists of a report are decoded up to their bounds only: an element that takes one byte in a message may take 700
+// bytes of memory.
 type (
 	entryReports []EntryReport
 	notes        []Note

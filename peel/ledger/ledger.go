@@ -1,20 +1,22 @@
 // Package ledger lists what became of each fire of a schedule on one peel.
 //
-// A [List] has the fires of one entry in the last 48 hours, and a [Marks] the starts of the process and the steps of its clock.
-// Call [List.Put] when a fire is decided and again when it ends; [List.Has] says whether a fire is in the list already. What the list
-// has forgotten [List.Between] still tells for 7 days.
-// [AppendRuns] and [ParseRuns] are its form on the wire and on the disk, [Report] is the message that has the lists of all entries.
+// A [List] has the fires of one entry in the last 48 hours, and a [Marks] the starts of the process and the steps of
+// its clock. Call [List.Put] when a fire is decided and again when it ends; [List.Has] says whether a fire is in the
+// list already. What the list has forgotten [List.Between] still tells for 7 days.
+// [AppendRuns] and [ParseRuns] are its form on the wire and on the disk, [Report] is the message that has the lists of
+// all entries.
 //
 // # Identity
 //
-// A fire is named by its era, its class and its nominal time in whole seconds. An era begins when a process starts and when
-// the wall clock is set by a second or more. So 02:30 by a clock that was a day ahead and 02:30 of the next day are two fires. A
-// nominal time that is in the list is never changed.
+// A fire is named by its era, its class and its nominal time in whole seconds. An era begins when a process starts and
+// when the wall clock is set by a second or more. So 02:30 by a clock that was a day ahead and 02:30 of the next day
+// are two fires. A nominal time that is in the list is never changed.
 //
 // # Bounds
 //
-// If more than 120 fires of an era have their nominal times in one hour, those that are decided are kept as numbers. A peel keeps at
-// most 64 marks; the lists begin with the oldest of them. Forgotten fires of an entry take at most 8 KiB: the oldest go.
+// If more than 120 fires of an era have their nominal times in one hour, those that are decided are kept as numbers. A
+// peel keeps at most 64 marks; the lists begin with the oldest of them. Forgotten fires of an entry take at most 8 KiB:
+// the oldest go.
 package ledger
 
 import (
@@ -89,12 +91,14 @@ const (
 
 // Why a fire was missed.
 const (
-	Down             Reason = "down"              // the process was down at its nominal time
-	DeadlineExceeded Reason = "deadline_exceeded" // it came, or its wait ended, later than the start deadline; the host may have been suspended
-	NotMadeUp        Reason = "catch_up"          // catch_up allows no more
+	Down Reason = "down" // the process was down at its nominal time
+	// it came, or its wait ended, later than the start deadline; the host may have been suspended
+	DeadlineExceeded Reason = "deadline_exceeded"
+	NotMadeUp        Reason = "catch_up" // catch_up allows no more
 )
 
-// IsMissed reports whether a fire that did not run for this reason was missed. For all others a rule or an operator kept it from running.
+// IsMissed reports whether a fire that did not run for this reason was missed. For all others a rule or an operator
+// kept it from running.
 func (r Reason) IsMissed() bool { return r == Down || r == DeadlineExceeded || r == NotMadeUp }
 
 // OtherReason is a reason of a newer version.
@@ -130,8 +134,8 @@ type Fire struct {
 // At returns a nominal time as fires have it.
 func At(nominal time.Time) time.Time { return nominal.UTC().Truncate(time.Second) }
 
-// A code packs what a [Fire] has besides era and nominal time, so that an ordinary one takes one byte on the wire. Bit 0 is free
-// for the run-length code.
+// A code packs what a [Fire] has besides era and nominal time, so that an ordinary one takes one byte on the wire. Bit
+// 0 is free for the run-length code.
 type code uint32
 
 const (
@@ -158,8 +162,13 @@ func (f Fire) code() code {
 // fire returns a fire with a code. What this version does not know becomes other.
 func (c code) fire(era uint32, at int64) Fire {
 	f := Fire{
-		Era: era, Class: Class(c >> classShift & 7), Nominal: time.Unix(at, 0).UTC(), Outcome: Outcome(c >> outcomeShift & 7),
-		Why: OtherReason, Late: c&lateBit != 0, Overran: c&overranBit != 0,
+		Era:     era,
+		Class:   Class(c >> classShift & 7),
+		Nominal: time.Unix(at, 0).UTC(),
+		Outcome: Outcome(c >> outcomeShift & 7),
+		Why:     OtherReason,
+		Late:    c&lateBit != 0,
+		Overran: c&overranBit != 0,
 	}
 	f.Class, f.Outcome = min(f.Class, OtherClass), min(f.Outcome, Other)
 	if n := c >> reasonShift; int(n) < len(reasons) {

@@ -15,7 +15,8 @@ const Kept = 48 * time.Hour
 // maxSingle is the number of fires of an hour from which on those that are decided are kept as numbers.
 const maxSingle = 120
 
-// A List has the fires of one entry and its marks. The zero value is empty. Its methods must not be called at the same time.
+// A List has the fires of one entry and its marks. The zero value is empty. Its methods must not be called at the same
+// time.
 type List struct {
 	From     time.Time // the list has all fires since; zero: the entry has never been active
 	PastFrom time.Time // [List.Between] has all fires since; zero: since From
@@ -105,7 +106,9 @@ func (e *era) compact(start int64) {
 			e.count(p)
 		}
 	}
-	kept := slices.DeleteFunc(slices.Clone(e.fires[from:to]), func(p packed) bool { return p.code.outcome() != Pending })
+	kept := slices.DeleteFunc(slices.Clone(e.fires[from:to]), func(p packed) bool {
+		return p.code.outcome() != Pending
+	})
 	e.fires = slices.Replace(e.fires, from, to, kept...)
 }
 
@@ -145,7 +148,8 @@ func (l *List) find(number uint32) *era {
 	return &l.eras[i]
 }
 
-// Find returns the fire with an era, a class and a nominal time. One that is kept in the numbers of its hour is not found.
+// Find returns the fire with an era, a class and a nominal time. One that is kept in the numbers of its hour is not
+// found.
 func (l *List) Find(number uint32, class Class, nominal time.Time) (f Fire, ok bool) {
 	e := l.find(number)
 	if e == nil {
@@ -159,8 +163,8 @@ func (l *List) Find(number uint32, class Class, nominal time.Time) (f Fire, ok b
 	return e.fires[i].code.fire(number, p.at), true
 }
 
-// Outcomes yields what became of the fires of a class and a nominal time, by their eras, the newest first. In an hour that is kept as
-// numbers, those up to the newest of an outcome have that outcome.
+// Outcomes yields what became of the fires of a class and a nominal time, by their eras, the newest first. In an hour
+// that is kept as numbers, those up to the newest of an outcome have that outcome.
 func (l *List) Outcomes(class Class, nominal time.Time) iter.Seq2[uint32, Outcome] {
 	at := nominal.Unix()
 	return func(yield func(uint32, Outcome) bool) {
@@ -170,7 +174,8 @@ func (l *List) Outcomes(class Class, nominal time.Time) iter.Seq2[uint32, Outcom
 				return
 			}
 			for _, h := range e.hours {
-				if h.start == hourOf(at) && h.code.class() == class && at <= h.last && !yield(e.number, h.code.outcome()) {
+				if h.start == hourOf(at) && h.code.class() == class && at <= h.last &&
+					!yield(e.number, h.code.outcome()) {
 					return
 				}
 			}
@@ -178,7 +183,8 @@ func (l *List) Outcomes(class Class, nominal time.Time) iter.Seq2[uint32, Outcom
 	}
 }
 
-// Has reports whether a fire is in the list. In an hour that is kept as numbers, those up to the newest of the class are.
+// Has reports whether a fire is in the list. In an hour that is kept as numbers, those up to the newest of the class
+// are.
 func (l *List) Has(number uint32, class Class, nominal time.Time) bool {
 	if _, ok := l.Find(number, class, nominal); ok {
 		return true
@@ -201,7 +207,13 @@ func (l *List) Pending(class Class, nominal time.Time) (f Fire, ok bool) {
 
 // Clone returns a copy that shares nothing.
 func (l *List) Clone() List {
-	c := List{From: l.From, PastFrom: l.PastFrom, Marks: slices.Clone(l.Marks), eras: slices.Clone(l.eras), past: slices.Clone(l.past)}
+	c := List{
+		From:     l.From,
+		PastFrom: l.PastFrom,
+		Marks:    slices.Clone(l.Marks),
+		eras:     slices.Clone(l.eras),
+		past:     slices.Clone(l.past),
+	}
 	for i := range c.eras {
 		e := &c.eras[i]
 		e.fires, e.hours = slices.Clone(e.fires), slices.Clone(e.hours)
@@ -275,8 +287,9 @@ func (l *List) Len() (n int) {
 	return n
 }
 
-// Forget drops the fires of each hour that were decided more than 48 hours before now, by the clock of now, and what is of an era that the
-// marks of the peel no longer have. Fires that are pending stay. It returns the code of the fires that it dropped, for [List.RestorePast].
+// Forget drops the fires of each hour that were decided more than 48 hours before now, by the clock of now, and what is
+// of an era that the marks of the peel no longer have. Fires that are pending stay. It returns the code of the fires
+// that it dropped, for [List.RestorePast].
 func (l *List) Forget(peel Marks, now time.Time) (code []byte) {
 	first := now.Add(-Kept).Truncate(time.Hour)
 	was := l.From
@@ -339,7 +352,8 @@ func partition[E any](list []E, is func(E) bool) (these, others []E) {
 	return these, others
 }
 
-// Mark adds a mark of the entry. The oldest beyond 64 are dropped, and the list then begins with the oldest that is left.
+// Mark adds a mark of the entry. The oldest beyond 64 are dropped, and the list then begins with the oldest that is
+// left.
 func (l *List) Mark(m Mark) {
 	if len(l.Marks) >= MaxMarks {
 		l.Marks = slices.Delete(l.Marks, 0, len(l.Marks)-MaxMarks+1)

@@ -13,7 +13,8 @@ const (
 	Clock                  // the wall clock was set by a second or more
 )
 
-// A Mark is a moment from which a list means something else. Fires with the era of a mark of a peel were written after it.
+// A Mark is a moment from which a list means something else. Fires with the era of a mark of a peel were written after
+// it.
 type Mark struct {
 	Kind Kind      `json:"k"`
 	Era  uint32    `json:"n"` // that a mark of the peel begins, or in which a mark of an entry was written
@@ -26,7 +27,8 @@ type Mark struct {
 	// Old is the last moment that the old clock is known to have shown: for Clock the moment before it was set, for
 	// Starts the moment of the last record; zero if there is none.
 	Old time.Time `json:"l,omitzero"`
-	// Step is by how much the clock was set. Of Starts it is known only if Known says so: the host did not boot since the last record.
+	// Step is by how much the clock was set. Of Starts it is known only if Known says so: the host did not boot since
+	// the last record.
 	Step  time.Duration `json:"s,omitempty"`
 	Known bool          `json:"y,omitempty"`
 }
@@ -66,8 +68,8 @@ func (m Marks) Add(mark Mark) Marks {
 	return append(m[max(0, len(m)-MaxMarks+1):], mark)
 }
 
-// Shift returns by how much the wall clock was set since an era, as far as the marks know: back, while the host was down, by as much as it
-// showed less at least.
+// Shift returns by how much the wall clock was set since an era, as far as the marks know: back, while the host was
+// down, by as much as it showed less at least.
 func (m Marks) Shift(era uint32) (d time.Duration) {
 	for _, mark := range m {
 		switch {

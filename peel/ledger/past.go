@@ -74,8 +74,8 @@ func (l *List) forgetPast(now time.Time) {
 	}
 }
 
-// Between returns the fires with nominal times from one time to another, those included that the list has forgotten, in the order of
-// [AppendRuns]. It has all of them since the time that it returns.
+// Between returns the fires with nominal times from one time to another, those included that the list has forgotten, in
+// the order of [AppendRuns]. It has all of them since the time that it returns.
 func (l *List) Between(from, to time.Time) (runs []Run, since time.Time, err error) {
 	var all List
 	for _, p := range l.past {

@@ -28,8 +28,8 @@ const (
 // reportVersion is the first byte of a message. The report follows it, deflated.
 const reportVersion = 2
 
-// A Report is what a peel says of its schedule: the state of each entry and the list of its fires. The stream schedule-state keeps the
-// newest report of each peel, on the subject of [wire.ScheduleStateOf].
+// A Report is what a peel says of its schedule: the state of each entry and the list of its fires. The stream
+// schedule-state keeps the newest report of each peel, on the subject of [wire.ScheduleStateOf].
 type Report struct {
 	Peel    target.PeelID `json:"peel_id"`
 	Commit  string        `json:"commit,omitempty"` // of the settings in force
@@ -48,8 +48,8 @@ type Report struct {
 // A Zone is the zone of entries that name none.
 type Zone struct {
 	Name string `json:"name,omitempty"` // IANA name; empty if the host's zone has none
-	// Offset is how far the zone is ahead of UTC, in seconds, and Changes are those within 48 hours of the report. A zone with a name
-	// has neither.
+	// Offset is how far the zone is ahead of UTC, in seconds, and Changes are those within 48 hours of the report. A
+	// zone with a name has neither.
 	Offset  int         `json:"offset,omitempty"`
 	Changes zoneChanges `json:"changes,omitempty"`
 }
@@ -63,12 +63,13 @@ type ZoneChange struct {
 
 // An EntryReport is one entry in a [Report]. Times of events that have not happened are zero.
 type EntryReport struct {
-	// Place is the entry's place among the sorted names of the document with the report's digest, from 0. An entry of peel.yaml,
-	// and one that was removed, has a name instead.
+	// Place is the entry's place among the sorted names of the document with the report's digest, from 0. An entry of
+	// peel.yaml, and one that was removed, has a name instead.
 	Place int    `json:"i,omitempty"`
 	Name  string `json:"name,omitempty"`
 
-	State string    `json:"state"` // active, disabled, paused_manual, paused_errors, paused_invalid, exhausted or removed
+	// active, disabled, paused_manual, paused_errors, paused_invalid, exhausted or removed
+	State string    `json:"state"`
 	Why   string    `json:"why,omitempty"`
 	Since time.Time `json:"since,omitzero"` // when it got that state, or its timing
 
@@ -128,7 +129,8 @@ func (n *Note) Ended() time.Time {
 
 // TookBounds are the upper bounds of the histogram of durations in a [Took].
 var TookBounds = [...]time.Duration{
-	100 * time.Millisecond, time.Second, 5 * time.Second, 15 * time.Second, time.Minute, 5 * time.Minute, 15 * time.Minute, time.Hour, 6 * time.Hour,
+	100 * time.Millisecond, time.Second, 5 * time.Second, 15 * time.Second, time.Minute, 5 * time.Minute,
+	15 * time.Minute, time.Hour, 6 * time.Hour,
 }
 
 // A Took has the durations of all runs of an entry that ended on this host. Its numbers only grow.
@@ -190,7 +192,8 @@ func IsReport(data []byte) bool { return len(data) > 0 && data[0] == reportVersi
 func Decode(msg *nats.Msg) (*Report, error) {
 	data := msg.Data
 	if len(data) > MaxReport || !IsReport(data) {
-		return nil, fmt.Errorf("cannot read %s: %d bytes, the limit is %d, or not a report on a schedule", msg.Subject, len(data), MaxReport)
+		return nil, fmt.Errorf("cannot read %s: %d bytes, the limit is %d, or not a report on a schedule", msg.Subject,
+			len(data), MaxReport)
 	}
 	inflated, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(data[1:])), maxInflated+1))
 	if err == nil && len(inflated) > maxInflated {

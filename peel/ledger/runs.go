@@ -15,8 +15,8 @@ import (
 type Run struct {
 	Fire               // the first one
 	Step time.Duration // between two nominal times, in whole seconds; 0 if Count is 1
-	// Hour: the list has only the number of these fires. Nominal is the beginning of the hour of UTC with their nominal times, and
-	// the last one is Step after it.
+	// Hour: the list has only the number of these fires. Nominal is the beginning of the hour of UTC with their nominal
+	// times, and the last one is Step after it.
 	Hour  bool
 	Count int
 }
@@ -40,7 +40,8 @@ const (
 	lastSecond  = 1 << 35
 )
 
-// Sorted returns fires in the order of [AppendRuns]. Of those with the same era, class and nominal time it has the last.
+// Sorted returns fires in the order of [AppendRuns]. Of those with the same era, class and nominal time it has the
+// last.
 func Sorted(fires []Fire) []Fire {
 	list := slices.Clone(fires)
 	slices.Reverse(list)
@@ -52,7 +53,8 @@ func compareFires(a, b Fire) int {
 	return cmp.Or(cmp.Compare(a.Era, b.Era), a.Nominal.Compare(b.Nominal), cmp.Compare(a.Class, b.Class))
 }
 
-// Group joins neighbours that have equal steps and are equal in everything but the nominal time: three or more become one run.
+// Group joins neighbours that have equal steps and are equal in everything but the nominal time: three or more become
+// one run.
 func Group(fires []Fire) (list []Run) {
 	for i := 0; i < len(fires); {
 		n := alike(fires[i:])
@@ -89,9 +91,10 @@ func alike(fires []Fire) int {
 
 // AppendRuns appends the code of runs. They are ordered by era, and within an era by nominal time.
 //
-// The code of a run is a sequence of varints: the seconds since the last nominal time before it, a code with class, outcome, flags and
-// reason, and if its bit 0 is set the step in seconds and the count. The nominal times of the first run are counted from the Unix epoch.
-// A code that says era stands before the runs of another era: the number before it is added to the era, which is 0 at the beginning.
+// The code of a run is a sequence of varints: the seconds since the last nominal time before it, a code with class,
+// outcome, flags and reason, and if its bit 0 is set the step in seconds and the count. The nominal times of the first
+// run are counted from the Unix epoch. A code that says era stands before the runs of another era: the number before it
+// is added to the era, which is 0 at the beginning.
 func AppendRuns(b []byte, runs []Run) []byte {
 	var era uint32
 	var at int64
@@ -118,7 +121,8 @@ func AppendRuns(b []byte, runs []Run) []byte {
 	return b
 }
 
-// reached returns the time from which the next run is counted, in seconds since the Unix epoch: fires of an hour may follow its number.
+// reached returns the time from which the next run is counted, in seconds since the Unix epoch: fires of an hour may
+// follow its number.
 func (r Run) reached() int64 {
 	if r.Hour {
 		return r.Nominal.Unix()
@@ -126,8 +130,8 @@ func (r Run) reached() int64 {
 	return r.Last().Unix()
 }
 
-// ParseRuns decodes runs from any sender. What their code means in a newer version comes back as other. Runs that are not in order,
-// and more than 250,000 of them, are refused.
+// ParseRuns decodes runs from any sender. What their code means in a newer version comes back as other. Runs that are
+// not in order, and more than 250,000 of them, are refused.
 func ParseRuns(b []byte) ([]Run, error) {
 	p := parser{rest: b}
 	var list []Run

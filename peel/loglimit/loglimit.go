@@ -1,5 +1,5 @@
-// Package loglimit limits how often refused messages are logged, so that no sender can fill a log. Create a [Limiter] with
-// [New] for each reader of messages and call [Limiter.Warn] for each refusal.
+// Package loglimit limits how often refused messages are logged, so that no sender can fill a log. Create a [Limiter]
+// with [New] for each reader of messages and call [Limiter.Warn] for each refusal.
 //
 // Known gap: senders beyond the first 1,024 share one limit.
 package loglimit
@@ -18,7 +18,8 @@ const (
 )
 
 // A Limiter logs the first refusal of each sender, and then at most one a minute, with the number of refusals that were
-// not logged in between. It remembers up to 1,024 senders; all others count as one sender. It is safe for concurrent use.
+// not logged in between. It remembers up to 1,024 senders; all others count as one sender. It is safe for concurrent
+// use.
 type Limiter struct {
 	log *slog.Logger
 
@@ -38,8 +39,8 @@ func New(log *slog.Logger) *Limiter {
 	return &Limiter{log: log, senders: map[string]*sender{}}
 }
 
-// Warn logs a refusal with [slog.Logger.Warn], unless a refusal of the sender was logged in the last minute. from is the
-// wire ID of the sender.
+// Warn logs a refusal with [slog.Logger.Warn], unless a refusal of the sender was logged in the last minute. from is
+// the wire ID of the sender.
 func (r *Limiter) Warn(from, text string, args ...any) {
 	leftOut, ok := r.admit(from, time.Now())
 	if !ok {

@@ -50,8 +50,8 @@ func quoted(plain string, html bool) string {
 	return strings.TrimSuffix(b.String(), "\"\n")[1:]
 }
 
-// inside returns the characters that a secret has in the base64 of a longer text if offset bytes, modulo 3, are before it. Those
-// that also depend on its neighbours are left out.
+// inside returns the characters that a secret has in the base64 of a longer text if offset bytes, modulo 3, are before
+// it. Those that also depend on its neighbours are left out.
 func inside(encoding *base64.Encoding, plain string, offset int) string {
 	first := (offset*8 + 5) / 6
 	last := (offset + len(plain)) * 8 / 6
@@ -64,7 +64,8 @@ func isCommon(text string) bool {
 	return strings.Contains(common, " "+strings.ToLower(text)+" ")
 }
 
-// common are words of 3 to 5 bytes in results of functions, names of files and services, and defaults of configurations.
+// common are words of 3 to 5 bytes in results of functions, names of files and services, and defaults of
+// configurations.
 const common = ` about abort absent access active actor add added addr admin after age agent agree alert alias alive all allow alpha
  also amd64 and ansi any apache api app apply apps apt arch args arm64 array asc ascii asia async auth auto avg away back base bash
  basic batch bench beta bin bind bits black block blog blue body bool boot both box brief build built bus but byte bytes cache call

@@ -1,10 +1,10 @@
-// Package mask replaces secrets in the results of functions by their placeholders. [Of] and [OfArgs] make a [Mask] from settings
-// and from the arguments of a call; [Mask.Result] applies it.
+// Package mask replaces secrets in the results of functions by their placeholders. [Of] and [OfArgs] make a [Mask] from
+// settings and from the arguments of a call; [Mask.Result] applies it.
 //
-// A secret of 3 bytes or more is found as it is, without the space around it, and in the forms that programs often give it:
-// within a JSON text, within single or double quotes of a shell, and in base64, also as a part of a longer text and in lines of
-// 76 characters. A secret of 3 to 5 bytes that is a common word, such as "true" or "root", is not replaced: it would be found in
-// too many texts.
+// A secret of 3 bytes or more is found as it is, without the space around it, and in the forms that programs often give
+// it: within a JSON text, within single or double quotes of a shell, and in base64, also as a part of a longer text and
+// in lines of 76 characters. A secret of 3 to 5 bytes that is a common word, such as "true" or "root", is not replaced:
+// it would be found in too many texts.
 //
 // Known gap: a secret is not found in another encoding or in pieces, such as its lines with a prefix.
 package mask
@@ -30,7 +30,8 @@ const (
 
 // A Mask replaces secrets by their placeholders. The nil mask changes nothing.
 type Mask struct {
-	secrets  []module.Secret // with their forms, longest first: of two that begin at the same byte the replacer takes the first
+	// with their forms, longest first: of two that begin at the same byte the replacer takes the first
+	secrets  []module.Secret
 	replacer *strings.Replacer
 }
 
@@ -70,7 +71,8 @@ func New(secrets []module.Secret) *Mask {
 	return m
 }
 
-// of returns the secrets of a value: a number with a fraction or an exponent may be printed with or without the exponent.
+// of returns the secrets of a value: a number with a fraction or an exponent may be printed with or without the
+// exponent.
 func of(plain, shown any) []module.Secret {
 	all := []module.Secret{{Plain: fmt.Sprint(plain), Shown: fmt.Sprint(shown)}}
 	if number, ok := plain.(float64); ok {
@@ -100,7 +102,8 @@ func Of(settings *strictyaml.Node) *Mask {
 	return New(secrets)
 }
 
-// OfArgs returns the mask of the secrets in a call's arguments; shown are the same arguments with placeholders for the secrets.
+// OfArgs returns the mask of the secrets in a call's arguments; shown are the same arguments with placeholders for the
+// secrets.
 func OfArgs(shown, args any) *Mask {
 	var secrets []module.Secret
 	var collect func(shown, arg any)
@@ -126,13 +129,15 @@ func OfArgs(shown, args any) *Mask {
 	return New(secrets)
 }
 
-// With returns the mask of the secrets of both. Applying one mask after the other is not enough: a secret of one may be part of
-// a secret of the other.
+// With returns the mask of the secrets of both. Applying one mask after the other is not enough: a secret of one may be
+// part of a secret of the other.
 func (m *Mask) With(other *Mask) *Mask {
 	if m == nil || other == nil || m == other {
 		return cmp.Or(m, other)
 	}
-	added := slices.DeleteFunc(slices.Clone(other.secrets), func(s module.Secret) bool { return slices.Contains(m.secrets, s) })
+	added := slices.DeleteFunc(slices.Clone(other.secrets), func(s module.Secret) bool {
+		return slices.Contains(m.secrets, s)
+	})
 	if len(added) == 0 {
 		return m
 	}
@@ -149,7 +154,9 @@ func (m *Mask) Secrets() []module.Secret {
 
 // Has reports whether a text contains a secret.
 func (m *Mask) Has(text []byte) bool {
-	return m != nil && slices.ContainsFunc(m.secrets, func(s module.Secret) bool { return bytes.Contains(text, []byte(s.Plain)) })
+	return m != nil && slices.ContainsFunc(m.secrets, func(s module.Secret) bool {
+		return bytes.Contains(text, []byte(s.Plain))
+	})
 }
 
 // Text returns a text with the secrets replaced.

@@ -51,11 +51,12 @@ type commandData struct {
 	StderrBytes     int64  `json:"stderr_bytes"`
 	StdoutTruncated bool   `json:"stdout_truncated,omitempty"` // Stdout has only the first max_output bytes
 	StderrTruncated bool   `json:"stderr_truncated,omitempty"`
-	StdoutSHA256    string `json:"stdout_sha256,omitempty"` // digest of the whole output, with secrets masked, if truncated
-	StderrSHA256    string `json:"stderr_sha256,omitempty"`
-	TimedOut        bool   `json:"timed_out,omitempty"`
-	Canceled        bool   `json:"canceled,omitempty"`
-	OutputHeld      bool   `json:"output_held,omitempty"` // a process that the command left behind kept its output open
+	// digest of the whole output, with secrets masked, if truncated
+	StdoutSHA256 string `json:"stdout_sha256,omitempty"`
+	StderrSHA256 string `json:"stderr_sha256,omitempty"`
+	TimedOut     bool   `json:"timed_out,omitempty"`
+	Canceled     bool   `json:"canceled,omitempty"`
+	OutputHeld   bool   `json:"output_held,omitempty"` // a process that the command left behind kept its output open
 }
 
 // runCommand is cmd.run.
@@ -87,8 +88,8 @@ type timeoutError time.Duration
 
 func (e timeoutError) Error() string { return "timed out after " + time.Duration(e).String() }
 
-// prepare checks that the arguments are consistent and usable on this host, and returns the command. Its environment is env and
-// what the arguments add.
+// prepare checks that the arguments are consistent and usable on this host, and returns the command. Its environment is
+// env and what the arguments add.
 func (a *commandArgs) prepare(env []string) (*command, error) {
 	if a.MaxOutput < 0 || a.MaxOutput > maxOutput {
 		return nil, fmt.Errorf("max_output must be 1 to %d, not %d", maxOutput, a.MaxOutput)
@@ -193,9 +194,17 @@ func identityOf(u *user.User) (*identity, error) {
 // result returns the result of a command. A command that was stopped has failed, whatever its exit code.
 func (e ending) result() wire.Result {
 	data := commandData{
-		Code: e.code, Signal: e.signal, OutputHeld: e.held,
-		Stdout: e.stdout.text, StdoutBytes: e.stdout.bytes, StdoutTruncated: e.stdout.truncated, StdoutSHA256: e.stdout.digest,
-		Stderr: e.stderr.text, StderrBytes: e.stderr.bytes, StderrTruncated: e.stderr.truncated, StderrSHA256: e.stderr.digest,
+		Code:            e.code,
+		Signal:          e.signal,
+		OutputHeld:      e.held,
+		Stdout:          e.stdout.text,
+		StdoutBytes:     e.stdout.bytes,
+		StdoutTruncated: e.stdout.truncated,
+		StdoutSHA256:    e.stdout.digest,
+		Stderr:          e.stderr.text,
+		StderrBytes:     e.stderr.bytes,
+		StderrTruncated: e.stderr.truncated,
+		StderrSHA256:    e.stderr.digest,
 	}
 	var limit timeoutError
 	var message string

@@ -22,12 +22,23 @@ type StateCommand struct {
 	Secrets []Secret // masked in the output
 }
 
-// Exec runs a command as cmd.run does, in a process group of its own that ends with ctx. It returns the exit code, -1 if the command
-// did not exit by itself, and the beginning of its output. It returns an error if the command could not start, or if ctx ended it.
+// Exec runs a command as cmd.run does, in a process group of its own that ends with ctx. It returns the exit code, -1
+// if the command did not exit by itself, and the beginning of its output. It returns an error if the command could not
+// start, or if ctx ended it.
 func (r *Registry) Exec(ctx context.Context, s StateCommand) (code int, output string, err error) {
-	args := commandArgs{Command: s.Shell, Argv: s.Argv, Cwd: s.Cwd, Env: s.Env, User: s.User, Stdin: s.Stdin, MaxOutput: stateOutput}
+	args := commandArgs{
+		Command:   s.Shell,
+		Argv:      s.Argv,
+		Cwd:       s.Cwd,
+		Env:       s.Env,
+		User:      s.User,
+		Stdin:     s.Stdin,
+		MaxOutput: stateOutput,
+	}
 	home, _ := os.UserHomeDir()
-	c, err := args.prepare([]string{"PATH=" + cmp.Or(os.Getenv("PATH"), defaultPath), "HOME=" + cmp.Or(home, "/"), "LC_ALL=C.UTF-8"})
+	c, err := args.prepare([]string{
+		"PATH=" + cmp.Or(os.Getenv("PATH"), defaultPath), "HOME=" + cmp.Or(home, "/"), "LC_ALL=C.UTF-8",
+	})
 	if err != nil {
 		return -1, "", fmt.Errorf("cannot run the command: %w", err)
 	}

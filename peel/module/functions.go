@@ -33,7 +33,8 @@ func sleep(ctx context.Context, call Call) wire.Result {
 	case <-timer.C:
 		return success(args.Duration.String())
 	case <-ctx.Done():
-		return failure("stopped after %v of %v: %v", time.Since(start).Round(time.Millisecond), args.Duration, context.Cause(ctx))
+		return failure("stopped after %v of %v: %v", time.Since(start).Round(time.Millisecond), args.Duration,
+			context.Cause(ctx))
 	}
 }
 

@@ -38,8 +38,8 @@ type procStat struct {
 	start          uint64 // in clock ticks since the boot
 }
 
-// OpenGroups kills the process groups that are recorded in dir and still run, and logs each of them. dir is created when
-// the first command starts.
+// OpenGroups kills the process groups that are recorded in dir and still run, and logs each of them. dir is created
+// when the first command starts.
 func OpenGroups(dir string, log *slog.Logger) (*Groups, error) {
 	g := &Groups{dir: dir, log: log}
 	files, err := os.ReadDir(dir)
@@ -61,8 +61,8 @@ func OpenGroups(dir string, log *slog.Logger) (*Groups, error) {
 	return g, nil
 }
 
-// open creates the file for the record of a group before the command starts. It returns nil if that fails, for example on
-// a full disk; the command runs nevertheless.
+// open creates the file for the record of a group before the command starts. It returns nil if that fails, for example
+// on a full disk; the command runs nevertheless.
 func (g *Groups) open() *os.File {
 	if g == nil {
 		return nil
@@ -73,7 +73,10 @@ func (g *Groups) open() *os.File {
 		f, err = os.CreateTemp(g.dir, "")
 	}
 	if err != nil {
-		g.log.Error("process group of a command not recorded: if the peel is killed while it runs, its processes live on", "err", err)
+		g.log.Error(
+			"process group of a command not recorded: if the peel is killed while it runs, its processes live on",
+			"err", err,
+		)
 	}
 	return f
 }
@@ -93,7 +96,10 @@ func (g *Groups) record(f *os.File, leader int) {
 		err = json.NewEncoder(f).Encode(now)
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
-		g.log.Error("process group of a command not recorded: if the peel is killed while it runs, its processes live on", "group", leader, "err", err)
+		g.log.Error(
+			"process group of a command not recorded: if the peel is killed while it runs, its processes live on",
+			"group", leader, "err", err,
+		)
 	}
 }
 
@@ -104,7 +110,9 @@ func (g *Groups) forget(f *os.File) {
 	}
 	_ = f.Close() // if the command did not start
 	if err := os.Remove(f.Name()); err != nil {
-		g.log.Error("record of a process group not removed: processes that the command left behind are killed when the peel starts again", "err", err)
+		g.log.Error(
+			"record of a process group not removed: processes that the command left behind are killed when the peel starts again", "err", err,
+		)
 	}
 }
 
@@ -129,7 +137,8 @@ func (g *Groups) end(file string) error {
 	if running == 0 || recorded.ID == unix.Getpgrp() { // a command that starts a peel may have it in its group
 		return nil
 	}
-	g.log.Warn("processes of a command outlived the peel that was killed, and are killed now", "group", recorded.ID, "processes", running)
+	g.log.Warn("processes of a command outlived the peel that was killed, and are killed now", "group", recorded.ID,
+		"processes", running)
 	if err := unix.Kill(-recorded.ID, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
 		return fmt.Errorf("cannot kill process group %d: %w", recorded.ID, err)
 	}
@@ -164,8 +173,8 @@ func parseGroup(data []byte) (g group, err error) {
 	return g, nil
 }
 
-// running returns the number of running processes of the recorded group, 0 if the group ID was reused. The kernel reuses
-// the ID of a group only when the group has no process left.
+// running returns the number of running processes of the recorded group, 0 if the group ID was reused. The kernel
+// reuses the ID of a group only when the group has no process left.
 func (g group) running(members map[int]procStat) (n int) {
 	for pid, s := range members {
 		if s.session != g.Session || s.start < g.Start || pid == g.ID && s.start != g.Start {

@@ -66,8 +66,8 @@ func (m *masker) plain(b []byte) int {
 	return len(b)
 }
 
-// match returns the length of the secret at the beginning of b and the text shown in its place, or one byte if there is no
-// secret. It returns 0 if b may be the beginning of a secret and the stream has not ended.
+// match returns the length of the secret at the beginning of b and the text shown in its place, or one byte if there is
+// no secret. It returns 0 if b may be the beginning of a secret and the stream has not ended.
 func (m *masker) match(b []byte, ended bool) (n int, shown []byte) {
 	for _, s := range m.secrets[b[0]] {
 		length := min(len(b), len(s.Plain))

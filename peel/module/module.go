@@ -1,10 +1,10 @@
 // Package module runs the functions of a peel by name, with checked arguments. Call [New] for a [Registry] with the
 // built-in functions, then [Registry.Call].
 //
-// Package catalogue has the names, parameters and one-line docs of functions. Call refuses an unknown argument or one of
-// another type, because a misspelt `timeot` would run a command without a limit. It always returns a result; every error,
-// including a panic, is a failed result. The data of a result has the types that package canon decodes, so it is the same
-// in the peel, on the bus and in a record.
+// Package catalogue has the names, parameters and one-line docs of functions. Call refuses an unknown argument or one
+// of another type, because a misspelt `timeot` would run a command without a limit. It always returns a result; every
+// error, including a panic, is a failed result. The data of a result has the types that package canon decodes, so it is
+// the same in the peel, on the bus and in a record.
 //
 // # Commands
 //
@@ -18,9 +18,9 @@
 // # Known gaps
 //
 // If the peel is killed, the kernel kills only the leaders. [OpenGroups] kills the other processes of a group when the
-// peel starts again, or logs that it cannot, if the peel was killed between the start of the command and the record of its
-// group. If the peel is a systemd unit, systemd kills all of them at once. Processes in a session of their own (setsid)
-// are not in the group and survive the timeout, the call and the peel; start such commands with systemd-run.
+// peel starts again, or logs that it cannot, if the peel was killed between the start of the command and the record of
+// its group. If the peel is a systemd unit, systemd kills all of them at once. Processes in a session of their own
+// (setsid) are not in the group and survive the timeout, the call and the peel; start such commands with systemd-run.
 package module
 
 import (
@@ -43,13 +43,13 @@ type Call struct {
 	// ID is the positional argument. [Registry.Call] moves it into Args, under the name of the function's positional
 	// parameter; the function gets an empty ID.
 	ID string
-	// Args are plain values. A function gets all required arguments, no unknown ones and no nulls, each with the type of
-	// its parameter as in a YAML map[string]any: durations are strings, lists []any.
+	// Args are plain values. A function gets all required arguments, no unknown ones and no nulls, each with the type
+	// of its parameter as in a YAML map[string]any: durations are strings, lists []any.
 	Args map[string]any
 	// User is the user who sent the request, from the credential; empty for a scheduled run.
 	User string
-	// Secrets are masked in the output of commands before it is truncated and digested. If two begin at the same byte, the
-	// first in the list is masked. The caller masks the rest of the result.
+	// Secrets are masked in the output of commands before it is truncated and digested. If two begin at the same byte,
+	// the first in the list is masked. The caller masks the rest of the result.
 	Secrets []Secret
 	// JID names the job or the scheduled run.
 	JID wire.JID
@@ -127,7 +127,8 @@ func (r *Registry) Call(ctx context.Context, name string, call Call) wire.Result
 	result.Duration = time.Since(start)
 	data, err := canon.Normalize(result.Data)
 	if err != nil {
-		result.Success, result.Error = false, fmt.Sprintf("%s returned data that cannot be sent: %v", name, errors.Join(err, resultError(result)))
+		result.Success, result.Error = false, fmt.Sprintf("%s returned data that cannot be sent: %v", name,
+			errors.Join(err, resultError(result)))
 	}
 	result.Data = data
 	return result

@@ -63,7 +63,11 @@ func (c *command) start() (*process, error) {
 	p.cmd.WaitDelay = closeTimeout // for standard input that no process reads
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: unix.SIGKILL}
 	if c.identity != nil {
-		p.cmd.SysProcAttr.Credential = &syscall.Credential{Uid: c.identity.uid, Gid: c.identity.gid, Groups: c.identity.groups}
+		p.cmd.SysProcAttr.Credential = &syscall.Credential{
+			Uid:    c.identity.uid,
+			Gid:    c.identity.gid,
+			Groups: c.identity.groups,
+		}
 	}
 	if c.stdin != "" {
 		p.cmd.Stdin = strings.NewReader(c.stdin)
@@ -93,8 +97,8 @@ func (c *command) start() (*process, error) {
 	return p, nil
 }
 
-// closeOnExec sets the close-on-exec flag of descriptors that the peel was started with. Descriptors that the peel opens
-// have the flag already.
+// closeOnExec sets the close-on-exec flag of descriptors that the peel was started with. Descriptors that the peel
+// opens have the flag already.
 func closeOnExec() error {
 	err := unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC)
 	if err == nil {

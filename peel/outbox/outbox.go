@@ -3,27 +3,28 @@
 //
 // Put stores a message on the disk and never waits for the bus. Run sends the messages one at a time, oldest first, and
 // deletes each after its acknowledgement. A message that cannot be sent stays, also across restarts, and the later ones
-// wait for it, so messages are sent in the order in which their puts returned. Every message is sent at least once: after
-// a crash between acknowledgement and deletion it is sent again. The receiving stream recognises a repeated report by its
-// message ID, and readers recognise every message by its job.
+// wait for it, so messages are sent in the order in which their puts returned. Every message is sent at least once:
+// after a crash between acknowledgement and deletion it is sent again. The receiving stream recognises a repeated
+// report by its message ID, and readers recognise every message by its job.
 //
 // The outbox is limited by [MaxItems] and [MaxBytes]. When it is full, the oldest messages are dropped, counted by
-// [Outbox.Dropped] and logged. So are messages that the bus will never accept ([ErrRefused]) and messages that are damaged
-// on the disk. A message that cannot be read for another reason, such as a lack of file descriptors, is tried again.
+// [Outbox.Dropped] and logged. So are messages that the bus will never accept ([ErrRefused]) and messages that are
+// damaged on the disk. A message that cannot be read for another reason, such as a lack of file descriptors, is tried
+// again.
 //
 // # When the disk refuses writes
 //
 // While the disk refuses writes, messages are held in memory, up to [MaxHeldItems] and [MaxHeldBytes]; beyond that the
-// oldest of them are dropped, counted and logged. Held messages are sent in their order like the others. They are written
-// to the disk with the next message, after each failed attempt to send, and by [Outbox.Close].
+// oldest of them are dropped, counted and logged. Held messages are sent in their order like the others. They are
+// written to the disk with the next message, after each failed attempt to send, and by [Outbox.Close].
 //
 // # Files
 //
 // A file is a sequence of records, one for each message; a full file is followed by the next one. Messages that several
-// callers put at the same time are written together and flushed once. The record of a message that was sent or dropped is
-// marked in place, which works on a full disk, and a file without waiting messages is deleted. Every record has its own
-// checksums. Damage loses only the messages that it hits; they are counted and logged. Unreadable bytes at the end of a
-// file are an interrupted write, whose put has not returned; they are logged.
+// callers put at the same time are written together and flushed once. The record of a message that was sent or dropped
+// is marked in place, which works on a full disk, and a file without waiting messages is deleted. Every record has its
+// own checksums. Damage loses only the messages that it hits; they are counted and logged. Unreadable bytes at the end
+// of a file are an interrupted write, whose put has not returned; they are logged.
 //
 // Known gap: a crash loses the messages that are held in memory.
 package outbox
@@ -198,7 +199,8 @@ func (o *Outbox) item(e *entry) (Item, error) {
 
 // isLost reports whether an error of reading a message is permanent. A lack of file descriptors, for example, is not.
 func isLost(err error) bool {
-	return errors.Is(err, errDamaged) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, io.EOF) || errors.Is(err, syscall.EIO)
+	return errors.Is(err, errDamaged) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, io.EOF) ||
+		errors.Is(err, syscall.EIO)
 }
 
 // Kick ends the pause after a failure. Call it when the connection is back.
@@ -211,9 +213,9 @@ func signal(c chan struct{}) {
 	}
 }
 
-// Run sends messages until ctx ends and returns ctx's error. publish returns nil when the message is acknowledged. After
-// an error Run tries the same message again, first after a second, later after up to half a minute, or after Kick. Call
-// Run once.
+// Run sends messages until ctx ends and returns ctx's error. publish returns nil when the message is acknowledged.
+// After an error Run tries the same message again, first after a second, later after up to half a minute, or after
+// Kick. Call Run once.
 func (o *Outbox) Run(ctx context.Context, publish func(context.Context, Item) error) error {
 	failures := 0
 	for ctx.Err() == nil {
@@ -281,8 +283,8 @@ func (o *Outbox) send(ctx context.Context, e *entry, publish func(context.Contex
 	return nil
 }
 
-// finish removes an entry that was sent, or drops it because of err. It does nothing if the entry was dropped while it was
-// being sent.
+// finish removes an entry that was sent, or drops it because of err. It does nothing if the entry was dropped while it
+// was being sent.
 func (o *Outbox) finish(e *entry, err error) {
 	o.mu.Lock()
 	removed := o.removeLocked(e)
@@ -305,8 +307,8 @@ func (o *Outbox) drop(e *entry, why error) {
 	o.mark(e)
 }
 
-// mark marks the record of a removed entry. An entry that cannot be marked is sent again after a restart, and recognised
-// by its message ID.
+// mark marks the record of a removed entry. An entry that cannot be marked is sent again after a restart, and
+// recognised by its message ID.
 func (o *Outbox) mark(e *entry) {
 	o.disk.Lock()
 	defer o.disk.Unlock()

@@ -44,8 +44,8 @@ func (o *Outbox) persist() {
 	}
 }
 
-// commit waits for the write in progress and then writes the messages held in memory and the batch; until then callers of
-// Put join the batch. After the write it drops the oldest messages beyond the limits.
+// commit waits for the write in progress and then writes the messages held in memory and the batch; until then callers
+// of Put join the batch. After the write it drops the oldest messages beyond the limits.
 func (o *Outbox) commit(b *batch) {
 	full, why := o.commitBatch(b)
 	for _, e := range full {

@@ -40,8 +40,8 @@ func segmentOf(name string) (*segment, bool) {
 type files struct {
 	dir  string
 	last uint64 // number of the newest segment
-	// current is the segment for new records; nil before the first record, and when it is full. Each process begins a new
-	// segment, so it does not append to one that may end with an interrupted write.
+	// current is the segment for new records; nil before the first record, and when it is full. Each process begins a
+	// new segment, so it does not append to one that may end with an interrupted write.
 	current *segment
 	file    *os.File // of current
 	end     int64    // of the records in file
@@ -49,8 +49,8 @@ type files struct {
 
 func (f *files) path(s *segment) string { return filepath.Join(f.dir, s.name()) }
 
-// append writes the records of entries to one segment, flushes them and returns their places. If it returns an error, none
-// of them is on the disk.
+// append writes the records of entries to one segment, flushes them and returns their places. If it returns an error,
+// none of them is on the disk.
 func (f *files) append(entries []*entry) (*segment, []place, error) {
 	if f.end >= fullSize {
 		f.close()
@@ -78,7 +78,10 @@ func (f *files) begin() error {
 	if err != nil {
 		return err
 	}
-	f.last, f.current, f.file, f.end = s.number, s, file, 0
+	f.last = s.number
+	f.current = s
+	f.file = file
+	f.end = 0
 	return nil
 }
 
@@ -127,8 +130,8 @@ func (f *files) flushDir() error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// mark marks a record as sent, or deletes its segment if it has no waiting record. It does not flush: after a crash of the
-// host the record may be sent again.
+// mark marks a record as sent, or deletes its segment if it has no waiting record. It does not flush: after a crash of
+// the host the record may be sent again.
 func (f *files) mark(s *segment, p place, nothingWaits bool) error {
 	if nothingWaits && (s != f.current || f.end >= emptySize) {
 		if s == f.current {

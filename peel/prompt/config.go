@@ -20,9 +20,11 @@ import (
 
 // Config is the section prompt of peel.yaml. [Default] returns the defaults.
 type Config struct {
-	URL         string        `yaml:"url"`          // of the chat completions; empty: the peel runs no prompts
-	KeyFile     string        `yaml:"key_file"`     // file with the key of the API, of mode 0600, read at each call; empty: the server needs none
-	CA          string        `yaml:"ca"`           // file with the certificates that the server's is checked against; empty: the system's
+	URL string `yaml:"url"` // of the chat completions; empty: the peel runs no prompts
+	// file with the key of the API, of mode 0600, read at each call; empty: the server needs none
+	KeyFile string `yaml:"key_file"`
+	// file with the certificates that the server's is checked against; empty: the system's
+	CA          string        `yaml:"ca"`
 	Model       string        `yaml:"model"`        // of calls that name none
 	Models      []string      `yaml:"models"`       // that calls may name; empty: only model
 	Timeout     time.Duration `yaml:"timeout"`      // of a call, with the requests that it repeats
@@ -71,20 +73,28 @@ func (c *Config) Check() error {
 	case !slices.Contains(c.Allowed(), c.Model):
 		return fmt.Errorf("cannot run prompts: prompt.model %q is not one of prompt.models", c.Model)
 	case len(c.Models) > maxModels:
-		return fmt.Errorf("cannot run prompts: prompt.models has %d names, and the most are %d", len(c.Models), maxModels)
+		return fmt.Errorf("cannot run prompts: prompt.models has %d names, and the most are %d", len(c.Models),
+			maxModels)
 	case c.Timeout <= 0 || c.Timeout > maxTimeout:
-		return fmt.Errorf("cannot run prompts: prompt.timeout must be more than 0 and at most %v, not %v", maxTimeout, c.Timeout)
+		return fmt.Errorf("cannot run prompts: prompt.timeout must be more than 0 and at most %v, not %v", maxTimeout,
+			c.Timeout)
 	case c.MaxTokens < 1 || c.MaxTokens > maxTokens:
 		return fmt.Errorf("cannot run prompts: prompt.max_tokens must be from 1 to %d, not %d", maxTokens, c.MaxTokens)
 	case c.MaxRequests < 1 || c.MaxRequests > maxRequests:
-		return fmt.Errorf("cannot run prompts: prompt.max_requests must be from 1 to %d in an hour, not %d", maxRequests, c.MaxRequests)
+		return fmt.Errorf("cannot run prompts: prompt.max_requests must be from 1 to %d in an hour, not %d",
+			maxRequests, c.MaxRequests)
 	}
 	for _, name := range c.Allowed() {
 		if name == "" || len(name) > maxModel {
-			return fmt.Errorf("cannot run prompts: %.60q is no name of a model, which has 1 to %d bytes", name, maxModel)
+			return fmt.Errorf("cannot run prompts: %.60q is no name of a model, which has 1 to %d bytes", name,
+				maxModel)
 		}
 	}
-	for name, n := range map[string]float64{"max_cost": c.MaxCost, "prices.input": c.Prices.Input, "prices.output": c.Prices.Output} {
+	for name, n := range map[string]float64{
+		"max_cost":      c.MaxCost,
+		"prices.input":  c.Prices.Input,
+		"prices.output": c.Prices.Output,
+	} {
 		if !(n >= 0) || math.IsInf(n, 0) {
 			return fmt.Errorf("cannot run prompts: prompt.%s must be 0 or more, not %v", name, n)
 		}
@@ -95,19 +105,23 @@ func (c *Config) Check() error {
 	return nil
 }
 
-// checkURL accepts https, and http on loopback, where nobody else can read the key and the prompts. What is in the URL can get into
-// errors, so it must hold no key.
+// checkURL accepts https, and http on loopback, where nobody else can read the key and the prompts. What is in the URL
+// can get into errors, so it must hold no key.
 func (c *Config) checkURL() error {
 	u, err := url.Parse(c.URL)
 	switch {
 	case err != nil:
 		return errors.New("cannot run prompts: prompt.url is no URL; write it like https://HOST/v1/chat/completions")
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		return errors.New("cannot run prompts: prompt.url has a user, a query or a fragment; the key belongs into prompt.key_file")
+		return errors.New(
+			"cannot run prompts: prompt.url has a user, a query or a fragment; the key belongs into prompt.key_file",
+		)
 	case u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
 		return fmt.Errorf("cannot run prompts: prompt.url %q must be like https://HOST/v1/chat/completions", c.URL)
 	case u.Scheme == "http" && !isLoopback(u.Hostname()):
-		return fmt.Errorf("cannot run prompts: prompt.url %q must be https, because others could read the key and the prompts; http is for this host alone", c.URL)
+		return fmt.Errorf(
+			"cannot run prompts: prompt.url %q must be https, because others could read the key and the prompts; http is for this host alone", c.URL,
+		)
 	}
 	return nil
 }
@@ -150,7 +164,10 @@ func (c *Config) key() (secretKey, error) {
 	}
 	text := strings.TrimSpace(string(data))
 	if len(text) < minKey || !bearer.MatchString(text) {
-		return secretKey{}, fmt.Errorf("cannot use the key of the model in %s: it must be one line of %d or more letters, digits and ._~+/-=", c.KeyFile, minKey)
+		return secretKey{}, fmt.Errorf(
+			"cannot use the key of the model in %s: it must be one line of %d or more letters, digits and ._~+/-=",
+			c.KeyFile, minKey,
+		)
 	}
 	return newSecretKey(text), nil
 }
@@ -169,7 +186,11 @@ func (c *Config) client() (*http.Client, error) {
 	}
 	return &http.Client{
 		Transport: &http.Transport{
-			Proxy: http.ProxyFromEnvironment, TLSClientConfig: config, DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: maxHeader,
+			Proxy:                  http.ProxyFromEnvironment,
+			TLSClientConfig:        config,
+			DisableKeepAlives:      true,
+			DisableCompression:     true,
+			MaxResponseHeaderBytes: maxHeader,
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}, nil
@@ -180,7 +201,8 @@ func (c *Config) cost(r *response) float64 {
 	return (float64(r.promptTokens)*c.Prices.Input + float64(r.completionTokens)*c.Prices.Output) / 1e6
 }
 
-// dearest returns the most that a request can cost. A token has at least one byte, and some are added around each message.
+// dearest returns the most that a request can cost. A token has at least one byte, and some are added around each
+// message.
 func (c *Config) dearest(messages []message, maxTokens int) float64 {
 	input := 0
 	for _, m := range messages {

@@ -53,15 +53,16 @@ func (a *Asker) messages(ctx context.Context, q *catalogue.PromptCall, secrets *
 			return nil, err
 		}
 		if size += len(data); size > maxContext {
-			return nil, fmt.Errorf("the results of the context have more than %d bytes: leave some of them out", maxContext)
+			return nil, fmt.Errorf("the results of the context have more than %d bytes: leave some of them out",
+				maxContext)
 		}
 		out = append(out, message{"user", "DATA " + data})
 	}
 	return append(out, message{"user", q.Prompt}), nil
 }
 
-// data returns the result of a function as JSON of one line. In a result that is too large, the first bytes of the data's JSON stand
-// for the data.
+// data returns the result of a function as JSON of one line. In a result that is too large, the first bytes of the
+// data's JSON stand for the data.
 func (a *Asker) data(ctx context.Context, c catalogue.ReadCall, secrets *mask.Mask) (string, error) {
 	result := a.read(ctx, c.Function, c.Args, secrets)
 	if ctx.Err() != nil {
@@ -111,9 +112,11 @@ type schemaFormat struct {
 	Schema any    `json:"schema"`
 }
 
-// exchange sends the messages until the server answers, and returns the answer and how many requests were sent. It repeats a
-// request that the server was too busy for or failed to answer, while the time lasts.
-func (a *Asker) exchange(ctx context.Context, q *catalogue.PromptCall, messages []message, inJSON bool, key secretKey) (r *response, sent int, err error) {
+// exchange sends the messages until the server answers, and returns the answer and how many requests were sent. It
+// repeats a request that the server was too busy for or failed to answer, while the time lasts.
+func (a *Asker) exchange(ctx context.Context, q *catalogue.PromptCall, messages []message, inJSON bool,
+	key secretKey,
+) (r *response, sent int, err error) {
 	body := request{Model: q.Model, Messages: messages, MaxTokens: *q.Opts.MaxTokens, Temperature: q.Opts.Temperature}
 	if inJSON {
 		body.Format = &format{"json_schema", schemaFormat{"answer", q.Opts.ResponseSchema.Any()}}
@@ -134,14 +137,16 @@ func (a *Asker) exchange(ctx context.Context, q *catalogue.PromptCall, messages 
 		case isRefused:
 			_ = a.limits.settle(time.Now(), id, 0) // servers charge for answers
 		case err == nil && r.promptTokens+r.completionTokens > 0:
-			_ = a.limits.settle(time.Now(), id, a.c.cost(r)) // if it fails, the request counts with the most that it could cost
+			// if it fails, the request counts with the most that it could cost
+			_ = a.limits.settle(time.Now(), id, a.c.cost(r))
 		}
 		if !isRefused || !refused.again {
 			return r, sent, err
 		}
 		wait := pause(refused.after, sent, time.Now())
 		if until, _ := ctx.Deadline(); sent == maxAttempts || time.Now().Add(wait).After(until) {
-			return nil, sent, fmt.Errorf("%w (%s sent; the next would be due in %v, and the call has %v)", err, count(sent), wait.Round(time.Second), a.c.Timeout)
+			return nil, sent, fmt.Errorf("%w (%s sent; the next would be due in %v, and the call has %v)", err,
+				count(sent), wait.Round(time.Second), a.c.Timeout)
 		}
 		select {
 		case <-ctx.Done():
@@ -214,7 +219,8 @@ func (a *Asker) unreachable(ctx context.Context, err error) error {
 // stopped returns the error of a call that ended while it waited for something.
 func (a *Asker) stopped(ctx context.Context, what string) error {
 	if errors.Is(context.Cause(ctx), errTimeout) {
-		return fmt.Errorf("timed out after %v: %s did not answer in time (timeout of prompt in peel.yaml)", a.c.Timeout, what)
+		return fmt.Errorf("timed out after %v: %s did not answer in time (timeout of prompt in peel.yaml)",
+			a.c.Timeout, what)
 	}
 	return fmt.Errorf("stopped while waiting for %s: %w", what, context.Cause(ctx))
 }
@@ -224,7 +230,10 @@ func (a *Asker) refused(r *http.Response, data []byte) error {
 	hint := ""
 	switch code := r.StatusCode; {
 	case code >= 300 && code < 400:
-		hint = fmt.Sprintf(": it redirects to %.200q, which is not followed; if that is the right address, write it into prompt.url", r.Header.Get("Location"))
+		hint = fmt.Sprintf(
+			": it redirects to %.200q, which is not followed; if that is the right address, write it into prompt.url",
+			r.Header.Get("Location"),
+		)
 	case code == http.StatusUnauthorized, code == http.StatusForbidden:
 		hint = "; does prompt.key_file hold the key of this server?"
 	case code == http.StatusNotFound:
@@ -240,8 +249,8 @@ func (a *Asker) refused(r *http.Response, data []byte) error {
 	}
 }
 
-// pause returns how long to wait before a request is repeated: as the header Retry-After says (RFC 9110, section 10.2.3), else 1 s,
-// 2 s and 4 s ± 20 %.
+// pause returns how long to wait before a request is repeated: as the header Retry-After says (RFC 9110, section
+// 10.2.3), else 1 s, 2 s and 4 s ± 20 %.
 func pause(after string, sent int, now time.Time) time.Duration {
 	const longest = 24 * time.Hour
 	if seconds, err := strconv.ParseUint(after, 10, 32); err == nil {

@@ -26,8 +26,9 @@ func newSecretKey(text string) secretKey {
 	return k
 }
 
-// hide returns a text in which each part of the key of 8 bytes or more is replaced, also where its characters are escaped as in
-// JSON, in JSON within JSON, or as in a URL. It looks for plain parts first: behind a % or \u they could be read as escaped.
+// hide returns a text in which each part of the key of 8 bytes or more is replaced, also where its characters are
+// escaped as in JSON, in JSON within JSON, or as in a URL. It looks for plain parts first: behind a % or \u they could
+// be read as escaped.
 func (k secretKey) hide(s string) string {
 	if len(k.parts) == 0 || len(s) < hiddenPart {
 		return s

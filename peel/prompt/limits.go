@@ -18,7 +18,8 @@ import (
 // hour is the time within which requests and their costs are added up.
 const hour = time.Hour
 
-// limits counts what the last hour has used. The file has it before a request is sent, so that a crash or a restart loses nothing.
+// limits counts what the last hour has used. The file has it before a request is sent, so that a crash or a restart
+// loses nothing.
 type limits struct {
 	file     string
 	requests int     // the most in an hour
@@ -52,7 +53,10 @@ func (l *limits) readLocked(now time.Time) ([]use, error) {
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("cannot tell how many prompts ran in the last hour: %s: %w; if it stays damaged, remove the file", l.file, err)
+		return nil, fmt.Errorf(
+			"cannot tell how many prompts ran in the last hour: %s: %w; if it stays damaged, remove the file", l.file,
+			err,
+		)
 	}
 	for i := range uses {
 		if uses[i].At.After(now) { // the clock was set back
@@ -94,7 +98,10 @@ func (l *limits) take(now time.Time, cost float64) (id uint64, err error) {
 	}
 	if l.cost > 0 && spent+cost > l.cost {
 		_ = l.storeLocked(uses)
-		return 0, fmt.Errorf("the request can cost %.6g, and of the %.6g for an hour %.6g are used (max_cost of prompt in peel.yaml)", cost, l.cost, spent)
+		return 0, fmt.Errorf(
+			"the request can cost %.6g, and of the %.6g for an hour %.6g are used (max_cost of prompt in peel.yaml)",
+			cost, l.cost, spent,
+		)
 	}
 	return id, l.storeLocked(append(uses, use{ID: id, At: now, Cost: cost}))
 }

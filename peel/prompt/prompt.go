@@ -1,5 +1,5 @@
-// Package prompt is the code of the function prompt.run, which asks a model: a server that speaks the JSON of OpenAI's chat
-// completions, without streaming. Call [New] with the configuration, then [Asker.Run] for each call.
+// Package prompt is the code of the function prompt.run, which asks a model: a server that speaks the JSON of OpenAI's
+// chat completions, without streaming. Call [New] with the configuration, then [Asker.Run] for each call.
 //
 // Guarantees:
 //   - The model gets text and returns text. It has no tools and no shell, and nothing that it returns is run.
@@ -9,8 +9,8 @@
 //   - Nothing larger than 1 MiB is read from a server, and no redirect is followed.
 //   - Limits for an hour are on the disk before a request is sent, so a restart does not reset them.
 //
-// Known gaps: a key that a server repeats in another encoding, such as base64, is not found. Whoever moves the clock of the host
-// forward by an hour resets the limits.
+// Known gaps: a key that a server repeats in another encoding, such as base64, is not found. Whoever moves the clock of
+// the host forward by an hour resets the limits.
 package prompt
 
 import (
@@ -65,7 +65,12 @@ func New(o Options) (*Asker, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Asker{c: o.Config, read: o.Read, client: client, limits: &limits{file: o.File, requests: o.Config.MaxRequests, cost: o.Config.MaxCost}}, nil
+	return &Asker{
+		c:      o.Config,
+		read:   o.Read,
+		client: client,
+		limits: &limits{file: o.File, requests: o.Config.MaxRequests, cost: o.Config.MaxCost},
+	}, nil
 }
 
 // An Answer is the data of a result. People see its keys in their order, and so the answer first.
@@ -143,12 +148,20 @@ func (a *Asker) ask(ctx context.Context, args map[string]any, secrets *mask.Mask
 	shown, _ := secrets.Result(wire.Result{Data: q.Prompt}).Data.(string)
 	sum := sha256.Sum256([]byte(shown))
 	answer := &Answer{
-		Answer: r.text, Model: cmp.Or(r.model, q.Model), PromptTokens: r.promptTokens, CompletionTokens: r.completionTokens, Cost: a.c.cost(r), FinishReason: r.finish,
-		Duration: time.Since(start).Round(time.Millisecond).String(), Requests: sent, PromptHash: hex.EncodeToString(sum[:]),
+		Answer:           r.text,
+		Model:            cmp.Or(r.model, q.Model),
+		PromptTokens:     r.promptTokens,
+		CompletionTokens: r.completionTokens,
+		Cost:             a.c.cost(r),
+		FinishReason:     r.finish,
+		Duration:         time.Since(start).Round(time.Millisecond).String(),
+		Requests:         sent,
+		PromptHash:       hex.EncodeToString(sum[:]),
 	}
 	switch {
 	case r.finish == "length" && want != nil:
-		return answer, fmt.Errorf("the answer ended after max_tokens %d, before its JSON was complete", *q.Opts.MaxTokens)
+		return answer, fmt.Errorf("the answer ended after max_tokens %d, before its JSON was complete",
+			*q.Opts.MaxTokens)
 	case want != nil:
 		value, err := checked(r.text, want)
 		if err != nil {
@@ -190,20 +203,26 @@ func (a *Asker) complete(q *catalogue.PromptCall) error {
 		q.Opts.MaxTokens = &a.c.MaxTokens
 	}
 	if *q.Opts.MaxTokens > a.c.MaxTokens {
-		return fmt.Errorf("max_tokens %d is more than this peel allows: %d (max_tokens of prompt in its peel.yaml)", *q.Opts.MaxTokens, a.c.MaxTokens)
+		return fmt.Errorf("max_tokens %d is more than this peel allows: %d (max_tokens of prompt in its peel.yaml)",
+			*q.Opts.MaxTokens, a.c.MaxTokens)
 	}
 	if q.Prompt == "" {
 		return errors.New("the prompt is empty")
 	}
 	for _, part := range []struct{ name, text string }{{"prompt", q.Prompt}, {"opts.system", q.Opts.System}} {
 		if len(part.text) > maxPrompt {
-			return fmt.Errorf("%s has %d bytes, and the most are %d: put what the model is to read into context, or ask in several calls", part.name, len(part.text), maxPrompt)
+			return fmt.Errorf(
+				"%s has %d bytes, and the most are %d: put what the model is to read into context, or ask in several calls", part.name, len(
+					part.text,
+				), maxPrompt,
+			)
 		}
 	}
 	return nil
 }
 
-// cutText cuts the text in the data of a result to its first bytes. The text is masked before, because a cut could split a secret.
+// cutText cuts the text in the data of a result to its first bytes. The text is masked before, because a cut could
+// split a secret.
 func cutText(data any) any {
 	m, _ := data.(map[string]any)
 	if text, _ := m["answer"].(string); len(text) > maxAnswer {

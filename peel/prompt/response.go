@@ -51,9 +51,15 @@ func decode(data []byte) (*response, error) {
 		return nil, errors.New("the server's answer is not the JSON of a chat completion: it has no choices")
 	}
 	first := r.Choices[0]
-	out := &response{model: short(r.Model), finish: short(first.FinishReason), promptTokens: r.Usage.Prompt, completionTokens: r.Usage.Completion}
+	out := &response{
+		model:            short(r.Model),
+		finish:           short(first.FinishReason),
+		promptTokens:     r.Usage.Prompt,
+		completionTokens: r.Usage.Completion,
+	}
 	if out.promptTokens < 0 || out.completionTokens < 0 || max(out.promptTokens, out.completionTokens) > maxUsed {
-		return nil, fmt.Errorf("the server's answer cannot be right: it counts %d and %d tokens", r.Usage.Prompt, r.Usage.Completion)
+		return nil, fmt.Errorf("the server's answer cannot be right: it counts %d and %d tokens", r.Usage.Prompt,
+			r.Usage.Completion)
 	}
 	switch {
 	case first.Message.Refusal != "":
@@ -72,8 +78,8 @@ func short(s string) string {
 	return s
 }
 
-// problemIn returns the message of an error that a server reports, "" if there is none. Servers write it as {"error": {"message":
-// …}}, {"error": …}, {"message": …} or {"detail": …}.
+// problemIn returns the message of an error that a server reports, "" if there is none. Servers write it as {"error":
+// {"message": …}}, {"error": …}, {"message": …} or {"detail": …}.
 func problemIn(data []byte) string {
 	var m struct{ Error, Message, Detail any }
 	if json.Unmarshal(data, &m) != nil {
@@ -92,7 +98,8 @@ func problemIn(data []byte) string {
 	return ""
 }
 
-// decodeJSON decodes the JSON in the text of an answer into the types of results. Some models put it between lines of ```.
+// decodeJSON decodes the JSON in the text of an answer into the types of results. Some models put it between lines of
+// ```.
 func decodeJSON(text string) (any, error) {
 	text = strings.TrimSpace(text)
 	if inner, ok := strings.CutPrefix(text, "```"); ok {

@@ -67,9 +67,9 @@ func FitStored(msg *nats.Msg, maxPayload int64) ([]byte, error) {
 	return FitReturn(&r, maxPayload)
 }
 
-// encode encodes a message, which uses all but a sixteenth of the payload: that is for headers, and for what masters put around the
-// message. If it is larger, its parts are cut one after the other: to [maxHead], and while the message is still too large to half of
-// that, down to [minHead].
+// encode encodes a message, which uses all but a sixteenth of the payload: that is for headers, and for what masters
+// put around the message. If it is larger, its parts are cut one after the other: to [maxHead], and while the message
+// is still too large to half of that, down to [minHead].
 func encode(message any, maxPayload int64, parts func() ([]part, error)) ([]byte, error) {
 	limit := int(maxPayload - maxPayload/16)
 	data, err := canon.Marshal(message)
@@ -99,12 +99,13 @@ func partsOf(r *wire.Result) ([]part, error) {
 	data, err := partOf(r.Data, "output_truncated", func(short map[string]any) { r.Data = short })
 	text := r.Error
 	return []part{data, {size: len(text), cut: func(keep int) {
-		r.Error = fmt.Sprintf("%s… [cut, %d bytes, sha256 %x]", strings.ToValidUTF8(text[:keep], "\ufffd"), len(text), sha256.Sum256([]byte(text)))
+		r.Error = fmt.Sprintf("%s… [cut, %d bytes, sha256 %x]", strings.ToValidUTF8(text[:keep], "\ufffd"), len(text),
+			sha256.Sum256([]byte(text)))
 	}}}, err
 }
 
-// partOf returns the part whose cut replaces v, by calling set, with a map of v's first bytes, size and digest under the mark. If
-// v is such a map already, cut shortens its first bytes.
+// partOf returns the part whose cut replaces v, by calling set, with a map of v's first bytes, size and digest under
+// the mark. If v is such a map already, cut shortens its first bytes.
 func partOf(v any, mark string, set func(map[string]any)) (part, error) {
 	if m, ok := v.(map[string]any); ok && m[mark] == true {
 		head, _ := m["head"].([]byte)
@@ -120,7 +121,12 @@ func partOf(v any, mark string, set func(map[string]any)) (part, error) {
 	}
 	return part{size: len(whole), cut: func(keep int) {
 		sum := sha256.Sum256(whole)
-		set(map[string]any{mark: true, "bytes": int64(len(whole)), "sha256": hex.EncodeToString(sum[:]), "head": whole[:keep]})
+		set(map[string]any{
+			mark:     true,
+			"bytes":  int64(len(whole)),
+			"sha256": hex.EncodeToString(sum[:]),
+			"head":   whole[:keep],
+		})
 	}}, nil
 }
 

@@ -56,7 +56,8 @@ func placesIn(set schedule.Set) map[string]int {
 	return places
 }
 
-// zoneAt describes a zone. Of one without a name it says how far it is ahead of UTC from 48 hours before now to 48 hours after.
+// zoneAt describes a zone. Of one without a name it says how far it is ahead of UTC from 48 hours before now to 48
+// hours after.
 func zoneAt(name string, zone *time.Location, now time.Time) ledger.Zone {
 	if name != time.Local.String() {
 		return ledger.Zone{Name: name}
@@ -86,12 +87,26 @@ func marks(list []ledger.Mark) []ledger.Mark {
 
 func listReport(s *scheduler.EntryState) ledger.EntryReport {
 	e := ledger.EntryReport{
-		State: string(s.State), Why: cut(s.Why), Since: utc(s.Since), Timing: ledger.TimingOf(s.TimingHash),
-		Next: utc(s.NextNominal), NextClass: s.NextClass, Latest: utc(s.Latest), Left: s.Left,
-		From: utc(s.List.From), Marks: marks(s.List.Marks), Runs: ledger.AppendRuns(nil, s.List.Runs()), Notes: notes(s.Last),
+		State:     string(s.State),
+		Why:       cut(s.Why),
+		Since:     utc(s.Since),
+		Timing:    ledger.TimingOf(s.TimingHash),
+		Next:      utc(s.NextNominal),
+		NextClass: s.NextClass,
+		Latest:    utc(s.Latest),
+		Left:      s.Left,
+		From:      utc(s.List.From),
+		Marks:     marks(s.List.Marks),
+		Runs:      ledger.AppendRuns(nil, s.List.Runs()),
+		Notes:     notes(s.Last),
 		RunState: ledger.RunState{
-			Running: s.Running, InRow: s.FailuresInRow, Started: utc(s.Started), Ended: utc(s.Ended), Succeeded: utc(s.Succeeded),
-			Error: cut(s.Error), Took: s.Took,
+			Running:   s.Running,
+			InRow:     s.FailuresInRow,
+			Started:   utc(s.Started),
+			Ended:     utc(s.Ended),
+			Succeeded: utc(s.Succeeded),
+			Error:     cut(s.Error),
+			Took:      s.Took,
 		},
 	}
 	if s.BreakerState != scheduler.BreakerClosed {
@@ -187,7 +202,8 @@ func shorten(r *ledger.Report, bytes int) error {
 	return nil
 }
 
-// since returns the fires from a time on, and those that are pending. Of an hour that is kept as a number it drops all if a part is before.
+// since returns the fires from a time on, and those that are pending. Of an hour that is kept as a number it drops all
+// if a part is before.
 func since(runs []ledger.Run, from time.Time) (list []ledger.Run) {
 	for _, r := range runs {
 		switch {

@@ -42,8 +42,8 @@ func StateRunOf(peel target.PeelID, r *state.Result, last wire.StateRun) wire.St
 	return run
 }
 
-// markFailedBefore marks the failed states of run that also failed in the newest run of other settings. last is the report on the
-// run before: of other settings, or with their failed states marked.
+// markFailedBefore marks the failed states of run that also failed in the newest run of other settings. last is the
+// report on the run before: of other settings, or with their failed states marked.
 func markFailedBefore(run, last *wire.StateRun) {
 	before := map[string]bool{}
 	for _, s := range last.States {

@@ -101,7 +101,12 @@ func (r *Reporter) send(ctx context.Context) bool {
 		return false // the peel is shutting down
 	}
 	source := ScheduleSource{
-		Peel: r.o.Peel, ZoneName: r.zone, Zone: r.o.Zone, Started: r.started, Settings: r.o.Settings(), Account: account,
+		Peel:     r.o.Peel,
+		ZoneName: r.zone,
+		Zone:     r.o.Zone,
+		Started:  r.started,
+		Settings: r.o.Settings(),
+		Account:  account,
 	}
 	data, err := EncodeSchedule(source.Report(r.o.Clock().Wall))
 	if err != nil {
@@ -112,8 +117,9 @@ func (r *Reporter) send(ctx context.Context) bool {
 }
 
 const (
-	minGap       = 5 * time.Second  // between two reports
-	settles      = time.Second / 2  // within which another change often follows, such as the end of a run after its start
+	minGap = 5 * time.Second // between two reports
+	// within which another change often follows, such as the end of a run after its start
+	settles      = time.Second / 2
 	afterConnect = 10 * time.Second // within which the peels of a fleet report after a connect
 )
 

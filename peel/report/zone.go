@@ -12,7 +12,8 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/schedule/zoneinfo"
 )
 
-// ZoneName returns the IANA name of a zone. That of the host comes from its configuration; it is "Local" if that has no name.
+// ZoneName returns the IANA name of a zone. That of the host comes from its configuration; it is "Local" if that has no
+// name.
 func ZoneName(zone *time.Location) string {
 	if zone != time.Local {
 		return zone.String()
@@ -23,9 +24,9 @@ func ZoneName(zone *time.Location) string {
 	return cmp.Or(hostZone("/", time.Now()), zone.String())
 }
 
-// hostZone returns the name of the zone of the host whose files are below root; empty if it has none. The file /etc/localtime is a
-// link to the zone, or a copy of it: then it is the zone that /etc/timezone names if that is the same zone, else the first one with the
-// same content.
+// hostZone returns the name of the zone of the host whose files are below root; empty if it has none. The file
+// /etc/localtime is a link to the zone, or a copy of it: then it is the zone that /etc/timezone names if that is the
+// same zone, else the first one with the same content.
 func hostZone(root string, now time.Time) string {
 	file, err := filepath.EvalSymlinks(filepath.Join(root, "etc/localtime"))
 	if err != nil {

@@ -24,8 +24,8 @@ type Work struct {
 	Log     *slog.Logger
 }
 
-// Do calls Exec until it succeeds, at most as often as the entry's retry allows. A canceled run is not tried again, nor is one
-// after NoRetry. Do returns the result of the last attempt, and whether that was ended by the entry's timeout.
+// Do calls Exec until it succeeds, at most as often as the entry's retry allows. A canceled run is not tried again, nor
+// is one after NoRetry. Do returns the result of the last attempt, and whether that was ended by the entry's timeout.
 func (w Work) Do(ctx context.Context) (out wire.Result, timedOut bool) {
 	retry := w.Entry.Failures.Retry
 	for n := 1; ; n++ {

@@ -53,7 +53,8 @@ func (b *Breaker) Close(at time.Time, why string) {
 	}
 }
 
-// ForgetProbe takes back the state half_open at the start of a process: the run that probed ended with the last process.
+// ForgetProbe takes back the state half_open at the start of a process: the run that probed ended with the last
+// process.
 func (b *Breaker) ForgetProbe() {
 	if b.State() == BreakerHalfOpen {
 		b.Transitions = b.Transitions[:len(b.Transitions)-1]

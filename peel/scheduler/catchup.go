@@ -10,8 +10,8 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/sorting"
 )
 
-// The rate of catch-up runs over all entries: catchUpBurst at once, then one every catchUpEvery. Two runs of one entry are
-// at least catchUpEvery apart.
+// The rate of catch-up runs over all entries: catchUpBurst at once, then one every catchUpEvery. Two runs of one entry
+// are at least catchUpEvery apart.
 const (
 	catchUpEvery = 5 * time.Second
 	catchUpBurst = 5
@@ -78,8 +78,8 @@ func (o *owner) limitOwed(e *entry) {
 	}
 }
 
-// owe adds the fires of a loss until now to Owed, up to the limit of catch_up, and counts the others. It returns false if the entry
-// has no missed fires; then it has counted none.
+// owe adds the fires of a loss until now to Owed, up to the limit of catch_up, and counts the others. It returns false
+// if the entry has no missed fires; then it has counted none.
 func (o *owner) owe(e *entry, l Loss, now Instant) bool {
 	if n := e.CatchUpLimit(); n > 0 && !e.hasAllRuns() {
 		l.Except = e.MissedFires(l, now.Wall, n, o.s.o.Zone)
@@ -111,7 +111,14 @@ func (o *owner) startCatchUps(now Instant, limit int) (started int) {
 			continue
 		}
 		at := now.Wall.In(o.s.o.Zone)
-		f := Fire{Name: e.Name, Trigger: TriggerCatchUp, Nominal: e.Owed[0], Fired: at, Started: at, listed: e.owedFire()}
+		f := Fire{
+			Name:    e.Name,
+			Trigger: TriggerCatchUp,
+			Nominal: e.Owed[0],
+			Fired:   at,
+			Started: at,
+			listed:  e.owedFire(),
+		}
 		why := o.refusal(e, f, now)
 		if opens, ok := e.Deferred(now); ok && opens.After(now.Wall) {
 			e.catchUpFrom = now.Up + opens.Sub(now.Wall)
@@ -143,8 +150,8 @@ func (e *entry) owedFire() ledger.Fire {
 	return f
 }
 
-// missNeeds counts the fires by need that were due as the last process ended: those that waited for their splay, and those of runs
-// whose end that process did not come to.
+// missNeeds counts the fires by need that were due as the last process ended: those that waited for their splay, and
+// those of runs whose end that process did not come to.
 func (o *owner) missNeeds(e *entry) {
 	for _, f := range slices.Collect(e.List.All()) {
 		if f.Class == ledger.Needs && f.Outcome == ledger.Pending && f.Why == ledger.Splay && f.Era < e.Peel.Era() {
@@ -190,10 +197,11 @@ func (o *owner) nextCatchUpOf(e *entry) time.Duration {
 	return max(e.catchUpFrom, o.nextCatchUp-(catchUpBurst-1)*catchUpEvery)
 }
 
-// settleLate sets the nominal time of a fire of the wall clock to the newest one that has passed and is within the start
-// deadline. The deadline is at least maxSleep, as a fire may be noticed so late. due is when the fire was due. It returns false
-// if there is no such time, if a catch-up run makes up the fire, or if the time has a splay that has not passed: then that is the
-// entry's next fire. Times that are in the list, as they passed while the fire was held, and those that the clock was set over, do not count.
+// settleLate sets the nominal time of a fire of the wall clock to the newest one that has passed and is within the
+// start deadline. The deadline is at least maxSleep, as a fire may be noticed so late. due is when the fire was due. It
+// returns false if there is no such time, if a catch-up run makes up the fire, or if the time has a splay that has not
+// passed: then that is the entry's next fire. Times that are in the list, as they passed while the fire was held, and
+// those that the clock was set over, do not count.
 func (o *owner) settleLate(e *entry, f *Fire, due time.Time, now Instant) bool {
 	deadline := max(e.Spec.Missed.StartDeadline, maxSleep)
 	loss := Loss{Planned: f.Nominal, From: f.Nominal, After: o.clocks.SetAt, Replaced: Span{From: f.Nominal, To: due}}
@@ -246,7 +254,8 @@ func (o *owner) settleLate(e *entry, f *Fire, due time.Time, now Instant) bool {
 	return true
 }
 
-// fireOver has an entry fire for the times that the wall clock was set over: by the newest within the start deadline, or as catch_up says.
+// fireOver has an entry fire for the times that the wall clock was set over: by the newest within the start deadline,
+// or as catch_up says.
 func (o *owner) fireOver(e *entry, old, now Instant) {
 	nominal, ok := e.Over(old.Wall, now.Wall, max(e.Spec.Missed.StartDeadline, maxSleep))
 	if ok && !e.hasAllRuns() {
@@ -257,8 +266,9 @@ func (o *owner) fireOver(e *entry, old, now Instant) {
 	o.owe(e, Loss{From: old.Wall}, now)
 }
 
-// delay makes the fire of a nominal time that has passed the next one of the entry if the time came after due, when another was due, and
-// its splay has not passed. The fires before it are lost. Without that, all hosts that wake from a suspend together would run together.
+// delay makes the fire of a nominal time that has passed the next one of the entry if the time came after due, when
+// another was due, and its splay has not passed. The fires before it are lost. Without that, all hosts that wake from a
+// suspend together would run together.
 func (o *owner) delay(e *entry, nominal, due time.Time, before Loss, now Instant) bool {
 	at := nominal.Add(e.Draw(o.s.o.Peel, o.s.random, nominal))
 	if !nominal.After(due) || !at.After(now.Wall) {

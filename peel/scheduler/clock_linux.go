@@ -8,7 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Boot returns a name of the boot of this host and the time since then, suspends included. The name is empty if it is not known.
+// Boot returns a name of the boot of this host and the time since then, suspends included. The name is empty if it is
+// not known.
 func Boot() (id string, up time.Duration) {
 	var boot unix.Timespec
 	data, err := os.ReadFile("/proc/sys/kernel/random/boot_id")

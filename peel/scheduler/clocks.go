@@ -13,8 +13,8 @@ type Clocks struct {
 // NewClocks returns clocks that were compared at now.
 func NewClocks(now Instant) Clocks { return Clocks{Base: now, compared: now} }
 
-// Compare reports whether the wall clock was set by a second or more, and by how much. Slow corrections do not count, nor does the
-// short time between the two readings.
+// Compare reports whether the wall clock was set by a second or more, and by how much. Slow corrections do not count,
+// nor does the short time between the two readings.
 func (c *Clocks) Compare(now Instant) (step time.Duration, set bool) {
 	step = now.Wall.Sub(c.compared.Wall) - (now.Up - c.compared.Up)
 	drift := now.Wall.Sub(c.Base.Wall) - (now.Up - c.Base.Up)

@@ -19,9 +19,9 @@ var (
 	ErrBusy      = errors.New("the entry runs already")
 )
 
-// Pause keeps an entry from running until pause.Until or until Resume is called, across restarts and reloads. Runs in flight go
-// on. The pause replaces an earlier one. Pause sets pause.At. Pause,
-// Resume and Skip return when the change is on the disk.
+// Pause keeps an entry from running until pause.Until or until Resume is called, across restarts and reloads. Runs in
+// flight go on. The pause replaces an earlier one. Pause sets pause.At. Pause, Resume and Skip return when the change
+// is on the disk.
 func (s *Scheduler) Pause(ctx context.Context, name string, pause Override) error {
 	return s.order(ctx, "pause", name, func(o *owner, e *entry) error {
 		now := o.s.now()
@@ -34,8 +34,8 @@ func (s *Scheduler) Pause(ctx context.Context, name string, pause Override) erro
 	})
 }
 
-// Resume ends a pause by an operator or by failures, and cancels a skip. Fires missed during the pause are not made up. An entry
-// that is not paused keeps its next fire.
+// Resume ends a pause by an operator or by failures, and cancels a skip. Fires missed during the pause are not made up.
+// An entry that is not paused keeps its next fire.
 func (s *Scheduler) Resume(ctx context.Context, name, by string) error {
 	return s.order(ctx, "resume", name, func(o *owner, e *entry) error {
 		o.resume(e, o.s.now(), by)
@@ -50,15 +50,16 @@ func (o *owner) resume(e *entry, now Instant, by string) {
 	if !was {
 		o.activate(e, now)
 	}
-	if pause != nil && !pause.Until.IsZero() && pause.Until.Before(now.Wall) && e.IsActive() { // it ended while the peel was down
+	// it ended while the peel was down
+	if pause != nil && !pause.Until.IsZero() && pause.Until.Before(now.Wall) && e.IsActive() {
 		e.Since = pause.Until
 		o.lose(e, Loss{From: pause.Until}, now)
 	}
 	o.s.log.Info("entry is resumed", "entry", e.Name, "by", by, "next", o.nextFire(e))
 }
 
-// Skip keeps the next fire of an entry's timing from running, unless it comes after skip.Until. It returns the nominal time
-// that is planned now; a run or a new timing may still move it. Skip sets skip.At.
+// Skip keeps the next fire of an entry's timing from running, unless it comes after skip.Until. It returns the nominal
+// time that is planned now; a run or a new timing may still move it. Skip sets skip.At.
 func (s *Scheduler) Skip(ctx context.Context, name string, skip Override) (nominal time.Time, err error) {
 	err = s.order(ctx, "skip a run of", name, func(o *owner, e *entry) error {
 		if !e.IsActive() || e.Next.Trigger == "" {
@@ -67,15 +68,16 @@ func (s *Scheduler) Skip(ctx context.Context, name string, skip Override) (nomin
 		skip.At = o.s.now().Wall
 		e.Skip = &skip
 		nominal = o.time(e.Next, e.Next.Nominal)
-		o.s.log.Info("the next fire will be skipped", "entry", name, "by", skip.By, "why", skip.Reason, "nominal", nominal)
+		o.s.log.Info("the next fire will be skipped", "entry", name, "by", skip.By, "why", skip.Reason,
+			"nominal", nominal)
 		return nil
 	})
 	return nominal, err
 }
 
-// Start runs an entry now, without splay, even if its windows are closed or its breaker is open. Its next fire stays. If the
-// entry has no free slot, if_running decides: the run waits, or the error is [ErrBusy]. For an entry that is disabled or paused
-// the error is [ErrNotActive].
+// Start runs an entry now, without splay, even if its windows are closed or its breaker is open. Its next fire stays.
+// If the entry has no free slot, if_running decides: the run waits, or the error is [ErrBusy]. For an entry that is
+// disabled or paused the error is [ErrNotActive].
 func (s *Scheduler) Start(ctx context.Context, name, by string) error {
 	return s.command(ctx, "run", name, func(o *owner, e *entry) error {
 		if !e.IsActive() {
@@ -96,9 +98,9 @@ func (s *Scheduler) Start(ctx context.Context, name, by string) error {
 // maxNext is the highest number of times that Next returns.
 const maxNext = 100
 
-// Next returns the next n nominal times, at most 100, at which an entry may run. It assumes that runs take no time and that
-// nobody runs the entry by hand. Times at which the windows are closed are left out; with outside: defer they are replaced by the
-// time when the windows open. There are none for an entry that is not active.
+// Next returns the next n nominal times, at most 100, at which an entry may run. It assumes that runs take no time and
+// that nobody runs the entry by hand. Times at which the windows are closed are left out; with outside: defer they are
+// replaced by the time when the windows open. There are none for an entry that is not active.
 func (s *Scheduler) Next(ctx context.Context, name string, n int) (fires []time.Time, err error) {
 	err = s.command(ctx, "list the next runs of", name, func(o *owner, e *entry) error {
 		if e.IsActive() && e.Next.Trigger != "" {
@@ -114,8 +116,8 @@ func (o *owner) ahead(e *entry, n int) []time.Time {
 	return e.Ahead(o.time(e.Next, e.Next.Nominal), o.time(e.Next, e.Next.At), o.s.now().Wall, n, o.s.o.Zone)
 }
 
-// order is command for a change that has to survive a restart: it returns when the change is on the disk. If the disk refuses, the
-// error says that the change holds until the process ends.
+// order is command for a change that has to survive a restart: it returns when the change is on the disk. If the disk
+// refuses, the error says that the change holds until the process ends.
 func (s *Scheduler) order(ctx context.Context, what, name string, f func(*owner, *entry) error) error {
 	stored := make(chan error, 1)
 	err := s.command(ctx, what, name, func(o *owner, e *entry) error {

@@ -6,7 +6,8 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 )
 
-// elapsed is the rhythm of intervals from the end or the start of a run. It counts elapsed time from the entry's anchor.
+// elapsed is the rhythm of intervals from the end or the start of a run. It counts elapsed time from the entry's
+// anchor.
 type elapsed struct{}
 
 func (elapsed) OnWall() bool { return false }

@@ -67,7 +67,8 @@ func (e *entry) disarm() {
 	e.Next, e.Held, e.dirty = Pending{}, time.Time{}, true
 }
 
-// arm sets the entry's next fire; nominal is a time of the clock that the entry follows. Only run_on_start has no splay.
+// arm sets the entry's next fire; nominal is a time of the clock that the entry follows. Only run_on_start has no
+// splay.
 func (o *owner) arm(e *entry, t Trigger, nominal int64) {
 	p := Pending{Trigger: t, OnWall: e.Rhythm.OnWall(), Nominal: nominal, At: nominal}
 	if t != TriggerStart {
@@ -76,15 +77,22 @@ func (o *owner) arm(e *entry, t Trigger, nominal int64) {
 	o.enqueue(e, p)
 }
 
-// hold sets the next fire to when the windows open, plus a splay. It returns false if the entry does not want that or they never
-// open.
+// hold sets the next fire to when the windows open, plus a splay. It returns false if the entry does not want that or
+// they never open.
 func (o *owner) hold(e *entry, t Trigger, f ledger.Fire, nominal time.Time, now Instant) bool {
 	opens, ok := e.Deferred(now)
 	if !ok {
 		return false
 	}
 	at := opens.Add(e.Draw(o.s.o.Peel, o.s.random, opens))
-	o.enqueue(e, Pending{Trigger: t, OnWall: true, Nominal: nominal.UnixNano(), At: at.UnixNano(), Held: true, Listed: e.WritePending(f, ledger.Held)})
+	o.enqueue(e, Pending{
+		Trigger: t,
+		OnWall:  true,
+		Nominal: nominal.UnixNano(),
+		At:      at.UnixNano(),
+		Held:    true,
+		Listed:  e.WritePending(f, ledger.Held),
+	})
 	return true
 }
 
@@ -106,7 +114,8 @@ func (o *owner) enqueue(e *entry, p Pending) {
 	}
 }
 
-// adopt gives the entry a new definition. A change sets its failures in a row to zero; a new timing also starts a new life.
+// adopt gives the entry a new definition. A change sets its failures in a row to zero; a new timing also starts a new
+// life.
 func (o *owner) adopt(e *entry, spec *schedule.Entry, now Instant) {
 	if hash := spec.Hash(); e.Hash != hash {
 		e.Hash, e.FailuresInRow = hash, 0
@@ -114,10 +123,18 @@ func (o *owner) adopt(e *entry, spec *schedule.Entry, now Instant) {
 	timing := spec.TimingHash()
 	if e.TimingHash != timing {
 		e.DropStored(ledger.Superseded, slices.Contains(o.waiting, e))
-		e.TimingSeen, e.TimingRuns, e.Active, e.Held, e.Owed, e.seen = now.Wall, 0, time.Time{}, time.Time{}, nil, true
+		e.TimingSeen = now.Wall
+		e.TimingRuns = 0
+		e.Active = time.Time{}
+		e.Held = time.Time{}
+		e.Owed = nil
+		e.seen = true
 		e.Delayed = nil
 	}
-	e.Spec, e.Invalid, e.Left, e.TimingHash = spec, "", time.Time{}, timing
+	e.Spec = spec
+	e.Invalid = ""
+	e.Left = time.Time{}
+	e.TimingHash = timing
 	o.limitOwed(e)
 	if spec.Failures.Breaker.Threshold == 0 {
 		e.Breaker.Close(now.Wall, "the entry no longer has a breaker")
@@ -143,8 +160,8 @@ func (o *owner) setTiming(e *entry) error {
 	return err
 }
 
-// activate sets the next fire of an entry that had none. An interval keeps the rhythm of its last run. Fires that were missed
-// while the process was down are made up as catch_up says; others that were missed are not.
+// activate sets the next fire of an entry that had none. An interval keeps the rhythm of its last run. Fires that were
+// missed while the process was down are made up as catch_up says; others that were missed are not.
 func (o *owner) activate(e *entry, now Instant) {
 	defer o.endLeft(e)
 	if !e.IsActive() {
@@ -218,7 +235,8 @@ func (o *owner) rest(e *entry, why ledger.Reason, now Instant) {
 	}
 }
 
-// halt removes the fires of an entry that is no longer active, and counts those that wait. Runs in flight are not tried again.
+// halt removes the fires of an entry that is no longer active, and counts those that wait. Runs in flight are not tried
+// again.
 func (o *owner) halt(e *entry, why ledger.Reason, now Instant) {
 	e.stopRetries()
 	if e.Next.Splaying(now) {
@@ -255,8 +273,8 @@ func (o *owner) remove(e *entry, now Instant) {
 	o.note(e)
 }
 
-// retime gives an entry a definition with a new timing, which counts from the last run: a fire that is overdue by it is due
-// now, once. Only the fire of run_on_start is kept.
+// retime gives an entry a definition with a new timing, which counts from the last run: a fire that is overdue by it is
+// due now, once. Only the fire of run_on_start is kept.
 func (o *owner) retime(e *entry, spec *schedule.Entry, now Instant) {
 	e.stopRetries()
 	was, trigger, listed := e.IsActive(), e.Next.Trigger, e.Next.Listed
@@ -285,8 +303,8 @@ func (o *owner) retime(e *entry, spec *schedule.Entry, now Instant) {
 	o.s.log.Info("entry has a new timing", "entry", e.Name, "next", o.nextFire(e))
 }
 
-// swap gives an entry a definition with the same timing, for its next fire, which keeps its time. A new splay is drawn if the
-// nominal time has not passed. A held fire moves with the windows.
+// swap gives an entry a definition with the same timing, for its next fire, which keeps its time. A new splay is drawn
+// if the nominal time has not passed. A held fire moves with the windows.
 func (o *owner) swap(e *entry, spec *schedule.Entry, now Instant) {
 	e.stopRetries()
 	was, old, next := e.IsActive(), e.Spec, e.Next

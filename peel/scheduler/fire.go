@@ -41,7 +41,8 @@ func (o *owner) fire(e *entry, now Instant) bool {
 	run := true
 	if p.Trigger == TriggerTimer {
 		o.noteOverruns(e, f.Nominal)
-		if ahead := p.OnWall && p.Nominal > now.Wall.UnixNano(); ahead { // it waited for its splay when the clock was set back
+		// it waited for its splay when the clock was set back
+		if ahead := p.OnWall && p.Nominal > now.Wall.UnixNano(); ahead {
 			o.lose(e, Loss{From: o.clocks.SetAt, Replaced: Span{From: o.clocks.SetAt, To: due}}, now)
 		} else if e.Rhythm.OnWall() {
 			planned := f.Nominal
@@ -71,8 +72,8 @@ func (o *owner) fire(e *entry, now Instant) bool {
 	return run
 }
 
-// admit is the second step. A fire that may not run is counted as skipped, or held until the windows open, or waits for a
-// slot.
+// admit is the second step. A fire that may not run is counted as skipped, or held until the windows open, or waits for
+// a slot.
 func (o *owner) admit(e *entry, f Fire, now Instant) bool {
 	why := o.refusal(e, f, now)
 	closed := why == ledger.OutsideWindow || why == ledger.InBlackout
@@ -80,15 +81,16 @@ func (o *owner) admit(e *entry, f Fire, now Instant) bool {
 	case why == "":
 		return o.enter(e, f, now)
 	case closed && o.hold(e, f.Trigger, f.listed, f.Nominal, now):
-		o.s.log.Info("fire held until the windows open", "entry", e.Name, "reason", why, "nominal", f.Nominal, "until", o.nextFire(e))
+		o.s.log.Info("fire held until the windows open", "entry", e.Name, "reason", why, "nominal", f.Nominal,
+			"until", o.nextFire(e))
 	default:
 		o.skip(e, why, f.listed, f.Nominal)
 	}
 	return false
 }
 
-// refusal returns the first rule that keeps a fire from running, apart from the limit of runs in flight. It is empty if none
-// does. A manual run passes all rules.
+// refusal returns the first rule that keeps a fire from running, apart from the limit of runs in flight. It is empty if
+// none does. A manual run passes all rules.
 func (o *owner) refusal(e *entry, f Fire, now Instant) ledger.Reason {
 	due := f.Nominal
 	if f.held || f.Trigger != TriggerTimer {
@@ -170,7 +172,8 @@ func (o *owner) sharing(e *entry) []*run {
 	}
 	var list []*run
 	for _, r := range o.runs {
-		if group := e.Spec.Overlap.Group; r.e == e || r.fire.Entry.Overlap.Group == group || r.e.Spec != nil && r.e.Spec.Overlap.Group == group {
+		if group := e.Spec.Overlap.Group; r.e == e || r.fire.Entry.Overlap.Group == group ||
+			r.e.Spec != nil && r.e.Spec.Overlap.Group == group {
 			list = append(list, r)
 		}
 	}
@@ -185,13 +188,21 @@ func (o *owner) await(e *entry, f Fire, now Instant) {
 		o.waiting = append(o.waiting, e)
 	}
 	listed := e.WritePending(f.listed, ledger.Waits)
-	e.Waiting = &Waiting{Trigger: f.Trigger, Nominal: f.Nominal, Fired: f.Fired, Held: f.held, Since: now.Wall, By: f.By, Listed: &listed}
+	e.Waiting = &Waiting{
+		Trigger: f.Trigger,
+		Nominal: f.Nominal,
+		Fired:   f.Fired,
+		Held:    f.held,
+		Since:   now.Wall,
+		By:      f.By,
+		Listed:  &listed,
+	}
 	e.waitingFrom = now.Up
 }
 
-// release makes the checks of the second step again for waiting fires that have a slot, the oldest first, and starts at most
-// limit of them. It returns how many it started. A fire that has waited longer than the start deadline is dropped, also if it has
-// no slot.
+// release makes the checks of the second step again for waiting fires that have a slot, the oldest first, and starts at
+// most limit of them. It returns how many it started. A fire that has waited longer than the start deadline is dropped,
+// also if it has no slot.
 func (o *owner) release(now Instant, limit int) (started int) {
 	o.waiting = slices.DeleteFunc(o.waiting, func(e *entry) bool {
 		w, expired := e.Waiting, now.Up-e.waitingFrom > e.Spec.Missed.StartDeadline
@@ -199,7 +210,16 @@ func (o *owner) release(now Instant, limit int) (started int) {
 			return false
 		}
 		e.Waiting = nil
-		f := Fire{Name: e.Name, Trigger: w.Trigger, Nominal: w.Nominal, Fired: w.Fired, Started: now.Wall.In(o.s.o.Zone), held: w.Held, listed: w.Fire(), By: w.By}
+		f := Fire{
+			Name:    e.Name,
+			Trigger: w.Trigger,
+			Nominal: w.Nominal,
+			Fired:   w.Fired,
+			Started: now.Wall.In(o.s.o.Zone),
+			held:    w.Held,
+			listed:  w.Fire(),
+			By:      w.By,
+		}
 		why := o.refusal(e, f, now)
 		if expired {
 			why = ledger.DeadlineExceeded
@@ -257,8 +277,8 @@ func (o *owner) start(e *entry, f Fire) {
 	o.s.launch(r)
 }
 
-// finish is the fourth step. It adds the run to the history and frees its slot. Then it changes the breaker, fires the entries
-// that need this one, pauses the entry after too many failures, and plans the interval, in this order.
+// finish is the fourth step. It adds the run to the history and frees its slot. Then it changes the breaker, fires the
+// entries that need this one, pauses the entry after too many failures, and plans the interval, in this order.
 func (o *owner) finish(r *run) {
 	e, was := r.e, r.e.IsActive()
 	same := func(other *run) bool { return other == r }
@@ -280,7 +300,8 @@ func (o *owner) finish(r *run) {
 		if to == BreakerClosed {
 			level = slog.LevelInfo
 		}
-		o.s.log.Log(context.Background(), level, "breaker is "+string(to), "entry", e.Name, "why", why, "failures", e.FailuresInRow, "err", e.Error)
+		o.s.log.Log(context.Background(), level, "breaker is "+string(to), "entry", e.Name, "why", why, "failures",
+			e.FailuresInRow, "err", e.Error)
 		o.note(e)
 	}
 	o.fireNeeds(r)
@@ -296,8 +317,8 @@ func (o *owner) finish(r *run) {
 	}
 }
 
-// fireNeeds makes the entries due that need this end of the run, and counts a skip for those that need another end. Their
-// splay counts from the end of the run.
+// fireNeeds makes the entries due that need this end of the run, and counts a skip for those that need another end.
+// Their splay counts from the end of the run.
 func (o *owner) fireNeeds(r *run) {
 	for _, e := range o.needed[r.e.Name] {
 		f := ledger.Fire{Era: e.Peel.Era(), Class: ledger.Needs, Nominal: r.fire.listed.Nominal}

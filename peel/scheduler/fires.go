@@ -37,8 +37,8 @@ func (o *owner) moment(now Instant) Moment {
 	return m
 }
 
-// describe returns how far a zone is ahead of UTC at the beginning of each month of a year, in seconds. Zones in which it is the same
-// have the same times.
+// describe returns how far a zone is ahead of UTC at the beginning of each month of a year, in seconds. Zones in which
+// it is the same have the same times.
 func describe(zone *time.Location, year int) string {
 	var text []string
 	for month := time.January; month <= time.December; month++ {
@@ -69,7 +69,10 @@ func (e *entry) byHand(at time.Time) ledger.Fire {
 // listRun writes into the list how a run goes.
 func (r *run) listRun(outcome ledger.Outcome, why ledger.Reason) {
 	f := r.fire.listed
-	f.Outcome, f.Why, f.Late, f.Overran = outcome, why, r.fire.Late, r.overran || r.timedOut
+	f.Outcome = outcome
+	f.Why = why
+	f.Late = r.fire.Late
+	f.Overran = r.overran || r.timedOut
 	r.e.Write(f)
 }
 
@@ -86,7 +89,8 @@ func (o *owner) endLeft(e *entry) {
 		is := func(other ledger.Fire) bool {
 			return other.Era == f.Era && other.Class == f.Class && other.Nominal.Equal(f.Nominal)
 		}
-		owed := f.Class == ledger.Timer && slices.ContainsFunc(e.Owed, func(at time.Time) bool { return ledger.At(at).Equal(f.Nominal) })
+		owed := f.Class == ledger.Timer &&
+			slices.ContainsFunc(e.Owed, func(at time.Time) bool { return ledger.At(at).Equal(f.Nominal) })
 		switch {
 		case f.Outcome != ledger.Pending || slices.ContainsFunc(waits, is) || owed:
 		case f.Why == ledger.Runs:

@@ -44,11 +44,13 @@ type Orders struct {
 // Progress is how far the fires and runs of an entry have come.
 type Progress struct {
 	Counts
-	Nominal   time.Time   `json:"nominal,omitzero"`   // of the last fire, also of one that did not run
-	Held      time.Time   `json:"held,omitzero"`      // nominal time of the next fire, if it is held until the windows open
-	Delayed   *Delay      `json:"delayed,omitempty"`  // the next fire, if it has a splay
-	Waiting   *Waiting    `json:"waiting,omitempty"`  // the fire that waits for a run to end
-	Owed      []time.Time `json:"owed,omitempty"`     // nominal times that were missed and will be made up, the oldest first
+	Nominal time.Time `json:"nominal,omitzero"` // of the last fire, also of one that did not run
+	// nominal time of the next fire, if it is held until the windows open
+	Held    time.Time `json:"held,omitzero"`
+	Delayed *Delay    `json:"delayed,omitempty"` // the next fire, if it has a splay
+	Waiting *Waiting  `json:"waiting,omitempty"` // the fire that waits for a run to end
+	// nominal times that were missed and will be made up, the oldest first
+	Owed      []time.Time `json:"owed,omitempty"`
 	Fired     time.Time   `json:"fired,omitzero"`     // of the last run
 	Started   time.Time   `json:"started,omitzero"`   // of the last run
 	Ended     time.Time   `json:"ended,omitzero"`     // of the last run that ended
@@ -65,19 +67,21 @@ type Identity struct {
 	Hash       string    `json:"hash,omitempty"`        // of the entry
 	TimingHash string    `json:"timing_hash,omitempty"` // of when it runs
 	TimingSeen time.Time `json:"timing_seen,omitzero"`  // when it got that timing
-	Active     time.Time `json:"active,omitzero"`       // since when it has been active; stops of the process do not count
-	Since      time.Time `json:"since,omitzero"`        // since when it has had its timing and been active, or not been active
+	// since when it has been active; stops of the process do not count
+	Active time.Time `json:"active,omitzero"`
+	Since  time.Time `json:"since,omitzero"` // since when it has had its timing and been active, or not been active
 }
 
 // Counts are numbers of runs and fires.
 type Counts struct {
-	TimingRuns    uint64                   `json:"timing_runs,omitempty"` // since TimingSeen, without manual runs
-	Runs          uint64                   `json:"runs"`                  // that ended or were interrupted
-	Failures      uint64                   `json:"failures"`
-	FailuresInRow uint64                   `json:"failures_in_row"`       // without those canceled for the next run
-	Interrupted   uint64                   `json:"interrupted,omitempty"` // runs during which the peel died, neither successes nor failures
-	Late          uint64                   `json:"late,omitempty"`        // runs that started later than the entry wants
-	Skips         map[ledger.Reason]uint64 `json:"skips,omitempty"`       // fires that did not run
+	TimingRuns    uint64 `json:"timing_runs,omitempty"` // since TimingSeen, without manual runs
+	Runs          uint64 `json:"runs"`                  // that ended or were interrupted
+	Failures      uint64 `json:"failures"`
+	FailuresInRow uint64 `json:"failures_in_row"` // without those canceled for the next run
+	// runs during which the peel died, neither successes nor failures
+	Interrupted uint64                   `json:"interrupted,omitempty"`
+	Late        uint64                   `json:"late,omitempty"`  // runs that started later than the entry wants
+	Skips       map[ledger.Reason]uint64 `json:"skips,omitempty"` // fires that did not run
 }
 
 // A Delay is a fire with the splay that was drawn for it.
@@ -115,16 +119,17 @@ type RunRecord struct {
 	Success bool      `json:"success"`
 	// Interrupted marks a run during which the peel died: it is not known how far the run came.
 	Interrupted bool      `json:"interrupted,omitempty"`
-	Era         uint32    `json:"era,omitempty"`        // of the fire in the list
-	Listed      time.Time `json:"listed,omitzero"`      // its nominal time in the list
-	By          string    `json:"by,omitempty"`         // who ran it by hand
-	Late        bool      `json:"late,omitempty"`       // it started later than the entry wants
-	Overran     bool      `json:"overran,omitempty"`    // it was in flight when the next fire was due, or ended by its timeout
-	Stopped     bool      `json:"stopped,omitempty"`    // it was canceled because the peel was stopped
-	Commit      string    `json:"commit,omitempty"`     // that had last changed the entry when it started
-	Generation  uint64    `json:"generation,omitempty"` // of the settings then
-	Error       string    `json:"error,omitempty"`
-	Job         string    `json:"job,omitempty"` // Run, once its report is stored
+	Era         uint32    `json:"era,omitempty"`   // of the fire in the list
+	Listed      time.Time `json:"listed,omitzero"` // its nominal time in the list
+	By          string    `json:"by,omitempty"`    // who ran it by hand
+	Late        bool      `json:"late,omitempty"`  // it started later than the entry wants
+	// it was in flight when the next fire was due, or ended by its timeout
+	Overran    bool   `json:"overran,omitempty"`
+	Stopped    bool   `json:"stopped,omitempty"`    // it was canceled because the peel was stopped
+	Commit     string `json:"commit,omitempty"`     // that had last changed the entry when it started
+	Generation uint64 `json:"generation,omitempty"` // of the settings then
+	Error      string `json:"error,omitempty"`
+	Job        string `json:"job,omitempty"` // Run, once its report is stored
 }
 
 // maxRunRecords is how many runs of an entry are remembered one by one.
@@ -138,8 +143,8 @@ func (h History) Clone() History {
 	return h
 }
 
-// Record adds a run that has ended or was interrupted. timed says that the run counts towards max_runs, replaced that it
-// was canceled for the next run and does not count towards failures in a row.
+// Record adds a run that has ended or was interrupted. timed says that the run counts towards max_runs, replaced that
+// it was canceled for the next run and does not count towards failures in a row.
 func (h *History) Record(r RunRecord, timed, replaced bool) {
 	r.Error = CutError(r.Error)
 	h.Runs++

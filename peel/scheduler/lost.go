@@ -23,10 +23,12 @@ type Span struct{ From, To time.Time }
 // Has reports whether a time is in the span.
 func (s Span) Has(at time.Time) bool { return at.After(s.From) && !at.After(s.To) }
 
-// Lose writes into the list what became of fires that did not run, of more than 100,000 the newest, at least half of that number. Apart
-// from the planned one, those that it has are left out.
+// Lose writes into the list what became of fires that did not run, of more than 100,000 the newest, at least half of
+// that number. Apart from the planned one, those that it has are left out.
 func (e *Entry) Lose(l Loss) {
-	list := slices.DeleteFunc(e.nominalTimes(l.From, l.To), func(at time.Time) bool { return !at.After(l.After) || e.Has(at) })
+	list := slices.DeleteFunc(e.nominalTimes(l.From, l.To), func(at time.Time) bool {
+		return !at.After(l.After) || e.Has(at)
+	})
 	if !l.Planned.IsZero() {
 		list = slices.Insert(list, 0, l.Planned)
 	}
@@ -47,8 +49,8 @@ func (e *Entry) hasRun(at time.Time) bool {
 	return e.has(at, func(o ledger.Outcome) bool { return o != ledger.Skipped && o != ledger.Missed })
 }
 
-// has reports whether the list has a fire of the timing in the present era, or one for which is returns true by a clock that is at most
-// SetBackLimit from the present one.
+// has reports whether the list has a fire of the timing in the present era, or one for which is returns true by a clock
+// that is at most SetBackLimit from the present one.
 func (e *Entry) has(at time.Time, is func(ledger.Outcome) bool) bool {
 	for era, outcome := range e.List.Outcomes(ledger.Timer, at) {
 		if era == e.Peel.Era() || is(outcome) && e.Peel.Shift(era).Abs() <= SetBackLimit {
@@ -68,11 +70,12 @@ func (e *Entry) wasSkipped(at time.Time) bool {
 	return false
 }
 
-// TakeDelayed returns the fire that waited for its splay when the last process ended, nil if there is none or its time has not come.
-// waits says that it still does.
+// TakeDelayed returns the fire that waited for its splay when the last process ended, nil if there is none or its time
+// has not come. waits says that it still does.
 func (e *Entry) TakeDelayed(now time.Time) (d *Delay, waits bool) {
 	d, e.Delayed = e.Delayed, nil
-	if d == nil || d.Nominal.After(now) || e.has(d.Nominal, func(o ledger.Outcome) bool { return o != ledger.Pending }) {
+	if d == nil || d.Nominal.After(now) ||
+		e.has(d.Nominal, func(o ledger.Outcome) bool { return o != ledger.Pending }) {
 		return nil, false
 	}
 	return d, e.Rhythm.OnWall() && !e.Spec.RunOnStart && d.At.Sub(d.Nominal) <= e.Spec.Splay.Max && d.At.After(now)
@@ -135,8 +138,8 @@ func (e *Entry) whyLost(nominal time.Time, l Loss) ledger.Reason {
 	return l.Missed
 }
 
-// DropStored removes the fires that an entry keeps over a restart, and counts them. Those that are owed were missed. waits says that
-// a fire waits for a slot in this process; it stays.
+// DropStored removes the fires that an entry keeps over a restart, and counts them. Those that are owed were missed.
+// waits says that a fire waits for a slot in this process; it stays.
 func (e *Entry) DropStored(why ledger.Reason, waits bool) {
 	for _, at := range e.Owed {
 		e.NotRun(at, ledger.NotMadeUp)
@@ -162,8 +165,8 @@ func (e *Entry) HeldFire() ledger.Fire {
 	return f
 }
 
-// Coalesces returns the time after which the nominal times of an interval are lost that are not after now, if its fire at nominal,
-// due at due, starts now: an interval from the end of a run counts on from that run.
+// Coalesces returns the time after which the nominal times of an interval are lost that are not after now, if its fire
+// at nominal, due at due, starts now: an interval from the end of a run counts on from that run.
 func (e *Entry) Coalesces(nominal, due time.Time) time.Time {
 	if fromStart(e) {
 		return nominal
@@ -171,8 +174,8 @@ func (e *Entry) Coalesces(nominal, due time.Time) time.Time {
 	return due
 }
 
-// Latest returns the time by which the run of a fire that is due at due must have started to be neither missed nor late: the
-// start deadline after due, at least atLeast, or late_after after the nominal time if that is earlier.
+// Latest returns the time by which the run of a fire that is due at due must have started to be neither missed nor
+// late: the start deadline after due, at least atLeast, or late_after after the nominal time if that is earlier.
 func (e *Entry) Latest(nominal, due time.Time, atLeast time.Duration) time.Time {
 	latest := due.Add(max(e.Spec.Missed.StartDeadline, atLeast))
 	if limit := e.Spec.Missed.LateAfter; limit > 0 && nominal.Add(limit).Before(latest) {
@@ -191,8 +194,8 @@ type Class struct {
 	Failing         bool // the last run failed
 	Newest          Newest
 	Ran             bool // ever
-	// Started and Ended are of the newest run of an entry that a request made, in nanoseconds since the Unix epoch, because its
-	// client asks for them. Other entries have none: reports on each run would be too many.
+	// Started and Ended are of the newest run of an entry that a request made, in nanoseconds since the Unix epoch,
+	// because its client asks for them. Other entries have none: reports on each run would be too many.
 	Started, Ended int64
 }
 
@@ -201,7 +204,14 @@ func (e *Entry) Class() Class {
 	if e.Spec == nil {
 		return Class{}
 	}
-	c := Class{Active: e.IsActive(), Enabled: e.IsEnabled(), Breaker: e.Breaker.State(), Failing: e.FailuresInRow > 0, Newest: e.newest, Ran: e.Runs > 0}
+	c := Class{
+		Active:  e.IsActive(),
+		Enabled: e.IsEnabled(),
+		Breaker: e.Breaker.State(),
+		Failing: e.FailuresInRow > 0,
+		Newest:  e.newest,
+		Ran:     e.Runs > 0,
+	}
 	if e.Spec.API.ID > 0 {
 		c.Started, c.Ended = e.Started.UnixNano(), e.Ended.UnixNano()
 	}

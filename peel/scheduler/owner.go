@@ -21,18 +21,19 @@ const (
 
 // An owner has the state of the goroutine of Run.
 type owner struct {
-	s           *Scheduler
-	set         schedule.Set
-	entries     map[string]*entry   // of the set, and removed ones whose history is remembered
-	elapsed     queue               // entries whose next fire is an elapsed time, by that time
-	wall        queue               // entries whose next fire is a time of the wall clock, by its Unix time
-	ready       queue               // entries whose fire is due, by its nominal Unix time
-	clocks      Clocks              // as they were last compared
-	marks       ledger.Marks        // of the peel
-	runs        []*run              // in flight
-	waiting     []*entry            // entries whose fire waits for a slot, in the order in which they start
-	backlog     []*entry            // entries with catch-up runs due
-	nextCatchUp time.Duration       // rate limiter of catch-up runs: one every catchUpEvery; catchUpBurst of them may start early
+	s       *Scheduler
+	set     schedule.Set
+	entries map[string]*entry // of the set, and removed ones whose history is remembered
+	elapsed queue             // entries whose next fire is an elapsed time, by that time
+	wall    queue             // entries whose next fire is a time of the wall clock, by its Unix time
+	ready   queue             // entries whose fire is due, by its nominal Unix time
+	clocks  Clocks            // as they were last compared
+	marks   ledger.Marks      // of the peel
+	runs    []*run            // in flight
+	waiting []*entry          // entries whose fire waits for a slot, in the order in which they start
+	backlog []*entry          // entries with catch-up runs due
+	// rate limiter of catch-up runs: one every catchUpEvery; catchUpBurst of them may start early
+	nextCatchUp time.Duration
 	needed      map[string][]*entry // entries by the entry that they need
 
 	pausedErrors map[string]bool // entries that are paused_errors
@@ -52,7 +53,13 @@ type owner struct {
 
 func newOwner(s *Scheduler) *owner {
 	now := s.now()
-	o := &owner{s: s, clocks: NewClocks(now), entries: make(map[string]*entry, len(s.loaded.Entries)), Saver: NewSaver(s.disk), pausedErrors: map[string]bool{}}
+	o := &owner{
+		s:            s,
+		clocks:       NewClocks(now),
+		entries:      make(map[string]*entry, len(s.loaded.Entries)),
+		Saver:        NewSaver(s.disk),
+		pausedErrors: map[string]bool{},
+	}
 	for name, h := range s.loaded.Entries {
 		if s.damage != "" { // what is left out may have been fires of any entry
 			h.List.DoubtBefore(now.Wall)
@@ -99,7 +106,8 @@ func (o *owner) wake() time.Duration {
 	return o.idle(now)
 }
 
-// finishEnded finishes all runs that have ended. wake calls it before it fires entries, so that these find the slots free.
+// finishEnded finishes all runs that have ended. wake calls it before it fires entries, so that these find the slots
+// free.
 func (o *owner) finishEnded() {
 	for {
 		select {
@@ -147,8 +155,8 @@ func (o *owner) idle(now Instant) time.Duration {
 	return max(o.Wait(now.Up, wait), 0)
 }
 
-// compareClocks notices that the wall clock was set. First all is done that was due by the old clock. Times between the two clocks are not
-// in the lists.
+// compareClocks notices that the wall clock was set. First all is done that was due by the old clock. Times between the
+// two clocks are not in the lists.
 func (o *owner) compareClocks(now Instant) {
 	step, set := o.clocks.Compare(now)
 	if !set {
@@ -223,7 +231,8 @@ func (o *owner) time(p Pending, key int64) time.Time {
 	return at.In(o.s.o.Zone)
 }
 
-// note notes a change of an entry, its class, and whether it is paused_errors. It is called after everything that may change them.
+// note notes a change of an entry, its class, and whether it is paused_errors. It is called after everything that may
+// change them.
 func (o *owner) note(e *entry) {
 	e.dirty = true
 	if class := e.Class(); class != e.noted {
@@ -258,7 +267,8 @@ func (o *owner) begin(set schedule.Set) schedule.Changes {
 	defer func() { o.begins = false }()
 	changes := o.apply(set)
 	names := slices.Sorted(maps.Keys(set))
-	o.s.log.Info("schedule begins", "entries", len(names), "names", strings.Join(names[:min(len(names), maxNamed)], " "))
+	o.s.log.Info("schedule begins", "entries", len(names),
+		"names", strings.Join(names[:min(len(names), maxNamed)], " "))
 	return changes
 }
 
@@ -308,8 +318,8 @@ func (o *owner) apply(set schedule.Set) schedule.Changes {
 	return changes
 }
 
-// swapHistory swaps an entry and reports whether its history has to be stored. A new hash alone need not be stored: it only
-// tells which definition the failures in a row belong to.
+// swapHistory swaps an entry and reports whether its history has to be stored. A new hash alone need not be stored: it
+// only tells which definition the failures in a row belong to.
 func (o *owner) swapHistory(e *entry, spec *schedule.Entry, now Instant) (changed bool) {
 	before := e.Clone()
 	o.swap(e, spec, now)
@@ -361,10 +371,12 @@ func (o *owner) stop() error {
 			names = append(names, r.e.Name)
 		}
 		slices.Sort(names)
-		stuck = fmt.Errorf("cannot end the runs of %s: they ignore their cancellation", strings.Join(slices.Compact(names), ", "))
+		stuck = fmt.Errorf("cannot end the runs of %s: they ignore their cancellation",
+			strings.Join(slices.Compact(names), ", "))
 	}
 	if o.reporting > 0 {
-		o.s.log.Warn("reports of runs are not stored yet; the next process reports those runs, without their output", "reports", o.reporting)
+		o.s.log.Warn("reports of runs are not stored yet; the next process reports those runs, without their output",
+			"reports", o.reporting)
 	}
 	last := func() Change {
 		c := o.change()

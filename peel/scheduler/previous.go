@@ -19,8 +19,8 @@ type previous struct {
 	otherZone   bool      // the last process had another zone for entries that name none
 }
 
-// takeOver adds a run that the last process did not complete to the history of its entry, as interrupted if its record has no
-// end.
+// takeOver adds a run that the last process did not complete to the history of its entry, as interrupted if its record
+// has no end.
 func (o *owner) takeOver(b OpenRun, now Instant) {
 	e := o.entries[b.Entry]
 	if e == nil {
@@ -38,7 +38,8 @@ func (o *owner) takeOver(b OpenRun, now Instant) {
 	}
 	if b.Ended.IsZero() {
 		r.result = wire.Result{Outcome: wire.Interrupted, Error: interruptedBy}
-		o.s.log.Warn("run was interrupted", "entry", b.Entry, "jid", b.JID, "trigger", b.Trigger, "nominal", b.Nominal, "started", b.Started)
+		o.s.log.Warn("run was interrupted", "entry", b.Entry, "jid", b.JID, "trigger", b.Trigger, "nominal", b.Nominal,
+			"started", b.Started)
 	}
 	if !slices.ContainsFunc(e.Last, r.is) {
 		if b.Started.After(e.Started) {
@@ -60,8 +61,8 @@ func (o *owner) takeOver(b OpenRun, now Instant) {
 	}
 }
 
-// reportPrevious reports runs of the last process, one after the other. The report has the arguments if the entry has not
-// changed.
+// reportPrevious reports runs of the last process, one after the other. The report has the arguments if the entry has
+// not changed.
 func (o *owner) reportPrevious() {
 	runs := o.unreported
 	o.unreported, o.reporting = nil, o.reporting+len(runs)

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// A queue holds entries in ascending order of their key, a time in nanoseconds. Entries with equal keys are ordered by name.
+// A queue holds entries in ascending order of their key, a time in nanoseconds. Entries with equal keys are ordered by
+// name.
 type queue []*entry
 
 func byKey(a, b *entry) int {

@@ -6,8 +6,8 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 )
 
-// A Rhythm gives an entry its nominal times, on one of the two clocks. There are two: elapsed, of intervals from the end or the
-// start of a run, and wall, of all others.
+// A Rhythm gives an entry its nominal times, on one of the two clocks. There are two: elapsed, of intervals from the
+// end or the start of a run, and wall, of all others.
 type Rhythm interface {
 	// OnWall reports whether nominal times are Unix times in nanoseconds. They are elapsed times otherwise.
 	OnWall() bool

@@ -42,8 +42,8 @@ type Entry struct {
 	Timing  schedule.Timing
 	Rhythm  Rhythm // of Timing
 	Invalid string // why it cannot run, whatever Spec says; empty if it can
-	// Anchor is the elapsed time from which an interval counts: the activation, the end of the last run, or the last fire while
-	// a run is in flight. It is kept for every entry, because its timing may change.
+	// Anchor is the elapsed time from which an interval counts: the activation, the end of the last run, or the last
+	// fire while a run is in flight. It is kept for every entry, because its timing may change.
 	Anchor  time.Duration
 	Next    Pending
 	Peel    ledger.Marks      // of the peel
@@ -109,7 +109,8 @@ func (e *Entry) IsActive() bool {
 	return e.IsEnabled() && !e.Failing()
 }
 
-// IsEnabled reports whether the schedule has the entry and enables it, this host can run it, and no operator has paused it.
+// IsEnabled reports whether the schedule has the entry and enables it, this host can run it, and no operator has paused
+// it.
 func (e *Entry) IsEnabled() bool {
 	return e.Spec != nil && e.Spec.Enabled && e.Invalid == "" && e.Paused == nil
 }

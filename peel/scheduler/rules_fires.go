@@ -6,8 +6,8 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/ledger"
 )
 
-// Write writes what became of a fire into the list of the entry, and returns it as it is there. A fire without an era is the one that is pending, else one of the
-// present era.
+// Write writes what became of a fire into the list of the entry, and returns it as it is there. A fire without an era
+// is the one that is pending, else one of the present era.
 func (e *Entry) Write(f ledger.Fire) ledger.Fire {
 	if f.Era == 0 {
 		f = e.written(f)
@@ -23,8 +23,9 @@ func (e *Entry) Write(f ledger.Fire) ledger.Fire {
 	return f
 }
 
-// written gives a fire the era and nominal time of the one that is pending in the list, and the present era if there is none. The nominal
-// time of an interval is computed from the clocks, which may be corrected by less than a second while it is pending.
+// written gives a fire the era and nominal time of the one that is pending in the list, and the present era if there is
+// none. The nominal time of an interval is computed from the clocks, which may be corrected by less than a second while
+// it is pending.
 func (e *Entry) written(f ledger.Fire) ledger.Fire {
 	for _, apart := range []time.Duration{0, -time.Second, time.Second} {
 		p, ok := e.List.Pending(f.Class, f.Nominal.Add(apart))
@@ -60,8 +61,8 @@ func (e *Entry) WritePending(f ledger.Fire, why ledger.Reason) ledger.Fire {
 	return e.Write(f)
 }
 
-// MarkBegins marks that the entry is active from a time on, unless it was with the same timing. anew says that the same timing has other
-// times than before.
+// MarkBegins marks that the entry is active from a time on, unless it was with the same timing. anew says that the same
+// timing has other times than before.
 func (e *Entry) MarkBegins(at time.Time, anew bool) {
 	m := ledger.Mark{Kind: ledger.Begins, Era: e.Peel.Era(), At: at.UTC(), Timing: ledger.TimingOf(e.TimingHash)}
 	if last := e.lastMark(); last.Kind == m.Kind && last.Timing == m.Timing && !anew {

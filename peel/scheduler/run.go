@@ -47,12 +47,17 @@ func (s *Scheduler) carryOut(ctx context.Context, r *run) {
 		}
 	}()
 	s.recordBegin(r)
-	work := Work{Entry: r.fire.Entry, NoRetry: r.noRetry, Log: s.log, Exec: func(ctx context.Context, n int) wire.Result {
-		f := r.fire
-		f.Attempt = n
-		f.AfterStored = func(do func()) { r.after = append(r.after, do) }
-		return s.o.Exec(ctx, f)
-	}}
+	work := Work{
+		Entry:   r.fire.Entry,
+		NoRetry: r.noRetry,
+		Log:     s.log,
+		Exec: func(ctx context.Context, n int) wire.Result {
+			f := r.fire
+			f.Attempt = n
+			f.AfterStored = func(do func()) { r.after = append(r.after, do) }
+			return s.o.Exec(ctx, f)
+		},
+	}
 	r.result, r.timedOut = work.Do(ctx)
 }
 
@@ -72,16 +77,27 @@ func (s *Scheduler) recordBegin(r *run) {
 func (r *run) record() OpenRun {
 	f := r.fire
 	return OpenRun{
-		JID: f.JID, Entry: f.Name, Hash: r.hash, Timing: r.timing, Module: f.Entry.Module, ReturnJob: f.Entry.ReturnJob,
-		Source: f.Source, Trigger: f.Trigger, Nominal: f.Nominal, Fired: f.Fired, Started: f.Started, Late: f.Late, Listed: f.listed,
+		JID:       f.JID,
+		Entry:     f.Name,
+		Hash:      r.hash,
+		Timing:    r.timing,
+		Module:    f.Entry.Module,
+		ReturnJob: f.Entry.ReturnJob,
+		Source:    f.Source,
+		Trigger:   f.Trigger,
+		Nominal:   f.Nominal,
+		Fired:     f.Fired,
+		Started:   f.Started,
+		Late:      f.Late,
+		Listed:    f.listed,
 	}
 }
 
 // maxReports is the number of reports that may be in progress at a time. Each holds the result of its run in memory.
 const maxReports = 64
 
-// conclude sends an ended run to the owner, which frees its slot, and then stores its report. While [maxReports] others are in
-// progress it stores the report first: the run keeps its slot, so that reports do not accumulate in memory.
+// conclude sends an ended run to the owner, which frees its slot, and then stores its report. While [maxReports] others
+// are in progress it stores the report first: the run keeps its slot, so that reports do not accumulate in memory.
 func (s *Scheduler) conclude(r *run) {
 	s.recordEnd(r)
 	if s.o.Report == nil || !r.fire.Entry.ReturnJob.Wants(r.result.Success) {
@@ -114,7 +130,8 @@ func (s *Scheduler) recordEnd(r *run) {
 		Ended: r.ended.Wall, Success: r.result.Success, Error: CutError(r.result.Error), Reported: r.stored,
 	}
 	if err := s.disk.End(r.fire.JID, end); err != nil {
-		s.log.Warn("end of a run not recorded: it counts as interrupted if the peel is killed within a second", "entry", r.fire.Name, "err", err)
+		s.log.Warn("end of a run not recorded: it counts as interrupted if the peel is killed within a second",
+			"entry", r.fire.Name, "err", err)
 	}
 }
 

@@ -8,8 +8,9 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 )
 
-// An OpenRun is the record of one run. It is on the disk before the run begins, and no longer counts when its end is in the history of
-// its entry and its report is stored. A process that finds one at its start completes the run in place of the last process.
+// An OpenRun is the record of one run. It is on the disk before the run begins, and no longer counts when its end is in
+// the history of its entry and its report is stored. A process that finds one at its start completes the run in place
+// of the last process.
 type OpenRun struct {
 	JID       wire.JID           `json:"jid"`
 	Entry     string             `json:"entry"`

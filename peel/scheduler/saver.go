@@ -14,8 +14,8 @@ const (
 	saveAgain = time.Minute // after a write that failed
 )
 
-// A Saver writes what has changed, one write at a time and at most one a second. Make it with [NewSaver]. One goroutine uses it: it
-// receives the result of a write from Saved and passes it to [Saver.After].
+// A Saver writes what has changed, one write at a time and at most one a second. Make it with [NewSaver]. One goroutine
+// uses it: it receives the result of a write from Saved and passes it to [Saver.After].
 type Saver struct {
 	Dirty   bool       // something has changed since the last write began
 	Settled []wire.JID // runs that need no record after the next write
@@ -32,8 +32,8 @@ type Saver struct {
 	told   []chan<- error // of the write in progress; they have room for the result
 }
 
-// NewSaver returns a Saver of a store. If that is nil, nothing is stored. The first write writes the file anew, so that the last process
-// leaves its file under the name with ".1".
+// NewSaver returns a Saver of a store. If that is nil, nothing is stored. The first write writes the file anew, so that
+// the last process leaves its file under the name with ".1".
 func NewSaver(s *Store) Saver { return Saver{Saved: make(chan error, 1), store: s, Whole: true} }
 
 // Save begins a write on a goroutine of its own if one is due. It calls changed for what to write.

@@ -92,27 +92,32 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 )
 
-// Options configure a scheduler. Only Exec is required. Source, Able, PausedErrors and Changed are called on the goroutine of Run.
+// Options configure a scheduler. Only Exec is required. Source, Able, PausedErrors and Changed are called on the
+// goroutine of Run.
 type Options struct {
 	Peel string         // the peel's ID, for logs and for splay_mode: host
 	Zone *time.Location // the zone of entries that name none; nil: the host's
-	// Exec runs an entry and returns when the run has ended. It is called on the goroutine of the run. The context ends at the
-	// entry's timeout, and when the run is canceled; [context.Cause] is the text for the report. Exec must then
+	// Exec runs an entry and returns when the run has ended. It is called on the goroutine of the run. The context ends
+	// at the entry's timeout, and when the run is canceled; [context.Cause] is the text for the report. Exec must then
 	// return soon: the run counts towards maxrunning until it does.
 	Exec func(context.Context, Fire) wire.Result
-	// Report, if not nil, stores the report of an ended run if return_job wants one, and reports whether it is stored. It gets
-	// the result of the last attempt. It is called on the goroutine of the run and may block: the run has freed its slot.
+	// Report, if not nil, stores the report of an ended run if return_job wants one, and reports whether it is stored.
+	// It gets the result of the last attempt. It is called on the goroutine of the run and may block: the run has freed
+	// its slot.
 	Report func(Fire, wire.Result) (stored bool)
-	// Source, if not nil, returns the origin of an entry's present definition. It is called when a run of the entry starts.
+	// Source, if not nil, returns the origin of an entry's present definition. It is called when a run of the entry
+	// starts.
 	Source func(entry string) Source
-	// Able, if not nil, returns an error for an entry that this host cannot run, such as one whose function it does not have.
-	// The entry is then listed as paused_invalid.
+	// Able, if not nil, returns an error for an entry that this host cannot run, such as one whose function it does not
+	// have. The entry is then listed as paused_invalid.
 	Able func(*schedule.Entry) error
-	// PausedErrors, if not nil, is called with the sorted names of the entries that are paused_errors, whenever they change.
+	// PausedErrors, if not nil, is called with the sorted names of the entries that are paused_errors, whenever they
+	// change.
 	PausedErrors func(entries []string)
 	// Changed, if not nil, is called when an entry changes its [Class], and when the wall clock is set.
 	Changed func()
-	// StateFile is the file with the entries' history and the records of runs, of mode 0600. If empty, nothing is kept on disk.
+	// StateFile is the file with the entries' history and the records of runs, of mode 0600. If empty, nothing is kept
+	// on disk.
 	StateFile string
 	Clock     func() Instant // nil: those of this host
 	// Boot, if not nil, returns a name of the boot of the host and the time since then, suspends included. See [Boot].
@@ -162,11 +167,12 @@ type Scheduler struct {
 
 // outside is what the goroutine of Run takes from outside the scheduler. A [Simulation] has its own.
 type outside struct {
-	now          func() Instant
-	random       func(n time.Duration) time.Duration                             // for splay, below n
-	launch       func(*run)                                                      // carries out a run
-	onSkip       func(entry string, why ledger.Reason, nominal time.Time, n int) // nil: nobody wants to know
-	onFire       func(entry string, f ledger.Fire)                               // is told what is written into the lists; nil likewise
+	now    func() Instant
+	random func(n time.Duration) time.Duration                             // for splay, below n
+	launch func(*run)                                                      // carries out a run
+	onSkip func(entry string, why ledger.Reason, nominal time.Time, n int) // nil: nobody wants to know
+	// is told what is written into the lists; nil likewise
+	onFire       func(entry string, f ledger.Fire)
 	newJID       func() wire.JID
 	longestSleep time.Duration
 }
@@ -174,8 +180,8 @@ type outside struct {
 // ErrStopped: Run has ended or is about to end.
 var ErrStopped = errors.New("the scheduler has stopped")
 
-// New reads the state file. A record that is damaged is left out, and of a file without any that can be read, the one before it counts;
-// [Scheduler.Damage] says so. Nothing runs before [Scheduler.Run].
+// New reads the state file. A record that is damaged is left out, and of a file without any that can be read, the one
+// before it counts; [Scheduler.Damage] says so. Nothing runs before [Scheduler.Run].
 func New(o Options) (*Scheduler, error) {
 	if o.Exec == nil {
 		return nil, errors.New("cannot make a scheduler without Exec")
@@ -215,9 +221,9 @@ const (
 	cancelGrace = 5 * time.Second
 )
 
-// Run runs the schedule until ctx ends. Then runs in flight have 10 s to end, are canceled, and have 5 s more. Run returns when
-// the state is stored. The error names the runs that did not end and the file that could not be stored. Run can be
-// called once.
+// Run runs the schedule until ctx ends. Then runs in flight have 10 s to end, are canceled, and have 5 s more. Run
+// returns when the state is stored. The error names the runs that did not end and the file that could not be stored.
+// Run can be called once.
 func (s *Scheduler) Run(ctx context.Context) error {
 	if s.begun.Swap(true) {
 		return errors.New("cannot run a scheduler twice")
@@ -245,20 +251,23 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	}
 }
 
-// Begin is [Scheduler.Apply] for the first schedule of a process. Entries with run_on_start that become active are due when it
-// returns.
+// Begin is [Scheduler.Apply] for the first schedule of a process. Entries with run_on_start that become active are due
+// when it returns.
 func (s *Scheduler) Begin(ctx context.Context, set schedule.Set) (schedule.Changes, error) {
 	return s.apply(ctx, set, (*owner).begin)
 }
 
-// Apply makes set the schedule and returns the differences from the schedule before. The caller may change the set afterwards,
-// but not its entries. Apply waits until Run receives it, and for nothing else, and it starts no run. An entry that this
-// host cannot run, or whose zone it does not know, is listed as paused_invalid. The error is [ErrStopped] or the error of ctx.
+// Apply makes set the schedule and returns the differences from the schedule before. The caller may change the set
+// afterwards, but not its entries. Apply waits until Run receives it, and for nothing else, and it starts no run. An
+// entry that this host cannot run, or whose zone it does not know, is listed as paused_invalid. The error is
+// [ErrStopped] or the error of ctx.
 func (s *Scheduler) Apply(ctx context.Context, set schedule.Set) (schedule.Changes, error) {
 	return s.apply(ctx, set, (*owner).apply)
 }
 
-func (s *Scheduler) apply(ctx context.Context, set schedule.Set, do func(*owner, schedule.Set) schedule.Changes) (schedule.Changes, error) {
+func (s *Scheduler) apply(ctx context.Context, set schedule.Set,
+	do func(*owner, schedule.Set) schedule.Changes,
+) (schedule.Changes, error) {
 	var changes schedule.Changes
 	err := s.do(ctx, func(o *owner) { changes = do(o, set) })
 	if err != nil {
@@ -267,8 +276,8 @@ func (s *Scheduler) apply(ctx context.Context, set schedule.Set, do func(*owner,
 	return changes, nil
 }
 
-// State lists the entries of the schedule, sorted by name. It waits until Run receives it. The error is [ErrStopped] or the
-// error of ctx.
+// State lists the entries of the schedule, sorted by name. It waits until Run receives it. The error is [ErrStopped] or
+// the error of ctx.
 func (s *Scheduler) State(ctx context.Context) ([]EntryState, error) {
 	var list []EntryState
 	err := s.do(ctx, func(o *owner) { list = o.state() })

@@ -41,7 +41,15 @@ func NewSimulation(o SimulationOptions) *Simulation {
 	launch := func(r *run) { o.Launch(&SimulatedRun{r.fire, r}) }
 	runs := 0
 	number := func() wire.JID { runs++; return wire.JID(strconv.Itoa(runs)) }
-	s.outside = outside{now: o.Now, random: o.Random, launch: launch, onSkip: o.Skipped, onFire: o.Listed, newJID: number, longestSleep: LongAgo}
+	s.outside = outside{
+		now:          o.Now,
+		random:       o.Random,
+		launch:       launch,
+		onSkip:       o.Skipped,
+		onFire:       o.Listed,
+		newJID:       number,
+		longestSleep: LongAgo,
+	}
 	return &Simulation{s: s}
 }
 
@@ -63,8 +71,8 @@ func (m *Simulation) Kill() {
 	m.owner = nil
 }
 
-// Wake does everything that is due, and returns the time until it must be called again. Call it after Start, after End and after
-// that time.
+// Wake does everything that is due, and returns the time until it must be called again. Call it after Start, after End
+// and after that time.
 func (m *Simulation) Wake() time.Duration { return m.owner.wake() }
 
 // End ends a run. timedOut says that the entry's timeout has ended it.
@@ -84,7 +92,8 @@ func (m *Simulation) List(entry string) ledger.List {
 	return e.List.Clone()
 }
 
-// OnCancel has f called if the run is canceled. It must be called by SimulationOptions.Launch. f must not call the simulation.
+// OnCancel has f called if the run is canceled. It must be called by SimulationOptions.Launch. f must not call the
+// simulation.
 func (r *SimulatedRun) OnCancel(f func(error)) { r.run.cancel = f }
 
 // MayRetry reports whether the run may be tried again after a failure.

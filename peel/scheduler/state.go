@@ -11,19 +11,21 @@ import (
 
 // EntryState is the state of one entry, from [Scheduler.State].
 type EntryState struct {
-	Name   string `json:"name"`
-	State  State  `json:"state"`
-	Why    string `json:"why,omitempty"` // the reason for the state; empty for a disabled entry and for most active ones
+	Name  string `json:"name"`
+	State State  `json:"state"`
+	// the reason for the state; empty for a disabled entry and for most active ones
+	Why    string `json:"why,omitempty"`
 	Module string `json:"module"`
 	Timing string `json:"timing"` // "interval 1h30m", "cron 0 */4 * * * in Europe/London"
-	// NextNominal is the next time of the timing; NextFire adds the splay that was drawn. If the windows are closed then, both
-	// are the next time at which the entry may run. Both are zero if there is none.
+	// NextNominal is the next time of the timing; NextFire adds the splay that was drawn. If the windows are closed
+	// then, both are the next time at which the entry may run. Both are zero if there is none.
 	NextNominal time.Time    `json:"next_nominal,omitzero"`
 	NextFire    time.Time    `json:"next_fire,omitzero"`
 	Running     int          `json:"running"` // runs in flight
 	NextClass   ledger.Class `json:"-"`       // of NextFire
 	Left        *uint64      `json:"-"`       // runs that max_runs still allows; nil: no limit
-	Latest      time.Time    `json:"-"`       // when the run of NextFire must have started to be neither missed nor late
+	// when the run of NextFire must have started to be neither missed nor late
+	Latest time.Time `json:"-"`
 	// BreakerState is "closed" for an entry without a breaker.
 	BreakerState BreakerState `json:"breaker_state"`
 	History
@@ -65,7 +67,13 @@ func (o *owner) removed() (list []EntryState) {
 	for _, name := range slices.Sorted(maps.Keys(o.entries)) {
 		if e := o.entries[name]; e.Spec == nil && len(e.List.Marks) > 0 && now.Wall.Sub(e.Left) < ledger.Kept {
 			o.trim(e, now.Wall)
-			list = append(list, EntryState{Name: name, State: StateRemoved, Running: len(e.runs), BreakerState: e.Breaker.State(), History: e.Clone()})
+			list = append(list, EntryState{
+				Name:         name,
+				State:        StateRemoved,
+				Running:      len(e.runs),
+				BreakerState: e.Breaker.State(),
+				History:      e.Clone(),
+			})
 		}
 	}
 	return list
@@ -115,7 +123,11 @@ func (o *owner) nextRun(e *entry) (nominal, fire time.Time) {
 // change returns what the next write stores.
 func (o *owner) change() Change {
 	c := Change{
-		State: StoredState{Entries: make(map[string]History, len(o.entries)), Marks: slices.Clone(o.marks), Moment: o.moment(o.s.now())},
+		State: StoredState{
+			Entries: make(map[string]History, len(o.entries)),
+			Marks:   slices.Clone(o.marks),
+			Moment:  o.moment(o.s.now()),
+		},
 		Fires: make(map[string][]ledger.Fire),
 		Past:  make(map[string][][]byte),
 	}

@@ -45,8 +45,8 @@ func (m Moment) StepSince(earlier Moment) (step time.Duration, ok bool) {
 	return step, true
 }
 
-// A Store is the file of a schedule: what is known of each entry, and the runs in progress. A nil Store keeps nothing. Runs may be
-// recorded on any goroutine, the rest is of one goroutine.
+// A Store is the file of a schedule: what is known of each entry, and the runs in progress. A nil Store keeps nothing.
+// Runs may be recorded on any goroutine, the rest is of one goroutine.
 type Store struct {
 	j    *journal.Journal
 	seed maphash.Seed
@@ -138,7 +138,12 @@ func OpenStore(path string, log *slog.Logger) (s *Store, state StoredState, dama
 	if damage != "" {
 		log.Warn(damage, "file", path)
 	}
-	state = StoredState{Entries: make(map[string]History, len(l.entries)), Marks: l.marks, Moment: l.moment, Open: slices.Collect(maps.Values(l.open))}
+	state = StoredState{
+		Entries: make(map[string]History, len(l.entries)),
+		Marks:   l.marks,
+		Moment:  l.moment,
+		Open:    slices.Collect(maps.Values(l.open)),
+	}
 	for name, h := range l.entries {
 		state.Entries[name] = *h
 	}
@@ -320,7 +325,8 @@ type Change struct {
 	Closed []wire.JID               // runs that need no record any more, because State has their end
 }
 
-// changed returns the records of what the file does not have yet. The order matters: a run is closed after its end is known.
+// changed returns the records of what the file does not have yet. The order matters: a run is closed after its end is
+// known.
 func (s *Store) changed(c Change) (records [][]byte, err error) {
 	w := writer{s: s}
 	w.moment(c.State.Moment)

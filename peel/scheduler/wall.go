@@ -4,16 +4,16 @@ import (
 	"time"
 )
 
-// wall is the rhythm of cron, of fixed times and of intervals from the epoch. It follows the wall clock. An entry without
-// a timing has it, and never fires by it.
+// wall is the rhythm of cron, of fixed times and of intervals from the epoch. It follows the wall clock. An entry
+// without a timing has it, and never fires by it.
 type wall struct{}
 
 func (wall) OnWall() bool { return true }
 
 func (wall) Activate(*Entry, Instant) {}
 
-// Next returns the first nominal time after now that has not run by a clock within SetBackLimit of the present one. Cron with a wildcard
-// fires again after at least a minute. A single time (at) that has run never does.
+// Next returns the first nominal time after now that has not run by a clock within SetBackLimit of the present one.
+// Cron with a wildcard fires again after at least a minute. A single time (at) that has run never does.
 func (wall) Next(e *Entry, _, now Instant) (int64, bool) {
 	after := now.Wall
 	if len(e.Spec.Clock.At) > 0 && e.TimingRuns > 0 && e.Nominal.After(after) {
@@ -29,7 +29,8 @@ func (wall) Next(e *Entry, _, now Instant) (int64, bool) {
 	return nominal.UnixNano(), ok && e.MayFire(nominal)
 }
 
-// Over returns the newest nominal time over which the wall clock was set forward, if that is not more than deadline ago and has not run.
+// Over returns the newest nominal time over which the wall clock was set forward, if that is not more than deadline ago
+// and has not run.
 func (e *Entry) Over(old, now time.Time, deadline time.Duration) (nominal time.Time, ok bool) {
 	from := later(old, now.Add(-deadline-1))
 	for at := range e.Timing.Between(from, now) {

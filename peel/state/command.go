@@ -14,7 +14,8 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/state"
 )
 
-// maxCuts is how often the end of the peel may cut off the command of a state. Then it waits for a person: it may be what ends the peel.
+// maxCuts is how often the end of the peel may cut off the command of a state. Then it waits for a person: it may be
+// what ends the peel.
 const maxCuts = 2
 
 // command plans cmd.run.
@@ -26,7 +27,9 @@ func (x *run) command(ctx context.Context, s *state.State, a *state.CmdRun) ([]h
 		}
 	}
 	if x.memory.Begun[s.Name] >= maxCuts {
-		return nil, fmt.Errorf("the command was cut off twice: the peel or the host ended while it ran; it waits until somebody runs state.settle %s", s.Name)
+		return nil, fmt.Errorf(
+			"the command was cut off twice: the peel or the host ended while it ran; it waits until somebody runs state.settle %s", s.Name,
+		)
 	}
 	what := a.Command
 	if a.Argv != nil {
@@ -49,7 +52,14 @@ func (x *run) runCommand(ctx, work context.Context, s *state.State, a *state.Cmd
 	if err := x.memory.save(); err != nil {
 		return err
 	}
-	end, err := x.o.Exec(work, Command{Shell: a.Command, Argv: a.Argv, Cwd: a.Cwd, Env: a.Env, User: a.User, Stdin: a.Stdin})
+	end, err := x.o.Exec(work, Command{
+		Shell: a.Command,
+		Argv:  a.Argv,
+		Cwd:   a.Cwd,
+		Env:   a.Env,
+		User:  a.User,
+		Stdin: a.Stdin,
+	})
 	if err == nil && end.Code >= 0 || !isCutOff(ctx) {
 		x.memory.end(s.Name)
 		err = errors.Join(err, x.memory.save())
@@ -68,8 +78,8 @@ func (x *run) runCommand(ctx, work context.Context, s *state.State, a *state.Cmd
 	return nil
 }
 
-// isCutOff reports whether the run was ended while a command ran, which a signal has ended. systemd signals the command and the peel at
-// about the same time.
+// isCutOff reports whether the run was ended while a command ran, which a signal has ended. systemd signals the command
+// and the peel at about the same time.
 func isCutOff(ctx context.Context) bool {
 	timer := time.NewTimer(time.Second)
 	defer timer.Stop()

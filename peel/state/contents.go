@@ -26,8 +26,8 @@ func templateSettings(values *strictyaml.Node) map[string]any {
 	return all
 }
 
-// contents returns the contents of the config repo that a document names. They stay those of this document when a newer one
-// comes.
+// contents returns the contents of the config repo that a document names. They stay those of this document when a newer
+// one comes.
 func (f *Functions) contents(d Document) file.Inputs {
 	var compiled state.Compiled
 	var err error
@@ -48,7 +48,10 @@ func (f *Functions) contents(d Document) file.Inputs {
 			case err != nil:
 				return file.Content{}, err
 			case !ok:
-				return file.Content{}, fmt.Errorf("the settings of this peel have no content of %s: only states of the config repo can name one", name)
+				return file.Content{}, fmt.Errorf(
+					"the settings of this peel have no content of %s: only states of the config repo can name one",
+					name,
+				)
 			}
 			data, err := f.o.Files.Read(ctx, budget, name, at)
 			key := d.Values.Get(state.CompiledKey).Get("files").Get(name).Get("key")
@@ -61,7 +64,10 @@ func (f *Functions) contents(d Document) file.Inputs {
 				}
 			}
 			if err == nil && len(names) == 0 {
-				return nil, fmt.Errorf("the settings of this peel have no content below %s: only states of the config repo can name one", dir)
+				return nil, fmt.Errorf(
+					"the settings of this peel have no content below %s: only states of the config repo can name one",
+					dir,
+				)
 			}
 			slices.Sort(names)
 			return names, err

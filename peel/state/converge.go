@@ -14,8 +14,8 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/state"
 )
 
-// converge plans a state and applies or predicts its steps. The end of the run ends ctx; work goes on until the timeout of
-// the state, so that a step that has begun can end.
+// converge plans a state and applies or predicts its steps. The end of the run ends ctx; work goes on until the timeout
+// of the state, so that a step that has begun can end.
 func (x *run) converge(ctx, work context.Context, s *state.State, o *Outcome) error {
 	react, doubt, err := x.reaction(ctx, s)
 	if err != nil {
@@ -92,8 +92,8 @@ func (x *run) settle(s *state.State) error {
 	return x.memory.save()
 }
 
-// reaction reports whether a service has to react to a change that it watches. doubt says, if not empty, why that is not
-// known.
+// reaction reports whether a service has to react to a change that it watches. doubt says, if not empty, why that is
+// not known.
 func (x *run) reaction(ctx context.Context, s *state.State) (react bool, doubt string, err error) {
 	a, ok := s.Args.(*state.ServiceRunning)
 	watched := x.watch[s.Name]
@@ -124,7 +124,8 @@ func (x *run) cause(s *state.State, wanted string) Cause {
 	reactsTo := slices.Concat(x.memory.Owed[s.Name], x.watch[s.Name], x.onchanges[s.Name])
 	for _, name := range reactsTo {
 		d := x.done[name]
-		if d != nil && d.Cause == Intended || slices.Contains(x.memory.Owed[s.Name], name) && (d == nil || d.Cause == "") {
+		if d != nil && d.Cause == Intended ||
+			slices.Contains(x.memory.Owed[s.Name], name) && (d == nil || d.Cause == "") {
 			return Intended
 		}
 	}
@@ -168,7 +169,8 @@ func (x *run) apply(ctx, work context.Context, s *state.State, steps []host.Step
 		return fmt.Errorf("after its changes: %w", err)
 	}
 	if len(left) > 0 {
-		return fmt.Errorf("after its changes the state does not hold: %s %s is still to be done", left[0].Do, left[0].What)
+		return fmt.Errorf("after its changes the state does not hold: %s %s is still to be done", left[0].Do,
+			left[0].What)
 	}
 	return nil
 }

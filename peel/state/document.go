@@ -60,7 +60,10 @@ func choose(all stateSet, refs []string) (Request, error) {
 		names = append(names, found...)
 	}
 	chosen := set.Required(names, q.Files)
-	q.Set, q.Others, q.Broken, q.Whole = nil, nil, nil, false
+	q.Set = nil
+	q.Others = nil
+	q.Broken = nil
+	q.Whole = false
 	for _, b := range all.broken {
 		if chosen[b.Name] {
 			q.Broken = append(q.Broken, b)

@@ -51,8 +51,8 @@ type FunctionsOptions struct {
 	Registry *module.Registry
 	Document func() Document // the document in force
 	Files    *content.Cache  // the contents of the config repo
-	// Report is called with the result of each run of states of the settings; whole is false if some of them were left out. It may
-	// be nil.
+	// Report is called with the result of each run of states of the settings; whole is false if some of them were left
+	// out. It may be nil.
 	Report func(r *Result, whole bool)
 	Log    *slog.Logger
 }
@@ -72,7 +72,15 @@ func NewFunctions(o FunctionsOptions) *Functions {
 // All returns the functions by name.
 func (f *Functions) All() map[string]module.Func {
 	all := f.hostFunctions()
-	maps.Copy(all, map[string]module.Func{"state.apply": f.apply, "state.highstate": f.apply, "state.show": f.show, "state.settle": f.settle, "state.kept": f.kept, "state.restore": f.restore, "state.last": f.last})
+	maps.Copy(all, map[string]module.Func{
+		"state.apply":     f.apply,
+		"state.highstate": f.apply,
+		"state.show":      f.show,
+		"state.settle":    f.settle,
+		"state.kept":      f.kept,
+		"state.restore":   f.restore,
+		"state.last":      f.last,
+	})
 	for _, s := range state.Functions() {
 		if s.Name != "cmd.run" {
 			all[s.Name] = func(ctx context.Context, call module.Call) wire.Result { return f.single(ctx, s.Name, call) }
@@ -173,8 +181,11 @@ func (f *Functions) single(ctx context.Context, function string, call module.Cal
 	})
 }
 
-// run waits for its turn, reads the document in force, runs what choose says, and stores, reports and returns the result.
-func (f *Functions) run(ctx context.Context, call module.Call, test, full bool, choose func(Document) (Request, error)) wire.Result {
+// run waits for its turn, reads the document in force, runs what choose says, and stores, reports and returns the
+// result.
+func (f *Functions) run(ctx context.Context, call module.Call, test, full bool,
+	choose func(Document) (Request, error),
+) wire.Result {
 	mine, release, err := f.turns.take(ctx, call, test)
 	if errors.Is(err, errDeadline) {
 		return wire.Result{Outcome: wire.Rejected, Error: "rejected: " + err.Error()}
@@ -220,7 +231,8 @@ func (f *Functions) makeLater(call module.Call, own service.OwnCall) {
 		ctx, cancel := context.WithTimeout(context.Background(), ownCallTimeout)
 		defer cancel()
 		if err := own.Make(ctx); err != nil {
-			f.o.Log.Error("the peel's own unit was not restarted or stopped; the next run of states tries again", "err", err)
+			f.o.Log.Error("the peel's own unit was not restarted or stopped; the next run of states tries again",
+				"err", err)
 		}
 	})
 }

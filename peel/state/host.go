@@ -19,7 +19,9 @@ func (f *Functions) hostFunctions() map[string]module.Func {
 		"pkg.version":  result(versions),
 		"pkg.list":     result(func(ctx context.Context, _ module.Call) (any, error) { return pkg.List(ctx) }),
 		"pkg.upgrades": result(func(ctx context.Context, _ module.Call) (any, error) { return pkg.Upgrades(ctx) }),
-		"file.stat":    result(func(_ context.Context, call module.Call) (any, error) { return file.Describe(text(call, "path")) }),
+		"file.stat": result(func(_ context.Context, call module.Call) (any, error) {
+			return file.Describe(text(call, "path"))
+		}),
 		"service.status": result(func(ctx context.Context, call module.Call) (any, error) {
 			return service.Status(ctx, text(call, "name"))
 		}),

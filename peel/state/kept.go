@@ -64,8 +64,8 @@ type keptSize struct {
 	size int64
 }
 
-// keep keeps what is at a path and below it. It leaves out devices, what is over a limit and what is not safe to read. A full
-// disk is no error, because states make room too.
+// keep keeps what is at a path and below it. It leaves out devices, what is over a limit and what is not safe to read.
+// A full disk is no error, because states make room too.
 func (k *keeper) keep(name string) error {
 	d, base, err := safefs.Parent(name)
 	if err == nil {
@@ -197,8 +197,8 @@ func (k *keeper) open() error {
 	return nil
 }
 
-// makeRoom removes the oldest runs until so many bytes more are within the limits. It reports false if this run alone has too
-// many.
+// makeRoom removes the oldest runs until so many bytes more are within the limits. It reports false if this run alone
+// has too many.
 func (k *keeper) makeRoom(more int64) (fits bool, err error) {
 	for k.total+more > maxKept || len(k.runs) > maxKeptRuns {
 		if k.runs[0].run == k.run {
@@ -256,8 +256,8 @@ func (r *Runner) Kept() (all []Kept, err error) {
 
 func (r *Runner) keeper() *keeper { return &keeper{dir: filepath.Join(r.o.Dir, "kept")} }
 
-// Restore puts back what was at a path and below it before a run changed it: the run of a number, or the newest one if that is 0.
-// What is there now is kept first, so that a restore can be taken back. It returns what it restored.
+// Restore puts back what was at a path and below it before a run changed it: the run of a number, or the newest one if
+// that is 0. What is there now is kept first, so that a restore can be taken back. It returns what it restored.
 func (r *Runner) Restore(ctx context.Context, name string, run int) (restored []Kept, err error) {
 	unlock, err := lock(ctx, r.o.Lock, false)
 	if err != nil {
@@ -284,7 +284,9 @@ func (r *Runner) Restore(ctx context.Context, name string, run int) (restored []
 		}
 	}
 	for i, e := range chosen {
-		if e.Run != chosen[0].Run || slices.ContainsFunc(restored, func(done Kept) bool { return done.Path == e.Path }) {
+		if e.Run != chosen[0].Run || slices.ContainsFunc(restored, func(done Kept) bool {
+			return done.Path == e.Path
+		}) {
 			continue // of a path that the run changed twice, the first is what was there before it
 		}
 		if err := now.restore(e, contents[i]); err != nil {

@@ -23,7 +23,8 @@ type memory struct {
 	Owed map[string][]string `json:"owed,omitempty"`
 	// Acted holds, for a service that was told to react, the stamp of its unit before that. A crash leaves it here.
 	Acted map[string]string `json:"acted,omitempty"`
-	// Begun counts, for the command of a state, how often it began since it last ended. The end of the peel cut off the others.
+	// Begun counts, for the command of a state, how often it began since it last ended. The end of the peel cut off the
+	// others.
 	Begun map[string]int `json:"begun,omitempty"`
 	// Held holds, for each state, the hash of what was wanted when it last held.
 	Held map[string]string `json:"held,omitempty"`
@@ -31,7 +32,12 @@ type memory struct {
 
 // newMemory returns an empty memory that is not stored.
 func newMemory() *memory {
-	return &memory{Owed: map[string][]string{}, Acted: map[string]string{}, Begun: map[string]int{}, Held: map[string]string{}}
+	return &memory{
+		Owed:  map[string][]string{},
+		Acted: map[string]string{},
+		Begun: map[string]int{},
+		Held:  map[string]string{},
+	}
 }
 
 func loadMemory(dir string) (*memory, error) {
@@ -44,7 +50,8 @@ func loadMemory(dir string) (*memory, error) {
 		return nil, fmt.Errorf("cannot read what states owe: %w", err)
 	default:
 		if err := json.Unmarshal(data, m); err != nil {
-			return nil, fmt.Errorf("cannot read what states owe: %s: %w; remove the file if no reaction is missing", m.file, err)
+			return nil, fmt.Errorf("cannot read what states owe: %s: %w; remove the file if no reaction is missing",
+				m.file, err)
 		}
 	}
 	if m.Owed == nil {

@@ -110,8 +110,8 @@ func (x *run) inputs(s *state.State) file.Inputs {
 	return in
 }
 
-// join plans one transaction for the first of states and the neighbours that can be part of it, and returns how many these
-// are. What the transaction will owe is stored, because it changes the packages of all of them.
+// join plans one transaction for the first of states and the neighbours that can be part of it, and returns how many
+// these are. What the transaction will owe is stored, because it changes the packages of all of them.
 func (x *run) join(ctx context.Context, states state.Set) int {
 	first := states[0]
 	n := 0
@@ -141,7 +141,8 @@ func (x *run) join(ctx context.Context, states state.Set) int {
 
 // isPlain reports whether a state runs for sure if the states before it do, and in any way that they do.
 func (x *run) isPlain(s *state.State, before state.Set) bool {
-	if len(s.OnlyIf)+len(s.Unless)+len(x.onchanges[s.Name])+len(s.OnFail) > 0 || s.Timeout != 0 || s.Retry != nil || s.FailHard {
+	if len(s.OnlyIf)+len(s.Unless)+len(x.onchanges[s.Name])+len(s.OnFail) > 0 || s.Timeout != 0 || s.Retry != nil ||
+		s.FailHard {
 		return false
 	}
 	for _, name := range slices.Concat(x.require[s.Name], x.watch[s.Name]) {
@@ -153,8 +154,8 @@ func (x *run) isPlain(s *state.State, before state.Set) bool {
 	return reason == "" && unknown == ""
 }
 
-// owned reports whether a state of the peel owns a path, or something below it. One that cannot be used may own all that is below its
-// paths.
+// owned reports whether a state of the peel owns a path, or something below it. One that cannot be used may own all
+// that is below its paths.
 func (x *run) owned(name string) bool {
 	if x.owns == nil {
 		x.owns = map[string]bool{}
@@ -166,7 +167,9 @@ func (x *run) owned(name string) bool {
 			x.trees = append(x.trees, b.Paths...)
 		}
 	}
-	return x.owns[name] || slices.ContainsFunc(x.trees, func(tree string) bool { return strings.HasPrefix(name, tree+"/") })
+	return x.owns[name] || slices.ContainsFunc(x.trees, func(tree string) bool {
+		return strings.HasPrefix(name, tree+"/")
+	})
 }
 
 // own notes that paths belong to states, and so do the directories that they are in.
@@ -178,7 +181,8 @@ func (x *run) own(paths []string) {
 	}
 }
 
-// paths returns the paths that a state owns. If the names of the files of a tree are not known, the state owns the whole tree.
+// paths returns the paths that a state owns. If the names of the files of a tree are not known, the state owns the
+// whole tree.
 func (x *run) paths(s *state.State) []string {
 	all := s.Paths()
 	switch a := s.Args.(type) {
@@ -198,8 +202,8 @@ func (x *run) paths(s *state.State) []string {
 	return all
 }
 
-// wanted identifies what a state wants: its arguments, and the contents that its last plan noted. It is empty if that has no
-// encoding.
+// wanted identifies what a state wants: its arguments, and the contents that its last plan noted. It is empty if that
+// has no encoding.
 func (x *run) wanted(s *state.State) string {
 	h, err := s.Hash()
 	if err != nil {

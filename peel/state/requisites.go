@@ -11,7 +11,10 @@ import (
 
 // connect collects the requisites of each state, from both sides.
 func (x *run) connect() {
-	x.require, x.watch, x.onchanges, x.reactors = map[string][]string{}, map[string][]string{}, map[string][]string{}, map[string][]string{}
+	x.require = map[string][]string{}
+	x.watch = map[string][]string{}
+	x.onchanges = map[string][]string{}
+	x.reactors = map[string][]string{}
 	all := slices.Concat(x.q.Set, x.q.Others)
 	for _, s := range all {
 		x.require[s.Name] = append(x.require[s.Name], x.expand(s.Require, s.Name)...)
@@ -50,7 +53,9 @@ func (x *run) expand(names []string, self string) (out []string) {
 			continue
 		}
 		if x.q.Files != nil {
-			out = append(out, slices.DeleteFunc(slices.Clone(x.q.Files(ref)), func(n string) bool { return n == self })...)
+			out = append(out, slices.DeleteFunc(slices.Clone(x.q.Files(ref)), func(n string) bool {
+				return n == self
+			})...)
 		}
 	}
 	return out
@@ -69,7 +74,10 @@ func (x *run) mayRun(s *state.State) (reason Reason, unknown string) {
 			return RequireFailed, ""
 		}
 	}
-	if len(s.OnFail) > 0 && !slices.ContainsFunc(x.expand(s.OnFail, s.Name), func(n string) bool { d := x.done[n]; return d != nil && d.Result == Failed }) {
+	if len(s.OnFail) > 0 && !slices.ContainsFunc(x.expand(s.OnFail, s.Name), func(n string) bool {
+		d := x.done[n]
+		return d != nil && d.Result == Failed
+	}) {
 		return OnFailUnmet, ""
 	}
 	if len(x.onchanges[s.Name])+len(s.OnChanges) > 0 && len(x.memory.Owed[s.Name]) == 0 {

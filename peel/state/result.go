@@ -78,10 +78,11 @@ type Result struct {
 	Time     time.Time       `json:"time"`
 	Counts   Counts          `json:"counts"`
 	Duration time.Duration   `json:"duration_ns"`
-	States   []Outcome       `json:"states"`                    // in the order of the run
-	LeftOut  int             `json:"states_left_out,omitempty"` // states that changed or failed and for which there was no room
-	Owed     []string        `json:"owed,omitempty"`
-	Own      service.OwnCall `json:"-"` // to be made when the result is stored: it ends the peel
+	States   []Outcome       `json:"states"` // in the order of the run
+	// states that changed or failed and for which there was no room
+	LeftOut int             `json:"states_left_out,omitempty"`
+	Owed    []string        `json:"owed,omitempty"`
+	Own     service.OwnCall `json:"-"` // to be made when the result is stored: it ends the peel
 }
 
 // Success reports whether no state failed.
@@ -99,8 +100,8 @@ func (r *Result) Brief() *Result {
 	return &out
 }
 
-// Fit makes the result smaller until its JSON has at most limit bytes: it removes diffs, shortens comments and other texts, and removes
-// states that did not change, then others from the end. It marks what it removes.
+// Fit makes the result smaller until its JSON has at most limit bytes: it removes diffs, shortens comments and other
+// texts, and removes states that did not change, then others from the end. It marks what it removes.
 func (r *Result) Fit(limit int) {
 	for _, smaller := range []func(){r.cutDiffs, r.cutTexts, func() { *r = *r.Brief() }} {
 		if r.size() <= limit {

@@ -85,7 +85,8 @@ func New(o Options) *Runner { return &Runner{o} }
 type Request struct {
 	Set    state.Set
 	Others state.Set // states of the peel that are not run: what they own stays, and their reactions are stored
-	// Broken are states that cannot be used: each fails, and what requires it is skipped. OthersBroken are those that are not run.
+	// Broken are states that cannot be used: each fails, and what requires it is skipped. OthersBroken are those that
+	// are not run.
 	Broken, OthersBroken []state.Broken
 
 	Whole  bool // Set has all states of the peel: what is stored of others is removed
@@ -97,8 +98,8 @@ type Request struct {
 	Files  func(ref string) []string          // the states of a settings file, for requisites; may be nil
 }
 
-// Run runs the states in their order. Without a result the error is of a run that could not begin; with one it is of what
-// could not be stored for the next run.
+// Run runs the states in their order. Without a result the error is of a run that could not begin; with one it is of
+// what could not be stored for the next run.
 func (r *Runner) Run(ctx context.Context, q Request) (*Result, error) {
 	unlock, err := lock(ctx, r.o.Lock, q.Test)
 	if err != nil {
@@ -119,7 +120,14 @@ func (r *Runner) Run(ctx context.Context, q Request) (*Result, error) {
 	x := newRun(r, q, m)
 	x.unread = unread
 	x.world.SetUnread(unread...)
-	result := &Result{Test: q.Test, Commit: q.Commit, Digest: q.Digest, Time: start.UTC(), Counts: newCounts(), States: []Outcome{}}
+	result := &Result{
+		Test:   q.Test,
+		Commit: q.Commit,
+		Digest: q.Digest,
+		Time:   start.UTC(),
+		Counts: newCounts(),
+		States: []Outcome{},
+	}
 	if q.Whole && !q.Test {
 		m.keep(q)
 	}
@@ -143,7 +151,9 @@ func (r *Runner) Run(ctx context.Context, q Request) (*Result, error) {
 	}
 	result.Duration = time.Since(start)
 	result.Own = x.services.Own()
-	result.Owed = slices.DeleteFunc(slices.Sorted(maps.Keys(m.Owed)), func(name string) bool { return name == x.putOff })
+	result.Owed = slices.DeleteFunc(slices.Sorted(maps.Keys(m.Owed)), func(name string) bool {
+		return name == x.putOff
+	})
 	if !q.Test {
 		err = m.save()
 	}
@@ -153,20 +163,21 @@ func (r *Runner) Run(ctx context.Context, q Request) (*Result, error) {
 // A run is one run of a set.
 type run struct {
 	*Runner
-	q          Request
-	memory     *memory
-	world      *host.World
-	packages   *pkg.Manager
-	services   *service.Manager
-	done       map[string]*Outcome
-	require    map[string][]string // with those of require_in
-	watch      map[string][]string // with those of watch_in
-	onchanges  map[string][]string
-	reactors   map[string][]string // the enabled states that react to a state
-	unread     []string            // paths of units that systemd has not read, as they are on the disk
-	putOff     string              // the state whose reaction is made after the run, because it ends the peel
-	joined     int                 // the index of the first state that is not among those whose packages are planned together
-	again      bool                // this is not the first attempt of the state
+	q         Request
+	memory    *memory
+	world     *host.World
+	packages  *pkg.Manager
+	services  *service.Manager
+	done      map[string]*Outcome
+	require   map[string][]string // with those of require_in
+	watch     map[string][]string // with those of watch_in
+	onchanges map[string][]string
+	reactors  map[string][]string // the enabled states that react to a state
+	unread    []string            // paths of units that systemd has not read, as they are on the disk
+	putOff    string              // the state whose reaction is made after the run, because it ends the peel
+	// the index of the first state that is not among those whose packages are planned together
+	joined     int
+	again      bool // this is not the first attempt of the state
 	hardFailed bool
 	git        *system.Git
 	noted      hash.Hash       // of the contents that the last plan wanted
@@ -190,7 +201,15 @@ func newRun(r *Runner, q Request, m *memory) *run {
 			units = append(units, state.UnitName(a.Name))
 		}
 	}
-	x := &run{Runner: r, q: q, memory: m, world: w, packages: pkg.New(w, q.Test), services: service.New(w, units), done: map[string]*Outcome{}}
+	x := &run{
+		Runner:   r,
+		q:        q,
+		memory:   m,
+		world:    w,
+		packages: pkg.New(w, q.Test),
+		services: service.New(w, units),
+		done:     map[string]*Outcome{},
+	}
 	x.git = system.NewGit(w, x.program)
 	x.connect()
 	return x
@@ -226,7 +245,12 @@ func (x *run) state(ctx context.Context, s *state.State) *Outcome {
 
 // broken returns the outcome of a state that cannot be used.
 func (x *run) broken(b state.Broken) *Outcome {
-	o := &Outcome{State: b.Name, Function: b.Function, Result: Failed, Comment: "this peel cannot use the state: " + b.Err.Error()}
+	o := &Outcome{
+		State:    b.Name,
+		Function: b.Function,
+		Result:   Failed,
+		Comment:  "this peel cannot use the state: " + b.Err.Error(),
+	}
 	if x.q.Origin != nil {
 		o.Origin = x.q.Origin(b.Name)
 	}
@@ -320,7 +344,10 @@ func (x *run) once(run context.Context, s *state.State, o *Outcome) {
 	case run.Err() != nil && len(o.Changes) == 0:
 		o.Result, o.Reason = Skipped, Canceled
 	case x.q.Test && errors.As(err, &unknown):
-		o.Result, o.Comment, o.Changes, o.Cause = Unknown, unknown.Why, nil, ""
+		o.Result = Unknown
+		o.Comment = unknown.Why
+		o.Changes = nil
+		o.Cause = ""
 		x.doubt(ctx, s)
 	default:
 		if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
@@ -344,7 +371,8 @@ func (x *run) doubt(ctx context.Context, s *state.State) {
 	}
 }
 
-// guards runs onlyif and unless, in test mode as well. They say whether the state is to run at all, so a further attempt has no guards.
+// guards runs onlyif and unless, in test mode as well. They say whether the state is to run at all, so a further
+// attempt has no guards.
 func (x *run) guards(ctx context.Context, s *state.State) (skip Reason, err error) {
 	if len(s.OnlyIf)+len(s.Unless) == 0 || x.again {
 		return "", nil

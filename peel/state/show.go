@@ -41,12 +41,19 @@ func (f *Functions) show(context.Context, module.Call) wire.Result {
 	}
 	for _, b := range all.broken {
 		out.States = append(out.States, shownState{
-			State: b.Name, Function: b.Function, Written: d.Values.Get(state.Key).Get(b.Name).Any(), Origin: d.origin(b.Name), Error: b.Err.Error(),
+			State:    b.Name,
+			Function: b.Function,
+			Written:  d.Values.Get(state.Key).Get(b.Name).Any(),
+			Origin:   d.origin(b.Name),
+			Error:    b.Err.Error(),
 		})
 	}
 	for _, s := range all.usable {
 		out.States = append(out.States, shownState{
-			State: s.Name, Function: s.Function, Written: d.Values.Get(state.Key).Get(s.Name).Any(), Origin: d.origin(s.Name),
+			State:    s.Name,
+			Function: s.Function,
+			Written:  d.Values.Get(state.Key).Get(s.Name).Any(),
+			Origin:   d.origin(s.Name),
 		})
 	}
 	return wire.Result{Success: true, Data: out}

@@ -18,7 +18,8 @@ import (
 
 const (
 	allTurns = 1 << 20 // more than a peel's functions that run at once
-	// replyMargin is how long before its deadline a call that waits for another run replies, so that the reply arrives in time.
+	// replyMargin is how long before its deadline a call that waits for another run replies, so that the reply arrives
+	// in time.
 	replyMargin = time.Second
 )
 
@@ -39,7 +40,8 @@ type turn struct {
 	since time.Time
 }
 
-// take waits until a run can begin, at most until shortly before the deadline of its call. The error names the run that it waits for.
+// take waits until a run can begin, at most until shortly before the deadline of its call. The error names the run that
+// it waits for.
 func (t *turns) take(ctx context.Context, call module.Call, test bool) (mine *turn, release func(), err error) {
 	places := int64(allTurns)
 	if test {

@@ -16,8 +16,8 @@ import (
 	"github.com/seed-c01c3da5/zester/peel/state/host"
 )
 
-// unreadFile is the file with the paths of units that runs changed and that systemd has not read since. It is about the host and not
-// about states, so a function that is run by itself uses it too.
+// unreadFile is the file with the paths of units that runs changed and that systemd has not read since. It is about the
+// host and not about states, so a function that is run by itself uses it too.
 func (r *Runner) unreadFile() string { return filepath.Join(r.o.Dir, "unread-units.json") }
 
 // loadUnread returns the paths that earlier runs left.
@@ -30,7 +30,10 @@ func (r *Runner) loadUnread() (paths []string, err error) {
 		err = json.Unmarshal(data, &paths)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("cannot read which units systemd has not read: %w; run systemctl daemon-reload and remove %s", err, r.unreadFile())
+		return nil, fmt.Errorf(
+			"cannot read which units systemd has not read: %w; run systemctl daemon-reload and remove %s", err,
+			r.unreadFile(),
+		)
 	}
 	return paths, nil
 }

@@ -40,8 +40,8 @@ func DecodeCancel(msg *nats.Msg) (Event, error) {
 // maxAck bounds an acknowledgement, in encoded bytes. One goroutine of a master decodes those of all jobs.
 const maxAck = 2 << 10
 
-// DecodeAck decodes a peel's acknowledgement for the job and from the peel that its subject names. More than 2 KiB are refused
-// without decoding.
+// DecodeAck decodes a peel's acknowledgement for the job and from the peel that its subject names. More than 2 KiB are
+// refused without decoding.
 func DecodeAck(msg *nats.Msg) (Ack, error) {
 	var a Ack
 	if len(msg.Data) > maxAck {
@@ -76,7 +76,8 @@ func DecodeApplied(msg *nats.Msg) (Applied, error) {
 		err = fmt.Errorf("cannot accept %s: an error of more than %d bytes", msg.Subject, MaxErrorText)
 	}
 	if err == nil && slices.ContainsFunc(a.PausedErrors, func(e string) bool { return len(e) > maxEntryName }) {
-		err = fmt.Errorf("cannot accept %s: a paused entry with a name of more than %d bytes", msg.Subject, maxEntryName)
+		err = fmt.Errorf("cannot accept %s: a paused entry with a name of more than %d bytes", msg.Subject,
+			maxEntryName)
 	}
 	if err == nil && a.MissingContents < 0 {
 		err = fmt.Errorf("cannot accept %s: %d missing contents", msg.Subject, a.MissingContents)

@@ -23,8 +23,8 @@ func (d *TextDuration) UnmarshalText(text []byte) error {
 	return err
 }
 
-// Unescaped encodes a value as JSON for a MarshalJSON method. It does not escape HTML; the caller's encoder does that if it is set
-// to.
+// Unescaped encodes a value as JSON for a MarshalJSON method. It does not escape HTML; the caller's encoder does that
+// if it is set to.
 func Unescaped(v any) ([]byte, error) {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)

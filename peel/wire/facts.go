@@ -18,8 +18,9 @@ const (
 	MaxFactName   = 256 // bytes
 )
 
-// KeyProof returns the bytes that a peel signs to prove that a sealing key is its own. The first byte occurs in no UTF-8
-// text: a server chooses the text that its clients sign when they connect, and must not be able to choose these bytes.
+// KeyProof returns the bytes that a peel signs to prove that a sealing key is its own. The first byte occurs in no
+// UTF-8 text: a server chooses the text that its clients sign when they connect, and must not be able to choose these
+// bytes.
 func KeyProof(peel target.PeelID, key string) []byte {
 	return []byte("\xffzester sealing key 1\n" + string(peel) + "\n" + key + "\n")
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Bounds of the time between two heartbeats of a peel. An interval that a master announces is moved to the nearer bound.
+// Bounds of the time between two heartbeats of a peel. An interval that a master announces is moved to the nearer
+// bound.
 const (
 	MinHeartbeat = 30 * time.Second // also the interval of a peel to which no master has announced one
 	MaxHeartbeat = 10 * time.Minute
@@ -38,8 +39,8 @@ func (b Beat) Encode() []byte {
 	return fmt.Appendf(nil, "%s %d", b.Instance, b.Every/time.Second)
 }
 
-// DecodeHeartbeat decodes a heartbeat. ok is false if the message is none. Every client can direct replies of the server and of
-// masters to any subject, but these have headers, or a payload that is not a name of letters and digits.
+// DecodeHeartbeat decodes a heartbeat. ok is false if the message is none. Every client can direct replies of the
+// server and of masters to any subject, but these have headers, or a payload that is not a name of letters and digits.
 func DecodeHeartbeat(msg *nats.Msg) (b Beat, ok bool) {
 	for name := range msg.Header {
 		if name != "Nats-Request-Info" {
@@ -67,8 +68,8 @@ func DecodeHeartbeat(msg *nats.Msg) (b Beat, ok bool) {
 	return b, len(instance) <= maxInstance
 }
 
-// intervalHeader is the header of a master's reply to a heartbeat. [Decode] and [DecodeHeartbeat] refuse messages with it, because
-// a peel chooses the subject of the reply.
+// intervalHeader is the header of a master's reply to a heartbeat. [Decode] and [DecodeHeartbeat] refuse messages with
+// it, because a peel chooses the subject of the reply.
 const intervalHeader = "Zester-Heartbeat-Seconds"
 
 // NewInterval returns the reply to a heartbeat, which announces the time between two heartbeats, in whole seconds.
@@ -76,7 +77,8 @@ func NewInterval(every time.Duration) *nats.Msg {
 	return &nats.Msg{Header: nats.Header{intervalHeader: {strconv.Itoa(int(every / time.Second))}}}
 }
 
-// DecodeInterval returns the time between two heartbeats that a master announces, within [MinHeartbeat] and [MaxHeartbeat].
+// DecodeInterval returns the time between two heartbeats that a master announces, within [MinHeartbeat] and
+// [MaxHeartbeat].
 func DecodeInterval(msg *nats.Msg) (time.Duration, error) {
 	text := msg.Header.Get(intervalHeader)
 	seconds, err := strconv.ParseUint(text, 10, 32)

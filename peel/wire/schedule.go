@@ -8,13 +8,15 @@ const ScheduleInterval = 10 * time.Minute
 // FireCounts are numbers of fires by what happened to them. A fire counts once in Ran, Skipped or Missed, when that is
 // certain. Failed, Late and Overran are part of Ran.
 type FireCounts struct {
-	Ran     uint64 `json:"ran,omitempty"`     // runs that ended or were interrupted, of all triggers but manual ones
-	Failed  uint64 `json:"failed,omitempty"`  // runs that failed or were interrupted
-	Late    uint64 `json:"late,omitempty"`    // runs that started more than late_after late
-	Overran uint64 `json:"overran,omitempty"` // runs that were in flight when the next fire was due, or ended by their timeout
+	Ran    uint64 `json:"ran,omitempty"`    // runs that ended or were interrupted, of all triggers but manual ones
+	Failed uint64 `json:"failed,omitempty"` // runs that failed or were interrupted
+	Late   uint64 `json:"late,omitempty"`   // runs that started more than late_after late
+	// runs that were in flight when the next fire was due, or ended by their timeout
+	Overran uint64 `json:"overran,omitempty"`
 	Skipped uint64 `json:"skipped,omitempty"` // fires that a rule or an operator kept from running
-	Missed  uint64 `json:"missed,omitempty"`  // fires that did not start in time: the peel was down, suspended or too slow
-	Manual  uint64 `json:"manual,omitempty"`  // runs that a person asked for
+	// fires that did not start in time: the peel was down, suspended or too slow
+	Missed uint64 `json:"missed,omitempty"`
+	Manual uint64 `json:"manual,omitempty"` // runs that a person asked for
 }
 
 // A ScheduleHour has the counts of the fires whose nominal time is in one hour of UTC.

@@ -25,7 +25,8 @@ const (
 	BranchMoved = "zester.sync.moved"
 )
 
-// The peel of the following subjects is its ID in wire form, "{{name()}}" in a permission template, or "*" to subscribe.
+// The peel of the following subjects is its ID in wire form, "{{name()}}" in a permission template, or "*" to
+// subscribe.
 
 // Cmd returns the subject on which a peel receives requests of masters.
 func Cmd(peel string) string { return "zester.cmd." + peel }
@@ -36,7 +37,8 @@ func Fact(peel string) string { return "zester.fact." + peel }
 // Heartbeat returns the subject on which a peel publishes heartbeats.
 func Heartbeat(peel string) string { return "zester.heartbeat." + peel }
 
-// Settings returns the subject on which the stream of the settings bucket publishes each document that it has stored for a peel.
+// Settings returns the subject on which the stream of the settings bucket publishes each document that it has stored
+// for a peel.
 func Settings(peel string) string { return "zester.settings." + peel }
 
 // SettingsApplied returns the subject on which a peel reports which settings it runs.
@@ -54,9 +56,9 @@ func SettingsKey(peel string) string { return KVSubject(BucketSettings, peel) }
 // SettingsGet returns the subject on which a request reads the newest document of a peel from the stream.
 func SettingsGet(peel string) string { return "$JS.API.DIRECT.GET.KV_settings." + SettingsKey(peel) }
 
-// ContentGet returns the subject on which a request reads a part of a sealed content from the stream, by its key <blob>.<n>. "*.*"
-// stands for every key in a permission template. In a request the server takes it as a pattern, and replies with the newest part of
-// any content.
+// ContentGet returns the subject on which a request reads a part of a sealed content from the stream, by its key
+// <blob>.<n>. "*.*" stands for every key in a permission template. In a request the server takes it as a pattern, and
+// replies with the newest part of any content.
 func ContentGet(key string) string { return "$JS.API.DIRECT.GET.KV_files.$KV.files." + key }
 
 // Inbox returns the prefix of the subjects on which a peel receives replies.
@@ -74,8 +76,8 @@ func ReturnOf(jid JID, peel string) string { return jobSubject(jid, "return."+pe
 // ScheduledOf returns the subject on which a peel reports a run of its own schedule.
 func ScheduledOf(jid JID, peel string) string { return jobSubject(jid, "schedule."+peel) }
 
-// StoredOf returns the subject on which the stream of the bucket job-returns publishes the first return of a peel once it is stored.
-// Masters and clients that watch jobs may subscribe to it, peels may not.
+// StoredOf returns the subject on which the stream of the bucket job-returns publishes the first return of a peel once
+// it is stored. Masters and clients that watch jobs may subscribe to it, peels may not.
 func StoredOf(jid JID, peel string) string { return "zester.stored." + string(jid) + "." + peel }
 
 // SaidBy returns the pattern of all subjects of jobs on which a peel publishes.
@@ -101,13 +103,15 @@ func Dispatch(user string) string { return "zester.dispatch." + user }
 // Resolve returns the subject on which a person requests the peels that a target expression selects.
 func Resolve(user string) string { return "zester.target.resolve." + user }
 
-// API returns the subject on which a person sends a master another request, of a noun and a verb such as "job" and "list".
+// API returns the subject on which a person sends a master another request, of a noun and a verb such as "job" and
+// "list".
 func API(noun, verb, user string) string { return "zester.api." + noun + "." + verb + "." + user }
 
 // Sender returns the last token of a subject, which names its sender.
 func Sender(subject string) string { return subject[strings.LastIndexByte(subject, '.')+1:] }
 
-// JobSubject returns the job and the sender of a subject zester.job.<jid>.…. It fails for any other subject; the error names it.
+// JobSubject returns the job and the sender of a subject zester.job.<jid>.…. It fails for any other subject; the error
+// names it.
 func JobSubject(subject string) (jid JID, sender string, err error) {
 	rest, isJob := strings.CutPrefix(subject, "zester.job.")
 	token, tail, more := strings.Cut(rest, ".")

@@ -1,12 +1,12 @@
-// Package wire has the messages between peels, masters and people, their subjects, and the functions that decode them. A sender
-// encodes with canon.Marshal and takes the subject from a function such as [Cmd]; a receiver calls the Decode function of the
-// message.
+// Package wire has the messages between peels, masters and people, their subjects, and the functions that decode them.
+// A sender encodes with canon.Marshal and takes the subject from a function such as [Cmd]; a receiver calls the Decode
+// function of the message.
 //
-// Guarantees: the sender of a message is the last token of its subject, in wire form, and the server lets nobody publish under
-// the token of another; a Decode function refuses a message whose content contradicts its subject.
+// Guarantees: the sender of a message is the last token of its subject, in wire form, and the server lets nobody
+// publish under the token of another; a Decode function refuses a message whose content contradicts its subject.
 //
-// Every message has V, the protocol version of its sender. A missing V counts as compatible; unknown fields are ignored, missing
-// fields are zero. A version above [Version] is refused.
+// Every message has V, the protocol version of its sender. A missing V counts as compatible; unknown fields are
+// ignored, missing fields are zero. A version above [Version] is refused.
 package wire
 
 import (
@@ -28,8 +28,8 @@ const Version = 1
 // MaxMessage bounds what is decoded from one message, in bytes: the server's default payload limit.
 const MaxMessage = 1 << 20
 
-// MaxReturn bounds a return, in encoded bytes. The rest of the payload limit is for what masters put around it on its way to
-// people.
+// MaxReturn bounds a return, in encoded bytes. The rest of the payload limit is for what masters put around it on its
+// way to people.
 const MaxReturn = MaxMessage - 32<<10
 
 // A JID names a job: a KSUID, 27 base-62 characters that sort by the time of their making.
@@ -38,9 +38,9 @@ type JID string
 // firstSecond is the earliest time that a KSUID can express. Before it the seconds wrap around to the year 2150.
 var firstSecond = time.Unix(1_400_000_000, 0)
 
-// NewJID returns a new JID, made from the wall clock and 12 random bytes. JIDs of one clock sort by its nanoseconds: a KSUID
-// has seconds, so the first four of its 16 payload bytes are the nanoseconds of the second. If the host's clock was never
-// set, the JID gets the earliest second, so that its job is an old one and not one of the future.
+// NewJID returns a new JID, made from the wall clock and 12 random bytes. JIDs of one clock sort by its nanoseconds: a
+// KSUID has seconds, so the first four of its 16 payload bytes are the nanoseconds of the second. If the host's clock
+// was never set, the JID gets the earliest second, so that its job is an old one and not one of the future.
 func NewJID() JID {
 	now := time.Now()
 	if now.Before(firstSecond) {
@@ -75,8 +75,8 @@ func (j JID) Time() time.Time {
 	return id.Time()
 }
 
-// FirstJID returns the lowest JID of the second of a time, for a search of jobs by time. It is empty for a time before the
-// earliest second that a JID can express: the clock of this host was never set.
+// FirstJID returns the lowest JID of the second of a time, for a search of jobs by time. It is empty for a time before
+// the earliest second that a JID can express: the clock of this host was never set.
 func FirstJID(at time.Time) JID {
 	if at.Before(firstSecond) {
 		return ""
@@ -88,8 +88,8 @@ func FirstJID(at time.Time) JID {
 	return JID(id.String())
 }
 
-// parse returns the KSUID. ksuid.Parse accepts any bytes, so that many texts give one KSUID; parse accepts only the text that
-// the KSUID is written as.
+// parse returns the KSUID. ksuid.Parse accepts any bytes, so that many texts give one KSUID; parse accepts only the
+// text that the KSUID is written as.
 func (j JID) parse() (ksuid.KSUID, error) {
 	id, err := ksuid.Parse(string(j))
 	if err != nil || id.String() != string(j) {
@@ -107,9 +107,9 @@ type Request struct {
 	Epoch    uint64         `json:"epoch"`          // fencing token: increases with every change of the job's owner
 	User     string         `json:"user,omitempty"` // the caller's name in the credential; set by the master
 	Deadline time.Time      `json:"deadline"`       // on the master's clock, for the record
-	// TimeLeft is the time until the deadline when the request was sent, in nanoseconds. The peel counts it from the moment
-	// it receives the request, so that its clock need not agree with the master's, and refuses work that would start later.
-	// Zero: no limit.
+	// TimeLeft is the time until the deadline when the request was sent, in nanoseconds. The peel counts it from the
+	// moment it receives the request, so that its clock need not agree with the master's, and refuses work that would
+	// start later. Zero: no limit.
 	TimeLeft time.Duration `json:"time_left,omitempty"`
 	V        int           `json:"v"`
 }
@@ -164,8 +164,8 @@ const (
 	TriggerNeeds   Trigger = "needs"    // the end of another entry's run
 )
 
-// A ScheduledResult is the report of a run of a schedule entry. Its times are Nominal ≤ Fired ≤ Started ≤ Finished: the time
-// that the entry's timing gives, the end of its splay, and the start and end of the run.
+// A ScheduledResult is the report of a run of a schedule entry. Its times are Nominal ≤ Fired ≤ Started ≤ Finished: the
+// time that the entry's timing gives, the end of its splay, and the start and end of the run.
 type ScheduledResult struct {
 	JID      JID            `json:"jid"`
 	Peel     target.PeelID  `json:"peel_id"`
@@ -178,13 +178,15 @@ type ScheduledResult struct {
 	Fired    time.Time `json:"fired"`
 	Started  time.Time `json:"started"`
 	Finished time.Time `json:"timestamp"`
-	Late     bool      `json:"late,omitempty"`   // started more than the entry's start deadline after Nominal
-	Commit   string    `json:"commit,omitempty"` // the commit that last changed the entry; empty for an entry of peel.yaml
-	Origin   string    `json:"origin,omitempty"` // file:line of the entry at that commit
-	Author   string    `json:"author,omitempty"` // of that commit
-	Ran      string    `json:"ran,omitempty"`    // what the entry runs in the settings; empty for an entry of peel.yaml
-	Proof    string    `json:"proof,omitempty"`  // from the document: shows that masters gave the peel this entry with this commit, origin, author and function
-	V        int       `json:"v"`
+	Late     bool      `json:"late,omitempty"` // started more than the entry's start deadline after Nominal
+	// the commit that last changed the entry; empty for an entry of peel.yaml
+	Commit string `json:"commit,omitempty"`
+	Origin string `json:"origin,omitempty"` // file:line of the entry at that commit
+	Author string `json:"author,omitempty"` // of that commit
+	Ran    string `json:"ran,omitempty"`    // what the entry runs in the settings; empty for an entry of peel.yaml
+	// from the document: shows that masters gave the peel this entry with this commit, origin, author and function
+	Proof string `json:"proof,omitempty"`
+	V     int    `json:"v"`
 }
 
 // Return returns the report in the form of a return for a dispatched job.
@@ -212,16 +214,18 @@ type Applied struct {
 	Stopped    int           `json:"stopped"`
 	Changed    int           `json:"changed"`
 	Kept       int           `json:"kept"`
-	Errors     texts         `json:"errors,omitempty"` // why entries cannot be used, or why a newer document was refused
+	// why entries cannot be used, or why a newer document was refused
+	Errors texts `json:"errors,omitempty"`
 	// PausedErrors are entries that are paused_errors: they failed too often in a row. At most MaxReported are named.
 	PausedErrors texts `json:"paused_errors,omitempty"`
 	// MissingContents is how many contents of files that the document names have not arrived yet.
 	MissingContents int `json:"missing_contents,omitempty"`
-	// Features are the parts of settings that the peel understands beside the schedule, such as FeatureStates. A peel of an
-	// earlier version names none.
+	// Features are the parts of settings that the peel understands beside the schedule, such as FeatureStates. A peel
+	// of an earlier version names none.
 	Features texts `json:"features,omitempty"`
 
-	Stale bool      `json:"stale,omitempty"` // the document comes from the snapshot and the bus has not confirmed it yet
+	// the document comes from the snapshot and the bus has not confirmed it yet
+	Stale bool      `json:"stale,omitempty"`
 	Time  time.Time `json:"time"`
 	V     int       `json:"v"`
 }
@@ -229,8 +233,8 @@ type Applied struct {
 // FeatureStates names the states in [Applied].Features.
 const FeatureStates = "states"
 
-// A StateRun is a peel's report on its newest run of all its states. A run of some states has none: it does not say how the host
-// is as a whole.
+// A StateRun is a peel's report on its newest run of all its states. A run of some states has none: it does not say how
+// the host is as a whole.
 type StateRun struct {
 	Peel   target.PeelID `json:"peel_id"`
 	Commit string        `json:"commit"` // of the document that was run
@@ -269,14 +273,17 @@ type Event struct {
 // ErrForged marks a message whose content contradicts its subject.
 var ErrForged = errors.New("the message contradicts the subject it came on")
 
-// Decode decodes the payload of msg into v, after the checks for every message of a peel or a person: its size is bounded, and its
-// sender published it. The server sends its replies to any reply subject that a client names, so a peel could make the server
-// publish on the subject of another peel. Such replies have headers of the server or are JSON; Decode refuses both.
+// Decode decodes the payload of msg into v, after the checks for every message of a peel or a person: its size is
+// bounded, and its sender published it. The server sends its replies to any reply subject that a client names, so a
+// peel could make the server publish on the subject of another peel. Such replies have headers of the server or are
+// JSON; Decode refuses both.
 func Decode(msg *nats.Msg, v any) error {
 	if len(msg.Data) > MaxMessage {
 		return fmt.Errorf("cannot read %s: %d bytes, the limit is %d", msg.Subject, len(msg.Data), MaxMessage)
 	}
-	for _, h := range []string{"Nats-Stream", "Nats-Subject", "Nats-Sequence", "Status", "Nats-Service-Error", intervalHeader} {
+	for _, h := range []string{
+		"Nats-Stream", "Nats-Subject", "Nats-Sequence", "Status", "Nats-Service-Error", intervalHeader,
+	} {
 		if _, ok := msg.Header[h]; ok {
 			return fmt.Errorf("cannot read %s: %w: it is a reply of the server", msg.Subject, ErrForged)
 		}

@@ -61,7 +61,8 @@ type Revision struct {
 // ID returns the commit as a string of hex digits.
 func (r *Revision) ID() settings.Commit { return settings.Commit(r.Commit.Hash.String()) }
 
-// An Archive reads and writes the stored revisions. Its methods may be called at the same time, Request by one goroutine.
+// An Archive reads and writes the stored revisions. Its methods may be called at the same time, Request by one
+// goroutine.
 type Archive struct {
 	kv       jetstream.KeyValue
 	stream   jetstream.Stream // of kv
@@ -84,8 +85,16 @@ type request struct {
 }
 
 // Open returns the archive of the revisions of a source: repo, branch and path in one text. The bucket must exist.
-func Open(ctx context.Context, js jetstream.JetStream, contents *contentx.Store, source string, log *slog.Logger) (*Archive, error) {
-	a := &Archive{blobs: contents, source: source, log: log, requests: make(chan *request, 1), named: map[string][]string{}}
+func Open(ctx context.Context, js jetstream.JetStream, contents *contentx.Store, source string,
+	log *slog.Logger,
+) (*Archive, error) {
+	a := &Archive{
+		blobs:    contents,
+		source:   source,
+		log:      log,
+		requests: make(chan *request, 1),
+		named:    map[string][]string{},
+	}
 	var err error
 	if a.kv, err = js.KeyValue(ctx, Bucket); err == nil {
 		a.stream, err = js.Stream(ctx, "KV_"+Bucket)

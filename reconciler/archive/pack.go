@@ -71,7 +71,8 @@ func add(archive *zip.Writer, tree fs.FS, name string, info fs.FileInfo, content
 	h := &zip.FileHeader{Name: name, Method: zip.Deflate}
 	h.SetMode(info.Mode().Perm())
 	if f, ok := contents[name]; ok {
-		if public, _ := content.Seal(data, nil); public.Blob == f.Blob { // a file of sops is packed: its key would open it without the identities
+		// a file of sops is packed: its key would open it without the identities
+		if public, _ := content.Seal(data, nil); public.Blob == f.Blob {
 			reference, err := canon.Marshal(f)
 			if err != nil {
 				return err

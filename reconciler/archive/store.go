@@ -77,12 +77,14 @@ func (a *Archive) listAll(ctx context.Context) ([]Entry, error) {
 			all = append(all, *e)
 		}
 	}
-	sorting.Func(all, func(a, b Entry) int { return cmp.Or(b.Stored.Compare(a.Stored), cmp.Compare(a.Commit, b.Commit)) })
+	sorting.Func(all, func(a, b Entry) int {
+		return cmp.Or(b.Stored.Compare(a.Stored), cmp.Compare(a.Commit, b.Commit))
+	})
 	return all, nil
 }
 
-// Find returns the stored revisions whose commit begins with digits, the newest first. If the revision that was requested
-// last is one of them, it waits for the first attempt to store it.
+// Find returns the stored revisions whose commit begins with digits, the newest first. If the revision that was
+// requested last is one of them, it waits for the first attempt to store it.
 func (a *Archive) Find(ctx context.Context, digits string) (found []settings.Commit, err error) {
 	if r := a.newest.Load(); r != nil && strings.HasPrefix(string(r.revision.ID()), digits) {
 		select {
@@ -142,7 +144,8 @@ func (a *Archive) Header(ctx context.Context, commit settings.Commit) (*Revision
 	return e.header()
 }
 
-// Load returns a stored revision, nil if it is not stored. Its Tree is in memory, and reads contents of states from the bus.
+// Load returns a stored revision, nil if it is not stored. Its Tree is in memory, and reads contents of states from the
+// bus.
 func (a *Archive) Load(ctx context.Context, commit settings.Commit) (*Revision, error) {
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
@@ -230,8 +233,15 @@ func (a *Archive) write(ctx context.Context, r *Revision) error {
 	}
 	sum := sha256.Sum256(packed)
 	e := Entry{
-		Commit: r.ID(), Author: r.Commit.Author, Email: r.Commit.Email, Message: r.Commit.Subject(), Time: r.Commit.Time,
-		Stored: time.Now(), Sum: hex.EncodeToString(sum[:]), Source: a.source, Safety: r.Safety,
+		Commit:  r.ID(),
+		Author:  r.Commit.Author,
+		Email:   r.Commit.Email,
+		Message: r.Commit.Subject(),
+		Time:    r.Commit.Time,
+		Stored:  time.Now(),
+		Sum:     hex.EncodeToString(sum[:]),
+		Source:  a.source,
+		Safety:  r.Safety,
 	}
 	for chunk := range slices.Chunk(packed, chunkBytes) {
 		if _, err := a.kv.Put(ctx, chunkKey(e.Commit, e.Chunks), chunk); err != nil {
@@ -277,8 +287,8 @@ func surplus(all []Entry, keep []settings.Commit) (gone []settings.Commit) {
 	return gone
 }
 
-// incomplete returns the revisions with chunks and no manifest that no master is storing: twice the limit for storing one has
-// passed, as clocks differ.
+// incomplete returns the revisions with chunks and no manifest that no master is storing: twice the limit for storing
+// one has passed, as clocks differ.
 func (a *Archive) incomplete(ctx context.Context, whole []Entry) (commits []settings.Commit, err error) {
 	keys, err := a.keys(ctx, "*.0")
 	if err != nil {

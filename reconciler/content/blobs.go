@@ -76,7 +76,8 @@ func (s *Store) list(ctx context.Context) (listing, error) {
 
 func (l listing) has(key string) bool { return l.subjects[keyPrefix+key] > 0 }
 
-// hasAll reports whether the bucket has all parts of a content, and nobody has marked it as unused: a marked one may be removed.
+// hasAll reports whether the bucket has all parts of a content, and nobody has marked it as unused: a marked one may be
+// removed.
 func (l listing) hasAll(f content.File) bool {
 	for _, key := range f.Chunks() {
 		if !l.has(key) {
@@ -86,9 +87,11 @@ func (l listing) hasAll(f content.File) bool {
 	return !l.has(f.Blob + "." + unused)
 }
 
-// Publish stores those of the files, by path, whose contents the bucket lacks, and returns their number. sealed returns a file of a
-// path with its sealed content; it is called by one goroutine.
-func (s *Store) Publish(ctx context.Context, files map[string]content.File, sealed func(path string) (content.File, []byte, error)) (stored int, err error) {
+// Publish stores those of the files, by path, whose contents the bucket lacks, and returns their number. sealed returns
+// a file of a path with its sealed content; it is called by one goroutine.
+func (s *Store) Publish(ctx context.Context, files map[string]content.File,
+	sealed func(path string) (content.File, []byte, error),
+) (stored int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	lacking, bytes := map[string]string{}, uint64(0) // paths by blob
@@ -110,13 +113,19 @@ func (s *Store) Publish(ctx context.Context, files map[string]content.File, seal
 		}
 	}
 	if now.bytes+bytes > maxBytes && bytes > 0 {
-		return 0, fmt.Errorf("cannot store the contents of files: %d bytes are to be added to %d, the limit is %d; contents that no revision names are removed after a day", bytes, now.bytes, int64(maxBytes))
+		return 0, fmt.Errorf(
+			"cannot store the contents of files: %d bytes are to be added to %d, the limit is %d; contents that no revision names are removed after a day", bytes, now.bytes, int64(
+				maxBytes,
+			),
+		)
 	}
 	return s.putAll(ctx, lacking, files, sealed)
 }
 
 // putAll stores contents, given by the path of one file for each blob. The caller holds mu.
-func (s *Store) putAll(ctx context.Context, lacking map[string]string, files map[string]content.File, sealed func(path string) (content.File, []byte, error)) (stored int, err error) {
+func (s *Store) putAll(ctx context.Context, lacking map[string]string, files map[string]content.File,
+	sealed func(path string) (content.File, []byte, error),
+) (stored int, err error) {
 	g, putting := errgroup.WithContext(ctx)
 	g.SetLimit(atOnce)
 	for blob, path := range lacking {

@@ -8,7 +8,8 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/status"
 )
 
-// Adopt makes the fleet follow the source of this master. from and to are the sources that the person saw in the status.
+// Adopt makes the fleet follow the source of this master. from and to are the sources that the person saw in the
+// status.
 func Adopt(from, to string) Change {
 	return func(r record.Record, s Seen) (record.Record, error) { return r.Adopted(from, to, s.Source) }
 }

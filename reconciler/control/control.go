@@ -1,8 +1,8 @@
-// Package control serves zester.api.sync.*: it answers with the state of the reconciler, and turns orders of people into
-// changes of the record.
+// Package control serves zester.api.sync.*: it answers with the state of the reconciler, and turns orders of people
+// into changes of the record.
 //
-// Call [Service.Run] in each leadership session. It serves every request in a goroutine of its own and hands each [Order] to
-// the loop, which alone changes the record.
+// Call [Service.Run] in each leadership session. It serves every request in a goroutine of its own and hands each
+// [Order] to the loop, which alone changes the record.
 //
 // Guarantees:
 //   - The user is the last token of the subject, which the bus checks.
@@ -13,8 +13,8 @@
 //   - At most 64 requests are served at a time, and besides 16 of sync.now; one more is refused. So requests that wait for
 //     the remote do not delay orders.
 //
-// Known gap: an answer after 500 ms shows the status at that time. An approval that ends later, because the fleet changed at
-// the same time, shows only in sync.status and in the history.
+// Known gap: an answer after 500 ms shows the status at that time. An approval that ends later, because the fleet
+// changed at the same time, shows only in sync.status and in the history.
 package control
 
 import (

@@ -26,8 +26,8 @@ type Seen struct {
 // A Change applies an order to a record and returns the new one. It is pure. Its error is a *[record.Refusal].
 type Change func(r record.Record, s Seen) (record.Record, error)
 
-// An Order is a request of a person to the loop. The loop applies Change, stores the record and calls Accept. It calls Settle
-// when no attempt to read the branch and no task that follows from the order is under way.
+// An Order is a request of a person to the loop. The loop applies Change, stores the record and calls Accept. It calls
+// Settle when no attempt to read the branch and no task that follows from the order is under way.
 type Order struct {
 	Verb   string // of zester.api.sync
 	By     string // the user, from the subject
@@ -40,7 +40,14 @@ type Order struct {
 
 // NewOrder returns an order for the loop.
 func NewOrder(verb, by string, read bool, change Change) *Order {
-	return &Order{Verb: verb, By: by, Read: read, Change: change, accepted: make(chan error, 1), settled: make(chan struct{})}
+	return &Order{
+		Verb:     verb,
+		By:       by,
+		Read:     read,
+		Change:   change,
+		accepted: make(chan error, 1),
+		settled:  make(chan struct{}),
+	}
 }
 
 // Accept reports that the change is stored, or with err why it is not. Call it once.
@@ -92,16 +99,20 @@ func Approve(q status.ApproveRequest, by string) Change {
 	}
 }
 
-// checkRevision returns a *[record.Refusal] if an order would let another revision go on than the one that the person saw.
-// digits begin the commit of that; empty digits are not checked.
+// checkRevision returns a *[record.Refusal] if an order would let another revision go on than the one that the person
+// saw. digits begin the commit of that; empty digits are not checked.
 func checkRevision(digits string, goesOn settings.Commit) error {
 	switch {
 	case digits == "":
 		return nil
 	case len(digits) < status.MinRevision:
-		return record.Refuse("cannot approve for revision %q: give %d digits of the commit or more", digits, status.MinRevision)
+		return record.Refuse("cannot approve for revision %q: give %d digits of the commit or more", digits,
+			status.MinRevision)
 	case !strings.HasPrefix(string(goesOn), digits):
-		return record.Refuse("cannot approve for revision %.64s: the order would let %s go on; zester sync status shows it", digits, goesOn.Short())
+		return record.Refuse(
+			"cannot approve for revision %.64s: the order would let %s go on; zester sync status shows it", digits,
+			goesOn.Short(),
+		)
 	}
 	return nil
 }
@@ -125,8 +136,8 @@ func OverrideFreeze(digits, why, by string) Change {
 	}
 }
 
-// Pin gives the whole fleet a stored revision at once, as it was in force before. Waves, the guard and a pause do not apply,
-// and a rollout under way ends. The Safety of the revision has to be known.
+// Pin gives the whole fleet a stored revision at once, as it was in force before. Waves, the guard and a pause do not
+// apply, and a rollout under way ends. The Safety of the revision has to be known.
 func Pin(pinned *archive.Revision, by string, untilNewer bool) Change {
 	return func(r record.Record, s Seen) (record.Record, error) {
 		commit := pinned.ID()
@@ -156,7 +167,8 @@ func Unpin() Change {
 	}
 }
 
-// Retry tries a revision again that was rolled back: the guard checks it as a new commit, and it begins with the first wave.
+// Retry tries a revision again that was rolled back: the guard checks it as a new commit, and it begins with the first
+// wave.
 func Retry(digits, by string) Change {
 	return func(r record.Record, s Seen) (record.Record, error) {
 		commit, err := r.CheckRetry(digits, s.Head)
@@ -169,7 +181,10 @@ func Retry(digits, by string) Change {
 				again = a
 			}
 		}
-		again.Outcome, again.Reason, again.Master, again.Ended = status.OutcomeProgressing, "", s.Owner, time.Time{}
+		again.Outcome = status.OutcomeProgressing
+		again.Reason = ""
+		again.Master = s.Owner
+		again.Ended = time.Time{}
 		return r.WithoutSkipped(commit).Noted(again, s.Now).NotedBy(commit, by), nil
 	}
 }

@@ -149,7 +149,9 @@ func (s *Service) unpin(ctx context.Context, c *service.Call, _ api.None) (*stat
 	return s.order(ctx, c, "unpin", true, Unpin())
 }
 
-func (s *Service) order(ctx context.Context, c *service.Call, verb string, read bool, change Change) (*status.Sync, error) {
+func (s *Service) order(ctx context.Context, c *service.Call, verb string, read bool,
+	change Change,
+) (*status.Sync, error) {
 	return s.do(ctx, NewOrder(verb, c.From.User, read, change), orderLimit)
 }
 
@@ -195,7 +197,10 @@ func (s *Service) approve(ctx context.Context, c *service.Call, q status.Approve
 		c.About.Target = given.Hash + " of facts"
 		return sync, nil
 	case sync.Blocked != "":
-		return sync, record.Refuse("cannot approve plan %.64s: the fleet changed at the same time, and the plan of %s that waits is now %s", q.Hash, sync.LastAttempted.Short(), sync.Blocked)
+		return sync, record.Refuse(
+			"cannot approve plan %.64s: the fleet changed at the same time, and the plan of %s that waits is now %s",
+			q.Hash, sync.LastAttempted.Short(), sync.Blocked,
+		)
 	}
 	c.About.Target = given.Hash + " of " + string(given.Commit)
 	return sync, nil
@@ -224,7 +229,8 @@ func (s *Service) retry(ctx context.Context, c *service.Call, q status.RetryRequ
 	return sync, err
 }
 
-// pin finds the revision before it gives the order to the loop. It reads the files only if the archive does not have them.
+// pin finds the revision before it gives the order to the loop. It reads the files only if the archive does not have
+// them.
 func (s *Service) pin(ctx context.Context, c *service.Call, q status.PinRequest) (out *status.Sync, err error) {
 	c.About.Target = q.Revision
 	commit, err := s.stored(ctx, q.Revision)
@@ -258,8 +264,8 @@ func (s *Service) loadSafety(ctx context.Context, commit settings.Commit) (*arch
 	return revision, nil
 }
 
-// stored returns the revision whose commit begins with digits: a stored one, or else one that was in force by the history, as the
-// copy of the repo may still have it. It is an error if there are several.
+// stored returns the revision whose commit begins with digits: a stored one, or else one that was in force by the
+// history, as the copy of the repo may still have it. It is an error if there are several.
 func (s *Service) stored(ctx context.Context, digits string) (settings.Commit, error) {
 	if len(digits) < status.MinRevision {
 		return "", record.Refuse("cannot pin %q: name %d digits of a commit at least", digits, status.MinRevision)
@@ -275,15 +281,17 @@ func (s *Service) stored(ctx context.Context, digits string) (settings.Commit, e
 	case err != nil:
 		return "", err
 	case len(found) == 0:
-		return "", record.Refuse("cannot pin %.64s: no such revision is stored; zester sync history shows which are", digits)
+		return "", record.Refuse("cannot pin %.64s: no such revision is stored; zester sync history shows which are",
+			digits)
 	case len(found) > 1:
-		return "", record.Refuse("cannot pin %.64s: %d stored revisions begin with it; give more digits", digits, len(found))
+		return "", record.Refuse("cannot pin %.64s: %d stored revisions begin with it; give more digits", digits,
+			len(found))
 	}
 	return found[0], nil
 }
 
-// remove deletes the data of a peel: first its facts, so that it gets no settings again, then its settings and its report.
-// After an error the same command removes the rest.
+// remove deletes the data of a peel: first its facts, so that it gets no settings again, then its settings and its
+// report. After an error the same command removes the rest.
 func (s *Service) remove(ctx context.Context, c *service.Call, q status.RemoveRequest) (out *status.Sync, err error) {
 	c.About.Target = string(q.Peel)
 	id, err := target.ParsePeelID(string(q.Peel))
@@ -291,10 +299,12 @@ func (s *Service) remove(ctx context.Context, c *service.Call, q status.RemoveRe
 		return out, record.Refuse("%v", err)
 	}
 	if a := s.Newest().Sync.Adopt; a != nil {
-		return out, record.Refuse("cannot remove %s: the fleet follows %s, and this master follows %s", id, a.From, a.To)
+		return out, record.Refuse("cannot remove %s: the fleet follows %s, and this master follows %s", id, a.From,
+			a.To)
 	}
 	if seen, online := s.Fleet.Presence(id); online && !q.Force {
-		return out, record.Refuse("cannot remove %s: it is online, last heard at %s; stop it first", id, seen.UTC().Format(time.RFC3339))
+		return out, record.Refuse("cannot remove %s: it is online, last heard at %s; stop it first", id,
+			seen.UTC().Format(time.RFC3339))
 	}
 	_, known := s.Fleet.Index().Get(id)
 	if known {
@@ -309,7 +319,11 @@ func (s *Service) remove(ctx context.Context, c *service.Call, q status.RemoveRe
 	case !held && !known:
 		return out, fmt.Errorf("cannot remove %s: %w", id, errNoPeel)
 	}
-	for stream, subject := range map[string]string{"applied": wire.SettingsApplied(id.Wire()), "states": wire.StateRunOf(id.Wire()), "schedule-state": wire.ScheduleStateOf(id.Wire())} {
+	for stream, subject := range map[string]string{
+		"applied":        wire.SettingsApplied(id.Wire()),
+		"states":         wire.StateRunOf(id.Wire()),
+		"schedule-state": wire.ScheduleStateOf(id.Wire()),
+	} {
 		if err := s.purge(ctx, stream, subject); err != nil {
 			return out, err
 		}

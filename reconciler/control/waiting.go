@@ -26,14 +26,24 @@ type Judged struct {
 func ChangeOf(d *diff.Difference) status.Change {
 	n := d.Counts
 	c := status.Change{
-		Peels: d.Writes(), Before: n.Before, Added: n.Added, Changed: n.Changed, Removed: n.Removed, Groups: []status.Group{},
-		StatesAdded: n.StatesAdded, StatesChanged: n.StatesChanged, StatesRemoved: n.StatesRemoved,
+		Peels:         d.Writes(),
+		Before:        n.Before,
+		Added:         n.Added,
+		Changed:       n.Changed,
+		Removed:       n.Removed,
+		Groups:        []status.Group{},
+		StatesAdded:   n.StatesAdded,
+		StatesChanged: n.StatesChanged,
+		StatesRemoved: n.StatesRemoved,
 	}
 	for _, g := range d.Groups[:min(len(d.Groups), status.MaxGroups)] {
 		c.Groups = append(c.Groups, status.Group{
-			Peels: firstOf(g.Peels), Count: len(g.Peels),
-			Added: firstNames(g.Entries.Added, g.States.Added), Removed: firstNames(g.Entries.Removed, g.States.Removed),
-			Changed: firstNames(slices.Sorted(slices.Values(slices.Concat(g.Entries.Retimed, g.Entries.Swapped))), g.States.Changed),
+			Peels:   firstOf(g.Peels),
+			Count:   len(g.Peels),
+			Added:   firstNames(g.Entries.Added, g.States.Added),
+			Removed: firstNames(g.Entries.Removed, g.States.Removed),
+			Changed: firstNames(slices.Sorted(slices.Values(slices.Concat(g.Entries.Retimed, g.Entries.Swapped))),
+				g.States.Changed),
 		})
 	}
 	c.More = len(d.Groups) - len(c.Groups)
@@ -68,7 +78,10 @@ func waiting(s status.Sync) (p status.Plan, ok bool) {
 	case s.Blocked != "":
 		p.Waits, p.Hash, p.Reason = status.WaitApproval, s.Blocked, strings.Join(s.Errors, "\n")
 	case s.Facts != nil:
-		p.Commit, p.Waits, p.Hash, p.Reason = s.LastGood.Commit, status.WaitFacts, s.Facts.Hash, s.Facts.Reason
+		p.Commit = s.LastGood.Commit
+		p.Waits = status.WaitFacts
+		p.Hash = s.Facts.Hash
+		p.Reason = s.Facts.Reason
 	case s.Pinned != nil && s.Observed != "" && s.Observed != s.Pinned.Commit:
 		p.Commit, p.Waits, p.Reason = s.Observed, status.WaitPin, message(status.Suspended)
 	case s.Rollout != nil:
@@ -92,13 +105,16 @@ func planOf(s status.Sync, judged []*Judged, digits string) (*status.Plan, error
 	p, ok := waiting(s)
 	switch {
 	case digits != "" && len(digits) < status.MinRevision:
-		return nil, record.Refuse("cannot show the plan of %q: give %d digits of a commit or more", digits, status.MinRevision)
+		return nil, record.Refuse("cannot show the plan of %q: give %d digits of a commit or more", digits,
+			status.MinRevision)
 	case !ok && s.LastGood.Commit == "":
 		return nil, fmt.Errorf("%w: no revision has been read yet", errNoPlan)
 	case !ok:
 		return nil, fmt.Errorf("%w: no revision waits, %s is in force", errNoPlan, s.LastGood.Commit.Short())
 	case !strings.HasPrefix(string(p.Commit), digits):
-		return nil, fmt.Errorf("%w of %.64s: the master keeps the plan of %s alone, which waits; zester plan --head %[2]s in a checkout makes it", errNoPlan, digits, p.Commit.Short())
+		return nil, fmt.Errorf(
+			"%w of %.64s: the master keeps the plan of %s alone, which waits; zester plan --head %[2]s in a checkout makes it", errNoPlan, digits, p.Commit.Short(),
+		)
 	}
 	for _, j := range judged {
 		if j != nil && j.Commit == p.Commit && (p.Hash == "" || p.Hash == j.Hash) {

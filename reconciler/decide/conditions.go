@@ -40,8 +40,8 @@ func conditions(s *State) []status.Condition {
 	return all
 }
 
-// transitions sets the times of the last change. A condition that is false and has no reason is left out unless it was in
-// before.
+// transitions sets the times of the last change. A condition that is false and has no reason is left out unless it was
+// in before.
 func transitions(before, now []status.Condition, at time.Time) (all []status.Condition) {
 	for _, c := range now {
 		i := slices.IndexFunc(before, func(o status.Condition) bool { return o.Type == c.Type })
@@ -63,7 +63,11 @@ func transitions(before, now []status.Condition, at time.Time) (all []status.Con
 }
 
 func ready(s *State) status.Condition {
-	c := status.Condition{Type: status.Ready, Reason: "NoRevision", Message: "no revision has been brought to the fleet yet"}
+	c := status.Condition{
+		Type:    status.Ready,
+		Reason:  "NoRevision",
+		Message: "no revision has been brought to the fleet yet",
+	}
 	good, err := s.Shown.good, s.Failed.Serve.Err
 	if other := s.Record.CheckSource(s.Own); other != nil {
 		c.Reason, c.Message = string(otherSource), other.Error()
@@ -101,10 +105,11 @@ func fetchFailed(s *State) []status.Condition {
 	return []status.Condition{failed, stalled}
 }
 
-// headRefusal returns why the commit that was judged last is refused, nil if it is not refused or no longer matters, because
-// of a pin for example. A newer head matters once it is judged.
+// headRefusal returns why the commit that was judged last is refused, nil if it is not refused or no longer matters,
+// because of a pin for example. A newer head matters once it is judged.
 func headRefusal(s *State) *Refused {
-	if j := s.Judged; j != nil && s.Record.Pinned == nil && !s.Record.IsSent(j.Commit) && s.Record.FindSkipped(j.Commit) == nil {
+	if j := s.Judged; j != nil && s.Record.Pinned == nil && !s.Record.IsSent(j.Commit) &&
+		s.Record.FindSkipped(j.Commit) == nil {
 		return j.Refused
 	}
 	return nil
@@ -130,7 +135,8 @@ func compileFailed(s *State) status.Condition {
 	return c
 }
 
-// isolated returns the plan of the revision in force if mistakes in it hold peels back and no newer revision was attempted.
+// isolated returns the plan of the revision in force if mistakes in it hold peels back and no newer revision was
+// attempted.
 func (s *State) isolated() *plan.Plan {
 	r, p := &s.Record, s.Prepared
 	if p == nil || p.Base.Plan == nil || p.Base.Plan.Mistakes == nil || attempted(s) != r.Commit || r.Blocked != nil {
@@ -142,11 +148,17 @@ func (s *State) isolated() *plan.Plan {
 func guardBlocked(s *State) status.Condition {
 	c := status.Condition{Type: status.GuardBlocked}
 	if b := s.Record.Blocked; b != nil {
-		c.Status, c.Reason, c.Message, c.ObservedRevision = true, b.Kind, b.Reason, b.Commit
+		c.Status = true
+		c.Reason = b.Kind
+		c.Message = b.Reason
+		c.ObservedRevision = b.Commit
 	} else if no := headRefusal(s); no != nil && no.Kind == c.Type {
 		c.Status, c.Reason, c.Message, c.ObservedRevision = true, no.Reason, no.Message(), s.Judged.Commit
 	} else if f := &s.Record.Facts; f.Waits() {
-		c.Status, c.Reason, c.Message, c.ObservedRevision = true, status.FactsChanged, f.Reason, s.Record.Commit
+		c.Status = true
+		c.Reason = status.FactsChanged
+		c.Message = f.Reason
+		c.ObservedRevision = s.Record.Commit
 	}
 	return c
 }
@@ -158,12 +170,14 @@ func suspended(r *record.Record) status.Condition {
 	c := status.Condition{Type: status.Suspended, Status: true}
 	switch p := r.Pinned; {
 	case p != nil:
-		c.Reason, c.Message = "Pinned", fmt.Sprintf("to %s by %s at %s: new commits wait for zester sync unpin", p.Commit.Short(), p.By, timestamp(p.Time))
+		c.Reason, c.Message = "Pinned", fmt.Sprintf("to %s by %s at %s: new commits wait for zester sync unpin",
+			p.Commit.Short(), p.By, timestamp(p.Time))
 		if p.UntilNewer {
 			c.Message += ", or for a newer commit"
 		}
 	case r.Suspended != nil:
-		c.Reason, c.Message = "Paused", fmt.Sprintf("by %s at %s: new commits wait for zester sync resume", r.Suspended.By, timestamp(r.Suspended.Time))
+		c.Reason, c.Message = "Paused", fmt.Sprintf("by %s at %s: new commits wait for zester sync resume",
+			r.Suspended.By, timestamp(r.Suspended.Time))
 	default:
 		c.Status = false
 	}
@@ -192,9 +206,23 @@ func rolloutStatus(s *State) *status.Rollout {
 	r, step := s.Record.Rollout, s.Step
 	w, c := r.Wave(), step.Counts
 	out := &status.Rollout{
-		Commit: r.Commit, Wave: r.Stage.Wave + 1, Waves: len(r.Waves), Name: w.Name, State: cmp.Or(string(step.State), string(rollout.Waits)),
-		Reason: record.Cut(step.Reason, status.MaxMessage), Until: step.Until, Gate: string(w.Gate), Deadline: w.Deadline, Started: r.Started,
-		Counts: status.Counts{Peels: c.Peels, Applied: c.Applied, Pending: c.Pending, Offline: c.Away, Failed: c.Failed},
+		Commit:   r.Commit,
+		Wave:     r.Stage.Wave + 1,
+		Waves:    len(r.Waves),
+		Name:     w.Name,
+		State:    cmp.Or(string(step.State), string(rollout.Waits)),
+		Reason:   record.Cut(step.Reason, status.MaxMessage),
+		Until:    step.Until,
+		Gate:     string(w.Gate),
+		Deadline: w.Deadline,
+		Started:  r.Started,
+		Counts: status.Counts{
+			Peels:   c.Peels,
+			Applied: c.Applied,
+			Pending: c.Pending,
+			Offline: c.Away,
+			Failed:  c.Failed,
+		},
 	}
 	if step.State == rollout.Soaks {
 		out.Soaked = step.Until
@@ -202,8 +230,8 @@ func rolloutStatus(s *State) *status.Rollout {
 	return out
 }
 
-// freezeOf returns the freeze that holds the head or else the revision under way, nil if there is none. If it holds both,
-// RolloutProgressing says so of the one under way.
+// freezeOf returns the freeze that holds the head or else the revision under way, nil if there is none. If it holds
+// both, RolloutProgressing says so of the one under way.
 func freezeOf(s *State) *status.Freeze {
 	if hold, held := s.headHold(); held {
 		return &status.Freeze{Commit: s.Judged.Commit, Reason: hold.Reason, Until: hold.Until}
@@ -233,13 +261,15 @@ func frozen(s *State) status.Condition {
 	return c
 }
 
-// skippedHead returns HeadSkipped. It is true if head, the newest commit of the branch, was rolled back: then the revision
-// in force stays, also one that a pin has left.
+// skippedHead returns HeadSkipped. It is true if head, the newest commit of the branch, was rolled back: then the
+// revision in force stays, also one that a pin has left.
 func skippedHead(r *record.Record, head settings.Commit) status.Condition {
 	c := status.Condition{Type: status.HeadSkipped}
 	if r.FindSkipped(head) != nil {
 		c.Status, c.Reason, c.ObservedRevision = true, "RolledBack", head
-		c.Message = fmt.Sprintf("%s, the newest commit, was rolled back and is not tried again; %s stays in force until a newer commit comes or zester sync retry %[1]s", head.Short(), r.Commit.Short())
+		c.Message = fmt.Sprintf(
+			"%s, the newest commit, was rolled back and is not tried again; %s stays in force until a newer commit comes or zester sync retry %[1]s", head.Short(), r.Commit.Short(),
+		)
 	}
 	return c
 }
@@ -289,7 +319,13 @@ func (s *State) Show(working bool) *control.Snapshot {
 	s.Shown.working = working
 	if p := s.Prepared; p != nil && p.Goal == GoalOf(&s.Record) && (s.Record.Done || s.Record.Rollout != nil) {
 		c := p.Base.Revision.Commit
-		s.Shown.good = status.Revision{Commit: s.Record.Commit, Author: source.Byline(c), Message: c.Subject(), Time: c.Time, Since: s.Record.Since}
+		s.Shown.good = status.Revision{
+			Commit:  s.Record.Commit,
+			Author:  source.Byline(c),
+			Message: c.Subject(),
+			Time:    c.Time,
+			Since:   s.Record.Since,
+		}
 	}
 	s.Shown.conditions = transitions(s.Shown.conditions, conditions(s), s.Now)
 	return s.snapshot()
@@ -299,9 +335,18 @@ func (s *State) Show(working bool) *control.Snapshot {
 func (s *State) snapshot() *control.Snapshot {
 	r := &s.Record
 	sync := status.Sync{
-		Repo: s.Repo, Branch: s.Own.Branch, Path: s.Own.Path, Owner: s.Owner, Holds: status.Holds{Frozen: freezeOf(s)},
-		Observed: s.Source.Observed, Read: s.Source.Read, LastAttempted: attempted(s), LastGood: s.Shown.good,
-		Written: status.Written{Generation: r.Generation}, Conditions: s.Shown.conditions, Findings: status.Findings{Errors: problems(s)},
+		Repo:          s.Repo,
+		Branch:        s.Own.Branch,
+		Path:          s.Own.Path,
+		Owner:         s.Owner,
+		Holds:         status.Holds{Frozen: freezeOf(s)},
+		Observed:      s.Source.Observed,
+		Read:          s.Source.Read,
+		LastAttempted: attempted(s),
+		LastGood:      s.Shown.good,
+		Written:       status.Written{Generation: r.Generation},
+		Conditions:    s.Shown.conditions,
+		Findings:      status.Findings{Errors: problems(s)},
 	}
 	if s.Shown.Written == s.Shown.good.Commit {
 		sync.Writes = s.Shown.Writes

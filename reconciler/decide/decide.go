@@ -1,10 +1,10 @@
 // Package decide returns what the reconciler does next, and why: [Next] is a pure function of a [State].
 //
-// Call [Next] with the present [State], carry out the [Action], and call [State.Show] for the status and its conditions.
-// Read decide.go first, then state.go and conditions.go.
+// Call [Next] with the present [State], carry out the [Action], and call [State.Show] for the status and its
+// conditions. Read decide.go first, then state.go and conditions.go.
 //
-// Guarantees: nothing here reads a clock, the bus or a disk. Every state in which the fleet does not follow the branch has a
-// [Reason] and a condition.
+// Guarantees: nothing here reads a clock, the bus or a disk. Every state in which the fleet does not follow the branch
+// has a [Reason] and a condition.
 package decide
 
 import (
@@ -114,7 +114,8 @@ func Next(s *State) Action {
 	return all
 }
 
-// waitForAdoption waits for sync.adopt until YieldAt, and then gives the lease back: another master may have the fleet's source.
+// waitForAdoption waits for sync.adopt until YieldAt, and then gives the lease back: another master may have the
+// fleet's source.
 func waitForAdoption(s *State) Action {
 	if s.Now.Before(s.YieldAt) {
 		return Action{Kind: DoNothing, Reason: otherSource, Until: s.YieldAt}
@@ -140,11 +141,12 @@ func Earlier(a, b time.Time) time.Time {
 
 func wait(why Reason) Action { return Action{Kind: DoNothing, Reason: why} }
 
-// releasePin ends a pin with UntilNewer when the head descends from the pinned commit, is not the head at the time of the
-// pin, and was not rolled back.
+// releasePin ends a pin with UntilNewer when the head descends from the pinned commit, is not the head at the time of
+// the pin, and was not rolled back.
 func releasePin(s *State) Action {
 	p, head := s.Record.Pinned, s.Source.Head
-	if p == nil || !p.UntilNewer || head == "" || head == p.Head || head == p.Commit || s.Record.FindSkipped(head) != nil {
+	if p == nil || !p.UntilNewer || head == "" || head == p.Head || head == p.Commit ||
+		s.Record.FindSkipped(head) != nil {
 		return wait("")
 	}
 	if s.Compared.Head != head || s.Compared.Pinned != p.Commit {
@@ -174,7 +176,8 @@ func (s *State) unlessFailed(f Failure, a Action) Action {
 	return a
 }
 
-// follow moves the record to the head of the branch, unless a pin, a pause, a refusal, an approval or a freeze holds it back.
+// follow moves the record to the head of the branch, unless a pin, a pause, a refusal, an approval or a freeze holds it
+// back.
 func follow(s *State) Action {
 	r, head := &s.Record, s.Source.Head
 	approving := r.Blocked != nil || r.Approved != nil // it concerns the head, or endApproval had dropped it
@@ -222,7 +225,10 @@ func stay(s *State) Action {
 		return wait(updatesPaused)
 	}
 	next := r.Enforced(head, r.Safety, false, s.Now)
-	return Action{Kind: DoEnforce, Next: s.noted(next, status.OutcomeProgressing, "the branch went back to it from "+r.Rollout.Commit.Short())}
+	return Action{
+		Kind: DoEnforce,
+		Next: s.noted(next, status.OutcomeProgressing, "the branch went back to it from "+r.Rollout.Commit.Short()),
+	}
 }
 
 // isJudged reports whether there is a judgement of the head that is valid for the present fleet.
@@ -236,16 +242,19 @@ func (s *State) isJudged() bool {
 	case j.Made == s.Basis():
 		return true
 	}
-	// A fleet may change all the time. A revision that needs no approval goes out if nothing has changed since the judgement arrived.
+	// A fleet may change all the time. A revision that needs no approval goes out if nothing has changed since the
+	// judgement arrived.
 	free := j.Refused == nil && r.Blocked == nil && r.Approved == nil && r.Judge(j.Commit, j.Guard) == nil
 	return free && j.Arrived == s.Basis()
 }
 
-// noted returns the record with the outcome of the judged revision in its history, and the commits before it as superseded.
+// noted returns the record with the outcome of the judged revision in its history, and the commits before it as
+// superseded.
 func (s *State) noted(r record.Record, outcome status.Outcome, why string) record.Record {
 	if last := r.LastAttempt(); last != nil && last.Commit != s.Judged.Commit {
 		for _, c := range s.Judged.Passed {
-			r = r.Noted(attemptOn(c, s.Owner, status.OutcomeSuperseded, "by "+s.Judged.Commit.Short()+", before it was tried"), s.Now)
+			r = r.Noted(attemptOn(c, s.Owner, status.OutcomeSuperseded,
+				"by "+s.Judged.Commit.Short()+", before it was tried"), s.Now)
 		}
 	}
 	return r.Noted(attemptOn(s.Judged.Info, s.Owner, outcome, why), s.Now)
@@ -253,7 +262,12 @@ func (s *State) noted(r record.Record, outcome status.Outcome, why string) recor
 
 func attemptOn(c gitrepo.Commit, owner string, outcome status.Outcome, why string) status.Attempt {
 	return status.Attempt{
-		Commit: settings.Commit(c.Hash.String()), Author: source.Byline(c), Message: c.Subject(), Outcome: outcome, Reason: why, Master: owner,
+		Commit:  settings.Commit(c.Hash.String()),
+		Author:  source.Byline(c),
+		Message: c.Subject(),
+		Outcome: outcome,
+		Reason:  why,
+		Master:  owner,
 	}
 }
 
@@ -351,8 +365,8 @@ func finished(s *State) record.Record {
 	return next
 }
 
-// noteFacts records what waits of the changes that new facts make. An approval ends once the documents that it lets out are
-// written; what is left then waits on its own.
+// noteFacts records what waits of the changes that new facts make. An approval ends once the documents that it lets out
+// are written; what is left then waits on its own.
 func noteFacts(s *State) Action {
 	p, last := s.Prepared, &s.Record.Facts
 	switch {
@@ -378,7 +392,11 @@ func roll(s *State) Action {
 	case step.State == rollout.Failed:
 		r.Rollout = &step.Rollout
 		next := r.RolledBack(step.Reason, s.Now)
-		return Action{Kind: DoRollBack, Next: next.Noted(attemptOn(s.Prepared.Next.Revision.Commit, s.Owner, status.OutcomeRolledBack, step.Reason), s.Now)}
+		return Action{
+			Kind: DoRollBack,
+			Next: next.Noted(attemptOn(s.Prepared.Next.Revision.Commit, s.Owner, status.OutcomeRolledBack,
+				step.Reason), s.Now),
+		}
 	case step.State == rollout.Complete:
 		return Action{Kind: DoComplete, Next: r.Enforced(r.Rollout.Commit, s.Prepared.Next.Plan.Safety(), false, s.Now)}
 	case step.Changed:

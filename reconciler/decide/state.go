@@ -90,8 +90,8 @@ type Outgoing struct {
 	Fleet *peelindex.Index
 }
 
-// inWaves reports whether the revision goes out in waves. The first revision of a fleet does not, as there is none to roll
-// back to, nor one that a person has approved while the revision in force cannot be read.
+// inWaves reports whether the revision goes out in waves. The first revision of a fleet does not, as there is none to
+// roll back to, nor one that a person has approved while the revision in force cannot be read.
 func (o Outgoing) inWaves(r *record.Record) bool {
 	return r.Commit != "" && o.Base && len(r.Waves) > 0
 }
@@ -131,8 +131,8 @@ type Refused struct {
 // Message returns all messages, one a line.
 func (r *Refused) Message() string { return strings.Join(r.Messages, "\n") }
 
-// Observe decides about the rollout under way, for the present state of its peels; o is nil if that is not known, because the
-// goal is not prepared.
+// Observe decides about the rollout under way, for the present state of its peels; o is nil if that is not known,
+// because the goal is not prepared.
 func (s *State) Observe(o *rollout.Observed) {
 	switch r := s.Record.Rollout; {
 	case r == nil:
@@ -144,11 +144,12 @@ func (s *State) Observe(o *rollout.Observed) {
 	}
 }
 
-// headHold returns the freeze that holds the head, if nothing else does. A revision that was in force when it was judged has no
-// fleet: it is judged anew first.
+// headHold returns the freeze that holds the head, if nothing else does. A revision that was in force when it was
+// judged has no fleet: it is judged anew first.
 func (s *State) headHold() (h rollout.Hold, held bool) {
 	r, j := &s.Record, s.Judged
-	if j == nil || j.Out.Fleet == nil || j.Commit != s.Source.Head || j.Refused != nil || r.Pinned != nil || r.Suspended != nil || r.IsSent(j.Commit) ||
+	if j == nil || j.Out.Fleet == nil || j.Commit != s.Source.Head || j.Refused != nil || r.Pinned != nil ||
+		r.Suspended != nil || r.IsSent(j.Commit) ||
 		r.FindSkipped(j.Commit) != nil || r.Judge(j.Commit, j.Guard) != nil {
 		return h, false
 	}

@@ -111,7 +111,8 @@ type dir struct {
 
 // find returns the Entry of a name.
 func (d *dir) find(name string) (TreeEntry, bool) {
-	i, ok := slices.BinarySearchFunc(d.entries, name, func(e TreeEntry, name string) int { return strings.Compare(e.Name, name) })
+	i, ok := slices.BinarySearchFunc(d.entries,
+		name, func(e TreeEntry, name string) int { return strings.Compare(e.Name, name) })
 	if !ok {
 		return TreeEntry{}, false
 	}
@@ -145,7 +146,8 @@ func (b *builder) build(h Hash, path string, depth int) (*dir, error) {
 		return nil, err
 	}
 	if b.read += len(entries); b.read > maxEntries {
-		return nil, b.refuse(tooLarge, path, "is one too many: there are more than %d files and directories", maxEntries)
+		return nil, b.refuse(tooLarge, path, "is one too many: there are more than %d files and directories",
+			maxEntries)
 	}
 	d := &dir{hash: h, entries: entries, count: len(entries)}
 	for i := range entries {
@@ -250,7 +252,9 @@ func ValidPath(path string) bool {
 		return false
 	}
 	for name := range strings.SplitSeq(path, "/") {
-		if unsafeName(name) != "" || strings.ContainsFunc(name, func(r rune) bool { return r == '\\' || r < ' ' || r == 0x7f }) {
+		if unsafeName(name) != "" || strings.ContainsFunc(name, func(r rune) bool {
+			return r == '\\' || r < ' ' || r == 0x7f
+		}) {
 			return false
 		}
 	}

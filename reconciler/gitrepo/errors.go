@@ -15,18 +15,21 @@ type Reason string
 
 // The reasons of an [Error].
 const (
-	RefNotFound   Reason = remote.RefNotFound   // the repository has no such branch
-	EmptyRemote   Reason = remote.EmptyRemote   // the remote lists no branches; remove nothing because of it, as a truncated answer looks the same
+	RefNotFound Reason = remote.RefNotFound // the repository has no such branch
+	// the remote lists no branches; remove nothing because of it, as a truncated answer looks the same
+	EmptyRemote   Reason = remote.EmptyRemote
 	NotGit        Reason = remote.NotGit        // the server does not speak Git; it sent a login page, for example
 	NotFound      Reason = remote.NotFound      // no repository there; forges answer the same for a private one
 	ShallowRemote Reason = remote.ShallowRemote // the repository itself has no full history
 	RefMoved      Reason = remote.RefMoved      // the requested commit is gone: resolve again
 
-	AuthenticationFailed  Reason = remote.AuthenticationFailed  // credentials are missing or wrong
-	Forbidden             Reason = remote.Forbidden             // credentials, or permissions of a local path, do not allow reading
-	CredentialsUnreadable Reason = remote.CredentialsUnreadable // a file with a credential or certificates cannot be read
-	CertificateInvalid    Reason = remote.CertificateInvalid    // the TLS certificate is not trusted
-	HostKey               Reason = remote.HostKey               // the ssh host key is unknown, or another one than before
+	AuthenticationFailed Reason = remote.AuthenticationFailed // credentials are missing or wrong
+	// credentials, or permissions of a local path, do not allow reading
+	Forbidden Reason = remote.Forbidden
+	// a file with a credential or certificates cannot be read
+	CredentialsUnreadable Reason = remote.CredentialsUnreadable
+	CertificateInvalid    Reason = remote.CertificateInvalid // the TLS certificate is not trusted
+	HostKey               Reason = remote.HostKey            // the ssh host key is unknown, or another one than before
 
 	RateLimited  Reason = remote.RateLimited  // the remote refuses requests for a time, see Error.RetryAfter
 	Unreachable  Reason = remote.Unreachable  // no connection
@@ -34,9 +37,10 @@ const (
 	Timeout      Reason = remote.Timeout      // the remote took longer than it may
 
 	UnsupportedObjectFormat Reason = remote.UnsupportedObjectFormat // SHA-256 names, or the reftable format
-	RemoteDamaged           Reason = "RemoteDamaged"                // the local repository that is followed cannot be read
-	StoreUnwritable         Reason = "StoreUnwritable"              // the directory of the store cannot be written
-	StoreDamaged            Reason = "StoreDamaged"                 // the store cannot be read; the next Fetch replaces it
+	// the local repository that is followed cannot be read
+	RemoteDamaged   Reason = "RemoteDamaged"
+	StoreUnwritable Reason = "StoreUnwritable" // the directory of the store cannot be written
+	StoreDamaged    Reason = "StoreDamaged"    // the store cannot be read; the next Fetch replaces it
 
 	RevisionNotFound Reason = "RevisionNotFound" // the store does not hold this commit
 	PathNotFound     Reason = "PathNotFound"     // the revision lacks the directory of Options.Path, or the file

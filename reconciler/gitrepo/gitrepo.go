@@ -87,7 +87,8 @@ func Open(o Options) (*Repo, error) {
 	if o.Ref != "" {
 		branch = plumbing.ReferenceName(o.Ref)
 	}
-	if err := branch.Validate(); err != nil || !strings.HasPrefix(branch.String(), "refs/") || o.Ref != "" && o.Branch != "" {
+	if err := branch.Validate(); err != nil || !strings.HasPrefix(branch.String(), "refs/") ||
+		o.Ref != "" && o.Branch != "" {
 		return nil, fmt.Errorf("cannot follow branch %q: it is not a branch name", cut(o.Branch+o.Ref, maxName))
 	}
 	root := path.Clean(cmp.Or(o.Path, "."))

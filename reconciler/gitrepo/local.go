@@ -81,8 +81,9 @@ func openLocal(a *remote.Address) (*store, error) {
 	}
 	if info, err := os.Stat(filepath.Join(dir, "objects", "info", "alternates")); err == nil && info.Size() > 0 {
 		// go-git reads all indexes of the other repository again for each object.
-		return nil, errorf(UnsupportedObjectFormat, a.Shown, "it borrows objects of another repository (objects/info/alternates), "+
-			"which is not supported: run git repack -a -d in it and remove that file")
+		return nil, errorf(UnsupportedObjectFormat, a.Shown,
+			"it borrows objects of another repository (objects/info/alternates), "+
+				"which is not supported: run git repack -a -d in it and remove that file")
 	}
 	st := newStore(dir, true)
 	if err := checkFormat(st); err != nil {
@@ -106,7 +107,8 @@ func checkFormat(st *store) error {
 			case key == "objectformat" && value != "sha1":
 				return errorf(UnsupportedObjectFormat, st.dir, remote.SHA256Refused)
 			case key == "refstorage" && value != "files":
-				return errorf(UnsupportedObjectFormat, st.dir, "its references are in the format %s, which is not supported", value)
+				return errorf(UnsupportedObjectFormat, st.dir,
+					"its references are in the format %s, which is not supported", value)
 			}
 		}
 		return nil

@@ -9,8 +9,8 @@ import (
 	"io"
 )
 
-// go-git's indexer keeps a whole object in memory, and a delta together with all objects that it is based on. So a pack of
-// a few kilobytes could take all memory.
+// go-git's indexer keeps a whole object in memory, and a delta together with all objects that it is based on. So a pack
+// of a few kilobytes could take all memory.
 const (
 	maxObject = 256 << 20 // bytes of one object
 	maxChain  = 512 << 20 // bytes of an object and of all objects that it is based on
@@ -65,10 +65,11 @@ func (c *counter) ReadByte() (byte, error) {
 }
 
 type packSizes struct {
-	in     counter
-	unzip  io.ReadCloser
-	chains map[int64]int64 // bytes of an object and of all objects that it is based on, by position; only those over minChain
-	named  int64           // bytes of all large deltas whose base has a name, as the position of the base is unknown
+	in    counter
+	unzip io.ReadCloser
+	// bytes of an object and of all objects that it is based on, by position; only those over minChain
+	chains map[int64]int64
+	named  int64 // bytes of all large deltas whose base has a name, as the position of the base is unknown
 }
 
 // object reads the object at a position, and returns the bytes of it and of all objects that it is based on.
@@ -96,7 +97,8 @@ func (s *packSizes) object(at int64) (int64, error) {
 		s.named += size
 	}
 	if total := under + size; total > maxChain {
-		return 0, fmt.Errorf("%w, it takes %d bytes with all objects that it is based on, the limit is %d", ErrPackTooLarge, total, int64(maxChain))
+		return 0, fmt.Errorf("%w, it takes %d bytes with all objects that it is based on, the limit is %d",
+			ErrPackTooLarge, total, int64(maxChain))
 	}
 	return under + size, nil
 }

@@ -21,8 +21,8 @@ type signer struct {
 	after, before time.Time // zero: no limit
 }
 
-// AddSSH allows the keys of a file in the form of ssh-keygen(1), ALLOWED SIGNERS: principals, options, key. Of the options
-// namespaces, valid-after and valid-before are understood; certificates are not.
+// AddSSH allows the keys of a file in the form of ssh-keygen(1), ALLOWED SIGNERS: principals, options, key. Of the
+// options namespaces, valid-after and valid-before are understood; certificates are not.
 func (k *Keys) AddSSH(allowed []byte) error {
 	n := 0
 	for line := range bytes.Lines(allowed) {

@@ -100,7 +100,9 @@ func (r *Repo) unaccepted(h Hash, accepted []Hash) (before []Hash, err error) {
 		}
 	}
 	if len(before) > maxUnaccepted {
-		return nil, errorf(TooLarge, revision(h), "%d commits came before it since the last accepted one, and at most %d are checked", len(before), maxUnaccepted)
+		return nil, errorf(TooLarge, revision(h),
+			"%d commits came before it since the last accepted one, and at most %d are checked", len(before),
+			maxUnaccepted)
 	}
 	return before, nil
 }

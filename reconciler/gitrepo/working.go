@@ -62,8 +62,10 @@ func (c *Checkout) Working(ctx context.Context) (*Snapshot, error) {
 	}
 	t, err := c.repo.check(&workingObjects{added, c.repo.store}, root, workingTree)
 	if hasReason(err, PathNotFound) {
-		if info, statErr := os.Lstat(filepath.Join(c.top, filepath.FromSlash(c.repo.root))); statErr == nil && info.IsDir() {
-			err = errorf(PathNotFound, workingTree, "Git would commit nothing of directory %q: it is empty, or ignored by .gitignore", c.repo.root)
+		if info, statErr := os.Lstat(filepath.Join(c.top, filepath.FromSlash(c.repo.root))); statErr == nil &&
+			info.IsDir() {
+			err = errorf(PathNotFound, workingTree,
+				"Git would commit nothing of directory %q: it is empty, or ignored by .gitignore", c.repo.root)
 		}
 	}
 	if err != nil {
@@ -95,7 +97,8 @@ func (c *Checkout) add(ctx context.Context, dir string) (Hash, error) {
 func (c *Checkout) git(ctx context.Context, dir string) (*gitProgram, error) {
 	g := &gitProgram{top: c.top, env: gitEnvironment()}
 	if c.names == nil {
-		if _, err := g.run(ctx, "-c", "init.defaultObjectFormat=sha1", "init", "-q", "--bare", "--template=", dir); err != nil {
+		if _, err := g.run(ctx, "-c", "init.defaultObjectFormat=sha1", "init", "-q", "--bare", "--template=",
+			dir); err != nil {
 			return nil, err
 		}
 		g.env = append(g.env, "GIT_DIR="+dir, "GIT_WORK_TREE="+c.top)
@@ -110,11 +113,13 @@ func (c *Checkout) git(ctx context.Context, dir string) (*gitProgram, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(os.MkdirAll(filepath.Join(dir, "objects"), 0o700), copyIndex(index, filepath.Join(dir, "index"))); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Join(dir, "objects"), 0o700),
+		copyIndex(index, filepath.Join(dir, "index"))); err != nil {
 		return nil, err
 	}
 	quoted := `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(objects) + `"`
-	g.env = append(g.env, "GIT_INDEX_FILE="+filepath.Join(dir, "index"), "GIT_OBJECT_DIRECTORY="+filepath.Join(dir, "objects"),
+	g.env = append(g.env, "GIT_INDEX_FILE="+filepath.Join(dir, "index"),
+		"GIT_OBJECT_DIRECTORY="+filepath.Join(dir, "objects"),
 		"GIT_ALTERNATE_OBJECT_DIRECTORIES="+quoted)
 	return g, nil
 }
@@ -165,7 +170,11 @@ func (g *gitProgram) run(ctx context.Context, args ...string) (string, error) {
 	}, args...)
 	cmd := exec.CommandContext(ctx, "git", command...)
 	var stdout, stderr firstBytes
-	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = g.top, g.env, &stdout, &stderr, time.Second
+	cmd.Dir = g.top
+	cmd.Env = g.env
+	cmd.Stdout = &stdout
+	cmd.Stderr = &stderr
+	cmd.WaitDelay = time.Second
 	err := cmd.Run()
 	switch {
 	case errors.Is(err, exec.ErrNotFound):

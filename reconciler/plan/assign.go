@@ -9,8 +9,9 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/top"
 )
 
-// An assignment holds the signature of each peel, for the rules of a revision and the facts of a fleet. It is immutable.
-// Plans share it as long as neither changes, so that the cost of a change of some files does not grow with the fleet.
+// An assignment holds the signature of each peel, for the rules of a revision and the facts of a fleet. It is
+// immutable. Plans share it as long as neither changes, so that the cost of a change of some files does not grow with
+// the fleet.
 type assignment struct {
 	rules   *top.File
 	fleet   *peelindex.Index
@@ -22,7 +23,8 @@ type assignment struct {
 
 // assign returns the assignment of the last plan if it is still valid, else a new one.
 func (p *pass) assign() *assignment {
-	rules, version := p.rules.top, p.fleet.Version() // before reading the fleet, so that a change meanwhile makes the assignment invalid
+	// before reading the fleet, so that a change meanwhile makes the assignment invalid
+	rules, version := p.rules.top, p.fleet.Version()
 	if p.last != nil {
 		if a := p.last.assigned; a.rules == rules && a.fleet == p.fleet && a.version == version {
 			return a
@@ -38,7 +40,8 @@ func (p *pass) assign() *assignment {
 		}
 		for _, id := range rule.Expr.Lists() {
 			if _, ok := p.fleet.Get(id); !ok {
-				a.warnings = append(a.warnings, warningf(rule.Pos, "%s names %s, which is no peel of the fleet", rule.Expr, id))
+				a.warnings = append(a.warnings,
+					warningf(rule.Pos, "%s names %s, which is no peel of the fleet", rule.Expr, id))
 			}
 		}
 	}
@@ -69,15 +72,15 @@ func (p *pass) give(a *assignment, results []*Effective, mistakes []strictyaml.E
 	p.plan.assigned, p.plan.results = a, results
 }
 
-// A SignatureChange holds the settings of one signature's peels in two plans. An Effective is nil if a mistake holds them
-// back.
+// A SignatureChange holds the settings of one signature's peels in two plans. An Effective is nil if a mistake holds
+// them back.
 type SignatureChange struct {
 	Before, After *Effective
 	Peels         []target.PeelID
 }
 
-// BySignature returns the settings of each signature's peels in an earlier plan and in p. ok is false unless both plans have
-// the same rules and the same fleet; then compare peel by peel.
+// BySignature returns the settings of each signature's peels in an earlier plan and in p. ok is false unless both plans
+// have the same rules and the same fleet; then compare peel by peel.
 func (p *Plan) BySignature(earlier *Plan) (all []SignatureChange, ok bool) {
 	if p == nil || earlier == nil || p.assigned == nil || p.assigned != earlier.assigned {
 		return nil, false
@@ -88,8 +91,8 @@ func (p *Plan) BySignature(earlier *Plan) (all []SignatureChange, ok bool) {
 	return all, true
 }
 
-// Since returns the peels of p that have other settings than in an earlier plan, in no order; peels that were held back are
-// among them. ok is false if it is in [Plan.BySignature].
+// Since returns the peels of p that have other settings than in an earlier plan, in no order; peels that were held back
+// are among them. ok is false if it is in [Plan.BySignature].
 func (p *Plan) Since(earlier *Plan) (peels []target.PeelID, ok bool) {
 	all, ok := p.BySignature(earlier)
 	for _, s := range all {

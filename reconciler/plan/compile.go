@@ -18,7 +18,8 @@ import (
 
 const maxWarnings = 50 // of a plan
 
-// A Compiler makes plans. It caches the files and signatures of the last two revisions. It is not safe for concurrent use.
+// A Compiler makes plans. It caches the files and signatures of the last two revisions. It is not safe for concurrent
+// use.
 type Compiler struct {
 	cache    FileCache
 	compiled [2]map[string]compilation // by signature
@@ -39,32 +40,32 @@ func NewCompiler() *Compiler { return &Compiler{load: Veiled, masked: true} }
 // UseRing secrets are not decrypted: the plans can be compared and shown, but not published.
 func (c *Compiler) UseRing(ring *sops.Ring) { *c = Compiler{load: Decrypted(ring), ring: ring} }
 
-// Until ends each later compile with the error of ctx when ctx ends, between two files or signatures. Nothing of such a compile
-// is kept. UseRing ends the effect of Until.
+// Until ends each later compile with the error of ctx when ctx ends, between two files or signatures. Nothing of such a
+// compile is kept. UseRing ends the effect of Until.
 func (c *Compiler) Until(ctx context.Context) { c.ended = ctx.Err }
 
-// Compile reads the revision in tree and returns the settings of each member of the fleet. An [*Error] lists all mistakes of
-// the revision; any other error is about reading the tree. If [fs.FileInfo.Sys] of a file or directory is a comparable value
-// that an earlier revision had too, it counts as equal and is not read again.
+// Compile reads the revision in tree and returns the settings of each member of the fleet. An [*Error] lists all
+// mistakes of the revision; any other error is about reading the tree. If [fs.FileInfo.Sys] of a file or directory is a
+// comparable value that an earlier revision had too, it counts as equal and is not read again.
 func (c *Compiler) Compile(tree fs.FS, fleet *peelindex.Index) (*Plan, error) {
 	return c.pass(tree, fleet, false)
 }
 
-// Retarget compiles a revision that is already in force, for a fleet that has changed since. Unlike in Compile, mistakes are
-// always isolated: if the facts of one peel select files that do not merge, only that peel is held back.
+// Retarget compiles a revision that is already in force, for a fleet that has changed since. Unlike in Compile,
+// mistakes are always isolated: if the facts of one peel select files that do not merge, only that peel is held back.
 func (c *Compiler) Retarget(tree fs.FS, fleet *peelindex.Index) (*Plan, error) {
 	return c.pass(tree, fleet, true)
 }
 
-// Read reads the files of a revision before [Compiler.Compile], while the fleet is not known yet. Compile reports mistakes in
-// them; an error of Read is about reading the tree.
+// Read reads the files of a revision before [Compiler.Compile], while the fleet is not known yet. Compile reports
+// mistakes in them; an error of Read is about reading the tree.
 func (c *Compiler) Read(tree fs.FS) error {
 	_, _, err := c.begin(tree, nil)
 	return err
 }
 
-// ReadSafety returns the limits, waves and freezes of zester.yaml. Its error is the one with which [Compiler.Retarget] would
-// refuse the revision. It reads no settings file, so its cost does not depend on the size of the revision.
+// ReadSafety returns the limits, waves and freezes of zester.yaml. Its error is the one with which [Compiler.Retarget]
+// would refuse the revision. It reads no settings file, so its cost does not depend on the size of the revision.
 func ReadSafety(tree fs.FS) (policy.Safety, error) {
 	p := &pass{revision: new(FileCache).Begin(tree)}
 	sources, err := p.readSources()
@@ -198,8 +199,8 @@ func (p *pass) readSettings() error {
 	return nil
 }
 
-// warnOfOddity warns of a settings file that cannot be used or mistaken for another. folded holds the paths of the others,
-// by their lower case.
+// warnOfOddity warns of a settings file that cannot be used or mistaken for another. folded holds the paths of the
+// others, by their lower case.
 func (p *pass) warnOfOddity(f *File, folded map[string]string) {
 	at, lower := strictyaml.Pos{File: f.Path}, strings.ToLower(f.Path)
 	switch other, clash := folded[lower]; {
@@ -233,7 +234,10 @@ func (p *pass) resolve(sources []*File) (complete bool) {
 			case f == nil:
 				p.problems.add(Invalid, strictyaml.Error{Pos: ref.Pos, Msg: p.missing(ref.Name)})
 			case f.Oddity != "":
-				p.problems.add(Invalid, strictyaml.Error{Pos: ref.Pos, Msg: fmt.Sprintf("cannot use %s: %s %s", ref.Name, f.Path, f.Oddity)})
+				p.problems.add(Invalid, strictyaml.Error{
+					Pos: ref.Pos,
+					Msg: fmt.Sprintf("cannot use %s: %s %s", ref.Name, f.Path, f.Oddity),
+				})
 			}
 		}
 	}
@@ -242,7 +246,10 @@ func (p *pass) resolve(sources []*File) (complete bool) {
 	}
 	p.plan.TopEmpty = len(p.rules.top.Rules) == 0
 	p.plan.rules, p.plan.fleet = p.rules.top, p.fleet
-	p.plan.Groups, p.plan.Waves, p.plan.Freezes, p.plan.Limits = p.rules.groups, p.rules.waves, p.rules.freezes, p.rules.limits
+	p.plan.Groups = p.rules.groups
+	p.plan.Waves = p.rules.waves
+	p.plan.Freezes = p.rules.freezes
+	p.plan.Limits = p.rules.limits
 	p.plan.Alerts = p.rules.alerts
 	return len(p.rules.errs) == 0
 }

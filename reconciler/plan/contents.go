@@ -80,10 +80,17 @@ type request struct {
 	dir, template bool
 }
 
-// Begin returns a reader of the revision in tree. If masked is set, secret contents are not decrypted, and such a content can
-// be compared and shown but not published; otherwise the identities of ring decrypt them.
+// Begin returns a reader of the revision in tree. If masked is set, secret contents are not decrypted, and such a
+// content can be compared and shown but not published; otherwise the identities of ring decrypt them.
 func (c *ContentCache) Begin(tree fs.FS, ring *sops.Ring, masked bool) *ContentReader {
-	return &ContentReader{tree: tree, ring: ring, masked: masked, before: c.known, now: newKnown(), asked: map[request][]Content{}}
+	return &ContentReader{
+		tree:   tree,
+		ring:   ring,
+		masked: masked,
+		before: c.known,
+		now:    newKnown(),
+		asked:  map[request][]Content{},
+	}
 }
 
 // Keep remembers what a reader has read.
@@ -241,7 +248,11 @@ func (r *ContentReader) file(name string, info fs.FileInfo, template bool) (Cont
 }
 
 func tooLarge(name string, size int64) Content {
-	return Content{Path: name, Reason: TooLarge, Problem: fmt.Sprintf("has %d bytes, the limit is %d", size, int64(content.MaxFile))}
+	return Content{
+		Path:    name,
+		Reason:  TooLarge,
+		Problem: fmt.Sprintf("has %d bytes, the limit is %d", size, int64(content.MaxFile)),
+	}
 }
 
 func (r *ContentReader) known(at place) (Content, bool) {
@@ -282,7 +293,8 @@ func (r *ContentReader) checkTemplate(c Content, at place, plain []byte) (Conten
 	return c, nil
 }
 
-// Read returns the content of a file that All has returned without a Problem. Without identities a secret content is an error.
+// Read returns the content of a file that All has returned without a Problem. Without identities a secret content is an
+// error.
 func (r *ContentReader) Read(name string) (plain []byte, c Content, err error) {
 	c, plain, err = r.read(name)
 	switch {
@@ -336,7 +348,8 @@ func sopsDocument(name string, data []byte) *strictyaml.Node {
 	if !bytes.Contains(data, []byte("sops")) || !bytes.Contains(data, []byte("ENC[AES256_GCM")) {
 		return nil
 	}
-	doc, err := strictyaml.ParseWithin(name, data, strictyaml.Limits{Size: 2 * content.MaxFile, Nodes: strictyaml.MaxNodes})
+	doc, err := strictyaml.ParseWithin(name,
+		data, strictyaml.Limits{Size: 2 * content.MaxFile, Nodes: strictyaml.MaxNodes})
 	if err != nil || !sops.Encrypted(doc) {
 		return nil
 	}
@@ -350,7 +363,9 @@ func (r *ContentReader) secret(c Content, doc *strictyaml.Node, data []byte) (Co
 		return c, nil, nil
 	}
 	if len(doc.Map) != 2 || doc.Get("data") == nil {
-		return invalid(Invalid, "is a file of sops with a structure; encrypt it as a whole: sops encrypt --input-type binary")
+		return invalid(
+			Invalid, "is a file of sops with a structure; encrypt it as a whole: sops encrypt --input-type binary",
+		)
 	}
 	open := func(n *strictyaml.Node) (*strictyaml.Node, error) { return sops.Decrypt(n, r.ring) }
 	if r.masked {

@@ -82,8 +82,8 @@ func (p *Plan) PlainFiles() []*strictyaml.Node {
 	return all
 }
 
-// UncheckedFiles returns the sorted paths of the encrypted settings files whose MAC was not checked because the compiler
-// has no identity.
+// UncheckedFiles returns the sorted paths of the encrypted settings files whose MAC was not checked because the
+// compiler has no identity.
 func (p *Plan) UncheckedFiles() []string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(p.files)) {
@@ -129,9 +129,9 @@ func (e *Effective) values(name string) []*strictyaml.Node {
 	return out
 }
 
-// Check reads a revision without a fleet, so it is not known which files a peel combines. It finds the mistakes in each file,
-// in the rules, and in entries and states that no other file could complete. The plan has no Peels; [Plan.DeclaredEntries] lists the
-// entries that can be parsed.
+// Check reads a revision without a fleet, so it is not known which files a peel combines. It finds the mistakes in each
+// file, in the rules, and in entries and states that no other file could complete. The plan has no Peels;
+// [Plan.DeclaredEntries] lists the entries that can be parsed.
 func (c *Compiler) Check(tree fs.FS) (*Plan, error) {
 	p, sources, err := c.begin(tree, peelindex.New())
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/state"
 )
 
-// flattenStates adds one value for each state: the state with the hashes of its files, so that a changed content changes the
-// value. The order of the states makes no difference.
+// flattenStates adds one value for each state: the state with the hashes of its files, so that a changed content
+// changes the value. The order of the states makes no difference.
 func flattenStates(states map[string]any, compiled any, flat map[string]string) error {
 	extra, _ := compiled.(map[string]any)
 	files, _ := extra["files"].(map[string]any)

@@ -6,9 +6,9 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
-// Merge merges over into base: maps key by key, where null removes the key; any other value replaces the one of base. The
-// result holds no null under a key of a map. Neither argument is changed; the result shares parts of both, and every key and
-// value keeps its position.
+// Merge merges over into base: maps key by key, where null removes the key; any other value replaces the one of base.
+// The result holds no null under a key of a map. Neither argument is changed; the result shares parts of both, and
+// every key and value keeps its position.
 func Merge(base, over *strictyaml.Node) *strictyaml.Node {
 	if base.Kind != strictyaml.Map || over.Kind != strictyaml.Map {
 		return withoutNulls(over)
@@ -33,8 +33,8 @@ func Merge(base, over *strictyaml.Node) *strictyaml.Node {
 
 func isNull(p strictyaml.Pair) bool { return p.Value.Kind == strictyaml.Null }
 
-// withoutNulls returns n without the keys with null in it and in its maps; lists stay as they are. It returns n itself if
-// there are none.
+// withoutNulls returns n without the keys with null in it and in its maps; lists stay as they are. It returns n itself
+// if there are none.
 func withoutNulls(n *strictyaml.Node) *strictyaml.Node {
 	if !holdsNull(n) {
 		return n

@@ -19,9 +19,9 @@ const (
 	SettingsDir = "settings"
 )
 
-// CheckNames returns errors about configuration that would not be read: a name in the root directory that differs by case,
-// ending or invisible characters from a name that is read, a top.d that is not a directory, and files in directories below
-// top.d, which is in drops. empty reports that the root directory is empty.
+// CheckNames returns errors about configuration that would not be read: a name in the root directory that differs by
+// case, ending or invisible characters from a name that is read, a top.d that is not a directory, and files in
+// directories below top.d, which is in drops. empty reports that the root directory is empty.
 func (r *Revision) CheckNames(drops *Dir) (errs strictyaml.Errors, empty bool, err error) {
 	entries, err := fs.ReadDir(r.Tree, ".")
 	if err != nil {
@@ -38,7 +38,8 @@ func (r *Revision) CheckNames(drops *Dir) (errs strictyaml.Errors, empty bool, e
 	}
 	for _, f := range drops.All {
 		if path.Dir(f.Path) != TopDir {
-			errs = append(errs, refusedName(f.Path, "is not read: the files of top.d have to be in it, and not in a directory below"))
+			errs = append(errs, refusedName(f.Path,
+				"is not read: the files of top.d have to be in it, and not in a directory below"))
 		}
 	}
 	return errs, len(entries) == 0, nil

@@ -54,8 +54,8 @@ type File struct {
 	Parsed map[string]*schedule.Entry
 	Reason Reason
 	Errs   strictyaml.Errors
-	// Oddity says why the file cannot be read, such as "is a symbolic link, which is not followed". It is an error only if the
-	// file is needed.
+	// Oddity says why the file cannot be read, such as "is a symbolic link, which is not followed". It is an error only
+	// if the file is needed.
 	Oddity string
 	// Encrypted reports that it is a file of SOPS.
 	Encrypted bool
@@ -90,8 +90,8 @@ type FileCache struct {
 	dirs [2]map[string]*Dir // by path, newest first
 }
 
-// Begin returns a reader of the revision in tree. If [fs.FileInfo.Sys] of a file or directory is a comparable value that a
-// revision in the cache had too, it counts as equal and is not read again.
+// Begin returns a reader of the revision in tree. If [fs.FileInfo.Sys] of a file or directory is a comparable value
+// that a revision in the cache had too, it counts as equal and is not read again.
 func (c *FileCache) Begin(tree fs.FS) *Revision {
 	return &Revision{Tree: tree, before: c.dirs, now: map[string]*Dir{}}
 }
@@ -110,8 +110,8 @@ type Revision struct {
 	cost   cost
 }
 
-// The budget of one revision. A tree may name one file under many paths, so the limits of single files do not bound it. A value takes
-// about 130 bytes of memory.
+// The budget of one revision. A tree may name one file under many paths, so the limits of single files do not bound it.
+// A value takes about 130 bytes of memory.
 const (
 	maxBytes   = 256 << 20
 	maxValues  = 3_000_000
@@ -218,7 +218,10 @@ func (r *Revision) add(d *Dir, below string, e fs.DirEntry, load LoadFiles) erro
 		return nil
 	}
 	if !fs.ValidPath(below) {
-		d.All = append(d.All, &File{Path: strings.ToValidUTF8(below, "\uFFFD"), Oddity: "has a name that is not UTF-8, which no reference can hold"})
+		d.All = append(d.All, &File{
+			Path:   strings.ToValidUTF8(below, "\uFFFD"),
+			Oddity: "has a name that is not UTF-8, which no reference can hold",
+		})
 		return nil
 	}
 	info, err := e.Info()
@@ -303,7 +306,8 @@ func (r *Revision) file(name string, info fs.FileInfo, load LoadFiles) (*File, e
 		f.Oddity = "is a submodule or of an unknown mode, which is not looked into"
 		return f, nil
 	case path.Ext(name) != ".yaml":
-		return f.refuse(Invalid, whole, fmt.Sprintf("settings end in .yaml; rename it to %s.yaml", strings.TrimSuffix(name, path.Ext(name)))), nil
+		return f.refuse(Invalid, whole,
+			fmt.Sprintf("settings end in .yaml; rename it to %s.yaml", strings.TrimSuffix(name, path.Ext(name)))), nil
 	case info.Size() > strictyaml.MaxSize:
 		return f.refuse(TooLarge, whole, fmt.Sprintf("%d bytes, the limit is %d", info.Size(), strictyaml.MaxSize)), nil
 	}
@@ -326,7 +330,8 @@ func (r *Revision) file(name string, info fs.FileInfo, load LoadFiles) (*File, e
 		}
 	}
 	if IsLFSPointer(data) {
-		return f.refuse(LFSPointer, strictyaml.Pos{File: name, Line: 1, Column: 1}, "it is a pointer of Git LFS: the content is not in the repo"), nil
+		return f.refuse(LFSPointer, strictyaml.Pos{File: name, Line: 1, Column: 1},
+			"it is a pointer of Git LFS: the content is not in the repo"), nil
 	}
 	load(f, data)
 	f.cost.values = count(f.Node)

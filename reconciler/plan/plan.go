@@ -43,8 +43,8 @@ type Plan struct {
 	// Peels holds all members of the fleet except those in Behind; a peel that no rule matches has an Effective without
 	// settings.
 	Peels map[target.PeelID]*Effective
-	// Behind holds the members that keep their present settings, each with the mistake in its new ones. It is empty unless
-	// mistakes are isolated.
+	// Behind holds the members that keep their present settings, each with the mistake in its new ones. It is empty
+	// unless mistakes are isolated.
 	Behind map[target.PeelID]strictyaml.Error
 	// Mistakes holds all errors of a revision whose mistakes are isolated, nil if there are none.
 	Mistakes *Error
@@ -105,8 +105,8 @@ func warningf(at strictyaml.Pos, format string, args ...any) Warning {
 
 func (w Warning) String() string { return w.Pos.String() + ": " + w.Msg }
 
-// Effective holds the settings of the peels of one signature. It is shared and immutable; two plans of one [Compiler] have
-// the same pointer for a signature that did not change.
+// Effective holds the settings of the peels of one signature. It is shared and immutable; two plans of one [Compiler]
+// have the same pointer for a signature that did not change.
 type Effective struct {
 	Refs     []string // in merge order
 	Settings canon.Raw
@@ -114,8 +114,8 @@ type Effective struct {
 	Schedule schedule.Set
 	// Entries holds the position of each entry of Schedule: its key in the last file that sets a part of it.
 	Entries map[string]strictyaml.Pos
-	// States are the states in the order in which they run, and Compiled what the peel gets beside them. Secret contents have
-	// their keys here, which must not be shown.
+	// States are the states in the order in which they run, and Compiled what the peel gets beside them. Secret
+	// contents have their keys here, which must not be shown.
 	States   state.Set
 	Compiled state.Compiled
 
@@ -153,8 +153,8 @@ func (e *Effective) Flat() (map[string]string, error) {
 	return flat, err
 }
 
-// Flatten returns the encoded values of settings, without the schedule, by path: keys joined with dots. A list, an empty
-// map, and a state with the hashes of its files is one value.
+// Flatten returns the encoded values of settings, without the schedule, by path: keys joined with dots. A list, an
+// empty map, and a state with the hashes of its files is one value.
 func Flatten(values map[string]any) (map[string]string, error) {
 	flat := map[string]string{}
 	for key, value := range values {
@@ -191,7 +191,8 @@ func flatten(path string, value any, flat map[string]string) error {
 // Files returns the files of Refs, in merge order.
 func (e *Effective) Files() []*File { return e.files }
 
-// SecretFiles returns the file of each secret that the settings hold, by its path: keys and indices of lists joined with dots.
+// SecretFiles returns the file of each secret that the settings hold, by its path: keys and indices of lists joined
+// with dots.
 func (e *Effective) SecretFiles() map[string]string {
 	files := map[string]string{}
 	if e.merged != nil {
@@ -225,8 +226,11 @@ func (e *Effective) Seal(doc *settings.Document, sealer *settings.Sealer, to set
 	return sealer.Seal(doc, e.plain, to)
 }
 
-// Document returns the document of one of the peels of e. It holds placeholders for secrets; call Seal if there are any.
-func (e *Effective) Document(peel target.PeelID, commit settings.Commit, generation uint64, origins map[string]settings.Origin) *settings.Document {
+// Document returns the document of one of the peels of e. It holds placeholders for secrets; call Seal if there are
+// any.
+func (e *Effective) Document(peel target.PeelID, commit settings.Commit, generation uint64,
+	origins map[string]settings.Origin,
+) *settings.Document {
 	origins = withShortAuthors(origins)
 	return &settings.Document{
 		V: settings.OpenVersion, Peel: peel, Commit: commit, Generation: generation,
@@ -241,8 +245,8 @@ const (
 
 )
 
-// An Error lists the mistakes of a revision. Any other error of [Compiler.Compile] is about reading the tree, and not the
-// fault of the revision.
+// An Error lists the mistakes of a revision. Any other error of [Compiler.Compile] is about reading the tree, and not
+// the fault of the revision.
 type Error struct {
 	Reason Reason // of the first error with another reason than Invalid; else Invalid
 	Errors strictyaml.Errors

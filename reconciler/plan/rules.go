@@ -29,7 +29,8 @@ type rules struct {
 
 // fleetNames are labels in a top file that look like the names of separate fleets.
 var fleetNames = []string{
-	"dev", "develop", "development", "int", "integration", "live", "pre", "preprod", "prod", "production", "qa", "stage", "staging",
+	"dev", "develop", "development", "int", "integration", "live", "pre", "preprod", "prod", "production", "qa",
+	"stage", "staging",
 	"test", "testing", "uat",
 }
 
@@ -37,14 +38,16 @@ var fleetNames = []string{
 func (r *rules) warnOfLabels(doc *strictyaml.Node) {
 	for _, label := range doc.Map {
 		if slices.Contains(fleetNames, strings.ToLower(label.Key)) {
-			r.warnings = append(r.warnings, warningf(label.KeyPos, "%s is only a label: its targets select from all peels of this master, as those under base do; "+
-				"a repo serves several fleets by branch or by folder, with a master for each (zester-master --branch, --path)", label.Key))
+			r.warnings = append(r.warnings,
+				warningf(label.KeyPos,
+					"%s is only a label: its targets select from all peels of this master, as those under base do; "+
+						"a repo serves several fleets by branch or by folder, with a master for each (zester-master --branch, --path)", label.Key))
 		}
 	}
 }
 
-// readRules reads zester.yaml, the first of sources and nil if there is none, and the top files. If zester.yaml cannot be
-// read, the rules are not read either, as they may use its node groups.
+// readRules reads zester.yaml, the first of sources and nil if there is none, and the top files. If zester.yaml cannot
+// be read, the rules are not read either, as they may use its node groups.
 func readRules(sources []*File) rules {
 	r := rules{sources: sources, top: &top.File{}, reason: Invalid, limits: policy.DefaultLimits}
 	docs := r.documents()
@@ -74,7 +77,10 @@ func readRules(sources []*File) rules {
 		return r
 	}
 	r.top, r.groups, r.isolate = file, policy.GroupWords, policy.Isolate
-	r.waves, r.freezes, r.limits, r.alerts = policy.Waves, policy.Freezes, policy.Limits, policy.Alerts
+	r.waves = policy.Waves
+	r.freezes = policy.Freezes
+	r.limits = policy.Limits
+	r.alerts = policy.Alerts
 	return r
 }
 

@@ -121,12 +121,14 @@ func (p *pass) signature(s top.Signature, now map[string]compilation) (*Effectiv
 
 // isSame reports whether two compilations of one signature gave the same settings from the same files.
 func (c compilation) isSame(before compilation) bool {
-	return c.result != nil && before.result != nil && c.result.Digest == before.result.Digest && slices.Equal(c.files, before.files) && c.policy == before.policy
+	return c.result != nil && before.result != nil && c.result.Digest == before.result.Digest &&
+		slices.Equal(c.files, before.files) && c.policy == before.policy
 }
 
 // current reports whether a compilation was made from files as they are in this revision.
 func (p *pass) current(c compilation, files []*File) bool {
-	return slices.Equal(c.files, files) && c.policy == p.rules.sources[0] && (c.sum == nil || c.sum == p.contentsSum || p.hasContents(c.result))
+	return slices.Equal(c.files, files) && c.policy == p.rules.sources[0] &&
+		(c.sum == nil || c.sum == p.contentsSum || p.hasContents(c.result))
 }
 
 // hasContents reports whether the states of e name the same contents in this revision.
@@ -190,15 +192,20 @@ func (p *pass) evaluate(s top.Signature, files []*File) compilation {
 	}
 	if err != nil {
 		c.reason = TooLarge
-		c.errs = strictyaml.Errors{{Pos: p.places[s.Refs[len(s.Refs)-1]], Msg: fmt.Sprintf("%v; they come from %s", err, strings.Join(paths(files), ", "))}}
+		c.errs = strictyaml.Errors{
+			{
+				Pos: p.places[s.Refs[len(s.Refs)-1]],
+				Msg: fmt.Sprintf("%v; they come from %s", err, strings.Join(paths(files), ", ")),
+			},
+		}
 		return c
 	}
 	c.result = e
 	return c
 }
 
-// expand returns the schedule of merged settings, nil if they have none. It first replaces the names of the repo's calendars
-// by their days.
+// expand returns the schedule of merged settings, nil if they have none. It first replaces the names of the repo's
+// calendars by their days.
 func (p *pass) expand(merged *strictyaml.Node) *strictyaml.Node {
 	i := slices.IndexFunc(merged.Map, func(pair strictyaml.Pair) bool { return pair.Key == "schedule" })
 	if i < 0 {
@@ -269,8 +276,8 @@ func paths(files []*File) []string {
 	return out
 }
 
-// Layers returns the files of e that set a part of an entry, or of a state named as [Effective.OriginNames] does, in merge
-// order.
+// Layers returns the files of e that set a part of an entry, or of a state named as [Effective.OriginNames] does, in
+// merge order.
 func (e *Effective) Layers(name string) []*File {
 	var out []*File
 	for _, f := range e.files {
@@ -287,7 +294,8 @@ func (e *Effective) fits(peel target.PeelID) error {
 	for _, f := range e.files {
 		longest = max(longest, len(f.Path))
 	}
-	if len(e.Settings)+len(e.plain)+(len(e.Entries)+len(e.States)*len(e.files))*(longest+2*MaxAuthor) < settings.MaxDocument/2 {
+	if len(e.Settings)+len(e.plain)+(len(e.Entries)+len(e.States)*len(e.files))*(longest+
+		2*MaxAuthor) < settings.MaxDocument/2 {
 		return nil
 	}
 	origin := settings.Origin{
@@ -309,7 +317,11 @@ func (e *Effective) fits(peel target.PeelID) error {
 	doc := e.Document(peel, origin.Commit, 1<<60, origins)
 	doc.ProveOrigins(&settings.ProofKey{}, nil)
 	if e.secret != nil {
-		doc.Sealed = &settings.Sealed{To: longestKey, From: longestKey, Box: make([]byte, len(e.plain)+settings.SealOverhead)}
+		doc.Sealed = &settings.Sealed{
+			To:   longestKey,
+			From: longestKey,
+			Box:  make([]byte, len(e.plain)+settings.SealOverhead),
+		}
 	}
 	_, err := doc.Encode()
 	return err

@@ -41,15 +41,18 @@ func (m *mistakes) add(reason Reason, at strictyaml.Pos, path, format string, ar
 	m.errs = append(m.errs, strictyaml.Error{Pos: at, Path: path, Msg: fmt.Sprintf(format, args...)})
 }
 
-// addStates reads the states of merged settings and returns the settings with what the compiler adds to them. err is about
-// reading the tree.
+// addStates reads the states of merged settings and returns the settings with what the compiler adds to them. err is
+// about reading the tree.
 func (p *pass) addStates(e *Effective, merged *strictyaml.Node) (*strictyaml.Node, mistakes, error) {
 	section := merged.Get(state.Key)
 	if section == nil {
 		return merged, mistakes{}, nil
 	}
 	e.mentions(section)
-	set, err := state.Parse(section, state.Options{Order: e.Compiled.Order, Files: func(ref string) []string { return e.Compiled.Refs[ref] }})
+	set, err := state.Parse(section, state.Options{
+		Order: e.Compiled.Order,
+		Files: func(ref string) []string { return e.Compiled.Refs[ref] },
+	})
 	if err != nil {
 		return nil, mistakes{Invalid, AsErrors(SettingsDir, err)}, nil
 	}
@@ -63,10 +66,13 @@ func (p *pass) addStates(e *Effective, merged *strictyaml.Node) (*strictyaml.Nod
 		return nil, bad, err
 	}
 	out := *merged
-	out.Map = append(slices.Clone(merged.Map), strictyaml.Pair{Key: state.CompiledKey, Value: e.Compiled.Node(func(path string) (string, bool) {
-		shown, ok := masked[path]
-		return shown, ok
-	})})
+	out.Map = append(slices.Clone(merged.Map), strictyaml.Pair{
+		Key: state.CompiledKey,
+		Value: e.Compiled.Node(func(path string) (string, bool) {
+			shown, ok := masked[path]
+			return shown, ok
+		}),
+	})
 	return &out, mistakes{}, nil
 }
 
@@ -94,7 +100,8 @@ func (e *Effective) mentions(section *strictyaml.Node) {
 	}
 }
 
-// addContents adds the contents that the states name, and returns the text to show in place of the key of each secret one.
+// addContents adds the contents that the states name, and returns the text to show in place of the key of each secret
+// one.
 func (p *pass) addContents(e *Effective) (masked map[string]string, bad mistakes, err error) {
 	masked, e.Compiled.Files = map[string]string{}, map[string]content.File{}
 	var size int64
@@ -114,7 +121,9 @@ func (p *pass) addContents(e *Effective) (masked map[string]string, bad mistakes
 					bad.add(c.Reason, source.Pos, path, "%s %s", c.Path, c.Problem)
 				case !again:
 					if size += c.Size; size > content.MaxPeel {
-						bad.add(TooLarge, source.Pos, path, "with %s the files of one peel have %d bytes, the limit is %d", c.Path, size, int64(content.MaxPeel))
+						bad.add(TooLarge, source.Pos, path,
+							"with %s the files of one peel have %d bytes, the limit is %d", c.Path, size,
+							int64(content.MaxPeel))
 						return nil, bad, nil
 					}
 					e.Compiled.Files[c.Path] = c.File
@@ -154,13 +163,17 @@ func (p *pass) checkContents() {
 	var size int64
 	for path, f := range p.plan.Contents() {
 		if size += f.Size; size > content.MaxAll {
-			p.problems.add(TooLarge, strictyaml.Error{Pos: strictyaml.Pos{File: path}, Msg: fmt.Sprintf("the contents of all states have more than %d bytes together", int64(content.MaxAll))})
+			p.problems.add(TooLarge, strictyaml.Error{
+				Pos: strictyaml.Pos{File: path},
+				Msg: fmt.Sprintf("the contents of all states have more than %d bytes together", int64(content.MaxAll)),
+			})
 			return
 		}
 	}
 }
 
-// Content returns a content that a state of e names, and whether it is secret. Without identities a secret one is an error.
+// Content returns a content that a state of e names, and whether it is secret. Without identities a secret one is an
+// error.
 func (e *Effective) Content(path string) (data []byte, secret bool, err error) {
 	if _, ok := e.Compiled.Files[path]; !ok {
 		return nil, false, fmt.Errorf("no state of %s names %s", strings.Join(e.Refs, ", "), path)

@@ -1,7 +1,9 @@
-// Package progress compares the wanted settings of each peel with its reports, and follows failed runs during a rollout.
+// Package progress compares the wanted settings of each peel with its reports, and follows failed runs during a
+// rollout.
 //
-// Call [New] first and run [Progress.Run] and [Progress.RunStates], which read the reports, each in a goroutine of its own. [Progress.Want] sets the
-// wanted settings; the other methods answer from memory. [NewRuns] and [Runs.Run] follow the runs of a rollout.
+// Call [New] first and run [Progress.Run] and [Progress.RunStates], which read the reports, each in a goroutine of its
+// own. [Progress.Want] sets the wanted settings; the other methods answer from memory. [NewRuns] and [Runs.Run] follow
+// the runs of a rollout.
 //
 // Guarantees:
 //   - A report counts only for the peel of its subject. The bus lets no other peel write it.
@@ -72,17 +74,28 @@ type report struct {
 
 // New returns a Progress without reports. reported gets a value after each report, unless it is full.
 func New(fleet *fleetpkg.Fleet, reported chan<- struct{}, log *slog.Logger) *Progress {
-	return &Progress{fleet: fleet, log: log, refusals: loglimit.New(log), reported: reported, reports: map[string]report{}, trouble: map[string]struct{}{}, states: stateRuns{of: map[string]stateRun{}}}
+	return &Progress{
+		fleet:    fleet,
+		log:      log,
+		refusals: loglimit.New(log),
+		reported: reported,
+		reports:  map[string]report{},
+		trouble:  map[string]struct{}{},
+		states:   stateRuns{of: map[string]stateRun{}},
+	}
 }
 
-// Want replaces the wanted settings. commit is the revision of the plan, empty if the plan mixes two. The wanted settings of
-// a peel that the plan holds back are its stored document, which is in heads.
+// Want replaces the wanted settings. commit is the revision of the plan, empty if the plan mixes two. The wanted
+// settings of a peel that the plan holds back are its stored document, which is in heads.
 func (p *Progress) Want(commit settings.Commit, wanted *plan.Plan, heads settings.Heads) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	changed, alike := wanted.Since(p.plan) // of the same peels, so that none is new or gone
 	before, others := p.behind, p.wanted == nil
-	p.last, p.commit, p.plan, p.behind = counted{}, commit, wanted, wanted.Behind
+	p.last = counted{}
+	p.commit = commit
+	p.plan = wanted
+	p.behind = wanted.Behind
 	if others {
 		p.wanted, p.lacking = make(map[target.PeelID]settings.Digest, len(wanted.Peels)), map[target.PeelID]lack{}
 	}

@@ -12,15 +12,18 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// Run reads the reports of the peels on their settings, beginning with the newest of each, until ctx ends. It also returns when
-// the reader ends; call it again then.
+// Run reads the reports of the peels on their settings, beginning with the newest of each, until ctx ends. It also
+// returns when the reader ends; call it again then.
 func (p *Progress) Run(ctx context.Context, js jetstream.JetStream) error {
 	return p.follow(ctx, js, "applied", p.onReport)
 }
 
 // follow reads a stream with the newest report of each peel.
-func (p *Progress) follow(ctx context.Context, js jetstream.JetStream, stream string, onReport func(jetstream.Msg)) error {
-	consumer, err := js.OrderedConsumer(ctx, stream, jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverAllPolicy})
+func (p *Progress) follow(ctx context.Context, js jetstream.JetStream, stream string,
+	onReport func(jetstream.Msg),
+) error {
+	consumer, err := js.OrderedConsumer(ctx, stream,
+		jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverAllPolicy})
 	if err != nil {
 		return fmt.Errorf("cannot read the reports of the peels in the stream %s: %w", stream, err)
 	}

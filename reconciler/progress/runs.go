@@ -35,14 +35,21 @@ type Runs struct {
 	failed  map[target.PeelID]string // the first failure of each peel
 }
 
-// NewRuns returns a Runs for the messages of the stream job-events after a sequence. reported gets a value after a failed
-// run, unless it is full.
+// NewRuns returns a Runs for the messages of the stream job-events after a sequence. reported gets a value after a
+// failed run, unless it is full.
 func NewRuns(js jetstream.JetStream, after uint64, reported chan<- struct{}, log *slog.Logger) *Runs {
-	return &Runs{js: js, after: after, reported: reported, log: log, ready: make(chan struct{}), failed: map[target.PeelID]string{}}
+	return &Runs{
+		js:       js,
+		after:    after,
+		reported: reported,
+		log:      log,
+		ready:    make(chan struct{}),
+		failed:   map[target.PeelID]string{},
+	}
 }
 
-// Run waits for the first call of Watch and reads runs until ctx ends. When the reader ends it begins again with the first
-// run.
+// Run waits for the first call of Watch and reads runs until ctx ends. When the reader ends it begins again with the
+// first run.
 func (r *Runs) Run(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -88,7 +95,9 @@ func (r *Runs) Failures() map[target.PeelID]string {
 
 func (r *Runs) read(ctx context.Context) error {
 	consumer, err := r.js.OrderedConsumer(ctx, wire.StreamJobEvents, jetstream.OrderedConsumerConfig{
-		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: r.after + 1, FilterSubjects: []string{wire.ScheduledOf("*", "*")},
+		DeliverPolicy:  jetstream.DeliverByStartSequencePolicy,
+		OptStartSeq:    r.after + 1,
+		FilterSubjects: []string{wire.ScheduledOf("*", "*")},
 	})
 	if err != nil {
 		return err
@@ -106,8 +115,8 @@ func (r *Runs) read(ctx context.Context) error {
 	}
 }
 
-// onRun handles one run. A run that a person canceled does not count. One that the peel rejected, or that the end of its
-// process or host cut off, has failed: the revision may be the cause.
+// onRun handles one run. A run that a person canceled does not count. One that the peel rejected, or that the end of
+// its process or host cut off, has failed: the revision may be the cause.
 func (r *Runs) onRun(m jetstream.Msg) {
 	run, err := wire.DecodeScheduled(&nats.Msg{Subject: m.Subject(), Header: m.Headers(), Data: m.Data()})
 	if err != nil || run.Success || run.Outcome == wire.Canceled {

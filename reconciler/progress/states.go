@@ -85,7 +85,9 @@ func hostState(r *wire.StateRun) status.HostState {
 	for _, n := range r.Counts {
 		ran += n
 	}
-	drifted := slices.ContainsFunc(r.States, func(s wire.StateOutcome) bool { return s.Result == "would_change" && s.Cause == "drift" })
+	drifted := slices.ContainsFunc(r.States, func(s wire.StateOutcome) bool {
+		return s.Result == "would_change" && s.Cause == "drift"
+	})
 	switch {
 	case r.Counts["failed"] > 0:
 		return status.HostFailed
@@ -108,8 +110,8 @@ func (p *Progress) hasStatesLocked(id target.PeelID) bool {
 	return e != nil && len(e.States) > 0
 }
 
-// hostStateLocked returns how a peel compares with the states in its wanted settings; empty if these have none, or reports are
-// still being read.
+// hostStateLocked returns how a peel compares with the states in its wanted settings; empty if these have none, or
+// reports are still being read.
 func (p *Progress) hostStateLocked(id target.PeelID) status.HostState {
 	r := p.states.of[id.Wire()]
 	switch {
@@ -123,8 +125,8 @@ func (p *Progress) hostStateLocked(id target.PeelID) status.HostState {
 	return r.state
 }
 
-// HostCounts returns the number of peels by host state; nil while reports are still being read, or settings are not wanted
-// yet. A peel without states in its wanted settings does not count.
+// HostCounts returns the number of peels by host state; nil while reports are still being read, or settings are not
+// wanted yet. A peel without states in its wanted settings does not count.
 func (p *Progress) HostCounts() status.HostCounts {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -143,8 +145,8 @@ func (p *Progress) HostCounts() status.HostCounts {
 	return counts
 }
 
-// States returns at most most peels after an ID whose wanted settings have states, in order. ok is false while reports are still
-// being read, or settings are not wanted yet.
+// States returns at most most peels after an ID whose wanted settings have states, in order. ok is false while reports
+// are still being read, or settings are not wanted yet.
 func (p *Progress) States(after target.PeelID, most int) (page status.StatesPage, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -172,8 +174,15 @@ func (p *Progress) statesLocked(id target.PeelID) status.States {
 		r = wire.StateRun{}
 	}
 	s := status.States{
-		Peel: id, State: p.hostStateLocked(id), Wanted: p.wanted[id], Commit: settings.Commit(r.Commit), Digest: settings.Digest(r.Digest),
-		Test: r.Test, Time: r.Time, Counts: r.Counts, Owed: r.Owed,
+		Peel:   id,
+		State:  p.hostStateLocked(id),
+		Wanted: p.wanted[id],
+		Commit: settings.Commit(r.Commit),
+		Digest: settings.Digest(r.Digest),
+		Test:   r.Test,
+		Time:   r.Time,
+		Counts: r.Counts,
+		Owed:   r.Owed,
 	}
 	for _, o := range r.States {
 		s.Results = append(s.Results, status.StateResult(o))
@@ -181,9 +190,9 @@ func (p *Progress) statesLocked(id target.PeelID) status.States {
 	return s
 }
 
-// NewFailure describes the first state that failed in the newest run of a peel and that had not failed with other settings; empty
-// if there is none. Only a run of the settings with the digest counts, and if its report came after a sequence of the stream
-// states.
+// NewFailure describes the first state that failed in the newest run of a peel and that had not failed with other
+// settings; empty if there is none. Only a run of the settings with the digest counts, and if its report came after a
+// sequence of the stream states.
 func (p *Progress) NewFailure(id target.PeelID, digest settings.Digest, after uint64) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()

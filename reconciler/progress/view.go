@@ -47,7 +47,10 @@ func (p *Progress) View(id target.PeelID) PeelView {
 	defer p.mu.Unlock()
 	peel := p.peelLocked(id)
 	return PeelView{
-		Online: peel.Online, Applied: peel.State == status.Applied, Errors: peel.Errors, Sequence: p.reports[id.Wire()].sequence,
+		Online:   peel.Online,
+		Applied:  peel.State == status.Applied,
+		Errors:   peel.Errors,
+		Sequence: p.reports[id.Wire()].sequence,
 	}
 }
 
@@ -99,8 +102,8 @@ func (p *Progress) PausedErrors(most int) (list []status.PausedEntries) {
 	return list[:min(len(list), most)]
 }
 
-// Outdated returns the first peels by ID, at most most, whose wanted settings have states and whose reports do not say that
-// they understand states.
+// Outdated returns the first peels by ID, at most most, whose wanted settings have states and whose reports do not say
+// that they understand states.
 func (p *Progress) Outdated(most int) (peels []target.PeelID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -113,8 +116,8 @@ func (p *Progress) Outdated(most int) (peels []target.PeelID) {
 	return peels[:min(len(peels), most)]
 }
 
-// isOutdatedLocked reports whether the wanted settings of a peel have states and its report does not say that it understands
-// states. It is false for a peel without a report.
+// isOutdatedLocked reports whether the wanted settings of a peel have states and its report does not say that it
+// understands states. It is false for a peel without a report.
 func (p *Progress) isOutdatedLocked(id target.PeelID) bool {
 	r := p.reports[id.Wire()]
 	return r.Peel == id && p.hasStatesLocked(id) && !slices.Contains(r.Features, wire.FeatureStates)
@@ -127,8 +130,8 @@ func (p *Progress) Counts() (c status.Counts) {
 	return p.countLocked()
 }
 
-// CountsOf returns the counts, and when a peel last came to run its wanted settings. ok is false unless this one revision is
-// wanted.
+// CountsOf returns the counts, and when a peel last came to run its wanted settings. ok is false unless this one
+// revision is wanted.
 func (p *Progress) CountsOf(commit settings.Commit) (c status.Counts, reached time.Time, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -138,7 +141,8 @@ func (p *Progress) CountsOf(commit settings.Commit) (c status.Counts, reached ti
 	return p.countLocked(), p.reached, true
 }
 
-// Troubled returns at most most peels that failed, sorted by ID, and the first pending peel by ID, empty if there is none.
+// Troubled returns at most most peels that failed, sorted by ID, and the first pending peel by ID, empty if there is
+// none.
 func (p *Progress) Troubled(most int) (failing []status.Peel, late target.PeelID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -192,10 +196,25 @@ func (p *Progress) peelLocked(id target.PeelID) status.Peel {
 	}
 	_, online := p.fleet.Presence(id)
 	s := status.Peel{
-		Peel: id, Online: online, Commit: settings.Commit(report.Commit), Generation: report.Generation,
-		Digest: settings.Digest(report.Digest), Wanted: p.wanted[id], Errors: report.Errors, PausedErrors: report.PausedErrors, Stale: report.Stale,
-		MissingContents: report.MissingContents, Features: report.Features, Outdated: p.isOutdatedLocked(id),
-		Reload: status.Reload{Started: report.Started, Stopped: report.Stopped, Changed: report.Changed, Kept: report.Kept}, Reported: report.Time,
+		Peel:            id,
+		Online:          online,
+		Commit:          settings.Commit(report.Commit),
+		Generation:      report.Generation,
+		Digest:          settings.Digest(report.Digest),
+		Wanted:          p.wanted[id],
+		Errors:          report.Errors,
+		PausedErrors:    report.PausedErrors,
+		Stale:           report.Stale,
+		MissingContents: report.MissingContents,
+		Features:        report.Features,
+		Outdated:        p.isOutdatedLocked(id),
+		Reload: status.Reload{
+			Started: report.Started,
+			Stopped: report.Stopped,
+			Changed: report.Changed,
+			Kept:    report.Kept,
+		},
+		Reported: report.Time,
 	}
 	if _, wanted := p.wanted[id]; !wanted {
 		s.State = status.Decommissioned

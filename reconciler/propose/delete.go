@@ -63,7 +63,8 @@ func (on *session) deleteLoop(ctx context.Context, mayWrite func() error) error 
 	}
 }
 
-// deleteStep looks once at all entries with delete_after_run of the revision in force: nobody has judged a newer one. What happens to one does not depend on errors about others.
+// deleteStep looks once at all entries with delete_after_run of the revision in force: nobody has judged a newer one.
+// What happens to one does not depend on errors about others.
 func (on *session) deleteStep(ctx context.Context, mayWrite func() error) error {
 	records := map[string]*SpentRecord{}
 	err := bucket.Read(ctx, on.js, bucketSchedules, spentKey+"*", func(key string, value []byte) error {
@@ -117,7 +118,9 @@ func keyOfSpent(e *plan.DeclaredEntry) string {
 }
 
 // settle stores the next record of an entry, and then removes the entry if the record says so.
-func (on *session) settle(ctx context.Context, mayWrite func() error, key string, was *SpentRecord, next SpentRecord) error {
+func (on *session) settle(ctx context.Context, mayWrite func() error, key string, was *SpentRecord,
+	next SpentRecord,
+) error {
 	if was == nil || *was != next {
 		if err := on.storeSpent(ctx, mayWrite, key, next); err != nil {
 			return err
@@ -166,14 +169,17 @@ func (on *session) forget(ctx context.Context, mayWrite func() error, key string
 
 // tellLeft says that an entry stays in the repo.
 func (on *session) tellLeft(ctx context.Context, r SpentRecord) {
-	on.o.Log.Warn("an entry with delete_after_run stays in the config repo", "entry", r.Entry, "file", r.File, "why", r.Why)
+	on.o.Log.Warn("an entry with delete_after_run stays in the config repo", "entry", r.Entry, "file", r.File,
+		"why", r.Why)
 	e := audit.Entry{Action: "schedule.remove", Target: r.Entry, User: master}
 	on.audit.Write(ctx, e.Ended(errors.New(r.File+" stays: "+r.Why), true))
 }
 
-// removeSpent removes an entry after the changes that wait, if the entry is as it was. The result is nil if there is no such
-// entry any more.
-func (on *session) removeSpent(ctx context.Context, mayWrite func() error, r SpentRecord) (out *api.ScheduleChanged, err error) {
+// removeSpent removes an entry after the changes that wait, if the entry is as it was. The result is nil if there is no
+// such entry any more.
+func (on *session) removeSpent(ctx context.Context, mayWrite func() error,
+	r SpentRecord,
+) (out *api.ScheduleChanged, err error) {
 	stopped := on.changes.Do(ctx, func() {
 		if err = mayWrite(); err != nil {
 			return
@@ -181,7 +187,11 @@ func (on *session) removeSpent(ctx context.Context, mayWrite func() error, r Spe
 		ctx, cancel := context.WithTimeout(ctx, changeLimit)
 		defer cancel()
 		out, err = on.make(ctx, intent{
-			user: master, request: []byte(deleteTask + r.File + "\x00" + r.Hash), unasked: true, title: "remove " + r.Entry, body: r.Why,
+			user:    master,
+			request: []byte(deleteTask + r.File + "\x00" + r.Hash),
+			unasked: true,
+			title:   "remove " + r.Entry,
+			body:    r.Why,
 			on: func(repo *edit.Repo) (string, map[string][]byte, *plan.DeclaredEntry, error) {
 				files, err := withoutSpent(repo, r)
 				return r.Entry, files, nil, err
@@ -196,14 +206,17 @@ func (on *session) removeSpent(ctx context.Context, mayWrite func() error, r Spe
 	case err != nil:
 		return out, err
 	}
-	on.o.Log.Info("an entry with delete_after_run has run and is removed", "entry", r.Entry, "file", r.File, "commit", out.Commit, "branch", out.Branch, "url", out.URL)
+	on.o.Log.Info("an entry with delete_after_run has run and is removed", "entry", r.Entry, "file", r.File,
+		"commit", out.Commit, "branch", out.Branch, "url", out.URL)
 	on.audit.Write(ctx, audit.Entry{Action: "schedule.remove", Target: r.Entry, User: master}.Ended(nil, false))
 	return out, nil
 }
 
 // withoutSpent returns the files of a revision without an entry.
 func withoutSpent(repo *edit.Repo, r SpentRecord) (map[string][]byte, error) {
-	i := slices.IndexFunc(repo.Entries, func(e *plan.DeclaredEntry) bool { return e.Entry.Name == r.Entry && e.Pos.File == r.File })
+	i := slices.IndexFunc(repo.Entries, func(e *plan.DeclaredEntry) bool {
+		return e.Entry.Name == r.Entry && e.Pos.File == r.File
+	})
 	switch {
 	case i < 0:
 		return nil, errGone
@@ -242,7 +255,8 @@ func (on *session) reported(ctx context.Context, p *plan.Plan, e *plan.DeclaredE
 	return peels, nil
 }
 
-// peelOf returns what a peel reports about an entry. A report with other settings than the newest does not have the entry.
+// peelOf returns what a peel reports about an entry. A report with other settings than the newest does not have the
+// entry.
 func (on *session) peelOf(ctx context.Context, msg *nats.Msg, e *plan.DeclaredEntry) (p SpentPeel, err error) {
 	r, err := ledger.Decode(msg)
 	if err != nil {

@@ -56,10 +56,18 @@ func (on *session) add(ctx context.Context, c *service.Call, q api.ScheduleAddRe
 }
 
 // added adds an entry with a number; 0: the next one.
-func (on *session) added(ctx context.Context, by string, q api.ScheduleAddRequest, request []byte, id int) (*api.ScheduleChanged, error) {
+func (on *session) added(ctx context.Context, by string, q api.ScheduleAddRequest, request []byte,
+	id int,
+) (*api.ScheduleChanged, error) {
 	known := id != 0
 	out, err := on.make(ctx, intent{
-		user: by, request: request, propose: q.Propose, dry: q.Dry, added: true, title: "add " + edit.EntryName(q.Name), body: "Requested as " + strconv.Quote(q.Name) + " for " + q.Target + ".",
+		user:    by,
+		request: request,
+		propose: q.Propose,
+		dry:     q.Dry,
+		added:   true,
+		title:   "add " + edit.EntryName(q.Name),
+		body:    "Requested as " + strconv.Quote(q.Name) + " for " + q.Target + ".",
 		on: func(r *edit.Repo) (string, map[string][]byte, *plan.DeclaredEntry, error) {
 			if known {
 				if made := r.ByID(id); len(made) > 0 {
@@ -68,7 +76,8 @@ func (on *session) added(ctx context.Context, by string, q api.ScheduleAddReques
 			}
 			n, last := r.Made()
 			if n >= on.o.Max {
-				return "", nil, nil, refuse("409", "%d schedules were made over the API, and no more are allowed (schedules.max): remove one", n)
+				return "", nil, nil, refuse("409",
+					"%d schedules were made over the API, and no more are allowed (schedules.max): remove one", n)
 			}
 			if q.Dry {
 				id = last + 1 // none is given
@@ -79,7 +88,14 @@ func (on *session) added(ctx context.Context, by string, q api.ScheduleAddReques
 					return "", nil, nil, err
 				}
 			}
-			entry, files, err := r.Add(edit.New{Name: q.Name, Target: q.Target, Fields: maps.Clone(q.Fields), ID: id, By: by, At: time.Now()})
+			entry, files, err := r.Add(edit.New{
+				Name:   q.Name,
+				Target: q.Target,
+				Fields: maps.Clone(q.Fields),
+				ID:     id,
+				By:     by,
+				At:     time.Now(),
+			})
 			return entry, files, nil, err
 		},
 	})
@@ -118,14 +134,21 @@ func setEnabled(enabled bool, why string) changer {
 }
 
 // changeEntry makes a change of one entry.
-func (on *session) changeEntry(ctx context.Context, c *service.Call, q api.ScheduleChange, change changer, verb string) (*api.ScheduleChanged, error) {
+func (on *session) changeEntry(ctx context.Context, c *service.Call, q api.ScheduleChange, change changer,
+	verb string,
+) (*api.ScheduleChanged, error) {
 	c.About.Target = q.Ref
 	if err := checkReason(q.Reason); err != nil {
 		return nil, err
 	}
 	return on.make(ctx, intent{
-		user: c.From.User, request: append([]byte(verb), c.Data...), propose: q.Propose, dry: q.Dry, title: verb + " " + cut(q.Ref), body: because(q.Reason),
-		on: changeOf(q.Ref, change),
+		user:    c.From.User,
+		request: append([]byte(verb), c.Data...),
+		propose: q.Propose,
+		dry:     q.Dry,
+		title:   verb + " " + cut(q.Ref),
+		body:    because(q.Reason),
+		on:      changeOf(q.Ref, change),
 	})
 }
 
@@ -144,15 +167,22 @@ func (on *session) file(ctx context.Context, _ *service.Call, q api.ScheduleFile
 		return nil, err
 	}
 	if len(text) > api.ScheduleMaxText {
-		return nil, refuse("409", "%s has %d bytes, the limit is %d: edit it in a checkout", e.Pos.File, len(text), api.ScheduleMaxText)
+		return nil, refuse("409", "%s has %d bytes, the limit is %d: edit it in a checkout", e.Pos.File, len(text),
+			api.ScheduleMaxText)
 	}
 	return &api.ScheduleText{
-		Entry: e.Entry.Name, File: e.Pos.File, Commit: head.Commit.Hash.String(), Text: string(text), Digest: api.ScheduleDigest(string(text)),
+		Entry:  e.Entry.Name,
+		File:   e.Pos.File,
+		Commit: head.Commit.Hash.String(),
+		Text:   string(text),
+		Digest: api.ScheduleDigest(string(text)),
 	}, nil
 }
 
 // replace replaces the settings file of an entry, unless somebody changed it since it was read.
-func (on *session) replace(ctx context.Context, c *service.Call, q api.ScheduleReplaceRequest) (*api.ScheduleChanged, error) {
+func (on *session) replace(ctx context.Context, c *service.Call,
+	q api.ScheduleReplaceRequest,
+) (*api.ScheduleChanged, error) {
 	c.About.Target = q.Ref
 	err := checkReason(q.Reason)
 	if err == nil && len(q.Text) > api.ScheduleMaxText {
@@ -174,13 +204,18 @@ func (on *session) replace(ctx context.Context, c *service.Call, q api.ScheduleR
 		return r.Replace(e, []byte(q.Text))
 	}
 	return on.make(ctx, intent{
-		user: c.From.User, request: append([]byte("edit"), c.Data...), propose: q.Propose, dry: q.Dry, title: "edit " + cut(q.Ref), body: because(q.Reason),
-		on: changeOf(q.Ref, change),
+		user:    c.From.User,
+		request: append([]byte("edit"), c.Data...),
+		propose: q.Propose,
+		dry:     q.Dry,
+		title:   "edit " + cut(q.Ref),
+		body:    because(q.Reason),
+		on:      changeOf(q.Ref, change),
 	})
 }
 
-// because returns the line of a commit's message with a reason. What a person wrote never begins a line there, so that it is no
-// trailer such as Zester-Allow.
+// because returns the line of a commit's message with a reason. What a person wrote never begins a line there, so that
+// it is no trailer such as Zester-Allow.
 func because(reason string) string {
 	if reason == "" {
 		return ""
@@ -195,8 +230,8 @@ func checkReason(reason string) error {
 	return nil
 }
 
-// misleads reports whether a character ends a line, is not shown, or changes the order of others: a diff would not show what it does.
-// YAML knows more line breaks than Go.
+// misleads reports whether a character ends a line, is not shown, or changes the order of others: a diff would not show
+// what it does. YAML knows more line breaks than Go.
 func misleads(c rune) bool { return unicode.In(c, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) }
 
 // changeOf returns the change of the entry that ref names.
@@ -238,7 +273,13 @@ func lookup(r *edit.Repo, ref string) (*plan.DeclaredEntry, error) {
 // describe returns the reply to a request whose change the revision has already.
 func (on *session) describe(e *plan.DeclaredEntry, commit string) *api.ScheduleChanged {
 	return &api.ScheduleChanged{
-		ID: e.Entry.API.ID, Entry: e.Entry.Name, File: e.Pos.File, Commit: commit, Branch: on.o.Branch, Next: next(e.Entry), Repeated: true,
+		ID:       e.Entry.API.ID,
+		Entry:    e.Entry.Name,
+		File:     e.Pos.File,
+		Commit:   commit,
+		Branch:   on.o.Branch,
+		Next:     next(e.Entry),
+		Repeated: true,
 	}
 }
 
@@ -274,7 +315,9 @@ func (on *session) list(ctx context.Context, _ *service.Call, q api.ScheduleQuer
 	entries := slices.Clone(repo.Entries)
 	sorting.Stable(entries, func(a, b *plan.DeclaredEntry) int { return strings.Compare(keyOf(a), keyOf(b)) })
 	page := &api.SchedulePage{Commit: commit.String(), Total: len(entries)}
-	entries = slices.DeleteFunc(entries, func(e *plan.DeclaredEntry) bool { return keyOf(e) <= q.After && q.After != "" })
+	entries = slices.DeleteFunc(entries, func(e *plan.DeclaredEntry) bool {
+		return keyOf(e) <= q.After && q.After != ""
+	})
 	entries = entries[min(max(q.Offset, 0), len(entries)):]
 	limit := pageSize
 	if q.Limit > 0 {
@@ -300,9 +343,19 @@ const maxShownPrompt = 8 << 10 // bytes
 func shown(d *plan.DeclaredEntry, commit gitrepo.Hash) api.Schedule {
 	e := d.Entry
 	s := api.Schedule{
-		Key: keyOf(d), ID: e.API.ID, Entry: e.Name, Name: cmp.Or(e.API.Name, e.Name), Module: e.Module, Enabled: e.Enabled,
-		Meaning: e.Explain(), Next: next(e), Created: e.API.At, By: e.API.By, Origin: fmt.Sprintf("%s:%d@%s", d.Pos.File, d.Pos.Line, commit),
-		ManagedBy: api.ManagedByGit, Delete: e.Life.DeleteAfterRun,
+		Key:       keyOf(d),
+		ID:        e.API.ID,
+		Entry:     e.Name,
+		Name:      cmp.Or(e.API.Name, e.Name),
+		Module:    e.Module,
+		Enabled:   e.Enabled,
+		Meaning:   e.Explain(),
+		Next:      next(e),
+		Created:   e.API.At,
+		By:        e.API.By,
+		Origin:    fmt.Sprintf("%s:%d@%s", d.Pos.File, d.Pos.Line, commit),
+		ManagedBy: api.ManagedByGit,
+		Delete:    e.Life.DeleteAfterRun,
 	}
 	if s.ID > 0 {
 		s.ManagedBy = api.ManagedByAPI
@@ -328,8 +381,8 @@ func shown(d *plan.DeclaredEntry, commit gitrepo.Hash) api.Schedule {
 	return s
 }
 
-// bucketSchedules keeps the highest number that was given ("last"), requests with a key ("key.<digest>"), and what is done about
-// entries with delete_after_run ("spent.<digest>").
+// bucketSchedules keeps the highest number that was given ("last"), requests with a key ("key.<digest>"), and what is
+// done about entries with delete_after_run ("spent.<digest>").
 const bucketSchedules = "schedules"
 
 // marshal never fails: the value has only texts, numbers and times.

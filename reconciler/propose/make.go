@@ -30,7 +30,8 @@ type intent struct {
 	unasked bool   // it is the master's own, and nobody asked for it
 	title   string // of the commit
 	body    string
-	// on returns the entry and the files of the change for a revision. done is set if the revision has the change already.
+	// on returns the entry and the files of the change for a revision. done is set if the revision has the change
+	// already.
 	on func(*edit.Repo) (entry string, files map[string][]byte, done *plan.DeclaredEntry, err error)
 }
 
@@ -90,7 +91,9 @@ func (on *session) try(ctx context.Context, w intent) (*api.ScheduleChanged, err
 		}
 	}
 	c := push.Change{
-		Files: on.writer.inRepo(files), Author: on.author(w.user), Message: strings.TrimSpace("schedules: "+w.title+"\n\n"+w.body) + "\n",
+		Files:   on.writer.inRepo(files),
+		Author:  on.author(w.user),
+		Message: strings.TrimSpace("schedules: "+w.title+"\n\n"+w.body) + "\n",
 	}
 	if removed := gone(repo, result); len(removed) > 0 {
 		c.Intend = func(ctx context.Context, commit gitrepo.Hash) error {
@@ -137,8 +140,8 @@ func (on *session) accepted(ctx context.Context) ([]gitrepo.Hash, error) {
 // errUnsettled: the newest commit of the branch is not the revision in force.
 var errUnsettled = errors.New("the newest commit is not in force yet")
 
-// checkHead returns an error if no change may be made on the newest commit: the fleet would not accept it, or it is not in force and
-// nobody asked for the change.
+// checkHead returns an error if no change may be made on the newest commit: the fleet would not accept it, or it is not
+// in force and nobody asked for the change.
 func (on *session) checkHead(head *gitrepo.Snapshot, accepted []gitrepo.Hash, unasked bool) error {
 	if unasked && (len(accepted) != 1 || accepted[0] != head.Commit.Hash) {
 		return errUnsettled
@@ -150,9 +153,12 @@ func (on *session) checkHead(head *gitrepo.Snapshot, accepted []gitrepo.Hash, un
 	return err
 }
 
-// proposeOn pushes a change to a branch of its own and opens a pull request. The name of the branch follows from the request, so
-// that a repeated request finds the branch and only opens the pull request that the first one could not open.
-func (on *session) proposeOn(ctx context.Context, head *gitrepo.Snapshot, w intent, c push.Change, out *api.ScheduleChanged) error {
+// proposeOn pushes a change to a branch of its own and opens a pull request. The name of the branch follows from the
+// request, so that a repeated request finds the branch and only opens the pull request that the first one could not
+// open.
+func (on *session) proposeOn(ctx context.Context, head *gitrepo.Snapshot, w intent, c push.Change,
+	out *api.ScheduleChanged,
+) error {
 	sum := sha256.Sum256(append([]byte(w.user+"\x00"), w.request...))
 	c.Branch = "zester/" + strings.ReplaceAll(w.title, " ", "-") + "-" + hex.EncodeToString(sum[:5])
 	commit, merged, err := on.writer.pusher.Tip(ctx, c.Branch, head)
@@ -172,9 +178,15 @@ func (on *session) proposeOn(ctx context.Context, head *gitrepo.Snapshot, w inte
 	if on.o.Forge == nil {
 		return nil
 	}
-	out.URL, err = on.o.Forge.OpenPull(ctx, forge.NewPull{Branch: c.Branch, Into: on.o.Branch, Title: "schedules: " + w.title, Body: w.about()})
+	out.URL, err = on.o.Forge.OpenPull(ctx, forge.NewPull{
+		Branch: c.Branch,
+		Into:   on.o.Branch,
+		Title:  "schedules: " + w.title,
+		Body:   w.about(),
+	})
 	if err != nil {
-		return refuse("503", "branch %s has the commit, but no pull request was opened; the same request opens it: %v", c.Branch, err)
+		return refuse("503", "branch %s has the commit, but no pull request was opened; the same request opens it: %v",
+			c.Branch, err)
 	}
 	return nil
 }
@@ -203,8 +215,8 @@ func (on *session) author(user string) push.Person {
 	return push.Person{Name: user, Email: strings.ReplaceAll(user, ":", "+") + "@" + cmp.Or(on.o.Domain, DefaultDomain)}
 }
 
-// check compiles the result for the fleet and returns its entries. The error has the messages of lint; mistakes that lint finds in
-// entries that do not change do not count.
+// check compiles the result for the fleet and returns its entries. The error has the messages of lint; mistakes that
+// lint finds in entries that do not change do not count.
 func (on *session) check(r *edit.Repo, files map[string][]byte) (*edit.Repo, error) {
 	after := r.With(files)
 	result, err := edit.Read(after)
@@ -220,11 +232,13 @@ func (on *session) check(r *edit.Repo, files map[string][]byte) (*edit.Repo, err
 	return result, nil
 }
 
-// checkFuture refuses a new entry whose times are all over: it would never run, and delete_after_run would never remove it.
+// checkFuture refuses a new entry whose times are all over: it would never run, and delete_after_run would never remove
+// it.
 func checkFuture(made []*plan.DeclaredEntry) error {
 	for _, e := range made {
 		if n := len(e.Entry.Clock.At); n > 0 && e.Entry.Clock.At[n-1].Before(time.Now()) {
-			return refuse("400", "at: %s is over, so the entry would never run", e.Entry.Clock.At[n-1].UTC().Format(time.RFC3339))
+			return refuse("400", "at: %s is over, so the entry would never run",
+				e.Entry.Clock.At[n-1].UTC().Format(time.RFC3339))
 		}
 	}
 	return nil

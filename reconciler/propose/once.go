@@ -20,8 +20,8 @@ import (
 // keyLife is how long a request with a key is remembered.
 const keyLife = 7 * 24 * time.Hour
 
-// A remembered request has the number of its entry before the commit is made, so that a master that finds it unanswered sees
-// in the repo whether there is a commit.
+// A remembered request has the number of its entry before the commit is made, so that a master that finds it unanswered
+// sees in the repo whether there is a commit.
 type remembered struct {
 	Request []byte               `json:"request"` // digest
 	ID      int                  `json:"id"`
@@ -29,7 +29,9 @@ type remembered struct {
 }
 
 // once makes a change under a user's key once. The same key with another request is refused.
-func (on *session) once(ctx context.Context, user, key string, request []byte, do func(id int) (*api.ScheduleChanged, error)) (*api.ScheduleChanged, error) {
+func (on *session) once(ctx context.Context, user, key string, request []byte,
+	do func(id int) (*api.ScheduleChanged, error),
+) (*api.ScheduleChanged, error) {
 	sum := sha256.Sum256([]byte(user + "\x00" + key))
 	name, digest := "key."+hex.EncodeToString(sum[:16]), sha256.Sum256(request)
 	r, revision, err := on.recall(ctx, name)
@@ -59,7 +61,8 @@ func (on *session) once(ctx context.Context, user, key string, request []byte, d
 	}
 	out, err := do(r.ID)
 	if err != nil {
-		if codeOf(err) != api.CodeUnavailable { // the same request may succeed later, such as after another entry was removed
+		// the same request may succeed later, such as after another entry was removed
+		if codeOf(err) != api.CodeUnavailable {
 			return nil, errors.Join(err, on.store.Delete(ctx, name, jetstream.LastRevision(revision)))
 		}
 		return nil, err
@@ -69,9 +72,11 @@ func (on *session) once(ctx context.Context, user, key string, request []byte, d
 	}
 	r.Answer = out
 	// Update of the bucket cannot set how long a key lives.
-	_, err = on.js.Publish(ctx, "$KV."+bucketSchedules+"."+name, marshal(r), jetstream.WithMsgTTL(keyLife), jetstream.WithExpectLastSequencePerSubject(revision))
+	_, err = on.js.Publish(ctx, "$KV."+bucketSchedules+"."+name, marshal(r), jetstream.WithMsgTTL(keyLife),
+		jetstream.WithExpectLastSequencePerSubject(revision))
 	if err != nil {
-		on.o.Log.Warn("answer not stored under the key of its request; a repeated request finds the entry in the repo", "err", err)
+		on.o.Log.Warn("answer not stored under the key of its request; a repeated request finds the entry in the repo",
+			"err", err)
 	}
 	return out, nil
 }

@@ -150,7 +150,16 @@ func (s *Service) Run(ctx context.Context, nc *nats.Conn, fleet *fleet.Fleet) er
 	if err != nil {
 		return fmt.Errorf("cannot open the bucket %s: %w", record.Bucket, err)
 	}
-	on := &session{Service: s, nc: nc, js: js, store: store, rollout: rollout, audit: audit.OpenLog(js, s.o.Log), fleet: fleet, compiler: plan.NewCompiler()}
+	on := &session{
+		Service:  s,
+		nc:       nc,
+		js:       js,
+		store:    store,
+		rollout:  rollout,
+		audit:    audit.OpenLog(js, s.o.Log),
+		fleet:    fleet,
+		compiler: plan.NewCompiler(),
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	var deleting sync.WaitGroup
 	defer deleting.Wait()

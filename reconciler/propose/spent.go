@@ -90,7 +90,8 @@ func DecideSpent(was *SpentRecord, e *schedule.Entry, file string, peels []Spent
 	}
 	switch {
 	case ran > 0:
-		next.State, next.Why = SpentRemoving, fmt.Sprintf("delete_after_run: it ran on %d of %d peels.", ran, len(peels))
+		next.State, next.Why = SpentRemoving, fmt.Sprintf("delete_after_run: it ran on %d of %d peels.", ran,
+			len(peels))
 	case over && silent == 0:
 		next.State, next.Why = SpentLeft, fmt.Sprintf("it ran on none of %d peels", len(peels))
 	}
@@ -102,7 +103,8 @@ const margin = time.Minute
 
 // latest returns the time after which no peel starts the entry, if there is one.
 func latest(e *schedule.Entry) (at time.Time, bounded bool) {
-	if e.Windows.Outside == schedule.OutsideDefer || e.Missed.CatchUp != schedule.CatchUpSkip && e.Missed.StartDeadline == 0 {
+	if e.Windows.Outside == schedule.OutsideDefer ||
+		e.Missed.CatchUp != schedule.CatchUpSkip && e.Missed.StartDeadline == 0 {
 		return time.Time{}, false
 	}
 	return e.Clock.At[len(e.Clock.At)-1].Add(e.Splay.Max + max(e.Missed.StartDeadline, time.Minute) + margin), true

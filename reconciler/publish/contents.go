@@ -10,8 +10,8 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// Blobs returns the blobs of the contents that the stored documents name. It reads only documents whose settings are in none of the
-// plans.
+// Blobs returns the blobs of the contents that the stored documents name. It reads only documents whose settings are in
+// none of the plans.
 func (p *Published) Blobs(ctx context.Context, plans ...*plan.Plan) (map[string]bool, error) {
 	known := map[settings.Digest]*plan.Effective{}
 	for _, one := range plans {
@@ -43,8 +43,8 @@ func (p *Published) Blobs(ctx context.Context, plans ...*plan.Plan) (map[string]
 	return blobs, nil
 }
 
-// addBlobs adds the blobs that the stored document of a peel names. Keys and hashes of secret contents are masked in it, blobs are
-// not.
+// addBlobs adds the blobs that the stored document of a peel names. Keys and hashes of secret contents are masked in
+// it, blobs are not.
 func (p *Published) addBlobs(ctx context.Context, id target.PeelID, blobs map[string]bool) error {
 	doc, _, err := p.store.Get(ctx, id)
 	if err != nil || doc == nil {

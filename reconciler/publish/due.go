@@ -45,8 +45,8 @@ func (d *Due) Len() (n int) {
 	return n
 }
 
-// Due returns the documents of portions that the bucket lacks. No peel may be in two portions. It reads only the history of
-// the repo, for the origins of settings.
+// Due returns the documents of portions that the bucket lacks. No peel may be in two portions. It reads only the
+// history of the repo, for the origins of settings.
 func (p *Published) Due(ctx context.Context, portions ...Portion) (*Due, error) {
 	d := &Due{}
 	for _, portion := range portions {
@@ -58,7 +58,8 @@ func (p *Published) Due(ctx context.Context, portions ...Portion) (*Due, error) 
 		part := part{Portion: portion, due: due, ran: map[*plan.Effective]map[string]string{}}
 		if len(due) > 0 {
 			var err error
-			if part.origins, err = p.o.Blamer.Blame(ctx, portion.Commit, slices.Collect(maps.Keys(touched))...); err != nil {
+			if part.origins, err = p.o.Blamer.Blame(ctx, portion.Commit,
+				slices.Collect(maps.Keys(touched))...); err != nil {
 				return nil, err
 			}
 			for e := range touched {
@@ -72,8 +73,8 @@ func (p *Published) Due(ctx context.Context, portions ...Portion) (*Due, error) 
 	return d, nil
 }
 
-// dueOf returns the peels of a portion whose documents are due, in order. If the previous plan is known, it compares only the
-// peels whose settings differ between the plans, and those with secrets, whose keys change without a revision.
+// dueOf returns the peels of a portion whose documents are due, in order. If the previous plan is known, it compares
+// only the peels whose settings differ between the plans, and those with secrets, whose keys change without a revision.
 func (p *Published) dueOf(portion Portion) (due []target.PeelID) {
 	prover := p.proofKey.ID()
 	candidates := maps.Keys(portion.Peels)
@@ -96,15 +97,15 @@ func (p *Published) dueOf(portion Portion) (due []target.PeelID) {
 	return slices.Compact(due)
 }
 
-// isDue reports whether the stored document has to be replaced: the settings, the key of the proofs or, with secrets, the
-// key that they are sealed to is another one.
+// isDue reports whether the stored document has to be replaced: the settings, the key of the proofs or, with secrets,
+// the key that they are sealed to is another one.
 func isDue(held settings.Held, e *plan.Effective, prover string, to settings.Key) bool {
 	return held.Digest != e.Digest || held.ProvenBy != prover || to != "" && held.SealedTo != to
 }
 
-// Write writes the due documents and returns the number of stored ones, also with an error. r is the record that was stored
-// after Due; the documents get its generation. The error is a *[settings.ConflictError] if another master has written one
-// of them.
+// Write writes the due documents and returns the number of stored ones, also with an error. r is the record that was
+// stored after Due; the documents get its generation. The error is a *[settings.ConflictError] if another master has
+// written one of them.
 func (p *Published) Write(ctx context.Context, d *Due, r record.Record) (writes int, err error) {
 	displaced := p.displaced
 	var unfit *settings.UnfitError // the other peels get theirs
@@ -132,15 +133,16 @@ func (p *Published) Write(ctx context.Context, d *Due, r record.Record) (writes 
 	return writes, nil
 }
 
-// checkIntent returns an error unless the record names the revision of a part, and a generation newer than all documents
-// that the part replaces.
+// checkIntent returns an error unless the record names the revision of a part, and a generation newer than all
+// documents that the part replaces.
 func (p *Published) checkIntent(part part, r record.Record) error {
 	if !r.IsSent(part.Commit) {
 		return fmt.Errorf("cannot publish revision %s: the record names only %v", part.Commit.Short(), r.Sent())
 	}
 	for _, id := range part.due {
 		if held := p.heads.Of(id); held.Generation >= r.Generation {
-			return fmt.Errorf("cannot publish the settings of %s: generation %d of the record is not newer than %d", id, r.Generation, held.Generation)
+			return fmt.Errorf("cannot publish the settings of %s: generation %d of the record is not newer than %d",
+				id, r.Generation, held.Generation)
 		}
 	}
 	return nil
@@ -160,7 +162,8 @@ func (p *Published) writePart(ctx context.Context, part part, generation uint64)
 	return len(revisions), errors.Join(err, w.failed)
 }
 
-// outlast returns a context that ends ackGrace after ctx, so that documents in flight when ctx ends are recorded as written.
+// outlast returns a context that ends ackGrace after ctx, so that documents in flight when ctx ends are recorded as
+// written.
 func outlast(ctx context.Context) (context.Context, context.CancelFunc) {
 	later, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() { time.AfterFunc(ackGrace, cancel) })

@@ -1,8 +1,8 @@
-// Package publish writes the documents of the peels: each holds the settings that a revision gives to one peel. It remembers
-// the last document of every peel.
+// Package publish writes the documents of the peels: each holds the settings that a revision gives to one peel. It
+// remembers the last document of every peel.
 //
-// Call [Load] first. [Published.Due] finds the documents that the bucket lacks. Store the record that names their revision,
-// and call [Published.Write] with it.
+// Call [Load] first. [Published.Due] finds the documents that the bucket lacks. Store the record that names their
+// revision, and call [Published.Write] with it.
 //
 // Guarantees:
 //   - Intent comes first: Write writes only documents of a revision that the stored record names, with the record's
@@ -15,9 +15,10 @@
 //   - Secrets are sealed to the key of their peel; a peel without a key is held back by [HoldBack].
 //   - Nothing is removed from a peel except by [Published.Remove].
 //
-// Known gap: a master that is stopped (SIGSTOP) after a check of the lease and continues after another leads still sends the
-// one document that it has checked, and what its connection had buffered (32 KiB at most). Such a write takes effect only
-// for a peel that the next leader has not written; that leader writes it again after three minutes ([Published.RepublishStale]).
+// Known gap: a master that is stopped (SIGSTOP) after a check of the lease and continues after another leads still
+// sends the one document that it has checked, and what its connection had buffered (32 KiB at most). Such a write takes
+// effect only for a peel that the next leader has not written; that leader writes it again after three minutes
+// ([Published.RepublishStale]).
 package publish
 
 import (
@@ -72,7 +73,12 @@ type Published struct {
 
 // Load reads the last document of every peel, its metadata only.
 func Load(ctx context.Context, o Options) (*Published, error) {
-	p := &Published{o: o, store: settings.NewStore(o.JetStream).Checked(o.CheckLease), given: map[target.PeelID]settings.Digest{}, resend: map[target.PeelID]bool{}}
+	p := &Published{
+		o:      o,
+		store:  settings.NewStore(o.JetStream).Checked(o.CheckLease),
+		given:  map[target.PeelID]settings.Digest{},
+		resend: map[target.PeelID]bool{},
+	}
 	var err error
 	if p.proofKey, err = settings.LoadProofKey(ctx, o.Rollout); err != nil {
 		return nil, err
@@ -108,7 +114,8 @@ func (p *Published) Generation() (newest uint64) {
 // Heads returns the metadata of the stored documents. The caller must not change it, nor use it after the next call.
 func (p *Published) Heads() settings.Heads { return p.heads }
 
-// Base returns the stored settings of the peels, for [diff.Make]. It reads settings from the bucket when they are needed.
+// Base returns the stored settings of the peels, for [diff.Make]. It reads settings from the bucket when they are
+// needed.
 func (p *Published) Base(ctx context.Context) diff.Base {
 	return diff.Base{Digests: p.given, Plan: p.plan, Settings: func(d settings.Digest) (canon.Raw, error) {
 		var holder target.PeelID
@@ -184,8 +191,8 @@ func (p *Published) WriteAlerts(ctx context.Context, rules []policy.Alert) error
 	return nil
 }
 
-// recordWrite remembers the document last written for a peel. Two peels may share a key in the bucket; then it replaced the
-// document of the other.
+// recordWrite remembers the document last written for a peel. Two peels may share a key in the bucket; then it replaced
+// the document of the other.
 func (p *Published) recordWrite(h settings.Held) {
 	if other := p.heads.Of(h.Peel).Peel; other != "" && other != h.Peel {
 		p.forget(other)

@@ -16,17 +16,25 @@ func (p *Published) sealingKey(id target.PeelID, e *plan.Effective) settings.Key
 	return settings.Key(p.o.Fleet.Key(id))
 }
 
-// HoldBack returns a plan that holds back the peels with secrets that have no key to seal them to: these peels keep their
-// present settings.
+// HoldBack returns a plan that holds back the peels with secrets that have no key to seal them to: these peels keep
+// their present settings.
 func HoldBack(p *plan.Plan, fleet *fleet.Fleet) *plan.Plan {
 	behind := map[target.PeelID]strictyaml.Error{}
 	for id, at := range p.Secrets() {
 		switch {
 		case fleet.Key(id) != "":
 		case fleet.PendingKey(id) != "":
-			behind[id] = strictyaml.Error{Pos: at, Msg: "the key to seal its secrets to is not signed by the peel's credential; upgrade zester-peel there, or compare the key and approve it: zester peel rekey " + string(id)}
+			behind[id] = strictyaml.Error{
+				Pos: at,
+				Msg: "the key to seal its secrets to is not signed by the peel's credential; upgrade zester-peel there, or compare the key and approve it: zester peel rekey " + string(
+					id,
+				),
+			}
 		default:
-			behind[id] = strictyaml.Error{Pos: at, Msg: "the peel has sent no key to seal its secrets to; upgrade zester-peel there"}
+			behind[id] = strictyaml.Error{
+				Pos: at,
+				Msg: "the peel has sent no key to seal its secrets to; upgrade zester-peel there",
+			}
 		}
 	}
 	if len(behind) == 0 {

@@ -16,8 +16,8 @@ type pendingFor map[target.PeelID]struct {
 	minutes int
 }
 
-// next returns the state one minute later, and the peels whose documents are to be written again, in order: each once while
-// it is pending with the same settings.
+// next returns the state one minute later, and the peels whose documents are to be written again, in order: each once
+// while it is pending with the same settings.
 func (w pendingFor) next(pending map[target.PeelID]settings.Digest) (later pendingFor, stale []target.PeelID) {
 	later = pendingFor{}
 	for id, digest := range pending {
@@ -34,9 +34,9 @@ func (w pendingFor) next(pending map[target.PeelID]settings.Digest) (later pendi
 	return later, stale
 }
 
-// RepublishStale makes the documents of peels due again that are online and have not applied them for three minutes, as the
-// message may have been lost. Call it once a minute with the pending peels and their wanted digests. It returns the peels,
-// in order. A peel that does not apply its settings after that stays pending.
+// RepublishStale makes the documents of peels due again that are online and have not applied them for three minutes, as
+// the message may have been lost. Call it once a minute with the pending peels and their wanted digests. It returns the
+// peels, in order. A peel that does not apply its settings after that stays pending.
 func (p *Published) RepublishStale(pending map[target.PeelID]settings.Digest) (peels []target.PeelID) {
 	var stale []target.PeelID
 	p.pending, stale = p.pending.next(pending)

@@ -63,7 +63,14 @@ func (s *session) plan(ctx context.Context, p forge.Pull) (string, error) {
 	if !s.tidy() {
 		limit = cloneTimeout
 	}
-	j := job{Repo: s.o.Repo, Branch: s.branch(), Ref: p.Ref, Head: p.Head, Name: fmt.Sprintf("pull request %d", p.Number), Limit: limit}
+	j := job{
+		Repo:   s.o.Repo,
+		Branch: s.branch(),
+		Ref:    p.Ref,
+		Head:   p.Head,
+		Name:   fmt.Sprintf("pull request %d", p.Number),
+		Limit:  limit,
+	}
 	j.Repo.Log, j.Repo.Verify = nil, gitrepo.Trust{}
 	for _, id := range s.fleet.IDs() {
 		if facts, ok := s.fleet.Get(id); ok {
@@ -117,7 +124,9 @@ func call(ctx context.Context, j job) (r result, err error) {
 	defer cancel()
 	var out, log bounded
 	cmd := exec.CommandContext(ctx, program)
-	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = environment(), bytes.NewReader(in), &out, &log, 5*time.Second
+	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = environment(), bytes.NewReader(
+		in,
+	), &out, &log, 5*time.Second
 	err = cmd.Run()
 	_, started := errors.AsType[*exec.ExitError](err)
 	switch {
@@ -151,7 +160,8 @@ func (b *bounded) Write(p []byte) (int, error) {
 
 // variables are the environment variables that the process gets: those for reaching a repository.
 var variables = []string{
-	"HOME", "PATH", "TMPDIR", "USER", "SSH_AUTH_SOCK", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR",
+	"HOME", "PATH", "TMPDIR", "USER", "SSH_AUTH_SOCK", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY",
+	"SSL_CERT_FILE", "SSL_CERT_DIR",
 }
 
 func environment() []string {

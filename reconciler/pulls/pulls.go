@@ -1,23 +1,25 @@
-// Package pulls comments on pull requests with their effect on the fleet: one comment on each, which is edited when the pull
-// request changes. Make a [Commenter] with [New] and call [Commenter.Run] while this master leads. If [IsWorker] returns
-// true, the program must call [Work] at its start and then exit.
+// Package pulls comments on pull requests with their effect on the fleet: one comment on each, which is edited when the
+// pull request changes. Make a [Commenter] with [New] and call [Commenter.Run] while this master leads. If [IsWorker]
+// returns true, the program must call [Work] at its start and then exit.
 //
-// Guarantees: open pull requests are listed once a minute, and 10 s after a master reports that a branch moved, so that no
-// forge has to reach the master. A pull request is planned once for each head. The comment is found by a hidden marker and by
-// its author, also after a restart; comments of other users are never changed. Before a comment is written, its record is
-// stored by compare-and-set, so that only one of two masters that both believe to lead writes it.
+// Guarantees: open pull requests are listed once a minute, and 10 s after a master reports that a branch moved, so that
+// no forge has to reach the master. A pull request is planned once for each head. The comment is found by a hidden
+// marker and by its author, also after a restart; comments of other users are never changed. Before a comment is
+// written, its record is stored by compare-and-set, so that only one of two masters that both believe to lead writes
+// it.
 //
 // # What a pull request can do to the master
 //
-// Its author may be unknown, so its commits are fetched, read and compiled by a process of its own, which has no connection to
-// the bus and no identities: secrets stay encrypted, and neither they nor values whose names suggest secrets are shown. The
-// process ends after 4 min (15 min when the repository is cloned); its processor time, its memory (1 GiB), its files (1 GiB)
-// and its output are bounded. One process runs at a time, followed by a pause of four times its duration, so all pull requests
-// together take at most a fifth of one processor. Its store of the repository is separate from the reconciler's and bounded,
-// and nothing in it is published. Only the 50 pull requests that changed last are read.
+// Its author may be unknown, so its commits are fetched, read and compiled by a process of its own, which has no
+// connection to the bus and no identities: secrets stay encrypted, and neither they nor values whose names suggest
+// secrets are shown. The process ends after 4 min (15 min when the repository is cloned); its processor time, its
+// memory (1 GiB), its files (1 GiB) and its output are bounded. One process runs at a time, followed by a pause of four
+// times its duration, so all pull requests together take at most a fifth of one processor. Its store of the repository
+// is separate from the reconciler's and bounded, and nothing in it is published. Only the 50 pull requests that changed
+// last are read.
 //
-// A comment shows the names of peels that a target selects, and so reveals facts of peels to its readers. Therefore pull
-// requests from forks are ignored unless Options.Forks is set.
+// A comment shows the names of peels that a target selects, and so reveals facts of peels to its readers. Therefore
+// pull requests from forks are ignored unless Options.Forks is set.
 //
 // Known gaps: a comment is not updated when only the fleet changes, and not written again if a person deletes it.
 package pulls
@@ -105,8 +107,8 @@ type head struct {
 	Done bool   `json:"done,omitempty"` // false: its comment may or may not be written
 }
 
-// Run comments until ctx ends. Errors of a forge or a pull request are logged. fleet is the index of all peels, store the
-// bucket rollout.
+// Run comments until ctx ends. Errors of a forge or a pull request are logged. fleet is the index of all peels, store
+// the bucket rollout.
 func (c *Commenter) Run(ctx context.Context, nc *nats.Conn, fleet *peelindex.Index, store jetstream.KeyValue) error {
 	hints := make(chan struct{}, 1)
 	sub, err := nc.Subscribe(wire.BranchMoved, func(*nats.Msg) {
@@ -197,8 +199,8 @@ func (s *session) poll(ctx context.Context) {
 	}
 }
 
-// order returns the pull requests by number, beginning after the last planned one, so that a pull request that changes all
-// the time does not delay the others.
+// order returns the pull requests by number, beginning after the last planned one, so that a pull request that changes
+// all the time does not delay the others.
 func (s *session) order(pulls []forge.Pull) []forge.Pull {
 	all := sorting.Values(slices.Values(pulls), func(a, b forge.Pull) int { return cmp.Compare(a.Number, b.Number) })
 	first := slices.IndexFunc(all, func(p forge.Pull) bool { return p.Number > s.last })
@@ -242,7 +244,8 @@ func (s *session) comment(ctx context.Context, p forge.Pull) error {
 	answer, _ := errors.AsType[*outbound.Error](err)
 	switch {
 	case answer != nil && answer.Final, outbound.HasStatus(err, http.StatusForbidden, http.StatusNotFound):
-		// The conversation may be locked or full, or the token may lack the right to comment: the next pull request shows which.
+		// The conversation may be locked or full, or the token may lack the right to comment: the next pull request
+		// shows which.
 		s.o.Log.Warn("pull request not commented on", "place", s.o.Name, "pull", p.Number, "err", err)
 	case err != nil:
 		return err

@@ -25,7 +25,8 @@ const (
 	maxPack   = 64 << 20 // bytes of one transfer of a pull request
 )
 
-// IsWorker reports whether this process was started to plan one pull request. Then the program has to call [Work] and exit.
+// IsWorker reports whether this process was started to plan one pull request. Then the program has to call [Work] and
+// exit.
 func IsWorker() bool { return os.Getenv(workerMark) != "" }
 
 // Work reads one job from in, writes its result to out and returns the exit code.
@@ -53,9 +54,13 @@ func confine(limit time.Duration) error {
 		return errors.New("cannot work without a limit")
 	}
 	time.AfterFunc(limit, func() { os.Exit(1) })
-	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0) // if the file exists, so that the kernel kills this process before the master
+	// if the file exists, so that the kernel kills this process before the master
+	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0)
 	for what, most := range map[int]uint64{
-		syscall.RLIMIT_DATA: maxMemory, syscall.RLIMIT_FSIZE: maxFile, syscall.RLIMIT_CPU: uint64(math.Ceil(limit.Seconds())), syscall.RLIMIT_CORE: 0,
+		syscall.RLIMIT_DATA:  maxMemory,
+		syscall.RLIMIT_FSIZE: maxFile,
+		syscall.RLIMIT_CPU:   uint64(math.Ceil(limit.Seconds())),
+		syscall.RLIMIT_CORE:  0,
 	} {
 		if err := syscall.Setrlimit(what, &syscall.Rlimit{Cur: most, Max: most}); err != nil {
 			return fmt.Errorf("cannot bound a process for pull requests: %w", err)
@@ -79,8 +84,8 @@ func (j *job) result(ctx context.Context) (r result) {
 	return r
 }
 
-// plan fetches the branch and the pull request, and compares the pull request with its merge base, so that later commits of
-// the branch are not part of the plan.
+// plan fetches the branch and the pull request, and compares the pull request with its merge base, so that later
+// commits of the branch are not part of the plan.
 func (j *job) plan(ctx context.Context) (text string, err error) {
 	tip, err := j.fetch(ctx, "")
 	if err != nil {
@@ -114,7 +119,8 @@ func (j *job) plan(ctx context.Context) (text string, err error) {
 		return "", err
 	}
 	text = strings.TrimLeft(strings.TrimPrefix(made.Markdown(), review.Marker), "\n")
-	text += fmt.Sprintf("\nPlanned for %d peels at %s, for commit %.8s alone.", fleet.Len(), time.Now().UTC().Format("2006-01-02 15:04 MST"), head)
+	text += fmt.Sprintf("\nPlanned for %d peels at %s, for commit %.8s alone.", fleet.Len(),
+		time.Now().UTC().Format("2006-01-02 15:04 MST"), head)
 	if base != tip {
 		text += " The branch has newer commits, which are not in this plan."
 	}
@@ -140,7 +146,12 @@ func (j *job) fetch(ctx context.Context, ref string) (at gitrepo.Hash, err error
 
 // review compares two commits.
 func (j *job) review(repo *gitrepo.Repo, base, head gitrepo.Hash, fleet *peelindex.Index) (*review.Review, error) {
-	o := review.Options{Path: j.Repo.Path, Base: review.Revision{Name: j.Branch, Commit: base.String()}, Head: review.Revision{Name: j.Name}, From: time.Now()}
+	o := review.Options{
+		Path: j.Repo.Path,
+		Base: review.Revision{Name: j.Branch, Commit: base.String()},
+		Head: review.Revision{Name: j.Name},
+		From: time.Now(),
+	}
 	compiler := plan.NewCompiler() // without identities: secrets stay encrypted
 	before, err := review.Compile(repo, compiler, fleet, base)
 	if err != nil {

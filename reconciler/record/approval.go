@@ -9,7 +9,8 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/status"
 )
 
-// A Refusal is the error of an order that cannot be carried out; the same order fails again. Reason is a sentence for people.
+// A Refusal is the error of an order that cannot be carried out; the same order fails again. Reason is a sentence for
+// people.
 type Refusal struct{ Reason string }
 
 func (r *Refusal) Error() string { return r.Reason }
@@ -25,8 +26,8 @@ func (r *Record) Approves(commit settings.Commit, hash string) bool {
 	return r.Approved != nil && r.Approved.Commit == commit && r.Approved.Hash == hash
 }
 
-// WithoutApproval returns the record without the approval and without the revision that waited for it. Call it when that
-// revision goes out or another one replaces it.
+// WithoutApproval returns the record without the approval and without the revision that waited for it. Call it when
+// that revision goes out or another one replaces it.
 func (r Record) WithoutApproval() Record {
 	r.Blocked, r.Approved = nil, nil
 	return r
@@ -47,7 +48,10 @@ func (r *Record) CheckApproval(digits string, head settings.Commit) error {
 	case r.Blocked == nil:
 		return Refuse(cannot+"no revision waits for approval", digits)
 	case head == "":
-		return Refuse(cannot+"this master has not read the branch yet, so the plan may have changed: run zester sync now, then try again", digits)
+		return Refuse(
+			cannot+
+				"this master has not read the branch yet, so the plan may have changed: run zester sync now, then try again", digits,
+		)
 	case r.Blocked.Commit != head:
 		return Refuse(cannot+"the branch has moved from %s to %s", digits, r.Blocked.Commit.Short(), head.Short())
 	case !strings.HasPrefix(r.Blocked.Hash, digits):
@@ -68,10 +72,10 @@ type Judgement struct {
 	Allowed    bool   // the Zester-Allow line of the commit names all limits of Exceeded and counts
 }
 
-// Judge returns nil if a revision may go out, else the entry for [Record].Blocked. A revision that waits for approval keeps
-// waiting after the fleet has changed, even if its new plan is within the limits: no person has seen that plan. If another
-// revision is in force or under way than when it began to wait, it is judged as a new one. One that waited only for a change
-// of facts goes on when that no longer waits.
+// Judge returns nil if a revision may go out, else the entry for [Record].Blocked. A revision that waits for approval
+// keeps waiting after the fleet has changed, even if its new plan is within the limits: no person has seen that plan.
+// If another revision is in force or under way than when it began to wait, it is judged as a new one. One that waited
+// only for a change of facts goes on when that no longer waits.
 func (r *Record) Judge(commit settings.Commit, j Judgement) *Blocked {
 	if r.Approves(commit, j.Hash) {
 		return nil

@@ -8,13 +8,13 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// FactsWindow is how long what facts took from a peel counts together with what they take later: peels that change one by one
-// cannot empty the fleet within the limits. It is counted from the last loss of each peel.
-// Example: facts take settings from 6 % of the fleet at 10:00 and from 6 % at 09:00 of the next day → the second wait, with
-// remove: 10%.
+// FactsWindow is how long what facts took from a peel counts together with what they take later: peels that change one
+// by one cannot empty the fleet within the limits. It is counted from the last loss of each peel. Example: facts take
+// settings from 6 % of the fleet at 10:00 and from 6 % at 09:00 of the next day → the second wait, with remove: 10%.
 const FactsWindow = 24 * time.Hour
 
-// Facts holds what new facts of peels would take from the fleet and waits for a person, and what they took in the window.
+// Facts holds what new facts of peels would take from the fleet and waits for a person, and what they took in the
+// window.
 type Facts struct {
 	Hash     string    `json:"hash,omitempty"`     // of the change that waits, in hex; empty if none waits
 	Reason   string    `json:"reason,omitempty"`   // why it waits, for people

@@ -23,10 +23,11 @@ func Cut(text string, most int) string {
 	return strings.ToValidUTF8(text[:most-len("…")], "") + "…"
 }
 
-// Noted returns the record with an attempt added to its history. It continues the newest attempt at the same revision if that
-// has not ended, or if it is the last one and was rejected. Older attempts that have not ended become superseded, but for
-// those at the revision in force and at the one that goes out, see [Record.IsSent]: they go on while a newer one is held.
-// So put a revision in force before it is noted. Began and Ended of a are set from now; Author, Message and Reason are cut.
+// Noted returns the record with an attempt added to its history. It continues the newest attempt at the same revision
+// if that has not ended, or if it is the last one and was rejected. Older attempts that have not ended become
+// superseded, but for those at the revision in force and at the one that goes out, see [Record.IsSent]: they go on
+// while a newer one is held. So put a revision in force before it is noted. Began and Ended of a are set from now;
+// Author, Message and Reason are cut.
 func (r Record) Noted(a status.Attempt, now time.Time) Record {
 	now = now.UTC()
 	a.Author, a.Message, a.Reason = Cut(a.Author, maxName), Cut(a.Message, maxName), Cut(a.Reason, maxReason)
@@ -36,7 +37,8 @@ func (r Record) Noted(a status.Attempt, now time.Time) Record {
 	}
 	r.History = slices.Clone(r.History)
 	i := r.newest(a.Commit)
-	if i >= 0 && (!r.History[i].Outcome.Final() || r.History[i].Outcome == status.OutcomeRejected && i == len(r.History)-1) {
+	if i >= 0 && (!r.History[i].Outcome.Final() ||
+		r.History[i].Outcome == status.OutcomeRejected && i == len(r.History)-1) {
 		r.History[i] = continued(r.History[i], a)
 	} else {
 		i = len(r.History)
@@ -61,8 +63,8 @@ func (r *Record) newest(commit settings.Commit) int {
 	return -1
 }
 
-// continued returns an attempt that is in the state a after it was in the state before. By is dropped if the revision waits
-// for approval again.
+// continued returns an attempt that is in the state a after it was in the state before. By is dropped if the revision
+// waits for approval again.
 func continued(before, a status.Attempt) status.Attempt {
 	a.Began, a.Approvals = before.Began, before.Approvals
 	if a.By == "" && a.Outcome != status.OutcomeBlocked {
@@ -114,5 +116,7 @@ func (r *Record) AttemptAt(commit settings.Commit) *status.Attempt {
 
 // HasTried reports whether a revision is in force or in the history.
 func (r *Record) HasTried(commit settings.Commit) bool {
-	return r.Commit == commit || slices.ContainsFunc(r.History, func(a status.Attempt) bool { return a.Commit == commit })
+	return r.Commit == commit || slices.ContainsFunc(r.History, func(a status.Attempt) bool {
+		return a.Commit == commit
+	})
 }

@@ -1,5 +1,5 @@
-// Package record stores the state of the reconciler across leadership sessions: the revision in force, the one that waits
-// or goes out in waves, the orders of people, and the history of revisions.
+// Package record stores the state of the reconciler across leadership sessions: the revision in force, the one that
+// waits or goes out in waves, the orders of people, and the history of revisions.
 //
 // Call [NewStore] and [Store.Read] first, then the methods of [Record], which return a changed copy or an answer, and
 // [Store.Write] to store the copy.
@@ -33,19 +33,20 @@ const (
 	MaxApprovals = 5  // decisions of people about one attempt
 )
 
-// A Record is the stored state. It is written before the first document of a revision, so that the next leader knows of an
-// interrupted rollout.
+// A Record is the stored state. It is written before the first document of a revision, so that the next leader knows of
+// an interrupted rollout.
 type Record struct {
 	Source Source `json:"source,omitzero"` // what the fleet follows; zero: an earlier version wrote the record
 
 	Commit     settings.Commit `json:"commit"`     // in force; empty before the first revision
 	Generation uint64          `json:"generation"` // of the newest documents
 	Done       bool            `json:"done"`       // every document of Commit was written
-	// Served is the generation of the newest document when every document of Commit was written, 0 until then. A document that
-	// is not newer, or is one of Commit, differs from what Commit gives its peel only if the facts of the peel have changed.
+	// Served is the generation of the newest document when every document of Commit was written, 0 until then. A
+	// document that is not newer, or is one of Commit, differs from what Commit gives its peel only if the facts of the
+	// peel have changed.
 	Served uint64 `json:"served,omitempty"`
-	// Former is the generation of the newest document when Commit was put in force. Documents up to it were judged with Commit,
-	// also where they have the same commit: the fleet may have been adopted with another path of the repo.
+	// Former is the generation of the newest document when Commit was put in force. Documents up to it were judged with
+	// Commit, also where they have the same commit: the fleet may have been adopted with another path of the repo.
 	Former uint64    `json:"former,omitempty"`
 	Owner  string    `json:"owner"`          // the master that wrote the record
 	Time   time.Time `json:"time"`           // when Owner wrote it
@@ -78,8 +79,8 @@ type Blocked struct {
 	Sent   string          `json:"sent,omitempty"` // the revisions in force and under way when it began to wait
 }
 
-// An Approval names the person who approved a plan or paused the rollout, by credential. The approval of a plan names its
-// revision and hash.
+// An Approval names the person who approved a plan or paused the rollout, by credential. The approval of a plan names
+// its revision and hash.
 type Approval struct {
 	Commit settings.Commit `json:"commit,omitempty"`
 	Hash   string          `json:"hash,omitempty"` // of the plan, in hex
@@ -116,8 +117,8 @@ type Skipped struct {
 	Time   time.Time       `json:"time"`
 }
 
-// IsSent reports whether a revision is in force or goes out in waves: it was judged before, and some of its documents may
-// be written.
+// IsSent reports whether a revision is in force or goes out in waves: it was judged before, and some of its documents
+// may be written.
 func (r *Record) IsSent(commit settings.Commit) bool {
 	return r.Commit == commit || r.Rollout != nil && r.Rollout.Commit == commit
 }
@@ -172,8 +173,8 @@ func (r *Record) FindSkipped(commit settings.Commit) *Skipped {
 	return nil
 }
 
-// Pinning returns the record for a stored revision that a person gives to the whole fleet, as Enforced does for one of the
-// branch.
+// Pinning returns the record for a stored revision that a person gives to the whole fleet, as Enforced does for one of
+// the branch.
 func (r Record) Pinning(commit settings.Commit, safety policy.Safety, now time.Time) Record {
 	followed := r.Followed
 	r = r.Enforced(commit, safety, false, now)
@@ -181,19 +182,23 @@ func (r Record) Pinning(commit settings.Commit, safety policy.Safety, now time.T
 	return r
 }
 
-// Enforced returns the record for a revision of the branch that is given to the whole fleet. It ends the rollout; done says whether
-// every document was written.
+// Enforced returns the record for a revision of the branch that is given to the whole fleet. It ends the rollout; done
+// says whether every document was written.
 func (r Record) Enforced(commit settings.Commit, safety policy.Safety, done bool, now time.Time) Record {
 	if r.Commit != commit {
 		r = r.WithoutApproval()
 		r.Since, r.Served, r.Former = now, 0, r.Generation
 	}
-	r.Commit, r.Followed, r.Done, r.Rollout, r.Safety = commit, commit, done, nil, safety
+	r.Commit = commit
+	r.Followed = commit
+	r.Done = done
+	r.Rollout = nil
+	r.Safety = safety
 	return r
 }
 
-// RolledBack returns the record after the rollout under way has failed: its revision is not tried again. The reason is cut
-// to [status.MaxMessage] bytes.
+// RolledBack returns the record after the rollout under way has failed: its revision is not tried again. The reason is
+// cut to [status.MaxMessage] bytes.
 func (r Record) RolledBack(reason string, now time.Time) Record {
 	skipped := Skipped{Commit: r.Rollout.Commit, Reason: Cut(reason, status.MaxMessage), Time: now}
 	r.Skipped = append(r.Skipped[:len(r.Skipped):len(r.Skipped)], skipped)

@@ -15,12 +15,14 @@ import (
 // BucketRemovals is the bucket in which masters note their commits that remove schedule entries.
 const BucketRemovals = "schedules"
 
-// removalLife is how long such a note is kept: a commit that has not come in force by then is judged as one of a person.
+// removalLife is how long such a note is kept: a commit that has not come in force by then is judged as one of a
+// person.
 const removalLife = 30 * 24 * time.Hour
 
 func removalKey(c settings.Commit) string { return "removed." + string(c) }
 
-// NoteRemoval stores which entries a commit of this master removes. Call it before the commit is pushed. kv is [BucketRemovals].
+// NoteRemoval stores which entries a commit of this master removes. Call it before the commit is pushed. kv is
+// [BucketRemovals].
 func NoteRemoval(ctx context.Context, kv jetstream.KeyValue, c settings.Commit, entries []string) error {
 	data, err := canon.Marshal(entries)
 	if err == nil {

@@ -18,13 +18,17 @@ func (r *Record) CheckRetry(digits string, head settings.Commit) (settings.Commi
 	const cannot = "cannot retry %s: "
 	switch {
 	case head == "":
-		return "", Refuse(cannot+"this master has not read the branch yet: run zester sync now, then try again", found.Short())
+		return "", Refuse(cannot+"this master has not read the branch yet: run zester sync now, then try again",
+			found.Short())
 	case found != head:
-		return "", Refuse(cannot+"the branch has moved to %s, and only its newest commit goes to the fleet", found.Short(), head.Short())
+		return "", Refuse(cannot+"the branch has moved to %s, and only its newest commit goes to the fleet",
+			found.Short(), head.Short())
 	case r.Pinned != nil:
-		return "", Refuse(cannot+"%s has pinned %s: run zester sync unpin first", found.Short(), r.Pinned.By, r.Pinned.Commit.Short())
+		return "", Refuse(cannot+"%s has pinned %s: run zester sync unpin first", found.Short(), r.Pinned.By,
+			r.Pinned.Commit.Short())
 	case r.Suspended != nil:
-		return "", Refuse(cannot+"%s has paused new commits: run zester sync resume first", found.Short(), r.Suspended.By)
+		return "", Refuse(cannot+"%s has paused new commits: run zester sync resume first", found.Short(),
+			r.Suspended.By)
 	}
 	return found, nil
 }
@@ -43,9 +47,11 @@ func (r *Record) matchSkipped(digits string) (settings.Commit, error) {
 	case len(found) == 0 && digits == "":
 		return "", Refuse("cannot retry: no revision was rolled back")
 	case len(found) == 0:
-		return "", Refuse("cannot retry %.64s: no such revision was rolled back; zester sync history shows which were", digits)
+		return "", Refuse("cannot retry %.64s: no such revision was rolled back; zester sync history shows which were",
+			digits)
 	case len(found) > 1 && digits != "":
-		return "", Refuse("cannot retry %.64s: %d revisions that were rolled back begin with it; give more digits", digits, len(found))
+		return "", Refuse("cannot retry %.64s: %d revisions that were rolled back begin with it; give more digits",
+			digits, len(found))
 	}
 	return found[0], nil
 }

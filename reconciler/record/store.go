@@ -19,8 +19,8 @@ const Bucket = "rollout"
 // key of the record in Bucket.
 const key = "state"
 
-// ErrConflict: another master has written the key of [Bucket] since this master read it, so another master leads. Read it
-// again before writing.
+// ErrConflict: another master has written the key of [Bucket] since this master read it, so another master leads. Read
+// it again before writing.
 var ErrConflict = errors.New("it was written since it was read")
 
 // A Store reads and writes the record by compare-and-set. One goroutine may use it.
@@ -31,7 +31,8 @@ type Store struct {
 	revision uint64 // of the key when it was last read or written; 0: there is no key
 }
 
-// NewStore returns the store of the record in kv, the bucket [Bucket]. owner is the name of this master, source its source.
+// NewStore returns the store of the record in kv, the bucket [Bucket]. owner is the name of this master, source its
+// source.
 func NewStore(kv jetstream.KeyValue, owner string, source Source) *Store {
 	return &Store{kv: kv, owner: owner, source: source}
 }
@@ -56,10 +57,10 @@ func (s *Store) Read(ctx context.Context) (r Record, err error) {
 	return r, nil
 }
 
-// Write stores r in place of the record that was last read or written, and returns it as it was stored: with Owner, Source
-// and Time set and its lists within their bounds. The error is [ErrConflict] if another master has written the record, and a
-// *[Refusal] if r has another source. After any other error the record may be stored all the same: then the next write
-// is a conflict.
+// Write stores r in place of the record that was last read or written, and returns it as it was stored: with Owner,
+// Source and Time set and its lists within their bounds. The error is [ErrConflict] if another master has written the
+// record, and a *[Refusal] if r has another source. After any other error the record may be stored all the same: then
+// the next write is a conflict.
 func (s *Store) Write(ctx context.Context, r Record) (Record, error) {
 	if err := r.CheckSource(s.source); err != nil {
 		return Record{}, err

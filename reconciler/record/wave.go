@@ -13,9 +13,9 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// A Rollout is a revision that goes to the fleet in waves. Members get this revision, and all other peels the one in force,
-// also peels that appear later. So the record alone decides which peel gets which revision, and the next leader continues
-// where this one stopped.
+// A Rollout is a revision that goes to the fleet in waves. Members get this revision, and all other peels the one in
+// force, also peels that appear later. So the record alone decides which peel gets which revision, and the next leader
+// continues where this one stopped.
 type Rollout struct {
 	Commit  settings.Commit `json:"commit"`
 	Started time.Time       `json:"started"` // when the rollout began
@@ -24,9 +24,10 @@ type Rollout struct {
 	Waves    []policy.Wave `json:"waves"`              // of the revision that was in force when the rollout began
 	Stage    Stage         `json:"stage"`
 
-	Members  Marks    `json:"members,omitempty"`  // the peels that have the revision
-	Known    Marks    `json:"before,omitempty"`   // errors that members reported before they got the revision
-	Failed   Marks    `json:"failed,omitempty"`   // members that have failed; a member stays in it until the rollout ends
+	Members Marks `json:"members,omitempty"` // the peels that have the revision
+	Known   Marks `json:"before,omitempty"`  // errors that members reported before they got the revision
+	// members that have failed; a member stays in it until the rollout ends
+	Failed   Marks    `json:"failed,omitempty"`
 	Failures []string `json:"failures,omitempty"` // descriptions of the first of them
 }
 
@@ -39,16 +40,17 @@ type Sequences struct {
 
 // A Stage is the progress of a rollout in one wave.
 type Stage struct {
-	Wave     int       `json:"wave"` // index of the wave under way
-	Phase    Phase     `json:"phase"`
-	Entered  time.Time `json:"entered,omitzero"`    // when Phase began
-	Since    time.Time `json:"since,omitzero"`      // when the wave could begin; its deadline counts from here
-	Size     int       `json:"size"`                // members at the end of this wave, with the members of earlier waves
-	OpenedBy string    `json:"opened_by,omitempty"` // who opened the gate of the wave
+	Wave    int       `json:"wave"` // index of the wave under way
+	Phase   Phase     `json:"phase"`
+	Entered time.Time `json:"entered,omitzero"` // when Phase began
+	Since   time.Time `json:"since,omitzero"`   // when the wave could begin; its deadline counts from here
+	// members at the end of this wave, with the members of earlier waves
+	Size     int    `json:"size"`
+	OpenedBy string `json:"opened_by,omitempty"` // who opened the gate of the wave
 }
 
-// A Phase is the part of a wave that is under way. A wave has them in this order, and goes back to Applying when all peels
-// that the revision changes are away at once.
+// A Phase is the part of a wave that is under way. A wave has them in this order, and goes back to Applying when all
+// peels that the revision changes are away at once.
 type Phase string
 
 // The phases.
@@ -67,12 +69,13 @@ func (r *Rollout) Wave() policy.Wave { return r.Waves[r.Stage.Wave] }
 
 const markSize = 8
 
-// A Mark identifies a peel, or an error of a peel, in a record: it is the first bytes of a SHA-256. In a fleet of 10,000 two
-// peels have the same mark with a probability of 3 in 10^12.
+// A Mark identifies a peel, or an error of a peel, in a record: it is the first bytes of a SHA-256. In a fleet of
+// 10,000 two peels have the same mark with a probability of 3 in 10^12.
 type Mark [markSize]byte
 
-// MarkPeel returns the mark of a peel. The order of marks is the order of peels in waves: it depends on the ID only, so that
-// the same peels come first with every revision; and it mixes the IDs, so that the first peels are of several kinds.
+// MarkPeel returns the mark of a peel. The order of marks is the order of peels in waves: it depends on the ID only, so
+// that the same peels come first with every revision; and it mixes the IDs, so that the first peels are of several
+// kinds.
 func MarkPeel(id target.PeelID) Mark {
 	sum := sha256.Sum256([]byte(id))
 	return Mark(sum[:])

@@ -123,7 +123,8 @@ func (s *stepper) waiting(wave policy.Wave, reason string) Step {
 	return s.fail(fmt.Sprintf("it is past its deadline of %s: %s", wave.Deadline, reason))
 }
 
-// replace takes online peels in the place of members that the revision no longer changes, and reports whether it took any.
+// replace takes online peels in the place of members that the revision no longer changes, and reports whether it took
+// any.
 func (s *stepper) replace(wave policy.Wave) bool {
 	missing := s.Stage.Size - s.Members.Len()
 	if missing <= 0 {

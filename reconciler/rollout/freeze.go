@@ -21,7 +21,8 @@ func HoldOf(freezes []policy.Freeze, peels []target.PeelID, fleet *peelindex.Ind
 	var concerned []policy.Freeze
 	for _, f := range freezes {
 		selected, err := selects(f.Target, fleet)
-		if err != nil || slices.ContainsFunc(peels, selected) { // a target that this version cannot read selects every peel
+		// a target that this version cannot read selects every peel
+		if err != nil || slices.ContainsFunc(peels, selected) {
 			concerned = append(concerned, f)
 		}
 	}

@@ -27,8 +27,8 @@ func checkReason(reason string) error {
 	return nil
 }
 
-// OpenGate returns the record after a person has approved the wave under way, so that the rollout continues. The error is a
-// *[record.Refusal] if another wave is under way, or it has no manual gate, or it has not passed.
+// OpenGate returns the record after a person has approved the wave under way, so that the rollout continues. The error
+// is a *[record.Refusal] if another wave is under way, or it has no manual gate, or it has not passed.
 func OpenGate(r record.Record, wave, by, reason string, now time.Time) (record.Record, error) {
 	if r.Rollout == nil {
 		return r, record.Refuse("cannot approve wave %.64q: no revision goes out in waves", wave)
@@ -43,7 +43,8 @@ func OpenGate(r record.Record, wave, by, reason string, now time.Time) (record.R
 	case next.Stage.OpenedBy != "":
 		return r, record.Refuse("cannot approve wave %s: %s has approved it", wave, next.Stage.OpenedBy)
 	case next.Stage.Phase != record.Passed:
-		return r, record.Refuse("cannot approve wave %s: it has not passed; zester sync status shows how far it is", wave)
+		return r, record.Refuse("cannot approve wave %s: it has not passed; zester sync status shows how far it is",
+			wave)
 	}
 	if err := checkReason(reason); err != nil {
 		return r, err
@@ -59,9 +60,9 @@ type Frozen struct {
 	Until  time.Time // when the freeze ends; zero if it lasts for more than two years
 }
 
-// OverrideFreeze returns the record after a person has let a revision through a freeze. frozen are the revisions that a freeze
-// holds: the one under way and the newest. digits are the beginning of the commit of one. The override ends with the freeze.
-// The error is a *[record.Refusal] if digits name no such revision, or the reason is empty or too long.
+// OverrideFreeze returns the record after a person has let a revision through a freeze. frozen are the revisions that a
+// freeze holds: the one under way and the newest. digits are the beginning of the commit of one. The override ends with
+// the freeze. The error is a *[record.Refusal] if digits name no such revision, or the reason is empty or too long.
 func OverrideFreeze(r record.Record, frozen []Frozen, digits, by, reason string, now time.Time) (record.Record, error) {
 	const cannot = "cannot override the freeze for %.64q: "
 	var held []string

@@ -16,9 +16,10 @@
 //     that return.
 //   - Each step has a state, and each state that waits has a reason.
 //
-// Known gaps: an error that a member reported before it got the revision does not count, even if a rollout that this one
-// replaced had caused it. If a wave takes all peels that a revision changes and all of them go away, it waits for one of
-// them or for another commit. When another master takes the lead, members that an outage kept away have less than 5 min.
+// Known gaps: an error that a member reported before it got the revision does not count, even if a rollout that this
+// one replaced had caused it. If a wave takes all peels that a revision changes and all of them go away, it waits for
+// one of them or for another commit. When another master takes the lead, members that an outage kept away have less
+// than 5 min.
 package rollout
 
 import (
@@ -41,12 +42,13 @@ import (
 const (
 	// applyLimit is how long an online member may take to apply the revision before it counts as failed.
 	applyLimit = 5 * time.Minute
-	// lostLimit is how long a member may be lost. It is longer than the time between the last heartbeats of two peels that go away
-	// at once.
+	// lostLimit is how long a member may be lost. It is longer than the time between the last heartbeats of two peels
+	// that go away at once.
 	lostLimit = 45 * time.Second
 	// outageLimit is how long all peels that the revision changes must be away before that is an outage.
 	outageLimit = time.Minute
-	// returnLimit is how long members may take to return after a time when all peels that the revision changes were away.
+	// returnLimit is how long members may take to return after a time when all peels that the revision changes were
+	// away.
 	returnLimit = 5 * time.Minute
 	maxFailures = 5   // failures that are described
 	maxFailure  = 200 // bytes of a description
@@ -60,10 +62,11 @@ type Peel struct {
 	Applied  bool          // it runs the revision
 	Lacking  time.Duration // how long it has been online without running the revision
 	Lost     time.Duration // how long it has missed more than two heartbeats while another peel that changes was online
-	Run      string        // description of a failed run of an entry that the revision adds or changes; empty if there is none
-	State    string        // description of a state that failed with the revision and not before; empty if there is none
-	Errors   []string      // of its last report
-	Report   uint64        // sequence of that report in the stream applied; 0 if there is none
+	// description of a failed run of an entry that the revision adds or changes; empty if there is none
+	Run    string
+	State  string   // description of a state that failed with the revision and not before; empty if there is none
+	Errors []string // of its last report
+	Report uint64   // sequence of that report in the stream applied; 0 if there is none
 }
 
 // A Presence says whether a peel is online.
@@ -138,10 +141,16 @@ type Step struct {
 	Counts  Counts
 }
 
-// Begin returns the record with a rollout of a revision, in place of the one under way, in the waves of the revision in force,
-// which has some. after are the newest sequences of the streams.
+// Begin returns the record with a rollout of a revision, in place of the one under way, in the waves of the revision in
+// force, which has some. after are the newest sequences of the streams.
 func Begin(r record.Record, commit settings.Commit, after record.Sequences, now time.Time) record.Record {
-	next := record.Rollout{Commit: commit, Started: now, Sequences: after, Waves: r.Waves, Stage: record.Stage{Phase: record.Choosing, Entered: now}}
+	next := record.Rollout{
+		Commit:    commit,
+		Started:   now,
+		Sequences: after,
+		Waves:     r.Waves,
+		Stage:     record.Stage{Phase: record.Choosing, Entered: now},
+	}
 	if r.Approved != nil && r.Approved.Commit == commit {
 		next.Override = r.Approved.Override
 	}
@@ -211,9 +220,9 @@ func (s *stepper) noteFailures() {
 	}
 }
 
-// failure describes how a member has failed, empty if it has not: a run of an entry that the revision adds or changes failed,
-// or a state that had not failed before, or it reported a new error, or it is online and has not applied the revision in time,
-// or it is lost.
+// failure describes how a member has failed, empty if it has not: a run of an entry that the revision adds or changes
+// failed, or a state that had not failed before, or it reported a new error, or it is online and has not applied the
+// revision in time, or it is lost.
 func (s *stepper) failure(p Peel) string {
 	if p.Run != "" {
 		return p.Run
@@ -291,7 +300,10 @@ func (s *stepper) enter(p record.Phase) Step {
 // outage returns the step while all peels are away. The deadline of the wave waits as well.
 func (s *stepper) outage() Step {
 	s.holdDeadline()
-	return Step{State: AllAway, Reason: "every peel that the revision changes is away; the first that return are the next in this wave"}
+	return Step{
+		State:  AllAway,
+		Reason: "every peel that the revision changes is away; the first that return are the next in this wave",
+	}
 }
 
 func (s *stepper) holdDeadline() {
@@ -306,8 +318,8 @@ func (s *stepper) runDeadline() {
 	}
 }
 
-// apply waits until all members have applied the revision or have failed. Members that the revision no longer changes are
-// replaced.
+// apply waits until all members have applied the revision or have failed. Members that the revision no longer changes
+// are replaced.
 func (s *stepper) apply(wave policy.Wave) Step {
 	if s.hasFailed(wave) {
 		return s.fail(s.failures(s.Stage.Size))
@@ -343,7 +355,11 @@ func (s *stepper) soak(wave policy.Wave) Step {
 	}
 	end, c := s.Stage.Entered.Add(wave.Soak), s.counts()
 	if s.Now.Before(end) {
-		return Step{State: Soaks, Until: end, Reason: fmt.Sprintf("%d of %d peels have applied the revision and are watched", c.Applied, c.Peels)}
+		return Step{
+			State:  Soaks,
+			Until:  end,
+			Reason: fmt.Sprintf("%d of %d peels have applied the revision and are watched", c.Applied, c.Peels),
+		}
 	}
 	if why := s.uncertain(wave); why != "" {
 		return Step{State: Soaks, Reason: why}
@@ -371,7 +387,11 @@ func (s *stepper) pass(wave policy.Wave) Step {
 		return s.fail(s.failures(s.Stage.Size))
 	}
 	if wave.Gate == policy.GateManual && s.Stage.OpenedBy == "" {
-		return Step{State: AtGate, Reason: fmt.Sprintf("wave %s has passed and waits for zester sync approve %s --revision %s", wave.Name, wave.Name, s.Commit.Short())}
+		return Step{
+			State: AtGate,
+			Reason: fmt.Sprintf("wave %s has passed and waits for zester sync approve %s --revision %s", wave.Name,
+				wave.Name, s.Commit.Short()),
+		}
 	}
 	if hold, held := s.held(); held {
 		return Step{State: Passed, Reason: hold.Reason, Until: hold.Until}

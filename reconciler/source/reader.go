@@ -16,8 +16,8 @@ import (
 // maxPassed bounds the commits that [Reader.Passed] returns.
 const maxPassed = 20
 
-// A Reader reads revisions from the store on disk, and those that the store lacks from the archive on the bus. Use it from
-// one goroutine.
+// A Reader reads revisions from the store on disk, and those that the store lacks from the archive on the bus. Use it
+// from one goroutine.
 type Reader struct {
 	repo     *gitrepo.Repo
 	archive  *archive.Archive
@@ -98,8 +98,8 @@ func (r *Reader) Verify(commit settings.Commit, accepted []settings.Commit, now 
 	return r.repo.Verify(h, before, now)
 }
 
-// Descends reports whether commit descends from the commit from, or is the same. It does not if the store lacks from, as the
-// whole history of commit is in the store.
+// Descends reports whether commit descends from the commit from, or is the same. It does not if the store lacks from,
+// as the whole history of commit is in the store.
 func (r *Reader) Descends(commit, from settings.Commit) (bool, error) {
 	before, err := gitrepo.ParseHash(string(from))
 	if err != nil {
@@ -135,8 +135,8 @@ func (r *Reader) Passed(commit settings.Commit, tried func(settings.Commit) bool
 // maxSince bounds the commits that [Reader.Since] returns.
 const maxSince = 200
 
-// Since returns a commit and its first parents back to one that sent is true of, without that. It returns none if no first parent
-// was sent, or only one before 200 others.
+// Since returns a commit and its first parents back to one that sent is true of, without that. It returns none if no
+// first parent was sent, or only one before 200 others.
 func (r *Reader) Since(commit settings.Commit, sent func(settings.Commit) bool) (all []settings.Commit) {
 	for at := commit; !sent(at); {
 		parents, err := r.parents(at)

@@ -1,8 +1,8 @@
 // Package source polls one branch of one Git repository for the reconciler, in a goroutine of its own, and reads its
 // revisions.
 //
-// Call [New] first, then [Source.Run], and take each [Event] from [Source.Events]. [Source.Request] requests an attempt to
-// read the branch before the next poll is due.
+// Call [New] first, then [Source.Run], and take each [Event] from [Source.Events]. [Source.Request] requests an attempt
+// to read the branch before the next poll is due.
 //
 // Guarantees:
 //   - Only Run waits for the network. Request returns at once, and a [Reader] reads the store on disk or the bus, also while

@@ -64,7 +64,8 @@ func (d delivery) signedBy(p Provider, secret []byte, now time.Time) bool {
 	case Generic:
 		return d.prefixedHMAC("X-Signature", secret, true)
 	case Gitea:
-		return sameHex(sum(sha256.New, secret, d.body), d.first("X-Forgejo-Signature", "X-Gitea-Signature", "X-Gogs-Signature"))
+		return sameHex(sum(sha256.New, secret, d.body),
+			d.first("X-Forgejo-Signature", "X-Gitea-Signature", "X-Gogs-Signature"))
 	case GitLab:
 		if d.header.Get("Webhook-Signature") != "" {
 			return d.standard(secret, now)

@@ -1,20 +1,20 @@
-// Package webhook receives webhooks of forges about pushes and pull requests, so that a branch is read at once and not at the
-// next poll. Call [New]; the result is an [http.Handler].
+// Package webhook receives webhooks of forges about pushes and pull requests, so that a branch is read at once and not
+// at the next poll. Call [New]; the result is an [http.Handler].
 //
-// A webhook is only a hint: if its signature is valid, the payload decides whether the branch is read. No commit, name or
-// address in it is used, so a forged payload costs one listing of references. A deleted branch is a hint too.
+// A webhook is only a hint: if its signature is valid, the payload decides whether the branch is read. No commit, name
+// or address in it is used, so a forged payload costs one listing of references. A deleted branch is a hint too.
 //
-// Guarantees: a request is refused before its body is parsed, in this order: too many requests of its source (429), no such
-// hook (404), not JSON (415), over 1 MiB (413), invalid signature (401). A payload about another repository gets 404. Any
-// other authentic request gets 202 at once; it has no effect if it is about another branch, a tag or another event, or if its
-// ID or its body came in the last ten minutes. 503 means that no secret can be read or the bus cannot be reached; the forge
-// may send the request again, and the next poll reads the branch anyway.
+// Guarantees: a request is refused before its body is parsed, in this order: too many requests of its source (429), no
+// such hook (404), not JSON (415), over 1 MiB (413), invalid signature (401). A payload about another repository gets
+// 404. Any other authentic request gets 202 at once; it has no effect if it is about another branch, a tag or another
+// event, or if its ID or its body came in the last ten minutes. 503 means that no secret can be read or the bus cannot
+// be reached; the forge may send the request again, and the next poll reads the branch anyway.
 //
 // Secrets come from files that are read for each request, so that a new secret needs no restart. Every listed secret is
 // accepted, so that an old and a new one can overlap. Files that other users can read are refused.
 //
-// Known gap: only GitLab's signing tokens cover the delivery ID. So bodies are compared too, and a recorded request can be
-// replayed once in ten minutes, which causes one listing of references.
+// Known gap: only GitLab's signing tokens cover the delivery ID. So bodies are compared too, and a recorded request can
+// be replayed once in ten minutes, which causes one listing of references.
 package webhook
 
 import (
@@ -52,8 +52,8 @@ type Hook struct {
 // Options configure a Handler.
 type Options struct {
 	Hooks []Hook
-	// Trigger requests a read of the branch. It must return at once, and may be called from several goroutines. After an error
-	// the delivery is not remembered, and the answer asks the forge to try again.
+	// Trigger requests a read of the branch. It must return at once, and may be called from several goroutines. After
+	// an error the delivery is not remembered, and the answer asks the forge to try again.
 	Trigger func() error
 	Log     *slog.Logger // nil discards
 }
@@ -99,7 +99,8 @@ func (h Hook) check() error {
 	case len(h.Secrets) == 0:
 		return fmt.Errorf("cannot use webhook %q without a file with its secret", h.Name)
 	case sameRepo(h.Repo) == "":
-		return fmt.Errorf("cannot use webhook %q: its repo is not the URL of a repository on a forge", h.Name) // it may hold a password
+		// it may hold a password
+		return fmt.Errorf("cannot use webhook %q: its repo is not the URL of a repository on a forge", h.Name)
 	}
 	return nil
 }
@@ -177,7 +178,8 @@ func (h *Handler) deliver(hook Hook, d delivery) int {
 	return http.StatusAccepted
 }
 
-// secrets reads all files of a hook. It is an error only if none can be read, as one may be missing while secrets rotate.
+// secrets reads all files of a hook. It is an error only if none can be read, as one may be missing while secrets
+// rotate.
 func (h Hook) secrets() ([][]byte, error) {
 	var out [][]byte
 	var errs []error
@@ -198,7 +200,8 @@ func (h Hook) secrets() ([][]byte, error) {
 func readSecret(file string) ([]byte, error) {
 	s, err := outbound.ReadSecret(file)
 	if err == nil && len(s) < minSecret {
-		err = fmt.Errorf("cannot use the secret in %s: it has %d bytes, at least %d are needed", file, len(s), minSecret)
+		err = fmt.Errorf("cannot use the secret in %s: it has %d bytes, at least %d are needed", file, len(s),
+			minSecret)
 	}
 	return []byte(s), err
 }

@@ -73,7 +73,8 @@ func Unmarshal(data []byte, v any) error {
 	return nil
 }
 
-// decode returns an error if the decoder panics, as it does on a nil in place of a time. It does not reuse such a decoder.
+// decode returns an error if the decoder panics, as it does on a nil in place of a time. It does not reuse such a
+// decoder.
 func decode(data []byte, v any) (err error) {
 	defer func() {
 		if reason := recover(); reason != nil {
@@ -130,8 +131,8 @@ func normalizeIn(v reflect.Value) {
 // fieldsByType caches what untypedFields returns.
 var fieldsByType sync.Map // reflect.Type: []int
 
-// untypedFields returns the indexes of the exported fields of a struct type that can hold untyped values. within are the
-// types that contain it.
+// untypedFields returns the indexes of the exported fields of a struct type that can hold untyped values. within are
+// the types that contain it.
 func untypedFields(t reflect.Type, within []reflect.Type) []int {
 	if known, ok := fieldsByType.Load(t); ok {
 		return known.([]int)

@@ -6,8 +6,9 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 )
 
-// DecodeList decodes a list that has at most limit elements. Call it in the DecodeMsgpack method of a type of lists that others
-// send: an element that takes one byte in a message may take 700 bytes of memory. The error names the elements as what.
+// DecodeList decodes a list that has at most limit elements. Call it in the DecodeMsgpack method of a type of lists
+// that others send: an element that takes one byte in a message may take 700 bytes of memory. The error names the
+// elements as what.
 func DecodeList[T any](dec *msgpack.Decoder, list *[]T, what string, limit int) error {
 	n, err := dec.DecodeArrayLen()
 	if err != nil || n <= 0 {

@@ -1,6 +1,6 @@
 // Package content encrypts the contents of files that states name, so that they can lie in a bucket that every peel can
-// read. A master calls [Seal] for each file of the config repo and stores the chunks of [Chunks]; a peel that has the [File]
-// from its settings calls [Open].
+// read. A master calls [Seal] for each file of the config repo and stores the chunks of [Chunks]; a peel that has the
+// [File] from its settings calls [Open].
 //
 // Guarantees:
 //   - Equal contents give equal bytes and keys, so a content is stored once for all peels.
@@ -44,8 +44,8 @@ type File struct {
 // publicSalt is the salt of contents that everybody with access to the repo can read.
 const publicSalt = "zester content 1"
 
-// Seal encrypts a content. The salt of a secret content is a secret that belongs to its file, such as the data key of sops;
-// other contents have none. The File has no mode.
+// Seal encrypts a content. The salt of a secret content is a secret that belongs to its file, such as the data key of
+// sops; other contents have none. The File has no mode.
 func Seal(plain, salt []byte) (f File, sealed []byte) {
 	if salt == nil {
 		salt = []byte(publicSalt)
@@ -97,7 +97,8 @@ func (f File) Check() error {
 // SealedSize returns the size of the sealed content in bytes.
 func (f File) SealedSize() int64 { return f.Size + gcmOverhead }
 
-// Chunks returns the keys of the sealed content in the bucket, in order. Each has MaxChunk bytes, the last one the rest.
+// Chunks returns the keys of the sealed content in the bucket, in order. Each has MaxChunk bytes, the last one the
+// rest.
 func (f File) Chunks() []string {
 	keys := make([]string, 0, (f.SealedSize()+MaxChunk-1)/MaxChunk)
 	for n := range cap(keys) {

@@ -44,7 +44,8 @@ const (
 	Refused    Trouble = "refused"     // the newest revision does not compile, or may not be served
 	Stalled    Trouble = "stalled"     // no revision can be published until a person changes something
 	WaveFailed Trouble = "wave_failed" // the newest revision was rolled back
-	Held       Trouble = "held"        // the newest revision waits for a person or a date: an approval, gate, pin, pause or freeze
+	// the newest revision waits for a person or a date: an approval, gate, pin, pause or freeze
+	Held Trouble = "held"
 )
 
 var (
@@ -60,7 +61,8 @@ func (t Trouble) OfRevisions() bool { return slices.Contains(ofRevisions, t) }
 // An Alert is a rule under alerts: which troubles are worth a message, and to whom.
 type Alert struct {
 	Name string `json:"name"`
-	// Entries is the glob that the names of entries have to match. If empty, all do. Troubles of whole peels have no entry.
+	// Entries is the glob that the names of entries have to match. If empty, all do. Troubles of whole peels have no
+	// entry.
 	Entries string `json:"entries,omitempty"`
 	// Target is the expression that selects the peels of the rule, with its node groups expanded; empty selects all.
 	Target string    `json:"target,omitempty"`
@@ -121,12 +123,23 @@ func readAlerts(n *strictyaml.Node, groups target.Groups) (rules []Alert, errs s
 	case n.Kind != strictyaml.Map:
 		return nil, strictyaml.Errors{{Pos: n.Pos, Path: "alerts", Msg: n.Mismatch("a map of rules")}}
 	case len(n.Map) > MaxAlerts:
-		return nil, strictyaml.Errors{{Pos: n.Pos, Path: "alerts", Msg: fmt.Sprintf("there are %d rules, the limit is %d", len(n.Map), MaxAlerts)}}
+		return nil, strictyaml.Errors{
+			{
+				Pos:  n.Pos,
+				Path: "alerts",
+				Msg:  fmt.Sprintf("there are %d rules, the limit is %d", len(n.Map), MaxAlerts),
+			},
+		}
 	}
 	for _, p := range n.Map {
 		r := alertReader{node: p.Value, path: "alerts." + p.Key, groups: groups}
 		if !alertName.MatchString(p.Key) {
-			r.errs = append(r.errs, strictyaml.Error{Pos: p.KeyPos, Path: "alerts", Msg: fmt.Sprintf("%.40q is not the name of a rule: letters, digits, '.', '_' and '-', 32 at most", p.Key)})
+			r.errs = append(r.errs, strictyaml.Error{
+				Pos:  p.KeyPos,
+				Path: "alerts",
+				Msg: fmt.Sprintf("%.40q is not the name of a rule: letters, digits, '.', '_' and '-', 32 at most",
+					p.Key),
+			})
 		}
 		rule := r.read()
 		rule.Name, rule.Pos = p.Key, p.KeyPos
@@ -258,7 +271,11 @@ func (r *alertReader) receivers(n *strictyaml.Node) (names []string) {
 		case !ok:
 			r.refuse(e, ".notify", e.Mismatch("the name of a receiver in master.yaml"))
 		case !receiverName.MatchString(name):
-			r.refuse(e, ".notify", fmt.Sprintf("%.40q is not the name of a receiver: letters, digits, '_' and '-', 40 at most", name))
+			r.refuse(
+				e, ".notify", fmt.Sprintf(
+					"%.40q is not the name of a receiver: letters, digits, '_' and '-', 40 at most", name,
+				),
+			)
 		case !slices.Contains(names, name):
 			names = append(names, name)
 		}
@@ -274,7 +291,8 @@ func (r *alertReader) consistent(a *Alert) {
 	_, err := path.Match(a.Entries, "")
 	switch only := fmt.Sprint(a.On); {
 	case err != nil || len(a.Entries) > maxEntries:
-		r.refuse(r.node.Get("entries"), ".entries", fmt.Sprintf("%.40q is not a glob like 'backup*' of at most %d bytes", a.Entries, maxEntries))
+		r.refuse(r.node.Get("entries"), ".entries",
+			fmt.Sprintf("%.40q is not a glob like 'backup*' of at most %d bytes", a.Entries, maxEntries))
 	case a.Entries != "" && !a.ReadsEntries():
 		r.refuse(r.node.Get("entries"), ".entries", "no trouble in "+only+" is of an entry")
 	case !slices.ContainsFunc(a.On, func(t Trouble) bool { return !t.OfRevisions() }):
@@ -289,7 +307,8 @@ func (r *alertReader) consistent(a *Alert) {
 // EqualAlerts reports whether two lists have the same rules.
 func EqualAlerts(a, b []Alert) bool {
 	return slices.EqualFunc(a, b, func(x, y Alert) bool {
-		return x.Name == y.Name && x.Entries == y.Entries && x.Target == y.Target && slices.Equal(x.On, y.On) && x.For == y.For &&
+		return x.Name == y.Name && x.Entries == y.Entries && x.Target == y.Target && slices.Equal(x.On, y.On) &&
+			x.For == y.For &&
 			x.MinPeels == y.MinPeels && slices.Equal(x.Notify, y.Notify)
 	})
 }

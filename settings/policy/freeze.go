@@ -38,7 +38,8 @@ type Freeze struct {
 func (f Freeze) equal(o Freeze) bool {
 	sameTimes := func(a, b window.Times) bool { return a.From.Equal(b.From) && a.To.Equal(b.To) }
 	return f.Calendar == o.Calendar && f.Zone == o.Zone && f.Target == o.Target && slices.Equal(f.Hours, o.Hours) &&
-		f.Days.Weekdays == o.Days.Weekdays && slices.Equal(f.Days.Dates, o.Days.Dates) && slices.EqualFunc(f.Days.Times, o.Days.Times, sameTimes)
+		f.Days.Weekdays == o.Days.Weekdays && slices.Equal(f.Days.Dates, o.Days.Dates) &&
+		slices.EqualFunc(f.Days.Times, o.Days.Times, sameTimes)
 }
 
 // parts returns the rules that are open while the freeze holds, and the zone of their hours.
@@ -65,8 +66,8 @@ func (f Freeze) Holds(at time.Time) bool {
 	return slices.ContainsFunc(f.Days.Times, covers) && (window.Rules{Hours: f.Hours}).At(at, zone) == window.Open
 }
 
-// until returns an instant up to which the freeze holds from at on; zero means longer than two years. It may hold beyond
-// that instant. holds is false if it does not hold at all.
+// until returns an instant up to which the freeze holds from at on; zero means longer than two years. It may hold
+// beyond that instant. holds is false if it does not hold at all.
 func (f Freeze) until(at time.Time) (end time.Time, holds bool) {
 	rules, zone := f.parts()
 	for _, r := range rules {
@@ -91,8 +92,8 @@ func (f Freeze) until(at time.Time) (end time.Time, holds bool) {
 // maxFreezePeriods is the highest number of adjoining freeze periods that Thaw follows.
 const maxFreezePeriods = 1000
 
-// Thaw returns the first instant at or after from at which none of the freezes holds; ok is false if there is none within
-// two years.
+// Thaw returns the first instant at or after from at which none of the freezes holds; ok is false if there is none
+// within two years.
 func Thaw(freezes []Freeze, from time.Time) (at time.Time, ok bool) {
 	at = from
 	for range maxFreezePeriods {
@@ -173,7 +174,8 @@ func (r *freezeReader) read() (f Freeze) {
 		return f
 	}
 	if keys.Calendar == nil && keys.OnlyBetween == nil {
-		r.refuse(r.node, "", "must be "+want+": a freeze without them would never end; zester sync pause keeps new commits from the fleet")
+		r.refuse(r.node, "", "must be "+want+
+			": a freeze without them would never end; zester sync pause keeps new commits from the fleet")
 	}
 	f.Zone = "UTC"
 	if keys.Timezone != "" {
@@ -185,7 +187,8 @@ func (r *freezeReader) read() (f Freeze) {
 	f.Calendar, f.Days = r.days(keys.Calendar)
 	f.Hours = r.hours(keys.OnlyBetween)
 	if len(f.Hours) == 0 && f.Days.Weekdays == everyWeekday {
-		r.refuse(keys.Calendar, ".calendar", "the freeze would never end; zester sync pause keeps new commits from the fleet")
+		r.refuse(keys.Calendar, ".calendar",
+			"the freeze would never end; zester sync pause keeps new commits from the fleet")
 	}
 	if keys.Targets != nil {
 		text, ok := keys.Targets.Value.(string)
@@ -201,7 +204,8 @@ func (r *freezeReader) read() (f Freeze) {
 	return f
 }
 
-// days reads calendars, weekdays, dates and ranges, and replaces calendars by their days. named is the text in the file.
+// days reads calendars, weekdays, dates and ranges, and replaces calendars by their days. named is the text in the
+// file.
 func (r *freezeReader) days(n *strictyaml.Node) (named string, days window.Days) {
 	var names []string
 	elements := 0

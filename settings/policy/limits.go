@@ -21,8 +21,8 @@ type Limit int
 // Off is the Limit that is never exceeded.
 const Off Limit = 101
 
-// DefaultLimits are the limits of a repo that sets none. A revision may replace half of the settings, and remove a tenth
-// of them without a replacement.
+// DefaultLimits are the limits of a repo that sets none. A revision may replace half of the settings, and remove a
+// tenth of them without a replacement.
 var DefaultLimits = Limits{Change: 50, Remove: 10, Peels: 50}
 
 // Exceeded reports whether n is more than the limit's percentage of all.
@@ -43,7 +43,9 @@ func readLimits(n *strictyaml.Node) (Limits, strictyaml.Errors) {
 		return limits, nil
 	}
 	if n.Kind != strictyaml.Map {
-		return limits, strictyaml.Errors{{Pos: n.Pos, Path: "limits", Msg: n.Mismatch("a map of change, remove and peels")}}
+		return limits, strictyaml.Errors{
+			{Pos: n.Pos, Path: "limits", Msg: n.Mismatch("a map of change, remove and peels")},
+		}
 	}
 	var keys struct {
 		Change *strictyaml.Node `yaml:"change"`
@@ -61,13 +63,21 @@ func readLimits(n *strictyaml.Node) (Limits, strictyaml.Errors) {
 		name string
 		node *strictyaml.Node
 		to   *Limit
-	}{{"change", keys.Change, &limits.Change}, {"remove", keys.Remove, &limits.Remove}, {"peels", keys.Peels, &limits.Peels}} {
+	}{
+		{"change", keys.Change, &limits.Change},
+		{"remove", keys.Remove, &limits.Remove},
+		{"peels", keys.Peels, &limits.Peels},
+	} {
 		if k.node == nil {
 			continue
 		}
 		limit, ok := readLimit(k.node)
 		if !ok {
-			errs = append(errs, strictyaml.Error{Pos: k.node.Pos, Path: "limits." + k.name, Msg: fmt.Sprintf("must be a share like %s, or off", *k.to)})
+			errs = append(errs, strictyaml.Error{
+				Pos:  k.node.Pos,
+				Path: "limits." + k.name,
+				Msg:  fmt.Sprintf("must be a share like %s, or off", *k.to),
+			})
 			continue
 		}
 		*k.to = limit

@@ -18,8 +18,8 @@ type Policy struct {
 	GroupWords map[string][]string
 	// Calendars are the sets of days that schedule entries name, for package schedule; nil if there are none.
 	Calendars *strictyaml.Node
-	// Isolate: a mistake stops only the peels that depend on it (on_error: isolate). Otherwise it stops the whole revision
-	// (on_error: refuse).
+	// Isolate: a mistake stops only the peels that depend on it (on_error: isolate). Otherwise it stops the whole
+	// revision (on_error: refuse).
 	Isolate bool
 	// Waves are the steps of a rollout. Without waves, all peels get a revision at once.
 	Waves []Wave
@@ -42,7 +42,8 @@ type policyKeys struct {
 	Alerts     *strictyaml.Node `yaml:"alerts"`
 }
 
-// ParsePolicy parses zester.yaml; doc is nil if the repo has none. The error is a [strictyaml.Errors] with all mistakes.
+// ParsePolicy parses zester.yaml; doc is nil if the repo has none. The error is a [strictyaml.Errors] with all
+// mistakes.
 func ParsePolicy(doc *strictyaml.Node) (*Policy, error) {
 	var keys policyKeys
 	if doc == nil {
@@ -65,12 +66,25 @@ func ParsePolicy(doc *strictyaml.Node) (*Policy, error) {
 	alerts, bad := readAlerts(keys.Alerts, groups)
 	errs = append(errs, bad...)
 	for _, e := range unreadable {
-		more = append(more, strictyaml.Error{Pos: defs.positions[e.Name], Path: groupsPath + "." + e.Name, Msg: e.Err.Error()})
+		more = append(more, strictyaml.Error{
+			Pos:  defs.positions[e.Name],
+			Path: groupsPath + "." + e.Name,
+			Msg:  e.Err.Error(),
+		})
 	}
 	if err := append(errs, more...).Err(); err != nil {
 		return nil, err
 	}
-	return &Policy{Groups: groups, GroupWords: defs.words, Calendars: keys.Calendars, Isolate: isolate, Waves: waves, Freezes: freezes, Limits: limits, Alerts: alerts}, nil
+	return &Policy{
+		Groups:     groups,
+		GroupWords: defs.words,
+		Calendars:  keys.Calendars,
+		Isolate:    isolate,
+		Waves:      waves,
+		Freezes:    freezes,
+		Limits:     limits,
+		Alerts:     alerts,
+	}, nil
 }
 
 // onError reads the word under on_error; n may be nil.

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Safety is how a revision limits the change that replaces it: limits, waves and freezes. The rules of the revision in force
-// govern the next one, as the rules of a protected branch do. A revision with weaker rules than those in force is a change
-// that a person has to approve: see [Safety.Weakened].
+// Safety is how a revision limits the change that replaces it: limits, waves and freezes. The rules of the revision in
+// force govern the next one, as the rules of a protected branch do. A revision with weaker rules than those in force is
+// a change that a person has to approve: see [Safety.Weakened].
 type Safety struct {
 	Limits  *Limits  `json:"limits,omitempty"` // nil is [DefaultLimits]
 	Waves   []Wave   `json:"waves,omitempty"`
@@ -24,10 +24,10 @@ func (s Safety) LimitsOrDefault() Limits {
 	return *s.Limits
 }
 
-// Weakened describes each rule of s, the rules in force, that goes or gets wider with next. It returns nothing only if next
-// has every freeze of s, limits that are as low, and waves that are as strict: see [weakenedWaves]. Added freezes, added
-// waves and lower limits weaken nothing. A rule that next replaces by another one counts as gone, also if the other one
-// would hold as much back.
+// Weakened describes each rule of s, the rules in force, that goes or gets wider with next. It returns nothing only if
+// next has every freeze of s, limits that are as low, and waves that are as strict: see [weakenedWaves]. Added freezes,
+// added waves and lower limits weaken nothing. A rule that next replaces by another one counts as gone, also if the
+// other one would hold as much back.
 func (s Safety) Weakened(next Safety) (all []string) {
 	was, is := s.LimitsOrDefault(), next.LimitsOrDefault()
 	for _, l := range []struct {
@@ -47,9 +47,9 @@ func (s Safety) Weakened(next Safety) (all []string) {
 	return all
 }
 
-// weakenedWaves describes how the waves next are weaker than was. Each wave has to stay, under its name, with its target and
-// in its order. A wave may be added anywhere if it takes no more peels than the next wave that stays, as that one has not
-// passed yet.
+// weakenedWaves describes how the waves next are weaker than was. Each wave has to stay, under its name, with its
+// target and in its order. A wave may be added anywhere if it takes no more peels than the next wave that stays, as
+// that one has not passed yet.
 func weakenedWaves(was, next []Wave) (all []string) {
 	rest := next
 	for _, w := range was {
@@ -66,7 +66,8 @@ func weakenedWaves(was, next []Wave) (all []string) {
 		}
 		for _, added := range rest[:at] {
 			if !added.takesWithin(w) {
-				all = append(all, fmt.Sprintf("wave %s comes before wave %s and may take other peels", added.Name, w.Name))
+				all = append(all, fmt.Sprintf("wave %s comes before wave %s and may take other peels", added.Name,
+					w.Name))
 			}
 		}
 		all = append(all, w.weakened(rest[at])...)
@@ -90,9 +91,11 @@ func (w Wave) weakened(next Wave) (all []string) {
 	took := func(w Wave) string { return cmp.Or(w.Target, w.Peels.String()) }
 	add(next.Target != w.Target || !next.takesWithin(w), "peels", took(w), took(next))
 	add(next.Soak < w.Soak, "soak", w.Soak.String(), next.Soak.String())
-	add(next.MaxFailures.Count > 0 && next.MaxFailures.Percent > 0 && !next.MaxFailures.within(w.MaxFailures), "max_failures", w.MaxFailures.String(), next.MaxFailures.String())
+	add(next.MaxFailures.Count > 0 && next.MaxFailures.Percent > 0 && !next.MaxFailures.within(w.MaxFailures),
+		"max_failures", w.MaxFailures.String(), next.MaxFailures.String())
 	add(next.Gate < w.Gate, "gate", string(w.Gate), "auto") // manual is above auto
-	add(w.Deadline > 0 && (next.Deadline == 0 || next.Deadline > w.Deadline), "deadline", w.Deadline.String(), deadlineText(next.Deadline))
+	add(w.Deadline > 0 && (next.Deadline == 0 || next.Deadline > w.Deadline), "deadline", w.Deadline.String(),
+		deadlineText(next.Deadline))
 	return all
 }
 

@@ -26,7 +26,8 @@ const (
 // A Wave is one step of a rollout. Peels that are in no wave get the revision after the last wave has passed.
 type Wave struct {
 	Name string `json:"name"`
-	// Peels is the number of changed peels that have the revision after this wave, including the peels of earlier waves.
+	// Peels is the number of changed peels that have the revision after this wave, including the peels of earlier
+	// waves.
 	Peels Quantity `json:"peels"`
 	// Target is the expression that selects the peels of the wave, with its node groups expanded. If empty, every peel
 	// may be chosen.
@@ -97,7 +98,11 @@ func readWaves(n *strictyaml.Node, groups target.Groups) ([]Wave, strictyaml.Err
 	for i, e := range list {
 		w, bad := readWave(e, fmt.Sprintf("waves[%d]", i), groups)
 		if w.Name != "" && names[w.Name] {
-			bad = append(bad, strictyaml.Error{Pos: e.Pos, Path: fmt.Sprintf("waves[%d].name", i), Msg: fmt.Sprintf("there are two waves %q", w.Name)})
+			bad = append(bad, strictyaml.Error{
+				Pos:  e.Pos,
+				Path: fmt.Sprintf("waves[%d].name", i),
+				Msg:  fmt.Sprintf("there are two waves %q", w.Name),
+			})
 		}
 		names[w.Name] = true
 		waves, errs = append(waves, w), append(errs, bad...)
@@ -113,7 +118,9 @@ func elements(n *strictyaml.Node, path, want string, most int) ([]*strictyaml.No
 	case n.Kind != strictyaml.List:
 		return nil, strictyaml.Errors{{Pos: n.Pos, Path: path, Msg: n.Mismatch(want)}}
 	case len(n.List) > most:
-		return nil, strictyaml.Errors{{Pos: n.Pos, Path: path, Msg: fmt.Sprintf("there are %d elements, the limit is %d", len(n.List), most)}}
+		return nil, strictyaml.Errors{
+			{Pos: n.Pos, Path: path, Msg: fmt.Sprintf("there are %d elements, the limit is %d", len(n.List), most)},
+		}
 	}
 	return n.List, nil
 }
@@ -161,7 +168,12 @@ func readWave(n *strictyaml.Node, path string, groups target.Groups) (w Wave, er
 	case !waveName.MatchString(w.Name):
 		refuse(n.Get("name"), ".name", "a wave needs a name of letters, digits, '.', '_' and '-', 32 at most")
 	case w.Gate == GateManual && hashName.MatchString(w.Name):
-		refuse(n.Get("name"), ".name", "a wave with a manual gate cannot have a name that looks like a hash: zester sync approve takes either")
+		refuse(
+			n.Get(
+				"name",
+			), ".name",
+			"a wave with a manual gate cannot have a name that looks like a hash: zester sync approve takes either",
+		)
 	}
 	w.MaxFailures, msg = readFailures(keys.MaxFailures)
 	refuse(keys.MaxFailures, ".max_failures", msg)
@@ -202,7 +214,8 @@ func readTarget(text string, groups target.Groups) (expr, msg string) {
 		return "", err.Error()
 	}
 	if expr = e.Expanded(); len(expr) > MaxTarget {
-		return "", fmt.Sprintf("the target has %d bytes with its node groups expanded, the limit is %d", len(expr), MaxTarget)
+		return "", fmt.Sprintf("the target has %d bytes with its node groups expanded, the limit is %d", len(expr),
+			MaxTarget)
 	}
 	return expr, ""
 }

@@ -1,9 +1,9 @@
-// Package private creates and checks directories for keys, and reads files with secrets. Call [Make] first; [Check] only
-// checks, [CheckRead] checks a path that is not written, and [Read] reads an opened file.
+// Package private creates and checks directories for keys, and reads files with secrets. Call [Make] first; [Check]
+// only checks, [CheckRead] checks a path that is not written, and [Read] reads an opened file.
 //
 // A user who can rename a directory above a key can replace the key, so the whole path is checked. Each directory and
-// symbolic link in it has to belong to root or to the user of the process, and only the owner may write to it. Others may
-// write to a directory with the sticky bit, such as /tmp, in which they cannot rename files of other users.
+// symbolic link in it has to belong to root or to the user of the process, and only the owner may write to it. Others
+// may write to a directory with the sticky bit, such as /tmp, in which they cannot rename files of other users.
 package private
 
 import (
@@ -20,8 +20,8 @@ import (
 // maxLinks is the highest number of symbolic links in a path.
 const maxLinks = 40
 
-// Make creates a directory and its missing parents with mode 0700, and checks the path with [Check]. An existing directory
-// keeps its mode, unless it is empty and belongs to the user of the process: then it gets mode 0700.
+// Make creates a directory and its missing parents with mode 0700, and checks the path with [Check]. An existing
+// directory keeps its mode, unless it is empty and belongs to the user of the process: then it gets mode 0700.
 func Make(dir string) error {
 	if err := Check(dir); err != nil {
 		return err
@@ -43,15 +43,15 @@ func Make(dir string) error {
 	return os.Chmod(dir, 0o700)
 }
 
-// Check returns an error if a user other than root and the user of the process can change the path. Missing parts of the
-// path are no error.
+// Check returns an error if a user other than root and the user of the process can change the path. Missing parts of
+// the path are no error.
 func Check(path string) error {
 	return checkPath(path, false)
 }
 
-// CheckRead is like [Check], for a path that is only read. For root, the end of the path may belong to one other user, as
-// the data directory of a service does: from the first directory of this user on, everything belongs to this user or to
-// root, and nothing is a symbolic link. Nobody else may write to the directory in which that directory is.
+// CheckRead is like [Check], for a path that is only read. For root, the end of the path may belong to one other user,
+// as the data directory of a service does: from the first directory of this user on, everything belongs to this user or
+// to root, and nothing is a symbolic link. Nobody else may write to the directory in which that directory is.
 func CheckRead(path string) error {
 	return checkPath(path, os.Geteuid() == 0)
 }
@@ -133,20 +133,26 @@ func (w *walk) checkOne(path string, info fs.FileInfo) error {
 		return notOwned(path, uid)
 	}
 	if w.other != -1 && mode.Type() == fs.ModeSymlink {
-		return fmt.Errorf("%s is a symbolic link in a directory of user %d: name the directory that it leads to", path, w.other)
+		return fmt.Errorf("%s is a symbolic link in a directory of user %d: name the directory that it leads to", path,
+			w.other)
 	}
 	if mode.IsDir() && mode.Perm()&0o022 != 0 && mode&fs.ModeSticky == 0 {
-		return fmt.Errorf("others may write to %s (mode %04o), and so replace what is below it: run chmod go-w %s", path, mode.Perm(), path)
+		return fmt.Errorf("others may write to %s (mode %04o), and so replace what is below it: run chmod go-w %s",
+			path, mode.Perm(), path)
 	}
 	return nil
 }
 
-// notOwned says how to go on. Root is not told to take a directory: it may be the one of a service, which would lose it.
+// notOwned says how to go on. Root is not told to take a directory: it may be the one of a service, which would lose
+// it.
 func notOwned(path string, uid int) error {
 	if os.Geteuid() == 0 {
-		return fmt.Errorf("%s belongs to user %d, who could replace what is below it: run this as that user (runuser -u USER -- COMMAND), or use a directory of root", path, uid)
+		return fmt.Errorf(
+			"%s belongs to user %d, who could replace what is below it: run this as that user (runuser -u USER -- COMMAND), or use a directory of root", path, uid,
+		)
 	}
-	return fmt.Errorf("%s belongs to user %d, who could replace what is below it: use a directory of your own", path, uid)
+	return fmt.Errorf("%s belongs to user %d, who could replace what is below it: use a directory of your own", path,
+		uid)
 }
 
 // owner returns the user ID of a file's owner, -1 where the system has none.
@@ -157,8 +163,8 @@ func owner(info fs.FileInfo) int {
 	return -1
 }
 
-// Read reads a regular file that only its owner can access. The error names the mode of other files, and the size if it is
-// above limit, in bytes. The opened file is checked, not its name, which may since name another file.
+// Read reads a regular file that only its owner can access. The error names the mode of other files, and the size if it
+// is above limit, in bytes. The opened file is checked, not its name, which may since name another file.
 func Read(f *os.File, limit int64) ([]byte, error) {
 	info, err := f.Stat()
 	if err != nil {

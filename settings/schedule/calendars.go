@@ -42,7 +42,11 @@ func ParseCalendars(n *strictyaml.Node) (Calendars, error) {
 			} else if err := d.Add(text); err != nil {
 				refuse(e.Pos, path, err.Error())
 			} else if len(d.Calendars) > 0 {
-				refuse(e.Pos, path, fmt.Sprintf("%q is not a weekday, date or range; a calendar cannot contain another calendar", text))
+				refuse(
+					e.Pos, path, fmt.Sprintf(
+						"%q is not a weekday, date or range; a calendar cannot contain another calendar", text,
+					),
+				)
 			}
 		}
 		calendars[pair.Key] = list

@@ -16,8 +16,8 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/sorting"
 )
 
-// Canonical returns bytes that are equal for two entries if and only if the entries are equal: same name, same function,
-// arguments of the same values and types, same times, same options. The bytes cannot be decoded.
+// Canonical returns bytes that are equal for two entries if and only if the entries are equal: same name, same
+// function, arguments of the same values and types, same times, same options. The bytes cannot be decoded.
 func (e *Entry) Canonical() []byte {
 	b := canonical(make([]byte, 0, 512)) // the numbers alone take 300
 	b.text(e.Name)

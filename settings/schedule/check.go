@@ -36,10 +36,14 @@ func (p *parser) complete(at strictyaml.Pos) {
 		p.refuse(pair.Value.Pos, "until is not after not_before")
 	}
 	if pair, ok := p.at["pause_after_errors"]; ok && e.Failures.PauseAfter > 0 && e.Failures.Breaker.Threshold > 0 {
-		p.refuse(pair.KeyPos, "pause_after_errors would end the probes of the breaker (%s); leave one of them out", p.at["breaker"].KeyPos)
+		p.refuse(pair.KeyPos, "pause_after_errors would end the probes of the breaker (%s); leave one of them out",
+			p.at["breaker"].KeyPos)
 	}
 	if pair, ok := p.at["not_on"]; ok && excludesAllDays(e.Windows.Rules) {
-		p.refuse(pair.KeyPos, "not_on leaves no day on which the entry may run; write enabled: false to keep it from running")
+		p.refuse(
+			pair.KeyPos,
+			"not_on leaves no day on which the entry may run; write enabled: false to keep it from running",
+		)
 	}
 	if e.Needs.Entry == e.Name {
 		p.refuse(p.at["needs"].Value.Pos, "an entry cannot need itself")
@@ -83,7 +87,11 @@ func checkNeeds(s Set, n *strictyaml.Node) strictyaml.Errors {
 			msg = "needs go round in a circle: " + strings.Join(circle, " needs ")
 		}
 		if msg != "" {
-			errs = append(errs, strictyaml.Error{Pos: fieldPos(n, name, "needs"), Path: "schedule." + name + ".needs", Msg: msg})
+			errs = append(errs, strictyaml.Error{
+				Pos:  fieldPos(n, name, "needs"),
+				Path: "schedule." + name + ".needs",
+				Msg:  msg,
+			})
 			bad = append(bad, name)
 		}
 	}

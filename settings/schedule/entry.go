@@ -65,8 +65,8 @@ func (e *Entry) CallArgs() map[string]any {
 	return e.Args
 }
 
-// Made says which request made an entry. It is kept in the entry, so that the entry can be moved to another file. It does not
-// change what runs: entries that differ only in it are equal.
+// Made says which request made an entry. It is kept in the entry, so that the entry can be moved to another file. It
+// does not change what runs: entries that differ only in it are equal.
 type Made struct {
 	ID   int       // number of the schedule in the REST API; 0: no request made the entry
 	Name string    // as requested, for people

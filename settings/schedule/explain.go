@@ -98,10 +98,12 @@ func (c Clock) explain() string {
 func (c Clock) changes() []string {
 	var parts []string
 	if g := c.Changes.Gap; g != "" && g != New("").Clock.Changes.Gap {
-		parts = append(parts, "times that the clock jumps over "+map[string]string{"skip": "are skipped", "shift": "come as much later"}[string(g)])
+		parts = append(parts, "times that the clock jumps over "+
+			map[string]string{"skip": "are skipped", "shift": "come as much later"}[string(g)])
 	}
 	if r := c.Changes.Repeat; r != "" && r != New("").Clock.Changes.Repeat {
-		parts = append(parts, "times that come twice count "+map[string]string{"first": "the first time", "last": "the last time", "both": "both times"}[string(r)])
+		parts = append(parts, "times that come twice count "+
+			map[string]string{"first": "the first time", "last": "the last time", "both": "both times"}[string(r)])
 	}
 	return parts
 }
@@ -203,7 +205,8 @@ func (f Failures) explain() []string {
 		parts = append(parts, "tried again up to "+count(f.Retry.Attempts, "time")+" after "+span(f.Retry.Backoff))
 	}
 	if f.Breaker.Threshold > 0 {
-		parts = append(parts, "stopped for "+span(f.Breaker.ResetAfter)+" by "+count(f.Breaker.Threshold, "failure")+" in a row")
+		parts = append(parts, "stopped for "+span(f.Breaker.ResetAfter)+" by "+count(f.Breaker.Threshold, "failure")+
+			" in a row")
 	}
 	if f.PauseAfter > 0 {
 		parts = append(parts, "paused by "+count(f.PauseAfter, "failure")+" in a row")

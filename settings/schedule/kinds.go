@@ -95,36 +95,44 @@ func short(name string, into func(*Entry) *string) field {
 
 // moment returns a field that holds an instant.
 func moment(name string, into func(*Entry) *time.Time) field {
-	return field{name: name, schema: &Schema{Type: "string", Format: "date-time"}, set: func(p *parser, n *strictyaml.Node) {
-		if at, ok := p.instant(n); ok {
-			*into(p.entry) = at
-		}
-	}}
+	return field{
+		name:   name,
+		schema: &Schema{Type: "string", Format: "date-time"},
+		set: func(p *parser, n *strictyaml.Node) {
+			if at, ok := p.instant(n); ok {
+				*into(p.entry) = at
+			}
+		},
+	}
 }
 
 // days returns a field that holds a weekday, date, range or calendar, or a list of them.
 func days(name string, into func(*Entry) *window.Days) field {
-	return field{name: name, schema: oneOrMore(anyOf(&Schema{Type: "string"}, numbers(0, 7)), maxElements), set: func(p *parser, n *strictyaml.Node) {
-		for _, n := range p.list(n, "a weekday, date, range or calendar, or a list of them") {
-			text, ok := n.TextOrInt()
-			if !ok {
-				p.refuse(n.Pos, "%s", n.Mismatch("a weekday, date, range or calendar"))
-				continue
+	return field{
+		name:   name,
+		schema: oneOrMore(anyOf(&Schema{Type: "string"}, numbers(0, 7)), maxElements),
+		set: func(p *parser, n *strictyaml.Node) {
+			for _, n := range p.list(n, "a weekday, date, range or calendar, or a list of them") {
+				text, ok := n.TextOrInt()
+				if !ok {
+					p.refuse(n.Pos, "%s", n.Mismatch("a weekday, date, range or calendar"))
+					continue
+				}
+				d := into(p.entry)
+				known := len(d.Calendars)
+				if err := d.Add(text); err != nil {
+					p.refuse(n.Pos, "%v", err)
+				}
+				if len(d.Calendars) > known {
+					p.incomplete(n.Pos, "there is no calendar %s here; zester.yaml names calendars", text)
+				}
+				if len(d.Times) > 0 && name != "blackout" {
+					p.refuse(n.Pos, "%q is part of days; write it under blackout", text)
+					d.Times = nil
+				}
 			}
-			d := into(p.entry)
-			known := len(d.Calendars)
-			if err := d.Add(text); err != nil {
-				p.refuse(n.Pos, "%v", err)
-			}
-			if len(d.Calendars) > known {
-				p.incomplete(n.Pos, "there is no calendar %s here; zester.yaml names calendars", text)
-			}
-			if len(d.Times) > 0 && name != "blackout" {
-				p.refuse(n.Pos, "%q is part of days; write it under blackout", text)
-				d.Times = nil
-			}
-		}
-	}}
+		},
+	}
 }
 
 // object returns a field that holds a map with the given keys.
@@ -164,7 +172,8 @@ func (p *parser) text(n *strictyaml.Node) (string, bool) {
 
 func (p *parser) duration(n *strictyaml.Node) (time.Duration, bool) {
 	if ms, ok := n.Value.(int64); ok && ms >= 1000 && ms < int64(MaxInterval/time.Millisecond) {
-		p.refuse(n.Pos, "must be a duration like 90s, 5m or 1d12h, not a whole number (%d); write %s if these are milliseconds, %ds if seconds",
+		p.refuse(n.Pos,
+			"must be a duration like 90s, 5m or 1d12h, not a whole number (%d); write %s if these are milliseconds, %ds if seconds",
 			ms, strictyaml.FormatDuration(time.Duration(ms)*time.Millisecond), ms)
 		return 0, false
 	}
@@ -179,7 +188,8 @@ func (p *parser) duration(n *strictyaml.Node) (time.Duration, bool) {
 func (p *parser) instant(n *strictyaml.Node) (time.Time, bool) {
 	const form = "2026-06-01T09:00:00+01:00"
 	if ms, ok := n.Value.(int64); ok && ms > 1e11 && ms < 1e14 {
-		p.refuse(n.Pos, "must be an instant like %s, not a number; these milliseconds are %q", form, time.UnixMilli(ms).UTC().Format(time.RFC3339))
+		p.refuse(n.Pos, "must be an instant like %s, not a number; these milliseconds are %q", form,
+			time.UnixMilli(ms).UTC().Format(time.RFC3339))
 		return time.Time{}, false
 	}
 	s, ok := n.Value.(string)

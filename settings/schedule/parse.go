@@ -88,7 +88,9 @@ func KeepInvalid(set Set, n *strictyaml.Node, err error) {
 			continue
 		}
 		path := "schedule." + pair.Key
-		i := slices.IndexFunc(list, func(e strictyaml.Error) bool { return e.Path == path || strings.HasPrefix(e.Path, path+".") })
+		i := slices.IndexFunc(list, func(e strictyaml.Error) bool {
+			return e.Path == path || strings.HasPrefix(e.Path, path+".")
+		})
 		if i >= 0 {
 			e := New(pair.Key)
 			e.Invalid = list[i].Error()
@@ -206,7 +208,10 @@ func (p *parser) read(pair strictyaml.Pair) {
 	}
 	p.at[f.name] = pair
 	if s := pair.Value.FirstSecret(); s != nil && !f.secret {
-		p.refuse(s.Pos, "it is encrypted, and people see when and what an entry runs; encrypt its args alone (encrypted_regex in .sops.yaml)")
+		p.refuse(
+			s.Pos,
+			"it is encrypted, and people see when and what an entry runs; encrypt its args alone (encrypted_regex in .sops.yaml)",
+		)
 		return
 	}
 	f.set(p, pair.Value)
@@ -223,7 +228,8 @@ func (p *parser) oneOf(fields []string, what, why string) {
 	sorting.Stable(set, func(a, b strictyaml.Pair) int { return a.KeyPos.Compare(b.KeyPos) })
 	for i := 1; i < len(set); i++ {
 		first, second := set[0], set[i]
-		msg := fmt.Sprintf("both %s (%s) and %s (%s) are set; %s", first.Key, first.KeyPos, second.Key, second.KeyPos, why)
+		msg := fmt.Sprintf("both %s (%s) and %s (%s) are set; %s", first.Key, first.KeyPos, second.Key, second.KeyPos,
+			why)
 		if first.KeyPos.File != second.KeyPos.File {
 			msg += fmt.Sprintf("; where one file is to replace the %s of another, write \"%s: null\" (or \"%s: null\") "+
 				"in the later file for the one that goes", what, first.Key, second.Key)

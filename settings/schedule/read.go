@@ -251,7 +251,8 @@ func (p *parser) returnJob(n *strictyaml.Node) {
 	case word == "never":
 		p.refuse(n.Pos, "never is written as false")
 	case !ok:
-		p.refuse(n.Pos, "%s", strings.Replace(n.Mismatch(strictyaml.Bool.String()), strictyaml.Bool.String(), "true, false or failures", 1))
+		p.refuse(n.Pos, "%s", strings.Replace(n.Mismatch(strictyaml.Bool.String()), strictyaml.Bool.String(),
+			"true, false or failures", 1))
 	case b:
 		p.entry.ReturnJob = ReturnAlways
 	}

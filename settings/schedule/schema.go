@@ -28,8 +28,10 @@ const namePattern = `^[A-Za-z0-9_.-]{1,128}$`
 
 // durations describes the texts that [strictyaml.ParseDuration] reads; zero describes the number 0.
 var (
-	durations = matching(`^(0|([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h|d|w)(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h|d|w))*)$`)
-	zero      = numbers(0, 0)
+	durations = matching(
+		`^(0|([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h|d|w)(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h|d|w))*)$`,
+	)
+	zero = numbers(0, 0)
 )
 
 func numbers(least, most int) *Schema {
@@ -77,5 +79,10 @@ func closed(above string, fields []field) *Schema {
 func LayerSchema() *Schema {
 	entry := closed("", fields)
 	entry.Type = []string{"object", "null"}
-	return &Schema{Type: []string{"object", "null"}, Names: matching(namePattern), Additional: entry, MaxProps: MaxEntries}
+	return &Schema{
+		Type:       []string{"object", "null"},
+		Names:      matching(namePattern),
+		Additional: entry,
+		MaxProps:   MaxEntries,
+	}
 }

@@ -156,10 +156,12 @@ func (s Splay) Offset(peel, entry string, bound time.Duration) time.Duration {
 func addMonths(t time.Time, n int) time.Time {
 	year, month, day := t.Date()
 	last := time.Date(year, month+time.Month(n)+1, 0, 0, 0, 0, 0, time.UTC)
-	return time.Date(last.Year(), last.Month(), min(day, last.Day()), t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), t.Location())
+	return time.Date(last.Year(), last.Month(), min(day, last.Day()), t.Hour(), t.Minute(), t.Second(), t.Nanosecond(),
+		t.Location())
 }
 
-// nextMonth returns the next beginning of a month whose number since 1970 is a multiple of the interval, plus the phase.
+// nextMonth returns the next beginning of a month whose number since 1970 is a multiple of the interval, plus the
+// phase.
 func (t Timing) nextMonth(after time.Time) time.Time {
 	local := after.In(t.zone)
 	step := t.clock.Interval.Months

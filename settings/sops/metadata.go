@@ -34,8 +34,8 @@ type recipient struct {
 
 // A rule says which values are encrypted.
 type rule struct {
-	// matches reports whether a key above a value matches the rule. It is nil if the rule depends on comments; then a value
-	// is encrypted if it looks encrypted.
+	// matches reports whether a key above a value matches the rule. It is nil if the rule depends on comments; then a
+	// value is encrypted if it looks encrypted.
 	matches func(key string) bool
 	inverse bool // a value is encrypted if no key above it matches
 }
@@ -86,7 +86,8 @@ func readRecipients(n *strictyaml.Node) ([]recipient, error) {
 	for _, r := range n.List {
 		enc := text(r, "enc")
 		if len(enc) > maxStanza {
-			return nil, fmt.Errorf("the data key for %.80q takes %d bytes; the most are %d", text(r, "recipient"), len(enc), maxStanza)
+			return nil, fmt.Errorf("the data key for %.80q takes %d bytes; the most are %d", text(r, "recipient"),
+				len(enc), maxStanza)
 		}
 		out = append(out, recipient{text(r, "recipient"), enc})
 	}
@@ -95,7 +96,10 @@ func readRecipients(n *strictyaml.Node) ([]recipient, error) {
 
 // readRule reads the rule of a file. The default rule is unencrypted_suffix: _unencrypted.
 func readRule(n *strictyaml.Node) (r rule, err error) {
-	names := []string{"unencrypted_suffix", "encrypted_suffix", "unencrypted_regex", "encrypted_regex", "unencrypted_comment_regex", "encrypted_comment_regex"}
+	names := []string{
+		"unencrypted_suffix", "encrypted_suffix", "unencrypted_regex", "encrypted_regex", "unencrypted_comment_regex",
+		"encrypted_comment_regex",
+	}
 	names = slices.DeleteFunc(names, func(name string) bool { return text(n, name) == "" })
 	name, value := "unencrypted_suffix", "_unencrypted"
 	switch len(names) {

@@ -17,8 +17,8 @@ import (
 
 const maxIdentities = 64 << 10 // bytes of a file of identities
 
-// A Ring is a set of age identities. A file can be decrypted if one of them is a recipient, so keys can be rotated. A nil
-// Ring is empty. A Ring is immutable.
+// A Ring is a set of age identities. A file can be decrypted if one of them is a recipient, so keys can be rotated. A
+// nil Ring is empty. A Ring is immutable.
 type Ring struct {
 	identities []age.Identity
 	sum        [sha256.Size]byte // of the files
@@ -36,7 +36,9 @@ func ReadRing(files ...string) (*Ring, error) {
 		identities, err := age.ParseIdentities(bytes.NewReader(data))
 		if err != nil {
 			// The library's error may contain a line of the file.
-			return nil, fmt.Errorf("cannot read the identities in %s: want lines that begin with AGE-SECRET-KEY-1, as age-keygen writes them", file)
+			return nil, fmt.Errorf(
+				"cannot read the identities in %s: want lines that begin with AGE-SECRET-KEY-1, as age-keygen writes them", file,
+			)
 		}
 		r.identities = append(r.identities, identities...)
 		_, _ = fmt.Fprintf(h, "%d:", len(data))
@@ -66,7 +68,9 @@ func (r *Ring) Equal(o *Ring) bool {
 // dataKey decrypts the data key of a file with the first identity that is a recipient.
 func (r *Ring) dataKey(m *metadata) ([]byte, error) {
 	if r == nil || len(r.identities) == 0 {
-		return nil, errors.New("cannot decrypt it: the master has no identity; name a file of age identities in its configuration")
+		return nil, errors.New(
+			"cannot decrypt it: the master has no identity; name a file of age identities in its configuration",
+		)
 	}
 	for _, to := range m.recipients {
 		key, err := r.stanza(to)
@@ -81,7 +85,10 @@ func (r *Ring) dataKey(m *metadata) ([]byte, error) {
 		}
 		return key, nil
 	}
-	return nil, fmt.Errorf("cannot decrypt it: none of its recipients (%s) is an identity of the master; add one with sops updatekeys", m.names())
+	return nil, fmt.Errorf(
+		"cannot decrypt it: none of its recipients (%s) is an identity of the master; add one with sops updatekeys",
+		m.names(),
+	)
 }
 
 func (r *Ring) stanza(to recipient) ([]byte, error) {

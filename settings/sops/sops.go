@@ -8,9 +8,9 @@
 // [Shown] and a fingerprint. The secret itself is only in [strictyaml.Node.Secret], so code that prints, compares or
 // stores nodes shows no plain text. Values keep their types, keys and positions.
 //
-// The fingerprint is keyed with the data key of the file, which only recipients have. So a changed secret is visible, and
-// a short secret cannot be guessed from its fingerprint. The fingerprint changes if the secret, its keys or the data key
-// (`sops rotate`) change.
+// The fingerprint is keyed with the data key of the file, which only recipients have. So a changed secret is visible,
+// and a short secret cannot be guessed from its fingerprint. The fingerprint changes if the secret, its keys or the
+// data key (`sops rotate`) change.
 //
 // Decrypt accepts a file as a whole or returns an error: the message authentication code covers all values and their
 // order, and each value is bound to the keys above it.
@@ -35,8 +35,8 @@ const metadataKey = "sops"
 // Encrypted reports whether a document is a SOPS file.
 func Encrypted(doc *strictyaml.Node) bool { return doc.Get(metadataKey) != nil }
 
-// Decrypt returns a SOPS file without its metadata, with its secrets in the nodes. The error is a [strictyaml.Errors]; it
-// never contains a secret.
+// Decrypt returns a SOPS file without its metadata, with its secrets in the nodes. The error is a [strictyaml.Errors];
+// it never contains a secret.
 func Decrypt(doc *strictyaml.Node, ring *Ring) (*strictyaml.Node, error) {
 	at := doc.Get(metadataKey).Pos
 	m, err := readMetadata(doc.Get(metadataKey))
@@ -58,9 +58,9 @@ func Decrypt(doc *strictyaml.Node, ring *Ring) (*strictyaml.Node, error) {
 	return out, nil
 }
 
-// Masked returns a SOPS file without its metadata, with every encrypted value masked. It needs no identity, and decrypts
-// and authenticates nothing. The fingerprints are made of the encrypted texts, which `sops` changes only with the secret.
-// The error is a [strictyaml.Errors].
+// Masked returns a SOPS file without its metadata, with every encrypted value masked. It needs no identity, and
+// decrypts and authenticates nothing. The fingerprints are made of the encrypted texts, which `sops` changes only with
+// the secret. The error is a [strictyaml.Errors].
 func Masked(doc *strictyaml.Node) (*strictyaml.Node, error) {
 	m, err := readMetadata(doc.Get(metadataKey))
 	if err != nil {
@@ -99,7 +99,9 @@ func (o *opener) authentic() error {
 		return fmt.Errorf("cannot decrypt the mac: %w", err)
 	}
 	if !o.mac.equals(stored.text) {
-		return errors.New("the mac does not match: the file was changed by something else than sops; restore it, or check it and have sops write it again")
+		return errors.New(
+			"the mac does not match: the file was changed by something else than sops; restore it, or check it and have sops write it again",
+		)
 	}
 	return nil
 }

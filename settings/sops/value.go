@@ -71,7 +71,8 @@ func (o *opener) open(text, bound string) (plain, error) {
 		}
 	}
 	if len(raw[1]) != nonceSize {
-		return plain{}, fmt.Errorf("cannot decode the encrypted value: its iv has %d bytes, not %d", len(raw[1]), nonceSize)
+		return plain{}, fmt.Errorf("cannot decode the encrypted value: its iv has %d bytes, not %d", len(raw[1]),
+			nonceSize)
 	}
 	opened, err := o.aead.aead.Open(nil, raw[1], append(raw[0], raw[2]...), []byte(bound))
 	if err != nil {
@@ -170,8 +171,8 @@ func fingerprintKey(dataKey []byte) []byte {
 	return h.Sum(nil)
 }
 
-// fingerprint returns the masked text of a secret: Shown and a digest of parts. If key is nil, the digest is not keyed, and
-// the parts must be public.
+// fingerprint returns the masked text of a secret: Shown and a digest of parts. If key is nil, the digest is not keyed,
+// and the parts must be public.
 func fingerprint(key []byte, parts ...string) string {
 	h := sha256.New()
 	if key != nil {

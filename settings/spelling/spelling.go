@@ -3,8 +3,8 @@ package spelling
 
 const maxWord = 128 // bytes
 
-// Distance returns how many bytes have to be inserted, deleted, replaced or swapped with their neighbour to change a into
-// b. It returns false if that is more than most, or a word is longer than 128 bytes.
+// Distance returns how many bytes have to be inserted, deleted, replaced or swapped with their neighbour to change a
+// into b. It returns false if that is more than most, or a word is longer than 128 bytes.
 func Distance(a, b string, most int) (n int, ok bool) {
 	if len(a)-len(b) > most || len(b)-len(a) > most || len(a) > maxWord || len(b) > maxWord {
 		return 0, false

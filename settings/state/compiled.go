@@ -12,16 +12,17 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
-// CompiledKey is the key of a peel's settings with what the compiler adds to its states. Files of the config repo cannot
-// have it.
+// CompiledKey is the key of a peel's settings with what the compiler adds to its states. Files of the config repo
+// cannot have it.
 const CompiledKey = "_states"
 
-// Compiled is what a peel needs beside the map of its states: canonical settings have no order and do not say which file
-// set a state.
+// Compiled is what a peel needs beside the map of its states: canonical settings have no order and do not say which
+// file set a state.
 type Compiled struct {
-	Order []string                `yaml:"order"` // names in the order of their first mention
-	Refs  map[string][]string     `yaml:"refs"`  // names of the states to which each settings file contributed, by its reference
-	Files map[string]content.File `yaml:"-"`     // contents that the states need, by path, "files/" included
+	Order []string `yaml:"order"` // names in the order of their first mention
+	// names of the states to which each settings file contributed, by its reference
+	Refs  map[string][]string     `yaml:"refs"`
+	Files map[string]content.File `yaml:"-"` // contents that the states need, by path, "files/" included
 }
 
 // file is a content.File as it stands in settings.
@@ -55,13 +56,16 @@ func (c Compiled) Node(secret func(path string) (shown string, ok bool)) *strict
 				n.Value, n.Secret, n.Pos = shown, n.Value, strictyaml.Pos{File: path}
 			}
 		}
-		files.Map = append(files.Map, strictyaml.Pair{Key: path, Value: &strictyaml.Node{Kind: strictyaml.Map, Map: []strictyaml.Pair{
-			{Key: "sha256", Value: sum},
-			{Key: "size", Value: &strictyaml.Node{Kind: strictyaml.Int, Value: f.Size}},
-			{Key: "mode", Value: text(f.Mode)},
-			{Key: "blob", Value: text(f.Blob)},
-			{Key: "key", Value: key},
-		}}})
+		files.Map = append(files.Map, strictyaml.Pair{
+			Key: path,
+			Value: &strictyaml.Node{Kind: strictyaml.Map, Map: []strictyaml.Pair{
+				{Key: "sha256", Value: sum},
+				{Key: "size", Value: &strictyaml.Node{Kind: strictyaml.Int, Value: f.Size}},
+				{Key: "mode", Value: text(f.Mode)},
+				{Key: "blob", Value: text(f.Blob)},
+				{Key: "key", Value: key},
+			}},
+		})
 	}
 	return &strictyaml.Node{Kind: strictyaml.Map, Map: []strictyaml.Pair{
 		{Key: "order", Value: texts(c.Order)}, {Key: "refs", Value: refs}, {Key: "files", Value: files},
@@ -91,7 +95,8 @@ func ReadCompiled(settings map[string]any) (Compiled, error) {
 			return Compiled{}, fmt.Errorf("%s of the settings: files: %q: %w", CompiledKey, path, err)
 		}
 		if size += file.Size; size > content.MaxPeel {
-			return Compiled{}, fmt.Errorf("%s of the settings: the files have more than %d bytes together", CompiledKey, int64(content.MaxPeel))
+			return Compiled{}, fmt.Errorf("%s of the settings: the files have more than %d bytes together",
+				CompiledKey, int64(content.MaxPeel))
 		}
 		c.Files[path] = file
 	}
@@ -107,8 +112,9 @@ type Broken struct {
 	Err      error
 }
 
-// FromSettings returns the states in the settings of a peel, in order, and apart those that cannot be used, such as one of a function
-// that a later version knows. The settings have their secrets in plain text. The error is about the states as a whole.
+// FromSettings returns the states in the settings of a peel, in order, and apart those that cannot be used, such as one
+// of a function that a later version knows. The settings have their secrets in plain text. The error is about the
+// states as a whole.
 func FromSettings(settings map[string]any) (Set, []Broken, Compiled, error) {
 	c, err := ReadCompiled(settings)
 	if err != nil {

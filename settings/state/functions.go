@@ -58,7 +58,8 @@ func register[T any, P interface {
 func init() {
 	register[FileManaged]("file.managed", "path", "Have a file with a content, an owner and a mode.", false)
 	register[FileDirectory]("file.directory", "path", "Have a directory with an owner and a mode.", false)
-	register[FileRecurse]("file.recurse", "path", "Have a directory with the files of a directory of the config repo.", false)
+	register[FileRecurse]("file.recurse", "path", "Have a directory with the files of a directory of the config repo.",
+		false)
 	register[FileSymlink]("file.symlink", "path", "Have a symbolic link.", false)
 	register[FileAbsent]("file.absent", "path", "Remove a file, or a directory with all that is in it.", false)
 	register[FileLine]("file.line", "path", "Have a line in a text file, or not.", false)
@@ -384,8 +385,8 @@ func (c *checks) path(arg, p string) {
 	}
 }
 
-// removable refuses directories whose removal would break the host: / itself, a directory in it, and one right below /boot,
-// /home, /usr, /var or a directory of libraries. Nothing but a web server needs /var/www.
+// removable refuses directories whose removal would break the host: / itself, a directory in it, and one right below
+// /boot, /home, /usr, /var or a directory of libraries. Nothing but a web server needs /var/www.
 func (c *checks) removable(arg, p string) {
 	if parts := strings.Split(strings.Trim(p, "/"), "/"); isNearRoot(p) || len(parts) == 2 && parts[0] == "home" {
 		c.add(arg, "%q is too near the root to be removed or cleaned", p)

@@ -167,7 +167,9 @@ func (c *checks) unit(name string) {
 }
 
 // unitTypes are the endings of names of units.
-var unitTypes = []string{".service", ".socket", ".timer", ".path", ".mount", ".automount", ".swap", ".target", ".slice", ".scope", ".device"}
+var unitTypes = []string{
+	".service", ".socket", ".timer", ".path", ".mount", ".automount", ".swap", ".target", ".slice", ".scope", ".device",
+}
 
 // UnitName returns the full name of a unit: one without the ending of a type of units is a service.
 func UnitName(name string) string {
@@ -324,7 +326,8 @@ func (a *UserPresent) check(complete bool) []problem {
 	if a.Comment != nil && strings.ContainsAny(*a.Comment, ":\r\n\x00") {
 		c.add("comment", "must be one line without a colon")
 	}
-	if a.Password != "" && (strings.ContainsAny(a.Password, ":\r\n\x00") || a.Password[0] != '$' && a.Password != "!" && a.Password != "*") {
+	if a.Password != "" && (strings.ContainsAny(a.Password, ":\r\n\x00") ||
+		a.Password[0] != '$' && a.Password != "!" && a.Password != "*") {
 		c.add("password", "must be a hash as in /etc/shadow, such as the output of mkpasswd")
 	}
 	return c.problems

@@ -7,8 +7,8 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
-// opened refuses arguments with a secret that is decrypted here, as on a master with identities, and that the function cannot
-// use. A secret that is not decrypted is checked on the host alone. No message has a part of a secret.
+// opened refuses arguments with a secret that is decrypted here, as on a master with identities, and that the function
+// cannot use. A secret that is not decrypted is checked on the host alone. No message has a part of a secret.
 func (r *reader) opened(f Function, n *strictyaml.Node, below string, complete bool) {
 	var secrets []strictyaml.Pair
 	for _, arg := range n.Map {

@@ -12,7 +12,8 @@ import (
 // filePrefix begins a requisite that names all states of a settings file.
 const filePrefix = "file:"
 
-// checkOwners refuses two states that own the same thing. States that share a file may not meet one that owns the whole.
+// checkOwners refuses two states that own the same thing. States that share a file may not meet one that owns the
+// whole.
 func (s Set) checkOwners() strictyaml.Errors {
 	type owner struct {
 		state  *State
@@ -30,7 +31,8 @@ func (s Set) checkOwners() strictyaml.Errors {
 			case !before.shared || !r.shared:
 				errs = append(errs, strictyaml.Error{
 					Pos: x.Pos, Path: Key + "." + x.Name,
-					Msg: fmt.Sprintf("the %s %s belongs to the state %s already (%s)", r.kind, r.name, before.state.Name, before.state.Pos),
+					Msg: fmt.Sprintf("the %s %s belongs to the state %s already (%s)", r.kind, r.name,
+						before.state.Name, before.state.Pos),
 				})
 			}
 		}
@@ -70,7 +72,11 @@ func (s Set) graph(known map[string]bool, files func(ref string) []string) (*gra
 				at := x.at(x.fields, list.field, n)
 				members, msg := g.members(name, x.Name, known, files)
 				if msg != "" {
-					errs = append(errs, strictyaml.Error{Pos: at, Path: Key + "." + x.Name + "." + list.field, Msg: msg})
+					errs = append(errs, strictyaml.Error{
+						Pos:  at,
+						Path: Key + "." + x.Name + "." + list.field,
+						Msg:  msg,
+					})
 				}
 				for _, m := range members {
 					if from, to := m, i; !list.inverse {
@@ -79,7 +85,11 @@ func (s Set) graph(known map[string]bool, files func(ref string) []string) (*gra
 						g.connect(to, from)
 					}
 					if list.field == "watch_in" && !catalogue[g.states[m].Function].reacts {
-						errs = append(errs, strictyaml.Error{Pos: at, Path: Key + "." + x.Name + ".watch_in", Msg: fmt.Sprintf("%s does not react to changes", g.states[m].Function)})
+						errs = append(errs, strictyaml.Error{
+							Pos:  at,
+							Path: Key + "." + x.Name + ".watch_in",
+							Msg:  fmt.Sprintf("%s does not react to changes", g.states[m].Function),
+						})
 					}
 				}
 			}
@@ -89,7 +99,9 @@ func (s Set) graph(known map[string]bool, files func(ref string) []string) (*gra
 }
 
 // members returns the states that a requisite of the state self names.
-func (g *graph) members(name, self string, known map[string]bool, files func(ref string) []string) (members []int, problem string) {
+func (g *graph) members(name, self string, known map[string]bool,
+	files func(ref string) []string,
+) (members []int, problem string) {
 	ref, isFile := strings.CutPrefix(name, filePrefix)
 	if !isFile {
 		if i, ok := g.index[name]; ok {
@@ -168,11 +180,15 @@ func (g *graph) cycle(members []int) strictyaml.Error {
 	for _, m := range members {
 		names = append(names, g.states[m].Name)
 	}
-	return strictyaml.Error{Pos: first.Pos, Path: Key + "." + first.Name, Msg: "the requisites form a cycle: " + strings.Join(append(names, first.Name), " needs ")}
+	return strictyaml.Error{
+		Pos:  first.Pos,
+		Path: Key + "." + first.Name,
+		Msg:  "the requisites form a cycle: " + strings.Join(append(names, first.Name), " needs "),
+	}
 }
 
-// sorted returns the states in the order in which they run: of those whose requisites are done the first. The graph has no
-// cycle.
+// sorted returns the states in the order in which they run: of those whose requisites are done the first. The graph has
+// no cycle.
 func (g *graph) sorted() Set {
 	g.connectImplicit()
 	missing := make([]int, len(g.states)) // states that have to come before and have not

@@ -28,13 +28,15 @@ func (f Function) Params() []Param {
 // MaySecret reports whether an argument may hold a secret.
 func MaySecret(arg string) bool { return slices.Contains(maySecret, arg) }
 
-// Single returns a set with one state that is in no settings, to be run by itself. Its name is its main argument. args are
-// plain values, such as those of [strictyaml.Node.Any]. The error is a [strictyaml.Errors].
+// Single returns a set with one state that is in no settings, to be run by itself. Its name is its main argument. args
+// are plain values, such as those of [strictyaml.Node.Any]. The error is a [strictyaml.Errors].
 func Single(function string, args map[string]any) (Set, error) {
 	at := strictyaml.Pos{File: function}
 	f, ok := catalogue[function]
 	if !ok {
-		return nil, strictyaml.Errors{{Pos: at, Msg: "there is no such function" + strictyaml.Suggest(function, FunctionNames())}}
+		return nil, strictyaml.Errors{
+			{Pos: at, Msg: "there is no such function" + strictyaml.Suggest(function, FunctionNames())},
+		}
 	}
 	n := strictyaml.FromValue(function, args)
 	s := &State{Function: function, Args: f.make(), written: n}

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Required returns the names of states together with all that they require, watch, or wait for by onchanges and onfail. files
-// returns the names of the states of a settings file.
+// Required returns the names of states together with all that they require, watch, or wait for by onchanges and onfail.
+// files returns the names of the states of a settings file.
 func (s Set) Required(names []string, files func(ref string) []string) map[string]bool {
 	expand := func(names []string) (out []string) {
 		for _, name := range names {

@@ -1,8 +1,8 @@
 // Package state reads the states of a host: what its packages, files, services and accounts should be.
 //
-// [CheckFields] checks the map under `states` of one settings file; [Normalize] and [Displace] prepare files to be merged.
-// [Parse] reads the merged map of a peel and puts it in order. A peel calls [FromSettings]. [Functions] lists what a state
-// can say.
+// [CheckFields] checks the map under `states` of one settings file; [Normalize] and [Displace] prepare files to be
+// merged. [Parse] reads the merged map of a peel and puts it in order. A peel calls [FromSettings]. [Functions] lists
+// what a state can say.
 //
 // Guarantees:
 //   - A [Set] that Parse returned without an error can be run: each state has one function with valid arguments, each
@@ -10,14 +10,13 @@
 //   - The order of a Set depends on the merged map and the order of its keys alone.
 //   - Every error is a [strictyaml.Errors] with file, line, column and the state's name.
 //
-// Nothing here reads a host. Known gaps: whether a source exists in the config repo is checked by the compiler, which has
-// the files ([State.Sources]).
+// Nothing here reads a host. Known gaps: whether a source exists in the config repo is checked by the compiler, which
+// has the files ([State.Sources]).
 package state
 
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"maps"
 	"regexp"
@@ -96,8 +95,8 @@ func (s *State) HasSecret(arg string) bool {
 	return n != nil && n.FirstSecret() != nil
 }
 
-// MarkSecrets takes the arguments of the states from the map of states n. The set has the same states, with each secret in the
-// place of its node.
+// MarkSecrets takes the arguments of the states from the map of states n. The set has the same states, with each secret
+// in the place of its node.
 func (s Set) MarkSecrets(n *strictyaml.Node) {
 	for _, x := range s {
 		written := n.Get(x.Name).Get(x.Function)
@@ -147,18 +146,18 @@ func (s Set) Get(name string) *State {
 
 // Options are what Parse needs beside the merged map.
 type Options struct {
-	// Order lists the names in the order of their first mention; states that it lacks come last, in the order of the map.
-	// If it is nil, the order of the map counts.
+	// Order lists the names in the order of their first mention; states that it lacks come last, in the order of the
+	// map. If it is nil, the order of the map counts.
 	Order []string
-	// Files returns the names of the states to which the settings file of a reference contributed, for requisites such as
-	// file:web.nginx. If it is nil, such a requisite is an error.
+	// Files returns the names of the states to which the settings file of a reference contributed, for requisites such
+	// as file:web.nginx. If it is nil, such a requisite is an error.
 	Files func(ref string) []string
 
 	broken map[string]bool // states that are left out, and that requisites may name
 }
 
-// Parse reads the states of a peel from the merged map n and puts them in order. States with an error are missing from the
-// result; the error is a [strictyaml.Errors] of everything that is wrong.
+// Parse reads the states of a peel from the merged map n and puts them in order. States with an error are missing from
+// the result; the error is a [strictyaml.Errors] of everything that is wrong.
 func Parse(n *strictyaml.Node, o Options) (Set, error) {
 	pairs, errs := entries(n)
 	pairs = inOrder(pairs, o.Order)
@@ -187,8 +186,8 @@ func Parse(n *strictyaml.Node, o Options) (Set, error) {
 	return set, errs.Err()
 }
 
-// CheckFields checks the map under the key `states` of one settings file: names, functions, arguments and fields must be
-// right, but a state need not be complete. The error is a [strictyaml.Errors].
+// CheckFields checks the map under the key `states` of one settings file: names, functions, arguments and fields must
+// be right, but a state need not be complete. The error is a [strictyaml.Errors].
 func CheckFields(n *strictyaml.Node) error {
 	pairs, errs := entries(n)
 	for _, p := range pairs {
@@ -269,13 +268,23 @@ func entries(n *strictyaml.Node) ([]strictyaml.Pair, strictyaml.Errors) {
 	case n.Kind != strictyaml.Map:
 		return nil, strictyaml.Errors{{Pos: n.Pos, Path: Key, Msg: n.Mismatch("a map of states")}}
 	case len(n.Map) > MaxStates:
-		return nil, strictyaml.Errors{{Pos: n.Map[MaxStates].KeyPos, Path: Key, Msg: fmt.Sprintf("%d states; a peel has at most %d", len(n.Map), MaxStates)}}
+		return nil, strictyaml.Errors{
+			{
+				Pos:  n.Map[MaxStates].KeyPos,
+				Path: Key,
+				Msg:  fmt.Sprintf("%d states; a peel has at most %d", len(n.Map), MaxStates),
+			},
+		}
 	}
 	var errs strictyaml.Errors
 	pairs := make([]strictyaml.Pair, 0, len(n.Map))
 	for _, p := range n.Map {
 		if !validName.MatchString(p.Key) {
-			errs = append(errs, strictyaml.Error{Pos: p.KeyPos, Path: Key, Msg: fmt.Sprintf("%q is not a name of a state: letters, digits and _ . / @ + -, at most 256", p.Key)})
+			errs = append(errs, strictyaml.Error{
+				Pos:  p.KeyPos,
+				Path: Key,
+				Msg:  fmt.Sprintf("%q is not a name of a state: letters, digits and _ . / @ + -, at most 256", p.Key),
+			})
 			continue
 		}
 		pairs = append(pairs, p)
@@ -306,162 +315,6 @@ func inOrder(pairs []strictyaml.Pair, order []string) []strictyaml.Pair {
 		take(p.Key)
 	}
 	return out
-}
-
-// A reader reads one state.
-type reader struct {
-	path string // states.NAME
-	errs strictyaml.Errors
-}
-
-func (r *reader) refuse(at strictyaml.Pos, below, format string, args ...any) {
-	r.errs = append(r.errs, strictyaml.Error{Pos: at, Path: r.path + below, Msg: fmt.Sprintf(format, args...)})
-}
-
-// decode fills into from n and gives errors the path of the state.
-func (r *reader) decode(n *strictyaml.Node, into any, below string) bool {
-	err := strictyaml.Decode(n, into)
-	list, _ := errors.AsType[strictyaml.Errors](err)
-	for _, e := range list {
-		if hint := saltHint(n, e); hint != "" {
-			mistake, _, _ := strings.Cut(e.Msg, ";") // without the nearest keys
-			e.Msg = mistake + hint
-		}
-		if e.Path != "" {
-			e.Path = "." + e.Path
-		}
-		e.Path = r.path + below + e.Path
-		r.errs = append(r.errs, e)
-	}
-	return err == nil
-}
-
-// parseState reads one state. If complete is false, the function and arguments that are required may be missing.
-func parseState(p strictyaml.Pair, complete bool) (*State, strictyaml.Errors) {
-	r := &reader{path: Key + "." + p.Key}
-	if p.Value.Kind != strictyaml.Map {
-		r.refuse(p.Value.Pos, "", "%s", p.Value.Mismatch("a map with a function such as pkg.installed"))
-		return nil, r.errs
-	}
-	s := &State{Name: p.Key, Pos: p.KeyPos}
-	var functions, fields []strictyaml.Pair
-	for _, field := range p.Value.Map {
-		if strings.Contains(field.Key, ".") {
-			functions = append(functions, field)
-		} else {
-			fields = append(fields, field)
-		}
-	}
-	r.fields(s, fields, p.Value.Pos)
-	switch {
-	case len(functions) > 1:
-		r.refuse(functions[1].KeyPos, "", "a state has one function; this one has %s and %s", functions[0].Key, functions[1].Key)
-	case len(functions) == 1:
-		r.function(s, functions[0], complete)
-	case complete && len(r.errs) == 0:
-		r.refuse(p.KeyPos, "", "no function; a state needs one, such as pkg.installed")
-	}
-	return s, r.errs
-}
-
-// fields reads what a state of any function may have.
-func (r *reader) fields(s *State, fields []strictyaml.Pair, at strictyaml.Pos) {
-	n := &strictyaml.Node{Kind: strictyaml.Map, Pos: at, Map: fields}
-	for i, f := range fields {
-		if (f.Key == "onlyif" || f.Key == "unless") && f.Value.Kind == strictyaml.String {
-			fields[i].Value = &strictyaml.Node{Kind: strictyaml.List, Pos: f.Value.Pos, List: []*strictyaml.Node{f.Value}}
-		}
-		if secret := f.Value.FirstSecret(); secret != nil {
-			r.refuse(secret.Pos, "."+f.Key, "a secret is not allowed here, because people see it")
-		}
-		if isModule(f.Key) {
-			r.refuse(f.KeyPos, "", "%s is a module; write a function of it such as %s", f.Key, functionsOf(f.Key)[0])
-			return
-		}
-	}
-	s.fields = n
-	if !r.decode(n, &s.Fields, "") {
-		return
-	}
-	for _, list := range []struct {
-		field string
-		names []string
-	}{
-		{"require", s.Require},
-		{"watch", s.Watch},
-		{"onchanges", s.OnChanges},
-		{"onfail", s.OnFail},
-		{"require_in", s.RequireIn},
-		{"watch_in", s.WatchIn},
-		{"onchanges_in", s.OnChangesIn},
-	} {
-		for i, name := range list.names {
-			if name == s.Name {
-				r.refuse(n.Get(list.field).List[i].Pos, "."+list.field, "a state cannot name itself")
-			}
-		}
-	}
-	if s.Retry != nil {
-		r.retry(s.Retry, n.Get("retry").Pos)
-	}
-	if s.Timeout < 0 {
-		r.refuse(n.Get("timeout").Pos, ".timeout", "must not be negative")
-	}
-}
-
-func (r *reader) retry(retry *Retry, at strictyaml.Pos) {
-	if retry.Attempts < 1 || retry.Attempts > MaxRetry {
-		r.refuse(at, ".retry.attempts", "must be from 1 to %d, not %d", MaxRetry, retry.Attempts)
-	}
-	if retry.Interval == 0 {
-		retry.Interval = 5 * time.Second
-	}
-	if retry.Interval < 0 || retry.Interval > time.Hour {
-		r.refuse(at, ".retry.interval", "must be at most 1h")
-	}
-}
-
-// function reads the arguments of a function.
-func (r *reader) function(s *State, p strictyaml.Pair, complete bool) {
-	f, ok := catalogue[p.Key]
-	if !ok {
-		r.refuse(p.KeyPos, "", "there is no function %s%s", p.Key, nearFunction(p.Key))
-		return
-	}
-	s.Function, s.Args = p.Key, f.make()
-	below, n := "."+p.Key, p.Value
-	if n.Kind == strictyaml.Null {
-		n = &strictyaml.Node{Kind: strictyaml.Map, Pos: n.Pos}
-	}
-	s.written = n
-	if !r.decode(n, s.Args, below) {
-		return
-	}
-	for _, arg := range n.Map {
-		if secret := arg.Value.FirstSecret(); secret != nil && !slices.Contains(maySecret, arg.Key) {
-			r.refuse(secret.Pos, below+"."+arg.Key, "a secret is allowed only in %s", strings.Join(maySecret, ", "))
-		}
-	}
-	if complete { // else another file may give the main argument
-		s.Args.setMain(s.Name)
-	}
-	for _, problem := range s.Args.check(complete) {
-		at := n.Pos
-		if arg := n.Get(problem.arg); arg != nil {
-			if arg.FirstSecret() != nil {
-				continue // opened checks it
-			}
-			at = arg.Pos
-		}
-		if problem.arg != "" {
-			problem.arg = "." + problem.arg
-		}
-		r.refuse(at, below+problem.arg, "%s", problem.msg)
-	}
-	r.opened(f, n, below, complete)
-	if len(s.Watch) > 0 && !f.reacts {
-		r.refuse(s.at(s.fields, "watch", 0), ".watch", "%s does not react to changes; use require, or onchanges with cmd.run", p.Key)
-	}
 }
 
 // at returns the position of a value below n, and of one in it if it is a list; the position of the state if it is not

@@ -8,7 +8,8 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
-// A Value is a state as decoded settings hold it. Secrets may be masked in it, so it need not pass the checks of [Parse].
+// A Value is a state as decoded settings hold it. Secrets may be masked in it, so it need not pass the checks of
+// [Parse].
 type Value struct {
 	Function string         // empty if the settings name none
 	Args     map[string]any // of the function

@@ -57,8 +57,8 @@ type Change struct {
 	More   int     `json:"more,omitempty"`
 }
 
-// A Group is a set of peels with the same change. The lists hold the first [MaxGroupNames]: entries by name, then states as
-// "state:NAME".
+// A Group is a set of peels with the same change. The lists hold the first [MaxGroupNames]: entries by name, then
+// states as "state:NAME".
 type Group struct {
 	Peels   []target.PeelID `json:"peels"`
 	Count   int             `json:"count"` // of all its peels

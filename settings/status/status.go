@@ -1,8 +1,8 @@
 // Package status holds the types of zester.api.sync.*: requests, answers, and their words.
 //
-// Begin with [Sync], the status. As in Flux, a condition has a type, is true or false, and has a reason in one word and a
-// message for people. Ready may be true while FetchFailed is true as well: the last good revision stays in force. Stalled
-// means that trying again cannot help until a person changes something.
+// Begin with [Sync], the status. As in Flux, a condition has a type, is true or false, and has a reason in one word and
+// a message for people. Ready may be true while FetchFailed is true as well: the last good revision stays in force.
+// Stalled means that trying again cannot help until a person changes something.
 package status
 
 import (
@@ -24,17 +24,19 @@ const (
 	Stalled       Type = "Stalled"       // trying again cannot help
 	FetchFailed   Type = "FetchFailed"   // the branch could not be read
 	CompileFailed Type = "CompileFailed" // the newest revision is refused, with all its errors
-	// GuardBlocked: the newest revision waits for approval, or is refused for rewriting history. With the reason FactsChanged and
-	// the revision in force: what new facts of peels would take waits for approval.
+	// GuardBlocked: the newest revision waits for approval, or is refused for rewriting history. With the reason
+	// FactsChanged and the revision in force: what new facts of peels would take waits for approval.
 	GuardBlocked Type = "GuardBlocked"
 	Suspended    Type = "Suspended" // new commits wait, because of a pin or a pause
 	Frozen       Type = "Frozen"    // a freeze of zester.yaml holds the newest revision
-	// RolloutProgressing is true while a revision goes out in waves; false with the reason WaveFailed if it was rolled back.
+	// RolloutProgressing is true while a revision goes out in waves; false with the reason WaveFailed if it was rolled
+	// back.
 	RolloutProgressing Type = "RolloutProgressing"
 	// SourceVerified is true if a trusted key signed the newest revision; if false, the revision is refused.
-	SourceVerified   Type = "SourceVerified"
-	HistoryRewritten Type = "HistoryRewritten" // the branch moved to a commit that does not descend from the last good one
-	HeadSkipped      Type = "HeadSkipped"      // the newest commit was rolled back and is not tried again
+	SourceVerified Type = "SourceVerified"
+	// the branch moved to a commit that does not descend from the last good one
+	HistoryRewritten Type = "HistoryRewritten"
+	HeadSkipped      Type = "HeadSkipped" // the newest commit was rolled back and is not tried again
 )
 
 // FactsChanged is the reason of GuardBlocked if new facts of peels would take more than the limits allow.
@@ -42,7 +44,8 @@ const FactsChanged = "FactsChanged"
 
 // Types are all conditions.
 var Types = []Type{
-	Ready, Reconciling, Stalled, FetchFailed, CompileFailed, GuardBlocked, Suspended, RolloutProgressing, SourceVerified, HistoryRewritten, HeadSkipped, Frozen,
+	Ready, Reconciling, Stalled, FetchFailed, CompileFailed, GuardBlocked, Suspended, RolloutProgressing,
+	SourceVerified, HistoryRewritten, HeadSkipped, Frozen,
 }
 
 // MaxMessage is the longest message of a condition, in bytes.
@@ -94,7 +97,8 @@ type Sync struct {
 	Conditions []Condition `json:"conditions"`
 	Findings
 	Counts Counts `json:"counts"`
-	// HostCounts are the numbers of peels with states by host state; absent while the master that leads still reads reports.
+	// HostCounts are the numbers of peels with states by host state; absent while the master that leads still reads
+	// reports.
 	HostCounts HostCounts `json:"host_counts,omitempty"`
 }
 
@@ -119,13 +123,14 @@ type Findings struct {
 // Holds are the reasons that keep new commits from the fleet; nil for each that does not apply.
 type Holds struct {
 	Blocked string `json:"blocked,omitempty"` // hash of the plan that waits for approval
-	// Facts is what new facts of peels would take from the fleet; it waits for approval, and holds no commit that changes other
-	// peels.
-	Facts  *FactsHold `json:"facts,omitempty"`
-	Frozen *Freeze    `json:"frozen,omitempty"` // the revision that waits for the end of a freeze: the newest, or else the one under way
-	Pinned *Pin       `json:"pinned,omitempty"` // the revision that stays in force until unpin
-	Paused *Pause     `json:"paused,omitempty"` // new commits wait, also after a pin
-	Adopt  *Adoption  `json:"adopt,omitempty"`  // nothing is published until sync.adopt
+	// Facts is what new facts of peels would take from the fleet; it waits for approval, and holds no commit that
+	// changes other peels.
+	Facts *FactsHold `json:"facts,omitempty"`
+	// the revision that waits for the end of a freeze: the newest, or else the one under way
+	Frozen *Freeze   `json:"frozen,omitempty"`
+	Pinned *Pin      `json:"pinned,omitempty"` // the revision that stays in force until unpin
+	Paused *Pause    `json:"paused,omitempty"` // new commits wait, also after a pin
+	Adopt  *Adoption `json:"adopt,omitempty"`  // nothing is published until sync.adopt
 }
 
 // A FactsHold is a change that new facts of peels would make to their settings, and that waits for approval.
@@ -152,10 +157,11 @@ type Rollout struct {
 	Name   string          `json:"name"`
 	State  string          `json:"state"` // waits, [AllAway], soaks, gate, passed, failed, complete
 	// Reason says what the rollout waits for, and Until when that ends at the latest; zero if there is no limit.
-	Reason   string        `json:"reason,omitempty"`
-	Until    time.Time     `json:"until,omitzero"`
-	Gate     string        `json:"gate,omitempty"`     // manual: a person has to approve the wave after it has passed
-	Deadline time.Duration `json:"deadline,omitempty"` // how long the peels of the wave may take to apply the revision; zero: no limit
+	Reason string    `json:"reason,omitempty"`
+	Until  time.Time `json:"until,omitzero"`
+	Gate   string    `json:"gate,omitempty"` // manual: a person has to approve the wave after it has passed
+	// how long the peels of the wave may take to apply the revision; zero: no limit
+	Deadline time.Duration `json:"deadline,omitempty"`
 	Started  time.Time     `json:"started"`
 	Soaked   time.Time     `json:"soaked,omitzero"` // when the wave will have been watched long enough
 	Counts                 // of members
@@ -184,8 +190,8 @@ type Pin struct {
 	UntilNewer bool            `json:"until_newer,omitempty"` // the next commit that comes after it ends the pin
 }
 
-// An Adoption names two sources, each a repo, branch and path in one line. sync.status shows it while the leading master
-// follows another source than the fleet; it is also the request of sync.adopt, which makes the fleet follow To.
+// An Adoption names two sources, each a repo, branch and path in one line. sync.status shows it while the leading
+// master follows another source than the fleet; it is also the request of sync.adopt, which makes the fleet follow To.
 type Adoption struct {
 	From string `json:"from"` // the source of the fleet
 	To   string `json:"to"`   // the source of the master that answers
@@ -284,10 +290,11 @@ type Peel struct {
 	Wanted     settings.Digest `json:"wanted,omitempty"`
 	Reload
 	Errors []string `json:"errors,omitempty"`
-	// PausedErrors are schedule entries that failed too often in a row and do not run until a person resumes or changes them.
+	// PausedErrors are schedule entries that failed too often in a row and do not run until a person resumes or changes
+	// them.
 	PausedErrors []string `json:"paused_errors,omitempty"`
-	// MissingContents is how many contents of files that its document names it has not fetched yet. A state that needs one
-	// fails.
+	// MissingContents is how many contents of files that its document names it has not fetched yet. A state that needs
+	// one fails.
 	MissingContents int `json:"missing_contents,omitempty"`
 	// Features are the parts of settings that its zester-peel understands beside the schedule: "states".
 	Features []string `json:"features,omitempty"`
@@ -312,15 +319,15 @@ type Reload struct {
 // MinHash is the least number of digits of a plan's hash in a request.
 const MinHash = 8
 
-// ApproveRequest is the request of sync.approve: to let the waiting revision go out, to open the gate of a wave, or to let a
-// revision through a freeze.
+// ApproveRequest is the request of sync.approve: to let the waiting revision go out, to open the gate of a wave, or to
+// let a revision through a freeze.
 type ApproveRequest struct {
 	Hash     string `json:"hash,omitempty"`     // first digits of the plan's hash, or of the commit that a freeze holds
 	Wave     string `json:"wave,omitempty"`     // the wave whose gate to open, in place of Hash
 	Override bool   `json:"override,omitempty"` // the revision goes through the freeze; needs a Reason
 	Reason   string `json:"reason,omitempty"`   // one line for the history and the audit log, 300 bytes at most
-	// Revision is the commit that the person saw, or its first digits, [MinRevision] at least. The order is refused if it would let
-	// another one go on. If empty, that is not checked.
+	// Revision is the commit that the person saw, or its first digits, [MinRevision] at least. The order is refused if
+	// it would let another one go on. If empty, that is not checked.
 	Revision string `json:"revision,omitempty"`
 }
 
@@ -352,7 +359,8 @@ type PinRequest struct {
 
 // RetryRequest is the request of sync.retry to try a revision again that was rolled back.
 type RetryRequest struct {
-	Revision string `json:"revision,omitempty"` // its commit, or its first digits, [MinRevision] at least; empty: the newest
+	// its commit, or its first digits, [MinRevision] at least; empty: the newest
+	Revision string `json:"revision,omitempty"`
 }
 
 // MinRevision is the least number of digits of a commit in a request.

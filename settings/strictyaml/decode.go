@@ -17,14 +17,14 @@ var (
 )
 
 // Decode fills the struct (or map, slice, pointer to these) that into points to. Struct fields are
-// named by their tag, `yaml:"name"`; fields without a tag are ignored, and those of an embedded struct count as its own. A field that is missing or null in the
-// document keeps its value, so callers set defaults before.
+// named by their tag, `yaml:"name"`; fields without a tag are ignored, and those of an embedded struct count as its
+// own. A field that is missing or null in the document keeps its value, so callers set defaults before.
 //
 // Unknown keys, values of another type and numbers out of range are errors. Decode returns all of them, up to
 // [MaxErrors]; the caller must not use into then. Supported are bool, string, integers,
 // floats, [time.Duration] (see [ParseDuration]), types with UnmarshalText (from a string), slices, maps
-// with string keys, pointers, any (see [Node.Any]) and *Node (the node itself). Decode panics if the type of into is not
-// supported.
+// with string keys, pointers, any (see [Node.Any]) and *Node (the node itself). Decode panics if the type of into is
+// not supported.
 func Decode(n *Node, into any) error {
 	v := reflect.ValueOf(into)
 	if v.Kind() != reflect.Pointer || v.IsNil() {
@@ -65,7 +65,8 @@ func (n *Node) Mismatch(want string) string {
 		}
 	case want == String.String() && (n.Kind == Int || n.Kind == Float || n.Kind == Bool):
 		msg += "; put it in quotes"
-	case want == String.String() && n.Kind == Map && len(n.Map) == 1 && n.Map[0].Value.Kind != Map && n.Map[0].Value.Kind != List:
+	case want == String.String() && n.Kind == Map && len(n.Map) == 1 && n.Map[0].Value.Kind != Map &&
+		n.Map[0].Value.Kind != List:
 		msg += `; put it in quotes if the ": " belongs to the text`
 	case strings.HasPrefix(want, "a duration") && (n.Kind == Int || n.Kind == Float):
 		msg += fmt.Sprintf("; write %vs for seconds, %vm for minutes", n.Value, n.Value)

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// ParseDuration parses a Go duration that may also have the units d (24 h) and w (7 d): "90s", "1d12h", "1.5w". Signs and
-// numbers without a unit are errors, except a plain 0.
+// ParseDuration parses a Go duration that may also have the units d (24 h) and w (7 d): "90s", "1d12h", "1.5w". Signs
+// and numbers without a unit are errors, except a plain 0.
 func ParseDuration(s string) (time.Duration, error) {
 	if s == "0" {
 		return 0, nil

@@ -64,7 +64,8 @@ func Suggest(name string, known []string) string {
 	}
 	best, distance := "", min(3, len(name)/3+1)
 	for _, k := range known {
-		if d, ok := spelling.Distance(strings.ToLower(name), strings.ToLower(k), distance); ok && (d < distance || best == "") {
+		if d, ok := spelling.Distance(strings.ToLower(name), strings.ToLower(k), distance); ok &&
+			(d < distance || best == "") {
 			best, distance = k, d
 		}
 	}
@@ -98,15 +99,16 @@ func SuggestKey(name string, known []string) string {
 	return fmt.Sprintf("; the nearest of %d keys are %s", len(known), strings.Join(nearest[:few], ", "))
 }
 
-// abbreviated returns the only known name that begins with the same letter as short and contains all letters of short in
-// their order, or "".
+// abbreviated returns the only known name that begins with the same letter as short and contains all letters of short
+// in their order, or "".
 func abbreviated(short string, known []string) (full string) {
 	const least = 3 // letters
 	if len(short) < least || len(short) > 64 {
 		return ""
 	}
 	for _, k := range known {
-		if !strings.EqualFold(k[:min(1, len(k))], short[:1]) || len(k) <= len(short) || !inOrder(strings.ToLower(short), strings.ToLower(k)) {
+		if !strings.EqualFold(k[:min(1, len(k))], short[:1]) || len(k) <= len(short) ||
+			!inOrder(strings.ToLower(short), strings.ToLower(k)) {
 			continue
 		}
 		if full != "" {

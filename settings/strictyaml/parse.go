@@ -10,8 +10,8 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Parse parses one document; an empty one is a Null node. file is the name in positions. The error is an [Errors]; if the
-// text is YAML, it lists all mistakes, up to [MaxErrors].
+// Parse parses one document; an empty one is a Null node. file is the name in positions. The error is an [Errors]; if
+// the text is YAML, it lists all mistakes, up to [MaxErrors].
 func Parse(file string, data []byte) (*Node, error) {
 	return ParseWithin(file, data, Limits{Size: MaxSize, Nodes: MaxNodes})
 }
@@ -165,7 +165,11 @@ func (b *builder) pairs(y *yaml.Node, p *path, depth int) []Pair {
 func (b *builder) key(y *yaml.Node, p *path) (string, bool) {
 	if y.Kind != yaml.ScalarNode {
 		b.refuse(y, p, "a key is a plain string, not %s",
-			map[yaml.Kind]string{yaml.SequenceNode: "a list", yaml.MappingNode: "a map", yaml.AliasNode: "an alias"}[y.Kind])
+			map[yaml.Kind]string{
+				yaml.SequenceNode: "a list",
+				yaml.MappingNode:  "a map",
+				yaml.AliasNode:    "an alias",
+			}[y.Kind])
 		return "", false
 	}
 	if y.Tag == "!!merge" {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// path is the path from the document to a value. It becomes text only for an error, so all elements of a collection share
-// one path, whose index or key the caller updates.
+// path is the path from the document to a value. It becomes text only for an error, so all elements of a collection
+// share one path, whose index or key the caller updates.
 type path struct {
 	parent *path
 	key    string // empty for an element of a list

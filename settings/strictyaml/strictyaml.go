@@ -2,11 +2,11 @@
 //
 // Call [Parse] to parse text into [Node] values, then [Decode] to fill Go structs by their `yaml` tags.
 //
-// Parse accepts the part of YAML on which all parsers agree. The rest is an error that names it: aliases and merge keys,
-// unknown tags, directives, several documents, keys that are not strings, duplicate keys, numbers whose value depends on
-// the YAML version (010, 1_000), infinities, NUL and other control characters, text that is not UTF-8, and documents over
-// [MaxSize], [MaxDepth] or [MaxNodes]. Timestamps, yes, no, on and off are strings. JSON is a subset of YAML and is
-// accepted. Decode refuses unknown keys and values of another type; it converts nothing silently.
+// Parse accepts the part of YAML on which all parsers agree. The rest is an error that names it: aliases and merge
+// keys, unknown tags, directives, several documents, keys that are not strings, duplicate keys, numbers whose value
+// depends on the YAML version (010, 1_000), infinities, NUL and other control characters, text that is not UTF-8, and
+// documents over [MaxSize], [MaxDepth] or [MaxNodes]. Timestamps, yes, no, on and off are strings. JSON is a subset of
+// YAML and is accepted. Decode refuses unknown keys and values of another type; it converts nothing silently.
 //
 // Nodes are immutable. Goroutines and documents merged from several files may share them, as each node keeps its
 // position. Every error is an [Errors] whose elements name file, line, column and path.
@@ -76,8 +76,8 @@ type Node struct {
 	Value any
 	List  []*Node
 	Map   []Pair // in the order of the text; keys are unique
-	// Secret is the plain value of a scalar that is encrypted in its file, else nil. The Value of such a node is a masked
-	// String that may be shown; only [Node.Reveal] returns the secret.
+	// Secret is the plain value of a scalar that is encrypted in its file, else nil. The Value of such a node is a
+	// masked String that may be shown; only [Node.Reveal] returns the secret.
 	Secret any
 	// Timestamp: the String is written without quotes and is a timestamp in YAML 1.1.
 	Timestamp bool
@@ -196,9 +196,9 @@ func (n *Node) FirstSecret() *Node {
 	return nil
 }
 
-// FromValue returns a decoded msgpack or JSON value as nodes, so that data from the bus passes the same checks as a file.
-// Positions name file and no line; maps are in key order. Integers of all sizes become Int (Float beyond int64), bytes
-// become String, and values of other types become the String that fmt prints.
+// FromValue returns a decoded msgpack or JSON value as nodes, so that data from the bus passes the same checks as a
+// file. Positions name file and no line; maps are in key order. Integers of all sizes become Int (Float beyond int64),
+// bytes become String, and values of other types become the String that fmt prints.
 func FromValue(file string, v any) *Node {
 	n := new(Node)
 	n.set(file, v)

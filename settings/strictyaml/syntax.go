@@ -14,11 +14,14 @@ import (
 var linePrefix = regexp.MustCompile(`^yaml: (?:line ([0-9]+): )?`)
 
 // syntaxError returns the library's error with the line of the mistake. The library names the right line if its scanner
-// fails. If its parser fails, it names the line before the start of the collection, which may be far above; we then name
-// the first line with which the text no longer parses.
+// fails. If its parser fails, it names the line before the start of the collection, which may be far above; we then
+// name the first line with which the text no longer parses.
 func syntaxError(file string, data []byte, err error) Error {
 	if line := conflictLine(data); line > 0 {
-		return Error{Pos: Pos{File: file, Line: line, Column: 1}, Msg: "a merge conflict is not resolved: keep one side and remove the lines that begin with <<<<<<<, ======= and >>>>>>>"}
+		return Error{
+			Pos: Pos{File: file, Line: line, Column: 1},
+			Msg: "a merge conflict is not resolved: keep one side and remove the lines that begin with <<<<<<<, ======= and >>>>>>>",
+		}
 	}
 	m := linePrefix.FindStringSubmatch(err.Error())
 	msg := strings.TrimPrefix(err.Error(), m[0])
@@ -79,8 +82,8 @@ func advice(msg string, line []byte) string {
 	return ""
 }
 
-// failingLine returns the first line with which the text no longer parses. It feeds the text to the library byte by byte
-// to learn where it stopped, at most a few lines too far, and goes up from there while the text still fails.
+// failingLine returns the first line with which the text no longer parses. It feeds the text to the library byte by
+// byte to learn where it stopped, at most a few lines too far, and goes up from there while the text still fails.
 func failingLine(data []byte) int {
 	r := &byteReader{data: data}
 	decodeAll(r)

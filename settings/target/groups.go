@@ -54,7 +54,9 @@ func (r *groupReader) read(name string) {
 		return
 	}
 	if i := slices.Index(r.path, name); i >= 0 {
-		r.groups[name] = group{err: fmt.Errorf("it uses itself: %s", strings.Join(append(slices.Clone(r.path[i:]), name), " > "))}
+		r.groups[name] = group{
+			err: fmt.Errorf("it uses itself: %s", strings.Join(append(slices.Clone(r.path[i:]), name), " > ")),
+		}
 		return
 	}
 	r.path = append(r.path, name)

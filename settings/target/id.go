@@ -9,8 +9,8 @@ import (
 // MaxIDLength is the longest peel ID in bytes.
 const MaxIDLength = 128
 
-// PeelID is the name of one peel: 1 to 128 characters of [A-Za-z0-9._-]. It does not begin with "-" (it would look like a
-// flag) or "." (it would hide a file). Targets, records and output contain the ID itself, subjects its [PeelID.Wire].
+// PeelID is the name of one peel: 1 to 128 characters of [A-Za-z0-9._-]. It does not begin with "-" (it would look like
+// a flag) or "." (it would hide a file). Targets, records and output contain the ID itself, subjects its [PeelID.Wire].
 type PeelID string
 
 // ParsePeelID checks s; the error quotes it and names the first mistake.
@@ -36,5 +36,6 @@ func isIDRune(r rune) bool {
 }
 
 // Wire returns the ID as one token of a subject or key: "." becomes "_". Two IDs may have the same token ("a.b" and
-// "a_b"), so the receiver of a message takes the ID from the payload and checks that its Wire is the token of the subject.
+// "a_b"), so the receiver of a message takes the ID from the payload and checks that its Wire is the token of the
+// subject.
 func (id PeelID) Wire() string { return strings.ReplaceAll(string(id), ".", "_") }

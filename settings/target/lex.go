@@ -95,7 +95,8 @@ func lexWord(expr string, start int) (token, *SyntaxError) {
 		}
 		t.text, t.quoted = expr[start:w.i]+expr[w.i+1:w.i+1+n], true
 		if w.i += n + 2; w.i < len(expr) && !strings.ContainsAny(expr[w.i:w.i+1], blanks+")") {
-			return t, syntaxError(expr, w.i, "the word goes on after its closing quote", "quotes reach to the end of a word")
+			return t, syntaxError(expr, w.i, "the word goes on after its closing quote",
+				"quotes reach to the end of a word")
 		}
 		break
 	}
@@ -106,8 +107,8 @@ func lexWord(expr string, start int) (token, *SyntaxError) {
 	return t, nil
 }
 
-// quotePlaces returns a function that reports whether a quote may open at byte i of a word: at its beginning, after "X@",
-// and after each delimiter.
+// quotePlaces returns a function that reports whether a quote may open at byte i of a word: at its beginning, after
+// "X@", and after each delimiter.
 func quotePlaces(word string) func(i int) bool {
 	f, isForm := cutForm(word)
 	return func(i int) bool {
@@ -115,8 +116,8 @@ func quotePlaces(word string) func(i int) bool {
 	}
 }
 
-// ends reports whether the word ends before i: at a blank, or if only closing parentheses follow that were not opened in
-// the word.
+// ends reports whether the word ends before i: at a blank, or if only closing parentheses follow that were not opened
+// in the word.
 func (w *wordScan) ends() bool {
 	rest := w.expr[w.i:]
 	if strings.ContainsAny(rest[:1], blanks) {

@@ -62,7 +62,8 @@ func Parse(expr string, o Options) (*Expr, error) {
 
 func parse(expr string, o Options) (*Expr, *SyntaxError) {
 	if len(expr) > MaxLength {
-		return nil, syntaxError(expr, 0, fmt.Sprintf("the expression has %d bytes, more than %d", len(expr), MaxLength), "")
+		return nil, syntaxError(expr, 0,
+			fmt.Sprintf("the expression has %d bytes, more than %d", len(expr), MaxLength), "")
 	}
 	if valid := strings.ToValidUTF8(expr, "\x00"); strings.Contains(valid, "\x00") {
 		return nil, syntaxError(expr, strings.IndexByte(valid, 0), "the expression is not valid UTF-8 text", "")
@@ -177,7 +178,8 @@ func (p *parser) unary() (Node, *SyntaxError) {
 	case tokenEnd:
 		return nil, p.fail("the expression ends where a term must follow", "")
 	default:
-		return nil, p.fail(fmt.Sprintf("%q needs a term before it", t.raw), fmt.Sprintf("quote it if %q is an ID", t.raw))
+		return nil, p.fail(fmt.Sprintf("%q needs a term before it", t.raw),
+			fmt.Sprintf("quote it if %q is an ID", t.raw))
 	}
 }
 

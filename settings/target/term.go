@@ -165,13 +165,18 @@ func idGlob(t token) (Node, *wordError) {
 	for _, op := range g.ops {
 		for _, r := range op.text {
 			if hint, bad := notInIDs[r]; bad {
-				return nil, &wordError{strings.IndexRune(t.text, r), fmt.Sprintf("a peel ID cannot contain %q", r), hint}
+				return nil, &wordError{
+					strings.IndexRune(t.text, r), fmt.Sprintf("a peel ID cannot contain %q", r), hint,
+				}
 			}
 		}
 		open += strings.Count(op.text, "(") - strings.Count(op.text, ")")
 	}
 	if open != 0 {
-		return nil, &wordError{0, "a parenthesis in this word has no partner", "put a blank before a ( that opens a group and after a ) that closes one"}
+		return nil, &wordError{
+			0, "a parenthesis in this word has no partner",
+			"put a blank before a ( that opens a group and after a ) that closes one",
+		}
 	}
 	return GlobTerm{raw(t.raw), g}, nil
 }
@@ -202,7 +207,8 @@ func compileRegex(pattern string, flags syntax.Flags) (*regexp.Regexp, error) {
 	}
 	parsed, err := syntax.Parse(pattern, syntax.Perl|flags)
 	if err != nil {
-		return nil, fmt.Errorf("cannot parse the regular expression: %s", strings.TrimPrefix(err.Error(), "error parsing regexp: "))
+		return nil, fmt.Errorf("cannot parse the regular expression: %s",
+			strings.TrimPrefix(err.Error(), "error parsing regexp: "))
 	}
 	program, err := syntax.Compile(parsed.Simplify())
 	if err != nil || len(program.Inst) > maxProgram {
@@ -244,10 +250,14 @@ func network(t token, body string) (Node, *wordError) {
 	}
 	prefix, err := netip.ParsePrefix(body)
 	if err != nil {
-		return nil, &wordError{2, fmt.Sprintf("%q is neither an address nor a network", body), "S@10.0.0.0/8 or S@2001:db8::/32"}
+		return nil, &wordError{
+			2, fmt.Sprintf("%q is neither an address nor a network", body), "S@10.0.0.0/8 or S@2001:db8::/32",
+		}
 	}
 	if prefix != prefix.Masked() {
-		return nil, &wordError{2, fmt.Sprintf("%q has bits set after its prefix", body), "write S@" + prefix.Masked().String()}
+		return nil, &wordError{
+			2, fmt.Sprintf("%q has bits set after its prefix", body), "write S@" + prefix.Masked().String(),
+		}
 	}
 	return NetTerm{raw(t.raw), prefix}, nil
 }
@@ -255,7 +265,9 @@ func network(t token, body string) (Node, *wordError) {
 func (p *parser) nodeGroup(t token, name string) (Node, *wordError) {
 	g, ok := p.options.Groups[name]
 	if !ok {
-		return nil, &wordError{2, fmt.Sprintf("there is no node group %q", name), "nodegroups in zester.yaml defines them"}
+		return nil, &wordError{
+			2, fmt.Sprintf("there is no node group %q", name), "nodegroups in zester.yaml defines them",
+		}
 	}
 	if g.err != nil {
 		if inner, ok := errors.AsType[*SyntaxError](g.err); ok {
@@ -275,7 +287,9 @@ func (p *parser) fact(t token, f form, body string) (Node, *wordError) {
 	term := &FactTerm{raw: raw(t.raw)}
 	if f.letter == 'I' || f.letter == 'J' {
 		if p.options.NoSettings {
-			return nil, &wordError{0, fmt.Sprintf("%c@ uses settings, which are not allowed here", f.letter), "use facts: G@ or P@"}
+			return nil, &wordError{
+				0, fmt.Sprintf("%c@ uses settings, which are not allowed here", f.letter), "use facts: G@ or P@",
+			}
 		}
 		term.source, p.usesSettings = inSettings, true
 	}
@@ -288,7 +302,10 @@ func (p *parser) fact(t token, f form, body string) (Node, *wordError) {
 		return nil, &wordError{f.length + len(key), "= does not separate a key from its value", hint}
 	}
 	if len(words) == 2 && words[1] == "" && !t.quoted {
-		return nil, &wordError{f.length + len(body), "the value is missing", fmt.Sprintf("%c@%s selects peels with any value, '' is the empty value", f.letter, words[0])}
+		return nil, &wordError{
+			f.length + len(body), "the value is missing",
+			fmt.Sprintf("%c@%s selects peels with any value, '' is the empty value", f.letter, words[0]),
+		}
 	}
 	term.Values = make([]ValueMatcher, len(words))
 	for i, w := range words {
@@ -342,7 +359,10 @@ func valueFor(letter byte, value string) (ValueMatcher, *wordError) {
 	if op, operand := cutOperator(value); op != "" {
 		n, ok := parseNumber(strings.ToLower(operand))
 		if !ok {
-			return nil, &wordError{len(op), fmt.Sprintf("%s compares with a number, not with %q", op, operand), `for a value that begins with it write \` + op}
+			return nil, &wordError{
+				len(op), fmt.Sprintf("%s compares with a number, not with %q", op, operand),
+				`for a value that begins with it write \` + op,
+			}
 		}
 		return comparison{op, n}, nil
 	}

@@ -140,7 +140,8 @@ func (r *reader) refs(list *strictyaml.Node, path string) []Ref {
 
 func refusal(name string) string {
 	msg := fmt.Sprintf("%.64q is not a reference; write the path under settings/ with dots: common.base", name)
-	if trimmed := strings.TrimSuffix(strings.TrimPrefix(name, "settings/"), ".yaml"); trimmed != name || strings.Contains(name, "/") {
+	if trimmed := strings.TrimSuffix(strings.TrimPrefix(name, "settings/"), ".yaml"); trimmed != name ||
+		strings.Contains(name, "/") {
 		if dotted := strings.ReplaceAll(trimmed, "/", "."); len(dotted) <= 64 && refName.MatchString(dotted) {
 			msg = fmt.Sprintf("%q is not a reference; did you mean %q?", name, dotted)
 		}
@@ -174,8 +175,8 @@ func (f *File) refs(rules []int) []Ref {
 	return refs
 }
 
-// Assign returns the references of every peel of the index, grouping peels with equal lists, and for each rule whether it
-// selects a peel. It evaluates each rule once. Signatures are sorted by their references.
+// Assign returns the references of every peel of the index, grouping peels with equal lists, and for each rule whether
+// it selects a peel. It evaluates each rule once. Signatures are sorted by their references.
 func (f *File) Assign(ix *peelindex.Index) (signatures []Signature, selects []bool) {
 	exprs := make([]*target.Expr, len(f.Rules))
 	for i := range f.Rules {

@@ -1,11 +1,12 @@
-// Package bisect finds the commit after which a schedule entry began to fail, from the records of its runs alone. Call [Find].
+// Package bisect finds the commit after which a schedule entry began to fail, from the records of its runs alone. Call
+// [Find].
 //
 // A record names the commit that last changed the entry, so each recorded run has already tested a commit. Which
-// commit explains the failures is decided by package cause. Runs that fail and succeed in turns, an entry that failed before
-// the oldest record, and one that began to fail without a commit are reported as such.
+// commit explains the failures is decided by package cause. Runs that fail and succeed in turns, an entry that failed
+// before the oldest record, and one that began to fail without a commit are reported as such.
 //
-// Known gap: a run depends on more than its entry. A commit that changed a file that the entry reads, and not the entry, is
-// only listed among the revisions that went out between the last good run and the first bad one.
+// Known gap: a run depends on more than its entry. A commit that changed a file that the entry reads, and not the
+// entry, is only listed among the revisions that went out between the last good run and the first bad one.
 package bisect
 
 import (
@@ -79,15 +80,17 @@ type Peel struct {
 	Peel    target.PeelID `json:"peel"`
 	Good    int           `json:"good"`
 	Bad     int           `json:"bad"`
-	Changes int           `json:"changes"`        // how often a run ended unlike the one before
-	Since   time.Time     `json:"since,omitzero"` // the first of the newest runs that all failed; zero: the newest run succeeded
+	Changes int           `json:"changes"` // how often a run ended unlike the one before
+	// the first of the newest runs that all failed; zero: the newest run succeeded
+	Since time.Time `json:"since,omitzero"`
 }
 
 // flaps is how often the results of a peel change before its runs are said to fail and succeed in turns: it failed,
 // recovered, and failed again.
 const flaps = 3
 
-// Find returns what the records of an entry show. There is at least one run; attempts are the revisions that went out, in any order.
+// Find returns what the records of an entry show. There is at least one run; attempts are the revisions that went out,
+// in any order.
 func Find(entry string, runs []Run, attempts []status.Attempt) *Result {
 	runs = slices.Clone(runs)
 	sorting.Stable(runs, func(a, b Run) int { return cmp.Or(a.Started.Compare(b.Started), cmp.Compare(a.Job, b.Job)) })
@@ -164,7 +167,8 @@ func (s *search) peels() (peels []Peel) {
 	return peels
 }
 
-// edge sets the last good and the first bad run of the peel on which the entry began to fail first, and what went out between.
+// edge sets the last good and the first bad run of the peel on which the entry began to fail first, and what went out
+// between.
 func (s *search) edge(out *Result) {
 	for _, p := range out.Peels {
 		if p.Since.IsZero() || out.FirstBad != nil && !p.Since.Before(out.FirstBad.Started) {
@@ -185,7 +189,12 @@ func (s *search) edge(out *Result) {
 	}
 	for _, at := range s.attempts {
 		if at.Began.After(out.LastGood.Started) && !at.Began.After(out.FirstBad.Started) {
-			out.Between = append(out.Between, status.Revision{Commit: at.Commit, Author: at.Author, Message: at.Message, Since: at.Began})
+			out.Between = append(out.Between, status.Revision{
+				Commit:  at.Commit,
+				Author:  at.Author,
+				Message: at.Message,
+				Since:   at.Began,
+			})
 		}
 	}
 }
@@ -246,9 +255,9 @@ func (s *search) candidates(commits []Commit) (candidates []cause.Commit) {
 	return candidates
 }
 
-// reached returns when a commit reached the peel of these runs: when the first revision began to go out between the last run
-// without it and the first run with it, or with that run if none is known. It is not known of a commit that the oldest record
-// has already, unless it was a revision itself.
+// reached returns when a commit reached the peel of these runs: when the first revision began to go out between the
+// last run without it and the first run with it, or with that run if none is known. It is not known of a commit that
+// the oldest record has already, unless it was a revision itself.
 func (s *search) reached(runs []Run, c settings.Commit) (at time.Time, ok bool) {
 	i := slices.IndexFunc(runs, func(r Run) bool { return r.Commit == c })
 	if i < 0 {
@@ -279,7 +288,11 @@ func (s *search) reached(runs []Run, c settings.Commit) (at time.Time, ok bool) 
 
 // decide sets the verdict and its text.
 func (r *Result) decide(f cause.Finding) {
-	ill, inTurns, everGood, good, bad := 0, 0, false, 0, 0
+	ill := 0
+	inTurns := 0
+	everGood := false
+	good := 0
+	bad := 0
 	for _, p := range r.Peels {
 		good, bad = good+p.Good, bad+p.Bad
 		if p.Changes >= flaps {
@@ -295,13 +308,21 @@ func (r *Result) decide(f cause.Finding) {
 		r.Verdict, r.Cause, r.Text = Found, &f, f.Text
 	case 2*inTurns > ill:
 		r.Verdict = Flapping
-		r.Text = fmt.Sprintf("it fails and succeeds in turns on %d of %s (%d good and %d bad runs): no commit divides them", inTurns, count(len(r.Peels), "peel"), good, bad)
+		r.Text = fmt.Sprintf(
+			"it fails and succeeds in turns on %d of %s (%d good and %d bad runs): no commit divides them", inTurns,
+			count(len(r.Peels), "peel"), good, bad,
+		)
 	case ill == 0 && bad == 0:
 		r.Verdict, r.Text = Well, "all recorded runs succeeded: "+count(good, "run")
 	case ill == 0:
-		r.Verdict, r.Text = Well, fmt.Sprintf("it does not fail now: %d of %s failed, and the newest succeeded on each peel", bad, count(good+bad, "run"))
+		r.Verdict, r.Text = Well, fmt.Sprintf(
+			"it does not fail now: %d of %s failed, and the newest succeeded on each peel", bad, count(good+bad, "run"),
+		)
 	case !everGood:
-		r.Verdict, r.Text = Before, fmt.Sprintf("it has failed since the oldest record on %d of %s: it began to fail before", ill, count(len(r.Peels), "peel"))
+		r.Verdict, r.Text = Before, fmt.Sprintf(
+			"it has failed since the oldest record on %d of %s: it began to fail before", ill,
+			count(len(r.Peels), "peel"),
+		)
 	default:
 		r.Verdict, r.Text = NoCommit, "no commit explains it: the entry was not changed between the last good and the first bad run"
 		if f.Commit != "" {

@@ -47,8 +47,10 @@ func (s *session) commits() commits {
 		summary: "one entry changed, one removed, one added, for web-* only",
 		message: "Web: check certificates twice as often, watch the queue",
 		expr:    "web-*", entry: "queue_depth",
-		change:   map[string][]byte{file: []byte(webSchedule)},
-		broken:   map[string][]byte{file: bytes.ReplaceAll([]byte(webSchedule), []byte("interval: 2s"), []byte("intervall: 2s"))},
+		change: map[string][]byte{file: []byte(webSchedule)},
+		broken: map[string][]byte{
+			file: bytes.ReplaceAll([]byte(webSchedule), []byte("interval: 2s"), []byte("intervall: 2s")),
+		},
 		repaired: map[string][]byte{file: []byte(webSchedule)},
 	}
 }
@@ -71,8 +73,10 @@ const stateRef = "zester_demo_state"
 // stateFiles returns the files that give a peel the state of one file on its host.
 func stateFiles(peel target.PeelID, path string) map[string][]byte {
 	return map[string][]byte{
-		"top.d/" + stateRef + ".yaml":    fmt.Appendf(nil, "base:\n  L@%s: [%s]\n", peel, stateRef),
-		"settings/" + stateRef + ".yaml": fmt.Appendf(nil, "states:\n  motd:\n    file.managed: {path: %s, content: \"This is {{peel}}.\\n\", template: true}\n", path),
+		"top.d/" + stateRef + ".yaml": fmt.Appendf(nil, "base:\n  L@%s: [%s]\n", peel, stateRef),
+		"settings/" + stateRef + ".yaml": fmt.Appendf(nil,
+			"states:\n  motd:\n    file.managed: {path: %s, content: \"This is {{peel}}.\\n\", template: true}\n",
+			path),
 	}
 }
 
@@ -82,7 +86,8 @@ const brokenEntry = "zester_demo_backup"
 // brokenFiles returns the files that give a peel the entry.
 func brokenFiles(peel target.PeelID) map[string][]byte {
 	return map[string][]byte{
-		"top.d/" + brokenEntry + ".yaml":    fmt.Appendf(nil, "base:\n  L@%s: [%s]\n", peel, brokenEntry),
-		"settings/" + brokenEntry + ".yaml": []byte("schedule:\n  " + brokenEntry + ": {module: cmd.run, args: {command: \"exit 1\"}, interval: 2s}\n"),
+		"top.d/" + brokenEntry + ".yaml": fmt.Appendf(nil, "base:\n  L@%s: [%s]\n", peel, brokenEntry),
+		"settings/" + brokenEntry + ".yaml": []byte("schedule:\n  " + brokenEntry +
+			": {module: cmd.run, args: {command: \"exit 1\"}, interval: 2s}\n"),
 	}
 }

@@ -1,6 +1,6 @@
 // Package demo runs a whole fleet in one process: a config repo, the embedded server on loopback, a master with its
-// reconciler, and peels that each connect with a credential of their own. It then runs the steps of an operator, and prints
-// the result and the time of each. Call [Run].
+// reconciler, and peels that each connect with a credential of their own. It then runs the steps of an operator, and
+// prints the result and the time of each. Call [Run].
 package demo
 
 import (
@@ -62,8 +62,8 @@ type session struct {
 	began  time.Time
 }
 
-// Run runs the demo and removes everything that it created. The error of a step is a [*StepError]; if ctx ended during a
-// step it is [ErrInterrupted].
+// Run runs the demo and removes everything that it created. The error of a step is a [*StepError]; if ctx ended during
+// a step it is [ErrInterrupted].
 func Run(ctx context.Context, o Options) (err error) {
 	if len(o.Peels) == 0 {
 		o.Peels = []target.PeelID{"web-01", "web-02", "db-01"}
@@ -77,7 +77,8 @@ func Run(ctx context.Context, o Options) (err error) {
 	return s.run(ctx)
 }
 
-// run runs all steps, with Options.Keep waits for the end of ctx, and returns when everything that it started has stopped.
+// run runs all steps, with Options.Keep waits for the end of ctx, and returns when everything that it started has
+// stopped.
 func (s *session) run(ctx context.Context) error {
 	running, stop := context.WithCancel(ctx)
 	defer stop()
@@ -109,7 +110,9 @@ func (s *session) runSteps(ctx context.Context, daemons *errgroup.Group) error {
 	if err := s.step("make the config repo", func() error { return s.makeRepo(ctx) }); err != nil {
 		return err
 	}
-	if err := s.step("start the bus, a master and the reconciler", func() error { return s.startMaster(ctx, daemons) }); err != nil {
+	if err := s.step("start the bus, a master and the reconciler", func() error {
+		return s.startMaster(ctx, daemons)
+	}); err != nil {
 		return err
 	}
 	defer s.client.Close()

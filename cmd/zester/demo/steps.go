@@ -35,13 +35,18 @@ func (s *session) steps(ctx context.Context) []step {
 	return []step{
 		{"bring the first revision to the fleet", func() error { return s.firstSync(ctx) }},
 		{"ask every peel for its schedule: settings.get schedule", func() error { return s.showSchedules(ctx) }},
-		{"commit a state, predict it and apply it: zester '" + string(s.o.Peels[0]) + "' state.apply " + stateRef, func() error { return s.applyState(ctx) }},
+		{"commit a state, predict it and apply it: zester '" + string(s.o.Peels[0]) + "' state.apply " +
+			stateRef, func() error {
+			return s.applyState(ctx)
+		}},
 		{"commit a change: " + c.summary, func() error { return s.change(ctx, c) }},
 		{"wait for a scheduled run and find it in job list", func() error { return s.scheduledRun(ctx, c) }},
 		{"dispatch: zester '" + c.expr + "' cmd.run command='uname -sr'", func() error { return s.dispatch(ctx, c) }},
 		{"commit something broken", func() error { return s.commitMistake(ctx, c) }},
 		{"revert it", func() error { return s.revert(ctx, c) }},
-		{"commit a backup that fails, and see it: zester coverage --entry " + brokenEntry, func() error { return s.coverage(ctx) }},
+		{"commit a backup that fails, and see it: zester coverage --entry " + brokenEntry, func() error {
+			return s.coverage(ctx)
+		}},
 	}
 }
 
@@ -110,7 +115,9 @@ func timeoutError(ctx context.Context, err error, last *status.Sync) error {
 }
 
 // ask dispatches a function and returns the returns of all selected peels.
-func (s *session) ask(ctx context.Context, expr, function string, args map[string]any) (map[target.PeelID]*wire.Return, error) {
+func (s *session) ask(ctx context.Context, expr, function string,
+	args map[string]any,
+) (map[target.PeelID]*wire.Return, error) {
 	resolved, err := s.client.Resolve(ctx, expr)
 	if err != nil {
 		return nil, err
@@ -121,7 +128,14 @@ func (s *session) ask(ctx context.Context, expr, function string, args map[strin
 		return nil, err
 	}
 	defer follower.Close()
-	spec := job.Spec{JID: jid, Function: function, Args: args, Targets: resolved.Peels, TargetExpr: expr, Timeout: waitLimit}
+	spec := job.Spec{
+		JID:        jid,
+		Function:   function,
+		Args:       args,
+		Targets:    resolved.Peels,
+		TargetExpr: expr,
+		Timeout:    waitLimit,
+	}
 	if _, err := api.JobDispatch.Ask(ctx, s.client, spec); err != nil {
 		return nil, err
 	}
@@ -262,7 +276,8 @@ func (s *session) applyState(ctx context.Context) error {
 		return err
 	}
 	for _, test := range []bool{true, false} {
-		returns, err := s.ask(ctx, string(peel), "state.apply", map[string]any{"refs": []string{stateRef}, "test": test})
+		returns, err := s.ask(ctx, string(peel),
+			"state.apply", map[string]any{"refs": []string{stateRef}, "test": test})
 		if err != nil {
 			return err
 		}
@@ -312,7 +327,8 @@ func (s *session) showRefusal(before, now *status.Sync) error {
 	for _, e := range now.Errors {
 		s.say("     %s\n", e)
 	}
-	s.say("   the fleet stays on %s: %d of %d peels applied\n", now.LastGood.Commit.Short(), now.Counts.Applied, now.Counts.Peels)
+	s.say("   the fleet stays on %s: %d of %d peels applied\n", now.LastGood.Commit.Short(), now.Counts.Applied,
+		now.Counts.Peels)
 	return nil
 }
 
@@ -321,12 +337,13 @@ func (s *session) revert(ctx context.Context, c commits) error {
 	if err != nil {
 		return err
 	}
-	s.say("   %s is in force, documents written: %d, for the peels had this content already\n", sync.LastGood.Commit.Short(), sync.Writes)
+	s.say("   %s is in force, documents written: %d, for the peels had this content already\n",
+		sync.LastGood.Commit.Short(), sync.Writes)
 	return nil
 }
 
-// coverage commits an entry whose runs fail, and waits until the master says so. The entry returns no jobs: what the master knows is
-// from the peel's report on its schedule.
+// coverage commits an entry whose runs fail, and waits until the master says so. The entry returns no jobs: what the
+// master knows is from the peel's report on its schedule.
 func (s *session) coverage(ctx context.Context) error {
 	peel := s.o.Peels[0]
 	if _, err := s.commit(ctx, "A backup", brokenFiles(peel)); err != nil {
@@ -338,7 +355,8 @@ func (s *session) coverage(ctx context.Context) error {
 		c, err := s.client.CoverageEntry(ctx, api.CoverageEntryRequest{Entry: brokenEntry})
 		if err == nil && len(c.Rows) > 0 && c.Rows[0].Failed > 0 {
 			r := c.Rows[0]
-			s.say("   %-8s %s: expected %d, ran %d, failed %d, missed %d: %s\n", r.Peel, brokenEntry, r.Expected, r.Ran, r.Failed, r.Missed, r.Error)
+			s.say("   %-8s %s: expected %d, ran %d, failed %d, missed %d: %s\n", r.Peel, brokenEntry, r.Expected,
+				r.Ran, r.Failed, r.Missed, r.Error)
 			s.say("   %d of %d peels report on their schedules\n", c.Reporting, c.Peels)
 			return nil
 		}

@@ -1,4 +1,5 @@
-// Package guide has the pages of the guide, which zester guide prints and assistants read: [Pages], and [Topics] in their order.
+// Package guide has the pages of the guide, which zester guide prints and assistants read: [Pages], and [Topics] in
+// their order.
 package guide
 
 import "embed"

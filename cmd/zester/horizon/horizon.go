@@ -1,11 +1,12 @@
-// Package horizon says what a fleet does if every link is cut now: what still runs, what stops, what goes stale, and which
-// credential ends first. Call [Look] with what the masters know. It is pure.
+// Package horizon says what a fleet does if every link is cut now: what still runs, what stops, what goes stale, and
+// which credential ends first. Call [Look] with what the masters know. It is pure.
 //
-// A peel needs no master to run its schedule: it has its settings on the disk, with its secrets and the contents of files. So
-// what counts is what has reached it before the cut, entries whose life ends, and entries that only a person can resume.
+// A peel needs no master to run its schedule: it has its settings on the disk, with its secrets and the contents of
+// files. So what counts is what has reached it before the cut, entries whose life ends, and entries that only a person
+// can resume.
 //
-// Known gaps: what a command needs from the network is not known. Entries of peel.yaml are not known to masters, nor are
-// pauses by people. Fires are counted without splay, as if runs took no time.
+// Known gaps: what a command needs from the network is not known. Entries of peel.yaml are not known to masters, nor
+// are pauses by people. Fires are counted without splay, as if runs took no time.
 package horizon
 
 import (
@@ -61,15 +62,16 @@ const (
 
 // A Horizon is what a fleet does after the cut.
 type Horizon struct {
-	Cut         time.Time     `json:"cut"`
-	Until       time.Time     `json:"until"`
-	Counts      map[State]int `json:"counts"`  // of peels by state
-	Runs        int           `json:"runs"`    // up to Until, of all entries on all peels
-	Entries     []Entry       `json:"entries"` // by name; one for each variant
-	Peels       []Peel        `json:"peels"`   // by ID
-	Stale       []Stale       `json:"stale"`
-	Credentials []Credential  `json:"credentials"` // the one that ends first comes first; those that never end are left out
-	Endless     int           `json:"endless"`     // credentials that never end
+	Cut     time.Time     `json:"cut"`
+	Until   time.Time     `json:"until"`
+	Counts  map[State]int `json:"counts"`  // of peels by state
+	Runs    int           `json:"runs"`    // up to Until, of all entries on all peels
+	Entries []Entry       `json:"entries"` // by name; one for each variant
+	Peels   []Peel        `json:"peels"`   // by ID
+	Stale   []Stale       `json:"stale"`
+	// the one that ends first comes first; those that never end are left out
+	Credentials []Credential `json:"credentials"`
+	Endless     int          `json:"endless"` // credentials that never end
 }
 
 // An Entry is one entry on the peels where its fires are the same.
@@ -130,7 +132,15 @@ func Look(f Fleet) (*Horizon, error) {
 	until := f.Cut.Add(Length)
 	l := look{
 		Fleet: f, until: until, fires: map[string]fires{}, ends: map[target.PeelID]time.Time{}, seen: map[string]int{},
-		out: &Horizon{Cut: f.Cut, Until: until, Counts: map[State]int{}, Entries: []Entry{}, Peels: []Peel{}, Stale: []Stale{}, Credentials: []Credential{}},
+		out: &Horizon{
+			Cut:         f.Cut,
+			Until:       until,
+			Counts:      map[State]int{},
+			Entries:     []Entry{},
+			Peels:       []Peel{},
+			Stale:       []Stale{},
+			Credentials: []Credential{},
+		},
 	}
 	l.credentials()
 	for _, p := range f.Peels {
@@ -225,8 +235,15 @@ func (l *look) count(e *schedule.Entry, f fires) {
 	i, known := l.seen[key]
 	if !known {
 		i, l.seen[key] = len(l.out.Entries), len(l.out.Entries)
-		about := e.Clock.Interval != schedule.Interval{} && e.Clock.IntervalFrom != schedule.FromEpoch || e.Needs.Entry != ""
-		l.out.Entries = append(l.out.Entries, Entry{Entry: e.Name, Runs: f.runs, About: about, Last: f.last, Stops: f.stops})
+		about := e.Clock.Interval != schedule.Interval{} && e.Clock.IntervalFrom != schedule.FromEpoch ||
+			e.Needs.Entry != ""
+		l.out.Entries = append(l.out.Entries, Entry{
+			Entry: e.Name,
+			Runs:  f.runs,
+			About: about,
+			Last:  f.last,
+			Stops: f.stops,
+		})
 	}
 	l.out.Entries[i].Peels++
 }
@@ -292,7 +309,12 @@ func (l *look) credentials() {
 				continue
 			}
 		}
-		l.out.Credentials = append(l.out.Credentials, Credential{Kind: string(c.Role), Name: c.Name, Ends: c.Expires, Then: then(c)})
+		l.out.Credentials = append(l.out.Credentials, Credential{
+			Kind: string(c.Role),
+			Name: c.Name,
+			Ends: c.Expires,
+			Then: then(c),
+		})
 	}
 	for _, t := range l.Tokens {
 		switch {
@@ -300,7 +322,12 @@ func (l *look) credentials() {
 		case t.Expires.IsZero():
 			l.out.Endless++
 		default:
-			l.out.Credentials = append(l.out.Credentials, Credential{Kind: "token", Name: t.Name, Ends: t.Expires, Then: "masters refuse it over HTTP"})
+			l.out.Credentials = append(l.out.Credentials, Credential{
+				Kind: "token",
+				Name: t.Name,
+				Ends: t.Expires,
+				Then: "masters refuse it over HTTP",
+			})
 		}
 	}
 	sorting.Stable(l.out.Credentials, func(a, b Credential) int {
@@ -329,16 +356,23 @@ func (l *look) stale() {
 	if s := l.Sync; s != nil && s.LastGood.Commit != "" {
 		text := fmt.Sprintf("no commit after %s reaches a peel", s.LastGood.Commit.Short())
 		if s.Rollout != nil {
-			text += fmt.Sprintf("; the rollout of %s stays at wave %d of %d", s.Rollout.Commit.Short(), s.Rollout.Wave, s.Rollout.Waves)
+			text += fmt.Sprintf("; the rollout of %s stays at wave %d of %d", s.Rollout.Commit.Short(), s.Rollout.Wave,
+				s.Rollout.Waves)
 		}
 		add("settings", "%s", text)
 	}
 	add("presence", "masters see every peel as offline; targets by facts use the last known facts")
 	results := fmt.Sprintf("peels keep the results of up to %d reported runs each and send them later", outboxItems)
 	if l.loaded > outboxItems {
-		results = fmt.Sprintf("one peel reports %d runs and keeps the newest %d of them: it drops older ones from about %.0f h on", l.loaded, outboxItems, Length.Hours()*outboxItems/float64(l.loaded))
+		results = fmt.Sprintf(
+			"one peel reports %d runs and keeps the newest %d of them: it drops older ones from about %.0f h on",
+			l.loaded, outboxItems, Length.Hours()*outboxItems/float64(l.loaded),
+		)
 	}
 	add("results", "%s", results)
-	add("coverage", "masters do not know what happened to fires until the peel reports; peels keep the list of fires for %d h", int(ledger.Kept.Hours()))
+	add("coverage",
+		"masters do not know what happened to fires until the peel reports; peels keep the list of fires for %d h", int(
+			ledger.Kept.Hours(),
+		))
 	add("orders", "nobody can pause, resume or run an entry; a pause with --for ends by itself")
 }

@@ -22,20 +22,23 @@ import (
 
 // A floor is what the bare bus needs for the traffic of the fleet. Zero is not measured.
 type floor struct {
-	connect         cost    // to make all connections at once
-	memory          float64 // KiB of the bus for a connection
-	peelMemory      float64 // KiB of a connection
-	restart         float64 // s until every connection is back
-	unstored        cost    // a command to every connection, its answers stored nowhere
-	stored          cost    // a command to every connection, until its answers are stored, acknowledged and re-published
-	all, few, one   cost    // documents for all connections, 1 % and one, until their reports are published, which are stored
-	contents        cost    // documents for all connections, and for each connection a read of worker.ContentBytes before its report
+	connect    cost    // to make all connections at once
+	memory     float64 // KiB of the bus for a connection
+	peelMemory float64 // KiB of a connection
+	restart    float64 // s until every connection is back
+	unstored   cost    // a command to every connection, its answers stored nowhere
+	// a command to every connection, until its answers are stored, acknowledged and re-published
+	stored cost
+	// documents for all connections, 1 % and one, until their reports are published, which are stored
+	all, few, one cost
+	// documents for all connections, and for each connection a read of worker.ContentBytes before its report
+	contents        cost
 	storedPerSecond float64 // reports taken from their stream, each stored twice
 	idle            float64 // % of a core, with heartbeats
 }
 
-// A bus is a server with the streams of the fleet, and the meter: a connection in the account of the masters that counts
-// what the bare connections publish.
+// A bus is a server with the streams of the fleet, and the meter: a connection in the account of the masters that
+// counts what the bare connections publish.
 type bus struct {
 	r     *run
 	dir   string
@@ -71,7 +74,12 @@ func (r *run) bare(ctx context.Context, role grants.Role) (err error) {
 	defer func() { b.stop() }()
 	defer func() { err = errors.Join(err, r.stopWorkers()) }()
 	before := OwnMemory()
-	if f.connect, err = b.connectAll(ctx, worker.Orders{URL: b.url, CA: b.file, Keys: r.keys(b.dir), Role: role}); err != nil {
+	if f.connect, err = b.connectAll(ctx, worker.Orders{
+		URL:  b.url,
+		CA:   b.file,
+		Keys: r.keys(b.dir),
+		Role: role,
+	}); err != nil {
 		return err
 	}
 	f.peelMemory = r.peelMemory()
@@ -151,7 +159,11 @@ func (b *bus) serve(port int) error {
 		return err
 	}
 	o := natsd.Options{
-		Dir: b.r.path(b.dir + "/bus"), Port: port, Trust: natsd.Trust(keys.Trust()), TLS: b.ca.Config(), Log: slog.New(b.r.o.Log),
+		Dir:   b.r.path(b.dir + "/bus"),
+		Port:  port,
+		Trust: natsd.Trust(keys.Trust()),
+		TLS:   b.ca.Config(),
+		Log:   slog.New(b.r.o.Log),
 	}
 	if b.srv, err = natsd.New(o); err != nil {
 		return err
@@ -227,7 +239,12 @@ func (r *run) open(ctx context.Context) (err error) {
 		return err
 	}
 	bare := r.fleetAccounts.connect
-	r.add(Figure{Name: "bare connections with credentials and TLS, beside none", Unit: "s", Value: bare.seconds, Bare: open.seconds})
+	r.add(Figure{
+		Name:  "bare connections with credentials and TLS, beside none",
+		Unit:  "s",
+		Value: bare.seconds,
+		Bare:  open.seconds,
+	})
 	r.add(Figure{Name: "processor time of the bus for one, beside none", Unit: "ms", Value: bare.cpu, Bare: open.cpu})
 	return nil
 }
@@ -284,14 +301,16 @@ func (b *bus) publishSettings(ctx context.Context, step int) (cost, error) {
 // putSettings stores a document for each step-th connection.
 func (b *bus) putSettings(document []byte, step int) error {
 	for i := 0; i < b.r.o.Peels; i += step {
-		if _, err := b.js.PublishAsync(wire.SettingsKey(string(worker.PeelID(i))), document, jetstream.WithStallWait(worker.WaitLimit)); err != nil {
+		if _, err := b.js.PublishAsync(wire.SettingsKey(string(worker.PeelID(i))), document,
+			jetstream.WithStallWait(worker.WaitLimit)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// publishContents stores a content in each round, and documents for all connections that make them read it before their reports.
+// publishContents stores a content in each round, and documents for all connections that make them read it before their
+// reports.
 func (b *bus) publishContents(ctx context.Context) (cost, error) {
 	round := 0
 	return b.rounds(ctx, b.r.o.Peels, func() error {

@@ -13,8 +13,8 @@ import (
 // author makes the commits of a swarm.
 var author = worktree.Author{Name: "Swarm", Email: "swarm@example.com"}
 
-// A content is the state of the config repo. All peels have a schedule of two entries. If racks is 0, each hundredth peel has a
-// second file and the first peel a third; else each rack has a file of its own. Commits change the numbers.
+// A content is the state of the config repo. All peels have a schedule of two entries. If racks is 0, each hundredth
+// peel has a second file and the first peel a third; else each rack has a file of its own. Commits change the numbers.
 type content struct {
 	all, few, one int
 	racks         int    // 0, 50 or 1000, as the facts of the peels
@@ -62,13 +62,15 @@ func (f *fleet) commits(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	f.r.compare("commit that changes one peel: applied", "s", one.seconds, func(b floor) float64 { return b.one.seconds })
+	f.r.compare("commit that changes one peel: applied", "s",
+		one.seconds, func(b floor) float64 { return b.one.seconds })
 	f.r.figure("processor time of "+f.r.side()+" for it", "ms", one.cpu)
 	few, err := f.commit(ctx, (f.r.o.Peels+99)/100, func(round int) content { return content{few: round} })
 	if err != nil {
 		return err
 	}
-	f.r.compare("commit that changes 1 % of the peels: applied", "s", few.seconds, func(b floor) float64 { return b.few.seconds })
+	f.r.compare("commit that changes 1 % of the peels: applied", "s",
+		few.seconds, func(b floor) float64 { return b.few.seconds })
 	all, err := f.commit(ctx, f.r.o.Peels, func(round int) content { return content{all: round} })
 	if err != nil {
 		return err

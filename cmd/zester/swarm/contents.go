@@ -33,10 +33,13 @@ func (f *fleet) contents(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	f.r.compare("commit that changes a file of 100 KiB on all peels: fetched", "s", c.seconds, func(b floor) float64 { return b.contents.seconds })
+	f.r.compare("commit that changes a file of 100 KiB on all peels: fetched", "s",
+		c.seconds, func(b floor) float64 { return b.contents.seconds })
 	if f.r.o.External == nil {
-		f.r.compare("processor time of "+f.r.side()+" for the file of 100 KiB", "ms", c.cpu, func(b floor) float64 { return b.contents.cpu })
+		f.r.compare("processor time of "+f.r.side()+" for the file of 100 KiB", "ms",
+			c.cpu, func(b floor) float64 { return b.contents.cpu })
 	}
-	f.r.compare("processor time of a peel for the file of 100 KiB", "ms", c.peelCPU, func(b floor) float64 { return b.contents.peelCPU })
+	f.r.compare("processor time of a peel for the file of 100 KiB", "ms",
+		c.peelCPU, func(b floor) float64 { return b.contents.peelCPU })
 	return nil
 }

@@ -12,7 +12,8 @@ type cost struct {
 	peelCPU float64 // the same of the worker processes
 }
 
-// rounds calls round Options.Rounds times, for n peels each. It returns its time and the processor time of this process.
+// rounds calls round Options.Rounds times, for n peels each. It returns its time and the processor time of this
+// process.
 func (r *run) rounds(n int, round func(i int) (took, used time.Duration, err error)) (cost, error) {
 	var seconds []float64
 	var total time.Duration

@@ -16,8 +16,8 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 )
 
-// External is a bus that you run. It must be unused, because the master of the swarm leads there and its peels get settings.
-// The streams of a swarm are deleted at the end, except the audit, which no credential can delete.
+// External is a bus that you run. It must be unused, because the master of the swarm leads there and its peels get
+// settings. The streams of a swarm are deleted at the end, except the audit, which no credential can delete.
 type External struct {
 	URL  string
 	CA   string // file of the certificates that its own is checked against; empty: those of the system

@@ -67,8 +67,10 @@ func (r *run) product(ctx context.Context) (err error) {
 	if err := f.converged(ctx); err != nil {
 		return err
 	}
-	r.compare("every peel connected and current", "s", time.Since(began).Seconds(), func(b floor) float64 { return b.connect.seconds })
-	r.compare("memory of "+r.side()+" for a peel", "KiB", (OwnMemory()-before)/float64(r.o.Peels), func(b floor) float64 { return b.memory })
+	r.compare("every peel connected and current", "s",
+		time.Since(began).Seconds(), func(b floor) float64 { return b.connect.seconds })
+	r.compare("memory of "+r.side()+" for a peel", "KiB",
+		(OwnMemory()-before)/float64(r.o.Peels), func(b floor) float64 { return b.memory })
 	r.compare("memory of a simulated peel", "KiB", r.peelMemory(), func(b floor) float64 { return b.peelMemory })
 	switch {
 	case r.o.Soak > 0:
@@ -149,7 +151,11 @@ func (f *fleet) listen() (err error) {
 		return err
 	}
 	f.client, err = api.Connect(api.ClientOptions{
-		URL: f.info.URL, Creds: []byte(f.info.Creds), CA: f.info.CA, Connect: []nats.Option{nats.Timeout(worker.WaitLimit)}, // while thousands of peels connect
+		// while thousands of peels connect
+		URL:     f.info.URL,
+		Creds:   []byte(f.info.Creds),
+		CA:      f.info.CA,
+		Connect: []nats.Option{nats.Timeout(worker.WaitLimit)},
 	})
 	if err != nil {
 		return err
@@ -158,7 +164,8 @@ func (f *fleet) listen() (err error) {
 	if f.server != nil {
 		opts = append(opts, nats.InProcessServer(f.server)) // as the meter of the bare bus
 	}
-	if f.nc, err = worker.Connect(f.info.URL, f.info.CA, f.r.keys("master"), grants.RoleMaster, "swarm-meter", opts...); err != nil {
+	if f.nc, err = worker.Connect(f.info.URL, f.info.CA, f.r.keys("master"), grants.RoleMaster, "swarm-meter",
+		opts...); err != nil {
 		return err
 	}
 	if f.js, err = jetstream.New(f.nc); err != nil {
@@ -242,8 +249,8 @@ func (f *fleet) returns(ctx context.Context) int64 {
 	return int64(f.state(ctx, wire.KV(wire.BucketJobReturns)).Msgs)
 }
 
-// restart stops the master with its bus, starts it at the same address, and waits until every peel has published its facts
-// again.
+// restart stops the master with its bus, starts it at the same address, and waits until every peel has published its
+// facts again.
 func (f *fleet) restart(ctx context.Context) (float64, error) {
 	facts := func() int64 { return int64(f.state(ctx, wire.StreamFacts).LastSeq) }
 	before := facts()

@@ -38,8 +38,8 @@ type jobRun struct {
 	used, reading time.Duration // processor time of this process until the end, and to read the rows
 }
 
-// dispatch does what the command line does: it resolves the target, dispatches a job, follows it to its end and reads the
-// rows.
+// dispatch does what the command line does: it resolves the target, dispatches a job, follows it to its end and reads
+// the rows.
 func (f *fleet) dispatch(ctx context.Context, function, expr string, args map[string]any) (j jobRun, err error) {
 	began, used := time.Now(), CPUTime()
 	resolved, err := f.client.Resolve(ctx, expr)
@@ -52,7 +52,14 @@ func (f *fleet) dispatch(ctx context.Context, function, expr string, args map[st
 		return j, err
 	}
 	defer follower.Close()
-	spec := job.Spec{JID: jid, Function: function, Args: args, Targets: resolved.Peels, TargetExpr: expr, Timeout: jobTimeout}
+	spec := job.Spec{
+		JID:        jid,
+		Function:   function,
+		Args:       args,
+		Targets:    resolved.Peels,
+		TargetExpr: expr,
+		Timeout:    jobTimeout,
+	}
 	if _, err := api.JobDispatch.Ask(ctx, f.client, spec); err != nil {
 		return j, err
 	}
@@ -71,7 +78,8 @@ func (f *fleet) dispatch(ctx context.Context, function, expr string, args map[st
 		return j, fmt.Errorf("job %s: no peel has returned", jid)
 	}
 	used = CPUTime()
-	for row, err := range f.client.Rows(ctx, jid) { // as the command line does for JSON, or when a peel has not returned
+	// as the command line does for JSON, or when a peel has not returned
+	for row, err := range f.client.Rows(ctx, jid) {
 		if err != nil {
 			return j, err
 		}
@@ -114,7 +122,8 @@ func (f *fleet) pings(ctx context.Context) error {
 		f.r.compare(PingCPU, "ms", c.cpu, storedCPU)
 		f.r.compare("processor time of the bare bus, no answer stored", "ms", f.r.fleetAccounts.unstored.cpu, storedCPU)
 	}
-	f.r.figure("processor time of client, "+f.r.side()+" to read its row", "ms", reading.Seconds()*1000/float64(f.r.o.Rounds*f.r.o.Peels))
+	f.r.figure("processor time of client, "+f.r.side()+" to read its row", "ms",
+		reading.Seconds()*1000/float64(f.r.o.Rounds*f.r.o.Peels))
 	f.r.compare(PingPeelCPU, "ms", c.peelCPU, func(b floor) float64 { return b.stored.peelCPU })
 	f.r.figure("returns lost in all rounds", "", float64(lost))
 	return nil
@@ -140,8 +149,8 @@ func (f *fleet) outputs(ctx context.Context) error {
 	return nil
 }
 
-// disk measures by how much the files of the bus grow for 1 KiB of output of every peel, beside the growth of the bucket
-// job-returns: 1 is one copy.
+// disk measures by how much the files of the bus grow for 1 KiB of output of every peel, beside the growth of the
+// bucket job-returns: 1 is one copy.
 func (f *fleet) disk(ctx context.Context) error {
 	if f.r.o.External != nil {
 		return nil
@@ -155,7 +164,12 @@ func (f *fleet) disk(ctx context.Context) error {
 	if j.stored < f.r.o.Peels || stored == 0 {
 		return fmt.Errorf("%d of %d returns are stored, in %d bytes", j.stored, f.r.o.Peels, stored)
 	}
-	f.r.add(Figure{Name: DiskWritten, Unit: "MiB", Value: float64(files) / (1 << 20), Bare: float64(stored) / (1 << 20)})
+	f.r.add(Figure{
+		Name:  DiskWritten,
+		Unit:  "MiB",
+		Value: float64(files) / (1 << 20),
+		Bare:  float64(stored) / (1 << 20),
+	})
 	return nil
 }
 
@@ -188,7 +202,8 @@ func (f *fleet) idle(ctx context.Context) error {
 	return err
 }
 
-// idle returns how much of a core this process takes without work, in percent. Garbage of the work before does not count.
+// idle returns how much of a core this process takes without work, in percent. Garbage of the work before does not
+// count.
 func (r *run) idle(ctx context.Context) (float64, error) {
 	runtime.GC()
 	before := CPUTime()

@@ -16,8 +16,8 @@ const (
 	beforehand = 30 * time.Second // of runs before the outage
 )
 
-// outage stops the master with its bus for a time in which every peel runs an entry every 10 s, and measures how long the master
-// takes after its return until it knows every fire, and what it says of them.
+// outage stops the master with its bus for a time in which every peel runs an entry every 10 s, and measures how long
+// the master takes after its return until it knows every fire, and what it says of them.
 func (f *fleet) outage(ctx context.Context) error {
 	if err := f.settle(ctx, "A run every ten seconds", content{probe: pulse}); err != nil {
 		return err
@@ -64,14 +64,16 @@ func (f *fleet) known(ctx context.Context, since time.Time, due int64) (row api.
 	return row, err
 }
 
-// reports counts the reports on schedules since the outage began, until nothing has happened for a while. Each peel sends one when the bus
-// is back, and another one only if the bus was too busy to confirm the first in time. The next regular ones come ten minutes later.
+// reports counts the reports on schedules since the outage began, until nothing has happened for a while. Each peel
+// sends one when the bus is back, and another one only if the bus was too busy to confirm the first in time. The next
+// regular ones come ten minutes later.
 func (f *fleet) reports(ctx context.Context, before uint64) error {
 	if err := pauseUntil(ctx, time.Now().Add(f.r.o.Idle)); err != nil {
 		return err
 	}
 	after := f.state(ctx, wire.StreamScheduleState)
-	f.r.figure("reports of a peel on its schedule for the outage", "", float64(after.LastSeq-before)/float64(f.r.o.Peels))
+	f.r.figure("reports of a peel on its schedule for the outage", "",
+		float64(after.LastSeq-before)/float64(f.r.o.Peels))
 	f.r.figure("bytes of the newest report of a peel", "B", float64(after.Bytes)/float64(f.r.o.Peels))
 	return nil
 }

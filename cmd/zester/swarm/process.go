@@ -22,8 +22,8 @@ type process struct {
 	ended  chan error // gets one value when stderr is complete
 }
 
-// startWorkers starts the worker processes and divides the peels among them. If one ends before stopWorkers is called, the
-// run ends.
+// startWorkers starts the worker processes and divides the peels among them. If one ends before stopWorkers is called,
+// the run ends.
 func (r *run) startWorkers(ctx context.Context, o worker.Orders) error {
 	for i := range r.o.Procs {
 		o.From, o.To = r.o.Peels*i/r.o.Procs, r.o.Peels*(i+1)/r.o.Procs

@@ -36,8 +36,9 @@ type Report struct {
 
 // A Goal is a limit for one figure.
 type Goal struct {
-	Name            string  `json:"name"`           // of the figure
-	Unit            string  `json:"unit,omitempty"` // of Value; empty: Value is the ratio to the bare bus, accounts as the fleet
+	Name string `json:"name"` // of the figure
+	// of Value; empty: Value is the ratio to the bare bus, accounts as the fleet
+	Unit            string  `json:"unit,omitempty"`
 	Value           float64 `json:"value"`
 	OneAccountRatio float64 `json:"ratio_one_account,omitempty"` // for comparison; the goal is not judged by it
 	Goal            float64 `json:"goal"`
@@ -114,13 +115,18 @@ func (r *Report) Markdown(w io.Writer) error {
 		bus = "the bus at " + r.Bus
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d peels in %d processes, a credential each, %s, median of %d; %s\n", r.Peels, r.Procs, bus, r.Rounds, r.Machine)
-	b.WriteString("The first bare bus has accounts as the fleet, and goals are judged by its ratio; the second has one account.\n\n")
+	fmt.Fprintf(&b, "%d peels in %d processes, a credential each, %s, median of %d; %s\n", r.Peels, r.Procs, bus,
+		r.Rounds, r.Machine)
+	b.WriteString(
+		"The first bare bus has accounts as the fleet, and goals are judged by its ratio; the second has one account.\n\n",
+	)
 	row := func(cells ...any) { fmt.Fprintf(&b, "| %-58s | %12s | %12s | %6s | %12s | %6s | %10s |\n", cells...) }
 	row("figure", "measured", "bare bus", "ratio", "one account", "ratio", "goal")
-	fmt.Fprintf(&b, "|%s|%s:|%[2]s:|%[3]s:|%[2]s:|%[3]s:|%s:|\n", strings.Repeat("-", 60), strings.Repeat("-", 13), strings.Repeat("-", 7), strings.Repeat("-", 11))
+	fmt.Fprintf(&b, "|%s|%s:|%[2]s:|%[3]s:|%[2]s:|%[3]s:|%s:|\n", strings.Repeat("-", 60), strings.Repeat("-", 13),
+		strings.Repeat("-", 7), strings.Repeat("-", 11))
 	for _, f := range r.Figures {
-		row(f.Name, amount(f.Value, f.Unit), besides(f.Bare, f.Unit), ratio(f.Ratio), besides(f.OneAccount, f.Unit), ratio(f.OneAccountRatio), r.goal(f.Name))
+		row(f.Name, amount(f.Value, f.Unit), besides(f.Bare, f.Unit), ratio(f.Ratio), besides(f.OneAccount, f.Unit),
+			ratio(f.OneAccountRatio), r.goal(f.Name))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -29,22 +29,27 @@ const (
 
 func reportsFor(peels int) int { return min(max(10*peels, minReports), maxReports) }
 
-// results makes a scheduled run due on all peels in the same second, and measures how fast the records come. If that second
-// passes before all peels have the entry, a later one is tried with another entry: guards stop changes of the same one.
+// results makes a scheduled run due on all peels in the same second, and measures how fast the records come. If that
+// second passes before all peels have the entry, a later one is tried with another entry: guards stop changes of the
+// same one.
 func (f *fleet) results(ctx context.Context) error {
 	var at time.Time
 	var probes strings.Builder
 	for ahead := 3*time.Second + time.Duration(f.r.o.Peels)*time.Millisecond; !time.Now().Before(at); ahead *= 2 {
 		at = time.Now().Add(ahead).Truncate(time.Second)
-		fmt.Fprintf(&probes, "  probe-%.0f: {at: %s, module: test.ping, return_job: true}\n", ahead.Seconds(), at.UTC().Format(time.RFC3339))
+		fmt.Fprintf(&probes, "  probe-%.0f: {at: %s, module: test.ping, return_job: true}\n", ahead.Seconds(),
+			at.UTC().Format(time.RFC3339))
 		if err := f.settle(ctx, "A run on every peel at once", content{probe: probes.String()}); err != nil {
 			return err
 		}
 	}
-	if err := pauseUntil(ctx, at.Add(-time.Second/2)); err != nil { // the results of an earlier entry are stored by then
+	// the results of an earlier entry are stored by then
+	if err := pauseUntil(ctx, at.Add(-time.Second/2)); err != nil {
 		return err
 	}
-	if err := f.until(ctx, "results", f.returns(ctx)+int64(f.r.o.Peels), func() int64 { return f.returns(ctx) }); err != nil {
+	if err := f.until(ctx, "results", f.returns(ctx)+int64(f.r.o.Peels), func() int64 {
+		return f.returns(ctx)
+	}); err != nil {
 		return err
 	}
 	f.r.compare("results of scheduled runs in records", "1/s", float64(f.r.o.Peels)/time.Since(at).Seconds(), perSecond)
@@ -91,16 +96,32 @@ func (f *fleet) waitingReports(ctx context.Context) error {
 // reports returns the reports of n runs of test.ping, with a proof of their origin.
 func reports(n int, key *settings.ProofKey) (all []*nats.Msg, err error) {
 	const entry = "probe"
-	origin := settings.Claim{Commit: "0123456789012345678901234567890123456789", File: "settings/all.yaml:3", Author: author.Name + " <" + author.Email + ">"}
+	origin := settings.Claim{
+		Commit: "0123456789012345678901234567890123456789",
+		File:   "settings/all.yaml:3",
+		Author: author.Name + " <" + author.Email + ">",
+	}
 	origin.Ran = settings.Ran("test.ping", nil)
 	proof := key.Prove(sender, entry, origin)
 	for range n {
 		now := time.Now()
 		r := wire.ScheduledResult{
-			JID: wire.NewJID(), Peel: sender, Entry: entry, Trigger: wire.TriggerTimer, Function: "test.ping",
-			Result:  wire.Result{Success: true, Data: "pong", Duration: time.Millisecond},
-			Nominal: now, Fired: now, Started: now, Finished: now,
-			Commit: origin.Commit, Origin: origin.File, Author: origin.Author, Ran: origin.Ran, Proof: proof, V: wire.Version,
+			JID:      wire.NewJID(),
+			Peel:     sender,
+			Entry:    entry,
+			Trigger:  wire.TriggerTimer,
+			Function: "test.ping",
+			Result:   wire.Result{Success: true, Data: "pong", Duration: time.Millisecond},
+			Nominal:  now,
+			Fired:    now,
+			Started:  now,
+			Finished: now,
+			Commit:   origin.Commit,
+			Origin:   origin.File,
+			Author:   origin.Author,
+			Ran:      origin.Ran,
+			Proof:    proof,
+			V:        wire.Version,
 		}
 		data, err := canon.Marshal(r)
 		if err != nil {
@@ -117,8 +138,8 @@ type storedReport struct {
 	copies [2]jetstream.PubAckFuture
 }
 
-// storeReports sends as many reports as waitingReports to their stream, stores a record and a return for each, as fast as
-// the bus takes them, and returns how many a second were stored.
+// storeReports sends as many reports as waitingReports to their stream, stores a record and a return for each, as fast
+// as the bus takes them, and returns how many a second were stored.
 func (b *bus) storeReports(ctx context.Context, role grants.Role) (float64, error) {
 	n := reportsFor(b.r.o.Peels)
 	messages, err := reports(n, &settings.ProofKey{})
@@ -130,7 +151,11 @@ func (b *bus) storeReports(ctx context.Context, role grants.Role) (float64, erro
 		return 0, err
 	}
 	defer nc.Close()
-	consumer, err := b.js.CreateConsumer(ctx, wire.StreamJobEvents, jetstream.ConsumerConfig{FilterSubject: wire.AllScheduled, AckPolicy: jetstream.AckExplicitPolicy})
+	consumer, err := b.js.CreateConsumer(ctx,
+		wire.StreamJobEvents, jetstream.ConsumerConfig{
+			FilterSubject: wire.AllScheduled,
+			AckPolicy:     jetstream.AckExplicitPolicy,
+		})
 	if err != nil {
 		return 0, err
 	}
@@ -158,8 +183,11 @@ func (b *bus) storeReports(ctx context.Context, role grants.Role) (float64, erro
 func (b *bus) copyReport(m jetstream.Msg) (s storedReport) {
 	s.report = m
 	jid := string(wire.NewJID())
-	for i, key := range []string{wire.BucketJobs + "." + jid, wire.BucketJobReturns + "." + jid + "." + string(sender)} {
-		s.copies[i], _ = b.js.PublishAsync("$KV."+key, m.Data(), jetstream.WithExpectLastSequencePerSubject(0)) // nil: it could not be sent
+	for i, key := range []string{
+		wire.BucketJobs + "." + jid, wire.BucketJobReturns + "." + jid + "." + string(sender),
+	} {
+		// nil: it could not be sent
+		s.copies[i], _ = b.js.PublishAsync("$KV."+key, m.Data(), jetstream.WithExpectLastSequencePerSubject(0))
 	}
 	return s
 }

@@ -95,8 +95,8 @@ func (f *fleet) runWorkload(ctx context.Context) (w workload, err error) {
 	return w, err
 }
 
-// runs waits until all runs that were due since began are stored, and returns how many were due and how many are stored.
-// While it waits, further runs may become due.
+// runs waits until all runs that were due since began are stored, and returns how many were due and how many are
+// stored. While it waits, further runs may become due.
 func (f *fleet) runs(ctx context.Context, began time.Time, count func() int64) (due, stored int64, err error) {
 	late, cancel := context.WithTimeout(ctx, recordLimit)
 	defer cancel()

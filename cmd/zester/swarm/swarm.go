@@ -49,8 +49,9 @@ type Options struct {
 	Programs string        // folder of zester and zester-peel, which are measured if they exist; empty: none
 	Soak     time.Duration // instead of measuring, let the fleet work for so long and count losses; 0: measure
 	Outputs  int           // instead of measuring, ask every peel for 64 KiB so many times and count losses; 0: measure
-	Outage   time.Duration // instead of measuring, stop master and bus for so long, and count what they know of the fires in it; 0: measure
-	Out      io.Writer     // gets figures as they are measured, in whole lines; nil: none
+	// instead of measuring, stop master and bus for so long, and count what they know of the fires in it; 0: measure
+	Outage time.Duration
+	Out    io.Writer // gets figures as they are measured, in whole lines; nil: none
 	// Progress is called at most ten times a second while something is waited for; nil: not at all.
 	Progress func(what string, done, total int64)
 	Log      slog.Handler // of bus and master; nil: none
@@ -100,7 +101,13 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	}
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	r := &run{o: o, dir: dir, fail: fail, refused: refused, report: &Report{Version: 1, Machine: machine, Peels: o.Peels, Procs: o.Procs, Rounds: o.Rounds}}
+	r := &run{
+		o:       o,
+		dir:     dir,
+		fail:    fail,
+		refused: refused,
+		report:  &Report{Version: 1, Machine: machine, Peels: o.Peels, Procs: o.Procs, Rounds: o.Rounds},
+	}
 	return r.report, r.measure(ctx)
 }
 

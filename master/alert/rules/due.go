@@ -11,8 +11,8 @@ import (
 	"github.com/seed-c01c3da5/zester/master/notify"
 )
 
-// Receivers returns the receivers in all that get messages about an alert. If its rule no longer exists, those are the receivers that
-// have got one.
+// Receivers returns the receivers in all that get messages about an alert. If its rule no longer exists, those are the
+// receivers that have got one.
 func Receivers(a *Alert, rules []Rule, all []string) []string {
 	s := stepper{Input: Input{Rules: rules}}
 	if rule := s.ruleOf(a); rule != nil {
@@ -35,7 +35,8 @@ func (a *Alert) Due(name string, now time.Time) (m notify.AlertMessage, ok bool)
 	return m, false
 }
 
-// Repeat returns the message that tells Alertmanager again of an alert that lasts; ok is false if it does not last or is silenced.
+// Repeat returns the message that tells Alertmanager again of an alert that lasts; ok is false if it does not last or
+// is silenced.
 func (a *Alert) Repeat(name string, now time.Time) (m notify.AlertMessage, ok bool) {
 	return a.message(notify.AlertLasts, now), a.Lasts() && a.Silence == "" && a.Told[name].On
 }
@@ -60,7 +61,17 @@ func (a *Alert) Now() Mark { return Mark{a.Episode, a.Size, len(a.Kinds), a.Last
 func (a *Alert) message(phase notify.AlertPhase, now time.Time) notify.AlertMessage {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s %d %s %d %d", a.ID(), a.Episode, phase, a.Size, len(a.Kinds)))
 	return notify.AlertMessage{
-		ID: a.ID(), Event: hex.EncodeToString(sum[:16]), Phase: phase, Rule: a.Rule, Subject: a.Subject(), Troubles: a.Troubles, Peels: a.Peels,
-		Names: a.Names, Text: a.Text, Began: a.Began, Ended: a.Ended, Time: now,
+		ID:       a.ID(),
+		Event:    hex.EncodeToString(sum[:16]),
+		Phase:    phase,
+		Rule:     a.Rule,
+		Subject:  a.Subject(),
+		Troubles: a.Troubles,
+		Peels:    a.Peels,
+		Names:    a.Names,
+		Text:     a.Text,
+		Began:    a.Began,
+		Ended:    a.Ended,
+		Time:     now,
 	}
 }

@@ -1,19 +1,22 @@
-// Package rules decides which alerts begin, grow and end, and which messages are due. It is pure: [Step] takes the previous alerts, the
-// rules and the present problems, and returns the present alerts; [Alert.Due] returns the message that is due to a receiver.
+// Package rules decides which alerts begin, grow and end, and which messages are due. It is pure: [Step] takes the
+// previous alerts, the rules and the present problems, and returns the present alerts; [Alert.Due] returns the message
+// that is due to a receiver.
 //
-// An alert belongs to a rule and an entry, or to a rule and a trouble of whole peels or of revisions. Its group is the peels that have
-// the trouble now. An alert begins when its group has been large enough (min_peels of the rule) for the time under for:. It ends when the
-// group has been too small for 5 minutes. If it begins again within a day of its end, those 5 minutes are multiplied by four, each
-// time again, up to a day. So a trouble that comes and goes causes a few messages, and then one alert that lasts. An alert that lasts grows
+// An alert belongs to a rule and an entry, or to a rule and a trouble of whole peels or of revisions. Its group is the
+// peels that have the trouble now. An alert begins when its group has been large enough (min_peels of the rule) for the
+// time under for:. It ends when the group has been too small for 5 minutes. If it begins again within a day of its end,
+// those 5 minutes are multiplied by four, each time again, up to a day. So a trouble that comes and goes causes a few
+// messages, and then one alert that lasts. An alert that lasts grows
 //   - when it has a kind of trouble that it has not had since it began, such as missed besides failed;
 //   - when its group has at least twice the peels of the last message, such as two instead of one, but at most once in 5 minutes.
 //
-// Guarantees: peels cannot fill the memory of masters or the chats of people, and one peel cannot prevent the alerts of other peels. For
-// that, a rule has room for 100 alerts about entries. Each counts for the peel of its group for which fewest count: at most 10 of a rule
-// count for one peel, and at most 50 are about one peel alone. An alert gives its room back when it has ended, its receivers have got the
-// message about the end, an hour has passed since it began, and another one needs the room. The entries for which there is no room share
-// one alert of their rule, too_many_alerts, which names the peels. A receiver that was away gets one message about each alert, with its
-// newest state; no messages are queued.
+// Guarantees: peels cannot fill the memory of masters or the chats of people, and one peel cannot prevent the alerts of
+// other peels. For that, a rule has room for 100 alerts about entries. Each counts for the peel of its group for which
+// fewest count: at most 10 of a rule count for one peel, and at most 50 are about one peel alone. An alert gives its
+// room back when it has ended, its receivers have got the message about the end, an hour has passed since it began, and
+// another one needs the room. The entries for which there is no room share one alert of their rule, too_many_alerts,
+// which names the peels. A receiver that was away gets one message about each alert, with its newest state; no messages
+// are queued.
 package rules
 
 import (
@@ -34,7 +37,8 @@ import (
 
 // Bounds.
 const (
-	// MaxOfRule is the highest number of alerts of one rule about entries. A rule has at most one alert of each other kind.
+	// MaxOfRule is the highest number of alerts of one rule about entries. A rule has at most one alert of each other
+	// kind.
 	MaxOfRule  = 100
 	maxAlone   = MaxOfRule / 2      // of them, about one peel alone
 	maxOfPeel  = MaxOfRule / 10     // of them, that count for one peel
@@ -83,10 +87,13 @@ type Alert struct {
 	Old     bool   `json:"-"` // it is not known now whether its condition holds
 }
 
-// Progress says whether and since when an alert waits, lasts or has ended. Its condition holds while its group is large enough.
+// Progress says whether and since when an alert waits, lasts or has ended. Its condition holds while its group is large
+// enough.
 type Progress struct {
-	Waits   time.Time `json:"waits,omitzero"`    // since when its condition holds, if the alert has not begun or has ended
-	Began   time.Time `json:"began,omitzero"`    // since when its condition held when the alert began; zero: it has never begun
+	// since when its condition holds, if the alert has not begun or has ended
+	Waits time.Time `json:"waits,omitzero"`
+	// since when its condition held when the alert began; zero: it has never begun
+	Began   time.Time `json:"began,omitzero"`
 	Clear   time.Time `json:"clear,omitzero"`    // since when its condition does not hold, if the alert lasts
 	Ended   time.Time `json:"ended,omitzero"`    // zero while it lasts
 	Episode int       `json:"episode,omitempty"` // how often it has begun
@@ -132,10 +139,13 @@ func (a *Alert) ofRevisions() bool { return policy.Trouble(a.Trouble).OfRevision
 // Equal reports whether two alerts are the same apart from Seen. A change of Seen alone is not stored.
 func (a Alert) Equal(b Alert) bool {
 	x, y := a.Progress, b.Progress
-	for _, at := range []*time.Time{&x.Waits, &x.Began, &x.Clear, &x.Ended, &x.Grew, &y.Waits, &y.Began, &y.Clear, &y.Ended, &y.Grew} {
+	for _, at := range []*time.Time{
+		&x.Waits, &x.Began, &x.Clear, &x.Ended, &x.Grew, &y.Waits, &y.Began, &y.Clear, &y.Ended, &y.Grew,
+	} {
 		*at = at.UTC() // a time that was decoded may have another zone
 	}
-	return x == y && a.Rule == b.Rule && a.Entry == b.Entry && a.Trouble == b.Trouble && a.Peel == b.Peel && slices.Equal(a.Kinds, b.Kinds) && maps.Equal(a.Told, b.Told)
+	return x == y && a.Rule == b.Rule && a.Entry == b.Entry && a.Trouble == b.Trouble && a.Peel == b.Peel &&
+		slices.Equal(a.Kinds, b.Kinds) && maps.Equal(a.Told, b.Told)
 }
 
 // Input is the input of [Step].
@@ -151,8 +161,9 @@ type Input struct {
 
 // Outcome is what Step returns besides the alerts.
 type Outcome struct {
-	Groups  map[string][]target.PeelID // the group of each alert whose condition holds, sorted, by the ID of the alert
-	Dropped int                        // pairs of an entry and a peel for which there is no room; the alerts tooMany are about them
+	Groups map[string][]target.PeelID // the group of each alert whose condition holds, sorted, by the ID of the alert
+	// pairs of an entry and a peel for which there is no room; the alerts tooMany are about them
+	Dropped int
 }
 
 // Step returns the present alerts by ID. before are those that the last step returned; Step does not change them.
@@ -174,7 +185,10 @@ func Step(before map[string]Alert, in Input) (map[string]Alert, Outcome) {
 			s.advance(a, s.found[id], true)
 		}
 	}
-	fresh := slices.DeleteFunc(slices.Collect(maps.Keys(s.found)), func(id string) bool { _, known := before[id]; return known })
+	fresh := slices.DeleteFunc(slices.Collect(maps.Keys(s.found)), func(id string) bool {
+		_, known := before[id]
+		return known
+	})
 	sorting.Func(fresh, func(a, b string) int { // if there is not room for all, the largest groups matter most
 		return cmp.Or(len(s.found[b].peels)-len(s.found[a].peels), strings.Compare(a, b))
 	})
@@ -185,90 +199,6 @@ func Step(before map[string]Alert, in Input) (map[string]Alert, Outcome) {
 		s.advance(s.further[id].Alert, s.further[id], true)
 	}
 	return s.after, s.Outcome
-}
-
-// A group is the peels that have the troubles of an alert now.
-type group struct {
-	Alert
-	rule    *Rule
-	peels   map[target.PeelID]trouble
-	kinds   []verdict.Kind
-	entries int // of an alert tooMany: the entries without room
-}
-
-// A trouble is what one peel of a group has.
-type trouble struct {
-	text  string // of the first kind
-	kinds kindSet
-	n     int // of an alert tooMany: the entries without room on this peel
-}
-
-// A kindSet has bit i set for the kind group.kinds[i].
-type kindSet uint32
-
-// add adds a peel with a kind of trouble.
-func (g *group) add(k verdict.Kind, peel target.PeelID, text string) {
-	i := slices.Index(g.kinds, k)
-	if i < 0 {
-		i, g.kinds = len(g.kinds), append(g.kinds, k)
-	}
-	t, again := g.peels[peel]
-	if !again {
-		t.text = text
-	}
-	t.kinds |= 1 << i
-	g.peels[peel] = t
-}
-
-// holds returns the peels of a group, sorted, and reports whether there are enough of them for an alert.
-func (g *group) holds() (peels []target.PeelID, enough bool) {
-	switch {
-	case g == nil || len(g.peels) == 0:
-		return nil, false
-	case g.ofRevisions():
-		return nil, true
-	}
-	return slices.Sorted(maps.Keys(g.peels)), len(g.peels) >= g.rule.MinPeels.Of(g.rule.Peels)
-}
-
-// find returns the groups that the rules make of the problems, by the ID of their alert.
-func find(in Input) map[string]*group {
-	type kind struct {
-		verdict.Kind
-		entry string
-	}
-	kinds := map[kind][]verdict.Problem{}
-	for _, p := range in.Problems {
-		k := kind{p.Kind, p.Entry}
-		kinds[k] = append(kinds[k], p)
-	}
-	sorted := sorting.Values(maps.Keys(kinds), func(a, b kind) int { return cmp.Or(strings.Compare(a.entry, b.entry), cmp.Compare(a.Kind, b.Kind)) })
-	found := map[string]*group{}
-	for i := range in.Rules {
-		rule := &in.Rules[i]
-		for _, k := range sorted {
-			ofRevisions := policy.Trouble(k.Kind).OfRevisions()
-			if !rule.Covers(policy.Trouble(k.Kind), k.entry) || ofRevisions && in.Blind || !ofRevisions && in.Stale {
-				continue
-			}
-			a := Alert{Rule: rule.Name, Entry: k.entry}
-			if k.entry == "" {
-				a.Trouble = k.Kind
-			}
-			g := found[a.ID()]
-			if g == nil {
-				g = &group{Alert: a, rule: rule, peels: map[target.PeelID]trouble{}}
-				found[a.ID()] = g
-			}
-			for _, p := range kinds[k] {
-				if !ofRevisions && rule.Selects != nil && !rule.Selects(p.Peel) {
-					continue
-				}
-				g.add(k.Kind, p.Peel, p.Text)
-			}
-		}
-	}
-	return found
 }
 
 // A stepper makes one step.
@@ -288,8 +218,8 @@ type holder struct {
 	peel target.PeelID // empty: the rule
 }
 
-// advance brings an alert to its present state, and keeps it if it waits, lasts or has ended lately. An alert that is new, and not known
-// from the last step, needs room.
+// advance brings an alert to its present state, and keeps it if it waits, lasts or has ended lately. An alert that is
+// new, and not known from the last step, needs room.
 func (s *stepper) advance(a Alert, g *group, known bool) {
 	peels, holds := g.holds()
 	if holds {
@@ -328,7 +258,9 @@ func (s *stepper) place(a *Alert, peels []target.PeelID) bool {
 	if a.Entry == "" {
 		return true
 	}
-	a.Peel = slices.MinFunc(peels, func(p, q target.PeelID) int { return s.room[holder{a.Rule, p}] - s.room[holder{a.Rule, q}] })
+	a.Peel = slices.MinFunc(peels, func(p, q target.PeelID) int {
+		return s.room[holder{a.Rule, p}] - s.room[holder{a.Rule, q}]
+	})
 	most := MaxOfRule
 	if len(peels) == 1 {
 		most = maxAlone
@@ -336,7 +268,8 @@ func (s *stepper) place(a *Alert, peels []target.PeelID) bool {
 	return s.fits(holder{a.Rule, a.Peel}, maxOfPeel) && s.fits(holder{rule: a.Rule}, most)
 }
 
-// fits reports whether one more alert of a holder is within a limit. If not, it forgets the one that ended first of those that may be.
+// fits reports whether one more alert of a holder is within a limit. If not, it forgets the one that ended first of
+// those that may be.
 func (s *stepper) fits(h holder, limit int) bool {
 	if s.room[h] < limit {
 		return true
@@ -384,7 +317,8 @@ func (s *stepper) drop(g *group, peels []target.PeelID) {
 		f.add(tooMany, p, "")
 		t := f.peels[p]
 		t.n++
-		t.text = fmt.Sprintf("%d more entries of %s have troubles, and no alert of their own: see zester coverage %s", t.n, p, p)
+		t.text = fmt.Sprintf("%d more entries of %s have troubles, and no alert of their own: see zester coverage %s",
+			t.n, p, p)
 		f.peels[p] = t
 	}
 }
@@ -414,7 +348,8 @@ func (s *stepper) hold(a *Alert, g *group, peels []target.PeelID) {
 		a.Size, a.Kinds, a.Loud = 0, nil, false
 		for _, name := range g.rule.receivers(s.Receivers) {
 			if _, known := a.Told[name]; !known {
-				*a = a.With(name, Mark{Episode: a.Episode}) // so that the receiver gets the message about the end even if it is away until then
+				// so that the receiver gets the message about the end even if it is away until then
+				*a = a.With(name, Mark{Episode: a.Episode})
 			}
 		}
 		a.Episode++
@@ -479,5 +414,8 @@ func (s *stepper) forgets(a *Alert) bool {
 
 // settled reports whether every receiver of an alert that has ended got the message about the end.
 func (s *stepper) settled(a *Alert) bool {
-	return !slices.ContainsFunc(Receivers(a, s.Rules, s.Receivers), func(name string) bool { _, due := a.Due(name, s.Now); return due })
+	return !slices.ContainsFunc(Receivers(a, s.Rules, s.Receivers), func(name string) bool {
+		_, due := a.Due(name, s.Now)
+		return due
+	})
 }

@@ -44,7 +44,8 @@ const peelPrefix = "peel:"
 func CheckMatch(match string) error {
 	glob := strings.TrimPrefix(match, peelPrefix)
 	if _, err := path.Match(glob, ""); err != nil || glob == "" || len(match) > api.MaxSilenceMatch {
-		return fmt.Errorf("%.60q is not a glob like 'backups/*', 'backup-db' or 'peel:web-*' of at most %d bytes", match, api.MaxSilenceMatch)
+		return fmt.Errorf("%.60q is not a glob like 'backups/*', 'backup-db' or 'peel:web-*' of at most %d bytes",
+			match, api.MaxSilenceMatch)
 	}
 	return nil
 }

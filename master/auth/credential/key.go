@@ -1,5 +1,6 @@
-// Package credential has the types of credentials that masters and their clients exchange: people, peels that enroll, tokens, keys.
-// A client makes the secret half itself, with [MakeKey] or [NewSecret], and sends masters the public half or the hash.
+// Package credential has the types of credentials that masters and their clients exchange: people, peels that enroll,
+// tokens, keys. A client makes the secret half itself, with [MakeKey] or [NewSecret], and sends masters the public half
+// or the hash.
 //
 // The packages keystore, user, token and enroll own the stored state; nothing here reads or writes any.
 package credential
@@ -110,6 +111,7 @@ type Held struct {
 	Role    grants.Role `json:"role"`
 	Name    string      `json:"name"`
 	Expires time.Time   `json:"expires,omitzero"` // zero: it does not
-	// Renews reports whether the party gets the next one by itself, also after this one has expired: a peel that enrolled.
+	// Renews reports whether the party gets the next one by itself, also after this one has expired: a peel that
+	// enrolled.
 	Renews bool `json:"renews,omitempty"`
 }

@@ -10,8 +10,8 @@ import (
 // An EnrollState is the state of a peel's enrollment.
 type EnrollState string
 
-// The states. A peel that was rejected or revoked can ask again with another key, and is then pending. With a join token it
-// is accepted at once if no host has had a credential under its ID.
+// The states. A peel that was rejected or revoked can ask again with another key, and is then pending. With a join
+// token it is accepted at once if no host has had a credential under its ID.
 const (
 	Pending  EnrollState = "pending"
 	Accepted EnrollState = "accepted"
@@ -65,8 +65,8 @@ func (e *Enrolled) Unused() bool {
 	return (e.State == Pending || e.State == Rejected) && !decided && e.Expires.IsZero() && len(e.Ended) == 0
 }
 
-// Enrolls reports whether the host has enrolled itself, so that it also renews its credential. Else the credential was made beside the
-// masters' keys.
+// Enrolls reports whether the host has enrolled itself, so that it also renews its credential. Else the credential was
+// made beside the masters' keys.
 func (e *Enrolled) Enrolls() bool {
 	return slices.ContainsFunc(e.History, func(s Step) bool { return s.State == Accepted && s.By != "" })
 }

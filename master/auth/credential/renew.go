@@ -57,8 +57,8 @@ type Renewed struct {
 	Token string `json:"token"`
 }
 
-// RenewalText returns what a party signs to prove that it has the key of a JWT. A copied request yields a JWT, which is useless
-// without the key.
+// RenewalText returns what a party signs to prove that it has the key of a JWT. A copied request yields a JWT, which is
+// useless without the key.
 func RenewalText(token string) []byte { return []byte("zester renew 1\n" + token + "\n") }
 
 // Renewal returns the request to renew the credential.
@@ -67,8 +67,8 @@ func (o *Own) Renewal() (Renewal, error) {
 	return Renewal{Token: o.token, Proof: proof}, err
 }
 
-// Renew returns the content of the .creds file with the JWT of a reply in place of the former one. The JWT must be for the same key and
-// name, and end later.
+// Renew returns the content of the .creds file with the JWT of a reply in place of the former one. The JWT must be for
+// the same key and name, and end later.
 func (o *Own) Renew(r Renewed) ([]byte, error) {
 	c, err := jwt.DecodeUserClaims(r.Token)
 	if err != nil {

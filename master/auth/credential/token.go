@@ -23,7 +23,8 @@ const (
 	ScopeDispatch Scope = "dispatch" // run functions within the token's limits; see and cancel the jobs that it made
 	ScopeSync     Scope = "sync"     // approve, pause, pin and retry what Git brings to the fleet
 	ScopeAdmin    Scope = "admin"    // everything, without limits
-	ScopeMCP      Scope = "mcp"      // the token opens /mcp alone; its scopes read and dispatch say which tools it has there
+	// the token opens /mcp alone; its scopes read and dispatch say which tools it has there
+	ScopeMCP Scope = "mcp"
 )
 
 // scopes are all, and scopeNames what people read of them.
@@ -87,7 +88,8 @@ const (
 	secretBytes = 32
 )
 
-// NewSecret makes the text of a bearer token of that name. The user's own program calls it and sends masters the hash alone.
+// NewSecret makes the text of a bearer token of that name. The user's own program calls it and sends masters the hash
+// alone.
 func NewSecret(name string) (text string, hash Hash) {
 	secret := make([]byte, secretBytes)
 	_, _ = rand.Read(secret) // it ends the program rather than fail
@@ -107,7 +109,8 @@ func ParseToken(text string) (name string, hash Hash, ok bool) {
 
 // CheckTokenName returns an error if a token, or a join token, cannot have a name.
 func CheckTokenName(name string) error {
-	if grants.CheckName(grants.RoleOperator, name) != nil { // the jobs of a token are recorded under its name, as those of people are
+	// the jobs of a token are recorded under its name, as those of people are
+	if grants.CheckName(grants.RoleOperator, name) != nil {
 		return fmt.Errorf("a token's name has 1 to 64 letters, digits, '_' and '-': %.70q", name)
 	}
 	return nil
@@ -161,11 +164,14 @@ func (r *TokenRequest) CheckScopes() error {
 	}
 	if slices.Contains(r.Scopes, ScopeMCP) {
 		if slices.Contains(r.Scopes, ScopeAdmin) || slices.Contains(r.Scopes, ScopeSync) || len(r.Scopes) == 1 {
-			return errors.New("the scope mcp needs read or dispatch beside it, which say what the assistant may do, and neither admin nor sync")
+			return errors.New(
+				"the scope mcp needs read or dispatch beside it, which say what the assistant may do, and neither admin nor sync",
+			)
 		}
 	}
 	if limited := r.Limits.Target != "" || len(r.Limits.Functions) > 0; limited {
-		if slices.Contains(r.Scopes, ScopeAdmin) || slices.Contains(r.Scopes, ScopeSync) || !slices.Contains(r.Scopes, ScopeDispatch) {
+		if slices.Contains(r.Scopes, ScopeAdmin) || slices.Contains(r.Scopes, ScopeSync) ||
+			!slices.Contains(r.Scopes, ScopeDispatch) {
 			return errors.New("limits are for the scope dispatch without admin and sync, which concern the whole fleet")
 		}
 	}

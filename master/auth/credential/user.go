@@ -63,8 +63,9 @@ func (u *User) State(now time.Time) string {
 
 // A UserRequest requests a credential for a person. The client has made the key.
 type UserRequest struct {
-	Name   string        `json:"name"`
-	Role   grants.Role   `json:"role"`   // RoleOperator, RoleDirect or RoleAuditor; an operator with limits becomes RoleLimited
+	Name string `json:"name"`
+	// RoleOperator, RoleDirect or RoleAuditor; an operator with limits becomes RoleLimited
+	Role   grants.Role   `json:"role"`
 	Public string        `json:"public"` // the public half of the key
 	TTL    time.Duration `json:"ttl,omitempty"`
 	Limits grants.Limits `json:"limits,omitzero"`
@@ -73,7 +74,8 @@ type UserRequest struct {
 	Again   bool `json:"again,omitempty"` // another credential for a known user; role, limits and permission stay
 }
 
-// Check returns an error if the request is not valid. For an operator with limits it sets the role [grants.RoleLimited].
+// Check returns an error if the request is not valid. For an operator with limits it sets the role
+// [grants.RoleLimited].
 func (q *UserRequest) Check() error {
 	if err := grants.CheckName(grants.RoleOperator, q.Name); err != nil {
 		return err
@@ -92,7 +94,9 @@ func (q *UserRequest) Check() error {
 	case limited && q.Role == grants.RoleAuditor:
 		return errors.New("limits are for operators: auditors only read")
 	case limited && q.Role == grants.RoleDirect:
-		return errors.New("limits are for operators: the role direct sends requests to peels, and only masters check limits")
+		return errors.New(
+			"limits are for operators: the role direct sends requests to peels, and only masters check limits",
+		)
 	case limited:
 		q.Role = grants.RoleLimited
 	}

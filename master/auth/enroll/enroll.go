@@ -1,10 +1,10 @@
-// Package enroll gives hosts the credential of a peel and takes it back. Call [Open] and then [Hosts.Enroll] for each request
-// of a host; people use [Hosts.Approve], [Hosts.Reject] and [Hosts.Revoke], or let hosts in with a [JoinToken]. Masters find
-// the peel of a name with a [Register].
+// Package enroll gives hosts the credential of a peel and takes it back. Call [Open] and then [Hosts.Enroll] for each
+// request of a host; people use [Hosts.Approve], [Hosts.Reject] and [Hosts.Revoke], or let hosts in with a [JoinToken].
+// Masters find the peel of a name with a [Register].
 //
-// Guarantees: an ID that is known is never given to another key without a person; a key is registered before its credential
-// is signed, and its end is stored first; a revoked key is never accepted again; requests without a token are limited in
-// number and in what they store. The records of peels are read when they change, not at intervals.
+// Guarantees: an ID that is known is never given to another key without a person; a key is registered before its
+// credential is signed, and its end is stored first; a revoked key is never accepted again; requests without a token
+// are limited in number and in what they store. The records of peels are read when they change, not at intervals.
 //
 // Known gap: a request without a token is trusted as far as the person who approves it compares the key.
 package enroll
@@ -72,7 +72,8 @@ type Options struct {
 	Log      *slog.Logger
 }
 
-// Hosts enrolls peels and revokes them, on a master that has the keys. It owns the join tokens and the revocations of sites.
+// Hosts enrolls peels and revokes them, on a master that has the keys. It owns the join tokens and the revocations of
+// sites.
 type Hosts struct {
 	o     Options
 	peels bucket.Records[credential.Enrolled]
@@ -89,13 +90,16 @@ type Hosts struct {
 func Open(ctx context.Context, js jetstream.JetStream, o Options) (*Hosts, error) {
 	h := &Hosts{o: o, fleet: newSummary(js), anonymous: rate.NewLimiter(rate.Every(anonymousEvery), anonymousAtOnce)}
 	var err error
-	if h.peels, err = bucket.OpenRecords[credential.Enrolled](ctx, js, wire.BucketEnroll, peelPrefix, "the peel"); err != nil {
+	if h.peels, err = bucket.OpenRecords[credential.Enrolled](ctx, js, wire.BucketEnroll, peelPrefix,
+		"the peel"); err != nil {
 		return nil, err
 	}
-	if h.masters, err = bucket.OpenRecords[credential.Site](ctx, js, wire.BucketEnroll, masterPrefix, "the master"); err != nil {
+	if h.masters, err = bucket.OpenRecords[credential.Site](ctx, js, wire.BucketEnroll, masterPrefix,
+		"the master"); err != nil {
 		return nil, err
 	}
-	if h.sites, err = bucket.OpenRecords[credential.Site](ctx, js, wire.BucketEnroll, sitePrefix, "the site"); err != nil {
+	if h.sites, err = bucket.OpenRecords[credential.Site](ctx, js, wire.BucketEnroll, sitePrefix,
+		"the site"); err != nil {
 		return nil, err
 	}
 	h.joins, err = bucket.OpenRecords[joinRecord](ctx, js, wire.BucketEnroll, joinPrefix, "the join token")
@@ -122,8 +126,8 @@ type Request struct {
 	From   string        `json:"-"`               // address of the host, for the record
 }
 
-// Proof returns the text that a host signs to prove that it has the key. A copied request yields a JWT, which is useless without the
-// key.
+// Proof returns the text that a host signs to prove that it has the key. A copied request yields a JWT, which is
+// useless without the key.
 func Proof(id target.PeelID, public string) []byte {
 	return []byte("zester enroll 1\n" + string(id) + "\n" + public + "\n")
 }
@@ -192,8 +196,8 @@ func (h *Hosts) Enroll(ctx context.Context, q Request) (token string, e *credent
 	return "", &r, fmt.Errorf("%w: %s", ErrRejected, r.State)
 }
 
-// accept makes a pending peel one of the fleet and issues its credential. If the peel waits with another key, nothing is
-// changed.
+// accept makes a pending peel one of the fleet and issues its credential. If the peel waits with another key, nothing
+// is changed.
 func (h *Hosts) accept(ctx context.Context, id target.PeelID, public, by string) (string, *credential.Enrolled, error) {
 	r, err := h.changePeel(ctx, id, func(r *credential.Enrolled) error {
 		switch {
@@ -264,7 +268,9 @@ func (h *Hosts) Revoke(ctx context.Context, id target.PeelID, by string) (*crede
 		return nil, err
 	}
 	if err := h.o.Push(ctx); err != nil {
-		return nil, fmt.Errorf("%s is revoked, and gets no other credential; its connection may last for some time: %w", id, err)
+		return nil, fmt.Errorf(
+			"%s is revoked, and gets no other credential; its connection may last for some time: %w", id, err,
+		)
 	}
 	return e, nil
 }
@@ -294,7 +300,9 @@ func (h *Hosts) adopt(ctx context.Context, id target.PeelID) error {
 	return nil
 }
 
-func (h *Hosts) end(ctx context.Context, id target.PeelID, to, from credential.EnrollState, by string) (*credential.Enrolled, error) {
+func (h *Hosts) end(ctx context.Context, id target.PeelID, to, from credential.EnrollState,
+	by string,
+) (*credential.Enrolled, error) {
 	keys, err := h.issued(id)
 	if err != nil {
 		return nil, err
@@ -328,12 +336,17 @@ func replaceAsking(e *credential.Enrolled, id target.PeelID, keys []credential.K
 	}
 	last := keys[len(keys)-1]
 	e.Conflicting = &credential.ConflictingKey{Public: e.Public, From: e.From, Time: e.History[len(e.History)-1].Time}
-	e.ID, e.Public, e.From, e.Expires = id, last.Public, "", last.Expires
+	e.ID = id
+	e.Public = last.Public
+	e.From = ""
+	e.Expires = last.Expires
 	e.Enter(credential.Accepted, "")
 }
 
 // changePeel changes the record of a peel whose ID came from a person.
-func (h *Hosts) changePeel(ctx context.Context, id target.PeelID, f func(*credential.Enrolled) error) (r credential.Enrolled, err error) {
+func (h *Hosts) changePeel(ctx context.Context, id target.PeelID,
+	f func(*credential.Enrolled) error,
+) (r credential.Enrolled, err error) {
 	if _, err = target.ParsePeelID(string(id)); err == nil {
 		r, err = h.peels.Change(ctx, id.Wire(), f)
 	} else {

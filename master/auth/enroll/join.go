@@ -30,12 +30,23 @@ type joinRecord struct {
 const joinPrefix = "join."
 
 // AddJoinToken enters a join token and returns it, with the pin of the authority that signs the masters' certificates.
-func (h *Hosts) AddJoinToken(ctx context.Context, q credential.JoinRequest, by string) (t *credential.JoinToken, pin string, err error) {
+func (h *Hosts) AddJoinToken(ctx context.Context, q credential.JoinRequest,
+	by string,
+) (t *credential.JoinToken, pin string, err error) {
 	if err := q.Check(); err != nil {
 		return nil, "", fmt.Errorf("%w: %w", token.ErrInvalid, err)
 	}
 	now := time.Now().UTC()
-	r := joinRecord{credential.JoinToken{Name: q.Name, Peel: q.Peel, Uses: q.Uses, Created: now, CreatedBy: by, Expires: now.Add(q.TTL)}, q.Hash}
+	r := joinRecord{
+		credential.JoinToken{
+			Name:      q.Name,
+			Peel:      q.Peel,
+			Uses:      q.Uses,
+			Created:   now,
+			CreatedBy: by,
+			Expires:   now.Add(q.TTL),
+		}, q.Hash,
+	}
 	if err := h.joins.Create(ctx, q.Name, r); errors.Is(err, bucket.ErrPresent) {
 		return nil, "", fmt.Errorf("%w: %s", token.ErrExists, q.Name)
 	} else if err != nil {
@@ -114,7 +125,8 @@ func (h *Hosts) Joins(ctx context.Context, q Request) bool {
 // otherWays is the hint if a join token cannot be used.
 const otherWays = "zester auth join-token create makes another, and a host without a token waits for zester auth peel approve"
 
-// admits returns why the token does not admit a peel. Without the text of the token the only answer is [ErrJoinUnknown].
+// admits returns why the token does not admit a peel. Without the text of the token the only answer is
+// [ErrJoinUnknown].
 func (r *joinRecord) admits(id target.PeelID, hash credential.Hash) error {
 	now := time.Now()
 	switch {

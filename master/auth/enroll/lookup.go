@@ -33,7 +33,8 @@ type Register struct {
 }
 
 // OpenRegister opens the bucket of enrolled peels, which has to exist. Dir is where the keys of the masters are, empty
-// for a master without them: it does not know peels whose credentials were made beside the keys, before their revocation.
+// for a master without them: it does not know peels whose credentials were made beside the keys, before their
+// revocation.
 func OpenRegister(ctx context.Context, js jetstream.JetStream, dir string) (*Register, error) {
 	peels, err := bucket.OpenRecords[credential.Enrolled](ctx, js, wire.BucketEnroll, peelPrefix, "the peel")
 	return &Register{peels, settings.NewStore(js), dir}, err
@@ -83,8 +84,9 @@ func (p *Register) Lookup(ctx context.Context, wireID string) (r Registration, e
 	return r, err
 }
 
-// isRequest reports whether none of the keys has a credential, because they belong to a request that is not accepted. Earlier
-// versions recorded such keys beside the keys of the masters.
+// isRequest reports whether none of the keys has a credential, because they belong to a request that is not accepted.
+// Earlier versions recorded such keys beside the keys of the masters.
 func isRequest(e *credential.Enrolled, keys []credential.Key) bool {
-	return !slices.ContainsFunc(keys, func(k credential.Key) bool { return k.Public != e.Public }) && e.State != credential.Accepted
+	return !slices.ContainsFunc(keys, func(k credential.Key) bool { return k.Public != e.Public }) &&
+		e.State != credential.Accepted
 }

@@ -36,8 +36,9 @@ func (h *Hosts) enrollNew(ctx context.Context, q Request) (string, *credential.E
 	return h.admit(ctx, q, &r)
 }
 
-// vacant returns [ErrConflict] if a credential for the ID, or for another ID with the same name on the bus, was made beside
-// the keys. Earlier versions recorded the keys of requests there too: asked is such a key, which has no credential.
+// vacant returns [ErrConflict] if a credential for the ID, or for another ID with the same name on the bus, was made
+// beside the keys. Earlier versions recorded the keys of requests there too: asked is such a key, which has no
+// credential.
 func (h *Hosts) vacant(q Request, asked string) error {
 	known, err := keystore.Registered(h.o.Keys.Dir(), grants.RolePeel, q.ID.Wire())
 	switch {
@@ -45,7 +46,9 @@ func (h *Hosts) vacant(q Request, asked string) error {
 		return err
 	case len(known.Keys) > 0 && known.ID != string(q.ID):
 		return fmt.Errorf("%w: %w: %s", ErrConflict, keystore.ErrTaken, known.ID)
-	case slices.ContainsFunc(known.Keys, func(k credential.Key) bool { return k.Public != q.Public && k.Public != asked }):
+	case slices.ContainsFunc(known.Keys, func(k credential.Key) bool {
+		return k.Public != q.Public && k.Public != asked
+	}):
 		return fmt.Errorf("%w: %w", ErrConflict, keystore.ErrIssued)
 	}
 	return nil
@@ -55,15 +58,16 @@ func (h *Hosts) vacant(q Request, asked string) error {
 func (h *Hosts) register(id target.PeelID, public string) error {
 	now := time.Now().UTC()
 	key := credential.Key{Public: public, Issued: now, Expires: now.Add(PeelLife)}
-	_, err := keystore.Register(h.o.Keys.Dir(), keystore.Entry{Role: grants.RolePeel, ID: string(id), Keys: []credential.Key{key}}, true)
+	_, err := keystore.Register(h.o.Keys.Dir(),
+		keystore.Entry{Role: grants.RolePeel, ID: string(id), Keys: []credential.Key{key}}, true)
 	if errors.Is(err, keystore.ErrTaken) {
 		err = fmt.Errorf("%w: %w", ErrConflict, err)
 	}
 	return err
 }
 
-// admit accepts a peel that waits and has a join token. If a host has had a credential under the ID before, the peel waits
-// for a person, because that host may have the token.
+// admit accepts a peel that waits and has a join token. If a host has had a credential under the ID before, the peel
+// waits for a person, because that host may have the token.
 func (h *Hosts) admit(ctx context.Context, q Request, r *credential.Enrolled) (string, *credential.Enrolled, error) {
 	if q.Token == "" || !r.Unused() {
 		return "", r, ErrPending
@@ -75,10 +79,12 @@ func (h *Hosts) admit(ctx context.Context, q Request, r *credential.Enrolled) (s
 	return h.accept(ctx, q.ID, q.Public, by)
 }
 
-// enrollInstead handles a second key for an unused ID. With a valid join token it replaces the first key, which had none or
-// it would not wait; the first is then shown as the conflicting key. Without one, a first key that waits is a conflict, and a rejected
-// one makes room.
-func (h *Hosts) enrollInstead(ctx context.Context, q Request, seen *credential.Enrolled) (string, *credential.Enrolled, error) {
+// enrollInstead handles a second key for an unused ID. With a valid join token it replaces the first key, which had
+// none or it would not wait; the first is then shown as the conflicting key. Without one, a first key that waits is a
+// conflict, and a rejected one makes room.
+func (h *Hosts) enrollInstead(ctx context.Context, q Request,
+	seen *credential.Enrolled,
+) (string, *credential.Enrolled, error) {
 	switch err := h.redeemable(ctx, q); {
 	case err == nil:
 	case !errors.Is(err, ErrJoinUnknown) && !errors.Is(err, ErrJoinPeel):
@@ -96,7 +102,11 @@ func (h *Hosts) enrollInstead(ctx context.Context, q Request, seen *credential.E
 		if r.Public != seen.Public || !r.Unused() {
 			return fmt.Errorf("%w, %s: another request came at the same time", ErrConflict, r.State)
 		}
-		r.Conflicting = &credential.ConflictingKey{Public: r.Public, From: r.From, Time: r.History[len(r.History)-1].Time}
+		r.Conflicting = &credential.ConflictingKey{
+			Public: r.Public,
+			From:   r.From,
+			Time:   r.History[len(r.History)-1].Time,
+		}
 		r.Public, r.From = q.Public, q.From
 		r.Enter(credential.Pending, "host")
 		return nil

@@ -24,19 +24,22 @@ const (
 	masterPrefix = "master."
 )
 
-// RevokeSite ends all credentials of a site that were made so far: the bus cuts the connections of its server, and with it
-// its peels, whose own credentials stay what they are. Revoking again ends those that were made since.
+// RevokeSite ends all credentials of a site that were made so far: the bus cuts the connections of its server, and with
+// it its peels, whose own credentials stay what they are. Revoking again ends those that were made since.
 func (h *Hosts) RevokeSite(ctx context.Context, name, by string) (*credential.Site, error) {
 	return h.revoke(ctx, h.sites, grants.RoleSite, name, by)
 }
 
-// RevokeMaster ends all credentials of a master that were made so far with zester auth issue, as RevokeSite does, within a second of the reply. A master that has the
-// keys in its data directory makes its own credential, and is not known by this.
+// RevokeMaster ends all credentials of a master that were made so far with zester auth issue, as RevokeSite does,
+// within a second of the reply. A master that has the keys in its data directory makes its own credential, and is not
+// known by this.
 func (h *Hosts) RevokeMaster(ctx context.Context, name, by string) (*credential.Site, error) {
 	return h.revoke(ctx, h.masters, grants.RoleMaster, name, by)
 }
 
-func (h *Hosts) revoke(ctx context.Context, all bucket.Records[credential.Site], role grants.Role, name, by string) (*credential.Site, error) {
+func (h *Hosts) revoke(ctx context.Context, all bucket.Records[credential.Site], role grants.Role,
+	name, by string,
+) (*credential.Site, error) {
 	none := ErrNoSite
 	if role == grants.RoleMaster {
 		none = ErrNoMaster
@@ -55,7 +58,8 @@ func (h *Hosts) revoke(ctx context.Context, all bucket.Records[credential.Site],
 	}
 	s, err := all.Change(ctx, name, func(s *credential.Site) error {
 		now := time.Now().UTC()
-		keys := credential.Merge(credential.Merge(s.Renewed, s.Keys), known.Keys) // those that were renewed first: they end later
+		// those that were renewed first: they end later
+		keys := credential.Merge(credential.Merge(s.Renewed, s.Keys), known.Keys)
 		s.Keys, s.Revoked, s.RevokedBy, s.Renewed = credential.Current(keys, now), now, by, nil
 		return nil
 	})
@@ -66,7 +70,8 @@ func (h *Hosts) revoke(ctx context.Context, all bucket.Records[credential.Site],
 		return nil, err
 	}
 	if role == grants.RoleMaster {
-		h.o.PushSoon() // a new account of the masters drops the replies that are on their way, also the one to this request
+		// a new account of the masters drops the replies that are on their way, also the one to this request
+		h.o.PushSoon()
 		return &s, nil
 	}
 	if err := h.o.Push(ctx); err != nil {

@@ -17,8 +17,8 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/canon"
 )
 
-// A summary holds the ended keys of all peels and the number of waiting peels. Each read of it reads only the records that changed
-// since the last read.
+// A summary holds the ended keys of all peels and the number of waiting peels. Each read of it reads only the records
+// that changed since the last read.
 type summary struct {
 	js   jetstream.JetStream
 	turn chan struct{} // has a value while somebody reads; held over requests, so a wait for it ends with the context
@@ -57,10 +57,15 @@ func (s *summary) refresh(ctx context.Context) error {
 	info := stream.CachedInfo()
 	last := info.State.LastSeq
 	if !info.Created.Equal(s.created) || last+1 < s.next {
-		s.created, s.next, s.ended, s.pending = info.Created, 1, map[string]credential.End{}, map[string]bool{}
+		s.created = info.Created
+		s.next = 1
+		s.ended = map[string]credential.End{}
+		s.pending = map[string]bool{}
 	}
 	now := time.Now()
-	maps.DeleteFunc(s.ended, func(_ string, e credential.End) bool { return !e.Expires.IsZero() && !e.Expires.After(now) })
+	maps.DeleteFunc(s.ended, func(_ string, e credential.End) bool {
+		return !e.Expires.IsZero() && !e.Expires.After(now)
+	})
 	if last < s.next {
 		return nil
 	}

@@ -17,11 +17,12 @@ import (
 // AccountName returns the name of a role's account, for people.
 func AccountName(r Role) string { return strings.ToUpper(string(r)) }
 
-// siteConnections are the kinds of connection for which a credential of [RoleSite] is valid: a copy of it is of no use to an
-// ordinary client. Tests of its grants are such clients, and change this.
+// siteConnections are the kinds of connection for which a credential of [RoleSite] is valid: a copy of it is of no use
+// to an ordinary client. Tests of its grants are such clients, and change this.
 var siteConnections = jwt.StringList{jwt.ConnectionTypeLeafnode}
 
-// UserScope returns the permissions of all users whose JWT is signed with the signing key of a role, given by its public half.
+// UserScope returns the permissions of all users whose JWT is signed with the signing key of a role, given by its
+// public half.
 func UserScope(r Role, signer string) *jwt.UserScope {
 	grants := Permissions(r)
 	scope := jwt.NewUserScope()
@@ -39,7 +40,8 @@ func UserScope(r Role, signer string) *jwt.UserScope {
 	return scope
 }
 
-// Digest returns a hash of all permissions of this version: the templates of all roles, and the exports between their accounts.
+// Digest returns a hash of all permissions of this version: the templates of all roles, and the exports between their
+// accounts.
 var Digest = sync.OnceValue(func() string {
 	h := sha256.New()
 	table := json.NewEncoder(h)
@@ -52,13 +54,13 @@ var Digest = sync.OnceValue(func() string {
 	return hex.EncodeToString(h.Sum(nil))
 })
 
-// peelReplyTime is how long the server keeps the reply subject of a request of a peel, which takes about 700 bytes. A peel waits 5 s
-// for a reply. With the default of two minutes one peel could fill the memory of the server.
+// peelReplyTime is how long the server keeps the reply subject of a request of a peel, which takes about 700 bytes. A
+// peel waits 5 s for a reply. With the default of two minutes one peel could fill the memory of the server.
 const peelReplyTime = 10 * time.Second
 
 // Exports returns the subjects on which other accounts may publish to a role's account and receive from it. Requests to
-// masters are services: the server routes the reply back to the account of the request. All other subjects are streams, also
-// direct requests to peels and their answers.
+// masters are services: the server routes the reply back to the account of the request. All other subjects are streams,
+// also direct requests to peels and their answers.
 func Exports(r Role) jwt.Exports {
 	var in, out []jwt.Subject
 	for _, other := range roles {
@@ -82,8 +84,8 @@ func Exports(r Role) jwt.Exports {
 	return e
 }
 
-// Imports returns the subjects on which a role's account publishes to the accounts of other roles and receives from them.
-// accounts has the public keys of all accounts.
+// Imports returns the subjects on which a role's account publishes to the accounts of other roles and receives from
+// them. accounts has the public keys of all accounts.
 func Imports(r Role, accounts map[Role]string) jwt.Imports {
 	var i jwt.Imports
 	for _, other := range roles {
@@ -99,15 +101,16 @@ func Imports(r Role, accounts map[Role]string) jwt.Imports {
 	return i
 }
 
-// between returns the subjects on which one role receives messages of another, in another account. Masters receive requests
-// as services, and neither send nor receive direct requests.
+// between returns the subjects on which one role receives messages of another, in another account. Masters receive
+// requests as services, and neither send nor receive direct requests.
 func between(sender, receiver Role) []jwt.Subject {
 	if sender == receiver || receiver == RoleMaster {
 		return nil
 	}
 	sent := publishedBy(sender)
 	return slices.DeleteFunc(streams(receiver), func(s jwt.Subject) bool {
-		return sender == RoleMaster && isDirect(s) || !slices.ContainsFunc(sent, func(p jwt.Subject) bool { return covers(p, s) })
+		return sender == RoleMaster && isDirect(s) ||
+			!slices.ContainsFunc(sent, func(p jwt.Subject) bool { return covers(p, s) })
 	})
 }
 
@@ -121,7 +124,8 @@ func services(caller, server Role) []jwt.Subject {
 
 // isDirect reports whether a subject carries direct requests to peels, or the answers to them.
 func isDirect(s jwt.Subject) bool {
-	return s.IsContainedIn(jwt.Subject(wire.Direct("*", "*"))) || s.IsContainedIn(jwt.Subject(wire.AnswerOf("*", "*", "*")))
+	return s.IsContainedIn(jwt.Subject(wire.Direct("*", "*"))) ||
+		s.IsContainedIn(jwt.Subject(wire.AnswerOf("*", "*", "*")))
 }
 
 // publishedBy returns the subjects on which a role publishes, with a wildcard for the name.
@@ -136,8 +140,8 @@ var published = sync.OnceValue(func() map[Role][]jwt.Subject {
 	return all
 })
 
-// streams returns the subjects that a role receives from other accounts. Inboxes are left out: a reply comes back by the
-// service of its request. So are subjects that the role itself publishes: it receives them in its own account.
+// streams returns the subjects that a role receives from other accounts. Inboxes are left out: a reply comes back by
+// the service of its request. So are subjects that the role itself publishes: it receives them in its own account.
 func streams(r Role) []jwt.Subject {
 	inbox, own := r.Inbox(self), publishedBy(r)
 	received := slices.DeleteFunc(Permissions(r).Subscribe, func(s string) bool { return strings.HasPrefix(s, inbox) })
@@ -162,7 +166,8 @@ func widest(subjects []jwt.Subject) []jwt.Subject {
 	})
 }
 
-// covers reports whether every message on s is also on wide. It calls the library only for wildcards, because that is slow.
+// covers reports whether every message on s is also on wide. It calls the library only for wildcards, because that is
+// slow.
 func covers(wide, s jwt.Subject) bool {
 	return wide == s || strings.ContainsAny(string(wide), "*>") && s.IsContainedIn(wide)
 }

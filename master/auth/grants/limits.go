@@ -15,8 +15,8 @@ var ErrNotAllowed = errors.New("not allowed")
 
 // Limits narrow what a credential may dispatch. The zero value allows everything.
 type Limits struct {
-	// Target is an expression. It is evaluated at each dispatch, so a peel is allowed as soon as it matches. An expression
-	// with facts trusts what each host says about itself.
+	// Target is an expression. It is evaluated at each dispatch, so a peel is allowed as soon as it matches. An
+	// expression with facts trusts what each host says about itself.
 	Target    string   `json:"target,omitempty"`
 	Functions []string `json:"functions,omitempty"` // globs such as "test.*"
 }
@@ -32,7 +32,8 @@ func IsGlob(text string) bool {
 	return err == nil && text != "" && len(text) <= maxGlob
 }
 
-// Check checks the number and the form of the globs. The target is checked by [target.Parse], which needs the node groups.
+// Check checks the number and the form of the globs. The target is checked by [target.Parse], which needs the node
+// groups.
 func (l Limits) Check() error {
 	if len(l.Functions) > maxGlobs {
 		return fmt.Errorf("cannot limit to %d functions: the limit is %d", len(l.Functions), maxGlobs)
@@ -45,9 +46,9 @@ func (l Limits) Check() error {
 	return nil
 }
 
-// Allow returns [ErrNotAllowed] with the reason if a function on targets is not within the limits. Both lists are sorted;
-// within has the peels that l.Target selects now; it is not used if l.Target is empty. If only some
-// of the targets are outside, the error is an [OutsideError].
+// Allow returns [ErrNotAllowed] with the reason if a function on targets is not within the limits. Both lists are
+// sorted; within has the peels that l.Target selects now; it is not used if l.Target is empty. If only some of the
+// targets are outside, the error is an [OutsideError].
 func (l Limits) Allow(function string, targets, within []target.PeelID) error {
 	matches := func(glob string) bool { ok, _ := path.Match(glob, function); return ok }
 	if len(l.Functions) > 0 && !slices.ContainsFunc(l.Functions, matches) {
@@ -71,7 +72,8 @@ func (l Limits) Allow(function string, targets, within []target.PeelID) error {
 // A Selector returns the peels that a target expression selects now, sorted.
 type Selector func(ctx context.Context, expr string) ([]target.PeelID, error)
 
-// Evaluate is [Limits.Allow] with the peels that selects returns for l.Target. name is the name of the credential, for the error.
+// Evaluate is [Limits.Allow] with the peels that selects returns for l.Target. name is the name of the credential, for
+// the error.
 func (l Limits) Evaluate(ctx context.Context, name, function string, targets []target.PeelID, selects Selector) error {
 	var within []target.PeelID
 	if l.Target != "" {
@@ -91,7 +93,8 @@ type OutsideError struct {
 }
 
 func (e *OutsideError) Error() string {
-	return fmt.Sprintf("%v: %d of %d targets, the first of them %s, are not selected by %q", ErrNotAllowed, len(e.outside), e.targets, e.outside[0], e.limit)
+	return fmt.Sprintf("%v: %d of %d targets, the first of them %s, are not selected by %q", ErrNotAllowed,
+		len(e.outside), e.targets, e.outside[0], e.limit)
 }
 
 // Is reports whether target is [ErrNotAllowed].

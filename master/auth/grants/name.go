@@ -20,7 +20,10 @@ func CheckName(role Role, name string) error {
 	}
 	for i := range len(name) {
 		if !isNameByte(name[i]) {
-			return fmt.Errorf("cannot sign a credential for %q: %q is not allowed in a name, only letters, digits, '_' and '-'", name, name[i])
+			return fmt.Errorf(
+				"cannot sign a credential for %q: %q is not allowed in a name, only letters, digits, '_' and '-'",
+				name, name[i],
+			)
 		}
 	}
 	return nil

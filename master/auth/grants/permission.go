@@ -1,20 +1,20 @@
-// Package grants is the table of what each party may do: [Permissions] says which subjects a [Role] may use on the bus, and
-// [Limits] which jobs a credential may start. [CallerOf] names the sender of a request.
+// Package grants is the table of what each party may do: [Permissions] says which subjects a [Role] may use on the bus,
+// and [Limits] which jobs a credential may start. [CallerOf] names the sender of a request.
 //
-// The name in a credential is the identity: it is the last token of every subject on which its owner publishes. The server
-// puts it into the grants, so [CheckName] refuses names that hold a wildcard or more than one token.
+// The name in a credential is the identity: it is the last token of every subject on which its owner publishes. The
+// server puts it into the grants, so [CheckName] refuses names that hold a wildcard or more than one token.
 //
-// A server checks the subject of a message, but not the reply subject to which the receiver is to answer. In one account
-// with the streams, a peel could aim the server's answer to a bad request at an API and so delete a bucket. Therefore the
-// streams are in the account of the masters alone. [Exports] and [Imports] pass exactly the subjects of the table between the
-// accounts: as services to masters, as streams from them. People of [RoleDirect] send requests to peels by a service, too;
-// a peel may answer there once, which is all that it may publish.
+// A server checks the subject of a message, but not the reply subject to which the receiver is to answer. In one
+// account with the streams, a peel could aim the server's answer to a bad request at an API and so delete a bucket.
+// Therefore the streams are in the account of the masters alone. [Exports] and [Imports] pass exactly the subjects of
+// the table between the accounts: as services to masters, as streams from them. People of [RoleDirect] send requests to
+// peels by a service, too; a peel may answer there once, which is all that it may publish.
 //
-// Guarantees: the table is the only source of what the signing keys grant; a test tries every subject, bucket, stream and
-// call as every role. Limits are checked by masters at each dispatch.
+// Guarantees: the table is the only source of what the signing keys grant; a test tries every subject, bucket, stream
+// and call as every role. Limits are checked by masters at each dispatch.
 //
-// Known gap: an answer to a direct request can be aimed at another party of the same account, whose decoder refuses it by
-// its headers.
+// Known gap: an answer to a direct request can be aimed at another party of the same account, whose decoder refuses it
+// by its headers.
 package grants
 
 import (
@@ -34,8 +34,8 @@ const (
 	RoleLimited  Role = "limited"  // an operator with [Limits]: dispatches within them, cancels its own jobs, and reads
 	RoleAuditor  Role = "auditor"  // reads
 	RoleMaster   Role = "master"   // masters and the reconciler
-	// RoleSite is a server at a site that connects the peels of the site to the bus as a leaf node. Its credential names
-	// the peels, is valid in their account, and grants exactly what they may publish and subscribe to.
+	// RoleSite is a server at a site that connects the peels of the site to the bus as a leaf node. Its credential
+	// names the peels, is valid in their account, and grants exactly what they may publish and subscribe to.
 	RoleSite Role = "site"
 )
 
@@ -64,12 +64,12 @@ const self = "{{name()}}"
 // ofSite stands in a grant for each of the peels that a credential of [RoleSite] names in its tags.
 const ofSite = "{{tag(peel)}}"
 
-// MaxSitePeels bounds the peels that a credential of a site names. A server makes at most 4,096 permissions of each kind
-// from a credential, and a peel has ten subjects of its own to publish on, beside one that all peels share.
+// MaxSitePeels bounds the peels that a credential of a site names. A server makes at most 4,096 permissions of each
+// kind from a credential, and a peel has ten subjects of its own to publish on, beside one that all peels share.
 const MaxSitePeels = 400
 
-// Tags returns the tags of a credential, for [CallerOf], [PeelOf] and the permissions of a site: its role, and the names on
-// the bus of the peels of a site.
+// Tags returns the tags of a credential, for [CallerOf], [PeelOf] and the permissions of a site: its role, and the
+// names on the bus of the peels of a site.
 func Tags(r Role, wireIDs ...string) []string {
 	tags := []string{roleTag + string(r)}
 	for _, id := range wireIDs {
@@ -85,8 +85,8 @@ func Tags(r Role, wireIDs ...string) []string {
 type Grants struct {
 	Publish, Subscribe []string
 	Except             []string // subjects that may not be published although Publish covers them
-	// Subscriptions bounds how many subscriptions a connection may have at a time, 0: no limit. Each takes the server about
-	// 1 KiB of memory.
+	// Subscriptions bounds how many subscriptions a connection may have at a time, 0: no limit. Each takes the server
+	// about 1 KiB of memory.
 	Subscriptions int64
 }
 
@@ -95,9 +95,9 @@ const (
 	personSubscriptions = 1024
 )
 
-// Permissions returns the permissions of a role, with "{{name()}}" for the name in the credential, and "{{tag(peel)}}" for each
-// peel of a site. It is the only such table: the templates of the signing keys, and the subjects that pass between accounts, are
-// made from it. An unknown role gets no permissions.
+// Permissions returns the permissions of a role, with "{{name()}}" for the name in the credential, and "{{tag(peel)}}"
+// for each peel of a site. It is the only such table: the templates of the signing keys, and the subjects that pass
+// between accounts, are made from it. An unknown role gets no permissions.
 func Permissions(r Role) Grants {
 	switch r {
 	case RolePeel:
@@ -179,8 +179,8 @@ const factsGet = "$JS.API.DIRECT.GET.facts"
 // recordCall records what an assistant does in the name of its owner. It only adds an entry to the audit log.
 var recordCall = wire.API("agent", "record", self)
 
-// ownSessions are the requests for a login of the console, and for its end. Masters end the sessions of the caller alone,
-// except for operators.
+// ownSessions are the requests for a login of the console, and for its end. Masters end the sessions of the caller
+// alone, except for operators.
 var ownSessions = []string{wire.API("session", "create", self), wire.API("session", "end", self)}
 
 func auditorGrants() Grants {
@@ -191,8 +191,8 @@ func auditorGrants() Grants {
 }
 
 // limitedGrants leave out the settings of any peel, and every verb that changes more than a job: what could widen the
-// limits, such as a token, and what concerns the whole fleet. They approve no held action: so an assistant with a limited
-// credential of its own cannot approve what it asked for, even if it can run commands.
+// limits, such as a token, and what concerns the whole fleet. They approve no held action: so an assistant with a
+// limited credential of its own cannot approve what it asked for, even if it can run commands.
 func limitedGrants() Grants {
 	publish := append(slices.DeleteFunc(reads(), showsSettings), wire.Dispatch(self), wire.Resolve(self),
 		wire.API("job", "cancel", self), wire.API("hold", "add", self), wire.API("hold", "reject", self), recordCall)
@@ -206,8 +206,8 @@ func limitedGrants() Grants {
 // showsSettings reports whether a subject answers with the settings of any peel, which limits do not narrow.
 func showsSettings(subject string) bool { return subject == wire.API("*", "diff", self) }
 
-// reads returns the subjects on which auditors ask. They do not read files of the config repo, because a file shows values
-// that other answers hide. The verb resolve has a subject of its own.
+// reads returns the subjects on which auditors ask. They do not read files of the config repo, because a file shows
+// values that other answers hide. The verb resolve has a subject of its own.
 func reads() (subjects []string) {
 	for _, verb := range wire.ReadVerbs {
 		if verb == "file" || verb == "resolve" {
@@ -235,17 +235,21 @@ func masterGrants() Grants {
 	}
 }
 
-// exceptAudit are the requests that remove entries of the audit log, or change how long the bus keeps them. Masters may only create
-// the stream and add entries.
+// exceptAudit are the requests that remove entries of the audit log, or change how long the bus keeps them. Masters may
+// only create the stream and add entries.
 var exceptAudit = []string{
-	"$JS.API.STREAM.UPDATE.audit", "$JS.API.STREAM.DELETE.audit", "$JS.API.STREAM.PURGE.audit", "$JS.API.STREAM.MSG.DELETE.audit",
+	"$JS.API.STREAM.UPDATE.audit", "$JS.API.STREAM.DELETE.audit", "$JS.API.STREAM.PURGE.audit",
+	"$JS.API.STREAM.MSG.DELETE.audit",
 	"$JS.API.STREAM.RESTORE.audit", "$JS.API.STREAM.PEER.REMOVE.audit", "$JS.API.STREAM.LEADER.STEPDOWN.audit",
 }
 
-// AuditKeeper returns the permissions to change how long the bus keeps the audit log, and in how many copies. No signing key grants
-// them: whoever has the keys of the accounts makes a credential that lasts for one request.
+// AuditKeeper returns the permissions to change how long the bus keeps the audit log, and in how many copies. No
+// signing key grants them: whoever has the keys of the accounts makes a credential that lasts for one request.
 func AuditKeeper() Grants {
-	return Grants{Publish: []string{"$JS.API.STREAM.INFO.audit", "$JS.API.STREAM.UPDATE.audit"}, Subscribe: []string{KeeperInbox + ".>"}}
+	return Grants{
+		Publish:   []string{"$JS.API.STREAM.INFO.audit", "$JS.API.STREAM.UPDATE.audit"},
+		Subscribe: []string{KeeperInbox + ".>"},
+	}
 }
 
 // Archiver returns the permissions to read all streams as a whole, for a backup. No signing key grants them.

@@ -18,8 +18,8 @@ type Signed struct {
 	Expires time.Time // zero: it does not end
 }
 
-// Check reads a JWT that has not ended and was signed for a party of a role by a key that servers accept now. It does not know what was
-// revoked.
+// Check reads a JWT that has not ended and was signed for a party of a role by a key that servers accept now. It does
+// not know what was revoked.
 func (k *Keys) Check(role grants.Role, token string) (s Signed, err error) {
 	c, err := jwt.DecodeUserClaims(token) // which checks the signature
 	if err != nil {

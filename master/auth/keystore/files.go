@@ -28,9 +28,9 @@ func Dir(dataDir string) string { return filepath.Join(dataDir, "auth") }
 
 // Open reads the keys in dir, or makes them if dir is empty or not there. They appear all at once or not at all,
 // and when two processes make them the first wins for both. It refuses a directory or file that others than its
-// owner may use, a path that others may change, and a set with a key missing: a new one would lock out everybody whose credential
-// the old one signed. Root may read the keys of a master that runs as another user, and changes none of them: the files
-// would be root's, and the master could not read them.
+// owner may use, a path that others may change, and a set with a key missing: a new one would lock out everybody whose
+// credential the old one signed. Root may read the keys of a master that runs as another user, and changes none of
+// them: the files would be root's, and the master could not read them.
 func Open(dir string) (*Keys, error) {
 	if err := private.CheckRead(dir); err != nil {
 		return nil, err
@@ -196,7 +196,8 @@ func load(dir string) (*Keys, error) {
 			return nil, err
 		}
 	}
-	if k.signers[grants.RoleSite], err = readKey(root, signerFile(grants.RoleSite), nkeys.PrefixByteAccount); err != nil {
+	if k.signers[grants.RoleSite], err = readKey(root, signerFile(grants.RoleSite),
+		nkeys.PrefixByteAccount); err != nil {
 		return nil, err
 	}
 	system, err := publicKey(root, systemFile)

@@ -1,16 +1,17 @@
-// Package keystore holds the secrets that sign credentials of the bus, and what is kept beside them. Call [Open] with the
-// folder of the keys, give [Keys.Trust] to the server, and sign with [Keys.Issue] or [Keys.Creds].
+// Package keystore holds the secrets that sign credentials of the bus, and what is kept beside them. Call [Open] with
+// the folder of the keys, give [Keys.Trust] to the server, and sign with [Keys.Issue] or [Keys.Creds].
 //
 // Trust is a chain of signatures. An operator key signs the accounts: one for the server itself and one for each
-// [grants.Role]. An account lists a signing key with the permissions of all users that the key signs. A user's JWT holds a
-// name and no permissions, so a change of the table reaches everybody when the servers get the accounts of a new version.
+// [grants.Role]. An account lists a signing key with the permissions of all users that the key signs. A user's JWT
+// holds a name and no permissions, so a change of the table reaches everybody when the servers get the accounts of a
+// new version.
 //
-// The folder has four kinds of state: the keys; revoked.json, the keys that [Keys.Revoke] ended; rotation.json, the last
-// change of the signing keys; and the register ([Register]), a file for each name for which a credential was made.
+// The folder has four kinds of state: the keys; revoked.json, the keys that [Keys.Revoke] ended; rotation.json, the
+// last change of the signing keys; and the register ([Register]), a file for each name for which a credential was made.
 //
 // Guarantees: keys appear all at once or not at all; files that others may read are refused; a damaged list of revoked
-// keys is an error, never an empty list; a rotation that is cut short locks nobody out and is completed by repeating it.
-// "a.b" and "a_b" have one name on the bus, so the register refuses the second.
+// keys is an error, never an empty list; a rotation that is cut short locks nobody out and is completed by repeating
+// it. "a.b" and "a_b" have one name on the bus, so the register refuses the second.
 //
 // Known gap: whoever can read the folder can sign anything. The keys are not encrypted.
 package keystore
@@ -105,7 +106,8 @@ const maxSiteToken = 60 << 10
 // IssueSite signs a JWT as [Keys.Issue] does, for a leaf node that brings the peels to the bus.
 func (k *Keys) IssueSite(name, public string, peels []target.PeelID, ttl time.Duration) (string, error) {
 	if len(peels) == 0 || len(peels) > grants.MaxSitePeels {
-		return "", fmt.Errorf("cannot sign a credential for the site %q: it has %d peels, 1 to %d are possible", name, len(peels), grants.MaxSitePeels)
+		return "", fmt.Errorf("cannot sign a credential for the site %q: it has %d peels, 1 to %d are possible", name,
+			len(peels), grants.MaxSitePeels)
 	}
 	var names []string
 	for _, p := range peels {
@@ -116,7 +118,10 @@ func (k *Keys) IssueSite(name, public string, peels []target.PeelID, ttl time.Du
 	}
 	token, err := k.issue(grants.RoleSite, name, public, ttl, names...)
 	if err == nil && len(token) > maxSiteToken {
-		err = fmt.Errorf("cannot sign a credential for the site %q: it would have %d bytes, %d are possible: name fewer peels", name, len(token), maxSiteToken)
+		err = fmt.Errorf(
+			"cannot sign a credential for the site %q: it would have %d bytes, %d are possible: name fewer peels",
+			name, len(token), maxSiteToken,
+		)
 	}
 	return token, err
 }
@@ -138,7 +143,8 @@ func (k *Keys) Creds(role grants.Role, name string, ttl time.Duration) ([]byte, 
 // PeelAccount returns the public key of the account of peels.
 func (k *Keys) PeelAccount() string { return k.accounts[grants.RolePeel] }
 
-// SystemCreds returns a credential for the system account, in which the server publishes its events and accepts JWTs of accounts.
+// SystemCreds returns a credential for the system account, in which the server publishes its events and accepts JWTs of
+// accounts.
 func (k *Keys) SystemCreds(ttl time.Duration) ([]byte, error) {
 	return k.accountCreds(systemFile, ttl, grants.Grants{})
 }
@@ -158,7 +164,8 @@ func (k *Keys) RestorerCreds(ttl time.Duration) ([]byte, error) {
 	return k.accountCreds(accountFile(grants.RoleMaster), ttl, grants.Restorer())
 }
 
-// accountCreds returns a credential that the key of an account in file signs. Without grants it may use the whole account.
+// accountCreds returns a credential that the key of an account in file signs. Without grants it may use the whole
+// account.
 func (k *Keys) accountCreds(file string, ttl time.Duration, may grants.Grants) ([]byte, error) {
 	creds, err := k.signByAccount(file, ttl, may)
 	if err != nil {

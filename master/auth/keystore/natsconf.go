@@ -34,8 +34,8 @@ type Hub struct {
 	CA    string   // file with its CA certificates; empty: the certificates of the system
 }
 
-// Text returns the configuration file. It has no secret. Accounts that a master sends to the server later are stored in Dir and
-// replace those in the file; the server of a site gets none.
+// Text returns the configuration file. It has no secret. Accounts that a master sends to the server later are stored in
+// Dir and replace those in the file; the server of a site gets none.
 func (c NATSConf) Text() (string, error) {
 	for _, listen := range []string{c.Listen, c.LeafNodes} {
 		if err := c.check(listen); err != nil {
@@ -44,7 +44,9 @@ func (c NATSConf) Text() (string, error) {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "listen: %q\nmax_payload: %d\n", c.Listen, wire.MaxMessage)
-	b.WriteString("ping_interval: \"20s\" # a client that is frozen or cut off no longer gets requests after a minute\n")
+	b.WriteString(
+		"ping_interval: \"20s\" # a client that is frozen or cut off no longer gets requests after a minute\n",
+	)
 	b.WriteString("authorization { timeout: 30 } # thousands of peels that come back at once wait for their turn\n")
 	b.WriteString(c.tls())
 	if c.Hub != nil {
@@ -75,7 +77,9 @@ func (c NATSConf) check(listen string) error {
 		return fmt.Errorf("cannot print a configuration for %q: want HOST:PORT: %w", listen, err)
 	}
 	if c.Cert == "" || c.Key == "" {
-		return errors.New("cannot print a configuration without a certificate and its key: nobody uses a bus that does not encrypt")
+		return errors.New(
+			"cannot print a configuration without a certificate and its key: nobody uses a bus that does not encrypt",
+		)
 	}
 	return nil
 }
@@ -84,8 +88,8 @@ func (c NATSConf) tls() string {
 	return fmt.Sprintf("tls { cert_file: %q, key_file: %q, min_version: \"1.3\", timeout: 30 }\n", c.Cert, c.Key)
 }
 
-// leafNodes returns the part of the configuration for a server to which sites connect, or for the server of a site. Only
-// subjects of the account of peels pass, and its requests to streams, which needs default_js_domain.
+// leafNodes returns the part of the configuration for a server to which sites connect, or for the server of a site.
+// Only subjects of the account of peels pass, and its requests to streams, which needs default_js_domain.
 func (c NATSConf) leafNodes() string {
 	if c.LeafNodes == "" && c.Hub == nil {
 		return ""

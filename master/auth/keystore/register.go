@@ -25,9 +25,9 @@ var (
 	ErrRevoked = errors.New("its name was revoked")
 )
 
-// An Entry of the register has the keys of one party, for which credentials were made. The register has a file for each name on
-// the bus, beside the keys, so that a credential can be made while no bus runs. People have one space of names, whatever
-// their role.
+// An Entry of the register has the keys of one party, for which credentials were made. The register has a file for each
+// name on the bus, beside the keys, so that a credential can be made while no bus runs. People have one space of names,
+// whatever their role.
 type Entry struct {
 	Role    grants.Role      `json:"role"`
 	ID      string           `json:"id"` // as it was requested: a peel's own ID, not its wire form
@@ -38,9 +38,9 @@ type Entry struct {
 // registerDir is a directory in the directory of the keys.
 const registerDir = "issued"
 
-// Register records that a credential is about to be made for entry.Keys with the keys in dir, and returns the name to make
-// it for. The error is [ErrIssued] if the party has a credential, unless again is set; [ErrTaken] if another
-// peel has the same wire form, because on the bus both would be one; [ErrRevoked] if the name was revoked.
+// Register records that a credential is about to be made for entry.Keys with the keys in dir, and returns the name to
+// make it for. The error is [ErrIssued] if the party has a credential, unless again is set; [ErrTaken] if another peel
+// has the same wire form, because on the bus both would be one; [ErrRevoked] if the name was revoked.
 func Register(dir string, entry Entry, again bool) (name string, err error) {
 	name = entry.ID
 	if entry.Role == grants.RolePeel {
@@ -64,8 +64,8 @@ func entryFile(dir string, role grants.Role, name string) string {
 	return filepath.Join(dir, registerDir, kind+"."+name+".json")
 }
 
-// lockRegister makes the register if it is missing and locks it for one process, so that no key is lost. A lost key could not be
-// revoked.
+// lockRegister makes the register if it is missing and locks it for one process, so that no key is lost. A lost key
+// could not be revoked.
 func lockRegister(dir string) (unlock func(), err error) {
 	dir = filepath.Join(dir, registerDir)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -110,7 +110,8 @@ func register(dir, name string, entry Entry, again bool) error {
 	return writeEntry(path, known)
 }
 
-// Registered returns the entry of a party by its name on the bus, which [grants.CheckName] allows; zero if there is none.
+// Registered returns the entry of a party by its name on the bus, which [grants.CheckName] allows; zero if there is
+// none.
 func Registered(dir string, role grants.Role, name string) (Entry, error) {
 	known, err := readEntry(entryFile(dir, role, name))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -132,8 +133,8 @@ func Entries(dir string, role grants.Role) (all []Entry, err error) {
 	return all, err
 }
 
-// Close records that the name of a person or master was revoked: nothing is issued for it again. Keys that were registered
-// meanwhile stay, to be revoked with the others.
+// Close records that the name of a person or master was revoked: nothing is issued for it again. Keys that were
+// registered meanwhile stay, to be revoked with the others.
 func Close(dir string, entry Entry) error {
 	unlock, err := lockRegister(dir)
 	if err != nil {

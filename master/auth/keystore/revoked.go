@@ -45,7 +45,8 @@ func (k *Keys) Revoke(role grants.Role, ends map[string]credential.End) (account
 		}
 	}
 	for public, e := range ends {
-		if _, known := of[public]; known || !nkeys.IsValidPublicUserKey(public) || !e.Expires.IsZero() && !e.Expires.After(now) {
+		if _, known := of[public]; known || !nkeys.IsValidPublicUserKey(public) ||
+			!e.Expires.IsZero() && !e.Expires.After(now) {
 			continue
 		}
 		of[public], changed = e, true
@@ -70,7 +71,8 @@ func (k *Keys) writeRevoked(all map[grants.Role]map[string]credential.End) error
 		return err
 	}
 	if len(data) > maxRevoked {
-		return fmt.Errorf("%s would have %d bytes, %d are the most: rotate the signing keys instead", revokedFile, len(data), maxRevoked)
+		return fmt.Errorf("%s would have %d bytes, %d are the most: rotate the signing keys instead", revokedFile,
+			len(data), maxRevoked)
 	}
 	if err := private.Check(k.dir); err != nil {
 		return err
@@ -117,7 +119,8 @@ func readRevoked(root *os.Root) (all map[grants.Role]map[string]credential.End, 
 		return nil, err
 	}
 	if err := json.Unmarshal(data, &all); err != nil || len(data) > maxRevoked {
-		return nil, fmt.Errorf("cannot read %s: it is damaged; without it revoked credentials would be accepted: %w", revokedFile, err)
+		return nil, fmt.Errorf("cannot read %s: it is damaged; without it revoked credentials would be accepted: %w",
+			revokedFile, err)
 	}
 	return all, nil
 }

@@ -42,9 +42,9 @@ func (k *Keys) Rotation() credential.Rotation {
 	return k.rotation
 }
 
-// Rotate replaces all signing keys, durably. Credentials of the former keys stay valid until [Keys.Retire]. Accounts and streams stay
-// as they are. An interrupted rotation leaves keys that work; call Rotate again to complete it. Until then the former keys cannot
-// be retired.
+// Rotate replaces all signing keys, durably. Credentials of the former keys stay valid until [Keys.Retire]. Accounts
+// and streams stay as they are. An interrupted rotation leaves keys that work; call Rotate again to complete it. Until
+// then the former keys cannot be retired.
 func (k *Keys) Rotate() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -57,7 +57,11 @@ func (k *Keys) Rotate() error {
 	}
 	if len(k.rotation.Former) == 0 {
 		// The former keys are stored first: after a crash a key may be both current and former.
-		if err := k.note(credential.Rotation{Generation: k.rotation.Generation + 1, At: time.Now().UTC(), Former: left}); err != nil {
+		if err := k.note(credential.Rotation{
+			Generation: k.rotation.Generation + 1,
+			At:         time.Now().UTC(),
+			Former:     left,
+		}); err != nil {
 			return fmt.Errorf("cannot rotate the signing keys: %w", err)
 		}
 	}
@@ -72,8 +76,8 @@ func (k *Keys) Rotate() error {
 	return k.renewAll()
 }
 
-// unrotated returns the signing keys that a rotation has to replace: those that are still their own former key, or all if there are
-// no former keys.
+// unrotated returns the signing keys that a rotation has to replace: those that are still their own former key, or all
+// if there are no former keys.
 func (k *Keys) unrotated() (map[grants.Role]string, error) {
 	left := map[grants.Role]string{}
 	for r, signer := range k.signers {
@@ -88,8 +92,8 @@ func (k *Keys) unrotated() (map[grants.Role]string, error) {
 	return left, nil
 }
 
-// Retire ends the former signing keys, and with them every credential that was not issued again. Without former keys it does
-// nothing.
+// Retire ends the former signing keys, and with them every credential that was not issued again. Without former keys it
+// does nothing.
 func (k *Keys) Retire() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -124,8 +128,8 @@ func (k *Keys) write(next noted) error {
 	return err
 }
 
-// Dirty reports whether servers may lack the accounts of the last change of the signing keys or of the table of permissions: an
-// external server keeps the accounts that it got last.
+// Dirty reports whether servers may lack the accounts of the last change of the signing keys or of the table of
+// permissions: an external server keeps the accounts that it got last.
 func (k *Keys) Dirty() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()

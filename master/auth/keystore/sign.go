@@ -42,7 +42,8 @@ func (k *Keys) sign(operator nkeys.KeyPair, system string) (Trust, error) {
 	return t, nil
 }
 
-// claims returns the account of a role: the permissions of its users, and its imports from and exports to the masters' account.
+// claims returns the account of a role: the permissions of its users, and its imports from and exports to the masters'
+// account.
 func (k *Keys) claims(r grants.Role) (*jwt.AccountClaims, error) {
 	ac := jwt.NewAccountClaims(k.accounts[r])
 	ac.Name = grants.AccountName(r)
@@ -61,12 +62,18 @@ func (k *Keys) claims(r grants.Role) (*jwt.AccountClaims, error) {
 		}
 	}
 	if r == grants.RoleMaster {
-		ac.Limits.JetStreamLimits = jwt.JetStreamLimits{MemoryStorage: jwt.NoLimit, DiskStorage: jwt.NoLimit, Streams: jwt.NoLimit, Consumer: jwt.NoLimit}
+		ac.Limits.JetStreamLimits = jwt.JetStreamLimits{
+			MemoryStorage: jwt.NoLimit,
+			DiskStorage:   jwt.NoLimit,
+			Streams:       jwt.NoLimit,
+			Consumer:      jwt.NoLimit,
+		}
 	}
 	ac.Exports = grants.Exports(r)
 	ac.Imports = grants.Imports(r, k.accounts)
 	for public := range k.revoked[r] {
-		ac.RevokeAt(public, endOfTime) // a revoked key is never signed for again, but by a master whose clock or word was late
+		// a revoked key is never signed for again, but by a master whose clock or word was late
+		ac.RevokeAt(public, endOfTime)
 	}
 	return ac, nil
 }

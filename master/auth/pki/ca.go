@@ -1,5 +1,5 @@
-// Package pki is the certificate authority of the masters' listeners. Call [Open] with a folder, then [CA.Config] for each
-// listener; hosts and people check the listeners against [CA.File], or know the authority by [CA.Pin].
+// Package pki is the certificate authority of the masters' listeners. Call [Open] with a folder, then [CA.Config] for
+// each listener; hosts and people check the listeners against [CA.File], or know the authority by [CA.Pin].
 //
 // A certificate is replaced before it ends and after each rotation, without a restart. A change of the authority is one
 // rename, so a crash leaves the old or the new one. A key that others may read, or that is lost, is refused.
@@ -51,12 +51,13 @@ var (
 	ErrNoFormer = errors.New("there is no former one that could be retired")
 )
 
-// A CA signs the certificates of a master's listeners, unless the master has certificates from elsewhere. It is made at the
-// first start. Peels and people check the bus against [CA.File] and trust no other authority.
+// A CA signs the certificates of a master's listeners, unless the master has certificates from elsewhere. It is made at
+// the first start. Peels and people check the bus against [CA.File] and trust no other authority.
 //
-// [CA.Rotate] makes a new key and certificate and has the former key sign the new certificate too, so clients that trust
-// only the former authority can still connect. They get the new certificate from [CA.File], or when their credential is
-// renewed. [CA.Retire] ends the former authority. Listeners need no restart. A CA is safe for concurrent use.
+// [CA.Rotate] makes a new key and certificate and has the former key sign the new certificate too, so clients that
+// trust only the former authority can still connect. They get the new certificate from [CA.File], or when their
+// credential is renewed. [CA.Retire] ends the former authority. Listeners need no restart. A CA is safe for concurrent
+// use.
 type CA struct {
 	dir string
 
@@ -67,9 +68,9 @@ type CA struct {
 	former *x509.Certificate
 }
 
-// OpenCA reads the certificate authority in dir, or makes one if dir has no certificate. It then replaces a key without a
-// certificate, which an earlier version may have left when it was interrupted: nobody trusts that authority. It refuses a key
-// file that users other than its owner may read, and a certificate without its key.
+// OpenCA reads the certificate authority in dir, or makes one if dir has no certificate. It then replaces a key without
+// a certificate, which an earlier version may have left when it was interrupted: nobody trusts that authority. It
+// refuses a key file that users other than its owner may read, and a certificate without its key.
 func Open(dir string) (*CA, error) {
 	c := &CA{dir: dir}
 	if err := private.Make(dir); err != nil {
@@ -101,8 +102,8 @@ func (c *CA) Pin() string {
 	return PinOf(c.cert.Raw)
 }
 
-// PinOf returns the SHA-256 of a DER certificate as base64url. A join token carries it, so that a host that joins can check
-// the authority.
+// PinOf returns the SHA-256 of a DER certificate as base64url. A join token carries it, so that a host that joins can
+// check the authority.
 func PinOf(der []byte) string {
 	sum := sha256.Sum256(der)
 	return base64.RawURLEncoding.EncodeToString(sum[:])
@@ -214,7 +215,10 @@ func (c *CA) become(next *CA) error {
 	if err := renameio.WriteFile(c.keyFile(), text, 0o600); err != nil {
 		return fmt.Errorf("cannot store the certificate authority: %w", err)
 	}
-	c.key, c.cert, c.bridge, c.former = next.key, next.cert, next.bridge, next.former
+	c.key = next.key
+	c.cert = next.cert
+	c.bridge = next.bridge
+	c.former = next.former
 	if err := renameio.WriteFile(c.File(), c.bundle(), 0o644); err != nil {
 		return fmt.Errorf("cannot store the certificates of the authority: %w", err)
 	}
@@ -305,9 +309,9 @@ func (c *CA) use(text []byte, certs []*x509.Certificate, whole bool) error {
 	return renameio.WriteFile(c.File(), c.bundle(), 0o644) // the change was cut short
 }
 
-// Config returns the TLS configuration of a listener with the given names and addresses. "localhost", the host's name and
-// its addresses at that time are added. Only TLS 1.3 is offered. The certificate is made at the first connection, and
-// replaced 30 days before it ends, without a restart.
+// Config returns the TLS configuration of a listener with the given names and addresses. "localhost", the host's name
+// and its addresses at that time are added. Only TLS 1.3 is offered. The certificate is made at the first connection,
+// and replaced 30 days before it ends, without a restart.
 func (c *CA) Config(names ...string) *tls.Config {
 	var mu sync.Mutex
 	var current *tls.Certificate
@@ -328,8 +332,8 @@ func (c *CA) Config(names ...string) *tls.Config {
 	}
 }
 
-// chain returns the certificates that a listener sends after its own. The roots are in it for clients that know only the
-// hash of one.
+// chain returns the certificates that a listener sends after its own. The roots are in it for clients that know only
+// the hash of one.
 func (c *CA) chain() (chain [][]byte) {
 	if c.bridge != nil {
 		chain = append(chain, c.bridge.Raw)

@@ -10,9 +10,9 @@ import (
 	"sync"
 )
 
-// FromFiles returns the TLS 1.3 configuration of a server with the certificate and key in two files. Changed files are read
-// again at the next connection. If the certificate and the key do not match, for example while they are being replaced, the
-// former ones stay in use and the mismatch is logged.
+// FromFiles returns the TLS 1.3 configuration of a server with the certificate and key in two files. Changed files are
+// read again at the next connection. If the certificate and the key do not match, for example while they are being
+// replaced, the former ones stay in use and the mismatch is logged.
 func FromFiles(cert, key string, log *slog.Logger) (*tls.Config, error) {
 	p := &pair{cert: cert, key: key, log: log}
 	if err := p.read(); err != nil {
@@ -54,7 +54,8 @@ func (p *pair) changed() bool {
 		if err != nil {
 			return true
 		}
-		if before := p.files[i]; !os.SameFile(before, now) || !before.ModTime().Equal(now.ModTime()) || before.Size() != now.Size() {
+		if before := p.files[i]; !os.SameFile(before, now) || !before.ModTime().Equal(now.ModTime()) ||
+			before.Size() != now.Size() {
 			return true
 		}
 	}

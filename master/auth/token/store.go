@@ -37,9 +37,9 @@ const (
 	coarse = 10 * time.Minute
 )
 
-// A Store has the bearer tokens of the REST API, in the bucket tokens. It reads a token from the leader of the bucket again after
-// 400 ms, so that a change holds on every master within half a second; if the bucket cannot be read, every token is refused. Methods may be
-// called from several goroutines.
+// A Store has the bearer tokens of the REST API, in the bucket tokens. It reads a token from the leader of the bucket
+// again after 400 ms, so that a change holds on every master within half a second; if the bucket cannot be read, every
+// token is refused. Methods may be called from several goroutines.
 type Store struct {
 	js  jetstream.JetStream
 	kv  jetstream.KeyValue
@@ -87,10 +87,11 @@ func (t *Store) Authenticate(ctx context.Context, text string) (*credential.Toke
 	return &r.Token, nil
 }
 
-// Allow returns [grants.ErrNotAllowed] with the reason if the bearer of a token may not dispatch a function to targets, which are
-// sorted. An expired token may: its request was made before. selects evaluates
-// the target of a limit.
-func (t *Store) Allow(ctx context.Context, name, function string, targets []target.PeelID, selects grants.Selector) error {
+// Allow returns [grants.ErrNotAllowed] with the reason if the bearer of a token may not dispatch a function to targets,
+// which are sorted. An expired token may: its request was made before. selects evaluates the target of a limit.
+func (t *Store) Allow(ctx context.Context, name, function string, targets []target.PeelID,
+	selects grants.Selector,
+) error {
 	r, err := t.recent(ctx, name)
 	if err := usable(r, err); err != nil {
 		return err
@@ -113,14 +114,15 @@ func (t *Store) Limits(ctx context.Context, name string) (grants.Limits, error) 
 	return r.Limits, nil
 }
 
-// CheckNotRevoked returns [grants.ErrNotAllowed] if a token was revoked or does not exist. It reads the bucket, so it sees every
-// revocation that was stored before.
+// CheckNotRevoked returns [grants.ErrNotAllowed] if a token was revoked or does not exist. It reads the bucket, so it
+// sees every revocation that was stored before.
 func (t *Store) CheckNotRevoked(ctx context.Context, name string) error {
 	stored, _, err := t.all.Get(ctx, name)
 	return usable(checked(name, stored, err))
 }
 
-// usable returns [grants.ErrNotAllowed] for a record that was not found or whose token was revoked; err is the error of reading it.
+// usable returns [grants.ErrNotAllowed] for a record that was not found or whose token was revoked; err is the error of
+// reading it.
 func usable(r record, err error) error {
 	switch {
 	case errors.Is(err, ErrNotFound):
@@ -170,8 +172,8 @@ func (t *Store) mark(ctx context.Context, name string, now time.Time) {
 	}
 }
 
-// Create stores a new token, created by a user. The error is [ErrExists] if the name was ever used, also by a revoked token: its jobs
-// would seem to be of the new one.
+// Create stores a new token, created by a user. The error is [ErrExists] if the name was ever used, also by a revoked
+// token: its jobs would seem to be of the new one.
 func (t *Store) Create(ctx context.Context, q credential.TokenRequest, by string) (*credential.Token, error) {
 	if err := errors.Join(q.Check(), q.CheckScopes()); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
@@ -185,7 +187,14 @@ func (t *Store) Create(ctx context.Context, q credential.TokenRequest, by string
 	}
 	now := time.Now().UTC()
 	r := record{
-		Token:   credential.Token{Name: q.Name, Scopes: q.Scopes, Limits: q.Limits, Created: now, CreatedBy: by, Expires: expires(&q, now)},
+		Token: credential.Token{
+			Name:      q.Name,
+			Scopes:    q.Scopes,
+			Limits:    q.Limits,
+			Created:   now,
+			CreatedBy: by,
+			Expires:   expires(&q, now),
+		},
 		Secrets: secrets{Hash: q.Hash},
 	}
 	if err := t.all.Create(ctx, q.Name, r); errors.Is(err, bucket.ErrPresent) {
@@ -227,7 +236,8 @@ func (t *Store) Revoke(ctx context.Context, name, by string) (*credential.Token,
 	})
 }
 
-// change makes a change to a record. If somebody else changes it at the same time, f is called again with the newer record.
+// change makes a change to a record. If somebody else changes it at the same time, f is called again with the newer
+// record.
 func (t *Store) change(ctx context.Context, name string, f func(*record, time.Time) error) (*credential.Token, error) {
 	r, err := t.all.Change(ctx, name, func(r *record) error {
 		if r.Name != name {
@@ -244,7 +254,8 @@ func (t *Store) change(ctx context.Context, name string, f func(*record, time.Ti
 	return &r.Token, nil
 }
 
-// List returns all tokens by name, those that have ended included. Records that cannot be decoded open nothing and are left out.
+// List returns all tokens by name, those that have ended included. Records that cannot be decoded open nothing and are
+// left out.
 func (t *Store) List(ctx context.Context) ([]credential.Token, error) {
 	tokens, _, err := t.read(ctx)
 	return tokens, err

@@ -1,11 +1,11 @@
 // Package token has the bearer tokens of the REST API. Call [Open] and then [Store.Authenticate] for each request.
 //
-// The text of a token is made where it is used ([NewSecret]). Masters and the bucket tokens have its hash, its scopes and its
-// [grants.Limits].
+// The text of a token is made where it is used ([NewSecret]). Masters and the bucket tokens have its hash, its scopes
+// and its [grants.Limits].
 //
 // Guarantees: a revocation or rotation holds on every master within half a second; a bucket that cannot be read opens
-// nothing; a revoked token stays revoked, and its name is not given again; [Store.CheckNotRevoked] sees every revocation that
-// was stored before.
+// nothing; a revoked token stays revoked, and its name is not given again; [Store.CheckNotRevoked] sees every
+// revocation that was stored before.
 //
 // Known gap: the time of the last use is lost if the bucket cannot be written at that moment.
 package token

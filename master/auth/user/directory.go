@@ -41,9 +41,11 @@ func (d *Directory) Ended(ctx context.Context) (map[grants.Role]map[string]crede
 }
 
 // Add signs a credential for a person, requested by another one, and returns its JWT. The error is [ErrExists] if the
-// name has a credential and q.Again is not set, or if the user was revoked: the past actions under the name would seem to be of
-// the new user.
-func (d *Directory) Add(ctx context.Context, q credential.UserRequest, by string) (token string, u *credential.User, err error) {
+// name has a credential and q.Again is not set, or if the user was revoked: the past actions under the name would seem
+// to be of the new user.
+func (d *Directory) Add(ctx context.Context, q credential.UserRequest,
+	by string,
+) (token string, u *credential.User, err error) {
 	if err := q.Check(); err != nil {
 		return "", nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
@@ -53,7 +55,15 @@ func (d *Directory) Add(ctx context.Context, q credential.UserRequest, by string
 		key.Expires = now.Add(q.TTL)
 	}
 	// The record is stored first: an unknown credential could not be revoked.
-	r := credential.User{Name: q.Name, Role: q.Role, Limits: q.Limits, Secrets: q.Secrets, Keys: []credential.Key{key}, Created: now, CreatedBy: by}
+	r := credential.User{
+		Name:      q.Name,
+		Role:      q.Role,
+		Limits:    q.Limits,
+		Secrets:   q.Secrets,
+		Keys:      []credential.Key{key},
+		Created:   now,
+		CreatedBy: by,
+	}
 	if q.Again {
 		r, err = d.Store.all.Change(ctx, q.Name, func(r *credential.User) error {
 			if !r.Revoked.IsZero() {
@@ -65,7 +75,8 @@ func (d *Directory) Add(ctx context.Context, q credential.UserRequest, by string
 			}
 			return nil
 		})
-	} else if _, err = keystore.Register(d.Keys.Dir(), keystore.Entry{Role: r.Role, ID: q.Name, Keys: r.Keys}, false); err == nil {
+	} else if _, err = keystore.Register(d.Keys.Dir(), keystore.Entry{Role: r.Role, ID: q.Name, Keys: r.Keys},
+		false); err == nil {
 		err = d.Store.all.Create(ctx, q.Name, r)
 	}
 	switch {
@@ -92,8 +103,8 @@ func (d *Directory) List(ctx context.Context) ([]credential.User, error) {
 }
 
 // Revoke ends all credentials of a person for good: the bus cuts the connections that use them, and the name is never
-// given again. Revoking again changes nothing. If the revocation is stored but was not pushed to the bus, it returns the user
-// and an error.
+// given again. Revoking again changes nothing. If the revocation is stored but was not pushed to the bus, it returns
+// the user and an error.
 func (d *Directory) Revoke(ctx context.Context, name, by string) (*credential.User, error) {
 	if err := grants.CheckName(grants.RoleOperator, name); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNotFound, err)
@@ -115,8 +126,14 @@ func (d *Directory) Revoke(ctx context.Context, name, by string) (*credential.Us
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(keystore.Close(d.Keys.Dir(), keystore.Entry{Role: u.Role, ID: u.Name, Keys: u.Keys, Revoked: u.Revoked}), d.Push(ctx)); err != nil {
-		return u, fmt.Errorf("%s is revoked, and dispatches nothing; its connections may last for some time: %w", name, err)
+	if err := errors.Join(keystore.Close(d.Keys.Dir(), keystore.Entry{
+		Role:    u.Role,
+		ID:      u.Name,
+		Keys:    u.Keys,
+		Revoked: u.Revoked,
+	}), d.Push(ctx)); err != nil {
+		return u, fmt.Errorf("%s is revoked, and dispatches nothing; its connections may last for some time: %w", name,
+			err)
 	}
 	return u, nil
 }

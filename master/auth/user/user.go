@@ -1,13 +1,15 @@
-// Package user has the people of the bus. Call [Open]; [Store.Allow] decides about a dispatch. A master that has the keys
-// issues and revokes credentials with a [Directory].
+// Package user has the people of the bus. Call [Open]; [Store.Allow] decides about a dispatch. A master that has the
+// keys issues and revokes credentials with a [Directory].
 //
 // Two places know people: the bucket users, and the register beside the keys, for credentials made while no bus ran.
 // [Directory.List] merges them; a revocation is stored in both, so the name is never given again.
 //
-// Guarantees: a record is stored before the credential is signed; a person with limits that cannot be read is refused; a
-// change holds on every master within half a second, and [Store.CheckNotRevoked] sees every revocation that was stored before.
+// Guarantees: a record is stored before the credential is signed; a person with limits that cannot be read is refused;
+// a change holds on every master within half a second, and [Store.CheckNotRevoked] sees every revocation that was
+// stored before.
 //
-// Known gap: a master without the keys does not know people whose credentials were made beside the keys, until they are revoked.
+// Known gap: a master without the keys does not know people whose credentials were made beside the keys, until they are
+// revoked.
 package user
 
 import (
@@ -55,10 +57,12 @@ func (u *Store) List(ctx context.Context) ([]credential.User, error) {
 // Unreadable returns the keys of users whose records cannot be decoded. They can do nothing that needs a master.
 func (u *Store) Unreadable(ctx context.Context) ([]string, error) { return u.all.Unreadable(ctx) }
 
-// Allow returns [grants.ErrNotAllowed] with the reason if a caller may not dispatch a function to targets, which are sorted.
-// selects evaluates the target of a limit. A caller with unknown limits is refused, so the loss of the bucket
+// Allow returns [grants.ErrNotAllowed] with the reason if a caller may not dispatch a function to targets, which are
+// sorted. selects evaluates the target of a limit. A caller with unknown limits is refused, so the loss of the bucket
 // gives nobody more permissions.
-func (u *Store) Allow(ctx context.Context, a grants.Caller, function string, targets []target.PeelID, selects grants.Selector) error {
+func (u *Store) Allow(ctx context.Context, a grants.Caller, function string, targets []target.PeelID,
+	selects grants.Selector,
+) error {
 	limits, err := u.Limits(ctx, a)
 	if err != nil {
 		return err
@@ -66,7 +70,8 @@ func (u *Store) Allow(ctx context.Context, a grants.Caller, function string, tar
 	return limits.Evaluate(ctx, a.User, function, targets, selects)
 }
 
-// Limits returns the limits of a caller. The error is [grants.ErrNotAllowed] if they are not known, or if the caller was revoked.
+// Limits returns the limits of a caller. The error is [grants.ErrNotAllowed] if they are not known, or if the caller
+// was revoked.
 func (u *Store) Limits(ctx context.Context, a grants.Caller) (grants.Limits, error) {
 	user, err := u.all.Recent(ctx, a.User)
 	switch {
@@ -83,8 +88,8 @@ func (u *Store) Limits(ctx context.Context, a grants.Caller) (grants.Limits, err
 	return user.Limits, nil
 }
 
-// CheckNotRevoked returns [grants.ErrNotAllowed] if a person was revoked. It reads the bucket, so it sees every revocation that was
-// stored before.
+// CheckNotRevoked returns [grants.ErrNotAllowed] if a person was revoked. It reads the bucket, so it sees every
+// revocation that was stored before.
 func (u *Store) CheckNotRevoked(ctx context.Context, name string) error {
 	user, _, err := u.all.Get(ctx, name)
 	switch {

@@ -1,20 +1,21 @@
-// Package cause names the commit that a problem followed, or says that no commit explains it. Call [Of] with the problem and the
-// commits that may be its cause. Coverage, alerts, the console and the command line show its text.
+// Package cause names the commit that a problem followed, or says that no commit explains it. Call [Of] with the
+// problem and the commits that may be its cause. Coverage, alerts, the console and the command line show its text.
 //
-// A commit is a candidate if it changed the entry of the problem. It is a possible cause if at least four fifths of the peels with
-// the problem got it within two hours, or two periods of the entry if that is longer, before the problem began there. It is a
-// likely cause if every one of these peels had it before the problem began, and the runs show it: the share of runs that failed
-// with it is at least ten times that without it, or none of at least 30 runs failed without it.
+// A commit is a candidate if it changed the entry of the problem. It is a possible cause if at least four fifths of the
+// peels with the problem got it within two hours, or two periods of the entry if that is longer, before the problem
+// began there. It is a likely cause if every one of these peels had it before the problem began, and the runs show it:
+// the share of runs that failed with it is at least ten times that without it, or none of at least 30 runs failed
+// without it.
 //
-// The caller leaves out what has a cause of its own: runs that a person started, or that the stop or the end of the peel interrupted,
-// fires that a peel missed because it was down, and peels that are offline. It passes the commit with which a run failed, which need not be
-// the one that the peel has now.
+// The caller leaves out what has a cause of its own: runs that a person started, or that the stop or the end of the
+// peel interrupted, fires that a peel missed because it was down, and peels that are offline. It passes the commit with
+// which a run failed, which need not be the one that the peel has now.
 //
-// A commit is no cause if the problem began before the commit reached the peels, if it did not change the entry, or if at least
-// four fifths of the peels that ran with it are well.
+// A commit is no cause if the problem began before the commit reached the peels, if it did not change the entry, or if
+// at least four fifths of the peels that ran with it are well.
 //
-// The package is pure: it reads no clock and no store. It compares times and counts; it does not know what a commit says. A
-// problem of peels without an entry has no runs to count, so its cause is at most possible.
+// The package is pure: it reads no clock and no store. It compares times and counts; it does not know what a commit
+// says. A problem of peels without an entry has no runs to count, so its cause is at most possible.
 package cause
 
 import (
@@ -29,11 +30,12 @@ import (
 )
 
 const (
-	window  = 2 * time.Hour // before the beginning of a problem, in which a cause reached the peel; or periods, if that is longer
-	periods = 2             // of the entry
-	times   = 10            // the share of failed runs with a likely cause is so many times that without it
-	enough  = 30            // runs without a failure that show that an entry was well before
-	ofFive  = 4             // fifths that count as "most"
+	// before the beginning of a problem, in which a cause reached the peel; or periods, if that is longer
+	window  = 2 * time.Hour
+	periods = 2  // of the entry
+	times   = 10 // the share of failed runs with a likely cause is so many times that without it
+	enough  = 30 // runs without a failure that show that an entry was well before
+	ofFive  = 4  // fifths that count as "most"
 )
 
 // A Problem is what went wrong with one entry, or with peels as a whole, and which peels are well.
@@ -41,10 +43,11 @@ type Problem struct {
 	Entry  string        // empty: of the peels as a whole
 	Period time.Duration // between two fires of the entry; 0: not known
 	Peels  []Peel        // with the problem, and others that have the entry
-	// Explained says that the problem has another cause on peels that are not among these: they were stopped or down, or a person
-	// ran the entry.
+	// Explained says that the problem has another cause on peels that are not among these: they were stopped or down,
+	// or a person ran the entry.
 	Explained bool
-	// Ran is the commit that the failed runs had, if the time at which it reached the peels is unknown. Else it is empty.
+	// Ran is the commit that the failed runs had, if the time at which it reached the peels is unknown. Else it is
+	// empty.
 	Ran settings.Commit
 }
 
@@ -55,7 +58,8 @@ type Peel struct {
 	Runs  []Tally   // of the entry, also before the problem; empty: not known
 }
 
-// A Tally counts runs that started in [From, Until]. One that a commit reached in the middle counts neither with nor without it.
+// A Tally counts runs that started in [From, Until]. One that a commit reached in the middle counts neither with nor
+// without it.
 type Tally struct {
 	From, Until  time.Time
 	Runs, Failed uint64
@@ -66,8 +70,8 @@ type Commit struct {
 	Hash            settings.Commit
 	Author, Subject string // empty: not known
 	Changed         bool   // it changed the entry of the problem; without an entry: any setting of the peels
-	// Reached is when the first settings with the commit reached each peel. A peel is absent if they did not, or if that is
-	// not known.
+	// Reached is when the first settings with the commit reached each peel. A peel is absent if they did not, or if
+	// that is not known.
 	Reached map[target.PeelID]time.Time
 }
 
@@ -89,8 +93,9 @@ type Share struct {
 
 // A Finding is the cause of a problem.
 type Finding struct {
-	Word    Word            `json:"cause"`
-	Commit  settings.Commit `json:"commit,omitempty"` // with [None]: the first candidate, which Text says why it is not the cause
+	Word Word `json:"cause"`
+	// with [None]: the first candidate, which Text says why it is not the cause
+	Commit  settings.Commit `json:"commit,omitempty"`
 	Author  string          `json:"author,omitempty"`
 	Subject string          `json:"subject,omitempty"`
 	With    Share           `json:"with"`    // runs with the commit
@@ -98,8 +103,9 @@ type Finding struct {
 	Text    string          `json:"text"`    // one line for people
 }
 
-// Of returns the cause of a problem: the first of the commits that is likely, else the first that is possible. The commit that
-// last changed the entry comes first, then older ones. Commits that reached no peel with the problem are left out.
+// Of returns the cause of a problem: the first of the commits that is likely, else the first that is possible. The
+// commit that last changed the entry comes first, then older ones. Commits that reached no peel with the problem are
+// left out.
 func Of(p Problem, commits []Commit) Finding {
 	if !slices.ContainsFunc(p.Peels, func(peel Peel) bool { return !peel.Onset.IsZero() }) {
 		text := "there is no problem"
@@ -150,13 +156,15 @@ func (p *Problem) judge(c Commit) Finding {
 	case !most(t.timely, t.ill):
 		f.Text = fmt.Sprintf("no commit explains it: %s", t.because(c.Hash.Short()))
 	case most(t.well, t.well+t.had):
-		f.Text = fmt.Sprintf("no commit explains it: %d of %s with %s are well", t.well, count(t.well+t.had, "peel"), c.Hash.Short())
+		f.Text = fmt.Sprintf("no commit explains it: %d of %s with %s are well", t.well, count(t.well+t.had, "peel"),
+			c.Hash.Short())
 	case t.had == t.ill && telling(f.With, f.Without):
 		f.Word = Likely
 		f.Text = fmt.Sprintf("likely %s: %s", c.title(), runs(f.With, f.Without))
 	default:
 		f.Word = Possible
-		f.Text = fmt.Sprintf("possibly %s: it reached %d of %s at most %s before", c.title(), t.timely, count(t.ill, "peel"), strictyaml.FormatDuration(p.window()))
+		f.Text = fmt.Sprintf("possibly %s: it reached %d of %s at most %s before", c.title(), t.timely,
+			count(t.ill, "peel"), strictyaml.FormatDuration(p.window()))
 		if f.With.Runs > 0 {
 			f.Text += "; " + runs(f.With, f.Without)
 		}
@@ -206,14 +214,18 @@ func (t timing) because(commit string) string {
 	case t.after >= late && t.after > 0:
 		return fmt.Sprintf("it began before %s reached %d of %s", commit, t.after, count(t.ill, "peel"))
 	case late > 0:
-		return fmt.Sprintf("%s had been on %d of %s for up to %s before", commit, late, count(t.ill, "peel"), strictyaml.FormatDuration(t.ago.Truncate(time.Minute)))
+		return fmt.Sprintf("%s had been on %d of %s for up to %s before", commit, late, count(t.ill, "peel"),
+			strictyaml.FormatDuration(t.ago.Truncate(time.Minute)))
 	}
 	return fmt.Sprintf("%s is not known to have reached %d of %s", commit, t.ill-t.had, count(t.ill, "peel"))
 }
 
-// ranWith reports whether a peel that a commit reached shows anything about it: a run since, or that nothing is known of runs.
+// ranWith reports whether a peel that a commit reached shows anything about it: a run since, or that nothing is known
+// of runs.
 func (p *Peel) ranWith(reached time.Time) bool {
-	return len(p.Runs) == 0 || slices.ContainsFunc(p.Runs, func(t Tally) bool { return t.Runs > 0 && !t.From.Before(reached) })
+	return len(p.Runs) == 0 || slices.ContainsFunc(p.Runs, func(t Tally) bool {
+		return t.Runs > 0 && !t.From.Before(reached)
+	})
 }
 
 func (p *Problem) window() time.Duration { return max(window, periods*p.Period) }
@@ -253,7 +265,8 @@ func telling(with, without Share) bool {
 func most(part, all int) bool { return all > 0 && 5*part >= ofFive*all }
 
 func runs(with, without Share) string {
-	return fmt.Sprintf("%d of %s failed with it, %d of %d without", with.Failed, count(int(with.Runs), "run"), without.Failed, without.Runs)
+	return fmt.Sprintf("%d of %s failed with it, %d of %d without", with.Failed, count(int(with.Runs), "run"),
+		without.Failed, without.Runs)
 }
 
 // title names a commit, its author and its subject.

@@ -1,5 +1,5 @@
-// Package verdict has the types in which masters say what happened to the fires of schedules. It has no logic but their order, so that coverage,
-// alerts and metrics share them without importing each other.
+// Package verdict has the types in which masters say what happened to the fires of schedules. It has no logic but their
+// order, so that coverage, alerts and metrics share them without importing each other.
 package verdict
 
 import (
@@ -14,10 +14,11 @@ type Kind string
 
 // The kinds of a [Problem].
 const (
-	Missed       Kind = "missed"        // a fire did not start in time on a peel
-	Failed       Kind = "failed"        // the newest run failed
-	Late         Kind = "late"          // the newest run started more than late_after late
-	Overran      Kind = "overran"       // the newest run was in flight when the next one was due, or was ended by its timeout
+	Missed Kind = "missed" // a fire did not start in time on a peel
+	Failed Kind = "failed" // the newest run failed
+	Late   Kind = "late"   // the newest run started more than late_after late
+	// the newest run was in flight when the next one was due, or was ended by its timeout
+	Overran      Kind = "overran"
 	Paused       Kind = "paused"        // failures, an operator or an error in the entry keep it from firing
 	NotReporting Kind = "not_reporting" // a peel with a schedule is away; Problem.Entry is empty
 	Disagrees    Kind = "disagrees"     // the clock, zone, document or disk of a peel is not what masters expect
@@ -28,7 +29,8 @@ const (
 	Refused    Kind = "refused"     // the newest revision does not compile, or may not be served
 	Stalled    Kind = "stalled"     // no revision can be published until a person changes something
 	WaveFailed Kind = "wave_failed" // the newest revision was rolled back
-	Held       Kind = "held"        // the newest revision waits for a person or a date: an approval, gate, pin, pause or freeze
+	// the newest revision waits for a person or a date: an approval, gate, pin, pause or freeze
+	Held Kind = "held"
 )
 
 // The kinds of problems with states, for the console: what the newest run of all states of a peel has found.
@@ -50,7 +52,8 @@ type Problem struct {
 	Explained bool
 }
 
-// A Run is what masters know of the runs of one entry on one peel, by its newest report. Times that are not known are zero.
+// A Run is what masters know of the runs of one entry on one peel, by its newest report. Times that are not known are
+// zero.
 type Run struct {
 	Entry   string
 	Peel    target.PeelID
@@ -69,8 +72,8 @@ type Ended struct {
 	Exit   int // as in [Run]
 }
 
-// Counts are numbers of fires by verdict. Every expected fire is in exactly one of Ran, Skipped, Missed and Unknown once it is
-// judged. Failed, Late and Overran are part of Ran; Unexpected is not part of Expected.
+// Counts are numbers of fires by verdict. Every expected fire is in exactly one of Ran, Skipped, Missed and Unknown
+// once it is judged. Failed, Late and Overran are part of Ran; Unexpected is not part of Expected.
 type Counts struct {
 	Expected   uint64 `json:"expected"`
 	Ran        uint64 `json:"ran"`
@@ -85,7 +88,9 @@ type Counts struct {
 
 // Numbers returns the counts in the order of the fields, to be read or set.
 func (c *Counts) Numbers() [9]*uint64 {
-	return [9]*uint64{&c.Expected, &c.Ran, &c.Failed, &c.Late, &c.Overran, &c.Skipped, &c.Missed, &c.Unknown, &c.Unexpected}
+	return [9]*uint64{
+		&c.Expected, &c.Ran, &c.Failed, &c.Late, &c.Overran, &c.Skipped, &c.Missed, &c.Unknown, &c.Unexpected,
+	}
 }
 
 // Add adds the counts of other.
@@ -113,19 +118,23 @@ type Summary struct {
 
 // DurationBounds are the upper bounds of the histogram in a [Summary].
 var DurationBounds = []time.Duration{
-	100 * time.Millisecond, time.Second, 5 * time.Second, 15 * time.Second, time.Minute, 5 * time.Minute, 15 * time.Minute, time.Hour, 6 * time.Hour,
+	100 * time.Millisecond, time.Second, 5 * time.Second, 15 * time.Second, time.Minute, 5 * time.Minute,
+	15 * time.Minute, time.Hour, 6 * time.Hour,
 }
 
-// Health says how far the reports behind all verdicts are known. Verdicts of a table that is not ready, or that is behind, are not given.
+// Health says how far the reports behind all verdicts are known. Verdicts of a table that is not ready, or that is
+// behind, are not given.
 type Health struct {
-	Ready        bool      `json:"ready"`           // all stored reports were read
-	Behind       time.Time `json:"behind,omitzero"` // since when the stream has had messages that were not read; zero: none
-	Peels        int       `json:"peels"`           // with a schedule
-	Reporting    int       `json:"reporting"`       // of them, whose newest report is not overdue
-	Entries      int       `json:"entries"`         // on all peels
-	Refused      uint64    `json:"refused"`         // messages that were not valid reports
+	Ready bool `json:"ready"` // all stored reports were read
+	// since when the stream has had messages that were not read; zero: none
+	Behind       time.Time `json:"behind,omitzero"`
+	Peels        int       `json:"peels"`     // with a schedule
+	Reporting    int       `json:"reporting"` // of them, whose newest report is not overdue
+	Entries      int       `json:"entries"`   // on all peels
+	Refused      uint64    `json:"refused"`   // messages that were not valid reports
 	HistoryError string    `json:"history_error,omitempty"`
-	// HistoryUnread is how many stored hours this master could not add to, because they are damaged or of a newer version.
+	// HistoryUnread is how many stored hours this master could not add to, because they are damaged or of a newer
+	// version.
 	HistoryUnread int `json:"history_unread,omitempty"`
 }
 

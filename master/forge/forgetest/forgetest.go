@@ -1,5 +1,5 @@
-// Package forgetest is a forge for tests: a server on this machine with the API of GitHub, GitLab or Gitea. Begin with [New].
-// It checks the token of each request, and serves open pull requests, their comments and commit statuses.
+// Package forgetest is a forge for tests: a server on this machine with the API of GitHub, GitLab or Gitea. Begin with
+// [New]. It checks the token of each request, and serves open pull requests, their comments and commit statuses.
 package forgetest
 
 import (
@@ -22,7 +22,9 @@ const Token = "t0ken-of-the-master"
 
 // repo is the path of the repository below the root of each API.
 var roots = map[forge.Provider]string{
-	forge.GitHub: "/api/v3/repos/ops/fleet/", forge.GitLab: "/api/v4/projects/ops%2Ffleet/", forge.Gitea: "/api/v1/repos/ops/fleet/",
+	forge.GitHub: "/api/v3/repos/ops/fleet/",
+	forge.GitLab: "/api/v4/projects/ops%2Ffleet/",
+	forge.Gitea:  "/api/v1/repos/ops/fleet/",
 }
 
 // A Server is a forge with the repository ops/fleet.
@@ -239,7 +241,9 @@ func (s *Server) open(w http.ResponseWriter, in request) {
 	switch {
 	case p.Branch == "" || p.Source == "" || p.Title == "":
 		w.WriteHeader(http.StatusBadRequest)
-	case !slices.ContainsFunc(s.pulls, func(o Pull) bool { return !o.Fork && o.Source == p.Source && o.Branch == p.Branch }):
+	case !slices.ContainsFunc(s.pulls, func(o Pull) bool {
+		return !o.Fork && o.Source == p.Source && o.Branch == p.Branch
+	}):
 		s.pulls = append(s.pulls, p)
 		answer(w, http.StatusCreated, s.pull(p))
 	case s.provider == forge.GitHub:
@@ -299,8 +303,13 @@ func (s *Server) pull(p Pull) any {
 	page := fmt.Sprintf("%s/pulls/%d", s.Repo(), p.Number)
 	if s.provider == forge.GitLab {
 		return map[string]any{
-			"iid": p.Number, "sha": p.Head, "target_branch": p.Branch, "source_branch": source, "source_project_id": from, "target_project_id": 7,
-			"web_url": page,
+			"iid":               p.Number,
+			"sha":               p.Head,
+			"target_branch":     p.Branch,
+			"source_branch":     source,
+			"source_project_id": from,
+			"target_project_id": 7,
+			"web_url":           page,
 		}
 	}
 	return map[string]any{

@@ -83,11 +83,20 @@ func (c *Cluster) options(name, dir string) *server.Options {
 		}
 	}
 	return &server.Options{
-		ServerName: name, Host: "127.0.0.1", NoSigs: true, NoLog: true,
-		TLS: true, TLSConfig: c.ca.Config(), TLSTimeout: settleWait.Seconds(),
-		JetStream: true, StoreDir: dir, DisableJetStreamBanner: true,
-		Cluster:          server.ClusterOpts{Name: "natstest", Host: "127.0.0.1"},
-		TrustedOperators: []*jwt.OperatorClaims{operator}, SystemAccount: trust.SystemAccount, AccountResolver: resolver,
+		ServerName:             name,
+		Host:                   "127.0.0.1",
+		NoSigs:                 true,
+		NoLog:                  true,
+		TLS:                    true,
+		TLSConfig:              c.ca.Config(),
+		TLSTimeout:             settleWait.Seconds(),
+		JetStream:              true,
+		StoreDir:               dir,
+		DisableJetStreamBanner: true,
+		Cluster:                server.ClusterOpts{Name: "natstest", Host: "127.0.0.1"},
+		TrustedOperators:       []*jwt.OperatorClaims{operator},
+		SystemAccount:          trust.SystemAccount,
+		AccountResolver:        resolver,
 	}
 }
 
@@ -132,7 +141,8 @@ func (c *Cluster) provision() {
 		_, err := js.AccountInfo(try)
 		end()
 		if err == nil {
-			_, err = natsd.Provision(ctx, js, bucket.Kept{Replicas: members}) // refused until the leader knows the other servers
+			// refused until the leader knows the other servers
+			_, err = natsd.Provision(ctx, js, bucket.Kept{Replicas: members})
 		}
 		if err == nil {
 			return
@@ -213,7 +223,8 @@ func (c *Cluster) leader(ctx context.Context, js jetstream.JetStream, stream str
 		try, end := context.WithTimeout(ctx, 500*time.Millisecond)
 		s, err := js.Stream(try, stream)
 		end()
-		if err == nil && s.CachedInfo().Cluster != nil && !slices.ContainsFunc(s.CachedInfo().Cluster.Replicas, c.lags) {
+		if err == nil && s.CachedInfo().Cluster != nil &&
+			!slices.ContainsFunc(s.CachedInfo().Cluster.Replicas, c.lags) {
 			for i, o := range c.opts {
 				if o.ServerName == s.CachedInfo().Cluster.Leader && c.runs(i) {
 					return i
@@ -242,15 +253,16 @@ func (c *Cluster) runs(i int) bool {
 	return c.servers[i] != nil
 }
 
-// Spread waits until all running servers know the subscriptions of a connection, which the server of the connection sends to
-// them with a delay.
+// Spread waits until all running servers know the subscriptions of a connection, which the server of the connection
+// sends to them with a delay.
 func (c *Cluster) Spread(nc *nats.Conn) {
 	c.t.Helper()
 	for i, o := range c.opts {
 		if !c.runs(i) {
 			continue
 		}
-		there, err := nats.Connect(fmt.Sprintf("tls://127.0.0.1:%d", o.Port), append(c.Options(grants.RoleMaster, "natstest"), nats.Timeout(settleWait))...)
+		there, err := nats.Connect(fmt.Sprintf("tls://127.0.0.1:%d", o.Port),
+			append(c.Options(grants.RoleMaster, "natstest"), nats.Timeout(settleWait))...)
 		if err != nil {
 			c.t.Fatal(err)
 		}
@@ -261,7 +273,8 @@ func (c *Cluster) Spread(nc *nats.Conn) {
 			c.t.Fatal(err)
 		}
 		err = nats.ErrTimeout
-		for began := time.Now(); err != nil && time.Since(began) < settleWait; _, err = sub.NextMsg(20 * time.Millisecond) {
+		for began := time.Now(); err != nil &&
+			time.Since(began) < settleWait; _, err = sub.NextMsg(20 * time.Millisecond) {
 			if err := nc.Publish(subject, nil); err != nil {
 				c.t.Fatal(err)
 			}
@@ -297,7 +310,8 @@ func (c *Cluster) refused(nc *nats.Conn, _ *nats.Subscription, err error) {
 func (c *Cluster) Conn(t testing.TB, role grants.Role, name string) *nats.Conn {
 	t.Helper()
 	nc, err := nats.Connect(c.URL(), append(c.Options(role, name),
-		nats.Timeout(settleWait), nats.MaxReconnects(-1), nats.ReconnectWait(20*time.Millisecond), nats.ReconnectJitter(0, 0), nats.ReconnectBufSize(-1))...)
+		nats.Timeout(settleWait), nats.MaxReconnects(-1), nats.ReconnectWait(20*time.Millisecond),
+		nats.ReconnectJitter(0, 0), nats.ReconnectBufSize(-1))...)
 	if err != nil {
 		t.Fatal(err)
 	}

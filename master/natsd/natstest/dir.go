@@ -8,9 +8,9 @@ import (
 
 const memoryFiles = "/dev/shm"
 
-// InMemory runs the tests of a package with all their temporary files in memory, and returns their exit code. The stores flush
-// every write, which takes longer on a busy disk than most tests. The files stay on disk if memory has no room or does not allow
-// programs, and in a process started by a test, whose files are in memory already.
+// InMemory runs the tests of a package with all their temporary files in memory, and returns their exit code. The
+// stores flush every write, which takes longer on a busy disk than most tests. The files stay on disk if memory has no
+// room or does not allow programs, and in a process started by a test, whose files are in memory already.
 func InMemory(m *testing.M) int {
 	if !memory() || !startsPrograms() || strings.HasPrefix(os.Getenv("TMPDIR"), memoryFiles) {
 		return m.Run()

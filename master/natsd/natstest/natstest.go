@@ -1,10 +1,10 @@
-// Package natstest runs the real bus for a test: the embedded server with JetStream on files, with authentication and with all
-// buckets and streams.
+// Package natstest runs the real bus for a test: the embedded server with JetStream on files, with authentication and
+// with all buckets and streams.
 //
-// Call [Bubble] for a test with fake time: expiries, heartbeats, retention and reconnects then take no real time, and the server
-// has no sockets. Call [Listen] for a test that needs sockets, and [ListenCluster] for one that stops servers of a cluster.
-// Connections are closed when the test ends, inside the bubble. A refused publish or subscription fails the test, because the
-// code under test would not notice it; to test a refusal, set an error handler.
+// Call [Bubble] for a test with fake time: expiries, heartbeats, retention and reconnects then take no real time, and
+// the server has no sockets. Call [Listen] for a test that needs sockets, and [ListenCluster] for one that stops
+// servers of a cluster. Connections are closed when the test ends, inside the bubble. A refused publish or subscription
+// fails the test, because the code under test would not notice it; to test a refusal, set an error handler.
 package natstest
 
 import (
@@ -50,16 +50,16 @@ type Bus struct {
 	ended bool // the test has ended: errors must not be reported
 }
 
-// gcPercent is the growth of the heap between two garbage collections in a bubble. The heap is small and most of it belongs to the
-// server until the end; at the default of 100 a fifth of the time of a test was spent in collections.
+// gcPercent is the growth of the heap between two garbage collections in a bubble. The heap is small and most of it
+// belongs to the server until the end; at the default of 100 a fifth of the time of a test was spent in collections.
 const gcPercent = 400
 
 // began is the time at which a bubble begins. The fake clock itself begins in 2000, before the first possible job ID.
 var began = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 
-// Bubble runs f in a synctest bubble with a bus of its own. Everything that f starts must end when f returns and its cleanups have
-// run, else the test fails. Cleanups close the connections first, then the server. Bubbles of one process run one after the
-// other; a parallel test must not use NATS in real time meanwhile.
+// Bubble runs f in a synctest bubble with a bus of its own. Everything that f starts must end when f returns and its
+// cleanups have run, else the test fails. Cleanups close the connections first, then the server. Bubbles of one process
+// run one after the other; a parallel test must not use NATS in real time meanwhile.
 func Bubble(t *testing.T, f func(t *testing.T, b *Bus)) {
 	t.Helper()
 	BubbleAt(t, began, f)
@@ -88,9 +88,10 @@ func BubbleAt(t *testing.T, at time.Time, f func(t *testing.T, b *Bus)) {
 	})
 }
 
-// The stores of the server expire messages by a clock of the process, which a goroutine of the server sets. In a bubble that
-// goroutine would either freeze fake time or set real time, by which all messages of the bubble have expired. So the bubble counts
-// as an earlier user of the clock, which keeps the goroutine from starting, and [tick] sets the clock.
+// The stores of the server expire messages by a clock of the process, which a goroutine of the server sets. In a bubble
+// that goroutine would either freeze fake time or set real time, by which all messages of the bubble have expired. So
+// the bubble counts as an earlier user of the clock, which keeps the goroutine from starting, and [tick] sets the
+// clock.
 //
 //go:linkname accessTimeUsers github.com/nats-io/nats-server/v2/server/ats.refs
 var accessTimeUsers atomic.Int64
@@ -103,8 +104,8 @@ var accessTime atomic.Int64
 //go:linkname accessTimeEnds github.com/nats-io/nats-server/v2/server/ats.done
 var accessTimeEnds chan struct{}
 
-// takeAccessTime makes the bubble the only user of the clock. Stores of servers of earlier tests, in real time, may end shortly after
-// their server has; if the bubble counted as a further user before that, the goroutine would go on.
+// takeAccessTime makes the bubble the only user of the clock. Stores of servers of earlier tests, in real time, may end
+// shortly after their server has; if the bubble counted as a further user before that, the goroutine would go on.
 func takeAccessTime(t *testing.T) {
 	t.Helper()
 	for limit := time.Now().Add(settleWait); !accessTimeUsers.CompareAndSwap(0, 1); time.Sleep(time.Millisecond) {
@@ -117,9 +118,9 @@ func takeAccessTime(t *testing.T) {
 	}
 }
 
-// tickOffset keeps the ticks away from round times, at which tests often write. The stores compare their clock with the exact time of
-// their last write, and check again after the difference. For a write some nanoseconds after a tick they would check every few
-// nanoseconds until the next tick, which takes minutes.
+// tickOffset keeps the ticks away from round times, at which tests often write. The stores compare their clock with the
+// exact time of their last write, and check again after the difference. For a write some nanoseconds after a tick they
+// would check every few nanoseconds until the next tick, which takes minutes.
 const tickOffset = 37 * time.Millisecond
 
 // tick sets the stores' clock to fake time, four times a second: often enough for lifetimes of seconds, and not
@@ -146,7 +147,8 @@ func tick(ctx context.Context) {
 var bubble sync.Mutex
 
 // timers is the process-wide pool in which the NATS client keeps its timers, with the fields of a sync.Pool. Its sizes
-// are zero if it was not used: a garbage collection moves its elements from local to victim, and the next one drops them.
+// are zero if it was not used: a garbage collection moves its elements from local to victim, and the next one drops
+// them.
 //
 //go:linkname timers github.com/nats-io/nats%2ego.globalTimerPool
 var timers struct {
@@ -157,8 +159,8 @@ var timers struct {
 	_          func() any
 }
 
-// dropTimers empties the pool of timers. A timer belongs to the bubble in which it was made and must not be used outside of it. If
-// the pool is empty, it saves the collections: each takes as long as a small test.
+// dropTimers empties the pool of timers. A timer belongs to the bubble in which it was made and must not be used
+// outside of it. If the pool is empty, it saves the collections: each takes as long as a small test.
 func dropTimers() {
 	for range 2 {
 		if timers.localSize.Load()+timers.victimSize.Load() > 0 {
@@ -226,12 +228,13 @@ func (b *Bus) Start(t testing.TB) {
 	}
 }
 
-// firstRequest sends the first request to a server. The server subscribes to replies of its API with the first request; a second
-// one at the same time may never get a reply. In a bubble the client would then wait for ever if it holds a lock, such as for the
-// messages of a KV watch.
+// firstRequest sends the first request to a server. The server subscribes to replies of its API with the first request;
+// a second one at the same time may never get a reply. In a bubble the client would then wait for ever if it holds a
+// lock, such as for the messages of a KV watch.
 func (b *Bus) firstRequest(t testing.TB, srv *natsd.Server) {
 	t.Helper()
-	nc, err := nats.Connect("", append(dialOptions(t, b.Keys, grants.RoleMaster, "natstest", b.refused), nats.InProcessServer(srv))...)
+	nc, err := nats.Connect("", append(dialOptions(t, b.Keys, grants.RoleMaster, "natstest", b.refused),
+		nats.InProcessServer(srv))...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -259,8 +262,8 @@ func (b *Bus) Update(_ context.Context, account string) error {
 	return srv.Update(account)
 }
 
-// Stop stops the server as at the end of its process. Connections begin to reconnect. In a bubble requests in progress are carried
-// out without a reply.
+// Stop stops the server as at the end of its process. Connections begin to reconnect. In a bubble requests in progress
+// are carried out without a reply.
 func (b *Bus) Stop(t testing.TB) {
 	t.Helper()
 	if !b.stop() {
@@ -291,8 +294,8 @@ func (b *Bus) stop() bool {
 	return true
 }
 
-// closeConns closes all connections and lets the server finish its requests in progress. A server that stops while clients wait for
-// messages sleeps with a lock held; a goroutine that waits for that lock stops fake time.
+// closeConns closes all connections and lets the server finish its requests in progress. A server that stops while
+// clients wait for messages sleeps with a lock held; a goroutine that waits for that lock stops fake time.
 func (b *Bus) closeConns(conns []net.Conn) {
 	for _, c := range conns {
 		_ = c.Close() // some have ended before
@@ -302,8 +305,8 @@ func (b *Bus) closeConns(conns []net.Conn) {
 
 func (b *Bus) end() {
 	if b.opts.DontListen {
-		// The server sleeps with a lock held as it shuts down. In a bubble it would sleep for ever if an earlier request, such as
-		// for a consumer, waited for that lock.
+		// The server sleeps with a lock held as it shuts down. In a bubble it would sleep for ever if an earlier
+		// request, such as for a consumer, waited for that lock.
 		synctest.Wait()
 	}
 	b.stop()
@@ -346,8 +349,8 @@ func (b *Bus) InProcessConn() (net.Conn, error) {
 	return c, nil
 }
 
-// Options returns the options to connect as name in a role: a new credential without an end, its inbox prefix, the address of the
-// server, and an error handler.
+// Options returns the options to connect as name in a role: a new credential without an end, its inbox prefix, the
+// address of the server, and an error handler.
 func (b *Bus) Options(role grants.Role, name string) []nats.Option {
 	b.t.Helper()
 	opts := dialOptions(b.t, b.Keys, role, name, b.refused)
@@ -363,13 +366,16 @@ func (b *Bus) refused(nc *nats.Conn, _ *nats.Subscription, err error) {
 	reportRefusal(b.t, b.ended, nc, err)
 }
 
-func dialOptions(t testing.TB, keys *keystore.Keys, role grants.Role, name string, failed nats.ErrHandler) []nats.Option {
+func dialOptions(t testing.TB, keys *keystore.Keys, role grants.Role, name string,
+	failed nats.ErrHandler,
+) []nats.Option {
 	t.Helper()
 	key, err := credential.MakeKey()
 	if err != nil {
 		t.Fatal(err)
 	}
-	sign := func() (string, error) { return keys.Issue(role, name, key.Public(), 0) } // by the keys at the time of the connection
+	// by the keys at the time of the connection
+	sign := func() (string, error) { return keys.Issue(role, name, key.Public(), 0) }
 	return []nats.Option{
 		nats.Name(name),
 		nats.UserJWT(sign, key.Sign),

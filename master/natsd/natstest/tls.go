@@ -21,8 +21,8 @@ func openCA(t testing.TB, dir string) *pki.CA {
 	return ca
 }
 
-// Certify creates a CA in dir and writes a certificate for this host and its key into files, for servers that are processes of
-// their own.
+// Certify creates a CA in dir and writes a certificate for this host and its key into files, for servers that are
+// processes of their own.
 func Certify(t testing.TB, dir string) (cert, key, ca string) {
 	t.Helper()
 	authority := openCA(t, dir)

@@ -1,5 +1,5 @@
-// Package bounds limits what clients of REST may use: [Connections] that are open, requests in time ([Limiter]) and things at once
-// ([Counter]), each for a key such as a token or the [Source] of an address.
+// Package bounds limits what clients of REST may use: [Connections] that are open, requests in time ([Limiter]) and
+// things at once ([Counter]), each for a key such as a token or the [Source] of an address.
 //
 // Guarantee: a client without a valid token never keeps one with a token out.
 //
@@ -20,10 +20,10 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Connections bounds how many connections are open, in all and from each address. At a bound a new connection replaces the oldest
-// one that has not sent a valid token, of the same address or of all; without such a connection the new one is closed. So
-// connections that send nothing, or only requests without a token, never keep a valid request out. Make it with
-// [NewConnections]; a server needs all of Listen, OnState and [WithConnection].
+// Connections bounds how many connections are open, in all and from each address. At a bound a new connection replaces
+// the oldest one that has not sent a valid token, of the same address or of all; without such a connection the new one
+// is closed. So connections that send nothing, or only requests without a token, never keep a valid request out. Make
+// it with [NewConnections]; a server needs all of Listen, OnState and [WithConnection].
 type Connections struct {
 	all, each int
 	idle      time.Duration
@@ -36,10 +36,17 @@ type Connections struct {
 	untested list.List // of *connection without a valid token so far, oldest first
 }
 
-// NewConnections bounds connections to all in total and each from one [Source]. Idle bounds the time between two requests of
-// a connection that has not sent a valid token.
+// NewConnections bounds connections to all in total and each from one [Source]. Idle bounds the time between two
+// requests of a connection that has not sent a valid token.
 func NewConnections(all, each int, idle time.Duration, log *slog.Logger) *Connections {
-	return &Connections{all: all, each: each, idle: idle, log: log, warn: rate.Sometimes{Interval: time.Minute}, from: map[netip.Prefix]int{}}
+	return &Connections{
+		all:  all,
+		each: each,
+		idle: idle,
+		log:  log,
+		warn: rate.Sometimes{Interval: time.Minute},
+		from: map[netip.Prefix]int{},
+	}
 }
 
 // Listen returns l with bounded connections.
@@ -92,7 +99,8 @@ func (c *Connections) enter(conn net.Conn) *connection {
 	c.mu.Unlock()
 	if full {
 		c.warn.Do(func() {
-			c.log.Warn("too many connections to REST, those without a valid token are replaced", "from", n.source, "most", c.all, "most_each", c.each)
+			c.log.Warn("too many connections to REST, those without a valid token are replaced", "from", n.source,
+				"most", c.all, "most_each", c.each)
 		})
 	}
 	if replaced != nil {
@@ -150,7 +158,8 @@ func (n *connection) Close() error {
 	return n.Conn.Close()
 }
 
-// OnState is the ConnState of the server. It gives a connection without a valid token a short time between two requests.
+// OnState is the ConnState of the server. It gives a connection without a valid token a short time between two
+// requests.
 func (c *Connections) OnState(conn net.Conn, state http.ConnState) {
 	n := bounded(conn)
 	if n == nil {
@@ -185,7 +194,8 @@ func WithConnection(ctx context.Context, conn net.Conn) context.Context {
 	return context.WithValue(ctx, connectionKey{}, bounded(conn))
 }
 
-// Trust records that a valid token came on the connection of a request: it is not replaced then, and may be idle longer.
+// Trust records that a valid token came on the connection of a request: it is not replaced then, and may be idle
+// longer.
 func Trust(ctx context.Context) {
 	n, _ := ctx.Value(connectionKey{}).(*connection)
 	if n == nil {

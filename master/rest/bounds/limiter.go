@@ -6,8 +6,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// A Limiter limits requests for each key, with a token bucket. It keeps the buckets of the latest keys, at most twice maxKeys; a key
-// without a bucket gets a full one.
+// A Limiter limits requests for each key, with a token bucket. It keeps the buckets of the latest keys, at most twice
+// maxKeys; a key without a bucket gets a full one.
 type Limiter[K comparable] struct {
 	rate  rate.Limit
 	burst int
@@ -62,7 +62,8 @@ type Slot struct {
 // NewCounter allows all things in total.
 func NewCounter(all int) *Counter { return &Counter{all: all, byKey: map[any]int{}} }
 
-// Enter counts one more thing for all slots; Leave ends it. It returns false and counts nothing if a bound would be exceeded.
+// Enter counts one more thing for all slots; Leave ends it. It returns false and counts nothing if a bound would be
+// exceeded.
 func (c *Counter) Enter(slots ...Slot) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

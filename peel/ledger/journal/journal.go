@@ -1,17 +1,18 @@
 // Package journal keeps records in a file to which they are appended.
 //
-// Call [Open], which returns the records of the last process. [Journal.Append] writes records, [Journal.Sync] flushes them, and
-// [Journal.Rewrite] replaces the file by one with the records that still count, when [Journal.IsLarge] says so.
+// Call [Open], which returns the records of the last process. [Journal.Append] writes records, [Journal.Sync] flushes
+// them, and [Journal.Rewrite] replaces the file by one with the records that still count, when [Journal.IsLarge] says
+// so.
 //
-// A record is 12 bytes and a payload: two bytes that each record begins with, the length of the payload, a checksum of the length,
-// and one of the payload. A file that ends within a record was cut by a crash: the rest is removed. A record whose checksum is wrong
-// is skipped, and [Open] says so. A file without a record that can be read is not used; the one before it, with the
-// suffix ".1", is.
+// A record is 12 bytes and a payload: two bytes that each record begins with, the length of the payload, a checksum of
+// the length, and one of the payload. A file that ends within a record was cut by a crash: the rest is removed. A
+// record whose checksum is wrong is skipped, and [Open] says so. A file without a record that can be read is not used;
+// the one before it, with the suffix ".1", is.
 //
 // Rewrite leaves the old file under the name with ".1". A crash leaves the old file or the new one.
 //
-// A failed write is taken back. If that fails too, or a flush fails, it is not known what the disk has: Append and Sync then fail until a
-// Rewrite succeeds. Methods of a Journal are safe for concurrent use.
+// A failed write is taken back. If that fails too, or a flush fails, it is not known what the disk has: Append and Sync
+// then fail until a Rewrite succeeds. Methods of a Journal are safe for concurrent use.
 package journal
 
 import (
@@ -57,9 +58,9 @@ type Journal struct {
 	synced uint64     // calls of Append that are on the disk; guarded by flush
 }
 
-// Open opens a file, which need not exist, and returns the payloads of its records in their order. damage says what could not be read,
-// for people; it is empty if everything was. If path is empty the Journal is nil. A disk that does not let the file be written is no
-// error: a Rewrite may succeed later.
+// Open opens a file, which need not exist, and returns the payloads of its records in their order. damage says what
+// could not be read, for people; it is empty if everything was. If path is empty the Journal is nil. A disk that does
+// not let the file be written is no error: a Rewrite may succeed later.
 func Open(path string) (j *Journal, payloads [][]byte, damage string, err error) {
 	if path == "" {
 		return nil, nil, "", nil
@@ -107,7 +108,8 @@ func before(path string, bad bool) ([][]byte, error) {
 	return payloads, os.Rename(path, path+".bad")
 }
 
-// parse returns the payloads of the records in data, the end of the last one, and the number of places that are damaged.
+// parse returns the payloads of the records in data, the end of the last one, and the number of places that are
+// damaged.
 func parse(data []byte) (payloads [][]byte, end int64, skipped int) {
 	inDamage := false
 	for at := 0; at < len(data); {
@@ -131,13 +133,15 @@ func parse(data []byte) (payloads [][]byte, end int64, skipped int) {
 	return payloads, end, skipped
 }
 
-// record returns the payload of the record at the beginning of data; nil if there is none. isCut says that data ends within a record.
+// record returns the payload of the record at the beginning of data; nil if there is none. isCut says that data ends
+// within a record.
 func record(data []byte) (payload []byte, isCut bool) {
 	if len(data) < headSize {
 		return nil, bytes.HasPrefix(data, magic[:min(len(data), 2)])
 	}
 	size := binary.LittleEndian.Uint32(data[2:])
-	if !bytes.Equal(data[:2], magic[:]) || uint16(crc32.Checksum(data[:6], crcOf)) != binary.LittleEndian.Uint16(data[6:]) || size > MaxPayload {
+	if !bytes.Equal(data[:2], magic[:]) ||
+		uint16(crc32.Checksum(data[:6], crcOf)) != binary.LittleEndian.Uint16(data[6:]) || size > MaxPayload {
 		return nil, false
 	}
 	rest := data[headSize:]
@@ -234,7 +238,8 @@ func (j *Journal) IsLarge() bool {
 	return j.end > largeSize && j.end > 2*j.base
 }
 
-// Rewrite replaces the file by one with the records that all returns, and flushes it. Calls of Append wait until it returns.
+// Rewrite replaces the file by one with the records that all returns, and flushes it. Calls of Append wait until it
+// returns.
 func (j *Journal) Rewrite(all func() ([][]byte, error)) error {
 	if j == nil {
 		return nil

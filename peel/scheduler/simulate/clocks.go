@@ -12,8 +12,8 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/sorting"
 )
 
-// A ClockChange is the effect of a change of clocks, as to daylight saving, on an entry with fixed times: some of its wall times are
-// skipped, or come twice. Entries that follow elapsed time are not affected.
+// A ClockChange is the effect of a change of clocks, as to daylight saving, on an entry with fixed times: some of its
+// wall times are skipped, or come twice. Entries that follow elapsed time are not affected.
 type ClockChange struct {
 	Entry string
 	Zone  string
@@ -46,7 +46,8 @@ func ClockChanges(groups []forecast.Group, from, until time.Time, zone *time.Loc
 		}
 	}
 	sorting.Func(list, func(a, b ClockChange) int {
-		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Entry, b.Entry), cmp.Compare(a.Zone, b.Zone), slices.Compare(a.Wall, b.Wall))
+		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Entry, b.Entry), cmp.Compare(a.Zone, b.Zone),
+			slices.Compare(a.Wall, b.Wall))
 	})
 	return list, nil
 }
@@ -60,8 +61,14 @@ func clockChanges(e *schedule.Entry, t schedule.Timing, from, until time.Time) (
 		}
 		_, before := next.Add(-1).Zone()
 		_, after := next.Zone()
-		c := ClockChange{Entry: e.Name, Zone: t.Zone().String(), At: next, Shift: time.Duration(after-before) * time.Second}
-		wall := time.Unix(next.Unix()+int64(min(before, after)), 0).UTC() // where the skipped or repeated wall times begin
+		c := ClockChange{
+			Entry: e.Name,
+			Zone:  t.Zone().String(),
+			At:    next,
+			Shift: time.Duration(after-before) * time.Second,
+		}
+		// where the skipped or repeated wall times begin
+		wall := time.Unix(next.Unix()+int64(min(before, after)), 0).UTC()
 		c.Wall = wallTimes(e, wall, wall.Add(c.Shift.Abs()))
 		for fire := range t.Between(next.Add(min(c.Shift, 0)-1), next.Add(c.Shift.Abs()-1)) {
 			c.Fires = append(c.Fires, fire)
@@ -77,7 +84,8 @@ func clockChanges(e *schedule.Entry, t schedule.Timing, from, until time.Time) (
 // wallTimes returns the wall times of an entry in [from, until), which are times of a clock without zone.
 func wallTimes(e *schedule.Entry, from, until time.Time) (list []string) {
 	for _, x := range e.Clock.Cron {
-		for at, ok := x.Next(from.Add(-1), time.UTC, cron.Changes{}); ok && at.Before(until); at, ok = x.Next(at, time.UTC, cron.Changes{}) {
+		for at, ok := x.Next(from.Add(-1), time.UTC, cron.Changes{}); ok &&
+			at.Before(until); at, ok = x.Next(at, time.UTC, cron.Changes{}) {
 			if text := at.Format("15:04"); !slices.Contains(list, text) && len(list) < maxWall {
 				list = append(list, text)
 			}

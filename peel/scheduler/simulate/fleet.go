@@ -42,8 +42,8 @@ type Options struct {
 	Outages []Span                   // in which all peels are down
 	// Progress, if not nil, is called for every peel that is done, by one goroutine at a time.
 	Progress func(done, peels int)
-	// Ran, if not nil, is called for every run, peel by peel, on one goroutine. An error ends the simulation. It takes longer:
-	// one processor does the work, and no peel stands for another.
+	// Ran, if not nil, is called for every run, peel by peel, on one goroutine. An error ends the simulation. It takes
+	// longer: one processor does the work, and no peel stands for another.
 	Ran func(PeelRun) error
 }
 
@@ -69,11 +69,12 @@ const (
 	Interrupted Outcome = "interrupted" // its peel went down
 )
 
-// Run simulates the schedules of a fleet. It uses all processors. The memory depends on the number of entries with different
-// names and on the time, not on the number of peels.
+// Run simulates the schedules of a fleet. It uses all processors. The memory depends on the number of entries with
+// different names and on the time, not on the number of peels.
 func Run(ctx context.Context, groups []forecast.Group, o Options) (*Result, error) {
 	if o.For < time.Minute || o.For > MaxFor || o.For%time.Minute != 0 {
-		return nil, fmt.Errorf("cannot simulate %v: it is between 1m and %dd, in whole minutes", o.For, MaxFor/(24*time.Hour))
+		return nil, fmt.Errorf("cannot simulate %v: it is between 1m and %dd, in whole minutes", o.For,
+			MaxFor/(24*time.Hour))
 	}
 	o.From = o.From.Truncate(time.Minute).In(o.Zone)
 	f := &fleet{Options: o, index: map[string]int{}, until: o.From.Add(o.For), minutes: int(o.For / time.Minute)}
@@ -144,7 +145,9 @@ func (f *fleet) collect(groups []forecast.Group) {
 // prepare makes the jobs, in the order of the names of the peels.
 func (f *fleet) prepare(groups []forecast.Group) {
 	for _, g := range groups {
-		equal := !slices.ContainsFunc(slices.Collect(maps.Values(g.Schedule)), func(e *schedule.Entry) bool { return e.Splay.Max > 0 })
+		equal := !slices.ContainsFunc(slices.Collect(maps.Values(g.Schedule)), func(e *schedule.Entry) bool {
+			return e.Splay.Max > 0
+		})
 		shared := -1 // the job of the peels that are never down alone
 		for _, id := range slices.Sorted(slices.Values(g.Peels)) {
 			alone := f.Away[id]

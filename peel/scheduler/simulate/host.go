@@ -17,7 +17,8 @@ type HostOptions struct {
 	Peel string         // the peel's ID, for splay_mode: host
 	Zone *time.Location // the zone of entries that name none
 	Seed uint64         // of random splay
-	// Exec returns how long an attempt of a run takes, and whether it succeeds then. The entry's timeout ends a longer one.
+	// Exec returns how long an attempt of a run takes, and whether it succeeds then. The entry's timeout ends a longer
+	// one.
 	Exec func(scheduler.Fire) (takes time.Duration, success bool)
 	// Ended is called when a run has ended, or was interrupted by the end of the process.
 	Ended func(f scheduler.Fire, r wire.Result, ended time.Time)
@@ -27,8 +28,8 @@ type HostOptions struct {
 	Listed func(entry string, f ledger.Fire)
 }
 
-// A Host is one peel with the process that runs its schedule, in a time that only its methods move. Call Start, Run and Kill in
-// the order of their times.
+// A Host is one peel with the process that runs its schedule, in a time that only its methods move. Call Start, Run and
+// Kill in the order of their times.
 type Host struct {
 	o        HostOptions
 	m        *scheduler.Simulation
@@ -105,8 +106,8 @@ func (h *Host) Run(until time.Time) {
 	}
 }
 
-// List returns what became of the fires of an entry in the last 48 hours. Those that the host missed are in it once the process has
-// started again.
+// List returns what became of the fires of an entry in the last 48 hours. Those that the host missed are in it once the
+// process has started again.
 func (h *Host) List(entry string) ledger.List { return h.m.List(entry) }
 
 // Now returns the time of the host.
@@ -178,7 +179,8 @@ func (h *Host) await(a *attempt, d time.Duration, waits bool) {
 	if waits {
 		h.waits++
 	}
-	i, _ := slices.BinarySearchFunc(h.attempts, a, func(x, a *attempt) int { return cmp.Or(cmp.Compare(x.end, a.end), -1) })
+	i, _ := slices.BinarySearchFunc(h.attempts,
+		a, func(x, a *attempt) int { return cmp.Or(cmp.Compare(x.end, a.end), -1) })
 	h.attempts = slices.Insert(h.attempts, i, a)
 }
 

@@ -162,7 +162,8 @@ func (f *fleet) worst(sum, inFlight []uint32) (list []Minute) {
 		if n == 0 || len(list) == worstMinutes && n <= list[worstMinutes-1].Runs {
 			continue
 		}
-		i, _ := slices.BinarySearchFunc(list, n, func(have Minute, n uint32) int { return cmp.Or(cmp.Compare(n, have.Runs), -1) })
+		i, _ := slices.BinarySearchFunc(list,
+			n, func(have Minute, n uint32) int { return cmp.Or(cmp.Compare(n, have.Runs), -1) })
 		list = slices.Insert(list, i, Minute{At: f.at(m), Runs: n, InFlight: inFlight[m]})
 		list = list[:min(len(list), worstMinutes)]
 	}

@@ -78,7 +78,9 @@ func GroupAbsent(ctx context.Context, w *host.World, a *state.GroupAbsent) ([]ho
 		return nil, err
 	}
 	change := host.Change{Do: "remove group", What: a.Name, Before: "gid " + id(g.GID), Deletes: true}
-	return []host.Step{step(change, func(w *host.World) { w.SetGroup(host.Group{Name: a.Name}) }, "groupdel", "--", a.Name)}, nil
+	return []host.Step{
+		step(change, func(w *host.World) { w.SetGroup(host.Group{Name: a.Name}) }, "groupdel", "--", a.Name),
+	}, nil
 }
 
 // UserPresent plans user.present.
@@ -237,16 +239,19 @@ func join(w *host.World, user string, groups []string) {
 }
 
 // change plans what differs of a user that exists.
-func change(ctx context.Context, w *host.World, a *state.UserPresent, u host.User, groups []string) (steps []host.Step, err error) {
+func change(ctx context.Context, w *host.World, a *state.UserPresent, u host.User,
+	groups []string,
+) (steps []host.Step, err error) {
 	set := func(do, before, after string, effect func(u *host.User), argv ...string) {
 		if before == after {
 			return
 		}
-		steps = append(steps, step(host.Change{Do: do, What: a.Name, Before: before, After: after}, func(w *host.World) {
-			now, _ := w.User(ctx, a.Name)
-			effect(&now)
-			w.SetUser(now)
-		}, slices.Concat([]string{"usermod"}, argv, []string{"--", a.Name})...))
+		steps = append(steps, step(host.Change{Do: do, What: a.Name, Before: before, After: after},
+			func(w *host.World) {
+				now, _ := w.User(ctx, a.Name)
+				effect(&now)
+				w.SetUser(now)
+			}, slices.Concat([]string{"usermod"}, argv, []string{"--", a.Name})...))
 	}
 	if a.UID != nil {
 		set("uid", id(u.UID), id(*a.UID), func(u *host.User) { u.UID = *a.UID }, "--uid", id(*a.UID))
@@ -344,7 +349,11 @@ func goesWithUser(ctx context.Context, w *host.World, u host.User) (bool, error)
 
 // step runs a program.
 func step(c host.Change, predict func(w *host.World), argv ...string) host.Step {
-	return host.Step{Change: c, Predict: predict, Apply: func(ctx context.Context) error { return run(ctx, "", argv...) }}
+	return host.Step{
+		Change:  c,
+		Predict: predict,
+		Apply:   func(ctx context.Context) error { return run(ctx, "", argv...) },
+	}
 }
 
 // run runs a program that changes accounts.
@@ -352,7 +361,10 @@ func run(ctx context.Context, stdin string, argv ...string) error {
 	program, err := exec.LookPath(argv[0])
 	if errors.Is(err, exec.ErrNotFound) {
 		if program = "/usr/sbin/" + argv[0]; !isFile(program) {
-			return fmt.Errorf("this host has no %s; users and groups need the programs of the package passwd or shadow-utils", argv[0])
+			return fmt.Errorf(
+				"this host has no %s; users and groups need the programs of the package passwd or shadow-utils",
+				argv[0],
+			)
 		}
 	}
 	cmd := exec.CommandContext(ctx, program, argv[1:]...)
@@ -371,8 +383,8 @@ func isFile(name string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// free returns a number for a new user or group ("UID" or "GID"): as useradd does the one after the largest, so that none is
-// given twice, or for the system's own the largest that is free.
+// free returns a number for a new user or group ("UID" or "GID"): as useradd does the one after the largest, so that
+// none is given twice, or for the system's own the largest that is free.
 func free(kind string, system bool, isFree func(uint32) bool) (uint32, error) {
 	low, high := number(kind+"_MIN", 1000), number(kind+"_MAX", 60000)
 	if system {

@@ -3,8 +3,8 @@
 // Package file has the functions of states for files, directories and links. Each is a pure plan over a [host.World]:
 // [Managed], [Directory], [Recurse], [Link], [Missing], [Line] and [Block] return the steps that are missing.
 //
-// A content is secret if its source is encrypted in the repo, if the argument is, or if its template used a secret. No step has
-// a diff of such a content, and unless the state names a mode no other user can read its file.
+// A content is secret if its source is encrypted in the repo, if the argument is, or if its template used a secret. No
+// step has a diff of such a content, and unless the state names a mode no other user can read its file.
 package file
 
 import (
@@ -50,7 +50,8 @@ type Inputs struct {
 	Source func(ctx context.Context, name string) (Content, error)
 	// Tree returns the names of the files below a directory of the config repo, without that directory, sorted.
 	Tree func(name string) ([]string, error)
-	// Data are the names that templates have: settings, facts and peel. Secrets in it are of the type [mustache.Secret].
+	// Data are the names that templates have: settings, facts and peel. Secrets in it are of the type
+	// [mustache.Secret].
 	Data   map[string]any
 	Secret bool // the argument content of the state is secret
 	// Note is called with each content that the state wants, with its templates rendered. It may be nil.
@@ -264,7 +265,12 @@ func (f *wanted) plan(w *host.World, info safefs.Info, mode uint32) ([]host.Step
 	} else if err := mayOwn(f.path, want); err != nil {
 		return nil, err
 	}
-	change := host.Change{Do: "write", What: f.path, Before: describe(info), After: fmt.Sprintf("%d bytes, %04o", len(f.content), want.Mode)}
+	change := host.Change{
+		Do:     "write",
+		What:   f.path,
+		Before: describe(info),
+		After:  fmt.Sprintf("%d bytes, %04o", len(f.content), want.Mode),
+	}
 	if info.Kind == safefs.Absent {
 		change.Do = "create"
 	}
@@ -276,7 +282,13 @@ func (f *wanted) plan(w *host.World, info safefs.Info, mode uint32) ([]host.Step
 		Apply:  func(ctx context.Context) error { return f.write(ctx, w, want) },
 		Check:  f.verifyCopy,
 		Predict: func(w *host.World) {
-			w.SetFile(f.path, safefs.Info{Kind: safefs.File, Mode: want.Mode, UID: want.UID, GID: want.GID, Size: int64(len(f.content))}, slices.Clone(f.content))
+			w.SetFile(f.path, safefs.Info{
+				Kind: safefs.File,
+				Mode: want.Mode,
+				UID:  want.UID,
+				GID:  want.GID,
+				Size: int64(len(f.content)),
+			}, slices.Clone(f.content))
 		},
 	}}, nil
 }
@@ -364,7 +376,8 @@ func (f *wanted) verify(ctx context.Context, name string) error {
 	cmd.Env = host.Environment()
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("the check of the new content fails, the old file stays: %s: %w, with the output %.2000q", strings.Join(f.check, " "), err, bytes.TrimSpace(out))
+		return fmt.Errorf("the check of the new content fails, the old file stays: %s: %w, with the output %.2000q",
+			strings.Join(f.check, " "), err, bytes.TrimSpace(out))
 	}
 	return nil
 }
@@ -375,11 +388,18 @@ func ownership(name string, info safefs.Info, want safefs.Attributes) []host.Ste
 	if info.Mode == want.Mode && info.UID == want.UID && info.GID == want.GID && !hasList {
 		return nil
 	}
-	change := host.Change{Do: "mode", What: name, Before: fmt.Sprintf("%04o", info.Mode), After: fmt.Sprintf("%04o", want.Mode)}
+	change := host.Change{
+		Do:     "mode",
+		What:   name,
+		Before: fmt.Sprintf("%04o", info.Mode),
+		After:  fmt.Sprintf("%04o", want.Mode),
+	}
 	if info.UID != want.UID || info.GID != want.GID {
 		change = host.Change{
-			Do: "owner", What: name,
-			Before: fmt.Sprintf("%d:%d %04o", info.UID, info.GID, info.Mode), After: fmt.Sprintf("%d:%d %04o", want.UID, want.GID, want.Mode),
+			Do:     "owner",
+			What:   name,
+			Before: fmt.Sprintf("%d:%d %04o", info.UID, info.GID, info.Mode),
+			After:  fmt.Sprintf("%d:%d %04o", want.UID, want.GID, want.Mode),
 		}
 	}
 	if hasList {

@@ -30,8 +30,8 @@ func edit(w *host.World, f wanted, change func(lines []string) ([]string, error)
 	return steps, nil
 }
 
-// newText plans a new text of the file f. A file that is there keeps its owner, and also its mode unless f has one. A new
-// file gets the mode. It is not made if change leaves it empty.
+// newText plans a new text of the file f. A file that is there keeps its owner, and also its mode unless f has one. A
+// new file gets the mode. It is not made if change leaves it empty.
 func newText(w *host.World, f wanted, mode uint32, change func(lines []string) ([]string, error)) ([]host.Step, error) {
 	name := f.path
 	info, err := w.Stat(name)

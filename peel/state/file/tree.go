@@ -18,7 +18,9 @@ import (
 const maxEntries = 100_000
 
 // Directory plans file.directory. owned reports whether a state owns a path below it, or something below that path.
-func Directory(ctx context.Context, w *host.World, a *state.FileDirectory, owned func(name string) bool) ([]host.Step, error) {
+func Directory(ctx context.Context, w *host.World, a *state.FileDirectory,
+	owned func(name string) bool,
+) ([]host.Step, error) {
 	attrs, err := resolve(ctx, w, a.User, a.Group, a.Mode)
 	if err != nil {
 		return nil, err
@@ -186,7 +188,9 @@ func Link(w *host.World, a *state.FileSymlink) ([]host.Step, error) {
 }
 
 // Recurse plans file.recurse. owned is as for [Directory].
-func Recurse(ctx context.Context, w *host.World, a *state.FileRecurse, in Inputs, owned func(name string) bool) ([]host.Step, error) {
+func Recurse(ctx context.Context, w *host.World, a *state.FileRecurse, in Inputs,
+	owned func(name string) bool,
+) ([]host.Step, error) {
 	names, err := in.Tree(a.Source)
 	if err != nil {
 		return nil, err

@@ -49,7 +49,15 @@ func (w *World) User(ctx context.Context, name string) (User, error) {
 	}
 	uid, err1 := strconv.ParseUint(fields[2], 10, 32)
 	gid, err2 := strconv.ParseUint(fields[3], 10, 32)
-	return User{Exists: true, Name: fields[0], UID: uint32(uid), GID: uint32(gid), Comment: fields[4], Home: fields[5], Shell: fields[6]}, errors.Join(err1, err2)
+	return User{
+		Exists:  true,
+		Name:    fields[0],
+		UID:     uint32(uid),
+		GID:     uint32(gid),
+		Comment: fields[4],
+		Home:    fields[5],
+		Shell:   fields[6],
+	}, errors.Join(err1, err2)
 }
 
 // Group finds a group by name or number. One that does not exist is no error.
@@ -131,8 +139,8 @@ func entries(file string) (lines [][]string, err error) {
 	return lines, err
 }
 
-// lookUp finds one entry; nil if there is none. Most are in the file of the host, which costs no process; the name service
-// switch knows the others.
+// lookUp finds one entry; nil if there is none. Most are in the file of the host, which costs no process; the name
+// service switch knows the others.
 func lookUp(ctx context.Context, database, key string, fields int) ([]string, error) {
 	lines, _ := entries(database)
 	for _, f := range lines {

@@ -38,8 +38,9 @@ type Change struct {
 // A Step is one change to the host.
 type Step struct {
 	Change
-	Apply   func(ctx context.Context) error
-	Check   func(ctx context.Context) error // of what can be checked without a change, in test mode before Predict; may be nil
+	Apply func(ctx context.Context) error
+	// of what can be checked without a change, in test mode before Predict; may be nil
+	Check   func(ctx context.Context) error
 	Predict func(w *World)
 }
 
@@ -110,7 +111,9 @@ func (w *World) MustKeep(name string) error {
 		for _, a := range spellings(own) {
 			for _, b := range spellings(name) {
 				if a == b || strings.HasPrefix(a, b+"/") || strings.HasPrefix(b, a+"/") {
-					return fmt.Errorf("%s cannot be removed or get another owner: %s belongs to the peel that runs this", name, own)
+					return fmt.Errorf(
+						"%s cannot be removed or get another owner: %s belongs to the peel that runs this", name, own,
+					)
 				}
 			}
 		}
@@ -370,5 +373,6 @@ func (w *World) List(name string) ([]string, error) {
 
 // NewDirectory plans a directory that the host does not have.
 func (w *World) NewDirectory(name string, info safefs.Info) {
-	w.files[w.planned(name)] = planned{info: info, content: []byte{}} // content marks it as new: the host has nothing below
+	// content marks it as new: the host has nothing below
+	w.files[w.planned(name)] = planned{info: info, content: []byte{}}
 }

@@ -30,7 +30,10 @@ func (u Unit) Exists() bool { return u.Load != "not-found" }
 func (u Unit) IsRunning() bool { return u.Active == "active" || u.Active == "reloading" }
 
 // unitDirectories are where systemd looks for units, the most important first.
-var unitDirectories = []string{"/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"}
+var unitDirectories = []string{
+	"/etc/systemd/system", "/run/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system",
+	"/lib/systemd/system",
+}
 
 // SetUnit plans a unit.
 func (w *World) SetUnit(u Unit) { w.units[u.Name] = u }
@@ -69,7 +72,11 @@ func (w *World) planUnitFile(u *Unit) {
 			if err != nil {
 				continue // there is none, or its content is not known
 			}
-			u.Load, u.Active, u.Sub, u.Fragment, u.Enabled = "loaded", "inactive", "dead", file, "static"
+			u.Load = "loaded"
+			u.Active = "inactive"
+			u.Sub = "dead"
+			u.Fragment = file
+			u.Enabled = "static"
 			if strings.Contains("\n"+string(content), "\n[Install]") {
 				u.Enabled = "disabled"
 			}
@@ -93,7 +100,9 @@ func UnitPaths(steps []Step) (paths []string) {
 		if !slices.Contains([]string{"create", "write", "remove"}, s.Do) || !path.IsAbs(s.What) {
 			continue
 		}
-		if slices.ContainsFunc(unitDirectories, func(dir string) bool { return isBelow(s.What, dir) || isBelow(dir, s.What) }) {
+		if slices.ContainsFunc(unitDirectories, func(dir string) bool {
+			return isBelow(s.What, dir) || isBelow(dir, s.What)
+		}) {
 			paths = append(paths, s.What)
 		}
 	}
@@ -127,7 +136,8 @@ func (w *World) PlanUnitsRead() {
 // isUnread reports whether a path from which systemd reads a unit changed since it read its units.
 func (w *World) isUnread(u *Unit) bool {
 	names := u.fileNames()
-	parts := append(slices.Clone(names), strings.TrimPrefix(path.Ext(u.Name), ".")+".d") // drop-ins of all units of the type
+	// drop-ins of all units of the type
+	parts := append(slices.Clone(names), strings.TrimPrefix(path.Ext(u.Name), ".")+".d")
 	for _, name := range names {
 		parts = append(parts, name+".d")
 		base := strings.TrimSuffix(name, path.Ext(name))

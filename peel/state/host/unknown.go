@@ -28,8 +28,8 @@ func (w *World) mayBring(name string) string {
 	return ""
 }
 
-// Lacks returns the error about something that the host does not have. It is an [UnknownError] if a planned step may bring it:
-// the installation of a package or a command.
+// Lacks returns the error about something that the host does not have. It is an [UnknownError] if a planned step may
+// bring it: the installation of a package or a command.
 func (w *World) Lacks(format string, args ...any) error {
 	text := fmt.Sprintf(format, args...)
 	if why := w.mayBring("/"); why != "" {
@@ -51,7 +51,8 @@ func (w *World) mayMake(kind, name string) error {
 // Doubt notes that nobody knows what becomes of a path and of what is below it.
 func (w *World) Doubt(name, why string) { w.doubts[w.planned(name)] = why }
 
-// known returns an [UnknownError] if nobody knows what is at a path, which no planned step makes. isThere says whether the host has it.
+// known returns an [UnknownError] if nobody knows what is at a path, which no planned step makes. isThere says whether
+// the host has it.
 func (w *World) known(name string, isThere bool) error {
 	for doubted, why := range w.doubts {
 		if isBelow(name, doubted) {

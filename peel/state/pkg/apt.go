@@ -29,7 +29,8 @@ type apt struct {
 
 // options are those of a transaction. The lock of dpkg is waited for.
 var options = []string{
-	"-q", "-o", "Dpkg::Options::=--force-confdef", "-o", "Dpkg::Options::=--force-confold", "-o", "DPkg::Lock::Timeout=600", "-o", "APT::Get::Assume-Yes=true",
+	"-q", "-o", "Dpkg::Options::=--force-confdef", "-o", "Dpkg::Options::=--force-confold", "-o",
+	"DPkg::Lock::Timeout=600", "-o", "APT::Get::Assume-Yes=true",
 	"-o", "APT::Get::allow-downgrades=true", "-o", "Dpkg::Use-Pty=0",
 }
 
@@ -42,7 +43,8 @@ func (a apt) simulation() []string {
 }
 
 func (apt) inventory(ctx context.Context) (*inventory, error) {
-	out, err := output(ctx, "dpkg-query", "-W", "-f", "${db:Status-Status}\t${Package}\t${Architecture}\t${Version}\t${Provides}\n")
+	out, err := output(ctx, "dpkg-query", "-W", "-f",
+		"${db:Status-Status}\t${Package}\t${Architecture}\t${Version}\t${Provides}\n")
 	if err != nil {
 		return nil, fmt.Errorf("cannot list the packages: %w", err)
 	}
@@ -106,8 +108,8 @@ func parseEffects(out string) (effects []effect) {
 	return effects
 }
 
-// parseEffect reads a line such as "Inst nginx [1.1] (1.2 Debian:12 [amd64])", "Remv nginx [1.1]" or "Conf nginx (1.2 Debian:12
-// [amd64])". The last one follows the first, or stands alone for a package that is only unpacked.
+// parseEffect reads a line such as "Inst nginx [1.1] (1.2 Debian:12 [amd64])", "Remv nginx [1.1]" or "Conf nginx (1.2
+// Debian:12 [amd64])". The last one follows the first, or stands alone for a package that is only unpacked.
 func parseEffect(line string) (effect, bool) {
 	f := strings.Fields(line)
 	if len(f) < 2 || !slices.Contains([]string{"Inst", "Conf", "Remv", "Purg"}, f[0]) {
@@ -151,10 +153,13 @@ func (apt) refresh(ctx context.Context) error {
 	}
 }
 
-// isStale takes the newest of the times that apt-get update leaves. Lists that were removed are stale, too. Files of lists have the times of their servers.
+// isStale takes the newest of the times that apt-get update leaves. Lists that were removed are stale, too. Files of
+// lists have the times of their servers.
 func (apt) isStale() bool {
 	var newest time.Time
-	for _, name := range []string{listsFolder, filepath.Join(listsFolder, "partial"), "/var/lib/apt/periodic/update-success-stamp"} {
+	for _, name := range []string{
+		listsFolder, filepath.Join(listsFolder, "partial"), "/var/lib/apt/periodic/update-success-stamp",
+	} {
 		if info, err := os.Stat(name); err == nil && info.ModTime().After(newest) {
 			newest = info.ModTime()
 		}

@@ -19,10 +19,12 @@ const configuration = "/etc"
 const maxLooked = 100_000
 
 // asides are the ends of the names of files that package managers leave beside an edited one.
-var asides = []string{".dpkg-dist", ".dpkg-old", ".dpkg-new", ".ucf-dist", ".ucf-old", ".rpmnew", ".rpmsave", ".rpmorig"}
+var asides = []string{
+	".dpkg-dist", ".dpkg-old", ".dpkg-new", ".ucf-dist", ".ucf-old", ".rpmnew", ".rpmsave", ".rpmorig",
+}
 
-// putAside returns the files below dir that a package manager has left beside an edited one, with their times. What cannot be
-// read is left out.
+// putAside returns the files below dir that a package manager has left beside an edited one, with their times. What
+// cannot be read is left out.
 func putAside(dir string) map[string]time.Time {
 	found, looked := map[string]time.Time{}, 0
 	_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {

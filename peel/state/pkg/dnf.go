@@ -18,7 +18,8 @@ import (
 type dnf struct{}
 
 func (dnf) inventory(ctx context.Context) (*inventory, error) {
-	out, err := output(ctx, "rpm", "-qa", "--qf", `%{NAME}\t%{ARCH}\t%{EPOCHNUM}\t%{VERSION}-%{RELEASE}[\t%{PROVIDENAME}]\n`)
+	out, err := output(ctx, "rpm", "-qa", "--qf",
+		`%{NAME}\t%{ARCH}\t%{EPOCHNUM}\t%{VERSION}-%{RELEASE}[\t%{PROVIDENAME}]\n`)
 	if err != nil {
 		return nil, fmt.Errorf("cannot list the packages: %w", err)
 	}
@@ -67,7 +68,8 @@ func (dnf) words(t transaction) []string {
 
 func (d dnf) simulate(ctx context.Context, t transaction) ([]effect, error) {
 	out, err := output(ctx, "dnf", append([]string{"--assumeno"}, d.words(t)...)...)
-	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() == 1 && strings.Contains(err.Error()+string(out), "Operation aborted") {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() == 1 &&
+		strings.Contains(err.Error()+string(out), "Operation aborted") {
 		err = nil // that is how a simulation ends
 	}
 	if err != nil {
@@ -102,8 +104,8 @@ func (t transaction) name(effects []effect) []effect {
 	return effects
 }
 
-// parseTable reads the table of a transaction: titles such as "Installing:" and below each lines with name, architecture,
-// version, repository and size. The rest of a line with a long name is on the next.
+// parseTable reads the table of a transaction: titles such as "Installing:" and below each lines with name,
+// architecture, version, repository and size. The rest of a line with a long name is on the next.
 func parseTable(out string) (effects []effect) {
 	title, before := "", []string(nil)
 	for line := range strings.Lines(out) {

@@ -38,7 +38,8 @@ func output(ctx context.Context, name string, args ...string) ([]byte, error) {
 }
 
 func environment() []string {
-	return append(host.Environment(), "DEBIAN_FRONTEND=noninteractive", "DEBCONF_NONINTERACTIVE_SEEN=true", "APT_LISTCHANGES_FRONTEND=none", "NEEDRESTART_MODE=l")
+	return append(host.Environment(), "DEBIAN_FRONTEND=noninteractive", "DEBCONF_NONINTERACTIVE_SEEN=true",
+		"APT_LISTCHANGES_FRONTEND=none", "NEEDRESTART_MODE=l")
 }
 
 func tail(b []byte) string {
@@ -58,8 +59,9 @@ func runsDpkg(pid int) bool {
 	})
 }
 
-// run runs a program that changes packages. The end of ctx sends it SIGTERM, unless dpkg is at work, and waits for it; the end
-// of this process leaves it alone. Its output is a file without a name, because a pipe would end it with this process.
+// run runs a program that changes packages. The end of ctx sends it SIGTERM, unless dpkg is at work, and waits for it;
+// the end of this process leaves it alone. Its output is a file without a name, because a pipe would end it with this
+// process.
 func run(ctx context.Context, argv []string) error {
 	if _, err := os.Stat("/run/systemd/system"); err == nil && hasPrograms("systemd-run") {
 		argv = slices.Concat([]string{"systemd-run", "--scope", "--quiet", "--collect", "--"}, argv)

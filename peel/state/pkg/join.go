@@ -81,7 +81,8 @@ func (m *Manager) Join(ctx context.Context, states []state.Arguments) (pending [
 	return m.share(all, pending, effects)
 }
 
-// share gives each state the effects on its packages, and the first that has some those on packages that no state names.
+// share gives each state the effects on its packages, and the first that has some those on packages that no state
+// names.
 func (m *Manager) share(all transaction, pending []state.Arguments, effects []effect) (changing []state.Arguments) {
 	j := &joint{all: all, steps: make(map[state.Arguments][]host.Step, len(pending))}
 	m.joint = j

@@ -1,8 +1,8 @@
 //go:build linux
 
 // Package pkg has the functions of states for packages, with apt and dnf. Begin a run with [New] and plan with
-// [Manager.Installed], [Manager.Latest], [Manager.Removed] and [Manager.Repository]. [Manager.Join] makes one transaction of
-// those of several states. [Versions], [List] and [Upgrades] answer questions about a host.
+// [Manager.Installed], [Manager.Latest], [Manager.Removed] and [Manager.Repository]. [Manager.Join] makes one
+// transaction of those of several states. [Versions], [List] and [Upgrades] answer questions about a host.
 //
 // Guarantees:
 //   - A plan is made by a simulation of apt-get or dnf, so that it names what the transaction would bring and remove.
@@ -12,8 +12,8 @@
 //   - A plan changes nothing in test mode. Lists of packages are refreshed before a transaction that is for real, if they are
 //     a day old, do not have a wanted version, or a repository changed; test mode then says that the result is unknown.
 //
-// Known gaps: test mode takes the newest version of pkg.latest from the lists as they are. Packages that come along with
-// those of several states are shown with the first of these states.
+// Known gaps: test mode takes the newest version of pkg.latest from the lists as they are. Packages that come along
+// with those of several states are shown with the first of these states.
 package pkg
 
 import (
@@ -153,7 +153,9 @@ func find(test bool) (tool, error) {
 	case hasPrograms("dnf", "rpm"):
 		return dnf{}, nil
 	}
-	return nil, errors.New("this host has no package manager that zester knows: neither apt-get with dpkg-query nor dnf with rpm")
+	return nil, errors.New(
+		"this host has no package manager that zester knows: neither apt-get with dpkg-query nor dnf with rpm",
+	)
 }
 
 // Forget has the packages read again, because something on the host changed.
@@ -266,7 +268,9 @@ func (m *Manager) freshen(ctx context.Context, args state.Arguments) error {
 	case m.test && m.stale:
 		return &host.UnknownError{Why: "a repository would change, and test mode does not read it"}
 	case m.test && isOld:
-		return &host.UnknownError{Why: "the lists of packages are older than a day, and test mode does not refresh them"}
+		return &host.UnknownError{
+			Why: "the lists of packages are older than a day, and test mode does not refresh them",
+		}
 	case m.test || !isOld && !always:
 		return nil
 	}
@@ -293,7 +297,10 @@ func (m *Manager) effects(ctx context.Context, t transaction) ([]effect, error) 
 	effects, err := m.tool.simulate(ctx, t)
 	if errors.Is(err, errNotInLists) && !m.refreshed {
 		if m.test {
-			return nil, &host.UnknownError{Why: fmt.Sprintf("the lists of packages do not have all of %s, and test mode does not refresh them", strings.Join(t.names(), ", "))}
+			return nil, &host.UnknownError{
+				Why: fmt.Sprintf("the lists of packages do not have all of %s, and test mode does not refresh them",
+					strings.Join(t.names(), ", ")),
+			}
 		}
 		if err := m.refresh(ctx); err != nil {
 			return nil, err
@@ -304,7 +311,8 @@ func (m *Manager) effects(ctx context.Context, t transaction) ([]effect, error) 
 		return nil, err
 	}
 	if len(effects) == 0 && t.verb != "latest" {
-		return nil, fmt.Errorf("%w to %s %s, and gives no reason", errNothingToDo, t.verb, strings.Join(t.names(), ", "))
+		return nil, fmt.Errorf("%w to %s %s, and gives no reason", errNothingToDo, t.verb,
+			strings.Join(t.names(), ", "))
 	}
 	effects = slices.DeleteFunc(effects, func(e effect) bool { // what planned steps do already
 		v, planned := m.world.Package(e.name)

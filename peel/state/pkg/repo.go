@@ -73,7 +73,13 @@ func (r repository) plan(ctx context.Context, w *host.World, absent bool) (steps
 		collect(file.Missing(w, &state.FileAbsent{Path: r.list}))
 	} else if r.key != nil {
 		key, no := string(r.key), false
-		collect(file.Managed(ctx, w, &state.FileManaged{Path: r.keyPath, Content: &key, Mode: "0644", MakeDirs: true, Diff: &no}, file.Inputs{}))
+		collect(file.Managed(ctx, w, &state.FileManaged{
+			Path:     r.keyPath,
+			Content:  &key,
+			Mode:     "0644",
+			MakeDirs: true,
+			Diff:     &no,
+		}, file.Inputs{}))
 	}
 	for _, other := range r.keys {
 		if absent || other != r.keyPath {
@@ -81,7 +87,8 @@ func (r repository) plan(ctx context.Context, w *host.World, absent bool) (steps
 		}
 	}
 	if !absent {
-		collect(file.Managed(ctx, w, &state.FileManaged{Path: r.list, Content: &r.content, Mode: "0644"}, file.Inputs{}))
+		collect(file.Managed(ctx, w, &state.FileManaged{Path: r.list, Content: &r.content, Mode: "0644"},
+			file.Inputs{}))
 	}
 	return steps, err
 }
@@ -92,9 +99,14 @@ func (apt) repository(a *state.PkgRepoManaged, key []byte) (repository, error) {
 		return repository{}, errors.New("apt needs suites, such as [bookworm], or [./] for a repository without a tree")
 	}
 	base := "/etc/apt/keyrings/" + a.File
-	r := repository{list: "/etc/apt/sources.list.d/" + a.File + ".sources", key: key, keys: []string{base + ".asc", base + ".gpg"}}
+	r := repository{
+		list: "/etc/apt/sources.list.d/" + a.File + ".sources",
+		key:  key,
+		keys: []string{base + ".asc", base + ".gpg"},
+	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "# Written by zester.\nTypes: deb\nURIs: %s\nSuites: %s\n", strings.Join(a.URIs, " "), strings.Join(a.Suites, " "))
+	fmt.Fprintf(&b, "# Written by zester.\nTypes: deb\nURIs: %s\nSuites: %s\n", strings.Join(a.URIs, " "),
+		strings.Join(a.Suites, " "))
 	if len(a.Components) > 0 {
 		fmt.Fprintf(&b, "Components: %s\n", strings.Join(a.Components, " "))
 	}
@@ -117,7 +129,8 @@ func (dnf) repository(a *state.PkgRepoManaged, key []byte) (repository, error) {
 	if key != nil {
 		check, r.keyPath = 1, path
 	}
-	r.content = fmt.Sprintf("# Written by zester.\n[%s]\nname=%[1]s\nbaseurl=%s\nenabled=1\ngpgcheck=%d\n", a.File, strings.Join(a.URIs, "\n "), check)
+	r.content = fmt.Sprintf("# Written by zester.\n[%s]\nname=%[1]s\nbaseurl=%s\nenabled=1\ngpgcheck=%d\n", a.File,
+		strings.Join(a.URIs, "\n "), check)
 	if key != nil {
 		r.content += "gpgkey=file://" + path + "\n"
 	}

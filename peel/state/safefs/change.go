@@ -36,7 +36,8 @@ type Staged struct {
 	temp, name string
 }
 
-// Stage writes a new file beside name, with its owner, mode and the extended attributes of the file that it will replace.
+// Stage writes a new file beside name, with its owner, mode and the extended attributes of the file that it will
+// replace.
 func (d *Dir) Stage(name string, content []byte, a Attributes) (*Staged, error) {
 	s := &Staged{dir: d, name: name, temp: d.temp(name)}
 	fd, err := unix.Openat(d.fd, s.temp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
@@ -51,8 +52,9 @@ func (d *Dir) Stage(name string, content []byte, a Attributes) (*Staged, error) 
 	return s, nil
 }
 
-// temp returns the name of a file that will replace another one. It is the same each time, so that what a crash left is removed
-// by the next one that writes the same file. If it cannot be removed, because a user put a directory there, the name is random.
+// temp returns the name of a file that will replace another one. It is the same each time, so that what a crash left is
+// removed by the next one that writes the same file. If it cannot be removed, because a user put a directory there, the
+// name is random.
 func (d *Dir) temp(name string) string {
 	sum := sha256.Sum256([]byte(name))
 	temp := ".zester-" + hex.EncodeToString(sum[:8])
@@ -78,8 +80,8 @@ func (s *Staged) fill(content []byte, a Attributes) error {
 	return s.file.Sync()
 }
 
-// own sets owner and mode. The mode comes last, because a change of the owner clears setuid. A user to whom the file does not
-// belong any more keeps no access list on it.
+// own sets owner and mode. The mode comes last, because a change of the owner clears setuid. A user to whom the file
+// does not belong any more keeps no access list on it.
 func own(fd int, a Attributes) error {
 	now, err := statFD(fd)
 	if err != nil {
@@ -106,7 +108,8 @@ func own(fd int, a Attributes) error {
 	return unix.Fchmod(fd, a.Mode)
 }
 
-// copyXattrs gives a staged file of a user the extended attributes of the file at its place, unless another user made them.
+// copyXattrs gives a staged file of a user the extended attributes of the file at its place, unless another user made
+// them.
 func (s *Staged) copyXattrs(uid uint32) error {
 	from, info, err := s.dir.open(s.name, unix.O_RDONLY)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ELOOP) { // ELOOP: a symbolic link, which is replaced
@@ -136,15 +139,16 @@ func (s *Staged) copyXattrs(uid uint32) error {
 		if err == nil {
 			err = unix.Fsetxattr(int(s.file.Fd()), name, value[:size], 0)
 		}
-		if err != nil && !errors.Is(err, unix.ENOTSUP) && !(errors.Is(err, unix.EPERM) && strings.HasPrefix(name, "security.")) {
+		if err != nil && !errors.Is(err, unix.ENOTSUP) &&
+			!(errors.Is(err, unix.EPERM) && strings.HasPrefix(name, "security.")) {
 			return s.dir.fail("copy the attribute "+name+" of", s.name, err)
 		}
 	}
 	return nil
 }
 
-// Commit puts the file at its place and flushes the directory. If another user replaced the file, Commit fails: before the
-// rename the old file stays; after it the path has what that user put there.
+// Commit puts the file at its place and flushes the directory. If another user replaced the file, Commit fails: before
+// the rename the old file stays; after it the path has what that user put there.
 func (s *Staged) Commit() error {
 	if err := s.isAt(s.temp); err != nil {
 		_ = s.file.Close()
@@ -236,8 +240,8 @@ func (d *Dir) Symlink(name, target string, over Kind) error {
 	return d.sync()
 }
 
-// RemoveAll removes a file, or a directory with all that is below it. A missing one is no error. A mount point is an error,
-// and what is mounted stays; what was removed until then is gone.
+// RemoveAll removes a file, or a directory with all that is below it. A missing one is no error. A mount point is an
+// error, and what is mounted stays; what was removed until then is gone.
 func (d *Dir) RemoveAll(name string) error {
 	info, err := d.Stat(name)
 	if err != nil || info.Kind == Absent {

@@ -2,8 +2,8 @@
 
 // Package safefs changes files for root in directories that other users may write.
 //
-// [Open] and [Parent] walk to a directory, component by component; the methods of [Dir] then name files in it. [Dir.Stage]
-// writes a file that [Staged.Commit] puts at its place.
+// [Open] and [Parent] walk to a directory, component by component; the methods of [Dir] then name files in it.
+// [Dir.Stage] writes a file that [Staged.Commit] puts at its place.
 //
 // Guarantees:
 //   - A symbolic link on the way is followed only if a trusted user (root, or the user of this process) owns it and the
@@ -19,8 +19,8 @@
 //   - A crash leaves at most one file beside the one that is written, which the next [Dir.Stage] of that name removes.
 //   - [Dir.RemoveAll] follows no link and leaves what is mounted below.
 //
-// Known gap: a mandatory access policy such as SELinux gets the label that the old file had; a new file gets the default
-// of its directory.
+// Known gap: a mandatory access policy such as SELinux gets the label that the old file had; a new file gets the
+// default of its directory.
 package safefs
 
 import (
@@ -93,7 +93,8 @@ func (d *Dir) Exposed() bool { return d.swappable || !trusted(d.info.UID) || oth
 
 // canSwap reports whether another user can put something else in the place of a file in the directory.
 func (d *Dir) canSwap(file Info) bool {
-	return d.swappable || !trusted(d.info.UID) || othersWrite(d.info) && (d.info.Mode&unix.S_ISVTX == 0 || !trusted(file.UID))
+	return d.swappable || !trusted(d.info.UID) ||
+		othersWrite(d.info) && (d.info.Mode&unix.S_ISVTX == 0 || !trusted(file.UID))
 }
 
 // trusted reports whether a user can already do what this process does.
@@ -200,8 +201,8 @@ func unsafe(dir, file Info, fd int) string {
 	return ""
 }
 
-// isHarmless reports whether a file in the directory of a user is a file of root with one name, which is no link to another
-// file, or an empty directory of root, such as one that a crash kept from getting its owner.
+// isHarmless reports whether a file in the directory of a user is a file of root with one name, which is no link to
+// another file, or an empty directory of root, such as one that a crash kept from getting its owner.
 func isHarmless(file Info, fd int) bool {
 	switch {
 	case !trusted(file.UID):

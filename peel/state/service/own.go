@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// An OwnCall is a call of systemctl that ends the unit of this process. It is made after the result of the run is stored. The zero
-// value is none.
+// An OwnCall is a call of systemctl that ends the unit of this process. It is made after the result of the run is
+// stored. The zero value is none.
 type OwnCall struct{ verb, unit string }
 
 // IsZero reports whether there is no call.

@@ -13,8 +13,8 @@
 //   - No step ends the unit that this process belongs to: [Manager.Own] returns the call, which is made after the run.
 //
 // Known gaps: other service managers than systemd. A unit that ends by itself, such as one of type oneshot without
-// RemainAfterExit, never counts as running. A restart of another unit that takes the unit of this process along (PartOf, BindsTo) is
-// not put off.
+// RemainAfterExit, never counts as running. A restart of another unit that takes the unit of this process along
+// (PartOf, BindsTo) is not put off.
 package service
 
 import (
@@ -85,7 +85,9 @@ func (m *Manager) planned(ctx context.Context, name string) (host.Unit, error) {
 		return u, err
 	}
 	if name := m.world.RemovedWith(u); name != "" {
-		return u, &host.UnknownError{Why: "the unit " + u.Name + " belongs to the package " + name + ", which would be removed"}
+		return u, &host.UnknownError{
+			Why: "the unit " + u.Name + " belongs to the package " + name + ", which would be removed",
+		}
 	}
 	if u = m.world.Unit(u); u.Exists() {
 		return u, nil
@@ -126,8 +128,8 @@ func (m *Manager) Running(ctx context.Context, a *state.ServiceRunning, react bo
 	return m.afterReload(u, steps), nil
 }
 
-// afterReload puts a daemon-reload before the steps for a unit, if systemd has to read the unit again, or calls for it have to wait
-// until it has read others.
+// afterReload puts a daemon-reload before the steps for a unit, if systemd has to read the unit again, or calls for it
+// have to wait until it has read others.
 func (m *Manager) afterReload(u host.Unit, steps []host.Step) []host.Step {
 	if !u.NeedsReload && (len(steps) == 0 || len(m.world.Unread()) == 0) {
 		return steps
@@ -259,8 +261,8 @@ func Status(ctx context.Context, name string) (host.Unit, error) {
 	return units[name], err
 }
 
-// Control starts, stops, restarts or reloads a unit and checks what became of it. What would end this process is not done but returned,
-// to be made after the result is stored.
+// Control starts, stops, restarts or reloads a unit and checks what became of it. What would end this process is not
+// done but returned, to be made after the result is stored.
 func Control(ctx context.Context, verb, name string) (OwnCall, error) {
 	if !slices.Contains([]string{"start", "stop", "restart", "reload"}, verb) {
 		return OwnCall{}, fmt.Errorf("%q is not start, stop, restart or reload", verb)
@@ -319,7 +321,8 @@ func invocation(u host.Unit) string {
 
 // journal returns the last lines of a unit's journal, empty if there are none.
 func journal(ctx context.Context, name string) string {
-	cmd := exec.CommandContext(ctx, "journalctl", "--quiet", "--no-pager", "--lines="+journalLines, "--output=short-iso", "--unit="+name)
+	cmd := exec.CommandContext(ctx, "journalctl", "--quiet", "--no-pager", "--lines="+journalLines,
+		"--output=short-iso", "--unit="+name)
 	cmd.Env = host.Environment()
 	out, err := cmd.Output()
 	if err != nil || len(bytes.TrimSpace(out)) == 0 {
@@ -345,7 +348,8 @@ func systemctl(ctx context.Context, args ...string) ([]byte, error) {
 		if cause := context.Cause(ctx); cause != nil {
 			err = cause
 		}
-		return nil, fmt.Errorf("systemctl %s: %w: %.*s", strings.Join(args, " "), err, maxOutput, bytes.TrimSpace(stderr.Bytes()))
+		return nil, fmt.Errorf("systemctl %s: %w: %.*s", strings.Join(args, " "), err, maxOutput,
+			bytes.TrimSpace(stderr.Bytes()))
 	}
 	return out, nil
 }

@@ -36,8 +36,8 @@ func localTip(dir string, ref plumbing.ReferenceName) (gitrepo.Hash, error) {
 	return gitrepo.Hash(at.Hash()), nil
 }
 
-// pushLocally stores the objects in a repository on this host, and then moves the reference if it is still where it was. As git
-// does, it holds the file NAME.lock of the reference meanwhile.
+// pushLocally stores the objects in a repository on this host, and then moves the reference if it is still where it
+// was. As git does, it holds the file NAME.lock of the reference meanwhile.
 func pushLocally(ctx context.Context, dir string, u remote.Update, made *memory.Storage) (err error) {
 	repo, err := git.PlainOpenWithOptions(dir, &git.PlainOpenOptions{EnableDotGitCommonDir: true})
 	if err != nil {
@@ -48,7 +48,9 @@ func pushLocally(ctx context.Context, dir string, u remote.Update, made *memory.
 		return err
 	}
 	if head, err := repo.Reference(plumbing.HEAD, false); err == nil && !config.Core.IsBare && head.Target() == u.Ref {
-		return errors.New("the branch is checked out there, and the files would no longer fit it: use a bare repository")
+		return errors.New(
+			"the branch is checked out there, and the files would no longer fit it: use a bare repository",
+		)
 	}
 	for _, o := range made.Objects {
 		if _, err := repo.Storer.SetEncodedObject(o); err != nil {
@@ -82,7 +84,8 @@ func pushLocally(ctx context.Context, dir string, u remote.Update, made *memory.
 	return files.Rename(name+".lock", name)
 }
 
-// lockWait is how long another program may hold the lock of a reference, and lockPause the time between two tries to get it.
+// lockWait is how long another program may hold the lock of a reference, and lockPause the time between two tries to
+// get it.
 const (
 	lockWait  = time.Second
 	lockPause = 10 * time.Millisecond

@@ -1,6 +1,7 @@
 // Package push makes commits on a branch of a Git repository, without a checkout.
 //
-// Begin with [New]. [Pusher.Head] reads the newest revision of the branch; [Pusher.Commit] makes a commit on it and pushes that.
+// Begin with [New]. [Pusher.Head] reads the newest revision of the branch; [Pusher.Commit] makes a commit on it and
+// pushes that.
 //
 // Guarantees:
 //   - A commit has the files of its parent with the given changes, and no other difference.
@@ -9,12 +10,11 @@
 //     that the branch could not be read.
 //   - Credentials are those of [gitrepo.Options], and are read for each request.
 //
-// In a repository on this host the objects and the branch are written directly, under the lock that git takes too, so its hooks do
-// not run. A branch that is checked
-// out there is refused, as git does.
+// In a repository on this host the objects and the branch are written directly, under the lock that git takes too, so
+// its hooks do not run. A branch that is checked out there is refused, as git does.
 //
-// Known gaps: a commit can be signed with an SSH key only. A directory is not changed if it has an entry that cannot be written again
-// as it is, such as one with a mode that Git no longer writes.
+// Known gaps: a commit can be signed with an SSH key only. A directory is not changed if it has an entry that cannot be
+// written again as it is, such as one with a mode that Git no longer writes.
 package push
 
 import (
@@ -108,8 +108,8 @@ func (p *Pusher) Head(ctx context.Context) (*gitrepo.Snapshot, error) {
 	return p.repo.Snapshot(h)
 }
 
-// Verify returns an error if commits need a signature, and the fleet would not accept base, which [Pusher.Head] returned, after the
-// accepted ones: see [gitrepo.Repo.Verify].
+// Verify returns an error if commits need a signature, and the fleet would not accept base, which [Pusher.Head]
+// returned, after the accepted ones: see [gitrepo.Repo.Verify].
 func (p *Pusher) Verify(base *gitrepo.Snapshot, accepted []gitrepo.Hash) error {
 	if !p.repo.Signed() {
 		return nil
@@ -132,8 +132,8 @@ type Change struct {
 	Branch string
 }
 
-// Commit makes a commit on base, which [Pusher.Head] returned, and pushes it. The error wraps [ErrMoved] if the branch has
-// moved since.
+// Commit makes a commit on base, which [Pusher.Head] returned, and pushes it. The error wraps [ErrMoved] if the branch
+// has moved since.
 func (p *Pusher) Commit(ctx context.Context, base *gitrepo.Snapshot, c Change) (gitrepo.Hash, error) {
 	b := builder{from: base.Tree, made: memory.NewStorage()}
 	root, err := b.tree(".", base.Tree.Hash(), split(c.Files))
@@ -165,9 +165,11 @@ func (p *Pusher) Commit(ctx context.Context, base *gitrepo.Snapshot, c Change) (
 	return gitrepo.Hash(commit), nil
 }
 
-// Tip returns the commit that a branch is at, and whether that is part of base, which [Pusher.Head] returned. The hash is zero if
-// there is no such branch.
-func (p *Pusher) Tip(ctx context.Context, branch string, base *gitrepo.Snapshot) (tip gitrepo.Hash, merged bool, err error) {
+// Tip returns the commit that a branch is at, and whether that is part of base, which [Pusher.Head] returned. The hash
+// is zero if there is no such branch.
+func (p *Pusher) Tip(ctx context.Context, branch string,
+	base *gitrepo.Snapshot,
+) (tip gitrepo.Hash, merged bool, err error) {
 	ref := plumbing.NewBranchReferenceName(branch)
 	if p.remote == nil {
 		tip, err = localTip(p.address.Path, ref)
@@ -210,7 +212,8 @@ func (p *Pusher) push(ctx context.Context, u remote.Update, b *builder) error {
 	if err == nil || !remote.IsUncertain(err) {
 		return err
 	}
-	if tip, failed := p.remote.Resolve(ctx, pushLimit, u.Ref); failed == nil && (tip == u.New || p.follows(ctx, u, tip)) {
+	if tip, failed := p.remote.Resolve(ctx, pushLimit, u.Ref); failed == nil &&
+		(tip == u.New || p.follows(ctx, u, tip)) {
 		return nil
 	}
 	return err
@@ -290,8 +293,10 @@ func Fingerprint(file string) (string, error) {
 	return ssh.FingerprintSHA256(key.PublicKey()), nil
 }
 
-// IsRefused reports whether an error of [Pusher.Commit] is final: the server does not allow the push, or the change cannot be made.
+// IsRefused reports whether an error of [Pusher.Commit] is final: the server does not allow the push, or the change
+// cannot be made.
 func IsRefused(err error) bool {
 	e, ok := errors.AsType[*remote.Error](err)
-	return ok && (e.Reason == remote.Declined || e.Reason == remote.Forbidden || e.Reason == remote.AuthenticationFailed)
+	return ok && (e.Reason == remote.Declined || e.Reason == remote.Forbidden ||
+		e.Reason == remote.AuthenticationFailed)
 }

@@ -61,8 +61,8 @@ func split(files map[string][]byte) *changes {
 	return top
 }
 
-// tree stores the tree of a directory with its changes, and returns the zero hash for an empty one. was is the present hash of
-// the directory, zero if there is none.
+// tree stores the tree of a directory with its changes, and returns the zero hash for an empty one. was is the present
+// hash of the directory, zero if there is none.
 func (b *builder) tree(dir string, was gitrepo.Hash, c *changes) (plumbing.Hash, error) {
 	entries := map[string]object.TreeEntry{}
 	if !was.IsZero() {
@@ -156,7 +156,10 @@ func (b *builder) entries(dir string, was gitrepo.Hash) (map[string]object.TreeE
 		return nil, err
 	}
 	if o.Hash() != plumbing.Hash(was) {
-		return nil, fmt.Errorf("the directory %s has entries that cannot be written again as they are, such as one of an outdated mode", dir)
+		return nil, fmt.Errorf(
+			"the directory %s has entries that cannot be written again as they are, such as one of an outdated mode",
+			dir,
+		)
 	}
 	return entries, nil
 }

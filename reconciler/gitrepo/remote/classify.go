@@ -88,7 +88,8 @@ func reasonOfConnection(err error) string {
 	switch text := err.Error(); { // x/crypto has no types for these
 	case strings.Contains(text, "knownhosts"), strings.Contains(text, "known_hosts"):
 		return HostKey
-	case strings.Contains(text, "unable to authenticate"), strings.Contains(text, "SSH agent"), strings.Contains(text, "SSH_AUTH_SOCK"):
+	case strings.Contains(text, "unable to authenticate"), strings.Contains(text, "SSH agent"),
+		strings.Contains(text, "SSH_AUTH_SOCK"):
 		return AuthenticationFailed
 	default:
 		return RemoteFailed

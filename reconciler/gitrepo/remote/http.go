@@ -102,11 +102,15 @@ func (s *httpSource) push(ctx context.Context, u Update) error {
 	if err != nil {
 		return err
 	}
-	return receivePack(refs, u, func(request []byte) (io.ReadCloser, error) { return s.post(ctx, pushing, at, "", request) })
+	return receivePack(refs, u, func(request []byte) (io.ReadCloser, error) {
+		return s.post(ctx, pushing, at, "", request)
+	})
 }
 
 // post sends a request to a service of the repository at a URL, and returns the body of the response.
-func (s *httpSource) post(ctx context.Context, service string, at *url.URL, protocol string, request []byte) (io.ReadCloser, error) {
+func (s *httpSource) post(ctx context.Context, service string, at *url.URL, protocol string,
+	request []byte,
+) (io.ReadCloser, error) {
 	res, err := s.do(ctx, http.MethodPost, at.JoinPath(service), service, protocol, request)
 	if err != nil {
 		return nil, err
@@ -209,7 +213,9 @@ func readListing(body io.ReadCloser) ([]byte, error) {
 
 // do sends a request and returns the response of a Git server. Any other response
 // becomes an Error from its status and headers; its body is ignored.
-func (s *httpSource) do(ctx context.Context, method string, to *url.URL, service, protocol string, body []byte) (*http.Response, error) {
+func (s *httpSource) do(ctx context.Context, method string, to *url.URL, service, protocol string,
+	body []byte,
+) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, to.String(), bytes.NewReader(body))
 	if err != nil {
 		return nil, err
@@ -268,7 +274,8 @@ func (s *httpSource) redirect(req *http.Request, via []*http.Request) error {
 	case len(via) > maxRedirects:
 		return fmt.Errorf("more than %d redirects", maxRedirects)
 	case via[len(via)-1].URL.Scheme == "https" && req.URL.Scheme != "https":
-		return fail(RemoteFailed, "the server answers with a redirect from https to %s, which is refused", req.URL.Scheme)
+		return fail(RemoteFailed, "the server answers with a redirect from https to %s, which is refused",
+			req.URL.Scheme)
 	case req.URL.Host != s.address.host || req.URL.Scheme != s.address.Scheme:
 		req.Header.Del("Authorization")
 	}

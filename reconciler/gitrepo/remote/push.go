@@ -30,9 +30,9 @@ type Update struct {
 	Pack     []byte
 }
 
-// Push sends an update. The server makes it only if the reference is still at Old: else the Reason of the error is RefMoved.
-// It is Declined if the server refuses the update, such as one of a protected branch. After another error the server may have
-// made the update or not: resolve the reference to know.
+// Push sends an update. The server makes it only if the reference is still at Old: else the Reason of the error is
+// RefMoved. It is Declined if the server refuses the update, such as one of a protected branch. After another error the
+// server may have made the update or not: resolve the reference to know.
 func (r *Remote) Push(ctx context.Context, limit time.Duration, u Update) error {
 	return r.bounded(ctx, limit, func(ctx context.Context) error { return r.source.push(ctx, u) })
 }
@@ -97,7 +97,10 @@ func readReport(caps *capability.List, answer io.Reader) error {
 
 // moved reports whether a status says that another push was faster.
 func moved(status string) bool {
-	for _, part := range []string{"fetch first", "non-fast-forward", "stale info", "failed to lock", "cannot lock ref", "failed to update ref", "incorrect old value", "already exists", "reference already"} {
+	for _, part := range []string{
+		"fetch first", "non-fast-forward", "stale info", "failed to lock", "cannot lock ref", "failed to update ref",
+		"incorrect old value", "already exists", "reference already",
+	} {
 		if strings.Contains(status, part) {
 			return true
 		}

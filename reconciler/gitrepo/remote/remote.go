@@ -107,7 +107,12 @@ type source interface {
 // New checks that the options fit the address, and sends nothing. It returns nil
 // for a local repository.
 func New(a *Address, x outbound.Options) (*Remote, error) {
-	if err := x.Check(outbound.Target{Scheme: a.Scheme, Host: a.host, Shown: a.Shown, Secret: len(a.secrets) > 0}); err != nil {
+	if err := x.Check(outbound.Target{
+		Scheme: a.Scheme,
+		Host:   a.host,
+		Shown:  a.Shown,
+		Secret: len(a.secrets) > 0,
+	}); err != nil {
 		return nil, err
 	}
 	if u, _ := x.ProxyURL(a.Scheme); u != nil && u.User != nil {
@@ -129,7 +134,9 @@ func (r *Remote) Close() { r.source.close() }
 
 // Resolve returns the commit that a reference is at. Its error is an *Error, or
 // wraps the error of ctx.
-func (r *Remote) Resolve(ctx context.Context, limit time.Duration, ref plumbing.ReferenceName) (tip plumbing.Hash, err error) {
+func (r *Remote) Resolve(ctx context.Context, limit time.Duration,
+	ref plumbing.ReferenceName,
+) (tip plumbing.Hash, err error) {
 	err = r.bounded(ctx, limit, func(ctx context.Context) (err error) {
 		tip, err = r.source.resolve(ctx, ref)
 		return err

@@ -61,7 +61,9 @@ func sendTo(to io.WriteCloser, from io.Reader) func([]byte) (io.ReadCloser, erro
 
 // run runs a service on the server, and calls do with the references that it
 // lists and the connection, which is closed when ctx ends.
-func (s *sshSource) run(ctx context.Context, service string, do func(*packp.AdvRefs, io.WriteCloser, io.Reader) error) error {
+func (s *sshSource) run(ctx context.Context, service string,
+	do func(*packp.AdvRefs, io.WriteCloser, io.Reader) error,
+) error {
 	ep, err := transport.NewEndpoint(s.address.raw)
 	if err != nil {
 		return fail(NotFound, "not a URL: %v", err)
@@ -87,7 +89,9 @@ func (s *sshSource) run(ctx context.Context, service string, do func(*packp.AdvR
 
 // session runs a service for a path. If the server answers nothing, the error is
 // its standard error.
-func session(conn net.Conn, addr string, config *ssh.ClientConfig, service, path string, do func(io.WriteCloser, io.Reader) error) error {
+func session(conn net.Conn, addr string, config *ssh.ClientConfig, service, path string,
+	do func(io.WriteCloser, io.Reader) error,
+) error {
 	c, channels, requests, err := ssh.NewClientConn(conn, addr, config)
 	if err != nil {
 		return err
@@ -203,7 +207,8 @@ func (s *sshSource) hosts(ep *transport.Endpoint) (gitssh.HostKeyCallbackHelper,
 	var files []string
 	if s.access.KnownHosts != "" {
 		if _, err := outbound.ReadLimited(s.access.KnownHosts, outbound.MaxKeys); err != nil {
-			return gitssh.HostKeyCallbackHelper{}, fail(HostKey, "cannot read the known hosts in %s: %v", s.access.KnownHosts, err)
+			return gitssh.HostKeyCallbackHelper{}, fail(HostKey, "cannot read the known hosts in %s: %v",
+				s.access.KnownHosts, err)
 		}
 		files = []string{s.access.KnownHosts}
 	}

@@ -91,7 +91,10 @@ func Clone(ctx context.Context, from, branch, dir string) (*Work, error) {
 		return nil, err
 	}
 	repo, err := git.PlainCloneContext(ctx, dir, false, &git.CloneOptions{
-		URL: from, ReferenceName: plumbing.NewBranchReferenceName(cmp.Or(branch, "main")), SingleBranch: true, Tags: git.NoTags,
+		URL:           from,
+		ReferenceName: plumbing.NewBranchReferenceName(cmp.Or(branch, "main")),
+		SingleBranch:  true,
+		Tags:          git.NoTags,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("cannot clone %s into %s: %w", redacted(from), dir, err)

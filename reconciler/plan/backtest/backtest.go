@@ -1,9 +1,9 @@
-// Package backtest tests changed schedule entries against the past: it computes what they would have done in the last days, with
-// the recorded durations of runs. Call [Of] with the changes and a [Past]; [Result.Lines] is for people.
+// Package backtest tests changed schedule entries against the past: it computes what they would have done in the last
+// days, with the recorded durations of runs. Call [Of] with the changes and a [Past]; [Result.Lines] is for people.
 //
-// For each entry it counts the fires that would have come while the run before was in flight, those that windows and blackouts
-// keep from running, and those that come while another entry of the same peel runs; and for all of them the load by the minute.
-// A run is taken to last as long as 95 of 100 recorded runs of its entry.
+// For each entry it counts the fires that would have come while the run before was in flight, those that windows and
+// blackouts keep from running, and those that come while another entry of the same peel runs; and for all of them the
+// load by the minute. A run is taken to last as long as 95 of 100 recorded runs of its entry.
 //
 // The package is pure. It ignores the lives of entries, so that an entry that is to begin tomorrow is tested too.
 //
@@ -94,13 +94,15 @@ type Entry struct {
 	P95    float64 `json:"p95_seconds"`
 	// Counted: no run was recorded. The runs are those that peels have counted, and Median and P95 are about right.
 	Counted bool `json:"counted,omitempty"`
-	// Overlaps are fires that come while maxrunning runs are in flight, if each takes P95; IfRunning says what becomes of them.
+	// Overlaps are fires that come while maxrunning runs are in flight, if each takes P95; IfRunning says what becomes
+	// of them.
 	Overlaps  int                `json:"overlaps"`
 	IfRunning schedule.IfRunning `json:"if_running"`
 	Outside   int                `json:"outside"`  // nominal times outside the windows
 	Blackout  int                `json:"blackout"` // nominal times in a blackout
-	Into      int                `json:"into"`     // fires whose run of P95 would last beyond the windows or into a blackout
-	Beside    []Pair             `json:"beside"`   // other entries of the first peel, the most fires first
+	// fires whose run of P95 would last beyond the windows or into a blackout
+	Into   int    `json:"into"`
+	Beside []Pair `json:"beside"` // other entries of the first peel, the most fires first
 }
 
 // A Pair counts the fires of an entry at which another one runs, or begins to run before the run of the fire has ended.
@@ -129,7 +131,9 @@ func Of(changes []Change, past Past) (*Result, error) {
 	if past.Zone == nil {
 		past.Zone = time.Local
 	}
-	past.From, past.Until = past.From.Truncate(time.Minute).In(past.Zone), past.Until.Truncate(time.Minute).In(past.Zone)
+	past.From, past.Until = past.From.Truncate(time.Minute).In(past.Zone), past.Until.Truncate(time.Minute).In(
+		past.Zone,
+	)
 	r := &Result{From: past.From, Until: past.Until, Recorded: past.Recorded, Entries: []Entry{}}
 	if r.More = max(0, len(changes)-maxEntries); r.More > 0 {
 		changes = changes[:maxEntries]
@@ -196,8 +200,8 @@ func (p *Past) entry(c Change) (Entry, error) {
 	return e, err
 }
 
-// overlaps returns how many fires come while as many runs as allowed are in flight, if each run takes as long as given. A fire that
-// is skipped does not run.
+// overlaps returns how many fires come while as many runs as allowed are in flight, if each run takes as long as given.
+// A fire that is skipped does not run.
 func overlaps(fires []time.Time, took time.Duration, o schedule.Overlap) (n int) {
 	limit := o.MaxRunning
 	if o.IfRunning == schedule.IfRunningAllow {
@@ -269,7 +273,8 @@ func (p *Past) beside(c Change, fires []time.Time) ([]Pair, error) {
 	return pairs[:min(maxPairs, len(pairs))], nil
 }
 
-// meet returns how many of the runs that begin at fires share an instant with one of the other runs. Both lists are sorted.
+// meet returns how many of the runs that begin at fires share an instant with one of the other runs. Both lists are
+// sorted.
 func meet(fires []time.Time, took time.Duration, others []time.Time, otherTook time.Duration) (n int) {
 	i := 0
 	for _, at := range fires {
@@ -290,7 +295,10 @@ func (p *Past) peaks(changes []Change, side func(Change) *schedule.Entry) (Peaks
 		if e := side(c); e != nil {
 			lasting := *e
 			lasting.Life = schedule.Life{}
-			byEntry[c.Entry] = append(byEntry[c.Entry], forecast.Group{Peels: c.Peels, Schedule: schedule.Set{c.Entry: &lasting}})
+			byEntry[c.Entry] = append(byEntry[c.Entry], forecast.Group{
+				Peels:    c.Peels,
+				Schedule: schedule.Set{c.Entry: &lasting},
+			})
 		}
 	}
 	minutes := max(0, int(p.Until.Sub(p.From)/time.Minute))

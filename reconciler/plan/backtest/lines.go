@@ -12,7 +12,10 @@ import (
 
 // fates say what becomes of a fire that comes while the run before is in flight.
 var fates = map[schedule.IfRunning]string{
-	schedule.IfRunningSkip: "skipped", schedule.IfRunningQueue: "queued", schedule.IfRunningCancel: "cancel it", schedule.IfRunningAllow: "run beside it",
+	schedule.IfRunningSkip:   "skipped",
+	schedule.IfRunningQueue:  "queued",
+	schedule.IfRunningCancel: "cancel it",
+	schedule.IfRunningAllow:  "run beside it",
 }
 
 // Lines returns the result for people: what was compared, a line for each entry, and the load.
@@ -30,8 +33,10 @@ func (r *Result) Lines() []string {
 		lines = append(lines, fmt.Sprintf("backtest: %d more changes were not tested", r.More))
 	}
 	return append(lines,
-		fmt.Sprintf("backtest: most starts in a minute: %s → %s", peak(r.Load.Before.Starts, r.Load.Before.StartsAt), peak(r.Load.After.Starts, r.Load.After.StartsAt)),
-		fmt.Sprintf("backtest: most runs at a time: %s → %s", peak(r.Load.Before.InFlight, r.Load.Before.InFlightAt), peak(r.Load.After.InFlight, r.Load.After.InFlightAt)))
+		fmt.Sprintf("backtest: most starts in a minute: %s → %s", peak(r.Load.Before.Starts, r.Load.Before.StartsAt),
+			peak(r.Load.After.Starts, r.Load.After.StartsAt)),
+		fmt.Sprintf("backtest: most runs at a time: %s → %s", peak(r.Load.Before.InFlight, r.Load.Before.InFlightAt),
+			peak(r.Load.After.InFlight, r.Load.After.InFlightAt)))
 }
 
 // span returns a length of time, in whole days from two on.
@@ -65,7 +70,8 @@ func (e *Entry) line() string {
 		parts = append(parts, fmt.Sprintf("a run takes %s, and 95 of 100 at most %s", length(e.Median), length(e.P95)))
 	}
 	if e.Overlaps > 0 {
-		parts = append(parts, fmt.Sprintf("%d come while the run before is in flight (%s)", e.Overlaps, fates[e.IfRunning]))
+		parts = append(parts, fmt.Sprintf("%d come while the run before is in flight (%s)", e.Overlaps,
+			fates[e.IfRunning]))
 	}
 	if e.Blackout > 0 {
 		parts = append(parts, fmt.Sprintf("%d more are in a blackout", e.Blackout))

@@ -1,5 +1,5 @@
-// Package blame finds the commit that last changed each entry of a schedule. Call [New] with the history of the repo, then
-// [Blamer.Blame] for each revision.
+// Package blame finds the commit that last changed each entry of a schedule. Call [New] with the history of the repo,
+// then [Blamer.Blame] for each revision.
 package blame
 
 import (
@@ -34,15 +34,15 @@ const (
 	maxKnown   = 200_000 // cached origins
 )
 
-// A Blamer finds the commit that last changed each entry. It caches origins, so that the cost of the next revision follows
-// the number of new commits. It is not safe for concurrent use.
+// A Blamer finds the commit that last changed each entry. It caches origins, so that the cost of the next revision
+// follows the number of new commits. It is not safe for concurrent use.
 //
-// A commit changed an entry if its value, in one of the files that set a part of it, differs from the value in every parent;
-// comments, order and other entries do not count. From a commit that did not change it the search continues at the first
-// parent with an equal value. Versions of a file that cannot be read are skipped, as if the commit that broke the file and
-// the one that repaired it were one. Of several files the one that was changed last counts: the one with the fewest steps
-// from the revision; of equal ones the last in merge order. Renaming a file changes all its entries. After 10,000 commits
-// the search ends, and the oldest visited commit counts as the origin.
+// A commit changed an entry if its value, in one of the files that set a part of it, differs from the value in every
+// parent; comments, order and other entries do not count. From a commit that did not change it the search continues at
+// the first parent with an equal value. Versions of a file that cannot be read are skipped, as if the commit that broke
+// the file and the one that repaired it were one. Of several files the one that was changed last counts: the one with
+// the fewest steps from the revision; of equal ones the last in merge order. Renaming a file changes all its entries.
+// After 10,000 commits the search ends, and the oldest visited commit counts as the origin.
 type Blamer struct {
 	history History
 	known   map[place]finding
@@ -62,9 +62,11 @@ type finding struct {
 	steps  int // from head to commit
 }
 
-// Blame returns the origins of all entries of effective settings, which a [plan.Compiler] made of the revision head. File
-// and line of an origin are those at its commit.
-func (b *Blamer) Blame(ctx context.Context, head settings.Commit, all ...*plan.Effective) (map[*plan.Effective]map[string]settings.Origin, error) {
+// Blame returns the origins of all entries of effective settings, which a [plan.Compiler] made of the revision head.
+// File and line of an origin are those at its commit.
+func (b *Blamer) Blame(ctx context.Context, head settings.Commit,
+	all ...*plan.Effective,
+) (map[*plan.Effective]map[string]settings.Origin, error) {
 	w := newWalk(ctx, b)
 	for _, e := range all {
 		for _, name := range e.OriginNames() {

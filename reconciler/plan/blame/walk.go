@@ -167,8 +167,8 @@ func (w *walk) advance(s *frontier) error {
 	return nil
 }
 
-// step moves traces on to a parent that has their values. v is the parent's version of the file; nil if the file is the same
-// at the commit.
+// step moves traces on to a parent that has their values. v is the parent's version of the file; nil if the file is the
+// same at the commit.
 func (w *walk) step(s *frontier, parent settings.Commit, traces []*trace, v *version) {
 	for _, t := range traces {
 		if v != nil {
@@ -180,8 +180,8 @@ func (w *walk) step(s *frontier, parent settings.Commit, traces []*trace, v *ver
 	w.enqueue(parent, s.steps+1, traces...)
 }
 
-// splitByParent handles a file that no parent has in the same version: each trace goes to the first parent that has its value,
-// else to the first one whose version cannot be read.
+// splitByParent handles a file that no parent has in the same version: each trace goes to the first parent that has its
+// value, else to the first one whose version cannot be read.
 func (w *walk) splitByParent(s *frontier, parents []settings.Commit, file string, traces []*trace) error {
 	opaque := settings.Commit("")
 	for _, p := range parents {
@@ -213,8 +213,8 @@ func (w *walk) splitByParent(s *frontier, parents []settings.Commit, file string
 	return nil
 }
 
-// same adds to out the files that are equal at two commits. files are sorted and all in dir. Directories with equal hashes
-// are not read.
+// same adds to out the files that are equal at two commits. files are sorted and all in dir. Directories with equal
+// hashes are not read.
 func (w *walk) same(a, b settings.Commit, dir string, files []string, out map[string]bool) error {
 	equal, err := w.equal(a, b, dir)
 	if err != nil {

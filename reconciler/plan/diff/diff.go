@@ -1,8 +1,9 @@
 // Package diff compares a plan with the previous settings of the peels. Call [Make] with a [Base]; [Of] makes one from
-// another plan. [Difference.Guard] then blocks a change that is rarely intended: one that exceeds the limits of zester.yaml,
-// removes a setting from its last peel, empties a target, or removes all settings.
+// another plan. [Difference.Guard] then blocks a change that is rarely intended: one that exceeds the limits of
+// zester.yaml, removes a setting from its last peel, empties a target, or removes all settings.
 //
-// If only files have changed since the plan of the base, the cost follows the settings that change, not the number of peels.
+// If only files have changed since the plan of the base, the cost follows the settings that change, not the number of
+// peels.
 package diff
 
 import (
@@ -29,14 +30,15 @@ import (
 // A Base holds the previous settings of peels: those of another plan, or the stored documents.
 type Base struct {
 	Digests map[target.PeelID]settings.Digest // of the peels that have settings
-	// Plan is a plan whose peels all have its settings, nil if none is known. It saves comparing peel by peel if only files
-	// have changed since.
+	// Plan is a plan whose peels all have its settings, nil if none is known. It saves comparing peel by peel if only
+	// files have changed since.
 	Plan *plan.Plan
 	// Settings returns the canonical settings of a digest of Digests. It is called at most once for each.
 	Settings func(settings.Digest) (canon.Raw, error)
 	// Targets is the plan of the previous revision, nil if it is not known. The guard checks its targets.
 	Targets *plan.Plan
-	// Removed has the names of entries that masters removed on request, or because they had run. The guard does not count their loss.
+	// Removed has the names of entries that masters removed on request, or because they had run. The guard does not
+	// count their loss.
 	Removed map[string]bool
 }
 
@@ -48,7 +50,11 @@ func Of(p *plan.Plan) Base {
 		digests[peel] = e.Digest
 		byDigest[e.Digest] = e.Settings
 	}
-	return Base{Digests: digests, Targets: p, Settings: func(d settings.Digest) (canon.Raw, error) { return byDigest[d], nil }}
+	return Base{
+		Digests:  digests,
+		Targets:  p,
+		Settings: func(d settings.Digest) (canon.Raw, error) { return byDigest[d], nil },
+	}
 }
 
 // A Group is a change of several peels from the same settings to the same settings.
@@ -67,8 +73,8 @@ type Taking struct {
 	Removed int // settings that go with nothing in their place
 }
 
-// StateChanges are the sorted names of the states that differ. A state differs also if the content of a file differs that it
-// names.
+// StateChanges are the sorted names of the states that differ. A state differs also if the content of a file differs
+// that it names.
 type StateChanges struct{ Added, Changed, Removed []string }
 
 // Counts are numbers of (peel, entry) and of (peel, state) pairs.
@@ -81,8 +87,8 @@ type Counts struct {
 	StatesAdded, StatesChanged, StatesRemoved int
 }
 
-// A Difference holds the changes of a plan for the members of its fleet. Peels that only the base has keep their settings and
-// are not counted.
+// A Difference holds the changes of a plan for the members of its fleet. Peels that only the base has keep their
+// settings and are not counted.
 type Difference struct {
 	Groups []Group // the peels whose digest differs, by first peel
 	Counts Counts
@@ -94,8 +100,8 @@ type Difference struct {
 	topEmpty bool
 }
 
-// Make compares a plan with the previous settings of its peels. It reads only settings whose digests differ, each digest
-// once. An error comes from base.Settings.
+// Make compares a plan with the previous settings of its peels. It reads only settings whose digests differ, each
+// digest once. An error comes from base.Settings.
 func Make(base Base, p *plan.Plan) (*Difference, error) {
 	same, changed := compare(base, p)
 	effective := map[settings.Digest]*plan.Effective{}
@@ -138,7 +144,9 @@ func hasSettings(digests iter.Seq[settings.Digest]) bool {
 }
 
 // contents returns the settings of the digests of the base. It does not call b.Settings for settings of a known plan.
-func (b Base) contents(peelsOf map[settings.Digest]int, effective map[settings.Digest]*plan.Effective) (map[settings.Digest]content, error) {
+func (b Base) contents(peelsOf map[settings.Digest]int,
+	effective map[settings.Digest]*plan.Effective,
+) (map[settings.Digest]content, error) {
 	contents, known := map[settings.Digest]content{}, b.effectives()
 	for digest := range peelsOf {
 		c, err := b.content(digest, cmp.Or(effective[digest], known[digest]))
@@ -163,13 +171,16 @@ func (d *Difference) measureBase(before map[settings.Digest]content, peelsOf map
 }
 
 // addGroups adds the changes of all groups, and returns the move of each.
-func (d *Difference) addGroups(groups []*Group, before map[settings.Digest]content, released map[string]bool, effective map[settings.Digest]*plan.Effective) (moves []move, err error) {
+func (d *Difference) addGroups(groups []*Group, before map[settings.Digest]content, released map[string]bool,
+	effective map[settings.Digest]*plan.Effective,
+) (moves []move, err error) {
 	for _, g := range groups {
 		after, err := contentOf(effective[g.New])
 		if err != nil {
 			return nil, err
 		}
-		g.Entries, g.States = schedule.Diff(before[g.Old].entries, after.entries), compareStates(before[g.Old].values, after.values)
+		g.Entries, g.States = schedule.Diff(before[g.Old].entries, after.entries), compareStates(before[g.Old].values,
+			after.values)
 		gone, unlike := d.extent.measure(g, before[g.Old].without(released), after)
 		moves = append(moves, move{peels: g.Peels, before: before[g.Old], after: after, gone: gone, unlike: unlike})
 		d.Counts.Added += len(g.Peels) * len(g.Entries.Added)
@@ -227,8 +238,8 @@ func (b Base) effectives() map[settings.Digest]*plan.Effective {
 	return known
 }
 
-// compare counts the peels that keep their settings, and groups the others by change. Unless the plan of the base has the
-// same signatures it compares peel by peel.
+// compare counts the peels that keep their settings, and groups the others by change. Unless the plan of the base has
+// the same signatures it compares peel by peel.
 func compare(base Base, p *plan.Plan) (same map[*plan.Effective]int, changed map[change]*Group) {
 	same, changed = map[*plan.Effective]int{}, map[change]*Group{}
 	note := func(old settings.Digest, e *plan.Effective, peels ...target.PeelID) {
@@ -283,8 +294,8 @@ func sorted(changed map[change]*Group) []*Group {
 // noSettings is the digest of empty settings, which a peel has that no rule matches.
 var noSettings = settings.DigestOf(canon.Raw{0x80})
 
-// scheduleOf returns the entries of stored settings. For an entry that this build cannot parse it returns one that equals no
-// other.
+// scheduleOf returns the entries of stored settings. For an entry that this build cannot parse it returns one that
+// equals no other.
 func scheduleOf(values map[string]any) schedule.Set {
 	entries, ok := values["schedule"].(map[string]any)
 	if !ok {

@@ -17,9 +17,10 @@ type StateKind string
 
 // The kinds, in the order in which effects are sorted.
 const (
-	StateRemoval  StateKind = "removal"  // the next run deletes something
-	StateReaction StateKind = "reaction" // the next run restarts or reloads a service, or runs a command, because another state changes
-	StatesLeft    StateKind = "left"     // the state is no longer there, and what it made stays on the host
+	StateRemoval StateKind = "removal" // the next run deletes something
+	// the next run restarts or reloads a service, or runs a command, because another state changes
+	StateReaction StateKind = "reaction"
+	StatesLeft    StateKind = "left" // the state is no longer there, and what it made stays on the host
 )
 
 // A StateEffect is what the next run does on a host because of a change, and that people should know before.
@@ -54,7 +55,8 @@ var kinds = []StateKind{StateRemoval, StateReaction, StatesLeft}
 
 // Compare orders by kind, state and text.
 func (e StateEffect) Compare(o StateEffect) int {
-	return cmp.Or(cmp.Compare(slices.Index(kinds, e.Kind), slices.Index(kinds, o.Kind)), cmp.Compare(e.State, o.State), cmp.Compare(e.Text, o.Text))
+	return cmp.Or(cmp.Compare(slices.Index(kinds, e.Kind), slices.Index(kinds, o.Kind)), cmp.Compare(e.State, o.State),
+		cmp.Compare(e.Text, o.Text))
 }
 
 // removal returns what a state deletes on a host, empty if nothing.
@@ -121,7 +123,8 @@ func reactions(before, after StateSide, d StateDifference) (all []StateEffect) {
 	}
 	for _, name := range d.Changed {
 		old, now := before.States[name], after.States[name]
-		same := old.Function == now.Function && reflect.DeepEqual(old.Args, now.Args) && len(d.Files[name])+len(d.Reads[name]) == 0 && isEnabled(old)
+		same := old.Function == now.Function && reflect.DeepEqual(old.Args, now.Args) &&
+			len(d.Files[name])+len(d.Reads[name]) == 0 && isEnabled(old)
 		changes[name] = !same && isEnabled(now)
 	}
 	watched := map[string]map[string]bool{} // changing states by the state that reacts
@@ -147,7 +150,9 @@ func reactions(before, after StateSide, d StateDifference) (all []StateEffect) {
 		if more := len(names) - maxNamedStates; more > 0 {
 			text += fmt.Sprintf(" and %d more", more)
 		}
-		all = append(all, StateEffect{StateReaction, name, reaction(name, after.States[name]) + " if one of these changes: " + text})
+		all = append(all, StateEffect{
+			StateReaction, name, reaction(name, after.States[name]) + " if one of these changes: " + text,
+		})
 	}
 	return all
 }

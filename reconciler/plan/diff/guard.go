@@ -20,8 +20,8 @@ const (
 	maxNamed   = 5  // settings or peels that a reason names
 )
 
-// An extent is the size of a change. A setting is a schedule entry, a state, or one value beside them, counted on each peel
-// that has it.
+// An extent is the size of a change. A setting is a schedule entry, a state, or one value beside them, counted on each
+// peel that has it.
 type extent struct {
 	before  int             // settings before the change
 	changed int             // settings that change or are replaced by a new one
@@ -129,9 +129,9 @@ func (c content) function(key string) string {
 	return ""
 }
 
-// measure adds the change of one group of peels. before lacks the entries whose loss does not count. It returns the settings that
-// the group loses: all removed settings below a first key, if fewer are added below the same key. unlike are the removed settings
-// of a function, if fewer with this function are added.
+// measure adds the change of one group of peels. before lacks the entries whose loss does not count. It returns the
+// settings that the group loses: all removed settings below a first key, if fewer are added below the same key. unlike
+// are the removed settings of a function, if fewer with this function are added.
 func (x *extent) measure(g *Group, before, after content) (gone, unlike []string) {
 	changed, removed, added := compareValues(before.values, after.values)
 	changed += len(g.Entries.Retimed) + len(g.Entries.Swapped)
@@ -160,7 +160,8 @@ func (x *extent) measure(g *Group, before, after content) (gone, unlike []string
 	if lost > 0 {
 		x.losing += len(g.Peels)
 	}
-	if before.size() > 0 && after.size() == 0 || len(before.entries) > 0 && len(after.entries) == 0 || before.hasStates() && !after.hasStates() {
+	if before.size() > 0 && after.size() == 0 || len(before.entries) > 0 && len(after.entries) == 0 ||
+		before.hasStates() && !after.hasStates() {
 		x.bare = append(x.bare, g.Peels...)
 	}
 	return gone, unlike
@@ -184,8 +185,8 @@ func withoutLike(before content, removed []string, after content, added []string
 	return unlike
 }
 
-// compareValues counts the values outside the schedule that change, and returns the removed and the added keys, both by first
-// key.
+// compareValues counts the values outside the schedule that change, and returns the removed and the added keys, both by
+// first key.
 func compareValues(before, after map[string]string) (changed int, removed, added map[string][]string) {
 	removed, added = map[string][]string{}, map[string][]string{}
 	for key, value := range before {
@@ -211,8 +212,8 @@ func section(key string) string {
 	return first
 }
 
-// leave records the settings that no peel has after the change and that no other with the same function replaces, and sorts the
-// lists.
+// leave records the settings that no peel has after the change and that no other with the same function replaces, and
+// sorts the lists.
 func (x *extent) leave(moves []move, after map[settings.Digest]*plan.Effective) error {
 	gone := map[string]bool{}
 	for _, m := range moves {
@@ -246,19 +247,28 @@ type BlockedError struct {
 
 func (e *BlockedError) Error() string { return e.Reason }
 
-// Guard returns a [*BlockedError] if the change is rarely intended: the top file is empty, or no peel keeps any settings.
-// For a fleet of ten settings or more also if the change exceeds a limit, removes a setting from its last peel with nothing like
-// it in its place, removes all settings, all schedule entries or all states of a peel, or removes all settings of a target from all its peels; the last
-// three are not checked if the limit remove is off.
+// Guard returns a [*BlockedError] if the change is rarely intended: the top file is empty, or no peel keeps any
+// settings. For a fleet of ten settings or more also if the change exceeds a limit, removes a setting from its last
+// peel with nothing like it in its place, removes all settings, all schedule entries or all states of a peel, or
+// removes all settings of a target from all its peels; the last three are not checked if the limit remove is off.
 func (d *Difference) Guard(limits policy.Limits) error { return d.GuardAfter(limits, Taking{}, 0) }
 
-// GuardAfter is Guard for the last part of a longer change: earlier parts took settings from peels that d does not take any from.
+// GuardAfter is Guard for the last part of a longer change: earlier parts took settings from peels that d does not take
+// any from.
 func (d *Difference) GuardAfter(limits policy.Limits, earlier Taking, peels int) error {
 	switch {
 	case d.topEmpty:
-		return &BlockedError{Hash: d.Hash, Reason: "the top file is empty: every peel would lose its settings", RemovesAll: true}
+		return &BlockedError{
+			Hash:       d.Hash,
+			Reason:     "the top file is empty: every peel would lose its settings",
+			RemovesAll: true,
+		}
 	case d.emptied:
-		return &BlockedError{Hash: d.Hash, Reason: "nothing matches any peel: every peel would lose its settings", RemovesAll: true}
+		return &BlockedError{
+			Hash:       d.Hash,
+			Reason:     "nothing matches any peel: every peel would lose its settings",
+			RemovesAll: true,
+		}
 	}
 	x := d.extent
 	x.before += earlier.Removed
@@ -284,24 +294,30 @@ func (x *extent) over(limits policy.Limits) (reasons, names []string) {
 		}
 	}
 	if touched := x.changed + x.removed; limits.Change.Exceeded(touched, x.before) {
-		add("change", "%d of %d settings over all peels would change or go, more than change: %s", touched, x.before, limits.Change)
+		add("change", "%d of %d settings over all peels would change or go, more than change: %s", touched, x.before,
+			limits.Change)
 	}
 	if limits.Remove != policy.Off {
 		if limits.Remove.Exceeded(x.removed, x.before) {
-			add("remove", "%d of %d settings over all peels would go with nothing in their place, more than remove: %s", x.removed, x.before, limits.Remove)
+			add("remove",
+				"%d of %d settings over all peels would go with nothing in their place, more than remove: %s",
+				x.removed, x.before, limits.Remove)
 		}
 		if len(x.last) > 0 {
 			add("remove", "no peel would have %s any longer", plan.FirstOf(x.last, maxNamed))
 		}
 		if len(x.bare) > 0 {
-			add("remove", "all settings, all schedule entries or all states would go from %s", plan.FirstOf(x.bare, maxNamed))
+			add("remove", "all settings, all schedule entries or all states would go from %s",
+				plan.FirstOf(x.bare, maxNamed))
 		}
 		if len(x.targets) > 0 {
-			add("remove", "all peels of a target would lose everything that it gives them: %s", plan.FirstOf(x.targets, maxNamed))
+			add("remove", "all peels of a target would lose everything that it gives them: %s",
+				plan.FirstOf(x.targets, maxNamed))
 		}
 	}
 	if limits.Peels.Exceeded(x.losing, x.peels) {
-		add("peels", "%d of %d peels would lose a setting with nothing in its place, more than peels: %s", x.losing, x.peels, limits.Peels)
+		add("peels", "%d of %d peels would lose a setting with nothing in its place, more than peels: %s", x.losing,
+			x.peels, limits.Peels)
 	}
 	return reasons, names
 }

@@ -16,12 +16,12 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// Safety holds the limits, waves and freezes of the base, which govern the change to the head. The first revision of a fleet,
-// and one that changes no peel, have neither waves nor a freeze.
+// Safety holds the limits, waves and freezes of the base, which govern the change to the head. The first revision of a
+// fleet, and one that changes no peel, have neither waves nor a freeze.
 type Safety struct {
 	Limits policy.Limits `json:"limits"`
-	// Weakens are the rules of the base that go or get wider with the head: see [policy.Safety.Weakened]. If there is one, the
-	// change waits for approval, also if it changes no peel. The first revision of a fleet weakens nothing.
+	// Weakens are the rules of the base that go or get wider with the head: see [policy.Safety.Weakened]. If there is
+	// one, the change waits for approval, also if it changes no peel. The first revision of a fleet weakens nothing.
 	Weakens []string `json:"weakens,omitempty"`
 	Waves   []Wave   `json:"waves,omitempty"`
 	Freeze  *Freeze  `json:"freeze,omitempty"` // nil if none holds when the change would be merged
@@ -29,10 +29,11 @@ type Safety struct {
 
 // A Wave is one step of the rollout. After the last one the revision goes to all peels.
 type Wave struct {
-	Name        string `json:"name"`
-	Peels       string `json:"peels"`            // a number or a share, as in zester.yaml
-	Target      string `json:"target,omitempty"` // selects the peels of the wave, empty for all
-	Reach       int    `json:"reach"`            // peels with the revision after the wave, if all are online and earlier waves took peels of its target
+	Name   string `json:"name"`
+	Peels  string `json:"peels"`            // a number or a share, as in zester.yaml
+	Target string `json:"target,omitempty"` // selects the peels of the wave, empty for all
+	// peels with the revision after the wave, if all are online and earlier waves took peels of its target
+	Reach       int    `json:"reach"`
 	Soak        string `json:"soak,omitempty"`
 	MaxFailures string `json:"max_failures"`
 	Gate        string `json:"gate,omitempty"` // "manual": a person lets the next wave begin
@@ -61,8 +62,14 @@ func SafetyOf(base, head *plan.Plan, touched []target.PeelID, at time.Time) (s S
 			return s, fmt.Errorf("cannot find the peels of wave %s: %w", w.Name, err)
 		}
 		s.Waves = append(s.Waves, Wave{
-			Name: w.Name, Peels: w.Peels.String(), Target: w.Target, Reach: min(w.Peels.Of(len(touched)), len(peels)), Soak: span(w.Soak),
-			MaxFailures: w.MaxFailures.String(), Gate: string(w.Gate), Deadline: span(w.Deadline),
+			Name:        w.Name,
+			Peels:       w.Peels.String(),
+			Target:      w.Target,
+			Reach:       min(w.Peels.Of(len(touched)), len(peels)),
+			Soak:        span(w.Soak),
+			MaxFailures: w.MaxFailures.String(),
+			Gate:        string(w.Gate),
+			Deadline:    span(w.Deadline),
 		})
 	}
 	s.Freeze, err = freezeAt(base.Freezes, head, touched, at)
@@ -145,7 +152,8 @@ func span(d time.Duration) string {
 
 // Lines returns lines for people about how the change would go out. touched is the number of peels that change.
 func (s Safety) Lines(touched int) (lines []string) {
-	lines = append(lines, fmt.Sprintf("limits: change: %s, remove: %s, peels: %s", s.Limits.Change, s.Limits.Remove, s.Limits.Peels))
+	lines = append(lines, fmt.Sprintf("limits: change: %s, remove: %s, peels: %s", s.Limits.Change, s.Limits.Remove,
+		s.Limits.Peels))
 	if len(s.Waves) > 0 {
 		var steps []string
 		for _, w := range s.Waves {
@@ -155,7 +163,8 @@ func (s Safety) Lines(touched int) (lines []string) {
 	}
 	for _, w := range s.Waves {
 		if w.Reach == 0 {
-			lines = append(lines, fmt.Sprintf("wave %s takes none of the changed peels: no peel is watched in it", w.Name))
+			lines = append(lines, fmt.Sprintf("wave %s takes none of the changed peels: no peel is watched in it",
+				w.Name))
 		}
 	}
 	if f := s.Freeze; f != nil {
@@ -163,7 +172,13 @@ func (s Safety) Lines(touched int) (lines []string) {
 		if !f.Until.IsZero() {
 			until = "until " + f.Until.Format("2006-01-02 15:04 MST")
 		}
-		lines = append(lines, fmt.Sprintf("frozen %s: %s; %s; zester sync approve COMMIT --override-freeze REASON after the merge lets it out before", until, f.Reason, count(f.Peels)))
+		lines = append(
+			lines, fmt.Sprintf(
+				"frozen %s: %s; %s; zester sync approve COMMIT --override-freeze REASON after the merge lets it out before", until, f.Reason, count(
+					f.Peels,
+				),
+			),
+		)
 	}
 	return lines
 }

@@ -29,7 +29,8 @@ type StateSide struct {
 	Order  []string             // names in the order of their first mention
 	Refs   map[string][]string  // names of the states to which each settings file contributed, by its reference
 	Files  map[string]StateFile // by path, "files/" included
-	// Reads holds, for each state with a template, the settings that it reads, by their name in the template. Read leaves it empty.
+	// Reads holds, for each state with a template, the settings that it reads, by their name in the template. Read
+	// leaves it empty.
 	Reads map[string]map[string]any
 }
 
@@ -75,10 +76,11 @@ func texts(v any) []string {
 // A StateDifference holds the names of the states that differ, sorted.
 type StateDifference struct {
 	Added, Changed, Removed []string
-	Files                   map[string][]string // sorted paths whose content or mode differs, by the state that names them
-	Reads                   map[string][]string // sorted names of settings that its template reads and that differ, by state
-	Reordered               bool                // states that both sides have are in another order
-	Effects                 []StateEffect       // sorted by kind and state
+	// sorted paths whose content or mode differs, by the state that names them
+	Files     map[string][]string
+	Reads     map[string][]string // sorted names of settings that its template reads and that differ, by state
+	Reordered bool                // states that both sides have are in another order
+	Effects   []StateEffect       // sorted by kind and state
 }
 
 // CompareStates returns how the states differ.

@@ -28,8 +28,8 @@ type targetCheck struct {
 	keys   fileKeys
 }
 
-// emptiedTargets returns the targets of base.Targets whose peels all lose every setting that they had only from the target,
-// while no other peel gets these settings.
+// emptiedTargets returns the targets of base.Targets whose peels all lose every setting that they had only from the
+// target, while no other peel gets these settings.
 func emptiedTargets(base Base, before map[settings.Digest]content, moves []move) (emptied []string, err error) {
 	c := targetCheck{base, before, moves, map[target.PeelID]*move{}, fileKeys{}}
 	for i := range moves {

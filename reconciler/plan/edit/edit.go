@@ -1,11 +1,12 @@
-// Package edit makes the changes of files by which masters add, change and remove schedule entries of a config repo on request.
+// Package edit makes the changes of files by which masters add, change and remove schedule entries of a config repo on
+// request.
 //
-// Call [Read] for a revision, then [Repo.Add], [Repo.Remove], [Repo.SetEnabled] or [Repo.Replace]; the results are files with their
-// new contents. [Repo.With] is the revision with a change, to check it. Everything is pure.
+// Call [Read] for a revision, then [Repo.Add], [Repo.Remove], [Repo.SetEnabled] or [Repo.Replace]; the results are
+// files with their new contents. [Repo.With] is the revision with a change, to check it. Everything is pure.
 //
-// An added entry gets a file of its own, settings/api/<entry>.yaml, and a reference in top.d/api.yaml. People may edit and move
-// both: an entry is found by the number in its field api, wherever it is. A change touches only the lines of its entry; if that
-// is not possible, such as for an entry in flow style, it is refused with [ErrByHand].
+// An added entry gets a file of its own, settings/api/<entry>.yaml, and a reference in top.d/api.yaml. People may edit
+// and move both: an entry is found by the number in its field api, wherever it is. A change touches only the lines of
+// its entry; if that is not possible, such as for an entry in flow style, it is refused with [ErrByHand].
 package edit
 
 import (
@@ -98,7 +99,8 @@ type New struct {
 	At     time.Time
 }
 
-// EntryName returns the name of the entry for a requested name: lower case, with a dash for all that entries may not have.
+// EntryName returns the name of the entry for a requested name: lower case, with a dash for all that entries may not
+// have.
 func EntryName(name string) string {
 	var b strings.Builder
 	for _, c := range strings.ToLower(name) {
@@ -115,7 +117,8 @@ func EntryName(name string) string {
 
 // fieldOrder are the fields that come first in a written entry.
 var fieldOrder = []string{
-	"api", "module", "args", "prompt", "model", "opts", "cron", "interval", "at", "after", "when", "timezone", "splay", "enabled",
+	"api", "module", "args", "prompt", "model", "opts", "cron", "interval", "at", "after", "when", "timezone", "splay",
+	"enabled",
 }
 
 // Add returns the files for a new entry, and its name.
@@ -136,7 +139,8 @@ func (r *Repo) Add(n New) (entry string, files map[string][]byte, err error) {
 	}
 	fields := maps.Clone(n.Fields)
 	fields["api"] = map[string]any{"id": n.ID, "name": n.Name, "by": n.By, "at": n.At.UTC().Format(time.RFC3339)}
-	settings, err := written(fmt.Sprintf("# Added by %s on %s. Edit or move it as any other file.", n.By, n.At.UTC().Format(time.DateOnly)), entry, fields)
+	settings, err := written(fmt.Sprintf("# Added by %s on %s. Edit or move it as any other file.", n.By,
+		n.At.UTC().Format(time.DateOnly)), entry, fields)
 	if err != nil {
 		return "", nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
@@ -239,7 +243,8 @@ func (r *Repo) top(change func(refs map[string][]reference)) ([]byte, error) {
 // references reads top.d/api.yaml: one environment with lists of references.
 func references(doc *yaml.Node) (map[string][]reference, error) {
 	byHand := fmt.Errorf("%w: %s is not one map %q of targets with lists of references", ErrByHand, Top, topLabel)
-	if doc.Kind != yaml.MappingNode || len(doc.Content) != 2 || doc.Content[0].Value != topLabel || doc.Content[1].Kind != yaml.MappingNode {
+	if doc.Kind != yaml.MappingNode || len(doc.Content) != 2 || doc.Content[0].Value != topLabel ||
+		doc.Content[1].Kind != yaml.MappingNode {
 		return nil, byHand
 	}
 	refs := map[string][]reference{}
@@ -287,11 +292,13 @@ func (r *Repo) Remove(e *plan.DeclaredEntry) (map[string][]byte, error) {
 // onlySchedule reports whether a file has no other setting than a schedule.
 func onlySchedule(lines []string) bool {
 	return !slices.ContainsFunc(lines, func(l string) bool {
-		return l != "" && indent(l) == 0 && !strings.HasPrefix(l, "#") && !strings.HasPrefix(l, "schedule:") && strings.TrimSpace(l) != "---"
+		return l != "" && indent(l) == 0 && !strings.HasPrefix(l, "#") && !strings.HasPrefix(l, "schedule:") &&
+			strings.TrimSpace(l) != "---"
 	})
 }
 
-// SetEnabled returns the file with an entry enabled or disabled. why is one line for people, as a comment; it may be empty.
+// SetEnabled returns the file with an entry enabled or disabled. why is one line for people, as a comment; it may be
+// empty.
 func (r *Repo) SetEnabled(e *plan.DeclaredEntry, enabled bool, why string) (map[string][]byte, error) {
 	lines, key, end, err := r.lines(e)
 	if err != nil {
@@ -333,7 +340,8 @@ func (r *Repo) lines(e *plan.DeclaredEntry) (lines []string, key, end int, err e
 	}
 	lines = strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
 	key = e.Pos.Line - 1
-	if key < 0 || key >= len(lines) || indent(lines[key]) != e.Pos.Column-1 || !strings.HasSuffix(withoutComment(lines[key]), ":") {
+	if key < 0 || key >= len(lines) || indent(lines[key]) != e.Pos.Column-1 ||
+		!strings.HasSuffix(withoutComment(lines[key]), ":") {
 		return nil, 0, 0, fmt.Errorf("%w: %s: the entry does not begin a line of its own", ErrByHand, e.Pos)
 	}
 	last := key
@@ -364,10 +372,13 @@ func isComment(line string, depth int) bool {
 func join(lines []string) []byte { return []byte(strings.Join(lines, "\n") + "\n") }
 
 // checked returns the files if they change the one entry alone: is accepts its new definition, nil stands for no entry.
-func (r *Repo) checked(files map[string][]byte, e *plan.DeclaredEntry, is func(*schedule.Entry) bool) (map[string][]byte, error) {
+func (r *Repo) checked(files map[string][]byte, e *plan.DeclaredEntry,
+	is func(*schedule.Entry) bool,
+) (map[string][]byte, error) {
 	after, err := Read(r.With(files))
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s: the repo would have mistakes without the lines of the entry: %w", ErrByHand, e.Pos, err)
+		return nil, fmt.Errorf("%w: %s: the repo would have mistakes without the lines of the entry: %w", ErrByHand,
+			e.Pos, err)
 	}
 	type place struct{ name, file string }
 	was, now := map[place]string{}, map[place]string{}

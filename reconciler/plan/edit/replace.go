@@ -27,8 +27,8 @@ func (r *Repo) Text(e *plan.DeclaredEntry) ([]byte, error) {
 	return text, nil
 }
 
-// Replace returns the file of an entry with a new text. Only entries may differ: not other settings of the file, not entries of
-// other files, and not the field api. The entry has to stay.
+// Replace returns the file of an entry with a new text. Only entries may differ: not other settings of the file, not
+// entries of other files, and not the field api. The entry has to stay.
 func (r *Repo) Replace(e *plan.DeclaredEntry, text []byte) (map[string][]byte, error) {
 	was, err := r.Text(e)
 	if err != nil {
@@ -55,7 +55,8 @@ func (r *Repo) Replace(e *plan.DeclaredEntry, text []byte) (map[string][]byte, e
 		}
 		stays = stays || o.Entry.Name == e.Entry.Name
 		if o.Entry.API != made[o.Entry.Name] {
-			return nil, fmt.Errorf("%w: %s: the field api of %s is written by masters alone", ErrInvalid, o.Pos, o.Entry.Name)
+			return nil, fmt.Errorf("%w: %s: the field api of %s is written by masters alone", ErrInvalid, o.Pos,
+				o.Entry.Name)
 		}
 	}
 	if !stays {
@@ -78,7 +79,8 @@ func otherSettings(file string, was, now []byte) error {
 		for _, p := range n.Map {
 			a, b := old.Get(p.Key), latest.Get(p.Key)
 			if p.Key != "schedule" && (a == nil || b == nil || !a.Equal(b)) {
-				return fmt.Errorf("%w: %s: %s would change: only entries below schedule are edited here", ErrInvalid, p.KeyPos, p.Key)
+				return fmt.Errorf("%w: %s: %s would change: only entries below schedule are edited here", ErrInvalid,
+					p.KeyPos, p.Key)
 			}
 		}
 	}

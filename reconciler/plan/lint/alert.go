@@ -14,7 +14,11 @@ func alerts(p *plan.Plan) (found strictyaml.Errors) {
 	declared := p.DeclaredEntries()
 	for _, rule := range p.Alerts {
 		warn := func(key, format string, args ...any) {
-			found = append(found, strictyaml.Error{Pos: rule.Pos, Path: "alerts." + rule.Name + "." + key, Msg: fmt.Sprintf(format, args...)})
+			found = append(found, strictyaml.Error{
+				Pos:  rule.Pos,
+				Path: "alerts." + rule.Name + "." + key,
+				Msg:  fmt.Sprintf(format, args...),
+			})
 		}
 		covered := func(d *plan.DeclaredEntry) bool { return rule.Covers(rule.On[0], d.Entry.Name) }
 		if rule.Entries != "" && !slices.ContainsFunc(declared, covered) {
@@ -23,7 +27,8 @@ func alerts(p *plan.Plan) (found strictyaml.Errors) {
 		if rule.Target == "" || p.Peels == nil {
 			continue
 		}
-		if expr, err := target.Parse(rule.Target, target.Options{NoSettings: true}); err == nil && len(p.Select(expr)) == 0 {
+		if expr, err := target.Parse(rule.Target, target.Options{NoSettings: true}); err == nil &&
+			len(p.Select(expr)) == 0 {
 			warn("target", "%s selects no peel", rule.Target)
 		}
 	}

@@ -26,7 +26,8 @@ func commands(files []*plan.File) strictyaml.Errors {
 				runs = append(runs, p)
 			}
 			enabled := p.Value.Get("enabled")
-			if command.Get("creates") != nil || enabled != nil && enabled.Value == false || slices.ContainsFunc(guards, func(g string) bool { return p.Value.Get(g) != nil }) {
+			if command.Get("creates") != nil || enabled != nil && enabled.Value == false ||
+				slices.ContainsFunc(guards, func(g string) bool { return p.Value.Get(g) != nil }) {
 				guarded[p.Key] = true
 			}
 			if list := p.Value.Get("onchanges_in"); list != nil {
@@ -41,7 +42,9 @@ func commands(files []*plan.File) strictyaml.Errors {
 	for _, p := range runs {
 		if !guarded[p.Key] {
 			found = append(found, strictyaml.Error{
-				Pos: p.KeyPos, Path: state.Key + "." + p.Key, Msg: "the command runs each time; onlyif, unless, creates or onchanges says when it is needed",
+				Pos:  p.KeyPos,
+				Path: state.Key + "." + p.Key,
+				Msg:  "the command runs each time; onlyif, unless, creates or onchanges says when it is needed",
 			})
 		}
 	}

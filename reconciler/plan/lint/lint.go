@@ -1,12 +1,13 @@
-// Package lint warns of settings that are valid and probably not intended: entries that never fire, that all peels start at
-// the same moment, whose splay is as long as the time between two fires, that fire when clocks change, that not all of their
-// peels can run, or that replace an entry of peel.yaml; entries and states beside their section; states that run a command
-// each time, or open a file with a secret; alert rules that match nothing; and values that look like secrets in plain text.
+// Package lint warns of settings that are valid and probably not intended: entries that never fire, that all peels
+// start at the same moment, whose splay is as long as the time between two fires, that fire when clocks change, that
+// not all of their peels can run, or that replace an entry of peel.yaml; entries and states beside their section;
+// states that run a command each time, or open a file with a secret; alert rules that match nothing; and values that
+// look like secrets in plain text.
 //
 // Call [New] and then [Linter.All] for a plan. Mistakes are errors of package plan, and not found here.
 //
-// Guarantees: it reads neither files nor a clock. The same entries and options give the same warnings in the same order. A
-// warning does not repeat a secret.
+// Guarantees: it reads neither files nor a clock. The same entries and options give the same warnings in the same
+// order. A warning does not repeat a secret.
 package lint
 
 import (
@@ -40,8 +41,8 @@ type Options struct {
 	Static map[string]strictyaml.Pos
 }
 
-// A Linter caches its findings: files and entries that revisions of one compiler share are checked once. It is not safe for
-// concurrent use.
+// A Linter caches its findings: files and entries that revisions of one compiler share are checked once. It is not safe
+// for concurrent use.
 type Linter struct {
 	o       Options
 	keys    map[string]key
@@ -58,7 +59,12 @@ type place struct {
 
 // New returns a linter with an empty cache.
 func New(o Options) *Linter {
-	return &Linter{o: o, keys: map[string]key{}, files: map[*strictyaml.Node]strictyaml.Errors{}, entries: map[place]strictyaml.Errors{}}
+	return &Linter{
+		o:       o,
+		keys:    map[string]key{},
+		files:   map[*strictyaml.Node]strictyaml.Errors{},
+		entries: map[place]strictyaml.Errors{},
+	}
 }
 
 // All returns all warnings about a revision, the warnings of the compiler first.
@@ -88,19 +94,24 @@ func numbers(entries []*plan.DeclaredEntry) (found strictyaml.Errors) {
 			first[id] = w
 		case was.Entry.Name != w.Entry.Name:
 			l := entryCheck{DeclaredEntry: w}
-			l.warn([]string{"api"}, "%s at %s has the number %d too, and requests for the number are refused: remove the field api of the copy", was.Entry.Name, was.Pos, id)
+			l.warn([]string{
+				"api",
+			}, "%s at %s has the number %d too, and requests for the number are refused: remove the field api of the copy", was.Entry.Name, was.Pos, id)
 			found = append(found, l.found...)
 		}
 	}
 	return found
 }
 
-// Unchecked returns a warning for each encrypted file that was not checked because there is no identity. The author of the
-// revision cannot fix it, so All leaves it out.
+// Unchecked returns a warning for each encrypted file that was not checked because there is no identity. The author of
+// the revision cannot fix it, so All leaves it out.
 func Unchecked(p *plan.Plan) strictyaml.Errors {
 	var all strictyaml.Errors
 	for _, name := range p.UncheckedFiles() {
-		all = append(all, strictyaml.Error{Pos: strictyaml.Pos{File: name}, Msg: "the MAC was not checked, because there is no identity here; a master checks it"})
+		all = append(all, strictyaml.Error{
+			Pos: strictyaml.Pos{File: name},
+			Msg: "the MAC was not checked, because there is no identity here; a master checks it",
+		})
 	}
 	return all
 }
@@ -120,8 +131,8 @@ func (l *Linter) Check(entries []*plan.DeclaredEntry) strictyaml.Errors {
 }
 
 // Unknown returns the findings of Check that are surely mistakes: an argument that a function does not have, a function
-// whose name resembles a known one, and a function missing from a known module. A function of an unknown module may belong to
-// a newer version of zester-peel.
+// whose name resembles a known one, and a function missing from a known module. A function of an unknown module may
+// belong to a newer version of zester-peel.
 func (l *Linter) Unknown(entries []*plan.DeclaredEntry) strictyaml.Errors {
 	var found strictyaml.Errors
 	for _, w := range entries {
@@ -180,8 +191,8 @@ func (l *entryCheck) shadow() {
 	}
 }
 
-// function checks the module and its arguments against the catalogue of functions. It reports whether a finding is surely a
-// mistake, also for a newer zester-peel.
+// function checks the module and its arguments against the catalogue of functions. It reports whether a finding is
+// surely a mistake, also for a newer zester-peel.
 func (l *entryCheck) function() (sure bool) {
 	f, ok := catalogue.Lookup(l.Entry.Module)
 	if !ok {
@@ -205,7 +216,8 @@ func (l *entryCheck) function() (sure bool) {
 
 func (l *entryCheck) sameMoment() {
 	t, err := l.Entry.Timing(time.UTC)
-	if err != nil || t.FollowsRuns() || l.Peels < manyPeels || l.Entry.Splay.Max > 0 || !clocked(l.Entry) || l.Entry.Clock.After > 0 {
+	if err != nil || t.FollowsRuns() || l.Peels < manyPeels || l.Entry.Splay.Max > 0 || !clocked(l.Entry) ||
+		l.Entry.Clock.After > 0 {
 		return
 	}
 	l.warn(timings, "%d peels start it at the same moment; a splay spreads them", l.Peels)

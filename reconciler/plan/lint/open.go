@@ -11,8 +11,8 @@ import (
 
 const readableByOthers = 0o004 // the bit of a mode
 
-// opened warns of states that write a secret into a file and give it a mode with which every user of the host can read it. What
-// another settings file adds to a state of this name is not looked at.
+// opened warns of states that write a secret into a file and give it a mode with which every user of the host can read
+// it. What another settings file adds to a state of this name is not looked at.
 func opened(files []*plan.File) (found strictyaml.Errors) {
 	for _, f := range files {
 		section := f.Node.Get(state.Key)
@@ -29,7 +29,9 @@ func opened(files []*plan.File) (found strictyaml.Errors) {
 				if bits, err := strconv.ParseUint(text, 8, 32); err == nil && bits&readableByOthers != 0 {
 					found = append(found, strictyaml.Error{
 						Pos: mode.Pos, Path: state.Key + "." + p.Key + "." + call.Key + ".mode",
-						Msg: fmt.Sprintf("the content has a secret, and every user of the host can read it with the mode %s; without mode others cannot", text),
+						Msg: fmt.Sprintf(
+							"the content has a secret, and every user of the host can read it with the mode %s; without mode others cannot", text,
+						),
 					})
 				}
 			}

@@ -9,8 +9,8 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// prompts warns of entries with a prompt on peels whose facts name no model, or not the model of the entry. Without a fleet it is not
-// known which peels have them.
+// prompts warns of entries with a prompt on peels whose facts name no model, or not the model of the entry. Without a
+// fleet it is not known which peels have them.
 func prompts(p *plan.Plan, entries []*plan.DeclaredEntry) (found strictyaml.Errors) {
 	var asked []*plan.DeclaredEntry
 	for _, w := range entries {
@@ -27,7 +27,8 @@ func prompts(p *plan.Plan, entries []*plan.DeclaredEntry) (found strictyaml.Erro
 		able, known := 0, []string{}
 		for id, names := range models {
 			e := p.Peels[id]
-			if e == nil || e.Schedule[w.Entry.Name] == nil || e.Entries[w.Entry.Name] != w.Pos || e.Schedule[w.Entry.Name].Hash() != w.Entry.Hash() {
+			if e == nil || e.Schedule[w.Entry.Name] == nil || e.Entries[w.Entry.Name] != w.Pos ||
+				e.Schedule[w.Entry.Name].Hash() != w.Entry.Hash() {
 				continue
 			}
 			if known = append(known, names...); model == "" || slices.Contains(names, model) {
@@ -39,13 +40,23 @@ func prompts(p *plan.Plan, entries []*plan.DeclaredEntry) (found strictyaml.Erro
 		switch {
 		case able == w.Peels:
 		case len(known) == 0:
-			l.warn(fields[1:], "it can run on none of its peels (%d) for lack of a prompt in peel.yaml; G@%s:* selects peels that have one", w.Peels, catalogue.PromptModels)
+			l.warn(
+				fields[1:],
+				"it can run on none of its peels (%d) for lack of a prompt in peel.yaml; G@%s:* selects peels that have one", w.Peels, catalogue.PromptModels,
+			)
 		case able == 0:
-			l.warn(fields, "it can run on none of its peels (%d) for lack of the model %.100q%s", w.Peels, model, strictyaml.Suggest(model, known))
+			l.warn(fields, "it can run on none of its peels (%d) for lack of the model %.100q%s", w.Peels, model,
+				strictyaml.Suggest(model, known))
 		case model == "":
-			l.warn(fields[1:], "it cannot run on %d of its %d peels for lack of a prompt in peel.yaml; G@%s:* selects peels that have one", w.Peels-able, w.Peels, catalogue.PromptModels)
+			l.warn(
+				fields[1:],
+				"it cannot run on %d of its %d peels for lack of a prompt in peel.yaml; G@%s:* selects peels that have one", w.Peels-able, w.Peels, catalogue.PromptModels,
+			)
 		default:
-			l.warn(fields, "it cannot run on %d of its %d peels for lack of the model %.100q; G@%s:%[3]s selects peels that have it", w.Peels-able, w.Peels, model, catalogue.PromptModels)
+			l.warn(
+				fields,
+				"it cannot run on %d of its %d peels for lack of the model %.100q; G@%s:%[3]s selects peels that have it", w.Peels-able, w.Peels, model, catalogue.PromptModels,
+			)
 		}
 		found = append(found, l.found...)
 	}

@@ -47,8 +47,8 @@ func namingOf(key string) naming {
 	return secret
 }
 
-// Secrets returns the warnings about values that look like secrets in plain text, in the order of files. A warning shows no
-// value, and no key that is a secret.
+// Secrets returns the warnings about values that look like secrets in plain text, in the order of files. A warning
+// shows no value, and no key that is a secret.
 func (l *Linter) Secrets(files []*strictyaml.Node) strictyaml.Errors {
 	var found strictyaml.Errors
 	for _, f := range files {
@@ -84,7 +84,11 @@ func (s *search) key(text string) key {
 }
 
 func (s *search) warn(at strictyaml.Pos, path, what string) {
-	s.found = append(s.found, strictyaml.Error{Pos: at, Path: path, Msg: "it looks like " + what + " in plain text; encrypt it with sops"})
+	s.found = append(s.found, strictyaml.Error{
+		Pos:  at,
+		Path: path,
+		Msg:  "it looks like " + what + " in plain text; encrypt it with sops",
+	})
 }
 
 func (s *search) node(n *strictyaml.Node, path string, as naming) {
@@ -125,8 +129,8 @@ func (s *search) pair(p strictyaml.Pair, path string, in naming) {
 	s.node(p.Value, name, k.as)
 }
 
-// looksLike returns the kind of secret that a text seems to be, empty for none: it has one of the shapes, or its name names a
-// secret and it is no reference.
+// looksLike returns the kind of secret that a text seems to be, empty for none: it has one of the shapes, or its name
+// names a secret and it is no reference.
 func looksLike(text string, named bool) string {
 	text = strings.TrimSpace(text)
 	if len(text) >= minShaped {

@@ -20,8 +20,13 @@ import (
 // compare adds the changes of all groups of a difference.
 func (r *Review) compare(base, head *plan.Plan, d *diff.Difference, o Options) error {
 	c := comparison{
-		Options: o, review: r, changes: map[string]*Change{}, settings: map[string]*Setting{},
-		states: map[string]*StateChange{}, effects: map[diff.StateEffect][]target.PeelID{}, exposed: map[string][]target.PeelID{},
+		Options:  o,
+		review:   r,
+		changes:  map[string]*Change{},
+		settings: map[string]*Setting{},
+		states:   map[string]*StateChange{},
+		effects:  map[diff.StateEffect][]target.PeelID{},
+		exposed:  map[string][]target.PeelID{},
 	}
 	for _, g := range d.Groups {
 		if err := c.group(base.Peels[g.Peels[0]], head.Peels[g.Peels[0]], g); err != nil {
@@ -114,7 +119,12 @@ func (c *comparison) entry(name string, before, after side, peels []target.PeelI
 		known.Peels = append(known.Peels, peels...)
 		return nil
 	}
-	change := &Change{Peels: slices.Clone(peels), Entry: name, Action: Modify, Fields: fields(before.entries[name], after.entries[name])}
+	change := &Change{
+		Peels:  slices.Clone(peels),
+		Entry:  name,
+		Action: Modify,
+		Fields: fields(before.entries[name], after.entries[name]),
+	}
 	where := after
 	switch {
 	case old == nil:

@@ -39,9 +39,9 @@ func (s side) secretsOf() map[string]secret {
 	return all
 }
 
-// expose warns of a secret that is new to peels, and of an entry or state with a secret whose function or arguments change. A secret
-// is not new if the base had one at the same path from the same file, as its value may change, or the same one from another
-// file, as a file may be renamed.
+// expose warns of a secret that is new to peels, and of an entry or state with a secret whose function or arguments
+// change. A secret is not new if the base had one at the same path from the same file, as its value may change, or the
+// same one from another file, as a file may be renamed.
 func (c *comparison) expose(before, after side, peels []target.PeelID) {
 	had := before.secretsOf()
 	for path, now := range after.secretsOf() {
@@ -49,13 +49,15 @@ func (c *comparison) expose(before, after side, peels []target.PeelID) {
 		case !has:
 			c.warn("the secret "+path+" goes to peels that did not have it", peels)
 		case old.placeholder != now.placeholder && old.file != now.file:
-			c.warn(fmt.Sprintf("the secret %s of %s goes to peels that had another one at its place", path, now.file), peels)
+			c.warn(fmt.Sprintf("the secret %s of %s goes to peels that had another one at its place", path, now.file),
+				peels)
 		}
 	}
 	for name, entry := range after.entries {
 		held := map[string]string{}
 		findSecrets("", entry, held)
-		if len(held) > 0 && before.entries[name] != nil && !reflect.DeepEqual(command(before.entries[name]), command(entry)) {
+		if len(held) > 0 && before.entries[name] != nil &&
+			!reflect.DeepEqual(command(before.entries[name]), command(entry)) {
 			c.warn("schedule."+name+" has a secret, and its function or arguments change", peels)
 		}
 	}
@@ -63,7 +65,8 @@ func (c *comparison) expose(before, after side, peels []target.PeelID) {
 		held := map[string]string{}
 		findSecrets("", now.Args, held)
 		old, had := before.states.States[name]
-		if len(held) > 0 && had && (old.Function != now.Function || !reflect.DeepEqual(withoutSecrets(old.Args), withoutSecrets(now.Args))) {
+		if len(held) > 0 && had && (old.Function != now.Function ||
+			!reflect.DeepEqual(withoutSecrets(old.Args), withoutSecrets(now.Args))) {
 			c.warn(state.Key+"."+name+" has a secret, and its function or arguments change", peels)
 		}
 	}

@@ -18,8 +18,8 @@ const (
 	markdownLines = 20_000 // bytes of errors and of warnings each
 )
 
-// Markdown returns the review as a comment on a pull request, at most [MaxMarkdown] bytes. If it is longer, the groups of
-// changes with the fewest peels are omitted, and their number is shown.
+// Markdown returns the review as a comment on a pull request, at most [MaxMarkdown] bytes. If it is longer, the groups
+// of changes with the fewest peels are omitted, and their number is shown.
 func (r *Review) Markdown() string {
 	var b strings.Builder
 	of := ""
@@ -45,7 +45,8 @@ func (r *Review) Markdown() string {
 	for i, block := range blocks {
 		one := block.markdown()
 		if b.Len()+len(one) > MaxMarkdown-markdownEnd {
-			fmt.Fprintf(&b, "\n%d more groups of changes are left out; `zester plan` shows all of them.\n", len(blocks)-i)
+			fmt.Fprintf(&b, "\n%d more groups of changes are left out; `zester plan` shows all of them.\n",
+				len(blocks)-i)
 			break
 		}
 		b.WriteString(one)
@@ -98,7 +99,8 @@ func (b Block) markdown() string {
 		}
 		lines = append(lines, string(mark)+" "+l.Text)
 	}
-	fmt.Fprintf(&out, "\n<details><summary>%s: %d entries added, %d changed, %d removed;", escape(Names(b.Peels)), entries[Add], entries[Modify], entries[Remove])
+	fmt.Fprintf(&out, "\n<details><summary>%s: %d entries added, %d changed, %d removed;", escape(Names(b.Peels)),
+		entries[Add], entries[Modify], entries[Remove])
 	if len(b.States) > 0 {
 		fmt.Fprintf(&out, " states: %d added, %d changed, %d removed;", states[Add], states[Modify], states[Remove])
 	}
@@ -129,7 +131,8 @@ func fence(b *strings.Builder, language string, lines []string, limit int) {
 // code returns text as inline code.
 func code(s string) string { return "`" + strings.ReplaceAll(oneLine(cut(s, 100)), "`", "'") + "`" }
 
-var markdownSigns = strings.NewReplacer(`\`, `\\`, "&", "&amp;", "<", "&lt;", ">", "&gt;", "*", `\*`, "_", `\_`, "`", "\\`",
+var markdownSigns = strings.NewReplacer(`\`, `\\`, "&", "&amp;", "<", "&lt;", ">", "&gt;", "*", `\*`, "_", `\_`, "`",
+	"\\`",
 	"[", `\[`, "]", `\]`, "|", `\|`, "@", "@\u200b", "#", "#\u200b", "~", `\~`, "!", `\!`)
 
 // escape escapes Markdown, HTML, mentions of people and references to issues in a text.

@@ -9,8 +9,8 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 )
 
-// Measured returns the entries whose durations [Review.Test] uses, sorted: those that change, and the others of their peels.
-// head is the plan that the review was made of.
+// Measured returns the entries whose durations [Review.Test] uses, sorted: those that change, and the others of their
+// peels. head is the plan that the review was made of.
 func (r *Review) Measured(head *plan.Plan) []string {
 	names := map[string]bool{}
 	for _, c := range r.Changes {
@@ -27,7 +27,11 @@ func (r *Review) Test(base, head *plan.Plan, past backtest.Past) (err error) {
 	changes := make([]backtest.Change, len(r.Changes))
 	for i, c := range r.Changes {
 		changes[i] = backtest.Change{
-			Entry: c.Entry, Peels: c.Peels, Before: entriesOf(base, c)[c.Entry], After: entriesOf(head, c)[c.Entry], Beside: entriesOf(head, c),
+			Entry:  c.Entry,
+			Peels:  c.Peels,
+			Before: entriesOf(base, c)[c.Entry],
+			After:  entriesOf(head, c)[c.Entry],
+			Beside: entriesOf(head, c),
 		}
 	}
 	r.Backtest, err = backtest.Of(changes, past)

@@ -9,8 +9,8 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/state/mustache"
 )
 
-// templateReads returns the settings that the templates of each state read, by their names in the template. A template that
-// cannot be read here, because it is encrypted, is left out.
+// templateReads returns the settings that the templates of each state read, by their names in the template. A template
+// that cannot be read here, because it is encrypted, is left out.
 func templateReads(e *plan.Effective, values map[string]any) map[string]map[string]any {
 	all := map[string]map[string]any{}
 	for _, s := range e.States {

@@ -1,12 +1,13 @@
-// Package review describes the effect of a change of the config repo on a fleet before the merge: the entries and states that
-// are added, changed and removed on each peel, field by field, the next fires of entries, the contents of files that states
-// write, what states will delete or restart, and the load.
+// Package review describes the effect of a change of the config repo on a fleet before the merge: the entries and
+// states that are added, changed and removed on each peel, field by field, the next fires of entries, the contents of
+// files that states write, what states will delete or restart, and the load.
 //
 // Call [Make] with the plans of the base and the head, or [Refuse] if the head does not compile. Then [Review.Facts],
-// [Review.Blocks] and [Review.Markdown] return the texts. [Review.Test] adds what the changed entries would have done in the past.
+// [Review.Blocks] and [Review.Markdown] return the texts. [Review.Test] adds what the changed entries would have done
+// in the past.
 //
-// Guarantees: it computes from the plans and reads nothing. Equal changes on many peels are one change. Comments, order, and
-// aliases of fields are no changes. Values that look like secrets are not shown.
+// Guarantees: it computes from the plans and reads nothing. Equal changes on many peels are one change. Comments,
+// order, and aliases of fields are no changes. Values that look like secrets are not shown.
 package review
 
 import (
@@ -27,8 +28,8 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// Version is the version of the JSON form of a [Review]. A field that is added does not change it; one that is removed or
-// changed does.
+// Version is the version of the JSON form of a [Review]. A field that is added does not change it; one that is removed
+// or changed does.
 const Version = 1
 
 // Options describe the comparison.
@@ -38,7 +39,8 @@ type Options struct {
 	From       time.Time // when the change would be merged
 	// Zone is the zone of entries that name none. If nil, it is unknown, and times are in the zone of this host.
 	Zone *time.Location
-	// Static holds the entries of a peel.yaml with their positions. An entry of the head that replaces one gets a warning.
+	// Static holds the entries of a peel.yaml with their positions. An entry of the head that replaces one gets a
+	// warning.
 	Static  map[string]strictyaml.Pos
 	Message string // of the head's commit; its trailer may allow a change that the guard blocks
 }
@@ -56,8 +58,8 @@ type Review struct {
 	Path    string   `json:"path,omitempty"` // folder of the fleet in the repo, empty for the root
 	Base    Revision `json:"base"`
 	Head    Revision `json:"head"`
-	// Errors are the mistakes of the head, as path:line:column: message. If Refused is set, the fleet would keep its present
-	// settings, and the other fields are empty.
+	// Errors are the mistakes of the head, as path:line:column: message. If Refused is set, the fleet would keep its
+	// present settings, and the other fields are empty.
 	Errors  []string `json:"errors,omitempty"`
 	Refused bool     `json:"refused,omitempty"`
 	Extent
@@ -68,7 +70,8 @@ type Review struct {
 	States   []StateChange `json:"states"`   // by name
 	Effects  []Effect      `json:"effects"`  // of states, by kind and state
 	Settings []Setting     `json:"settings"` // by key
-	// Warnings are the warnings about the head. The first NewWarnings of them are new, the others apply to the base too.
+	// Warnings are the warnings about the head. The first NewWarnings of them are new, the others apply to the base
+	// too.
 	Warnings    []string `json:"warnings"`
 	NewWarnings int      `json:"new_warnings"`
 	Load        Load     `json:"load"`
@@ -134,8 +137,8 @@ type Value struct {
 	After  any `json:"after,omitempty"`
 }
 
-// Next holds up to three fires after the merge, without splay, in the zone of the entry. An entry whose time depends on its
-// previous run has none at the base, as that run is not known here.
+// Next holds up to three fires after the merge, without splay, in the zone of the entry. An entry whose time depends on
+// its previous run has none at the base, as that run is not known here.
 type Next struct {
 	Before []time.Time `json:"before,omitempty"`
 	After  []time.Time `json:"after,omitempty"`
@@ -161,7 +164,12 @@ func Make(base, head *plan.Plan, o Options) (*Review, error) {
 		Version: Version, Path: shownPath(o.Path), Base: o.Base, Head: o.Head,
 		Extent:  Extent{Peels: len(head.Peels) + len(head.Behind), Touched: []target.PeelID{}},
 		Changes: []Change{}, States: []StateChange{}, Effects: []Effect{}, Settings: []Setting{}, Warnings: []string{},
-		Totals: Totals{Before: d.Counts.Before, Added: d.Counts.Added, Changed: d.Counts.Changed, Removed: d.Counts.Removed},
+		Totals: Totals{
+			Before:  d.Counts.Before,
+			Added:   d.Counts.Added,
+			Changed: d.Counts.Changed,
+			Removed: d.Counts.Removed,
+		},
 	}
 	var before, after strictyaml.Errors
 	var lints sync.WaitGroup
@@ -200,7 +208,8 @@ func (r *Review) block(d *diff.Difference, message string) {
 	if len(r.Safety.Weakens) > 0 {
 		reasons, r.Release = []string{diff.SafetyReason(r.Safety.Weakens)}, approve
 	}
-	if stop, ok := errors.AsType[*diff.BlockedError](d.Guard(r.Safety.Limits)); ok && (len(reasons) > 0 || !stop.AllowedBy(message)) {
+	if stop, ok := errors.AsType[*diff.BlockedError](d.Guard(r.Safety.Limits)); ok &&
+		(len(reasons) > 0 || !stop.AllowedBy(message)) {
 		if r.Release = approve; len(reasons) == 0 && !stop.RemovesAll {
 			r.Release = "the line " + stop.Trailer() + " at the end of the commit's message, or " + approve
 		}
@@ -259,8 +268,18 @@ func shownPath(p string) string {
 // Refuse returns the review of a head that does not compile.
 func Refuse(err *plan.Error, o Options) *Review {
 	return &Review{
-		Version: Version, Path: shownPath(o.Path), Base: o.Base, Head: o.Head, Errors: Errors(err), Refused: true,
-		Extent: Extent{Touched: []target.PeelID{}}, Changes: []Change{}, States: []StateChange{}, Effects: []Effect{}, Settings: []Setting{}, Warnings: []string{},
+		Version:  Version,
+		Path:     shownPath(o.Path),
+		Base:     o.Base,
+		Head:     o.Head,
+		Errors:   Errors(err),
+		Refused:  true,
+		Extent:   Extent{Touched: []target.PeelID{}},
+		Changes:  []Change{},
+		States:   []StateChange{},
+		Effects:  []Effect{},
+		Settings: []Setting{},
+		Warnings: []string{},
 	}
 }
 

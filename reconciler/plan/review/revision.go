@@ -30,9 +30,10 @@ type Compiled struct {
 	Commit gitrepo.Commit // zero if no commit compiles; then the plan has no settings
 }
 
-// Compile compiles a commit for a fleet. If it does not compile, the fleet has the newest earlier commit that compiles, along
-// first parents and within 50 commits. Peels that mistakes hold back have the settings of the newest earlier commit that has
-// some for them. The plan has no settings if no commit compiles, or the folder of the fleet does not exist yet.
+// Compile compiles a commit for a fleet. If it does not compile, the fleet has the newest earlier commit that compiles,
+// along first parents and within 50 commits. Peels that mistakes hold back have the settings of the newest earlier
+// commit that has some for them. The plan has no settings if no commit compiles, or the folder of the fleet does not
+// exist yet.
 func Compile(repo Repo, compiler *plan.Compiler, fleet *peelindex.Index, at gitrepo.Hash) (Compiled, error) {
 	for range maxTried {
 		made, commit, err := compile(repo, compiler, fleet, at)
@@ -51,7 +52,9 @@ func Compile(repo Repo, compiler *plan.Compiler, fleet *peelindex.Index, at gitr
 }
 
 // fillBehind gives the peels that mistakes hold back the settings of earlier commits.
-func fillBehind(base *plan.Plan, repo Repo, compiler *plan.Compiler, fleet *peelindex.Index, parents []gitrepo.Hash) error {
+func fillBehind(base *plan.Plan, repo Repo, compiler *plan.Compiler, fleet *peelindex.Index,
+	parents []gitrepo.Hash,
+) error {
 	for range maxTried {
 		if len(base.Behind) == 0 || len(parents) == 0 {
 			return nil
@@ -77,7 +80,9 @@ func fillBehind(base *plan.Plan, repo Repo, compiler *plan.Compiler, fleet *peel
 	return nil
 }
 
-func compile(repo Repo, compiler *plan.Compiler, fleet *peelindex.Index, at gitrepo.Hash) (*plan.Plan, gitrepo.Commit, error) {
+func compile(repo Repo, compiler *plan.Compiler, fleet *peelindex.Index,
+	at gitrepo.Hash,
+) (*plan.Plan, gitrepo.Commit, error) {
 	s, err := repo.Snapshot(at)
 	if err != nil {
 		return nil, gitrepo.Commit{}, err
@@ -96,8 +101,8 @@ func isPathMissing(err error) bool {
 	return ok && e.Reason == gitrepo.PathNotFound
 }
 
-// Refusal converts an error to the one with which a master refuses a revision; ok is false if the error is not the fault of
-// the revision.
+// Refusal converts an error to the one with which a master refuses a revision; ok is false if the error is not the
+// fault of the revision.
 func Refusal(err error) (refused *plan.Error, ok bool) {
 	if refused, ok = errors.AsType[*plan.Error](err); ok {
 		return refused, true

@@ -9,8 +9,8 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/private"
 )
 
-// secrets numbers the values that are not shown, so that a changed value is visible and equal values are equal. A number is
-// used because the hash of a short value could be found by trying all values.
+// secrets numbers the values that are not shown, so that a changed value is visible and equal values are equal. A
+// number is used because the hash of a short value could be found by trying all values.
 type secrets map[string]int
 
 // conceal replaces values that are encrypted, and values whose name, or the name of a value around them, looks secret.

@@ -78,8 +78,8 @@ func refsOf(s side) map[string]any {
 	return all
 }
 
-// state adds the change of one state. files are those whose content changes, reads the names of settings that its template reads
-// and that change.
+// state adds the change of one state. files are those whose content changes, reads the names of settings that its
+// template reads and that change.
 func (c *comparison) state(name string, files, reads []string, before, after side, peels []target.PeelID) {
 	old, had := before.states.States[name]
 	now, has := after.states.States[name]
@@ -96,7 +96,13 @@ func (c *comparison) state(name string, files, reads []string, before, after sid
 		known.Peels = append(known.Peels, peels...)
 		return
 	}
-	change := &StateChange{Peels: slices.Clone(peels), State: name, Function: now.Function, Action: Modify, Fields: stateFields(old, now)}
+	change := &StateChange{
+		Peels:    slices.Clone(peels),
+		State:    name,
+		Function: now.Function,
+		Action:   Modify,
+		Fields:   stateFields(old, now),
+	}
 	where := after
 	switch {
 	case !had:
@@ -130,8 +136,8 @@ func (v version) file(path string) (f diff.StateFile, exists bool) {
 	return f, exists && state.IsWithin(path, v.source)
 }
 
-// addFiles adds the comparison of files of the config repo that differ. A state that names another file than before has one
-// comparison of the two files.
+// addFiles adds the comparison of files of the config repo that differ. A state that names another file than before has
+// one comparison of the two files.
 func (s *StateChange) addFiles(paths []string, before, after version) {
 	_, wasFile := before.file(before.source)
 	if _, isFile := after.file(after.source); wasFile && isFile && before.source != after.source {
@@ -159,15 +165,16 @@ func stateFields(old, now state.Value) map[string]Value {
 func (s *StateChange) addText(v Value) {
 	before, wasText := v.Before.(string)
 	after, isText := v.After.(string)
-	if (!wasText && v.Before != nil) || (!isText && v.After != nil) || isSecret(before) || isSecret(after) || !strings.Contains(before+after, "\n") {
+	if (!wasText && v.Before != nil) || (!isText && v.After != nil) || isSecret(before) || isSecret(after) ||
+		!strings.Contains(before+after, "\n") {
 		return
 	}
 	delete(s.Fields, "content")
 	s.Contents = append(s.Contents, Content{"content", unified([]byte(before), []byte(after))})
 }
 
-// contentChange compares the file from at the base with the file to at the head. A content whose path names a secret is not
-// shown.
+// contentChange compares the file from at the base with the file to at the head. A content whose path names a secret is
+// not shown.
 func contentChange(from, to string, before, after version) Content {
 	old, had := before.file(from)
 	now, has := after.file(to)
@@ -221,7 +228,9 @@ func (s side) statePlace(name string) string {
 		if states == nil {
 			continue
 		}
-		i := slices.IndexFunc(states.Map, func(p strictyaml.Pair) bool { return p.Key == name && p.Value.Kind != strictyaml.Null })
+		i := slices.IndexFunc(states.Map, func(p strictyaml.Pair) bool {
+			return p.Key == name && p.Value.Kind != strictyaml.Null
+		})
 		if i >= 0 {
 			return fmt.Sprintf("%s:%d", states.Map[i].KeyPos.File, states.Map[i].KeyPos.Line)
 		}

@@ -11,7 +11,11 @@ import (
 // effectsShown bounds the effects of one kind in the facts.
 const effectsShown = 20
 
-var effectTitles = map[diff.StateKind]string{diff.StateRemoval: "deletes", diff.StateReaction: "reacts", diff.StatesLeft: "taken out"}
+var effectTitles = map[diff.StateKind]string{
+	diff.StateRemoval:  "deletes",
+	diff.StateReaction: "reacts",
+	diff.StatesLeft:    "taken out",
+}
 
 // Radius returns one line about the share of the fleet that changes.
 func (r *Review) Radius() string {
@@ -25,7 +29,8 @@ func (r *Review) Radius() string {
 	if len(r.Touched) == 1 {
 		verb = "changes"
 	}
-	return fmt.Sprintf("%d of %d peels %s (%.3g %%)", len(r.Touched), r.Peels, verb, 100*float64(len(r.Touched))/float64(r.Peels))
+	return fmt.Sprintf("%d of %d peels %s (%.3g %%)", len(r.Touched), r.Peels, verb,
+		100*float64(len(r.Touched))/float64(r.Peels))
 }
 
 // Facts returns lines about the whole change: its peels, its extent and the load.
@@ -63,7 +68,8 @@ func (r *Review) extent() []string {
 		fmt.Sprintf("worst minute: %s → %s", r.Load.Before.Worst, r.Load.After.Worst),
 	}
 	if len(r.States) > 0 {
-		lines = append(lines, fmt.Sprintf("states: %d added, %d changed, %d removed", t.StatesAdded, t.StatesChanged, t.StatesRemoved))
+		lines = append(lines, fmt.Sprintf("states: %d added, %d changed, %d removed", t.StatesAdded, t.StatesChanged,
+			t.StatesRemoved))
 	}
 	lines = append(lines, r.Safety.Lines(len(r.Touched))...)
 	if r.Backtest != nil {
@@ -77,7 +83,8 @@ func (r *Review) effects() (lines []string) {
 	shown := map[diff.StateKind]int{}
 	for _, e := range r.Effects {
 		if shown[e.Kind]++; shown[e.Kind] <= effectsShown {
-			lines = append(lines, fmt.Sprintf("%s: %s (state %s); %s", effectTitles[e.Kind], cut(e.Text, valueShown), e.State, Names(e.Peels)))
+			lines = append(lines, fmt.Sprintf("%s: %s (state %s); %s", effectTitles[e.Kind], cut(e.Text, valueShown),
+				e.State, Names(e.Peels)))
 		}
 	}
 	for _, kind := range []diff.StateKind{diff.StateRemoval, diff.StateReaction, diff.StatesLeft} {

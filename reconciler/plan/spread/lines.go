@@ -28,8 +28,8 @@ type changes struct {
 	inserted map[[3]string]bool // by file, entry and field
 }
 
-// besides are the fields before which new ones are inserted, with their other names: the first that begins a line, or stands in
-// one, with its value.
+// besides are the fields before which new ones are inserted, with their other names: the first that begins a line, or
+// stands in one, with its value.
 var besides = []string{"cron", "when", "schedule", "at", "interval", "every", "module", "command"}
 
 // entry adds the changes of an entry.
@@ -106,7 +106,8 @@ func (c *changes) insert(at strictyaml.Pos, besides, entry string, fields [][2]s
 	return nil
 }
 
-// isFlow reports whether the field that begins a line is in braces: it, or the line before, ends with a comma or a brace.
+// isFlow reports whether the field that begins a line is in braces: it, or the line before, ends with a comma or a
+// brace.
 func (c *changes) isFlow(at strictyaml.Pos) bool {
 	lines := c.lines(at.File)
 	for i := at.Line - 1; i >= max(0, at.Line-2); i-- {
@@ -128,7 +129,8 @@ func (c *changes) add(file string, ch change) {
 // line returns the line of a position, if the position is in it.
 func (c *changes) line(at strictyaml.Pos) (string, error) {
 	lines := c.lines(at.File)
-	if at.Line < 1 || at.Line > len(lines) || at.Column < 1 || at.Column > len(lines[at.Line-1]) || !isPlain(lines[at.Line-1]) {
+	if at.Line < 1 || at.Line > len(lines) || at.Column < 1 || at.Column > len(lines[at.Line-1]) ||
+		!isPlain(lines[at.Line-1]) {
 		return "", errByHand
 	}
 	return lines[at.Line-1], nil

@@ -1,8 +1,9 @@
-// Package spread proposes splay with which the runs of a fleet begin at different times, and writes it into the files of the
-// config repo. Call [Propose].
+// Package spread proposes splay with which the runs of a fleet begin at different times, and writes it into the files
+// of the config repo. Call [Propose].
 //
-// The delays are those of splay_mode: host: each peel has the same delay at every fire. Intervals from the epoch with the same
-// length also get different phases. Other intervals count from the runs of each peel, which begin at different times already.
+// The delays are those of splay_mode: host: each peel has the same delay at every fire. Intervals from the epoch with
+// the same length also get different phases. Other intervals count from the runs of each peel, which begin at different
+// times already.
 //
 // Package forecast computes the load before and after; the one after comes from the changed files. Only lines of the
 // entries change. An entry whose lines cannot be changed one by one is left as it is and named in [Proposal.ByHand].
@@ -53,7 +54,8 @@ type Entry struct {
 
 // lengths are the delays that are tried.
 var lengths = []time.Duration{
-	time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 15 * time.Minute, 20 * time.Minute, 30 * time.Minute,
+	time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 15 * time.Minute, 20 * time.Minute,
+	30 * time.Minute,
 	time.Hour, 2 * time.Hour, 4 * time.Hour, 8 * time.Hour, 12 * time.Hour,
 }
 
@@ -70,7 +72,8 @@ type ref struct {
 	phase   time.Duration
 }
 
-// Propose compiles a revision for a fleet and proposes a change. The error is one of package plan if the revision has mistakes.
+// Propose compiles a revision for a fleet and proposes a change. The error is one of package plan if the revision has
+// mistakes.
 func Propose(files fs.FS, fleet *peelindex.Index, o Options) (*Proposal, error) {
 	compiled, err := plan.NewCompiler().Compile(files, fleet)
 	if err != nil {
@@ -124,7 +127,8 @@ func find(groups []forecast.Group, o Options) ([]ref, error) {
 		}
 	}
 	if !matched {
-		return nil, fmt.Errorf("no peel has an entry %s%s", o.Entries, strictyaml.Suggest(o.Entries, slices.Sorted(maps.Keys(names))))
+		return nil, fmt.Errorf("no peel has an entry %s%s", o.Entries,
+			strictyaml.Suggest(o.Entries, slices.Sorted(maps.Keys(names))))
 	}
 	for interval, list := range epoch {
 		slices.Sort(list)

@@ -165,14 +165,17 @@ func parseFields(words []string) (spec, error) {
 	case n == 6:
 		return spec{}, fmt.Errorf("it has six fields; five are needed, without seconds and years")
 	case n != 5:
-		return spec{}, fmt.Errorf("five fields are needed, minute hour day-of-month month day-of-week, and there are %d", n)
+		return spec{}, fmt.Errorf(
+			"five fields are needed, minute hour day-of-month month day-of-week, and there are %d", n,
+		)
 	}
 	var checked [5]string
 	var star [5]bool
 	for i, f := range fields {
 		var err error
 		if checked[i], err = f.check(words[i]); err != nil {
-			if strings.HasPrefix(err.Error(), words[i]+" ") || strings.HasPrefix(err.Error(), strconv.Quote(words[i])+" ") {
+			if strings.HasPrefix(err.Error(), words[i]+" ") ||
+				strings.HasPrefix(err.Error(), strconv.Quote(words[i])+" ") {
 				return spec{}, fmt.Errorf("%s %w", f.name, err) // it begins with the field
 			}
 			return spec{}, fmt.Errorf("%s %q: %w", f.name, words[i], err)
@@ -185,8 +188,13 @@ func parseFields(words []string) (spec, error) {
 	}
 	m := parsed.(*robfig.SpecSchedule) // the only type that a parser without descriptors returns
 	return spec{
-		minute: m.Minute &^ starMark, hour: uint32(m.Hour), dom: uint32(m.Dom), month: uint16(m.Month), dow: uint8(m.Dow),
-		wild: star[0] || star[1], either: !star[2] && !star[4],
+		minute: m.Minute &^ starMark,
+		hour:   uint32(m.Hour),
+		dom:    uint32(m.Dom),
+		month:  uint16(m.Month),
+		dow:    uint8(m.Dow),
+		wild:   star[0] || star[1],
+		either: !star[2] && !star[4],
 	}, nil
 }
 
@@ -199,7 +207,9 @@ func expandMacro(words []string) (string, error) {
 	case name == "@reboot":
 		return "", fmt.Errorf("@reboot is written as run_on_start: true")
 	case !ok:
-		return "", fmt.Errorf("there is no %s; there are @hourly, @daily, @midnight, @weekly, @monthly, @yearly and @annually", words[0])
+		return "", fmt.Errorf(
+			"there is no %s; there are @hourly, @daily, @midnight, @weekly, @monthly, @yearly and @annually", words[0],
+		)
 	case len(words) > 1:
 		return "", fmt.Errorf("nothing may follow %s", words[0])
 	}

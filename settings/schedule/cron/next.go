@@ -39,7 +39,8 @@ type Repeat string
 
 // The rules for repeated times.
 const (
-	RepeatAuto  Repeat = "auto"  // both times for an expression whose minute or hour field starts with *, else the first
+	// both times for an expression whose minute or hour field starts with *, else the first
+	RepeatAuto  Repeat = "auto"
 	RepeatFirst Repeat = "first" // the first time
 	RepeatLast  Repeat = "last"  // the last time
 	RepeatBoth  Repeat = "both"  // both times
@@ -115,7 +116,8 @@ func (s spec) inPeriod(p period, from int64, c Changes) (int64, bool) {
 	return gapFire, ok
 }
 
-// fireOfGap returns the first fire, at or after from, for the wall minutes that were skipped at the start of the period.
+// fireOfGap returns the first fire, at or after from, for the wall minutes that were skipped at the start of the
+// period.
 func (s spec) fireOfGap(p period, from int64, g Gap) (int64, bool) {
 	first, end := ceilDiv(p.start+p.before, 60), ceilDiv(p.start+p.offset, 60) // the skipped minutes
 	switch g {

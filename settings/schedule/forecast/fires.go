@@ -10,9 +10,9 @@ import (
 
 const horizon = 50 // years that Fires looks ahead for an open window, as many as timings look ahead for a fire
 
-// Fires yields when an entry fires in (from, until]; a zero until is no end. It assumes that the entry did not run before
-// from and that runs take no time. It applies life and windows; deferred fires become one when the window opens. It
-// ignores splay, needs and run_on_start. A disabled entry never fires. t is the entry's Timing; for an entry with
+// Fires yields when an entry fires in (from, until]; a zero until is no end. It assumes that the entry did not run
+// before from and that runs take no time. It applies life and windows; deferred fires become one when the window opens.
+// It ignores splay, needs and run_on_start. A disabled entry never fires. t is the entry's Timing; for an entry with
 // `after`, call [schedule.Timing.Seen] first.
 func Fires(e *schedule.Entry, t schedule.Timing, from, until time.Time) iter.Seq[time.Time] {
 	return func(yield func(time.Time) bool) {

@@ -2,9 +2,9 @@
 // when one entry fires. The functions are pure.
 //
 // A forecast is an expected value. A fire without splay is one run of each peel in the minute of its nominal time. With
-// random splay the runs are spread evenly over the possible delays; with splay_mode: host each peel has its known delay.
-// The runs of an interval are spread evenly over time, because it counts from runs that the repo does not know. Windows
-// are applied again after the delay, to the minute.
+// random splay the runs are spread evenly over the possible delays; with splay_mode: host each peel has its known
+// delay. The runs of an interval are spread evenly over time, because it counts from runs that the repo does not know.
+// Windows are applied again after the delay, to the minute.
 //
 // The cost depends on the number of different timings, not of peels; only splay_mode: host is computed for each peel,
 // once for an entry.
@@ -115,7 +115,8 @@ func (f *Forecast) Total() float64 {
 // Make computes a forecast. It returns an error if the options are out of range or this host does not know a zone.
 func Make(groups []Group, o Options) (*Forecast, error) {
 	if o.For < time.Minute || o.For > MaxFor || o.For%time.Minute != 0 {
-		return nil, fmt.Errorf("cannot forecast %v: it is between 1m and %dd, in whole minutes", o.For, MaxFor/(24*time.Hour))
+		return nil, fmt.Errorf("cannot forecast %v: it is between 1m and %dd, in whole minutes", o.For,
+			MaxFor/(24*time.Hour))
 	}
 	if o.Zone == nil {
 		o.Zone = time.Local
@@ -165,7 +166,8 @@ func (f *Forecast) findWorst() {
 
 // add keeps a contribution if it is among the largest of the minute.
 func (m *Minute) add(c Contribution) {
-	i, _ := slices.BinarySearchFunc(m.Contributions, c.Runs, func(c Contribution, runs float64) int { return cmp.Compare(runs, c.Runs) })
+	i, _ := slices.BinarySearchFunc(m.Contributions,
+		c.Runs, func(c Contribution, runs float64) int { return cmp.Compare(runs, c.Runs) })
 	m.Contributions = slices.Insert(m.Contributions, i, c)
 	m.Contributions = m.Contributions[:min(len(m.Contributions), maxContributions)]
 }

@@ -164,8 +164,8 @@ func (p *profile) binsOf(d delays) []bin {
 	return bins
 }
 
-// applyWindows removes the runs of the minutes in which the windows are closed. If they are deferred, at most one run of
-// each peel is added when the windows open.
+// applyWindows removes the runs of the minutes in which the windows are closed. If they are deferred, at most one run
+// of each peel is added when the windows open.
 func (p *profile) applyWindows() {
 	held := 0.0
 	for i, runs := range p.minutes {

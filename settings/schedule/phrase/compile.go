@@ -26,7 +26,10 @@ func (m *meaning) timing() (Timing, error) {
 	}
 	if d, ok := m.interval(); ok {
 		if !m.bare() {
-			return Timing{}, fmt.Errorf("every %d %ss is an interval that does not follow the wall clock; only a zone may stand beside it", m.count, m.unit)
+			return Timing{}, fmt.Errorf(
+				"every %d %ss is an interval that does not follow the wall clock; only a zone may stand beside it",
+				m.count, m.unit,
+			)
 		}
 		return Timing{Interval: d}, nil
 	}
@@ -137,7 +140,8 @@ func (m *meaning) days() (string, error) {
 
 // day returns the fields minute and hour.
 func (m *meaning) day() ([]fires, error) {
-	byMinute, byHour := m.unit == minute && m.count < 60, m.unit == hour && m.count < 24 || m.unit == minute && m.count == 60
+	byMinute, byHour := m.unit == minute && m.count < 60, m.unit == hour && m.count < 24 ||
+		m.unit == minute && m.count == 60
 	switch {
 	case (byMinute || byHour) && len(m.times) > 0:
 		return nil, fmt.Errorf("every %s and a time of day do not go together; say between which times", m.unit)

@@ -70,7 +70,8 @@ func appendPart(words []word, part string, column int) []word {
 
 func appendWord(words []word, part string, column int) []word {
 	low := strings.ToLower(part)
-	if m := numberWithUnit.FindStringSubmatch(low); m != nil && units[m[2]] != none && !strings.HasSuffix(part, "M") { // M could mean months
+	// M could mean months
+	if m := numberWithUnit.FindStringSubmatch(low); m != nil && units[m[2]] != none && !strings.HasSuffix(part, "M") {
 		return append(words, word{part, m[1], column}, word{part, m[2], column})
 	}
 	if part == "" {
@@ -96,9 +97,14 @@ var adverbs = map[string]unit{
 // adverbCounts has the units in the period of an adverb, if it is not one.
 var adverbCounts = map[string]int{"biweekly": 2, "fortnightly": 2, "quarterly": 3}
 
-var numbers = []string{"zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"}
+var numbers = []string{
+	"zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
+}
 
-var ordinals = []string{"", "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth", "eleventh", "twelfth"}
+var ordinals = []string{
+	"", "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth", "eleventh",
+	"twelfth",
+}
 
 // vocabulary returns the long words of phrases, for suggestions.
 func vocabulary() []string {

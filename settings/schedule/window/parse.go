@@ -140,7 +140,10 @@ func CheckName(name string) error {
 		return fmt.Errorf("%q is a weekday and cannot be the name of a calendar", name)
 	}
 	if len(name) > maxName || !calendarName.MatchString(name) {
-		return fmt.Errorf("%.64q is not a name of a calendar; it has up to %d letters, digits, _ and -, a letter first", name, maxName)
+		return fmt.Errorf(
+			"%.64q is not a name of a calendar; it has up to %d letters, digits, _ and -, a letter first", name,
+			maxName,
+		)
 	}
 	return nil
 }

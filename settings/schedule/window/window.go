@@ -98,8 +98,8 @@ func (r Rules) Opens(from time.Time, zone *time.Location) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// Closes returns the first instant at or after from at which the rules are not open; ok is false if there is none within
-// two years.
+// Closes returns the first instant at or after from at which the rules are not open; ok is false if there is none
+// within two years.
 func (r Rules) Closes(from time.Time, zone *time.Location) (at time.Time, ok bool) {
 	if r.At(from, zone) != Open {
 		return from, true
@@ -176,8 +176,8 @@ func dayOf(local time.Time) int {
 	return int(time.Date(year, month, day, 0, 0, 0, 0, time.UTC).Unix() / (24 * 60 * 60))
 }
 
-// ClosedBy returns the line of the rules that closes them at an instant, in words: "blackout 2026-12-24", "not on Saturday",
-// "only in 08:00-18:00". It is empty if the rules are open.
+// ClosedBy returns the line of the rules that closes them at an instant, in words: "blackout 2026-12-24", "not on
+// Saturday", "only in 08:00-18:00". It is empty if the rules are open.
 func (r Rules) ClosedBy(at time.Time, zone *time.Location) string {
 	local := at.In(zone)
 	day := dayOf(local)

@@ -14,8 +14,8 @@ import (
 // loaded caches zones by name, because loading one is slow. It holds only zones that exist, so it is bounded.
 var loaded sync.Map // string → *time.Location
 
-// Zone returns the zone of an IANA name ("Europe/London", "UTC"). It refuses names that differ from host to host (Local,
-// localtime) and the variants with leap seconds.
+// Zone returns the zone of an IANA name ("Europe/London", "UTC"). It refuses names that differ from host to host
+// (Local, localtime) and the variants with leap seconds.
 func Zone(name string) (*time.Location, error) {
 	if zone, ok := loaded.Load(name); ok {
 		return zone.(*time.Location), nil
@@ -29,7 +29,10 @@ func Zone(name string) (*time.Location, error) {
 	}
 	zone, err := zoneinfo.Load(name)
 	if err != nil {
-		return nil, fmt.Errorf("zone %q is unknown; name an IANA zone such as Europe/London (timedatectl list-timezones prints them)", name)
+		return nil, fmt.Errorf(
+			"zone %q is unknown; name an IANA zone such as Europe/London (timedatectl list-timezones prints them)",
+			name,
+		)
 	}
 	loaded.Store(name, zone)
 	return zone, nil

@@ -167,7 +167,9 @@ func (p *parser) run() ([]node, error) {
 	}
 	if n := len(p.open); n > 0 {
 		s := p.open[n-1]
-		return nil, &Error{p.name, s.line, s.column, fmt.Sprintf("the section %q is not closed; add {{/%s}}", s.written, s.written)}
+		return nil, &Error{
+			p.name, s.line, s.column, fmt.Sprintf("the section %q is not closed; add {{/%s}}", s.written, s.written),
+		}
 	}
 	return top, nil
 }
@@ -207,7 +209,8 @@ func (p *parser) standalone(before string, start int) string {
 	lineEnd := len(strings.TrimLeft(after, " \t"))
 	blanks := len(after) - lineEnd
 	rest := after[blanks:]
-	if strings.Trim(p.text[lineStart:start], " \t") != "" || rest != "" && !strings.HasPrefix(rest, "\n") && !strings.HasPrefix(rest, "\r\n") {
+	if strings.Trim(p.text[lineStart:start], " \t") != "" ||
+		rest != "" && !strings.HasPrefix(rest, "\n") && !strings.HasPrefix(rest, "\r\n") {
 		return before
 	}
 	switch {
@@ -285,7 +288,14 @@ func (p *parser) begin(t tag) error {
 		return err
 	}
 	p.open = append(p.open, &section{
-		node:    node{path: names, section: true, inverted: t.sigil == '^', optional: optional, line: t.line, column: t.column},
+		node: node{
+			path:     names,
+			section:  true,
+			inverted: t.sigil == '^',
+			optional: optional,
+			line:     t.line,
+			column:   t.column,
+		},
 		written: name,
 	})
 	return nil
@@ -329,8 +339,11 @@ func (p *parser) path(t tag, name string) ([]string, error) {
 	}
 	names := strings.Split(name, ".")
 	for i, n := range names {
-		if n == "" || strings.ContainsAny(n, " \t\r\n{}|\"'#^/!&?<>=$") || strings.HasPrefix(n, "@") && (i > 0 || n != "@key" && n != "@value") {
-			return nil, p.errorf(t, "%q is not a name; a name is letters, digits, _ and -, with dots between its parts", name)
+		if n == "" || strings.ContainsAny(n, " \t\r\n{}|\"'#^/!&?<>=$") ||
+			strings.HasPrefix(n, "@") && (i > 0 || n != "@key" && n != "@value") {
+			return nil, p.errorf(
+				t, "%q is not a name; a name is letters, digits, _ and -, with dots between its parts", name,
+			)
 		}
 	}
 	return names, nil

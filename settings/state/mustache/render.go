@@ -16,9 +16,9 @@ type Secret struct{ Value any }
 // MarkSecret returns a Secret, as strictyaml.Node.RevealAs wants it.
 func MarkSecret(value any) any { return Secret{value} }
 
-// Render renders the template with data: a map[string]any whose values are nil, bool, int64, float64, string, [Secret], []any
-// and map[string]any. secret reports whether a tag that was rendered, or decided what is rendered, has a secret as its value or
-// in it. The error is an [*Error].
+// Render renders the template with data: a map[string]any whose values are nil, bool, int64, float64, string, [Secret],
+// []any and map[string]any. secret reports whether a tag that was rendered, or decided what is rendered, has a secret
+// as its value or in it. The error is an [*Error].
 func (t *Template) Render(data map[string]any) (out []byte, secret bool, err error) {
 	r := &renderer{name: t.name, stack: []scope{{value: data}}}
 	if err := r.all(t.nodes); err != nil {
@@ -89,7 +89,8 @@ func (r *renderer) section(n *node) error {
 		return err
 	}
 	if !found && !n.optional {
-		return r.errorf(n, "there is no %q; {{#%s?}} treats a missing name as false", strings.Join(n.path, "."), strings.Join(n.path, "."))
+		return r.errorf(n, "there is no %q; {{#%s?}} treats a missing name as false", strings.Join(n.path, "."),
+			strings.Join(n.path, "."))
 	}
 	if n.inverted || isFalse(value) {
 		if n.inverted == isFalse(value) {
@@ -249,7 +250,8 @@ func (r *renderer) format(n *node, value any) (string, error) {
 		for i, e := range list {
 			text, ok := scalar(e)
 			if !ok {
-				return "", r.errorf(n, "join takes a list of text and numbers; element %d of %q is %s", i, name, kindOf(e))
+				return "", r.errorf(n, "join takes a list of text and numbers; element %d of %q is %s", i, name,
+					kindOf(e))
 			}
 			parts[i] = text
 		}
@@ -257,7 +259,8 @@ func (r *renderer) format(n *node, value any) (string, error) {
 	}
 	text, ok := scalar(value)
 	if !ok {
-		return "", r.errorf(n, "%q is %s; write {{#%s}}…{{/%s}}, {{%s | json}} or, for a list, {{%s | join \", \"}}", name, kindOf(value), name, name, name, name)
+		return "", r.errorf(n, "%q is %s; write {{#%s}}…{{/%s}}, {{%s | json}} or, for a list, {{%s | join \", \"}}",
+			name, kindOf(value), name, name, name, name)
 	}
 	if n.filter == shellFilter {
 		text = "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"

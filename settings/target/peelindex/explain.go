@@ -14,11 +14,12 @@ const MaxExplained = 200
 
 const maxExcluded = 5 // IDs in [target.Explanation.Excluded]
 
-// Explain returns the meaning of each part of an expression and the number of peels that it selects. It returns an error
-// if the expression has more than [MaxExplained] terms, including those of its node groups.
+// Explain returns the meaning of each part of an expression and the number of peels that it selects. It returns an
+// error if the expression has more than [MaxExplained] terms, including those of its node groups.
 func (ix *Index) Explain(e *target.Expr) (*target.Explanation, error) {
 	if e.Terms() > MaxExplained {
-		return nil, fmt.Errorf("cannot explain an expression of %d terms, more than %d: explain a part of it", e.Terms(), MaxExplained)
+		return nil, fmt.Errorf("cannot explain an expression of %d terms, more than %d: explain a part of it",
+			e.Terms(), MaxExplained)
 	}
 	ix.mu.RLock()
 	defer ix.mu.RUnlock()
@@ -70,7 +71,9 @@ func (x *explainer) explain(n target.Node) (target.Explanation, *roaring.Bitmap)
 }
 
 // parts explains the operands and joins the sets that they select.
-func (x *explainer) parts(e *target.Explanation, operands []target.Node, join func(all, one *roaring.Bitmap)) *roaring.Bitmap {
+func (x *explainer) parts(e *target.Explanation, operands []target.Node,
+	join func(all, one *roaring.Bitmap),
+) *roaring.Bitmap {
 	all := roaring.New()
 	for _, c := range operands {
 		part, set := x.explain(c)

@@ -21,8 +21,8 @@ const (
 	maxValues   = 5 // values of a fact that a hint lists
 )
 
-// hints returns the hints about a term that selects the members found. An unknown ID of a list gets a hint even if others are
-// found, anything else only if nothing is.
+// hints returns the hints about a term that selects the members found. An unknown ID of a list gets a hint even if
+// others are found, anything else only if nothing is.
 func (x *explainer) hints(n target.Node, found *roaring.Bitmap) []string {
 	if list, ok := n.(target.ListTerm); ok {
 		return x.listHints(list)
@@ -59,7 +59,10 @@ func (x *explainer) globHints(t target.GlobTerm) []string {
 	if n == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("IDs are case sensitive: ignoring case, %s would select %s.", target.Short(t.String()), plural(n, "peel"))}
+	return []string{
+		fmt.Sprintf("IDs are case sensitive: ignoring case, %s would select %s.", target.Short(t.String()),
+			plural(n, "peel")),
+	}
 }
 
 // idHint returns the hint about an ID that no peel has.
@@ -133,7 +136,9 @@ func (x *explainer) factHints(t *target.FactTerm) []string {
 func (x *explainer) missing(t *target.FactTerm, node *tree, i int) []string {
 	if i > 0 {
 		if values := node.common(); len(values) > 0 {
-			return []string{fmt.Sprintf("Peels with a %s %s have the values %s.", t.Noun(), t.Path(i), strings.Join(values, ", "))}
+			return []string{
+				fmt.Sprintf("Peels with a %s %s have the values %s.", t.Noun(), t.Path(i), strings.Join(values, ", ")),
+			}
 		}
 	}
 	key := t.Parts[i].Key
@@ -172,7 +177,9 @@ func (x *explainer) notHints(n target.Not, excluded *roaring.Bitmap) []string {
 	if without.IsEmpty() {
 		return nil
 	}
-	return []string{fmt.Sprintf("It also selects the peels without a %s %s: %d.", t.Noun(), t.Path(1), without.GetCardinality())}
+	return []string{
+		fmt.Sprintf("It also selects the peels without a %s %s: %d.", t.Noun(), t.Path(1), without.GetCardinality()),
+	}
 }
 
 // child returns the node that a part of a path leads to.

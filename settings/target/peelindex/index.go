@@ -2,8 +2,8 @@
 // [Index] with [New], set the facts of each peel with [Index.Put], and call [Index.Select]. [Index.Explain] returns the
 // meaning of each part of an expression.
 //
-// The index merges the facts of all peels into one tree whose leaves are sets of peels. Select returns exactly the peels
-// for which [target.Expr.Match] returns true.
+// The index merges the facts of all peels into one tree whose leaves are sets of peels. Select returns exactly the
+// peels for which [target.Expr.Match] returns true.
 //
 // Known gap: a part of a path that may be a list index costs one Match for each candidate.
 package peelindex
@@ -40,8 +40,8 @@ func New() *Index {
 	return &Index{slots: map[target.PeelID]uint32{}, members: roaring.New()}
 }
 
-// Put sets the facts of a peel, makes it a member and reports whether that changed the index. The caller must not change
-// facts afterwards.
+// Put sets the facts of a peel, makes it a member and reports whether that changed the index. The caller must not
+// change facts afterwards.
 func (ix *Index) Put(id target.PeelID, facts target.Facts) (changed bool) {
 	ix.mu.Lock()
 	defer ix.mu.Unlock()
@@ -127,8 +127,8 @@ type Part struct {
 	Peels   []target.PeelID // sorted
 }
 
-// Partition divides the members by the expressions that select them. Peels that no expression selects are a part without
-// Matches. It costs one Select for each expression, plus one step for each selected peel.
+// Partition divides the members by the expressions that select them. Peels that no expression selects are a part
+// without Matches. It costs one Select for each expression, plus one step for each selected peel.
 func (ix *Index) Partition(exprs []*target.Expr) []Part {
 	ix.mu.RLock()
 	defer ix.mu.RUnlock()

@@ -20,9 +20,9 @@ const (
 	dialsAtOnce     = 16              // bare connections that one process makes at a time
 )
 
-// A bare connection receives commands and settings on the subjects of a peel, and publishes on those of a peel. A command
-// begins with a JID; the byte after it says where the answer goes. A document that begins with WithContent continues with the key
-// of a content and a space; the connection reads the content before it reports.
+// A bare connection receives commands and settings on the subjects of a peel, and publishes on those of a peel. A
+// command begins with a JID; the byte after it says where the answer goes. A document that begins with WithContent
+// continues with the key of a content and a space; the connection reads the content before it reports.
 const (
 	jidLength   = 27  // of a [wire.JID]
 	ToNobody    = 'n' // as an acknowledgement, which no stream stores
@@ -76,7 +76,9 @@ func (o Orders) sendHeartbeats(ctx context.Context, conns []*nats.Conn) {
 }
 
 // dial makes a bare connection. It returns when the meter of the bus has answered it.
-func (o Orders) dial(ctx context.Context, keys *keystore.Keys, name string, refused *RefusalCounter) (*nats.Conn, error) {
+func (o Orders) dial(ctx context.Context, keys *keystore.Keys, name string,
+	refused *RefusalCounter,
+) (*nats.Conn, error) {
 	var opts []nats.Option
 	if keys != nil {
 		creds, err := keys.Creds(o.Role, name, 0)
@@ -88,7 +90,8 @@ func (o Orders) dial(ctx context.Context, keys *keystore.Keys, name string, refu
 	hello := func(nc *nats.Conn) { sayHello(ctx, nc, name) }
 	opts = append(opts, nats.CustomInboxPrefix(o.Role.Inbox(name)), nats.MaxReconnects(-1), nats.ReconnectBufSize(-1),
 		nats.IgnoreAuthErrorAbort(), nats.ReconnectHandler(hello), nats.ReconnectWait(time.Second),
-		nats.ReconnectJitter(reconnectJitter, reconnectJitter), nats.Timeout(WaitLimit), nats.ErrorHandler(refused.OnError))
+		nats.ReconnectJitter(reconnectJitter, reconnectJitter), nats.Timeout(WaitLimit),
+		nats.ErrorHandler(refused.OnError))
 	nc, err := nats.Connect(o.URL, opts...)
 	if err != nil {
 		return nil, err
@@ -125,8 +128,8 @@ func (o Orders) dial(ctx context.Context, keys *keystore.Keys, name string, refu
 	return nc, nc.Flush()
 }
 
-// sayHello sends heartbeats that ask for an answer until one is answered: after an outage the meter of the bus reconnects
-// too.
+// sayHello sends heartbeats that ask for an answer until one is answered: after an outage the meter of the bus
+// reconnects too.
 func sayHello(ctx context.Context, nc *nats.Conn, name string) {
 	again := time.NewTicker(20 * time.Millisecond)
 	defer again.Stop()
@@ -142,8 +145,8 @@ func sayHello(ctx context.Context, nc *nats.Conn, name string) {
 	}
 }
 
-// ConnectOptions returns the options of a connection with a credential. ca is a file; if empty, the system's certificates
-// are used.
+// ConnectOptions returns the options of a connection with a credential. ca is a file; if empty, the system's
+// certificates are used.
 func ConnectOptions(creds []byte, ca string) []nats.Option {
 	opts := []nats.Option{nats.UserCredentialBytes(creds)}
 	if ca != "" {
@@ -167,7 +170,8 @@ func Connect(url, ca, keys string, role grants.Role, name string, opts ...nats.O
 	if err != nil {
 		return nil, err
 	}
-	opts = append(ConnectOptions(creds, ca), append(opts, nats.Timeout(WaitLimit), nats.CustomInboxPrefix(role.Inbox(name)))...)
+	opts = append(ConnectOptions(creds, ca),
+		append(opts, nats.Timeout(WaitLimit), nats.CustomInboxPrefix(role.Inbox(name)))...)
 	nc, err := nats.Connect(url, opts...)
 	if err != nil {
 		return nil, fmt.Errorf("cannot reach the bus at %s: %w", url, err)

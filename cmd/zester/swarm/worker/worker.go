@@ -1,5 +1,6 @@
-// Package worker is what a worker process of a swarm does: [Work] reads [Orders] and simulates peels, or holds bare connections
-// that answer the same traffic without jobs and settings. [Connect] and [Credential] make connections for the swarm too.
+// Package worker is what a worker process of a swarm does: [Work] reads [Orders] and simulates peels, or holds bare
+// connections that answer the same traffic without jobs and settings. [Connect] and [Credential] make connections for
+// the swarm too.
 package worker
 
 import (
@@ -32,8 +33,8 @@ const ContentBytes = 100 << 10
 // PeelID returns the ID of the i-th peel of a swarm, from 0.
 func PeelID(i int) target.PeelID { return target.PeelID(fmt.Sprintf("sim-%05d", i)) }
 
-// gcPercent lets the memory of a worker process grow to three times what its peels use before garbage is collected. A peel has
-// a process and a small heap of its own; here each collection walks the heaps of thousands.
+// gcPercent lets the memory of a worker process grow to three times what its peels use before garbage is collected. A
+// peel has a process and a small heap of its own; here each collection walks the heaps of thousands.
 const gcPercent = 200
 
 // Orders is what a worker process reads from its standard input.
@@ -45,7 +46,8 @@ type Orders struct {
 	Heartbeats         time.Duration // interval of the heartbeats of each bare connection
 }
 
-// Work simulates peels until in or ctx ends. The first line of in says which. A process that swarm.Options.Worker names calls it.
+// Work simulates peels until in or ctx ends. The first line of in says which. A process that swarm.Options.Worker names
+// calls it.
 func Work(ctx context.Context, in io.Reader) error {
 	d := json.NewDecoder(in)
 	var o Orders
@@ -73,7 +75,8 @@ func (o Orders) peels(ctx context.Context) error {
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	refused := &RefusalCounter{}
-	log := slog.New(WatchRefusals(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}), refused))
+	log := slog.New(WatchRefusals(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}),
+		refused))
 	for i := o.From; i < o.To && ctx.Err() == nil; i++ {
 		id := PeelID(i)
 		creds, err := keys.Creds(grants.RolePeel, id.Wire(), 0)
@@ -81,8 +84,17 @@ func (o Orders) peels(ctx context.Context) error {
 			return err
 		}
 		p, err := peel.New(peel.Options{
-			ID: id, DataDir: filepath.Join(o.Dir, string(id)), URL: o.URL, Connect: ConnectOptions(creds, o.CA), Simulated: true, Log: log,
-			Facts: target.Facts{"os": "simulated", "rack50": strconv.Itoa(i % 50), "rack1000": strconv.Itoa(i % 1000)},
+			ID:        id,
+			DataDir:   filepath.Join(o.Dir, string(id)),
+			URL:       o.URL,
+			Connect:   ConnectOptions(creds, o.CA),
+			Simulated: true,
+			Log:       log,
+			Facts: target.Facts{
+				"os":       "simulated",
+				"rack50":   strconv.Itoa(i % 50),
+				"rack1000": strconv.Itoa(i % 1000),
+			},
 		})
 		if err != nil {
 			return err
