@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/apiserver"
 	"github.com/seed-c01c3da5/zester/master/audit"
+	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/token"
 	"github.com/seed-c01c3da5/zester/master/auth/user"
@@ -20,6 +21,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/bus"
 	"github.com/seed-c01c3da5/zester/master/coverage"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
+	"github.com/seed-c01c3da5/zester/master/fleet"
 	"github.com/seed-c01c3da5/zester/master/hold"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/natsd"
@@ -74,12 +76,6 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info In
 	if err != nil {
 		return err
 	}
-	opening, opened := context.WithTimeout(ctx, openLimit)
-	defer opened()
-	s, err := m.openStores(opening, js, trust)
-	if err != nil {
-		return err
-	}
 	if announce := trust.rotated; announce != nil {
 		trust.rotated = func() error {
 			// with the new keys, after the reply was sent
@@ -87,139 +83,200 @@ func (m *Master) serve(ctx context.Context, nc *nats.Conn, trust issuer, info In
 			return announce()
 		}
 	}
-	authority, err := m.issuing(opening, js, trust)
-	if err != nil {
+	s := &services{m: m, nc: nc, js: js, trust: trust}
+	if err := s.open(ctx); err != nil {
 		return err
 	}
-	fleet, err := m.fleet(opening, nc, js, trust)
-	if err != nil {
+	if err := s.assemble(ctx); err != nil {
 		return err
 	}
+	return s.work(ctx, info, open)
+}
+
+// services are the services of one run of a master, and what they share.
+type services struct {
+	m     *Master
+	nc    *nats.Conn
+	js    jetstream.JetStream
+	trust issuer
+	stores
+	stored     *storage
+	authority  *auth.Authority
+	fleet      *fleet.Fleet
+	judge      judge
+	table      *coverage.Table
+	dispatcher *dispatch.Dispatcher
+	scanner    *dispatch.Scanner
+	server     *apiserver.Server
+	held       *hold.Service
+}
+
+// open opens the stores on the bus.
+func (s *services) open(ctx context.Context) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, openLimit)
+	defer cancel()
+	if s.stores, err = s.m.openStores(ctx, s.js, s.trust); err != nil {
+		return err
+	}
+	if s.authority, err = s.m.issuing(ctx, s.js, s.trust); err != nil {
+		return err
+	}
+	s.fleet, err = s.m.fleet(ctx, s.nc, s.js, s.trust)
+	return err
+}
+
+// assemble makes the services, which know each other, and enters this run among the masters that live.
+func (s *services) assemble(ctx context.Context) (err error) {
+	m := s.m
+	s.stored = &storage{js: s.js, bus: m.bus, key: m.o.ID, log: m.log}
+	s.judge = judge{s.users, s.tokens, func(ctx context.Context, expr string) ([]target.PeelID, error) {
+		return s.server.Select(ctx, expr)
+	}}
 	owner := bus.HeartbeatOwner(m.o.ID, m.id.run)
-	var server *apiserver.Server
-	var held *hold.Service
-	stored := &storage{js: js, bus: m.bus, key: m.o.ID, log: m.log}
-	judge := judge{
-		s.users, s.tokens, func(ctx context.Context, expr string) ([]target.PeelID, error) {
-			return server.Select(ctx, expr)
-		},
-	}
-	dispatcher, err := dispatch.New(dispatch.Options{
-		Room: stored.room, Records: quota.NewAccount(js, wire.KV(wire.BucketJobs)),
-		Conn: nc, Store: s.jobs, Owner: owner, AckWindow: m.o.AckWindow, Audit: s.audit, Log: m.log,
-		Allow: judge.allow, CheckNotRevoked: judge.checkNotRevoked,
-		Select: func(ctx context.Context, from grants.Caller, expr string) ([]target.PeelID, error) {
-			return server.SelectFor(ctx, from, expr)
-		},
-		Approved: func(ctx context.Context, user string, spec *job.Spec, action string) (map[string]string, error) {
-			return held.Approved(ctx, user, spec, action)
-		},
-	})
-	if err != nil {
+	if s.dispatcher, err = s.newDispatcher(owner); err != nil {
 		return err
 	}
-	beats := bus.NewHeartbeat(js, owner, bus.HeartbeatOwner(m.o.ID, m.id.earlier), m.log)
-	scanner := dispatch.NewScanner(dispatcher, beats)
+	beats := bus.NewHeartbeat(s.js, owner, bus.HeartbeatOwner(m.o.ID, m.id.earlier), m.log)
+	s.scanner = dispatch.NewScanner(s.dispatcher, beats)
 	if err := beats.Enter(ctx); err != nil {
 		return err
 	}
-	table, err := coverage.New(coverage.Options{JetStream: js, Fleet: fleet, Log: m.log, Noted: m.o.Alerts.isPinged})
-	if err != nil {
-		return err
-	}
-	pages, err := m.consoleAddress()
-	if err != nil {
-		return err
-	}
-	server = apiserver.New(apiserver.Options{
-		JetStream: js,
-		Store:     s.jobs,
-		Dispatch:  dispatcher,
-		Tokens:    s.tokens,
-		Users:     s.users,
-		Authority: authority,
-		Audit:     s.audit,
-		Fleet:     fleet,
-		Stored:    stored.Err,
-		Readable:  judge.readable,
-		Within:    judge.within,
-		Coverage:  table,
-		ID:        m.o.ID,
-		Log:       m.log,
-		Metrics:   m.o.Metrics,
-		Sessions:  s.sessions,
-		Console:   pages,
-		KeepAudit: func(ctx context.Context, kept bucket.Kept) error { return m.keepAudit(ctx, trust, kept) },
+
+	s.table, err = coverage.New(coverage.Options{
+		JetStream: s.js, Fleet: s.fleet, Log: m.log, Noted: m.o.Alerts.isPinged,
 	})
-	followed := coverage.MetricsSource{Health: table.Health, Summaries: table.Summaries, Problems: table.Problems}
-	if m.o.REST.PerPeel {
-		followed.Cells = table.Cells
+	if err != nil {
+		return err
 	}
-	held = hold.New(hold.Options{
-		JetStream:       js,
+	if s.server, err = s.newServer(); err != nil {
+		return err
+	}
+	s.held = hold.New(hold.Options{
+		JetStream:       s.js,
 		Jobs:            s.jobs,
-		Select:          server.SelectFor,
-		Allow:           judge.allow,
-		CheckNotRevoked: judge.checkNotRevoked,
+		Select:          s.server.SelectFor,
+		Allow:           s.judge.allow,
+		CheckNotRevoked: s.judge.checkNotRevoked,
 		Audit:           s.audit,
 		Log:             m.log,
 		Metrics:         m.o.Metrics,
 	})
-	services := []func(context.Context) error{m.alerts(nc, fleet, table, stored, judge, s.audit).Run, held.Run}
-	collectors := append(slices.Clone(m.o.REST.Collectors), m.o.Metrics, coverage.NewCollector(followed))
-	if m.o.Creds != "" {
-		own := newRenewal(m.o.Creds, nc, m.log)
-		services, collectors = append(services, own.run), append(collectors, own)
-	}
-	var browsers http.Handler
-	if c := m.console(nc, s, server); c != nil {
-		browsers, services = c, append(services, c.Run)
-	}
-	return m.work(ctx, nc, info, stored, services, open, rest.Backend{
-		JetStream:  js,
-		Store:      s.jobs,
-		Tokens:     s.tokens,
-		Authority:  authority,
-		Audit:      s.audit,
-		Questions:  server,
-		Dispatcher: dispatcher,
-		Results:    results.New(results.Options{JetStream: js, Store: s.jobs, Log: m.log}),
-		Scanner:    scanner,
-		Fleet:      fleet,
-		Trimmer:    quota.New(quota.Options{JetStream: js, Live: s.jobs.LiveIDs, Log: m.log}),
-		Coverage:   table,
-		Stored:     stored.Err,
-		Collectors: collectors,
-		Console:    browsers,
+	return nil
+}
+
+func (s *services) newDispatcher(owner string) (*dispatch.Dispatcher, error) {
+	return dispatch.New(dispatch.Options{
+		Room:            s.stored.room,
+		Records:         quota.NewAccount(s.js, wire.KV(wire.BucketJobs)),
+		Conn:            s.nc,
+		Store:           s.jobs,
+		Owner:           owner,
+		AckWindow:       s.m.o.AckWindow,
+		Audit:           s.audit,
+		Log:             s.m.log,
+		Allow:           s.judge.allow,
+		CheckNotRevoked: s.judge.checkNotRevoked,
+		Select: func(ctx context.Context, from grants.Caller, expr string) ([]target.PeelID, error) {
+			return s.server.SelectFor(ctx, from, expr)
+		},
+		Approved: func(ctx context.Context, user string, spec *job.Spec, action string) (map[string]string, error) {
+			return s.held.Approved(ctx, user, spec, action)
+		},
 	})
 }
 
-// work runs the services, also those of b, opens REST, and calls Options.Ready once requests are answered. It returns
-// when all have stopped.
-func (m *Master) work(ctx context.Context, nc *nats.Conn, info Info, stored *storage,
-	services []func(context.Context) error, open func(rest.Backend), b rest.Backend,
-) error {
-	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { stored.run(ctx); return nil })
-	g.Go(func() error { return b.Fleet.Run(ctx) })
-	if m.bus != nil {
-		g.Go(func() error { m.followConnections(ctx, b.Fleet); return nil })
+// newServer returns the server of requests on the bus.
+func (s *services) newServer() (*apiserver.Server, error) {
+	pages, err := s.m.consoleAddress()
+	if err != nil {
+		return nil, err
 	}
-	if err := b.Fleet.WaitReady(ctx); err != nil {
+	return apiserver.New(apiserver.Options{
+		JetStream: s.js,
+		Store:     s.jobs,
+		Dispatch:  s.dispatcher,
+		Tokens:    s.tokens,
+		Users:     s.users,
+		Authority: s.authority,
+		Audit:     s.audit,
+		Fleet:     s.fleet,
+		Stored:    s.stored.Err,
+		Readable:  s.judge.readable,
+		Within:    s.judge.within,
+		Coverage:  s.table,
+		ID:        s.m.o.ID,
+		Log:       s.m.log,
+		Metrics:   s.m.o.Metrics,
+		Sessions:  s.sessions,
+		Console:   pages,
+		KeepAudit: func(ctx context.Context, kept bucket.Kept) error { return s.m.keepAudit(ctx, s.trust, kept) },
+	}), nil
+}
+
+// backend returns what REST serves, and the services that only it needs.
+func (s *services) backend() (b rest.Backend, own []func(context.Context) error) {
+	m := s.m
+	followed := coverage.MetricsSource{Health: s.table.Health, Summaries: s.table.Summaries, Problems: s.table.Problems}
+	if m.o.REST.PerPeel {
+		followed.Cells = s.table.Cells
+	}
+	collectors := append(slices.Clone(m.o.REST.Collectors), m.o.Metrics, coverage.NewCollector(followed))
+	if m.o.Creds != "" {
+		renewed := newRenewal(m.o.Creds, s.nc, m.log)
+		own = append(own, renewed.run)
+		collectors = append(collectors, renewed)
+	}
+	var browsers http.Handler
+	if c := m.console(s.nc, s.stores, s.server); c != nil {
+		browsers = c
+		own = append(own, c.Run)
+	}
+	return rest.Backend{
+		JetStream:  s.js,
+		Store:      s.jobs,
+		Tokens:     s.tokens,
+		Authority:  s.authority,
+		Audit:      s.audit,
+		Questions:  s.server,
+		Dispatcher: s.dispatcher,
+		Results:    results.New(results.Options{JetStream: s.js, Store: s.jobs, Log: m.log}),
+		Scanner:    s.scanner,
+		Fleet:      s.fleet,
+		Trimmer:    quota.New(quota.Options{JetStream: s.js, Live: s.jobs.LiveIDs, Log: m.log}),
+		Coverage:   s.table,
+		Stored:     s.stored.Err,
+		Collectors: collectors,
+		Console:    browsers,
+	}, own
+}
+
+// work runs the services, opens REST, and calls Options.Ready once requests are answered. It returns when all have
+// stopped.
+func (s *services) work(ctx context.Context, info Info, open func(rest.Backend)) error {
+	m := s.m
+	b, own := s.backend()
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { s.stored.run(ctx); return nil })
+	g.Go(func() error { return s.fleet.Run(ctx) })
+	if m.bus != nil {
+		g.Go(func() error { m.followConnections(ctx, s.fleet); return nil })
+	}
+	if err := s.fleet.WaitReady(ctx); err != nil {
 		return errors.Join(err, g.Wait())
 	}
-	if b.Authority != nil {
-		g.Go(func() error { return b.Authority.Run(ctx) })
+	if s.authority != nil {
+		g.Go(func() error { return s.authority.Run(ctx) })
 	}
-	for _, run := range append(services, b.Dispatcher.Run, b.Scanner.Run, b.Results.Run, b.Trimmer.Run, b.Coverage.Run,
-		b.Questions.Run, b.Audit.Run) {
+	alerts := m.alerts(s.nc, s.fleet, s.table, s.stored, s.judge, s.audit)
+	for _, run := range append(own, alerts.Run, s.held.Run, s.dispatcher.Run, s.scanner.Run, b.Results.Run,
+		b.Trimmer.Run, s.table.Run, s.server.Run, s.audit.Run) {
 		g.Go(func() error { return run(ctx) })
 	}
 	open(b)
 	for _, service := range m.o.Services {
-		g.Go(func() error { return service(ctx, nc, b.Fleet) })
+		g.Go(func() error { return service(ctx, s.nc, s.fleet) })
 	}
-	if m.answers(ctx, nc, b.Questions.Answering(), b.Dispatcher.Answering()) {
+	if m.answers(ctx, s.nc, s.server.Answering(), s.dispatcher.Answering()) {
 		m.log.Info("master is ready", "url", info.URL)
 		if m.o.Ready != nil {
 			m.o.Ready(info)
