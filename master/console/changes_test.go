@@ -2,6 +2,7 @@ package console_test
 
 import (
 	"html"
+	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -90,9 +91,7 @@ func commitsOfEntries(t *testing.T, f *fleet) {
 // withField returns the fields of a form with another value of one of them.
 func withField(form url.Values, name, value string) url.Values {
 	changed := url.Values{}
-	for field, values := range form {
-		changed[field] = values
-	}
+	maps.Copy(changed, form)
 	changed.Set(name, value)
 	return changed
 }
