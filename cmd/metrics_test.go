@@ -23,7 +23,7 @@ func TestTheGuideNamesEveryMetric(t *testing.T) {
 		told[m[1]] = true
 	}
 	made := map[string]bool{}
-	call := regexp.MustCompile(`(?:describe|NewDesc)\("(?:zester_)?([a-z_]+)",|Name: +"zester_([a-z_]+)"`)
+	call := regexp.MustCompile(`(?:describe|NewDesc)\(\s*"(?:zester_)?([a-z_]+)",|Name: +"zester_([a-z_]+)"`)
 	for _, dir := range []string{"../master", "../reconciler"} {
 		err := filepath.WalkDir(dir, func(name string, _ fs.DirEntry, err error) error {
 			if err != nil || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
