@@ -13,15 +13,15 @@ import (
 var credentials = []string{"user", "token", "enroll", "join", "site", "master", "auth"}
 
 // May reports whether a session may send masters the request of a noun and a verb: what the bus lets the role of its
-// person do, and for a token what one of its scopes says. No token approves anything, replaces a key of a peel, or
-// makes credentials. Any session sees and ends the sessions of its user.
+// person do, and for a token what one of its scopes says. No token approves anything, replaces a key of a peel, makes
+// the fleet follow another repo, or makes credentials. Any session sees and ends the sessions of its user.
 func May(s *api.Session, noun, verb string) bool {
 	switch {
 	case noun == "session" && (verb == "list" || verb == "end"):
 		return true
 	case s.Scopes == nil:
 		return grants.May(s.Role, noun, verb)
-	case verb == "approve", verb == "rekey", noun == "session":
+	case verb == "approve", verb == "adopt", verb == "rekey", noun == "session":
 		return false
 	case slices.Contains(credentials, noun) && !wire.Reads(verb):
 		return false
