@@ -58,12 +58,13 @@ func entryOrders() (orders []order) {
 	return orders
 }
 
-// field returns a value of the form that was sent, else of the query.
+// field returns a value of the form that was sent, else of the query. It is whole, as it may become part of a commit:
+// maxForm bounds it.
 func (v *visit) field(name string) string {
 	if v.r.Method == http.MethodPost {
-		return audit.Bounded(v.r.PostFormValue(name), 4096)
+		return v.r.PostFormValue(name)
 	}
-	return v.query(name)
+	return v.r.URL.Query().Get(name)
 }
 
 // on returns the peels of the target that have the entry of the path.
