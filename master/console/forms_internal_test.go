@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+
+	"github.com/seed-c01c3da5/zester/master/api"
 )
 
 func TestFieldsAreNotCut(t *testing.T) {
@@ -19,5 +21,31 @@ func TestFieldsAreNotCut(t *testing.T) {
 		if got := v.field("args"); got != long {
 			t.Errorf("%s: %d bytes of %d: …%q", r.Method, len(got), len(long), got[max(0, len(got)-20):])
 		}
+	}
+}
+
+func TestCommandsAreQuoted(t *testing.T) {
+	for _, row := range []struct {
+		d    dispatch
+		want string
+	}{
+		{dispatch{target: "*", function: "test.ping"}, "zester '*' test.ping"},
+		{dispatch{target: "it's; id", function: "cmd.run"}, `zester 'it'\''s; id' cmd.run`},
+		{dispatch{target: "web-01", function: "a;b"}, "zester web-01 'a;b'"},
+		{
+			dispatch{target: "web-01", function: "cmd.run", args: "cmd=ls -l\r\n\r\n$(id)\r\nn=1\r\n"},
+			"zester web-01 cmd.run 'cmd=ls -l' '$(id)' n=1",
+		},
+		{dispatch{target: "web-01", function: "test.ping", batch: "1; id"}, "zester web-01 test.ping --batch '1; id'"},
+	} {
+		if got := row.d.command(); got != row.want {
+			t.Errorf("%+v: %s, want %s", row.d, got, row.want)
+		}
+	}
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	r.SetPathValue("name", "ci; id")
+	f, err := revokeForm(&visit{r: r, session: &api.Session{User: "ann"}})
+	if err != nil || f.Command != "zester auth token revoke 'ci; id'" {
+		t.Errorf("%+v, %v", f, err)
 	}
 }

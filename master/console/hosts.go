@@ -48,7 +48,7 @@ func enrollForm(v *visit) (*page.Form, error) {
 			{"then", "it gets a credential, and the settings and secrets of this ID"},
 			{"who sees it", "the audit log, as " + v.session.User},
 		},
-		Back: "/approvals", Command: "zester auth peel approve " + shellWord(id) + " --key " + public,
+		Back: "/approvals", Command: "zester auth peel approve " + shellWord(id) + " --key " + shellWord(public),
 		Other: &page.Link{Text: "Reject it…", Href: "/approvals/enroll/" + url.PathEscape(id) + "/reject"},
 	}, nil
 }
@@ -99,7 +99,8 @@ func rekeyForm(v *visit) (*page.Form, error) {
 			{"then", "the holder of the new key can read the secrets of this peel: be sure that it was set up again"},
 			{"who sees it", "the audit log, as " + v.session.User},
 		},
-		Back: "/peels/" + url.PathEscape(id), Command: "zester peel rekey " + shellWord(id) + " --key " + p.PendingKey,
+		Back:    "/peels/" + url.PathEscape(id),
+		Command: "zester peel rekey " + shellWord(id) + " --key " + shellWord(p.PendingKey),
 	}, nil
 }
 

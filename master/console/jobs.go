@@ -121,13 +121,16 @@ func (d dispatch) fields() []page.Field {
 	}
 }
 
+// command returns the line for a shell that runs the same.
 func (d dispatch) command() string {
-	words := []string{"zester", "'" + d.target + "'", d.function}
+	words := []string{"zester", shellWord(d.target), shellWord(d.function)}
 	for line := range strings.Lines(d.args) {
-		words = append(words, strings.TrimSpace(line))
+		if line = strings.TrimSpace(line); line != "" {
+			words = append(words, shellWord(line))
+		}
 	}
 	if d.batch != "" {
-		words = append(words, "--batch "+d.batch)
+		words = append(words, "--batch", shellWord(d.batch))
 	}
 	return strings.Join(words, " ")
 }

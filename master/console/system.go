@@ -127,7 +127,7 @@ func revokeForm(v *visit) (*page.Form, error) {
 			{"ends", "the token, its sessions and its open jobs, within a second"},
 			{"who sees it", "the audit log, as " + v.session.User},
 		},
-		Command: "zester auth token revoke " + name,
+		Command: "zester auth token revoke " + shellWord(name),
 	}, nil
 }
 
