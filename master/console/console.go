@@ -52,6 +52,7 @@ import (
 
 const (
 	pageTime          = 10 * time.Second
+	orderTime         = 50 * time.Second // of a form that is sent; package rest ends answers after 60 s
 	requestsPerSecond = 20 // of a session
 	requestsAtOnce    = 60
 	guessEvery        = 6 * time.Second // wrong logins of an address
@@ -261,13 +262,14 @@ func (c *Console) write(v *visit, r route, s *shown) {
 	}
 }
 
-// render returns a page or parts of one. If it cannot be made it answers the visit and returns nil.
+// render returns a page or parts of one. If it cannot be made it answers the visit and returns nil. It is made also
+// after the time of the request: the order may have been carried out.
 func (c *Console) render(v *visit, r route, s *shown) []byte {
 	var out bytes.Buffer
 	layout := page.Layout(c.frame(v, r, s))
 	env := c.env()
 	env.May = v.may
-	ctx := templ.WithChildren(page.With(v.r.Context(), env), s.body)
+	ctx := templ.WithChildren(page.With(context.WithoutCancel(v.r.Context()), env), s.body)
 	if err := layout.Render(ctx, &out); err != nil {
 		c.o.Log.Error("page not rendered", "page", r.name, "request", v.request, "err", err)
 		http.Error(v.w, "the page could not be made; request "+v.request, http.StatusInternalServerError)
@@ -355,7 +357,8 @@ func (c *Console) failWith(v *visit, r route, status int, detail string) {
 	f := c.frame(v, r, &shown{title: headline})
 	v.w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	v.w.WriteHeader(status)
-	_ = page.Problem(f, headline, detail, v.request).Render(page.With(v.r.Context(), c.env()), v.w)
+	ctx := page.With(context.WithoutCancel(v.r.Context()), c.env()) // the time of the request may be what ended
+	_ = page.Problem(f, headline, detail, v.request).Render(ctx, v.w)
 }
 
 // missing answers a path without a page.

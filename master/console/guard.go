@@ -79,7 +79,11 @@ func keysOn(r *http.Request) bool {
 // within calls serve with the session of a request. A browser without one is led to the login.
 func (c *Console) within(serve func(*visit)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), pageTime)
+		limit := pageTime
+		if r.Method == http.MethodPost {
+			limit = orderTime
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), limit)
 		defer cancel()
 		if v, ok := c.enter(w, r.WithContext(ctx)); ok {
 			serve(v)

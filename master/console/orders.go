@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"net/http"
 	"slices"
 
@@ -43,7 +44,8 @@ func (c *Console) handleOrder(o order) {
 
 func (o order) route() route { return route{path: o.path, name: o.name, nav: o.nav} }
 
-// askFirst shows the form. After a refusal it has what was filled in, and why it was refused.
+// askFirst shows the form. After a refusal it has what was filled in, and why it was refused. If the form cannot be made
+// again, why the order was refused is what counts.
 func (c *Console) askFirst(v *visit, o order, refused error) {
 	if !v.may(o.noun, o.verb) {
 		c.fail(v, o.route(), forbidden(v.session, o.noun, o.verb))
@@ -51,7 +53,7 @@ func (c *Console) askFirst(v *visit, o order, refused error) {
 	}
 	f, err := o.form(v)
 	if err != nil {
-		c.fail(v, o.route(), err)
+		c.fail(v, o.route(), cmp.Or(refused, err))
 		return
 	}
 	s := &shown{title: f.Title, crumbs: []page.Link{{Text: "Back", Href: f.Back}}}

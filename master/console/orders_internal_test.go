@@ -1,0 +1,65 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/console/page"
+)
+
+// sends sends a form as an operator, in a request whose time ends while the order is carried out.
+func sends(t *testing.T, o order, form url.Values) *httptest.ResponseRecorder {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	run := o.run
+	o.run = func(v *visit) (string, error) {
+		cancel()
+		return run(v)
+	}
+	o.path, o.noun, o.verb = "/sync/now", "sync", "now"
+	r := httptest.NewRequestWithContext(ctx, http.MethodPost, o.path, strings.NewReader(form.Encode()))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.Header.Set("Accept", "text/html")
+	w := httptest.NewRecorder()
+	c := &Console{o: Options{Log: slog.New(slog.DiscardHandler)}}
+	c.carryOut(&visit{w: w, r: r, session: &api.Session{User: "ann", Role: grants.RoleOperator}}, o)
+	return w
+}
+
+func TestALateOrderHasAnAnswer(t *testing.T) {
+	late := &api.Error{Code: api.CodeUnavailable, Msg: "no master answered in time"}
+	plain := func(*visit) (*page.Form, error) { return &page.Form{Title: "Read the branch?", Back: "/commits"}, nil }
+	once := func(v *visit) (*page.Form, error) {
+		if v.r.Context().Err() != nil {
+			return nil, errors.New("there is no form")
+		}
+		return plain(v)
+	}
+	refuse := func(*visit) (string, error) { return "", late }
+	makes := func(v *visit) (string, error) {
+		v.made = &page.Form{Title: "The token is made", Back: "/commits"}
+		return "", nil
+	}
+	for name, row := range map[string]struct {
+		o      order
+		status int
+		want   string
+	}{
+		"the form again":          {order{form: plain, run: refuse}, http.StatusServiceUnavailable, late.Msg},
+		"the form cannot be made": {order{form: once, run: refuse}, http.StatusServiceUnavailable, late.Msg},
+		"what was made":           {order{form: plain, run: makes}, http.StatusOK, "The token is made"},
+	} {
+		got := sends(t, row.o, url.Values{})
+		if got.Code != row.status || !strings.Contains(got.Body.String(), row.want) {
+			t.Errorf("%s: %d, want %d with %q:\n%s", name, got.Code, row.status, row.want, got.Body)
+		}
+	}
+}
