@@ -53,7 +53,7 @@ import (
 const (
 	pageTime          = 10 * time.Second
 	orderTime         = 50 * time.Second // of a form that is sent; package rest ends answers after 60 s
-	requestsPerSecond = 20 // of a session
+	requestsPerSecond = 20               // of a session
 	requestsAtOnce    = 60
 	guessEvery        = 6 * time.Second // wrong logins of an address
 	guessesAtOnce     = 10

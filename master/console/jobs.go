@@ -184,11 +184,13 @@ func newJob(v *visit, d dispatch, refused error) (*shown, error) {
 			f.Typed = typedFor(d, preview)
 		case refused == nil:
 			refused = err
+		case statusOf(refused) == http.StatusServiceUnavailable:
+			return nil, refused // a form without the job's ID could run the job twice
 		}
 	}
 	if f.Preview != nil {
 		f.Hidden = []page.Field{
-			{Name: "jid", Value: string(wire.NewJID()), Kind: "hidden"},
+			{Name: "jid", Value: v.jobID(refused), Kind: "hidden"},
 			{Name: "peels_hash", Value: audit.PeelsHash(f.Preview.Peels), Kind: "hidden"},
 		}
 		for _, field := range d.fields() {

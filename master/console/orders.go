@@ -8,6 +8,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/console/page"
+	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
 // An order is a page that asks for a confirmation, and what is done then.
@@ -64,13 +65,27 @@ func (c *Console) askFirst(v *visit, o order, refused error) {
 		f.Refused = refused.Error()
 		s.status = refusal(refused)
 		for i, field := range f.Fields {
-			if field.Kind != "hidden" {
+			switch {
+			case field.Kind != "hidden":
 				f.Fields[i].Value = v.r.PostFormValue(field.Name)
+			case field.Name == "jid":
+				f.Fields[i].Value = v.jobID(refused)
 			}
 		}
 	}
 	s.body = page.Confirm(*f)
 	c.write(v, o.route(), s)
+}
+
+// jobID returns the ID of the job for a form. If the form was sent and it is not known whether its job runs, it is the
+// same ID, with which the job runs once.
+func (v *visit) jobID(refused error) string {
+	if refused != nil && statusOf(refused) == http.StatusServiceUnavailable {
+		if sent, err := wire.ParseJID(v.r.PostFormValue("jid")); err == nil {
+			return string(sent)
+		}
+	}
+	return string(wire.NewJID())
 }
 
 // refusal returns the status of a form whose order was refused.

@@ -13,6 +13,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/console/page"
+	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
 // sends sends a form as an operator, in a request whose time ends while the order is carried out.
@@ -60,6 +61,30 @@ func TestALateOrderHasAnAnswer(t *testing.T) {
 		got := sends(t, row.o, url.Values{})
 		if got.Code != row.status || !strings.Contains(got.Body.String(), row.want) {
 			t.Errorf("%s: %d, want %d with %q:\n%s", name, got.Code, row.status, row.want, got.Body)
+		}
+	}
+}
+
+// TestAJobKeepsItsID holds that a form that is shown again runs the job once, if it is not known whether it runs.
+func TestAJobKeepsItsID(t *testing.T) {
+	sent := string(wire.NewJID())
+	for code, keeps := range map[api.Code]bool{
+		api.CodeUnavailable: true, api.CodeUnreachable: true, api.CodeConflict: false, api.CodeInvalid: false,
+	} {
+		o := order{
+			form: func(*visit) (*page.Form, error) {
+				fields := []page.Field{{Name: "jid", Value: string(wire.NewJID()), Kind: "hidden"}}
+				return &page.Form{Back: "/jobs", Fields: fields}, nil
+			},
+			run: func(*visit) (string, error) { return "", &api.Error{Code: code, Msg: "not now"} },
+		}
+		got := sends(t, o, url.Values{"jid": {sent}})
+		if kept := strings.Contains(got.Body.String(), `value="`+sent+`"`); kept != keeps {
+			t.Errorf("%s: the ID is kept: %v\n%s", code, kept, got.Body)
+		}
+		bad := &visit{r: httptest.NewRequest(http.MethodPost, "/", nil)}
+		if _, err := wire.ParseJID(bad.jobID(&api.Error{Code: code})); err != nil {
+			t.Errorf("%s, without an ID: %v", code, err)
 		}
 	}
 }
