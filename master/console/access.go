@@ -66,8 +66,32 @@ func decommissionForm(v *visit) (*page.Form, error) {
 }
 
 func decommission(v *visit) (string, error) {
-	_, err := api.Decommission(v.r.Context(), v.ask, target.PeelID(v.r.PathValue("id")))
-	return "/peels", err
+	d, err := api.Decommission(v.r.Context(), v.ask, target.PeelID(v.r.PathValue("id")))
+	if err != nil && (d == nil || !d.Removed) {
+		return "", err
+	}
+	v.made = remains(d, err)
+	return "/peels", nil
+}
+
+// remains says with which codes a host can still join under the ID of a peel that was removed; nil: with none. unread is
+// why the codes are not known, nil if they are.
+func remains(d *api.Decommissioned, unread error) *page.Form {
+	id := string(d.Peel)
+	f := &page.Form{Title: id + " is removed", Back: "/system/access"}
+	if unread != nil {
+		text := "whether a host can still join as " + id + " is not known, look at the list of codes: " + unread.Error()
+		f.What = append(f.What, [2]string{"codes", text})
+		return f
+	}
+	for _, name := range d.JoinTokens {
+		text := "the code " + name + " still lets a host join as " + id + ", with a new key: revoke it if none should"
+		f.What = append(f.What, [2]string{"remains", text})
+	}
+	if len(f.What) == 0 {
+		return nil
+	}
+	return f
 }
 
 func revokeUserForm(v *visit) (*page.Form, error) {

@@ -198,10 +198,22 @@ func shownOnce(t *testing.T, f *fleet) {
 func endsOfAccess(t *testing.T, f *fleet) {
 	ann := f.login(t, "ann")
 	lee := f.login(t, "lee")
+	code := url.Values{"name": {"webs"}, "peel": {"web-*"}, "uses": {"1"}, "ttl": {"1h"}}
+	if got := ann.post("/system/access/join/new", code); got.status != http.StatusOK {
+		t.Errorf("a code for web-*: %d\n%s", got.status, got.body)
+	}
+	if got := ann.post("/peels/web-02/decommission", url.Values{"typed": {"other"}}); got.status != http.StatusUnprocessableEntity {
+		t.Errorf("the removal with another name: %d", got.status)
+	}
+	got := ann.post("/peels/web-02/decommission", url.Values{"typed": {"web-02"}})
+	if got.status != http.StatusOK {
+		t.Errorf("the removal of a peel: %d", got.status)
+	}
+	got.has(t, "web-02 is removed", "the code webs still lets a host join as web-02", `href="/system/access"`)
 	for path, typed := range map[string]string{
 		"/system/access/join/rack/revoke": "rack",
 		"/system/access/users/lee/revoke": "lee",
-		"/peels/web-02/decommission":      "web-02",
+		"/system/access/join/webs/revoke": "webs",
 	} {
 		if got := ann.post(path, url.Values{"typed": {"other"}}); got.status != http.StatusUnprocessableEntity {
 			t.Errorf("%s with another name: %d", path, got.status)
@@ -209,6 +221,9 @@ func endsOfAccess(t *testing.T, f *fleet) {
 		if got := ann.post(path, url.Values{"typed": {typed}}); got.status != http.StatusSeeOther {
 			t.Errorf("%s: %d\n%s", path, got.status, got.body)
 		}
+	}
+	if got := ann.post("/peels/web-01/decommission", url.Values{"typed": {"web-01"}}); got.status != http.StatusSeeOther {
+		t.Errorf("no code remains: %d\n%s", got.status, got.body)
 	}
 	f.until(t, "the end of a session of a person who was revoked", func(context.Context) bool {
 		return lee.get("/peels").status == http.StatusSeeOther

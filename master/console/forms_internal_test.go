@@ -1,6 +1,7 @@
 package console
 
 import (
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -47,5 +48,30 @@ func TestCommandsAreQuoted(t *testing.T) {
 	f, err := revokeForm(&visit{r: r, session: &api.Session{User: "ann"}})
 	if err != nil || f.Command != "zester auth token revoke 'ci; id'" {
 		t.Errorf("%+v, %v", f, err)
+	}
+}
+
+func TestRemains(t *testing.T) {
+	for _, row := range []struct {
+		names  []string
+		unread error
+		want   []string // in each row of the page
+	}{
+		{nil, nil, nil},
+		{[]string{"rack", "webs"}, nil, []string{"the code rack still", "the code webs still"}},
+		{nil, errors.New("the bus is away"), []string{"is not known, look at the list of codes: the bus is away"}},
+	} {
+		var got [][2]string
+		if f := remains(&api.Decommissioned{Peel: "web-01", JoinTokens: row.names}, row.unread); f != nil {
+			got = f.What
+		}
+		if len(got) != len(row.want) {
+			t.Fatalf("%v, %v: %q", row.names, row.unread, got)
+		}
+		for i, want := range row.want {
+			if !strings.Contains(got[i][1], want) {
+				t.Errorf("%q lacks %q", got[i][1], want)
+			}
+		}
 	}
 }
