@@ -156,6 +156,15 @@ func (v *visit) may(noun, verb string) bool { return session.May(v.session, noun
 // query returns a parameter of the query, at most 256 bytes of it.
 func (v *visit) query(name string) string { return audit.Bounded(v.r.URL.Query().Get(name), 256) }
 
+// parts returns the names of the parts that a page asks for, each once.
+func (v *visit) parts() []string {
+	names := v.query("part")
+	if names == "" {
+		return nil
+	}
+	return slices.Compact(slices.Sorted(strings.SplitSeq(names, ",")))
+}
+
 // guarded sends the requests of a session that it may send.
 type guarded struct {
 	api.Asker
@@ -275,8 +284,8 @@ func (c *Console) render(v *visit, r route, s *shown) []byte {
 		http.Error(v.w, "the page could not be made; request "+v.request, http.StatusInternalServerError)
 		return nil
 	}
-	if parts := v.query("part"); parts != "" {
-		return append([]byte{}, cut(out.Bytes(), strings.Split(parts, ","))...)
+	if parts := v.parts(); len(parts) > 0 {
+		return append([]byte{}, cut(out.Bytes(), parts)...)
 	}
 	return out.Bytes()
 }

@@ -1,7 +1,7 @@
 package console
 
 import (
-	"strings"
+	"maps"
 	"sync"
 	"time"
 
@@ -9,8 +9,10 @@ import (
 )
 
 const (
-	keptTime = 10 * time.Second // "3 s ago" is part of pages
-	maxKept  = 200
+	keptTime    = 10 * time.Second // "3 s ago" is part of pages
+	maxKept     = 200
+	maxKeptText = 512 << 10 // bytes; a longer text is made for each visit
+	maxKeptAt   = 1 << 10   // bytes of an address
 )
 
 // A keptKey names parts of a page as an audience sees them. Versions of parts grow, so that their sum is new after each
@@ -41,6 +43,7 @@ func (k *kept) at(key keptKey, now time.Time) *keptText {
 	if t != nil && now.Sub(t.since) < keptTime {
 		return t
 	}
+	maps.DeleteFunc(k.texts, func(_ keptKey, t *keptText) bool { return now.Sub(t.since) >= keptTime })
 	if k.texts == nil || len(k.texts) >= maxKept {
 		k.texts = map[keptKey]*keptText{}
 	}
@@ -53,15 +56,16 @@ func (k *kept) at(key keptKey, now time.Time) *keptText {
 // while a stream is open, because versions are new then.
 func (c *Console) keep(v *visit, r route) *keptText {
 	versions, follows := c.live.Now()
-	parts := v.query("part")
-	if !r.shared || parts == "" || !follows || v.query("format") != "" {
+	parts := v.parts()
+	address := v.r.URL.RequestURI()
+	if !r.shared || len(parts) == 0 || !follows || v.query("format") != "" || len(address) > maxKeptAt {
 		return nil
 	}
-	key := keptKey{address: v.r.URL.RequestURI(), audience: roleName(v.session)}
+	key := keptKey{address: address, audience: roleName(v.session)}
 	if v.session.Role == grants.RoleLimited {
 		key.audience = "limits of " + v.session.User
 	}
-	for name := range strings.SplitSeq(parts, ",") {
+	for _, name := range parts {
 		key.version += versions.Of(name)
 	}
 	return c.kept.at(key, time.Now())
@@ -82,12 +86,17 @@ func (c *Console) showKept(v *visit, r route, place *keptText) {
 	}
 }
 
-// make returns the text, which it makes if there is none. A text that could not be made is nil and is not kept.
+// make returns the text, which it makes if there is none. A text that could not be made is nil and is not kept, and
+// neither is one that is too long.
 func (t *keptText) make(text func() []byte) []byte {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.text == nil {
-		t.text = text()
+	if t.text != nil {
+		return t.text
 	}
-	return t.text
+	made := text()
+	if len(made) <= maxKeptText {
+		t.text = made
+	}
+	return made
 }

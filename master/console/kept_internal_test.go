@@ -1,6 +1,9 @@
 package console
 
 import (
+	"net/http"
+	"net/http/httptest"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -39,10 +42,28 @@ func TestPartsOfOneVersionAreMadeOnce(t *testing.T) {
 	if n := made.Load(); n != 5 {
 		t.Errorf("an old text is used: %d were made", n)
 	}
+	if len(k.texts) != 1 {
+		t.Errorf("%d texts are kept, want those that are not old", len(k.texts))
+	}
+	long := func() []byte { return make([]byte, maxKeptText+1) }
+	if place := k.at(keptKey{version: 1}, now); len(place.make(long)) != maxKeptText+1 || place.text != nil {
+		t.Error("a long text is not made, or is kept")
+	}
 	for i := range 2 * maxKept {
 		k.at(keptKey{version: uint64(i)}, now)
 	}
 	if len(k.texts) > maxKept {
 		t.Errorf("%d texts are kept", len(k.texts))
+	}
+}
+
+func TestPartsAreNamedOnce(t *testing.T) {
+	for at, want := range map[string][]string{
+		"/": nil, "/?part=": nil, "/?part=nav": {"nav"}, "/?part=nav,day,nav,nav": {"day", "nav"},
+	} {
+		v := &visit{r: httptest.NewRequest(http.MethodGet, at, nil)}
+		if got := v.parts(); !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", at, got, want)
+		}
 	}
 }
