@@ -211,7 +211,7 @@ func gateForm(v *visit) (*page.Form, error) {
 	}
 	return &page.Form{
 		Title: "Open the gate after the wave " + r.Name + "?", Typed: r.Name, Button: "Open the gate", Hard: true,
-		Seen: r.Name + " " + string(r.Commit),
+		Seen: gateSeen(r),
 		What: [][2]string{
 			{"commit", page.Short(string(r.Commit))},
 			{"this wave", fmt.Sprintf("%d of %d peels have it, %d could not apply it, %d are offline",
@@ -227,7 +227,7 @@ func gateForm(v *visit) (*page.Form, error) {
 
 func openGate(v *visit) (string, error) {
 	sha := v.r.PathValue("sha")
-	wave, _, _ := cutLast(v.seen(), " ")
+	wave := waveOf(v.seen())
 	q := status.ApproveRequest{Wave: wave, Revision: sha, Reason: v.orderReason()}
 	_, err := api.SyncApprove.Ask(v.r.Context(), v.ask, q)
 	return "/commits/" + sha, err
@@ -236,13 +236,18 @@ func openGate(v *visit) (string, error) {
 // first returns the first n bytes of a text.
 func first(text string, n int) string { return text[:min(n, len(text))] }
 
-// cutLast cuts a text at the last separator.
-func cutLast(s, sep string) (before, after string, found bool) {
-	i := strings.LastIndex(s, sep)
-	if i < 0 {
-		return s, "", false
+// gateSeen stands for a gate as it is shown: it is another one after a new start, and once more peels have failed.
+func gateSeen(r *status.Rollout) string {
+	return fmt.Sprintf("%s %d %d %s", r.Commit, r.Started.UnixNano(), r.Failed, r.Name)
+}
+
+// waveOf returns the name of the wave in what [gateSeen] returned; empty: it has none.
+func waveOf(seen string) string {
+	parts := strings.SplitN(seen, " ", 4)
+	if len(parts) < 4 {
+		return ""
 	}
-	return s[:i], s[i+len(sep):], true
+	return parts[3]
 }
 
 func freezeForm(v *visit) (*page.Form, error) {

@@ -229,6 +229,10 @@ func aPlanAndAGate(t *testing.T, f *fleet) {
 	ann.get("/").has(t, "The gate after wave canary", `href="/commits/`+sha+`/gate"`)
 	form = ann.get("/commits/" + sha + "/gate")
 	form.has(t, "Open the gate after the wave canary?", "1 of 1 peels have it", "zester sync approve canary")
+	fewer := strings.Replace(form.field(t, "seen"), " 0 canary", " 1 canary", 1)
+	if got := ann.post("/commits/"+sha+"/gate", url.Values{"seen": {fewer}, "typed": {"canary"}}); got.status != http.StatusConflict {
+		t.Errorf("another number of peels had failed: %d", got.status)
+	}
 	sent = url.Values{"seen": {form.field(t, "seen")}, "typed": {"canary"}, "reason": {"no errors"}}
 	if got := ann.post("/commits/"+sha+"/gate", sent); got.status != http.StatusSeeOther {
 		t.Fatalf("%d\n%s", got.status, got.body)

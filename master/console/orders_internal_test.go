@@ -9,11 +9,13 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/console/page"
 	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/status"
 )
 
 // sends sends a form as an operator, in a request whose time ends while the order is carried out.
@@ -86,5 +88,25 @@ func TestAJobKeepsItsID(t *testing.T) {
 		if _, err := wire.ParseJID(bad.jobID(&api.Error{Code: code})); err != nil {
 			t.Errorf("%s, without an ID: %v", code, err)
 		}
+	}
+}
+
+func TestAGateIsSeenAsItIs(t *testing.T) {
+	r := status.Rollout{Commit: "4e1f9c7", Name: "first 10 %", Started: time.Unix(1, 0)}
+	seen := gateSeen(&r)
+	if got := waveOf(seen); got != r.Name {
+		t.Errorf("the wave of %q: %q", seen, got)
+	}
+	failed := r
+	failed.Failed = 1
+	again := r
+	again.Started = time.Unix(2, 0)
+	for _, other := range []status.Rollout{failed, again} {
+		if gateSeen(&other) == seen {
+			t.Errorf("%+v is seen as %+v", other, r)
+		}
+	}
+	if got := waveOf("4e1f9c7"); got != "" {
+		t.Errorf("no wave: %q", got)
 	}
 }
