@@ -128,6 +128,7 @@ type route struct {
 	nav        string // the word of the navigation
 	noun, verb string // of the request that a session has to be allowed; "": every session is
 	shared     bool   // its parts are the same for all sessions that may do the same
+	form       bool   // it is a form, in which nothing changes while one looks on
 	show       func(*visit) (*shown, error)
 }
 
@@ -216,6 +217,10 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (c *Console) show(v *visit, r route) {
 	if r.noun != "" && !v.may(r.noun, r.verb) {
 		c.fail(v, r, forbidden(v.session, r.noun, r.verb))
+		return
+	}
+	if r.form && refreshes(v.r) {
+		c.send(v, nil, 0)
 		return
 	}
 	if place := c.keep(v, r); place != nil {

@@ -24,7 +24,7 @@ const manyPeels = 500
 // jobPages are the pages about jobs.
 var jobPages = []route{
 	{path: "/jobs", name: "jobs", nav: "jobs", noun: "job", verb: "list", show: showJobs},
-	{path: "/jobs/new", name: "job-new", nav: "jobs", noun: "job", verb: "dispatch", show: showNewJob},
+	{path: "/jobs/new", name: "job-new", nav: "jobs", noun: "job", verb: "dispatch", form: true, show: showNewJob},
 	{path: "/jobs/{jid}", name: "job", nav: "jobs", noun: "job", verb: "show", show: showJob},
 }
 

@@ -39,11 +39,20 @@ var errSeen = &api.Error{Code: api.CodeConflict, Msg: "it has changed since it w
 func (v *visit) seen() string { return v.r.PostFormValue("seen") }
 
 func (c *Console) handleOrder(o order) {
-	c.mux.HandleFunc("GET "+o.path, c.within(func(v *visit) { c.askFirst(v, o, nil) }))
+	c.mux.HandleFunc("GET "+o.path, c.within(func(v *visit) { c.ask(v, o) }))
 	c.mux.HandleFunc("POST "+o.path, c.within(func(v *visit) { c.carryOut(v, o) }))
 }
 
 func (o order) route() route { return route{path: o.path, name: o.name, nav: o.nav} }
+
+// ask shows the form. A page that asks for parts of it gets none: nothing in a form changes while one looks on.
+func (c *Console) ask(v *visit, o order) {
+	if refreshes(v.r) && v.may(o.noun, o.verb) {
+		c.send(v, nil, 0)
+		return
+	}
+	c.askFirst(v, o, nil)
+}
 
 // askFirst shows the form. After a refusal it has what was filled in, and why it was refused. If the form cannot be made
 // again, why the order was refused is what counts.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/console/live"
 	"github.com/seed-c01c3da5/zester/master/console/page"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/status"
@@ -108,5 +109,48 @@ func TestAGateIsSeenAsItIs(t *testing.T) {
 	}
 	if got := waveOf("4e1f9c7"); got != "" {
 		t.Errorf("no wave: %q", got)
+	}
+}
+
+// TestARefreshMakesNoForm holds that a page that asks for parts of a form is answered without making the form.
+func TestARefreshMakesNoForm(t *testing.T) {
+	made := 0
+	o := order{
+		path: "/entries/hello/remove", noun: "schedule", verb: "remove",
+		form: func(*visit) (*page.Form, error) {
+			made++
+			return &page.Form{Title: "Remove hello?"}, nil
+		},
+	}
+	newJob := jobPages[1]
+	newJob.show = func(*visit) (*shown, error) {
+		made++
+		return &shown{body: page.Confirm(page.Form{Title: "Run it?"})}, nil
+	}
+	c := &Console{o: Options{Log: slog.New(slog.DiscardHandler)}, live: &live.Watch{}}
+	for _, row := range []struct {
+		role         grants.Role
+		query        string
+		status, made int
+	}{
+		{grants.RoleOperator, "", http.StatusOK, 2},
+		{grants.RoleOperator, "?part=title,nav", http.StatusOK, 0},
+		{grants.RoleAuditor, "?part=title,nav", http.StatusForbidden, 0},
+	} {
+		made = 0
+		for _, show := range []func(*visit){
+			func(v *visit) { c.ask(v, o) },
+			func(v *visit) { c.show(v, newJob) },
+		} {
+			w := httptest.NewRecorder()
+			r := httptest.NewRequest(http.MethodGet, "/"+row.query, nil)
+			show(&visit{w: w, r: r, session: &api.Session{User: "ann", Role: row.role}})
+			if w.Code != row.status || row.made == 0 && row.status == http.StatusOK && w.Body.Len() > 0 {
+				t.Errorf("%s as %s: %d\n%s", row.query, row.role, w.Code, w.Body)
+			}
+		}
+		if made != row.made {
+			t.Errorf("%s as %s: %d forms are made, want %d", row.query, row.role, made, row.made)
+		}
 	}
 }
