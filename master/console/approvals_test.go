@@ -66,9 +66,9 @@ func TestDecisions(t *testing.T) {
 
 // aHeldAction holds that an action runs in the name of the person who approved it, on the peels that were shown.
 func aHeldAction(t *testing.T, f *fleet) {
-	ask := func(target string, peels ...target.PeelID) api.HoldID {
+	ask := func(by *api.Client, target string, peels ...target.PeelID) api.HoldID {
 		t.Helper()
-		a, err := api.HoldAdd.Ask(t.Context(), f.people["lee"], api.HoldAddRequest{
+		a, err := api.HoldAdd.Ask(t.Context(), by, api.HoldAddRequest{
 			Kind: api.HoldDispatch, Target: target, Hash: audit.PeelsHash(peels), Module: "test.ping",
 			Reason: "<b>is it up?</b>", Agent: "helper 1.2",
 		})
@@ -77,7 +77,7 @@ func aHeldAction(t *testing.T, f *fleet) {
 		}
 		return a.ID
 	}
-	id := string(ask("web-01", "web-01"))
+	id := string(ask(f.people["lee"], "web-01", "web-01"))
 	path := "/approvals/held/" + id + "/approve"
 	f.login(t, "eve").get("/approvals").has(t, `data-kind="held"`, "An assistant asks for test.ping")
 	ann := f.login(t, "ann")
@@ -99,7 +99,14 @@ func aHeldAction(t *testing.T, f *fleet) {
 		t.Errorf("twice: %d\n%s", again.status, again.body)
 	}
 
-	id = string(ask("web-01", "web-01"))
+	every := "/approvals/held/" + string(ask(f.local, "web-0[12]", "web-01", "web-02")) + "/approve"
+	form = ann.get(every)
+	form.has(t, "Run test.ping on 2 peels?", "Type <code>2</code>")
+	if got := ann.post(every, url.Values{"seen": {form.field(t, "seen")}}); got.status != http.StatusUnprocessableEntity {
+		t.Errorf("all peels without their number: %d", got.status)
+	}
+
+	id = string(ask(f.people["lee"], "web-01", "web-01"))
 	reject := "/approvals/held/" + id + "/reject"
 	ann.get(reject).has(t, "nothing runs", "--reject")
 	if got := ann.post(reject, url.Values{}); got.status != http.StatusSeeOther {

@@ -70,8 +70,21 @@ func heldForm(v *visit) (*page.Form, error) {
 		[2]string{"asked by", a.By},
 		[2]string{"who sees it", "the audit log, as " + v.session.User},
 	)
-	f.Typed = typedFor(dispatch{target: a.Target}, preview)
-	return f, nil
+	f.Typed, err = heldTyped(v, a.Target, preview)
+	return f, err
+}
+
+// heldTyped returns the number that has to be typed before an action runs. An assistant can select all peels in many
+// ways, so that the peels count, and not how the target is written.
+func heldTyped(v *visit, expr string, p *view.Preview) (string, error) {
+	if typed := typedFor(dispatch{target: expr}, p); typed != "" {
+		return typed, nil
+	}
+	all, err := view.PreviewOf(v.r.Context(), v.ask, "*")
+	if err != nil || p.Total < all.Total {
+		return "", err
+	}
+	return strconv.Itoa(p.Total), nil
 }
 
 // approveHeld approves an action, and runs its job in the name of the person on exactly the peels that were shown.
