@@ -74,8 +74,8 @@ func decommission(v *visit) (string, error) {
 	return "/peels", nil
 }
 
-// remains says with which codes a host can still join under the ID of a peel that was removed; nil: with none. unread is
-// why the codes are not known, nil if they are.
+// remains says with which codes a host can still join under the ID of a peel that was removed; nil: with none. unread
+// is why the codes are not known, nil if they are.
 func remains(d *api.Decommissioned, unread error) *page.Form {
 	id := string(d.Peel)
 	f := &page.Form{Title: id + " is removed", Back: "/system/access"}

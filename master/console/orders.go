@@ -54,8 +54,8 @@ func (c *Console) ask(v *visit, o order) {
 	c.askFirst(v, o, nil)
 }
 
-// askFirst shows the form. After a refusal it has what was filled in, and why it was refused. If the form cannot be made
-// again, why the order was refused is what counts.
+// askFirst shows the form. After a refusal it has what was filled in, and why it was refused. If the form cannot be
+// made again, why the order was refused is what counts.
 func (c *Console) askFirst(v *visit, o order, refused error) {
 	if !v.may(o.noun, o.verb) {
 		c.fail(v, o.route(), forbidden(v.session, o.noun, o.verb))

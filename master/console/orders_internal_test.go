@@ -28,7 +28,9 @@ func sends(t *testing.T, o order, form url.Values) *httptest.ResponseRecorder {
 		cancel()
 		return run(v)
 	}
-	o.path, o.noun, o.verb = "/sync/now", "sync", "now"
+	o.path = "/sync/now"
+	o.noun = "sync"
+	o.verb = "now"
 	r := httptest.NewRequestWithContext(ctx, http.MethodPost, o.path, strings.NewReader(form.Encode()))
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	r.Header.Set("Accept", "text/html")
