@@ -267,6 +267,53 @@ func TestADamagedRecordIsLeftOutAndTold(t *testing.T) {
 	})
 }
 
+// The state file is lost, and the one before it is from before the runs of half an hour: none of them is missed, and none
+// runs again.
+func TestNothingIsMadeUpAfterTheStateFileIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := scheduler.Options{StateFile: filepath.Join(t.TempDir(), "state")}
+		set := parse(t, "e: {module: test.ping, cron: '* * * * *', catch_up: run_all}")
+		h := start(t, o)
+		h.apply(set)
+		time.Sleep(5 * time.Minute)
+		h.shut()
+		old, err := os.ReadFile(o.StateFile)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h = start(t, o)
+		h.apply(set)
+		time.Sleep(30 * time.Minute)
+		h.shut()
+		for suffix, data := range map[string][]byte{"": []byte("damage"), ".1": old} {
+			if err := os.WriteFile(o.StateFile+suffix, data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+
+		lost := time.Now()
+		h = start(t, o)
+		h.apply(set)
+		time.Sleep(150 * time.Second)
+		ran := 0
+		e := h.entry("e")
+		for f := range e.List.All() {
+			switch {
+			case f.Outcome == ledger.Missed:
+				t.Errorf("%v is missed", f.Nominal)
+			case f.Outcome == ledger.Ran && !f.Nominal.Before(lost.Add(-time.Minute)):
+				ran++
+			case f.Outcome == ledger.Ran && f.Nominal.After(lost.Add(-29*time.Minute)):
+				t.Errorf("%v ran again", f.Nominal)
+			}
+		}
+		if ran < 2 || h.Damage() == "" {
+			t.Errorf("%d runs after the start, %q", ran, h.Damage())
+		}
+		h.shut()
+	})
+}
+
 // childEnv names the state file of the process that TestKilledProcessLeavesATrace kills.
 const childEnv = "ZESTER_TEST_SCHEDULER_STATE"
 

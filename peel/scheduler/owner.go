@@ -70,6 +70,9 @@ func newOwner(s *Scheduler) *owner {
 	o.otherZone = s.loaded.Moment.Zone != "" && s.loaded.Moment.Zone != o.zone
 	o.marks = s.loaded.Marks
 	o.unlisted = unlistedSince(s.loaded.Marks, s.loaded.Moment.Wall)
+	if s.loaded.Older { // what ran since its last record is not known, so nothing of it is missed or made up
+		o.unlisted = now.Wall
+	}
 	o.beginEra(o.starts(now))
 	for _, b := range s.loaded.Open {
 		o.takeOver(b, now)

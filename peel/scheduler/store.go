@@ -23,6 +23,7 @@ type StoredState struct {
 	Marks   ledger.Marks       // of the peel
 	Open    []OpenRun          // runs that it did not complete, the oldest first
 	Moment  Moment             // of the last write
+	Older   bool               // newer records than these are lost
 }
 
 // A Moment is what the clocks of the host showed.
@@ -142,6 +143,7 @@ func OpenStore(path string, log *slog.Logger) (s *Store, state StoredState, dama
 		Entries: make(map[string]History, len(l.entries)),
 		Marks:   l.marks,
 		Moment:  l.moment,
+		Older:   j.IsOlder(),
 		Open:    slices.Collect(maps.Values(l.open)),
 	}
 	for name, h := range l.entries {

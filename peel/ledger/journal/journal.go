@@ -45,7 +45,8 @@ var (
 
 // A Journal is an open file. A nil Journal keeps nothing, and its methods succeed.
 type Journal struct {
-	path string
+	path  string
+	older bool // see IsOlder
 
 	mu       sync.Mutex
 	file     *os.File
@@ -68,14 +69,17 @@ func Open(path string) (j *Journal, payloads [][]byte, damage string, err error)
 	data, err := os.ReadFile(path)
 	missing := errors.Is(err, fs.ErrNotExist)
 	payloads, end, skipped := parse(data)
+	older := false
 	switch {
 	case missing || err == nil && len(data) == 0:
 		if payloads, err = before(path, false); len(payloads) > 0 && !missing {
+			older = true
 			damage = "the list of fires is empty, the one before it is used: what changed since then is lost"
 		}
 	case err != nil || len(payloads) == 0 && skipped > 0:
 		damage = "the list of fires cannot be read, and there is none before it: pauses and counts of runs are lost"
 		if payloads, err = before(path, true); len(payloads) > 0 {
+			older = true
 			damage = "the list of fires cannot be read, the one before it is used: what changed since then is lost"
 		}
 		end, data = 0, nil
@@ -85,7 +89,7 @@ func Open(path string) (j *Journal, payloads [][]byte, damage string, err error)
 	if err != nil {
 		return nil, nil, "", fmt.Errorf("cannot read the list of fires: %w", err)
 	}
-	j = &Journal{path: path, end: end}
+	j = &Journal{path: path, end: end, older: older}
 	if missing || len(data) == 0 || skipped > 0 {
 		err = j.Rewrite(func() ([][]byte, error) { return payloads, nil })
 	} else if err = j.open(); err == nil && end < int64(len(data)) {
@@ -94,6 +98,9 @@ func Open(path string) (j *Journal, payloads [][]byte, damage string, err error)
 	j.broken = err != nil
 	return j, payloads, damage, nil
 }
+
+// IsOlder reports whether Open returned the records of the file before the one that is damaged: newer ones are lost.
+func (j *Journal) IsOlder() bool { return j != nil && j.older }
 
 // before returns the records of the file before the present one. A bad one is kept under the suffix ".bad".
 func before(path string, bad bool) ([][]byte, error) {
