@@ -86,6 +86,23 @@ func TestAClonePlainlyFails(t *testing.T) {
 	}
 }
 
+// The first checkout of a clone fails: what is there is no clone with its files.
+func TestACloneWithoutACheckoutIsNotUnchanged(t *testing.T) {
+	h := newHost(t)
+	must(t, os.Mkdir(h.dir+"/origin", 0o755))
+	h.git("init", "--quiet")
+	h.commit("one")
+	h.git("clone", "--quiet", "--no-checkout", "--", h.dir+"/origin", h.dir+"/app")
+
+	const latest = "app: {git.latest: {path: DIR/app, url: DIR/origin}}"
+	h.wants(h.run(latest, true), "app: would_change intended")
+	h.wants(h.run(latest, false), "app: changed intended")
+	if got := h.read("app/f"); got != "one" {
+		t.Errorf("the clone has %q", got)
+	}
+	h.wants(h.run(latest, true), "app: unchanged")
+}
+
 // A person has edited a file of the clone: the edit stays unless the state forces the checkout.
 func TestAnEditOfACloneIsThrownAwayOnlyByForce(t *testing.T) {
 	h := newHost(t)

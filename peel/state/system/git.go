@@ -63,7 +63,10 @@ func (g *Git) Latest(ctx context.Context, a *state.GitLatest) ([]host.Step, erro
 	}
 
 	want, err := g.remote(ctx, a)
-	if err != nil {
+	switch {
+	case err != nil && g.world.Planned() && ctx.Err() == nil:
+		return nil, &host.UnknownError{Why: "it may depend on a change that would be made: " + err.Error()}
+	case err != nil:
 		return nil, err
 	}
 	change := host.Change{Do: "clone", What: a.Path, After: want}
@@ -116,17 +119,23 @@ func (g *Git) remote(ctx context.Context, a *state.GitLatest) (string, error) {
 	return "", fmt.Errorf("%s has no branch or tag %s", a.URL, rev)
 }
 
-// local returns the commit of a clone, empty if it has none, and the address that it was made from.
+// local returns the commit of a clone, empty if none is checked out, and the address that it was made from.
 func (g *Git) local(ctx context.Context, a *state.GitLatest) (commit, url string, err error) {
+	// The error says what is wrong with a repository, such as another owner. The calls below would find nothing.
+	if _, err = g.run(ctx, a, "-C", a.Path, "rev-parse", "--git-dir"); err != nil {
+		return "", "", err
+	}
 	url, err = g.run(ctx, a, "-C", a.Path, "config", "--default", "", "--get", "remote.origin.url")
 	if err != nil {
 		return "", "", err
 	}
-	commit, err = g.run(ctx, a, "-C", a.Path, "rev-parse", "--verify", "HEAD")
-	if err != nil {
-		commit = "" // a clone that was cut off
+	url = strings.TrimSpace(url)
+	// A checkout that ends well leaves HEAD on no branch. On a branch, the first checkout was cut off or failed.
+	if _, err = g.run(ctx, a, "-C", a.Path, "symbolic-ref", "--quiet", "HEAD"); err == nil {
+		return "", url, nil
 	}
-	return strings.TrimSpace(commit), strings.TrimSpace(url), nil
+	commit, err = g.run(ctx, a, "-C", a.Path, "rev-parse", "--verify", "HEAD")
+	return strings.TrimSpace(commit), url, err
 }
 
 // checkout brings the clone to a commit.
