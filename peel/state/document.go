@@ -65,7 +65,8 @@ func choose(all stateSet, refs []string) (Request, error) {
 	q.Broken = nil
 	q.Whole = false
 	for _, b := range all.broken {
-		if chosen[b.Name] {
+		// One that others wait for by require_in or onchanges_in counts, too: without it they would run at once.
+		if chosen[b.Name] || slices.ContainsFunc(b.Before, func(name string) bool { return chosen[name] }) {
 			q.Broken = append(q.Broken, b)
 		} else {
 			q.OthersBroken = append(q.OthersBroken, b)

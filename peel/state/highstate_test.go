@@ -97,6 +97,21 @@ func TestARunUsesTheDocumentOfItsBeginning(t *testing.T) {
 	}
 }
 
+// A command waits for the changes of a state that this peel cannot use. It does not run, also if a run names the
+// command's file alone.
+func TestACommandThatWaitsForAStateThatCannotBeUsed(t *testing.T) {
+	dir := t.TempDir()
+	text := strings.ReplaceAll("states: {new: {later.present: {path: DIR/own}, onchanges_in: [x]}, "+
+		"x: {cmd.run: {command: touch DIR/ran}}}\n"+
+		"_states: {order: [new, x], refs: {s: [new, x], one: [x]}, files: {}}", "DIR", dir)
+	d := document(t, text)
+	r := registry(t, func() Document { return d })
+	r.Call(t.Context(), "state.apply", module.Call{ID: "one"})
+	if _, err := os.Stat(dir + "/ran"); err == nil {
+		t.Error("it ran")
+	}
+}
+
 // TestAStateThatCannotBeUsedIsOneFailedState: the others are applied, what requires it is skipped, and what it may own stays.
 func TestAStateThatCannotBeUsedIsOneFailedState(t *testing.T) {
 	dir := t.TempDir()
