@@ -12,6 +12,7 @@ import (
 	"github.com/seed-c01c3da5/zester/cmd/daemon"
 	"github.com/seed-c01c3da5/zester/master"
 	"github.com/seed-c01c3da5/zester/master/session"
+	"github.com/seed-c01c3da5/zester/settings/schedule/zoneinfo"
 )
 
 // Console is the part of master.yaml about the pages for browsers. Its flags are --console-serve and so on.
@@ -73,7 +74,7 @@ func (c *Config) console() (o master.Console, err error) {
 			return o, err
 		}
 	}
-	if o.Zone, err = time.LoadLocation(c.Console.Zone); err != nil || c.Console.Zone == "Local" {
+	if o.Zone, err = zoneinfo.Load(c.Console.Zone); err != nil || c.Console.Zone == "Local" {
 		const want = "want the name of a zone, such as Europe/London"
 		return o, fmt.Errorf("cannot use console.zone %q: %s", c.Console.Zone, want)
 	}

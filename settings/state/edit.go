@@ -104,6 +104,9 @@ func checkKeys(complete bool, user string, keys []string, file string) []problem
 // SSHKey returns the type and the key of a line of authorized_keys without its options and comment, as sshd(8)
 // reads it. ok is false for a line without a key.
 func SSHKey(line string) (key string, ok bool) {
+	if strings.HasPrefix(strings.TrimSpace(line), "#") { // a comment
+		return "", false
+	}
 	words := sshWords(line)
 	for i := 0; i+1 < len(words) && i < 2; i++ { // options are one word before the type
 		data, err := base64.StdEncoding.DecodeString(words[i+1])

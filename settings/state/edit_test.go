@@ -19,6 +19,8 @@ func TestKeysOfLines(t *testing.T) {
 		"":                                       "",
 		strings.Fields(key)[1]:                   "",
 		"a b " + key:                             "",
+		"# " + key:                               "",
+		" #" + key:                               "",
 		"ssh-ed25519 " + strings.Repeat("/", 8) + "//": "",
 	} {
 		if got, ok := SSHKey(line); got != want || ok != (want != "") {

@@ -5,6 +5,7 @@ package host
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -28,6 +29,9 @@ func (w *World) TakeWarnings() string {
 func (w *World) IsMounted(name string) bool {
 	if w.mounted[name] {
 		return true
+	}
+	if real, err := filepath.EvalSymlinks(name); err == nil { // the kernel lists paths without links
+		name = real
 	}
 	data, _ := os.ReadFile("/proc/self/mountinfo") // proc(5); without it nothing is known to be mounted
 	for line := range strings.Lines(string(data)) {

@@ -216,6 +216,10 @@ func (m *Manager) AtBoot(ctx context.Context, name string, on bool) ([]host.Step
 		return nil, fmt.Errorf("the unit %s is masked; 'systemctl unmask %s' allows to enable it", u.Name, u.Name)
 	case on && isEnabled(u), !on && !startsAtBoot(u):
 		return nil, nil
+	case !on && (u.Enabled == "indirect" || u.Enabled == "enabled-runtime"):
+		const text = "the unit %s is %s, which systemctl disable does not change; disable the unit that starts it"
+		m.world.Warn(text, u.Name, u.Enabled)
+		return nil, nil
 	}
 	return m.afterReload(u, m.enable(u, on)), nil
 }

@@ -13,33 +13,35 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/state"
 )
 
-// Mount plans mount.mounted: its directory, its line in /etc/fstab, and the mount.
+// Mount plans mount.mounted: its directory, the mount, and then its line in /etc/fstab. A line that cannot be mounted
+// could end the next boot in an emergency shell.
 func Mount(ctx context.Context, w *host.World, a *state.MountMounted) ([]host.Step, error) {
 	steps, err := mountPoint(ctx, w, a)
 	if err != nil {
 		return nil, err
 	}
+	var line []host.Step
 	if a.Persist == nil || *a.Persist {
 		match := `^\s*[^#\s]\S*\s+` + regexp.QuoteMeta(a.Name) + `\s`
-		line, err := file.Line(w, &state.FileLine{Path: "/etc/fstab", Line: fstab(a), Match: match})
+		line, err = file.Line(w, &state.FileLine{Path: "/etc/fstab", Line: fstab(a), Match: match})
 		if err != nil {
 			return nil, err
 		}
-		steps = append(steps, line...)
 	}
 	if w.IsMounted(a.Name) {
-		return steps, nil
+		return append(steps, line...), nil
 	}
 
 	argv := []string{"mount", "-t", a.FSType, "-o", options(a), "--", a.Device, a.Name}
-	return append(steps, host.Step{
+	steps = append(steps, host.Step{
 		Change: host.Change{Do: "mount", What: a.Name, After: a.Device},
 		Apply: func(ctx context.Context) error {
 			_, err := run(ctx, "", argv...)
 			return err
 		},
 		Predict: func(w *host.World) { w.SetMounted(a.Name) },
-	}), nil
+	})
+	return append(steps, line...), nil
 }
 
 // mountPoint plans the directory of a mount.
