@@ -103,6 +103,23 @@ func TestACloneWithoutACheckoutIsNotUnchanged(t *testing.T) {
 	h.wants(h.run(latest, true), "app: unchanged")
 }
 
+// Another user could put a link to a repository of root in the place of the clone.
+func TestACloneOfRootIsInADirectoryOfRoot(t *testing.T) {
+	h := newHost(t)
+	must(t, os.Mkdir(h.dir+"/origin", 0o755))
+	h.git("init", "--quiet")
+	h.commit("one")
+	must(t, os.Mkdir(h.dir+"/shared", 0o755))
+	must(t, os.Chmod(h.dir+"/shared", 0o777))
+	for _, name := range []string{"app", "new/app"} {
+		r := h.run("app: {git.latest: {path: DIR/shared/"+name+", url: DIR/origin}}", true)
+		const want = "another user can replace"
+		if o := r.States[0]; o.Result != Failed || !strings.Contains(o.Comment, want) {
+			t.Errorf("%s: %+v, want %s", name, o, want)
+		}
+	}
+}
+
 // A person has edited a file of the clone: the edit stays unless the state forces the checkout.
 func TestAnEditOfACloneIsThrownAwayOnlyByForce(t *testing.T) {
 	h := newHost(t)

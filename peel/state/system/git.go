@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os/exec"
 	"path"
 	"regexp"
@@ -49,6 +50,11 @@ func (g *Git) Latest(ctx context.Context, a *state.GitLatest) ([]host.Step, erro
 	if _, err := exec.LookPath("git"); err != nil {
 		return nil, g.world.Lacks("git is not installed on this host")
 	}
+	if a.User == "" {
+		if err := checkDirectory(a.Path); err != nil {
+			return nil, err
+		}
+	}
 	names, err := g.world.List(a.Path)
 	if err != nil {
 		return nil, err
@@ -82,6 +88,27 @@ func (g *Git) Latest(ctx context.Context, a *state.GitLatest) ([]host.Step, erro
 		Apply:   func(ctx context.Context) error { return g.checkout(ctx, a, isClone, want) },
 		Predict: func(w *host.World) { w.Doubt(a.Path, "git would write there") },
 	}}, nil
+}
+
+// checkDirectory returns an error if another user can put a link at the path of a clone, or above it: git of this user
+// would follow it.
+func checkDirectory(name string) error {
+	for above := path.Dir(name); ; above = path.Dir(above) {
+		d, err := safefs.Open(above)
+		if errors.Is(err, fs.ErrNotExist) && above != "/" {
+			continue // git makes it
+		}
+		if err != nil {
+			return err
+		}
+		exposed := d.Exposed()
+		d.Close()
+		if exposed {
+			return fmt.Errorf("another user can replace %s, as that user may write to %s; name the user in the argument user",
+				name, above)
+		}
+		return nil
+	}
 }
 
 var (
