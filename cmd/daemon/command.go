@@ -22,9 +22,10 @@ type Command struct {
 	Run      func(ctx context.Context, argument string, out io.Writer, log *slog.Logger) error
 }
 
-// run runs the command and returns the exit code, as [Main] does. SIGINT and SIGTERM end it.
+// run runs the command and returns the exit code, as [Main] does. SIGINT, SIGTERM and
+// SIGHUP, of a terminal that goes away, end it in order.
 func (c Command) run(p *program) int {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	p.defaults = func() Config { return c.Config }
 	argument, err := c.load(p)

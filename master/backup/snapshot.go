@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"syscall"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -54,8 +56,8 @@ func askRaw(ctx context.Context, nc *nats.Conn, subject string, data []byte, lim
 	return r, nil
 }
 
-// snapshot writes a snapshot of a stream, with its consumers.
-func snapshot(ctx context.Context, nc *nats.Conn, name string, w io.Writer) (Stream, error) {
+// snapshot writes a snapshot of a stream, with its consumers, to a file.
+func snapshot(ctx context.Context, nc *nats.Conn, name string, w *os.File) (Stream, error) {
 	inbox := nc.NewInbox()
 	sub, err := nc.SubscribeSync(inbox)
 	if err != nil {
@@ -69,20 +71,41 @@ func snapshot(ctx context.Context, nc *nats.Conn, name string, w io.Writer) (Str
 	if err != nil {
 		return Stream{}, err
 	}
-	sum := newHashed()
-	if err := receive(ctx, sub, io.MultiWriter(w, sum)); err != nil {
-		return Stream{}, err
-	}
 	var state struct {
 		Messages uint64 `json:"messages"`
+		Bytes    uint64 `json:"bytes"`
 		Last     uint64 `json:"last_seq"`
 	}
 	if err := json.Unmarshal(r.State, &state); err != nil {
 		return Stream{}, fmt.Errorf("cannot read the state of the stream: %w", err)
 	}
+	if err := checkRoom(w, state.Bytes); err != nil {
+		return Stream{}, err
+	}
+	sum := newHashed()
+	if err := receive(ctx, sub, io.MultiWriter(w, sum)); err != nil {
+		return Stream{}, err
+	}
 	return Stream{
 		Part: sum.part(name), Config: r.Config, State: r.State, Messages: state.Messages, Last: state.Last,
 	}, nil
+}
+
+// keepFree is how much of its disk a backup leaves free: more than a master needs so that it goes on dispatching jobs.
+const keepFree = 128 << 20
+
+// checkRoom returns an error if the disk of a file does not have room for n more bytes. The bus that is copied may be
+// on the same disk.
+func checkRoom(f *os.File, n uint64) error {
+	var disk syscall.Statfs_t
+	if err := syscall.Fstatfs(int(f.Fd()), &disk); err != nil {
+		return err
+	}
+	if free := disk.Bavail * uint64(disk.Bsize); free < n || free-n < keepFree {
+		return fmt.Errorf("its copy takes %d MiB in %s, whose disk has %d MiB free and keeps %d", n>>20, f.Name(),
+			free>>20, keepFree>>20)
+	}
+	return nil
 }
 
 // receive writes the chunks of a snapshot until its end.
