@@ -104,8 +104,8 @@ func checkDirectory(name string) error {
 		exposed := d.Exposed()
 		d.Close()
 		if exposed {
-			return fmt.Errorf("another user can replace %s, as that user may write to %s; name the user in the argument user",
-				name, above)
+			const text = "another user can replace %s, as that user may write to %s; name the user in the argument user"
+			return fmt.Errorf(text, name, above)
 		}
 		return nil
 	}
