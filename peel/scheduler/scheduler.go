@@ -72,9 +72,9 @@
 // # Known gaps
 //
 // If the disk refuses the record, the run starts without it, with an error in the log: a kill then leaves no trace of
-// the run. The end of a run is not flushed: after a power cut a run that has just ended may count as interrupted.
-// Outside Linux the time during which the host was suspended is not counted, and intervals stand still. A fire that was
-// skipped in the last second before a kill counts as missed.
+// the run, so its fire counts as missed, and catch_up may run it again. The end of a run is not flushed: after a power
+// cut a run that has just ended may count as interrupted. Outside Linux the time during which the host was suspended is
+// not counted, and intervals stand still. A fire that was skipped in the last second before a kill counts as missed.
 package scheduler
 
 import (
