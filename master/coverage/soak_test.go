@@ -24,7 +24,7 @@ import (
 var (
 	soakSeeds = flag.Int("soak.seeds", 1, "how many soaks run, each with the next seed")
 	soakSeed  = flag.Uint64("soak.seed", 1, "of the first soak")
-	soakHours = flag.Int("soak.hours", 3, "of fake time with faults of each soak")
+	soakHours = flag.Int("soak.hours", 1, "of fake time with faults of each soak")
 )
 
 // A known is what masters are known to say wrongly.
