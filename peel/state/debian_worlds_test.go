@@ -285,7 +285,7 @@ func (w *world) edits() {
 // system adds states for parts of the host that are no files.
 func (w *world) system() {
 	if w.maybe() {
-		w.before = append(w.before, w.one("true", "echo 'net.ipv4.ip_forward = 7' > /etc/sysctl.d/99-zester.conf"))
+		w.before = append(w.before, w.one("true", "mkdir -p /etc/sysctl.d && echo 'net.ipv4.ip_forward = 7' > /etc/sysctl.d/99-zester.conf"))
 		now, err := os.ReadFile("/proc/sys/net/ipv4/ip_forward") // hosts of tests may not change it
 		if err == nil {
 			w.add("forward", fmt.Sprintf("sysctl.present: {name: net.ipv4.ip_forward, value: '%s'}", strings.TrimSpace(string(now))), "", "")

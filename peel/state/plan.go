@@ -46,7 +46,7 @@ func (x *run) plan(ctx context.Context, s *state.State, react bool) ([]host.Step
 	case *state.GitLatest:
 		return x.git.Latest(ctx, a)
 	case *state.SysctlPresent:
-		return system.KernelParameter(x.world, a)
+		return system.KernelParameter(ctx, x.world, a)
 	case *state.TimezoneSystem:
 		return system.Zone(ctx, x.world, a)
 	case *state.MountMounted:

@@ -18,8 +18,9 @@ import (
 // maxValue bounds the value of a kernel parameter.
 const maxValue = 64 << 10
 
-// KernelParameter plans sysctl.present: the kernel has the value, and [state.SysctlFile] sets it at boot.
-func KernelParameter(w *host.World, a *state.SysctlPresent) ([]host.Step, error) {
+// KernelParameter plans sysctl.present: the kernel gets the value, and then [state.SysctlFile] sets it at boot, so no
+// value that the kernel refuses is stored.
+func KernelParameter(ctx context.Context, w *host.World, a *state.SysctlPresent) ([]host.Step, error) {
 	live := path.Join("/proc/sys", a.Parameter())
 	info, err := w.Stat(live)
 	if err != nil {
@@ -33,19 +34,36 @@ func KernelParameter(w *host.World, a *state.SysctlPresent) ([]host.Step, error)
 		return nil, err
 	}
 
-	line := &state.FileLine{
-		Path: state.SysctlFile, Line: a.Name + " = " + a.Value, Match: `^\s*-?` + regexp.QuoteMeta(a.Name) + `\s*=`,
+	var steps []host.Step
+	if fields(string(before)) != fields(a.Value) {
+		change := host.Change{Do: "set", What: a.Name, Before: fields(string(before)), After: fields(a.Value)}
+		steps = append(steps, host.Step{
+			Change:  change,
+			Apply:   func(context.Context) error { return os.WriteFile(live, []byte(a.Value+"\n"), 0) },
+			Predict: func(w *host.World) { w.SetFile(live, info, []byte(a.Value+"\n")) },
+		})
 	}
-	steps, err := file.Line(w, line)
-	if err != nil || fields(string(before)) == fields(a.Value) {
-		return steps, err
+	stored, err := storedParameter(ctx, w, a)
+	return append(steps, stored...), err
+}
+
+// storedParameter plans the line of a parameter in [state.SysctlFile], and the directory of the file, which a host
+// without procps lacks.
+func storedParameter(ctx context.Context, w *host.World, a *state.SysctlPresent) ([]host.Step, error) {
+	dir := path.Dir(state.SysctlFile)
+	isDir, err := w.IsDirectory(dir)
+	if err != nil {
+		return nil, err
 	}
-	change := host.Change{Do: "set", What: a.Name, Before: fields(string(before)), After: fields(a.Value)}
-	return append(steps, host.Step{
-		Change:  change,
-		Apply:   func(context.Context) error { return os.WriteFile(live, []byte(a.Value+"\n"), 0) },
-		Predict: func(w *host.World) { w.SetFile(live, info, []byte(a.Value+"\n")) },
-	}), nil
+	text := a.Name + " = " + a.Value
+	if !isDir {
+		content := text + "\n"
+		return file.Managed(ctx, w, &state.FileManaged{Path: state.SysctlFile, Content: &content, MakeDirs: true},
+			file.Inputs{})
+	}
+	return file.Line(w, &state.FileLine{
+		Path: state.SysctlFile, Line: text, Match: `^\s*-?` + regexp.QuoteMeta(a.Name) + `\s*=`,
+	})
 }
 
 // fields returns a value with one blank between its words: the kernel writes tabs.

@@ -30,24 +30,24 @@ func TestAKernelParameter(t *testing.T) {
 	w := host.New()
 	w.NewDirectory("/etc/sysctl.d", safefs.Info{Kind: safefs.Directory, Mode: 0o755})
 	a := &state.SysctlPresent{Name: "net.ipv4.ip_forward", Value: "1"}
-	steps, err := KernelParameter(w, a)
-	if err != nil || len(steps) != 2 || steps[1].Before != "0" || steps[1].After != "1" || steps[0].Do != "create" {
+	steps, err := KernelParameter(t.Context(), w, a)
+	if err != nil || len(steps) != 2 || steps[0].Before != "0" || steps[0].After != "1" || steps[1].Do != "create" {
 		t.Fatalf("%+v, %v", steps, err)
 	}
 	for _, s := range steps {
 		s.Predict(w)
 	}
-	if left, err := KernelParameter(w, a); err != nil || len(left) > 0 {
+	if left, err := KernelParameter(t.Context(), w, a); err != nil || len(left) > 0 {
 		t.Errorf("after the predicted steps: %+v, %v", left, err)
 	}
-	if err := steps[1].Apply(t.Context()); err != nil {
+	if err := steps[0].Apply(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if data, _ := os.ReadFile(live); strings.TrimSpace(string(data)) != "1" {
 		t.Errorf("the kernel has %q", data)
 	}
 
-	if _, err := KernelParameter(w, &state.SysctlPresent{Name: "net.none", Value: "1"}); err == nil {
+	if _, err := KernelParameter(t.Context(), w, &state.SysctlPresent{Name: "net.none", Value: "1"}); err == nil {
 		t.Error("a parameter that the kernel does not have is set")
 	}
 }
