@@ -9,9 +9,11 @@ import (
 )
 
 const (
-	keptTime    = 10 * time.Second // "3 s ago" is part of pages
-	maxKept     = 200
-	maxKeptText = 512 << 10 // bytes; a longer text is made for each visit
+	keptTime = 10 * time.Second // "3 s ago" is part of pages
+
+	// A page has less than 100 KB. All texts together take at most 13 MB.
+	maxKept     = 100
+	maxKeptText = 128 << 10 // bytes; a longer text is made for each visit
 	maxKeptAt   = 1 << 10   // bytes of an address
 )
 
