@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-c01c3da5/zester/examples"
+	"github.com/seed-c01c3da5/zester/settings/shell"
 )
 
 const initManual = `init makes the files of a config repo in DIR: top.yaml, which says which hosts
@@ -83,20 +84,12 @@ func (a *app) nextCommands(dir, forge string, isRepo bool) {
 		begin = "git init -q -b main && "
 	}
 	fmt.Fprintf(a.out, "The config repo is in %s. Next:\n\n", dir)
-	fmt.Fprintf(a.out, "  cd %s && zester lint\n", quoted(dir))
+	fmt.Fprintf(a.out, "  cd %s && zester lint\n", shell.Word(dir))
 	fmt.Fprintf(a.out, "  %sgit add -A && git commit -q -m 'A fleet with one entry'\n", begin)
 	fmt.Fprintf(a.out, "  zester-master --repo \"$PWD\"\n")
 }
 
-// quoted returns a path as a word of a shell.
-func quoted(path string) string {
-	if !strings.ContainsAny(path, " \t\n'\"\\$`&;|<>()*?[]#~!{}") {
-		return path
-	}
-	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
-}
-
-// checkNew returns an error if a directory has other files than those of Git, and reports whether it has those.
+// checkNew returns an error if a directory has a file beside .git, and reports whether it has .git.
 func checkNew(dir string) (isRepo bool, err error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -15,6 +15,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/catalogue"
 	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/shell"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -205,16 +206,11 @@ func isFile(name string) bool {
 	return err == nil
 }
 
-var needsNoQuotes = regexp.MustCompile(`^[A-Za-z0-9_./:=@%+,-]+$`)
-
 // commandLine returns the shell command for a dispatch.
 func commandLine(words []string) string {
 	typed := []string{"zester"}
 	for _, w := range words {
-		if !needsNoQuotes.MatchString(w) {
-			w = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
-		}
-		typed = append(typed, w)
+		typed = append(typed, shell.Word(w))
 	}
 	return strings.Join(typed, " ")
 }

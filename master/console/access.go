@@ -10,6 +10,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/console/page"
+	"github.com/seed-c01c3da5/zester/settings/shell"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -61,7 +62,7 @@ func decommissionForm(v *visit) (*page.Form, error) {
 			{"stays", "its data directory on the host, and its jobs, for 7 days"},
 			{"who sees it", "the audit log, as " + v.session.User},
 		},
-		Back: "/peels/" + url.PathEscape(id), Command: "zester peel decommission " + shellWord(id),
+		Back: "/peels/" + url.PathEscape(id), Command: "zester peel decommission " + shell.Word(id),
 	}, nil
 }
 
@@ -111,7 +112,7 @@ func revokeUserForm(v *visit) (*page.Form, error) {
 					{"stays", "what is in the config repo: schedule entries, silences, pins and pauses"},
 					{"who sees it", "the audit log, as " + v.session.User},
 				},
-				Command: "zester auth user revoke " + shellWord(name),
+				Command: "zester auth user revoke " + shell.Word(name),
 			}, nil
 		}
 	}
@@ -252,7 +253,7 @@ func revokeJoinForm(v *visit) (*page.Form, error) {
 					{"stays", page.Plural(t.Used, "host") + " that joined with it"},
 					{"who sees it", "the audit log, as " + v.session.User},
 				},
-				Back: "/system/access", Command: "zester auth join-token revoke " + shellWord(name),
+				Back: "/system/access", Command: "zester auth join-token revoke " + shell.Word(name),
 			}, nil
 		}
 	}

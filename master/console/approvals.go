@@ -9,6 +9,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/console/page"
 	"github.com/seed-c01c3da5/zester/master/console/view"
+	"github.com/seed-c01c3da5/zester/settings/shell"
 	"github.com/seed-c01c3da5/zester/settings/status"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -87,16 +88,6 @@ func reasonField() page.Field {
 
 // orderReason returns the reason in a form.
 func (v *visit) orderReason() string { return audit.Bounded(v.r.PostFormValue("reason"), 300) }
-
-// shellWord quotes a word for the command line that a page shows.
-func shellWord(word string) string {
-	if word != "" && !strings.ContainsFunc(word, func(r rune) bool {
-		return r <= ' ' || r > '~' || strings.ContainsRune("'\"\\$`*?[]{}()<>|&;!#~", r)
-	}) {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-}
 
 // planOf returns the plan of the commit of the path, which has to wait for approval.
 func planOf(v *visit) (*status.Plan, error) {
@@ -221,7 +212,7 @@ func gateForm(v *visit) (*page.Form, error) {
 			{"who sees it", "the audit log and the history of the commit, as " + v.session.User},
 		},
 		Fields: []page.Field{reasonField()}, Back: "/commits/" + string(r.Commit),
-		Command: "zester sync approve " + shellWord(r.Name) + " --revision " + page.Short(string(r.Commit)),
+		Command: "zester sync approve " + shell.Word(r.Name) + " --revision " + page.Short(string(r.Commit)),
 	}, nil
 }
 

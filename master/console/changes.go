@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/console/page"
+	"github.com/seed-c01c3da5/zester/settings/shell"
 )
 
 // changeOrders are the pages that change entries in the config repo. Each shows the commit before it is made.
@@ -157,7 +158,7 @@ func editForm(v *visit) (*page.Form, error) {
 	q := editRequest(v)
 	f := &page.Form{
 		Title: "Change " + entry + "?", Button: "Commit it", Back: "/entries/" + url.PathEscape(entry),
-		Command: "zester schedule edit " + shellWord(entry),
+		Command: "zester schedule edit " + shell.Word(entry),
 	}
 	if q.Was == "" {
 		file, err := api.ScheduleFile.Ask(v.r.Context(), v.ask, api.ScheduleFileQuery{Ref: entry})
@@ -206,7 +207,7 @@ func removeForm(v *visit) (*page.Form, error) {
 			{"way back", "revert the commit"},
 		},
 		Fields: []page.Field{reasonField()}, Back: "/entries/" + url.PathEscape(entry),
-		Command: "zester schedule remove " + shellWord(entry),
+		Command: "zester schedule remove " + shell.Word(entry),
 	}
 	shows(f, out, out.Patch)
 	return f, nil

@@ -13,6 +13,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/console/view"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/shell"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -98,7 +99,7 @@ func (a *entryAction) form(v *visit) (*page.Form, error) {
 			{Name: "target", Label: "Target", Value: expr, Kind: "code", Hint: "empty: all peels that have the entry"},
 		},
 		Hard: a.verb == "pause", Back: "/entries/" + url.PathEscape(entry),
-		Command: strings.Join([]string{"zester schedule", a.verb, shellWord(orAll(expr)), shellWord(entry)}, " "),
+		Command: strings.Join([]string{"zester schedule", a.verb, shell.Word(orAll(expr)), shell.Word(entry)}, " "),
 	}
 	if a.within != "" {
 		within := page.Field{Name: "for", Label: a.within, Kind: "code", Hint: "such as 90m or 2d; empty: no limit"}
@@ -182,7 +183,7 @@ func silenceForm(v *visit) (*page.Form, error) {
 			{Name: "for", Label: "How long", Value: "2h", Kind: "code", Hint: "such as 2h or 1d, at most 30d"},
 			reasonField(),
 		},
-		Command: "zester alert silence " + shellWord(match) + " --for 2h --reason WHY",
+		Command: "zester alert silence " + shell.Word(match) + " --for 2h --reason WHY",
 	}
 	if match == "" {
 		f.Command = "zester alert silence MATCH --for 2h --reason WHY"
@@ -228,7 +229,7 @@ func unsilenceForm(v *visit) (*page.Form, error) {
 					{"effect", "alerts that match and last are sent at once"},
 					{"who sees it", "the audit log, as " + v.session.User},
 				},
-				Command: "zester alert unsilence " + shellWord(id),
+				Command: "zester alert unsilence " + shell.Word(id),
 			}, nil
 		}
 	}
@@ -255,7 +256,7 @@ func receiverForm(v *visit) (*page.Form, error) {
 					{"it gets", "one message that says that it is a test"},
 					{"who sees it", "the people behind the receiver, and the audit log, as " + v.session.User},
 				},
-				Command: "zester alert test " + shellWord(name),
+				Command: "zester alert test " + shell.Word(name),
 			}, nil
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/console/page"
+	"github.com/seed-c01c3da5/zester/settings/shell"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -48,7 +49,7 @@ func enrollForm(v *visit) (*page.Form, error) {
 			{"then", "it gets a credential, and the settings and secrets of this ID"},
 			{"who sees it", "the audit log, as " + v.session.User},
 		},
-		Back: "/approvals", Command: "zester auth peel approve " + shellWord(id) + " --key " + shellWord(public),
+		Back: "/approvals", Command: "zester auth peel approve " + shell.Word(id) + " --key " + shell.Word(public),
 		Other: &page.Link{Text: "Reject it…", Href: "/approvals/enroll/" + url.PathEscape(id) + "/reject"},
 	}, nil
 }
@@ -72,7 +73,7 @@ func rejectHostForm(v *visit) (*page.Form, error) {
 			{"asks from", from},
 			{"who sees it", "the audit log, as " + v.session.User},
 		},
-		Back: "/approvals", Command: "zester auth peel reject " + shellWord(id),
+		Back: "/approvals", Command: "zester auth peel reject " + shell.Word(id),
 	}, nil
 }
 
@@ -100,7 +101,7 @@ func rekeyForm(v *visit) (*page.Form, error) {
 			{"who sees it", "the audit log, as " + v.session.User},
 		},
 		Back:    "/peels/" + url.PathEscape(id),
-		Command: "zester peel rekey " + shellWord(id) + " --key " + shellWord(p.PendingKey),
+		Command: "zester peel rekey " + shell.Word(id) + " --key " + shell.Word(p.PendingKey),
 	}, nil
 }
 

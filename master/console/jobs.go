@@ -15,6 +15,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/console/view"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/shell"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
@@ -123,14 +124,14 @@ func (d dispatch) fields() []page.Field {
 
 // command returns the line for a shell that runs the same.
 func (d dispatch) command() string {
-	words := []string{"zester", shellWord(d.target), shellWord(d.function)}
+	words := []string{"zester", shell.Word(d.target), shell.Word(d.function)}
 	for line := range strings.Lines(d.args) {
 		if line = strings.TrimSpace(line); line != "" {
-			words = append(words, shellWord(line))
+			words = append(words, shell.Word(line))
 		}
 	}
 	if d.batch != "" {
-		words = append(words, "--batch", shellWord(d.batch))
+		words = append(words, "--batch", shell.Word(d.batch))
 	}
 	return strings.Join(words, " ")
 }

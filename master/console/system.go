@@ -9,6 +9,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/console/page"
 	"github.com/seed-c01c3da5/zester/master/console/view"
+	"github.com/seed-c01c3da5/zester/settings/shell"
 	"github.com/seed-c01c3da5/zester/settings/status"
 )
 
@@ -127,7 +128,7 @@ func revokeForm(v *visit) (*page.Form, error) {
 			{"ends", "the token, its sessions and its open jobs, within a second"},
 			{"who sees it", "the audit log, as " + v.session.User},
 		},
-		Command: "zester auth token revoke " + shellWord(name),
+		Command: "zester auth token revoke " + shell.Word(name),
 	}, nil
 }
 

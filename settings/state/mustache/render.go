@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/seed-c01c3da5/zester/settings/shell"
 )
 
 // A Secret is a scalar of the data that people must not see.
@@ -263,7 +265,7 @@ func (r *renderer) format(n *node, value any) (string, error) {
 			name, kindOf(value), name, name, name, name)
 	}
 	if n.filter == shellFilter {
-		text = "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+		text = shell.Quote(text)
 	}
 	return text, nil
 }
