@@ -7,11 +7,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"syscall"
+	"path/filepath"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/seed-c01c3da5/zester/master/natsd"
 )
 
 const (
@@ -97,12 +98,13 @@ const keepFree = 128 << 20
 // checkRoom returns an error if the disk of a file does not have room for n more bytes. The bus that is copied may be
 // on the same disk.
 func checkRoom(f *os.File, n uint64) error {
-	var disk syscall.Statfs_t
-	if err := syscall.Fstatfs(int(f.Fd()), &disk); err != nil {
+	dir := filepath.Dir(f.Name())
+	free, err := natsd.FreeSpace(dir)
+	if err != nil {
 		return err
 	}
-	if free := disk.Bavail * uint64(disk.Bsize); free < n || free-n < keepFree {
-		return fmt.Errorf("its copy takes %d MiB in %s, whose disk has %d MiB free and keeps %d", n>>20, f.Name(),
+	if free < n || free-n < keepFree {
+		return fmt.Errorf("its copy takes %d MiB in %s, whose disk has %d MiB free and keeps %d", n>>20, dir,
 			free>>20, keepFree>>20)
 	}
 	return nil

@@ -235,10 +235,13 @@ func (s *Server) Stuck() string {
 }
 
 // Free returns the free space on the disk of the store, in bytes.
-func (s *Server) Free() (uint64, error) {
+func (s *Server) Free() (uint64, error) { return FreeSpace(s.opts.StoreDir) }
+
+// FreeSpace returns the free space on the disk of a directory, in bytes.
+func FreeSpace(dir string) (uint64, error) {
 	var fs syscall.Statfs_t
-	if err := syscall.Statfs(s.opts.StoreDir, &fs); err != nil {
-		return 0, fmt.Errorf("cannot read the free space of %s: %w", s.opts.StoreDir, err)
+	if err := syscall.Statfs(dir, &fs); err != nil {
+		return 0, fmt.Errorf("cannot read the free space of %s: %w", dir, err)
 	}
 	return fs.Bavail * uint64(fs.Bsize), nil
 }
