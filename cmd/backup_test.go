@@ -20,7 +20,7 @@ type lostMaster struct {
 	t        *testing.T
 	bin, dir string
 	z        cli
-	typed    *strings.Replacer // the guide's names to those of the test
+	typed    *strings.Replacer // replaces names of the guide by names of the test
 	config   string            // master.yaml, which names the data directory $DATA
 	peels    []*daemon
 	jobs     int

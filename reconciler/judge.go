@@ -170,7 +170,8 @@ func (w *Worker) guard(ctx context.Context, out *decide.Judgement, j Task, p *pl
 	}
 	if r.Commit != "" && base == nil && len(r.Waves) > 0 {
 		g.Unreadable = fmt.Sprintf(
-			"the revision in force, %s, cannot be read or compiled, so no wave can go back to it: approved, this one goes to all peels at once", r.Commit.Short(),
+			"the revision in force, %s, cannot be read or compiled, so no wave can go back to it: approved, this one goes to all peels at once",
+			r.Commit.Short(),
 		)
 	}
 	exceeded, err := w.exceeded(ctx, j, from, extent, p)

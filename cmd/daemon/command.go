@@ -18,7 +18,7 @@ type Command struct {
 	Argument string // the name of the argument: FILE
 	About    string // for --help
 	Config   Config
-	Flags    func(*flag.FlagSet) // binds the command's own flags, beside those of the daemon
+	Flags    func(*flag.FlagSet) // binds the flags of the command; those of the daemon are bound already
 	Run      func(ctx context.Context, argument string, out io.Writer, log *slog.Logger) error
 }
 

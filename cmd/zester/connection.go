@@ -80,7 +80,8 @@ func (a *app) bus() (api.ClientOptions, error) {
 	}
 	if strings.HasPrefix(c.url, "http") {
 		return api.ClientOptions{}, usageError(
-			"cannot connect to %s: a bus is at tls://HOST:PORT; http is for programs that use the REST API with a token", c.url,
+			"cannot connect to %s: a bus is at tls://HOST:PORT; http is for programs that use the REST API with a token",
+			c.url,
 		)
 	}
 	if c.url != "" && c.creds == "" {

@@ -141,8 +141,8 @@ func isLoopback(address string) bool {
 	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
-// consoleRoots returns the authorities by which the master is checked: the one that the code names, which came over the
-// bus, else those of the system and of the bus.
+// consoleRoots returns the authorities by which the master is checked. A code, which comes over the bus, names them.
+// One that names none leaves the authorities of the system and of the bus.
 func consoleRoots(o api.ClientOptions, code *api.SessionCode) (*x509.CertPool, error) {
 	roots := x509.NewCertPool()
 	if roots.AppendCertsFromPEM([]byte(code.CA)) {

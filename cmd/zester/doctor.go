@@ -300,7 +300,8 @@ func (d *doctor) masters(all []credential.Held) {
 		if h.Role == grants.RoleMaster && !h.Expires.IsZero() && h.Expires.Sub(d.now) < endsSoon {
 			d.ending("masters", "the credential belongs to the master "+h.Name, h.Expires,
 				fmt.Sprintf(
-					"zester auth issue master %s --again makes one for creds of its master.yaml; if the master is gone, zester auth master revoke %s", h.Name, h.Name,
+					"zester auth issue master %s --again makes one for creds of its master.yaml; if the master is gone, zester auth master revoke %s",
+					h.Name, h.Name,
 				))
 		}
 	}
@@ -312,7 +313,8 @@ func (d *doctor) auditLog(s *audit.Status) {
 	case s.Gaps > 0:
 		d.found(
 			"audit log", broken,
-			"zester audit verify shows all of them: somebody with the credential of a master wrote to the log or removed entries", "%s; %d in all", s.First, s.Gaps,
+			"zester audit verify shows all of them: somebody with the credential of a master wrote to the log or removed entries",
+			"%s; %d in all", s.First, s.Gaps,
 		)
 	case s.Head.Seq > 0:
 		d.found("audit log", sound, "", "each entry follows the one before it; the newest is %s", s.Head)
@@ -359,11 +361,8 @@ func (d *doctor) peels(peels []api.Peel) {
 	if unheard > 0 {
 		d.found(
 			"peels", sound, "",
-			"%d of %d are online; the master has just started and does not know about the others yet", len(
-				peels,
-			)-unheard, len(
-				peels,
-			),
+			"%d of %d are online; the master has just started and does not know about the others yet",
+			len(peels)-unheard, len(peels),
 		)
 		return
 	}

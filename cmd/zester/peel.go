@@ -102,7 +102,8 @@ facts. remove needs a master that follows a repo.`,
 			if _, err := api.SyncRemove.Ask(cmd.Context(),
 				client, status.RemoveRequest{Peel: id, Force: force}); err != nil {
 				return hinted(err, api.CodeConflict, fmt.Sprintf(
-					"zester peel remove %s --force removes it until it publishes its facts again, zester peel decommission %[1]s for good", id))
+					"zester peel remove %s --force removes it until it publishes its facts again, zester peel decommission %[1]s for good",
+					id))
 			}
 			fmt.Fprintf(a.errOut, "removed the facts, settings and report of %s; its credential stays valid\n", id)
 			return nil

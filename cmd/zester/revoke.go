@@ -144,11 +144,7 @@ func (a *app) printLeft(l leftovers) {
 			fmt.Fprintf(
 				a.errOut,
 				"%s: the master may not write to the config repo; this patch removes what was to be removed:\n%s",
-				plain(
-					r.Entry,
-				), plain(
-					r.Patch,
-				),
+				plain(r.Entry), plain(r.Patch),
 			)
 		case r.Proposed:
 			fmt.Fprintf(a.errOut, "branch %s removes %s when somebody merges it\n", plain(r.Branch), plain(r.Entry))

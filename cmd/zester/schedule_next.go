@@ -58,7 +58,8 @@ func (a *app) liveNext(cmd *cobra.Command, words []string, n int) error {
 	for _, name := range formerNextFlags {
 		if cmd.Flags().Changed(name) {
 			return usageError(
-				"--%s does not go with the target %q: the entries are those of its peels; zester cron next takes --%[1]s", name, words[0],
+				"--%s does not go with the target %q: the entries are those of its peels; zester cron next takes --%[1]s",
+				name, words[0],
 			)
 		}
 	}

@@ -187,7 +187,8 @@ func (t *term) silence(ctx context.Context, c *service.Call, q api.SilenceReques
 			err = &api.Error{
 				Code: api.CodeConflict,
 				Msg: fmt.Sprintf(
-					"cannot silence %q: there are %d silences, which is the limit; end one with zester alert unsilence", q.Match, maxSilences,
+					"cannot silence %q: there are %d silences, which is the limit; end one with zester alert unsilence",
+					q.Match, maxSilences,
 				),
 			}
 			return
@@ -235,7 +236,8 @@ func (t *term) test(ctx context.Context, c *service.Call, q api.ReceiverName) (*
 	c.About.Target = q.Name
 	if t.hasPinger(q.Name) {
 		return nil, refuse(
-			"cannot send a test message to %q: it watches the runs of entries and gets no messages; zester alert status shows whether it can be reached", q.Name,
+			"cannot send a test message to %q: it watches the runs of entries and gets no messages; zester alert status shows whether it can be reached",
+			q.Name,
 		)
 	}
 	i := slices.IndexFunc(t.deliveries, func(d *delivery) bool { return d.receiver.Name() == q.Name })

@@ -98,11 +98,11 @@ func NewCollector(s MetricsSource) *Collector {
 	return &Collector{s, gauges{
 		inState: describe("entry_peels", "Peels that have an entry, by the state of the entry.", with("state")...),
 		problems: describe("entry_problems",
-			"Peels on which something is wrong with an entry now, by problem: missed, failed, late, overran, paused or disagrees.", with(
-				"problem",
-			)...),
+			"Peels on which something is wrong with an entry now, by problem: missed, failed, late, overran, paused or disagrees.",
+			with("problem")...),
 		succeeded: describe("entry_last_success_timestamp_seconds",
-			"End of the last successful run of an entry on the peel where it is the oldest, in seconds since 1970; 0: a peel has never had one.", entry...),
+			"End of the last successful run of an entry on the peel where it is the oldest, in seconds since 1970; 0: a peel has never had one.",
+			entry...),
 		next: describe("entry_next_fire_timestamp_seconds",
 			"When an entry is due next on any peel, in seconds since 1970.", entry...),
 	}}

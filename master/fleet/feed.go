@@ -195,7 +195,8 @@ func (f *Fleet) put(wireID string, facts wire.Facts) {
 	if pending {
 		f.refusals.Warn(
 			wireID+" key",
-			"the sealing key of a peel is not the bound one, or is not signed: its secrets are not sealed to it", "peel", facts.Peel, "key", facts.Key,
+			"the sealing key of a peel is not the bound one, or is not signed: its secrets are not sealed to it",
+			"peel", facts.Peel, "key", facts.Key,
 		)
 	}
 	if renamed && before != facts.Peel { // the earlier ID was removed, or never registered

@@ -195,7 +195,8 @@ func (f *Fleet) onHeartbeat(msg *nats.Msg, at time.Time) {
 	f.mu.Unlock()
 	if alternates {
 		f.log.Error(
-			"two processes are connected under one peel ID, and both run what masters send: give one of them an ID of its own", "peel", wireID,
+			"two processes are connected under one peel ID, and both run what masters send: give one of them an ID of its own",
+			"peel", wireID,
 		)
 	}
 	if msg.Reply != "" && f.isReady() { // else the peels are not counted yet

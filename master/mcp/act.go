@@ -21,12 +21,14 @@ import (
 func (s *server) addAct(m *sdk.Server) {
 	act := credential.ScopeDispatch
 	add(s, m, act, "target_preview",
-		"Show which peels a target expression selects, with their number and hash, which dispatch and pause need. Changes nothing.", s.preview)
+		"Show which peels a target expression selects, with their number and hash, which dispatch and pause need. Changes nothing.",
+		s.preview)
 	add(s, m, act, "dispatch",
 		"Run a function on the peels that target_preview has shown. It is refused if the target selects other peels by now. "+
 			"On many peels it waits for a person.", s.dispatch)
 	add(s, m, act, "pause",
-		"Pause a schedule entry for a time on the peels that target_preview has shown. On many peels it waits for a person.", s.pause)
+		"Pause a schedule entry for a time on the peels that target_preview has shown. On many peels it waits for a person.",
+		s.pause)
 }
 
 type previewIn struct {

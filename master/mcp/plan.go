@@ -24,7 +24,8 @@ func (s *server) addPlan(m *sdk.Server) {
 		"Check a change of a schedule entry in the config repo, and show it as a patch, with its hash. "+
 			"What lint refuses is refused with its messages. Changes nothing.", s.planChange)
 	add(s, m, admin, "propose_change",
-		"Open a pull request with a change that plan_change has shown. It never changes the branch that the fleet follows.", s.proposeChange)
+		"Open a pull request with a change that plan_change has shown. It never changes the branch that the fleet follows.",
+		s.proposeChange)
 }
 
 type fileIn struct {

@@ -35,7 +35,8 @@ func (s *server) addRead(m *sdk.Server) {
 		"Explain a target expression (which peels it selects), a cron expression, or an English timing. "+
 			"Give exactly one of them.", s.explain)
 	add(s, m, read, "coverage",
-		"Count the expected runs of schedule entries by what became of them: ran, failed, late, skipped, missed, unknown.", s.coverage)
+		"Count the expected runs of schedule entries by what became of them: ran, failed, late, skipped, missed, unknown.",
+		s.coverage)
 	add(s, m, read, "why",
 		"Say what became of one scheduled run on one peel, or why there was none, with the facts that prove it.", s.why)
 	add(s, m, read, "job_get", "Show a job and what its peels returned.", s.jobGet)

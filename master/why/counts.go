@@ -84,7 +84,8 @@ func (q *question) byCounts(nominal time.Time) *judgement {
 	case len(ends) > 1:
 		v.reason = "one_of_several"
 		v.answer = fmt.Sprintf(
-			"It is not known what became of %s alone: those of its hour came to different ends, and only their numbers are kept.", at,
+			"It is not known what became of %s alone: those of its hour came to different ends, and only their numbers are kept.",
+			at,
 		)
 	default:
 		v.is, v.reason = ends[0].is, ends[0].reason

@@ -63,9 +63,8 @@ func (q *question) stopped(at time.Time) *judgement {
 			q.Entry, cmp.Or(cause, "paused by an operator"), since, q.Peel)
 	case scheduler.StateFailing:
 		v.answer = fmt.Sprintf(
-			"%s does not fire: %s, and pause_after_errors has paused it %s. zester schedule resume %s %[1]s lets it fire again.", q.Entry, cmp.Or(
-				cause, "its runs failed",
-			), since, q.Peel,
+			"%s does not fire: %s, and pause_after_errors has paused it %s. zester schedule resume %s %[1]s lets it fire again.",
+			q.Entry, cmp.Or(cause, "its runs failed"), since, q.Peel,
 		)
 	case scheduler.StateInvalid:
 		v.answer = fmt.Sprintf("%s does not fire: this host cannot run it: %s.", q.Entry,

@@ -169,9 +169,7 @@ func readWave(n *strictyaml.Node, path string, groups target.Groups) (w Wave, er
 		refuse(n.Get("name"), ".name", "a wave needs a name of letters, digits, '.', '_' and '-', 32 at most")
 	case w.Gate == GateManual && hashName.MatchString(w.Name):
 		refuse(
-			n.Get(
-				"name",
-			), ".name",
+			n.Get("name"), ".name",
 			"a wave with a manual gate cannot have a name that looks like a hash: zester sync approve takes either",
 		)
 	}

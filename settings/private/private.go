@@ -148,7 +148,8 @@ func (w *walk) checkOne(path string, info fs.FileInfo) error {
 func notOwned(path string, uid int) error {
 	if os.Geteuid() == 0 {
 		return fmt.Errorf(
-			"%s belongs to user %d, who could replace what is below it: run this as that user (runuser -u USER -- COMMAND), or use a directory of root", path, uid,
+			"%s belongs to user %d, who could replace what is below it: run this as that user (runuser -u USER -- COMMAND), or use a directory of root",
+			path, uid,
 		)
 	}
 	return fmt.Errorf("%s belongs to user %d, who could replace what is below it: use a directory of your own", path,

@@ -371,8 +371,7 @@ func (l *look) stale() {
 	}
 	add("results", "%s", results)
 	add("coverage",
-		"masters do not know what happened to fires until the peel reports; peels keep the list of fires for %d h", int(
-			ledger.Kept.Hours(),
-		))
+		"masters do not know what happened to fires until the peel reports; peels keep the list of fires for %d h",
+		int(ledger.Kept.Hours()))
 	add("orders", "nobody can pause, resume or run an entry; a pause with --for ends by itself")
 }

@@ -20,9 +20,9 @@ const (
 	dialsAtOnce     = 16              // bare connections that one process makes at a time
 )
 
-// A bare connection receives commands and settings on the subjects of a peel, and publishes on those of a peel. A
-// command begins with a JID; the byte after it says where the answer goes. A document that begins with WithContent
-// continues with the key of a content and a space; the connection reads the content before it reports.
+// A bare connection receives commands and settings on the subjects of a peel, and publishes as a peel
+// does. A command begins with a JID; the byte after it says where the answer goes. A document that begins with
+// WithContent continues with the key of a content and a space; the connection reads the content before it reports.
 const (
 	jidLength   = 27  // of a [wire.JID]
 	ToNobody    = 'n' // as an acknowledgement, which no stream stores
