@@ -111,7 +111,8 @@ func TestTheCheckOfDocumentsFindsMistakes(t *testing.T) {
 	}
 }
 
-// TestReadmeIsShort holds README to what a newcomer reads once; the guide and CONTRIBUTING have the rest.
+// TestReadmeIsShort holds README to what a newcomer reads once, and to the two commands that one types; the guide and
+// CONTRIBUTING have the rest.
 func TestReadmeIsShort(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../README.md")
@@ -120,6 +121,11 @@ func TestReadmeIsShort(t *testing.T) {
 	}
 	if n := bytes.Count(text, []byte("\n")); n > 150 {
 		t.Errorf("README has %d lines, want at most 150", n)
+	}
+	for _, command := range []string{"go run ./cmd/zester demo", "go test ./..."} {
+		if !bytes.Contains(text, []byte("\n"+command)) {
+			t.Errorf("README does not say %s", command)
+		}
 	}
 	for _, link := range regexp.MustCompile(`\]\(([^)#]+)`).FindAllSubmatch(text, -1) {
 		if _, err := os.Stat(filepath.Join("../..", string(link[1]))); err != nil {
