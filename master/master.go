@@ -29,6 +29,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/auth/pki"
+	"github.com/seed-c01c3da5/zester/master/backup"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/fleet"
 	"github.com/seed-c01c3da5/zester/master/mcp"
@@ -155,7 +156,10 @@ func (m *Master) Run(ctx context.Context) error {
 	if err := os.MkdirAll(m.o.DataDir, 0o700); err != nil {
 		return fmt.Errorf("cannot make the data directory: %w", err)
 	}
-	var err error
+	err := backup.CheckWhole(m.o.DataDir)
+	if err != nil {
+		return err
+	}
 	if m.id, err = newIdentity(m.o.DataDir); err != nil {
 		return err
 	}

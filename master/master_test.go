@@ -27,6 +27,20 @@ import (
 // TestMain keeps files in memory.
 func TestMain(m *testing.M) { os.Exit(natstest.InMemory(m)) }
 
+func TestAMasterDoesNotStartWithAPartOfABackup(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(dir+"/restoring", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m, err := master.New(master.Options{DataDir: dir, ID: "m", Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "run zester-master restore again") {
+		t.Error(err)
+	}
+}
+
 func TestAMasterThatIsReadyAnswers(t *testing.T) {
 	dir := t.TempDir()
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {

@@ -242,7 +242,7 @@ func TestARestoreReplacesNothing(t *testing.T) {
 	if _, err := keystore.Open(keystore.Dir(other)); err != nil {
 		t.Fatal(err)
 	}
-	if err := restore(other); err == nil || !strings.Contains(err.Error(), "is not the one of the backup") {
+	if err := restore(other); err == nil || !strings.Contains(err.Error(), "it has auth; name an empty directory") {
 		t.Error(err)
 	}
 	full := t.TempDir()
@@ -256,18 +256,60 @@ func TestARestoreReplacesNothing(t *testing.T) {
 	if err := restore(again); err != nil {
 		t.Fatal(err)
 	}
-	if err := restore(again); err == nil || !strings.Contains(err.Error(), "it has bus") {
-		t.Error(err)
-	}
-	// As after a restore that did not reach its bus.
-	if err := os.RemoveAll(again + "/bus"); err != nil {
-		t.Fatal(err)
-	}
-	if err := restore(again); err != nil {
+	if err := restore(again); err == nil || !strings.Contains(err.Error(), "it has auth") {
 		t.Error(err)
 	}
 	if err := checkEmpty(t.Context(), first.archiver(t)); err == nil || !strings.Contains(err.Error(), "KV_users") {
 		t.Error(err)
+	}
+}
+
+// A restore that was killed leaves the mark, and perhaps half of a bus.
+func TestAKilledRestoreCanBeRepeatedAndNothingStartsBefore(t *testing.T) {
+	first := openSide(t, t.TempDir())
+	first.fill(t)
+	file, m := first.write(t)
+	bus := Bus{DataDir: t.TempDir(), Log: slog.New(slog.DiscardHandler)}
+	if err := CheckWhole(bus.DataDir); err != nil {
+		t.Error(err)
+	}
+
+	ctx, kill := context.WithCancel(t.Context())
+	opened := 0
+	_, err := Restore(ctx, bus, 0, func() (io.Reader, error) {
+		if opened++; opened == 2 {
+			kill()
+		}
+		return opening(file)()
+	})
+	if err == nil {
+		t.Fatal("the restore was not stopped")
+	}
+	key := filepath.Join(bus.DataDir, m.Files[0].Name)
+	if _, err := os.Stat(key); err != nil {
+		t.Fatal("the restore was stopped before its first file: ", err)
+	}
+	if err := CheckWhole(bus.DataDir); err == nil || !strings.Contains(err.Error(), "run zester-master restore again") {
+		t.Error(err)
+	}
+	if err := os.Remove(key); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(bus.store(), "half"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+
+	if _, err := Restore(t.Context(), bus, 0, opening(file)); err != nil {
+		t.Fatal(err)
+	}
+	if err := CheckWhole(bus.DataDir); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(key); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(filepath.Join(bus.store(), "half")); !errors.Is(err, os.ErrNotExist) {
+		t.Error("a file of the first restore is still there: ", err)
 	}
 }
 

@@ -1,7 +1,6 @@
 package backup
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -21,9 +20,9 @@ import (
 )
 
 // Restore restores an archive into an empty data directory, and its streams to a bus without streams. It calls open
-// twice: it reads the archive to its end before it writes anything. A data directory that has the keys of the archive
-// and nothing else counts as empty, so that a restore that did not reach the bus can be repeated. Replicas is the
-// number of copies of each stream; 0: as many as there were, and 1 on the embedded server. It starts no master.
+// twice: it reads the archive to its end before it writes anything. From the first file to the last stream the data
+// directory has a mark, so that a restore that failed or was killed can be repeated, and [CheckWhole] fails. Replicas is
+// the number of copies of each stream; 0: as many as there were, and 1 on the embedded server. It starts no master.
 func Restore(ctx context.Context, b Bus, replicas int, open func() (io.Reader, error)) (Manifest, error) {
 	m, files, err := readAll(open)
 	if err != nil {
@@ -32,16 +31,73 @@ func Restore(ctx context.Context, b Bus, replicas int, open func() (io.Reader, e
 	if b.NATS == "" {
 		replicas = 1
 	}
+	if err := b.begin(); err != nil {
+		return m, fmt.Errorf("cannot restore to %s: %w", b.DataDir, err)
+	}
 	if err := placeFiles(b.DataDir, files); err != nil {
 		return m, fmt.Errorf("cannot restore the keys to %s: %w", b.DataDir, err)
 	}
 	if err := restoreStreams(ctx, b, replicas, open); err != nil {
-		if b.NATS == "" {
-			err = errors.Join(err, os.RemoveAll(b.store()))
-		}
 		return m, err
 	}
-	return m, nil
+	return m, os.Remove(b.mark())
+}
+
+// CheckWhole returns an error if a restore has begun to write to a data directory and has not ended.
+func CheckWhole(dataDir string) error {
+	mark := Bus{DataDir: dataDir}.mark()
+	_, err := os.Stat(mark)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("cannot tell whether a restore has ended: %w", err)
+	}
+	return fmt.Errorf("cannot start with a part of a backup: the restore to %s has not ended (%s); "+
+		"run zester-master restore again", dataDir, mark)
+}
+
+// markName is the name of the file that is in a data directory while a restore writes to it.
+const markName = "restoring"
+
+func (b Bus) mark() string { return filepath.Join(b.DataDir, "restoring") }
+
+// begin marks an empty data directory. It empties one that has a mark, because a restore wrote what is there.
+func (b Bus) begin() error {
+	if err := private.Make(b.DataDir); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(b.DataDir)
+	if err != nil {
+		return err
+	}
+	marked := slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == markName })
+	written := append([]string{markName, filepath.Base(b.store())}, folders...)
+	for _, e := range entries {
+		if !marked || !slices.Contains(written, e.Name()) {
+			return fmt.Errorf("it is not empty: it has %s; name an empty directory with --data-dir", e.Name())
+		}
+	}
+	if err := os.WriteFile(b.mark(), nil, 0o600); err != nil {
+		return err
+	}
+	if err := syncDir(b.DataDir); err != nil {
+		return err
+	}
+	for _, name := range written[1:] {
+		if err := os.RemoveAll(filepath.Join(b.DataDir, name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
 }
 
 // readAll checks an archive, and returns the contents of its files by their paths in the data directory.
@@ -67,53 +123,15 @@ func readAll(open func() (io.Reader, error)) (m Manifest, files map[string][]byt
 	return m, files, err
 }
 
-// placeFiles writes files below a data directory, which has none or exactly these.
+// placeFiles writes files below a data directory.
 func placeFiles(dataDir string, files map[string][]byte) error {
-	if err := private.Make(dataDir); err != nil {
-		return err
-	}
-	entries, err := os.ReadDir(dataDir)
-	if err != nil {
-		return err
-	}
-	if len(entries) > 0 {
-		return sameFiles(dataDir, entries, files)
-	}
-	tmp, err := os.MkdirTemp(dataDir, ".restore-*")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(tmp)
 	for name, data := range files {
-		path := filepath.Join(tmp, filepath.FromSlash(name))
+		path := filepath.Join(dataDir, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 			return err
 		}
 		if err := os.WriteFile(path, data, 0o600); err != nil {
 			return err
-		}
-	}
-	for _, folder := range folders {
-		err := os.Rename(filepath.Join(tmp, folder), filepath.Join(dataDir, folder))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
-	return nil
-}
-
-// sameFiles returns an error if a data directory has other files than these.
-func sameFiles(dataDir string, entries []fs.DirEntry, files map[string][]byte) error {
-	for _, e := range entries {
-		if !slices.Contains(folders, e.Name()) {
-			return fmt.Errorf("it is not empty: it has %s; name an empty directory with --data-dir", e.Name())
-		}
-	}
-	for name, data := range files {
-		now, err := os.ReadFile(filepath.Join(dataDir, filepath.FromSlash(name)))
-		if err != nil || !bytes.Equal(now, data) {
-			return fmt.Errorf("it is not empty, and its %s is not the one of the backup; "+
-				"name an empty directory with --data-dir", name)
 		}
 	}
 	return nil
