@@ -62,7 +62,7 @@ const markName = "restoring"
 
 func (b Bus) mark() string { return filepath.Join(b.DataDir, "restoring") }
 
-// begin marks an empty data directory. It empties one that has a mark, because a restore wrote what is there.
+// begin marks an empty data directory. It empties a directory that has a mark: a restore wrote its files.
 func (b Bus) begin() error {
 	if err := private.Make(b.DataDir); err != nil {
 		return err
