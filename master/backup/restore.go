@@ -21,8 +21,8 @@ import (
 
 // Restore restores an archive into an empty data directory, and its streams to a bus without streams. It calls open
 // twice: it reads the archive to its end before it writes anything. From the first file to the last stream the data
-// directory has a mark, so that a restore that failed or was killed can be repeated, and [CheckWhole] fails. Replicas is
-// the number of copies of each stream; 0: as many as there were, and 1 on the embedded server. It starts no master.
+// directory has a mark, so that a restore that failed or was killed can be repeated, and [CheckWhole] fails. Replicas
+// is the number of copies of each stream; 0: as many as there were, and 1 on the embedded server. It starts no master.
 func Restore(ctx context.Context, b Bus, replicas int, open func() (io.Reader, error)) (Manifest, error) {
 	m, files, err := readAll(open)
 	if err != nil {
