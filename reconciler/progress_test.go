@@ -56,6 +56,16 @@ func TestHowFarEachPeelIs(t *testing.T) {
 				t.Errorf("%s lacks what it is to run since %v, the commit was at %v", got.Peel, got.Since, at)
 			}
 		}
+		var some status.PeelsPage
+		asked := status.PeelsRequest{Peels: []target.PeelID{"web-00", "nobody", "web-04"}}
+		if why := b.ask("peels", asked, &some); why != "" || some.More || len(some.Peels) != 2 ||
+			some.Peels[0].State != status.Applied || some.Peels[1].Peel != "web-04" {
+			t.Errorf("the peels that were named: %+v %s", some, why)
+		}
+		asked.Peels = make([]target.PeelID, status.MaxPeels+1)
+		if why := b.ask("peels", asked, &some); !strings.Contains(why, "501 peels, the limit is 500") {
+			t.Errorf("too many peels: %q", why)
+		}
 		before := b.page("").Peels[1].Since
 		b.stop()
 		b.start()

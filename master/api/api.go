@@ -15,8 +15,11 @@ package api
 import (
 	"time"
 
+	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings"
+	"github.com/seed-c01c3da5/zester/settings/status"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -67,6 +70,10 @@ type PeelsRequest struct {
 	Target string        `json:"target,omitempty"` // an expression; empty selects all
 	After  target.PeelID `json:"after,omitempty"`  // the page begins after this peel
 	Facts  bool          `json:"facts,omitempty"`  // with their facts; pages are shorter then
+	// States: with what each peel runs, and its worst problem; pages are shorter then.
+	States bool `json:"states,omitempty"`
+	// Class selects the peels whose worst problem is of this kind; empty selects all.
+	Class verdict.Kind `json:"class,omitempty"`
 }
 
 // A Peel is one peel as masters know it.
@@ -85,6 +92,18 @@ type Peel struct {
 	PendingKey string `json:"pending_sealing_key,omitempty"`
 	// Facts are the facts of the host. A list has them only if they were requested.
 	Facts target.Facts `json:"facts,omitempty"`
+	// State, Commit and Worst are in a list only if States was requested. Commit is of the settings that the peel runs.
+	State  status.State    `json:"state,omitempty"`
+	Commit settings.Commit `json:"commit,omitempty"`
+	Worst  *PeelProblem    `json:"worst,omitempty"` // the worst problem with its schedule; nil: none is known
+}
+
+// A PeelProblem is what is wrong with the schedule of one peel.
+type PeelProblem struct {
+	Class verdict.Kind `json:"class"`
+	Entry string       `json:"entry,omitempty"` // empty: with the peel as a whole
+	Since time.Time    `json:"since,omitzero"`
+	Text  string       `json:"text,omitempty"`
 }
 
 // PeelsPage is a page of peels, by ID.
@@ -92,6 +111,8 @@ type PeelsPage struct {
 	Peels []Peel `json:"peels"`
 	Total int    `json:"total"` // on all pages
 	More  bool   `json:"more,omitempty"`
+	// Lacks says why states or problems were requested and are not known.
+	Lacks string `json:"lacks,omitempty"`
 }
 
 // A PeelRequest requests one peel, with its facts.

@@ -20,6 +20,9 @@ var errInvalid = errors.New("the request is not valid")
 // errNoPeel: the peel is not known.
 var errNoPeel = errors.New("no such peel")
 
+// errNoCoverage: this master does not follow the schedules of peels.
+var errNoCoverage = errors.New("what is wrong with schedules is not known: this master does not follow them")
+
 // handle is handleFrom for requests that do not depend on the caller.
 func handle[Q, A any](e api.Endpoint[Q, A], f func(context.Context, Q) (*A, error)) service.Verb {
 	return handleFrom(e, func(ctx context.Context, _ grants.Caller, q Q) (*A, error) { return f(ctx, q) })

@@ -3,17 +3,24 @@ package apiserver
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/canon"
+	"github.com/seed-c01c3da5/zester/settings/status"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 // peelsInPage is how many peels a page has, so that with IDs of the greatest length it stays under 512 KiB.
 const peelsInPage = 1200
+
+// statesTime is how long a page of peels waits for the master that leads.
+const statesTime = time.Second
 
 // factsInPage bounds the facts in a page of peels, in bytes; the last peel may exceed it.
 const factsInPage = wire.MaxMessage / 2
@@ -27,8 +34,19 @@ func (s *Server) PeelList(ctx context.Context, from grants.Caller, q api.PeelsRe
 			return nil, err
 		}
 	}
+	wrong, doubt := s.worst(ctx, from, ids, q)
+	if q.Class != "" {
+		if doubt != nil {
+			return nil, doubt
+		}
+		ids = slices.DeleteFunc(slices.Clone(ids), func(id target.PeelID) bool { return wrong[id].Kind != q.Class })
+	}
 	a := &api.PeelsPage{Total: len(ids)}
-	ids, a.More = page(ids, q.After, peelsInPage)
+	most := peelsInPage
+	if q.States {
+		most = status.MaxPeels
+	}
+	ids, a.More = page(ids, q.After, most)
 	facts := 0
 	for _, id := range ids {
 		p := s.peel(id)
@@ -45,7 +63,63 @@ func (s *Server) PeelList(ctx context.Context, from grants.Caller, q api.PeelsRe
 			break
 		}
 	}
+	if q.States {
+		if doubt != nil {
+			a.Lacks = doubt.Error()
+		}
+		s.addStates(ctx, from, a, wrong)
+	}
 	return a, nil
+}
+
+// worst returns the worst problem of each peel within the limits of the caller that has one, if the request needs them.
+func (s *Server) worst(ctx context.Context, from grants.Caller, ids []target.PeelID,
+	q api.PeelsRequest,
+) (map[target.PeelID]verdict.Problem, error) {
+	switch {
+	case !q.States && q.Class == "":
+		return nil, nil
+	case s.o.Coverage == nil:
+		return nil, errNoCoverage
+	}
+	within, err := s.coveredFor(ctx, from, "")
+	if err != nil {
+		return nil, err
+	}
+	if within != nil {
+		ids = slices.DeleteFunc(slices.Clone(ids), func(id target.PeelID) bool { return !within[id] })
+	}
+	return s.o.Coverage.Worst(ids)
+}
+
+// addStates adds what the peels of a page run, as the master that leads knows it, and what is wrong with them.
+func (s *Server) addStates(ctx context.Context, from grants.Caller, a *api.PeelsPage,
+	wrong map[target.PeelID]verdict.Problem,
+) {
+	q := status.PeelsRequest{}
+	for i := range a.Peels {
+		p := &a.Peels[i]
+		q.Peels = append(q.Peels, p.ID)
+		if w, is := wrong[p.ID]; is {
+			p.Worst = &api.PeelProblem{Class: w.Kind, Entry: w.Entry, Since: w.Since, Text: w.Text}
+		}
+	}
+	if len(q.Peels) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, statesTime)
+	defer cancel()
+	known, err := api.SyncPeels.Ask(ctx, s.For(from), q)
+	if err != nil {
+		a.Lacks = err.Error()
+		return
+	}
+	for i, j := 0, 0; i < len(a.Peels) && j < len(known.Peels); i++ {
+		if p := &a.Peels[i]; p.ID == known.Peels[j].Peel {
+			p.State, p.Commit = known.Peels[j].State, known.Peels[j].Commit
+			j++
+		}
+	}
 }
 
 func (s *Server) peel(id target.PeelID) api.Peel {

@@ -7,6 +7,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/console/page"
 	"github.com/seed-c01c3da5/zester/master/console/view"
+	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -27,7 +28,9 @@ func showStates(v *visit) (*shown, error) {
 }
 
 func showPeels(v *visit) (*shown, error) {
-	all, err := view.PeelsOf(v.r.Context(), v.ask, v.query("target"), target.PeelID(v.query("cursor")))
+	all, err := view.PeelsOf(v.r.Context(), v.ask, api.PeelsRequest{
+		Target: v.query("target"), After: target.PeelID(v.query("cursor")), Class: verdict.Kind(v.query("class")),
+	})
 	if err != nil {
 		return nil, err
 	}

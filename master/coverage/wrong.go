@@ -160,3 +160,30 @@ func (t *Table) planned(match func(entry string) bool) map[plannedKey]int {
 	}
 	return timings
 }
+
+// Worst returns the worst problem of each of some peels that has one. The error is [ErrBehind] if the table gives no
+// verdicts.
+func (t *Table) Worst(ids []target.PeelID) (map[target.PeelID]verdict.Problem, error) {
+	if err := t.err(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrBehind, err)
+	}
+	now, connected := t.clock.now(), t.connected()
+	worst := map[target.PeelID]verdict.Problem{}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, id := range ids {
+		p := t.peels[id.Wire()]
+		if p == nil {
+			continue
+		}
+		best := 0
+		for i, problem := range t.problemsOf(p, now, connected) {
+			byHand := problem.Kind == verdict.Paused && p.isPausedByHand(problem.Entry)
+			if rank := verdict.Rank(problem.Kind, byHand); i == 0 || rank < best {
+				best = rank
+				worst[id] = problem
+			}
+		}
+	}
+	return worst, nil
+}

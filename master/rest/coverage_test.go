@@ -1,6 +1,7 @@
 package rest_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
+	"github.com/seed-c01c3da5/zester/master/rest"
 	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings"
@@ -70,6 +72,9 @@ func TestCoverageIsPagedByEntryAndByPeel(t *testing.T) {
 func TestTheHoursAndTheProblemsOfTheFleet(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
 		reader := s.reader()
+		for _, id := range []target.PeelID{"db-01", "mute", "web-01"} {
+			s.peel(id, target.Facts{"os": "debian"}, nil)
+		}
 		s.schedule("web-01", "backup")
 		s.schedule("db-01", "vacuum")
 		time.Sleep(16 * time.Minute) // of which nobody reports
@@ -88,6 +93,28 @@ func TestTheHoursAndTheProblemsOfTheFleet(t *testing.T) {
 		if len(wrong.Problems) != 1 || wrong.Problems[0].Class != verdict.NotReporting || wrong.Problems[0].Peels != 2 ||
 			wrong.Problems[0].Finding == nil || wrong.By[verdict.NotReporting] != 2 || wrong.Reporting != 0 {
 			t.Errorf("%+v", wrong)
+		}
+		for query, ids := range map[string][]target.PeelID{
+			"":                                  {"db-01", "mute", "web-01"},
+			"?class=not_reporting":              {"db-01", "web-01"},
+			"?class=not_reporting&target=web-*": {"web-01"},
+			"?class=not_reporting&cursor=db-01": {"web-01"},
+			"?class=failed":                     nil,
+		} {
+			page := want[rest.PeelsPage](t, s.ask(reader, "GET", "/api/v1/peels"+query, nil), 200)
+			var got []target.PeelID
+			for _, p := range page.Peels {
+				got = append(got, p.ID)
+				if (p.Worst != nil) != (p.ID != "mute") || p.Worst != nil && p.Worst.Class != verdict.NotReporting {
+					t.Errorf("%s: the worst problem of %s: %+v", query, p.ID, p.Worst)
+				}
+			}
+			if !slices.Equal(got, ids) {
+				t.Errorf("peels%s: %q, want %q", query, got, ids)
+			}
+			if len(ids) > 0 && !strings.Contains(page.Lacks, "no reconciler replies") {
+				t.Errorf("peels%s does not say why it lacks what they run: %q", query, page.Lacks)
+			}
 		}
 	})
 }

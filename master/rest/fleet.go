@@ -4,11 +4,13 @@ import (
 	"context"
 
 	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 type peelsInput struct {
 	Target string        `query:"target" maxLength:"65536" doc:"Expression that selects the peels; absent: all."`
+	Class  verdict.Kind  `query:"class" maxLength:"32" example:"failed" doc:"Only peels with this worst problem."`
 	Cursor target.PeelID `query:"cursor" maxLength:"128" doc:"The next of the page before."`
 }
 
@@ -16,17 +18,20 @@ type peelsInput struct {
 type PeelsPage struct {
 	Peels []api.Peel    `json:"peels"`
 	Total int           `json:"total" doc:"On all pages."`
+	Lacks string        `json:"lacks,omitempty" doc:"Why what the peels run, or what is wrong with them, is not known."`
 	Next  target.PeelID `json:"next,omitempty" doc:"The cursor of the next page; absent on the last."`
 }
 
 type peelsOutput struct{ Body PeelsPage }
 
 func (r *routes) listPeels(ctx context.Context, in *peelsInput) (*peelsOutput, error) {
-	page, err := r.Questions.PeelList(ctx, callerOf(ctx), api.PeelsRequest{Target: in.Target, After: in.Cursor})
+	page, err := r.Questions.PeelList(ctx, callerOf(ctx), api.PeelsRequest{
+		Target: in.Target, After: in.Cursor, States: true, Class: in.Class,
+	})
 	if err != nil {
 		return nil, answerError(err)
 	}
-	out := &peelsOutput{Body: PeelsPage{Peels: page.Peels, Total: page.Total}}
+	out := &peelsOutput{Body: PeelsPage{Peels: page.Peels, Total: page.Total, Lacks: page.Lacks}}
 	if out.Body.Peels == nil {
 		out.Body.Peels = []api.Peel{}
 	}

@@ -243,6 +243,10 @@ func (s *system) provokeSync(check func(method, path string, a answer), repo *se
 	if p := want[rest.SyncPeelsPage](s.t, get("/peels"), 200); len(p.Peels) != 1 || p.Peels[0].Peel != "sync-01" {
 		s.t.Errorf("%+v", p)
 	}
+	all := want[rest.PeelsPage](s.t, s.ask(admin, "GET", "/api/v1/peels?target=sync-*", nil), 200)
+	if len(all.Peels) != 1 || all.Peels[0].State == "" {
+		s.t.Errorf("the list of peels has no state: %+v", all)
+	}
 	if p := want[rest.SyncStatesPage](s.t, get("/states"), 200); p.Peels == nil || len(p.Peels) != 0 || p.Next != "" {
 		s.t.Errorf("%+v", p)
 	}

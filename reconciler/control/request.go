@@ -77,6 +77,12 @@ func (s *Service) history(ctx context.Context, _ *service.Call, _ api.None) (*st
 }
 
 func (s *Service) peels(_ context.Context, _ *service.Call, q status.PeelsRequest) (*status.PeelsPage, error) {
+	if len(q.Peels) > status.MaxPeels {
+		return nil, record.Refuse("%d peels, the limit is %d", len(q.Peels), status.MaxPeels)
+	}
+	if len(q.Peels) > 0 {
+		return &status.PeelsPage{Peels: s.Progress.Peels(q.Peels)}, nil
+	}
 	page := s.Progress.Page(q.After, pageOfPeels)
 	return &page, nil
 }

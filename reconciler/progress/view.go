@@ -257,3 +257,16 @@ func (p *Progress) Page(after target.PeelID, most int) status.PeelsPage {
 	}
 	return page
 }
+
+// Peels returns those of some peels that are known, in the order of the argument.
+func (p *Progress) Peels(ids []target.PeelID) []status.Peel {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	list := []status.Peel{}
+	for _, id := range ids {
+		if _, wanted := p.wanted[id]; wanted || slices.Contains(p.former, id) {
+			list = append(list, p.peelLocked(id))
+		}
+	}
+	return list
+}

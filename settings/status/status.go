@@ -369,7 +369,12 @@ const MinRevision = 4
 // PeelsRequest is the request of sync.peels for a page: the peels after one ID, in order.
 type PeelsRequest struct {
 	After target.PeelID `json:"after,omitempty"`
+	// Peels are the peels to return, at most [MaxPeels], in place of all after one ID. Only sync.peels reads it.
+	Peels []target.PeelID `json:"peels,omitempty"`
 }
+
+// MaxPeels bounds [PeelsRequest.Peels].
+const MaxPeels = 500
 
 // PeelsPage is one page of sync.peels.
 type PeelsPage struct {

@@ -16,6 +16,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/console/page"
 	"github.com/seed-c01c3da5/zester/master/console/view"
+	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/status"
@@ -58,9 +59,9 @@ func golden(t *testing.T, name string, c templ.Component) {
 
 func TestPages(t *testing.T) {
 	frame := page.Frame{Name: "peels", Nav: "peels", Title: "Peels", Fleet: "shops", User: "ada", Role: "operator", Keys: true}
-	peels := &view.Peels{Total: 2, Rows: []view.PeelRow{
+	peels := &view.Peels{Total: 2, Rows: []api.Peel{
 		{ID: "web-01", Online: true, LastSeen: now.Add(-4 * time.Second), State: status.Applied, Commit: "4e1f9c7a0"},
-		{ID: "web-02", LastSeen: now.Add(-3 * time.Hour)},
+		{ID: "web-02", LastSeen: now.Add(-3 * time.Hour), Worst: &api.PeelProblem{Class: verdict.Failed, Entry: "backup"}},
 	}}
 	states := &view.States{
 		Counts: status.HostCounts{status.HostClean: 8, status.HostDrifted: 1, status.HostFailed: 1},
@@ -114,7 +115,7 @@ func TestTextsStayText(t *testing.T) {
 		"states-empty": page.States(&view.States{}),
 		"layout":       page.Layout(frame),
 		"login":        page.Login(page.SignIn{Fleet: evil, Next: evil, Refused: evil}),
-		"peels":        page.Peels(&view.Peels{Target: evil, Total: 1, Rows: []view.PeelRow{{ID: evil, Commit: evil}}}, true),
+		"peels":        page.Peels(&view.Peels{Target: evil, Total: 1, Lacks: evil, Rows: []api.Peel{{ID: evil, Commit: evil, Worst: &api.PeelProblem{Class: evil, Entry: evil}}}}, true),
 		"problem":      page.Problem(frame, evil, evil, evil),
 		"again":        page.Again(evil),
 		"confirm": page.Confirm(page.Form{

@@ -2,54 +2,32 @@ package view
 
 import (
 	"context"
-	"time"
 
 	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
 	"github.com/seed-c01c3da5/zester/master/job"
-	"github.com/seed-c01c3da5/zester/settings"
-	"github.com/seed-c01c3da5/zester/settings/status"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 // Peels is the list of peels.
 type Peels struct {
-	Target string                  `json:"target"`
-	Total  int                     `json:"total"`
-	Rows   []PeelRow               `json:"peels"`
-	Next   target.PeelID           `json:"next,omitempty"` // the cursor of the next page; absent on the last
-	States Extra[status.PeelsPage] `json:"-"`              // of the settings service
+	Target string        `json:"target"`
+	Class  verdict.Kind  `json:"class,omitempty"` // the worst problem of all rows; empty: any or none
+	Total  int           `json:"total"`
+	Rows   []api.Peel    `json:"peels"`
+	Lacks  string        `json:"lacks,omitempty"` // why states or problems are not known
+	Next   target.PeelID `json:"next,omitempty"`  // the cursor of the next page; absent on the last
 }
 
-// A PeelRow is one peel.
-type PeelRow struct {
-	ID       target.PeelID   `json:"id"`
-	Online   bool            `json:"online"`
-	Unknown  bool            `json:"unknown,omitempty"` // not known yet whether it is online
-	LastSeen time.Time       `json:"last_seen,omitzero"`
-	State    status.State    `json:"state,omitempty"` // of its settings; empty: not known
-	Commit   settings.Commit `json:"commit,omitempty"`
-}
-
-// PeelsOf returns the peels that an expression selects, all for an empty one, after a cursor.
-func PeelsOf(ctx context.Context, by api.Asker, expr string, after target.PeelID) (*Peels, error) {
-	page, err := api.PeelList.Ask(ctx, by, api.PeelsRequest{Target: expr, After: after})
+// PeelsOf returns the peels of a request, at most [Rows] of them.
+func PeelsOf(ctx context.Context, by api.Asker, q api.PeelsRequest) (*Peels, error) {
+	q.States = true
+	page, err := api.PeelList.Ask(ctx, by, q)
 	if err != nil {
 		return nil, err
 	}
-	v := &Peels{Target: expr, Total: page.Total, Rows: []PeelRow{}}
-	v.States = ask(ctx, by, api.SyncPeels, status.PeelsRequest{After: after})
-	states := map[target.PeelID]status.Peel{}
-	if v.States.Value != nil {
-		for _, p := range v.States.Value.Peels {
-			states[p.Peel] = p
-		}
-	}
-	for _, p := range page.Peels[:min(Rows, len(page.Peels))] {
-		s := states[p.ID]
-		v.Rows = append(v.Rows, PeelRow{
-			ID: p.ID, Online: p.Online, Unknown: p.Unknown, LastSeen: p.LastSeen, State: s.State, Commit: s.Commit,
-		})
-	}
+	v := &Peels{Target: q.Target, Class: q.Class, Total: page.Total, Lacks: page.Lacks, Rows: []api.Peel{}}
+	v.Rows = append(v.Rows, page.Peels[:min(Rows, len(page.Peels))]...)
 	if len(page.Peels) > Rows || page.More {
 		v.Next = v.Rows[len(v.Rows)-1].ID
 	}
