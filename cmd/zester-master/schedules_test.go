@@ -178,9 +178,9 @@ func TestAScheduleOfTheAPIIsACommitThatRunsAndPausesAndGoes(t *testing.T) {
 	peel := s.daemon("zester-peel", "--config", "peel.yaml")
 	peel.waitFor("settings applied")
 	s.awaitPeel(s.client())
-	admin := web{t, natstest.HTTPS(t, s.path("master/tls/ca.crt")), base, strings.TrimSpace(s.zester(0, "token", "create", "ops", "--scope", "admin"))}
+	admin := web{t, natstest.HTTPS(t, s.path("master/tls/ca.crt")), base, strings.TrimSpace(s.zester(0, "auth", "token", "create", "ops", "--scope", "admin"))}
 	reader := admin
-	reader.token = strings.TrimSpace(s.zester(0, "token", "create", "eve", "--scope", "read"))
+	reader.token = strings.TrimSpace(s.zester(0, "auth", "token", "create", "eve", "--scope", "read"))
 
 	due := time.Now().Add(time.Hour).UnixMilli()
 	for i, body := range []map[string]any{
@@ -466,12 +466,12 @@ func TestACommitOutlivesTheTokenThatAskedForIt(t *testing.T) {
 	master.waitFor("revision in force")
 	peel := s.daemon("zester-peel", "--id", "web-01", "--data-dir", "peel", "--url", s.url(), "--creds", s.issue(grants.RolePeel, "web-01"))
 	peel.waitFor("settings applied")
-	token := web{t, natstest.HTTPS(t, s.path("master/tls/ca.crt")), base, strings.TrimSpace(s.zester(0, "token", "create", "gone", "--scope", "admin"))}
+	token := web{t, natstest.HTTPS(t, s.path("master/tls/ca.crt")), base, strings.TrimSpace(s.zester(0, "auth", "token", "create", "gone", "--scope", "admin"))}
 	body := map[string]any{"name": "queue", "function": "test.ping", "every": 3600000, "target": "*"}
 
 	s.zester(0, "sync", "pause")
 	commit := regexp.MustCompile(`[0-9a-f]{40}`).FindString(string(token.schedules(200, "POST", "", body, "")))
-	s.zester(0, "token", "revoke", "gone")
+	s.zester(0, "auth", "token", "revoke", "gone")
 	for code := 0; code != http.StatusUnauthorized; <-time.After(lookAgain) { // masters know within a second
 		code, _ = token.do("GET", "/api/v1/schedules/queue", nil)
 	}

@@ -91,7 +91,7 @@ func TestProgramsOrderTheReconcilerThroughAnyMaster(t *testing.T) {
 	s.daemon("zester-master", "--nats", s.url(), "--creds", s.issue(grants.RoleMaster, "m2"), "--data-dir", "m2", "--rest-listen", listen(1), "--repo", "fleet", "--poll", "1h").
 		waitFor("master is ready")
 	token := func(name, scopes string) string {
-		return strings.TrimSpace(s.zester(0, "token", "create", name, "--scope", scopes))
+		return strings.TrimSpace(s.zester(0, "auth", "token", "create", name, "--scope", scopes))
 	}
 	ops, ci := token("ops", "read,sync"), token("ci", "read,dispatch")
 	leader := web{t, natstest.HTTPS(t, s.path("master/tls/ca.crt")), "https://" + listen(0), ops}

@@ -59,7 +59,7 @@ func TestApproveAsksToCompareTheKey(t *testing.T) {
 	f := newFleet(t)
 	first, second := f.waits(t, "new-01"), f.waits(t, "new-02")
 	zester := func(args ...string) *exec.Cmd {
-		cmd := exec.Command("zester", append([]string{"enroll"}, args...)...)
+		cmd := exec.Command("zester", append([]string{"auth", "peel"}, args...)...)
 		cmd.Env = append(os.Environ(), "ZESTER_DATA_DIR="+f.dir)
 		return cmd
 	}

@@ -131,7 +131,7 @@ func (a *app) values(cmd *cobra.Command, name string, args []string,
 	case "PEEL":
 		all = a.offered(cmd, peelIDs)
 	case "TARGET", "EXPRESSION":
-		if !strings.HasPrefix(cmd.CommandPath(), "zester cron") {
+		if !strings.HasPrefix(cmd.CommandPath(), "zester schedule explain") {
 			all = a.targetWords(cmd, word)
 		}
 	case "JID":

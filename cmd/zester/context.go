@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strings"
 
 	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
@@ -103,7 +102,7 @@ func (c *clientConfig) find(name string) (*busContext, error) {
 
 func (a *app) contextCommand() *cobra.Command {
 	return group("context", "Manage connection contexts", a.contextAddCommand(), a.contextListCommand(),
-		a.contextUseCommand(), a.contextShowCommand(), a.contextRmCommand())
+		a.contextUseCommand(), a.contextRmCommand())
 }
 
 func (a *app) contextAddCommand() *cobra.Command {
@@ -189,30 +188,6 @@ func (a *app) contextUseCommand() *cobra.Command {
 	}
 }
 
-func (a *app) contextShowCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "show [NAME]",
-		Short: "Show a context, by default the one that is used",
-		Args:  atMost(1),
-		RunE: func(_ *cobra.Command, args []string) error {
-			c, err := readConfig()
-			if err != nil {
-				return err
-			}
-			v := contextView{Name: cmp.Or(strings.Join(args, ""), c.Current, localContext)}
-			found, err := c.find(v.Name)
-			if err != nil {
-				return err
-			}
-			if found != nil {
-				v.busContext = *found
-			}
-			v.Current = v.Name == cmp.Or(c.Current, localContext)
-			return a.print(v, []string{v.Name}, func() error { return encodeYAML(a.out, v) })
-		},
-	}
-}
-
 func (a *app) contextRmCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "rm NAME",
@@ -239,7 +214,7 @@ func (a *app) contextRmCommand() *cobra.Command {
 	}
 }
 
-// contextView is a context as context list and context show print it.
+// contextView is a context as context list prints it.
 type contextView struct {
 	Name    string `json:"name"`
 	Current bool   `json:"current"`
@@ -248,17 +223,20 @@ type contextView struct {
 
 func (a *app) contextListCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "list",
-		Short: "List contexts",
-		Args:  words(),
-		RunE: func(*cobra.Command, []string) error {
+		Use:   "list [NAME]",
+		Short: "List contexts, or show one",
+		Args:  atMost(1),
+		RunE: func(_ *cobra.Command, args []string) error {
 			c, err := readConfig()
 			if err != nil {
 				return err
 			}
-			views := []contextView{{Name: localContext, Current: c.Current == "" || c.Current == localContext}}
+			if len(args) > 0 {
+				return a.showContext(c, args[0])
+			}
+			views := []contextView{c.view(localContext)}
 			for _, name := range slices.Sorted(maps.Keys(c.Contexts)) {
-				views = append(views, contextView{name, c.Current == name, c.Contexts[name]})
+				views = append(views, c.view(name))
 			}
 			t := table{header: []string{"NAME", "USED", "URL", "CREDENTIAL", "CA"}, wide: []string{"CA"}}
 			for _, v := range views {
@@ -271,4 +249,16 @@ func (a *app) contextListCommand() *cobra.Command {
 			return a.show(views, t)
 		},
 	}
+}
+
+func (a *app) showContext(c clientConfig, name string) error {
+	if _, err := c.find(name); err != nil {
+		return err
+	}
+	v := c.view(name)
+	return a.print(v, []string{name}, func() error { return encodeYAML(a.out, v) })
+}
+
+func (c *clientConfig) view(name string) contextView {
+	return contextView{name, name == cmp.Or(c.Current, localContext), c.Contexts[name]}
 }

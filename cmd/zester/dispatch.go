@@ -174,7 +174,7 @@ func (a *app) resolve(ctx context.Context, client *api.Client, expr string) ([]t
 
 // nobodyMatches returns the failure of an expression that selects no peel.
 func nobodyMatches(expr string) error {
-	hint := "zester target explain '" + expr + "' shows the peels of each term, zester peel list all peels"
+	hint := "zester target eval --explain '" + expr + "' shows the peels of each term, zester peel list all peels"
 	if isFile(expr) {
 		hint = "it is a file of this directory: quote a pattern, as in '*', so that the shell does not replace it"
 	}

@@ -25,20 +25,24 @@ func (a *app) joinTokenCommand() *cobra.Command {
 }
 
 func (a *app) authPeelCommand() *cobra.Command {
-	return group("peel", "Approve hosts that ask to join, and revoke peels", a.enrollListCommand(),
-		a.enrollShowCommand(),
-		a.enrollApproveCommand(), a.enrollEndCommand("reject", "Reject a peel that waits for approval",
-			api.EnrollReject),
+	return group("peel", "Approve hosts that ask to join, and revoke peels",
+		a.enrollListCommand(), a.enrollApproveCommand(),
+		a.enrollEndCommand("reject", "Reject a peel that waits for approval", api.EnrollReject),
 		a.enrollEndCommand("revoke", "Revoke the credential of a peel and disconnect it", api.EnrollRevoke))
 }
 
 func (a *app) enrollListCommand() *cobra.Command {
 	var state string
 	cmd := &cobra.Command{
-		Use:   "list",
+		Use:   "list [PEEL]",
 		Short: "List peels that joined or wait for approval",
-		Args:  words(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Long: `list shows all peels that joined or wait for approval. With a PEEL it shows when
+this one joined, who approved it, and its key.`,
+		Args: atMost(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return a.showEnrolled(cmd, args[0])
+			}
 			peels, err := a.enrolled(cmd, func(e *credential.Enrolled) bool {
 				return state == "" || string(e.State) == state
 			})
@@ -68,39 +72,32 @@ func enrolledTable(peels []credential.Enrolled) table {
 	return t
 }
 
-func (a *app) enrollShowCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "show PEEL",
-		Short: "Show when a peel joined and who approved it",
-		Args:  words("peel"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			peels, err := a.enrolled(cmd, func(e *credential.Enrolled) bool { return string(e.ID) == args[0] })
-			if err != nil {
-				return err
-			}
-			if len(peels) == 0 {
-				return &failure{
-					code: exitFailed,
-					err:  fmt.Errorf("no master knows the credential of a peel %q", args[0]),
-					hint: "zester auth peel list shows all peels that joined",
-				}
-			}
-			e := peels[0]
-			return a.print(e, []string{string(e.ID)}, func() error {
-				t := table{header: []string{"TIME", "STATE", "BY"}}
-				for _, step := range e.History {
-					t.add(when(step.Time), string(step.State), step.By)
-				}
-				fmt.Fprintf(a.out, "%s is %s, with the key %s\n", e.ID, e.State, e.Public)
-				if e.Conflicting != nil {
-					fmt.Fprintf(a.out, "a host with another key, %s, asked for the same ID from %s at %s\n",
-						e.Conflicting.Public, cmp.Or(e.Conflicting.From, "an unknown address"),
-						when(e.Conflicting.Time))
-				}
-				return a.printTable(t)
-			})
-		},
+// showEnrolled prints when a peel joined and who approved it.
+func (a *app) showEnrolled(cmd *cobra.Command, id string) error {
+	peels, err := a.enrolled(cmd, func(e *credential.Enrolled) bool { return string(e.ID) == id })
+	if err != nil {
+		return err
 	}
+	if len(peels) == 0 {
+		return &failure{
+			code: exitFailed,
+			err:  fmt.Errorf("no master knows the credential of a peel %q", id),
+			hint: "zester auth peel list shows all peels that joined",
+		}
+	}
+	e := peels[0]
+	return a.print(e, []string{string(e.ID)}, func() error {
+		t := table{header: []string{"TIME", "STATE", "BY"}}
+		for _, step := range e.History {
+			t.add(when(step.Time), string(step.State), step.By)
+		}
+		fmt.Fprintf(a.out, "%s is %s, with the key %s\n", e.ID, e.State, e.Public)
+		if e.Conflicting != nil {
+			fmt.Fprintf(a.out, "a host with another key, %s, asked for the same ID from %s at %s\n",
+				e.Conflicting.Public, cmp.Or(e.Conflicting.From, "an unknown address"), when(e.Conflicting.Time))
+		}
+		return a.printTable(t)
+	})
 }
 
 func (a *app) enrolled(cmd *cobra.Command,

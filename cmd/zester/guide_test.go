@@ -104,7 +104,7 @@ func unknownIn(line string) string {
 
 func TestTheCheckOfDocumentsFindsMistakes(t *testing.T) {
 	t.Parallel()
-	for _, line := range []string{"job lst", "sync approve --overide x", "jbo", "auth user ad x", "enroll list", "target list x"} {
+	for _, line := range []string{"job lst", "sync approve --overide x", "jbo", "auth user ad x"} {
 		if unknownIn(line) == "" {
 			t.Errorf("zester %s passes", line)
 		}

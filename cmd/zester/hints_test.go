@@ -48,7 +48,7 @@ func TestCommonMistakesAreAnsweredWithWhatToDo(t *testing.T) {
 			"zester: --show-secrets is for settings.get: test.ping shows no secrets\n",
 		},
 		"a peel that never joined": {
-			append(local, "auth", "peel", "show", "web-99"), exitFailed,
+			append(local, "auth", "peel", "list", "web-99"), exitFailed,
 			"zester: no master knows the credential of a peel \"web-99\"\nhint: zester auth peel list shows all peels that joined\n",
 		},
 		"an abbreviated argument": {

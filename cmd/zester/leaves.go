@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -63,14 +62,15 @@ job list --schedule backup -o wide`},
 peel list
 peel list -o wide              # also version, OS, address and commit
 peel list --target 'G@os:debian' -o name`},
-	"peel show":         {asks, `peel show web-01`},
-	"peel facts":        {asks, `peel facts`},
-	"peel rekey":        {asks, `peel rekey web-01`},
-	"peel remove":       {onBus, `peel remove web-01`},
-	"peel decommission": {asks, `peel decommission web-01`},
+	"peel show":   {asks, `peel show web-01`},
+	"peel facts":  {asks, `peel facts`},
+	"peel rekey":  {asks, `peel rekey web-01`},
+	"peel remove": {asks, "peel remove web-01\npeel remove web-01 --keep-credential"},
 
-	"target eval":    {asks, "target eval 'web-* and G@os:debian'\ntarget eval --file peels.yaml 'N@frontend'"},
-	"target explain": {lists, `target explain 'G@os:debian and not web-*'`},
+	"target eval": {lists, `
+target eval 'web-* and G@os:debian'
+target eval --explain 'G@os:debian and not web-*'
+target eval --file peels.yaml 'N@frontend'`},
 
 	"schedule add": {asks, `
 schedule add backup --function cmd.run command=backup --cron @daily
@@ -84,16 +84,17 @@ schedule add reboot --function cmd.run reboot --at 2026-12-01T03:00:00Z`},
 	"schedule fires": {
 		listStates, "schedule fires web-01 backup\nschedule fires web-01 backup --from 2026-11-20T00:00:00Z",
 	},
-	"schedule breaker": {listsShort, `schedule breaker web-01 backup`},
-	"schedule run":     {asks, `schedule run 'web-*' backup`},
+	"schedule run": {asks, `schedule run 'web-*' backup`},
 	"schedule pause": {asks, `
 schedule pause 'web-*' backup --for 2h --reason 'new disk'
 schedule pause '*' backup --for 2d --propose`},
 	"schedule resume": {asks, `schedule resume 'web-*' backup`},
 	"schedule skip":   {asks, `schedule skip web-01 backup`},
 	"schedule explain": {
-		flagOutput,
-		"schedule explain --cron '30 2 * * mon-fri'\nschedule explain --file settings/db/backup.yaml --entry backup",
+		flagOutput | flagHeaders, `
+schedule explain '30 2 * * mon-fri' --zone Europe/London
+schedule explain 'every monday at 9am' -n 3
+schedule explain --file settings/db/backup.yaml --entry backup`,
 	},
 	"schedule forecast": {
 		asks | flagHeaders | formsWide, "schedule forecast . --for 7d\nschedule forecast . --facts peels.yaml -o json",
@@ -101,10 +102,6 @@ schedule pause '*' backup --for 2d --propose`},
 	"schedule spread": {
 		asks, "schedule spread . --entry 'backup*'\nschedule spread . --entry '*' --facts peels.yaml --within 30m",
 	},
-	"cron next": {flagOutput | flagHeaders, `
-cron next '30 2 * * mon-fri' --zone Europe/London
-cron next 'every monday at 9am' -n 3
-cron next --file settings/db/backup.yaml --entry backup`},
 
 	"coverage": {listStates, `
 coverage
@@ -178,9 +175,8 @@ state status -o json           # with the states that changed or failed`},
 	"auth user list":   {listStates, `auth user list`},
 	"auth user revoke": {asks, `auth user revoke lee`},
 	"auth peel list": {
-		listStates, "auth peel list --state pending\nauth peel list -o wide         # also addresses and keys",
+		listStates, "auth peel list --state pending\nauth peel list db-01\nauth peel list -o wide         # also addresses and keys",
 	},
-	"auth peel show":         {listStates, `auth peel show db-01`},
 	"auth peel approve":      {asks, `auth peel approve db-01`},
 	"auth peel reject":       {asks, `auth peel reject db-01`},
 	"auth peel revoke":       {asks, `auth peel revoke db-01`},
@@ -204,8 +200,7 @@ state status -o json           # with the states that changed or failed`},
 
 	"context add":  {flagURL | flagCA, `context add prod --url tls://bus.example:4222 --creds ada.creds --use`},
 	"context use":  {0, "context use prod\ncontext use local              # the master on this host"},
-	"context list": {prints, `context list`},
-	"context show": {flagOutput, "context show\ncontext show prod -o json"},
+	"context list": {prints, "context list\ncontext list prod -o json"},
 	"context rm":   {0, `context rm prod`},
 
 	"audit list": {
@@ -222,21 +217,8 @@ state status -o json           # with the states that changed or failed`},
 	"version":      {flagOutput, "version\nversion -o json"},
 }
 
-// Annotations of flags. Help lists shared flags below a command's own. Ignored flags do nothing: earlier versions
-// accepted them with every command. Help hides them, and using one prints a warning.
-const (
-	sharedFlag  = "shared"
-	ignoredFlag = "ignored"
-)
-
-// warnIgnored prints a warning for each given flag that does nothing.
-func (a *app) warnIgnored(cmd *cobra.Command) {
-	cmd.Flags().Visit(func(f *pflag.Flag) {
-		if _, ignored := f.Annotations[ignoredFlag]; ignored {
-			fmt.Fprintf(a.errOut, "--%s does nothing with %s; the next release refuses it\n", f.Name, cmd.CommandPath())
-		}
-	})
-}
+// sharedFlag is the annotation of shared flags. Help lists them below a command's own.
+const sharedFlag = "shared"
 
 // addLeaves adds shared flags and examples to cmd and its subcommands.
 func (a *app) addLeaves(cmd *cobra.Command) {
@@ -245,11 +227,10 @@ func (a *app) addLeaves(cmd *cobra.Command) {
 	}
 	path := pathOf(cmd)
 	l, known := leaves[path]
-	if !known && path != "help" {
+	if !known {
 		return
 	}
-	a.addShared(cmd.Flags(), l.flags, sharedFlag)
-	a.addShared(cmd.Flags(), listStates&^flagColour, ignoredFlag)
+	a.addShared(cmd.Flags(), l.flags)
 	var b strings.Builder
 	for line := range strings.Lines(strings.TrimSpace(l.examples)) {
 		b.WriteString("  zester " + strings.TrimSpace(line) + "\n")
@@ -264,7 +245,7 @@ func pathOf(cmd *cobra.Command) string {
 }
 
 // addShared adds shared flags, except those that the command defines itself.
-func (a *app) addShared(own *pflag.FlagSet, which shared, annotation string) {
+func (a *app) addShared(own *pflag.FlagSet, which shared) {
 	all := pflag.NewFlagSet("", pflag.ContinueOnError)
 	c := &a.connect
 	if which&flagURL != 0 {
@@ -295,7 +276,7 @@ func (a *app) addShared(own *pflag.FlagSet, which shared, annotation string) {
 		all.Var(&a.colour, "color", "`WHEN` to print states in colour: auto, always or never")
 	}
 	all.VisitAll(func(f *pflag.Flag) {
-		f.Annotations, f.Hidden = map[string][]string{annotation: nil}, annotation == ignoredFlag
+		f.Annotations = map[string][]string{sharedFlag: nil}
 		if own.Lookup(f.Name) == nil {
 			own.AddFlag(f)
 		}

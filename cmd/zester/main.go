@@ -177,7 +177,6 @@ func (a *app) root() *cobra.Command {
 		RunE:          a.dispatch,
 		PersistentPreRun: func(cmd *cobra.Command, _ []string) {
 			a.connect.flags = cmd.Flags()
-			a.warnIgnored(cmd)
 		},
 	}
 	root.SetUsageTemplate(usageTemplate)
@@ -190,7 +189,7 @@ func (a *app) root() *cobra.Command {
 		a.jobCommand(),
 		a.peelCommand(),
 		a.targetCommand(),
-		a.scheduleCommand(), a.cronCommand(),
+		a.scheduleCommand(),
 		a.coverageCommand(), a.whyCommand(),
 		a.initCommand(), a.lintCommand(), a.blameCommand(), a.bisectCommand(),
 		a.planCommand(), a.simulateCommand(), a.horizonCommand(), a.importCommand(),
@@ -203,7 +202,6 @@ func (a *app) root() *cobra.Command {
 		a.swarmCommand(),
 		a.versionCommand(),
 	)
-	a.addFormer(root)
 	root.InitDefaultHelpCmd()
 	for _, c := range root.Commands() {
 		if c.Name() == "help" {

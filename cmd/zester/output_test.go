@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -121,12 +122,18 @@ func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 func TestAFailedWriteOfOutputIsAFailure(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
-	for _, args := range []string{
-		"help", "version", "schedule next --cron @daily", "peel list", "peel list -o name", "peel facts", "sync status", "sync peels -o json",
-		"target eval web-* -o name", "web-01 test.ping", "web-01 test.ping -o name", "job list -o jsonl", "audit list --limit 1",
-	} {
+	offline := []string{"help", "version", "schedule explain @daily"}
+	online := []string{
+		"peel list", "peel list -o name", "peel facts", "sync status", "sync peels -o json", "target eval web-* -o name",
+		"web-01 test.ping", "web-01 test.ping -o name", "job list -o jsonl", "audit list --limit 1",
+	}
+	for _, args := range append(offline, online...) {
+		words := strings.Fields(args)
+		if slices.Contains(online, args) {
+			words = append([]string{"--data-dir", f.dir}, words...)
+		}
 		var errOut bytes.Buffer
-		if code := run(t.Context(), append([]string{"--data-dir", f.dir}, strings.Fields(args)...), full{}, &errOut); code != exitFailed {
+		if code := run(t.Context(), words, full{}, &errOut); code != exitFailed {
 			t.Errorf("zester %s ended with %d", args, code)
 		}
 		if said := errOut.String(); strings.Count(said, "no space left on device") != 1 {

@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-c01c3da5/zester/master/api"
-	"github.com/seed-c01c3da5/zester/settings/status"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -42,7 +41,7 @@ func (a *app) peelCommand() *cobra.Command {
 		}),
 	}
 	return group("peel", "Show the peels of the fleet, and remove those that are gone", list, show,
-		a.peelFactsCommand(), a.peelRekeyCommand(), a.peelRemoveCommand(), a.peelDecommissionCommand())
+		a.peelFactsCommand(), a.peelRekeyCommand(), a.peelRemoveCommand())
 }
 
 func (a *app) peelRekeyCommand() *cobra.Command {
@@ -84,32 +83,6 @@ Without --key, rekey shows the key and asks; it fails if there is no terminal.`,
 	}
 	cmd.Flags().StringVar(&key, "key", "",
 		"sealing `KEY` to approve, as the log of the host shows it (default: show the key and ask)")
-	return cmd
-}
-
-func (a *app) peelRemoveCommand() *cobra.Command {
-	var force bool
-	cmd := &cobra.Command{
-		Use:   "remove PEEL",
-		Short: "Remove the stored data of a peel that is gone",
-		Long: `remove deletes the facts, the settings and the last report of a peel. Its jobs
-stay for 7 days, and its credential stays valid: if the peel connects again it
-is in the fleet again. To remove a host for good, use zester peel decommission.
-A peel that is online needs --force, and is back when it next publishes its
-facts. remove needs a master that follows a repo.`,
-		Args: words("ID of a peel"),
-		RunE: a.onPeel(func(cmd *cobra.Command, client *api.Client, id target.PeelID, _ []string) error {
-			if _, err := api.SyncRemove.Ask(cmd.Context(),
-				client, status.RemoveRequest{Peel: id, Force: force}); err != nil {
-				return hinted(err, api.CodeConflict, fmt.Sprintf(
-					"zester peel remove %s --force removes it until it publishes its facts again, zester peel decommission %[1]s for good",
-					id))
-			}
-			fmt.Fprintf(a.errOut, "removed the facts, settings and report of %s; its credential stays valid\n", id)
-			return nil
-		}),
-	}
-	cmd.Flags().BoolVar(&force, "force", false, "remove it although it is online")
 	return cmd
 }
 

@@ -160,12 +160,15 @@ func commandsSay(ctx context.Context, t *testing.T, f *fleet, jid string) string
 		{"schedule", "history", "db-01", "tell", "-o", "json"},
 		{"schedule", "run", "db-01", "tell"},
 		{"audit", "list", "-o", "json"},
-		{"target", "list", "*", "-o", "json"},
+		{"target", "eval", "*", "-o", "json"},
 		{"peel", "show", "db-01", "-o", "json"},
 		{"doctor", "-o", "json"},
 	} {
 		var out, errOut bytes.Buffer
-		code := run(ctx, append([]string{"--data-dir", f.dir}, command...), &out, &errOut)
+		if command[0] != "lint" {
+			command = append([]string{"--data-dir", f.dir}, command...)
+		}
+		code := run(ctx, command, &out, &errOut)
 		if code == exitUsage || out.Len() == 0 {
 			t.Errorf("zester %s ended with %d: %s", strings.Join(command, " "), code, &errOut)
 		}
@@ -178,7 +181,7 @@ func commandsSay(ctx context.Context, t *testing.T, f *fleet, jid string) string
 func routesSay(ctx context.Context, t *testing.T, f *fleet, url, jid string) string {
 	t.Helper()
 	var out, errOut, all bytes.Buffer
-	if code := run(ctx, []string{"--data-dir", f.dir, "token", "create", "looker", "--scope", "admin", "-o", "name"}, &out, &errOut); code != exitOK {
+	if code := run(ctx, []string{"--data-dir", f.dir, "auth", "token", "create", "looker", "--scope", "admin", "-o", "name"}, &out, &errOut); code != exitOK {
 		t.Fatalf("token create ended with %d: %s", code, &errOut)
 	}
 	client := natstest.HTTPS(t, f.ca)

@@ -144,8 +144,8 @@ func TestTheAuditLogIsFollowed(t *testing.T) {
 			t.Fatalf("zester %v ended with %d: %s", args, got, &errOut)
 		}
 	}
-	ask(exitOK, "token", "create", "before")
-	ask(exitOK, "token", "create", "also-before")
+	ask(exitOK, "auth", "token", "create", "before")
+	ask(exitOK, "auth", "token", "create", "also-before")
 	p := start(t, []string{"ZESTER_DATA_DIR=" + f.dir}, "audit", "list", "--follow", "--action", "token", "-o", "jsonl")
 	if first := p.await(`"target":"([a-z-]*before)"`); first != "before" {
 		t.Errorf("it begins with %s, the oldest is to be first", first)
@@ -157,10 +157,10 @@ func TestTheAuditLogIsFollowed(t *testing.T) {
 	}
 	for _, name := range []string{"one", "two", "three"} {
 		ask(exitOK, "web-01", "test.ping") // of another action
-		ask(exitOK, "token", "create", name)
+		ask(exitOK, "auth", "token", "create", name)
 		p.await(`"action":"token.create","target":"` + name + `","result":"done"`)
 	}
-	ask(exitFailed, "token", "create", "one")
+	ask(exitFailed, "auth", "token", "create", "one")
 	p.await(`"target":"one","result":"refused"`)
 	p.interrupt()
 	if code := p.code(); code != exitInterrupted {

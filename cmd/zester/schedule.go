@@ -293,35 +293,3 @@ func hostZone() string {
 	}
 	return iana
 }
-
-// explanation is the data of `schedule explain`.
-type explanation struct {
-	Expression  string `json:"expression"`
-	Explanation string `json:"explanation"`
-}
-
-func (a *app) explainCommand() *cobra.Command {
-	var from entrySource
-	cmd := &cobra.Command{
-		Use:   "explain",
-		Short: "Explain in English when an entry runs",
-		Long: `explain prints one sentence that says when and how an entry runs. It needs no
-master. The exit code is 1 if the entry is invalid.` + entryManual + `
-
--o json: {"expression": …, "explanation": …}`,
-		Args: words(),
-		RunE: func(*cobra.Command, []string) error {
-			s, err := from.read()
-			if err != nil {
-				return err
-			}
-			text := s.entry.Explain()
-			return a.print(explanation{s.expression, text}, []string{text}, func() error {
-				_, err := fmt.Fprintln(a.out, plain(text))
-				return err
-			})
-		},
-	}
-	from.addFlags(cmd.Flags())
-	return cmd
-}

@@ -48,7 +48,6 @@ func (a *app) liveCommands() []*cobra.Command {
 			options:  []string{"from", "to"},
 			long:     "Fires that are alike and equally far apart are one row, with their number.",
 		},
-		{function: "schedule.breaker", short: "Show the state of an entry's breaker and its changes", entry: true},
 		{
 			function: "schedule.run", short: "Start an entry now, without waiting for its end", entry: true,
 			long: "It ignores windows and the breaker, but neither a pause nor maxrunning.",

@@ -17,7 +17,7 @@ type cronCase struct {
 	Expect, Cronie                                json.RawMessage
 }
 
-func TestScheduleNextAgreesWithCron(t *testing.T) {
+func TestScheduleExplainAgreesWithCron(t *testing.T) {
 	data, err := os.ReadFile("../../settings/schedule/cron/testdata/cron.json")
 	if err != nil {
 		t.Fatal(err)
@@ -46,7 +46,7 @@ func (c *cronCase) check(t *testing.T) bool {
 	if c.Use == "differs" {
 		want = c.Cronie
 	}
-	args := []string{"schedule", "next", "-o", "json", "--cron", c.Expr}
+	args := []string{"schedule", "explain", "-o", "json", "--cron", c.Expr}
 	if c.Zone != "" {
 		args = append(args, "--zone", c.Zone)
 	}
@@ -99,7 +99,7 @@ func next(t *testing.T, args []string) ([]time.Time, int) {
 	if err := json.Unmarshal(out.Bytes(), &answer); err != nil {
 		t.Fatalf("%v: %v", args, err)
 	}
-	if names := slices.Sorted(maps.Keys(answer)); !slices.Equal(names, []string{"expression", "fires", "zone"}) {
+	if names := slices.Sorted(maps.Keys(answer)); !slices.Equal(names, []string{"explanation", "expression", "fires", "zone"}) {
 		t.Errorf("%v has %v", args, names)
 	}
 	var fires []time.Time

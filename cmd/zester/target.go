@@ -15,10 +15,16 @@ import (
 
 func (a *app) targetCommand() *cobra.Command {
 	var file string
+	var explain bool
 	eval := &cobra.Command{
 		Use:   "eval EXPRESSION",
-		Short: "List the peels that an expression selects",
+		Short: "List the peels that an expression selects, and explain it",
 		Long: `eval prints the IDs of the peels that an expression selects, one a line.
+
+--explain shows the parts of the expression, each with its meaning in words and
+the number of peels that it selects alone. Below them it names peels that only
+one part of an "and" excludes, and for parts that select nothing it suggests
+similar IDs, facts and values.
 
 With --file it needs no master. The file is YAML or JSON:
 
@@ -28,14 +34,18 @@ With --file it needs no master. The file is YAML or JSON:
     frontend: web-*`,
 		Args: words("expression"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if file == "" {
+			switch {
+			case explain:
+				return a.explainTarget(cmd.Context(), file, args[0])
+			case file == "":
 				return a.evalLive(cmd, args[0])
 			}
 			return a.evalFile(file, args[0])
 		},
 	}
 	eval.Flags().StringVar(&file, "file", "", "`FILE` with peels and node groups (default: the live fleet)")
-	return group("target", "Show which peels a target expression selects, and why", eval, a.targetExplainCommand())
+	eval.Flags().BoolVar(&explain, "explain", false, "explain the parts, and show likely mistakes")
+	return group("target", "Show which peels a target expression selects, and why", eval)
 }
 
 // selection is the data of target eval.

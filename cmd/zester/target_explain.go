@@ -2,67 +2,52 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/spf13/cobra"
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/settings/target"
 	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
 )
 
-func (a *app) targetExplainCommand() *cobra.Command {
-	var file string
-	c := &cobra.Command{
-		Use:   "explain EXPRESSION",
-		Short: "Explain the parts of an expression, and likely mistakes",
-		Long: `explain shows the parts of an expression, each with its meaning in words and the
-number of peels that it selects alone. Below them it names peels that only one
-part of an "and" excludes, and for parts that select nothing it suggests similar
-IDs, facts and values.
-
-With --file it needs no master. The file has the format of target eval --file.`,
-		Args: words("expression"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			explain := a.explainLive
-			if file != "" {
-				explain = func(_ *cobra.Command, expr string) (*explained, error) { return explainFile(file, expr) }
-			}
-			e, err := explain(cmd, args[0])
-			if err != nil {
-				return err
-			}
-			names := make([]string, len(e.Peels))
-			for i, id := range e.Peels {
-				names[i] = string(id)
-			}
-			return a.print(e, names, func() error { return a.printExplained(e) })
-		},
+// explainTarget explains an expression for the peels of a file, or for the live fleet if file is empty.
+func (a *app) explainTarget(ctx context.Context, file, expr string) (err error) {
+	var e *explained
+	if file == "" {
+		e, err = a.explainLive(ctx, expr)
+	} else {
+		e, err = explainFile(file, expr)
 	}
-	c.Flags().StringVar(&file, "file", "", "`FILE` with peels and node groups (default: the live fleet)")
-	return c
+	if err != nil {
+		return err
+	}
+	names := make([]string, len(e.Peels))
+	for i, id := range e.Peels {
+		names[i] = string(id)
+	}
+	return a.print(e, names, func() error { return a.printExplained(e) })
 }
 
-// explained is the data of target explain.
+// explained is the data of target eval --explain.
 type explained struct {
 	selection
 	api.Explained
 }
 
-func (a *app) explainLive(cmd *cobra.Command, expr string) (*explained, error) {
+func (a *app) explainLive(ctx context.Context, expr string) (*explained, error) {
 	client, err := a.client()
 	if err != nil {
 		return nil, err
 	}
 	defer client.Close()
-	e, err := api.TargetExplain.Ask(cmd.Context(), client, api.ExplainRequest{Expr: expr})
+	e, err := api.TargetExplain.Ask(ctx, client, api.ExplainRequest{Expr: expr})
 	if err != nil {
 		return nil, err
 	}
-	peels, err := client.Peels(cmd.Context(), expr)
+	peels, err := client.Peels(ctx, expr)
 	if err != nil {
 		return nil, err
 	}

@@ -62,7 +62,7 @@ func decommissionForm(v *visit) (*page.Form, error) {
 			{"stays", "its data directory on the host, and its jobs, for 7 days"},
 			{"who sees it", "the audit log, as " + v.session.User},
 		},
-		Back: "/peels/" + url.PathEscape(id), Command: "zester peel decommission " + shell.Word(id),
+		Back: "/peels/" + url.PathEscape(id), Command: "zester peel remove " + shell.Word(id),
 	}, nil
 }
 

@@ -94,7 +94,7 @@ var told = []Field{
 	},
 	{
 		Name:    "when",
-		About:   "Times in English: timing. `zester cron next` shows what a phrase means.",
+		About:   "Times in English: timing. `zester schedule explain` shows what a phrase means.",
 		Type:    "text",
 		Example: "module: test.ping\nwhen: every monday at 9am",
 	},

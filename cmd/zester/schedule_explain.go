@@ -15,32 +15,34 @@ import (
 // maxFires is the largest number of fires that are listed.
 const maxFires = 1_000_000
 
-// fires is what `cron next` prints as data.
-type fires struct {
-	Expression string   `json:"expression"`
-	Zone       string   `json:"zone"`
-	Fires      []string `json:"fires"`
+// explanation is the data of schedule explain.
+type explanation struct {
+	Expression  string   `json:"expression"`
+	Explanation string   `json:"explanation"`
+	Zone        string   `json:"zone"`
+	Fires       []string `json:"fires"`
 }
 
-const cronManual = `next lists the times after --from at which an entry fires. It needs no master.
-EXPRESSION is a cron expression or an English phrase. The exit code is 1 if the
-entry is invalid.` + entryManual + `
+const explainManual = `explain prints one sentence that says when and how an entry runs, and the times
+after --from at which it fires. It needs no master. EXPRESSION is a cron
+expression or an English phrase. The exit code is 1 if the entry is invalid.` + entryManual + `
 
-next assumes that the entry has not run before --from and that runs take no
-time: an interval counts from --from and then from each fire. The windows of an
-entry, not_before, until and max_runs are applied. A splay is not: it delays
-each run.
+For the times, explain assumes that the entry has not run before --from and that
+runs take no time: an interval counts from --from and then from each fire. The
+windows of an entry, not_before, until and max_runs are applied. A splay is not:
+it delays each run. -o name prints the times alone.
 
 -o json:
-  {"expression": …, "zone": …, "fires": ["2026-03-29T02:00:00+01:00", …]}`
+  {"expression": …, "explanation": …, "zone": …,
+   "fires": ["2026-03-29T02:00:00+01:00", …]}`
 
-func (a *app) cronCommand() *cobra.Command {
+func (a *app) explainCommand() *cobra.Command {
 	var source entrySource
-	var f nextFlags
-	next := &cobra.Command{
-		Use:   "next [EXPRESSION]",
-		Short: "List the next fires of an expression, or of an entry in a file",
-		Long:  cronManual,
+	var f firesFlags
+	cmd := &cobra.Command{
+		Use:   "explain [EXPRESSION]",
+		Short: "Explain in English when an entry runs, and list its next times",
+		Long:  explainManual,
 		Args:  atMost(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			for _, expression := range args {
@@ -48,12 +50,12 @@ func (a *app) cronCommand() *cobra.Command {
 					return err
 				}
 			}
-			return a.listFires(cmd, &source, f)
+			return a.explain(cmd, &source, f)
 		},
 	}
-	source.addFlags(next.Flags())
-	f.add(next.Flags())
-	return group("cron", "Show when a cron expression or a phrase fires", next)
+	source.addFlags(cmd.Flags())
+	f.add(cmd.Flags())
+	return cmd
 }
 
 // typed sets --cron, or --when if the expression is a phrase.
@@ -67,8 +69,8 @@ func (s *entrySource) typed(expression string) error {
 	return s.flags.Set(flag, expression)
 }
 
-// listFires prints the next fires of the entry that the flags describe.
-func (a *app) listFires(cmd *cobra.Command, source *entrySource, f nextFlags) error {
+// explain prints what the entry means that the flags describe, and its next fires.
+func (a *app) explain(cmd *cobra.Command, source *entrySource, f firesFlags) error {
 	asked, err := f.span()
 	if err != nil {
 		return err
@@ -83,8 +85,8 @@ func (a *app) listFires(cmd *cobra.Command, source *entrySource, f nextFlags) er
 	return a.showFires(s, asked)
 }
 
-// nextFlags holds the flags that say which fires are listed.
-type nextFlags struct {
+// firesFlags holds the flags that say which fires are listed.
+type firesFlags struct {
 	from, until string
 	n           int
 }
@@ -95,13 +97,13 @@ type span struct {
 	n           int
 }
 
-func (f *nextFlags) add(flags *pflag.FlagSet) {
+func (f *firesFlags) add(flags *pflag.FlagSet) {
 	fromFlag(flags, &f.from, "after which fires are listed")
 	flags.StringVar(&f.until, "until", "", "`INSTANT` up to which all fires are listed")
 	flags.IntVarP(&f.n, "number", "n", 10, "at most `N` fires")
 }
 
-func (f *nextFlags) span() (span, error) {
+func (f *firesFlags) span() (span, error) {
 	from, err := fromInstant(f.from)
 	if err != nil {
 		return span{}, err
@@ -128,7 +130,9 @@ func (a *app) showFires(s *subject, asked span) error {
 		return err
 	}
 	from := asked.from.In(s.zone)
-	out := fires{Expression: s.expression, Zone: s.zoneName, Fires: []string{}}
+	out := explanation{
+		Expression: s.expression, Explanation: s.entry.Explain(), Zone: s.zoneName, Fires: []string{},
+	}
 	list := table{header: []string{"FIRE", "DAY", "ZONE"}}
 	for at := range forecast.Fires(s.entry, t.Seen(from), from, asked.until) {
 		if len(out.Fires) == maxFires {
@@ -149,5 +153,12 @@ func (a *app) showFires(s *subject, asked span) error {
 	case len(out.Fires) == 0:
 		fmt.Fprintln(a.errOut, "no fires")
 	}
-	return a.show(out, list)
+	return a.print(out, out.Fires, func() error {
+		fmt.Fprintln(a.out, plain(out.Explanation))
+		if len(out.Fires) == 0 {
+			return nil
+		}
+		fmt.Fprintln(a.out)
+		return a.printTable(list)
+	})
 }

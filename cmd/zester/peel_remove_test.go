@@ -14,7 +14,7 @@ import (
 	"github.com/seed-c01c3da5/zester/peel"
 )
 
-func TestADecommissionedPeelIsCutOffAndLeavesNothingBehind(t *testing.T) {
+func TestARemovedPeelIsCutOffAndLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
 	zester := func(want int, args ...string) string {
@@ -43,10 +43,10 @@ func TestADecommissionedPeelIsCutOffAndLeavesNothingBehind(t *testing.T) {
 	if err := f.until(ctx, `(?m)^app-01 +applied`, "sync", "peels"); err != nil {
 		t.Fatal(err)
 	}
-	zester(exitOK, "enroll", "token", "create", "--name", "image", "--peel", "app-*")
-	zester(exitOK, "enroll", "token", "create", "--name", "elsewhere", "--peel", "web-*")
+	zester(exitOK, "auth", "join-token", "create", "--name", "image", "--peel", "app-*")
+	zester(exitOK, "auth", "join-token", "create", "--name", "elsewhere", "--peel", "web-*")
 
-	said := zester(exitOK, "peel", "decommission", "app-01")
+	said := zester(exitOK, "peel", "remove", "app-01")
 	for _, want := range []string{
 		"app-01 is revoked: its key is never accepted again\n", "its facts, its settings and its last report are removed\n",
 		"remains: the join token image admits a host of this ID", "remains: the data directory of zester-peel on the host",
@@ -64,15 +64,15 @@ func TestADecommissionedPeelIsCutOffAndLeavesNothingBehind(t *testing.T) {
 		}
 	}
 	zester(exitNoTarget, "app-01", "test.ping")
-	if list := zester(exitOK, "enroll", "show", "app-01"); !strings.HasPrefix(list, "app-01 is revoked") {
+	if list := zester(exitOK, "auth", "peel", "list", "app-01"); !strings.HasPrefix(list, "app-01 is revoked") {
 		t.Error(list)
 	}
 
 	// Again, and of no peel.
-	if said := zester(exitOK, "peel", "decommission", "app-01", "-o", "json"); !strings.Contains(said, `"revoked": true`) || !strings.Contains(said, `"removed": false`) {
+	if said := zester(exitOK, "peel", "remove", "app-01", "-o", "json"); !strings.Contains(said, `"revoked": true`) || !strings.Contains(said, `"removed": false`) {
 		t.Errorf("the second time it says %s", said)
 	}
-	if said := zester(exitFailed, "peel", "decommission", "nobody"); !strings.Contains(said, "no such peel is known") {
+	if said := zester(exitFailed, "peel", "remove", "nobody"); !strings.Contains(said, "no such peel is known") {
 		t.Errorf("of nobody it says %s", said)
 	}
 }

@@ -7,30 +7,43 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/settings/status"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-const decommissionManual = `decommission removes a host from the fleet for good. Stop zester-peel on the
-host first. decommission then
+const removeManual = `remove removes a host from the fleet for good. Stop zester-peel on the host
+first. remove then
 
   1. revokes the credential: the bus disconnects the host and never accepts
      its key again
   2. removes the facts, the settings and the last report of the peel
 
-If it fails in between, run it again. It needs no --force, because a peel
-without a credential cannot come back. It prints what remains: join tokens with
+If it fails in between, run it again. It prints what remains: join tokens with
 which a host of this ID can join with a new key, the jobs that ran on the host,
 and the data directory on the host, which you can delete.
 
-Another host can get the ID: it joins with a key of its own, which you approve.`
+Another host can get the ID: it joins with a key of its own, which you approve.
 
-func (a *app) peelDecommissionCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "decommission PEEL",
+With --keep-credential it only does the second step: if the peel connects again
+it is in the fleet again. A peel that is online then needs --force too, and is
+back when it next publishes its facts.
+
+remove needs a master that follows a repo.`
+
+func (a *app) peelRemoveCommand() *cobra.Command {
+	var keep, force bool
+	cmd := &cobra.Command{
+		Use:   "remove PEEL",
 		Short: "Remove a host for good: revoke its credential and remove its data",
-		Long:  decommissionManual,
+		Long:  removeManual,
 		Args:  words("ID of a peel"),
 		RunE: a.onPeel(func(cmd *cobra.Command, client *api.Client, id target.PeelID, _ []string) error {
+			switch {
+			case keep:
+				return a.removeData(cmd.Context(), client, id, force)
+			case force:
+				return usageError("--force needs --keep-credential: a host without a credential cannot come back")
+			}
 			line := newProgress(a.errOut)
 			line.show("revoking %s and removing its facts, which may take a minute", id)
 			done, err := decommission(cmd.Context(), client, id)
@@ -41,6 +54,20 @@ func (a *app) peelDecommissionCommand() *cobra.Command {
 			return a.print(done, []string{string(id)}, func() error { return a.describeDecommissioned(done) })
 		}),
 	}
+	cmd.Flags().BoolVar(&keep, "keep-credential", false, "only remove its data: it may come back")
+	cmd.Flags().BoolVar(&force, "force", false, "with --keep-credential: also if it is online")
+	return cmd
+}
+
+// removeData removes the stored data of a peel, which may come back.
+func (a *app) removeData(ctx context.Context, client *api.Client, id target.PeelID, force bool) error {
+	_, err := api.SyncRemove.Ask(ctx, client, status.RemoveRequest{Peel: id, Force: force})
+	if err != nil {
+		const hint = "--force removes it until it next publishes facts; without --keep-credential it is removed for good"
+		return hinted(err, api.CodeConflict, hint)
+	}
+	done := &api.Decommissioned{Peel: id, Removed: true, JoinTokens: []string{}}
+	return a.printDone(done, string(id), "removed the facts, settings and report of %s; its credential stays valid", id)
 }
 
 func decommission(ctx context.Context, client *api.Client, id target.PeelID) (*api.Decommissioned, error) {
@@ -48,7 +75,7 @@ func decommission(ctx context.Context, client *api.Client, id target.PeelID) (*a
 	if err == nil || d == nil || d.Removed {
 		return d, err
 	}
-	const again = "no credential of %s is valid now; run zester peel decommission %[1]s again to remove the rest"
+	const again = "no credential of %s is valid now; run zester peel remove %[1]s again to remove the rest"
 	return nil, &failure{code: exitFailed, err: err, hint: fmt.Sprintf(again, id)}
 }
 
