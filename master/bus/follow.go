@@ -42,7 +42,7 @@ type FollowMessage struct {
 	Stored time.Time // on the clock of the bus
 }
 
-// FollowOptions are the options of a Follower. All but Check are required.
+// FollowOptions are the options of a Follower. All but Check and OnClock are required.
 type FollowOptions struct {
 	JetStream jetstream.JetStream
 	Stream    string
@@ -54,7 +54,9 @@ type FollowOptions struct {
 	// Check is called there before each reading and each comparison with the stream. After an error the follower tries
 	// again.
 	Check func(context.Context) error
-	Log   *slog.Logger
+	// OnClock is called there before each reading with what the clock of the bus shows.
+	OnClock func(time.Time)
+	Log     *slog.Logger
 }
 
 // FollowHealth says how far a stream was read.
@@ -78,6 +80,9 @@ type Follower struct {
 func NewFollower(o FollowOptions) *Follower {
 	if o.Check == nil {
 		o.Check = func(context.Context) error { return nil }
+	}
+	if o.OnClock == nil {
+		o.OnClock = func(time.Time) {}
 	}
 	return &Follower{o: o, ready: make(chan struct{})}
 }
@@ -267,6 +272,7 @@ func (r *reader) open(ctx context.Context) (jetstream.Stream, uint64, error) {
 		return nil, 0, fmt.Errorf("cannot find the stream %s: %w", r.f.o.Stream, err)
 	}
 	info := stream.CachedInfo()
+	r.f.o.OnClock(info.TimeStamp)
 	if r.wasReplaced(info) {
 		r.readAll(info.Created)
 	}

@@ -8,11 +8,11 @@ import (
 // A busClock tells the time by the clock of the bus, by which the times of reports are: the wall clock of a master may
 // be wrong, and it may be set.
 type busClock struct {
-	own func() time.Time // the wall clock of this master, used until the first report arrives
+	own func() time.Time // the wall clock of this master, used until the bus has told its time
 
 	mu      sync.Mutex
-	stored  time.Time // when the newest report was stored, by the bus
-	arrived time.Time // when it arrived, by time that has passed
+	told    time.Time // the newest time that the bus has told, with a report or when it was asked
+	arrived time.Time // when that arrived, by time that has passed
 	set     time.Time // when the clock of the bus was found to be set last
 }
 
@@ -23,22 +23,22 @@ func (c *busClock) now() time.Time {
 }
 
 func (c *busClock) nowLocked() time.Time {
-	if c.stored.IsZero() {
+	if c.told.IsZero() {
 		return c.own()
 	}
-	return c.stored.Add(time.Since(c.arrived))
+	return c.told.Add(time.Since(c.arrived))
 }
 
-// onArrival notes that a report arrived that the bus has just stored.
-func (c *busClock) onArrival(stored time.Time) {
+// onTime notes what the bus has just told of its clock.
+func (c *busClock) onTime(told time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	step := stored.Sub(c.nowLocked())
+	step := told.Sub(c.nowLocked())
 	if step.Abs() > clockTolerance {
 		c.set = time.Now()
 	}
-	if step > 0 || step < -clockTolerance || c.stored.IsZero() { // else it took longer to arrive
-		c.stored, c.arrived = stored, time.Now()
+	if step > 0 || step < -clockTolerance || c.told.IsZero() { // else it took longer to arrive
+		c.told, c.arrived = told, time.Now()
 	}
 }
 

@@ -120,6 +120,7 @@ func New(o Options) (*Table, error) {
 		Subject:   wire.AllScheduleStates,
 		OnMessage: func(_ context.Context, m bus.FollowMessage) error { t.onReport(m); return nil },
 		OnRemoved: t.onReportRemoved,
+		OnClock:   t.clock.onTime,
 		Log:       o.Log,
 	})
 	t.published = bus.NewFollower(bus.FollowOptions{
@@ -267,7 +268,7 @@ func (t *Table) reporter(m bus.FollowMessage, id target.PeelID, err error) *peel
 		t.peels[m.Key] = p
 	}
 	if !t.isReading() {
-		t.clock.onArrival(m.Stored)
+		t.clock.onTime(m.Stored)
 	}
 	return p
 }

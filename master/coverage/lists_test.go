@@ -171,3 +171,19 @@ func TestDurationsAndReasonsAreThoseThatPeelsCount(t *testing.T) {
 		}
 	})
 }
+
+// A master starts with a clock that is a day ahead, while a peel is down. By the clock of the bus, the fires of today are not due yet.
+func TestAMasterWhoseClockIsAheadJudgesNoFireBeforeItsTime(t *testing.T) {
+	bubble(t, func(t *rig) {
+		entry := cron("*/10 * * * *")
+		entry["only_between"] = "12:00-13:00"
+		h := t.host("web-1", t.document("web-1", map[string]map[string]any{"backup": entry}))
+		h.entry("backup")
+		h.report(0)
+		t.until("00:30:30")
+		t.clock = func() time.Time { return time.Now().Add(24 * time.Hour) }
+		table, _ := t.master()
+		t.until("01:02")
+		t.want(table, "web-1", "backup", "expected 6, skipped 6")
+	})
+}
