@@ -274,7 +274,11 @@ func (m *merger) lack(at int64) (v Verdict, why string, last int64) {
 	case at < m.from:
 		return Unknown, CutList, min(last, m.from-1)
 	case in:
-		return Unknown, WrongClock, last
+		isDown, end := m.clocks.isDown(at)
+		if isDown {
+			return Missed, string(ledger.Down), min(last, end)
+		}
+		return Unknown, WrongClock, min(last, end)
 	}
 	return Missed, Unaccounted, last
 }

@@ -127,14 +127,22 @@ func (c clocks) doubtful(slack, until int64) periods {
 }
 
 // isMissed reports whether the peel knows that nothing ran at a time that it gives as missed in a right era: the host
-// slept in the era, or a process was down between its last record and the start of the next one. It also returns the
-// last time for which this is known.
+// slept in the era, or no process ran, see isDown. It also returns the last time for which this is known.
 func (c clocks) isMissed(era int, at int64) (is bool, last int64) {
-	if at >= c[era].first {
+	first := c[era].first
+	if at >= first {
 		return true, 1<<62 - 1
 	}
-	last = c[era].first - 1
-	for i := era; i > 0; i-- {
+	is, last = c[:era+1].isDown(at)
+
+	return is, min(last, first-1)
+}
+
+// isDown reports whether a true time is after the last record of a process and not after the start of the next one:
+// nothing ran then. The answer holds for all times up to last.
+func (c clocks) isDown(at int64) (is bool, last int64) {
+	last = 1<<62 - 1
+	for i := len(c) - 1; i > 0; i-- {
 		e := &c[i]
 		if !e.process || e.old == 0 {
 			continue

@@ -156,7 +156,7 @@ func TestWhatAReportHasShownOfAClockIsRemembered(t *testing.T) {
 		want     string
 	}{
 		{"not known", nil, "11:15 unknown clock, 11:30 ran, 11:45 ran, 12:00 ran"}, // the clock was ahead by 4 hours at least
-		{"known", []join.Measured{earlier}, "10:15 unknown clock, 10:30 unknown clock, 10:45 unknown clock, 11:00 unknown clock, 11:15 unknown clock, " +
+		{"known", []join.Measured{earlier}, "10:15 unknown clock, 10:30 missed down, 10:45 missed down, 11:00 missed down, 11:15 missed down, " +
 			"11:30 ran, 11:45 ran, 12:00 ran"},
 	} {
 		r := join.New(booted, clock(t, "12:01"), clock(t, "12:01"), c.measured)

@@ -192,11 +192,10 @@ func (j *joiner) take(run *ledger.Run) {
 	l := listed{timesOf(run), run, j.clocks.find(run.Era)}
 	e := &j.clocks[l.era]
 	switch {
+	case j.kind == exact && run.Class == ledger.Timer && e.isWrong && (!l.hasRun() || j.IsActive && run.Hour):
+		return // by a wrong clock nobody knows which time was skipped or missed, nor of which hour a number is
 	case j.kind == exact && run.Class == ledger.Timer && (j.IsActive || !e.isWrong):
-		// By a wrong clock nobody knows which time was skipped or missed.
-		if !e.isWrong || l.hasRun() && !run.Hour {
-			j.timer.add(l, e.isWrong)
-		}
+		j.timer.add(l, e.isWrong)
 		return
 	case j.follows && run.Class == ledger.Needs && !e.isWrong:
 		j.needs.add(l, false)

@@ -120,7 +120,8 @@ func outcome(t testing.TB, word string) ledger.Outcome {
 }
 
 // marks parses "starts 00:00, clock 10:00 11:00, boots 10:00 10:10": a process that starts; the clock, set from one
-// time to another; a process that starts after the last record of another one.
+// time to another; a process that starts after the last record of another one. "set 15:40 11:25 45m" is a process that
+// starts 45 minutes after the last record, without a boot.
 func marks(t testing.TB, text string) (m ledger.Marks) {
 	t.Helper()
 	for part := range strings.SplitSeq(text, ",") {
@@ -134,6 +135,13 @@ func marks(t testing.TB, text string) (m ledger.Marks) {
 			m = m.Add(mark)
 		case "boots":
 			m = m.Add(ledger.Mark{Kind: ledger.Starts, Old: clock(t, words[1]), At: clock(t, words[2])})
+		case "set":
+			old, at := clock(t, words[1]), clock(t, words[2])
+			down, err := time.ParseDuration(words[3])
+			if err != nil {
+				t.Fatal(err)
+			}
+			m = m.Add(ledger.Mark{Kind: ledger.Starts, Old: old, At: at, Known: true, Step: at.Sub(old) - down})
 		case "clock":
 			old, at := clock(t, words[1]), clock(t, words[2])
 			m = m.Add(ledger.Mark{Kind: ledger.Clock, Old: old, At: at, Step: at.Sub(old)})

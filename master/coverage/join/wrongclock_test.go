@@ -36,6 +36,18 @@ func TestAFireOfAnotherClock(t *testing.T) {
 			want:  "10:15 ran, 10:45 ran",
 		},
 		{
+			name: "nothing ran while the peel was down, although its clock was set meanwhile", fields: quarter,
+			marks: "starts 00:00, clock 10:20 15:20, set 15:40 11:25 45m", made: "12:01",
+			fires: "10:15 ran, era 2, 15:30 ran, era 3, 11:30 ran, 11:45 ran, 12:00 ran",
+			want:  "10:15 ran, 10:30 unknown clock, 10:45 missed down, 11:00 missed down, 11:15 missed down, 11:30 ran, 11:45 ran, 12:00 ran",
+		},
+		{
+			name: "of an entry that rests, a time that a wrong clock showed was not skipped", fields: quarter, rests: true,
+			marks: "starts 00:00, clock 10:20 15:20, clock 15:40 10:40",
+			fires: "10:15 ran, era 2, 15:30 skipped already_running, era 3, 10:45 ran",
+			want:  "10:15 ran, 10:45 ran",
+		},
+		{
 			name: "of two runs the one by the right clock answers", fields: quarter, era: 2, begins: "10:30",
 			marks: "starts 11:00, clock 12:10 10:10",
 			fires: "11:00 ran late, era 2, 10:45 ran, 11:00 ran",
