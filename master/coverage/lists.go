@@ -21,13 +21,11 @@ type lists struct {
 }
 
 // maxMeasured bounds what is remembered of a clock.
-const maxMeasured = 8
+const maxMeasured = 16
 
-// measure remembers what a report has shown of the clock of the peel, if it was wrong.
+// measure remembers what a report has shown of the clock of the peel. That it was right counts too: if the host boots
+// with another time, the errors of all eras before are known from that of one.
 func (l *lists) measure(m join.Measured) {
-	if !m.IsWrong() {
-		return
-	}
 	if n := len(l.measured); n > 0 && l.measured[n-1].Era == m.Era && l.measured[n-1].Began == m.Began {
 		l.measured[n-1] = m
 		return

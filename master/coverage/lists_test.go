@@ -187,3 +187,26 @@ func TestAMasterWhoseClockIsAheadJudgesNoFireBeforeItsTime(t *testing.T) {
 		t.want(table, "web-1", "backup", "expected 6, skipped 6")
 	})
 }
+
+// The clock is set back by an hour, and the host boots with the right time before it reports again. A report has shown that the clock
+// was right before that.
+func TestAReportShowsThatAClockWasRight(t *testing.T) {
+	bubble(t, func(t *rig) {
+		table, _ := t.master()
+		h := t.host("web-1", t.document("web-1", map[string]map[string]any{"backup": cron("*/10 * * * *")}))
+		h.entry("backup")
+		t.until("00:31", "web-1")
+		h.ran("backup", "00:10", "00:31", 2*five)
+		h.fire("backup", hhmm(t, "00:20"), ledger.Fire{Outcome: ledger.Skipped, Why: ledger.AlreadyRunning})
+		h.report(0)
+		t.until("00:36", "web-1")
+		set, by := time.Now(), -time.Hour
+		h.state.Marks = h.state.Marks.Add(ledger.Mark{Kind: ledger.Clock, Old: set, At: set.Add(by), Step: by})
+		t.until("00:41", "web-1")
+		h.state.Marks = h.state.Marks.Add(ledger.Mark{Kind: ledger.Starts, Old: time.Now().Add(by), At: time.Now()})
+		t.until("00:51", "web-1")
+		h.ran("backup", "00:50", "00:51", five)
+		h.report(0)
+		t.want(table, "web-1", "backup", "expected 5, ran 3, skipped 1, unknown 1")
+	})
+}

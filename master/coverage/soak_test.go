@@ -449,6 +449,7 @@ func (s *soak) judgeLies() map[string]int {
 			s.Error(l)
 			continue
 		}
+		s.Logf("known: %s", l)
 		found[knowns[i].sentence]++
 	}
 	for _, e := range s.events {

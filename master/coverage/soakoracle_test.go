@@ -175,7 +175,7 @@ func (h *soakHost) planned(k *kind, a *activation, entry string, p time.Time, ru
 	case doubtful:
 		most.Add(anything)
 		most.Unknown, most.Unexpected = 1, most.Unexpected+1
-		if off {
+		if off || k.waits {
 			most.Missed = 1
 		}
 		return least, most
@@ -221,7 +221,8 @@ func (h *soakHost) unplanned(r *ranFire, hasPlan bool) (least, most verdict.Coun
 	switch {
 	case r.trigger == scheduler.TriggerManual:
 		return least, verdict.Counts{Unexpected: 1}
-	case h.isDoubtful(r.nominal, r.nominal) || h.isDoubtful(r.started, r.started) || r.ended.IsZero():
+	// One that has waited has the nominal time that the clock showed before.
+	case h.isDoubtful(r.nominal, r.nominal) || h.isDoubtful(r.started.Add(-kinds[r.entry].delay), r.started) || r.ended.IsZero():
 		most = anything
 		most.Unexpected = 1
 		return least, most

@@ -1,7 +1,6 @@
 package join
 
 import (
-	"slices"
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/ledger"
@@ -42,6 +41,8 @@ type era struct {
 	error   int64 // by how many seconds the clock was ahead
 	isWrong bool
 	isSet   bool // the clock was set when the era began
+	// isMeasured: the error was measured in the era, or in an earlier one and the steps of the clock since are known.
+	isMeasured bool
 }
 
 // beginning is the era before the first mark.
@@ -51,36 +52,57 @@ const beginning = -1 << 40
 type clocks []era
 
 // clocksOf returns the eras of a report that arrived at a time. measured are the errors of earlier eras that are known.
-// An error is not known if the host has booted since and no report arrived: then the clock is taken for right, unless
-// it showed a time that had not come when the next era began.
+// The steps of the clock give the errors of the eras before and after one that is known. If the host has booted since,
+// and no such era is known, then the clock is taken for right, unless it showed a time that had not come when the next
+// era began.
 func clocksOf(marks ledger.Marks, made, arrived time.Time, measured []Measured) clocks {
-	now := Measure(marks, made, arrived)
 	list := clocks{{first: beginning}}
-	for _, m := range marks {
+	for i := range marks {
+		m := &marks[i]
 		e := era{number: m.Era, process: m.Kind == ledger.Starts, first: m.At.Unix()}
 		if !m.Old.IsZero() {
 			e.old = m.Old.Unix()
 		}
 		e.isSet = m.Kind == ledger.Clock || m.Known && m.Step.Abs() >= time.Second
+		e.error, e.isMeasured = errorIn(&e, measured)
+		step, isKnown := stepOf(m)
+		if before := &list[i]; !e.isMeasured && before.isMeasured && isKnown {
+			e.error, e.isMeasured = before.error+step, true
+		}
 		list = append(list, e)
 	}
-	list[len(list)-1].error = now.Error
+
+	list[len(list)-1].error = Measure(marks, made, arrived).Error
 	for i := len(list) - 1; i > 0; i-- {
-		e, before, m := &list[i], &list[i-1], &marks[i-1]
-		if m.Kind == ledger.Clock || m.Known {
-			before.error = e.error - int64(m.Step.Round(time.Second)/time.Second)
-		} else if ahead := e.old - (e.first - e.error); e.old != 0 && ahead > tolerance {
+		e, before := &list[i], &list[i-1]
+		step, isKnown := stepOf(&marks[i-1])
+		switch ahead := e.old - (e.first - e.error); {
+		case before.isMeasured:
+		case isKnown:
+			before.error = e.error - step
+		case e.old != 0 && ahead > tolerance:
 			before.error = ahead
-		}
-		known := func(m Measured) bool { return m.Era == before.number && m.Began == before.first }
-		if k := slices.IndexFunc(measured, known); k >= 0 {
-			before.error = measured[k].Error
 		}
 	}
 	for i := range list {
 		list[i].isWrong = Measured{Error: list[i].error}.IsWrong()
 	}
 	return list
+}
+
+// stepOf returns by how many seconds the clock was set at a mark, if that is known.
+func stepOf(m *ledger.Mark) (step int64, isKnown bool) {
+	return int64(m.Step.Round(time.Second) / time.Second), m.Kind == ledger.Clock || m.Known
+}
+
+// errorIn returns the error that a report has shown in an era, if one has.
+func errorIn(e *era, measured []Measured) (error int64, isKnown bool) {
+	for _, m := range measured {
+		if m.Era == e.number && m.Began == e.first {
+			return m.Error, true
+		}
+	}
+	return 0, false
 }
 
 // real returns the true time when the clock of an era showed one. A clock that is right is believed.
