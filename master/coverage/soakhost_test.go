@@ -99,7 +99,7 @@ type soakHost struct {
 	frozen atomic.Int64 // when it fell asleep, in nanoseconds since the Unix epoch; 0: it is awake
 
 	down, asleep, wrong spans
-	marks               []time.Time // at which the clock was set
+	marks               []mark
 	mute                atomic.Bool // reports do not reach the bus
 	deaf                atomic.Bool // what the bus answers to reports does not arrive
 	rests               map[string]*spans
@@ -109,6 +109,12 @@ type soakHost struct {
 
 	mu   sync.Mutex
 	runs []*ranFire
+}
+
+// A mark is a moment at which the clock of a host was set.
+type mark struct {
+	at  time.Time     // by the right clock
+	was time.Duration // how far the clock was ahead before
 }
 
 // A process is one life of the peel of a host.
@@ -334,8 +340,9 @@ func copyPrivate(t testing.TB, to, from string) {
 func (h *soakHost) setClock(d time.Duration) {
 	h.note(h.id, "clock is %s ahead", d)
 	const tolerated = 2 * time.Minute
-	was := time.Duration(h.ahead.Swap(int64(d))).Abs() > tolerated
-	h.marks = append(h.marks, time.Now())
+	before := time.Duration(h.ahead.Swap(int64(d)))
+	h.marks = append(h.marks, mark{time.Now(), before})
+	was := before.Abs() > tolerated
 	switch is := d.Abs() > tolerated; {
 	case is && !was:
 		h.wrong.begin(time.Now())

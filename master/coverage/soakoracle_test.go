@@ -55,6 +55,7 @@ func (h *soakHost) truth(entry string, now time.Time) map[int64]*bounds {
 		nominal := h.nominalOf(r)
 		runs[nominal.Unix()] = append(runs[nominal.Unix()], r)
 	}
+	h.byOtherClocks(entry, at)
 	hasPlan := true
 	for _, a := range h.active[entry] {
 		if a.plan == nil {
@@ -75,10 +76,8 @@ func (h *soakHost) truth(entry string, now time.Time) map[int64]*bounds {
 		for _, r := range list {
 			least, most := h.unplanned(r, hasPlan)
 			nominal := h.nominalOf(r)
-			if truly := nominal.Add(-r.ahead); r.ahead != 0 { // masters may know by how much the clock was wrong
+			if r.ahead != 0 {
 				least = verdict.Counts{}
-				at(truly.Add(-h.margin())).add(least, most)
-				at(truly.Add(h.margin())).add(least, most)
 			}
 			if !nominal.Equal(r.nominal) && nominal.Unix()/3600 != r.nominal.Unix()/3600 { // it counts in one of the two
 				least = verdict.Counts{}
@@ -101,6 +100,28 @@ func (h *soakHost) truth(entry string, now time.Time) map[int64]*bounds {
 		at(t).add(verdict.Counts{}, most)
 	}
 	return hours
+}
+
+// byOtherClocks adds what masters may count of runs that had a nominal time by another clock than the present one: at their true time,
+// if they know by how much the clock was wrong, or at the time that the clock showed when they were due.
+func (h *soakHost) byOtherClocks(entry string, at func(time.Time) *bounds) {
+	most := anything
+	most.Unexpected = 1
+	margin, delay := h.margin(), kinds[entry].delay
+	for _, r := range h.runsOf(entry) {
+		if truly := h.nominalOf(r).Add(-r.ahead); r.ahead != 0 {
+			at(truly.Add(-margin)).add(verdict.Counts{}, most)
+			at(truly.Add(margin)).add(verdict.Counts{}, most)
+		}
+		for _, m := range h.marks { // set while the run waited
+			if m.at.Before(r.started.Add(-delay-margin)) || m.at.After(r.started) {
+				continue
+			}
+			for shown := r.started.Add(m.was - delay - margin).Truncate(time.Hour); !shown.After(r.started.Add(m.was)); shown = shown.Add(time.Hour) {
+				at(shown).add(verdict.Counts{}, most)
+			}
+		}
+	}
 }
 
 // nominalOf returns the nominal time in whose hour a run counts: a run that follows another one has that of the other.
@@ -147,7 +168,7 @@ func (h *soakHost) isDoubtful(from, to time.Time) bool {
 		return true
 	}
 	for _, m := range h.marks {
-		if !m.Before(from) && !m.After(to) {
+		if !m.at.Before(from) && !m.at.After(to) {
 			return true
 		}
 	}
@@ -273,7 +294,7 @@ func (s *soak) hoursOf(table *coverage.Table, from, until int64) (map[cellKey]ve
 		return nil, err
 	}
 	all, later := map[cellKey]verdict.Counts{}, map[cellKey]verdict.Counts{}
-	for hour := until; hour >= from; hour-- {
+	for hour := until + 1; hour >= from; hour-- { // no fire counts before its time
 		cells, err := table.Cells(coverage.Query{Since: time.Unix(hour*3600, 0)})
 		if err != nil {
 			return nil, err

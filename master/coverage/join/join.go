@@ -194,8 +194,13 @@ func (j *joiner) take(run *ledger.Run) {
 	switch {
 	case j.kind == exact && run.Class == ledger.Timer && e.isWrong && (!l.hasRun() || j.IsActive && run.Hour):
 		return // by a wrong clock nobody knows which time was skipped or missed, nor of which hour a number is
-	case j.kind == exact && run.Class == ledger.Timer && (j.IsActive || !e.isWrong):
-		j.timer.add(l, e.isWrong)
+	case j.kind == exact && run.Class == ledger.Timer && e.isWrong && j.IsActive:
+		// A right clock may still run what is due.
+		l.times = l.take(l.before(j.until + 1))
+		j.timer.add(l, true)
+		return
+	case j.kind == exact && run.Class == ledger.Timer && !e.isWrong:
+		j.timer.add(l, false)
 		return
 	case j.follows && run.Class == ledger.Needs && !e.isWrong:
 		j.needs.add(l, false)

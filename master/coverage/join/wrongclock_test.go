@@ -42,6 +42,12 @@ func TestAFireOfAnotherClock(t *testing.T) {
 			want:  "10:15 ran, 10:30 unknown clock, 10:45 missed down, 11:00 missed down, 11:15 missed down, 11:30 ran, 11:45 ran, 12:00 ran",
 		},
 		{
+			name: "a run by a wrong clock does not answer what is still to come", fields: quarter,
+			marks: "starts 00:00, clock 10:05 10:40, clock 10:55 10:20", made: "10:44",
+			fires: "era 2, 10:45 ran, era 3, 10:30 ran",
+			want:  "10:15 unknown clock, 10:30 ran",
+		},
+		{
 			name: "of an entry that rests, a time that a wrong clock showed was not skipped", fields: quarter, rests: true,
 			marks: "starts 00:00, clock 10:20 15:20, clock 15:40 10:40",
 			fires: "10:15 ran, era 2, 15:30 skipped already_running, era 3, 10:45 ran",
