@@ -321,7 +321,7 @@ func (o *owner) finish(r *run) {
 // Their splay counts from the end of the run.
 func (o *owner) fireNeeds(r *run) {
 	for _, e := range o.needed[r.e.Name] {
-		f := ledger.Fire{Era: e.Peel.Era(), Class: ledger.Needs, Nominal: r.fire.listed.Nominal}
+		f := ledger.Fire{Era: r.fire.listed.Era, Class: ledger.Needs, Nominal: r.fire.listed.Nominal}
 		switch {
 		case !e.IsActive() || e.hasAllRuns() || !e.MayFire(r.ended.Wall):
 		case !e.NeedMet(r.result.Success):

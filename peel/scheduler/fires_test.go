@@ -225,6 +225,34 @@ func TestFiresThatWaitAreArmedAnewWhenTheClockIsSetBack(t *testing.T) {
 	})
 }
 
+// The clock is set while the run is in flight that another entry follows. The time by which both are listed is that of the old clock.
+func TestAFireThatFollowsARunIsOfItsEra(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var clock tamper
+		h := clock.host(t, scheduler.Options{Zone: time.UTC})
+		defer h.shut()
+		h.takes["target"] = 10 * time.Minute
+		h.apply(parse(t, `
+        target: {module: test.ping, cron: "30 0 * * *"}
+        needs: {module: test.ping, needs: {entry: target, on: done}}
+        unmet: {module: test.ping, needs: {entry: target, on: failure}}`))
+		time.Sleep(35 * time.Minute)
+		clock.set(-5 * time.Hour)
+		time.Sleep(10 * time.Minute)
+		fires := func(name string) []ledger.Fire {
+			e := h.entry(name)
+			return slices.Collect(e.List.All())
+		}
+		target := fires("target")
+		for _, name := range []string{"needs", "unmet"} {
+			list := fires(name)
+			if len(list) != 1 || list[0].Era != target[0].Era || !list[0].Nominal.Equal(target[0].Nominal) {
+				t.Errorf("%s has %+v, and the entry that it follows %+v", name, list, target)
+			}
+		}
+	})
+}
+
 // A process stops at 00:04:59.999, and waits for a run until 00:05:10: it was down at 00:05.
 func TestATimeWhileAProcessWaitsForItsRunsToStopIsInTheStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
