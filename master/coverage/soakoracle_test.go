@@ -117,8 +117,11 @@ func (h *soakHost) byOtherClocks(entry string, at func(time.Time) *bounds) {
 			if m.at.Before(r.started.Add(-delay-margin)) || m.at.After(r.started) {
 				continue
 			}
-			for shown := r.started.Add(m.was - delay - margin).Truncate(time.Hour); !shown.After(r.started.Add(m.was)); shown = shown.Add(time.Hour) {
-				at(shown).add(verdict.Counts{}, most)
+			for _, ahead := range []time.Duration{0, m.was} {
+				first, last := r.started.Add(ahead-delay-margin), r.started.Add(ahead)
+				for shown := first.Truncate(time.Hour); !shown.After(last); shown = shown.Add(time.Hour) {
+					at(shown).add(verdict.Counts{}, most)
+				}
 			}
 		}
 	}
@@ -195,7 +198,7 @@ func (h *soakHost) planned(k *kind, a *activation, entry string, p time.Time, ru
 	switch {
 	case doubtful:
 		most.Add(anything)
-		most.Unknown, most.Unexpected = 1, most.Unexpected+1
+		most.Unknown, most.Unexpected = 1, uint64(max(1, len(runs)))
 		if off || k.waits {
 			most.Missed = 1
 		}
