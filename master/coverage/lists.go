@@ -23,8 +23,8 @@ type lists struct {
 // maxMeasured bounds what is remembered of a clock.
 const maxMeasured = 16
 
-// measure remembers what a report has shown of the clock of the peel. That it was right counts too: if the host boots
-// with another time, the errors of all eras before are known from that of one.
+// measure remembers the error of the peel's clock when it made a report, also if the clock was right. If the host boots
+// with another time later, the errors of earlier eras follow from this one.
 func (l *lists) measure(m join.Measured) {
 	if n := len(l.measured); n > 0 && l.measured[n-1].Era == m.Era && l.measured[n-1].Began == m.Began {
 		l.measured[n-1] = m

@@ -193,9 +193,9 @@ func (j *joiner) take(run *ledger.Run) {
 	e := &j.clocks[l.era]
 	switch {
 	case j.kind == exact && run.Class == ledger.Timer && e.isWrong && (!l.hasRun() || j.IsActive && run.Hour):
-		return // by a wrong clock nobody knows which time was skipped or missed, nor of which hour a number is
+		return // a wrong clock does not show which time was skipped or missed, nor the hour of a number
 	case j.kind == exact && run.Class == ledger.Timer && e.isWrong && j.IsActive:
-		// A right clock may still run what is due.
+		// Later planned times may still run by a right clock.
 		l.times = l.take(l.before(j.until + 1))
 		j.timer.add(l, true)
 		return
