@@ -50,6 +50,7 @@ type Options struct {
 func Open(ctx context.Context, o Options) (*nats.Conn, error) {
 	d := &dialer{}
 	context.AfterFunc(ctx, d.abort)
+	ping := peelPing(o.URL)
 	s := newState(o.CA, o.Log)
 	onConnected := func(message string) nats.ConnHandler {
 		return func(nc *nats.Conn) {
@@ -68,7 +69,7 @@ func Open(ctx context.Context, o Options) (*nats.Conn, error) {
 		nats.Timeout(handshakeTimeout),
 		nats.MaxReconnects(-1),
 		nats.IgnoreAuthErrorAbort(),
-		Pinged(PeelPing*9/10 + rand.N(PeelPing/5)),
+		Pinged(ping*9/10 + rand.N(ping/5)),
 		nats.ReconnectBufSize(-1),
 		nats.SyncQueueLen(documentQueue),
 		nats.CustomReconnectDelay(s.pause),
