@@ -173,7 +173,7 @@ func (w *World) SetInfo(name string, info safefs.Info) {
 
 // planned returns the path under which the file of a step is kept. The plan of the step has followed the same links.
 func (w *World) planned(name string) string {
-	if place, err := w.place(name); err == nil {
+	if place, err := w.resolve(name); err == nil {
 		return place
 	}
 	return name
@@ -199,9 +199,14 @@ const maxLinks = 40
 // place returns the path without links in its directories, so that a planned file is found by each of its paths. While
 // nothing is planned the walk of package safefs follows links.
 func (w *World) place(name string) (string, error) {
-	if len(w.files) == 0 {
+	if len(w.files)+len(w.doubts) == 0 {
 		return name, nil
 	}
+	return w.resolve(name)
+}
+
+// resolve returns the path without links in its directories.
+func (w *World) resolve(name string) (string, error) {
 	links := 0
 	for end := 1; end < len(name); end++ {
 		if name[end] != '/' {
@@ -333,10 +338,11 @@ func (w *World) Read(name string, limit int64) ([]byte, error) {
 
 // List returns the names in a directory, sorted. A missing directory has none.
 func (w *World) List(name string) ([]string, error) {
-	name, err := w.place(name)
+	name, err := w.place(name + "/.") // path.Join removes the dot of a path with a link
 	if err != nil {
 		return nil, err
 	}
+	name = path.Clean(name)
 	names := map[string]bool{}
 	if p, ok := w.overlaid(name); !ok || p.info.Kind == safefs.Directory && p.content == nil {
 		if err := w.known(name, false); err != nil {
