@@ -26,8 +26,8 @@ func TestCommandsThatLookAheadOnTerminalsOfThreeWidths(t *testing.T) {
 			var got bytes.Buffer
 			a := &app{out: &got, errOut: &got, output: formTable, columns: columns, colour: "never"}
 			for _, c := range []shown{
-				{"horizon", func() error { return a.showHorizon(exampleHorizon(t, time.Now().UTC())) }},
-				{"bisect 'db-*' backup", func() error { return a.showBisect(exampleBisect(time.Now().UTC())) }},
+				{"doctor --cut-off", func() error { return a.showHorizon(exampleHorizon(t, time.Now().UTC())) }},
+				{"why 'db-*' backup --since-when", func() error { return a.showBisect(exampleBisect(time.Now().UTC())) }},
 			} {
 				fmt.Fprintf(&got, "$ zester %s\n", c.name)
 				if err := c.show(); err != nil {

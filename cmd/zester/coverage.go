@@ -39,8 +39,8 @@ reports again, it says what happened. unexpected: runs that Git does not ask
 for. Whole hours of UTC are counted, by the nominal times of fires.
 
 Below the table it says which commit explains the failures of an entry, as
-likely or possible, or why the one that seems to does not; zester bisect shows
-the runs.
+likely or possible, or why the one that seems to does not; zester why
+--since-when shows the runs.
 
 --by peel adds the entries of each peel up; with the name of one entry it shows
 the entry on each peel, with its state. Below the table it then names the peels

@@ -56,8 +56,9 @@ type doctor struct {
 }
 
 func (a *app) doctorCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "doctor",
+	var cutOff bool
+	cmd := &cobra.Command{
+		Use:   "doctor [TARGET]",
 		Short: "Show what is wrong with this installation, and what to do about it",
 		Long: `doctor checks your configuration, the dates of your credential and of
 certificates, the modes of secret files, the replies of bus, master and settings
@@ -65,22 +66,38 @@ service, the conditions of the reconciler, the clocks, and how full the bus is.
 It changes nothing.
 
 A warning is about something that works now and may soon stop working. The exit
-code is 1 if anything is broken.`,
-		Args: words(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, cancel := context.WithTimeout(cmd.Context(), doctorTimeout)
-			defer cancel()
-			d := doctor{a: a, now: time.Now()}
-			d.examine(ctx)
-			if err := a.print(&d, d.wrong(), d.print); err != nil {
-				return err
+code is 1 if anything is broken.
+
+` + cutOffManual,
+		Args: atMost(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case cutOff:
+				return a.online(a.cutOff)(cmd, args)
+			case len(args) > 0:
+				return usageError("%s %s needs --cut-off: without it doctor checks the whole installation",
+					cmd.CommandPath(), args[0])
 			}
-			if slices.ContainsFunc(d.Findings, func(f diagnosis) bool { return f.State == broken }) {
-				return &failure{code: exitFailed}
-			}
-			return nil
+			return a.doctor(cmd.Context())
 		},
 	}
+	cmd.Flags().BoolVar(&cutOff, "cut-off", false, "show what still runs if every link is cut now")
+	return cmd
+}
+
+// doctor prints all checks. It fails if anything is broken.
+func (a *app) doctor(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, doctorTimeout)
+	defer cancel()
+	d := doctor{a: a, now: time.Now()}
+	d.examine(ctx)
+	if err := a.print(&d, d.wrong(), d.print); err != nil {
+		return err
+	}
+	if slices.ContainsFunc(d.Findings, func(f diagnosis) bool { return f.State == broken }) {
+		return &failure{code: exitFailed}
+	}
+	return nil
 }
 
 // wrong returns the checks that are not sound.

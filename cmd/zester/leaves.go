@@ -96,9 +96,6 @@ schedule explain '30 2 * * mon-fri' --zone Europe/London
 schedule explain 'every monday at 9am' -n 3
 schedule explain --file settings/db/backup.yaml --entry backup`,
 	},
-	"schedule forecast": {
-		asks | flagHeaders | formsWide, "schedule forecast . --for 7d\nschedule forecast . --facts peels.yaml -o json",
-	},
 	"schedule spread": {
 		asks, "schedule spread . --entry 'backup*'\nschedule spread . --entry '*' --facts peels.yaml --within 30m",
 	},
@@ -116,21 +113,22 @@ import crontab --user deploy -             # standard input`},
 	"init":  {0, "init fleet\ninit fleet --forge gitlab"},
 	"lint":  {flagOutput, "lint\nlint --facts peels.yaml --strict fleet"},
 	"blame": {asks, `blame web-01 backup`},
-	"why": {
-		asks | flagColour, "why web-01 backup\nwhy web-01 backup 02:30\nwhy web-01 backup 2026-11-23T02:30 -o json",
-	},
-	"bisect": {listsShort, "bisect web-01 backup\nbisect 'web-*' backup -o json"},
+	"why": {listsShort | flagColour, `
+why web-01 backup
+why web-01 backup 02:30
+why web-01 backup 2026-11-23T02:30 -o json
+why 'web-*' backup --since-when`},
 	"plan": {asks | flagColour, `
 plan                           # what is not committed yet
 plan --base origin/main --head HEAD
 plan --backtest 30d            # also against the runs of the past
 plan --facts peels.yaml --base origin/main -o markdown`},
 
-	"horizon": {listsShort | flagColour, "horizon\nhorizon 'web-*' -o json"},
 	"simulate": {asks | flagHeaders | formsWide, `
 simulate --for 90d             # this directory, for the live fleet
 simulate fleet --facts peels.yaml --for 30d --took 5m --took backup=2h
-simulate fleet --facts peels.yaml -o svg`},
+simulate fleet --facts peels.yaml -o svg
+simulate fleet --expected --for 24h`},
 
 	"state restore": {asks, `
 state restore web-01                       # what the host keeps
@@ -208,7 +206,7 @@ state status -o json           # with the states that changed or failed`},
 	},
 	"audit verify": {asks, "audit verify\naudit verify -o json"},
 	"audit export": {onBus, "audit export\naudit export --after 4711     # what was added since"},
-	"doctor":       {asks | flagColour, `doctor`},
+	"doctor":       {listsShort | flagColour, "doctor\ndoctor --cut-off\ndoctor --cut-off 'web-*' -o json"},
 	"bus show":     {listsShort, `bus show`},
 	"bus set":      {listsShort, "bus set --replicas 3\nbus set --audit-retention 800d"},
 	"guide":        {0, "guide\nguide review\nguide entry retry"},

@@ -106,7 +106,7 @@ func (a *app) peelFactsCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "facts",
 		Short: "Print all peels with their facts, for commands that work offline",
-		Long: `facts prints a file for the flag --facts of plan, lint and schedule forecast,
+		Long: `facts prints a file for the flag --facts of plan, lint and simulate,
 and for --file of target eval:
 
   zester peel facts > peels.yaml

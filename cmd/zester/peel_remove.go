@@ -37,12 +37,15 @@ func (a *app) peelRemoveCommand() *cobra.Command {
 		Short: "Remove a host for good: revoke its credential and remove its data",
 		Long:  removeManual,
 		Args:  words("ID of a peel"),
-		RunE: a.onPeel(func(cmd *cobra.Command, client *api.Client, id target.PeelID, _ []string) error {
-			switch {
-			case keep:
-				return a.removeData(cmd.Context(), client, id, force)
-			case force:
+		PreRunE: func(*cobra.Command, []string) error {
+			if force && !keep {
 				return usageError("--force needs --keep-credential: a host without a credential cannot come back")
+			}
+			return nil
+		},
+		RunE: a.onPeel(func(cmd *cobra.Command, client *api.Client, id target.PeelID, _ []string) error {
+			if keep {
+				return a.removeData(cmd.Context(), client, id, force)
 			}
 			line := newProgress(a.errOut)
 			line.show("revoking %s and removing its facts, which may take a minute", id)

@@ -22,7 +22,7 @@ import (
 )
 
 func (a *app) scheduleCommand() *cobra.Command {
-	commands := append(a.liveCommands(), a.nextCommand(), a.explainCommand(), a.forecastCommand(), a.spreadCommand(),
+	commands := append(a.liveCommands(), a.nextCommand(), a.explainCommand(), a.spreadCommand(),
 		a.scheduleAddCommand(), a.scheduleEditCommand(), a.scheduleRemoveCommand())
 	return group("schedule", "Show when schedule entries run; run, pause, skip and change them", commands...)
 }

@@ -97,19 +97,32 @@ const defaultTook = time.Minute
 
 // simulateFlags holds the flags of simulate.
 type simulateFlags struct {
-	facts, from, length, zone string
-	away, outages, took       []string
+	forecastFlags
+	away, outages, took []string
 }
 
 func (a *app) simulateCommand() *cobra.Command {
 	var f simulateFlags
+	expected := false
 	cmd := &cobra.Command{
 		Use:   "simulate [DIR]",
 		Short: "Show what the schedules of a config repo will do in months",
-		Long:  simulateManual,
+		Long:  simulateManual + "\n\n" + expectedManual,
 		Args:  atMost(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.simulate(cmd.Context(), append(args, ".")[0], f)
+			dir := append(args, ".")[0]
+			if !expected {
+				return a.simulate(cmd.Context(), dir, f)
+			}
+			for _, name := range []string{"away", "outage", "took"} {
+				if cmd.Flags().Changed(name) {
+					return usageError("--%s does not go with --expected: it counts runs, and does not run them", name)
+				}
+			}
+			if a.output == formSVG {
+				return usageError("--expected cannot be drawn: -o json has the runs of each minute")
+			}
+			return a.expected(cmd.Context(), dir, f.forecastFlags)
 		},
 	}
 	flags := cmd.Flags()
@@ -118,6 +131,7 @@ func (a *app) simulateCommand() *cobra.Command {
 	factsFlag(flags, &f.facts, " (default: the live fleet)")
 	fromFlag(flags, &f.from, "of the beginning")
 	flags.StringVar(&f.length, "for", "7d", "`TIME` to simulate, up to 366d")
+	flags.BoolVar(&expected, "expected", false, "add up the expected runs of each minute, up to 7d")
 	flags.StringArrayVar(&f.away, "away", nil, "`PEEL=FROM..TO`, instants between which a peel is down")
 	flags.StringArrayVar(&f.outages, "outage", nil, "`FROM..TO`, instants between which all peels are down")
 	flags.StringArrayVar(&f.took, "took", nil, "`[ENTRY=]TIME` that a run takes")

@@ -28,8 +28,8 @@ as low as of longer ones. Intervals from the start or the end of a run count
 from each peel's own runs, so they stay as they are.
 
 --entry is a glob for names of entries. The peels are those of the live fleet or
-of --facts. Before and after count the load of all entries, as zester schedule
-forecast does. An entry whose lines cannot be changed one by one is named on
+of --facts. Before and after count the load of all entries, as zester simulate
+--expected does. An entry whose lines cannot be changed one by one is named on
 stderr, and stays.
 
 -o json:

@@ -13,6 +13,7 @@ import (
 )
 
 const whyManual = `why says what became of one fire of an entry on a peel, or why there was none.
+TARGET is then the ID of the peel.
 It shows the facts that prove it with their sources: the settings and the commit
 in force then, the timing in words, the zone and its changes of daylight saving,
 windows, breaker, pauses, the report of the peel, and the run with its job. If
@@ -42,29 +43,45 @@ due, and may still start), unknown, and none if there was no fire at that time.
    "unread": […]}              sources that could not be read, if there are any`
 
 func (a *app) whyCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "why PEEL ENTRY [TIME]",
-		Short: "Show what became of a fire of an entry, or why there was none",
-		Long:  whyManual,
+	var sinceWhen bool
+	cmd := &cobra.Command{
+		Use:   "why TARGET ENTRY [TIME]",
+		Short: "Show what became of a fire of an entry, or since when it fails",
+		Long:  whyManual + "\n\n" + sinceWhenManual,
 		Args: func(cmd *cobra.Command, args []string) error {
-			names := []string{"ID of a peel", "name of a schedule entry", "time"}
-			return words(names[:max(2, min(len(args), 3))]...)(cmd, args)
+			names := []string{"peel", "name of a schedule entry", "time"}
+			if sinceWhen {
+				names = []string{"target", "name of a schedule entry"}
+			}
+			return words(names[:max(2, min(len(args), len(names)))]...)(cmd, args)
 		},
-		RunE: a.onPeel(func(cmd *cobra.Command, client *api.Client, id target.PeelID, words []string) error {
-			q := api.WhyRequest{Peel: id, Entry: words[0]}
-			if len(words) > 1 {
-				q.Time = words[1]
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if sinceWhen {
+				return a.withClient(func(client *api.Client) error {
+					return a.sinceWhen(cmd.Context(), client, args[0], args[1])
+				})
 			}
-			w, err := api.CoverageExplain.Ask(cmd.Context(), client, q)
-			switch {
-			case err == nil:
-				return a.showWhy(w)
-			case strings.Contains(err.Error(), "no such entry"):
-				return hinted(err, api.CodeNotFound, "zester schedule list "+string(id)+" shows its entries")
-			}
-			return err
-		}),
+			return a.onPeel(a.why)(cmd, args)
+		},
 	}
+	cmd.Flags().BoolVar(&sinceWhen, "since-when", false, "show after which commit the entry began to fail")
+	return cmd
+}
+
+// why explains one fire: words are the name of the entry and, if it is not the last fire, its time.
+func (a *app) why(cmd *cobra.Command, client *api.Client, id target.PeelID, words []string) error {
+	q := api.WhyRequest{Peel: id, Entry: words[0]}
+	if len(words) > 1 {
+		q.Time = words[1]
+	}
+	w, err := api.CoverageExplain.Ask(cmd.Context(), client, q)
+	switch {
+	case err == nil:
+		return a.showWhy(w)
+	case strings.Contains(err.Error(), "no such entry"):
+		return hinted(err, api.CodeNotFound, "zester schedule list "+string(id)+" shows its entries")
+	}
+	return err
 }
 
 // showWhy prints the verdict, the answer, the facts, and their sources by number.

@@ -26,15 +26,11 @@ const (
 	credentialsShown = 10 // that end first, for people
 )
 
-func (a *app) horizonCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "horizon [TARGET]",
-		Short: "Show what still runs if every link is cut now",
-		Long: `horizon shows what the peels of a target, or all, do in the next 72 hours if no
-peel can reach a master from now on: which entries run and how often, which
-stop, which peels do not have their settings or the contents of files that
-states need, which credential ends first and what that means, and what masters
-and peels no longer learn. It cuts nothing and asks masters only.
+const cutOffManual = `--cut-off instead shows what the peels of a target, or all, do in the next 72
+hours if no peel can reach a master from now on: which entries run and how
+often, which stop, which peels do not have their settings or the contents of
+files that states need, which credential ends first and what that means, and
+what masters and peels no longer learn. It cuts nothing and asks masters only.
 
 The state of a peel is runs (all its entries), partly (some are paused or lack
 something), older (it runs other settings than the fleet is to have) or nothing.
@@ -42,7 +38,7 @@ Entries that name no zone are computed in the zone of this host. An interval
 counts from earlier runs, which are not known here, so its number of runs is
 about right.
 
--o json prints:
+--cut-off -o json:
   {"cut": …, "until": …, "counts": {STATE: peels, …}, "runs": …,
    "entries": [{"entry": …, "peels": …, "runs": …, "about": …, "last": …,
                 "stops": …}, …],       runs of one peel
@@ -51,20 +47,19 @@ about right.
    "stale": [{"what": …, "text": …}, …],
    "credentials": [{"kind": …, "name": …, "ends": …, "then": …}, …],
                                        that end, the first one first
-   "endless": …}                       credentials that never end`,
-		Args: atMost(1),
-		RunE: a.online(func(cmd *cobra.Command, client *api.Client, args []string) error {
-			f, err := a.knownFleet(cmd.Context(), client, args)
-			if err != nil {
-				return err
-			}
-			h, err := horizon.Look(f)
-			if err != nil {
-				return err
-			}
-			return a.showHorizon(h)
-		}),
+   "endless": …}                       credentials that never end`
+
+// cutOff prints what still runs if every link is cut now, on the peels of a target, on all if args has none.
+func (a *app) cutOff(cmd *cobra.Command, client *api.Client, args []string) error {
+	f, err := a.knownFleet(cmd.Context(), client, args)
+	if err != nil {
+		return err
 	}
+	h, err := horizon.Look(f)
+	if err != nil {
+		return err
+	}
+	return a.showHorizon(h)
 }
 
 // knownFleet asks the masters what they know of the peels of a target, of all peels if args has none.

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/seed-c01c3da5/zester/cmd/zester/bisect"
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/job"
@@ -19,27 +17,23 @@ import (
 // maxRuns bounds the records of one entry that are read, the newest first.
 const maxRuns = 20_000
 
-func (a *app) bisectCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "bisect TARGET ENTRY",
-		Short: "Show after which commit an entry began to fail",
-		Long: `bisect reads the recorded runs of an entry on the peels of a target, and shows
-after which commit the entry began to fail. It does not run the entry: each run
-has already tested the commit that last changed the entry at that time.
+const sinceWhenManual = `--since-when instead shows after which commit the entry began to fail, on all
+peels of a target. It reads the recorded runs and does not run the entry: each
+run has already tested the commit that last changed the entry at that time.
 
 A commit is named if the entry began to fail within 2 hours, or two of its
 periods, after it, on at least 80 % of the peels with failures. It is likely if
 every one of these peels had it before, and ten times as many runs failed with
 it as without, or none of 30 runs or more failed without it. Else it is
 possible. If runs fail and succeed in turns, or other peels with the commit are
-well, bisect says so and names none.
+well, it says so and names none.
 
 The records have the runs of entries with return_job, for 7 days. With
-return_job: failures they have the failed ones only. Of another entry, bisect
-asks the peels: they know the commits of its newest 10 runs, and the outcomes of
+return_job: failures they have the failed ones only. Of another entry, it asks
+the peels: they know the commits of its newest 10 runs, and the outcomes of
 those in 7 days. That runs schedule.history and schedule.fires as jobs.
 
--o json prints:
+--since-when -o json:
   {"entry": …, "verdict": "commit" or "no_commit" or "flapping" or "before"
                           or "well",
    "text": …,                         for people
@@ -51,15 +45,10 @@ those in 7 days. That runs schedule.history and schedule.fires as jobs.
                                       revisions that went out between the two
    "commits": [{"commit": …, "good": runs, "bad": …, "peels": …, …}, …],
    "peels": [{"peel": …, "good": …, "bad": …, "changes": …, "since": …}, …],
-   "from": …, "until": …}             of the oldest and the newest run`,
-		Args: words("target", "name of a schedule entry"),
-		RunE: a.online(func(cmd *cobra.Command, client *api.Client, words []string) error {
-			return a.bisect(cmd.Context(), client, words[0], words[1])
-		}),
-	}
-}
+   "from": …, "until": …}             of the oldest and the newest run`
 
-func (a *app) bisect(ctx context.Context, client *api.Client, expr, entry string) error {
+// sinceWhen prints after which commit an entry began to fail on the peels of a target.
+func (a *app) sinceWhen(ctx context.Context, client *api.Client, expr, entry string) error {
 	peels, err := selected(ctx, client, expr)
 	if err != nil {
 		return err

@@ -14,7 +14,7 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// rememberedEntry is what bisect needs of an entry in schedule.history.
+// rememberedEntry is what why --since-when needs of an entry in schedule.history.
 type rememberedEntry struct {
 	Last   []scheduler.RunRecord `json:"last"`
 	Commit string                `json:"commit"` // that last changed the entry

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/seed-c01c3da5/zester/reconciler/plan/review"
 	"github.com/seed-c01c3da5/zester/settings/schedule/forecast"
 	"github.com/seed-c01c3da5/zester/settings/schedule/window"
@@ -17,24 +15,14 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target/peelindex"
 )
 
-const forecastManual = `forecast shows how many runs the schedules of a config repo start in each
-minute, on all peels: the worst minutes, and the share of each entry. DIR is a
-working tree of the repo, with changes that are not committed. The exit
-code is 1 if the repo is invalid; every error is printed.
+const expectedManual = `--expected instead adds up the expected runs of all peels in each minute, up to
+7d: the worst minutes, and the share of each entry. It runs no scheduler.
+A random splay spreads the runs of a fire evenly over its length. With
+splay_mode: host each run has its exact time. An interval counts from earlier
+runs, which are not known here: its runs are spread evenly over its length. Runs
+by needs, by run_on_start and of people are not counted.
 
-The peels are those of the live fleet. With --facts it needs no master: the flag
-names a file in the format of target eval --file, as peel facts prints it:
-
-  peels:
-    web-01: {facts: {os: ubuntu}}
-
-The numbers are expected values. A random splay spreads the runs of a fire
-evenly over its length. With splay_mode: host each run has its exact time. An
-interval counts from earlier runs, which are not known here: its runs are spread
-evenly over its length. Runs by needs, by run_on_start and of people are not
-counted.
-
--o json:
+--expected -o json:
   {"from": …, "until": …, "zone": …, "peels": …,
    "runs": …,                  expected in the whole time
    "per_minute": [runs, …],    one number for each minute after "from"
@@ -48,26 +36,9 @@ counted.
                 "explanation": …}, …]}
 An entry that differs between peels is listed once for each variant.`
 
-// forecastFlags holds the flags of forecast.
+// forecastFlags holds the flags of all commands that compute the load of a config repo.
 type forecastFlags struct {
 	facts, from, length, zone string
-}
-
-func (a *app) forecastCommand() *cobra.Command {
-	var f forecastFlags
-	cmd := &cobra.Command{
-		Use:   "forecast DIR",
-		Short: "Show how many runs a config repo starts in each minute",
-		Long:  forecastManual,
-		Args:  words("directory of the config repo"),
-		RunE:  func(cmd *cobra.Command, args []string) error { return a.forecast(cmd.Context(), args[0], f) },
-	}
-	flags := cmd.Flags()
-	factsFlag(flags, &f.facts, " (default: the live fleet)")
-	fromFlag(flags, &f.from, "of the first minute")
-	flags.StringVar(&f.length, "for", "24h", "`TIME` to look ahead, up to 7d")
-	zoneFlag(flags, &f.zone)
-	return cmd
 }
 
 func (f *forecastFlags) options() (o forecast.Options, err error) {
@@ -87,7 +58,8 @@ func (f *forecastFlags) options() (o forecast.Options, err error) {
 	return o, err
 }
 
-func (a *app) forecast(ctx context.Context, dir string, flags forecastFlags) error {
+// expected prints the expected load of a config repo in each minute.
+func (a *app) expected(ctx context.Context, dir string, flags forecastFlags) error {
 	o, err := flags.options()
 	if err != nil {
 		return err
@@ -124,7 +96,7 @@ func (a *app) groups(ctx context.Context, dir string, fleet *peelindex.Index) ([
 	return review.Groups(compiled), nil
 }
 
-// forecastAnswer is what forecast prints as data.
+// forecastAnswer is the data of simulate --expected.
 type forecastAnswer struct {
 	From      time.Time       `json:"from"`
 	Until     time.Time       `json:"until"`
