@@ -48,15 +48,6 @@ func (p *Peel) unableEntries(set schedule.Set) (errs []string) {
 	return errs
 }
 
-// A listedEntry is one entry in the data of schedule.list and schedule.history.
-type listedEntry struct {
-	scheduler.EntryState
-	Source string `json:"source"` // "settings" or "peel.yaml"
-	Commit string `json:"commit,omitempty"`
-	Origin string `json:"origin,omitempty"` // file:line
-	Author string `json:"author,omitempty"`
-}
-
 // withoutZero returns v without zero times and empty maps: events that have not happened yet.
 func withoutZero(v any) (any, error) {
 	data, err := canon.Normalize(v)
@@ -81,7 +72,7 @@ func dropZero(m map[string]any) {
 	})
 }
 
-func (p *Peel) listEntry(s scheduler.EntryState) listedEntry {
+func (p *Peel) listEntry(s scheduler.EntryState) scheduler.ListedEntry {
 	s.Took = ledger.Took{} // it is in the report on the schedule
 	for i := range s.Last {
 		s.Last[i].Era, s.Last[i].Listed = 0, time.Time{}
@@ -91,10 +82,10 @@ func (p *Peel) listEntry(s scheduler.EntryState) listedEntry {
 		waiting.Listed = nil
 		s.Waiting = &waiting
 	}
-	entry := listedEntry{EntryState: s, Source: "peel.yaml"}
+	entry := scheduler.ListedEntry{EntryState: s, Source: "peel.yaml"}
 	if p.current.Load().schedule[s.Name] != nil {
 		o := p.originOf(s.Name)
-		entry.Source, entry.Commit, entry.Author = "settings", string(o.Commit), o.Author
+		entry.Source, entry.Commit, entry.Author = "settings", o.Commit, o.Author
 		entry.Origin = fmt.Sprintf("%s:%d", o.File, o.Line)
 	}
 	return entry
@@ -107,7 +98,7 @@ func (p *Peel) scheduleList(ctx context.Context, _ module.Call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	entries := make(map[string]listedEntry, len(states))
+	entries := make(map[string]scheduler.ListedEntry, len(states))
 	for _, s := range states {
 		s.Last, s.Owed, s.Breaker = nil, nil, scheduler.Breaker{}
 		entries[s.Name] = p.listEntry(s)
@@ -126,11 +117,7 @@ func (p *Peel) scheduleHistory(ctx context.Context, call module.Call) (any, erro
 
 func (p *Peel) scheduleBreaker(ctx context.Context, call module.Call) (any, error) {
 	s, err := p.stateOf(ctx, call)
-	return struct {
-		State scheduler.BreakerState `json:"state"`
-		scheduler.Breaker
-		FailuresInRow uint64 `json:"failures_in_row"`
-	}{s.BreakerState, s.Breaker, s.FailuresInRow}, err
+	return scheduler.ListedBreaker{State: s.BreakerState, Breaker: s.Breaker, FailuresInRow: s.FailuresInRow}, err
 }
 
 // stateOf returns the state of the entry that a call names.

@@ -15,9 +15,9 @@ import (
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/catalogue"
+	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
 	"github.com/seed-c01c3da5/zester/peel/wire"
-	"github.com/seed-c01c3da5/zester/settings"
 )
 
 // A liveCommand runs a function of the schedule on the peels of a target.
@@ -214,80 +214,47 @@ func viewed(function string, r *wire.Result, s screen) string {
 	return indented(text)
 }
 
-// entryView holds the fields of an entry that tables show.
-type entryView struct {
-	State         string            `json:"state"`
-	Why           string            `json:"why"`
-	Timing        string            `json:"timing"`
-	NextFire      time.Time         `json:"next_fire"`
-	Started       time.Time         `json:"started"`
-	Running       int               `json:"running"`
-	Runs          uint64            `json:"runs"`
-	Failures      uint64            `json:"failures"`
-	Interrupted   uint64            `json:"interrupted"`
-	Skips         map[string]uint64 `json:"skips"`
-	Error         string            `json:"error"`
-	BreakerState  string            `json:"breaker_state"`
-	Origin        string            `json:"origin"`
-	Commit        settings.Commit   `json:"commit"`
-	Author        string            `json:"author"`
-	FailuresInRow uint64            `json:"failures_in_row"`
-	Last          []pastView        `json:"last"`
-}
-
-type pastView struct {
-	Trigger string    `json:"trigger"`
-	Nominal time.Time `json:"nominal"`
-	Started time.Time `json:"started"`
-	Ended   time.Time `json:"ended"`
-	Error   string    `json:"error"`
-	Job     string    `json:"job"`
-	Success bool      `json:"success"`
-
-	Interrupted bool `json:"interrupted"`
-}
-
-// result returns how a run ended, and how long it took.
-func (p *pastView) result() (text, took string) {
-	took = duration(p.Ended.Sub(p.Started).Round(time.Millisecond))
+// runResult returns how a run ended, and how long it took.
+func runResult(r *scheduler.RunRecord) (text, took string) {
+	took = duration(r.Ended.Sub(r.Started).Round(time.Millisecond))
 	switch {
-	case p.Success:
+	case r.Success:
 		return "ok", took
-	case p.Interrupted:
-		return p.Error, "-"
+	case r.Interrupted:
+		return r.Error, "-"
 	}
-	return "failed: " + p.Error, took
+	return "failed: " + r.Error, took
 }
 
-// state returns the state of an entry with its runs in flight and its breaker.
-func (e *entryView) state() string {
-	text := e.State
+// entryState returns the state of an entry with its runs in flight and its breaker.
+func entryState(e *scheduler.ListedEntry) string {
+	text := string(e.State)
 	if e.Running > 0 {
 		text += ", " + count(e.Running, "run") + " in flight"
 	}
-	if e.BreakerState != "closed" {
-		text += ", breaker " + e.BreakerState
+	if e.BreakerState != scheduler.BreakerClosed {
+		text += ", breaker " + string(e.BreakerState)
 	}
 	return text
 }
 
 // lastFire returns when the last run started that no person asked for; if a person asked for all that are known, when
 // the last one started.
-func (e *entryView) lastFire() time.Time {
+func lastFire(e *scheduler.ListedEntry) time.Time {
 	i := len(e.Last) - 1
 	if e.Running > 0 || i < 0 || !e.Last[i].Started.Equal(e.Started) {
 		return e.Started
 	}
 	for _, run := range slices.Backward(e.Last) {
-		if run.Trigger != string(scheduler.TriggerManual) {
+		if run.Trigger != scheduler.TriggerManual {
 			return run.Started
 		}
 	}
 	return e.Started
 }
 
-// from returns the source of an entry: file and line, commit and author.
-func (e *entryView) from() string {
+// entryFrom returns the source of an entry: file and line, commit and author.
+func entryFrom(e *scheduler.ListedEntry) string {
 	if e.Origin == "" {
 		return "peel.yaml"
 	}
@@ -295,7 +262,7 @@ func (e *entryView) from() string {
 }
 
 func viewList(data []byte, s screen) (string, error) {
-	var entries map[string]entryView
+	var entries map[string]*scheduler.ListedEntry
 	if err := json.Unmarshal(data, &entries); err != nil {
 		return "", err
 	}
@@ -317,8 +284,8 @@ func viewList(data []byte, s screen) (string, error) {
 		for _, n := range e.Skips {
 			skipped += n
 		}
-		list.add(name, e.state(), clock(e.NextFire), clock(e.lastFire()), fmt.Sprint(e.Runs), fmt.Sprint(e.Failures),
-			fmt.Sprint(e.FailuresInRow), fmt.Sprint(skipped), e.Timing, e.Why, e.from())
+		list.add(name, entryState(e), clock(e.NextFire), clock(lastFire(e)), fmt.Sprint(e.Runs),
+			fmt.Sprint(e.Failures), fmt.Sprint(e.FailuresInRow), fmt.Sprint(skipped), e.Timing, e.Why, entryFrom(e))
 	}
 	return list.text(s)
 }
@@ -348,12 +315,12 @@ func viewNext(data []byte, s screen) (string, error) {
 }
 
 func viewHistory(data []byte, s screen) (string, error) {
-	var e entryView
+	var e scheduler.ListedEntry
 	if err := json.Unmarshal(data, &e); err != nil {
 		return "", err
 	}
 	facts := table{rows: [][]string{
-		{"state:", strings.TrimSuffix(e.state()+": "+e.Why, ": ")},
+		{"state:", strings.TrimSuffix(entryState(&e)+": "+e.Why, ": ")},
 		{"timing:", e.Timing},
 		{"next:", when(e.NextFire)},
 		{"runs:", fmt.Sprintf("%d, %d of them failed, the last %d in a row", e.Runs, e.Failures, e.FailuresInRow)},
@@ -364,32 +331,20 @@ func viewHistory(data []byte, s screen) (string, error) {
 	for _, reason := range slices.Sorted(maps.Keys(e.Skips)) {
 		facts.add("skipped:", fmt.Sprintf("%d, %s", e.Skips[reason], reason))
 	}
-	facts.add("from:", e.from())
+	facts.add("from:", entryFrom(&e))
 	list := table{
 		header: []string{"STARTED", "TRIGGER", "NOMINAL", "TOOK", "RESULT", "JOB"}, states: []string{"RESULT"},
 		narrow: []string{"RESULT"}, drop: []string{"NOMINAL", "TRIGGER", "TOOK"},
 	}
-	for _, p := range slices.Backward(e.Last) {
-		result, took := p.result()
-		list.add(when(p.Started), p.Trigger, when(p.Nominal), took, result, p.Job)
+	for _, r := range slices.Backward(e.Last) {
+		result, took := runResult(&r)
+		list.add(when(r.Started), string(r.Trigger), when(r.Nominal), took, result, r.Job)
 	}
 	return joined(facts, list, s)
 }
 
 func viewFires(data []byte, s screen) (string, error) {
-	var told struct {
-		Since time.Time `json:"since"`
-		Fires []struct {
-			Nominal time.Time `json:"nominal"`
-			Last    time.Time `json:"last"`
-			Count   int       `json:"count"`
-			Class   string    `json:"class"`
-			Outcome string    `json:"outcome"`
-			Why     string    `json:"why"`
-			Late    bool      `json:"late"`
-			Overran bool      `json:"overran"`
-		} `json:"fires"`
-	}
+	var told ledger.Told
 	if err := json.Unmarshal(data, &told); err != nil {
 		return "", err
 	}
@@ -400,7 +355,7 @@ func viewFires(data []byte, s screen) (string, error) {
 		drop:   []string{"WHY", "TRIGGER"},
 	}
 	for _, f := range slices.Backward(told.Fires) {
-		why := []string{f.Why, "", ""}
+		why := []string{string(f.Why), "", ""}
 		if f.Late {
 			why[1] = "late"
 		}
@@ -414,22 +369,14 @@ func viewFires(data []byte, s screen) (string, error) {
 }
 
 func viewBreaker(data []byte, s screen) (string, error) {
-	var b struct {
-		State         string `json:"state"`
-		FailuresInRow uint64 `json:"failures_in_row"`
-		Transitions   []struct {
-			To   string    `json:"to"`
-			Time time.Time `json:"time"`
-			Why  string    `json:"why"`
-		} `json:"transitions"`
-	}
+	var b scheduler.ListedBreaker
 	if err := json.Unmarshal(data, &b); err != nil {
 		return "", err
 	}
-	facts := table{rows: [][]string{{"state:", b.State}, {"failures:", fmt.Sprintf("%d in a row", b.FailuresInRow)}}}
+	facts := table{rows: [][]string{{"state:", string(b.State)}, {"failures:", fmt.Sprintf("%d in a row", b.FailuresInRow)}}}
 	list := table{header: []string{"TIME", "TO", "WHY"}}
 	for _, c := range slices.Backward(b.Transitions) {
-		list.add(when(c.Time), c.To, c.Why)
+		list.add(when(c.Time), string(c.To), c.Why)
 	}
 	return joined(facts, list, s)
 }

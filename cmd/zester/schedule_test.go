@@ -8,6 +8,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/seed-c01c3da5/zester/peel/scheduler"
 )
 
 // A cronCase is one of settings/schedule/cron/testdata/cron.json, which names the sources.
@@ -124,19 +126,26 @@ func TestTheExamplesHaveNoFaults(t *testing.T) {
 // A run by hand is not the last run of a schedule.
 func TestTheLastRunInAListIsNotOneByHand(t *testing.T) {
 	fire := time.Date(2026, 6, 1, 9, 0, 0, 0, time.UTC)
-	timed, byHand := pastView{Trigger: "interval", Started: fire}, pastView{Trigger: "manual", Started: fire.Add(time.Hour)}
+	timed := scheduler.RunRecord{Trigger: scheduler.TriggerTimer, Started: fire}
+	byHand := scheduler.RunRecord{Trigger: scheduler.TriggerManual, Started: fire.Add(time.Hour)}
 	for _, c := range []struct {
-		entry entryView
-		want  time.Time
+		started time.Time
+		running int
+		last    []scheduler.RunRecord
+		want    time.Time
 	}{
-		{entryView{Started: fire, Last: []pastView{timed}}, fire},
-		{entryView{Started: byHand.Started, Last: []pastView{timed, byHand}}, fire},
-		{entryView{Started: byHand.Started, Last: []pastView{byHand}}, byHand.Started},
-		{entryView{Started: fire.Add(2 * time.Hour), Running: 1, Last: []pastView{timed, byHand}}, fire.Add(2 * time.Hour)},
-		{entryView{}, time.Time{}},
+		{fire, 0, []scheduler.RunRecord{timed}, fire},
+		{byHand.Started, 0, []scheduler.RunRecord{timed, byHand}, fire},
+		{byHand.Started, 0, []scheduler.RunRecord{byHand}, byHand.Started},
+		{fire.Add(2 * time.Hour), 1, []scheduler.RunRecord{timed, byHand}, fire.Add(2 * time.Hour)},
+		{},
 	} {
-		if got := c.entry.lastFire(); !got.Equal(c.want) {
-			t.Errorf("%+v: %v, want %v", c.entry, got, c.want)
+		var e scheduler.ListedEntry
+		e.Started = c.started
+		e.Running = c.running
+		e.Last = c.last
+		if got := lastFire(&e); !got.Equal(c.want) {
+			t.Errorf("%+v: %v, want %v", c, got, c.want)
 		}
 	}
 }

@@ -14,23 +14,15 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-// rememberedEntry is what why --since-when needs of an entry in schedule.history.
-type rememberedEntry struct {
-	Last   []scheduler.RunRecord `json:"last"`
-	Commit string                `json:"commit"` // that last changed the entry
-	Origin string                `json:"origin"`
-	Author string                `json:"author"`
-}
-
-// runs returns the runs that a peel remembers with their commits.
-func (e *rememberedEntry) runs(id target.PeelID) (runs []bisect.Run) {
+// runsOf returns the runs of an entry that a peel remembers with their commits.
+func runsOf(id target.PeelID, e *scheduler.ListedEntry) (runs []bisect.Run) {
 	for i := range e.Last {
 		past := &e.Last[i]
 		r := bisect.Run{
 			Peel: id, Started: past.Started, Nominal: past.Nominal, Job: wire.JID(past.Job),
 			Commit: settings.Commit(past.Commit), Good: past.Success,
 		}
-		if past.Commit == e.Commit {
+		if r.Commit == e.Commit {
 			r.Author = e.Author
 			r.File = e.Origin
 		}
@@ -46,7 +38,7 @@ func rememberedRuns(ctx context.Context, client *api.Client, spec job.Spec) ([]b
 	oldest := map[target.PeelID]time.Time{} // nominal time of the first run with its commit
 	spec.Function = "schedule.history"
 	err := askPeels(ctx, client, spec, func(r *wire.Return) error {
-		var e rememberedEntry
+		var e scheduler.ListedEntry
 		if !r.Success {
 			return nil
 		}
@@ -56,7 +48,7 @@ func rememberedRuns(ctx context.Context, client *api.Client, spec job.Spec) ([]b
 		if len(e.Last) > 0 {
 			oldest[r.Peel] = ledger.At(e.Last[0].Nominal)
 		}
-		runs = append(runs, e.runs(r.Peel)...)
+		runs = append(runs, runsOf(r.Peel, &e)...)
 		return nil
 	})
 	if err != nil || len(runs) == 0 {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/ledger"
+	"github.com/seed-c01c3da5/zester/settings"
 )
 
 // EntryState is the state of one entry, from [Scheduler.State].
@@ -29,6 +30,22 @@ type EntryState struct {
 	// BreakerState is "closed" for an entry without a breaker.
 	BreakerState BreakerState `json:"breaker_state"`
 	History
+}
+
+// A ListedEntry is one entry in the data of the functions schedule.list and schedule.history.
+type ListedEntry struct {
+	EntryState
+	Source string          `json:"source"`           // "settings" or "peel.yaml"
+	Commit settings.Commit `json:"commit,omitempty"` // that last changed the entry
+	Origin string          `json:"origin,omitempty"` // file:line
+	Author string          `json:"author,omitempty"`
+}
+
+// A ListedBreaker is the data of the function schedule.breaker.
+type ListedBreaker struct {
+	State BreakerState `json:"state"`
+	Breaker
+	FailuresInRow uint64 `json:"failures_in_row"`
 }
 
 func (o *owner) state() []EntryState {
