@@ -486,7 +486,7 @@ func (s *site) rows(jid wire.JID) []job.Row {
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		if rows = append(rows, page.Rows...); !page.More {
+		if rows = append(rows, page.Rows...); page.Next == "" {
 			return rows
 		}
 	}

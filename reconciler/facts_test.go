@@ -238,7 +238,7 @@ func TestAPeelWhoseFactsCombineFilesThatDoNotMergeStaysBehindAlone(t *testing.T)
 		if got := b.entries("web-01"); got != "abcdw" || b.document("db-01").Generation != before.Generation {
 			t.Errorf("web-01 has %v", got)
 		}
-		var page status.PeelsPage
+		var page status.SyncPeelsPage
 		b.ask("peels", nil, &page)
 		if p := page.Peels[0]; p.Peel != "db-01" || p.State != status.Failed || !strings.Contains(strings.Join(p.Errors, ""), "settings/clash.yaml:2:") {
 			t.Errorf("%+v", p)

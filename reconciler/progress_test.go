@@ -13,9 +13,9 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
-func (b *bench) page(after target.PeelID) (page status.PeelsPage) {
+func (b *bench) page(after target.PeelID) (page status.SyncPeelsPage) {
 	b.t.Helper()
-	if why := b.ask("peels", status.PeelsRequest{After: after}, &page); why != "" {
+	if why := b.ask("peels", status.PeelsRequest{Cursor: after}, &page); why != "" {
 		b.t.Fatal(why)
 	}
 	return page
@@ -56,9 +56,9 @@ func TestHowFarEachPeelIs(t *testing.T) {
 				t.Errorf("%s lacks what it is to run since %v, the commit was at %v", got.Peel, got.Since, at)
 			}
 		}
-		var some status.PeelsPage
+		var some status.SyncPeelsPage
 		asked := status.PeelsRequest{Peels: []target.PeelID{"web-00", "nobody", "web-04"}}
-		if why := b.ask("peels", asked, &some); why != "" || some.More || len(some.Peels) != 2 ||
+		if why := b.ask("peels", asked, &some); why != "" || some.Next != "" || len(some.Peels) != 2 ||
 			some.Peels[0].State != status.Applied || some.Peels[1].Peel != "web-04" {
 			t.Errorf("the peels that were named: %+v %s", some, why)
 		}
@@ -175,13 +175,14 @@ func TestHowEachHostComparesWithItsStates(t *testing.T) {
 			b.t.Helper()
 			var all []status.States
 			pages := 0
-			for q := (status.PeelsRequest{}); ; q.After = all[len(all)-1].Peel {
-				var page status.StatesPage
+			for q := (status.PeelsRequest{}); ; {
+				var page status.SyncStatesPage
 				if why := b.ask("states", q, &page); why != "" {
 					b.t.Fatal(why)
 				}
 				pages++
-				if all = append(all, page.Peels...); !page.More {
+				all = append(all, page.Peels...)
+				if q.Cursor = page.Next; q.Cursor == "" {
 					break
 				}
 			}

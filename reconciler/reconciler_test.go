@@ -476,8 +476,8 @@ func TestReportsSayHowFarPeelsAre(t *testing.T) {
 			t.Fatalf("%+v", out.Counts)
 		}
 	}
-	var page status.PeelsPage
-	s.ask("peels", status.PeelsRequest{After: "web-00"}, &page)
+	var page status.SyncPeelsPage
+	s.ask("peels", status.PeelsRequest{Cursor: "web-00"}, &page)
 	if len(page.Peels) != 2 || page.Peels[0].State != status.Applied || page.Peels[0].Started != 5 || page.Peels[1].State != status.Pending {
 		t.Errorf("%+v", page)
 	}

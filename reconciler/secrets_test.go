@@ -80,7 +80,7 @@ func TestSecretsAreSealedToPeelsWithAKey(t *testing.T) {
 		if b.document("db-01") != nil {
 			b.t.Fatal("a peel without a key was given secrets")
 		}
-		var page status.PeelsPage
+		var page status.SyncPeelsPage
 		b.ask("peels", status.PeelsRequest{}, &page)
 		if p := page.Peels[0]; p.Peel != "db-01" || p.State != status.Failed || !strings.Contains(strings.Join(p.Errors, " "), "settings/secret.yaml:1:11: the peel has sent no key") {
 			b.t.Errorf("%+v", p)

@@ -284,7 +284,7 @@ func (s *soak) count() {
 		for _, j := range page.Jobs {
 			seen[due{j.Targets[0], j.Metadata[job.MetaNominal]}]++
 		}
-		if q.Before = page.Next; !page.More {
+		if q.Cursor = page.Next; q.Cursor == "" {
 			break
 		}
 	}

@@ -84,12 +84,13 @@ without a job. The same person runs it with the same command.`,
 // heldActions returns the actions that wait, newest first; with all also the others.
 func heldActions(ctx context.Context, client *api.Client, all bool) ([]api.HoldAction, error) {
 	actions := []api.HoldAction{}
-	for q := (api.HoldQuery{All: all}); ; q.Before = actions[len(actions)-1].ID {
+	for q := (api.HoldQuery{All: all}); ; {
 		page, err := api.HoldList.Ask(ctx, client, q)
 		if err != nil {
 			return nil, err
 		}
-		if actions = append(actions, page.Actions...); !page.More || len(page.Actions) == 0 {
+		actions = append(actions, page.Actions...)
+		if q.Cursor = page.Next; q.Cursor == "" {
 			return actions, nil
 		}
 	}
@@ -270,7 +271,7 @@ func otherPeels(s *api.HoldShown, now []target.PeelID) error {
 
 // describeHeld prints an action for people. What comes from the assistant is first, so that it cannot move the rest off
 // the screen. now and user are the peels and the person of the job; nil: there will be none.
-func (a *app) describeHeld(s *api.HoldShown, now *api.Resolved, user string) {
+func (a *app) describeHeld(s *api.HoldShown, now *api.TargetsPage, user string) {
 	columns := cmp.Or(a.columns, width(a.errOut), helpWidth)
 	fmt.Fprintf(a.errOut, "action %s\n\nThe assistant says:\n", s.ID)
 	for _, c := range claims(&s.HoldAction) {

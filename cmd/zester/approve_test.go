@@ -85,7 +85,7 @@ func TestWhatAnAssistantSaysLooksLikeNothingElse(t *testing.T) {
 			}
 			for _, v := range []api.HoldAction{nice, hostile} {
 				fmt.Fprintf(&got, "\n$ zester approve %s\n", v.ID)
-				a.describeHeld(&api.HoldShown{HoldAction: v, Names: names}, &api.Resolved{Peels: names, Offline: names[:1]}, "bob")
+				a.describeHeld(&api.HoldShown{HoldAction: v, Names: names}, &api.TargetsPage{Peels: names, Offline: names[:1]}, "bob")
 			}
 			fmt.Fprintf(&got, "\n$ zester approve %s\n", pause.ID)
 			a.describeHeld(&api.HoldShown{HoldAction: pause, Names: names}, nil, "")

@@ -153,7 +153,7 @@ func firstWords(cmd *cobra.Command) []string {
 func (a *app) resolve(ctx context.Context, client *api.Client, expr string) ([]target.PeelID, error) {
 	resolve := client.Resolve
 	if a.dispatching.direct || a.dispatching.dryRun { // nothing else needs a master
-		resolve = func(ctx context.Context, expr string) (*api.Resolved, error) {
+		resolve = func(ctx context.Context, expr string) (*api.TargetsPage, error) {
 			return a.resolveOnline(ctx, client, expr)
 		}
 	}
@@ -183,7 +183,7 @@ func nobodyMatches(expr string) error {
 
 // resolveOnline asks a master to resolve an expression, and if none replies resolves it here, from the facts on the
 // bus.
-func (a *app) resolveOnline(ctx context.Context, client *api.Client, expr string) (*api.Resolved, error) {
+func (a *app) resolveOnline(ctx context.Context, client *api.Client, expr string) (*api.TargetsPage, error) {
 	resolved, err := client.Resolve(ctx, expr)
 	if api.CodeOf(err) != api.CodeUnavailable {
 		return resolved, err

@@ -78,10 +78,10 @@ func (a *app) listJobs(cmd *cobra.Command, client *api.Client, q job.Query, limi
 			return err
 		}
 		jobs = append(jobs, page.Jobs...)
-		if !page.More || len(jobs) >= limit {
+		if page.Next == "" || len(jobs) >= limit {
 			break
 		}
-		q.Before = page.Next
+		q.Cursor = page.Next
 	}
 	return a.showJobs(jobs)
 }

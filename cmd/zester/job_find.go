@@ -48,7 +48,7 @@ func findJob(ctx context.Context, client *api.Client, word string) (wire.JID, er
 	if err != nil {
 		return "", noJob(word)
 	}
-	page, err := api.JobList.Ask(ctx, client, job.Query{Before: before, Limit: 2})
+	page, err := api.JobList.Ask(ctx, client, job.Query{Cursor: before, Limit: 2})
 	if err != nil {
 		return "", err
 	}
@@ -96,13 +96,13 @@ func findLast(ctx context.Context, client *api.Client) (wire.JID, error) {
 				}
 			}
 			return last.JID, nil
-		case !page.More:
+		case page.Next == "":
 			return "", &api.Error{
 				Code: api.CodeNotFound,
 				Msg:  fmt.Sprintf("no such job: %s has started none", client.User()),
 			}
 		}
-		q.Before = page.Next
+		q.Cursor = page.Next
 	}
 	return "", &failure{
 		code: exitFailed,

@@ -66,7 +66,8 @@ func (a *app) peelRemoveCommand() *cobra.Command {
 func (a *app) removeData(ctx context.Context, client *api.Client, id target.PeelID, force bool) error {
 	_, err := api.SyncRemove.Ask(ctx, client, status.RemoveRequest{Peel: id, Force: force})
 	if err != nil {
-		const hint = "--force removes it until it next publishes facts; without --keep-credential it is removed for good"
+		hint := "--force removes it until it next publishes facts; " +
+			"without --keep-credential it is removed for good"
 		return hinted(err, api.CodeConflict, hint)
 	}
 	done := &api.Decommissioned{Peel: id, Removed: true, JoinTokens: []string{}}

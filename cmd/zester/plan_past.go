@@ -60,14 +60,14 @@ func (a *app) measure(ctx context.Context, client *api.Client, names []string, p
 				}
 			}
 		}
-		if read += len(page.Jobs); read >= maxRuns && page.More {
+		if read += len(page.Jobs); read >= maxRuns && page.Next != "" {
 			fmt.Fprintf(a.errOut, "warning: durations are of the newest %d records alone\n", read)
 			break
 		}
-		if !page.More {
+		if page.Next == "" {
 			break
 		}
-		q.Before = page.Next
+		q.Cursor = page.Next
 	}
 	for name, runs := range took {
 		past.Durations[name] = backtest.DurationsOf(runs)

@@ -82,19 +82,20 @@ func (a *app) leftBy(ctx context.Context, client *api.Client, by []string, remov
 
 // entriesLeft returns the schedule entries of the config repo that requests made.
 func entriesLeft(ctx context.Context, client *api.Client) (all []leftover, err error) {
-	for after, more := "", true; more; {
-		page, err := askSchedule(ctx, client, api.ScheduleList, api.ScheduleQuery{After: after})
+	for q := (api.ScheduleQuery{}); ; {
+		page, err := askSchedule(ctx, client, api.ScheduleList, q)
 		if err != nil {
 			return nil, err
 		}
 		for _, s := range page.Schedules {
-			if after = s.Key; s.ID > 0 {
+			if s.ID > 0 {
 				all = append(all, leftover{"schedule", s.Entry, s.By, fmt.Sprintf("zester schedule remove %d", s.ID)})
 			}
 		}
-		more = page.More && len(page.Schedules) > 0
+		if q.Cursor = page.Next; q.Cursor == "" {
+			return all, nil
+		}
 	}
-	return all, nil
 }
 
 func silencesLeft(ctx context.Context, client *api.Client) (all []leftover, err error) {

@@ -373,7 +373,10 @@ func viewBreaker(data []byte, s screen) (string, error) {
 	if err := json.Unmarshal(data, &b); err != nil {
 		return "", err
 	}
-	facts := table{rows: [][]string{{"state:", string(b.State)}, {"failures:", fmt.Sprintf("%d in a row", b.FailuresInRow)}}}
+	facts := table{rows: [][]string{
+		{"state:", string(b.State)},
+		{"failures:", fmt.Sprintf("%d in a row", b.FailuresInRow)},
+	}}
 	list := table{header: []string{"TIME", "TO", "WHY"}}
 	for _, c := range slices.Backward(b.Transitions) {
 		list.add(when(c.Time), string(c.To), c.Why)

@@ -66,7 +66,7 @@ func (a *app) sinceWhen(ctx context.Context, client *api.Client, expr, entry str
 	if len(runs) == 0 {
 		return &failure{
 			code: exitFailed, err: fmt.Errorf("no run of %q is known on %s", entry, some(peels)),
-			hint: "runs of entries with return_job are recorded for 7 days, and peels know the runs of other entries: " +
+			hint: "runs of entries with return_job are recorded for 7 days, and peels know the runs of others: " +
 				"zester coverage --entry NAME --by peel shows who has the entry",
 		}
 	}
@@ -114,14 +114,14 @@ func (a *app) recordedRuns(ctx context.Context, client *api.Client, entry string
 				runs = append(runs, r)
 			}
 		}
-		if !page.More {
+		if page.Next == "" {
 			return runs, nil
 		}
 		if len(runs) >= maxRuns {
 			fmt.Fprintf(a.errOut, "warning: only the newest %d runs were read\n", len(runs))
 			return runs, nil
 		}
-		q.Before = page.Next
+		q.Cursor = page.Next
 	}
 }
 

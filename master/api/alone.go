@@ -22,7 +22,7 @@ const (
 // ResolveAlone does the same as [Client.Resolve] without a master: it evaluates the expression in this process, with
 // the newest facts of each peel in the stream facts. It knows no node groups and no settings, and not which peels are
 // online.
-func (c *Client) ResolveAlone(ctx context.Context, expr string) (*Resolved, error) {
+func (c *Client) ResolveAlone(ctx context.Context, expr string) (*TargetsPage, error) {
 	e, err := target.Parse(expr, target.Options{})
 	if err == nil && e.UsesSettings() {
 		err = errors.New("the settings of peels are read by masters")
@@ -32,7 +32,7 @@ func (c *Client) ResolveAlone(ctx context.Context, expr string) (*Resolved, erro
 	}
 	ctx, cancel := within(ctx, answerWait)
 	defer cancel()
-	r, known := &Resolved{}, map[target.PeelID]bool{}
+	r, known := &TargetsPage{}, map[target.PeelID]bool{}
 	err = c.readFacts(ctx, func(f wire.Facts) {
 		known[f.Peel] = true
 		if e.Match(target.Peel{ID: f.Peel, Facts: f.Facts}) {

@@ -25,18 +25,17 @@ import (
 
 // A ResolveRequest requests the peels that an expression selects.
 type ResolveRequest struct {
-	Expr  string        `json:"expr"`
-	After target.PeelID `json:"after,omitempty"` // the page begins after this peel
+	Expr   string        `json:"expr" query:"expr" required:"true" minLength:"1" maxLength:"65536" doc:"The expression."`
+	Cursor target.PeelID `json:"cursor,omitempty" query:"cursor" maxLength:"128" doc:"The next of the page before."`
 }
 
-// Resolved is a page of the peels that an expression selects, by ID. It may be empty.
-type Resolved struct {
+// TargetsPage is a page of the peels that an expression selects, by ID. It may be empty.
+type TargetsPage struct {
 	Peels   []target.PeelID `json:"peels"`
-	Total   int             `json:"total"`             // peels on all pages
-	Offline []target.PeelID `json:"offline,omitempty"` // the peels in Peels that are known to be offline
-	// named by L@, but no peel of this ID has ever told its facts; on the first page
-	Unknown []target.PeelID `json:"unknown,omitempty"`
-	More    bool            `json:"more,omitempty"`
+	Total   int             `json:"total" doc:"On all pages."`
+	Offline []target.PeelID `json:"offline,omitempty" doc:"Those on this page that are known to be offline."`
+	Unknown []target.PeelID `json:"unknown,omitempty" doc:"Named by L@, and never heard of; on the first page."`
+	Next    target.PeelID   `json:"next,omitempty" doc:"The cursor of the next page; absent on the last."`
 }
 
 // An ExplainRequest requests the explanation of a target expression.
@@ -55,8 +54,8 @@ type Explained struct {
 
 // A JobRequest requests one job, or a page of its targets.
 type JobRequest struct {
-	JID   wire.JID      `json:"jid"`
-	After target.PeelID `json:"after,omitempty"` // the page begins after this target
+	JID    wire.JID      `json:"jid" path:"jid" minLength:"27" maxLength:"27"`
+	Cursor target.PeelID `json:"cursor,omitempty" query:"cursor" maxLength:"128" doc:"The next of the page before."`
 }
 
 // ActiveJobs are jobs that have not ended, newest first, without their targets and arguments.
@@ -68,8 +67,8 @@ type ActiveJobs struct {
 // A PeelsRequest requests a page of peels.
 type PeelsRequest struct {
 	Target string        `json:"target,omitempty"` // an expression; empty selects all
-	After  target.PeelID `json:"after,omitempty"`  // the page begins after this peel
-	Facts  bool          `json:"facts,omitempty"`  // with their facts; pages are shorter then
+	Cursor target.PeelID `json:"cursor,omitempty"`
+	Facts  bool          `json:"facts,omitempty"` // with their facts; pages are shorter then
 	// States: with what each peel runs, and its worst problem; pages are shorter then.
 	States bool `json:"states,omitempty"`
 	// Class selects the peels whose worst problem is of this kind; empty selects all.
@@ -108,11 +107,10 @@ type PeelProblem struct {
 
 // PeelsPage is a page of peels, by ID.
 type PeelsPage struct {
-	Peels []Peel `json:"peels"`
-	Total int    `json:"total"` // on all pages
-	More  bool   `json:"more,omitempty"`
-	// Lacks says why states or problems were requested and are not known.
-	Lacks string `json:"lacks,omitempty"`
+	Peels []Peel        `json:"peels"`
+	Total int           `json:"total" doc:"On all pages."`
+	Lacks string        `json:"lacks,omitempty" doc:"Why what the peels run, or what is wrong with them, is not known."`
+	Next  target.PeelID `json:"next,omitempty" doc:"The cursor of the next page; absent on the last."`
 }
 
 // A PeelRequest requests one peel, with its facts.

@@ -119,17 +119,18 @@ func (c *Client) ask(ctx context.Context, subject string, question, answer any) 
 }
 
 // Resolve returns all peels that an expression selects.
-func (c *Client) Resolve(ctx context.Context, expr string) (*Resolved, error) {
-	all := &Resolved{}
-	for q := (ResolveRequest{Expr: expr}); ; q.After = all.Peels[len(all.Peels)-1] {
+func (c *Client) Resolve(ctx context.Context, expr string) (*TargetsPage, error) {
+	all := &TargetsPage{}
+	for q := (ResolveRequest{Expr: expr}); ; {
 		a, err := TargetResolve.Ask(ctx, c, q)
 		if err != nil {
 			return nil, err
 		}
-		all.Peels, all.Offline, all.Unknown = append(all.Peels, a.Peels...), append(all.Offline,
-			a.Offline...), append(all.Unknown, a.Unknown...)
+		all.Peels = append(all.Peels, a.Peels...)
+		all.Offline = append(all.Offline, a.Offline...)
+		all.Unknown = append(all.Unknown, a.Unknown...)
 		all.Total = len(all.Peels)
-		if !a.More || len(a.Peels) == 0 {
+		if q.Cursor = a.Next; q.Cursor == "" {
 			return all, nil
 		}
 	}
@@ -185,11 +186,11 @@ func rows(jid wire.JID, read func(JobRequest) (*job.RowsPage, error)) iter.Seq2[
 				return
 			}
 			for _, row := range page.Rows {
-				if q.After = row.Peel; !yield(row, nil) {
+				if !yield(row, nil) {
 					return
 				}
 			}
-			if !page.More || len(page.Rows) == 0 {
+			if q.Cursor = page.Next; q.Cursor == "" {
 				return
 			}
 		}
@@ -208,12 +209,13 @@ func (c *Client) PeelsWithFacts(ctx context.Context, expr string) ([]Peel, error
 
 func (c *Client) peels(ctx context.Context, q PeelsRequest) ([]Peel, error) {
 	all := []Peel{}
-	for ; ; q.After = all[len(all)-1].ID {
+	for {
 		page, err := PeelList.Ask(ctx, c, q)
 		if err != nil {
 			return nil, err
 		}
-		if all = append(all, page.Peels...); !page.More || len(page.Peels) == 0 {
+		all = append(all, page.Peels...)
+		if q.Cursor = page.Next; q.Cursor == "" {
 			return all, nil
 		}
 	}

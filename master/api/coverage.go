@@ -16,15 +16,15 @@ type CoverageRequest struct {
 	Entry  string    `json:"entry,omitempty"`  // glob; empty: all entries
 	Since  time.Time `json:"since,omitzero"`   // the whole hour of UTC counts; zero: a day ago
 	ByPeel bool      `json:"by_peel,omitempty"`
-	After  string    `json:"after,omitempty"` // entry, or peel with ByPeel, of the last row of the page before
+	Cursor string    `json:"cursor,omitempty"`
 }
 
 // A CoverageEntryRequest requests a page of what happened to the fires of one entry on each peel.
 type CoverageEntryRequest struct {
-	Entry  string        `json:"entry"`
-	Target string        `json:"target,omitempty"`
-	Since  time.Time     `json:"since,omitzero"`
-	After  target.PeelID `json:"after,omitempty"`
+	Entry  string    `json:"entry" path:"entry" maxLength:"256" doc:"Name of an entry."`
+	Target string    `json:"target,omitempty" query:"target" maxLength:"65536" doc:"An expression; absent: all peels."`
+	Since  time.Time `json:"since,omitzero" query:"since" doc:"An hour of UTC, up to 35 days ago; absent: a day ago."`
+	Cursor string    `json:"cursor,omitempty" query:"cursor" maxLength:"128" doc:"The next of the page before."`
 }
 
 // A Coverage says what happened to the fires of schedules.
@@ -39,7 +39,8 @@ type Coverage struct {
 	// Unread are hours of UTC whose stored counts the master cannot read: they are damaged, or a newer version wrote
 	// them. What the master does not know from reports is not in the rows.
 	Unread []time.Time `json:"unread,omitempty"`
-	More   bool        `json:"more,omitempty"`
+	// Next is the cursor of the next page; empty on the last.
+	Next string `json:"next,omitempty"`
 }
 
 // A CoverageRow has the verdicts on the fires of an entry, of a peel, or of one entry on one peel.
@@ -74,30 +75,28 @@ type CoverageRow struct {
 
 // Coverage returns what happened to the fires of schedules, all pages of it.
 func (c *Client) Coverage(ctx context.Context, q CoverageRequest) (*Coverage, error) {
-	return allRows(func(last CoverageRow) (*Coverage, error) {
-		if q.After = last.Entry; q.ByPeel {
-			q.After = string(last.Peel)
-		}
+	return allRows(func(cursor string) (*Coverage, error) {
+		q.Cursor = cursor
 		return CoverageList.Ask(ctx, c, q)
 	})
 }
 
 // CoverageEntry returns what happened to the fires of one entry on each peel.
 func (c *Client) CoverageEntry(ctx context.Context, q CoverageEntryRequest) (*Coverage, error) {
-	return allRows(func(last CoverageRow) (*Coverage, error) {
-		q.After = last.Peel
+	return allRows(func(cursor string) (*Coverage, error) {
+		q.Cursor = cursor
 		return CoverageShow.Ask(ctx, c, q)
 	})
 }
 
 // allRows joins the pages that follow each other.
-func allRows(page func(last CoverageRow) (*Coverage, error)) (*Coverage, error) {
-	all, err := page(CoverageRow{})
+func allRows(page func(cursor string) (*Coverage, error)) (*Coverage, error) {
+	all, err := page("")
 	if err != nil {
 		return nil, err
 	}
-	for all.More && len(all.Rows) > 0 {
-		next, err := page(all.Rows[len(all.Rows)-1])
+	for all.Next != "" {
+		next, err := page(all.Next)
 		if err != nil {
 			return nil, err
 		}

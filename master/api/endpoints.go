@@ -25,11 +25,11 @@ var (
 		Path: "GET /sync/history", ID: "sync-history", Scopes: read,
 		Summary: "List the revisions that were tried, newest first",
 	}}
-	SyncPeels = Endpoint[status.PeelsRequest, status.PeelsPage]{"sync", "peels", &Route{
+	SyncPeels = Endpoint[status.PeelsRequest, status.SyncPeelsPage]{"sync", "peels", &Route{
 		Path: "GET /sync/peels", ID: "sync-peels", Scopes: read,
 		Summary: "List how far each peel is with the revision in force",
 	}}
-	SyncStates = Endpoint[status.PeelsRequest, status.StatesPage]{"sync", "states", &Route{
+	SyncStates = Endpoint[status.PeelsRequest, status.SyncStatesPage]{"sync", "states", &Route{
 		Path: "GET /sync/states", ID: "sync-states", Scopes: read,
 		Summary: "List what the newest run of the states of each peel has found",
 	}}
@@ -129,7 +129,7 @@ var (
 // Requests about targets and jobs, which any master answers. A request may be repeated: a job is dispatched once, by
 // its ID, which the caller makes.
 var (
-	TargetResolve = Endpoint[ResolveRequest, Resolved]{"target", "resolve", &Route{
+	TargetResolve = Endpoint[ResolveRequest, TargetsPage]{"target", "resolve", &Route{
 		Path: "GET /targets", ID: "resolve-target", Scopes: read,
 		Summary: "List the peels that a target expression selects",
 	}}
@@ -139,7 +139,7 @@ var (
 		Path: "POST /jobs", ID: "dispatch-job", Scopes: dispatch, Codes: []int{408, 409, 413, 415}, Accepted: true,
 		Summary: "Run a function on the peels that a target selects",
 	}}
-	JobList = Endpoint[job.Query, job.Page]{"job", "list", &Route{
+	JobList = Endpoint[job.Query, job.JobsPage]{"job", "list", &Route{
 		Path: "GET /jobs", ID: "list-jobs", Scopes: read,
 		Summary: "List jobs, newest first",
 	}}

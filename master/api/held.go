@@ -115,14 +115,14 @@ type HoldAction struct {
 type HoldQuery struct {
 	// All: also those that are no longer open.
 	All bool `json:"all,omitempty" query:"all" doc:"Also actions that were decided or have expired in the last 7 days."`
-	// The page begins after the action Before, which need not exist.
-	Before HoldID `json:"before,omitempty" query:"before" maxLength:"27" doc:"Only actions older than the one with this ID: the last of the previous page."`
+	// The page begins after the action Cursor, which need not exist.
+	Cursor HoldID `json:"cursor,omitempty" query:"cursor" maxLength:"27" doc:"The next of the page before."`
 }
 
 // A HoldPage is actions without their arguments, newest first.
 type HoldPage struct {
 	Actions []HoldAction `json:"actions"`
-	More    bool         `json:"more,omitempty"`
+	Next    HoldID       `json:"next,omitempty" doc:"The cursor of the next page; absent on the last."`
 }
 
 // A HoldRequest names an action to show, approve or reject.

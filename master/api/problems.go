@@ -10,7 +10,7 @@ import (
 
 // ProblemsRequest requests what is wrong now.
 type ProblemsRequest struct {
-	Target string `json:"target,omitempty"` // expression; empty: all peels
+	Target string `json:"target,omitempty" query:"target" maxLength:"65536" doc:"An expression; absent: all peels."`
 }
 
 // Problems is what is wrong with the schedules of the fleet now.
@@ -44,9 +44,9 @@ type Problem struct {
 
 // TimelineRequest requests what should have run, by hour.
 type TimelineRequest struct {
-	Target  string    `json:"target,omitempty"` // expression; empty: all peels
-	Entry   string    `json:"entry,omitempty"`  // glob; empty: all entries
-	Since   time.Time `json:"since,omitzero"`   // the whole hour of UTC counts; zero: a day ago
+	Target  string    `json:"target,omitempty" query:"target" maxLength:"65536" doc:"An expression; absent: all peels."`
+	Entry   string    `json:"entry,omitempty" query:"entry" maxLength:"256" doc:"Glob of the entries; absent: all."`
+	Since   time.Time `json:"since,omitzero" query:"since" doc:"An hour of UTC, up to 35 days ago; absent: a day ago."`
 	Entries []string  `json:"entries,omitempty"`
 }
 

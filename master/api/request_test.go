@@ -68,7 +68,7 @@ func TestAReadThatMeetsNoLeaderIsRepeated(t *testing.T) {
 			if time.Now().Before(elected) {
 				return nil, errNoLeader
 			}
-			return job.Page{}, nil
+			return job.JobsPage{}, nil
 		}
 		asked := serve(t, b, wire.API("job", "list", "*"), answer)
 		changed := serve(t, b, wire.API("token", "create", "*"), answer)

@@ -96,9 +96,9 @@ type ScheduleChanged struct {
 
 // A ScheduleQuery asks for entries.
 type ScheduleQuery struct {
-	Ref   string `json:"ref,omitempty"`   // number or entry name; empty: all
-	After string `json:"after,omitempty"` // the page begins after this key of an entry
-	Limit int    `json:"limit,omitempty"` // entries; 0: 200
+	Ref    string `json:"ref,omitempty"` // number or entry name; empty: all
+	Cursor string `json:"cursor,omitempty"`
+	Limit  int    `json:"limit,omitempty"` // entries; 0: 200
 	// Offset leaves out as many entries; for clients that number pages.
 	Offset int `json:"offset,omitempty"`
 }
@@ -137,5 +137,5 @@ type SchedulePage struct {
 	Commit    string     `json:"commit"` // head of the branch
 	Schedules []Schedule `json:"schedules"`
 	Total     int        `json:"total"`
-	More      bool       `json:"more,omitempty"`
+	Next      string     `json:"next,omitempty"` // the cursor of the next page; empty on the last
 }

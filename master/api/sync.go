@@ -20,12 +20,13 @@ const (
 // SyncPeels returns, for each peel, whether it has applied the current revision.
 func (c *Client) SyncPeels(ctx context.Context) ([]status.Peel, error) {
 	all := []status.Peel{}
-	for q := (status.PeelsRequest{}); ; q.After = all[len(all)-1].Peel {
+	for q := (status.PeelsRequest{}); ; {
 		page, err := SyncPeels.Ask(ctx, c, q)
 		if err != nil {
 			return nil, err
 		}
-		if all = append(all, page.Peels...); !page.More || len(page.Peels) == 0 {
+		all = append(all, page.Peels...)
+		if q.Cursor = page.Next; q.Cursor == "" {
 			return all, nil
 		}
 	}
@@ -34,12 +35,13 @@ func (c *Client) SyncPeels(ctx context.Context) ([]status.Peel, error) {
 // SyncStates returns, for each peel whose settings have states, its newest run of all of them.
 func (c *Client) SyncStates(ctx context.Context) ([]status.States, error) {
 	all := []status.States{}
-	for q := (status.PeelsRequest{}); ; q.After = all[len(all)-1].Peel {
+	for q := (status.PeelsRequest{}); ; {
 		page, err := SyncStates.Ask(ctx, c, q)
 		if err != nil {
 			return nil, err
 		}
-		if all = append(all, page.Peels...); !page.More || len(page.Peels) == 0 {
+		all = append(all, page.Peels...)
+		if q.Cursor = page.Next; q.Cursor == "" {
 			return all, nil
 		}
 	}

@@ -234,7 +234,7 @@ func TestAJobIsDispatchedFollowedAndShown(t *testing.T) {
 		}
 		_, err = api.JobList.Ask(t.Context(), c, job.Query{Status: "done"})
 		wantCode(t, err, api.CodeInvalid)
-		_, err = api.JobList.Ask(t.Context(), c, job.Query{Before: "nonsense"})
+		_, err = api.JobList.Ask(t.Context(), c, job.Query{Cursor: "nonsense"})
 		wantCode(t, err, api.CodeInvalid)
 		_, err = api.JobShow.Ask(t.Context(), c, api.JobRequest{JID: wire.NewJID()})
 		wantCode(t, err, api.CodeNotFound)
@@ -531,9 +531,13 @@ func TestSyncIsAskedWhereItIsServed(t *testing.T) {
 			if err := canon.Unmarshal(req.Data(), &q); err != nil {
 				t.Error(err)
 			}
-			from := slices.IndexFunc(all, func(p status.Peel) bool { return p.Peel > q.After })
+			from := slices.IndexFunc(all, func(p status.Peel) bool { return p.Peel > q.Cursor })
 			to := min(from+500, len(all))
-			return status.PeelsPage{Peels: all[from:to], More: to < len(all)}
+			page := status.SyncPeelsPage{Peels: all[from:to]}
+			if to < len(all) {
+				page.Next = all[to-1].Peel
+			}
+			return page
 		})
 		c := s.client(grants.RoleOperator, "alice")
 		if st, err := api.SyncStatus.Ask(t.Context(), c, api.None{}); err != nil || st.Branch != "main" {

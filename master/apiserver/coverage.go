@@ -52,7 +52,7 @@ func (s *Server) Coverage(ctx context.Context, from grants.Caller, q api.Coverag
 	if q.ByPeel {
 		query.By = coverage.ByPeel
 	}
-	a, err := s.coverage(ctx, from, q.Target, query, q.After)
+	a, err := s.coverage(ctx, from, q.Target, query, q.Cursor)
 	if err == nil && !q.ByPeel {
 		err = s.addCauses(ctx, from, a.Rows)
 	}
@@ -109,8 +109,8 @@ func (s *Server) CoverageEntry(ctx context.Context, from grants.Caller,
 		Entry: func(name string) bool { return name == q.Entry },
 		By:    coverage.ByPeelAndEntry,
 	}
-	a, err := s.coverage(ctx, from, q.Target, query, string(q.After))
-	if err == nil && len(a.Rows) == 0 && q.After == "" {
+	a, err := s.coverage(ctx, from, q.Target, query, q.Cursor)
+	if err == nil && len(a.Rows) == 0 && q.Cursor == "" {
 		return nil, fmt.Errorf("%w: no selected peel has the entry %.256q", errNoEntry, q.Entry)
 	}
 	return a, err
@@ -153,8 +153,11 @@ func (s *Server) coverage(ctx context.Context, from grants.Caller, expr string, 
 		}
 	}
 	rows = rows[first:]
-	a.More = len(rows) > coverageInPage
-	for _, r := range rows[:min(len(rows), coverageInPage)] {
+	if len(rows) > coverageInPage {
+		rows = rows[:coverageInPage]
+		a.Next = key(&rows[coverageInPage-1])
+	}
+	for _, r := range rows {
 		a.Rows = append(a.Rows, coverageRow(r))
 	}
 	return a, nil

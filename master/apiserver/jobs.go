@@ -17,12 +17,12 @@ import (
 const maxActive = 200 // jobs in the answer of jobActive
 
 // JobList returns a page of jobs, newest first.
-func (s *Server) JobList(ctx context.Context, q job.Query) (*job.Page, error) {
+func (s *Server) JobList(ctx context.Context, q job.Query) (*job.JobsPage, error) {
 	if q.Status != "" && !q.Status.Known() {
 		return nil, fmt.Errorf("%w: no job has the status %q", errInvalid, q.Status)
 	}
-	if q.Before != "" {
-		if _, err := wire.ParseJID(string(q.Before)); err != nil {
+	if q.Cursor != "" {
+		if _, err := wire.ParseJID(string(q.Cursor)); err != nil {
 			return nil, fmt.Errorf("%w: cannot list what is before: %w", errInvalid, err)
 		}
 	}
@@ -37,7 +37,7 @@ func (s *Server) JobShow(ctx context.Context, q api.JobRequest) (*job.Job, error
 
 // JobReturns returns a page of a job's targets. Offline targets that have not returned are unreachable.
 func (s *Server) JobReturns(ctx context.Context, q api.JobRequest) (*job.RowsPage, error) {
-	page, err := s.o.Store.Rows(ctx, q.JID, q.After)
+	page, err := s.o.Store.Rows(ctx, q.JID, q.Cursor)
 	if err != nil {
 		return nil, err
 	}

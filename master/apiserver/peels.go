@@ -46,7 +46,7 @@ func (s *Server) PeelList(ctx context.Context, from grants.Caller, q api.PeelsRe
 	if q.States {
 		most = status.MaxPeels
 	}
-	ids, a.More = page(ids, q.After, most)
+	ids, a.Next = page(ids, q.Cursor, most)
 	facts := 0
 	for _, id := range ids {
 		p := s.peel(id)
@@ -59,7 +59,9 @@ func (s *Server) PeelList(ctx context.Context, from grants.Caller, q api.PeelsRe
 			facts += len(encoded)
 		}
 		if a.Peels = append(a.Peels, p); facts > factsInPage {
-			a.More = a.More || len(a.Peels) < len(ids)
+			if len(a.Peels) < len(ids) {
+				a.Next = id
+			}
 			break
 		}
 	}

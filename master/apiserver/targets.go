@@ -16,13 +16,16 @@ import (
 const resolvedInPage = 1500
 
 // page cuts what follows after from sorted IDs, at most n of them.
-func page(ids []target.PeelID, after target.PeelID, n int) (cut []target.PeelID, more bool) {
+func page(ids []target.PeelID, after target.PeelID, n int) (cut []target.PeelID, next target.PeelID) {
 	i, found := slices.BinarySearch(ids, after)
 	if found {
 		i++
 	}
 	ids = ids[i:]
-	return ids[:min(n, len(ids))], len(ids) > n
+	if len(ids) <= n {
+		return ids, ""
+	}
+	return ids[:n], ids[n-1]
 }
 
 // Select returns all peels that an expression selects, sorted.
@@ -52,19 +55,19 @@ func (s *Server) selectFor(ctx context.Context, from grants.Caller,
 }
 
 // Resolve returns a page of the peels that an expression selects for a caller, as [Server.SelectFor] does.
-func (s *Server) Resolve(ctx context.Context, from grants.Caller, q api.ResolveRequest) (*api.Resolved, error) {
+func (s *Server) Resolve(ctx context.Context, from grants.Caller, q api.ResolveRequest) (*api.TargetsPage, error) {
 	e, ids, err := s.selectFor(ctx, from, q.Expr)
 	if err != nil {
 		return nil, err
 	}
-	a := &api.Resolved{Total: len(ids)}
-	a.Peels, a.More = page(ids, q.After, resolvedInPage)
+	a := &api.TargetsPage{Total: len(ids)}
+	a.Peels, a.Next = page(ids, q.Cursor, resolvedInPage)
 	for _, id := range a.Peels {
 		if _, online := s.o.Fleet.Presence(id); !online && !s.o.Fleet.Unknown(id) {
 			a.Offline = append(a.Offline, id)
 		}
 	}
-	if q.After != "" {
+	if q.Cursor != "" {
 		return a, nil
 	}
 	for _, id := range e.Lists() {

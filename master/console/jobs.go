@@ -37,7 +37,7 @@ var jobOrders = []order{
 }
 
 func showJobs(v *visit) (*shown, error) {
-	q := job.Query{Status: job.Status(v.query("status")), Before: wire.JID(v.query("cursor"))}
+	q := job.Query{Status: job.Status(v.query("status")), Cursor: wire.JID(v.query("cursor"))}
 	if q.Status != "" && !q.Status.Known() {
 		return nil, &api.Error{Code: api.CodeInvalid, Msg: "there is no status " + strconv.Quote(string(q.Status))}
 	}

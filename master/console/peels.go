@@ -29,7 +29,7 @@ func showStates(v *visit) (*shown, error) {
 
 func showPeels(v *visit) (*shown, error) {
 	all, err := view.PeelsOf(v.r.Context(), v.ask, api.PeelsRequest{
-		Target: v.query("target"), After: target.PeelID(v.query("cursor")), Class: verdict.Kind(v.query("class")),
+		Target: v.query("target"), Cursor: target.PeelID(v.query("cursor")), Class: verdict.Kind(v.query("class")),
 	})
 	if err != nil {
 		return nil, err

@@ -109,7 +109,7 @@ func TestLargeReturnsOfManyPeelsAreAllThere(t *testing.T) {
 				}
 				after = row.Peel
 			}
-			read, more = read+len(page.Rows), page.More
+			read, more = read+len(page.Rows), page.Next != ""
 		}
 		if read != peels {
 			t.Errorf("%d rows", read)

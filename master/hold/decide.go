@@ -156,10 +156,14 @@ func (s *Service) list(ctx context.Context, c *service.Call, q api.HoldQuery) (*
 	now := time.Now()
 	all = slices.DeleteFunc(all, func(a api.HoldAction) bool {
 		return a.By != c.From.User && !seesAll(c.From) || !q.All && a.At(now).State != api.HoldOpen ||
-			q.Before != "" && a.ID >= q.Before
+			q.Cursor != "" && a.ID >= q.Cursor
 	})
 	sorting.Func(all, func(a, b api.HoldAction) int { return cmp.Compare(b.ID, a.ID) })
-	p := &api.HoldPage{More: len(all) > inPage, Actions: all[:min(len(all), inPage)]}
+	p := &api.HoldPage{Actions: all}
+	if len(all) > inPage {
+		p.Actions = all[:inPage]
+		p.Next = all[inPage-1].ID
+	}
 	for i := range p.Actions {
 		if p.Actions[i], err = s.now(ctx, p.Actions[i]); err != nil {
 			return nil, err

@@ -504,7 +504,7 @@ func TestWhoSeesWhat(t *testing.T) {
 			}
 			p.show(of["lee"])
 		}
-		if got := b.operator("bob").list(api.HoldQuery{Before: of["lee"]}); !slices.Equal(got, []api.HoldID{of["ann"]}) {
+		if got := b.operator("bob").list(api.HoldQuery{Cursor: of["lee"]}); !slices.Equal(got, []api.HoldID{of["ann"]}) {
 			t.Errorf("the next page has %v", got)
 		}
 		if got := lee.list(api.HoldQuery{}); !slices.Equal(got, []api.HoldID{of["lee"]}) {
@@ -575,10 +575,10 @@ func TestThereAreSoManyOpenActionsAndNoMore(t *testing.T) {
 				break
 			}
 			for _, id := range ids {
-				if q.Before != "" && id >= q.Before {
-					t.Fatalf("%s comes after %s", id, q.Before)
+				if q.Cursor != "" && id >= q.Cursor {
+					t.Fatalf("%s comes after %s", id, q.Cursor)
 				}
-				listed[id], q.Before = true, id
+				listed[id], q.Cursor = true, id
 			}
 		}
 		if !maps.Equal(listed, all) {

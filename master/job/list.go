@@ -27,16 +27,14 @@ type Query struct {
 	Asked    bool          `json:"asked,omitempty"`    // leave out runs of schedules
 	// leave out requested jobs whose function only reads, such as schedule.list
 	NoReads bool     `json:"no_reads,omitempty"`
-	Before  wire.JID `json:"before,omitempty"` // older than this one
+	Cursor  wire.JID `json:"cursor,omitempty"` // older than this one
 	Limit   int      `json:"limit,omitempty"`  // jobs in a page; 0 means 50, 500 is the most
 }
 
-// A Page is some jobs, newest first. The next page is that before Next; it may be empty although More is set, when
-// the query selects few of the jobs that were looked at.
-type Page struct {
+// A JobsPage is some jobs, newest first. It may hold none and not be the last.
+type JobsPage struct {
 	Jobs []Job    `json:"jobs"`
-	Next wire.JID `json:"next,omitempty"` // the oldest job that was looked at
-	More bool     `json:"more,omitempty"`
+	Next wire.JID `json:"next,omitempty" doc:"The cursor of the next page; absent on the last."`
 }
 
 const (
@@ -51,9 +49,9 @@ const (
 // List reads a page of jobs, newest first by ID. It reads only the records that the page needs, and not more than a
 // bounded number of them and of the targets that are stored beside them. Jobs come without arguments, and with their
 // targets only where these are a handful.
-func (s *Store) List(ctx context.Context, q Query) (page *Page, err error) {
+func (s *Store) List(ctx context.Context, q Query) (page *JobsPage, err error) {
 	defer wrap(&err, "cannot list jobs")
-	keys, live, err := s.older(ctx, q.Before, maxLooked+1)
+	keys, live, err := s.older(ctx, q.Cursor, maxLooked+1)
 	if err != nil {
 		return nil, err
 	}
@@ -62,8 +60,9 @@ func (s *Store) List(ctx context.Context, q Query) (page *Page, err error) {
 		limit = defaultLimit
 	}
 	limit = min(limit, maxLimit)
-	page = &Page{}
+	page = &JobsPage{}
 	looked, size, read := 0, 0, 0
+	var oldest wire.JID // that was looked at
 	for batch := range slices.Chunk(keys, listBatch) {
 		jobs, err := s.readJobs(ctx, batch, live)
 		if err != nil {
@@ -71,11 +70,11 @@ func (s *Store) List(ctx context.Context, q Query) (page *Page, err error) {
 		}
 		for i, j := range jobs {
 			if len(page.Jobs) == limit || looked == maxLooked || size > maxListed || read >= maxTargets {
-				page.More = true
+				page.Next = oldest
 				return page, nil
 			}
 			looked++
-			page.Next = batch[i]
+			oldest = batch[i]
 			if j == nil {
 				continue
 			}

@@ -235,7 +235,7 @@ func TestAListLeavesOutReadsAndRunsOfSchedulesWhereThatIsAsked(t *testing.T) {
 				for _, j := range page.Jobs {
 					got = append(got, names[string(j.JID)])
 				}
-				if q.Before = page.Next; !page.More {
+				if q.Cursor = page.Next; q.Cursor == "" {
 					break
 				}
 			}

@@ -32,11 +32,11 @@ type Row struct {
 	Return *wire.Return  `json:"return,omitempty"`
 }
 
-// A RowsPage is some of the targets of a job, by ID. The next page begins after the last row.
+// A RowsPage is some of the targets of a job, by ID.
 type RowsPage struct {
-	Job  Job   `json:"job"` // its summary, when the page was made
-	Rows []Row `json:"rows"`
-	More bool  `json:"more,omitempty"`
+	Job  Job           `json:"job" doc:"When the page was made, without targets and arguments."`
+	Rows []Row         `json:"rows" doc:"A target that has not returned is waiting, or unreachable if it is offline."`
+	Next target.PeelID `json:"next,omitempty" doc:"The cursor of the next page; absent on the last."`
 }
 
 const (
@@ -80,7 +80,7 @@ func (s *Store) Rows(ctx context.Context, jid wire.JID, after target.PeelID) (pa
 		for _, row := range rows {
 			if bytes += rowBytes + len(row.Peel) + row.size; len(page.Rows) == rowsInPage ||
 				len(page.Rows) > 0 && bytes > pageBytes {
-				page.More = true
+				page.Next = page.Rows[len(page.Rows)-1].Peel
 				return page, nil
 			}
 			page.Rows = append(page.Rows, row.Row)

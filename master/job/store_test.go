@@ -342,7 +342,7 @@ func pages(t *testing.T, s *job.Store, q job.Query) (all []job.Job, lengths []in
 		}
 		all = append(all, page.Jobs...)
 		lengths = append(lengths, len(page.Jobs))
-		if q.Before = page.Next; !page.More {
+		if q.Cursor = page.Next; q.Cursor == "" {
 			return all, lengths
 		}
 	}
@@ -434,7 +434,7 @@ func TestAPageOfAListStaysSmall(t *testing.T) {
 				t.Errorf("a page takes %d bytes, %v", len(data), err)
 			}
 			n += len(page.Jobs)
-			if q.Before = page.Next; !page.More {
+			if q.Cursor = page.Next; q.Cursor == "" {
 				if n != 20 {
 					t.Errorf("%d of 20 jobs listed", n)
 				}
@@ -470,7 +470,7 @@ func TestEveryTargetHasARow(t *testing.T) {
 				t.Fatal(err)
 			}
 			page, err := s.Rows(t.Context(), j.JID, "")
-			if err != nil || len(page.Rows) != 3 || page.More || page.Job.Status != status {
+			if err != nil || len(page.Rows) != 3 || page.Next != "" || page.Job.Status != status {
 				t.Fatalf("%s: %+v, %v", status, page, err)
 			}
 			for i, want := range []job.RowState{job.RowOK, job.RowFailed, last} {
@@ -509,7 +509,7 @@ func TestPagesOfRowsAreBoundedAndLoseNothing(t *testing.T) {
 				got = append(got, row.Peel)
 				after = row.Peel
 			}
-			if !page.More {
+			if page.Next == "" {
 				break
 			}
 		}

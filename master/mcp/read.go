@@ -95,7 +95,7 @@ func (s *server) entries(ctx context.Context, _ call, in entriesIn) (*reply, err
 		return nil, err
 	}
 	said := fmt.Sprintf("%d entries in all.", page.Total)
-	if page.More {
+	if page.Next != "" {
 		said += fmt.Sprintf(" More follow: offset %d.", max(in.Offset, 0)+len(page.Schedules))
 	}
 	return &reply{said: said, data: page.Schedules}, nil
@@ -122,7 +122,7 @@ func (s *server) nextFires(ctx context.Context, _ call, in entryIn) (*reply, err
 		fires[i] = fire{r.Peel, r.Next, r.State, r.Why}
 	}
 	sorting.Stable(fires, func(a, b fire) int { return a.Next.Compare(b.Next) })
-	return &reply{said: pageOf(len(fires), c.More), data: fires}, nil
+	return &reply{said: pageOf(len(fires), c.Next != ""), data: fires}, nil
 }
 
 // pageOf says how many rows there are.
@@ -204,7 +204,7 @@ func (s *server) coverage(ctx context.Context, _ call, in coverageIn) (*reply, e
 	if err != nil {
 		return nil, err
 	}
-	return &reply{said: pageOf(len(c.Rows), c.More), data: c}, nil
+	return &reply{said: pageOf(len(c.Rows), c.Next != ""), data: c}, nil
 }
 
 type whyIn struct {
@@ -237,11 +237,11 @@ func (s *server) jobGet(ctx context.Context, _ call, in jobIn) (*reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	page, err := api.JobReturns.Ask(ctx, s, api.JobRequest{JID: in.JID, After: in.After})
+	page, err := api.JobReturns.Ask(ctx, s, api.JobRequest{JID: in.JID, Cursor: in.After})
 	if err != nil {
 		return nil, err
 	}
-	rows, more := page.Rows, page.More
+	rows, more := page.Rows, page.Next != ""
 	if len(rows) > maxRows {
 		rows, more = rows[:maxRows], true
 	}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
-	"github.com/seed-c01c3da5/zester/master/rest"
 	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings"
@@ -101,7 +100,7 @@ func TestTheHoursAndTheProblemsOfTheFleet(t *testing.T) {
 			"?class=not_reporting&cursor=db-01": {"web-01"},
 			"?class=failed":                     nil,
 		} {
-			page := want[rest.PeelsPage](t, s.ask(reader, "GET", "/api/v1/peels"+query, nil), 200)
+			page := want[api.PeelsPage](t, s.ask(reader, "GET", "/api/v1/peels"+query, nil), 200)
 			var got []target.PeelID
 			for _, p := range page.Peels {
 				got = append(got, p.ID)

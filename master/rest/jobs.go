@@ -220,16 +220,8 @@ type listInput struct {
 	NoReads  bool          `query:"no_reads" doc:"Leave out requested jobs whose function only reads, such as schedule.list."`
 }
 
-// JobsPage is a page of jobs, newest first.
-type JobsPage struct {
-	Jobs []job.Job `json:"jobs"`
-	Next wire.JID  `json:"next,omitempty" doc:"The cursor of the next page; absent on the last. A page may hold no jobs and not be the last."`
-}
-
-type listOutput struct{ Body JobsPage }
-
-func (r *routes) listJobs(ctx context.Context, in *listInput) (*listOutput, error) {
-	page, err := r.Questions.JobList(ctx, job.Query{
+func (r *routes) listJobs(ctx context.Context, in *listInput) (*output[job.JobsPage], error) {
+	return answered(r.Questions.JobList(ctx, job.Query{
 		Function: in.Function,
 		User:     in.User,
 		Status:   in.Status,
@@ -238,34 +230,21 @@ func (r *routes) listJobs(ctx context.Context, in *listInput) (*listOutput, erro
 		Commit:   in.Commit,
 		Asked:    in.Asked,
 		NoReads:  in.NoReads,
-		Before:   in.Cursor,
+		Cursor:   in.Cursor,
 		Limit:    in.Limit,
-	})
-	if err != nil {
-		return nil, answerError(err)
-	}
-	out := &listOutput{Body: JobsPage{Jobs: page.Jobs}}
-	if out.Body.Jobs == nil {
-		out.Body.Jobs = []job.Job{}
-	}
-	if page.More {
-		out.Body.Next = page.Next
-	}
-	return out, nil
+	}))
 }
 
 type jobInput struct {
 	JID wire.JID `path:"jid" minLength:"27" maxLength:"27"`
 }
 
-type jobOutput struct{ Body job.Job }
-
-func (r *routes) showJob(ctx context.Context, in *jobInput) (*jobOutput, error) {
+func (r *routes) showJob(ctx context.Context, in *jobInput) (*output[job.Job], error) {
 	j, err := r.visible(ctx, in.JID)
 	if err != nil {
 		return nil, err
 	}
-	return &jobOutput{*j}, nil
+	return &output[job.Job]{*j}, nil
 }
 
 // visible reads a job that the token may see: with the scope read any job, else its own.
@@ -280,40 +259,15 @@ func (r *routes) visible(ctx context.Context, jid wire.JID) (*job.Job, error) {
 	return j, nil
 }
 
-type returnsInput struct {
-	JID    wire.JID      `path:"jid" minLength:"27" maxLength:"27"`
-	Cursor target.PeelID `query:"cursor" maxLength:"128" doc:"The next of the page before."`
-}
-
-// RowsPage is a page of the targets of a job, by ID.
-type RowsPage struct {
-	Job  job.Job       `json:"job" doc:"When the page was made, without targets and arguments."`
-	Rows []job.Row     `json:"rows" doc:"While the job runs, a target that has not returned is waiting, or unreachable if it is offline."`
-	Next target.PeelID `json:"next,omitempty" doc:"The cursor of the next page; absent on the last."`
-}
-
-type returnsOutput struct{ Body RowsPage }
-
-func (r *routes) jobReturns(ctx context.Context, in *returnsInput) (*returnsOutput, error) {
+func (r *routes) jobReturns(ctx context.Context, in *api.JobRequest) (*output[job.RowsPage], error) {
 	if _, err := r.visible(ctx, in.JID); err != nil {
 		return nil, err
 	}
-	page, err := r.Questions.JobReturns(ctx, api.JobRequest{JID: in.JID, After: in.Cursor})
-	if err != nil {
-		return nil, answerError(err)
-	}
-	out := &returnsOutput{Body: RowsPage{Job: page.Job, Rows: page.Rows}}
-	if out.Body.Rows == nil {
-		out.Body.Rows = []job.Row{}
-	}
-	if n := len(page.Rows); page.More && n > 0 {
-		out.Body.Next = page.Rows[n-1].Peel
-	}
-	return out, nil
+	return answered(r.Questions.JobReturns(ctx, *in))
 }
 
 // cancelJob replies when the request to cancel is stored; the job ends soon after.
-func (r *routes) cancelJob(ctx context.Context, in *jobInput) (*jobOutput, error) {
+func (r *routes) cancelJob(ctx context.Context, in *jobInput) (*output[job.Job], error) {
 	t := tokenOf(ctx)
 	if !t.Has(credential.ScopeAdmin) {
 		j, err := r.Questions.JobShow(ctx, api.JobRequest{JID: in.JID})
@@ -337,7 +291,7 @@ func (r *routes) cancelJob(ctx context.Context, in *jobInput) (*jobOutput, error
 	}
 	r.s.log.Info("cancel accepted over REST", "jid", j.JID, "user", t.User(), "function", j.Function,
 		"targets", j.TargetCount, "request", requestOf(ctx))
-	return &jobOutput{j.Summary()}, nil
+	return &output[job.Job]{j.Summary()}, nil
 }
 
 // alive replies while the process runs.

@@ -20,16 +20,17 @@ func fillLists(v reflect.Value) {
 	case reflect.Struct:
 		for i := range v.NumField() {
 			if tag := v.Type().Field(i); tag.IsExported() {
-				fillField(v.Field(i), strings.HasSuffix(tag.Tag.Get("json"), ",omitempty"))
+				fillList(v.Field(i), tag)
+				fillLists(v.Field(i))
 			}
 		}
 	}
 }
 
-func fillField(f reflect.Value, mayLack bool) {
+// fillList makes an empty list of a nil one, unless the field may lack.
+func fillList(f reflect.Value, tag reflect.StructField) {
+	mayLack := strings.HasSuffix(tag.Tag.Get("json"), ",omitempty")
 	if f.Kind() == reflect.Slice && f.IsNil() && !mayLack && f.Type().Elem().Kind() != reflect.Uint8 {
 		f.Set(reflect.MakeSlice(f.Type(), 0, 0))
 	}
-
-	fillLists(f)
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/master/rest"
@@ -50,7 +51,7 @@ func TestAJobFromItsDispatchToItsReturns(t *testing.T) {
 		if shown.Status != job.Complete || shown.SuccessCount != 2 || !slices.Equal(shown.Targets, []target.PeelID{"web-01", "web.02"}) {
 			t.Errorf("%+v", shown)
 		}
-		page := want[rest.RowsPage](t, s.ask(ci, "GET", "/api/v1/jobs/"+string(j.JID)+"/returns", nil), http.StatusOK)
+		page := want[job.RowsPage](t, s.ask(ci, "GET", "/api/v1/jobs/"+string(j.JID)+"/returns", nil), http.StatusOK)
 		if len(page.Rows) != 2 || page.Next != "" || page.Rows[1].Peel != "web.02" || page.Rows[1].State != job.RowOK {
 			t.Fatalf("%+v", page)
 		}
@@ -226,7 +227,7 @@ func TestJobsAreListedInPagesAndFiltered(t *testing.T) {
 		list := func(query string) (jids []wire.JID) {
 			t.Helper()
 			for cursor := ""; ; {
-				page := want[rest.JobsPage](t, s.ask(admin, "GET", "/api/v1/jobs?"+query+cursor, nil), 200)
+				page := want[job.JobsPage](t, s.ask(admin, "GET", "/api/v1/jobs?"+query+cursor, nil), 200)
 				for _, j := range page.Jobs {
 					jids = append(jids, j.JID)
 				}
@@ -265,7 +266,7 @@ func TestReturnsComeInPages(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		var got []target.PeelID
 		for cursor, pages := "", 1; ; pages++ {
-			page := want[rest.RowsPage](t, s.ask(admin, "GET", "/api/v1/jobs/"+string(j.JID)+"/returns"+cursor, nil), 200)
+			page := want[job.RowsPage](t, s.ask(admin, "GET", "/api/v1/jobs/"+string(j.JID)+"/returns"+cursor, nil), 200)
 			for _, row := range page.Rows {
 				got = append(got, row.Peel)
 			}
@@ -289,7 +290,7 @@ func TestTargetsThatAreOfflineAreUnreachable(t *testing.T) {
 		admin := s.admin()
 		j := want[job.Job](t, s.ask(admin, "POST", "/api/v1/jobs", object{"target": "*", "function": "cmd.run", "state_id": "true", "timeout": "30m"}), 202)
 		for _, state := range []job.RowState{job.RowWaiting, job.RowUnreachable} {
-			page := want[rest.RowsPage](t, s.ask(admin, "GET", "/api/v1/jobs/"+string(j.JID)+"/returns", nil), 200)
+			page := want[job.RowsPage](t, s.ask(admin, "GET", "/api/v1/jobs/"+string(j.JID)+"/returns", nil), 200)
 			if len(page.Rows) != 1 || page.Rows[0].State != state {
 				t.Errorf("%+v, want %s", page.Rows, state)
 			}
@@ -331,20 +332,20 @@ func TestPeelsAndTargets(t *testing.T) {
 		}
 		synctest.Wait()
 		reader := s.reader()
-		peels := want[rest.PeelsPage](t, s.ask(reader, "GET", "/api/v1/peels", nil), 200)
+		peels := want[api.PeelsPage](t, s.ask(reader, "GET", "/api/v1/peels", nil), 200)
 		if peels.Total != 3 || len(peels.Peels) != 3 || !peels.Peels[1].Online || peels.Peels[1].ID != "web-01" {
 			t.Errorf("%+v", peels)
 		}
-		peels = want[rest.PeelsPage](t, s.ask(reader, "GET", "/api/v1/peels?target=web-*&cursor=web-01", nil), 200)
+		peels = want[api.PeelsPage](t, s.ask(reader, "GET", "/api/v1/peels?target=web-*&cursor=web-01", nil), 200)
 		if peels.Total != 2 || len(peels.Peels) != 1 || peels.Peels[0].ID != "web-02" {
 			t.Errorf("%+v", peels)
 		}
-		targets := want[rest.TargetsPage](t, s.ask(reader, "GET", "/api/v1/targets?expr=L@web-01,web-02,web-09", nil), 200)
+		targets := want[api.TargetsPage](t, s.ask(reader, "GET", "/api/v1/targets?expr=L@web-01,web-02,web-09", nil), 200)
 		if targets.Total != 2 || !slices.Equal(targets.Peels, []target.PeelID{"web-01", "web-02"}) || !slices.Equal(targets.Unknown, []target.PeelID{"web-09"}) {
 			t.Errorf("%+v", targets)
 		}
 		none := s.ask(reader, "GET", "/api/v1/targets?expr=nobody", nil)
-		if got := want[rest.TargetsPage](t, none, 200); got.Total != 0 || !strings.Contains(string(none.body), `"peels":[]`) {
+		if got := want[api.TargetsPage](t, none, 200); got.Total != 0 || !strings.Contains(string(none.body), `"peels":[]`) {
 			t.Errorf("%s", none.body)
 		}
 		refused(t, s.ask(reader, "GET", "/api/v1/targets", nil), 400, "expr")

@@ -41,6 +41,21 @@ func routeAs[I, Q, A any](r *routes, a huma.API, e api.Endpoint[Q, A], request f
 	})
 }
 
+// answered returns the answer of this master to a request.
+func answered[A any](reply *A, err error) (*output[A], error) {
+	if err != nil {
+		return nil, answerError(err)
+	}
+	out := &output[A]{*reply} // lists below it may be shared, so they stay as they are
+	body := reflect.ValueOf(&out.Body).Elem()
+	for i := range body.NumField() {
+		if tag := body.Type().Field(i); tag.IsExported() {
+			fillList(body.Field(i), tag)
+		}
+	}
+	return out, nil
+}
+
 // over describes the operation of a route.
 func (r *routes) over(to *api.Route) huma.Operation {
 	method, path, _ := strings.Cut(to.Path, " ")

@@ -153,7 +153,7 @@ func (o scheduleOptions) list(ctx context.Context, in *scheduleListInput) (*page
 	if !o.IsAdmin(ctx) {
 		return out, nil
 	}
-	q := api.ScheduleQuery{After: in.Cursor, Offset: (out.Body.Page - 1) * out.Body.PerPage, Limit: out.Body.PerPage}
+	q := api.ScheduleQuery{Cursor: in.Cursor, Offset: (out.Body.Page - 1) * out.Body.PerPage, Limit: out.Body.PerPage}
 	page, err := api.ScheduleList.Ask(ctx, o, q)
 	if err != nil {
 		return nil, scheduleProblem(err)
@@ -163,9 +163,7 @@ func (o scheduleOptions) list(ctx context.Context, in *scheduleListInput) (*page
 		return nil, scheduleProblem(err)
 	}
 	out.Body.Total = page.Total
-	if n := len(page.Schedules); page.More && n > 0 {
-		out.Body.Next = page.Schedules[n-1].Key
-	}
+	out.Body.Next = page.Next
 	for i := range page.Schedules {
 		out.Body.Items = append(out.Body.Items, shown(&page.Schedules[i], facts[page.Schedules[i].Entry]))
 	}

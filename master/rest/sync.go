@@ -1,20 +1,17 @@
 package rest
 
 import (
-	"context"
-
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/settings/status"
-	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 // registerSync registers the routes of the settings service. This master forwards requests to the master that leads.
 func (r *routes) registerSync(a huma.API) {
 	route(r, a, api.SyncStatus)
-	huma.Register(a, r.over(api.SyncPeels.HTTP), r.syncPeels)
-	huma.Register(a, r.over(api.SyncStates.HTTP), r.syncStates)
+	route(r, a, api.SyncPeels)
+	route(r, a, api.SyncStates)
 	route(r, a, api.SyncHistory)
 	routeAs(r, a, api.SyncPlan, (*syncPlanInput).request)
 	routeAs(r, a, api.SyncApprove, (*syncApproveInput).request)
@@ -24,50 +21,6 @@ func (r *routes) registerSync(a huma.API) {
 	route(r, a, api.SyncUnpin)
 	routeAs(r, a, api.SyncRetry, (*syncRetryInput).request)
 	route(r, a, api.SyncNow)
-}
-
-type syncPeelsInput struct {
-	Cursor target.PeelID `query:"cursor" maxLength:"128" doc:"The next of the page before."`
-}
-
-// SyncPeelsPage is a page of peels, by ID.
-type SyncPeelsPage struct {
-	Peels []status.Peel `json:"peels"`
-	Next  target.PeelID `json:"next,omitempty" doc:"The cursor of the next page; absent on the last."`
-}
-
-type syncPeelsOutput struct{ Body SyncPeelsPage }
-
-func (r *routes) syncPeels(ctx context.Context, in *syncPeelsInput) (*syncPeelsOutput, error) {
-	page, err := forward(ctx, r, api.SyncPeels, status.PeelsRequest{After: in.Cursor})
-	if err != nil {
-		return nil, err
-	}
-	out := &syncPeelsOutput{Body: SyncPeelsPage{Peels: page.Peels}}
-	if n := len(page.Peels); page.More && n > 0 {
-		out.Body.Next = page.Peels[n-1].Peel
-	}
-	return out, nil
-}
-
-// SyncStatesPage is a page of the newest runs of states, by ID.
-type SyncStatesPage struct {
-	Peels []status.States `json:"peels"`
-	Next  target.PeelID   `json:"next,omitempty" doc:"The cursor of the next page; absent on the last."`
-}
-
-type syncStatesOutput struct{ Body SyncStatesPage }
-
-func (r *routes) syncStates(ctx context.Context, in *syncPeelsInput) (*syncStatesOutput, error) {
-	page, err := forward(ctx, r, api.SyncStates, status.PeelsRequest{After: in.Cursor})
-	if err != nil {
-		return nil, err
-	}
-	out := &syncStatesOutput{Body: SyncStatesPage{Peels: page.Peels}}
-	if n := len(page.Peels); page.More && n > 0 {
-		out.Body.Next = page.Peels[n-1].Peel
-	}
-	return out, nil
 }
 
 type syncPlanInput struct {

@@ -19,10 +19,10 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
-	"github.com/seed-c01c3da5/zester/master/rest"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/reconciler"
 	"github.com/seed-c01c3da5/zester/reconciler/gitrepo"
@@ -240,14 +240,14 @@ func (s *system) provokeSync(check func(method, path string, a answer), repo *se
 	if h := want[status.History](s.t, get("/history"), 200); h.Attempts[0].Master != "m1" || len(h.Attempts) < 3 {
 		s.t.Errorf("%+v", h.Attempts)
 	}
-	if p := want[rest.SyncPeelsPage](s.t, get("/peels"), 200); len(p.Peels) != 1 || p.Peels[0].Peel != "sync-01" {
+	if p := want[status.SyncPeelsPage](s.t, get("/peels"), 200); len(p.Peels) != 1 || p.Peels[0].Peel != "sync-01" {
 		s.t.Errorf("%+v", p)
 	}
-	all := want[rest.PeelsPage](s.t, s.ask(admin, "GET", "/api/v1/peels?target=sync-*", nil), 200)
+	all := want[api.PeelsPage](s.t, s.ask(admin, "GET", "/api/v1/peels?target=sync-*", nil), 200)
 	if len(all.Peels) != 1 || all.Peels[0].State == "" {
 		s.t.Errorf("the list of peels has no state: %+v", all)
 	}
-	if p := want[rest.SyncStatesPage](s.t, get("/states"), 200); p.Peels == nil || len(p.Peels) != 0 || p.Next != "" {
+	if p := want[status.SyncStatesPage](s.t, get("/states"), 200); p.Peels == nil || len(p.Peels) != 0 || p.Next != "" {
 		s.t.Errorf("%+v", p)
 	}
 }

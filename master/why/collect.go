@@ -199,7 +199,7 @@ func (c *Collector) jobs(ctx context.Context, f *Found) error {
 func (c *Collector) search(ctx context.Context, f *Found, at time.Time) error {
 	query := job.Query{Schedule: f.Entry, Target: f.Peel, Limit: mostFoundFacts}
 	if !at.IsZero() {
-		query.Before = wire.FirstJID(at.Add(jobsAfter))
+		query.Cursor = wire.FirstJID(at.Add(jobsAfter))
 	}
 	for range jobPages {
 		page, err := c.Jobs.List(ctx, query)
@@ -210,13 +210,13 @@ func (c *Collector) search(ctx context.Context, f *Found, at time.Time) error {
 			f.addJob(&page.Jobs[i])
 		}
 		past := page.Next != "" && page.Next.Time().Before(at.Add(-time.Minute))
-		if !page.More || page.Next == "" || past || at.IsZero() && len(f.Jobs) > 0 {
+		if page.Next == "" || past || at.IsZero() && len(f.Jobs) > 0 {
 			return nil
 		}
-		query.Before = page.Next
+		query.Cursor = page.Next
 	}
 	return fmt.Errorf("only those of jobs that began after %s were searched",
-		query.Before.Time().UTC().Format(time.RFC3339))
+		query.Cursor.Time().UTC().Format(time.RFC3339))
 }
 
 // addJob adds a record if it is of the entry on the peel and not there yet; the newest run comes first.

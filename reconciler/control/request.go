@@ -76,14 +76,14 @@ func (s *Service) history(ctx context.Context, _ *service.Call, _ api.None) (*st
 	return h, nil
 }
 
-func (s *Service) peels(_ context.Context, _ *service.Call, q status.PeelsRequest) (*status.PeelsPage, error) {
+func (s *Service) peels(_ context.Context, _ *service.Call, q status.PeelsRequest) (*status.SyncPeelsPage, error) {
 	if len(q.Peels) > status.MaxPeels {
 		return nil, record.Refuse("%d peels, the limit is %d", len(q.Peels), status.MaxPeels)
 	}
 	if len(q.Peels) > 0 {
-		return &status.PeelsPage{Peels: s.Progress.Peels(q.Peels)}, nil
+		return &status.SyncPeelsPage{Peels: s.Progress.Peels(q.Peels)}, nil
 	}
-	page := s.Progress.Page(q.After, pageOfPeels)
+	page := s.Progress.Page(q.Cursor, pageOfPeels)
 	return &page, nil
 }
 
@@ -91,8 +91,8 @@ func (s *Service) peels(_ context.Context, _ *service.Call, q status.PeelsReques
 const maxStates = 512 << 10
 
 // states answers with as many peels as an answer has room for.
-func (s *Service) states(_ context.Context, _ *service.Call, q status.PeelsRequest) (*status.StatesPage, error) {
-	page, ok := s.Progress.States(q.After, pageOfPeels)
+func (s *Service) states(_ context.Context, _ *service.Call, q status.PeelsRequest) (*status.SyncStatesPage, error) {
+	page, ok := s.Progress.States(q.Cursor, pageOfPeels)
 	if !ok && s.Newest().Sync.LastGood.Commit != "" {
 		return nil, errStatesUnread
 	}
@@ -103,7 +103,8 @@ func (s *Service) states(_ context.Context, _ *service.Call, q status.PeelsReque
 			return nil, err
 		}
 		if size += len(data) + 1; size > maxStates && i > 0 {
-			page.Peels, page.More = page.Peels[:i], true
+			page.Peels = page.Peels[:i]
+			page.Next = page.Peels[i-1].Peel
 			break
 		}
 	}

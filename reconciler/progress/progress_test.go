@@ -88,17 +88,17 @@ func TestPeelsComeInPages(t *testing.T) {
 		for _, row := range page.Peels {
 			got = append(got, row.Peel)
 		}
-		if !page.More {
+		if page.Next == "" {
 			break
 		}
 	}
 	if !slices.Equal(got, ids) {
 		t.Errorf("%v", got)
 	}
-	if page := p.Page("p10w", 1); len(page.Peels) != 1 || page.Peels[0].Peel != "p10x" || page.Peels[0].State != status.Decommissioned || !page.More {
+	if page := p.Page("p10w", 1); len(page.Peels) != 1 || page.Peels[0].Peel != "p10x" || page.Peels[0].State != status.Decommissioned || page.Next == "" {
 		t.Errorf("after an ID that is none: %+v", page)
 	}
-	if page := p.Page("p24", 10); len(page.Peels) != 0 || page.More {
+	if page := p.Page("p24", 10); len(page.Peels) != 0 || page.Next != "" {
 		t.Errorf("after the last: %+v", page)
 	}
 	if c := p.Counts(); c.Peels != 25 {

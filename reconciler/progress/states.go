@@ -147,7 +147,7 @@ func (p *Progress) HostCounts() status.HostCounts {
 
 // States returns at most most peels after an ID whose wanted settings have states, in order. ok is false while reports
 // are still being read, or settings are not wanted yet.
-func (p *Progress) States(after target.PeelID, most int) (page status.StatesPage, ok bool) {
+func (p *Progress) States(after target.PeelID, most int) (page status.SyncStatesPage, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.states.read || p.plan == nil {
@@ -160,8 +160,11 @@ func (p *Progress) States(after target.PeelID, most int) (page status.StatesPage
 		}
 	}
 	slices.Sort(ids)
-	page.More = len(ids) > most
-	for _, id := range ids[:min(len(ids), most)] {
+	if len(ids) > most {
+		ids = ids[:most]
+		page.Next = ids[most-1]
+	}
+	for _, id := range ids {
 		page.Peels = append(page.Peels, p.statesLocked(id))
 	}
 	return page, true

@@ -143,7 +143,7 @@ func TestStatesOfPeelsComeInPages(t *testing.T) {
 		b.ran("a", map[string]int{"failed": 10}, failed...)
 		first, ok := b.p.States("", 2)
 		last, _ := b.p.States("b", 2)
-		if !ok || len(first.Peels) != 2 || !first.More || first.Peels[1].Peel != "b" || len(last.Peels) != 1 || last.More || last.Peels[0].Peel != "c" {
+		if !ok || len(first.Peels) != 2 || first.Next != "b" || first.Peels[1].Peel != "b" || len(last.Peels) != 1 || last.Next != "" || last.Peels[0].Peel != "c" {
 			t.Errorf("%+v, %+v", first, last)
 		}
 		size := 0

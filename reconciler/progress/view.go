@@ -241,7 +241,7 @@ func (p *Progress) Pending() map[target.PeelID]settings.Digest {
 }
 
 // Page returns at most most peels after an ID, in order. The ID need not be of a peel.
-func (p *Progress) Page(after target.PeelID, most int) status.PeelsPage {
+func (p *Progress) Page(after target.PeelID, most int) status.SyncPeelsPage {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	ids := slices.AppendSeq(slices.Clone(p.former), maps.Keys(p.wanted))
@@ -251,7 +251,10 @@ func (p *Progress) Page(after target.PeelID, most int) status.PeelsPage {
 		start++
 	}
 	end := min(start+most, len(ids))
-	page := status.PeelsPage{More: end < len(ids)}
+	page := status.SyncPeelsPage{}
+	if end < len(ids) && end > start {
+		page.Next = ids[end-1]
+	}
 	for _, id := range ids[start:end] {
 		page.Peels = append(page.Peels, p.peelLocked(id))
 	}

@@ -316,15 +316,18 @@ func (on *session) list(ctx context.Context, _ *service.Call, q api.ScheduleQuer
 	sorting.Stable(entries, func(a, b *plan.DeclaredEntry) int { return strings.Compare(keyOf(a), keyOf(b)) })
 	page := &api.SchedulePage{Commit: commit.String(), Total: len(entries)}
 	entries = slices.DeleteFunc(entries, func(e *plan.DeclaredEntry) bool {
-		return keyOf(e) <= q.After && q.After != ""
+		return keyOf(e) <= q.Cursor && q.Cursor != ""
 	})
 	entries = entries[min(max(q.Offset, 0), len(entries)):]
 	limit := pageSize
 	if q.Limit > 0 {
 		limit = min(q.Limit, pageSize)
 	}
-	page.More = len(entries) > limit
-	for _, e := range entries[:min(limit, len(entries))] {
+	if len(entries) > limit {
+		entries = entries[:limit]
+		page.Next = keyOf(entries[limit-1])
+	}
+	for _, e := range entries {
 		page.Schedules = append(page.Schedules, shown(e, commit))
 	}
 	return page, nil

@@ -156,7 +156,7 @@ func TestANumberThatTwoEntriesHaveNamesNeither(t *testing.T) {
 	if err != nil || len(page.Schedules) != 1 || page.Schedules[0].Entry != "x" {
 		t.Fatalf("%+v, %v", page, err)
 	}
-	if page, err = ann.Schedules(t.Context(), api.ScheduleQuery{Limit: 1, After: page.Schedules[0].Key}); err != nil || page.Schedules[0].Entry != "copy" {
+	if page, err = ann.Schedules(t.Context(), api.ScheduleQuery{Limit: 1, Cursor: page.Next}); err != nil || page.Schedules[0].Entry != "copy" {
 		t.Errorf("%+v, %v", page, err)
 	}
 	if _, err := ann.change("remove", "copy"); err != nil {

@@ -51,8 +51,9 @@ type StateResult struct {
 	Before bool   `json:"before,omitempty"` // it also failed in the newest run of other settings
 }
 
-// StatesPage is one page of sync.states. The request is a [PeelsRequest].
-type StatesPage struct {
-	Peels []States `json:"peels"`
-	More  bool     `json:"more,omitempty"`
+// SyncStatesPage is one page of sync.states: the newest runs of states, by ID of the peel. The request is a
+// [PeelsRequest].
+type SyncStatesPage struct {
+	Peels []States      `json:"peels"`
+	Next  target.PeelID `json:"next,omitempty" doc:"The cursor of the next page; absent on the last."`
 }

@@ -366,20 +366,20 @@ type RetryRequest struct {
 // MinRevision is the least number of digits of a commit in a request.
 const MinRevision = 4
 
-// PeelsRequest is the request of sync.peels for a page: the peels after one ID, in order.
+// PeelsRequest is the request of sync.peels for a page: the peels after the cursor, in order.
 type PeelsRequest struct {
-	After target.PeelID `json:"after,omitempty"`
-	// Peels are the peels to return, at most [MaxPeels], in place of all after one ID. Only sync.peels reads it.
+	Cursor target.PeelID `json:"cursor,omitempty" query:"cursor" maxLength:"128" doc:"The next of the page before."`
+	// Peels are the peels to return, at most [MaxPeels], in place of all after the cursor. Only sync.peels reads it.
 	Peels []target.PeelID `json:"peels,omitempty"`
 }
 
 // MaxPeels bounds [PeelsRequest.Peels].
 const MaxPeels = 500
 
-// PeelsPage is one page of sync.peels.
-type PeelsPage struct {
-	Peels []Peel `json:"peels"`
-	More  bool   `json:"more,omitempty"`
+// SyncPeelsPage is one page of sync.peels: peels by ID.
+type SyncPeelsPage struct {
+	Peels []Peel        `json:"peels"`
+	Next  target.PeelID `json:"next,omitempty" doc:"The cursor of the next page; absent on the last."`
 }
 
 // ShortHash returns the beginning of the hash of a plan that commands show: an approval takes it.

@@ -32,14 +32,13 @@ func JobsOf(ctx context.Context, by api.Asker, who string, q job.Query) (*Jobs, 
 	if err != nil {
 		return nil, err
 	}
-	v := &Jobs{Who: who, Status: q.Status, Jobs: page.Jobs, Active: ask(ctx, by, api.JobActive, api.None{})}
+	v := &Jobs{
+		Who: who, Status: q.Status, Jobs: page.Jobs, Active: ask(ctx, by, api.JobActive, api.None{}), Next: page.Next,
+	}
 	if who == "schedules" {
 		v.Jobs = slices.DeleteFunc(v.Jobs, func(j job.Job) bool {
 			return j.Metadata[job.MetaSource] != job.SourceSchedule
 		})
-	}
-	if page.More {
-		v.Next = page.Next
 	}
 	return v, nil
 }
@@ -86,7 +85,7 @@ func JobOf(ctx context.Context, by api.Asker, jid wire.JID, w Window) (*Job, err
 	if err != nil {
 		return nil, err
 	}
-	v := &Job{Job: *j, Rows: len(page.Rows), More: page.More}
+	v := &Job{Job: *j, Rows: len(page.Rows), More: page.Next != ""}
 	v.Groups, v.Left = within(groups(page.Rows), w)
 	return v, nil
 }
@@ -183,14 +182,14 @@ func PreviewOf(ctx context.Context, by api.Asker, expr string) (*Preview, error)
 		return nil, err
 	}
 	v := &Preview{Target: expr, Parsed: explained.Parsed}
-	for q := (api.ResolveRequest{Expr: expr}); ; q.After = v.Peels[len(v.Peels)-1] {
+	for q := (api.ResolveRequest{Expr: expr}); ; {
 		page, err := api.TargetResolve.Ask(ctx, by, q)
 		if err != nil {
 			return nil, err
 		}
 		v.Peels = append(v.Peels, page.Peels...)
 		v.Offline = append(v.Offline, page.Offline...)
-		if !page.More || len(page.Peels) == 0 {
+		if q.Cursor = page.Next; q.Cursor == "" {
 			v.Total = len(v.Peels)
 			return v, nil
 		}

@@ -26,9 +26,11 @@ func PeelsOf(ctx context.Context, by api.Asker, q api.PeelsRequest) (*Peels, err
 	if err != nil {
 		return nil, err
 	}
-	v := &Peels{Target: q.Target, Class: q.Class, Total: page.Total, Lacks: page.Lacks, Rows: []api.Peel{}}
+	v := &Peels{
+		Target: q.Target, Class: q.Class, Total: page.Total, Lacks: page.Lacks, Rows: []api.Peel{}, Next: page.Next,
+	}
 	v.Rows = append(v.Rows, page.Peels[:min(Rows, len(page.Peels))]...)
-	if len(page.Peels) > Rows || page.More {
+	if len(page.Peels) > Rows {
 		v.Next = v.Rows[len(v.Rows)-1].ID
 	}
 	return v, nil
@@ -36,8 +38,8 @@ func PeelsOf(ctx context.Context, by api.Asker, q api.PeelsRequest) (*Peels, err
 
 // Peel is one peel.
 type Peel struct {
-	Peel api.Peel        `json:"peel"`
-	Jobs Extra[job.Page] `json:"jobs"` // its newest
+	Peel api.Peel            `json:"peel"`
+	Jobs Extra[job.JobsPage] `json:"jobs"` // its newest
 }
 
 // recentJobs is how many jobs the page of a peel has.

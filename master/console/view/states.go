@@ -18,7 +18,7 @@ type States struct {
 
 // StatesOf returns a page of the hosts with states, by name, after a cursor.
 func StatesOf(ctx context.Context, by api.Asker, after target.PeelID) (*States, error) {
-	page, err := api.SyncStates.Ask(ctx, by, status.PeelsRequest{After: after})
+	page, err := api.SyncStates.Ask(ctx, by, status.PeelsRequest{Cursor: after})
 	if err != nil {
 		return nil, err
 	}
@@ -26,8 +26,8 @@ func StatesOf(ctx context.Context, by api.Asker, after target.PeelID) (*States, 
 	if err != nil {
 		return nil, err
 	}
-	v := &States{Counts: sync.HostCounts, Peels: page.Peels[:min(Rows, len(page.Peels))]}
-	if len(v.Peels) > 0 && (len(page.Peels) > Rows || page.More) {
+	v := &States{Counts: sync.HostCounts, Peels: page.Peels[:min(Rows, len(page.Peels))], Next: page.Next}
+	if len(page.Peels) > Rows {
 		v.Next = v.Peels[len(v.Peels)-1].Peel
 	}
 	return v, nil

@@ -81,18 +81,16 @@ type Entry struct {
 
 // EntryOf returns an entry with a page of its peels, by name.
 func EntryOf(ctx context.Context, by api.Asker, name string, after target.PeelID) (*Entry, error) {
-	c, err := api.CoverageShow.Ask(ctx, by, api.CoverageEntryRequest{Entry: name, After: after})
+	c, err := api.CoverageShow.Ask(ctx, by, api.CoverageEntryRequest{Entry: name, Cursor: string(after)})
 	if err != nil {
 		return nil, err
 	}
 	v := &Entry{Name: name, Coverage: c, Total: len(c.Rows), Problems: []api.Problem{}}
 	if len(c.Rows) > Rows {
 		c.Rows = c.Rows[:Rows]
-		c.More = true
+		c.Next = string(c.Rows[Rows-1].Peel)
 	}
-	if c.More {
-		v.Next = c.Rows[len(c.Rows)-1].Peel
-	}
+	v.Next = target.PeelID(c.Next)
 	v.Hours = ask(ctx, by, api.TimelineShow, api.TimelineRequest{Entries: []string{name}})
 	if len(c.Rows) > 0 {
 		v.Blame = ask(ctx, by, api.EntryShow, api.BlameRequest{Peel: c.Rows[0].Peel, Entry: name})
@@ -166,11 +164,10 @@ func EntryPeels(ctx context.Context, by api.Asker, entry, expr string) (peels []
 		for i := range page.Rows {
 			peels = append(peels, page.Rows[i].Peel)
 		}
-		if !page.More || len(page.Rows) == 0 {
+		if q.Cursor = page.Next; q.Cursor == "" {
 			slices.Sort(peels)
 			return peels, nil
 		}
-		q.After = peels[len(peels)-1]
 	}
 }
 
