@@ -43,6 +43,8 @@ type era struct {
 	isSet   bool // the clock was set when the era began
 	// isMeasured: the error was measured in the era, or in an earlier one and the steps of the clock since are known.
 	isMeasured bool
+	// isGuessed: the host has booted since, and no report arrived. Nobody knows the error.
+	isGuessed bool
 }
 
 // beginning is the era before the first mark.
@@ -79,9 +81,11 @@ func clocksOf(marks ledger.Marks, made, arrived time.Time, measured []Measured) 
 		switch ahead := e.old - (e.first - e.error); {
 		case before.isMeasured:
 		case isKnown:
-			before.error = e.error - step
+			before.error, before.isGuessed = e.error-step, e.isGuessed
 		case e.old != 0 && ahead > tolerance:
-			before.error = ahead
+			before.error, before.isGuessed = ahead, true
+		default:
+			before.isGuessed = true
 		}
 	}
 	for i := range list {
@@ -135,6 +139,10 @@ func (c clocks) doubtful(slack, until int64) periods {
 		if e.isWrong {
 			list = append(list, period{e.real(e.first) - slack, end + slack})
 		}
+		if c.isUnclear(i) {
+			from, to := c[i-1].real(e.old), e.real(e.first)
+			list = append(list, period{min(from, to) - slack, max(from, to) + slack})
+		}
 		if i == 0 || !e.isSet {
 			continue
 		}
@@ -166,7 +174,7 @@ func (c clocks) isDown(at int64) (is bool, last int64) {
 	last = 1<<62 - 1
 	for i := len(c) - 1; i > 0; i-- {
 		e := &c[i]
-		if !e.process || e.old == 0 {
+		if !e.process || e.old == 0 || c.isUnclear(i) {
 			continue
 		}
 		from, to := c[i-1].real(e.old), e.real(e.first)
@@ -178,6 +186,12 @@ func (c clocks) isDown(at int64) (is bool, last int64) {
 		}
 	}
 	return false, last
+}
+
+// isUnclear reports whether nobody knows when the last record of the era before was written: its clock may have been as
+// wrong as the one of the era.
+func (c clocks) isUnclear(i int) bool {
+	return i > 0 && c[i].old != 0 && c[i-1].isGuessed && c[i].isWrong
 }
 
 // process returns the place of the era with which the process of an era began.

@@ -42,6 +42,13 @@ func TestAFireOfAnotherClock(t *testing.T) {
 			want:  "10:15 ran, 10:30 unknown clock, 10:45 missed down, 11:00 missed down, 11:15 missed down, 11:30 ran, 11:45 ran, 12:00 ran",
 		},
 		{
+			name: "when a peel with a wrong clock went down is not known if the host has booted since", fields: quarter,
+			marks: "starts 00:00, boots 10:10 10:20, clock 10:25 11:25", made: "12:01",
+			fires: "era 3, 11:30 ran, 11:45 ran, 12:00 ran",
+			want: "10:15 unknown clock, 10:30 unknown clock, 10:45 unknown clock, 11:00 unknown clock, 11:15 unknown clock, " +
+				"11:30 ran, 11:45 ran, 12:00 ran",
+		},
+		{
 			name: "a run by a wrong clock does not answer what is still to come", fields: quarter,
 			marks: "starts 00:00, clock 10:05 10:40, clock 10:55 10:20", made: "10:44",
 			fires: "era 2, 10:45 ran, era 3, 10:30 ran",
