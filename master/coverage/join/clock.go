@@ -56,7 +56,7 @@ type clocks []era
 // clocksOf returns the eras of a report that arrived at a time. measured are the errors of earlier eras that are known.
 // The steps of the clock give the errors of the eras before and after one that is known. If the host has booted since,
 // and no such era is known, then the clock is taken for right, unless it showed a time that had not come when the next
-// era began.
+// era began, or one that had passed before the last record of the era before.
 func clocksOf(marks ledger.Marks, made, arrived time.Time, measured []Measured) clocks {
 	list := clocks{{first: beginning}}
 	for i := range marks {
@@ -88,10 +88,26 @@ func clocksOf(marks ledger.Marks, made, arrived time.Time, measured []Measured) 
 			before.isGuessed = true
 		}
 	}
+	list.guessForward(marks)
 	for i := range list {
 		list[i].isWrong = Measured{Error: list[i].error}.IsWrong()
 	}
 	return list
+}
+
+// guessForward corrects errors that are guessed: an era does not begin before the last record of the era before.
+func (c clocks) guessForward(marks ledger.Marks) {
+	for i := 1; i < len(c); i++ {
+		e, before := &c[i], &c[i-1]
+		step, isKnown := stepOf(&marks[i-1])
+		switch behind := e.old - before.error - (e.first - e.error); {
+		case !e.isGuessed:
+		case isKnown:
+			e.error = before.error + step
+		case e.old != 0 && behind > tolerance:
+			e.error -= behind
+		}
+	}
 }
 
 // stepOf returns by how many seconds the clock was set at a mark, if that is known.

@@ -36,6 +36,22 @@ func TestTheErrorOfAnEarlierEraIsKnownFromItsMarksAlone(t *testing.T) {
 	}
 }
 
+// A host boots with a clock that shows less than before, it is set a little, and the host boots again with the right time.
+func TestAnEraDoesNotBeginBeforeTheLastRecordOfTheOneBefore(t *testing.T) {
+	began := time.Unix(1_780_000_000, 0)
+	at := func(d time.Duration) time.Time { return began.Add(d) }
+	marks := ledger.Marks{}.Add(ledger.Mark{Kind: ledger.Starts, At: began}).
+		Add(ledger.Mark{Kind: ledger.Starts, Old: at(3 * time.Hour), At: at(2 * time.Hour)}).
+		Add(ledger.Mark{Kind: ledger.Clock, Old: at(150 * time.Minute), At: at(160 * time.Minute), Step: 10 * time.Minute}).
+		Add(ledger.Mark{Kind: ledger.Starts, Old: at(170 * time.Minute), At: at(5 * time.Hour)})
+	c := clocksOf(marks, at(6*time.Hour), at(6*time.Hour), []Measured{{Era: 1, Began: began.Unix()}})
+	for i, want := range []int64{0, 0, -3600, -3000, 0} {
+		if c[i].error != want {
+			t.Errorf("the clock of era %d was %d s ahead, want %d", i, c[i].error, want)
+		}
+	}
+}
+
 // A time is missed up to the moment at which the process started, also if the clock was set since.
 func TestATimeIsMissedUpToTheStart(t *testing.T) {
 	down := time.Unix(1_780_000_000, 0)
