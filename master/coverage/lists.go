@@ -161,7 +161,7 @@ func (t *Table) takeEntries(p *peel, entries map[string]*ledger.EntryReport, rep
 			now.is = now.is.with(planned, f.entry.Plan != nil && f.entry.IsActive)
 			var spans []join.Span
 			found := report.Hours(&f.entry, func(s join.Span) { spans = append(spans, s) })
-			all = join.Replace(one.was, found, report.Oldest())
+			all = join.Replace(one.was, found, join.Bounds{Oldest: report.Oldest(), Marked: report.Marked(&f.entry)})
 			for _, problem := range problemsOf(one.e, spans) {
 				problem.Entry, problem.Peel = one.name, p.id
 				p.problems = append(p.problems, problem)

@@ -86,10 +86,10 @@ func TestPeriodsMeetAGap(t *testing.T) {
 // Runs that no plan asked for stay in the hours when the list of the peel has forgotten them.
 func TestUnexpectedRunsStay(t *testing.T) {
 	was := Hour{Hour: 100, Counts: verdict.Counts{Unexpected: 1}, Reasons: []Reason{{Unexpected, ByHand, 1}}}
-	if got := Replace([]Hour{was}, nil, 90); len(got) != 1 || got[0].Counts != was.Counts {
+	if got := Replace([]Hour{was}, nil, Bounds{Oldest: 90}); len(got) != 1 || got[0].Counts != was.Counts {
 		t.Errorf("%+v", got)
 	}
-	if got := Replace([]Hour{was}, nil, 101); len(got) != 0 {
+	if got := Replace([]Hour{was}, nil, Bounds{Oldest: 101}); len(got) != 0 {
 		t.Errorf("an hour before the oldest stays: %+v", got)
 	}
 }

@@ -149,9 +149,27 @@ func hourOf(at int64) int64 {
 	return at / hourSeconds
 }
 
+// Marked returns the hour in which an entry began or rested last. What was said of earlier hours was compared with a
+// plan that the entry has no more.
+func (r *Report) Marked(e *Entry) int64 {
+	n := len(e.Marks)
+	if n == 0 {
+		return r.Oldest()
+	}
+	m := &e.Marks[n-1]
+
+	return hourOf(r.clocks[r.clocks.find(m.Era)].real(m.At.Unix()))
+}
+
+// Bounds are the hours that a report replaces.
+type Bounds struct {
+	Oldest int64 // earlier ones are dropped
+	Marked int64 // of earlier ones a report has no plan, see [Report.Marked]
+}
+
 // Replace returns the verdicts after a report: for each hour those of the report, unless earlier ones account for more
-// fires. Hours before the oldest are dropped.
-func Replace(before, report []Hour, oldest int64) (list []Hour) {
+// fires, or for as many by the plan of that time.
+func Replace(before, report []Hour, of Bounds) (list []Hour) {
 	for len(before) > 0 || len(report) > 0 {
 		var was, is Hour
 		if len(before) > 0 && (len(report) == 0 || before[0].Hour <= report[0].Hour) {
@@ -162,8 +180,11 @@ func Replace(before, report []Hour, oldest int64) (list []Hour) {
 		}
 
 		switch {
-		case max(was.Hour, is.Hour) < oldest:
+		case max(was.Hour, is.Hour) < of.Oldest:
 		case was.Known() > is.Known()+is.Pending, is.Hour == 0 && was.Unexpected > 0:
+			list = append(list, was)
+		case was.Known() > 0 && was.Hour < of.Marked && was.Pending == 0 && was.Unexpected >= is.Unexpected &&
+			was.Known() == is.Known()+is.Pending:
 			list = append(list, was)
 		case is.Hour != 0:
 			list = append(list, is)

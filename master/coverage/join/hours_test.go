@@ -79,8 +79,26 @@ func TestAReportThatAccountsForLessReplacesNothing(t *testing.T) {
 		hour(13, verdict.Counts{Expected: 3, Ran: 3}, 1),
 	}
 	const want = "9: expected 4 ran 4, 10: expected 4 ran 1 unknown 3, 11: expected 4 ran 4, 12: expected 4 ran 4, 13: expected 3 ran 3 pending 1"
-	if got := words(join.Replace(before, report, day.Unix()/3600+8)); got != want {
+	if got := words(join.Replace(before, report, join.Bounds{Oldest: day.Unix()/3600 + 8})); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+// An entry has another timing since 10:20: what was said of nine o'clock was compared with the plan that it had then.
+func TestVerdictsByTheFormerTimingStay(t *testing.T) {
+	counts := verdict.Counts{Expected: 5, Ran: 1, Missed: 2, Unknown: 2}
+	before := []join.Hour{hour(7, counts, 0), hour(8, counts, 1), hour(9, counts, 0), hour(10, counts, 0)}
+	alone := verdict.Counts{Expected: 3, Ran: 3}
+	report := []join.Hour{hour(7, verdict.Counts{Expected: 4, Ran: 4}, 0), hour(8, alone, 0), hour(9, alone, 0), hour(10, alone, 0)}
+	r := join.New(marks(t, "starts 00:00"), clock(t, "11:01"), clock(t, "11:01"), nil)
+	e := join.Entry{Marks: []ledger.Mark{{Kind: ledger.Begins, Era: 1, At: day}, {Kind: ledger.Begins, Era: 1, At: clock(t, "10:20")}}}
+	of := join.Bounds{Oldest: day.Unix() / 3600, Marked: r.Marked(&e)}
+	const want = "7: expected 4 ran 4, 8: expected 3 ran 3, 9: expected 5 ran 1 missed 2 unknown 2, 10: expected 3 ran 3"
+	if got := words(join.Replace(before, report, of)); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	if got := r.Marked(&join.Entry{}); got != r.Oldest() {
+		t.Errorf("of an entry without marks, %d", got)
 	}
 }
 
