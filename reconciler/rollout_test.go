@@ -113,15 +113,30 @@ func TestARevisionGoesOutInWaves(t *testing.T) {
 		r.reached(0)
 		r.applies(r.ids[0])
 		r.after(10*time.Minute - 10*time.Second)
-		r.at(1, rollout.Soaks)
+		out := r.at(1, rollout.Soaks)
+		if s := out.Rollout.Steps; len(s) != 2 || s[0].Name != "canary" || s[0].Peels != 1 || s[0].Applied != 1 || s[0].Changes != 4 ||
+			s[0].Soak != 10*time.Minute || s[0].Began.IsZero() || !s[0].Passed.IsZero() || s[1].Name != "half" || !s[1].Began.IsZero() {
+			t.Errorf("the waves while the first soaks: %+v", s)
+		}
 		r.reached(0)
 		r.after(10 * time.Second)
-		r.at(2, rollout.Waits)
+		out = r.at(2, rollout.Waits)
+		if s := out.Rollout.Steps; len(s) != 2 || s[0].Passed.IsZero() || s[1].Peels != 2 || s[1].Applied != 1 || s[1].Began.IsZero() {
+			t.Errorf("the waves while the second applies: %+v", s)
+		}
 		r.reached(0, 1)
 		r.applies(r.ids[1])
 		r.after(5*time.Minute + 2*time.Second)
 		r.inForce(c)
 		r.reached(0, 1, 2, 3)
+		var h status.History
+		if why := r.ask("history", struct{}{}, &h); why != "" {
+			t.Fatal(why)
+		}
+		if s := h.Attempts[0].Steps; h.Attempts[0].Commit != c || len(s) != 2 || s[0].Passed.Sub(s[0].Began) < 10*time.Minute ||
+			s[1].Passed.Sub(s[0].Passed) < 5*time.Minute || s[1].Peels != 2 || s[1].Applied != 2 {
+			t.Errorf("the waves of the history: %+v", h.Attempts[0])
+		}
 	})
 }
 

@@ -227,6 +227,9 @@ func rolloutStatus(s *State) *status.Rollout {
 	if step.State == rollout.Soaks {
 		out.Soaked = step.Until
 	}
+	if at := s.Record.AttemptAt(r.Commit); at != nil && step.State != "" {
+		out.Steps = step.Waves(*at, s.Now)
+	}
 	return out
 }
 

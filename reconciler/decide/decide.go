@@ -391,19 +391,29 @@ func roll(s *State) Action {
 	switch {
 	case step.State == rollout.Failed:
 		r.Rollout = &step.Rollout
-		next := r.RolledBack(step.Reason, s.Now)
+		next := s.withWaves(r).RolledBack(step.Reason, s.Now)
 		return Action{
 			Kind: DoRollBack,
 			Next: next.Noted(attemptOn(s.Prepared.Next.Revision.Commit, s.Owner, status.OutcomeRolledBack,
 				step.Reason), s.Now),
 		}
 	case step.State == rollout.Complete:
-		return Action{Kind: DoComplete, Next: r.Enforced(r.Rollout.Commit, s.Prepared.Next.Plan.Safety(), false, s.Now)}
+		return Action{Kind: DoComplete, Next: s.withWaves(r).Enforced(r.Rollout.Commit, s.Prepared.Next.Plan.Safety(), false, s.Now)}
 	case step.Changed:
 		r.Rollout = &step.Rollout
-		return Action{Kind: DoStep, Next: r}
+		return Action{Kind: DoStep, Next: s.withWaves(r)}
 	}
 	return Action{Kind: DoNothing, Reason: waveWaits, Until: Earlier(step.Until, s.Now.Add(evaluateEvery))}
+}
+
+// withWaves returns the record with the waves of the rollout under way in the history.
+func (s *State) withWaves(r record.Record) record.Record {
+	commit := r.Rollout.Commit
+	at := r.AttemptAt(commit)
+	if at == nil {
+		return r
+	}
+	return r.NotedWaves(commit, s.Step.Waves(*at, s.Now))
 }
 
 // republish writes the documents again of peels that do not run them.

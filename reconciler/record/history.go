@@ -66,7 +66,7 @@ func (r *Record) newest(commit settings.Commit) int {
 // continued returns an attempt that is in the state a after it was in the state before. By is dropped if the revision
 // waits for approval again.
 func continued(before, a status.Attempt) status.Attempt {
-	a.Began, a.Approvals = before.Began, before.Approvals
+	a.Began, a.Approvals, a.Steps = before.Began, before.Approvals, before.Steps
 	if a.By == "" && a.Outcome != status.OutcomeBlocked {
 		a.By = before.By
 	}
@@ -95,6 +95,27 @@ func (r Record) NotedApproval(commit settings.Commit, a status.Approval) Record 
 	r.History = slices.Clone(r.History)
 	all := append(slices.Clone(r.History[i].Approvals), a)
 	r.History[i].Approvals = all[max(0, len(all)-MaxApprovals):]
+	return r
+}
+
+// NotedWaves returns the record with the waves of the newest attempt at this revision. The newest [MaxStepped] attempts
+// keep theirs.
+func (r Record) NotedWaves(commit settings.Commit, waves []status.Wave) Record {
+	i := r.newest(commit)
+	if i < 0 {
+		return r
+	}
+	r.History = slices.Clone(r.History)
+	r.History[i].Steps = waves
+	stepped := 0
+	for j := range slices.Backward(r.History) {
+		if len(r.History[j].Steps) == 0 {
+			continue
+		}
+		if stepped++; stepped > MaxStepped {
+			r.History[j].Steps = nil
+		}
+	}
 	return r
 }
 

@@ -30,6 +30,7 @@ import (
 const (
 	MaxHistory   = 50 // attempts
 	MaxSkipped   = 20 // revisions that were rolled back
+	MaxStepped   = 10 // attempts whose waves are kept
 	MaxApprovals = 5  // decisions of people about one attempt
 )
 

@@ -13,6 +13,9 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/status"
 )
 
+// gatePrefix begins the text of the approval of a gate; the name of the wave follows.
+const gatePrefix = "gate "
+
 // MaxReason bounds the reason that a person gives, in bytes.
 const MaxReason = 300
 
@@ -51,7 +54,7 @@ func OpenGate(r record.Record, wave, by, reason string, now time.Time) (record.R
 	}
 	next.Stage.OpenedBy = by
 	r.Rollout = &next
-	return r.NotedApproval(next.Commit, status.Approval{What: "gate " + wave, By: by, Reason: reason, Time: now}), nil
+	return r.NotedApproval(next.Commit, status.Approval{What: gatePrefix + wave, By: by, Reason: reason, Time: now}), nil
 }
 
 // A Frozen is a revision that a freeze holds.

@@ -139,6 +139,7 @@ type Step struct {
 	Until   time.Time // latest end of the state; zero if there is none
 	Frozen  bool      // a freeze holds the rollout
 	Counts  Counts
+	Changes int // peels that the revision changes
 }
 
 // Begin returns the record with a rollout of a revision, in place of the one under way, in the waves of the revision in
@@ -169,6 +170,7 @@ func Next(r record.Rollout, o Observed) Step {
 	s.noteFailures()
 	step := s.run()
 	step.Rollout, step.Changed, step.Counts, step.Frozen = s.Rollout, s.changed, s.counts(), s.frozen
+	step.Changes = len(s.Peels)
 	return step
 }
 

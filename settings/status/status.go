@@ -165,6 +165,23 @@ type Rollout struct {
 	Started  time.Time     `json:"started"`
 	Soaked   time.Time     `json:"soaked,omitzero"` // when the wave will have been watched long enough
 	Counts                 // of members
+	Steps []Wave    `json:"steps,omitempty"` // all waves, in their order
+}
+
+// A Wave is one wave of a rollout. All its numbers include the peels of earlier waves, and are those of its end once it
+// has passed.
+type Wave struct {
+	Name        string        `json:"name"`
+	Gate        string        `json:"gate,omitempty"` // manual: a person has to open it after the wave has passed
+	ApprovedBy  string        `json:"approved_by,omitempty"`
+	Soak        time.Duration `json:"soak,omitempty"`
+	MaxFailures int           `json:"max_failures"`     // peels that may fail
+	Changes     int           `json:"changes"`          // peels that the revision changes
+	Peels       int           `json:"peels"`            // that were given the revision
+	Applied     int           `json:"applied"`          // that run it
+	Failing     int           `json:"failing"`          // that failed with it
+	Began       time.Time     `json:"began,omitzero"`   // when it had chosen its peels; zero: it has not begun
+	Passed      time.Time     `json:"passed,omitzero"`  // zero: it goes on, or failed
 }
 
 // A Freeze holds one revision.
@@ -248,6 +265,8 @@ type Attempt struct {
 	Stored  bool            `json:"stored,omitempty"` // it can be pinned
 	// Approvals are the newest decisions of people that let the revision go on.
 	Approvals []Approval `json:"approvals,omitempty"`
+	// Steps are the waves in which it went out. Only the newest attempts have them.
+	Steps []Wave `json:"steps,omitempty"`
 }
 
 // An Approval is a decision of a person that let a revision go on.

@@ -122,8 +122,7 @@ func calm(v *view.Now) string {
 	return "All " + Plural(v.Fleet.Peels, "peel") + " do what Git says"
 }
 
-// DayOf returns the day of the fleet as a picture. The history of commits does not have the waves of a rollout, so the
-// ribbon of a commit has one step, at the time when it began to go out.
+// DayOf returns the day of the fleet as a picture.
 func DayOf(ctx context.Context, v *view.Now) *draw.Day {
 	d := &draw.Day{Zone: env(ctx).Zone}
 	if v.Day.Value == nil {
@@ -140,7 +139,7 @@ func DayOf(ctx context.Context, v *view.Now) *draw.Day {
 	suspect := v.Suspect()
 	for i := len(v.History.Value.Attempts) - 1; i >= 0; i-- {
 		a := &v.History.Value.Attempts[i]
-		k := draw.Commit{Name: Visible(Short(string(a.Commit))), Steps: []draw.Step{{At: a.Began, Share: 1}}}
+		k := draw.Commit{Name: Visible(Short(string(a.Commit))), Steps: stepsOf(a)}
 		switch {
 		case suspect != nil && suspect.Commit == a.Commit:
 			k.State = draw.Suspect
@@ -150,6 +149,27 @@ func DayOf(ctx context.Context, v *view.Now) *draw.Day {
 		d.Commits = append(d.Commits, k)
 	}
 	return d
+}
+
+// stepsOf returns which share of its peels a commit had reached over time. Without waves all peels get it at once.
+func stepsOf(a *status.Attempt) (list []draw.Step) {
+	for i := range a.Steps {
+		w := &a.Steps[i]
+		if w.Began.IsZero() || w.Changes == 0 {
+			continue
+		}
+		list = append(list, draw.Step{At: w.Began, Share: float64(w.Peels) / float64(w.Changes)})
+		if i == len(a.Steps)-1 && !w.Passed.IsZero() {
+			list = append(list, draw.Step{At: w.Passed, Share: 1})
+		}
+	}
+	if len(list) == 0 {
+		list = append(list, draw.Step{At: a.Began, Share: 1})
+	}
+	if a.Outcome == status.OutcomeRolledBack {
+		list = append(list, draw.Step{At: a.Ended})
+	}
+	return list
 }
 
 func hoursOf(hours []api.TimelineHour) (list []draw.Hour) {
