@@ -80,6 +80,7 @@ var madeOf = map[string][]source{
 	"users":     {access},
 	"verdict":   {problems, commits},
 	"waiting":   {held, commits, hosts},
+	"waves":     {commits},
 }
 
 // Versions are the versions of all sources. Equal versions mean that nothing has changed.

@@ -91,6 +91,41 @@ func anEntry(rows int) *view.Entry {
 	return v
 }
 
+// aRollout is a commit whose first wave has passed its gate, and whose second one soaks.
+func aRollout() *view.Commit {
+	waves := []status.Wave{
+		{Name: "canary", Gate: "manual", ApprovedBy: "ben", Soak: 10 * time.Minute, Changes: 6200, Peels: 10, Applied: 10, Began: now.Add(-2 * time.Hour), Passed: now.Add(-time.Hour)},
+		{Name: "quarter", Gate: "manual", Changes: 6200, Peels: 1550, Applied: 1503, Failing: 38, MaxFailures: 77, Began: now.Add(-30 * time.Minute), Passed: now.Add(-5 * time.Minute)},
+		{Name: "all"},
+	}
+	return &view.Commit{
+		Attempt: status.Attempt{Commit: "4e1f9c7a0", Message: "price_sync: stream the catalogue", Author: "Ada", Outcome: status.OutcomeProgressing, Began: now.Add(-2 * time.Hour)},
+		Rollout: &status.Rollout{Wave: 2, Waves: 3, Name: "quarter", State: "gate", Reason: "it waits"},
+		Waves:   waves,
+	}
+}
+
+// TestTheRibbonClimbsByWaves: a commit that was taken back falls to no peel at its end.
+func TestTheRibbonClimbsByWaves(t *testing.T) {
+	v := badNow()
+	k := aRollout()
+	a := &v.History.Value.Attempts[0]
+	a.Steps = k.Waves
+	a.Outcome = status.OutcomeRolledBack
+	a.Ended = now.Add(-time.Minute)
+	var got []string
+	for _, d := range page.DayOf(t.Context(), v).Commits {
+		if d.Name == string(a.Commit[:7]) {
+			for _, s := range d.Steps {
+				got = append(got, fmt.Sprintf("%s %.4f", now.Sub(s.At), s.Share))
+			}
+		}
+	}
+	if want := "2h0m0s 0.0016, 30m0s 0.2500, 1m0s 0.0000"; strings.Join(got, ", ") != want {
+		t.Errorf("the steps of the commit: %q, want %q", got, want)
+	}
+}
+
 func TestPagesAboutRuns(t *testing.T) {
 	well := &view.Now{State: view.FleetOk, Fleet: &api.Problems{Peels: 2, Well: 2}, Day: view.Extra[api.Timeline]{Error: "too slow"}, Alerts: view.Extra[api.AlertsAnswer]{Error: "too slow"}}
 	for name, c := range map[string]templ.Component{
@@ -100,6 +135,7 @@ func TestPagesAboutRuns(t *testing.T) {
 		"timeline":    page.Timeline(aPageOfLanes(2)),
 		"entry":       page.Entry(anEntry(3)),
 		"why":         page.Why(&api.WhyAnswer{Peel: "db-12", Entry: "backup", Verdict: "missed", Text: "It was due at 02:30.", Facts: []api.WhyFact{{About: "timing", Text: "daily at 02:30", Source: "document"}}, Unread: []string{"the audit log"}}),
+		"commit":      page.CommitPage(aRollout(), func(string, string) bool { return true }),
 		"alerts":      page.Alerts(&view.Alerts{AlertsAnswer: badNow().Alerts.Value, Status: view.Extra[api.AlertStatus]{Value: &api.AlertStatus{Receivers: []api.Receiver{{Name: "oncall", Provider: "webhook"}}}}}, "Q7"),
 		"approvals":   page.Approvals(&view.Approvals{Waiting: badNow().Waiting, Missing: []string{"held actions: too slow"}}),
 	} {

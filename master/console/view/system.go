@@ -30,6 +30,7 @@ type Commit struct {
 	Attempt status.Attempt  `json:"attempt"`
 	InForce bool            `json:"in_force"`
 	Rollout *status.Rollout `json:"rollout,omitempty"` // while it goes out in waves
+	Waves   []status.Wave   `json:"waves,omitempty"`   // in which it goes out or went out, as far as they are known
 	Counts  *status.Counts  `json:"counts,omitempty"`  // of the revision in force
 }
 
@@ -43,11 +44,11 @@ func CommitOf(ctx context.Context, by api.Asker, hash string) (*Commit, error) {
 		if len(hash) < status.MinRevision || !strings.HasPrefix(string(a.Commit), hash) {
 			continue
 		}
-		v := &Commit{Attempt: a}
+		v := &Commit{Attempt: a, Waves: a.Steps}
 		if s := all.Sync.Value; s != nil {
 			v.InForce = s.LastGood.Commit == a.Commit
 			if s.Rollout != nil && s.Rollout.Commit == a.Commit {
-				v.Rollout = s.Rollout
+				v.Rollout, v.Waves = s.Rollout, s.Rollout.Steps
 			}
 			if v.InForce {
 				v.Counts = &s.Counts
