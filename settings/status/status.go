@@ -165,7 +165,7 @@ type Rollout struct {
 	Started  time.Time     `json:"started"`
 	Soaked   time.Time     `json:"soaked,omitzero"` // when the wave will have been watched long enough
 	Counts                 // of members
-	Steps []Wave    `json:"steps,omitempty"` // all waves, in their order
+	Steps    []Wave        `json:"steps,omitempty"` // all waves, in their order
 }
 
 // A Wave is one wave of a rollout. All its numbers include the peels of earlier waves, and are those of its end once it
@@ -175,13 +175,13 @@ type Wave struct {
 	Gate        string        `json:"gate,omitempty"` // manual: a person has to open it after the wave has passed
 	ApprovedBy  string        `json:"approved_by,omitempty"`
 	Soak        time.Duration `json:"soak,omitempty"`
-	MaxFailures int           `json:"max_failures"`     // peels that may fail
-	Changes     int           `json:"changes"`          // peels that the revision changes
-	Peels       int           `json:"peels"`            // that were given the revision
-	Applied     int           `json:"applied"`          // that run it
-	Failing     int           `json:"failing"`          // that failed with it
-	Began       time.Time     `json:"began,omitzero"`   // when it had chosen its peels; zero: it has not begun
-	Passed      time.Time     `json:"passed,omitzero"`  // zero: it goes on, or failed
+	MaxFailures int           `json:"max_failures"`    // peels that may fail
+	Changes     int           `json:"changes"`         // peels that the revision changes
+	Peels       int           `json:"peels"`           // that were given the revision
+	Applied     int           `json:"applied"`         // that run it
+	Failing     int           `json:"failing"`         // that failed with it
+	Began       time.Time     `json:"began,omitzero"`  // when it had chosen its peels; zero: it has not begun
+	Passed      time.Time     `json:"passed,omitzero"` // zero: it goes on, or failed
 }
 
 // A Freeze holds one revision.
