@@ -398,7 +398,8 @@ func roll(s *State) Action {
 				step.Reason), s.Now),
 		}
 	case step.State == rollout.Complete:
-		return Action{Kind: DoComplete, Next: s.withWaves(r).Enforced(r.Rollout.Commit, s.Prepared.Next.Plan.Safety(), false, s.Now)}
+		safety := s.Prepared.Next.Plan.Safety()
+		return Action{Kind: DoComplete, Next: s.withWaves(r).Enforced(r.Rollout.Commit, safety, false, s.Now)}
 	case step.Changed:
 		r.Rollout = &step.Rollout
 		return Action{Kind: DoStep, Next: s.withWaves(r)}

@@ -54,7 +54,8 @@ func OpenGate(r record.Record, wave, by, reason string, now time.Time) (record.R
 	}
 	next.Stage.OpenedBy = by
 	r.Rollout = &next
-	return r.NotedApproval(next.Commit, status.Approval{What: gatePrefix + wave, By: by, Reason: reason, Time: now}), nil
+	approval := status.Approval{What: gatePrefix + wave, By: by, Reason: reason, Time: now}
+	return r.NotedApproval(next.Commit, approval), nil
 }
 
 // A Frozen is a revision that a freeze holds.

@@ -1,0 +1,183 @@
+package console_test
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/net/html"
+
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/audit"
+	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/reconciler/gitrepo/worktree"
+	"github.com/seed-c01c3da5/zester/settings/status"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// markedBy returns a text that would break out of an attribute, a text and a comment of a page. The name of its writer
+// ends it, so that a test can see which of the texts a page has shown.
+func markedBy(writer string) string { return `"'--><zx onload=x>` + writer }
+
+// A crawler reads all pages that lead to each other, and each part of them.
+type crawler struct {
+	*browser
+	seen    map[string]bool // paths
+	writers map[string]bool // whose texts some page has shown
+}
+
+// crawl reads a page, and all pages that it leads to.
+func (c *crawler) crawl(paths ...string) {
+	c.t.Helper()
+	for len(paths) > 0 {
+		path := paths[0]
+		paths = paths[1:]
+		if c.seen[path] || strings.HasPrefix(path, "/assets/") || path == "/events" {
+			continue
+		}
+		c.seen[path] = true
+		got := c.get(path)
+		if got.status >= http.StatusInternalServerError {
+			c.t.Errorf("%s: %d\n%s", path, got.status, got.body)
+		}
+		links, parts := c.check(path, got.body)
+		paths = append(paths, links...)
+		if len(parts) > 0 && !strings.Contains(path, "part=") {
+			query := "?"
+			if strings.Contains(path, "?") {
+				query = "&"
+			}
+			paths = append(paths, path+query+"part="+strings.Join(parts, ","))
+		}
+	}
+}
+
+// check reports everything in a page that a marked text has made, and returns its links and parts.
+func (c *crawler) check(path, body string) (links, parts []string) {
+	c.t.Helper()
+	for _, raw := range []string{"<zx", `"'--`, "\x1b"} {
+		if i := strings.Index(body, raw); i >= 0 {
+			c.t.Errorf("%s has %q as it was written: …%q", path, raw, body[max(0, i-120):min(len(body), i+80)])
+		}
+	}
+	for z := html.NewTokenizer(strings.NewReader(body)); z.Next() != html.ErrorToken; {
+		token := z.Token()
+		c.note(token.Data)
+		for _, a := range token.Attr {
+			c.note(a.Val)
+			scheme, _, _ := strings.Cut(a.Val, ":")
+			switch {
+			case strings.HasPrefix(a.Key, "on") || a.Key == "style" || strings.Contains(a.Key, "zx"):
+				c.t.Errorf("%s has the attribute %s=%q", path, a.Key, a.Val)
+			case (a.Key == "href" || a.Key == "action") && strings.EqualFold(strings.TrimSpace(scheme), "javascript"):
+				c.t.Errorf("%s leads to %q", path, a.Val)
+			case a.Key == "href" && strings.HasPrefix(a.Val, "/") && !strings.HasPrefix(a.Val, "//"):
+				links = append(links, a.Val)
+			case a.Key == "data-part":
+				parts = append(parts, a.Val)
+			}
+		}
+	}
+	return links, parts
+}
+
+// note notes the writers of marked texts.
+func (c *crawler) note(text string) {
+	for _, after := range strings.Split(text, "onload=x")[1:] {
+		after = strings.TrimPrefix(after, ">") // Git allows none in the name of an author
+		end := strings.IndexFunc(after, func(r rune) bool { return r < 'a' || r > 'z' })
+		if end < 0 {
+			end = len(after)
+		}
+		c.writers[after[:end]] = true
+	}
+}
+
+// TestNothingThatOthersWriteBecomesPartOfAPage holds that of a live fleet in which a commit, its author, the peels, an
+// assistant and people have marked every text that they can choose.
+func TestNothingThatOthersWriteBecomesPartOfAPage(t *testing.T) {
+	f := theFleet(t)
+	writers := f.mark(t)
+	c := &crawler{browser: f.login(t, "ann"), seen: map[string]bool{}, writers: map[string]bool{}}
+	marked := url.QueryEscape(markedBy("query"))
+	c.crawl("/", "/timeline", "/commits", "/peels", "/states", "/jobs", "/jobs?who=all", "/alerts", "/approvals", "/system",
+		"/system/access", "/system/audit", "/me", "/login", "/nothing"+marked, "/peels?target="+marked, "/peels?class="+marked,
+		"/timeline?target="+marked, "/timeline?entry="+marked, "/search?q="+marked, "/jobs?status="+marked, "/jobs?cursor="+marked,
+		"/jobs/new?target="+marked+"&function="+marked+"&args="+marked+"&batch="+marked, "/entries/"+marked, "/commits/"+marked,
+		"/entries/new?name="+marked+"&target="+marked+"&function="+marked+"&schedule="+marked, "/system/audit?user="+marked,
+		"/entries/hello/why?peel="+marked+"&time="+marked, "/alerts/silence?match="+marked, "/login?next="+marked,
+		"/entries/marked", "/entries/hello/pause?target="+marked)
+	if len(c.seen) < 100 {
+		t.Errorf("only %d pages and parts: %v", len(c.seen), c.seen)
+	}
+	t.Logf("%d pages and parts", len(c.seen))
+	for _, w := range append(writers, "query") {
+		if !c.writers[w] {
+			t.Errorf("no page has shown the text of %s", w)
+		}
+	}
+}
+
+// mark has everybody write marked texts, and returns the writers.
+func (f *fleet) mark(t *testing.T) []string {
+	t.Helper()
+	entries := `schedule:
+  hello: {module: test.echo, args: {text: hello}, interval: 1h, run_on_start: true, return_job: true}
+  marked:
+    module: test.fail
+    args: {message: ` + yaml(markedBy("failure")) + `}
+    interval: 10s
+    run_on_start: true
+    return_job: true
+`
+	author := worktree.Author{Name: strings.NewReplacer("<", "", ">", "").Replace(markedBy("author")), Email: "ada@example.com"}
+	if _, err := f.work.Commit(markedBy("commit"), map[string][]byte{"settings/all.yaml": []byte(entries)}, author); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := api.SyncNow.Ask(t.Context(), f.local, api.None{}); err != nil {
+		t.Fatal(err)
+	}
+	f.until(t, "the marked entry has failed", func(ctx context.Context) bool {
+		all, err := api.ProblemList.Ask(ctx, f.local, api.ProblemsRequest{})
+		return err == nil && slices.ContainsFunc(all.Problems, func(p api.Problem) bool { return p.Entry == "marked" && p.Peels == 2 })
+	})
+	jid := wire.NewJID()
+	_, err := api.JobDispatch.Ask(t.Context(), f.people["ann"], job.Spec{
+		JID: jid, Function: "test.echo", Targets: []target.PeelID{"web-01"}, TargetExpr: "web-01",
+		Args: map[string]any{"text": markedBy("output")}, Metadata: map[string]string{job.MetaReason: markedBy("reason")},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.ends(t, jid, job.Complete)
+	_, err = api.HoldAdd.Ask(t.Context(), f.people["lee"], api.HoldAddRequest{
+		Kind: api.HoldDispatch, Target: "web-01", Hash: audit.PeelsHash([]target.PeelID{"web-01"}), Module: "test.echo",
+		Args: map[string]any{"text": markedBy("claim")}, Reason: markedBy("assistant"), Agent: markedBy("agent"),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = api.AlertSilence.Ask(t.Context(), f.people["ann"], api.SilenceRequest{
+		Match: markedBy("match"), For: time.Hour, Reason: markedBy("silence"),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	bad := "schedule: {" + yaml(markedBy("entry")) + ": {module: test.ping, interval: 1h}}\n"
+	if _, err := f.work.Commit("Refused", map[string][]byte{"settings/all.yaml": []byte(bad)}, ada); err != nil {
+		t.Fatal(err)
+	}
+	s, err := api.SyncNow.Ask(t.Context(), f.local, api.None{})
+	if err != nil || !s.Is(status.CompileFailed) {
+		t.Fatalf("the bad commit is not refused: %+v, %v", s, err)
+	}
+	return []string{"failure", "author", "commit", "output", "reason", "claim", "assistant", "agent", "match", "silence", "entry"}
+}
+
+// yaml quotes a text.
+func yaml(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
