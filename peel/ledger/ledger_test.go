@@ -176,6 +176,7 @@ func TestBadRunsAreRefused(t *testing.T) {
 		"no step":          {2, 3, 0, 5},
 		"back in time":     {4, 2, 1, 2},
 		"an era before":    {2, eraMark, 1, eraMark},
+		"an era twice":     {2, eraMark, 0, eraMark},
 		"beyond all time":  {0xfe, 0xff, 0xff, 0xff, 0xff, 0x1f, 2},
 		"an end beyond it": {2, 3, 0xff, 0xff, 0xff, 0xff, 0x0f, 10},
 	} {

@@ -32,6 +32,12 @@ func TestNumbersOfNewAccounts(t *testing.T) {
 			t.Errorf("%s: %d, %v, want %d", c.name, got, err, c.want)
 		}
 	}
+	if n, err := free("ZT", true, func(n uint32) bool { return n == 100 }); n != 100 || err != nil {
+		t.Errorf("the last of the system: %d, %v", n, err)
+	}
+	if n, err := free("ZT", true, func(n uint32) bool { return n == 99 || n == 1000 }); err == nil {
+		t.Errorf("none of the system is left, and %d is given", n)
+	}
 	if n, err := free("ZT", false, func(uint32) bool { return false }); err == nil {
 		t.Errorf("all are taken, and %d is given", n)
 	}

@@ -215,6 +215,10 @@ func TestFilesOfAnUpgradedPackage(t *testing.T) {
 	if _, err := w.Read(dir+"/file", 10); err == nil || !strings.Contains(err.Error(), "the package zt would be upgraded") {
 		t.Errorf("a file: %v", err)
 	}
+	w.Doubt(dir+"/unknown", "why")
+	if names, err := w.List(dir + "/unknown"); err == nil || names != nil {
+		t.Errorf("what is in a directory that nobody knows: %q, %v", names, err)
+	}
 	if info, err := w.Stat(dir); err != nil || info.Kind != safefs.Directory {
 		t.Errorf("a directory: %v, %v", info.Kind, err)
 	}
