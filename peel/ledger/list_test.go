@@ -103,6 +103,19 @@ func TestAListIsShortenedByHalf(t *testing.T) {
 	}
 }
 
+// What a code of a newer version means comes back as other.
+func TestCodesOfANewerVersion(t *testing.T) {
+	for n := range len(reasons) + 2 {
+		f := code(n<<reasonShift).fire(1, noon.Unix())
+		if want := append(slices.Clone(reasons), OtherReason, OtherReason)[n]; f.Why != want || f.Era != 1 || !f.Nominal.Equal(noon) {
+			t.Errorf("%d: %+v, want %s", n, f, want)
+		}
+	}
+	if f := code(7<<classShift|7<<outcomeShift).fire(1, 0); f.Class != OtherClass || f.Outcome != Other {
+		t.Errorf("%+v", f)
+	}
+}
+
 func TestWhichReasonsAreMisses(t *testing.T) {
 	var missed []Reason
 	for _, r := range append(slices.Clone(reasons), OtherReason) {

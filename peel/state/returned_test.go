@@ -3,12 +3,17 @@
 package state
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/state/host"
+	"github.com/seed-c01c3da5/zester/peel/state/pkg"
+	"github.com/seed-c01c3da5/zester/settings/state"
 )
 
 // A result leaves out what did not change before it cuts the others.
@@ -71,5 +76,56 @@ func TestResultsThatCannotBeRead(t *testing.T) {
 	}
 	if r, err := s.newest(); r != nil || err == nil || strings.Contains(err.Error(), "JSON") {
 		t.Errorf("a directory: %+v, %v", r, err)
+	}
+}
+
+// A restore waits for the run that reads or changes the host.
+func TestARestoreWaitsForRuns(t *testing.T) {
+	h := newHost(t)
+	for _, shared := range []bool{true, false} {
+		unlock, err := lock(t.Context(), h.r.o.Lock, shared)
+		must(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		if _, err := h.r.Restore(ctx, "/nothing", 0); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("shared %v: %v", shared, err)
+		}
+		cancel()
+		unlock()
+	}
+	if _, err := h.r.Restore(t.Context(), "/nothing", 0); err == nil || errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("nothing runs: %v", err)
+	}
+}
+
+// What a state is about that is unknown is unknown to later ones: paths, the files of packages, and all that a command
+// may do.
+func TestWhatAnUnknownStateLeavesUnknown(t *testing.T) {
+	path := newHost(t).dir + "/file"
+	must(t, os.WriteFile(path, []byte("x"), 0o600))
+	for name, c := range map[string]struct {
+		function string
+		args     state.Arguments
+		path     string
+		brings   bool // what is not there may come
+		unknown  bool
+	}{
+		"a file":     {"file.managed", &state.FileManaged{Path: path}, path, false, true},
+		"a service":  {"service.running", &state.ServiceRunning{Name: "zt"}, path, false, false},
+		"a command":  {"cmd.run", &state.CmdRun{}, path, true, false},
+		"a package":  {"pkg.installed", &state.PkgInstalled{Name: "base-files"}, "/etc/debian_version", true, true},
+		"an account": {"user.present", &state.UserPresent{Name: "zt"}, path, true, false},
+	} {
+		if _, err := os.Stat("/var/lib/dpkg/info/base-files.list"); err != nil && name == "a package" {
+			continue
+		}
+		w := host.New()
+		x := &run{world: w, packages: pkg.New(w, true)}
+		x.doubt(t.Context(), &state.State{Name: "s", Function: c.function, Args: c.args})
+		if _, err := w.Stat(c.path); (err != nil) != c.unknown {
+			t.Errorf("%s: what is there: %v", name, err)
+		}
+		if _, err := w.Stat("/etc/zt-nothing"); (err != nil) != c.brings {
+			t.Errorf("%s: what is not there: %v", name, err)
+		}
 	}
 }
