@@ -310,3 +310,37 @@ func TestAPauseThatTheDiskRefusesIsAnError(t *testing.T) {
 		<-h.ended
 	})
 }
+
+// The list of an entry says that it is paused, not that it is disabled, after a reload and after a restart as well.
+func TestThePauseIsTheReasonOfARest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := scheduler.Options{StateFile: filepath.Join(t.TempDir(), "state"), Zone: time.UTC}
+		h := start(t, o)
+		rests := func(what string, want ledger.Reason) {
+			t.Helper()
+			marks := h.entry("e").List.Marks
+			if last := marks[len(marks)-1]; last.Why != want {
+				t.Errorf("%s: the last of %d marks says %q, want %q", what, len(marks), last.Why, want)
+			}
+		}
+		h.apply(one(t, "interval: 10m"))
+		rests("it is active", "")
+		h.must(h.Pause(t.Context(), "e", scheduler.Override{By: "ada"}))
+		rests("it is paused", ledger.Paused)
+		time.Sleep(time.Minute)
+		h.apply(one(t, "interval: 20m"))
+		rests("it has another timing", ledger.Paused)
+		h.apply(one(t, "interval: 20m, return_job: true"))
+		rests("it has another definition", ledger.Paused)
+		h.shut()
+		time.Sleep(time.Minute)
+		h = start(t, o)
+		defer h.shut()
+		h.apply(one(t, "interval: 20m, return_job: true"))
+		rests("the peel was started again", ledger.Paused)
+		h.must(h.Resume(t.Context(), "e", "ada"))
+		rests("it is resumed", "")
+		h.apply(one(t, "interval: 20m, enabled: false"))
+		rests("it is disabled", ledger.Disabled)
+	})
+}
