@@ -288,6 +288,12 @@ func TestStepsOfAUserWhoGoes(t *testing.T) {
 		if again, err := UserAbsent(t.Context(), w, &state.UserAbsent{Name: c.user, RemoveHome: c.all}); err != nil || len(again) > 0 {
 			t.Errorf("%s: after the predicted steps: %s, %v", name, words(w, again), err)
 		}
+		u, errUser := w.User(t.Context(), c.user)
+		g, errGroup := w.Group(t.Context(), "zt-u")
+		goes := strings.Contains(c.steps, "remove group")
+		if errUser != nil || errGroup != nil || u.Exists || g.Exists != (c.group.Exists && !goes) {
+			t.Errorf("%s: left are %+v and %+v", name, u, g)
+		}
 		if info, err := w.Stat("/nowhere/zt-u"); err != nil || (info.Kind == safefs.Absent) != (c.all || !c.home) {
 			t.Errorf("%s: the home is %v, %v", name, info.Kind, err)
 		}
