@@ -99,3 +99,38 @@ func TestOldRequestsAreNotRecordedAgain(t *testing.T) {
 		t.Error("which requests are recorded again")
 	}
 }
+
+// The name of a user is one token of a subject, so it has none of the characters that mean something there.
+func TestUsersInSubjects(t *testing.T) {
+	all := "azAZ09_-:"
+	for user, want := range map[string]string{
+		all: all, "": "_", "a.b": "a_b", "a*>": "a__", "a b": "a_b", "@[`{/;": "______",
+		strings.Repeat("x", maxUser):       strings.Repeat("x", maxUser),
+		strings.Repeat("x", maxUser) + "y": strings.Repeat("x", maxUser),
+	} {
+		if got := token(user); got != want {
+			t.Errorf("%q: %q, want %q", user, got, want)
+		}
+	}
+	if got := subjectOf(&Entry{Action: "job.dispatch", User: "a.b"}); got != subjects+"job.dispatch.a_b" {
+		t.Errorf("%s", got)
+	}
+}
+
+func TestEntriesAreBounded(t *testing.T) {
+	long := strings.Repeat("x", 10_000)
+	peels := []string{long, "b", "c", "d", "e", "f"}
+	e := Entry{Target: long, Reason: long, Function: long, PeelsHash: long, Agent: long, Held: long, JID: wire.JID(long), Args: long, Peels: peels}
+	bound(&e)
+	for _, text := range []string{e.Target, e.Reason, e.Function, e.PeelsHash, e.Agent, e.Held, string(e.JID)} {
+		if len(text) != maxText {
+			t.Errorf("%d bytes", len(text))
+		}
+	}
+	if len(e.Args) != maxArgs || len(e.Peels) != MaxPeels || len(e.Peels[0]) != maxText/4 || e.Peels[1] != "b" {
+		t.Errorf("%d bytes of arguments, %d peels", len(e.Args), len(e.Peels))
+	}
+	if peels[0] != long {
+		t.Error("the list of the caller is changed")
+	}
+}

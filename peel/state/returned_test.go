@@ -129,3 +129,26 @@ func TestWhatAnUnknownStateLeavesUnknown(t *testing.T) {
 		}
 	}
 }
+
+// A requisite may name all states of a settings file. A state there does not require itself.
+func TestStatesOfASettingsFile(t *testing.T) {
+	x := &run{}
+	x.q.Files = func(ref string) []string {
+		return map[string][]string{"web": {"a", "b", "c"}}[ref]
+	}
+	for _, c := range []struct{ names, self, want string }{
+		{"a", "b", "a"},
+		{"file:web", "b", "a c"},
+		{"x file:web y", "z", "x a b c y"},
+		{"file:none a", "b", "a"},
+		{"", "b", ""},
+	} {
+		if got := strings.Join(x.expand(strings.Fields(c.names), c.self), " "); got != c.want {
+			t.Errorf("%s of %s: %q, want %q", c.names, c.self, got, c.want)
+		}
+	}
+	x.q.Files = nil
+	if got := x.expand([]string{"file:web", "a"}, "b"); len(got) != 1 {
+		t.Errorf("%q", got)
+	}
+}
