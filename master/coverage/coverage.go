@@ -20,13 +20,13 @@
 // Known gaps: a report with other settings than the two newest that this master has seen names entries that it cannot
 // know; they are unknown until the peel has newer ones.
 //
-// Of a peel whose clock was wrong or was set, single fires within three hours may have a verdict that is not true: one
-// that ran by each of two clocks may count twice, others may be missed or unknown although they ran.
+// Of a peel whose clock was wrong or was set, planned times of that time may be unknown, and a run may count in the
+// hour that the clock showed. One that ran by each of two clocks is unexpected the second time.
 //
-// A report does not say by how much the clock was wrong before its host booted. So a master that starts after
-// such a boot counts nothing for the hours before it, unless the history has them. One that had reports of
-// that time keeps its counts. Example: the clock is set to 5 h ahead at 23:40, the host boots at 00:55 with
-// the right time. A master that starts at 01:30 has no verdicts on the fires of 22:00.
+// A report does not say by how much the clock was wrong before its host booted, nor how an entry was timed before. So a
+// master that starts later may count less, or other fires, for the hours before, unless the history has them. One that
+// had reports of that time keeps its counts. Example: the clock is set to 5 h ahead at 23:40, the host boots at 00:55
+// with the right time. A master that starts at 01:30 has no verdicts on the fires of 22:00.
 package coverage
 
 import (

@@ -35,13 +35,15 @@ type known struct {
 
 // knowns are what masters say wrongly today. The list is to become empty.
 var knowns = []known{
-	{"single times near one at which a clock was wrong or was set have verdicts that are not true", func(l lie) bool {
-		return l.host.badClock && l.host.isDoubtful(l.hour.Add(-3*time.Hour), l.hour.Add(time.Hour))
+	// A report says neither by how much a clock was wrong before its host booted, nor how an entry was timed before. A
+	// master that had reports of that time knows it.
+	{"a master that starts later lacks hours of a host whose clock was set, before a boot or another timing", func(l lie) bool {
+		list := l.host.active[l.entry]
+		return l.about == "masters differ" && l.host.badClock &&
+			(l.hour.Before(l.host.booted) || l.hour.Before(list[len(list)-1].from))
 	}},
-	// A report does not say by how much a clock was wrong before its host booted. A master that had reports of
-	// that time knows it.
-	{"a master that starts later lacks the hours before a boot of a host whose clock was set", func(l lie) bool {
-		return l.about == "masters differ" && l.host.badClock && l.hour.Before(l.host.booted)
+	{"an entry that is removed or added while the clock is wrong has a fire too many", func(l lie) bool {
+		return kinds[l.entry].comes && l.host.badClock && l.host.isDoubtful(l.hour, l.hour.Add(time.Hour))
 	}},
 	{"an entry that settings remove and add again loses the verdicts of before in the table", func(l lie) bool {
 		return kinds[l.entry].comes && (l.about == "less than before" || l.about == "masters differ")
