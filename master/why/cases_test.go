@@ -355,6 +355,13 @@ var fireCases = []fireCase{
 		w.list(w.fire(before, ledger.Ran, ""))
 		w.Report.Marks = w.Report.Marks.Add(ledger.Mark{Kind: ledger.Clock, Old: at(w.t, night), At: at(w.t, night+":30"), Step: 30 * time.Second})
 	}},
+	{"down_while_the_clock_was_set", api.WhyMissed, "down", func(w *world) {
+		w.list(w.fire(before, ledger.Ran, ""))
+		by, down := 5*time.Hour, 4*time.Hour
+		set, up := at(w.t, "2026-11-22T12:00"), at(w.t, "2026-11-23T06:00")
+		w.Report.Marks = w.Report.Marks.Add(ledger.Mark{Kind: ledger.Clock, Old: set, At: set.Add(by), Step: by})
+		w.Report.Marks = w.Report.Marks.Add(ledger.Mark{Kind: ledger.Starts, Old: up.Add(by - down), At: up, Step: -by, Known: true})
+	}},
 	{"other_settings", api.WhyUnknown, "other_settings", func(w *world) { w.Report.Digest, w.Report.Commit = "d0", "0e0e0e0e0e0e" }},
 	{"outcome_of_a_newer_peel", api.WhyUnknown, "other", func(w *world) { w.list(w.fire(night, ledger.Other, "solar_storm")) }},
 	{"one_of_many_in_an_hour", api.WhyUnknown, "one_of_several", func(w *world) {
