@@ -55,6 +55,9 @@ type Step struct {
 	Share float64
 }
 
+// lastLabel is from where on the time of a line stands on the left of it, in percent: on a phone it is 20 wide.
+const lastLabel = 80
+
 const labelWidth = 9 // of the name of a commit, percent of the width of a day
 
 // Places of the parts of a day, in pixels from its top.
@@ -181,7 +184,11 @@ func (d *Day) grid(c *canvas) {
 		}
 		x := num(a.at(at))
 		c.put(`<line class="grid" x1="%s%%" x2="%[1]s%%" y1="%d" y2="%d"/>`, x, ribbonTop, dayBottom)
-		c.put(`<text class="ax%s" x="%s%%" dx="5" y="%d">%s</text>`, opt, x, barsTop+barsTall+16, word)
+		side := `dx="5"`
+		if a.at(at) > lastLabel {
+			side = `dx="-5" text-anchor="end"`
+		}
+		c.put(`<text class="ax%s" x="%s%%" %s y="%d">%s</text>`, opt, x, side, barsTop+barsTall+16, word)
 	}
 	c.put(`<line class="grid" x1="0" x2="100%%" y1="%d" y2="%[1]d"/>`, barsTop+barsTall)
 	c.put(`<line class="grid" x1="0" x2="100%%" y1="%d" y2="%[1]d"/>`, troubleTop)

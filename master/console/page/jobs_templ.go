@@ -237,7 +237,7 @@ func Jobs(v *view.Jobs, dispatch bool) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = Pager(Number(len(v.Jobs)), "", jobsNext(v), "Older").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = Pager(Plural(len(v.Jobs), "job"), "", jobsNext(v), "Older").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

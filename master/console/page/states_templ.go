@@ -248,7 +248,7 @@ func States(v *view.States) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = Pager(Number(len(v.Peels)), "", statesNext(v), "Next 100").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = Pager(Plural(len(v.Peels), "peel"), "", statesNext(v), "Next 100").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -1707,7 +1707,7 @@ func Audit(v *view.Audit) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = Pager(Number(len(v.Page.Entries)), "", auditNext(v), "Older").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = Pager(counted(len(v.Page.Entries), "entry", "entries"), "", auditNext(v), "Older").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -1835,7 +1835,7 @@ func Me(s *api.Session, all view.Extra[api.SessionsAnswer], theme string, keys b
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 131, "<section class=\"card one\"><form class=\"pad form\" method=\"post\" action=\"/me\"><h2>How pages look</h2><p><label for=\"theme\">Colours</label> <select id=\"theme\" class=\"in mono\" name=\"theme\">")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 131, "<section class=\"card one\"><form class=\"pad form\" method=\"post\" action=\"/me\"><h2>How pages look</h2><p><label for=\"theme\">Colours</label> <select id=\"theme\" class=\"in\" name=\"theme\">")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
