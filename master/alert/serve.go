@@ -273,7 +273,10 @@ func (t *term) test(ctx context.Context, c *service.Call, q api.ReceiverName) (*
 	var state api.Receiver
 	err := t.ask(ctx, func(context.Context) {
 		d.state.Sent++
-		d.state.Failures, d.state.Error, d.state.Again, d.state.Success = 0, "", time.Time{}, time.Now()
+		d.state.Failures = 0
+		d.state.Error = ""
+		d.state.Again = time.Time{}
+		d.state.Success = time.Now()
 		state = d.state
 	})
 	return &state, err

@@ -274,7 +274,10 @@ func newRow(one *item) (n row) {
 		}
 		return n
 	}
-	n.next, n.succeeded, n.since, n.state = seconds(e.Next), seconds(e.Succeeded), seconds(e.Since), stateOf(e.State)
+	n.next = seconds(e.Next)
+	n.succeeded = seconds(e.Succeeded)
+	n.since = seconds(e.Since)
+	n.state = stateOf(e.State)
 	last := lastFire(e)
 	n.started, n.ended, n.is = seconds(last.Started), seconds(last.Ended), n.is.with(running, e.Running > 0)
 	n.exit = exitOf(last.Ended.Equal(last.Succeeded), last.Error)

@@ -220,7 +220,10 @@ func (t *Table) want(p *peel, doc *settings.Document, s *document, stored time.T
 	if digest := t.digest(string(doc.Digest)); p.document != nil && digest != p.wanted {
 		p.lists.former, p.lists.digest = p.document, p.wanted
 	}
-	p.id, p.document, p.wanted, p.stored = doc.Peel, s, t.digest(string(doc.Digest)), stored.Unix()
+	p.id = doc.Peel
+	p.document = s
+	p.wanted = t.digest(string(doc.Digest))
+	p.stored = stored.Unix()
 	p.adopt(t, s.names)
 }
 

@@ -159,7 +159,10 @@ func (w *watcher) converging(e *Event, a status.Attempt, seen Observation, now t
 	case c.Pending > 0 && watched < lateAfter, c.Pending == 0 && c.Failed == 0 && unsure:
 		return ""
 	case c.Pending > 0 || c.Failed > 0:
-		e.Kind, e.State, e.Text, e.Time = Incomplete, forge.Failure, portion(c)+": "+f.trouble(), now
+		e.Kind = Incomplete
+		e.State = forge.Failure
+		e.Text = portion(c) + ": " + f.trouble()
+		e.Time = now
 		e.Details, e.Command = groups(f.Failing), "zester sync peels"
 		return "peels"
 	}

@@ -102,7 +102,10 @@ func (q *question) byStart(nominal time.Time) *judgement {
 	v.answer = fmt.Sprintf("%s was not in the schedule of %s at %s as it is now: it has been so since %s.", q.Entry,
 		q.Peel, q.stamp(nominal), q.stamp(since))
 	if pause := q.pauseAt(nominal); pause != nil { // an unsure one, which may be why the present state is so young
-		v.is, v.reason, v.source, v.fact = api.WhyUnknown, "unread", pause.Source(), pause.String()
+		v.is = api.WhyUnknown
+		v.reason = "unread"
+		v.source = pause.Source()
+		v.fact = pause.String()
 		v.answer = fmt.Sprintf("It is not known whether %s was paused on %s at %s: %s had run %s on %s, and whether that selected %[2]s cannot be told: %[7]s.",
 			q.Entry, q.Peel, q.stamp(nominal), pause.User, pause.Function, oneLineFact(pause.Target),
 			oneLineFact(pause.Unsure))

@@ -119,7 +119,11 @@ func compileFailed(s *State) status.Condition {
 	c := status.Condition{Type: status.CompileFailed}
 	if no := headRefusal(s); no != nil {
 		if no.Kind == c.Type {
-			c.Status, c.Reason, c.Message, c.Where, c.ObservedRevision = true, no.Reason, no.Message(), no.Where, s.Judged.Commit
+			c.Status = true
+			c.Reason = no.Reason
+			c.Message = no.Message()
+			c.Where = no.Where
+			c.ObservedRevision = s.Judged.Commit
 		}
 		return c
 	}
@@ -153,7 +157,10 @@ func guardBlocked(s *State) status.Condition {
 		c.Message = b.Reason
 		c.ObservedRevision = b.Commit
 	} else if no := headRefusal(s); no != nil && no.Kind == c.Type {
-		c.Status, c.Reason, c.Message, c.ObservedRevision = true, no.Reason, no.Message(), s.Judged.Commit
+		c.Status = true
+		c.Reason = no.Reason
+		c.Message = no.Message()
+		c.ObservedRevision = s.Judged.Commit
 	} else if f := &s.Record.Facts; f.Waits() {
 		c.Status = true
 		c.Reason = status.FactsChanged
@@ -259,7 +266,10 @@ func FrozenOf(s *State) (all []rollout.Frozen) {
 func frozen(s *State) status.Condition {
 	c := status.Condition{Type: status.Frozen}
 	if f := freezeOf(s); f != nil {
-		c.Status, c.Reason, c.Message, c.ObservedRevision = true, "Frozen", f.String(), f.Commit
+		c.Status = true
+		c.Reason = "Frozen"
+		c.Message = f.String()
+		c.ObservedRevision = f.Commit
 	}
 	return c
 }

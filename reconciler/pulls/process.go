@@ -124,9 +124,11 @@ func call(ctx context.Context, j job) (r result, err error) {
 	defer cancel()
 	var out, log bounded
 	cmd := exec.CommandContext(ctx, program)
-	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = environment(), bytes.NewReader(
-		in,
-	), &out, &log, 5*time.Second
+	cmd.Env = environment()
+	cmd.Stdin = bytes.NewReader(in)
+	cmd.Stdout = &out
+	cmd.Stderr = &log
+	cmd.WaitDelay = 5 * time.Second
 	err = cmd.Run()
 	_, started := errors.AsType[*exec.ExitError](err)
 	switch {

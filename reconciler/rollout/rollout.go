@@ -169,8 +169,11 @@ func Next(r record.Rollout, o Observed) Step {
 	s.prune()
 	s.noteFailures()
 	step := s.run()
-	step.Rollout, step.Changed, step.Counts, step.Frozen = s.Rollout, s.changed, s.counts(), s.frozen
+	step.Rollout = s.Rollout
+	step.Changed = s.changed
 	step.Changes = len(s.Peels)
+	step.Counts = s.counts()
+	step.Frozen = s.frozen
 	return step
 }
 

@@ -60,7 +60,10 @@ func (h *Hosts) revoke(ctx context.Context, all bucket.Records[credential.Site],
 		now := time.Now().UTC()
 		// those that were renewed first: they end later
 		keys := credential.Merge(credential.Merge(s.Renewed, s.Keys), known.Keys)
-		s.Keys, s.Revoked, s.RevokedBy, s.Renewed = credential.Current(keys, now), now, by, nil
+		s.Keys = credential.Current(keys, now)
+		s.Revoked = now
+		s.RevokedBy = by
+		s.Renewed = nil
 		return nil
 	})
 	if errors.Is(err, bucket.ErrAbsent) {

@@ -218,7 +218,10 @@ func (t *Store) Rotate(ctx context.Context, q credential.TokenRequest, by string
 		if q.Grace > 0 {
 			old.Old, old.OldUntil = r.Secrets.Hash, now.Add(q.Grace)
 		}
-		r.Secrets, r.Rotated, r.RotatedBy, r.Expires = old, now, by, expires(&q, now)
+		r.Secrets = old
+		r.Rotated = now
+		r.RotatedBy = by
+		r.Expires = expires(&q, now)
 		return nil
 	})
 }

@@ -266,7 +266,10 @@ func (j *Journal) Rewrite(all func() ([][]byte, error)) error {
 	if err != nil {
 		return fmt.Errorf("cannot write the list of fires anew: %w", err)
 	}
-	j.end, j.base, j.broken, j.synced = int64(len(b)), int64(len(b)), false, j.appended
+	j.end = int64(len(b))
+	j.base = int64(len(b))
+	j.broken = false
+	j.synced = j.appended
 	return nil
 }
 
