@@ -7,12 +7,12 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/peel/scheduler"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/state"
@@ -84,11 +84,11 @@ func (a *app) diffPeel(ctx context.Context, client *api.Client, id target.PeelID
 		Stale    bool            `json:"stale"`
 		Settings map[string]any  `json:"settings"`
 	}
-	if err := askPeel(ctx, client, id, "settings.items", nil, &live); err != nil {
+	if err := askPeel(ctx, client, id, "settings.items", &live); err != nil {
 		return err
 	}
-	var entries map[string]liveEntry
-	if err := askPeel(ctx, client, id, "schedule.list", nil, &entries); err != nil {
+	var entries map[string]*scheduler.ListedEntry
+	if err := askPeel(ctx, client, id, "schedule.list", &entries); err != nil {
 		return err
 	}
 	// Both sides as JSON: their numbers have been decoded to different types.
@@ -100,7 +100,7 @@ func (a *app) diffPeel(ctx context.Context, client *api.Client, id target.PeelID
 	d := drifts{Peel: id, Commit: doc.Commit, LiveCommit: live.Commit, Stale: live.Stale, Drifts: []drift{}}
 	compareMaps("", git, live.Settings, func(one drift) { d.Drifts = append(d.Drifts, one) })
 	for _, name := range slices.Sorted(maps.Keys(entries)) {
-		d.Drifts = append(d.Drifts, entries[name].drifts(name)...)
+		d.Drifts = append(d.Drifts, entryDrifts(name, entries[name])...)
 	}
 	return a.showDrifts(doc, &d)
 }
@@ -166,20 +166,8 @@ func compareMaps(path string, git, live map[string]any, report func(drift)) {
 	}
 }
 
-// liveEntry is what diff needs of an entry in schedule.list.
-type liveEntry struct {
-	State  string `json:"state"`
-	Why    string `json:"why"`
-	Timing string `json:"timing"`
-	Source string `json:"source"`
-	Skip   *struct {
-		By     string    `json:"by"`
-		Reason string    `json:"reason"`
-		Until  time.Time `json:"until"`
-	} `json:"skip"`
-}
-
-func (e liveEntry) drifts(name string) (all []drift) {
+// entryDrifts returns how an entry in schedule.list differs from what Git says.
+func entryDrifts(name string, e *scheduler.ListedEntry) (all []drift) {
 	path := "schedule:" + name
 	if e.Source == "peel.yaml" {
 		all = append(all, drift{
@@ -190,9 +178,9 @@ func (e liveEntry) drifts(name string) (all []drift) {
 		})
 	}
 	switch e.State {
-	case "paused_manual", "paused_errors":
+	case scheduler.StatePaused, scheduler.StateFailing:
 		all = append(all, drift{Path: path, Kind: driftPaused, Live: e.State, Why: e.Why})
-	case "paused_invalid":
+	case scheduler.StateInvalid:
 		all = append(all, drift{Path: path, Kind: driftInvalid, Live: e.State, Why: e.Why})
 	}
 	if e.Skip != nil {
@@ -202,11 +190,9 @@ func (e liveEntry) drifts(name string) (all []drift) {
 }
 
 // askPeel runs a function on one peel and reads what it returns.
-func askPeel(ctx context.Context, client *api.Client, id target.PeelID, function string, args map[string]any,
-	into any,
-) error {
+func askPeel(ctx context.Context, client *api.Client, id target.PeelID, function string, into any) error {
 	replied := false
-	spec := job.Spec{TargetExpr: "L@" + string(id), Targets: []target.PeelID{id}, Function: function, Args: args}
+	spec := job.Spec{TargetExpr: "L@" + string(id), Targets: []target.PeelID{id}, Function: function}
 	err := askPeels(ctx, client, spec, func(r *wire.Return) error {
 		replied = true
 		if !r.Success {

@@ -11,6 +11,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
+	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/rest/bounds"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
@@ -37,7 +38,10 @@ type eventsInput struct {
 }
 
 func (r *routes) eventsOperation() huma.Operation {
-	op := r.operation("GET", "/jobs/{jid}/events", eventsID, "Follow a job until it ends", eitherScope, 404)
+	op := r.over(&api.Route{
+		Path: "GET /jobs/{jid}/events", ID: eventsID, Summary: "Follow a job until it ends", Scopes: eitherScope,
+		Codes: []int{404},
+	})
 	op.Description = `Server-sent events, from the beginning of the job or after Last-Event-ID, without gaps, on any master. The data is JSON: of ` +
 		"`dispatched`, `cancel` and `status` the job without targets and arguments, of `return` the target with what it returned, each target once, and of `ack` " +
 		"the name of the peel. Acks are not stored: they are sent while they arrive, have no ID and are not repeated. `status` is the last event; of what a peel ran by " +

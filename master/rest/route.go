@@ -13,6 +13,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
@@ -56,11 +57,28 @@ func answered[A any](reply *A, err error) (*output[A], error) {
 	return out, nil
 }
 
-// over describes the operation of a route.
+// over describes the operation of a route. Its errors are those that all routes have, and its own.
 func (r *routes) over(to *api.Route) huma.Operation {
 	method, path, _ := strings.Cut(to.Path, " ")
-	op := r.operation(method, path, to.ID, to.Summary, to.Scopes, to.Codes...)
-	if method == http.MethodPost && !to.Accepted {
+	noun, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	op := huma.Operation{
+		Tags:            []string{noun},
+		Method:          method,
+		Path:            base + path,
+		OperationID:     to.ID,
+		Summary:         to.Summary,
+		MaxBodyBytes:    maxBody,
+		BodyReadTimeout: bodyTime,
+		Errors:          append([]int{400, 401, 403, 429, 503}, to.Codes...),
+	}
+	for _, scope := range append(slices.Clone(to.Scopes), credential.ScopeAdmin) {
+		op.Security = append(op.Security, map[string][]string{"token": {string(scope)}})
+	}
+	switch {
+	case method != http.MethodPost:
+	case to.Accepted:
+		op.DefaultStatus = http.StatusAccepted
+	default:
 		op.DefaultStatus = http.StatusOK
 	}
 	return op

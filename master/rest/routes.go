@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -174,30 +173,6 @@ var (
 	readScope   = []credential.Scope{credential.ScopeRead}
 	eitherScope = []credential.Scope{credential.ScopeRead, credential.ScopeDispatch}
 )
-
-// operation describes a route. problems are its error statuses beside those that all routes have.
-func (r *routes) operation(method, path, id, summary string, scopes []credential.Scope,
-	problems ...int,
-) huma.Operation {
-	noun, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
-	op := huma.Operation{
-		Tags:            []string{noun},
-		Method:          method,
-		Path:            base + path,
-		OperationID:     id,
-		Summary:         summary,
-		MaxBodyBytes:    maxBody,
-		BodyReadTimeout: bodyTime,
-		Errors:          append([]int{400, 401, 403, 429, 503}, problems...),
-	}
-	for _, scope := range append(slices.Clone(scopes), credential.ScopeAdmin) {
-		op.Security = append(op.Security, map[string][]string{"token": {string(scope)}})
-	}
-	if method == http.MethodPost {
-		op.DefaultStatus = http.StatusAccepted
-	}
-	return op
-}
 
 // All malformed requests get status 400; huma uses 422 for some.
 func init() {

@@ -17,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,6 +25,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/coverage"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -41,9 +43,8 @@ const (
 
 // scheduleOptions are what the routes use.
 type scheduleOptions struct {
-	Coverage *coverage.Table
-	// Operation describes a route that needs the scope admin, or any other if open is set.
-	Operation func(method, path, id, summary string, open bool, problems ...int) huma.Operation
+	Coverage  *coverage.Table
+	Over      func(*api.Route) huma.Operation
 	IsAdmin   func(context.Context) bool
 	api.Asker // asks in the name of the caller
 	// Submit dispatches a job in the name of the caller and writes the audit log.
@@ -54,23 +55,36 @@ type scheduleOptions struct {
 
 // registerSchedules adds the routes.
 func registerSchedules(a huma.API, o scheduleOptions) {
-	post := func(path, id, summary string, problems ...int) huma.Operation {
-		op := o.Operation(http.MethodPost, path, id, summary, false, append([]int{409}, problems...)...)
-		op.DefaultStatus = http.StatusOK
-		return op
-	}
-	huma.Register(a, post("/schedules", "add-schedule", "Add a schedule entry to the config repo", 408, 413, 415),
-		o.add)
-	huma.Register(a, o.Operation(http.MethodGet, "/schedules", "list-schedules",
-		"List the schedule entries of the config repo; empty without the scope admin", true), o.list)
-	huma.Register(a, o.Operation(http.MethodGet, "/schedules/{id}", "show-schedule",
-		"Show a schedule entry, by its number or name", false, 404), o.show)
-	huma.Register(a, o.Operation(http.MethodDelete, "/schedules/{id}", "remove-schedule",
-		"Remove a schedule entry from the config repo", false, 404, 409), o.remove)
-	huma.Register(a, post("/schedules/{id}/pause", "pause-schedule",
-		"Pause a schedule entry on its peels, or in the config repo", 404), o.pause)
-	huma.Register(a, post("/schedules/{id}/unpause", "unpause-schedule", "End a pause", 404), o.unpause)
-	huma.Register(a, post("/schedules/{id}/run", "run-schedule", "Run a schedule entry now on its peels", 404), o.run)
+	list := o.Over(&api.Route{
+		Path: "GET /schedules", ID: "list-schedules",
+		Summary: "List the schedule entries of the config repo; empty without the scope admin",
+		Scopes:  []credential.Scope{credential.ScopeRead, credential.ScopeDispatch, credential.ScopeSync},
+	})
+	list.Errors = slices.DeleteFunc(list.Errors, func(status int) bool { return status == http.StatusForbidden })
+	huma.Register(a, list, o.list)
+	huma.Register(a, o.Over(&api.Route{
+		Path: "POST /schedules", ID: "add-schedule", Summary: "Add a schedule entry to the config repo",
+		Codes: []int{409, 408, 413, 415},
+	}), o.add)
+	huma.Register(a, o.Over(&api.Route{
+		Path: "GET /schedules/{id}", ID: "show-schedule", Summary: "Show a schedule entry, by its number or name",
+		Codes: []int{404},
+	}), o.show)
+	huma.Register(a, o.Over(&api.Route{
+		Path: "DELETE /schedules/{id}", ID: "remove-schedule",
+		Summary: "Remove a schedule entry from the config repo", Codes: []int{404, 409},
+	}), o.remove)
+	huma.Register(a, o.Over(&api.Route{
+		Path: "POST /schedules/{id}/pause", ID: "pause-schedule",
+		Summary: "Pause a schedule entry on its peels, or in the config repo", Codes: []int{409, 404},
+	}), o.pause)
+	huma.Register(a, o.Over(&api.Route{
+		Path: "POST /schedules/{id}/unpause", ID: "unpause-schedule", Summary: "End a pause", Codes: []int{409, 404},
+	}), o.unpause)
+	huma.Register(a, o.Over(&api.Route{
+		Path: "POST /schedules/{id}/run", ID: "run-schedule", Summary: "Run a schedule entry now on its peels",
+		Codes: []int{409, 404},
+	}), o.run)
 }
 
 // scheduleProblem converts an error of a service of masters.

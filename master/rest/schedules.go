@@ -2,8 +2,6 @@ package rest
 
 import (
 	"context"
-	"net/http"
-	"slices"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -20,21 +18,9 @@ import (
 func (r *routes) registerSchedules(a huma.API) {
 	registerSchedules(a, scheduleOptions{
 		Coverage: r.Coverage,
-		Operation: func(method, path, id, summary string, open bool, problems ...int) huma.Operation {
-			var scopes []credential.Scope
-			if open {
-				scopes = []credential.Scope{credential.ScopeRead, credential.ScopeDispatch, credential.ScopeSync}
-			}
-			op := r.operation(method, path, id, summary, scopes, problems...)
-			if open { // every token may ask
-				op.Errors = slices.DeleteFunc(op.Errors, func(status int) bool {
-					return status == http.StatusForbidden
-				})
-			}
-			return op
-		},
-		IsAdmin: func(ctx context.Context) bool { return tokenOf(ctx).Has(credential.ScopeAdmin) },
-		Asker:   r,
+		Over:     r.over,
+		IsAdmin:  func(ctx context.Context) bool { return tokenOf(ctx).Has(credential.ScopeAdmin) },
+		Asker:    r,
 		Submit: func(ctx context.Context, spec job.Spec) (*job.Job, error) {
 			return r.submitter(tokenOf(ctx), callerOf(ctx))(ctx, spec)
 		},
