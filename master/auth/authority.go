@@ -5,11 +5,13 @@
 // Each piece of state has one owner below this package: keystore, grants, enroll, token, user and pki.
 //
 // Guarantees: a revocation is stored in a bucket, then beside the keys, then pushed to the servers, which cut the
-// connections; Run repeats a push that failed. Copies of the keys that are behind a rotation change nothing.
+// connections; Run repeats a push that failed. What the key store names as revoked stays so on a bus that was restored
+// from an older copy. Copies of the keys that are behind a rotation change nothing.
 package auth
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -83,11 +85,14 @@ func NewAuthority(ctx context.Context, o AuthorityOptions) (*Authority, error) {
 	return a, err
 }
 
-// Run pushes revocations and keys to the servers until ctx ends, and then returns nil.
+// Run pushes revocations and keys to the servers until ctx ends, and then returns nil. It begins with [Authority.uphold].
 func (a *Authority) Run(ctx context.Context) error {
 	again := time.NewTicker(pushEvery)
 	defer again.Stop()
-	for {
+	for upheld := false; ; {
+		if !upheld {
+			upheld = a.uphold(ctx)
+		}
 		if err := a.push(ctx); err != nil && ctx.Err() == nil {
 			a.o.Log.Warn("revocations not pushed to the bus", "err", err)
 		}
@@ -103,6 +108,26 @@ func (a *Authority) Run(ctx context.Context) error {
 			}
 		}
 	}
+}
+
+// keysOfMaster is who revokes a party that the key store names as revoked and the bus does not.
+const keysOfMaster = "the keys of the master"
+
+// uphold revokes again who is revoked by the key store and active on the bus, as after an older copy of the bus was
+// restored. It reports whether that is complete.
+func (a *Authority) uphold(ctx context.Context) bool {
+	users, err := a.Users.Uphold(ctx, keysOfMaster)
+	hosts, other := a.Hosts.Uphold(ctx, keysOfMaster)
+	for i := range users {
+		users[i] = "user " + users[i]
+	}
+	if names := append(users, hosts...); len(names) > 0 {
+		a.o.Log.Warn("the bus is older than the keys: revoked again what was revoked since", "revoked", names)
+	}
+	if err = errors.Join(err, other); err != nil && ctx.Err() == nil {
+		a.o.Log.Warn("revocations of the key store not stored on the bus", "err", err)
+	}
+	return err == nil
 }
 
 // push copies stored revocations to the key store, and sends changed accounts to the servers.

@@ -83,6 +83,89 @@ func (h *Hosts) revoke(ctx context.Context, all bucket.Records[credential.Site],
 	return &s, nil
 }
 
+// Uphold revokes the peels, sites and masters in the buckets whose keys the key store names as revoked, and returns them
+// as "peel web-01", also with an error. They are active in the buckets after an older copy of the bus was restored.
+func (h *Hosts) Uphold(ctx context.Context, by string) (names []string, failed error) {
+	peels, err := h.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+
+	revoked := h.o.Keys.Revoked(grants.RolePeel)
+	for _, e := range peels {
+		if _, ended := revoked[e.Public]; !ended || e.State != credential.Accepted {
+			continue
+		}
+		if _, err := h.Revoke(ctx, e.ID, by); err != nil {
+			failed = errors.Join(failed, fmt.Errorf("cannot revoke the peel %s again: %w", e.ID, err))
+			continue
+		}
+		names = append(names, "peel "+string(e.ID))
+	}
+
+	for role, all := range map[grants.Role]bucket.Records[credential.Site]{
+		grants.RoleSite:   h.sites,
+		grants.RoleMaster: h.masters,
+	} {
+		upheld, err := h.upholdRole(ctx, all, role, by)
+		names, failed = append(names, upheld...), errors.Join(failed, err)
+	}
+	return names, failed
+}
+
+// upholdRole implements Uphold for sites or masters, of which only some keys may be revoked.
+func (h *Hosts) upholdRole(ctx context.Context, all bucket.Records[credential.Site], role grants.Role,
+	by string,
+) (names []string, failed error) {
+	entries, err := keystore.Entries(h.o.Keys.Dir(), role)
+	if err != nil {
+		return nil, err
+	}
+	stored, err := ended(ctx, all)
+	if err != nil {
+		return nil, err
+	}
+	revoked := h.o.Keys.Revoked(role)
+	for _, known := range entries {
+		var lost []credential.Key
+		var last time.Time // of the revocations
+		for _, k := range known.Keys {
+			end, ended := revoked[k.Public]
+			if _, has := stored[k.Public]; !ended || has {
+				continue
+			}
+
+			k.Expires = end.Expires // later than the register says if the credential was renewed
+			lost = append(lost, k)
+			if end.At.After(last) {
+				last = end.At
+			}
+		}
+		if lost = credential.Current(lost, time.Now()); len(lost) == 0 {
+			continue
+		}
+
+		err := all.Create(ctx, known.ID, credential.Site{Name: known.ID})
+		if err == nil || errors.Is(err, bucket.ErrPresent) {
+			_, err = all.Change(ctx, known.ID, func(s *credential.Site) error {
+				s.Keys = credential.Merge(s.Keys, lost)
+				if last.After(s.Revoked) {
+					s.Revoked = last
+					s.RevokedBy = by
+				}
+				return nil
+			})
+		}
+		if err != nil {
+			failed = errors.Join(failed, fmt.Errorf("cannot revoke the %s %s again: %w", role, known.ID, err))
+			continue
+		}
+
+		names = append(names, string(role)+" "+known.ID)
+	}
+	return names, failed
+}
+
 // EndedSites returns the keys of sites that were revoked.
 func (h *Hosts) EndedSites(ctx context.Context) (map[string]credential.End, error) {
 	return ended(ctx, h.sites)

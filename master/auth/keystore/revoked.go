@@ -65,6 +65,13 @@ func (k *Keys) Revoke(role grants.Role, ends map[string]credential.End) (account
 	return k.trust.Accounts[k.accounts[role]], true, nil
 }
 
+// Revoked returns the keys of a role that [Keys.Revoke] ended, those of sites with those of peels.
+func (k *Keys) Revoked(role grants.Role) map[string]credential.End {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return maps.Clone(k.revoked[role.Account()])
+}
+
 func (k *Keys) writeRevoked(all map[grants.Role]map[string]credential.End) error {
 	data, err := json.Marshal(all)
 	if err != nil {

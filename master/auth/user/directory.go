@@ -114,7 +114,10 @@ func (d *Directory) Revoke(ctx context.Context, name, by string) (*credential.Us
 		return nil, err
 	}
 	if u.Revoked.IsZero() {
-		u.Revoked, u.RevokedBy = time.Now().UTC(), by
+		u.Revoked = time.Now().UTC()
+	}
+	if u.RevokedBy == "" { // also if only the register has the revocation
+		u.RevokedBy = by
 	}
 	err = d.Store.all.Create(ctx, name, *u)
 	if errors.Is(err, bucket.ErrPresent) {
@@ -136,6 +139,36 @@ func (d *Directory) Revoke(ctx context.Context, name, by string) (*credential.Us
 			err)
 	}
 	return u, nil
+}
+
+// Uphold revokes the people in the bucket whom the register names as revoked, and returns their names, also with an
+// error. They are active in the bucket after an older copy of it was restored.
+func (d *Directory) Uphold(ctx context.Context, by string) (names []string, failed error) {
+	entries, err := keystore.Entries(d.Keys.Dir(), grants.RoleOperator)
+	if err != nil {
+		return nil, err
+	}
+	for _, known := range entries {
+		if known.Revoked.IsZero() {
+			continue
+		}
+
+		r, _, err := d.Store.all.Get(ctx, known.ID)
+		if err == nil && !r.Revoked.IsZero() {
+			continue
+		}
+
+		if err == nil || errors.Is(err, bucket.ErrAbsent) {
+			_, err = d.Revoke(ctx, known.ID, by)
+		}
+		if err != nil {
+			failed = errors.Join(failed, fmt.Errorf("cannot revoke the user %s again: %w", known.ID, err))
+			continue
+		}
+
+		names = append(names, known.ID)
+	}
+	return names, failed
 }
 
 // RevokeKeys ends the credentials of a person that were requested by another one.
@@ -176,13 +209,13 @@ func (d *Directory) find(ctx context.Context, name string) (*credential.User, er
 	return nil, fmt.Errorf("%w: %s", ErrNotFound, name)
 }
 
-// withIssued adds users and keys that only the register has.
+// withIssued adds users, keys and revocations that only the register has.
 func withIssued(dir string, users []credential.User) ([]credential.User, error) {
 	entries, err := keystore.Entries(dir, grants.RoleOperator)
 	for _, known := range entries {
 		i := slices.IndexFunc(users, func(u credential.User) bool { return u.Name == known.ID })
 		if i < 0 {
-			u := credential.User{Name: known.ID, Role: known.Role, Keys: known.Keys}
+			u := credential.User{Name: known.ID, Role: known.Role, Keys: known.Keys, Revoked: known.Revoked}
 			if len(known.Keys) > 0 {
 				u.Created = known.Keys[0].Issued
 			}
@@ -190,6 +223,9 @@ func withIssued(dir string, users []credential.User) ([]credential.User, error) 
 			continue
 		}
 		users[i].Keys = credential.Merge(users[i].Keys, known.Keys)
+		if users[i].Revoked.IsZero() {
+			users[i].Revoked = known.Revoked
+		}
 	}
 	sorting.Func(users, func(a, b credential.User) int { return strings.Compare(a.Name, b.Name) })
 	return users, err
