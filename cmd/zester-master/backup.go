@@ -124,6 +124,7 @@ func (c *Config) busOf(log *slog.Logger) backup.Bus {
 type restoring struct {
 	Config
 	identity string
+	revoked  string
 }
 
 func restoreCommand() daemon.Command {
@@ -133,14 +134,19 @@ func restoreCommand() daemon.Command {
 		About: "Restore a backup to an empty data directory, and to an empty external bus. Start the master then.",
 		Flags: func(fs *flag.FlagSet) {
 			fs.StringVar(&r.identity, "identity", "", "decrypt with the age identity in `KEY`")
+			fs.StringVar(&r.revoked, "revoked", "", "also revoke what is revoked in `DIR`, the folder auth of the lost master")
 		},
 	}
 }
 
+func (r *restoring) options() backup.RestoreOptions {
+	return backup.RestoreOptions{Replicas: r.Replicas, Revoked: r.revoked}
+}
+
 // lost says what a restored master does not know.
 const lost = `It does not know what happened since:
-- Credentials and tokens that were revoked since are valid again. Revoke them again, or make new keys:
-  zester auth rotate keys, new files for people, zester auth retire.
+- Tokens that were revoked since are valid again, and so are credentials unless --revoked names the folder auth of the
+  lost master. Revoke them again, or make new keys: zester auth rotate keys, new files for people, zester auth retire.
 - Peels, people and tokens that came since are unknown, and join again.
 - Approvals, pins, pauses and silences are those of the backup.
 - Records of jobs and of the audit log since are lost. No job runs twice: peels know on their own disks what they ran.
@@ -152,7 +158,7 @@ func (r *restoring) run(ctx context.Context, file string, out io.Writer, log *sl
 		return err
 	}
 	defer end()
-	m, err := backup.Restore(ctx, r.busOf(log), r.Replicas, open)
+	m, err := backup.Restore(ctx, r.busOf(log), r.options(), open)
 	if err != nil {
 		return err
 	}

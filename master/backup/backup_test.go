@@ -17,6 +17,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/bucket"
@@ -137,7 +138,7 @@ func TestARestoredBusHasEachStreamOfTheBackup(t *testing.T) {
 	}
 
 	dir := filepath.Join(t.TempDir(), "elsewhere")
-	if _, err := Restore(t.Context(), Bus{DataDir: dir, Log: slog.New(slog.DiscardHandler)}, 0, opening(file)); err != nil {
+	if _, err := Restore(t.Context(), Bus{DataDir: dir, Log: slog.New(slog.DiscardHandler)}, RestoreOptions{}, opening(file)); err != nil {
 		t.Fatal(err)
 	}
 	second := openSide(t, dir)
@@ -185,7 +186,7 @@ func TestStreamsOfAClusterGetOneCopyOnAnEmbeddedServer(t *testing.T) {
 	}
 
 	there := t.TempDir()
-	if _, err := Restore(t.Context(), Bus{DataDir: there, Log: slog.New(slog.DiscardHandler)}, 0, opening(file.Bytes())); err != nil {
+	if _, err := Restore(t.Context(), Bus{DataDir: there, Log: slog.New(slog.DiscardHandler)}, RestoreOptions{}, opening(file.Bytes())); err != nil {
 		t.Fatal(err)
 	}
 	second := openSide(t, there)
@@ -220,7 +221,7 @@ func TestADamagedBackupIsRefusedBeforeAnythingIsWritten(t *testing.T) {
 		"changed": {bytes.Replace(file, seed, bytes.ToLower(seed), 1), "was changed since it was written"},
 	} {
 		dir := filepath.Join(t.TempDir(), "data")
-		_, err := Restore(t.Context(), Bus{DataDir: dir, Log: slog.New(slog.DiscardHandler)}, 0, opening(c.file))
+		_, err := Restore(t.Context(), Bus{DataDir: dir, Log: slog.New(slog.DiscardHandler)}, RestoreOptions{}, opening(c.file))
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -235,7 +236,7 @@ func TestARestoreReplacesNothing(t *testing.T) {
 	first.fill(t)
 	file, _ := first.write(t)
 	restore := func(dir string) error {
-		_, err := Restore(t.Context(), Bus{DataDir: dir, Log: slog.New(slog.DiscardHandler)}, 0, opening(file))
+		_, err := Restore(t.Context(), Bus{DataDir: dir, Log: slog.New(slog.DiscardHandler)}, RestoreOptions{}, opening(file))
 		return err
 	}
 	other := t.TempDir()
@@ -276,7 +277,7 @@ func TestAKilledRestoreCanBeRepeatedAndNothingStartsBefore(t *testing.T) {
 
 	ctx, kill := context.WithCancel(t.Context())
 	opened := 0
-	_, err := Restore(ctx, bus, 0, func() (io.Reader, error) {
+	_, err := Restore(ctx, bus, RestoreOptions{}, func() (io.Reader, error) {
 		if opened++; opened == 2 {
 			kill()
 		}
@@ -299,7 +300,7 @@ func TestAKilledRestoreCanBeRepeatedAndNothingStartsBefore(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	if _, err := Restore(t.Context(), bus, 0, opening(file)); err != nil {
+	if _, err := Restore(t.Context(), bus, RestoreOptions{}, opening(file)); err != nil {
 		t.Fatal(err)
 	}
 	if err := CheckWhole(bus.DataDir); err != nil {
@@ -310,6 +311,78 @@ func TestAKilledRestoreCanBeRepeatedAndNothingStartsBefore(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(bus.store(), "half")); !errors.Is(err, os.ErrNotExist) {
 		t.Error("a file of the first restore is still there: ", err)
+	}
+}
+
+// A master is lost, its keys are not: they know what was revoked after the backup.
+func TestARestoreKeepsWhatTheKeysHaveRevokedSince(t *testing.T) {
+	revoke := func(s *side, name string) string {
+		t.Helper()
+		key, err := credential.MakeKey()
+		if err != nil {
+			t.Fatal(err)
+		}
+		public := key.Public()
+		ends := map[string]credential.End{public: {At: time.Now()}}
+		if _, _, err := s.keys.Revoke(grants.RoleOperator, ends); err != nil {
+			t.Fatal(err)
+		}
+		entry := keystore.Entry{Role: grants.RoleOperator, ID: name, Keys: []credential.Key{{Public: public}}, Revoked: time.Now()}
+		if err := keystore.Close(s.keys.Dir(), entry); err != nil {
+			t.Fatal(err)
+		}
+		return public
+	}
+	first := openSide(t, t.TempDir())
+	first.fill(t)
+	before := t.TempDir()
+	if err := os.CopyFS(before+"/auth", os.DirFS(first.keys.Dir())); err != nil {
+		t.Fatal(err)
+	}
+	bob := revoke(first, "bob")
+	file, _ := first.write(t)
+	eve := revoke(first, "eve")
+	after := t.TempDir()
+	if err := os.CopyFS(after+"/auth", os.DirFS(first.keys.Dir())); err != nil {
+		t.Fatal(err)
+	}
+
+	for from, want := range map[string][]string{"": {bob}, before: {bob}, after: {bob, eve}} {
+		dir := filepath.Join(t.TempDir(), "data")
+		if from != "" {
+			from += "/auth"
+		}
+		bus := Bus{DataDir: dir, Log: slog.New(slog.DiscardHandler)}
+		if _, err := Restore(t.Context(), bus, RestoreOptions{Revoked: from}, opening(file)); err != nil {
+			t.Fatal(err)
+		}
+		keys, err := keystore.Open(keystore.Dir(dir))
+		if err != nil {
+			t.Fatal(err)
+		}
+		revoked := keys.Revoked(grants.RoleOperator)
+		if len(revoked) != len(want) {
+			t.Errorf("%v are revoked, want %v", revoked, want)
+		}
+		for _, public := range want {
+			if _, is := revoked[public]; !is {
+				t.Errorf("%s is not revoked", public)
+			}
+		}
+		entries, err := keystore.Entries(keys.Dir(), grants.RoleOperator)
+		if err != nil || len(entries) != len(want) || entries[0].Revoked.IsZero() {
+			t.Errorf("%+v, %v", entries, err)
+		}
+	}
+
+	other := openSide(t, t.TempDir())
+	bus := Bus{DataDir: filepath.Join(t.TempDir(), "data"), Log: slog.New(slog.DiscardHandler)}
+	if _, err := Restore(t.Context(), bus, RestoreOptions{Revoked: other.keys.Dir()}, opening(file)); err == nil ||
+		!strings.Contains(err.Error(), "are not those of the backup") {
+		t.Error(err)
+	}
+	if _, err := os.Stat(bus.DataDir); !errors.Is(err, os.ErrNotExist) {
+		t.Error("the data directory was made: ", err)
 	}
 }
 

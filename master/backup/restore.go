@@ -14,20 +14,36 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/bucket"
 	"github.com/seed-c01c3da5/zester/master/natsd"
 	"github.com/seed-c01c3da5/zester/settings/private"
 )
 
+// RestoreOptions are the options of [Restore].
+type RestoreOptions struct {
+	// Replicas is the number of copies of each stream; 0: as many as there were. The embedded server keeps 1.
+	Replicas int
+	// Revoked is the folder of the keys of the lost master, from which its revocations since the backup are taken; empty:
+	// it is lost too.
+	Revoked string
+}
+
 // Restore restores an archive into an empty data directory, and its streams to a bus without streams. It calls open
 // twice: it reads the archive to its end before it writes anything. From the first file to the last stream the data
-// directory has a mark, so that a restore that failed or was killed can be repeated, and [CheckWhole] fails. Replicas
-// is the number of copies of each stream; 0: as many as there were, and 1 on the embedded server. It starts no master.
-func Restore(ctx context.Context, b Bus, replicas int, open func() (io.Reader, error)) (Manifest, error) {
+// directory has a mark, so that a restore that failed or was killed can be repeated, and [CheckWhole] fails. It starts no
+// master.
+func Restore(ctx context.Context, b Bus, o RestoreOptions, open func() (io.Reader, error)) (Manifest, error) {
 	m, files, err := readAll(open)
 	if err != nil {
 		return m, fmt.Errorf("cannot use the backup: %w", err)
 	}
+	if o.Revoked != "" {
+		if err := joinNotes(files, o.Revoked); err != nil {
+			return m, fmt.Errorf("cannot use the revocations in %s: %w", o.Revoked, err)
+		}
+	}
+	replicas := o.Replicas
 	if b.NATS == "" {
 		replicas = 1
 	}
@@ -41,6 +57,29 @@ func Restore(ctx context.Context, b Bus, replicas int, open func() (io.Reader, e
 		return m, err
 	}
 	return m, os.Remove(b.mark())
+}
+
+// joinNotes adds the notes in a folder of keys to the files of an archive.
+func joinNotes(files map[string][]byte, folder string) error {
+	keys := filepath.Base(keystore.Dir("")) + "/"
+	own := map[string][]byte{}
+	for name, data := range files {
+		if name, of := strings.CutPrefix(name, keys); of {
+			own[name] = data
+		}
+	}
+	notes, err := keystore.Notes(folder, own)
+	if err != nil {
+		return err
+	}
+	for name, note := range notes {
+		joined, err := keystore.Join(name, own[name], note)
+		if err != nil {
+			return err
+		}
+		files[keys+name] = joined
+	}
+	return nil
 }
 
 // CheckWhole returns an error if a restore has begun to write to a data directory and has not ended.
