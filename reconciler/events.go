@@ -172,6 +172,7 @@ func (l *loop) onResult(ctx context.Context, out Result) error {
 		l.onPublished(out, fits)
 	case decide.DoRepublish:
 		s.RepublishAt = time.Now().Add(republishEvery)
+		s.Lost = out.Lost
 		if len(out.Stale) > 0 {
 			s.Changes++
 			l.log.Warn("peels do not run their settings, which are written again", "peels", plan.FirstOf(out.Stale, 20))

@@ -210,6 +210,8 @@ func (l *loop) onWritten(kind decide.Kind, before record.Record) {
 			message = "rollout begins"
 		}
 		l.log.Info(message, "commit", s.Judged.Commit, "author", s.Judged.Info.Author, "plan", s.Judged.Guard.Hash)
+	case decide.DoNoteLost:
+		l.log.Error("older copy of the bus", "err", r.Lost.String())
 	case decide.DoNoteFacts:
 		if f := &r.Facts; f.Waits() {
 			l.log.Error("what new facts take waits for approval", "commit", r.Commit, "plan", f.Hash,

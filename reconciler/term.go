@@ -91,6 +91,10 @@ func (t *term) load(ctx context.Context, own record.Source, checkLease func() er
 		return err
 	}
 	last.Generation = max(last.Generation, published.Generation())
+	if last.Generation > 0 { // else the bus is new
+		// The record is written before its documents, so no master wrote a generation from between before this term.
+		t.progress.FindUnknown(last.Generation, uint64(time.Now().UnixMilli()))
+	}
 	w := NewWorker(WorkerOptions{
 		History:   t.r.o.History,
 		MayAllow:  t.r.o.MayAllow,
@@ -103,6 +107,7 @@ func (t *term) load(ctx context.Context, own record.Source, checkLease func() er
 		Blamer:    blamer,
 		Published: published,
 		Contents:  t.contents,
+		Written:   time.UnixMilli(max(last.Time.UnixMilli(), int64(last.Generation))),
 	})
 	t.worker = w
 	t.in = inputs{fleet: t.fleet.Watch(ctx), reported: reported, branch: make(chan branchEvent)}

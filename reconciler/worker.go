@@ -54,6 +54,7 @@ type WorkerOptions struct {
 	Blamer    *blame.Blamer
 	Published *publish.Published
 	Contents  *content.Store
+	Written   time.Time // when the bus was last written before this term
 }
 
 // A Worker runs one task at a time.
@@ -90,6 +91,7 @@ type Result struct {
 	Prepared *decide.Prepared
 	Writes   int
 	Stale    []target.PeelID // whose documents have to be written again
+	Lost     *record.Lost    // nil: the bus has all that peels know
 }
 
 // NewWorker returns a worker that knows no revision yet.
@@ -120,9 +122,26 @@ func (w *Worker) Do(ctx context.Context, j Task) (out Result) {
 		out.Writes, out.Err = w.o.Published.Write(ctx, j.Due, j.Record)
 	case decide.DoRepublish:
 		out.Stale = w.o.Published.RepublishStale(w.o.Progress.Pending())
+		out.Lost = w.lost()
 	}
 	out.Took = time.Since(began)
 	return out
+}
+
+// lost returns what peels know and the bus does not.
+func (w *Worker) lost() *record.Lost {
+	found := w.o.Progress.Unknown()
+	if found.Peels == 0 {
+		return nil
+	}
+
+	return &record.Lost{
+		From:  w.o.Written.UTC(),
+		Until: time.UnixMilli(int64(found.Newest)).UTC(),
+		Peel:  found.Peel,
+		Peels: found.Peels,
+		Seen:  time.Now().UTC(),
+	}
 }
 
 // Remove removes the settings of a peel, and reports whether there were any.

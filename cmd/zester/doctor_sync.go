@@ -33,6 +33,7 @@ var symptoms = map[status.Type]symptom{
 	status.SourceVerified:     {false, broken, "sign the commit with a key of verify: in the master's configuration"},
 	status.HistoryRewritten:   {true, warning, "zester sync status"},
 	status.Frozen:             {true, warning, "wait for the end of the freeze; zester sync status shows when that is"},
+	status.BusRestored:        {true, warning, "zester guide backup says what to do again after a restore"},
 	status.HeadSkipped:        {true, warning, "commit a newer revision, or zester sync retry"},
 }
 

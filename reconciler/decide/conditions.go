@@ -30,6 +30,7 @@ func conditions(s *State) []status.Condition {
 		progressing(s),
 		frozen(s),
 		skippedHead(r, head),
+		restored(s),
 		s.Shown.Moved,
 	}
 	all[1].Reason = map[bool]string{true: "Attempt"}[all[1].Status]
@@ -284,6 +285,15 @@ func skippedHead(r *record.Record, head settings.Commit) status.Condition {
 			"%s, the newest commit, was rolled back and is not tried again; %s stays in force until a newer commit comes or zester sync retry %[1]s",
 			head.Short(), r.Commit.Short(),
 		)
+	}
+	return c
+}
+
+// restored returns BusRestored.
+func restored(s *State) status.Condition {
+	c := status.Condition{Type: status.BusRestored}
+	if lost := s.Record.Lost; lost.IsShown(s.Now) {
+		c.Status, c.Reason, c.Message = true, "OlderThanPeels", lost.String()
 	}
 	return c
 }

@@ -54,6 +54,7 @@ const (
 	DoRollBack     Kind = "roll back"
 	DoFinish       Kind = "finish" // every document was written
 	DoNoteFacts    Kind = "facts"  // what new facts take begins to wait for a person, or no longer does
+	DoNoteLost     Kind = "lost"   // the bus is an older copy
 )
 
 // A Reason says in one word why the fleet does not move.
@@ -102,7 +103,7 @@ func Next(s *State) Action {
 		return Action{Kind: DoNothing, Reason: tryAgainLater, Until: s.Failed.Write.Until}
 	}
 	all := Action{Kind: DoNothing}
-	for _, step := range []func(*State) Action{claim, releasePin, endApproval, follow, serve, republish} {
+	for _, step := range []func(*State) Action{claim, noteLost, releasePin, endApproval, follow, serve, republish} {
 		a := step(s)
 		all.Reason = cmp.Or(all.Reason, a.Reason)
 		if a.Kind != DoNothing {
@@ -129,6 +130,17 @@ func claim(s *State) Action {
 		return wait("")
 	}
 	return Action{Kind: DoClaim, Next: s.Record}
+}
+
+// noteLost records that the bus is an older copy, again if another peel has newer settings.
+func noteLost(s *State) Action {
+	before := s.Record.Lost
+	if s.Lost == nil || before != nil && !s.Lost.Until.After(before.Until) {
+		return wait("")
+	}
+	next := s.Record
+	next.Lost = s.Lost
+	return Action{Kind: DoNoteLost, Next: next}
 }
 
 // Earlier returns the first of two times; zero is never.

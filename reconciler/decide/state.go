@@ -69,6 +69,7 @@ type State struct {
 	Step        rollout.Step // of the rollout under way: see [State.Observe]
 	Failed      Failures
 	RepublishAt time.Time
+	Lost        *record.Lost // found in this term; nil: nothing
 	Shown       Shown
 }
 

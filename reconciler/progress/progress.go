@@ -52,6 +52,7 @@ type Progress struct {
 	reached time.Time                          // when a peel last left lacking, by the clock of the bus
 	last    counted
 	states  stateRuns
+	unknown unknownFinder
 }
 
 // counted are the counts at a time.

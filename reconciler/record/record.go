@@ -63,6 +63,7 @@ type Record struct {
 	Suspended *Approval `json:"suspended,omitempty"` // the order to pause; nil while new commits are followed
 
 	Facts Facts `json:"facts,omitzero"` // what new facts of peels take from the fleet
+	Lost  *Lost `json:"lost,omitempty"` // nil if no older copy of the bus was restored, as far as is known
 
 	Rollout *Rollout  `json:"rollout,omitempty"` // the revision that goes out in waves; Commit stays in force meanwhile
 	Skipped []Skipped `json:"skipped,omitempty"` // revisions that were rolled back, the newest last

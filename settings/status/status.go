@@ -37,6 +37,9 @@ const (
 	// the branch moved to a commit that does not descend from the last good one
 	HistoryRewritten Type = "HistoryRewritten"
 	HeadSkipped      Type = "HeadSkipped" // the newest commit was rolled back and is not tried again
+	// BusRestored is true for a week after peels reported settings that are newer than all that the bus had when this
+	// master took the lead: an older copy of the bus was restored.
+	BusRestored Type = "BusRestored"
 )
 
 // FactsChanged is the reason of GuardBlocked if new facts of peels would take more than the limits allow.
@@ -45,7 +48,7 @@ const FactsChanged = "FactsChanged"
 // Types are all conditions.
 var Types = []Type{
 	Ready, Reconciling, Stalled, FetchFailed, CompileFailed, GuardBlocked, Suspended, RolloutProgressing,
-	SourceVerified, HistoryRewritten, HeadSkipped, Frozen,
+	SourceVerified, HistoryRewritten, HeadSkipped, Frozen, BusRestored,
 }
 
 // MaxMessage is the longest message of a condition, in bytes.
