@@ -76,14 +76,15 @@ func TestABusThatIsOlderThanItsPeelsIsSaid(t *testing.T) {
 		b.after(10 * time.Minute)
 		b.commit("after the copy", map[string]string{"settings/web.yaml": xForW})
 		b.after(time.Minute)
-		newest := b.document("web-01")
+		newest, other := b.document("web-01"), b.document("web-02")
 		b.after(10 * time.Minute)
 
 		b.stop()
 		b.alter(silent, "web-01", "web-02") // a peel drops older settings
 		restore()
-		b.alter(func(p *actor) { p.takes = true }, "web-01", "web-02")
 		b.start()
+		b.say("web-01", wire.SettingsApplied("web-01"), reportOn(newest)) // as after each connect
+		b.say("web-02", wire.SettingsApplied("web-02"), reportOn(other))
 		b.after(3 * time.Minute)
 		out := b.status()
 		c := conditionOf(out, status.BusRestored)

@@ -132,10 +132,10 @@ func claim(s *State) Action {
 	return Action{Kind: DoClaim, Next: s.Record}
 }
 
-// noteLost records that the bus is an older copy, again if another peel has newer settings.
+// noteLost records that the bus is an older copy, again if more peels or newer settings say so.
 func noteLost(s *State) Action {
 	before := s.Record.Lost
-	if s.Lost == nil || before != nil && !s.Lost.Until.After(before.Until) {
+	if s.Lost == nil || before != nil && !s.Lost.Until.After(before.Until) && s.Lost.Peels <= before.Peels {
 		return wait("")
 	}
 	next := s.Record
