@@ -15,7 +15,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/bucket"
 )
 
-// Notes reads what was done with the keys in a folder: the revocations and the entries of the register, by their paths in
+// Notes reads what was done with the keys in a folder: revocations and the entries of the register, by their paths in
 // the folder. The folder must have the operator key of a backup, whose files are given by their paths.
 func Notes(dir string, backup map[string][]byte) (map[string][]byte, error) {
 	operator, err := os.ReadFile(filepath.Join(dir, operatorFile))
