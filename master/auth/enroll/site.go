@@ -108,12 +108,13 @@ func (h *Hosts) Uphold(ctx context.Context, by string) (names []string, failed e
 		grants.RoleMaster: h.masters,
 	} {
 		upheld, err := h.upholdRole(ctx, all, role, by)
-		names, failed = append(names, upheld...), errors.Join(failed, err)
+		names = append(names, upheld...)
+		failed = errors.Join(failed, err)
 	}
 	return names, failed
 }
 
-// upholdRole implements Uphold for sites or masters, of which only some keys may be revoked.
+// upholdRole implements Uphold for sites or masters. A name may have other keys that are not revoked.
 func (h *Hosts) upholdRole(ctx context.Context, all bucket.Records[credential.Site], role grants.Role,
 	by string,
 ) (names []string, failed error) {
