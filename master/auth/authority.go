@@ -85,7 +85,8 @@ func NewAuthority(ctx context.Context, o AuthorityOptions) (*Authority, error) {
 	return a, err
 }
 
-// Run pushes revocations and keys to the servers until ctx ends, and then returns nil. It begins with [Authority.uphold].
+// Run pushes revocations and keys to the servers until ctx ends, and then returns nil. It begins with
+// [Authority.uphold].
 func (a *Authority) Run(ctx context.Context) error {
 	again := time.NewTicker(pushEvery)
 	defer again.Stop()

@@ -24,15 +24,15 @@ import (
 type RestoreOptions struct {
 	// Replicas is the number of copies of each stream; 0: as many as there were. The embedded server keeps 1.
 	Replicas int
-	// Revoked is the folder of the keys of the lost master, from which its revocations since the backup are taken; empty:
-	// it is lost too.
+	// Revoked is the folder of the keys of the lost master, with its revocations since the backup; empty: it is lost
+	// too.
 	Revoked string
 }
 
 // Restore restores an archive into an empty data directory, and its streams to a bus without streams. It calls open
 // twice: it reads the archive to its end before it writes anything. From the first file to the last stream the data
-// directory has a mark, so that a restore that failed or was killed can be repeated, and [CheckWhole] fails. It starts no
-// master.
+// directory has a mark, so that a restore that failed or was killed can be repeated, and [CheckWhole] fails. It starts
+// no master.
 func Restore(ctx context.Context, b Bus, o RestoreOptions, open func() (io.Reader, error)) (Manifest, error) {
 	m, files, err := readAll(open)
 	if err != nil {
