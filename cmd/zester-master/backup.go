@@ -134,7 +134,8 @@ func restoreCommand() daemon.Command {
 		About: "Restore a backup to an empty data directory, and to an empty external bus. Start the master then.",
 		Flags: func(fs *flag.FlagSet) {
 			fs.StringVar(&r.identity, "identity", "", "decrypt with the age identity in `KEY`")
-			fs.StringVar(&r.revoked, "revoked", "", "also revoke what is revoked in `DIR`, the folder auth of the lost master")
+			fs.StringVar(&r.revoked, "revoked", "",
+				"also revoke what is revoked in `DIR`, the folder auth of the lost master")
 		},
 	}
 }

@@ -84,7 +84,8 @@ func (h *Hosts) revoke(ctx context.Context, all bucket.Records[credential.Site],
 }
 
 // Uphold revokes the peels, sites and masters in the buckets whose keys the key store names as revoked, and returns
-// them as "peel web-01", also with an error. They are active in the buckets after an older copy of the bus was restored.
+// them as "peel web-01", also with an error. They are active in the buckets after an older copy of the bus was
+// restored.
 func (h *Hosts) Uphold(ctx context.Context, by string) (names []string, failed error) {
 	peels, err := h.List(ctx)
 	if err != nil {
