@@ -100,8 +100,9 @@ func (w *Worker) hold(ctx context.Context, f *decide.Facts, r *record.Record, d 
 
 // settled returns the settings of the peels that have what the revision of the record gave them for their facts at the
 // time of writing, and reports whether one of them has other settings now. Documents that the record's revision has yet
-// to replace are left out, unless a change of their peel waits: the guard has judged this revision. Those of a revision
-// that was rolled back are always left out, as it has to go.
+// to replace are left out if the guard has judged what replaces them, unless a change of their peel waits: settings that
+// newer facts give are those of a new change. Documents of a revision that was rolled back are always left out, as it
+// has to go.
 func (w *Worker) settled(r *record.Record, base, next *plan.Plan) (wanted settingsOf, differ bool) {
 	wanted = settingsOf{}
 	heads := w.o.Published.Heads()
@@ -114,7 +115,13 @@ func (w *Worker) settled(r *record.Record, base, next *plan.Plan) (wanted settin
 			continue
 		case sent:
 			e = next.Peels[id]
-		case replaces(r, held) && (!r.Facts.Holds(id) || r.FindSkipped(held.Commit) != nil):
+		case member && r.Rollout.Guarded != nil:
+			if e = next.Peels[id]; e == nil || r.Rollout.Guarded.Has(id, e.Digest) && !r.Facts.Holds(id) {
+				continue
+			}
+		case replaces(r, held) && r.FindSkipped(held.Commit) != nil:
+			continue
+		case replaces(r, held) && r.Guarded.Has(id, e.Digest) && !r.Facts.Holds(id):
 			continue
 		case member && held.Digest != e.Digest: // its facts have changed since, and it gets the revision of the rollout
 			e = next.Peels[id]

@@ -241,9 +241,14 @@ func (w *Worker) exceeded(ctx context.Context, j Task, from diff.Base, d *diff.D
 // outgoing returns the rules, peels and fleet for sending a plan.
 func (w *Worker) outgoing(base, p *plan.Plan, d *diff.Difference) decide.Outgoing {
 	out := decide.Outgoing{Own: p.Safety(), Base: base != nil, Fleet: w.o.Fleet.Index()}
+	var marks []record.Mark
 	for _, g := range d.Groups {
 		out.Peels = append(out.Peels, g.Peels...)
+		for _, id := range g.Peels {
+			marks = append(marks, record.MarkSettings(id, g.New))
+		}
 	}
+	out.Guarded = &record.Guarded{Settings: record.NewMarks(marks)}
 	return out
 }
 

@@ -317,12 +317,14 @@ func send(s *State) Action {
 	}
 	if !j.Out.inWaves(&r) {
 		next := r.WithoutApproval().Enforced(j.Commit, j.Out.Own, false, s.Now)
+		next.Guarded = j.Out.Guarded
 		return Action{Kind: DoEnforce, Next: s.noted(next, status.OutcomeProgressing, "")}
 	}
 	if s.Measured == nil || s.Measured.Commit != j.Commit {
 		return s.unlessFailed(s.Failed.Judge, Action{Kind: DoMeasure, Commit: j.Commit})
 	}
 	next := rollout.Begin(r, j.Commit, s.Measured.Sequences, s.Now)
+	next.Rollout.Guarded = j.Out.Guarded
 	return Action{Kind: DoBeginRollout, Next: s.noted(next, status.OutcomeProgressing, "")}
 }
 
@@ -373,7 +375,7 @@ func finished(s *State) record.Record {
 		a.Outcome, a.Master = status.OutcomeApplied, s.Owner
 		next = next.Noted(a, s.Now)
 	}
-	next.Done, next.Served = true, max(next.Generation, 1)
+	next.Done, next.Served, next.Guarded = true, max(next.Generation, 1), nil
 	return next
 }
 
@@ -411,7 +413,9 @@ func roll(s *State) Action {
 		}
 	case step.State == rollout.Complete:
 		safety := s.Prepared.Next.Plan.Safety()
-		return Action{Kind: DoComplete, Next: s.withWaves(r).Enforced(r.Rollout.Commit, safety, false, s.Now)}
+		next := s.withWaves(r).Enforced(r.Rollout.Commit, safety, false, s.Now)
+		next.Guarded = r.Rollout.Guarded
+		return Action{Kind: DoComplete, Next: next}
 	case step.Changed:
 		r.Rollout = &step.Rollout
 		return Action{Kind: DoStep, Next: s.withWaves(r)}

@@ -88,7 +88,9 @@ type Outgoing struct {
 	Own   policy.Safety   // rules of the revision, for the one after it; those of the record govern this one
 	Base  bool            // the revision in force can be read, so that waves can be rolled back to it
 	Peels []target.PeelID // the peels that the revision changes
-	Fleet *peelindex.Index
+	// Guarded are the settings that the revision gives them.
+	Guarded *record.Guarded
+	Fleet   *peelindex.Index
 }
 
 // inWaves reports whether the revision goes out in waves. The first revision of a fleet does not, as there is none to

@@ -48,10 +48,12 @@ type Record struct {
 	Served uint64 `json:"served,omitempty"`
 	// Former is the generation of the newest document when Commit was put in force. Documents up to it were judged with
 	// Commit, also where they have the same commit: the fleet may have been adopted with another path of the repo.
-	Former uint64    `json:"former,omitempty"`
-	Owner  string    `json:"owner"`          // the master that wrote the record
-	Time   time.Time `json:"time"`           // when Owner wrote it
-	Since  time.Time `json:"since,omitzero"` // when Commit was put in force
+	Former uint64 `json:"former,omitempty"`
+	// Guarded is nil once every document of Commit was written.
+	Guarded *Guarded  `json:"guarded,omitempty"`
+	Owner   string    `json:"owner"`          // the master that wrote the record
+	Time    time.Time `json:"time"`           // when Owner wrote it
+	Since   time.Time `json:"since,omitzero"` // when Commit was put in force
 	// Followed is the newest revision that was in force and came from the branch, so not by a pin. The next one has to
 	// descend from it, also after a pin to an older one.
 	Followed settings.Commit `json:"followed,omitempty"`
@@ -196,6 +198,7 @@ func (r Record) Enforced(commit settings.Commit, safety policy.Safety, done bool
 	r.Done = done
 	r.Rollout = nil
 	r.Safety = safety
+	r.Guarded = nil
 	return r
 }
 

@@ -24,6 +24,8 @@ type Rollout struct {
 	Waves    []policy.Wave `json:"waves"`              // of the revision that was in force when the rollout began
 	Stage    Stage         `json:"stage"`
 
+	Guarded *Guarded `json:"guarded,omitempty"` // with Commit
+
 	Members Marks `json:"members,omitempty"` // the peels that have the revision
 	Known   Marks `json:"before,omitempty"`  // errors that members reported before they got the revision
 	// members that have failed; a member stays in it until the rollout ends
