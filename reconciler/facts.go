@@ -100,9 +100,8 @@ func (w *Worker) hold(ctx context.Context, f *decide.Facts, r *record.Record, d 
 
 // settled returns the settings of the peels that have what the revision of the record gave them for their facts at the
 // time of writing, and reports whether one of them has other settings now. Documents that the record's revision has yet
-// to replace are left out if the guard has judged what replaces them, unless a change of their peel waits: settings that
-// newer facts give are those of a new change. Documents of a revision that was rolled back are always left out, as it
-// has to go.
+// to replace are left out if the guard has judged what replaces them, unless a change of their peel waits. Documents of
+// a revision that was rolled back are always left out, as it has to go.
 func (w *Worker) settled(r *record.Record, base, next *plan.Plan) (wanted settingsOf, differ bool) {
 	wanted = settingsOf{}
 	heads := w.o.Published.Heads()

@@ -35,11 +35,11 @@
 //   - Secrets are decrypted only in memory. Documents hold them sealed to one peel each.
 //
 // Known gaps: the condition HistoryRewritten is lost when another master takes the lead. A write of the record whose
-// acknowledgement is lost ends the term; the next one begins from the stored record. If the facts of a peel change after a
-// revision was judged and before its document is written, the guard for facts counts all that the document takes from
-// the peel, also what the revision takes. Facts are not compared with the targets of the former plan, so that a target
-// which loses all its peels counts by the settings that leave their last peel. A member of a failed wave gets the
-// revision in force for its new facts, whatever they take.
+// acknowledgement is lost ends the term; the next one begins from the stored record. If the facts of a peel change
+// after a revision was judged and before its document is written, the guard for facts counts all that the document
+// takes from the peel, also what the revision takes. Facts are not compared with the targets of the former plan, so
+// that a target which loses all its peels counts by the settings that leave their last peel. A member of a failed wave
+// gets the revision in force for its new facts, whatever they take.
 package reconciler
 
 import (

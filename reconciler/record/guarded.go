@@ -11,8 +11,8 @@ type Guarded struct {
 	Settings Marks `json:"settings,omitempty"` // see [MarkSettings]
 }
 
-// Has reports whether the guard has judged the settings of a peel. If g is nil, a person chose the revision or an earlier
-// version wrote the record, and all settings count as judged.
+// Has reports whether the guard has judged the settings of a peel. If g is nil, a person chose the revision or an
+// earlier version wrote the record, and all settings count as judged.
 func (g *Guarded) Has(id target.PeelID, digest settings.Digest) bool {
 	return g == nil || g.Settings.Has(MarkSettings(id, digest))
 }
