@@ -5,6 +5,16 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
+// Judged says what of the documents of a revision in force the guard has judged with it.
+type Judged struct {
+	// Former is the generation of the newest document when the revision was put in force. Documents up to it were
+	// judged with it, also where they have the same commit: the fleet may have been adopted with another path of the
+	// repo.
+	Former uint64 `json:"former,omitempty"`
+	// Guarded is nil once every document of the revision was written.
+	Guarded *Guarded `json:"guarded,omitempty"`
+}
+
 // Guarded are the settings that the guard has judged with a revision: those that it gives to the peels that it changes,
 // for their facts at that time. What newer facts make of the revision is not in it.
 type Guarded struct {

@@ -46,14 +46,10 @@ type Record struct {
 	// document that is not newer, or is one of Commit, differs from what Commit gives its peel only if the facts of the
 	// peel have changed.
 	Served uint64 `json:"served,omitempty"`
-	// Former is the generation of the newest document when Commit was put in force. Documents up to it were judged with
-	// Commit, also where they have the same commit: the fleet may have been adopted with another path of the repo.
-	Former uint64 `json:"former,omitempty"`
-	// Guarded is nil once every document of Commit was written.
-	Guarded *Guarded  `json:"guarded,omitempty"`
-	Owner   string    `json:"owner"`          // the master that wrote the record
-	Time    time.Time `json:"time"`           // when Owner wrote it
-	Since   time.Time `json:"since,omitzero"` // when Commit was put in force
+	Judged
+	Owner string    `json:"owner"`          // the master that wrote the record
+	Time  time.Time `json:"time"`           // when Owner wrote it
+	Since time.Time `json:"since,omitzero"` // when Commit was put in force
 	// Followed is the newest revision that was in force and came from the branch, so not by a pin. The next one has to
 	// descend from it, also after a pin to an older one.
 	Followed settings.Commit `json:"followed,omitempty"`
