@@ -40,7 +40,9 @@ A credential contains the CA certificates with which its holder checks the bus:
 those in the file of --ca, else those of the embedded bus in the data directory.
 With such a credential zester, zester-peel and zester-master need no --ca.
 
-An operator runs functions and reads, an auditor reads. The role direct is an
+An operator runs functions and reads, an auditor reads. An observer inspects the
+streams of the bus with the nats command, and reads no message: zester guide
+running. The role direct is an
 operator who may also ask peels without a master (--direct): only the log of the
 peel records that. A site is a NATS leaf node that connects the peels of --peels
 to the bus; it may publish and subscribe to what they may. Other peels need a
@@ -357,9 +359,10 @@ func (c issueRequest) check() error {
 		if _, err := target.ParsePeelID(c.id); err != nil {
 			return usageError("%w", err)
 		}
-	case grants.RoleOperator, grants.RoleDirect, grants.RoleAuditor, grants.RoleMaster, grants.RoleSite:
+	case grants.RoleOperator, grants.RoleDirect, grants.RoleAuditor, grants.RoleObserver, grants.RoleMaster,
+		grants.RoleSite:
 	default:
-		return usageError("there is no role %q: it is peel, operator, direct, auditor, master or site", c.role)
+		return usageError("there is no role %q: it is peel, operator, direct, auditor, observer, master or site", c.role)
 	}
 	switch {
 	case c.role == grants.RoleSite && len(c.peels) == 0:

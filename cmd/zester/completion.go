@@ -29,7 +29,7 @@ var fixedValues = map[string][]string{
 	"result":  {"done", "refused", "failed"},
 	"by":      {"entry", "peel"},
 	"role":    {"operator", "direct", "auditor"},
-	"ROLE":    {"peel", "operator", "direct", "auditor", "master", "site"},
+	"ROLE":    {"peel", "operator", "direct", "auditor", "observer", "master", "site"},
 	"scope":   {"read", "dispatch", "sync", "admin"},
 	"state":   {"pending", "accepted", "rejected", "revoked"},
 	"status":  strings.Split(strings.ReplaceAll(statuses, " or ", ", "), ", "),

@@ -67,7 +67,7 @@ func TestErrorsNameTheValueAndWhatToDo(t *testing.T) {
 		{"sync wait --revision HEAD", exitUsage, `cannot wait for revision "HEAD": write the hash of a commit, or 4 or more digits of its beginning` + "\nHELP zester sync wait"},
 		{"sync approve wave --override-freeze outage", exitUsage, `cannot override the freeze for "wave": give 8 digits of the commit or more` + "\nHELP zester sync approve"},
 		{"audit list --result good", exitUsage, `no entry has the result "good": it is done, refused, failed or asked` + "\nHELP zester audit list"},
-		{"auth issue king arthur", exitUsage, `there is no role "king": it is peel, operator, direct, auditor, master or site` + "\nHELP zester auth issue"},
+		{"auth issue king arthur", exitUsage, `there is no role "king": it is peel, operator, direct, auditor, observer, master or site` + "\nHELP zester auth issue"},
 		{"auth issue peel web-01", exitFailed, "there are no keys in " + dir + "/auth\nhint: a master makes them at its first start; --data-dir names its data directory"},
 		{"auth rotate all", exitUsage, `cannot replace "all": it is keys or ca` + "\nHELP zester auth rotate"},
 		{"auth export", exitUsage, "zester auth export needs --nats-conf\nHELP zester auth export"},

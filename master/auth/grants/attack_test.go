@@ -207,7 +207,7 @@ func TestASitesServerReachesNobodyElse(t *testing.T) {
 
 func (l live) attack(t *testing.T, program string) {
 	l.populate(t)
-	for _, role := range []grants.Role{grants.RolePeel, grants.RoleOperator, grants.RoleDirect, grants.RoleLimited, grants.RoleAuditor} {
+	for _, role := range []grants.Role{grants.RolePeel, grants.RoleOperator, grants.RoleDirect, grants.RoleLimited, grants.RoleAuditor, grants.RoleObserver} {
 		name := actors[role]
 		own := func(grants []string) (subjects []string) {
 			for _, g := range grants {

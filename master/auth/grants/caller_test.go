@@ -17,7 +17,7 @@ func FuzzCallerOf(f *testing.F) {
 	f.Add("zester.dispatch.ada", `{"acc":"A","host":"192.0.2.1","tags":["role:limited"]}`)
 	f.Add("zester.api.job.list.eve", `{"user":"ada","tags":["role:master","role:king"]}`)
 	f.Add("", `[`)
-	known := []grants.Role{"", grants.RolePeel, grants.RoleOperator, grants.RoleDirect, grants.RoleLimited, grants.RoleAuditor, grants.RoleMaster}
+	known := []grants.Role{"", grants.RolePeel, grants.RoleOperator, grants.RoleDirect, grants.RoleLimited, grants.RoleAuditor, grants.RoleObserver, grants.RoleMaster}
 	f.Fuzz(func(t *testing.T, subject, info string) {
 		a := grants.CallerOf(subject, nats.Header{"Nats-Request-Info": {info}})
 		if a.User != wire.Sender(subject) || !slices.Contains(known, a.Role) {

@@ -221,7 +221,7 @@ func (l live) try(t *testing.T) {
 	s.say, s.hear = s.publishes(t), s.subscriptions(t)
 	s.checkDecided(t)
 	s.checkGrants(t)
-	for _, role := range []grants.Role{grants.RolePeel, grants.RoleSite, grants.RoleOperator, grants.RoleDirect, grants.RoleLimited, grants.RoleAuditor} {
+	for _, role := range []grants.Role{grants.RolePeel, grants.RoleSite, grants.RoleOperator, grants.RoleDirect, grants.RoleLimited, grants.RoleAuditor, grants.RoleObserver} {
 		s.try(t, l.connect(t, role, actors[role]), role)
 	}
 	s.try(t, lead, grants.RoleMaster)

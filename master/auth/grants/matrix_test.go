@@ -2,6 +2,7 @@ package grants_test
 
 import (
 	"errors"
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -33,6 +34,7 @@ var actors = map[grants.Role]string{
 	grants.RoleDirect:   "dan",
 	grants.RoleLimited:  "lee",
 	grants.RoleAuditor:  "eve",
+	grants.RoleObserver: "prom",
 	grants.RoleMaster:   "m1",
 }
 
@@ -96,7 +98,13 @@ func (s *system) publishes(t *testing.T) probes {
 		}
 	}
 	apis := streamAPIs(t)
+	for _, below := range inspectsAll {
+		p.expect(t, "$JS.API."+below, observers)
+	}
 	for _, c := range s.streams {
+		for _, below := range inspects {
+			p.expect(t, "$JS.API."+fmt.Sprintf(below, c.Name), observers)
+		}
 		exceptions, decided := stores[c.Name]
 		if !decided {
 			t.Errorf("the bus has the stream %s, and nobody has decided who may do what with it", c.Name)

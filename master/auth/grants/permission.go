@@ -33,7 +33,9 @@ const (
 	RoleDirect   Role = "direct"   // an operator who may also ask peels without a master
 	RoleLimited  Role = "limited"  // an operator with [Limits]: dispatches within them, cancels its own jobs, and reads
 	RoleAuditor  Role = "auditor"  // reads
-	RoleMaster   Role = "master"   // masters and the reconciler
+	// RoleObserver inspects streams and consumers with the nats command. It reads no message, and asks no master.
+	RoleObserver Role = "observer"
+	RoleMaster   Role = "master" // masters and the reconciler
 	// RoleSite is a server at a site that connects the peels of the site to the bus as a leaf node. Its credential
 	// names the peels, is valid in their account, and grants exactly what they may publish and subscribe to.
 	RoleSite Role = "site"
@@ -42,7 +44,7 @@ const (
 // Roles returns the roles that have an account of their own.
 func Roles() []Role { return slices.Clone(roles) }
 
-var roles = []Role{RolePeel, RoleOperator, RoleDirect, RoleLimited, RoleAuditor, RoleMaster}
+var roles = []Role{RolePeel, RoleOperator, RoleDirect, RoleLimited, RoleAuditor, RoleObserver, RoleMaster}
 
 // Account returns the role whose account holds the credentials of r.
 func (r Role) Account() Role {
@@ -55,7 +57,7 @@ func (r Role) Account() Role {
 // IsPerson reports whether credentials of the role belong to people. Their names are unique across these roles, because
 // masters know a person by the name alone.
 func (r Role) IsPerson() bool {
-	return slices.Contains([]Role{RoleOperator, RoleDirect, RoleLimited, RoleAuditor}, r)
+	return slices.Contains([]Role{RoleOperator, RoleDirect, RoleLimited, RoleAuditor, RoleObserver}, r)
 }
 
 // self stands in a grant for the name in the credential; the server puts it there when a connection is made.
@@ -115,6 +117,8 @@ func Permissions(r Role) Grants {
 		return limitedGrants()
 	case RoleAuditor:
 		return auditorGrants()
+	case RoleObserver:
+		return observerGrants()
 	case RoleMaster:
 		return masterGrants()
 	}
@@ -188,6 +192,19 @@ func auditorGrants() Grants {
 	publish = append(publish, ownSessions...)
 	subscribe := []string{RoleAuditor.Inbox(self) + ".>"}
 	return Grants{Publish: publish, Subscribe: subscribe, Subscriptions: personSubscriptions}
+}
+
+// observerGrants have an account of their own, and the server sends replies to a subject that it chooses: in the account
+// of the masters an observer could have the reply to its request stored as a record.
+func observerGrants() Grants {
+	return Grants{
+		Publish: []string{
+			"$JS.API.INFO", "$JS.API.STREAM.LIST", "$JS.API.STREAM.NAMES", "$JS.API.STREAM.INFO.*",
+			"$JS.API.CONSUMER.LIST.*", "$JS.API.CONSUMER.NAMES.*", "$JS.API.CONSUMER.INFO.*.*",
+		},
+		Subscribe:     []string{RoleObserver.Inbox(self) + ".>"},
+		Subscriptions: personSubscriptions,
+	}
 }
 
 // limitedGrants leave out the settings of any peel, and every verb that changes more than a job: what could widen the

@@ -306,7 +306,14 @@ func (c *rawClient) attack(role grants.Role, name string, streams map[string]hel
 // mayAsk reports whether the verdicts of this package let a role ask a stream. The subject after the stream's name does not count.
 func mayAsk(role grants.Role, subject string) bool {
 	rest := strings.TrimPrefix(subject, "$JS.API.")
-	for _, verdicts := range stores {
+	for stream, verdicts := range stores {
+		inspected := slices.ContainsFunc(inspects, func(below string) bool {
+			below, _ = strings.CutSuffix(fmt.Sprintf(below, stream), ".c")
+			return rest == below || rest == below+".raw"
+		})
+		if inspected && slices.Contains(observers, role) {
+			return true
+		}
 		for allowed, roles := range verdicts {
 			if (rest == allowed || strings.HasPrefix(rest, allowed+".")) && slices.Contains(roles, role) {
 				return true

@@ -1,6 +1,8 @@
 package grants_test
 
 import (
+	"slices"
+
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
@@ -51,7 +53,7 @@ var subjects = map[string][]kind{
 	"SettingsGet":     {{of: named(wire.SettingsGet), speak: hosts}},
 	"ContentGet":      nil, // has no name; decided in stores
 	"Inbox":           {{of: answersOf(wire.Inbox), own: hosts}},
-	"UserInbox":       {{of: answersOf(wire.UserInbox), own: readers}},
+	"UserInbox":       {{of: answersOf(wire.UserInbox), own: append(slices.Clone(readers), grants.RoleObserver)}},
 	"AckOf":           {{of: wire.AckOf, speak: hosts, all: doers}},
 	"ReturnOf":        {{of: wire.ReturnOf, speak: hosts, all: doers}},
 	"StoredOf":        {{of: wire.StoredOf, all: doers}},
@@ -133,6 +135,14 @@ var (
 		"$SRV.PING": masters, "$SRV.>": masters, "$SYS.>": nobody, "$O.>": nobody,
 		">": nobody, "*": nobody, "*.>": nobody, "*.*": nobody, "*.*.*": nobody, "elsewhere": nobody,
 	}
+)
+
+// inspects has what is asked of the server about all streams, and of each stream, with * for the consumer: it shows no
+// message, and changes nothing.
+var (
+	inspectsAll = []string{"INFO", "STREAM.LIST", "STREAM.NAMES"}
+	inspects    = []string{"STREAM.INFO.%s", "CONSUMER.LIST.%s", "CONSUMER.NAMES.%s", "CONSUMER.INFO.%s.c"}
+	observers   = roles{grants.RoleObserver}
 )
 
 // stores says of every stream, and so of every bucket, what beside masters' share is allowed of it, or is not even

@@ -154,7 +154,7 @@ func TestADirectoryFromBeforeARoleGetsItsKeysOnce(t *testing.T) {
 		}
 	}
 	files, err := os.ReadDir(dir)
-	if err != nil || len(files) != 16 { // rotation.json among them
+	if err != nil || len(files) != 18 { // rotation.json among them
 		t.Errorf("%v, %v", files, err)
 	}
 }
@@ -255,7 +255,7 @@ func TestTrustHoldsNoSeed(t *testing.T) {
 			t.Errorf("%s is in the trust", f.Name())
 		}
 	}
-	if want := 1 + 6; len(trust.Accounts) != want {
+	if want := 1 + 7; len(trust.Accounts) != want {
 		t.Errorf("%d accounts, want %d", len(trust.Accounts), want)
 	}
 }
