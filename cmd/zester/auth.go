@@ -40,13 +40,11 @@ A credential contains the CA certificates with which its holder checks the bus:
 those in the file of --ca, else those of the embedded bus in the data directory.
 With such a credential zester, zester-peel and zester-master need no --ca.
 
-An operator runs functions and reads, an auditor reads. An observer inspects the
-streams of the bus with the nats command, and reads no message: zester guide
-running. The role direct is an
+An operator runs functions and reads, an auditor reads. The role direct is an
 operator who may also ask peels without a master (--direct): only the log of the
-peel records that. A site is a NATS leaf node that connects the peels of --peels
-to the bus; it may publish and subscribe to what they may. Other peels need a
-new credential of the site.
+peel records that. An observer inspects the streams of the bus with the nats
+command. A site is a NATS leaf node that connects the peels of --peels to the
+bus; it may do what they may. Other peels need a new credential of the site.
 
 The credential of a master expires after 90 days unless --ttl says otherwise.
 Nothing renews it: issue another one before that, and replace the file on the
@@ -362,7 +360,8 @@ func (c issueRequest) check() error {
 	case grants.RoleOperator, grants.RoleDirect, grants.RoleAuditor, grants.RoleObserver, grants.RoleMaster,
 		grants.RoleSite:
 	default:
-		return usageError("there is no role %q: it is peel, operator, direct, auditor, observer, master or site", c.role)
+		return usageError("there is no role %q: it is peel, operator, direct, auditor, observer, master or site",
+			c.role)
 	}
 	switch {
 	case c.role == grants.RoleSite && len(c.peels) == 0:

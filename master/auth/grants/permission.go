@@ -194,8 +194,8 @@ func auditorGrants() Grants {
 	return Grants{Publish: publish, Subscribe: subscribe, Subscriptions: personSubscriptions}
 }
 
-// observerGrants have an account of their own, and the server sends replies to a subject that it chooses: in the account
-// of the masters an observer could have the reply to its request stored as a record.
+// observerGrants have an account of their own, so that the server chooses the subjects of replies: in the account of
+// the masters an observer could have the reply to its request stored as a record.
 func observerGrants() Grants {
 	return Grants{
 		Publish: []string{
