@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -72,11 +71,6 @@ type subject struct {
 	expression string // the timing as written
 	zone       *time.Location
 	zoneName   string
-}
-
-// given reports whether flags name an entry.
-func (s *entrySource) given() bool {
-	return s.file != "" || s.entry != "" || slices.ContainsFunc(timingFlags, s.flags.Changed)
 }
 
 func (s *entrySource) read() (*subject, error) {
