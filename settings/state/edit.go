@@ -49,7 +49,7 @@ func (a *FileReplace) check(complete bool) []problem {
 }
 
 // pythonGroup matches a group in a replacement as Python, sed and Salt write it.
-var pythonGroup = regexp.MustCompile(`\\[0-9]|\\g<`)
+var pythonGroup = newShape(`\\[0-9]|\\g<`, anyLength)
 
 // SSHAuthPresent holds the arguments of ssh_auth.present.
 type SSHAuthPresent struct {
@@ -142,7 +142,7 @@ type HostPresent struct {
 }
 
 // hostName matches a name in /etc/hosts.
-var hostName = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_.-]{0,252}[A-Za-z0-9_])?$`)
+var hostName = newShape(`^[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?$`, 254)
 
 func (a *HostPresent) setMain(name string) { setMainPackage(&a.Name, a.Names, name) }
 

@@ -418,7 +418,7 @@ func isNearRoot(p string) bool {
 	return false
 }
 
-var octal = regexp.MustCompile(`^[0-7]{3,4}$`)
+var octal = newShape(`^[0-7]{3,4}$`, 4)
 
 func (c *checks) mode(arg, m string) {
 	if m != "" && !octal.MatchString(m) {
@@ -432,7 +432,7 @@ func (c *checks) owner(o Ownership) {
 	c.mode("mode", o.Mode)
 }
 
-var accountName = regexp.MustCompile(`^[a-z_][a-z0-9_.-]{0,31}\$?$`)
+var accountName = newShape(`^[a-z_][a-z0-9_.-]{0,31}\$?$`, 33)
 
 // name checks the name of a user or group.
 func (c *checks) name(arg, s string) {

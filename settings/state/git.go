@@ -1,7 +1,5 @@
 package state
 
-import "regexp"
-
 // GitLatest holds the arguments of git.latest.
 type GitLatest struct {
 	Path  string `yaml:"path" doc:"directory of the clone"`
@@ -12,8 +10,8 @@ type GitLatest struct {
 }
 
 var (
-	gitURL = regexp.MustCompile(`^((https?|ssh|git|file)://|[A-Za-z0-9_.-]+@[A-Za-z0-9.-]+:|/)[^\s\x00-\x1f]+$`)
-	gitRev = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/+-]{0,199}$`)
+	gitURL = newShape(`^((https?|ssh|git|file)://|[A-Za-z0-9_.-]+@[A-Za-z0-9.-]+:|/)[^\s\x00-\x1f]+$`, anyLength)
+	gitRev = newShape(`^[A-Za-z0-9][A-Za-z0-9._/+-]*$`, 200)
 )
 
 func (a *GitLatest) setMain(name string) { setDefault(&a.Path, name) }

@@ -2,7 +2,6 @@ package state
 
 import (
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -30,7 +29,7 @@ func (p Packages) owns() (all []resource) {
 	return all
 }
 
-var packageName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9+._:-]{0,127}$`)
+var packageName = newShape(`^[A-Za-z0-9][A-Za-z0-9+._:-]*$`, 128)
 
 func (c *checks) packages(p Packages) {
 	if p.Names != nil && len(p.Names) == 0 {
@@ -76,7 +75,7 @@ func (a *PkgInstalled) check(complete bool) []problem {
 	return c.problems
 }
 
-var packageVersion = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9.+:~^_-]{0,127}$`)
+var packageVersion = newShape(`^[A-Za-z0-9][A-Za-z0-9.+:~^_-]*$`, 128)
 
 // PkgLatest holds the arguments of pkg.latest.
 type PkgLatest struct {
@@ -123,7 +122,7 @@ type PkgRepoManaged struct {
 	Absent     bool     `yaml:"absent" doc:"remove the repository"`
 }
 
-var fileName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
+var fileName = newShape(`^[A-Za-z0-9][A-Za-z0-9_.-]*$`, 64)
 
 func (a *PkgRepoManaged) setMain(name string) { setDefault(&a.File, name) }
 func (a *PkgRepoManaged) owns() []resource    { return []resource{{"package repository", a.File, false}} }
@@ -158,7 +157,7 @@ type ServiceRunning struct {
 	Reload bool   `yaml:"reload" doc:"react to changes by a reload instead of a restart"`
 }
 
-var unitName = regexp.MustCompile(`^[A-Za-z0-9:_.\\@-]{1,255}$`)
+var unitName = newShape(`^[A-Za-z0-9:_.\\@-]+$`, 255)
 
 func (c *checks) unit(name string) {
 	if name != "" && !unitName.MatchString(name) {
@@ -248,7 +247,7 @@ type CronPresent struct {
 	Env     map[string]string `yaml:"env" doc:"variables of the crontab"`
 }
 
-var cronName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`) // cron ignores files with other characters
+var cronName = newShape(`^[A-Za-z0-9_-]+$`, 64) // cron ignores files with other characters
 
 func (c *checks) cronFile(name string) {
 	if name != "" && !cronName.MatchString(name) {
@@ -282,7 +281,7 @@ func (a *CronPresent) check(complete bool) []problem {
 	return c.problems
 }
 
-var cronVariable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+var cronVariable = newShape(`^[A-Za-z_][A-Za-z0-9_]*$`, anyLength)
 
 // CronAbsent holds the arguments of cron.absent.
 type CronAbsent struct {

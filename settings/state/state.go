@@ -19,7 +19,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -37,7 +36,7 @@ const (
 // Key is the key of the settings that holds states.
 const Key = "states"
 
-var validName = regexp.MustCompile(`^[A-Za-z0-9_./@+-]{1,256}$`)
+var validName = newShape(`^[A-Za-z0-9_./@+-]+$`, 256)
 
 // A State is one thing that should hold on a host.
 type State struct {

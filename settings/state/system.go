@@ -2,7 +2,6 @@ package state
 
 import (
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -17,7 +16,7 @@ type SysctlPresent struct {
 }
 
 // sysctlName matches a name of a kernel parameter.
-var sysctlName = regexp.MustCompile(`^[A-Za-z0-9_-]+([./][A-Za-z0-9_@:*-]+)+$`)
+var sysctlName = newShape(`^[A-Za-z0-9_-]+([./][A-Za-z0-9_@:*-]+)+$`, anyLength)
 
 func (a *SysctlPresent) setMain(name string) { setDefault(&a.Name, name) }
 
@@ -54,7 +53,7 @@ type TimezoneSystem struct {
 }
 
 // zoneName matches an IANA name.
-var zoneName = regexp.MustCompile(`^[A-Za-z0-9_+-]{1,32}(/[A-Za-z0-9_+-]{1,32}){0,2}$`)
+var zoneName = newShape(`^[A-Za-z0-9_+-]{1,32}(/[A-Za-z0-9_+-]{1,32}){0,2}$`, 98)
 
 func (a *TimezoneSystem) setMain(name string) { setDefault(&a.Name, name) }
 
@@ -139,7 +138,7 @@ func (a *DebconfSet) Answers() (all []DebconfAnswer, ok bool) {
 	return all, true
 }
 
-var debconfQuestion = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9+.:_-]*(/[A-Za-z0-9+.:_-]+)+$`)
+var debconfQuestion = newShape(`^[A-Za-z0-9][A-Za-z0-9+.:_-]*(/[A-Za-z0-9+.:_-]+)+$`, anyLength)
 
 // debconfTypes are those of debconf-devel(7) that have answers.
 var debconfTypes = []string{"boolean", "multiselect", "note", "password", "select", "string", "text", "error", "title"}
