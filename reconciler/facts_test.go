@@ -108,7 +108,7 @@ func TestFactsThatComeBackWaitNoLonger(t *testing.T) {
 	})
 }
 
-// Peels change one by one. Each is within the limits, and within a day not all together.
+// Peels change one by one. Each is within the limits, and within a day not all together. No master runs for most of the day.
 func TestFactsThatChangeOneByOneDoNotEmptyTheFleet(t *testing.T) {
 	withFacts(t, "", func(b *factsBench) {
 		b.os("other", b.ids[0])
@@ -121,7 +121,9 @@ func TestFactsThatChangeOneByOneDoNotEmptyTheFleet(t *testing.T) {
 		if out := b.status(); out.Facts == nil || out.Facts.Peels != 1 {
 			t.Fatalf("%+v", out)
 		}
+		b.stop()
 		b.after(25 * time.Hour)
+		b.start()
 		b.have("adef", b.ids[1])
 		b.os("debian", b.ids[1])
 		b.os("other", b.ids[2])

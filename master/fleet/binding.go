@@ -62,10 +62,11 @@ type bound struct {
 
 // bindings are the content of the bucket and the sealing keys in facts.
 type bindings struct {
-	inFacts map[string]string // the sealing keys in the newest facts, by wire ID
-	known   map[string]bound  // by wire ID
-	made    time.Time         // when the bucket was created
-	at      uint64            // the newest revision that was read
+	inFacts map[string]string  // the sealing keys in the newest facts, by wire ID
+	known   map[string]bound   // by wire ID
+	made    time.Time          // when the bucket was created
+	at      uint64             // the newest revision that was read
+	bucket  jetstream.KeyValue // nil before it is first used
 }
 
 // Key returns the key to which secrets of a peel are sealed; empty if there is none yet. The key in its facts is bound
@@ -234,15 +235,25 @@ func (f *Fleet) Unbind(ctx context.Context, id target.PeelID) error {
 	return f.refreshBindings(ctx)
 }
 
+// bindings returns the bucket. The names of its streams and subjects stay the same if it is made anew.
 func (f *Fleet) bindings(ctx context.Context) (jetstream.KeyValue, error) {
+	f.mu.Lock()
+	kv := f.bound.bucket
+	f.mu.Unlock()
+	if kv != nil {
+		return kv, nil
+	}
 	js, err := jetstream.New(f.nc)
 	if err != nil {
 		return nil, err
 	}
-	kv, err := js.KeyValue(ctx, wire.BucketIdentities)
+	kv, err = js.KeyValue(ctx, wire.BucketIdentities)
 	if err != nil {
 		return nil, fmt.Errorf("cannot open the bucket %s: %w", wire.BucketIdentities, err)
 	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.bound.bucket = kv
 	return kv, nil
 }
 
