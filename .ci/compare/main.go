@@ -33,6 +33,9 @@ func run(folders []string) error {
 		return err
 	}
 	all := swarm.Compare(before, now)
+	if len(all) == 0 {
+		return errors.New("the reports have no figure in common")
+	}
 	if err := swarm.WriteChanges(os.Stdout, all); err != nil {
 		return err
 	}

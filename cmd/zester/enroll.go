@@ -40,6 +40,9 @@ func (a *app) enrollListCommand() *cobra.Command {
 this one joined, who approved it, and its key.`,
 		Args: atMost(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 && state != "" {
+				return usageError("cannot use --state with a peel: leave out one of them")
+			}
 			if len(args) > 0 {
 				return a.showEnrolled(cmd, args[0])
 			}

@@ -75,6 +75,7 @@ func TestErrorsNameTheValueAndWhatToDo(t *testing.T) {
 		{"audit list --limit 0", exitUsage, "cannot list 0 entries: --limit is 1 or more\nHELP zester audit list"},
 		{"auth export --nats-conf --hub tls://h:1", exitUsage, "--hub needs --hub-creds FILE, the credential of the site\nHELP zester auth export"},
 		{"auth issue operator ada --ttl -1h", exitUsage, "cannot use --ttl -1h0m0s: it is 0 for never, or more\nHELP zester auth issue"},
+		{"auth peel list web-01 --state pending", exitUsage, "cannot use --state with a peel: leave out one of them\nHELP zester auth peel list"},
 		{"auth issue site berlin", exitUsage, "site berlin needs --peels: the IDs of its peels\nHELP zester auth issue"},
 		{"auth issue peel web-01 --peels web-02", exitUsage, "--peels does not go with the role peel: only a site has peels\nHELP zester auth issue"},
 		{"context add a/b --url tls://h:1 --creds c", exitUsage, `cannot name a context "a/b": use letters, digits, '.', '_' and '-', and not the name local` + "\nHELP zester context add"},

@@ -13,6 +13,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sys/unix"
 
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/bucket"
@@ -56,7 +57,23 @@ func Restore(ctx context.Context, b Bus, o RestoreOptions, open func() (io.Reade
 	if err := restoreStreams(ctx, b, replicas, open); err != nil {
 		return m, err
 	}
-	return m, os.Remove(b.mark())
+	return m, b.end()
+}
+
+// end removes the mark once all that was written is on the disk.
+func (b Bus) end() error {
+	dir, err := os.Open(b.DataDir)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = dir.Close() }()
+	if err := unix.Syncfs(int(dir.Fd())); err != nil {
+		return fmt.Errorf("cannot write to the disk: %w", err)
+	}
+	if err := os.Remove(b.mark()); err != nil {
+		return err
+	}
+	return dir.Sync()
 }
 
 // joinNotes adds the notes in a folder of keys to the files of an archive.
@@ -99,7 +116,7 @@ func CheckWhole(dataDir string) error {
 // markName is the name of the file that is in a data directory while a restore writes to it.
 const markName = "restoring"
 
-func (b Bus) mark() string { return filepath.Join(b.DataDir, "restoring") }
+func (b Bus) mark() string { return filepath.Join(b.DataDir, markName) }
 
 // begin marks an empty data directory. It empties a directory that has a mark: a restore wrote its files.
 func (b Bus) begin() error {

@@ -10,7 +10,7 @@ import (
 )
 
 // A Change is a figure of two programs: the medians of its ratios to the bare bus, or of its values where the bare bus
-// has no such figure. Times is Now divided by Before.
+// has no such figure. Times is Now divided by Before, 1 if both are 0 and infinite if Before alone is.
 type Change struct {
 	Name               string
 	Before, Now, Times float64
@@ -34,6 +34,9 @@ func Compare(before, now []*Report) (all []Change) {
 		}
 		c := Change{Name: f.Name, Before: a[len(a)/2], Now: b[len(b)/2]}
 		c.Times = c.Now / c.Before
+		if c.Now == c.Before {
+			c.Times = 1
+		}
 		if moreIsBetter(f) {
 			c.Worse = b[len(b)-1] < a[0] && c.Times < 1/leastChange
 		} else {
@@ -55,9 +58,7 @@ func readings(reports []*Report, name string) (values []float64) {
 		if value == 0 {
 			value = r.Figures[i].Value
 		}
-		if value > 0 {
-			values = append(values, value)
-		}
+		values = append(values, value)
 	}
 	slices.Sort(values)
 	return values

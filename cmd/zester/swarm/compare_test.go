@@ -36,6 +36,8 @@ func TestAFigureIsWorseBeyondItsNoise(t *testing.T) {
 		"a rate that falls":           {rate, []float64{20, 21, 22}, []float64{10, 11, 12}, true},
 		"less than 5 % of a rate":     {rate, []float64{20, 20, 20}, []float64{19.5, 19.5, 19.5}, false},
 		"a figure without a bare bus": {memory, []float64{100, 101, 102}, []float64{120, 121, 122}, true},
+		"none before":                 {memory, []float64{0, 0, 0}, []float64{1, 1, 1}, true},
+		"none":                        {memory, []float64{0, 0, 0}, []float64{0, 0, 0}, false},
 		"a goal of at least":          {waiting, []float64{2, 2, 2}, []float64{1, 1, 1}, true},
 	} {
 		all := swarm.Compare(runs(c.figure, c.before...), runs(c.figure, c.now...))
