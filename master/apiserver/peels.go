@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -34,9 +35,14 @@ func (s *Server) PeelList(ctx context.Context, from grants.Caller, q api.PeelsRe
 			return nil, err
 		}
 	}
-	wrong, doubt := s.worst(ctx, from, ids, q)
+	var wrong map[target.PeelID]verdict.Problem
+	var doubt error
 	if q.Class != "" {
-		if doubt != nil {
+		if !verdict.Known(q.Class) {
+			return nil, fmt.Errorf("%w: there is no class %.40q of problems; the classes are %s",
+				errInvalid, q.Class, verdict.Kinds())
+		}
+		if wrong, doubt = s.worst(ctx, from, ids); doubt != nil {
 			return nil, doubt
 		}
 		ids = slices.DeleteFunc(slices.Clone(ids), func(id target.PeelID) bool { return wrong[id].Kind != q.Class })
@@ -47,6 +53,9 @@ func (s *Server) PeelList(ctx context.Context, from grants.Caller, q api.PeelsRe
 		most = status.MaxPeels
 	}
 	ids, a.Next = page(ids, q.Cursor, most)
+	if q.States && q.Class == "" {
+		wrong, doubt = s.worst(ctx, from, ids)
+	}
 	facts := 0
 	for _, id := range ids {
 		p := s.peel(id)
@@ -66,22 +75,18 @@ func (s *Server) PeelList(ctx context.Context, from grants.Caller, q api.PeelsRe
 		}
 	}
 	if q.States {
-		if doubt != nil {
-			a.Lacks = doubt.Error()
+		if err := errors.Join(doubt, s.addStates(ctx, from, a, wrong)); err != nil {
+			a.Lacks = strings.ReplaceAll(err.Error(), "\n", "; ") // a line for each
 		}
-		s.addStates(ctx, from, a, wrong)
 	}
 	return a, nil
 }
 
-// worst returns the worst problem of each peel within the limits of the caller that has one, if the request needs them.
-func (s *Server) worst(ctx context.Context, from grants.Caller, ids []target.PeelID,
-	q api.PeelsRequest,
+// worst returns the worst problem of each peel within the limits of the caller that has one.
+func (s *Server) worst(ctx context.Context, from grants.Caller,
+	ids []target.PeelID,
 ) (map[target.PeelID]verdict.Problem, error) {
-	switch {
-	case !q.States && q.Class == "":
-		return nil, nil
-	case s.o.Coverage == nil:
+	if s.o.Coverage == nil {
 		return nil, errNoCoverage
 	}
 	within, err := s.coveredFor(ctx, from, "")
@@ -97,7 +102,7 @@ func (s *Server) worst(ctx context.Context, from grants.Caller, ids []target.Pee
 // addStates adds what the peels of a page run, as the master that leads knows it, and what is wrong with them.
 func (s *Server) addStates(ctx context.Context, from grants.Caller, a *api.PeelsPage,
 	wrong map[target.PeelID]verdict.Problem,
-) {
+) error {
 	q := status.PeelsRequest{}
 	for i := range a.Peels {
 		p := &a.Peels[i]
@@ -107,14 +112,13 @@ func (s *Server) addStates(ctx context.Context, from grants.Caller, a *api.Peels
 		}
 	}
 	if len(q.Peels) == 0 {
-		return
+		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, statesTime)
 	defer cancel()
 	known, err := api.SyncPeels.Ask(ctx, s.For(from), q)
 	if err != nil {
-		a.Lacks = err.Error()
-		return
+		return err
 	}
 	for i, j := 0, 0; i < len(a.Peels) && j < len(known.Peels); i++ {
 		if p := &a.Peels[i]; p.ID == known.Peels[j].Peel {
@@ -122,6 +126,7 @@ func (s *Server) addStates(ctx context.Context, from grants.Caller, a *api.Peels
 			j++
 		}
 	}
+	return nil
 }
 
 func (s *Server) peel(id target.PeelID) api.Peel {

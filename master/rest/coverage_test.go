@@ -93,6 +93,7 @@ func TestTheHoursAndTheProblemsOfTheFleet(t *testing.T) {
 			wrong.Problems[0].Finding == nil || wrong.By[verdict.NotReporting] != 2 || wrong.Reporting != 0 {
 			t.Errorf("%+v", wrong)
 		}
+		want[object](t, s.ask(reader, "GET", "/api/v1/peels?class=faild", nil), 400)
 		for query, ids := range map[string][]target.PeelID{
 			"":                                  {"db-01", "mute", "web-01"},
 			"?class=not_reporting":              {"db-01", "web-01"},

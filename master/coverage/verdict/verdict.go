@@ -4,6 +4,7 @@ package verdict
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -143,6 +144,18 @@ type Health struct {
 var ranks = []Kind{
 	Failed, Missed, Refused, Stalled, WaveFailed, Paused, Late, Overran,
 	StateFailed, Drifted, Disagrees, NotReporting, Held,
+}
+
+// Known reports whether problems of a kind exist.
+func Known(k Kind) bool { return slices.Contains(ranks, k) }
+
+// Kinds lists the kinds of problems for a message.
+func Kinds() string {
+	var names []string
+	for _, k := range ranks {
+		names = append(names, string(k))
+	}
+	return strings.Join(names, ", ")
 }
 
 // Rank orders problems: a lower number is worse. An entry that a person paused comes last.
