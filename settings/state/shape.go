@@ -7,7 +7,8 @@ import (
 )
 
 // A shape is a regular expression and a greatest length in bytes. The length is not part of the expression, because
-// {1,256} compiles to 256 instructions. The expression is compiled when it is first used: most programs use few of them.
+// {1,256} compiles to 256 instructions. The expression is compiled when it is first used: most programs use few of
+// them.
 type shape struct {
 	compiled func() *regexp.Regexp
 	most     int

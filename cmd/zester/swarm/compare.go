@@ -1,4 +1,4 @@
-// File compare.go compares runs of two programs. Give [Compare] the reports of both, at least three each and made in turn.
+// File compare.go compares runs of two programs. Give [Compare] the reports of both, at least three each, made in turn.
 
 package swarm
 
@@ -21,8 +21,8 @@ type Change struct {
 // change.
 const leastChange = 1.05
 
-// Compare compares the figures that all reports have. A figure is worse if each reading of now is worse than each one of
-// before, and the median is worse by 5 %. Readings that overlap are noise.
+// Compare compares the figures that all reports have. A figure is worse if each reading of now is worse than each one
+// of before, and the median is worse by 5 %. Readings that overlap are noise.
 func Compare(before, now []*Report) (all []Change) {
 	if len(before) == 0 || len(now) == 0 {
 		return nil
@@ -71,7 +71,8 @@ func moreIsBetter(f Figure) bool {
 // WriteChanges writes a table of changes.
 func WriteChanges(w io.Writer, all []Change) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%-60s %10s %10s %8s\n", "figure, as a ratio to the bare bus if it has one", "before", "now", "times")
+	fmt.Fprintf(&b, "%-60s %10s %10s %8s\n", "figure, a ratio to the bare bus if it has one", "before", "now",
+		"times")
 	for _, c := range all {
 		word := ""
 		if c.Worse {
