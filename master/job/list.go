@@ -34,7 +34,7 @@ type Query struct {
 // A JobsPage is some jobs, newest first. It may hold none and not be the last.
 type JobsPage struct {
 	Jobs []Job    `json:"jobs"`
-	Next wire.JID `json:"next,omitempty" doc:"The cursor of the next page; absent on the last, which may not be the first empty one."`
+	Next wire.JID `json:"next,omitempty" doc:"The cursor of the next page; absent on the last. Pages may be empty."`
 }
 
 const (
