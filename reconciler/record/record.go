@@ -179,6 +179,7 @@ func (r Record) Pinning(commit settings.Commit, safety policy.Safety, now time.T
 	followed := r.Followed
 	r = r.Enforced(commit, safety, false, now)
 	r.Followed = followed
+	r.Guarded = nil // a person chose it
 	return r
 }
 
@@ -188,13 +189,13 @@ func (r Record) Enforced(commit settings.Commit, safety policy.Safety, done bool
 	if r.Commit != commit {
 		r = r.WithoutApproval()
 		r.Since, r.Served, r.Former = now, 0, r.Generation
+		r.Guarded = nil
 	}
 	r.Commit = commit
 	r.Followed = commit
 	r.Done = done
 	r.Rollout = nil
 	r.Safety = safety
-	r.Guarded = nil
 	return r
 }
 

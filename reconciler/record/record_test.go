@@ -35,6 +35,20 @@ func TestARevisionInForceEndsWhatCameBefore(t *testing.T) {
 	}
 }
 
+// The branch may go back to a revision whose documents are not all written, during the rollout of the next one.
+func TestARevisionThatStaysInForceKeepsWhatWasJudgedWithIt(t *testing.T) {
+	r := Record{Commit: "old", Judged: Judged{Guarded: &Guarded{}}, Rollout: &Rollout{Commit: "new"}}
+	if back := r.Enforced("old", policy.Safety{}, false, now); back.Guarded == nil {
+		t.Error("all settings of a revision that stays in force count as judged")
+	}
+	if next := r.Enforced("new", policy.Safety{}, false, now); next.Guarded != nil {
+		t.Error("another revision has what was judged with the one before")
+	}
+	if pinned := r.Pinning("old", policy.Safety{}, now); pinned.Guarded != nil {
+		t.Error("settings of a revision that a person chose do not all count as judged")
+	}
+}
+
 func TestARevisionThatIsRolledBackIsRemembered(t *testing.T) {
 	r := Record{Skipped: make([]Skipped, 1, 9), Rollout: &Rollout{Commit: "bad"}}
 	first := r.RolledBack(strings.Repeat("x", 2*status.MaxMessage), now)
