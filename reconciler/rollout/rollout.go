@@ -140,6 +140,8 @@ type Step struct {
 	Frozen  bool      // a freeze holds the rollout
 	Counts  Counts
 	Changes int // peels that the revision changes
+
+	ended map[int]Counts // of the waves that passed in this step, when they did
 }
 
 // Begin returns the record with a rollout of a revision, in place of the one under way, in the waves of the revision in
@@ -174,6 +176,7 @@ func Next(r record.Rollout, o Observed) Step {
 	step.Changes = len(s.Peels)
 	step.Counts = s.counts()
 	step.Frozen = s.frozen
+	step.ended = s.ended
 	return step
 }
 
@@ -184,6 +187,7 @@ type stepper struct {
 	marks   []record.Mark // of Peels
 	changed bool
 	frozen  bool
+	ended   map[int]Counts
 }
 
 // byMark orders peels by mark. i and j are indexes in Peels.
@@ -298,6 +302,12 @@ func (s *stepper) run() Step {
 
 // enter begins a phase.
 func (s *stepper) enter(p record.Phase) Step {
+	if p == record.Passed {
+		if s.ended == nil {
+			s.ended = map[int]Counts{}
+		}
+		s.ended[s.Stage.Wave] = s.counts()
+	}
 	s.Stage.Phase, s.Stage.Entered, s.changed = p, s.Now, true
 	return Step{}
 }

@@ -79,33 +79,36 @@ func (s *scene) order() (ids []target.PeelID) {
 func (s *scene) step() Step {
 	s.t.Helper()
 	for range 100 {
-		o := Observed{Now: s.now, Fleet: s.fleet, Freezes: s.freezes, Paused: s.paused}
-		online := false
-		for _, p := range s.peels {
-			online = online || p.Presence == Online
-		}
-		for _, p := range s.peels {
-			switch {
-			case p.Presence == Online || !online:
-				delete(s.lost, p.ID)
-			case p.Presence == Away && s.lost[p.ID].IsZero():
-				s.lost[p.ID] = s.now
-			}
-			if p.Lost = 0; !s.lost[p.ID].IsZero() {
-				p.Lost = s.now.Sub(s.lost[p.ID])
-			}
-			o.Peels = append(o.Peels, *p)
-		}
-		s.outage.Update(o.Peels, s.now)
-		o.Outage = s.outage
-		s.last = Next(s.r, o)
-		s.r = s.last.Rollout
-		if !s.last.Changed {
+		if s.stepOnce(); !s.last.Changed {
 			return s.last
 		}
 	}
 	s.t.Fatal("a rollout changes without end")
 	return s.last
+}
+
+func (s *scene) stepOnce() {
+	o := Observed{Now: s.now, Fleet: s.fleet, Freezes: s.freezes, Paused: s.paused}
+	online := false
+	for _, p := range s.peels {
+		online = online || p.Presence == Online
+	}
+	for _, p := range s.peels {
+		switch {
+		case p.Presence == Online || !online:
+			delete(s.lost, p.ID)
+		case p.Presence == Away && s.lost[p.ID].IsZero():
+			s.lost[p.ID] = s.now
+		}
+		if p.Lost = 0; !s.lost[p.ID].IsZero() {
+			p.Lost = s.now.Sub(s.lost[p.ID])
+		}
+		o.Peels = append(o.Peels, *p)
+	}
+	s.outage.Update(o.Peels, s.now)
+	o.Outage = s.outage
+	s.last = Next(s.r, o)
+	s.r = s.last.Rollout
 }
 
 func (s *scene) wait(d time.Duration) { s.now = s.now.Add(d) }
@@ -160,6 +163,36 @@ func TestWavesFollowOneAnother(t *testing.T) {
 	s.step()
 	s.wait(5 * time.Minute)
 	s.want(Complete, "every wave has passed", 0, 1)
+}
+
+// A wave without soak passes in the step in which the next one begins.
+func TestAWaveKeepsTheNumbersOfItsEnd(t *testing.T) {
+	s := newScene(t, "waves: [{name: a, peels: 1}, {name: b, peels: 50%}]", 4)
+	s.step()
+	seen := status.Attempt{Steps: s.last.Waves(status.Attempt{}, s.now)}
+	s.apply(0)
+	s.stepOnce()
+	seen.Steps = s.last.Waves(seen, s.now)
+	if a, b := seen.Steps[0], seen.Steps[1]; a.Passed.IsZero() || a.Peels != 1 || a.Applied != 1 || b.Peels != 2 || b.Applied != 1 {
+		t.Errorf("after the first wave: %+v", seen.Steps)
+	}
+	s.apply(1)
+	s.stepOnce()
+	seen.Steps = s.last.Waves(seen, s.now)
+	if b := seen.Steps[1]; s.last.State != Complete || b.Passed.IsZero() || b.Peels != 2 || b.Applied != 2 {
+		t.Errorf("at the end, %s: %+v", s.last.State, seen.Steps)
+	}
+}
+
+// The attempt keeps the newest approvals.
+func TestAGateStaysOpenWhenItsApprovalIsForgotten(t *testing.T) {
+	s := newScene(t, "waves: [{name: a, peels: 1, gate: manual}, {name: b, peels: 50%}]", 4)
+	s.step()
+	seen := status.Attempt{Approvals: []status.Approval{{What: gatePrefix + "a", By: "ada"}}}
+	seen = status.Attempt{Steps: s.last.Waves(seen, s.now)}
+	if by := s.last.Waves(seen, s.now)[0].ApprovedBy; by != "ada" {
+		t.Errorf("the gate was opened by %q", by)
+	}
 }
 
 func TestAWaveTakesOnlinePeelsInTheirOrder(t *testing.T) {

@@ -19,7 +19,8 @@ func (s *Step) Waves(before status.Attempt, now time.Time) []status.Wave {
 			*w = before.Steps[i]
 		}
 		w.Name, w.Gate, w.Soak = r.Waves[i].Name, string(r.Waves[i].Gate), r.Waves[i].Soak
-		if w.Gate == string(policy.GateManual) {
+		// An attempt keeps few approvals.
+		if w.Gate == string(policy.GateManual) && w.ApprovedBy == "" {
 			w.ApprovedBy = openedBy(before.Approvals, w.Name)
 		}
 		switch {
@@ -32,6 +33,9 @@ func (s *Step) Waves(before status.Attempt, now time.Time) []status.Wave {
 			}
 		case i == r.Stage.Wave:
 			s.note(w, now)
+		}
+		if c, is := s.ended[i]; is {
+			w.Peels, w.Applied, w.Failing = c.Peels, c.Applied, c.Failed
 		}
 	}
 	return list
