@@ -56,6 +56,7 @@ func rollBack(t *testing.T, c chrome, f *fleet, l look) {
 func (b *tab) arrive(name string) {
 	b.t.Helper()
 	b.run(chromedp.WaitReady(testID("page-" + name)))
+	b.run(chromedp.Poll[chromedp.Void](`document.readyState === "complete"`)) // its script runs
 }
 
 // press moves the focus to an element, and presses Enter.

@@ -177,7 +177,7 @@ if (live) follow();
 
 const pages = { n: "now", t: "timeline", c: "commits", p: "peels", s: "states", j: "jobs", a: "alerts", r: "approvals", y: "system" };
 const rows = "tbody tr, .rows > li, .lanes > .lane";
-let went = 0; // when g was pressed
+let went = -Infinity; // when g was pressed, in ms since the page began
 
 function step(by) {
   const links = [...document.querySelectorAll(rows)].map((row) => row.querySelector("a[href]")).filter(Boolean);
@@ -207,9 +207,9 @@ function help() {
   box.showModal();
 }
 
-function press(key) {
-  if (Date.now() - went < 1500 && pages[key]) return document.querySelector(`[data-testid=nav-${pages[key]}]`).click();
-  went = key === "g" ? Date.now() : 0;
+function press(key, at) {
+  if (at - went < 1500 && pages[key]) return document.querySelector(`[data-testid=nav-${pages[key]}]`).click();
+  went = key === "g" ? at : -Infinity;
   if (key === "/") document.getElementById("q")?.focus();
   else if (key === "?") help();
   else if (key === "j") step(1);
@@ -224,5 +224,5 @@ document.addEventListener("keydown", (event) => {
   const typing = document.activeElement.matches("input, textarea, select");
   if (typing && event.key === "Escape") document.activeElement.blur();
   if (typing || document.querySelector("dialog[open]")) return;
-  if (press(event.key)) event.preventDefault();
+  if (press(event.key, event.timeStamp)) event.preventDefault();
 });
