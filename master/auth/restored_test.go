@@ -79,14 +79,18 @@ func TestTheKeysRevokeAgainWhatAnOlderCopyOfTheBusHasActive(t *testing.T) {
 		a := authority(t, b)
 		bob := enlist(t, b, a, credential.UserRequest{Name: "bob", Role: grants.RoleOperator})
 		ada := enlist(t, b, a, credential.UserRequest{Name: "ada", Role: grants.RoleOperator})
-		for _, id := range []*host{newHost(t, "web-01"), newHost(t, "web-02")} {
-			if _, _, err := a.Hosts.Enroll(t.Context(), id.request("")); err == nil {
+		accept := func(h *host) {
+			if _, _, err := a.Hosts.Enroll(t.Context(), h.request("")); err == nil {
 				t.Fatal("a host was let in without an approval")
 			}
-			if _, err := a.Hosts.Approve(t.Context(), id.id, id.public, "ada"); err != nil {
+			if _, err := a.Hosts.Approve(t.Context(), h.id, h.public, "ada"); err != nil {
 				t.Fatal(err)
 			}
 		}
+		accept(newHost(t, "web-01"))
+		accept(newHost(t, "web-02"))
+		first, second := newHost(t, "web-03"), newHost(t, "web-03") // set up anew after it was revoked
+		accept(first)
 		issueBesideKeys(t, b, grants.RoleMaster, "m9")
 		issueBesideKeys(t, b, grants.RoleSite, "berlin")
 		people, hosts := copyBucket(t, b, wire.BucketUsers), copyBucket(t, b, wire.BucketEnroll)
@@ -97,6 +101,10 @@ func TestTheKeysRevokeAgainWhatAnOlderCopyOfTheBusHasActive(t *testing.T) {
 		if _, err := a.Hosts.Revoke(t.Context(), "web-01", "ada"); err != nil {
 			t.Fatal(err)
 		}
+		if _, err := a.Hosts.Revoke(t.Context(), "web-03", "ada"); err != nil {
+			t.Fatal(err)
+		}
+		accept(second)
 		if _, err := a.Hosts.RevokeMaster(t.Context(), "m9", "ada"); err != nil {
 			t.Fatal(err)
 		}
@@ -133,13 +141,20 @@ func TestTheKeysRevokeAgainWhatAnOlderCopyOfTheBusHasActive(t *testing.T) {
 			t.Error(err)
 		}
 		peels, err := later.Hosts.List(t.Context())
-		if err != nil || len(peels) != 2 {
+		if err != nil || len(peels) != 3 {
 			t.Errorf("%+v, %v", peels, err)
 		}
 		for _, e := range peels {
-			if (e.State == credential.Revoked) != (e.ID == "web-01") {
+			if (e.State == credential.Accepted) != (e.ID == "web-02") {
 				t.Errorf("%s is %s", e.ID, e.State)
 			}
+		}
+		revoked := b.Keys.Revoked(grants.RolePeel)
+		if _, ended := revoked[first.public]; !ended {
+			t.Error("the key of the host that was revoked is valid")
+		}
+		if _, ended := revoked[second.public]; ended {
+			t.Error("the key with which the host joined again is revoked")
 		}
 		masters, err := later.Hosts.EndedMasters(t.Context())
 		if _, ended := masters[fresh.Public]; err != nil || len(masters) != 1 || ended {

@@ -94,10 +94,11 @@ func (h *Hosts) Uphold(ctx context.Context, by string) (names []string, failed e
 
 	revoked := h.o.Keys.Revoked(grants.RolePeel)
 	for _, e := range peels {
-		if _, ended := revoked[e.Public]; !ended || e.State != credential.Accepted {
+		end, ended := revoked[e.Public]
+		if !ended || e.State != credential.Accepted {
 			continue
 		}
-		if _, err := h.Revoke(ctx, e.ID, by); err != nil {
+		if err := h.revokeAgain(ctx, &e, end, by); err != nil {
 			failed = errors.Join(failed, fmt.Errorf("cannot revoke the peel %s again: %w", e.ID, err))
 			continue
 		}
@@ -113,6 +114,23 @@ func (h *Hosts) Uphold(ctx context.Context, by string) (names []string, failed e
 		failed = errors.Join(failed, err)
 	}
 	return names, failed
+}
+
+// revokeAgain revokes the key in the record of a peel. Keys with which the peel joined again are not in the older copy of
+// the bus, and stay valid.
+func (h *Hosts) revokeAgain(ctx context.Context, e *credential.Enrolled, end credential.End, by string) error {
+	_, err := h.changePeel(ctx, e.ID, func(r *credential.Enrolled) error {
+		if r.ID != e.ID || r.Public != e.Public || r.State != credential.Accepted {
+			return fmt.Errorf("%w: %s is %s", ErrConflict, r.ID, r.State)
+		}
+		r.Enter(credential.Revoked, by)
+		if end.Expires.IsZero() || end.Expires.After(r.Expires) {
+			r.Expires = end.Expires // later than in the copy if the credential was renewed
+		}
+		revoke(r, nil)
+		return nil
+	})
+	return err
 }
 
 // upholdRole implements Uphold for sites or masters. A name may have other keys that are not revoked.
