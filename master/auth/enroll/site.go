@@ -116,8 +116,8 @@ func (h *Hosts) Uphold(ctx context.Context, by string) (names []string, failed e
 	return names, failed
 }
 
-// revokeAgain revokes the key in the record of a peel. Keys with which the peel joined again are not in the older copy of
-// the bus, and stay valid.
+// revokeAgain revokes the key in the record of a peel. Keys with which the peel joined again are not in the older copy
+// of the bus, and stay valid.
 func (h *Hosts) revokeAgain(ctx context.Context, e *credential.Enrolled, end credential.End, by string) error {
 	_, err := h.changePeel(ctx, e.ID, func(r *credential.Enrolled) error {
 		if r.ID != e.ID || r.Public != e.Public || r.State != credential.Accepted {
