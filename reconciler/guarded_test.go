@@ -1,6 +1,7 @@
 package reconciler
 
 import (
+	"maps"
 	"testing"
 	"time"
 
@@ -33,9 +34,7 @@ func (b *bench) dieBeforeDocuments(changes map[string]string) settings.Commit {
 	b.t.Helper()
 	documents := b.bucket(settings.Bucket)
 	before := map[string][]byte{}
-	for key, value := range b.values(documents) {
-		before[key] = value
-	}
+	maps.Copy(before, b.values(documents))
 	rollout := b.bucket(record.Bucket)
 	written, err := rollout.WatchAll(b.t.Context(), jetstream.UpdatesOnly())
 	if err != nil {

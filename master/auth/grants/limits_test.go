@@ -59,7 +59,7 @@ func TestWhatLimitsAllow(t *testing.T) {
 			return []target.PeelID{"web-1", "web-2"}, nil
 		}
 		var targets []target.PeelID
-		for _, id := range strings.Fields(c.targets) {
+		for id := range strings.FieldsSeq(c.targets) {
 			targets = append(targets, target.PeelID(id))
 		}
 		err := c.limits.Evaluate(t.Context(), "ada", c.function, targets, selects)

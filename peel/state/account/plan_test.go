@@ -50,8 +50,6 @@ func words(w *host.World, steps []host.Step) string {
 	return strings.Join(all, "; ")
 }
 
-func number32(n uint32) *uint32 { return &n }
-
 func TestStepsOfAUserWhoExists(t *testing.T) {
 	comment, none := "Ada L.", ""
 	for name, c := range map[string]struct {
@@ -60,8 +58,8 @@ func TestStepsOfAUserWhoExists(t *testing.T) {
 		err   string
 	}{
 		"as it is":            {want: state.UserPresent{}},
-		"all the same":        {want: state.UserPresent{UID: number32(ztUID), Group: "zt-m", Home: "/nowhere/zt-u", Shell: "/bin/sh", Password: "$old"}},
-		"another number":      {want: state.UserPresent{UID: number32(64400)}, steps: "uid zt-u: 64321 to 64400"},
+		"all the same":        {want: state.UserPresent{UID: new(uint32(ztUID)), Group: "zt-m", Home: "/nowhere/zt-u", Shell: "/bin/sh", Password: "$old"}},
+		"another number":      {want: state.UserPresent{UID: new(uint32(64400))}, steps: "uid zt-u: 64321 to 64400"},
 		"another main group":  {want: state.UserPresent{Group: "zt-g"}, steps: "gid zt-u: 64322 to 64323"},
 		"a group that is not": {want: state.UserPresent{Group: "zt-new"}, err: `there is no group "zt-new"`},
 		"groups":              {want: state.UserPresent{Groups: []string{"zt-g", "zt-m"}}, steps: "groups zt-u:  to zt-g,zt-m"},
@@ -71,7 +69,7 @@ func TestStepsOfAUserWhoExists(t *testing.T) {
 		"comment":             {want: state.UserPresent{Comment: &comment}, steps: "comment zt-u: Ada to Ada L."},
 		"no comment":          {want: state.UserPresent{Comment: &none}, steps: "comment zt-u: Ada to "},
 		"password":            {want: state.UserPresent{Password: "$new"}, steps: "password zt-u"},
-		"all":                 {want: state.UserPresent{UID: number32(64400), Shell: "/bin/bash", Password: "$new"}, steps: "uid zt-u: 64321 to 64400; shell zt-u: /bin/sh to /bin/bash; password zt-u"},
+		"all":                 {want: state.UserPresent{UID: new(uint32(64400)), Shell: "/bin/bash", Password: "$new"}, steps: "uid zt-u: 64321 to 64400; shell zt-u: /bin/sh to /bin/bash; password zt-u"},
 	} {
 		w := planned()
 		c.want.Name = "zt-u"
@@ -110,27 +108,27 @@ func TestStepsOfANewUser(t *testing.T) {
 		has   host.User
 	}{
 		"with its own group": {
-			want:  state.UserPresent{UID: number32(64500), Group: "zt-g"},
+			want:  state.UserPresent{UID: new(uint32(64500)), Group: "zt-g"},
 			steps: "create user zt-new:  to uid 64500, gid 64323, home /home/zt-new", home: true,
 			has: host.User{Exists: true, Name: "zt-new", UID: 64500, GID: 64323, Home: "/home/zt-new"},
 		},
 		"all": {
-			want:  state.UserPresent{UID: number32(64500), Group: "zt-g", Groups: []string{"zt-m"}, Home: "/nowhere/n", Shell: "/bin/sh", Comment: &comment, Password: "$p"},
+			want:  state.UserPresent{UID: new(uint32(64500)), Group: "zt-g", Groups: []string{"zt-m"}, Home: "/nowhere/n", Shell: "/bin/sh", Comment: &comment, Password: "$p"},
 			steps: "create user zt-new:  to uid 64500, gid 64323, home /nowhere/n; password zt-new", home: true,
 			has: host.User{Exists: true, Name: "zt-new", UID: 64500, GID: 64323, Home: "/nowhere/n", Shell: "/bin/sh", Comment: "Ada", Hash: "$p"},
 		},
 		"without a home": {
-			want:  state.UserPresent{UID: number32(64500), Group: "zt-g", CreateHome: &no},
+			want:  state.UserPresent{UID: new(uint32(64500)), Group: "zt-g", CreateHome: &no},
 			steps: "create user zt-new:  to uid 64500, gid 64323, home /home/zt-new",
 			has:   host.User{Exists: true, Name: "zt-new", UID: 64500, GID: 64323, Home: "/home/zt-new"},
 		},
 		"of the system": {
-			want:  state.UserPresent{UID: number32(64500), Group: "zt-g", System: true},
+			want:  state.UserPresent{UID: new(uint32(64500)), Group: "zt-g", System: true},
 			steps: "create user zt-new:  to uid 64500, gid 64323, home /home/zt-new",
 			has:   host.User{Exists: true, Name: "zt-new", UID: 64500, GID: 64323, Home: "/home/zt-new"},
 		},
 		"of the system with a home": {
-			want:  state.UserPresent{UID: number32(64500), Group: "zt-g", System: true, CreateHome: &yes},
+			want:  state.UserPresent{UID: new(uint32(64500)), Group: "zt-g", System: true, CreateHome: &yes},
 			steps: "create user zt-new:  to uid 64500, gid 64323, home /home/zt-new", home: true,
 			has: host.User{Exists: true, Name: "zt-new", UID: 64500, GID: 64323, Home: "/home/zt-new"},
 		},
@@ -169,7 +167,7 @@ func TestStepsOfANewUser(t *testing.T) {
 
 // Without a main group useradd gets one that has the name of the user, and its number if that is free.
 func TestAUserWithoutAMainGroupGetsOne(t *testing.T) {
-	for name, uid := range map[string]*uint32{"any number": nil, "a given number": number32(64500)} {
+	for name, uid := range map[string]*uint32{"any number": nil, "a given number": new(uint32(64500))} {
 		w := planned()
 		want := &state.UserPresent{Name: "zt-new", UID: uid}
 		steps, err := UserPresent(t.Context(), w, want)
@@ -224,9 +222,9 @@ func TestStepsOfGroups(t *testing.T) {
 		has   host.Group
 	}{
 		"is there":            {present("zt-g", nil, false), "", "zt-g", host.Group{Exists: true, Name: "zt-g", GID: ztGID + 1}},
-		"has the number":      {present("zt-g", number32(ztGID+1), false), "", "zt-g", host.Group{Exists: true, Name: "zt-g", GID: ztGID + 1}},
-		"has another number":  {present("zt-g", number32(64600), false), "gid zt-g: 64323 to 64600", "zt-g", host.Group{Exists: true, Name: "zt-g", GID: 64600}},
-		"new":                 {present("zt-new", number32(64600), false), "create group zt-new:  to gid 64600", "zt-new", host.Group{Exists: true, Name: "zt-new", GID: 64600}},
+		"has the number":      {present("zt-g", new(uint32(ztGID+1)), false), "", "zt-g", host.Group{Exists: true, Name: "zt-g", GID: ztGID + 1}},
+		"has another number":  {present("zt-g", new(uint32(64600)), false), "gid zt-g: 64323 to 64600", "zt-g", host.Group{Exists: true, Name: "zt-g", GID: 64600}},
+		"new":                 {present("zt-new", new(uint32(64600)), false), "create group zt-new:  to gid 64600", "zt-new", host.Group{Exists: true, Name: "zt-new", GID: 64600}},
 		"should go":           {absent("zt-g"), "remove group zt-g: gid 64323 to , deletes", "zt-g", host.Group{Name: "zt-g"}},
 		"is not there anyway": {absent("zt-new"), "", "zt-new", host.Group{Name: "zt-new"}},
 	} {

@@ -106,15 +106,16 @@ func TestWhatIsMissing(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := m.missing(c.args)
-		text := got.verb
+		var text strings.Builder
+		text.WriteString(got.verb)
 		for _, p := range got.packages {
-			text += " " + strings.TrimSuffix(p.name+"="+p.version, "=")
+			text.WriteString(" " + strings.TrimSuffix(p.name+"="+p.version, "="))
 		}
 		if got.removals {
-			text += ", removals"
+			text.WriteString(", removals")
 		}
-		if text != c.want {
-			t.Errorf("%s: %s, want %s", name, text, c.want)
+		if text.String() != c.want {
+			t.Errorf("%s: %s, want %s", name, text.String(), c.want)
 		}
 	}
 }
