@@ -21,6 +21,7 @@ type inputs struct {
 	branch   chan branchEvent
 	fleet    <-chan struct{} // the fleet has changed
 	reported <-chan struct{} // peels have reported
+	unknown  <-chan struct{} // a peel has reported settings that the bus does not know; nil: none can
 }
 
 // A branchEvent is an event of the source, with the identities as they were read after it.
@@ -57,6 +58,7 @@ func (l *loop) await(ctx context.Context, in inputs, until time.Time) error {
 		if next := s.Now.Add(reportQuiet); time.Now().Before(next) {
 			return l.await(ctx, inputs{branch: in.branch, fleet: in.fleet}, decide.Earlier(until, next))
 		}
+	case <-in.unknown: // see observe
 	case <-timer:
 		if !l.burst.first.IsZero() && !time.Now().Before(l.burst.until) {
 			l.burst = burst{}

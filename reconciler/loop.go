@@ -126,9 +126,13 @@ func (l *loop) act(ctx context.Context) (decide.Action, error) {
 	}
 }
 
-// observe has package decide see the peels of the rollout under way.
+// observe has package decide see the peels of the rollout under way, and the first peel with settings that the bus does
+// not know. More such peels are counted when documents are published again.
 func (l *loop) observe(ctx context.Context) {
 	s := &l.state
+	if s.Lost == nil {
+		s.Lost = l.worker.lost()
+	}
 	r, p := s.Record.Rollout, s.Prepared
 	l.watch.follow(ctx, r)
 	if r == nil || p == nil || p.Goal != decide.GoalOf(&s.Record) {

@@ -63,6 +63,18 @@ func (b *bench) copyBus() (restore func()) {
 	}
 }
 
+// forgetReports removes all reports of peels from the bus.
+func (b *bench) forgetReports() {
+	b.t.Helper()
+	stream, err := b.bus.JetStream(b.t).Stream(b.t.Context(), "applied")
+	if err == nil {
+		err = stream.Purge(b.t.Context())
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
 func TestABusThatIsOlderThanItsPeelsIsSaid(t *testing.T) {
 	inBubble(t, siteFiles(), func(b *bench) {
 		b.peel("web-01", nil)
@@ -99,6 +111,49 @@ func TestABusThatIsOlderThanItsPeelsIsSaid(t *testing.T) {
 		b.start()
 		if c := conditionOf(b.status(), status.BusRestored); !c.Status {
 			t.Error("the next master does not know")
+		}
+	})
+}
+
+func TestALossIsSaidAlsoIfTheMasterDiesAtOnce(t *testing.T) {
+	inBubble(t, siteFiles(), func(b *bench) {
+		b.peel("web-01", nil)
+		b.start()
+		b.after(time.Minute)
+		copied := b.document("web-01")
+		b.told("pause", nil) // writes the record, and no settings
+		restore := b.copyBus()
+		b.told("resume", nil)
+		b.after(10 * time.Minute)
+		b.commit("after the copy", map[string]string{"settings/web.yaml": xForW})
+		b.after(time.Minute)
+		newest := b.document("web-01")
+		b.stop()
+		b.alter(silent, "web-01")
+		restore()
+
+		b.forgetReports()
+		b.start()
+		b.after(time.Second)
+		b.say("web-01", wire.SettingsApplied("web-01"), reportOn(newest))
+		b.after(100 * time.Millisecond)
+		if b.record().Lost == nil {
+			t.Error("the loss is not noted when the report comes")
+		}
+		b.told("resume", nil)
+		b.commit("after the restore", map[string]string{"settings/web.yaml": xForW + "# more\n"})
+		b.now()
+		if doc := b.document("web-01"); doc.Generation <= newest.Generation {
+			t.Fatalf("no newer document is written: generation %d after %d", doc.Generation, newest.Generation)
+		}
+		b.stop()
+		b.start()
+		if c := conditionOf(b.status(), status.BusRestored); !c.Status {
+			t.Error("the next master does not know")
+		}
+		lost := b.record().Lost
+		if lost == nil || lost.From.UnixMilli() != int64(copied.Generation) || lost.Until.UnixMilli() != int64(newest.Generation) {
+			t.Errorf("%+v; the copy has generation %d, the peel %d", lost, copied.Generation, newest.Generation)
 		}
 	})
 }

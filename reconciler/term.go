@@ -91,9 +91,11 @@ func (t *term) load(ctx context.Context, own record.Source, checkLease func() er
 		return err
 	}
 	last.Generation = max(last.Generation, published.Generation())
+	t.in = inputs{fleet: t.fleet.Watch(ctx), reported: reported, branch: make(chan branchEvent)}
 	if last.Generation > 0 { // else the bus is new
 		// The record is written before its documents, so no master wrote a generation from between before this term.
-		t.progress.FindUnknown(last.Generation, uint64(time.Now().UnixMilli()))
+		now := uint64(time.Now().UnixMilli())
+		t.in.unknown = t.progress.FindUnknown(last.Generation, now, published.Heads())
 	}
 	w := NewWorker(WorkerOptions{
 		History:   t.r.o.History,
@@ -107,10 +109,9 @@ func (t *term) load(ctx context.Context, own record.Source, checkLease func() er
 		Blamer:    blamer,
 		Published: published,
 		Contents:  t.contents,
-		Written:   time.UnixMilli(max(last.Time.UnixMilli(), int64(last.Generation))),
+		Written:   time.UnixMilli(int64(last.Generation)),
 	})
 	t.worker = w
-	t.in = inputs{fleet: t.fleet.Watch(ctx), reported: reported, branch: make(chan branchEvent)}
 	t.loop = &loop{
 		store: store, source: t.source, worker: w, metrics: t.r.metrics, log: t.r.log, ring: t.r.ring,
 		watch:  watch{js: t.js, fleet: t.fleet, progress: t.progress, reported: reported, log: t.r.log},

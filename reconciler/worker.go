@@ -54,7 +54,7 @@ type WorkerOptions struct {
 	Blamer    *blame.Blamer
 	Published *publish.Published
 	Contents  *content.Store
-	Written   time.Time // when the bus was last written before this term
+	Written   time.Time // when the newest settings were written before this term
 }
 
 // A Worker runs one task at a time.
@@ -128,7 +128,7 @@ func (w *Worker) Do(ctx context.Context, j Task) (out Result) {
 	return out
 }
 
-// lost returns what peels know and the bus does not.
+// lost returns what peels know and the bus does not. It may be called during a task.
 func (w *Worker) lost() *record.Lost {
 	found := w.o.Progress.Unknown()
 	if found.Peels == 0 {

@@ -132,14 +132,21 @@ func claim(s *State) Action {
 	return Action{Kind: DoClaim, Next: s.Record}
 }
 
-// noteLost records that the bus is an older copy, again if more peels or newer settings say so.
+// noteLost records that the bus is an older copy, again if more peels say so. It comes before new documents: they make
+// the bus newer than all that peels have, and the next master would find nothing.
 func noteLost(s *State) Action {
-	before := s.Record.Lost
-	if s.Lost == nil || before != nil && !s.Lost.Until.After(before.Until) && s.Lost.Peels <= before.Peels {
+	if s.Lost == nil {
 		return wait("")
 	}
+	found := *s.Lost
+	if before := s.Record.Lost; before != nil && !found.From.After(before.Until) { // the same copy
+		if found.Peels <= before.Peels {
+			return wait("")
+		}
+		found.From = before.From
+	}
 	next := s.Record
-	next.Lost = s.Lost
+	next.Lost = &found
 	return Action{Kind: DoNoteLost, Next: next}
 }
 

@@ -155,6 +155,35 @@ func frozenFor(s *State) {
 	s.Record.Freezes = []policy.Freeze{{}}
 }
 
+// lost has peels report settings that the bus does not know, of so many seconds after noon.
+func lost(peels, from, until int) *record.Lost {
+	at := func(seconds int) time.Time { return noon.Add(time.Duration(seconds) * time.Second) }
+	return &record.Lost{From: at(from), Until: at(until), Peel: "web-01", Peels: peels}
+}
+
+func TestALossIsNotedAgainOnlyForMorePeels(t *testing.T) {
+	for _, c := range []struct {
+		name                string
+		before, found, want *record.Lost
+	}{
+		{"the first peel", nil, lost(1, 0, 9), lost(1, 0, 9)},
+		{"a peel with ever newer settings", lost(1, 0, 9), lost(1, 0, 20), nil},
+		{"more peels", lost(1, 0, 9), lost(2, 0, 8), lost(2, 0, 8)},
+		{"more peels in a later term, after documents were written", lost(1, 0, 9), lost(2, 5, 8), lost(2, 0, 8)},
+		{"fewer peels in a later term", lost(2, 0, 9), lost(1, 0, 9), nil},
+		{"another old copy", lost(2, 0, 9), lost(1, 20, 30), lost(1, 20, 30)},
+	} {
+		s := stateOf(judged(good), served(3))
+		s.Record.Lost, s.Lost = c.before, c.found
+		switch a := Next(s); {
+		case c.want == nil && a.Kind != DoPublish:
+			t.Errorf("%s: %s", c.name, a.Kind)
+		case c.want != nil && (a.Kind != DoNoteLost || *a.Next.Lost != *c.want):
+			t.Errorf("%s: %s of %+v", c.name, a.Kind, a.Next.Lost)
+		}
+	}
+}
+
 // TestDecide has one line for each state and event.
 func TestDecide(t *testing.T) {
 	for _, c := range []struct {

@@ -14,7 +14,14 @@
 //   - All methods may be called at the same time. None waits for the bus except Run
 //     and RunStates.
 //
-// Known gap: if more than 1,000 peels lack their wanted settings, counts are up to 250 ms old.
+// Known gaps:
+//   - If more than 1,000 peels lack their wanted settings, counts are up to 250 ms old.
+//   - [Progress.Unknown] believes each peel that has a document: a peel that lies about its generation says that the
+//     bus is an older copy, as does a host that comes from another fleet with its data directory and takes over the
+//     name of such a peel. Each peel counts once in a term, and again in a later one only if documents were written
+//     meanwhile.
+//   - If documents are written before the first peel reports newer settings, only this term can find them: the next one
+//     takes all older settings for known.
 package progress
 
 import (

@@ -12,7 +12,7 @@ const lostShown = 7 * 24 * time.Hour
 
 // A Lost says that an older copy of the bus was restored: peels have settings that the copy does not know.
 type Lost struct {
-	From  time.Time     `json:"from"`  // the newest write of a reconciler that the copy has
+	From  time.Time     `json:"from"`  // when the newest settings that the copy has were written
 	Until time.Time     `json:"until"` // when the newest settings that a peel reported were written
 	Peel  target.PeelID `json:"peel"`  // that reported them
 	Peels int           `json:"peels"` // that reported settings from between From and Until
@@ -29,7 +29,7 @@ func (l *Lost) String() string {
 	if l.Peels > 1 {
 		peels = fmt.Sprintf("%s and %d more have", l.Peel, l.Peels-1)
 	}
-	return fmt.Sprintf("the bus is an older copy: it has nothing newer than %s, and %s settings of %s; "+
-		"revocations, tokens, approvals and jobs from between are lost",
+	return fmt.Sprintf("the bus is an older copy: its newest settings are of %s, and %s settings of %s; "+
+		"revocations, tokens, approvals and jobs from between may be lost",
 		l.From.UTC().Format(layout), peels, l.Until.UTC().Format(layout))
 }
