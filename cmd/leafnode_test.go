@@ -60,7 +60,7 @@ func TestPeelsOfASiteComeThroughALeafNode(t *testing.T) {
 		t.Errorf("the fleet is %s", out)
 	}
 	// The site's credential is revoked: the hub cuts its connection, and takes the site back with another one.
-	s.z.must("auth", "revoke", "site", "berlin")
+	s.z.must("auth", "site", "revoke", "berlin")
 	site.await(`User Authentication Revoked`)
 	if out, err := s.z.run("Web.01", "test.ping", "--timeout", "1s"); err == nil {
 		t.Errorf("the peel of a site that was revoked answers: %s", out)
