@@ -95,7 +95,7 @@ func TestALostBusIsRestored(t *testing.T) {
 	if out, err := restore(); err != nil {
 		t.Fatalf("restore says %v, %s", err, out)
 	}
-	if out, err := restore(); err == nil || !strings.Contains(out, "cannot restore to this bus, which has the streams ") {
+	if out, err := restore(); err == nil || !strings.Contains(out, "it is not empty: it has auth; ") {
 		t.Errorf("a second restore says %v, %s", err, out)
 	}
 	f.start(f.dir + "/second")
