@@ -95,7 +95,7 @@ func TestALostBusIsRestored(t *testing.T) {
 	if out, err := restore(); err != nil {
 		t.Fatalf("restore says %v, %s", err, out)
 	}
-	if out, err := restore(); err == nil || !strings.Contains(out, "it is not empty: it has auth; ") {
+	if out, err := restore(); err == nil || !strings.Contains(out, "it is not empty: it has keys; ") {
 		t.Errorf("a second restore says %v, %s", err, out)
 	}
 	f.start(f.dir + "/second")

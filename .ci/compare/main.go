@@ -1,5 +1,7 @@
-// Compare reads the reports that "zester swarm -o json" wrote into two folders, prints how the figures changed, and exits
-// with 1 if one is worse beyond noise: compare OLD NEW.
+// Command compare compares the reports that "zester swarm -o json" wrote into two folders, and prints how each figure
+// changed. It exits with 1 if a figure is worse beyond noise.
+//
+//	compare OLD NEW
 package main
 
 import (

@@ -114,7 +114,7 @@ func (a *Authority) Run(ctx context.Context) error {
 // keysOfMaster is who revokes a party that the key store names as revoked and the bus does not.
 const keysOfMaster = "the keys of the master"
 
-// uphold revokes again who is revoked by the key store and active on the bus, as after an older copy of the bus was
+// uphold revokes again what the key store names as revoked and the bus has as active: an older copy of the bus was
 // restored. It reports whether that is complete.
 func (a *Authority) uphold(ctx context.Context) bool {
 	users, err := a.Users.Uphold(ctx, keysOfMaster)

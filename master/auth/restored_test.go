@@ -89,7 +89,9 @@ func TestTheKeysRevokeAgainWhatAnOlderCopyOfTheBusHasActive(t *testing.T) {
 		}
 		accept(newHost(t, "web-01"))
 		accept(newHost(t, "web-02"))
-		first, second := newHost(t, "web-03"), newHost(t, "web-03") // set up anew after it was revoked
+		// The host web-03 is revoked, set up anew, and accepted with another key.
+		first := newHost(t, "web-03")
+		second := newHost(t, "web-03")
 		accept(first)
 		issueBesideKeys(t, b, grants.RoleMaster, "m9")
 		issueBesideKeys(t, b, grants.RoleSite, "berlin")

@@ -243,7 +243,7 @@ func TestARestoreReplacesNothing(t *testing.T) {
 	if _, err := keystore.Open(keystore.Dir(other)); err != nil {
 		t.Fatal(err)
 	}
-	if err := restore(other); err == nil || !strings.Contains(err.Error(), "it has auth; name an empty directory") {
+	if err := restore(other); err == nil || !strings.Contains(err.Error(), "it has keys; move ") {
 		t.Error(err)
 	}
 	full := t.TempDir()
@@ -257,7 +257,7 @@ func TestARestoreReplacesNothing(t *testing.T) {
 	if err := restore(again); err != nil {
 		t.Fatal(err)
 	}
-	if err := restore(again); err == nil || !strings.Contains(err.Error(), "it has auth") {
+	if err := restore(again); err == nil || !strings.Contains(err.Error(), "name it with --revoked") {
 		t.Error(err)
 	}
 	if err := checkEmpty(t.Context(), first.archiver(t)); err == nil || !strings.Contains(err.Error(), "KV_users") {

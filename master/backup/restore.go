@@ -131,7 +131,7 @@ func (b Bus) begin() error {
 	written := append([]string{markName, filepath.Base(b.store())}, folders...)
 	for _, e := range entries {
 		if !marked || !slices.Contains(written, e.Name()) {
-			return fmt.Errorf("it is not empty: it has %s; name an empty directory with --data-dir", e.Name())
+			return notEmpty(b.DataDir, e.Name())
 		}
 	}
 	if err := os.WriteFile(b.mark(), nil, 0o600); err != nil {
@@ -146,6 +146,16 @@ func (b Bus) begin() error {
 		}
 	}
 	return nil
+}
+
+// notEmpty says that a data directory has an entry. Its keys may know more revocations than the backup.
+func notEmpty(dataDir, entry string) error {
+	keys := keystore.Dir(dataDir)
+	if entry == filepath.Base(keys) {
+		return fmt.Errorf("it is not empty: it has keys; move %s away, and name it with --revoked so that what was "+
+			"revoked since the backup stays revoked", keys)
+	}
+	return fmt.Errorf("it is not empty: it has %s; name an empty directory with --data-dir", entry)
 }
 
 func syncDir(dir string) error {

@@ -98,8 +98,8 @@ func (c *crawler) note(text string) {
 	}
 }
 
-// TestNothingThatOthersWriteBecomesPartOfAPage holds that of a live fleet in which a commit, its author, the peels, an
-// assistant and people have marked every text that they can choose.
+// A commit, its author, the peels, an assistant and people write HTML into the texts that they choose. The test opens
+// each page of the fleet, and finds none of it as HTML.
 func TestNothingThatOthersWriteBecomesPartOfAPage(t *testing.T) {
 	f := theFleet(t)
 	writers := f.mark(t)

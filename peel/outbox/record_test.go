@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// record returns the record of a body, which need not be that of an item.
+// record returns a record with a body, which may be one that no item has.
 func (s salt) record(state byte, body string) []byte {
 	data := append(make([]byte, headSize), body...)
 	data[0] = state

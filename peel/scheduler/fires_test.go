@@ -225,7 +225,8 @@ func TestFiresThatWaitAreArmedAnewWhenTheClockIsSetBack(t *testing.T) {
 	})
 }
 
-// The clock is set while the run is in flight that another entry follows. The time by which both are listed is that of the old clock.
+// An entry runs after another one. The clock is set while the first one runs. Both fires are listed with the time of the
+// old clock.
 func TestAFireThatFollowsARunIsOfItsEra(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var clock tamper

@@ -137,8 +137,8 @@ var (
 	}
 )
 
-// inspects has what is asked of the server about all streams, and of each stream, with * for the consumer: it shows no
-// message, and changes nothing.
+// inspectsAll are the requests about all streams, and inspects those about one, with * for the consumer. Their replies
+// have no message, and they change nothing.
 var (
 	inspectsAll = []string{"INFO", "STREAM.LIST", "STREAM.NAMES"}
 	inspects    = []string{"STREAM.INFO.%s", "CONSUMER.LIST.%s", "CONSUMER.NAMES.%s", "CONSUMER.INFO.%s.c"}

@@ -65,7 +65,8 @@ func (k *Keys) Revoke(role grants.Role, ends map[string]credential.End) (account
 	return k.trust.Accounts[k.accounts[role]], true, nil
 }
 
-// Revoked returns the keys of a role that [Keys.Revoke] ended, those of sites with those of peels.
+// Revoked returns the keys of a role that [Keys.Revoke] ended. Sites are in the account of the peels: for both roles it
+// returns the keys of both.
 func (k *Keys) Revoked(role grants.Role) map[string]credential.End {
 	k.mu.Lock()
 	defer k.mu.Unlock()

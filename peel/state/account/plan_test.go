@@ -240,7 +240,7 @@ func TestStepsOfGroups(t *testing.T) {
 	}
 }
 
-// A new group of the system has a number below that of the others.
+// A new group of the system has a number below the numbers of other groups.
 func TestTheNumberOfANewGroupIsFree(t *testing.T) {
 	for _, system := range []bool{false, true} {
 		w := planned()

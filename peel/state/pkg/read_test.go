@@ -19,7 +19,7 @@ func TestAHostWithoutAPackageManager(t *testing.T) {
 	}
 }
 
-// A package of another architecture has two names, of which people see one.
+// A package has a name with its architecture and one without. Messages have one of the two.
 func TestPackagesHaveOneName(t *testing.T) {
 	i := &inventory{
 		versions:  map[string]string{"a": "1", "a:amd64": "1", "b": "2"},
