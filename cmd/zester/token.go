@@ -27,6 +27,7 @@ const tokenLife = 90 * 24 * time.Hour
 func (a *app) tokenCreateCommand() *cobra.Command {
 	q := credential.TokenRequest{}
 	var scopes []string
+	var only string
 	cmd := &cobra.Command{
 		Use:   "create NAME",
 		Short: "Create a token and print it once",
@@ -36,10 +37,23 @@ given to a second token, even after the first was revoked.
 
 Scopes: read reads peels, all jobs and their returns; dispatch runs functions,
 and reads and cancels its own jobs; sync gives orders such as sync approve;
-admin does everything. --limit-target and --limit-function limit dispatch.`,
+admin does everything. --limit-target and --limit-function limit dispatch.
+
+A token with --only opens one path and no other: mcp is /mcp, where the scopes
+read and dispatch say what the assistant may do; metrics is /metrics, for the
+program that reads the metrics of masters.`,
 		Args: words("name"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q.Name = args[0]
+			if err := checkPurpose(only, cmd.Flags().Changed("scope")); err != nil {
+				return err
+			}
+			if only == string(credential.ScopeMetrics) {
+				scopes = nil
+			}
+			if only != "" {
+				scopes = append(scopes, only)
+			}
 			for _, s := range scopes {
 				q.Scopes = append(q.Scopes, credential.Scope(s))
 			}
@@ -58,12 +72,27 @@ admin does everything. --limit-target and --limit-function limit dispatch.`,
 	}
 	f := cmd.Flags()
 	f.StringSliceVar(&scopes, "scope", []string{string(credential.ScopeRead)},
-		"`SCOPES` of the token: read, dispatch, sync, admin, mcp")
+		"`SCOPES` of the token: read, dispatch, sync, admin")
+	f.StringVar(&only, "only", "", "open one `PATH` and no other: mcp or metrics")
 	durationVar(f, &q.TTL, "ttl", tokenLife, "`TIME` until it expires; 0 for never")
 	f.StringVar(&q.Limits.Target, "limit-target", "", "run functions only on peels that the `EXPRESSION` selects")
 	f.StringSliceVar(&q.Limits.Functions, "limit-function", nil,
 		"run only functions that match one of the `GLOBS`, such as test.*")
 	return cmd
+}
+
+// checkPurpose checks the value of --only.
+func checkPurpose(only string, scoped bool) error {
+	switch credential.Scope(only) {
+	case "", credential.ScopeMCP:
+		return nil
+	case credential.ScopeMetrics:
+		if scoped {
+			return usageError("--only metrics does not go with --scope: the token opens /metrics alone")
+		}
+		return nil
+	}
+	return usageError("cannot use --only %.40q: it is mcp or metrics", only)
 }
 
 func (a *app) tokenRotateCommand() *cobra.Command {

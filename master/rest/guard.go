@@ -3,6 +3,7 @@ package rest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"net"
@@ -82,8 +83,8 @@ func (g *guard) admit(r *http.Request, scopes []credential.Scope) (*credential.T
 			"the token is limited to " + strconv.Itoa(requestsPerSecond) + " requests a second", retryAfter(1),
 		}
 	}
-	if t.IsAssistant() && !slices.Contains(scopes, credential.ScopeMCP) {
-		return nil, g.forbid(r, t, "the token is for an assistant: its scope mcp opens /mcp alone")
+	if only := t.Purpose(); only != "" && !slices.Contains(scopes, only) {
+		return nil, g.forbid(r, t, fmt.Sprintf("the token opens /%s alone: it has the scope %s", only, only))
 	}
 	if !slices.ContainsFunc(scopes, t.Has) {
 		return nil, g.forbid(r, t, "the token lacks the scope "+anyOf(scopes))

@@ -49,7 +49,7 @@ var (
 		{"GET", "/api/v1/timeline/hours", []credential.Scope{read}, nil},
 		{"GET", "/api/v1/coverage/{entry}", []credential.Scope{read}, nil},
 		{"GET", "/api/v1/coverage/{entry}/why?peel=web-01", []credential.Scope{read}, nil},
-		{"GET", "/metrics", []credential.Scope{read}, nil},
+		{"GET", "/metrics", []credential.Scope{read, credential.ScopeMetrics}, nil},
 		{"GET", "/api/v1/alerts", []credential.Scope{read}, nil},
 		{"GET", "/api/v1/alerts/status", []credential.Scope{read}, nil},
 		{"POST", "/api/v1/alerts/silences", order, object{"match": "x", "for": "1h", "reason": "r"}},
@@ -167,7 +167,7 @@ func TestDenyMatrix(t *testing.T) {
 		admin := s.admin()
 		other := s.dispatch(admin, object{"target": "web-01", "function": "test.ping", "timeout": "1s"})
 		time.Sleep(30 * time.Second)
-		for i, scopes := range [][]credential.Scope{{read}, {run}, {read, run}, order, {credential.ScopeSync, run}, {credential.ScopeAdmin}} {
+		for i, scopes := range [][]credential.Scope{{read}, {run}, {read, run}, order, {credential.ScopeSync, run}, {credential.ScopeAdmin}, {credential.ScopeMetrics}} {
 			text := s.token(credential.TokenRequest{Name: fmt.Sprintf("t%d", i), Scopes: scopes})
 			has := func(r route) bool {
 				return slices.Contains(scopes, credential.ScopeAdmin) || slices.ContainsFunc(r.scopes, func(s credential.Scope) bool { return slices.Contains(scopes, s) })
@@ -175,7 +175,9 @@ func TestDenyMatrix(t *testing.T) {
 			try := func(r route, jid wire.JID) {
 				t.Helper()
 				a := s.ask(text, r.method, strings.NewReplacer("{jid}", string(jid), "{id}", "nothing").Replace(r.path), r.body)
-				if !has(r) {
+				if !has(r) && scopes[0] == credential.ScopeMetrics {
+					refused(t, a, 403, "the token opens /metrics alone")
+				} else if !has(r) {
 					refused(t, a, 403, "the token lacks the scope")
 				} else if a.status == 401 || a.status == 403 || a.status == 429 || a.status >= 500 {
 					t.Errorf("%v: %s %s: %d %s", scopes, r.method, r.path, a.status, a.body)

@@ -77,7 +77,7 @@ func TestATokenOfAnAssistantOpensNoOtherRoute(t *testing.T) {
 			}
 			time.Sleep(time.Second) // as many as a token may ask
 		}
-		for _, scopes := range [][]credential.Scope{{credential.ScopeMCP}, {credential.ScopeMCP, credential.ScopeAdmin}, {credential.ScopeMCP, credential.ScopeRead, credential.ScopeSync}} {
+		for _, scopes := range [][]credential.Scope{{credential.ScopeMCP}, {credential.ScopeMCP, credential.ScopeAdmin}, {credential.ScopeMCP, credential.ScopeRead, credential.ScopeSync}, {credential.ScopeMetrics, credential.ScopeRead}, {credential.ScopeMCP, credential.ScopeRead, credential.ScopeMetrics}} {
 			q := credential.TokenRequest{Name: "odd", Scopes: scopes}
 			if q.CheckScopes() == nil {
 				t.Errorf("a token with %v can be made", scopes)

@@ -66,7 +66,7 @@ func (s *Server) enter(b Backend, mux humago.Mux) {
 		Trimmer:    b.Trimmer,
 		Audit:      b.Audit,
 	}, b.Collectors...)
-	mux.HandleFunc("GET /metrics", r.guard.protect(readScope, counters).ServeHTTP)
+	mux.HandleFunc("GET /metrics", r.guard.protect(scrapeScopes, counters).ServeHTTP)
 }
 
 // pages returns the handler of the console, for requests that name this listener: a name that another site has chosen
@@ -136,7 +136,7 @@ func (r *routes) register(mux humago.Mux) []byte {
 					"token": {
 						Type:        "http",
 						Scheme:      "bearer",
-						Description: "A token of `zester auth token create`; the scopes are read, dispatch, sync, admin and mcp.",
+						Description: "A token of `zester auth token create`; the scopes are read, dispatch, sync, admin, mcp and metrics.",
 					},
 				},
 			},
@@ -170,8 +170,10 @@ func (r *routes) register(mux humago.Mux) []byte {
 
 // Which scopes open a route; admin opens all.
 var (
-	readScope   = []credential.Scope{credential.ScopeRead}
-	eitherScope = []credential.Scope{credential.ScopeRead, credential.ScopeDispatch}
+	readScope = []credential.Scope{credential.ScopeRead}
+
+	scrapeScopes = []credential.Scope{credential.ScopeRead, credential.ScopeMetrics}
+	eitherScope  = []credential.Scope{credential.ScopeRead, credential.ScopeDispatch}
 )
 
 // All malformed requests get status 400; huma uses 422 for some.

@@ -22,6 +22,7 @@ func TestRolesOfScopes(t *testing.T) {
 		{credential.ScopeRead, "job", "list", grants.RoleAuditor},
 		{credential.ScopeRead, "job", "cancel", ""},
 		{credential.ScopeMCP, "job", "list", ""},
+		{credential.ScopeMetrics, "job", "list", ""},
 	} {
 		if got := roleFor(c.scope, c.noun, c.verb); got != c.want {
 			t.Errorf("%s %s %s: %q, want %q", c.scope, c.noun, c.verb, got, c.want)

@@ -195,8 +195,8 @@ func (s *Store) ByToken(ctx context.Context, text string, b Browser) (cookie str
 		return "", nil, ErrEnded
 	case err != nil:
 		return "", nil, err
-	case t.IsAssistant():
-		return "", nil, fmt.Errorf("%w: the token is for an assistant, and opens /mcp alone", grants.ErrNotAllowed)
+	case t.Purpose() != "":
+		return "", nil, fmt.Errorf("%w: the token opens /%s alone", grants.ErrNotAllowed, t.Purpose())
 	}
 	return s.begin(ctx, api.Session{User: t.User(), Role: RoleOf(t.Scopes), Scopes: t.Scopes, Ends: t.Expires}, b)
 }

@@ -72,6 +72,7 @@ func TestRequestsOfTokens(t *testing.T) {
 		"an assistant that reads":      {change: func(q *TokenRequest) { q.Scopes = []Scope{ScopeMCP, ScopeRead} }},
 		"an assistant of nothing":      {change: func(q *TokenRequest) { q.Scopes = []Scope{ScopeMCP} }, scopes: "needs read or dispatch"},
 		"an assistant that syncs":      {change: func(q *TokenRequest) { q.Scopes = []Scope{ScopeMCP, ScopeRead, ScopeSync} }, scopes: "neither admin nor sync"},
+		"metrics and more":            {change: func(q *TokenRequest) { q.Scopes = []Scope{ScopeMetrics, ScopeRead} }, scopes: "with no other scope"},
 		"an assistant with everything": {change: func(q *TokenRequest) { q.Scopes = []Scope{ScopeMCP, ScopeRead, ScopeAdmin} }, scopes: "neither admin nor sync"},
 		"limits":                       {change: func(q *TokenRequest) { q.Scopes, q.Limits = []Scope{ScopeDispatch}, limits }},
 		"limits of functions":          {change: func(q *TokenRequest) { q.Limits = grants.Limits{Functions: []string{"test.*"}} }, scopes: "limits are for"},
@@ -91,14 +92,14 @@ func TestRequestsOfTokens(t *testing.T) {
 
 func TestWhatATokenMayDo(t *testing.T) {
 	read := Token{Name: "ci", Scopes: []Scope{ScopeRead}}
-	if !read.Has(ScopeRead) || read.Has(ScopeDispatch) || read.Has(ScopeAdmin) || read.IsAssistant() {
+	if !read.Has(ScopeRead) || read.Has(ScopeDispatch) || read.Has(ScopeAdmin) || read.Purpose() != "" {
 		t.Error("a token that reads")
 	}
 	admin := Token{Scopes: []Scope{ScopeAdmin}}
-	if !admin.Has(ScopeSync) || !admin.Has(ScopeRead) || admin.IsAssistant() {
+	if !admin.Has(ScopeSync) || !admin.Has(ScopeRead) || admin.Purpose() != "" {
 		t.Error("a token with everything")
 	}
-	if assistant := (Token{Scopes: []Scope{ScopeMCP, ScopeRead}}); !assistant.IsAssistant() || assistant.Has(ScopeDispatch) {
+	if assistant := (Token{Scopes: []Scope{ScopeMCP, ScopeRead}}); assistant.Purpose() != ScopeMCP || assistant.Has(ScopeDispatch) {
 		t.Error("a token of an assistant")
 	}
 	if name, ok := TokenNameOf(read.User()); !ok || name != "ci" {

@@ -24,13 +24,14 @@ const (
 	ScopeSync     Scope = "sync"     // approve, pause, pin and retry what Git brings to the fleet
 	ScopeAdmin    Scope = "admin"    // everything, without limits
 	// the token opens /mcp alone; its scopes read and dispatch say which tools it has there
-	ScopeMCP Scope = "mcp"
+	ScopeMCP     Scope = "mcp"
+	ScopeMetrics Scope = "metrics" // the token opens /metrics alone, and has no other scope
 )
 
 // scopes are all, and scopeNames what people read of them.
-var scopes = []Scope{ScopeRead, ScopeDispatch, ScopeSync, ScopeAdmin, ScopeMCP}
+var scopes = []Scope{ScopeRead, ScopeDispatch, ScopeSync, ScopeAdmin, ScopeMCP, ScopeMetrics}
 
-const scopeNames = "read, dispatch, sync, admin and mcp"
+const scopeNames = "read, dispatch, sync, admin, mcp and metrics"
 
 // A Token is a bearer token as masters know it, without its text.
 type Token struct {
@@ -56,8 +57,15 @@ func (t *Token) User() string { return tokenUser + t.Name }
 // TokenNameOf returns the name of the token whose jobs a user name stands for; ok is false for the names of people.
 func TokenNameOf(user string) (name string, ok bool) { return strings.CutPrefix(user, tokenUser) }
 
-// IsAssistant reports whether the token is for an assistant: it opens nothing but /mcp.
-func (t *Token) IsAssistant() bool { return slices.Contains(t.Scopes, ScopeMCP) }
+// Purpose returns ScopeMCP or ScopeMetrics for a token that opens one path alone, else "".
+func (t *Token) Purpose() Scope {
+	for _, s := range []Scope{ScopeMCP, ScopeMetrics} {
+		if slices.Contains(t.Scopes, s) {
+			return s
+		}
+	}
+	return ""
+}
 
 // Has reports whether the token gives a scope.
 func (t *Token) Has(s Scope) bool {
@@ -168,6 +176,9 @@ func (r *TokenRequest) CheckScopes() error {
 				"the scope mcp needs read or dispatch beside it, which say what the assistant may do, and neither admin nor sync",
 			)
 		}
+	}
+	if slices.Contains(r.Scopes, ScopeMetrics) && len(r.Scopes) > 1 {
+		return errors.New("the scope metrics opens /metrics alone: it goes with no other scope")
 	}
 	if limited := r.Limits.Target != "" || len(r.Limits.Functions) > 0; limited {
 		if slices.Contains(r.Scopes, ScopeAdmin) || slices.Contains(r.Scopes, ScopeSync) ||
