@@ -2,10 +2,13 @@ package main
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"time"
 
+	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
 
 	"github.com/seed-c01c3da5/zester/master/api"
@@ -18,11 +21,11 @@ func (a *app) userCommand() *cobra.Command {
 	return group("user", "Manage the credentials of people", a.userAddCommand(),
 		listCommand(a, cobra.Command{Use: "list", Short: "List people with a credential"},
 			api.UserList, func(r *api.UsersAnswer) []credential.User { return r.Users }, usersTable),
-		a.userRevokeCommand())
+		a.userRenewCommand(), a.userRevokeCommand())
 }
 
 // userLife is how long a person's credential is valid by default.
-const userLife = 365 * 24 * time.Hour
+const userLife = 90 * 24 * time.Hour
 
 func (a *app) userAddCommand() *cobra.Command {
 	q := credential.UserRequest{}
@@ -83,6 +86,65 @@ within the limits. Nobody may otherwise.`,
 	f.StringVar(&file, "out", "", "`FILE` to write to (default: NAME.creds)")
 	f.BoolVar(&q.Again, "again", false, "issue another one if NAME has one already")
 	return cmd
+}
+
+func (a *app) userRenewCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "renew",
+		Short: "Renew your own credential, in its file",
+		Long: `renew asks a master for another credential for the key of your own one, which
+must not have expired, and replaces the file that --creds or the context names.
+It is valid as long as the former one was, but at most 90 days. zester doctor
+warns 14 days before a credential expires. One that has expired is not renewed:
+another person issues one with zester auth user add NAME --again.`,
+		Args: words(),
+		RunE: a.online(func(cmd *cobra.Command, client *api.Client, _ []string) error {
+			file := a.connect.creds
+			if file == "" {
+				return &failure{
+					code: exitUsage,
+					err:  errors.New("there is no credential to renew: the master of this host renews its own"),
+					hint: "name yours with --creds, or with --context",
+				}
+			}
+			own, err := renewFile(cmd.Context(), client, file)
+			if err != nil {
+				return err
+			}
+			return a.printDone(own, own.Name, "the credential of %s in %s expires at %s", own.Name, file,
+				when(own.Expires))
+		}),
+	}
+}
+
+// renewFile replaces the credential in a file by a renewed one for the same key.
+func renewFile(ctx context.Context, client *api.Client, file string) (*credential.Own, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	own, err := credential.ReadOwn(text)
+	if err != nil {
+		return nil, err
+	}
+	if own.Expires.IsZero() {
+		return nil, fmt.Errorf("the credential in %s does not expire: there is nothing to renew", file)
+	}
+	q, err := own.Renewal()
+	if err != nil {
+		return nil, err
+	}
+	renewed, err := api.UserRenew.Ask(ctx, client, q)
+	if err != nil {
+		return nil, err
+	}
+	if text, err = own.Renew(*renewed); err != nil {
+		return nil, err
+	}
+	if err := renameio.WriteFile(file, text, 0o600); err != nil {
+		return nil, fmt.Errorf("cannot write the credential: %w", err)
+	}
+	return credential.ReadOwn(text)
 }
 
 // authority returns the CA certificates with which this command checked the bus; nil if it used those of the system.

@@ -219,7 +219,11 @@ func (d *doctor) credential(creds []byte) {
 		d.found("credential", sound, "", "belongs to %s and does not expire", user)
 		return
 	}
-	d.ending("credential", "belongs to "+user, ends, hintCredential)
+	next := "zester auth user renew"
+	if !d.now.Before(ends) {
+		next = "somebody else issues another one with zester auth user add " + user + " --again"
+	}
+	d.ending("credential", "belongs to "+user, ends, next)
 }
 
 const hintAuthority = "copy tls/ca.crt from the data directory of a master"

@@ -171,6 +171,7 @@ state status -o json           # with the states that changed or failed`},
 		asks, "auth user add ada\nauth user add lee --limit-target 'web-*' --limit-function 'test.*'",
 	},
 	"auth user list":   {listStates, `auth user list`},
+	"auth user renew":  {asks, `auth user renew --creds ann.creds`},
 	"auth user revoke": {asks, `auth user revoke lee`},
 	"auth peel list": {
 		listStates, "auth peel list --state pending\nauth peel list db-01\nauth peel list -o wide         # also addresses and keys",

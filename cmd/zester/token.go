@@ -92,7 +92,7 @@ func checkPurpose(only string, scoped bool) error {
 		}
 		return nil
 	}
-	return usageError("cannot use --only %.40q: it is mcp or metrics", only)
+	return usageError("cannot use --only %q: it is mcp or metrics", only)
 }
 
 func (a *app) tokenRotateCommand() *cobra.Command {

@@ -227,8 +227,10 @@ var (
 // Requests about credentials of the bus, to the masters that have the keys. [Client.UserAdd] makes a key for a person,
 // [Client.JoinCreate] the text of a join token.
 var (
-	UserList       = Endpoint[None, UsersAnswer]{"user", "list", nil}
-	UserAdd        = Endpoint[credential.UserRequest, UserAdded]{"user", "add", nil}
+	UserList = Endpoint[None, UsersAnswer]{"user", "list", nil}
+	UserAdd  = Endpoint[credential.UserRequest, UserAdded]{"user", "add", nil}
+	// UserRenew gives the caller another JWT for the key of a credential that has not ended.
+	UserRenew      = Endpoint[credential.Renewal, credential.Renewed]{"user", "renew", nil}
 	UserRevoke     = Endpoint[RevokeRequest, Revoked]{"user", "revoke", nil}
 	SiteRevoke     = Endpoint[SiteName, credential.Site]{"site", "revoke", nil}   // all that were made so far
 	MasterRevoke   = Endpoint[SiteName, credential.Site]{"master", "revoke", nil} // as for a site

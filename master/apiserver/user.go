@@ -13,6 +13,7 @@ func (s *Server) userVerbs() []service.Verb {
 	return []service.Verb{
 		handleFrom(api.UserList, s.userList),
 		handleFrom(api.UserAdd, s.userAdd),
+		handleFrom(api.UserRenew, s.userRenew),
 		handleFrom(api.UserRevoke, s.userRevoke),
 		handleFrom(api.SiteRevoke, s.siteRevoke),
 		handle(api.MasterRenew, s.o.Authority.Hosts.RenewMaster).Read(),
@@ -45,6 +46,16 @@ func (s *Server) userAdd(ctx context.Context, from grants.Caller, q credential.U
 	s.log.Info("credential made", "user", u.Name, "role", u.Role, "by", from.User, "target", u.Limits.Target,
 		"functions", u.Limits.Functions, "ends", u.Expires())
 	return &api.UserAdded{User: *u, JWT: token}, nil
+}
+
+func (s *Server) userRenew(
+	ctx context.Context, from grants.Caller, q credential.Renewal,
+) (*credential.Renewed, error) {
+	renewed, err := s.o.Authority.Users.Renew(ctx, from, q)
+	if err == nil {
+		s.log.Info("credential renewed", "user", from.User, "role", from.Role)
+	}
+	return renewed, err
 }
 
 func (s *Server) masterRevoke(ctx context.Context, from grants.Caller, q api.SiteName) (*credential.Site, error) {

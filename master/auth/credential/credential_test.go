@@ -72,7 +72,7 @@ func TestRequestsOfTokens(t *testing.T) {
 		"an assistant that reads":      {change: func(q *TokenRequest) { q.Scopes = []Scope{ScopeMCP, ScopeRead} }},
 		"an assistant of nothing":      {change: func(q *TokenRequest) { q.Scopes = []Scope{ScopeMCP} }, scopes: "needs read or dispatch"},
 		"an assistant that syncs":      {change: func(q *TokenRequest) { q.Scopes = []Scope{ScopeMCP, ScopeRead, ScopeSync} }, scopes: "neither admin nor sync"},
-		"metrics and more":            {change: func(q *TokenRequest) { q.Scopes = []Scope{ScopeMetrics, ScopeRead} }, scopes: "with no other scope"},
+		"metrics and more":             {change: func(q *TokenRequest) { q.Scopes = []Scope{ScopeMetrics, ScopeRead} }, scopes: "with no other scope"},
 		"an assistant with everything": {change: func(q *TokenRequest) { q.Scopes = []Scope{ScopeMCP, ScopeRead, ScopeAdmin} }, scopes: "neither admin nor sync"},
 		"limits":                       {change: func(q *TokenRequest) { q.Scopes, q.Limits = []Scope{ScopeDispatch}, limits }},
 		"limits of functions":          {change: func(q *TokenRequest) { q.Limits = grants.Limits{Functions: []string{"test.*"}} }, scopes: "limits are for"},
@@ -300,10 +300,10 @@ func TestTheOwnCredentialIsRenewed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, wrong := range map[string]string{
-		"another key":  token(other.Public(), "m1", noon.Unix()+1),
-		"another name": token(public, "m2", noon.Unix()+1),
-		"the same end": token(public, "m1", noon.Unix()),
-		"no JWT":       "x",
+		"another key":   token(other.Public(), "m1", noon.Unix()+1),
+		"another name":  token(public, "m2", noon.Unix()+1),
+		"an end before": token(public, "m1", noon.Unix()-1),
+		"no JWT":        "x",
 	} {
 		if text, err := o.Renew(Renewed{wrong}); err == nil || text != nil {
 			t.Errorf("%s is taken", name)

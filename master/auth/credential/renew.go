@@ -68,13 +68,13 @@ func (o *Own) Renewal() (Renewal, error) {
 }
 
 // Renew returns the content of the .creds file with the JWT of a reply in place of the former one. The JWT must be for
-// the same key and name, and end later.
+// the same key and name, and not end before it.
 func (o *Own) Renew(r Renewed) ([]byte, error) {
 	c, err := jwt.DecodeUserClaims(r.Token)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the new credential: %w", err)
 	}
-	if c.Subject != o.public || c.Name != o.Name || c.Expires <= o.Expires.Unix() {
+	if c.Subject != o.public || c.Name != o.Name || c.Expires < o.Expires.Unix() {
 		return nil, errors.New("the new credential is not a renewal of this one")
 	}
 	return bytes.Replace(o.text, []byte(o.token), []byte(r.Token), 1), nil

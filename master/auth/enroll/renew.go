@@ -7,11 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/nats-io/nkeys"
-
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
-	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/bucket"
 )
 
@@ -25,7 +22,7 @@ var ErrRevokedMaster = errors.New("the master was revoked")
 // The key is recorded with its new end before the JWT is signed, in the record that a revocation changes. So a
 // revocation either finds the key, or was stored before, and then nothing is signed.
 func (h *Hosts) RenewMaster(ctx context.Context, q credential.Renewal) (*credential.Renewed, error) {
-	had, err := h.checkRenewal(q)
+	had, err := h.o.Keys.CheckRenewal(grants.RoleMaster, q)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
@@ -49,24 +46,6 @@ func (h *Hosts) RenewMaster(ctx context.Context, q credential.Renewal) (*credent
 	}
 	token, err := h.o.Keys.Issue(grants.RoleMaster, had.Name, had.Public, life)
 	return &credential.Renewed{Token: token}, err
-}
-
-// checkRenewal returns the credential that a request proves to come from.
-func (h *Hosts) checkRenewal(q credential.Renewal) (had keystore.Signed, err error) {
-	if had, err = h.o.Keys.Check(grants.RoleMaster, q.Token); err != nil {
-		return had, err
-	}
-	key, err := nkeys.FromPublicKey(had.Public)
-	if err != nil {
-		return had, err
-	}
-	if err := key.Verify(credential.RenewalText(q.Token), q.Proof); err != nil {
-		return had, errors.New("the proof was not signed with the key of the credential")
-	}
-	if had.Expires.IsZero() {
-		return had, errors.New("the credential has no end")
-	}
-	return had, nil
 }
 
 // Renewed returns the keys of masters for which a further JWT was signed and which were not revoked, by the name of the

@@ -183,13 +183,15 @@ const factsGet = "$JS.API.DIRECT.GET.facts"
 // recordCall records what an assistant does in the name of its owner. It only adds an entry to the audit log.
 var recordCall = wire.API("agent", "record", self)
 
-// ownSessions are the requests for a login of the console, and for its end. Masters end the sessions of the caller
-// alone, except for operators.
-var ownSessions = []string{wire.API("session", "create", self), wire.API("session", "end", self)}
+// ownAccess are the requests for a login of the console and for its end, and for another credential for one's own key.
+// Masters end the sessions of the caller alone, except for operators.
+var ownAccess = []string{
+	wire.API("session", "create", self), wire.API("session", "end", self), wire.API("user", "renew", self),
+}
 
 func auditorGrants() Grants {
 	publish := append(reads(), recordCall)
-	publish = append(publish, ownSessions...)
+	publish = append(publish, ownAccess...)
 	subscribe := []string{RoleAuditor.Inbox(self) + ".>"}
 	return Grants{Publish: publish, Subscribe: subscribe, Subscriptions: personSubscriptions}
 }
@@ -214,7 +216,7 @@ func limitedGrants() Grants {
 	publish := append(slices.DeleteFunc(reads(), showsSettings), wire.Dispatch(self), wire.Resolve(self),
 		wire.API("job", "cancel", self), wire.API("hold", "add", self), wire.API("hold", "reject", self), recordCall)
 	return Grants{
-		Publish:       append(publish, ownSessions...),
+		Publish:       append(publish, ownAccess...),
 		Subscribe:     operatorGrants(RoleLimited).Subscribe,
 		Subscriptions: personSubscriptions,
 	}

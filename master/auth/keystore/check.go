@@ -6,7 +6,9 @@ import (
 	"time"
 
 	"github.com/nats-io/jwt/v2"
+	"github.com/nats-io/nkeys"
 
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 )
 
@@ -47,4 +49,22 @@ func (k *Keys) Check(role grants.Role, token string) (s Signed, err error) {
 		return s, errors.New("the credential has ended")
 	}
 	return s, nil
+}
+
+// CheckRenewal returns the credential that a request proves to come from. Its party has the role.
+func (k *Keys) CheckRenewal(role grants.Role, q credential.Renewal) (had Signed, err error) {
+	if had, err = k.Check(role, q.Token); err != nil {
+		return had, err
+	}
+	key, err := nkeys.FromPublicKey(had.Public)
+	if err != nil {
+		return had, err
+	}
+	if err := key.Verify(credential.RenewalText(q.Token), q.Proof); err != nil {
+		return had, errors.New("the proof was not signed with the key of the credential")
+	}
+	if had.Expires.IsZero() {
+		return had, errors.New("the credential has no end")
+	}
+	return had, nil
 }
