@@ -144,7 +144,10 @@ func newTokenForm(v *visit) (*page.Form, error) {
 		},
 		Fields: []page.Field{
 			{Name: "name", Label: "Name", Kind: "code"},
-			{Name: "scopes", Label: "Scopes", Value: "read", Kind: "code", Hint: "read, dispatch, sync, admin, mcp, metrics"},
+			{
+				Name: "scopes", Label: "Scopes", Value: "read", Kind: "code",
+				Hint: "of read, dispatch, sync, admin; metrics alone opens /metrics",
+			},
 			{Name: "ttl", Label: "Ends after", Value: "90d", Kind: "code", Hint: "such as 90d; empty: it does not end"},
 			{Name: "target", Label: "Peels", Kind: "code", Hint: "a target that it may use; empty: all"},
 			{Name: "functions", Label: "Functions", Kind: "code", Hint: "globs, such as test.*, cmd.run; empty: all"},
