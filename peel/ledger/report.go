@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"time"
 
+	stateless "github.com/klauspost/compress/flate"
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-c01c3da5/zester/peel/wire"
@@ -177,12 +179,26 @@ func Encode(r *Report) ([]byte, error) {
 		return nil, err
 	}
 	out := bytes.NewBuffer([]byte{reportVersion})
+	err = deflate(out, data)
+	return out.Bytes(), err
+}
+
+// smallContent is the size in bytes up to which a report is compressed without a table in memory. The table takes
+// 800 KiB, in a process that has 3 MiB of its own. Without it a small report has up to 5 % more bytes, and one of
+// 500 KiB twice as many.
+const smallContent = 32 << 10
+
+// deflate compresses the content of a report.
+func deflate(out io.Writer, content []byte) error {
+	if len(content) <= smallContent {
+		return stateless.StatelessDeflate(out, content, true, nil)
+	}
 	w, err := flate.NewWriter(out, flate.DefaultCompression)
 	if err == nil {
-		_, err = w.Write(data)
+		_, err = w.Write(content)
 		err = errors.Join(err, w.Close())
 	}
-	return out.Bytes(), err
+	return err
 }
 
 // IsReport reports whether a message has the form of a report.
@@ -195,15 +211,8 @@ func Decode(msg *nats.Msg) (*Report, error) {
 		return nil, fmt.Errorf("cannot read %s: %d bytes, the limit is %d, or not a report on a schedule", msg.Subject,
 			len(data), MaxReport)
 	}
-	inflated, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(data[1:])), maxInflated+1))
-	if err == nil && len(inflated) > maxInflated {
-		err = fmt.Errorf("more than %d bytes", maxInflated)
-	}
 	var r Report
-	if err == nil {
-		err = canon.Unmarshal(inflated, &r)
-	}
-	if err != nil {
+	if err := inflate(data[1:], func(content []byte) error { return canon.Unmarshal(content, &r) }); err != nil {
 		return nil, fmt.Errorf("cannot read %s: %w", msg.Subject, err)
 	}
 	if err := wire.CheckPeel(msg.Subject, r.Peel, wire.Version); err != nil {
@@ -213,6 +222,40 @@ func Decode(msg *nats.Msg) (*Report, error) {
 		return nil, fmt.Errorf("cannot accept %s: %w", msg.Subject, err)
 	}
 	return &r, nil
+}
+
+// An inflater is the window of a decompressor and what it has read.
+type inflater struct {
+	window io.ReadCloser // implements flate.Resetter
+	out    bytes.Buffer
+}
+
+// inflaters are reused: a window takes 40 KiB, and masters read thousands of reports in a second after a commit.
+var inflaters = sync.Pool{New: func() any { return &inflater{window: flate.NewReader(nil)} }}
+
+// maxKept is the largest buffer in bytes that an inflater is reused with.
+const maxKept = 64 << 10
+
+// inflate calls use with the inflated data, which is valid only during the call.
+func inflate(data []byte, use func([]byte) error) error {
+	f := inflaters.Get().(*inflater)
+	f.out.Reset()
+	if err := f.window.(flate.Resetter).Reset(bytes.NewReader(data), nil); err != nil {
+		return err
+	}
+
+	n, err := f.out.ReadFrom(io.LimitReader(f.window, maxInflated+1))
+	if err == nil && n > maxInflated {
+		err = fmt.Errorf("more than %d bytes", maxInflated)
+	}
+	if err == nil {
+		err = use(f.out.Bytes())
+	}
+
+	if f.out.Cap() <= maxKept {
+		inflaters.Put(f)
+	}
+	return err
 }
 
 func (r *Report) check() error {

@@ -133,6 +133,76 @@ func FuzzDecode(f *testing.F) {
 }
 
 // Runs are spread evenly between two bounds of the histogram.
+// Masters decode a report of each peel after a commit, and at least one an hour of each at rest.
+func BenchmarkDecode(b *testing.B) {
+	msg := message(b, sample())
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := Decode(msg); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// A peel encodes a report after each commit and run.
+func BenchmarkEncode(b *testing.B) {
+	r := sample()
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := Encode(r); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func TestASmallReportIsCompressedWithoutATable(t *testing.T) {
+	r := sample()
+	const reports, table = 100, 512 << 10
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range reports {
+		if _, err := Encode(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	runtime.ReadMemStats(&after)
+	if took := (after.TotalAlloc - before.TotalAlloc) / reports; took >= table {
+		t.Errorf("a report takes %d bytes to compress, and the table of a compressor %d", took, table)
+	}
+}
+
+func TestALargeReportComesBackAsItWas(t *testing.T) {
+	want := sample()
+	for len(want.Entries) < 1000 {
+		e := want.Entries[0]
+		e.Place = len(want.Entries) + 1
+		want.Entries = append(want.Entries, e)
+	}
+	got, err := Decode(message(t, want))
+	if err != nil || len(got.Entries) != 1000 {
+		t.Fatalf("%v, error %v", got, err)
+	}
+	if again, want := message(t, got), message(t, want); !bytes.Equal(again.Data, want.Data) {
+		t.Error("it has changed")
+	}
+}
+
+func TestReportsAreReadWithTheSameWindow(t *testing.T) {
+	msg := message(t, sample())
+	const reports, window = 100, 32 << 10
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range reports {
+		if _, err := Decode(msg); err != nil {
+			t.Fatal(err)
+		}
+	}
+	runtime.ReadMemStats(&after)
+	if took := (after.TotalAlloc - before.TotalAlloc) / reports; took >= window {
+		t.Errorf("a report takes %d bytes to read, and the window of a decompressor %d", took, window)
+	}
+}
+
 func TestHowLongMostRunsTook(t *testing.T) {
 	var none, took Took
 	if got := none.AtMost(95); got != 0 {
