@@ -132,6 +132,8 @@ func TestErrorsNameTheValueAndWhatToDo(t *testing.T) {
 		{"mcp --limit 0", exitUsage, "cannot hold actions on more than 0 peels: --limit is 1 or more\nHELP zester mcp"},
 		{"guide x", exitUsage, `the guide has no page "x"; the pages are tour, repo, review, schedules, entry, states, jobs, peels, alerts, running, backup, api, console, assistants, trouble, cron, salt` + "\nHELP zester guide"},
 		{"guide jobs x", exitUsage, "the page jobs has no fields: zester guide jobs\nHELP zester guide"},
+		{"import salt", exitUsage, "which states? Write salt '*' state.show_lowstate --out json --static > low.json\nHELP zester import salt"},
+		{"import salt low.json", exitUsage, "where to? Give the directory of the new config repo as --out\nHELP zester import salt"},
 		{"import crontab", exitUsage, "which tables? Write zester import crontab /etc/crontab /etc/cron.d/*\nHELP zester import crontab"},
 		{"lint " + dir, exitFailed, "cannot open the config repo: lstat " + dir + ": no such file or directory"},
 	} {

@@ -129,10 +129,10 @@ func offers(cmd *cobra.Command, name string) bool {
 
 // What a command prints, and whether it can be given as data, is listed here once more on purpose.
 func TestOutputFlagsAreOnlyWhereThereIsOutput(t *testing.T) {
-	silent := []string{"audit export", "auth issue", "auth export", "context add", "context use", "context rm", "guide", "demo", "mcp", "console", "import crontab", "init"}
+	silent := []string{"audit export", "auth issue", "auth export", "context add", "context use", "context rm", "guide", "demo", "mcp", "console", "import crontab", "import salt", "init"}
 	offline := []string{
 		"schedule explain", "lint", "auth issue", "auth export", "context add", "context use", "context list",
-		"context rm", "guide", "demo", "swarm", "version", "import crontab", "init",
+		"context rm", "guide", "demo", "swarm", "version", "import crontab", "import salt", "init",
 	}
 	eachLeaf(testRoot(), func(path string, cmd *cobra.Command) {
 		if has := offers(cmd, "output"); has == slices.Contains(silent, path) {

@@ -1,0 +1,209 @@
+package main
+
+import (
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-c01c3da5/zester/cmd/zester/movein/lowstate"
+	"github.com/seed-c01c3da5/zester/settings/salt"
+	"github.com/seed-c01c3da5/zester/settings/shell"
+)
+
+const saltManual = `salt turns what Salt would apply to its minions into the files of a config repo.
+Each LOW.json is what Salt prints of them, rendered:
+
+  salt '*' state.show_lowstate --out json --static > low.json
+  salt '*' pillar.items --out json --static > pillar.json
+  salt '*' grains.items --out json --static > grains.json
+
+Each declaration becomes a state. One that has no counterpart becomes a state
+with enabled: false and the declaration in a comment, and is counted in the
+report. Equal states of several hosts are written once; their target is a fact
+that tells these hosts apart, or a list.
+
+Files of salt:// are copied from --roots. A template becomes one here if it has
+only names, if and for. Of others the text that Salt rendered is used: let the
+minions send it with salt '*' cp.push PATH, and give the cache of the master,
+/var/cache/salt/master/minions, as --pushed.
+
+Secrets of the pillar go to --secrets, outside the repo. The report has the
+commands of sops that take them in.
+
+The exit code is 2 if a declaration has no counterpart. Then compare:
+zester TARGET state.highstate test=true says what would change on a host.`
+
+// saltFlags are the flags of import salt.
+type saltFlags struct {
+	roots                       []string
+	out, secrets                string
+	pillar, grains, pushedFiles string
+}
+
+func (a *app) importSaltCommand() *cobra.Command {
+	var f saltFlags
+	cmd := &cobra.Command{
+		Use:   "salt LOW.json… --roots DIR --out REPO",
+		Short: "Turn the states of Salt into a config repo",
+		Long:  saltManual,
+		Args: func(_ *cobra.Command, files []string) error {
+			if len(files) == 0 {
+				return usageError("which states? Write salt '*' state.show_lowstate --out json --static > low.json")
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, files []string) error { return a.importSalt(files, f) },
+	}
+	cmd.Flags().StringArrayVar(&f.roots, "roots", nil, "`DIR` that Salt serves as salt://; may be given several times")
+	cmd.Flags().StringVar(&f.out, "out", "", "`DIR` of the new config repo")
+	cmd.Flags().StringVar(&f.secrets, "secrets", "", "new `DIR` for secrets (default: that of --out with .secrets)")
+	cmd.Flags().StringVar(&f.pillar, "pillar", "", "`FILE` with pillar.items of the hosts")
+	cmd.Flags().StringVar(&f.grains, "grains", "", "`FILE` with grains.items of the hosts")
+	cmd.Flags().StringVar(&f.pushedFiles, "pushed", "", "`DIR` with what cp.push sent to the master")
+	return cmd
+}
+
+func (a *app) importSalt(files []string, f saltFlags) error {
+	if f.out == "" {
+		return usageError("where to? Give the directory of the new config repo as --out")
+	}
+	if f.secrets == "" {
+		f.secrets = filepath.Clean(f.out) + ".secrets"
+	}
+	for _, dir := range []string{f.out, f.secrets} {
+		if _, err := checkNew(dir); err != nil {
+			return err
+		}
+	}
+	in, err := readSalt(files, f)
+	if err != nil {
+		return err
+	}
+	result, err := lowstate.Convert(in)
+	if err != nil {
+		return fmt.Errorf("cannot convert the states of Salt: %w", err)
+	}
+	if err := writeTree(f.out, result.Files, 0o644); err != nil {
+		return err
+	}
+	if err := writeTree(f.secrets, result.Secrets, 0o600); err != nil {
+		return err
+	}
+	fmt.Fprint(a.out, saltReport(result, f))
+	if len(result.Refused) > 0 {
+		return &failure{code: exitSomeFailed}
+	}
+	return nil
+}
+
+func readSalt(files []string, f saltFlags) (lowstate.Input, error) {
+	low := map[string][]map[string]any{}
+	for _, file := range files {
+		hosts, err := readSaltFile[[]map[string]any](file)
+		if err != nil {
+			return lowstate.Input{}, err
+		}
+		maps.Copy(low, hosts)
+	}
+	pillar, err := readSaltFile[map[string]any](f.pillar)
+	if err != nil {
+		return lowstate.Input{}, err
+	}
+	grains, err := readSaltFile[map[string]any](f.grains)
+	if err != nil {
+		return lowstate.Input{}, err
+	}
+	hosts, err := lowstate.Hosts(low, pillar, grains)
+	if err != nil {
+		return lowstate.Input{}, fmt.Errorf("cannot use %s: %w", strings.Join(files, ", "), err)
+	}
+	in := lowstate.Input{Hosts: hosts}
+	for _, dir := range f.roots {
+		in.Roots = append(in.Roots, os.DirFS(dir))
+	}
+	if f.pushedFiles != "" {
+		in.Pushed = os.DirFS(f.pushedFiles)
+	}
+	return in, nil
+}
+
+// readSaltFile reads a file that salt printed. A file without a name has no hosts.
+func readSaltFile[T any](name string) (map[string]T, error) {
+	if name == "" {
+		return map[string]T{}, nil
+	}
+	in, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	hosts, err := lowstate.Read[T](in)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read %s: %w", name, err)
+	}
+	return hosts, nil
+}
+
+// writeTree writes new files below a directory.
+func writeTree(dir string, files map[string][]byte, mode fs.FileMode) error {
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		to := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(to, files[name], mode); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func saltReport(r lowstate.Result, f saltFlags) string {
+	var b strings.Builder
+	share := 100.0
+	if r.Declarations > 0 {
+		share = 100 * float64(r.Converted) / float64(r.Declarations)
+	}
+	fmt.Fprintf(&b, "%d of %d declarations converted (%.1f %%)\n", r.Converted, r.Declarations, share)
+	for _, row := range r.Refused {
+		fmt.Fprintf(&b, "not converted: %dx %s: %s%s (%s)\n", row.Count, row.Function, row.Reason,
+			salt.Hint(salt.Function, row.Function), hostList(row.Hosts))
+	}
+	for _, row := range r.Notes {
+		fmt.Fprintf(&b, "note: %dx %s: %s (%s)\n", row.Count, row.Function, row.Reason, hostList(row.Hosts))
+	}
+	if len(r.Reordered) > 0 {
+		fmt.Fprintf(&b, "note: states without a requisite run in another order than in Salt on %s\n",
+			hostList(r.Reordered))
+	}
+	for i, name := range slices.Sorted(maps.Keys(r.Secrets)) {
+		if i == 0 {
+			fmt.Fprintf(&b, "secrets, once %s has a .sops.yaml (zester guide repo):\n", f.out)
+		}
+		fmt.Fprintf(&b, "  (cd %s && mkdir -p %s && sops encrypt --filename-override %s %s > %s)\n", shell.Word(f.out),
+			filepath.Dir(name), name, shell.Word(absolute(filepath.Join(f.secrets, name))), name)
+	}
+	return b.String()
+}
+
+func absolute(name string) string {
+	if full, err := filepath.Abs(name); err == nil {
+		return full
+	}
+	return name
+}
+
+// hostList returns the first hosts and how many there are.
+func hostList(hosts []string) string {
+	const shown = 3
+	if len(hosts) <= shown {
+		return strings.Join(hosts, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(hosts[:shown], ", "), len(hosts)-shown)
+}

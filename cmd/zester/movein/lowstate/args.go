@@ -1,0 +1,194 @@
+package lowstate
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A refusal is why a declaration has no counterpart. Equal ones are counted together.
+type refusal struct{ reason string }
+
+func (r *refusal) Error() string { return r.reason }
+
+func refuse(format string, args ...any) error { return &refusal{fmt.Sprintf(format, args...)} }
+
+// A kind is how the value of an argument is written here.
+type kind int
+
+const (
+	asText   kind = iota // a text, number or boolean as text
+	asBool               // true or false
+	asNumber             // a whole number
+	asMode               // octal digits
+	asList               // texts, or one text
+	asEnv                // a map, or a list of maps
+	dropped              // without effect here
+)
+
+// value returns an argument as the kind wants it.
+func (k kind) value(name string, v any) (any, error) {
+	switch k {
+	case asBool:
+		if b, ok := v.(bool); ok {
+			return b, nil
+		}
+	case asNumber:
+		if n, err := strconv.ParseInt(plain(v), 10, 64); err == nil {
+			return n, nil
+		}
+	case asMode:
+		return octal(name, v)
+	case asList:
+		if texts, ok := texts(v); ok {
+			return texts, nil
+		}
+	case asEnv:
+		if vars, ok := variables(v); ok {
+			return vars, nil
+		}
+	default:
+		if isScalar(v) {
+			return plain(v), nil
+		}
+	}
+	return nil, refuse("argument %s: a value of another form", name)
+}
+
+func isScalar(v any) bool {
+	switch v.(type) {
+	case string, bool, json.Number:
+		return true
+	}
+	return false
+}
+
+// plain returns a scalar as Python prints it.
+func plain(v any) string {
+	switch v := v.(type) {
+	case bool:
+		if v {
+			return "True"
+		}
+		return "False"
+	case json.Number:
+		return v.String()
+	case string:
+		return v
+	}
+	return fmt.Sprint(v)
+}
+
+func octal(name string, v any) (any, error) {
+	digits := strings.TrimPrefix(plain(v), "0o")
+	if digits == "keep" {
+		return nil, refuse("argument %s: keep", name)
+	}
+	if n, err := strconv.ParseUint(digits, 8, 12); err == nil {
+		return fmt.Sprintf("%04o", n), nil
+	}
+	return nil, refuse("argument %s: %q is no mode", name, digits)
+}
+
+// texts returns a list of scalars, or the list with one.
+func texts(v any) ([]string, bool) {
+	if isScalar(v) {
+		return []string{plain(v)}, true
+	}
+	values, ok := v.([]any)
+	if !ok {
+		return nil, false
+	}
+	out := make([]string, len(values))
+	for i, value := range values {
+		if !isScalar(value) {
+			return nil, false
+		}
+		out[i] = plain(value)
+	}
+	return out, true
+}
+
+// variables returns the variables of an environment.
+func variables(v any) (map[string]string, bool) {
+	elements, ok := v.([]any)
+	if !ok {
+		elements = []any{v}
+	}
+	out := map[string]string{}
+	for _, element := range elements {
+		vars, ok := element.(map[string]any)
+		if !ok {
+			return nil, false
+		}
+		for name, value := range vars {
+			if !isScalar(value) {
+				return nil, false
+			}
+			out[name] = plain(value)
+		}
+	}
+	return out, true
+}
+
+// A made state is what a declaration became.
+type made struct {
+	name     string
+	function string
+	args     map[string]any
+	fields   map[string]any // requisites and guards
+	secrets  map[string]any // arguments that are not in the repo
+	comment  []string
+}
+
+// A conversion is a declaration on its way to states.
+type conversion struct {
+	Declaration
+	host   *Host
+	source *sources
+	hidden map[string]bool // values that are secrets
+	left   map[string]any  // arguments that nothing has read
+	args   map[string]any  // of the state
+	more   []map[string]any
+	notes  []string
+}
+
+// take returns an argument and counts it as read.
+func (c *conversion) take(name string) (any, bool) {
+	v, ok := c.left[name]
+	delete(c.left, name)
+	return v, ok
+}
+
+// takeText returns a text argument, empty if there is none.
+func (c *conversion) takeText(name string) (string, error) {
+	v, ok := c.take(name)
+	if !ok {
+		return "", nil
+	}
+	if !isScalar(v) {
+		return "", refuse("argument %s: a value of another form", name)
+	}
+	return plain(v), nil
+}
+
+// takeBool returns a boolean argument.
+func (c *conversion) takeBool(name string, otherwise bool) (bool, error) {
+	v, ok := c.take(name)
+	if !ok {
+		return otherwise, nil
+	}
+	b, ok := v.(bool)
+	if !ok {
+		return false, refuse("argument %s: a value of another form", name)
+	}
+	return b, nil
+}
+
+func (c *conversion) note(text string) {
+	if !slices.Contains(c.notes, text) {
+		c.notes = append(c.notes, text)
+	}
+}

@@ -1,0 +1,264 @@
+package lowstate
+
+import (
+	"errors"
+	"hash/crc32"
+	"io/fs"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/seed-c01c3da5/zester/settings/state/mustache"
+)
+
+// maxFile is the largest file that a config repo may have for a state, in bytes.
+const maxFile = 8 << 20
+
+// sources are the files that Salt serves, and those that are copied into the config repo.
+type sources struct {
+	roots  []fs.FS
+	pushed fs.FS             // MINION/files/PATH, as the master keeps what cp.push sent; nil if there is none
+	copied map[string][]byte // by their path in the repo
+}
+
+// find returns the text of the first file that exists. names are a source of Salt, or several.
+func (s *sources) find(value any) (name string, text []byte, err error) {
+	names, ok := texts(value)
+	if !ok {
+		return "", nil, refuse("argument source: a value of another form")
+	}
+	for _, name := range names {
+		local, ok := strings.CutPrefix(name, "salt://")
+		if !ok {
+			return "", nil, refuse("argument source: a file that is not salt://")
+		}
+		local, _, _ = strings.Cut(local, "?")
+		local = path.Clean(strings.TrimPrefix(local, "|"))
+		for _, root := range s.roots {
+			text, err := fs.ReadFile(root, local)
+			switch {
+			case errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid):
+			case err != nil:
+				return "", nil, err
+			case len(text) > maxFile:
+				return "", nil, refuse("argument source: a file of more than 8 MiB")
+			default:
+				return local, text, nil
+			}
+		}
+	}
+	return "", nil, refuse("argument source: a file that is not below --roots")
+}
+
+// copyFile copies a file of Salt into the repo and returns its path there.
+func (s *sources) copyFile(value any) (string, error) {
+	name, text, err := s.find(value)
+	if err != nil {
+		return "", err
+	}
+	return s.add(name, text), nil
+}
+
+// add copies a text into the repo and returns its path there. Another text of the same name gets a path of its own.
+func (s *sources) add(name string, text []byte) string {
+	to := "files/" + name
+	if before, taken := s.copied[to]; taken && string(before) != string(text) {
+		to += "." + strconv.FormatUint(uint64(crc32.ChecksumIEEE(text)), 16)
+	}
+	s.copied[to] = text
+	return to
+}
+
+// rendered returns what a host has at a path, if its minion sent it to the master.
+func (s *sources) rendered(host, file string) ([]byte, bool) {
+	if s.pushed == nil {
+		return nil, false
+	}
+	text, err := fs.ReadFile(s.pushed, path.Join(host, "files", path.Clean("/"+file)))
+	return text, err == nil && len(text) <= maxFile
+}
+
+// managed reads the content of a file.
+func managed(c *conversion) error {
+	for _, name := range []string{
+		"source_hash", "follow_symlinks", "show_changes", "contents_delimiter", "allow_empty",
+		"contents_newline", "template", "defaults", "context", "dir_mode", "source_hash_name",
+	} {
+		defer delete(c.left, name)
+	}
+	if keep, err := c.takeBool("replace", true); err != nil || !keep {
+		c.args["replace"] = false
+	}
+	if program, err := c.takeText("check_cmd"); err != nil {
+		return err
+	} else if program != "" {
+		c.args["check"] = append(strings.Fields(program), "{}")
+	}
+	if value, ok := c.take("source"); ok {
+		return c.fromSource(value)
+	}
+	if key, err := c.takeText("contents_pillar"); err != nil {
+		return err
+	} else if key != "" {
+		value, found := lookup(c.host.Pillar, strings.Split(key, ":"))
+		if !found {
+			return refuse("argument contents_pillar: a value that is not in the pillar; give --pillar")
+		}
+		c.left["contents"] = value
+	}
+	value, ok := c.take("contents")
+	if !ok || value == "" {
+		c.args["content"], c.args["replace"] = "", false
+		return nil
+	}
+	lines, ok := texts(value)
+	if !ok {
+		return refuse("argument contents: a value of another form")
+	}
+	content := strings.Join(lines, "\n")
+	if newline, isBool := c.left["contents_newline"].(bool); (!isBool || newline) && !strings.HasSuffix(content, "\n") {
+		content += "\n"
+	}
+	if c.left["template"] != nil && strings.Contains(content, "{{") {
+		return refuse("argument contents: a template")
+	}
+	c.args["content"] = content
+	return nil
+}
+
+// fromSource copies the source of a file, or what Salt rendered from it.
+func (c *conversion) fromSource(value any) error {
+	name, text, err := c.source.find(value)
+	if err != nil {
+		return err
+	}
+	template := c.left["template"]
+	isTemplate := template != nil && (strings.Contains(string(text), "{{") || strings.Contains(string(text), "{%") ||
+		strings.Contains(string(text), "{#") || template != "jinja")
+	if !isTemplate {
+		c.setSource(name, text)
+		return nil
+	}
+	rendered, isKnown := c.source.rendered(c.host.ID, c.Name)
+	problem := c.fromTemplate(name, string(text), rendered, isKnown)
+	switch refused, isRefused := errors.AsType[*refusal](problem); {
+	case problem == nil:
+		return nil
+	case !isRefused:
+		return problem
+	case !isKnown:
+		return refuse("%s; run salt '*' cp.push PATH and give --pushed", refused.reason)
+	}
+	c.setSource(name, rendered)
+	c.note("a template became the text that Salt rendered")
+	return nil
+}
+
+// setSource copies a text into the repo, unless it has a secret.
+func (c *conversion) setSource(name string, text []byte) {
+	if hasSecret(string(text), c.hidden) {
+		c.args["content"] = string(text)
+		return
+	}
+	c.args["source"] = c.source.add(name, text)
+}
+
+// fromTemplate copies a template of Jinja as one here, which must give the rendered text if it is known.
+func (c *conversion) fromTemplate(name, jinja string, rendered []byte, isKnown bool) error {
+	if c.left["template"] != "jinja" {
+		return refuse("a template that is not Jinja")
+	}
+	converted, vars, err := c.template(jinja)
+	if err != nil {
+		return err
+	}
+	text, ok := render(converted, vars)
+	if !ok || isKnown && text != string(rendered) {
+		return refuse("a template that gives another text here")
+	}
+	c.args["source"], c.args["template"] = c.source.add(name, []byte(converted)), true
+	if len(vars) > 0 {
+		c.args["vars"] = vars
+	}
+	return nil
+}
+
+// render returns the text of a template here.
+func render(template string, vars map[string]any) (text string, ok bool) {
+	t, err := mustache.Parse("template", template)
+	if err != nil {
+		return "", false
+	}
+	out, _, err := t.Render(map[string]any{"vars": vars})
+	return string(out), err == nil
+}
+
+// recurse copies a directory.
+func recurse(c *conversion) error {
+	value, _ := c.take("source")
+	names, ok := texts(value)
+	if !ok || len(names) != 1 || !strings.HasPrefix(names[0], "salt://") {
+		return refuse("argument source: not one directory of salt://")
+	}
+	if _, ok := c.left["template"]; ok {
+		return refuse("argument template: a directory of templates")
+	}
+	for _, name := range []string{"include_empty", "keep_symlinks", "force_symlinks"} {
+		delete(c.left, name)
+	}
+	dir := path.Clean(strings.TrimPrefix(names[0], "salt://"))
+	for _, root := range c.source.roots {
+		files, err := directoryOf(root, dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		for name, text := range files {
+			if hasSecret(string(text), c.hidden) {
+				return refuse("argument source: a directory with a secret")
+			}
+			c.source.copied["files/"+name] = text
+		}
+		c.args["source"] = "files/" + dir
+		return nil
+	}
+	return refuse("argument source: a directory that is not below --roots")
+}
+
+// directoryOf returns the files below a directory.
+func directoryOf(root fs.FS, dir string) (map[string][]byte, error) {
+	files := map[string][]byte{}
+	size := 0
+	err := fs.WalkDir(root, dir, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		if !d.Type().IsRegular() {
+			return refuse("argument source: a directory with links")
+		}
+		text, err := fs.ReadFile(root, name)
+		files[name] = text
+		if size += len(text); size > 64<<20 {
+			return refuse("argument source: a directory of more than 64 MiB")
+		}
+		return err
+	})
+	return files, err
+}
+
+// lookup returns a value below maps.
+func lookup(value any, keys []string) (any, bool) {
+	for _, key := range keys {
+		fields, ok := value.(map[string]any)
+		if !ok {
+			return nil, false
+		}
+		if value, ok = fields[key]; !ok {
+			return nil, false
+		}
+	}
+	return value, !slices.Contains(keys, "")
+}

@@ -1,0 +1,450 @@
+package lowstate
+
+import (
+	"io/fs"
+	"strings"
+	"testing"
+	"testing/fstest"
+)
+
+// convertOne returns the state file that one declaration becomes. args are those of the declaration, as JSON.
+func convertOne(t *testing.T, function, name, args string) (text string, refused []Row) {
+	t.Helper()
+	module, fun, _ := strings.Cut(function, ".")
+	if args != "" {
+		args = ", " + args
+	}
+	h := low(t, `[{"__sls__": "s", "__id__": "id", "name": "`+name+`", "state": "`+module+`", "fun": "`+fun+`"`+args+`},
+		{"__sls__": "s", "__id__": "other", "name": "other", "state": "test", "fun": "nop"},
+		{"__sls__": "s", "__id__": "ops", "name": "ops", "state": "group", "fun": "present", "gid": 700}]`)
+	h.Pillar = map[string]any{"motd": "hello"}
+	roots := fstest.MapFS{"a/b": {Data: []byte("b\n")}, "a/c": {Data: []byte("c\n")}}
+	r, err := Convert(Input{Hosts: []Host{h}, Roots: []fs.FS{roots}})
+	if err != nil {
+		t.Fatal(function, err)
+	}
+	text, _, _ = strings.Cut(string(r.Files["settings/s.yaml"]), "  # Salt: test.nop other")
+	return strings.TrimPrefix(text, "states:\n"), r.Refused
+}
+
+// A line is a declaration and the state that it becomes.
+type line struct{ function, name, args, want string }
+
+// TestEachFunction converts one declaration of each function, and of each argument that is more than a new name.
+func TestEachFunction(t *testing.T) {
+	t.Parallel()
+	tested := map[string]bool{}
+	for _, c := range lines {
+		tested[c.function] = true
+		got, refused := convertOne(t, c.function, c.name, c.args)
+		if len(refused) > 0 {
+			t.Errorf("%s %s %s: %v", c.function, c.name, c.args, refused)
+		}
+		if strings.TrimSpace(got) != strings.TrimSpace(c.want) {
+			t.Errorf("%s %s %s became\n%s", c.function, c.name, c.args, got)
+		}
+	}
+	for function := range rules {
+		if !tested[function] && function != "test.nop" {
+			t.Errorf("no line for %s", function)
+		}
+	}
+}
+
+var lines = []line{
+	{"file.managed", "/f", `"source": "salt://a/b", "source_hash": "", "user": "root", "mode": 644, "makedirs": true`, `
+  id:
+    file.managed:
+      path: /f
+      source: files/a/b
+      user: root
+      mode: "0644"
+      makedirs: true
+`},
+	{"file.managed", "/f", `"source": ["salt://none", "salt://a/c?saltenv=base"], "replace": false, "backup": "minion"`, `
+  id:
+    file.managed:
+      path: /f
+      source: files/a/c
+      replace: false
+`},
+	{"file.managed", "/f", `"contents": ["a", "b"], "mode": "0600", "template": "jinja"`, `
+  id:
+    file.managed:
+      path: /f
+      content: |
+        a
+        b
+      mode: "0600"
+`},
+	{"file.managed", "/f", `"contents": "a", "contents_newline": false`, `
+  id:
+    file.managed:
+      path: /f
+      content: a
+`},
+	{"file.managed", "/f", `"contents_pillar": "motd"`, `
+  id:
+    file.managed:
+      path: /f
+      content: |
+        hello
+`},
+	{"file.managed", "/f", `"mode": 640`, `
+  id:
+    file.managed:
+      path: /f
+      content: ""
+      mode: "0640"
+      replace: false
+`},
+	{"file.managed", "/f", `"contents": "a", "check_cmd": "visudo -c -f"`, `
+  id:
+    file.managed:
+      path: /f
+      content: |
+        a
+      check:
+        - visudo
+        - -c
+        - -f
+        - '{}'
+`},
+	{"file.directory", "/srv/app/d", `"user": "app", "group": "app", "dir_mode": 755, "makedirs": true, "recurse": ["user", "group"]`, `
+  id:
+    file.directory:
+      path: /srv/app/d
+      user: app
+      group: app
+      mode: "0755"
+      makedirs: true
+      recurse:
+        - user
+        - group
+`},
+	{"file.directory", "/srv/app/d", `"clean": true`, `
+  id:
+    file.directory:
+      path: /srv/app/d
+      clean: true
+`},
+	{"file.recurse", "/srv/app/d", `"source": "salt://a", "file_mode": "0644", "dir_mode": 750, "clean": true, "include_empty": true`, `
+  id:
+    file.recurse:
+      path: /srv/app/d
+      source: files/a
+      file_mode: "0644"
+      dir_mode: "0750"
+      clean: true
+`},
+	{"file.symlink", "/l", `"target": "/t", "force": true, "user": "root"`, `
+  id:
+    file.symlink:
+      path: /l
+      target: /t
+      force: true
+`},
+	{"file.absent", "/etc/f", "", `
+  id:
+    file.absent:
+      path: /etc/f
+`},
+	{"file.touch", "/f", "", `
+  id:
+    file.managed:
+      path: /f
+      content: ""
+      replace: false
+`},
+	{"file.exists", "/f", "", `
+  id:
+    cmd.run:
+      command: echo '/f is missing'; exit 1
+      creates: /f
+`},
+	{"file.append", "/f", `"text": ["one", "two\nthree\n"]`, `
+  id:
+    file.line:
+      path: /f
+      line: one
+  id.2:
+    file.line:
+      path: /f
+      line: two
+  id.3:
+    file.line:
+      path: /f
+      line: three
+`},
+	{"file.replace", "/f", `"pattern": "^a(.)$", "repl": "b\\1$"`, `
+  id:
+    file.replace:
+      path: /f
+      pattern: ^a(.)$
+      repl: b${1}$$
+`},
+	{"file.keyvalue", "/f", `"key": "Port", "value": 22, "separator": " ", "append_if_not_found": true`, `
+  id:
+    file.line:
+      path: /f
+      line: Port 22
+      match: ^\s*Port\s+
+`},
+	{"file.keyvalue", "/f", `"key": "a.b", "value": "c", "uncomment": "#"`, `
+  id:
+    file.line:
+      path: /f
+      line: a.b=c
+      match: ^\s*(#\s*)?a\.b\s*=
+`},
+	{"file.comment", "/f", `"regex": "^bind 127"`, `
+  id:
+    file.replace:
+      path: /f
+      pattern: ^(bind 127.*)$
+      repl: '#${1}'
+`},
+	{"file.uncomment", "/f", `"regex": "bind 127", "char": ";"`, `
+  id:
+    file.replace:
+      path: /f
+      pattern: ^;\s*(bind 127.*)$
+      repl: ${1}
+`},
+	{"pkg.installed", "nginx", `"version": "1.2-3", "refresh": true`, `
+  id:
+    pkg.installed:
+      name: nginx
+      version: 1.2-3
+`},
+	{"pkg.installed", "all", `"pkgs": ["b", "a", {"c": "1.0"}]`, `
+  id:
+    pkg.installed:
+      names:
+        - a
+        - b
+  id.2:
+    pkg.installed:
+      name: c
+      version: "1.0"
+`},
+	{"pkg.latest", "nginx", "", `
+  id:
+    pkg.latest:
+      name: nginx
+`},
+	{"pkg.removed", "nginx", `"pkgs": ["a"]`, `
+  id:
+    pkg.removed:
+      names:
+        - a
+`},
+	{"pkg.purged", "nginx", "", `
+  id:
+    pkg.removed:
+      name: nginx
+      purge: true
+`},
+	{"pkgrepo.managed", "deb [signed-by=/k.gpg] http://e.org/d bookworm main contrib", `"file": "/etc/apt/sources.list.d/e.list", "key_url": "salt://a/b"`, `
+  id:
+    pkgrepo.managed:
+      file: e
+      uris:
+        - http://e.org/d
+      suites:
+        - bookworm
+      components:
+        - main
+        - contrib
+      key: files/a/b
+`},
+	{"service.running", "nginx", `"enable": true, "reload": true, "watch": [{"group": "ops"}]`, `
+  id:
+    service.running:
+      name: nginx
+      enable: true
+      reload: true
+    watch:
+      - ops
+`},
+	{"service.dead", "nginx", `"enable": false`, `
+  id:
+    service.dead:
+      name: nginx
+      enable: false
+`},
+	{"service.enabled", "nginx", "", `
+  id:
+    service.enabled:
+      name: nginx
+`},
+	{"service.disabled", "nginx", "", `
+  id:
+    service.disabled:
+      name: nginx
+`},
+	{"service.masked", "nginx", "", `
+  id:
+    service.dead:
+      name: nginx
+      mask: true
+`},
+	{"cmd.run", "make", `"cwd": "/src", "runas": "app", "env": [{"A": 1}, {"B": "c"}], "creates": "/src/out", "timeout": 90`, `
+  id:
+    cmd.run:
+      command: make
+      cwd: /src
+      env:
+        A: "1"
+        B: c
+      user: app
+      creates: /src/out
+    timeout: 1m30s
+`},
+	{"cmd.run", "make", `"shell": "/bin/bash", "onlyif": "test -e /a", "unless": ["test -e /b", "test -e /c"], "watch": [{"group": "ops"}]`, `
+  id:
+    cmd.run:
+      argv:
+        - /bin/bash
+        - -c
+        - make
+    onlyif:
+      - test -e /a
+    require:
+      - ops
+    unless:
+      - test -e /b
+      - test -e /c
+`},
+	{"cmd.wait", "make", `"watch": [{"group": "ops"}]`, `
+  id:
+    cmd.run:
+      command: make
+    onchanges:
+      - ops
+`},
+	{"cron.present", "/bin/job", `"user": "app", "minute": 5, "hour": "*/2", "identifier": "my job"`, `
+  id:
+    cron.present:
+      name: my-job
+      command: /bin/job
+      user: app
+      cron: 5 */2 * * *
+`},
+	{"cron.present", "/bin/job", `"special": "@daily"`, `
+  id:
+    cron.present:
+      command: /bin/job
+      cron: '@daily'
+`},
+	{"user.present", "bob", `"uid": 700, "gid": 700, "groups": ["adm"], "home": "/home/bob", "shell": "/bin/sh", "fullname": "Bob", "createhome": false`, `
+  id:
+    user.present:
+      name: bob
+      uid: 700
+      group: ops
+      groups:
+        - adm
+      home: /home/bob
+      shell: /bin/sh
+      comment: Bob
+      create_home: false
+`},
+	{"user.present", "bob", `"gid_from_name": true, "system": true`, `
+  id:
+    user.present:
+      name: bob
+      group: bob
+      system: true
+`},
+	{"user.absent", "bob", `"purge": true`, `
+  id:
+    user.absent:
+      name: bob
+      remove_home: true
+`},
+	{"group.present", "wheel", `"gid": 10, "system": true`, `
+  id:
+    group.present:
+      name: wheel
+      gid: 10
+      system: true
+`},
+	{"group.absent", "wheel", "", `
+  id:
+    group.absent:
+      name: wheel
+`},
+	{"ssh_auth.present", "AAAAC3NzaC1lZDI1NTE5AAAAIHPZs9yCFhZwcVl2OjlYQoFLnuNZYlHuKWEpVSrEZXvS", `"user": "bob", "enc": "ssh-ed25519", "comment": "bob@e.org", "options": ["no-pty"]`, `
+  id:
+    ssh_auth.present:
+      user: bob
+      keys:
+        - no-pty ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHPZs9yCFhZwcVl2OjlYQoFLnuNZYlHuKWEpVSrEZXvS bob@e.org
+`},
+	{"ssh_auth.absent", "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHPZs9yCFhZwcVl2OjlYQoFLnuNZYlHuKWEpVSrEZXvS x", `"user": "bob"`, `
+  id:
+    ssh_auth.absent:
+      user: bob
+      keys:
+        - ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHPZs9yCFhZwcVl2OjlYQoFLnuNZYlHuKWEpVSrEZXvS x
+`},
+	{"host.present", "db", `"ip": "10.0.0.1"`, `
+  id:
+    host.present:
+      name: db
+      ip: 10.0.0.1
+`},
+	{"git.latest", "https://e.org/a.git", `"target": "/srv/a", "rev": "main", "user": "app", "force_reset": true`, `
+  id:
+    git.latest:
+      path: /srv/a
+      url: https://e.org/a.git
+      rev: main
+      user: app
+      force: true
+`},
+	{"sysctl.present", "vm.swappiness", `"value": 10`, `
+  id:
+    sysctl.present:
+      name: vm.swappiness
+      value: "10"
+`},
+	{"timezone.system", "Europe/Berlin", `"utc": true`, `
+  id:
+    timezone.system:
+      name: Europe/Berlin
+`},
+	{"mount.mounted", "/data", `"device": "/dev/sdb1", "fstype": "ext4", "opts": ["noatime", "nofail"], "pass_num": 2, "mkmnt": true`, `
+  id:
+    mount.mounted:
+      name: /data
+      device: /dev/sdb1
+      fstype: ext4
+      opts:
+        - noatime
+        - nofail
+      pass: 2
+      makedir: true
+`},
+	{"debconf.set", "postfix", `"data": {"postfix/relay": {"type": "boolean", "value": true}}`, `
+  id:
+    debconf.set:
+      name: postfix
+      content: |
+        postfix/relay boolean true
+`},
+	{"cmd.run", "true", `"retry": {"attempts": 3, "interval": 10}, "failhard": true, "require": ["ops"], "onchanges_any": [{"group": "ops"}]`, `
+  id:
+    cmd.run:
+      command: "true"
+    failhard: true
+    onchanges:
+      - ops
+    require:
+      - ops
+    retry:
+      attempts: 3
+      interval: 10s
+`},
+}

@@ -1,0 +1,210 @@
+package lowstate
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// A file is a settings file with states, and the hosts that get it.
+type file struct {
+	ref    string
+	expr   string // target expression of the hosts
+	hosts  map[int]bool
+	states []made
+}
+
+// group puts the states of hosts into files. What hosts have in common of an .sls file, up to the first difference, is
+// one file; the rest of it is a file for each group of hosts with equal states.
+func group(hosts []host) ([]*file, error) {
+	var files []*file
+	t := newTargets(hosts)
+	refs := map[string]bool{}
+	for _, sls := range slsOf(hosts) {
+		texts, states, members := map[int][]string{}, map[int][]made{}, map[int]bool{}
+		for i, h := range hosts {
+			for at, d := range h.Low {
+				if d.SLS != sls {
+					continue
+				}
+				members[i] = true
+				for _, m := range h.states[at] {
+					text, err := m.text()
+					if err != nil {
+						return nil, err
+					}
+					texts[i], states[i] = append(texts[i], text), append(states[i], m)
+				}
+			}
+		}
+		common := commonStart(texts)
+		base := strings.Trim(notInRefs.ReplaceAllString(sls, "-"), ".-")
+		var of []*file
+		if common > 0 {
+			first := slices.Min(slices.Collect(maps.Keys(members)))
+			of = append(of, &file{hosts: members, states: states[first][:common]})
+		}
+		rest := map[string]*file{}
+		for _, i := range slices.Sorted(maps.Keys(members)) {
+			key := strings.Join(texts[i][common:], "\x00")
+			if rest[key] == nil {
+				rest[key] = &file{hosts: map[int]bool{}, states: states[i][common:]}
+				if key != "" {
+					of = append(of, rest[key])
+				}
+			}
+			rest[key].hosts[i] = true
+		}
+		for _, f := range of {
+			var hint string
+			f.expr, hint = t.of(f.hosts)
+			f.ref = base
+			if len(of) > 1 && len(f.hosts) < len(members) {
+				f.ref += "-" + hint
+			}
+			f.ref = free(f.ref, refs)
+		}
+		files = append(files, of...)
+	}
+	return ordered(files, hosts), nil
+}
+
+// slsOf returns the .sls files in the order in which hosts run them.
+func slsOf(hosts []host) (all []string) {
+	seen := map[string]bool{}
+	for _, h := range hosts {
+		for _, d := range h.Low {
+			if !seen[d.SLS] {
+				seen[d.SLS] = true
+				all = append(all, d.SLS)
+			}
+		}
+	}
+	return all
+}
+
+// commonStart returns how many of the first texts all have.
+func commonStart(texts map[int][]string) int {
+	var first []string
+	for _, list := range texts {
+		first = list
+		break
+	}
+	n := len(first)
+	for _, list := range texts {
+		for i := range n {
+			if i == len(list) || list[i] != first[i] {
+				n = i
+				break
+			}
+		}
+	}
+	return n
+}
+
+// ordered sorts files as the hosts run them.
+func ordered(files []*file, hosts []host) []*file {
+	after := map[*file]map[*file]bool{} // what comes before each file
+	for i, h := range hosts {
+		first := map[string]int{}
+		for at := range h.Low {
+			for _, m := range h.states[at] {
+				first[m.name] = len(first)
+			}
+		}
+		mine := slices.DeleteFunc(slices.Clone(files), func(f *file) bool { return !f.hosts[i] })
+		slices.SortStableFunc(mine, func(a, b *file) int { return first[a.states[0].name] - first[b.states[0].name] })
+		for at, f := range mine[:max(len(mine)-1, 0)] {
+			if after[mine[at+1]] == nil {
+				after[mine[at+1]] = map[*file]bool{}
+			}
+			after[mine[at+1]][f] = true
+		}
+	}
+	var out []*file
+	for left := slices.Clone(files); len(left) > 0; {
+		next := slices.IndexFunc(left, func(f *file) bool {
+			return !slices.ContainsFunc(left, func(g *file) bool { return after[f][g] })
+		})
+		next = max(next, 0) // hosts contradict each other: the first
+		out = append(out, left[next])
+		left = slices.Delete(left, next, next+1)
+	}
+	return out
+}
+
+// targets knows what tells hosts apart.
+type targets struct {
+	all   int
+	ids   []string
+	facts []fact
+}
+
+// A fact is a value of a fact here with the hosts that have it.
+type fact struct {
+	expr, hint string
+	hosts      map[int]bool
+}
+
+// grains are Salt's names of facts, with the names here, the most general first.
+var grains = []struct{ salt, here string }{
+	{"os_family", "os_family"}, {"os", "os"}, {"osrelease", "os_version"}, {"cpuarch", "arch"}, {"domain", "domain"},
+}
+
+// machines are Go's names of processors.
+var machines = map[string]string{"x86_64": "amd64", "aarch64": "arm64", "i686": "386", "armv7l": "arm"}
+
+func newTargets(hosts []host) *targets {
+	t := &targets{all: len(hosts)}
+	at := map[string]int{}
+	for i, h := range hosts {
+		t.ids = append(t.ids, h.ID)
+		for _, g := range grains {
+			value, _ := h.Grains[g.salt].(string)
+			value = strings.ToLower(value)
+			if g.here == "arch" {
+				value = machines[value]
+			}
+			if value == "" || !factValue.MatchString(value) {
+				continue
+			}
+			expr := "G@" + g.here + ":" + value
+			if _, ok := at[expr]; !ok {
+				at[expr] = len(t.facts)
+				t.facts = append(t.facts, fact{expr, strings.ReplaceAll(value, ".", "-"), map[int]bool{}})
+			}
+			t.facts[at[expr]].hosts[i] = true
+		}
+	}
+	return t
+}
+
+// of returns an expression for hosts, and a word for it: all, a fact, two facts, or their list.
+func (t *targets) of(hosts map[int]bool) (expr, hint string) {
+	if len(hosts) == t.all {
+		return "*", "all"
+	}
+	for _, f := range t.facts {
+		if maps.Equal(f.hosts, hosts) {
+			return f.expr, f.hint
+		}
+	}
+	for i, f := range t.facts {
+		for _, g := range t.facts[i+1:] {
+			both := maps.Clone(f.hosts)
+			maps.DeleteFunc(both, func(h int, _ bool) bool { return !g.hosts[h] })
+			if maps.Equal(both, hosts) {
+				return f.expr + " and " + g.expr, f.hint + "-" + g.hint
+			}
+		}
+	}
+	var ids []string
+	for _, i := range slices.Sorted(maps.Keys(hosts)) {
+		ids = append(ids, t.ids[i])
+	}
+	if len(ids) == 1 {
+		return ids[0], notInRefs.ReplaceAllString(strings.ReplaceAll(ids[0], ".", "-"), "-")
+	}
+	return "L@" + strings.Join(ids, ","), fmt.Sprintf("%d-hosts", len(ids))
+}

@@ -1,0 +1,247 @@
+package lowstate
+
+import (
+	"flag"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/seed-c01c3da5/zester/settings/state/mustache"
+)
+
+var update = flag.Bool("update", false, "write testdata/want.txt")
+
+func open[T any](t *testing.T, name string) map[string]T {
+	t.Helper()
+	f, err := os.Open("testdata/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	all, err := Read[T](f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// fleet returns five hosts whose states have the shapes of public formulas.
+func fleet(t *testing.T) Input {
+	t.Helper()
+	hosts, err := Hosts(open[[]map[string]any](t, "low.json"), open[map[string]any](t, "pillar.json"),
+		open[map[string]any](t, "grains.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Input{Hosts: hosts, Roots: []fs.FS{os.DirFS("testdata/roots")}}
+}
+
+// TestStatesWithTheShapesOfFormulas compares the whole repo with what was read and approved by a person.
+func TestStatesWithTheShapesOfFormulas(t *testing.T) {
+	t.Parallel()
+	r, err := Convert(fleet(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got strings.Builder
+	for _, tree := range []map[string][]byte{r.Files, r.Secrets} {
+		for _, name := range slices.Sorted(maps.Keys(tree)) {
+			fmt.Fprintf(&got, "== %s\n%s\n", name, tree[name])
+		}
+	}
+	for _, row := range append(r.Refused, r.Notes...) {
+		fmt.Fprintf(&got, "%dx %s: %s %v\n", row.Count, row.Function, row.Reason, row.Hosts)
+	}
+	if *update {
+		if err := os.WriteFile("testdata/want.txt", []byte(got.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile("testdata/want.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.String() != string(want) {
+		t.Errorf("testdata/want.txt differs, write it with -update and read the difference:\n%s", got.String())
+	}
+	t.Logf("%d of %d declarations", r.Converted, r.Declarations)
+	if r.Converted*100 < r.Declarations*80 || len(r.Reordered) > 0 {
+		t.Errorf("%d of %d converted, reordered on %v", r.Converted, r.Declarations, r.Reordered)
+	}
+	for name, text := range r.Files {
+		if strings.Contains(string(text), "topsecretpw") || strings.Contains(string(text), "$6$abc") {
+			t.Errorf("%s has a secret", name)
+		}
+	}
+}
+
+// low returns the lowstate of one host.
+func low(t *testing.T, text string) Host {
+	t.Helper()
+	all, err := Read[[]map[string]any](strings.NewReader(`{"h": ` + text + `}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	hosts, err := Hosts(all, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return hosts[0]
+}
+
+// TestTemplates holds that a template gives the text that Jinja gives: a line with a tag stays, and - removes blanks.
+func TestTemplates(t *testing.T) {
+	t.Parallel()
+	h := low(t, `[{"__sls__": "s", "__id__": "/f", "state": "file", "fun": "managed", "name": "/f", "context": {
+		"user": "www", "on": true, "off": false, "empty": "", "list": ["a", "b"], "none": [], "port": 80, "a": {"b-c": "deep"}}}]`)
+	h.Pillar = map[string]any{"nginx": map[string]any{"workers": "4"}}
+	h.Grains = map[string]any{"id": "h", "os": "Debian"}
+	for _, c := range []struct{ jinja, want string }{
+		{"u {{ user }};\n", "u www;\n"},
+		{"{{ port }}{{port}}\n", "8080\n"},
+		{"{# c #}\nx\n", "\nx\n"},
+		{"{% if on %}\nx\n{% endif %}\ny\n", "\nx\n\ny\n"},
+		{"{% if off %}\nx\n{% else %}\nz\n{% endif %}\ny\n", "\nz\n\ny\n"},
+		{"{%- if not empty %}x{% endif -%}\n\ny\n", "xy\n"},
+		{"a\n{%- if on %}\nx\n{%- endif %}\n", "a\nx\n"},
+		{"{% for s in list %}\ns={{ s }} {{ user }}\n{% endfor %}\n", "\ns=a www\n\ns=b www\n\n"},
+		{"{% for s in list -%}\ns={{ s }};\n{%- endfor %}\n", "s=a;s=b;\n"},
+		{"{% for s in none %}x{% endfor %}|\n", "|\n"},
+		{"{% if on %}{% if off %}1{% else %}2{% endif %}{% else %}3{% endif %}", "2"},
+		{"{{ pillar['nginx']['workers'] }} {{ pillar.nginx.workers }} {{ salt['pillar.get']('nginx:workers', 1) }}", "4 4 4"},
+		{"{{ grains['os'] }} {{ grains.id }} {{ a['b-c'] }}", "Debian h deep"},
+	} {
+		conv := &conversion{Declaration: h.Low[0], host: &h, left: maps.Clone(h.Low[0].args)}
+		text, vars, err := conv.template(c.jinja)
+		if err != nil {
+			t.Errorf("%q: %v", c.jinja, err)
+			continue
+		}
+		if got, ok := render(text, vars); !ok || got != c.want {
+			t.Errorf("%q became %q, which gives %q, want %q", c.jinja, text, got, c.want)
+		}
+	}
+	for _, jinja := range []string{
+		"{{ user | upper }}", "{{ missing }}", "{% set x = 1 %}", "{% if port == 80 %}a{% endif %}", "{% if port %}a{% endif %}",
+		"{% for k, v in a.items() %}{% endfor %}", "{{ on }}", "{% if on %}", "{% endif %}", "{% for s in user %}{% endfor %}",
+		"{% for s in list %}{{ loop.index }}{% endfor %}", "{% if list %}a{% endif %}", "{% elif on %}",
+		"{% for s in list %}{% for r in list %}{% endfor %}{% endfor %}", "{% for s in list %}{% if s %}{% endif %}{% endfor %}",
+	} {
+		conv := &conversion{Declaration: h.Low[0], host: &h, left: maps.Clone(h.Low[0].args)}
+		if text, _, err := conv.template(jinja); err == nil {
+			t.Errorf("%q became %q, want a refusal", jinja, text)
+		}
+	}
+}
+
+// TestWhatHasNoCounterpart types declarations that would do something else here.
+func TestWhatHasNoCounterpart(t *testing.T) {
+	t.Parallel()
+	for args, reason := range map[string]string{
+		`"state": "cmd", "fun": "run", "stateful": true`:                                         "argument stateful",
+		`"state": "cmd", "fun": "run", "onlyif": [{"fun": "file.exists"}]`:                       "argument onlyif: a function of Salt",
+		`"state": "cmd", "fun": "run", "require": [{"pkg": "none"}]`:                             "a requisite that names no state",
+		`"state": "cmd", "fun": "run", "prereq": [{"pkg": "x"}]`:                                 "argument prereq",
+		`"state": "cmd", "fun": "wait"`:                                                          "a wait without watch",
+		`"state": "file", "fun": "managed", "source": "https://e.org/x"`:                         "argument source: a file that is not salt://",
+		`"state": "file", "fun": "managed", "source": "salt://none"`:                             "argument source: a file that is not below --roots",
+		`"state": "file", "fun": "managed", "contents": "a", "mode": "keep"`:                     "argument mode: keep",
+		`"state": "file", "fun": "symlink", "target": "/a", "user": "bob"`:                       "argument user: a link of another user",
+		`"state": "file", "fun": "replace", "pattern": "(?<=a)b", "repl": "c"`:                   "error parsing regexp: invalid ",
+		`"state": "pkgrepo", "fun": "managed"`:                                                   "a repository that is not a line such as deb URI SUITE COMPONENT",
+		`"state": "user", "fun": "present", "gid": 999`:                                          "argument gid: a number of a group that no state has",
+		`"state": "file", "fun": "managed", "contents": "a", "attrs": "i"`:                       "argument attrs",
+		`"state": "service", "fun": "enabled", "enable": true`:                                   "unknown key",
+		`"state": "pkgrepo", "fun": "managed", "name": "deb [signed-by=/k] http://e.org x main"`: "a repository whose key is a file of the host",
+		`"state": "rsync", "fun": "synchronized"`:                                                "no such function here",
+		`"state": "file", "fun": "managed", "contents_pillar": "a:b"`:                            "argument contents_pillar: a value that is not in the pillar; give --pillar",
+		`"state": "cron", "fun": "present", "minute": "random"`:                                  "argument minute: random",
+		`"state": "file", "fun": "directory", "recurse": ["mode"], "file_mode": 644`:             "argument file_mode: another mode than that of directories, with recurse",
+		`"state": "file", "fun": "absent", "name": "/etc"`:                                       "",
+		`"state": "service", "fun": "running", "enable": "yes"`:                                  "argument enable: a value of another form",
+	} {
+		name := "/x"
+		if strings.Contains(args, `"user", `) || strings.Contains(args, `"service"`) {
+			name = "x"
+		}
+		text := `[{"__sls__": "s", "__id__": "x", "name": "` + name + `", ` + args + `}]`
+		r, err := Convert(Input{Hosts: []Host{low(t, text)}})
+		if err != nil {
+			t.Fatal(args, err)
+		}
+		if len(r.Refused) != 1 || reason != "" && !strings.HasPrefix(r.Refused[0].Reason, reason) {
+			t.Errorf("%s: %v, want %q", args, r.Refused, reason)
+		}
+		if !strings.Contains(string(r.Files["settings/s.yaml"]), "enabled: false") {
+			t.Errorf("%s: the state is not disabled:\n%s", args, r.Files["settings/s.yaml"])
+		}
+	}
+}
+
+// TestHostsThatDiffer holds that what hosts have in common is one file, and that facts make targets.
+func TestHostsThatDiffer(t *testing.T) {
+	t.Parallel()
+	pkg := `{"__sls__": "a", "__id__": "p", "name": "p", "state": "pkg", "fun": "installed"}`
+	hosts := map[string]string{"d1": "[" + pkg + "]", "d2": "[" + pkg + "]"}
+	for _, id := range []string{"u1", "u2"} {
+		hosts[id] = "[" + pkg + `, {"__sls__": "a", "__id__": "q", "name": "q", "state": "pkg", "fun": "removed"}]`
+	}
+	var in Input
+	for _, id := range []string{"d1", "d2", "u1", "u2"} {
+		h := low(t, hosts[id])
+		h.ID, h.Grains = id, map[string]any{"os": map[string]string{"d": "Debian", "u": "Ubuntu"}[id[:1]]}
+		in.Hosts = append(in.Hosts, h)
+	}
+	r, err := Convert(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "base:\n  '*':\n    - a\n  G@os:ubuntu:\n    - a-ubuntu\n"
+	if got := string(r.Files["top.yaml"]); got != want {
+		t.Errorf("top.yaml is\n%s\nwant\n%s", got, want)
+	}
+	if got := string(r.Files["settings/a-ubuntu.yaml"]); strings.Contains(got, "pkg.installed") {
+		t.Errorf("the file of some hosts repeats what all have:\n%s", got)
+	}
+}
+
+func TestWhatSaltPrintsInstead(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		`{"h": ["Rendering SLS 'base:x' failed"]}`: "host h: salt could not render its states: Rendering SLS 'base:x' failed",
+		`{"h": "Minion did not return."}`:          "host h: salt got no answer: Minion did not return.",
+		`h: [`:                                     "it is not what salt prints with --out json --static: ",
+	} {
+		_, err := Read[[]map[string]any](strings.NewReader(text))
+		if err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+	all, err := Read[[]map[string]any](strings.NewReader("{\"a\": []}\n{\"b\": []}\n"))
+	if err != nil || len(all) != 2 {
+		t.Errorf("one object for each host gives %v, %v", all, err)
+	}
+}
+
+func FuzzTemplate(f *testing.F) {
+	f.Add("{% if on %}\n{{ a }}{%- else -%}{# #}{% endif %}{% for x in l %}{{ x }}{% endfor %}")
+	args := map[string]any{"context": map[string]any{"on": true, "a": "x", "l": []any{"1", "2"}}}
+	f.Fuzz(func(t *testing.T, text string) {
+		c := &conversion{host: &Host{}, left: maps.Clone(args)}
+		converted, vars, err := c.template(text)
+		if err != nil {
+			return
+		}
+		parsed, err := mustache.Parse("t", converted)
+		if err != nil {
+			return // check refuses the state
+		}
+		if _, _, err := parsed.Render(map[string]any{"vars": vars}); err != nil {
+			t.Errorf("%q became %q: %v", text, converted, err)
+		}
+	})
+}

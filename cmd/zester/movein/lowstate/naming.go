@@ -1,0 +1,91 @@
+package lowstate
+
+import (
+	"fmt"
+	"strings"
+)
+
+// A place says which declaration of a host is meant: the IDs of a host have one or more modules, and with names several
+// declarations of each.
+type place struct {
+	id, module string
+	nth        int
+}
+
+// A naming gives declarations their names. A declaration has the same names on all hosts.
+type naming struct {
+	names  map[place]string
+	places map[*Host][]place
+}
+
+func newNaming(hosts []Host) *naming {
+	n := &naming{names: map[place]string{}, places: map[*Host][]place{}}
+	modules := map[string]map[string]bool{} // of each ID
+	for i := range hosts {
+		h := &hosts[i]
+		counts := map[place]int{}
+		for _, d := range h.Low {
+			p := place{id: d.ID, module: d.State}
+			counts[p]++
+			p.nth = counts[p]
+			n.places[h] = append(n.places[h], p)
+			if modules[d.ID] == nil {
+				modules[d.ID] = map[string]bool{}
+			}
+			modules[d.ID][d.State] = true
+		}
+	}
+	taken := map[string]bool{}
+	for i := range hosts {
+		for _, p := range n.places[&hosts[i]] {
+			if n.names[p] != "" {
+				continue
+			}
+			name := strings.Trim(notInIDs.ReplaceAllString(p.id, "-"), "-")
+			if len(modules[p.id]) > 1 {
+				name += "-" + p.module
+			}
+			n.names[p] = free(name[:min(len(name), 200)], taken)
+		}
+	}
+	return n
+}
+
+// free returns a name that nothing has, and takes it.
+func free(base string, taken map[string]bool) string {
+	if base == "" {
+		base = "state"
+	}
+	name := base
+	for i := 2; taken[name]; i++ {
+		name = fmt.Sprintf("%s-%d", base, i)
+	}
+	taken[name] = true
+	return name
+}
+
+// of returns the names of the states of a declaration.
+func (n *naming) of(h *Host, at int) []string {
+	name := n.names[n.places[h][at]]
+	names := []string{name}
+	for i := range partsOf(h.Low[at]) - 1 {
+		names = append(names, fmt.Sprintf("%s.%d", name, i+2))
+	}
+	return names
+}
+
+// partsOf returns of how many states a declaration becomes.
+func partsOf(d Declaration) int {
+	r, ok := rules[d.Function()]
+	if !ok || r.before == nil || (d.State != "pkg" && d.Function() != "file.append") {
+		return 1
+	}
+	c := &conversion{Declaration: d, left: map[string]any{}, args: map[string]any{}}
+	for name, value := range d.args {
+		c.left[name] = value
+	}
+	if r.before(c) != nil {
+		return 1
+	}
+	return len(c.more) + 1
+}

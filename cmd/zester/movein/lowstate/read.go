@@ -1,0 +1,114 @@
+package lowstate
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// A Host is what Salt says about one minion.
+type Host struct {
+	ID     string
+	Low    []Declaration // in the order in which Salt runs them
+	Pillar map[string]any
+	Grains map[string]any
+}
+
+// A Declaration is a chunk of the lowstate: one state of one host, rendered.
+type Declaration struct {
+	SLS, ID, State, Fun, Name string
+
+	args map[string]any // the other keys
+}
+
+// Function returns the name of the function in Salt.
+func (d Declaration) Function() string { return d.State + "." + d.Fun }
+
+// Read reads what salt prints with --out json: one object with the hosts as keys, or one for each host.
+func Read[T any](in io.Reader) (map[string]T, error) {
+	all := map[string]T{}
+	dec := json.NewDecoder(in)
+	dec.UseNumber()
+	for {
+		var hosts map[string]json.RawMessage
+		err := dec.Decode(&hosts)
+		if errors.Is(err, io.EOF) {
+			return all, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("it is not what salt prints with --out json --static: %w", err)
+		}
+		for host, raw := range hosts {
+			if all[host], err = decode[T](raw); err != nil {
+				return nil, fmt.Errorf("host %s: %w", host, err)
+			}
+		}
+	}
+}
+
+func decode[T any](raw json.RawMessage) (value T, err error) {
+	var messages []string
+	if json.Unmarshal(raw, &messages) == nil && len(messages) > 0 {
+		return value, fmt.Errorf("salt could not render its states: %s", messages[0])
+	}
+	var message string
+	if json.Unmarshal(raw, &message) == nil {
+		return value, fmt.Errorf("salt got no answer: %s", message)
+	}
+	dec := json.NewDecoder(strings.NewReader(string(raw)))
+	dec.UseNumber()
+	if err := dec.Decode(&value); err != nil {
+		return value, fmt.Errorf("cannot use what salt printed: %w", err)
+	}
+	return value, nil
+}
+
+// Hosts puts together what Read returned of lowstates, pillars and grains. Hosts without a lowstate are left out.
+func Hosts(low map[string][]map[string]any, pillar, grains map[string]map[string]any) ([]Host, error) {
+	hosts := make([]Host, 0, len(low))
+	for _, id := range slices.Sorted(maps.Keys(low)) {
+		h := Host{ID: id, Pillar: pillar[id], Grains: grains[id]}
+		for i, raw := range low[id] {
+			d, err := declaration(raw)
+			if err != nil {
+				return nil, fmt.Errorf("host %s, declaration %d: %w", id, i+1, err)
+			}
+			h.Low = append(h.Low, d)
+		}
+		hosts = append(hosts, h)
+	}
+	return hosts, nil
+}
+
+func declaration(raw map[string]any) (Declaration, error) {
+	args := maps.Clone(raw)
+	var d Declaration
+	for _, key := range []struct {
+		name string
+		into *string
+	}{
+		{"__sls__", &d.SLS},
+		{"__id__", &d.ID},
+		{"state", &d.State},
+		{"fun", &d.Fun},
+		{"name", &d.Name},
+	} {
+		value, ok := args[key.name].(string)
+		if !ok {
+			return d, fmt.Errorf("the key %s has no text", key.name)
+		}
+		*key.into = value
+		delete(args, key.name)
+	}
+	for name, value := range args {
+		if value == nil || strings.HasPrefix(name, "__") {
+			delete(args, name)
+		}
+	}
+	d.args = args
+	return d, nil
+}

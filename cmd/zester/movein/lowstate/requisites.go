@@ -1,0 +1,197 @@
+package lowstate
+
+import (
+	"encoding/json"
+	"path"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
+)
+
+// A requisite of Salt and what it is here.
+type requisite struct {
+	salt, here string
+	any        bool // Salt is satisfied with one of several
+}
+
+var requisites = []requisite{
+	{"require", "require", false},
+	{"require_any", "require", true},
+	{"watch", "watch", false},
+	{"watch_any", "watch", true},
+	{"listen", "watch", false},
+	{"onchanges", "onchanges", false},
+	{"onchanges_any", "onchanges", false},
+	{"onfail", "onfail", false},
+	{"onfail_any", "onfail", false},
+}
+
+// turnAround gives each state the requisites that others have for it: require_in, watch_in and so on.
+func turnAround(low []Declaration) {
+	for i, d := range low {
+		for _, r := range requisites {
+			value, ok := d.args[r.salt+"_in"]
+			if !ok {
+				continue
+			}
+			delete(low[i].args, r.salt+"_in")
+			elements, isList := value.([]any)
+			if !isList {
+				elements = []any{value}
+			}
+			for j := range low {
+				if j != i && slices.ContainsFunc(elements, func(e any) bool { return matches(low[j], e) }) {
+					before, _ := low[j].args[r.salt].([]any)
+					low[j].args[r.salt] = append(slices.Clone(before), map[string]any{d.State: d.ID})
+				}
+			}
+		}
+	}
+}
+
+// fieldsOf returns the requisites and guards of the declaration at an index of the host.
+func (n *naming) fieldsOf(c *conversion, at int) (map[string]any, error) {
+	fields := map[string]any{}
+	for _, r := range requisites {
+		value, ok := c.take(r.salt)
+		if !ok {
+			continue
+		}
+		names, err := n.resolve(c.host, value, at)
+		if err != nil {
+			return nil, err
+		}
+		if r.any && len(names) > 1 {
+			return nil, refuse("requisite %s", r.salt)
+		}
+		here := r.here
+		if here == "watch" && c.Function() != "service.running" {
+			here = "require"
+			if c.Fun == "wait" {
+				here = "onchanges"
+			}
+		}
+		before, _ := fields[here].([]string)
+		for _, name := range names {
+			if !slices.Contains(before, name) {
+				before = append(before, name)
+			}
+		}
+		if len(before) > 0 {
+			fields[here] = before
+		}
+	}
+	if c.Fun == "wait" && fields["onchanges"] == nil {
+		return nil, refuse("a wait without watch")
+	}
+	return fields, c.guards(fields)
+}
+
+// guards reads what decides whether and how often a state runs.
+func (c *conversion) guards(fields map[string]any) error {
+	for _, guard := range []string{"onlyif", "unless"} {
+		value, ok := c.take(guard)
+		if !ok {
+			continue
+		}
+		commands, ok := texts(value)
+		if !ok {
+			return refuse("argument %s: a function of Salt", guard)
+		}
+		fields[guard] = commands
+	}
+	if hard, err := c.takeBool("failhard", false); err != nil {
+		return err
+	} else if hard {
+		fields["failhard"] = true
+	}
+	if limit, ok := c.take("timeout"); ok && c.State == "cmd" {
+		seconds, err := strconv.Atoi(plain(limit))
+		if err != nil {
+			return refuse("argument timeout: a value of another form")
+		}
+		fields["timeout"] = strictyaml.FormatDuration(time.Duration(seconds) * time.Second)
+	}
+	retry, ok := c.take("retry")
+	if !ok || retry == false {
+		return nil
+	}
+	attempts, interval := "2", "30"
+	if options, isMap := retry.(map[string]any); isMap {
+		if options["until"] == false {
+			return refuse("argument retry: until")
+		}
+		attempts, interval = number(options["attempts"], attempts), number(options["interval"], interval)
+	}
+	times, err := strconv.Atoi(attempts)
+	if err != nil {
+		return refuse("argument retry: a value of another form")
+	}
+	fields["retry"] = map[string]any{"attempts": min(times, 10), "interval": interval + "s"}
+	return nil
+}
+
+func number(v any, otherwise string) string {
+	if n, ok := v.(json.Number); ok {
+		return n.String()
+	}
+	return otherwise
+}
+
+// resolve returns the names of the states that a list of requisites names.
+func (n *naming) resolve(h *Host, value any, self int) ([]string, error) {
+	elements, isList := value.([]any)
+	if !isList {
+		elements = []any{value}
+	}
+	var all []string
+	for _, element := range elements {
+		found := false
+		for i := range h.Low {
+			if i != self && matches(h.Low[i], element) {
+				all = append(all, n.of(h, i)...)
+				found = true
+			}
+		}
+		if !found {
+			return nil, refuse("a requisite that names no state")
+		}
+	}
+	return all, nil
+}
+
+// matches reports whether a requisite names a declaration: {pkg: nginx}, {sls: web} or nginx.
+func matches(d Declaration, element any) bool {
+	if id, isText := element.(string); isText {
+		return d.ID == id || d.Name == id
+	}
+	fields, _ := element.(map[string]any)
+	for key, value := range fields {
+		want := plain(value)
+		switch key {
+		case "sls":
+			if glob(want, d.SLS) {
+				return true
+			}
+		case "id":
+			if glob(want, d.ID) {
+				return true
+			}
+		case d.State, d.Function():
+			if glob(want, d.ID) || glob(want, d.Name) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func glob(pattern, text string) bool {
+	if pattern == text {
+		return true
+	}
+	ok, err := path.Match(pattern, text)
+	return err == nil && ok
+}

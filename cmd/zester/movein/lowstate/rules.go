@@ -1,0 +1,425 @@
+package lowstate
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/seed-c01c3da5/zester/settings/shell"
+)
+
+// root drops the owner of a link if it is root.
+func root(c *conversion) error {
+	for _, name := range []string{"user", "group"} {
+		owner, err := c.takeText(name)
+		if err != nil {
+			return err
+		}
+		if owner != "" && owner != "root" {
+			return refuse("argument %s: a link of another user", name)
+		}
+	}
+	delete(c.left, "mode")
+	return nil
+}
+
+func directory(c *conversion) error {
+	recurse, _ := c.take("recurse")
+	what, isList := texts(recurse)
+	if recurse != nil && !isList {
+		return refuse("argument recurse: a value of another form")
+	}
+	if len(what) > 0 {
+		what = slices.DeleteFunc(what, func(word string) bool { return word == "silent" })
+		c.args["recurse"] = what
+	}
+	clean, err := c.takeBool("clean", false)
+	if err != nil {
+		return err
+	}
+	if clean {
+		c.args["clean"] = true
+	}
+	files, hasFiles := c.take("file_mode")
+	dirs, hasDirs := c.take("dir_mode")
+	switch {
+	case slices.Contains(what, "mode") && (hasFiles || hasDirs) && plain(files) != plain(dirs):
+		return refuse("argument file_mode: another mode than that of directories, with recurse")
+	case hasDirs:
+		c.left["mode"] = dirs
+	}
+	return nil
+}
+
+func exists(c *conversion) error {
+	c.args["command"] = "echo " + shell.Quote(c.Name+" is missing") + "; exit 1"
+	c.args["creates"] = c.Name
+	return nil
+}
+
+// maxLines is how many states one file.append may become.
+const maxLines = 50
+
+func appended(c *conversion) error {
+	value, _ := c.take("text")
+	parts, ok := texts(value)
+	if !ok {
+		return refuse("argument text: a value of another form")
+	}
+	var lines []string
+	for _, part := range parts {
+		lines = append(lines, strings.Split(strings.TrimRight(part, "\n"), "\n")...)
+	}
+	lines = slices.DeleteFunc(lines, func(line string) bool { return strings.TrimSpace(line) == "" })
+	if len(lines) == 0 || len(lines) > maxLines {
+		return refuse("argument text: more lines than %d, or none", maxLines)
+	}
+	c.args["line"] = lines[0]
+	for _, line := range lines[1:] {
+		c.more = append(c.more, map[string]any{"path": c.Name, "line": line})
+	}
+	return nil
+}
+
+var pythonGroup = regexp.MustCompile(`\\g<(\w+)>|\\([0-9]+)`)
+
+func replaced(c *conversion) error {
+	pattern, err := c.takeText("pattern")
+	if err != nil {
+		return err
+	}
+	repl, err := c.takeText("repl")
+	if err != nil {
+		return err
+	}
+	c.args["pattern"] = pattern
+	repl = strings.ReplaceAll(repl, "$", "$$")
+	c.args["repl"] = pythonGroup.ReplaceAllString(repl, "$${$1$2}")
+	for _, name := range []string{"bufsize", "show_changes", "ignore_if_missing"} {
+		delete(c.left, name)
+	}
+	return nil
+}
+
+func keyValue(c *conversion) error {
+	key, err := c.takeText("key")
+	if err != nil {
+		return err
+	}
+	value, err := c.takeText("value")
+	if err != nil {
+		return err
+	}
+	separator, err := c.takeText("separator")
+	if err != nil {
+		return err
+	}
+	if separator == "" {
+		separator = "="
+	}
+	if key == "" {
+		return refuse("argument key_values")
+	}
+	pattern := `^\s*` + regexp.QuoteMeta(key) + `\s*` + regexp.QuoteMeta(strings.TrimSpace(separator))
+	if strings.TrimSpace(separator) == "" {
+		pattern = `^\s*` + regexp.QuoteMeta(key) + `\s+`
+	}
+	for _, name := range []string{"search_only", "ignore_if_missing", "append_if_not_found", "show_changes"} {
+		delete(c.left, name)
+	}
+	if marker, err := c.takeText("uncomment"); err != nil || marker != "" {
+		pattern = `^\s*(` + regexp.QuoteMeta(marker) + `\s*)?` + pattern[len(`^\s*`):]
+	}
+	c.args["line"], c.args["match"] = key+separator+value, pattern
+	return nil
+}
+
+func commented(c *conversion) error {
+	pattern, marker, err := commentOf(c)
+	if err != nil {
+		return err
+	}
+	c.args["pattern"], c.args["repl"] = "^("+pattern+".*)$", strings.ReplaceAll(marker, "$", "$$")+"${1}"
+	return nil
+}
+
+func uncommented(c *conversion) error {
+	pattern, marker, err := commentOf(c)
+	if err != nil {
+		return err
+	}
+	c.args["pattern"], c.args["repl"] = "^"+regexp.QuoteMeta(marker)+`\s*(`+pattern+".*)$", "${1}"
+	return nil
+}
+
+// commentOf returns the pattern of the lines, without ^ and $, and what begins a comment.
+func commentOf(c *conversion) (pattern, marker string, err error) {
+	if pattern, err = c.takeText("regex"); err != nil {
+		return "", "", err
+	}
+	if marker, err = c.takeText("char"); err != nil {
+		return "", "", err
+	}
+	delete(c.left, "ignore_missing")
+	if marker == "" {
+		marker = "#"
+	}
+	return strings.TrimSuffix(strings.TrimPrefix(pattern, "^"), "$"), marker, nil
+}
+
+// names reads the packages of a declaration. Those with versions become states of their own.
+func names(c *conversion) error {
+	value, ok := c.take("pkgs")
+	if !ok {
+		return nil
+	}
+	elements, ok := value.([]any)
+	if !ok || len(elements) == 0 {
+		return refuse("argument pkgs: a value of another form")
+	}
+	var all []string
+	for _, element := range elements {
+		versions, isMap := element.(map[string]any)
+		switch {
+		case isScalar(element):
+			all = append(all, plain(element))
+		case isMap && c.Fun == "installed":
+			for _, name := range slices.Sorted(maps.Keys(versions)) {
+				c.more = append(c.more, map[string]any{"name": name, "version": plain(versions[name])})
+			}
+		default:
+			return refuse("argument pkgs: a value of another form")
+		}
+	}
+	delete(c.args, "name")
+	if len(all) == 0 {
+		maps.Copy(c.args, c.more[0])
+		c.more = c.more[1:]
+		return nil
+	}
+	slices.Sort(all)
+	c.args["names"] = slices.Compact(all)
+	return nil
+}
+
+var aptLine = regexp.MustCompile(`^deb\s+(\[[^]]*\]\s+)?(\S+)\s+(\S+)\s*(.*)$`)
+
+// repository reads a line of APT.
+func repository(c *conversion) error {
+	m := aptLine.FindStringSubmatch(c.Name)
+	if m == nil {
+		return refuse("a repository that is not a line such as deb URI SUITE COMPONENT")
+	}
+	if options := strings.TrimSpace(m[1]); options != "" && !strings.HasPrefix(options, "[signed-by=") &&
+		!strings.HasPrefix(options, "[arch=") {
+		return refuse("a repository with options")
+	}
+	file, err := c.takeText("file")
+	if err != nil {
+		return err
+	}
+	base := path.Base(file)
+	if file == "" {
+		base = c.ID
+	}
+	c.args["file"] = strings.Trim(notInNames.ReplaceAllString(strings.TrimSuffix(base, path.Ext(base)), "-"), "-.")
+	c.args["uris"], c.args["suites"] = []string{m[2]}, []string{m[3]}
+	if parts := strings.Fields(m[4]); len(parts) > 0 {
+		c.args["components"] = parts
+	}
+	key, err := c.takeText("key_url")
+	if err != nil {
+		return err
+	}
+	if key == "" && strings.Contains(m[1], "signed-by") {
+		return refuse("a repository whose key is a file of the host")
+	}
+	if key != "" {
+		if c.args["key"], err = c.source.copyFile(key); err != nil {
+			return err
+		}
+	}
+	for _, name := range []string{
+		"humanname", "refresh", "refresh_db", "clean_file", "aptkey", "dist", "comps", "architectures", "disabled",
+	} {
+		delete(c.left, name)
+	}
+	c.note("a repository gets a file .sources of its own: remove " + file + " of Salt")
+	return nil
+}
+
+// command reads the shell of a command. Here it is always /bin/sh.
+func command(c *conversion) error {
+	program, err := c.takeText("shell")
+	if err != nil {
+		return err
+	}
+	if program != "" && path.Base(program) != "sh" {
+		c.args["argv"] = []string{program, "-c", c.Name}
+		delete(c.args, "command")
+	}
+	limit, err := c.takeText("timeout")
+	if limit != "" {
+		c.left["timeout "] = limit
+	}
+	if creates, ok := c.left["creates"].([]any); ok && len(creates) == 1 {
+		c.left["creates"] = creates[0]
+	}
+	return err
+}
+
+// cronPresent reads a line of a user's crontab.
+func cronPresent(c *conversion) error {
+	times := make([]string, 5)
+	for i, name := range []string{"minute", "hour", "daymonth", "month", "dayweek"} {
+		value, err := c.takeText(name)
+		if err != nil {
+			return err
+		}
+		if value == "random" {
+			return refuse("argument %s: random", name)
+		}
+		times[i] = cmp.Or(value, "*")
+	}
+	special, err := c.takeText("special")
+	if err != nil {
+		return err
+	}
+	identifier, err := c.takeText("identifier")
+	if err != nil {
+		return err
+	}
+	user, err := c.takeText("user")
+	if err != nil {
+		return err
+	}
+	delete(c.left, "comment")
+	base := cmp.Or(identifier, c.ID)
+	c.args["name"] = strings.Trim(strings.ReplaceAll(notInNames.ReplaceAllString(base, "-"), ".", "-"), "-")
+	c.args["command"], c.args["cron"] = c.Name, cmp.Or(special, strings.Join(times, " "))
+	if user != "" && user != "root" {
+		c.args["user"] = user
+	}
+	c.note("Salt's line stays in the crontab of " + cmp.Or(user, "root") + ", and its job would run twice: remove it")
+	return nil
+}
+
+// gid reads the primary group of a user.
+func gid(c *conversion) error {
+	group, err := c.takeText("gid")
+	if err != nil {
+		return err
+	}
+	fromName, err := c.takeBool("gid_from_name", false)
+	if err != nil {
+		return err
+	}
+	if fromName {
+		group = c.Name
+	}
+	if group == "" {
+		return nil
+	}
+	if _, err := strconv.Atoi(group); err == nil {
+		name, known := c.host.groupOf(group)
+		if !known {
+			return refuse("argument gid: a number of a group that no state has")
+		}
+		group = name
+	}
+	c.args["group"] = group
+	return nil
+}
+
+// groupOf returns the name of the group that a state gives a number.
+func (h *Host) groupOf(number string) (name string, known bool) {
+	for _, d := range h.Low {
+		if d.Function() == "group.present" && d.args["gid"] != nil && plain(d.args["gid"]) == number {
+			return d.Name, true
+		}
+	}
+	return "", false
+}
+
+// keys reads SSH keys. The name of the declaration is a key, with or without its type and comment.
+func keys(c *conversion) error {
+	if _, ok := c.left["source"]; ok {
+		return refuse("argument source")
+	}
+	kind, err := c.takeText("enc")
+	if err != nil {
+		return err
+	}
+	comment, err := c.takeText("comment")
+	if err != nil {
+		return err
+	}
+	value, _ := c.take("options")
+	options, ok := texts(value)
+	if value != nil && !ok {
+		return refuse("argument options: a value of another form")
+	}
+	line := c.Name
+	if !strings.Contains(line, " ") {
+		line = strings.TrimSpace(cmp.Or(kind, "ssh-rsa") + " " + line + " " + comment)
+	}
+	if len(options) > 0 {
+		line = strings.Join(options, ",") + " " + line
+	}
+	c.args["keys"] = []string{line}
+	return nil
+}
+
+func mountOptions(c *conversion) error {
+	value, ok := c.take("opts")
+	if !ok {
+		return nil
+	}
+	options, ok := texts(value)
+	if !ok {
+		return refuse("argument opts: a value of another form")
+	}
+	c.args["opts"] = strings.Split(strings.Join(options, ","), ",")
+	for name, value := range c.left {
+		if b, isBool := value.(bool); isBool && !b && strings.HasPrefix(name, "match_on") {
+			delete(c.left, name)
+		}
+	}
+	return nil
+}
+
+// answers reads the questions of a package with their types and values.
+func answers(c *conversion) error {
+	value, _ := c.take("data")
+	questions, ok := value.(map[string]any)
+	if !ok {
+		return refuse("argument data: a value of another form")
+	}
+	var content strings.Builder
+	for _, question := range slices.Sorted(maps.Keys(questions)) {
+		answer, ok := questions[question].(map[string]any)
+		if !ok || answer["type"] == nil {
+			return refuse("argument data: a value of another form")
+		}
+		value := plain(answer["value"])
+		if answer["type"] == "boolean" {
+			value = strings.ToLower(value)
+		}
+		fmt.Fprintf(&content, "%s %s %s\n", question, answer["type"], value)
+	}
+	c.args["content"] = content.String()
+	return nil
+}
+
+// What names of files, settings files and states cannot have, and what values of facts do not need quotes.
+var (
+	notInNames = regexp.MustCompile(`[^A-Za-z0-9_.-]+`)
+	notInRefs  = regexp.MustCompile(`[^A-Za-z0-9_.-]+`)
+	factValue  = regexp.MustCompile(`^[a-z0-9_.-]+$`)
+	notInIDs   = regexp.MustCompile(`[^A-Za-z0-9_./@+-]+`)
+)

@@ -1,0 +1,118 @@
+package lowstate
+
+// A rule says what a function of Salt is here.
+type rule struct {
+	function string // here; empty: the declaration does nothing
+	main     string // the argument that gets Salt's name
+	args     map[string]argument
+	fixed    map[string]any
+	before   func(*conversion) error // reads what needs more than a new name
+}
+
+// An argument is what an argument of Salt is here.
+type argument struct {
+	here string
+	kind kind
+}
+
+// everywhere are arguments of any function without an effect here.
+var everywhere = []string{
+	"order", "saltenv", "fire_event", "parallel", "reload_modules", "reload_grains", "reload_pillar", "aggregate",
+	"backup", "skip_verify", "keep_source", "encoding_errors",
+}
+
+var owner = map[string]argument{
+	"user": {"user", asText}, "group": {"group", asText}, "makedirs": {"makedirs", asBool}, "mode": {"mode", asMode},
+}
+
+var packages = map[string]argument{
+	"version": {"version", asText}, "refresh": {"", dropped}, "cache_valid_time": {"", dropped},
+	"install_recommends": {"", dropped}, "only_upgrade": {"", dropped},
+}
+
+var units = map[string]argument{
+	"enable": {"enable", asBool}, "reload": {"reload", asBool}, "sig": {"", dropped}, "init_delay": {"", dropped},
+	"no_block": {"", dropped}, "full_restart": {"", dropped}, "provider": {"", dropped},
+}
+
+var commands = map[string]argument{
+	"cwd": {"cwd", asText}, "runas": {"user", asText}, "user": {"user", asText}, "env": {"env", asEnv},
+	"stdin": {"stdin", asText}, "creates": {"creates", asText}, "output_loglevel": {"", dropped},
+	"hide_output": {"", dropped}, "python_shell": {"", dropped}, "use_vt": {"", dropped},
+}
+
+var account = map[string]argument{
+	"uid": {"uid", asNumber}, "groups": {"groups", asList}, "home": {"home", asText}, "shell": {"shell", asText},
+	"fullname": {"comment", asText}, "password": {"password", asText}, "system": {"system", asBool},
+	"createhome": {"create_home", asBool}, "remove_groups": {"", dropped}, "enforce_password": {"", dropped},
+	"hash_password": {"", dropped}, "unique": {"", dropped}, "usergroup": {"", dropped},
+	"allow_uid_change": {"", dropped},
+	"allow_gid_change": {"", dropped},
+}
+
+var sshKeys = map[string]argument{"user": {"user", asText}, "config": {"", dropped}}
+
+// rules has the functions of Salt by their names.
+var rules = map[string]rule{
+	"file.managed":   {function: "file.managed", main: "path", args: owner, before: managed},
+	"file.directory": {function: "file.directory", main: "path", args: owner, before: directory},
+	"file.recurse": {function: "file.recurse", main: "path", args: map[string]argument{
+		"user": {"user", asText}, "group": {"group", asText}, "file_mode": {"file_mode", asMode},
+		"dir_mode": {"dir_mode", asMode},
+		"clean":    {"clean", asBool}, "makedirs": {"", dropped},
+	}, before: recurse},
+	"file.symlink": {function: "file.symlink", main: "path", args: map[string]argument{
+		"target": {"target", asText}, "makedirs": {"makedirs", asBool}, "force": {"force", asBool},
+	}, before: root},
+	"file.absent":      {function: "file.absent", main: "path"},
+	"file.touch":       {function: "file.managed", main: "path", args: owner, fixed: onlyMade},
+	"file.exists":      {function: "cmd.run", before: exists},
+	"file.append":      {function: "file.line", main: "path", before: appended},
+	"file.replace":     {function: "file.replace", main: "path", before: replaced},
+	"file.keyvalue":    {function: "file.line", main: "path", before: keyValue},
+	"file.comment":     {function: "file.replace", main: "path", before: commented},
+	"file.uncomment":   {function: "file.replace", main: "path", before: uncommented},
+	"pkg.installed":    {function: "pkg.installed", main: "name", args: packages, before: names},
+	"pkg.latest":       {function: "pkg.latest", main: "name", args: packages, before: names},
+	"pkg.removed":      {function: "pkg.removed", main: "name", before: names},
+	"pkg.purged":       {function: "pkg.removed", main: "name", before: names, fixed: map[string]any{"purge": true}},
+	"pkgrepo.managed":  {function: "pkgrepo.managed", main: "file", before: repository},
+	"service.running":  {function: "service.running", main: "name", args: units},
+	"service.dead":     {function: "service.dead", main: "name", args: units},
+	"service.enabled":  {function: "service.enabled", main: "name", args: units},
+	"service.disabled": {function: "service.disabled", main: "name", args: units},
+	"service.masked":   {function: "service.dead", main: "name", fixed: map[string]any{"mask": true}},
+	"cmd.run":          {function: "cmd.run", main: "command", args: commands, before: command},
+	"cmd.wait":         {function: "cmd.run", main: "command", args: commands, before: command},
+	"cron.present":     {function: "cron.present", before: cronPresent},
+	"user.present":     {function: "user.present", main: "name", args: account, before: gid},
+	"user.absent": {function: "user.absent", main: "name", args: map[string]argument{
+		"purge": {"remove_home", asBool}, "force": {"", dropped},
+	}},
+	"group.present": {function: "group.present", main: "name", args: map[string]argument{
+		"gid": {"gid", asNumber}, "system": {"system", asBool},
+	}},
+	"group.absent":     {function: "group.absent", main: "name"},
+	"ssh_auth.present": {function: "ssh_auth.present", args: sshKeys, before: keys},
+	"ssh_auth.absent":  {function: "ssh_auth.absent", args: sshKeys, before: keys},
+	"host.present":     {function: "host.present", main: "name", args: map[string]argument{"ip": {"ip", asText}}},
+	"git.latest": {function: "git.latest", main: "url", args: map[string]argument{
+		"target": {"path", asText}, "rev": {"rev", asText}, "branch": {"", dropped}, "user": {"user", asText},
+		"force_reset": {"force", asBool}, "force_checkout": {"", dropped}, "force_fetch": {"", dropped},
+		"fetch_tags": {"", dropped}, "depth": {"", dropped}, "force_clone": {"", dropped},
+	}},
+	"sysctl.present": {function: "sysctl.present", main: "name", args: map[string]argument{
+		"value": {"value", asText}, "config": {"", dropped},
+	}},
+	"timezone.system": {function: "timezone.system", main: "name", args: map[string]argument{"utc": {"", dropped}}},
+	"mount.mounted": {function: "mount.mounted", main: "name", args: map[string]argument{
+		"device": {"device", asText}, "fstype": {"fstype", asText}, "dump": {"dump", asNumber},
+		"pass_num": {"pass", asNumber},
+		"persist":  {"persist", asBool}, "mkmnt": {"makedir", asBool}, "config": {"", dropped},
+		"mount": {"", dropped},
+	}, before: mountOptions},
+	"debconf.set": {function: "debconf.set", main: "name", before: answers},
+	"test.nop":    {},
+}
+
+var onlyMade = map[string]any{"content": "", "replace": false}

@@ -1,0 +1,209 @@
+package lowstate
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"unicode"
+
+	"gopkg.in/yaml.v3"
+
+	zstate "github.com/seed-c01c3da5/zester/settings/state"
+)
+
+// secretRef is the folder of the settings files with secrets.
+const secretRef = "secrets"
+
+// write adds the settings files and the top file to the result.
+func (r *Result) write(files []*file, hosts []host) error {
+	rules := assign(files)
+	for _, f := range files {
+		text, err := encode(map[string]*yaml.Node{zstate.Key: nodeOf(f.states)})
+		if err != nil {
+			return err
+		}
+		r.Files[pathOf(f.ref)] = text
+		if secrets := secretsIn(f.states); len(secrets) > 0 {
+			if text, err = encode(map[string]*yaml.Node{zstate.Key: nodeOf(secrets)}); err != nil {
+				return err
+			}
+			r.Secrets[pathOf(secretRef+"."+f.ref)] = text
+		}
+	}
+	top := &yaml.Node{Kind: yaml.MappingNode}
+	for _, rule := range rules {
+		var refs []string
+		for _, f := range rule.files {
+			refs = append(refs, f.ref)
+			if len(secretsIn(f.states)) > 0 {
+				refs = append(refs, secretRef+"."+f.ref)
+			}
+		}
+		top.Content = append(top.Content, scalar(rule.expr), valueNode(refs))
+	}
+	text, err := encode(map[string]*yaml.Node{"base": top})
+	r.Files["top.yaml"] = text
+	r.Reordered = reordered(rules, hosts)
+	return err
+}
+
+// A topRule is a rule of the top file.
+type topRule struct {
+	expr  string
+	files []*file
+}
+
+// assign returns the rules of the top file. An expression has one rule, at its first place.
+func assign(files []*file) (rules []topRule) {
+	for _, f := range files {
+		at := slices.IndexFunc(rules, func(r topRule) bool { return r.expr == f.expr })
+		if at < 0 {
+			at = len(rules)
+			rules = append(rules, topRule{expr: f.expr})
+		}
+		rules[at].files = append(rules[at].files, f)
+	}
+	return rules
+}
+
+// reordered returns the hosts on which the files give another order than Salt.
+func reordered(rules []topRule, hosts []host) (ids []string) {
+	for i, h := range hosts {
+		var here, there []string
+		for _, states := range h.states {
+			for _, m := range states {
+				there = append(there, m.name)
+			}
+		}
+		for _, r := range rules {
+			for _, f := range r.files {
+				if f.hosts[i] {
+					here = append(here, namesOf(f.states)...)
+				}
+			}
+		}
+		if !slices.Equal(here, there) {
+			ids = append(ids, h.ID)
+		}
+	}
+	return ids
+}
+
+func namesOf(states []made) []string {
+	out := make([]string, len(states))
+	for i, m := range states {
+		out[i] = m.name
+	}
+	return out
+}
+
+func pathOf(ref string) string { return "settings/" + strings.ReplaceAll(ref, ".", "/") + ".yaml" }
+
+// secretsIn returns the states with their secret arguments alone.
+func secretsIn(states []made) (out []made) {
+	for _, m := range states {
+		if len(m.secrets) > 0 {
+			out = append(out, made{name: m.name, function: m.function, args: m.secrets})
+		}
+	}
+	return out
+}
+
+// text returns all of a state, to compare it with others.
+func (m made) text() (string, error) {
+	text, err := encode(map[string]*yaml.Node{
+		"state": nodeOf([]made{m}), "secrets": nodeOf(secretsIn([]made{m})),
+	})
+	return string(text), err
+}
+
+// nodeOf returns the map of states.
+func nodeOf(states []made) *yaml.Node {
+	all := &yaml.Node{Kind: yaml.MappingNode}
+	for _, m := range states {
+		fields := &yaml.Node{Kind: yaml.MappingNode}
+		args := &yaml.Node{Kind: yaml.MappingNode}
+		for _, p := range params(m.function) {
+			if v, ok := m.args[p]; ok && !(v == m.name && p == mainOf(m.function)) {
+				args.Content = append(args.Content, scalar(p), valueNode(v))
+			}
+		}
+		for _, name := range slices.Sorted(maps.Keys(m.args)) { // check refuses what the function does not have
+			if !slices.Contains(params(m.function), name) {
+				args.Content = append(args.Content, scalar(name), valueNode(m.args[name]))
+			}
+		}
+		fields.Content = append(fields.Content, scalar(m.function), args)
+		for _, name := range slices.Sorted(maps.Keys(m.fields)) {
+			fields.Content = append(fields.Content, scalar(name), valueNode(m.fields[name]))
+		}
+		key := scalar(m.name)
+		key.HeadComment = commentOn(m.comment)
+		all.Content = append(all.Content, key, fields)
+	}
+	return all
+}
+
+func params(function string) (names []string) {
+	for _, f := range zstate.Functions() {
+		if f.Name == function {
+			for _, p := range f.Params() {
+				names = append(names, p.Name)
+			}
+		}
+	}
+	return names
+}
+
+func mainOf(function string) string {
+	for _, f := range zstate.Functions() {
+		if f.Name == function {
+			return f.Main
+		}
+	}
+	return ""
+}
+
+// commentOn returns lines as a comment, without characters that would end it.
+func commentOn(lines []string) string {
+	if len(lines) == 0 {
+		return ""
+	}
+	clean := func(r rune) rune {
+		if unicode.IsControl(r) || r == unicode.ReplacementChar || r == '\u2028' || r == '\u2029' || r == '\ufeff' {
+			return '?'
+		}
+		return r
+	}
+	out := make([]string, len(lines))
+	for i, line := range lines {
+		out[i] = strings.Map(clean, line)
+	}
+	return "# " + strings.Join(out, "\n# ")
+}
+
+func scalar(text string) *yaml.Node { return valueNode(text) }
+
+func valueNode(v any) *yaml.Node {
+	node := new(yaml.Node)
+	if err := node.Encode(v); err != nil {
+		panic(fmt.Sprintf("cannot encode %T", v)) // texts, numbers, lists and maps have an encoding
+	}
+	return node
+}
+
+// encode returns a document with the keys in their order.
+func encode(doc map[string]*yaml.Node) ([]byte, error) {
+	root := &yaml.Node{Kind: yaml.MappingNode}
+	for _, key := range slices.Sorted(maps.Keys(doc)) {
+		root.Content = append(root.Content, scalar(key), doc[key])
+	}
+	var b bytes.Buffer
+	enc := yaml.NewEncoder(&b)
+	enc.SetIndent(2)
+	err := errors.Join(enc.Encode(root), enc.Close())
+	return b.Bytes(), err
+}
