@@ -32,6 +32,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/backup"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
 	"github.com/seed-c01c3da5/zester/master/fleet"
+	"github.com/seed-c01c3da5/zester/master/login"
 	"github.com/seed-c01c3da5/zester/master/mcp"
 	"github.com/seed-c01c3da5/zester/master/rest"
 	"github.com/seed-c01c3da5/zester/master/service"
@@ -109,6 +110,7 @@ type Console struct {
 	Zone     *time.Location // of times on pages; nil: UTC
 	Proxies  []netip.Prefix // whose X-Forwarded-For is believed
 	Sessions session.Options
+	Login    *login.Provider // where people log in; nil: nowhere
 }
 
 // Info describes a master that is ready.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"net/netip"
@@ -11,6 +12,9 @@ import (
 
 	"github.com/seed-c01c3da5/zester/cmd/daemon"
 	"github.com/seed-c01c3da5/zester/master"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/login"
+	"github.com/seed-c01c3da5/zester/master/outbound"
 	"github.com/seed-c01c3da5/zester/master/session"
 	"github.com/seed-c01c3da5/zester/settings/schedule/zoneinfo"
 )
@@ -24,6 +28,47 @@ type Console struct {
 	Proxies  []string      `yaml:"proxies"`  // networks whose X-Forwarded-For is believed
 	Idle     time.Duration `yaml:"idle"`     // how long a session lasts without a page; 0: session.DefaultIdle
 	Lifetime time.Duration `yaml:"lifetime"` // how long a session lasts in any case; 0: session.DefaultLife
+	OIDC     OIDC          `yaml:"oidc"`     // where people log in
+}
+
+// OIDC is the part of master.yaml about a provider of OpenID Connect. It has no flags.
+type OIDC struct {
+	Issuer      string     `yaml:"issuer"`             // its URL; empty: there is none
+	ClientID    string     `yaml:"client_id"`          // by which the provider knows the console
+	SecretFile  string     `yaml:"client_secret_file"` // empty: the client has no secret
+	UserClaim   string     `yaml:"user_claim"`         // empty: email
+	GroupsClaim string     `yaml:"groups_claim"`       // empty: groups
+	Roles       []OIDCRole `yaml:"roles"`              // the first that fits; nobody else may log in
+}
+
+// OIDCRole gives the people of a group a role.
+type OIDCRole struct {
+	Group string `yaml:"group"`
+	Role  string `yaml:"role"` // operator or auditor
+}
+
+// provider returns where people log in, nil if that is nowhere. It uses the certificates and the proxy of git.
+func (c *Config) provider() (*login.Provider, error) {
+	q := c.Console.OIDC
+	if q.Issuer == "" {
+		if q.ClientID != "" || len(q.Roles) > 0 {
+			return nil, errors.New("cannot use console.oidc without the URL of the provider: set console.oidc.issuer")
+		}
+		return nil, nil
+	}
+	o := login.Options{
+		Issuer: q.Issuer, ClientID: q.ClientID, SecretFile: q.SecretFile, UserClaim: q.UserClaim,
+		GroupsClaim: q.GroupsClaim, URL: strings.TrimSuffix(c.Console.URL, "/"),
+		Transport: outbound.Options(c.Git).Transport(),
+	}
+	for _, r := range q.Roles {
+		o.Roles = append(o.Roles, login.Rule{Group: r.Group, Role: grants.Role(r.Role)})
+	}
+	p, err := login.New(o)
+	if err != nil {
+		return nil, fmt.Errorf("console.oidc: %w", err)
+	}
+	return p, nil
 }
 
 func (c *Console) flags(fs *flag.FlagSet) {
@@ -73,6 +118,9 @@ func (c *Config) console() (o master.Console, err error) {
 		if o.Host, err = hostOf(c.Console.URL); err != nil {
 			return o, err
 		}
+	}
+	if o.Login, err = c.provider(); err != nil {
+		return o, err
 	}
 	if o.Zone, err = zoneinfo.Load(c.Console.Zone); err != nil || c.Console.Zone == "Local" {
 		const want = "want the name of a zone, such as Europe/London"

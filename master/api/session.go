@@ -35,6 +35,9 @@ type Session struct {
 	User       string             `json:"user"` // a person, or token:NAME
 	Role       grants.Role        `json:"role"`
 	Scopes     []credential.Scope `json:"scopes,omitempty"` // of the token that began it; nil: a person did
+	Login      *credential.Login  `json:"login,omitempty"`  // at the provider; nil: no provider began it
+	SID        string             `json:"sid,omitempty"`    // the session at the provider; empty: it does not say
+	Groups     []string           `json:"groups,omitempty"` // of the person at the provider, sorted
 	From       string             `json:"from"`             // address of the browser
 	Agent      string             `json:"agent,omitempty"`  // the browser, as it calls itself
 	Began      time.Time          `json:"began"`

@@ -46,6 +46,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/console/live"
 	"github.com/seed-c01c3da5/zester/master/console/page"
+	"github.com/seed-c01c3da5/zester/master/login"
 	"github.com/seed-c01c3da5/zester/master/rest/bounds"
 	"github.com/seed-c01c3da5/zester/master/session"
 )
@@ -65,6 +66,7 @@ type Options struct {
 	Conn     *nats.Conn // the bus of the master
 	Sessions *session.Store
 	For      func(grants.Caller) api.Asker // sends requests in the name of a caller
+	Login    *login.Provider               // where people log in; nil: nowhere
 	Audit    *audit.Log                    // nil: nothing is kept
 	Fleet    string                        // the name of the fleet
 	Zone     *time.Location                // of all times; nil: UTC
@@ -106,6 +108,10 @@ func New(o Options) *Console {
 	c.mux.HandleFunc("GET /assets/{hash}/{name}", serveAsset)
 	c.mux.HandleFunc("GET /login", c.showLogin)
 	c.mux.HandleFunc("POST /login", c.login)
+	if o.Login != nil {
+		c.mux.HandleFunc("GET /login/oidc", c.beginLogin)
+		c.mux.HandleFunc("GET "+login.CallbackPath, c.endLogin)
+	}
 	c.mux.HandleFunc("POST /logout", c.within(c.logout))
 	for _, r := range slices.Concat(fleetPages, jobPages, systemPages, dataPages) {
 		c.mux.HandleFunc("GET "+r.path, c.within(func(v *visit) { c.show(v, r) }))
@@ -200,6 +206,11 @@ func roleName(s *api.Session) string {
 // ServeHTTP answers a request.
 func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	secure(w.Header())
+	if c.o.Login != nil && r.URL.Path == logoutPath && r.Method == http.MethodPost {
+		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+		c.providerLogout(w, r)
+		return
+	}
 	if err := c.origin.Check(r); err != nil {
 		c.plain(w, r, http.StatusForbidden, "this request came from another site: "+err.Error())
 		return

@@ -26,6 +26,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
+	"github.com/seed-c01c3da5/zester/master/login"
 	"github.com/seed-c01c3da5/zester/master/natsd/natstest"
 	"github.com/seed-c01c3da5/zester/peel"
 	"github.com/seed-c01c3da5/zester/reconciler"
@@ -63,7 +64,11 @@ type fleet struct {
 	local   *api.Client // as the operator of the master's host
 	people  map[string]*api.Client
 	token   string // of the scope dispatch
+	at      *login.Provider
 }
+
+// named is a name by which browsers open the console, beside its address.
+const named = "zester.example.com"
 
 // theFleet is shared by the tests that leave it as it is. Its masters may not write to its repo.
 func theFleet(t *testing.T) *fleet {
@@ -136,7 +141,7 @@ func (f *fleet) master(t *testing.T, ctx context.Context, g *errgroup.Group) {
 	}
 	ready := make(chan master.Info, 1)
 	m, err := master.New(master.Options{
-		ID: "m1", DataDir: data, Services: []master.Service{r.Run, writes.Run}, REST: master.REST{Listen: "127.0.0.1:0"},
+		ID: "m1", DataDir: data, Services: []master.Service{r.Run, writes.Run}, REST: master.REST{Listen: "127.0.0.1:0", Console: master.Console{Host: named, Login: f.at}},
 		Ready: func(i master.Info) { ready <- i },
 	})
 	if err != nil {

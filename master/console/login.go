@@ -11,6 +11,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/console/page"
+	"github.com/seed-c01c3da5/zester/master/login"
 	"github.com/seed-c01c3da5/zester/master/rest/bounds"
 	"github.com/seed-c01c3da5/zester/master/session"
 )
@@ -24,6 +25,9 @@ func (c *Console) signIn(w http.ResponseWriter, r *http.Request, status int, nex
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
 	s := page.SignIn{Fleet: c.o.Fleet, Theme: theme(r), Next: next, Refused: refused}
+	if c.o.Login != nil {
+		s.Provider = c.o.Login.BeginURL(next)
+	}
 	_ = page.Login(s).Render(page.With(r.Context(), c.env()), w)
 }
 
@@ -60,14 +64,15 @@ func (c *Console) login(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, next, http.StatusSeeOther)
 }
 
+const tooMany = "Too many wrong logins came from your address: wait a minute."
+
 func (c *Console) refuseLogin(w http.ResponseWriter, r *http.Request, next string, err error) {
 	request := w.Header().Get("X-Request-Id")
 	switch {
 	case errors.Is(err, session.ErrUnknown):
 		if !c.guesses.Allow(bounds.Source(net.JoinHostPort(c.address(r), "0"))) {
 			w.Header().Set("Retry-After", strconv.Itoa(int(guessEvery/time.Second)))
-			const wait = "Too many wrong logins came from your address: wait a minute."
-			c.signIn(w, r, http.StatusTooManyRequests, next, wait)
+			c.signIn(w, r, http.StatusTooManyRequests, next, tooMany)
 			return
 		}
 		c.o.Log.Warn("login refused", "request", request, "from", c.address(r), "err", err)
@@ -75,6 +80,17 @@ func (c *Console) refuseLogin(w http.ResponseWriter, r *http.Request, next strin
 		c.signIn(w, r, http.StatusUnprocessableEntity, next, unknown)
 	case errors.Is(err, session.ErrEnded):
 		c.signIn(w, r, http.StatusUnprocessableEntity, next, "The token has expired or was revoked.")
+	case errors.Is(err, login.ErrRefused):
+		if !c.guesses.Allow(bounds.Source(net.JoinHostPort(c.address(r), "0"))) {
+			c.signIn(w, r, http.StatusTooManyRequests, next, tooMany)
+			return
+		}
+		c.o.Log.Warn("login refused", "request", request, "from", c.address(r), "err", err)
+		c.signIn(w, r, http.StatusUnprocessableEntity, next, err.Error())
+	case errors.Is(err, login.ErrAway):
+		c.o.Log.Warn("login not checked", "request", request, "err", err)
+		const away = "The provider of logins does not answer: try again, or use a code or a token."
+		c.signIn(w, r, http.StatusServiceUnavailable, next, away)
 	case errors.Is(err, grants.ErrNotAllowed):
 		c.signIn(w, r, http.StatusUnprocessableEntity, next, err.Error())
 	default:

@@ -162,6 +162,74 @@ func TestACodeOpensOneSessionWithinAMinute(t *testing.T) {
 	})
 }
 
+func TestALogoutAtTheProviderEndsSessionsOnEveryMaster(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		m1, m2 := open(t, b), open(t, b)
+		begin := func(m master, user, subject, sid string) string {
+			t.Helper()
+			at := &credential.Login{Issuer: "https://id.example.com", Subject: subject}
+			cookie, _, err := m.ByProvider(t.Context(),
+				api.Session{User: user, Role: grants.RoleOperator, Login: at, SID: sid}, firefox)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return cookie
+		}
+		first := begin(m1, "pat", "1", "s1")
+		second := begin(m2, "pat", "1", "s2")
+		other := begin(m2, "kim", "2", "s3")
+		byCode := m1.login(t, ann)
+		m2.opens(t, first, "pat", nil)
+
+		end := func(m master, subject, sid, token string, want int, wantErr error) {
+			t.Helper()
+			at := credential.Login{Issuer: "https://id.example.com", Subject: subject}
+			if n, err := m.EndAtProvider(t.Context(), at, sid, token); n != want || !errors.Is(err, wantErr) {
+				t.Errorf("%d sessions were ended, %v; want %d, %v", n, err, want, wantErr)
+			}
+			time.Sleep(time.Second)
+		}
+		end(m1, "", "s1", "j1", 1, nil)
+		m2.opens(t, first, "", session.ErrUnknown)
+		m2.opens(t, second, "pat", nil)
+		end(m2, "", "s1", "j1", 0, session.ErrUnknown) // a copy of the token
+		end(m1, "1", "", "j2", 1, nil)
+		m2.opens(t, second, "", session.ErrUnknown)
+		m1.opens(t, other, "kim", nil)
+		m2.opens(t, byCode, "ann", nil)
+	})
+}
+
+func TestANameOfAProviderBelongsToItsFirstPerson(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		m := open(t, b)
+		pat := credential.Login{Issuer: "https://id.example.com", Subject: "1"}
+		for _, step := range []struct {
+			what string
+			name string
+			role grants.Role
+			at   credential.Login
+			ok   bool
+		}{
+			{"the first login", "pat", grants.RoleAuditor, pat, true},
+			{"another subject", "pat", grants.RoleAuditor, credential.Login{Issuer: pat.Issuer, Subject: "2"}, false},
+			{"another issuer", "pat", grants.RoleAuditor, credential.Login{Issuer: "https://x", Subject: "1"}, false},
+			{"another role", "pat", grants.RoleOperator, pat, true},
+			{"a name that no credential has", "p.t", grants.RoleOperator, pat, false},
+			{"the operator of a master's host", credential.LocalUser, grants.RoleOperator, pat, false},
+		} {
+			err := m.users.Bind(t.Context(), step.name, step.role, step.at)
+			if (err == nil) != step.ok || !step.ok && !errors.Is(err, grants.ErrNotAllowed) {
+				t.Errorf("%s: %v", step.what, err)
+			}
+		}
+		all, err := m.users.List(t.Context())
+		if err != nil || len(all) != 1 || all[0].Role != grants.RoleOperator || all[0].CreatedBy != pat.Issuer {
+			t.Errorf("the people are %+v, %v", all, err)
+		}
+	})
+}
+
 func TestOnlyPeopleGetCodes(t *testing.T) {
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		m := open(t, b)

@@ -25,11 +25,19 @@ type User struct {
 	Secrets bool          `json:"secrets,omitempty"` // may have peels show secrets of their settings
 	Keys    []Key         `json:"keys,omitempty"`
 	// Ended are keys that were revoked because the person who requested them was. The user is in force.
-	Ended     map[string]End `json:"ended,omitempty"`
-	Created   time.Time      `json:"created"`
-	CreatedBy string         `json:"created_by"`
-	Revoked   time.Time      `json:"revoked,omitzero"` // zero: it is not
-	RevokedBy string         `json:"revoked_by,omitempty"`
+	Ended map[string]End `json:"ended,omitempty"`
+	// Login is who the person is at the provider of logins; nil: the name is not of a provider.
+	Login     *Login    `json:"login,omitempty"`
+	Created   time.Time `json:"created"`
+	CreatedBy string    `json:"created_by"`
+	Revoked   time.Time `json:"revoked,omitzero"` // zero: it is not
+	RevokedBy string    `json:"revoked_by,omitempty"`
+}
+
+// A Login identifies a person at a provider of OpenID Connect. The provider never gives a subject twice.
+type Login struct {
+	Issuer  string `json:"issuer"`
+	Subject string `json:"subject"`
 }
 
 // HasKeyBy reports whether a person requested one of the user's credentials.

@@ -17,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/wire"
 
@@ -101,6 +102,39 @@ func (u *Store) CheckNotRevoked(ctx context.Context, name string) error {
 		return fmt.Errorf("%w: %s was revoked", grants.ErrNotAllowed, name)
 	}
 	return nil
+}
+
+// Bind stores, at the first login of a person at a provider, who has the name. The error is [grants.ErrNotAllowed] if
+// somebody else has it, also a person with a credential whom the provider has not named, or if the person was revoked:
+// the provider must not decide whose past actions a name has.
+func (u *Store) Bind(ctx context.Context, name string, role grants.Role, at credential.Login) error {
+	if err := grants.CheckName(role, name); err != nil || name == credential.LocalUser {
+		return fmt.Errorf("%w: the provider gives the name %.70q, which nobody can have", grants.ErrNotAllowed, name)
+	}
+	known, _, err := u.all.Get(ctx, name)
+	if errors.Is(err, bucket.ErrAbsent) {
+		made := credential.User{
+			Name: name, Role: role, Login: &at, Created: time.Now().UTC(), CreatedBy: at.Issuer,
+		}
+		if err = u.all.Create(ctx, name, made); err == nil {
+			return nil
+		}
+		if errors.Is(err, bucket.ErrPresent) { // another login was faster
+			known, _, err = u.all.Get(ctx, name)
+		}
+	}
+	switch {
+	case err != nil:
+		return err
+	case !known.Revoked.IsZero():
+		return fmt.Errorf("%w: %s was revoked", grants.ErrNotAllowed, name)
+	case known.Login == nil || *known.Login != at:
+		return fmt.Errorf("%w: the name %s belongs to somebody else", grants.ErrNotAllowed, name)
+	case known.Role == role || len(known.Keys) > 0:
+		return nil
+	}
+	_, err = u.all.Change(ctx, name, func(r *credential.User) error { r.Role = role; return nil })
+	return err
 }
 
 // AllowSecrets returns [grants.ErrNotAllowed] if a caller was not given the permission to see secrets. It is given with

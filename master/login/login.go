@@ -1,0 +1,469 @@
+// Package login lets people log in at a provider of OpenID Connect. Call [New]. [Provider.Begin] returns the URL of the
+// provider to which a browser is sent, [Provider.Finish] the [Person] who comes back from there, and [Provider.Logout]
+// what a logout token of the provider ends.
+//
+// A login uses the authorization code flow of OpenID Connect Core 1.0, section 3.1, with PKCE (RFC 7636, S256), a state
+// and a nonce. All three are in an [Attempt], which the browser keeps in a cookie. So any master finishes a login that
+// another has begun, and requests of strangers store nothing.
+//
+// Guarantees: an answer of the provider is at most 256 KiB and 10 s late; only asymmetric signatures count; a token is
+// for the client's ID alone, or names it as the authorized party; the provider is reached over https, except on
+// loopback.
+//
+// Known gaps: groups are read at the login, so a person who leaves a group keeps the role until the session ends. A
+// provider that leaves long lists of groups out of its tokens gives nobody a role by them.
+package login
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"golang.org/x/oauth2"
+
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/outbound"
+)
+
+// Errors of logins.
+var (
+	// ErrRefused: the answer of the browser or the provider is not valid.
+	ErrRefused = errors.New("the login is refused")
+	// ErrAway: the provider does not answer.
+	ErrAway = errors.New("the provider of logins does not answer")
+)
+
+const (
+	answerTime  = 10 * time.Second // of the provider
+	maxAnswer   = 256 << 10        // bytes
+	attemptTime = 10 * time.Minute // for a person to log in
+	maxSkew     = 5 * time.Minute  // between the clocks of the provider and of this master
+	maxName     = 64               // bytes of the name of a person on the bus
+	maxGroups   = 1000
+	maxGroup    = 256 // bytes
+	secretBytes = 32
+	maxLogout   = 5 * time.Minute // after which a logout token is too old
+)
+
+// A Rule gives the people of a group a role.
+type Rule struct {
+	Group string
+	Role  grants.Role // [grants.RoleOperator] or [grants.RoleAuditor]
+}
+
+// Options configure a provider. Issuer, ClientID, URL and Roles are required.
+type Options struct {
+	Issuer      string // its URL, as it names itself
+	ClientID    string
+	SecretFile  string            // file with the client's secret; empty: it has none
+	UserClaim   string            // claim with a person's name; empty: email
+	GroupsClaim string            // claim with a person's groups; empty: groups
+	Roles       []Rule            // the first that fits counts; nobody else may log in
+	URL         string            // of the console, without a path
+	Transport   http.RoundTripper // nil: the default
+}
+
+// CallbackPath is the path to which the provider sends a browser back.
+const CallbackPath = "/login/callback"
+
+// Check returns an error if the options are not valid.
+func (o Options) Check() error {
+	if err := checkURL(o.Issuer); err != nil {
+		return fmt.Errorf("cannot use the issuer %q: %w", o.Issuer, err)
+	}
+	if o.ClientID == "" {
+		return errors.New("cannot log people in without the client_id that the provider knows")
+	}
+	if o.URL == "" {
+		return errors.New("cannot log people in at a provider without console.url, to which it sends browsers back")
+	}
+	if len(o.Roles) == 0 {
+		return errors.New("cannot log people in without roles: name the groups that may log in")
+	}
+	for _, r := range o.Roles {
+		if r.Group == "" || len(r.Group) > maxGroup {
+			return fmt.Errorf("cannot give a role to the group %.300q: a group has 1 to %d bytes", r.Group, maxGroup)
+		}
+		if r.Role != grants.RoleOperator && r.Role != grants.RoleAuditor {
+			return fmt.Errorf("cannot give the group %q the role %q: it is operator or auditor", r.Group, r.Role)
+		}
+	}
+	return nil
+}
+
+// checkURL returns an error unless text is a URL of https, or of http on loopback.
+func checkURL(text string) error {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return errors.New("want a URL such as https://id.example.com")
+	}
+	if u.Scheme != "https" && (u.Scheme != "http" || !outbound.Loopback(u.Host)) {
+		return errors.New("want https: over http everybody on the way could log in")
+	}
+	return nil
+}
+
+// A Provider logs people in. Make it with [New]. Methods may be called from several goroutines.
+type Provider struct {
+	o      Options
+	client *http.Client
+	turn   chan struct{} // holds one element while nobody uses found
+	found  *discovered   // nil: the provider has not answered yet
+}
+
+// discovered is what the provider says about itself.
+type discovered struct {
+	provider *oidc.Provider
+	verifier *oidc.IDTokenVerifier
+}
+
+// New returns a provider. It sends nothing: the provider is asked at the first login.
+func New(o Options) (*Provider, error) {
+	if err := o.Check(); err != nil {
+		return nil, err
+	}
+	p := &Provider{o: o, turn: make(chan struct{}, 1), client: &http.Client{
+		Transport: bounded{cmp.Or[http.RoundTripper](o.Transport, http.DefaultTransport)},
+		Timeout:   answerTime,
+		CheckRedirect: func(*http.Request, []*http.Request) error {
+			return errors.New("the provider sends masters elsewhere")
+		},
+	}}
+	p.turn <- struct{}{}
+	return p, nil
+}
+
+// BeginURL returns the URL at which the console begins a login: the cookie of an attempt is of the host to which the
+// provider sends the browser back.
+func (p *Provider) BeginURL(next string) string {
+	return p.o.URL + "/login/oidc?next=" + url.QueryEscape(next)
+}
+
+// Issuer returns the URL of the provider.
+func (p *Provider) Issuer() string { return p.o.Issuer }
+
+// bounded limits the size of answers.
+type bounded struct{ http.RoundTripper }
+
+// RoundTrip sends a request.
+func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
+	a, err := b.RoundTripper.RoundTrip(r)
+	if err == nil {
+		a.Body = struct {
+			io.Reader
+			io.Closer
+		}{&limited{left: maxAnswer, r: a.Body}, a.Body}
+	}
+	return a, err
+}
+
+// limited is a reader that fails after a number of bytes.
+type limited struct {
+	r    io.Reader
+	left int
+}
+
+// Read reads.
+func (l *limited) Read(p []byte) (int, error) {
+	if l.left <= 0 {
+		return 0, fmt.Errorf("the answer has more than %d bytes", maxAnswer)
+	}
+	n, err := l.r.Read(p[:min(len(p), l.left)])
+	l.left -= n
+	return n, err
+}
+
+// discover returns what the provider says about itself. It asks until it gets an answer once.
+func (p *Provider) discover(ctx context.Context) (*discovered, error) {
+	select {
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%w: %w", ErrAway, ctx.Err())
+	case <-p.turn:
+	}
+	defer func() { p.turn <- struct{}{} }()
+	if p.found != nil {
+		return p.found, nil
+	}
+
+	// The library keeps the client of this context, and not its end, for keys that it reads later.
+	provider, err := oidc.NewProvider(p.with(ctx), p.o.Issuer)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %.300s", ErrAway, err.Error())
+	}
+	var keys struct {
+		URL string `json:"jwks_uri"`
+	}
+	if err := provider.Claims(&keys); err != nil {
+		return nil, fmt.Errorf("%w: %.300s", ErrAway, err.Error())
+	}
+	for _, text := range []string{provider.Endpoint().AuthURL, provider.Endpoint().TokenURL, keys.URL} {
+		if u, err := url.Parse(text); err == nil {
+			u.RawQuery = "" // some providers have one
+			text = u.String()
+		}
+		if err := checkURL(text); err != nil {
+			return nil, fmt.Errorf("%w: it names the endpoint %.200q: %w", ErrAway, text, err)
+		}
+	}
+	p.found = &discovered{provider, provider.Verifier(&oidc.Config{ClientID: p.o.ClientID})}
+	return p.found, nil
+}
+
+// with returns a context with which the libraries use the client of the provider.
+func (p *Provider) with(ctx context.Context) context.Context {
+	return oidc.ClientContext(ctx, p.client)
+}
+
+func (p *Provider) config(d *discovered) (*oauth2.Config, error) {
+	c := &oauth2.Config{
+		ClientID: p.o.ClientID, Endpoint: d.provider.Endpoint(), RedirectURL: p.o.URL + CallbackPath,
+		Scopes: []string{oidc.ScopeOpenID, "profile", "email", p.groupsClaim()},
+	}
+	supported := scopesOf(d.provider)
+	c.Scopes = slices.DeleteFunc(c.Scopes, func(s string) bool { return !slices.Contains(supported, s) })
+	if p.o.SecretFile == "" {
+		return c, nil
+	}
+	secret, err := outbound.ReadSecret(p.o.SecretFile)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the client's secret: %w", err)
+	}
+	c.ClientSecret = secret
+	return c, nil
+}
+
+// scopesOf returns the scopes that a provider says it has, else those of the standard.
+func scopesOf(p *oidc.Provider) []string {
+	var said struct {
+		Scopes []string `json:"scopes_supported"`
+	}
+	if p.Claims(&said) != nil || !slices.Contains(said.Scopes, oidc.ScopeOpenID) {
+		return []string{oidc.ScopeOpenID, "profile", "email"}
+	}
+	return said.Scopes
+}
+
+func (p *Provider) userClaim() string   { return cmp.Or(p.o.UserClaim, "email") }
+func (p *Provider) groupsClaim() string { return cmp.Or(p.o.GroupsClaim, "groups") }
+
+// An Attempt is a login that a browser has begun. It is a secret of the browser.
+type Attempt struct {
+	State    string    `json:"state"`
+	Nonce    string    `json:"nonce"`
+	Verifier string    `json:"verifier"`
+	Next     string    `json:"next"` // path to go on to; the caller checks it
+	Ends     time.Time `json:"ends"`
+}
+
+// Cookie returns the attempt as the value of a cookie.
+func (a *Attempt) Cookie() string {
+	data, _ := json.Marshal(a) // it has strings and a time
+	return base64.RawURLEncoding.EncodeToString(data)
+}
+
+// AttemptOf reads the value of a cookie.
+func AttemptOf(cookie string) (*Attempt, error) {
+	a := &Attempt{}
+	data, err := base64.RawURLEncoding.DecodeString(cookie)
+	if err == nil {
+		err = json.Unmarshal(data, a)
+	}
+	if err != nil || len(a.State) < secretBytes || len(a.Nonce) < secretBytes || len(a.Verifier) < secretBytes {
+		return nil, fmt.Errorf("%w: this browser has not begun it, or did so long ago", ErrRefused)
+	}
+	return a, nil
+}
+
+// Begin returns the URL of the provider, and what the browser has to bring back from there.
+func (p *Provider) Begin(ctx context.Context, next string) (to string, a *Attempt, err error) {
+	d, err := p.discover(ctx)
+	if err != nil {
+		return "", nil, err
+	}
+	c, err := p.config(d)
+	if err != nil {
+		return "", nil, err
+	}
+	a = &Attempt{
+		State: secret(), Nonce: secret(), Verifier: oauth2.GenerateVerifier(), Next: next,
+		Ends: time.Now().Add(attemptTime).UTC(),
+	}
+	return c.AuthCodeURL(a.State, oidc.Nonce(a.Nonce), oauth2.S256ChallengeOption(a.Verifier)), a, nil
+}
+
+func secret() string {
+	random := make([]byte, secretBytes)
+	_, _ = rand.Read(random) // it ends the program rather than fail
+	return base64.RawURLEncoding.EncodeToString(random)
+}
+
+// A Person has logged in at the provider.
+type Person struct {
+	Name    string      // on the bus
+	Subject string      // identifies the person at the issuer; never given to another person
+	SID     string      // the session at the provider; empty: it does not say
+	Groups  []string    // sorted, at most 1,000
+	Role    grants.Role // by the first rule that fits
+}
+
+// Finish returns the person who comes back from the provider. The error is [ErrRefused], [ErrAway] or
+// [grants.ErrNotAllowed] with the reason.
+func (p *Provider) Finish(ctx context.Context, a *Attempt, answer url.Values) (*Person, error) {
+	switch {
+	case subtle.ConstantTimeCompare([]byte(answer.Get("state")), []byte(a.State)) != 1:
+		return nil, fmt.Errorf("%w: the provider answers another request than this browser's last", ErrRefused)
+	case !time.Now().Before(a.Ends):
+		return nil, fmt.Errorf("%w: it took more than %v", ErrRefused, attemptTime)
+	case answer.Get("error") != "":
+		return nil, fmt.Errorf("%w: the provider says %.60q", ErrRefused, answer.Get("error"))
+	case answer.Get("code") == "":
+		return nil, fmt.Errorf("%w: the provider sent no code", ErrRefused)
+	}
+
+	d, err := p.discover(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c, err := p.config(d)
+	if err != nil {
+		return nil, err
+	}
+	tokens, err := c.Exchange(p.with(ctx), answer.Get("code"), oauth2.VerifierOption(a.Verifier))
+	if refused, ok := errors.AsType[*oauth2.RetrieveError](err); ok && refused.Response.StatusCode < 500 {
+		return nil, fmt.Errorf("%w: the provider does not take the code: %.60q", ErrRefused, refused.ErrorCode)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %.300s", ErrAway, err.Error())
+	}
+	text, ok := tokens.Extra("id_token").(string)
+	if !ok {
+		return nil, fmt.Errorf("%w: the provider sent no ID token", ErrRefused)
+	}
+	token, err := d.verifier.Verify(p.with(ctx), text)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %.300s", ErrRefused, err.Error())
+	}
+	if subtle.ConstantTimeCompare([]byte(token.Nonce), []byte(a.Nonce)) != 1 {
+		return nil, fmt.Errorf("%w: the ID token is of another login", ErrRefused)
+	}
+	if token.IssuedAt.After(time.Now().Add(maxSkew)) {
+		return nil, fmt.Errorf("%w: the ID token was issued at %s, which is in the future: compare the clocks",
+			ErrRefused, token.IssuedAt.UTC().Format(time.RFC3339))
+	}
+	return p.person(token)
+}
+
+// person reads the claims of a token.
+func (p *Provider) person(token *oidc.IDToken) (*Person, error) {
+	var claims struct {
+		Party    string `json:"azp"`
+		SID      string `json:"sid"`
+		Verified *bool  `json:"email_verified"`
+	}
+	all := map[string]json.RawMessage{}
+	if err := errors.Join(token.Claims(&claims), token.Claims(&all)); err != nil {
+		return nil, fmt.Errorf("%w: %.300s", ErrRefused, err.Error())
+	}
+	switch {
+	case len(token.Audience) > 1 && claims.Party != p.o.ClientID:
+		return nil, fmt.Errorf("%w: the ID token is for %q", ErrRefused, claims.Party)
+	case token.Subject == "" || len(token.Subject) > 255 || len(claims.SID) > 255:
+		return nil, fmt.Errorf("%w: the ID token has no subject of 1 to 255 bytes", ErrRefused)
+	case p.userClaim() == "email" && claims.Verified != nil && !*claims.Verified:
+		return nil, fmt.Errorf("%w: the provider has not verified the address", grants.ErrNotAllowed)
+	}
+
+	var name string
+	if json.Unmarshal(all[p.userClaim()], &name) != nil || name == "" || len(name) > maxName {
+		return nil, fmt.Errorf("%w: the ID token has no claim %s of 1 to %d bytes", grants.ErrNotAllowed, p.userClaim(),
+			maxName)
+	}
+	groups, err := groupsOf(all[p.groupsClaim()])
+	if err != nil {
+		return nil, fmt.Errorf("%w: the claim %s: %w", grants.ErrNotAllowed, p.groupsClaim(), err)
+	}
+	person := &Person{Name: NameOf(name), Subject: token.Subject, SID: claims.SID, Groups: groups}
+	for _, r := range p.o.Roles {
+		if slices.Contains(groups, r.Group) {
+			person.Role = r.Role
+			return person, nil
+		}
+	}
+	return nil, fmt.Errorf("%w: none of the %d groups of %s may log in", grants.ErrNotAllowed, len(groups), name)
+}
+
+// NameOf returns the name on the bus for the name that a provider gives a person: what cannot be in it becomes '_'.
+func NameOf(name string) string {
+	return strings.Map(func(r rune) rune {
+		if r < 0x80 && (r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' || r == '-') {
+			return r
+		}
+		return '_'
+	}, name)
+}
+
+// groupsOf reads a claim with a list of groups, or with one.
+func groupsOf(claim json.RawMessage) ([]string, error) {
+	if claim == nil {
+		return nil, nil
+	}
+	var groups []string
+	var one string
+	if json.Unmarshal(claim, &one) == nil {
+		groups = []string{one}
+	} else if err := json.Unmarshal(claim, &groups); err != nil {
+		return nil, errors.New("it is no list of names")
+	}
+	if len(groups) > maxGroups {
+		return nil, fmt.Errorf("it has %d groups, %d are possible", len(groups), maxGroups)
+	}
+	for _, g := range groups {
+		if len(g) > maxGroup {
+			return nil, fmt.Errorf("a group has %d bytes, %d are possible", len(g), maxGroup)
+		}
+	}
+	slices.Sort(groups)
+	return slices.Compact(groups), nil
+}
+
+// An Ending says which sessions a logout token ends: those of a subject, of a session at the provider, or both.
+type Ending struct {
+	ID      string // of the token, to recognize it when it comes again
+	Subject string
+	SID     string
+}
+
+// Logout reads a logout token of the provider (OpenID Connect Back-Channel Logout 1.0).
+func (p *Provider) Logout(ctx context.Context, text string) (*Ending, error) {
+	d, err := p.discover(ctx)
+	if err != nil {
+		return nil, err
+	}
+	token, err := d.verifier.VerifyLogout(p.with(ctx), text)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %.300s", ErrRefused, err.Error())
+	}
+	now := time.Now()
+	switch {
+	case token.TokenID == "" || len(token.TokenID) > 255:
+		return nil, fmt.Errorf("%w: the logout token has no ID of 1 to 255 bytes", ErrRefused)
+	case token.IssuedAt.Before(now.Add(-maxLogout)) || token.IssuedAt.After(now.Add(maxSkew)):
+		return nil, fmt.Errorf("%w: the logout token was issued at %s", ErrRefused,
+			token.IssuedAt.UTC().Format(time.RFC3339))
+	case token.Subject == "" && token.SessionID == "":
+		return nil, fmt.Errorf("%w: the logout token names nobody", ErrRefused)
+	}
+	return &Ending{ID: token.TokenID, Subject: token.Subject, SID: token.SessionID}, nil
+}
