@@ -58,6 +58,8 @@ const (
 	requestsAtOnce    = 60
 	guessEvery        = 6 * time.Second // wrong logins of an address
 	guessesAtOnce     = 10
+	loginsPerSecond   = 2 // of an address, for which a master asks the provider
+	loginsAtOnce      = 60
 	maxForm           = 256 << 10 // bytes
 )
 
@@ -80,6 +82,7 @@ type Console struct {
 	mux     *http.ServeMux
 	origin  *http.CrossOriginProtection
 	guesses *bounds.Limiter[netip.Prefix]
+	logins  *bounds.Limiter[netip.Prefix]
 	asked   *bounds.Limiter[string] // by the session's ID
 	streams *bounds.Counter
 	kept    kept
@@ -100,6 +103,7 @@ func New(o Options) *Console {
 	c := &Console{
 		o: o, mux: http.NewServeMux(), origin: http.NewCrossOriginProtection(),
 		guesses: bounds.NewLimiter[netip.Prefix](rate.Every(guessEvery), guessesAtOnce),
+		logins:  bounds.NewLimiter[netip.Prefix](loginsPerSecond, loginsAtOnce),
 		asked:   bounds.NewLimiter[string](requestsPerSecond, requestsAtOnce),
 		streams: bounds.NewCounter(maxStreams),
 		live:    live.New(live.Options{Conn: o.Conn, Ask: o.For(watcher)}),
@@ -109,8 +113,8 @@ func New(o Options) *Console {
 	c.mux.HandleFunc("GET /login", c.showLogin)
 	c.mux.HandleFunc("POST /login", c.login)
 	if o.Login != nil {
-		c.mux.HandleFunc("GET /login/oidc", c.beginLogin)
-		c.mux.HandleFunc("GET "+login.CallbackPath, c.endLogin)
+		c.mux.HandleFunc("GET /login/oidc", c.slowly(c.beginLogin))
+		c.mux.HandleFunc("GET "+login.CallbackPath, c.slowly(c.endLogin))
 	}
 	c.mux.HandleFunc("POST /logout", c.within(c.logout))
 	for _, r := range slices.Concat(fleetPages, jobPages, systemPages, dataPages) {
@@ -208,7 +212,7 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	secure(w.Header())
 	if c.o.Login != nil && r.URL.Path == logoutPath && r.Method == http.MethodPost {
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-		c.providerLogout(w, r)
+		c.slowly(c.providerLogout)(w, r)
 		return
 	}
 	if err := c.origin.Check(r); err != nil {

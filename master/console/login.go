@@ -82,6 +82,7 @@ func (c *Console) refuseLogin(w http.ResponseWriter, r *http.Request, next strin
 		c.signIn(w, r, http.StatusUnprocessableEntity, next, "The token has expired or was revoked.")
 	case errors.Is(err, login.ErrRefused):
 		if !c.guesses.Allow(bounds.Source(net.JoinHostPort(c.address(r), "0"))) {
+			w.Header().Set("Retry-After", strconv.Itoa(int(guessEvery/time.Second)))
 			c.signIn(w, r, http.StatusTooManyRequests, next, tooMany)
 			return
 		}

@@ -2,6 +2,7 @@ package console
 
 import (
 	"errors"
+	"net"
 	"net/http"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/console/page"
 	"github.com/seed-c01c3da5/zester/master/login"
+	"github.com/seed-c01c3da5/zester/master/rest/bounds"
 	"github.com/seed-c01c3da5/zester/master/session"
 )
 
@@ -29,6 +31,18 @@ func setAttempt(w http.ResponseWriter, a *login.Attempt) {
 		cookie.MaxAge = int(time.Until(a.Ends) / time.Second)
 	}
 	http.SetCookie(w, &cookie)
+}
+
+// slowly bounds how often an address has masters send requests to the provider.
+func (c *Console) slowly(serve http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if !c.logins.Allow(bounds.Source(net.JoinHostPort(c.address(r), "0"))) {
+			w.Header().Set("Retry-After", "1")
+			c.plain(w, r, http.StatusTooManyRequests, "too many logins came from your address: wait a second")
+			return
+		}
+		serve(w, r)
+	}
 }
 
 // beginLogin sends a browser to the provider.

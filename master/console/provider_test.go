@@ -183,4 +183,17 @@ func TestPeopleLogInAtAProvider(t *testing.T) {
 			t.Errorf("%d\n%s", got.status, got.body)
 		}
 	})
+
+	t.Run("a flood of logins", func(t *testing.T) {
+		b := f.browse(t)
+		var got answer
+		for range 200 {
+			if got = b.atName("/login/callback?state=x&code=x"); strings.Contains(got.body, "too many logins") {
+				break
+			}
+		}
+		if got.status != http.StatusTooManyRequests || got.header.Get("Retry-After") != "1" {
+			t.Errorf("200 logins of an address: %d\n%s", got.status, got.body)
+		}
+	})
 }

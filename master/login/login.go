@@ -11,7 +11,8 @@
 // loopback.
 //
 // Known gaps: groups are read at the login, so a person who leaves a group keeps the role until the session ends. A
-// provider that leaves long lists of groups out of its tokens gives nobody a role by them.
+// provider that leaves long lists of groups out of its tokens gives nobody a role by them. A login fails as refused if
+// the provider goes away between the token and its keys.
 package login
 
 import (

@@ -130,7 +130,7 @@ func (u *Store) Bind(ctx context.Context, name string, role grants.Role, at cred
 		return fmt.Errorf("%w: %s was revoked", grants.ErrNotAllowed, name)
 	case known.Login == nil || *known.Login != at:
 		return fmt.Errorf("%w: the name %s belongs to somebody else", grants.ErrNotAllowed, name)
-	case known.Role == role || len(known.Keys) > 0:
+	case known.Role == role || len(credential.Current(known.Keys, time.Now())) > 0:
 		return nil
 	}
 	_, err = u.all.Change(ctx, name, func(r *credential.User) error { r.Role = role; return nil })
