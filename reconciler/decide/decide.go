@@ -312,7 +312,7 @@ func block(s *State, b *record.Blocked) Action {
 // send puts the head in force, or begins its waves.
 func send(s *State) Action {
 	r, j := s.Record, s.Judged
-	if r.Approved != nil && j.Guard.Facts != "" { // a person has seen what facts take with this revision
+	if j.Guard.Facts != "" { // a person has approved it, and so has seen what facts take with this revision
 		r.Facts = record.Facts{}
 	}
 	if hold, frozen := j.Out.frozen(&r, s.Now); frozen {

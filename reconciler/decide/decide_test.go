@@ -517,6 +517,15 @@ func TestAnApprovalOfFactsForgetsWhatTheyTook(t *testing.T) {
 	}
 }
 
+// Later changes of facts are judged, also those that lead to settings that the guard judged with the revision.
+func TestWhatTheGuardJudgedEndsWithTheLastDocument(t *testing.T) {
+	s := stateOf(judged(good), undone, served(0))
+	s.Record.Guarded = &record.Guarded{Settings: record.NewMarks([]record.Mark{record.MarkSettings("web-01", "digest")})}
+	if a := Next(s); a.Kind != DoFinish || a.Next.Guarded != nil {
+		t.Errorf("%s, guarded %v", a.Kind, a.Next.Guarded)
+	}
+}
+
 // The documents that are written later have a higher generation than the one that is noted as served.
 func TestTheGenerationOfTheLastDocumentIsNoted(t *testing.T) {
 	s := stateOf(judged(good), undone, served(0))
