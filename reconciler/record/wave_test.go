@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/status"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -40,5 +41,20 @@ func TestDecisionsAreNotedWithTheirAttempt(t *testing.T) {
 	r = r.Noted(status.Attempt{Commit: "a", Outcome: status.OutcomeApplied}, now)
 	if got := r.History[0].Approvals; len(got) != MaxApprovals || got[0].By != "2" || r.History[0].Outcome != status.OutcomeApplied {
 		t.Errorf("%+v", r.History)
+	}
+}
+
+// The record has a size that the bus takes, so only some attempts keep their waves.
+func TestTheNewestAttemptsKeepTheirWaves(t *testing.T) {
+	r := Record{}
+	commit := func(i int) settings.Commit { return settings.Commit(fmt.Sprint(i)) }
+	for i := range MaxStepped + 2 {
+		r.History = append(r.History, status.Attempt{Commit: commit(i)})
+		r = r.NotedWaves(commit(i), []status.Wave{{Name: "canary"}})
+	}
+	for i, a := range r.History {
+		if keeps := len(a.Steps) > 0; keeps != (i >= 2) {
+			t.Errorf("attempt %d of %d has its waves: %v", i+1, len(r.History), keeps)
+		}
 	}
 }

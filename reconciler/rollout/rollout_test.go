@@ -432,6 +432,26 @@ func TestAFailedPeelIsNotForgotten(t *testing.T) {
 	s.want(Failed, "wave c failed: 1 of 4 peels, 0 may: "+string(s.order()[0])+": run 1 failed", 0, 1, 2)
 }
 
+// A share of max_failures is of the peels that have the revision once the wave has taken its own.
+func TestAWaveMayFailByItsShareOfAllMembers(t *testing.T) {
+	s := newScene(t, "waves: [{name: a, peels: 2, max_failures: 1}, {name: b, peels: 4, max_failures: 25%}]", 8)
+	s.step()
+	s.apply(0)
+	s.at(1)[0].Run = "run 1 failed"
+	s.want(Waits, "1 of 4", 0, 1, 2, 3)
+}
+
+// A member that the revision no longer changes is not replaced while the rollout is held.
+func TestAPauseHoldsTheReplacementOfAMember(t *testing.T) {
+	s := newScene(t, "waves: [{name: a, peels: 2, soak: 1h}]", 3)
+	s.step()
+	delete(s.peels, s.order()[0])
+	s.paused = "paused by ada"
+	s.want(Waits, "0 of 1", 0)
+	s.paused = ""
+	s.want(Waits, "0 of 2", 0, 1)
+}
+
 func TestManyFailuresAreCountedAndSomeNamed(t *testing.T) {
 	s := newScene(t, "waves: [{name: a, peels: 100, max_failures: 9}]", 20)
 	s.step()
