@@ -3,6 +3,7 @@ package join
 import (
 	"cmp"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
@@ -99,11 +100,18 @@ func (h *Hour) reason(r Reason) {
 	h.Reasons[i].N += r.N
 }
 
+// hourLists are reused by [Report.Hours]: most entries have fires in few of the hours.
+var hourLists = sync.Pool{New: func() any { return new([Kept + 2]Hour) }}
+
 // Hours returns the verdicts on the fires of an entry by hour, the oldest first. Hours without fires are left out. It
 // calls also, unless it is nil, with the fires.
 func (r *Report) Hours(e *Entry, also func(Span)) []Hour {
 	first := r.Oldest()
-	var list [Kept + 2]Hour
+	list := hourLists.Get().(*[Kept + 2]Hour)
+	defer func() {
+		*list = [Kept + 2]Hour{}
+		hourLists.Put(list)
+	}()
 	r.Join(e, func(s Span) {
 		if also != nil {
 			also(s)

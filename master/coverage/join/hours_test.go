@@ -2,6 +2,7 @@ package join_test
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -197,5 +198,20 @@ func TestAPlanHasItsTimes(t *testing.T) {
 	}
 	if p := plan(t, fields{"interval": "8m"}); !p.Has(clock(t, "10:31")) {
 		t.Error("a fire that follows runs has no time of its own")
+	}
+}
+
+func TestAnEntryWithoutFiresTakesNoListOfAllHours(t *testing.T) {
+	r := join.New(nil, day.Add(48*time.Hour), day.Add(48*time.Hour), nil)
+	e := join.Entry{From: day}
+	const entries, list = 100, 4 << 10
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range entries {
+		r.Hours(&e, nil)
+	}
+	runtime.ReadMemStats(&after)
+	if took := (after.TotalAlloc - before.TotalAlloc) / entries; took >= list {
+		t.Errorf("an entry without fires takes %d bytes, a list of all hours more than %d", took, list)
 	}
 }
