@@ -100,7 +100,7 @@ func (p *Progress) Want(commit settings.Commit, wanted *plan.Plan, heads setting
 	defer p.mu.Unlock()
 	changed, alike := wanted.Since(p.plan) // of the same peels, so that none is new or gone
 	before, others := p.behind, p.wanted == nil
-	p.last = counted{}
+	p.last, p.states.counts = counted{}, nil
 	p.commit = commit
 	p.plan = wanted
 	p.behind = wanted.Behind

@@ -3,6 +3,7 @@ package progress
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/nats-io/nats.go"
@@ -19,8 +20,9 @@ const maxErrors = 4096
 
 // stateRuns are the newest reports of the peels on runs of all their states.
 type stateRuns struct {
-	of   map[string]stateRun // by wire form of the peel
-	read bool                // all reports that were stored when RunStates began were read
+	of     map[string]stateRun // by wire form of the peel
+	read   bool                // all reports that were stored when RunStates began were read
+	counts status.HostCounts   // of HostCounts; nil after a change of anything that it reads
 }
 
 // A stateRun is the newest report of one peel on a run of all its states.
@@ -38,7 +40,7 @@ func (p *Progress) RunStates(ctx context.Context, js jetstream.JetStream) error 
 	}
 	if stream.CachedInfo().State.Msgs == 0 {
 		p.mu.Lock()
-		p.states.read = true
+		p.states.read, p.states.counts = true, nil
 		p.mu.Unlock()
 	}
 	return p.follow(ctx, js, "states", p.onStateRun)
@@ -58,6 +60,7 @@ func (p *Progress) onStateRun(m jetstream.Msg) {
 		p.states.of[wire.Sender(m.Subject())] = stateRun{run, meta.Sequence.Stream, hostState(&run)}
 	}
 	p.states.read = p.states.read || meta.NumPending == 0
+	p.states.counts = nil
 	p.mu.Unlock()
 	if err != nil {
 		p.refusals.Warn(wire.Sender(m.Subject())+" states", "report on states refused", "err", err)
@@ -133,6 +136,9 @@ func (p *Progress) HostCounts() status.HostCounts {
 	if !p.states.read || p.plan == nil {
 		return nil
 	}
+	if p.states.counts != nil { // metrics ask each second
+		return maps.Clone(p.states.counts)
+	}
 	counts := make(status.HostCounts, len(status.HostStates))
 	for _, s := range status.HostStates {
 		counts[s] = 0
@@ -142,7 +148,8 @@ func (p *Progress) HostCounts() status.HostCounts {
 			counts[s]++
 		}
 	}
-	return counts
+	p.states.counts = counts
+	return maps.Clone(counts)
 }
 
 // States returns at most most peels after an ID whose wanted settings have states, in order. ok is false while reports

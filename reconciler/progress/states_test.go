@@ -3,6 +3,7 @@ package progress
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -100,8 +101,13 @@ func TestAReportOnStatesCountsForThePeelOfItsSubject(t *testing.T) {
 		b.say("b", wire.StateRunOf("b"), []byte("no report"))
 		clean.Peel = "x_y"
 		b.say("x_y", wire.StateRunOf("x_y"), clean) // another ID with the same form on the bus
-		if n := b.p.HostCounts(); n[status.HostNever] != 3 {
+		n := b.p.HostCounts()
+		if n[status.HostNever] != 3 {
 			t.Errorf("%v", n)
+		}
+		n[status.HostNever] = 0
+		if n := b.p.HostCounts(); n[status.HostNever] != 3 {
+			t.Errorf("the caller has changed the numbers that others get: %v", n)
 		}
 	})
 }
@@ -187,4 +193,23 @@ func TestOnlyANewFailureOfARunWithTheRevisionCounts(t *testing.T) {
 			t.Error("a state that is not listed")
 		}
 	})
+}
+
+// BenchmarkHostCounts is what metrics read every second, of 10,000 peels with states.
+func BenchmarkHostCounts(b *testing.B) {
+	p := New(nil, nil, slog.New(slog.DiscardHandler))
+	p.states.read = true
+	wanted := &plan.Plan{Peels: map[target.PeelID]*plan.Effective{}}
+	for i := range 10_000 {
+		id := target.PeelID(fmt.Sprintf("web-%d.example.com", i))
+		wanted.Peels[id] = &plan.Effective{Digest: "d1", States: state.Set{&state.State{Name: "vim"}}}
+		p.states.of[id.Wire()] = stateRun{StateRun: wire.StateRun{Peel: id, Digest: "d1"}, state: status.HostClean}
+	}
+	p.Want("c1", wanted, nil)
+	b.ReportAllocs()
+	for b.Loop() {
+		if n := p.HostCounts(); n[status.HostClean] != 10_000 {
+			b.Fatal(n)
+		}
+	}
 }

@@ -60,6 +60,7 @@ func (p *Progress) Forget(id target.PeelID) {
 	defer p.mu.Unlock()
 	if p.states.of[id.Wire()].Peel == id {
 		delete(p.states.of, id.Wire())
+		p.states.counts = nil
 	}
 	if p.reports[id.Wire()].Peel == id {
 		delete(p.reports, id.Wire())
