@@ -75,6 +75,53 @@ func TestPlansOfAnEntryAreBounded(t *testing.T) {
 	}
 }
 
+// settingsOf returns a document with one entry.
+func settingsOf(t testing.TB, peel target.PeelID, every string) *settings.Document {
+	entry := map[string]any{"interval": every, "module": "test.ping"}
+	data, err := canon.Marshal(map[string]any{"schedule": map[string]any{"check": entry}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &settings.Document{Peel: peel, Settings: data, Digest: settings.DigestOf(data)}
+}
+
+func TestEqualSettingsOfManyPeelsAreReadOnce(t *testing.T) {
+	d := newDocuments(&zones{byName: map[string]*time.Location{}})
+	first, err := d.of(settingsOf(t, "web-1", "1h"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := settingsOf(t, "web-2", "1h")
+	allocs := testing.AllocsPerRun(10, func() {
+		if again, err := d.of(second); err != nil || again != first {
+			t.Errorf("another document, error %v", err)
+		}
+	})
+	if allocs > 0 {
+		t.Errorf("settings that are known take %v allocations", allocs)
+	}
+	for i := range maxRead + 1 {
+		if _, err := d.of(settingsOf(t, "web-1", fmt.Sprintf("%dm", i+1))); err != nil || len(d.read) > maxRead {
+			t.Fatalf("%d digests are remembered, the limit is %d, error %v", len(d.read), maxRead, err)
+		}
+	}
+	if d.sweep(map[*document]bool{first: true}); len(d.read) > 1 || len(d.schedules) != 1 {
+		t.Errorf("%d digests and %d schedules are remembered of one in use", len(d.read), len(d.schedules))
+	}
+}
+
+// BenchmarkDocument reads the settings of a peel after a commit to all peels.
+func BenchmarkDocument(b *testing.B) {
+	d := newDocuments(&zones{byName: map[string]*time.Location{}})
+	doc := settingsOf(b, "web-1", "1h")
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := d.of(doc); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
 // A sum that would overflow stays at the highest number. A peel that counts anew takes nothing away.
 func TestASumOfDurationsDoesNotOverflow(t *testing.T) {
 	all := total{durations: make([]uint64, len(verdict.DurationBounds))}

@@ -18,6 +18,7 @@ import (
 type documents struct {
 	specs     map[string]*spec     // by the fields of an entry, without what it runs
 	schedules map[string]*document // by names and specs
+	read      map[settings.Digest]*document
 	zones     *zones
 	made      int // numbers of specs
 }
@@ -37,14 +38,38 @@ type document struct {
 }
 
 func newDocuments(z *zones) documents {
-	return documents{specs: map[string]*spec{}, schedules: map[string]*document{}, zones: z}
+	return documents{
+		specs:     map[string]*spec{},
+		schedules: map[string]*document{},
+		read:      map[settings.Digest]*document{},
+		zones:     z,
+	}
 }
 
 // notTiming are the fields of an entry that say what it runs.
 var notTiming = []string{"module", "command", "args", "payload", "prompt", "model", "opts"}
 
-// of returns the schedule of a document.
+// maxRead bounds the digests of settings whose schedule is known.
+const maxRead = 256
+
+// of returns the schedule of a document. After a commit to all peels most documents have the settings of others.
 func (d *documents) of(doc *settings.Document) (*document, error) {
+	if known := d.read[doc.Digest]; known != nil {
+		return known, nil
+	}
+	made, err := d.parse(doc)
+	if err != nil {
+		return nil, err
+	}
+	if len(d.read) >= maxRead {
+		clear(d.read)
+	}
+	d.read[doc.Digest] = made
+	return made, nil
+}
+
+// parse reads the schedule of a document.
+func (d *documents) parse(doc *settings.Document) (*document, error) {
 	var values struct {
 		Schedule map[string]map[string]canon.Raw `json:"schedule"`
 	}
@@ -138,6 +163,7 @@ func (d *document) spec(name string) *spec {
 // sweep forgets schedules that no peel in use has.
 func (d *documents) sweep(use map[*document]bool) {
 	maps.DeleteFunc(d.schedules, func(_ string, doc *document) bool { return !use[doc] })
+	maps.DeleteFunc(d.read, func(_ settings.Digest, doc *document) bool { return !use[doc] })
 	specs := map[*spec]bool{}
 	for _, doc := range d.schedules {
 		for _, s := range doc.specs {
