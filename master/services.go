@@ -202,6 +202,7 @@ func (s *services) newServer() (*apiserver.Server, error) {
 		Fleet:     s.fleet,
 		Stored:    s.stored.Err,
 		Readable:  s.judge.readable,
+		Allow:     s.judge.allow,
 		Within:    s.judge.within,
 		Coverage:  s.table,
 		ID:        s.m.o.ID,

@@ -170,6 +170,9 @@ state status -o json           # with the states that changed or failed`},
 	"auth user add": {
 		asks, "auth user add ada\nauth user add lee --limit-target 'web-*' --limit-function 'test.*'",
 	},
+	"auth can": {
+		asks, "auth can lee job.cancel\nauth can lee job.dispatch 'web-*' test.ping",
+	},
 	"auth user list":   {listStates, `auth user list`},
 	"auth user renew":  {asks, `auth user renew --creds ann.creds`},
 	"auth user revoke": {asks, `auth user revoke lee`},

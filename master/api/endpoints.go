@@ -229,6 +229,9 @@ var (
 var (
 	UserList = Endpoint[None, UsersAnswer]{"user", "list", nil}
 	UserAdd  = Endpoint[credential.UserRequest, UserAdded]{"user", "add", nil}
+	// UserExplain says whether a person may do something, and which rule decides. A caller with limits may ask about
+	// itself alone.
+	UserExplain = Endpoint[AccessRequest, Access]{"user", "explain", nil}
 	// UserRenew gives the caller another JWT for the key of a credential that has not ended.
 	UserRenew      = Endpoint[credential.Renewal, credential.Renewed]{"user", "renew", nil}
 	UserRevoke     = Endpoint[RevokeRequest, Revoked]{"user", "revoke", nil}

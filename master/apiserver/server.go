@@ -51,6 +51,8 @@ type Options struct {
 	// Readable returns those of the peels whose settings a caller may read, or [grants.ErrNotAllowed]; nil: all are. A
 	// user who may select by a setting can find its value by trying.
 	Readable func(ctx context.Context, from grants.Caller, peels []target.PeelID) ([]target.PeelID, error)
+	// Allow returns [grants.ErrNotAllowed] with the reason if a caller may not dispatch a job; nil: everybody may.
+	Allow func(ctx context.Context, from grants.Caller, spec *job.Spec) error
 	// Within returns the peels within the limits of a caller, sorted; all is true without limits. nil: nobody has any.
 	Within func(ctx context.Context, from grants.Caller) (peels []target.PeelID, all bool, err error)
 	// KeepAudit changes the audit log to what the bus keeps; needed with Authority.

@@ -13,6 +13,7 @@ func (s *Server) userVerbs() []service.Verb {
 	return []service.Verb{
 		handleFrom(api.UserList, s.userList),
 		handleFrom(api.UserAdd, s.userAdd),
+		handleFrom(api.UserExplain, s.userExplain),
 		handleFrom(api.UserRenew, s.userRenew),
 		handleFrom(api.UserRevoke, s.userRevoke),
 		handleFrom(api.SiteRevoke, s.siteRevoke),

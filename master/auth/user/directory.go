@@ -109,7 +109,7 @@ func (d *Directory) Revoke(ctx context.Context, name, by string) (*credential.Us
 	if err := grants.CheckName(grants.RoleOperator, name); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNotFound, err)
 	}
-	u, err := d.find(ctx, name)
+	u, err := d.Find(ctx, name)
 	if err != nil {
 		return nil, err
 	}
@@ -196,7 +196,8 @@ func (d *Directory) RevokeKeys(ctx context.Context, name, by string) error {
 	return d.Push(ctx)
 }
 
-func (d *Directory) find(ctx context.Context, name string) (*credential.User, error) {
+// Find returns a person, also one who was revoked; the error is [ErrNotFound] if there is none of that name.
+func (d *Directory) Find(ctx context.Context, name string) (*credential.User, error) {
 	all, err := d.List(ctx)
 	if err != nil {
 		return nil, err

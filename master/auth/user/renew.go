@@ -32,7 +32,7 @@ func (d *Directory) Renew(ctx context.Context, from grants.Caller, q credential.
 	if err != nil {
 		return nil, fmt.Errorf("%w: the credential cannot be renewed: %w", ErrInvalid, err)
 	}
-	known, err := d.find(ctx, had.Name)
+	known, err := d.Find(ctx, had.Name)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed-c01c3da5/zester/master/api"
+)
+
+func (a *app) canCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "can NAME VERB [TARGET FUNCTION]",
+		Short: "Show whether a person may do something, and which rule decides",
+		Long: `can asks a master whether a person may send a request now, and prints the role
+or the limit that decides. It changes nothing. The exit code is 1 if the person
+may not.
+
+VERB is the action as zester audit list shows it, such as job.cancel,
+sync.approve or user.add. job.dispatch needs a TARGET and a FUNCTION, and is
+checked for each peel that the target selects now. The arguments of a function
+are not looked at: settings.get --show-secrets also needs the permission for
+secrets, and prompt.run the permission for each function that it offers.
+
+An operator with limits can ask about itself alone.`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			names := []string{"name of the person", "verb", "target", "function"}
+			if len(args) <= 2 {
+				names = names[:2]
+			}
+			return words(names...)(cmd, args)
+		},
+		RunE: a.online(func(cmd *cobra.Command, client *api.Client, args []string) error {
+			q := api.AccessRequest{Name: args[0], Verb: args[1]}
+			if len(args) == 4 {
+				q.Target, q.Function = args[2], args[3]
+			}
+			if err := q.Check(); err != nil {
+				return usageError("%w", err)
+			}
+
+			r, err := api.UserExplain.Ask(cmd.Context(), client, q)
+			if err != nil {
+				return hinted(err, api.CodeNotFound, "zester auth user list shows all")
+			}
+			answer := "no"
+			if r.Allowed {
+				answer = "yes"
+			}
+			err = a.print(r, []string{answer}, func() error {
+				_, err := fmt.Fprintf(a.out, "%s: %s\n", answer, r.Rule)
+				return err
+			})
+			if err == nil && !r.Allowed {
+				return &failure{code: exitFailed}
+			}
+			return err
+		}),
+	}
+}

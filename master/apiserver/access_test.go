@@ -1,0 +1,207 @@
+package apiserver_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nkeys"
+
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/apiserver"
+	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/dispatch"
+	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// accessPeels are the peels of the tests of access, sorted.
+var accessPeels = []target.PeelID{"db-1", "db-2", "web-1", "web-2"}
+
+// accessMaster starts a master with keys that checks each dispatch, with [accessPeels], and returns its options.
+func (s *system) accessMaster() (o apiserver.Options) {
+	s.t.Helper()
+	s.master("m1", func(with *apiserver.Options) {
+		var err error
+		with.Authority, err = auth.NewAuthority(s.t.Context(), auth.AuthorityOptions{
+			Keys: s.bus.Keys, JetStream: with.JetStream, Update: s.bus.Update,
+		})
+		if err != nil {
+			s.t.Fatal(err)
+		}
+
+		users, peels := with.Users, with.Fleet.Index()
+		with.Allow = func(ctx context.Context, from grants.Caller, spec *job.Spec) error {
+			return users.Allow(ctx, from, spec.Function, spec.Targets, func(_ context.Context, expr string) ([]target.PeelID, error) {
+				e, err := target.Parse(expr, target.Options{})
+				if err != nil {
+					return nil, err
+				}
+				return peels.Select(e), nil
+			})
+		}
+		with.Dispatch, err = dispatch.New(dispatch.Options{
+			Conn: with.JetStream.Conn(), Store: with.Store, Owner: "m1", Allow: with.Allow,
+		})
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		o = *with
+	})
+	for _, id := range accessPeels {
+		s.peel(id, nil, pong(id))
+	}
+	return o
+}
+
+// addPerson makes a person with a record, and returns a client of the person.
+func (s *system) addPerson(o apiserver.Options, q credential.UserRequest) *api.Client {
+	s.t.Helper()
+	key, err := nkeys.CreateUser()
+	if err == nil {
+		q.Public, err = key.PublicKey()
+	}
+	if err == nil {
+		_, _, err = o.Authority.Users.Add(s.t.Context(), q, "boss")
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	u, err := o.Authority.Users.Find(s.t.Context(), q.Name)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return s.client(u.Role, u.Name)
+}
+
+// TestWhatAPersonMayDoIsWhatTheBusAndTheMasterDo draws people with limits, and jobs. The reply about each job is compared
+// with an oracle, and for a sample with what a dispatch of that job does.
+func TestWhatAPersonMayDoIsWhatTheBusAndTheMasterDo(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		o := s.accessMaster()
+		random := rand.New(rand.NewPCG(1, 2))
+		pick := func(of []string) string { return of[random.IntN(len(of))] }
+		roles := []grants.Role{grants.RoleOperator, grants.RoleOperator, grants.RoleDirect, grants.RoleAuditor}
+		type person struct {
+			credential.UserRequest
+			client *api.Client
+		}
+		var people []person
+		for i := range 24 {
+			q := credential.UserRequest{Name: fmt.Sprintf("p%d", i), Role: roles[random.IntN(len(roles))]}
+			if q.Role == grants.RoleOperator {
+				q.Limits.Target = pick([]string{"", "web-*", "db-1", "*"})
+				q.Limits.Functions = [][]string{nil, {"test.*"}, {"cmd.run", "test.ping"}}[random.IntN(3)]
+			}
+			people = append(people, person{q, s.addPerson(o, q)})
+		}
+		boss := s.client(grants.RoleOperator, "boss")
+		allowed := 0
+		for n := range 10_000 {
+			p := people[random.IntN(len(people))]
+			q := api.AccessRequest{
+				Name: p.Name, Verb: "job.dispatch",
+				Target: pick([]string{"web-1", "web-*", "db-*", "db-1", "*"}), Function: pick([]string{"test.ping", "test.echo", "cmd.run"}),
+			}
+			a, err := api.UserExplain.Ask(t.Context(), boss, q)
+			if err != nil {
+				t.Fatal(q, err)
+			}
+			var targets []target.PeelID
+			want := p.Role != grants.RoleAuditor
+			for _, id := range accessPeels {
+				if !globbed(q.Target, string(id)) {
+					continue
+				}
+				targets = append(targets, id)
+				want = want && (p.Limits.Target == "" || globbed(p.Limits.Target, string(id)))
+			}
+			if len(p.Limits.Functions) > 0 {
+				want = want && slices.ContainsFunc(p.Limits.Functions, func(glob string) bool { return globbed(glob, q.Function) })
+			}
+			if a.Allowed != want || a.Rule == "" {
+				t.Fatalf("%+v of %+v: %+v, want %t", q, p.UserRequest, a, want)
+			}
+			if want {
+				allowed++
+			}
+			if n%50 != 0 {
+				continue
+			}
+
+			args := map[string]map[string]any{"cmd.run": {"command": "id"}, "test.echo": {"text": "a"}}[q.Function]
+			spec := job.Spec{
+				JID: wire.NewJID(), Function: q.Function, Args: args, Targets: targets, TargetExpr: q.Target, Timeout: time.Minute,
+			}
+			_, err = api.JobDispatch.Ask(t.Context(), p.client, spec)
+			refused := api.CodeOf(err) == api.CodeForbidden || api.CodeOf(err) == api.CodeDenied
+			if refused == want || err != nil && !refused {
+				t.Fatalf("%+v: %+v, and the dispatch ended with %v", q, a, err)
+			}
+			if api.CodeOf(err) == api.CodeForbidden && !strings.Contains(err.Error(), a.Rule) {
+				t.Errorf("%+v: the rule is %q, the error of the dispatch %v", q, a.Rule, err)
+			}
+		}
+		if allowed < 1000 || allowed > 9000 {
+			t.Errorf("%d of 10,000 jobs are allowed: the cases are of one kind", allowed)
+		}
+	})
+}
+
+func globbed(glob, text string) bool {
+	ok, _ := path.Match(glob, text)
+	return ok
+}
+
+func TestWhoAsksWhatAPersonMayDo(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		o := s.accessMaster()
+		limits := grants.Limits{Target: "web-*"}
+		lee := s.addPerson(o, credential.UserRequest{Name: "lee", Role: grants.RoleOperator, Limits: limits})
+		eve := s.addPerson(o, credential.UserRequest{Name: "eve", Role: grants.RoleAuditor, TTL: time.Hour})
+
+		_, err := api.UserExplain.Ask(t.Context(), lee, api.AccessRequest{Name: "eve", Verb: "job.list"})
+		wantCode(t, err, api.CodeForbidden)
+		if _, err := api.UserExplain.Ask(t.Context(), lee, api.AccessRequest{Name: "lee", Verb: "job.list"}); err != nil {
+			t.Errorf("lee about lee: %v", err)
+		}
+
+		_, err = api.UserExplain.Ask(t.Context(), eve, api.AccessRequest{Name: "nobody", Verb: "job.list"})
+		wantCode(t, err, api.CodeNotFound)
+		for _, q := range []api.AccessRequest{
+			{Name: "lee"},
+			{Name: "lee", Verb: "job"},
+			{Name: "lee", Verb: "*.*"},
+			{Name: "lee", Verb: "job.list.all"},
+			{Name: "lee", Verb: "job.dispatch"},
+			{Name: "lee", Verb: "job.list", Target: "*"},
+			{Name: "lee", Verb: "job.dispatch", Target: "nowhere", Function: "test.ping"},
+			{Name: "lee", Verb: "job.dispatch", Target: "*", Function: "test.nothing"},
+		} {
+			_, err := api.UserExplain.Ask(t.Context(), eve, q)
+			wantCode(t, err, api.CodeInvalid)
+		}
+
+		boss := s.client(grants.RoleOperator, "boss")
+		time.Sleep(2 * time.Hour)
+		a, err := api.UserExplain.Ask(t.Context(), boss, api.AccessRequest{Name: "eve", Verb: "job.list"})
+		if err != nil || a.Allowed || a.Rule != "the credential of eve has expired" {
+			t.Errorf("after the end of the credential: %+v, %v", a, err)
+		}
+		if _, err := o.Authority.Users.Revoke(t.Context(), "lee", "boss"); err != nil {
+			t.Fatal(err)
+		}
+		a, err = api.UserExplain.Ask(t.Context(), boss, api.AccessRequest{Name: "lee", Verb: "job.list"})
+		if err != nil || a.Allowed || a.Rule != "lee was revoked" {
+			t.Errorf("a revoked person: %+v, %v", a, err)
+		}
+	})
+}
