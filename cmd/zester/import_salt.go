@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -123,7 +124,7 @@ func readSalt(files []string, f saltFlags) (lowstate.Input, error) {
 	if err != nil {
 		return lowstate.Input{}, fmt.Errorf("cannot use %s: %w", strings.Join(files, ", "), err)
 	}
-	in := lowstate.Input{Hosts: hosts}
+	in := lowstate.Input{Hosts: hosts, Now: time.Now()}
 	for _, dir := range f.roots {
 		in.Roots = append(in.Roots, os.DirFS(dir))
 	}

@@ -5,14 +5,19 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"gopkg.in/yaml.v3"
 )
 
 // A file is a settings file with states, and the hosts that get it.
 type file struct {
 	ref    string
+	sls    string
 	expr   string // target expression of the hosts
 	hosts  map[int]bool
 	states []made
+
+	entries *yaml.Node // of the schedule, instead of states
 }
 
 // group puts the states of hosts into files. What hosts have in common of an .sls file, up to the first difference, is
@@ -63,7 +68,7 @@ func group(hosts []host) ([]*file, error) {
 			if len(of) > 1 && len(f.hosts) < len(members) {
 				f.ref += "-" + hint
 			}
-			f.ref = free(f.ref, refs)
+			f.ref, f.sls = free(f.ref, refs), sls
 		}
 		files = append(files, of...)
 	}

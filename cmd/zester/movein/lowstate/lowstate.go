@@ -8,6 +8,7 @@
 //   - Each written state was read as lint reads it.
 //   - The states of a file keep the order that they have in Salt. [Result.Reordered] has the hosts on which files run
 //     in another order.
+//   - The next hundred times of each entry of the schedule, in UTC, are those by Salt's rule.
 //   - No value that the pillar names as a secret is in the files of the repo, nor one that has the shape of a secret.
 //
 // Known gaps: a template becomes one here only if it has names, if and for over texts, with values of the context, the
@@ -20,6 +21,7 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/seed-c01c3da5/zester/settings/sorting"
 )
@@ -29,6 +31,7 @@ type Input struct {
 	Hosts  []Host
 	Roots  []fs.FS // the directories that Salt serves as salt://, the first first
 	Pushed fs.FS   // MINION/files/PATH, which the master has of cp.push; may be nil
+	Now    time.Time
 }
 
 // A Row counts declarations that have no counterpart, or that have a note.
@@ -72,6 +75,9 @@ func Convert(in Input) (Result, error) {
 	}
 	files, err := group(made)
 	if err != nil {
+		return Result{}, err
+	}
+	if files, err = schedules(files, made, in.Now, &report); err != nil {
 		return Result{}, err
 	}
 	result := Result{

@@ -21,7 +21,11 @@ const secretRef = "secrets"
 func (r *Result) write(files []*file, hosts []host) error {
 	rules := assign(files)
 	for _, f := range files {
-		text, err := encode(map[string]*yaml.Node{zstate.Key: nodeOf(f.states)})
+		doc := map[string]*yaml.Node{zstate.Key: nodeOf(f.states)}
+		if f.entries != nil {
+			doc = map[string]*yaml.Node{scheduleKey: f.entries}
+		}
+		text, err := encode(doc)
 		if err != nil {
 			return err
 		}
