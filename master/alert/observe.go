@@ -3,8 +3,6 @@ package alert
 import (
 	"context"
 	"fmt"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -82,7 +80,7 @@ func (l *looker) ask(ctx context.Context) ([]verdict.Problem, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the reconciler does not reply: %w", err)
 	}
-	return revisionProblems(s), nil
+	return verdict.OfRevision(&s), nil
 }
 
 // seen is the result of the newest readings.
@@ -109,38 +107,6 @@ func (l *looker) seen(now time.Time) seen {
 		}
 	}
 	return s
-}
-
-// revisionProblems returns the problems that keep the newest revision from the fleet.
-func revisionProblems(s status.Sync) (all []verdict.Problem) {
-	add := func(kind verdict.Kind, c status.Condition) {
-		if !slices.ContainsFunc(all, func(p verdict.Problem) bool { return p.Kind == kind }) {
-			text := c.Message
-			if c.Where != "" && !strings.HasPrefix(text, c.Where) {
-				text = c.Where + ": " + text
-			}
-			if c.ObservedRevision != "" {
-				text = c.ObservedRevision.Short() + ": " + text
-			}
-			all = append(all, verdict.Problem{Kind: kind, Since: c.LastTransitionTime, Text: text})
-		}
-	}
-	for _, c := range s.Conditions {
-		switch {
-		case c.Type == status.CompileFailed && c.Status, c.Type == status.SourceVerified && !c.Status,
-			c.Type == status.GuardBlocked && c.Status && s.Blocked == "" && c.Reason != status.FactsChanged:
-			add(verdict.Refused, c)
-		case c.Type == status.Stalled && c.Status:
-			add(verdict.Stalled, c)
-		case c.Type == status.RolloutProgressing && !c.Status && c.Reason == "WaveFailed":
-			add(verdict.WaveFailed, c)
-		case c.Status && slices.Contains([]status.Type{status.GuardBlocked, status.Suspended, status.Frozen}, c.Type):
-			add(verdict.Held, c)
-		case c.Type == status.RolloutProgressing && c.Status && s.Rollout != nil && s.Rollout.State == "gate":
-			add(verdict.Held, c)
-		}
-	}
-	return all
 }
 
 // A selection holds the peels that each rule selects by its target. It computes them again when the rules or the facts

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"net/url"
-	"slices"
 	"time"
 
 	"github.com/seed-c01c3da5/zester/master/api"
@@ -114,24 +113,10 @@ func stateOf(problems []api.Problem, doubt string) FleetState {
 	return FleetLate
 }
 
-// ofCondition are the problems that conditions of the reconciler mean.
-var ofCondition = map[status.Type]verdict.Kind{
-	status.CompileFailed: verdict.Refused,
-	status.Stalled:       verdict.Stalled,
-	status.HeadSkipped:   verdict.WaveFailed,
-	status.GuardBlocked:  verdict.Held,
-	status.Frozen:        verdict.Held,
-}
-
 // ofSync returns what is wrong with revisions and states.
 func ofSync(s *status.Sync) (list []api.Problem) {
-	for _, c := range s.Conditions {
-		kind, is := ofCondition[c.Type]
-		known := slices.ContainsFunc(list, func(p api.Problem) bool { return p.Class == kind })
-		if is && c.Status && !known {
-			p := api.Problem{Class: kind, Since: c.LastTransitionTime, Text: cmp.Or(c.Message, c.Reason)}
-			list = append(list, p)
-		}
+	for _, p := range verdict.OfRevision(s) {
+		list = append(list, api.Problem{Class: p.Kind, Since: p.Since, Text: p.Text})
 	}
 	for state, kind := range map[status.HostState]verdict.Kind{
 		status.HostFailed: verdict.StateFailed, status.HostDrifted: verdict.Drifted,
