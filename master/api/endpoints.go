@@ -33,6 +33,10 @@ var (
 		Path: "GET /sync/states", ID: "sync-states", Scopes: read,
 		Summary: "List what the newest run of the states of each peel has found",
 	}}
+	SyncGroups = Endpoint[None, status.StateGroups]{"sync", "groups", &Route{
+		Path: "GET /sync/states/groups", ID: "sync-state-groups", Scopes: read,
+		Summary: "List the results of states that differ from Git, equal ones once with their peels",
+	}}
 	SyncDiff = Endpoint[status.DocumentRequest, status.Document]{"sync", "diff", nil}
 	// SyncPlan has the code [CodeNotFound] if that revision does not wait.
 	SyncPlan = Endpoint[status.PlanRequest, status.Plan]{"sync", "plan", &Route{
@@ -152,6 +156,10 @@ var (
 	JobReturns = Endpoint[JobRequest, job.RowsPage]{"job", "returns", &Route{
 		Path: "GET /jobs/{jid}/returns", ID: "job-returns", Scopes: either, Codes: []int{404},
 		Summary: "List the targets of a job with what they returned",
+	}}
+	JobGroups = Endpoint[ReturnGroupsRequest, ReturnGroups]{"job", "groups", &Route{
+		Path: "GET /jobs/{jid}/groups", ID: "job-groups", Scopes: either, Codes: []int{404},
+		Summary: "List the different results of a job, equal ones once with their targets",
 	}}
 	// JobCancel replies with the record that has the request; the job ends soon after. For a job that has ended without
 	// all returns, the record has a final status, and the peels still get the request to stop. The code is

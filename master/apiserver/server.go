@@ -125,6 +125,7 @@ func (s *Server) verbs() []service.Verb {
 		handle(api.JobList, s.JobList),
 		handle(api.JobShow, s.JobShow),
 		handle(api.JobReturns, s.JobReturns),
+		handle(api.JobGroups, s.JobGroups),
 		handle(api.JobActive, s.jobActive),
 		handleFrom(api.JobCancel, s.jobCancel),
 		handleFrom(api.PeelList, s.PeelList),

@@ -117,7 +117,7 @@ func New(o Options) *Console {
 		c.mux.HandleFunc("GET "+login.CallbackPath, c.slowly(c.endLogin))
 	}
 	c.mux.HandleFunc("POST /logout", c.within(c.logout))
-	for _, r := range slices.Concat(fleetPages, jobPages, systemPages, dataPages) {
+	for _, r := range slices.Concat(fleetPages, jobPages, repeatPages, systemPages, dataPages) {
 		c.mux.HandleFunc("GET "+r.path, c.within(func(v *visit) { c.show(v, r) }))
 	}
 	for _, o := range allOrders() {

@@ -61,7 +61,7 @@ func showJob(v *visit) (*shown, error) {
 	if err != nil {
 		return nil, invalid("cannot read from=%s: want the number of a line", v.query("from"))
 	}
-	j, err := view.JobOf(v.r.Context(), v.ask, jid, view.Window{Result: v.query("group"), From: from})
+	j, err := view.JobOf(v.r.Context(), v.ask, api.ReturnGroupsRequest{JID: jid, Group: v.query("group"), From: from})
 	if err != nil {
 		return nil, err
 	}

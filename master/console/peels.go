@@ -20,7 +20,16 @@ var fleetPages = []route{
 }
 
 func showStates(v *visit) (*shown, error) {
-	all, err := view.StatesOf(v.r.Context(), v.ask, target.PeelID(v.query("cursor")))
+	var all *view.States
+	var err error
+	switch by := v.query("by"); by {
+	case "", "state":
+		all, err = view.StatesOf(v.r.Context(), v.ask)
+	case "host":
+		all, err = view.StatesByHost(v.r.Context(), v.ask, target.PeelID(v.query("cursor")))
+	default:
+		err = invalid("cannot list by %s: want by=state or by=host", by)
+	}
 	if err != nil {
 		return nil, err
 	}

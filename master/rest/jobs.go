@@ -266,6 +266,13 @@ func (r *routes) jobReturns(ctx context.Context, in *api.JobRequest) (*output[jo
 	return answered(r.Questions.JobReturns(ctx, *in))
 }
 
+func (r *routes) jobGroups(ctx context.Context, in *api.ReturnGroupsRequest) (*output[api.ReturnGroups], error) {
+	if _, err := r.visible(ctx, in.JID); err != nil {
+		return nil, err
+	}
+	return answered(r.Questions.JobGroups(ctx, *in))
+}
+
 // cancelJob replies when the request to cancel is stored; the job ends soon after.
 func (r *routes) cancelJob(ctx context.Context, in *jobInput) (*output[job.Job], error) {
 	t := tokenOf(ctx)

@@ -151,6 +151,7 @@ func (r *routes) register(mux humago.Mux) []byte {
 	huma.Register(a, r.over(api.JobList.HTTP), r.listJobs)
 	huma.Register(a, r.over(api.JobShow.HTTP), r.showJob)
 	huma.Register(a, r.over(api.JobReturns.HTTP), r.jobReturns)
+	huma.Register(a, r.over(api.JobGroups.HTTP), r.jobGroups)
 	huma.Register(a, r.over(api.JobCancel.HTTP), r.cancelJob)
 	huma.Register(a, r.eventsOperation(), r.jobEvents)
 	huma.Register(a, r.over(api.PeelList.HTTP), r.listPeels)

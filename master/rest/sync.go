@@ -12,6 +12,7 @@ func (r *routes) registerSync(a huma.API) {
 	route(r, a, api.SyncStatus)
 	route(r, a, api.SyncPeels)
 	route(r, a, api.SyncStates)
+	route(r, a, api.SyncGroups)
 	route(r, a, api.SyncHistory)
 	routeAs(r, a, api.SyncPlan, (*syncPlanInput).request)
 	routeAs(r, a, api.SyncApprove, (*syncApproveInput).request)

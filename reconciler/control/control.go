@@ -79,6 +79,7 @@ func (s *Service) Run(ctx context.Context) error {
 			service.On(api.SyncHistory, s.history),
 			service.On(api.SyncPeels, s.peels),
 			service.On(api.SyncStates, s.states),
+			service.On(api.SyncGroups, s.groups),
 			service.On(api.SyncDiff, s.document),
 			service.On(api.SyncPlan, s.plan),
 			service.On(api.SyncNow, s.now).In(service.NewLane(nowAtOnce, 0)),

@@ -111,6 +111,15 @@ func (s *Service) states(_ context.Context, _ *service.Call, q status.PeelsReque
 	return &page, nil
 }
 
+// groups answers with the results of states that make hosts differ from Git.
+func (s *Service) groups(context.Context, *service.Call, api.None) (*status.StateGroups, error) {
+	groups, ok := s.Progress.StateGroups()
+	if !ok && s.Newest().Sync.LastGood.Commit != "" {
+		return nil, errStatesUnread
+	}
+	return &groups, nil
+}
+
 // plan compiles nothing: a revision that waits because of a pin or a pause has no plan yet.
 func (s *Service) plan(_ context.Context, _ *service.Call, q status.PlanRequest) (*status.Plan, error) {
 	newest := s.Newest()

@@ -57,3 +57,23 @@ type SyncStatesPage struct {
 	Peels []States      `json:"peels"`
 	Next  target.PeelID `json:"next,omitempty" doc:"The cursor of the next page; absent on the last."`
 }
+
+// Limits of [StateGroups].
+const (
+	MaxStateGroups = 100 // groups of a reply
+	MaxGroupPeels  = 20  // peels that a group names
+)
+
+// StateGroups are the results of states that make hosts differ from Git, equal ones together: failed ones first, then
+// those of more hosts. Only hosts that are failed, drifted or pending count.
+type StateGroups struct {
+	Groups []StateGroup `json:"groups" doc:"At most 100."`
+	Left   int          `json:"left,omitempty" doc:"Groups that are left out."`
+}
+
+// A StateGroup is an equal result of one state on some hosts.
+type StateGroup struct {
+	StateResult
+	Count int             `json:"count" doc:"Hosts with this result."`
+	Peels []target.PeelID `json:"peels" doc:"The first 20 of them by ID."`
+}

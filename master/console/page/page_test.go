@@ -78,15 +78,16 @@ func TestPages(t *testing.T) {
 		Next: "web-03",
 	}
 	for name, c := range map[string]templ.Component{
-		"states":       page.States(states),
-		"states-empty": page.States(&view.States{}),
-		"layout":       page.Layout(frame),
-		"peels":        page.Peels(peels, true),
-		"peels-empty":  page.Peels(&view.Peels{}, false),
-		"login":        page.Login(page.SignIn{Fleet: "shops", Next: "/jobs", Refused: "It is not known."}),
-		"part-error":   page.Region(page.Part{Name: "jobs", Heading: "Jobs", Error: "the bus is away", Request: "Q7", Stale: now}),
-		"part-empty":   page.Region(page.Part{Name: "jobs", Heading: "Jobs", Empty: "Jobs are listed here.", Command: "zester '*' test.ping"}),
-		"page-problem": page.Problem(frame, "There is no such thing", "no job has this ID", "Q7"),
+		"states":        page.States(states),
+		"states-empty":  page.States(&view.States{}),
+		"states-groups": page.States(&view.States{Counts: states.Counts, Groups: stateGroups("<b>no")}),
+		"layout":        page.Layout(frame),
+		"peels":         page.Peels(peels, true),
+		"peels-empty":   page.Peels(&view.Peels{}, false),
+		"login":         page.Login(page.SignIn{Fleet: "shops", Next: "/jobs", Refused: "It is not known."}),
+		"part-error":    page.Region(page.Part{Name: "jobs", Heading: "Jobs", Error: "the bus is away", Request: "Q7", Stale: now}),
+		"part-empty":    page.Region(page.Part{Name: "jobs", Heading: "Jobs", Empty: "Jobs are listed here.", Command: "zester '*' test.ping"}),
+		"page-problem":  page.Problem(frame, "There is no such thing", "no job has this ID", "Q7"),
 	} {
 		t.Run(name, func(t *testing.T) { golden(t, name, c) })
 	}
@@ -111,19 +112,20 @@ func TestTextsStayText(t *testing.T) {
 		Next: "web-03",
 	}
 	for name, c := range map[string]templ.Component{
-		"states":       page.States(states),
-		"states-empty": page.States(&view.States{}),
-		"layout":       page.Layout(frame),
-		"login":        page.Login(page.SignIn{Fleet: evil, Next: evil, Refused: evil}),
-		"peels":        page.Peels(&view.Peels{Target: evil, Total: 1, Lacks: evil, Rows: []api.Peel{{ID: evil, Commit: evil, Worst: &api.PeelProblem{Class: evil, Entry: evil}}}}, true),
-		"problem":      page.Problem(frame, evil, evil, evil),
-		"again":        page.Again(evil),
+		"states":        page.States(states),
+		"states-empty":  page.States(&view.States{}),
+		"layout":        page.Layout(frame),
+		"states-groups": page.States(&view.States{Groups: stateGroups(evil)}),
+		"login":         page.Login(page.SignIn{Fleet: evil, Next: evil, Refused: evil}),
+		"peels":         page.Peels(&view.Peels{Target: evil, Total: 1, Lacks: evil, Rows: []api.Peel{{ID: evil, Commit: evil, Worst: &api.PeelProblem{Class: evil, Entry: evil}}}}, true),
+		"problem":       page.Problem(frame, evil, evil, evil),
+		"again":         page.Again(evil),
 		"confirm": page.Confirm(page.Form{
 			Title: evil, Diff: evil, What: [][2]string{{evil, evil}}, Claim: [][2]string{{evil, evil}}, Seen: evil, Typed: evil,
 			Back: evil, Refused: evil, Command: evil, Button: evil, Other: &page.Link{Text: evil, Href: "javascript:alert(1)"},
 			Fields: []page.Field{{Name: evil, Label: evil, Value: evil, Hint: evil}, {Name: evil, Value: evil, Kind: "lines"}},
 		}),
-		"job":     page.Job(&view.Job{Job: evilJob(evil), Groups: []view.Result{{ID: evil, Total: 9, Lines: []string{evil}, Peels: []target.PeelID{evil}}}}, true),
+		"job":     page.Job(&view.Job{Job: evilJob(evil), ReturnGroups: &api.ReturnGroups{Groups: []api.ReturnGroup{{ID: evil, Total: 9, Lines: []string{evil}, Peels: []target.PeelID{evil}}}}}, true),
 		"jobs":    page.Jobs(&view.Jobs{Who: evil, Jobs: []job.Job{evilJob(evil)}}, true),
 		"peel":    page.Peel(&view.Peel{Peel: api.Peel{ID: evil, Facts: target.Facts{evil: evil}}}, true),
 		"commits": page.Commits(&view.Commits{Attempts: []status.Attempt{{Commit: evil, Author: evil, Message: evil, Reason: evil}}}, all),
@@ -154,6 +156,20 @@ func evilJob(evil string) job.Job {
 	j.Args = map[string]any{evil: evil}
 	j.Metadata = map[string]string{job.MetaReason: evil, job.MetaAgent: evil}
 	return j
+}
+
+// stateGroups has a text wherever a host can write.
+func stateGroups(text string) *status.StateGroups {
+	return &status.StateGroups{Left: 3, Groups: []status.StateGroup{
+		{
+			StateResult: status.StateResult{State: text, Result: "failed", Error: text},
+			Count:       40, Peels: []target.PeelID{target.PeelID(text), "web-02", "web-03", "web-04"},
+		},
+		{
+			StateResult: status.StateResult{State: "motd", Result: "would_change", Cause: "drift"},
+			Count:       1, Peels: []target.PeelID{"web-01"},
+		},
+	}}
 }
 
 func TestNumbersAreReadable(t *testing.T) {

@@ -1,0 +1,79 @@
+package console
+
+import (
+	"strings"
+
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/console/page"
+	"github.com/seed-c01c3da5/zester/master/console/view"
+	"github.com/seed-c01c3da5/zester/peel/wire"
+	"github.com/seed-c01c3da5/zester/settings/status"
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// repeatPages are forms of a new job that are filled in from what was found. They are sent to /jobs/new.
+var repeatPages = []route{
+	{path: "/jobs/{jid}/retry", name: "job-new", nav: "jobs", noun: "job", verb: "dispatch", form: true, show: retryJob},
+	{path: "/states/apply", name: "job-new", nav: "states", noun: "job", verb: "dispatch", form: true, show: applyStates},
+}
+
+// maxNamed is how many peels a form names. A longer list makes the form too large.
+const maxNamed = 1000
+
+// named returns the expression that selects these peels.
+func named(peels []target.PeelID, what string) (string, error) {
+	if len(peels) == 0 {
+		return "", invalid("no peel %s", what)
+	}
+	if len(peels) > maxNamed {
+		return "", invalid("%s %s, a form names at most %s: run it with a target", page.Plural(len(peels), "peel"), what,
+			page.Number(maxNamed))
+	}
+	words := make([]string, len(peels))
+	for i, id := range peels {
+		words[i] = string(id)
+	}
+	return "L@" + strings.Join(words, ","), nil
+}
+
+// retryJob fills in the function and arguments of a job, and the peels on which it did not succeed.
+func retryJob(v *visit) (*shown, error) {
+	jid, err := wire.ParseJID(v.r.PathValue("jid"))
+	if err != nil {
+		return nil, &api.Error{Code: api.CodeNotFound, Msg: err.Error(), Err: err}
+	}
+	j, err := api.JobShow.Ask(v.r.Context(), v.ask, api.JobRequest{JID: jid})
+	if err != nil {
+		return nil, err
+	}
+	if !j.Status.Final() {
+		return nil, &api.Error{Code: api.CodeConflict, Msg: "the job still runs: wait for its end, or stop it"}
+	}
+	peels, err := view.Unsuccessful(v.r.Context(), v.ask, jid)
+	if err != nil {
+		return nil, err
+	}
+	d := dispatch{function: j.Function, args: strings.TrimSpace(j.StateID + "\n" + page.ArgLines(j.Args))}
+	d.reason = "again what did not succeed in " + string(jid)
+	if d.target, err = named(peels, "has failed or not returned"); err != nil {
+		return nil, err
+	}
+	return newJob(v, d, nil)
+}
+
+// applyStates fills in a run of all states on the hosts that have a result of a state.
+func applyStates(v *visit) (*shown, error) {
+	r := status.StateResult{State: v.query("state"), Result: v.query("result"), Cause: v.query("cause")}
+	peels, err := view.StatePeels(v.r.Context(), v.ask, r)
+	if err != nil {
+		return nil, err
+	}
+	d := dispatch{function: "state.highstate"}
+	if r.State != "" {
+		d.reason = "put back " + r.State
+	}
+	if d.target, err = named(peels, "differs so from Git now"); err != nil {
+		return nil, err
+	}
+	return newJob(v, d, nil)
+}
