@@ -11,7 +11,7 @@ const (
 	MaxReturnGroups = 100   // groups of a reply
 	MaxGroupLines   = 500   // lines of all groups of a reply
 	MaxGroupPeels   = 20    // peels that a group names
-	MaxGroupedOf    = 10240 // targets of which groups are made
+	MaxGroupedOf    = 10240 // targets that are read
 )
 
 // A ReturnGroupsRequest asks for what the targets of a job returned, equal results together.

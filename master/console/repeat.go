@@ -13,8 +13,14 @@ import (
 
 // repeatPages are forms of a new job that are filled in from what was found. They are sent to /jobs/new.
 var repeatPages = []route{
-	{path: "/jobs/{jid}/retry", name: "job-new", nav: "jobs", noun: "job", verb: "dispatch", form: true, show: retryJob},
-	{path: "/states/apply", name: "job-new", nav: "states", noun: "job", verb: "dispatch", form: true, show: applyStates},
+	{
+		path: "/jobs/{jid}/retry", name: "job-new", nav: "jobs", noun: "job", verb: "dispatch",
+		form: true, show: retryJob,
+	},
+	{
+		path: "/states/apply", name: "job-new", nav: "states", noun: "job", verb: "dispatch",
+		form: true, show: applyStates,
+	},
 }
 
 // maxNamed is how many peels a form names. A longer list makes the form too large.
@@ -26,8 +32,8 @@ func named(peels []target.PeelID, what string) (string, error) {
 		return "", invalid("no peel %s", what)
 	}
 	if len(peels) > maxNamed {
-		return "", invalid("%s %s, a form names at most %s: run it with a target", page.Plural(len(peels), "peel"), what,
-			page.Number(maxNamed))
+		const tooMany = "%s are too many for a form, which names at most %s: run it with a target instead"
+		return "", invalid(tooMany, page.Plural(len(peels), "peel"), page.Number(maxNamed))
 	}
 	words := make([]string, len(peels))
 	for i, id := range peels {

@@ -39,6 +39,7 @@ var (
 		{"GET", "/api/v1/jobs", []credential.Scope{read}, nil},
 		{"GET", "/api/v1/jobs/{jid}", []credential.Scope{read}, nil},
 		{"GET", "/api/v1/jobs/{jid}/returns", []credential.Scope{read}, nil},
+		{"GET", "/api/v1/jobs/{jid}/groups", []credential.Scope{read}, nil},
 		{"GET", "/api/v1/jobs/{jid}/events", []credential.Scope{read}, nil},
 		{"POST", "/api/v1/jobs/{jid}/cancel", nil, nil},
 		{"GET", "/api/v1/peels", []credential.Scope{read}, nil},
@@ -61,6 +62,7 @@ var (
 		{"GET", "/api/v1/sync", []credential.Scope{read}, nil},
 		{"GET", "/api/v1/sync/peels", []credential.Scope{read}, nil},
 		{"GET", "/api/v1/sync/states", []credential.Scope{read}, nil},
+		{"GET", "/api/v1/sync/states/groups", []credential.Scope{read}, nil},
 		{"GET", "/api/v1/sync/history", []credential.Scope{read}, nil},
 		{"GET", "/api/v1/sync/plan", []credential.Scope{read}, nil},
 		{"POST", "/api/v1/sync/approve", order, object{"hash": "01234567"}},
@@ -82,6 +84,7 @@ var (
 	ownJob = []route{
 		{"GET", "/api/v1/jobs/{jid}", []credential.Scope{read, run}, nil},
 		{"GET", "/api/v1/jobs/{jid}/returns", []credential.Scope{read, run}, nil},
+		{"GET", "/api/v1/jobs/{jid}/groups", []credential.Scope{read, run}, nil},
 		{"GET", "/api/v1/jobs/{jid}/events", []credential.Scope{read, run}, nil},
 		{"POST", "/api/v1/jobs/{jid}/cancel", []credential.Scope{run}, nil},
 	}

@@ -247,7 +247,7 @@ func (s *system) provoke(check func(method, path string, a answer)) {
 	check("POST", jobs, s.ask(admin, "POST", jobs, strings.Repeat(" ", 2<<20)))
 	check("POST", jobs, s.slowBody(admin, jobs))
 	check("POST", jobs, s.otherType(admin, jobs))
-	for _, path := range []string{jobPath, jobPath + "/returns"} {
+	for _, path := range []string{jobPath, jobPath + "/returns", jobPath + "/groups"} {
 		check("GET", path, s.ask(reader, "GET", at(path, ended), nil))
 		check("GET", path, s.ask(reader, "GET", at(path, running), nil))
 		check("GET", path, s.ask(reader, "GET", at(path, wire.NewJID()), nil))
@@ -288,6 +288,7 @@ func (s *system) provoke(check func(method, path string, a answer)) {
 		{"GET", jobs, runner},
 		{"GET", jobPath, runner},
 		{"GET", jobPath + "/returns", runner},
+		{"GET", jobPath + "/groups", runner},
 		{"GET", events, runner},
 		{"POST", cancel, runner},
 		{"GET", "/api/v1/peels", runner},
@@ -297,6 +298,7 @@ func (s *system) provoke(check func(method, path string, a answer)) {
 		{"GET", "/api/v1/sync", runner},
 		{"GET", "/api/v1/sync/peels", runner},
 		{"GET", "/api/v1/sync/states", runner},
+		{"GET", "/api/v1/sync/states/groups", runner},
 		{"GET", "/api/v1/sync/history", runner},
 		{"GET", "/api/v1/sync/plan", runner},
 		{"POST", "/api/v1/sync/approve", runner},
