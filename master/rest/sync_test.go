@@ -247,6 +247,9 @@ func (s *system) provokeSync(check func(method, path string, a answer), repo *se
 	if len(all.Peels) != 1 || all.Peels[0].State == "" {
 		s.t.Errorf("the list of peels has no state: %+v", all)
 	}
+	if g := want[status.StateGroups](s.t, get("/states/groups"), 200); g.Groups == nil || len(g.Groups) != 0 || g.Left != 0 {
+		s.t.Errorf("%+v", g)
+	}
 	if p := want[status.SyncStatesPage](s.t, get("/states"), 200); p.Peels == nil || len(p.Peels) != 0 || p.Next != "" {
 		s.t.Errorf("%+v", p)
 	}
