@@ -1,6 +1,7 @@
 package scheduler_test
 
 import (
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -176,6 +177,34 @@ func TestFiveEntriesCatchUpAtStartAndTheOthersFollowOneByOne(t *testing.T) {
 		slices.Sort(got)
 		if want := []time.Duration{0, 0, 0, 0, 0, 5 * time.Second, 10 * time.Second}; !slices.Equal(got, want) {
 			t.Errorf("%v", got)
+		}
+	})
+}
+
+// The time that a peel is up adds no runs to the five that start at once.
+func TestFiveEntriesCatchUpAtOnceAlsoAfterASuspend(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c tamper
+		h := c.host(t, scheduler.Options{Zone: time.UTC})
+		defer h.shut()
+		var text strings.Builder
+		for _, name := range []string{"a", "b", "c", "d", "e", "f", "g"} {
+			text.WriteString(name + ": {module: test.ping, cron: \"0 0 * * *\", start_deadline: 1h, catch_up: run_once}\n")
+		}
+		h.apply(parse(t, text.String()))
+		time.Sleep(12 * time.Hour)
+		c.suspend(18 * time.Hour)
+		time.Sleep(2 * time.Minute)
+		var first time.Time
+		at := map[time.Duration]int{}
+		for _, f := range h.all() {
+			if first.IsZero() {
+				first = f.Started
+			}
+			at[f.Started.Sub(first)]++
+		}
+		if want := map[time.Duration]int{0: 5, 5 * time.Second: 1, 10 * time.Second: 1}; !maps.Equal(at, want) {
+			t.Errorf("%v, want %v", at, want)
 		}
 	})
 }

@@ -55,10 +55,12 @@ func TestNeedingEntryHasItsOwnSplayWindowsAndLife(t *testing.T) {
         a: {module: test.ping, interval: 1h}
         window: {module: test.ping, needs: {entry: a}, only_between: "04:00-05:30"}
         once: {module: test.ping, needs: {entry: a}, max_runs: 1}
+        ends: {module: test.ping, needs: {entry: a}, not_before: 2000-01-01T02:30:00Z, until: 2000-01-01T04:30:00Z}
         splay: {module: test.ping, needs: {entry: a}, splay: {min: 10m, max: 11m}, max_runs: 1}`))
 		time.Sleep(10*time.Hour + time.Minute)
 		h.expectRuns("window", 4*time.Hour, 5*time.Hour)
 		h.expectSkips("window", ledger.OutsideWindow, 8)
+		h.expectRuns("ends", 3*time.Hour, 4*time.Hour)
 		h.expectRuns("once", time.Hour)
 		h.expectExhausted("once", "all its runs")
 		if runs := h.runs("splay"); len(runs) != 1 || runs[0] < 70*time.Minute || runs[0] >= 71*time.Minute {

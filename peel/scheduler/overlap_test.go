@@ -38,6 +38,21 @@ func TestFireThatWaitedBeyondTheStartDeadlineIsDropped(t *testing.T) {
 	})
 }
 
+// How long a fire has waited does not depend on what the wall clock is set to.
+func TestAFireThatWaitsCountsItsDeadlineInElapsedTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c tamper
+		h := c.host(t, scheduler.Options{Zone: time.UTC})
+		defer h.shut()
+		h.takes["e"] = 30 * time.Minute
+		h.apply(one(t, `cron: "0,10 1 * * *", if_running: queue, start_deadline: 1h`))
+		time.Sleep(75 * time.Minute)
+		c.set(3 * time.Hour)
+		time.Sleep(16 * time.Minute)
+		h.expectNominal("e", "01 01:00", "01 01:10")
+	})
+}
+
 func TestFireThatWaitsSurvivesARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := scheduler.Options{StateFile: filepath.Join(t.TempDir(), "state"), Zone: time.UTC}
@@ -139,6 +154,26 @@ func TestCancelEndsTheRunWaitsForItsEndAndStarts(t *testing.T) {
 		}
 		if h.inFlight("e") != 1 {
 			t.Errorf("%d runs in flight", h.inFlight("e"))
+		}
+	})
+}
+
+// After the limit was lowered, so many runs are canceled that the next has a place.
+func TestCancelEndsAllRunsBeyondALowerLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := start(t, scheduler.Options{Zone: time.UTC})
+		defer h.shut()
+		h.takes["e"] = time.Hour
+		h.apply(one(t, `cron: "* * * * *", if_running: cancel, maxrunning: 3`))
+		time.Sleep(3*time.Minute + time.Second)
+		if n := h.inFlight("e"); n != 3 {
+			t.Fatalf("%d runs in flight", n)
+		}
+		h.apply(one(t, `cron: "* * * * *", if_running: cancel, maxrunning: 1`))
+		time.Sleep(time.Minute)
+		h.expectRuns("e", time.Minute, 2*time.Minute, 3*time.Minute, 4*time.Minute)
+		if n := h.inFlight("e"); n != 1 {
+			t.Errorf("%d runs in flight", n)
 		}
 	})
 }

@@ -185,6 +185,11 @@ func TestAGuardEndsAReaction(t *testing.T) {
 	h.wants(r, "conf: changed intended", "log: skipped onlyif")
 	must(t, os.WriteFile(h.dir+"/ready", nil, 0o644))
 	h.wants(h.run(guarded, false), "conf: unchanged", "log: skipped onchanges_unmet")
+	must(t, os.Remove(h.dir+"/ready"))
+	unless := strings.Replace(strings.Replace(web, "one", "three", 1), "onchanges: [conf]", "onchanges: [conf], unless: 'test ! -e DIR/ready'", 1)
+	h.wants(h.run(unless, false), "conf: changed intended", "log: skipped unless")
+	must(t, os.WriteFile(h.dir+"/ready", nil, 0o644))
+	h.wants(h.run(unless, false), "conf: unchanged", "log: skipped onchanges_unmet")
 	disabled := strings.Replace(strings.Replace(web, "one", "two", 1), "onchanges: [conf]", "onchanges: [conf], enabled: false", 1)
 	if r = h.run(disabled, false); len(r.Owed) > 0 {
 		t.Errorf("owed is %v", r.Owed)
@@ -282,6 +287,21 @@ func TestAStateIsTriedAgain(t *testing.T) {
 	h.wants(r, "a: changed intended")
 	if h.read("n") != "x\nx\nx\n" {
 		t.Errorf("%q", h.read("n"))
+	}
+}
+
+// In test mode nothing changes between two attempts, so that a second one would only take time.
+func TestAPredictionIsMadeOnce(t *testing.T) {
+	h, read := newHost(t), 0
+	h.r.o.Files.Source = func(context.Context, string) (file.Content, error) {
+		read++
+		return file.Content{}, errors.New("no such file")
+	}
+	r := h.run("a: {file.managed: {path: DIR/f, source: files/s}, retry: {attempts: 3, interval: 1ms}}", true)
+	h.wants(r, "a: failed")
+	once := read
+	if h.run("a: {file.managed: {path: DIR/f, source: files/s}}", true); read != 2*once {
+		t.Errorf("the source was read %d times with retry and %d times without", once, read-once)
 	}
 }
 
@@ -421,6 +441,20 @@ func TestACanceledRunSkipsTheRest(t *testing.T) {
 	result, err := h.r.Run(ctx, Request{Set: h.set("a: {cmd.run: {command: x}}\nb: {cmd.run: {command: y}}")})
 	must(t, err)
 	h.wants(result, "a: changed intended", "b: skipped canceled")
+}
+
+// A state of packages goes on after the run was canceled, but not if it requires what the cancel has kept from running.
+func TestWhatRequiresACanceledStateIsSkipped(t *testing.T) {
+	h := newHost(t)
+	x := newRun(h.r, Request{Set: h.set("a: {cmd.run: {command: x}}\nb: {cmd.run: {command: y}, require: [a]}")}, newMemory())
+	for why, want := range map[Reason]Reason{
+		Canceled: RequireFailed, FailHard: RequireFailed, RequireFailed: RequireFailed, OnlyIf: "", Disabled: "",
+	} {
+		x.done["a"] = &Outcome{State: "a", Result: Skipped, Reason: why}
+		if got, _ := x.mayRun(x.q.Set[1]); got != want {
+			t.Errorf("after %s it is skipped by %q, want %q", why, got, want)
+		}
+	}
 }
 
 func TestOneRunAtATime(t *testing.T) {
