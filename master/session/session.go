@@ -207,7 +207,8 @@ func (s *Store) ByToken(ctx context.Context, text string, b Browser) (cookie str
 func (s *Store) ByProvider(
 	ctx context.Context, n api.Session, b Browser,
 ) (cookie string, session *api.Session, err error) {
-	if err := s.users.Bind(ctx, n.User, n.Role, *n.Login); err != nil {
+	known := user.Known{Name: n.User, Role: n.Role, Groups: n.Groups, At: *n.Login}
+	if err := s.users.Bind(ctx, known); err != nil {
 		return "", nil, err
 	}
 	return s.begin(ctx, n, b)

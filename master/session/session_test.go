@@ -218,13 +218,15 @@ func TestANameOfAProviderBelongsToItsFirstPerson(t *testing.T) {
 			{"a name that no credential has", "p.t", grants.RoleOperator, pat, false},
 			{"the operator of a master's host", credential.LocalUser, grants.RoleOperator, pat, false},
 		} {
-			err := m.users.Bind(t.Context(), step.name, step.role, step.at)
+			known := user.Known{Name: step.name, Role: step.role, Groups: []string{string(step.role)}, At: step.at}
+			err := m.users.Bind(t.Context(), known)
 			if (err == nil) != step.ok || !step.ok && !errors.Is(err, grants.ErrNotAllowed) {
 				t.Errorf("%s: %v", step.what, err)
 			}
 		}
 		all, err := m.users.List(t.Context())
-		if err != nil || len(all) != 1 || all[0].Role != grants.RoleOperator || all[0].CreatedBy != pat.Issuer {
+		if err != nil || len(all) != 1 || all[0].Role != grants.RoleOperator || all[0].CreatedBy != pat.Issuer ||
+			len(all[0].Groups) != 1 || all[0].Groups[0] != "operator" {
 			t.Errorf("the people are %+v, %v", all, err)
 		}
 	})

@@ -28,6 +28,7 @@ type User struct {
 	Ended map[string]End `json:"ended,omitempty"`
 	// Login is who the person is at the provider of logins; nil: the name is not of a provider.
 	Login     *Login    `json:"login,omitempty"`
+	Groups    []string  `json:"groups,omitempty"` // at the provider, as of the last login; sorted
 	Created   time.Time `json:"created"`
 	CreatedBy string    `json:"created_by"`
 	Revoked   time.Time `json:"revoked,omitzero"` // zero: it is not

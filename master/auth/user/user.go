@@ -16,6 +16,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -104,37 +105,56 @@ func (u *Store) CheckNotRevoked(ctx context.Context, name string) error {
 	return nil
 }
 
-// Bind stores, at the first login of a person at a provider, who has the name. The error is [grants.ErrNotAllowed] if
-// somebody else has it, also a person with a credential whom the provider has not named, or if the person was revoked:
-// the provider must not decide whose past actions a name has.
-func (u *Store) Bind(ctx context.Context, name string, role grants.Role, at credential.Login) error {
-	if err := grants.CheckName(role, name); err != nil || name == credential.LocalUser {
-		return fmt.Errorf("%w: the provider gives the name %.70q, which nobody can have", grants.ErrNotAllowed, name)
+// A Known is a person as a provider describes them at a login.
+type Known struct {
+	Name   string // on the bus
+	Role   grants.Role
+	Groups []string // sorted
+	At     credential.Login
+}
+
+// Bind reserves the name for a person of a provider at the first login, and stores the person's groups at each. The
+// role in the record is the role of the person's credentials: it stays while there is one. The error is
+// [grants.ErrNotAllowed] if the person was revoked, or if the name belongs to another person.
+func (u *Store) Bind(ctx context.Context, p Known) error {
+	if err := grants.CheckName(p.Role, p.Name); err != nil || p.Name == credential.LocalUser {
+		return fmt.Errorf("%w: the provider gives the name %.70q, which nobody can have", grants.ErrNotAllowed, p.Name)
 	}
-	known, _, err := u.all.Get(ctx, name)
-	if errors.Is(err, bucket.ErrAbsent) {
-		made := credential.User{
-			Name: name, Role: role, Login: &at, Created: time.Now().UTC(), CreatedBy: at.Issuer,
-		}
-		if err = u.all.Create(ctx, name, made); err == nil {
-			return nil
-		}
-		if errors.Is(err, bucket.ErrPresent) { // another login was faster
-			known, _, err = u.all.Get(ctx, name)
-		}
-	}
-	switch {
-	case err != nil:
+	err := u.all.Create(ctx, p.Name, credential.User{
+		Name: p.Name, Role: p.Role, Login: &p.At, Groups: p.Groups, Created: time.Now().UTC(), CreatedBy: p.At.Issuer,
+	})
+	if !errors.Is(err, bucket.ErrPresent) {
 		return err
-	case !known.Revoked.IsZero():
-		return fmt.Errorf("%w: %s was revoked", grants.ErrNotAllowed, name)
-	case known.Login == nil || *known.Login != at:
-		return fmt.Errorf("%w: the name %s belongs to somebody else", grants.ErrNotAllowed, name)
-	case known.Role == role || len(credential.Current(known.Keys, time.Now())) > 0:
+	}
+	known, _, err := u.all.Get(ctx, p.Name)
+	if err != nil {
+		return err
+	}
+	if err := p.check(&known); err != nil {
+		return err
+	}
+	if slices.Equal(known.Groups, p.Groups) && known.Role == p.Role {
 		return nil
 	}
-	_, err = u.all.Change(ctx, name, func(r *credential.User) error { r.Role = role; return nil })
+	_, err = u.all.Change(ctx, p.Name, func(r *credential.User) error {
+		r.Groups = p.Groups
+		if len(credential.Current(r.Keys, time.Now())) == 0 {
+			r.Role = p.Role
+		}
+		return p.check(r)
+	})
 	return err
+}
+
+// check returns an error if the record of the name is of somebody else, or revoked.
+func (p *Known) check(r *credential.User) error {
+	switch {
+	case !r.Revoked.IsZero():
+		return fmt.Errorf("%w: %s was revoked", grants.ErrNotAllowed, r.Name)
+	case r.Login == nil || *r.Login != p.At:
+		return fmt.Errorf("%w: the name %s belongs to somebody else", grants.ErrNotAllowed, r.Name)
+	}
+	return nil
 }
 
 // AllowSecrets returns [grants.ErrNotAllowed] if a caller was not given the permission to see secrets. It is given with
