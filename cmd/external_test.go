@@ -120,11 +120,12 @@ func TestAServerElsewhereServesTheFleet(t *testing.T) {
 	checkEncrypted(t, bus, dir+"/ada.creds", cert)
 	z.env = append(z.env, "ZESTER_CREDS="+dir+"/ada.creds", "ZESTER_URL=tls://"+bus, "ZESTER_CA="+cert)
 	m := startDaemon(t, bin+"zester-master", "--data-dir", dir+"/master", "--nats", "tls://"+bus, "--ca", cert, "--creds", dir+"/m1.creds",
-		"--rest-listen", web, "--rest-cert", cert, "--rest-key", key)
+		"--rest-listen", web)
 	m.await(`master is ready`)
 	token := z.must("auth", "join-token", "create", "--peel", "web-*", "--uses", "2")
+	// The token names the authority of the master, which says by what to check the bus.
 	join := func(id string) *daemon {
-		d := startDaemon(t, bin+"zester-peel", "--id", id, "--data-dir", dir+"/"+id, "--url", "tls://"+bus, "--ca", cert, "--join", token+"@"+web)
+		d := startDaemon(t, bin+"zester-peel", "--id", id, "--data-dir", dir+"/"+id, "--url", "tls://"+bus, "--join", token+"@"+web)
 		d.await(`bus is reached`)
 		return d
 	}

@@ -128,5 +128,8 @@ func (m *Master) issuing(ctx context.Context, js jetstream.JetStream, i issuer) 
 			return nil, err
 		}
 	}
+	if m.o.NATS != "" {
+		o.BusCA = m.o.CA
+	}
 	return auth.NewAuthority(ctx, o)
 }

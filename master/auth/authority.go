@@ -40,6 +40,7 @@ type AuthorityOptions struct {
 	// Update sends servers the JWT of an account, signed by the operator that they trust.
 	Update func(ctx context.Context, account string) error
 	CA     *pki.CA // signs the certificates by which hosts that join know the master; nil: another authority signs them
+	BusCA  string  // see [enroll.Options]
 	// Rotated is called when servers have other signing keys, to replace credentials on this host; nil: there are none.
 	Rotated func() error
 	Log     *slog.Logger
@@ -74,6 +75,7 @@ func NewAuthority(ctx context.Context, o AuthorityOptions) (*Authority, error) {
 	if a.Hosts, err = enroll.Open(ctx, o.JetStream, enroll.Options{
 		Keys:     o.Keys,
 		CA:       o.CA,
+		BusCA:    o.BusCA,
 		Push:     a.push,
 		PushSoon: a.pushSoon,
 		Log:      o.Log,

@@ -35,7 +35,7 @@ const (
 type Enrolled struct {
 	JWT     string    `json:"jwt"`
 	Expires time.Time `json:"expires"`
-	CA      string    `json:"ca,omitempty"` // certificates by which the host checks masters, in PEM
+	CA      string    `json:"ca,omitempty"` // certificates by which the host checks masters and the bus, in PEM
 }
 
 // enroll answers hosts that request a credential. They have no token of the API; the authority checks the request. A
@@ -79,6 +79,11 @@ func (r *routes) enroll() http.HandlerFunc {
 			problem(w, http.StatusTooManyRequests, "too many requests to be enrolled came from your address")
 			return
 		}
+		roots, err := r.Authority.Hosts.Roots()
+		if err != nil {
+			problem(w, http.StatusInternalServerError, sentence(err))
+			return
+		}
 		token, e, err := r.Authority.Hosts.Enroll(req.Context(), q)
 		r.auditEnroll(req, &q, e, err)
 		if err != nil {
@@ -90,7 +95,7 @@ func (r *routes) enroll() http.HandlerFunc {
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(Enrolled{JWT: token, Expires: e.Expires, CA: string(r.Authority.Hosts.Roots())})
+		_ = json.NewEncoder(w).Encode(Enrolled{JWT: token, Expires: e.Expires, CA: string(roots)})
 	}
 }
 

@@ -65,6 +65,9 @@ const (
 type Options struct {
 	Keys *keystore.Keys
 	CA   *pki.CA // signs the masters' certificates; nil: another authority signs them
+	// BusCA is the file with the certificates by which this master checks a bus of other servers. Peels get them with CA's.
+	// If empty, the bus's certificate is signed by CA, or by an authority that each host knows.
+	BusCA string
 	// Push copies stored revocations to the key store and to the servers.
 	Push func(context.Context) error
 	// PushSoon has that done after the reply to this request.
@@ -231,12 +234,28 @@ func (h *Hosts) issuePeel(ctx context.Context, e *credential.Enrolled) (string, 
 	return token, &r, err
 }
 
-// Roots returns the certificates by which peels check masters, in PEM; nil if another authority signs them.
-func (h *Hosts) Roots() []byte {
+// maxRoots bounds what [Hosts.Roots] returns, in bytes. A peel reads a reply of 64 KiB.
+const maxRoots = 32 << 10
+
+// Roots returns the certificates by which peels check masters and the bus, in PEM; nil if another authority than that of
+// the masters signs their certificates.
+func (h *Hosts) Roots() ([]byte, error) {
 	if h.o.CA == nil {
-		return nil
+		return nil, nil
 	}
-	return h.o.CA.Bundle()
+	roots := h.o.CA.Bundle()
+	if h.o.BusCA == "" {
+		return roots, nil
+	}
+	bus, err := pki.Certificates(h.o.BusCA)
+	if err != nil {
+		return nil, fmt.Errorf("cannot tell the host by what to check the bus: %w", err)
+	}
+	if len(roots)+len(bus) > maxRoots {
+		return nil, fmt.Errorf("cannot tell the host by what to check the bus: %s has over %d KiB of certificates: "+
+			"name a file with those of the bus alone by --ca", h.o.BusCA, maxRoots>>10)
+	}
+	return append(roots, bus...), nil
 }
 
 // List returns all peels that were enrolled or asked to be, by ID.

@@ -268,6 +268,20 @@ func (c *CA) readKey() ([]byte, error) {
 	return key, nil
 }
 
+// Certificates returns the certificates in a file, in PEM, and nothing else that is in it: a credential has its key
+// beside them. A file without certificates is no error.
+func Certificates(path string) ([]byte, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	certs, _, err := readCertificates(text)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read %s: %w", path, err)
+	}
+	return certificates(certs...), nil
+}
+
 // readCertificates reads all certificates in a text, and whether there is one.
 func readCertificates(text []byte) (certs []*x509.Certificate, found bool, err error) {
 	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
