@@ -112,15 +112,16 @@ func newCluster(t *testing.T) *cluster {
 	urls, routes := "", ""
 	for _, a := range addresses {
 		urls += ",tls://" + a.String() + ":4222"
-		routes += fmt.Sprintf(", %q", "nats://"+a.String()+":6222")
+		routes += "," + a.String() + ":6222"
 	}
-	urls, routes = urls[1:], routes[2:]
+	urls, routes = urls[1:], routes[1:]
 	c.z = cli{t, c.ip, []string{"ZESTER_DATA_DIR=" + c.dir + "/m1", "ZESTER_URL=" + urls, "ZESTER_CA=" + c.dir + "/bus.crt"}}
 	for n, a := range addresses {
 		name := fmt.Sprintf("s%d", n+1)
 		store := c.mount(name)
-		conf := c.must("--tls-cert", c.dir+"/bus.crt", "--tls-key", c.dir+"/bus.key", "auth", "export", "--nats-conf", "--listen", a.String()+":4222", "--store", store)
-		conf += fmt.Sprintf("\nserver_name: %s\nhttp: \"%s:8222\"\ncluster { name: zester, listen: \"%s:6222\", routes: [%s] }\n", name, a, a, routes)
+		conf := c.must("--tls-cert", c.dir+"/bus.crt", "--tls-key", c.dir+"/bus.key", "auth", "export", "--nats-conf", "--listen", a.String()+":4222", "--store", store,
+			"--cluster", a.String()+":6222", "--server", name, "--routes", routes, "--cluster-ca", c.dir+"/bus.crt")
+		conf += fmt.Sprintf("http: \"%s:8222\"\n", a)
 		c.write(name+".conf", conf)
 		c.servers = append(c.servers, c.node(name, n+1, `Server is ready`, "nats-server", "-c", c.dir+"/"+name+".conf"))
 	}

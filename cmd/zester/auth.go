@@ -167,7 +167,7 @@ help, zester auth rotate keys and then zester auth retire keys.`,
 }
 
 func (a *app) exportCommand() *cobra.Command {
-	conf, hub := keystore.NATSConf{}, keystore.Hub{}
+	conf, hub, cluster := keystore.NATSConf{}, keystore.Hub{}, keystore.Cluster{}
 	var nats bool
 	cmd := &cobra.Command{
 		Use:   "export --nats-conf",
@@ -181,10 +181,11 @@ Next, zester auth issue master makes the credential for zester-master --nats. A
 master with the keys in its data directory enrolls peels and revokes
 credentials.
 
-With --leafnodes the server accepts connections of site servers. With --hub it
-is the server of a site itself: a leaf node, to which the peels of the site
-connect. It has no streams, receives no revocations from masters, and needs a
-credential of zester auth issue site.`,
+With --cluster it is one of three servers that keep the streams together, see
+zester guide ha. With --leafnodes it accepts connections of site servers. With
+--hub it is the server of a site itself: a leaf node, to which the peels of the
+site connect. It has no streams, receives no revocations from masters, and needs
+a credential of zester auth issue site.`,
 		Args: words(),
 		RunE: func(*cobra.Command, []string) error {
 			if !nats {
@@ -196,6 +197,11 @@ credential of zester auth issue site.`,
 				}
 				conf.Hub = &hub
 			}
+			hint := "--tls-cert and --tls-key name them"
+			if cluster.Listen != "" || cluster.Server != "" || cluster.CA != "" || len(cluster.Routes) > 0 {
+				conf.Cluster = &cluster
+				hint = "--cluster HOST:PORT needs --server, --routes, --cluster-ca, --tls-cert and --tls-key"
+			}
 			keys, err := keystore.Open(keystore.Dir(a.connect.dataDir))
 			if err != nil {
 				return err
@@ -203,7 +209,7 @@ credential of zester auth issue site.`,
 			conf.Trust = keys.Trust()
 			text, err := conf.Text()
 			if err != nil {
-				return &failure{code: exitUsage, err: err, hint: "--tls-cert and --tls-key name them"}
+				return &failure{code: exitUsage, err: err, hint: hint}
 			}
 			_, err = fmt.Fprint(a.out, text)
 			return err
@@ -215,6 +221,10 @@ credential of zester auth issue site.`,
 	f.StringVar(&conf.Dir, "store", "/var/lib/nats", "data `DIR` of the server")
 	f.StringVar(&conf.Cert, "tls-cert", "", "`FILE` with the server's certificate")
 	f.StringVar(&conf.Key, "tls-key", "", "`FILE` with the key of that certificate")
+	f.StringVar(&cluster.Listen, "cluster", "", "accept the other servers of the bus at `HOST:PORT`")
+	f.StringVar(&cluster.Server, "server", "", "`NAME` of this server in the cluster")
+	f.StringSliceVar(&cluster.Routes, "routes", nil, "`ADDRESSES` of --cluster of all servers, HOST:PORT")
+	f.StringVar(&cluster.CA, "cluster-ca", "", "`FILE` with the CA certificates of the servers of the cluster")
 	f.StringVar(&conf.LeafNodes, "leafnodes", "", "accept site servers at `HOST:PORT`")
 	f.StringSliceVar(&hub.URLs, "hub", nil, "configure the server of a site, which connects to the bus at `URLS`")
 	f.StringVar(&hub.Creds, "hub-creds", "", "`FILE` with the credential of the site")

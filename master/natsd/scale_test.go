@@ -1,6 +1,7 @@
 package natsd_test
 
 import (
+	"crypto/tls"
 	"os"
 	"path/filepath"
 	"testing"
@@ -12,9 +13,14 @@ import (
 )
 
 func TestTheExampleOfALargeBusIsAConfigurationOfServers(t *testing.T) {
-	opts := configured(t, "hub.conf", "hub-1", keystore.NATSConf{LeafNodes: "0.0.0.0:7422"})
+	opts := configured(t, "hub.conf", "hub-1", keystore.NATSConf{LeafNodes: "0.0.0.0:7422", Cluster: &keystore.Cluster{
+		Server: "hub-1", Listen: "0.0.0.0:6222", Routes: []string{"hub-1:6222", "hub-2:6222", "hub-3:6222"}, CA: "ca.crt",
+	}})
 	if opts.LeafNode.Port != 7422 || opts.LeafNode.TLSConfig == nil {
 		t.Errorf("leaf nodes are heard at %+v", opts.LeafNode)
+	}
+	if opts.Cluster.TLSConfig == nil || opts.Cluster.TLSConfig.ClientAuth != tls.RequireAndVerifyClientCert {
+		t.Error("any server that reaches it can join the cluster")
 	}
 	if !opts.JetStream || opts.Cluster.Name != "zester" || len(opts.Routes) != 3 || opts.ServerName != "hub-1" || opts.MaxConn != 60000 {
 		t.Errorf("%+v", opts)

@@ -21,10 +21,21 @@ type NATSConf struct {
 	Listen    string // HOST:PORT
 	Dir       string // of its store, and of the JWTs of accounts, as they are after revocations
 	Cert, Key string // files
+	// Cluster makes it one of several servers that keep the streams together. Nil: it is alone.
+	Cluster *Cluster
 	// LeafNodes is the HOST:PORT to which servers of sites connect; empty: none.
 	LeafNodes string
 	// Hub makes it the server of a site: a leaf node, without streams. Nil: it is not the server of a site.
 	Hub *Hub
+}
+
+// A Cluster is what a server needs to know of the others. They let in each other by certificates of one authority, because
+// another server gets the messages of all accounts.
+type Cluster struct {
+	Server string   // name of this server, which no other one has
+	Listen string   // HOST:PORT at which it accepts the others
+	Routes []string // HOST:PORT of all, its own may be among them
+	CA     string   // file with the CA certificates of their certificates
 }
 
 // A Hub is the bus to which a site belongs.
@@ -41,6 +52,10 @@ func (c NATSConf) Text() (string, error) {
 		if err := c.check(listen); err != nil {
 			return "", err
 		}
+	}
+	cluster, err := c.cluster()
+	if err != nil {
+		return "", err
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "listen: %q\nmax_payload: %d\n", c.Listen, wire.MaxMessage)
@@ -65,7 +80,39 @@ func (c NATSConf) Text() (string, error) {
 		fmt.Fprintf(&b, "  %s: %s\n", public, c.Trust.Accounts[public])
 	}
 	b.WriteString("}\n")
-	return b.String() + c.leafNodes(), nil
+	return b.String() + cluster + c.leafNodes(), nil
+}
+
+// cluster returns the part of the configuration for one of several servers.
+func (c NATSConf) cluster() (string, error) {
+	if c.Cluster == nil {
+		return "", nil
+	}
+	switch {
+	case c.Hub != nil:
+		return "", errors.New("cannot print a configuration for a cluster and for the server of a site: print two")
+	case c.Cluster.Server == "" || c.Cluster.CA == "" || len(c.Cluster.Routes) == 0:
+		return "", errors.New("cannot print a configuration for a cluster without the name of the server, " +
+			"the addresses of all servers and their authority")
+	}
+	routes := make([]string, len(c.Cluster.Routes))
+	for i, route := range c.Cluster.Routes {
+		if err := c.check(route); err != nil {
+			return "", err
+		}
+		routes[i] = strconv.Quote("nats-route://" + route)
+	}
+	if err := c.check(c.Cluster.Listen); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf(`server_name: %q
+cluster {
+  name: zester
+  listen: %q
+  routes: [%s]
+  tls { cert_file: %q, key_file: %q, ca_file: %q, verify: true, min_version: "1.3" }
+}
+`, c.Cluster.Server, c.Cluster.Listen, strings.Join(routes, ", "), c.Cert, c.Key, c.Cluster.CA), nil
 }
 
 // check returns an error if an address is malformed or a certificate is missing. LeafNodes may be empty.
