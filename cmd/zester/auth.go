@@ -202,6 +202,9 @@ a credential of zester auth issue site.`,
 				conf.Cluster = &cluster
 				hint = "--cluster HOST:PORT needs --server, --routes, --cluster-ca, --tls-cert and --tls-key"
 			}
+			if err := conf.Check(); err != nil {
+				return &failure{code: exitUsage, err: err, hint: hint}
+			}
 			keys, err := keystore.Open(keystore.Dir(a.connect.dataDir))
 			if err != nil {
 				return err
@@ -209,7 +212,7 @@ a credential of zester auth issue site.`,
 			conf.Trust = keys.Trust()
 			text, err := conf.Text()
 			if err != nil {
-				return &failure{code: exitUsage, err: err, hint: hint}
+				return err
 			}
 			_, err = fmt.Fprint(a.out, text)
 			return err

@@ -73,7 +73,7 @@ func TestErrorsNameTheValueAndWhatToDo(t *testing.T) {
 		{"auth export", exitUsage, "zester auth export needs --nats-conf\nHELP zester auth export"},
 		{"auth join-token create", exitUsage, "zester auth join-token create needs --peel, a glob for the IDs of the hosts: --peel 'web-*'\nHELP zester auth join-token create"},
 		{"audit list --limit 0", exitUsage, "cannot list 0 entries: --limit is 1 or more\nHELP zester audit list"},
-		{"auth export --nats-conf --tls-cert c --tls-key k --cluster :6222", exitUsage, "cannot print a configuration for a cluster without the name of the server, the addresses of all servers and their authority\nHELP zester auth export"},
+		{"auth export --nats-conf --tls-cert c --tls-key k --cluster :6222", exitUsage, "cannot print a configuration for a cluster without the name and address of the server, the addresses of all servers and their authority\nhint: --cluster HOST:PORT needs --server, --routes, --cluster-ca, --tls-cert and --tls-key"},
 		{"auth export --nats-conf --hub tls://h:1", exitUsage, "--hub needs --hub-creds FILE, the credential of the site\nHELP zester auth export"},
 		{"auth issue operator ada --ttl -1h", exitUsage, "cannot use --ttl -1h0m0s: it is 0 for never, or more\nHELP zester auth issue"},
 		{"auth peel list web-01 --state pending", exitUsage, "cannot use --state with a peel: leave out one of them\nHELP zester auth peel list"},
@@ -131,11 +131,7 @@ func TestErrorsNameTheValueAndWhatToDo(t *testing.T) {
 		{"lint --peel-config none", exitFailed, "cannot read the peel's configuration: open none: no such file or directory"},
 		{"mcp --allow all", exitUsage, `cannot allow "all": --allow is dispatch, or is left out` + "\nHELP zester mcp"},
 		{"mcp --limit 0", exitUsage, "cannot hold actions on more than 0 peels: --limit is 1 or more\nHELP zester mcp"},
-<<<<<<< HEAD
-		{"guide x", exitUsage, `the guide has no page "x"; the pages are tour, repo, review, schedules, entry, states, jobs, peels, alerts, running, backup, api, console, login, assistants, trouble, cron, salt` + "\nHELP zester guide"},
-=======
-		{"guide x", exitUsage, `the guide has no page "x"; the pages are tour, repo, review, schedules, entry, states, jobs, peels, alerts, running, ha, backup, api, console, assistants, trouble, cron, salt` + "\nHELP zester guide"},
->>>>>>> 9f180a3f (auth export: --cluster, with a recipe of three servers and two masters that a test types)
+		{"guide x", exitUsage, `the guide has no page "x"; the pages are tour, repo, review, schedules, entry, states, jobs, peels, alerts, running, ha, backup, api, console, login, assistants, trouble, cron, salt` + "\nHELP zester guide"},
 		{"guide jobs x", exitUsage, "the page jobs has no fields: zester guide jobs\nHELP zester guide"},
 		{"import salt", exitUsage, "which states? Write salt '*' state.show_lowstate --out json --static > low.json\nHELP zester import salt"},
 		{"import salt low.json", exitUsage, "where to? Give the directory of the new config repo as --out\nHELP zester import salt"},

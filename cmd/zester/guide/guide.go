@@ -12,12 +12,7 @@ var Pages embed.FS
 // Topics returns the names of the pages in the order in which a newcomer reads them.
 func Topics() []string {
 	return []string{
-<<<<<<< HEAD
-		"tour", "repo", "review", "schedules", "entry", "states", "jobs", "peels", "alerts", "running", "backup", "api",
-		"console", "login", "assistants", "trouble", "cron", "salt",
-=======
 		"tour", "repo", "review", "schedules", "entry", "states", "jobs", "peels", "alerts", "running", "ha", "backup", "api",
-		"console", "assistants", "trouble", "cron", "salt",
->>>>>>> 9f180a3f (auth export: --cluster, with a recipe of three servers and two masters that a test types)
+		"console", "login", "assistants", "trouble", "cron", "salt",
 	}
 }

@@ -48,13 +48,7 @@ type Hub struct {
 // Text returns the configuration file. It has no secret. Accounts that a master sends to the server later are stored in
 // Dir and replace those in the file; the server of a site gets none.
 func (c NATSConf) Text() (string, error) {
-	for _, listen := range []string{c.Listen, c.LeafNodes} {
-		if err := c.check(listen); err != nil {
-			return "", err
-		}
-	}
-	cluster, err := c.cluster()
-	if err != nil {
+	if err := c.Check(); err != nil {
 		return "", err
 	}
 	var b strings.Builder
@@ -80,30 +74,39 @@ func (c NATSConf) Text() (string, error) {
 		fmt.Fprintf(&b, "  %s: %s\n", public, c.Trust.Accounts[public])
 	}
 	b.WriteString("}\n")
-	return b.String() + cluster + c.leafNodes(), nil
+	return b.String() + c.cluster() + c.leafNodes(), nil
+}
+
+// Check returns an error if something is missing or malformed. It does not look at Trust, so it can be called before the
+// keys are made.
+func (c NATSConf) Check() error {
+	listen := []string{c.Listen, c.LeafNodes}
+	if c.Cluster != nil {
+		switch {
+		case c.Hub != nil:
+			return errors.New("cannot print a configuration for a cluster and for the server of a site: print two")
+		case c.Cluster.Listen == "" || c.Cluster.Server == "" || c.Cluster.CA == "" || len(c.Cluster.Routes) == 0:
+			return errors.New("cannot print a configuration for a cluster without the name and address of the server, " +
+				"the addresses of all servers and their authority")
+		}
+		listen = slices.Concat(listen, []string{c.Cluster.Listen}, c.Cluster.Routes)
+	}
+	for _, address := range listen {
+		if err := c.checkAddress(address); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // cluster returns the part of the configuration for one of several servers.
-func (c NATSConf) cluster() (string, error) {
+func (c NATSConf) cluster() string {
 	if c.Cluster == nil {
-		return "", nil
-	}
-	switch {
-	case c.Hub != nil:
-		return "", errors.New("cannot print a configuration for a cluster and for the server of a site: print two")
-	case c.Cluster.Server == "" || c.Cluster.CA == "" || len(c.Cluster.Routes) == 0:
-		return "", errors.New("cannot print a configuration for a cluster without the name of the server, " +
-			"the addresses of all servers and their authority")
+		return ""
 	}
 	routes := make([]string, len(c.Cluster.Routes))
 	for i, route := range c.Cluster.Routes {
-		if err := c.check(route); err != nil {
-			return "", err
-		}
 		routes[i] = strconv.Quote("nats-route://" + route)
-	}
-	if err := c.check(c.Cluster.Listen); err != nil {
-		return "", err
 	}
 	return fmt.Sprintf(`server_name: %q
 cluster {
@@ -112,11 +115,11 @@ cluster {
   routes: [%s]
   tls { cert_file: %q, key_file: %q, ca_file: %q, verify: true, min_version: "1.3" }
 }
-`, c.Cluster.Server, c.Cluster.Listen, strings.Join(routes, ", "), c.Cert, c.Key, c.Cluster.CA), nil
+`, c.Cluster.Server, c.Cluster.Listen, strings.Join(routes, ", "), c.Cert, c.Key, c.Cluster.CA)
 }
 
-// check returns an error if an address is malformed or a certificate is missing. LeafNodes may be empty.
-func (c NATSConf) check(listen string) error {
+// checkAddress returns an error if an address is malformed or a certificate is missing. LeafNodes may be empty.
+func (c NATSConf) checkAddress(listen string) error {
 	if listen == "" && c.Listen != "" {
 		return nil
 	}
