@@ -8,8 +8,8 @@
 // The host identifies the master by the pin in its join token, which is the hash of the authority that signs the
 // masters' certificates, or by given certificates. All requests use TLS, on loopback too, because any user of the host
 // can listen on a port that the master has closed. Until it is accepted, the peel sends a request every ten seconds. It
-// renews the credential every day. The reply also contains the certificates of the masters' authority, and those of the bus
-// if another one signs it, so a peel knows a new authority after a rotation.
+// renews the credential every day. The reply also contains the certificates of the masters and of an external bus, so a
+// peel knows the new authority after a rotation.
 //
 // Known gap: a peel that is off during a whole rotation has to be enrolled again.
 package enroll

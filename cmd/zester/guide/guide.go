@@ -12,7 +12,7 @@ var Pages embed.FS
 // Topics returns the names of the pages in the order in which a newcomer reads them.
 func Topics() []string {
 	return []string{
-		"tour", "repo", "review", "schedules", "entry", "states", "jobs", "peels", "alerts", "running", "ha", "backup", "api",
-		"console", "login", "assistants", "trouble", "cron", "salt",
+		"tour", "repo", "review", "schedules", "entry", "states", "jobs", "peels", "alerts", "running", "ha", "backup",
+		"api", "console", "login", "assistants", "trouble", "cron", "salt",
 	}
 }

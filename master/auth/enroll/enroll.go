@@ -65,8 +65,8 @@ const (
 type Options struct {
 	Keys *keystore.Keys
 	CA   *pki.CA // signs the masters' certificates; nil: another authority signs them
-	// BusCA is the file with the certificates by which this master checks a bus of other servers. Peels get them with CA's.
-	// If empty, the bus's certificate is signed by CA, or by an authority that each host knows.
+	// BusCA is the file with the certificates by which this master checks an external bus. Peels get them too. If it is
+	// empty, CA signs the bus's certificate, or an authority of the system.
 	BusCA string
 	// Push copies stored revocations to the key store and to the servers.
 	Push func(context.Context) error
@@ -237,8 +237,8 @@ func (h *Hosts) issuePeel(ctx context.Context, e *credential.Enrolled) (string, 
 // maxRoots bounds what [Hosts.Roots] returns, in bytes. A peel reads a reply of 64 KiB.
 const maxRoots = 32 << 10
 
-// Roots returns the certificates by which peels check masters and the bus, in PEM; nil if another authority than that of
-// the masters signs their certificates.
+// Roots returns the certificates of the masters and of an external bus, in PEM. Without CA it returns nil, because hosts
+// have the certificates already.
 func (h *Hosts) Roots() ([]byte, error) {
 	if h.o.CA == nil {
 		return nil, nil

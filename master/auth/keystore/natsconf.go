@@ -29,8 +29,8 @@ type NATSConf struct {
 	Hub *Hub
 }
 
-// A Cluster is what a server needs to know of the others. They let in each other by certificates of one authority, because
-// another server gets the messages of all accounts.
+// A Cluster is what a server needs to know of the other servers of the bus. A server accepts another one only with a
+// certificate of the authority, because it gets the messages of all accounts.
 type Cluster struct {
 	Server string   // name of this server, which no other one has
 	Listen string   // HOST:PORT at which it accepts the others
@@ -77,8 +77,8 @@ func (c NATSConf) Text() (string, error) {
 	return b.String() + c.cluster() + c.leafNodes(), nil
 }
 
-// Check returns an error if something is missing or malformed. It does not look at Trust, so it can be called before the
-// keys are made.
+// Check returns an error if something is missing or malformed. It does not look at Trust, so it can be called before
+// the keys are made.
 func (c NATSConf) Check() error {
 	listen := []string{c.Listen, c.LeafNodes}
 	if c.Cluster != nil {
@@ -86,8 +86,8 @@ func (c NATSConf) Check() error {
 		case c.Hub != nil:
 			return errors.New("cannot print a configuration for a cluster and for the server of a site: print two")
 		case c.Cluster.Listen == "" || c.Cluster.Server == "" || c.Cluster.CA == "" || len(c.Cluster.Routes) == 0:
-			return errors.New("cannot print a configuration for a cluster without the name and address of the server, " +
-				"the addresses of all servers and their authority")
+			return errors.New("cannot print a configuration for a cluster without the name and address of the " +
+				"server, the addresses of all servers and their authority")
 		}
 		listen = slices.Concat(listen, []string{c.Cluster.Listen}, c.Cluster.Routes)
 	}
