@@ -237,8 +237,8 @@ func (h *Hosts) issuePeel(ctx context.Context, e *credential.Enrolled) (string, 
 // maxRoots bounds what [Hosts.Roots] returns, in bytes. A peel reads a reply of 64 KiB.
 const maxRoots = 32 << 10
 
-// Roots returns the certificates of the masters and of an external bus, in PEM. Without CA it returns nil, because hosts
-// have the certificates already.
+// Roots returns the certificates of the masters and of an external bus, in PEM. Without CA it returns nil, because
+// hosts have the certificates already.
 func (h *Hosts) Roots() ([]byte, error) {
 	if h.o.CA == nil {
 		return nil, nil
