@@ -50,7 +50,7 @@ func newDocuments(z *zones) documents {
 var notTiming = []string{"module", "command", "args", "payload", "prompt", "model", "opts"}
 
 // maxRead bounds the digests of settings whose schedule is known.
-const maxRead = 256
+const maxRead = 64
 
 // of returns the schedule of a document. After a commit to all peels most documents have the settings of others.
 func (d *documents) of(doc *settings.Document) (*document, error) {

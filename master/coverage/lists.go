@@ -47,7 +47,7 @@ func (t *Table) report(p *peel, r *ledger.Report, stored time.Time) {
 	first, judged := p.arrived == 0, max(p.judged, p.stored+int64(documentGrace/time.Second))
 	p.id, p.has, p.arrived = r.Peel, t.digest(r.Digest), stored.Unix()
 	p.zone = unique.Make(t.zones.nameOf(&r.Zone))
-	p.offset, p.memory = r.Time.Unix()-stored.Unix(), int64(seconds(r.Memory))
+	p.offset, p.memory = r.Time.Unix()-stored.Unix(), seconds(r.Memory)
 	of := join.New(r.Marks, r.Time, stored, p.lists.measured)
 	p.lists.measure(join.Measure(r.Marks, r.Time, stored))
 	p.judged = of.Made().Unix()
@@ -59,7 +59,7 @@ func (t *Table) report(p *peel, r *ledger.Report, stored time.Time) {
 	p.from = 0
 	for i := range r.Entries {
 		if e := &r.Entries[i]; isCut(e, r.Time) && e.From.After(r.Time.Add(time.Hour-ledger.Kept)) {
-			p.from = max(p.from, e.From.Unix())
+			p.from = max(p.from, seconds(e.From))
 		}
 	}
 	if t.isReading() {

@@ -48,10 +48,11 @@ type peel struct {
 
 	arrived int64 // of the newest report; 0: none
 	offset  int64 // of the peel's clock when the newest report was made
-	memory  int64 // since when the peel's disk has refused its lists; 0: it has not
-	from    int64 // since when the newest report has all fires, if it lacks some of the last 47 hours; 0: it has all
 	judged  int64 // up to when fires were judged of a peel that does not report, or that reports lists
 	lists   lists
+
+	memory uint32 // since when the peel's disk has refused its lists; 0: it has not
+	from   uint32 // since when the newest report has all fires, if it lacks some of the last 47 hours; 0: it has all
 }
 
 func newPeel() *peel { return &peel{zone: unique.Make("")} }
@@ -145,7 +146,7 @@ func (p *peel) disagreement(t *Table) string {
 		return "document: it runs other settings than those that were published " + at(p.stored).Format(time.RFC3339)
 	}
 	if p.memory != 0 {
-		since := at(p.memory).Format(time.RFC3339)
+		since := at(int64(p.memory)).Format(time.RFC3339)
 		return "disk: it has refused the lists of fires since " + since +
 			"; a restart of the peel loses what happened since"
 	}

@@ -156,7 +156,7 @@ func (t *Table) present(q Query) map[rowKey]Row {
 			sum := rows[key]
 			sum.Entry, sum.Peel = key.entry, key.peel
 			if q.By == ByPeel && sum.Peels == 0 && absent == 0 {
-				sum.Disagrees, sum.From = t.disagrees(p, ""), at(p.from)
+				sum.Disagrees, sum.From = t.disagrees(p, ""), at(int64(p.from))
 			}
 			if q.By == ByPeelAndEntry && absent == 0 {
 				sum.Disagrees = t.disagrees(p, name)
