@@ -227,6 +227,23 @@ func TestAPeelThatComesBackIsSentTheRequest(t *testing.T) {
 	})
 }
 
+// The deadline of a job that waits for peels is not that of the batch which was sent last.
+func TestABatchThatGoesOnLeavesTheTimeToComeBack(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		s.master("m1")
+		tm := s.team(3, ok)
+		spec := ask(func(j *job.Spec) {
+			j.Timeout, j.WhenOnline, j.Batch = 20*time.Second, time.Hour, &job.Batch{Size: 1}
+		}, append(tm.ids, "later")...)
+		deadline := s.dispatch(spec).Deadline
+		time.Sleep(time.Minute)
+		j := s.record(spec.JID)
+		if j.Published < 4 || j.Deadline.Before(deadline) || j.Status.Final() {
+			t.Errorf("%s, %d sent, the deadline was %s and is %s", j.Status, j.Published, deadline, j.Deadline)
+		}
+	})
+}
+
 // TestAPeelThatComesBackSoonHasTheWholeTimeout is about one that is back before those that were there have had theirs.
 func TestAPeelThatComesBackSoonHasTheWholeTimeout(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {

@@ -196,6 +196,30 @@ func TestATargetThatLeftTheLimitsIsGivenUpAlone(t *testing.T) {
 	})
 }
 
+// A job waits for no peel that has left the limits of its user while it was away.
+func TestAPeelThatComesBackOutsideTheLimitsIsGivenUp(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		limits := grants.Limits{Target: "p*"}
+		var within atomic.Pointer[[]target.PeelID]
+		within.Store(&[]target.PeelID{"later"})
+		s.master("m1", func(o *dispatch.Options) {
+			o.Allow = func(_ context.Context, _ grants.Caller, spec *job.Spec) error {
+				return limits.Allow(spec.Function, spec.Targets, *within.Load())
+			}
+		})
+		spec := ask(func(j *job.Spec) { j.Timeout, j.WhenOnline = 20*time.Second, time.Hour }, "later")
+		s.dispatch(spec)
+		time.Sleep(time.Minute)
+		within.Store(new([]target.PeelID))
+		later := s.peel("later", pong)
+		later.appears()
+		time.Sleep(10 * time.Second)
+		if j := s.record(spec.JID); !j.Status.Final() || len(later.requests()) != 0 {
+			t.Errorf("%s after %d requests", j.Status, len(later.requests()))
+		}
+	})
+}
+
 // TestAJobWhoseUserIsRevokedBeforeItIsPublishedIsNotSent revokes the user after the request was allowed, once
 // before its claim is recorded and once after: the revocation cancels what it finds, so the dispatch has to notice the rest.
 func TestAJobWhoseUserIsRevokedBeforeItIsPublishedIsNotSent(t *testing.T) {

@@ -239,6 +239,30 @@ func end(t *testing.T, s *job.Store, j *job.Job) {
 	}
 }
 
+// A master that repeats what another did before it died adds no second record, which would have no lifetime.
+func TestAJobIsArchivedOnce(t *testing.T) {
+	const lifetime = time.Hour
+	bubble(t, func(t *testing.T, s *job.Store, js jetstream.JetStream) {
+		j := create(t, s, claim("a"))
+		j.Finish(job.End{Targets: 1}, time.Now())
+		if err := s.Update(t.Context(), j); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if err := s.Archive(t.Context(), j, lifetime); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.Remove(t.Context(), j); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(lifetime + time.Minute)
+		if _, err := s.Get(t.Context(), j.JID); !errors.Is(err, job.ErrNotFound) {
+			t.Errorf("after its lifetime: %v", err)
+		}
+	})
+}
+
 func stored(t *testing.T, js jetstream.JetStream) uint64 {
 	t.Helper()
 	stream, err := js.Stream(t.Context(), "KV_active")
