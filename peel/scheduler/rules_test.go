@@ -50,3 +50,20 @@ func TestANewTimingIsMarked(t *testing.T) {
 		t.Errorf("%+v", m)
 	}
 }
+
+// A run that starts when it is due is on time, whatever late_after says.
+func TestAFireMayRunUntilItsDeadlineOrUntilItIsLate(t *testing.T) {
+	nominal := time.Date(2026, 6, 1, 9, 0, 0, 0, time.UTC)
+	for fields, want := range map[string]time.Duration{
+		`cron: "0 9 * * *", start_deadline: 10s`:                 6 * time.Minute,
+		`cron: "0 9 * * *", start_deadline: 10m`:                 15 * time.Minute,
+		`cron: "0 9 * * *", start_deadline: 10m, late_after: 7m`: 7 * time.Minute,
+		`cron: "0 9 * * *", late_after: 2m`:                      5 * time.Minute,
+	} {
+		e := scheduler.NewEntry("e")
+		e.Spec = one(t, fields)["e"]
+		if got := e.Latest(nominal, nominal.Add(5*time.Minute), time.Minute); got.Sub(nominal) != want {
+			t.Errorf("%s: %s after its nominal time, want %s", fields, got.Sub(nominal), want)
+		}
+	}
+}
