@@ -21,7 +21,8 @@ func TestCheckFindsTheMistakesInStatesThatNoOtherFileCanMend(t *testing.T) {
 		"a file without states":                      {"-- settings/common.yaml --\nstates:\n  c: {cmd.run: {command: x}, require: ['file:web.nginxx']}\n", `settings/common.yaml:2:40: states.c.require: no settings file "web.nginxx" of this peel has states`},
 		"a state without a function":                 {"-- settings/common.yaml --\nstates:\n  c: {require: [web]}\n", "settings/common.yaml:2:3: states.c: no function"},
 		"a cycle":                                    {"-- settings/common.yaml --\nstates:\n  c: {cmd.run: {command: x}, require: [d]}\n  d: {cmd.run: {command: x}, require: [c]}\n", "settings/common.yaml:2:3: states.c: the requisites form a cycle: c needs d needs c"},
-		"two owners":                                 {"-- settings/common.yaml --\nstates:\n  c: {file.absent: {path: /etc/x}}\n  d: {file.absent: {path: /etc/x}}\n", "settings/common.yaml:3:3: states.d: the path /etc/x belongs to the state c already"},
+		"two owners":                                 {"-- settings/common.yaml --\nstates:\n  c: {file.absent: {path: /etc/x}}\n  d: {file.symlink: {path: /etc/x, target: /y}}\n", "settings/common.yaml:3:3: states.d: the path /etc/x belongs to the state c already (settings/common.yaml:2:3), with another function"},
+		"two owners that say the same":               {change: "-- settings/common.yaml --\nstates:\n  c: {file.absent: {path: /etc/x}}\n  d: {file.absent: {path: /etc/x}}\n"},
 		"a missing source":                           {"-- settings/common.yaml --\nstates:\n  /etc/x: {file.managed: {source: files/none}}\n", "settings/common.yaml:2:35: states./etc/x: files/none does not exist in the config repo"},
 		"a template":                                 {"-- files/nginx.conf --\n{{#a}}\n", "settings/web/nginx.yaml:4:28: states./etc/nginx/nginx.conf: files/nginx.conf is no template: files/nginx.conf:1:1"},
 	} {

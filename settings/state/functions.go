@@ -24,7 +24,7 @@ type Arguments interface {
 	setMain(name string)
 	// check returns what is wrong with the arguments. If complete is false, those that are required may be missing.
 	check(complete bool) []problem
-	// owns returns what no other state of the peel may own.
+	// owns returns what another state of the peel may own only if it says the same of it.
 	owns() []resource
 }
 

@@ -12,34 +12,6 @@ import (
 // filePrefix begins a requisite that names all states of a settings file.
 const filePrefix = "file:"
 
-// checkOwners refuses two states that own the same thing. States that share a file may not meet one that owns the
-// whole.
-func (s Set) checkOwners() strictyaml.Errors {
-	type owner struct {
-		state  *State
-		shared bool
-	}
-	owners := map[[2]string]owner{}
-	var errs strictyaml.Errors
-	for _, x := range s {
-		for _, r := range x.Args.owns() {
-			key := [2]string{r.kind, r.name}
-			before, taken := owners[key]
-			switch {
-			case !taken:
-				owners[key] = owner{x, r.shared}
-			case !before.shared || !r.shared:
-				errs = append(errs, strictyaml.Error{
-					Pos: x.Pos, Path: Key + "." + x.Name,
-					Msg: fmt.Sprintf("the %s %s belongs to the state %s already (%s)", r.kind, r.name,
-						before.state.Name, before.state.Pos),
-				})
-			}
-		}
-	}
-	return errs
-}
-
 // A graph holds for each state the states that come before it.
 type graph struct {
 	states Set
@@ -219,15 +191,15 @@ func (g *graph) sorted() Set {
 // connectImplicit puts a path after the managed directory that it is in, and an owner of a file after the user and the
 // group, unless the requisites say otherwise.
 func (g *graph) connectImplicit() {
-	directories, users, groups := map[string]int{}, map[string]int{}, map[string]int{}
+	directories, users, groups := map[string][]int{}, map[string][]int{}, map[string][]int{}
 	for i, s := range g.states {
 		switch a := s.Args.(type) {
 		case *FileDirectory:
-			directories[a.Path] = i
+			directories[a.Path] = append(directories[a.Path], i)
 		case *UserPresent:
-			users[a.Name] = i
+			users[a.Name] = append(users[a.Name], i)
 		case *GroupPresent:
-			groups[a.Name] = i
+			groups[a.Name] = append(groups[a.Name], i)
 		}
 	}
 	for i, s := range g.states {
@@ -273,10 +245,15 @@ func ownerOf(a Arguments) (user, group string) {
 	return "", ""
 }
 
-// connectUnlessReverse puts the state that has the name before the state after, unless it comes after it.
-func (g *graph) connectUnlessReverse(of map[string]int, name string, after int) {
-	if before, ok := of[name]; ok && name != "" && before != after && !g.comesBefore(after, before) {
-		g.connect(before, after)
+// connectUnlessReverse puts each state that has the name before the state after, unless it comes after it.
+func (g *graph) connectUnlessReverse(of map[string][]int, name string, after int) {
+	if name == "" {
+		return
+	}
+	for _, before := range of[name] {
+		if before != after && !g.comesBefore(after, before) {
+			g.connect(before, after)
+		}
 	}
 }
 

@@ -69,7 +69,12 @@ func (m *Manager) Join(ctx context.Context, states []state.Arguments) (pending [
 			return nil
 		}
 		pending = append(pending, args)
-		all.verb, all.removals, all.packages = t.verb, t.removals, append(all.packages, t.packages...)
+		all.verb, all.removals = t.verb, t.removals
+		for _, p := range t.packages {
+			if !slices.Contains(all.packages, p) { // two states may name one package
+				all.packages = append(all.packages, p)
+			}
+		}
 	}
 	if len(pending) < 2 {
 		return nil

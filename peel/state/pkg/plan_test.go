@@ -345,3 +345,32 @@ func TestJoinedStates(t *testing.T) {
 		t.Errorf("there is no plan for all, and they are joined: %v", pending)
 	}
 }
+
+// A package that two joined states name is installed once, by the first.
+func TestJoinedStatesOfOnePackage(t *testing.T) {
+	first, second := &state.PkgInstalled{Name: "b"}, &state.PkgInstalled{Names: []string{"b", "c"}}
+	third := &state.PkgInstalled{Name: "b"}
+	m, s := managerOf(false, func(s *scripted) {
+		s.effects["b c"] = []effect{{name: "b", to: "2"}, {name: "c", to: "3"}}
+	})
+	pending := m.Join(t.Context(), []state.Arguments{first, second, third})
+	if !slices.Equal(pending, []state.Arguments{first, second}) {
+		t.Fatalf("these states have something to do: %v", pending)
+	}
+	for i, want := range []string{"install b:  to 2", "install c:  to 3", ""} {
+		args := []state.Arguments{first, second, third}[i]
+		steps, err := m.Plan(t.Context(), args)
+		if got := words(steps); err != nil || got != want {
+			t.Errorf("state %d: %q, %v", i, got, err)
+		}
+		for _, step := range steps {
+			if err := step.Apply(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+		m.Doubt(t.Context(), []string{"b", "c"})
+	}
+	if calls := strings.Join(*s.calls, ", "); calls != "simulate install b c, install b c" {
+		t.Errorf("the calls are %s", calls)
+	}
+}

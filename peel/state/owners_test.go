@@ -1,0 +1,23 @@
+//go:build linux
+
+package state
+
+import "testing"
+
+// Of two states that say the same, the first changes the host. In a test it is the same.
+func TestOfTwoEqualStatesTheFirstChangesTheHost(t *testing.T) {
+	h := newHost(t)
+	text := `
+a: {file.directory: {path: DIR/d, mode: '0750'}}
+b: {file.directory: {path: DIR/d, mode: '0750'}}
+c: {file.managed: {path: DIR/d/f, content: x}}
+d: {file.managed: {path: DIR/d/f, content: x}}
+e: {file.absent: {path: DIR/d/gone}}
+f: {file.absent: {path: DIR/d/gone}}
+`
+	rest := []string{"b: unchanged", "c: would_change intended", "d: unchanged", "e: unchanged", "f: unchanged"}
+	h.wants(h.run(text, true), append([]string{"a: would_change intended"}, rest...)...)
+	rest[1] = "c: changed intended"
+	h.wants(h.run(text, false), append([]string{"a: changed intended"}, rest...)...)
+	h.wants(h.run(text, false), "a: unchanged", "b: unchanged", "c: unchanged", "d: unchanged", "e: unchanged", "f: unchanged")
+}

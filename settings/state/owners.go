@@ -1,0 +1,73 @@
+package state
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+
+	"github.com/seed-c01c3da5/zester/settings/strictyaml"
+)
+
+// checkOwners refuses two states that own the same thing, unless both say the same of it. States that share a file may
+// not meet one that owns the whole.
+func (s Set) checkOwners() strictyaml.Errors {
+	type owner struct {
+		state  *State
+		shared bool
+	}
+	owners := map[[2]string]owner{}
+	var errs strictyaml.Errors
+	for _, x := range s {
+		for _, r := range x.Args.owns() {
+			key := [2]string{r.kind, r.name}
+			before, taken := owners[key]
+			if !taken {
+				owners[key] = owner{x, r.shared}
+				continue
+			}
+			if before.shared && r.shared {
+				continue
+			}
+			if contrast := before.state.contrast(x); contrast != "" {
+				errs = append(errs, strictyaml.Error{
+					Pos: x.Pos, Path: Key + "." + x.Name,
+					Msg: fmt.Sprintf("the %s %s belongs to the state %s already (%s), with %s", r.kind, r.name,
+						before.state.Name, before.state.Pos, contrast),
+				})
+			}
+		}
+	}
+	return errs
+}
+
+// contrast returns in what two states differ that own the same thing, empty if both say the same of it.
+func (s *State) contrast(other *State) string {
+	switch {
+	case s.Function != other.Function:
+		return "another function"
+	case !reflect.DeepEqual(s.statement(), other.statement()):
+		return "other arguments"
+	}
+	return ""
+}
+
+// statement returns the arguments of the state, secrets in plain text. Those that only list the things that the state
+// owns are left out: a state of several packages says the same of each.
+func (s *State) statement() map[string]any {
+	written, _ := s.written.Reveal().(map[string]any) // nil if there are no arguments
+	args := maps.Clone(written)
+	if args == nil {
+		args = map[string]any{}
+	}
+	main := catalogue[s.Function].Main
+	switch s.Args.(type) {
+	case *PkgInstalled, *PkgLatest, *PkgRemoved, *HostPresent:
+		delete(args, main)
+		delete(args, "names")
+	default:
+		if args[main] == nil || args[main] == "" {
+			args[main] = s.Name
+		}
+	}
+	return args
+}
