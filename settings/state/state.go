@@ -6,8 +6,8 @@
 //
 // Guarantees:
 //   - A [Set] that Parse returned without an error can be run: each state has one function with valid arguments, each
-//     requisite exists, there is no cycle, and two states that own the same path, package, service, user or group say the
-//     same of it.
+//     requisite exists, there is no cycle, and two states that own the same path, package, service, user or group say
+//     the same of it.
 //   - The order of a Set depends on the merged map and the order of its keys alone.
 //   - Every error is a [strictyaml.Errors] with file, line, column and the state's name.
 //

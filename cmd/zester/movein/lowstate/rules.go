@@ -53,6 +53,9 @@ func directory(c *conversion) error {
 	case hasDirs:
 		c.left["mode"] = dirs
 	}
+	if hasFiles && !slices.Contains(what, "mode") {
+		c.note("argument file_mode is left out: without mode in recurse it changes nothing in Salt either")
+	}
 	return nil
 }
 
@@ -219,6 +222,13 @@ func repository(c *conversion) error {
 		!strings.HasPrefix(options, "[arch=") {
 		return refuse("a repository with options")
 	}
+	isDisabled, err := c.takeBool("disabled", false)
+	if err != nil {
+		return err
+	}
+	if isDisabled {
+		return refuse("argument disabled: a repository that the host does not use")
+	}
 	file, err := c.takeText("file")
 	if err != nil {
 		return err
@@ -245,7 +255,7 @@ func repository(c *conversion) error {
 		}
 	}
 	for _, name := range []string{
-		"humanname", "refresh", "refresh_db", "clean_file", "aptkey", "dist", "comps", "architectures", "disabled",
+		"humanname", "refresh", "refresh_db", "clean_file", "aptkey", "dist", "comps", "architectures",
 	} {
 		delete(c.left, name)
 	}
@@ -306,6 +316,36 @@ func cronPresent(c *conversion) error {
 		c.args["user"] = user
 	}
 	c.note("Salt's line stays in the crontab of " + cmp.Or(user, "root") + ", and its job would run twice: remove it")
+	return nil
+}
+
+// user reads what happens to the groups and the password that a user has already.
+func user(c *conversion) error {
+	removes, err := c.takeBool("remove_groups", true)
+	if err != nil {
+		return err
+	}
+	if groups, _ := texts(c.left["groups"]); removes && len(groups) > 0 {
+		c.note("a user keeps its groups that the state does not name: Salt removes them, unless remove_groups is false")
+	}
+	enforces, err := c.takeBool("enforce_password", true)
+	if err != nil {
+		return err
+	}
+	if password := c.left["password"]; !enforces && password != nil && password != "" {
+		return refuse("argument enforce_password: false, and a password that a person sets would be replaced")
+	}
+	return gid(c)
+}
+
+// clone reads how much of a repository a clone has, and its branch.
+func clone(c *conversion) error {
+	if _, ok := c.take("depth"); ok {
+		c.note("argument depth is left out: the clone has the whole history")
+	}
+	if _, ok := c.take("branch"); ok {
+		c.note("argument branch is left out: the clone has the revision checked out, on no branch")
+	}
 	return nil
 }
 

@@ -44,7 +44,7 @@ var commands = map[string]argument{
 var account = map[string]argument{
 	"uid": {"uid", asNumber}, "groups": {"groups", asList}, "home": {"home", asText}, "shell": {"shell", asText},
 	"fullname": {"comment", asText}, "password": {"password", asText}, "system": {"system", asBool},
-	"createhome": {"create_home", asBool}, "remove_groups": {"", dropped}, "enforce_password": {"", dropped},
+	"createhome":    {"create_home", asBool},
 	"hash_password": {"", dropped}, "unique": {"", dropped}, "usergroup": {"", dropped},
 	"allow_uid_change": {"", dropped},
 	"allow_gid_change": {"", dropped},
@@ -85,7 +85,7 @@ var rules = map[string]rule{
 	"cmd.run":          {function: "cmd.run", main: "command", args: commands, before: command},
 	"cmd.wait":         {function: "cmd.run", main: "command", args: commands, before: command},
 	"cron.present":     {function: "cron.present", before: cronPresent},
-	"user.present":     {function: "user.present", main: "name", args: account, before: gid},
+	"user.present":     {function: "user.present", main: "name", args: account, before: user},
 	"user.absent": {function: "user.absent", main: "name", args: map[string]argument{
 		"purge": {"remove_home", asBool}, "force": {"", dropped},
 	}},
@@ -97,10 +97,10 @@ var rules = map[string]rule{
 	"ssh_auth.absent":  {function: "ssh_auth.absent", args: sshKeys, before: keys},
 	"host.present":     {function: "host.present", main: "name", args: map[string]argument{"ip": {"ip", asText}}},
 	"git.latest": {function: "git.latest", main: "url", args: map[string]argument{
-		"target": {"path", asText}, "rev": {"rev", asText}, "branch": {"", dropped}, "user": {"user", asText},
+		"target": {"path", asText}, "rev": {"rev", asText}, "user": {"user", asText},
 		"force_reset": {"force", asBool}, "force_checkout": {"", dropped}, "force_fetch": {"", dropped},
-		"fetch_tags": {"", dropped}, "depth": {"", dropped}, "force_clone": {"", dropped},
-	}},
+		"fetch_tags": {"", dropped}, "force_clone": {"", dropped},
+	}, before: clone},
 	"sysctl.present": {function: "sysctl.present", main: "name", args: map[string]argument{
 		"value": {"value", asText}, "config": {"", dropped},
 	}},

@@ -1,0 +1,41 @@
+package lowstate
+
+import "testing"
+
+// Arguments that change less here than in Salt have a note, unless their value makes no difference.
+func TestArgumentsThatAreLeftOutHaveANote(t *testing.T) {
+	t.Parallel()
+	const (
+		groups = "a user keeps its groups that the state does not name: Salt removes them, unless remove_groups is false"
+		depth  = "argument depth is left out: the clone has the whole history"
+		branch = "argument branch is left out: the clone has the revision checked out, on no branch"
+		mode   = "argument file_mode is left out: without mode in recurse it changes nothing in Salt either"
+	)
+	for _, c := range []struct{ args, note string }{
+		{`"state": "user", "fun": "present", "name": "bob", "groups": ["adm"]`, groups},
+		{`"state": "user", "fun": "present", "name": "bob", "groups": ["adm"], "remove_groups": true`, groups},
+		{`"state": "user", "fun": "present", "name": "bob", "groups": ["adm"], "remove_groups": false`, ""},
+		{`"state": "user", "fun": "present", "name": "bob", "groups": [], "remove_groups": true`, ""},
+		{`"state": "user", "fun": "present", "name": "bob", "enforce_password": false`, ""},
+		{`"state": "user", "fun": "present", "name": "bob", "enforce_password": true, "password": "!"`, ""},
+		{`"state": "git", "fun": "latest", "name": "https://e.org/a.git", "target": "/srv/a", "depth": 1`, depth},
+		{`"state": "git", "fun": "latest", "name": "https://e.org/a.git", "target": "/srv/a", "branch": "live"`, branch},
+		{`"state": "git", "fun": "latest", "name": "https://e.org/a.git", "target": "/srv/a", "force_fetch": true`, ""},
+		{`"state": "file", "fun": "directory", "name": "/srv/a", "file_mode": "0640", "dir_mode": "0750"`, mode},
+		{`"state": "file", "fun": "directory", "name": "/srv/a/b", "file_mode": 644, "recurse": ["user"], "user": "bob"`, mode},
+		{`"state": "file", "fun": "directory", "name": "/srv/a/b", "file_mode": 750, "dir_mode": 750, "recurse": ["mode"]`, ""},
+	} {
+		r, err := Convert(Input{Hosts: []Host{low(t, `[{"__sls__": "s", "__id__": "x", `+c.args+`}]`)}})
+		if err != nil || len(r.Refused) > 0 {
+			t.Errorf("%s: %v, %v", c.args, r.Refused, err)
+			continue
+		}
+		got := ""
+		for _, row := range r.Notes {
+			got += row.Reason
+		}
+		if got != c.note {
+			t.Errorf("%s has the note %q, want %q", c.args, got, c.note)
+		}
+	}
+}
