@@ -2,6 +2,7 @@ package lowstate
 
 import (
 	"encoding/json"
+	"maps"
 	"reflect"
 	"regexp"
 	"slices"
@@ -50,9 +51,7 @@ func (c *conversion) template(text string) (string, map[string]any, error) {
 	t := translation{c: c, context: map[string]any{}, vars: map[string]any{}}
 	for _, arg := range []string{"defaults", "context"} {
 		values, _ := c.left[arg].(map[string]any)
-		for name, value := range values {
-			t.context[name] = value
-		}
+		maps.Copy(t.context, values)
 	}
 	at := 0
 	for _, m := range tags.FindAllStringSubmatchIndex(text, -1) {

@@ -2,6 +2,7 @@ package lowstate
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 )
 
@@ -81,9 +82,7 @@ func partsOf(d Declaration) int {
 		return 1
 	}
 	c := &conversion{Declaration: d, left: map[string]any{}, args: map[string]any{}}
-	for name, value := range d.args {
-		c.left[name] = value
-	}
+	maps.Copy(c.left, d.args)
 	if r.before(c) != nil {
 		return 1
 	}

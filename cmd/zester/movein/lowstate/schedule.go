@@ -63,9 +63,7 @@ func (j *job) function(refs func(sls string) []string) error {
 	kwargs, _ := j.take("kwargs")
 	named, _ := kwargs.(map[string]any)
 	out := map[string]any{}
-	for key, v := range named {
-		out[key] = v
-	}
+	maps.Copy(out, named)
 	switch name := plain(value); name {
 	case "test.ping", "state.highstate":
 		j.entry["module"] = name
