@@ -12,7 +12,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"net"
 	"time"
 
@@ -50,7 +49,6 @@ type Options struct {
 func Open(ctx context.Context, o Options) (*nats.Conn, error) {
 	d := &dialer{}
 	context.AfterFunc(ctx, d.abort)
-	ping := peelPing(o.URL)
 	s := newState(o.CA, o.Log)
 	onConnected := func(message string) nats.ConnHandler {
 		return func(nc *nats.Conn) {
@@ -69,7 +67,7 @@ func Open(ctx context.Context, o Options) (*nats.Conn, error) {
 		nats.Timeout(handshakeTimeout),
 		nats.MaxReconnects(-1),
 		nats.IgnoreAuthErrorAbort(),
-		Pinged(ping*9/10 + rand.N(ping/5)),
+		PingedAsPeel(o.URL),
 		nats.ReconnectBufSize(-1),
 		nats.SyncQueueLen(documentQueue),
 		nats.CustomReconnectDelay(s.pause),

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"strings"
 	"time"
@@ -63,6 +64,12 @@ func peelPing(url string) time.Duration {
 		return clusterPing
 	}
 	return lonePing
+}
+
+// PingedAsPeel is [Pinged] with the interval of a peel, ± 10 %. url has its servers, separated by commas.
+func PingedAsPeel(url string) nats.Option {
+	ping := peelPing(url)
+	return Pinged(ping*9/10 + rand.N(ping/5))
 }
 
 // Pinged makes a connection ping its server at that interval. If the server answers none of two pings the client closes

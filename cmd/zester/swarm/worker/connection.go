@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
+	"github.com/seed-c01c3da5/zester/peel/dial"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
@@ -75,7 +76,8 @@ func (o Orders) sendHeartbeats(ctx context.Context, conns []*nats.Conn) {
 	}
 }
 
-// dial makes a bare connection. It returns when the meter of the bus has answered it.
+// dial makes a bare connection, which pings its server as often as a peel does. It returns when the meter of the bus
+// has answered it.
 func (o Orders) dial(ctx context.Context, keys *keystore.Keys, name string,
 	refused *RefusalCounter,
 ) (*nats.Conn, error) {
@@ -89,7 +91,8 @@ func (o Orders) dial(ctx context.Context, keys *keystore.Keys, name string,
 	}
 	hello := func(nc *nats.Conn) { sayHello(ctx, nc, name) }
 	opts = append(opts, nats.CustomInboxPrefix(o.Role.Inbox(name)), nats.MaxReconnects(-1), nats.ReconnectBufSize(-1),
-		nats.IgnoreAuthErrorAbort(), nats.ReconnectHandler(hello), nats.ReconnectWait(time.Second),
+		nats.IgnoreAuthErrorAbort(), dial.PingedAsPeel(o.URL), nats.ReconnectHandler(hello),
+		nats.ReconnectWait(time.Second),
 		nats.ReconnectJitter(reconnectJitter, reconnectJitter), nats.Timeout(WaitLimit),
 		nats.ErrorHandler(refused.OnError))
 	nc, err := nats.Connect(o.URL, opts...)
