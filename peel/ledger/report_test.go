@@ -119,7 +119,7 @@ func TestAListOfManyEmptyElementsTakesLittleMemory(t *testing.T) {
 		runtime.ReadMemStats(&before)
 		_, err = Decode(&nats.Msg{Subject: wire.ScheduleStateOf("p1"), Data: out.Bytes()})
 		runtime.ReadMemStats(&after)
-		if took := (after.TotalAlloc - before.TotalAlloc) >> 20; err == nil || took > 20 {
+		if took := (after.TotalAlloc - before.TotalAlloc) >> 20; err == nil || took > 32 { // with the race detector a buffer takes twice as much while it grows
 			t.Errorf("%s: %d bytes took %d MB of memory, %v", name, out.Len(), took, err)
 		}
 	}
