@@ -135,6 +135,7 @@ func TestErrorsNameTheValueAndWhatToDo(t *testing.T) {
 		{"guide jobs x", exitUsage, "the page jobs has no fields: zester guide jobs\nHELP zester guide"},
 		{"import salt", exitUsage, "which states? Write salt '*' state.show_lowstate --out json --static > low.json\nHELP zester import salt"},
 		{"import salt low.json", exitUsage, "where to? Give the directory of the new config repo as --out\nHELP zester import salt"},
+		{"import salt low.json --out repo --secrets repo/settings", exitUsage, "cannot keep secrets in repo/settings, which is in the repo repo: name another directory as --secrets\nHELP zester import salt"},
 		{"import crontab", exitUsage, "which tables? Write zester import crontab /etc/crontab /etc/cron.d/*\nHELP zester import crontab"},
 		{"lint " + dir, exitFailed, "cannot open the config repo: lstat " + dir + ": no such file or directory"},
 	} {

@@ -75,7 +75,11 @@ func (a *app) importSalt(files []string, f saltFlags) error {
 		return usageError("where to? Give the directory of the new config repo as --out")
 	}
 	if f.secrets == "" {
-		f.secrets = filepath.Clean(f.out) + ".secrets"
+		f.secrets = absolute(f.out) + ".secrets"
+	}
+	if isBelow(f.secrets, f.out) {
+		return usageError("cannot keep secrets in %s, which is in the repo %s: name another directory as --secrets",
+			f.secrets, f.out)
 	}
 	for _, dir := range []string{f.out, f.secrets} {
 		if _, err := checkNew(dir); err != nil {
@@ -191,6 +195,25 @@ func saltReport(r lowstate.Result, f saltFlags) string {
 			filepath.Dir(name), name, shell.Word(absolute(filepath.Join(f.secrets, name))), name)
 	}
 	return b.String()
+}
+
+// isBelow reports whether a path is a directory or in it, by the names that they have without symbolic links.
+func isBelow(name, dir string) bool {
+	rel, err := filepath.Rel(resolved(dir), resolved(name))
+	return err == nil && filepath.IsLocal(rel)
+}
+
+// resolved returns an absolute path without symbolic links. Its end may not exist yet.
+func resolved(name string) string {
+	name = absolute(name)
+	if found, err := filepath.EvalSymlinks(name); err == nil {
+		return found
+	}
+	above := filepath.Dir(name)
+	if above == name {
+		return name
+	}
+	return filepath.Join(resolved(above), filepath.Base(name))
 }
 
 func absolute(name string) string {

@@ -110,6 +110,10 @@ import crontab /etc/crontab /etc/cron.d/* > settings/cron/base.yaml
 import crontab --user deploy /var/spool/cron/crontabs/deploy
 import crontab --user deploy -             # standard input`},
 
+	"import salt": {0, `
+import salt low.json --pillar pillar.json --roots /srv/salt --out fleet
+import salt low.json --roots /srv/salt --pushed minions --out fleet`},
+
 	"init":  {0, "init fleet\ninit fleet --forge gitlab"},
 	"lint":  {flagOutput, "lint\nlint --facts peels.yaml --strict fleet"},
 	"blame": {asks, `blame web-01 backup`},

@@ -148,9 +148,9 @@ type conversion struct {
 	Declaration
 	host   *Host
 	source *sources
-	hidden map[string]bool // values that are secrets
-	left   map[string]any  // arguments that nothing has read
-	args   map[string]any  // of the state
+	left   map[string]any    // arguments that nothing has read
+	args   map[string]any    // of the state
+	files  map[string][]byte // that the state needs, by their path in the repo
 	more   []map[string]any
 	notes  []string
 }

@@ -10,27 +10,27 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"github.com/seed-c01c3da5/zester/settings/private"
 	zstate "github.com/seed-c01c3da5/zester/settings/state"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
 
 // convert returns the states of the declaration at an index of the host.
-func (n *naming) convert(h *Host, at int, src *sources, hidden map[string]bool, report *tally) ([]made, error) {
+func (n *naming) convert(h *Host, at int, src *sources, report *tally) ([]made, error) {
 	d := h.Low[at]
 	key := identity(d)
 	isNew := !report.seen[key]
 	report.seen[key] = true
 
-	states, notes, err := n.attempt(h, at, src, hidden)
+	states, notes, err := n.attempt(h, at, src)
 	refused, isRefused := errors.AsType[*refusal](err)
 	switch {
 	case isRefused:
-		report.add("refused", d, refused.reason, h.ID, isNew)
+		reason := src.hidden.cover(refused.reason)
+		report.add("refused", d, reason, h.ID, isNew)
 		if isNew {
 			report.refused++
 		}
-		return []made{disabled(n.of(h, at)[0], d, refused.reason, hidden)}, nil
+		return []made{disabled(n.of(h, at)[0], d, reason, src.hidden)}, nil
 	case err != nil:
 		return nil, fmt.Errorf("host %s, state %s: %w", h.ID, d.ID, err)
 	}
@@ -49,14 +49,15 @@ func identity(d Declaration) string {
 	return string(text)
 }
 
-func (n *naming) attempt(h *Host, at int, src *sources, hidden map[string]bool) ([]made, []string, error) {
+func (n *naming) attempt(h *Host, at int, src *sources) ([]made, []string, error) {
 	d := h.Low[at]
 	r, ok := rules[d.Function()]
 	if !ok {
 		return nil, nil, refuse("no such function here")
 	}
 	c := &conversion{
-		Declaration: d, host: h, source: src, hidden: hidden, left: maps.Clone(d.args), args: maps.Clone(r.fixed),
+		Declaration: d, host: h, source: src, left: maps.Clone(d.args), args: maps.Clone(r.fixed),
+		files: map[string][]byte{},
 	}
 	if c.args == nil {
 		c.args = map[string]any{}
@@ -75,17 +76,18 @@ func (n *naming) attempt(h *Host, at int, src *sources, hidden map[string]bool) 
 		return nil, nil, err
 	}
 	if r.function == "" {
-		return []made{disabled(n.of(h, at)[0], d, "", hidden)}, c.notes, nil
+		return []made{disabled(n.of(h, at)[0], d, "", src.hidden)}, c.notes, nil
 	}
 	states := c.states(r.function, n.of(h, at), fields)
 	for i := range states {
-		if err := states[i].hide(hidden); err != nil {
+		if err := states[i].hide(src.hidden); err != nil {
 			return nil, nil, err
 		}
 		if err := states[i].check(); err != nil {
 			return nil, nil, err
 		}
 	}
+	maps.Copy(src.copied, c.files)
 	return states, c.notes, nil
 }
 
@@ -121,14 +123,16 @@ func (c *conversion) states(function string, names []string, fields map[string]a
 }
 
 // disabled returns a state that does nothing, with the declaration in a comment.
-func disabled(name string, d Declaration, reason string, hidden map[string]bool) made {
+func disabled(name string, d Declaration, reason string, hidden secrets) made {
 	var args strings.Builder
 	enc := json.NewEncoder(&args)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(masked(d.args, hidden)); err != nil {
+	if err := enc.Encode(hidden.masked(d.args)); err != nil {
 		panic(err) // it was JSON
 	}
-	comment := []string{"Salt: " + d.Function() + " " + mask(d.Name, hidden) + " " + strings.TrimSpace(args.String())}
+	comment := []string{
+		"Salt: " + hidden.mask(d.Function()) + " " + hidden.mask(d.Name) + " " + strings.TrimSpace(args.String()),
+	}
 	if reason != "" {
 		comment = append([]string{"not converted: " + reason}, comment...)
 	}
@@ -138,65 +142,10 @@ func disabled(name string, d Declaration, reason string, hidden map[string]bool)
 	}
 }
 
-// masked returns a value without secrets.
-func masked(v any, hidden map[string]bool) any {
-	switch v := v.(type) {
-	case string:
-		return mask(v, hidden)
-	case []any:
-		out := make([]any, len(v))
-		for i := range v {
-			out[i] = masked(v[i], hidden)
-		}
-		return out
-	case map[string]any:
-		out := map[string]any{}
-		for name, value := range v {
-			if out[name] = masked(value, hidden); private.LooksSecret(name) {
-				out[name] = private.Hidden
-			}
-		}
-		return out
-	}
-	return v
-}
-
-func mask(text string, hidden map[string]bool) string {
-	for secret := range hidden {
-		text = strings.ReplaceAll(text, secret, private.Hidden)
-	}
-	return private.Hide(text)
-}
-
-// secretsOf returns the values of a pillar whose names or shapes say that they are secret.
-func secretsOf(pillar map[string]any) map[string]bool {
-	found := map[string]bool{}
-	var walk func(name string, v any, below bool)
-	walk = func(name string, v any, below bool) {
-		below = below || private.LooksSecret(name)
-		switch v := v.(type) {
-		case string:
-			if len(v) >= 6 && (below || private.Shape(v) != "") {
-				found[v] = true
-			}
-		case []any:
-			for _, element := range v {
-				walk(name, element, below)
-			}
-		case map[string]any:
-			for key, value := range v {
-				walk(key, value, below)
-			}
-		}
-	}
-	walk("", pillar, false)
-	return found
-}
-
 // hide moves the arguments with secrets out of the state. It refuses secrets in arguments that people see.
-func (m *made) hide(hidden map[string]bool) error {
+func (m *made) hide(hidden secrets) error {
 	for _, name := range slices.Sorted(maps.Keys(m.args)) {
-		if !hasSecret(m.args[name], hidden) && name != "password" {
+		if !hidden.in(m.args[name]) && name != "password" {
 			continue
 		}
 		if !zstate.MaySecret(name) {
@@ -209,28 +158,11 @@ func (m *made) hide(hidden map[string]bool) error {
 		delete(m.args, name)
 	}
 	for _, value := range m.fields {
-		if hasSecret(value, hidden) {
+		if hidden.in(value) {
 			return refuse("a secret in a command that decides whether it runs")
 		}
 	}
 	return nil
-}
-
-func hasSecret(v any, hidden map[string]bool) bool {
-	text, err := json.Marshal(v)
-	if err != nil {
-		panic(err) // it has texts, lists and maps alone
-	}
-	if private.Shape(string(text)) != "" {
-		return true
-	}
-	for secret := range hidden {
-		quoted, _ := json.Marshal(secret)
-		if strings.Contains(string(text), strings.Trim(string(quoted), `"`)) {
-			return true
-		}
-	}
-	return false
 }
 
 // check reads the state as lint reads it, with its secrets.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"hash/crc32"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
 	"strconv"
@@ -20,6 +21,26 @@ type sources struct {
 	roots  []fs.FS
 	pushed fs.FS             // MINION/files/PATH, as the master keeps what cp.push sent; nil if there is none
 	copied map[string][]byte // by their path in the repo
+	texts  string            // the folder of the repo for texts that are not as in the roots
+	hidden secrets           // what no file of the repo may have
+}
+
+// saltFiles is the folder of the repo for copies of files. They have the paths that Salt serves.
+const saltFiles = "files"
+
+func newSources(in Input) *sources {
+	s := &sources{
+		roots: in.Roots, pushed: in.Pushed, copied: map[string][]byte{}, hidden: secretsOf(in.Hosts),
+	}
+	taken := map[string]bool{}
+	for _, root := range in.Roots {
+		entries, _ := fs.ReadDir(root, ".") // a root without a list has no files either
+		for _, e := range entries {
+			taken[e.Name()] = true
+		}
+	}
+	s.texts = path.Join(saltFiles, free("converted", taken))
+	return s
 }
 
 // find returns the text of the first file that exists. names are a source of Salt, or several.
@@ -52,22 +73,30 @@ func (s *sources) find(value any) (name string, text []byte, err error) {
 }
 
 // copyFile copies a file of Salt into the repo and returns its path there.
-func (s *sources) copyFile(value any) (string, error) {
-	name, text, err := s.find(value)
+func (c *conversion) copyFile(value any) (string, error) {
+	name, text, err := c.source.find(value)
 	if err != nil {
 		return "", err
 	}
-	return s.add(name, text), nil
+	to, ok := c.add(saltFiles, name, text)
+	if !ok {
+		return "", refuse("a file with a secret")
+	}
+	return to, nil
 }
 
-// add copies a text into the repo and returns its path there. Another text of the same name gets a path of its own.
-func (s *sources) add(name string, text []byte) string {
-	to := "files/" + name
-	if before, taken := s.copied[to]; taken && string(before) != string(text) {
+// add copies a text into a folder of the repo, if the declaration is accepted, and returns its path there. Another text
+// of the same name gets a path of its own. A text with a secret is not copied, and ok is false.
+func (c *conversion) add(folder, name string, text []byte) (to string, ok bool) {
+	if c.source.hidden.in(name) || c.source.hidden.in(string(text)) {
+		return "", false
+	}
+	to = path.Join(folder, name)
+	if before, taken := c.source.copied[to]; taken && string(before) != string(text) {
 		to += "." + strconv.FormatUint(uint64(crc32.ChecksumIEEE(text)), 16)
 	}
-	s.copied[to] = text
-	return to
+	c.files[to] = text
+	return to, true
 }
 
 // rendered returns what a host has at a path, if its minion sent it to the master.
@@ -137,7 +166,7 @@ func (c *conversion) fromSource(value any) error {
 	isTemplate := template != nil && (strings.Contains(string(text), "{{") || strings.Contains(string(text), "{%") ||
 		strings.Contains(string(text), "{#") || template != "jinja")
 	if !isTemplate {
-		c.setSource(name, text)
+		c.setSource(saltFiles, name, text)
 		return nil
 	}
 	rendered, isKnown := c.source.rendered(c.host.ID, c.Name)
@@ -150,18 +179,19 @@ func (c *conversion) fromSource(value any) error {
 	case !isKnown:
 		return refuse("%s; run salt '*' cp.push PATH and give --pushed", refused.reason)
 	}
-	c.setSource(name, rendered)
+	c.setSource(c.source.texts, name, rendered)
 	c.note("a template became the text that Salt rendered")
 	return nil
 }
 
-// setSource copies a text into the repo, unless it has a secret.
-func (c *conversion) setSource(name string, text []byte) {
-	if hasSecret(string(text), c.hidden) {
+// setSource copies a text into a folder of the repo. If it has a secret it is content, which the secrets can have.
+func (c *conversion) setSource(folder, name string, text []byte) {
+	to, ok := c.add(folder, name, text)
+	if !ok {
 		c.args["content"] = string(text)
 		return
 	}
-	c.args["source"] = c.source.add(name, text)
+	c.args["source"] = to
 }
 
 // fromTemplate copies a template of Jinja as one here, which must give the rendered text if it is known.
@@ -177,7 +207,8 @@ func (c *conversion) fromTemplate(name, jinja string, rendered []byte, isKnown b
 	if !ok || isKnown && text != string(rendered) {
 		return refuse("a template that gives another text here")
 	}
-	c.args["source"], c.args["template"] = c.source.add(name, []byte(converted)), true
+	c.setSource(c.source.texts, name, []byte(converted))
+	c.args["template"] = true
 	if len(vars) > 0 {
 		c.args["vars"] = vars
 	}
@@ -208,24 +239,32 @@ func recurse(c *conversion) error {
 		delete(c.left, name)
 	}
 	dir := path.Clean(strings.TrimPrefix(names[0], "salt://"))
-	for _, root := range c.source.roots {
+	if dir == "." {
+		return refuse("argument source: all that Salt serves")
+	}
+	found := false
+	all := map[string][]byte{}
+	for _, root := range slices.Backward(c.source.roots) { // a file of the first root replaces those of the others
 		files, err := directoryOf(root, dir)
-		if errors.Is(err, fs.ErrNotExist) {
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid) {
 			continue
 		}
 		if err != nil {
 			return err
 		}
-		for name, text := range files {
-			if hasSecret(string(text), c.hidden) {
-				return refuse("argument source: a directory with a secret")
-			}
-			c.source.copied["files/"+name] = text
-		}
-		c.args["source"] = "files/" + dir
-		return nil
+		found = true
+		maps.Copy(all, files)
 	}
-	return refuse("argument source: a directory that is not below --roots")
+	if !found {
+		return refuse("argument source: a directory that is not below --roots")
+	}
+	for name, text := range all {
+		if _, ok := c.add(saltFiles, name, text); !ok {
+			return refuse("argument source: a directory with a secret")
+		}
+	}
+	c.args["source"] = path.Join(saltFiles, dir)
+	return nil
 }
 
 // directoryOf returns the files below a directory.

@@ -68,11 +68,21 @@ func group(hosts []host) ([]*file, error) {
 			if len(of) > 1 && len(f.hosts) < len(members) {
 				f.ref += "-" + hint
 			}
-			f.ref, f.sls = free(f.ref, refs), sls
+			f.ref, f.sls = freeRef(f.ref, refs), sls
 		}
 		files = append(files, of...)
 	}
 	return ordered(files, hosts), nil
+}
+
+// freeRef is like free, for the name of a settings file. The name of the file with its secrets is taken too.
+func freeRef(base string, taken map[string]bool) string {
+	ref := free(base, taken)
+	for taken[secretRef+"."+ref] {
+		ref = free(base, taken)
+	}
+	taken[secretRef+"."+ref] = true
+	return ref
 }
 
 // slsOf returns the .sls files in the order in which hosts run them.

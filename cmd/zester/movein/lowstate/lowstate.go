@@ -9,11 +9,13 @@
 //   - The states of a file keep the order that they have in Salt. [Result.Reordered] has the hosts on which files run
 //     in another order.
 //   - The next hundred times of each entry of the schedule, in UTC, are those by Salt's rule.
-//   - No value that the pillar names as a secret is in the files of the repo, nor one that has the shape of a secret.
+//   - No text or number of 6 bytes or more that the pillar of a host names as a secret is in the files of the repo, and
+//     no text that has the shape of a secret.
 //
 // Known gaps: a template becomes one here only if it has names, if and for over texts, with values of the context, the
 // pillar and the grains; these values become vars of the state. Loops over maps, filters and macros need the text that
-// Salt rendered.
+// Salt rendered. A secret that the pillar has in less than 6 bytes is not found in texts, nor one that a state has in
+// another form: encoded, hashed, or with other blanks before its lines.
 package lowstate
 
 import (
@@ -58,15 +60,15 @@ func Convert(in Input) (Result, error) {
 	for _, h := range in.Hosts {
 		turnAround(h.Low)
 	}
-	n := newNaming(in.Hosts)
-	src := &sources{roots: in.Roots, pushed: in.Pushed, copied: map[string][]byte{}}
+	src := newSources(in)
+	n := newNaming(in.Hosts, src.hidden)
 	report := tally{seen: map[string]bool{}, rows: map[[3]string]map[string]bool{}, counts: map[[3]string]int{}}
 	made := make([]host, len(in.Hosts))
 	for i := range in.Hosts {
 		h := &in.Hosts[i]
-		made[i] = host{Host: h, hidden: secretsOf(h.Pillar)}
+		made[i] = host{Host: h}
 		for at := range h.Low {
-			states, err := n.convert(h, at, src, made[i].hidden, &report)
+			states, err := n.convert(h, at, src, &report)
 			if err != nil {
 				return Result{}, err
 			}
@@ -77,7 +79,7 @@ func Convert(in Input) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	if files, err = schedules(files, made, in.Now, &report); err != nil {
+	if files, err = schedules(files, made, src.hidden, in.Now, &report); err != nil {
 		return Result{}, err
 	}
 	result := Result{
@@ -92,7 +94,6 @@ func Convert(in Input) (Result, error) {
 // A host is a host with its states, by declaration.
 type host struct {
 	*Host
-	hidden map[string]bool // values that are secrets
 	states [][]made
 }
 

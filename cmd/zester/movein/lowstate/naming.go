@@ -13,13 +13,14 @@ type place struct {
 	nth        int
 }
 
-// A naming gives declarations their names. A declaration has the same names on all hosts.
+// A naming gives declarations their names. A declaration has the same names on all hosts. An ID is often a command, so
+// that names have no secrets only because the IDs are masked.
 type naming struct {
 	names  map[place]string
 	places map[*Host][]place
 }
 
-func newNaming(hosts []Host) *naming {
+func newNaming(hosts []Host, hidden secrets) *naming {
 	n := &naming{names: map[place]string{}, places: map[*Host][]place{}}
 	modules := map[string]map[string]bool{} // of each ID
 	for i := range hosts {
@@ -42,7 +43,7 @@ func newNaming(hosts []Host) *naming {
 			if n.names[p] != "" {
 				continue
 			}
-			name := strings.Trim(notInIDs.ReplaceAllString(p.id, "-"), "-")
+			name := strings.Trim(notInIDs.ReplaceAllString(hidden.mask(p.id), "-"), "-")
 			if len(modules[p.id]) > 1 {
 				name += "-" + p.module
 			}

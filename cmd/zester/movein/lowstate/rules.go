@@ -235,7 +235,7 @@ func repository(c *conversion) error {
 	}
 	base := path.Base(file)
 	if file == "" {
-		base = c.ID
+		base = c.source.hidden.mask(c.ID)
 	}
 	c.args["file"] = strings.Trim(notInNames.ReplaceAllString(strings.TrimSuffix(base, path.Ext(base)), "-"), "-.")
 	c.args["uris"], c.args["suites"] = []string{m[2]}, []string{m[3]}
@@ -250,7 +250,7 @@ func repository(c *conversion) error {
 		return refuse("a repository whose key is a file of the host")
 	}
 	if key != "" {
-		if c.args["key"], err = c.source.copyFile(key); err != nil {
+		if c.args["key"], err = c.copyFile(key); err != nil {
 			return err
 		}
 	}
@@ -309,7 +309,7 @@ func cronPresent(c *conversion) error {
 		return err
 	}
 	delete(c.left, "comment")
-	base := cmp.Or(identifier, c.ID)
+	base := c.source.hidden.mask(cmp.Or(identifier, c.ID))
 	c.args["name"] = strings.Trim(strings.ReplaceAll(notInNames.ReplaceAllString(base, "-"), ".", "-"), "-")
 	c.args["command"], c.args["cron"] = c.Name, cmp.Or(special, strings.Join(times, " "))
 	if user != "" && user != "root" {

@@ -312,7 +312,7 @@ func (j *job) switches() error {
 }
 
 // schedules returns a file for each group of hosts with equal entries.
-func schedules(files []*file, hosts []host, now time.Time, report *tally) ([]*file, error) {
+func schedules(files []*file, hosts []host, hidden secrets, now time.Time, report *tally) ([]*file, error) {
 	t := newTargets(hosts)
 	groups := map[string]*file{}
 	var out []*file
@@ -325,7 +325,7 @@ func schedules(files []*file, hosts []host, now time.Time, report *tally) ([]*fi
 			}
 			return all
 		}
-		entries, err := entriesOf(h, refs, now, report)
+		entries, err := entriesOf(h, refs, hidden, now, report)
 		if err != nil {
 			return nil, err
 		}
@@ -359,7 +359,9 @@ func schedules(files []*file, hosts []host, now time.Time, report *tally) ([]*fi
 }
 
 // entriesOf returns the entries of a host. Jobs that have no counterpart are in a comment.
-func entriesOf(h host, refs func(string) []string, now time.Time, report *tally) (*yaml.Node, error) {
+func entriesOf(
+	h host, refs func(string) []string, hidden secrets, now time.Time, report *tally,
+) (*yaml.Node, error) {
 	entries := &yaml.Node{Kind: yaml.MappingNode}
 	jobs, _ := h.Pillar[scheduleKey].(map[string]any)
 	taken := map[string]bool{}
@@ -367,27 +369,31 @@ func entriesOf(h host, refs func(string) []string, now time.Time, report *tally)
 	for _, name := range slices.Sorted(maps.Keys(jobs)) {
 		raw, isMap := jobs[name].(map[string]any)
 		if !isMap {
-			continue // such as enabled: false of the whole schedule
+			continue // such as enabled
 		}
 		d := Declaration{State: scheduleKey, Fun: "present", ID: name, args: raw}
 		key := identity(d)
 		isNew := !report.seen[key]
 		report.seen[key] = true
-		base := strings.Trim(notInNames.ReplaceAllString(name, "-"), "-.")
+		base := strings.Trim(notInNames.ReplaceAllString(hidden.mask(name), "-"), "-.")
 		entry, err := entryOf(base, raw, refs, now)
-		if err == nil && hasSecret(entry, h.hidden) {
+		if err == nil && hidden.in(entry) {
 			err = refuse("schedule: a secret in an entry")
 		}
 		if reason, isRefusal := errors.AsType[*refusal](err); isRefusal {
-			report.add("refused", d, reason.reason, h.ID, isNew)
+			why := hidden.cover(reason.reason)
+			report.add("refused", d, why, h.ID, isNew)
 			if isNew {
 				report.refused++
 			}
-			refused = append(refused, "not converted: "+name+": "+reason.reason)
+			refused = append(refused, "not converted: "+hidden.mask(name)+": "+why)
 			continue
 		}
 		if err != nil {
 			return nil, fmt.Errorf("host %s, job %s: %w", h.ID, name, err)
+		}
+		if jobs["enabled"] == false { // the whole schedule is switched off
+			entry["enabled"] = false
 		}
 		entries.Content = append(entries.Content, scalar(free(base, taken)), valueNode(entry))
 	}

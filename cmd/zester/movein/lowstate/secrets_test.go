@@ -1,0 +1,176 @@
+package lowstate
+
+import (
+	"encoding/json"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+)
+
+// secretHost returns a host with declarations of one .sls file, and the pillar {"app": {"password": "swordfish1"}}.
+func secretHost(t *testing.T, declarations string) Host {
+	t.Helper()
+	h := low(t, "["+strings.ReplaceAll(declarations, "{", `{"__sls__": "s", `)+"]")
+	h.Pillar = map[string]any{"app": map[string]any{"password": "swordfish1\n"}}
+	return h
+}
+
+// wantNone fails if a file of the repo has one of the texts, in its path or its content.
+func wantNone(t *testing.T, r Result, texts ...string) {
+	t.Helper()
+	for name, content := range r.Files {
+		for _, text := range texts {
+			if strings.Contains(name+"\n"+string(content), text) {
+				t.Errorf("%s has %q:\n%s", name, text, content)
+			}
+		}
+	}
+}
+
+// A secret may be in the ID of a state, in keys of a declaration, in a number, and in the pillar of another host only.
+func TestNoPartOfADeclarationTakesASecretIntoTheRepo(t *testing.T) {
+	t.Parallel()
+	h := secretHost(t, `
+		{"__id__": "mysql -pswordfish1", "name": "mysql -pswordfish1", "state": "cmd", "fun": "run"},
+		{"__id__": "a", "name": "a", "state": "x", "fun": "y", "keys of swordfish1": 1, "pin": 12345678},
+		{"__id__": "/b", "name": "/b", "state": "file", "fun": "managed", "contents": "x", "mode": "swordfish1"},
+		{"__id__": "/c", "name": "/c", "state": "file", "fun": "managed", "contents": "swordfish1-and-more"}`)
+	other := Host{ID: "other", Pillar: map[string]any{
+		"schedule":  map[string]any{"swordfish1": map[string]any{"function": "swordfish1"}},
+		"passwords": []any{"swordfish1-and-more", json.Number("12345678")},
+	}}
+	r, err := Convert(Input{Hosts: []Host{h, other}, Now: begin})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantNone(t, r, "swordfish1", "12345678", "and-more")
+	if text := string(r.Files["settings/s.yaml"]); !strings.Contains(text, "mysql--p-hidden") {
+		t.Errorf("the state of the command has another name:\n%s", text)
+	}
+	for _, row := range r.Refused {
+		if strings.Contains(row.Reason, "swordfish1") {
+			t.Errorf("the report has a secret: %s", row.Reason)
+		}
+	}
+}
+
+// Where a secret is a part of another, no rest of the longer one is left.
+func TestTheLongestSecretIsMaskedFirst(t *testing.T) {
+	t.Parallel()
+	for range 20 {
+		s := secretsOf([]Host{{Pillar: map[string]any{"passwords": []any{"abcdef", "abcdefgh", "xabcdefghx"}}}})
+		if got := s.mask("run xabcdefghx abcdefgh"); got != "run (hidden) (hidden)" {
+			t.Fatalf("the text became %q", got)
+		}
+	}
+}
+
+// A token after a newline has the shape of a token.
+func TestAShapeIsFoundOnEachLine(t *testing.T) {
+	t.Parallel()
+	if !(secrets{}).in(map[string]any{"k": []string{"a\nAKIA0123456789ABCDEF"}}) {
+		t.Error("a key of AWS on the second line is not found")
+	}
+}
+
+// A template, a key of a repository and a directory are not copied if they have a secret. Nor is a file of a state that
+// is refused.
+func TestFilesWithSecretsAreNotCopied(t *testing.T) {
+	t.Parallel()
+	roots := fstest.MapFS{
+		"t.conf":   {Data: []byte("pw=swordfish1 {{ who }}\n")},
+		"key.asc":  {Data: []byte("swordfish1\n")},
+		"d/secret": {Data: []byte("swordfish1\n")},
+		"d/a":      {Data: []byte("a\n")},
+		"refused":  {Data: []byte("b\n")},
+	}
+	h := secretHost(t, `
+		{"__id__": "/t", "name": "/t", "state": "file", "fun": "managed", "source": "salt://t.conf", "template": "jinja"},
+		{"__id__": "k", "name": "deb http://e.org x main", "state": "pkgrepo", "fun": "managed",
+			"key_url": "salt://key.asc"},
+		{"__id__": "/d", "name": "/d", "state": "file", "fun": "recurse", "source": "salt://d"},
+		{"__id__": "/r", "name": "/r", "state": "file", "fun": "managed", "source": "salt://refused", "attrs": "i"}`)
+	h.Low[0].args["context"] = map[string]any{"who": "me"}
+	r, err := Convert(Input{Hosts: []Host{h}, Roots: []fs.FS{roots}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantNone(t, r, "swordfish1")
+	if names := slices.Sorted(maps.Keys(r.Files)); !slices.Equal(names, []string{"settings/s.yaml", "top.yaml"}) {
+		t.Errorf("the repo has %v", names)
+	}
+	if text := string(r.Secrets["settings/secrets/s.yaml"]); !strings.Contains(text, "pw=swordfish1 {{vars.who}}") {
+		t.Errorf("the template is not in the secrets:\n%s", text)
+	}
+	if len(r.Refused) != 3 {
+		t.Errorf("%d refusals: %v", len(r.Refused), r.Refused)
+	}
+}
+
+// A directory is copied as Salt serves it. A template that is in it too becomes a text in another folder.
+func TestATemplateIsNotWrittenIntoACopiedDirectory(t *testing.T) {
+	t.Parallel()
+	const template = "hello {{ who }}\n"
+	first := fstest.MapFS{"d/t": {Data: []byte(template)}, "converted/x": {Data: []byte("x")}}
+	second := fstest.MapFS{"d/t": {Data: []byte("not served")}, "d/u": {Data: []byte("u\n")}}
+	h := secretHost(t, `
+		{"__id__": "/t", "name": "/t", "state": "file", "fun": "managed", "source": "salt://d/t", "template": "jinja"},
+		{"__id__": "/d", "name": "/d", "state": "file", "fun": "recurse", "source": "salt://d"}`)
+	h.Low[0].args["context"] = map[string]any{"who": "me"}
+	r, err := Convert(Input{Hosts: []Host{h}, Roots: []fs.FS{first, second}})
+	if err != nil || len(r.Refused) > 0 {
+		t.Fatal(err, r.Refused)
+	}
+	for name, want := range map[string]string{
+		"files/d/t": template, "files/d/u": "u\n", "files/converted-2/d/t": "hello {{vars.who}}\n",
+	} {
+		if got := string(r.Files[name]); got != want {
+			t.Errorf("%s has %q, want %q", name, got, want)
+		}
+	}
+}
+
+// An .sls file may have the name that the secrets of another one get.
+func TestSecretsNeverReplaceASettingsFile(t *testing.T) {
+	t.Parallel()
+	for _, order := range [][]string{{"app", "secrets.app"}, {"secrets.app", "app"}} {
+		var all []string
+		for _, sls := range order {
+			all = append(all, `{"__sls__": "`+sls+`", "__id__": "/`+sls+`", "name": "/`+sls+
+				`", "state": "file", "fun": "managed", "contents": "swordfish1"}`)
+		}
+		h := low(t, "["+strings.Join(all, ",")+"]")
+		h.Pillar = map[string]any{"password": "swordfish1"}
+		r, err := Convert(Input{Hosts: []Host{h}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name := range r.Secrets {
+			if r.Files[name] != nil {
+				t.Errorf("%v: %s is a settings file, and secrets too", order, name)
+			}
+		}
+		if len(r.Files) != 3 || len(r.Secrets) != 2 {
+			t.Errorf("%v: %d files and %d with secrets", order, len(r.Files), len(r.Secrets))
+		}
+	}
+}
+
+// Salt runs no job of a schedule that has enabled: false.
+func TestAScheduleThatIsSwitchedOffStaysSo(t *testing.T) {
+	t.Parallel()
+	h := Host{ID: "h", Pillar: map[string]any{"schedule": map[string]any{
+		"enabled": false,
+		"ping":    map[string]any{"function": "test.ping", "minutes": json.Number("30"), "enabled": true},
+	}}}
+	r, err := Convert(Input{Hosts: []Host{h}, Now: begin})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := string(r.Files["settings/salt-schedule.yaml"]); !strings.Contains(text, "enabled: false") {
+		t.Errorf("the entry is active:\n%s", text)
+	}
+}
