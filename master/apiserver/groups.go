@@ -1,10 +1,12 @@
 package apiserver
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"io"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -18,11 +20,19 @@ const (
 	groupIDBytes    = 8 // of a digest
 	groupLineBytes  = 4 << 10
 	groupLinesBytes = 64 << 10 // of all lines of a reply
+	groupingsAtOnce = 2        // of a master: each reads up to 10,240 returns of 1 MiB
 )
 
-// JobGroups returns what the targets of a job returned, equal results together.
-func (s *Server) JobGroups(ctx context.Context, q api.ReturnGroupsRequest) (*api.ReturnGroups, error) {
-	var found grouping
+// JobGroups returns what the targets of a job returned, equal results together. Few requests are answered at once; the
+// others wait.
+func (s *Server) JobGroups(ctx context.Context, q api.ReturnGroupsRequest) (reply *api.ReturnGroups, err error) {
+	waited := s.groupings.Do(ctx, func() { reply, err = s.jobGroups(ctx, q) })
+	return reply, cmp.Or(waited, err)
+}
+
+// jobGroups lets go of each page of returns before it reads the next one.
+func (s *Server) jobGroups(ctx context.Context, q api.ReturnGroupsRequest) (*api.ReturnGroups, error) {
+	found := newGrouping(q)
 	reply := &api.ReturnGroups{}
 	for rows := (api.JobRequest{JID: q.JID}); ; {
 		page, err := s.JobReturns(ctx, rows)
@@ -41,46 +51,75 @@ func (s *Server) JobGroups(ctx context.Context, q api.ReturnGroupsRequest) (*api
 			break
 		}
 	}
-	reply.Groups, reply.Left = found.shown(q)
+	reply.Groups, reply.Left = found.shown()
 	return reply, nil
 }
 
-// grouping puts equal results together.
+// grouping puts equal results together. It holds lines of at most 2*[api.MaxReturnGroups] groups, and of each no more
+// than a reply has.
 type grouping struct {
-	byText map[string]int    // index in all
-	all    []api.ReturnGroup // with all lines
+	q        api.ReturnGroupsRequest
+	byDigest map[[sha256.Size]byte]*api.ReturnGroup
+	all      []*api.ReturnGroup // in the order of their first rows
+	held     int                // groups with lines
+}
+
+func newGrouping(q api.ReturnGroupsRequest) *grouping {
+	return &grouping{q: q, byDigest: map[[sha256.Size]byte]*api.ReturnGroup{}}
 }
 
 func (g *grouping) add(r job.Row) {
 	lines := linesOf(r)
-	key := string(r.State) + "\x00" + strings.Join(lines, "\n")
-	at, known := g.byText[key]
-	if !known {
-		if g.byText == nil {
-			g.byText = map[string]int{}
-		}
-		at = len(g.all)
-		g.byText[key] = at
-		sum := sha256.Sum256([]byte(key))
-		id := hex.EncodeToString(sum[:groupIDBytes])
-		g.all = append(g.all, api.ReturnGroup{ID: id, State: r.State, Lines: lines, Total: len(lines)})
+	digest := digestOf(r.State, lines)
+	id := hex.EncodeToString(digest[:groupIDBytes])
+	if g.q.Group != "" && g.q.Group != id {
+		return
 	}
 
-	group := &g.all[at]
+	group, known := g.byDigest[digest]
+	if !known {
+		group = &api.ReturnGroup{ID: id, State: r.State, Total: len(lines)}
+		if g.q.Group != "" {
+			group.From = min(max(0, g.q.From), group.Total)
+		}
+		g.byDigest[digest] = group
+		g.all = append(g.all, group)
+	}
+
 	group.Count++
 	if len(group.Peels) < api.MaxGroupPeels {
 		group.Peels = append(group.Peels, r.Peel)
 	}
+	if group.Lines != nil || group.From == group.Total {
+		return
+	}
+
+	group.Lines = firstLines(lines[group.From:])
+	g.held++
+	if g.held > 2*api.MaxReturnGroups {
+		g.release()
+	}
 }
 
-// shown returns the groups and lines that a request asks for, and how many groups it leaves out. Failures are first,
-// then larger groups.
-func (g *grouping) shown(q api.ReturnGroupsRequest) (all []api.ReturnGroup, left int) {
-	all = append([]api.ReturnGroup{}, g.all...)
-	if q.Group != "" {
-		all = slices.DeleteFunc(all, func(group api.ReturnGroup) bool { return group.ID != q.Group })
+// release lets go the lines of all groups that the reply would leave out now. Such a group can only come into the reply
+// by a further row, which has its lines again.
+func (g *grouping) release() {
+	for _, group := range g.ranked()[api.MaxReturnGroups:] {
+		group.Lines = nil
 	}
-	sorting.Stable(all, func(a, b api.ReturnGroup) int {
+
+	g.held = 0
+	for _, group := range g.all {
+		if group.Lines != nil {
+			g.held++
+		}
+	}
+}
+
+// ranked returns the groups in the order of a reply: failures first, then those with more rows.
+func (g *grouping) ranked() []*api.ReturnGroup {
+	ranked := slices.Clone(g.all)
+	sorting.Stable(ranked, func(a, b *api.ReturnGroup) int {
 		switch {
 		case failed(a.State) == failed(b.State):
 			return b.Count - a.Count
@@ -89,43 +128,69 @@ func (g *grouping) shown(q api.ReturnGroupsRequest) (all []api.ReturnGroup, left
 		}
 		return 1
 	})
-	if left = max(0, len(all)-api.MaxReturnGroups); left > 0 {
-		all = all[:api.MaxReturnGroups]
+	return ranked
+}
+
+// shown returns the groups and lines of the reply, and how many groups it leaves out.
+func (g *grouping) shown() (all []api.ReturnGroup, left int) {
+	ranked := g.ranked()
+	if left = max(0, len(ranked)-api.MaxReturnGroups); left > 0 {
+		ranked = ranked[:api.MaxReturnGroups]
 	}
 
+	all = []api.ReturnGroup{}
 	lines, bytes := api.MaxGroupLines, groupLinesBytes
-	for i := range all {
-		group := &all[i]
-		if q.Group != "" {
-			group.From = min(max(0, q.From), group.Total)
-		}
-		group.Lines = fittingLines(group.Lines[group.From:], lines, bytes)
-		lines -= len(group.Lines)
+	for _, group := range ranked {
+		fit := fitting(group.Lines, lines, bytes)
+		group.Lines = group.Lines[:fit]
+		lines -= fit
 		for _, line := range group.Lines {
 			bytes -= len(line)
 		}
+		all = append(all, *group)
 	}
 	return all, left
 }
 
 func failed(s job.RowState) bool { return s != job.RowOK && s != job.RowWaiting }
 
-// fittingLines returns the first lines that fit into a number of lines and of bytes. Long lines are cut.
-func fittingLines(lines []string, most, bytes int) (fit []string) {
-	for _, line := range lines[:min(most, len(lines))] {
-		if len(line) > groupLineBytes {
-			cut := groupLineBytes
-			for !utf8.RuneStart(line[cut]) {
-				cut--
-			}
-			line = line[:cut] + "…"
-		}
-		if bytes -= len(line); bytes < 0 {
-			return fit
-		}
-		fit = append(fit, line)
+// digestOf returns what equal results have in common.
+func digestOf(state job.RowState, lines []string) (digest [sha256.Size]byte) {
+	h := sha256.New()
+	_, _ = io.WriteString(h, string(state)) // a hash returns no error
+	for _, line := range lines {
+		_, _ = io.WriteString(h, "\n"+line)
 	}
-	return fit
+	return [sha256.Size]byte(h.Sum(nil))
+}
+
+// firstLines returns copies of the first lines, as many as a reply may have. Long lines are cut.
+func firstLines(lines []string) []string {
+	var first []string
+	for _, line := range lines[:min(api.MaxGroupLines, len(lines))] {
+		if len(line) <= groupLineBytes {
+			first = append(first, strings.Clone(line)) // it would hold the whole result
+			continue
+		}
+
+		cut := groupLineBytes
+		for cut > 0 && !utf8.RuneStart(line[cut]) {
+			cut--
+		}
+		first = append(first, line[:cut]+"…")
+	}
+	return slices.Clone(first[:fitting(first, len(first), groupLinesBytes)])
+}
+
+// fitting returns how many of the first lines fit into a number of lines and of bytes.
+func fitting(lines []string, most, bytes int) int {
+	most = min(most, len(lines))
+	for i, line := range lines[:most] {
+		if bytes -= len(line); bytes < 0 {
+			return i
+		}
+	}
+	return most
 }
 
 // linesOf returns what a target returned, as lines: its error, and its data.

@@ -75,6 +75,7 @@ type Server struct {
 	targets   selector
 	agents    agents
 	findings  findings
+	groupings *service.Lane // of requests that group returns
 }
 
 // New returns a server. It starts nothing.
@@ -88,6 +89,7 @@ func New(o Options) *Server {
 		log:       o.Log,
 		answering: make(chan struct{}),
 		agents:    agents{byUser: map[string]*rate.Limiter{}},
+		groupings: service.NewLane(groupingsAtOnce, answerQueue),
 		targets:   selector{js: o.JetStream, index: o.Fleet.Index(), store: settings.NewStore(o.JetStream)},
 	}
 }
@@ -125,7 +127,7 @@ func (s *Server) verbs() []service.Verb {
 		handle(api.JobList, s.JobList),
 		handle(api.JobShow, s.JobShow),
 		handle(api.JobReturns, s.JobReturns),
-		handle(api.JobGroups, s.JobGroups),
+		handle(api.JobGroups, s.jobGroups).In(s.groupings),
 		handle(api.JobActive, s.jobActive),
 		handleFrom(api.JobCancel, s.jobCancel),
 		handleFrom(api.PeelList, s.PeelList),
