@@ -35,6 +35,9 @@ func (s *Server) sessionList(ctx context.Context, c *service.Call, _ api.None) (
 		of = ""
 	}
 	all, err := s.o.Sessions.List(ctx, of)
+	for i := range all {
+		all[i].Groups = nil // up to 256 KB of each
+	}
 	return &api.SessionsAnswer{Sessions: all}, err
 }
 

@@ -212,7 +212,7 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	secure(w.Header())
 	if c.o.Login != nil && r.URL.Path == logoutPath && r.Method == http.MethodPost {
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-		c.slowly(c.providerLogout)(w, r)
+		c.providerLogout(w, r)
 		return
 	}
 	if err := c.origin.Check(r); err != nil {

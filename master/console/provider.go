@@ -100,27 +100,41 @@ func (c *Console) sessionOf(r *http.Request, a *login.Attempt) (cookie string, s
 }
 
 // providerLogout ends the sessions that a logout token of the provider names. The token is the proof, so it needs
-// neither a session nor an origin.
+// neither a session nor an origin. Only tokens that are refused count as logins of their address: a provider may end
+// many sessions at once.
 func (c *Console) providerLogout(w http.ResponseWriter, r *http.Request) {
+	if !c.logins.Left(bounds.Source(net.JoinHostPort(c.address(r), "0"))) {
+		w.Header().Set("Retry-After", "1")
+		writeProblem(w, http.StatusTooManyRequests, "too many wrong logout tokens came from here: wait a second")
+		return
+	}
 	ended, err := c.endNamed(r)
 	switch {
 	case errors.Is(err, login.ErrRefused), errors.Is(err, session.ErrUnknown):
+		c.logins.Allow(bounds.Source(net.JoinHostPort(c.address(r), "0")))
 		c.o.Log.Warn("logout of the provider refused", "from", c.address(r), "err", err)
 		writeProblem(w, http.StatusBadRequest, "the logout token is not valid, or was used before")
 	case err != nil:
 		c.o.Log.Warn("logout of the provider not carried out", "from", c.address(r), "err", err)
 		writeProblem(w, http.StatusServiceUnavailable, "the logout cannot be carried out now: send it again")
 	default:
-		c.o.Log.Info("the provider ended sessions", "ended", ended)
+		c.o.Log.Info("the provider ended sessions", "ended", len(ended))
 		w.WriteHeader(http.StatusOK)
 	}
 }
 
-func (c *Console) endNamed(r *http.Request) (ended int, err error) {
+func (c *Console) endNamed(r *http.Request) (ended []api.Session, err error) {
 	e, err := c.o.Login.Logout(r.Context(), r.PostFormValue("logout_token"))
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	at := credential.Login{Issuer: c.o.Login.Issuer(), Subject: e.Subject}
-	return c.o.Sessions.EndAtProvider(r.Context(), at, e.SID, e.ID)
+	ended, err = c.o.Sessions.EndAtProvider(r.Context(), session.Logout{
+		Of:  credential.Login{Issuer: c.o.Login.Issuer(), Subject: e.Subject},
+		SID: e.SID, Token: e.ID, Issued: e.Issued,
+	})
+	for _, s := range ended {
+		end := audit.Entry{Action: "session.end", Target: s.ID, Args: "issuer=" + c.o.Login.Issuer()}
+		c.record(r, grants.Caller{User: s.User, Role: s.Role}, end.Ended(nil, false))
+	}
+	return ended, err
 }

@@ -11,8 +11,7 @@
 // loopback.
 //
 // Known gaps: groups are read at the login, so a person who leaves a group keeps the role until the session ends. A
-// provider that leaves long lists of groups out of its tokens gives nobody a role by them. A login fails as refused if
-// the provider goes away between the token and its keys.
+// provider that leaves long lists of groups out of its tokens gives nobody a role by them.
 package login
 
 import (
@@ -354,7 +353,7 @@ func (p *Provider) Finish(ctx context.Context, a *Attempt, answer url.Values) (*
 	}
 	token, err := d.verifier.Verify(p.with(ctx), text)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %.300s", ErrRefused, err.Error())
+		return nil, unverified(err)
 	}
 	if subtle.ConstantTimeCompare([]byte(token.Nonce), []byte(a.Nonce)) != 1 {
 		return nil, fmt.Errorf("%w: the ID token is of another login", ErrRefused)
@@ -364,6 +363,15 @@ func (p *Provider) Finish(ctx context.Context, a *Attempt, answer url.Values) (*
 			ErrRefused, token.IssuedAt.UTC().Format(time.RFC3339))
 	}
 	return p.person(token)
+}
+
+// unverified returns [ErrAway] if the keys of the provider could not be read, else [ErrRefused]. The library says the
+// former by the text alone.
+func unverified(err error) error {
+	if strings.HasPrefix(err.Error(), "failed to verify signature: fetching keys ") {
+		return fmt.Errorf("%w: %.300s", ErrAway, err.Error())
+	}
+	return fmt.Errorf("%w: %.300s", ErrRefused, err.Error())
 }
 
 // person reads the claims of a token.
@@ -444,6 +452,7 @@ type Ending struct {
 	ID      string // of the token, to recognize it when it comes again
 	Subject string
 	SID     string
+	Issued  time.Time
 }
 
 // Logout reads a logout token of the provider (OpenID Connect Back-Channel Logout 1.0).
@@ -454,7 +463,7 @@ func (p *Provider) Logout(ctx context.Context, text string) (*Ending, error) {
 	}
 	token, err := d.verifier.VerifyLogout(p.with(ctx), text)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %.300s", ErrRefused, err.Error())
+		return nil, unverified(err)
 	}
 	now := time.Now()
 	switch {
@@ -466,5 +475,5 @@ func (p *Provider) Logout(ctx context.Context, text string) (*Ending, error) {
 	case token.Subject == "" && token.SessionID == "":
 		return nil, fmt.Errorf("%w: the logout token names nobody", ErrRefused)
 	}
-	return &Ending{ID: token.TokenID, Subject: token.Subject, SID: token.SessionID}, nil
+	return &Ending{ID: token.TokenID, Subject: token.Subject, SID: token.SessionID, Issued: token.IssuedAt}, nil
 }

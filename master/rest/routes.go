@@ -171,8 +171,6 @@ func (r *routes) register(mux humago.Mux) []byte {
 
 // Which scopes open a route; admin opens all.
 var (
-	readScope = []credential.Scope{credential.ScopeRead}
-
 	scrapeScopes = []credential.Scope{credential.ScopeRead, credential.ScopeMetrics}
 	eitherScope  = []credential.Scope{credential.ScopeRead, credential.ScopeDispatch}
 )

@@ -202,7 +202,6 @@ func (s *Store) ByToken(ctx context.Context, text string, b Browser) (cookie str
 	return s.begin(ctx, api.Session{User: t.User(), Role: RoleOf(t.Scopes), Scopes: t.Scopes, Ends: t.Expires}, b)
 }
 
-// begin stores a new session. Its Ends is when its token ends; zero: it has none, or one that does not end.
 // ByProvider begins a session for a person whom a provider has logged in.
 func (s *Store) ByProvider(
 	ctx context.Context, n api.Session, b Browser,
@@ -214,35 +213,7 @@ func (s *Store) ByProvider(
 	return s.begin(ctx, n, b)
 }
 
-// EndAtProvider ends the sessions of a person at a provider, or those of one session there, if sid is not empty. token
-// is the ID of the logout token: the error is [ErrUnknown] if it has come before, so that a copy of it ends no later
-// session.
-func (s *Store) EndAtProvider(ctx context.Context, at credential.Login, sid, token string) (ended int, err error) {
-	_, err = s.kv.Create(ctx, logoutPrefix+keyOf(at.Issuer+" "+token), nil)
-	if errors.Is(err, jetstream.ErrKeyExists) {
-		return 0, ErrUnknown
-	}
-	if err != nil {
-		return 0, fmt.Errorf("cannot store the logout: %w", err)
-	}
-	all, err := s.of(ctx, "")
-	if err != nil {
-		return 0, err
-	}
-	for _, k := range all {
-		l := k.session.Login
-		if l == nil || l.Issuer != at.Issuer || at.Subject != "" && l.Subject != at.Subject ||
-			sid != "" && k.session.SID != sid {
-			continue
-		}
-		if err := s.end(ctx, k.key); err != nil {
-			return ended, err
-		}
-		ended++
-	}
-	return ended, nil
-}
-
+// begin stores a new session. Its Ends is when its token ends; zero: it has none, or one that does not end.
 func (s *Store) begin(ctx context.Context, n api.Session, b Browser) (cookie string, session *api.Session, err error) {
 	now := time.Now().UTC()
 	cookie = secret()

@@ -183,9 +183,12 @@ func TestALogoutAtTheProviderEndsSessionsOnEveryMaster(t *testing.T) {
 
 		end := func(m master, subject, sid, token string, want int, wantErr error) {
 			t.Helper()
-			at := credential.Login{Issuer: "https://id.example.com", Subject: subject}
-			if n, err := m.EndAtProvider(t.Context(), at, sid, token); n != want || !errors.Is(err, wantErr) {
-				t.Errorf("%d sessions were ended, %v; want %d, %v", n, err, want, wantErr)
+			ended, err := m.EndAtProvider(t.Context(), session.Logout{
+				Of:  credential.Login{Issuer: "https://id.example.com", Subject: subject},
+				SID: sid, Token: token, Issued: time.Now(),
+			})
+			if len(ended) != want || !errors.Is(err, wantErr) {
+				t.Errorf("%d sessions were ended, %v; want %d, %v", len(ended), err, want, wantErr)
 			}
 			time.Sleep(time.Second)
 		}
@@ -197,6 +200,55 @@ func TestALogoutAtTheProviderEndsSessionsOnEveryMaster(t *testing.T) {
 		m2.opens(t, second, "", session.ErrUnknown)
 		m1.opens(t, other, "kim", nil)
 		m2.opens(t, byCode, "ann", nil)
+
+		unnamed := begin(m1, "pat", "1", "")
+		end(m1, "", "s1", "j3", 0, nil)
+		m2.opens(t, unnamed, "pat", nil)
+		end(m1, "1", "s1", "j4", 1, nil) // it may be the session s1
+		m2.opens(t, unnamed, "", session.ErrUnknown)
+	})
+}
+
+// TestALogoutThatFailedHalfwayCanBeSentAgain has the bus refuse to remove sessions for a while.
+func TestALogoutThatFailedHalfwayCanBeSentAgain(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		m := open(t, b)
+		at := credential.Login{Issuer: "https://id.example.com", Subject: "1"}
+		logout := session.Logout{Of: at, Token: "j1", Issued: time.Now()}
+		begin := func() string {
+			cookie, _, err := m.ByProvider(t.Context(), api.Session{User: "pat", Role: grants.RoleOperator, Login: &at}, firefox)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return cookie
+		}
+		removable := func(is bool) {
+			js := b.JetStream(t)
+			stream, err := js.Stream(t.Context(), "KV_"+wire.BucketSessions)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := stream.CachedInfo().Config
+			c.AllowRollup = is
+			if _, err := js.UpdateStream(t.Context(), c); err != nil {
+				t.Fatal(err)
+			}
+		}
+
+		first := begin()
+		removable(false)
+		if ended, err := m.EndAtProvider(t.Context(), logout); err == nil || len(ended) != 0 {
+			t.Fatalf("%d sessions were ended, %v", len(ended), err)
+		}
+		removable(true)
+		time.Sleep(2 * time.Minute)
+		later := begin()
+		if ended, err := m.EndAtProvider(t.Context(), logout); err != nil || len(ended) != 1 {
+			t.Errorf("sent again: %d sessions were ended, %v", len(ended), err)
+		}
+		time.Sleep(time.Second)
+		m.opens(t, first, "", session.ErrUnknown)
+		m.opens(t, later, "pat", nil)
 	})
 }
 

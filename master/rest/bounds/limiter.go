@@ -26,6 +26,9 @@ func NewLimiter[K comparable](r rate.Limit, burst int) *Limiter[K] {
 // Allow reports whether one more request of a key is allowed now, and counts it.
 func (l *Limiter[K]) Allow(key K) bool { return l.of(key).Allow() }
 
+// Left reports whether one more request of a key would be allowed now, and counts nothing.
+func (l *Limiter[K]) Left(key K) bool { return l.of(key).Tokens() >= 1 }
+
 // of returns the bucket of a key.
 func (l *Limiter[K]) of(key K) *rate.Limiter {
 	l.mu.Lock()

@@ -1,0 +1,72 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/auth/credential"
+)
+
+// clockSkew is how far the clock of a provider may be behind this master's: a logout ends the sessions that began up to
+// so much after it.
+const clockSkew = time.Minute
+
+// A Logout is what a logout token of a provider says. It names a person, a session at the provider, or both.
+type Logout struct {
+	Of     credential.Login // its Subject is empty if the token names a session alone
+	SID    string           // the session at the provider; empty: all of the person
+	Token  string           // the ID of the token
+	Issued time.Time
+}
+
+// ends reports whether the logout ends a session. A session of the person without an SID may be the one that the token
+// names.
+func (l *Logout) ends(n *api.Session) bool {
+	switch {
+	case n.Login == nil, n.Login.Issuer != l.Of.Issuer, n.Began.After(l.Issued.Add(clockSkew)):
+		return false
+	case l.Of.Subject != "" && n.Login.Subject != l.Of.Subject:
+		return false
+	case l.SID == "", n.SID == "":
+		return l.Of.Subject != ""
+	}
+	return n.SID == l.SID
+}
+
+// EndAtProvider ends the sessions that a logout names and returns them, also with an error. The error is [ErrUnknown]
+// if the token has come before and was carried out, so that a copy of it ends no later session. A logout that failed
+// can be sent again.
+func (s *Store) EndAtProvider(ctx context.Context, l Logout) (ended []api.Session, err error) {
+	carriedOut := logoutPrefix + keyOf(l.Of.Issuer+" "+l.Token)
+	switch _, err := s.kv.Get(ctx, carriedOut); {
+	case err == nil:
+		return nil, ErrUnknown
+	case !errors.Is(err, jetstream.ErrKeyNotFound):
+		return nil, fmt.Errorf("cannot read whether the logout was carried out: %w", err)
+	}
+
+	all, err := s.of(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	for _, k := range all {
+		if !l.ends(&k.session) {
+			continue
+		}
+		if err := s.end(ctx, k.key); err != nil {
+			return ended, err
+		}
+		ended = append(ended, k.session)
+	}
+
+	_, err = s.kv.Create(ctx, carriedOut, nil)
+	if err != nil && !errors.Is(err, jetstream.ErrKeyExists) { // a copy came at the same time
+		return ended, fmt.Errorf("cannot store that the logout was carried out: %w", err)
+	}
+	return ended, nil
+}
