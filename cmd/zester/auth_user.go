@@ -24,9 +24,6 @@ func (a *app) userCommand() *cobra.Command {
 		a.userRenewCommand(), a.userRevokeCommand())
 }
 
-// userLife is how long a person's credential is valid by default.
-const userLife = 90 * 24 * time.Hour
-
 func (a *app) userAddCommand() *cobra.Command {
 	q := credential.UserRequest{}
 	var role, file string
@@ -78,7 +75,7 @@ within the limits. Nobody may otherwise.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&role, "role", string(grants.RoleOperator), "`ROLE` of the person: operator, direct or auditor")
-	durationVar(f, &q.TTL, "ttl", userLife, "`TIME` until it expires; 0 for never")
+	durationVar(f, &q.TTL, "ttl", credential.UserLife, "`TIME` until it expires; 0 for never")
 	f.StringVar(&q.Limits.Target, "limit-target", "", "dispatch only to peels that the `EXPRESSION` selects")
 	f.StringSliceVar(&q.Limits.Functions, "limit-function", nil,
 		"dispatch only functions that match one of the `GLOBS`, such as test.*")

@@ -96,6 +96,9 @@ func (a *Authority) Run(ctx context.Context) error {
 		if !upheld {
 			upheld = a.uphold(ctx)
 		}
+		if err := a.Users.Publish(ctx); err != nil && ctx.Err() == nil {
+			a.o.Log.Warn("people of the key store not stored on the bus", "err", err)
+		}
 		if err := a.push(ctx); err != nil && ctx.Err() == nil {
 			a.o.Log.Warn("revocations not pushed to the bus", "err", err)
 		}

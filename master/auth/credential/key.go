@@ -34,14 +34,27 @@ func Current(keys []Key, now time.Time) (left []Key) {
 	return left
 }
 
-// Merge returns the keys of two lists, each once.
+// Merge returns the keys of two lists, each once. A key that is in both expires at the later time: one list lacks a
+// renewal.
 func Merge(keys, more []Key) []Key {
+	keys = slices.Clone(keys)
 	for _, k := range more {
-		if !slices.ContainsFunc(keys, func(other Key) bool { return other.Public == k.Public }) {
+		i := slices.IndexFunc(keys, func(other Key) bool { return other.Public == k.Public })
+		if i < 0 {
 			keys = append(keys, k)
+			continue
 		}
+		keys[i].Expires = later(keys[i].Expires, k.Expires)
 	}
 	return keys
+}
+
+// later returns the later of two ends; zero is never.
+func later(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && a.After(b) {
+		return a
+	}
+	return b
 }
 
 // Ends returns the end of the credentials of keys that were revoked at a time, by public key.
@@ -58,6 +71,14 @@ type End struct {
 	At time.Time `json:"at"`
 	// Expires is when the last of them would have expired; the End can be forgotten then. Zero: never.
 	Expires time.Time `json:"expires,omitzero"`
+}
+
+// Lasts returns e with the later Expires of e and other, and whether that changed e.
+func (e End) Lasts(other End) (longer End, changed bool) {
+	end := later(e.Expires, other.Expires)
+	changed = !end.Equal(e.Expires)
+	e.Expires = end
+	return e, changed
 }
 
 // A NewKey is a new key of a user. Its secret half leaves the process only in a credential.

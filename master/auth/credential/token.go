@@ -180,7 +180,7 @@ func (r *TokenRequest) CheckScopes() error {
 	if slices.Contains(r.Scopes, ScopeMetrics) && len(r.Scopes) > 1 {
 		return errors.New("the scope metrics opens /metrics alone: it goes with no other scope")
 	}
-	if limited := r.Limits.Target != "" || len(r.Limits.Functions) > 0; limited {
+	if !r.Limits.IsZero() {
 		if slices.Contains(r.Scopes, ScopeAdmin) || slices.Contains(r.Scopes, ScopeSync) ||
 			!slices.Contains(r.Scopes, ScopeDispatch) {
 			return errors.New("limits are for the scope dispatch without admin and sync, which concern the whole fleet")

@@ -14,6 +14,16 @@ import (
 // maxUserTTL bounds how long a credential of a person is valid.
 const maxUserTTL = 10 * 366 * 24 * time.Hour
 
+// UserLife is how long a credential of a person is valid by default, and how long one that its owner has renewed.
+const UserLife = 90 * 24 * time.Hour
+
+// Renewable reports whether a person may renew a credential of these times: it was issued for [UserLife] or longer. A
+// shorter life was chosen by the person who issued it, and ends with it.
+func Renewable(issued, expires time.Time) bool {
+	// The two times of a JWT are read from the clock one after the other, and rounded.
+	return expires.Sub(issued) > UserLife-time.Minute
+}
+
 // LocalUser is the operator whose credential is in the data directory of a master.
 const LocalUser = "local"
 
@@ -89,7 +99,7 @@ func (q *UserRequest) Check() error {
 	if err := grants.CheckName(grants.RoleOperator, q.Name); err != nil {
 		return err
 	}
-	switch limited := q.Limits.Target != "" || len(q.Limits.Functions) > 0; {
+	switch limited := !q.Limits.IsZero(); {
 	case q.Name == LocalUser:
 		return fmt.Errorf("the name %s is reserved for users who can read a master's data directory", LocalUser)
 	case !nkeys.IsValidPublicKey(q.Public):

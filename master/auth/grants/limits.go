@@ -21,6 +21,9 @@ type Limits struct {
 	Functions []string `json:"functions,omitempty"` // globs such as "test.*"
 }
 
+// IsZero reports whether the limits allow everything.
+func (l Limits) IsZero() bool { return l.Target == "" && len(l.Functions) == 0 }
+
 const (
 	maxGlobs = 64
 	maxGlob  = 256 // bytes

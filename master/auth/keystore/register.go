@@ -40,7 +40,8 @@ const registerDir = "issued"
 
 // Register records that a credential is about to be made for entry.Keys with the keys in dir, and returns the name to
 // make it for. The error is [ErrIssued] if the party has a credential, unless again is set; [ErrTaken] if another peel
-// has the same wire form, because on the bus both would be one; [ErrRevoked] if the name was revoked.
+// has the same wire form, because on the bus both would be one; [ErrRevoked] if the name was revoked. A key that is in
+// the register gets the later end.
 func Register(dir string, entry Entry, again bool) (name string, err error) {
 	name = entry.ID
 	if entry.Role == grants.RolePeel {
@@ -106,7 +107,7 @@ func register(dir, name string, entry Entry, again bool) error {
 	case !again && len(known.Keys) > 0:
 		return fmt.Errorf("%w, of %s", ErrIssued, known.Keys[len(known.Keys)-1].Issued.Format(time.RFC3339))
 	}
-	known.Keys = append(credential.Current(known.Keys, time.Now()), entry.Keys...)
+	known.Keys = credential.Current(credential.Merge(known.Keys, entry.Keys), time.Now())
 	return writeEntry(path, known)
 }
 
@@ -147,6 +148,9 @@ func Close(dir string, entry Entry) error {
 		return err
 	}
 	entry.Keys = credential.Merge(entry.Keys, known.Keys)
+	if known.Role != "" {
+		entry.Role = known.Role // that of the keys in the register
+	}
 	return writeEntry(path, entry)
 }
 

@@ -26,7 +26,8 @@ const revokedFile = "revoked.json"
 const maxRevoked = 16 << 20
 
 // Revoke ends all credentials of the given keys in a role, durably, and returns the JWT of the role's account, by which
-// servers learn it. Keys that were revoked before stay revoked. changed is false if no key was new.
+// servers learn it. Keys that were revoked before stay revoked, until the later of the ends that were given. changed is
+// false if nothing was new.
 func (k *Keys) Revoke(role grants.Role, ends map[string]credential.End) (account string, changed bool, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -45,11 +46,17 @@ func (k *Keys) Revoke(role grants.Role, ends map[string]credential.End) (account
 		}
 	}
 	for public, e := range ends {
-		if _, known := of[public]; known || !nkeys.IsValidPublicUserKey(public) ||
-			!e.Expires.IsZero() && !e.Expires.After(now) {
+		if !nkeys.IsValidPublicUserKey(public) || !e.Expires.IsZero() && !e.Expires.After(now) {
 			continue
 		}
-		of[public], changed = e, true
+		known, ok := of[public]
+		if !ok {
+			of[public], changed = e, true
+			continue
+		}
+		if longer, more := known.Lasts(e); more {
+			of[public], changed = longer, true
+		}
 	}
 	if !changed {
 		return k.trust.Accounts[k.accounts[role]], false, nil

@@ -75,9 +75,8 @@ func (d *Directory) Add(ctx context.Context, q credential.UserRequest,
 			}
 			return nil
 		})
-	} else if _, err = keystore.Register(d.Keys.Dir(), keystore.Entry{Role: r.Role, ID: q.Name, Keys: r.Keys},
-		false); err == nil {
-		err = d.Store.all.Create(ctx, q.Name, r)
+	} else {
+		err = d.create(ctx, r)
 	}
 	switch {
 	case errors.Is(err, bucket.ErrAbsent):
@@ -89,6 +88,22 @@ func (d *Directory) Add(ctx context.Context, q credential.UserRequest,
 	}
 	token, err = d.Keys.Issue(r.Role, q.Name, q.Public, q.TTL)
 	return token, &r, err
+}
+
+// create stores a new person, first in the bucket, because [Directory.Publish] fills it from the register.
+func (d *Directory) create(ctx context.Context, r credential.User) error {
+	known, err := keystore.Registered(d.Keys.Dir(), r.Role, r.Name)
+	if err != nil {
+		return err
+	}
+	if known.ID != "" {
+		return keystore.ErrIssued
+	}
+	if err := d.Store.all.Create(ctx, r.Name, r); err != nil {
+		return err
+	}
+	_, err = keystore.Register(d.Keys.Dir(), keystore.Entry{Role: r.Role, ID: r.Name, Keys: r.Keys}, false)
+	return err
 }
 
 const maxKeys = 16
@@ -171,6 +186,29 @@ func (d *Directory) Uphold(ctx context.Context, by string) (names []string, fail
 	return names, failed
 }
 
+// Publish stores the people in the bucket whom only the register has, so that all masters know them, and no person of a
+// provider gets their name. Limits are not in the register: who has some does nothing until they are known.
+func (d *Directory) Publish(ctx context.Context) error {
+	stored, err := d.Store.List(ctx)
+	if err != nil {
+		return err
+	}
+	all, err := withIssued(d.Keys.Dir(), slices.Clone(stored))
+	if err != nil {
+		return err
+	}
+
+	for _, u := range all {
+		if slices.ContainsFunc(stored, func(s credential.User) bool { return s.Name == u.Name }) {
+			continue
+		}
+		if err := d.Store.all.Create(ctx, u.Name, u); err != nil && !errors.Is(err, bucket.ErrPresent) {
+			return err
+		}
+	}
+	return nil
+}
+
 // RevokeKeys ends the credentials of a person that were requested by another one.
 func (d *Directory) RevokeKeys(ctx context.Context, name, by string) error {
 	_, err := d.Store.all.Change(ctx, name, func(u *credential.User) error {
@@ -210,12 +248,16 @@ func (d *Directory) Find(ctx context.Context, name string) (*credential.User, er
 	return nil, fmt.Errorf("%w: %s", ErrNotFound, name)
 }
 
-// withIssued adds users, keys and revocations that only the register has.
+// withIssued adds users, keys and revocations that only the register has. Keys stay in the role in which the register
+// has them: if the bucket has the name in another role, it is listed in both.
 func withIssued(dir string, users []credential.User) ([]credential.User, error) {
 	entries, err := keystore.Entries(dir, grants.RoleOperator)
 	for _, known := range entries {
 		i := slices.IndexFunc(users, func(u credential.User) bool { return u.Name == known.ID })
-		if i < 0 {
+		if i < 0 || users[i].Role != known.Role {
+			if i >= 0 && !users[i].Revoked.IsZero() {
+				known.Revoked = users[i].Revoked
+			}
 			u := credential.User{Name: known.ID, Role: known.Role, Keys: known.Keys, Revoked: known.Revoked}
 			if len(known.Keys) > 0 {
 				u.Created = known.Keys[0].Issued
@@ -228,6 +270,6 @@ func withIssued(dir string, users []credential.User) ([]credential.User, error) 
 			users[i].Revoked = known.Revoked
 		}
 	}
-	sorting.Func(users, func(a, b credential.User) int { return strings.Compare(a.Name, b.Name) })
+	sorting.Stable(users, func(a, b credential.User) int { return strings.Compare(a.Name, b.Name) })
 	return users, err
 }

@@ -9,18 +9,17 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
+	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/bucket"
 )
 
-// maxRenewed bounds how long a credential is valid that its owner has renewed. Longer ones are made by another person.
-const maxRenewed = 90 * 24 * time.Hour
-
-// Renew signs a further JWT for the key of a caller's credential. It lasts as long as the former one, but at most 90
-// days. The error is [ErrInvalid] if the request does not prove that it comes from the key of a credential of the
-// caller that has not ended, and [grants.ErrNotAllowed] if the person or the key was revoked.
+// Renew signs a further JWT for the key of a caller's credential, for [credential.UserLife]. The error is [ErrInvalid] if the request does not prove that it comes from the key of a credential of the
+// caller that has not ended, and [grants.ErrNotAllowed] if the person or the key was revoked, if the credential
+// was issued for a shorter time, or if the caller has limits that are not known.
 //
 // The new end of the key is stored before the JWT is signed, in the record that a revocation changes. So a revocation
-// either finds the key, or was stored before, and then nothing is signed.
+// either finds the key, or was stored before, and then nothing is signed. It is also stored in the register, for a
+// revocation after the restore of an older bucket.
 func (d *Directory) Renew(ctx context.Context, from grants.Caller, q credential.Renewal) (*credential.Renewed, error) {
 	if !from.Role.IsPerson() {
 		return nil, fmt.Errorf("%w: only people renew their credentials", grants.ErrNotAllowed)
@@ -32,14 +31,23 @@ func (d *Directory) Renew(ctx context.Context, from grants.Caller, q credential.
 	if err != nil {
 		return nil, fmt.Errorf("%w: the credential cannot be renewed: %w", ErrInvalid, err)
 	}
+	if _, err := d.Store.Limits(ctx, from); err != nil {
+		return nil, err
+	}
 	known, err := d.Find(ctx, had.Name)
 	if err != nil {
 		return nil, err
 	}
+	if known.Role != from.Role {
+		return nil, fmt.Errorf("%w: the name %s belongs to somebody else, in the role %s", grants.ErrNotAllowed,
+			known.Name, known.Role)
+	}
+	if !credential.Renewable(had.Issued, had.Expires) {
+		return nil, fmt.Errorf("%w: the credential was issued for %s, and only one for %s or longer can be renewed: "+
+			"ask who issued it for another one", grants.ErrNotAllowed, had.Expires.Sub(had.Issued), credential.UserLife)
+	}
 
-	now := time.Now().UTC()
-	life := min(had.Expires.Sub(had.Issued), maxRenewed)
-	until := now.Add(life)
+	until := time.Now().UTC().Add(credential.UserLife)
 	if until.Before(had.Expires) {
 		return nil, fmt.Errorf("%w: the credential ends at %s, and a renewed one would end before", ErrInvalid,
 			had.Expires.UTC().Format(time.RFC3339))
@@ -58,7 +66,16 @@ func (d *Directory) Renew(ctx context.Context, from grants.Caller, q credential.
 	if err != nil {
 		return nil, err
 	}
-	token, err := d.Keys.Issue(from.Role, had.Name, had.Public, life)
+	i := slices.IndexFunc(known.Keys, func(k credential.Key) bool { return k.Public == had.Public })
+	entry := keystore.Entry{Role: from.Role, ID: had.Name, Keys: known.Keys[i : i+1]}
+	_, err = keystore.Register(d.Keys.Dir(), entry, true)
+	if errors.Is(err, keystore.ErrRevoked) {
+		return nil, fmt.Errorf("%w: %w", grants.ErrNotAllowed, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	token, err := d.Keys.Issue(from.Role, had.Name, had.Public, credential.UserLife)
 	return &credential.Renewed{Token: token}, err
 }
 

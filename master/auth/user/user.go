@@ -8,8 +8,9 @@
 // a change holds on every master within half a second, and [Store.CheckNotRevoked] sees every revocation that was
 // stored before.
 //
-// Known gap: a master without the keys does not know people whose credentials were made beside the keys, until they are
-// revoked.
+// Known gap: masters do not know people whose credentials were made beside the keys before a master that has the keys
+// has called [Directory.Publish]. A person of a provider can take such a name before; then both are listed, and a
+// revocation ends the credentials of both.
 package user
 
 import (
@@ -72,20 +73,22 @@ func (u *Store) Allow(ctx context.Context, a grants.Caller, function string, tar
 	return limits.Evaluate(ctx, a.User, function, targets, selects)
 }
 
-// Limits returns the limits of a caller. The error is [grants.ErrNotAllowed] if they are not known, or if the caller
-// was revoked.
+// Limits returns the limits of a caller. The error is [grants.ErrNotAllowed] if the caller was revoked, or has limits
+// that are not known: the bucket has no record of the caller, or one without limits, which was made from the register.
 func (u *Store) Limits(ctx context.Context, a grants.Caller) (grants.Limits, error) {
 	user, err := u.all.Recent(ctx, a.User)
 	switch {
 	case errors.Is(err, bucket.ErrAbsent):
-		if a.Role == grants.RoleLimited {
-			return grants.Limits{}, fmt.Errorf("%w: the limits of %s are not known here", grants.ErrNotAllowed, a.User)
-		}
-		return grants.Limits{}, nil
+		user = credential.User{} // the credential was made beside the keys
 	case err != nil:
 		return grants.Limits{}, err
 	case !user.Revoked.IsZero():
 		return grants.Limits{}, fmt.Errorf("%w: %s was revoked", grants.ErrNotAllowed, a.User)
+	}
+	limited := a.Role == grants.RoleLimited || user.Role == grants.RoleLimited
+	if limited && user.Limits.IsZero() {
+		return grants.Limits{}, fmt.Errorf("%w: the limits of %s are not known here: have an operator revoke %s and "+
+			"issue a credential under another name", grants.ErrNotAllowed, a.User, a.User)
 	}
 	return user.Limits, nil
 }
