@@ -149,7 +149,7 @@ func Close(dir string, entry Entry) error {
 	}
 	entry.Keys = credential.Merge(entry.Keys, known.Keys)
 	if known.Role != "" {
-		entry.Role = known.Role // that of the keys in the register
+		entry.Role = known.Role // the role of its keys
 	}
 	return writeEntry(path, entry)
 }

@@ -13,9 +13,10 @@ import (
 	"github.com/seed-c01c3da5/zester/master/bucket"
 )
 
-// Renew signs a further JWT for the key of a caller's credential, for [credential.UserLife]. The error is [ErrInvalid] if the request does not prove that it comes from the key of a credential of the
-// caller that has not ended, and [grants.ErrNotAllowed] if the person or the key was revoked, if the credential
-// was issued for a shorter time, or if the caller has limits that are not known.
+// Renew signs a further JWT for the key of a caller's credential, for [credential.UserLife]. The error is [ErrInvalid]
+// if the request does not prove that it comes from the key of a credential of the caller that has not ended. It is
+// [grants.ErrNotAllowed] if the person or the key was revoked, if the credential was issued for a shorter time, or if
+// the caller has limits that are not known.
 //
 // The new end of the key is stored before the JWT is signed, in the record that a revocation changes. So a revocation
 // either finds the key, or was stored before, and then nothing is signed. It is also stored in the register, for a
