@@ -11,6 +11,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"maps"
 	"math/big"
 	"net/http"
 	"net/http/httptest"
@@ -203,9 +204,7 @@ func (p *Provider) idToken(nonce string) string {
 		"iss": p.URL, "aud": ClientID, "nonce": nonce, "iat": now.Unix(), "exp": now.Add(time.Minute).Unix(),
 	}
 	p.mu.Lock()
-	for name, value := range p.claims {
-		claims[name] = value
-	}
+	maps.Copy(claims, p.claims)
 	change := p.faults.Change
 	p.mu.Unlock()
 	if change != nil {

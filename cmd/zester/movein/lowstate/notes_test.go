@@ -1,5 +1,7 @@
 package lowstate
 
+import "strings"
+
 import "testing"
 
 // Arguments that change less here than in Salt have a note, unless their value makes no difference.
@@ -30,12 +32,12 @@ func TestArgumentsThatAreLeftOutHaveANote(t *testing.T) {
 			t.Errorf("%s: %v, %v", c.args, r.Refused, err)
 			continue
 		}
-		got := ""
+		var got strings.Builder
 		for _, row := range r.Notes {
-			got += row.Reason
+			got.WriteString(row.Reason)
 		}
-		if got != c.note {
-			t.Errorf("%s has the note %q, want %q", c.args, got, c.note)
+		if got.String() != c.note {
+			t.Errorf("%s has the note %q, want %q", c.args, got.String(), c.note)
 		}
 	}
 }
