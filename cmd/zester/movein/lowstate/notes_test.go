@@ -1,8 +1,9 @@
 package lowstate
 
-import "strings"
-
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 // Arguments that change less here than in Salt have a note, unless their value makes no difference.
 func TestArgumentsThatAreLeftOutHaveANote(t *testing.T) {
