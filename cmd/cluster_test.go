@@ -121,7 +121,7 @@ func newCluster(t *testing.T) *cluster {
 		store := c.mount(name)
 		conf := c.must("--tls-cert", c.dir+"/bus.crt", "--tls-key", c.dir+"/bus.key", "auth", "export", "--nats-conf", "--listen", a.String()+":4222", "--store", store,
 			"--cluster", a.String()+":6222", "--server", name, "--routes", routes, "--cluster-ca", c.dir+"/bus.crt")
-		conf += fmt.Sprintf("http: \"%s:8222\"\n", a)
+		conf += fmt.Sprintf("\nhttp: \"%s:8222\"\n", a)
 		c.write(name+".conf", conf)
 		c.servers = append(c.servers, c.node(name, n+1, `Server is ready`, "nats-server", "-c", c.dir+"/"+name+".conf"))
 	}
