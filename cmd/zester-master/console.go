@@ -33,7 +33,7 @@ type Console struct {
 
 // OIDC is the part of master.yaml about a provider of OpenID Connect. It has no flags.
 type OIDC struct {
-	Issuer      string     `yaml:"issuer"`             // its URL; empty: there is none
+	Issuer      string     `yaml:"issuer"`             // its URL; empty: people do not log in at a provider
 	ClientID    string     `yaml:"client_id"`          // by which the provider knows the console
 	SecretFile  string     `yaml:"client_secret_file"` // empty: the client has no secret
 	UserClaim   string     `yaml:"user_claim"`         // empty: email
@@ -47,7 +47,7 @@ type OIDCRole struct {
 	Role  string `yaml:"role"` // operator or auditor
 }
 
-// provider returns where people log in, nil if that is nowhere. It uses the certificates and the proxy of git.
+// provider returns the provider at which people log in, or nil. It uses the certificates and the proxy of git.
 func (c *Config) provider() (*login.Provider, error) {
 	q := c.Console.OIDC
 	if q.Issuer == "" {

@@ -94,10 +94,10 @@ func (a *app) importSalt(files []string, f saltFlags) error {
 	if err != nil {
 		return fmt.Errorf("cannot convert the states of Salt: %w", err)
 	}
-	if err := writeTree(f.out, result.Files, 0o644); err != nil {
+	if err := writeTree(f.out, result.Files, 0o755, 0o644); err != nil {
 		return err
 	}
-	if err := writeTree(f.secrets, result.Secrets, 0o600); err != nil {
+	if err := writeTree(f.secrets, result.Secrets, 0o700, 0o600); err != nil {
 		return err
 	}
 	fmt.Fprint(a.out, saltReport(result, f))
@@ -155,11 +155,12 @@ func readSaltFile[T any](name string) (map[string]T, error) {
 	return hosts, nil
 }
 
-// writeTree writes new files below a directory.
-func writeTree(dir string, files map[string][]byte, mode fs.FileMode) error {
+// writeTree writes new files below a directory. dirs is the mode of new
+// directories, mode the one of files.
+func writeTree(dir string, files map[string][]byte, dirs, mode fs.FileMode) error {
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		to := filepath.Join(dir, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+		if err := os.MkdirAll(filepath.Dir(to), dirs); err != nil {
 			return err
 		}
 		if err := os.WriteFile(to, files[name], mode); err != nil {

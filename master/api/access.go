@@ -13,7 +13,7 @@ import (
 type AccessRequest struct {
 	Name string `json:"name"` // of the person
 	Verb string `json:"verb"` // noun and verb of the request as in the audit log, such as job.cancel
-	// Target and Function are those of a job: both are needed for job.dispatch, and no other verb takes them.
+	// Target and Function describe a job. The verb job.dispatch needs both; no other verb takes them.
 	Target   string `json:"target,omitempty"`
 	Function string `json:"function,omitempty"`
 }

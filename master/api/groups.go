@@ -21,7 +21,7 @@ type ReturnGroupsRequest struct {
 	From  int      `json:"from,omitempty" query:"from" minimum:"0" doc:"The first line to show of that group, from 0."`
 }
 
-// ReturnGroups are the different results of a job: failures first, then those of more targets.
+// ReturnGroups are the different results of a job: failures first, then by the number of targets.
 type ReturnGroups struct {
 	Job    job.Job       `json:"job" doc:"Without targets and arguments."`
 	Groups []ReturnGroup `json:"groups" doc:"At most 100, with 500 lines in all."`

@@ -9,9 +9,9 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/seed-c01c3da5/zester/master/api"
+	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/settings/sorting"
 )
@@ -168,16 +168,7 @@ func digestOf(state job.RowState, lines []string) (digest [sha256.Size]byte) {
 func firstLines(lines []string) []string {
 	var first []string
 	for _, line := range lines[:min(api.MaxGroupLines, len(lines))] {
-		if len(line) <= groupLineBytes {
-			first = append(first, strings.Clone(line)) // it would hold the whole result
-			continue
-		}
-
-		cut := groupLineBytes
-		for cut > 0 && !utf8.RuneStart(line[cut]) {
-			cut--
-		}
-		first = append(first, line[:cut]+"…")
+		first = append(first, strings.Clone(audit.Bounded(line, groupLineBytes))) // a part would hold the whole result
 	}
 	return slices.Clone(first[:fitting(first, len(first), groupLinesBytes)])
 }

@@ -52,8 +52,8 @@ const (
 	maxSkew     = 5 * time.Minute  // between the clocks of the provider and of this master
 	maxName     = 64               // bytes of the name of a person on the bus
 	maxGroups   = 1000
-	maxGroup    = 256 // bytes
-	secretBytes = 32
+	maxGroup    = 256             // bytes
+	secretChars = 26              // of rand.Text, at least
 	maxLogout   = 5 * time.Minute // after which a logout token is too old
 )
 
@@ -185,8 +185,11 @@ func (l *limited) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// discover returns what the provider says about itself. It asks until it gets an answer once.
+// discover returns what the provider says about itself. It asks until it gets an answer once, and takes as long as one
+// answer may, also if others wait for the same.
 func (p *Provider) discover(ctx context.Context) (*discovered, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
 	select {
 	case <-ctx.Done():
 		return nil, fmt.Errorf("%w: %w", ErrAway, ctx.Err())
@@ -244,7 +247,7 @@ func (p *Provider) config(d *discovered) (*oauth2.Config, error) {
 	return c, nil
 }
 
-// scopesOf returns the scopes that a provider says it has, else those of the standard.
+// scopesOf returns the scopes that a provider says it has, or the scopes of the standard.
 func scopesOf(p *oidc.Provider) []string {
 	var said struct {
 		Scopes []string `json:"scopes_supported"`
@@ -280,7 +283,7 @@ func AttemptOf(cookie string) (*Attempt, error) {
 	if err == nil {
 		err = json.Unmarshal(data, a)
 	}
-	if err != nil || len(a.State) < secretBytes || len(a.Nonce) < secretBytes || len(a.Verifier) < secretBytes {
+	if err != nil || len(a.State) < secretChars || len(a.Nonce) < secretChars || len(a.Verifier) < secretChars {
 		return nil, fmt.Errorf("%w: this browser has not begun it, or did so long ago", ErrRefused)
 	}
 	return a, nil
@@ -297,16 +300,10 @@ func (p *Provider) Begin(ctx context.Context, next string) (to string, a *Attemp
 		return "", nil, err
 	}
 	a = &Attempt{
-		State: secret(), Nonce: secret(), Verifier: oauth2.GenerateVerifier(), Next: next,
+		State: rand.Text(), Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier(), Next: next,
 		Ends: time.Now().Add(attemptTime).UTC(),
 	}
 	return c.AuthCodeURL(a.State, oidc.Nonce(a.Nonce), oauth2.S256ChallengeOption(a.Verifier)), a, nil
-}
-
-func secret() string {
-	random := make([]byte, secretBytes)
-	_, _ = rand.Read(random) // it ends the program rather than fail
-	return base64.RawURLEncoding.EncodeToString(random)
 }
 
 // A Person has logged in at the provider.
@@ -447,7 +444,7 @@ func groupsOf(claim json.RawMessage) ([]string, error) {
 	return slices.Compact(groups), nil
 }
 
-// An Ending says which sessions a logout token ends: those of a subject, of a session at the provider, or both.
+// An Ending is the content of a logout token. It names a person, a session at the provider, or both.
 type Ending struct {
 	ID      string // of the token, to recognize it when it comes again
 	Subject string

@@ -8,7 +8,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
@@ -240,6 +242,41 @@ func TestAProviderThatDoesNotAnswerWell(t *testing.T) {
 			t.Errorf("%s, and then no more: %v", name, err)
 		}
 	}
+}
+
+// A provider that hangs takes each login the time of one answer, also if many people log in at once.
+func TestLoginsDoNotWaitForOneAnotherAtAProviderThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, err := login.New(login.Options{
+			Issuer: "https://id.example.com", ClientID: "zester", URL: site,
+			Roles:     []login.Rule{{Group: "ops", Role: grants.RoleOperator}},
+			Transport: hangs{},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		var all sync.WaitGroup
+		for range 20 {
+			all.Go(func() {
+				if _, _, err := p.Begin(t.Context(), "/"); !errors.Is(err, login.ErrAway) {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if took := time.Since(began); took > 10*time.Second {
+			t.Errorf("the last login waited for %v", took)
+		}
+	})
+}
+
+// hangs is a provider that never answers.
+type hangs struct{}
+
+func (hangs) RoundTrip(r *http.Request) (*http.Response, error) {
+	<-r.Context().Done()
+	return nil, r.Context().Err()
 }
 
 func TestLogoutTokens(t *testing.T) {

@@ -134,9 +134,10 @@ func (r *routes) register(mux humago.Mux) []byte {
 				Schemas: huma.NewMapRegistry("#/components/schemas/", schemaName),
 				SecuritySchemes: map[string]*huma.SecurityScheme{
 					"token": {
-						Type:        "http",
-						Scheme:      "bearer",
-						Description: "A token of `zester auth token create`; the scopes are read, dispatch, sync, admin, mcp and metrics.",
+						Type:   "http",
+						Scheme: "bearer",
+						Description: "A token of `zester auth token create`; the scopes are read, dispatch, sync, " +
+							"admin, mcp and metrics.",
 					},
 				},
 			},

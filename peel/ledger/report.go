@@ -224,7 +224,7 @@ func Decode(msg *nats.Msg) (*Report, error) {
 	return &r, nil
 }
 
-// An inflater is the window of a decompressor and what it has read.
+// An inflater is a decompressor with a buffer for its output.
 type inflater struct {
 	window io.ReadCloser // implements flate.Resetter
 	out    bytes.Buffer

@@ -100,6 +100,12 @@ func Functions() []Function {
 	return all
 }
 
+// FunctionOf returns a function by its name, and whether there is one.
+func FunctionOf(name string) (f Function, ok bool) {
+	f, ok = catalogue[name]
+	return f, ok
+}
+
 func FunctionNames() []string { return slices.Sorted(maps.Keys(catalogue)) }
 
 func isModule(name string) bool {

@@ -54,7 +54,7 @@ func (s *State) contrast(other *State) string {
 // statement returns the arguments of the state, secrets in plain text. Those that only list the things that the state
 // owns are left out: a state of several packages says the same of each.
 func (s *State) statement() map[string]any {
-	written, _ := s.written.Reveal().(map[string]any) // nil if there are no arguments
+	written, _ := s.written.Reveal().(map[string]any) // nil without arguments
 	args := maps.Clone(written)
 	if args == nil {
 		args = map[string]any{}

@@ -65,7 +65,7 @@ const (
 )
 
 // StateGroups are the results of states that make hosts differ from Git, equal ones together: failed ones first, then
-// those of more hosts. Only hosts that are failed, drifted or pending count.
+// the larger groups. Only hosts that are failed, drifted or pending count.
 type StateGroups struct {
 	Groups []StateGroup `json:"groups" doc:"At most 100."`
 	Left   int          `json:"left,omitempty" doc:"Groups that are left out."`

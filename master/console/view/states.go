@@ -48,7 +48,7 @@ func StatesByHost(ctx context.Context, by api.Asker, after target.PeelID) (*Stat
 	return v, nil
 }
 
-// StatePeels returns the hosts whose newest run has the result of a state; those of all states that differ if the name
+// StatePeels returns the hosts whose newest run has the result of a state; every host that differs if the name
 // of the state is empty. The error of the state does not count.
 func StatePeels(ctx context.Context, by api.Asker, want status.StateResult) (peels []target.PeelID, err error) {
 	has := func(r status.StateResult) bool {

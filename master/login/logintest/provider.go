@@ -22,7 +22,7 @@ import (
 	"time"
 )
 
-// ClientID and Secret are those of the only client.
+// ClientID and Secret identify the only client.
 const (
 	ClientID = "zester"
 	Secret   = "the client's secret"

@@ -162,7 +162,7 @@ func (c *conversion) take(name string) (any, bool) {
 	return v, ok
 }
 
-// takeText returns a text argument, empty if there is none.
+// takeText returns a text argument, or "" without one.
 func (c *conversion) takeText(name string) (string, error) {
 	v, ok := c.take(name)
 	if !ok {

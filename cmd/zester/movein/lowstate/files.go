@@ -19,7 +19,7 @@ const maxFile = 8 << 20
 // sources are the files that Salt serves, and those that are copied into the config repo.
 type sources struct {
 	roots  []fs.FS
-	pushed fs.FS             // MINION/files/PATH, as the master keeps what cp.push sent; nil if there is none
+	pushed fs.FS             // MINION/files/PATH: what minions sent to the master by cp.push; may be nil
 	copied map[string][]byte // by their path in the repo
 	texts  string            // the folder of the repo for texts that are not as in the roots
 	hidden secrets           // what no file of the repo may have
@@ -99,7 +99,7 @@ func (c *conversion) add(folder, name string, text []byte) (to string, ok bool) 
 	return to, true
 }
 
-// rendered returns what a host has at a path, if its minion sent it to the master.
+// rendered returns the file of a host that its minion sent to the master by cp.push.
 func (s *sources) rendered(host, file string) ([]byte, bool) {
 	if s.pushed == nil {
 		return nil, false
@@ -244,7 +244,7 @@ func recurse(c *conversion) error {
 	}
 	found := false
 	all := map[string][]byte{}
-	for _, root := range slices.Backward(c.source.roots) { // a file of the first root replaces those of the others
+	for _, root := range slices.Backward(c.source.roots) { // the first root wins
 		files, err := directoryOf(root, dir)
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrInvalid) {
 			continue

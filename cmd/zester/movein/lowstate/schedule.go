@@ -20,7 +20,7 @@ import (
 
 const scheduleKey = "schedule"
 
-// provenTimes is how many times of an entry are compared with those of Salt.
+// provenTimes is how many times of an entry are compared with the times in Salt.
 const provenTimes = 100
 
 // A job is a job of Salt's schedule on its way to an entry.
@@ -395,7 +395,7 @@ func entriesOf(
 		if jobs["enabled"] == false { // the whole schedule is switched off
 			entry["enabled"] = false
 		}
-		entries.Content = append(entries.Content, scalar(free(base, taken)), valueNode(entry))
+		entries.Content = append(entries.Content, valueNode(free(base, taken)), valueNode(entry))
 	}
 	entries.FootComment = commentOn(refused)
 	return entries, nil

@@ -46,7 +46,7 @@ func (r *Result) write(files []*file, hosts []host) error {
 				refs = append(refs, secretRef+"."+f.ref)
 			}
 		}
-		top.Content = append(top.Content, scalar(rule.expr), valueNode(refs))
+		top.Content = append(top.Content, valueNode(rule.expr), valueNode(refs))
 	}
 	text, err := encode(map[string]*yaml.Node{"base": top})
 	r.Files["top.yaml"] = text
@@ -130,45 +130,31 @@ func nodeOf(states []made) *yaml.Node {
 	for _, m := range states {
 		fields := &yaml.Node{Kind: yaml.MappingNode}
 		args := &yaml.Node{Kind: yaml.MappingNode}
-		for _, p := range params(m.function) {
-			if v, ok := m.args[p]; ok && !(v == m.name && p == mainOf(m.function)) {
-				args.Content = append(args.Content, scalar(p), valueNode(v))
+		function, ok := zstate.FunctionOf(m.function)
+		if !ok {
+			panic("a rule names " + m.function) // TestEachFunction has a line for each rule
+		}
+		var known []string
+		for _, p := range function.Params() {
+			known = append(known, p.Name)
+			if v, ok := m.args[p.Name]; ok && !(v == m.name && p.Name == function.Main) {
+				args.Content = append(args.Content, valueNode(p.Name), valueNode(v))
 			}
 		}
 		for _, name := range slices.Sorted(maps.Keys(m.args)) { // check refuses what the function does not have
-			if !slices.Contains(params(m.function), name) {
-				args.Content = append(args.Content, scalar(name), valueNode(m.args[name]))
+			if !slices.Contains(known, name) {
+				args.Content = append(args.Content, valueNode(name), valueNode(m.args[name]))
 			}
 		}
-		fields.Content = append(fields.Content, scalar(m.function), args)
+		fields.Content = append(fields.Content, valueNode(m.function), args)
 		for _, name := range slices.Sorted(maps.Keys(m.fields)) {
-			fields.Content = append(fields.Content, scalar(name), valueNode(m.fields[name]))
+			fields.Content = append(fields.Content, valueNode(name), valueNode(m.fields[name]))
 		}
-		key := scalar(m.name)
+		key := valueNode(m.name)
 		key.HeadComment = commentOn(m.comment)
 		all.Content = append(all.Content, key, fields)
 	}
 	return all
-}
-
-func params(function string) (names []string) {
-	for _, f := range zstate.Functions() {
-		if f.Name == function {
-			for _, p := range f.Params() {
-				names = append(names, p.Name)
-			}
-		}
-	}
-	return names
-}
-
-func mainOf(function string) string {
-	for _, f := range zstate.Functions() {
-		if f.Name == function {
-			return f.Main
-		}
-	}
-	return ""
 }
 
 // commentOn returns lines as a comment, without characters that would end it.
@@ -189,8 +175,6 @@ func commentOn(lines []string) string {
 	return "# " + strings.Join(out, "\n# ")
 }
 
-func scalar(text string) *yaml.Node { return valueNode(text) }
-
 func valueNode(v any) *yaml.Node {
 	node := new(yaml.Node)
 	if err := node.Encode(v); err != nil {
@@ -203,7 +187,7 @@ func valueNode(v any) *yaml.Node {
 func encode(doc map[string]*yaml.Node) ([]byte, error) {
 	root := &yaml.Node{Kind: yaml.MappingNode}
 	for _, key := range slices.Sorted(maps.Keys(doc)) {
-		root.Content = append(root.Content, scalar(key), doc[key])
+		root.Content = append(root.Content, valueNode(key), doc[key])
 	}
 	var b bytes.Buffer
 	enc := yaml.NewEncoder(&b)
