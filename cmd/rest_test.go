@@ -109,3 +109,28 @@ func answer(w http.ResponseWriter, r *http.Request) {
 	}
 	_ = json.NewEncoder(w).Encode(map[string]any{"choices": []any{map[string]any{"message": map[string]any{"content": text}, "finish_reason": "stop"}}})
 }
+
+// TestTheGuideForFluxRunsAsPrinted types the first five minutes of somebody who knows Flux.
+func TestTheGuideForFluxRunsAsPrinted(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("builds and runs the three commands")
+	}
+	script := goBuild(t) + "trap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n" + typedBlocks(t, "zester/guide/flux.md", "Five minutes")
+	dir := t.TempDir()
+	typed := strings.NewReplacer("18440", freePort(t), "18222", freePort(t)).Replace(script)
+	bash := exec.CommandContext(t.Context(), "bash", "-e", "-c", typed)
+	bash.Dir, bash.Env = "..", append(os.Environ(), "TMPDIR="+dir)
+	out, err := bash.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, want := range []string{"1 peel: web-01\n  ~ clock", `+     interval: "2s"`, "A slower clock", `Revert "A slower clock"`} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("the guide leaves %v behind: %v", left, err)
+	}
+}
