@@ -74,3 +74,25 @@ func TestStopWaitsForTheReportOfARun(t *testing.T) {
 		}
 	})
 }
+
+// The job of an entry is that of its newest success, if that was reported: a job of an earlier success is not shown
+// beside the time of a later one.
+func TestTheJobOfAnEntryIsThatOfItsNewestSuccess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := start(t, scheduler.Options{})
+		defer h.shut()
+		isStored := true
+		h.store = func(scheduler.Fire) bool { return isStored }
+		h.apply(one(t, "interval: 1h, return_job: true"))
+		time.Sleep(90 * time.Minute)
+		if e := h.entry("e"); e.Job == "" || e.Job != e.Last[0].Job {
+			t.Errorf("after a success that was reported: %q, want that of %+v", e.Job, e.Last)
+		}
+
+		isStored = false
+		time.Sleep(time.Hour)
+		if e := h.entry("e"); len(e.Last) != 2 || e.Job != "" {
+			t.Errorf("after a success that was not reported: %q, want none; %+v", e.Job, e.Last)
+		}
+	})
+}

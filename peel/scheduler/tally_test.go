@@ -52,12 +52,20 @@ func TestEachFireCountsOnceByWhatHappenedToIt(t *testing.T) {
 		want   counts
 		skips  skips
 	}{
-		"runs":              {fields: `cron: "0 * * * *"`, want: counts{Ran: 4}},
-		"failures":          {fields: `cron: "0 * * * *"`, result: failing, want: counts{Ran: 4, Failed: 4}},
-		"a timeout":         {fields: `cron: "0 2 * * *", timeout: 1m`, takes: time.Hour, want: counts{Ran: 1, Failed: 1, Overran: 1}},
-		"an overrun":        {fields: `cron: "0 1-2 * * *"`, takes: 61 * time.Minute, want: counts{Ran: 1, Overran: 1, Skipped: 1}, skips: skips{"already_running": 1}},
-		"in flight":         {fields: `cron: "0 4 * * *"`, takes: time.Hour},
-		"a late run":        {fields: `cron: "0 2 * * *", splay: {min: 10m, max: 20m}, late_after: 5m`, want: counts{Ran: 1, Late: 1}},
+		"runs":       {fields: `cron: "0 * * * *"`, want: counts{Ran: 4}},
+		"failures":   {fields: `cron: "0 * * * *"`, result: failing, want: counts{Ran: 4, Failed: 4}},
+		"a timeout":  {fields: `cron: "0 2 * * *", timeout: 1m`, takes: time.Hour, want: counts{Ran: 1, Failed: 1, Overran: 1}},
+		"an overrun": {fields: `cron: "0 1-2 * * *"`, takes: 61 * time.Minute, want: counts{Ran: 1, Overran: 1, Skipped: 1}, skips: skips{"already_running": 1}},
+		"in flight":  {fields: `cron: "0 4 * * *"`, takes: time.Hour},
+		"a late run": {fields: `cron: "0 2 * * *", splay: {min: 10m, max: 20m}, late_after: 5m`, want: counts{Ran: 1, Late: 1}},
+		"a long run by hand": {
+			fields: `cron: "0 2 * * *"`, takes: 61 * time.Minute, act: func(h *host) { h.must(h.Start(h.t.Context(), "e", "ada")) },
+			want: counts{Manual: 1, Skipped: 1}, skips: skips{"already_running": 1},
+		},
+		"a run into closed windows": {
+			fields: `cron: "0 * * * *", only_between: "00:30-01:30"`, takes: 61 * time.Minute,
+			want: counts{Ran: 1, Skipped: 3}, skips: skips{"outside_window": 3},
+		},
 		"a replaced run":    {fields: `cron: "0 1-2 * * *", if_running: cancel`, takes: 61 * time.Minute, want: counts{Ran: 2, Failed: 1, Overran: 1}},
 		"windows":           {fields: `cron: "0 * * * *", only_between: "02:00-03:00"`, want: counts{Ran: 1, Skipped: 3}, skips: skips{"outside_window": 3}},
 		"held fires":        {fields: `cron: "30 * * * *", only_between: "03:00-04:00", outside: defer`, want: counts{Ran: 2, Skipped: 2}, skips: skips{"outside_window": 2}},
@@ -103,6 +111,23 @@ func TestEachFireCountsOnceByWhatHappenedToIt(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A run by hand is nobody's timing: it does not overrun when the next fire is due.
+func TestARunByHandDoesNotOverrun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := start(t, scheduler.Options{Zone: time.UTC})
+		defer h.shut()
+		h.takes["e"] = 2 * time.Hour
+		h.apply(one(t, `cron: "0 1 * * *"`))
+		time.Sleep(30 * time.Minute)
+		h.must(h.Start(t.Context(), "e", "ada"))
+		time.Sleep(3 * time.Hour)
+
+		if last := h.entry("e").Last; len(last) != 1 || last[0].By != "ada" || last[0].Overran {
+			t.Errorf("%+v, want one run of ada that did not overrun", last)
+		}
+	})
 }
 
 func (h *host) mustSkip(name string) {

@@ -108,3 +108,23 @@ func TestAKeyFindsTheCommitOfAMasterThatDied(t *testing.T) {
 		t.Errorf("%d commits, want %d", after, before)
 	}
 }
+
+// Two people may choose the same key: each gets an entry of his own, and a repeated request finds that entry.
+func TestAKeyIsOfThePersonWhoSendsIt(t *testing.T) {
+	s := newSite(t)
+	s.start("m1", s.options())
+
+	for _, user := range []string{"ann", "bob"} {
+		q := ping("of-" + user)
+		q.Key = "k"
+		first, err := s.client(user).ScheduleAdd(t.Context(), q)
+		if err != nil || first.Repeated {
+			t.Fatalf("%s: %+v, %v", user, first, err)
+		}
+
+		again, err := s.client(user).ScheduleAdd(t.Context(), q)
+		if err != nil || !again.Repeated || again.Entry != first.Entry {
+			t.Errorf("%s: %+v, want %+v again; %v", user, again, first, err)
+		}
+	}
+}

@@ -378,6 +378,8 @@ func TestEarlierLossesCountForTheLimits(t *testing.T) {
 		{policy.Limits{Change: policy.Off, Remove: 10, Peels: policy.Off}, diff.Taking{Touched: 2, Removed: 2}, 0, true},
 		{policy.Limits{Change: 10, Remove: policy.Off, Peels: policy.Off}, diff.Taking{Touched: 2}, 0, true},
 		{policy.Limits{Change: 10, Remove: policy.Off, Peels: policy.Off}, diff.Taking{Touched: 1}, 0, false},
+		{policy.Limits{Change: 10, Remove: policy.Off, Peels: policy.Off}, diff.Taking{Touched: 1, Removed: 1}, 0, false},
+		{policy.Limits{Change: policy.Off, Remove: 14, Peels: policy.Off}, diff.Taking{Touched: 2, Removed: 2}, 0, false},
 	} {
 		if err := d.GuardAfter(c.limits, c.earlier, c.peels); (err != nil) != c.holds {
 			t.Errorf("%+v after %+v and %d peels: %v", c.limits, c.earlier, c.peels, err)
