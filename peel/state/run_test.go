@@ -404,6 +404,40 @@ func TestACommandThatASignalEndsWithTheRunIsCutOff(t *testing.T) {
 	}
 }
 
+// What a step had done before it was ended is not known, so the next run compares the stamp of the unit. A step that
+// failed did nothing.
+func TestAStepThatWasEndedMayHaveMadeItsReaction(t *testing.T) {
+	signaled := exec.Command("sh", "-c", "kill -9 $$").Run()
+	exited := exec.Command("false").Run()
+	for name, c := range map[string]struct {
+		err        error
+		isCanceled bool
+		mayBeMade  bool
+	}{
+		"failed":              {err: exited},
+		"ended by a signal":   {err: signaled, mayBeMade: true},
+		"ended with the run":  {err: context.Canceled, isCanceled: true, mayBeMade: true},
+		"could not be called": {err: exec.ErrNotFound},
+	} {
+		h := newHost(t)
+		x := newRun(h.r, Request{}, newMemory())
+		x.memory.act("a", "stamp")
+		ctx, cancel := context.WithCancel(t.Context())
+		steps := []host.Step{{Apply: func(context.Context) error {
+			if c.isCanceled {
+				cancel()
+			}
+			return c.err
+		}}}
+
+		err := x.applySteps(ctx, t.Context(), h.set("a: {service.running: {}}")[0], steps, &Outcome{})
+		cancel()
+		if mayBeMade := x.memory.Acted["a"] == "stamp"; !errors.Is(err, c.err) || mayBeMade != c.mayBeMade {
+			t.Errorf("%s: the stamp is kept: %v, want %v; %v", name, mayBeMade, c.mayBeMade, err)
+		}
+	}
+}
+
 // A step that fails after systemd read its units leaves nothing to read for the next run.
 func TestThatSystemdReadItsUnitsIsStoredAlsoIfALaterStepFails(t *testing.T) {
 	h := newHost(t)

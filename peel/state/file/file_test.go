@@ -738,6 +738,17 @@ func TestAnAccessListOfAnotherUserLetsNobodyIn(t *testing.T) {
 	if nobodyReads(name) {
 		t.Error("the list lets more users in than the mode says")
 	}
+	// Of a content that is a secret it lets nobody in, written or only found there.
+	secret := Inputs{Source: noFiles.Source, Secret: true}
+	for old, want := range map[string]string{"old": "write f", "new": "mode f"} {
+		must(t, os.Remove(name))
+		lay(0)
+		must(t, os.WriteFile(name, []byte(old), 0o660))
+		wants(t, apply(t, planOf(t, "f: {file.managed: {path: "+name+", content: new}}", secret)), want)
+		if nobodyReads(name) {
+			t.Errorf("%s: the list lets more users read a secret than the mode says", want)
+		}
+	}
 	// The default list of a directory is no way in either.
 	setACL(t, own, "system.posix_acl_default")
 	must(t, os.Remove(name))
