@@ -18,10 +18,17 @@
 // is separate from the reconciler's and bounded, and nothing in it is published. Only the 50 pull requests that changed
 // last are read.
 //
+// Landlock of the kernel keeps the process from the files of the master: while it fetches, it can read the credentials
+// of the repository and the certificates of the system, write in its store, and connect to the TCP ports of the
+// repository. From then on, while it compiles, it can read its store, and can neither write a file nor connect. Where
+// the kernel has no Landlock, or one that does not confine TCP, New logs a warning.
+//
 // A comment shows the names of peels that a target selects, and so reveals facts of peels to its readers. Therefore
 // pull requests from forks are ignored unless Options.Forks is set.
 //
-// Known gaps: a comment is not updated when only the fleet changes, and not written again if a person deletes it.
+// Known gaps: Landlock confines neither UDP, Multipath TCP nor Unix sockets with a path. A repository that redirects to
+// a port that is neither its own nor 80 or 443 cannot be fetched. A comment is not updated when only the fleet changes,
+// and not written again if a person deletes it.
 package pulls
 
 import (
@@ -39,6 +46,7 @@ import (
 	"strconv"
 	"time"
 
+	kernel "github.com/landlock-lsm/go-landlock/landlock/syscall"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -85,6 +93,9 @@ func New(o Options) (*Commenter, error) {
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if missing := unconfined(kernel.LandlockGetABIVersion()); missing != "" {
+		o.Log.Warn("the process that plans pull requests is not confined", "place", o.Name, "reason", missing)
 	}
 	c := &Commenter{o: o}
 	c.marker = markerOf(o.Name, c.branch(), filepath.Clean(o.Repo.Path))

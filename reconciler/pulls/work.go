@@ -36,6 +36,9 @@ func Work(in io.Reader, out io.Writer) int {
 	if err == nil {
 		err = confine(j.Limit)
 	}
+	if err == nil {
+		err = confineFetch(j.Repo)
+	}
 	var r result
 	if err == nil {
 		r = j.result(context.Background())
@@ -113,6 +116,9 @@ func (j *job) plan(ctx context.Context) (text string, err error) {
 	fleet := peelindex.New()
 	for _, m := range j.Fleet {
 		fleet.Put(m.Peel, m.Facts)
+	}
+	if err := confineReview(j.Repo); err != nil {
+		return "", err
 	}
 	made, err := j.review(repo, base, head, fleet)
 	if err != nil {
