@@ -251,6 +251,37 @@ func TestARestartKeepsAFireThatWaitsForItsSplay(t *testing.T) {
 	}
 }
 
+// A commit shortens or removes the splay while a fire waits, with the peel up or down, and the peel restarts: the fire
+// keeps its time, as without the restart.
+func TestARestartAfterAShorterSplayKeepsAFireThatWaits(t *testing.T) {
+	for _, shorter := range []string{"1m", "0s"} {
+		for _, down := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				o := scheduler.Options{StateFile: filepath.Join(t.TempDir(), "state"), Zone: time.UTC}
+				h := start(t, o)
+				h.apply(one(t, `cron: "0 1 * * *", splay: {min: 40m, max: 50m}`))
+				at := h.sleepInto("e")
+				after := one(t, `cron: "0 1 * * *", splay: `+shorter)
+				if !down {
+					h.apply(after)
+				}
+				h.shut()
+				time.Sleep(10 * time.Minute)
+				h = start(t, o)
+				h.apply(after)
+				defer h.shut()
+				if e := h.entry("e"); !e.NextFire.Equal(at) {
+					t.Errorf("splay %s, down %t: the fire moves from %v to %v", shorter, down, at, e.NextFire)
+				}
+				time.Sleep(time.Until(at) + time.Second)
+				if runs := h.all(); len(runs) != 1 || !runs[0].Nominal.Equal(at.Truncate(time.Hour)) {
+					t.Errorf("splay %s, down %t: runs %+v", shorter, down, runs)
+				}
+			})
+		}
+	}
+}
+
 // Hosts that wake together do not run together: each waits for the splay of the newest fire, also over a restart.
 func TestAfterASuspendTheNewestFireWaitsForItsSplay(t *testing.T) {
 	for _, restart := range []bool{false, true} {
