@@ -25,7 +25,7 @@ type Groups struct {
 // A group is the record of one process group. Its file is empty until the command has started.
 type group struct {
 	Boot    string `json:"boot"`    // the kernel's ID of this boot
-	Init    uint64 `json:"init"`    // start time of PID 1: it differs between two containers of one boot
+	Init    uint64 `json:"init"`    // of [initOf]: it differs between two containers of one boot
 	Session int    `json:"session"` // a process group never leaves its session
 	ID      int    `json:"id"`      // PID of its leader
 	Start   uint64 `json:"start"`   // start time of the leader
@@ -194,11 +194,30 @@ func here() (group, error) {
 	if err != nil {
 		return group{}, err
 	}
-	first, err := readStat(1)
-	return group{Boot: string(bytes.TrimSpace(boot)), Init: first.start}, err
+	init, err := initOf()
+	return group{Boot: string(bytes.TrimSpace(boot)), Init: init}, err
 }
 
-// membersOf returns the processes of a group by their PIDs.
+// initOf returns the start time of PID 1. If /proc hides it from this user (hidepid in proc(5)), it returns the number of
+// the PID namespace, which another container gets only when this one has ended.
+func initOf() (uint64, error) {
+	first, err := readStat(1)
+	if err == nil || !isHidden(err) {
+		return first.start, err
+	}
+	var namespace unix.Stat_t
+	if err := unix.Stat("/proc/self/ns/pid", &namespace); err != nil {
+		return 0, fmt.Errorf("cannot read the PID namespace: %w", err)
+	}
+	return namespace.Ino, nil
+}
+
+// isHidden reports whether a process does not exist or is of another user and hidden from this one.
+func isHidden(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.ESRCH)
+}
+
+// membersOf returns the processes of a group by their PIDs, as far as this user sees them.
 func membersOf(id int) (map[int]procStat, error) {
 	all, err := os.ReadDir("/proc")
 	if err != nil {
@@ -212,7 +231,7 @@ func membersOf(id int) (map[int]procStat, error) {
 		}
 		s, err := readStat(pid)
 		switch {
-		case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ESRCH): // it has ended meanwhile
+		case isHidden(err): // it has ended meanwhile, or is not of this user
 		case err != nil:
 			return nil, err
 		case s.group == id:

@@ -7,9 +7,11 @@ import (
 	"context"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/seed-c01c3da5/zester/peel/module"
@@ -59,7 +61,8 @@ func TestOnlyTheRecordedGroupIsKilled(t *testing.T) {
 			if c.killed {
 				want = "SIGKILL"
 			}
-			if got := <-result; data(got, "signal") != want || strings.Contains(log.String(), "outlived") != c.killed {
+			if got := <-result; data(got, "signal") != want || strings.Contains(log.String(), "outlived") != c.killed ||
+				strings.Contains(log.String(), "not recorded") {
 				t.Errorf("want %s: %+v\n%s", want, got, log)
 			}
 			for _, d := range []string{dir, other} {
@@ -68,6 +71,45 @@ func TestOnlyTheRecordedGroupIsKilled(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestGroupsAreRecordedWhereProcIsHidden runs the test above as a user from whom /proc hides the processes of others,
+// PID 1 as well.
+func TestGroupsAreRecordedWhereProcIsHidden(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() != 0 {
+		t.Skip("only root can mount /proc")
+	}
+	program, err := os.Open("/proc/self/exe") // the directory of the test is not open to others
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer program.Close()
+	for _, hidepid := range []string{"1", "2"} {
+		tmp, err := os.MkdirTemp("", "hidepid")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer os.RemoveAll(tmp)
+		if err := os.Chmod(tmp, 0o777); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command("sh", "-c", "mount -t proc -o hidepid="+hidepid+` proc /proc || exit
+			setpriv --reuid=65534 --regid=65534 --clear-groups /proc/self/fd/3 -test.timeout=30s \
+				-test.run='^TestOnlyTheRecordedGroupIsKilled$'
+			ended=$?; exit $ended`)
+		cmd.ExtraFiles = []*os.File{program}
+		cmd.Dir = tmp
+		cmd.Env = append(os.Environ(), "TMPDIR="+tmp, "HOME="+tmp)
+		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID, Unshareflags: syscall.CLONE_NEWNS}
+		out, err := cmd.CombinedOutput()
+		switch {
+		case bytes.Contains(out, []byte("mount:")):
+			t.Skipf("cannot mount /proc: %s", out)
+		case err != nil:
+			t.Errorf("hidepid=%s: %v\n%s", hidepid, err, out)
+		}
 	}
 }
 
