@@ -263,6 +263,7 @@ func (x *run) attempts(ctx context.Context, s *state.State, o *Outcome) {
 	var changes []host.Change // of all attempts, each once
 	for attempt := 1; ; attempt++ {
 		x.again = attempt > 1
+		before := o.Comment // of the attempt that failed
 		x.once(ctx, s, o)
 		for _, c := range o.Changes {
 			if !slices.Contains(changes, c) {
@@ -275,7 +276,10 @@ func (x *run) attempts(ctx context.Context, s *state.State, o *Outcome) {
 		case o.Result == Unchanged:
 			o.Result = Changed
 		case o.Result == Skipped:
-			o.Result, o.Reason, o.Comment = Failed, "", "the run was canceled after an attempt that failed"
+			o.Result, o.Reason = Failed, ""
+		}
+		if before != "" && ctx.Err() != nil && (o.Result == Failed || o.Result == Skipped) {
+			o.Comment = both("the run was canceled after an attempt that failed: "+before, o.Comment)
 		}
 		if o.Result != Failed || x.q.Test || s.Retry == nil || attempt >= s.Retry.Attempts {
 			return
@@ -343,6 +347,9 @@ func (x *run) once(run context.Context, s *state.State, o *Outcome) {
 	case err == nil:
 	case run.Err() != nil && len(o.Changes) == 0:
 		o.Result, o.Reason = Skipped, Canceled
+		if !errors.Is(err, context.Cause(run)) {
+			o.Comment = err.Error()
+		}
 	case x.q.Test && errors.As(err, &unknown):
 		o.Result = Unknown
 		o.Comment = unknown.Why

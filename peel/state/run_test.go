@@ -477,6 +477,45 @@ func TestACanceledRunSkipsTheRest(t *testing.T) {
 	h.wants(result, "a: changed intended", "b: skipped canceled")
 }
 
+// The run is canceled in the second attempt of a state whose first one failed.
+func TestACanceledRunKeepsTheErrorOfTheAttemptBefore(t *testing.T) {
+	h := newHost(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ran := 0
+	h.r.o.Exec = func(context.Context, Command) (Ended, error) {
+		if ran++; ran == 2 {
+			cancel()
+			return Ended{}, context.Canceled
+		}
+		return Ended{3, "the disk is full"}, nil
+	}
+	set := h.set("a: {cmd.run: {command: x}, retry: {attempts: 2, interval: 1ms}}")
+	result, err := h.r.Run(ctx, Request{Set: set})
+	must(t, err)
+	h.wants(result, "a: failed intended")
+	if text := result.States[0].Comment; ran != 2 || !strings.Contains(text, "canceled") || !strings.Contains(text, "the disk is full") {
+		t.Errorf("after %d attempts: %q", ran, text)
+	}
+}
+
+// The run is canceled while a state fails for a reason of its own.
+func TestACanceledStateKeepsItsError(t *testing.T) {
+	h := newHost(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	h.r.o.Exec = func(context.Context, Command) (Ended, error) {
+		cancel()
+		return Ended{}, errors.New("no such program")
+	}
+	result, err := h.r.Run(ctx, Request{Set: h.set("a: {cmd.run: {command: x}, onlyif: y}")})
+	must(t, err)
+	h.wants(result, "a: skipped canceled")
+	if text := result.States[0].Comment; !strings.Contains(text, "no such program") {
+		t.Errorf("comment %q", text)
+	}
+}
+
 // A state of packages goes on after the run was canceled, but not if it requires what the cancel has kept from running.
 func TestWhatRequiresACanceledStateIsSkipped(t *testing.T) {
 	h := newHost(t)
