@@ -198,8 +198,8 @@ func here() (group, error) {
 	return group{Boot: string(bytes.TrimSpace(boot)), Init: init}, err
 }
 
-// initOf returns the start time of PID 1. If /proc hides it from this user (hidepid in proc(5)), it returns the number of
-// the PID namespace, which another container gets only when this one has ended.
+// initOf returns the start time of PID 1. If /proc hides it from this user (hidepid in proc(5)), it returns the number
+// of the PID namespace, which another container gets only when this one has ended.
 func initOf() (uint64, error) {
 	first, err := readStat(1)
 	if err == nil || !isHidden(err) {

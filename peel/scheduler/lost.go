@@ -71,7 +71,8 @@ func (e *Entry) wasSkipped(at time.Time) bool {
 }
 
 // TakeDelayed returns the fire that waited for its splay when the last process ended, nil if there is none or its time
-// has not come. waits says that it still does: until the time that was drawn, also if the splay has been shortened since.
+// has not come. waits says that it still does: until the time that was drawn, also if the splay has been shortened
+// since.
 func (e *Entry) TakeDelayed(now time.Time) (d *Delay, waits bool) {
 	d, e.Delayed = e.Delayed, nil
 	if d == nil || d.Nominal.After(now) ||

@@ -35,7 +35,8 @@ func (o Options) Reach() (Reach, error) {
 		return Reach{}, err
 	}
 	read := slices.Clone(networkFiles)
-	for _, name := range []string{o.Access.Password, o.Access.Token, o.Access.CA, o.Access.SSHKey, o.Access.KnownHosts} {
+	x := o.Access
+	for _, name := range []string{x.Password, x.Token, x.CA, x.SSHKey, x.KnownHosts} {
 		if name != "" {
 			read = append(read, name)
 		}
