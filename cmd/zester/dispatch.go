@@ -266,16 +266,26 @@ func (a *app) runJob(ctx context.Context, client *api.Client, spec job.Spec) err
 			return err
 		})
 	}
-	follower, err := client.Follow(spec.JID, spec.Targets)
+	follower, err := a.start(ctx, client, spec)
 	if err != nil {
 		return err
 	}
 	defer follower.Close()
+	return a.follow(ctx, client, follower, newReport(a, spec.JID, spec.Function, len(spec.Targets)))
+}
+
+// start dispatches a job. The caller closes the follower of its returns.
+func (a *app) start(ctx context.Context, client *api.Client, spec job.Spec) (*api.Follower, error) {
+	follower, err := client.Follow(spec.JID, spec.Targets)
+	if err != nil {
+		return nil, err
+	}
 	if _, err := api.JobDispatch.Ask(ctx, client, spec); err != nil {
-		return err
+		follower.Close()
+		return nil, err
 	}
 	fmt.Fprintf(a.errOut, "job %s on %s: %s\n", spec.JID, count(len(spec.Targets), "peel"), some(spec.Targets))
-	return a.follow(ctx, client, follower, newReport(a, spec.JID, spec.Function, len(spec.Targets)))
+	return follower, nil
 }
 
 // follow prints the returns of a job until it ends, --wait is over, or it is interrupted.

@@ -38,7 +38,7 @@ Secrets of the pillar go to --secrets, outside the repo. The report has the
 commands of sops that take them in.
 
 The exit code is 2 if a declaration has no counterpart. Then compare:
-zester TARGET state.highstate test=true says what would change on a host.`
+zester import check TARGET says what would change on hosts.`
 
 // saltFlags are the flags of import salt.
 type saltFlags struct {

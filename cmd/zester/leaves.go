@@ -110,6 +110,10 @@ import crontab /etc/crontab /etc/cron.d/* > settings/cron/base.yaml
 import crontab --user deploy /var/spool/cron/crontabs/deploy
 import crontab --user deploy -             # standard input`},
 
+	"import check": {asks | flagHeaders | formsWide, `
+import check '*'
+import check 'web-*' --timeout 20m
+import check '*' -o json       # with all peels of each row`},
 	"import salt": {0, `
 import salt low.json --pillar pillar.json --roots /srv/salt --out fleet
 import salt low.json --roots /srv/salt --pushed minions --out fleet`},

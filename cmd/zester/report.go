@@ -196,16 +196,16 @@ func (r *report) finish(rows iter.Seq2[job.Row, error]) error {
 	if err := list.end(); err != nil {
 		return err
 	}
-	reason := r.ended.Metadata[job.MetaFailedReason]
+	notRun := notRunFailure(r.ended, r.jid)
 	if r.a.output == formTable || r.a.output == formWide {
 		r.printGroups()
 		r.printStates()
-		if reason == "" {
+		if notRun == nil {
 			r.printAbsent(absent)
 		}
 	}
-	if reason != "" {
-		return &failure{code: exitFailed, err: fmt.Errorf("job %s could not be run: %s", r.jid, reason)}
+	if notRun != nil {
+		return notRun
 	}
 	return jobFailure(r.ended.Status, r.failed+len(absent[job.RowSkipped]), len(absent[job.RowMissing])+late)
 }
@@ -242,6 +242,14 @@ func (r *report) printAbsent(absent map[job.RowState][]target.PeelID) {
 			fmt.Fprintf(r.a.out, "    %s\n", id)
 		}
 	}
+}
+
+// notRunFailure returns the failure of a job that could not be run, nil for other jobs.
+func notRunFailure(ended *job.Job, jid wire.JID) error {
+	if reason := ended.Metadata[job.MetaFailedReason]; reason != "" {
+		return &failure{code: exitFailed, err: fmt.Errorf("job %s could not be run: %s", jid, reason)}
+	}
+	return nil
 }
 
 // jobFailure returns nil if all targets succeeded, else a failure with the exit code and without an error.
