@@ -119,6 +119,8 @@ type Effective struct {
 	States   state.Set
 	Compiled state.Compiled
 
+	source map[string]string // see [state.Expanded]
+
 	flat atomic.Pointer[map[string]string] // of Settings, nil until it is needed
 
 	files  []*File          // one for each of Refs

@@ -276,10 +276,19 @@ func paths(files []*File) []string {
 	return out
 }
 
+// SourceName returns the key in [File.Source] of an entry or state named as [Effective.OriginNames] does.
+func (e *Effective) SourceName(name string) string {
+	if made, isState := strings.CutPrefix(name, settings.StateOrigin); isState {
+		return settings.StateOrigin + e.StateSource(made)
+	}
+	return name
+}
+
 // Layers returns the files of e that set a part of an entry, or of a state named as [Effective.OriginNames] does, in
 // merge order.
 func (e *Effective) Layers(name string) []*File {
 	var out []*File
+	name = e.SourceName(name)
 	for _, f := range e.files {
 		if _, ok := f.Source[name]; ok {
 			out = append(out, f)

@@ -37,13 +37,16 @@ type stateCheck struct {
 	refs     map[string][]string // names of the states of each file, by its reference
 }
 
-// own returns the states that no other file declares, without the requisites that other files declare.
+// own returns the states that no other file declares and that have no each, without requisites that name others.
 func (c stateCheck) own(section *strictyaml.Node) *strictyaml.Node {
 	out := &strictyaml.Node{Kind: strictyaml.Map}
 	if section == nil {
 		return out
 	}
-	own := func(name string) bool { return c.declared[name] == 1 && section.Get(name) != nil }
+	own := func(name string) bool {
+		n := section.Get(name)
+		return c.declared[name] == 1 && n != nil && !state.HasEach(n)
+	}
 	for _, p := range section.Map {
 		if !own(p.Key) || p.Value.Kind != strictyaml.Map {
 			continue

@@ -18,14 +18,7 @@ func displaced(merged, next *strictyaml.Node) *strictyaml.Node {
 	if over == nil || merged.Get(state.Key) == nil {
 		return merged
 	}
-	out := *merged
-	out.Map = slices.Clone(merged.Map)
-	for i, p := range out.Map {
-		if p.Key == state.Key {
-			out.Map[i].Value = state.Displace(p.Value, over)
-		}
-	}
-	return &out
+	return withStates(merged, state.Displace(merged.Get(state.Key), over))
 }
 
 // mistakes are the errors of one signature.
@@ -48,6 +41,14 @@ func (p *pass) addStates(e *Effective, merged *strictyaml.Node) (*strictyaml.Nod
 	if section == nil {
 		return merged, mistakes{}, nil
 	}
+	expanded, err := state.Expand(section, merged)
+	if err != nil {
+		return nil, mistakes{Invalid, AsErrors(SettingsDir, err)}, nil
+	}
+	if expanded.States != section {
+		merged = withStates(merged, expanded.States)
+	}
+	section, e.source = expanded.States, expanded.Source
 	e.mentions(section)
 	set, err := state.Parse(section, state.Options{
 		Order: e.Compiled.Order,
@@ -76,25 +77,47 @@ func (p *pass) addStates(e *Effective, merged *strictyaml.Node) (*strictyaml.Nod
 	return &out, mistakes{}, nil
 }
 
+// withStates returns merged settings with other states.
+func withStates(merged, states *strictyaml.Node) *strictyaml.Node {
+	out := *merged
+	out.Map = slices.Clone(merged.Map)
+	for i, p := range out.Map {
+		if p.Key == state.Key {
+			out.Map[i].Value = states
+		}
+	}
+	return &out
+}
+
+// StateSource returns the name under which the settings files have a state, which may be one that a field each made.
+func (e *Effective) StateSource(name string) string {
+	if source, isMade := e.source[name]; isMade {
+		return source
+	}
+	return name
+}
+
 // mentions sets the order of the states in section and the files that mention them.
 func (e *Effective) mentions(section *strictyaml.Node) {
 	e.Compiled.Refs = map[string][]string{}
 	seen := map[string]bool{}
+	made := map[string][]string{} // names of the states in section, by the one that the files have
+	for _, p := range section.Map {
+		name := e.StateSource(p.Key)
+		made[name] = append(made[name], p.Key)
+	}
 	for i, f := range e.files {
 		states := f.Node.Get(state.Key)
 		if states == nil {
 			continue
 		}
 		for _, p := range states.Map {
-			if section.Get(p.Key) == nil {
-				continue
-			}
 			if !seen[p.Key] {
 				seen[p.Key] = true
-				e.Compiled.Order = append(e.Compiled.Order, p.Key)
+				e.Compiled.Order = append(e.Compiled.Order, made[p.Key]...)
 			}
 			if p.Value.Kind != strictyaml.Null {
-				e.Compiled.Refs[e.Refs[i]] = append(e.Compiled.Refs[e.Refs[i]], p.Key)
+				e.Compiled.Refs[e.Refs[i]] = append(e.Compiled.Refs[e.Refs[i]], made[p.Key]...)
 			}
 		}
 	}

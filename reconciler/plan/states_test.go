@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/reconciler/plan"
 	"github.com/seed-c01c3da5/zester/reconciler/plan/plantest"
+	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/content"
 	"github.com/seed-c01c3da5/zester/settings/sops/sopstest"
 	"github.com/seed-c01c3da5/zester/settings/state"
@@ -261,5 +262,45 @@ func BenchmarkStates(b *testing.B) {
 		if _, err := c.Compile(m, fleet("web-01", "db-01")); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// Elements of each come from the merged settings of the peel, and the states that it makes are those of the file.
+func TestEachIsExpandedWithTheSettingsOfThePeel(t *testing.T) {
+	p := compile(t, plan.NewCompiler(), tree(`
+-- top.yaml --
+base:
+  '*': [web.site]
+  'web-*': [web.more]
+-- settings/web/site.yaml --
+sites: {shop: {port: 8080}}
+states:
+  site:
+    each: settings.sites
+    file.managed: {path: "/etc/sites/{{@key}}", content: "port {{@value.port}}"}
+  reload: {cmd.run: {command: "true"}, onchanges: ['file:web.site']}
+-- settings/web/more.yaml --
+sites: {blog: {port: 8081}}
+`), fleet("web-01", "db-01"))
+	web := p.Peels["web-01"]
+	if got, want := stateNames(web.States), []string{"site.shop", "site.blog", "reload"}; !slices.Equal(got, want) {
+		t.Errorf("the states of web-01 are %q, want %q", got, want)
+	}
+	if got, want := stateNames(p.Peels["db-01"].States), []string{"site.shop", "reload"}; !slices.Equal(got, want) {
+		t.Errorf("the states of db-01 are %q, want %q", got, want)
+	}
+	if got := web.Compiled.Refs["web.site"]; !slices.Equal(got, []string{"site.shop", "site.blog", "reload"}) {
+		t.Errorf("the states of the file are %q", got)
+	}
+	if got := web.Layers(settings.StateOrigin + "site.blog"); len(got) != 1 || got[0].Path != "settings/web/site.yaml" {
+		t.Errorf("site.blog comes from %v", got)
+	}
+	values, err := web.Values()
+	if err != nil {
+		t.Fatal(err)
+	}
+	blog := values["states"].(map[string]any)["site.blog"].(map[string]any)
+	if got := blog["file.managed"].(map[string]any)["content"]; got != "port 8081" || blog["each"] != nil {
+		t.Errorf("the peel gets %v", blog)
 	}
 }

@@ -58,6 +58,9 @@ func statesSchema() *Schema {
 		args := &Schema{Type: []string{"object", "null"}, Description: f.Doc, Additional: false, Properties: map[string]*Schema{}}
 		for _, p := range f.Params() {
 			args.Properties[p.Name] = orNull(schemaOf(p.Type))
+			if p.Type.Kind() != reflect.String { // else it takes every text
+				args.Properties[p.Name] = orNull(anyOf(schemaOf(p.Type), matching(`^\{\{ *@(key|value)[^{}]*\}\}$`)))
+			}
 			args.Properties[p.Name].Description = p.Doc
 		}
 		one.Properties[f.Name] = args

@@ -12,8 +12,9 @@ import (
 
 // A reader reads one state.
 type reader struct {
-	path string // states.NAME
-	errs strictyaml.Errors
+	path     string // states.NAME
+	unfilled bool   // arguments have tags in the place of values, which only [Expand] knows
+	errs     strictyaml.Errors
 }
 
 func (r *reader) refuse(at strictyaml.Pos, below, format string, args ...any) {
@@ -54,7 +55,12 @@ func parseState(p strictyaml.Pair, complete bool) (*State, strictyaml.Errors) {
 			fields = append(fields, field)
 		}
 	}
+	r.unfilled = !complete && HasEach(p.Value)
 	r.fields(s, fields, p.Value.Pos)
+	if complete && s.Each != "" {
+		r.refuse(s.fields.Get(eachField).Pos, ".each",
+			"each is possible only in a settings file, which top.yaml gives to peels")
+	}
 	switch {
 	case len(functions) > 1:
 		r.refuse(functions[1].KeyPos, "", "a state has one function; this one has %s and %s", functions[0].Key,
@@ -86,6 +92,13 @@ func (r *reader) fields(s *State, fields []strictyaml.Pair, at strictyaml.Pos) {
 			return
 		}
 	}
+	for _, f := range fields {
+		if !r.unfilled && (f.Key == "onlyif" || f.Key == "unless") {
+			if why := braces(f, nil); why != "" {
+				r.refuse(f.Value.Pos, "."+f.Key, "%s", why)
+			}
+		}
+	}
 	s.fields = n
 	if !r.decode(n, &s.Fields, "") {
 		return
@@ -114,6 +127,9 @@ func (r *reader) fields(s *State, fields []strictyaml.Pair, at strictyaml.Pos) {
 	if s.Timeout < 0 {
 		r.refuse(n.Get("timeout").Pos, ".timeout", "must not be negative")
 	}
+	if _, ok := strings.CutPrefix(s.Each, settingsPrefix); s.Each != "" && !ok {
+		r.refuse(n.Get(eachField).Pos, ".each", notSettings, s.Each)
+	}
 }
 
 func (r *reader) retry(retry *Retry, at strictyaml.Pos) {
@@ -125,6 +141,19 @@ func (r *reader) retry(retry *Retry, at strictyaml.Pos) {
 	}
 	if retry.Interval < 0 || retry.Interval > time.Hour {
 		r.refuse(at, ".retry.interval", "must be at most 1h")
+	}
+}
+
+// arguments checks the names of arguments.
+func (r *reader) arguments(n *strictyaml.Node, f Function, below string) {
+	var known []string
+	for _, param := range f.Params() {
+		known = append(known, param.Name)
+	}
+	for _, p := range n.Map {
+		if !slices.Contains(known, p.Key) {
+			r.refuse(p.KeyPos, below, "unknown key %q%s", p.Key, strictyaml.SuggestKey(p.Key, known))
+		}
 	}
 }
 
@@ -141,12 +170,19 @@ func (r *reader) function(s *State, p strictyaml.Pair, complete bool) {
 		n = &strictyaml.Node{Kind: strictyaml.Map, Pos: n.Pos}
 	}
 	s.written = n
+	if r.unfilled {
+		r.arguments(n, f, below)
+		return
+	}
 	if !r.decode(n, s.Args, below) {
 		return
 	}
 	for _, arg := range n.Map {
 		if secret := arg.Value.FirstSecret(); secret != nil && !slices.Contains(maySecret, arg.Key) {
 			r.refuse(secret.Pos, below+"."+arg.Key, "a secret is allowed only in %s", strings.Join(maySecret, ", "))
+		}
+		if why := braces(arg, n); why != "" {
+			r.refuse(arg.Value.Pos, below+"."+arg.Key, "%s", why)
 		}
 	}
 	if complete { // else another file may give the main argument

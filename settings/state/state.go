@@ -39,6 +39,8 @@ const Key = "states"
 
 var validName = newShape(`^[A-Za-z0-9_./@+-]+$`, 256)
 
+const nameRule = "letters, digits and _ . / @ + -, at most 256"
+
 // A State is one thing that should hold on a host.
 type State struct {
 	Name     string
@@ -68,6 +70,8 @@ type Fields struct {
 	Timeout  time.Duration `yaml:"timeout"` // 0: 1h, pkg 30m
 	FailHard bool          `yaml:"failhard"`
 	Enabled  *bool         `yaml:"enabled"` // nil: true
+
+	Each string `yaml:"each"` // path of a list or map of the settings; [Expand] replaces it
 }
 
 // Retry says how often a state that failed is tried again.
@@ -283,7 +287,7 @@ func entries(n *strictyaml.Node) ([]strictyaml.Pair, strictyaml.Errors) {
 			errs = append(errs, strictyaml.Error{
 				Pos:  p.KeyPos,
 				Path: Key,
-				Msg:  fmt.Sprintf("%q is not a name of a state: letters, digits and _ . / @ + -, at most 256", p.Key),
+				Msg:  fmt.Sprintf("%q is not a name of a state: %s", p.Key, nameRule),
 			})
 			continue
 		}

@@ -70,8 +70,9 @@ func (b *Blamer) Blame(ctx context.Context, head settings.Commit,
 	w := newWalk(ctx, b)
 	for _, e := range all {
 		for _, name := range e.OriginNames() {
+			source := e.SourceName(name)
 			for _, f := range e.Layers(name) {
-				w.start(head, place{f.Path, name}, f.Source[name])
+				w.start(head, place{f.Path, source}, f.Source[source])
 			}
 		}
 	}
@@ -105,9 +106,9 @@ func (b *Blamer) Blame(ctx context.Context, head settings.Commit,
 func (w *walk) origin(e *plan.Effective, name string) (settings.Origin, error) {
 	var newest finding
 	var file string
-	layers := e.Layers(name)
+	layers, source := e.Layers(name), e.SourceName(name)
 	for _, f := range layers {
-		if found := w.found[place{f.Path, name}]; file == "" || found.steps <= newest.steps {
+		if found := w.found[place{f.Path, source}]; file == "" || found.steps <= newest.steps {
 			newest, file = found, f.Path
 		}
 	}

@@ -223,6 +223,7 @@ func (s side) content(path string, exists bool) ([]byte, error) {
 
 // statePlace returns the position of a state in the last file that sets a part of it, as file:line.
 func (s side) statePlace(name string) string {
+	name = s.e.StateSource(name)
 	for _, f := range slices.Backward(s.e.Files()) {
 		states := f.Node.Get(state.Key)
 		if states == nil {

@@ -178,7 +178,7 @@ func TestAStateChangesWithTheSettingsThatItsTemplateReads(t *testing.T) {
 	states := `states:
   conf: {file.managed: {path: /etc/nginx/nginx.conf, source: files/nginx.conf, template: true}}
   motd: {file.managed: {path: /etc/motd, content: "{{#settings.people}}{{name}}{{/settings.people}}", template: true}}
-  text: {file.managed: {path: /etc/text, content: "{{settings.nginx.workers}}"}}
+  text: {file.managed: {path: /etc/text, content: "{{nginx.workers}}"}}
   tree: {file.recurse: {path: /etc/tree, source: files/tree, template: true}}
   web: {service.running: {name: nginx}, watch: [conf]}
 `
