@@ -81,7 +81,7 @@ func holdsText(n *strictyaml.Node, is func(text string) bool) bool {
 		slices.ContainsFunc(n.Map, func(p strictyaml.Pair) bool { return holdsText(p.Value, is) })
 }
 
-// checkNames refuses names that two states have. source is that of [Expanded].
+// checkNames refuses names that two states have. source names the state from which each made one.
 func checkNames(all []strictyaml.Pair, source map[string]string) error {
 	var errs strictyaml.Errors
 	seen := map[string]bool{}
@@ -163,7 +163,8 @@ func (x *expander) elements(p strictyaml.Pair) (elements []strictyaml.Pair) {
 	for step := range strings.SplitSeq(path, ".") {
 		next := n.Get(step)
 		if next == nil {
-			x.refuse(each.Pos, p.Key+"."+eachField, "the settings have no %s%s", text, strictyaml.Suggest(step, keys(n)))
+			x.refuse(each.Pos, p.Key+"."+eachField, "the settings have no %s%s", text,
+				strictyaml.Suggest(step, keys(n)))
 			return nil
 		}
 		n = next
