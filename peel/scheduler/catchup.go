@@ -17,24 +17,24 @@ const (
 	catchUpBurst = 5
 )
 
-// unlistedSince returns the time after which the list of the process before may lack fires that were due: a minute
-// before its last record. A wake starts at most five runs and writes them; others that were due with them start at
-// the next wake. Nothing is looked for before that process started, or before the clock was set.
-func unlistedSince(marks ledger.Marks, recorded time.Time) time.Time {
-	if recorded.IsZero() {
+// unlistedSince returns the time, by the present clock, after which the list of the process before may lack fires that
+// were due: a minute before its last record. A wake starts at most five runs and writes them; others that were due with
+// them start at the next wake. Nothing is looked for before that process started, or before the clock was set. If the
+// host has booted since, nobody knows by how much the clock was set. starts is the mark of this process.
+func unlistedSince(marks ledger.Marks, starts ledger.Mark) time.Time {
+	if starts.Old.IsZero() {
 		return time.Time{}
 	}
-	since := recorded.Add(-maxSleep)
+	since := starts.Old.Add(-maxSleep)
 	if n := len(marks); n > 0 && marks[n-1].At.After(since) {
-		return marks[n-1].At
+		since = marks[n-1].At
 	}
-	return since
+	return since.Add(starts.Step)
 }
 
 // catchUp adds to Owed what the entry missed while the process was down: fires of the same timing that the list
 // lacks since about the last record of the process before, or since the entry was last activated. expired is the
-// fire whose splay has passed, nil if there is none. If the clock shows less than the last record, nothing was
-// missed.
+// fire whose splay has passed, nil if there is none.
 func (o *owner) catchUp(e *entry, expired *Delay, now Instant) {
 	if e.Active.IsZero() {
 		return

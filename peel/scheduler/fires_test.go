@@ -341,3 +341,40 @@ func TestAnAccountAfterASuspendHasTheFiresThatWereDue(t *testing.T) {
 		}
 	})
 }
+
+// The clock is set while the peel is down, and the host does not boot: the peel misses what was due since it stopped, and nothing that
+// was due before.
+func TestWhatWasMissedWhileTheClockWasSetFollowsTheClockOfTheHost(t *testing.T) {
+	for name, step := range map[string]time.Duration{"back": -5 * time.Hour, "ahead": 5 * time.Hour, "not": 0} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				begin := time.Now()
+				var clock tamper
+				o := scheduler.Options{StateFile: filepath.Join(t.TempDir(), "state"), Zone: time.UTC, Boot: func() (string, time.Duration) {
+					return "a", time.Since(begin)
+				}}
+				clock.set(-step)
+				set := one(t, `cron: "*/10 * * * *"`)
+				h := clock.host(t, o)
+				h.apply(set)
+				time.Sleep(5*time.Hour + 5*time.Minute)
+				h.shut()
+				clock.set(step)
+				time.Sleep(20 * time.Minute)
+				h = clock.host(t, o)
+				defer h.shut()
+				h.apply(set)
+				var missed []string
+				list := h.entry("e").List
+				for f := range list.All() {
+					if f.Outcome == ledger.Missed {
+						missed = append(missed, f.Nominal.UTC().Format("15:04"))
+					}
+				}
+				if want := []string{"05:10", "05:20"}; !slices.Equal(missed, want) {
+					t.Errorf("missed at %v, want %v", missed, want)
+				}
+			})
+		})
+	}
+}

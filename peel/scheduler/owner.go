@@ -69,11 +69,12 @@ func newOwner(s *Scheduler) *owner {
 	o.zone = describe(s.o.Zone, now.Wall.UTC().Year())
 	o.otherZone = s.loaded.Moment.Zone != "" && s.loaded.Moment.Zone != o.zone
 	o.marks = s.loaded.Marks
-	o.unlisted = unlistedSince(s.loaded.Marks, s.loaded.Moment.Wall)
+	starts := o.starts(now)
+	o.unlisted = unlistedSince(s.loaded.Marks, starts)
 	if s.loaded.Older { // what ran since its last record is not known, so nothing of it is missed or made up
 		o.unlisted = now.Wall
 	}
-	o.beginEra(o.starts(now))
+	o.beginEra(starts)
 	for _, b := range s.loaded.Open {
 		o.takeOver(b, now)
 	}
