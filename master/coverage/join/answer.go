@@ -22,11 +22,17 @@ func (j *joiner) say(t times, v Verdict, why string, run *ledger.Run) {
 func (j *joiner) alone(l listed) {
 	l.times = l.drop(l.before(j.oldest))
 	l.times = l.take(l.before(j.latest + 1))
+	wrong, outcome := j.clocks[l.era].isWrong, l.run.Outcome
+	if outcome == ledger.Missed {
+		// A process that starts counts all times since its last record, also those before the entry began.
+		l.times = l.drop(l.before(j.timedSince(j.Entry, l.era)))
+	}
 	switch {
 	case l.run.Class == ledger.Hand && l.hasRun():
 		j.say(l.times, Unexpected, ByHand, l.run)
 	case l.run.Class == ledger.Hand:
-	case l.run.Outcome == ledger.Missed && j.clocks[l.era].isWrong:
+	case wrong && (outcome == ledger.Missed || outcome == ledger.Skipped && j.Plan == nil):
+		// A wrong clock does not show which time was missed or skipped.
 	default:
 		j.outcome(l, func(times) {})
 	}

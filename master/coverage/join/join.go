@@ -134,7 +134,7 @@ func (r *Report) Made() time.Time { return time.Unix(r.until, 0).Add(Margin).UTC
 func (r *Report) Join(e *Entry, emit func(Span)) {
 	r.timer.clear()
 	r.needs.clear()
-	j := joiner{Report: r, Entry: e, emit: emit, begins: r.begins(e), kind: untimed}
+	j := joiner{Report: r, Entry: e, emit: emit, begins: r.timedSince(e, len(r.clocks)), kind: untimed}
 	switch {
 	case e.Plan == nil:
 	case !e.IsActive && e.Plan.kind() == exact:
@@ -165,12 +165,14 @@ func (r *Report) Join(e *Entry, emit func(Span)) {
 	}
 }
 
-// begins returns the true time from which on the entry is planned.
-func (r *Report) begins(e *Entry) int64 {
+// timedSince returns the true time from which on the entry has the timing that it had when an era began. The era is its
+// place in the clocks; their number stands for the present.
+func (r *Report) timedSince(e *Entry, era int) int64 {
 	at := r.oldest
 	for i := range e.Marks {
-		if m := &e.Marks[i]; m.Kind == ledger.Begins {
-			at = max(r.oldest, r.clocks[r.clocks.find(m.Era)].real(m.At.Unix())+1)
+		m := &e.Marks[i]
+		if in := r.clocks.find(m.Era); m.Kind == ledger.Begins && in < era {
+			at = max(r.oldest, r.clocks[in].real(m.At.Unix())+1)
 		}
 	}
 	return at

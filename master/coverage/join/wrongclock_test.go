@@ -36,6 +36,20 @@ func TestAFireOfAnotherClock(t *testing.T) {
 			want:  "10:15 ran, 10:45 ran",
 		},
 		{
+			name:  "without a plan, what was skipped by a wrong clock is nothing",
+			marks: "starts 00:00, clock 10:20 05:20, clock 05:40 10:40",
+			fires: "10:15 ran, era 2, 05:30 skipped already_running, era 3, 10:45 ran",
+			want:  "10:15 ran, 10:45 ran",
+		},
+		{
+			// The process of the third era knows no record between 05:45 and its start, and counts what the entry had not yet.
+			name: "what a process missed before the entry began, in an earlier stop, is nothing", fields: quarter, begins: "10:20",
+			marks: "starts 00:00, starts 09:50 10:10, clock 10:25 05:25, set 05:40 10:55 15m",
+			era:   2,
+			fires: "era 4, 10:00 missed down, 10:45 missed down, 11:00 ran",
+			want:  "10:30 unknown clock, 10:45 missed down, 11:00 ran",
+		},
+		{
 			name: "nothing ran while the peel was down, although its clock was set meanwhile", fields: quarter,
 			marks: "starts 00:00, clock 10:20 15:20, set 15:40 11:25 45m", made: "12:01",
 			fires: "10:15 ran, era 2, 15:30 ran, era 3, 11:30 ran, 11:45 ran, 12:00 ran",
