@@ -216,6 +216,23 @@ var (
 		Path: "GET /timeline/hours", ID: "timeline", Scopes: read,
 		Summary: "Count the fires of schedules by the hour, and those to come",
 	}}
+	LoadShow = Endpoint[LoadRequest, Load]{"load", "show", &Route{
+		Path: "GET /load", ID: "load", Scopes: read,
+		Summary: "Count the runs that schedules will start, by the hour",
+	}}
+)
+
+// Requests that join what several services know, which any master answers. What one of them does not reply in time is
+// left out, and the reply says so.
+var (
+	NowShow = Endpoint[None, Now]{"now", "show", &Route{
+		Path: "GET /now", ID: "now", Scopes: read,
+		Summary: "Show whether anything is wrong, and which commit it followed",
+	}}
+	ApprovalList = Endpoint[None, Approvals]{"approval", "list", &Route{
+		Path: "GET /approvals", ID: "list-approvals", Scopes: read,
+		Summary: "List what waits for a person, the oldest first",
+	}}
 )
 
 // Requests about the audit log, which any master answers.

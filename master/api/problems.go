@@ -15,14 +15,11 @@ type ProblemsRequest struct {
 
 // Problems is what is wrong with the schedules of the fleet now.
 type Problems struct {
-	Master    string               `json:"master"` // whose table it is from
-	Now       time.Time            `json:"now"`    // by the clock of the master
-	Peels     int                  `json:"peels"`  // with a schedule
-	Reporting int                  `json:"reporting"`
-	Well      int                  `json:"well"`     // peels without a problem
-	By        map[verdict.Kind]int `json:"by"`       // the others, each by the worst kind that it has
-	Problems  []Problem            `json:"problems"` // the first [MaxProblems], the worst first
-	More      int                  `json:"more,omitempty"`
+	Master string    `json:"master"` // whose table it is from
+	Now    time.Time `json:"now"`    // by the clock of the master
+	Tally
+	Problems []Problem `json:"problems"` // the first [MaxProblems], the worst first
+	More     int       `json:"more,omitempty"`
 }
 
 // MaxProblems bounds [Problems].

@@ -31,6 +31,7 @@ func (s *Server) coverageVerbs() []service.Verb {
 		handle(api.CoverageStatus, s.coverageStatus),
 		handleFrom(api.ProblemList, s.Problems),
 		handleFrom(api.TimelineShow, s.Timeline),
+		handleFrom(api.LoadShow, s.load).In(s.forecasts),
 	}
 }
 

@@ -75,8 +75,8 @@ func (s *Server) Problems(ctx context.Context, from grants.Caller, q api.Problem
 	if err != nil {
 		return nil, err
 	}
-	a := &api.Problems{Master: s.o.ID, Now: time.Now().UTC(), By: wrong.Peels, Problems: []api.Problem{}}
-	a.Well, a.Peels = wrong.Well, wrong.Well
+	a := &api.Problems{Master: s.o.ID, Now: time.Now().UTC(), Problems: []api.Problem{}}
+	a.By, a.Well, a.Peels = wrong.Peels, wrong.Well, wrong.Well
 	for _, n := range wrong.Peels {
 		a.Peels += n
 	}

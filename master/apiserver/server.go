@@ -68,14 +68,17 @@ type Options struct {
 // A Server serves requests about targets, jobs, peels and credentials. Make it with [New] and call Run once. Its other
 // methods may be called without Run, from several goroutines; [AnswerCode] returns the kind of their errors.
 type Server struct {
-	o         Options
-	nc        *nats.Conn
-	log       *slog.Logger
-	answering chan struct{} // closed when all that is asked is listened for
-	targets   selector
-	agents    agents
-	findings  findings
-	groupings *service.Lane // of requests that group returns
+	o          Options
+	nc         *nats.Conn
+	log        *slog.Logger
+	answering  chan struct{} // closed when all that is asked is listened for
+	targets    selector
+	agents     agents
+	findings   findings
+	groupings  *service.Lane // of requests that group returns
+	gatherings *service.Lane // of requests that ask other services
+	forecasts  *service.Lane // of requests for the load
+	whole      loadForecast
 }
 
 // New returns a server. It starts nothing.
@@ -84,13 +87,15 @@ func New(o Options) *Server {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	return &Server{
-		o:         o,
-		nc:        o.JetStream.Conn(),
-		log:       o.Log,
-		answering: make(chan struct{}),
-		agents:    agents{byUser: map[string]*rate.Limiter{}},
-		groupings: service.NewLane(groupingsAtOnce, answerQueue),
-		targets:   selector{js: o.JetStream, index: o.Fleet.Index(), store: settings.NewStore(o.JetStream)},
+		o:          o,
+		nc:         o.JetStream.Conn(),
+		log:        o.Log,
+		answering:  make(chan struct{}),
+		agents:     agents{byUser: map[string]*rate.Limiter{}},
+		groupings:  service.NewLane(groupingsAtOnce, answerQueue),
+		gatherings: service.NewLane(gatheringsAtOnce, answerQueue),
+		forecasts:  service.NewLane(loadsAtOnce, answerQueue),
+		targets:    selector{js: o.JetStream, index: o.Fleet.Index(), store: settings.NewStore(o.JetStream)},
 	}
 }
 
@@ -150,6 +155,7 @@ func (s *Server) verbs() []service.Verb {
 	}
 	if s.o.Coverage != nil {
 		verbs = append(verbs, s.coverageVerbs()...)
+		verbs = append(verbs, s.gatherVerbs()...)
 	}
 	if s.o.Authority != nil {
 		verbs = append(verbs, handleFrom(api.BusSet, s.busSet))

@@ -8,7 +8,6 @@ import (
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/console/page"
-	"github.com/seed-c01c3da5/zester/master/console/view"
 	"github.com/seed-c01c3da5/zester/settings/shell"
 	"github.com/seed-c01c3da5/zester/settings/status"
 	"github.com/seed-c01c3da5/zester/settings/target"
@@ -56,24 +55,6 @@ var approvalOrders = []order{
 		path: "/approvals/rekey/{id}/approve", name: "rekey-approve", nav: "approvals", noun: "peel", verb: "rekey",
 		form: rekeyForm, run: rekey,
 	},
-}
-
-// linkWaiting leaves out the links to decisions that the session may not make.
-func (v *visit) linkWaiting(list []view.Waiting) {
-	for i, w := range list {
-		noun, verb := "sync", "approve"
-		switch w.Kind {
-		case "held":
-			noun = "hold"
-		case "enroll":
-			noun = "enroll"
-		case "adopt":
-			verb = "adopt"
-		}
-		if !v.may(noun, verb) {
-			list[i].Href = ""
-		}
-	}
 }
 
 // conflict: what a page showed is no longer so.

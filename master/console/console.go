@@ -86,6 +86,7 @@ type Console struct {
 	asked   *bounds.Limiter[string] // by the session's ID
 	streams *bounds.Counter
 	kept    kept
+	counts  counts
 	live    *live.Watch
 }
 
@@ -268,7 +269,7 @@ func writeJSON(w http.ResponseWriter, status int, data any) {
 func (c *Console) frame(v *visit, r route, s *shown) page.Frame {
 	f := page.Frame{
 		Name: r.name, Nav: r.nav, Title: s.title, Crumbs: s.crumbs, Fleet: c.o.Fleet, User: v.session.User,
-		Role: roleName(v.session), Theme: theme(v.r), Keys: keysOn(v.r),
+		Role: roleName(v.session), Theme: theme(v.r), Keys: keysOn(v.r), Counts: c.countsOf(v),
 	}
 	if v.session.BreakGlass {
 		f.Banner = "You use the credential of a master's data directory, which is for emergencies. " +

@@ -12,7 +12,7 @@ import (
 
 // dataPages are the pages about what should have run: Now, Timeline, entries, Alerts and Approvals.
 var dataPages = []route{
-	{path: "/{$}", name: "now", nav: "now", noun: "problem", verb: "list", shared: true, show: showNow},
+	{path: "/{$}", name: "now", nav: "now", noun: "now", verb: "show", shared: true, show: showNow},
 	{
 		path: "/timeline", name: "timeline", nav: "timeline", noun: "timeline", verb: "show", shared: true,
 		show: showTimeline,
@@ -20,17 +20,19 @@ var dataPages = []route{
 	{path: "/entries/{entry}", name: "entry", nav: "timeline", noun: "coverage", verb: "show", show: showEntry},
 	{path: "/entries/{entry}/why", name: "why", nav: "timeline", noun: "coverage", verb: "explain", show: showWhy},
 	{path: "/alerts", name: "alerts", nav: "alerts", noun: "alert", verb: "list", show: showAlerts},
-	{path: "/approvals", name: "approvals", nav: "approvals", noun: "sync", verb: "status", show: showApprovals},
+	{path: "/approvals", name: "approvals", nav: "approvals", noun: "approval", verb: "list", show: showApprovals},
 }
 
 func showNow(v *visit) (*shown, error) {
-	now := view.NowOf(v.r.Context(), v.ask)
-	v.linkWaiting(now.Waiting)
+	now, err := view.NowOf(v.r.Context(), v.ask)
+	if err != nil {
+		return nil, err
+	}
 	title := "Now"
 	if worst := now.Worst(); worst != nil {
 		title = strings.TrimSpace(worst.Entry + " " + string(worst.Class))
 	}
-	return &shown{title: title, body: page.Now(now, v.request), data: now}, nil
+	return &shown{title: title, body: page.Now(now, v.request), data: now.Now}, nil
 }
 
 func showTimeline(v *visit) (*shown, error) {
@@ -41,7 +43,7 @@ func showTimeline(v *visit) (*shown, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &shown{title: "Timeline", body: page.Timeline(all), data: all}, nil
+	return &shown{title: "Timeline", body: page.Timeline(all, v.request), data: all}, nil
 }
 
 // entryCrumbs lead from an entry to all entries.
@@ -78,7 +80,9 @@ func showAlerts(v *visit) (*shown, error) {
 }
 
 func showApprovals(v *visit) (*shown, error) {
-	all := view.ApprovalsOf(v.r.Context(), v.ask)
-	v.linkWaiting(all.Waiting)
+	all, err := api.ApprovalList.Ask(v.r.Context(), v.ask, api.None{})
+	if err != nil {
+		return nil, err
+	}
 	return &shown{title: "Approvals", body: page.Approvals(all), data: all}, nil
 }

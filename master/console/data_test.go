@@ -19,7 +19,7 @@ var dataGets = []struct {
 }{
 	{"/", [5]int{303, 200, 200, 200, 200}, `data-testid="verdict"`},
 	{"/timeline", [5]int{303, 200, 200, 200, 200}, `data-entry="hello"`},
-	{"/timeline?span=35d&sort=name&target=web-01", [5]int{303, 200, 200, 200, 200}, `data-entry="hello"`},
+	{"/timeline?span=35d&sort=name&target=web-01", [5]int{303, 200, 200, 200, 200}, `data-testid="heat"`},
 	{"/timeline?target=web-01+and", [5]int{303, 400, 400, 400, 400}, ""},
 	{"/entries/hello", [5]int{303, 200, 200, 200, 200}, `data-testid="coverage-row"`},
 	{"/entries/nothing", [5]int{303, 404, 404, 404, 404}, ""},
@@ -61,7 +61,7 @@ func TestPagesAboutRuns(t *testing.T) {
 // failing holds that the verdict of an open page names a commit within 3 s after a master knows that runs fail.
 func failing(t *testing.T, f *fleet) {
 	b := f.login(t, "eve")
-	b.get("/").has(t, `data-state="ok"`, "All 2 peels do what Git says")
+	b.get("/").has(t, `data-state="ok"`, "All 2 peels do what Git says", `<span class="count ">2</span>`)
 	bad := []byte(string(repo["settings/all.yaml"].Data) + "  sync:\n    module: cmd.run\n    args: {command: exit 1}\n    interval: 2s\n")
 	commit, err := f.work.Commit("Sync prices", map[string][]byte{"settings/all.yaml": bad}, ada)
 	if err != nil {

@@ -4,8 +4,6 @@ import (
 	"maps"
 	"sync"
 	"time"
-
-	"github.com/seed-c01c3da5/zester/master/auth/grants"
 )
 
 const (
@@ -63,10 +61,7 @@ func (c *Console) keep(v *visit, r route) *keptText {
 	if !r.shared || len(parts) == 0 || !follows || v.query("format") != "" || len(address) > maxKeptAt {
 		return nil
 	}
-	key := keptKey{address: address, audience: roleName(v.session)}
-	if v.session.Role == grants.RoleLimited {
-		key.audience = "limits of " + v.session.User
-	}
+	key := keptKey{address: address, audience: v.audience()}
 	for _, name := range parts {
 		key.version += versions.Of(name)
 	}

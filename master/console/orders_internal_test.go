@@ -19,6 +19,13 @@ import (
 	"github.com/seed-c01c3da5/zester/settings/status"
 )
 
+// noMaster is a bus on which no master answers.
+type noMaster struct{}
+
+func (noMaster) Ask(context.Context, string, string, any, any) error {
+	return &api.Error{Code: api.CodeUnavailable, Msg: "no master answers just now"}
+}
+
 // sends sends a form as an operator, in a request whose time ends while the order is carried out.
 func sends(t *testing.T, o order, form url.Values) *httptest.ResponseRecorder {
 	t.Helper()
@@ -35,7 +42,7 @@ func sends(t *testing.T, o order, form url.Values) *httptest.ResponseRecorder {
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	r.Header.Set("Accept", "text/html")
 	w := httptest.NewRecorder()
-	c := &Console{o: Options{Log: slog.New(slog.DiscardHandler)}}
+	c := &Console{o: Options{Log: slog.New(slog.DiscardHandler)}, live: &live.Watch{}}
 	c.carryOut(&visit{w: w, r: r, session: &api.Session{User: "ann", Role: grants.RoleOperator}}, o)
 	return w
 }
@@ -146,7 +153,7 @@ func TestARefreshMakesNoForm(t *testing.T) {
 		} {
 			w := httptest.NewRecorder()
 			r := httptest.NewRequest(http.MethodGet, "/"+row.query, nil)
-			show(&visit{w: w, r: r, session: &api.Session{User: "ann", Role: row.role}})
+			show(&visit{ask: noMaster{}, w: w, r: r, session: &api.Session{User: "ann", Role: row.role}})
 			if w.Code != row.status || row.made == 0 && row.status == http.StatusOK && w.Body.Len() > 0 {
 				t.Errorf("%s as %s: %d\n%s", row.query, row.role, w.Code, w.Body)
 			}

@@ -36,3 +36,15 @@ func (r *routes) timeline(ctx context.Context, in *api.TimelineRequest) (*output
 func (r *routes) why(ctx context.Context, in *api.WhyRequest) (*output[api.WhyAnswer], error) {
 	return answered(r.Questions.Why(ctx, callerOf(ctx), *in))
 }
+
+func (r *routes) load(ctx context.Context, in *api.LoadRequest) (*output[api.Load], error) {
+	return answered(r.Questions.Load(ctx, callerOf(ctx), *in))
+}
+
+func (r *routes) now(ctx context.Context, _ *struct{}) (*output[api.Now], error) {
+	return answered(r.Questions.Now(ctx, callerOf(ctx)))
+}
+
+func (r *routes) approvals(ctx context.Context, _ *struct{}) (*output[api.Approvals], error) {
+	return answered(r.Questions.Approvals(ctx, callerOf(ctx)))
+}

@@ -88,6 +88,25 @@ func TestTheHoursAndTheProblemsOfTheFleet(t *testing.T) {
 		if len(one.Hours) != 1 || one.Hours[0].Expected*2 != last.Expected || one.Ahead[0].Expected != 12 {
 			t.Errorf("%+v", one)
 		}
+		load := want[api.Load](s.t, s.ask(reader, "GET", "/api/v1/load", nil), 200)
+		if len(load.Hours) != 7*24 || load.Hours[5].Runs != 24 || load.Peels != 2 || load.Worst.Runs != 2 ||
+			len(load.Worst.Entries) != 2 || load.Worst.Entries[0].Entry != "backup" {
+			t.Errorf("%+v", load)
+		}
+		load = want[api.Load](s.t, s.ask(reader, "GET", "/api/v1/load?for=2h&entry=vac*&target=db-*", nil), 200)
+		if len(load.Hours) != 2 || load.Hours[1].Runs != 12 || load.Peels != 1 || load.Worst.Runs != 1 {
+			t.Errorf("%+v", load)
+		}
+		refused(t, s.ask(reader, "GET", "/api/v1/load?for=8d", nil), 400, "want 1h to 7d")
+		now := want[api.Now](s.t, s.ask(reader, "GET", "/api/v1/now", nil), 200)
+		if now.State != api.FleetLate || now.Doubt == "" || len(now.Problems) != 1 || now.Fleet.Reporting != 0 ||
+			now.Day.Value == nil || now.Sync.Error == "" {
+			t.Errorf("%+v", now)
+		}
+		waiting := want[api.Approvals](s.t, s.ask(reader, "GET", "/api/v1/approvals", nil), 200)
+		if len(waiting.Waiting) != 0 || len(waiting.Missing) == 0 {
+			t.Errorf("%+v", waiting)
+		}
 		wrong := want[api.Problems](s.t, s.ask(reader, "GET", "/api/v1/problems", nil), 200)
 		if len(wrong.Problems) != 1 || wrong.Problems[0].Class != verdict.NotReporting || wrong.Problems[0].Peels != 2 ||
 			wrong.Problems[0].Finding == nil || wrong.By[verdict.NotReporting] != 2 || wrong.Reporting != 0 {

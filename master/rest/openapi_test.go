@@ -263,6 +263,7 @@ func (s *system) provoke(check func(method, path string, a answer)) {
 	s.schedule("web-01", "backup")
 	for _, path := range []string{
 		jobs, "/api/v1/peels", "/api/v1/targets", "/api/v1/coverage", "/api/v1/problems", "/api/v1/timeline/hours",
+		"/api/v1/load", "/api/v1/now", "/api/v1/approvals",
 	} {
 		ask := path
 		if path == "/api/v1/targets" {
@@ -283,6 +284,9 @@ func (s *system) provoke(check func(method, path string, a answer)) {
 		{"GET", "/api/v1/coverage", runner},
 		{"GET", "/api/v1/problems", runner},
 		{"GET", "/api/v1/timeline/hours", runner},
+		{"GET", "/api/v1/load", runner},
+		{"GET", "/api/v1/now", runner},
+		{"GET", "/api/v1/approvals", runner},
 		{"GET", entry, runner},
 		{"POST", jobs, reader},
 		{"GET", jobs, runner},

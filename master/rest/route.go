@@ -4,10 +4,12 @@
 package rest
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -29,7 +31,7 @@ func route[Q, A any](r *routes, a huma.API, e api.Endpoint[Q, A]) {
 
 // routeAs registers an endpoint whose request is made of an I.
 func routeAs[I, Q, A any](r *routes, a huma.API, e api.Endpoint[Q, A], request func(*I) (Q, error)) {
-	huma.Register(a, r.over(e.HTTP), func(ctx context.Context, in *I) (*output[A], error) {
+	register(a, r.over(e.HTTP), func(ctx context.Context, in *I) (*output[A], error) {
 		q, err := request(in)
 		if err != nil {
 			return nil, err
@@ -39,6 +41,24 @@ func routeAs[I, Q, A any](r *routes, a huma.API, e api.Endpoint[Q, A], request f
 			return nil, err
 		}
 		return &output[A]{*reply}, nil
+	})
+}
+
+// register registers a route whose answer has an A as its body. What huma compiles for each type of output is large, so
+// that all routes have one type, and the document gets the schema of A here.
+func register[I, A any](a huma.API, op huma.Operation, answer func(context.Context, *I) (*output[A], error)) {
+	status := cmp.Or(op.DefaultStatus, http.StatusOK)
+	schema := a.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[A](), true, "")
+	op.Responses = map[string]*huma.Response{strconv.Itoa(status): {
+		Description: http.StatusText(status),
+		Content:     map[string]*huma.MediaType{"application/json": {Schema: schema}},
+	}}
+	huma.Register(a, op, func(ctx context.Context, in *I) (*output[any], error) {
+		out, err := answer(ctx, in)
+		if err != nil {
+			return nil, err
+		}
+		return &output[any]{&out.Body}, nil
 	})
 }
 

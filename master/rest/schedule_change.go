@@ -44,7 +44,7 @@ type (
 		RawBody []byte
 		Body    newSchedules
 	}
-	addOutput struct{ Body Added }
+	addOutput = output[Added]
 )
 
 // Added is the reply to a new schedule entry.
@@ -147,7 +147,7 @@ type Done struct {
 }
 
 type (
-	doneOutput struct{ Body Done }
+	doneOutput = output[Done]
 	pauseInput struct {
 		ID     string `path:"id" maxLength:"128" doc:"Number or entry name."`
 		Commit bool   `query:"commit" doc:"Write enabled: false into the config repo, instead of pausing on the peels."`

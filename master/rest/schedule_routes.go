@@ -61,27 +61,27 @@ func registerSchedules(a huma.API, o scheduleOptions) {
 		Scopes:  []credential.Scope{credential.ScopeRead, credential.ScopeDispatch, credential.ScopeSync},
 	})
 	list.Errors = slices.DeleteFunc(list.Errors, func(status int) bool { return status == http.StatusForbidden })
-	huma.Register(a, list, o.list)
-	huma.Register(a, o.Over(&api.Route{
+	register(a, list, o.list)
+	register(a, o.Over(&api.Route{
 		Path: "POST /schedules", ID: "add-schedule", Summary: "Add a schedule entry to the config repo",
 		Codes: []int{409, 408, 413, 415},
 	}), o.add)
-	huma.Register(a, o.Over(&api.Route{
+	register(a, o.Over(&api.Route{
 		Path: "GET /schedules/{id}", ID: "show-schedule", Summary: "Show a schedule entry, by its number or name",
 		Codes: []int{404},
 	}), o.show)
-	huma.Register(a, o.Over(&api.Route{
+	register(a, o.Over(&api.Route{
 		Path: "DELETE /schedules/{id}", ID: "remove-schedule",
 		Summary: "Remove a schedule entry from the config repo", Codes: []int{404, 409},
 	}), o.remove)
-	huma.Register(a, o.Over(&api.Route{
+	register(a, o.Over(&api.Route{
 		Path: "POST /schedules/{id}/pause", ID: "pause-schedule",
 		Summary: "Pause a schedule entry on its peels, or in the config repo", Codes: []int{409, 404},
 	}), o.pause)
-	huma.Register(a, o.Over(&api.Route{
+	register(a, o.Over(&api.Route{
 		Path: "POST /schedules/{id}/unpause", ID: "unpause-schedule", Summary: "End a pause", Codes: []int{409, 404},
 	}), o.unpause)
-	huma.Register(a, o.Over(&api.Route{
+	register(a, o.Over(&api.Route{
 		Path: "POST /schedules/{id}/run", ID: "run-schedule", Summary: "Run a schedule entry now on its peels",
 		Codes: []int{409, 404},
 	}), o.run)
@@ -147,8 +147,8 @@ type Page struct {
 }
 
 type (
-	pageOutput        struct{ Body Page }
-	oneOutput         struct{ Body Schedule }
+	pageOutput        = output[Page]
+	oneOutput         = output[Schedule]
 	scheduleListInput struct {
 		Page    int `query:"page" minimum:"1" maximum:"100000" default:"1"`
 		PerPage int `query:"per_page" minimum:"1" maximum:"200" default:"50"`

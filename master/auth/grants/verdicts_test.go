@@ -191,7 +191,8 @@ var calls = map[string]roles{
 	"zester.api.job.cancel": doers, // masters let who has limits cancel his own alone
 	"zester.api.peel.list":  readers, "zester.api.peel.show": readers, "zester.api.peel.rekey": chiefs,
 	"zester.api.coverage.list": readers, "zester.api.coverage.show": readers, "zester.api.coverage.status": readers,
-	"zester.api.problem.list": readers, "zester.api.timeline.show": readers,
+	"zester.api.problem.list": readers, "zester.api.timeline.show": readers, "zester.api.load.show": readers,
+	"zester.api.now.show": readers, "zester.api.approval.list": readers,
 	"zester.api.master.show": readers, "zester.api.entry.show": readers, "zester.api.audit.list": readers,
 	"zester.api.agent.record":  readers, // what an assistant does in their own names
 	"zester.api.schedule.list": readers, "zester.api.schedule.add": chiefs, "zester.api.schedule.remove": chiefs, "zester.api.schedule.enable": chiefs, "zester.api.schedule.disable": chiefs,

@@ -64,6 +64,7 @@ var madeOf = map[string][]source{
 	"jobs":      {jobs},
 	"join":      {hosts},
 	"lanes":     {schedules},
+	"load":      {commits},
 	"nav":       {problems, commits, jobs, alerts, held, hosts},
 	"peels":     {problems, fleet},
 	"problems":  {problems, commits},

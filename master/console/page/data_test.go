@@ -44,22 +44,23 @@ func aTimeline(entries ...string) *api.Timeline {
 // badNow is a fleet in which a commit makes an entry fail.
 func badNow() *view.Now {
 	finding := &cause.Finding{Word: cause.Likely, Commit: "4e1f9c7a0", Text: "likely commit 4e1f9c7a: 396 of 396 runs fail with it, 0 of 4650 without"}
-	fleet := &api.Problems{
-		Master: "m1", Now: now, Peels: 10_000, Reporting: 9_943, Well: 9_901, By: map[verdict.Kind]int{verdict.Failed: 38, verdict.NotReporting: 57, verdict.Missed: 4},
+	fleet := &api.Tally{
+		Peels: 10_000, Reporting: 9_943, Well: 9_901, By: map[verdict.Kind]int{verdict.Failed: 38, verdict.NotReporting: 57, verdict.Missed: 4},
 	}
-	return &view.Now{
-		State: view.FleetFail, Fleet: fleet,
+	v := &view.Now{Now: &api.Now{
+		State: api.FleetFail, Fleet: fleet,
 		Problems: []api.Problem{
 			{Class: verdict.Failed, Entry: "price_sync", Peels: 38, Since: now.Add(-100 * time.Minute), Text: "exit status 1", Names: []target.PeelID{"pos-0412", "pos-0433"}, Finding: finding},
 			{Class: verdict.Missed, Entry: "backup", Peels: 4, Since: now.Add(-12 * time.Hour), Text: "the peel was down"},
 			{Class: verdict.NotReporting, Peels: 57, Since: now.Add(-41 * time.Minute), Text: "it is offline"},
 		},
-		Day:     view.Extra[api.Timeline]{Value: aTimeline()},
-		History: view.Extra[status.History]{Value: &status.History{Attempts: []status.Attempt{{Commit: "4e1f9c7a0", Began: now.Add(-2 * time.Hour)}, {Commit: "77aa0f2b1", Outcome: status.OutcomeRejected, Began: now.Add(-4 * time.Hour)}}}},
-		Alerts:  view.Extra[api.AlertsAnswer]{Value: &api.AlertsAnswer{Alerts: []api.Alert{{Rule: "failed", Subject: "price_sync", State: api.AlertFiring, Peels: 38, Since: now.Add(-90 * time.Minute)}}}},
-		Waiting: []view.Waiting{{Kind: "gate", What: "The gate after wave canary", More: "38 peels fail", Href: "/commits/4e1f9c7a0"}},
-		Audit:   view.Extra[audit.Page]{Value: &audit.Page{Entries: []audit.Entry{{Time: now.Add(-3 * time.Minute), User: "ada", Action: "job.dispatch", Target: "edge-*", Result: "ok"}}}},
-	}
+		Day:     api.Extra[api.Timeline]{Value: aTimeline()},
+		Alerts:  api.Extra[api.AlertsAnswer]{Value: &api.AlertsAnswer{Alerts: []api.Alert{{Rule: "failed", Subject: "price_sync", State: api.AlertFiring, Peels: 38, Since: now.Add(-90 * time.Minute)}}}},
+		Waiting: []api.Waiting{{Kind: api.WaitingGate, Commit: "4e1f9c7a0", What: "The gate after wave canary", More: "38 peels fail"}},
+	}}
+	v.History = api.Extra[status.History]{Value: &status.History{Attempts: []status.Attempt{{Commit: "4e1f9c7a0", Began: now.Add(-2 * time.Hour)}, {Commit: "77aa0f2b1", Outcome: status.OutcomeRejected, Began: now.Add(-4 * time.Hour)}}}}
+	v.Audit = api.Extra[audit.Page]{Value: &audit.Page{Entries: []audit.Entry{{Time: now.Add(-3 * time.Minute), User: "ada", Action: "job.dispatch", Target: "edge-*", Result: "ok"}}}}
+	return v
 }
 
 func aPageOfLanes(n int) *view.Timeline {
@@ -74,13 +75,28 @@ func aPageOfLanes(n int) *view.Timeline {
 	v.Rows = v.All.Rows[:min(n, api.MaxTimelineEntries)]
 	v.Hours = aTimeline(names...)
 	v.Hours.Entries[names[0]][24].Failed = 3
+	v.Load.Value = aLoad()
 	return v
+}
+
+// aLoad is a week with a busy hour each night.
+func aLoad() *api.Load {
+	l := &api.Load{Master: "m1", From: now.Truncate(time.Hour), Peels: 10_000}
+	for i := range 7 * 24 {
+		h := api.LoadHour{At: l.From.Add(time.Duration(i) * time.Hour), Runs: 66_000}
+		if h.At.Hour() == 0 {
+			h.Runs = 94_000
+		}
+		l.Hours = append(l.Hours, h)
+	}
+	l.Worst = api.LoadMinute{At: l.From.Add(10 * time.Hour), Runs: 1904, Entries: []api.LoadEntry{{Entry: "backup", Runs: 1900}}}
+	return l
 }
 
 func anEntry(rows int) *view.Entry {
 	v := &view.Entry{
-		Name: "price_sync", Hours: view.Extra[api.Timeline]{Value: aTimeline("price_sync")}, Problems: badNow().Problems[:1], Coverage: &api.Coverage{},
-		Blame: view.Extra[api.Blamed]{Value: &api.Blamed{Origin: settings.Origin{Commit: "4e1f9c7a0", Author: "Ada <ada@example.com>"}}},
+		Name: "price_sync", Hours: api.Extra[api.Timeline]{Value: aTimeline("price_sync")}, Problems: badNow().Problems[:1], Coverage: &api.Coverage{},
+		Blame: api.Extra[api.Blamed]{Value: &api.Blamed{Origin: settings.Origin{Commit: "4e1f9c7a0", Author: "Ada <ada@example.com>"}}},
 	}
 	for i := range rows {
 		v.Coverage.Rows = append(v.Coverage.Rows, api.CoverageRow{
@@ -126,18 +142,31 @@ func TestTheRibbonClimbsByWaves(t *testing.T) {
 	}
 }
 
+func TestTheNavigationCounts(t *testing.T) {
+	n := badNow().Now
+	n.Sync.Value = &status.Sync{Rollout: &status.Rollout{}, HostCounts: status.HostCounts{status.HostFailed: 2, status.HostDrifted: 21}}
+	got := fmt.Sprint(page.Counts(n, &api.ActiveJobs{Total: 2}))
+	const want = "map[alerts:{1 firing bad} approvals:{1 wait due} commits:{1 goes out } jobs:{2 run } peels:{10,000 } states:{23 differ }]"
+	if got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if got := page.Counts(&api.Now{}, nil); len(got) != 0 {
+		t.Errorf("a fleet that is not known has %v", got)
+	}
+}
+
 func TestPagesAboutRuns(t *testing.T) {
-	well := &view.Now{State: view.FleetOk, Fleet: &api.Problems{Peels: 2, Well: 2}, Day: view.Extra[api.Timeline]{Error: "too slow"}, Alerts: view.Extra[api.AlertsAnswer]{Error: "too slow"}}
+	well := &api.Now{State: api.FleetOk, Fleet: &api.Tally{Peels: 2, Well: 2}, Day: api.Extra[api.Timeline]{Error: "too slow"}, Alerts: api.Extra[api.AlertsAnswer]{Error: "too slow"}}
 	for name, c := range map[string]templ.Component{
 		"now":         page.Now(badNow(), "Q7"),
-		"now-well":    page.Now(well, "Q7"),
-		"now-unknown": page.Now(&view.Now{State: view.FleetUnknown, Doubt: "no master leads", Day: well.Day, Alerts: well.Alerts}, "Q7"),
-		"timeline":    page.Timeline(aPageOfLanes(2)),
+		"now-well":    page.Now(&view.Now{Now: well}, "Q7"),
+		"now-unknown": page.Now(&view.Now{Now: &api.Now{State: api.FleetUnknown, Doubt: "no master leads", Day: well.Day, Alerts: well.Alerts}}, "Q7"),
+		"timeline":    page.Timeline(aPageOfLanes(2), "Q7"),
 		"entry":       page.Entry(anEntry(3)),
 		"why":         page.Why(&api.WhyAnswer{Peel: "db-12", Entry: "backup", Verdict: "missed", Text: "It was due at 02:30.", Facts: []api.WhyFact{{About: "timing", Text: "daily at 02:30", Source: "document"}}, Unread: []string{"the audit log"}}),
 		"commit":      page.CommitPage(aRollout(), func(string, string) bool { return true }),
-		"alerts":      page.Alerts(&view.Alerts{AlertsAnswer: badNow().Alerts.Value, Status: view.Extra[api.AlertStatus]{Value: &api.AlertStatus{Receivers: []api.Receiver{{Name: "oncall", Provider: "webhook"}}}}}, "Q7"),
-		"approvals":   page.Approvals(&view.Approvals{Waiting: badNow().Waiting, Missing: []string{"held actions: too slow"}}),
+		"alerts":      page.Alerts(&view.Alerts{AlertsAnswer: badNow().Alerts.Value, Status: api.Extra[api.AlertStatus]{Value: &api.AlertStatus{Receivers: []api.Receiver{{Name: "oncall", Provider: "webhook"}}}}}, "Q7"),
+		"approvals":   page.Approvals(&api.Approvals{Waiting: badNow().Waiting, Missing: []string{"held actions: too slow"}}),
 	} {
 		t.Run(name, func(t *testing.T) { golden(t, name, c) })
 	}
@@ -152,7 +181,7 @@ func TestPagesOfALargeFleetStaySmall(t *testing.T) {
 		bad.Problems = append(bad.Problems, p)
 	}
 	for name, c := range map[string]templ.Component{
-		"now": page.Now(bad, "Q7"), "timeline": page.Timeline(aPageOfLanes(200)), "entry": page.Entry(anEntry(100)),
+		"now": page.Now(bad, "Q7"), "timeline": page.Timeline(aPageOfLanes(200), "Q7"), "entry": page.Entry(anEntry(100)),
 	} {
 		got := render(t, c)
 		nodes := strings.Count(got, "<") - strings.Count(got, "</")
@@ -171,10 +200,10 @@ func TestTextsOfRunsStayText(t *testing.T) {
 	}
 	v.Problems[0].Finding.Text, v.Problems[0].Finding.Commit = evil, settings.Commit(evil[:40])
 	v.History.Value.Attempts[0].Commit = evil
-	v.Waiting[0].What, v.Waiting[0].More, v.Waiting[0].Href, v.Doubt = evil, evil, "javascript:alert(1)", evil
+	v.Waiting[0].What, v.Waiting[0].More, v.Waiting[0].Commit, v.Doubt = evil, evil, evil, evil
 	lanes := aPageOfLanes(2)
 	lanes.Rows[0].Entry, lanes.Query.Target = evil, evil[:40]
-	for name, c := range map[string]templ.Component{"now": page.Now(v, evil), "timeline": page.Timeline(lanes)} {
+	for name, c := range map[string]templ.Component{"now": page.Now(v, evil), "timeline": page.Timeline(lanes, evil)} {
 		got := render(t, c)
 		for _, refused := range []string{"<script>", "javascript:", "<!--part x", " style=", "\x1b"} {
 			if i := strings.Index(got, refused); i >= 0 {

@@ -3,6 +3,7 @@ package page
 import (
 	"context"
 	"fmt"
+	"math"
 	"net/url"
 	"strconv"
 	"strings"
@@ -99,13 +100,13 @@ func causeWord(f *cause.Finding) string {
 }
 
 // leadTone returns the shape beside the verdict.
-func leadTone(s view.FleetState) Tone {
+func leadTone(s api.FleetState) Tone {
 	switch s {
-	case view.FleetOk:
+	case api.FleetOk:
 		return Ok
-	case view.FleetFail:
+	case api.FleetFail:
 		return Fail
-	case view.FleetLate:
+	case api.FleetLate:
 		return Late
 	}
 	return Silent
@@ -114,7 +115,7 @@ func leadTone(s view.FleetState) Tone {
 // calm is the verdict without a problem.
 func calm(v *view.Now) string {
 	switch {
-	case v.State == view.FleetUnknown:
+	case v.State == api.FleetUnknown:
 		return "It is not known whether the fleet is well"
 	case v.Fleet == nil || v.Fleet.Peels == 0:
 		return "No peel has a schedule yet"
@@ -188,7 +189,7 @@ var tallyOrder = []verdict.Kind{
 }
 
 // peelsMeter returns the peels by their worst problem.
-func peelsMeter(p *api.Problems) (m draw.Meter) {
+func peelsMeter(p *api.Tally) (m draw.Meter) {
 	for _, kind := range tallyOrder {
 		m = append(m, draw.Piece{Class: "f-" + meterTone(kind), Word: problemWord(kind), N: p.By[kind]})
 	}
@@ -323,9 +324,109 @@ func alertsAnswer(v *view.Alerts) string {
 	return counted(n, "alert is firing", "alerts are firing")
 }
 
-func approvalsAnswer(v *view.Approvals) string {
+func approvalsAnswer(v *api.Approvals) string {
 	if len(v.Waiting) == 0 {
 		return "Nothing waits for a person"
 	}
 	return counted(len(v.Waiting), "thing waits for a person", "things wait for a person")
+}
+
+// A decision is where a person decides about something that waits, and the request that this sends.
+type decision struct {
+	noun, verb string
+	href       func(api.Waiting) string
+}
+
+var decisions = map[api.WaitingKind]decision{
+	api.WaitingHeld: {"hold", "approve", func(w api.Waiting) string {
+		return "/approvals/held/" + url.PathEscape(w.ID) + "/approve"
+	}},
+	api.WaitingEnroll: {"enroll", "approve", func(w api.Waiting) string {
+		return "/approvals/enroll/" + url.PathEscape(w.ID) + "/approve"
+	}},
+	api.WaitingPlan:   {"sync", "approve", func(w api.Waiting) string { return commitHref(w) + "/approve" }},
+	api.WaitingGate:   {"sync", "approve", func(w api.Waiting) string { return commitHref(w) + "/gate" }},
+	api.WaitingFreeze: {"sync", "approve", func(w api.Waiting) string { return commitHref(w) + "/freeze" }},
+	api.WaitingFacts:  {"sync", "approve", func(api.Waiting) string { return "/sync/facts" }},
+	api.WaitingAdopt:  {"sync", "adopt", func(api.Waiting) string { return "/sync/adopt" }},
+}
+
+func commitHref(w api.Waiting) string { return "/commits/" + url.PathEscape(string(w.Commit)) }
+
+// HeatOf returns the load of the days to come as a table.
+func HeatOf(ctx context.Context, l *api.Load) *draw.Heat {
+	runs := make([]float64, 0, len(l.Hours))
+	for _, h := range l.Hours {
+		runs = append(runs, h.Runs)
+	}
+	h := draw.HeatOf(l.From.In(env(ctx).Zone), runs)
+	h.Words = heatUnit(h.Unit) + " that start in each hour of the next 7 days"
+	return h
+}
+
+// heatUnit names what a cell counts.
+func heatUnit(unit int) string {
+	switch unit {
+	case 1:
+		return "Runs"
+	case 1000:
+		return "Thousands of runs"
+	}
+	return "Runs, in units of " + Number(unit) + ","
+}
+
+func loadPart(ctx context.Context, v *view.Timeline, request string) Part {
+	p := Part{Name: "load", Heading: "Load of the next 7 days", Error: v.Load.Error, Request: request}
+	l := v.Load.Value
+	switch {
+	case l == nil:
+	case l.Worst.Runs == 0:
+		p.Empty = "No schedule is due within 7 days."
+	default:
+		p.Note = heatUnit(HeatOf(ctx, l).Unit) + " an hour. " + worstMinute(ctx, &l.Worst)
+	}
+	return p
+}
+
+// worstMinute says when the most runs start, and names the entry with the largest share.
+func worstMinute(ctx context.Context, m *api.LoadMinute) string {
+	runs := Plural(int(math.Ceil(m.Runs)), "run")
+	text := "Worst minute: " + m.At.In(env(ctx).Zone).Format("Mon 15:04") + ", " + runs
+	if len(m.Entries) > 0 {
+		text += ", most of them " + Visible(m.Entries[0].Entry)
+	}
+	return text + "."
+}
+
+// Counts are what stands beside the words of the navigation; active is nil if it is not known.
+func Counts(n *api.Now, active *api.ActiveJobs) map[string]Count {
+	counts := map[string]Count{}
+	put := func(word string, number int, noun, kind string) {
+		if number > 0 {
+			counts[word] = Count{Text: Number(number) + noun, Kind: kind}
+		}
+	}
+	if n.Fleet != nil {
+		put("peels", n.Fleet.Peels, "", "")
+	}
+	if s := n.Sync.Value; s != nil {
+		put("states", s.HostCounts[status.HostFailed]+s.HostCounts[status.HostDrifted], " differ", "")
+		if s.Rollout != nil {
+			put("commits", 1, " goes out", "")
+		}
+	}
+	if a := n.Alerts.Value; a != nil {
+		firing := 0
+		for i := range a.Alerts {
+			if a.Alerts[i].State == api.AlertFiring {
+				firing++
+			}
+		}
+		put("alerts", firing, " firing", "bad")
+	}
+	put("approvals", len(n.Waiting), " wait", "due")
+	if active != nil {
+		put("jobs", active.Total, " run", "")
+	}
+	return counts
 }

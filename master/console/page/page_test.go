@@ -31,7 +31,7 @@ var now = time.Date(2026, 11, 24, 14, 32, 0, 0, time.UTC)
 func render(t *testing.T, c templ.Component) string {
 	t.Helper()
 	var out bytes.Buffer
-	env := page.Env{Now: now, CSS: "/assets/0/console.css", JS: "/assets/0/console.js", Icons: "/assets/0/icons.svg", Mark: "/assets/0/favicon.svg"}
+	env := page.Env{Now: now, May: func(string, string) bool { return true }, CSS: "/assets/0/console.css", JS: "/assets/0/console.js", Icons: "/assets/0/icons.svg", Mark: "/assets/0/favicon.svg"}
 	if err := c.Render(page.With(context.Background(), env), &out); err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +133,7 @@ func TestTextsStayText(t *testing.T) {
 			Query: audit.Query{User: evil, Action: evil},
 			Page:  audit.Page{Entries: []audit.Entry{{User: evil, From: evil, Action: evil, Target: evil, Args: evil, Reason: evil}}},
 		}),
-		"me": page.Me(&api.Session{User: evil}, view.Extra[api.SessionsAnswer]{Value: &api.SessionsAnswer{Sessions: []api.Session{{ID: evil, User: evil, From: evil, Agent: evil}}}}, "", true),
+		"me": page.Me(&api.Session{User: evil}, api.Extra[api.SessionsAnswer]{Value: &api.SessionsAnswer{Sessions: []api.Session{{ID: evil, User: evil, From: evil, Agent: evil}}}}, "", true),
 	} {
 		got := render(t, c)
 		for _, refused := range []string{"<script>", "javascript:", "<!--part x"} {

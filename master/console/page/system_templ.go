@@ -1393,7 +1393,7 @@ func scopesOf(t credential.Token) string {
 	return strings.Join(names, ", ")
 }
 
-func sessions(v view.Extra[api.SessionsAnswer], heading string) templ.Component {
+func sessions(v api.Extra[api.SessionsAnswer], heading string) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -1766,7 +1766,7 @@ func auditNext(v *view.Audit) string {
 }
 
 // Me is the page about the reader's own sessions and wishes.
-func Me(s *api.Session, all view.Extra[api.SessionsAnswer], theme string, keys bool) templ.Component {
+func Me(s *api.Session, all api.Extra[api.SessionsAnswer], theme string, keys bool) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {

@@ -12,11 +12,11 @@ import (
 
 // Jobs is a list of jobs, the newest first.
 type Jobs struct {
-	Who    string                `json:"who"` // people, schedules or all
-	Status job.Status            `json:"status,omitempty"`
-	Jobs   []job.Job             `json:"jobs"`
-	Next   wire.JID              `json:"next,omitempty"`
-	Active Extra[api.ActiveJobs] `json:"-"`
+	Who    string                    `json:"who"` // people, schedules or all
+	Status job.Status                `json:"status,omitempty"`
+	Jobs   []job.Job                 `json:"jobs"`
+	Next   wire.JID                  `json:"next,omitempty"`
+	Active api.Extra[api.ActiveJobs] `json:"-"`
 }
 
 // JobsOf returns the jobs of people, of schedules or all, after a cursor.
@@ -28,7 +28,7 @@ func JobsOf(ctx context.Context, by api.Asker, who string, q job.Query) (*Jobs, 
 		return nil, err
 	}
 	v := &Jobs{
-		Who: who, Status: q.Status, Jobs: page.Jobs, Active: ask(ctx, by, api.JobActive, api.None{}), Next: page.Next,
+		Who: who, Status: q.Status, Jobs: page.Jobs, Active: api.JobActive.Extra(ctx, by, api.None{}), Next: page.Next,
 	}
 	if who == "schedules" {
 		v.Jobs = slices.DeleteFunc(v.Jobs, func(j job.Job) bool {

@@ -38,8 +38,8 @@ func PeelsOf(ctx context.Context, by api.Asker, q api.PeelsRequest) (*Peels, err
 
 // Peel is one peel.
 type Peel struct {
-	Peel api.Peel            `json:"peel"`
-	Jobs Extra[job.JobsPage] `json:"jobs"` // its newest
+	Peel api.Peel                `json:"peel"`
+	Jobs api.Extra[job.JobsPage] `json:"jobs"` // its newest
 }
 
 // recentJobs is how many jobs the page of a peel has.
@@ -51,5 +51,5 @@ func PeelOf(ctx context.Context, by api.Asker, id target.PeelID) (*Peel, error) 
 	if err != nil {
 		return nil, err
 	}
-	return &Peel{Peel: *p, Jobs: ask(ctx, by, api.JobList, job.Query{Target: id, Limit: recentJobs})}, nil
+	return &Peel{Peel: *p, Jobs: api.JobList.Extra(ctx, by, job.Query{Target: id, Limit: recentJobs})}, nil
 }

@@ -11,8 +11,8 @@ import (
 
 // Commits are the newest commits of the config repo, and what became of them.
 type Commits struct {
-	Attempts []status.Attempt   `json:"attempts"`
-	Sync     Extra[status.Sync] `json:"-"`
+	Attempts []status.Attempt       `json:"attempts"`
+	Sync     api.Extra[status.Sync] `json:"-"`
 }
 
 // CommitsOf returns the commits that the master that leads knows.
@@ -22,7 +22,7 @@ func CommitsOf(ctx context.Context, by api.Asker) (*Commits, error) {
 		return nil, err
 	}
 	attempts := history.Attempts[:min(Rows, len(history.Attempts))]
-	return &Commits{Attempts: attempts, Sync: ask(ctx, by, api.SyncStatus, api.None{})}, nil
+	return &Commits{Attempts: attempts, Sync: api.SyncStatus.Extra(ctx, by, api.None{})}, nil
 }
 
 // Commit is one commit, and how it goes out.
@@ -61,9 +61,9 @@ func CommitOf(ctx context.Context, by api.Asker, hash string) (*Commit, error) {
 
 // System is the state of the masters and of their bus.
 type System struct {
-	Health  api.Health         `json:"health"`
-	Sync    Extra[status.Sync] `json:"sync"`
-	Problem string             `json:"problem,omitempty"` // the worst; empty: none is known
+	Health  api.Health             `json:"health"`
+	Sync    api.Extra[status.Sync] `json:"sync"`
+	Problem string                 `json:"problem,omitempty"` // the worst; empty: none is known
 }
 
 // SystemOf returns it.
@@ -72,7 +72,7 @@ func SystemOf(ctx context.Context, by api.Asker) (*System, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &System{Health: *h, Sync: ask(ctx, by, api.SyncStatus, api.None{})}
+	v := &System{Health: *h, Sync: api.SyncStatus.Extra(ctx, by, api.None{})}
 	switch {
 	case h.Storage != "":
 		v.Problem = "The bus stores nothing: " + h.Storage
@@ -91,17 +91,17 @@ func SystemOf(ctx context.Context, by api.Asker) (*System, error) {
 
 // Access is who may do what.
 type Access struct {
-	Users    Extra[api.UsersAnswer]      `json:"users"`
-	Tokens   Extra[api.TokensAnswer]     `json:"tokens"`
-	Join     Extra[api.JoinTokensAnswer] `json:"join"`
-	Sessions Extra[api.SessionsAnswer]   `json:"sessions"`
+	Users    api.Extra[api.UsersAnswer]      `json:"users"`
+	Tokens   api.Extra[api.TokensAnswer]     `json:"tokens"`
+	Join     api.Extra[api.JoinTokensAnswer] `json:"join"`
+	Sessions api.Extra[api.SessionsAnswer]   `json:"sessions"`
 }
 
 // AccessOf returns people, tokens and sessions, each without the others if it cannot be read.
 func AccessOf(ctx context.Context, by api.Asker) *Access {
 	return &Access{
-		Users: ask(ctx, by, api.UserList, api.None{}), Tokens: ask(ctx, by, api.TokenList, api.None{}),
-		Join: ask(ctx, by, api.JoinList, api.None{}), Sessions: ask(ctx, by, api.SessionList, api.None{}),
+		Users: api.UserList.Extra(ctx, by, api.None{}), Tokens: api.TokenList.Extra(ctx, by, api.None{}),
+		Join: api.JoinList.Extra(ctx, by, api.None{}), Sessions: api.SessionList.Extra(ctx, by, api.None{}),
 	}
 }
 

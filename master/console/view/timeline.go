@@ -29,12 +29,13 @@ var spanOf = map[string]time.Duration{
 
 // Timeline is what should have run, entry by entry.
 type Timeline struct {
-	Query TimelineQuery     `json:"-"`
-	Hours *api.Timeline     `json:"timeline"`
-	Rows  []api.CoverageRow `json:"entries"` // of this page
-	Total int               `json:"total"`
-	Next  int               `json:"-"` // lanes before the next page; 0: this is the last
-	All   api.Coverage      `json:"-"`
+	Query TimelineQuery       `json:"-"`
+	Hours *api.Timeline       `json:"timeline"`
+	Load  api.Extra[api.Load] `json:"load"`    // of the next seven days
+	Rows  []api.CoverageRow   `json:"entries"` // of this page
+	Total int                 `json:"total"`
+	Next  int                 `json:"-"` // lanes before the next page; 0: this is the last
+	All   api.Coverage        `json:"-"`
 }
 
 // TimelineOf returns a page of lanes.
@@ -64,19 +65,22 @@ func TimelineOf(ctx context.Context, by api.Asker, q TimelineQuery) (*Timeline, 
 	for _, r := range v.Rows {
 		request.Entries = append(request.Entries, r.Entry)
 	}
-	v.Hours, err = api.TimelineShow.Ask(ctx, by, request)
-	return v, err
+	if v.Hours, err = api.TimelineShow.Ask(ctx, by, request); err != nil {
+		return nil, err
+	}
+	v.Load = api.LoadShow.Extra(ctx, by, api.LoadRequest{Target: q.Target, Entry: q.Entry})
+	return v, nil
 }
 
 // Entry is one entry: its day, and what became of it on each peel.
 type Entry struct {
-	Name     string              `json:"entry"`
-	Hours    Extra[api.Timeline] `json:"timeline"`
-	Problems []api.Problem       `json:"problems"`
-	Total    int                 `json:"total"`
-	Coverage *api.Coverage       `json:"coverage"`
-	Blame    Extra[api.Blamed]   `json:"-"`
-	Next     target.PeelID       `json:"next,omitempty"` // cursor of the next page
+	Name     string                  `json:"entry"`
+	Hours    api.Extra[api.Timeline] `json:"timeline"`
+	Problems []api.Problem           `json:"problems"`
+	Total    int                     `json:"total"`
+	Coverage *api.Coverage           `json:"coverage"`
+	Blame    api.Extra[api.Blamed]   `json:"-"`
+	Next     target.PeelID           `json:"next,omitempty"` // cursor of the next page
 }
 
 // EntryOf returns an entry with a page of its peels, by name.
@@ -91,11 +95,11 @@ func EntryOf(ctx context.Context, by api.Asker, name string, after target.PeelID
 		c.Next = string(c.Rows[Rows-1].Peel)
 	}
 	v.Next = target.PeelID(c.Next)
-	v.Hours = ask(ctx, by, api.TimelineShow, api.TimelineRequest{Entries: []string{name}})
+	v.Hours = api.TimelineShow.Extra(ctx, by, api.TimelineRequest{Entries: []string{name}})
 	if len(c.Rows) > 0 {
-		v.Blame = ask(ctx, by, api.EntryShow, api.BlameRequest{Peel: c.Rows[0].Peel, Entry: name})
+		v.Blame = api.EntryShow.Extra(ctx, by, api.BlameRequest{Peel: c.Rows[0].Peel, Entry: name})
 	}
-	if p := ask(ctx, by, api.ProblemList, api.ProblemsRequest{}); p.Value != nil {
+	if p := api.ProblemList.Extra(ctx, by, api.ProblemsRequest{}); p.Value != nil {
 		for _, one := range p.Value.Problems {
 			if one.Entry == name {
 				v.Problems = append(v.Problems, one)
@@ -113,7 +117,7 @@ func WhyOf(ctx context.Context, by api.Asker, q api.WhyRequest) (*api.WhyAnswer,
 // Alerts are the alerts, silences and receivers.
 type Alerts struct {
 	*api.AlertsAnswer
-	Status Extra[api.AlertStatus] `json:"status"`
+	Status api.Extra[api.AlertStatus] `json:"status"`
 }
 
 // AlertsOf returns all alerts of the last day.
@@ -126,31 +130,7 @@ func AlertsOf(ctx context.Context, by api.Asker) (*Alerts, error) {
 	sorting.Stable(a.Alerts, func(x, y api.Alert) int {
 		return cmp.Or(cmp.Compare(slices.Index(order, x.State), slices.Index(order, y.State)), y.Since.Compare(x.Since))
 	})
-	return &Alerts{a, ask(ctx, by, api.AlertReceivers, api.None{})}, nil
-}
-
-// Approvals is what waits for a person.
-type Approvals struct {
-	Waiting []Waiting        `json:"waiting"`
-	Held    []api.HoldAction `json:"held"`
-	Missing []string         `json:"missing,omitempty"` // why a source could not be read
-}
-
-// ApprovalsOf returns what waits, the oldest first.
-func ApprovalsOf(ctx context.Context, by api.Asker) *Approvals {
-	held := ask(ctx, by, api.HoldList, api.HoldQuery{})
-	sync := ask(ctx, by, api.SyncStatus, api.None{})
-	enrolled := ask(ctx, by, api.EnrollList, api.None{})
-	v := &Approvals{Waiting: waitingOf(sync.Value, held.Value, enrolled.Value), Held: []api.HoldAction{}}
-	if held.Value != nil {
-		v.Held = held.Value.Actions
-	}
-	for _, missing := range []string{held.Error, sync.Error, enrolled.Error} {
-		if missing != "" {
-			v.Missing = append(v.Missing, missing)
-		}
-	}
-	return v
+	return &Alerts{a, api.AlertReceivers.Extra(ctx, by, api.None{})}, nil
 }
 
 // EntryPeels returns the peels of a target, all for an empty one, that have an entry.
