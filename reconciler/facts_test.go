@@ -133,6 +133,9 @@ func TestFactsThatChangeOneByOneDoNotEmptyTheFleet(t *testing.T) {
 
 // Not more than the limits goes within any day, also around the end of the first one.
 func TestWhatFactsTakeIsLimitedInEachDay(t *testing.T) {
+	if testing.Short() {
+		t.Skip("days of a bus in fake time")
+	}
 	withFacts(t, "limits: {remove: 20%}\n", func(b *factsBench) {
 		b.os("other", b.ids[0])
 		b.after(23 * time.Hour)

@@ -109,6 +109,9 @@ func TestWithoutItsContentsNoDocumentIsWritten(t *testing.T) {
 }
 
 func TestContentsStayAsLongAsADocumentNamesThem(t *testing.T) {
+	if testing.Short() {
+		t.Skip("days of a bus in fake time")
+	}
 	withWorker(t, reconciler.WorkerOptions{}, func(t *testing.T, x *fixture) {
 		first, old := x.motd("old\n")
 		r := record.Record{Commit: first, Generation: 1}

@@ -94,6 +94,9 @@ func TestAnEntryThatAlsoFollowsAnotherOneDoesNotDisagree(t *testing.T) {
 
 // A whole peel reports 700 entries, in about 200 KiB, and is started again.
 func TestNothingIsMissedOfSevenHundredEntries(t *testing.T) {
+	if testing.Short() {
+		t.Skip("700 entries for a day")
+	}
 	bubble(t, func(t *rig) {
 		table, _ := t.master()
 		entries := map[string]map[string]any{}
