@@ -3,12 +3,7 @@ package master
 import (
 	"slices"
 
-	"github.com/nats-io/nats.go"
-
 	"github.com/seed-c01c3da5/zester/master/alert"
-	"github.com/seed-c01c3da5/zester/master/audit"
-	"github.com/seed-c01c3da5/zester/master/coverage"
-	"github.com/seed-c01c3da5/zester/master/fleet"
 	"github.com/seed-c01c3da5/zester/master/notify"
 )
 
@@ -25,23 +20,22 @@ func (a *Alerts) isPinged(entry string) bool {
 }
 
 // alerts returns the engine that sends alerts while this master leads them.
-func (m *Master) alerts(nc *nats.Conn, fleet *fleet.Fleet, table *coverage.Table, stored *storage, j judge,
-	log *audit.Log,
-) *alert.Engine {
+func (s *services) alerts() *alert.Engine {
+	m := s.m
 	return alert.New(alert.Options{
-		Conn:      nc,
-		Fleet:     fleet,
+		Conn:      s.nc,
+		Fleet:     s.fleet,
 		Owner:     m.o.ID,
 		Receivers: m.o.Alerts.Receivers,
 		Pings:     m.o.Alerts.Pings,
 		Alive:     m.o.Alerts.Alive,
-		Problems:  table.Problems,
-		Health:    table.Feed,
-		Runs:      table.Runs,
-		Cause:     table.Cause,
-		Stored:    stored.Err,
-		Within:    j.within,
-		Audit:     log,
+		Problems:  s.table.Problems,
+		Health:    s.table.Feed,
+		Runs:      s.table.Runs,
+		Cause:     s.table.Cause,
+		Stored:    s.stored.Err,
+		Within:    s.judge.within,
+		Audit:     s.audit,
 		Log:       m.log,
 		Metrics:   m.o.Metrics,
 	})

@@ -268,8 +268,7 @@ func (s *services) work(ctx context.Context, info Info, open func(rest.Backend))
 	if s.authority != nil {
 		g.Go(func() error { return s.authority.Run(ctx) })
 	}
-	alerts := m.alerts(s.nc, s.fleet, s.table, s.stored, s.judge, s.audit)
-	for _, run := range append(own, alerts.Run, s.held.Run, s.dispatcher.Run, s.scanner.Run, b.Results.Run,
+	for _, run := range append(own, s.alerts().Run, s.held.Run, s.dispatcher.Run, s.scanner.Run, b.Results.Run,
 		b.Trimmer.Run, s.table.Run, s.server.Run, s.audit.Run) {
 		g.Go(func() error { return run(ctx) })
 	}

@@ -16,19 +16,20 @@
 // handles. The status is computed from the same state. term.go starts everything.
 //
 // Guarantees:
-//   - The loop never waits for the network, the disk or a compile. An order is in force after one write of the record. A task
-//     that no longer fits the record is canceled and its result dropped, except for documents that it has written.
+//   - The loop never waits for the network, the disk or a compile. An order is in force after one write of the record.
+//     A task that no longer fits the record is canceled and its result dropped, except for documents that it has
+//     written.
 //   - Only the loop writes the record. The record names a revision before its first document is written, so the next
 //     leader continues from there.
-//   - The whole revision is compiled before its first document is written. After any failure, of the network or of one entry,
-//     the revision in force stays for all peels, also for peels that appear or change meanwhile. A failed read removes nothing
-//     from a peel.
-//   - A revision that is over the limits, or that rewrites history, waits for the approval of its plan. The plan is made
-//     again when the fleet changes, and an approval of an older plan lets nothing out.
-//   - What new facts of peels would take is held to the same limits, together with what they took within a day. Beyond them, the
-//     peels keep their settings until a person approves the change, or the facts are as before.
-//   - If revisions name waves, package rollout decides which peels get the revision and when it is rolled back. The first
-//     revision of a fleet goes out at once, as there is none to roll back to.
+//   - The whole revision is compiled before its first document is written. After any failure, of the network or of one
+//     entry, the revision in force stays for all peels, also for peels that appear or change meanwhile. A failed read
+//     removes nothing from a peel.
+//   - A revision that is over the limits, or that rewrites history, waits for the approval of its plan. The plan is
+//     made again when the fleet changes, and an approval of an older plan lets nothing out.
+//   - What new facts of peels would take is held to the same limits, together with what they took within a day. Beyond
+//     them, the peels keep their settings until a person approves the change, or the facts are as before.
+//   - If revisions name waves, package rollout decides which peels get the revision and when it is rolled back. The
+//     first revision of a fleet goes out at once, as there is none to roll back to.
 //   - Every state in which the fleet does not follow the branch has a reason, in decide and in the conditions.
 //   - What the guard has judged is in the record: settings that facts give after that, also before the documents of a
 //     revision are written and after a take-over, are a change of their own for the guard.

@@ -120,7 +120,10 @@ func (a *app) scheduleAddCommand() *cobra.Command {
 			q.Propose = c.propose
 			return a.withClient(func(client *api.Client) error {
 				out, err := askSchedule(cmd.Context(), client, api.ScheduleAdd, q)
-				return a.changed(cmd.Context(), client, &c, "added", out, err)
+				if err != nil {
+					return err
+				}
+				return a.changed(cmd.Context(), client, &c, "added", out)
 			})
 		},
 	}
@@ -208,7 +211,10 @@ On a terminal remove shows the entry and asks; elsewhere it needs --yes.`,
 					}
 				}
 				out, err := askSchedule(cmd.Context(), client, api.ScheduleRemove, q)
-				return a.changed(cmd.Context(), client, &c, "removed", out, err)
+				if err != nil {
+					return err
+				}
+				return a.changed(cmd.Context(), client, &c, "removed", out)
 			})
 		},
 	}
@@ -236,12 +242,7 @@ func (a *app) confirmRemoval(ctx context.Context, client *api.Client, ref string
 
 // changed shows what a request changed, and waits until the fleet runs it if --wait says so. done says what was done to
 // the entry.
-func (a *app) changed(ctx context.Context, client *api.Client, c *change, done string, out *api.ScheduleChanged,
-	err error,
-) error {
-	if err != nil {
-		return err
-	}
+func (a *app) changed(ctx context.Context, client *api.Client, c *change, done string, out *api.ScheduleChanged) error {
 	if out.Patch != "" {
 		if err := a.print(out, []string{out.Entry}, func() error {
 			patch := out.Patch
@@ -259,7 +260,7 @@ func (a *app) changed(ctx context.Context, client *api.Client, c *change, done s
 	if c.wait > 0 && !out.Proposed {
 		waited = a.awaitCommit(ctx, client, out.Commit, c.wait)
 	}
-	err = a.print(out, []string{out.Entry}, func() error { return a.showChanged(done, out) })
+	err := a.print(out, []string{out.Entry}, func() error { return a.showChanged(done, out) })
 	if waited != nil {
 		return waited
 	}

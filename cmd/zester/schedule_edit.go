@@ -46,7 +46,10 @@ temporary file, which edit names.`,
 					fmt.Fprintln(a.errOut, "nothing was changed")
 					return nil
 				}
-				return a.changed(cmd.Context(), client, &c, "changed", out, err)
+				if err != nil {
+					return err
+				}
+				return a.changed(cmd.Context(), client, &c, "changed", out)
 			})
 		},
 	}

@@ -1,6 +1,6 @@
 // Package api is the client of the masters, for programs of people. Call [Connect], then Ask of an endpoint such as
-// [SyncPin]: endpoints.go declares all requests of the API. The methods of [Client] are for what takes several requests,
-// such as all pages of a list, or makes a secret first. Package service serves endpoints.
+// [SyncPin]: endpoints.go declares all requests of the API. The methods of [Client] are for what takes several
+// requests, such as all pages of a list, or makes a secret first. Package service serves endpoints.
 //
 // A request is a message on a subject whose last token is the name of the caller; the bus lets nobody use the name of
 // another. Any master replies. Lists come in pages of at most half a message of the bus, unless one element is larger.

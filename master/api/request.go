@@ -50,9 +50,11 @@ func within(ctx context.Context, limit time.Duration) (context.Context, context.
 //
 //   - A request that reached no master is sent again for 4 s. While the connection to the bus is away it is sent again
 //     until ctx ends, and the 4 s begin when the connection is back.
-//   - A request with a repeatable verb is sent again if no reply comes: the master that received it may have died or be frozen.
-//   - A request with a repeatable verb is sent again for 15 s if the reply has [CodeUnavailable]: the bus may elect a leader, which
-//     takes up to 10 s. If no other reply comes, the newest of these is returned: a full disk lasts longer.
+//   - A request with a repeatable verb is sent again if no reply comes: the master that received it may have died or be
+//     frozen.
+//   - A request with a repeatable verb is sent again for 15 s if the reply has [CodeUnavailable]: the bus may elect a
+//     leader, which takes up to 10 s. If no other reply comes, the newest of these is returned: a full disk lasts
+//     longer.
 func (c *Client) request(ctx context.Context, subject string, data []byte) (*nats.Msg, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -4,8 +4,8 @@
 //
 // A master may stop after any step, so the order of the steps is an invariant:
 //
-//  1. a record with status claimed is created among the live jobs, with this master as owner and a deadline on its clock,
-//     if no ended job has the ID;
+//  1. a record with status claimed is created among the live jobs, with this master as owner and a deadline on its
+//     clock, if no ended job has the ID;
 //  2. the store is read for a revocation of the job's user. A revocation is stored before it cancels the live jobs, so
 //     either it finds the job or this check finds the revocation;
 //  3. the revision of the claim becomes the job's epoch, and the event dispatched is recorded in the stream job-events;

@@ -215,17 +215,22 @@ func (l *list[T]) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
+// A listing is a list of the API of a forge.
+type listing struct {
+	at    *url.URL
+	query url.Values // of each page
+	paged bool       // else one answer, without a query, has the whole list
+}
+
 // each calls f with the entries of a list, page by page, until f returns false, a page has no new entries, or after 25
 // pages. all is false in the last case.
-func each[T any](ctx context.Context, c *Client, at *url.URL, query url.Values, paged bool, id func(T) int64,
-	f func(T) bool,
-) (all bool, err error) {
+func each[T any](ctx context.Context, c *Client, l listing, id func(T) int64, f func(T) bool) (all bool, err error) {
 	var last []int64
 	for n := 1; n <= maxPages; n++ {
 		var entries list[T]
-		to := at
-		if paged {
-			to = page(at, query, n)
+		to := l.at
+		if l.paged {
+			to = page(l.at, l.query, n)
 		}
 		if err := c.call(ctx, http.MethodGet, to, nil, &entries); err != nil {
 			return false, err
@@ -242,7 +247,7 @@ func each[T any](ctx context.Context, c *Client, at *url.URL, query url.Values, 
 				return true, nil
 			}
 		}
-		if !paged {
+		if !l.paged {
 			return true, nil
 		}
 		last = ids

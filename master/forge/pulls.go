@@ -54,12 +54,17 @@ func (p pull) isFork(gitlab bool) bool {
 	return p.Head.Repo == nil || p.Base.Repo == nil || p.Head.Repo.ID == 0 || p.Head.Repo.ID != p.Base.Repo.ID
 }
 
+// pulls is the list of open pull requests for a branch.
+func (c *Client) pulls(branch string) listing {
+	return listing{at: c.api.JoinPath(c.shape.pulls), query: c.shape.filter(branch), paged: true}
+}
+
 // Pulls returns at most most open pull requests for a branch that want accepts, the last changed first.
 func (c *Client) Pulls(ctx context.Context, branch string, most int, want func(Pull) bool) ([]Pull, error) {
 	gitlab := c.o.Provider == GitLab
 	var found []Pull
 	number := func(p pull) int64 { return int64(p.number()) }
-	_, err := each(ctx, c, c.api.JoinPath(c.shape.pulls), c.shape.filter(branch), true, number, func(p pull) bool {
+	_, err := each(ctx, c, c.pulls(branch), number, func(p pull) bool {
 		one := Pull{Number: p.number(), Head: p.SHA + p.Head.SHA, Fork: p.isFork(gitlab)}
 		one.Ref = fmt.Sprintf("refs/%s/%d/head", c.shape.head, one.Number)
 		if p.Branch+p.Base.Ref == branch && one.Number > 0 && want(one) {
@@ -95,13 +100,13 @@ func (c *Client) FindComment(ctx context.Context, number int, user int64, marker
 		query.Set("order_by", "created_at")
 	}
 	id := func(m comment) int64 { return m.ID }
-	all, err := each(ctx, c, c.api.JoinPath(c.shape.comments(number)...), query, c.shape.paged,
-		id, func(m comment) bool {
-			if m.User.ID+m.Author.ID == user && user != 0 && strings.HasPrefix(m.Body, marker) {
-				found = m.ID
-			}
-			return found == 0
-		})
+	comments := listing{at: c.api.JoinPath(c.shape.comments(number)...), query: query, paged: c.shape.paged}
+	all, err := each(ctx, c, comments, id, func(m comment) bool {
+		if m.User.ID+m.Author.ID == user && user != 0 && strings.HasPrefix(m.Body, marker) {
+			found = m.ID
+		}
+		return found == 0
+	})
 	if err == nil && !all {
 		err = &outbound.Error{Err: fmt.Errorf("pull request %d has more comments than are read", number), Final: true}
 	}
@@ -157,7 +162,7 @@ func (c *Client) OpenPull(ctx context.Context, p NewPull) (page string, err erro
 func (c *Client) openPull(ctx context.Context, p NewPull) (found *pull, err error) {
 	gitlab := c.o.Provider == GitLab
 	number := func(p pull) int64 { return int64(p.number()) }
-	_, err = each(ctx, c, c.api.JoinPath(c.shape.pulls), c.shape.filter(p.Into), true, number, func(o pull) bool {
+	_, err = each(ctx, c, c.pulls(p.Into), number, func(o pull) bool {
 		if o.Branch+o.Base.Ref == p.Into && o.From+o.Head.Ref == p.Branch && !o.isFork(gitlab) {
 			found = &o
 		}

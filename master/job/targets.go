@@ -46,7 +46,15 @@ func (s *Store) storeTargets(ctx context.Context, to jetstream.KeyValue, j *Job,
 	}
 	n := 0
 	for chunk := range slices.Chunk(j.Targets, chunkTargets) {
-		if err := storeChunk(ctx, to, targetsKey(j.JID, n), chunk, replace, o); err != nil {
+		key := targetsKey(j.JID, n)
+		data, err := canon.Marshal(chunk)
+		if err == nil {
+			_, err = to.Create(ctx, key, data, o...)
+		}
+		if errors.Is(err, jetstream.ErrKeyExists) {
+			err = replaceChunk(ctx, to, key, data, replace)
+		}
+		if err != nil {
 			return fmt.Errorf("its targets: %w", err)
 		}
 		n++
@@ -54,16 +62,8 @@ func (s *Store) storeTargets(ctx context.Context, to jetstream.KeyValue, j *Job,
 	return nil
 }
 
-func storeChunk(ctx context.Context, to jetstream.KeyValue, key string, chunk []target.PeelID, replace uint64,
-	o []jetstream.KVCreateOpt,
-) error {
-	data, err := canon.Marshal(chunk)
-	if err != nil {
-		return err
-	}
-	if _, err = to.Create(ctx, key, data, o...); !errors.Is(err, jetstream.ErrKeyExists) {
-		return err
-	}
+// replaceChunk stores a chunk under a key that exists, if its revision is at most replace or it has the chunk already.
+func replaceChunk(ctx context.Context, to jetstream.KeyValue, key string, data []byte, replace uint64) error {
 	there, err := to.Get(ctx, key)
 	switch {
 	case err != nil:

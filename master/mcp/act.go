@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
-
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
@@ -18,15 +16,15 @@ import (
 )
 
 // addAct adds the tools that change the fleet.
-func (s *server) addAct(m *sdk.Server) {
+func (s *server) addAct() {
 	act := credential.ScopeDispatch
-	add(s, m, act, "target_preview",
+	add(s, act, "target_preview",
 		"Show which peels a target expression selects, with their number and hash, which dispatch and pause need. Changes nothing.",
 		s.preview)
-	add(s, m, act, "dispatch",
+	add(s, act, "dispatch",
 		"Run a function on the peels that target_preview has shown. It is refused if the target selects other peels by now. "+
 			"On many peels it waits for a person.", s.dispatch)
-	add(s, m, act, "pause",
+	add(s, act, "pause",
 		"Pause a schedule entry for a time on the peels that target_preview has shown. On many peels it waits for a person.",
 		s.pause)
 }

@@ -3,11 +3,12 @@
 //
 // An assistant reads what peels and the config repo say, and any of it may be written to mislead it. So it has no more
 // rights than its owner, and fewer by default:
-//   - every request goes to a service of masters in the name of the owner, whose credential the bus checks; the tools of this package add
-//     limits and take none away;
-//   - the tools that change the fleet exist only if the owner allows them, and an action waits for a person if the owner's assistants
-//     would otherwise have acted on more peels than the limit within an hour;
-//   - before a call is carried out it is in the audit log, with the person and the program; a call that cannot be recorded is refused;
+//   - every request goes to a service of masters in the name of the owner, whose credential the bus checks; the tools
+//     of this package add limits and take none away;
+//   - the tools that change the fleet exist only if the owner allows them, and an action waits for a person if the
+//     owner's assistants would otherwise have acted on more peels than the limit within an hour;
+//   - before a call is carried out it is in the audit log, with the person and the program; a call that cannot be
+//     recorded is refused;
 //   - what comes from peels and the repo is marked as such, escaped, bounded, and without what looks like a secret. So
 //     tools return texts and have no output schema: structured content has no place for the mark.
 //
@@ -77,6 +78,7 @@ type Options struct {
 // A server has what the tools of one [sdk.Server] share.
 type server struct {
 	Options
+	sdk   *sdk.Server
 	tools map[string][]string // the arguments of the tools that may be called
 	slots chan struct{}       // one for each call that runs
 }
@@ -94,24 +96,28 @@ func New(o Options) *sdk.Server {
 	if o.acted == nil {
 		o.acted = newActed()
 	}
-	s := &server{Options: o, tools: map[string][]string{}, slots: make(chan struct{}, callsAtOne)}
-	m := sdk.NewServer(&sdk.Implementation{Name: "zester", Version: o.Version}, &sdk.ServerOptions{
-		Instructions: instructed, Capabilities: &sdk.ServerCapabilities{}, SchemaCache: schemas,
-	})
-	s.addRead(m)
-	s.addPlan(m)
-	if o.Act {
-		s.addAct(m)
+	s := &server{
+		Options: o,
+		sdk: sdk.NewServer(&sdk.Implementation{Name: "zester", Version: o.Version}, &sdk.ServerOptions{
+			Instructions: instructed, Capabilities: &sdk.ServerCapabilities{}, SchemaCache: schemas,
+		}),
+		tools: map[string][]string{},
+		slots: make(chan struct{}, callsAtOne),
 	}
-	m.AddReceivingMiddleware(s.guard)
-	return m
+	s.addRead()
+	s.addPlan()
+	if o.Act {
+		s.addAct()
+	}
+	s.sdk.AddReceivingMiddleware(s.guard)
+	return s.sdk
 }
 
 // schemas keeps the schemas of arguments between the servers of requests over HTTP.
 var schemas = sdk.NewSchemaCache()
 
 // add adds a tool whose arguments are an In. It is left out if the owner's token lacks the scope.
-func add[In any](s *server, m *sdk.Server, scope credential.Scope, name, doc string,
+func add[In any](s *server, scope credential.Scope, name, doc string,
 	run func(ctx context.Context, c call, in In) (*reply, error),
 ) {
 	if s.Has != nil && !s.Has(scope) {
@@ -120,7 +126,7 @@ func add[In any](s *server, m *sdk.Server, scope credential.Scope, name, doc str
 	acts := scope == credential.ScopeDispatch
 	no := false
 	s.tools[name] = argumentsOf(reflect.TypeFor[In]())
-	sdk.AddTool(m, &sdk.Tool{
+	sdk.AddTool(s.sdk, &sdk.Tool{
 		Name: name, Description: doc,
 		Annotations: &sdk.ToolAnnotations{
 			ReadOnlyHint:    scope == credential.ScopeRead,

@@ -8,22 +8,20 @@ import (
 	"fmt"
 	"maps"
 
-	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
-
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/settings/canon"
 )
 
 // addPlan adds the tools that propose changes of the schedule entries of the config repo.
-func (s *server) addPlan(m *sdk.Server) {
+func (s *server) addPlan() {
 	admin := credential.ScopeAdmin
-	add(s, m, admin, "entry_file",
+	add(s, admin, "entry_file",
 		"Show the settings file of a schedule entry, to change it with plan_change and propose_change.", s.entryFile)
-	add(s, m, admin, "plan_change",
+	add(s, admin, "plan_change",
 		"Check a change of a schedule entry in the config repo, and show it as a patch, with its hash. "+
 			"What lint refuses is refused with its messages. Changes nothing.", s.planChange)
-	add(s, m, admin, "propose_change",
+	add(s, admin, "propose_change",
 		"Open a pull request with a change that plan_change has shown. It never changes the branch that the fleet follows.",
 		s.proposeChange)
 }

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
-
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/audit"
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
@@ -22,30 +20,30 @@ import (
 )
 
 // addRead adds the tools that change nothing.
-func (s *server) addRead(m *sdk.Server) {
+func (s *server) addRead() {
 	read := credential.ScopeRead
-	add(s, m, read, "fleet_status",
+	add(s, read, "fleet_status",
 		"Show the state of the fleet: the revision in force and its conditions, how many peels have applied it, "+
 			"what became of scheduled runs in the last day, and the alerts that last.", s.fleetStatus)
-	add(s, m, read, "entries",
+	add(s, read, "entries",
 		"List schedule entries of the config repo: timing in English, function, next run, file and line.", s.entries)
-	add(s, m, read, "next_fires", "Show when a schedule entry runs next on each peel, and its state there.",
+	add(s, read, "next_fires", "Show when a schedule entry runs next on each peel, and its state there.",
 		s.nextFires)
-	add(s, m, read, "explain",
+	add(s, read, "explain",
 		"Explain a target expression (which peels it selects), a cron expression, or an English timing. "+
 			"Give exactly one of them.", s.explain)
-	add(s, m, read, "coverage",
+	add(s, read, "coverage",
 		"Count the expected runs of schedule entries by what became of them: ran, failed, late, skipped, missed, unknown.",
 		s.coverage)
-	add(s, m, read, "why",
+	add(s, read, "why",
 		"Say what became of one scheduled run on one peel, or why there was none, with the facts that prove it.", s.why)
-	add(s, m, read, "job_get", "Show a job and what its peels returned.", s.jobGet)
-	add(s, m, read, "sync_history",
+	add(s, read, "job_get", "Show a job and what its peels returned.", s.jobGet)
+	add(s, read, "sync_history",
 		"List the revisions of the config repo that were sent to the fleet, newest first, with their outcome.",
 		s.syncHistory)
-	add(s, m, read, "blame", "Show the commit that last changed a schedule entry or state of a peel.", s.blame)
-	add(s, m, read, "audit_search", "Search the audit log: who did what, newest first.", s.auditSearch)
-	add(s, m, read, "docs", "Read a page of the guide of zester. Without a page, list them.", s.docs)
+	add(s, read, "blame", "Show the commit that last changed a schedule entry or state of a peel.", s.blame)
+	add(s, read, "audit_search", "Search the audit log: who did what, newest first.", s.auditSearch)
+	add(s, read, "docs", "Read a page of the guide of zester. Without a page, list them.", s.docs)
 }
 
 // none are the arguments of a tool that has none.

@@ -6,12 +6,13 @@
 // are.
 //
 // Guarantees:
-//   - Jobs never wait for the collector. Masters read ended jobs from the stream job-events, with one durable consumer for all
-//     masters, so each event is sent by one of them, and what ended while no master ran is sent afterwards.
-//   - IDs of traces and spans are computed from the IDs of jobs and the names of peels. A span that is sent twice, because an
-//     answer was lost, has the same IDs.
-//   - A span is sent again, after growing pauses, until the collector takes it or refuses its content, or [MaxAge] has passed. The
-//     memory is bounded: a master holds [MaxBatch] events at a time, the others wait in the stream. Dropped spans are counted.
+//   - Jobs never wait for the collector. Masters read ended jobs from the stream job-events, with one durable consumer
+//     for all masters, so each event is sent by one of them, and what ended while no master ran is sent afterwards.
+//   - IDs of traces and spans are computed from the IDs of jobs and the names of peels. A span that is sent twice,
+//     because an answer was lost, has the same IDs.
+//   - A span is sent again, after growing pauses, until the collector takes it or refuses its content, or [MaxAge] has
+//     passed. The memory is bounded: a master holds [MaxBatch] events at a time, the others wait in the stream. Dropped
+//     spans are counted.
 //   - Commit, file and author of a run are sent only where the report proves them, as in job records.
 //
 // Known gaps: returns that come after the end of their job have no span. A peel that reports a run under the ID of

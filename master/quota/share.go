@@ -85,7 +85,7 @@ func (t *Trimmer) sample(ctx context.Context, s *shared,
 ) (held map[string]amount, strange map[string]bool, err error) {
 	held, strange = map[string]amount{}, map[string]bool{}
 	n := 0
-	err = t.read(ctx, s, s.filter, from, sampleSize, func(m jetstream.Msg, _ uint64) (more bool) {
+	err = t.read(ctx, s, part{s.filter, from, sampleSize}, func(m jetstream.Msg, _ uint64) (more bool) {
 		n++
 		if pattern := s.strange(m.Subject()); pattern != "" {
 			strange[pattern] = true
@@ -177,7 +177,7 @@ func (t *Trimmer) checkPeel(ctx context.Context, s *shared, stream jetstream.Str
 // sizes returns the sizes of a peel's messages in a stream, in bytes, the oldest first. It ends with the first message
 // beyond the number that is the peel's share.
 func (t *Trimmer) sizes(ctx context.Context, s *shared, peel string, share amount) (all []uint64, err error) {
-	err = t.read(ctx, s, s.of(peel), 1, walkBatch, func(m jetstream.Msg, _ uint64) (more bool) {
+	err = t.read(ctx, s, part{s.of(peel), 1, walkBatch}, func(m jetstream.Msg, _ uint64) (more bool) {
 		all = append(all, sizeOf(m))
 		return share.messages == 0 || uint64(len(all)) <= share.messages
 	})
@@ -204,15 +204,22 @@ func kept(sizes []uint64, share amount) (keep uint64, over bool) {
 	return max(keep, 1), true
 }
 
-// read calls got with the headers of messages, from a sequence on, until it returns false.
-func (t *Trimmer) read(ctx context.Context, s *shared, filter string, from uint64, batch int,
+// A part is some messages of a stream.
+type part struct {
+	filter string // of their subjects
+	from   uint64 // the lowest sequence
+	batch  int    // how many are fetched at a time
+}
+
+// read calls got with the headers of the messages of a part until it returns false.
+func (t *Trimmer) read(ctx context.Context, s *shared, p part,
 	got func(m jetstream.Msg, seq uint64) (more bool),
 ) error {
 	return bucket.Drain(ctx, t.js, s.name, jetstream.ConsumerConfig{
 		DeliverPolicy:   jetstream.DeliverByStartSequencePolicy,
-		OptStartSeq:     max(from, 1),
-		FilterSubject:   filter,
+		OptStartSeq:     max(p.from, 1),
+		FilterSubject:   p.filter,
 		HeadersOnly:     true,
-		MaxRequestBatch: batch,
+		MaxRequestBatch: p.batch,
 	}, func(m jetstream.Msg, meta *jetstream.MsgMetadata) (more bool) { return got(m, meta.Sequence.Stream) })
 }

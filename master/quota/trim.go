@@ -20,12 +20,13 @@
 // Nothing is trimmed then. A stream of 4,000,000 messages takes at most 1.4 GB of the server's memory, about 350 B a
 // message.
 //
-//   - job-returns gets only the returns of jobs that were already sent: masters store those of scheduled runs.
-//     Above 80 % it has room for 800,000 messages and 819 MiB: a job of 10,000 targets with 64 KiB each takes 625 MiB. A
+//   - job-returns gets only the returns of jobs that were already sent: masters store those of scheduled runs. Above
+//     80 % it has room for 800,000 messages and 819 MiB: a job of 10,000 targets with 64 KiB each takes 625 MiB. A
 //     return for which there is no room waits in its peel's outbox.
-//   - job-events gets the reports of scheduled runs, about 650 B each. Its 2 GiB hold 3,300,000 of them: 27 h of 10,000 peels
-//     with a reported run every 5 minutes (33 a second), 5.5 h with one every minute (167 a second). For a day at that rate
-//     it would need 14,400,000 messages: 9.4 GB on disk and 5 GB of memory. Beyond its limits the oldest reports are lost.
+//   - job-events gets the reports of scheduled runs, about 650 B each. Its 2 GiB hold 3,300,000 of them: 27 h of 10,000
+//     peels with a reported run every 5 minutes (33 a second), 5.5 h with one every minute (167 a second). For a day at
+//     that rate it would need 14,400,000 messages: 9.4 GB on disk and 5 GB of memory. Beyond its limits the oldest
+//     reports are lost.
 //   - jobs and active are written by masters alone.
 //
 // Known gaps: a flood that adds half of job-events within 5 s can push out the oldest reports before it is seen.
@@ -202,7 +203,7 @@ func (t *Trimmer) plan(ctx context.Context, s *shared, stream jetstream.Stream) 
 	if c.enough() {
 		return c, nil
 	}
-	err = t.read(ctx, s, s.filter, c.from, walkBatch, func(m jetstream.Msg, seq uint64) (more bool) {
+	err = t.read(ctx, s, part{s.filter, c.from, walkBatch}, func(m jetstream.Msg, seq uint64) (more bool) {
 		return c.add(m.Subject(), seq, sizeOf(m))
 	})
 	if err != nil {

@@ -2,10 +2,10 @@
 //
 // Guarantees:
 //   - No report is lost while no master is available: reports wait in the stream job-events.
-//   - A report makes one record and one return, however often it is delivered and to which masters. All masters share one
-//     durable consumer, and acknowledge a report after both are stored. A redelivery creates what is missing.
-//   - If the bus does not store a record, the report is delivered again after a growing pause, without end. Other reports
-//     are not delayed.
+//   - A report makes one record and one return, however often it is delivered and to which masters. All masters share
+//     one durable consumer, and acknowledge a report after both are stored. A redelivery creates what is missing.
+//   - If the bus does not store a record, the report is delivered again after a growing pause, without end. Other
+//     reports are not delayed.
 //   - One peel cannot push out the records of others: beyond its share of the bucket jobs ([quota.Account]) a report is
 //     refused while less than half of the bucket is free.
 //

@@ -3,11 +3,13 @@
 // document in force names, run [Cache.Run] with a connection, and read with [Cache.Read].
 //
 // Guarantees:
-//   - Read returns exactly the content that the settings describe, or an error: both hashes are checked at each reading. A stored
-//     content that was damaged is removed and fetched again.
-//   - A content is stored only if its bytes have the hash that the settings name. A bus that sends other bytes changes nothing.
-//   - A content that the document in force names stays on the disk, so that states can be applied while the bus is away. The others
-//     are removed after a week without use. If they take more than 64 MiB together, those that were not used for longest go first.
+//   - Read returns exactly the content that the settings describe, or an error: both hashes are checked at each
+//     reading. A stored content that was damaged is removed and fetched again.
+//   - A content is stored only if its bytes have the hash that the settings name. A bus that sends other bytes changes
+//     nothing.
+//   - A content that the document in force names stays on the disk, so that states can be applied while the bus is
+//     away. The others are removed after a week without use. If they take more than 64 MiB together, those that were
+//     not used for longest go first.
 //   - Only the user of the peel can read the files, and nobody can open them without the settings.
 //
 // Known gap: a damaged content of the right size counts as present until it is read.

@@ -6,7 +6,7 @@
 // the settings of the peel again.
 //
 //	os              distribution ID of os-release: "debian", "ubuntu", "rocky"; elsewhere the kernel's name
-//	os_family       "debian", "redhat", "suse", "arch", "alpine", …: the distribution from which os is derived, else os
+//	os_family       "debian", "redhat", "suse", "arch", …: the distribution that os is derived from, else os
 //	os_version      "12", "24.04"; absent for rolling distributions
 //	kernel          "linux"
 //	kernel_release  "6.1.0-18-amd64"

@@ -57,25 +57,36 @@ func (s salt) seal(data []byte) { binary.BigEndian.PutUint32(data[9:], s.sum(dat
 
 var errDamaged = errors.New("the file is damaged")
 
-// decode decodes the record at the beginning of data and returns its length.
-func (s salt) decode(data []byte) (i Item, state byte, size int, err error) {
+// A record is an item in a file.
+type record struct {
+	Item
+	state byte
+	size  int // in bytes
+}
+
+// decode decodes the record at the beginning of data.
+func (s salt) decode(data []byte) (record, error) {
 	if len(data) < headSize || binary.BigEndian.Uint32(data[9:]) != s.sum(data[1:9]) {
-		return Item{}, 0, 0, errDamaged
+		return record{}, errDamaged
 	}
 	length := int64(binary.BigEndian.Uint32(data[1:]))
 	if length > int64(len(data)-headSize) {
-		return Item{}, 0, 0, errDamaged
+		return record{}, errDamaged
 	}
 	body := data[headSize : headSize+length]
 	if crc32.Checksum(body, castagnoli) != binary.BigEndian.Uint32(data[5:]) {
-		return Item{}, 0, 0, errDamaged
+		return record{}, errDamaged
 	}
 	line, payload, _ := bytes.Cut(body, []byte("\n"))
 	id, subject, found := bytes.Cut(line, []byte(" "))
 	if !found || len(id) == 0 || len(subject) == 0 || bytes.IndexByte(subject, ' ') >= 0 {
-		return Item{}, 0, 0, errDamaged
+		return record{}, errDamaged
 	}
-	return Item{MsgID: string(id), Subject: string(subject), Payload: payload}, data[0], headSize + len(body), nil
+	return record{
+		Item:  Item{MsgID: string(id), Subject: string(subject), Payload: payload},
+		state: data[0],
+		size:  headSize + len(body),
+	}, nil
 }
 
 // A place is the offset and length of a record in a file, in bytes.
@@ -92,7 +103,7 @@ type content struct {
 func (s salt) parse(data []byte) (c content) {
 	lost := 0
 	for at := 0; at < len(data); {
-		_, state, size, err := s.decode(data[at:])
+		r, err := s.decode(data[at:])
 		if err != nil {
 			at++
 			lost++
@@ -102,10 +113,10 @@ func (s salt) parse(data []byte) (c content) {
 			c.gaps++
 			lost = 0
 		}
-		if state != sent {
-			c.waiting = append(c.waiting, place{int64(at), int64(size)})
+		if r.state != sent {
+			c.waiting = append(c.waiting, place{int64(at), int64(r.size)})
 		}
-		at += size
+		at += r.size
 	}
 	c.tail = lost
 	return c

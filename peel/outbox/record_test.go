@@ -32,26 +32,26 @@ func TestRecords(t *testing.T) {
 		"id  a\nx":    nil,
 	} {
 		data := s.record(sent, body)
-		i, state, size, err := s.decode(append(data, "more"...))
+		i, err := s.decode(append(data, "more"...))
 		switch {
 		case want == nil && !errors.Is(err, errDamaged):
 			t.Errorf("%q: %+v, %v", body, i, err)
 		case want != nil && (err != nil || i.MsgID != want.MsgID || i.Subject != want.Subject || string(i.Payload) != string(want.Payload)):
 			t.Errorf("%q: %+v, %v", body, i, err)
-		case want != nil && (state != sent || size != len(data)):
-			t.Errorf("%q: the state is %d, the length %d", body, state, size)
+		case want != nil && (i.state != sent || i.size != len(data)):
+			t.Errorf("%q: the state is %d, the length %d", body, i.state, i.size)
 		}
 		for at := 1; at < len(data); at++ {
 			cut := append([]byte{}, data[:at]...)
 			flipped := append([]byte{}, data...)
 			flipped[at]++
 			for _, wrong := range [][]byte{cut, flipped} {
-				if i, _, _, err := s.decode(wrong); err == nil {
+				if i, err := s.decode(wrong); err == nil {
 					t.Errorf("%q is read as %+v", wrong, i)
 				}
 			}
 		}
-		if i, _, _, err := salt(8).decode(data); err == nil {
+		if i, err := salt(8).decode(data); err == nil {
 			t.Errorf("with the salt of another file: %+v", i)
 		}
 	}

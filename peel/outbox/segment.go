@@ -163,6 +163,6 @@ func (f *files) read(s *segment, p place) (Item, error) {
 	if _, err := file.ReadAt(data, p.at); err != nil {
 		return Item{}, err
 	}
-	item, _, _, err := s.salt.decode(data)
-	return item, err
+	r, err := s.salt.decode(data)
+	return r.Item, err
 }

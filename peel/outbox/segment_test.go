@@ -399,11 +399,11 @@ func FuzzParse(f *testing.F) {
 			}
 			end = p.at + p.size
 			record := data[p.at:end]
-			item, state, size, err := s.decode(record)
-			if err != nil || state == sent || int64(size) != p.size {
+			item, err := s.decode(record)
+			if err != nil || item.state == sent || int64(item.size) != p.size {
 				t.Fatalf("%+v: %v", p, err)
 			}
-			again := encode(t, item)
+			again := encode(t, item.Item)
 			if s.seal(again); !bytes.Equal(again[1:], record[1:]) {
 				t.Fatalf("%q became %q", record, again)
 			}
@@ -426,9 +426,9 @@ func FuzzEncode(f *testing.F) {
 		}
 		s := salt(number)
 		s.seal(data)
-		got, state, length, err := s.decode(append(data, 1, 2, 3))
-		if err != nil || state != waiting || length != len(data) || got.MsgID != id || got.Subject != subject || !bytes.Equal(got.Payload, payload) {
-			t.Errorf("%q: %+v, %d of %d, %v", data, got, length, len(data), err)
+		got, err := s.decode(append(data, 1, 2, 3))
+		if err != nil || got.state != waiting || got.size != len(data) || got.MsgID != id || got.Subject != subject || !bytes.Equal(got.Payload, payload) {
+			t.Errorf("%q: %+v, %d of %d, %v", data, got.Item, got.size, len(data), err)
 		}
 	})
 }

@@ -3,9 +3,10 @@
 //
 // Guarantees:
 //   - The model gets text and returns text. It has no tools and no shell, and nothing that it returns is run.
-//   - Results of the functions in the argument context are JSON in messages of their own, which are marked as data. Secrets of the
-//     settings and of the arguments are masked in them, and each is cut to 64 KiB.
-//   - The key is in no result and no error, also where a server repeats it whole, in parts of 8 bytes or more, or escaped.
+//   - Results of the functions in the argument context are JSON in messages of their own, which are marked as data.
+//     Secrets of the settings and of the arguments are masked in them, and each is cut to 64 KiB.
+//   - The key is in no result and no error, also where a server repeats it whole, in parts of 8 bytes or more, or
+//     escaped.
 //   - Nothing larger than 1 MiB is read from a server, and no redirect is followed.
 //   - Limits for an hour are on the disk before a request is sent, so a restart does not reset them.
 //

@@ -36,9 +36,9 @@ func crash(t *testing.T, o scheduler.Options) scheduler.Options {
 // records are the runs that are not seen through.
 func records(t *testing.T, o scheduler.Options) []scheduler.OpenRun {
 	t.Helper()
-	_, state, damage, err := scheduler.OpenStore(crash(t, o).StateFile, slog.New(slog.DiscardHandler))
-	if err != nil || damage != "" {
-		t.Fatal(damage, err)
+	store, state, err := scheduler.OpenStore(crash(t, o).StateFile, slog.New(slog.DiscardHandler))
+	if err != nil || store.Damage() != "" {
+		t.Fatal(store.Damage(), err)
 	}
 	return state.Open
 }

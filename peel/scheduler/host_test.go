@@ -95,8 +95,8 @@ func (h *host) compareFile() {
 	if err := os.WriteFile(file, data, 0o600); err != nil {
 		h.t.Fatal(err)
 	}
-	_, got, damage, err := scheduler.OpenStore(file, slog.New(slog.DiscardHandler))
-	if damage != "" || err != nil {
+	store, got, err := scheduler.OpenStore(file, slog.New(slog.DiscardHandler))
+	if err != nil || store.Damage() != "" {
 		return // a test has damaged it
 	}
 	for name := range want {

@@ -61,7 +61,7 @@ func newOwner(s *Scheduler) *owner {
 		pausedErrors: map[string]bool{},
 	}
 	for name, h := range s.loaded.Entries {
-		if s.damage != "" { // what is left out may have been fires of any entry
+		if s.Damage() != "" { // what is left out may have been fires of any entry
 			h.List.DoubtBefore(now.Wall)
 		}
 		o.add(newRemembered(name, h, now))

@@ -14,7 +14,7 @@ import (
 func TestRunsAreClosedAfterAWriteThatFailedOnce(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "gone")
 	log := slog.New(slog.DiscardHandler)
-	store, _, _, err := OpenStore(filepath.Join(dir, "state"), log)
+	store, _, err := OpenStore(filepath.Join(dir, "state"), log)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,8 +41,8 @@ func TestRunsAreClosedAfterAWriteThatFailedOnce(t *testing.T) {
 	if err := save(2 * time.Minute); err != nil || !s.Memory.IsZero() {
 		t.Fatal(err, s.Memory)
 	}
-	_, state, damage, err := OpenStore(filepath.Join(dir, "state"), log)
-	if err != nil || damage != "" || len(state.Open) > 0 || state.Entries["e"].Runs != 1 {
-		t.Errorf("%+v, %q, %v", state, damage, err)
+	store, state, err := OpenStore(filepath.Join(dir, "state"), log)
+	if err != nil || store.Damage() != "" || len(state.Open) > 0 || state.Entries["e"].Runs != 1 {
+		t.Errorf("%+v, %q, %v", state, store.Damage(), err)
 	}
 }

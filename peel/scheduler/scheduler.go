@@ -153,7 +153,6 @@ type Scheduler struct {
 	outside
 	loaded   StoredState
 	disk     *Store
-	damage   string      // see Damage
 	begun    atomic.Bool // Run was called
 	commands chan func(*owner)
 	ended    chan *run
@@ -206,14 +205,14 @@ func New(o Options) (*Scheduler, error) {
 	}
 	s.outside = outside{now: o.Clock, random: o.Random, launch: s.spawn, newJID: wire.NewJID, longestSleep: maxSleep}
 	var err error
-	if s.disk, s.loaded, s.damage, err = OpenStore(o.StateFile, s.log); err != nil {
+	if s.disk, s.loaded, err = OpenStore(o.StateFile, s.log); err != nil {
 		return nil, err
 	}
 	return s, nil
 }
 
 // Damage says what of the state file could not be read; empty if all was.
-func (s *Scheduler) Damage() string { return s.damage }
+func (s *Scheduler) Damage() string { return s.disk.Damage() }
 
 // When the scheduler stops, runs in flight have stopGrace to end, and cancelGrace after they are canceled.
 const (

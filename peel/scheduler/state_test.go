@@ -422,9 +422,9 @@ func TestEntryThatTheHostIsNotAbleToRunIsPausedUntilItChanges(t *testing.T) {
 // read returns what is in the file of a schedule.
 func read(t testing.TB, file string) scheduler.StoredState {
 	t.Helper()
-	_, state, damage, err := scheduler.OpenStore(file, slog.New(slog.DiscardHandler))
-	if err != nil || damage != "" {
-		t.Fatal(damage, err)
+	store, state, err := scheduler.OpenStore(file, slog.New(slog.DiscardHandler))
+	if err != nil || store.Damage() != "" {
+		t.Fatal(store.Damage(), err)
 	}
 	return state
 }
@@ -432,7 +432,7 @@ func read(t testing.TB, file string) scheduler.StoredState {
 // write writes what a process might have left.
 func write(t testing.TB, file string, state scheduler.StoredState) {
 	t.Helper()
-	store, _, _, err := scheduler.OpenStore(file, slog.New(slog.DiscardHandler))
+	store, _, err := scheduler.OpenStore(file, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -53,8 +53,18 @@ type Store struct {
 	seed maphash.Seed
 	kept map[part]uint64 // digest of what the file has
 
+	damage string // see Damage
+
 	mu   sync.Mutex
 	open map[wire.JID]OpenRun // runs that have a record; the newest form of each
+}
+
+// Damage says what of the file could not be read when it was opened, for people; empty: nothing.
+func (s *Store) Damage() string {
+	if s == nil {
+		return ""
+	}
+	return s.damage
 }
 
 // A part of what is known of an entry is one record, the newest counts.
@@ -118,11 +128,11 @@ type (
 )
 
 // OpenStore opens the file of a schedule, which need not exist, and returns what the last process has left. If path is
-// empty the Store is nil. damage says what could not be read, for people.
-func OpenStore(path string, log *slog.Logger) (s *Store, state StoredState, damage string, err error) {
-	j, payloads, damage, err := journal.Open(path)
+// empty the Store is nil.
+func OpenStore(path string, log *slog.Logger) (s *Store, state StoredState, err error) {
+	j, payloads, err := journal.Open(path)
 	if err != nil || j == nil {
-		return nil, StoredState{}, "", err
+		return nil, StoredState{}, err
 	}
 	s = &Store{j: j, seed: maphash.MakeSeed(), kept: map[part]uint64{}, open: map[wire.JID]OpenRun{}}
 	l := loader{entries: map[string]*History{}, open: s.open}
@@ -133,11 +143,12 @@ func OpenStore(path string, log *slog.Logger) (s *Store, state StoredState, dama
 			log.Warn("record of the schedule cannot be read, it is left out", "err", err)
 		}
 	}
-	if bad > 0 && damage == "" {
-		damage = fmt.Sprintf("%d records of the schedule cannot be read, and are left out", bad)
+	s.damage = j.Damage()
+	if bad > 0 && s.damage == "" {
+		s.damage = fmt.Sprintf("%d records of the schedule cannot be read, and are left out", bad)
 	}
-	if damage != "" {
-		log.Warn(damage, "file", path)
+	if s.damage != "" {
+		log.Warn(s.damage, "file", path)
 	}
 	state = StoredState{
 		Entries: make(map[string]History, len(l.entries)),
@@ -152,7 +163,7 @@ func OpenStore(path string, log *slog.Logger) (s *Store, state StoredState, dama
 	sorting.Func(state.Open, func(a, b OpenRun) int {
 		return cmp.Or(a.Started.Compare(b.Started), cmp.Compare(a.JID, b.JID))
 	})
-	return s, state, damage, nil
+	return s, state, nil
 }
 
 // A loader adds records to what is known.

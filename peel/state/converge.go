@@ -40,7 +40,10 @@ func (x *run) converge(ctx, work context.Context, s *state.State, o *Outcome) er
 	case x.q.Test:
 		return x.predict(ctx, steps, o)
 	default:
-		if err := x.apply(ctx, work, s, steps, react, o); err != nil {
+		if err := x.intend(ctx, s, react); err != nil {
+			return err
+		}
+		if err := x.apply(ctx, work, s, steps, o); err != nil {
 			return err
 		}
 		o.Result, o.Comment = Changed, both(o.Comment, x.packages.Aside())
@@ -145,11 +148,8 @@ func (x *run) intend(ctx context.Context, s *state.State, react bool) error {
 	return x.memory.save()
 }
 
-// apply runs the steps and plans again.
-func (x *run) apply(ctx, work context.Context, s *state.State, steps []host.Step, react bool, o *Outcome) error {
-	if err := x.intend(ctx, s, react); err != nil {
-		return err
-	}
+// apply runs the steps and plans again. [run.intend] comes first.
+func (x *run) apply(ctx, work context.Context, s *state.State, steps []host.Step, o *Outcome) error {
 	defer x.forget(s)
 	if err := x.noteUnits(steps); err != nil {
 		return err

@@ -26,12 +26,12 @@ func read(d Document) (stateSet, error) {
 		return stateSet{}, nil
 	}
 	values, _ := d.Values.Reveal().(map[string]any)
-	set, broken, compiled, err := state.FromSettings(values)
+	found, err := state.FromSettings(values)
 	if err != nil {
 		return stateSet{}, fmt.Errorf("this peel cannot use the states of its settings: %w", err)
 	}
-	set.MarkSecrets(d.Values.Get(state.Key))
-	return stateSet{set, broken, compiled.Refs}, nil
+	found.Set.MarkSecrets(d.Values.Get(state.Key))
+	return stateSet{found.Set, found.Broken, found.Compiled.Refs}, nil
 }
 
 // origin returns where a state comes from, nil if that is not known.

@@ -5,17 +5,17 @@
 // Guarantees:
 //   - Test mode changes nothing on the host. It plans by the same code, over a [host.World] with the predicted changes.
 //   - A state that changed the host is planned again afterwards; steps that remain make it fail.
-//   - A reaction (a service that watches a file, a state with onchanges) is on disk before the change that it reacts to, and
-//     is removed when it succeeded. The next run makes what a failure or a crash prevented.
-//   - systemd reads its units again before the next call for a unit, or command, after a state changed a file of units. That this is
-//     still to be done is on disk before the change.
-//   - No step ends the unit of the peel itself. Its restart is put off to [Result.Own], and stays on disk as owed until the next run
-//     sees that it was made.
+//   - A reaction (a service that watches a file, a state with onchanges) is on disk before the change that it reacts
+//     to, and is removed when it succeeded. The next run makes what a failure or a crash prevented.
+//   - systemd reads its units again before the next call for a unit, or command, after a state changed a file of units.
+//     That this is still to be done is on disk before the change.
+//   - No step ends the unit of the peel itself. Its restart is put off to [Result.Own], and stays on disk as owed until
+//     the next run sees that it was made.
 //   - One run at a time on a host; others wait.
 //   - An error is the result of its state. A run always returns a result for every state.
 //   - A restart that a crash interrupted is made once: the next run sees by the unit's last start whether it was made.
-//   - A command that the end of the peel or of the host cut off runs again in the next run, because nothing says whether it ended. After
-//     the second time it fails until [Runner.Settle] is called.
+//   - A command that the end of the peel or of the host cut off runs again in the next run, because nothing says
+//     whether it ended. After the second time it fails until [Runner.Settle] is called.
 //
 // Known gaps: a command of cmd.run that ends without a change counts as a change.
 package state

@@ -450,7 +450,7 @@ func TestThatSystemdReadItsUnitsIsStoredAlsoIfALaterStepFails(t *testing.T) {
 		{Apply: func(context.Context) error { return failed }},
 	}
 	s := h.set("a: {cmd.run: {command: x}}")[0]
-	if err := x.apply(t.Context(), t.Context(), s, steps, false, &Outcome{}); !errors.Is(err, failed) {
+	if err := x.apply(t.Context(), t.Context(), s, steps, &Outcome{}); !errors.Is(err, failed) {
 		t.Fatal(err)
 	}
 	if left, err := h.r.loadUnread(); err != nil || len(left) > 0 {

@@ -10,8 +10,8 @@
 // that sops has encrypted, are stored as they are in the repo.
 //
 // Guarantees:
-//   - A revision that List names is complete: its manifest is written after its files and removed before them. Load checks
-//     the SHA-256 of the files.
+//   - A revision that List names is complete: its manifest is written after its files and removed before them. Load
+//     checks the SHA-256 of the files.
 //   - At most 20 revisions are stored besides those in use. Each takes at most 16 MiB, packed.
 //   - Request never waits for the bus.
 //   - An error of the bus is returned; it is never read as a revision that is not stored.

@@ -5,10 +5,11 @@
 // Guarantees:
 //   - When Publish returns without an error, the bucket has every content that it was given, whole.
 //   - A content that the bucket has is not written again. What is written never changes: its key is its hash.
-//   - A content is removed a day after no document, revision in use or stored revision names it. One that is named again meanwhile
-//     stays, also if another master publishes it at the same moment.
+//   - A content is removed a day after no document, revision in use or stored revision names it. One that is named
+//     again meanwhile stays, also if another master publishes it at the same moment.
 //   - An error of the bus is returned; it is never read as a content that the bucket lacks.
-//   - The bucket has at most 2 GiB: two revisions of 1 GiB, while one replaces the other. Publish is an error beyond that.
+//   - The bucket has at most 2 GiB: two revisions of 1 GiB, while one replaces the other. Publish is an error beyond
+//     that.
 //   - checkLease is called before each write and each removal.
 //
 // Known gap: a master that is stopped between a check of the lease and the removal goes on with that removal when it

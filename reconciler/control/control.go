@@ -6,12 +6,12 @@
 //
 // Guarantees:
 //   - The user is the last token of the subject, which the bus checks.
-//   - An order is answered as soon as its consequences are complete, and at most 500 ms after the loop has stored its change,
-//     whatever the network, the repo and the worker do. Record is called before each answer.
-//   - sync.now is answered when an attempt to read the branch that began after it has ended, with all its consequences, or
-//     after 2 min.
-//   - At most 64 requests are served at a time, and besides 16 of sync.now; one more is refused. So requests that wait for
-//     the remote do not delay orders.
+//   - An order is answered as soon as its consequences are complete, and at most 500 ms after the loop has stored its
+//     change, whatever the network, the repo and the worker do. Record is called before each answer.
+//   - sync.now is answered when an attempt to read the branch that began after it has ended, with all its consequences,
+//     or after 2 min.
+//   - At most 64 requests are served at a time, and besides 16 of sync.now; one more is refused. So requests that wait
+//     for the remote do not delay orders.
 //
 // Known gap: an answer after 500 ms shows the status at that time. An approval that ends later, because the fleet
 // changed at the same time, shows only in sync.status and in the history.

@@ -125,14 +125,14 @@ func OpenGate(q status.ApproveRequest, by string) Change {
 				return r, err
 			}
 		}
-		return rollout.OpenGate(r, q.Wave, by, q.Reason, s.Now)
+		return rollout.OpenGate(r, q.Wave, status.Approval{By: by, Reason: q.Reason, Time: s.Now})
 	}
 }
 
 // OverrideFreeze lets a revision that a freeze holds through, if its commit begins with digits.
 func OverrideFreeze(digits, why, by string) Change {
 	return func(r record.Record, s Seen) (record.Record, error) {
-		return rollout.OverrideFreeze(r, s.Frozen, digits, by, why, s.Now)
+		return rollout.OverrideFreeze(r, s.Frozen, digits, status.Approval{By: by, Reason: why, Time: s.Now})
 	}
 }
 

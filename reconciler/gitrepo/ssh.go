@@ -42,13 +42,18 @@ func (k *Keys) AddSSH(allowed []byte) error {
 	return nil
 }
 
+// keyAndOptions takes the results of [ssh.ParseAuthorizedKey].
+func keyAndOptions(key ssh.PublicKey, _ string, options []string, _ []byte, err error) (ssh.PublicKey, []string, error) {
+	return key, options, err
+}
+
 // parseSigner reads one line, and returns nil if its namespaces exclude git.
 func parseSigner(line []byte) (*signer, error) {
 	principal, rest, ok := bytes.Cut(line, []byte(" "))
 	if !ok {
 		return nil, errors.New("want principals and a key")
 	}
-	key, _, options, _, err := ssh.ParseAuthorizedKey(rest)
+	key, options, err := keyAndOptions(ssh.ParseAuthorizedKey(rest))
 	if err != nil {
 		return nil, err
 	}

@@ -14,11 +14,11 @@
 //
 // Guarantees:
 //   - Nothing here reads a clock, or does other input and output than reading the tree.
-//   - Results are deterministic: the same tree and facts give the same bytes, the same errors in the same order and the same
-//     hashes.
-//   - Secrets are in files of SOPS. A compiler with identities decrypts them; its plans hold a placeholder for each secret.
-//     Only [Effective.Seal] uses the plain values, which no other package can read. Digests cover the placeholders, so they
-//     change with a secret and reveal nothing of it.
+//   - Results are deterministic: the same tree and facts give the same bytes, the same errors in the same order and the
+//     same hashes.
+//   - Secrets are in files of SOPS. A compiler with identities decrypts them; its plans hold a placeholder for each
+//     secret. Only [Effective.Seal] uses the plain values, which no other package can read. Digests cover the
+//     placeholders, so they change with a secret and reveal nothing of it.
 package plan
 
 import (

@@ -95,8 +95,8 @@ func TestTheSameRevisionGivesTheSameStatesWhateverWasCompiledBefore(t *testing.T
 			if err != nil {
 				t.Fatal(err)
 			}
-			if set, broken, _, err := state.FromSettings(values); err != nil || len(broken) > 0 || !slices.Equal(stateNames(set), stateNames(e.States)) {
-				t.Fatalf("%s reads the states %q, not %q: %v", id, stateNames(set), stateNames(e.States), err)
+			if found, err := state.FromSettings(values); err != nil || len(found.Broken) > 0 || !slices.Equal(stateNames(found.Set), stateNames(e.States)) {
+				t.Fatalf("%s reads the states %q, not %q: %v", id, stateNames(found.Set), stateNames(e.States), err)
 			}
 			for path := range e.Compiled.Files {
 				if data, _, err := again.Peels[id].Content(path); err != nil || !bytes.Equal(data, m[path].Data) {

@@ -76,10 +76,11 @@ func TestAPeelGetsTheStatesOfItsFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set, broken, c, err := state.FromSettings(values)
-	if err != nil || len(broken) > 0 {
+	found, err := state.FromSettings(values)
+	if err != nil || len(found.Broken) > 0 {
 		t.Fatal(err)
 	}
+	set, c := found.Set, found.Compiled
 	if !slices.Equal(stateNames(set), stateNames(web.States)) || !reflect.DeepEqual(c, web.Compiled) {
 		t.Errorf("the peel reads %q, %+v", stateNames(set), c)
 	}

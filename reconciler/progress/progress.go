@@ -8,8 +8,8 @@
 // Guarantees:
 //   - A report counts only for the peel of its subject. The bus lets no other peel write it.
 //   - A report that cannot be decoded changes nothing.
-//   - Counts take time in proportion to the peels that lack their wanted settings, not to the fleet; those of host states to the
-//     fleet.
+//   - Counts take time in proportion to the peels that lack their wanted settings, not to the fleet; those of host
+//     states to the fleet.
 //   - A host is never clean by a report that did not arrive, nor by a run of other settings.
 //   - All methods may be called at the same time. None waits for the bus except Run
 //     and RunStates.

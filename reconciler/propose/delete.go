@@ -192,9 +192,9 @@ func (on *session) removeSpent(ctx context.Context, mayWrite func() error,
 			unasked: true,
 			title:   "remove " + r.Entry,
 			body:    r.Why,
-			on: func(repo *edit.Repo) (string, map[string][]byte, *plan.DeclaredEntry, error) {
+			on: func(repo *edit.Repo) (edited, error) {
 				files, err := withoutSpent(repo, r)
-				return r.Entry, files, nil, err
+				return edited{entry: r.Entry, files: files}, err
 			},
 		})
 	})

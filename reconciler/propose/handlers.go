@@ -68,15 +68,15 @@ func (on *session) added(ctx context.Context, by string, q api.ScheduleAddReques
 		added:   true,
 		title:   "add " + edit.EntryName(q.Name),
 		body:    "Requested as " + strconv.Quote(q.Name) + " for " + q.Target + ".",
-		on: func(r *edit.Repo) (string, map[string][]byte, *plan.DeclaredEntry, error) {
+		on: func(r *edit.Repo) (edited, error) {
 			if known {
 				if made := r.ByID(id); len(made) > 0 {
-					return made[0].Entry.Name, nil, made[0], nil // by an earlier try
+					return edited{entry: made[0].Entry.Name, done: made[0]}, nil // by an earlier try
 				}
 			}
 			n, last := r.Made()
 			if n >= on.o.Max {
-				return "", nil, nil, refuse("409",
+				return edited{}, refuse("409",
 					"%d schedules were made over the API, and no more are allowed (schedules.max): remove one", n)
 			}
 			if q.Dry {
@@ -85,7 +85,7 @@ func (on *session) added(ctx context.Context, by string, q api.ScheduleAddReques
 			if id == 0 {
 				var err error
 				if id, err = on.nextID(ctx, last); err != nil {
-					return "", nil, nil, err
+					return edited{}, err
 				}
 			}
 			entry, files, err := r.Add(edit.New{
@@ -96,7 +96,7 @@ func (on *session) added(ctx context.Context, by string, q api.ScheduleAddReques
 				By:     by,
 				At:     time.Now(),
 			})
-			return entry, files, nil, err
+			return edited{entry: entry, files: files}, err
 		},
 	})
 	if out != nil && (known || !out.Repeated) { // else the branch of an earlier request has the number
@@ -235,17 +235,17 @@ func checkReason(reason string) error {
 func misleads(c rune) bool { return unicode.In(c, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) }
 
 // changeOf returns the change of the entry that ref names.
-func changeOf(ref string, change changer) func(*edit.Repo) (string, map[string][]byte, *plan.DeclaredEntry, error) {
-	return func(r *edit.Repo) (string, map[string][]byte, *plan.DeclaredEntry, error) {
+func changeOf(ref string, change changer) func(*edit.Repo) (edited, error) {
+	return func(r *edit.Repo) (edited, error) {
 		e, err := lookup(r, ref)
 		if err != nil {
-			return "", nil, nil, err
+			return edited{}, err
 		}
 		files, err := change(r, e)
 		if err == nil && len(files) == 0 {
-			return e.Entry.Name, nil, e, nil
+			return edited{entry: e.Entry.Name, done: e}, nil
 		}
-		return e.Entry.Name, files, nil, err
+		return edited{entry: e.Entry.Name, files: files}, err
 	}
 }
 

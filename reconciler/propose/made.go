@@ -35,9 +35,10 @@ func (on *session) removeMade(ctx context.Context, c *service.Call,
 		dry:     q.Dry,
 		title:   "remove entries by their authors",
 		body:    strings.TrimSpace("Made by " + cut(strings.Join(q.By, ", ")) + ".\n" + because(q.Reason)),
-		on: func(r *edit.Repo) (entry string, files map[string][]byte, _ *plan.DeclaredEntry, err error) {
-			removed, files, err = withoutMade(ctx, r, q.By)
-			return strings.Join(removed, ", "), files, nil, err
+		on: func(r *edit.Repo) (change edited, err error) {
+			removed, change.files, err = withoutMade(ctx, r, q.By)
+			change.entry = strings.Join(removed, ", ")
+			return change, err
 		},
 	})
 	if out != nil {

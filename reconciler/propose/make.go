@@ -30,9 +30,14 @@ type intent struct {
 	unasked bool   // it is the master's own, and nobody asked for it
 	title   string // of the commit
 	body    string
-	// on returns the entry and the files of the change for a revision. done is set if the revision has the change
-	// already.
-	on func(*edit.Repo) (entry string, files map[string][]byte, done *plan.DeclaredEntry, err error)
+	on      func(*edit.Repo) (edited, error)
+}
+
+// edited is a change of one revision.
+type edited struct {
+	entry string
+	files map[string][]byte
+	done  *plan.DeclaredEntry // not nil if the revision has the change already
 }
 
 // make commits a change on the newest commit of the branch. If others push meanwhile, it tries again.
@@ -60,26 +65,26 @@ func (on *session) try(ctx context.Context, w intent) (*api.ScheduleChanged, err
 	if err != nil {
 		return nil, err
 	}
-	entry, files, done, err := w.on(repo)
+	change, err := w.on(repo)
 	if err != nil {
 		return nil, err
 	}
-	if done != nil {
-		return on.describe(done, head.Commit.Hash.String()), nil
+	if change.done != nil {
+		return on.describe(change.done, head.Commit.Hash.String()), nil
 	}
-	result, err := on.check(repo, files)
+	result, err := on.check(repo, change.files)
 	if err == nil && w.added {
-		err = checkFuture(result.ByName(entry))
+		err = checkFuture(result.ByName(change.entry))
 	}
 	if err != nil {
 		return nil, err
 	}
 	if on.o.Mode == Off || w.dry {
-		text, err := patch(repo.With(nil), on.writer.path, files)
+		text, err := patch(repo.With(nil), on.writer.path, change.files)
 		if err != nil {
 			return nil, err
 		}
-		out := &api.ScheduleChanged{Entry: entry, Patch: text, Dry: w.dry}
+		out := &api.ScheduleChanged{Entry: change.entry, Patch: text, Dry: w.dry}
 		if w.dry {
 			out.Commit = head.Commit.Hash.String()
 		}
@@ -91,7 +96,7 @@ func (on *session) try(ctx context.Context, w intent) (*api.ScheduleChanged, err
 		}
 	}
 	c := push.Change{
-		Files:   on.writer.inRepo(files),
+		Files:   on.writer.inRepo(change.files),
 		Author:  on.author(w.user),
 		Message: strings.TrimSpace("schedules: "+w.title+"\n\n"+w.body) + "\n",
 	}
@@ -100,8 +105,8 @@ func (on *session) try(ctx context.Context, w intent) (*api.ScheduleChanged, err
 			return record.NoteRemoval(ctx, on.store, settings.Commit(commit.String()), removed)
 		}
 	}
-	out := &api.ScheduleChanged{Entry: entry, Branch: on.o.Branch, Proposed: on.o.Mode == Propose || w.propose}
-	if e := result.ByName(entry); len(e) == 1 {
+	out := &api.ScheduleChanged{Entry: change.entry, Branch: on.o.Branch, Proposed: on.o.Mode == Propose || w.propose}
+	if e := result.ByName(change.entry); len(e) == 1 {
 		out.File, out.Next = e[0].Pos.File, next(e[0].Entry)
 	}
 	if !out.Proposed {

@@ -5,21 +5,22 @@
 // files, package push the commits, and package propose decides when an entry with delete_after_run is removed.
 //
 // Guarantees:
-//   - The commit is pushed before the reply: to the branch that the fleet follows, or to a branch of its own. For that, a pull request
-//     is opened if a forge is configured.
+//   - The commit is pushed before the reply: to the branch that the fleet follows, or to a branch of its own. For that,
+//     a pull request is opened if a forge is configured.
 //   - Masters write schedules in no other way.
-//   - Where commits have to be signed, nothing is committed on a commit that the fleet would not accept: a master's signature vouches
-//     for no commit of others. What a master does unasked it does on the revision in force alone.
-//   - The result compiles and has no mistake that lint finds: else it is refused with the messages of lint, and nothing is pushed.
-//   - A push never overwrites a commit: if others push meanwhile, the change is made again on their commit. After the third time the
-//     request is refused.
+//   - Where commits have to be signed, nothing is committed on a commit that the fleet would not accept: a master's
+//     signature vouches for no commit of others. What a master does unasked it does on the revision in force alone.
+//   - The result compiles and has no mistake that lint finds: else it is refused with the messages of lint, and nothing
+//     is pushed.
+//   - A push never overwrites a commit: if others push meanwhile, the change is made again on their commit. After the
+//     third time the request is refused.
 //   - A request with a key makes one commit, also if the master dies between the push and the reply, for 7 days.
-//   - A change that is proposed has a branch that is named by the request. A repeated request finds it, and only opens the pull request
-//     if that is not open.
-//   - The name of the caller is the last token of the subject, which the bus enforces. Whether the caller was revoked is read
-//     again before the push.
-//   - An entry with delete_after_run that a request made is removed once it has run, by one commit of one master. That it is to be
-//     removed is stored before the commit, so that another master makes the commit if this one dies.
+//   - A change that is proposed has a branch that is named by the request. A repeated request finds it, and only opens
+//     the pull request if that is not open.
+//   - The name of the caller is the last token of the subject, which the bus enforces. Whether the caller was revoked
+//     is read again before the push.
+//   - An entry with delete_after_run that a request made is removed once it has run, by one commit of one master. That
+//     it is to be removed is stored before the commit, so that another master makes the commit if this one dies.
 //   - Every change is in the audit log.
 //
 // Known gaps: a signed commit needs an SSH key; a pull request is not closed when its change is made elsewhere; without

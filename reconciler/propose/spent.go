@@ -3,8 +3,10 @@
 // stores the record that it returns, and only then makes the commit.
 //
 // Guarantees:
-//   - An entry is removed only after it ran on a peel, and after each other peel that has it ran it too or can no longer start it.
-//   - An entry that somebody changes once its time has come stays, and so does one that ran nowhere. The record says why.
+//   - An entry is removed only after it ran on a peel, and after each other peel that has it ran it too or can no
+//     longer start it.
+//   - An entry that somebody changes once its time has come stays, and so does one that ran nowhere. The record says
+//     why.
 //
 // Known gap: of an entry that makes up missed fires without start_deadline, and of one that waits for its windows, no
 // time is known after which a peel cannot start it. Such an entry is removed when all of its peels ran it.

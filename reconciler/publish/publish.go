@@ -7,11 +7,12 @@
 // Guarantees:
 //   - Intent comes first: Write writes only documents of a revision that the stored record names, with the record's
 //     generation.
-//   - A document is written only if its digest, the key that it is sealed to, or the key of its proofs changes. Each write
-//     names the document that it replaces, so the write of a former leader fails once the next leader has written.
-//   - Options.CheckLease is called right before each document is sent, also when it is sent again. When it fails, no more
-//     documents are sent. Write also stops between two documents when its context ends. In both cases the documents that were
-//     stored are recorded.
+//   - A document is written only if its digest, the key that it is sealed to, or the key of its proofs changes. Each
+//     write names the document that it replaces, so the write of a former leader fails once the next leader has
+//     written.
+//   - Options.CheckLease is called right before each document is sent, also when it is sent again. When it fails, no
+//     more documents are sent. Write also stops between two documents when its context ends. In both cases the
+//     documents that were stored are recorded.
 //   - Secrets are sealed to the key of their peel; a peel without a key is held back by [HoldBack].
 //   - Nothing is removed from a peel except by [Published.Remove].
 //

@@ -6,12 +6,12 @@
 //
 // Guarantees:
 //   - Methods of Record change nothing in place, do no I/O and read no clock: time is an argument.
-//   - Store.Write replaces exactly the record that this Store read or wrote last. If another master wrote in between, it
-//     returns [ErrConflict] and nothing is changed.
+//   - Store.Write replaces exactly the record that this Store read or wrote last. If another master wrote in between,
+//     it returns [ErrConflict] and nothing is changed.
 //   - Lists and texts are bounded, so that the record does not grow with the age of the fleet.
 //   - An error of the bus is returned; it is never read as an empty record.
-//   - Store.Write refuses the record of another [Source] than its own, so that a master with another repo, branch or path
-//     changes nothing. [Record.Adopted] is the only way to another source.
+//   - Store.Write refuses the record of another [Source] than its own, so that a master with another repo, branch or
+//     path changes nothing. [Record.Adopted] is the only way to another source.
 //
 // Known gap: a master of an earlier version that writes the record drops the fields that it does not know, such as the
 // source; the next master of this version sets its own.

@@ -30,9 +30,10 @@ func checkReason(reason string) error {
 	return nil
 }
 
-// OpenGate returns the record after a person has approved the wave under way, so that the rollout continues. The error
-// is a *[record.Refusal] if another wave is under way, or it has no manual gate, or it has not passed.
-func OpenGate(r record.Record, wave, by, reason string, now time.Time) (record.Record, error) {
+// OpenGate returns the record after a person has approved the wave under way, so that the rollout continues. a says who
+// approves, why and when. The error is a *[record.Refusal] if another wave is under way, or it has no manual gate, or
+// it has not passed.
+func OpenGate(r record.Record, wave string, a status.Approval) (record.Record, error) {
 	if r.Rollout == nil {
 		return r, record.Refuse("cannot approve wave %.64q: no revision goes out in waves", wave)
 	}
@@ -49,13 +50,13 @@ func OpenGate(r record.Record, wave, by, reason string, now time.Time) (record.R
 		return r, record.Refuse("cannot approve wave %s: it has not passed; zester sync status shows how far it is",
 			wave)
 	}
-	if err := checkReason(reason); err != nil {
+	if err := checkReason(a.Reason); err != nil {
 		return r, err
 	}
-	next.Stage.OpenedBy = by
+	next.Stage.OpenedBy = a.By
 	r.Rollout = &next
-	approval := status.Approval{What: gatePrefix + wave, By: by, Reason: reason, Time: now}
-	return r.NotedApproval(next.Commit, approval), nil
+	a.What = gatePrefix + wave
+	return r.NotedApproval(next.Commit, a), nil
 }
 
 // A Frozen is a revision that a freeze holds.
@@ -65,9 +66,10 @@ type Frozen struct {
 }
 
 // OverrideFreeze returns the record after a person has let a revision through a freeze. frozen are the revisions that a
-// freeze holds: the one under way and the newest. digits are the beginning of the commit of one. The override ends with
-// the freeze. The error is a *[record.Refusal] if digits name no such revision, or the reason is empty or too long.
-func OverrideFreeze(r record.Record, frozen []Frozen, digits, by, reason string, now time.Time) (record.Record, error) {
+// freeze holds: the one under way and the newest. digits are the beginning of the commit of one. a says who lets it
+// through, why and when. The override ends with the freeze. The error is a *[record.Refusal] if digits name no such
+// revision, or the reason is empty or too long.
+func OverrideFreeze(r record.Record, frozen []Frozen, digits string, a status.Approval) (record.Record, error) {
 	const cannot = "cannot override the freeze for %.64q: "
 	var held []string
 	for _, f := range frozen {
@@ -81,23 +83,24 @@ func OverrideFreeze(r record.Record, frozen []Frozen, digits, by, reason string,
 		return r, record.Refuse(cannot+"give %d digits of the commit or more", digits, status.MinHash)
 	case i < 0:
 		return r, record.Refuse(cannot+"the freeze holds %s", digits, strings.Join(held, " and "))
-	case strings.TrimSpace(reason) == "":
+	case strings.TrimSpace(a.Reason) == "":
 		return r, record.Refuse(cannot+"give a reason", digits)
 	}
-	if err := checkReason(reason); err != nil {
+	if err := checkReason(a.Reason); err != nil {
 		return r, err
 	}
-	commit, override := frozen[i].Commit, record.Override{Reason: reason, Until: frozen[i].Until}
+	commit, override := frozen[i].Commit, record.Override{Reason: a.Reason, Until: frozen[i].Until}
 	if r.Rollout != nil && r.Rollout.Commit == commit {
 		next := *r.Rollout
 		next.Override = &override
 		r.Rollout = &next
 	} else {
-		given := record.Approval{Commit: commit, By: by, Time: now, Override: &override}
+		given := record.Approval{Commit: commit, By: a.By, Time: a.Time, Override: &override}
 		if r.Approved != nil && r.Approved.Commit == commit {
 			given.Hash = r.Approved.Hash // the approval of its plan stays
 		}
 		r.Approved = &given
 	}
-	return r.NotedApproval(commit, status.Approval{What: "freeze", By: by, Reason: reason, Time: now}), nil
+	a.What = "freeze"
+	return r.NotedApproval(commit, a), nil
 }

@@ -6,14 +6,15 @@
 // [record.Phase]; stepper.run has one case for each.
 //
 // Guarantees:
-//   - A wave takes only peels that are online, in the fixed order of their marks, see [record.MarkPeel]. While it is under way no more peels have
-//     the revision than it allowed at its beginning, whichever peels appear, go offline or return. Only a peel that the
-//     revision no longer changes leaves a rollout; another one takes its place.
-//   - A member that misses more than two heartbeats while another peel is online has failed, and a peel that has failed counts as failed until the rollout
-//     ends. A wave passes only while all but max_failures of its members are online and have not failed.
-//   - If every peel that a revision changes is away for a minute, that is no verdict: the wave waits without a deadline, its soak begins
-//     again, and its members have 5 min to return after the first peel that does. A wave that has no peels yet takes the first
-//     that return.
+//   - A wave takes only peels that are online, in the fixed order of their marks, see [record.MarkPeel]. While it is
+//     under way no more peels have the revision than it allowed at its beginning, whichever peels appear, go offline or
+//     return. Only a peel that the revision no longer changes leaves a rollout; another one takes its place.
+//   - A member that misses more than two heartbeats while another peel is online has failed, and a peel that has failed
+//     counts as failed until the rollout ends. A wave passes only while all but max_failures of its members are online
+//     and have not failed.
+//   - If every peel that a revision changes is away for a minute, that is no verdict: the wave waits without a
+//     deadline, its soak begins again, and its members have 5 min to return after the first peel that does. A wave that
+//     has no peels yet takes the first that return.
 //   - Each step has a state, and each state that waits has a reason.
 //
 // Known gaps: an error that a member reported before it got the revision does not count, even if a rollout that this

@@ -583,7 +583,7 @@ func TestOrdersThatDoNotFit(t *testing.T) {
 		{&gate, "%s", "", `wave "%s"`},
 		{&gate, "a", strings.Repeat("x", 300), ""},
 	} {
-		r, err := OpenGate(record.Record{Rollout: c.r}, c.wave, "ada", c.reason, start)
+		r, err := OpenGate(record.Record{Rollout: c.r}, c.wave, status.Approval{By: "ada", Reason: c.reason, Time: start})
 		refused, _ := errors.AsType[*record.Refusal](err)
 		if c.want == "" && (err != nil || r.Rollout.Stage.OpenedBy != "ada" || c.r.Stage.OpenedBy != "") || c.want != "" && (refused == nil || !strings.Contains(refused.Reason, c.want)) {
 			t.Errorf("%+v: %v", c, err)
@@ -596,7 +596,7 @@ func TestAnOverrideIsForOneRevision(t *testing.T) {
 	history := []status.Attempt{{Commit: frozen, Outcome: status.OutcomeBlocked}}
 	before := record.Record{History: history, Approved: &record.Approval{Commit: frozen, Hash: "h", By: "eve"}}
 	held := []Frozen{{Commit: "cccccccc"}, {Commit: frozen, Until: start.Add(time.Hour)}}
-	r, err := OverrideFreeze(before, held, "aaaaaaaa", "ada", "outage", start)
+	r, err := OverrideFreeze(before, held, "aaaaaaaa", status.Approval{By: "ada", Reason: "outage", Time: start})
 	if err != nil || *r.Approved.Override != (record.Override{Reason: "outage", Until: start.Add(time.Hour)}) || r.Approved.Hash != "h" || r.Approved.By != "ada" || len(r.History[0].Approvals) != 1 || before.Approved.Override != nil {
 		t.Fatalf("%+v, %v", r, err)
 	}
@@ -609,7 +609,7 @@ func TestAnOverrideIsForOneRevision(t *testing.T) {
 		t.Errorf("%+v", other)
 	}
 	way := record.Record{Rollout: &record.Rollout{Commit: frozen, Waves: waves.Waves}}
-	if r, err = OverrideFreeze(way, held, frozen, "ada", "outage", start); err != nil || r.Rollout.Override.Reason != "outage" || r.Approved != nil || way.Rollout.Override != nil {
+	if r, err = OverrideFreeze(way, held, frozen, status.Approval{By: "ada", Reason: "outage", Time: start}); err != nil || r.Rollout.Override.Reason != "outage" || r.Approved != nil || way.Rollout.Override != nil {
 		t.Errorf("%+v, %v", r, err)
 	}
 	for _, c := range []struct{ frozen, digits, reason, want string }{
@@ -620,9 +620,9 @@ func TestAnOverrideIsForOneRevision(t *testing.T) {
 		{frozen, "aaaaaaaa", " ", "give a reason"},
 		{frozen, "aaaaaaaa", "a\nb", "one line"},
 	} {
-		_, err := OverrideFreeze(before, nil, c.digits, "ada", c.reason, start)
+		_, err := OverrideFreeze(before, nil, c.digits, status.Approval{By: "ada", Reason: c.reason, Time: start})
 		if c.frozen != "" {
-			_, err = OverrideFreeze(before, held, c.digits, "ada", c.reason, start)
+			_, err = OverrideFreeze(before, held, c.digits, status.Approval{By: "ada", Reason: c.reason, Time: start})
 		}
 		if refused, ok := errors.AsType[*record.Refusal](err); !ok || !strings.Contains(refused.Reason, c.want) {
 			t.Errorf("%+v: %v", c, err)
@@ -705,7 +705,7 @@ func TestAnyFleetLeadsToAnEnd(t *testing.T) {
 				}
 			}
 			if got.State == AtGate && r.IntN(3) == 0 {
-				opened, err := OpenGate(record.Record{Rollout: &s.r}, s.r.Wave().Name, "ada", "", s.now)
+				opened, err := OpenGate(record.Record{Rollout: &s.r}, s.r.Wave().Name, status.Approval{By: "ada", Time: s.now})
 				if err != nil {
 					t.Fatal(err)
 				}

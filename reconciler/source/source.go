@@ -5,13 +5,14 @@
 // to read the branch before the next poll is due.
 //
 // Guarantees:
-//   - Only Run waits for the network. Request returns at once, and a [Reader] reads the store on disk or the bus, also while
-//     a fetch hangs.
+//   - Only Run waits for the network. Request returns at once, and a [Reader] reads the store on disk or the bus, also
+//     while a fetch hangs.
 //   - An event that names a head comes after the whole revision is in the store.
-//   - All calls of Request during one attempt lead to one further attempt. Event.Answers says which calls an attempt answers.
+//   - All calls of Request during one attempt lead to one further attempt. Event.Answers says which calls an attempt
+//     answers.
 //   - After an error the pause between attempts grows up to 5 min. After an error that trying again cannot fix the poll
-//     interval stays. A remote that names a time gets no request before it, except for a command of a person, at least 5 s
-//     after the last request.
+//     interval stays. A remote that names a time gets no request before it, except for a command of a person, at least
+//     5 s after the last request.
 //
 // Known gap: a command does not end a fetch that hangs; gitrepo ends it after 60 s, a first clone after 10 min.
 package source

@@ -112,13 +112,20 @@ type Broken struct {
 	Err      error
 }
 
-// FromSettings returns the states in the settings of a peel, in order, and apart those that cannot be used, such as one
-// of a function that a later version knows. The settings have their secrets in plain text. The error is about the
-// states as a whole.
-func FromSettings(settings map[string]any) (Set, []Broken, Compiled, error) {
+// Found is what the settings of a peel have of states.
+type Found struct {
+	Set      Set // in order
+	Broken   []Broken
+	Compiled Compiled
+}
+
+// FromSettings returns the states in the settings of a peel, and apart those that cannot be used, such as one of a
+// function that a later version knows. The settings have their secrets in plain text. The error is about the states as
+// a whole.
+func FromSettings(settings map[string]any) (Found, error) {
 	c, err := ReadCompiled(settings)
 	if err != nil {
-		return nil, nil, c, err
+		return Found{}, err
 	}
 	n := strictyaml.FromValue("settings", settings[Key])
 	o := Options{Order: c.Order, Files: func(ref string) []string { return c.Refs[ref] }, broken: map[string]bool{}}
@@ -126,7 +133,7 @@ func FromSettings(settings map[string]any) (Set, []Broken, Compiled, error) {
 	for {
 		set, err := Parse(n, o)
 		if err == nil {
-			return set, broken, c, nil
+			return Found{set, broken, c}, nil
 		}
 		errs, _ := errors.AsType[strictyaml.Errors](err)
 		usable := &strictyaml.Node{Kind: strictyaml.Map, Pos: n.Pos}
@@ -139,7 +146,7 @@ func FromSettings(settings map[string]any) (Set, []Broken, Compiled, error) {
 			}
 		}
 		if len(usable.Map) == len(n.Map) {
-			return nil, nil, c, err
+			return Found{}, err
 		}
 		n = usable
 	}

@@ -49,17 +49,17 @@ func TestAPeelReadsTheStatesThatTheCompilerWrote(t *testing.T) {
 	t.Parallel()
 	c := compiledExample()
 	settings := settingsOf(t, "states:\n  a: {pkg.installed: {}, require: ['file:web.nginx']}\n  z: {pkg.installed: null}\n", c, true)
-	set, _, got, err := state.FromSettings(settings)
+	got, err := state.FromSettings(settings)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !reflect.DeepEqual(got, c) {
-		t.Errorf("read %+v, written %+v", got, c)
+	if !reflect.DeepEqual(got.Compiled, c) {
+		t.Errorf("read %+v, written %+v", got.Compiled, c)
 	}
-	if len(set) != 2 || set[0].Name != "z" || set[1].Name != "a" {
-		t.Errorf("states %v", set)
+	if set := got.Set; len(set) != 2 || set[0].Name != "z" || set[1].Name != "a" {
+		t.Errorf("states %v", got.Set)
 	}
-	if _, _, _, err := state.FromSettings(map[string]any{"nginx": map[string]any{}}); err != nil {
+	if _, err := state.FromSettings(map[string]any{"nginx": map[string]any{}}); err != nil {
 		t.Errorf("settings without states: %v", err)
 	}
 }
@@ -67,7 +67,7 @@ func TestAPeelReadsTheStatesThatTheCompilerWrote(t *testing.T) {
 func TestAMaskedKeyOfAFileIsRefused(t *testing.T) {
 	t.Parallel()
 	settings := settingsOf(t, "states: {}\n", compiledExample(), false)
-	if _, _, _, err := state.FromSettings(settings); err == nil || !strings.Contains(err.Error(), `files: "files/nginx.conf": sha256 is not 32 bytes`) {
+	if _, err := state.FromSettings(settings); err == nil || !strings.Contains(err.Error(), `files: "files/nginx.conf": sha256 is not 32 bytes`) {
 		t.Errorf("error %v", err)
 	}
 }
@@ -87,15 +87,15 @@ func TestAStateThatCannotBeUsedIsApart(t *testing.T) {
 		},
 		"_states": map[string]any{"order": []any{"ann", "new", "x", "y", "b", "c", "late"}, "refs": map[string]any{}, "files": map[string]any{}},
 	}
-	set, broken, _, err := state.FromSettings(settings)
+	got, err := state.FromSettings(settings)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var usable, others []string
-	for _, s := range set {
+	for _, s := range got.Set {
 		usable = append(usable, s.Name)
 	}
-	for _, b := range broken {
+	for _, b := range got.Broken {
 		others = append(others, b.Name)
 		if b.Err == nil {
 			t.Errorf("%s has no error", b.Name)
@@ -109,7 +109,7 @@ func TestAStateThatCannotBeUsedIsApart(t *testing.T) {
 		t.Errorf("usable are %q, others %q", usable, others)
 	}
 	for _, bad := range []any{"text", []any{}, map[string]any{"not a name": map[string]any{}}} {
-		if _, _, _, err := state.FromSettings(map[string]any{"states": bad}); err == nil {
+		if _, err := state.FromSettings(map[string]any{"states": bad}); err == nil {
 			t.Errorf("%v is accepted", bad)
 		}
 	}
@@ -127,16 +127,16 @@ func FuzzFromSettings(f *testing.F) {
 		if !ok {
 			return
 		}
-		set, _, c, err := state.FromSettings(values)
+		got, err := state.FromSettings(values)
 		if err != nil {
 			return
 		}
-		for path, file := range c.Files {
+		for path, file := range got.Compiled.Files {
 			if file.Check() != nil {
 				t.Errorf("%s was accepted: %+v", path, file)
 			}
 		}
-		for _, s := range set {
+		for _, s := range got.Set {
 			if _, err := s.Hash(); err != nil {
 				t.Error(err)
 			}

@@ -105,6 +105,9 @@ func (r *run) newBus(dir string) *bus {
 	return &bus{r: r, dir: dir, heard: make(chan struct{}, 2*r.o.Peels)}
 }
 
+// trusted returns what a connection to the bus needs.
+func (b *bus) trusted() worker.Bus { return worker.Bus{URL: b.url, CA: b.file, Keys: b.r.keys(b.dir)} }
+
 // start starts the server, unless it is external, and connects the meter.
 func (b *bus) start(ctx context.Context, port int) (err error) {
 	opts := []nats.Option{nats.ErrorHandler(b.r.refused.OnError)}
@@ -116,7 +119,7 @@ func (b *bus) start(ctx context.Context, port int) (err error) {
 		}
 		b.url, opts = b.srv.URL(), append(opts, nats.InProcessServer(b.srv))
 	}
-	if b.nc, err = worker.Connect(b.url, b.file, b.r.keys(b.dir), grants.RoleMaster, "swarm", opts...); err != nil {
+	if b.nc, err = b.trusted().Connect(grants.RoleMaster, "swarm", opts...); err != nil {
 		return err
 	}
 	if b.js, err = jetstream.New(b.nc); err != nil {

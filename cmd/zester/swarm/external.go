@@ -18,11 +18,7 @@ import (
 
 // External is a bus that you run. It must be unused, because the master of the swarm leads there and its peels get
 // settings. The streams of a swarm are deleted at the end, except the audit, which no credential can delete.
-type External struct {
-	URL  string
-	CA   string // file of the certificates that its own is checked against; empty: those of the system
-	Keys string // folder of the keys of its accounts, see [keystore.Dir]
-}
+type External = worker.Bus
 
 // cleanupLimit bounds the deletion of a swarm's streams.
 const cleanupLimit = time.Minute
@@ -49,7 +45,7 @@ func (r *run) onExternal(ctx context.Context, part func(context.Context) error) 
 	if _, err := os.Stat(e.Keys); err != nil {
 		return fmt.Errorf("cannot use the bus at %s without its keys: %w", e.URL, err)
 	}
-	nc, err := worker.Connect(e.URL, e.CA, e.Keys, grants.RoleMaster, "swarm-owner")
+	nc, err := e.Connect(grants.RoleMaster, "swarm-owner")
 	if err != nil {
 		return err
 	}

@@ -84,7 +84,7 @@ func external(t *testing.T) *External {
 // kept are the names of what a bus keeps beside the audit.
 func kept(t *testing.T, e *External) []string {
 	t.Helper()
-	nc, err := worker.Connect(e.URL, e.CA, e.Keys, grants.RoleMaster, "observer")
+	nc, err := e.Connect(grants.RoleMaster, "observer")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +126,7 @@ func TestABusThatSomebodyElseRunsIsMeasuredAndLeftEmpty(t *testing.T) {
 func TestABusThatIsInUseIsRefusedAndNotTouched(t *testing.T) {
 	t.Parallel()
 	e := external(t)
-	nc, err := worker.Connect(e.URL, e.CA, e.Keys, grants.RoleMaster, "user")
+	nc, err := e.Connect(grants.RoleMaster, "user")
 	if err != nil {
 		t.Fatal(err)
 	}

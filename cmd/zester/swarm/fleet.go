@@ -164,8 +164,7 @@ func (f *fleet) listen() (err error) {
 	if f.server != nil {
 		opts = append(opts, nats.InProcessServer(f.server)) // as the meter of the bare bus
 	}
-	if f.nc, err = worker.Connect(f.info.URL, f.info.CA, f.r.keys("master"), grants.RoleMaster, "swarm-meter",
-		opts...); err != nil {
+	if f.nc, err = f.bus().Connect(grants.RoleMaster, "swarm-meter", opts...); err != nil {
 		return err
 	}
 	if f.js, err = jetstream.New(f.nc); err != nil {
@@ -271,4 +270,9 @@ func portOf(address string) (int, error) {
 		return 0, err
 	}
 	return strconv.Atoi(u.Port())
+}
+
+// bus returns the bus of the fleet.
+func (f *fleet) bus() worker.Bus {
+	return worker.Bus{URL: f.info.URL, CA: f.info.CA, Keys: f.r.keys("master")}
 }

@@ -60,7 +60,7 @@ func perSecond(b floor) float64 { return b.storedPerSecond }
 
 // waitingReports measures how fast reports become records that nothing has to run for.
 func (f *fleet) waitingReports(ctx context.Context) error {
-	nc, err := worker.Connect(f.info.URL, f.info.CA, f.r.keys("master"), grants.RolePeel, sender.Wire())
+	nc, err := f.bus().Connect(grants.RolePeel, sender.Wire())
 	if err != nil {
 		return err
 	}
@@ -146,7 +146,7 @@ func (b *bus) storeReports(ctx context.Context, role grants.Role) (float64, erro
 	if err != nil {
 		return 0, err
 	}
-	nc, err := worker.Connect(b.url, b.file, b.r.keys(b.dir), role, sender.Wire())
+	nc, err := b.trusted().Connect(role, sender.Wire())
 	if err != nil {
 		return 0, err
 	}

@@ -6,8 +6,8 @@
 //
 // A record is 12 bytes and a payload: two bytes that each record begins with, the length of the payload, a checksum of
 // the length, and one of the payload. A file that ends within a record was cut by a crash: the rest is removed. A
-// record whose checksum is wrong is skipped, and [Open] says so. A file without a record that can be read is not used;
-// the one before it, with the suffix ".1", is.
+// record whose checksum is wrong is skipped, and [Journal.Damage] says so. A file without a record that can be read is
+// not used; the one before it, with the suffix ".1", is.
 //
 // Rewrite leaves the old file under the name with ".1". A crash leaves the old file or the new one.
 //
@@ -45,8 +45,9 @@ var (
 
 // A Journal is an open file. A nil Journal keeps nothing, and its methods succeed.
 type Journal struct {
-	path  string
-	older bool // see IsOlder
+	path   string
+	damage string // see Damage
+	older  bool   // see IsOlder
 
 	mu       sync.Mutex
 	file     *os.File
@@ -59,13 +60,13 @@ type Journal struct {
 	synced uint64     // calls of Append that are on the disk; guarded by flush
 }
 
-// Open opens a file, which need not exist, and returns the payloads of its records in their order. damage says what
-// could not be read, for people; it is empty if everything was. If path is empty the Journal is nil. A disk that does
-// not let the file be written is no error: a Rewrite may succeed later.
-func Open(path string) (j *Journal, payloads [][]byte, damage string, err error) {
+// Open opens a file, which need not exist, and returns the payloads of its records in their order. If path is empty the
+// Journal is nil. A disk that does not let the file be written is no error: a Rewrite may succeed later.
+func Open(path string) (j *Journal, payloads [][]byte, err error) {
 	if path == "" {
-		return nil, nil, "", nil
+		return nil, nil, nil
 	}
+	damage := ""
 	data, err := os.ReadFile(path)
 	missing := errors.Is(err, fs.ErrNotExist)
 	payloads, end, skipped := parse(data)
@@ -87,16 +88,24 @@ func Open(path string) (j *Journal, payloads [][]byte, damage string, err error)
 		damage = fmt.Sprintf("the list of fires has %d damaged places, which are skipped", skipped)
 	}
 	if err != nil {
-		return nil, nil, "", fmt.Errorf("cannot read the list of fires: %w", err)
+		return nil, nil, fmt.Errorf("cannot read the list of fires: %w", err)
 	}
-	j = &Journal{path: path, end: end, older: older}
+	j = &Journal{path: path, damage: damage, end: end, older: older}
 	if missing || len(data) == 0 || skipped > 0 {
 		err = j.Rewrite(func() ([][]byte, error) { return payloads, nil })
 	} else if err = j.open(); err == nil && end < int64(len(data)) {
 		err = errors.Join(j.file.Truncate(end), j.file.Sync())
 	}
 	j.broken = err != nil
-	return j, payloads, damage, nil
+	return j, payloads, nil
+}
+
+// Damage says what of the file Open could not read, for people; empty: nothing.
+func (j *Journal) Damage() string {
+	if j == nil {
+		return ""
+	}
+	return j.damage
 }
 
 // IsOlder reports whether Open returned the records of the file before the one that is damaged: newer ones are lost.

@@ -12,12 +12,12 @@ import (
 
 func open(t testing.TB, path string) (*Journal, []string, string) {
 	t.Helper()
-	j, payloads, damage, err := Open(path)
+	j, payloads, err := Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = j.Close() })
-	return j, texts(payloads), damage
+	return j, texts(payloads), j.Damage()
 }
 
 func texts(payloads [][]byte) (list []string) {

@@ -7,10 +7,12 @@
 // Guarantees:
 //   - A plan is made by a simulation of apt-get or dnf, so that it names what the transaction would bring and remove.
 //   - A package that no state names is never removed, unless the state allows it.
-//   - The package manager is never killed: its timeout sends SIGTERM to apt-get or dnf alone, and not while dpkg is at work, the
-//     end of the peel nothing, and under systemd the transaction has a scope of its own. Its output goes to a file, which outlives the peel.
-//   - A plan changes nothing in test mode. Lists of packages are refreshed before a transaction that is for real, if they are
-//     a day old, do not have a wanted version, or a repository changed; test mode then says that the result is unknown.
+//   - The package manager is never killed: its timeout sends SIGTERM to apt-get or dnf alone, and not while dpkg is at
+//     work, the end of the peel nothing, and under systemd the transaction has a scope of its own. Its output goes to a
+//     file, which outlives the peel.
+//   - A plan changes nothing in test mode. Lists of packages are refreshed before a transaction that is for real, if
+//     they are a day old, do not have a wanted version, or a repository changed; test mode then says that the result is
+//     unknown.
 //
 // Known gaps: test mode takes the newest version of pkg.latest from the lists as they are. Packages that come along
 // with those of several states are shown with the first of these states.

@@ -8,14 +8,15 @@
 // Guarantees:
 //   - A symbolic link on the way is followed only if a trusted user (root, or the user of this process) owns it and the
 //     directory that it is in. The last component of a path is never followed.
-//   - From a directory of another user the walk leads only to what this user owns. So a user can direct root to files of
-//     his own and to no others.
-//   - At any time a file that is written has its old content or its new content, also after a crash, and its new content
-//     has its final owner and mode. Extended attributes, and with them access lists, are those of the old file if a trusted user
-//     or the new owner owns it; others get in by the mode alone. [Attributes.ModeOnly] drops every access list.
-//   - [Staged.Commit] succeeds only if the file at the path is the one that was written, and not one that another user put in its
-//     place. Until then another user may have replaced it if the directory is exposed, see [Dir.Exposed]: nothing may be done with
-//     it by its path.
+//   - From a directory of another user the walk leads only to what this user owns. So a user can direct root to files
+//     of his own and to no others.
+//   - At any time a file that is written has its old content or its new content, also after a crash, and its new
+//     content has its final owner and mode. Extended attributes, and with them access lists, are those of the old file
+//     if a trusted user or the new owner owns it; others get in by the mode alone. [Attributes.ModeOnly] drops every
+//     access list.
+//   - [Staged.Commit] succeeds only if the file at the path is the one that was written, and not one that another user
+//     put in its place. Until then another user may have replaced it if the directory is exposed, see [Dir.Exposed]:
+//     nothing may be done with it by its path.
 //   - A crash leaves at most one file beside the one that is written, which the next [Dir.Stage] of that name removes.
 //   - [Dir.RemoveAll] follows no link and leaves what is mounted below.
 //

@@ -5,10 +5,11 @@
 //
 // Guarantees:
 //   - A plan changes nothing and asks systemd once for all units of the run. [Manager.Forget] has it asked again.
-//   - systemd reads its units again, in a step of its own, before the first call for a unit after a file of units changed: systemd
-//     says so, or a step of this run or of an earlier one changed it. systemd does not notice a file that overrides one of a package, nor the first drop-in of a unit.
-//   - A unit that was started, restarted or reloaded is still up two seconds later; otherwise the error has the last lines
-//     of its journal.
+//   - systemd reads its units again, in a step of its own, before the first call for a unit after a file of units
+//     changed: systemd says so, or a step of this run or of an earlier one changed it. systemd does not notice a file
+//     that overrides one of a package, nor the first drop-in of a unit.
+//   - A unit that was started, restarted or reloaded is still up two seconds later; otherwise the error has the last
+//     lines of its journal.
 //   - A unit that has to be started is not restarted as well.
 //   - No step ends the unit that this process belongs to: [Manager.Own] returns the call, which is made after the run.
 //

@@ -6,8 +6,8 @@
 // Guarantees:
 //   - A commit has the files of its parent with the given changes, and no other difference.
 //   - A branch is moved only from the commit that Head returned, so no commit of others is lost.
-//   - If the connection breaks during a push, the branch is read again. An error then means that the commit is not on the branch, or
-//     that the branch could not be read.
+//   - If the connection breaks during a push, the branch is read again. An error then means that the commit is not on
+//     the branch, or that the branch could not be read.
 //   - Credentials are those of [gitrepo.Options], and are read for each request.
 //
 // In a repository on this host the objects and the branch are written directly, under the lock that git takes too, so

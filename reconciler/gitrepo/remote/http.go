@@ -111,7 +111,7 @@ func (s *httpSource) push(ctx context.Context, u Update) error {
 func (s *httpSource) post(ctx context.Context, service string, at *url.URL, protocol string,
 	request []byte,
 ) (io.ReadCloser, error) {
-	res, err := s.do(ctx, http.MethodPost, at.JoinPath(service), service, protocol, request)
+	res, err := s.do(ctx, http.MethodPost, at.JoinPath(service), gitRequest{service, protocol, request})
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +127,7 @@ func (s *httpSource) discover(ctx context.Context, service, protocol string) (li
 	}
 	ask := u.JoinPath("info/refs")
 	ask.RawQuery = "service=" + service
-	res, err := s.do(ctx, http.MethodGet, ask, service, protocol, nil)
+	res, err := s.do(ctx, http.MethodGet, ask, gitRequest{service: service, protocol: protocol})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -211,12 +211,17 @@ func readListing(body io.ReadCloser) ([]byte, error) {
 	return data, err
 }
 
+// A gitRequest is what the Git protocol adds to an HTTP request.
+type gitRequest struct {
+	service  string
+	protocol string // version=2, or empty
+	body     []byte
+}
+
 // do sends a request and returns the response of a Git server. Any other response
 // becomes an Error from its status and headers; its body is ignored.
-func (s *httpSource) do(ctx context.Context, method string, to *url.URL, service, protocol string,
-	body []byte,
-) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, method, to.String(), bytes.NewReader(body))
+func (s *httpSource) do(ctx context.Context, method string, to *url.URL, q gitRequest) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, to.String(), bytes.NewReader(q.body))
 	if err != nil {
 		return nil, err
 	}
@@ -227,14 +232,14 @@ func (s *httpSource) do(ctx context.Context, method string, to *url.URL, service
 	if err != nil {
 		return nil, fail(CredentialsUnreadable, "%v", err)
 	}
-	want := typePrefix + service + "-advertisement"
+	want := typePrefix + q.service + "-advertisement"
 	if method == http.MethodPost {
-		want = typePrefix + service + "-result"
-		req.Header.Set("Content-Type", typePrefix+service+"-request")
+		want = typePrefix + q.service + "-result"
+		req.Header.Set("Content-Type", typePrefix+q.service+"-request")
 		req.Header.Set("Accept", want)
 	}
-	if protocol != "" {
-		req.Header.Set("Git-Protocol", protocol)
+	if q.protocol != "" {
+		req.Header.Set("Git-Protocol", q.protocol)
 	}
 	client := http.Client{Transport: next, CheckRedirect: s.redirect}
 	res, err := client.Do(req)

@@ -78,7 +78,9 @@ func (s *sshSource) run(ctx context.Context, service string,
 	}
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
-	return session(conn, hostPort(ep), config, service, ep.Path, func(to io.WriteCloser, from io.Reader) error {
+	quoted := strings.NewReplacer("'", `'\''`, "!", `'\!'`).Replace(ep.Path) // as git does, also for csh
+	command := service + " '" + quoted + "'"
+	return session(conn, hostPort(ep), config, command, func(to io.WriteCloser, from io.Reader) error {
 		refs, err := readRefs(from)
 		if err != nil {
 			return err
@@ -87,16 +89,15 @@ func (s *sshSource) run(ctx context.Context, service string,
 	})
 }
 
-// session runs a service for a path. If the server answers nothing, the error is
+// session runs a command on the server. If the server answers nothing, the error is
 // its standard error.
-func session(conn net.Conn, addr string, config *ssh.ClientConfig, service, path string,
+func session(conn net.Conn, addr string, config *ssh.ClientConfig, command string,
 	do func(io.WriteCloser, io.Reader) error,
 ) error {
-	c, channels, requests, err := ssh.NewClientConn(conn, addr, config)
+	client, err := newClient(ssh.NewClientConn(conn, addr, config))
 	if err != nil {
 		return err
 	}
-	client := ssh.NewClient(c, channels, requests)
 	defer client.Close()
 	sess, err := client.NewSession()
 	if err != nil {
@@ -112,8 +113,7 @@ func session(conn net.Conn, addr string, config *ssh.ClientConfig, service, path
 	}
 	var stderr limited
 	sess.Stderr = &stderr
-	quoted := strings.NewReplacer("'", `'\''`, "!", `'\!'`).Replace(path) // as git does, also for csh
-	if err := sess.Start(service + " '" + quoted + "'"); err != nil {
+	if err := sess.Start(command); err != nil {
 		return err
 	}
 	err = do(to, from)
@@ -125,6 +125,14 @@ func session(conn net.Conn, addr string, config *ssh.ClientConfig, service, path
 		}
 	}
 	return err
+}
+
+// newClient takes the results of [ssh.NewClientConn].
+func newClient(c ssh.Conn, channels <-chan ssh.NewChannel, requests <-chan *ssh.Request, err error) (*ssh.Client, error) {
+	if err != nil {
+		return nil, err
+	}
+	return ssh.NewClient(c, channels, requests), nil
 }
 
 // limited keeps the first maxForeign bytes that are written to it.

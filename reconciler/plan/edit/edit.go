@@ -266,10 +266,11 @@ func references(doc *yaml.Node) (map[string][]reference, error) {
 // Remove returns the files without an entry. The file of an entry that has one of its own goes, with its reference.
 func (r *Repo) Remove(e *plan.DeclaredEntry) (map[string][]byte, error) {
 	file := e.Pos.File
-	lines, key, end, err := r.lines(e)
+	at, err := r.find(e)
 	if err != nil {
 		return nil, err
 	}
+	lines, key := at.lines, at.key
 	alone := !slices.ContainsFunc(r.Entries, func(o *plan.DeclaredEntry) bool { return o != e && o.Pos.File == file })
 	if file == path.Join(Dir, e.Entry.Name+".yaml") && alone && onlySchedule(lines) {
 		ref := "api." + e.Entry.Name
@@ -286,7 +287,7 @@ func (r *Repo) Remove(e *plan.DeclaredEntry) (map[string][]byte, error) {
 	for key > 0 && isComment(lines[key-1], indent(lines[key])) {
 		key-- // the comment of the entry
 	}
-	return r.checked(map[string][]byte{file: join(slices.Delete(slices.Clone(lines), key, end))}, e, nil)
+	return r.checked(map[string][]byte{file: join(slices.Delete(slices.Clone(lines), key, at.end))}, e, nil)
 }
 
 // onlySchedule reports whether a file has no other setting than a schedule.
@@ -300,11 +301,11 @@ func onlySchedule(lines []string) bool {
 // SetEnabled returns the file with an entry enabled or disabled. why is one line for people, as a comment; it may be
 // empty.
 func (r *Repo) SetEnabled(e *plan.DeclaredEntry, enabled bool, why string) (map[string][]byte, error) {
-	lines, key, end, err := r.lines(e)
+	where, err := r.find(e)
 	if err != nil {
 		return nil, err
 	}
-	lines = slices.Clone(lines)
+	lines, key, end := slices.Clone(where.lines), where.key, where.end
 	line := fmt.Sprintf("enabled: %v", enabled)
 	if why != "" {
 		line += " # " + why
@@ -332,17 +333,24 @@ func (r *Repo) SetEnabled(e *plan.DeclaredEntry, enabled bool, why string) (map[
 	})
 }
 
-// lines returns the lines of an entry's file, the index of its key, and the index of the first line behind it.
-func (r *Repo) lines(e *plan.DeclaredEntry) (lines []string, key, end int, err error) {
+// A place is where an entry is in its file.
+type place struct {
+	lines []string // of the file
+	key   int      // index of the entry's key
+	end   int      // index of the first line after the entry
+}
+
+// find returns the place of an entry.
+func (r *Repo) find(e *plan.DeclaredEntry) (place, error) {
 	data, err := fs.ReadFile(r.fs, e.Pos.File)
 	if err != nil {
-		return nil, 0, 0, err
+		return place{}, err
 	}
-	lines = strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
-	key = e.Pos.Line - 1
+	lines := strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
+	key := e.Pos.Line - 1
 	if key < 0 || key >= len(lines) || indent(lines[key]) != e.Pos.Column-1 ||
 		!strings.HasSuffix(withoutComment(lines[key]), ":") {
-		return nil, 0, 0, fmt.Errorf("%w: %s: the entry does not begin a line of its own", ErrByHand, e.Pos)
+		return place{}, fmt.Errorf("%w: %s: the entry does not begin a line of its own", ErrByHand, e.Pos)
 	}
 	last := key
 	for i := key + 1; i < len(lines); i++ {
@@ -355,7 +363,7 @@ func (r *Repo) lines(e *plan.DeclaredEntry) (lines []string, key, end int, err e
 		}
 		last = i
 	}
-	return lines, key, last + 1, nil
+	return place{lines, key, last + 1}, nil
 }
 
 func withoutComment(line string) string {

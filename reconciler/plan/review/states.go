@@ -44,7 +44,7 @@ type Effect struct {
 func (c *comparison) compareStates(before, after side, peels []target.PeelID) {
 	d := diff.CompareStates(before.states, after.states)
 	for _, name := range slices.Concat(d.Added, d.Changed, d.Removed) {
-		c.state(name, d.Files[name], d.Reads[name], before, after, peels)
+		c.state(name, d, before, after, peels)
 	}
 	for _, e := range d.Effects {
 		c.effects[e] = append(c.effects[e], peels...)
@@ -78,9 +78,9 @@ func refsOf(s side) map[string]any {
 	return all
 }
 
-// state adds the change of one state. files are those whose content changes, reads the names of settings that its
-// template reads and that change.
-func (c *comparison) state(name string, files, reads []string, before, after side, peels []target.PeelID) {
+// state adds the change of one state.
+func (c *comparison) state(name string, d diff.StateDifference, before, after side, peels []target.PeelID) {
+	files := d.Files[name]
 	old, had := before.states.States[name]
 	now, has := after.states.States[name]
 	parts := []any{name, had, old, has, now}
@@ -88,7 +88,7 @@ func (c *comparison) state(name string, files, reads []string, before, after sid
 		parts = append(parts, path, before.states.Files[path], after.states.Files[path])
 	}
 	values := map[string]Value{}
-	for _, read := range reads {
+	for _, read := range d.Reads[name] {
 		values[read] = Value{Before: before.states.Reads[name][read], After: after.states.Reads[name][read]}
 	}
 	id := text(append(parts, values))

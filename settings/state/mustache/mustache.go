@@ -8,12 +8,12 @@
 // empty list and an empty map count as false.
 //
 // Guarantees:
-//   - A name that the data does not have is an error with its line and column, never empty text. {{#a?}} and {{^a?}} treat a
-//     missing name as false.
+//   - A name that the data does not have is an error with its line and column, never empty text. {{#a?}} and {{^a?}}
+//     treat a missing name as false.
 //   - Text is not escaped, except by the filters json and shell.
 //   - Rendering the same template with the same data gives the same bytes, and at most [MaxOutput] of them.
-//   - Neither Parse nor Render panics. Parse takes time in proportion to the text; Render stops with an error after four
-//     million tags and texts, so that nested sections over long lists end.
+//   - Neither Parse nor Render panics. Parse takes time in proportion to the text; Render stops with an error after
+//     four million tags and texts, so that nested sections over long lists end.
 //
 // A value of the data may be a [Secret]. Render reports whether the output depends on one.
 //
@@ -151,17 +151,17 @@ func (p *parser) errorf(t tag, format string, args ...any) error {
 func (p *parser) run() ([]node, error) {
 	var top []node
 	for {
-		text, t, found, err := p.next()
+		text, t, err := p.next()
 		if err != nil {
 			return nil, err
 		}
 		if text != "" {
 			p.add(&top, node{text: text})
 		}
-		if !found {
+		if t == nil {
 			break
 		}
-		if err := p.apply(&top, t); err != nil {
+		if err := p.apply(&top, *t); err != nil {
 			return nil, err
 		}
 	}
@@ -174,31 +174,32 @@ func (p *parser) run() ([]node, error) {
 	return top, nil
 }
 
-// next returns the text up to the next tag, and the tag. If the tag stands alone on its line, the line is consumed.
-func (p *parser) next() (text string, t tag, found bool, err error) {
+// next returns the text up to the next tag, and the tag, which is nil after the last. If the tag stands alone on its
+// line, the line is consumed.
+func (p *parser) next() (text string, t *tag, err error) {
 	rest := p.text[p.pos:]
 	begin := strings.Index(rest, "{{")
 	if begin < 0 {
 		p.advance(len(rest))
-		return rest, tag{}, false, nil
+		return rest, nil, nil
 	}
 	text = rest[:begin]
 	p.advance(begin)
-	t = tag{line: p.line, column: p.column}
+	t = &tag{line: p.line, column: p.column}
 	end := strings.Index(rest[begin:], "}}")
 	if end < 0 {
-		return "", t, false, p.errorf(t, "the tag is not closed; add }}")
+		return "", nil, p.errorf(*t, "the tag is not closed; add }}")
 	}
 	t.content = rest[begin+2 : begin+end]
 	start := p.pos
 	p.advance(end + 2)
-	if err := p.classify(&t); err != nil {
-		return "", t, false, err
+	if err := p.classify(t); err != nil {
+		return "", nil, err
 	}
 	if t.sigil != 0 {
 		text = p.standalone(text, start)
 	}
-	return text, t, true, nil
+	return text, t, nil
 }
 
 // standalone removes the blanks and the line break around a tag that is alone on its line: the blanks at the end of the

@@ -167,17 +167,24 @@ func Credential(keys string, role grants.Role, name string) ([]byte, error) {
 	return k.Creds(role, name, 0)
 }
 
+// A Bus is what a connection with a new credential needs.
+type Bus struct {
+	URL  string
+	CA   string // file of the certificates that its own is checked against; empty: those of the system
+	Keys string // folder of the keys of its accounts, see [keystore.Dir]
+}
+
 // Connect makes a connection with a new credential.
-func Connect(url, ca, keys string, role grants.Role, name string, opts ...nats.Option) (*nats.Conn, error) {
-	creds, err := Credential(keys, role, name)
+func (b Bus) Connect(role grants.Role, name string, opts ...nats.Option) (*nats.Conn, error) {
+	creds, err := Credential(b.Keys, role, name)
 	if err != nil {
 		return nil, err
 	}
-	opts = append(ConnectOptions(creds, ca),
+	opts = append(ConnectOptions(creds, b.CA),
 		append(opts, nats.Timeout(WaitLimit), nats.CustomInboxPrefix(role.Inbox(name)))...)
-	nc, err := nats.Connect(url, opts...)
+	nc, err := nats.Connect(b.URL, opts...)
 	if err != nil {
-		return nil, fmt.Errorf("cannot reach the bus at %s: %w", url, err)
+		return nil, fmt.Errorf("cannot reach the bus at %s: %w", b.URL, err)
 	}
 	return nc, nil
 }
