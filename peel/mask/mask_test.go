@@ -129,7 +129,7 @@ func TestTheFormsOfASecretAreMasked(t *testing.T) {
 func TestShortSecretsAreMaskedUnlessTheyAreCommonWords(t *testing.T) {
 	for secret, want := range map[string]string{
 		"x7Q": "is <1>", "4711": "is <1>", "kUx!9": "is <1>", // without a meaning
-		"true": "is true", "Root": "is Root", "no": "is no", "ab": "is ab", "": "is ", " ab ": "is  ab ",
+		"true": "is true", "Root": "is Root", "bash": "is bash", "Call": "is Call", "no": "is no", "ab": "is ab", "": "is ", " ab ": "is  ab ",
 		"rooted": "is <1>", "8443": "is <1>",
 	} {
 		if got := of(secret).Text("is " + secret); got != want {
