@@ -114,7 +114,8 @@ func (b *ownBus) room(log *slog.Logger) error {
 		return err
 	}
 	if free < reserve {
-		return fmt.Errorf("the disk of %s has %d MiB free, which is less than %d MiB: free some space; the master then continues by itself",
+		return fmt.Errorf("the disk of %s has %d MiB free, which is less than %d MiB: free some space; "+
+			"the master then continues by itself",
 			b.opts.Dir, free>>20, uint64(reserve)>>20)
 	}
 	stuck := srv.Stuck()

@@ -83,7 +83,8 @@ func (p *Peel) sendDue(ctx context.Context, due *unconfirmed) bool {
 		}.Encode()
 		if err != nil {
 			p.log.Error(
-				"facts not sent, masters would refuse them; those that they have stay in force: make facts in peel.yaml fewer or shorter",
+				"facts not sent, masters would refuse them; those that they have stay in force: "+
+					"make facts in peel.yaml fewer or shorter",
 				"err", err,
 			)
 		}

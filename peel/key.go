@@ -32,7 +32,8 @@ func openKey(file string) (*key, error) {
 	pair, err := nkeys.FromCurveSeed(seed)
 	if err != nil {
 		return nil, fmt.Errorf(
-			"cannot use the key in %s: %w; remove it and start again: the peel makes another key, which `zester peel rekey` approves",
+			"cannot use the key in %s: %w; remove it and start again: the peel makes another key, "+
+				"which `zester peel rekey` approves",
 			file, err,
 		)
 	}
@@ -47,7 +48,8 @@ func readKey(file string) ([]byte, error) {
 	}
 	if mode := info.Mode(); !mode.IsRegular() || mode.Perm()&0o077 != 0 {
 		return nil, fmt.Errorf(
-			"its mode is %v: it is a secret and must be a file of mode 0600; if others may have read it, remove it and start again",
+			"its mode is %v: it is a secret and must be a file of mode 0600; if others may have read it, "+
+				"remove it and start again",
 			mode,
 		)
 	}

@@ -96,7 +96,8 @@ func (p *Peel) onDirect(msg *nats.Msg, pool *workerPool) {
 	case catalogue.AsksForSecrets(req.Args):
 		p.reply(
 			r, failure(
-				"a direct request gets no secrets, because no master has checked whether %s may see them: send it through a master",
+				"a direct request gets no secrets, because no master has checked whether %s may see them: "+
+					"send it through a master",
 				user,
 			),
 		)

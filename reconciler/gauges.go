@@ -25,11 +25,13 @@ var (
 		"The wave that is under way, from 1; 0 while no revision goes out in waves.")
 	peels = describe(
 		"peels",
-		"Peels by how far they are with what they are to run: applied, pending, failed, offline. They add up to the fleet.",
+		"Peels by how far they are with what they are to run: applied, pending, failed, offline. "+
+			"They add up to the fleet.",
 		"state",
 	)
 	statePeels = describe("state_peels",
-		"Peels with states by what their newest run of all of them found: clean, drifted, pending, failed, unknown, never (no run), other_settings (run with other settings than wanted).",
+		"Peels with states by what their newest run of all of them found: clean, drifted, pending, failed, unknown, "+
+			"never (no run), other_settings (run with other settings than wanted).",
 		"state")
 )
 

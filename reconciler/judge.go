@@ -35,7 +35,8 @@ const (
 
 // errForbidden: the branch moved to a commit that does not descend from the last revision.
 var errForbidden = errors.New(
-	"history: forbid in this master's configuration refuses that; move the branch back, or choose a revision with zester sync pin",
+	"history: forbid in this master's configuration refuses that; move the branch back, " +
+		"or choose a revision with zester sync pin",
 )
 
 // judge verifies, compiles and compares a commit, and returns whether it may go to the fleet. An error is not the fault
@@ -170,7 +171,8 @@ func (w *Worker) guard(ctx context.Context, out *decide.Judgement, j Task, p *pl
 	}
 	if r.Commit != "" && base == nil && len(r.Waves) > 0 {
 		g.Unreadable = fmt.Sprintf(
-			"the revision in force, %s, cannot be read or compiled, so no wave can go back to it: approved, this one goes to all peels at once",
+			"the revision in force, %s, cannot be read or compiled, so no wave can go back to it: approved, "+
+				"this one goes to all peels at once",
 			r.Commit.Short(),
 		)
 	}

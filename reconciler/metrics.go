@@ -67,11 +67,13 @@ func NewMetrics() *Metrics {
 		}),
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "zester_sync_failures_total",
-			Help: "What kept a commit from the fleet, by the reason of the condition: the branch could not be read, the commit was refused, waits for approval or was rolled back, or documents could not be published.",
+			Help: "What kept a commit from the fleet, by the reason of the condition: the branch could not be read, " +
+				"the commit was refused, waits for approval or was rolled back, or documents could not be published.",
 		}, []string{"reason"}),
 		took: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name:    "zester_sync_duration_seconds",
-			Help:    "How long the steps took: fetch, compile, publish, and converge, which ends when every online peel runs the revision.",
+			Name: "zester_sync_duration_seconds",
+			Help: "How long the steps took: fetch, compile, publish, and converge, " +
+				"which ends when every online peel runs the revision.",
 			Buckets: []float64{.005, .02, .1, .5, 1, 2, 5, 10, 30, 60, 120, 300, 900, 3600},
 		}, []string{"step"}),
 		reasons: map[string]bool{},

@@ -125,7 +125,8 @@ func New(o Options) (*Reconciler, error) {
 	if len(o.MayAllow) > 0 && o.Repo.Verify == (gitrepo.Trust{}) {
 		return nil, errors.Join(
 			errors.New(
-				"cannot use verify.allow without verify.ssh or verify.openpgp: commits need not be signed, so no signer is known",
+				"cannot use verify.allow without verify.ssh or verify.openpgp: commits need not be signed, "+
+					"so no signer is known",
 			), repo.Close(),
 		)
 	}

@@ -129,7 +129,8 @@ func (c *Config) Flags(fs *flag.FlagSet) {
 	fs.StringVar(&c.Creds, "creds", c.Creds, "read the credential for the external server from `FILE`")
 	fs.StringVar(&c.CA, "ca", c.CA, "check the external server with the CA certificates in `FILE`")
 	fs.IntVar(&c.Replicas, "replicas", c.Replicas,
-		"keep `N` copies of every bucket and stream on a new cluster; on another bus a master that is given another number ends")
+		"keep `N` copies of every bucket and stream on a new cluster; "+
+			"on another bus a master that is given another number ends")
 	fs.StringVar(&c.Git.User, "git-user", c.Git.User, "reach the repo over https as the user `NAME`")
 	fs.StringVar(&c.Git.Password, "git-password", c.Git.Password,
 		"reach the repo over https with the password or token in `FILE`")
@@ -267,7 +268,8 @@ func (c *Config) bus(o *master.Options) error {
 	if c.NATS != "" {
 		if c.Creds == "" {
 			return errors.New(
-				"cannot use an external server without a credential: set creds to the file with this master's credential",
+				"cannot use an external server without a credential: " +
+					"set creds to the file with this master's credential",
 			)
 		}
 		o.Creds = c.Creds

@@ -197,7 +197,8 @@ entries by one commit in your name.`,
 			r, err := api.UserRevoke.Ask(cmd.Context(), client, api.RevokeRequest{Name: args[0], Keep: keep})
 			if err != nil {
 				return hinted(err, api.CodeConflict,
-					"--keep revokes only the person; everything that the person made stays valid, also your own credential")
+					"--keep revokes only the person; everything that the person made stays valid, "+
+						"also your own credential")
 			}
 			l, failed := a.leftBy(cmd.Context(), client, authorsOf(r), remove)
 			err = a.print(struct {

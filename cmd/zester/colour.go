@@ -50,9 +50,10 @@ var stateColours = func() map[string]string {
 	colours := map[string]string{}
 	for colour, states := range map[string]string{
 		green: "ok ran complete applied accepted valid yes done active clean",
-		red: "failed firing missed timeout rejected broken refused revoked no rolled invalid paused_errors paused_invalid " +
-			"missing unreachable CompileFailed Stalled",
-		yellow: "late overran pending claimed running partial canceled warning blocked waiting paused_manual skipped offline unknown stale expired ended superseded drifted other_settings",
+		red: "failed firing missed timeout rejected broken refused revoked no rolled invalid paused_errors " +
+			"paused_invalid missing unreachable CompileFailed Stalled",
+		yellow: "late overran pending claimed running partial canceled warning blocked waiting paused_manual skipped " +
+			"offline unknown stale expired ended superseded drifted other_settings",
 	} {
 		for s := range strings.FieldsSeq(states) {
 			colours[s] = colour

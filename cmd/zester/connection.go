@@ -80,7 +80,8 @@ func (a *app) bus() (api.ClientOptions, error) {
 	}
 	if strings.HasPrefix(c.url, "http") {
 		return api.ClientOptions{}, usageError(
-			"cannot connect to %s: a bus is at tls://HOST:PORT; http is for programs that use the REST API with a token",
+			"cannot connect to %s: a bus is at tls://HOST:PORT; "+
+				"http is for programs that use the REST API with a token",
 			c.url,
 		)
 	}
@@ -119,7 +120,8 @@ func localBus(dataDir string) (api.ClientOptions, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		err = &failure{
 			code: exitFailed, err: fmt.Errorf("%w with the data directory %s", errNoMaster, dataDir),
-			hint: "name one with --data-dir, or a bus with --url and --creds; zester demo shows everything on this machine",
+			hint: "name one with --data-dir, or a bus with --url and --creds; " +
+				"zester demo shows everything on this machine",
 		}
 	case errors.Is(err, fs.ErrPermission):
 		err = &failure{
@@ -242,7 +244,8 @@ func failureOf(err error) *failure {
 		f.hint = "is the master running? --url and --data-dir say where to find it"
 	}
 	if err := f.err; err != nil && strings.Contains(err.Error(), "has no permission to see secrets") {
-		f.hint = "zester auth user add NAME --secrets makes a user who may see them; local, the user of a master's host, cannot"
+		f.hint = "zester auth user add NAME --secrets makes a user who may see them; " +
+			"local, the user of a master's host, cannot"
 	}
 	if bus, ok := errors.AsType[*dial.BusError](err); ok && bus.Hint != "" {
 		f.hint = bus.Hint

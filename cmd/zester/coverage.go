@@ -176,7 +176,8 @@ func coverageSource(c *api.Coverage) string {
 	}
 	if n := len(c.Unread); n > 0 {
 		text += fmt.Sprintf(
-			"\nnot complete: the master cannot read the stored counts of %s from %s on;\nthey are damaged, or a newer version wrote them",
+			"\nnot complete: the master cannot read the stored counts of %s from %s on;\n"+
+				"they are damaged, or a newer version wrote them",
 			count(n, "hour"), clock(c.Unread[0]),
 		)
 	}

@@ -63,7 +63,8 @@ func (a *app) dispatch(cmd *cobra.Command, words []string) error {
 }
 
 // hintOperator is the hint for a credential that may not run functions.
-const hintOperator = "running functions needs the credential of an operator, an auditor only reads: zester auth user add NAME makes one"
+const hintOperator = "running functions needs the credential of an operator, an auditor only reads: " +
+	"zester auth user add NAME makes one"
 
 // dispatchTo resolves the target of a job and runs it.
 func (a *app) dispatchTo(cmd *cobra.Command, client *api.Client, words []string, spec job.Spec) error {

@@ -128,7 +128,8 @@ func (d *dispatching) check(changed func(string) bool) error {
 	}
 	if d.secrets.show && (d.direct || d.async) {
 		return usageError(
-			"--show-secrets needs a master to check the permission, and waits for the returns: it does not go with --direct and --async",
+			"--show-secrets needs a master to check the permission, and waits for the returns: " +
+				"it does not go with --direct and --async",
 		)
 	}
 	if err := d.checkCounts(changed); err != nil {

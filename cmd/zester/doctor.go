@@ -298,7 +298,8 @@ func (d *doctor) master(ctx context.Context, client *api.Client) {
 	d.auditLog(&h.Audit)
 	if len(h.Unreadable) > 0 {
 		d.found("records", broken,
-			"upgrade this master if another one is newer; else revoke what the key names, and make it again under another name",
+			"upgrade this master if another one is newer; else revoke what the key names, "+
+				"and make it again under another name",
 			"%s cannot be decoded: nobody can use what they stand for", strings.Join(h.Unreadable, ", "))
 	}
 	d.settings(ctx, client)
@@ -321,7 +322,8 @@ func (d *doctor) masters(all []credential.Held) {
 		if h.Role == grants.RoleMaster && !h.Expires.IsZero() && h.Expires.Sub(d.now) < endsSoon {
 			d.ending("masters", "the credential belongs to the master "+h.Name, h.Expires,
 				fmt.Sprintf(
-					"zester auth issue master %s --again makes one for creds of its master.yaml; if the master is gone, zester auth master revoke %s",
+					"zester auth issue master %s --again makes one for creds of its master.yaml; "+
+						"if the master is gone, zester auth master revoke %s",
 					h.Name, h.Name,
 				))
 		}
@@ -334,7 +336,8 @@ func (d *doctor) auditLog(s *audit.Status) {
 	case s.Gaps > 0:
 		d.found(
 			"audit log", broken,
-			"zester audit verify shows all of them: somebody with the credential of a master wrote to the log or removed entries",
+			"zester audit verify shows all of them: somebody with the credential of a master "+
+				"wrote to the log or removed entries",
 			"%s; %d in all", s.First, s.Gaps,
 		)
 	case s.Head.Seq > 0:

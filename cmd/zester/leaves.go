@@ -166,7 +166,8 @@ state status -o json           # with the states that changed or failed`},
 	"alert status": {lists, `alert status`},
 	"alert silence": {
 		asks,
-		"alert silence 'backup*' --for 2h --reason 'new disk'\nalert silence 'peel:db-*' --for 1d --reason 'data centre moves'",
+		"alert silence 'backup*' --for 2h --reason 'new disk'\n" +
+			"alert silence 'peel:db-*' --for 1d --reason 'data centre moves'",
 	},
 	"alert unsilence": {asks, `alert unsilence 7h2k4qma`},
 	"alert test":      {asks, `alert test oncall`},
@@ -185,7 +186,8 @@ state status -o json           # with the states that changed or failed`},
 	"auth user renew":  {asks, `auth user renew --creds ann.creds`},
 	"auth user revoke": {asks, `auth user revoke lee`},
 	"auth peel list": {
-		listStates, "auth peel list --state pending\nauth peel list db-01\nauth peel list -o wide         # also addresses and keys",
+		listStates, "auth peel list --state pending\nauth peel list db-01\n" +
+			"auth peel list -o wide         # also addresses and keys",
 	},
 	"auth peel approve":      {asks, `auth peel approve db-01`},
 	"auth peel reject":       {asks, `auth peel reject db-01`},

@@ -41,7 +41,8 @@ with zester approve.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f, ok := cmd.InOrStdin().(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 				return usageError(
-					"stdin is a terminal: the program of an assistant starts zester mcp and sends requests there; zester guide assistants shows how",
+					"stdin is a terminal: the program of an assistant starts zester mcp and sends requests there; " +
+						"zester guide assistants shows how",
 				)
 			}
 			if allow != "" && allow != "dispatch" {

@@ -96,7 +96,8 @@ func (a *app) describeDecommissioned(d *api.Decommissioned) error {
 		say("there were no facts and no settings to remove")
 	}
 	for _, name := range d.JoinTokens {
-		say("remains: the join token %s admits a host of this ID with a new key; zester auth join-token revoke %[1]s revokes it", name)
+		say("remains: the join token %s admits a host of this ID with a new key; "+
+			"zester auth join-token revoke %[1]s revokes it", name)
 	}
 	say("remains: the data directory of zester-peel on the host; its jobs, for 7 days")
 	return nil

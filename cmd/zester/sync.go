@@ -268,8 +268,9 @@ func syncPeelsTable(peels []status.Peel) table {
 		states: []string{"STATE", "ONLINE"},
 		narrow: []string{"ERRORS"},
 		drop:   []string{"RELOAD", "CHANGED BY"},
-		legend: "CHANGED BY: the newest commit that changed the settings of the peel\nRELOAD: + started, ~ changed, - stopped, = kept",
-		wide:   []string{"REPORTED", "DIGEST", "WANTED"},
+		legend: "CHANGED BY: the newest commit that changed the settings of the peel\n" +
+			"RELOAD: + started, ~ changed, - stopped, = kept",
+		wide: []string{"REPORTED", "DIGEST", "WANTED"},
 	}
 	for _, p := range peels {
 		lag, state := "", string(p.State)

@@ -233,8 +233,9 @@ func (g goal) wants(c status.Counts) string {
 // unreadable holds the reasons for an unreadable branch that end a wait, with a hint for each. A [status.Stalled]
 // reconciler ends it too. Other errors, such as a timeout, may be temporary.
 var unreadable = map[string]string{
-	"RefNotFound":           "push the branch, or name another: branch: of the master's configuration",
-	"NotFound":              "is the address right? repo: of the master's configuration; a private repo also needs a credential, below git:",
+	"RefNotFound": "push the branch, or name another: branch: of the master's configuration",
+	"NotFound": "is the address right? repo: of the master's configuration; " +
+		"a private repo also needs a credential, below git:",
 	"NotGit":                "is the address right? repo: of the master's configuration",
 	"AuthenticationFailed":  "give the master a credential that may read the repo, below git: of its configuration",
 	"Forbidden":             "give the master a credential that may read the repo, below git: of its configuration",

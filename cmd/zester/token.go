@@ -64,7 +64,8 @@ program that reads the metrics of masters.`,
 				text, t, err := client.TokenCreate(cmd.Context(), q)
 				if err != nil {
 					return hinted(err, api.CodeConflict,
-						"zester auth token rotate replaces the secret of a token that is not revoked; else choose another name")
+						"zester auth token rotate replaces the secret of a token that is not revoked; "+
+							"else choose another name")
 				}
 				return a.printSecret(text, t)
 			})

@@ -60,8 +60,9 @@ var verbs = map[string]string{
 	"describe": "zester peel show PEEL, zester job show JOB and zester schedule history TARGET ENTRY show one thing",
 	"logs":     "zester job returns JOB prints the output of a job",
 	"exec":     "zester TARGET cmd.run COMMAND runs a command",
-	"apply":    "a commit changes the fleet, once it is on the branch; zester TARGET state.highstate applies states now",
-	"events":   "zester alert list, zester sync history and zester audit list show what has happened",
+	"apply": "a commit changes the fleet, once it is on the branch; " +
+		"zester TARGET state.highstate applies states now",
+	"events": "zester alert list, zester sync history and zester audit list show what has happened",
 }
 
 // unlikeZester is usageError with a hint for somebody who types a command of another program.
@@ -195,7 +196,8 @@ func refuseFileNames(words []string) error {
 	}
 	return &failure{
 		code: exitUsage,
-		err: fmt.Errorf("%q, %q and other words before %s are files of this directory: the shell has replaced a pattern by them",
+		err: fmt.Errorf("%q, %q and other words before %s are files of this directory: "+
+			"the shell has replaced a pattern by them",
 			words[0], words[1], words[function]),
 		hint: fmt.Sprintf("quote the target: %s", commandLine(append([]string{"*"}, words[function:]...))),
 	}

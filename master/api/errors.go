@@ -79,7 +79,8 @@ func refusedCredential(o ClientOptions, err error) error {
 	return fail(CodeDenied, &dial.BusError{
 		What: "it ended at " + ends.UTC().Format(time.RFC3339), Err: err,
 		Hint: fmt.Sprintf(
-			"have another made: zester auth user add %s --again, or on the host that holds the keys zester auth issue <role> %[1]s --again",
+			"have another made: zester auth user add %s --again, "+
+				"or on the host that holds the keys zester auth issue <role> %[1]s --again",
 			name,
 		),
 	}, "the bus at %s refuses the credential of %s", o.URL, name)

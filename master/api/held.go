@@ -183,7 +183,8 @@ func (q *HoldAddRequest) checkDispatch() error {
 	}
 	if len(data) > HoldMaxArgs {
 		return fmt.Errorf(
-			"args take %d bytes, and an action that waits for a person may have %d: nobody would read them; put a long text into the config repo",
+			"args take %d bytes, and an action that waits for a person may have %d: nobody would read them; "+
+				"put a long text into the config repo",
 			len(data), HoldMaxArgs,
 		)
 	}

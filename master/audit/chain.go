@@ -33,7 +33,8 @@ func ParseHead(text string) (Head, error) {
 	seq, err := strconv.ParseUint(place, 10, 64)
 	if sum, errSum := hex.DecodeString(digest); err != nil || seq == 0 || errSum != nil || len(sum) != sha256.Size {
 		return Head{}, fmt.Errorf(
-			"cannot read %.100q: want the number of an entry, a colon and its digest, as zester audit verify prints them",
+			"cannot read %.100q: want the number of an entry, a colon and its digest, "+
+				"as zester audit verify prints them",
 			text,
 		)
 	}

@@ -142,7 +142,8 @@ func (h *Heartbeat) renew(ctx context.Context) (*Beat, error) {
 	case found.Owner == h.owner || found.Owner == h.earlier:
 		_, err = h.bucket.Update(ctx, name, data, found.revision)
 	default:
-		return found, fmt.Errorf("cannot run as master %q: %w, its last heartbeat is of %s; give each master a name and a credential of its own",
+		return found, fmt.Errorf("cannot run as master %q: %w, its last heartbeat is of %s; "+
+			"give each master a name and a credential of its own",
 			name, ErrNameTaken, found.created.Format(time.RFC3339))
 	}
 	if err != nil {

@@ -195,7 +195,8 @@ func (f *Fleet) onHeartbeat(msg *nats.Msg, at time.Time) {
 	f.mu.Unlock()
 	if alternates {
 		f.log.Error(
-			"two processes are connected under one peel ID, and both run what masters send: give one of them an ID of its own",
+			"two processes are connected under one peel ID, and both run what masters send: "+
+				"give one of them an ID of its own",
 			"peel", wireID,
 		)
 	}

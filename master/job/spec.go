@@ -127,7 +127,8 @@ func (s *Spec) checkSending() error {
 	}
 	batches := (len(s.Targets) + s.Batch.Size - 1) / s.Batch.Size
 	if most := MaxBatched / s.Timeout; time.Duration(batches) > most {
-		return fmt.Errorf("its %d batches could take %v each and the limit is %v altogether: make the batches larger or the timeout shorter",
+		return fmt.Errorf("its %d batches could take %v each and the limit is %v altogether: "+
+			"make the batches larger or the timeout shorter",
 			batches, s.Timeout, MaxBatched)
 	}
 	return nil

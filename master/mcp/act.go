@@ -19,13 +19,16 @@ import (
 func (s *server) addAct() {
 	act := credential.ScopeDispatch
 	add(s, act, "target_preview",
-		"Show which peels a target expression selects, with their number and hash, which dispatch and pause need. Changes nothing.",
+		"Show which peels a target expression selects, with their number and hash, which dispatch and pause need. "+
+			"Changes nothing.",
 		s.preview)
 	add(s, act, "dispatch",
-		"Run a function on the peels that target_preview has shown. It is refused if the target selects other peels by now. "+
+		"Run a function on the peels that target_preview has shown. "+
+			"It is refused if the target selects other peels by now. "+
 			"On many peels it waits for a person.", s.dispatch)
 	add(s, act, "pause",
-		"Pause a schedule entry for a time on the peels that target_preview has shown. On many peels it waits for a person.",
+		"Pause a schedule entry for a time on the peels that target_preview has shown. "+
+			"On many peels it waits for a person.",
 		s.pause)
 }
 
@@ -135,7 +138,8 @@ func (s *server) act(ctx context.Context, q api.HoldAddRequest, expect int) (*re
 			return nil, err
 		}
 		return &reply{
-			said: fmt.Sprintf("Nothing was done: assistants may act on at most %d peels in an hour. The action %s on %d peels waits until %s for a person, who decides with: zester approve %s",
+			said: fmt.Sprintf("Nothing was done: assistants may act on at most %d peels in an hour. "+
+				"The action %s on %d peels waits until %s for a person, who decides with: zester approve %s",
 				s.Limit, a.ID, len(peels), a.Expires.UTC().Format("2006-01-02 15:04 MST"), a.ID),
 		}, nil
 	}
@@ -158,7 +162,8 @@ func unchanged(peels []target.PeelID, hash string, expect int) error {
 	case len(peels) == 0:
 		return errors.New("the target selects no peel")
 	case len(peels) != expect || now != hash:
-		return fmt.Errorf("nothing was done: the target selects %d peels with the hash %.16s…, not the %d with the hash %.16s… that were expected; look at target_preview again",
+		return fmt.Errorf("nothing was done: the target selects %d peels with the hash %.16s…, "+
+			"not the %d with the hash %.16s… that were expected; look at target_preview again",
 			len(peels), now, expect, hash)
 	}
 	return nil

@@ -22,7 +22,8 @@ func (s *server) addPlan() {
 		"Check a change of a schedule entry in the config repo, and show it as a patch, with its hash. "+
 			"What lint refuses is refused with its messages. Changes nothing.", s.planChange)
 	add(s, admin, "propose_change",
-		"Open a pull request with a change that plan_change has shown. It never changes the branch that the fleet follows.",
+		"Open a pull request with a change that plan_change has shown. "+
+			"It never changes the branch that the fleet follows.",
 		s.proposeChange)
 }
 
@@ -133,7 +134,8 @@ func (s *server) proposeChange(ctx context.Context, _ call, in proposeIn) (*repl
 	}
 	if hash != in.Hash {
 		return nil, errors.New(
-			"nothing was proposed: this is not the change of that hash, or the branch has moved since; look at plan_change again",
+			"nothing was proposed: this is not the change of that hash, or the branch has moved since; " +
+				"look at plan_change again",
 		)
 	}
 	r, err := in.request(false)
@@ -146,7 +148,8 @@ func (s *server) proposeChange(ctx context.Context, _ call, in proposeIn) (*repl
 		return nil, err
 	case out.Patch != "":
 		return &reply{
-			said: "The master may not write to the config repo (write.mode in master.yaml). A person can apply this patch with git apply.",
+			said: "The master may not write to the config repo (write.mode in master.yaml). " +
+				"A person can apply this patch with git apply.",
 			data: out,
 		}, nil
 	case out.Commit == "" || !out.Proposed:

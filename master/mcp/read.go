@@ -33,7 +33,8 @@ func (s *server) addRead() {
 		"Explain a target expression (which peels it selects), a cron expression, or an English timing. "+
 			"Give exactly one of them.", s.explain)
 	add(s, read, "coverage",
-		"Count the expected runs of schedule entries by what became of them: ran, failed, late, skipped, missed, unknown.",
+		"Count the expected runs of schedule entries by what became of them: ran, failed, late, skipped, "+
+			"missed, unknown.",
 		s.coverage)
 	add(s, read, "why",
 		"Say what became of one scheduled run on one peel, or why there was none, with the facts that prove it.", s.why)

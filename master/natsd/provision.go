@@ -30,7 +30,8 @@ const keyKept = "kept"
 type DisagreementError struct{ Stored, Wanted bucket.Kept }
 
 func (e *DisagreementError) Error() string {
-	return fmt.Sprintf("this bus keeps %d copies of each stream, and the audit log for %v; this master was started with %d and %v: "+
+	return fmt.Sprintf("this bus keeps %d copies of each stream, and the audit log for %v; "+
+		"this master was started with %d and %v: "+
 		"leave replicas and audit_retention out of its configuration, or change the bus with zester bus set",
 		e.Stored.Replicas, e.Stored.Audit, e.Wanted.Replicas, e.Wanted.Audit)
 }

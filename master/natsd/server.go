@@ -36,7 +36,8 @@ const (
 )
 
 // hintPort is the hint if another process listens on the port.
-const hintPort = "if that is another master's bus, use it in place of one of your own: zester-master --nats URL --creds FILE; " +
+const hintPort = "if that is another master's bus, use it in place of one of your own: " +
+	"zester-master --nats URL --creds FILE; " +
 	"else choose another port with --listen"
 
 // Trust has the JWTs by which the server checks credentials. It has no secret.

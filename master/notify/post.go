@@ -32,10 +32,10 @@ func (p *Place) post(ctx context.Context, message func() ([]byte, error), key st
 }
 
 // everyField is the template of a webhook without one.
-const everyField = `{"event": "${event}", "title": "${title}", "text": "${text}", "details": "${details}", "state": "${state}", ` +
-	`"commit": "${commit}", "branch": "${branch}", "author": "${author}", "subject": "${subject}", "where": "${where}", ` +
-	`"command": "${command}", "by": "${by}", "time": "${time}", "peels": ${peels}, "applied": ${applied}, "failed": ${failed}, ` +
-	`"offline": ${offline}, "seconds": ${seconds}}`
+const everyField = `{"event": "${event}", "title": "${title}", "text": "${text}", "details": "${details}", ` +
+	`"state": "${state}", "commit": "${commit}", "branch": "${branch}", "author": "${author}", ` +
+	`"subject": "${subject}", "where": "${where}", "command": "${command}", "by": "${by}", "time": "${time}", ` +
+	`"peels": ${peels}, "applied": ${applied}, "failed": ${failed}, "offline": ${offline}, "seconds": ${seconds}}`
 
 // fill returns a template with the values of an event.
 func fill(template string, e Event) ([]byte, error) {

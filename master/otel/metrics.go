@@ -4,7 +4,8 @@ import "github.com/prometheus/client_golang/prometheus"
 
 var (
 	spansTotal = prometheus.NewDesc("zester_otel_spans_total",
-		"Spans by what became of them: sent, refused (by the collector), expired (not taken for a day), left_out (a job had more than 10,000 runs) or unreadable.",
+		"Spans by what became of them: sent, refused (by the collector), expired (not taken for a day), "+
+			"left_out (a job had more than 10,000 runs) or unreadable.",
 		[]string{
 			"result",
 		}, nil)

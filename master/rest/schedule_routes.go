@@ -380,6 +380,7 @@ func (o scheduleOptions) waiting(ctx context.Context) string {
 }
 
 func waits(s *status.Sync) string {
-	return fmt.Sprintf("revision %s waits for approval, and later commits with it: %s; zester sync approve %s lets it out",
+	return fmt.Sprintf("revision %s waits for approval, and later commits with it: %s; "+
+		"zester sync approve %s lets it out",
 		s.LastAttempted.Short(), strings.Join(s.Errors, "; "), status.ShortHash(s.Blocked))
 }

@@ -74,7 +74,8 @@ func (q *question) byCounts(nominal time.Time) *judgement {
 	switch {
 	case q.isOlder(nominal) && q.since().After(nominal):
 		v.reason = "other_settings"
-		v.answer = fmt.Sprintf("It is not known whether %s was due on %s at %s: it has had its present timing and state since %s.",
+		v.answer = fmt.Sprintf("It is not known whether %s was due on %s at %s: "+
+			"it has had its present timing and state since %s.",
 			q.Entry, q.Peel, q.stamp(nominal), q.stamp(q.since()))
 	case len(ends) == 0 || h.Expected+h.Pending < due:
 		v.reason = "not_counted"
@@ -84,7 +85,8 @@ func (q *question) byCounts(nominal time.Time) *judgement {
 	case len(ends) > 1:
 		v.reason = "one_of_several"
 		v.answer = fmt.Sprintf(
-			"It is not known what became of %s alone: those of its hour came to different ends, and only their numbers are kept.",
+			"It is not known what became of %s alone: those of its hour came to different ends, "+
+				"and only their numbers are kept.",
 			at,
 		)
 	default:

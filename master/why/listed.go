@@ -103,7 +103,8 @@ func (q *question) byList(nominal time.Time) *judgement {
 			return nil // what masters have stored says more
 		}
 		v.is = api.WhyUnknown
-		v.answer = fmt.Sprintf("Nobody knows what became of the fire of %s: the clock of %s was wrong then, or was set about then.",
+		v.answer = fmt.Sprintf("Nobody knows what became of the fire of %s: the clock of %s was wrong then, "+
+			"or was set about then.",
 			at, q.Peel)
 		if s.Why != join.WrongClock {
 			v.answer = fmt.Sprintf("%s says of the fire of %s what this master does not know: it runs a newer version.",
@@ -131,7 +132,8 @@ func (q *question) missAnswer(nominal time.Time, reason string) string {
 		return fmt.Sprintf("The fire of %s did not start in time, and is not made up: catch_up allows no more fires.",
 			at)
 	default:
-		return fmt.Sprintf("The fire of %s did not happen: %s has reported since, and lists neither a run nor a skip of it.",
+		return fmt.Sprintf("The fire of %s did not happen: %s has reported since, "+
+			"and lists neither a run nor a skip of it.",
 			at, q.Peel)
 	}
 	return fmt.Sprintf("The fire of %s did not start in time: %s.%s", at, text, made)
@@ -155,7 +157,8 @@ func (q *question) ofPending(nominal time.Time, s *join.Span, v *judgement) {
 	at, then := q.stamp(nominal), q.stamp(q.Report.Time)
 	if q.Now.After(q.Report.Time.Add(2*wire.ScheduleInterval + reportWait)) {
 		v.is, v.reason = api.WhyUnknown, "not_reporting"
-		v.answer = fmt.Sprintf("Nobody knows how the fire of %s ended: %s has not reported since %s, when the fire had not ended; %s.",
+		v.answer = fmt.Sprintf("Nobody knows how the fire of %s ended: %s has not reported since %s, "+
+			"when the fire had not ended; %s.",
 			at, q.Peel, then, q.presence())
 		return
 	}
@@ -178,7 +181,8 @@ func (q *question) ofPending(nominal time.Time, s *join.Span, v *judgement) {
 			v.answer = strings.TrimSuffix(v.answer, ".") + ", at " + q.stamp(opens) + "."
 		}
 	case ledger.Owed:
-		v.answer = fmt.Sprintf("The fire of %s was missed at its time, and will be made up (catch_up): it waited for that at %s.",
+		v.answer = fmt.Sprintf("The fire of %s was missed at its time, and will be made up (catch_up): "+
+			"it waited for that at %s.",
 			at, then)
 	default:
 		v.answer = fmt.Sprintf("The fire of %s has not started yet: at %s it waited for another run to end.", at, then)

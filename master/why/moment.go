@@ -77,7 +77,8 @@ func ParseMoment(text string, zone *time.Location, now time.Time) (Moment, error
 		}
 	}
 	return Moment{}, fmt.Errorf(
-		"%.40q: write it like 2026-06-01T09:00, 09:00 or 2026-06-01T09:00:00+01:00; without an offset it is a time of the entry's zone",
+		"%.40q: write it like 2026-06-01T09:00, 09:00 or 2026-06-01T09:00:00+01:00; "+
+			"without an offset it is a time of the entry's zone",
 		text,
 	)
 }

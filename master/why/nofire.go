@@ -73,7 +73,8 @@ func (q *question) noEntry(at time.Time) *judgement {
 	if h, source := q.verdictsOf(at); h != nil {
 		return &judgement{
 			is: api.WhyUnknown, reason: "other_settings", source: source, fact: countWords(h),
-			answer: fmt.Sprintf("%s is not in the schedule of %s now, so it is not known when it was due then. The verdicts on its hour: %s.",
+			answer: fmt.Sprintf("%s is not in the schedule of %s now, so it is not known when it was due then. "+
+				"The verdicts on its hour: %s.",
 				q.Entry, q.Peel, countWords(h)),
 		}
 	}

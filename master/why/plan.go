@@ -63,7 +63,8 @@ func (q *question) stopped(at time.Time) *judgement {
 			q.Entry, cmp.Or(cause, "paused by an operator"), since, q.Peel)
 	case scheduler.StateFailing:
 		v.answer = fmt.Sprintf(
-			"%s does not fire: %s, and pause_after_errors has paused it %s. zester schedule resume %s %[1]s lets it fire again.",
+			"%s does not fire: %s, and pause_after_errors has paused it %s. "+
+				"zester schedule resume %s %[1]s lets it fire again.",
 			q.Entry, cmp.Or(cause, "its runs failed"), since, q.Peel,
 		)
 	case scheduler.StateInvalid:
@@ -106,7 +107,8 @@ func (q *question) byStart(nominal time.Time) *judgement {
 		v.reason = "unread"
 		v.source = pause.Source()
 		v.fact = pause.String()
-		v.answer = fmt.Sprintf("It is not known whether %s was paused on %s at %s: %s had run %s on %s, and whether that selected %[2]s cannot be told: %[7]s.",
+		v.answer = fmt.Sprintf("It is not known whether %s was paused on %s at %s: %s had run %s on %s, "+
+			"and whether that selected %[2]s cannot be told: %[7]s.",
 			q.Entry, q.Peel, q.stamp(nominal), pause.User, pause.Function, oneLineFact(pause.Target),
 			oneLineFact(pause.Unsure))
 	}
@@ -199,11 +201,13 @@ func (q *question) byAge(nominal time.Time) *judgement {
 		v.answer = fmt.Sprintf("The fire of %s may still start, until %s.", at, q.stamp(latest))
 	case q.Now.Before(due):
 		v.reason = "report_due"
-		v.answer = fmt.Sprintf("It is not known yet what became of the fire of %s: the newest report of %s is older. A failure or miss would have been reported at once; the next report is due by %s.",
+		v.answer = fmt.Sprintf("It is not known yet what became of the fire of %s: the newest report of %s is older. "+
+			"A failure or miss would have been reported at once; the next report is due by %s.",
 			at, q.Peel, q.stamp(due))
 	default:
 		v.reason = "not_reporting"
-		v.answer = fmt.Sprintf("Nobody knows what became of the fire of %s: %s has not reported since %s; %s. Its next report says what it ran and missed.",
+		v.answer = fmt.Sprintf("Nobody knows what became of the fire of %s: %s has not reported since %s; %s. "+
+			"Its next report says what it ran and missed.",
 			at, q.Peel, q.stamp(q.Report.Time), q.presence())
 	}
 	return v
@@ -242,7 +246,8 @@ func (q *question) notListed(nominal time.Time) *judgement {
 		if q.isUnread(SourceJobs) {
 			records = "the records of jobs could not be read"
 		}
-		v.answer = fmt.Sprintf("Nobody knows what became of the fire of %s: the report of %s goes back to %s, %s, and %s.",
+		v.answer = fmt.Sprintf("Nobody knows what became of the fire of %s: "+
+			"the report of %s goes back to %s, %s, and %s.",
 			at, q.Peel, q.stamp(q.oldest()), records, q.notStored())
 	case isOther:
 		v.reason, v.fact = "other_settings", "the peel runs the settings of commit "+short(q.Report.Commit)

@@ -94,7 +94,8 @@ var otherFunctions = []Function{
 			{
 				Name: "env",
 				Type: StringMap,
-				Doc:  "environment variables, added to PATH, HOME, USER, LOGNAME, LANG, LANGUAGE, LC_* and TZ; no others are passed on",
+				Doc: "environment variables, added to PATH, HOME, USER, LOGNAME, LANG, LANGUAGE, LC_* and TZ; " +
+					"no others are passed on",
 			},
 			{Name: "cwd", Type: String, Doc: "directory to run in, an absolute path; default: the user's home, else /"},
 			{Name: "user", Type: String, Doc: "name or number of the user to run as; default: the peel's"},
@@ -129,7 +130,8 @@ var otherFunctions = []Function{
 			{
 				Name: "opts",
 				Type: Answering,
-				Doc:  "system: what the model is told first; temperature: 0 to 2; max_tokens: of the answer; response_schema: JSON Schema of the answer, which is then JSON",
+				Doc: "system: what the model is told first; temperature: 0 to 2; max_tokens: of the answer; " +
+					"response_schema: JSON Schema of the answer, which is then JSON",
 			},
 			{
 				Name: "context",
@@ -195,7 +197,8 @@ var otherFunctions = []Function{
 	{
 		Name:     "settings.get",
 		ReadOnly: true,
-		Doc:      "One value of the settings in force, and the commit of the peel's document, which need not have changed the value.",
+		Doc: "One value of the settings in force, and the commit of the peel's document, " +
+			"which need not have changed the value.",
 		Params: []Param{
 			{
 				Name:       "key",

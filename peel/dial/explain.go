@@ -76,15 +76,20 @@ var explanations = []struct {
 }
 
 const (
-	hintNoTLS = "the bus and REST of a zester-master always use TLS: while it is down another program may have its port; " +
+	hintNoTLS = "the bus and REST of a zester-master always use TLS: " +
+		"while it is down another program may have its port; " +
 		"a server of your own needs a certificate: zester auth export --help"
-	hintCredential = "it may have ended, been revoked, or be that of another bus; make another on a host with the keys: " +
+	hintCredential = "it may have ended, been revoked, or be that of another bus; " +
+		"make another on a host with the keys: " +
 		"zester auth issue … --again, for a person zester auth user add … --again"
-	hintAway = "is its server running and reachable? An embedded bus is away whenever its zester-master is: for two masters run " +
+	hintAway = "is its server running and reachable? An embedded bus is away whenever its zester-master is: " +
+		"for two masters run " +
 		"nats-server, see zester-master --nats. What failed can be repeated when the bus is back"
-	hintNoRoots = "a peel with a join token gets it with the first credential: what the log says of its request is the cause; " +
+	hintNoRoots = "a peel with a join token gets it with the first credential: " +
+		"what the log says of its request is the cause; " +
 		"else --ca names the file"
-	hintAuthority = "--ca FILE names the certificates of the right authority, tls/ca.crt in the data directory of the master; " +
+	hintAuthority = "--ca FILE names the certificates of the right authority, " +
+		"tls/ca.crt in the data directory of the master; " +
 		"if they are the right ones, another program has the master's port"
 )
 
@@ -134,7 +139,8 @@ func explainTLS(err error, checkedBy string) (what, hint string) {
 	}
 	header, ok := errors.AsType[tls.RecordHeaderError](err)
 	if string(header.RecordHeader[:]) == "INFO " && !errors.Is(err, nats.ErrTLS) { // a bus says first what it is
-		return "a bus replies there, and not the REST API of a master", "join takes HOST:PORT of the REST API, which is rest.listen of master.yaml; url takes that of the bus"
+		return "a bus replies there, and not the REST API of a master", "join takes HOST:PORT of the REST API, " +
+			"which is rest.listen of master.yaml; url takes that of the bus"
 	}
 	if ok || errors.Is(err, http.ErrSchemeMismatch) {
 		return "the server does not use TLS, so nothing was sent to it", hintNoTLS

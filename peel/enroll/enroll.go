@@ -177,7 +177,8 @@ func Private(path string) error {
 	}
 	if perm := info.Mode().Perm(); perm&0o077 != 0 {
 		return fmt.Errorf(
-			"cannot use %s: it is open to others (mode %04o): run chmod go= %s, or if others may have read what is in it, remove that and enroll again",
+			"cannot use %s: it is open to others (mode %04o): run chmod go= %s, "+
+				"or if others may have read what is in it, remove that and enroll again",
 			path, perm, path,
 		)
 	}

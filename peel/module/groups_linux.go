@@ -111,7 +111,8 @@ func (g *Groups) forget(f *os.File) {
 	_ = f.Close() // if the command did not start
 	if err := os.Remove(f.Name()); err != nil {
 		g.log.Error(
-			"record of a process group not removed: processes that the command left behind are killed when the peel starts again",
+			"record of a process group not removed: processes that the command left behind are killed when the "+
+				"peel starts again",
 			"err", err,
 		)
 	}

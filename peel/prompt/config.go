@@ -120,7 +120,8 @@ func (c *Config) checkURL() error {
 		return fmt.Errorf("cannot run prompts: prompt.url %q must be like https://HOST/v1/chat/completions", c.URL)
 	case u.Scheme == "http" && !isLoopback(u.Hostname()):
 		return fmt.Errorf(
-			"cannot run prompts: prompt.url %q must be https, because others could read the key and the prompts; http is for this host alone",
+			"cannot run prompts: prompt.url %q must be https, because others could read the key and the prompts; "+
+				"http is for this host alone",
 			c.URL,
 		)
 	}

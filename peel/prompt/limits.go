@@ -93,7 +93,8 @@ func (l *limits) take(now time.Time, cost float64) (id uint64, err error) {
 	id++
 	if len(uses) >= l.requests {
 		_ = l.storeLocked(uses) // if the clock was set back, the hour begins now
-		return 0, fmt.Errorf("the limit of %d requests an hour is reached (max_requests of prompt in peel.yaml); the next may be sent at %s",
+		return 0, fmt.Errorf("the limit of %d requests an hour is reached (max_requests of prompt in peel.yaml); "+
+			"the next may be sent at %s",
 			l.requests, uses[len(uses)-l.requests].At.Add(hour).UTC().Format(time.RFC3339))
 	}
 	if l.cost > 0 && spent+cost > l.cost {

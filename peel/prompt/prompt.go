@@ -213,7 +213,8 @@ func (a *Asker) complete(q *catalogue.PromptCall) error {
 	for _, part := range []struct{ name, text string }{{"prompt", q.Prompt}, {"opts.system", q.Opts.System}} {
 		if len(part.text) > maxPrompt {
 			return fmt.Errorf(
-				"%s has %d bytes, and the most are %d: put what the model is to read into context, or ask in several calls",
+				"%s has %d bytes, and the most are %d: put what the model is to read into context, "+
+					"or ask in several calls",
 				part.name, len(part.text), maxPrompt,
 			)
 		}

@@ -28,7 +28,8 @@ func (x *run) command(ctx context.Context, s *state.State, a *state.CmdRun) ([]h
 	}
 	if x.memory.Begun[s.Name] >= maxCuts {
 		return nil, fmt.Errorf(
-			"the command was cut off twice: the peel or the host ended while it ran; it waits until somebody runs state.settle %s",
+			"the command was cut off twice: the peel or the host ended while it ran; "+
+				"it waits until somebody runs state.settle %s",
 			s.Name,
 		)
 	}

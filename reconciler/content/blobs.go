@@ -115,7 +115,8 @@ func (s *Store) Publish(ctx context.Context, files map[string]content.File,
 	}
 	if now.bytes+bytes > maxBytes && bytes > 0 {
 		return 0, fmt.Errorf(
-			"cannot store the contents of files: %d bytes are to be added to %d, the limit is %d; contents that no revision names are removed after a day",
+			"cannot store the contents of files: %d bytes are to be added to %d, the limit is %d; "+
+				"contents that no revision names are removed after a day",
 			bytes, now.bytes, int64(maxBytes),
 		)
 	}

@@ -113,7 +113,8 @@ func planOf(s status.Sync, judged []*Judged, digits string) (*status.Plan, error
 		return nil, fmt.Errorf("%w: no revision waits, %s is in force", errNoPlan, s.LastGood.Commit.Short())
 	case !strings.HasPrefix(string(p.Commit), digits):
 		return nil, fmt.Errorf(
-			"%w of %.64s: the master keeps the plan of %s alone, which waits; zester plan --head %[2]s in a checkout makes it",
+			"%w of %.64s: the master keeps the plan of %s alone, which waits; "+
+				"zester plan --head %[2]s in a checkout makes it",
 			errNoPlan, digits, p.Commit.Short(),
 		)
 	}

@@ -282,7 +282,8 @@ func skippedHead(r *record.Record, head settings.Commit) status.Condition {
 	if r.FindSkipped(head) != nil {
 		c.Status, c.Reason, c.ObservedRevision = true, "RolledBack", head
 		c.Message = fmt.Sprintf(
-			"%s, the newest commit, was rolled back and is not tried again; %s stays in force until a newer commit comes or zester sync retry %[1]s",
+			"%s, the newest commit, was rolled back and is not tried again; "+
+				"%s stays in force until a newer commit comes or zester sync retry %[1]s",
 			head.Short(), r.Commit.Short(),
 		)
 	}

@@ -43,7 +43,9 @@ func (k *Keys) AddSSH(allowed []byte) error {
 }
 
 // keyAndOptions takes the results of [ssh.ParseAuthorizedKey].
-func keyAndOptions(key ssh.PublicKey, _ string, options []string, _ []byte, err error) (ssh.PublicKey, []string, error) {
+func keyAndOptions(key ssh.PublicKey, _ string, options []string, _ []byte,
+	err error,
+) (ssh.PublicKey, []string, error) {
 	return key, options, err
 }
 

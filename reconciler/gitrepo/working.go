@@ -165,8 +165,8 @@ func gitEnvironment() (env []string) {
 // run returns the output of a command, without the last end of line.
 func (g *gitProgram) run(ctx context.Context, args ...string) (string, error) {
 	command := append([]string{
-		"-c",
-		"core.fsmonitor=false", "-c", "core.hooksPath=" + os.DevNull, "-c", "core.splitIndex=false", // a split one is written beside the original
+		"-c", "core.fsmonitor=false", "-c", "core.hooksPath=" + os.DevNull,
+		"-c", "core.splitIndex=false", // a split one is written beside the original
 		"-c", "protocol.allow=never", "-c", "advice.addEmbeddedRepo=false", "-c", "core.safecrlf=false",
 	}, args...)
 	cmd := exec.CommandContext(ctx, "git", command...)

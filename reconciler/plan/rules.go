@@ -41,7 +41,8 @@ func (r *rules) warnOfLabels(doc *strictyaml.Node) {
 			r.warnings = append(r.warnings,
 				warningf(label.KeyPos,
 					"%s is only a label: its targets select from all peels of this master, as those under base do; "+
-						"a repo serves several fleets by branch or by folder, with a master for each (zester-master --branch, --path)",
+						"a repo serves several fleets by branch or by folder, "+
+						"with a master for each (zester-master --branch, --path)",
 					label.Key))
 		}
 	}

@@ -26,7 +26,8 @@ func HoldBack(p *plan.Plan, fleet *fleet.Fleet) *plan.Plan {
 		case fleet.PendingKey(id) != "":
 			behind[id] = strictyaml.Error{
 				Pos: at,
-				Msg: "the key to seal its secrets to is not signed by the peel's credential; upgrade zester-peel there, or compare the key and approve it: zester peel rekey " + string(
+				Msg: "the key to seal its secrets to is not signed by the peel's credential; " +
+					"upgrade zester-peel there, or compare the key and approve it: zester peel rekey " + string(
 					id,
 				),
 			}

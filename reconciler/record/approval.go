@@ -50,7 +50,8 @@ func (r *Record) CheckApproval(digits string, head settings.Commit) error {
 	case head == "":
 		return Refuse(
 			cannot+
-				"this master has not read the branch yet, so the plan may have changed: run zester sync now, then try again",
+				"this master has not read the branch yet, so the plan may have changed: run zester sync now, "+
+				"then try again",
 			digits,
 		)
 	case r.Blocked.Commit != head:

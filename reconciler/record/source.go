@@ -73,7 +73,8 @@ func (r *Record) CheckSource(own Source) error {
 		return nil
 	}
 	return Refuse(
-		"the fleet follows %.300s, and this master follows %.300s: nothing is published; correct the configuration of the master, or take the fleet over with zester sync adopt",
+		"the fleet follows %.300s, and this master follows %.300s: nothing is published; "+
+			"correct the configuration of the master, or take the fleet over with zester sync adopt",
 		r.Source, own,
 	)
 }

@@ -148,7 +148,8 @@ func (w *walk) checkOne(path string, info fs.FileInfo) error {
 func notOwned(path string, uid int) error {
 	if os.Geteuid() == 0 {
 		return fmt.Errorf(
-			"%s belongs to user %d, who could replace what is below it: run this as that user (runuser -u USER -- COMMAND), or use a directory of root",
+			"%s belongs to user %d, who could replace what is below it: "+
+				"run this as that user (runuser -u USER -- COMMAND), or use a directory of root",
 			path, uid,
 		)
 	}

@@ -132,7 +132,8 @@ func checkGroups(s Set, n *strictyaml.Node) strictyaml.Errors {
 		} else if f.Overlap != e.Overlap {
 			errs = append(errs, strictyaml.Error{
 				Pos: fieldPos(n, name, "group"), Path: "schedule." + name + ".group",
-				Msg: fmt.Sprintf("maxrunning %d and if_running %s differ from those of entry %s (%d, %s); a group shares them",
+				Msg: fmt.Sprintf("maxrunning %d and if_running %s differ from those of entry %s (%d, %s); "+
+					"a group shares them",
 					e.Overlap.MaxRunning, e.Overlap.IfRunning, f.Name, f.Overlap.MaxRunning, f.Overlap.IfRunning),
 			})
 			delete(s, name)

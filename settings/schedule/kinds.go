@@ -173,7 +173,8 @@ func (p *parser) text(n *strictyaml.Node) (string, bool) {
 func (p *parser) duration(n *strictyaml.Node) (time.Duration, bool) {
 	if ms, ok := n.Value.(int64); ok && ms >= 1000 && ms < int64(MaxInterval/time.Millisecond) {
 		p.refuse(n.Pos,
-			"must be a duration like 90s, 5m or 1d12h, not a whole number (%d); write %s if these are milliseconds, %ds if seconds",
+			"must be a duration like 90s, 5m or 1d12h, not a whole number (%d); write %s if these are milliseconds, "+
+				"%ds if seconds",
 			ms, strictyaml.FormatDuration(time.Duration(ms)*time.Millisecond), ms)
 		return 0, false
 	}

@@ -210,7 +210,8 @@ func (p *parser) read(pair strictyaml.Pair) {
 	if s := pair.Value.FirstSecret(); s != nil && !f.secret {
 		p.refuse(
 			s.Pos,
-			"it is encrypted, and people see when and what an entry runs; encrypt its args alone (encrypted_regex in .sops.yaml)",
+			"it is encrypted, and people see when and what an entry runs; "+
+				"encrypt its args alone (encrypted_regex in .sops.yaml)",
 		)
 		return
 	}
@@ -231,7 +232,8 @@ func (p *parser) oneOf(fields []string, what, why string) {
 		msg := fmt.Sprintf("both %s (%s) and %s (%s) are set; %s", first.Key, first.KeyPos, second.Key, second.KeyPos,
 			why)
 		if first.KeyPos.File != second.KeyPos.File {
-			msg += fmt.Sprintf("; where one file is to replace the %s of another, write \"%s: null\" (or \"%s: null\") "+
+			msg += fmt.Sprintf("; where one file is to replace the %s of another, write \"%s: "+
+				"null\" (or \"%s: null\") "+
 				"in the later file for the one that goes", what, first.Key, second.Key)
 		}
 		p.refuse(second.KeyPos, "%s", msg)

@@ -29,7 +29,8 @@ const namePattern = `^[A-Za-z0-9_.-]{1,128}$`
 // durations describes the texts that [strictyaml.ParseDuration] reads; zero describes the number 0.
 var (
 	durations = matching(
-		`^(0|([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h|d|w)(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h|d|w))*)$`,
+		`^(0|([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h|d|w)` +
+			`(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h|d|w))*)$`,
 	)
 	zero = numbers(0, 0)
 )

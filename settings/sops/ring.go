@@ -37,7 +37,8 @@ func ReadRing(files ...string) (*Ring, error) {
 		if err != nil {
 			// The library's error may contain a line of the file.
 			return nil, fmt.Errorf(
-				"cannot read the identities in %s: want lines that begin with AGE-SECRET-KEY-1, as age-keygen writes them",
+				"cannot read the identities in %s: want lines that begin with AGE-SECRET-KEY-1, "+
+					"as age-keygen writes them",
 				file,
 			)
 		}

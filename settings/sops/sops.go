@@ -100,7 +100,8 @@ func (o *opener) authentic() error {
 	}
 	if !o.mac.equals(stored.text) {
 		return errors.New(
-			"the mac does not match: the file was changed by something else than sops; restore it, or check it and have sops write it again",
+			"the mac does not match: the file was changed by something else than sops; restore it, " +
+				"or check it and have sops write it again",
 		)
 	}
 	return nil

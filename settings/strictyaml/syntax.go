@@ -20,7 +20,8 @@ func syntaxError(file string, data []byte, err error) Error {
 	if line := conflictLine(data); line > 0 {
 		return Error{
 			Pos: Pos{File: file, Line: line, Column: 1},
-			Msg: "a merge conflict is not resolved: keep one side and remove the lines that begin with <<<<<<<, ======= and >>>>>>>",
+			Msg: "a merge conflict is not resolved: keep one side and remove the lines that begin with <<<<<<<, " +
+				"======= and >>>>>>>",
 		}
 	}
 	m := linePrefix.FindStringSubmatch(err.Error())

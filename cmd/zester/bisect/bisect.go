@@ -324,7 +324,8 @@ func (r *Result) decide(f cause.Finding) {
 			count(len(r.Peels), "peel"),
 		)
 	default:
-		r.Verdict, r.Text = NoCommit, "no commit explains it: the entry was not changed between the last good and the first bad run"
+		r.Verdict, r.Text = NoCommit, "no commit explains it: the entry was not changed between the last good and "+
+			"the first bad run"
 		if f.Commit != "" {
 			r.Cause, r.Text = &f, f.Text
 		}

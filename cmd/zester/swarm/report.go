@@ -118,7 +118,8 @@ func (r *Report) Markdown(w io.Writer) error {
 	fmt.Fprintf(&b, "%d peels in %d processes, a credential each, %s, median of %d; %s\n", r.Peels, r.Procs, bus,
 		r.Rounds, r.Machine)
 	b.WriteString(
-		"The first bare bus has accounts as the fleet, and goals are judged by its ratio; the second has one account.\n\n",
+		"The first bare bus has accounts as the fleet, and goals are judged by its ratio; " +
+			"the second has one account.\n\n",
 	)
 	row := func(cells ...any) { fmt.Fprintf(&b, "| %-58s | %12s | %12s | %6s | %12s | %6s | %10s |\n", cells...) }
 	row("figure", "measured", "bare bus", "ratio", "one account", "ratio", "goal")

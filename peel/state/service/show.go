@@ -11,7 +11,8 @@ import (
 )
 
 // properties are what a plan needs of a unit.
-const properties = "LoadState,ActiveState,SubState,UnitFileState,FragmentPath,DropInPaths,NeedDaemonReload,CanReload,InvocationID,StateChangeTimestampMonotonic"
+const properties = "LoadState,ActiveState,SubState,UnitFileState,FragmentPath,DropInPaths,NeedDaemonReload," +
+	"CanReload,InvocationID,StateChangeTimestampMonotonic"
 
 // show asks systemd for units.
 func show(ctx context.Context, names []string) (map[string]host.Unit, error) {

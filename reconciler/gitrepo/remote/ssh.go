@@ -128,7 +128,9 @@ func session(conn net.Conn, addr string, config *ssh.ClientConfig, command strin
 }
 
 // newClient takes the results of [ssh.NewClientConn].
-func newClient(c ssh.Conn, channels <-chan ssh.NewChannel, requests <-chan *ssh.Request, err error) (*ssh.Client, error) {
+func newClient(c ssh.Conn, channels <-chan ssh.NewChannel, requests <-chan *ssh.Request,
+	err error,
+) (*ssh.Client, error) {
 	if err != nil {
 		return nil, err
 	}

@@ -174,7 +174,8 @@ func (s Safety) Lines(touched int) (lines []string) {
 		}
 		lines = append(
 			lines, fmt.Sprintf(
-				"frozen %s: %s; %s; zester sync approve COMMIT --override-freeze REASON after the merge lets it out before",
+				"frozen %s: %s; %s; zester sync approve COMMIT --override-freeze REASON after the merge lets "+
+					"it out before",
 				until, f.Reason, count(f.Peels),
 			),
 		)

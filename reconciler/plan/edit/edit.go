@@ -199,7 +199,8 @@ type reference struct{ ref, comment string }
 // topLabel is the environment that a new top.d/api.yaml has.
 const topLabel = "base"
 
-const topComment = "# Written by zester for the entries in settings/api. People may edit it; targets and references are sorted.\n"
+const topComment = "# Written by zester for the entries in settings/api. People may edit it; " +
+	"targets and references are sorted.\n"
 
 // top returns top.d/api.yaml after a change, nil if it has no reference any more.
 func (r *Repo) top(change func(refs map[string][]reference)) ([]byte, error) {

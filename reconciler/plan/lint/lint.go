@@ -96,7 +96,8 @@ func numbers(entries []*plan.DeclaredEntry) (found strictyaml.Errors) {
 			l := entryCheck{DeclaredEntry: w}
 			l.warn([]string{
 				"api",
-			}, "%s at %s has the number %d too, and requests for the number are refused: remove the field api of the copy", was.Entry.Name, was.Pos, id)
+			}, "%s at %s has the number %d too, and requests for the number are refused: "+
+				"remove the field api of the copy", was.Entry.Name, was.Pos, id)
 			found = append(found, l.found...)
 		}
 	}

@@ -29,7 +29,8 @@ func misplacedPair(p strictyaml.Pair) string {
 	if p.Key == "schedule" || p.Key == state.Key {
 		if p.Value.Empty {
 			return fmt.Sprintf(
-				"nothing is below it, so it removes the %s of the files before: indent what belongs to it, or write null if it is meant",
+				"nothing is below it, so it removes the %s of the files before: indent what belongs to it, "+
+					"or write null if it is meant",
 				p.Key,
 			)
 		}
@@ -43,7 +44,8 @@ func misplacedPair(p strictyaml.Pair) string {
 	for _, f := range state.Functions() {
 		if has(f.Name) {
 			return fmt.Sprintf(
-				"it looks like a state, because it has %s, and is a plain setting, which changes nothing: indent it below states:",
+				"it looks like a state, because it has %s, and is a plain setting, which changes nothing: "+
+					"indent it below states:",
 				f.Name,
 			)
 		}

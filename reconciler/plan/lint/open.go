@@ -30,7 +30,8 @@ func opened(files []*plan.File) (found strictyaml.Errors) {
 					found = append(found, strictyaml.Error{
 						Pos: mode.Pos, Path: state.Key + "." + p.Key + "." + call.Key + ".mode",
 						Msg: fmt.Sprintf(
-							"the content has a secret, and every user of the host can read it with the mode %s; without mode others cannot",
+							"the content has a secret, and every user of the host can read it with the mode %s; "+
+								"without mode others cannot",
 							text,
 						),
 					})

@@ -42,7 +42,8 @@ func prompts(p *plan.Plan, entries []*plan.DeclaredEntry) (found strictyaml.Erro
 		case len(known) == 0:
 			l.warn(
 				fields[1:],
-				"it can run on none of its peels (%d) for lack of a prompt in peel.yaml; G@%s:* selects peels that have one",
+				"it can run on none of its peels (%d) for lack of a prompt in peel.yaml; "+
+					"G@%s:* selects peels that have one",
 				w.Peels, catalogue.PromptModels,
 			)
 		case able == 0:
@@ -51,13 +52,15 @@ func prompts(p *plan.Plan, entries []*plan.DeclaredEntry) (found strictyaml.Erro
 		case model == "":
 			l.warn(
 				fields[1:],
-				"it cannot run on %d of its %d peels for lack of a prompt in peel.yaml; G@%s:* selects peels that have one",
+				"it cannot run on %d of its %d peels for lack of a prompt in peel.yaml; "+
+					"G@%s:* selects peels that have one",
 				w.Peels-able, w.Peels, catalogue.PromptModels,
 			)
 		default:
 			l.warn(
 				fields,
-				"it cannot run on %d of its %d peels for lack of the model %.100q; G@%s:%[3]s selects peels that have it",
+				"it cannot run on %d of its %d peels for lack of the model %.100q; "+
+					"G@%s:%[3]s selects peels that have it",
 				w.Peels-able, w.Peels, model, catalogue.PromptModels,
 			)
 		}

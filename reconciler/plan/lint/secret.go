@@ -22,8 +22,10 @@ const (
 var (
 	inURL = regexp.MustCompile(`://[^/\s:@]*:([^/\s@]+)@`)
 	// elsewhere matches a reference to a secret, an encrypted text, or a word that is no secret.
-	elsewhere = regexp.MustCompile(`(?s)\$\{|\$\(|\{\{|^\$[A-Za-z_]\w*$|^<.*>$|^(/|\./|\.\./|~/)[\w./@-]*$|^[a-z][a-z0-9+.-]*:/|^(arn|cmd|env|file|keyring|op|ref|secret|vault):` +
-		`|^ENC\[|^\$ANSIBLE_VAULT|^-----BEGIN (AGE ENCRYPTED FILE|PGP MESSAGE)|^[*xX•.]+$|^(disabled|enabled|optional|required)$`)
+	elsewhere = regexp.MustCompile(`(?s)\$\{|\$\(|\{\{|^\$[A-Za-z_]\w*$|^<.*>$|^(/|\./|\.\./|~/)[\w./@-]*$` +
+		`|^[a-z][a-z0-9+.-]*:/|^(arn|cmd|env|file|keyring|op|ref|secret|vault):` +
+		`|^ENC\[|^\$ANSIBLE_VAULT|^-----BEGIN (AGE ENCRYPTED FILE|PGP MESSAGE)|^[*xX•.]+$` +
+		`|^(disabled|enabled|optional|required)$`)
 )
 
 // naming says whether the name of a value names a secret.

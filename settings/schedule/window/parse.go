@@ -149,7 +149,8 @@ func CheckName(name string) error {
 }
 
 func badDay(text string) error {
-	return fmt.Errorf("%.80q is not a weekday, date, range or calendar; write sat, mon-fri, 2026-12-24, 2026-12-24/2027-01-06, "+
+	return fmt.Errorf("%.80q is not a weekday, date, range or calendar; write sat, mon-fri, 2026-12-24, "+
+		"2026-12-24/2027-01-06, "+
 		"2026-12-24T18:00:00Z/2027-01-02T06:00:00Z or a name under calendars", text)
 }
 
