@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/seed-c01c3da5/zester/master/auth/access"
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/token"
@@ -25,8 +26,12 @@ type judge struct {
 // allow returns [grants.ErrNotAllowed] if a caller may not run what spec says on its targets. A call of prompt.run runs
 // other functions too.
 func (j judge) allow(ctx context.Context, from grants.Caller, spec *job.Spec) error {
-	for _, function := range catalogue.RunBy(spec.Function, spec.Args) {
-		if err := j.allowOne(ctx, from, function, spec); err != nil {
+	for i, function := range catalogue.RunBy(spec.Function, spec.Args) {
+		on := access.On{Function: function, Peels: spec.Targets}
+		if i == 0 && spec.StateID == "" {
+			on.Args = spec.Args // no rule names the arguments of other calls
+		}
+		if err := j.allowOne(ctx, from, on, spec); err != nil {
 			return err
 		}
 	}
@@ -34,33 +39,40 @@ func (j judge) allow(ctx context.Context, from grants.Caller, spec *job.Spec) er
 }
 
 // allowOne is allow for one function that spec runs.
-func (j judge) allowOne(ctx context.Context, from grants.Caller, function string, spec *job.Spec) error {
+func (j judge) allowOne(ctx context.Context, from grants.Caller, on access.On, spec *job.Spec) error {
 	if token, ok := credential.TokenNameOf(from.User); ok {
-		return j.tokens.Allow(ctx, token, function, spec.Targets, j.selects)
+		return j.tokens.Allow(ctx, token, on.Function, on.Peels, j.selects)
 	}
 	if catalogue.AsksForSecrets(spec.Args) {
 		if err := j.users.AllowSecrets(ctx, from); err != nil {
 			return err
 		}
 	}
-	return j.users.Allow(ctx, from, function, spec.Targets, j.selects)
+	return j.users.Allow(ctx, from, on, j.selects)
 }
 
 // within returns the peels within the limits of a caller, sorted; all is true if they have no limit.
 func (j judge) within(ctx context.Context, from grants.Caller) (peels []target.PeelID, all bool, err error) {
-	var limits grants.Limits
+	var rules []access.Rule
+	who := access.Who{Name: from.User}
 	if token, ok := credential.TokenNameOf(from.User); ok {
+		var limits grants.Limits
 		limits, err = j.tokens.Limits(ctx, token)
+		rules = []access.Rule{limits.Rule(from.User)}
 	} else {
-		limits, err = j.users.Limits(ctx, from)
+		who, rules, err = j.users.Rules(ctx, from)
 	}
-	if err != nil || limits.Target == "" {
-		return nil, err == nil, err
+	if err != nil {
+		return nil, false, err
 	}
-	if peels, err = j.selects(ctx, limits.Target); err != nil {
-		return nil, false, fmt.Errorf("the limits of %s cannot be checked: %w", from.User, err)
+	selected := map[string][]target.PeelID{}
+	for _, expr := range access.Targets(rules, who) {
+		if selected[expr], err = j.selects(ctx, expr); err != nil {
+			return nil, false, fmt.Errorf("the limits of %s cannot be checked: %w", from.User, err)
+		}
 	}
-	return peels, false, nil
+	peels, all = access.Reach(rules, who, selected)
+	return peels, all, nil
 }
 
 // checkNotRevoked returns [grants.ErrNotAllowed] if a person or a token was revoked. It reads the buckets.

@@ -16,6 +16,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/apiserver"
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/access"
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/dispatch"
@@ -43,7 +44,7 @@ func (s *system) accessMaster() (o apiserver.Options) {
 
 		users, peels := with.Users, with.Fleet.Index()
 		with.Allow = func(ctx context.Context, from grants.Caller, spec *job.Spec) error {
-			return users.Allow(ctx, from, spec.Function, spec.Targets, func(_ context.Context, expr string) ([]target.PeelID, error) {
+			return users.Allow(ctx, from, access.On{Function: spec.Function, Args: spec.Args, Peels: spec.Targets}, func(_ context.Context, expr string) ([]target.PeelID, error) {
 				e, err := target.Parse(expr, target.Options{})
 				if err != nil {
 					return nil, err

@@ -13,6 +13,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/apiserver"
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/access"
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/user"
@@ -149,7 +150,7 @@ func (s *system) judging(owner string, users *user.Store, meanwhile func()) *dis
 	d, err := dispatch.New(dispatch.Options{
 		Conn: nc, Store: s.store, Owner: owner, CheckNotRevoked: users.CheckNotRevoked,
 		Allow: func(ctx context.Context, from grants.Caller, spec *job.Spec) error {
-			err := users.Allow(ctx, from, spec.Function, spec.Targets, nil)
+			err := users.Allow(ctx, from, access.On{Function: spec.Function, Peels: spec.Targets}, nil)
 			if meanwhile != nil {
 				meanwhile()
 			}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/master/auth/access"
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/user"
@@ -195,7 +196,7 @@ func TestAPersonWhoseLimitsAreLostIsAllowedNothing(t *testing.T) {
 			if _, err := users.Renew(t.Context(), asLee, renewalOf(t, lee)); !errors.Is(err, grants.ErrNotAllowed) {
 				t.Errorf("%s: lee renews: %v", when, err)
 			}
-			if err := users.Store.Allow(t.Context(), asLee, "cmd.run", nil, nil); !errors.Is(err, grants.ErrNotAllowed) {
+			if err := users.Store.Allow(t.Context(), asLee, access.On{Function: "cmd.run"}, nil); !errors.Is(err, grants.ErrNotAllowed) {
 				t.Errorf("%s: lee runs cmd.run: %v", when, err)
 			}
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/seed-c01c3da5/zester/master/auth"
+	"github.com/seed-c01c3da5/zester/master/auth/access"
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
@@ -189,7 +190,7 @@ func TestARevocationThatTheServerMissedIsMadeUpFor(t *testing.T) {
 		if _, err := a.Users.Revoke(t.Context(), "bob", "ann"); err == nil || !strings.Contains(err.Error(), "no answer") {
 			t.Errorf("revoked without a word to the server: %v", err)
 		}
-		if err := users(t, b).Allow(t.Context(), grants.Caller{User: "bob"}, "test.ping", nil, nil); !errors.Is(err, grants.ErrNotAllowed) {
+		if err := users(t, b).Allow(t.Context(), grants.Caller{User: "bob"}, access.On{Function: "test.ping"}, nil); !errors.Is(err, grants.ErrNotAllowed) {
 			t.Errorf("he may dispatch: %v", err)
 		}
 		fails = false
@@ -346,7 +347,7 @@ func TestAnotherCredentialKeepsRoleAndLimits(t *testing.T) {
 				t.Errorf("the %s is of %+v", what, asker)
 			}
 		}
-		if err := users(t, b).Allow(t.Context(), grants.Caller{User: "lee"}, "cmd.run", nil, nil); !errors.Is(err, grants.ErrNotAllowed) {
+		if err := users(t, b).Allow(t.Context(), grants.Caller{User: "lee"}, access.On{Function: "cmd.run"}, nil); !errors.Is(err, grants.ErrNotAllowed) {
 			t.Errorf("the limits are gone: %v", err)
 		}
 		if _, err := a.Users.Revoke(t.Context(), "lee", "ann"); err != nil {
@@ -432,19 +433,19 @@ func TestLimitsAreThoseOfTheBucket(t *testing.T) {
 			{grants.Caller{User: "unknown", Role: grants.RoleOperator}, "cmd.run", []target.PeelID{"db-01"}, true},
 			{grants.Caller{User: "unknown", Role: grants.RoleLimited}, "test.ping", web, false},
 		} {
-			err := all.Allow(t.Context(), c.asker, c.function, c.targets, selects)
+			err := all.Allow(t.Context(), c.asker, access.On{Function: c.function, Peels: c.targets}, selects)
 			if (err == nil) != c.allowed || err != nil && !errors.Is(err, grants.ErrNotAllowed) {
 				t.Errorf("%+v %s %v: %v", c.asker, c.function, c.targets, err)
 			}
 		}
 		broken := func(context.Context, string) ([]target.PeelID, error) { return nil, errors.New("no index") }
-		if err := all.Allow(t.Context(), lee, "test.ping", web, broken); err == nil || errors.Is(err, grants.ErrNotAllowed) {
+		if err := all.Allow(t.Context(), lee, access.On{Function: "test.ping", Peels: web}, broken); err == nil || errors.Is(err, grants.ErrNotAllowed) {
 			t.Errorf("limits that cannot be checked: %v", err)
 		}
 		bucket(t, b.JetStream(t), wire.BucketUsers)
 		b.Stop(t)
 		time.Sleep(time.Second)
-		if err := all.Allow(t.Context(), grants.Caller{User: "ada", Role: grants.RoleOperator}, "test.ping", web, selects); err == nil || errors.Is(err, grants.ErrNotAllowed) {
+		if err := all.Allow(t.Context(), grants.Caller{User: "ada", Role: grants.RoleOperator}, access.On{Function: "test.ping", Peels: web}, selects); err == nil || errors.Is(err, grants.ErrNotAllowed) {
 			t.Errorf("a bucket that cannot be read: %v", err)
 		}
 		b.Start(t)

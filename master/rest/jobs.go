@@ -177,15 +177,13 @@ func (r *routes) allow(ctx context.Context, t *credential.Token, spec *job.Spec)
 	if t.Has(credential.ScopeAdmin) {
 		return nil
 	}
-	var within []target.PeelID
-	if t.Limits.Target != "" {
-		var err error
-		if within, err = r.Questions.Select(ctx, t.Limits.Target); err != nil {
-			return unavailable(fmt.Errorf("the limits of the token cannot be checked: %w", err))
-		}
-	}
 	for _, function := range catalogue.RunBy(spec.Function, spec.Args) {
-		if err := t.Limits.Allow(function, spec.Targets, within); err != nil {
+		err := t.Limits.Evaluate(ctx, "the token", function, spec.Targets, r.Questions.Select)
+		switch {
+		case err == nil:
+		case !errors.Is(err, grants.ErrNotAllowed):
+			return unavailable(err)
+		default:
 			r.s.log.Warn("job refused", "user", t.User(), "function", spec.Function, "targets", len(spec.Targets),
 				"request", requestOf(ctx), "err", err)
 			r.record(ctx, audit.Dispatch(spec, err, dispatch.IsRefusal(err)))

@@ -299,7 +299,7 @@ func (s *Store) checkOwner(ctx context.Context, n *api.Session) error {
 }
 
 func (s *Store) checkUser(ctx context.Context, name string, role grants.Role) error {
-	_, err := s.users.Limits(ctx, grants.Caller{User: name, Role: role})
+	_, _, err := s.users.Rules(ctx, grants.Caller{User: name, Role: role})
 	return err
 }
 

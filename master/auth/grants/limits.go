@@ -6,14 +6,17 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"strconv"
+	"strings"
 
+	"github.com/seed-c01c3da5/zester/master/auth/access"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 // ErrNotAllowed: the caller may not do what was requested.
 var ErrNotAllowed = errors.New("not allowed")
 
-// Limits narrow what a credential may dispatch. The zero value allows everything.
+// Limits narrow what a credential may dispatch: they are a rule of its owner. The zero value allows everything.
 type Limits struct {
 	// Target is an expression. It is evaluated at each dispatch, so a peel is allowed as soon as it matches. An
 	// expression with facts trusts what each host says about itself.
@@ -49,55 +52,89 @@ func (l Limits) Check() error {
 	return nil
 }
 
-// Allow returns [ErrNotAllowed] with the reason if a function on targets is not within the limits. Both lists are
-// sorted; within has the peels that l.Target selects now; it is not used if l.Target is empty. If only some of the
-// targets are outside, the error is an [OutsideError].
-func (l Limits) Allow(function string, targets, within []target.PeelID) error {
-	matches := func(glob string) bool { ok, _ := path.Match(glob, function); return ok }
-	if len(l.Functions) > 0 && !slices.ContainsFunc(l.Functions, matches) {
-		return fmt.Errorf("%w: the function %s is none of %q", ErrNotAllowed, function, l.Functions)
+// Rule returns the limits as a rule about a person.
+func (l Limits) Rule(name string) access.Rule {
+	return access.Rule{
+		From: "the limits of " + name,
+		Who:  access.Who{Name: name},
+		Actions: access.Actions{
+			Verbs: []string{string(access.Dispatch)}, Target: l.Target, Functions: l.Functions,
+		},
 	}
-	if l.Target == "" {
-		return nil
-	}
-	var outside []target.PeelID
-	for _, id := range targets {
-		if _, ok := slices.BinarySearch(within, id); !ok {
-			outside = append(outside, id)
-		}
-	}
-	if len(outside) > 0 {
-		return &OutsideError{limit: l.Target, targets: len(targets), outside: outside}
-	}
-	return nil
 }
 
 // A Selector returns the peels that a target expression selects now, sorted.
 type Selector func(ctx context.Context, expr string) ([]target.PeelID, error)
 
-// Evaluate is [Limits.Allow] with the peels that selects returns for l.Target. name is the name of the credential, for
-// the error.
+// Evaluate is [Evaluate] for a credential with the limits and without other rules. name is the name of the credential.
 func (l Limits) Evaluate(ctx context.Context, name, function string, targets []target.PeelID, selects Selector) error {
-	var within []target.PeelID
-	if l.Target != "" {
-		var err error
-		if within, err = selects(ctx, l.Target); err != nil {
-			return fmt.Errorf("the limits of %s cannot be checked: %w", name, err)
+	on := access.On{Function: function, Peels: targets}
+	return Evaluate(ctx, []access.Rule{l.Rule(name)}, access.Who{Name: name}, on, selects)
+}
+
+// Evaluate returns [ErrNotAllowed] with the reason if the rules do not allow a person a job. selects evaluates the
+// targets of the rules. If other peels of the job are allowed, the error is an [OutsideError].
+func Evaluate(ctx context.Context, rules []access.Rule, who access.Who, on access.On, selects Selector) error {
+	on.Selected = map[string][]target.PeelID{}
+	for _, expr := range access.Targets(rules, who) {
+		peels, err := selects(ctx, expr)
+		if err != nil {
+			return fmt.Errorf("the limits of %s cannot be checked: %w", who.Name, err)
 		}
+		on.Selected[expr] = peels
 	}
-	return l.Allow(function, targets, within)
+	return Refusal(access.Decide(rules, who, access.Dispatch, on), who, access.Dispatch, on)
+}
+
+// Refusal returns a decision about a request as an error: nil if it is allowed, else [ErrNotAllowed] with the reason.
+func Refusal(v access.Verdict, who access.Who, verb access.Verb, on access.On) error {
+	switch {
+	case v.Allowed:
+		return nil
+	case len(v.Outside) > 0:
+		return &OutsideError{verdict: v, targets: len(on.Peels)}
+	}
+	return fmt.Errorf("%w: %s", ErrNotAllowed, reason(v, who, verb, on))
+}
+
+// reason says why a request is not allowed on any peel.
+func reason(v access.Verdict, who access.Who, verb access.Verb, on access.On) string {
+	switch v.Reason {
+	case access.Denied:
+		return fmt.Sprintf("%s denies %s", v.Rule.From, verb)
+	case access.NoFunction:
+		return fmt.Sprintf("the function %s is none of %q", on.Function, v.Wanted)
+	case access.NoArgument:
+		return fmt.Sprintf("%s permits %s with the arguments %v alone", v.Rule.From, on.Function, v.Rule.Arguments)
+	}
+	if len(who.Roles) == 1 {
+		return fmt.Sprintf("the role %s does not permit %s", who.Roles[0], verb)
+	}
+	return fmt.Sprintf("none of the roles %s of %s permits %s", strings.Join(who.Roles, ", "), who.Name, verb)
 }
 
 // An OutsideError is an [ErrNotAllowed]: the function is within the limits, and some targets are not.
 type OutsideError struct {
-	limit   string
+	verdict access.Verdict
 	targets int
-	outside []target.PeelID // sorted
 }
 
 func (e *OutsideError) Error() string {
-	return fmt.Sprintf("%v: %d of %d targets, the first of them %s, are not selected by %q", ErrNotAllowed,
-		len(e.outside), e.targets, e.outside[0], e.limit)
+	outside := e.verdict.Outside
+	some := fmt.Sprintf("%v: %d of %d targets, the first of them %s,", ErrNotAllowed, len(outside), e.targets, outside[0])
+	if e.verdict.Reason == access.Denied {
+		return fmt.Sprintf("%s are denied by %s", some, strings.TrimSuffix(e.verdict.Rule.From, ","))
+	}
+	return fmt.Sprintf("%s are not selected by %s", some, quoted(e.verdict.Wanted))
+}
+
+// quoted joins texts for people.
+func quoted(texts []string) string {
+	var all []string
+	for _, text := range texts {
+		all = append(all, strconv.Quote(text))
+	}
+	return strings.Join(all, " or ")
 }
 
 // Is reports whether target is [ErrNotAllowed].
@@ -105,6 +142,6 @@ func (e *OutsideError) Is(err error) bool { return err == ErrNotAllowed }
 
 // Has reports whether a target is outside the limits.
 func (e *OutsideError) Has(id target.PeelID) bool {
-	_, found := slices.BinarySearch(e.outside, id)
+	_, found := slices.BinarySearch(e.verdict.Outside, id)
 	return found
 }

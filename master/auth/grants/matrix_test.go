@@ -34,6 +34,7 @@ var actors = map[grants.Role]string{
 	grants.RoleDirect:   "dan",
 	grants.RoleLimited:  "lee",
 	grants.RoleAuditor:  "eve",
+	grants.RoleMember:   "mia",
 	grants.RoleObserver: "prom",
 	grants.RoleMaster:   "m1",
 }
@@ -94,7 +95,7 @@ func (s *system) publishes(t *testing.T) probes {
 			t.Errorf("masters answer on %s, and nobody has decided who may ask", call)
 		}
 		for _, name := range names() {
-			p.expect(t, call+"."+name, of(may, name))
+			p.expect(t, call+"."+name, of(withMember(may), name))
 		}
 	}
 	apis := streamAPIs(t)

@@ -1,5 +1,5 @@
-// Package grants is the table of what each party may do: [Permissions] says which subjects a [Role] may use on the bus,
-// and [Limits] which jobs a credential may start. [CallerOf] names the sender of a request.
+// Package grants says what each party may do: [Permissions] which subjects a [Role] may use on the bus, by the verbs of
+// package access, and [Evaluate] which jobs a person may start. [CallerOf] names the sender of a request.
 //
 // The name in a credential is the identity: it is the last token of every subject on which its owner publishes. The
 // server puts it into the grants, so [CheckName] refuses names that hold a wildcard or more than one token.
@@ -19,7 +19,9 @@ package grants
 
 import (
 	"slices"
+	"strings"
 
+	"github.com/seed-c01c3da5/zester/master/auth/access"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
@@ -33,6 +35,8 @@ const (
 	RoleDirect   Role = "direct"   // an operator who may also ask peels without a master
 	RoleLimited  Role = "limited"  // an operator with [Limits]: dispatches within them, cancels its own jobs, and reads
 	RoleAuditor  Role = "auditor"  // reads
+	// RoleMember is a person for whom masters decide each request by the rules of the person's own roles and groups.
+	RoleMember Role = "member"
 	// RoleObserver inspects streams and consumers with the nats command. It reads no message, and asks no master.
 	RoleObserver Role = "observer"
 	RoleMaster   Role = "master" // masters and the reconciler
@@ -44,7 +48,7 @@ const (
 // Roles returns the roles that have an account of their own.
 func Roles() []Role { return slices.Clone(roles) }
 
-var roles = []Role{RolePeel, RoleOperator, RoleDirect, RoleLimited, RoleAuditor, RoleObserver, RoleMaster}
+var roles = []Role{RolePeel, RoleOperator, RoleDirect, RoleLimited, RoleAuditor, RoleMember, RoleObserver, RoleMaster}
 
 // Account returns the role whose account holds the credentials of r.
 func (r Role) Account() Role {
@@ -57,7 +61,7 @@ func (r Role) Account() Role {
 // IsPerson reports whether credentials of the role belong to people. Their names are unique across these roles, because
 // masters know a person by the name alone.
 func (r Role) IsPerson() bool {
-	return slices.Contains([]Role{RoleOperator, RoleDirect, RoleLimited, RoleAuditor, RoleObserver}, r)
+	return slices.Contains([]Role{RoleOperator, RoleDirect, RoleLimited, RoleAuditor, RoleMember, RoleObserver}, r)
 }
 
 // self stands in a grant for the name in the credential; the server puts it there when a connection is made.
@@ -115,8 +119,8 @@ func Permissions(r Role) Grants {
 		return g
 	case RoleLimited:
 		return limitedGrants()
-	case RoleAuditor:
-		return auditorGrants()
+	case RoleAuditor, RoleMember:
+		return askerGrants(r)
 	case RoleObserver:
 		return observerGrants()
 	case RoleMaster:
@@ -159,12 +163,7 @@ func siteGrants() Grants {
 
 func operatorGrants(r Role) Grants {
 	return Grants{
-		Publish: []string{
-			wire.Dispatch(self),
-			wire.Resolve(self),
-			wire.API("*", "*", self),
-			factsGet,
-		},
+		Publish: append(asks(r), factsGet),
 		Subscribe: []string{
 			wire.AckOf("*", "*"),
 			wire.ReturnOf("*", "*"),
@@ -177,23 +176,29 @@ func operatorGrants(r Role) Grants {
 	}
 }
 
+// asks returns the subjects on which people of a role send requests to masters.
+func asks(r Role) (subjects []string) {
+	for _, pattern := range access.Sent(string(r)) {
+		switch noun, verb, _ := strings.Cut(pattern, "."); pattern {
+		case string(access.Dispatch):
+			subjects = append(subjects, wire.Dispatch(self))
+		case "target.resolve":
+			subjects = append(subjects, wire.Resolve(self))
+		case "*":
+			subjects = append(subjects, wire.Dispatch(self), wire.Resolve(self), wire.API("*", "*", self))
+		default:
+			subjects = append(subjects, wire.API(noun, verb, self))
+		}
+	}
+	return subjects
+}
+
 // factsGet reads from the stream of facts, by sequence and in batches, so that a target resolves without a master.
 const factsGet = "$JS.API.DIRECT.GET.facts"
 
-// recordCall records what an assistant does in the name of its owner. It only adds an entry to the audit log.
-var recordCall = wire.API("agent", "record", self)
-
-// ownAccess are the requests for a login of the console and for its end, and for another credential for one's own key.
-// Masters end the sessions of the caller alone, except for operators.
-var ownAccess = []string{
-	wire.API("session", "create", self), wire.API("session", "end", self), wire.API("user", "renew", self),
-}
-
-func auditorGrants() Grants {
-	publish := append(reads(), recordCall)
-	publish = append(publish, ownAccess...)
-	subscribe := []string{RoleAuditor.Inbox(self) + ".>"}
-	return Grants{Publish: publish, Subscribe: subscribe, Subscriptions: personSubscriptions}
+// askerGrants are of people who receive nothing but replies.
+func askerGrants(r Role) Grants {
+	return Grants{Publish: asks(r), Subscribe: []string{r.Inbox(self) + ".>"}, Subscriptions: personSubscriptions}
 }
 
 // observerGrants have an account of their own, so that the server chooses the subjects of replies: in the account of
@@ -209,32 +214,11 @@ func observerGrants() Grants {
 	}
 }
 
-// limitedGrants leave out the settings of any peel, and every verb that changes more than a job: what could widen the
-// limits, such as a token, and what concerns the whole fleet. They approve no held action: so an assistant with a
-// limited credential of its own cannot approve what it asked for, even if it can run commands.
+// limitedGrants are those of an operator for other requests, without the stream of facts.
 func limitedGrants() Grants {
-	publish := append(slices.DeleteFunc(reads(), showsSettings), wire.Dispatch(self), wire.Resolve(self),
-		wire.API("job", "cancel", self), wire.API("hold", "add", self), wire.API("hold", "reject", self), recordCall)
-	return Grants{
-		Publish:       append(publish, ownAccess...),
-		Subscribe:     operatorGrants(RoleLimited).Subscribe,
-		Subscriptions: personSubscriptions,
-	}
-}
-
-// showsSettings reports whether a subject answers with the settings of any peel, which limits do not narrow.
-func showsSettings(subject string) bool { return subject == wire.API("*", "diff", self) }
-
-// reads returns the subjects on which auditors ask. They do not read files of the config repo, because a file shows
-// values that other answers hide. The verb resolve has a subject of its own.
-func reads() (subjects []string) {
-	for _, verb := range wire.ReadVerbs {
-		if verb == "file" || verb == "resolve" {
-			continue
-		}
-		subjects = append(subjects, wire.API("*", verb, self))
-	}
-	return subjects
+	g := operatorGrants(RoleLimited)
+	g.Publish = asks(RoleLimited)
+	return g
 }
 
 // masterGrants are for the account in which all streams live. Answers to other roles go to names that the server

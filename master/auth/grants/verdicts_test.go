@@ -20,6 +20,9 @@ var (
 	directly = roles{grants.RoleDirect}
 )
 
+// withMember returns roles and that of members, who may ask for everything: masters decide what they are answered.
+func withMember(may roles) roles { return append(slices.Clone(may), grants.RoleMember) }
+
 // A kind is of subjects that differ in the name of who speaks or hears, and perhaps in the job.
 type kind struct {
 	of    func(jid wire.JID, name string) string
@@ -53,7 +56,7 @@ var subjects = map[string][]kind{
 	"SettingsGet":     {{of: named(wire.SettingsGet), speak: hosts}},
 	"ContentGet":      nil, // has no name; decided in stores
 	"Inbox":           {{of: answersOf(wire.Inbox), own: hosts}},
-	"UserInbox":       {{of: answersOf(wire.UserInbox), own: append(slices.Clone(readers), grants.RoleObserver)}},
+	"UserInbox":       {{of: answersOf(wire.UserInbox), own: append(slices.Clone(readers), grants.RoleMember, grants.RoleObserver)}},
 	"AckOf":           {{of: wire.AckOf, speak: hosts, all: doers}},
 	"ReturnOf":        {{of: wire.ReturnOf, speak: hosts, all: doers}},
 	"StoredOf":        {{of: wire.StoredOf, all: doers}},
@@ -63,9 +66,9 @@ var subjects = map[string][]kind{
 	"CancelOf":        {{of: job(wire.CancelOf), all: hosts}},
 	"AllOf":           {{of: job(wire.AllOf)}},
 	"SaidBy":          {{of: named(wire.SaidBy)}},
-	"Dispatch":        {{of: named(wire.Dispatch), speak: doers}},
-	"Resolve":         {{of: named(wire.Resolve), speak: doers}},
-	"API":             {{of: named(func(name string) string { return wire.API("nothing", "such", name) }), speak: chiefs}},
+	"Dispatch":        {{of: named(wire.Dispatch), speak: withMember(doers)}},
+	"Resolve":         {{of: named(wire.Resolve), speak: withMember(doers)}},
+	"API":             {{of: named(func(name string) string { return wire.API("nothing", "such", name) }), speak: withMember(chiefs)}},
 	"Direct": {
 		{of: named(func(name string) string { return wire.Direct("peel-a", name) }), speak: directly, all: roles{grants.RolePeel}}, // peel-a is the peel that tries
 		{of: named(func(name string) string { return wire.Direct("other", name) }), speak: directly},

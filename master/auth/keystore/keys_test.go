@@ -130,7 +130,7 @@ func TestKeysAreRefused(t *testing.T) {
 func TestADirectoryFromBeforeARoleGetsItsKeysOnce(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "keys")
 	old := issuer(t, open(t, dir))
-	for _, file := range []string{"account-direct.nk", "signer-direct.nk", "account-limited.nk", "signer-site.nk"} { // of the last a crash left one
+	for _, file := range []string{"account-direct.nk", "signer-direct.nk", "account-limited.nk", "account-member.nk", "signer-member.nk", "signer-site.nk"} { // of the last a crash left one
 		if err := os.Remove(filepath.Join(dir, file)); err != nil {
 			t.Fatal(err)
 		}
@@ -154,7 +154,7 @@ func TestADirectoryFromBeforeARoleGetsItsKeysOnce(t *testing.T) {
 		}
 	}
 	files, err := os.ReadDir(dir)
-	if err != nil || len(files) != 18 { // rotation.json among them
+	if err != nil || len(files) != 20 { // rotation.json among them
 		t.Errorf("%v, %v", files, err)
 	}
 }
@@ -255,7 +255,7 @@ func TestTrustHoldsNoSeed(t *testing.T) {
 			t.Errorf("%s is in the trust", f.Name())
 		}
 	}
-	if want := 1 + 7; len(trust.Accounts) != want {
+	if want := 1 + len(grants.Roles()); len(trust.Accounts) != want {
 		t.Errorf("%d accounts, want %d", len(trust.Accounts), want)
 	}
 }

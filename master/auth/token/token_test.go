@@ -455,7 +455,8 @@ func TestLimits(t *testing.T) {
 		{grants.Limits{Target: "web-*", Functions: []string{"cmd.run"}}, "cmd.run", web, ""},
 		{grants.Limits{Target: "web-*", Functions: []string{"cmd.run"}}, "test.ping", web, "test.ping"},
 	} {
-		err := c.limits.Allow(c.function, c.targets, web)
+		selects := func(context.Context, string) ([]target.PeelID, error) { return web, nil }
+		err := c.limits.Evaluate(t.Context(), "ci", c.function, c.targets, selects)
 		if (err != nil) != (c.refused != "") || err != nil && (!errors.Is(err, grants.ErrNotAllowed) || !strings.Contains(err.Error(), c.refused)) {
 			t.Errorf("%+v, %s on %v: %v", c.limits, c.function, c.targets, err)
 		}

@@ -32,7 +32,7 @@ func (d *Directory) Renew(ctx context.Context, from grants.Caller, q credential.
 	if err != nil {
 		return nil, fmt.Errorf("%w: the credential cannot be renewed: %w", ErrInvalid, err)
 	}
-	if _, err := d.Store.Limits(ctx, from); err != nil {
+	if _, _, err := d.Store.Rules(ctx, from); err != nil {
 		return nil, err
 	}
 	known, err := d.Find(ctx, had.Name)

@@ -14,6 +14,7 @@
 package user
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,11 +26,11 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/seed-c01c3da5/zester/master/auth/access"
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/bucket"
 	"github.com/seed-c01c3da5/zester/settings/sorting"
-	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
 // Errors about users.
@@ -60,38 +61,49 @@ func (u *Store) List(ctx context.Context) ([]credential.User, error) {
 // Unreadable returns the keys of users whose records cannot be decoded. They can do nothing that needs a master.
 func (u *Store) Unreadable(ctx context.Context) ([]string, error) { return u.all.Unreadable(ctx) }
 
-// Allow returns [grants.ErrNotAllowed] with the reason if a caller may not dispatch a function to targets, which are
-// sorted. selects evaluates the target of a limit. A caller with unknown limits is refused, so the loss of the bucket
-// gives nobody more permissions.
-func (u *Store) Allow(ctx context.Context, a grants.Caller, function string, targets []target.PeelID,
-	selects grants.Selector,
-) error {
-	limits, err := u.Limits(ctx, a)
+// Allow returns [grants.ErrNotAllowed] with the reason if a caller may not dispatch a job. selects evaluates the targets
+// of rules. A caller with unknown limits is refused, so the loss of the bucket gives nobody more permissions.
+func (u *Store) Allow(ctx context.Context, a grants.Caller, on access.On, selects grants.Selector) error {
+	who, rules, err := u.Rules(ctx, a)
 	if err != nil {
 		return err
 	}
-	return limits.Evaluate(ctx, a.User, function, targets, selects)
+	return grants.Evaluate(ctx, rules, who, on, selects)
 }
 
-// Limits returns the limits of a caller. The error is [grants.ErrNotAllowed] if the caller was revoked, or has limits
-// that are not known: the bucket has no record of the caller, or one without limits, which was made from the register.
-func (u *Store) Limits(ctx context.Context, a grants.Caller) (grants.Limits, error) {
+// Rules returns the groups and roles of a caller, and the rules about them. The error is [grants.ErrNotAllowed] if the
+// caller was revoked, or has limits that are not known: the bucket has no record of the caller, or one without limits,
+// which was made from the register.
+func (u *Store) Rules(ctx context.Context, a grants.Caller) (who access.Who, rules []access.Rule, err error) {
 	user, err := u.all.Recent(ctx, a.User)
 	switch {
 	case errors.Is(err, bucket.ErrAbsent):
-		user = credential.User{} // the credential was made beside the keys
+		user = credential.User{Role: grants.RoleOperator} // the credential was made beside the keys
 	case err != nil:
-		return grants.Limits{}, err
+		return who, nil, err
 	case !user.Revoked.IsZero():
-		return grants.Limits{}, fmt.Errorf("%w: %s was revoked", grants.ErrNotAllowed, a.User)
+		return who, nil, fmt.Errorf("%w: %s was revoked", grants.ErrNotAllowed, a.User)
 	}
-	limited := a.Role == grants.RoleLimited || user.Role == grants.RoleLimited
-	if limited && user.Limits.IsZero() {
-		return grants.Limits{}, fmt.Errorf("%w: the limits of %s are not known here: have an operator revoke %s and "+
+
+	role := cmp.Or(a.Role, user.Role) // a job says who began it, and not in which role
+	if user.Role == grants.RoleLimited {
+		role = grants.RoleLimited
+	}
+	who = access.Who{Name: a.User, Roles: []string{string(role)}}
+	rules = builtin.Of(who)
+	switch {
+	case role != grants.RoleLimited:
+	case user.Limits.IsZero():
+		return who, nil, fmt.Errorf("%w: the limits of %s are not known here: have an operator revoke %s and "+
 			"issue a credential under another name", grants.ErrNotAllowed, a.User, a.User)
+	default:
+		rules = append(rules, user.Limits.Rule(a.User))
 	}
-	return user.Limits, nil
+	return who, rules, nil
 }
+
+// builtin has the rules that every fleet has.
+var builtin = access.NewTable(access.Builtin())
 
 // CheckNotRevoked returns [grants.ErrNotAllowed] if a person was revoked. It reads the bucket, so it sees every
 // revocation that was stored before.

@@ -1,0 +1,271 @@
+// Package access decides who may send which requests to masters. Call [Decide] with the rules, the person and the
+// request. [Builtin] has the rules of the roles that every fleet has, and [ParseRole] reads a role that people write.
+//
+// A rule is about people, verbs, and for jobs also about peels, functions and arguments. What no rule allows is denied,
+// and a rule that denies holds over all that allow.
+//
+// Guarantees: a decision follows from its arguments alone. A rule that names peels, functions or arguments is about
+// [Dispatch] alone, so it never allows a request that concerns the whole fleet.
+//
+// Known gap: a target with facts trusts what each host says about itself, also in a rule that denies.
+package access
+
+import (
+	"path"
+	"slices"
+
+	"github.com/seed-c01c3da5/zester/settings/target"
+)
+
+// A Verb names a request by its noun and its verb, as the audit log does, such as job.cancel.
+type Verb string
+
+// Dispatch is the verb of a request to run a function on peels.
+const Dispatch Verb = "job.dispatch"
+
+// Who is a person with all groups and roles; in a rule, everybody who has the name, one of the groups or one of the
+// roles.
+type Who struct {
+	Name   string
+	Groups []string
+	Roles  []string
+}
+
+// includes reports whether a person is one of those whom w means in a rule.
+func (w *Who) includes(person *Who) bool {
+	return w.Name != "" && w.Name == person.Name ||
+		slices.ContainsFunc(w.Roles, func(role string) bool { return slices.Contains(person.Roles, role) }) ||
+		slices.ContainsFunc(w.Groups, func(group string) bool { return slices.Contains(person.Groups, group) })
+}
+
+// Actions are the requests that a rule is about.
+type Actions struct {
+	// Verbs are verbs, patterns of them such as job.* and *.list, "*" for all, or names of [Groups].
+	Verbs     []string `json:"verbs" yaml:"verbs"`
+	Target    string   `json:"target,omitempty" yaml:"target"`       // expression for the peels of a job; empty: all
+	Functions []string `json:"functions,omitempty" yaml:"functions"` // globs such as test.*; empty: all
+	// Arguments has a pattern for each argument of the function; a call must have exactly these. Empty: any arguments.
+	Arguments map[string]string `json:"arguments,omitempty" yaml:"arguments"`
+}
+
+// ofJobs reports whether the actions are jobs that are not all jobs.
+func (a *Actions) ofJobs() bool {
+	return a.Target != "" || len(a.Functions) > 0 || len(a.Arguments) > 0
+}
+
+// A Rule allows actions to people, or denies them.
+type Rule struct {
+	From string // what the rule belongs to, for people, such as "the role operator"
+	Who  Who
+	Deny bool
+	Actions
+	Except []Verb // which the patterns of Verbs leave out
+}
+
+// has reports whether the rule is about a verb, perhaps only on some peels.
+func (r *Rule) has(verb Verb) bool {
+	if r.ofJobs() && verb != Dispatch || slices.Contains(r.Except, verb) {
+		return false
+	}
+	return slices.ContainsFunc(r.Verbs, func(pattern string) bool { return matches(pattern, verb) })
+}
+
+// On says what a request is about. It is empty for all verbs but [Dispatch].
+type On struct {
+	// Function is what runs. If empty, the question is whether any job at all may be allowed.
+	Function string
+	Args     map[string]any
+	Peels    []target.PeelID // sorted
+	// Selected has the peels that each of [Targets] selects now, sorted.
+	Selected map[string][]target.PeelID
+}
+
+// A Verdict is a decision.
+type Verdict struct {
+	Allowed bool
+	Rule    *Rule           // that decided; nil: no rule allows the verb
+	Outside []target.PeelID // peels of the job that are not allowed, sorted
+	// Wanted are the targets or functions of the rules that allow some such jobs, if this one is not allowed.
+	Wanted []string
+	Reason Reason
+}
+
+// A Reason says why a request is not allowed.
+type Reason string
+
+// The reasons.
+const (
+	NoRule     Reason = "no rule"      // allows the verb
+	Denied     Reason = "denied"       // by Verdict.Rule
+	NoFunction Reason = "no function"  // is allowed but Verdict.Wanted
+	NoArgument Reason = "no arguments" // of the function are allowed but those of Verdict.Rule
+	OutOfReach Reason = "out of reach" // are Verdict.Outside; Verdict.Wanted select what is allowed
+)
+
+// Decide decides about a request of a person.
+func Decide(rules []Rule, who Who, verb Verb, on On) Verdict {
+	allowing := make([]*Rule, 0, 8)
+	var denied []target.PeelID
+	var denying *Rule
+	miss := Verdict{Reason: NoRule}
+	for i := range rules {
+		r := &rules[i]
+		if !r.Who.includes(&who) || !r.has(verb) {
+			continue
+		}
+		switch {
+		case !r.runs(&on, &miss):
+		case !r.Deny:
+			allowing = append(allowing, r)
+		case r.Target == "" && (on.Function != "" || !r.ofJobs()):
+			return Verdict{Rule: r, Reason: Denied}
+		case on.Function != "":
+			if hit := common(on.Peels, on.Selected[r.Target]); len(hit) > 0 {
+				denying = r
+				denied = append(denied, hit...)
+			}
+		}
+	}
+	if len(allowing) == 0 {
+		return miss
+	}
+	v := reach(allowing, on)
+	if denying == nil {
+		return v
+	}
+	v.Outside = append(denied, v.Outside...)
+	slices.Sort(v.Outside)
+	v.Outside = slices.Compact(v.Outside)
+	if v.Allowed {
+		v = Verdict{Rule: denying, Reason: Denied, Outside: v.Outside}
+	}
+	return v
+}
+
+// runs reports whether a rule is about the function and the arguments of a job. If an allowing rule is not, runs notes
+// why.
+func (r *Rule) runs(on *On, miss *Verdict) bool {
+	if on.Function == "" {
+		return true
+	}
+	if len(r.Functions) > 0 && !slices.ContainsFunc(r.Functions, func(glob string) bool {
+		ok, _ := path.Match(glob, on.Function)
+		return ok
+	}) {
+		if !r.Deny && miss.Reason != NoArgument {
+			miss.Reason = NoFunction
+			miss.Wanted = append(miss.Wanted, r.Functions...)
+		}
+		return false
+	}
+	if len(r.Arguments) > 0 && !fits(r.Arguments, on.Args) {
+		if !r.Deny {
+			*miss = Verdict{Rule: r, Reason: NoArgument}
+		}
+		return false
+	}
+	return true
+}
+
+// reach decides about the peels of a request by rules that allow it on some.
+func reach(allowing []*Rule, on On) Verdict {
+	if on.Function == "" {
+		return Verdict{Allowed: true, Rule: allowing[0]}
+	}
+	var targets []string
+	outside := on.Peels
+	for _, r := range allowing {
+		if r.Target == "" {
+			return Verdict{Allowed: true, Rule: r}
+		}
+		targets = append(targets, r.Target)
+		outside = without(outside, on.Selected[r.Target])
+	}
+	if len(outside) > 0 {
+		return Verdict{Reason: OutOfReach, Rule: allowing[0], Outside: outside, Wanted: targets}
+	}
+	return Verdict{Allowed: true, Rule: allowing[0]}
+}
+
+// A Table finds the rules about a person among many. The zero value has none.
+type Table struct{ byName, byGroup, byRole map[string][]Rule }
+
+// NewTable returns a table of rules.
+func NewTable(rules []Rule) *Table {
+	t := &Table{byName: map[string][]Rule{}, byGroup: map[string][]Rule{}, byRole: map[string][]Rule{}}
+	for _, r := range rules {
+		if r.Who.Name != "" {
+			t.byName[r.Who.Name] = append(t.byName[r.Who.Name], r)
+		}
+		for _, g := range r.Who.Groups {
+			t.byGroup[g] = append(t.byGroup[g], r)
+		}
+		for _, role := range r.Who.Roles {
+			t.byRole[role] = append(t.byRole[role], r)
+		}
+	}
+	return t
+}
+
+// Of returns the rules about a person; one that is about the person for two reasons is there twice.
+func (t *Table) Of(who Who) (rules []Rule) {
+	rules = append(rules, t.byName[who.Name]...)
+	for _, g := range who.Groups {
+		rules = append(rules, t.byGroup[g]...)
+	}
+	for _, role := range who.Roles {
+		rules = append(rules, t.byRole[role]...)
+	}
+	return rules
+}
+
+// Targets returns the target expressions of the rules about jobs of a person, each once. [On] needs what they select.
+func Targets(rules []Rule, who Who) []string {
+	var targets []string
+	for i := range rules {
+		r := &rules[i]
+		if r.Target != "" && r.Who.includes(&who) && !slices.Contains(targets, r.Target) {
+			targets = append(targets, r.Target)
+		}
+	}
+	return targets
+}
+
+// Reach returns the peels on which a person may run something, sorted; all is true if these are all peels, or if the
+// person only reads. selected has what each of [Targets] selects.
+func Reach(rules []Rule, who Who, selected map[string][]target.PeelID) (peels []target.PeelID, all bool) {
+	all = true
+	for i := range rules {
+		r := &rules[i]
+		if r.Deny || !r.Who.includes(&who) || !r.has(Dispatch) {
+			continue
+		}
+		if r.Target == "" {
+			return nil, true
+		}
+		all = false
+		peels = append(peels, selected[r.Target]...)
+	}
+	slices.Sort(peels)
+	return slices.Compact(peels), all
+}
+
+// common returns the elements that two sorted lists share.
+func common(a, b []target.PeelID) (both []target.PeelID) {
+	for _, id := range a {
+		if _, found := slices.BinarySearch(b, id); found {
+			both = append(both, id)
+		}
+	}
+	return both
+}
+
+// without returns the elements of a sorted list that another one lacks.
+func without(a, b []target.PeelID) (rest []target.PeelID) {
+	for _, id := range a {
+		if _, found := slices.BinarySearch(b, id); !found {
+			rest = append(rest, id)
+		}
+	}
+	return rest
+}
