@@ -52,7 +52,9 @@ func Open(dir string) (*Keys, error) {
 }
 
 // younger are roles that older key sets lack; Open adds their keys.
-var younger = []grants.Role{grants.RoleDirect, grants.RoleLimited, grants.RoleObserver, grants.RoleSite}
+var younger = []grants.Role{
+	grants.RoleDirect, grants.RoleLimited, grants.RoleObserver, grants.RoleMember, grants.RoleSite,
+}
 
 // complete makes the keys of a role that has none. Of several processes that do it at once one wins for all, key by
 // key; the account's comes last, so that what a crash leaves is completed as well.
