@@ -28,8 +28,8 @@ func fits(patterns map[string]string, args map[string]any) bool {
 }
 
 // fitsText reports whether a pattern matches a whole text. A * stands for one or more letters, digits and characters of
-// "_./:@+=,-", none of which has a meaning to a shell; it does not begin a word with '-', which would be an option. A
-// text with ".." fits only a pattern that has it.
+// "_./:@+=,-": a shell reads none of them. It does not begin a word with '-', which would be an option. A text with ".."
+// fits only a pattern that has it.
 func fitsText(pattern, text string) bool {
 	if strings.Contains(text, "..") && !strings.Contains(pattern, "..") {
 		return false
@@ -55,5 +55,6 @@ func fitsText(pattern, text string) bool {
 }
 
 func isPlain(c byte) bool {
-	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("_./:@+=,-", c) >= 0
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' ||
+		strings.IndexByte("_./:@+=,-", c) >= 0
 }

@@ -42,7 +42,8 @@ func (r *Role) Rules() (rules []Rule) {
 		rules = append(rules, Rule{From: from, Who: who, Actions: a, Except: Reserved})
 	}
 	for i, a := range r.Deny {
-		rules = append(rules, Rule{From: fmt.Sprintf("the role %s, deny[%d],", r.Name, i), Who: who, Deny: true, Actions: a})
+		from := fmt.Sprintf("the role %s, deny[%d],", r.Name, i)
+		rules = append(rules, Rule{From: from, Who: who, Deny: true, Actions: a})
 	}
 	return rules
 }
@@ -144,7 +145,7 @@ func (p *roleParser) texts(n *strictyaml.Node, at string) (texts []string) {
 	return texts
 }
 
-// text reads a text that is not empty; it returns "" for anything else.
+// text reads a text that is not empty. It returns "" for another value.
 func (p *roleParser) text(n *strictyaml.Node, at string, most int) string {
 	s, ok := n.Value.(string)
 	switch {
@@ -200,7 +201,7 @@ func (p *roleParser) actions(n *strictyaml.Node, at string, deny bool) (a Action
 	return a
 }
 
-// verbs reads the verbs of a rule, each of which has to be about something that there is.
+// verbs reads the verbs of a rule. Each has to cover a verb of masters.
 func (p *roleParser) verbs(n *strictyaml.Node, at string, ofJobs, deny bool) []string {
 	verbs := p.texts(n, at)
 	if len(verbs) == 0 || len(verbs) != len(n.List) {
@@ -214,15 +215,17 @@ func (p *roleParser) verbs(n *strictyaml.Node, at string, ofJobs, deny bool) []s
 			all := slices.Concat(slices.Sorted(maps.Keys(Groups)), p.known.Verbs)
 			p.refuse(e, at, "there is no verb %q%s", v, strictyaml.SuggestKey(v, all))
 		case ofJobs && Verb(v) != Dispatch:
-			p.refuse(e, at, "target, functions and arguments are for the verb %s alone; put %s into another rule", Dispatch, v)
+			p.refuse(e, at, "target, functions and arguments are for the verb %s alone; put %s into another rule",
+				Dispatch, v)
 		case !deny && slices.Contains(Reserved, Verb(v)):
-			p.refuse(e, at, "no role can allow %s, only operators may: who has it could give away more than the role allows", v)
+			p.refuse(e, at, "no role can allow %s, only operators may: "+
+				"who has it could give away more than the role allows", v)
 		}
 	}
 	return verbs
 }
 
-// functions reads globs, each of which has to match a function.
+// functions reads globs. Each has to match a function.
 func (p *roleParser) functions(n *strictyaml.Node, at string) []string {
 	globs := p.texts(n, at)
 	if len(globs) == 0 || len(globs) != len(n.List) {

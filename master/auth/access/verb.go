@@ -28,8 +28,8 @@ func reads() (patterns []string) {
 // key, and the record of what an assistant does in the caller's name.
 var own = []string{"session.create", "session.end", "user.renew", "agent.record"}
 
-// Expand replaces the names of groups by their patterns: each of the results is "*", or a noun and a verb of which one
-// may be "*".
+// Expand replaces the names of groups by their patterns. A result is "*", or a noun and a verb; one of the two may be
+// "*".
 func Expand(verbs []string) (patterns []string) {
 	for _, v := range verbs {
 		if group, ok := Groups[v]; ok {

@@ -121,7 +121,8 @@ type OutsideError struct {
 
 func (e *OutsideError) Error() string {
 	outside := e.verdict.Outside
-	some := fmt.Sprintf("%v: %d of %d targets, the first of them %s,", ErrNotAllowed, len(outside), e.targets, outside[0])
+	some := fmt.Sprintf("%v: %d of %d targets, the first of them %s,", ErrNotAllowed, len(outside), e.targets,
+		outside[0])
 	if e.verdict.Reason == access.Denied {
 		return fmt.Sprintf("%s are denied by %s", some, strings.TrimSuffix(e.verdict.Rule.From, ","))
 	}

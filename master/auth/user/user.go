@@ -61,8 +61,8 @@ func (u *Store) List(ctx context.Context) ([]credential.User, error) {
 // Unreadable returns the keys of users whose records cannot be decoded. They can do nothing that needs a master.
 func (u *Store) Unreadable(ctx context.Context) ([]string, error) { return u.all.Unreadable(ctx) }
 
-// Allow returns [grants.ErrNotAllowed] with the reason if a caller may not dispatch a job. selects evaluates the targets
-// of rules. A caller with unknown limits is refused, so the loss of the bucket gives nobody more permissions.
+// Allow returns [grants.ErrNotAllowed] with the reason if a caller may not dispatch a job. selects evaluates the
+// targets of rules. A caller with unknown limits is refused, so the loss of the bucket gives nobody more permissions.
 func (u *Store) Allow(ctx context.Context, a grants.Caller, on access.On, selects grants.Selector) error {
 	who, rules, err := u.Rules(ctx, a)
 	if err != nil {
