@@ -28,8 +28,8 @@ func fits(patterns map[string]string, args map[string]any) bool {
 }
 
 // fitsText reports whether a pattern matches a whole text. A * stands for one or more letters, digits and characters of
-// "_./:@+=,-": a shell reads none of them. It does not begin a word with '-', which would be an option. A text with ".."
-// fits only a pattern that has it.
+// "_./:@+=,-": a shell reads none of them. It does not begin a word with '-', which would be an option. A text that has
+// two dots in a row fits only a pattern that has them.
 func fitsText(pattern, text string) bool {
 	if strings.Contains(text, "..") && !strings.Contains(pattern, "..") {
 		return false
