@@ -175,7 +175,8 @@ func TestATargetThatLeftTheLimitsIsGivenUpAlone(t *testing.T) {
 		within.Store(&[]target.PeelID{"p00", "p01", "p02", "p03", "p04"})
 		s.master("m1", func(o *dispatch.Options) {
 			o.Allow = func(_ context.Context, _ grants.Caller, spec *job.Spec) error {
-				return limits.Allow(spec.Function, spec.Targets, *within.Load())
+				selects := func(context.Context, string) ([]target.PeelID, error) { return *within.Load(), nil }
+				return limits.Evaluate(t.Context(), "lee", spec.Function, spec.Targets, selects)
 			}
 		})
 		tm := s.team(5, ok)
@@ -204,7 +205,8 @@ func TestAPeelThatComesBackOutsideTheLimitsIsGivenUp(t *testing.T) {
 		within.Store(&[]target.PeelID{"later"})
 		s.master("m1", func(o *dispatch.Options) {
 			o.Allow = func(_ context.Context, _ grants.Caller, spec *job.Spec) error {
-				return limits.Allow(spec.Function, spec.Targets, *within.Load())
+				selects := func(context.Context, string) ([]target.PeelID, error) { return *within.Load(), nil }
+				return limits.Evaluate(t.Context(), "lee", spec.Function, spec.Targets, selects)
 			}
 		})
 		spec := ask(func(j *job.Spec) { j.Timeout, j.WhenOnline = 20*time.Second, time.Hour }, "later")
