@@ -129,6 +129,19 @@ var figures = []struct {
 	{"running.md", "shows what the next %s hours would be like", []figure{{"cmd/zester/horizon", "Length / time.Hour"}}},
 	{"login.md", "valid for %s days", []figure{days("master/auth/credential", "UserLife")}},
 	{"login.md", "`zester doctor` warns her %s days before", []figure{days("cmd/zester", "endsSoon")}},
+	{
+		"states.md", "files up to %s MiB, %s MiB in all, of %s runs, for root alone",
+		[]figure{{"peel/state", "maxKeptFile >> 20"}, {"peel/state", "maxKept >> 20"}, {"peel/state", "maxKeptRuns"}},
+	},
+	{
+		"states.md", "%s MiB a file, %s MiB a peel.",
+		[]figure{{"settings/content", "MaxFile >> 20"}, {"settings/content", "MaxPeel >> 20"}},
+	},
+	{"review.md", "facts took from peels within %s hours counts together", []figure{{"reconciler/record", "FactsWindow / time.Hour"}}},
+	{"review.md", "stored on the bus (at most %s MiB each, compressed)", []figure{{"reconciler/archive", "maxPacked >> 20"}}},
+	{"schedules.md", "at most %s KiB of an entry", []figure{{"peel/ledger", "maxPast >> 10"}}},
+	{"schedules.md", "with their reasons, for %s days", []figure{days("master/why", "maxBack")}},
+	{"salt.md", "if the next %s times by Salt's rule", []figure{{"cmd/zester/movein/lowstate", "provenTimes"}}},
 	{"jobs.md", "which are kept for %s days", []figure{days("master/natsd", "jobRetention")}},
 }
 
