@@ -52,6 +52,8 @@ var figures = []struct {
 	{securityPage, "`zester doctor` warns %s days before.", []figure{days("cmd/zester", "endsSoon")}},
 	{securityPage, "**A credential of a peel** ends after %s days unless it is renewed", []figure{days("master/auth/enroll", "PeelLife")}},
 	{securityPage, "**A credential of a master** without the keys ends after %s days", []figure{days("cmd/zester", "masterLife")}},
+	{securityPage, "A token has %s random bits", []figure{{"master/auth/credential", "secretBytes * 8"}}},
+	{securityPage, "is a cookie of %s random bits", []figure{{"master/session", "secretBytes * 8"}}},
 	{securityPage, "in parts of %s bytes or more", []figure{{"peel/prompt", "hiddenPart"}}},
 	{
 		securityPage, "%s open actions of one user, %s in seven days",
