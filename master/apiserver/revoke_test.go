@@ -72,6 +72,52 @@ func TestWhatARevokedPersonMakesMeanwhileIsEnded(t *testing.T) {
 	})
 }
 
+// With a person end the jobs of the people and tokens that the person made, and no others: a token and a person may have the
+// same name.
+func TestWithAPersonEndTheJobsOfWhatThePersonMade(t *testing.T) {
+	for name, c := range map[string]struct {
+		keep bool
+		ends []string
+	}{
+		"with what was made": {ends: []string{"mallory", "friend", "token:bot"}},
+		"alone":              {keep: true, ends: []string{"mallory"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, s *system) {
+				var submit *dispatch.Dispatcher
+				s.master("m1", func(o *apiserver.Options) {
+					o.Authority = s.authority(func(context.Context, string) error { return nil })
+					submit = o.Dispatch
+				})
+				boss, mallory := s.client(grants.RoleOperator, "boss"), s.client(grants.RoleOperator, "mallory")
+				s.user(boss, "mallory")
+				s.user(boss, "bot")
+				s.user(mallory, "friend")
+				token := credential.TokenRequest{Name: "bot", Scopes: []credential.Scope{credential.ScopeDispatch}, TTL: time.Hour}
+				if _, _, err := mallory.TokenCreate(t.Context(), token); err != nil {
+					t.Fatal(err)
+				}
+				var want []wire.JID
+				for _, user := range []string{"boss", "bot", "mallory", "friend", "token:bot"} {
+					spec := pings("away")
+					if _, err := submit.Submit(t.Context(), spec, user); err != nil {
+						t.Fatal(err)
+					}
+					if slices.Contains(c.ends, user) {
+						want = append(want, spec.JID)
+					}
+				}
+
+				r, err := api.UserRevoke.Ask(t.Context(), boss, api.RevokeRequest{Name: "mallory", Keep: c.keep})
+				slices.Sort(want)
+				if err != nil || !slices.Equal(r.Jobs, want) {
+					t.Errorf("canceled are %v of %+v, want %v; %v", r.Jobs, r, want, err)
+				}
+			})
+		})
+	}
+}
+
 // TestJobsThatADispatcherCanceledAreListed has a dispatcher notice a revocation while the bus still cuts the person off. One
 // job would be sent again to its silent target; the dispatcher cancels it, and it stays open for a while. Of the other one the
 // first target of a batch returns, and the next would be sent to; that job has then ended.

@@ -191,6 +191,34 @@ func TestSilentTargetGetsTheRequestOnceMore(t *testing.T) {
 	})
 }
 
+// An acknowledgement of another request of the job says nothing about this one.
+func TestAnAcknowledgementOfAnotherEpochDoesNotCount(t *testing.T) {
+	bubble(t, func(t *testing.T, s *system) {
+		s.master("m1")
+		ackOf := func(shift int) func(*peel, wire.Request) {
+			return func(p *peel, r wire.Request) {
+				r.Epoch += uint64(shift)
+				p.ack(r)
+			}
+		}
+		older := s.peel("older", ackOf(-1))
+		newer := s.peel("newer", ackOf(1))
+		same := s.peel("same", ackOf(0))
+		s.dispatch(ask(nil, "older", "newer", "same"))
+		time.Sleep(30 * time.Second)
+
+		for _, p := range []*peel{older, newer, same} {
+			want := 2 // as a silent target
+			if p == same {
+				want = 1
+			}
+			if n := len(p.requests()); n != want {
+				t.Errorf("the peel that acknowledges the %s epoch has %d requests, want %d", p.id, n, want)
+			}
+		}
+	})
+}
+
 func TestATargetThatComesBackInTheWindowIsReached(t *testing.T) {
 	bubble(t, func(t *testing.T, s *system) {
 		s.master("m1")

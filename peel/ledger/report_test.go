@@ -203,6 +203,18 @@ func TestReportsAreReadWithTheSameWindow(t *testing.T) {
 	}
 }
 
+// The median of three runs is the second: a share of runs that is no whole number is rounded up.
+func TestHowLongHalfOfThreeRunsTook(t *testing.T) {
+	var took Took
+	for _, d := range []time.Duration{40 * time.Second, 50 * time.Millisecond, 3 * time.Second} {
+		took.Add(d)
+	}
+
+	if got := took.AtMost(50); got != 5*time.Second {
+		t.Errorf("two of three runs took at most %v, want 5s", got)
+	}
+}
+
 func TestHowLongMostRunsTook(t *testing.T) {
 	var none, took Took
 	if got := none.AtMost(95); got != 0 {

@@ -77,7 +77,7 @@ const key = "-----BEGIN KEY-----\nMIIE\"vQIB'ADANBg<kq>hkiG9w0B\\AQEFAASCBKcwggS
 
 // The forms are those of programs, not of this package.
 func TestTheFormsOfASecretAreMasked(t *testing.T) {
-	for _, secret := range []string{key, "pass word's \"x\"", "x7%K", "abc"} {
+	for _, secret := range []string{key, "pass word's \"x\"", "x7%K", "abc", " abc\t", "\tx7%K"} {
 		m, trimmed := of(secret), strings.TrimSpace(secret)
 		html := strings.NewReplacer("<", `\u003c`, ">", `\u003e`)
 		inJSON := strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`).Replace(trimmed)
@@ -96,7 +96,7 @@ func TestTheFormsOfASecretAreMasked(t *testing.T) {
 			got := m.Text("[" + text + "]")
 			if name == "other bytes" {
 				got = strings.Replace(got, text[:4], "", 1)
-				if len(secret) < 5 { // of its base64 less is left than is masked
+				if len(trimmed) < 5 { // of its base64 less is left than is masked
 					continue
 				}
 				if !strings.HasPrefix(got, "[<1>") || len(got) > len("[<1>]")+2 {

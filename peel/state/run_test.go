@@ -404,6 +404,21 @@ func TestACommandThatASignalEndsWithTheRunIsCutOff(t *testing.T) {
 	}
 }
 
+// In test mode a later state has to know that systemd would read its units first.
+func TestATestRunNotesTheUnitsThatItWouldChange(t *testing.T) {
+	h := newHost(t)
+	x := newRun(h.r, Request{Test: true}, newMemory())
+	steps := []host.Step{
+		{Change: host.Change{Do: "write", What: "/etc/systemd/system/a.service"}},
+		{Change: host.Change{Do: "write", What: "/etc/a.conf"}},
+	}
+
+	must(t, x.predict(t.Context(), steps, &Outcome{}))
+	if got := x.world.Unread(); !slices.Equal(got, []string{"/etc/systemd/system/a.service"}) {
+		t.Errorf("systemd would have to read %v, want the unit", got)
+	}
+}
+
 // What a step had done before it was ended is not known, so the next run compares the stamp of the unit. A step that
 // failed did nothing.
 func TestAStepThatWasEndedMayHaveMadeItsReaction(t *testing.T) {

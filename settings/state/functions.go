@@ -318,7 +318,27 @@ func (a *FileBlock) check(complete bool) []problem {
 	if strings.ContainsAny(a.Marker, "\r\n") {
 		c.add("marker", "must be one line")
 	}
+	if a.Content == nil {
+		return c.problems
+	}
+
+	begin, end := a.Around()
+	for line := range strings.Lines(*a.Content) {
+		if line = strings.TrimRight(line, "\r\n"); line == begin || line == end {
+			c.add("content", "cannot have the line %q, which is around the block; set another marker", line)
+			break
+		}
+	}
 	return c.problems
+}
+
+// Around returns the lines before and after the content.
+func (a *FileBlock) Around() (begin, end string) {
+	marker := a.Marker
+	if marker == "" {
+		marker = "zester " + a.Path
+	}
+	return "# BEGIN " + marker, "# END " + marker
 }
 
 // CmdRun holds the arguments of cmd.run.

@@ -123,6 +123,8 @@ func TestWhatAStateCannotSay(t *testing.T) {
 		{"/a/b: {file.line: {line: x, match: '('}}", "f.yaml:1:36: states./a/b.file.line.match: error parsing regexp: missing closing ): `(`"},
 		{"/a/b: {file.line: {}}", "f.yaml:1:19: states./a/b.file.line: line is missing: give the line that the file should have"},
 		{"/a/b: {file.block: {}}", "f.yaml:1:20: states./a/b.file.block: content is missing: give the content of the block, or absent: true"},
+		{"/a/b: {file.block: {content: \"x\\n# END m\\n\", marker: m}}", `f.yaml:1:30: states./a/b.file.block.content: cannot have the line "# END m", which is around the block; set another marker`},
+		{"/a/b: {file.block: {content: \"# BEGIN zester /a/b\\r\\n\"}}", `f.yaml:1:30: states./a/b.file.block.content: cannot have the line "# BEGIN zester /a/b", which is around the block; set another marker`},
 		{"x: {pkg.installed: {names: []}}", "f.yaml:1:28: states.x.pkg.installed.names: the list is empty"},
 		{"x: {pkg.installed: {names: [a, a]}}", `f.yaml:1:28: states.x.pkg.installed.names: "a" is given twice`},
 		{"x: {pkg.installed: {name: '-y'}}", `f.yaml:1:27: states.x.pkg.installed.name: "-y" is not a name of a package`},
@@ -234,6 +236,13 @@ func TestTheOrderOfStates(t *testing.T) {
 		{"a path after its directory", "/srv/a/b: {file.managed: {content: x}}\n/srv/a: {file.directory: {}}", nil, "/srv/a /srv/a/b"},
 		{"unless a requisite says otherwise", "/srv/a/b: {file.managed: {content: x}, require_in: [/srv/a]}\n/srv/a: {file.directory: {}}", nil, "/srv/a/b /srv/a"},
 		{"owners before files", "/a/b: {file.managed: {content: x, user: ada, group: www}}\nada: {user.present: {groups: [www]}}\nwww: {group.present: {}}", nil, "www ada /a/b"},
+		{"a user after its main group", "ada: {user.present: {group: www}}\nwww: {group.present: {}}", nil, "www ada"},
+		{"a directory after its owners", "/a/b: {file.directory: {user: ada, group: www}}\nada: {user.present: {}}\nwww: {group.present: {}}", nil, "ada www /a/b"},
+		{"a tree after its owners", "/a/b: {file.recurse: {source: files/x, user: ada, group: www}}\nada: {user.present: {}}\nwww: {group.present: {}}", nil, "ada www /a/b"},
+		{"a command after its user", "x: {cmd.run: {user: ada}}\nada: {user.present: {}}", nil, "ada x"},
+		{"a job of cron after its user", "x: {cron.present: {user: ada, cron: '0 1 * * *', command: x}}\nada: {user.present: {}}", nil, "ada x"},
+		{"a clone after its user", "/a/b: {git.latest: {url: 'https://x/y', user: ada}}\nada: {user.present: {}}", nil, "ada /a/b"},
+		{"keys after their user", "x: {ssh_auth.present: {user: ada, keys: [ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f]}}\nada: {user.present: {}}", nil, "ada x"},
 		{"all of a file", "a: {cmd.run: {}, require: ['file:web']}\nb: {cmd.run: {}}\nc: {cmd.run: {}}", nil, "b c a"},
 	} {
 		set, err := Parse(node(t, c.text), Options{Order: c.order, Files: func(ref string) []string {

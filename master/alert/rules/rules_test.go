@@ -270,6 +270,26 @@ func TestAFlappingTroubleCausesFewMessages(t *testing.T) {
 	}
 }
 
+// Whether an alert begins again soon is counted from its end, however long it had lasted.
+func TestAnAlertThatLastedForDaysComesBackSoon(t *testing.T) {
+	w := newWorld(t, rule("all", policy.Failed))
+	w.step = time.Minute
+	trouble := problems(verdict.Failed, "backup", "db-1")
+	w.problems = trouble
+	w.pass(3 * 24 * time.Hour)
+	w.problems = nil
+	w.pass(10 * time.Minute)
+	w.was("ops began all/backup 1", "ops ended all/backup 1")
+
+	w.problems = trouble
+	w.pass(time.Minute)
+	w.problems = nil
+	w.pass(19 * time.Minute)
+	w.was("ops began all/backup 1")
+	w.pass(2 * time.Minute)
+	w.was("ops ended all/backup 1")
+}
+
 func TestAReceiverThatWasAwayLearnsTheNewestStateOnce(t *testing.T) {
 	w := newWorld(t, rule("all", policy.Failed))
 	w.names, w.down["pager"] = []string{"ops", "pager"}, true

@@ -382,7 +382,7 @@ func TestBlocks(t *testing.T) {
 		}
 	}
 	dir := temp(t)
-	for _, broken := range []string{"# BEGIN m\n", "# END m\n", "# END m\n# BEGIN m\n", "# BEGIN m\n# BEGIN m\n# END m\n"} {
+	for _, broken := range []string{"# BEGIN m\n", "# END m\n", "# END m\n# BEGIN m\n", "# BEGIN m\n# BEGIN m\n# END m\n", "# BEGIN m\n# END m\n# END m\n", "# BEGIN m\n# END m\n# BEGIN m\n# END m\n"} {
 		put(t, dir+"/f", broken)
 		if _, err := planOf(t, "f: {file.block: {path: "+dir+"/f, content: x, marker: m}}", noFiles)(host.New()); err == nil || !strings.Contains(err.Error(), "do not stand as one pair") {
 			t.Errorf("%q: %v", broken, err)

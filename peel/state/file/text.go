@@ -141,11 +141,7 @@ func Block(ctx context.Context, w *host.World, a *state.FileBlock, in Inputs) ([
 		return nil, err
 	}
 	f := wanted{path: a.Path, secret: in.Secret && !a.Absent, diff: true, attributes: attrs}
-	marker := a.Marker
-	if marker == "" {
-		marker = "zester " + a.Path
-	}
-	begin, end := "# BEGIN "+marker, "# END "+marker
+	begin, end := a.Around()
 	at := func(lines []string, want string) int {
 		return slices.IndexFunc(lines, func(line string) bool { return strings.TrimRight(line, "\r\n") == want })
 	}
@@ -158,7 +154,7 @@ func Block(ctx context.Context, w *host.World, a *state.FileBlock, in Inputs) ([
 			}
 			lines = ended(lines)
 			first, last = len(lines), len(lines)-1
-		case first < 0 || last < first || at(lines[last+1:], begin) >= 0 || at(lines[first+1:], begin) >= 0:
+		case first < 0 || last < first || at(lines[last+1:], end) >= 0 || at(lines[first+1:], begin) >= 0:
 			return nil, fmt.Errorf("the lines %q and %q do not stand as one pair; mend the file by hand", begin, end)
 		}
 		var block []string
