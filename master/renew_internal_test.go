@@ -2,6 +2,7 @@ package master
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth"
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
+	"github.com/seed-c01c3da5/zester/master/auth/enroll"
 	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/auth/keystore"
 	"github.com/seed-c01c3da5/zester/master/bus"
@@ -232,6 +234,45 @@ func TestACredentialIsRenewedForItsKeyAlone(t *testing.T) {
 		time.Sleep(life + time.Second)
 		if _, err := a.Hosts.RenewMaster(t.Context(), good); err == nil {
 			t.Error("a credential that has ended is renewed")
+		}
+	})
+}
+
+// A credential that was made before its master was revoked gets no other, also if no register names its key. One that was
+// made since does.
+func TestACredentialOfARevokedMasterIsRenewedIfItIsNewer(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		a := issuerOn(t, b)
+		issueMaster(t, b, "m1")
+		request := func() credential.Renewal {
+			creds, err := b.Keys.Creds(grants.RoleMaster, "m1", time.Hour)
+			if err != nil {
+				t.Fatal(err)
+			}
+			own, err := credential.ReadOwn(creds)
+			if err != nil {
+				t.Fatal(err)
+			}
+			q, err := own.Renewal()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return q
+		}
+
+		older := request()
+		time.Sleep(time.Minute)
+		if _, err := a.Hosts.RevokeMaster(t.Context(), "m1", "ann"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		newer := request()
+
+		if r, err := a.Hosts.RenewMaster(t.Context(), older); !errors.Is(err, enroll.ErrRevokedMaster) {
+			t.Errorf("a credential of before: %+v, %v", r, err)
+		}
+		if _, err := a.Hosts.RenewMaster(t.Context(), newer); err != nil {
+			t.Errorf("a credential of after: %v", err)
 		}
 	})
 }
