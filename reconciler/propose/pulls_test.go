@@ -107,3 +107,23 @@ func TestARequestWhoseBranchWasMergedAndUndoneIsMadeAgain(t *testing.T) {
 		t.Errorf("undone: %+v, %v", second, err)
 	}
 }
+
+// The same change that two people propose is a branch and a commit of each.
+func TestWhatTwoPeopleProposeIsOnTwoBranches(t *testing.T) {
+	s := newSite(t)
+	s.proposes()
+	branches := map[string]string{}
+	for _, user := range []string{"ann", "bob"} {
+		out, err := s.client(user).change("remove", "by-hand")
+		if err != nil || out.Repeated {
+			t.Fatalf("%s: %+v, %v", user, out, err)
+		}
+		branches[out.Branch] = user
+		if author := s.git("-C", s.repo, "log", "-1", "--format=%an", out.Branch); author != user {
+			t.Errorf("the branch of %s has a commit of %s", user, author)
+		}
+	}
+	if len(branches) != 2 {
+		t.Errorf("the branches are %v, want one for each person", branches)
+	}
+}

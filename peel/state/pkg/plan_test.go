@@ -181,13 +181,16 @@ func TestListsAreRefreshedOnce(t *testing.T) {
 		t.Errorf("%q", *s.calls)
 	}
 	m, s = managerOf(false, func(s *scripted) { s.old, s.effects["b"] = true, []effect{{name: "b", to: "1"}} })
-	for range 2 {
-		if _, err := m.Plan(t.Context(), &state.PkgInstalled{Name: "b"}); err != nil {
-			t.Error(err)
+	for _, isStale := range []bool{false, true} { // the first time they are old, the second a repository changed
+		m.stale, *s.calls = isStale, nil
+		for range 2 {
+			if _, err := m.Plan(t.Context(), &state.PkgInstalled{Name: "b"}); err != nil {
+				t.Error(err)
+			}
 		}
-	}
-	if want := "refresh, simulate install b, simulate install b"; strings.Join(*s.calls, ", ") != want {
-		t.Errorf("%q", *s.calls)
+		if want := "refresh, simulate install b, simulate install b"; strings.Join(*s.calls, ", ") != want {
+			t.Errorf("a repository changed: %v: %q, want %q", isStale, *s.calls, want)
+		}
 	}
 }
 
