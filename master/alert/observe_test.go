@@ -100,3 +100,30 @@ func TestAConflictOfWritesEndsTheTerm(t *testing.T) {
 		}
 	}
 }
+
+// What a term has read from the bucket is as the last master left it. Nothing is sent of that before a step has brought it up
+// to date, such as with the silences.
+func TestNothingIsSentBeforeTheFirstStepOfATerm(t *testing.T) {
+	r, err := notify.NewReceiver(notify.ReceiverOptions{Name: "ops", Provider: notify.ReceiverWebhook, URL: "http://desk.example/ops"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Date(2026, 6, 1, 9, 0, 0, 0, time.UTC)
+	began := rules.Alert{
+		Rule: "all", Entry: "backup", Progress: rules.Progress{Began: now.Add(-time.Hour), Episode: 1, Size: 1},
+		Told: map[string]rules.Mark{"ops": {}},
+	}
+	alerts := map[string]rules.Alert{began.ID(): began}
+	d := newDelivery(r)
+	term := &term{
+		store: &store{alerts: alerts, checkLease: func() error { return nil }}, alerts: alerts, deliveries: []*delivery{d},
+	}
+
+	if term.send(now); len(d.work) != 0 {
+		t.Errorf("before a step it sends %+v", <-d.work)
+	}
+	term.stepped = true
+	if term.send(now); len(d.work) != 1 {
+		t.Error("after a step it sends nothing")
+	}
+}
