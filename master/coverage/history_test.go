@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/wire"
 
@@ -226,6 +227,48 @@ func FuzzDecode(f *testing.F) {
 		for i := 1; i < len(cells); i++ {
 			if compare(cells[i-1], cells[i]) >= 0 {
 				t.Fatal("not sorted, or twice")
+			}
+		}
+	})
+}
+
+// Other masters may still change the hours that reports have: their sums are read again after an hour. Those of earlier hours
+// stay.
+func TestTheSumsOfNewHoursAreReadAgain(t *testing.T) {
+	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
+		past := OpenHistory(b.JetStream(t))
+		table := &Table{past: past, pastSums: pastSums{hours: map[int64]pastSum{}}}
+		now := time.Date(2026, 6, 1, 9, 30, 0, 0, time.UTC)
+		present := join.HourOf(now)
+		old, fresh := present-maxHours-1, present-maxHours
+		merge := func(peel target.PeelID, hour int64) {
+			t.Helper()
+			cell := HistoryCell{Entry: "backup", Peel: peel, Counts: verdict.Counts{Expected: 1, Ran: 1}}
+			if err := past.Merge(t.Context(), hour, []HistoryCell{cell}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		sum := func(now time.Time, want ...int64) {
+			t.Helper()
+			due := table.pastSums.due(old, present, now)
+			due = slices.DeleteFunc(due, func(hour int64) bool { return hour > fresh })
+			if !slices.Equal(due, want) {
+				t.Errorf("at %v the hours %v are due, want %v", now, due, want)
+			}
+			if err := table.sumHours(t.Context(), due, now); err != nil {
+				t.Fatal(err)
+			}
+		}
+
+		merge("a", old)
+		merge("a", fresh)
+		sum(now, fresh, old)
+		sum(now.Add(sumAgainAfter))
+		merge("b", fresh)
+		sum(now.Add(sumAgainAfter+time.Second), fresh)
+		for hour, want := range map[int64]uint64{old: 1, fresh: 2} {
+			if got := table.pastSums.hours[hour].entries["backup"].Ran; got != want {
+				t.Errorf("hour %d has %d runs, want %d", hour, got, want)
 			}
 		}
 	})
