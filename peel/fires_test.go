@@ -8,6 +8,9 @@ import (
 
 // A peel tells what became of fires of the last seven days, also of those before its last start.
 func TestAPeelTellsTheFiresOfSevenDays(t *testing.T) {
+	if testing.Short() {
+		t.Skip("seven days of a bus in fake time")
+	}
 	run(t, func(b *bench) {
 		b.start()
 		b.give(1, "schedule:\n  daily: {module: test.fail, cron: \"0 9 * * *\"}\n  beat: {module: test.ping, cron: \"*/30 * * * *\"}\n")

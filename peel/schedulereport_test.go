@@ -264,6 +264,9 @@ func TestReportsOfABusyPeelAreFiveSecondsApart(t *testing.T) {
 
 // The bus is away for a day and a half, during which the peel runs, stops and starts again.
 func TestOutageOfTheBusLosesNoCount(t *testing.T) {
+	if testing.Short() {
+		t.Skip("34 hours of a bus in fake time")
+	}
 	run(t, func(b *bench) {
 		b.start()
 		b.give(1, "schedule:\n  e: {module: test.ping, cron: \"30 * * * *\"}")

@@ -276,6 +276,9 @@ func keeper(t *testing.T, b *natstest.Bus) jetstream.JetStream {
 }
 
 func TestEntriesEndByAge(t *testing.T) {
+	if testing.Short() {
+		t.Skip("60 hours of a bus in fake time")
+	}
 	natstest.Bubble(t, func(t *testing.T, b *natstest.Bus) {
 		l := open(t, b)
 		if err := natsd.ChangeAudit(t.Context(), keeper(t, b), bucket.Kept{Replicas: 1, Audit: 48 * time.Hour}); err != nil {
