@@ -57,7 +57,7 @@ func (p *Peel) reportRun(f scheduler.Fire, result wire.Result) bool {
 		JID:      f.JID,
 		Peel:     p.o.ID,
 		Entry:    f.Name,
-		Trigger:  wire.Trigger(f.Trigger),
+		Trigger:  f.Trigger,
 		Function: f.Entry.Module,
 		Args:     f.Entry.Args,
 		Result:   result,

@@ -246,7 +246,7 @@ func lastFire(e *scheduler.ListedEntry) time.Time {
 		return e.Started
 	}
 	for _, run := range slices.Backward(e.Last) {
-		if run.Trigger != scheduler.TriggerManual {
+		if run.Trigger != wire.TriggerManual {
 			return run.Started
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
+	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
 // A cronCase is one of settings/schedule/cron/testdata/cron.json, which names the sources.
@@ -126,8 +127,8 @@ func TestTheExamplesHaveNoFaults(t *testing.T) {
 // A run by hand is not the last run of a schedule.
 func TestTheLastRunInAListIsNotOneByHand(t *testing.T) {
 	fire := time.Date(2026, 6, 1, 9, 0, 0, 0, time.UTC)
-	timed := scheduler.RunRecord{Trigger: scheduler.TriggerTimer, Started: fire}
-	byHand := scheduler.RunRecord{Trigger: scheduler.TriggerManual, Started: fire.Add(time.Hour)}
+	timed := scheduler.RunRecord{Trigger: wire.TriggerTimer, Started: fire}
+	byHand := scheduler.RunRecord{Trigger: wire.TriggerManual, Started: fire.Add(time.Hour)}
 	for _, c := range []struct {
 		started time.Time
 		running int

@@ -70,7 +70,7 @@ func (s spans) cover(from, to time.Time) bool {
 // A ranFire is one run, as the test has seen it. Its times but nominal are by the right clock.
 type ranFire struct {
 	entry          string
-	trigger        scheduler.Trigger
+	trigger        wire.Trigger
 	nominal        time.Time     // as the scheduler says
 	started, ended time.Time     // ended is zero in flight
 	ahead          time.Duration // of the clock when it started

@@ -6,7 +6,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/master/coverage"
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
-	"github.com/seed-c01c3da5/zester/peel/scheduler"
+	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
 
@@ -129,7 +129,7 @@ func (h *soakHost) byOtherClocks(entry string, at func(time.Time) *bounds) {
 
 // nominalOf returns the nominal time in whose hour a run counts: a run that follows another one has that of the other.
 func (h *soakHost) nominalOf(run *ranFire) time.Time {
-	if run.trigger != scheduler.TriggerNeeds {
+	if run.trigger != wire.TriggerNeeds {
 		return run.nominal
 	}
 	needs, _ := kinds[run.entry].variants[0].fields["needs"].(map[string]any)
@@ -185,7 +185,7 @@ func (h *soakHost) planned(k *kind, a *activation, entry string, p time.Time, ru
 	doubtful := h.isDoubtful(p, to)
 	var ran *ranFire
 	for _, r := range runs {
-		if r.trigger == scheduler.TriggerManual || r.trigger == scheduler.TriggerNeeds || r.trigger == scheduler.TriggerStart {
+		if r.trigger == wire.TriggerManual || r.trigger == wire.TriggerNeeds || r.trigger == wire.TriggerStart {
 			most.Unexpected++
 			continue
 		}
@@ -243,7 +243,7 @@ func (h *soakHost) planned(k *kind, a *activation, entry string, p time.Time, ru
 // unplanned returns how a run may count that has not the time of a plan.
 func (h *soakHost) unplanned(r *ranFire, hasPlan bool) (least, most verdict.Counts) {
 	switch {
-	case r.trigger == scheduler.TriggerManual:
+	case r.trigger == wire.TriggerManual:
 		return least, verdict.Counts{Unexpected: 1}
 	// One that has waited has the nominal time that the clock showed before.
 	case h.isDoubtful(r.nominal, r.nominal) || h.isDoubtful(r.started.Add(-kinds[r.entry].delay), r.started) || r.ended.IsZero():

@@ -31,7 +31,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/coverage/join"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/ledger"
-	"github.com/seed-c01c3da5/zester/peel/scheduler"
+	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/schedule/window"
@@ -261,7 +261,7 @@ func (q *question) fire() (fire, *judgement, error) {
 func (q *question) last() (time.Time, *judgement) {
 	at := q.newest()
 	if len(q.Jobs) > 0 {
-		isHand := q.listed != nil && q.Jobs[0].Metadata[job.MetaTrigger] == string(scheduler.TriggerManual)
+		isHand := q.listed != nil && q.Jobs[0].Metadata[job.MetaTrigger] == string(wire.TriggerManual)
 		if nominal := nominalOf(&q.Jobs[0]); nominal.After(at) && !isHand {
 			at = nominal
 		}

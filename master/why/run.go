@@ -8,7 +8,6 @@ import (
 	"github.com/seed-c01c3da5/zester/master/coverage/join"
 	"github.com/seed-c01c3da5/zester/master/job"
 	"github.com/seed-c01c3da5/zester/peel/ledger"
-	"github.com/seed-c01c3da5/zester/peel/scheduler"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
@@ -22,7 +21,7 @@ type run struct {
 	commit         string // that had last changed the entry when the run started
 	generation     uint64 // of the settings then; 0: it is not known
 	error, by      string
-	trigger        scheduler.Trigger
+	trigger        wire.Trigger
 	source         string
 }
 
@@ -46,8 +45,8 @@ func (q *question) runOf(nominal time.Time) (r run) {
 	}
 	for i := range q.Jobs {
 		j := &q.Jobs[i]
-		trigger := scheduler.Trigger(j.Metadata[job.MetaTrigger])
-		isOther := trigger == scheduler.TriggerManual && s != nil && (s.Fire == nil || s.Fire.Class != ledger.Hand)
+		trigger := wire.Trigger(j.Metadata[job.MetaTrigger])
+		isOther := trigger == wire.TriggerManual && s != nil && (s.Fire == nil || s.Fire.Class != ledger.Hand)
 		if nominalOf(j).Unix() != nominal.Unix() || isOther {
 			continue
 		}
@@ -99,7 +98,7 @@ func (q *question) byRun(nominal time.Time) *judgement {
 
 // subject names a fire, or the run of a person.
 func (q *question) subject(nominal time.Time, r *run) string {
-	isHand := r.trigger == scheduler.TriggerManual || r.listed != nil && r.listed.Fire.Class == ledger.Hand
+	isHand := r.trigger == wire.TriggerManual || r.listed != nil && r.listed.Fire.Class == ledger.Hand
 	switch {
 	case isHand && r.by != "":
 		return fmt.Sprintf("The run that %s started by hand at %s", r.by, q.stamp(nominal))
@@ -110,10 +109,10 @@ func (q *question) subject(nominal time.Time, r *run) string {
 }
 
 // triggers are the triggers of runs in words; others need none.
-var triggers = map[scheduler.Trigger]string{
-	scheduler.TriggerStart:   " It ran because zester-peel had started (run_on_start).",
-	scheduler.TriggerCatchUp: " It made up for the time at which it was missed (catch_up).",
-	scheduler.TriggerNeeds:   " It ran because the entry that it needs had ended.",
+var triggers = map[wire.Trigger]string{
+	wire.TriggerStart:   " It ran because zester-peel had started (run_on_start).",
+	wire.TriggerCatchUp: " It made up for the time at which it was missed (catch_up).",
+	wire.TriggerNeeds:   " It ran because the entry that it needs had ended.",
 }
 
 // runWords has the sentences on the times of a run, and why it ran.

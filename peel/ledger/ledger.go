@@ -22,6 +22,7 @@ package ledger
 import (
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/schedule/window"
 )
 
@@ -36,6 +37,19 @@ const (
 	Hand                    // a person
 	OtherClass              // of a newer version
 )
+
+// ClassOf returns the class of the fires that a trigger makes.
+func ClassOf(t wire.Trigger) Class {
+	switch t {
+	case wire.TriggerStart:
+		return Start
+	case wire.TriggerManual:
+		return Hand
+	case wire.TriggerNeeds:
+		return Needs
+	}
+	return Timer
+}
 
 // String returns the word for the class.
 func (c Class) String() string {

@@ -37,7 +37,7 @@ func lists(name string, step time.Duration, n int, r *rand.Rand) scheduler.Entry
 			at = at.Add(time.Duration(r.IntN(60)) * time.Second)
 		}
 		f := ledger.Fire{Era: 1, Nominal: at, Outcome: ledger.Ran}
-		record := scheduler.RunRecord{Run: wire.NewJID(), Listed: at, Era: 1, Trigger: scheduler.TriggerTimer, Started: at, Ended: at.Add(time.Second), Success: true}
+		record := scheduler.RunRecord{Run: wire.NewJID(), Listed: at, Era: 1, Trigger: wire.TriggerTimer, Started: at, Ended: at.Add(time.Second), Success: true}
 		if r.IntN(n) == 0 {
 			f.Outcome = ledger.Failed
 			record.Success, record.Error = false, "exit status 9: "+fmt.Sprint(r.Int64(), r.Int64(), r.Int64(), r.Int64())

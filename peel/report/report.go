@@ -136,9 +136,17 @@ func notes(runs []scheduler.RunRecord) (list []ledger.Note) {
 	})
 	for _, r := range newest[:min(len(newest), ledger.MaxNotes)] {
 		n := ledger.Note{
-			Era: r.Era, Class: r.Trigger.Class(), Nominal: r.Listed, Outcome: ledger.Failed, Started: utc(r.Started),
-			Job: wire.JID(r.Job), Commit: r.Commit, Generation: r.Generation,
-			Error: cut(r.Error), Stopped: r.Stopped, By: cut(r.By),
+			Era:        r.Era,
+			Class:      ledger.ClassOf(r.Trigger),
+			Nominal:    r.Listed,
+			Outcome:    ledger.Failed,
+			Started:    utc(r.Started),
+			Job:        wire.JID(r.Job),
+			Commit:     r.Commit,
+			Generation: r.Generation,
+			Error:      cut(r.Error),
+			Stopped:    r.Stopped,
+			By:         cut(r.By),
 		}
 		switch {
 		case r.Interrupted:

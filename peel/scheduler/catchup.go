@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/ledger"
+	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/sorting"
 )
 
@@ -113,7 +114,7 @@ func (o *owner) startCatchUps(now Instant, limit int) (started int) {
 		at := now.Wall.In(o.s.o.Zone)
 		f := Fire{
 			Name:    e.Name,
-			Trigger: TriggerCatchUp,
+			Trigger: wire.TriggerCatchUp,
 			Nominal: e.Owed[0],
 			Fired:   at,
 			Started: at,
@@ -259,7 +260,7 @@ func (o *owner) settleLate(e *entry, f *Fire, due time.Time, now Instant) bool {
 func (o *owner) fireOver(e *entry, old, now Instant) {
 	nominal, ok := e.Over(old.Wall, now.Wall, max(e.Spec.Missed.StartDeadline, maxSleep))
 	if ok && !e.hasAllRuns() {
-		o.arm(e, TriggerTimer, nominal.UnixNano())
+		o.arm(e, wire.TriggerTimer, nominal.UnixNano())
 		return
 	}
 	o.plan(e, now)
@@ -276,6 +277,6 @@ func (o *owner) delay(e *entry, nominal, due time.Time, before Loss, now Instant
 	}
 	now.Wall, o.Dirty = nominal.Add(-1), true
 	o.lose(e, before, now)
-	o.enqueue(e, Pending{Trigger: TriggerTimer, OnWall: true, Nominal: nominal.UnixNano(), At: at.UnixNano()})
+	o.enqueue(e, Pending{Trigger: wire.TriggerTimer, OnWall: true, Nominal: nominal.UnixNano(), At: at.UnixNano()})
 	return true
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
+	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 )
 
@@ -99,7 +100,7 @@ func TestFiresMissedWhileThePeelWasDown(t *testing.T) {
 				time.Sleep(9 * time.Minute)
 				h.expectRuns("e", c.want...)
 				for _, f := range h.all() {
-					if f.Trigger != scheduler.TriggerCatchUp || !f.Nominal.Before(h.begin) || f.Entry == nil {
+					if f.Trigger != wire.TriggerCatchUp || !f.Nominal.Before(h.begin) || f.Entry == nil {
 						t.Errorf("%+v", f)
 					}
 				}
@@ -117,7 +118,7 @@ func TestACatchUpRunLeavesTheNewestNominalTime(t *testing.T) {
 		time.Sleep(119 * time.Second)
 		synctest.Wait()
 		newest, want := h.Stored(t.Context())["e"].Nominal, h.begin.Add(90*time.Second)
-		if last := h.all()[len(h.all())-1]; !newest.Equal(want) || last.Trigger != scheduler.TriggerCatchUp {
+		if last := h.all()[len(h.all())-1]; !newest.Equal(want) || last.Trigger != wire.TriggerCatchUp {
 			t.Errorf("the newest nominal time is %v, want %v; the last run is %+v", newest, want, last)
 		}
 	})

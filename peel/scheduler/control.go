@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/ledger"
+	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
 )
@@ -86,7 +87,15 @@ func (s *Scheduler) Start(ctx context.Context, name, by string) error {
 		now := o.s.now()
 		o.finishEnded()
 		at := now.Wall.In(o.s.o.Zone)
-		f := Fire{Name: name, Trigger: TriggerManual, Nominal: at, Fired: at, Started: at, By: by, listed: e.byHand(at)}
+		f := Fire{
+			Name:    name,
+			Trigger: wire.TriggerManual,
+			Nominal: at,
+			Fired:   at,
+			Started: at,
+			By:      by,
+			listed:  e.byHand(at),
+		}
 		if !o.enter(e, f, now) && e.Spec.Overlap.IfRunning == schedule.IfRunningSkip {
 			return ErrBusy
 		}

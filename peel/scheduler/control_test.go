@@ -170,7 +170,7 @@ func TestManualRunHeedsNeitherWindowsNorTheBreakerAndKeepsTheTimer(t *testing.T)
 			time.Sleep(time.Second)
 		}
 		h.expectRuns("e", 0, time.Second)
-		if f := h.fire(0); f.Trigger != scheduler.TriggerManual || !f.Nominal.Equal(f.Started) {
+		if f := h.fire(0); f.Trigger != wire.TriggerManual || !f.Nominal.Equal(f.Started) {
 			t.Errorf("%+v", f)
 		}
 		if e := h.entry("e"); !e.NextFire.Equal(next) || e.TimingRuns != 0 {
@@ -259,7 +259,7 @@ func TestLastTenRunsAreRemembered(t *testing.T) {
 		}
 		for i, p := range e.Last {
 			if want := h.begin.Add(time.Duration(i+11) * time.Minute); !p.Ended.Equal(want) || p.Ended.Sub(p.Started) != time.Second ||
-				p.Success != (i%2 == 1) || (p.Error == "odd") == p.Success || p.Job != string(h.fire(i+10).JID) || p.Trigger != scheduler.TriggerTimer {
+				p.Success != (i%2 == 1) || (p.Error == "odd") == p.Success || p.Job != string(h.fire(i+10).JID) || p.Trigger != wire.TriggerTimer {
 				t.Errorf("%d: %+v", i, p)
 			}
 		}

@@ -3,6 +3,7 @@ package scheduler
 import (
 	"time"
 
+	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 )
 
@@ -32,7 +33,7 @@ func (elapsed) OnFire(e *Entry, p Pending, now Instant) {
 	switch {
 	case p.OnWall: // held
 		e.Anchor = now.Up
-	case fromStart(e) && p.Trigger == TriggerTimer:
+	case fromStart(e) && p.Trigger == wire.TriggerTimer:
 		e.Anchor = time.Duration(p.Nominal)
 		e.keepRhythm(now)
 	default:
@@ -49,7 +50,7 @@ func (elapsed) OnEnd(e *Entry, end Instant) bool {
 		return false
 	}
 	e.Anchor = end.Up
-	return e.IsActive() && !e.Next.Held && e.Next.Trigger != TriggerStart && e.Next.Trigger != TriggerNeeds
+	return e.IsActive() && !e.Next.Held && e.Next.Trigger != wire.TriggerStart && e.Next.Trigger != wire.TriggerNeeds
 }
 
 func (elapsed) IsOverdue(e *Entry, now Instant) bool { return e.Anchor+e.period(now) <= now.Up }

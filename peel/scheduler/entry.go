@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/ledger"
+	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 )
 
@@ -58,7 +59,7 @@ func (o *owner) plan(e *entry, now Instant) {
 		return
 	}
 	if nominal, ok := e.Rhythm.Next(&e.Entry, o.clocks.Base, now); ok {
-		o.arm(e, TriggerTimer, nominal)
+		o.arm(e, wire.TriggerTimer, nominal)
 	}
 }
 
@@ -69,9 +70,9 @@ func (e *entry) disarm() {
 
 // arm sets the entry's next fire; nominal is a time of the clock that the entry follows. Only run_on_start has no
 // splay.
-func (o *owner) arm(e *entry, t Trigger, nominal int64) {
+func (o *owner) arm(e *entry, t wire.Trigger, nominal int64) {
 	p := Pending{Trigger: t, OnWall: e.Rhythm.OnWall(), Nominal: nominal, At: nominal}
-	if t != TriggerStart {
+	if t != wire.TriggerStart {
 		p.At += int64(e.Draw(o.s.o.Peel, o.s.random, o.time(p, nominal)))
 	}
 	o.enqueue(e, p)
@@ -79,7 +80,7 @@ func (o *owner) arm(e *entry, t Trigger, nominal int64) {
 
 // hold sets the next fire to when the windows open, plus a splay. It returns false if the entry does not want that or
 // they never open.
-func (o *owner) hold(e *entry, t Trigger, f ledger.Fire, nominal time.Time, now Instant) bool {
+func (o *owner) hold(e *entry, t wire.Trigger, f ledger.Fire, nominal time.Time, now Instant) bool {
 	opens, ok := e.Deferred(now)
 	if !ok {
 		return false
@@ -203,17 +204,17 @@ func (o *owner) activate(e *entry, now Instant) {
 	e.Active = past.Wall
 	e.Rhythm.Activate(&e.Entry, now)
 	if first && o.begins && e.Spec.RunOnStart && e.MayFire(now.Wall) && !e.hasAllRuns() {
-		o.arm(e, TriggerStart, e.ClockOf(now))
+		o.arm(e, wire.TriggerStart, e.ClockOf(now))
 		return
 	}
 	if waits {
 		o.enqueue(e, Pending{
-			Trigger: TriggerTimer, OnWall: true, Nominal: delayed.Nominal.UnixNano(), At: delayed.At.UnixNano(),
+			Trigger: wire.TriggerTimer, OnWall: true, Nominal: delayed.Nominal.UnixNano(), At: delayed.At.UnixNano(),
 			Listed: e.WritePending(ledger.Fire{Nominal: ledger.At(delayed.Nominal)}, ledger.Splay),
 		})
 	} else if e.Held.IsZero() {
 		o.plan(e, now)
-	} else if held, f := e.Held, e.HeldFire(); !o.hold(e, TriggerTimer, f, held, now) {
+	} else if held, f := e.Held, e.HeldFire(); !o.hold(e, wire.TriggerTimer, f, held, now) {
 		o.skip(e, ledger.OutsideWindow, f, held)
 		o.plan(e, now)
 	}
@@ -278,7 +279,7 @@ func (o *owner) remove(e *entry, now Instant) {
 func (o *owner) retime(e *entry, spec *schedule.Entry, now Instant) {
 	e.stopRetries()
 	was, trigger, listed := e.IsActive(), e.Next.Trigger, e.Next.Listed
-	if trigger != TriggerStart && e.Next.Splaying(now) {
+	if trigger != wire.TriggerStart && e.Next.Splaying(now) {
 		o.skip(e, ledger.Superseded, o.fireOf(e), o.time(e.Next, e.Next.Nominal))
 	}
 	e.disarm()
@@ -288,11 +289,11 @@ func (o *owner) retime(e *entry, spec *schedule.Entry, now Instant) {
 		o.halt(e, ledger.Disabled, now)
 	case !was:
 		o.activate(e, now)
-	case trigger == TriggerStart && e.MayFire(now.Wall):
-		o.arm(e, TriggerStart, e.ClockOf(now))
+	case trigger == wire.TriggerStart && e.MayFire(now.Wall):
+		o.arm(e, wire.TriggerStart, e.ClockOf(now))
 		e.Next.Listed = listed
 	case e.Rhythm.IsOverdue(&e.Entry, now) && e.MayFire(now.Wall) && !e.hasAllRuns():
-		o.arm(e, TriggerTimer, int64(now.Up))
+		o.arm(e, wire.TriggerTimer, int64(now.Up))
 	default:
 		o.plan(e, now)
 	}

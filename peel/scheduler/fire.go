@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/ledger"
+	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/sorting"
 )
@@ -39,7 +40,7 @@ func (o *owner) fire(e *entry, now Instant) bool {
 	due := o.time(p, p.At)
 	e.Rhythm.OnFire(&e.Entry, p, now)
 	run := true
-	if p.Trigger == TriggerTimer {
+	if p.Trigger == wire.TriggerTimer {
 		o.noteOverruns(e, f.Nominal)
 		// it waited for its splay when the clock was set back
 		if ahead := p.OnWall && p.Nominal > now.Wall.UnixNano(); ahead {
@@ -93,13 +94,13 @@ func (o *owner) admit(e *entry, f Fire, now Instant) bool {
 // none does. A manual run passes all rules.
 func (o *owner) refusal(e *entry, f Fire, now Instant) ledger.Reason {
 	due := f.Nominal
-	if f.held || f.Trigger != TriggerTimer {
+	if f.held || f.Trigger != wire.TriggerTimer {
 		due = f.Started
 	}
 	switch why, whyNow := e.ClosedBy(due), e.ClosedBy(now.Wall); {
-	case f.Trigger == TriggerManual:
+	case f.Trigger == wire.TriggerManual:
 		return ""
-	case f.Trigger == TriggerTimer && e.TakeSkip(now.Wall):
+	case f.Trigger == wire.TriggerTimer && e.TakeSkip(now.Wall):
 		return ledger.SkippedOnce
 	case e.hasAllRuns():
 		return ledger.MaxRuns
@@ -326,11 +327,11 @@ func (o *owner) fireNeeds(r *run) {
 		case !e.IsActive() || e.hasAllRuns() || !e.MayFire(r.ended.Wall):
 		case !e.NeedMet(r.result.Success):
 			o.skip(e, ledger.NeedsUnmet, f, r.ended.Wall.In(o.s.o.Zone))
-		case e.Next.Trigger == TriggerNeeds || e.Next.Splaying(r.ended):
+		case e.Next.Trigger == wire.TriggerNeeds || e.Next.Splaying(r.ended):
 			o.skip(e, ledger.Superseded, o.fireOf(e), o.time(e.Next, e.Next.Nominal))
 			fallthrough
 		default:
-			o.arm(e, TriggerNeeds, e.ClockOf(r.ended))
+			o.arm(e, wire.TriggerNeeds, e.ClockOf(r.ended))
 			e.Next.Listed = e.WritePending(f, ledger.Splay)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/ledger"
+	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
 // beginEra adds a mark of the peel. What is written from now on is of its era.
@@ -54,7 +55,7 @@ func (o *owner) fireOf(e *entry) ledger.Fire {
 	if p.Listed.Era > 0 {
 		return p.Listed
 	}
-	return ledger.Fire{Era: e.Peel.Era(), Class: p.Trigger.Class(), Nominal: ledger.At(o.time(p, p.Nominal))}
+	return ledger.Fire{Era: e.Peel.Era(), Class: ledger.ClassOf(p.Trigger), Nominal: ledger.At(o.time(p, p.Nominal))}
 }
 
 // byHand returns the fire of a run that a person asks for. Two within a second have different nominal times.
@@ -133,7 +134,7 @@ func (o *owner) noteOverruns(e *entry, nominal time.Time) {
 		return
 	}
 	for _, r := range e.runs {
-		if !r.overran && r.fire.Trigger != TriggerManual {
+		if !r.overran && r.fire.Trigger != wire.TriggerManual {
 			r.overran = true
 			r.listRun(ledger.Pending, ledger.Runs)
 			o.note(e)

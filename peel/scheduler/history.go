@@ -92,7 +92,7 @@ type Delay struct {
 
 // Waiting is a fire that if_running has wait for the end of a run. The entry's definition is taken when the wait ends.
 type Waiting struct {
-	Trigger Trigger      `json:"trigger"`
+	Trigger wire.Trigger `json:"trigger"`
 	Nominal time.Time    `json:"nominal"`
 	Fired   time.Time    `json:"fired"`
 	Held    bool         `json:"held,omitempty"` // it had waited for the windows to open
@@ -106,17 +106,17 @@ func (w *Waiting) Fire() ledger.Fire {
 	if w.Listed != nil {
 		return *w.Listed
 	}
-	return ledger.Fire{Class: w.Trigger.Class(), Nominal: ledger.At(w.Nominal)}
+	return ledger.Fire{Class: ledger.ClassOf(w.Trigger), Nominal: ledger.At(w.Nominal)}
 }
 
 // A RunRecord is one run that has ended.
 type RunRecord struct {
-	Run     wire.JID  `json:"run,omitempty"`
-	Trigger Trigger   `json:"trigger"`
-	Nominal time.Time `json:"nominal"`
-	Started time.Time `json:"started"`
-	Ended   time.Time `json:"ended,omitzero"` // zero if it was interrupted
-	Success bool      `json:"success"`
+	Run     wire.JID     `json:"run,omitempty"`
+	Trigger wire.Trigger `json:"trigger"`
+	Nominal time.Time    `json:"nominal"`
+	Started time.Time    `json:"started"`
+	Ended   time.Time    `json:"ended,omitzero"` // zero if it was interrupted
+	Success bool         `json:"success"`
 	// Interrupted marks a run during which the peel died: it is not known how far the run came.
 	Interrupted bool      `json:"interrupted,omitempty"`
 	Era         uint32    `json:"era,omitempty"`   // of the fire in the list

@@ -40,7 +40,7 @@ func TestEntryRunsWhenTheOneThatItNeedsHasEndedSo(t *testing.T) {
 			h.expectSkips(name, ledger.NeedsUnmet, want)
 		}
 		for _, f := range h.all() {
-			if f.Name == "upload" && (f.Trigger != scheduler.TriggerNeeds || f.Nominal.Sub(h.begin) != 130*time.Minute) {
+			if f.Name == "upload" && (f.Trigger != wire.TriggerNeeds || f.Nominal.Sub(h.begin) != 130*time.Minute) {
 				t.Errorf("%+v", f)
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/ledger"
+	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 	"github.com/seed-c01c3da5/zester/settings/sorting"
 )
@@ -197,7 +198,7 @@ func (o *owner) onClockStep(e *entry, old, now Instant) {
 		return
 	}
 	o.dropAhead(e, now)
-	p, step, timed := e.Next, now.Wall.Sub(old.Wall), e.Next.Trigger == TriggerTimer
+	p, step, timed := e.Next, now.Wall.Sub(old.Wall), e.Next.Trigger == wire.TriggerTimer
 	switch waits := p.Splaying(old); {
 	case e.Spec.Clock.After > 0 && e.seen: // a delay is elapsed time
 		e.TimingSeen = e.TimingSeen.Add(step)

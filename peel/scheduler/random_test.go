@@ -99,7 +99,7 @@ func TestRandomReloadsOfAnEntryKeepItsLimits(t *testing.T) {
 						t.Errorf("two runs of %v", f.Nominal)
 					}
 					nominal[f.Nominal] = true
-					if f.Trigger == scheduler.TriggerStart {
+					if f.Trigger == wire.TriggerStart {
 						starts++
 					}
 				}

@@ -32,6 +32,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/ledger"
+	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/schedule"
 )
 
@@ -64,11 +65,11 @@ type Newest struct {
 func NewEntry(name string) Entry { return Entry{Name: name, Rhythm: wall{}} }
 
 // TriggerResume is not a fire, but the end of a pause.
-const TriggerResume Trigger = "resume"
+const TriggerResume wire.Trigger = "resume"
 
 // Pending is the next fire of an entry. The zero value is none.
 type Pending struct {
-	Trigger Trigger
+	Trigger wire.Trigger
 	OnWall  bool // its times are Unix times, else they are elapsed ones
 	Nominal int64
 	At      int64       // splay included

@@ -177,5 +177,5 @@ func (r *run) is(past RunRecord) bool { return past.Run == r.fire.JID }
 
 // countsTowardsMaxRuns is false for a manual run, and for one that started under another timing of its entry.
 func (r *run) countsTowardsMaxRuns() bool {
-	return r.fire.Trigger != TriggerManual && r.timing == r.e.TimingHash
+	return r.fire.Trigger != wire.TriggerManual && r.timing == r.e.TimingHash
 }

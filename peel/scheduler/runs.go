@@ -19,7 +19,7 @@ type OpenRun struct {
 	Module    string             `json:"module"`
 	ReturnJob schedule.ReturnJob `json:"return_job"`
 	Source    Source             `json:"source,omitzero"`
-	Trigger   Trigger            `json:"trigger"`
+	Trigger   wire.Trigger       `json:"trigger"`
 	Nominal   time.Time          `json:"nominal"`
 	Fired     time.Time          `json:"fired"`
 	Started   time.Time          `json:"started"`

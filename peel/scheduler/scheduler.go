@@ -133,7 +133,7 @@ type Fire struct {
 	Entry   *schedule.Entry // as it was when the run started
 	Source  Source          // of Entry
 	Name    string
-	Trigger Trigger
+	Trigger wire.Trigger
 	Nominal time.Time // the time of the timing
 	Fired   time.Time // the nominal time and the splay
 	Started time.Time

@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed-c01c3da5/zester/peel/ledger"
 	"github.com/seed-c01c3da5/zester/peel/scheduler"
+	"github.com/seed-c01c3da5/zester/peel/wire"
 )
 
 func TestWithoutSplayAFireComesAtItsNominalTime(t *testing.T) {
@@ -16,7 +17,7 @@ func TestWithoutSplayAFireComesAtItsNominalTime(t *testing.T) {
 		defer h.shut()
 		h.apply(one(t, "interval: 1m"))
 		time.Sleep(time.Minute)
-		if f := h.fire(0); !f.Nominal.Equal(f.Fired) || !f.Fired.Equal(f.Started) || f.Trigger != scheduler.TriggerTimer {
+		if f := h.fire(0); !f.Nominal.Equal(f.Fired) || !f.Fired.Equal(f.Started) || f.Trigger != wire.TriggerTimer {
 			t.Errorf("%+v", f)
 		}
 	})
@@ -114,7 +115,7 @@ func TestRunOnStartFiresOnceWithoutSplay(t *testing.T) {
         g: {module: test.ping, interval: 1h, run_on_start: true, enabled: false}`))
 		h.expectRuns("e", 0)
 		h.expectRuns("f", 0)
-		if f := h.fire(0); f.Trigger != scheduler.TriggerStart || !f.Fired.Equal(f.Nominal) {
+		if f := h.fire(0); f.Trigger != wire.TriggerStart || !f.Fired.Equal(f.Nominal) {
 			t.Errorf("%+v", f)
 		}
 		if next := h.entry("e").NextNominal; !next.Equal(h.begin.Add(time.Hour)) {

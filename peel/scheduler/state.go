@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/peel/ledger"
+	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings"
 )
 
@@ -66,7 +67,7 @@ func (o *owner) state() []EntryState {
 		}
 		if e.IsActive() && e.Next.Trigger != "" {
 			s.NextNominal, s.NextFire = o.nextRun(e)
-			s.NextClass = e.Next.Trigger.Class()
+			s.NextClass = ledger.ClassOf(e.Next.Trigger)
 			due := s.NextFire
 			if !due.Equal(o.time(e.Next, e.Next.At)) { // its splay is not drawn yet
 				due = due.Add(e.Spec.Splay.Max)
@@ -128,7 +129,7 @@ func (o *owner) shorten(limit int, now time.Time) {
 // nextRun returns when an entry with a planned fire may run next.
 func (o *owner) nextRun(e *entry) (nominal, fire time.Time) {
 	nominal, fire = o.time(e.Next, e.Next.Nominal), o.time(e.Next, e.Next.At)
-	if e.Next.Held || e.Next.Trigger != TriggerTimer || e.ClosedBy(nominal) == "" {
+	if e.Next.Held || e.Next.Trigger != wire.TriggerTimer || e.ClosedBy(nominal) == "" {
 		return nominal, fire
 	}
 	for _, at := range o.ahead(e, 1) {
@@ -174,7 +175,7 @@ func (o *owner) change() Change {
 // stored returns the history of an entry as it is stored.
 func (o *owner) stored(e *entry) History {
 	h := e.History
-	if p := e.Next; p.Trigger == TriggerTimer && p.OnWall && !p.Held && p.At > p.Nominal {
+	if p := e.Next; p.Trigger == wire.TriggerTimer && p.OnWall && !p.Held && p.At > p.Nominal {
 		h.Delayed = &Delay{Nominal: o.time(p, p.Nominal), At: o.time(p, p.At)}
 	}
 	return h

@@ -1,10 +1,6 @@
 package scheduler
 
-import (
-	"time"
-
-	"github.com/seed-c01c3da5/zester/peel/ledger"
-)
+import "time"
 
 // An Override is an operator's pause or skip of an entry.
 type Override struct {
@@ -36,18 +32,6 @@ func (h *History) TakeSkip(now time.Time) bool {
 	return skip != nil && (skip.Until.IsZero() || now.Before(skip.Until))
 }
 
-// A Trigger says what made an entry fire.
-type Trigger string
-
-// The triggers.
-const (
-	TriggerTimer   Trigger = "timer"
-	TriggerStart   Trigger = "start"    // run_on_start, without splay
-	TriggerCatchUp Trigger = "catch_up" // it was missed at its time
-	TriggerManual  Trigger = "manual"   // a person ran it
-	TriggerNeeds   Trigger = "needs"    // another entry's run ended
-)
-
 // A Source is the origin of an entry. It is zero for an entry of peel.yaml.
 type Source struct {
 	Commit string // that last changed the entry
@@ -57,17 +41,4 @@ type Source struct {
 	Proof  string // by which masters recognise the fields above as theirs
 
 	Generation uint64 // of the settings
-}
-
-// Class returns the class of the fires that a trigger makes.
-func (t Trigger) Class() ledger.Class {
-	switch t {
-	case TriggerStart:
-		return ledger.Start
-	case TriggerManual:
-		return ledger.Hand
-	case TriggerNeeds:
-		return ledger.Needs
-	}
-	return ledger.Timer
 }

@@ -158,9 +158,9 @@ type Trigger string
 // The triggers of a run.
 const (
 	TriggerTimer   Trigger = "timer"
-	TriggerStart   Trigger = "start"    // run_on_start
+	TriggerStart   Trigger = "start"    // run_on_start, without splay
 	TriggerCatchUp Trigger = "catch_up" // missed at its time
-	TriggerManual  Trigger = "manual"   // schedule.run
+	TriggerManual  Trigger = "manual"   // a person ran it: schedule.run
 	TriggerNeeds   Trigger = "needs"    // the end of another entry's run
 )
 

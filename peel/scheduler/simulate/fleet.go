@@ -49,13 +49,13 @@ type Options struct {
 
 // A PeelRun is one run on one peel. Ended and Result are zero for a run that is in flight at the end.
 type PeelRun struct {
-	Peel    target.PeelID     `json:"peel"`
-	Entry   string            `json:"entry"`
-	Trigger scheduler.Trigger `json:"trigger"`
-	Nominal time.Time         `json:"nominal"`
-	Started time.Time         `json:"started"`
-	Ended   time.Time         `json:"ended,omitzero"`
-	Result  Outcome           `json:"result,omitempty"`
+	Peel    target.PeelID `json:"peel"`
+	Entry   string        `json:"entry"`
+	Trigger wire.Trigger  `json:"trigger"`
+	Nominal time.Time     `json:"nominal"`
+	Started time.Time     `json:"started"`
+	Ended   time.Time     `json:"ended,omitzero"`
+	Result  Outcome       `json:"result,omitempty"`
 }
 
 // An Outcome says how a run ended.
@@ -295,10 +295,10 @@ func (p *part) onStart(f scheduler.Fire) {
 	if f.Late {
 		e.Late += n
 	}
-	if f.Trigger == scheduler.TriggerCatchUp {
+	if f.Trigger == wire.TriggerCatchUp {
 		e.CaughtUp += n
 	}
-	if f.Trigger == scheduler.TriggerTimer && f.Started.Sub(f.Fired) >= time.Second {
+	if f.Trigger == wire.TriggerTimer && f.Started.Sub(f.Fired) >= time.Second {
 		e.Waited += n
 	}
 }
