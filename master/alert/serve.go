@@ -236,7 +236,8 @@ func (t *term) test(ctx context.Context, c *service.Call, q api.ReceiverName) (*
 	c.About.Target = q.Name
 	if t.hasPinger(q.Name) {
 		return nil, refuse(
-			"cannot send a test message to %q: it watches the runs of entries and gets no messages; zester alert status shows whether it can be reached",
+			"cannot send a test message to %q: it watches the runs of entries and gets no messages; "+
+				"zester alert status shows whether it can be reached",
 			q.Name,
 		)
 	}

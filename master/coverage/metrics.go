@@ -51,11 +51,13 @@ var (
 	peels = describe("coverage_peels",
 		"Peels with a schedule by whether their newest report is on time: reporting or not_reporting.", "state")
 	refused = describe("coverage_reports_refused_total",
-		"Reports on schedules that were not taken, or not in whole: unreadable, beyond the limits, in the name of another peel, or with entries that the settings of the peel do not have.")
+		"Reports on schedules that were not taken, or not in whole: unreadable, beyond the limits, "+
+			"in the name of another peel, or with entries that the settings of the peel do not have.")
 	disagrees = describe("coverage_disagreeing_peels",
 		"Peels whose clock, zone or settings are not what masters expect; their fires are not judged.")
 	leftOut = describe("coverage_left_out",
-		"Entries without metrics, as there are more than 10,000 or the name is no UTF-8; with metrics_per_peel also pairs of an entry and a peel beyond 100,000.")
+		"Entries without metrics, as there are more than 10,000 or the name is no UTF-8; "+
+			"with metrics_per_peel also pairs of an entry and a peel beyond 100,000.")
 	expected = describe("entry_expected_total", "Fires of an entry that were due, on all peels.", "entry")
 	runs     = describe("entry_runs_total", "Runs of an entry by result: ok or failed.", "entry", "result")
 	late     = describe("entry_late_total", "Runs of an entry that started more than late_after late.", "entry")
@@ -98,10 +100,12 @@ func NewCollector(s MetricsSource) *Collector {
 	return &Collector{s, gauges{
 		inState: describe("entry_peels", "Peels that have an entry, by the state of the entry.", with("state")...),
 		problems: describe("entry_problems",
-			"Peels on which something is wrong with an entry now, by problem: missed, failed, late, overran, paused or disagrees.",
+			"Peels on which something is wrong with an entry now, by problem: missed, failed, late, overran, "+
+				"paused or disagrees.",
 			with("problem")...),
 		succeeded: describe("entry_last_success_timestamp_seconds",
-			"End of the last successful run of an entry on the peel where it is the oldest, in seconds since 1970; 0: a peel has never had one.",
+			"End of the last successful run of an entry on the peel where it is the oldest, in seconds since 1970; "+
+				"0: a peel has never had one.",
 			entry...),
 		next: describe("entry_next_fire_timestamp_seconds",
 			"When an entry is due next on any peel, in seconds since 1970.", entry...),

@@ -73,7 +73,8 @@ func (t *Table) keepOnce(ctx context.Context, written map[int64]uint64) (failed 
 	}
 	if len(unreadable) > 0 {
 		sorting.Func(unreadable, time.Time.Compare)
-		t.o.Log.Warn("hours in the history of schedules are left as they are: they are damaged, or a newer version wrote them",
+		t.o.Log.Warn("hours in the history of schedules are left as they are: they are damaged, "+
+			"or a newer version wrote them",
 			"first", unreadable[0], "last", unreadable[len(unreadable)-1], "hours", len(unreadable))
 	}
 	for hour := range written {

@@ -47,7 +47,8 @@ func (r *routes) eventsOperation() huma.Operation {
 		"arguments, of `return` the target with what it returned, each target once, and of `ack` the name of the " +
 		"peel. Acks are not stored: they are sent while they arrive, have no ID and are not repeated. `status` is " +
 		"the last event; of what a peel ran by its schedule there are `return` and `status` alone. An answer of " +
-		"204 says that nothing comes after Last-Event-ID. After an ID of an earlier version, which is one number, all returns are sent again."
+		"204 says that nothing comes after Last-Event-ID. After an ID of an earlier version, which is one number, " +
+		"all returns are sent again."
 	op.Responses = map[string]*huma.Response{
 		"200": {
 			Description: "The events",

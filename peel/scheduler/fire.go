@@ -16,11 +16,12 @@ import (
 
 // The steps of a fire, in the order of this file. All run on the goroutine of Run.
 //
-//  1. due: [owner.fire] takes the fire from the queue. A late fire of the wall clock is dropped, or merged with newer ones; the newest of them waits for its splay.
-//  2. admitted: [owner.admit] makes the checks of [owner.refusal] in their order: an operator's skip, the number of runs, the
-//     windows at the nominal time, the breaker, the windows now. Then [owner.enter] looks for a free slot.
-//  3. started: [owner.start] takes the entry's present definition and starts the goroutine of the run (run.go), which records
-//     the run on disk, calls Exec and repeats it after a failure.
+//  1. due: [owner.fire] takes the fire from the queue. A late fire of the wall clock is dropped, or merged with newer
+//     ones; the newest of them waits for its splay.
+//  2. admitted: [owner.admit] makes the checks of [owner.refusal] in their order: an operator's skip, the number of
+//     runs, the windows at the nominal time, the breaker, the windows now. Then [owner.enter] looks for a free slot.
+//  3. started: [owner.start] takes the entry's present definition and starts the goroutine of the run (run.go), which
+//     records the run on disk, calls Exec and repeats it after a failure.
 //  4. ended: [owner.finish] receives the run from its goroutine.
 //  5. reported: [owner.onReported] receives the run again, after Options.Report.
 //

@@ -8,7 +8,8 @@
 // those 5 minutes are multiplied by four, each time again, up to a day. So a trouble that comes and goes causes a few
 // messages, and then one alert that lasts. An alert that lasts grows
 //   - when it has a kind of trouble that it has not had since it began, such as missed besides failed;
-//   - when its group has at least twice the peels of the last message, such as two instead of one, but at most once in 5 minutes.
+//   - when its group has at least twice the peels of the last message, such as two instead of one, but at most once in
+//     5 minutes.
 //
 // Guarantees: peels cannot fill the memory of masters or the chats of people, and one peel cannot prevent the alerts of
 // other peels. For that, a rule has room for 100 alerts about entries. Each counts for the peel of its group for which

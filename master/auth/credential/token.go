@@ -173,7 +173,8 @@ func (r *TokenRequest) CheckScopes() error {
 	if slices.Contains(r.Scopes, ScopeMCP) {
 		if slices.Contains(r.Scopes, ScopeAdmin) || slices.Contains(r.Scopes, ScopeSync) || len(r.Scopes) == 1 {
 			return errors.New(
-				"the scope mcp needs read or dispatch beside it, which say what the assistant may do, and neither admin nor sync",
+				"the scope mcp needs read or dispatch beside it, which say what the assistant may do, " +
+					"and neither admin nor sync",
 			)
 		}
 	}

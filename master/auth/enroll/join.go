@@ -123,7 +123,8 @@ func (h *Hosts) Joins(ctx context.Context, q Request) bool {
 }
 
 // otherWays is the hint if a join token cannot be used.
-const otherWays = "zester auth join-token create makes another, and a host without a token waits for zester auth peel approve"
+const otherWays = "zester auth join-token create makes another, " +
+	"and a host without a token waits for zester auth peel approve"
 
 // admits returns why the token does not admit a peel. Without the text of the token the only answer is
 // [ErrJoinUnknown].
