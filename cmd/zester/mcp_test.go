@@ -272,6 +272,9 @@ func TestAnAssistantActsWithinItsLimitAndWhatIsBeyondWaitsForAPerson(t *testing.
 	if text, failed = a.call("job_get", object{"jid": m[1]}); failed || !strings.Contains(data(t, text), `"reason":"to see"`) || !strings.Contains(text, `"agent":"robot 7"`) {
 		t.Error(text)
 	}
+	if text, failed = a.call("job_get", object{"jid": m[1], "cursor": "web-01"}); failed || !strings.Contains(text, "with 1 targets. 0 of them follow.") {
+		t.Errorf("after the last peel: %s", text)
+	}
 
 	other := a.previewed("web-02")
 	if text, failed := a.call("dispatch", ping("web-02", other, 1)); failed || !strings.HasPrefix(text, "Nothing was done: assistants may act on at most 1 peels in an hour.") {

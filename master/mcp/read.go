@@ -221,8 +221,8 @@ func (s *server) why(ctx context.Context, _ call, in whyIn) (*reply, error) {
 }
 
 type jobIn struct {
-	JID   wire.JID      `json:"jid" jsonschema:"ID of the job"`
-	After target.PeelID `json:"after,omitempty" jsonschema:"leave out the peels up to this one"`
+	JID    wire.JID      `json:"jid" jsonschema:"ID of the job"`
+	Cursor target.PeelID `json:"cursor,omitempty" jsonschema:"next of the page before"`
 }
 
 // maxRows bounds the returns in a result. The bytes are bounded too.
@@ -236,17 +236,18 @@ func (s *server) jobGet(ctx context.Context, _ call, in jobIn) (*reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	page, err := api.JobReturns.Ask(ctx, s, api.JobRequest{JID: in.JID, Cursor: in.After})
+	page, err := api.JobReturns.Ask(ctx, s, api.JobRequest{JID: in.JID, Cursor: in.Cursor})
 	if err != nil {
 		return nil, err
 	}
-	rows, more := page.Rows, page.Next != ""
+	rows, next := page.Rows, page.Next
 	if len(rows) > maxRows {
-		rows, more = rows[:maxRows], true
+		rows = rows[:maxRows]
+		next = rows[maxRows-1].Peel
 	}
 	said := fmt.Sprintf("The job is %s, with %d targets. %d of them follow.", j.Status, j.TargetCount, len(rows))
-	if more {
-		said += fmt.Sprintf(" More follow: after %s.", rows[len(rows)-1].Peel)
+	if next != "" {
+		said += fmt.Sprintf(" More follow with the cursor %s.", next)
 	}
 	j.Targets = nil
 	return &reply{said: said, data: map[string]any{"job": j, "returns": rows}}, nil
