@@ -230,6 +230,7 @@ func (s *services) backend() (b rest.Backend, own []func(context.Context) error)
 	var browsers http.Handler
 	if c := m.console(s.nc, s.stores, s.server); c != nil {
 		browsers = c
+		collectors = append(collectors, c)
 		own = append(own, c.Run)
 	}
 	return rest.Backend{

@@ -80,7 +80,7 @@ func (l *looker) ask(ctx context.Context) ([]verdict.Problem, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the reconciler does not reply: %w", err)
 	}
-	return verdict.OfRevision(&s), nil
+	return verdict.OfRevision(&s, time.Now()), nil
 }
 
 // seen is the result of the newest readings.

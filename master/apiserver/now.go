@@ -3,6 +3,7 @@ package apiserver
 import (
 	"cmp"
 	"context"
+	"time"
 
 	"github.com/seed-c01c3da5/zester/master/api"
 	"github.com/seed-c01c3da5/zester/master/auth/credential"
@@ -110,7 +111,7 @@ func stateOf(problems []api.Problem, doubt string) api.FleetState {
 
 // ofSync returns what is wrong with revisions and states.
 func ofSync(s *status.Sync) (list []api.Problem) {
-	for _, p := range verdict.OfRevision(s) {
+	for _, p := range verdict.OfRevision(s, time.Now()) {
 		list = append(list, api.Problem{Class: p.Kind, Since: p.Since, Text: p.Text})
 	}
 	for state, kind := range map[status.HostState]verdict.Kind{

@@ -87,6 +87,7 @@ type Console struct {
 	streams *bounds.Counter
 	kept    kept
 	counts  counts
+	metrics metrics
 	live    *live.Watch
 }
 
@@ -107,6 +108,7 @@ func New(o Options) *Console {
 		logins:  bounds.NewLimiter[netip.Prefix](loginsPerSecond, loginsAtOnce),
 		asked:   bounds.NewLimiter[string](requestsPerSecond, requestsAtOnce),
 		streams: bounds.NewCounter(maxStreams),
+		metrics: newMetrics(),
 		live:    live.New(live.Options{Conn: o.Conn, Ask: o.For(watcher)}),
 	}
 	c.mux.HandleFunc("GET /events", c.events)
@@ -243,6 +245,7 @@ func (c *Console) show(v *visit, r route) {
 		c.showKept(v, r, place)
 		return
 	}
+	began := time.Now()
 	s, err := r.show(v)
 	switch {
 	case err != nil:
@@ -251,6 +254,7 @@ func (c *Console) show(v *visit, r route) {
 		writeJSON(v.w, http.StatusOK, s.data)
 	default:
 		c.write(v, r, s)
+		c.metrics.rendered(r.name, time.Since(began))
 	}
 }
 

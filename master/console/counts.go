@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	countsTime = 5 * time.Second // how long counts are kept while nobody says that they have changed
+	countsTime = 2 * time.Second // how long counts are kept while nobody says that they have changed
 	maxCounts  = 100             // audiences whose counts are kept
 	countsWait = time.Second     // a page is shown without counts after this time
 )

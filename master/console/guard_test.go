@@ -34,6 +34,7 @@ var gets = []struct {
 	{"/jobs?status=odd", [5]int{303, 400, 400, 400, 400}},
 	{"/jobs/new", [5]int{303, 403, 200, 200, 200}},
 	{"/jobs/new?target=web-01&function=test.ping", [5]int{303, 403, 200, 200, 200}},
+	{"/jobs/new?target=web-01&function=state.highstate", [5]int{303, 403, 200, 200, 200}},
 	{"/jobs/nothing", [5]int{303, 404, 404, 404, 404}},
 	{"/jobs/2abcdefghijklmnopqrstuvwxyz", [5]int{303, 404, 404, 404, 404}},
 	{"/commits", [5]int{303, 200, 200, 200, 200}},

@@ -14,6 +14,7 @@ import (
 	"github.com/seed-c01c3da5/zester/master/console/page"
 	"github.com/seed-c01c3da5/zester/master/console/view"
 	"github.com/seed-c01c3da5/zester/master/job"
+	"github.com/seed-c01c3da5/zester/peel/catalogue"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/shell"
 	"github.com/seed-c01c3da5/zester/settings/strictyaml"
@@ -183,6 +184,9 @@ func newJob(v *visit, d dispatch, refused error) (*shown, error) {
 			f.Preview = preview
 			f.Title = "Run " + d.function + " on " + page.Plural(preview.Total, "peel") + "?"
 			f.Typed = typedFor(d, preview)
+			if known, ok := catalogue.Lookup(d.function); ok {
+				f.Does = known.Doc
+			}
 		case refused == nil:
 			refused = err
 		case statusOf(refused) == http.StatusServiceUnavailable:

@@ -71,11 +71,13 @@ func (c *Console) keep(v *visit, r route) *keptText {
 // showKept sends kept parts, and makes them if this is the first visit that asks for them.
 func (c *Console) showKept(v *visit, r route, place *keptText) {
 	text := place.make(func() []byte {
+		began := time.Now()
 		s, err := r.show(v)
 		if err != nil {
 			c.fail(v, r, err)
 			return nil
 		}
+		defer func() { c.metrics.rendered(r.name, time.Since(began)) }()
 		return c.render(v, r, s)
 	})
 	if text != nil {

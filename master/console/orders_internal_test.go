@@ -42,7 +42,7 @@ func sends(t *testing.T, o order, form url.Values) *httptest.ResponseRecorder {
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	r.Header.Set("Accept", "text/html")
 	w := httptest.NewRecorder()
-	c := &Console{o: Options{Log: slog.New(slog.DiscardHandler)}, live: &live.Watch{}}
+	c := &Console{o: Options{Log: slog.New(slog.DiscardHandler)}, live: &live.Watch{}, metrics: newMetrics()}
 	c.carryOut(&visit{w: w, r: r, session: &api.Session{User: "ann", Role: grants.RoleOperator}}, o)
 	return w
 }
@@ -136,7 +136,7 @@ func TestARefreshMakesNoForm(t *testing.T) {
 		made++
 		return &shown{body: page.Confirm(page.Form{Title: "Run it?"})}, nil
 	}
-	c := &Console{o: Options{Log: slog.New(slog.DiscardHandler)}, live: &live.Watch{}}
+	c := &Console{o: Options{Log: slog.New(slog.DiscardHandler)}, live: &live.Watch{}, metrics: newMetrics()}
 	for _, row := range []struct {
 		role         grants.Role
 		query        string

@@ -59,6 +59,7 @@ func aJob(t *testing.T, f *fleet) {
 	q := url.Values{"target": {"*"}, "function": {"test.echo"}, "args": {"text=<script>alert(1)</script>"}, "reason": {"a test"}}
 	preview := b.get("/jobs/new?" + q.Encode())
 	preview.has(t, `data-testid="preview-count">2<`, "web-01", "web-02", "Type <code>2</code>")
+	b.get("/jobs/new?target=web-01&function=state.highstate").has(t, "Bring the host to all its states.")
 	form := url.Values{}
 	for _, name := range []string{"jid", "peels_hash", "target", "function", "reason"} {
 		form.Set(name, preview.field(t, name))

@@ -135,3 +135,14 @@ func TestTheLabelOfASuspectTouchesNoOther(t *testing.T) {
 		t.Errorf("the label of the suspect is not on the left:\n%s", svg)
 	}
 }
+
+// TestNoMarkIsAfterNow: the mark of the present hour is in its past part.
+func TestNoMarkIsAfterNow(t *testing.T) {
+	l := good(24, 12)
+	l.Hours[23].Expected, l.Hours[23].Ran, l.Now = 1, 1, noon.Add(time.Minute)
+	a := axis{l.Hours[0].At, l.Until}
+	want := num(a.at(noon.Add(30 * time.Second)))
+	if got := l.SVG(); !strings.Contains(got, `cx="`+want+`%"`) {
+		t.Errorf("no mark at %s %%: %s", want, got)
+	}
+}

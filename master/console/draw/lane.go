@@ -75,7 +75,11 @@ func (l *Lane) marks(c *canvas, a axis) {
 		if h.Expected+h.Ran == 0 {
 			continue
 		}
-		mark(c, h.outcome(), num(a.at(h.At.Add(step/2))))
+		until := h.At.Add(step)
+		if until.After(l.Now) {
+			until = l.Now // runs of the present hour are past
+		}
+		mark(c, h.outcome(), num(a.at(h.At.Add(until.Sub(h.At)/2))))
 	}
 	for _, at := range l.Next {
 		mark(c, "e-exp", num(a.at(at)))

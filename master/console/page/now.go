@@ -393,7 +393,7 @@ func worstMinute(ctx context.Context, m *api.LoadMinute) string {
 	runs := Plural(int(math.Ceil(m.Runs)), "run")
 	text := "Worst minute: " + m.At.In(env(ctx).Zone).Format("Mon 15:04") + ", " + runs
 	if len(m.Entries) > 0 {
-		text += ", most of them " + Visible(m.Entries[0].Entry)
+		text += ", mostly " + Visible(m.Entries[0].Entry)
 	}
 	return text + "."
 }

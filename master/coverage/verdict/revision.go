@@ -3,15 +3,23 @@ package verdict
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/seed-c01c3da5/zester/settings/status"
 )
 
+// rolledBackTime is how long a revision that was rolled back is [WaveFailed]. After that it is [Held]: the fleet runs
+// what it ran before, and the revision waits for a newer one or for a retry, maybe for weeks.
+const rolledBackTime = 24 * time.Hour
+
 // OfRevision returns the problems that keep the newest revision of the config repo from the fleet, at most one of each
 // kind. Their text begins with the commit and the place in the repo.
-func OfRevision(s *status.Sync) (all []Problem) {
+func OfRevision(s *status.Sync, now time.Time) (all []Problem) {
 	for _, c := range s.Conditions {
 		kind := ofCondition(s, c)
+		if kind == WaveFailed && now.Sub(c.LastTransitionTime) >= rolledBackTime {
+			kind = Held
+		}
 		if kind == "" || slices.ContainsFunc(all, func(p Problem) bool { return p.Kind == kind }) {
 			continue
 		}

@@ -3,6 +3,7 @@ package verdict_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/seed-c01c3da5/zester/master/coverage/verdict"
 	"github.com/seed-c01c3da5/zester/settings/status"
@@ -37,7 +38,7 @@ func TestConditionsOfTheReconcilerAreProblems(t *testing.T) {
 		{condition(status.CompileFailed, false, ""), ""},
 		{status.Sync{}, ""},
 	} {
-		got := verdict.OfRevision(&c.sync)
+		got := verdict.OfRevision(&c.sync, time.Time{})
 		switch {
 		case c.want == "" && len(got) > 0:
 			t.Errorf("%+v: %+v", c.sync.Conditions, got)
@@ -47,10 +48,25 @@ func TestConditionsOfTheReconcilerAreProblems(t *testing.T) {
 	}
 }
 
+// A revision that was rolled back a day ago is not what is wrong with the fleet now.
+func TestARollBackEnds(t *testing.T) {
+	rolledBack := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
+	s := &status.Sync{Conditions: []status.Condition{
+		{Type: status.RolloutProgressing, Reason: "WaveFailed", LastTransitionTime: rolledBack},
+		{Type: status.HeadSkipped, Status: true, LastTransitionTime: rolledBack},
+	}}
+	for after, want := range map[time.Duration]verdict.Kind{0: verdict.WaveFailed, 23 * time.Hour: verdict.WaveFailed, 24 * time.Hour: verdict.Held} {
+		got := verdict.OfRevision(s, rolledBack.Add(after))
+		if len(got) != 1 || got[0].Kind != want || !got[0].Since.Equal(rolledBack) {
+			t.Errorf("after %s: %+v, want %s", after, got, want)
+		}
+	}
+}
+
 func TestAPlaceIsNamedOnce(t *testing.T) {
 	got := verdict.OfRevision(&status.Sync{Conditions: []status.Condition{{
 		Type: status.CompileFailed, Status: true, Reason: "Invalid", Message: "top.yaml:3: unknown key", Where: "top.yaml:3",
-	}}})
+	}}}, time.Time{})
 	if len(got) != 1 || got[0].Text != "top.yaml:3: unknown key" {
 		t.Errorf("%+v", got)
 	}

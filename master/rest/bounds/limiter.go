@@ -56,6 +56,13 @@ type Counter struct {
 	byKey map[any]int
 }
 
+// Total is how many things are open now.
+func (c *Counter) Total() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.total
+}
+
 // A Slot is a key and how many things may be open at once for it.
 type Slot struct {
 	Key  any // comparable; each kind of key has a type of its own
