@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/seed-c01c3da5/zester/master/api"
-	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/master/console/page"
 )
 
@@ -31,8 +30,8 @@ type keptCounts struct {
 
 // audience names the sessions that see the same.
 func (v *visit) audience() string {
-	if v.session.Role == grants.RoleLimited {
-		return "limits of " + v.session.User
+	if v.session.Role.IsNarrow() || len(v.session.Groups) > 0 {
+		return "rules of " + v.session.User
 	}
 	return roleName(v.session)
 }
