@@ -125,7 +125,7 @@ func (t *Table) adopt(hour int64, own, stored []HistoryCell) {
 			}
 			was := verdicts[i]
 			h := join.Hour{Hour: hour, Counts: c.Counts, Reasons: c.Reasons}
-			verdicts[i] = join.Adopt(was, h, int64(p.rows[i].since)/3600)
+			verdicts[i] = join.Adopt(was, h)
 			t.total(c.Entry, true).replace(was, verdicts[i])
 		}
 		p.hours = pack(verdicts)

@@ -22,6 +22,7 @@ type kind struct {
 	delay    time.Duration // from a planned time to the start of its run, at most
 	// loose says that a rule may keep a planned time from running in a way that the test does not know, such as a limit of runs.
 	loose  bool
+	comes  bool                    // it is removed at times, and tables forget it
 	waits  bool                    // it may wait until its start deadline has passed
 	trips  bool                    // it has a breaker
 	closed func(at time.Time) bool // by its windows; nil: never
@@ -155,7 +156,7 @@ func makeKinds() map[string]*kind {
 		"retimed": {variants: slices.Concat(byCron("*/5 * * * *", 5*m), entryOf(fields{"cron": "7,22,37,52 * * * *", "timezone": "UTC"}, every(15*m, 7*m))), takes: m},
 		"swapped": {variants: slices.Concat(byCron("*/5 * * * *", 5*m, fields{"args": map[string]any{"n": 1}}),
 			byCron("*/5 * * * *", 5*m, fields{"args": map[string]any{"n": 2}})), takes: m},
-		"comes":   {variants: slices.Concat(byCron("*/10 * * * *", 10*m), []variant{{}}), takes: m},
+		"comes":   {variants: slices.Concat(byCron("*/10 * * * *", 10*m), []variant{{}}), takes: m, comes: true},
 		"target":  {variants: slices.Concat(byCron("*/10 * * * *", 10*m), byCron("*/15 * * * *", 15*m)), takes: m},
 		"follows": {variants: entryOf(fields{"needs": map[string]any{"entry": "target", "on": "done"}}, nil), takes: m},
 	}

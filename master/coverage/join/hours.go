@@ -201,14 +201,14 @@ func Replace(before, report []Hour, of Bounds) (list []Hour) {
 	return list
 }
 
-// Adopt returns the verdicts of a list, with an hour as another master has stored it where [Replace] would keep that.
-func Adopt(list []Hour, stored Hour, marked int64) []Hour {
+// Adopt returns the verdicts of a list, with an hour as another master has stored it if that accounts for more fires.
+func Adopt(list []Hour, stored Hour) []Hour {
 	i, found := slices.BinarySearchFunc(list, stored.Hour, compareHour)
 	end := i
 	if found {
 		end++
 	}
-	best := Replace([]Hour{stored}, list[i:end], Bounds{Marked: marked})
+	best := Replace([]Hour{stored}, list[i:end], Bounds{})
 
 	return slices.Concat(list[:i], best, list[end:])
 }

@@ -224,15 +224,13 @@ func TestAnHourOfAnotherMasterIsAdoptedIfItAccountsForMore(t *testing.T) {
 	before, after := hour(5, more), hour(9, more)
 	for name, c := range map[string]struct {
 		own, stored verdict.Counts
-		marked      int64
 		want        verdict.Counts
 	}{
-		"it accounts for more": {some, more, 0, more},
-		"it accounts for less": {more, some, 0, more},
-		"for as many":          {some, other, 0, some},
-		"for as many, and the entry had another timing": {some, other, 8, other},
-		"there is none here":                            {verdict.Counts{}, some, 0, some},
-		"it accounts for none":                          {verdict.Counts{}, verdict.Counts{Expected: 2, Unknown: 2}, 8, verdict.Counts{}},
+		"it accounts for more": {some, more, more},
+		"it accounts for less": {more, some, more},
+		"for as many":          {some, other, some},
+		"there is none here":   {verdict.Counts{}, some, some},
+		"it accounts for none": {verdict.Counts{}, verdict.Counts{Expected: 2, Unknown: 2}, verdict.Counts{}},
 	} {
 		list, want := []join.Hour{before, after}, []join.Hour{before, after}
 		if c.own != (verdict.Counts{}) {
@@ -241,7 +239,7 @@ func TestAnHourOfAnotherMasterIsAdoptedIfItAccountsForMore(t *testing.T) {
 		if c.want != (verdict.Counts{}) {
 			want = slices.Insert(want, 1, hour(7, c.want))
 		}
-		got := join.Adopt(list, hour(7, c.stored), c.marked)
+		got := join.Adopt(list, hour(7, c.stored))
 		if !slices.EqualFunc(got, want, func(a, b join.Hour) bool { return a.Hour == b.Hour && a.Equal(&b) }) {
 			t.Errorf("%s: %+v, want %+v", name, got, want)
 		}
