@@ -247,7 +247,7 @@ func TestTheSumsOfNewHoursAreReadAgain(t *testing.T) {
 		merge := func(peel target.PeelID, hour int64) {
 			t.Helper()
 			cell := HistoryCell{Entry: "backup", Peel: peel, Counts: verdict.Counts{Expected: 1, Ran: 1}}
-			if err := past.Merge(t.Context(), hour, []HistoryCell{cell}); err != nil {
+			if _, err := past.Merge(t.Context(), hour, []HistoryCell{cell}); err != nil {
 				t.Fatal(err)
 			}
 		}
