@@ -158,6 +158,40 @@ func TestEachIsBounded(t *testing.T) {
 	}
 }
 
+// A requisite that names a state of each becomes many, in each of the states that have it.
+func TestRequisitesOfEachAreBounded(t *testing.T) {
+	t.Parallel()
+	var text strings.Builder
+	text.WriteString("xs: [0")
+	for i := range 199 {
+		fmt.Fprintf(&text, ", %d", i+1)
+	}
+	text.WriteString("]\nstates:\n")
+	var earlier []string
+	for i := range 20 {
+		fmt.Fprintf(&text, "  s%d: {each: settings.xs, test.nop: , require: [%s]}\n", i, strings.Join(earlier, ", "))
+		earlier = append(earlier, fmt.Sprintf("s%d", i))
+	}
+	_, err := expanded(t, text.String())
+	if err == nil || strings.Count(err.Error(), "have more than 4194304 bytes together") != 1 {
+		t.Errorf("%.300v", err)
+	}
+}
+
+// Values without a text count too.
+func TestNumbersOfEachAreBounded(t *testing.T) {
+	t.Parallel()
+	elements := strings.Repeat("k%: 0, ", 150)
+	for i := range 150 {
+		elements = strings.Replace(elements, "%", fmt.Sprint(i), 1)
+	}
+	numbers := strings.Repeat("1, ", 3000)
+	_, err := expanded(t, "v: {"+elements+"}\nstates: {a: {each: settings.v, file.managed: {vars: ["+numbers+"]}}}")
+	if err == nil || !strings.Contains(err.Error(), "have more than 4194304 bytes together") {
+		t.Errorf("%.300v", err)
+	}
+}
+
 func TestBracesInArguments(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ state, want string }{
