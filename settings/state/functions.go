@@ -166,9 +166,7 @@ func (a *FileManaged) check(complete bool) []problem {
 	if a.Vars != nil && (!a.Template || a.Vars.Kind != strictyaml.Map) {
 		c.add("vars", "a map, and only with template: true")
 	}
-	if a.Check != nil && !slices.ContainsFunc(a.Check, func(w string) bool { return strings.Contains(w, "{}") }) {
-		c.add("check", "the command needs {}, which stands for the new file")
-	}
+	c.check(a.Check)
 	return c.problems
 }
 
@@ -180,6 +178,7 @@ type FileDirectory struct {
 	Mode     string   `yaml:"mode" doc:"octal digits in quotes; default: left as it is, 0755 on a new directory"`
 	MakeDirs bool     `yaml:"makedirs" doc:"make missing directories above it"`
 	Recurse  []string `yaml:"recurse" doc:"which of user, group and mode everything below gets too"`
+	FileMode string   `yaml:"file_mode" doc:"with recurse: [mode]: mode of files below; default: mode"`
 	Clean    bool     `yaml:"clean" doc:"remove what no state owns"`
 }
 
@@ -193,6 +192,10 @@ func (a *FileDirectory) check(complete bool) []problem {
 		if !slices.Contains([]string{"user", "group", "mode"}, what) {
 			c.add("recurse", "%q cannot be applied to all that is below; user, group and mode can", what)
 		}
+	}
+	c.mode("file_mode", a.FileMode)
+	if a.FileMode != "" && complete && !slices.Contains(a.Recurse, "mode") {
+		c.add("file_mode", "only with recurse: [mode]; otherwise nothing below the directory gets a mode")
 	}
 	if a.Clean {
 		c.removable("clean", a.Path)
@@ -270,10 +273,13 @@ func (a *FileAbsent) check(complete bool) []problem {
 type FileLine struct {
 	Path   string `yaml:"path" doc:"path of the file"`
 	Line   string `yaml:"line" doc:"the line that the file should have"`
-	Match  string `yaml:"match" doc:"regular expression of the lines that it replaces"`
+	Match  string `yaml:"match" doc:"regular expression of the line that it replaces"`
+	All    bool   `yaml:"all" doc:"match may match several lines: the first is replaced, the others are removed"`
 	Absent bool   `yaml:"absent" doc:"remove the lines that match, or equal line"`
 	After  string `yaml:"after" doc:"regular expression of the line after which a new one comes"`
 	Before string `yaml:"before" doc:"regular expression of the line before which a new one comes"`
+
+	Check []string `yaml:"check" doc:"program and arguments that check the new file; {} stands for it"`
 }
 
 func (a *FileLine) setMain(name string) { setDefault(&a.Path, name) }
@@ -294,6 +300,7 @@ func (a *FileLine) check(complete bool) []problem {
 	case a.After != "" && a.Before != "":
 		c.add("before", "give after or before, not both")
 	}
+	c.check(a.Check)
 	return c.problems
 }
 
@@ -302,8 +309,12 @@ type FileBlock struct {
 	Path    string  `yaml:"path" doc:"path of the file"`
 	Content *string `yaml:"content" doc:"text between the two lines with the marker"`
 	Marker  string  `yaml:"marker" doc:"text in the lines around the block"`
+	Prefix  string  `yaml:"prefix" doc:"what begins a comment in the file; default: #"`
+	Suffix  string  `yaml:"suffix" doc:"what ends a comment in the file, such as -->"`
 	Mode    string  `yaml:"mode" doc:"octal digits in quotes; default: left as it is, 0644 on a new file, and never readable for others if the content is secret"`
 	Absent  bool    `yaml:"absent" doc:"remove the block"`
+
+	Check []string `yaml:"check" doc:"program and arguments that check the new file; {} stands for it"`
 }
 
 func (a *FileBlock) setMain(name string) { setDefault(&a.Path, name) }
@@ -315,9 +326,10 @@ func (a *FileBlock) check(complete bool) []problem {
 		c.missing("content", "give the content of the block, or absent: true")
 	}
 	c.mode("mode", a.Mode)
-	if strings.ContainsAny(a.Marker, "\r\n") {
-		c.add("marker", "must be one line")
+	if strings.ContainsAny(a.Marker+a.Prefix+a.Suffix, "\r\n") {
+		c.add("marker", "must be one line, with prefix and suffix")
 	}
+	c.check(a.Check)
 	if a.Content == nil {
 		return c.problems
 	}
@@ -338,7 +350,15 @@ func (a *FileBlock) Around() (begin, end string) {
 	if marker == "" {
 		marker = "zester " + a.Path
 	}
-	return "# BEGIN " + marker, "# END " + marker
+	prefix := a.Prefix
+	if prefix == "" {
+		prefix = "#"
+	}
+	suffix := a.Suffix
+	if suffix != "" {
+		suffix = " " + suffix
+	}
+	return prefix + " BEGIN " + marker + suffix, prefix + " END " + marker + suffix
 }
 
 // CmdRun holds the arguments of cmd.run.
@@ -397,6 +417,13 @@ func (c *checks) missing(arg, msg string) {
 func (c *checks) text(arg, s string) {
 	if strings.ContainsRune(s, 0) {
 		c.add(arg, "must not hold NUL")
+	}
+}
+
+// check checks a command that gets the name of a file.
+func (c *checks) check(command []string) {
+	if command != nil && !slices.ContainsFunc(command, func(w string) bool { return strings.Contains(w, "{}") }) {
+		c.add("check", "the command needs {}, which stands for the new file")
 	}
 }
 
