@@ -50,6 +50,7 @@ var words = []Word{
 	{Function, "pkg.purged", "pkg.removed with purge: true"},
 	{Function, "pkg.uptodate", "a schedule entry that runs cmd.run: apt-get -y upgrade"},
 	{Function, "pkgrepo.absent", "file.absent of the file of the repository"},
+	{Function, "service.masked", "service.dead with mask: true"},
 	{Function, "cmd.wait", "cmd.run with onchanges"},
 	{Function, "cmd.watch", "cmd.run with onchanges"},
 	{Function, "cmd.script", "file.managed for the script and cmd.run"},
