@@ -49,11 +49,7 @@ func Directory(ctx context.Context, w *host.World, a *state.FileDirectory,
 			return nil, err
 		}
 	}
-	files, err := resolve(ctx, w, "", "", a.FileMode)
-	if err != nil {
-		return nil, err
-	}
-	below := walker{w: w, attributes: attrs, recurse: a.Recurse, fileMode: files.mode}
+	below := walker{w: w, attributes: attrs, recurse: a.Recurse}
 	if a.Clean {
 		below.owned = owned
 	}
@@ -68,7 +64,6 @@ type walker struct {
 	w          *host.World
 	attributes attributes
 	recurse    []string
-	fileMode   *uint32                // nil: the mode of attributes without its x bits
 	owned      func(name string) bool // nil: nothing is removed
 	seen       int
 	steps      []host.Step
@@ -117,11 +112,7 @@ func (k *walker) below(info safefs.Info) safefs.Attributes {
 	if slices.Contains(k.recurse, "group") {
 		a.gid = k.attributes.gid
 	}
-	switch {
-	case !slices.Contains(k.recurse, "mode"):
-	case info.Kind == safefs.File && k.fileMode != nil:
-		a.mode = k.fileMode
-	case k.attributes.mode != nil:
+	if slices.Contains(k.recurse, "mode") && k.attributes.mode != nil {
 		mode := *k.attributes.mode
 		if info.Kind == safefs.File {
 			mode = mode&0o666 | info.Mode&0o111
