@@ -174,10 +174,10 @@ func TestListsAreRefreshedOnce(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	}
-	if want := "refresh, simulate install b, simulate install b"; strings.Join(*s.calls, ", ") != want {
+	if len(*s.calls) != 1 {
 		t.Errorf("%q", *s.calls)
 	}
-	if m.Retry(); m.refresh(t.Context()) == nil || len(*s.calls) != 4 {
+	if m.Retry(); m.refresh(t.Context()) == nil || len(*s.calls) != 2 {
 		t.Errorf("%q", *s.calls)
 	}
 	m, s = managerOf(false, func(s *scripted) { s.old, s.effects["b"] = true, []effect{{name: "b", to: "1"}} })
@@ -266,9 +266,20 @@ func TestAFailedTransaction(t *testing.T) {
 		}
 	}
 	m, s := managerOf(false, func(s *scripted) {
+		s.effects["b"], s.fails = []effect{{name: "lib", to: "2"}, {name: "b", to: "1"}}, broken
+	})
+	steps, err := m.Plan(t.Context(), &state.PkgInstalled{Name: "b"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.now.versions["b"], s.now.versions["lib"] = "1", "1"
+	if err := steps[0].Apply(t.Context()); err != nil {
+		t.Errorf("b is there, and lib, which the state does not name, has its old version: %v", err)
+	}
+	m, s = managerOf(false, func(s *scripted) {
 		s.effects["gone"], s.fails = []effect{{name: "gone", remove: true, purge: true}}, broken
 	})
-	steps, err := m.Plan(t.Context(), &state.PkgRemoved{Name: "gone", Purge: true})
+	steps, err = m.Plan(t.Context(), &state.PkgRemoved{Name: "gone", Purge: true})
 	if err != nil {
 		t.Fatal(err)
 	}
