@@ -614,6 +614,34 @@ func TestTheNamesOfTooManyPeelsAreNotKept(t *testing.T) {
 	})
 }
 
+// The store refuses the names of the peels, which are longer than a message may be, and would take the action.
+func TestNoActionIsStoredWithoutTheNamesOfItsPeels(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bench) {
+		var fleet []target.PeelID
+		for i := range 100 {
+			fleet = append(fleet, target.PeelID(fmt.Sprintf("web-%060d", i)))
+		}
+		b.become(fleet...)
+		stream, err := b.js.Stream(t.Context(), "KV_held")
+		if err != nil {
+			t.Fatal(err)
+		}
+		config := stream.CachedInfo().Config
+		config.MaxMsgSize = 2000
+		if _, err := b.js.UpdateStream(t.Context(), config); err != nil {
+			t.Fatal(err)
+		}
+		ann := b.operator("ann")
+		_, err = ask[api.HoldAction](ann, "add", b.reboot())
+		refused(t, err, api.CodeUnavailable, "the peels of the held action")
+		if ids := ann.list(api.HoldQuery{}); len(ids) != 0 {
+			t.Errorf("the actions %v are stored", ids)
+		}
+		b.become(fleet[:1]...)
+		ann.add(b.reboot())
+	})
+}
+
 func TestAnErrorOfTheStoreIsNotAbsence(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		ann := b.operator("ann")
