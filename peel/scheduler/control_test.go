@@ -142,6 +142,31 @@ func TestNextFireCanBeSkippedOnce(t *testing.T) {
 	})
 }
 
+// The operator skips the next fire 30 s after one that ran. The process starts again in the same minute, and looks at the last minute for
+// fires that its list may lack.
+func TestASkipDoesNotHoldForAFireBeforeIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := scheduler.Options{StateFile: filepath.Join(t.TempDir(), "state"), Zone: time.UTC}
+		set := one(t, `cron: "0 * * * *"`)
+		h := start(t, o)
+		h.apply(set)
+		time.Sleep(time.Hour + 30*time.Second)
+		h.expectRuns("e", time.Hour)
+		h.mustSkip("e")
+		h.shut()
+
+		h = start(t, o)
+		defer h.shut()
+		h.apply(set)
+		if e := h.entry("e"); e.Skip == nil {
+			t.Error("the skip is gone before the fire of 02:00")
+		}
+		time.Sleep(time.Hour)
+		h.expectRuns("e")
+		h.expectSkips("e", ledger.SkippedOnce, 1)
+	})
+}
+
 func TestResumeTakesASkipBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := start(t, scheduler.Options{Zone: time.UTC})

@@ -106,29 +106,36 @@ func TestAFireByNeedsThatANewTimingDropsIsCounted(t *testing.T) {
 }
 
 // A run that follows another one begins 100 ms before a kill. The state file has neither the end of the other one nor this run; the
-// records of both runs are there.
+// records of both runs are there. If the disk refused the mark of the start as well, the next process has the same era.
 func TestARunByNeedThatAKillCutsOffIsInterrupted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := scheduler.Options{StateFile: filepath.Join(t.TempDir(), "state"), Zone: time.UTC}
-		set := parse(t, `
+	for name, marks := range map[string]int{"the mark is there": 1, "the mark is lost": 0} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o := scheduler.Options{StateFile: filepath.Join(t.TempDir(), "state"), Zone: time.UTC}
+				set := parse(t, `
         dump: {module: test.ping, cron: "*/5 * * * *"}
         upload: {module: test.ping, needs: {entry: dump}}`)
-		h := start(t, o)
-		h.takes = map[string]time.Duration{"dump": 500 * time.Millisecond, "upload": time.Hour}
-		h.apply(set)
-		time.Sleep(5*time.Minute + 600*time.Millisecond)
-		h.expectRuns("upload", 5*time.Minute+500*time.Millisecond)
-		crashed := crash(t, o)
-		h.stop()
-		h.shut()
+				h := start(t, o)
+				h.takes = map[string]time.Duration{"dump": 500 * time.Millisecond, "upload": time.Hour}
+				h.apply(set)
+				time.Sleep(5*time.Minute + 600*time.Millisecond)
+				h.expectRuns("upload", 5*time.Minute+500*time.Millisecond)
+				crashed := crash(t, o)
+				h.stop()
+				h.shut()
+				state := read(t, crashed.StateFile)
+				state.Marks = state.Marks[:marks]
+				write(t, crashed.StateFile, state)
 
-		h = start(t, crashed)
-		defer h.shut()
-		h.apply(set)
-		e := h.entry("upload")
-		list := slices.Collect(e.List.All())
-		if len(list) != 1 || list[0].Class != ledger.Needs || list[0].Outcome != ledger.Interrupted || e.Interrupted != 1 || len(e.Skips) != 0 {
-			t.Errorf("%+v, skips %v", list, e.Skips)
-		}
-	})
+				h = start(t, crashed)
+				defer h.shut()
+				h.apply(set)
+				e := h.entry("upload")
+				list := slices.Collect(e.List.All())
+				if len(list) != 1 || list[0].Class != ledger.Needs || list[0].Outcome != ledger.Interrupted || e.Interrupted != 1 || len(e.Skips) != 0 {
+					t.Errorf("%+v, skips %v", list, e.Skips)
+				}
+			})
+		})
+	}
 }

@@ -228,6 +228,24 @@ func TestFiresOfAGroupWaitForEachOther(t *testing.T) {
 	})
 }
 
+// The second fire of b replaces its first, which waits. It runs before the fire of c, which came between the two.
+func TestFireThatReplacesOneThatWaitsKeepsItsPlaceInTheOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := start(t, scheduler.Options{Zone: time.UTC})
+		defer h.shut()
+		h.takes = map[string]time.Duration{"a": 10 * time.Minute, "b": 10 * time.Minute, "c": 10 * time.Minute}
+		h.apply(parse(t, `
+        a: {module: test.ping, cron: "0 1 * * *", group: disk, if_running: queue}
+        b: {module: test.ping, cron: "1,3 1 * * *", group: disk, if_running: queue}
+        c: {module: test.ping, cron: "2 1 * * *", group: disk, if_running: queue}`))
+		time.Sleep(2 * time.Hour)
+		h.expectRuns("a", 60*time.Minute)
+		h.expectRuns("b", 70*time.Minute)
+		h.expectRuns("c", 80*time.Minute)
+		h.expectSkips("b", ledger.QueueFull, 1)
+	})
+}
+
 func TestRunOfAnEntryThatLeftItsGroupCountsForBoth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := start(t, scheduler.Options{Zone: time.UTC})
