@@ -162,7 +162,7 @@ func (o *owner) missNeeds(e *entry) {
 	for _, r := range o.endedBefore {
 		f := ledger.Fire{Era: r.fire.listed.Era, Class: ledger.Needs, Nominal: r.fire.listed.Nominal}
 		switch {
-		case r.fire.Name != e.Spec.Needs.Entry || !e.MayFire(r.ended.Wall) || r.ended.Wall.Before(e.Active):
+		case r.fire.Name != e.Spec.Needs.Entry || !e.MayFire(r.ended.Wall) || r.ended.Wall.Add(o.step).Before(e.Active):
 		case e.hasSince(f): // the last process came to it
 		case e.NeedMet(r.result.Success):
 			o.skip(e, ledger.Down, f, f.Nominal)

@@ -36,6 +36,16 @@ func newRemembered(name string, h History, now Instant) *entry {
 	return e
 }
 
+// moveActive moves Active and Since by the step of the clock while the process was down. They are never after now.
+func (e *entry) moveActive(step time.Duration, now Instant) {
+	if !e.Active.IsZero() {
+		e.Active = earlier(e.Active.Add(step), now.Wall)
+	}
+	if !e.Since.IsZero() {
+		e.Since = earlier(e.Since.Add(step), now.Wall)
+	}
+}
+
 // hasAllRuns reports whether the runs that ended and those in flight reach max_runs.
 func (e *entry) hasAllRuns() bool {
 	limit := e.MaxRuns()

@@ -378,3 +378,96 @@ func TestWhatWasMissedWhileTheClockWasSetFollowsTheClockOfTheHost(t *testing.T) 
 		})
 	}
 }
+
+// Each entry has been active for less than the step by which the clock is set while the peel is down, from 00:30:20 to 01:10:20.
+func TestAStepInAStopMovesSinceWhenEntriesHaveBeenActive(t *testing.T) {
+	const first = `
+        cron: {module: test.ping, cron: "*/20 * * * *"}
+        made_up: {module: test.ping, cron: "*/20 * * * *", catch_up: run_once}
+        interval: {module: test.ping, interval: 90m, catch_up: run_once}`
+	const late = `
+        late: {module: test.ping, cron: "30 * * * *", catch_up: run_once}`
+	for _, step := range []time.Duration{-5 * time.Hour, -2 * time.Hour, 0, 2 * time.Hour, 5 * time.Hour} {
+		t.Run(step.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				begin := time.Now()
+				var clock tamper
+				o := scheduler.Options{StateFile: filepath.Join(t.TempDir(), "state"), Zone: time.UTC, Boot: func() (string, time.Duration) {
+					return "a", time.Since(begin)
+				}}
+				clock.set(-step)
+				h := clock.host(t, o)
+				h.apply(parse(t, first))
+				time.Sleep(30*time.Minute + 10*time.Second)
+				h.apply(parse(t, first+late))
+				time.Sleep(10 * time.Second)
+				h.shut()
+
+				clock.set(step)
+				time.Sleep(40 * time.Minute)
+				h = clock.host(t, o)
+				defer h.shut()
+				h.apply(parse(t, first+late))
+				time.Sleep(20 * time.Minute)
+				for name, want := range map[string]struct{ missed, ran []string }{
+					"cron":     {missed: []string{"00:40", "01:00"}, ran: []string{"01:20"}},
+					"made_up":  {missed: []string{"00:40"}, ran: []string{"01:00", "01:20"}},
+					"interval": {ran: []string{"01:30"}},
+					"late":     {ran: []string{"01:30"}},
+				} {
+					var missed, ran []string
+					list := h.entry(name).List
+					for f := range list.All() {
+						if f.Outcome == ledger.Missed {
+							missed = append(missed, f.Nominal.UTC().Format("15:04"))
+						}
+					}
+					for _, f := range h.all() {
+						if f.Name == name {
+							ran = append(ran, f.Nominal.UTC().Format("15:04"))
+						}
+					}
+					if !slices.Equal(missed, want.missed) || !slices.Equal(ran, want.ran) {
+						t.Errorf("%s: missed %v, ran %v; want %+v", name, missed, ran, want)
+					}
+				}
+			})
+		})
+	}
+}
+
+// The clock is set back by 5 h in a stop. The next process ends before it has a schedule, and the one after it misses a fire.
+func TestAStepInAStopIsKnownToTheProcessAfterTheNext(t *testing.T) {
+	for name, boot := range map[string]string{"restart": "a", "boot": "b"} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				begin := time.Now()
+				var clock tamper
+				o := scheduler.Options{StateFile: filepath.Join(t.TempDir(), "state"), Zone: time.UTC}
+				o.Boot = func() (string, time.Duration) { return "a", time.Since(begin) }
+				set := one(t, `cron: "0 * * * *"`)
+				clock.set(5 * time.Hour)
+				h := clock.host(t, o)
+				h.apply(set)
+				time.Sleep(30 * time.Minute)
+				h.shut()
+
+				clock.set(-5 * time.Hour)
+				o.Boot = func() (string, time.Duration) { return boot, time.Since(begin) }
+				h = clock.host(t, o)
+				time.Sleep(10 * time.Minute)
+				h.shut()
+
+				time.Sleep(30 * time.Minute)
+				h = clock.host(t, o)
+				defer h.shut()
+				h.apply(set)
+				e := h.entry("e")
+				list := slices.Collect(e.List.All())
+				if len(list) != 1 || list[0].Outcome != ledger.Missed || list[0].Nominal.Sub(begin) != time.Hour {
+					t.Errorf("%+v", list)
+				}
+			})
+		})
+	}
+}

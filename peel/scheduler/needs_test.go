@@ -139,3 +139,39 @@ func TestARunByNeedThatAKillCutsOffIsInterrupted(t *testing.T) {
 		})
 	}
 }
+
+// A kill comes before the end of a run is in the history, and before the fire that follows the run is in the list. Then the clock is
+// set. The fire was missed.
+func TestAFireByNeedIsMissedAlsoIfTheClockWasSetInTheStop(t *testing.T) {
+	for _, step := range []time.Duration{-5 * time.Hour, 5 * time.Hour} {
+		t.Run(step.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				begin := time.Now()
+				var clock tamper
+				o := scheduler.Options{StateFile: filepath.Join(t.TempDir(), "state"), Zone: time.UTC, Boot: func() (string, time.Duration) {
+					return "a", time.Since(begin)
+				}}
+				set := parse(t, `
+        dump: {module: test.ping, cron: "*/5 * * * *"}
+        upload: {module: test.ping, needs: {entry: dump}, splay: {min: 30m, max: 31m}}`)
+				h := clock.host(t, o)
+				h.takes["dump"] = 500 * time.Millisecond
+				h.apply(set)
+				time.Sleep(5*time.Minute + 600*time.Millisecond)
+				crashed := crash(t, o)
+				h.stop()
+				h.shut()
+
+				clock.set(step)
+				h = clock.host(t, crashed)
+				defer h.shut()
+				h.apply(set)
+				e := h.entry("upload")
+				list := slices.Collect(e.List.All())
+				if len(list) != 1 || list[0].Class != ledger.Needs || list[0].Outcome != ledger.Missed || list[0].Why != ledger.Down {
+					t.Errorf("%+v", list)
+				}
+			})
+		})
+	}
+}

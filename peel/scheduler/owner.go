@@ -71,6 +71,10 @@ func newOwner(s *Scheduler) *owner {
 	o.otherZone = s.loaded.Moment.Zone != "" && s.loaded.Moment.Zone != o.zone
 	o.marks = s.loaded.Marks
 	starts := o.starts(now)
+	o.step = starts.Step
+	for _, e := range o.entries {
+		e.moveActive(o.step, now)
+	}
 	o.unlisted = unlistedSince(s.loaded.Marks, starts)
 	if s.loaded.Older { // what ran since its last record is not known, so nothing of it is missed or made up
 		o.unlisted = now.Wall

@@ -12,11 +12,12 @@ const interruptedBy = "interrupted: the peel was killed or its host went down wh
 
 // previous is what the last process left: its last record, and the runs that it did not complete.
 type previous struct {
-	unlisted    time.Time // after which its list may lack fires that were due
-	unreported  []*run    // that have to be reported
-	endedBefore []*run    // that ended as the process did: entries that need them did not fire
-	zone        string    // of this process, see [describe]
-	otherZone   bool      // the last process had another zone for entries that name none
+	step        time.Duration // by which the clock was set since its last record, as far as known
+	unlisted    time.Time     // after which its list may lack fires that were due
+	unreported  []*run        // that have to be reported
+	endedBefore []*run        // that ended as the process did: entries that need them did not fire
+	zone        string        // of this process, see [describe]
+	otherZone   bool          // the last process had another zone for entries that name none
 }
 
 // takeOver adds a run that the last process did not complete to the history of its entry, as interrupted if its record
