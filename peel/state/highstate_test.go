@@ -307,7 +307,7 @@ func TestAPeelRemovesNothingThatItNeeds(t *testing.T) {
 
 func TestStatesThatThisPeelCannotReadRunNothing(t *testing.T) {
 	dir := t.TempDir()
-	d := document(t, fmt.Sprintf("states: {x: {file.managed: {path: %s/x, content: a}}, not a name: {file.absent: {path: /y}}}\n"+
+	d := document(t, fmt.Sprintf("states: {x: {file.managed: {path: %s/x, content: a}}, 'not, a name': {file.absent: {path: /y}}}\n"+
 		"_states: {order: [x], refs: {a: [x]}, files: {}}", dir))
 	r := registry(t, func() Document { return d })
 	result := r.Call(t.Context(), "state.apply", module.Call{})
