@@ -237,9 +237,14 @@ func (m *Manager) Plan(ctx context.Context, args state.Arguments) ([]host.Step, 
 	}), nil
 }
 
-// holds reports whether the effects on the packages that a transaction names are there.
+// holds reports whether the effects on the packages that a transaction names are there. A name that another package
+// provides has no effect of its own.
 func (m *Manager) holds(ctx context.Context, t transaction, effects []effect) bool {
 	if m.reread(ctx) != nil {
+		return false
+	}
+	isAbsent := func(p wanted) bool { return m.now.versions[p.name] == "" && !m.now.provided[p.name] }
+	if t.verb == "install" && slices.ContainsFunc(t.packages, isAbsent) {
 		return false
 	}
 	for _, e := range effects {

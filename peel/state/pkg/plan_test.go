@@ -277,6 +277,20 @@ func TestAFailedTransaction(t *testing.T) {
 		t.Errorf("b is there, and lib, which the state does not name, has its old version: %v", err)
 	}
 	m, s = managerOf(false, func(s *scripted) {
+		s.effects["mta"], s.fails = []effect{{name: "postfix", to: "1"}}, broken
+	})
+	steps, err = m.Plan(t.Context(), &state.PkgInstalled{Name: "mta"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := steps[0].Apply(t.Context()); err == nil {
+		t.Error("nothing provides mta, and it counts as installed")
+	}
+	s.now.provided["mta"] = true
+	if err := steps[0].Apply(t.Context()); err != nil {
+		t.Errorf("postfix provides mta: %v", err)
+	}
+	m, s = managerOf(false, func(s *scripted) {
 		s.effects["gone"], s.fails = []effect{{name: "gone", remove: true, purge: true}}, broken
 	})
 	steps, err = m.Plan(t.Context(), &state.PkgRemoved{Name: "gone", Purge: true})
