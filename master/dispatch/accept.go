@@ -161,6 +161,9 @@ func (d *Dispatcher) dispatch(ctx context.Context, w *watch, r *request) (j *job
 			ErrTooManyLive, bytes, d.maxLiveBytes)
 	}
 	j = job.FromDispatch(r.spec, r.user, d.o.Owner, time.Now())
+	if r.from != nil {
+		j.Role = r.from.Role
+	}
 	if d.selects(ctx, r) {
 		j.Target = r.spec.TargetExpr
 	}

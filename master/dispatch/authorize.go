@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -37,7 +38,7 @@ func (d *Dispatcher) authorizeAgain(ctx context.Context, w *watch, places []int)
 	for i, place := range places {
 		spec.Targets[i] = w.record.Targets[place]
 	}
-	err := d.authorizeUser(ctx, w.user, &spec)
+	err := d.authorizeUser(ctx, w.record, &spec)
 	outside, isOutside := errors.AsType[*grants.OutsideError](err)
 	switch {
 	case err == nil:
@@ -55,14 +56,17 @@ func (d *Dispatcher) authorizeAgain(ctx context.Context, w *watch, places []int)
 	return nil, unknownYet
 }
 
-// authorizeUser calls Allow with the name of a job's user, which is all that the record has of the user.
-func (d *Dispatcher) authorizeUser(ctx context.Context, user string, spec *job.Spec) error {
+// authorizeUser calls Allow for the user of a job, in the role of the credential that asked for it. The role in the
+// user's record may be from a later login. A job whose record has no role was allowed by a master, and is judged in
+// the role of masters. Limits and rules that deny hold in every role.
+func (d *Dispatcher) authorizeUser(ctx context.Context, record *job.Job, spec *job.Spec) error {
 	if d.o.Allow == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, authorizeLimit)
 	defer cancel()
-	return d.o.Allow(ctx, grants.Caller{User: user}, spec)
+	role := cmp.Or(record.Role, grants.RoleMaster)
+	return d.o.Allow(ctx, grants.Caller{User: record.User, Role: role}, spec)
 }
 
 // giveUpOutside gives up the targets at places that are outside the limits of the job's user and returns the others.

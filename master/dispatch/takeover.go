@@ -43,7 +43,7 @@ func (d *Dispatcher) beginAgain(ctx context.Context, w *watch) error {
 		return nil
 	}
 	limit := min(left, w.record.Timeout)
-	err := d.authorizeUser(ctx, w.user, &w.record.Spec)
+	err := d.authorizeUser(ctx, w.record, &w.record.Spec)
 	if err == nil {
 		err = d.begin(ctx, w, w.record, limit)
 	}

@@ -29,6 +29,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-c01c3da5/zester/master/auth/grants"
 	"github.com/seed-c01c3da5/zester/peel/wire"
 	"github.com/seed-c01c3da5/zester/settings/target"
 )
@@ -171,8 +172,11 @@ type Job struct {
 	Written time.Time `json:"-"`
 }
 
-// Sending says how far the requests of a job were sent.
+// Sending says in which role and how far the requests of a job were sent.
 type Sending struct {
+	// Role is from the credential that asked for the job. Requests that are sent later are judged by it. It is empty if
+	// a master asked, and in records of earlier versions.
+	Role grants.Role `json:"role,omitempty"`
 	// RequestEpoch is the epoch in the requests, whichever master sends them, so that a peel runs the job once. It is
 	// zero until the job runs.
 	RequestEpoch uint64 `json:"request_epoch,omitempty"`
